@@ -143,12 +143,12 @@ bench:
 # takes up to an hour and 12 GB). To run a part of it:
 # make bench-peers SIZES=1k,100k KEYS=1 UNKNOWN=0,5 VERDICTS=violated
 bench-peers:
-	$(GO) test -tags bench -count=1 -timeout 6h -v -run '^TestBesidePeers$$' ./checker
+	$(GO) test -tags bench -count=1 -timeout 6h -v -run '^TestCompareWithPeers$$' ./checker
 
 # Compares the lock with others on five Redis servers: many keys, one key, a stopped node, and the cost
 # of durability (Linux only; takes some minutes). To run a part of it:
-# make bench-locks LOCKS='-run TestBesideLocks$$ -at 512 -only wire,redsync -reps 3 -for 200ms'
-LOCKS ?= -run TestBesideLocks
+# make bench-locks LOCKS='-run TestCompareLocks$$ -at 512 -only wire,redsync -reps 3 -for 200ms'
+LOCKS ?= -run TestCompareLocks
 bench-locks:
 	$(GO) test -tags bench -count=1 -timeout 1h -v ./redlock/wire $(LOCKS)
 

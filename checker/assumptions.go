@@ -15,9 +15,9 @@ import (
 
 // vacuousReason describes what should have happened in the run and did not, or returns "". A run that
 // proves nothing must not pass.
-func vacuous(r *facts.Facts) string {
-	if len(r.Lacks) > 0 { // Redis would have answered differently
-		return fmt.Sprintf("the simulated %s does not support %s; run it on process", r.Lacks[0].Node, r.Lacks[0].Value)
+func vacuousReason(r *facts.Facts) string {
+	if len(r.Unsupported) > 0 { // Redis would have answered differently
+		return fmt.Sprintf("the simulated %s does not support %s; run it on process", r.Unsupported[0].Node, r.Unsupported[0].Value)
 	}
 	for _, c := range r.Params.Clients {
 		if !r.Began[c] {
@@ -26,8 +26,8 @@ func vacuous(r *facts.Facts) string {
 	}
 	u := newUsage(r)
 	for _, s := range r.Params.Steps {
-		if why := missed(u, s); why != "" {
-			return fmt.Sprintf("step %d (%s) %s", s.Step, describe(s), why)
+		if why := missedStep(u, s); why != "" {
+			return fmt.Sprintf("step %d (%s) %s", s.Step, describeStep(s), why)
 		}
 	}
 	if !r.Params.MayBeIdle && r.Grants == 0 {
@@ -37,9 +37,9 @@ func vacuous(r *facts.Facts) string {
 }
 
 // missedStep describes why a planned step did not take effect on all its targets, or returns "".
-func missed(r *usage, s history.PlannedStep) string {
+func missedStep(r *usage, s history.PlannedStep) string {
 	var begun []string
-	tried, met, vain := false, s.Optional, ""
+	tried, effective, reason := false, s.Optional, ""
 	for _, f := range r.steps[s.Step] {
 		tried = true
 		if f.Fail != nil {
@@ -47,9 +47,9 @@ func missed(r *usage, s history.PlannedStep) string {
 		}
 		if f.Begin != nil {
 			begun = append(begun, f.Target)
-			if !met {
-				why := faultInVain(r, s, f)
-				met, vain = why == "", cmp.Or(vain, why)
+			if !effective {
+				why := whyNoEffect(r, s, f)
+				effective, reason = why == "", cmp.Or(reason, why)
 			}
 		}
 	}
@@ -61,21 +61,21 @@ func missed(r *usage, s history.PlannedStep) string {
 	case len(begun) == 0:
 		return "had no confirmed effect"
 	}
-	covered := covers(s.Targets, begun)
+	covered := coveredTargets(s.Targets, begun)
 	for _, t := range s.Targets {
 		if !covered[t] {
 			return "had no confirmed effect on " + t
 		}
 	}
-	if !met {
-		return "hit nothing: " + vain
+	if !effective {
+		return "hit nothing: " + reason
 	}
 	return ""
 }
 
 // coveredTargets returns the planned targets that were hit, directly or through one of their links. A
 // target that only the run can name, such as the holder, matches any process.
-func covers(targets, begun []string) map[string]bool {
+func coveredTargets(targets, begun []string) map[string]bool {
 	covered := map[string]bool{"holder": true}
 	long := map[int]bool{} // lengths of the targets' names
 	for _, t := range targets {
@@ -98,7 +98,7 @@ func covers(targets, begun []string) map[string]bool {
 	return covered
 }
 
-func describe(s history.PlannedStep) string {
+func describeStep(s history.PlannedStep) string {
 	text := s.Fault
 	if len(s.Targets) > 0 {
 		text += " " + strings.Join(s.Targets, ", ")
@@ -111,35 +111,35 @@ func describe(s history.PlannedStep) string {
 
 // whyNoEffect describes why a fault in force had no effect according to its step's proof, or returns
 // "".
-func faultInVain(r *usage, s history.PlannedStep, f *facts.Fault) string {
+func whyNoEffect(r *usage, s history.PlannedStep, f *facts.Fault) string {
 	p := s.Proof
 	if p == nil {
 		return ""
 	}
 	switch {
-	case p.Idle != "" && strings.Contains(f.Begin.Cause, p.Idle):
-		return p.Idle
-	case p.Keeps && r.Params.Persistence == "none":
+	case p.IdleText != "" && strings.Contains(f.Begin.Cause, p.IdleText):
+		return p.IdleText
+	case p.NeedsPersistence && r.Params.Persistence == "none":
 		return "the nodes keep nothing on disk"
-	case p.Off > 0 && wrongBy(r, s, f) < p.Off:
-		return fmt.Sprintf("the clock of %s was wrong by less than %v", f.Target, p.Off)
+	case p.MinOffset > 0 && offsetOf(r, s, f) < p.MinOffset:
+		return fmt.Sprintf("the clock of %s was wrong by less than %v", f.Target, p.MinOffset)
 	}
 	from, to, link := strings.Cut(f.Target, "-")
 	switch {
-	case link && to != history.Replica && absent(r, to, f):
+	case link && to != history.Replica && downThroughout(r, to, f):
 		return to + " was down the whole time"
-	case link && to == history.Replica && absent(r, from, f), !link && absent(r, f.Target, f):
+	case link && to == history.Replica && downThroughout(r, from, f), !link && downThroughout(r, f.Target, f):
 		return from + " was down the whole time"
 	}
-	return unused(r, p, f)
+	return whyUnused(r, p, f)
 }
 
 // offsetOf returns by how much a fault changed a clock while it lasted. A fault that corrects the clock
 // while another clock fault is in force counts as having an effect.
-func wrongBy(r *usage, s history.PlannedStep, f *facts.Fault) time.Duration {
+func offsetOf(r *usage, s history.PlannedStep, f *facts.Fault) time.Duration {
 	by := s.By.Abs()
 	if s.Rate != 0 {
-		by = time.Duration(max(s.Rate-1, 1-s.Rate) * float64(spanOf(r.Facts, f).Length()))
+		by = time.Duration(max(s.Rate-1, 1-s.Rate) * float64(faultSpan(r.Facts, f).Length()))
 	}
 	if r.clocks[f.Target].Reached(f.Begin.T-1) > f.Begin.T {
 		return facts.Never
@@ -148,7 +148,7 @@ func wrongBy(r *usage, s history.PlannedStep, f *facts.Fault) time.Duration {
 }
 
 // faultSpan returns the span in which a fault was in force.
-func spanOf(r *facts.Facts, f *facts.Fault) spans.Span {
+func faultSpan(r *facts.Facts, f *facts.Fault) spans.Span {
 	s := spans.Of(f.First().T, max(r.End, f.Begin.T))
 	if f.End != nil {
 		s.To = f.End.T
@@ -158,51 +158,51 @@ func spanOf(r *facts.Facts, f *facts.Fault) spans.Span {
 
 // downThroughout reports whether a node was already down when a fault of it or its link began, and did
 // not return before the fault ended.
-func absent(r *usage, node string, f *facts.Fault) bool {
+func downThroughout(r *usage, node string, f *facts.Fault) bool {
 	// The offset that a rate caused stays when the fault ends. A jump is undone.
-	stays := f.Kind == "clock-rate" || f.Kind == "clock-slew"
-	d := r.downs[node].last(f)
+	offsetStays := f.Kind == "clock-rate" || f.Kind == "clock-slew"
+	d := r.downtimes[node].longestBegun(f)
 	switch {
 	case d == nil:
 		return false
 	case d.End == nil:
 		return true
 	}
-	return f.End != nil && !stays && d.End.T > f.Begin.T && f.End.T <= d.End.T
+	return f.End != nil && !offsetStays && d.End.T > f.Begin.T && f.End.T <= d.End.T
 }
 
 // whyUnused describes that no lock used the target of a fault while the fault lasted, or returns "".
-func unused(r *usage, p *history.Proof, f *facts.Fault) string {
-	span := spanOf(r.Facts, f)
-	node, of := f.Target, history.UseNode
+func whyUnused(r *usage, p *history.Proof, f *facts.Fault) string {
+	span := faultSpan(r.Facts, f)
+	node, use := f.Target, history.UseNode
 	from, to, link := strings.Cut(f.Target, "-")
 	switch {
 	case r.clients[f.Target]:
-		of = history.UseClient
+		use = history.UseClient
 	case link && to == history.Replica:
-		node, of = from, history.UseLink
+		node, use = from, history.UseLink
 	case link:
-		node, of = to, history.UseLink
+		node, use = to, history.UseLink
 	}
 	switch {
-	case !slices.Contains(p.Use, of):
+	case !slices.Contains(p.Use, use):
 		return ""
-	case of != history.UseClient && len(r.Links) == 0 && slices.ContainsFunc(r.Params.Clients, func(c string) bool { return r.inSessions()[c].Meets(span) }):
+	case use != history.UseClient && len(r.LockCommands) == 0 && slices.ContainsFunc(r.Params.Clients, func(c string) bool { return r.sessionSpans()[c].Meets(span) }):
 		return "" // the record contains no commands
-	case of == history.UseClient:
-		if !r.inSessions()[f.Target].Meets(span) {
+	case use == history.UseClient:
+		if !r.sessionSpans()[f.Target].Meets(span) {
 			return f.Target + " neither wanted nor held a lock meanwhile"
 		}
-	case of == history.UseNode:
-		if !r.asked(traffic{node: node}).Meets(span) && !r.keysOn(node).Meets(spans.Of(span.From, span.From)) && !counted(r, f) &&
-			(p.Off > 0 || !wanted(r, "", node, span)) {
+	case use == history.UseNode:
+		if !r.commandSpans(commandKind{node: node}).Meets(span) && !r.keySpans(node).Meets(spans.Of(span.From, span.From)) && !hadGrantCounts(r, f) &&
+			(p.MinOffset > 0 || !wasWanted(r, "", node, span)) {
 			return node + " received no request meanwhile and had no key of a lock"
 		}
 	case to == history.Replica:
-		if !r.asked(traffic{node: node, ok: true}).Meets(span) {
+		if !r.commandSpans(commandKind{node: node, granted: true}).Meets(span) {
 			return node + " had nothing to replicate meanwhile"
 		}
-	case !r.asked(traffic{process: f.Target}).Meets(span) && !wanted(r, from, node, span):
+	case !r.commandSpans(commandKind{process: f.Target}).Meets(span) && !wasWanted(r, from, node, span):
 		return f.Target + " carried nothing meanwhile"
 	}
 	return ""
@@ -210,15 +210,15 @@ func unused(r *usage, p *history.Proof, f *facts.Fault) string {
 
 // hadGrantCounts reports whether a node that a fault ends had counted grants since it last lost its
 // memory. Fencing tokens come from these counts, which outlive all keys.
-func counted(r *usage, f *facts.Fault) bool {
+func hadGrantCounts(r *usage, f *facts.Fault) bool {
 	if !endsNode(f) {
 		return false
 	}
 	since := int64(spans.Ever)
-	if before := r.downs[f.Target].last(f); before != nil && r.Params.Persistence == "none" {
+	if before := r.downtimes[f.Target].longestBegun(f); before != nil && r.Params.Persistence == "none" {
 		since = before.Begin.T
 	}
-	return slices.ContainsFunc(r.Links, func(e *history.Event) bool {
+	return slices.ContainsFunc(r.LockCommands, func(e *history.Event) bool {
 		return e.Op == history.OpSet && e.Fence > 0 && e.Node == f.Target && facts.Applied(e) > since && facts.Applied(e) < f.Begin.T
 	})
 }
@@ -227,33 +227,33 @@ func counted(r *usage, f *facts.Fault) bool {
 // a span although no command was seen there, for example because no connection could be opened. A client
 // that calls an operation sends requests, and one that waits in an operation retries within a round. A
 // node that never received a request, while others did, is not used by the lock.
-func wanted(r *usage, client, node string, span spans.Span) bool {
-	work := node == r.Params.Resource
-	if !work && len(r.Links) > 0 && len(r.asked(traffic{node: node}).Spans) == 0 && !spans.Covering([]spans.Span{span}, spans.Of(r.First, r.Last)) {
+func wasWanted(r *usage, client, node string, span spans.Span) bool {
+	onResource := node == r.Params.Resource
+	if !onResource && len(r.LockCommands) > 0 && len(r.commandSpans(commandKind{node: node}).Spans) == 0 && !spans.Covering([]spans.Span{span}, spans.Of(r.First, r.Last)) {
 		return false
 	}
 	round := int64(r.Params.NodeTimeout + r.Params.RetryMax)
-	asks := r.doings(doing{client: client, all: client == "", work: work})
-	before := asks.Begun(span.From - 1)
-	return asks.Begun(span.To) > before || before > 0 && min(asks.Reached(span.From-1), r.End, span.To)-span.From > round
+	operations := r.operationSpans(operationKind{client: client, allClients: client == "", onResource: onResource})
+	before := operations.Begun(span.From - 1)
+	return operations.Begun(span.To) > before || before > 0 && min(operations.Reached(span.From-1), r.End, span.To)-span.From > round
 }
 
 // stallEffects finds out what stalls of the host may have delayed.
-type lateness struct {
-	r      *facts.Facts
-	stalls []spans.Span
-	ends   []int64 // when beliefs ended, by time
-	plan   []int64 // when the nemesis acted, by time
+type stallEffects struct {
+	r            *facts.Facts
+	stalls       []spans.Span
+	beliefEnds   []int64 // when beliefs ended, by time
+	nemesisTimes []int64 // when the nemesis acted, by time
 }
 
-func latenessOf(r *facts.Facts) lateness {
-	l := lateness{r: r, stalls: spans.Stalls(r)}
+func newStallEffects(r *facts.Facts) stallEffects {
+	l := stallEffects{r: r, stalls: spans.Stalls(r)}
 	if len(l.stalls) == 0 {
 		return l
 	}
 	for s := range r.Sessions() {
 		for b := range r.Windows(s) {
-			l.ends = append(l.ends, b.To)
+			l.beliefEnds = append(l.beliefEnds, b.To)
 		}
 	}
 	for _, f := range r.Faults {
@@ -262,12 +262,12 @@ func latenessOf(r *facts.Facts) lateness {
 		}
 		for _, e := range []*history.Event{f.Invoke, f.Begin, f.End} {
 			if e != nil {
-				l.plan = append(l.plan, e.T)
+				l.nemesisTimes = append(l.nemesisTimes, e.T)
 			}
 		}
 	}
-	slices.Sort(l.ends)
-	slices.Sort(l.plan)
+	slices.Sort(l.beliefEnds)
+	slices.Sort(l.nemesisTimes)
 	return l
 }
 
@@ -280,13 +280,13 @@ func latenessOf(r *facts.Facts) lateness {
 //	              |  a step of the plan that was due in the stall starts right after it
 //
 // A stall that delayed nothing is no excuse.
-func (l lateness) stalled(res verdict.Result) verdict.Result {
+func (l stallEffects) addStall(res verdict.Result) verdict.Result {
 	if len(l.stalls) == 0 {
 		return res
 	}
-	witness := witnessed(l.r, res.Witness)
+	witness := witnessSpan(l.r, res.Witness)
 	for _, s := range l.stalls {
-		if witness.From < s.To && s.From < witness.To || l.by(s) {
+		if witness.From < s.To && s.From < witness.To || l.affectedBy(s) {
 			res.Stalled = max(res.Stalled, history.Seconds(s.Length()))
 		}
 	}
@@ -294,18 +294,18 @@ func (l lateness) stalled(res verdict.Result) verdict.Result {
 }
 
 // affectedBy reports whether a belief ended during a stall, or the stall delayed the plan.
-func (l lateness) by(stall spans.Span) bool {
-	return within(l.ends, stall) || within(l.plan, spans.Of(stall.From, stall.To+int64(l.r.Params.Slack)))
+func (l stallEffects) affectedBy(stall spans.Span) bool {
+	return anyWithin(l.beliefEnds, stall) || anyWithin(l.nemesisTimes, spans.Of(stall.From, stall.To+int64(l.r.Params.Slack)))
 }
 
 // anyWithin reports whether one of the sorted instants lies strictly within a span.
-func within(instants []int64, s spans.Span) bool {
-	i := spans.UpTo(instants, s.From)
+func anyWithin(instants []int64, s spans.Span) bool {
+	i := spans.CountUpTo(instants, s.From)
 	return i < len(instants) && instants[i] < s.To
 }
 
 // witnessSpan returns the span of a witness and its events.
-func witnessed(r *facts.Facts, w *verdict.Witness) spans.Span {
+func witnessSpan(r *facts.Facts, w *verdict.Witness) spans.Span {
 	if w == nil {
 		return spans.Of(facts.Never, spans.Ever)
 	}
@@ -323,19 +323,19 @@ func witnessed(r *facts.Facts, w *verdict.Witness) spans.Span {
 }
 
 // maxUnplanned limits how many unplanned faults are listed.
-const mostUnplanned = 3
+const maxUnplanned = 3
 
 // unplannedFaults describes the unplanned faults of a run, if any. Such a run proves nothing: neither
 // that a lock holds under the plan's faults, nor that they break it. Stalls of the host are different:
 // they affect all processes alike, and they are so frequent that each property allows for them.
-func unplanned(r *facts.Facts) (text string, hit bool) {
+func unplannedFaults(r *facts.Facts) (text string, hit bool) {
 	var all []string
 	for _, f := range r.Faults {
-		if f.Step != history.Unplanned || f.Begin == nil {
+		if f.Step != history.UnplannedStep || f.Begin == nil {
 			continue
 		}
-		is := cmp.Or(unplannedWords[f.Kind], "was hit by "+f.Kind)
-		text := fmt.Sprintf("%s %s at %s", f.Target, is, facts.Seconds(f.Begin.T))
+		verb := cmp.Or(unplannedVerbs[f.Kind], "was hit by "+f.Kind)
+		text := fmt.Sprintf("%s %s at %s", f.Target, verb, facts.Seconds(f.Begin.T))
 		if f.Begin.Cause != "" {
 			text += " (" + f.Begin.Cause + ")"
 		}
@@ -344,72 +344,72 @@ func unplanned(r *facts.Facts) (text string, hit bool) {
 	if len(all) == 0 {
 		return "", false
 	}
-	if more := len(all) - mostUnplanned; more > 0 {
-		all = append(all[:mostUnplanned:mostUnplanned], fmt.Sprintf("and %d more", more))
+	if more := len(all) - maxUnplanned; more > 0 {
+		all = append(all[:maxUnplanned:maxUnplanned], fmt.Sprintf("and %d more", more))
 	}
 	return "nobody planned it: " + strings.Join(all, "; "), true
 }
 
 // unplannedVerbs describes unplanned faults by kind.
-var unplannedWords = map[string]string{
-	facts.Kill: "ended", facts.Pause: "was stopped", history.OpGoOn: "continued",
+var unplannedVerbs = map[string]string{
+	facts.Kill: "ended", facts.Pause: "was stopped", history.OpContinue: "continued",
 }
 
 // downtimes are the faults that took a node down, in the order in which they began. For each prefix it
 // has the fault that lasted longest, and the next longest.
-type downs struct {
-	begins         []int64
-	longest, other []*facts.Fault
+type downtimes struct {
+	begins                 []int64
+	longest, secondLongest []*facts.Fault
 }
 
 // longestBegun returns the fault that lasted longest among those that had begun when f began, except f
 // itself. It returns nil if there is none.
-func (d *downs) last(f *facts.Fault) *facts.Fault {
+func (d *downtimes) longestBegun(f *facts.Fault) *facts.Fault {
 	if d == nil {
 		return nil
 	}
-	i := spans.UpTo(d.begins, f.Begin.T)
+	i := spans.CountUpTo(d.begins, f.Begin.T)
 	switch {
 	case i == 0:
 		return nil
 	case d.longest[i-1] == f:
-		return d.other[i-1]
+		return d.secondLongest[i-1]
 	}
 	return d.longest[i-1]
 }
 
 // add appends a fault. It must not begin before the others.
-func (d *downs) add(f *facts.Fault) {
-	longest, other := f, (*facts.Fault)(nil)
+func (d *downtimes) add(f *facts.Fault) {
+	longest, second := f, (*facts.Fault)(nil)
 	if i := len(d.begins) - 1; i >= 0 {
-		longest, other = d.longest[i], d.other[i]
+		longest, second = d.longest[i], d.secondLongest[i]
 		switch {
 		case f.To() > longest.To():
-			longest, other = f, longest
-		case other == nil || f.To() > other.To():
-			other = f
+			longest, second = f, longest
+		case second == nil || f.To() > second.To():
+			second = f
 		}
 	}
-	d.begins, d.longest, d.other = append(d.begins, f.Begin.T), append(d.longest, longest), append(d.other, other)
+	d.begins, d.longest, d.secondLongest = append(d.begins, f.Begin.T), append(d.longest, longest), append(d.secondLongest, second)
 }
 
 // usage indexes what the lock used and when, so that each step of a plan can look up what its fault
 // hit. The large indexes are built on first use.
 type usage struct {
 	*facts.Facts
-	clients map[string]bool         // clients of the run
-	steps   map[int][]*facts.Fault  // faults by step
-	clocks  map[string]spans.Spread // by process: faults that change clocks
-	downs   map[string]*downs       // by node
+	clients   map[string]bool         // clients of the run
+	steps     map[int][]*facts.Fault  // faults by step
+	clocks    map[string]spans.Spread // by process: faults that change clocks
+	downtimes map[string]*downtimes   // by node
 
-	sessions map[string]spans.Spread // by client
-	commands map[traffic]spans.Spread
-	keys     map[string]spans.Spread // by node
-	done     map[doing]spans.Spread
+	sessions         map[string]spans.Spread // by client
+	commandsByKind   map[commandKind]spans.Spread
+	keys             map[string]spans.Spread // by node
+	operationsByKind map[operationKind]spans.Spread
 }
 
 func newUsage(r *facts.Facts) *usage {
-	u := &usage{Facts: r, clients: map[string]bool{}, steps: map[int][]*facts.Fault{}, downs: map[string]*downs{}, done: map[doing]spans.Spread{}}
+	u := &usage{Facts: r, clients: map[string]bool{}, steps: map[int][]*facts.Fault{}, downtimes: map[string]*downtimes{}, operationsByKind: map[operationKind]spans.Spread{}}
 	for _, c := range r.Params.Clients {
 		u.clients[c] = true
 	}
@@ -419,19 +419,19 @@ func newUsage(r *facts.Facts) *usage {
 		u.steps[f.Step] = append(u.steps[f.Step], f)
 		switch {
 		case f.Begin == nil:
-		case f.TurnsClock():
+		case f.ChangesClock():
 			turned[f.Target] = append(turned[f.Target], spans.Of(f.Begin.T, f.To()))
 		case endsNode(f):
 			down = append(down, f)
 		}
 	}
-	u.clocks = spreads(turned)
+	u.clocks = spreadsBy(turned)
 	slices.SortStableFunc(down, func(a, b *facts.Fault) int { return cmp.Compare(a.Begin.T, b.Begin.T) })
 	for _, f := range down {
-		if u.downs[f.Target] == nil {
-			u.downs[f.Target] = &downs{}
+		if u.downtimes[f.Target] == nil {
+			u.downtimes[f.Target] = &downtimes{}
 		}
-		u.downs[f.Target].add(f)
+		u.downtimes[f.Target].add(f)
 	}
 	return u
 }
@@ -442,41 +442,41 @@ func endsNode(f *facts.Fault) bool {
 }
 
 // commandKind selects commands of one link (by its process) or of one node.
-type traffic struct {
+type commandKind struct {
 	process, node string
-	ok            bool // only granted commands
+	granted       bool // only granted commands
 }
 
 // operationKind selects operations of one client or of all clients, on the lock or on the resource.
-type doing struct {
-	client string
-	all    bool
-	work   bool // on the resource
+type operationKind struct {
+	client     string
+	allClients bool
+	onResource bool // on the resource
 }
 
 // spreadsBy builds a Spread for each key.
-func spreads[K comparable](of map[K][]spans.Span) map[K]spans.Spread {
+func spreadsBy[K comparable](of map[K][]spans.Span) map[K]spans.Spread {
 	all := map[K]spans.Spread{}
 	for k, list := range of {
-		all[k] = spans.SpreadOf(list)
+		all[k] = spans.NewSpread(list)
 	}
 	return all
 }
 
 // sessionSpans returns, by client, when it wanted or held a lock.
-func (r *usage) inSessions() map[string]spans.Spread {
+func (r *usage) sessionSpans() map[string]spans.Spread {
 	if r.sessions == nil {
 		of := map[string][]spans.Span{}
 		for s := range r.Sessions() {
-			of[s.Client()] = append(of[s.Client()], busy(r.Facts, s))
+			of[s.Client()] = append(of[s.Client()], sessionSpan(r.Facts, s))
 		}
-		r.sessions = spreads(of)
+		r.sessions = spreadsBy(of)
 	}
 	return r.sessions
 }
 
 // sessionSpan returns the span from a session's call to its last operation.
-func busy(r *facts.Facts, s *facts.Session) spans.Span {
+func sessionSpan(r *facts.Facts, s *facts.Session) spans.Span {
 	to := spans.Wait(r, s).To
 	for a := range s.Actions() {
 		if to = max(to, a.Call.T); a.Return == nil {
@@ -489,32 +489,32 @@ func busy(r *facts.Facts, s *facts.Session) spans.Span {
 }
 
 // commandSpans returns when commands of a kind were in flight.
-func (r *usage) asked(c traffic) spans.Spread {
-	if r.commands == nil {
-		of := map[traffic][]spans.Span{}
-		for _, e := range r.Links {
+func (r *usage) commandSpans(c commandKind) spans.Spread {
+	if r.commandsByKind == nil {
+		of := map[commandKind][]spans.Span{}
+		for _, e := range r.LockCommands {
 			span := spans.Of(e.Sent, max(e.T, e.Applied, e.Answered))
-			of[traffic{process: e.Process}] = append(of[traffic{process: e.Process}], span)
-			of[traffic{node: e.Node}] = append(of[traffic{node: e.Node}], span)
+			of[commandKind{process: e.Process}] = append(of[commandKind{process: e.Process}], span)
+			of[commandKind{node: e.Node}] = append(of[commandKind{node: e.Node}], span)
 			if e.Type == history.OK {
-				yes := traffic{node: e.Node, ok: true}
+				yes := commandKind{node: e.Node, granted: true}
 				of[yes] = append(of[yes], span)
 			}
 		}
-		r.commands = spreads(of)
+		r.commandsByKind = spreadsBy(of)
 	}
-	return r.commands[c]
+	return r.commandsByKind[c]
 }
 
 // keySpans returns when a node had a key of a lock. The key was set or extended less than its TTL
 // before, and not deleted since.
-func (r *usage) keysOn(node string) spans.Spread {
+func (r *usage) keySpans(node string) spans.Spread {
 	if r.keys == nil {
 		type place struct{ node, key string }
 		of := map[string][]spans.Span{}
 		deleted := map[place]int64{} // by a release that is later in the record than the command
-		for i := len(r.Links) - 1; i >= 0; i-- {
-			e := r.Links[i]
+		for i := len(r.LockCommands) - 1; i >= 0; i-- {
+			e := r.LockCommands[i]
 			p, at := place{e.Node, e.Key}, facts.Applied(e)
 			end, ok := deleted[p]
 			switch {
@@ -532,31 +532,31 @@ func (r *usage) keysOn(node string) spans.Spread {
 				}
 			}
 		}
-		r.keys = spreads(of)
+		r.keys = spreadsBy(of)
 	}
 	return r.keys[node]
 }
 
 // operationSpans returns when operations of a kind were in progress.
-func (r *usage) doings(d doing) spans.Spread {
-	if _, ok := r.done[doing{all: d.all}]; !ok {
-		of := map[doing][]spans.Span{{all: d.all}: nil}
+func (r *usage) operationSpans(d operationKind) spans.Spread {
+	if _, ok := r.operationsByKind[operationKind{allClients: d.allClients}]; !ok {
+		of := map[operationKind][]spans.Span{{allClients: d.allClients}: nil}
 		for s := range r.Sessions() {
-			k := doing{client: s.Client()}
-			if d.all {
-				k = doing{all: true}
+			k := operationKind{client: s.Client()}
+			if d.allClients {
+				k = operationKind{allClients: true}
 			}
 			of[k] = append(of[k], spans.Of(s.Acquire.Call.T, s.Acquire.Ended()))
 			for a := range s.Actions() {
 				if a.Call.Op != history.OpCheck {
-					k.work = a.Call.Op == history.OpRead || a.Call.Op == history.OpWrite
+					k.onResource = a.Call.Op == history.OpRead || a.Call.Op == history.OpWrite
 					of[k] = append(of[k], spans.Of(a.Call.T, a.Ended()))
 				}
 			}
 		}
 		for k, list := range of {
-			r.done[k] = spans.SpreadOf(list)
+			r.operationsByKind[k] = spans.NewSpread(list)
 		}
 	}
-	return r.done[d]
+	return r.operationsByKind[d]
 }

@@ -37,7 +37,7 @@ func TestFaultToleranceBound(t *testing.T) {
 		{strings.Replace(full, " nodes=n1", "", 1), 50, verdict.Undecided},
 		{full + "\n1.2 nemesis begin stall node=machine\n1.9 nemesis end stall node=machine", 3, verdict.Undecided},
 	} {
-		if got := judge(newRecord(tale(t, row.params+fmt.Sprintf(tries, row.at))), verdict.FaultTolerance); got.Outcome != row.want {
+		if got := judge(newRecord(parseHistory(t, row.params+fmt.Sprintf(tries, row.at))), verdict.FaultTolerance); got.Outcome != row.want {
 			t.Errorf("%s, granted at %g: %s, want %s: %s", row.params, row.at, got.Outcome, row.want, got.Because)
 		}
 	}
@@ -46,7 +46,7 @@ func TestFaultToleranceBound(t *testing.T) {
 // BenchmarkCheckUnderFaults judges a record in which every second holder is cut off from all nodes until
 // its lease is over, while other clients wait.
 func BenchmarkCheckUnderFaults(b *testing.B) {
-	h := turns(20_000)
+	h := takeTurns(20_000)
 	h.Params.Nodes, h.Params.Rounds, h.Params.Slack = []string{"n1", "n2", "n3"}, 10, time.Microsecond
 	h.Params.TTL, h.Params.NodeTimeout, h.Params.RetryMax = 2*time.Microsecond, time.Microsecond, time.Microsecond
 	events := h.Events

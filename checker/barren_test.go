@@ -8,7 +8,7 @@ import (
 )
 
 // unmetStep is a run in which a step waits for a grant that never happens.
-const unmet = `params clients=c1,c2 nodes=n1,n2,n3 quorum=2 ttl=10s nodeTimeout=100ms retryMax=100ms slack=100ms rate=0.01 rounds=10
+const unmetStep = `params clients=c1,c2 nodes=n1,n2,n3 quorum=2 ttl=10s nodeTimeout=100ms retryMax=100ms slack=100ms rate=0.01 rounds=10
 step 1 pause c1 after c1 acquired
 0      harness begin run
 0.001  c1 begin client
@@ -22,7 +22,7 @@ step 1 pause c1 after c1 acquired
 
 // If no client gets an available lock, fault tolerance is violated and nothing else is decided, whatever
 // happened to the plan. If the lock was not available, the run proves nothing.
-func TestRunInWhichNobodyGotTheLock(t *testing.T) {
+func TestRunWithoutGrants(t *testing.T) {
 	const vacuous = "step 1 (pause c1, when: after c1 acquired) never started: its trigger did not occur"
 	for name, row := range map[string]struct {
 		more       string
@@ -34,7 +34,7 @@ func TestRunInWhichNobodyGotTheLock(t *testing.T) {
 		"no majority was up":                    {"0.005 nemesis begin kill node=n1\n0.005 nemesis begin kill node=n2", verdict.Undecided, vacuous},
 		"a majority was up, and a fault failed": {"5 nemesis fail kill node=n1", verdict.Violated, ""},
 	} {
-		v := Check(tale(t, unmet+row.more))
+		v := Check(parseHistory(t, unmetStep+row.more))
 		if v.Assumption != row.assumption || v.Disagreement != "" {
 			t.Errorf("%s: assumption %q, want %q %s", name, v.Assumption, row.assumption, v.Disagreement)
 		}
@@ -51,14 +51,14 @@ func TestRunInWhichNobodyGotTheLock(t *testing.T) {
 			t.Errorf("%s: %d results, %d numbers", name, len(v.Results), len(v.Numbers))
 		}
 	}
-	if v := Check(tale(t, strings.Replace(unmet, "step 1", "step 2", 1)), verdict.FaultTolerance); v.Results[0].Outcome != verdict.Violated {
+	if v := Check(parseHistory(t, strings.Replace(unmetStep, "step 1", "step 2", 1)), verdict.FaultTolerance); v.Results[0].Outcome != verdict.Violated {
 		t.Errorf("fault-tolerance alone: %+v", v.Results)
 	}
 }
 
 // A step that is missing from a cut record is not a failed assumption.
-func TestCutRecordMayHaveHadMoreToCome(t *testing.T) {
-	h := tale(t, "step 1 pause c2 at 7 s\ncut it ends here\n"+quietHold)
+func TestCutRecordIsNotVacuous(t *testing.T) {
+	h := parseHistory(t, "step 1 pause c2 at 7 s\ncut it ends here\n"+quietHold)
 	if v := Check(h); v.Assumption != "" || v.Cut != "it ends here" || v.Result(verdict.MutualExclusion).Outcome != verdict.Undecided {
 		t.Errorf("assumption %q: %+v", v.Assumption, v.Results)
 	}
@@ -70,7 +70,7 @@ func TestCutRecordMayHaveHadMoreToCome(t *testing.T) {
 func TestLiveness(t *testing.T) {
 	for name, want := range map[string]bool{
 		verdict.DeadlockFreedom: true, verdict.FaultTolerance: true, verdict.BoundedHold: true,
-		verdict.MutualExclusion: false, verdict.LeaseLinearizable: false, verdict.ResourceSafety: false, verdict.FencingOrder: false, verdict.ValidOnReturn: false, verdict.HolderTold: false,
+		verdict.MutualExclusion: false, verdict.LeaseLinearizable: false, verdict.ResourceSafety: false, verdict.FencingOrder: false, verdict.ValidOnReturn: false, verdict.HolderNotified: false,
 		"": false, "honesty": false,
 	} {
 		if got := Liveness(name); got != want {

@@ -26,15 +26,15 @@ type benchLimit struct {
 
 // benchFigures has the medians of the measurements.
 type benchFigures struct {
-	time   time.Duration
-	worked time.Duration // CPU time
-	memory int64
-	answer verdict.Outcome
-	gaveUp string // the reason if there is no answer
+	time    time.Duration
+	cpuTime time.Duration // CPU time
+	memory  int64
+	answer  verdict.Outcome
+	gaveUp  string // the reason if there is no answer
 }
 
 // runJudgeProcess judges a history in a separate process, and kills the process at its limits.
-func askJudge(judge string, c contention, limit benchLimit) (benchFigures, error) {
+func runJudgeProcess(judge string, c contention, limit benchLimit) (benchFigures, error) {
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), benchChild+"="+benchSpec(judge, c))
 	if limit.cores > 0 {
@@ -78,7 +78,7 @@ func watchJudge(p *os.Process, lines <-chan []string, limit benchLimit) benchFig
 			switch {
 			case !ok:
 				if len(times) > 0 && f.gaveUp == "" {
-					f.time, f.worked, f.memory = time.Duration(median(times)), time.Duration(median(worked)), median(memory)
+					f.time, f.cpuTime, f.memory = time.Duration(median(times)), time.Duration(median(worked)), median(memory)
 				}
 				return f
 			case len(line) == 2 && line[0] == "begin":
@@ -95,7 +95,7 @@ func watchJudge(p *os.Process, lines <-chan []string, limit benchLimit) benchFig
 				f.gaveUp = fmt.Sprintf("> %.0f s", limit.time.Seconds())
 				p.Kill()
 			case resident(p.Pid)-base > limit.memory:
-				f.gaveUp = fmt.Sprintf("> %d GB after %s", limit.memory/1e9, short(time.Since(began)))
+				f.gaveUp = fmt.Sprintf("> %d GB after %s", limit.memory/1e9, formatDuration(time.Since(began)))
 				p.Kill()
 			}
 		}
@@ -123,18 +123,18 @@ func median(xs []int64) int64 {
 }
 
 // disturbed reports whether the machine was busy with something else.
-func (f benchFigures) disturbed() bool { return f.worked < f.time*4/5 }
+func (f benchFigures) disturbed() bool { return f.cpuTime < f.time*4/5 }
 
 // formatTime formats the time, with a star if the measurement was disturbed.
-func (f benchFigures) told() string {
+func (f benchFigures) formatTime() string {
 	if f.disturbed() {
-		return short(f.time) + "*"
+		return formatDuration(f.time) + "*"
 	}
-	return short(f.time) + " "
+	return formatDuration(f.time) + " "
 }
 
 // formatDuration formats a duration with about three digits.
-func short(d time.Duration) string {
+func formatDuration(d time.Duration) string {
 	switch {
 	case d >= 100*time.Second:
 		return fmt.Sprintf("%.0f s", d.Seconds())
@@ -146,7 +146,7 @@ func short(d time.Duration) string {
 	return fmt.Sprintf("%.3g ms", float64(d)/1e6)
 }
 
-func size(bytes int64) string {
+func formatBytes(bytes int64) string {
 	if bytes >= 1e9 {
 		return fmt.Sprintf("%.2f GB", float64(bytes)/1e9)
 	}

@@ -22,7 +22,7 @@ const benchChild = "LOCKPICK_BENCH_CHILD"
 
 func TestMain(m *testing.M) {
 	if spec := os.Getenv(benchChild); spec != "" {
-		if err := beJudge(spec); err != nil {
+		if err := runJudge(spec); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
@@ -34,10 +34,12 @@ func TestMain(m *testing.M) {
 // benchJudges are the columns of the table. Each prepares a history and returns the function to time.
 var benchJudges = map[string]func(*history.History) func() verdict.Outcome{
 	"two": func(h *history.History) func() verdict.Outcome {
-		return func() verdict.Outcome { return both(Check(h, verdict.MutualExclusion, verdict.LeaseLinearizable)) }
+		return func() verdict.Outcome {
+			return commonOutcome(Check(h, verdict.MutualExclusion, verdict.LeaseLinearizable))
+		}
 	},
 	"all": func(h *history.History) func() verdict.Outcome {
-		return func() verdict.Outcome { return both(Check(h)) }
+		return func() verdict.Outcome { return commonOutcome(Check(h)) }
 	},
 	"mutex": peer("mutex"),
 	"lease": peer("lease"),
@@ -46,12 +48,12 @@ var benchJudges = map[string]func(*history.History) func() verdict.Outcome{
 func peer(model string) func(*history.History) func() verdict.Outcome {
 	return func(h *history.History) func() verdict.Outcome {
 		keys := peerOps(h)
-		return func() verdict.Outcome { return askPeer(peers[model], keys) }
+		return func() verdict.Outcome { return checkWithPeer(peers[model], keys) }
 	}
 }
 
 // commonOutcome returns the outcome on which the two properties agree, or otherwise what is wrong.
-func both(v verdict.Verdict) verdict.Outcome {
+func commonOutcome(v verdict.Verdict) verdict.Outcome {
 	m, l := v.Result(verdict.MutualExclusion).Outcome.Answer(), v.Result(verdict.LeaseLinearizable).Outcome.Answer()
 	switch {
 	case v.Assumption != "" || v.Disagreement != "":
@@ -68,14 +70,14 @@ func benchSpec(judge string, c contention) string {
 
 // The judge runs benchTimes times, or as often as possible within benchTimeLimit.
 const (
-	benchTimes  = 15
-	benchEnough = 2 * time.Second
+	benchTimes     = 15
+	benchTimeLimit = 2 * time.Second
 )
 
 // runJudge generates a history and judges it, several times if that is quick. It prints a line before
 // each run, with the current memory, and one after it: wall-clock nanoseconds, CPU nanoseconds, peak
 // memory beyond the first value in bytes, and the answer.
-func beJudge(spec string) error {
+func runJudge(spec string) error {
 	var judge string
 	var c contention
 	if _, err := fmt.Sscan(spec, &judge, &c.operations, &c.keys, &c.unknown, &c.violated, &c.seed); err != nil {
@@ -83,7 +85,7 @@ func beJudge(spec string) error {
 	}
 	question := benchJudges[judge](c.history())
 	var all time.Duration
-	for i := 0; i < benchTimes && all < benchEnough; i++ {
+	for i := 0; i < benchTimes && all < benchTimeLimit; i++ {
 		debug.FreeOSMemory() // including the history if the judge no longer needs it
 		if err := os.WriteFile("/proc/self/clear_refs", []byte("5"), 0); err != nil {
 			return fmt.Errorf("reset the peak of memory: %w", err)
@@ -93,9 +95,9 @@ func beJudge(spec string) error {
 			return err
 		}
 		fmt.Println("begin", before)
-		start, earlier := time.Now(), onCores()
+		start, earlier := time.Now(), cpuTime()
 		answer := question()
-		took, worked := time.Since(start), onCores()-earlier
+		took, worked := time.Since(start), cpuTime()-earlier
 		all += took
 		peak, err := residentPeak()
 		if err != nil {
@@ -107,7 +109,7 @@ func beJudge(spec string) error {
 }
 
 // cpuTime returns the CPU time of the process so far.
-func onCores() time.Duration {
+func cpuTime() time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
 		panic(err)

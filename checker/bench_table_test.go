@@ -57,18 +57,18 @@ var benchColumns = []struct {
 // TestCompareWithPeers prints the table row by row. Environment variables select a part of it:
 // SIZES=1k,10M UNKNOWN=0,5 KEYS=1 VERDICTS=violated. With a single size all peers run, even if they would
 // have given up at a smaller size. The test fails if an answer is wrong, not if it is slow.
-func TestBesidePeers(t *testing.T) {
-	fmt.Printf(benchHead, short(ownLimit.time), size(ownLimit.memory), runtime.NumCPU(), short(peerLimit.time), size(peerLimit.memory),
-		benchTimes, short(benchEnough))
+func TestCompareWithPeers(t *testing.T) {
+	fmt.Printf(benchHead, formatDuration(ownLimit.time), formatBytes(ownLimit.memory), runtime.NumCPU(), formatDuration(peerLimit.time), formatBytes(peerLimit.memory),
+		benchTimes, formatDuration(benchTimeLimit))
 	fmt.Printf("%5s %4s %7s %-8s", "ops", "keys", "unknown", "history")
 	for _, c := range benchColumns {
 		fmt.Print(" | ", benchCell(c.perOperation, c.title, "ns/op", "memory"))
 	}
 	fmt.Println(" | goals")
 	b := bench{T: t, gaveUp: map[string]string{}, perOperation: map[contention][]sized{}}
-	for _, n := range choices("SIZES", "1k,10k,100k,1M,10M") {
-		for _, keys := range choices("KEYS", "1,10") {
-			for _, unknown := range choices("UNKNOWN", "0,1,5,50") {
+	for _, n := range envNumbers("SIZES", "1k,10k,100k,1M,10M") {
+		for _, keys := range envNumbers("KEYS", "1,10") {
+			for _, unknown := range envNumbers("UNKNOWN", "0,1,5,50") {
 				for _, violated := range verdicts() {
 					b.row(contention{operations: n, keys: keys, unknown: unknown, violated: violated, seed: 1})
 				}
@@ -94,10 +94,10 @@ type sized struct {
 
 func (b *bench) row(c contention) {
 	want := map[bool]verdict.Outcome{false: verdict.Holds, true: verdict.Violated}[c.violated]
-	fmt.Printf("%5s %4d %5d %% %-8s", count1000(c.operations), c.keys, c.unknown, benchVerdicts[c.violated])
+	fmt.Printf("%5s %4d %5d %% %-8s", formatCount(c.operations), c.keys, c.unknown, benchVerdicts[c.violated])
 	var own benchFigures
 	for _, col := range benchColumns {
-		f := b.ask(col.judge, c, col.limit)
+		f := b.run(col.judge, c, col.limit)
 		if f.gaveUp == "" && f.answer != want {
 			b.Errorf("%s judges %+v as %s", col.judge, c, f.answer)
 			f.gaveUp = "wrong: " + string(f.answer)
@@ -106,7 +106,7 @@ func (b *bench) row(c contention) {
 		if f.gaveUp != "" {
 			fmt.Print(" | ", benchCell(col.perOperation, f.gaveUp, "", ""))
 		} else {
-			fmt.Print(" | ", benchCell(col.perOperation, f.told(), fmt.Sprintf("%.0f", ns), size(f.memory)))
+			fmt.Print(" | ", benchCell(col.perOperation, f.formatTime(), fmt.Sprintf("%.0f", ns), formatBytes(f.memory)))
 		}
 		if col.judge == "two" {
 			own = f
@@ -124,20 +124,20 @@ func (b *bench) row(c contention) {
 }
 
 // run runs a judge, unless it gave up on a smaller history of the kind.
-func (b *bench) ask(judge string, c contention, limit benchLimit) benchFigures {
+func (b *bench) run(judge string, c contention, limit benchLimit) benchFigures {
 	kind := c
 	kind.operations = 0
 	id := benchSpec(judge, kind)
 	if at := b.gaveUp[id]; at != "" {
 		return benchFigures{gaveUp: "gave up at " + at}
 	}
-	f, err := askJudge(judge, c, limit)
+	f, err := runJudgeProcess(judge, c, limit)
 	if err != nil {
 		b.Error(err)
 		f.gaveUp = "failed"
 	}
 	if f.gaveUp != "" {
-		b.gaveUp[id] = count1000(c.operations)
+		b.gaveUp[id] = formatCount(c.operations)
 	}
 	return f
 }
@@ -165,7 +165,7 @@ func (b *bench) growth() {
 		all := b.perOperation[kind]
 		fmt.Printf("%4d keys %3d %% %-8s", kind.keys, kind.unknown, benchVerdicts[kind.violated])
 		for _, s := range all {
-			fmt.Printf("  %5s %6.0f%s", count1000(s.operations), s.ns, map[bool]string{false: " ", true: "*"}[s.busy])
+			fmt.Printf("  %5s %6.0f%s", formatCount(s.operations), s.ns, map[bool]string{false: " ", true: "*"}[s.busy])
 		}
 		first, last := all[0], all[len(all)-1]
 		if len(all) > 1 {
@@ -186,7 +186,7 @@ func benchCell(perOperation bool, time, ns, memory string) string {
 }
 
 // envOr returns the value of an environment variable, or the default.
-func choice(name, usual string) string {
+func envOr(name, usual string) string {
 	if v := os.Getenv(name); v != "" {
 		return v
 	}
@@ -194,9 +194,9 @@ func choice(name, usual string) string {
 }
 
 // envNumbers parses envOr as a list of numbers.
-func choices(name, usual string) []int {
+func envNumbers(name, usual string) []int {
 	var ns []int
-	for _, text := range strings.Split(choice(name, usual), ",") {
+	for _, text := range strings.Split(envOr(name, usual), ",") {
 		digits := strings.NewReplacer("k", "000", "M", "000000").Replace(text)
 		n, err := strconv.Atoi(digits)
 		if err != nil || n < 0 {
@@ -211,7 +211,7 @@ var benchVerdicts = map[bool]string{false: "valid", true: "violated"}
 
 // verdicts returns the kinds of histories to measure: violated or not.
 func verdicts() []bool {
-	asked := strings.Split(choice("VERDICTS", "valid,violated"), ",")
+	asked := strings.Split(envOr("VERDICTS", "valid,violated"), ",")
 	var kinds []bool
 	for _, violated := range []bool{false, true} {
 		if slices.Contains(asked, benchVerdicts[violated]) {
@@ -225,7 +225,7 @@ func verdicts() []bool {
 }
 
 // formatCount formats a count in thousands or millions if it is a multiple of these.
-func count1000(n int) string {
+func formatCount(n int) string {
 	switch {
 	case n%1e6 == 0:
 		return fmt.Sprintf("%d M", n/1e6)

@@ -18,29 +18,29 @@ func boundedHold(r *facts.Facts) (f verdict.Finding) {
 	first := int64(facts.Never)
 	var stalled longHold
 	stalls := spans.Stalls(r)
-	most, longest := 0, int64(0)
+	maxExtensions, longest := 0, int64(0)
 	for s := range r.Sessions() {
 		if r.Params.MaxHold == 0 && !s.Extended() {
 			continue
 		}
-		h, ok := holdUnder(r, stalls, s)
+		h, ok := measureHold(r, stalls, s)
 		if !ok {
 			continue
 		}
 		if s.Extended() {
 			f.Occasions++
 		}
-		most, longest = max(most, h.extends), max(longest, h.to-h.from)
+		maxExtensions, longest = max(maxExtensions, h.extends), max(longest, h.to-h.from)
 		if h.stalled > 0 && stalled.stalled == 0 {
 			stalled = h
 		}
 		if h.cause == "" {
 			continue
 		}
-		tell := func() verdict.Result { return tooLong(r, h) }
-		f.Incidents = append(f.Incidents, verdict.Incident{From: h.from, Tell: tell})
+		describe := func() verdict.Result { return longHoldResult(r, h) }
+		f.Incidents = append(f.Incidents, verdict.Incident{From: h.from, Describe: describe})
 		if f.Worst == nil || h.at < first {
-			first, f.Worst = h.at, tell
+			first, f.Worst = h.at, describe
 		}
 	}
 	p := r.Params
@@ -54,7 +54,7 @@ func boundedHold(r *facts.Facts) (f verdict.Finding) {
 		f.Undecided = "the history has no limits for the number of extensions and the length of a hold"
 	default:
 		f.Because = fmt.Sprintf("at most %s of one hold (limit %d), and at most %s long (limit %s)",
-			verdict.Plural(most, "extension"), p.MaxExtends, facts.Seconds(longest), facts.Seconds(int64(p.MaxHold)))
+			verdict.Plural(maxExtensions, "extension"), p.MaxExtends, facts.Seconds(longest), facts.Seconds(int64(p.MaxHold)))
 	}
 	return f
 }
@@ -71,11 +71,11 @@ type longHold struct {
 }
 
 // maxShownExtensions is the number of extensions in a witness. The last ones are shown.
-const shown = 8
+const maxShownExtensions = 8
 
 // measureHold measures one hold, from its grant to the end of belief. If the acquire's outcome is
 // unknown, belief begins with an extension. ok is false if there was none.
-func holdUnder(r *facts.Facts, stalls []spans.Span, s *facts.Session) (h longHold, ok bool) {
+func measureHold(r *facts.Facts, stalls []spans.Span, s *facts.Session) (h longHold, ok bool) {
 	if !s.Granted() && !s.Extended() {
 		return h, false
 	}
@@ -90,7 +90,7 @@ func holdUnder(r *facts.Facts, stalls []spans.Span, s *facts.Session) (h longHol
 	h.extends = len(granted)
 	if n := r.Params.MaxExtends; n > 0 && h.extends > n {
 		h.cause, h.at = verdict.ExtendedTooOften, granted[n].T
-		h.events = granted[max(0, n+1-shown) : n+1]
+		h.events = granted[max(0, n+1-maxShownExtensions) : n+1]
 	}
 	var last facts.Window
 	for last = range r.Windows(s) {
@@ -112,10 +112,10 @@ func holdUnder(r *facts.Facts, stalls []spans.Span, s *facts.Session) (h longHol
 	return h, s.Granted() || h.to != 0
 }
 
-func tooLong(r *facts.Facts, h longHold) verdict.Result {
+func longHoldResult(r *facts.Facts, h longHold) verdict.Result {
 	s := h.session
 	res := verdict.Result{Outcome: verdict.Violated, Cause: h.cause}
-	res.Because = fmt.Sprintf("%s extended its hold of %s %s", s.Client(), verdict.LockName(s.Key()), times(h.extends))
+	res.Because = fmt.Sprintf("%s extended its hold of %s %s", s.Client(), verdict.LockName(s.Key()), describeTimes(h.extends))
 	if n := r.Params.MaxExtends; n > 0 {
 		res.Because += fmt.Sprintf(" (limit %d)", n)
 	}
@@ -124,13 +124,13 @@ func tooLong(r *facts.Facts, h longHold) verdict.Result {
 		res.Because += " (limit " + facts.Seconds(int64(most)) + ")"
 	}
 	res.Witness = &verdict.Witness{
-		Events:   verdict.Numbered(append([]*history.Event{s.Acquire.Call, s.Acquire.Return}, h.events...)),
+		Events:   verdict.EventNumbers(append([]*history.Event{s.Acquire.Call, s.Acquire.Return}, h.events...)),
 		Sessions: []string{s.Name()}, Key: s.Key(), From: h.from, To: h.to,
 	}
 	return res
 }
 
-func times(n int) string {
+func describeTimes(n int) string {
 	if n == 1 {
 		return "once"
 	}

@@ -21,7 +21,7 @@ params clients=c1,c2 nodes=n1 %s
 `
 
 // extensions returns n extensions, one every 3 s, each by 10 s.
-func extending(n int) string {
+func extensions(n int) string {
 	var b strings.Builder
 	for i := range n {
 		fmt.Fprintf(&b, "%d c1 invoke extend session=c1/1\n%d c1 ok extend session=c1/1 until=%d\n", 4+3*i, 4+3*i, 14+3*i)
@@ -38,40 +38,40 @@ var boundedRows = []struct {
 }{
 	{"no extension", "maxExtends=3 maxHold=20s", "", verdict.NotExercised, "", 0, "no client extended a lock"},
 	{"no extension and no limits", "", "", verdict.NotExercised, "", 0, "no client extended a lock"},
-	{"no limits", "", extending(1), verdict.Undecided, "", 1, "has no limits"},
-	{"only one limit, not exceeded", "maxExtends=3", extending(3), verdict.Undecided, "", 1, "has no limits"},
-	{"only the limit of extensions, exceeded", "maxExtends=2", extending(3), verdict.Violated, verdict.ExtendedTooOften, 1, "c1 extended its hold of lock-1 3 times (limit 2) and held it from 1 s to 20 s (19 s)"},
-	{"only the limit of the hold, exceeded", "maxHold=18s", extending(3), verdict.Violated, verdict.HeldTooLong, 1, "3 times and held it from 1 s to 20 s (19 s) (limit 18 s)"},
-	{"up to both limits", "maxExtends=3 maxHold=19s", extending(3), verdict.Holds, "", 1, "at most 3 extensions of one hold (limit 3), and at most 19 s long (limit 19 s)"},
-	{"one too many", "maxExtends=2 maxHold=19s", extending(3), verdict.Violated, verdict.ExtendedTooOften, 1, ""},
-	{"too long", "maxExtends=3 maxHold=18999ms", extending(3), verdict.Violated, verdict.HeldTooLong, 1, ""},
-	{"too long by less than the timestamp error", "maxExtends=3 maxHold=18999ms stampError=1ms", extending(3), verdict.Holds, "", 1, ""},
-	{"too long by the error of two timestamps", "maxExtends=3 maxHold=18s stampError=500ms", extending(3), verdict.Holds, "", 1, ""},
-	{"too long by as much as the host stalled", "maxExtends=3 maxHold=18s", extending(3) + "5.1 nemesis begin stall node=machine\n6.1 nemesis end stall node=machine\n",
+	{"no limits", "", extensions(1), verdict.Undecided, "", 1, "has no limits"},
+	{"only one limit, not exceeded", "maxExtends=3", extensions(3), verdict.Undecided, "", 1, "has no limits"},
+	{"only the limit of extensions, exceeded", "maxExtends=2", extensions(3), verdict.Violated, verdict.ExtendedTooOften, 1, "c1 extended its hold of lock-1 3 times (limit 2) and held it from 1 s to 20 s (19 s)"},
+	{"only the limit of the hold, exceeded", "maxHold=18s", extensions(3), verdict.Violated, verdict.HeldTooLong, 1, "3 times and held it from 1 s to 20 s (19 s) (limit 18 s)"},
+	{"up to both limits", "maxExtends=3 maxHold=19s", extensions(3), verdict.Holds, "", 1, "at most 3 extensions of one hold (limit 3), and at most 19 s long (limit 19 s)"},
+	{"one too many", "maxExtends=2 maxHold=19s", extensions(3), verdict.Violated, verdict.ExtendedTooOften, 1, ""},
+	{"too long", "maxExtends=3 maxHold=18999ms", extensions(3), verdict.Violated, verdict.HeldTooLong, 1, ""},
+	{"too long by less than the timestamp error", "maxExtends=3 maxHold=18999ms stampError=1ms", extensions(3), verdict.Holds, "", 1, ""},
+	{"too long by the error of two timestamps", "maxExtends=3 maxHold=18s stampError=500ms", extensions(3), verdict.Holds, "", 1, ""},
+	{"too long by as much as the host stalled", "maxExtends=3 maxHold=18s", extensions(3) + "5.1 nemesis begin stall node=machine\n6.1 nemesis end stall node=machine\n",
 		verdict.Undecided, "", 1, "the host stalled for 1 s meanwhile"},
-	{"the first limit exceeded", "maxExtends=2 maxHold=8s", extending(3), verdict.Violated, verdict.HeldTooLong, 1, ""},
-	{"the first limit exceeded, in the other order", "maxExtends=1 maxHold=12s", extending(3), verdict.Violated, verdict.ExtendedTooOften, 1, ""},
-	{"both limits at the same instant", "maxExtends=1 maxHold=6s", extending(2), verdict.Violated, verdict.ExtendedTooOften, 1, ""},
+	{"the first limit exceeded", "maxExtends=2 maxHold=8s", extensions(3), verdict.Violated, verdict.HeldTooLong, 1, ""},
+	{"the first limit exceeded, in the other order", "maxExtends=1 maxHold=12s", extensions(3), verdict.Violated, verdict.ExtendedTooOften, 1, ""},
+	{"both limits at the same instant", "maxExtends=1 maxHold=6s", extensions(2), verdict.Violated, verdict.ExtendedTooOften, 1, ""},
 	{"two holds that exceed it at the same instant", "maxExtends=1", "2 c2 invoke acquire session=c2/1 key=lock-2\n2 c2 ok acquire session=c2/1 key=lock-2 until=12\n" +
 		"3 c2 invoke extend session=c2/1\n3 c2 ok extend session=c2/1 until=13\n7 c2 invoke extend session=c2/1\n7 c2 ok extend session=c2/1 until=17\n" +
-		extending(2), verdict.Violated, verdict.ExtendedTooOften, 2, "c1 extended its hold of lock-1 2 times"},
+		extensions(2), verdict.Violated, verdict.ExtendedTooOften, 2, "c1 extended its hold of lock-1 2 times"},
 	{"too long without any extension", "maxExtends=3 maxHold=9s", "", verdict.Violated, verdict.HeldTooLong, 1, "c1 extended its hold of lock-1 0 times"},
 	{"a release ends it", "maxExtends=3 maxHold=9s", "5 c1 invoke release session=c1/1\n5 c1 ok release session=c1/1\n", verdict.NotExercised, "", 0, ""},
-	{"only granted extensions count", "maxExtends=1 maxHold=20s", extending(1) +
+	{"only granted extensions count", "maxExtends=1 maxHold=20s", extensions(1) +
 		"7 c1 invoke extend session=c1/1\n8 c1 info extend session=c1/1\n9 c1 invoke extend session=c1/1\n10 c1 fail extend session=c1/1\n", verdict.Holds, "", 1,
 		"at most 1 extension of one hold (limit 1), and at most 9 s long"},
-	{"an inner release is no extension", "maxExtends=1 maxHold=20s", extending(1) +
+	{"an inner release is no extension", "maxExtends=1 maxHold=20s", extensions(1) +
 		"7 c1 invoke extend session=c1/1 value=release\n7 c1 ok extend session=c1/1 value=release until=14\n", verdict.Holds, "", 1, "at most 1 extension of one hold"},
-	{"the answer that the lock is held is no extension", "maxExtends=1 maxHold=20s", extending(1) +
+	{"the answer that the lock is held is no extension", "maxExtends=1 maxHold=20s", extensions(1) +
 		"15 c1 invoke extend session=c1/1 value=check\n15 c1 ok extend session=c1/1 value=check until=20\n", verdict.Holds, "", 1, "at most 1 extension of one hold"},
-	{"a repeated acquire is an extension", "maxExtends=1 maxHold=20s", extending(1) +
+	{"a repeated acquire is an extension", "maxExtends=1 maxHold=20s", extensions(1) +
 		"7 c1 invoke extend session=c1/1 value=acquire\n7 c1 ok extend session=c1/1 value=acquire until=14\n", verdict.Violated, verdict.ExtendedTooOften, 1, "2 times"},
-	{"each hold by itself", "maxExtends=2 maxHold=20s", extending(2) + "8 c1 invoke release session=c1/1\n8 c1 ok release session=c1/1\n" +
+	{"each hold by itself", "maxExtends=2 maxHold=20s", extensions(2) + "8 c1 invoke release session=c1/1\n8 c1 ok release session=c1/1\n" +
 		"9 c2 invoke acquire session=c2/1\n9 c2 ok acquire session=c2/1 until=19\n10 c2 invoke extend session=c2/1\n10 c2 ok extend session=c2/1 until=20\n", verdict.Holds, "", 2,
 		"at most 2 extensions of one hold"},
 	{"the first of two holds that exceed it", "maxExtends=1", "2 c2 invoke acquire session=c2/1 key=lock-2\n2 c2 ok acquire session=c2/1 key=lock-2 until=12\n" +
 		"3 c2 invoke extend session=c2/1\n3 c2 ok extend session=c2/1 until=13\n4 c2 invoke extend session=c2/1\n4 c2 ok extend session=c2/1 until=14\n" +
-		extending(2), verdict.Violated, verdict.ExtendedTooOften, 2, "c2 extended its hold of lock-2 2 times"},
+		extensions(2), verdict.Violated, verdict.ExtendedTooOften, 2, "c2 extended its hold of lock-2 2 times"},
 	{"an acquire of unknown outcome that an extension confirms", "maxExtends=1", "20 c1 invoke release session=c1/1\n20 c1 ok release session=c1/1\n" +
 		"21 c1 invoke acquire session=c1/2\n22 c1 info acquire session=c1/2\n23 c1 invoke extend session=c1/2\n23 c1 ok extend session=c1/2 until=30\n" +
 		"24 c1 invoke extend session=c1/2\n24 c1 ok extend session=c1/2 until=31\n", verdict.Violated, verdict.ExtendedTooOften, 1, "c1 extended its hold of lock-1 2 times"},
@@ -84,7 +84,7 @@ var boundedRows = []struct {
 func TestBoundedHold(t *testing.T) {
 	for _, row := range boundedRows {
 		t.Run(row.name, func(t *testing.T) {
-			res := judge(newRecord(tale(t, fmt.Sprintf(boundedPrelude, row.params)+row.history+"40 harness end run")), verdict.BoundedHold)
+			res := judge(newRecord(parseHistory(t, fmt.Sprintf(boundedPrelude, row.params)+row.history+"40 harness end run")), verdict.BoundedHold)
 			if res.Outcome != row.outcome || res.Cause != row.cause || res.Occasions != row.occasions || !strings.Contains(res.Because, row.because) {
 				t.Errorf("got %s %s, %d occasions: %s\nwant %s %s, %d: %s", res.Outcome, res.Cause, res.Occasions, res.Because,
 					row.outcome, row.cause, row.occasions, row.because)
@@ -98,22 +98,22 @@ func TestBoundedHold(t *testing.T) {
 
 // TestLongWitness checks that a witness stays short and ends with the first extension beyond the limit.
 func TestLongWitness(t *testing.T) {
-	h := tale(t, fmt.Sprintf(boundedPrelude, "maxExtends=50")+extending(60)+"400 harness end run")
+	h := parseHistory(t, fmt.Sprintf(boundedPrelude, "maxExtends=50")+extensions(60)+"400 harness end run")
 	w := judge(newRecord(h), verdict.BoundedHold).Witness
-	if last := w.Events[len(w.Events)-1]; len(w.Events) != 2+shown || last != 2+2*51 {
-		t.Errorf("witness %v, want %d events up to %d", w.Events, 2+shown, 2+2*51)
+	if last := w.Events[len(w.Events)-1]; len(w.Events) != 2+maxShownExtensions || last != 2+2*51 {
+		t.Errorf("witness %v, want %d events up to %d", w.Events, 2+maxShownExtensions, 2+2*51)
 	}
 }
 
 // TestBoundedHoldAgainstNaive compares the incidents with those of a judge that checks at each instant
 // whether the client believed in its session.
-func TestBoundedAgainstDumb(t *testing.T) {
+func TestBoundedHoldAgainstNaive(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(9, 10))
-	violated, n := 0, histories.Some(10_000)
+	violated, n := 0, histories.Cases(10_000)
 	for i := range n {
 		h := histories.Random(rnd)
 		h.Params.MaxExtends, h.Params.MaxHold = 1+rnd.IntN(2), time.Duration(histories.Beat*int64(3+rnd.IntN(12)))
-		got, want := judge(newRecord(h), verdict.BoundedHold), dumbBounded(h)
+		got, want := judge(newRecord(h), verdict.BoundedHold), naiveBounded(h)
 		if got.Incidents != want || (got.Outcome == verdict.Violated) != (want > 0) {
 			t.Fatalf("history %d: %s with %d incidents, want %d: %s\n%s", i, got.Outcome, got.Incidents, want, got.Because, histories.Lines(h))
 		}
@@ -126,7 +126,7 @@ func TestBoundedAgainstDumb(t *testing.T) {
 	}
 }
 
-func dumbBounded(h *history.History) int {
+func naiveBounded(h *history.History) int {
 	end := h.Events[len(h.Events)-1].T
 	incidents := 0
 	for _, e := range h.Events {
@@ -164,7 +164,7 @@ func dumbBounded(h *history.History) int {
 }
 
 func TestValidityLeft(t *testing.T) {
-	r := newRecord(tale(t, `params clients=c1
+	r := newRecord(parseHistory(t, `params clients=c1
 1 c1 invoke acquire session=c1/1
 2 c1 ok acquire session=c1/1 until=5
 6 c1 invoke acquire session=c1/2
@@ -177,7 +177,7 @@ func TestValidityLeft(t *testing.T) {
 	if n, _ := numbers(r); n["validity-left-min"] != -1 || n["validity-left-p50"] != 2 {
 		t.Errorf("smallest %g, median %g; want -1 and 2", n["validity-left-min"], n["validity-left-p50"])
 	}
-	n, _ := numbers(newRecord(tale(t, "params clients=c1\n12 harness end run")))
+	n, _ := numbers(newRecord(parseHistory(t, "params clients=c1\n12 harness end run")))
 	if n, ok := n["validity-left-min"]; ok {
 		t.Errorf("%g left without any acquire", n)
 	}

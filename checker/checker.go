@@ -56,33 +56,33 @@ import (
 
 // properties is the table of all properties, in the order of reports.
 var properties = []property{
-	{verdict.MutualExclusion, safety, mutualExclusion},
-	{verdict.LeaseLinearizable, safety, leaseLinearizable},
-	{verdict.ResourceSafety, safety, func(r *record) verdict.Finding { return r.log().Safety() }},
-	{verdict.FencingOrder, safety, func(r *record) verdict.Finding { return r.log().FencingOrder() }},
-	{verdict.ValidOnReturn, safety, func(r *record) verdict.Finding { return validOnReturn(r.Facts) }},
-	{verdict.DeadlockFreedom, lives, func(r *record) verdict.Finding { return r.liveness().DeadlockFreedom() }},
-	{verdict.FaultTolerance, lives, func(r *record) verdict.Finding { return r.liveness().FaultTolerance() }},
-	{verdict.BoundedHold, lives, func(r *record) verdict.Finding { return boundedHold(r.Facts) }},
-	{verdict.HolderTold, safety, holderTold},
+	{verdict.MutualExclusion, safetyProperty, mutualExclusion},
+	{verdict.LeaseLinearizable, safetyProperty, leaseLinearizable},
+	{verdict.ResourceSafety, safetyProperty, func(r *record) verdict.Finding { return r.log().Safety() }},
+	{verdict.FencingOrder, safetyProperty, func(r *record) verdict.Finding { return r.log().FencingOrder() }},
+	{verdict.ValidOnReturn, safetyProperty, func(r *record) verdict.Finding { return validOnReturn(r.Facts) }},
+	{verdict.DeadlockFreedom, livenessProperty, func(r *record) verdict.Finding { return r.liveness().DeadlockFreedom() }},
+	{verdict.FaultTolerance, livenessProperty, func(r *record) verdict.Finding { return r.liveness().FaultTolerance() }},
+	{verdict.BoundedHold, livenessProperty, func(r *record) verdict.Finding { return boundedHold(r.Facts) }},
+	{verdict.HolderNotified, safetyProperty, holderNotified},
 }
 
 // A safety property states that nothing bad happens, whatever the faults. A liveness property states
 // that something good happens if the faults allow it.
 const (
-	safety = false
-	lives  = true
+	safetyProperty   = false
+	livenessProperty = true
 )
 
 type property struct {
-	name  string
-	lives bool
-	find  func(*record) verdict.Finding
+	name       string
+	isLiveness bool
+	search     func(*record) verdict.Finding
 }
 
 // Liveness reports whether a property is a liveness property rather than a safety property.
 func Liveness(name string) bool {
-	return slices.ContainsFunc(properties, func(p property) bool { return p.name == name && p.lives })
+	return slices.ContainsFunc(properties, func(p property) bool { return p.name == name && p.isLiveness })
 }
 
 // Properties lists the names of all properties in the order of reports.
@@ -97,21 +97,21 @@ func Properties() []string {
 // leaseLinearizable returns the finding of lease.Judge, and adds the reason for each early "not held".
 func leaseLinearizable(r *record) verdict.Finding {
 	f, _ := r.lease()
-	reasoned := func(tell func() verdict.Result) func() verdict.Result {
+	withReason := func(describe func() verdict.Result) func() verdict.Result {
 		return func() verdict.Result {
-			res := tell()
-			if w := res.Witness; res.Cause == verdict.LostEarly && len(w.Of) > 0 {
-				res.Because += "; " + cause.Lost(r.Facts, w.Of[0], w.From, w.To)
+			res := describe()
+			if w := res.Witness; res.Cause == verdict.LostEarly && len(w.SessionFacts) > 0 {
+				res.Because += "; " + cause.DescribeKeys(r.Facts, w.SessionFacts[0], w.From, w.To)
 			}
 			return res
 		}
 	}
 	f.Incidents = slices.Clone(f.Incidents)
 	for i := range f.Incidents {
-		f.Incidents[i].Tell = reasoned(f.Incidents[i].Tell)
+		f.Incidents[i].Describe = withReason(f.Incidents[i].Describe)
 	}
 	if f.Worst != nil {
-		f.Worst = reasoned(f.Worst)
+		f.Worst = withReason(f.Worst)
 	}
 	return f
 }
@@ -121,52 +121,52 @@ func Check(h *history.History, names ...string) (v verdict.Verdict) {
 	if len(names) == 0 {
 		names = Properties()
 	}
-	if len(names) > 1 && !h.Params.Untold { // it does not apply to most locks
-		names = slices.DeleteFunc(slices.Clone(names), func(name string) bool { return name == verdict.HolderTold })
+	if len(names) > 1 && !h.Params.NoLossNotice { // it does not apply to most locks
+		names = slices.DeleteFunc(slices.Clone(names), func(name string) bool { return name == verdict.HolderNotified })
 	}
 	defer func() {
 		if p := recover(); p != nil {
-			v = nothing(h, names, fmt.Sprintf("the checker failed: %v", p))
+			v = undecidedVerdict(h, names, fmt.Sprintf("the checker failed: %v", p))
 		}
 	}()
 	r := newRecord(h)
-	if text, hit := unplanned(r.Facts); hit {
-		v = nothing(h, names, text)
+	if text, hit := unplannedFaults(r.Facts); hit {
+		v = undecidedVerdict(h, names, text)
 		v.Assumption, v.Unplanned = text, true
 		if r.Malformed == "" {
-			v.Numbers, v.Words = numbers(r)
+			v.Numbers, v.Reasons = numbers(r)
 		}
 		return v
 	}
 	if r.Malformed != "" {
-		v = nothing(h, names, "the history is malformed: "+r.Malformed)
+		v = undecidedVerdict(h, names, "the history is malformed: "+r.Malformed)
 		v.Assumption = r.Malformed
 		return v
 	}
-	vacuous := vacuous(r.Facts)
-	if len(r.Lacks) > 0 { // Redis would have answered these commands differently
-		v = nothing(h, names, "the run is vacuous: "+vacuous)
+	vacuous := vacuousReason(r.Facts)
+	if len(r.Unsupported) > 0 { // Redis would have answered these commands differently
+		v = undecidedVerdict(h, names, "the run is vacuous: "+vacuous)
 		v.Assumption = vacuous
-		v.Numbers, v.Words = numbers(r)
+		v.Numbers, v.Reasons = numbers(r)
 		return v
 	}
 	v = verdict.Verdict{Schema: verdict.Schema, Cut: h.Cut}
-	v.Numbers, v.Words = numbers(r)
-	late := latenessOf(r.Facts)
-	barren := vacuous != "" && r.Grants == 0 && !r.Params.MayBeIdle
+	v.Numbers, v.Reasons = numbers(r)
+	stallEffects := newStallEffects(r.Facts)
+	noGrants := vacuous != "" && r.Grants == 0 && !r.Params.MayBeIdle
 	explained := false // the run is vacuous because no client got the lock or because a call hung
 	for _, name := range names {
-		res := cutShort(r, vacuous, judge(r, name))
+		res := weakenForCut(r, vacuous, judge(r, name))
 		switch {
-		case vacuous == "" || h.Cut != "" && !barren:
+		case vacuous == "" || h.Cut != "" && !noGrants:
 		case res.Outcome != verdict.Violated: // no property holds in a vacuous run
 			res = verdict.Result{Property: name, Outcome: verdict.Undecided, Because: "the run is vacuous: " + vacuous}
 		default: // violations are real
-			explained = explained || barren && Liveness(name) || res.Cause == verdict.Hung
+			explained = explained || noGrants && Liveness(name) || res.Cause == verdict.Hung
 		}
-		v.Results = append(v.Results, late.stalled(res))
+		v.Results = append(v.Results, stallEffects.addStall(res))
 	}
-	if vacuous != "" && (h.Cut == "" || barren) && !explained {
+	if vacuous != "" && (h.Cut == "" || noGrants) && !explained {
 		v.Assumption = vacuous
 	}
 	v.Second = r.second.Answer(second.Timeout)
@@ -175,7 +175,7 @@ func Check(h *history.History, names ...string) (v verdict.Verdict) {
 }
 
 // undecidedVerdict returns a verdict in which every property is undecided.
-func nothing(h *history.History, names []string, because string) verdict.Verdict {
+func undecidedVerdict(h *history.History, names []string, because string) verdict.Verdict {
 	v := verdict.Verdict{Schema: verdict.Schema, Cut: h.Cut, Second: verdict.Undecided}
 	for _, name := range names {
 		v.Results = append(v.Results, verdict.Result{Property: name, Outcome: verdict.Undecided, Because: because})
@@ -184,13 +184,13 @@ func nothing(h *history.History, names []string, because string) verdict.Verdict
 }
 
 func judge(r *record, name string) verdict.Result {
-	res, _ := find(r, name)
+	res, _ := search(r, name)
 	return res
 }
 
-// find searches for violations of one property and judges the finding. The result is undecided if the
+// search searches for violations of one property and judges the finding. The result is undecided if the
 // search panics.
-func find(r *record, name string) (res verdict.Result, f verdict.Finding) {
+func search(r *record, name string) (res verdict.Result, f verdict.Finding) {
 	defer func() {
 		if p := recover(); p != nil {
 			res = verdict.Result{Outcome: verdict.Undecided, Because: fmt.Sprintf("the checker failed: %v", p)}
@@ -201,13 +201,13 @@ func find(r *record, name string) (res verdict.Result, f verdict.Finding) {
 	if i < 0 {
 		return verdict.Result{Outcome: verdict.Undecided, Because: "unknown property; known: " + strings.Join(Properties(), ", ")}, f
 	}
-	f = properties[i].find(r)
+	f = properties[i].search(r)
 	return f.Result(), f
 }
 
 // weakenForCut weakens a result if the record is cut. A violation stays, but the events that the run
 // needs to prove anything may be missing.
-func cutShort(r *record, vacuous string, res verdict.Result) verdict.Result {
+func weakenForCut(r *record, vacuous string, res verdict.Result) verdict.Result {
 	switch {
 	case r.Cut == "" || res.Outcome == verdict.Violated:
 	case vacuous != "" && (res.Outcome == verdict.Holds || res.Outcome == verdict.NotExercised):
@@ -224,7 +224,7 @@ func cutShort(r *record, vacuous string, res verdict.Result) verdict.Result {
 // contradict the outcome that lease-linearizable holds.
 func disagreement(r *record, v verdict.Verdict) string {
 	for _, name := range []string{verdict.MutualExclusion, verdict.LeaseLinearizable} {
-		if why := r.second.Against(v.Result(name)); why != "" {
+		if why := r.second.Contradiction(v.Result(name)); why != "" {
 			return why
 		}
 	}
@@ -264,9 +264,9 @@ func numbers(r *record) (n map[string]float64, words map[string]string) {
 	n = map[string]float64{
 		verdict.Grants:        0,
 		"double-hold-seconds": history.Seconds(o.DoubleHold),
-		"incidents":           float64(len(o.Each)),
+		"incidents":           float64(len(o.Incidents)),
 	}
-	sessions(r.Facts, n)
+	sessionNumbers(r.Facts, n)
 	r.log().Numbers(n)
 	words = r.liveness().Numbers(n)
 	faultNumbers(r, n)
@@ -275,13 +275,13 @@ func numbers(r *record) (n map[string]float64, words map[string]string) {
 }
 
 // sessionNumbers measures latencies and validity per session.
-func sessions(r *facts.Facts, n map[string]float64) {
+func sessionNumbers(r *facts.Facts, n map[string]float64) {
 	var latency, left []int64
 	for s := range r.Sessions() {
 		if s.Granted() {
 			latency = append(latency, s.Ended-s.Called)
 		}
-		if x, ok := leftOnReturn(r, s); ok {
+		if x, ok := validityLeft(r, s); ok {
 			left = append(left, x)
 		}
 	}
@@ -292,18 +292,18 @@ func sessions(r *facts.Facts, n map[string]float64) {
 		n["grants-per-second"] = float64(len(latency)) / history.Seconds(elapsed)
 	}
 	if len(latency) > 0 {
-		n["acquire-latency-p50"] = history.Seconds(ranked(latency, 50))
-		n["acquire-latency-p99"] = history.Seconds(ranked(latency, 99))
+		n["acquire-latency-p50"] = history.Seconds(percentile(latency, 50))
+		n["acquire-latency-p99"] = history.Seconds(percentile(latency, 99))
 		n["acquire-latency-max"] = history.Seconds(latency[len(latency)-1])
 	}
 	if len(left) > 0 {
 		n["validity-left-min"] = history.Seconds(left[0])
-		n["validity-left-p50"] = history.Seconds(ranked(left, 50))
+		n["validity-left-p50"] = history.Seconds(percentile(left, 50))
 	}
 }
 
 // percentile returns the smallest of the sorted values that percent % of them do not exceed.
-func ranked(sorted []int64, percent int) int64 { return sorted[(len(sorted)*percent+99)/100-1] }
+func percentile(sorted []int64, percent int) int64 { return sorted[(len(sorted)*percent+99)/100-1] }
 
 // The numbers of a planned step of the nemesis are named "fault-STEP-" and one of these. All
 // occurrences of a repeated step count together.
@@ -388,9 +388,9 @@ func newRecord(h *history.History) *record {
 // Incidents lists the violations of a property, in the order of time and at most limit of them. Each
 // is the result that would show it if it were the only one. The verdict shows one of them. Incidents
 // of mutual exclusion have no cause.
-func Incidents(h *history.History, property string, most int) (all []verdict.Result) {
+func Incidents(h *history.History, property string, limit int) (all []verdict.Result) {
 	r := newRecord(h)
-	res, f := find(r, property)
+	res, f := search(r, property)
 	switch {
 	case r.Malformed != "" || res.Outcome != verdict.Violated:
 		return nil
@@ -398,8 +398,8 @@ func Incidents(h *history.History, property string, most int) (all []verdict.Res
 		return []verdict.Result{res}
 	}
 	slices.SortStableFunc(f.Incidents, func(a, b verdict.Incident) int { return cmp.Compare(a.From, b.From) })
-	for _, x := range f.Incidents[:min(len(f.Incidents), most)] {
-		all = append(all, x.Tell())
+	for _, x := range f.Incidents[:min(len(f.Incidents), limit)] {
+		all = append(all, x.Describe())
 	}
 	return all
 }

@@ -13,7 +13,7 @@ import (
 	"lockpick/internal/histories"
 )
 
-func tale(t testing.TB, text string) *history.History {
+func parseHistory(t testing.TB, text string) *history.History {
 	t.Helper()
 	h, err := histories.Parse(text)
 	if err != nil {
@@ -33,9 +33,9 @@ params clients=c1,c2 nodes=n1 quorum=1 ttl=10s
 9     harness end run`
 
 // A new property cannot hold without an occasion, whatever its search returns.
-func TestNothingHoldsWithoutAnOccasion(t *testing.T) {
+func TestNoOccasionDoesNotHold(t *testing.T) {
 	defer func(old []property) { properties = old }(properties)
-	tell := func() verdict.Result { return verdict.Result{Witness: &verdict.Witness{}} }
+	describe := func() verdict.Result { return verdict.Result{Witness: &verdict.Witness{}} }
 	for _, c := range []struct {
 		finds verdict.Finding
 		want  verdict.Result
@@ -45,10 +45,10 @@ func TestNothingHoldsWithoutAnOccasion(t *testing.T) {
 		{verdict.Finding{Because: "it looked"}, verdict.Result{Outcome: verdict.NotExercised}},
 		{verdict.Finding{Because: "it looked", Occasions: 2}, verdict.Result{Outcome: verdict.Holds, Occasions: 2}},
 		{verdict.Finding{Because: "it looked", Occasions: 2, Undecided: "or was it"}, verdict.Result{Outcome: verdict.Undecided, Occasions: 2}},
-		{verdict.Finding{Because: "it looked", Occasions: 1, Undecided: "or was it", Incidents: []verdict.Incident{{Tell: tell}, {Tell: tell}}}, verdict.Result{Outcome: verdict.Violated, Occasions: 2}},
+		{verdict.Finding{Because: "it looked", Occasions: 1, Undecided: "or was it", Incidents: []verdict.Incident{{Describe: describe}, {Describe: describe}}}, verdict.Result{Outcome: verdict.Violated, Occasions: 2}},
 	} {
-		properties = []property{{"new", lives, func(*record) verdict.Finding { return c.finds }}}
-		h := tale(t, twoHolders)
+		properties = []property{{"new", livenessProperty, func(*record) verdict.Finding { return c.finds }}}
+		h := parseHistory(t, twoHolders)
 		if got := Check(h, "new").Results[0]; got.Outcome != c.want.Outcome || got.Occasions != c.want.Occasions {
 			t.Errorf("%+v: got %+v", c.finds, got)
 		}
@@ -59,29 +59,29 @@ func TestNothingHoldsWithoutAnOccasion(t *testing.T) {
 	}
 }
 
-func TestPropertyThatPanicsDecidesNothing(t *testing.T) {
+func TestPanickingPropertyIsUndecided(t *testing.T) {
 	defer func(old []property) { properties = old }(properties)
-	properties = []property{{"broken", safety, func(r *record) verdict.Finding { return verdict.Finding{Because: r.Named("nobody").Name()} }}}
-	res := Check(tale(t, twoHolders)).Result("broken")
+	properties = []property{{"broken", safetyProperty, func(r *record) verdict.Finding { return verdict.Finding{Because: r.SessionByName("nobody").Name()} }}}
+	res := Check(parseHistory(t, twoHolders)).Result("broken")
 	if res == nil || res.Outcome != verdict.Undecided || !strings.HasPrefix(res.Because, "the checker failed: ") {
 		t.Errorf("got %+v", res)
 	}
 }
 
 // A checker that panics outside a property, here because a witness is missing, decides nothing either.
-func TestCheckerThatPanicsDecidesNothing(t *testing.T) {
+func TestPanickingCheckerIsUndecided(t *testing.T) {
 	defer func(old []property) { properties = old }(properties)
-	properties = []property{{verdict.MutualExclusion, safety, func(*record) verdict.Finding {
-		return verdict.Finding{Incidents: []verdict.Incident{{Tell: func() verdict.Result { return verdict.Result{} }}}}
+	properties = []property{{verdict.MutualExclusion, safetyProperty, func(*record) verdict.Finding {
+		return verdict.Finding{Incidents: []verdict.Incident{{Describe: func() verdict.Result { return verdict.Result{} }}}}
 	}}}
-	res := Check(tale(t, twoHolders)).Result(verdict.MutualExclusion)
+	res := Check(parseHistory(t, twoHolders)).Result(verdict.MutualExclusion)
 	if res == nil || res.Outcome != verdict.Undecided || !strings.HasPrefix(res.Because, "the checker failed: ") {
 		t.Errorf("got %+v", res)
 	}
 }
 
 func TestNamedProperties(t *testing.T) {
-	v := Check(tale(t, twoHolders), verdict.DeadlockFreedom, "honesty")
+	v := Check(parseHistory(t, twoHolders), verdict.DeadlockFreedom, "honesty")
 	if len(v.Results) != 2 || v.Results[0].Property != verdict.DeadlockFreedom {
 		t.Errorf("got %+v", v.Results)
 	}
@@ -94,8 +94,8 @@ func TestNamedProperties(t *testing.T) {
 }
 
 // A property that needs a parameter or a resource that the history lacks is undecided.
-func TestWhatIsMissingDecidesNothing(t *testing.T) {
-	h := tale(t, twoHolders)
+func TestMissingParamsAreUndecided(t *testing.T) {
+	h := parseHistory(t, twoHolders)
 	h.Params.Resource, h.Params.TTL = "", 0
 	v := Check(h)
 	for name, because := range map[string]string{verdict.ResourceSafety: "contains no resource", verdict.DeadlockFreedom: "has no TTL"} {
@@ -141,7 +141,7 @@ func TestMalformed(t *testing.T) {
 		{"3 c1-n1 info set sent=1 answered=3", ""},
 	}
 	for _, row := range rows {
-		if got := malformed(tale(t, "params clients=c1,c2 nodes=n1\n"+row.history)); got != row.want {
+		if got := malformed(parseHistory(t, "params clients=c1,c2 nodes=n1\n"+row.history)); got != row.want {
 			t.Errorf("%s\ngot  %q\nwant %q", row.history, got, row.want)
 		}
 	}
@@ -162,7 +162,7 @@ func TestVacuity(t *testing.T) {
 		{"params clients=c1\nstep 1 pause holder at 2s" + held + "\n2 nemesis begin pause node=c1 step=1", ""},
 	}
 	for _, row := range rows {
-		if got := vacuous(facts.Read(tale(t, row.history))); got != row.want {
+		if got := vacuousReason(facts.Read(parseHistory(t, row.history))); got != row.want {
 			t.Errorf("%s\ngot  %q\nwant %q", row.history, got, row.want)
 		}
 	}
@@ -180,7 +180,7 @@ params clients=c1,c2 stampError=%s
 1.003 c2 ok acquire session=c2/1 until=5
 9     harness end run`
 	for ε, want := range map[string]verdict.Outcome{"0s": verdict.Violated, "900us": verdict.Violated, "1ms": verdict.Holds, "2s": verdict.NotExercised} {
-		if got := Check(tale(t, fmt.Sprintf(turns, ε))).Result(verdict.MutualExclusion); got.Outcome != want {
+		if got := Check(parseHistory(t, fmt.Sprintf(turns, ε))).Result(verdict.MutualExclusion); got.Outcome != want {
 			t.Errorf("stamp error %s: %s, want %s: %s", ε, got.Outcome, want, got.Because)
 		}
 	}
@@ -188,16 +188,16 @@ params clients=c1,c2 stampError=%s
 
 // TestDisagreement checks that the second judge can contradict the first.
 func TestDisagreement(t *testing.T) {
-	h := tale(t, strings.Replace(twoHolders, "c2 ok acquire session=c2/1 until=5", "c2 fail acquire session=c2/1", 1))
+	h := parseHistory(t, strings.Replace(twoHolders, "c2 ok acquire session=c2/1 until=5", "c2 fail acquire session=c2/1", 1))
 	unseen := &history.History{Params: h.Params, Events: h.Events}
-	unseen.Params.Untold = true
+	unseen.Params.NoLossNotice = true
 	witness := func(r *record) *verdict.Witness {
 		pair := []string{"c1/1", "c2/1"}
-		return &verdict.Witness{Sessions: pair, Key: "lock-1", Of: []*facts.Session{r.Named(pair[0]), r.Named(pair[1])}}
+		return &verdict.Witness{Sessions: pair, Key: "lock-1", SessionFacts: []*facts.Session{r.SessionByName(pair[0]), r.SessionByName(pair[1])}}
 	}
 	r := newRecord(h)
 	wrong := verdict.Result{Property: verdict.MutualExclusion, Outcome: verdict.Violated, Witness: witness(r)}
-	if got := r.second.Against(&wrong); !strings.Contains(got, "porcupine finds nothing wrong with the witness") {
+	if got := r.second.Contradiction(&wrong); !strings.Contains(got, "porcupine finds nothing wrong with the witness") {
 		t.Errorf("got %q", got)
 	}
 	for _, row := range []struct {
@@ -211,8 +211,8 @@ func TestDisagreement(t *testing.T) {
 		{unseen, verdict.Violated, verdict.Undecided, "porcupine finds nothing wrong with the witness of lease-linearizable, sessions c1/1 and c2/1"},
 		{h, verdict.Holds, verdict.Violated, "lease-linearizable: holds, but porcupine says violated"},
 		{h, verdict.Violated, verdict.Holds, "porcupine finds nothing wrong with the witness of lease-linearizable, sessions c1/1 and c2/1"},
-		{tale(t, twoHolders), verdict.Violated, verdict.Holds, "lease-linearizable: violated, but porcupine says holds"},
-		{tale(t, twoHolders), verdict.Holds, verdict.Undecided, "lease-linearizable holds, but c1 and c2 must both have held lock-1 from 0.023 s to 5 s (4.977 s)"},
+		{parseHistory(t, twoHolders), verdict.Violated, verdict.Holds, "lease-linearizable: violated, but porcupine says holds"},
+		{parseHistory(t, twoHolders), verdict.Holds, verdict.Undecided, "lease-linearizable holds, but c1 and c2 must both have held lock-1 from 0.023 s to 5 s (4.977 s)"},
 	} {
 		r := newRecord(row.history)
 		v := verdict.Verdict{Second: row.second, Results: []verdict.Result{{Property: verdict.LeaseLinearizable, Outcome: row.first, Witness: witness(r)}}}
@@ -223,10 +223,10 @@ func TestDisagreement(t *testing.T) {
 	if got := second.New(facts.Read(h)).Answer(time.Second); got != verdict.Holds {
 		t.Errorf("one holder: the second judge says %s", got)
 	}
-	if got := second.New(facts.Read(tale(t, twoHolders))).Answer(time.Second); got != verdict.Violated {
+	if got := second.New(facts.Read(parseHistory(t, twoHolders))).Answer(time.Second); got != verdict.Violated {
 		t.Errorf("two holders: the second judge says %s", got)
 	}
-	if got := second.New(facts.Read(tale(t, strings.Replace(twoHolders, "until=5", "until=0.015", 1)))).Answer(time.Second); got != verdict.Holds {
+	if got := second.New(facts.Read(parseHistory(t, strings.Replace(twoHolders, "until=5", "until=0.015", 1)))).Answer(time.Second); got != verdict.Holds {
 		t.Errorf("a lapsed lease: the second judge says %s", got)
 	}
 }
@@ -271,7 +271,7 @@ func TestDeadlockFreedom(t *testing.T) {
 		{full, "11.5 nemesis begin stall node=machine\n11.7 nemesis end stall node=machine\n11.8 c2 ok acquire session=c2/1 until=20", "40", verdict.Holds, "in time after 1 holder death"},
 	}
 	for _, row := range rows {
-		res := judge(newRecord(tale(t, strings.Replace(row.params, "c1,c2", "c1,c2,c3", 1)+fmt.Sprintf(dies, row.more, row.end))), verdict.DeadlockFreedom)
+		res := judge(newRecord(parseHistory(t, strings.Replace(row.params, "c1,c2", "c1,c2,c3", 1)+fmt.Sprintf(dies, row.more, row.end))), verdict.DeadlockFreedom)
 		if res.Outcome != row.want || !strings.Contains(res.Because, row.because) {
 			t.Errorf("%s %s: got %s: %s\nwant %s: %s", row.params, row.more, res.Outcome, res.Because, row.want, row.because)
 		}
@@ -281,7 +281,7 @@ func TestDeadlockFreedom(t *testing.T) {
 // BenchmarkCheck judges a long history of four clients that take turns. Each turn has an acquire, a write
 // and a release; one in twenty releases has no answer.
 func BenchmarkCheck(b *testing.B) {
-	h := turns(100_000)
+	h := takeTurns(100_000)
 	b.ReportMetric(float64(len(h.Events)), "events")
 	for b.Loop() {
 		if v := Check(h); v.Results[0].Outcome.Answer() != verdict.Holds {
@@ -299,7 +299,7 @@ func BenchmarkReading(b *testing.B) {
 	}
 }
 
-func turns(n int) *history.History {
+func takeTurns(n int) *history.History {
 	h := &history.History{Params: history.Params{Clients: []string{"c1", "c2", "c3", "c4"}, TTL: 10 * time.Second}}
 	at := int64(0)
 	emit := func(e history.Event) {
@@ -335,9 +335,9 @@ func malformed(h *history.History) string {
 
 // A run with a command that a simulated node does not support is undecided, even if the record was cut at
 // a violation.
-func TestLacksDecideNothing(t *testing.T) {
+func TestUnsupportedCommandIsUndecided(t *testing.T) {
 	for _, cut := range []string{"", "the watcher stopped it"} {
-		h := tale(t, twoHolders+"\n6 harness info lack node=n1 value=ZADD")
+		h := parseHistory(t, twoHolders+"\n6 harness info lack node=n1 value=ZADD")
 		h.Cut = cut
 		for _, res := range Check(h).Results {
 			if res.Outcome != verdict.Undecided || !strings.Contains(res.Because, "does not support ZADD") {
@@ -348,8 +348,8 @@ func TestLacksDecideNothing(t *testing.T) {
 }
 
 // A record without nodes is judged by the clients' answers.
-func TestNoNodes(t *testing.T) {
-	v := Check(tale(t, `params clients=c1,c2 quorum=1 ttl=10s nodeTimeout=50ms retryMax=200ms slack=500ms
+func TestHistoryWithoutNodes(t *testing.T) {
+	v := Check(parseHistory(t, `params clients=c1,c2 quorum=1 ttl=10s nodeTimeout=50ms retryMax=200ms slack=500ms
 0 c1 begin client
 0 c2 begin client
 1 c1 invoke acquire session=c1/1

@@ -31,16 +31,16 @@ type contention struct {
 const (
 	contenders   = 8
 	contendedTTL = int64(time.Second)
-	giveUp       = int64(50 * time.Millisecond) // from the call of an acquire without an answer
+	giveUpAfter  = int64(50 * time.Millisecond) // from the call of an acquire without an answer
 )
 
 // history generates the history. The result is deterministic.
 func (c contention) history() *history.History {
-	run := &contended{
+	run := &contentionRun{
 		contention: c, left: c.operations, Rand: rand.New(rand.NewPCG(c.seed, 1)),
 		locks: make([]contendedLock, c.keys),
 		// The violation is in the last tenth, but early enough to fit into a short history.
-		late: c.operations - max(c.operations/10, 16),
+		violationFrom: c.operations - max(c.operations/10, 16),
 		h: &history.History{Params: history.Params{
 			Schema: history.Schema, Nodes: []string{"n1", "n2", "n3", "n4", "n5"}, Quorum: 3, TTL: time.Duration(contendedTTL),
 			NodeTimeout: 5 * time.Millisecond, RetryMin: time.Millisecond, RetryMax: 20 * time.Millisecond, Slack: 100 * time.Millisecond,
@@ -62,7 +62,7 @@ func (c contention) history() *history.History {
 		at = next.at
 		run.step(next)
 	}
-	if c.violated && !run.broken {
+	if c.violated && !run.violationDone {
 		panic(fmt.Sprintf("no room for a violation in %+v", c))
 	}
 	run.emit(at, history.Event{Process: history.Harness, Type: history.End, Op: history.OpRun})
@@ -70,21 +70,21 @@ func (c contention) history() *history.History {
 }
 
 // contentionRun generates a history.
-type contended struct {
+type contentionRun struct {
 	contention
 	*rand.Rand
-	h       *history.History
-	clients [contenders]contender
-	locks   []contendedLock
-	left    int // operations that no client has begun or committed to
-	late    int // the violation is due after this many operations
-	broken  bool
+	h             *history.History
+	clients       [contenders]contender
+	locks         []contendedLock
+	left          int // operations that no client has begun or committed to
+	violationFrom int // the violation is due after this many operations
+	violationDone bool
 }
 
 type contendedLock struct {
-	name string
-	free int64 // the lock is free from this instant on
-	sure int64 // when its holder calls release, if all of the holder's answers will be known
+	name      string
+	freeFrom  int64 // the lock is free from this instant on
+	heldUntil int64 // when its holder calls release, if all of the holder's answers will be known
 }
 
 // contender is a client with its next action and the time of that action.
@@ -104,41 +104,41 @@ type stage int
 const (
 	thinking stage = iota
 	waiting
-	unheard // waits for an answer that will not arrive
+	unanswered // waits for an answer that will not arrive
 	holding
 	releasing
-	left
+	finished
 )
 
 // next returns the client that acts next, or nil.
-func (c *contended) next() *contender {
+func (c *contentionRun) next() *contender {
 	var first *contender
 	for i := range c.clients {
-		if x := &c.clients[i]; x.stage != left && (first == nil || x.at < first.at) {
+		if x := &c.clients[i]; x.stage != finished && (first == nil || x.at < first.at) {
 			first = x
 		}
 	}
 	return first
 }
 
-func (c *contended) step(x *contender) {
+func (c *contentionRun) step(x *contender) {
 	switch x.stage {
 	case thinking:
 		c.acquire(x)
 	case waiting:
-		switch intrudes := c.breaking() && x.lock.sure > x.at; {
+		switch intrudes := c.violationDue() && x.lock.heldUntil > x.at; {
 		case intrudes:
-			c.broken = true
+			c.violationDone = true
 			c.grant(x, true)
-		case x.at < x.lock.free:
-			x.at = x.lock.free + c.millis(1, 20)
+		case x.at < x.lock.freeFrom:
+			x.at = x.lock.freeFrom + c.millis(1, 20)
 		default:
-			c.grant(x, c.breaking())
+			c.grant(x, c.violationDue())
 		}
-	case unheard:
+	case unanswered:
 		c.client(x, history.Info, history.OpAcquire, 0)
-		if x.lock.free <= x.at && c.IntN(2) == 0 {
-			x.lock.free = x.at + contendedTTL
+		if x.lock.freeFrom <= x.at && c.IntN(2) == 0 {
+			x.lock.freeFrom = x.at + contendedTTL
 		}
 		c.think(x)
 	case holding:
@@ -150,29 +150,29 @@ func (c *contended) step(x *contender) {
 	}
 }
 
-func (c *contended) acquire(x *contender) {
+func (c *contentionRun) acquire(x *contender) {
 	if c.left < 2 {
 		c.emit(x.at, history.Event{Process: x.name, Type: history.End, Op: history.OpClient})
-		x.stage = left
+		x.stage = finished
 		return
 	}
 	c.left -= 2 // and its release: a lapse without a release is correct for a lease but not for a mutex
 	x.sessions++
 	x.session = x.name + "/" + strconv.Itoa(x.sessions)
-	x.lock = c.choose(x.at)
+	x.lock = c.pickLock(x.at)
 	c.client(x, history.Invoke, history.OpAcquire, 0)
 	x.stage, x.at = waiting, x.at+c.millis(1, 3)
-	if !c.breaking() && c.unheard() {
-		x.stage, x.at = unheard, x.at+giveUp
+	if !c.violationDue() && c.isUnanswered() {
+		x.stage, x.at = unanswered, x.at+giveUpAfter
 		c.left++
 	}
 }
 
 // pickLock returns a random lock or, if the violation is due, one that is held for some more time.
-func (c *contended) choose(at int64) *contendedLock {
-	if c.breaking() {
+func (c *contentionRun) pickLock(at int64) *contendedLock {
+	if c.violationDue() {
 		for i := range c.locks {
-			if l := &c.locks[i]; l.sure > at+4e6 {
+			if l := &c.locks[i]; l.heldUntil > at+4e6 {
 				return l
 			}
 		}
@@ -181,40 +181,40 @@ func (c *contended) choose(at int64) *contendedLock {
 }
 
 // violationDue reports whether the violation is due. From then until the violation, all answers are known.
-func (c *contended) breaking() bool {
-	return c.violated && !c.broken && c.operations-c.left >= c.late
+func (c *contentionRun) violationDue() bool {
+	return c.violated && !c.violationDone && c.operations-c.left >= c.violationFrom
 }
 
 // grant gives the lock to x and determines how x will release it.
-func (c *contended) grant(x *contender, heard bool) {
+func (c *contentionRun) grant(x *contender, answered bool) {
 	l := x.lock
 	lapse := x.at + contendedTTL
 	c.client(x, history.OK, history.OpAcquire, lapse)
 	x.stage, x.at = holding, x.at+c.millis(5, 50)
 	x.answered = x.at + c.millis(1, 3)
-	x.answer, l.sure = history.OK, x.at
+	x.answer, l.heldUntil = history.OK, x.at
 	free := x.at + c.Int64N(x.answered-x.at)
-	if !heard && c.unheard() {
-		x.answer, l.sure = history.Info, 0
+	if !answered && c.isUnanswered() {
+		x.answer, l.heldUntil = history.Info, 0
 		if c.IntN(2) == 0 {
 			free = lapse
 		}
 	}
-	l.free = max(l.free, free)
+	l.freeFrom = max(l.freeFrom, free)
 }
 
-func (c *contended) think(x *contender) { x.stage, x.at = thinking, x.at+c.millis(1, 20) }
+func (c *contentionRun) think(x *contender) { x.stage, x.at = thinking, x.at+c.millis(1, 20) }
 
-func (c *contended) unheard() bool { return c.IntN(100) < c.unknown }
+func (c *contentionRun) isUnanswered() bool { return c.IntN(100) < c.unknown }
 
 // millis returns a random duration between from and to milliseconds, in nanoseconds.
-func (c *contended) millis(from, to int64) int64 { return from*1e6 + c.Int64N((to-from)*1e6) }
+func (c *contentionRun) millis(from, to int64) int64 { return from*1e6 + c.Int64N((to-from)*1e6) }
 
-func (c *contended) client(x *contender, typ history.Type, op string, validUntil int64) {
+func (c *contentionRun) client(x *contender, typ history.Type, op string, validUntil int64) {
 	c.emit(x.at, history.Event{Process: x.name, Type: typ, Op: op, Key: x.lock.name, Session: x.session, ValidUntil: validUntil})
 }
 
-func (c *contended) emit(at int64, e history.Event) {
+func (c *contentionRun) emit(at int64, e history.Event) {
 	e.T, e.N = at, int64(len(c.h.Events)+1)
 	c.h.Events = append(c.h.Events, e)
 }

@@ -27,7 +27,7 @@ import (
 // and m faults of nodes still take time proportional to n·m.
 func BenchmarkDoubling(b *testing.B) {
 	for _, way := range growths {
-		b.Run(way.of, func(b *testing.B) {
+		b.Run(way.name, func(b *testing.B) {
 			for _, n := range []int{40_000, 80_000} {
 				b.Run(strconv.Itoa(n), func(b *testing.B) { way.double(b, n) })
 			}
@@ -37,13 +37,13 @@ func BenchmarkDoubling(b *testing.B) {
 
 // growth is one dimension in which a record grows.
 type growth struct {
-	of   string
-	tell func(t *teller, n int)
+	name  string
+	build func(t *builder, n int)
 }
 
 func (g growth) double(b *testing.B, n int) {
-	t := newTeller()
-	g.tell(t, n)
+	t := newBuilder()
+	g.build(t, n)
 	file := t.file(b)
 	for b.Loop() {
 		h, err := history.Read(bytes.NewReader(file))
@@ -60,7 +60,7 @@ func (g growth) double(b *testing.B, n int) {
 }
 
 // builder builds a record with one event per microsecond.
-type teller struct {
+type builder struct {
 	params history.Params
 	events []history.Event
 	at     int64
@@ -70,8 +70,8 @@ type teller struct {
 
 const microsecond = int64(time.Microsecond)
 
-func newTeller() *teller {
-	return &teller{serial: map[string]int{}, last: map[string]string{}, params: history.Params{
+func newBuilder() *builder {
+	return &builder{serial: map[string]int{}, last: map[string]string{}, params: history.Params{
 		Schema: history.Schema, Clients: []string{"c1", "c2"}, Nodes: []string{"n1", "n2", "n3"}, Quorum: 2, Resource: "resource", Fence: "none",
 		TTL: 100 * time.Microsecond, NodeTimeout: 5 * time.Microsecond, RetryMax: 20 * time.Microsecond, Slack: 50 * time.Microsecond, Rounds: 2,
 		MaxExtends: 1_000_000, MaxHold: time.Hour, Epoch: 1_600_000_000_000_000_000,
@@ -79,7 +79,7 @@ func newTeller() *teller {
 }
 
 // file returns the record in its file format.
-func (t *teller) file(b *testing.B) []byte {
+func (t *builder) file(b *testing.B) []byte {
 	b.Helper()
 	var file bytes.Buffer
 	rec := history.NewRecorder(&file)
@@ -99,63 +99,63 @@ func (t *teller) file(b *testing.B) []byte {
 }
 
 // emit adds an event a microsecond after the last one.
-func (t *teller) say(e history.Event) {
+func (t *builder) emit(e history.Event) {
 	t.at += microsecond
 	e.T = t.at
 	t.events = append(t.events, e)
 }
 
 // clientEvent adds an event of a client and its lock.
-func (t *teller) does(client string, typ history.Type, op string, of history.Event) {
+func (t *builder) clientEvent(client string, typ history.Type, op string, of history.Event) {
 	of.Process, of.Type, of.Op, of.Session = client, typ, op, t.last[client]
 	if of.Key == "" {
 		of.Key = "k"
 	}
-	t.say(of)
+	t.emit(of)
 }
 
-func (t *teller) asks(client, key string) {
+func (t *builder) callAcquire(client, key string) {
 	t.serial[client]++
 	t.last[client] = fmt.Sprintf("%s/%d", client, t.serial[client])
-	t.does(client, history.Invoke, history.OpAcquire, history.Event{Key: key})
+	t.clientEvent(client, history.Invoke, history.OpAcquire, history.Event{Key: key})
 }
 
-func (t *teller) gets(client, key string) {
-	t.does(client, history.OK, history.OpAcquire, history.Event{Key: key, Token: t.last[client], ValidUntil: t.at + 80*microsecond, Local: t.params.Epoch + t.at + microsecond, Wall: true})
+func (t *builder) grantAcquire(client, key string) {
+	t.clientEvent(client, history.OK, history.OpAcquire, history.Event{Key: key, Token: t.last[client], ValidUntil: t.at + 80*microsecond, Local: t.params.Epoch + t.at + microsecond, Wall: true})
 }
 
-func (t *teller) both(client, op string, of history.Event) {
-	t.does(client, history.Invoke, op, of)
-	t.does(client, history.OK, op, of)
+func (t *builder) callAndReturn(client, op string, of history.Event) {
+	t.clientEvent(client, history.Invoke, op, of)
+	t.clientEvent(client, history.OK, op, of)
 }
 
 // section adds an acquire and a release.
-func (t *teller) section(client, key string) {
-	t.asks(client, key)
-	t.gets(client, key)
-	t.both(client, history.OpRelease, history.Event{Key: key})
+func (t *builder) section(client, key string) {
+	t.callAcquire(client, key)
+	t.grantAcquire(client, key)
+	t.callAndReturn(client, history.OpRelease, history.Event{Key: key})
 }
 
 // fault adds a fault that is in force during meanwhile.
-func (t *teller) fault(kind, target string, step int, meanwhile func()) {
-	t.nemesis(history.Invoke, kind, target, step)
-	t.nemesis(history.Begin, kind, target, step)
+func (t *builder) fault(kind, target string, step int, meanwhile func()) {
+	t.nemesisEvent(history.Invoke, kind, target, step)
+	t.nemesisEvent(history.Begin, kind, target, step)
 	meanwhile()
-	t.nemesis(history.End, kind, target, step)
+	t.nemesisEvent(history.End, kind, target, step)
 }
 
-func (t *teller) nemesis(typ history.Type, kind, target string, step int) {
-	t.say(history.Event{Process: history.Nemesis, Type: typ, Op: kind, Node: target, Step: step})
+func (t *builder) nemesisEvent(typ history.Type, kind, target string, step int) {
+	t.emit(history.Event{Process: history.Nemesis, Type: typ, Op: kind, Node: target, Step: step})
 }
 
 // linkEvent adds a command that a node executed, as its link saw it.
-func (t *teller) asked(client, node, op string, typ history.Type, token, key string) {
-	t.say(history.Event{Process: client + "-" + node, Type: typ, Op: op, Node: node, Key: key, Token: token,
+func (t *builder) linkEvent(client, node, op string, typ history.Type, token, key string) {
+	t.emit(history.Event{Process: client + "-" + node, Type: typ, Op: op, Node: node, Key: key, Token: token,
 		Sent: t.at, Applied: t.at + microsecond/2, Answered: t.at + microsecond, TTL: int64(t.params.TTL)})
 }
 
 // lifeEvent adds a node's report about a key.
-func (t *teller) told(node, key string, what history.Change, token string) {
-	t.say(history.Event{Process: node, Type: history.Info, Op: history.OpLife, Key: key, Local: t.params.Epoch + t.at + microsecond,
+func (t *builder) lifeEvent(node, key string, what history.Change, token string) {
+	t.emit(history.Event{Process: node, Type: history.Info, Op: history.OpLife, Key: key, Local: t.params.Epoch + t.at + microsecond,
 		Life: &history.Life{What: what, Seq: int64(len(t.events) + 1), Value: token, By: "c1-" + node, Expires: t.params.Epoch + t.at + int64(t.params.TTL)}})
 }

@@ -121,7 +121,7 @@ cut here
 func TestFencingOrder(t *testing.T) {
 	for _, row := range fencingRows {
 		t.Run(row.name, func(t *testing.T) {
-			res := judge(newRecord(tale(t, fencingPrelude+row.history+"\n12 harness end run")), verdict.FencingOrder)
+			res := judge(newRecord(parseHistory(t, fencingPrelude+row.history+"\n12 harness end run")), verdict.FencingOrder)
 			if res.Outcome != row.outcome || res.Cause != row.cause || res.Incidents != row.incidents || !strings.Contains(res.Because, row.because) {
 				t.Errorf("got %s %s, %d incidents: %s\nwant %s %s, %d: %s", res.Outcome, res.Cause, res.Incidents, res.Because,
 					row.outcome, row.cause, row.incidents, row.because)
@@ -131,8 +131,8 @@ func TestFencingOrder(t *testing.T) {
 }
 
 // If a token is issued several times, each later holder is compared with the first one.
-func TestTokenGivenThrice(t *testing.T) {
-	all := Incidents(tale(t, fencingPrelude+`
+func TestTokenIssuedThreeTimes(t *testing.T) {
+	all := Incidents(parseHistory(t, fencingPrelude+`
 1 c1 invoke acquire session=c1/1
 2 c1 ok acquire session=c1/1 fence=7
 3 c2 invoke acquire session=c2/1
@@ -248,7 +248,7 @@ func TestFencedResource(t *testing.T) {
 	for _, row := range fencedLogs {
 		t.Run(row.name, func(t *testing.T) {
 			text := fmt.Sprintf(fencedPrelude, row.params) + strings.ReplaceAll(row.log, "\nr1", "\n11 r1") + "\n12 harness end run"
-			res := judge(newRecord(tale(t, text)), verdict.FencingOrder)
+			res := judge(newRecord(parseHistory(t, text)), verdict.FencingOrder)
 			if res.Outcome != row.outcome || res.Cause != row.cause || res.Incidents != row.incidents || !strings.Contains(res.Because, row.because) {
 				t.Errorf("got %s %s, %d incidents: %s\nwant %s %s, %d: %s", res.Outcome, res.Cause, res.Incidents, res.Because,
 					row.outcome, row.cause, row.incidents, row.because)
@@ -268,7 +268,7 @@ func TestRefusedHolders(t *testing.T) {
 11 r1 fail log session=c2/1 value=y applied=7.1 cause=write
 11 r1 fail log session=c1/1 value=x applied=7.2 cause=write
 12 harness end run`
-		all, _ := numbers(newRecord(tale(t, text)))
+		all, _ := numbers(newRecord(parseHistory(t, text)))
 		if n, ok := all["refused-holders"]; n != row.want || ok != (row.fence != "none") {
 			t.Errorf("%s: %g, %v; want %g", row.fence, n, ok, row.want)
 		}

@@ -13,7 +13,7 @@ import (
 )
 
 // unnotifiedLock is a lock without a deadline that reports no loss. c1 holds it, and c2 gets it at 12 s.
-const unseen = `params clients=c1,c2 nodes=n1 quorum=1 ttl=10s nodeTimeout=100ms retryMax=100ms slack=100ms rate=0.01 rounds=10 life untold
+const unnotifiedLock = `params clients=c1,c2 nodes=n1 quorum=1 ttl=10s nodeTimeout=100ms retryMax=100ms slack=100ms rate=0.01 rounds=10 life untold
 0      harness begin run
 0.001  c1 begin client
 0.001  c2 begin client
@@ -34,25 +34,25 @@ END
 `
 
 // If the key lived for its TTL the lock broke no promise. If the key was deleted before, the lock is broken.
-func TestHolderTold(t *testing.T) {
+func TestHolderNotified(t *testing.T) {
 	expired, deleted := "11.011 n1 life expired old=A", "5.011 n1 life deleted old=A by=c2 sent=5 command=del"
-	silent := regexp.MustCompile(`(?m)^\S+ +n1 life .*\n|^END| life\b`).ReplaceAllString(unseen, "")
+	withoutLife := regexp.MustCompile(`(?m)^\S+ +n1 life .*\n|^END| life\b`).ReplaceAllString(unnotifiedLock, "")
 	for name, row := range map[string]struct {
 		text                   string
 		exclusion, told, lease verdict.Outcome
 	}{
-		"the key expired after its TTL":      {strings.Replace(unseen, "END", expired, 1), verdict.NotExercised, verdict.Violated, verdict.Holds},
-		"another client deleted it":          {strings.ReplaceAll(strings.Replace(unseen, "END", deleted, 1), "12.0", "6.0"), verdict.Violated, verdict.Holds, verdict.Holds},
-		"the end of the key is not recorded": {strings.Replace(unseen, "END", "", 1), verdict.Violated, verdict.Holds, verdict.Holds},
-		"the nodes report nothing":           {silent, verdict.NotExercised, verdict.Violated, verdict.Holds},
-		"the holder checked the lock":        {strings.Replace(unseen, "END", expired+"\n12 c1 info lost session=c1/1", 1), verdict.NotExercised, verdict.Holds, verdict.Holds},
-		"the host stalled for as long as the overlap": {strings.Replace(unseen, "END", expired+"\n11.1 nemesis begin stall node=machine\n12 nemesis end stall node=machine\n12.911 c1 info lost session=c1/1", 1),
+		"the key expired after its TTL":      {strings.Replace(unnotifiedLock, "END", expired, 1), verdict.NotExercised, verdict.Violated, verdict.Holds},
+		"another client deleted it":          {strings.ReplaceAll(strings.Replace(unnotifiedLock, "END", deleted, 1), "12.0", "6.0"), verdict.Violated, verdict.Holds, verdict.Holds},
+		"the end of the key is not recorded": {strings.Replace(unnotifiedLock, "END", "", 1), verdict.Violated, verdict.Holds, verdict.Holds},
+		"the nodes report nothing":           {withoutLife, verdict.NotExercised, verdict.Violated, verdict.Holds},
+		"the holder checked the lock":        {strings.Replace(unnotifiedLock, "END", expired+"\n12 c1 info lost session=c1/1", 1), verdict.NotExercised, verdict.Holds, verdict.Holds},
+		"the host stalled for as long as the overlap": {strings.Replace(unnotifiedLock, "END", expired+"\n11.1 nemesis begin stall node=machine\n12 nemesis end stall node=machine\n12.911 c1 info lost session=c1/1", 1),
 			verdict.NotExercised, verdict.Undecided, verdict.Holds},
-		"the lock was released before": {strings.Replace(unseen, "END", "9 c1 invoke release session=c1/1\n9.001 c1-n1 ok release token=A\n"+
+		"the lock was released before": {strings.Replace(unnotifiedLock, "END", "9 c1 invoke release session=c1/1\n9.001 c1-n1 ok release token=A\n"+
 			"9.001 n1 life deleted old=A by=c1 sent=9 command=del\n9.1 c1 ok release session=c1/1", 1), verdict.NotExercised, verdict.Holds, verdict.Holds},
 	} {
-		v := Check(tale(t, row.text))
-		for property, want := range map[string]verdict.Outcome{verdict.MutualExclusion: row.exclusion, verdict.HolderTold: row.told, verdict.LeaseLinearizable: row.lease} {
+		v := Check(parseHistory(t, row.text))
+		for property, want := range map[string]verdict.Outcome{verdict.MutualExclusion: row.exclusion, verdict.HolderNotified: row.told, verdict.LeaseLinearizable: row.lease} {
 			got := v.Result(property)
 			if got == nil || got.Outcome != want && (want != verdict.NotExercised || got.Outcome == verdict.Violated) {
 				t.Errorf("%s: %s: %+v, want %s", name, property, got, want)
@@ -62,29 +62,29 @@ func TestHolderTold(t *testing.T) {
 			t.Errorf("%s: %s", name, v.Disagreement)
 		}
 	}
-	if v := Check(tale(t, strings.Replace(strings.Replace(unseen, " untold", "", 1), "END", expired, 1))); v.Result(verdict.HolderTold) != nil || v.Result(verdict.MutualExclusion).Outcome != verdict.Violated {
+	if v := Check(parseHistory(t, strings.Replace(strings.Replace(unnotifiedLock, " untold", "", 1), "END", expired, 1))); v.Result(verdict.HolderNotified) != nil || v.Result(verdict.MutualExclusion).Outcome != verdict.Violated {
 		t.Errorf("a lock that notifies its holder: %+v", v.Results)
 	}
 }
 
 // Each overlap that brute force finds violates exactly one of the two properties, and no judge contradicts
 // another.
-func TestHolderToldAgainstBruteForce(t *testing.T) {
+func TestHolderNotifiedAgainstBruteForce(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(9, 10))
-	overlaps, tried := 0, histories.Some(3000)
+	overlaps, tried := 0, histories.Cases(3000)
 	for range tried {
 		h := histories.Random(rnd)
-		h.Params.Untold, h.Params.Life = true, rnd.IntN(2) == 0
+		h.Params.NoLossNotice, h.Params.Life = true, rnd.IntN(2) == 0
 		r := newRecord(h)
 		want := bruteforce.MutualExclusion(h, histories.Beat).Incidents
-		broken, told := judge(r, verdict.MutualExclusion), judge(r, verdict.HolderTold)
-		if broken.Incidents+told.Incidents != want || (broken.Incidents > 0) != (broken.Outcome == verdict.Violated) || (told.Incidents > 0) != (told.Outcome == verdict.Violated) {
-			t.Fatalf("%d and %d overlaps, %s and %s, want %d:\n%s", broken.Incidents, told.Incidents, broken.Outcome, told.Outcome, want, histories.Lines(h))
+		broken, unnotified := judge(r, verdict.MutualExclusion), judge(r, verdict.HolderNotified)
+		if broken.Incidents+unnotified.Incidents != want || (broken.Incidents > 0) != (broken.Outcome == verdict.Violated) || (unnotified.Incidents > 0) != (unnotified.Outcome == verdict.Violated) {
+			t.Fatalf("%d and %d overlaps, %s and %s, want %d:\n%s", broken.Incidents, unnotified.Incidents, broken.Outcome, unnotified.Outcome, want, histories.Lines(h))
 		}
 		if v := Check(h); v.Disagreement != "" {
 			t.Fatalf("%s:\n%s", v.Disagreement, histories.Lines(h))
 		}
-		for _, property := range []string{verdict.MutualExclusion, verdict.HolderTold} {
+		for _, property := range []string{verdict.MutualExclusion, verdict.HolderNotified} {
 			all, shown := Incidents(h, property, 100), judge(r, property)
 			if len(all) != shown.Incidents {
 				t.Fatalf("%d incidents of %s:\n%s", len(all), property, histories.Lines(h))
@@ -99,7 +99,7 @@ func TestHolderToldAgainstBruteForce(t *testing.T) {
 		}
 		overlaps += min(want, 1)
 	}
-	if overlaps < tried/6 || !slices.Contains(Properties(), verdict.HolderTold) {
+	if overlaps < tried/6 || !slices.Contains(Properties(), verdict.HolderNotified) {
 		t.Errorf("%d of %d histories have overlaps; the comparison is one-sided", overlaps, tried)
 	}
 }

@@ -8,7 +8,7 @@ import (
 )
 
 // heldLock is a lock that c1 holds and no other client wants.
-const held = `params clients=c1,c2 nodes=n1,n2,n3 quorum=2 ttl=10s nodeTimeout=100ms retryMax=100ms slack=100ms rate=0.01 rounds=10
+const heldLock = `params clients=c1,c2 nodes=n1,n2,n3 quorum=2 ttl=10s nodeTimeout=100ms retryMax=100ms slack=100ms rate=0.01 rounds=10
 0      harness begin run
 0.001  c1 begin client
 0.001  c2 begin client
@@ -20,33 +20,33 @@ const held = `params clients=c1,c2 nodes=n1,n2,n3 quorum=2 ttl=10s nodeTimeout=1
 
 // A call that does not return is the lock's fault if its client kept running and reached a majority for
 // ten rounds and a TTL, here 12.1 s. For an acquire it is ten rounds in which no client held the lock.
-func TestCallsThatHang(t *testing.T) {
+func TestHungCalls(t *testing.T) {
 	for name, row := range map[string]struct {
 		events, cause string
 	}{
-		"a release without return":      {held + "1 c1 invoke release session=c1/1\n30 harness end run", verdict.Hung},
-		"a release that returns late":   {held + "1 c1 invoke release session=c1/1\n13.2 c1 ok release session=c1/1\n13.3 c1 end client\n30 harness end run", verdict.WaitedLong},
-		"a release that returns sooner": {held + "1 c1 invoke release session=c1/1\n13 c1 ok release session=c1/1\n13.3 c1 end client\n30 harness end run", ""},
-		"an extension":                  {held + "1 c1 invoke extend session=c1/1\n30 harness end run", verdict.Hung},
-		"a write":                       {held + "1 c1 invoke write session=c1/1 value=v version=0\n30 harness end run", ""},
-		"a release of a client that dies": {held + "1 c1 invoke release session=c1/1\n" +
+		"a release without return":      {heldLock + "1 c1 invoke release session=c1/1\n30 harness end run", verdict.Hung},
+		"a release that returns late":   {heldLock + "1 c1 invoke release session=c1/1\n13.2 c1 ok release session=c1/1\n13.3 c1 end client\n30 harness end run", verdict.WaitedLong},
+		"a release that returns sooner": {heldLock + "1 c1 invoke release session=c1/1\n13 c1 ok release session=c1/1\n13.3 c1 end client\n30 harness end run", ""},
+		"an extension":                  {heldLock + "1 c1 invoke extend session=c1/1\n30 harness end run", verdict.Hung},
+		"a write":                       {heldLock + "1 c1 invoke write session=c1/1 value=v version=0\n30 harness end run", ""},
+		"a release of a client that dies": {heldLock + "1 c1 invoke release session=c1/1\n" +
 			"12 nemesis begin kill node=c1 step=1\n30 harness end run", ""},
-		"a release of a client that is paused": {held + "1 c1 invoke release session=c1/1\n" +
+		"a release of a client that is paused": {heldLock + "1 c1 invoke release session=c1/1\n" +
 			"12 nemesis begin pause node=c1 step=1\n30 nemesis end pause node=c1 step=1\n30 harness end run", ""},
-		"a release without a majority": {held + "1 c1 invoke release session=c1/1\n" +
+		"a release without a majority": {heldLock + "1 c1 invoke release session=c1/1\n" +
 			"2 nemesis begin kill node=n1 step=1\n2 nemesis begin kill node=n2 step=1\n30 harness end run", ""},
-		"an acquire with a single attempt": {held + "1 c1 invoke release session=c1/1\n1.1 c1 ok release session=c1/1\n" +
+		"an acquire with a single attempt": {heldLock + "1 c1 invoke release session=c1/1\n1.1 c1 ok release session=c1/1\n" +
 			"1.1 n1,n2,n3 life deleted old=A by=c1 sent=1.099\n1.1 c1-n1,n2,n3 ok release token=A\n1.2 c1 end client\n" +
 			"0.9 c2 invoke acquire session=c2/1\n0.91 c2-n1,n2,n3 fail set token=B\n30 harness end run", verdict.Hung},
-		"an acquire that pauses and then gets the lock": {held + "1 c1 invoke release session=c1/1\n1.1 c1 ok release session=c1/1\n" +
+		"an acquire that pauses and then gets the lock": {heldLock + "1 c1 invoke release session=c1/1\n1.1 c1 ok release session=c1/1\n" +
 			"1.1 n1,n2,n3 life deleted old=A by=c1 sent=1.099\n1.1 c1-n1,n2,n3 ok release token=A\n1.2 c1 end client\n" +
 			"0.9 c2 invoke acquire session=c2/1\n0.91 c2-n1,n2,n3 fail set token=B\n9 c2-n1,n2,n3 ok set token=C sent=8.99\n" +
 			"8.995 n1,n2,n3 life set value=C by=c2 sent=8.99\n9.1 c2 ok acquire session=c2/1 token=C until=18\n30 harness end run", verdict.WaitedLong},
-		"an acquire that keeps trying": {held + "1 c1 invoke release session=c1/1\n1.1 c1 ok release session=c1/1\n" +
+		"an acquire that keeps trying": {heldLock + "1 c1 invoke release session=c1/1\n1.1 c1 ok release session=c1/1\n" +
 			"1.1 n1,n2,n3 life deleted old=A by=c1 sent=1.099\n1.1 c1-n1,n2,n3 ok release token=A\n1.2 c1 end client\n" +
 			"0.9 c2 invoke acquire session=c2/1\n0.91 c2-n1,n2,n3 fail set token=B\n2.9 c2-n1,n2,n3 fail set token=C\n4.6 c2-n1,n2,n3 fail set token=D\n5 harness end run", verdict.TurnedAway},
 	} {
-		got := judge(newRecord(tale(t, row.events)), verdict.FaultTolerance)
+		got := judge(newRecord(parseHistory(t, row.events)), verdict.FaultTolerance)
 		if violated := got.Outcome == verdict.Violated; violated != (row.cause != "") || got.Cause != row.cause || violated && (got.Witness == nil || got.Incidents != 1) {
 			t.Errorf("%s: %s (%s), %d incidents: %s", name, got.Outcome, got.Cause, got.Incidents, got.Because)
 		}
@@ -56,7 +56,7 @@ func TestCallsThatHang(t *testing.T) {
 // Links that lose a few messages do not excuse an acquire that never retries. Links that lose half of the
 // messages or all of them may.
 func TestHungAcquireOnLossyLinks(t *testing.T) {
-	const lossy = held + `0.5 nemesis begin lose node=c2-n1
+	const lossy = heldLock + `0.5 nemesis begin lose node=c2-n1
 0.5  nemesis begin lose node=c2-n2
 0.5  nemesis begin lose node=c2-n3
 1    c1 invoke release session=c1/1
@@ -73,7 +73,7 @@ SETS
 		"0.91 c2-n1,n2,n3 fail set token=B\n1 c2-n1,n2,n3 info set token=C answered=0":                              "",
 		"0.91 c2-n1,n2,n3 fail set token=B\n1 c2-n1,n2,n3 info set token=C answered=0\n2 c2-n1,n2 fail set token=D": verdict.Hung,
 	} {
-		got := judge(newRecord(tale(t, strings.Replace(lossy, "SETS", sets, 1))), verdict.FaultTolerance)
+		got := judge(newRecord(parseHistory(t, strings.Replace(lossy, "SETS", sets, 1))), verdict.FaultTolerance)
 		if violated := got.Outcome == verdict.Violated; violated != (cause != "") || got.Cause != cause {
 			t.Errorf("%s\n%s (%s): %s", sets, got.Outcome, got.Cause, got.Because)
 		}

@@ -9,9 +9,9 @@ import (
 )
 
 // Whether a fault had an effect depends on its proof in the plan and on the other faults in force.
-func TestInVainByThePlan(t *testing.T) {
-	off, disk := history.Proof{Off: time.Millisecond}, history.Proof{Keeps: true}
-	node, read := history.Proof{Use: []string{history.UseNode}}, history.Proof{Use: []string{history.UseNode}, Off: time.Millisecond}
+func TestFaultWithoutEffectByPlan(t *testing.T) {
+	off, disk := history.Proof{MinOffset: time.Millisecond}, history.Proof{NeedsPersistence: true}
+	node, read := history.Proof{Use: []string{history.UseNode}}, history.Proof{Use: []string{history.UseNode}, MinOffset: time.Millisecond}
 	counts := strings.Replace(quietHold, "ok set token=A", "ok set token=A fence=1", 1)
 	const down = "\n5 nemesis begin kill node=n1 step=2\n8 nemesis end kill node=n1 step=2"
 	const turned = "\n1 nemesis begin clock-jump node=n1 step=2\n4 nemesis end clock-jump node=n1 step=2"
@@ -53,7 +53,7 @@ func TestInVainByThePlan(t *testing.T) {
 			"n1 received no request meanwhile"},
 	} {
 		kind := c.step.Fault
-		h := tale(t, c.record+"\n"+c.from+" nemesis begin "+kind+" node=n1 step=1\n"+c.to+" nemesis end "+kind+" node=n1 step=1")
+		h := parseHistory(t, c.record+"\n"+c.from+" nemesis begin "+kind+" node=n1 step=1\n"+c.to+" nemesis end "+kind+" node=n1 step=1")
 		c.step.Step, c.step.Targets, c.step.Proof = 1, []string{"n1"}, &c.proof
 		h.Params.Steps, h.Params.Persistence = []history.PlannedStep{c.step}, c.persistence
 		if v := Check(h); c.because == "" && v.Assumption != "" || !strings.Contains(v.Assumption, c.because) {
@@ -71,7 +71,7 @@ func TestOptionalSteps(t *testing.T) {
 		"1.5 nemesis fail pause node=c1 step=1 cause=gone":                             "failed on c1: gone",
 		"1.5 nemesis begin pause node=c1 step=1\n1.6 nemesis end pause node=c1 step=1\n1.5 nemesis begin pause node=c2 step=1\n1.6 nemesis end pause node=c2 step=1": "",
 	} {
-		h := tale(t, quietHold+"\n"+faults)
+		h := parseHistory(t, quietHold+"\n"+faults)
 		h.Params.Steps = []history.PlannedStep{{Step: 1, Fault: "pause", Targets: []string{"c1", "c2"}, Optional: true}}
 		if v := Check(h); because == "" && v.Assumption != "" || !strings.Contains(v.Assumption, because) {
 			t.Errorf("%q: %q, want %q", faults, v.Assumption, because)

@@ -29,9 +29,9 @@ params clients=c1,c2 nodes=n1,n2,n3 quorum=2 ttl=2s nodeTimeout=50ms retryMax=10
 9     harness end run`
 
 // The record and the step's proof show whether a fault had an effect.
-func TestInVain(t *testing.T) {
+func TestFaultWithoutEffect(t *testing.T) {
 	node, link, client := history.Proof{Use: []string{history.UseNode}}, history.Proof{Use: []string{history.UseLink}}, history.Proof{Use: []string{history.UseClient}}
-	clock := history.Proof{Use: []string{history.UseNode}, Off: time.Millisecond}
+	clock := history.Proof{Use: []string{history.UseNode}, MinOffset: time.Millisecond}
 	for _, c := range []struct {
 		what    string
 		proof   history.Proof
@@ -65,10 +65,10 @@ func TestInVain(t *testing.T) {
 		{"a node's clock that is not read", clock, 1.5, "clock-rate", "n1", "3.5", "5.9", "n1 received no request"},
 		{"a node's clock that is almost right", clock, 1.0001, "clock-rate", "n1", "1", "9", "the clock of n1 was wrong by less than 1ms"},
 		{"a node's clock", clock, 1.001, "clock-rate", "n1", "1", "9", ""},
-		{"a fault that reports itself as idle", history.Proof{Idle: "lost 0 records"}, 0, "power-loss", "n1", "1", "2", "lost 0 records"},
-		{"a fault that does not", history.Proof{Idle: "lost 1 record"}, 0, "power-loss", "n1", "1", "2", ""},
+		{"a fault that reports itself as idle", history.Proof{IdleText: "lost 0 records"}, 0, "power-loss", "n1", "1", "2", "lost 0 records"},
+		{"a fault that does not", history.Proof{IdleText: "lost 1 record"}, 0, "power-loss", "n1", "1", "2", ""},
 	} {
-		h := tale(t, quietHold+"\n"+c.from+" nemesis begin "+c.kind+" node="+c.target+" step=1 cause=it lost 0 records\n"+c.to+" nemesis end "+c.kind+" node="+c.target+" step=1")
+		h := parseHistory(t, quietHold+"\n"+c.from+" nemesis begin "+c.kind+" node="+c.target+" step=1 cause=it lost 0 records\n"+c.to+" nemesis end "+c.kind+" node="+c.target+" step=1")
 		h.Params.Steps = []history.PlannedStep{{Step: 1, Fault: c.kind, Targets: []string{c.target}, Rate: c.rate, Proof: &c.proof}}
 		v := Check(h)
 		if c.because == "" && v.Assumption != "" || !strings.Contains(v.Assumption, c.because) {
@@ -83,7 +83,7 @@ func TestInVain(t *testing.T) {
 
 // Ending a node that has counted grants has an effect even if all its keys are gone, because it loses the
 // counts. It has none if there are no counts or if the fault keeps the node's memory.
-func TestCountsAreLost(t *testing.T) {
+func TestKillLosesGrantCounts(t *testing.T) {
 	fenced := strings.Replace(quietHold, "ok set token=A", "ok set token=A fence=1", 1)
 	elsewhere := strings.Replace(fenced, "c1-n1,n2,n3 ok set token=A fence=1", "c1-n2,n3 ok set token=A fence=1\n1.01 c1-n1 ok set token=A", 1)
 	for _, c := range []struct {
@@ -105,7 +105,7 @@ func TestCountsAreLost(t *testing.T) {
 			}
 			record += fmt.Sprintf("\n%s nemesis begin %s node=n1 step=%d\n%s.5 nemesis end %[2]s node=n1 step=%[3]d", from, c.kind, 1+i, from)
 		}
-		h := tale(t, record)
+		h := parseHistory(t, record)
 		h.Params.Persistence = c.persistence
 		h.Params.Steps = []history.PlannedStep{{Step: 1, Fault: c.kind, Targets: []string{"n1"}, Optional: true},
 			{Step: 2, Fault: c.kind, Targets: []string{"n1"}, Proof: &history.Proof{Use: []string{history.UseNode}}}}
@@ -117,9 +117,9 @@ func TestCountsAreLost(t *testing.T) {
 
 // If a record has no commands, for example because the lock's protocol is unknown, a fault has an effect
 // if any client wanted or held a lock.
-func TestInVainWithoutCommands(t *testing.T) {
+func TestFaultWithoutEffectWithoutCommands(t *testing.T) {
 	for when, because := range map[string]string{"1.5": "", "0.5": "n1 received no request meanwhile"} {
-		h := tale(t, quietHold+"\n"+when+" nemesis begin kill node=n1 step=1\n"+when+"9 nemesis end kill node=n1 step=1")
+		h := parseHistory(t, quietHold+"\n"+when+" nemesis begin kill node=n1 step=1\n"+when+"9 nemesis end kill node=n1 step=1")
 		h.Params.Steps = []history.PlannedStep{{Step: 1, Fault: "kill", Targets: []string{"n1"}, Proof: &history.Proof{Use: []string{history.UseNode}}}}
 		h.Events = slices.DeleteFunc(h.Events, func(e history.Event) bool { return strings.Contains(e.Process, "-") })
 		if v := Check(h); because == "" && v.Assumption != "" || !strings.Contains(v.Assumption, because) {

@@ -5,4 +5,4 @@ package checker
 import "testing"
 
 // TestIncidentsMatchVerdict with many more random histories.
-func TestIncidentsOfManyHistories(t *testing.T) { incidentsAreWhatVerdictsCount(t, 30_000) }
+func TestIncidentsManyHistories(t *testing.T) { checkIncidents(t, 30_000) }

@@ -16,11 +16,11 @@ import (
 
 // There are as many incidents as the verdict counts, in the order of time. One of them is the incident that
 // the verdict shows, with the same text.
-func TestIncidentsAreWhatVerdictsCount(t *testing.T) {
-	incidentsAreWhatVerdictsCount(t, histories.Some(600))
+func TestIncidentsMatchVerdict(t *testing.T) {
+	checkIncidents(t, histories.Cases(600))
 }
 
-func incidentsAreWhatVerdictsCount(t *testing.T, random int) {
+func checkIncidents(t *testing.T, random int) {
 	t.Helper()
 	several := map[string]int{}
 	look := func(name string, h *history.History) {
@@ -38,7 +38,7 @@ func incidentsAreWhatVerdictsCount(t *testing.T, random int) {
 				if x.Outcome != verdict.Violated || x.Because == "" || len(x.Witness.Events) == 0 || i > 0 && x.Witness.From < all[i-1].Witness.From {
 					t.Fatalf("%s: incident %d of %s: %+v", name, i, res.Property, x)
 				}
-				if x.Witness.Shows(res.Witness) && strings.HasPrefix(res.Because, x.Because) {
+				if x.Witness.SameViolation(res.Witness) && strings.HasPrefix(res.Because, x.Because) {
 					shown++
 				}
 			}
@@ -47,7 +47,7 @@ func incidentsAreWhatVerdictsCount(t *testing.T, random int) {
 			}
 			if len(all) > 1 {
 				several[res.Property]++
-				if first := Incidents(h, res.Property, 1); len(first) != 1 || !first[0].Witness.Shows(all[0].Witness) {
+				if first := Incidents(h, res.Property, 1); len(first) != 1 || !first[0].Witness.SameViolation(all[0].Witness) {
 					t.Fatalf("%s: the first incident of %s is %+v, want %+v", name, res.Property, first, all[0])
 				}
 			}
@@ -55,14 +55,14 @@ func incidentsAreWhatVerdictsCount(t *testing.T, random int) {
 	}
 	for name, h := range stories(t) {
 		look(name, h)
-		look(name+" twice", twice(h))
+		look(name+" twice", doubled(h))
 	}
 	rnd := rand.New(rand.NewPCG(15, 1))
 	for range random {
 		look("random", histories.Random(rnd))
-		look("upheaval", histories.Upheaval(rnd.Uint64()))
+		look("upheaval", histories.RandomWithFaults(rnd.Uint64()))
 		h := histories.Random(rnd)
-		h.Params.Untold = true
+		h.Params.NoLossNotice = true
 		look("random, unnotified", h)
 	}
 	t.Logf("histories with several incidents: %v", several)
@@ -75,7 +75,7 @@ func incidentsAreWhatVerdictsCount(t *testing.T, random int) {
 
 // doubled returns the history with each client, lock and account duplicated. The duplicates do the same at
 // the same time.
-func twice(h *history.History) *history.History {
+func doubled(h *history.History) *history.History {
 	double := regexp.MustCompile(`\b(c\d+|lock-|acct-)`)
 	as := func(name string) string { return double.ReplaceAllString(name, "x$1") }
 	both := &history.History{Params: h.Params, Cut: h.Cut, Events: slices.Clone(h.Events)}

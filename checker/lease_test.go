@@ -50,7 +50,7 @@ params clients=c1 stampError=%s
 0.013 c1 invoke release session=c1/1
 0.015 c1 fail release session=c1/1
 9     harness end run`
-	const says = `
+	const withoutDeadline = `
 params clients=c1,c2 stampError=%s
 0     c1 begin client
 0     c2 begin client
@@ -66,12 +66,12 @@ params clients=c1,c2 stampError=%s
 		want     verdict.Outcome
 	}{
 		{hands, "0s", verdict.Violated}, {hands, "400us", verdict.Violated}, {hands, "500us", verdict.Holds},
-		{atOnce, "0s", verdict.Violated}, // one client's operations are in order, whatever the timestamps
-		{says, "0s", verdict.Holds},      // an extension without a deadline moves none
+		{atOnce, "0s", verdict.Violated},       // one client's operations are in order, whatever the timestamps
+		{withoutDeadline, "0s", verdict.Holds}, // an extension without a deadline moves none
 		{early, "0s", verdict.Violated}, {early, "2ms", verdict.Violated}, {early, "2500us", verdict.Holds}, {early, "2s", verdict.Holds},
 		{extends, "0s", verdict.Violated}, {extends, "100ms", verdict.Violated}, {extends, "2s", verdict.Holds},
 	} {
-		v := Check(tale(t, fmt.Sprintf(row.story, row.ε)))
+		v := Check(parseHistory(t, fmt.Sprintf(row.story, row.ε)))
 		if got := v.Result(verdict.LeaseLinearizable); got.Outcome != row.want || v.Second != row.want || v.Disagreement != "" {
 			t.Errorf("stamp error %s: %s, porcupine %s, want %s: %s %s", row.ε, got.Outcome, v.Second, row.want, got.Because, v.Disagreement)
 		}
@@ -87,7 +87,7 @@ func TestWorstOfKeys(t *testing.T) {
 				i, c, c, i, i, lasts)
 		}
 	}
-	res := Check(tale(t, text+"\n9 harness end run")).Result(verdict.LeaseLinearizable)
+	res := Check(parseHistory(t, text+"\n9 harness end run")).Result(verdict.LeaseLinearizable)
 	if res.Outcome != verdict.Violated || res.Incidents != 3 || res.Witness.Key != "k1" {
 		t.Errorf("got %+v", res)
 	}

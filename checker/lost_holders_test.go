@@ -8,7 +8,7 @@ import (
 )
 
 // A client that dies may have held other locks than the one it acquired last.
-func TestDeathOfWhoHoldsMore(t *testing.T) {
+func TestDeathOfClientWithSeveralLocks(t *testing.T) {
 	const dies = `params clients=c1,c2 nodes=n1 quorum=1 ttl=10s nodeTimeout=100ms retryMax=100ms slack=100ms rounds=10
 1 c1 begin client
 1 c2 begin client
@@ -39,7 +39,7 @@ MORE
 		"it was released":                        {"2.5 c1 invoke release session=c1/1\n2.5 c1-n1 ok release token=A\n2.6 c1 ok release session=c1/1\n3 c1 invoke acquire session=c1/2 key=lock-2", verdict.NotExercised, "no client was killed"},
 		"it was released, and no lock is wanted": {"2.5 c1 invoke release session=c1/1\n2.5 c1-n1 ok release token=A\n2.6 c1 ok release session=c1/1", verdict.NotExercised, "no client was killed"},
 	} {
-		res := judge(newRecord(tale(t, strings.Replace(dies, "MORE", row.more, 1))), verdict.DeadlockFreedom)
+		res := judge(newRecord(parseHistory(t, strings.Replace(dies, "MORE", row.more, 1))), verdict.DeadlockFreedom)
 		if res.Outcome != row.want || !strings.Contains(res.Because, row.text) || row.want == verdict.Violated && res.Incidents != 1 {
 			t.Errorf("%s: %s, %d incidents: %s", name, res.Outcome, res.Incidents, res.Because)
 		}
@@ -48,7 +48,7 @@ MORE
 
 // A client that was paused may reacquire the lock, before others want it or in time. Others then wait for
 // its new hold, which may be long. If it gets the lock with its old key, the lock was not free.
-func TestLostHolderHasItAgain(t *testing.T) {
+func TestLostHolderReacquires(t *testing.T) {
 	const paused = `params clients=c1,c2 nodes=n1 quorum=1 ttl=10s nodeTimeout=100ms retryMax=100ms slack=100ms rounds=10
 1 c1 begin client
 1 c2 begin client
@@ -88,7 +88,7 @@ BACK c1 ok acquire session=c1/2 token=TOKEN until=30
 				lines = append(lines, line)
 			}
 		}
-		res := judge(newRecord(tale(t, strings.Join(lines, ""))), verdict.DeadlockFreedom)
+		res := judge(newRecord(parseHistory(t, strings.Join(lines, ""))), verdict.DeadlockFreedom)
 		if res.Outcome != row.want {
 			t.Errorf("%s: %s: %s", name, res.Outcome, res.Because)
 		}
@@ -96,9 +96,9 @@ BACK c1 ok acquire session=c1/2 token=TOKEN until=30
 }
 
 // A call whose client is gone does not hang.
-func TestCallOfAClientThatLeft(t *testing.T) {
+func TestCallOfDepartedClient(t *testing.T) {
 	for text, want := range map[string]verdict.Outcome{"30 c1 end client": verdict.Violated, "12 c1 end client": verdict.Holds} {
-		h := tale(t, held+"1 c1 invoke release session=c1/1\n"+text+"\n30 harness end run")
+		h := parseHistory(t, heldLock+"1 c1 invoke release session=c1/1\n"+text+"\n30 harness end run")
 		if got := judge(newRecord(h), verdict.FaultTolerance); got.Outcome != want {
 			t.Errorf("%s: %s, want %s: %s", text, got.Outcome, want, got.Because)
 		}

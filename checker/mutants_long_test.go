@@ -22,7 +22,7 @@ import (
 const proofs = "Exhaustively|Against"
 
 // causeTests matches the tests that compare causes with the table of causes.
-const causeTests = "TestCause|TestWhyNobody|TestRefusedSets|TestSpareVotes|TestNoCause"
+const causeTests = "TestCause|TestUnavailabilityCause|TestRefusedSets|TestSpareVotes|TestNoCause"
 
 // TestMutants plants the mistakes of testdata/mutants.list in a copy of the checker and of package facts,
 // and expects the tests to detect each one. All mutants are built in at once, so that every package is
@@ -32,7 +32,7 @@ func TestMutants(t *testing.T) {
 		t.Fatalf("the checker itself: %v\n%s", err, out)
 	}
 	functions := declaredFunctions(t)
-	p := planting{t: t, dir: t.TempDir(), variants: map[string]map[int][]variant{}, binaries: map[string]string{}}
+	p := mutantBuild{t: t, dir: t.TempDir(), variants: map[string]map[int][]variant{}, binaries: map[string]string{}}
 	all := readMutants(t)
 	for i, m := range all {
 		x, err := functions.apply(m)
@@ -93,12 +93,12 @@ func packagesFor(file, named string) []string {
 }
 
 // mutantBuild builds all mutants as one overlay of the sources, and the test binaries with it.
-type planting struct {
-	t        *testing.T
-	dir      string
-	variants map[string]map[int][]variant // by file and start of the function
-	binaries map[string]string            // by package
-	sound    sync.Map                     // results of runs without a mutant, by package and tests
+type mutantBuild struct {
+	t         *testing.T
+	dir       string
+	variants  map[string]map[int][]variant // by file and start of the function
+	binaries  map[string]string            // by package
+	unmutated sync.Map                     // results of runs without a mutant, by package and tests
 }
 
 // variant is a mutated function.
@@ -108,7 +108,7 @@ type variant struct {
 	text   string
 }
 
-func (p *planting) add(x mutated, name string, mutant int) {
+func (p *mutantBuild) add(x mutatedFile, name string, mutant int) {
 	if p.variants[x.path] == nil {
 		p.variants[x.path] = map[int][]variant{}
 	}
@@ -116,7 +116,7 @@ func (p *planting) add(x mutated, name string, mutant int) {
 }
 
 // chosenSource is an additional source file for each package with mutants.
-const chosen = `package %s
+const chosenSource = `package %s
 
 import (
 	"os"
@@ -127,7 +127,7 @@ var mutant__, _ = strconv.Atoi(os.Getenv("CHECKER_MUTANT"))
 `
 
 // write writes the sources with all mutants, and the overlay file.
-func (p *planting) write() {
+func (p *mutantBuild) write() {
 	overlay := map[string]string{}
 	put := func(path, text string) {
 		copied := filepath.Join(p.dir, fmt.Sprintf("%d-%s", len(overlay), filepath.Base(path)))
@@ -159,7 +159,7 @@ func (p *planting) write() {
 			}
 		}
 		put(path, text+string(source[end:]))
-		put(filepath.Join(filepath.Dir(path), "chosen_mutant.go"), fmt.Sprintf(chosen, file.Name.Name))
+		put(filepath.Join(filepath.Dir(path), "chosen_mutant.go"), fmt.Sprintf(chosenSource, file.Name.Name))
 	}
 	list, err := json.Marshal(map[string]any{"Replace": overlay})
 	if err != nil {
@@ -208,7 +208,7 @@ func dispatcher(fn *ast.FuncDecl, source []byte, at func(token.Pos) int, variant
 }
 
 // build builds the tests of a package with all mutants, once.
-func (p *planting) build(t *testing.T, pkg string) {
+func (p *mutantBuild) build(t *testing.T, pkg string) {
 	t.Helper()
 	if p.binaries[pkg] != "" {
 		return
@@ -224,10 +224,10 @@ func (p *planting) build(t *testing.T, pkg string) {
 
 // run runs tests of a package with a mutant and returns the test that failed, or "". Without the mutant
 // the tests must pass.
-func (p *planting) run(t *testing.T, pkg, tests string, mutant int) string {
+func (p *mutantBuild) run(t *testing.T, pkg, tests string, mutant int) string {
 	t.Helper()
 	if mutant != 0 {
-		sound, _ := p.sound.LoadOrStore(pkg+" "+tests, sync.OnceValue(func() string { return p.run(t, pkg, tests, 0) }))
+		sound, _ := p.unmutated.LoadOrStore(pkg+" "+tests, sync.OnceValue(func() string { return p.run(t, pkg, tests, 0) }))
 		if failed := sound.(func() string)(); failed != "" {
 			t.Fatalf("without a mutant %s of %s fails", failed, pkg)
 		}

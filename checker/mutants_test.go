@@ -24,7 +24,7 @@ type mutant struct {
 }
 
 // mutatedFile is a source file with a mutant.
-type mutated struct {
+type mutatedFile struct {
 	path     string // relative to this package's directory
 	text     string
 	begin    int    // offset of the original function
@@ -32,7 +32,7 @@ type mutated struct {
 }
 
 // functionsByName has the functions of the checker and of package history, by name.
-type declared map[string][]function
+type functionsByName map[string][]function
 
 type function struct {
 	path       string
@@ -94,9 +94,9 @@ func unindent(text string) string {
 }
 
 // declaredFunctions reads all functions that a mutant may change.
-func declaredFunctions(t *testing.T) declared {
+func declaredFunctions(t *testing.T) functionsByName {
 	t.Helper()
-	all := declared{}
+	all := functionsByName{}
 	for _, root := range []string{".", "../harness/history"} {
 		err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 			if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
@@ -111,7 +111,7 @@ func declaredFunctions(t *testing.T) declared {
 	return all
 }
 
-func (all declared) read(path string) error {
+func (all functionsByName) read(path string) error {
 	text, err := os.ReadFile(path)
 	if err != nil {
 		return err
@@ -153,8 +153,8 @@ func nameOf(fn *ast.FuncDecl) string {
 }
 
 // apply plants a mutant. Exactly one function of its name must contain the old text, exactly once.
-func (all declared) apply(m mutant) (mutated, error) {
-	var found []mutated
+func (all functionsByName) apply(m mutant) (mutatedFile, error) {
+	var found []mutatedFile
 	var counts []string
 	for _, f := range all[m.function] {
 		body := unindent(string(f.file[f.begin:f.end]))
@@ -162,11 +162,11 @@ func (all declared) apply(m mutant) (mutated, error) {
 		counts = append(counts, fmt.Sprintf("%d times in that of %s", n, f.path))
 		for range n {
 			body := strings.Replace(body, m.old, m.new, 1)
-			found = append(found, mutated{f.path, string(f.file[:f.begin]) + body + string(f.file[f.end:]), f.begin, body})
+			found = append(found, mutatedFile{f.path, string(f.file[:f.begin]) + body + string(f.file[f.end:]), f.begin, body})
 		}
 	}
 	if len(found) != 1 {
-		return mutated{}, fmt.Errorf("mutant %s: func %s must contain this text once, but has it %s:\n%s",
+		return mutatedFile{}, fmt.Errorf("mutant %s: func %s must contain this text once, but has it %s:\n%s",
 			m.name, m.function, cmp.Or(strings.Join(counts, ", "), "nowhere: there is no such function"), m.old)
 	}
 	return found[0], nil
@@ -201,9 +201,9 @@ func TestMutantsApply(t *testing.T) {
 
 // TestInapplicableMutants checks that a missing or ambiguous text or function is an error that names the
 // mutant.
-func TestMutantsThatDoNotApply(t *testing.T) {
+func TestInapplicableMutants(t *testing.T) {
 	dir := t.TempDir()
-	all := declared{}
+	all := functionsByName{}
 	for name, text := range map[string]string{
 		"a.go": "package p\n\nfunc (x *T[K]) Less() bool {\n\tif x.a < x.b {\n\t\treturn x.a < x.b\n\t}\n\treturn x.c\n}\n",
 		"b.go": "package q\n\nfunc Twin() int { return 1 }\n",

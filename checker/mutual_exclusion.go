@@ -22,54 +22,54 @@ func mutualExclusion(r *record) (f verdict.Finding) {
 	for _, l := range r.Locks {
 		f.Occasions += spans.Meetings(r.Facts, l, r.beliefs.Of(l))
 	}
-	but := ""
-	if r.Params.Untold {
-		f.Incidents, f.Worst = untoldOverlaps(untold(r, false))
-		but = " except after a key had expired, which this lock does not report"
-	} else if o := r.beliefs.Overlaps(); len(o.Each) > 0 {
-		f.Worst = func() verdict.Result { return explained(r, o.Overlap) }
-		f.Incidents = make([]verdict.Incident, len(o.Each))
-		for i := range o.Each { // without the cause: explaining a thousand takes too long
-			x := &o.Each[i]
-			f.Incidents[i] = verdict.Incident{From: x.From, Tell: func() verdict.Result { return shared(r.Facts, *x, nil) }}
+	exception := ""
+	if r.Params.NoLossNotice {
+		f.Incidents, f.Worst = overlapIncidents(overlapsByCause(r, false))
+		exception = " except after a key had expired, which this lock does not report"
+	} else if o := r.beliefs.Overlaps(); len(o.Incidents) > 0 {
+		f.Worst = func() verdict.Result { return explainedResult(r, o.Overlap) }
+		f.Incidents = make([]verdict.Incident, len(o.Incidents))
+		for i := range o.Incidents { // without the cause: explaining a thousand takes too long
+			x := &o.Incidents[i]
+			f.Incidents[i] = verdict.Incident{From: x.From, Describe: func() verdict.Result { return overlapResult(r.Facts, *x, nil) }}
 		}
 	}
-	f.Because = fmt.Sprintf("no two clients held the lock at once%s (%s); %s", but, verdict.Plural(r.Grants, "grant"), asked(f.Occasions))
+	f.Because = fmt.Sprintf("no two clients held the lock at once%s (%s); %s", exception, verdict.Plural(r.Grants, "grant"), describeContention(f.Occasions))
 	return f
 }
 
 // explainedResult describes an overlap with its cause.
-func explained(r *record, o spans.Overlap) verdict.Result {
+func explainedResult(r *record, o spans.Overlap) verdict.Result {
 	why := cause.Explain(r.Facts, o.A.Session, o.B.Session)
-	res := shared(r.Facts, o, why.Events)
+	res := overlapResult(r.Facts, o, why.Events)
 	res.Because += ": " + why.Text
-	res.Cause, res.Node, res.Losses, res.Spare = why.Cause, why.Node, why.Losses, why.Spare
+	res.Cause, res.Node, res.Losses, res.SpareVotes = why.Cause, why.Node, why.Losses, why.SpareVotes
 	return res
 }
 
 // overlapResult describes an overlap, with additional evidence.
-func shared(r *facts.Facts, o spans.Overlap, besides []*history.Event) verdict.Result {
+func overlapResult(r *facts.Facts, o spans.Overlap, evidence []*history.Event) verdict.Result {
 	a, b := o.A.Session, o.B.Session
 	return verdict.Result{
 		Outcome: verdict.Violated,
-		Because: fmt.Sprintf("%s both believed they held %s %s", verdict.Pair(a, b), verdict.LockName(a.Key()), facts.FromTo(o.From, o.To)),
+		Because: fmt.Sprintf("%s both believed they held %s %s", verdict.PairNames(a, b), verdict.LockName(a.Key()), facts.FromTo(o.From, o.To)),
 		Witness: &verdict.Witness{
-			Events:   verdict.Numbered(slices.Concat(proof(r, o.A), proof(r, o.B), besides)),
-			Sessions: []string{a.Name(), b.Name()}, Key: a.Key(), From: o.From, To: o.To, Of: []*facts.Session{a, b},
+			Events:   verdict.EventNumbers(slices.Concat(windowEvents(r, o.A), windowEvents(r, o.B), evidence)),
+			Sessions: []string{a.Name(), b.Name()}, Key: a.Key(), From: o.From, To: o.To, SessionFacts: []*facts.Session{a, b},
 		},
 	}
 }
 
 // describeContention describes how many acquires were blocked by another session.
-func asked(met int) string {
-	if met == 0 {
+func describeContention(contended int) string {
+	if contended == 0 {
 		return "no client wanted it while another held it"
 	}
-	return fmt.Sprintf("%s contended for it while it was held", verdict.Plural(met, "acquire"))
+	return fmt.Sprintf("%s contended for it while it was held", verdict.Plural(contended, "acquire"))
 }
 
 // windowEvents returns the events that prove a window.
-func proof(r *facts.Facts, w spans.Window) []*history.Event {
+func windowEvents(r *facts.Facts, w spans.Window) []*history.Event {
 	events := []*history.Event{w.Session.Acquire.Call, w.Session.Acquire.Return}
 	for b := range r.Windows(w.Session) {
 		if b.From > w.To || b.To < w.From {
@@ -88,12 +88,12 @@ func proof(r *facts.Facts, w spans.Window) []*history.Event {
 // visible. Such a holder believes that it holds the lock until it releases it. If another session
 // acquires the lock before that because the key expired, the lock breaks no promise, since it made
 // none. Yet two clients worked at the same time.
-func holderTold(r *record) (f verdict.Finding) {
-	if !r.Params.Untold {
+func holderNotified(r *record) (f verdict.Finding) {
+	if !r.Params.NoLossNotice {
 		return verdict.Finding{Because: "the lock has a deadline or notifies its holder of a loss"}
 	}
-	all, stalled := withoutStalled(r, untold(r, true))
-	f.Incidents, f.Worst = untoldOverlaps(all)
+	all, stalled := excludeStalled(r, overlapsByCause(r, true))
+	f.Incidents, f.Worst = overlapIncidents(all)
 	if len(all) == 0 && stalled != nil {
 		return verdict.Finding{Undecided: "the host stalled, which may be why: " + stalled.Because}
 	}
@@ -105,7 +105,7 @@ func holderTold(r *record) (f verdict.Finding) {
 // excludeStalled returns the overlaps that stalls of the host cannot have caused, and the first of the
 // other overlaps, or nil. A stall may have caused an overlap if, within a TTL before it or during it,
 // the host stalled for at least as long as the overlap lasted.
-func withoutStalled(r *record, all []overlap) (sure []overlap, stalled *overlap) {
+func excludeStalled(r *record, all []explainedOverlap) (sure []explainedOverlap, stalled *explainedOverlap) {
 	stalls := spans.Stalls(r.Facts)
 	for _, o := range all {
 		if o.To-o.From > spans.Share(stalls, spans.Of(o.From-int64(r.Params.TTL), o.To)) {
@@ -118,7 +118,7 @@ func withoutStalled(r *record, all []overlap) (sure []overlap, stalled *overlap)
 }
 
 // explainedOverlap is an overlap with its cause.
-type overlap struct {
+type explainedOverlap struct {
 	spans.Overlap
 	verdict.Result
 }
@@ -126,23 +126,23 @@ type overlap struct {
 // overlapsByCause lists, by time, overlaps of a lock that never notifies its holder. If expired is set,
 // it lists those in which the first key had expired or the nodes do not report keys, and otherwise
 // all others.
-func untold(r *record, lived bool) (all []overlap) {
-	for _, o := range r.beliefs.Overlaps().Each {
-		res := explained(r, o)
-		if (res.Cause == verdict.ToldLate || res.Cause == verdict.Unexplained && !r.Params.Life) == lived {
-			all = append(all, overlap{o, res})
+func overlapsByCause(r *record, expired bool) (all []explainedOverlap) {
+	for _, o := range r.beliefs.Overlaps().Incidents {
+		res := explainedResult(r, o)
+		if (res.Cause == verdict.NotifiedLate || res.Cause == verdict.Unexplained && !r.Params.Life) == expired {
+			all = append(all, explainedOverlap{o, res})
 		}
 	}
 	return all
 }
 
 // overlapIncidents turns overlaps into incidents. The longest is the worst.
-func untoldOverlaps(all []overlap) (incidents []verdict.Incident, worst func() verdict.Result) {
+func overlapIncidents(all []explainedOverlap) (incidents []verdict.Incident, worst func() verdict.Result) {
 	length := int64(-1)
 	for _, o := range all {
-		incidents = append(incidents, verdict.Incident{From: o.From, Tell: func() verdict.Result { return o.Result }})
+		incidents = append(incidents, verdict.Incident{From: o.From, Describe: func() verdict.Result { return o.Result }})
 		if o.To-o.From > length {
-			length, worst = o.To-o.From, incidents[len(incidents)-1].Tell
+			length, worst = o.To-o.From, incidents[len(incidents)-1].Describe
 		}
 	}
 	return incidents, worst

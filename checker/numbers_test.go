@@ -48,8 +48,8 @@ func TestNumbersAreNamed(t *testing.T) {
 	}
 }
 
-func TestStalls(t *testing.T) {
-	n := Check(tale(t, `params clients=c1 nodes=n1
+func TestStallNumbers(t *testing.T) {
+	n := Check(parseHistory(t, `params clients=c1 nodes=n1
 0 c1 begin client
 1 nemesis begin stall node=machine
 1.5 nemesis end stall node=machine
@@ -62,8 +62,8 @@ func TestStalls(t *testing.T) {
 }
 
 // A fault that ended at the instant at which it began was in force.
-func TestFaultOfAnInstantOnAHeldLock(t *testing.T) {
-	n := Check(tale(t, `params clients=c1 nodes=n1
+func TestInstantFaultOnHeldLock(t *testing.T) {
+	n := Check(parseHistory(t, `params clients=c1 nodes=n1
 step 1 clock-jump n1 at 2 s
 0 c1 begin client
 1 c1 invoke acquire session=c1/1

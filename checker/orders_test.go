@@ -13,17 +13,17 @@ import (
 )
 
 // TestKeySpansAgainstScan compares the index of keys with a scan of all commands. See histories.Compare.
-func TestOrdersAgainstALookAtEach(t *testing.T) {
+func TestKeySpansAgainstScan(t *testing.T) {
 	histories.Compare(t, func(h *history.History) (*usage, bool) { r := facts.Read(h); return newUsage(r), r.Malformed == "" }, map[string]func(*rand.Rand, *usage) (got, want string){
-		"keys": keys,
+		"keys": compareKeySpans,
 	})
 }
 
-func keys(rng *rand.Rand, r *usage) (got, want string) {
+func compareKeySpans(rng *rand.Rand, r *usage) (got, want string) {
 	at := rng.Int64N(r.End + 1)
 	for _, n := range r.Params.Nodes {
 		live := map[string]bool{}
-		for _, e := range r.Links {
+		for _, e := range r.LockCommands {
 			switch {
 			case e.Node != n || e.Type != history.OK || facts.Applied(e) > at:
 			case e.Op == history.OpRelease:
@@ -32,7 +32,7 @@ func keys(rng *rand.Rand, r *usage) (got, want string) {
 				live[e.Key] = true
 			}
 		}
-		got += fmt.Sprint(r.keysOn(n).Meets(spans.Of(at, at)), " ")
+		got += fmt.Sprint(r.keySpans(n).Meets(spans.Of(at, at)), " ")
 		want += fmt.Sprint(len(live) > 0, " ")
 	}
 	return got, want

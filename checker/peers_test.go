@@ -39,7 +39,7 @@ var mutexModel = porcupine.Model{
 var peers = map[string]porcupine.Model{"mutex": mutexModel, "lease": second.Model}
 
 // checkWithPeer checks the operations of all keys with porcupine, in parallel.
-func askPeer(model porcupine.Model, keys [][]porcupine.Operation) verdict.Outcome {
+func checkWithPeer(model porcupine.Model, keys [][]porcupine.Operation) verdict.Outcome {
 	model.Partition = func([]porcupine.Operation) [][]porcupine.Operation { return keys }
 	if porcupine.CheckOperations(model, nil) {
 		return verdict.Holds
@@ -95,31 +95,31 @@ func peerOps(h *history.History) [][]porcupine.Operation {
 // TestPeersAgree checks the basis of the comparison: generated histories have the intended outcome, and all
 // judges agree.
 func TestPeersAgree(t *testing.T) {
-	operations, unknowns, heard := map[int]int{}, map[int]int{}, map[string]int{}
+	operations, unknowns, judged := map[int]int{}, map[int]int{}, map[string]int{}
 	for _, c := range []contention{{operations: 12}, {operations: 60}, {operations: 300}} {
 		for _, c.unknown = range []int{0, 1, 5, 50} {
 			for _, c.keys = range []int{1, 10} {
 				for seed := range uint64(2 * 10) {
 					c.seed, c.violated = seed, seed%2 == 1
 					h := c.history()
-					n, unknown := count(h)
+					n, unknown := countOperations(h)
 					if n != c.operations && n != c.operations-1 || c.unknown == 0 && n != c.operations {
 						t.Fatalf("%+v: %d operations", c, n)
 					}
 					operations[c.unknown] += n
 					unknowns[c.unknown] += unknown
-					if checkLabel(t, c, h, unknown) {
-						heard[fmt.Sprint(c.unknown, c.violated)]++
+					if checkContention(t, c, h, unknown) {
+						judged[fmt.Sprint(c.unknown, c.violated)]++
 					}
 				}
 			}
 		}
 	}
-	t.Logf("histories judged by the peers, by unknown and violated: %v", heard)
+	t.Logf("histories judged by the peers, by unknown and violated: %v", judged)
 	for asked, n := range operations {
 		for _, violated := range []bool{false, true} {
-			if heard[fmt.Sprint(asked, violated)] < 10 {
-				t.Errorf("the peers judged too few: %v", heard)
+			if judged[fmt.Sprint(asked, violated)] < 10 {
+				t.Errorf("the peers judged too few: %v", judged)
 			}
 		}
 		share := 100 * float64(unknowns[asked]) / float64(n)
@@ -129,7 +129,7 @@ func TestPeersAgree(t *testing.T) {
 	}
 }
 
-func count(h *history.History) (operations, unknown int) {
+func countOperations(h *history.History) (operations, unknown int) {
 	for _, e := range h.Events {
 		if facts.IsOperation(e.Op) && e.Type != history.Invoke {
 			operations++
@@ -143,7 +143,7 @@ func count(h *history.History) (operations, unknown int) {
 
 // checkContention compares all judges and reports whether the peers were among them. Peers are skipped if
 // their search would take too long.
-func checkLabel(t *testing.T, c contention, h *history.History, unknown int) bool {
+func checkContention(t *testing.T, c contention, h *history.History, unknown int) bool {
 	t.Helper()
 	want, incidents := verdict.Holds, 0
 	if c.violated {
@@ -166,7 +166,7 @@ func checkLabel(t *testing.T, c contention, h *history.History, unknown int) boo
 		return false
 	}
 	for name, model := range peers {
-		if got := askPeer(model, peerOps(h)); got != want {
+		if got := checkWithPeer(model, peerOps(h)); got != want {
 			t.Errorf("%+v: porcupine with the %s says %s", c, name, got)
 		}
 	}
@@ -175,7 +175,7 @@ func checkLabel(t *testing.T, c contention, h *history.History, unknown int) boo
 
 // A generated history has the same outcome for a mutex and a lease. They differ if a lease lapsed and a
 // release came too late.
-func TestMutexKnowsNoLapse(t *testing.T) {
+func TestMutexModelIgnoresLapse(t *testing.T) {
 	h := contention{operations: 4, keys: 1}.history()
 	lapsed := false
 	for i := range h.Events {
@@ -190,7 +190,7 @@ func TestMutexKnowsNoLapse(t *testing.T) {
 	if v := Check(h); v.Result(verdict.MutualExclusion).Outcome.Answer() != verdict.Holds || v.Result(verdict.LeaseLinearizable).Outcome != verdict.Holds {
 		t.Error(v.Results)
 	}
-	got := fmt.Sprintf("mutex %s, lease %s", askPeer(mutexModel, peerOps(h)), askPeer(second.Model, peerOps(h)))
+	got := fmt.Sprintf("mutex %s, lease %s", checkWithPeer(mutexModel, peerOps(h)), checkWithPeer(second.Model, peerOps(h)))
 	if got != "mutex violated, lease holds" {
 		t.Error(got)
 	}

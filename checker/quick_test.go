@@ -14,18 +14,18 @@ import (
 // The functions below find by exhaustive scans what package facts finds with indexes.
 
 // TestReadAgainstScan compares the facts of a history with the results of scans.
-func TestReadingAgainstALookAtEach(t *testing.T) {
+func TestReadAgainstScan(t *testing.T) {
 	faults, stopped, turned, lost := 0, 0, 0, 0
-	for seed := range uint64(histories.Some(3000)) {
-		h := histories.Upheaval(seed)
+	for seed := range uint64(histories.Cases(3000)) {
+		h := histories.RandomWithFaults(seed)
 		f := facts.Read(h)
-		if want := faultsOneByOne(h); !reflect.DeepEqual(want, f.Faults) {
+		if want := scanFaults(h); !reflect.DeepEqual(want, f.Faults) {
 			t.Fatalf("seed %d: faults differ", seed)
 		}
 		faults += len(f.Faults)
 		for i := range h.Events {
-			reached := h.Events[i].Reached(turnsOf(h))
-			want := untilLost(h, i, reached)
+			reached := h.Events[i].DeadlineReached(clockChangesOf(h))
+			want := untilLoss(h, i, reached)
 			if got := f.Events[i].ValidUntil; got != want {
 				t.Fatalf("seed %d: event %d is valid until %d, want %d", seed, i+1, got, want)
 			}
@@ -36,7 +36,7 @@ func TestReadingAgainstALookAtEach(t *testing.T) {
 				lost++
 			}
 		}
-		if got, want := strings.Contains(f.Malformed, "had been stopped"), stoppedOneByOne(h, f); got != want {
+		if got, want := strings.Contains(f.Malformed, "had been stopped"), scanStops(h, f); got != want {
 			t.Fatalf("seed %d: a process acted while it was stopped: %v, want %v: %s", seed, got, want, f.Malformed)
 		} else if want {
 			stopped++
@@ -44,25 +44,25 @@ func TestReadingAgainstALookAtEach(t *testing.T) {
 		if f.Malformed != "" {
 			continue
 		}
-		for _, w := range f.Wires() {
+		for _, w := range f.AttemptsByLock() {
 			for _, a := range w.Attempts {
 				for _, e := range a.Sets {
 					at, sent := a.Deletion(e)
-					if wantAt, wantSent := deletionOneByOne(a, e); at != wantAt || sent != wantSent {
+					if wantAt, wantSent := scanDeletion(a, e); at != wantAt || sent != wantSent {
 						t.Fatalf("seed %d: a key was deleted at %d, sent %d, want %d and %d", seed, at, sent, wantAt, wantSent)
 					}
 				}
 			}
 		}
 	}
-	if min(faults, stopped, turned, lost) < histories.Some(100) {
+	if min(faults, stopped, turned, lost) < histories.Cases(100) {
 		t.Errorf("%d faults, %d stopped, %d changed clocks, %d lost: too few", faults, stopped, turned, lost)
 	}
 }
 
 // untilLoss returns the deadline of an event, or the time of the session's next loss notification if that
 // is earlier.
-func untilLost(h *history.History, i int, until int64) int64 {
+func untilLoss(h *history.History, i int, until int64) int64 {
 	grants := func(e history.Event) bool {
 		return e.Type == history.OK && (e.Op == history.OpAcquire || e.Op == history.OpExtend)
 	}
@@ -85,7 +85,7 @@ func untilLost(h *history.History, i int, until int64) int64 {
 	return until
 }
 
-func turnsOf(h *history.History) []history.Event {
+func clockChangesOf(h *history.History) []history.Event {
 	var turns []history.Event
 	for _, e := range h.Events {
 		if e.Op == history.OpClock && !slices.Contains(h.Params.Nodes, e.Node) {
@@ -95,9 +95,9 @@ func turnsOf(h *history.History) []history.Event {
 	return turns
 }
 
-func faultsOneByOne(h *history.History) []*facts.Fault {
+func scanFaults(h *history.History) []*facts.Fault {
 	var all []*facts.Fault
-	for _, e := range history.CameTrue(h.Events) {
+	for _, e := range history.WithActualDeadlines(h.Events) {
 		if e.Process != history.Nemesis || e.Type == history.Info {
 			continue
 		}
@@ -132,7 +132,7 @@ func faultsOneByOne(h *history.History) []*facts.Fault {
 
 // scanStops reports whether a process acted while it was stopped. It returns false if the history is
 // malformed in another way.
-func stoppedOneByOne(h *history.History, f *facts.Facts) bool {
+func scanStops(h *history.History, f *facts.Facts) bool {
 	if f.Malformed != "" && !strings.Contains(f.Malformed, "had been stopped") {
 		return false
 	}
@@ -146,7 +146,7 @@ func stoppedOneByOne(h *history.History, f *facts.Facts) bool {
 	return false
 }
 
-func deletionOneByOne(a *facts.Attempt, set *history.Event) (at, sent int64) {
+func scanDeletion(a *facts.Attempt, set *history.Event) (at, sent int64) {
 	at = facts.Never
 	none := true
 	for _, d := range a.Deletes {

@@ -9,7 +9,7 @@ import (
 )
 
 // Fault tolerance is judged by the lock's own quorum, which may be all nodes or one.
-func TestQuorumOfTheLock(t *testing.T) {
+func TestQuorumOfLock(t *testing.T) {
 	for _, row := range []struct {
 		nodes, quorum, down int
 		violated            bool
@@ -25,7 +25,7 @@ func TestQuorumOfTheLock(t *testing.T) {
 		for n := range row.down {
 			text += fmt.Sprintf("0.5 nemesis begin kill node=n%d step=1\n", n+1)
 		}
-		got := judge(newRecord(tale(t, text+"9 c1 fail acquire session=c1/1\n9 c1 end client\n9.1 harness end run")), verdict.FaultTolerance)
+		got := judge(newRecord(parseHistory(t, text+"9 c1 fail acquire session=c1/1\n9 c1 end client\n9.1 harness end run")), verdict.FaultTolerance)
 		if (got.Outcome == verdict.Violated) != row.violated {
 			t.Errorf("quorum %d of %d, %d down: %s: %s", row.quorum, row.nodes, row.down, got.Outcome, got.Because)
 		}

@@ -16,7 +16,7 @@ import (
 func TestAgainstPorcupine(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(3, 4))
 	violated, fine := 0, 0
-	for violated < histories.Some(2000) {
+	for violated < histories.Cases(2000) {
 		h := histories.Random(rnd)
 		if why := malformed(h); why != "" {
 			t.Fatalf("malformed: %s:\n%s", why, histories.Lines(h))
@@ -29,7 +29,7 @@ func TestAgainstPorcupine(t *testing.T) {
 		if answer == verdict.Holds {
 			fine++
 		}
-		if len(r.beliefs.Overlaps().Each) == 0 {
+		if len(r.beliefs.Overlaps().Incidents) == 0 {
 			continue
 		}
 		violated++
@@ -37,11 +37,11 @@ func TestAgainstPorcupine(t *testing.T) {
 			t.Fatalf("porcupine judges the whole as %s:\n%s", answer, histories.Lines(h))
 		}
 		res := judge(r, verdict.MutualExclusion)
-		if why := r.second.Against(&res); res.Outcome != verdict.Violated || why != "" {
+		if why := r.second.Contradiction(&res); res.Outcome != verdict.Violated || why != "" {
 			t.Fatalf("%s: %s:\n%s", res.Outcome, why, histories.Lines(h))
 		}
 	}
-	if fine < histories.Some(500) {
+	if fine < histories.Cases(500) {
 		t.Errorf("porcupine accepted only %d histories", fine)
 	}
 }

@@ -11,7 +11,7 @@ import (
 
 // renewedLock is a lock on one node. c1 holds it from 0.1 s and c2 tries to acquire it from 1 s on. RENEWALS
 // extend c1's key, which expires 5 s after the last one.
-const renewed = `params clients=c1,c2 nodes=n1 quorum=1 ttl=5s nodeTimeout=100ms retryMax=100ms slack=100ms rate=0.01 rounds=10 life
+const renewedLock = `params clients=c1,c2 nodes=n1 quorum=1 ttl=5s nodeTimeout=100ms retryMax=100ms slack=100ms rate=0.01 rounds=10 life
 0      harness begin run
 0.001  c1 begin client
 0.001  c2 begin client
@@ -25,7 +25,7 @@ RENEWALS
 40     harness end run`
 
 // renewals returns a command for c1's token every second between from and to.
-func every(from, to float64, op string) string {
+func renewals(from, to float64, op string) string {
 	var b strings.Builder
 	for at := from; at < to; at++ {
 		fmt.Fprintf(&b, "%f c1-n1 ok %s token=A ttl=5 sent=%f applied=%f\n", at+0.003, op, at, at+0.002)
@@ -39,7 +39,7 @@ func every(from, to float64, op string) string {
 }
 
 // failedAttempts returns a failed attempt of c2 every second until to.
-func inVain(to float64) string {
+func failedAttempts(to float64) string {
 	var b strings.Builder
 	for at := 1.5; at < to; at++ {
 		fmt.Fprintf(&b, "%f c2-n1 fail set token=B%d sent=%f\n", at+0.003, int(at), at)
@@ -49,7 +49,7 @@ func inVain(to float64) string {
 
 // If a lock renews its key after its client has given up the lock, the lock is to blame: the key no longer
 // holds anything, however long it exists.
-func TestRenewedWhenGivenUp(t *testing.T) {
+func TestRenewalAfterGivingUp(t *testing.T) {
 	const granted, unknown = "c1 ok acquire session=c1/1 token=A until=5", "c1 info acquire session=c1/1"
 	const released = "1.2 c1 invoke release session=c1/1\n1.6 c1 info release session=c1/1"
 	const told = "1.2 c1 invoke release session=c1/1\n1.6 c1 ok release session=c1/1"
@@ -58,27 +58,27 @@ func TestRenewedWhenGivenUp(t *testing.T) {
 		acquired, client, renewals string
 		free                       float64 // c2 gets the lock half a second later, in time; 0: not in time
 	}{
-		"a failed release":                              {granted, released, every(2, 30, "extend"), 0},
-		"a failed release, renewed by sets":             {granted, released, every(2, 30, "set"), 0},
-		"a failed release, and the client keeps trying": {granted, again, every(2, 30, "extend"), 0},
-		"a failed release that is repeated":             {granted, released + "\n2 c1 invoke release session=c1/1\n2.4 c1 info release session=c1/1", every(3, 30, "extend"), 0},
-		"a release that it reports as successful":       {granted, told, every(2, 30, "extend"), 0},
-		"an acquire of unknown outcome":                 {unknown, "", every(1, 30, "extend"), 0},
-		"a client that has died":                        {granted, "1.2 nemesis begin kill node=c1", every(2, 30, "extend"), 0},
+		"a failed release":                              {granted, released, renewals(2, 30, "extend"), 0},
+		"a failed release, renewed by sets":             {granted, released, renewals(2, 30, "set"), 0},
+		"a failed release, and the client keeps trying": {granted, again, renewals(2, 30, "extend"), 0},
+		"a failed release that is repeated":             {granted, released + "\n2 c1 invoke release session=c1/1\n2.4 c1 info release session=c1/1", renewals(3, 30, "extend"), 0},
+		"a release that it reports as successful":       {granted, told, renewals(2, 30, "extend"), 0},
+		"an acquire of unknown outcome":                 {unknown, "", renewals(1, 30, "extend"), 0},
+		"a client that has died":                        {granted, "1.2 nemesis begin kill node=c1", renewals(2, 30, "extend"), 0},
 		"a failed release, and no renewal":              {granted, released, "", 6},
-		"a failed release, and the last renewal":        {granted, released, every(1.65, 2, "extend"), 7},
-		"a release in progress":                         {granted, "1.2 c1 invoke release session=c1/1\n6 c1 info release session=c1/1", every(2, 6, "extend"), 11},
-		"a failed release, and the client extends":      {granted, released + "\n3 c1 invoke extend session=c1/1\n3.01 c1 ok extend session=c1/1 until=39", every(3, 30, "extend"), 35},
-		"a holder that tries to reacquire":              {granted, "3 c1 invoke acquire session=c1/2\n3.1 c1 fail acquire session=c1/2", every(1, 30, "extend"), 35},
-		"a holder that has not released":                {granted, "", every(1, 30, "extend"), 35},
+		"a failed release, and the last renewal":        {granted, released, renewals(1.65, 2, "extend"), 7},
+		"a release in progress":                         {granted, "1.2 c1 invoke release session=c1/1\n6 c1 info release session=c1/1", renewals(2, 6, "extend"), 11},
+		"a failed release, and the client extends":      {granted, released + "\n3 c1 invoke extend session=c1/1\n3.01 c1 ok extend session=c1/1 until=39", renewals(3, 30, "extend"), 35},
+		"a holder that tries to reacquire":              {granted, "3 c1 invoke acquire session=c1/2\n3.1 c1 fail acquire session=c1/2", renewals(1, 30, "extend"), 35},
+		"a holder that has not released":                {granted, "", renewals(1, 30, "extend"), 35},
 	} {
 		want, until := verdict.Holds, row.free
 		if row.free == 0 {
 			want, until = verdict.Violated, 34.5
 		}
 		got := fmt.Sprintf("%f c2-n1 ok set token=B sent=%f applied=%[2]f\n%[1]f n1 life set value=B by=c2 sent=%[2]f command=set\n%[3]f c2 ok acquire session=c2/1 token=B until=39", until+0.501, until+0.5, until+0.502)
-		text := strings.NewReplacer("ACQUIRED", row.acquired, "CLIENT", row.client, "RENEWALS", row.renewals+inVain(until)+got).Replace(renewed)
-		r := newRecord(tale(t, text))
+		text := strings.NewReplacer("ACQUIRED", row.acquired, "CLIENT", row.client, "RENEWALS", row.renewals+failedAttempts(until)+got).Replace(renewedLock)
+		r := newRecord(parseHistory(t, text))
 		res := judge(r, verdict.FaultTolerance)
 		if res.Outcome != want || r.Malformed != "" {
 			t.Errorf("%s: %s (%s), want %s: %s %s", name, res.Outcome, res.Cause, want, res.Because, r.Malformed)
@@ -88,7 +88,7 @@ func TestRenewedWhenGivenUp(t *testing.T) {
 
 // A call that never returns is judged even if the run is vacuous because of it: steps or clients may wait for
 // the call, or a fault may have had no effect.
-func TestHangsAreJudgedBeforeVacuity(t *testing.T) {
+func TestHungCallsInVacuousRuns(t *testing.T) {
 	const even = `params clients=c1,c2 nodes=n1,n2 quorum=2 ttl=4s nodeTimeout=300ms retryMax=250ms slack=250ms rate=0.01 rounds=10 life
 step 1 delay c1-n2,c2-n1 at 0s
 0      harness begin run
@@ -122,7 +122,7 @@ C2
 		"its link carries nothing":         {strings.NewReplacer("C2", "", "FAILS", "end").Replace(even) + "\n1 nemesis begin cut node=c1-n2\n19 nemesis end cut node=c1-n2", 150 * time.Millisecond, false},
 		"the delay is longer than a round": {strings.NewReplacer("C2", "", "FAILS", "end").Replace(even), 9 * time.Second, false},
 	} {
-		h := tale(t, row.text)
+		h := parseHistory(t, row.text)
 		h.Params.Steps[0].Delay = row.delay
 		v := Check(h)
 		res := v.Result(verdict.FaultTolerance)

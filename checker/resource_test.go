@@ -16,7 +16,7 @@ params clients=c1,c2 nodes=n1 fence=none
 5.2 c2 ok acquire session=c2/1 until=10`
 
 // secondBelief has c1's read, a write of c2, and c1's next belief from 7 s to 12 s.
-const retaken = `
+const secondBelief = `
 4.0 c1 invoke read session=c1/1
 4.1 c1 ok read session=c1/1
 4.5 c1 invoke extend session=c1/1
@@ -87,20 +87,20 @@ var resourceLogs = []struct {
 3.1 c1 ok acquire session=c1/2 until=5
 3.2 c1 invoke write session=c1/2 value=y version=0
 3.3 c1 ok write session=c1/2`, verdict.Violated, verdict.LockBroken, 1, "both based on version 0, were acknowledged, so one is lost"},
-	{"no log, same base, and the read was before the lease lapsed", retaken + `
+	{"no log, same base, and the read was before the lease lapsed", secondBelief + `
 7.2 c1 invoke write session=c1/1 value=x version=0
 7.3 c1 ok write session=c1/1`, verdict.Violated, verdict.Overrun, 1, "both based on version 0"},
-	{"the same, with another read after the write", retaken + `
+	{"the same, with another read after the write", secondBelief + `
 7.2 c1 invoke write session=c1/1 value=x version=0
 7.3 c1 ok write session=c1/1
 7.4 c1 invoke read session=c1/1
 7.5 c1 ok read session=c1/1`, verdict.Violated, verdict.Overrun, 1, "both based on version 0"},
-	{"the same, with another read before the write", retaken + `
+	{"the same, with another read before the write", secondBelief + `
 7.1 c1 invoke read session=c1/1
 7.15 c1 ok read session=c1/1
 7.2 c1 invoke write session=c1/1 value=x version=0
 7.3 c1 ok write session=c1/1`, verdict.Violated, verdict.LockBroken, 1, "both based on version 0"},
-	{"the same, and that read had no answer", retaken + `
+	{"the same, and that read had no answer", secondBelief + `
 7.1 c1 invoke read session=c1/1
 7.15 c1 info read session=c1/1
 7.2 c1 invoke write session=c1/1 value=x version=0
@@ -167,7 +167,7 @@ cut in the middle
 func TestResourceSafety(t *testing.T) {
 	for _, row := range resourceLogs {
 		t.Run(row.name, func(t *testing.T) {
-			res := judge(newRecord(tale(t, resourcePrelude+row.history+"\n12 harness end run")), verdict.ResourceSafety)
+			res := judge(newRecord(parseHistory(t, resourcePrelude+row.history+"\n12 harness end run")), verdict.ResourceSafety)
 			if res.Outcome != row.outcome || res.Cause != row.class || res.Incidents != row.incidents || !strings.Contains(res.Because, row.because) {
 				t.Errorf("got %s %s, %d incidents: %s\nwant %s %s, %d: %s", res.Outcome, res.Cause, res.Incidents, res.Because,
 					row.outcome, row.class, row.incidents, row.because)

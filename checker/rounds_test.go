@@ -14,13 +14,13 @@ import (
 
 // roundGenerator generates a client's requests, with their tokens and rounds. A lock with a new token for each
 // round shows the rounds by its tokens; a lock that reuses its token does not.
-type asks struct {
+type roundGenerator struct {
 	*rand.Rand
-	events []history.Event
-	rounds []int             // by event: the round of a command, from 1, or 0 for a client's event
-	keys   map[string]string // by node: the token of its key
-	late   []int             // events that their nodes have not executed yet
-	round  int
+	events        []history.Event
+	rounds        []int             // by event: the round of a command, from 1, or 0 for a client's event
+	keys          map[string]string // by node: the token of its key
+	pendingEvents []int             // events that their nodes have not executed yet
+	round         int
 }
 
 // TestRoundsAgainstFreshTokens uses one token for all rounds of an acquire, or for all acquires, and expects
@@ -28,29 +28,29 @@ type asks struct {
 func TestRoundsAgainstFreshTokens(t *testing.T) {
 	several, late := 0, 0
 	for seed := range uint64(3000) {
-		a := &asks{Rand: rand.New(rand.NewPCG(seed, 7)), keys: map[string]string{}}
+		a := &roundGenerator{Rand: rand.New(rand.NewPCG(seed, 7)), keys: map[string]string{}}
 		forEver := seed%2 == 0
 		at := int64(1e9)
 		for i := range 2 + a.IntN(3) {
 			at = a.acquire(fmt.Sprintf("c1/%d", i+1), at, forEver)
 		}
-		a.until(facts.Never)
+		a.applyUntil(facts.Never)
 		fresh := slices.Clone(a.events)
 		for i, round := range a.rounds {
 			if round > 0 {
 				fresh[i].Token = fmt.Sprint("T", round)
 			}
 		}
-		want, got := wiredOf(fresh), wiredOf(a.events)
+		want, got := attemptsOf(fresh), attemptsOf(a.events)
 		if len(want) != len(got) {
 			t.Fatalf("seed %d: %d rounds, want %d", seed, len(got), len(want))
 		}
 		for i, x := range want {
 			y := got[i]
-			if tell := func(a *facts.Attempt) string {
-				return fmt.Sprint(a.Session.Name(), a.From, a.To, a.Over, a.Yes, a.No, a.Won, sentAt(a.Sets))
-			}; tell(x) != tell(y) {
-				t.Fatalf("seed %d, round %d: %s, want %s", seed, i, tell(y), tell(x))
+			if describe := func(a *facts.Attempt) string {
+				return fmt.Sprint(a.Session.Name(), a.From, a.To, a.End, a.Yes, a.No, a.Won, sendTimes(a.Sets))
+			}; describe(x) != describe(y) {
+				t.Fatalf("seed %d, round %d: %s, want %s", seed, i, describe(y), describe(x))
 			}
 			for _, e := range y.Sets {
 				deleted, sent := y.Deletion(e)
@@ -70,28 +70,28 @@ func TestRoundsAgainstFreshTokens(t *testing.T) {
 	}
 }
 
-func sentAt(sets []*history.Event) (all []int64) {
+func sendTimes(sets []*history.Event) (all []int64) {
 	for _, e := range sets {
 		all = append(all, e.Sent)
 	}
 	return all
 }
 
-func wiredOf(events []history.Event) []*facts.Attempt {
+func attemptsOf(events []history.Event) []*facts.Attempt {
 	events = slices.Clone(events)
 	slices.SortStableFunc(events, func(a, b history.Event) int { return cmp.Compare(a.T, b.T) })
 	for i := range events {
 		events[i].N = int64(i + 1)
 	}
 	h := &history.History{Params: history.Params{Clients: []string{"c1"}, Nodes: []string{"n1", "n2", "n3"}, TTL: time.Hour, NodeTimeout: 50 * time.Millisecond}, Events: events}
-	return facts.Read(h).Wires()["k"].Attempts
+	return facts.Read(h).AttemptsByLock()["k"].Attempts
 }
 
-const askMS = int64(time.Millisecond)
+const millisecond = int64(time.Millisecond)
 
 // acquire generates an acquire with up to four rounds and returns its end. Requests go to the nodes at the same
 // time or one after the other. Nodes that are down get none.
-func (a *asks) acquire(session string, at int64, forEver bool) int64 {
+func (a *roundGenerator) acquire(session string, at int64, forEver bool) int64 {
 	call := history.Event{T: at, Process: "c1", Type: history.Invoke, Op: history.OpAcquire, Key: "k", Session: session}
 	a.add(0, call)
 	token, oneByOne, givesBack := "own", a.IntN(2) == 0, a.IntN(3) > 0
@@ -105,37 +105,37 @@ func (a *asks) acquire(session string, at int64, forEver bool) int64 {
 		a.Shuffle(3, func(i, j int) { others[i], others[j] = others[j], others[i] })
 		up := nodes[a.IntN(len(nodes))] // this node was up in the last round and still is
 		nodes = append([]string{up}, slices.DeleteFunc(others[:a.IntN(4)], func(n string) bool { return n == up })...)
-		at = a.ask(history.OpSet, token, nodes, at, oneByOne) + askMS
+		at = a.send(history.OpSet, token, nodes, at, oneByOne) + millisecond
 		if givesBack {
-			at = a.ask(history.OpRelease, token, nodes, at, oneByOne)
+			at = a.send(history.OpRelease, token, nodes, at, oneByOne)
 		}
-		at += 60 * askMS
+		at += 60 * millisecond
 	}
 	call.T, call.Type = at, history.Fail
 	a.add(0, call)
-	return at + 200*askMS
+	return at + 200*millisecond
 }
 
 // send sends a command to nodes and returns when the client continues. An answer may be too late, or the
 // request may be lost.
-func (a *asks) ask(op, token string, nodes []string, at int64, oneByOne bool) int64 {
+func (a *roundGenerator) send(op, token string, nodes []string, at int64, oneByOne bool) int64 {
 	on := at
 	for _, n := range nodes {
 		e := history.Event{Process: "c1-" + n, Node: n, Op: op, Key: "k", Token: token, Sent: at}
-		done := at + 2*askMS + a.Int64N(askMS)
-		a.until(at + askMS)
+		done := at + 2*millisecond + a.Int64N(millisecond)
+		a.applyUntil(at + millisecond)
 		switch a.IntN(8) {
 		case 0: // lost
-			e.T, e.Type, done = at+50*askMS, history.Info, at+50*askMS
+			e.T, e.Type, done = at+50*millisecond, history.Info, at+50*millisecond
 		case 1: // answered late
-			e.Applied, e.T, done = at+askMS, at+400*askMS, at+50*askMS
-			e.Type = a.does(&e)
+			e.Applied, e.T, done = at+millisecond, at+400*millisecond, at+50*millisecond
+			e.Type = a.apply(&e)
 		case 2: // delayed
-			e.Applied, e.T, done = at+300*askMS, at+301*askMS, at+50*askMS
-			a.late = append(a.late, len(a.events))
+			e.Applied, e.T, done = at+300*millisecond, at+301*millisecond, at+50*millisecond
+			a.pendingEvents = append(a.pendingEvents, len(a.events))
 		default:
-			e.Applied, e.Answered, e.T = at+askMS, done, done
-			e.Type = a.does(&e)
+			e.Applied, e.Answered, e.T = at+millisecond, done, done
+			e.Type = a.apply(&e)
 		}
 		a.add(a.round, e)
 		on = max(on, done)
@@ -147,16 +147,16 @@ func (a *asks) ask(op, token string, nodes []string, at int64, oneByOne bool) in
 }
 
 // applyUntil executes the delayed commands that have arrived by an instant.
-func (a *asks) until(at int64) {
-	for len(a.late) > 0 && a.events[a.late[0]].Applied <= at {
-		e := &a.events[a.late[0]]
-		e.Type = a.does(e)
-		a.late = a.late[1:]
+func (a *roundGenerator) applyUntil(at int64) {
+	for len(a.pendingEvents) > 0 && a.events[a.pendingEvents[0]].Applied <= at {
+		e := &a.events[a.pendingEvents[0]]
+		e.Type = a.apply(e)
+		a.pendingEvents = a.pendingEvents[1:]
 	}
 }
 
 // apply executes a command on its node and returns the answer.
-func (a *asks) does(e *history.Event) history.Type {
+func (a *roundGenerator) apply(e *history.Event) history.Type {
 	switch held := a.keys[e.Node] != ""; {
 	case e.Op == history.OpSet && !held:
 		a.keys[e.Node] = e.Token
@@ -170,7 +170,7 @@ func (a *asks) does(e *history.Event) history.Type {
 
 // deletion returns when the key of a set was deleted, by the next release that its node executed, and when
 // the client first sent a release.
-func (a *asks) deletion(set *history.Event) (at, sent int64) {
+func (a *roundGenerator) deletion(set *history.Event) (at, sent int64) {
 	at, sent = facts.Never, facts.Never
 	for _, e := range a.events {
 		if e.Op != history.OpRelease || e.Node != set.Node || e.Token != set.Token {
@@ -186,6 +186,6 @@ func (a *asks) deletion(set *history.Event) (at, sent int64) {
 	return at, sent
 }
 
-func (a *asks) add(round int, e history.Event) {
+func (a *roundGenerator) add(round int, e history.Event) {
 	a.events, a.rounds = append(a.events, e), append(a.rounds, round)
 }

@@ -9,7 +9,7 @@ import (
 
 // resentSets has an attempt that is released immediately, but whose driver resends its sets three seconds
 // later. c2 wants the lock from then on.
-const goneOn = `params clients=c1,c2 nodes=n1,n2,n3 quorum=2 ttl=10s nodeTimeout=50ms retryMax=200ms slack=500ms rate=0.01 rounds=20 mayBeIdle
+const resentSets = `params clients=c1,c2 nodes=n1,n2,n3 quorum=2 ttl=10s nodeTimeout=50ms retryMax=200ms slack=500ms rate=0.01 rounds=20 mayBeIdle
 0      harness begin run
 0.001  c1 begin client
 0.001  c2 begin client
@@ -36,7 +36,7 @@ SETS
 `
 
 // resentSetFaults are faults that hit the resent sets.
-var metAgain = map[string]string{
+var resentSetFaults = map[string]string{
 	"no fault": `3 c1-n1,n2 ok set token=A
 2.999 n1,n2 life set value=A by=c1 sent=2.998 command=set`,
 	"a cut": `2.9 nemesis invoke cut node=c1-n1
@@ -58,9 +58,9 @@ var metAgain = map[string]string{
 }
 
 // faultToleranceOf judges fault tolerance for resent sets after other events of their client.
-func tolerated(t *testing.T, session, sets string) verdict.Result {
+func faultToleranceOf(t *testing.T, session, sets string) verdict.Result {
 	t.Helper()
-	v := Check(tale(t, strings.NewReplacer("SESSION", session, "SETS", sets).Replace(goneOn)))
+	v := Check(parseHistory(t, strings.NewReplacer("SESSION", session, "SETS", sets).Replace(resentSets)))
 	for _, r := range v.Results {
 		if r.Property == verdict.FaultTolerance {
 			return r
@@ -72,7 +72,7 @@ func tolerated(t *testing.T, session, sets string) verdict.Result {
 
 // No fault excuses a set that was sent long after its attempt was over, whether or not its client has made
 // another attempt by then.
-func TestSetsThatGoOn(t *testing.T) {
+func TestResentSets(t *testing.T) {
 	for session, text := range map[string]string{
 		"no other attempt": "0.070 c1 fail acquire session=c1/1",
 		"another attempt": `0.2 c1-n1,n2 fail set token=C sent=0.15 applied=0 answered=0 cause=no answer
@@ -88,8 +88,8 @@ func TestSetsThatGoOn(t *testing.T) {
 2.91  c1-n3 ok release token=C
 4.500 c1 fail acquire session=c1/2`,
 	} {
-		for fault, sets := range metAgain {
-			if r := tolerated(t, text, sets); r.Outcome != verdict.Violated || r.Cause != "left-keys" {
+		for fault, sets := range resentSetFaults {
+			if r := faultToleranceOf(t, text, sets); r.Outcome != verdict.Violated || r.Cause != "left-keys" {
 				t.Errorf("%s, %s: %s (%s): %s", session, fault, r.Outcome, r.Cause, r.Because)
 			}
 		}
@@ -98,14 +98,14 @@ func TestSetsThatGoOn(t *testing.T) {
 
 // The same sets are a regular attempt if the lock uses one token for the whole acquire, or if they were sent
 // just after their attempt was over. Then the fault is the reason why their keys stay.
-func TestSetsInTime(t *testing.T) {
+func TestResentSetsInTime(t *testing.T) {
 	for session, text := range map[string]string{
 		"one token for all attempts":           "4.500 c1 fail acquire session=c1/1",
 		"an acquire that has just ended":       "2.96 c1 fail acquire session=c1/1",
 		"an acquire with the token of another": "0.070 c1 fail acquire session=c1/1\n2.8 c1 invoke acquire session=c1/2\n4.500 c1 fail acquire session=c1/2",
 	} {
-		for fault, sets := range metAgain {
-			if r := tolerated(t, text, sets); (r.Outcome == verdict.Violated) != (fault == "no fault") {
+		for fault, sets := range resentSetFaults {
+			if r := faultToleranceOf(t, text, sets); (r.Outcome == verdict.Violated) != (fault == "no fault") {
 				t.Errorf("%s, %s: %s (%s): %s", session, fault, r.Outcome, r.Cause, r.Because)
 			}
 		}
@@ -113,7 +113,7 @@ func TestSetsInTime(t *testing.T) {
 }
 
 // A fault excuses the key of a lost set only if the node may have received the set.
-func TestLostSetThatLeftNoKey(t *testing.T) {
+func TestLostSetWithoutKey(t *testing.T) {
 	const lost = `params clients=c1,c2 nodes=n1 quorum=1 ttl=10s nodeTimeout=50ms retryMax=200ms slack=500ms rate=0.01 rounds=10 mayBeIdle
 0      harness begin run
 0.001  c1 begin client
@@ -133,7 +133,7 @@ NODE
 		"0.012 n1 life set value=A by=c1 sent=0.011 command=set": verdict.NotExercised,
 		"5     n1 life gap lo=3 hi=5":                            verdict.NotExercised,
 	} {
-		if got := judge(newRecord(tale(t, strings.Replace(lost, "NODE", node, 1))), verdict.FaultTolerance); got.Outcome != want {
+		if got := judge(newRecord(parseHistory(t, strings.Replace(lost, "NODE", node, 1))), verdict.FaultTolerance); got.Outcome != want {
 			t.Errorf("%q: %s (%s): %s", node, got.Outcome, got.Cause, got.Because)
 		}
 	}

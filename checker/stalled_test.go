@@ -12,13 +12,13 @@ import (
 )
 
 // TestStallsAgainstScan compares the effects of stalls with a scan. See histories.Compare.
-func TestStallsAgainstALookAtEach(t *testing.T) {
+func TestStallsAgainstScan(t *testing.T) {
 	histories.Compare(t, func(h *history.History) (*facts.Facts, bool) { r := facts.Read(h); return r, r.Malformed == "" }, map[string]func(*rand.Rand, *facts.Facts) (got, want string){
-		"stalls": late,
+		"stalls": compareStalls,
 	})
 }
 
-func late(_ *rand.Rand, r *facts.Facts) (got, want string) {
+func compareStalls(_ *rand.Rand, r *facts.Facts) (got, want string) {
 	for _, stall := range spans.Stalls(r) {
 		made := false
 		for s := range r.Sessions() {
@@ -31,14 +31,14 @@ func late(_ *rand.Rand, r *facts.Facts) (got, want string) {
 				made = made || f.Kind != history.OpStall && e.Type != history.Fail && stall.From < e.T && e.T < stall.To+int64(r.Params.Slack)
 			}
 		}
-		got += fmt.Sprint(latenessOf(r).by(stall), " ")
+		got += fmt.Sprint(newStallEffects(r).affectedBy(stall), " ")
 		want += fmt.Sprint(made, " ")
 	}
 	return got, want
 }
 
 // An instant at an end of a span is not within it.
-func TestWithin(t *testing.T) {
+func TestAnyWithin(t *testing.T) {
 	for _, c := range []struct {
 		instants []int64
 		want     bool
@@ -46,7 +46,7 @@ func TestWithin(t *testing.T) {
 		{nil, false}, {[]int64{2, 9}, false}, {[]int64{3}, false}, {[]int64{7}, false}, {[]int64{3, 7}, false},
 		{[]int64{4}, true}, {[]int64{6}, true}, {[]int64{3, 3, 5, 7}, true},
 	} {
-		if got := within(c.instants, spans.Of(3, 7)); got != c.want {
+		if got := anyWithin(c.instants, spans.Of(3, 7)); got != c.want {
 			t.Errorf("anyWithin(%v, 3 to 7) = %t", c.instants, got)
 		}
 	}

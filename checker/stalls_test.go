@@ -28,7 +28,7 @@ var lateHistories = []struct {
 99 harness end run`, 1+took)
 	}},
 	{"a release returns late", verdict.FaultTolerance, 1, 12.1, func(took float64) string {
-		return held + fmt.Sprintf("1 c1 invoke release session=c1/1\n%[1]f c1 ok release session=c1/1\n%[1]f c1 end client\n99 harness end run", 1+took)
+		return heldLock + fmt.Sprintf("1 c1 invoke release session=c1/1\n%[1]f c1 ok release session=c1/1\n%[1]f c1 end client\n99 harness end run", 1+took)
 	}},
 	{"a dead client's lock is free too late", verdict.DeadlockFreedom, 1.001, 10.8, func(took float64) string {
 		return fmt.Sprintf(`params clients=c1,c2 nodes=n1 ttl=10s nodeTimeout=50ms retryMax=200ms slack=500ms
@@ -65,8 +65,8 @@ var lateHistories = []struct {
 5.24 c2 ok write session=c2/1
 99 harness end run`, 4.2+took)
 	}},
-	{"two clients work at the same time because a holder is not notified", verdict.HolderTold, 11.011, 1, func(took float64) string {
-		return strings.Replace(unseen, "END", fmt.Sprintf("11.011 n1 life expired old=A\n%f c1 info lost session=c1/1", 11.011+took), 1)
+	{"two clients work at the same time because a holder is not notified", verdict.HolderNotified, 11.011, 1, func(took float64) string {
+		return strings.Replace(unnotifiedLock, "END", fmt.Sprintf("11.011 n1 life expired old=A\n%f c1 info lost session=c1/1", 11.011+took), 1)
 	}},
 }
 
@@ -83,7 +83,7 @@ func TestStallsLengthenBounds(t *testing.T) {
 				text += fmt.Sprintf("\n%f nemesis begin stall node=machine\n%f nemesis end stall node=machine", at, at+s)
 				at += s + 10e-6
 			}
-			r := newRecord(tale(t, text))
+			r := newRecord(parseHistory(t, text))
 			if r.Malformed != "" {
 				t.Fatalf("%s: %s", l.name, r.Malformed)
 			}
@@ -128,7 +128,7 @@ func TestStallsLengthenBounds(t *testing.T) {
 
 // TestStallsExcuseKeysLeftBehind has a key that stays on its node. The lock is to blame for not deleting it,
 // unless the host was so slow that the release cannot have reached the node in time.
-func TestStallsExcuseKeysThatStayed(t *testing.T) {
+func TestStallsExcuseKeysLeftBehind(t *testing.T) {
 	const kept = `params clients=c1,c2 nodes=n1 quorum=1 ttl=10s nodeTimeout=50ms retryMax=100ms slack=100ms rate=0.01 rounds=4 stampError=1ms life
 0      harness begin run
 0.001  c1 begin client
@@ -160,7 +160,7 @@ func TestStallsExcuseKeysThatStayed(t *testing.T) {
 		if row.from != "" {
 			text += fmt.Sprintf(stall, row.from, row.to)
 		}
-		r := newRecord(tale(t, text))
+		r := newRecord(parseHistory(t, text))
 		if got := judge(r, verdict.FaultTolerance); got.Outcome != row.want || r.Malformed != "" {
 			t.Errorf("%s: %s, want %s: %s %s", name, got.Outcome, row.want, got.Because, r.Malformed)
 		}

@@ -39,9 +39,9 @@ func TestStories(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got := tell(h, Check(h))
-			if again := tell(h, Check(h)); again != got {
-				t.Errorf("a second check gives another verdict:\n%s", again)
+			got := formatVerdict(h, Check(h))
+			if second := formatVerdict(h, Check(h)); second != got {
+				t.Errorf("a second check gives another verdict:\n%s", second)
 			}
 			if *update {
 				a.Files = append(a.Files[:1], txtar.File{Name: "verdict", Data: []byte(got)})
@@ -82,7 +82,7 @@ func stories(t *testing.T) iter.Seq2[string, *history.History] {
 }
 
 // formatVerdict formats a verdict for testdata.
-func tell(h *history.History, v verdict.Verdict) string {
+func formatVerdict(h *history.History, v verdict.Verdict) string {
 	var b strings.Builder
 	if v.Assumption != "" {
 		fmt.Fprintf(&b, "assumption: %s\n", v.Assumption)
@@ -118,7 +118,7 @@ func tell(h *history.History, v verdict.Verdict) string {
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(v.Numbers)) {
-		fmt.Fprintf(&b, "%s %s\n", name, strings.TrimSpace(strconv.FormatFloat(v.Numbers[name], 'g', 6, 64)+" "+v.Words[name]))
+		fmt.Fprintf(&b, "%s %s\n", name, strings.TrimSpace(strconv.FormatFloat(v.Numbers[name], 'g', 6, 64)+" "+v.Reasons[name]))
 	}
 	return b.String()
 }

@@ -8,7 +8,7 @@ import (
 
 // lease-linearizable is not applicable to a lock that never notifies its holder and answered no release. It
 // applies if the lock reports losses or answered once. In a run without releases it is only not exercised.
-func TestLeaseOfALockThatTellsNothing(t *testing.T) {
+func TestLeaseOfUnnotifiedLock(t *testing.T) {
 	const acquired = "1 c1 invoke acquire session=c1/1\n2 c1 ok acquire session=c1/1\n"
 	for name, row := range map[string]struct {
 		params, history string
@@ -22,7 +22,7 @@ func TestLeaseOfALockThatTellsNothing(t *testing.T) {
 		"no grant":                {"untold=true", "1 c1 invoke acquire session=c1/1\n2 c1 fail acquire session=c1/1", verdict.NotExercised, false},
 		"released twice":          {"untold=true", acquired + "3 c1 invoke release session=c1/1\n4 c1 ok release session=c1/1\n5 c1 invoke release session=c1/1\n6 c1 ok release session=c1/1", verdict.Violated, false},
 	} {
-		h := tale(t, "params clients=c1,c2 "+row.params+"\n"+row.history+"\n12 harness end run")
+		h := parseHistory(t, "params clients=c1,c2 "+row.params+"\n"+row.history+"\n12 harness end run")
 		if res := judge(newRecord(h), verdict.LeaseLinearizable); res.Outcome != row.want || res.NotApplicable != row.notApplicable {
 			t.Errorf("%s: %s, not applicable: %v: %s", name, res.Outcome, res.NotApplicable, res.Because)
 		}

@@ -10,7 +10,7 @@ import (
 )
 
 // contestedLock is a free lock for which c1 and c2 make attempts without getting a majority.
-const sought = `params clients=c1,c2 nodes=n1,n2,n3 quorum=2 ttl=10s nodeTimeout=100ms retryMax=100ms slack=100ms rate=0.01 rounds=10 mayBeIdle
+const contestedLock = `params clients=c1,c2 nodes=n1,n2,n3 quorum=2 ttl=10s nodeTimeout=100ms retryMax=100ms slack=100ms rate=0.01 rounds=10 mayBeIdle
 0      harness begin run
 0.001  c1 begin client
 0.001  c2 begin client
@@ -19,7 +19,7 @@ const sought = `params clients=c1,c2 nodes=n1,n2,n3 quorum=2 ttl=10s nodeTimeout
 `
 
 // ownLeftKeys is an acquire that uses one token for all rounds and whose first round left its keys.
-const itsOwn = `
+const ownLeftKeys = `
 0.500  c2-n2,n3 ok set token=B
 0.499  n2,n3 life set value=B by=c2
 0.500  c2-n1 fail set token=B
@@ -36,7 +36,7 @@ const itsOwn = `
 `
 
 // The cause of unavailability is what blocked most attempts, according to the nodes.
-func TestWhyNobody(t *testing.T) {
+func TestUnavailabilityCause(t *testing.T) {
 	for name, row := range map[string]struct{ wire, want, end string }{
 		"no record of the nodes": {"", verdict.Unexplained, ""},
 		"no facts of the nodes": {`
@@ -53,7 +53,7 @@ func TestWhyNobody(t *testing.T) {
 1.009  n1 life deleted old=A1 by=c1
 1.010  c1-n1 ok release token=A1
 `, verdict.LeftKeys, ""},
-		"its own keys with the same token": {itsOwn, verdict.LeftKeys, ""},
+		"its own keys with the same token": {ownLeftKeys, verdict.LeftKeys, ""},
 		"a node that is down, and a key left on another": {`
 0.5    nemesis begin kill node=n3
 0.999  n2 life set value=Z by=c2
@@ -89,14 +89,14 @@ func TestWhyNobody(t *testing.T) {
 2.010  c2-n1 ok release token=B1
 `, verdict.TurnedAway, "2.9"},
 	} {
-		whyNobody(t, name, row.wire, row.want, cmp.Or(row.end, "9"))
+		checkUnavailability(t, name, row.wire, row.want, cmp.Or(row.end, "9"))
 	}
 }
 
 // checkUnavailability checks the cause if contestedLock is not granted until end.
-func whyNobody(t *testing.T, name, wire, want, end string) {
+func checkUnavailability(t *testing.T, name, wire, want, end string) {
 	t.Helper()
-	v := Check(tale(t, sought+wire+strings.ReplaceAll("END c1 fail acquire session=c1/1\nEND c2 fail acquire session=c2/1\nEND c1 end client\nEND c2 end client\n9.1 harness end run cause=completed", "END", end)))
+	v := Check(parseHistory(t, contestedLock+wire+strings.ReplaceAll("END c1 fail acquire session=c1/1\nEND c2 fail acquire session=c2/1\nEND c1 end client\nEND c2 end client\n9.1 harness end run cause=completed", "END", end)))
 	for _, res := range v.Results {
 		if res.Property == verdict.FaultTolerance && (res.Outcome != verdict.Violated || res.Cause != want) {
 			t.Errorf("%s: %s (%s), want violated (%s): %s", name, res.Outcome, res.Cause, want, res.Because)
@@ -108,7 +108,7 @@ func whyNobody(t *testing.T, name, wire, want, end string) {
 }
 
 // The cause of a long attempt is the nodes that did not answer, if it is known how long it lasted.
-func TestWhyNobodyWhereAttemptsLast(t *testing.T) {
+func TestUnavailabilityCauseOfLongAttempts(t *testing.T) {
 	for name, row := range map[string]struct{ wire, want, end string }{
 		"an attempt that keeps waiting for nodes that do not answer": {`
 1      c1-n1 ok set token=A1 sent=0.999 applied=0.9995 answered=1
@@ -157,18 +157,18 @@ func TestWhyNobodyWhereAttemptsLast(t *testing.T) {
 1.109  n1 life deleted old=A1 by=c1
 `, verdict.TooFewVotes, "2.9"},
 	} {
-		whyNobody(t, name, row.wire, row.want, cmp.Or(row.end, "9"))
+		checkUnavailability(t, name, row.wire, row.want, cmp.Or(row.end, "9"))
 	}
 }
 
 // A key that its holder's release left is reported as such, even if it prevents a majority only together
 // with a node that is down.
-func TestWhyNobodyAfterARelease(t *testing.T) {
-	told := change{"c1 ok release", "c1 ok release", "c1 info release"}
+func TestUnavailabilityCauseAfterRelease(t *testing.T) {
+	unanswered := change{"c1 ok release", "c1 ok release", "c1 info release"}
 	for name, changes := range map[string][]change{
-		"an answered release": nil, "a release without an answer": {told}, "a release in progress": {without("c1 ok release")},
+		"an answered release": nil, "a release without an answer": {unanswered}, "a release in progress": {withoutLines("c1 ok release")},
 	} {
-		got := judge(newRecord(tale(t, neighbour(t, "release-to-a-quorum", changes))), verdict.FaultTolerance)
+		got := judge(newRecord(parseHistory(t, storyVariant(t, "release-to-a-quorum", changes))), verdict.FaultTolerance)
 		if got.Cause != verdict.LeftKeys || !strings.HasSuffix(got.Because, "could not contact n1, and found keys on n3 that c1's release at 1 s had left there") {
 			t.Errorf("%s: %s: %s", name, got.Cause, got.Because)
 		}
@@ -177,7 +177,7 @@ func TestWhyNobodyAfterARelease(t *testing.T) {
 
 // A key that was set after its client got the lock by another token belongs to no hold. An abandoned attempt
 // left it.
-func TestWhyNobodyAfterAStraySet(t *testing.T) {
+func TestUnavailabilityCauseAfterStraySet(t *testing.T) {
 	const held = `params clients=c1,c2 nodes=n1,n2,n3 quorum=2 ttl=10s nodeTimeout=100ms retryMax=100ms slack=100ms rate=0.01 rounds=10 mayBeIdle
 0      harness begin run
 0.001  c1 begin client
@@ -203,14 +203,14 @@ func TestWhyNobodyAfterAStraySet(t *testing.T) {
 9      c1 end client
 9      c2 end client
 9.1    harness end run cause=completed`
-	got := judge(newRecord(tale(t, held)), verdict.FaultTolerance)
+	got := judge(newRecord(parseHistory(t, held)), verdict.FaultTolerance)
 	if got.Cause != verdict.LeftKeys || !strings.HasSuffix(got.Because, "found keys on n1 and n2 that c1's attempts had left there") {
 		t.Errorf("%s: %s", got.Cause, got.Because)
 	}
 }
 
 // singleNodeLock is a lock on one node with a TTL of 2 s whose holder c1 dies. c2 keeps trying until 9 s.
-const lone = `params clients=c1,c2 nodes=n1 quorum=1 ttl=2s nodeTimeout=50ms retryMax=100ms slack=100ms rate=0.01 rounds=10 mayBeIdle
+const singleNodeLock = `params clients=c1,c2 nodes=n1 quorum=1 ttl=2s nodeTimeout=50ms retryMax=100ms slack=100ms rate=0.01 rounds=10 mayBeIdle
 0      harness begin run
 0.001  c1 begin client
 0.001  c2 begin client
@@ -227,7 +227,7 @@ TRIES
 
 // A key that exists beyond its TTL is the cause as such, however it was left. A key that its owner should have
 // deleted within its TTL counts as left.
-func TestWhyNobodyWhereKeysOutliveTheirTTL(t *testing.T) {
+func TestUnavailabilityCauseOutlivedTTL(t *testing.T) {
 	var tries []string
 	for i := range 80 {
 		at := 0.1 + float64(i)/10
@@ -251,7 +251,7 @@ func TestWhyNobodyWhereKeysOutliveTheirTTL(t *testing.T) {
 			verdict.FaultTolerance, verdict.OutlivedTTL, "c1 gave them 20 s to live"},
 	} {
 		loss := row.loss
-		h := tale(t, strings.NewReplacer("TTL\n", row.ttl+"\n", "LOSS", loss, "TRIES", strings.Join(tries, "\n")).Replace(lone))
+		h := parseHistory(t, strings.NewReplacer("TTL\n", row.ttl+"\n", "LOSS", loss, "TRIES", strings.Join(tries, "\n")).Replace(singleNodeLock))
 		for i := range h.Events {
 			if l := h.Events[i].Life; l != nil && l.Command == "persist" {
 				l.Expires = 0
@@ -267,7 +267,7 @@ func TestWhyNobodyWhereKeysOutliveTheirTTL(t *testing.T) {
 // A lock that pauses between attempts waited too long, if it retries before the limit or has paused equally
 // long before. A lock that has never paused and sends no more requests hangs, even if it returns because its
 // client is stopped.
-func TestWhyNobodyWhereALockPauses(t *testing.T) {
+func TestUnavailabilityCauseOfPauses(t *testing.T) {
 	const free = `params clients=c1 nodes=n1 quorum=1 ttl=2s nodeTimeout=50ms retryMax=100ms slack=100ms rate=0.01 rounds=10 limit=20s mayBeIdle life
 0      harness begin run
 0.001  c1 begin client
@@ -292,7 +292,7 @@ EVENTS
 		"it tries once and never returns":              {try("1"), verdict.Hung, "contacted no node after 0.998 s"},
 		"it never tries and never returns":             {"", verdict.Unexplained, "no attempt was recorded on the links"},
 	} {
-		got := judge(newRecord(tale(t, strings.Replace(free, "EVENTS", row.events, 1))), verdict.FaultTolerance)
+		got := judge(newRecord(parseHistory(t, strings.Replace(free, "EVENTS", row.events, 1))), verdict.FaultTolerance)
 		if got.Cause != row.cause || !strings.HasSuffix(got.Because, row.text) {
 			t.Errorf("%s: %s (%s): %s", name, got.Outcome, got.Cause, got.Because)
 		}
@@ -300,7 +300,7 @@ EVENTS
 }
 
 // An attempt had too few votes, or its vote was split, only if the nodes' answers show it.
-func TestWhyNobodyByVotes(t *testing.T) {
+func TestUnavailabilityCauseByVotes(t *testing.T) {
 	const five = `params clients=c1,c2,c3 nodes=n1,n2,n3,n4,n5 quorum=3 ttl=10s nodeTimeout=100ms retryMax=100ms slack=100ms rate=0.01 rounds=10 mayBeIdle life
 0      harness begin run
 0.001  c1 begin client
@@ -346,7 +346,7 @@ EVENTS
 		if row.cause == verdict.GaveUp { // in the first row no acquire is in progress any more
 			text = strings.Replace(text, "2.9    c1 fail acquire session=c1/1\n", row.last, 1)
 		}
-		got := judge(newRecord(tale(t, text)), verdict.FaultTolerance)
+		got := judge(newRecord(parseHistory(t, text)), verdict.FaultTolerance)
 		if got.Cause != row.cause || !strings.HasSuffix(got.Because, row.text) {
 			t.Errorf("%s: %s (%s): %s", name, got.Outcome, got.Cause, got.Because)
 		}
@@ -355,7 +355,7 @@ EVENTS
 
 // If an attempt loses to one with a quorum, the cause is why that one failed. A vote cannot be split on a single
 // node.
-func TestWhyNobodyWhereOneHasAQuorum(t *testing.T) {
+func TestUnavailabilityCauseWithQuorum(t *testing.T) {
 	const waits = `params clients=c1,c2 nodes=n1 quorum=1 ttl=10s nodeTimeout=50ms retryMax=100ms slack=100ms rate=0.01 rounds=10 mayBeIdle
 0      harness begin run
 0.001  c1 begin client
@@ -374,7 +374,7 @@ TRIES
 	for i := range 60 {
 		tries = append(tries, fmt.Sprintf("%.3f c2-n1 fail set token=B%d", 0.1+float64(i)/10, i))
 	}
-	got := judge(newRecord(tale(t, strings.Replace(waits, "TRIES", strings.Join(tries, "\n"), 1))), verdict.FaultTolerance)
+	got := judge(newRecord(parseHistory(t, strings.Replace(waits, "TRIES", strings.Join(tries, "\n"), 1))), verdict.FaultTolerance)
 	if got.Cause != verdict.WaitedLong || !strings.HasSuffix(got.Because, "c1's attempt at 0.01 s took 6.994 s, and n1 did not answer until 7 s") {
 		t.Errorf("%s (%s): %s", got.Outcome, got.Cause, got.Because)
 	}

@@ -27,15 +27,15 @@ import (
 // Other late returns are no occasions. If only stalls of the host excuse one, the property is
 // undecided.
 func validOnReturn(r *facts.Facts) (f verdict.Finding) {
-	excused, stalled, least := 0, 0, int64(facts.Never)
-	late := returns{Facts: r, stops: map[string]stops{}}
+	excused, stalled, minLeft := 0, 0, int64(facts.Never)
+	late := lateReturns{Facts: r, stops: map[string]clientStops{}}
 	for s := range r.Sessions() {
-		left, ok := leftOnReturn(r, s)
+		left, ok := validityLeft(r, s)
 		if !ok {
 			continue
 		}
-		x := late.of(s, left)
-		if left <= 0 && !x.known() {
+		x := late.examine(s, left)
+		if left <= 0 && !x.mustHaveKnown() {
 			excused++
 			if x.stalled {
 				stalled++
@@ -44,10 +44,10 @@ func validOnReturn(r *facts.Facts) (f verdict.Finding) {
 		}
 		f.Occasions++
 		if left <= 0 {
-			tell := func() verdict.Result { return late.tell(x) }
-			f.Incidents = append(f.Incidents, verdict.Incident{From: x.until(), Tell: tell})
-			if left < least {
-				least, f.Worst = left, tell
+			describe := func() verdict.Result { return late.result(x) }
+			f.Incidents = append(f.Incidents, verdict.Incident{From: x.deadline(), Describe: describe})
+			if left < minLeft {
+				minLeft, f.Worst = left, describe
 			}
 		}
 	}
@@ -70,7 +70,7 @@ func validOnReturn(r *facts.Facts) (f verdict.Finding) {
 
 // validityLeft returns how much validity a granted lock had left when its acquire returned, by the
 // client's own clock. A later loss does not matter.
-func leftOnReturn(r *facts.Facts, s *facts.Session) (left int64, ok bool) {
+func validityLeft(r *facts.Facts, s *facts.Session) (left int64, ok bool) {
 	until := r.Promised(s)
 	if !s.Granted() || until == facts.Never {
 		return 0, false
@@ -79,104 +79,104 @@ func leftOnReturn(r *facts.Facts, s *facts.Session) (left int64, ok bool) {
 }
 
 // lateReturns judges late returns. It caches the stops of each client.
-type returns struct {
+type lateReturns struct {
 	*facts.Facts
-	stops map[string]stops
+	stops map[string]clientStops
 }
 
 // clientStops are the spans in which a client was certainly stopped, in which it may have been stopped,
 // and in which it may have been stopped or the host stalled. The first two differ because a fault takes
 // effect between its injection and its confirmation.
-type stops struct{ surely, maybe, still []spans.Span }
+type clientStops struct{ certain, possible, stopsOrStalls []spans.Span }
 
 // lateReturn is an acquire that returned a lock past its deadline, with the evidence that the acquire
 // must have known: the vote or the client's running time.
 type lateReturn struct {
-	session *facts.Session
-	left    int64          // validity at its return, at most 0
-	vote    *history.Event // the vote that completed the quorum after the deadline, or nil
-	came    int64          // the earliest instant at which the vote can have reached the client
-	ran     int64          // how long the client certainly ran past the deadline if that is longer than scheduling may take, or 0
-	stalled bool           // it ran for longer than that unless the host stalled
+	session     *facts.Session
+	left        int64          // validity at its return, at most 0
+	vote        *history.Event // the vote that completed the quorum after the deadline, or nil
+	voteArrival int64          // the earliest instant at which the vote can have reached the client
+	runningTime int64          // how long the client certainly ran past the deadline if that is longer than scheduling may take, or 0
+	stalled     bool           // it ran for longer than that unless the host stalled
 }
 
 // deadline returns the lock's deadline.
-func (x lateReturn) until() int64 { return x.session.Ended + x.left }
+func (x lateReturn) deadline() int64 { return x.session.Ended + x.left }
 
-func (x lateReturn) known() bool { return x.vote != nil || x.ran > 0 }
+func (x lateReturn) mustHaveKnown() bool { return x.vote != nil || x.runningTime > 0 }
 
-func (t *returns) of(s *facts.Session, left int64) lateReturn {
+func (t *lateReturns) examine(s *facts.Session, left int64) lateReturn {
 	x := lateReturn{session: s, left: left}
 	if left > 0 {
 		return x
 	}
 	stops := t.stopsOf(s.Client())
-	if vote, came := t.lastVote(s, stops.surely); vote != nil && came >= x.until()+int64(t.Params.StampError) {
-		x.vote, x.came = vote, came
+	if vote, came := t.quorumVote(s, stops.certain); vote != nil && came >= x.deadline()+int64(t.Params.StampError) {
+		x.vote, x.voteArrival = vote, came
 	}
-	past := spans.Of(max(x.until(), s.Called), s.Ended)
+	past := spans.Of(max(x.deadline(), s.Called), s.Ended)
 	slack := int64(t.Params.Slack)
-	if ran := past.Length() - spans.Share(stops.still, past); slack > 0 && ran > slack {
-		x.ran = ran
+	if runningTime := past.Length() - spans.Share(stops.stopsOrStalls, past); slack > 0 && runningTime > slack {
+		x.runningTime = runningTime
 	}
-	x.stalled = slack > 0 && past.Length()-spans.Share(stops.maybe, past) > slack
+	x.stalled = slack > 0 && past.Length()-spans.Share(stops.possible, past) > slack
 	return x
 }
 
-func (t *returns) stopsOf(client string) stops {
+func (t *lateReturns) stopsOf(client string) clientStops {
 	if known, ok := t.stops[client]; ok {
 		return known
 	}
-	var found stops
+	var found clientStops
 	for _, f := range t.Faults {
 		if f.Kind != facts.Pause || f.Target != client {
 			continue
 		}
-		found.maybe = append(found.maybe, spans.Of(f.First().T, f.To()))
+		found.possible = append(found.possible, spans.Of(f.First().T, f.To()))
 		if f.Begin != nil {
-			found.surely = append(found.surely, spans.Of(f.Begin.T, f.To()))
+			found.certain = append(found.certain, spans.Of(f.Begin.T, f.To()))
 		}
 	}
-	found.surely, found.maybe = spans.Union(found.surely), spans.Union(found.maybe)
-	found.still = spans.Union(append(spans.Stalls(t.Facts), found.maybe...))
+	found.certain, found.possible = spans.Union(found.certain), spans.Union(found.possible)
+	found.stopsOrStalls = spans.Union(append(spans.Stalls(t.Facts), found.possible...))
 	t.stops[client] = found
 	return found
 }
 
 // quorumVote returns the vote that completed the quorum of a session's lock, and the earliest instant
 // at which it can have reached the client. It returns nil if the links do not show it.
-func (t *returns) lastVote(s *facts.Session, stopped []spans.Span) (*history.Event, int64) {
-	w := t.Wires()[s.Key()]
-	if w == nil || w.Last[s] == nil || t.Params.Quorum < 1 {
+func (t *lateReturns) quorumVote(s *facts.Session, stopped []spans.Span) (*history.Event, int64) {
+	w := t.AttemptsByLock()[s.Key()]
+	if w == nil || w.LastAttempt[s] == nil || t.Params.Quorum < 1 {
 		return nil, 0
 	}
-	came := func(e *history.Event) int64 {
+	arrival := func(e *history.Event) int64 {
 		if in := spans.After(stopped, e.Answered); len(in) > 0 && in[0].From < e.Answered {
 			return in[0].To
 		}
 		return e.Answered
 	}
 	var votes []*history.Event
-	for _, e := range w.Last[s].Sets {
-		if e.Type == history.OK && e.Answered > 0 && came(e) <= s.Ended {
+	for _, e := range w.LastAttempt[s].Sets {
+		if e.Type == history.OK && e.Answered > 0 && arrival(e) <= s.Ended {
 			votes = append(votes, e)
 		}
 	}
 	if len(votes) < t.Params.Quorum {
 		return nil, 0
 	}
-	slices.SortStableFunc(votes, func(a, b *history.Event) int { return cmp.Compare(came(a), came(b)) })
+	slices.SortStableFunc(votes, func(a, b *history.Event) int { return cmp.Compare(arrival(a), arrival(b)) })
 	last := votes[t.Params.Quorum-1]
-	return last, came(last)
+	return last, arrival(last)
 }
 
-func (t *returns) tell(x lateReturn) verdict.Result {
+func (t *lateReturns) result(x lateReturn) verdict.Result {
 	s := x.session
 	call, ret := s.Acquire.Call, s.Acquire.Return
 	events := []*history.Event{call, x.vote, ret}
 	res := verdict.Result{Outcome: verdict.Violated, Cause: verdict.ReturnedLate}
 	res.Because = fmt.Sprintf("%s's acquire of %s returned at %s, but the lock's deadline had passed at %s",
-		s.Client(), verdict.LockName(s.Key()), facts.Seconds(ret.T), facts.Seconds(x.until()))
+		s.Client(), verdict.LockName(s.Key()), facts.Seconds(ret.T), facts.Seconds(x.deadline()))
 	for _, f := range t.Faults {
 		if f.Kind == facts.Pause && f.Target == s.Client() && f.Begin != nil && f.Begin.T < ret.T && (f.End == nil || f.End.T > call.T) {
 			res.Because += fmt.Sprintf("; %s had been paused at %s", s.Client(), facts.Seconds(f.Begin.T))
@@ -185,10 +185,10 @@ func (t *returns) tell(x lateReturn) verdict.Result {
 		}
 	}
 	if x.vote != nil {
-		res.Because += fmt.Sprintf("; the vote of %s, which completed its quorum, cannot have arrived before %s", x.vote.Node, facts.Seconds(x.came))
+		res.Because += fmt.Sprintf("; the vote of %s, which completed its quorum, cannot have arrived before %s", x.vote.Node, facts.Seconds(x.voteArrival))
 	} else {
-		res.Because += fmt.Sprintf("; it kept running for %s after that", facts.Seconds(x.ran))
+		res.Because += fmt.Sprintf("; it kept running for %s after that", facts.Seconds(x.runningTime))
 	}
-	res.Witness = &verdict.Witness{Events: verdict.Numbered(events), Sessions: []string{s.Name()}, Key: s.Key(), From: x.until(), To: ret.T}
+	res.Witness = &verdict.Witness{Events: verdict.EventNumbers(events), Sessions: []string{s.Name()}, Key: s.Key(), From: x.deadline(), To: ret.T}
 	return res
 }

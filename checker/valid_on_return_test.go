@@ -77,7 +77,7 @@ var returnRows = []struct {
 func TestValidOnReturn(t *testing.T) {
 	for _, row := range returnRows {
 		t.Run(row.name, func(t *testing.T) {
-			h := tale(t, "params clients=c1 nodes=n1,n2,n3 quorum=2 slack=250ms\n"+row.history+"\n12 harness end run")
+			h := parseHistory(t, "params clients=c1 nodes=n1,n2,n3 quorum=2 slack=250ms\n"+row.history+"\n12 harness end run")
 			if n := len(Incidents(h, verdict.ValidOnReturn, 100)); n != row.incidents {
 				t.Errorf("%d incidents, want %d", n, row.incidents)
 			}
@@ -89,7 +89,7 @@ func TestValidOnReturn(t *testing.T) {
 			}
 		})
 	}
-	res := judge(newRecord(tale(t, "params clients=c1\n1 c1 invoke acquire session=c1/1\n6 c1 ok acquire session=c1/1 until=4\n12 harness end run")), verdict.ValidOnReturn)
+	res := judge(newRecord(parseHistory(t, "params clients=c1\n1 c1 invoke acquire session=c1/1\n6 c1 ok acquire session=c1/1 until=4\n12 harness end run")), verdict.ValidOnReturn)
 	if res.Outcome != verdict.Undecided || !strings.Contains(res.Because, "slack") {
 		t.Errorf("without a slack: %s: %s", res.Outcome, res.Because)
 	}
@@ -119,7 +119,7 @@ func TestLateReturnsAgainstAnyLook(t *testing.T) {
 			fmt.Fprintf(b, "%d.1 nemesis invoke pause node=c1\n%d.2 nemesis begin pause node=c1\n%d.9 nemesis end pause node=c1\n", from, begin, at-1)
 		}
 		fmt.Fprintf(b, "%d c1 ok acquire session=c1/1 token=A until=%d\n30 harness end run\n", ended, until)
-		h := tale(t, b.String())
+		h := parseHistory(t, b.String())
 		want := until <= ended && !mayHaveLooked(h, until, ended)
 		res := judge(newRecord(h), verdict.ValidOnReturn)
 		if got := res.Outcome == verdict.Violated; got != want {

@@ -26,11 +26,11 @@ import (
 // makeClient starts a client's process, which waits for its order. It reuses the client's earlier
 // container if possible, because starting a container takes tenths of a second and clients should
 // begin at once.
-func (s *site) makeClient(ctx context.Context, name string, k *real.Clock) (*box, error) {
+func (s *testbed) makeClient(ctx context.Context, name string, k *real.Clock) (*container, error) {
 	s.mu.Lock()
-	at, host := s.clientBoxes[name], s.hosts[name]
+	at, host := s.clientContainers[name], s.clientHosts[name]
 	s.mu.Unlock()
-	if at != nil && at.turns != (k != nil) {
+	if at != nil && at.clocksChange != (k != nil) {
 		if err := at.remove(ctx); err != nil {
 			return nil, err
 		}
@@ -47,30 +47,30 @@ func (s *site) makeClient(ctx context.Context, name string, k *real.Clock) (*box
 		}
 	}
 	if at == nil {
-		makeBox, m := s.makeBox, engine.Making{Command: s.agent(append([]string{loopAgent}, s.client...)...), Talks: true}
+		makeContainer, m := s.makeContainer, engine.ContainerSpec{Command: s.agentCommand(append([]string{loopAgent}, s.clientCommand...)...), Attached: true}
 		switch {
 		case len(s.cfg.Adapter) > 0:
-			makeBox = s.makeAdapted
+			makeContainer = s.makeAdapterContainer
 		case k != nil:
-			makeBox, m.Command = s.makeTurnable, s.client
+			makeContainer, m.Command = s.makeGated, s.clientCommand
 		}
-		b, err := makeBox(ctx, name, host, m)
+		b, err := makeContainer(ctx, name, host, m)
 		if err != nil {
 			return nil, err
 		}
-		at, b.turns = b, k != nil
+		at, b.clocksChange = b, k != nil
 		s.mu.Lock()
-		s.clientBoxes[name] = at
+		s.clientContainers[name] = at
 		s.mu.Unlock()
 	}
-	if err := at.startTalking(ctx); err != nil {
+	if err := at.startAttached(ctx); err != nil {
 		return nil, err
 	}
 	return at, s.openGate(ctx, at, k)
 }
 
 // killLeftovers kills the processes that a client has left running in its container, and reaps them.
-func clearRoom() {
+func killLeftovers() {
 	if os.Getpid() != 1 { // not in a container: -1 would be all processes of this machine
 		return
 	}
@@ -84,7 +84,7 @@ func clearRoom() {
 }
 
 // checkAdapterImage checks that the engine has the adapter's image, if clients use an adapter.
-func (s supply) hasAdapters(ctx context.Context) error {
+func (s imageSource) checkAdapterImage(ctx context.Context) error {
 	if len(s.cfg.Adapter) == 0 {
 		return nil
 	}
@@ -93,17 +93,17 @@ func (s supply) hasAdapters(ctx context.Context) error {
 	case err != nil:
 		return fmt.Errorf("look for image %s: %w", s.cfg.AdapterImage, err)
 	case !has:
-		return &Lack{fmt.Errorf("the engine has no image %s for the adapter", s.cfg.AdapterImage), "build or pull it with docker, or name another"}
+		return &MissingError{fmt.Errorf("the engine has no image %s for the adapter", s.cfg.AdapterImage), "build or pull it with docker, or name another"}
 	}
 	return nil
 }
 
 // makeAdapterContainer creates a client's container from the image of its adapter. Faults on the
 // container hit both the client and the adapter that it starts.
-func (s *site) makeAdapted(ctx context.Context, name string, host int, m engine.Making) (*box, error) {
-	files, gate := s.own.apart(gateDir)
-	m.Image, m.Command = s.cfg.AdapterImage, slices.Concat(gate, []string{AgentVerb, loopAgent}, gate, s.client[1:], s.cfg.Adapter)
-	b, err := s.makeBox(ctx, name, host, m)
+func (s *testbed) makeAdapterContainer(ctx context.Context, name string, host int, m engine.ContainerSpec) (*container, error) {
+	files, gate := s.ownImage.standalone(gateDir)
+	m.Image, m.Command = s.cfg.AdapterImage, slices.Concat(gate, []string{AgentVerb, loopAgent}, gate, s.clientCommand[1:], s.cfg.Adapter)
+	b, err := s.makeContainer(ctx, name, host, m)
 	if err != nil {
 		return nil, err
 	}
@@ -115,7 +115,7 @@ func (s *site) makeAdapted(ctx context.Context, name string, host int, m engine.
 
 // Hello starts the adapter briefly, without a network, and returns the first line of its output.
 func (b *backend) Hello(ctx context.Context) (line string, err error) {
-	e, _, err := engine.Meet(ctx)
+	e, _, err := engine.Open(ctx)
 	if err != nil {
 		return "", err
 	}
@@ -125,31 +125,31 @@ func (b *backend) Hello(ctx context.Context) (line string, err error) {
 		return "", err
 	}
 	labels := map[string]string{engine.OwnerLabel: self.String()}
-	if err := (supply{cfg: b.cfg, engine: e}).hasAdapters(ctx); err != nil {
+	if err := (imageSource{cfg: b.cfg, engine: e}).checkAdapterImage(ctx); err != nil {
 		return "", err
 	}
 	name := fmt.Sprintf("lockpick-%s-hello", self)
-	id, err := e.Create(ctx, engine.Making{Name: name, Image: b.cfg.AdapterImage, Network: "none", Command: b.cfg.Adapter, Labels: labels, Talks: true})
+	id, err := e.Create(ctx, engine.ContainerSpec{Name: name, Image: b.cfg.AdapterImage, Network: "none", Command: b.cfg.Adapter, Labels: labels, Attached: true})
 	if err != nil {
 		return "", fmt.Errorf("create a container of %s: %w", b.cfg.AdapterImage, err)
 	}
 	defer func() { err = errors.Join(err, e.Remove(context.WithoutCancel(ctx), id)) }()
-	at := &box{engine: e, name: "the adapter", id: id}
-	defer at.leave()
-	if err := at.startTalking(ctx); err != nil {
+	at := &container{engine: e, name: "the adapter", id: id}
+	defer at.detach()
+	if err := at.startAttached(ctx); err != nil {
 		return "", err
 	}
-	late := time.AfterFunc(exec.StartWithin, func() { at.talk.out.CloseWithError(fmt.Errorf("no hello within %v", exec.StartWithin)) })
+	late := time.AfterFunc(exec.StartWithin, func() { at.stdio.out.CloseWithError(fmt.Errorf("no hello within %v", exec.StartWithin)) })
 	defer late.Stop()
-	line, err = bufio.NewReader(io.LimitReader(at.talk.out, 64<<10)).ReadString('\n')
+	line, err = bufio.NewReader(io.LimitReader(at.stdio.out, 64<<10)).ReadString('\n')
 	if err != nil {
-		return "", fmt.Errorf("%s in a container of %s: %w\n%s", strings.Join(b.cfg.Adapter, " "), b.cfg.AdapterImage, err, at.Words())
+		return "", fmt.Errorf("%s in a container of %s: %w\n%s", strings.Join(b.cfg.Adapter, " "), b.cfg.AdapterImage, err, at.StderrTail())
 	}
 	return line, nil
 }
 
 // stderrWait is how long an adapter's stderr may lag behind its client's report.
-const wordsBound = time.Second
+const stderrWait = time.Second
 
 // RunClient runs a client with real.Run. If its adapter breaks, the error includes the adapter's
 // last output.
@@ -158,11 +158,11 @@ func (c *cluster) RunClient(ctx context.Context, s client.Spec, at func(point st
 	if !errors.Is(err, lock.ErrBroken) {
 		return err
 	}
-	c.site.mu.Lock()
-	b := c.site.clientBoxes[s.Name]
-	c.site.mu.Unlock()
-	for end := time.Now().Add(wordsBound); b.Words() == "" && time.Now().Before(end); {
-		time.Sleep(wordsBound / 100)
+	c.testbed.mu.Lock()
+	b := c.testbed.clientContainers[s.Name]
+	c.testbed.mu.Unlock()
+	for end := time.Now().Add(stderrWait); b.StderrTail() == "" && time.Now().Before(end); {
+		time.Sleep(stderrWait / 100)
 	}
-	return fmt.Errorf("%w\nlast output on stderr in its container:\n%s", err, b.Words())
+	return fmt.Errorf("%w\nlast output on stderr in its container:\n%s", err, b.StderrTail())
 }

@@ -19,10 +19,10 @@ import (
 )
 
 // clockScenario is twoNodes with a plan that changes clocks.
-func clocked(t *testing.T, persist string, targets ...string) scenario.Scenario {
+func clockScenario(t *testing.T, persist string, targets ...string) scenario.Scenario {
 	t.Helper()
 	needEngine(t)
-	if clocks := testBackend().can(t.Context()).clocks; !clocks.Available {
+	if clocks := testBackend().findCapabilities(t.Context()).clocks; !clocks.Available {
 		t.Skipf("%s: %s", clocks.Reason, clocks.Remedy)
 	}
 	s := twoNodes
@@ -33,7 +33,7 @@ func clocked(t *testing.T, persist string, targets ...string) scenario.Scenario 
 
 // bothTracers runs a test with clocks changed from this process and with clocks changed from a
 // sidecar container.
-func eitherWay(t *testing.T, test func(t *testing.T, on *backend)) {
+func bothTracers(t *testing.T, test func(t *testing.T, on *backend)) {
 	for name, far := range map[string]bool{"from here": false, "from a sidecar": true} {
 		t.Run(name, func(t *testing.T) {
 			if !far && os.Geteuid() != 0 {
@@ -41,41 +41,41 @@ func eitherWay(t *testing.T, test func(t *testing.T, on *backend)) {
 			}
 			t.Parallel() // it mostly waits
 			b := testBackend()
-			b.far = far
+			b.assumeRemote = far
 			test(t, b)
 		})
 	}
 }
 
-func (b bench) turn(target string, by time.Duration, rate float64) string {
+func (b testRun) turnClock(target string, by time.Duration, rate float64) string {
 	b.Helper()
 	return b.do("turn clock of "+target, func() (string, error) { return b.TurnClock(target, by, rate) })
 }
 
-func (b bench) onNode(node string, args ...string) any {
+func (b testRun) onNode(node string, args ...string) any {
 	b.Helper()
-	v, err := b.at(node).Command(b.T.Context(), node, args)
+	v, err := b.nodeNamed(node).Command(b.T.Context(), node, args)
 	if err != nil {
 		b.Fatal(err)
 	}
 	return v
 }
 
-func TestAJumpExpiresKeysOfOneNode(t *testing.T) { eitherWay(t, jumpExpiresKeys) }
+func TestClockJumpExpiresKeysOfOneNode(t *testing.T) { bothTracers(t, jumpExpiresKeys) }
 
 func jumpExpiresKeys(t *testing.T, on *backend) {
-	runOn(t, on, clocked(t, "none", "n1"), func(b bench) {
+	runOn(t, on, clockScenario(t, "none", "n1"), func(b testRun) {
 		for _, n := range []string{"n1", "n2"} {
 			b.onNode(n, "SET", "k", "v", "PX", "10000")
 		}
-		back := b.turn("n1", 11*time.Second, 1)
+		back := b.turnClock("n1", 11*time.Second, 1)
 		if !regexp.MustCompile(`TIME shows .*, (10\.9\d*|11|11\.0\d*)s ahead, rate 1`).MatchString(back) {
 			t.Errorf("the jump was read back as %q", back)
 		}
 		if v1, v2 := b.onNode("n1", "GET", "k"), b.onNode("n2", "GET", "k"); v1 != nil || v2 != "v" {
 			t.Errorf("after a jump of 11 s, the key with a TTL of 10 s is %v, and %v on the node without a jump", v1, v2)
 		}
-		back = b.turn("n1", -11*time.Second, 1)
+		back = b.turnClock("n1", -11*time.Second, 1)
 		if !regexp.MustCompile(`, (which is right|\d\d?ms (ahead|behind)), rate 1`).MatchString(back) {
 			t.Errorf("the corrected clock was read back as %q", back)
 		}
@@ -83,7 +83,7 @@ func jumpExpiresKeys(t *testing.T, on *backend) {
 			t.Error("changed a clock that the plan does not change")
 		}
 
-		if back := b.turn("n1", 0, 2); !strings.Contains(back, "rate 2, seen over") {
+		if back := b.turnClock("n1", 0, 2); !strings.Contains(back, "rate 2, seen over") {
 			t.Errorf("rate 2 was read back as %q", back)
 		}
 		asked := time.Now()
@@ -100,11 +100,11 @@ func jumpExpiresKeys(t *testing.T, on *backend) {
 		}
 
 		b.do("pause", func() (string, error) { return b.Pause("n1") })
-		if back := b.turn("n1", time.Hour, 1); !strings.HasPrefix(back, "it is paused; the machine's clock shows") {
+		if back := b.turnClock("n1", time.Hour, 1); !strings.HasPrefix(back, "it is paused; the machine's clock shows") {
 			t.Errorf("a paused node's clock was read back as %q", back)
 		}
 		b.do("resume", func() (string, error) { return b.Resume("n1") })
-		back = b.turn("n1", -2*time.Hour, 1) // it has also gained time at rate 2
+		back = b.turnClock("n1", -2*time.Hour, 1) // it has also gained time at rate 2
 		if !regexp.MustCompile(`, 59m\S+ behind, rate 1`).MatchString(back) {
 			t.Errorf("after its pause it was read back as %q", back)
 		}
@@ -113,16 +113,16 @@ func jumpExpiresKeys(t *testing.T, on *backend) {
 
 // A restarted node never sees true time. When it loads its file, it keeps a key whose TTL is over in true
 // time but not by its own clock.
-func TestARestartedNodeKeepsItsClock(t *testing.T) { eitherWay(t, restartedKeepsClock) }
+func TestRestartedNodeKeepsItsClock(t *testing.T) { bothTracers(t, restartedKeepsClock) }
 
 func restartedKeepsClock(t *testing.T, on *backend) {
-	runOn(t, on, clocked(t, "always", "n1"), func(b bench) {
-		b.turn("n1", -time.Hour, 1)
+	runOn(t, on, clockScenario(t, "always", "n1"), func(b testRun) {
+		b.turnClock("n1", -time.Hour, 1)
 		b.onNode("n1", "SET", "k", "v", "PX", "1000")
 		b.onNode("n2", "SET", "k", "v", "PX", "1000")
 		for range 2 {
 			b.do("kill", func() (string, error) { return b.Kill("n1") })
-			if back := b.turn("n1", -time.Hour, 1); !strings.HasPrefix(back, "no process runs there; the machine's clock shows") {
+			if back := b.turnClock("n1", -time.Hour, 1); !strings.HasPrefix(back, "no process runs there; the machine's clock shows") {
 				t.Errorf("a dead node's clock was read back as %q", back)
 			}
 			time.Sleep(time.Second) // the key's TTL in true time
@@ -135,7 +135,7 @@ func restartedKeepsClock(t *testing.T, on *backend) {
 			t.Errorf("the key is %v with a slow clock, and %v with a right one", v1, v2)
 		}
 		b.do("kill", func() (string, error) { return b.Kill("n1") })
-		b.turn("n1", 4*time.Hour, 1)
+		b.turnClock("n1", 4*time.Hour, 1)
 		// The TTL is over only by the node's own clock.
 		if back := b.do("restart", func() (string, error) { return b.Restart("n1") }); !strings.Contains(back, " (keys: 0); TIME shows ") {
 			t.Errorf("the last restart was read back as %q", back)
@@ -143,11 +143,11 @@ func restartedKeepsClock(t *testing.T, on *backend) {
 	})
 }
 
-func TestAClientsClocks(t *testing.T) { eitherWay(t, clientsClocks) }
+func TestClientClocks(t *testing.T) { bothTracers(t, clientClocks) }
 
-func clientsClocks(t *testing.T, on *backend) {
-	events := runOn(t, on, clocked(t, "none", "c1"), func(b bench) {
-		if back := b.turn("c1", -time.Hour, 1); !strings.HasPrefix(back, "it has not begun") {
+func clientClocks(t *testing.T, on *backend) {
+	events := runOn(t, on, clockScenario(t, "none", "c1"), func(b testRun) {
+		if back := b.turnClock("c1", -time.Hour, 1); !strings.HasPrefix(back, "it has not begun") {
 			t.Errorf("before its start: %q", back)
 		}
 		points := 0
@@ -155,14 +155,14 @@ func clientsClocks(t *testing.T, on *backend) {
 		s.Hold = client.Range{Min: 2 * time.Second, Max: 2 * time.Second}
 		err := b.RunClient(t.Context(), s, func(string) {
 			if points++; points == 1 {
-				if back := b.turn("c1", 10*time.Second, 1); !strings.HasPrefix(back, "wall clock shows ") {
+				if back := b.turnClock("c1", 10*time.Second, 1); !strings.HasPrefix(back, "wall clock shows ") {
 					t.Errorf("while it waits at a point: %q", back)
 				}
 				return
 			}
-			b.turn("c1", 0, 8)
+			b.turnClock("c1", 0, 8)
 			b.do("pause", func() (string, error) { return b.Pause("c1") })
-			if back := b.turn("c1", time.Second, 8); !strings.HasPrefix(back, "it is paused") {
+			if back := b.turnClock("c1", time.Second, 8); !strings.HasPrefix(back, "it is paused") {
 				t.Errorf("while it is paused: %q", back)
 			}
 			b.do("resume", func() (string, error) { return b.Resume("c1") })
@@ -170,7 +170,7 @@ func clientsClocks(t *testing.T, on *backend) {
 		if err != nil {
 			t.Error(err)
 		}
-		if err := b.RunClient(t.Context(), spec("c1", 1), never); err != nil { // also in its next process
+		if err := b.RunClient(t.Context(), spec("c1", 1), ignorePoint); err != nil { // also in its next process
 			t.Error(err)
 		}
 	})
@@ -199,21 +199,21 @@ func clientsClocks(t *testing.T, on *backend) {
 }
 
 // If nodes run a named image, the gate is copied into the container with its dependencies.
-func TestClocksInANamedImage(t *testing.T) {
-	s := clocked(t, "none", "n1")
+func TestClocksInNamedImage(t *testing.T) {
+	s := clockScenario(t, "none", "n1")
 	s.Topology.Image = "lockpick-test:clocks"
-	store(t, testEngine(t), s.Topology.Image, "redis-server", alike...)
-	run(t, s, func(b bench) { b.turn("n1", time.Hour, 1) })
+	importTestImage(t, testEngine(t), s.Topology.Image, "redis-server", officialImage...)
+	run(t, s, func(b testRun) { b.turnClock("n1", time.Hour, 1) })
 }
 
-func TestOthersMustBeRight(t *testing.T) {
-	run(t, clocked(t, "none", "n1"), func(b bench) {
-		right := vdso.Shown{Offset: b.Clock("n1").Shown().Offset}
-		if names, err := b.seeOthers(right); err != nil || fmt.Sprint(names) != "[n2]" {
+func TestUntargetedClocksStayRight(t *testing.T) {
+	run(t, clockScenario(t, "none", "n1"), func(b testRun) {
+		right := vdso.ClockState{Offset: b.Clock("n1").State().Offset}
+		if names, err := b.checkOtherClocks(right); err != nil || fmt.Sprint(names) != "[n2]" {
 			t.Errorf("the other nodes with right clocks are %v, %v", names, err)
 		}
 		right.Offset += int64(time.Second)
-		if _, err := b.seeOthers(right); err == nil || !strings.Contains(err.Error(), "the fault also hit n2: its wall clock shows") {
+		if _, err := b.checkOtherClocks(right); err == nil || !strings.Contains(err.Error(), "the fault also hit n2: its wall clock shows") {
 			t.Errorf("a node that is a second off: %v", err)
 		}
 	})
@@ -221,17 +221,17 @@ func TestOthersMustBeRight(t *testing.T) {
 
 // Only a sidecar of a container with changing clocks has a capability, and it exists only if the clocks
 // can't be changed from here.
-func TestOneMayTrace(t *testing.T) { eitherWay(t, oneMayTrace) }
+func TestOnlySidecarsHaveCapabilities(t *testing.T) { bothTracers(t, onlySidecarsHaveCapabilities) }
 
-func oneMayTrace(t *testing.T, on *backend) {
-	runOn(t, on, clocked(t, "none", "n1", "c1"), func(b bench) {
-		all, err := b.site.engine.Containers(t.Context(), runLabel+"="+b.site.labels[runLabel])
+func onlySidecarsHaveCapabilities(t *testing.T, on *backend) {
+	runOn(t, on, clockScenario(t, "none", "n1", "c1"), func(b testRun) {
+		all, err := b.testbed.engine.Containers(t.Context(), runLabel+"="+b.testbed.labels[runLabel])
 		if err != nil {
 			t.Fatal(err)
 		}
 		var may []string
 		for _, o := range all {
-			is, err := b.site.engine.API.ContainerInspect(t.Context(), o.ID)
+			is, err := b.testbed.engine.API.ContainerInspect(t.Context(), o.ID)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -240,12 +240,12 @@ func oneMayTrace(t *testing.T, on *backend) {
 				t.Errorf("%s has unneeded privileges: %+v", o.Name, h)
 			}
 			if len(h.CapAdd) > 0 || h.PidMode != "" {
-				may = append(may, fmt.Sprint(strings.TrimPrefix(o.Name, "/"+b.site.prefix), h.CapAdd))
+				may = append(may, fmt.Sprint(strings.TrimPrefix(o.Name, "/"+b.testbed.prefix), h.CapAdd))
 			}
 		}
 		slices.Sort(may)
 		want := "[]"
-		if on.far {
+		if on.assumeRemote {
 			want = "[c1-clock[SYS_PTRACE] n1-clock[SYS_PTRACE]]"
 		}
 		if got := strings.ReplaceAll(fmt.Sprint(may), "CAP_", ""); got != want {
@@ -254,10 +254,10 @@ func oneMayTrace(t *testing.T, on *backend) {
 	})
 }
 
-func TestPlansNameWhoseClocksAreTurned(t *testing.T) {
+func TestAdjustableClocks(t *testing.T) {
 	s := twoNodes
 	s.Plan = nemesis.Plan{{Fault: nemesis.Fault{Kind: "kill", Targets: []string{"n1"}}}, {Fault: nemesis.Fault{Kind: "clock-rate", Targets: []string{"n2"}}}}
-	if got := turnable(s); fmt.Sprint(got) != "[n2]" {
+	if got := adjustableClocks(s); fmt.Sprint(got) != "[n2]" {
 		t.Errorf("the plan changes the clocks of %v", got)
 	}
 }

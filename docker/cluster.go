@@ -26,18 +26,18 @@ import (
 type cluster struct {
 	*real.Run
 	*packetFilters // of nodes whose packets the plan drops
-	site           *site
+	testbed        *testbed
 
 	// These are filled before body is called.
-	names  []string      // of nodes
-	ahead  time.Duration // how far the engine's clock is ahead of ours
-	within time.Duration // error bound of ahead
-	limit  time.Duration // how long the run may take
-	group  *proc.Group   // directory below which disks are mounted; nil: there are none
-	guard  *guard
+	names            []string      // of nodes
+	clockOffset      time.Duration // how far the engine's clock is ahead of ours
+	clockOffsetError time.Duration // error bound of ahead
+	runLimit         time.Duration // how long the run may take
+	group            *proc.Group   // directory below which disks are mounted; nil: there are none
+	monitor          *monitor
 
-	mu      sync.Mutex
-	waiting map[string]*box // of clients without an order yet
+	mu             sync.Mutex
+	waitingClients map[string]*container // of clients without an order yet
 }
 
 var _ real.Cluster = (*cluster)(nil)
@@ -46,31 +46,31 @@ var _ real.Cluster = (*cluster)(nil)
 var powers any = (*cluster)(nil)
 
 // openLinks opens the links between clients and servers.
-func (c *cluster) open(s scenario.Scenario, seed uint64, rec *history.Recorder) error {
-	remote := c.site.remote
+func (c *cluster) openLinks(s scenario.Scenario, seed uint64, rec *history.Recorder) error {
+	remote := c.testbed.remote
 	c.Links = remote
 	var err error
-	if c.ahead, c.within, err = remote.Offset(c.Ctx); err != nil {
+	if c.clockOffset, c.clockOffsetError, err = remote.Offset(c.Ctx); err != nil {
 		return fmt.Errorf("read the clock of the engine's machine: %w", err)
 	}
-	c.limit = s.Limit
-	c.GoBy(c.ahead)
+	c.runLimit = s.Limit
+	c.SetClockAhead(c.clockOffset)
 	addrs := map[string]string{scenario.ResourceName: c.Store.Addr()}
 	for _, name := range c.names {
 		addrs[name] = c.Nodes.Server(name).Addr()
 	}
 	run := real.NetworkRun{Context: c.Ctx, Record: rec.Record, Go: c.Timeline.Go}
-	if len(c.by) > 0 {
+	if len(c.byNode) > 0 {
 		run.Ports = firstPort
 	}
-	return remote.Open(run, seed, c.site.net.at(linksHost).String(), addrs, c.names, s.Clients)
+	return remote.Open(run, seed, c.testbed.net.addr(linksHost).String(), addrs, c.names, s.Clients)
 }
 
 // watchLinks ends the run if the links exit.
-func (c *cluster) watch() {
+func (c *cluster) watchLinks() {
 	select {
-	case <-c.site.remote.Ended():
-		c.Fail(fmt.Errorf("the links exited because their container or the engine stopped: %w; %s", real.ErrAgentGone, cmp.Or(c.site.linksBox.Words(), "they wrote nothing to stderr")))
+	case <-c.testbed.remote.Ended():
+		c.Fail(fmt.Errorf("the links exited because their container or the engine stopped: %w; %s", real.ErrAgentGone, cmp.Or(c.testbed.linksContainer.StderrTail(), "they wrote nothing to stderr")))
 	case <-c.Ctx.Done():
 	}
 }
@@ -78,7 +78,7 @@ func (c *cluster) watch() {
 // close ends the run's clients and links, and waits for its goroutines. The servers stay.
 func (c *cluster) close() error {
 	c.Stop()
-	ctx, cancel := context.WithTimeout(context.Background(), removeBound)
+	ctx, cancel := context.WithTimeout(context.Background(), removeTimeout)
 	defer cancel()
 	var errs []error
 	for _, p := range c.Clients() { // before the links, so that no client sees the links end
@@ -86,13 +86,13 @@ func (c *cluster) close() error {
 			errs = append(errs, err)
 		}
 	}
-	if c.Links != nil && (!c.guard.Heard() || c.site.linksAnswer(ctx)) {
-		limit, cancel := context.WithTimeout(ctx, linksPatience)
+	if c.Links != nil && (!c.monitor.Interfered() || c.testbed.linksAnswer(ctx)) {
+		limit, cancel := context.WithTimeout(ctx, linksTimeout)
 		defer cancel()
-		errs = append(errs, c.sameTime(limit), c.site.remote.Close(limit))
+		errs = append(errs, c.checkClockOffset(limit), c.testbed.remote.Close(limit))
 	}
-	errs = append(errs, c.unfilter(ctx))
-	errs = append(errs, c.site.removeNodes(ctx, func(n *node) bool { return n.want.once }))
+	errs = append(errs, c.closeFilters(ctx))
+	errs = append(errs, c.testbed.removeNodes(ctx, func(n *node) bool { return n.spec.singleUse }))
 	if c.group != nil {
 		errs = append(errs, c.group.Close())
 	}
@@ -100,24 +100,24 @@ func (c *cluster) close() error {
 }
 
 // checkClockOffset checks that the engine's clock is still within the error that StampError reports.
-func (c *cluster) sameTime(ctx context.Context) error {
-	if c.within == 0 {
+func (c *cluster) checkClockOffset(ctx context.Context) error {
+	if c.clockOffsetError == 0 {
 		return nil
 	}
-	ahead, within, err := c.site.remote.Offset(ctx)
+	ahead, within, err := c.testbed.remote.Offset(ctx)
 	if errors.Is(err, real.ErrAgentGone) {
 		return nil // already reported
 	}
 	if err != nil {
 		return fmt.Errorf("read the clock of the engine's machine: %w", err)
 	}
-	if off := (ahead - c.ahead).Abs(); off > c.within+within+driftIn(c.limit) {
+	if off := (ahead - c.clockOffset).Abs(); off > c.clockOffsetError+within+maxDriftIn(c.runLimit) {
 		return fmt.Errorf("the clock of the engine's machine moved by %v during the run, too much to rely on its timestamps; synchronize both machines with NTP", off)
 	}
 	return nil
 }
 
-func (c *cluster) at(name string) *node {
+func (c *cluster) nodeNamed(name string) *node {
 	if n := c.Nodes.Server(name); n != nil {
 		return n.(*node)
 	}
@@ -127,25 +127,25 @@ func (c *cluster) at(name string) *node {
 // StampError bounds the error of true-time stamps. Those of clients and links come from the engine's
 // clock; lockpick's own are converted to that clock.
 func (c *cluster) StampError() time.Duration {
-	if c.within == 0 {
+	if c.clockOffsetError == 0 {
 		return stampError
 	}
-	return stampError + c.within + driftIn(c.limit)
+	return stampError + c.clockOffsetError + maxDriftIn(c.runLimit)
 }
 
 // NodeReport includes the servers' own version and the image.
 func (c *cluster) NodeReport() harness.NodeReport {
 	r := c.Run.NodeReport()
-	r.ServerVersion = c.site.software.String()
+	r.ServerVersion = c.testbed.software.String()
 	if info, err := c.Resource(c.Ctx, "INFO", "server"); err == nil {
-		r.ServerVersion = versionIn(fmt.Sprint(info)) + r.ServerVersion
+		r.ServerVersion = serverVersion(fmt.Sprint(info)) + r.ServerVersion
 	}
 	return r
 }
 
 // serverVersion extracts a server's name and version from its INFO reply. Valkey reports a Redis
 // version, too.
-func versionIn(info string) string {
+func serverVersion(info string) string {
 	for _, name := range []string{"valkey", "redis"} {
 		if _, rest, ok := strings.Cut(info, "\n"+name+"_version:"); ok {
 			version, _, _ := strings.Cut(rest, "\r\n")
@@ -156,30 +156,30 @@ func versionIn(info string) string {
 }
 
 // addClocks adds the clocks that the scenario may change.
-func (c *cluster) setClocks(s scenario.Scenario) {
-	for _, name := range turnable(s) {
-		k := real.NewClock(c.Ctx, slices.Contains(s.ClientNames(), name), c.there)
+func (c *cluster) addClocks(s scenario.Scenario) {
+	for _, name := range adjustableClocks(s) {
+		k := real.NewClock(c.Ctx, slices.Contains(s.ClientNames(), name), c.engineTime)
 		context.AfterFunc(c.Ctx, func() { k.Close() })
 		c.AddClock(name, k)
 	}
 }
 
 // engineTime returns true time by the engine's clock.
-func (c *cluster) there() time.Duration { return c.Now() + c.Origin() }
+func (c *cluster) engineTime() time.Duration { return c.Now() + c.Origin() }
 
 // checkOtherClocks checks that the nodes whose clocks are not changed still show true time, because a
 // fault must hit only its targets. It skips nodes that can't answer now, and returns the checked ones.
-func (c *cluster) seeOthers(right vdso.Shown) (names []string, err error) {
+func (c *cluster) checkOtherClocks(right vdso.ClockState) (names []string, err error) {
 	for _, name := range c.names {
-		n := c.at(name)
-		if n.want.clock != nil || !n.Runs() || n.deaf() {
+		n := c.nodeNamed(name)
+		if n.spec.clock != nil || !n.Runs() || n.unresponsive() {
 			continue
 		}
 		r, err := c.ReadTime(n)
 		if err != nil {
 			continue
 		}
-		if err := real.ClockDiffers(right, r); err != nil {
+		if err := real.CheckWallClock(right, r); err != nil {
 			return nil, fmt.Errorf("the fault also hit %s: %w", name, err)
 		}
 		names = append(names, name)
@@ -190,7 +190,7 @@ func (c *cluster) seeOthers(right vdso.Shown) (names []string, err error) {
 // Prepare gets the images that the scenarios need, and reports what nodes will run. If an image is
 // not available, the error is a *MissingError.
 func (b *backend) Prepare(ctx context.Context, all []scenario.Scenario, say func(string)) error {
-	e, _, err := engine.Meet(ctx)
+	e, _, err := engine.Open(ctx)
 	if err != nil {
 		return err
 	}
@@ -199,23 +199,23 @@ func (b *backend) Prepare(ctx context.Context, all []scenario.Scenario, say func
 	if err != nil {
 		return err
 	}
-	from := b.supply(e, self.String(), say)
-	var had []string
+	from := b.imageSource(e, self.String(), say)
+	var prepared []string
 	for _, s := range all {
-		if slices.Contains(had, s.Topology.Image) {
+		if slices.Contains(prepared, s.Topology.Image) {
 			continue
 		}
-		had = append(had, s.Topology.Image)
-		nodes, err := from.nodes(ctx, s.Topology.Image)
+		prepared = append(prepared, s.Topology.Image)
+		nodes, err := from.nodeSoftware(ctx, s.Topology.Image)
 		if err != nil {
 			return err
 		}
 		say("nodes run " + nodes.String())
 	}
-	if len(had) == 0 {
+	if len(prepared) == 0 {
 		return nil
 	}
-	_, _, err = from.clients(ctx)
+	_, _, err = from.provideClients(ctx)
 	return err
 }
 
@@ -223,24 +223,24 @@ var _ nemesis.Starver = (*cluster)(nil)
 
 // Starve limits a node's CPU time and memory, and reads the limits back from the engine.
 func (c *cluster) Starve(node string, cpu float64, memory int) (string, error) {
-	n := c.at(node)
-	n.changing.Lock()
-	defer n.changing.Unlock()
+	n := c.nodeNamed(node)
+	n.lifecycle.Lock()
+	defer n.lifecycle.Unlock()
 	switch {
 	case !n.Runs():
 		return "", fmt.Errorf("starve %s: it is not running", node)
 	case n.starved.Load():
 		return "", fmt.Errorf("starve %s: it is already starved", node)
 	}
-	n.spoiled.Store(true)
+	n.modified.Store(true)
 	n.starved.Store(true)
 	n.everStarved.Store(true)
-	n.tell(c.Ctx)
-	want := engine.Share{Quota: time.Duration(cpu * float64(engine.SharePeriod)).Round(time.Microsecond), Memory: int64(memory)}
-	if err := n.engine.Bound(c.Ctx, n.id, want); err != nil {
+	n.updateLinks(c.Ctx)
+	want := engine.Limits{Quota: time.Duration(cpu * float64(engine.SharePeriod)).Round(time.Microsecond), Memory: int64(memory)}
+	if err := n.engine.SetLimits(c.Ctx, n.id, want); err != nil {
 		return "", fmt.Errorf("starve %s: %w", node, err)
 	}
-	is, err := n.engine.Bounds(c.Ctx, n.id)
+	is, err := n.engine.ReadLimits(c.Ctx, n.id)
 	if err != nil {
 		return "", fmt.Errorf("starve %s: %w", node, err)
 	}
@@ -252,36 +252,36 @@ func (c *cluster) Starve(node string, cpu float64, memory int) (string, error) {
 
 // ClearLimits removes the limits, and reports how they affected the node. A node that was killed
 // for lack of memory stays down.
-func (c *cluster) Feed(node string) (string, error) {
-	n := c.at(node)
-	n.changing.Lock()
-	defer n.changing.Unlock()
-	err := n.engine.Bound(c.Ctx, n.id, engine.Share{})
-	if err != nil && n.ends() {
-		err = n.engine.Bound(c.Ctx, n.id, engine.Share{}) // for its next start
+func (c *cluster) ClearLimits(node string) (string, error) {
+	n := c.nodeNamed(node)
+	n.lifecycle.Lock()
+	defer n.lifecycle.Unlock()
+	err := n.engine.SetLimits(c.Ctx, n.id, engine.Limits{})
+	if err != nil && n.ending() {
+		err = n.engine.SetLimits(c.Ctx, n.id, engine.Limits{}) // for its next start
 	}
 	if err != nil {
 		return "", fmt.Errorf("lift the limits of %s: %w", node, err)
 	}
-	heard, err := n.heard(c.Ctx)
+	answer, err := n.awaitAnswer(c.Ctx)
 	n.starved.Store(false)
-	n.tell(c.Ctx)
+	n.updateLinks(c.Ctx)
 	if err != nil {
 		return "", fmt.Errorf("lift the limits of %s: %w", node, err)
 	}
-	met, err := n.engine.Used(c.Ctx, n.id)
+	usage, err := n.engine.Usage(c.Ctx, n.id)
 	if err != nil {
 		return "", fmt.Errorf("lift the limits of %s: %w", node, err)
 	}
-	back := met.String() + "; " + heard
-	if met.Periods > 0 && met.Throttled == 0 {
+	back := usage.String() + "; " + answer
+	if usage.Periods > 0 && usage.Throttled == 0 {
 		return back, nemesis.ErrIdle
 	}
 	return back, nil
 }
 
 // ending reports whether the program is just exiting. The engine may know that earlier than lockpick.
-func (n *node) ends() bool {
+func (n *node) ending() bool {
 	select {
 	case <-n.Done():
 		return true

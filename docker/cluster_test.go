@@ -15,21 +15,21 @@ import (
 	"lockpick/nemesis"
 )
 
-func never(string) {}
+func ignorePoint(string) {}
 
 func TestRunsClientsAndRecordsBothSides(t *testing.T) {
-	events := run(t, twoNodes, func(b bench) {
+	events := run(t, twoNodes, func(b testRun) {
 		for range 2 { // the second time in a container of its own
-			if err := b.RunClient(t.Context(), spec("c1", 1), never); err != nil {
+			if err := b.RunClient(t.Context(), spec("c1", 1), ignorePoint); err != nil {
 				t.Error(err)
 			}
 		}
-		if err := b.RunClient(t.Context(), spec("c2", 1), never); err != nil {
+		if err := b.RunClient(t.Context(), spec("c2", 1), ignorePoint); err != nil {
 			t.Error(err)
 		}
 		s := spec("c1", 1)
 		s.Lock.Kind = "padlock"
-		if err := b.RunClient(t.Context(), s, never); err == nil || !strings.Contains(err.Error(), `there is no kind "padlock"`) {
+		if err := b.RunClient(t.Context(), s, ignorePoint); err == nil || !strings.Contains(err.Error(), `there is no kind "padlock"`) {
 			t.Errorf("unknown lock: %v", err)
 		}
 	})
@@ -51,7 +51,7 @@ func TestRunsClientsAndRecordsBothSides(t *testing.T) {
 }
 
 func TestPausedClientDoesNothing(t *testing.T) {
-	run(t, twoNodes, func(b bench) {
+	run(t, twoNodes, func(b testRun) {
 		resumed := make(chan time.Duration, 1)
 		err := b.RunClient(t.Context(), spec("c1", 1, client.Point{Name: client.AfterAcquire, Nth: 1}), func(string) {
 			if back := b.do("pause", func() (string, error) { return b.Pause("c1") }); !strings.Contains(back, "is paused") {
@@ -83,8 +83,8 @@ func TestPausedClientDoesNothing(t *testing.T) {
 	})
 }
 
-func TestKilledClientIsNoFailure(t *testing.T) {
-	run(t, twoNodes, func(b bench) {
+func TestKilledClientReturnsErrKilled(t *testing.T) {
+	run(t, twoNodes, func(b testRun) {
 		err := b.RunClient(t.Context(), spec("c1", 1, client.Point{Name: client.AfterAcquire}), func(string) {
 			b.do("pause", func() (string, error) { return b.Pause("c1") }) // a kill must work on a paused client
 			b.do("kill", func() (string, error) { return b.Kill("c1") })
@@ -100,16 +100,16 @@ func TestKilledClientIsNoFailure(t *testing.T) {
 
 // A node keeps its address when it is killed, and its data as far as it persists it. Its links refuse
 // connections while it is down, and lead to it again after a restart.
-func TestNodesEndAndComeBack(t *testing.T) {
+func TestNodesRestart(t *testing.T) {
 	t.Parallel() // it mostly waits
 	for mode, keys := range map[string]string{"none": " (keys: 0)", "always": " (keys: 1)"} {
 		s := twoNodes
 		s.Topology.Persistence = mode
-		run(t, s, func(b bench) {
+		run(t, s, func(b testRun) {
 			way, _ := b.Addresses("c1")
 			link := way.Nodes[0].Addr
 			for what, end := range map[string]func(string) (string, error){"kill": b.Kill, "shut down": b.Shutdown} {
-				if _, err := b.site.ask(t.Context(), link, "SET", "k", "v"); err != nil {
+				if _, err := b.testbed.ask(t.Context(), link, "SET", "k", "v"); err != nil {
 					t.Fatal(err)
 				}
 				b.do(what, func() (string, error) { return end("n1") })
@@ -120,14 +120,14 @@ func TestNodesEndAndComeBack(t *testing.T) {
 					t.Errorf("%s: a dead node answered", what)
 				}
 				began := time.Now()
-				if _, err := b.site.ask(t.Context(), link, "PING"); err == nil || time.Since(began) > time.Second {
+				if _, err := b.testbed.ask(t.Context(), link, "PING"); err == nil || time.Since(began) > time.Second {
 					t.Errorf("%s: the link returned %v after %v", what, err, time.Since(began))
 				}
 				back := b.do("restart", func() (string, error) { return b.Restart("n1") })
 				if !strings.HasSuffix(back, keys) {
 					t.Errorf("%s, persistence %s: restart returned %q, want %q", what, mode, back, keys)
 				}
-				if v, err := b.site.ask(t.Context(), link, "PING"); err != nil || v.Str != "PONG" {
+				if v, err := b.testbed.ask(t.Context(), link, "PING"); err != nil || v.Str != "PONG" {
 					t.Errorf("%s: after the restart the link returned %q, %v", what, v.Str, err)
 				}
 			}
@@ -138,8 +138,8 @@ func TestNodesEndAndComeBack(t *testing.T) {
 	}
 }
 
-func TestPausedNodeIsMuteAndCutsAreReadBack(t *testing.T) {
-	run(t, twoNodes, func(b bench) {
+func TestPausedNodeAndCutReadBacks(t *testing.T) {
+	run(t, twoNodes, func(b testRun) {
 		b.do("pause", func() (string, error) { return b.Pause("n1") })
 		b.do("cut", func() (string, error) { return b.Cut("c1-n1", "", "") })
 		if back := b.do("mend", func() (string, error) { return b.Mend("c1-n1") }); !strings.Contains(back, "the node is stopped") {

@@ -21,13 +21,13 @@ import (
 
 // wholeImage imports an image for compose.yaml: lockpick, and this machine's redis-server to build nodes
 // from. It has no owner label, because its containers would inherit the label.
-func whole(t *testing.T, e *engine.Engine) (ref string) {
+func wholeImage(t *testing.T, e *engine.Engine) (ref string) {
 	t.Helper()
 	is, err := e.About(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	server, err := supply{}.server()
+	server, err := imageSource{}.findServer()
 	if err != nil {
 		t.Skip(err)
 	}
@@ -36,7 +36,7 @@ func whole(t *testing.T, e *engine.Engine) (ref string) {
 		t.Fatal(err)
 	}
 	binary := filepath.Join(t.TempDir(), "lockpick")
-	if err := askGo(t.Context(), is.Arch, "", "build", "-o", binary, clientPackage); err != nil {
+	if err := runGo(t.Context(), is.Arch, "", "build", "-o", binary, clientPackage); err != nil {
 		t.Fatal(err)
 	}
 	if err := i.add(binary, "/lockpick"); err != nil {
@@ -61,7 +61,7 @@ func whole(t *testing.T, e *engine.Engine) (ref string) {
 }
 
 // composeCommand returns the command, in one of its two forms.
-func compose(t *testing.T) []string {
+func composeCommand(t *testing.T) []string {
 	if exec.Command("docker", "compose", "version").Run() == nil {
 		return []string{"docker", "compose"}
 	}
@@ -77,14 +77,14 @@ func compose(t *testing.T) []string {
 // and has to kill through the engine. Neither leaves anything behind.
 func TestCompose(t *testing.T) {
 	e := testEngine(t)
-	command := compose(t)
-	image, store := whole(t, e), t.TempDir()
+	command := composeCommand(t)
+	image, store := wholeImage(t, e), t.TempDir()
 	env := append(os.Environ(), "LOCKPICK_IMAGE="+image, "LOCKPICK_STORE="+store, "LOCKPICK_ARGS=holder-crashes/ delayed-restart/")
 	project := fmt.Sprintf("lockpick-test-%d", os.Getpid())
-	before := remains(t, engine.OwnerLabel)
+	before := leftovers(t, engine.OwnerLabel)
 	t.Cleanup(func() {
 		for _, label := range []string{"com.docker.compose.project=" + project, engine.OwnerLabel} {
-			for _, name := range remains(t, label) {
+			for _, name := range leftovers(t, label) {
 				if !slices.Contains(before, name) {
 					t.Errorf("left behind: %s", name)
 				}
@@ -93,15 +93,15 @@ func TestCompose(t *testing.T) {
 	})
 	cmd := exec.Command(command[0], append(command[1:], "--project-name", project, "--file", "compose.yaml", "run", "--rm", "lockpick")...)
 	cmd.Env = env
-	said, err := cmd.CombinedOutput()
-	if err != nil || !strings.Contains(string(said), "2 as expected") {
-		t.Errorf("compose run: %v\n%s", err, said)
+	output, err := cmd.CombinedOutput()
+	if err != nil || !strings.Contains(string(output), "2 as expected") {
+		t.Errorf("compose run: %v\n%s", err, output)
 	}
 	if found, _ := filepath.Glob(filepath.Join(store, "delayed-restart", "*", "report.html")); len(found) == 0 {
-		t.Errorf("there is no report in the store:\n%s", said)
+		t.Errorf("there is no report in the store:\n%s", output)
 	}
 	made, err := e.API.ContainerCreate(t.Context(), &containerapi.Config{Image: image, Cmd: []string{"run", "--backend", "docker", "delayed-restart/", "power-loss-everysec/"}},
-		&containerapi.HostConfig{Binds: []string{engine.UsualSocket + ":" + engine.UsualSocket}}, nil, nil, "")
+		&containerapi.HostConfig{Binds: []string{engine.DefaultSocket + ":" + engine.DefaultSocket}}, nil, nil, "")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -20,86 +20,86 @@ import (
 	"lockpick/harness/real/proc"
 )
 
-// engineBound is how long the engine may take to start, pause, kill or remove a
+// engineTimeout is how long the engine may take to start, pause, kill or remove a
 // container. It takes tenths of a second; beyond the bound something is wrong.
-const engineBound = 15 * time.Second
+const engineTimeout = 15 * time.Second
 
 // container is a container of a testbed: it runs a node, a client, the links or a sidecar, or holds
 // an address.
-type box struct {
-	engine   *engine.Engine
-	name, id string
-	host     int   // host part of its address on the network
-	near     bool  // its processes run on this machine
-	here     bool  // and lockpick may kill them
-	beside   *box  // opens its gate; nil: it has no gate, or this process opens it
-	turns    bool  // it is a client whose clocks the run changes
-	talk     *talk // streams of its program; nil: not attached
+type container struct {
+	engine        *engine.Engine
+	name, id      string
+	host          int        // host part of its address on the network
+	onThisMachine bool       // its processes run on this machine
+	killable      bool       // and lockpick may kill them
+	sidecar       *container // opens its gate; nil: it has no gate, or this process opens it
+	clocksChange  bool       // it is a client whose clocks the run changes
+	stdio         *stdio     // streams of its program; nil: not attached
 
-	mu     sync.Mutex
-	run    *running // the latest; nil: never started
-	paused bool
-	told   func(*running) // is called at each end, possibly more than once; nil: not monitored
-	frozen bool           // paused from outside
+	mu               sync.Mutex
+	run              *programRun // the latest; nil: never started
+	paused           bool
+	onEnd            func(*programRun) // is called at each end, possibly more than once; nil: not monitored
+	externallyPaused bool              // paused from outside
 	// Pauses and resumptions that were requested and that the engine has not reported yet.
-	pausing, resuming int
-	turned            time.Time // time of the last such request
+	pendingPauses, pendingResumes int
+	lastPauseChange               time.Time // time of the last such request
 }
 
 // programRun is one run of a container's program.
-type running struct {
-	process int           // PID on this machine; 0: unknown
-	once    sync.Once     // guards closing of ended
-	ended   chan struct{} // closed when the program has exited
-	told    chan struct{} // closed when the engine has reported the exit and the fields below are set
-	status  int64         // exit status
-	err     error         // why the exit status is unknown
-	starved bool          // the kernel killed it for lack of memory
-	asked   bool          // lockpick requested the end
-	strange bool          // the end was unexpected and has been recorded
+type programRun struct {
+	pid          int           // PID on this machine; 0: unknown
+	once         sync.Once     // guards closing of ended
+	ended        chan struct{} // closed when the program has exited
+	reported     chan struct{} // closed when the engine has reported the exit and the fields below are set
+	status       int64         // exit status
+	err          error         // why the exit status is unknown
+	outOfMemory  bool          // the kernel killed it for lack of memory
+	endRequested bool          // lockpick requested the end
+	unexpected   bool          // the end was unexpected and has been recorded
 }
 
-func (r *running) end() { r.once.Do(func() { close(r.ended) }) }
+func (r *programRun) markEnded() { r.once.Do(func() { close(r.ended) }) }
 
 // awaitReported waits until the engine reports that the program has exited.
-func (r *running) awaitTold() error {
+func (r *programRun) awaitReported() error {
 	select {
-	case <-r.told:
+	case <-r.reported:
 		return nil
-	case <-time.After(engineBound):
-		return proc.Late(fmt.Sprintf("the engine did not report its exit within %v", engineBound))
+	case <-time.After(engineTimeout):
+		return proc.TimeoutError(fmt.Sprintf("the engine did not report its exit within %v", engineTimeout))
 	}
 }
 
-func (b *box) start(ctx context.Context) error {
+func (b *container) start(ctx context.Context) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if err := b.settle(); err != nil {
+	if err := b.awaitPreviousEnd(); err != nil {
 		return err
 	}
 	ended, err := b.engine.Start(context.WithoutCancel(ctx), b.id)
 	if err != nil {
 		return fmt.Errorf("start %s: %w", b.name, err)
 	}
-	r := &running{ended: make(chan struct{}), told: make(chan struct{})}
-	if b.near {
+	r := &programRun{ended: make(chan struct{}), reported: make(chan struct{})}
+	if b.onThisMachine {
 		if _, pid, err := b.engine.State(ctx, b.id); err == nil && proc.InContainer(pid, b.id) {
-			r.process = pid
+			r.pid = pid
 		}
 	}
 	b.run, b.paused = r, false
 	go func() {
 		r.status, r.err = ended()
-		if r.status > killedBy {
-			r.starved = b.engine.Starved(context.WithoutCancel(ctx), b.id)
+		if r.status > signalStatusBase {
+			r.outOfMemory = b.engine.OutOfMemory(context.WithoutCancel(ctx), b.id)
 		}
-		close(r.told)
-		r.end()
+		close(r.reported)
+		r.markEnded()
 		b.mu.Lock()
-		told := b.told
+		onEnd := b.onEnd
 		b.mu.Unlock()
-		if told != nil {
-			told(r)
+		if onEnd != nil {
+			onEnd(r)
 		}
 	}()
 	return nil
@@ -108,31 +108,31 @@ func (b *box) start(ctx context.Context) error {
 // awaitPreviousEnd waits until the engine knows that the previous run of the program has ended. If
 // the process was killed directly, the engine considers it running for a while longer. The caller holds
 // the lock.
-func (b *box) settle() error {
+func (b *container) awaitPreviousEnd() error {
 	if b.run == nil {
 		return nil
 	}
-	if err := b.run.awaitTold(); err != nil {
+	if err := b.run.awaitReported(); err != nil {
 		return fmt.Errorf("start %s: %w", b.name, err)
 	}
 	return nil
 }
 
 // Done is closed when the program has exited.
-func (b *box) Done() <-chan struct{} {
+func (b *container) Done() <-chan struct{} {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.run.ended
 }
 
 // Runs reports whether the program is running.
-func (b *box) Runs() bool {
+func (b *container) Runs() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.runs()
 }
 
-func (b *box) runs() bool {
+func (b *container) runs() bool {
 	if b.run == nil {
 		return false
 	}
@@ -145,14 +145,14 @@ func (b *box) runs() bool {
 }
 
 // Paused reports whether the program is running but paused.
-func (b *box) Paused() bool {
+func (b *container) Paused() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.paused && b.runs()
 }
 
 // Pause freezes all processes of the container, and returns once the engine confirms it.
-func (b *box) Pause(ctx context.Context) (readBack string, err error) {
+func (b *container) Pause(ctx context.Context) (readBack string, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	switch {
@@ -162,23 +162,23 @@ func (b *box) Pause(ctx context.Context) (readBack string, err error) {
 		// With two pauses, the end of the first would resume it during the second.
 		return "", fmt.Errorf("pause %s: it is already paused", b.name)
 	}
-	ctx, cancel := context.WithTimeout(ctx, engineBound)
+	ctx, cancel := context.WithTimeout(ctx, engineTimeout)
 	defer cancel()
-	b.pausing++
-	b.turned = time.Now()
-	if err := b.insist(ctx, b.engine.API.ContainerPause, "already paused", true); err != nil {
-		b.pausing--
+	b.pendingPauses++
+	b.lastPauseChange = time.Now()
+	if err := b.retryStaleState(ctx, b.engine.API.ContainerPause, "already paused", true); err != nil {
+		b.pendingPauses--
 		if !b.runs() {
 			err = proc.ErrEnded
 		}
 		return "", fmt.Errorf("pause %s: %w", b.name, err)
 	}
 	b.paused = true
-	return b.noted(ctx, "pause", "running", "paused")
+	return b.awaitStatus(ctx, "pause", "running", "paused")
 }
 
 // Resume resumes the container. If the program has exited meanwhile, it does nothing.
-func (b *box) Resume(ctx context.Context) (readBack string, err error) {
+func (b *container) Resume(ctx context.Context) (readBack string, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if !b.runs() {
@@ -187,32 +187,32 @@ func (b *box) Resume(ctx context.Context) (readBack string, err error) {
 	if !b.paused {
 		return "it was no longer paused", nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, engineBound)
+	ctx, cancel := context.WithTimeout(ctx, engineTimeout)
 	defer cancel()
-	b.resuming++
-	b.turned = time.Now()
-	if err := b.insist(ctx, b.engine.API.ContainerUnpause, "not paused", false); err != nil {
-		b.resuming--
+	b.pendingResumes++
+	b.lastPauseChange = time.Now()
+	if err := b.retryStaleState(ctx, b.engine.API.ContainerUnpause, "not paused", false); err != nil {
+		b.pendingResumes--
 		return "", fmt.Errorf("resume %s: %w", b.name, err)
 	}
 	b.paused = false
-	return b.noted(ctx, "resume", "paused", "") // a program that exits right after is no error
+	return b.awaitStatus(ctx, "resume", "paused", "") // a program that exits right after is no error
 }
 
 // echoWindow is how long the engine may still receive events about pauses that it requested itself,
 // and mistake them for new ones. Engine 20.10 treats every event from containerd as news
 // (daemon/monitor.go, EventPaused and EventResumed).
-const echoes = 5 * time.Second
+const echoWindow = 5 * time.Second
 
 // retryStaleState repeats a request as long as the engine refuses it because of such an echo: it
 // claims that the container is already in the requested state. The caller holds the lock.
-func (b *box) insist(ctx context.Context, ask func(context.Context, string) error, already string, frozen bool) error {
+func (b *container) retryStaleState(ctx context.Context, request func(context.Context, string) error, already string, frozen bool) error {
 	for {
-		err := ask(ctx, b.id)
-		if err == nil || !strings.Contains(err.Error(), already) || time.Since(b.turned) > echoes {
+		err := request(ctx, b.id)
+		if err == nil || !strings.Contains(err.Error(), already) || time.Since(b.lastPauseChange) > echoWindow {
 			return err
 		}
-		if is, known := proc.Frozen(b.run.process); known && is == frozen {
+		if is, known := proc.Frozen(b.run.pid); known && is == frozen {
 			return nil
 		}
 		select {
@@ -226,21 +226,21 @@ func (b *box) insist(ctx context.Context, ask func(context.Context, string) erro
 // mayBeEcho reports whether a pause event of the engine may be an echo: a pause or resumption was
 // requested recently, and the container, if visible, is in the expected state. The caller holds the
 // lock.
-func (b *box) echo() bool {
-	if time.Since(b.turned) > echoes {
+func (b *container) mayBeEcho() bool {
+	if time.Since(b.lastPauseChange) > echoWindow {
 		return false
 	}
 	pid := 0
-	if b.near && b.runs() {
-		pid = b.run.process
+	if b.onThisMachine && b.runs() {
+		pid = b.run.pid
 	}
 	is, known := proc.Frozen(pid)
-	return !known || is == (b.paused || b.frozen)
+	return !known || is == (b.paused || b.externallyPaused)
 }
 
 // awaitStatus waits until a container's status is no longer before, and checks that it is want, if
 // want is not "". A busy engine updates the status late. The caller holds the lock.
-func (b *box) noted(ctx context.Context, verb, before, want string) (string, error) {
+func (b *container) awaitStatus(ctx context.Context, verb, before, want string) (string, error) {
 	for {
 		status, pid, err := b.engine.State(ctx, b.id)
 		switch {
@@ -257,33 +257,33 @@ func (b *box) noted(ctx context.Context, verb, before, want string) (string, err
 
 // Kill kills the program and returns once it has exited. The error is ErrEnded if it has
 // exited before.
-func (b *box) Kill(ctx context.Context) (readBack string, err error) {
+func (b *container) Kill(ctx context.Context) (readBack string, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if !b.runs() {
 		return "", fmt.Errorf("kill %s: %w", b.name, proc.ErrEnded)
 	}
-	ctx, cancel := context.WithTimeout(ctx, engineBound)
+	ctx, cancel := context.WithTimeout(ctx, engineTimeout)
 	defer cancel()
 	r := b.run
-	if r.process > 0 && !proc.InContainer(r.process, b.id) {
+	if r.pid > 0 && !proc.InContainer(r.pid, b.id) {
 		// It was killed from outside; the engine has not reported it yet.
 		return "", fmt.Errorf("kill %s: %w", b.name, proc.ErrEnded)
 	}
-	r.asked = true
+	r.endRequested = true
 	// The engine would take tenths of a second to report the exit. But only the engine can kill a
 	// frozen process.
-	if frozen, _ := proc.Frozen(r.process); r.process > 0 && b.here && !b.paused && !frozen {
-		limit, cancel := context.WithTimeout(ctx, killedIn)
+	if frozen, _ := proc.Frozen(r.pid); r.pid > 0 && b.killable && !b.paused && !frozen {
+		limit, cancel := context.WithTimeout(ctx, killTimeout)
 		defer cancel()
-		if proc.KillContained(limit, r.process, b.id) == nil {
-			r.end()
-			return fmt.Sprintf("container %.12s: process %d exited", b.id, r.process), nil
+		if proc.KillInContainer(limit, r.pid, b.id) == nil {
+			r.markEnded()
+			return fmt.Sprintf("container %.12s: process %d exited", b.id, r.pid), nil
 		}
 	}
 	killed := b.engine.API.ContainerKill(ctx, b.id, "KILL")
 	if killed != nil && b.runs() {
-		r.asked = false
+		r.endRequested = false
 		return "", fmt.Errorf("kill %s: %w", b.name, killed)
 	}
 	return b.awaitEnd(ctx, "kill")
@@ -291,56 +291,56 @@ func (b *box) Kill(ctx context.Context) (readBack string, err error) {
 
 // killTimeout is how long a process may take to exit after it was killed. It takes milliseconds,
 // unless its container was paused from outside just before.
-const killedIn = time.Second
+const killTimeout = time.Second
 
 // endReportTimeout is how long the engine may take to report the end of a program that was already
 // noticed by others.
-const endsBound = 2 * time.Second
+const endReportTimeout = 2 * time.Second
 
 // Ended reports whether the program has exited, including just now.
-func (b *box) Ended() bool {
+func (b *container) Ended() bool {
 	select {
 	case <-b.Done():
 		return true
-	case <-time.After(endsBound):
+	case <-time.After(endReportTimeout):
 		return false
 	}
 }
 
 // expectEnd sets whether lockpick is requesting the program's end.
-func (b *box) mayEnd(may bool) {
+func (b *container) expectEnd(expected bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.run != nil {
-		b.run.asked = may
+		b.run.endRequested = expected
 	}
 }
 
 // KilledExternally reports whether the program was ended from outside. It waits for the end.
-func (b *box) Struck() bool {
+func (b *container) KilledExternally() bool {
 	b.mu.Lock()
-	r, told := b.run, b.told
+	r, onEnd := b.run, b.onEnd
 	b.mu.Unlock()
-	if r.awaitTold() != nil {
+	if r.awaitReported() != nil {
 		return false
 	}
-	if told != nil {
-		told(r)
+	if onEnd != nil {
+		onEnd(r)
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return r.strange
+	return r.unexpected
 }
 
-func (b *box) remove(ctx context.Context) error {
-	b.mayEnd(true)
-	if b.beside != nil {
-		if err := b.beside.remove(ctx); err != nil {
+func (b *container) remove(ctx context.Context) error {
+	b.expectEnd(true)
+	if b.sidecar != nil {
+		if err := b.sidecar.remove(ctx); err != nil {
 			return err
 		}
 	}
-	defer b.leave()
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), engineBound)
+	defer b.detach()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), engineTimeout)
 	defer cancel()
 	if err := b.engine.Remove(ctx, b.id); err != nil {
 		return fmt.Errorf("remove %s: %w", b.name, err)
@@ -349,9 +349,9 @@ func (b *box) remove(ctx context.Context) error {
 }
 
 // awaitEnd waits until the program has exited. The caller holds the lock.
-func (b *box) awaitEnd(ctx context.Context, verb string) (readBack string, err error) {
+func (b *container) awaitEnd(ctx context.Context, verb string) (readBack string, err error) {
 	select {
-	case <-b.run.told:
+	case <-b.run.reported:
 	case <-ctx.Done():
 		return "", fmt.Errorf("%s %s: it is still running: %w", verb, b.name, context.Cause(ctx))
 	}
@@ -362,11 +362,11 @@ func (b *box) awaitEnd(ctx context.Context, verb string) (readBack string, err e
 }
 
 // End waits for the program's exit and returns its error; nil means exit status 0.
-func (b *box) End() error {
+func (b *container) End() error {
 	b.mu.Lock()
 	r := b.run
 	b.mu.Unlock()
-	if err := r.awaitTold(); err != nil {
+	if err := r.awaitReported(); err != nil {
 		return err
 	}
 	switch {
@@ -379,50 +379,50 @@ func (b *box) End() error {
 }
 
 // signalStatusBase is added to the signal's number in the exit status of a container killed by a signal.
-const killedBy = 128
+const signalStatusBase = 128
 
 // removeTimeout is how long removing everything may take, even if the engine is just restarting.
-const removeBound = 4 * engineBound
+const removeTimeout = 4 * engineTimeout
 
 // imageSource provides the images for a run or for Prepare.
-type supply struct {
-	cfg    Config
-	own    *program
-	engine *engine.Engine
-	labels map[string]string // of everything that is created
-	say    func(string)      // reports slow steps
+type imageSource struct {
+	cfg     Config
+	program *clientProgram
+	engine  *engine.Engine
+	labels  map[string]string // of everything that is created
+	report  func(string)      // reports slow steps
 }
 
 // nodeSoftware makes sure that the engine has the image for nodes: the named one; or, if none is
 // named, redis:7 if the engine has it, else an image of this machine's redis-server, else redis:7 from
 // its registry.
-func (s supply) nodes(ctx context.Context, named string) (software, error) {
+func (s imageSource) nodeSoftware(ctx context.Context, named string) (software, error) {
 	if named != "" {
-		return s.byName(ctx, named, "run docker pull "+named+" if you can reach its registry, or name another image with --set topology.image=NAME")
+		return s.findImage(ctx, named, "run docker pull "+named+" if you can reach its registry, or name another image with --set topology.image=NAME")
 	}
 	if s.cfg.RedisServer == "" {
-		has, err := s.engine.HasImage(ctx, usual)
+		has, err := s.engine.HasImage(ctx, defaultImage)
 		if err != nil {
-			return software{}, fmt.Errorf("look for image %s: %w", usual, err)
+			return software{}, fmt.Errorf("look for image %s: %w", defaultImage, err)
 		}
 		if has {
-			return s.byName(ctx, usual, "run docker pull "+usual)
+			return s.findImage(ctx, defaultImage, "run docker pull "+defaultImage)
 		}
 	}
-	made, err := s.ofThisMachine(ctx)
+	made, err := s.makeFromHost(ctx)
 	if !errors.Is(err, errNoServer) || s.cfg.RedisServer != "" {
 		return made, err
 	}
-	s.say(fmt.Sprintf("%v, so nodes run %s", err, usual))
-	return s.byName(ctx, usual, "apt-get install redis-server; or docker pull "+usual+" if you can reach its registry; or name another image with --set topology.image=NAME")
+	s.report(fmt.Sprintf("%v, so nodes run %s", err, defaultImage))
+	return s.findImage(ctx, defaultImage, "apt-get install redis-server; or docker pull "+defaultImage+" if you can reach its registry; or name another image with --set topology.image=NAME")
 }
 
 // errNoServer reports that this machine has no redis-server for the nodes' image.
 var errNoServer = errors.New("this machine has no redis-server that can run in a container")
 
 // makeFromHost creates the image of this machine's redis-server.
-func (s supply) ofThisMachine(ctx context.Context) (software, error) {
-	path, err := s.server()
+func (s imageSource) makeFromHost(ctx context.Context) (software, error) {
+	path, err := s.findServer()
 	if err != nil {
 		return software{}, err
 	}
@@ -435,26 +435,26 @@ func (s supply) ofThisMachine(ctx context.Context) (software, error) {
 		return software{}, fmt.Errorf("%w: %s: %w", errNoServer, path, err)
 	}
 	defer f.Close()
-	if f.Machine != machines[is.Arch] {
+	if f.Machine != elfMachines[is.Arch] {
 		return software{}, fmt.Errorf("%w: %s is for %v, but the engine's containers are %s", errNoServer, path, f.Machine, is.Arch)
 	}
 	i, err := imageOf("redis", path, path)
 	if err != nil {
 		return software{}, err
 	}
-	own, _, err := s.client(ctx)
+	own, _, err := s.clientImage(ctx)
 	if err != nil {
 		return software{}, err
 	}
-	gate, _ := own.apart(gateDir)
-	i.put(gate)
+	gate, _ := own.standalone(gateDir)
+	i.addFiles(gate)
 	if err := i.provide(ctx, s.engine, s.labels[engine.OwnerLabel]); err != nil {
 		return software{}, err
 	}
-	return software{ref: i.ref, program: path, from: path, gated: true}, nil
+	return software{ref: i.ref, program: path, builtFrom: path, hasGate: true}, nil
 }
 
-func (s supply) server() (string, error) {
+func (s imageSource) findServer() (string, error) {
 	name := cmp.Or(s.cfg.RedisServer, "redis-server")
 	path, err := exec.LookPath(name)
 	if err != nil {
@@ -464,35 +464,35 @@ func (s supply) server() (string, error) {
 }
 
 // findImage has the engine pull the image if it doesn't have it, and finds the server in it.
-func (s supply) byName(ctx context.Context, ref, remedy string) (software, error) {
+func (s imageSource) findImage(ctx context.Context, ref, remedy string) (software, error) {
 	has, err := s.engine.HasImage(ctx, ref)
 	if err != nil {
 		return software{}, fmt.Errorf("look for image %s: %w", ref, err)
 	}
 	if !has {
-		s.say("pulling " + ref)
-		err := engine.Pull(ctx, s.engine, ref, engine.Progress(ref, s.say))
+		s.report("pulling " + ref)
+		err := engine.Pull(ctx, s.engine, ref, engine.Progress(ref, s.report))
 		if ctx.Err() != nil {
 			return software{}, context.Cause(ctx)
 		}
 		if err != nil {
-			return software{}, &Lack{fmt.Errorf("the engine has no image %s and can't pull it: %w", ref, err), remedy}
+			return software{}, &MissingError{fmt.Errorf("the engine has no image %s and can't pull it: %w", ref, err), remedy}
 		}
 	}
-	i, err := engine.LookAt(ctx, s.engine, ref)
+	i, err := engine.InspectImage(ctx, s.engine, ref)
 	if err != nil {
 		return software{}, fmt.Errorf("inspect image %s: %w", ref, err)
 	}
-	nodes := software{ref: ref, digest: i.Digest, program: serverIn(i)}
+	nodes := software{ref: ref, digest: i.Digest, program: serverCommand(i)}
 	if nodes.program != "" {
 		return nodes, nil
 	}
-	nodes.program, err = engine.FirstOf(ctx, s.engine, ref, s.labels, candidates(i))
+	nodes.program, err = engine.FindFile(ctx, s.engine, ref, s.labels, serverPaths(i))
 	if err != nil {
 		return software{}, fmt.Errorf("look for a server in image %s: %w", ref, err)
 	}
 	if nodes.program == "" {
-		return software{}, &Lack{fmt.Errorf("image %s has no server: its command starts none, and neither redis-server nor valkey-server is on its PATH", ref),
+		return software{}, &MissingError{fmt.Errorf("image %s has no server: its command starts none, and neither redis-server nor valkey-server is on its PATH", ref),
 			"name an image of Redis or Valkey with --set topology.image=NAME"}
 	}
 	return nodes, nil
@@ -501,8 +501,8 @@ func (s supply) byName(ctx context.Context, ref, remedy string) (software, error
 // serverCommand returns the server program in an image's command, or "" if there is none. It skips
 // the entrypoint script of most images, which switches to another user: root without capabilities
 // can't do that.
-func serverIn(i engine.Contents) (program string) {
-	for _, word := range i.Starts {
+func serverCommand(i engine.ImageInfo) (program string) {
+	for _, word := range i.Command {
 		if strings.HasSuffix(word, "-server") && !strings.HasPrefix(word, "-") && !strings.ContainsAny(word, " \t\n") {
 			program = word
 		}
@@ -511,7 +511,7 @@ func serverIn(i engine.Contents) (program string) {
 }
 
 // serverPaths lists where an image may have a server, the likelier places first.
-func candidates(i engine.Contents) (files []string) {
+func serverPaths(i engine.ImageInfo) (files []string) {
 	path := cmp.Or(i.Path, "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin") // the engine's default
 	for _, name := range []string{"redis-server", "valkey-server"} {
 		for _, dir := range filepath.SplitList(path) {
@@ -523,15 +523,15 @@ func candidates(i engine.Contents) (files []string) {
 
 // provideClients makes sure that the engine has the clients' image, and returns the command that
 // starts a client.
-func (s supply) clients(ctx context.Context) (i *image, command []string, err error) {
-	if i, command, err = s.client(ctx); err != nil {
+func (s imageSource) provideClients(ctx context.Context) (i *image, command []string, err error) {
+	if i, command, err = s.clientImage(ctx); err != nil {
 		return nil, nil, err
 	}
 	return i, command, i.provide(ctx, s.engine, s.labels[engine.OwnerLabel])
 }
 
 // clientImage returns the clients' image and the command that starts a client.
-func (s supply) client(ctx context.Context) (i *image, command []string, err error) {
+func (s imageSource) clientImage(ctx context.Context) (i *image, command []string, err error) {
 	if given := slices.Clone(s.cfg.Client); len(given) > 0 {
 		if given[0], err = filepath.Abs(given[0]); err != nil {
 			return nil, nil, err
@@ -543,8 +543,8 @@ func (s supply) client(ctx context.Context) (i *image, command []string, err err
 	if err != nil {
 		return nil, nil, fmt.Errorf("ask the engine for its architecture: %w", err)
 	}
-	i, err = s.own.image(ctx, is.Arch, s.say)
-	return i, []string{insideClient, "__client"}, err
+	i, err = s.program.image(ctx, is.Arch, s.report)
+	return i, []string{clientPath, "__client"}, err
 }
 
 // provide makes sure that the engine has the image.
@@ -555,7 +555,7 @@ func (i *image) provide(ctx context.Context, e *engine.Engine, owner string) err
 	}
 	out, in := io.Pipe()
 	go func() { in.CloseWithError(i.write(in)) }()
-	err = engine.ImportImage(ctx, e, i.ref, out, map[string]string{engine.OwnerLabel: owner, engine.ImageLabel: i.sort})
+	err = engine.ImportImage(ctx, e, i.ref, out, map[string]string{engine.OwnerLabel: owner, engine.ImageLabel: i.kind})
 	out.Close() // otherwise the writer would wait for an engine that has given up
 	if err != nil {
 		return fmt.Errorf("import image %s: %w", i.ref, err)

@@ -16,7 +16,7 @@ import (
 // fail on a full disk. None of this needs a capability in the container.
 func TestPowerLossAndDisks(t *testing.T) {
 	t.Parallel() // it mostly waits
-	if disks := testBackend().can(t.Context()).disks; !disks.Available {
+	if disks := testBackend().findCapabilities(t.Context()).disks; !disks.Available {
 		t.Skipf("%s: %s", disks.Reason, disks.Remedy)
 	}
 	for mode, want := range map[string]string{"always": " (keys: 1)", "no": " (keys: 0)"} {
@@ -24,8 +24,8 @@ func TestPowerLossAndDisks(t *testing.T) {
 		s.Topology.Persistence = mode
 		hour := time.Hour
 		s.Plan = nemesis.Plan{{Fault: nemesis.Fault{Kind: "power-loss", Targets: []string{"n1"}, For: &hour}}}
-		run(t, s, func(b bench) {
-			if b.Of("n1") == nil || b.Of("n2") != nil {
+		run(t, s, func(b testRun) {
+			if b.Disk("n1") == nil || b.Disk("n2") != nil {
 				t.Fatal("n1 must have a faulty disk and n2 none")
 			}
 			b.onNode("n1", "SET", "k", "v")
@@ -43,7 +43,7 @@ func TestPowerLossAndDisks(t *testing.T) {
 				t.Error("filled the disk of a node without a faulty disk")
 			}
 			b.do("fill", func() (string, error) { return b.FillDisk("n1") })
-			b.at("n1").Command(t.Context(), "n1", []string{"SET", "k2", strings.Repeat("v", 5000)})
+			b.nodeNamed("n1").Command(t.Context(), "n1", []string{"SET", "k2", strings.Repeat("v", 5000)})
 			if back, err := b.FreeDisk("n1"); mode == "always" && (err != nil || !strings.HasPrefix(back, "it met ")) {
 				t.Errorf("free returned %q, %v", back, err)
 			}

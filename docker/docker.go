@@ -76,15 +76,15 @@ type Config struct {
 const AgentVerb = "__agent"
 
 // MissingError reports an image or program that a run needs and does not have, and how to provide it.
-type Lack struct {
+type MissingError struct {
 	Reason error
 	Remedy string
 }
 
-func (l *Lack) Error() string { return l.Reason.Error() + "; to fix it: " + l.Remedy }
-func (l *Lack) Unwrap() error { return l.Reason }
+func (l *MissingError) Error() string { return l.Reason.Error() + "; to fix it: " + l.Remedy }
+func (l *MissingError) Unwrap() error { return l.Reason }
 
-const usual = "redis:7"
+const defaultImage = "redis:7"
 
 // runLabel distinguishes the runs of one owner.
 const runLabel = "lockpick.run"
@@ -92,20 +92,20 @@ const runLabel = "lockpick.run"
 // backend runs scenarios in containers. Close removes the testbeds that it keeps between runs.
 type backend struct {
 	cfg     Config
-	clients *program
+	clients *clientProgram
 
-	far bool // treat the engine as one on another machine, for tests
+	assumeRemote bool // treat the engine as one on another machine, for tests
 
-	making sync.RWMutex // held for reading while a testbed is created
+	creating sync.RWMutex // held for reading while a testbed is created
 
 	mu   sync.Mutex
-	idle []*site // left by earlier runs, for the next one
+	idle []*testbed // left by earlier runs, for the next one
 }
 
 var _ harness.Backend = (*backend)(nil)
 
 func New(cfg Config) *backend {
-	return &backend{cfg: cfg, clients: &program{binary: cfg.ClientBinary}}
+	return &backend{cfg: cfg, clients: &clientProgram{binary: cfg.ClientBinary}}
 }
 
 func (*backend) Name() string { return "docker" }

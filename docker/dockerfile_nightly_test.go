@@ -18,7 +18,7 @@ import (
 )
 
 // dockerCommand runs the docker command and returns its output.
-func dock(t *testing.T, args ...string) string {
+func dockerCommand(t *testing.T, args ...string) string {
 	t.Helper()
 	out, err := exec.Command("docker", args...).CombinedOutput()
 	if err != nil {
@@ -34,7 +34,7 @@ func TestDockerfiles(t *testing.T) {
 		t.Skip("there is no docker command: apt-get install docker.io")
 	}
 	redis := needBaseImages(t, e)
-	socket, err := os.Stat(engine.UsualSocket)
+	socket, err := os.Stat(engine.DefaultSocket)
 	if err != nil {
 		t.Skip(err)
 	}
@@ -56,36 +56,36 @@ func TestDockerfiles(t *testing.T) {
 		if image.in == ".." {
 			args = append(args, "--build-arg", "GOPROXY="+strings.TrimSpace(string(modules)), "--target", image.target)
 		}
-		dock(t, append(args, image.in)...)
+		dockerCommand(t, append(args, image.in)...)
 		t.Cleanup(func() { e.RemoveImage(context.Background(), prefix+image.name) })
 	}
 	in := func(image string, args ...string) string {
 		// Containers are labeled with the process ID of their owner, so lockpick must see the machine's.
-		return dock(t, append([]string{"run", "--rm", "--label", label, "--network", "host", "--pid", "host",
+		return dockerCommand(t, append([]string{"run", "--rm", "--label", label, "--network", "host", "--pid", "host",
 			"--group-add", fmt.Sprint(socket.Sys().(*syscall.Stat_t).Gid),
-			"--volume", engine.UsualSocket + ":" + engine.UsualSocket, prefix + image}, args...)...)
+			"--volume", engine.DefaultSocket + ":" + engine.DefaultSocket, prefix + image}, args...)...)
 	}
 	for _, image := range []string{"alone", "whole", "node"} {
-		if user := dock(t, "image", "inspect", "--format", "{{.Config.User}}", prefix+image); user != "65532:65532" {
+		if user := dockerCommand(t, "image", "inspect", "--format", "{{.Config.User}}", prefix+image); user != "65532:65532" {
 			t.Errorf("%s runs as %q", image, user)
 		}
 	}
 	for _, image := range []string{"alone", "whole"} {
-		if said := in(image, "version"); !strings.HasPrefix(said, "lockpick ") {
-			t.Errorf("%s: its version is %q", image, said)
+		if output := in(image, "version"); !strings.HasPrefix(output, "lockpick ") {
+			t.Errorf("%s: its version is %q", image, output)
 		}
 	}
 	for image, backend := range map[string]string{"alone": "sim", "whole": "process"} {
-		if said := in(image, "run", "baseline/", "--backend", backend); !strings.Contains(said, "1 as expected") {
-			t.Errorf("%s on %s: %s", image, backend, said)
+		if output := in(image, "run", "baseline/", "--backend", backend); !strings.Contains(output, "1 as expected") {
+			t.Errorf("%s on %s: %s", image, backend, output)
 		}
 	}
 	for _, image := range []string{"alone", "whole"} {
-		if said := in(image, "run", "baseline/", "--backend", "docker", "--set", "topology.image="+redis); !strings.Contains(said, "1 as expected") {
-			t.Errorf("%s in containers: %s", image, said)
+		if output := in(image, "run", "baseline/", "--backend", "docker", "--set", "topology.image="+redis); !strings.Contains(output, "1 as expected") {
+			t.Errorf("%s in containers: %s", image, output)
 		}
 	}
-	node := dock(t, "run", "--detach", "--label", label, "--cap-drop", "ALL", "--security-opt", "no-new-privileges", prefix+"node")
+	node := dockerCommand(t, "run", "--detach", "--label", label, "--cap-drop", "ALL", "--security-opt", "no-new-privileges", prefix+"node")
 	defer e.Remove(context.Background(), node)
 	for began := time.Now(); !strings.Contains(e.Logs(t.Context(), node), "Ready to accept connections"); {
 		if time.Since(began) > 20*time.Second {

@@ -36,9 +36,9 @@ type secondEngine struct {
 
 // startSecondEngine starts a second engine and makes it the engine of this test. prepare is shell code
 // that runs first.
-func dockerd(t *testing.T, prepare string) *secondEngine {
+func startSecondEngine(t *testing.T, prepare string) *secondEngine {
 	t.Helper()
-	unlessShort(t)
+	skipIfShort(t)
 	if os.Getuid() != 0 {
 		t.Skip("a second engine needs root")
 	}
@@ -69,17 +69,17 @@ func dockerd(t *testing.T, prepare string) *secondEngine {
 	t.Cleanup(func() {
 		e.end(syscall.SIGTERM)
 		e.socket.Close()
-		nothingOf(t, e.dir)
+		checkNothingLeft(t, e.dir)
 	})
 	t.Setenv("DOCKER_HOST", "unix://"+e.dir+"/socket")
-	await(t)
+	awaitEngine(t)
 	return e
 }
 
 // remoteBackend returns a backend that treats the engine as one on another machine.
-func farBackend() *backend {
+func remoteBackend() *backend {
 	b := testBackend()
-	b.far = true
+	b.assumeRemote = true
 	return b
 }
 
@@ -91,8 +91,8 @@ func (e *secondEngine) start() {
 	cmd := exec.Command(e.command[0], e.command[1:]...)
 	cmd.ExtraFiles = []*os.File{e.socket}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
-	var said bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &said, &said
+	var output bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &output, &output
 	cmd.WaitDelay = 10 * time.Second
 	started, ended := make(chan error, 1), make(chan error, 1)
 	go func() {
@@ -100,7 +100,7 @@ func (e *secondEngine) start() {
 		started <- cmd.Start()
 		err := cmd.Wait()
 		if e.Failed() {
-			e.Logf("dockerd said:\n%s", &said)
+			e.Logf("dockerd said:\n%s", &output)
 		}
 		ended <- err
 	}()
@@ -122,7 +122,7 @@ func (e *secondEngine) end(signal syscall.Signal) {
 }
 
 // checkNothingLeft checks that no process and no mount refers to a directory.
-func nothingOf(t *testing.T, dir string) {
+func checkNothingLeft(t *testing.T, dir string) {
 	t.Helper()
 	mounts, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil || strings.Contains(string(mounts), dir) {
@@ -140,12 +140,12 @@ func nothingOf(t *testing.T, dir string) {
 }
 
 // awaitEngine waits until the engine of the environment answers.
-func await(t *testing.T) {
+func awaitEngine(t *testing.T) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
 	defer cancel()
 	for {
-		e, _, err := engine.Meet(ctx)
+		e, _, err := engine.Open(ctx)
 		if err == nil {
 			e.Close()
 			return
@@ -175,15 +175,15 @@ func TestRemarkNamesTheEngine(t *testing.T) {
 
 // In a run on the engine of another machine, whose clock differs from ours, stamps use that
 // machine's clock, and the run knows the error of its offset.
-func TestRunsElsewhere(t *testing.T) {
-	dockerd(t, "")
-	events := runOn(t, farBackend(), twoNodes, func(b bench) {
-		if off := (b.ahead - clockAhead).Abs(); b.within == 0 || off > b.within {
-			t.Errorf("the clock was measured as %v ahead, ±%v, and is %v", b.ahead, b.within, clockAhead)
+func TestRunOnRemoteEngine(t *testing.T) {
+	startSecondEngine(t, "")
+	events := runOn(t, remoteBackend(), twoNodes, func(b testRun) {
+		if off := (b.clockOffset - clockAhead).Abs(); b.clockOffsetError == 0 || off > b.clockOffsetError {
+			t.Errorf("the clock was measured as %v ahead, ±%v, and is %v", b.clockOffset, b.clockOffsetError, clockAhead)
 		}
-		t.Logf("offset error %v; stamp error %v", b.within, b.StampError())
+		t.Logf("offset error %v; stamp error %v", b.clockOffsetError, b.StampError())
 		at := b.Now()
-		if err := b.RunClient(t.Context(), spec("c1", 1), never); err != nil {
+		if err := b.RunClient(t.Context(), spec("c1", 1), ignorePoint); err != nil {
 			t.Error(err)
 		}
 		b.mu.Lock()

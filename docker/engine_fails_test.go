@@ -19,13 +19,13 @@ import (
 
 // If the engine dies during a run, the run reports it, keeps what was recorded, and removes its
 // containers once an engine answers again. The next run on the same backend succeeds.
-func TestEngineThatRestartsInMidRun(t *testing.T) {
-	e := dockerd(t, "")
-	backend := farBackend()
+func TestEngineRestartsDuringRun(t *testing.T) {
+	e := startSecondEngine(t, "")
+	backend := remoteBackend()
 	var text bytes.Buffer
 	var label string
 	err := backend.Run(t.Context(), twoNodes, 1, history.NewRecorder(&text), func(ctx context.Context, c harness.Cluster) error {
-		label = c.(*cluster).site.labels[runLabel]
+		label = c.(*cluster).testbed.labels[runLabel]
 		return c.RunClient(ctx, spec("c1", 0, client.Point{Name: client.AfterAcquire, Nth: 1}), func(string) {
 			e.end(syscall.SIGKILL)
 			e.start()
@@ -38,11 +38,11 @@ func TestEngineThatRestartsInMidRun(t *testing.T) {
 	if !strings.Contains(text.String(), `"acquire"`) {
 		t.Errorf("the record was lost: %s", text.String())
 	}
-	if left := remains(t, runLabel+"="+label); len(left) > 0 {
+	if left := leftovers(t, runLabel+"="+label); len(left) > 0 {
 		t.Errorf("left behind: %v", left)
 	}
 	err = backend.Run(t.Context(), twoNodes, 1, history.NewRecorder(&text), func(ctx context.Context, c harness.Cluster) error {
-		return c.RunClient(ctx, spec("c1", 1), never)
+		return c.RunClient(ctx, spec("c1", 1), ignorePoint)
 	})
 	if err != nil {
 		t.Errorf("the next run: %v", err)
@@ -53,9 +53,9 @@ func TestEngineThatRestartsInMidRun(t *testing.T) {
 }
 
 // A run on an engine without disk space fails with that reason.
-func TestEngineWithoutRoom(t *testing.T) {
-	dockerd(t, "mount -t tmpfs -o size=24m none data")
-	err := farBackend().Run(t.Context(), twoNodes, 1, history.NewRecorder(&bytes.Buffer{}), func(context.Context, harness.Cluster) error {
+func TestEngineOutOfDiskSpace(t *testing.T) {
+	startSecondEngine(t, "mount -t tmpfs -o size=24m none data")
+	err := remoteBackend().Run(t.Context(), twoNodes, 1, history.NewRecorder(&bytes.Buffer{}), func(context.Context, harness.Cluster) error {
 		t.Error("body was called")
 		return nil
 	})
@@ -63,13 +63,13 @@ func TestEngineWithoutRoom(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "no space left on device") || !strings.Contains(err.Error(), "image") {
 		t.Errorf("run: %v", err)
 	}
-	if left := remains(t, engine.OwnerLabel); len(left) > 0 {
+	if left := leftovers(t, engine.OwnerLabel); len(left) > 0 {
 		t.Errorf("left behind: %v", left)
 	}
 }
 
 // If a server does not start, the error has its output, and nothing is left behind.
-func TestServerThatDoesNotStart(t *testing.T) {
+func TestServerFailsToStart(t *testing.T) {
 	needEngine(t)
 	backend := New(Config{Client: []string{os.Args[0], "__client"}, RedisServer: "sleep"}) // which has no option --bind
 	err := backend.Run(t.Context(), twoNodes, 1, history.NewRecorder(&bytes.Buffer{}), func(context.Context, harness.Cluster) error {
@@ -84,7 +84,7 @@ func TestServerThatDoesNotStart(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if left := remains(t, engine.OwnerLabel+"="+self.String()); len(left) > 0 {
+	if left := leftovers(t, engine.OwnerLabel+"="+self.String()); len(left) > 0 {
 		t.Errorf("left behind: %v", left)
 	}
 }

@@ -14,7 +14,7 @@ import (
 
 // replicatedScenario is a scenario with one client and one node that has a replica. Sentinels are there if a
 // step needs them.
-func replicated(steps ...nemesis.Step) scenario.Scenario {
+func replicatedScenario(steps ...nemesis.Step) scenario.Scenario {
 	s := twoNodes
 	s.Topology.Nodes, s.Topology.Replicas, s.Topology.DownAfter = 1, 1, scenario.MinDownAfter
 	s.Clients, s.Limit, s.Plan = s.Clients[:1], time.Minute, steps
@@ -22,11 +22,11 @@ func replicated(steps ...nemesis.Step) scenario.Scenario {
 }
 
 // setKeys sets the key early on the node and its replica, and the key late only on the node.
-func (b bench) set() (link string) {
+func (b testRun) setKeys() (link string) {
 	b.Helper()
 	way, _ := b.Addresses("c1")
 	link, replica := way.Nodes[0].Addr, b.Replica("n1").(*node)
-	b.must(link, "OK", "SET", "early", "v")
+	b.expectReply(link, "OK", "SET", "early", "v")
 	for end := time.Now().Add(5 * time.Second); ; time.Sleep(time.Millisecond) {
 		if n, err := replica.Keys(b.T.Context()); err == nil && n == 1 {
 			break
@@ -36,33 +36,33 @@ func (b bench) set() (link string) {
 		}
 	}
 	b.do("cut", func() (string, error) { return b.Cut("n1-replica", nemesis.CutHold, "") })
-	b.must(link, "OK", "SET", "late", "v")
+	b.expectReply(link, "OK", "SET", "late", "v")
 	return link
 }
 
 // expectReply sends a command to an address and checks the reply.
-func (b bench) must(addr, want string, args ...string) {
+func (b testRun) expectReply(addr, want string, args ...string) {
 	b.Helper()
-	if v, err := b.site.ask(b.T.Context(), addr, args...); err != nil || v.Str != want {
+	if v, err := b.testbed.ask(b.T.Context(), addr, args...); err != nil || v.Str != want {
 		b.Errorf("%s replied %q, %v to %v, want %q", addr, v.Str, err, args, want)
 	}
 }
 
 // A replica takes over with the data that it has, and serves the node from then on. The next run gets
 // other servers.
-func TestReplicaTakesTheNodesPlace(t *testing.T) {
+func TestReplicaTakesOver(t *testing.T) {
 	t.Parallel() // it mostly waits
-	site := inTurn(t)
+	site := sharedTestbed(t)
 	var master, replica *node
-	site("by hand", replicated(), func(b bench) {
-		master, replica = b.at("n1"), b.Replica("n1").(*node)
-		link := b.set()
+	site("by hand", replicatedScenario(), func(b testRun) {
+		master, replica = b.nodeNamed("n1"), b.Replica("n1").(*node)
+		link := b.setKeys()
 		if back := b.do("fail over", func() (string, error) { return b.FailOver("n1") }); !strings.Contains(back, " (keys: 1); container ") {
 			t.Errorf("failover returned %q", back)
 		}
-		b.must(link, "v", "GET", "early")
-		b.must(link, "", "GET", "late")
-		if b.at("n1") != replica {
+		b.expectReply(link, "v", "GET", "early")
+		b.expectReply(link, "", "GET", "late")
+		if b.nodeNamed("n1") != replica {
 			t.Error("the replica does not serve the node")
 		}
 		if _, err := b.FailOver("n1"); err == nil {
@@ -74,36 +74,36 @@ func TestReplicaTakesTheNodesPlace(t *testing.T) {
 			t.Error(err)
 		}
 		began := time.Now()
-		if _, err := b.site.ask(t.Context(), link, "PING"); err == nil || time.Since(began) > time.Second {
+		if _, err := b.testbed.ask(t.Context(), link, "PING"); err == nil || time.Since(began) > time.Second {
 			t.Errorf("the link of a dead node returned %v after %v", err, time.Since(began))
 		}
 		b.do("restart", func() (string, error) { return b.Restart("n1") })
-		b.must(link, "PONG", "PING")
+		b.expectReply(link, "PONG", "PING")
 		if _, err := master.Kill(t.Context()); err != nil {
 			t.Error(err)
 		}
-		b.must(link, "PONG", "PING")
+		b.expectReply(link, "PONG", "PING")
 	})
-	site("second run", replicated(), func(b bench) {
-		if b.at("n1").id == master.id || b.Replica("n1").(*node).id == replica.id {
+	site("second run", replicatedScenario(), func(b testRun) {
+		if b.nodeNamed("n1").id == master.id || b.Replica("n1").(*node).id == replica.id {
 			t.Error("reused a server of the run before")
 		}
-		b.set()
+		b.setKeys()
 	})
-	site("without replicas", twoNodes, func(b bench) {
-		b.must(b.at("n1").At, "", "GET", "early")
+	site("without replicas", twoNodes, func(b testRun) {
+		b.expectReply(b.nodeNamed("n1").At, "", "GET", "early")
 	})
 }
 
 // Sentinels promote the replica with the data that it has. The old master comes back as a replica, and
 // loses the data that only it had.
-func TestSentinelsPromote(t *testing.T) {
+func TestSentinelsPromoteReplica(t *testing.T) {
 	t.Parallel() // it mostly waits
-	site := inTurn(t)
+	site := sharedTestbed(t)
 	for _, mode := range []string{nemesis.FailOverKilled, nemesis.FailOverPaused} {
 		step := nemesis.Step{Fault: nemesis.Fault{Kind: "failover", Mode: mode, Targets: []string{"n1"}}}
-		site(mode, replicated(step), func(b bench) {
-			link := b.set()
+		site(mode, replicatedScenario(step), func(b testRun) {
+			link := b.setKeys()
 			paused, had := mode == nemesis.FailOverPaused, 0
 			if paused {
 				had = 2 // a killed one kept nothing
@@ -113,13 +113,13 @@ func TestSentinelsPromote(t *testing.T) {
 				t.Errorf("failover returned %q", back)
 			}
 			t.Log(back)
-			b.must(link, "v", "GET", "early")
-			b.must(link, "", "GET", "late")
+			b.expectReply(link, "v", "GET", "early")
+			b.expectReply(link, "", "GET", "late")
 			back = b.do("return", func() (string, error) { return b.ReturnMaster("n1") })
 			if back != fmt.Sprintf("the old master is back and follows the new one (keys: %d, now 1)", had) {
 				t.Errorf("return returned %q", back)
 			}
-			b.must(link, "PONG", "PING")
+			b.expectReply(link, "PONG", "PING")
 		})
 	}
 }

@@ -11,7 +11,7 @@ import (
 )
 
 // A path that is not a regular file is rejected as a program, without blocking.
-func TestNoFileIsWaitedFor(t *testing.T) {
+func TestRejectsSpecialFilesAsProgram(t *testing.T) {
 	for name, plant := range map[string]func(path string) error{
 		"a pipe":   func(path string) error { return syscall.Mkfifo(path, 0o600) },
 		"a device": func(path string) error { return os.Symlink("/dev/zero", path) },
@@ -27,7 +27,7 @@ func TestNoFileIsWaitedFor(t *testing.T) {
 			t.Fatal(err)
 		}
 		ended := make(chan error, 1)
-		go func() { ended <- standsAlone(path, "amd64") }()
+		go func() { ended <- checkStatic(path, "amd64") }()
 		select {
 		case err := <-ended:
 			if err == nil {

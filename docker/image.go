@@ -21,7 +21,7 @@ import (
 // image is a root file system. It has a program of this machine and its shared libraries, each at
 // its path here, or a single static program.
 type image struct {
-	sort    string            // redis or client, in its name
+	kind    string            // redis or client, in its name
 	program string            // path of the program
 	loader  string            // path of the program's loader; "": none, it is static
 	files   map[string][]byte // by path
@@ -30,28 +30,28 @@ type image struct {
 
 // imageOf reads a program of this machine and its dependencies. The program gets the path inside in
 // the image; its dependencies keep their paths.
-func imageOf(sort, program, inside string) (*image, error) {
-	i := &image{sort: sort, program: inside, files: map[string][]byte{}}
+func imageOf(kind, program, inside string) (*image, error) {
+	i := &image{kind: kind, program: inside, files: map[string][]byte{}}
 	if err := i.add(program, inside); err != nil {
 		return nil, fmt.Errorf("make the image of %s: %w", program, err)
 	}
-	i.name()
+	i.setRef()
 	return i, nil
 }
 
-func (i *image) put(files map[string][]byte) {
+func (i *image) addFiles(files map[string][]byte) {
 	maps.Copy(i.files, files)
-	i.name()
+	i.setRef()
 }
 
-func (i *image) name() { i.ref = "lockpick-" + i.sort + ":" + i.sum() }
+func (i *image) setRef() { i.ref = "lockpick-" + i.kind + ":" + i.sum() }
 
 // add adds a file of this machine with its loader and its libraries.
 func (i *image) add(path, inside string) error {
 	if i.files[inside] != nil {
 		return nil
 	}
-	text, err := files.Read(path, mostProgram)
+	text, err := files.Read(path, maxProgramSize)
 	if err != nil {
 		return err
 	}
@@ -102,7 +102,7 @@ func loaderOf(f *elf.File) (string, error) {
 
 // standalone returns the program and its dependencies as files in one directory, where they do not
 // conflict with another image's libraries. command starts it there with its own loader.
-func (i *image) apart(dir string) (files map[string][]byte, command []string) {
+func (i *image) standalone(dir string) (files map[string][]byte, command []string) {
 	files = map[string][]byte{}
 	for at, text := range i.files {
 		files[path.Join(dir, path.Base(at))] = text
@@ -158,23 +158,23 @@ func (i *image) write(w io.Writer) error {
 }
 
 // maxProgramSize bounds the size of a program, in bytes: ten times lockpick's own.
-const mostProgram = 512 << 20
+const maxProgramSize = 512 << 20
 
 // gateDir is the directory for lockpick and its dependencies in a container of another image.
 const gateDir = "/lockpick-gate"
 
 // software is the server program of nodes and its image.
 type software struct {
-	ref     string // of the image
-	digest  string // of the contents; "": built here, with a checksum in its name
-	program string
-	from    string // program of this machine that it was built from; "": not built here
-	gated   bool   // it has lockpick in gateDir
+	ref       string // of the image
+	digest    string // of the contents; "": built here, with a checksum in its name
+	program   string
+	builtFrom string // program of this machine that it was built from; "": not built here
+	hasGate   bool   // it has lockpick in gateDir
 }
 
 func (s software) String() string {
-	if s.from != "" {
-		return fmt.Sprintf("image %s, built from this machine's %s", s.ref, s.from)
+	if s.builtFrom != "" {
+		return fmt.Sprintf("image %s, built from this machine's %s", s.ref, s.builtFrom)
 	}
 	return fmt.Sprintf("image %s (%s)", s.ref, s.digest)
 }

@@ -13,7 +13,7 @@ import (
 	"testing"
 )
 
-func TestImageHasTheProgramAndWhatItNeeds(t *testing.T) {
+func TestImageContainsProgramAndLibraries(t *testing.T) {
 	i, err := imageOf("test", "/bin/sh", "/bin/sh")
 	if err != nil {
 		t.Fatal(err)
@@ -42,8 +42,8 @@ func TestImageHasTheProgramAndWhatItNeeds(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if again, _ := imageOf("test", "/bin/sh", "/bin/sh"); again.ref != i.ref || other.ref == i.ref {
-		t.Errorf("one program's image is %s and then %s; another program's is %s", i.ref, again.ref, other.ref)
+	if second, _ := imageOf("test", "/bin/sh", "/bin/sh"); second.ref != i.ref || other.ref == i.ref {
+		t.Errorf("one program's image is %s and then %s; another program's is %s", i.ref, second.ref, other.ref)
 	}
 	script := filepath.Join(t.TempDir(), "script")
 	if err := os.WriteFile(script, []byte("#!/bin/sh\n"), 0o755); err != nil {

@@ -27,7 +27,7 @@ func victim() {
 	err := testBackend().Run(ctx, twoNodes, 1, history.NewRecorder(os.Stderr), func(_ context.Context, c harness.Cluster) error {
 		return c.RunClient(ctx, spec("c1", 1, client.Point{Name: client.AfterAcquire}), func(string) {
 			if _, err := c.(*cluster).Pause("c1"); err == nil {
-				fmt.Println(c.(*cluster).site.labels[engine.OwnerLabel])
+				fmt.Println(c.(*cluster).testbed.labels[engine.OwnerLabel])
 			}
 			select {}
 		})
@@ -37,7 +37,7 @@ func victim() {
 }
 
 // A run removes what a killed lockpick left behind, and does not touch the containers of a living one.
-func TestNextRunSweepsWhatKillNineLeft(t *testing.T) {
+func TestRunRemovesLeftoversOfKilledRun(t *testing.T) {
 	needEngine(t)
 	cmd := exec.Command(os.Args[0], "__victim")
 	out, err := cmd.StdoutPipe()
@@ -50,25 +50,25 @@ func TestNextRunSweepsWhatKillNineLeft(t *testing.T) {
 	owner, _ := bufio.NewReader(out).ReadString('\n') // printed in the middle of its run
 	label := engine.OwnerLabel + "=" + strings.TrimSpace(owner)
 	const has = 2*(2+1) + 2 + 1 + 1 // nodes and the resource with their addresses, clients, links, network
-	run(t, twoNodes, func(bench) {
-		if left := remains(t, label); owner == "" || len(left) != has {
+	run(t, twoNodes, func(testRun) {
+		if left := leftovers(t, label); owner == "" || len(left) != has {
 			t.Errorf("the living lockpick %q has %v", owner, left)
 		}
 	})
 	cmd.Process.Kill()
 	cmd.Wait()
-	if left := remains(t, label); len(left) == 0 {
+	if left := leftovers(t, label); len(left) == 0 {
 		t.Error("the killed lockpick left nothing, so the test shows nothing")
 	}
-	run(t, twoNodes, func(bench) {
-		if left := remains(t, label); len(left) > 0 {
+	run(t, twoNodes, func(testRun) {
+		if left := leftovers(t, label); len(left) > 0 {
 			t.Errorf("the next run did not remove %v", left)
 		}
 	})
 }
 
 // Another machine may use this engine over the network. Its objects can be judged only by their age.
-func TestSweepKeepsWhatAnotherMachineHas(t *testing.T) {
+func TestSweepKeepsNetworksOfOtherMachines(t *testing.T) {
 	needEngine(t)
 	e, err := engine.Connect()
 	if err != nil {
@@ -84,11 +84,11 @@ func TestSweepKeepsWhatAnotherMachineHas(t *testing.T) {
 	if _, err := makeNet(t.Context(), e, "lockpick-"+o.String(), label); err != nil {
 		t.Fatal(err)
 	}
-	defer engine.Remove(context.Background(), e, engine.OwnerLabel+"="+o.String(), func(engine.Belonging) bool { return true })
+	defer engine.Remove(context.Background(), e, engine.OwnerLabel+"="+o.String(), func(engine.OwnedObject) bool { return true })
 	if err := engine.Sweep(t.Context(), e, true); err != nil {
 		t.Fatal(err)
 	}
-	if left := remains(t, engine.OwnerLabel+"="+o.String()); len(left) != 1 {
+	if left := leftovers(t, engine.OwnerLabel+"="+o.String()); len(left) != 1 {
 		t.Errorf("networks left: %v", left)
 	}
 }
@@ -101,14 +101,14 @@ func TestPanicAndCancelLeaveNothing(t *testing.T) {
 			if p := recover(); p != nil {
 				err = fmt.Errorf("panic: %v", p)
 			}
-			if left := remains(t, runLabel+"="+label); len(left) > 0 {
+			if left := leftovers(t, runLabel+"="+label); len(left) > 0 {
 				t.Errorf("%s left %v", name, left)
 			}
 		}()
 		return testBackend().Run(ctx, twoNodes, 1, history.NewRecorder(&strings.Builder{}), body) // no testbed is kept after a failed run
 	}
 	err := leave("panic", t.Context(), func(_ context.Context, c harness.Cluster) error {
-		label = c.(*cluster).site.labels[runLabel]
+		label = c.(*cluster).testbed.labels[runLabel]
 		panic("ouch")
 	})
 	if err == nil || err.Error() != "panic: ouch" {
@@ -116,7 +116,7 @@ func TestPanicAndCancelLeaveNothing(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	err = leave("cancel", ctx, func(ctx context.Context, c harness.Cluster) error {
-		label = c.(*cluster).site.labels[runLabel]
+		label = c.(*cluster).testbed.labels[runLabel]
 		return c.RunClient(ctx, spec("c1", 0, client.Point{Name: client.AfterAcquire}), func(string) { cancel() }) // it does not end by itself
 	})
 	if !errors.Is(err, context.Canceled) {
@@ -124,7 +124,7 @@ func TestPanicAndCancelLeaveNothing(t *testing.T) {
 	}
 }
 
-func TestProbeNamesWhatIsMissing(t *testing.T) {
+func TestProbeWithoutEngine(t *testing.T) {
 	t.Setenv("DOCKER_HOST", "unix://"+t.TempDir()+"/none.sock")
 	for _, c := range New(Config{}).Probe(t.Context()) {
 		if slices.Contains(lock.Servers(), c.Name) { // unavailable on any engine

@@ -52,22 +52,22 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-var locks = map[string]lock.Kind{"plain": {New: func(e lock.Env) (lock.Lock, error) { return plain{e}, nil }}}
+var locks = map[string]lock.Kind{"plain": {New: func(e lock.Env) (lock.Lock, error) { return plainLock{e}, nil }}}
 
 // plainLock sets a key on each node in turn, and deletes it to release the lock.
-type plain struct{ env lock.Env }
+type plainLock struct{ env lock.Env }
 
-func (p plain) Acquire(ctx context.Context, key string) (lock.Handle, error) {
+func (p plainLock) Acquire(ctx context.Context, key string) (lock.Handle, error) {
 	command := fmt.Sprintf("SET %s %s NX PX %d\r\n", key, p.env.Client, p.env.Settings.TTL.Milliseconds())
-	if err := p.all(ctx, command, "+OK\r\n"); err != nil {
+	if err := p.sendAll(ctx, command, "+OK\r\n"); err != nil {
 		return nil, err
 	}
-	return held{p, key}, nil
+	return plainHandle{p, key}, nil
 }
 
-func (p plain) Close() error { return nil }
+func (p plainLock) Close() error { return nil }
 
-func (p plain) all(ctx context.Context, command, want string) error {
+func (p plainLock) sendAll(ctx context.Context, command, want string) error {
 	for _, n := range p.env.Nodes {
 		conn, err := p.env.Dial(ctx, "tcp", n.Addr)
 		if err != nil {
@@ -84,18 +84,20 @@ func (p plain) all(ctx context.Context, command, want string) error {
 	return nil
 }
 
-type held struct {
-	p   plain
+type plainHandle struct {
+	p   plainLock
 	key string
 }
 
-func (h held) Release(ctx context.Context) error { return h.p.all(ctx, "DEL "+h.key+"\r\n", ":1\r\n") }
-func (h held) Deadline() time.Time               { return time.Time{} }
+func (h plainHandle) Release(ctx context.Context) error {
+	return h.p.sendAll(ctx, "DEL "+h.key+"\r\n", ":1\r\n")
+}
+func (h plainHandle) Deadline() time.Time { return time.Time{} }
 
 func testBackend() *backend { return New(Config{Client: []string{os.Args[0], "__client"}}) }
 
 // skipIfShort skips a test that needs an engine or builds a program if only quick tests should run.
-func unlessShort(t *testing.T) {
+func skipIfShort(t *testing.T) {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("it takes seconds: run it with make containers")
@@ -104,8 +106,8 @@ func unlessShort(t *testing.T) {
 
 func needEngine(t *testing.T) {
 	t.Helper()
-	unlessShort(t)
-	if run := testBackend().can(t.Context()).run; !run.Available {
+	skipIfShort(t)
+	if run := testBackend().findCapabilities(t.Context()).run; !run.Available {
 		t.Skipf("%s: %s", run.Reason, run.Remedy)
 	}
 }
@@ -125,7 +127,7 @@ func spec(name string, cycles int, armed ...client.Point) client.Spec {
 }
 
 // testRun is a run and its recorded events.
-type bench struct {
+type testRun struct {
 	*testing.T
 	*cluster
 	mu     *sync.Mutex
@@ -133,12 +135,12 @@ type bench struct {
 }
 
 // run runs body on a cluster, and checks that nothing is left behind.
-func run(t *testing.T, s scenario.Scenario, body func(b bench)) []history.Event {
+func run(t *testing.T, s scenario.Scenario, body func(b testRun)) []history.Event {
 	t.Helper()
 	return runOn(t, testBackend(), s, body)
 }
 
-func runOn(t *testing.T, backend *backend, s scenario.Scenario, body func(b bench)) []history.Event {
+func runOn(t *testing.T, backend *backend, s scenario.Scenario, body func(b testRun)) []history.Event {
 	t.Helper()
 	needEngine(t)
 	var mu sync.Mutex
@@ -155,9 +157,9 @@ func runOn(t *testing.T, backend *backend, s scenario.Scenario, body func(b benc
 	var up, ended time.Duration
 	err := backend.Run(t.Context(), s, 1, rec, func(_ context.Context, c harness.Cluster) error {
 		up = time.Since(began)
-		label = c.(*cluster).site.labels[runLabel]
-		defer c.(*cluster).Guard(func(u harness.Unplanned) { t.Errorf("interference: %+v", u) })()
-		body(bench{t, c.(*cluster), &mu, &events})
+		label = c.(*cluster).testbed.labels[runLabel]
+		defer c.(*cluster).MonitorProcesses(func(u harness.UnplannedEvent) { t.Errorf("interference: %+v", u) })()
+		body(testRun{t, c.(*cluster), &mu, &events})
 		ended = time.Since(began)
 		return nil
 	})
@@ -165,7 +167,7 @@ func runOn(t *testing.T, backend *backend, s scenario.Scenario, body func(b benc
 		t.Error(err)
 	}
 	t.Logf("%d nodes and %d clients: set up in %v, taken down in %v", s.Topology.Nodes, len(s.Clients), up, time.Since(began)-ended)
-	if left := remains(t, runLabel+"="+label); len(left) > 0 {
+	if left := leftovers(t, runLabel+"="+label); len(left) > 0 {
 		t.Errorf("left behind: %v", left)
 	}
 	slices.SortFunc(events, func(a, b history.Event) int { return cmp.Or(cmp.Compare(a.T, b.T), cmp.Compare(a.N, b.N)) }) // in the order of the history
@@ -173,7 +175,7 @@ func runOn(t *testing.T, backend *backend, s scenario.Scenario, body func(b benc
 }
 
 // leftovers lists the containers and networks with a label.
-func remains(t *testing.T, label string) (names []string) {
+func leftovers(t *testing.T, label string) (names []string) {
 	t.Helper()
 	e, err := engine.Connect()
 	if err != nil {
@@ -194,7 +196,7 @@ func remains(t *testing.T, label string) (names []string) {
 	return names
 }
 
-func (b bench) do(what string, f func() (string, error)) string {
+func (b testRun) do(what string, f func() (string, error)) string {
 	b.Helper()
 	back, err := f()
 	if err != nil {

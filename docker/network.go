@@ -29,7 +29,7 @@ const (
 	gatewayHost   = 1 // of the bridge
 	linksHost     = 2
 	resourceHost  = 10
-	anyNode       = 0 // the first free one from firstNode on
+	anyHost       = 0 // the first free one from firstNode on
 	firstNode     = 11
 	firstReplica  = 51
 	firstSentinel = 91
@@ -43,7 +43,7 @@ type privateNet struct {
 }
 
 // addr returns the address of a host on the network.
-func (n privateNet) at(host int) netip.Addr {
+func (n privateNet) addr(host int) netip.Addr {
 	a := n.subnet.Addr().As4()
 	a[3] = byte(host)
 	return netip.AddrFrom4(a)
@@ -52,15 +52,15 @@ func (n privateNet) at(host int) netip.Addr {
 // makeNet creates the testbed's network in the first free subnet of 10.213.0.0/16, starting at one
 // that depends on the pid, so that several lockpicks don't collide.
 func makeNet(ctx context.Context, e *engine.Engine, name string, labels map[string]string) (privateNet, error) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), engineBound) // as in makeContainer
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), engineTimeout) // as in makeContainer
 	defer cancel()
 	for i := range 256 {
 		a := netip.AddrFrom4([4]byte{10, 213, byte(os.Getpid() + i), 0})
 		n := privateNet{name: name, subnet: netip.PrefixFrom(a, 24)}
-		if taken(n.subnet) {
+		if subnetInUse(n.subnet) {
 			continue
 		}
-		_, err := engine.MakeNetwork(ctx, e, name, n.subnet, n.at(gatewayHost), labels)
+		_, err := engine.MakeNetwork(ctx, e, name, n.subnet, n.addr(gatewayHost), labels)
 		if errors.Is(err, engine.ErrOverlaps) {
 			continue
 		}
@@ -74,7 +74,7 @@ func makeNet(ctx context.Context, e *engine.Engine, name string, labels map[stri
 
 // subnetInUse reports whether this machine has an address in the subnet. The engine knows only
 // its own networks.
-func taken(subnet netip.Prefix) bool {
+func subnetInUse(subnet netip.Prefix) bool {
 	addrs, err := net.InterfaceAddrs()
 	if err != nil {
 		return false // the engine will report a conflict
@@ -89,100 +89,100 @@ func taken(subnet netip.Prefix) bool {
 
 // assignHosts assigns each client a host on the network, for the lifetime of the testbed. It returns
 // false if there are not enough hosts.
-func (s *site) assignHosts(clients []string) bool {
+func (s *testbed) assignHosts(clients []string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, name := range clients {
-		if s.hosts[name] == 0 {
-			s.hosts[name] = firstClient + len(s.hosts)
+		if s.clientHosts[name] == 0 {
+			s.clientHosts[name] = firstClient + len(s.clientHosts)
 		}
 	}
-	return firstClient+len(s.hosts)-1 <= lastHost
+	return firstClient+len(s.clientHosts)-1 <= lastHost
 }
 
 // containers lists the testbed's containers, except sidecars.
-func (s *site) boxes() (all []*box) {
+func (s *testbed) containers() (all []*container) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.linksBox != nil {
-		all = append(all, s.linksBox)
+	if s.linksContainer != nil {
+		all = append(all, s.linksContainer)
 	}
 	for _, n := range s.nodes {
-		all = append(all, n.box)
+		all = append(all, n.container)
 	}
-	all = slices.AppendSeq(all, maps.Values(s.clientBoxes))
+	all = slices.AppendSeq(all, maps.Values(s.clientContainers))
 	return slices.AppendSeq(all, maps.Values(s.addresses))
 }
 
 // close removes everything on the testbed.
-func (s *site) close() error {
-	ctx, cancel := context.WithTimeout(context.Background(), removeBound)
+func (s *testbed) close() error {
+	ctx, cancel := context.WithTimeout(context.Background(), removeTimeout)
 	defer cancel()
-	err := engine.ClearPatiently(ctx, s.engine, runLabel+"="+s.labels[runLabel])
-	for _, b := range s.boxes() {
-		b.leave()
+	err := engine.RemoveAllRetrying(ctx, s.engine, runLabel+"="+s.labels[runLabel])
+	for _, b := range s.containers() {
+		b.detach()
 	}
 	return errors.Join(err, s.engine.Close())
 }
 
 // stdio is the stdin, stdout and stderr of a container's program.
-type talk struct {
+type stdio struct {
 	in  io.WriteCloser
 	out *io.PipeReader
 
 	mu     sync.Mutex
-	errors bytes.Buffer // the end of its stderr
+	stderr bytes.Buffer // the end of its stderr
 }
 
 // startAttached starts the program and attaches to it from its first output on. The attachment
 // outlives the context, so that output during the program's end is still read.
-func (b *box) startTalking(ctx context.Context) error {
-	b.leave()
+func (b *container) startAttached(ctx context.Context) error {
+	b.detach()
 	b.mu.Lock()
-	err := b.settle() // otherwise it would attach to the program that has just exited
+	err := b.awaitPreviousEnd() // otherwise it would attach to the program that has just exited
 	b.mu.Unlock()
 	if err != nil {
 		return err
 	}
 	out, stdout := io.Pipe()
-	t := &talk{out: out}
+	t := &stdio{out: out}
 	in, copyOut, err := b.engine.Attach(context.WithoutCancel(ctx), b.id, stdout, t)
 	if err != nil {
 		return fmt.Errorf("attach to %s: %w", b.name, err)
 	}
-	t.in, b.talk = in, t
+	t.in, b.stdio = in, t
 	go func() { stdout.CloseWithError(copyOut()) }()
 	return b.start(ctx)
 }
 
 // maxStderr bounds the part of a program's stderr that is kept, in bytes.
-const mostWords = 1000
+const maxStderr = 1000
 
 // Write appends to the kept part of stderr.
-func (t *talk) Write(b []byte) (int, error) {
+func (t *stdio) Write(b []byte) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.errors.Write(b)
-	t.errors.Next(max(0, t.errors.Len()-mostWords))
+	t.stderr.Write(b)
+	t.stderr.Next(max(0, t.stderr.Len()-maxStderr))
 	return len(b), nil
 }
 
 // StderrTail returns the end of the program's stderr.
-func (b *box) Words() string {
-	b.talk.mu.Lock()
-	defer b.talk.mu.Unlock()
-	return strings.TrimSpace(b.talk.errors.String())
+func (b *container) StderrTail() string {
+	b.stdio.mu.Lock()
+	defer b.stdio.mu.Unlock()
+	return strings.TrimSpace(b.stdio.stderr.String())
 }
 
 // detach closes the streams to the container's program, if there are any, and those to its
 // sidecar.
-func (b *box) leave() {
-	if b.beside != nil {
-		b.beside.leave()
+func (b *container) detach() {
+	if b.sidecar != nil {
+		b.sidecar.detach()
 	}
-	if b.talk != nil {
-		b.talk.in.Close()
-		b.talk.out.Close()
+	if b.stdio != nil {
+		b.stdio.in.Close()
+		b.stdio.out.Close()
 	}
 }
 
@@ -190,25 +190,25 @@ var _ nemesis.Unplugger = (*cluster)(nil)
 
 // unpluggedWait is how long an unplugged node is given to answer. A reachable node takes about a
 // millisecond.
-const unheard = 20 * time.Millisecond
+const unpluggedWait = 20 * time.Millisecond
 
 func (c *cluster) Unplug(node string) (string, error) {
-	n := c.at(node)
-	n.changing.Lock()
-	defer n.changing.Unlock()
+	n := c.nodeNamed(node)
+	n.lifecycle.Lock()
+	defer n.lifecycle.Unlock()
 	switch {
 	case !n.Runs():
 		return "", fmt.Errorf("unplug %s: it is not running", node)
 	case n.unplugged.Load():
 		return "", fmt.Errorf("unplug %s: it is already unplugged", node)
 	}
-	n.spoiled.Store(true)
+	n.modified.Store(true)
 	n.unplugged.Store(true)
-	n.tell(c.Ctx)
-	if err := n.engine.API.NetworkDisconnect(c.Ctx, c.site.net.name, n.address.id, false); err != nil {
+	n.updateLinks(c.Ctx)
+	if err := n.engine.API.NetworkDisconnect(c.Ctx, c.testbed.net.name, n.address.id, false); err != nil {
 		return "", fmt.Errorf("unplug %s: %w", node, err)
 	}
-	ctx, cancel := context.WithTimeout(c.Ctx, unheard)
+	ctx, cancel := context.WithTimeout(c.Ctx, unpluggedWait)
 	defer cancel()
 	_, err := n.Ask(ctx, n.At, "PING")
 	switch {
@@ -217,20 +217,20 @@ func (c *cluster) Unplug(node string) (string, error) {
 	case errors.Is(err, real.ErrAgentGone) || c.Ctx.Err() != nil:
 		return "", fmt.Errorf("unplug %s: %w", node, err)
 	}
-	return fmt.Sprintf("container %.12s, whose network it shares, is disconnected from the run's network; PING past the links got no answer within %v", n.address.id, unheard), nil
+	return fmt.Sprintf("container %.12s, whose network it shares, is disconnected from the run's network; PING past the links got no answer within %v", n.address.id, unpluggedWait), nil
 }
 
 // Plug reconnects a node to the run's network, at the same address.
 func (c *cluster) Plug(node string) (string, error) {
-	n := c.at(node)
-	n.changing.Lock()
-	defer n.changing.Unlock()
-	if err := n.engine.Connect(c.Ctx, c.site.net.name, n.address.id, netip.MustParseAddrPort(n.At).Addr()); err != nil {
+	n := c.nodeNamed(node)
+	n.lifecycle.Lock()
+	defer n.lifecycle.Unlock()
+	if err := n.engine.Connect(c.Ctx, c.testbed.net.name, n.address.id, netip.MustParseAddrPort(n.At).Addr()); err != nil {
 		return "", fmt.Errorf("plug in %s: %w", node, err)
 	}
 	n.unplugged.Store(false)
-	back, err := n.heard(c.Ctx)
-	n.tell(c.Ctx)
+	back, err := n.awaitAnswer(c.Ctx)
+	n.updateLinks(c.Ctx)
 	if err != nil {
 		return "", fmt.Errorf("plug in %s: %w", node, err)
 	}
@@ -238,9 +238,9 @@ func (c *cluster) Plug(node string) (string, error) {
 }
 
 // awaitAnswer waits until a node answers again, if it can.
-func (n *node) heard(ctx context.Context) (readBack string, err error) {
+func (n *node) awaitAnswer(ctx context.Context) (readBack string, err error) {
 	began := time.Now()
-	limit, cancel := context.WithTimeout(ctx, readyBound)
+	limit, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()
 	for {
 		switch {
@@ -257,7 +257,7 @@ func (n *node) heard(ctx context.Context) (readBack string, err error) {
 		}
 		select {
 		case <-limit.Done():
-			return "", fmt.Errorf("PING past the links was not answered within %v: %w", readyBound, err)
+			return "", fmt.Errorf("PING past the links was not answered within %v: %w", readyTimeout, err)
 		case <-n.Done():
 		case <-time.After(5 * time.Millisecond):
 		}
@@ -270,7 +270,7 @@ func servePackets(in io.Reader, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	s := real.CallServer{Of: func() []any { return []any{f} }}
+	s := real.CallServer{Targets: func() []any { return []any{f} }}
 	return errors.Join(s.Serve(in, out), f.Close())
 }
 
@@ -279,8 +279,8 @@ func servePackets(in io.Reader, out io.Writer) error {
 const firstPort = 10000
 
 // packetFilter is the sidecar that drops a node's packets, for one run.
-type filter struct {
-	*box
+type packetFilter struct {
+	*container
 	node *node
 
 	mu     sync.Mutex
@@ -289,16 +289,16 @@ type filter struct {
 }
 
 // filterCapability is the capability needed to install packet rules.
-const mayFilter = "NET_ADMIN"
+const filterCapability = "NET_ADMIN"
 
-func makeFilter(ctx context.Context, n *node, may string) (*filter, error) {
-	b, err := n.site.makeBox(ctx, n.name+"-packets", 0, engine.Making{
-		Command: n.site.agent(packetsAgent), Talks: true, Beside: n.address.id, Capability: may,
+func makeFilter(ctx context.Context, n *node, capability string) (*packetFilter, error) {
+	b, err := n.testbed.makeContainer(ctx, n.name+"-packets", 0, engine.ContainerSpec{
+		Command: n.testbed.agentCommand(packetsAgent), Attached: true, NetworkOf: n.address.id, Capability: capability,
 	})
 	if err != nil {
 		return nil, err
 	}
-	f := &filter{box: b, node: n, rules: map[string][]packets.Rule{}}
+	f := &packetFilter{container: b, node: n, rules: map[string][]packets.Rule{}}
 	if err := f.begin(ctx); err != nil {
 		return nil, errors.Join(err, f.remove(ctx))
 	}
@@ -306,28 +306,28 @@ func makeFilter(ctx context.Context, n *node, may string) (*filter, error) {
 }
 
 // begin starts the filter, and returns once it can drop packets.
-func (f *filter) begin(ctx context.Context) error {
-	if err := f.startTalking(ctx); err != nil {
+func (f *packetFilter) begin(ctx context.Context) error {
+	if err := f.startAttached(ctx); err != nil {
 		return err
 	}
-	f.caller = real.NewCaller(f.talk.in, f.talk.out, nil)
-	limit, cancel := context.WithTimeout(ctx, readyBound)
+	f.caller = real.NewCaller(f.stdio.in, f.stdio.out, nil)
+	limit, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()
 	if err := f.caller.Call(limit, "Ready", nil); err != nil {
 		f.Kill(ctx) // so that its stderr is complete
-		return fmt.Errorf("drop packets of %s: %w: %s", f.node.name, err, f.Words())
+		return fmt.Errorf("drop packets of %s: %w: %s", f.node.name, err, f.StderrTail())
 	}
 	return nil
 }
 
 // call makes a call to the filter. It takes milliseconds, unless the filter was stopped from outside.
-func (f *filter) call(ctx context.Context, call string, r packets.Rule, results ...any) error {
-	ctx, cancel := context.WithTimeout(ctx, readyBound)
+func (f *packetFilter) call(ctx context.Context, call string, r packets.Rule, results ...any) error {
+	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()
 	return f.caller.Call(ctx, call, real.CallArgs{r}, results...)
 }
 
-func (f *filter) cut(ctx context.Context, link string, rules []packets.Rule) error {
+func (f *packetFilter) cut(ctx context.Context, link string, rules []packets.Rule) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.rules[link] != nil {
@@ -343,7 +343,7 @@ func (f *filter) cut(ctx context.Context, link string, rules []packets.Rule) err
 }
 
 // count sums the packet counts that a call returns for each rule of a link.
-func (f *filter) count(ctx context.Context, call, link string) (sum int, err error) {
+func (f *packetFilter) count(ctx context.Context, call, link string) (sum int, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, r := range f.rules[link] {
@@ -360,30 +360,30 @@ func (f *filter) count(ctx context.Context, call, link string) (sum int, err err
 }
 
 // filterCloseTimeout is how long a filter may take to remove its rules.
-const leaveBound = 5 * time.Second
+const filterCloseTimeout = 5 * time.Second
 
 // close lets all packets pass and removes the filter. The namespace belongs to the node and would
 // keep any rules that the filter leaves in it.
-func (f *filter) close(ctx context.Context) error {
+func (f *packetFilter) close(ctx context.Context) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.Runs() {
-		f.mayEnd(true)
-		f.leave()
+		f.expectEnd(true)
+		f.detach()
 		select {
 		case <-f.Done():
-		case <-time.After(leaveBound):
+		case <-time.After(filterCloseTimeout):
 		case <-ctx.Done():
 		}
 	}
 	if _, err := f.Kill(ctx); err == nil || f.End() != nil {
-		f.node.spoiled.Store(true)
+		f.node.modified.Store(true)
 	}
 	return f.remove(ctx)
 }
 
-// losesPackets reports whether the plan drops packets on a link to a node or to the resource.
-func losesPackets(s scenario.Scenario, node string) bool {
+// dropsPackets reports whether the plan drops packets on a link to a node or to the resource.
+func dropsPackets(s scenario.Scenario, node string) bool {
 	return slices.ContainsFunc(s.Plan, func(st nemesis.Step) bool {
 		return st.Fault.Mode == nemesis.CutPackets && slices.ContainsFunc(st.Fault.Targets, func(target string) bool {
 			_, end, _ := nemesis.SplitLink(target)
@@ -400,26 +400,26 @@ func losesPackets(s scenario.Scenario, node string) bool {
 
 // makeFilters creates a filter for each node whose packets the plan drops. It does so before the
 // run, because it takes tenths of a second and a fault must begin on time.
-func (fs *packetFilters) filterPackets(s scenario.Scenario, server func(name string) *node) error {
+func (fs *packetFilters) makeFilters(s scenario.Scenario, server func(name string) *node) error {
 	var mu sync.Mutex
-	return engine.AtOnce(append(s.NodeNames(), scenario.ResourceName), func(name string) error {
-		if !losesPackets(s, name) {
+	return engine.Parallel(append(s.NodeNames(), scenario.ResourceName), func(name string) error {
+		if !dropsPackets(s, name) {
 			return nil
 		}
-		f, err := makeFilter(fs.ctx, server(name), mayFilter)
+		f, err := makeFilter(fs.ctx, server(name), filterCapability)
 		if err != nil {
 			return err
 		}
 		mu.Lock()
 		defer mu.Unlock()
-		fs.by[name] = f
+		fs.byNode[name] = f
 		return nil
 	})
 }
 
-func (fs *packetFilters) unfilter(ctx context.Context) error {
+func (fs *packetFilters) closeFilters(ctx context.Context) error {
 	var errs []error
-	for _, f := range fs.by {
+	for _, f := range fs.byNode {
 		errs = append(errs, f.close(ctx))
 	}
 	return errors.Join(errs...)
@@ -431,14 +431,14 @@ func (fs *packetFilters) CutPackets(link, way string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	ports, err := fs.site.remote.Ports(link)
+	ports, err := fs.testbed.remote.Ports(link)
 	if err != nil {
 		return "", err
 	}
 	var rules []packets.Rule
 	for _, w := range []string{nemesis.Request, nemesis.Reply} {
 		if way == "" || way == w {
-			rules = append(rules, packets.Rule{Peer: fs.site.net.at(linksHost), First: uint16(ports.First), Last: uint16(ports.Last), Way: w})
+			rules = append(rules, packets.Rule{Peer: fs.testbed.net.addr(linksHost), First: uint16(ports.First), Last: uint16(ports.Last), Way: w})
 		}
 	}
 	if err := f.cut(fs.ctx, link, rules); err != nil {
@@ -447,7 +447,7 @@ func (fs *packetFilters) CutPackets(link, way string) (string, error) {
 	if !f.node.Runs() {
 		return "the node is down", nil
 	}
-	back, err := fs.site.remote.Silent(link)
+	back, err := fs.testbed.remote.CheckUnanswered(link)
 	if err != nil {
 		return "", err
 	}
@@ -471,25 +471,25 @@ func (fs *packetFilters) MendPackets(link string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("mend %s: %w", link, err)
 	}
-	back, err := fs.site.remote.Heard(link)
+	back, err := fs.testbed.remote.CheckAnswered(link)
 	if err != nil {
 		return "", err
 	}
 	return fmt.Sprintf("%d packets were dropped; %s", lost, back), nil
 }
 
-func (fs *packetFilters) filterOf(link string) (*filter, error) {
+func (fs *packetFilters) filterOf(link string) (*packetFilter, error) {
 	_, node, _ := nemesis.SplitLink(link)
-	if f := fs.by[strings.Replace(node, "resource", scenario.ResourceName, 1)]; f != nil {
+	if f := fs.byNode[strings.Replace(node, "resource", scenario.ResourceName, 1)]; f != nil {
 		return f, nil
 	}
 	return nil, fmt.Errorf("drop packets of %s: the plan does not drop packets of that node", link)
 }
 
 type packetFilters struct {
-	site *site
-	ctx  context.Context    // ends with the run
-	by   map[string]*filter // by node
+	testbed *testbed
+	ctx     context.Context          // ends with the run
+	byNode  map[string]*packetFilter // by node
 }
 
 var _ nemesis.PacketCutter = (*packetFilters)(nil)

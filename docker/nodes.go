@@ -32,50 +32,50 @@ const redisPort = "6379"
 // is killed and restarted.
 type node struct {
 	proc.Server
-	*box
-	site    *site
-	address *box // container whose network it shares
-	want    wanted
+	*container
+	testbed *testbed
+	address *container // container whose network it shares
+	spec    nodeSpec
 
-	changing sync.Mutex // held while it is started or stopped
-	is       proc.Identity
+	lifecycle sync.Mutex // held while it is started or stopped
+	identity  proc.Identity
 
-	telling sync.Mutex // held while its state is sent to the links
+	linksMu sync.Mutex // held while its state is sent to the links
 	removed bool
 
 	unplugged, starved atomic.Bool // now
 	everStarved        atomic.Bool // now or earlier
-	spoiled            atomic.Bool // differs from a new node in ways that wipe does not undo
+	modified           atomic.Bool // differs from a new node in ways that wipe does not undo
 }
 
 // role identifies a node that the testbed keeps for reuse: one for each name and persistence mode,
 // and a separate one for a run that changes its nodes in ways that wipe does not undo.
 type role struct {
 	name, persist string
-	once          bool // no other run can reuse it
+	singleUse     bool // no other run can reuse it
 }
 
 // updateLinks sends the node's state to the links. They close the clients of a node that is down
 // at once, because a connect to an address without a server takes seconds to fail.
-func (n *node) tell(ctx context.Context) {
-	remote, err := n.site.network(ctx)
+func (n *node) updateLinks(ctx context.Context) {
+	remote, err := n.testbed.awaitLinks(ctx)
 	if err != nil {
 		return
 	}
-	n.telling.Lock()
-	defer n.telling.Unlock()
+	n.linksMu.Lock()
+	defer n.linksMu.Unlock()
 	if !n.removed { // otherwise another node may have its address
-		remote.Tell(ctx, n.At, n.Runs(), !n.deaf()) // fails only if the links have exited, and then it does not matter
+		remote.SetServerState(ctx, n.At, n.Runs(), !n.unresponsive()) // fails only if the links have exited, and then it does not matter
 	}
 }
 
 // unresponsive reports whether the node may run without answering, whatever its links do.
-func (n *node) deaf() bool {
-	return n.Paused() || n.unplugged.Load() || n.starved.Load() || n.want.disk != nil && n.want.disk.Stalled()
+func (n *node) unresponsive() bool {
+	return n.Paused() || n.unplugged.Load() || n.starved.Load() || n.spec.disk != nil && n.spec.disk.Stalled()
 }
 
 // WhyUnresponsive returns the reason why a running node can't answer, or "" if it can.
-func (n *node) Mute() string {
+func (n *node) WhyUnresponsive() string {
 	switch {
 	case n.Paused():
 		return "it is paused"
@@ -87,22 +87,22 @@ func (n *node) Mute() string {
 
 // lockLifecycle waits until no start or stop of the node is in progress, and prevents new ones
 // until done is called. done then sends the node's state to the links.
-func (n *node) quiet(ctx context.Context) (done func()) {
-	n.changing.Lock()
+func (n *node) lockLifecycle(ctx context.Context) (done func()) {
+	n.lifecycle.Lock()
 	return func() {
-		n.changing.Unlock()
-		n.tell(ctx)
+		n.lifecycle.Unlock()
+		n.updateLinks(ctx)
 	}
 }
 
 func (n *node) Pause(ctx context.Context) (readBack string, err error) {
-	defer n.quiet(ctx)()
-	return n.box.Pause(ctx)
+	defer n.lockLifecycle(ctx)()
+	return n.container.Pause(ctx)
 }
 
 func (n *node) Resume(ctx context.Context) (readBack string, err error) {
-	defer n.tell(ctx)
-	return n.box.Resume(ctx)
+	defer n.updateLinks(ctx)
+	return n.container.Resume(ctx)
 }
 
 // begin starts the node and returns once it answers.
@@ -110,17 +110,17 @@ func (n *node) begin(ctx context.Context) (err error) {
 	if err := n.start(ctx); err != nil {
 		return err
 	}
-	if err := n.site.openGate(ctx, n.box, n.want.clock); err != nil {
+	if err := n.testbed.openGate(ctx, n.container, n.spec.clock); err != nil {
 		return err
 	}
 	ended := n.Done()
-	if n.is, err = n.Ready(ctx, ended); err != nil {
+	if n.identity, err = n.Ready(ctx, ended); err != nil {
 		return fmt.Errorf("start %s at %s: %w", n.Name, n.At, err)
 	}
-	n.tell(ctx)
+	n.updateLinks(ctx)
 	go func() {
 		<-ended
-		n.tell(context.WithoutCancel(ctx))
+		n.updateLinks(context.WithoutCancel(ctx))
 	}()
 	return nil
 }
@@ -131,16 +131,16 @@ func (n *node) Restart(ctx context.Context) (readBack string, err error) {
 	if n.unplugged.Load() {
 		return "", fmt.Errorf("restart %s: it is unplugged, so a restart could not be confirmed", n.Name)
 	}
-	n.changing.Lock()
-	defer n.changing.Unlock()
+	n.lifecycle.Lock()
+	defer n.lifecycle.Unlock()
 	if n.Runs() {
 		return "", fmt.Errorf("restart %s: it is running", n.Name)
 	}
-	before := n.is
+	before := n.identity
 	if err := n.begin(ctx); err != nil {
 		return "", err
 	}
-	keys, err := n.Again(ctx, before, n.is)
+	keys, err := n.ConfirmRestart(ctx, before, n.identity)
 	if err != nil {
 		return "", err
 	}
@@ -149,39 +149,39 @@ func (n *node) Restart(ctx context.Context) (readBack string, err error) {
 
 // Shutdown asks the node to shut down cleanly, and waits until it has exited.
 func (n *node) Shutdown(ctx context.Context) (readBack string, err error) {
-	n.changing.Lock()
-	defer n.changing.Unlock()
+	n.lifecycle.Lock()
+	defer n.lifecycle.Unlock()
 	switch {
 	case !n.Runs():
 		return "", fmt.Errorf("shut %s down: it is not running", n.Name)
 	case n.Paused() || n.unplugged.Load():
 		return "", fmt.Errorf("shut %s down: it is paused or unplugged and can't receive the command", n.Name)
 	}
-	if err := n.Server.Shutdown(ctx, n.Done(), n.mayEnd, n.box.End); err != nil {
+	if err := n.Server.Shutdown(ctx, n.Done(), n.expectEnd, n.container.End); err != nil {
 		return "", err
 	}
-	n.tell(ctx)
+	n.updateLinks(ctx)
 	return fmt.Sprintf("container %.12s shut down cleanly", n.id), nil
 }
 
 func (n *node) Kill(ctx context.Context) (readBack string, err error) {
-	n.changing.Lock()
-	defer n.changing.Unlock()
+	n.lifecycle.Lock()
+	defer n.lifecycle.Unlock()
 	return n.end(ctx)
 }
 
 // end is Kill for a caller that holds lifecycle.
 func (n *node) end(ctx context.Context) (readBack string, err error) {
-	back, err := n.box.Kill(ctx)
+	back, err := n.container.Kill(ctx)
 	if errors.Is(err, proc.ErrEnded) {
 		return "", fmt.Errorf("kill %s: it is not running", n.Name)
 	}
-	n.tell(ctx)
+	n.updateLinks(ctx)
 	return back, err
 }
 
 // nodeSpec describes the container of a node.
-type wanted struct {
+type nodeSpec struct {
 	role
 	disk  *fuse.Disk  // faulty disk; nil: none
 	data  string      // data directory on the engine's machine; "": in the container
@@ -200,7 +200,7 @@ func (n *node) wipe(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("wipe %s: %w", n.Name, err)
 	}
-	for _, is := range []string{"role:master", "number_of_cached_scripts:0", "run_id:" + n.is.Run} {
+	for _, is := range []string{"role:master", "number_of_cached_scripts:0", "run_id:" + n.identity.Run} {
 		if !strings.Contains(info.Str, "\n"+is+"\r\n") {
 			return fmt.Errorf("wipe %s: INFO does not report %s", n.Name, is)
 		}
@@ -213,11 +213,11 @@ func (n *node) wipe(ctx context.Context) error {
 
 // makeNode returns a running container for a node or for the resource. It reuses and wipes the one
 // from an earlier run if possible.
-func (s *site) makeNode(ctx context.Context, host int, want wanted) (*node, error) {
+func (s *testbed) makeNode(ctx context.Context, host int, want nodeSpec) (*node, error) {
 	s.mu.Lock()
 	n := s.nodes[want.role]
 	s.mu.Unlock()
-	if n != nil && !want.once && n.Runs() && !n.deaf() && !n.spoiled.Load() && n.wipe(ctx) == nil {
+	if n != nil && !want.singleUse && n.Runs() && !n.unresponsive() && !n.modified.Load() && n.wipe(ctx) == nil {
 		return n, nil
 	}
 	if n != nil { // or the last run ended during its restart
@@ -229,27 +229,27 @@ func (s *site) makeNode(ctx context.Context, host int, want wanted) (*node, erro
 	if err != nil {
 		return nil, fmt.Errorf("start %s: %w", want.name, err)
 	}
-	at, err := s.takeAddress(ctx, host)
+	at, err := s.assignAddress(ctx, host)
 	if err != nil {
 		return nil, err
 	}
-	return s.serve(ctx, at, want, engine.Making{Command: s.command(settings), Name: fmt.Sprintf("%s-%d", want.name, at.host)}, nil)
+	return s.makeServer(ctx, at, want, engine.ContainerSpec{Command: s.redisCommand(settings), Name: fmt.Sprintf("%s-%d", want.name, at.host)}, nil)
 }
 
 // makeServer creates the container of a redis-server at an address, copies files into it, and starts it.
-func (s *site) serve(ctx context.Context, at *box, want wanted, m engine.Making, files map[string][]byte) (*node, error) {
-	makeBox := s.makeBox
+func (s *testbed) makeServer(ctx context.Context, at *container, want nodeSpec, m engine.ContainerSpec, files map[string][]byte) (*node, error) {
+	makeContainer := s.makeContainer
 	if want.clock != nil {
-		makeBox = s.makeTurnable
+		makeContainer = s.makeGated
 	}
-	m.Image, m.Data, m.Beside = s.software.ref, want.data, at.id
-	b, err := makeBox(ctx, want.name, at.host, m)
+	m.Image, m.HostDataDir, m.NetworkOf = s.software.ref, want.data, at.id
+	b, err := makeContainer(ctx, want.name, at.host, m)
 	if err != nil {
 		return nil, err
 	}
-	n := &node{box: b, site: s, address: at, want: want}
+	n := &node{container: b, testbed: s, address: at, spec: want}
 	n.Server = proc.Server{
-		Name: want.name, At: net.JoinHostPort(s.net.at(at.host).String(), redisPort), Ask: s.ask,
+		Name: want.name, At: net.JoinHostPort(s.net.addr(at.host).String(), redisPort), Ask: s.ask,
 		Log: func() string { return s.engine.Logs(context.Background(), b.id) },
 	}
 	s.mu.Lock()
@@ -264,44 +264,44 @@ func (s *site) serve(ctx context.Context, at *box, want wanted, m engine.Making,
 }
 
 // redisCommand returns the command line of a redis-server with the given settings.
-func (s *site) command(settings []string) []string {
+func (s *testbed) redisCommand(settings []string) []string {
 	listen := []string{"--bind", "0.0.0.0", "--protected-mode", "no", "--port", redisPort, "--dir", engine.DataDir}
 	return slices.Concat([]string{s.software.program}, settings, listen)
 }
 
-func (s *site) removeNode(ctx context.Context, n *node) error {
+func (s *testbed) removeNode(ctx context.Context, n *node) error {
 	s.mu.Lock()
-	delete(s.nodes, n.want.role)
+	delete(s.nodes, n.spec.role)
 	s.mu.Unlock()
-	n.telling.Lock()
+	n.linksMu.Lock()
 	n.removed = true
-	n.telling.Unlock()
+	n.linksMu.Unlock()
 	if err := n.remove(ctx); err != nil {
 		return err
 	}
-	if n.spoiled.Load() { // the address still carries the faults, so the next node can't use it
+	if n.modified.Load() { // the address still carries the faults, so the next node can't use it
 		if err := s.removeAddress(ctx, n.address); err != nil {
 			return err
 		}
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	delete(s.housed, n.address.host)
+	delete(s.usedHosts, n.address.host)
 	return nil
 }
 
 // removeNodes removes all nodes that match.
-func (s *site) removeNodes(ctx context.Context, goes func(*node) bool) error {
+func (s *testbed) removeNodes(ctx context.Context, match func(*node) bool) error {
 	s.mu.Lock()
-	going := slices.DeleteFunc(slices.Collect(maps.Values(s.nodes)), func(n *node) bool { return !goes(n) })
+	going := slices.DeleteFunc(slices.Collect(maps.Values(s.nodes)), func(n *node) bool { return !match(n) })
 	s.mu.Unlock()
-	return engine.AtOnce(going, func(n *node) error { return s.removeNode(ctx, n) })
+	return engine.Parallel(going, func(n *node) error { return s.removeNode(ctx, n) })
 }
 
 // reserveAddresses makes sure that enough addresses are free for the nodes of a run.
-func (s *site) vacate(ctx context.Context, nodes int) error {
+func (s *testbed) reserveAddresses(ctx context.Context, nodes int) error {
 	s.mu.Lock()
-	free := firstReplica - firstNode - len(s.housed)
+	free := firstReplica - firstNode - len(s.usedHosts)
 	s.mu.Unlock()
 	if free >= nodes {
 		return nil
@@ -313,17 +313,17 @@ func (s *site) vacate(ctx context.Context, nodes int) error {
 const sentinelConfig = engine.DataDir + "/sentinel.conf"
 
 // makeSentinel creates a sentinel for one run. It monitors no master yet.
-func (s *site) makeSentinel(ctx context.Context, name string) (*proc.Sentinel, error) {
+func (s *testbed) makeSentinel(ctx context.Context, name string) (*proc.Sentinel, error) {
 	var i int
 	if _, err := fmt.Sscanf(name, "sentinel%d", &i); err != nil {
 		return nil, err
 	}
-	at, err := s.takeAddress(ctx, firstSentinel+i-1)
+	at, err := s.assignAddress(ctx, firstSentinel+i-1)
 	if err != nil {
 		return nil, err
 	}
-	files := map[string][]byte{sentinelConfig: []byte(proc.SentinelConfig(s.net.at(at.host).String()))}
-	n, err := s.serve(ctx, at, wanted{role: role{name: name, once: true}}, engine.Making{Command: s.command(proc.SentinelArgs(sentinelConfig))}, files)
+	files := map[string][]byte{sentinelConfig: []byte(proc.SentinelConfig(s.net.addr(at.host).String()))}
+	n, err := s.makeServer(ctx, at, nodeSpec{role: role{name: name, singleUse: true}}, engine.ContainerSpec{Command: s.redisCommand(proc.SentinelArgs(sentinelConfig))}, files)
 	if err != nil {
 		return nil, err
 	}
@@ -332,13 +332,13 @@ func (s *site) makeSentinel(ctx context.Context, name string) (*proc.Sentinel, e
 
 // assignAddress returns the address container at a host, which must be free. For anyHost it takes
 // the first free host for nodes; reserveAddresses has made sure that there is one.
-func (s *site) takeAddress(ctx context.Context, host int) (*box, error) {
+func (s *testbed) assignAddress(ctx context.Context, host int) (*container, error) {
 	s.mu.Lock()
-	if host == anyNode {
-		for host = firstNode; s.housed[host]; host++ {
+	if host == anyHost {
+		for host = firstNode; s.usedHosts[host]; host++ {
 		}
 	}
-	s.housed[host] = true
+	s.usedHosts[host] = true
 	p := s.addresses[host]
 	s.mu.Unlock()
 	if p != nil && p.Runs() {
@@ -349,7 +349,7 @@ func (s *site) takeAddress(ctx context.Context, host int) (*box, error) {
 			return nil, err
 		}
 	}
-	p, err := s.makeBox(ctx, fmt.Sprintf("address%d", host), host, engine.Making{Command: s.agent(addressAgent), Talks: true})
+	p, err := s.makeContainer(ctx, fmt.Sprintf("address%d", host), host, engine.ContainerSpec{Command: s.agentCommand(addressAgent), Attached: true})
 	if err != nil {
 		return nil, err
 	}
@@ -359,7 +359,7 @@ func (s *site) takeAddress(ctx context.Context, host int) (*box, error) {
 	return p, p.start(ctx)
 }
 
-func (s *site) removeAddress(ctx context.Context, p *box) error {
+func (s *testbed) removeAddress(ctx context.Context, p *container) error {
 	s.mu.Lock()
 	delete(s.addresses, p.host)
 	s.mu.Unlock()
@@ -369,17 +369,17 @@ func (s *site) removeAddress(ctx context.Context, p *box) error {
 // mountDisks gives a disk to each node whose disk or power the plan faults. The disks are below a
 // directory of this machine that is bind-mounted into the containers.
 func (c *cluster) mountDisks(s scenario.Scenario) (err error) {
-	if slices.ContainsFunc(s.NodeNames(), func(node string) bool { return fuse.Hit(s.Plan, node) }) {
+	if slices.ContainsFunc(s.NodeNames(), func(node string) bool { return fuse.Targeted(s.Plan, node) }) {
 		if c.group, err = proc.NewGroup(os.TempDir()); err != nil {
 			return err
 		}
 	}
-	return c.Disks.MountHit(s.Plan, s.NodeNames(), c.group)
+	return c.Disks.MountTargeted(s.Plan, s.NodeNames(), c.group)
 }
 
 // diskUnsupported returns why this machine can't provide faulty disks to the engine's containers.
 // Both results are "" if it can.
-func lacksDisk(e *engine.Engine, a engine.About) (reason, remedy string) {
+func diskUnsupported(e *engine.Engine, a engine.About) (reason, remedy string) {
 	if !e.IsHere(a) {
 		return "faulty disks are file systems of the lockpick process, and the engine may be on another machine", "run lockpick where the engine is"
 	}
@@ -404,15 +404,15 @@ func (c *cluster) LosePower(node string, torn bool) (string, error) {
 	if c.Nodes.Server(node) == nil {
 		return "", fmt.Errorf("cut the power of %s: there is no such node", node)
 	}
-	n := c.at(node)
-	n.changing.Lock() // before the cut: a start during it would find a disk without power
-	defer n.changing.Unlock()
+	n := c.nodeNamed(node)
+	n.lifecycle.Lock() // before the cut: a start during it would find a disk without power
+	defer n.lifecycle.Unlock()
 	return c.Disks.LosePower(node, torn)
 }
 
 // clocksUnsupported returns why the clocks of containers can't be changed on an engine with this
 // architecture. The reason is "" if they can.
-func lacksClocks(arch string) (reason, remedy string) {
+func clocksUnsupported(arch string) (reason, remedy string) {
 	remedy = "use an engine on amd64, or the simulation (--backend sim)"
 	if err := vdso.Available(); err != nil {
 		return "no process's clock can be changed: " + err.Error(), remedy
@@ -424,17 +424,17 @@ func lacksClocks(arch string) (reason, remedy string) {
 }
 
 // makeGated creates a container whose program waits at a gate.
-func (s *site) makeTurnable(ctx context.Context, name string, host int, m engine.Making) (*box, error) {
-	files, gate := map[string][]byte(nil), []string{s.client[0]}
+func (s *testbed) makeGated(ctx context.Context, name string, host int, m engine.ContainerSpec) (*container, error) {
+	files, gate := map[string][]byte(nil), []string{s.clientCommand[0]}
 	if m.Image != "" {
-		files, gate = s.own.apart(gateDir)
+		files, gate = s.ownImage.standalone(gateDir)
 	}
 	m.Command = slices.Concat(gate, []string{vdso.GateVerb}, m.Command)
-	b, err := s.makeBox(ctx, name, host, m)
+	b, err := s.makeContainer(ctx, name, host, m)
 	if err != nil {
 		return nil, err
 	}
-	if files != nil && !s.software.gated {
+	if files != nil && !s.software.hasGate {
 		if err := s.engine.Put(ctx, b.id, files); err != nil {
 			return nil, fmt.Errorf("put a gate into the container of %s: %w", name, err)
 		}
@@ -444,16 +444,16 @@ func (s *site) makeTurnable(ctx context.Context, name string, host int, m engine
 
 // openGate lets a container's program through its gate, if its clock can be changed. It opens the
 // gate from this process if that can trace the program, and from a sidecar otherwise.
-func (s *site) openGate(ctx context.Context, b *box, k *real.Clock) error {
+func (s *testbed) openGate(ctx context.Context, b *container, k *real.Clock) error {
 	if k == nil {
 		return nil
 	}
 	err := fs.ErrPermission
-	if pid := b.traceable(); pid > 0 {
+	if pid := b.traceablePID(); pid > 0 {
 		err = k.StartGate(pid)
 	}
 	if errors.Is(err, fs.ErrPermission) {
-		err = s.openBeside(ctx, b, k)
+		err = s.openFromSidecar(ctx, b, k)
 	}
 	if err != nil {
 		return fmt.Errorf("start %s with adjustable clocks: %w", b.name, err)
@@ -463,43 +463,43 @@ func (s *site) openGate(ctx context.Context, b *box, k *real.Clock) error {
 
 // traceablePID returns the process of a container, or 0 if it is not visible here or its
 // CLOCK_MONOTONIC differs from ours.
-func (b *box) traceable() int {
+func (b *container) traceablePID() int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	ours, _ := os.Readlink("/proc/self/ns/time") // there is only one before Linux 5.6
-	theirs, _ := os.Readlink(fmt.Sprintf("/proc/%d/ns/time", b.run.process))
+	theirs, _ := os.Readlink(fmt.Sprintf("/proc/%d/ns/time", b.run.pid))
 	if ours != theirs {
 		return 0
 	}
-	return b.run.process
+	return b.run.pid
 }
 
 // openFromSidecar opens the gate with an agent in a sidecar container.
-func (s *site) openBeside(ctx context.Context, b *box, k *real.Clock) (err error) {
-	if b.beside == nil {
-		b.beside, err = s.makeBox(ctx, b.name+"-clock", 0, engine.Making{
-			Command: s.agent(clockAgent), Talks: true, Traces: b.id, Capability: "SYS_PTRACE",
+func (s *testbed) openFromSidecar(ctx context.Context, b *container, k *real.Clock) (err error) {
+	if b.sidecar == nil {
+		b.sidecar, err = s.makeContainer(ctx, b.name+"-clock", 0, engine.ContainerSpec{
+			Command: s.agentCommand(clockAgent), Attached: true, ProcessesOf: b.id, Capability: "SYS_PTRACE",
 		})
 		if err != nil {
 			return err
 		}
 	}
-	if err := b.beside.startTalking(ctx); err != nil {
+	if err := b.sidecar.startAttached(ctx); err != nil {
 		return err
 	}
-	agent := real.NewCaller(b.beside.talk.in, b.beside.talk.out, nil)
-	err = k.StartBeside(agent, 1)
+	agent := real.NewCaller(b.sidecar.stdio.in, b.sidecar.stdio.out, nil)
+	err = k.StartWithAgent(agent, 1)
 	if errors.Is(err, fs.ErrPermission) {
 		return fmt.Errorf("%w; configure the engine's seccomp profile and its machine's Yama to allow ptrace with SYS_PTRACE", err)
 	}
 	if err != nil {
-		return fmt.Errorf("%w %s", err, b.beside.Words())
+		return fmt.Errorf("%w %s", err, b.sidecar.StderrTail())
 	}
 	return nil
 }
 
 // adjustableClocks lists the nodes and clients whose clocks the scenario may change.
-func turnable(s scenario.Scenario) (names []string) {
+func adjustableClocks(s scenario.Scenario) (names []string) {
 	for _, st := range s.Plan {
 		if kind, _ := nemesis.KindOf(st.Fault.Kind); kind.Power == nemesis.PowerClock {
 			names = append(names, st.Fault.Targets...)

@@ -15,7 +15,7 @@ import (
 
 // packetLossScenario has a plan that drops packets of c1's links to n1 and the resource. The test decides
 // when.
-func losing() scenario.Scenario {
+func packetLossScenario() scenario.Scenario {
 	s := twoNodes
 	s.Plan = nemesis.Plan{{
 		Fault: nemesis.Fault{Kind: "cut", Mode: nemesis.CutPackets, Targets: []string{"c1-n1", "c1-r1"}},
@@ -24,12 +24,12 @@ func losing() scenario.Scenario {
 }
 
 // answered reports whether PING gets an answer over a link.
-func (b bench) answered(client string, node int, within time.Duration) bool {
+func (b testRun) answered(client string, node int, within time.Duration) bool {
 	b.Helper()
 	way, _ := b.Addresses(client)
 	ctx, cancel := context.WithTimeout(b.T.Context(), within)
 	defer cancel()
-	_, err := b.site.ask(ctx, append(way.Nodes, way.Resource)[node].Addr, "PING")
+	_, err := b.testbed.ask(ctx, append(way.Nodes, way.Resource)[node].Addr, "PING")
 	if err != nil && !errors.Is(err, context.DeadlineExceeded) {
 		b.Logf("PING from %s: %v", client, err)
 	}
@@ -37,14 +37,14 @@ func (b bench) answered(client string, node int, within time.Duration) bool {
 }
 
 const (
-	quiet = 100 * time.Millisecond
-	soon  = 5 * time.Second
+	silenceWait = 100 * time.Millisecond
+	answerWait  = 5 * time.Second
 )
 
 // Only the packets of one link are dropped, also after the node has restarted in another network
 // namespace. Nothing of it is left for the next run.
-func TestPacketsOfALinkAreLost(t *testing.T) {
-	run(t, losing(), func(b bench) {
+func TestCutPacketsOfOneLink(t *testing.T) {
+	run(t, packetLossScenario(), func(b testRun) {
 		for _, c := range []struct {
 			link, way string
 			node      int
@@ -53,7 +53,7 @@ func TestPacketsOfALinkAreLost(t *testing.T) {
 			if !strings.HasPrefix(back, "PING got no answer: ") || !strings.HasSuffix(back, " packets were dropped") {
 				t.Errorf("%+v: cut returned %q", c, back)
 			}
-			if b.answered("c1", c.node, quiet) || !b.answered("c1", 1, soon) || c.node == 2 && !b.answered("c2", 2, soon) {
+			if b.answered("c1", c.node, silenceWait) || !b.answered("c1", 1, answerWait) || c.node == 2 && !b.answered("c2", 2, answerWait) {
 				t.Errorf("%+v: another link is cut, or this one is not", c)
 			}
 			if _, err := b.CutPackets(c.link, c.way); err == nil || !strings.Contains(err.Error(), "already dropped") {
@@ -67,7 +67,7 @@ func TestPacketsOfALinkAreLost(t *testing.T) {
 		b.do("cut", func() (string, error) { return b.CutPackets("c1-n1", "") })
 		b.do("kill", func() (string, error) { return b.Kill("n1") })
 		b.do("restart", func() (string, error) { return b.Restart("n1") })
-		if b.answered("c1", 0, quiet) {
+		if b.answered("c1", 0, silenceWait) {
 			t.Error("the packets of a restarted node are no longer dropped")
 		}
 		b.do("mend", func() (string, error) { return b.MendPackets("c1-n1") })
@@ -75,20 +75,20 @@ func TestPacketsOfALinkAreLost(t *testing.T) {
 			t.Error("dropped packets of a node that the plan does not name")
 		}
 		b.do("cut", func() (string, error) { return b.CutPackets("c1-r1", "") }) // until the end of the run
-		r1, f := b.Store.(*node), b.by["r1"]
+		r1, f := b.Store.(*node), b.byNode["r1"]
 		if err := f.close(t.Context()); err != nil {
 			t.Error(err)
 		}
-		if r1.spoiled.Load() || !b.answered("c1", 2, soon) {
+		if r1.modified.Load() || !b.answered("c1", 2, answerWait) {
 			t.Error("a closed filter left rules behind")
 		}
-		delete(b.by, "r1")
+		delete(b.byNode, "r1")
 	})
 }
 
 // If the kernel does not let a filter drop packets, the run fails before it begins.
-func TestFilterThatMayNot(t *testing.T) {
-	run(t, twoNodes, func(b bench) {
+func TestFilterWithoutCapability(t *testing.T) {
+	run(t, twoNodes, func(b testRun) {
 		_, err := makeFilter(t.Context(), b.Store.(*node), "")
 		if err == nil || !strings.Contains(err.Error(), "it needs the capability NET_ADMIN") {
 			t.Errorf("got %v, want the missing capability", err)

@@ -14,11 +14,11 @@ import (
 
 // Remark names the engine and the image that nodes run.
 func (*backend) Remark(ctx context.Context) string {
-	return engineRemark(ctx) + "; nodes run topology.image if it is set, else " + usual + " if the engine has it, else this machine's redis-server"
+	return engineRemark(ctx) + "; nodes run topology.image if it is set, else " + defaultImage + " if the engine has it, else this machine's redis-server"
 }
 
 // capability returns an available capability if reason is "", and an unavailable one otherwise.
-func capable(reason, remedy string) harness.Capability {
+func capability(reason, remedy string) harness.Capability {
 	if reason == "" {
 		return harness.Capability{Available: true}
 	}
@@ -26,13 +26,13 @@ func capable(reason, remedy string) harness.Capability {
 }
 
 // capabilities are the abilities that depend on the engine.
-type abilities struct{ run, clocks, clientClocks, disks, bounds harness.Capability }
+type capabilities struct{ run, clocks, clientClocks, disks, limits harness.Capability }
 
 // Probe reports the backend's capabilities on this machine.
 func (b *backend) Probe(ctx context.Context) []harness.Capability {
-	can := b.can(ctx)
+	can := b.findCapabilities(ctx)
 	own := map[string]harness.Capability{
-		fuse.LosesPower: can.disks, fuse.HitsDisks: can.disks, nemesis.Capability("starve", nemesis.Node): can.bounds,
+		fuse.PowerLoss: can.disks, fuse.DiskFaults: can.disks, nemesis.Capability("starve", nemesis.Node): can.limits,
 		nemesis.Capability(nemesis.PowerClock, nemesis.Node): can.clocks,
 	}
 	for _, name := range real.ClockPowers {
@@ -52,15 +52,15 @@ func (b *backend) Probe(ctx context.Context) []harness.Capability {
 	return real.Abilities(can.run, powers, own, never...)
 }
 
-func (b *backend) can(ctx context.Context) (can abilities) {
+func (b *backend) findCapabilities(ctx context.Context) (can capabilities) {
 	if runtime.GOOS != "linux" {
-		can.run = capable("it needs Linux; this is "+runtime.GOOS, "use the simulation (--backend sim)")
+		can.run = capability("it needs Linux; this is "+runtime.GOOS, "use the simulation (--backend sim)")
 	} else {
-		can = b.try(ctx)
+		can = b.probeEngine(ctx)
 	}
 	can.run.Name, can.clientClocks = harness.CanRun, can.clocks
 	if len(b.cfg.Adapter) > 0 {
-		can.clientClocks = capable("in a container only the client's clocks could be changed, not its adapter's", "use real processes (--backend process)")
+		can.clientClocks = capability("in a container only the client's clocks could be changed, not its adapter's", "use real processes (--backend process)")
 	}
 	return can
 }

@@ -14,38 +14,38 @@ import (
 
 // probeEngine connects to the engine, and checks that clients can be built and which faults work
 // on its containers. It does not check the nodes' images, which may have to be pulled: Prepare does.
-func (b *backend) try(ctx context.Context) (can abilities) {
-	e, a, err := engine.Meet(ctx)
+func (b *backend) probeEngine(ctx context.Context) (can capabilities) {
+	e, a, err := engine.Open(ctx)
 	if err != nil {
-		can.run = capable(engine.Explain(err))
+		can.run = capability(engine.Explain(err))
 		return can
 	}
 	defer e.Close()
-	can.run = capable(b.lacksClients(ctx, a.Arch))
-	can.clocks = capable(lacksClocks(a.Arch))
-	can.disks = capable(lacksDisk(e, a))
-	can.bounds = capable(e.Starves(ctx), "see the warnings of docker info")
+	can.run = capability(b.clientsUnsupported(ctx, a.Arch))
+	can.clocks = capability(clocksUnsupported(a.Arch))
+	can.disks = capability(diskUnsupported(e, a))
+	can.limits = capability(e.LimitsUnsupported(ctx), "see the warnings of docker info")
 	return can
 }
 
 // clientsUnsupported returns why there is no client program for an architecture; "" if there is one.
-func (b *backend) lacksClients(ctx context.Context, arch string) (reason, remedy string) {
+func (b *backend) clientsUnsupported(ctx context.Context, arch string) (reason, remedy string) {
 	if len(b.cfg.Client) > 0 {
 		return "", ""
 	}
-	err := b.clients.lacks(ctx, arch)
-	var lack *Lack
+	err := b.clients.unsupported(ctx, arch)
+	var missing *MissingError
 	switch {
-	case errors.As(err, &lack):
-		return lack.Reason.Error(), lack.Remedy
+	case errors.As(err, &missing):
+		return missing.Reason.Error(), missing.Remedy
 	case err != nil:
-		return engine.FirstLine(err), cmp.Or(files.Remedy(err, files.TempDirHint), byHand(arch))
+		return engine.FirstLine(err), cmp.Or(files.Remedy(err, files.TempDirHint), buildHint(arch))
 	}
 	return "", ""
 }
 
 func engineRemark(ctx context.Context) string {
-	e, a, err := engine.Meet(ctx)
+	e, a, err := engine.Open(ctx)
 	if err != nil {
 		return engine.FirstLine(err)
 	}

@@ -17,67 +17,67 @@ import (
 )
 
 // clientPath is the path of the program in a client's container. The image has nothing else.
-const insideClient = "/bin/lockpick"
+const clientPath = "/bin/lockpick"
 
 // clientPackage is the package that the go tool builds for containers if this binary can't run in
 // them.
 const clientPackage = "lockpick/cmd/lockpick"
 
 // clientProgram finds or builds the clients' program once, with its shared libraries.
-type program struct {
+type clientProgram struct {
 	binary string // Config.ClientBinary
 
-	mu   sync.Mutex
-	made *image
+	mu    sync.Mutex
+	built *image
 }
 
 // image returns the image of a lockpick for an architecture. It has the binary that the user
 // names, this binary, or one built from source.
-func (p *program) image(ctx context.Context, arch string, say func(string)) (*image, error) {
+func (p *clientProgram) image(ctx context.Context, arch string, say func(string)) (*image, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.made != nil {
-		return p.made, nil
+	if p.built != nil {
+		return p.built, nil
 	}
-	file, unfit, err := p.own(arch)
+	file, unsuitable, err := p.choose(arch)
 	if err != nil {
 		return nil, err
 	}
-	if unfit != nil {
+	if unsuitable != nil {
 		dir, err := proc.MakeDir(os.TempDir())
 		if err != nil {
 			return nil, fmt.Errorf("build the clients' program: %w", err)
 		}
 		defer os.RemoveAll(dir)
 		file = filepath.Join(dir, "lockpick")
-		say(fmt.Sprintf("building lockpick for clients: %v", unfit))
-		if err := askGo(ctx, arch, dir, "build", "-o", file, clientPackage); err != nil {
-			return nil, lackProgram(unfit, err, arch)
+		say(fmt.Sprintf("building lockpick for clients: %v", unsuitable))
+		if err := runGo(ctx, arch, dir, "build", "-o", file, clientPackage); err != nil {
+			return nil, missingProgram(unsuitable, err, arch)
 		}
 	}
-	p.made, err = imageOf("client", file, insideClient)
-	return p.made, err
+	p.built, err = imageOf("client", file, clientPath)
+	return p.built, err
 }
 
 // unsupported returns why there is no client program and why none can be built, as far as it can
 // tell without building.
-func (p *program) lacks(ctx context.Context, arch string) error {
-	_, unfit, err := p.own(arch)
-	if err != nil || unfit == nil {
+func (p *clientProgram) unsupported(ctx context.Context, arch string) error {
+	_, unsuitable, err := p.choose(arch)
+	if err != nil || unsuitable == nil {
 		return err
 	}
-	if err := askGo(ctx, arch, "", "list", clientPackage); err != nil {
-		return lackProgram(unfit, err, arch)
+	if err := runGo(ctx, arch, "", "list", clientPackage); err != nil {
+		return missingProgram(unsuitable, err, arch)
 	}
 	return nil
 }
 
 // choose returns the binary that the user names, which must be suitable, or else this binary and
 // why it is unsuitable.
-func (p *program) own(arch string) (file string, unfit, err error) {
+func (p *clientProgram) choose(arch string) (file string, unsuitable, err error) {
 	if file := p.binary; file != "" {
-		if err := standsAlone(file, arch); err != nil {
-			return "", nil, &Lack{fmt.Errorf("clients can't run the --client-binary: %w", err), byHand(arch)}
+		if err := checkStatic(file, arch); err != nil {
+			return "", nil, &MissingError{fmt.Errorf("clients can't run the --client-binary: %w", err), buildHint(arch)}
 		}
 		return file, nil, nil
 	}
@@ -85,22 +85,22 @@ func (p *program) own(arch string) (file string, unfit, err error) {
 	if err != nil {
 		return "", nil, fmt.Errorf("find own executable: %w", err)
 	}
-	return self, runsOn(self, arch), nil
+	return self, checkRunsOn(self, arch), nil
 }
 
-func lackProgram(unfit, unbuilt error, arch string) error {
-	remedy := byHand(arch) + "; or run lockpick in its source folder with go on PATH"
-	return &Lack{fmt.Errorf("clients can't run this lockpick: %w; building another one failed: %w", unfit, unbuilt),
-		cmp.Or(files.Remedy(errors.Join(unfit, unbuilt), files.TempDirHint), remedy)}
+func missingProgram(unsuitable, buildErr error, arch string) error {
+	remedy := buildHint(arch) + "; or run lockpick in its source folder with go on PATH"
+	return &MissingError{fmt.Errorf("clients can't run this lockpick: %w; building another one failed: %w", unsuitable, buildErr),
+		cmp.Or(files.Remedy(errors.Join(unsuitable, buildErr), files.TempDirHint), remedy)}
 }
 
-func byHand(arch string) string {
+func buildHint(arch string) string {
 	return fmt.Sprintf("build one with CGO_ENABLED=0 GOOS=linux GOARCH=%s go build -o FILE ./cmd/lockpick and pass --client-binary FILE", arch)
 }
 
 // runGo runs the go tool for Linux on an architecture, without cgo. tmp is the directory for its
 // temporary files; "" is the default.
-func askGo(ctx context.Context, arch, tmp string, args ...string) error {
+func runGo(ctx context.Context, arch, tmp string, args ...string) error {
 	tool, err := exec.LookPath("go")
 	if err != nil {
 		return errors.New("go is not on PATH")
@@ -111,8 +111,8 @@ func askGo(ctx context.Context, arch, tmp string, args ...string) error {
 		cmd.Env = append(cmd.Env, "GOTMPDIR="+tmp)
 	}
 	if out, err := cmd.CombinedOutput(); err != nil {
-		if said := engine.FirstLine(errors.New(string(out))); said != "" {
-			return fmt.Errorf("go %s: %s", args[0], said)
+		if message := engine.FirstLine(errors.New(string(out))); message != "" {
+			return fmt.Errorf("go %s: %s", args[0], message)
 		}
 		return fmt.Errorf("go %s: %w", args[0], err)
 	}
@@ -120,15 +120,15 @@ func askGo(ctx context.Context, arch, tmp string, args ...string) error {
 }
 
 // elfMachines maps the names of Go's architectures to those in ELF files.
-var machines = map[string]elf.Machine{
+var elfMachines = map[string]elf.Machine{
 	"386": elf.EM_386, "amd64": elf.EM_X86_64, "arm": elf.EM_ARM, "arm64": elf.EM_AARCH64, "loong64": elf.EM_LOONGARCH,
 	"ppc64le": elf.EM_PPC64, "riscv64": elf.EM_RISCV, "s390x": elf.EM_S390,
 }
 
 // checkRunsOn returns why a program can't run in a container of an architecture, with this
 // machine's libraries if it needs any; nil if it can.
-func runsOn(file, arch string) error {
-	text, err := files.Open(file, mostProgram)
+func checkRunsOn(file, arch string) error {
+	text, err := files.Open(file, maxProgramSize)
 	if err != nil {
 		return err
 	}
@@ -137,16 +137,16 @@ func runsOn(file, arch string) error {
 	if err != nil {
 		return fmt.Errorf("%s is not a Linux program: %w", file, err)
 	}
-	if want := machines[arch]; f.Machine != want {
+	if want := elfMachines[arch]; f.Machine != want {
 		return fmt.Errorf("%s is for %v, but the engine's containers are %s", file, f.Machine, arch)
 	}
-	return (&image{files: map[string][]byte{}}).add(file, insideClient)
+	return (&image{files: map[string][]byte{}}).add(file, clientPath)
 }
 
 // checkStatic is checkRunsOn for a program that may come from another machine and so can't use this
 // machine's libraries.
-func standsAlone(file, arch string) error {
-	if err := runsOn(file, arch); err != nil {
+func checkStatic(file, arch string) error {
+	if err := checkRunsOn(file, arch); err != nil {
 		return err
 	}
 	f, err := elf.Open(file)

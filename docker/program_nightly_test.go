@@ -17,19 +17,19 @@ func TestProgramForAnotherArchitecture(t *testing.T) {
 	if runtime.GOARCH == arch {
 		arch = "amd64"
 	}
-	var said lines
-	built, err := New(Config{}).clients.image(t.Context(), arch, said.add)
+	var progress progressLines
+	built, err := New(Config{}).clients.image(t.Context(), arch, progress.add)
 	if err != nil {
 		t.Fatal(err)
 	}
 	made := filepath.Join(t.TempDir(), "made")
-	if err := os.WriteFile(made, built.files[insideClient], 0o755); err != nil {
+	if err := os.WriteFile(made, built.files[clientPath], 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := standsAlone(made, arch); err != nil || len(built.files) != 1 {
+	if err := checkStatic(made, arch); err != nil || len(built.files) != 1 {
 		t.Errorf("%d files, %v", len(built.files), err)
 	}
-	if !slices.ContainsFunc(said, func(line string) bool { return strings.HasPrefix(line, "building lockpick for clients: ") }) {
-		t.Errorf("progress: %q", said)
+	if !slices.ContainsFunc(progress, func(line string) bool { return strings.HasPrefix(line, "building lockpick for clients: ") }) {
+		t.Errorf("progress: %q", progress)
 	}
 }

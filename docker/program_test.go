@@ -14,8 +14,8 @@ import (
 )
 
 // Containers run this binary with its shared libraries, or a static binary that the user names.
-func TestProgramForContainers(t *testing.T) {
-	unlessShort(t)
+func TestClientProgramSelection(t *testing.T) {
+	skipIfShort(t)
 	tool, err := exec.LookPath("go")
 	if err != nil {
 		t.Skip("there is no go on PATH to build with")
@@ -28,31 +28,31 @@ func TestProgramForContainers(t *testing.T) {
 	t.Chdir(dir) // without the source
 	t.Setenv("PATH", dir)
 	b := New(Config{})
-	if err := b.clients.lacks(t.Context(), runtime.GOARCH); err != nil {
+	if err := b.clients.unsupported(t.Context(), runtime.GOARCH); err != nil {
 		t.Error(err)
 	}
 	self, err := b.clients.image(t.Context(), runtime.GOARCH, func(s string) { t.Errorf("built another one although this one is suitable: %s", s) })
 	if err != nil {
 		t.Fatal(err)
 	}
-	starts(t, self)
-	if again, err := b.clients.image(t.Context(), runtime.GOARCH, func(s string) { t.Errorf("built twice: %s", s) }); err != nil || again != self {
+	checkStandalone(t, self)
+	if second, err := b.clients.image(t.Context(), runtime.GOARCH, func(s string) { t.Errorf("built twice: %s", s) }); err != nil || second != self {
 		t.Errorf("the second time: %v", err)
 	}
-	err = New(Config{}).clients.lacks(t.Context(), "s390x") // this binary is unsuitable, and go is not on PATH
+	err = New(Config{}).clients.unsupported(t.Context(), "s390x") // this binary is unsuitable, and go is not on PATH
 	if err == nil || !strings.Contains(err.Error(), "go is not on PATH") {
 		t.Errorf("without the go tool: %v", err)
 	}
 	t.Setenv("PATH", filepath.Dir(tool))
 	t.Chdir(here)
 	made := filepath.Join(dir, "made")
-	if err := askGo(t.Context(), runtime.GOARCH, "", "build", "-o", made, clientPackage); err != nil {
+	if err := runGo(t.Context(), runtime.GOARCH, "", "build", "-o", made, clientPackage); err != nil {
 		t.Fatal(err)
 	}
-	if err := standsAlone(made, runtime.GOARCH); err != nil {
+	if err := checkStatic(made, runtime.GOARCH); err != nil {
 		t.Error(err)
 	}
-	if err := standsAlone(made, "s390x"); err == nil || !strings.Contains(err.Error(), machines[runtime.GOARCH].String()) {
+	if err := checkStatic(made, "s390x"); err == nil || !strings.Contains(err.Error(), elfMachines[runtime.GOARCH].String()) {
 		t.Errorf("on another architecture: %v", err)
 	}
 	b = New(Config{ClientBinary: made})
@@ -60,31 +60,31 @@ func TestProgramForContainers(t *testing.T) {
 		t.Errorf("by --client-binary: %v", err)
 	}
 	for _, unfit := range []string{"/bin/sh", filepath.Join(dir, "none")} {
-		var lack *Lack
-		err := New(Config{ClientBinary: unfit}).clients.lacks(t.Context(), runtime.GOARCH)
-		if !errors.As(err, &lack) || !strings.Contains(err.Error(), unfit) || !strings.Contains(lack.Remedy, "--client-binary") {
+		var missing *MissingError
+		err := New(Config{ClientBinary: unfit}).clients.unsupported(t.Context(), runtime.GOARCH)
+		if !errors.As(err, &missing) || !strings.Contains(err.Error(), unfit) || !strings.Contains(missing.Remedy, "--client-binary") {
 			t.Errorf("%s: %v", unfit, err)
 		}
 	}
 }
 
 // A program starts from a directory with only its own libraries, whatever other libraries there are.
-func TestProgramApart(t *testing.T) {
+func TestStandaloneProgram(t *testing.T) {
 	for _, program := range []string{"/bin/sh", os.Args[0]} {
 		i, err := imageOf("test", program, program)
 		if err != nil {
 			t.Fatal(err)
 		}
-		starts(t, i)
+		checkStandalone(t, i)
 	}
 }
 
 // checkStandalone checks that an image's program starts from a directory with its dependencies, and
 // loads no other library.
-func starts(t *testing.T, i *image) {
+func checkStandalone(t *testing.T, i *image) {
 	t.Helper()
 	dir := t.TempDir()
-	files, command := i.apart(dir)
+	files, command := i.standalone(dir)
 	for path, text := range files {
 		if err := os.WriteFile(path, text, 0o755); err != nil {
 			t.Fatal(err)

@@ -16,7 +16,7 @@ import (
 
 // sharedTestbed returns a function that makes runs one after another on a testbed. It checks at the end that
 // nothing is left behind.
-func inTurn(t *testing.T) func(name string, s scenario.Scenario, body func(b bench)) {
+func sharedTestbed(t *testing.T) func(name string, s scenario.Scenario, body func(b testRun)) {
 	needEngine(t)
 	backend := testBackend()
 	var label string
@@ -24,17 +24,17 @@ func inTurn(t *testing.T) func(name string, s scenario.Scenario, body func(b ben
 		if err := backend.Close(); err != nil {
 			t.Error(err)
 		}
-		if left := remains(t, runLabel+"="+label); len(left) > 0 {
+		if left := leftovers(t, runLabel+"="+label); len(left) > 0 {
 			t.Errorf("left behind: %v", left)
 		}
 	})
-	return func(name string, s scenario.Scenario, body func(b bench)) {
+	return func(name string, s scenario.Scenario, body func(b testRun)) {
 		began := time.Now()
 		err := backend.Run(t.Context(), s, 1, history.NewRecorder(&bytes.Buffer{}), func(_ context.Context, hc harness.Cluster) error {
 			t.Logf("%s: set up in %v", name, time.Since(began))
 			c := hc.(*cluster)
-			label = c.site.labels[runLabel]
-			body(bench{T: t, cluster: c})
+			label = c.testbed.labels[runLabel]
+			body(testRun{T: t, cluster: c})
 			return nil
 		})
 		if err != nil {
@@ -45,19 +45,19 @@ func inTurn(t *testing.T) func(name string, s scenario.Scenario, body func(b ben
 
 // The next run gets the wiped containers of the one before. A node that has exited or that needs
 // another persistence mode is created anew.
-func TestRunsShareASite(t *testing.T) {
+func TestRunsReuseTestbed(t *testing.T) {
 	var ids []map[string]string
-	onSite := inTurn(t)
+	onSite := sharedTestbed(t)
 	run := func(name string, s scenario.Scenario, body func(c *cluster) error) {
-		onSite(name, s, func(b bench) {
-			ids = append(ids, map[string]string{"n1": b.at("n1").id, "n2": b.at("n2").id})
+		onSite(name, s, func(b testRun) {
+			ids = append(ids, map[string]string{"n1": b.nodeNamed("n1").id, "n2": b.nodeNamed("n2").id})
 			if err := body(b.cluster); err != nil {
 				t.Fatalf("%s: %v", name, err)
 			}
 		})
 	}
 	ask := func(c *cluster, node string, args ...string) any {
-		v, err := c.at(node).Command(t.Context(), node, args)
+		v, err := c.nodeNamed(node).Command(t.Context(), node, args)
 		if err != nil {
 			t.Errorf("%s %v: %v", node, args, err)
 		}
@@ -69,7 +69,7 @@ func TestRunsShareASite(t *testing.T) {
 		ask(c, "n2", "SET", "left", "over")
 		script = ask(c, "n1", "SCRIPT", "LOAD", "return 1").(string)
 		_, kill := c.Kill("n2")
-		return errors.Join(kill, c.RunClient(t.Context(), spec("c1", 1), never))
+		return errors.Join(kill, c.RunClient(t.Context(), spec("c1", 1), ignorePoint))
 	})
 	run("second", twoNodes, func(c *cluster) error {
 		for _, node := range []string{"n1", "n2"} {
@@ -80,7 +80,7 @@ func TestRunsShareASite(t *testing.T) {
 		if v := ask(c, "n1", "SCRIPT", "EXISTS", script).([]any); v[0] != int64(0) {
 			t.Error("n1 still has the script")
 		}
-		return c.RunClient(t.Context(), spec("c1", 1), never)
+		return c.RunClient(t.Context(), spec("c1", 1), ignorePoint)
 	})
 	lasting := twoNodes
 	lasting.Topology.Persistence = "always"

@@ -23,29 +23,29 @@ import (
 )
 
 // testbedCount counts the testbeds of this process, to name them.
-var sites atomic.Int64
+var testbedCount atomic.Int64
 
 // Run creates the network and the containers or reuses those of an earlier run, opens the links,
 // and calls body just after true time zero. It keeps what the next run can reuse. The seed
 // determines the random faults of messages; clients get their own seeds in their Spec.
 func (b *backend) Run(ctx context.Context, s scenario.Scenario, seed uint64, rec *history.Recorder, body harness.Body) (err error) {
-	b.making.RLock()
-	made := sync.OnceFunc(b.making.RUnlock)
+	b.creating.RLock()
+	made := sync.OnceFunc(b.creating.RUnlock)
 	defer made()
-	st, err := b.take(ctx, s)
+	st, err := b.takeTestbed(ctx, s)
 	if err != nil {
 		return err
 	}
-	if st.linksBox != nil { // it was created by an earlier run
+	if st.linksContainer != nil { // it was created by an earlier run
 		made()
 	}
 	c := newCluster(ctx, st, rec)
 	c.watchSetUp()
 	well := false
 	defer func() { // also after a panic in body
-		err = errors.Join(err, c.guard.explain(c.close()))
+		err = errors.Join(err, c.monitor.explain(c.close()))
 		if well && err == nil {
-			b.give(st)
+			b.putIdle(st)
 			return
 		}
 		err = errors.Join(err, st.close())
@@ -53,31 +53,31 @@ func (b *backend) Run(ctx context.Context, s scenario.Scenario, seed uint64, rec
 	if err := c.mountDisks(s); err != nil {
 		return err
 	}
-	if err := c.fill(s); err != nil {
-		return c.guard.explain(err)
+	if err := c.startContainers(s); err != nil {
+		return c.monitor.explain(err)
 	}
 	made()
-	b.making.Lock() // creating a testbed would delay a run that has begun
+	b.creating.Lock() // creating a testbed would delay a run that has begun
 	//lint:ignore SA2001 it only waits for the other runs
-	b.making.Unlock()
+	b.creating.Unlock()
 	if err := c.setUp(s, seed, rec); err != nil {
-		return c.guard.explain(err)
+		return c.monitor.explain(err)
 	}
 	err = body(c.Ctx, c)
-	well = !c.guard.Heard() // otherwise the next run can't reuse the testbed
+	well = !c.monitor.Interfered() // otherwise the next run can't reuse the testbed
 	return err
 }
 
 // setUp connects the containers and lets the run begin.
 func (c *cluster) setUp(s scenario.Scenario, seed uint64, rec *history.Recorder) error {
-	if err := c.filterPackets(s, c.at); err != nil {
+	if err := c.makeFilters(s, c.nodeNamed); err != nil {
 		return err
 	}
-	if err := c.open(s, seed, rec); err != nil {
+	if err := c.openLinks(s, seed, rec); err != nil {
 		return err
 	}
-	go c.watch()
-	sentinel := func(name string) (*proc.Sentinel, error) { return c.site.makeSentinel(c.Ctx, name) }
+	go c.watchLinks()
+	sentinel := func(name string) (*proc.Sentinel, error) { return c.testbed.makeSentinel(c.Ctx, name) }
 	if err := c.SetUp(s, sentinel); err != nil {
 		return err
 	}
@@ -85,12 +85,12 @@ func (c *cluster) setUp(s scenario.Scenario, seed uint64, rec *history.Recorder)
 }
 
 // takeTestbed returns a testbed left by an earlier run, or a new one.
-func (b *backend) take(ctx context.Context, s scenario.Scenario) (*site, error) {
+func (b *backend) takeTestbed(ctx context.Context, s scenario.Scenario) (*testbed, error) {
 	if err := b.Fits(s); err != nil {
 		return nil, err
 	}
-	st := b.left()
-	if st != nil && st.named == s.Topology.Image && st.lives() && st.assignHosts(s.ClientNames()) {
+	st := b.takeIdle()
+	if st != nil && st.nodeImage == s.Topology.Image && st.linksAlive() && st.assignHosts(s.ClientNames()) {
 		return st, nil
 	}
 	if st != nil {
@@ -98,7 +98,7 @@ func (b *backend) take(ctx context.Context, s scenario.Scenario) (*site, error) 
 			return nil, err
 		}
 	}
-	e, a, err := engine.Meet(ctx)
+	e, a, err := engine.Open(ctx)
 	if err != nil {
 		reason, remedy := engine.Explain(err)
 		return nil, fmt.Errorf("run: %s; to fix it: %s", reason, remedy)
@@ -107,11 +107,11 @@ func (b *backend) take(ctx context.Context, s scenario.Scenario) (*site, error) 
 	if err != nil {
 		return nil, errors.Join(err, e.Close())
 	}
-	id := fmt.Sprintf("%s.%d", self, sites.Add(1))
-	st = &site{
-		cfg: b.cfg, engine: e, here: e.IsHere(a) && !b.far, named: s.Topology.Image, joined: make(chan struct{}),
+	id := fmt.Sprintf("%s.%d", self, testbedCount.Add(1))
+	st = &testbed{
+		cfg: b.cfg, engine: e, engineIsLocal: e.IsHere(a) && !b.assumeRemote, nodeImage: s.Topology.Image, linksReady: make(chan struct{}),
 		labels: map[string]string{engine.OwnerLabel: self.String(), runLabel: id}, prefix: "lockpick-" + id + "-",
-		nodes: map[role]*node{}, clientBoxes: map[string]*box{}, hosts: map[string]int{}, housed: map[int]bool{}, addresses: map[int]*box{},
+		nodes: map[role]*node{}, clientContainers: map[string]*container{}, clientHosts: map[string]int{}, usedHosts: map[int]bool{}, addresses: map[int]*container{},
 	}
 	st.assignHosts(s.ClientNames())
 	if err := st.setUp(ctx, b); err != nil {
@@ -130,7 +130,7 @@ func (*backend) Fits(s scenario.Scenario) error {
 }
 
 // takeIdle takes a testbed left by an earlier run; nil if there is none.
-func (b *backend) left() *site {
+func (b *backend) takeIdle() *testbed {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	n := len(b.idle)
@@ -143,7 +143,7 @@ func (b *backend) left() *site {
 }
 
 // putIdle keeps a testbed for the next run.
-func (b *backend) give(st *site) {
+func (b *backend) putIdle(st *testbed) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.idle = append(b.idle, st)
@@ -152,7 +152,7 @@ func (b *backend) give(st *site) {
 // Close removes the testbeds kept for later runs.
 func (b *backend) Close() error {
 	var errs []error
-	for st := b.left(); st != nil; st = b.left() {
+	for st := b.takeIdle(); st != nil; st = b.takeIdle() {
 		errs = append(errs, st.close())
 	}
 	return errors.Join(errs...)
@@ -160,18 +160,18 @@ func (b *backend) Close() error {
 
 // setUp makes sure that the engine has the images, removes leftovers of dead lockpicks, and creates
 // the network. It reports no progress, because Prepare has fetched the images before.
-func (s *site) setUp(ctx context.Context, b *backend) (err error) {
-	from := b.supply(s.engine, s.labels[engine.OwnerLabel], func(string) {})
-	if s.software, err = from.nodes(ctx, s.named); err != nil {
+func (s *testbed) setUp(ctx context.Context, b *backend) (err error) {
+	from := b.imageSource(s.engine, s.labels[engine.OwnerLabel], func(string) {})
+	if s.software, err = from.nodeSoftware(ctx, s.nodeImage); err != nil {
 		return err
 	}
-	if s.own, s.client, err = from.clients(ctx); err != nil {
+	if s.ownImage, s.clientCommand, err = from.provideClients(ctx); err != nil {
 		return err
 	}
-	if err := from.hasAdapters(ctx); err != nil {
+	if err := from.checkAdapterImage(ctx); err != nil {
 		return err
 	}
-	if err := engine.Sweep(ctx, s.engine, s.here, s.software.ref, s.own.ref); err != nil {
+	if err := engine.Sweep(ctx, s.engine, s.engineIsLocal, s.software.ref, s.ownImage.ref); err != nil {
 		return err
 	}
 	if _, err := proc.Sweep(os.TempDir()); err != nil { // disks, after the containers that used them
@@ -183,25 +183,25 @@ func (s *site) setUp(ctx context.Context, b *backend) (err error) {
 
 // startContainers creates all missing containers concurrently. It returns when the servers answer
 // and the clients wait for their orders.
-func (c *cluster) fill(s scenario.Scenario) error {
-	c.setClocks(s)
+func (c *cluster) startContainers(s scenario.Scenario) error {
+	c.addClocks(s)
 	c.names = s.NodeNames()
-	if err := c.site.vacate(c.Ctx, len(c.names)); err != nil {
+	if err := c.testbed.reserveAddresses(c.Ctx, len(c.names)); err != nil {
 		return err
 	}
 	var also []func() error
-	if c.site.linksBox == nil {
-		also = append(also, func() error { return c.site.join(c.Ctx) })
+	if c.testbed.linksContainer == nil {
+		also = append(also, func() error { return c.testbed.startLinks(c.Ctx) })
 	}
 	for _, client := range s.ClientNames() {
 		also = append(also, func() error {
-			p, err := c.site.makeClient(c.Ctx, client, c.Clock(client))
+			p, err := c.testbed.makeClient(c.Ctx, client, c.Clock(client))
 			if err != nil {
 				return err
 			}
 			c.mu.Lock()
 			defer c.mu.Unlock()
-			c.waiting[client] = p
+			c.waitingClients[client] = p
 			return nil
 		})
 	}
@@ -209,8 +209,8 @@ func (c *cluster) fill(s scenario.Scenario) error {
 }
 
 func (c *cluster) startServer(r real.Role) (real.Server, error) {
-	host := anyNode
-	want := wanted{role: role{name: r.Name, persist: r.Persistence}, disk: c.Of(r.Name), clock: c.Clock(r.Name)}
+	host := anyHost
+	want := nodeSpec{role: role{name: r.Name, persist: r.Persistence}, disk: c.Disk(r.Name), clock: c.Clock(r.Name)}
 	switch {
 	case r.Name == scenario.ResourceName:
 		host = resourceHost
@@ -221,65 +221,65 @@ func (c *cluster) startServer(r real.Role) (real.Server, error) {
 		want.data = c.group.DataDir(r.Name)
 	}
 	// Replication changes nodes in ways that wipe does not undo.
-	want.once = want.clock != nil || want.disk != nil || r.Replicated
-	return c.site.makeNode(c.Ctx, host, want)
+	want.singleUse = want.clock != nil || want.disk != nil || r.Replicated
+	return c.testbed.makeNode(c.Ctx, host, want)
 }
 
 // startClient returns the client whose process waits for its order, or starts another process if
 // it runs a second time.
 func (c *cluster) startClient(name string) (*real.Client, error) {
 	c.mu.Lock()
-	at := c.waiting[name]
-	delete(c.waiting, name)
+	at := c.waitingClients[name]
+	delete(c.waitingClients, name)
 	c.mu.Unlock()
 	if at == nil {
 		var err error
-		if at, err = c.site.makeClient(c.Ctx, name, c.Clock(name)); err != nil {
+		if at, err = c.testbed.makeClient(c.Ctx, name, c.Clock(name)); err != nil {
 			return nil, err
 		}
 	}
-	c.guard.take(clientWard(at))
+	c.monitor.add(monitoredClient(at))
 	gone := func(signal int) {
-		c.guard.say(clientWard(at), harness.Unplanned{Op: "kill", Cause: fmt.Sprintf("its process in container %.12s was killed by signal %d", at.id, signal)})
+		c.monitor.report(monitoredClient(at), harness.UnplannedEvent{Op: "kill", Cause: fmt.Sprintf("its process in container %.12s was killed by signal %d", at.id, signal)})
 	}
-	return &real.Client{Program: at, In: at.talk.in, Out: at.talk.out, Gone: gone, Known: awaitWhoKnows}, nil
+	return &real.Client{Program: at, In: at.stdio.in, Out: at.stdio.out, OnSignal: gone, AwaitCause: awaitLinksEnd}, nil
 }
 
 // linksEndTimeout is how much later than a client's end that of the links may come, if the engine
 // stopped and ended both.
-const goneBound = 5 * time.Second
+const linksEndTimeout = 5 * time.Second
 
 // awaitLinksEnd waits if the engine is gone: watchLinks knows the reason and is about to end the
 // run with it.
-func awaitWhoKnows(ctx context.Context, end error) {
-	if engine.Away(end) {
+func awaitLinksEnd(ctx context.Context, end error) {
+	if engine.Unreachable(end) {
 		select {
 		case <-ctx.Done():
-		case <-time.After(goneBound):
+		case <-time.After(linksEndTimeout):
 		}
 	}
 }
 
-func newCluster(ctx context.Context, s *site, rec *history.Recorder) *cluster {
+func newCluster(ctx context.Context, s *testbed, rec *history.Recorder) *cluster {
 	c := &cluster{
-		Run: real.New(ctx, rec), site: s, waiting: map[string]*box{},
+		Run: real.New(ctx, rec), testbed: s, waitingClients: map[string]*container{},
 	}
-	c.packetFilters = &packetFilters{site: s, ctx: c.Ctx, by: map[string]*filter{}}
-	c.Start, c.True = c.startClient, c.there
-	c.Others = func(m *real.Clock) error {
-		_, err := c.seeOthers(vdso.Shown{Offset: m.Shown().Offset})
+	c.packetFilters = &packetFilters{testbed: s, ctx: c.Ctx, byNode: map[string]*packetFilter{}}
+	c.Start, c.True = c.startClient, c.engineTime
+	c.CheckOthers = func(m *real.Clock) error {
+		_, err := c.checkOtherClocks(vdso.ClockState{Offset: m.State().Offset})
 		return err
 	}
-	c.Disks.Around = func(node string) func() { return c.at(node).quiet(c.Ctx) }
+	c.Disks.Around = func(node string) func() { return c.nodeNamed(node).lockLifecycle(c.Ctx) }
 	c.Disks.Kill = func(node string) (string, error) {
-		return c.EndBy(node, false, func() (string, error) { return c.at(node).end(c.Ctx) })
+		return c.EndNode(node, false, func() (string, error) { return c.nodeNamed(node).end(c.Ctx) })
 	}
 	return c
 }
 
 // imageSource returns the image source for a run or for Prepare.
-func (b *backend) supply(e *engine.Engine, owner string, say func(string)) supply {
-	return supply{b.cfg, b.clients, e, map[string]string{engine.OwnerLabel: owner}, say}
+func (b *backend) imageSource(e *engine.Engine, owner string, say func(string)) imageSource {
+	return imageSource{b.cfg, b.clients, e, map[string]string{engine.OwnerLabel: owner}, say}
 }
 
 // Roles of an agent, that is, the argument after AgentVerb.
@@ -307,7 +307,7 @@ func Agent(in io.Reader, out, errs io.Writer, args []string) error {
 		_, err := io.Copy(io.Discard, in)
 		return err
 	case loopAgent:
-		return real.ClientLoop(in, out, errs, args[1:], clearRoom)
+		return real.ClientLoop(in, out, errs, args[1:], killLeftovers)
 	}
 	return fmt.Errorf("start an agent: no role %q", args[0])
 }

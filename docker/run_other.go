@@ -14,14 +14,14 @@ import (
 
 // Run always fails with the reason that Probe reports.
 func (b *backend) Run(ctx context.Context, _ scenario.Scenario, _ uint64, _ *history.Recorder, _ harness.Body) error {
-	return errors.New("run: " + b.can(ctx).run.Reason)
+	return errors.New("run: " + b.findCapabilities(ctx).run.Reason)
 }
 
-func (*backend) try(context.Context) abilities { return abilities{} } // findCapabilities does not call it on this system
+func (*backend) probeEngine(context.Context) capabilities { return capabilities{} } // findCapabilities does not call it on this system
 
 // Hello always fails.
 func (b *backend) Hello(ctx context.Context) (string, error) {
-	return "", errors.New("ask the adapter: " + b.can(ctx).run.Reason)
+	return "", errors.New("ask the adapter: " + b.findCapabilities(ctx).run.Reason)
 }
 
 // Agent always fails.
@@ -31,7 +31,7 @@ func Agent(io.Reader, io.Writer, io.Writer, []string) error {
 
 func engineRemark(context.Context) string { return "" }
 
-type site struct{}
+type testbed struct{}
 
 var powers any
 

@@ -18,42 +18,42 @@ import (
 
 // testbed is the engine-side setup that consecutive runs share: a network, the links' container,
 // whose name and address stay the same, and the containers of nodes and clients.
-type site struct {
-	cfg      Config
-	engine   *engine.Engine
-	here     bool     // the engine is on this machine
-	client   []string // client program and its arguments
-	named    string   // image of nodes that the scenario names; "": none
-	software software // what nodes run
-	own      *image   // image of clients and links; gates are copied from it
-	labels   map[string]string
-	prefix   string // of container names
-	net      privateNet
+type testbed struct {
+	cfg           Config
+	engine        *engine.Engine
+	engineIsLocal bool     // the engine is on this machine
+	clientCommand []string // client program and its arguments
+	nodeImage     string   // image of nodes that the scenario names; "": none
+	software      software // what nodes run
+	ownImage      *image   // image of clients and links; gates are copied from it
+	labels        map[string]string
+	prefix        string // of container names
+	net           privateNet
 
-	made func(*box) // is called for each new container before it starts; nil: not set
+	onCreate func(*container) // is called for each new container before it starts; nil: not set
 
-	remote   *real.RemoteNetwork
-	linksBox *box          // container of the links; nil: not created
-	joined   chan struct{} // closed when the links answer or have failed to start
+	remote         *real.RemoteNetwork
+	linksContainer *container    // container of the links; nil: not created
+	linksReady     chan struct{} // closed when the links answer or have failed to start
 
-	mu          sync.Mutex
-	nodes       map[role]*node  // including the resource, replicas and sentinels
-	clientBoxes map[string]*box // by client; they stay for the next run, with their programs running
-	hosts       map[string]int  // of clients, on the network
-	housed      map[int]bool    // hosts assigned to nodes
+	mu               sync.Mutex
+	nodes            map[role]*node        // including the resource, replicas and sentinels
+	clientContainers map[string]*container // by client; they stay for the next run, with their programs running
+	clientHosts      map[string]int        // of clients, on the network
+	usedHosts        map[int]bool          // hosts assigned to nodes
 	// addresses are containers that only hold an address on the network, by host. A node that shares
 	// such a network starts and stops in less than half the time, because the engine does not set up
 	// a new one.
-	addresses map[int]*box
+	addresses map[int]*container
 }
 
 // agentCommand returns the command that starts an agent in a role.
-func (s *site) agent(role ...string) []string {
-	return append([]string{s.client[0], AgentVerb}, role...)
+func (s *testbed) agentCommand(role ...string) []string {
+	return append([]string{s.clientCommand[0], AgentVerb}, role...)
 }
 
 // linksAlive reports whether the links run. Without them the testbed can't be reused.
-func (s *site) lives() bool {
+func (s *testbed) linksAlive() bool {
 	select {
 	case <-s.remote.Ended():
 		return false
@@ -65,53 +65,53 @@ func (s *site) lives() bool {
 // makeContainer creates a container on the testbed's network. Its name is m.Name or else name, and its
 // image m.Image or else lockpick's. Creation is not canceled halfway, because the engine would
 // continue and create a container unknown to close.
-func (s *site) makeBox(ctx context.Context, name string, host int, m engine.Making) (*box, error) {
+func (s *testbed) makeContainer(ctx context.Context, name string, host int, m engine.ContainerSpec) (*container, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), engineBound)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), engineTimeout)
 	defer cancel()
-	m.Image, m.Name, m.Network, m.Addr, m.Labels = cmp.Or(m.Image, s.own.ref), s.prefix+cmp.Or(m.Name, name), s.net.name, s.net.at(host), s.labels
+	m.Image, m.Name, m.Network, m.Addr, m.Labels = cmp.Or(m.Image, s.ownImage.ref), s.prefix+cmp.Or(m.Name, name), s.net.name, s.net.addr(host), s.labels
 	id, err := s.engine.Create(ctx, m)
 	if err != nil {
 		return nil, fmt.Errorf("create the container of %s: %w", name, err)
 	}
-	b := &box{engine: s.engine, name: name, id: id, host: host, near: s.here, here: s.here && os.Geteuid() == 0}
-	if s.made != nil && m.Traces == "" { // a tracing sidecar ends with the container that it traces
-		s.made(b)
+	b := &container{engine: s.engine, name: name, id: id, host: host, onThisMachine: s.engineIsLocal, killable: s.engineIsLocal && os.Geteuid() == 0}
+	if s.onCreate != nil && m.ProcessesOf == "" { // a tracing sidecar ends with the container that it traces
+		s.onCreate(b)
 	}
 	return b, nil
 }
 
 // startLinks creates the links' container, and returns once the links answer.
-func (s *site) join(ctx context.Context) error {
-	defer close(s.joined)
-	b, err := s.makeBox(ctx, linksName, linksHost, engine.Making{
-		Command: s.agent(linksAgent), Talks: true,
+func (s *testbed) startLinks(ctx context.Context) error {
+	defer close(s.linksReady)
+	b, err := s.makeContainer(ctx, linksName, linksHost, engine.ContainerSpec{
+		Command: s.agentCommand(linksAgent), Attached: true,
 		// A link with few local ports must reuse ports whose last connection is in TIME_WAIT.
 		Sysctls: map[string]string{"net.ipv4.tcp_tw_reuse": "1"},
 	})
 	if err != nil {
 		return err
 	}
-	s.linksBox = b
-	if err := b.startTalking(ctx); err != nil {
+	s.linksContainer = b
+	if err := b.startAttached(ctx); err != nil {
 		return err
 	}
-	remote := real.DialNetwork(b.talk.in, b.talk.out)
-	limit, cancel := context.WithTimeout(ctx, readyBound)
+	remote := real.DialNetwork(b.stdio.in, b.stdio.out)
+	limit, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()
 	if _, _, err := remote.Offset(limit); err != nil {
-		return fmt.Errorf("talk to the links: %w: %s", err, b.Words())
+		return fmt.Errorf("talk to the links: %w: %s", err, b.StderrTail())
 	}
 	s.remote = remote
 	return nil
 }
 
 // awaitLinks waits until the links are up.
-func (s *site) network(ctx context.Context) (*real.RemoteNetwork, error) {
+func (s *testbed) awaitLinks(ctx context.Context) (*real.RemoteNetwork, error) {
 	select {
-	case <-s.joined:
+	case <-s.linksReady:
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
@@ -127,36 +127,36 @@ const (
 	stampError = time.Millisecond
 
 	// maxDrift bounds the relative drift between two clocks that NTP disciplines.
-	drifts = 100e-6
+	maxDrift = 100e-6
 )
 
-func driftIn(d time.Duration) time.Duration { return time.Duration(drifts * float64(d)) }
+func maxDriftIn(d time.Duration) time.Duration { return time.Duration(maxDrift * float64(d)) }
 
 // ask sends a command to a server from the links' container, bypassing all links.
-func (s *site) ask(ctx context.Context, addr string, args ...string) (resp.Value, error) {
-	remote, err := s.network(ctx)
+func (s *testbed) ask(ctx context.Context, addr string, args ...string) (resp.Value, error) {
+	remote, err := s.awaitLinks(ctx)
 	if err != nil {
 		return resp.Value{}, err
 	}
 	if _, bounded := ctx.Deadline(); !bounded { // stopped links would block forever
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, engineBound)
+		ctx, cancel = context.WithTimeout(ctx, engineTimeout)
 		defer cancel()
 	}
 	reply, err := remote.AskStamped(ctx, addr, args...)
 	return reply.Value, err
 }
 
-const readyBound = 10 * time.Second // for the links to answer
+const readyTimeout = 10 * time.Second // for the links to answer
 
 // linksName is the name of the links' container in the record.
 const linksName = "links"
 
-func (s *site) linksAnswer(ctx context.Context) bool {
-	ctx, cancel := context.WithTimeout(ctx, answerSoon)
+func (s *testbed) linksAnswer(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, linksAnswerTimeout)
 	defer cancel()
 	_, _, err := s.remote.Clock(ctx)
 	return err == nil
 }
 
-const answerSoon = 200 * time.Millisecond
+const linksAnswerTimeout = 200 * time.Millisecond

@@ -33,12 +33,12 @@ func testEngine(t *testing.T) *engine.Engine {
 
 // officialImage makes an image similar to the official ones: its entrypoint is a script that runs as another
 // user, who owns /data. Here the script fails.
-var alike = []string{"ENTRYPOINT [\"docker-entrypoint.sh\"]", "CMD [\"redis-server\"]", "VOLUME /data", "WORKDIR /data", "USER 999"}
+var officialImage = []string{"ENTRYPOINT [\"docker-entrypoint.sh\"]", "CMD [\"redis-server\"]", "VOLUME /data", "WORKDIR /data", "USER 999"}
 
 // importTestImage imports an image with this machine's redis-server under the given name.
-func store(t *testing.T, e *engine.Engine, ref, server string, changes ...string) {
+func importTestImage(t *testing.T, e *engine.Engine, ref, server string, changes ...string) {
 	t.Helper()
-	path, err := supply{}.server()
+	path, err := imageSource{}.findServer()
 	if err != nil {
 		t.Skip(err)
 	}
@@ -69,21 +69,21 @@ func store(t *testing.T, e *engine.Engine, ref, server string, changes ...string
 		t.Fatal(err)
 	}
 	defer out.Close()
-	if said, err := io.ReadAll(out); err != nil || bytes.Contains(said, []byte("errorDetail")) {
-		t.Fatal(err, string(said))
+	if output, err := io.ReadAll(out); err != nil || bytes.Contains(output, []byte("errorDetail")) {
+		t.Fatal(err, string(output))
 	}
 	t.Cleanup(func() { e.RemoveImage(context.Background(), ref) })
 }
 
 // Nodes run the image that the scenario names. The server keeps its data although the image's own
 // data directory belongs to another user.
-func TestNodesRunTheImageThatIsNamed(t *testing.T) {
+func TestNodesRunNamedImage(t *testing.T) {
 	e := testEngine(t)
 	const ref = "lockpick-test:named"
-	store(t, e, ref, "redis-server", alike...)
+	importTestImage(t, e, ref, "redis-server", officialImage...)
 	s := twoNodes
 	s.Topology.Image, s.Topology.Persistence = ref, "always"
-	run(t, s, func(b bench) {
+	run(t, s, func(b testRun) {
 		says := b.NodeReport().ServerVersion
 		if !strings.HasPrefix(says, "redis ") || !strings.Contains(says, "image "+ref+" (sha256:") {
 			t.Errorf("the nodes run %q", says)
@@ -99,32 +99,32 @@ func TestNodesRunTheImageThatIsNamed(t *testing.T) {
 }
 
 // progressLines collects progress messages.
-type lines []string
+type progressLines []string
 
-func (l *lines) add(line string) { *l = append(*l, line) }
+func (l *progressLines) add(line string) { *l = append(*l, line) }
 
 // Port 1 has no registry.
-func TestImagesThatCantBeHad(t *testing.T) {
+func TestUnusableImages(t *testing.T) {
 	e := testEngine(t)
 	const missing, other = "localhost:1/redis:99", "lockpick-test:other"
-	store(t, e, other, "no-server-at-all")
+	importTestImage(t, e, other, "no-server-at-all")
 	for ref, want := range map[string]string{missing: "can't pull it", other: "has no server"} {
 		s := twoNodes
 		s.Topology.Image = ref
-		var said lines
-		err := testBackend().Prepare(t.Context(), []scenario.Scenario{s, s}, said.add)
-		var lack *Lack
-		if !errors.As(err, &lack) || !strings.Contains(err.Error(), ref) || !strings.Contains(err.Error(), want) || lack.Remedy == "" {
+		var progress progressLines
+		err := testBackend().Prepare(t.Context(), []scenario.Scenario{s, s}, progress.add)
+		var notFound *MissingError
+		if !errors.As(err, &notFound) || !strings.Contains(err.Error(), ref) || !strings.Contains(err.Error(), want) || notFound.Remedy == "" {
 			t.Errorf("%s: %v, want %q", ref, err, want)
 		}
-		if ref == missing && (len(said) == 0 || said[0] != "pulling "+ref) {
-			t.Errorf("%s: progress: %q", ref, said)
+		if ref == missing && (len(progress) == 0 || progress[0] != "pulling "+ref) {
+			t.Errorf("%s: progress: %q", ref, progress)
 		}
 	}
 }
 
 // The image's command names the server. If it does not, the image is searched.
-func TestServerOfAnImage(t *testing.T) {
+func TestFindsServerInImage(t *testing.T) {
 	for want, starts := range map[string][]string{
 		"redis-server":            {"docker-entrypoint.sh", "redis-server"},
 		"/opt/bin/valkey-server":  {"/opt/bin/valkey-server", "--save", ""},
@@ -132,22 +132,22 @@ func TestServerOfAnImage(t *testing.T) {
 		"":                        {"sh", "-c", "exec redis-server", "--as-server"},
 		"/usr/local/keydb-server": {"/usr/local/keydb-server"},
 	} {
-		if got := serverIn(engine.Contents{Starts: starts}); got != want {
+		if got := serverCommand(engine.ImageInfo{Command: starts}); got != want {
 			t.Errorf("%q starts %q, want %q", starts, got, want)
 		}
 	}
 	e := testEngine(t)
 	const ref = "lockpick-test:searched"
-	store(t, e, ref, "valkey-server")
+	importTestImage(t, e, ref, "valkey-server")
 	self, err := files.Self()
 	if err != nil {
 		t.Fatal(err)
 	}
-	from := testBackend().supply(e, self.String(), func(string) {})
-	if nodes, err := from.nodes(t.Context(), ref); err != nil || nodes.program != "/usr/local/bin/valkey-server" {
+	from := testBackend().imageSource(e, self.String(), func(string) {})
+	if nodes, err := from.nodeSoftware(t.Context(), ref); err != nil || nodes.program != "/usr/local/bin/valkey-server" {
 		t.Errorf("found %q, %v", nodes.program, err)
 	}
-	if left := remains(t, engine.OwnerLabel+"="+self.String()); len(left) > 0 {
+	if left := leftovers(t, engine.OwnerLabel+"="+self.String()); len(left) > 0 {
 		t.Errorf("the search left %v", left)
 	}
 }

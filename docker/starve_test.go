@@ -9,16 +9,16 @@ import (
 )
 
 // An unplugged node is unreachable but not down. It comes back unchanged.
-func TestUnpluggedNodeIsUnheard(t *testing.T) {
-	run(t, twoNodes, func(b bench) {
+func TestUnpluggedNodeIsUnreachable(t *testing.T) {
+	run(t, twoNodes, func(b testRun) {
 		way, _ := b.Addresses("c1")
-		if _, err := b.site.ask(t.Context(), way.Nodes[0].Addr, "SET", "k", "v"); err != nil {
+		if _, err := b.testbed.ask(t.Context(), way.Nodes[0].Addr, "SET", "k", "v"); err != nil {
 			t.Fatal(err)
 		}
 		began := time.Now()
 		b.do("unplug", func() (string, error) { return b.Unplug("n1") })
 		t.Logf("unplugged in %v", time.Since(began))
-		if b.answered("c1", 0, quiet) || !b.answered("c1", 1, soon) {
+		if b.answered("c1", 0, silenceWait) || !b.answered("c1", 1, answerWait) {
 			t.Error("n1 answers, or n2 does not")
 		}
 		for what, f := range map[string]func(string) (string, error){"unplug": b.Unplug, "shut down": b.Shutdown} {
@@ -36,7 +36,7 @@ func TestUnpluggedNodeIsUnheard(t *testing.T) {
 		if v := b.onNode("n1", "GET", "k"); v != "v" {
 			t.Errorf("its key is %v", v)
 		}
-		if !b.answered("c1", 0, soon) {
+		if !b.answered("c1", 0, answerWait) {
 			t.Error("the link of the reconnected node does not answer")
 		}
 		b.do("unplug", func() (string, error) { return b.Unplug("n1") })
@@ -48,7 +48,7 @@ func TestUnpluggedNodeIsUnheard(t *testing.T) {
 			t.Errorf("plug returned %q", back)
 		}
 		b.do("restart", func() (string, error) { return b.Restart("n1") })
-		if !b.at("n1").spoiled.Load() {
+		if !b.nodeNamed("n1").modified.Load() {
 			t.Error("the node is not marked as modified, so the next run would reuse it")
 		}
 	})
@@ -57,7 +57,7 @@ func TestUnpluggedNodeIsUnheard(t *testing.T) {
 // A starved node answers late, and normally once its limits are removed. A node that needs more memory
 // than its limit is killed, and stays down.
 func TestStarvedNode(t *testing.T) {
-	run(t, twoNodes, func(b bench) {
+	run(t, twoNodes, func(b testRun) {
 		began := time.Now()
 		back := b.do("starve", func() (string, error) { return b.Starve("n1", 0.1, 64<<20) })
 		t.Logf("starved in %v: %s", time.Since(began), back)
@@ -69,35 +69,35 @@ func TestStarvedNode(t *testing.T) {
 		}
 		// Other load on the machine only makes it take longer.
 		began = time.Now()
-		worked, before := time.Duration(0), b.worked("n1")
+		worked, before := time.Duration(0), b.cpuTime("n1")
 		for worked < 100*time.Millisecond {
 			b.onNode("n1", "EVAL", "for i = 1, 1000000 do end return 'OK'", "0")
-			worked = b.worked("n1") - before
+			worked = b.cpuTime("n1") - before
 		}
 		if took := time.Since(began); took < 4*worked {
 			t.Errorf("it used %v of CPU time within %v", worked, took)
 		}
 		began = time.Now()
-		back = b.do("clear limits", func() (string, error) { return b.Feed("n1") })
+		back = b.do("clear limits", func() (string, error) { return b.ClearLimits("n1") })
 		t.Logf("cleared limits in %v: %s", time.Since(began), back)
 		if !strings.Contains(back, "was throttled in ") || strings.Contains(back, "was throttled in 0 ") || !strings.Contains(back, "PING past the links was answered") {
 			t.Errorf("clear limits returned %q", back)
 		}
 		b.do("starve", func() (string, error) { return b.Starve("n1", 0, 16<<20) })
-		if v, err := b.at("n1").Command(t.Context(), "n1", []string{"EVAL", "redis.call('SETRANGE', 'k', 33554432, 'x') return redis.call('BITCOUNT', 'k')", "0"}); err == nil {
+		if v, err := b.nodeNamed("n1").Command(t.Context(), "n1", []string{"EVAL", "redis.call('SETRANGE', 'k', 33554432, 'x') return redis.call('BITCOUNT', 'k')", "0"}); err == nil {
 			t.Errorf("it has 32 MB: %v", v)
 		}
-		n1 := b.at("n1")
+		n1 := b.nodeNamed("n1")
 		receive(t, "end of the node", n1.Done())
-		for end := time.Now().Add(soon); time.Now().Before(end); time.Sleep(10 * time.Millisecond) { // an engine may learn the reason late
-			if met, err := n1.engine.Used(t.Context(), n1.id); err != nil || strings.HasSuffix(met.Ended, "true") {
+		for end := time.Now().Add(answerWait); time.Now().Before(end); time.Sleep(10 * time.Millisecond) { // an engine may learn the reason late
+			if met, err := n1.engine.Usage(t.Context(), n1.id); err != nil || strings.HasSuffix(met.Ended, "true") {
 				break
 			}
 		}
-		if back = b.do("clear limits", func() (string, error) { return b.Feed("n1") }); back != "it exited with status 137, out of memory: true; the node has exited" {
+		if back = b.do("clear limits", func() (string, error) { return b.ClearLimits("n1") }); back != "it exited with status 137, out of memory: true; the node has exited" {
 			t.Errorf("clear limits returned %q", back)
 		}
-		if b.at("n1").Runs() {
+		if b.nodeNamed("n1").Runs() {
 			t.Error("it is running again")
 		}
 		b.do("restart", func() (string, error) { return b.Restart("n1") })
@@ -105,7 +105,7 @@ func TestStarvedNode(t *testing.T) {
 }
 
 // cpuTime returns the CPU time that a node's server has used, as reported by INFO.
-func (b bench) worked(node string) (total time.Duration) {
+func (b testRun) cpuTime(node string) (total time.Duration) {
 	b.Helper()
 	for line := range strings.Lines(b.onNode(node, "INFO", "cpu").(string)) {
 		name, seconds, _ := strings.Cut(strings.TrimSpace(line), ":")

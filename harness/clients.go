@@ -20,38 +20,38 @@ type clients struct {
 	s       scenario.Scenario
 	seed    uint64
 	cluster Cluster
-	waits   *waits
+	waits   *eventWaits
 	// atPoint is called while a client waits at an armed point.
 	atPoint func(client, point string)
 	ended   chan error // receives the result of each client
 
-	running atomic.Int64 // number of clients that run or are about to
-	gone    sync.Map     // names of the clients that have ended
+	running  atomic.Int64 // number of clients that run or are about to
+	finished sync.Map     // names of the clients that have ended
 }
 
 // schedule starts a client at its time or upon its event.
-func (c *clients) schedule(ctx context.Context, who scenario.Client) {
+func (c *clients) schedule(ctx context.Context, spec scenario.Client) {
 	start := func() {
-		err := c.cluster.RunClient(ctx, specOf(c.s, c.seed, who), func(point string) { c.atPoint(who.Name, point) })
+		err := c.cluster.RunClient(ctx, specOf(c.s, c.seed, spec), func(point string) { c.atPoint(spec.Name, point) })
 		if errors.Is(err, ErrKilled) || errors.Is(err, context.Canceled) {
 			err = nil
 		}
-		c.gone.Store(who.Name, true)
+		c.finished.Store(spec.Name, true)
 		c.ended <- err
 	}
-	if who.Start != nil {
-		c.waits.await(*who.Start, func() { c.running.Add(1) }, start)
+	if spec.Start != nil {
+		c.waits.await(*spec.Start, func() { c.running.Add(1) }, start)
 		return
 	}
 	c.running.Add(1)
-	c.cluster.At(who.Delay, start)
+	c.cluster.At(spec.Delay, start)
 }
 
 // anyRunning reports whether a client runs or is about to.
-func (c *clients) left() bool { return c.running.Load() > 0 }
+func (c *clients) anyRunning() bool { return c.running.Load() > 0 }
 
 func (c *clients) hasEnded(name string) bool {
-	_, gone := c.gone.Load(name)
+	_, gone := c.finished.Load(name)
 	return gone
 }
 
@@ -94,12 +94,12 @@ func specOf(s scenario.Scenario, seed uint64, c scenario.Client) client.Spec {
 type queued struct {
 	target  string
 	at, end time.Duration // as planned
-	late    bool          // it has had to wait and is not in force yet
-	over    bool          // it has ended, or never started
+	waiting bool          // it has had to wait and is not in force yet
+	done    bool          // it has ended, or never started
 }
 
 // noEnd is the end of a fault that the plan does not end at a fixed time.
-const never = time.Duration(math.MaxInt64)
+const noEnd = time.Duration(math.MaxInt64)
 
 // queues holds, for each target, the faults that are due or in force, and counts those being
 // injected. Injecting a fault may take time on the cluster's clock, and virtual time stops while a
@@ -107,22 +107,22 @@ const never = time.Duration(math.MaxInt64)
 type queues struct {
 	cluster Cluster
 
-	mu      sync.Mutex
-	changed *sync.Cond
-	of      map[string][]*queued
-	firing  int  // number of faults being injected
-	stopped bool // nobody waits for a turn after this
-	closed  bool // nothing is injected after this
+	mu        sync.Mutex
+	changed   *sync.Cond
+	byTarget  map[string][]*queued
+	injecting int  // number of faults being injected
+	stopped   bool // nobody waits for a turn after this
+	closed    bool // nothing is injected after this
 }
 
 func newQueues(c Cluster) *queues {
-	q := &queues{cluster: c, of: map[string][]*queued{}}
+	q := &queues{cluster: c, byTarget: map[string][]*queued{}}
 	q.changed = sync.NewCond(&q.mu)
 	return q
 }
 
 // update changes the queues and wakes everybody who waits on them.
-func (q *queues) change(do func()) {
+func (q *queues) update(do func()) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	do()
@@ -130,50 +130,50 @@ func (q *queues) change(do func()) {
 }
 
 // enqueue puts a fault at the end of its targets' queues.
-func (q *queues) join(targets []string, at, end time.Duration) []*queued {
+func (q *queues) enqueue(targets []string, at, end time.Duration) []*queued {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	all := make([]*queued, len(targets))
 	for i, target := range targets {
 		all[i] = &queued{target: target, at: at, end: end}
-		q.of[target] = append(q.of[target], all[i])
+		q.byTarget[target] = append(q.byTarget[target], all[i])
 	}
 	return all
 }
 
 // blocker returns a condition that becomes true when the fault ahead of this one is done, or nil if
 // there is none. A waiting fault goes before those behind it, so they stay in order.
-func (q *queues) ahead(fault []*queued) (done func() bool) {
+func (q *queues) blocker(fault []*queued) (done func() bool) {
 	for _, p := range fault {
-		for _, o := range q.of[p.target] {
+		for _, o := range q.byTarget[p.target] {
 			if done != nil || slices.Contains(fault, o) {
 				break
 			}
 			switch {
 			case o.end <= p.at:
-				done = func() bool { return o.over }
-			case o.late:
-				done = func() bool { return !o.late }
+				done = func() bool { return o.done }
+			case o.waiting:
+				done = func() bool { return !o.waiting }
 			}
 		}
 	}
 	for _, p := range fault {
-		p.late = p.late || done != nil
+		p.waiting = p.waiting || done != nil
 	}
 	return done
 }
 
 // awaitTurn waits until it is a fault's turn on all of its targets. It returns false if the run is
 // stopping first.
-func (q *queues) turn(fault []*queued) (came bool) {
+func (q *queues) awaitTurn(fault []*queued) (ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	for done := q.ahead(fault); done != nil; done = q.ahead(fault) {
+	for done := q.blocker(fault); done != nil; done = q.blocker(fault) {
 		if !q.wait(done) {
 			return false
 		}
 		own := false // start at an instant of its own
-		q.cluster.At(q.cluster.Now(), func() { q.change(func() { own = true }) })
+		q.cluster.At(q.cluster.Now(), func() { q.update(func() { own = true }) })
 		if !q.wait(func() bool { return own }) {
 			return false
 		}
@@ -182,78 +182,78 @@ func (q *queues) turn(fault []*queued) (came bool) {
 }
 
 // wait waits until a condition is true. It returns false if waiting was stopped first.
-func (q *queues) wait(is func() bool) bool {
-	for !is() && !q.stopped {
+func (q *queues) wait(cond func() bool) bool {
+	for !cond() && !q.stopped {
 		q.changed.Wait()
 	}
-	return is()
+	return cond()
 }
 
 // markInForce marks a fault as in force.
-func (q *queues) begin(fault []*queued) {
-	q.change(func() {
+func (q *queues) markInForce(fault []*queued) {
+	q.update(func() {
 		for _, p := range fault {
-			p.late = false
+			p.waiting = false
 		}
 	})
 }
 
 // setEnd sets the end of a fault, unless it has an earlier one.
-func (q *queues) due(p *queued, end time.Duration) {
-	q.change(func() { p.end = min(p.end, end) })
+func (q *queues) setEnd(p *queued, end time.Duration) {
+	q.update(func() { p.end = min(p.end, end) })
 }
 
 // remove removes faults from their queues and so lets those behind them start.
-func (q *queues) leave(all ...*queued) {
-	q.change(func() {
+func (q *queues) remove(all ...*queued) {
+	q.update(func() {
 		for _, p := range all {
-			q.of[p.target] = slices.DeleteFunc(q.of[p.target], func(o *queued) bool { return o == p })
-			p.late, p.over = false, true
+			q.byTarget[p.target] = slices.DeleteFunc(q.byTarget[p.target], func(o *queued) bool { return o == p })
+			p.waiting, p.done = false, true
 		}
 	})
 }
 
 // stopWaiting ends all waiting for a turn.
-func (q *queues) stop() { q.change(func() { q.stopped = true }) }
+func (q *queues) stopWaiting() { q.update(func() { q.stopped = true }) }
 
 // beginInjection reports whether faults may still be injected. If so, the caller must call
 // endInjection afterwards.
-func (q *queues) enter() bool {
+func (q *queues) beginInjection() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.closed {
 		return false
 	}
-	q.firing++
+	q.injecting++
 	return true
 }
 
-func (q *queues) fired() { q.change(func() { q.firing-- }) }
+func (q *queues) endInjection() { q.update(func() { q.injecting-- }) }
 
 // awaitInjections returns once nothing is being injected.
-func (q *queues) settle() {
+func (q *queues) awaitInjections() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	for q.firing > 0 {
+	for q.injecting > 0 {
 		q.changed.Wait()
 	}
 }
 
 // close prevents further injections, ends all waiting, and waits for injections in progress.
 func (q *queues) close() {
-	q.change(func() { q.stopped, q.closed = true, true })
-	q.settle()
+	q.update(func() { q.stopped, q.closed = true, true })
+	q.awaitInjections()
 }
 
 // resourceLogs reads the resource's own logs, one for each key, which give the true order of
 // writes. The links have recorded when each write was applied.
-type logs struct {
+type resourceLogs struct {
 	mu      sync.Mutex
 	applied map[string]int64 // unique value → when the resource answered it
 }
 
 // observe is called with every event as it is recorded.
-func (l *logs) see(ev history.Event) {
+func (l *resourceLogs) observe(ev history.Event) {
 	if ev.Op != history.OpWrite && ev.Op != history.OpRead {
 		return
 	}
@@ -265,7 +265,7 @@ func (l *logs) see(ev history.Event) {
 }
 
 // read reads the logs of the given keys and records their entries.
-func (l *logs) read(ctx context.Context, c Cluster, keys []string, rec record) error {
+func (l *resourceLogs) read(ctx context.Context, c Cluster, keys []string, rec record) error {
 	for _, key := range keys {
 		reply, err := c.Resource(ctx, "LRANGE", client.LogKey(key), "0", "-1")
 		if err != nil {
@@ -276,7 +276,7 @@ func (l *logs) read(ctx context.Context, c Cluster, keys []string, rec record) e
 			return fmt.Errorf("read the log of %s: got %T", key, reply)
 		}
 		for _, it := range entries {
-			ev, err := client.ParseLog(key, fmt.Sprint(it))
+			ev, err := client.ParseLogEntry(key, fmt.Sprint(it))
 			if err != nil {
 				return err
 			}

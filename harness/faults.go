@@ -22,15 +22,15 @@ import (
 type faults struct {
 	cluster Cluster
 	rec     record
-	waits   *waits
+	waits   *eventWaits
 	queues  *queues // one for each target; stopped at the limit, closed when the clients are done
-	nests   *nests
+	shared  *sharedFaults
 
 	mu      sync.Mutex
-	active  []*active // faults in force
-	failed  []error   // errors of faults that could not be healed
-	ends    []ended   // faults that were healed
-	healing bool      // the clients are done, and the remaining faults are being ended
+	active  []*active     // faults in force
+	failed  []error       // errors of faults that could not be healed
+	healed  []healedFault // faults that were healed
+	healing bool          // the clients are done, and the remaining faults are being ended
 }
 
 // active is a fault that is in force on one target.
@@ -45,35 +45,35 @@ type active struct {
 
 // healedFault is a fault that was healed, and whether it was idle: in force, but without any
 // effect.
-type ended struct {
+type healedFault struct {
 	*active
-	back string
-	idle bool
+	readBack string
+	idle     bool
 }
 
 // isIdle reports whether an error of Heal only means that the fault had no effect.
-func idle(err error) bool { return errors.Is(err, nemesis.ErrIdle) }
+func isIdle(err error) bool { return errors.Is(err, nemesis.ErrIdle) }
 
 // inject waits for the fault's turn and injects it on all its targets at once, if it is still
 // wanted then. It returns the faults that can be healed.
-func (fs *faults) inject(step int, f nemesis.Fault, targets []*queued, comes func() bool, healBy func() (string, error)) (begun []*active, fired bool) {
-	if !fs.queues.turn(targets) || !comes() || !fs.queues.enter() {
-		fs.queues.leave(targets...)
+func (fs *faults) inject(step int, f nemesis.Fault, targets []*queued, wanted func() bool, healBy func() (string, error)) (begun []*active, fired bool) {
+	if !fs.queues.awaitTurn(targets) || !wanted() || !fs.queues.beginInjection() {
+		fs.queues.remove(targets...)
 		return nil, false
 	}
-	defer fs.queues.fired()
+	defer fs.queues.endInjection()
 	kind, _ := nemesis.KindOf(f.Kind)
 	for _, p := range targets {
-		fs.rec.add(history.Event{Process: history.Nemesis, Type: history.Invoke, Op: kind.Recorded(), Node: p.target, Step: step + 1})
+		fs.rec.add(history.Event{Process: history.Nemesis, Type: history.Invoke, Op: kind.RecordedName(), Node: p.target, Step: step + 1})
 	}
 	// Reading a fault back takes time on a real backend, and must not delay the fault on the next
 	// target.
-	effects := make([]effect, len(targets))
+	effects := make([]injectionResult, len(targets))
 	var done sync.WaitGroup
 	for i, p := range targets {
 		done.Go(func() {
 			x := &effects[i]
-			x.Effect, x.err = fs.nests.inject(kind, f, p.target)
+			x.Effect, x.err = fs.shared.inject(kind, f, p.target)
 			x.at = fs.cluster.Now()
 		})
 	}
@@ -82,21 +82,21 @@ func (fs *faults) inject(step int, f nemesis.Fault, targets []*queued, comes fun
 		if a := fs.recordBegin(step, kind, p, effects[i], healBy); a != nil {
 			begun = append(begun, a)
 		} else {
-			fs.queues.leave(p)
+			fs.queues.remove(p)
 		}
 	}
 	fs.mu.Lock()
 	fs.active = append(fs.active, begun...)
 	fs.mu.Unlock()
-	fs.queues.begin(targets)
+	fs.queues.markInForce(targets)
 	return begun, true
 }
 
 // recordBegin records the result of an injection on one target. It returns the fault if it can be
 // healed, and nil otherwise.
-func (fs *faults) recordBegin(step int, kind nemesis.Kind, p *queued, x effect, healBy func() (string, error)) *active {
-	ev := history.Event{T: int64(x.at), Process: history.Nemesis, Type: history.Begin, Op: kind.Recorded(), Node: p.target, Step: step + 1, Cause: x.ReadBack}
-	if kind.Again && errors.Is(x.err, nemesis.ErrEnded) {
+func (fs *faults) recordBegin(step int, kind nemesis.Kind, p *queued, x injectionResult, healBy func() (string, error)) *active {
+	ev := history.Event{T: int64(x.at), Process: history.Nemesis, Type: history.Begin, Op: kind.RecordedName(), Node: p.target, Step: step + 1, Cause: x.ReadBack}
+	if kind.Repeats && errors.Is(x.err, nemesis.ErrEnded) {
 		return nil // the trigger fired after the target had exited; ignored
 	}
 	if x.err != nil {
@@ -111,11 +111,11 @@ func (fs *faults) recordBegin(step int, kind nemesis.Kind, p *queued, x effect, 
 	if x.Heal == nil {
 		return nil
 	}
-	return &active{step: step, kind: kind.Recorded(), target: p.target, heal: x.Heal, over: x.Over, queued: p}
+	return &active{step: step, kind: kind.RecordedName(), target: p.target, heal: x.Heal, over: x.Over, queued: p}
 }
 
 // injectionResult is the result of injecting a fault on one target.
-type effect struct {
+type injectionResult struct {
 	nemesis.Effect
 	err error
 	at  time.Duration
@@ -123,21 +123,21 @@ type effect struct {
 
 // scheduleEnd plans the end of faults from when they took effect, so that a late fault is not
 // shortened. A node that loses its keys must stay down for as long as its grants may last.
-func (fs *faults) planEnd(f nemesis.Fault, begun []*active) {
+func (fs *faults) scheduleEnd(f nemesis.Fault, begun []*active) {
 	for _, a := range begun {
 		if f.For == nil && a.over > 0 {
-			fs.queues.due(a.queued, a.queued.at+a.over)
+			fs.queues.setEnd(a.queued, a.queued.at+a.over)
 		}
-		fs.whenOver(f, a.over, func() { fs.heal(a) })
+		fs.atEnd(f, a.over, func() { fs.heal(a) })
 	}
 }
 
 // atEnd calls end when a fault that is in force now is over: after its duration, when it ends by
 // itself, or upon an event.
-func (fs *faults) whenOver(f nemesis.Fault, byItself time.Duration, end func()) {
+func (fs *faults) atEnd(f nemesis.Fault, byItself time.Duration, end func()) {
 	switch {
 	case f.For != nil:
-		fs.cluster.At(fs.cluster.Now()+f.Timer.True(*f.For), end)
+		fs.cluster.At(fs.cluster.Now()+f.Timer.TrueDuration(*f.For), end)
 	case byItself > 0:
 		fs.cluster.At(fs.cluster.Now()+byItself, end)
 	case f.Until != nil:
@@ -158,10 +158,10 @@ func (fs *faults) heal(a *active) {
 	fs.active = slices.Delete(fs.active, i, i+1)
 	fs.mu.Unlock()
 	at := fs.cluster.Now()
-	fs.queues.due(a.queued, at)
-	defer fs.queues.leave(a.queued)
+	fs.queues.setEnd(a.queued, at)
+	defer fs.queues.remove(a.queued)
 	back, err := a.heal()
-	if err != nil && !idle(err) {
+	if err != nil && !isIdle(err) {
 		fs.mu.Lock()
 		fs.failed = append(fs.failed, fmt.Errorf("end %s of %s (step %d): %w", a.kind, a.target, a.step+1, err))
 		fs.mu.Unlock()
@@ -169,7 +169,7 @@ func (fs *faults) heal(a *active) {
 	}
 	fs.rec.add(history.Event{T: int64(at), Process: history.Nemesis, Type: history.End, Op: a.kind, Node: a.target, Step: a.step + 1, Cause: back})
 	fs.mu.Lock()
-	fs.ends = append(fs.ends, ended{a, back, idle(err)})
+	fs.healed = append(fs.healed, healedFault{a, back, isIdle(err)})
 	fs.mu.Unlock()
 }
 
@@ -187,14 +187,14 @@ func (fs *faults) healAll(ctx context.Context) {
 }
 
 // isHealing reports whether the remaining faults are being ended.
-func (fs *faults) ending() bool {
+func (fs *faults) isHealing() bool {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
 	return fs.healing
 }
 
 // healErrors returns the errors of faults that could not be healed.
-func (fs *faults) unhealed() error {
+func (fs *faults) healErrors() error {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
 	return errors.Join(fs.failed...)
@@ -206,7 +206,7 @@ func (fs *faults) unhealed() error {
 // single one.
 func (fs *faults) recordIdle(plan nemesis.Plan) {
 	fs.mu.Lock()
-	all := fs.ends
+	all := fs.healed
 	fs.mu.Unlock()
 	hit := map[int]bool{}
 	for _, a := range all {
@@ -214,7 +214,7 @@ func (fs *faults) recordIdle(plan nemesis.Plan) {
 	}
 	for _, a := range all {
 		if !hit[a.step] && !plan[a.step].Drawn {
-			fs.rec.add(history.Event{Process: history.Nemesis, Type: history.Fail, Op: a.kind, Node: a.target, Step: a.step + 1, Cause: nemesis.ErrIdle.Error() + ": " + a.back})
+			fs.rec.add(history.Event{Process: history.Nemesis, Type: history.Fail, Op: a.kind, Node: a.target, Step: a.step + 1, Cause: nemesis.ErrIdle.Error() + ": " + a.readBack})
 		}
 	}
 }
@@ -241,89 +241,89 @@ const (
 // stallDetector records when this host, or this process on it, stalled. A hypervisor may take the
 // processor from a virtual machine for seconds, stopping all its processes at once. That does not
 // affect safety, but nobody can be expected to meet a deadline meanwhile.
-type stalls struct {
+type stallDetector struct {
 	cluster Cluster
 	rec     record
 	queues  *queues
-	watched bool
+	enabled bool
 
 	mu   sync.Mutex
 	last time.Duration // when progress was last seen
 }
 
 // start starts the detection. A clock without error belongs to a simulation, which cannot stall.
-func (s *stalls) watch() {
+func (s *stallDetector) start() {
 	if s.cluster.StampError() > 0 {
-		s.watched, s.last = true, s.cluster.Now()
-		s.expect()
+		s.enabled, s.last = true, s.cluster.Now()
+		s.scheduleTick()
 	}
 }
 
 // scheduleTick repeats the check after each tick, as long as faults are injected.
-func (s *stalls) expect() {
+func (s *stallDetector) scheduleTick() {
 	s.cluster.At(s.cluster.Now()+stallTick, func() {
-		if !s.queues.enter() {
+		if !s.queues.beginInjection() {
 			return
 		}
-		defer s.queues.fired()
-		s.moves()
-		s.expect()
+		defer s.queues.endInjection()
+		s.recordStall()
+		s.scheduleTick()
 	})
 }
 
 // recordStall records a stall that has just ended, if there was one. It is also called when the
 // clients are done, because clients with processes of their own may do all their work in one tick.
-func (s *stalls) moves() {
-	if !s.watched {
+func (s *stallDetector) recordStall() {
+	if !s.enabled {
 		return
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	last, now := s.last, s.cluster.Now()
 	s.last = now
-	if still := now - last; still > stallBound {
-		why := fmt.Sprintf("the host stalled for %v", still.Round(time.Millisecond))
+	if gap := now - last; gap > stallBound {
+		why := fmt.Sprintf("the host stalled for %v", gap.Round(time.Millisecond))
 		s.rec.add(history.Event{T: int64(last), Process: history.Nemesis, Type: history.Begin, Op: history.OpStall, Node: history.Machine, Cause: why})
 		s.rec.add(history.Event{T: int64(now), Process: history.Nemesis, Type: history.End, Op: history.OpStall, Node: history.Machine})
 	}
 }
 
 // eventLimitHint says why a run was stopped and what to do about it.
-const tooLong = "a run may record no more events; let clients think or hold longer, or set a shorter limit"
+const eventLimitHint = "a run may record no more events; let clients think or hold longer, or set a shorter limit"
 
 // eventLimit stops a run that has recorded the maximum number of events. It does so once, and only
 // while clients run.
-type stopping struct {
-	most    int // 0: no limit
-	cluster Cluster
-	rec     record
-	running func() bool
-	quit    func()
-	halted  chan struct{} // closed when the run must stop
+type eventLimit struct {
+	maxEvents int // 0: no limit
+	cluster   Cluster
+	rec       record
+	running   func() bool
+	quit      func()
+	halted    chan struct{} // closed when the run must stop
 
-	mu  sync.Mutex
-	why string // why the run ends early; "": it doesn't
+	mu    sync.Mutex
+	cause string // why the run ends early; "": it doesn't
 }
 
 // observe stops the run if the event just recorded is the last one allowed.
-func (s *stopping) see(ev history.Event) {
+func (s *eventLimit) observe(ev history.Event) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.most == 0 || ev.N < int64(s.most) || s.why != "" || !s.running() {
+	if s.maxEvents == 0 || ev.N < int64(s.maxEvents) || s.cause != "" || !s.running() {
 		return
 	}
-	s.why = fmt.Sprintf("stopped at event %d: %s", ev.N, tooLong)
+	s.cause = fmt.Sprintf("stopped at event %d: %s", ev.N, eventLimitHint)
 	s.cluster.At(s.cluster.Now(), func() { s.halt(time.Duration(ev.T)) })
 }
 
-func (s *stopping) reason() string {
+func (s *eventLimit) reason() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.why
+	return s.cause
 }
 
 // halt records that the run was stopped, and stops it.
-func (s *stopping) halt(since time.Duration) {
+func (s *eventLimit) halt(since time.Duration) {
 	// The event that led here may be stamped later than our clock, by the error of stamps.
 	at := max(s.cluster.Now(), since)
 	s.quit()
@@ -333,10 +333,10 @@ func (s *stopping) halt(since time.Duration) {
 
 // triggers starts the steps of a plan.
 type triggers struct {
-	s       scenario.Scenario
-	cluster Cluster
-	faults  *faults
-	again   again
+	s        scenario.Scenario
+	cluster  Cluster
+	faults   *faults
+	repeater repeater
 
 	mu     sync.Mutex
 	points map[string][]int // "client point" → planned steps, in the order of their nth
@@ -358,7 +358,7 @@ func (t *triggers) arm() error {
 			if !ok {
 				return fmt.Errorf("arm step %d: this cluster can't watch messages", i+1)
 			}
-			if err := tap.Tap(*w.Message, func(h nemesis.Held) { t.onMessage(i, h) }); err != nil {
+			if err := tap.Tap(*w.Message, func(h nemesis.HeldMessage) { t.onMessage(i, h) }); err != nil {
 				return fmt.Errorf("arm step %d: %w", i+1, err)
 			}
 		}
@@ -386,14 +386,14 @@ func (t *triggers) atPoint(client, point string) {
 }
 
 // onMessage is called while a message is held on its link.
-func (t *triggers) onMessage(step int, m nemesis.Held) {
+func (t *triggers) onMessage(step int, m nemesis.HeldMessage) {
 	kind, _ := nemesis.KindOf(t.s.Plan[step].Fault.Kind)
 	switch {
-	case kind.Keeps:
+	case kind.HoldsMessage:
 		if !t.fire(step, func() (string, error) { m.Pass(); return "it was let pass", nil }) {
 			m.Pass()
 		}
-	case kind.Loses:
+	case kind.LosesMessage:
 		if t.fire(step, nil) {
 			m.Lose()
 		} else {
@@ -410,29 +410,29 @@ func (t *triggers) onMessage(step int, m nemesis.Held) {
 // step comes too late.
 func (t *triggers) fire(step int, healBy func() (string, error)) (fired bool) {
 	f, when, targets := t.s.Plan[step].Fault, t.s.Plan[step].When, t.s.Targets(t.s.Plan[step])
-	comes := func() bool { return when.Before == 0 || t.cluster.Now() <= when.Before }
-	if !comes() {
+	wanted := func() bool { return when.Before == 0 || t.cluster.Now() <= when.Before }
+	if !wanted() {
 		return false
 	}
-	if kind, _ := nemesis.KindOf(f.Kind); kind.Again {
-		t.again.start(step, f, targets)
+	if kind, _ := nemesis.KindOf(f.Kind); kind.Repeats {
+		t.repeater.start(step, f, targets)
 		return true
 	}
-	at, end := t.cluster.Now(), never
+	at, end := t.cluster.Now(), noEnd
 	if when.At != nil {
 		at = *when.At
 	}
 	if f.For != nil {
-		end = at + f.Timer.True(*f.For)
+		end = at + f.Timer.TrueDuration(*f.For)
 	}
-	begun, fired := t.faults.inject(step, f, t.faults.queues.join(targets, at, end), comes, healBy)
-	t.faults.planEnd(f, begun)
+	begun, fired := t.faults.inject(step, f, t.faults.queues.enqueue(targets, at, end), wanted, healBy)
+	t.faults.scheduleEnd(f, begun)
 	return fired
 }
 
 // UnplannedEvent is something that somebody other than the harness did to a process of the run: a
 // node, the resource, a client, a replica, a sentinel or the links.
-type Unplanned struct {
+type UnplannedEvent struct {
 	Op    string // kill, pause or history.OpContinue
 	Node  string // name of the process
 	Cause string // what was observed
@@ -441,7 +441,7 @@ type Unplanned struct {
 // Interference is the error of a run that somebody else disturbed before its record began or after
 // it ended, so that no event records it. Retrying the run may help.
 type Interference struct {
-	Unplanned
+	UnplannedEvent
 	When string // as in "while the run was being set up"
 }
 
@@ -455,45 +455,45 @@ func (i *Interference) Error() string {
 
 // TimeoutAsInterference adds an Interference to a time-out error: the process that was waited for
 // was stopped, or the machine is too busy. Other errors are returned unchanged.
-func Late(err error, when string) error {
+func TimeoutAsInterference(err error, when string) error {
 	type timeout interface {
 		error
 		Timeout() bool
 	}
 	if t, ok := errors.AsType[timeout](err); ok && t.Timeout() {
 		first, _, _ := strings.Cut(err.Error(), "\n")
-		return errors.Join(&Interference{Unplanned{Op: "pause", Node: history.Machine, Cause: first}, when}, err)
+		return errors.Join(&Interference{UnplannedEvent{Op: "pause", Node: history.Machine, Cause: first}, when}, err)
 	}
 	return err
 }
 
 // When a run may be disturbed outside its record.
 const (
-	SettingUp = "while the run was being set up"
-	PutAway   = "while the run was being torn down"
+	DuringSetup    = "while the run was being set up"
+	DuringTeardown = "while the run was being torn down"
 )
 
 // processMonitor is a cluster that notices what others do to its processes. MonitorProcesses
 // reports everything that happened since they were started, and everything until stop is called.
 // stop checks once more, and nothing is reported after it.
-type guarded interface {
-	Guard(report func(Unplanned)) (stop func())
+type processMonitor interface {
+	MonitorProcesses(report func(UnplannedEvent)) (stop func())
 }
 
 // recordUnplanned records unplanned events until stop is called. If a process ends or is stopped by
 // somebody else, the run no longer follows its plan.
-func guard(c Cluster, rec record) (over func()) {
-	g, ok := c.(guarded)
+func recordUnplanned(c Cluster, rec record) (stop func()) {
+	g, ok := c.(processMonitor)
 	if !ok {
 		return func() {}
 	}
-	return g.Guard(func(u Unplanned) {
-		rec.add(history.Event{T: int64(max(c.Now(), time.Nanosecond)), Process: history.Nemesis, Type: history.Begin, Op: u.Op, Node: u.Node, Step: history.Unplanned, Cause: u.Cause})
+	return g.MonitorProcesses(func(u UnplannedEvent) {
+		rec.add(history.Event{T: int64(max(c.Now(), time.Nanosecond)), Process: history.Nemesis, Type: history.Begin, Op: u.Op, Node: u.Node, Step: history.UnplannedStep, Cause: u.Cause})
 	})
 }
 
 // eventWait is a function that waits for an event.
-type wait struct {
+type eventWait struct {
 	event nemesis.Event
 	seen  int
 	// onMatch is called at once, under the recorder's lock; may be nil.
@@ -502,29 +502,29 @@ type wait struct {
 }
 
 // eventWaits holds all functions that wait for events.
-type waits struct {
+type eventWaits struct {
 	cluster Cluster
 
 	mu  sync.Mutex
-	all []*wait
+	all []*eventWait
 }
 
 // await calls f in its own goroutine soon after the event, but never at exactly the same instant.
-func (w *waits) await(ev nemesis.Event, onMatch func(), f func()) {
+func (w *eventWaits) await(ev nemesis.Event, onMatch func(), f func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.all = append(w.all, &wait{event: ev, onMatch: onMatch, f: f})
+	w.all = append(w.all, &eventWait{event: ev, onMatch: onMatch, f: f})
 }
 
 // observe is called with every event as it is recorded.
-func (w *waits) see(ev history.Event) {
+func (w *eventWaits) observe(ev history.Event) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if len(w.all) == 0 {
 		return
 	}
-	var due []*wait
-	w.all = slices.DeleteFunc(w.all, func(one *wait) bool {
+	var due []*eventWait
+	w.all = slices.DeleteFunc(w.all, func(one *eventWait) bool {
 		if !one.event.Matches(ev) {
 			return false
 		}
@@ -544,33 +544,33 @@ func (w *waits) see(ev history.Event) {
 }
 
 // repeater injects faults repeatedly.
-type again struct {
-	cluster Cluster
-	faults  *faults
-	dice    dice
-	gone    func(target string) bool // the target has ended, and nothing can hit it
+type repeater struct {
+	cluster  Cluster
+	faults   *faults
+	rand     seededRand
+	hasEnded func(target string) bool // the target has ended, and nothing can hit it
 }
 
 // start injects a fault repeatedly on each of its targets, until its time is over, the run ends or
 // the target has ended.
-func (a again) start(step int, f nemesis.Fault, targets []string) {
+func (a repeater) start(step int, f nemesis.Fault, targets []string) {
 	var over atomic.Bool
 	stop := func() { over.Store(true) }
-	stopped := func(target string) bool { return over.Load() || a.faults.ending() || a.gone(target) }
+	stopped := func(target string) bool { return over.Load() || a.faults.isHealing() || a.hasEnded(target) }
 	after := func(d time.Duration, f func()) { a.cluster.At(a.cluster.Now()+d, f) }
 	for _, target := range targets {
 		var next func(k int)
 		next = func(k int) {
-			after(a.dice.even(f.Every, step, target, "every", k), func() {
+			after(a.rand.duration(f.Every, step, target, "every", k), func() {
 				if stopped(target) {
 					return
 				}
-				lasts := a.dice.even(f.Every, step, target, "lasts", k)
+				lasts := a.rand.duration(f.Every, step, target, "lasts", k)
 				if f.Lasts != (nemesis.Span{}) {
-					lasts = f.Lasts.Heavy(a.dice.random(step, target, "lasts", k))
+					lasts = f.Lasts.HeavyTailed(a.rand.number(step, target, "lasts", k))
 				}
 				now := a.cluster.Now()
-				begun, _ := a.faults.inject(step, f, a.faults.queues.join([]string{target}, now, now+lasts), func() bool { return !stopped(target) }, nil)
+				begun, _ := a.faults.inject(step, f, a.faults.queues.enqueue([]string{target}, now, now+lasts), func() bool { return !stopped(target) }, nil)
 				if len(begun) == 0 {
 					return // injecting failed, as the record shows
 				}
@@ -584,79 +584,79 @@ func (a again) start(step int, f nemesis.Fault, targets []string) {
 		}
 		next(1)
 	}
-	a.faults.whenOver(f, 0, stop)
+	a.faults.atEnd(f, 0, stop)
 }
 
 // seededRand draws random numbers that depend only on a seed and on the draw's name.
-type dice uint64
+type seededRand uint64
 
 // duration draws a duration uniformly from a span.
-func (d dice) even(s nemesis.Span, step int, target, what string, k int) time.Duration {
-	return client.Range(s).Draw(d.random(step, target, what, k))
+func (d seededRand) duration(s nemesis.Span, step int, target, what string, k int) time.Duration {
+	return client.Range(s).Draw(d.number(step, target, what, k))
 }
 
-func (d dice) random(step int, target, what string, k int) uint64 {
+func (d seededRand) number(step int, target, what string, k int) uint64 {
 	return client.Random(uint64(d), "step", fmt.Sprint(step), target, what, fmt.Sprint(k))
 }
 
 // sharedFault is a fault that is in force on one target, possibly for several steps. Each has a
 // mutex of its own, since a fault that waits for a stopped node must not delay the end of that
 // stop.
-type nested struct {
+type sharedFault struct {
 	mu    sync.Mutex
 	fault nemesis.Fault
-	times int // number of steps that keep it in force; 0: none
+	steps int // number of steps that keep it in force; 0: none
 	heal  func() (string, error)
 }
 
 // sharedFaults holds the faults that may be in force for several steps, by kind and target.
-type nests struct {
+type sharedFaults struct {
 	cluster Cluster
 
-	mu sync.Mutex
-	of map[string]*nested
+	mu       sync.Mutex
+	byTarget map[string]*sharedFault
 }
 
 // inject injects a fault, unless the same fault is already in force on the target. In that case the
 // fault lasts until both steps have ended. Two different faults of one kind can't be in force on
 // one target at the same time.
-func (all *nests) inject(kind nemesis.Kind, f nemesis.Fault, target string) (nemesis.Effect, error) {
-	if !kind.Nests {
+func (all *sharedFaults) inject(kind nemesis.Kind, f nemesis.Fault, target string) (nemesis.Effect, error) {
+	if !kind.Overlaps {
 		return kind.Inject(all.cluster, f, target)
 	}
-	n := all.at(kind.Recorded() + " " + target)
+	n := all.entry(kind.RecordedName() + " " + target)
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	switch {
-	case n.times == 0:
+	case n.steps == 0:
 		x, err := kind.Inject(all.cluster, f, target)
 		if err != nil || x.Heal == nil {
 			return x, err
 		}
-		n.fault, n.times, n.heal = f, 1, x.Heal
-		x.Heal = n.leave
+		n.fault, n.steps, n.heal = f, 1, x.Heal
+		x.Heal = n.end
 		return x, nil
 	case n.fault.Mode != f.Mode || n.fault.Way != f.Way:
 		return nemesis.Effect{}, fmt.Errorf("%s %s: it is in force already, in another way", kind.Name, target)
 	}
-	n.times++
-	return nemesis.Effect{ReadBack: "it was in force already", Heal: n.leave}, nil
+	n.steps++
+	return nemesis.Effect{ReadBack: "it was in force already", Heal: n.end}, nil
 }
 
-func (all *nests) at(name string) *nested {
+func (all *sharedFaults) entry(name string) *sharedFault {
 	all.mu.Lock()
 	defer all.mu.Unlock()
-	if all.of[name] == nil {
-		all.of[name] = &nested{}
+	if all.byTarget[name] == nil {
+		all.byTarget[name] = &sharedFault{}
 	}
-	return all.of[name]
+	return all.byTarget[name]
 }
 
 // end ends one step's use of a fault, and the fault itself with the last step.
-func (n *nested) leave() (string, error) {
+func (n *sharedFault) end() (string, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.times--; n.times > 0 {
+	if n.steps--; n.steps > 0 {
 		return "it stays in force for another step", nil
 	}
 	return n.heal()

@@ -15,48 +15,50 @@ import (
 
 // tickingCluster is a cluster whose time advances by a step each time it is read. Its client
 // records an event as soon as it is resumed, before Resume returns.
-type clockwork struct {
+type tickingCluster struct {
 	now atomic.Int64 // atomic because a step begins on its targets concurrently
 	rec *history.Recorder
 }
 
-func (c *clockwork) Name() string                       { return "clockwork" }
-func (c *clockwork) Probe(context.Context) []Capability { return nil }
-func (c *clockwork) StampError() time.Duration          { return 0 }
-func (c *clockwork) Now() time.Duration                 { return time.Duration(c.now.Add(int64(time.Millisecond))) }
-func (c *clockwork) Pause(string) (string, error)       { return "stopped", nil }
-func (c *clockwork) Resume(client string) (string, error) {
+func (c *tickingCluster) Name() string                       { return "clockwork" }
+func (c *tickingCluster) Probe(context.Context) []Capability { return nil }
+func (c *tickingCluster) StampError() time.Duration          { return 0 }
+func (c *tickingCluster) Now() time.Duration {
+	return time.Duration(c.now.Add(int64(time.Millisecond)))
+}
+func (c *tickingCluster) Pause(string) (string, error) { return "stopped", nil }
+func (c *tickingCluster) Resume(client string) (string, error) {
 	c.rec.Record(history.Event{T: int64(c.Now()), Process: client, Type: history.Invoke, Op: history.OpRead})
 	return "runs", nil
 }
 
-func (c *clockwork) RunClient(_ context.Context, _ client.Spec, at func(string)) error {
+func (c *tickingCluster) RunClient(_ context.Context, _ client.Spec, at func(string)) error {
 	at(client.BeforeRelease)
 	return nil
 }
 
-func (c *clockwork) Resource(context.Context, ...string) (any, error) { return []any{}, nil }
+func (c *tickingCluster) Resource(context.Context, ...string) (any, error) { return []any{}, nil }
 
 // At ignores timers in the far future, such as the run's limit.
-func (c *clockwork) At(t time.Duration, f func()) {
+func (c *tickingCluster) At(t time.Duration, f func()) {
 	if t < time.Hour {
 		go f()
 	}
 }
 
-func (c *clockwork) Run(ctx context.Context, _ scenario.Scenario, _ uint64, rec *history.Recorder, body Body) error {
+func (c *tickingCluster) Run(ctx context.Context, _ scenario.Scenario, _ uint64, rec *history.Recorder, body Body) error {
 	c.rec = rec
 	return body(ctx, c)
 }
 
 // What a client does right after it is resumed is stamped after the end of its pause.
-func TestNothingLiesInsideAPause(t *testing.T) {
+func TestPauseEndPrecedesClientEvents(t *testing.T) {
 	s := scenario.Scenario{Name: "t", Clients: []scenario.Client{{Name: "c1"}}, Limit: time.Hour, Plan: nemesis.Plan{{
 		When:  nemesis.Trigger{Point: &nemesis.OnPoint{Client: "c1", Point: client.BeforeRelease, Nth: 1}},
 		Fault: nemesis.Fault{Kind: "pause", Targets: []string{"c1"}},
 	}}}
 	var text strings.Builder
-	if err := Run(t.Context(), &clockwork{}, s, 1, history.NewRecorder(&text)); err != nil {
+	if err := Run(t.Context(), &tickingCluster{}, s, 1, history.NewRecorder(&text)); err != nil {
 		t.Fatal(err)
 	}
 	h, err := history.Read(strings.NewReader(text.String()))

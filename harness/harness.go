@@ -51,20 +51,20 @@ import (
 // backend or a client program failed to do its part. The record then holds what was seen until
 // then.
 func Run(ctx context.Context, b Backend, s scenario.Scenario, seed uint64, rec *history.Recorder) error {
-	return RunAtMost(ctx, b, s, seed, rec, 0)
+	return RunWithLimit(ctx, b, s, seed, rec, 0)
 }
 
 // RunWithLimit is like Run, but stops the run after that many events. 0 means no limit.
-func RunAtMost(ctx context.Context, b Backend, s scenario.Scenario, seed uint64, rec *history.Recorder, most int) error {
-	s = s.Drawn(seed)
+func RunWithLimit(ctx context.Context, b Backend, s scenario.Scenario, seed uint64, rec *history.Recorder, maxEvents int) error {
+	s = s.WithRandomPlan(seed)
 	var e *engine
-	rec.AwaitBegin()
+	rec.DropUntilBegin()
 	err := b.Run(ctx, s, seed, rec, func(ctx context.Context, c Cluster) error {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
-		e = newEngine(s, seed, c, rec, most)
-		rec.Watch(e.see)
-		rec.Rename(s.Lock.Prefix, s.KeyNames())
+		e = newEngine(s, seed, c, rec, maxEvents)
+		rec.Watch(e.observe)
+		rec.NameLocks(s.Lock.Prefix, s.KeyNames())
 		params := paramsOf(s, seed, b.Name(), c)
 		e.rec.add(history.Event{Process: history.Harness, Type: history.Begin, Op: history.OpRun, Params: &params})
 		return e.run(ctx)
@@ -88,44 +88,44 @@ type engine struct {
 	cluster Cluster
 	rec     record
 
-	logs     logs
-	waits    *waits
-	clients  *clients
-	faults   *faults
-	triggers *triggers
-	stopping *stopping
-	stalls   *stalls
+	logs       resourceLogs
+	waits      *eventWaits
+	clients    *clients
+	faults     *faults
+	triggers   *triggers
+	eventLimit *eventLimit
+	stalls     *stallDetector
 
-	over time.Duration // when the run was finished
+	endTime time.Duration // when the run was finished
 }
 
-func newEngine(s scenario.Scenario, seed uint64, c Cluster, to *history.Recorder, most int) *engine {
-	e := &engine{s: s, cluster: c, rec: record{c, to}, logs: logs{applied: map[string]int64{}}, waits: &waits{cluster: c}}
+func newEngine(s scenario.Scenario, seed uint64, c Cluster, to *history.Recorder, maxEvents int) *engine {
+	e := &engine{s: s, cluster: c, rec: record{c, to}, logs: resourceLogs{applied: map[string]int64{}}, waits: &eventWaits{cluster: c}}
 	e.clients = &clients{s: s, seed: seed, cluster: c, waits: e.waits, ended: make(chan error, len(s.Clients))}
-	e.faults = &faults{cluster: c, rec: e.rec, waits: e.waits, queues: newQueues(c), nests: &nests{cluster: c, of: map[string]*nested{}}}
-	e.triggers = &triggers{s: s, cluster: c, faults: e.faults, again: again{c, e.faults, dice(seed), e.clients.hasEnded}, points: map[string][]int{}}
+	e.faults = &faults{cluster: c, rec: e.rec, waits: e.waits, queues: newQueues(c), shared: &sharedFaults{cluster: c, byTarget: map[string]*sharedFault{}}}
+	e.triggers = &triggers{s: s, cluster: c, faults: e.faults, repeater: repeater{c, e.faults, seededRand(seed), e.clients.hasEnded}, points: map[string][]int{}}
 	e.clients.atPoint = e.triggers.atPoint
-	e.stalls = &stalls{cluster: c, rec: e.rec, queues: e.faults.queues}
-	e.stopping = &stopping{most: most, cluster: c, rec: e.rec, running: e.clients.left, quit: e.faults.queues.close, halted: make(chan struct{})}
+	e.stalls = &stallDetector{cluster: c, rec: e.rec, queues: e.faults.queues}
+	e.eventLimit = &eventLimit{maxEvents: maxEvents, cluster: c, rec: e.rec, running: e.clients.anyRunning, quit: e.faults.queues.close, halted: make(chan struct{})}
 	return e
 }
 
 // observe is called with every event as it is recorded.
-func (e *engine) see(ev history.Event) {
-	e.logs.see(ev)
-	e.stopping.see(ev)
-	e.waits.see(ev)
+func (e *engine) observe(ev history.Event) {
+	e.logs.observe(ev)
+	e.eventLimit.observe(ev)
+	e.waits.observe(ev)
 }
 
 func (e *engine) run(ctx context.Context) error {
 	if err := e.triggers.arm(); err != nil {
 		return err
 	}
-	e.stalls.watch()
-	unguarded := sync.OnceFunc(guard(e.cluster, e.rec))
-	defer unguarded()
-	err := e.contend(ctx)
-	e.stalls.moves()
+	e.stalls.start()
+	stopMonitor := sync.OnceFunc(recordUnplanned(e.cluster, e.rec))
+	defer stopMonitor()
+	err := e.runClients(ctx)
+	e.stalls.recordStall()
 	e.faults.queues.close() // no fault starts after this; those being injected are recorded first
 	e.faults.healAll(ctx)
 	// Messages that were held back are delivered now, and late replies arrive.
@@ -135,18 +135,18 @@ func (e *engine) run(ctx context.Context) error {
 	if ctx.Err() != nil { // the backend is shutting down and answers no more
 		err = context.Cause(ctx)
 	} else {
-		err = errors.Join(err, e.logs.read(ctx, e.cluster, e.s.KeyNames(), e.rec), e.faults.unhealed())
+		err = errors.Join(err, e.logs.read(ctx, e.cluster, e.s.KeyNames(), e.rec), e.faults.healErrors())
 	}
-	unguarded()
-	e.over = e.cluster.Now()
+	stopMonitor()
+	e.endTime = e.cluster.Now()
 	return err
 }
 
 // end records the end of the run, which is the last event: the backend has already recorded the
 // messages that were still in flight.
 func (e *engine) end(err error) {
-	ev := history.Event{T: int64(e.over), Process: history.Harness, Type: history.End, Op: history.OpRun, Cause: "completed"}
-	if why := e.stopping.reason(); why != "" {
+	ev := history.Event{T: int64(e.endTime), Process: history.Harness, Type: history.End, Op: history.OpRun, Cause: "completed"}
+	if why := e.eventLimit.reason(); why != "" {
 		ev.Cause = why
 	}
 	if err != nil {
@@ -157,7 +157,7 @@ func (e *engine) end(err error) {
 
 // runClients starts each client at its time. It returns once all clients have ended, the limit is
 // reached, or none is running that could trigger the start of another.
-func (e *engine) contend(ctx context.Context) error {
+func (e *engine) runClients(ctx context.Context) error {
 	var stops []context.CancelFunc
 	for _, c := range e.s.Clients {
 		ctx, cancel := context.WithCancel(ctx)
@@ -173,19 +173,19 @@ func (e *engine) contend(ctx context.Context) error {
 			e.cluster.At(e.cluster.Now(), stop)
 		}
 	}
-	over, halted := limit, e.stopping.halted
+	over, halted := limit, e.eventLimit.halted
 	var errs []error
-	for e.clients.left() {
+	for e.clients.anyRunning() {
 		select {
 		case err := <-e.clients.ended:
 			// If a fault killed it, another client may start once that fault is recorded.
-			e.faults.queues.settle()
+			e.faults.queues.awaitInjections()
 			e.clients.running.Add(-1)
 			errs = append(errs, err)
 		case <-over:
 			over = nil
 			e.rec.note(fmt.Sprintf("the limit of %v is reached", e.s.Limit))
-			e.faults.queues.stop() // a client may be waiting at a point
+			e.faults.queues.stopWaiting() // a client may be waiting at a point
 			stopAll()
 		case <-halted:
 			halted = nil
@@ -211,11 +211,11 @@ type Backend interface {
 }
 
 // KeyPreserver is a backend that can rerun a seed with some changes of keys prevented.
-type Sparer interface {
+type KeyPreserver interface {
 	// Preserving returns a backend whose lock nodes call preserve before a key ends or changes
 	// (history.OpLife). If preserve returns true, that change does not happen. Everything before
 	// the first true is the same as in a normal run.
-	Sparing(preserve func(history.Event) bool) Backend
+	Preserving(preserve func(history.Event) bool) Backend
 }
 
 // Body is the function that a backend calls with its cluster. It must use the context it is given:
@@ -261,7 +261,7 @@ func reportOf(c Cluster) NodeReport {
 // CapabilitiesOf lists every capability that faults need and whether the cluster has it. A cluster
 // has a capability if its type implements the interface declared in the fault's file. own replaces
 // entries for which the backend knows a better reason or remedy.
-func PowersOf(cluster any, own ...Capability) (all []Capability) {
+func CapabilitiesOf(cluster any, own ...Capability) (all []Capability) {
 	names, has := nemesis.Capabilities(cluster)
 	for _, name := range names {
 		c := Capability{Name: name, Available: has[name]}
@@ -313,8 +313,8 @@ func paramsOf(s scenario.Scenario, seed uint64, backend string, on Cluster) hist
 		Clients: s.ClientNames(), Nodes: s.NodeNames(), Resource: scenario.ResourceName, Quorum: s.Quorum(),
 		Lock: s.Lock.Kind, TTL: s.Lock.TTL, Drift: time.Duration(s.Lock.Drift*float64(s.Lock.TTL)) + 2*time.Millisecond,
 		NodeTimeout: s.Lock.Timeout, RetryMin: s.Lock.RetryMin, RetryMax: s.Lock.RetryMax,
-		Rate: clockRate, StampError: on.StampError(), Slack: slack + s.Settles(), Rounds: rounds,
-		Untold: s.Lock.Untold, Fence: s.Workload.Fence, Limit: s.Limit, MaxExtends: s.Limits.Extensions, MaxHold: s.Limits.Hold, MayBeIdle: s.Vacuous, Persistence: s.Topology.Persistence,
+		Rate: clockRate, StampError: on.StampError(), Slack: slack + s.ExpirySlack(), Rounds: rounds,
+		NoLossNotice: s.Lock.NoLossNotice, Fence: s.Workload.Fence, Limit: s.Limit, MaxExtends: s.Limits.Extensions, MaxHold: s.Limits.Hold, MayBeIdle: s.Vacuous, Persistence: s.Topology.Persistence,
 	}
 	nodes := reportOf(on)
 	p.Server, p.Life, p.Epoch = nodes.ServerVersion, nodes.ReportsKeys, nodes.Epoch
@@ -322,7 +322,7 @@ func paramsOf(s scenario.Scenario, seed uint64, backend string, on Cluster) hist
 		kind, _ := nemesis.KindOf(st.Fault.Kind)
 		p.Steps = append(p.Steps, history.PlannedStep{Step: i + 1, Fault: st.Fault.Kind, Targets: s.Targets(st),
 			When: st.When.String(), Every: st.When.Event != nil && st.When.Event.Every, Delay: st.Fault.Delay.Max, By: st.Fault.By, Rate: kind.RateOf(st.Fault),
-			Costs: kind.Costs, Optional: st.Drawn || st.When.Before > 0})
+			Impact: kind.Costs, Optional: st.Drawn || st.When.Before > 0})
 		if !st.Drawn && st.When.Before == 0 {
 			p.Steps[i].Proof = kind.ProofOf(s.Topology.Persistence)
 		}
@@ -339,7 +339,7 @@ func paramsOf(s scenario.Scenario, seed uint64, backend string, on Cluster) hist
 // got an error for one of them was not tested against real Redis behavior.
 func recordUnsupported(on Cluster, rec record) {
 	for _, c := range reportOf(on).Unsupported {
-		rec.add(history.Event{Process: history.Harness, Type: history.Info, Op: history.OpLack, Node: c.Node, Value: c.Command,
+		rec.add(history.Event{Process: history.Harness, Type: history.Info, Op: history.OpUnsupported, Node: c.Node, Value: c.Command,
 			Cause: fmt.Sprintf("asked for %d times", c.Times)})
 	}
 }

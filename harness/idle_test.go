@@ -15,20 +15,20 @@ import (
 )
 
 // quietCluster is a cluster whose links carry no messages, except for the busy ones.
-type quiet struct {
-	clockwork
-	busy string
+type quietCluster struct {
+	tickingCluster
+	busyLinks string
 }
 
-func (q *quiet) Shape(string, nemesis.Traffic) (string, error) { return "set", nil }
-func (q *quiet) Unshape(link string, _ nemesis.Traffic) (string, error) {
-	if strings.Contains(q.busy, link) {
+func (q *quietCluster) Shape(string, nemesis.Traffic) (string, error) { return "set", nil }
+func (q *quietCluster) Unshape(link string, _ nemesis.Traffic) (string, error) {
+	if strings.Contains(q.busyLinks, link) {
 		return "1 of 1 messages", nil
 	}
 	return "0 of 0 messages", nemesis.ErrIdle
 }
 
-func (q *quiet) Run(ctx context.Context, _ scenario.Scenario, _ uint64, rec *history.Recorder, body Body) error {
+func (q *quietCluster) Run(ctx context.Context, _ scenario.Scenario, _ uint64, rec *history.Recorder, body Body) error {
 	q.rec = rec
 	return body(ctx, q)
 }
@@ -62,7 +62,7 @@ func TestIdleStepFails(t *testing.T) {
 func idleSteps(t *testing.T, s scenario.Scenario, busy string) (failed []string, ends int) {
 	t.Helper()
 	var text strings.Builder
-	if err := Run(t.Context(), &quiet{busy: busy}, s, 1, history.NewRecorder(&text)); err != nil {
+	if err := Run(t.Context(), &quietCluster{busyLinks: busy}, s, 1, history.NewRecorder(&text)); err != nil {
 		t.Fatal(err)
 	}
 	h, err := history.Read(strings.NewReader(text.String()))

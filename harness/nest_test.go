@@ -7,24 +7,24 @@ import (
 )
 
 // pauseCounter counts how often its target was stopped and resumed.
-type still struct{ stopped, resumed int }
+type pauseCounter struct{ stopped, resumed int }
 
-func (s *still) Pause(string) (string, error)  { s.stopped++; return "stopped", nil }
-func (s *still) Resume(string) (string, error) { s.resumed++; return "runs", nil }
+func (s *pauseCounter) Pause(string) (string, error)  { s.stopped++; return "stopped", nil }
+func (s *pauseCounter) Resume(string) (string, error) { s.resumed++; return "runs", nil }
 
-func (s *still) Cut(link, mode, way string) (string, error) {
+func (s *pauseCounter) Cut(link, mode, way string) (string, error) {
 	return link + " " + mode + " " + way, nil
 }
-func (s *still) Mend(link string) (string, error) { return link, nil }
+func (s *pauseCounter) Mend(link string) (string, error) { return link, nil }
 
 // TestSharedFault checks that a fault in force for two steps ends with the later one, and that a
 // different fault of the same kind can't begin meanwhile.
-func TestNest(t *testing.T) {
-	s := &still{}
-	all := &nests{of: map[string]*nested{}, cluster: struct {
+func TestSharedFault(t *testing.T) {
+	s := &pauseCounter{}
+	all := &sharedFaults{byTarget: map[string]*sharedFault{}, cluster: struct {
 		Cluster
-		*still
-	}{still: s}}
+		*pauseCounter
+	}{pauseCounter: s}}
 	inject := func(f nemesis.Fault, target string) (nemesis.Effect, error) {
 		kind, _ := nemesis.KindOf(f.Kind)
 		return all.inject(kind, f, target)
@@ -55,19 +55,23 @@ func TestNest(t *testing.T) {
 }
 
 // blockedMend is a cluster that can mend a link only once the link's node runs.
-type mends struct {
+type blockedMend struct {
 	Cluster
-	still
-	runs, mending chan struct{}
+	pauseCounter
+	resumed, mending chan struct{}
 }
 
-func (w *mends) Resume(string) (string, error) { close(w.runs); return "runs", nil }
-func (w *mends) Mend(string) (string, error)   { close(w.mending); <-w.runs; return "mended", nil }
+func (w *blockedMend) Resume(string) (string, error) { close(w.resumed); return "runs", nil }
+func (w *blockedMend) Mend(string) (string, error) {
+	close(w.mending)
+	<-w.resumed
+	return "mended", nil
+}
 
 // The end of a pause must not wait for the end of a cut that itself waits for the paused node.
-func TestNestsEndByThemselves(t *testing.T) {
-	w := &mends{runs: make(chan struct{}), mending: make(chan struct{})}
-	all := &nests{cluster: w, of: map[string]*nested{}}
+func TestSharedFaultsEndIndependently(t *testing.T) {
+	w := &blockedMend{resumed: make(chan struct{}), mending: make(chan struct{})}
+	all := &sharedFaults{cluster: w, byTarget: map[string]*sharedFault{}}
 	inject := func(kind, target string) nemesis.Effect {
 		k, _ := nemesis.KindOf(kind)
 		x, err := all.inject(k, nemesis.Fault{Kind: kind}, target)

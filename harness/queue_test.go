@@ -18,22 +18,22 @@ import (
 
 // slowCluster is a cluster in virtual time whose nodes take long to restart and whose client
 // reaches a point at 500 ms.
-type sluggish struct {
-	clockwork
+type slowCluster struct {
+	tickingCluster
 	start time.Time
 	mu    sync.Mutex
-	is    map[string]string // by node; "": running
+	state map[string]string // by node; "": running
 }
 
 const (
-	sluggishStart = 900 * time.Millisecond
-	sluggishPause = 10 * time.Millisecond
+	slowRestart = 900 * time.Millisecond
+	slowPause   = 10 * time.Millisecond
 )
 
-func (c *sluggish) Now() time.Duration           { return time.Since(c.start) }
-func (c *sluggish) At(t time.Duration, f func()) { time.AfterFunc(t-c.Now(), f) }
+func (c *slowCluster) Now() time.Duration           { return time.Since(c.start) }
+func (c *slowCluster) At(t time.Duration, f func()) { time.AfterFunc(t-c.Now(), f) }
 
-func (c *sluggish) RunClient(ctx context.Context, _ client.Spec, at func(string)) error {
+func (c *slowCluster) RunClient(ctx context.Context, _ client.Spec, at func(string)) error {
 	time.Sleep(500 * time.Millisecond)
 	at(client.BeforeRelease)
 	<-ctx.Done()
@@ -41,43 +41,45 @@ func (c *sluggish) RunClient(ctx context.Context, _ client.Spec, at func(string)
 }
 
 // setState changes a node's state if it is in one of the given states.
-func (c *sluggish) change(node, to string, from ...string) (string, error) {
+func (c *slowCluster) setState(node, to string, from ...string) (string, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !slices.Contains(from, c.is[node]) {
-		return "", fmt.Errorf("%s is %q and can't be %q", node, c.is[node], to)
+	if !slices.Contains(from, c.state[node]) {
+		return "", fmt.Errorf("%s is %q and can't be %q", node, c.state[node], to)
 	}
-	c.is[node] = to
+	c.state[node] = to
 	return to, nil
 }
 
-func (c *sluggish) Kill(node string) (string, error)     { return c.change(node, "down", "", "paused") }
-func (c *sluggish) Shutdown(node string) (string, error) { return c.change(node, "down", "") }
-func (c *sluggish) Pause(node string) (string, error) {
-	time.Sleep(sluggishPause)
-	return c.change(node, "paused", "")
+func (c *slowCluster) Kill(node string) (string, error) {
+	return c.setState(node, "down", "", "paused")
 }
-func (c *sluggish) Resume(node string) (string, error) {
-	c.change(node, "", "paused") // no effect if it was killed meanwhile
+func (c *slowCluster) Shutdown(node string) (string, error) { return c.setState(node, "down", "") }
+func (c *slowCluster) Pause(node string) (string, error) {
+	time.Sleep(slowPause)
+	return c.setState(node, "paused", "")
+}
+func (c *slowCluster) Resume(node string) (string, error) {
+	c.setState(node, "", "paused") // no effect if it was killed meanwhile
 	return "", nil
 }
-func (c *sluggish) Restart(node string) (string, error) {
-	time.Sleep(sluggishStart)
-	return c.change(node, "", "down")
+func (c *slowCluster) Restart(node string) (string, error) {
+	time.Sleep(slowRestart)
+	return c.setState(node, "", "down")
 }
 
-func (c *sluggish) StallSync(string) (string, error) { return "stalled", nil }
-func (c *sluggish) FillDisk(string) (string, error)  { return "full", nil }
-func (c *sluggish) FreeDisk(string) (string, error)  { return "free", nil }
+func (c *slowCluster) StallSync(string) (string, error) { return "stalled", nil }
+func (c *slowCluster) FillDisk(string) (string, error)  { return "full", nil }
+func (c *slowCluster) FreeDisk(string) (string, error)  { return "free", nil }
 
-func (c *sluggish) Run(ctx context.Context, _ scenario.Scenario, _ uint64, rec *history.Recorder, body Body) error {
-	c.start, c.rec, c.is = time.Now(), rec, map[string]string{}
+func (c *slowCluster) Run(ctx context.Context, _ scenario.Scenario, _ uint64, rec *history.Recorder, body Body) error {
+	c.start, c.rec, c.state = time.Now(), rec, map[string]string{}
 	return body(ctx, c)
 }
 
 // A step that is due while an earlier step's end is overdue starts after that end. A step planned
 // to overlap the earlier one does not wait.
-func TestStepsComeInTheirOrder(t *testing.T) {
+func TestStepsStartInPlanOrder(t *testing.T) {
 	at := func(ms int) nemesis.Trigger {
 		d := time.Duration(ms) * time.Millisecond
 		return nemesis.Trigger{At: &d}
@@ -119,10 +121,10 @@ func TestStepsComeInTheirOrder(t *testing.T) {
 			var text strings.Builder
 			synctest.Test(t, func(t *testing.T) {
 				s := scenario.Scenario{Name: "t", Topology: scenario.Topology{Nodes: 2}, Clients: []scenario.Client{{Name: "c1"}}, Limit: 4 * time.Second, Plan: row.plan}
-				if err := Run(t.Context(), &sluggish{}, s, 1, history.NewRecorder(&text)); err != nil {
+				if err := Run(t.Context(), &slowCluster{}, s, 1, history.NewRecorder(&text)); err != nil {
 					t.Fatal(err)
 				}
-				time.Sleep(sluggishStart) // a node that is starting must not delay the end of the run
+				time.Sleep(slowRestart) // a node that is starting must not delay the end of the run
 			})
 			if got := spans(t, text.String()); got != row.want {
 				t.Errorf("got  %s\nwant %s", got, row.want)
@@ -148,7 +150,7 @@ func spans(t *testing.T, text string) string {
 		case e.Process != history.Nemesis:
 		case e.Type == history.Invoke:
 			invoked[key] = at
-		case e.Type == history.Begin && at-invoked[key] <= sluggishPause:
+		case e.Type == history.Begin && at-invoked[key] <= slowPause:
 			begun[key] = at
 		case e.Type == history.End:
 			lines = append(lines, fmt.Sprintf("%s %d-%d", key, begun[key].Milliseconds(), at.Milliseconds()))

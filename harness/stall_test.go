@@ -11,51 +11,51 @@ import (
 )
 
 // stallingHost is a host that stalls now and then while timers are due.
-type halting struct {
-	clockwork
-	now time.Duration
-	ε   time.Duration
-	due []func() // in the order of their times
-	at  []time.Duration
+type stallingHost struct {
+	tickingCluster
+	now    time.Duration
+	ε      time.Duration
+	timers []func() // in the order of their times
+	at     []time.Duration
 }
 
-func (h *halting) StampError() time.Duration { return h.ε }
-func (h *halting) Now() time.Duration        { return h.now }
-func (h *halting) At(at time.Duration, f func()) {
-	h.at, h.due = append(h.at, at), append(h.due, f)
+func (h *stallingHost) StampError() time.Duration { return h.ε }
+func (h *stallingHost) Now() time.Duration        { return h.now }
+func (h *stallingHost) At(at time.Duration, f func()) {
+	h.at, h.timers = append(h.at, at), append(h.timers, f)
 }
 
 // runUntil runs all timers due until end, each one late.
-func (h *halting) until(end, late time.Duration) {
-	for len(h.due) > 0 && h.at[0] <= end {
-		f := h.due[0]
+func (h *stallingHost) runUntil(end, late time.Duration) {
+	for len(h.timers) > 0 && h.at[0] <= end {
+		f := h.timers[0]
 		h.now = max(h.now, h.at[0]) + late
-		h.at, h.due = h.at[1:], h.due[1:]
+		h.at, h.timers = h.at[1:], h.timers[1:]
 		f()
 	}
 	h.now = max(h.now, end)
 }
 
-func TestMachineThatStandsStill(t *testing.T) {
+func TestHostStallIsRecorded(t *testing.T) {
 	for _, exact := range []bool{false, true} {
-		h := &halting{ε: time.Millisecond}
+		h := &stallingHost{ε: time.Millisecond}
 		if exact {
 			h.ε = 0
 		}
-		var said bytes.Buffer
+		var recordText bytes.Buffer
 		var got strings.Builder
-		rec := history.NewRecorder(&said)
+		rec := history.NewRecorder(&recordText)
 		rec.Watch(func(e history.Event) {
 			fmt.Fprintf(&got, "%v %s %s %s %s %s\n", time.Duration(e.T), e.Process, e.Type, e.Op, e.Node, e.Cause)
 		})
-		s := &stalls{cluster: h, rec: record{h, rec}, queues: newQueues(h)}
-		s.watch()
-		h.until(100*time.Millisecond, 5*time.Millisecond) // normal load
-		h.until(300*time.Millisecond, 0)
-		h.until(310*time.Millisecond, 700*time.Millisecond)
-		h.until(1500*time.Millisecond, 0)
+		s := &stallDetector{cluster: h, rec: record{h, rec}, queues: newQueues(h)}
+		s.start()
+		h.runUntil(100*time.Millisecond, 5*time.Millisecond) // normal load
+		h.runUntil(300*time.Millisecond, 0)
+		h.runUntil(310*time.Millisecond, 700*time.Millisecond)
+		h.runUntil(1500*time.Millisecond, 0)
 		s.queues.close()
-		h.until(1510*time.Millisecond, 700*time.Millisecond) // the run is over
+		h.runUntil(1510*time.Millisecond, 700*time.Millisecond) // the run is over
 		want := "295ms nemesis begin stall machine the host stalled for 710ms\n1.005s nemesis end stall machine \n"
 		if exact {
 			want = ""
@@ -63,7 +63,7 @@ func TestMachineThatStandsStill(t *testing.T) {
 		if got.String() != want {
 			t.Errorf("clock exact: %v: recorded\n%swant\n%s", exact, got.String(), want)
 		}
-		if len(h.due) > 0 {
+		if len(h.timers) > 0 {
 			t.Errorf("clock exact: %v: stall detection is still active", exact)
 		}
 	}

@@ -12,7 +12,7 @@ import (
 )
 
 // chatty is a cluster whose client records events until it is stopped.
-type chatty struct{ clockwork }
+type chatty struct{ tickingCluster }
 
 func (c *chatty) Run(ctx context.Context, _ scenario.Scenario, _ uint64, rec *history.Recorder, body Body) error {
 	c.rec = rec
@@ -28,10 +28,10 @@ func (c *chatty) RunClient(ctx context.Context, s client.Spec, _ func(string)) e
 }
 
 // A run stops at the last event that it may record.
-func TestRunAtMost(t *testing.T) {
+func TestRunStopsAtEventLimit(t *testing.T) {
 	s := scenario.Scenario{Name: "t", Clients: []scenario.Client{{Name: "c1"}, {Name: "c2"}}, Limit: time.Hour}
 	var text strings.Builder
-	if err := RunAtMost(t.Context(), &chatty{}, s, 1, history.NewRecorder(&text), 7); err != nil {
+	if err := RunWithLimit(t.Context(), &chatty{}, s, 1, history.NewRecorder(&text), 7); err != nil {
 		t.Fatal(err)
 	}
 	h, err := history.Read(strings.NewReader(text.String()))

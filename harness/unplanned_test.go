@@ -14,24 +14,24 @@ import (
 
 // disturbedCluster is a cluster whose processes somebody else disturbs: before the run, during it
 // and at its very end.
-type beset struct{ clockwork }
+type disturbedCluster struct{ tickingCluster }
 
-func (b *beset) Run(ctx context.Context, _ scenario.Scenario, _ uint64, rec *history.Recorder, body Body) error {
+func (b *disturbedCluster) Run(ctx context.Context, _ scenario.Scenario, _ uint64, rec *history.Recorder, body Body) error {
 	b.rec = rec
 	return body(ctx, b)
 }
 
-func (b *beset) Guard(tell func(Unplanned)) (over func()) {
-	tell(Unplanned{Op: "kill", Node: "n1", Cause: "before"})
-	tell(Unplanned{Op: "pause", Node: "c1"})
-	return func() { tell(Unplanned{Op: history.OpGoOn, Node: "n2"}) }
+func (b *disturbedCluster) MonitorProcesses(report func(UnplannedEvent)) (stop func()) {
+	report(UnplannedEvent{Op: "kill", Node: "n1", Cause: "before"})
+	report(UnplannedEvent{Op: "pause", Node: "c1"})
+	return func() { report(UnplannedEvent{Op: history.OpContinue, Node: "n2"}) }
 }
 
 // Events that a cluster reports are recorded as unplanned, with times within the run.
-func TestUnplannedIsRecorded(t *testing.T) {
+func TestUnplannedEventsAreRecorded(t *testing.T) {
 	var text strings.Builder
 	s := scenario.Scenario{Name: "t", Clients: []scenario.Client{{Name: "c1"}}, Limit: time.Hour}
-	err := Run(t.Context(), &beset{}, s, 1, history.NewRecorder(&text))
+	err := Run(t.Context(), &disturbedCluster{}, s, 1, history.NewRecorder(&text))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,17 +10,17 @@ import (
 // at rate, where 1 is correct. It reads back the clock's reading compared with true time. The error
 // is ErrEnded if the target has ended. If the target reads only one clock, both its wall clock and
 // its monotonic clock change; the read-back says which clocks have changed.
-type Clocker interface {
+type ClockChanger interface {
 	TurnClock(target string, by time.Duration, rate float64) (readBack string, err error)
 }
 
 // clockAction returns an action that changes the offset and the rate of a clock, as the fault
 // specifies, and restores them at the end. It ignores targets that have ended meanwhile.
-func turns(kind string, how func(Fault) (by time.Duration, rate float64)) act {
-	return by(kind, func(c Clocker, f Fault, target string) (string, error) {
+func clockAction(kind string, how func(Fault) (by time.Duration, rate float64)) action {
+	return newAction(kind, func(c ClockChanger, f Fault, target string) (string, error) {
 		by, rate := how(f)
 		return c.TurnClock(target, by, rate)
-	}, func(c Clocker, f Fault, target string) (string, error) {
+	}, func(c ClockChanger, f Fault, target string) (string, error) {
 		by, _ := how(f)
 		back, err := c.TurnClock(target, -by, 1)
 		if errors.Is(err, ErrEnded) {
@@ -30,63 +30,63 @@ func turns(kind string, how func(Fault) (by time.Duration, rate float64)) act {
 	})
 }
 
-func jumped(f Fault) (time.Duration, float64) { return f.By, 1 }
+func jump(f Fault) (time.Duration, float64) { return f.By, 1 }
 
 // clockKind completes a kind that changes a clock.
-func turning(told string, k Kind) Kind {
-	k.On, k.Proof, k.Power, k.Takes = []Target{Node, Client}, usedWrong, PowerClock, k.Needs
-	k.Told = Told{Name: told, Whom: "the clock of {targets}", Began: "the clock of {targets} goes wrong{saw}",
-		Ended: "the clock of {targets} is corrected", Was: "was wrong{saw}"}
+func clockKind(name string, k Kind) Kind {
+	k.On, k.Proof, k.Power, k.Fields = []Target{Node, Client}, usedWithError, PowerClock, k.RequiredFields
+	k.Wording = Wording{Name: name, Subject: "the clock of {targets}", Began: "the clock of {targets} goes wrong{saw}",
+		Ended: "the clock of {targets} is corrected", Past: "was wrong{saw}"}
 	return k
 }
 
-var clockJump = turning("clock jump", Kind{
-	Name:   "clock-jump",
-	Model:  "clocks",
-	Doc:    "sets a clock forward, or back if `by` is negative; after `for` it is set right again",
-	Within: "a node's clock by up to a fifth of the margin, or by any amount before the first acquire; a client's clock by any amount, since its leases are measured by its monotonic clock",
-	Needs:  []string{"by"},
-	Sets:   true, Momentary: true,
-	Act: turns("clock-jump", jumped).but(lasting),
+var clockJump = clockKind("clock jump", Kind{
+	Name:           "clock-jump",
+	Model:          "clocks",
+	Doc:            "sets a clock forward, or back if `by` is negative; after `for` it is set right again",
+	Allowed:        "a node's clock by up to a fifth of the margin, or by any amount before the first acquire; a client's clock by any amount, since its leases are measured by its monotonic clock",
+	RequiredFields: []string{"by"},
+	SetsClock:      true, Instant: true,
+	Action: clockAction("clock-jump", jump).adjust(endOnlyIfPlanned),
 })
 
-var clockRate = turning("wrong clock rate", Kind{
-	Name:   "clock-rate",
-	Model:  "clocks",
-	Doc:    "makes a clock run fast or slow, at `rate`, where 1 is correct; the offset gained by the end remains",
-	Within: "up to a fifth of the drift that the lock allows for",
-	Needs:  []string{"rate"},
-	Act:    turns("clock-rate", func(f Fault) (time.Duration, float64) { return 0, f.Rate }),
+var clockRate = clockKind("wrong clock rate", Kind{
+	Name:           "clock-rate",
+	Model:          "clocks",
+	Doc:            "makes a clock run fast or slow, at `rate`, where 1 is correct; the offset gained by the end remains",
+	Allowed:        "up to a fifth of the drift that the lock allows for",
+	RequiredFields: []string{"rate"},
+	Action:         clockAction("clock-rate", func(f Fault) (time.Duration, float64) { return 0, f.Rate }),
 })
 
 // slewRate is the rate offset of a clock while it is slewed: 500 ppm, the maximum of adjtime(3) of
 // Linux and of NTP (RFC 5905, section 12).
 const slewRate = 500e-6
 
-var clockSlew = turning("slewed clock", Kind{
-	Name:   "clock-slew",
-	Model:  "clocks",
-	Doc:    "slews a clock as NTP does: it runs 500 ppm fast, or slow if `by` is negative, until it has moved by `by`",
-	Within: "any, if 500 ppm is at most a fifth of the drift that the lock allows for",
-	Needs:  []string{"by"},
-	Rate:   func(f Fault) float64 { return slewed(f.By) },
-	Act: turns("clock-slew", func(f Fault) (time.Duration, float64) { return 0, slewed(f.By) }).but(func(e *Effect, _ any, f Fault, _ string) {
+var clockSlew = clockKind("slewed clock", Kind{
+	Name:           "clock-slew",
+	Model:          "clocks",
+	Doc:            "slews a clock as NTP does: it runs 500 ppm fast, or slow if `by` is negative, until it has moved by `by`",
+	Allowed:        "any, if 500 ppm is at most a fifth of the drift that the lock allows for",
+	RequiredFields: []string{"by"},
+	ClockRate:      func(f Fault) float64 { return slewedRate(f.By) },
+	Action: clockAction("clock-slew", func(f Fault) (time.Duration, float64) { return 0, slewedRate(f.By) }).adjust(func(e *Effect, _ any, f Fault, _ string) {
 		e.Over = time.Duration(float64(f.By.Abs()) / slewRate)
 	}),
 })
 
-var clockStrobe = turning("clock that jumps back and forth", Kind{
-	Name:   "clock-strobe",
-	Model:  "clocks",
-	Doc:    "sets a clock forward and back again, repeatedly",
-	Within: "a node's clock by up to a fifth of the margin; a client's clock by any amount",
-	Needs:  []string{"by", "every"},
-	Sets:   true, Again: true,
-	Act: turns("clock-strobe", jumped),
+var clockStrobe = clockKind("clock that jumps back and forth", Kind{
+	Name:           "clock-strobe",
+	Model:          "clocks",
+	Doc:            "sets a clock forward and back again, repeatedly",
+	Allowed:        "a node's clock by up to a fifth of the margin; a client's clock by any amount",
+	RequiredFields: []string{"by", "every"},
+	SetsClock:      true, Repeats: true,
+	Action: clockAction("clock-strobe", jump),
 })
 
 // slewedRate returns the clock rate while a clock is slewed by an offset.
-func slewed(by time.Duration) float64 {
+func slewedRate(by time.Duration) float64 {
 	if by < 0 {
 		return 1 - slewRate
 	}
@@ -94,7 +94,7 @@ func slewed(by time.Duration) float64 {
 }
 
 // DescribeClock describes a clock's offset and new rate, as in a read-back: "2s ahead, rate 1.1".
-func ClockWords(off time.Duration, rate float64) string {
+func DescribeClock(off time.Duration, rate float64) string {
 	words := "which is right"
 	switch {
 	case off == 0 && rate != 1:

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-func TestClockWords(t *testing.T) {
+func TestDescribeClock(t *testing.T) {
 	for _, c := range []struct {
 		off  time.Duration
 		rate float64
@@ -16,7 +16,7 @@ func TestClockWords(t *testing.T) {
 		{11 * time.Second, 1, "11s ahead, rate 1"},
 		{-90 * time.Minute, 0.9995, "1h30m0s behind, rate 0.9995"},
 	} {
-		text := ClockWords(c.off, c.rate)
+		text := DescribeClock(c.off, c.rate)
 		if text != c.text {
 			t.Errorf("offset %v, rate %v: got %q, want %q", c.off, c.rate, text, c.text)
 		}

@@ -72,28 +72,28 @@ type PacketCutter interface {
 }
 
 var cut = Kind{
-	Name:   "cut",
-	Model:  "networks",
-	Doc:    "cuts links; a client as target stands for its links to all nodes, a node for its links to all clients",
-	Within: "any: the network may lose messages",
-	On:     []Target{Link},
-	Proof:  usedLink,
-	Modes:  []string{CutHold, CutDrop, CutReset, CutRefuse, CutPackets},
-	ByMode: map[string]mode{CutPackets: {Capability(PowerPackets, Link), by("lose packets",
+	Name:    "cut",
+	Model:   "networks",
+	Doc:     "cuts links; a client as target stands for its links to all nodes, a node for its links to all clients",
+	Allowed: "any: the network may lose messages",
+	On:      []Target{Link},
+	Proof:   usedLink,
+	Modes:   []string{CutHold, CutDrop, CutReset, CutRefuse, CutPackets},
+	ByMode: map[string]mode{CutPackets: {Capability(PowerPackets, Link), newAction("lose packets",
 		func(c PacketCutter, f Fault, link string) (string, error) { return c.CutPackets(link, f.Way) },
 		func(c PacketCutter, _ Fault, link string) (string, error) { return c.MendPackets(link) })}},
-	Undrawn: []string{CutPackets},
-	Takes:   []string{"way"}, Nests: true, Replicates: true,
-	Fits: func(f Fault) *Objection {
-		return objection(f.Way != "" && !cutsOneWay(f.Mode), "way", "a cut of mode "+f.Mode+" can't cut a single direction", "leave it out, or use mode hold, drop or packets")
+	ExcludedModes: []string{CutPackets},
+	Fields:        []string{"way"}, Overlaps: true, HitsReplication: true,
+	CheckFault: func(f Fault) *Problem {
+		return problemIf(f.Way != "" && !cutsOneWay(f.Mode), "way", "a cut of mode "+f.Mode+" can't cut a single direction", "leave it out, or use mode hold, drop or packets")
 	},
-	Hit: func(f Fault, target string, _ Target) *Objection {
+	CheckTarget: func(f Fault, target string, _ Target) *Problem {
 		_, end, _ := SplitLink(target)
-		return objection(end == Replica && f.Mode == CutPackets, "", "a cut of mode "+f.Mode+" can't hit a replication link", "use another mode")
+		return problemIf(end == Replica && f.Mode == CutPackets, "", "a cut of mode "+f.Mode+" can't hit a replication link", "use another mode")
 	},
-	Told: Told{Name: "cut of links", Whom: "{client}", Began: "{client} is cut off from {targets}", Ended: "{client} reaches {targets} again",
-		Was: "was cut off from {targets}"},
-	Act: by("cut",
+	Wording: Wording{Name: "cut of links", Subject: "{client}", Began: "{client} is cut off from {targets}", Ended: "{client} reaches {targets} again",
+		Past: "was cut off from {targets}"},
+	Action: newAction("cut",
 		func(c Cutter, f Fault, link string) (string, error) { return c.Cut(link, f.Mode, f.Way) },
 		func(c Cutter, _ Fault, link string) (string, error) { return c.Mend(link) }),
 }

@@ -16,23 +16,23 @@ const (
 )
 
 var powerLoss = Kind{
-	Name:    "power-loss",
-	Model:   "disks",
-	Doc:     "cuts a node's power: unsynced data is lost; the node is restarted after `for`",
-	Within:  "any, if nodes sync each write before they reply; otherwise the node comes back only after all locks that it granted have expired",
-	On:      []Target{Node},
-	Proof:   history.Proof{Use: []string{history.UseNode}, Idle: "its disk lost 0 records"},
-	Modes:   []string{PowerClean, powerTorn},
-	Takes:   []string{"timer"},
-	Forgets: func(w World) bool { return !w.Durable },
-	Told:    Told{Name: "power loss", Began: "{targets} loses its power", Ended: "{targets} starts again", Was: "lost its power", State: Down},
-	Act: by("power-loss", func(c PowerLoser, f Fault, node string) (string, error) {
+	Name:      "power-loss",
+	Model:     "disks",
+	Doc:       "cuts a node's power: unsynced data is lost; the node is restarted after `for`",
+	Allowed:   "any, if nodes sync each write before they reply; otherwise the node comes back only after all locks that it granted have expired",
+	On:        []Target{Node},
+	Proof:     history.Proof{Use: []string{history.UseNode}, IdleText: "its disk lost 0 records"},
+	Modes:     []string{PowerClean, powerTorn},
+	Fields:    []string{"timer"},
+	MayForget: func(w Environment) bool { return !w.Durable },
+	Wording:   Wording{Name: "power loss", Began: "{targets} loses its power", Ended: "{targets} starts again", Past: "lost its power", State: Down},
+	Action: newAction("power-loss", func(c PowerLoser, f Fault, node string) (string, error) {
 		return c.LosePower(node, f.Mode == powerTorn)
-	}, nil).but(restarts),
+	}, nil).adjust(healByRestart),
 }
 
 // DiskFaulter stalls or fills a node's disk.
-type Disker interface {
+type DiskFaulter interface {
 	// StallSync stalls all syncs of the node's disk until FreeDisk.
 	StallSync(node string) (readBack string, err error)
 	// FillDisk makes every write to the node's disk fail because the disk is full.
@@ -43,36 +43,36 @@ type Disker interface {
 }
 
 var slowDisk = Kind{
-	Name:   "slow-disk",
-	Model:  "disks",
-	Doc:    "stalls all syncs of a node's disk",
-	Within: "any: a node waiting for its disk only fails to answer",
-	On:     []Target{Node}, Power: PowerDisk, Ground: onDisk("slow-disk"),
-	Told: Told{Name: "stalled disk", Whom: "the disk of {targets}", Began: "the disk of {targets} stalls",
-		Ended: "the disk of {targets} syncs again", Was: "stalled"},
-	Act: by("slow-disk", func(d Disker, _ Fault, node string) (string, error) { return d.StallSync(node) }, freeDisk),
+	Name:    "slow-disk",
+	Model:   "disks",
+	Doc:     "stalls all syncs of a node's disk",
+	Allowed: "any: a node waiting for its disk only fails to answer",
+	On:      []Target{Node}, Power: PowerDisk, CheckTopology: needsPersistence("slow-disk"),
+	Wording: Wording{Name: "stalled disk", Subject: "the disk of {targets}", Began: "the disk of {targets} stalls",
+		Ended: "the disk of {targets} syncs again", Past: "stalled"},
+	Action: newAction("slow-disk", func(d DiskFaulter, _ Fault, node string) (string, error) { return d.StallSync(node) }, freeDisk),
 }
 
 var fullDisk = Kind{
-	Name:   "full-disk",
-	Model:  "disks",
-	Doc:    "fills a node's disk",
-	Within: "a minority of the nodes if they sync each write, since they exit; otherwise any nodes, since they only reject writes",
-	On:     []Target{Node}, Power: PowerDisk, Ground: onDisk("full-disk"),
-	Ends: func(w World) bool { return w.Durable }, // a node that must sync each write and can't exits
-	Told: Told{Name: "full disk", Whom: "the disk of {targets}", Began: "the disk of {targets} is full",
-		Ended: "the disk of {targets} has room again", Was: "was full"},
-	Act: by("full-disk", func(d Disker, _ Fault, node string) (string, error) { return d.FillDisk(node) }, freeDisk),
+	Name:    "full-disk",
+	Model:   "disks",
+	Doc:     "fills a node's disk",
+	Allowed: "a minority of the nodes if they sync each write, since they exit; otherwise any nodes, since they only reject writes",
+	On:      []Target{Node}, Power: PowerDisk, CheckTopology: needsPersistence("full-disk"),
+	EndsNode: func(w Environment) bool { return w.Durable }, // a node that must sync each write and can't exits
+	Wording: Wording{Name: "full disk", Subject: "the disk of {targets}", Began: "the disk of {targets} is full",
+		Ended: "the disk of {targets} has room again", Past: "was full"},
+	Action: newAction("full-disk", func(d DiskFaulter, _ Fault, node string) (string, error) { return d.FillDisk(node) }, freeDisk),
 }
 
 // needsPersistence returns a topology check that requires nodes to have persistence.
-func onDisk(kind string) func(Topology) *Objection {
-	return func(t Topology) *Objection {
-		return objection(!t.Persists, "kind", "the "+kind+" fault needs nodes with persistence", "set topology.persistence: everysec, always or no")
+func needsPersistence(kind string) func(Topology) *Problem {
+	return func(t Topology) *Problem {
+		return problemIf(!t.Persists, "kind", "the "+kind+" fault needs nodes with persistence", "set topology.persistence: everysec, always or no")
 	}
 }
 
-func freeDisk(d Disker, _ Fault, node string) (string, error) { return d.FreeDisk(node) }
+func freeDisk(d DiskFaulter, _ Fault, node string) (string, error) { return d.FreeDisk(node) }
 
 // Toucher writes a key on a node directly, without using any link.
 type Toucher interface {
@@ -80,11 +80,11 @@ type Toucher interface {
 }
 
 var touch = Kind{
-	Name:   "touch",
-	Doc:    "writes an unrelated key on a node: not a fault, but it shifts the node's next sync",
-	Within: "any: the lock does not use this key",
-	On:     []Target{Node},
-	Proof:  keeps, Momentary: true,
-	Told: Told{Name: "unrelated key", Began: "{targets} gets an unrelated key", Was: "got an unrelated key"},
-	Act:  by("touch", func(c Toucher, _ Fault, node string) (string, error) { return c.Touch(node) }, nil),
+	Name:    "touch",
+	Doc:     "writes an unrelated key on a node: not a fault, but it shifts the node's next sync",
+	Allowed: "any: the lock does not use this key",
+	On:      []Target{Node},
+	Proof:   keepsProof, Instant: true,
+	Wording: Wording{Name: "unrelated key", Began: "{targets} gets an unrelated key", Past: "got an unrelated key"},
+	Action:  newAction("touch", func(c Toucher, _ Fault, node string) (string, error) { return c.Touch(node) }, nil),
 }

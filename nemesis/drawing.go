@@ -8,14 +8,14 @@ import (
 // drawing is the state of drawing a plan.
 type drawing struct {
 	Random
-	World
-	over  time.Duration     // end of the safety phase
-	taken map[string][]Span // reserved times, by target or by link and capability
-	had   map[any]bool      // points and messages that trigger a step already
+	Environment
+	safetyEnd    time.Duration     // end of the safety phase
+	reserved     map[string][]Span // reserved times, by target or by link and capability
+	usedTriggers map[any]bool      // points and messages that trigger a step already
 }
 
 // drawnStep is a step with its time, which is approximate if an event triggers it.
-type drawn struct {
+type drawnStep struct {
 	at time.Duration
 	Step
 }
@@ -23,26 +23,26 @@ type drawn struct {
 // style defines how a seed uses a choice.
 type style struct {
 	Choice
-	longest time.Duration
-	mode    string
-	way     string
-	whom    []string // possible targets: clients or nodes
-	alone   bool     // faults that can't overlap may hit the same targets
-	lasting bool     // the node is lost for good, so it must be one of a minority and stays faulty
+	longest   time.Duration
+	mode      string
+	way       string
+	targets   []string // possible targets: clients or nodes
+	exclusive bool     // faults that can't overlap may hit the same targets
+	lost      bool     // the node is lost for good, so it must be one of a minority and stays faulty
 }
 
 // lastsToEnd reports whether nothing but the end of the run ends the fault.
-func (s style) final() bool {
-	return s.lasting || s.Fatal() || s.Kind.Momentary && !s.Kind.Sets || s.Kind.Name == clockSlew.Name
+func (s style) lastsToEnd() bool {
+	return s.lost || s.Fatal() || s.Kind.Instant && !s.Kind.SetsClock || s.Kind.Name == clockSlew.Name
 }
 
 // onlyOnce reports whether the fault can hit a target only once.
-func (s style) once() bool {
-	return s.lasting || s.Fatal() || s.Kind.Name == failover.Name
+func (s style) onlyOnce() bool {
+	return s.lost || s.Fatal() || s.Kind.Name == failover.Name
 }
 
 // interval returns the range of intervals of a fault that repeats.
-func (s style) again() Span {
+func (s style) interval() Span {
 	most := max(s.longest/4, 4*time.Millisecond)
 	return Span{most / 4, most}
 }
@@ -60,7 +60,7 @@ func (d *drawing) links(want func(client, node string) bool) []string {
 }
 
 // linksOf returns a target's links. For a link that is the link itself.
-func (d *drawing) spelledOut(target string) []string {
+func (d *drawing) linksOf(target string) []string {
 	if _, _, isLink := SplitLink(target); isLink {
 		return []string{target}
 	}
@@ -82,42 +82,42 @@ const (
 // Shapes lists all shapes.
 var Shapes = []string{isolate, halves, majority, bridge, ring, single, oneWayOnly}
 
-func (d *drawing) shapeable(shape string) bool {
+func (d *drawing) allowsShape(shape string) bool {
 	return d.Shapes == nil || slices.Contains(d.Shapes, shape)
 }
 
 // shape draws the links to hit.
 func (d *drawing) shape(s style, k string) []string {
-	shapes := slices.DeleteFunc(slices.Clone(Shapes), func(x string) bool { return x == oneWayOnly || !d.shapeable(x) })
+	shapes := slices.DeleteFunc(slices.Clone(Shapes), func(x string) bool { return x == oneWayOnly || !d.allowsShape(x) })
 	if len(shapes) == 0 || len(d.Clients) == 0 {
 		return nil
 	}
-	nodes, clients := d.shuffled(d.Nodes, s.Word, "nodes", k), d.shuffled(d.Clients, s.Word, "clients", k)
+	nodes, clients := d.shuffled(d.Nodes, s.Name, "nodes", k), d.shuffled(d.Clients, s.Name, "clients", k)
 	half := len(nodes) / 2
-	switch shapes[d.upto(len(shapes), s.Word, "shape", k)] {
+	switch shapes[d.intn(len(shapes), s.Name, "shape", k)] {
 	case isolate:
-		if d.upto(2, s.Word, "isolate", k) == 0 {
-			return d.linked(clients[:1])
+		if d.intn(2, s.Name, "isolate", k) == 0 {
+			return d.targetsWithLinks(clients[:1])
 		}
-		return d.linked(nodes[:1])
+		return d.targetsWithLinks(nodes[:1])
 	case halves:
 		return d.between(clients[:len(clients)/2], nodes[:half], nil)
 	case majority:
-		few := 1 + d.upto(max(half, 1), s.Word, "minority", k)
-		with := d.upto(len(clients)+1, s.Word, "with minority", k)
+		few := 1 + d.intn(max(half, 1), s.Name, "minority", k)
+		with := d.intn(len(clients)+1, s.Name, "with minority", k)
 		return d.between(clients[:with], nodes[:min(few, len(nodes))], nil)
 	case bridge:
 		return d.between(clients[:len(clients)/2], nodes[:half], nodes[half:][:1])
 	case ring:
 		return d.ring(clients, nodes)
 	}
-	links := d.shuffled(d.links(func(_, _ string) bool { return true }), s.Word, "links", k)
-	return links[:min(len(links), 1+d.upto(3, s.Word, "few", k))]
+	links := d.shuffled(d.links(func(_, _ string) bool { return true }), s.Name, "links", k)
+	return links[:min(len(links), 1+d.intn(3, s.Name, "few", k))]
 }
 
 // targetsWithLinks returns the targets that have links.
-func (d *drawing) linked(targets []string) []string {
-	return slices.DeleteFunc(slices.Clone(targets), func(t string) bool { return len(d.spelledOut(t)) == 0 })
+func (d *drawing) targetsWithLinks(targets []string) []string {
+	return slices.DeleteFunc(slices.Clone(targets), func(t string) bool { return len(d.linksOf(t)) == 0 })
 }
 
 // between returns the links between the given clients and nodes and all other clients and nodes.

@@ -38,25 +38,25 @@ var failover = Kind{
 	Proof:     usedNode,
 	Modes:     []string{failOverByHand, FailOverKilled, FailOverPaused},
 	ByMode:    map[string]mode{FailOverKilled: bySentinels, FailOverPaused: bySentinels},
-	Momentary: true,
-	Besides:   []string{Capability("cut", Link)}, // to make a replica lag, its link is cut first
-	Ground: func(t Topology) *Objection {
-		return objection(t.Replicas == 0, "kind", "a failover needs replicas", "set topology.replicas: 1")
+	Instant:   true,
+	AlsoNeeds: []string{Capability("cut", Link)}, // to make a replica lag, its link is cut first
+	CheckTopology: func(t Topology) *Problem {
+		return problemIf(t.Replicas == 0, "kind", "a failover needs replicas", "set topology.replicas: 1")
 	},
-	Fits: func(f Fault) *Objection {
-		return objection(f.Mode == failOverByHand && f.ends(), "kind", "a master replaced by hand does not come back",
+	CheckFault: func(f Fault) *Problem {
+		return problemIf(f.Mode == failOverByHand && f.hasEnd(), "kind", "a master replaced by hand does not come back",
 			"remove for and until, or use mode sentinel-kill or sentinel-pause")
 	},
-	Told: Told{Name: "failover to the replica", Began: "{targets} fails over to its replica{saw}", Was: "failed over to its replica{saw}",
-		Ended: "the old master of {targets} is back, and follows the new one", Back: "its old master was back"},
-	Act: by("failover", func(c FailOverer, _ Fault, node string) (string, error) { return c.FailOver(node) }, nil),
+	Wording: Wording{Name: "failover to the replica", Began: "{targets} fails over to its replica{saw}", Past: "failed over to its replica{saw}",
+		Ended: "the old master of {targets} is back, and follows the new one", Returned: "its old master was back"},
+	Action: newAction("failover", func(c FailOverer, _ Fault, node string) (string, error) { return c.FailOver(node) }, nil),
 }
 
-var bySentinels = mode{Capability(PowerSentinel, Node), by("fail over by sentinels",
+var bySentinels = mode{Capability(PowerSentinel, Node), newAction("fail over by sentinels",
 	func(c SentinelFailOverer, f Fault, node string) (string, error) {
 		return c.FailOverBySentinel(node, f.Mode == FailOverPaused)
 	},
-	func(c SentinelFailOverer, _ Fault, node string) (string, error) { return c.ReturnMaster(node) }).but(lasting)}
+	func(c SentinelFailOverer, _ Fault, node string) (string, error) { return c.ReturnMaster(node) }).adjust(endOnlyIfPlanned)}
 
 // Replica is the end of a node's replication link, as in "n3-replica".
 const Replica = history.Replica

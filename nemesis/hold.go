@@ -6,7 +6,7 @@ import (
 )
 
 // HeldMessage is a message held by a tap. Exactly one of its functions is called, once.
-type Held struct {
+type HeldMessage struct {
 	Pass func() // delivers it, even if the client has closed the connection meanwhile
 	Lose func() // drops it and resets its connection
 }
@@ -15,7 +15,7 @@ type Held struct {
 // it is held, and hit is called. Later messages on the same connection wait behind it, but other
 // connections are not affected.
 type Tapper interface {
-	Tap(m OnMessage, hit func(Held)) error
+	Tap(m OnMessage, hit func(HeldMessage)) error
 }
 
 // Check returns an error if a tap can't wait for the message.
@@ -39,25 +39,25 @@ const (
 
 // tapAction only reads back that the message was matched: the trigger's tap holds it already, and
 // ending the fault releases it.
-var matched = by("watch messages", func(_ Tapper, _ Fault, link string) (string, error) { return "the message was matched on " + link, nil }, nil)
+var tapAction = newAction("watch messages", func(_ Tapper, _ Fault, link string) (string, error) { return "the message was matched on " + link, nil }, nil)
 
 var hold = Kind{
-	Name:   Hold,
-	Model:  "networks",
-	Doc:    "holds the message that triggered it; later connections are not affected; needs a message trigger",
-	Within: "any: the network may delay messages",
-	On:     []Target{Message}, Keeps: true,
-	Told: Told{Name: "held message", Whom: "{message}", Began: "the network holds {message}", Ended: "the network delivers {message}",
-		Was: "was held by the network"},
-	Act: matched,
+	Name:    Hold,
+	Model:   "networks",
+	Doc:     "holds the message that triggered it; later connections are not affected; needs a message trigger",
+	Allowed: "any: the network may delay messages",
+	On:      []Target{Message}, HoldsMessage: true,
+	Wording: Wording{Name: "held message", Subject: "{message}", Began: "the network holds {message}", Ended: "the network delivers {message}",
+		Past: "was held by the network"},
+	Action: tapAction,
 }
 
 var drop = Kind{
-	Name:   Drop,
-	Model:  "networks",
-	Doc:    "loses the message that triggered it and resets its connection; needs a message trigger",
-	Within: "any: the network may lose messages",
-	On:     []Target{Message}, Loses: true, Momentary: true,
-	Told: Told{Name: "lost message", Whom: "{message}", Began: "the network loses {message}", Was: "was lost by the network"},
-	Act:  matched,
+	Name:    Drop,
+	Model:   "networks",
+	Doc:     "loses the message that triggered it and resets its connection; needs a message trigger",
+	Allowed: "any: the network may lose messages",
+	On:      []Target{Message}, LosesMessage: true, Instant: true,
+	Wording: Wording{Name: "lost message", Subject: "{message}", Began: "the network loses {message}", Past: "was lost by the network"},
+	Action:  tapAction,
 }

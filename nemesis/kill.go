@@ -12,25 +12,25 @@ type Restarter interface {
 }
 
 var kill = Kind{
-	Name:   "kill",
-	Model:  "crashes",
-	Doc:    "kills a client for good, or a node, which is restarted after `for` with the data on its disk",
-	Within: "any kill of a client; a node that does not sync each write comes back only after all locks that it granted have expired",
-	On:     []Target{Client, Node},
-	Proof:  usedNode, // killing a client always matters, whatever it did
-	Takes:  []string{"timer"},
-	Fatal:  Client,
-	Hit: func(f Fault, _ string, on Target) *Objection {
-		return objection(on == Client && f.ends(), "", "a killed client does not come back", "remove for and until; to stop it temporarily, use pause")
+	Name:    "kill",
+	Model:   "crashes",
+	Doc:     "kills a client for good, or a node, which is restarted after `for` with the data on its disk",
+	Allowed: "any kill of a client; a node that does not sync each write comes back only after all locks that it granted have expired",
+	On:      []Target{Client, Node},
+	Proof:   usedNode, // killing a client always matters, whatever it did
+	Fields:  []string{"timer"},
+	FatalTo: Client,
+	CheckTarget: func(f Fault, _ string, on Target) *Problem {
+		return problemIf(on == Client && f.hasEnd(), "", "a killed client does not come back", "remove for and until; to stop it temporarily, use pause")
 	},
-	Forgets: func(w World) bool { return !w.Durable },
-	Told:    Told{Name: "kill", Began: "{targets} is killed", Ended: "{targets} starts again", Was: "was killed", State: Down},
-	Act:     by("kill", func(c Killer, _ Fault, target string) (string, error) { return c.Kill(target) }, nil).but(restarts),
+	MayForget: func(w Environment) bool { return !w.Durable },
+	Wording:   Wording{Name: "kill", Began: "{targets} is killed", Ended: "{targets} starts again", Past: "was killed", State: Down},
+	Action:    newAction("kill", func(c Killer, _ Fault, target string) (string, error) { return c.Kill(target) }, nil).adjust(healByRestart),
 }
 
 // healByRestart makes Heal restart the target, if the plan ends the fault.
-func restarts(e *Effect, cluster any, f Fault, target string) {
-	if r, ok := cluster.(Restarter); ok && f.ends() {
+func healByRestart(e *Effect, cluster any, f Fault, target string) {
+	if r, ok := cluster.(Restarter); ok && f.hasEnd() {
 		e.Heal = func() (string, error) { return r.Restart(target) }
 	}
 }

@@ -27,7 +27,7 @@ func KindOf(name string) (Kind, bool) {
 // a cluster of this type has it.
 func Capabilities(cluster any) (names []string, has map[string]bool) {
 	has = map[string]bool{}
-	add := func(name string, a act) {
+	add := func(name string, a action) {
 		if !slices.Contains(names, name) {
 			names = append(names, name)
 			has[name] = a.has(cluster)
@@ -35,11 +35,11 @@ func Capabilities(cluster any) (names []string, has map[string]bool) {
 	}
 	for _, k := range Kinds {
 		for _, on := range k.On {
-			add(k.Capability(on), k.Act)
+			add(k.Capability(on), k.Action)
 		}
 		for _, mode := range k.Modes {
 			if m, ok := k.ByMode[mode]; ok {
-				add(m.Needs, m.Act)
+				add(m.Capability, m.Action)
 			}
 		}
 	}
@@ -48,13 +48,13 @@ func Capabilities(cluster any) (names []string, has map[string]bool) {
 
 // WordingOf returns the wording for a kind named in a record. The record may come from another
 // version of lockpick, or the event from the host itself.
-func ToldOf(kind string) Told {
+func WordingOf(kind string) Wording {
 	k, _ := KindOf(kind)
-	told := k.Told
-	if told.Began == "" {
-		told.Began, told.Ended, told.Was = "{targets} is hit by {kind}", "{targets} recovers from {kind}", "was hit by {kind}"
+	wording := k.Wording
+	if wording.Began == "" {
+		wording.Began, wording.Ended, wording.Past = "{targets} is hit by {kind}", "{targets} recovers from {kind}", "was hit by {kind}"
 	}
-	return told
+	return wording
 }
 
 // Details describes a fault's parameters in the syntax of scenario files: "by 11s, for 10s". It
@@ -106,39 +106,39 @@ type Kind struct {
 	ByMode map[string]mode
 	// ExcludedModes lists the modes that random plans leave out, because their seeds must run in
 	// the simulation. "" stands for a kind without modes.
-	Undrawn []string
+	ExcludedModes []string
 	// Fields and RequiredFields list the fields of Fault that apply to the kind, by their names in
 	// a scenario file. For and Until apply to every kind.
-	Takes, Needs []string
+	Fields, RequiredFields []string
 	// CheckFault validates a fault of the kind, which has only fields that apply to the kind.
 	// CheckTarget validates one of its targets and CheckTopology a topology. Each may be nil.
-	Fits   func(f Fault) *Objection
-	Hit    func(f Fault, target string, on Target) *Objection
-	Ground func(t Topology) *Objection
+	CheckFault    func(f Fault) *Problem
+	CheckTarget   func(f Fault, target string, on Target) *Problem
+	CheckTopology func(t Topology) *Problem
 
-	As    string // kind under which it is recorded; "": its own name
-	Power string // base name of the capability that a cluster needs; "": Name
-	Act   act    // injects it
+	RecordedAs string // kind under which it is recorded; "": its own name
+	Power      string // base name of the capability that a cluster needs; "": Name
+	Action     action // injects it
 
-	Nests      bool                  // several steps may be in force on one target at the same time
-	Rate       func(f Fault) float64 // clock rate during the fault; nil: as the fault specifies
-	Sets       bool                  // sets a clock instead of changing its rate
-	Again      bool                  // repeats at intervals of Every, for Lasts each
-	Momentary  bool                  // happens at once, and lasts only if the plan ends it
-	Fatal      Target                // targets of this type can't be restarted
-	Replicates bool                  // can also hit the link between a node and its replica
-	Keeps      bool                  // holds the message that triggered it until it ends
-	Loses      bool                  // drops that message
+	Overlaps        bool                  // several steps may be in force on one target at the same time
+	ClockRate       func(f Fault) float64 // clock rate during the fault; nil: as the fault specifies
+	SetsClock       bool                  // sets a clock instead of changing its rate
+	Repeats         bool                  // repeats at intervals of Every, for Lasts each
+	Instant         bool                  // happens at once, and lasts only if the plan ends it
+	FatalTo         Target                // targets of this type can't be restarted
+	HitsReplication bool                  // can also hit the link between a node and its replica
+	HoldsMessage    bool                  // holds the message that triggered it until it ends
+	LosesMessage    bool                  // drops that message
 	// AlsoNeeds lists further capabilities that random plans with this kind need.
-	Besides []string
+	AlsoNeeds []string
 	// Allowed describes which faults of the kind Redlock's assumptions allow, and how random plans
 	// stay within them. "" means none. Sources: Redis documentation, "Distributed Locks with
 	// Redis", safety arguments, and performance, crash recovery and fsync; antirez 2016, "Is
 	// Redlock safe?", http://antirez.com/news/101.
-	Within string
+	Allowed string
 	// MayForget reports whether a node that it hits may come back without keys that it promised to
 	// keep, and EndsNode whether the node is gone for good. nil means never.
-	Forgets, Ends func(World) bool
+	MayForget, EndsNode func(Environment) bool
 	// Proof lists the required evidence that the fault hit something. It is not required in random
 	// plans.
 	Proof history.Proof
@@ -146,13 +146,13 @@ type Kind struct {
 	// "" means the checker's own value for the kind's name, or the maximum if it has none.
 	Costs string
 	// Wording describes the fault in reports.
-	Told Told
+	Wording Wording
 }
 
 // mode is a mode that needs a different capability.
 type mode struct {
-	Needs string
-	Act   act
+	Capability string
+	Action     action
 }
 
 // Topology lists the properties of the nodes that a kind may require.
@@ -163,48 +163,48 @@ type Topology struct {
 
 // Problem describes what is wrong with a field of a fault and how to fix it. Without a field it is
 // about the whole fault.
-type Objection struct{ Field, What, Hint string }
+type Problem struct{ Field, What, Hint string }
 
 // Validate checks a fault of the kind in a topology. It returns nil if the fault is valid.
-func (k Kind) Wrong(f Fault, t Topology) *Objection {
-	given := f.given()
+func (k Kind) Validate(f Fault, t Topology) *Problem {
+	given := f.fieldNames()
 	for _, name := range given {
-		if !slices.Contains(k.Takes, name) {
-			return &Objection{name, "the " + k.Name + " fault has no field " + name, "leave it out"}
+		if !slices.Contains(k.Fields, name) {
+			return &Problem{name, "the " + k.Name + " fault has no field " + name, "leave it out"}
 		}
 	}
-	for _, name := range k.Needs {
+	for _, name := range k.RequiredFields {
 		if !slices.Contains(given, name) {
-			return &Objection{"", "the " + k.Name + " fault needs " + name, "add " + name + ":"}
+			return &Problem{"", "the " + k.Name + " fault needs " + name, "add " + name + ":"}
 		}
 	}
 	if f.Timer != nil && f.For == nil {
-		return &Objection{"timer", "a timer needs a duration to measure", "add for:"}
+		return &Problem{"timer", "a timer needs a duration to measure", "add for:"}
 	}
-	if o := k.Objects(t); o != nil {
+	if o := k.ValidateTopology(t); o != nil {
 		return o
 	}
-	if k.Fits != nil {
-		return k.Fits(f)
+	if k.CheckFault != nil {
+		return k.CheckFault(f)
 	}
 	return nil
 }
 
 // ValidateTopology checks whether the topology meets the kind's requirements. It returns nil if it
 // does.
-func (k Kind) Objects(t Topology) *Objection {
-	if k.Ground == nil {
+func (k Kind) ValidateTopology(t Topology) *Problem {
+	if k.CheckTopology == nil {
 		return nil
 	}
-	return k.Ground(t)
+	return k.CheckTopology(t)
 }
 
 // problemIf returns a problem if the condition is true, else nil.
-func objection(wrong bool, field, what, hint string) *Objection {
+func problemIf(wrong bool, field, what, hint string) *Problem {
 	if !wrong {
 		return nil
 	}
-	return &Objection{field, what, hint}
+	return &Problem{field, what, hint}
 }
 
 // Hits reports whether the fault can hit targets of this type.
@@ -213,34 +213,34 @@ func (k Kind) Hits(t Target) bool { return slices.Contains(k.On, t) }
 // Inject injects a fault of the kind on one target, and reads back that it is in force.
 func (k Kind) Inject(cluster any, f Fault, target string) (Effect, error) {
 	if m, ok := k.ByMode[f.Mode]; ok {
-		return m.Act.inject(cluster, f, target)
+		return m.Action.inject(cluster, f, target)
 	}
-	return k.Act.inject(cluster, f, target)
+	return k.Action.inject(cluster, f, target)
 }
 
 // Evidence that a fault hit something.
 var (
-	usedNode  = history.Proof{Use: []string{history.UseNode}}
-	usedLink  = history.Proof{Use: []string{history.UseLink}}
-	usedBoth  = history.Proof{Use: []string{history.UseClient, history.UseNode}}
-	usedWrong = history.Proof{Use: usedBoth.Use, Off: Felt}
-	keeps     = history.Proof{Keeps: true}
+	usedNode      = history.Proof{Use: []string{history.UseNode}}
+	usedLink      = history.Proof{Use: []string{history.UseLink}}
+	usedBoth      = history.Proof{Use: []string{history.UseClient, history.UseNode}}
+	usedWithError = history.Proof{Use: usedBoth.Use, MinOffset: MinNoticeable}
+	keepsProof    = history.Proof{NeedsPersistence: true}
 )
 
 // MinNoticeable is the smallest message delay or clock error that can have a noticeable effect.
 // Anything less is lost in the variation of message latency, and in Redis's millisecond resolution.
-const Felt = 100 * time.Microsecond
+const MinNoticeable = 100 * time.Microsecond
 
 // RecordedName returns the kind that the fault's events in the history have.
-func (k Kind) Recorded() string { return cmp.Or(k.As, k.Name) }
+func (k Kind) RecordedName() string { return cmp.Or(k.RecordedAs, k.Name) }
 
 // ProofOf returns the required evidence for a fault of the kind, given the nodes' persistence.
 func (k Kind) ProofOf(persistence string) *history.Proof {
 	p := k.Proof
 	if later := persistence == "everysec" || persistence == "no"; !later {
-		p.Idle = "" // nothing synced before the reply can be lost
+		p.IdleText = "" // nothing synced before the reply can be lost
 	}
-	if p.Off == 0 && !p.Keeps && p.Idle == "" && len(p.Use) == 0 {
+	if p.MinOffset == 0 && !p.NeedsPersistence && p.IdleText == "" && len(p.Use) == 0 {
 		return nil
 	}
 	return &p
@@ -248,8 +248,8 @@ func (k Kind) ProofOf(persistence string) *history.Proof {
 
 // RateOf returns the clock rate during a fault of the kind, or 0 if the fault doesn't change it.
 func (k Kind) RateOf(f Fault) float64 {
-	if k.Rate != nil {
-		return k.Rate(f)
+	if k.ClockRate != nil {
+		return k.ClockRate(f)
 	}
 	return f.Rate
 }
@@ -260,14 +260,14 @@ func (k Kind) Capability(on Target) string { return Capability(cmp.Or(k.Power, k
 // Wording describes a kind in reports. Its sentences may contain placeholders: {targets} for the
 // targets, {client} for the client of links, {message} for the affected message, and {saw} for the
 // read-back, in parentheses.
-type Told struct {
-	Name  string // "delayed messages", as in a list of planned faults
-	Whom  string // subject of Was: "the disk of {targets}"; "": {targets}
-	Began string // "{targets} is paused"
-	Ended string // "{targets} resumes"
-	Was   string // predicate of Whom: "was paused"
-	Back  string // for faults that replace a node: the sentence for the return of the old one
-	State State  // of a client or a node during the fault
+type Wording struct {
+	Name     string // "delayed messages", as in a list of planned faults
+	Subject  string // subject of Was: "the disk of {targets}"; "": {targets}
+	Began    string // "{targets} is paused"
+	Ended    string // "{targets} resumes"
+	Past     string // predicate of Whom: "was paused"
+	Returned string // for faults that replace a node: the sentence for the return of the old one
+	State    State  // of a client or a node during the fault
 }
 
 // State is the state of a faulty client or node in figures.

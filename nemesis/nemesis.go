@@ -72,7 +72,7 @@ type Span struct {
 
 // fieldNames lists the non-zero fields of a fault by their names in a scenario file, except fields
 // that apply to every kind.
-func (f Fault) given() (names []string) {
+func (f Fault) fieldNames() (names []string) {
 	all := reflect.ValueOf(f)
 	for i := range all.NumField() {
 		name, _, _ := strings.Cut(all.Type().Field(i).Tag.Get("json"), ",")
@@ -85,7 +85,7 @@ func (f Fault) given() (names []string) {
 }
 
 // hasEnd reports whether the plan ends the fault.
-func (f Fault) ends() bool { return f.For != nil || f.Until != nil }
+func (f Fault) hasEnd() bool { return f.For != nil || f.Until != nil }
 
 // Target is a type of fault target.
 type Target string
@@ -131,7 +131,7 @@ type Timer struct {
 }
 
 // TrueDuration returns the true time until the timer has measured d.
-func (t *Timer) True(d time.Duration) time.Duration {
+func (t *Timer) TrueDuration(d time.Duration) time.Duration {
 	if t == nil {
 		return d
 	}
@@ -150,17 +150,17 @@ func (t *Timer) String() string {
 
 // HeavyTailed draws a duration from the span. Each order of magnitude is equally likely, so most
 // durations are short and some are long.
-func (s Span) Heavy(word uint64) time.Duration {
-	return time.Duration(magnitude(float64(s.Min), float64(s.Max), unit(word)))
+func (s Span) HeavyTailed(word uint64) time.Duration {
+	return time.Duration(logScale(float64(s.Min), float64(s.Max), unitInterval(word)))
 }
 
-func magnitude(least, most, unit float64) float64 { return least * math.Pow(most/least, unit) }
+func logScale(least, most, unit float64) float64 { return least * math.Pow(most/least, unit) }
 
 // unitInterval maps a random word to [0, 1).
-func unit(word uint64) float64 { return float64(word>>11) / (1 << 53) }
+func unitInterval(word uint64) float64 { return float64(word>>11) / (1 << 53) }
 
 // Environment describes the run for which a plan is drawn.
-type World struct {
+type Environment struct {
 	Clients  []string      // those that run through the safety phase
 	Begin    time.Duration // when the clients have started
 	Nodes    []string
@@ -171,33 +171,35 @@ type World struct {
 	Margin   time.Duration // clock drift per TTL that the lock tolerates
 	Persists bool          // nodes have persistence
 	Durable  bool          // nodes sync each write before they reply
-	Dice
+	RandomSource
 }
 
 // RandomSource returns a number for a name. It always returns the same number for the same seed.
-type Dice func(names ...string) uint64
+type RandomSource func(names ...string) uint64
 
-func (d Dice) chance(names ...string) float64 { return unit(d(names...)) }
+func (d RandomSource) chance(names ...string) float64 { return unitInterval(d(names...)) }
 
-func (d Dice) upto(n int, names ...string) int { return int(d.chance(names...) * float64(n)) }
+func (d RandomSource) intn(n int, names ...string) int { return int(d.chance(names...) * float64(n)) }
 
-func (d Dice) even(s Span, names ...string) time.Duration {
+func (d RandomSource) uniform(s Span, names ...string) time.Duration {
 	return s.Min + time.Duration(d.chance(names...)*float64(s.Max-s.Min))
 }
 
-func (d Dice) logarithmic(s Span, names ...string) time.Duration { return s.Heavy(d(names...)) }
+func (d RandomSource) logUniform(s Span, names ...string) time.Duration {
+	return s.HeavyTailed(d(names...))
+}
 
 // geometricMean returns the geometric mean of a span's bounds.
-func middle(s Span) time.Duration {
+func geometricMean(s Span) time.Duration {
 	return time.Duration(math.Sqrt(float64(s.Min)) * math.Sqrt(float64(s.Max)))
 }
 
-func (d Dice) magnitude(least, most float64, names ...string) float64 {
-	return magnitude(least, most, d.chance(names...))
+func (d RandomSource) logUniformFloat(least, most float64, names ...string) float64 {
+	return logScale(least, most, d.chance(names...))
 }
 
 // shuffled returns the items in random order.
-func (d Dice) shuffled(things []string, names ...string) []string {
+func (d RandomSource) shuffled(things []string, names ...string) []string {
 	order := map[string]uint64{}
 	for _, t := range things {
 		order[t] = d(slices.Concat(names, []string{t})...)
@@ -206,11 +208,11 @@ func (d Dice) shuffled(things []string, names ...string) []string {
 }
 
 // sample returns at least one of the items, perhaps all, in random order.
-func (d Dice) some(things []string, names ...string) []string {
+func (d RandomSource) sample(things []string, names ...string) []string {
 	if len(things) == 0 {
 		return nil
 	}
-	return d.shuffled(things, names...)[:1+d.upto(len(things), slices.Concat(names, []string{"many"})...)]
+	return d.shuffled(things, names...)[:1+d.intn(len(things), slices.Concat(names, []string{"many"})...)]
 }
 
 // Trigger triggers a step. Exactly one of the first four fields is set.
@@ -309,12 +311,12 @@ func (e Event) String() string {
 // String describes the trigger.
 func (t Trigger) String() string {
 	if t.Before > 0 {
-		return fmt.Sprintf("%s, if before %v", t.what(), t.Before)
+		return fmt.Sprintf("%s, if before %v", t.describe(), t.Before)
 	}
-	return t.what()
+	return t.describe()
 }
 
-func (t Trigger) what() string {
+func (t Trigger) describe() string {
 	switch {
 	case t.At != nil:
 		return "at " + t.At.String()

@@ -34,7 +34,7 @@ func TestEventMatches(t *testing.T) {
 	}
 }
 
-func TestTriggerInWords(t *testing.T) {
+func TestTriggerString(t *testing.T) {
 	at := 3 * time.Second
 	for want, trigger := range map[string]Trigger{
 		"at 3s":                        {At: &at},
@@ -55,7 +55,7 @@ func TestTriggerInWords(t *testing.T) {
 // error instead of doing nothing.
 func TestKinds(t *testing.T) {
 	for _, k := range Kinds {
-		if k.Doc == "" || k.Told.Name == "" || len(k.On) == 0 || k.Act.inject == nil {
+		if k.Doc == "" || k.Wording.Name == "" || len(k.On) == 0 || k.Action.inject == nil {
 			t.Errorf("%s: %+v", k.Name, k)
 		}
 		if found, ok := KindOf(k.Name); !ok || found.Name != k.Name {
@@ -72,7 +72,7 @@ func TestKinds(t *testing.T) {
 
 // A killed node is restarted after a delay or by an event. A client never is.
 func TestKillHeals(t *testing.T) {
-	c := &hospital{}
+	c := &killableCluster{}
 	none := time.Duration(0)
 	for _, f := range []Fault{{For: &none}, {Until: &Event{}}} {
 		e, err := kill.Inject(c, f, "n1")
@@ -89,14 +89,14 @@ func TestKillHeals(t *testing.T) {
 }
 
 // Faults that only containers support are injected and healed by their own interfaces.
-func TestContainersFaults(t *testing.T) {
+func TestContainerFaults(t *testing.T) {
 	for want, f := range map[string]Fault{
 		"reply of x cut, x mended":            {Kind: "cut", Mode: CutPackets, Way: Reply},
 		"x unplugged, x plugged":              {Kind: "unplug"},
 		"x gets 0.02 and 8388608 B, x is fed": {Kind: "starve", CPU: 0.02, Memory: 8 << 20},
 	} {
 		k, _ := KindOf(f.Kind)
-		e, err := k.Inject(&container{}, f, "x")
+		e, err := k.Inject(&containerCluster{}, f, "x")
 		if err != nil || e.Heal == nil {
 			t.Fatalf("%+v: %v", f, err)
 		}
@@ -104,28 +104,28 @@ func TestContainersFaults(t *testing.T) {
 			t.Errorf("%s, %s, %v, want %s", e.ReadBack, back, err, want)
 		}
 	}
-	if _, err := cut.Inject(&container{}, Fault{Kind: "cut", Mode: CutHold}, "x"); err == nil {
+	if _, err := cut.Inject(&containerCluster{}, Fault{Kind: "cut", Mode: CutHold}, "x"); err == nil {
 		t.Error("a cluster that can only cut packets cut in another mode")
 	}
 }
 
-type container struct{}
+type containerCluster struct{}
 
-func (*container) CutPackets(link, way string) (string, error) {
+func (*containerCluster) CutPackets(link, way string) (string, error) {
 	return way + " of " + link + " cut", nil
 }
-func (*container) MendPackets(link string) (string, error) { return link + " mended", nil }
-func (*container) Unplug(node string) (string, error)      { return node + " unplugged", nil }
-func (*container) Plug(node string) (string, error)        { return node + " plugged", nil }
-func (*container) Feed(node string) (string, error)        { return node + " is fed", nil }
-func (*container) Starve(node string, cpu float64, memory int) (string, error) {
+func (*containerCluster) MendPackets(link string) (string, error) { return link + " mended", nil }
+func (*containerCluster) Unplug(node string) (string, error)      { return node + " unplugged", nil }
+func (*containerCluster) Plug(node string) (string, error)        { return node + " plugged", nil }
+func (*containerCluster) ClearLimits(node string) (string, error) { return node + " is fed", nil }
+func (*containerCluster) Starve(node string, cpu float64, memory int) (string, error) {
 	return fmt.Sprintf("%s gets %g and %d B", node, cpu, memory), nil
 }
 
-type hospital struct{}
+type killableCluster struct{}
 
-func (*hospital) Kill(target string) (string, error)  { return target + " is gone", nil }
-func (*hospital) Restart(node string) (string, error) { return node + " is back", nil }
+func (*killableCluster) Kill(target string) (string, error)  { return target + " is gone", nil }
+func (*killableCluster) Restart(node string) (string, error) { return node + " is back", nil }
 
 func TestDetails(t *testing.T) {
 	span := func(d time.Duration) *time.Duration { return &d }

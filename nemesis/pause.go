@@ -17,14 +17,14 @@ type Pauser interface {
 }
 
 var pause = Kind{
-	Name:   "pause",
-	Model:  "pauses",
-	Doc:    "stops a client or a node temporarily, like a garbage collection or a suspended machine",
-	Within: "any: a stopped node only fails to answer, and a client checks its lease when it resumes",
-	On:     []Target{Client, Node}, Nests: true,
-	Proof: usedBoth,
-	Told:  Told{Name: "pause", Began: "{targets} is paused", Ended: "{targets} resumes", Was: "was paused", State: Stopped},
-	Act: by("pause",
+	Name:    "pause",
+	Model:   "pauses",
+	Doc:     "stops a client or a node temporarily, like a garbage collection or a suspended machine",
+	Allowed: "any: a stopped node only fails to answer, and a client checks its lease when it resumes",
+	On:      []Target{Client, Node}, Overlaps: true,
+	Proof:   usedBoth,
+	Wording: Wording{Name: "pause", Began: "{targets} is paused", Ended: "{targets} resumes", Past: "was paused", State: Stopped},
+	Action: newAction("pause",
 		func(c Pauser, _ Fault, target string) (string, error) { return c.Pause(target) },
 		func(c Pauser, _ Fault, target string) (string, error) { return c.Resume(target) }),
 }

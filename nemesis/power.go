@@ -7,7 +7,7 @@ import (
 )
 
 // action injects a fault into clusters that implement the interface declared in the fault's file.
-type act struct {
+type action struct {
 	has    func(cluster any) bool
 	inject func(cluster any, f Fault, target string) (Effect, error)
 }
@@ -28,8 +28,8 @@ var ErrIdle = errors.New("it hit nothing")
 
 // newAction returns the action for clusters that implement P. do injects the fault and undo ends
 // it; undo may be nil.
-func by[P any](what string, do, undo func(c P, f Fault, target string) (readBack string, err error)) act {
-	return act{
+func newAction[P any](what string, do, undo func(c P, f Fault, target string) (readBack string, err error)) action {
+	return action{
 		has: func(cluster any) bool { _, ok := cluster.(P); return ok },
 		inject: func(cluster any, f Fault, target string) (Effect, error) {
 			c, ok := cluster.(P)
@@ -47,8 +47,8 @@ func by[P any](what string, do, undo func(c P, f Fault, target string) (readBack
 }
 
 // adjust returns an action that changes the effect of a.
-func (a act) but(change func(e *Effect, cluster any, f Fault, target string)) act {
-	return act{a.has, func(cluster any, f Fault, target string) (Effect, error) {
+func (a action) adjust(change func(e *Effect, cluster any, f Fault, target string)) action {
+	return action{a.has, func(cluster any, f Fault, target string) (Effect, error) {
 		e, err := a.inject(cluster, f, target)
 		change(&e, cluster, f, target)
 		return e, err
@@ -56,8 +56,8 @@ func (a act) but(change func(e *Effect, cluster any, f Fault, target string)) ac
 }
 
 // endOnlyIfPlanned removes Heal unless the plan ends the fault.
-func lasting(e *Effect, _ any, f Fault, _ string) {
-	if !f.ends() {
+func endOnlyIfPlanned(e *Effect, _ any, f Fault, _ string) {
+	if !f.hasEnd() {
 		e.Heal = nil
 	}
 }

@@ -12,13 +12,13 @@ import (
 // environment returns the environment for plans in these tests: five clients and five nodes, where
 // c5 can't reach n1. By the seed modulo 3, nodes have no persistence, have persistence, or sync
 // each write.
-func world(seed uint64) World {
-	return World{
+func environment(seed uint64) Environment {
+	return Environment{
 		Clients: []string{"c1", "c2", "c3", "c4", "c5"}, Nodes: []string{"n1", "n2", "n3", "n4", "n5"}, Resource: "r1",
 		Linked: func(client, node string) bool { return client != "c5" || node != "n1" },
 		Begin:  time.Second, Limit: time.Minute, TTL: 5 * time.Second, Margin: 50 * time.Millisecond,
 		Persists: seed%3 > 0, Durable: seed%3 == 2,
-		Dice: func(names ...string) uint64 {
+		RandomSource: func(names ...string) uint64 {
 			h := fnv.New64a()
 			fmt.Fprint(h, seed, names)
 			x := h.Sum64() // mixed as in package client, because FNV leaves similar names similar
@@ -30,10 +30,10 @@ func world(seed uint64) World {
 }
 
 // allFaults returns random plans that may contain each kind of fault.
-func everything(within string) Random {
+func allFaults(within string) Random {
 	r := Random{Within: within, Every: Span{200 * time.Millisecond, 3 * time.Second}, Lasts: Span{10 * time.Millisecond, 12 * time.Second}, Safety: 0.6}
 	for _, k := range Kinds {
-		if within == "" || k.Within != "" {
+		if within == "" || k.Allowed != "" {
 			r.Faults = append(r.Faults, k.Name)
 		}
 	}
@@ -41,7 +41,7 @@ func everything(within string) Random {
 }
 
 // targetType returns the type of a step's targets.
-func sortOf(s Step) Target {
+func targetType(s Step) Target {
 	k, _ := KindOf(s.Fault.Kind)
 	switch {
 	case k.Hits(Message), k.Hits(Link):
@@ -54,7 +54,7 @@ func sortOf(s Step) Target {
 
 // stepDuration returns when a step is in force. If it is triggered by an event, that may be any
 // time.
-func occupies(s Step, over time.Duration) Span {
+func stepDuration(s Step, over time.Duration) Span {
 	if s.When.At == nil {
 		return Span{0, over}
 	}
@@ -62,11 +62,11 @@ func occupies(s Step, over time.Duration) Span {
 	k, _ := KindOf(s.Fault.Kind)
 	switch {
 	case s.Fault.For != nil:
-		span.Max += s.Fault.Timer.True(*s.Fault.For)
+		span.Max += s.Fault.Timer.TrueDuration(*s.Fault.For)
 	case k.Name == clockSlew.Name:
 		span.Max += time.Duration(float64(s.Fault.By.Abs()) / slewRate)
 	}
-	if k.Again {
+	if k.Repeats {
 		span.Max += s.Fault.Lasts.Max
 	}
 	return span
@@ -77,22 +77,22 @@ func TestRandomPlansArePossible(t *testing.T) {
 	drawnKinds, triggers := map[string]int{}, map[string]int{}
 	for seed := range uint64(60) {
 		within := []string{"", Assumptions}[seed%2]
-		w := world(seed)
+		w := environment(seed)
 		over := time.Duration(0.6 * float64(w.Limit))
 		dead := map[string]bool{}
-		plan := everything(within).Draw(w)
+		plan := allFaults(within).Draw(w)
 		for i, s := range plan {
 			k, ok := KindOf(s.Fault.Kind)
-			if o := k.Wrong(s.Fault, Topology{Replicas: 1, Persists: true}); !ok || o != nil {
+			if o := k.Validate(s.Fault, Topology{Replicas: 1, Persists: true}); !ok || o != nil {
 				t.Fatalf("seed %d step %d: %s: %v", seed, i+1, k.Name, o)
 			}
 			drawnKinds[k.Name+" "+s.Fault.Mode]++
 			triggers[fmt.Sprint(s.When.At != nil, s.When.Event != nil, s.When.Point != nil, s.When.Message != nil)]++
-			span := occupies(s, over)
+			span := stepDuration(s, over)
 			if span.Max > over+time.Microsecond || s.When.At == nil && (s.When.Before <= 0 || s.When.Before > over) {
 				t.Errorf("seed %d step %d: %v %+v is not over by %v", seed, i+1, s.When, s.Fault, over)
 			}
-			if k.Name == kill.Name && sortOf(s) == Client {
+			if k.Name == kill.Name && targetType(s) == Client {
 				dead[s.Fault.Targets[0]] = true
 			}
 		}
@@ -100,11 +100,11 @@ func TestRandomPlansArePossible(t *testing.T) {
 			t.Errorf("seed %d kills %d clients", seed, len(dead))
 		}
 		for i, a := range plan {
-			if on := sortOf(a); on == Client && a.Fault.Kind != kill.Name && dead[a.Fault.Targets[0]] {
+			if on := targetType(a); on == Client && a.Fault.Kind != kill.Name && dead[a.Fault.Targets[0]] {
 				t.Errorf("seed %d step %d hits %s, which is killed", seed, i+1, a.Fault.Targets[0])
 			}
 			for j, b := range plan[:i] {
-				if why := clash(a, b, over); why != "" {
+				if why := conflict(a, b, over); why != "" {
 					t.Errorf("seed %d: steps %d and %d: %s", seed, j+1, i+1, why)
 				}
 			}
@@ -112,7 +112,7 @@ func TestRandomPlansArePossible(t *testing.T) {
 	}
 	for _, k := range Kinds {
 		for _, m := range append(slices.Clone(k.Modes), []string{""}[min(len(k.Modes), 1):]...) {
-			if drawn := drawnKinds[k.Name+" "+m]; drawn > 0 == slices.Contains(k.Undrawn, m) {
+			if drawn := drawnKinds[k.Name+" "+m]; drawn > 0 == slices.Contains(k.ExcludedModes, m) {
 				t.Errorf("%s %s: drawn %d times", k.Name, m, drawn)
 			}
 		}
@@ -123,28 +123,28 @@ func TestRandomPlansArePossible(t *testing.T) {
 }
 
 // cutsReplica reports whether a step cuts off a replica. No other fault hits a replica's link.
-func replicated(s Step) bool {
+func cutsReplica(s Step) bool {
 	_, end, ok := SplitLink(s.Fault.Targets[0])
 	return ok && end == Replica
 }
 
 // conflict returns the reason why two steps can't both take effect, or "".
-func clash(a, b Step, over time.Duration) string {
+func conflict(a, b Step, over time.Duration) string {
 	ka, _ := KindOf(a.Fault.Kind)
 	kb, _ := KindOf(b.Fault.Kind)
-	on := sortOf(a)
+	on := targetType(a)
 	switch {
-	case on != sortOf(b), on == Message, ka.Nests && kb.Nests && (a.Fault.Mode != b.Fault.Mode || a.Fault.Way != b.Fault.Way) && on != Link:
+	case on != targetType(b), on == Message, ka.Overlaps && kb.Overlaps && (a.Fault.Mode != b.Fault.Mode || a.Fault.Way != b.Fault.Way) && on != Link:
 		return ""
-	case ka.Nests && kb.Nests:
-		if ka.Name == kb.Name && !replicated(a) && !replicated(b) && (a.Fault.Mode != b.Fault.Mode || a.Fault.Way != b.Fault.Way) {
+	case ka.Overlaps && kb.Overlaps:
+		if ka.Name == kb.Name && !cutsReplica(a) && !cutsReplica(b) && (a.Fault.Mode != b.Fault.Mode || a.Fault.Way != b.Fault.Way) {
 			return "they differ in mode or direction, so they can't overlap"
 		}
 		return ""
 	case on == Link && ka.Capability(Link) != kb.Capability(Link):
 		return ""
 	}
-	x, y := occupies(a, over), occupies(b, over)
+	x, y := stepDuration(a, over), stepDuration(b, over)
 	for _, target := range a.Fault.Targets {
 		if slices.Contains(b.Fault.Targets, target) && x.Min <= y.Max && y.Min <= x.Max {
 			return fmt.Sprintf("%s on %s at %v overlaps with %s at %v", ka.Name, target, x, kb.Name, y)
@@ -158,10 +158,10 @@ func clash(a, b Step, over time.Duration) string {
 func TestRandomPlansWithinAssumptions(t *testing.T) {
 	had := map[string]int{}
 	for seed := range uint64(150) {
-		w := world(seed)
+		w := environment(seed)
 		full := map[string]bool{}
-		for i, s := range everything(Assumptions).Draw(w) {
-			if what, why := beyond(s, w); why != "" {
+		for i, s := range allFaults(Assumptions).Draw(w) {
+			if what, why := beyondAssumptions(s, w); why != "" {
 				t.Errorf("seed %d step %d: %v %+v: %s", seed, i+1, s.When, s.Fault, why)
 			} else {
 				had[what]++
@@ -182,12 +182,12 @@ func TestRandomPlansWithinAssumptions(t *testing.T) {
 }
 
 // beyondAssumptions returns the assumption that a step satisfies, or how it violates one.
-func beyond(s Step, w World) (what, why string) {
+func beyondAssumptions(s Step, w Environment) (what, why string) {
 	f, most := s.Fault, w.Margin/4
 	switch f.Kind {
 	case clockJump.Name, clockStrobe.Name:
 		switch {
-		case sortOf(s) == Client:
+		case targetType(s) == Client:
 			return "client clock", "" // a client's wall clock doesn't matter
 		case f.Kind == clockJump.Name && s.When.At != nil && *s.When.At < w.Begin && f.By > 0 && f.For == nil:
 			return "offset", "" // before any key exists
@@ -208,7 +208,7 @@ func beyond(s Step, w World) (what, why string) {
 	case kill.Name, shutdown.Name, powerLoss.Name:
 		keeps := w.Durable || w.Persists && f.Kind == shutdown.Name
 		switch {
-		case sortOf(s) != Node:
+		case targetType(s) != Node:
 		case f.Timer != nil:
 			return "", "its timer has the wrong rate"
 		case *f.For >= w.TTL+w.Margin:
@@ -226,10 +226,10 @@ func beyond(s Step, w World) (what, why string) {
 
 // If the lock allows for little drift, no clock is slewed within the assumptions.
 func TestRandomSlewsWithinTheDrift(t *testing.T) {
-	r := everything(Assumptions)
+	r := allFaults(Assumptions)
 	r.Faults = []string{clockSlew.Name}
 	for seed := range uint64(20) {
-		w := world(seed)
+		w := environment(seed)
 		if w.Margin = w.TTL / 1000; len(r.Draw(w)) > 0 {
 			t.Errorf("seed %d: slewed by 500 ppm though the drift allowance is 0.1 %%", seed)
 		}
@@ -241,12 +241,12 @@ func TestRandomSlewsWithinTheDrift(t *testing.T) {
 
 // Before a failover to a lagging replica, the replica's link is cut.
 func TestRandomFailoversLag(t *testing.T) {
-	r := everything("")
+	r := allFaults("")
 	r.Faults = []string{failover.Name}
 	lags, all := 0, 0
 	for seed := range uint64(40) {
 		cut := map[string]Step{}
-		for i, s := range r.Draw(world(seed)) {
+		for i, s := range r.Draw(environment(seed)) {
 			node := s.Fault.Targets[0]
 			if s.Fault.Kind != failover.Name {
 				cut[node] = s
@@ -258,7 +258,7 @@ func TestRandomFailoversLag(t *testing.T) {
 				continue
 			}
 			lags++
-			if span := occupies(c, 0); span.Min < time.Second || span.Min >= *s.When.At || span.Max <= *s.When.At || span.Max > 36*time.Second {
+			if span := stepDuration(c, 0); span.Min < time.Second || span.Min >= *s.When.At || span.Max <= *s.When.At || span.Max > 36*time.Second {
 				t.Errorf("seed %d step %d: failover at %v, cut during %v", seed, i+1, *s.When.At, span)
 			}
 		}
@@ -269,15 +269,15 @@ func TestRandomFailoversLag(t *testing.T) {
 }
 
 // In a swarm, seeds differ in the faults that they use, and each uses about half.
-func TestRandomIsASwarm(t *testing.T) {
-	r := everything("")
+func TestSwarm(t *testing.T) {
+	r := allFaults("")
 	used, seen := 0, map[string]bool{}
 	const seeds = 500
 	for seed := range uint64(seeds) {
-		d := &drawing{Random: r, World: world(seed)}
+		d := &drawing{Random: r, Environment: environment(seed)}
 		var words []string
 		for _, c := range d.swarm() {
-			words = append(words, c.Word)
+			words = append(words, c.Name)
 		}
 		used += len(words)
 		seen[fmt.Sprint(words)] = true
@@ -285,8 +285,8 @@ func TestRandomIsASwarm(t *testing.T) {
 	if share := float64(used) / seeds / float64(len(r.Choices())); share < 0.45 || share > 0.55 || len(seen) < seeds*9/10 {
 		t.Errorf("seeds use %.2f of the faults on average, in %d sets for %d seeds", share, len(seen), seeds)
 	}
-	d := &drawing{Random: Random{Faults: []string{"gc"}}, World: world(1)}
-	for d.World = world(1); d.chance("use", "gc") < 0.5; d.World = world(d.Dice("another")) {
+	d := &drawing{Random: Random{Faults: []string{"gc"}}, Environment: environment(1)}
+	for d.Environment = environment(1); d.chance("use", "gc") < 0.5; d.Environment = environment(d.RandomSource("another")) {
 	}
 	if len(d.swarm()) != 1 {
 		t.Error("a seed without any fault must use one")
@@ -295,34 +295,34 @@ func TestRandomIsASwarm(t *testing.T) {
 
 // The same seed draws the same plan. The steps drawn for one fault don't depend on which other
 // faults may be drawn, unless these conflict.
-func TestRandomDrawsByName(t *testing.T) {
-	only := everything("")
+func TestChoicesAreIndependent(t *testing.T) {
+	only := allFaults("")
 	only.Faults = []string{"cut"}
 	both := only
 	both.Faults = []string{"gc", "cut"}
-	told := 0
+	checked := 0
 	for seed := range uint64(100) {
-		p := both.Draw(world(seed))
-		if !reflect.DeepEqual(p, both.Draw(world(seed))) {
+		p := both.Draw(environment(seed))
+		if !reflect.DeepEqual(p, both.Draw(environment(seed))) {
 			t.Fatalf("seed %d: two different plans", seed)
 		}
 		cuts := slices.DeleteFunc(p, func(s Step) bool { return s.Fault.Kind != "cut" })
 		if len(cuts) == 0 {
 			continue
 		}
-		told++
-		if !reflect.DeepEqual(cuts, only.Draw(world(seed))) {
+		checked++
+		if !reflect.DeepEqual(cuts, only.Draw(environment(seed))) {
 			t.Errorf("seed %d: garbage collections change the cuts", seed)
 		}
 	}
-	if told < 20 {
-		t.Errorf("only %d seeds cut links", told)
+	if checked < 20 {
+		t.Errorf("only %d seeds cut links", checked)
 	}
 }
 
 // Each shape partitions three clients and five nodes as documented.
 func TestShapes(t *testing.T) {
-	w := world(3)
+	w := environment(3)
 	w.Clients, w.Linked = w.Clients[:3], func(string, string) bool { return true }
 	for _, c := range []struct {
 		shape string
@@ -337,9 +337,9 @@ func TestShapes(t *testing.T) {
 		{majority, func(cut map[string]int, targets []string) bool { return cut["c"] == 3 && cut["r1"] == 0 }},
 		{single, func(cut map[string]int, _ []string) bool { return cut["links"] >= 1 && cut["links"] <= 3 }},
 	} {
-		d := &drawing{Random: Random{Shapes: []string{c.shape}}, World: w}
+		d := &drawing{Random: Random{Shapes: []string{c.shape}}, Environment: w}
 		for k := range 50 {
-			targets := d.shape(style{Choice: Choice{Word: "cut"}}, fmt.Sprint(k))
+			targets := d.shape(style{Choice: Choice{Name: "cut"}}, fmt.Sprint(k))
 			count, had := map[string]int{}, map[string]bool{}
 			for _, l := range targets {
 				client, node, ok := SplitLink(l)

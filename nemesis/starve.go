@@ -6,22 +6,22 @@ type Starver interface {
 	Starve(node string, cpu float64, memory int) (readBack string, err error)
 	// ClearLimits removes the limits and reads back their effect. If the node never needed more CPU
 	// than it got, the error is ErrIdle.
-	Feed(node string) (readBack string, err error)
+	ClearLimits(node string) (readBack string, err error)
 }
 
 var starve = Kind{
-	Name:    "starve",
-	Model:   "loads",
-	Doc:     "limits a node to a share of one processor (`cpu`), an amount of memory (`memory`), or both",
-	Within:  "memory limits for a minority, since a node that exceeds its limit is killed; any CPU limit, since the node only fails to answer",
-	On:      []Target{Node},
-	Undrawn: []string{""},
-	Takes:   []string{"cpu", "memory"},
-	Fits: func(f Fault) *Objection {
-		return objection(f.CPU == 0 && f.Memory == 0, "", "the starve fault needs cpu or memory", "add cpu: 0.02, memory: 8MB, or both")
+	Name:          "starve",
+	Model:         "loads",
+	Doc:           "limits a node to a share of one processor (`cpu`), an amount of memory (`memory`), or both",
+	Allowed:       "memory limits for a minority, since a node that exceeds its limit is killed; any CPU limit, since the node only fails to answer",
+	On:            []Target{Node},
+	ExcludedModes: []string{""},
+	Fields:        []string{"cpu", "memory"},
+	CheckFault: func(f Fault) *Problem {
+		return problemIf(f.CPU == 0 && f.Memory == 0, "", "the starve fault needs cpu or memory", "add cpu: 0.02, memory: 8MB, or both")
 	},
-	Told: Told{Name: "starved node", Began: "{targets} is starved of resources{saw}", Ended: "{targets} is no longer starved", Was: "was starved of resources{saw}"},
-	Act: by("starve",
+	Wording: Wording{Name: "starved node", Began: "{targets} is starved of resources{saw}", Ended: "{targets} is no longer starved", Past: "was starved of resources{saw}"},
+	Action: newAction("starve",
 		func(c Starver, f Fault, node string) (string, error) { return c.Starve(node, f.CPU, f.Memory) },
-		func(c Starver, _ Fault, node string) (string, error) { return c.Feed(node) }),
+		func(c Starver, _ Fault, node string) (string, error) { return c.ClearLimits(node) }),
 }

@@ -7,13 +7,13 @@ import (
 
 // Traffic is a change of a link's normal traffic. The zero value changes nothing.
 type Traffic struct {
-	Way       string        // Request, Reply or "" for both directions
-	DelayMin  time.Duration // each message of the share is delayed by a random time in this range
-	DelayMax  time.Duration
-	Heavy     bool    // the delay is heavy-tailed: most are short, some long; otherwise it is uniform
-	Share     float64 // share of the messages; 0: all
-	Lose      bool    // drops the messages of the share, and all later ones on the same connection
-	Bandwidth int     // bytes per second; 0: unlimited
+	Way         string        // Request, Reply or "" for both directions
+	DelayMin    time.Duration // each message of the share is delayed by a random time in this range
+	DelayMax    time.Duration
+	HeavyTailed bool    // the delay is heavy-tailed: most are short, some long; otherwise it is uniform
+	Share       float64 // share of the messages; 0: all
+	Lose        bool    // drops the messages of the share, and all later ones on the same connection
+	Bandwidth   int     // bytes per second; 0: unlimited
 }
 
 // Shaper changes the traffic of a link: the data on its connections, but not how they are made.
@@ -31,53 +31,53 @@ type Shaper interface {
 
 // Impact counts the messages affected by a change of a link's traffic.
 type Impact struct {
-	Met, Hit int  // messages with lock commands: all, and those hit
-	Felt     bool // one of them was lost, or delayed by a noticeable time
+	Seen, Hit  int  // messages with lock commands: all, and those hit
+	Noticeable bool // one of them was lost, or delayed by a noticeable time
 }
 
 // Count counts a message, given whether it contains a lock command and how the change affected it.
 func (i *Impact) Count(locks, hit, felt bool) {
 	if locks {
-		i.Met++
+		i.Seen++
 	}
 	if locks && hit {
 		i.Hit++
-		i.Felt = i.Felt || felt
+		i.Noticeable = i.Noticeable || felt
 	}
 }
 
 // ReadBack describes what was hit, and the result of a PING after the change ended. If the change
 // was not noticeable, the error is ErrIdle.
 func (i Impact) ReadBack(ping string) (string, error) {
-	back := fmt.Sprintf("it hit %d of %d messages; %s", i.Hit, i.Met, ping)
+	back := fmt.Sprintf("it hit %d of %d messages; %s", i.Hit, i.Seen, ping)
 	switch {
-	case i.Felt:
+	case i.Noticeable:
 		return back, nil
 	case i.Hit > 0:
-		back = fmt.Sprintf("none was late by as much as %v; %s", Felt, back)
+		back = fmt.Sprintf("none was late by as much as %v; %s", MinNoticeable, back)
 	}
 	return back, ErrIdle
 }
 
 // AppliesTo reports whether the change applies to a direction.
-func (t Traffic) On(of string) bool { return t.Way == "" || t.Way == of }
+func (t Traffic) AppliesTo(of string) bool { return t.Way == "" || t.Way == of }
 
 // HitsAll reports whether every message is affected, so that a single PING shows the change.
-func (t Traffic) All() bool { return t.Share == 0 || t.Share >= 1 }
+func (t Traffic) HitsAll() bool { return t.Share == 0 || t.Share >= 1 }
 
 // Hits reports whether a message belongs to the share, given a random word for the message.
-func (t Traffic) Hits(word uint64) bool { return t.All() || unit(word) < t.Share }
+func (t Traffic) Hits(word uint64) bool { return t.HitsAll() || unitInterval(word) < t.Share }
 
 // Delay returns the delay of a message of the share, given a random word for the message.
-func (t Traffic) Late(word uint64) time.Duration {
-	if t.Heavy && t.DelayMin > 0 {
-		return Span{t.DelayMin, t.DelayMax}.Heavy(word)
+func (t Traffic) Delay(word uint64) time.Duration {
+	if t.HeavyTailed && t.DelayMin > 0 {
+		return Span{t.DelayMin, t.DelayMax}.HeavyTailed(word)
 	}
-	return t.DelayMin + time.Duration(unit(word)*float64(t.DelayMax-t.DelayMin))
+	return t.DelayMin + time.Duration(unitInterval(word)*float64(t.DelayMax-t.DelayMin))
 }
 
 // TransmitTime returns how long it takes to transmit a number of bytes.
-func (t Traffic) Takes(bytes int) time.Duration {
+func (t Traffic) TransmitTime(bytes int) time.Duration {
 	if t.Bandwidth == 0 {
 		return 0
 	}
@@ -86,21 +86,21 @@ func (t Traffic) Takes(bytes int) time.Duration {
 
 // String describes the change, as in "5 % of the replies are lost".
 func (t Traffic) String() string {
-	whom := map[string]string{Request: "requests", Reply: "replies", "": "messages"}[t.Way]
-	if t.All() {
-		whom = "all " + whom
+	subject := map[string]string{Request: "requests", Reply: "replies", "": "messages"}[t.Way]
+	if t.HitsAll() {
+		subject = "all " + subject
 	} else {
-		whom = fmt.Sprintf("%g %% of the %s", 100*t.Share, whom)
+		subject = fmt.Sprintf("%g %% of the %s", 100*t.Share, subject)
 	}
 	switch {
 	case t.Lose:
-		return whom + " are lost"
+		return subject + " are lost"
 	case t.Bandwidth > 0:
-		return fmt.Sprintf("%s pass at %d bytes/s", whom, t.Bandwidth)
-	case t.Heavy:
-		return fmt.Sprintf("%s are late by %v to %v, few by much", whom, t.DelayMin, t.DelayMax)
+		return fmt.Sprintf("%s pass at %d bytes/s", subject, t.Bandwidth)
+	case t.HeavyTailed:
+		return fmt.Sprintf("%s are late by %v to %v, few by much", subject, t.DelayMin, t.DelayMax)
 	}
-	return fmt.Sprintf("%s are late by %v to %v", whom, t.DelayMin, t.DelayMax)
+	return fmt.Sprintf("%s are late by %v to %v", subject, t.DelayMin, t.DelayMax)
 }
 
 // Distributions of delays.
@@ -110,35 +110,35 @@ const (
 )
 
 // delayWording returns the wording for slow links.
-func late(name string) Told {
+func delayWording(name string) Wording {
 	const messages = "messages between {client} and {targets}"
-	return Told{Name: name, Whom: messages, Began: messages + " are delayed", Ended: messages + " are no longer delayed", Was: "were delayed"}
+	return Wording{Name: name, Subject: messages, Began: messages + " are delayed", Ended: messages + " are no longer delayed", Past: "were delayed"}
 }
 
-var delay = traffic("delay", late("delayed messages"), "delays the messages of links, a share of them or all, by a time drawn from `delay`",
+var delay = traffic("delay", delayWording("delayed messages"), "delays the messages of links, a share of them or all, by a time drawn from `delay`",
 	[]string{delayEven, delayHeavy}, []string{"way", "delay", "share"}, []string{"delay"},
 	func(f Fault) Traffic {
-		return Traffic{DelayMin: f.Delay.Min, DelayMax: f.Delay.Max, Heavy: f.Mode == delayHeavy, Share: f.Share}
+		return Traffic{DelayMin: f.Delay.Min, DelayMax: f.Delay.Max, HeavyTailed: f.Mode == delayHeavy, Share: f.Share}
 	})
 
-var throttle = traffic("throttle", late("throttled link"), "limits the bandwidth of links, in bytes per second",
+var throttle = traffic("throttle", delayWording("throttled link"), "limits the bandwidth of links, in bytes per second",
 	nil, []string{"way", "bandwidth"}, []string{"bandwidth"},
 	func(f Fault) Traffic { return Traffic{Bandwidth: f.Bandwidth} })
 
-var lose = traffic("lose", Told{Name: "lost messages", Whom: "messages between {client} and {targets}", Began: "messages between {client} and {targets} get lost",
-	Ended: "messages between {client} and {targets} are no longer lost", Was: "got lost"},
+var lose = traffic("lose", Wording{Name: "lost messages", Subject: "messages between {client} and {targets}", Began: "messages between {client} and {targets} get lost",
+	Ended: "messages between {client} and {targets} are no longer lost", Past: "got lost"},
 	"loses a share of the messages on links; later messages on the same connection are lost too, until it is reset at the end",
 	nil, []string{"way", "share"}, []string{"share"},
 	func(f Fault) Traffic { return Traffic{Lose: true, Share: f.Share} })
 
-func traffic(name string, told Told, doc string, modes, takes, needs []string, of func(Fault) Traffic) Kind {
+func traffic(name string, wording Wording, doc string, modes, takes, needs []string, of func(Fault) Traffic) Kind {
 	shaped := func(f Fault) Traffic {
 		t := of(f)
 		t.Way = f.Way
 		return t
 	}
-	return Kind{Name: name, Doc: doc, Model: "networks", Within: "any: the network may lose or delay messages", On: []Target{Link}, Power: powerShape, Modes: modes, Takes: takes, Needs: needs, Told: told,
-		Act: by(name,
+	return Kind{Name: name, Doc: doc, Model: "networks", Allowed: "any: the network may lose or delay messages", On: []Target{Link}, Power: powerShape, Modes: modes, Fields: takes, RequiredFields: needs, Wording: wording,
+		Action: newAction(name,
 			func(c Shaper, f Fault, link string) (string, error) { return c.Shape(link, shaped(f)) },
 			func(c Shaper, f Fault, link string) (string, error) { return c.Unshape(link, shaped(f)) })}
 }

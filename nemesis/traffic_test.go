@@ -14,7 +14,7 @@ func word(k int) uint64 { return bits.Reverse64(uint64(k)) }
 func TestTraffic(t *testing.T) {
 	const words = 1 << 16
 	even := Traffic{DelayMin: 10 * time.Millisecond, DelayMax: 30 * time.Millisecond}
-	heavy := Traffic{DelayMin: time.Millisecond, DelayMax: time.Second, Heavy: true}
+	heavy := Traffic{DelayMin: time.Millisecond, DelayMax: time.Second, HeavyTailed: true}
 	hits, below20, below10 := 0, 0, 0
 	for k := range words {
 		w := word(k)
@@ -24,7 +24,7 @@ func TestTraffic(t *testing.T) {
 		if !(Traffic{}).Hits(w) || !(Traffic{Share: 1}).Hits(w) {
 			t.Fatal("a message was not hit though all should be")
 		}
-		e, h := even.Late(w), heavy.Late(w)
+		e, h := even.Delay(w), heavy.Delay(w)
 		if e < even.DelayMin || e > even.DelayMax || h < heavy.DelayMin || h > heavy.DelayMax {
 			t.Fatalf("delays %v and %v", e, h)
 		}
@@ -42,10 +42,10 @@ func TestTraffic(t *testing.T) {
 			t.Errorf("%s: %.4f, want %.4f", what, share, c.want)
 		}
 	}
-	if got := (Traffic{Bandwidth: 1000}).Takes(50); got != 50*time.Millisecond {
+	if got := (Traffic{Bandwidth: 1000}).TransmitTime(50); got != 50*time.Millisecond {
 		t.Errorf("50 bytes at 1000 a second take %v", got)
 	}
-	if (Traffic{}).Takes(50) != 0 || (Traffic{Way: Reply}).On(Request) || !(Traffic{Way: Reply}).On(Reply) || !(Traffic{}).On(Request) {
+	if (Traffic{}).TransmitTime(50) != 0 || (Traffic{Way: Reply}).AppliesTo(Request) || !(Traffic{Way: Reply}).AppliesTo(Reply) || !(Traffic{}).AppliesTo(Request) {
 		t.Error("unlimited bandwidth causes a delay, or a direction is wrong")
 	}
 }

@@ -8,16 +8,16 @@ type Unplugger interface {
 }
 
 var unplug = Kind{
-	Name:    "unplug",
-	Model:   "networks",
-	Doc:     "unplugs a node's network cable, and plugs it back in after `for`",
-	Within:  "any: the network may lose messages, and the node keeps its keys",
-	On:      []Target{Node},
-	Proof:   usedNode,
-	Undrawn: []string{""},
-	Told: Told{Name: "unplugged network cable", Began: "{targets} loses its network", Ended: "{targets} is on the network again",
-		Was: "was off the network"},
-	Act: by("unplug",
+	Name:          "unplug",
+	Model:         "networks",
+	Doc:           "unplugs a node's network cable, and plugs it back in after `for`",
+	Allowed:       "any: the network may lose messages, and the node keeps its keys",
+	On:            []Target{Node},
+	Proof:         usedNode,
+	ExcludedModes: []string{""},
+	Wording: Wording{Name: "unplugged network cable", Began: "{targets} loses its network", Ended: "{targets} is on the network again",
+		Past: "was off the network"},
+	Action: newAction("unplug",
 		func(c Unplugger, _ Fault, node string) (string, error) { return c.Unplug(node) },
 		func(c Unplugger, _ Fault, node string) (string, error) { return c.Plug(node) }),
 }

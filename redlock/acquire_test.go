@@ -34,7 +34,7 @@ func TestAcquire(t *testing.T) {
 		if n := c.holders("k", l.Token()); n != 5 {
 			t.Errorf("%d nodes hold the token, want 5", n)
 		}
-		if n := len(c.log.of("release")); n != 0 {
+		if n := len(c.log.byStep("release")); n != 0 {
 			t.Errorf("%d releases after a successful acquire, want 0", n)
 		}
 	})
@@ -67,8 +67,8 @@ func TestAcquireFails(t *testing.T) {
 				if e.Op != "acquire" || e.Tries != 1 || e.Asked != 5 {
 					t.Errorf("op %s, %d tries, %d nodes; want acquire, 1, 5", e.Op, e.Tries, e.Asked)
 				}
-				token := nodes.log.of("set")[0].token
-				if got := nodes.log.of("release"); len(got) != 5 || got[0].token != token {
+				token := nodes.log.byStep("set")[0].token
+				if got := nodes.log.byStep("release"); len(got) != 5 || got[0].token != token {
 					t.Errorf("releases: %v; want 5 of %s", got, token)
 				}
 				if n := nodes.holders("k", token); n != c.left {
@@ -79,7 +79,7 @@ func TestAcquireFails(t *testing.T) {
 	}
 }
 
-func TestErrorNamesEachNode(t *testing.T) {
+func TestErrorListsNodes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(5)
 		c.take("k", 0, 1)
@@ -111,7 +111,7 @@ func TestAcquireElapsed(t *testing.T) {
 					cfg.Now = func() time.Time {
 						reads++
 						want := []int{0, 3}[(reads-1)%2]
-						if got := len(nodes.log.of("set")); got != want {
+						if got := len(nodes.log.byStep("set")); got != want {
 							t.Errorf("clock reading %d after %d requests, want %d", reads, got, want)
 						}
 						return start.Add([]time.Duration{0, c.elapsed}[(reads-1)%2])
@@ -124,7 +124,7 @@ func TestAcquireElapsed(t *testing.T) {
 				if reads != 2 {
 					t.Errorf("%d clock readings, want 2", reads)
 				}
-				if c.kind != nil && len(nodes.log.of("release")) != 3 {
+				if c.kind != nil && len(nodes.log.byStep("release")) != 3 {
 					t.Error("an expired attempt was not released on all nodes")
 				}
 			})
@@ -157,7 +157,7 @@ func TestRetry(t *testing.T) {
 		if len(waits) != 199 || waits[0] != 100*time.Millisecond || waits[198] != 100*time.Millisecond+3 {
 			t.Errorf("%d waits from %v to %v; want 199, including both bounds", len(waits), waits[0], waits[len(waits)-1])
 		}
-		checkTokens(t, c.log.of("set"), c.log.of("release"))
+		checkTokens(t, c.log.byStep("set"), c.log.byStep("release"))
 	})
 }
 
@@ -212,7 +212,7 @@ func TestSequential(t *testing.T) {
 			t.Errorf("took %v; want 20ms, a timeout of 50ms and 20ms", got)
 		}
 		var order []string
-		for _, r := range c.log.of("set") {
+		for _, r := range c.log.byStep("set") {
 			order = append(order, r.node)
 		}
 		if got := strings.Join(order, " "); got != "n1 n2 n3" || l.Votes() != 2 {
@@ -222,10 +222,10 @@ func TestSequential(t *testing.T) {
 }
 
 // A driver that ignores its context delays an acquire by one timeout only.
-func TestDeafDriver(t *testing.T) {
+func TestDriverIgnoresContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(5)
-		c.nodes[4].deaf = true
+		c.nodes[4].ignoresContext = true
 		c.set("set", flaw{delay: time.Hour}, 4)
 		start, timers := time.Now(), 0
 		l := acquire(t, c.client(t, func(cfg *redlock.Config) {

@@ -22,20 +22,20 @@ var errNotAwaited = errors.New("not waited for")
 //	ask ──► n1 yes, n2 yes, n3 yes: a quorum, Acquire returns … n4 yes, n5 no answer
 //	                                                       └─ onAnswer ─────┘
 type ballot struct {
-	end    <-chan time.Time // the timeout; nil with Batchers, which have their own
-	free   context.CancelFunc
-	rounds *rounds         // set with Batchers
-	work   *sync.WaitGroup // counts the requests in progress, if not nil
+	timeout <-chan time.Time // the timeout; nil with Batchers, which have their own
+	cancel  context.CancelFunc
+	batcher *batchSender    // set with Batchers
+	work    *sync.WaitGroup // counts the requests in progress, if not nil
 
-	mu      sync.Mutex
-	votes   []vote // one per node
-	left    int    // number of missing answers
-	undone  int    // number of answers that are missing or whose callback is still running
-	users   int    // the caller and the requests; the last one returns the ballot to batchSender.pool
-	quorum  int    // what wait waits for; see decided
-	awaited bool   // a caller waits on wake
-	wake    chan struct{}
-	follow  func(driver.Answer)
+	mu         sync.Mutex
+	votes      []vote // one per node
+	missing    int    // number of missing answers
+	unfinished int    // number of answers that are missing or whose callback is still running
+	refs       int    // the caller and the requests; the last one returns the ballot to batchSender.pool
+	quorum     int    // what wait waits for; see decided
+	waiting    bool   // a caller waits on wake
+	wake       chan struct{}
+	onAnswer   func(driver.Answer)
 }
 
 // vote is a request and its answer.
@@ -48,7 +48,7 @@ func (b *ballot) begin(nodes []int, work *sync.WaitGroup) {
 	if cap(b.votes) < len(nodes) {
 		b.votes = make([]vote, len(nodes))
 	}
-	b.votes, b.left, b.undone, b.users, b.work = b.votes[:len(nodes)], len(nodes), len(nodes), 2, work
+	b.votes, b.missing, b.unfinished, b.refs, b.work = b.votes[:len(nodes)], len(nodes), len(nodes), 2, work
 	for i, n := range nodes {
 		b.votes[i].answer = driver.Answer{Node: n, Err: errNotAwaited}
 	}
@@ -58,42 +58,42 @@ func (b *ballot) begin(nodes []int, work *sync.WaitGroup) {
 }
 
 // unanswered reports whether no answer has arrived.
-func open(a driver.Answer) bool { return a.Err == errNotAwaited || a.Err == errNoAnswer }
+func unanswered(a driver.Answer) bool { return a.Err == errNotAwaited || a.Err == errNoAnswer }
 
 // send sends r to nodes, in batches if they are Batchers, otherwise with a goroutine per node. The end of ctx
 // does not cancel the requests.
-func (l *Locker) ask(ctx context.Context, nodes []int, r driver.Request) *ballot {
-	if l.plain.rounds == nil || r.Op == driver.OpIdentify {
-		return l.spread(ctx, nodes, func(int) driver.Request { return r })
+func (l *Locker) send(ctx context.Context, nodes []int, r driver.Request) *ballot {
+	if l.client.batcher == nil || r.Op == driver.OpIdentify {
+		return l.sendEach(ctx, nodes, func(int) driver.Request { return r })
 	}
-	return l.plain.rounds.ask(nodes, &l.work, r, l.cfg.Now().Add(l.cfg.Timeout))
+	return l.client.batcher.send(nodes, &l.work, r, l.cfg.Now().Add(l.cfg.Timeout))
 }
 
 // sendEach sends each node its own request, with a goroutine per node.
-func (l *Locker) spread(ctx context.Context, nodes []int, r func(node int) driver.Request) *ballot {
+func (l *Locker) sendEach(ctx context.Context, nodes []int, r func(node int) driver.Request) *ballot {
 	b := new(ballot)
 	b.begin(nodes, &l.work)
-	ctx, b.free = context.WithTimeout(context.WithoutCancel(ctx), l.cfg.Timeout+l.cfg.Timeout/8)
+	ctx, b.cancel = context.WithTimeout(context.WithoutCancel(ctx), l.cfg.Timeout+l.cfg.Timeout/8)
 	for i, n := range nodes {
 		go func() {
-			value, err := l.carry(ctx, n, r(n))
+			value, err := l.execute(ctx, n, r(n))
 			b.answer(i, value, err)
 		}()
 	}
-	b.end = l.cfg.After(l.cfg.Timeout)
+	b.timeout = l.cfg.After(l.cfg.Timeout)
 	return b
 }
 
 // execute executes r on one node.
-func (l *Locker) carry(ctx context.Context, n int, r driver.Request) (int64, error) {
+func (l *Locker) execute(ctx context.Context, n int, r driver.Request) (int64, error) {
 	if r.Op != driver.OpIdentify {
-		return carryOut(ctx, r, l.cfg.Nodes[n])
+		return executeOn(ctx, r, l.cfg.Nodes[n])
 	}
 	id, err := l.cfg.Nodes[n].(driver.Identifier).Identity(ctx)
 	if err == nil {
-		l.is(n, id)
+		l.setIdentity(n, id)
 	}
-	return number(err == nil, err)
+	return boolValue(err == nil, err)
 }
 
 // Answered implements driver.Collector.
@@ -104,69 +104,69 @@ func (b *ballot) answer(i int, value int64, err error) {
 	a := &b.votes[i].answer
 	a.Value, a.Err = value, err
 	answer := *a
-	b.left--
-	follow := b.follow
-	if follow == nil {
-		b.undone--
+	b.missing--
+	callback := b.onAnswer
+	if callback == nil {
+		b.unfinished--
 	}
-	last := b.undone == 0
-	if b.awaited && b.enough() {
-		b.awaited = false
+	last := b.unfinished == 0
+	if b.waiting && b.decided() {
+		b.waiting = false
 		b.wake <- struct{}{}
 	}
 	b.mu.Unlock()
-	if follow != nil {
-		follow(answer)
+	if callback != nil {
+		callback(answer)
 		b.mu.Lock()
-		b.undone--
-		last = b.undone == 0
+		b.unfinished--
+		last = b.unfinished == 0
 		b.mu.Unlock()
 	}
 	if !last {
 		return
 	}
-	if b.free != nil {
-		b.free()
+	if b.cancel != nil {
+		b.cancel()
 	}
 	work := b.work
-	b.leave()
+	b.unref()
 	if work != nil {
 		work.Done()
 	}
 }
 
 // unref drops one of the two references to b: the caller's or that of its requests.
-func (b *ballot) leave() {
+func (b *ballot) unref() {
 	b.mu.Lock()
-	b.users--
-	unused := b.users == 0 && b.rounds != nil
+	b.refs--
+	unused := b.refs == 0 && b.batcher != nil
 	b.mu.Unlock()
 	if unused {
-		b.rounds.put(b)
+		b.batcher.put(b)
 	}
 }
 
 // forEach calls f with each answer, both those that have arrived and those still to come.
-func (b *ballot) then(f func(driver.Answer)) {
-	var had []driver.Answer
+func (b *ballot) forEach(f func(driver.Answer)) {
+	var arrived []driver.Answer
 	b.mu.Lock()
 	for i := range b.votes {
-		if a := b.votes[i].answer; !open(a) {
-			had = append(had, a)
+		if a := b.votes[i].answer; !unanswered(a) {
+			arrived = append(arrived, a)
 		}
 	}
-	b.follow = f
+	b.onAnswer = f
 	b.mu.Unlock()
-	for _, a := range had {
+	for _, a := range arrived {
 		f(a)
 	}
 }
 
 // decided reports whether the answers decide the outcome: b.quorum nodes said yes, or that many no longer
 // can. With waitForAll, every answer must have arrived.
-func (b *ballot) enough() bool {
-	if b.quorum == all || b.left == 0 {
-		return b.left == 0
+func (b *ballot) decided() bool {
+	if b.quorum == waitForAll || b.missing == 0 {
+		return b.missing == 0
 	}
 	yes := 0
 	for i := range b.votes {
@@ -174,52 +174,52 @@ func (b *ballot) enough() bool {
 			yes++
 		}
 	}
-	return yes >= b.quorum || yes+b.left < b.quorum
+	return yes >= b.quorum || yes+b.missing < b.quorum
 }
 
 // waitForAll, as a quorum, means to wait for every answer.
-const all = 0
+const waitForAll = 0
 
 // wait waits until a quorum said yes or no quorum is possible, or until the timeout or the end of p. It
 // appends the answers so far to buf, in the order of the nodes.
-func (b *ballot) until(p patience, quorum int, buf []driver.Answer) []driver.Answer {
+func (b *ballot) wait(p waitContext, quorum int, buf []driver.Answer) []driver.Answer {
 	b.mu.Lock()
-	if b.quorum = quorum; b.enough() {
-		return b.look(buf)
+	if b.quorum = quorum; b.decided() {
+		return b.appendAndUnlock(buf)
 	}
 	if b.wake == nil {
 		b.wake = make(chan struct{}, 1)
 	}
-	b.awaited = true
+	b.waiting = true
 	b.mu.Unlock()
-	if b.rounds != nil {
-		b.rounds.waiting.Add(1)
-		defer b.rounds.waiting.Add(-1)
+	if b.batcher != nil {
+		b.batcher.waiters.Add(1)
+		defer b.batcher.waiters.Add(-1)
 	}
-	late := false
+	timedOut := false
 	select {
 	case <-b.wake:
-	case <-b.end:
-		late = true
+	case <-b.timeout:
+		timedOut = true
 	case <-p.Done():
 	case <-p.closed():
 	}
 	b.mu.Lock()
-	b.awaited = false
+	b.waiting = false
 	select {
 	case <-b.wake: // a wake-up that came meanwhile
 	default:
 	}
 	for i := range b.votes {
-		if a := &b.votes[i].answer; late && open(*a) {
+		if a := &b.votes[i].answer; timedOut && unanswered(*a) {
 			a.Err = errNoAnswer
 		}
 	}
-	return b.look(buf)
+	return b.appendAndUnlock(buf)
 }
 
 // appendAndUnlock appends the answers to buf and unlocks b.mu, which the caller has locked.
-func (b *ballot) look(buf []driver.Answer) []driver.Answer {
+func (b *ballot) appendAndUnlock(buf []driver.Answer) []driver.Answer {
 	buf = slices.Grow(buf, len(b.votes))
 	for i := range b.votes {
 		buf = append(buf, b.votes[i].answer)
@@ -229,37 +229,37 @@ func (b *ballot) look(buf []driver.Answer) []driver.Answer {
 }
 
 // waitContext ends when its context ends, or when the Locker is closed if life is not nil.
-type patience struct {
+type waitContext struct {
 	context.Context
-	life context.Context
+	lifetime context.Context
 }
 
-func (p patience) closed() <-chan struct{} {
-	if p.life == nil {
+func (p waitContext) closed() <-chan struct{} {
+	if p.lifetime == nil {
 		return nil
 	}
-	return p.life.Done()
+	return p.lifetime.Done()
 }
 
 // ended returns the context that has ended, or nil.
-func (p patience) ended() context.Context {
+func (p waitContext) ended() context.Context {
 	switch {
 	case p.Context.Err() != nil:
 		return p.Context
-	case p.life != nil && p.life.Err() != nil:
-		return p.life
+	case p.lifetime != nil && p.lifetime.Err() != nil:
+		return p.lifetime
 	}
 	return nil
 }
 
 // send sends r to the nodes with these indices and returns their answers.
-func (c *Client) ask(ctx context.Context, nodes []int, r driver.Request) []driver.Answer {
-	if c.rounds != nil && ctx.Err() == nil {
-		b := c.rounds.ask(nodes, nil, r, c.cfg.Now().Add(c.cfg.Timeout))
-		defer b.leave()
-		return b.until(patience{Context: ctx}, all, nil)
+func (c *Client) send(ctx context.Context, nodes []int, r driver.Request) []driver.Answer {
+	if c.batcher != nil && ctx.Err() == nil {
+		b := c.batcher.send(nodes, nil, r, c.cfg.Now().Add(c.cfg.Timeout))
+		defer b.unref()
+		return b.wait(waitContext{Context: ctx}, waitForAll, nil)
 	}
-	return c.cfg.Ask(ctx, nodes, func(ctx context.Context, node int) (int64, error) { return carryOut(ctx, r, c.cfg.Nodes[node]) })
+	return c.cfg.Ask(ctx, nodes, func(ctx context.Context, node int) (int64, error) { return executeOn(ctx, r, c.cfg.Nodes[node]) })
 }
 
 // Ask calls request for the nodes with these indices and returns their answers in the same order. It returns
@@ -297,7 +297,7 @@ func (c Config) round(ctx context.Context, nodes []int, request func(ctx context
 	left, all := len(nodes), make(chan struct{})
 	for i, n := range nodes {
 		go func() {
-			deepen(i)
+			growStack(i)
 			value, err := request(nodeCtx, n)
 			mu.Lock()
 			defer mu.Unlock()
@@ -321,34 +321,34 @@ func (c Config) round(ctx context.Context, nodes []int, request func(ctx context
 }
 
 // stackSize is roughly the stack that go-redis needs.
-const deep = 7000
+const stackSize = 7000
 
 // growStack makes a new goroutine's stack grow while there is nothing on it to copy. Otherwise the stack would
 // be doubled twice during the driver's work, which took a tenth of the CPU time of a simulated run
 // with go-redis.
 //
 //go:noinline
-func deepen(i int) byte {
-	var room [deep]byte
+func growStack(i int) byte {
+	var room [stackSize]byte
 	return room[i]
 }
 
 // nodeErrors lists the nodes that did not say yes.
-func (c *Client) causes(answers []driver.Answer) []NodeError {
+func (c *Client) nodeErrors(answers []driver.Answer) []NodeError {
 	var out []NodeError
 	for _, a := range answers {
 		err := a.Err
 		if err == nil {
-			err = errNo
+			err = errRefused
 		}
 		if !a.Yes() {
-			out = append(out, NodeError{c.name(a.Node), err})
+			out = append(out, NodeError{c.nodeName(a.Node), err})
 		}
 	}
 	return out
 }
 
-func (c *Client) name(node int) string {
+func (c *Client) nodeName(node int) string {
 	if s, ok := c.cfg.Nodes[node].(fmt.Stringer); ok {
 		return s.String()
 	}
@@ -357,40 +357,40 @@ func (c *Client) name(node int) string {
 
 // batchSender sends requests to nodes that are all Batchers. It needs no goroutine and no timer per
 // request.
-type rounds struct {
-	nodes   []driver.Batcher
-	grants  []bool       // by node: it is a Granter
-	used    sync.Pool    // unused ballots
-	waiting atomic.Int32 // callers waiting for answers
-	flushes atomic.Bool  // a goroutine is about to flush
+type batchSender struct {
+	nodes        []driver.Batcher
+	isGranter    []bool       // by node: it is a Granter
+	pool         sync.Pool    // unused ballots
+	waiters      atomic.Int32 // callers waiting for answers
+	flushPending atomic.Bool  // a goroutine is about to flush
 }
 
 // newBatchSender returns nil unless all nodes are Batchers.
-func newRounds(nodes []Node) *rounds {
-	rs := &rounds{}
+func newBatchSender(nodes []Node) *batchSender {
+	rs := &batchSender{}
 	for _, n := range nodes {
 		b, ok := n.(driver.Batcher)
 		if !ok {
 			return nil
 		}
 		_, grants := n.(driver.Granter)
-		rs.nodes, rs.grants = append(rs.nodes, b), append(rs.grants, grants)
+		rs.nodes, rs.isGranter = append(rs.nodes, b), append(rs.isGranter, grants)
 	}
 	return rs
 }
 
 // send submits r to nodes and flushes them.
-func (rs *rounds) ask(nodes []int, work *sync.WaitGroup, r driver.Request, deadline time.Time) *ballot {
-	b, _ := rs.used.Get().(*ballot)
+func (rs *batchSender) send(nodes []int, work *sync.WaitGroup, r driver.Request, deadline time.Time) *ballot {
+	b, _ := rs.pool.Get().(*ballot)
 	if b == nil {
-		b = &ballot{rounds: rs}
+		b = &ballot{batcher: rs}
 	}
 	b.begin(nodes, work)
-	r.Deadline, r.To = deadline, b
+	r.Deadline, r.Collector = deadline, b
 	for i, n := range nodes {
 		v := &b.votes[i]
 		v.request = r
-		v.request.Op, v.request.Node = plainest(r.Op, rs.grants[n], r.Terms), i
+		v.request.Op, v.request.Node = simplestOp(r.Op, rs.isGranter[n], r.Terms), i
 		rs.nodes[n].Submit(&v.request)
 	}
 	rs.flush()
@@ -398,15 +398,15 @@ func (rs *rounds) ask(nodes []int, work *sync.WaitGroup, r driver.Request, deadl
 }
 
 // put clears b and returns it to the pool.
-func (rs *rounds) put(b *ballot) {
+func (rs *batchSender) put(b *ballot) {
 	clear(b.votes)
-	b.work, b.follow, b.quorum = nil, nil, 0
-	rs.used.Put(b)
+	b.work, b.onAnswer, b.quorum = nil, nil, 0
+	rs.pool.Put(b)
 }
 
 // simplestOp returns the simplest operation that a Batcher can execute instead of o. A Batcher keeps requests
 // in order and so needs no tombstones. Without fencing and quarantine, the plain operations suffice.
-func plainest(o driver.Op, granter bool, t driver.Terms) driver.Op {
+func simplestOp(o driver.Op, granter bool, t driver.Terms) driver.Op {
 	switch {
 	case o == driver.OpAbandon:
 		return driver.OpRelease
@@ -420,19 +420,19 @@ func plainest(o driver.Op, granter bool, t driver.Terms) driver.Op {
 
 // flush sends the submitted requests to all nodes. A lone caller sends them directly. If several callers are
 // waiting, one goroutine sends the requests of all callers that can run now, so batches grow with load.
-func (rs *rounds) flush() {
-	if rs.waiting.Load() == 0 {
-		rs.send()
-	} else if !rs.flushes.Swap(true) {
+func (rs *batchSender) flush() {
+	if rs.waiters.Load() == 0 {
+		rs.flushAll()
+	} else if !rs.flushPending.Swap(true) {
 		go func() {
 			runtime.Gosched()
-			rs.flushes.Store(false)
-			rs.send()
+			rs.flushPending.Store(false)
+			rs.flushAll()
 		}()
 	}
 }
 
-func (rs *rounds) send() {
+func (rs *batchSender) flushAll() {
 	for _, n := range rs.nodes {
 		n.Flush()
 	}

@@ -10,27 +10,27 @@ import (
 
 // A ballot's work is done only when all callbacks have returned, even if the callback of an earlier answer takes
 // longer than that of the last one.
-func TestBallotWorksUntilAllIsDone(t *testing.T) {
+func TestBallotWorkIncludesCallbacks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var work sync.WaitGroup
 		var done bool
-		b, begun, onward := new(ballot), make(chan struct{}), make(chan struct{})
+		b, started, proceed := new(ballot), make(chan struct{}), make(chan struct{})
 		b.begin([]int{0, 1}, &work)
-		b.then(func(a driver.Answer) {
+		b.forEach(func(a driver.Answer) {
 			if a.Node == 0 {
-				close(begun)
-				<-onward
+				close(started)
+				<-proceed
 			}
 		})
 		go b.answer(0, 1, nil)
-		<-begun
+		<-started
 		b.answer(1, 1, nil)
 		go func() { work.Wait(); done = true }()
 		synctest.Wait()
 		if done {
 			t.Error("the work counts as done while a callback is running")
 		}
-		close(onward)
+		close(proceed)
 		synctest.Wait()
 		if !done {
 			t.Error("the work never counts as done")

@@ -15,26 +15,26 @@ import (
 )
 
 // batcher is a memory that implements Batcher. It executes requests in order; its answers may be late.
-type courier struct {
-	*memory
-	delay func() time.Duration // negative: answer before Submit returns
-	fault func() error
-	wrong error // set if a request was changed before it was answered
+type batcher struct {
+	*memoryNode
+	delay   func() time.Duration // negative: answer before Submit returns
+	fault   func() error
+	changed error // set if a request was changed before it was answered
 }
 
-func (c *courier) Flush() {}
+func (c *batcher) Flush() {}
 
-func (c *courier) Submit(r *driver.Request) {
+func (c *batcher) Submit(r *driver.Request) {
 	sent := *r
-	value, err := c.does(&sent)
+	value, err := c.execute(&sent)
 	answer := func() {
 		if *r != sent {
-			c.wrong = fmt.Errorf("request %v had changed to %v when it was answered", sent, *r)
+			c.changed = fmt.Errorf("request %v had changed to %v when it was answered", sent, *r)
 		}
 		if fault := c.fault(); fault != nil {
 			err = fault
 		}
-		r.To.Answered(r, value, err)
+		r.Collector.Answered(r, value, err)
 	}
 	if d := c.delay(); d >= 0 {
 		time.AfterFunc(d+1, answer) // with a timer of 0 in a bubble, the race detector of Go 1.26 sometimes crashes
@@ -43,7 +43,7 @@ func (c *courier) Submit(r *driver.Request) {
 	}
 }
 
-func (c *courier) does(r *driver.Request) (n int64, err error) {
+func (c *batcher) execute(r *driver.Request) (n int64, err error) {
 	yes := false
 	switch r.Op {
 	case driver.OpSet:
@@ -62,27 +62,27 @@ func (c *courier) does(r *driver.Request) (n int64, err error) {
 }
 
 // newBatchers returns five batchers that answer immediately.
-func couriers() (out []*courier, c cluster) {
+func newBatchers() (out []*batcher, c cluster) {
 	c = newCluster(5)
 	for _, m := range c.nodes {
-		out = append(out, &courier{memory: m, delay: func() time.Duration { return -1 }, fault: func() error { return nil }})
+		out = append(out, &batcher{memoryNode: m, delay: func() time.Duration { return -1 }, fault: func() error { return nil }})
 	}
 	return out, c
 }
 
 // With late answers and callers that give up, each answer still belongs to its request, and no keys are left
 // behind.
-func TestAnswersFindTheirRequests(t *testing.T) {
+func TestAnswersMatchRequests(t *testing.T) {
 	for seed := range uint64(20) {
 		synctest.Test(t, func(t *testing.T) {
-			nodes, c := couriers()
+			nodes, c := newBatchers()
 			var mu sync.Mutex
-			dice := rand.New(rand.NewPCG(seed, 1))
-			roll := func(n int64) int64 { mu.Lock(); defer mu.Unlock(); return dice.Int64N(n) }
+			rng := rand.New(rand.NewPCG(seed, 1))
+			randN := func(n int64) int64 { mu.Lock(); defer mu.Unlock(); return rng.Int64N(n) }
 			for _, n := range nodes {
-				n.delay = func() time.Duration { return time.Duration(roll(40)-4) * ms }
+				n.delay = func() time.Duration { return time.Duration(randN(40)-4) * ms }
 				n.fault = func() error {
-					if roll(20) == 0 {
+					if randN(20) == 0 {
 						return errLost
 					}
 					return nil
@@ -94,14 +94,14 @@ func TestAnswersFindTheirRequests(t *testing.T) {
 				all.Go(func() {
 					for range 20 {
 						ctx := context.Background()
-						if roll(3) == 0 {
-							ctx = cancelAfter(time.Duration(roll(60))*ms + 1)
+						if randN(3) == 0 {
+							ctx = cancelAfter(time.Duration(randN(60))*ms + 1)
 						}
 						s, err := l.Acquire(ctx, fmt.Sprint("k", i%20))
 						if err != nil {
 							continue
 						}
-						if roll(2) == 0 {
+						if randN(2) == 0 {
 							s.Extend(ctx)
 						}
 						s.Release(ctx)
@@ -112,8 +112,8 @@ func TestAnswersFindTheirRequests(t *testing.T) {
 			l.Close()
 			keys := 0
 			for i, n := range nodes {
-				if n.wrong != nil {
-					t.Errorf("n%d: %v", i+1, n.wrong)
+				if n.changed != nil {
+					t.Errorf("n%d: %v", i+1, n.changed)
 				}
 				keys += len(c.nodes[i].keys)
 			}
@@ -128,8 +128,8 @@ func TestAnswersFindTheirRequests(t *testing.T) {
 func TestContextsOfManyLeases(t *testing.T) {
 	for seed := range uint64(20) {
 		synctest.Test(t, func(t *testing.T) {
-			dice := rand.New(rand.NewPCG(seed, 2))
-			nodes, _ := couriers()
+			rng := rand.New(rand.NewPCG(seed, 2))
+			nodes, _ := newBatchers()
 			l := locker(t, nodes, nil)
 			var ended sync.WaitGroup
 			var held []*redlock.Lease
@@ -144,13 +144,13 @@ func TestContextsOfManyLeases(t *testing.T) {
 				})
 			}
 			for i := range 200 {
-				time.Sleep(time.Duration(dice.IntN(100)) * ms)
+				time.Sleep(time.Duration(rng.IntN(100)) * ms)
 				s, err := l.Acquire(t.Context(), fmt.Sprint(i))
 				if err != nil {
 					t.Fatal(err)
 				}
 				held = append(held, s)
-				switch other := held[dice.IntN(len(held))]; dice.IntN(8) {
+				switch other := held[rng.IntN(len(held))]; rng.IntN(8) {
 				case 0, 1, 2:
 					other.Extend(t.Context())
 				case 3:
@@ -176,7 +176,7 @@ func TestContextsOfManyLeases(t *testing.T) {
 
 // A lease whose context is never requested needs few allocations and no goroutine.
 func TestAllocations(t *testing.T) {
-	l := locker(t, make([]yesman, 5), nil)
+	l := locker(t, make([]yesNode, 5), nil)
 	ctx := context.Background()
 	allocs := testing.AllocsPerRun(1000, func() {
 		s, err := l.Acquire(ctx, "k")
@@ -190,7 +190,7 @@ func TestAllocations(t *testing.T) {
 }
 
 // yesNode answers yes to every request before Submit returns.
-type yesman struct{ redlock.Node }
+type yesNode struct{ redlock.Node }
 
-func (yesman) Submit(r *driver.Request) { r.To.Answered(r, 1, nil) }
-func (yesman) Flush()                   {}
+func (yesNode) Submit(r *driver.Request) { r.Collector.Answered(r, 1, nil) }
+func (yesNode) Flush()                   {}

@@ -16,10 +16,10 @@ import (
 
 // An extension that a quorum confirms after the deadline fails, because another client may have had the
 // lock.
-func TestExtensionThatComesTooLate(t *testing.T) {
+func TestExtensionAfterDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(5)
-		s := lease(t, locker(t, c.keepers(), func(cfg *redlock.Config) { cfg.Timeout = 4 * time.Second }))
+		s := lease(t, locker(t, c.granters(), func(cfg *redlock.Config) { cfg.Timeout = 4 * time.Second }))
 		until := s.Until()
 		c.set("extend", flaw{delay: 1950 * ms}, 0, 1, 2) // 50 ms before the keys expire
 		time.Sleep(8 * time.Second)
@@ -31,15 +31,15 @@ func TestExtensionThatComesTooLate(t *testing.T) {
 }
 
 // An acquire whose quorum arrives when no validity is left fails, and leaves no keys.
-func TestAcquireThatComesTooLate(t *testing.T) {
+func TestAcquireWithoutValidityLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(5)
-		l := locker(t, c.keepers(), func(cfg *redlock.Config) { cfg.Timeout, cfg.Drift = 5*time.Second, 0.6 })
+		l := locker(t, c.granters(), func(cfg *redlock.Config) { cfg.Timeout, cfg.Drift = 5*time.Second, 0.6 })
 		c.set("set", flaw{delay: 4 * time.Second}, 0, 1, 2)
 		_, err := l.Acquire(t.Context(), "k")
 		wantKind(t, err, redlock.ErrExpired)
 		synctest.Wait()
-		if keys := c.holders("k", c.log.of("set")[0].token); keys != 0 {
+		if keys := c.holders("k", c.log.byStep("set")[0].token); keys != 0 {
 			t.Errorf("%d keys are left", keys)
 		}
 	})
@@ -47,10 +47,10 @@ func TestAcquireThatComesTooLate(t *testing.T) {
 
 // The end of the caller's context ends the wait but not the requests: those in progress are executed, both
 // for an acquire that has its quorum and for a release.
-func TestRequestsOutliveTheCaller(t *testing.T) {
+func TestRequestsOutliveCaller(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(5)
-		l := locker(t, c.keepers(), nil)
+		l := locker(t, c.granters(), nil)
 		c.set("set", flaw{delay: 40 * ms}, 3, 4)
 		ctx, cancel := context.WithCancel(t.Context())
 		s, err := l.Acquire(ctx, "k")
@@ -63,7 +63,7 @@ func TestRequestsOutliveTheCaller(t *testing.T) {
 			t.Errorf("%d keys, want 5; the lease ended with cause %v", keys, context.Cause(s.Context()))
 		}
 		c.set("release", flaw{delay: 40 * ms}, 0, 1, 2, 3, 4)
-		wantKind(t, s.Release(ctx), redlock.ErrCancelled)
+		wantKind(t, s.Release(ctx), redlock.ErrCanceled)
 		time.Sleep(time.Second)
 		if keys := c.holders("k", s.Token()); keys != 0 {
 			t.Errorf("%d keys are left after the release", keys)
@@ -72,29 +72,29 @@ func TestRequestsOutliveTheCaller(t *testing.T) {
 }
 
 // cancelingNode cancels a context when it grants.
-type quitter struct {
-	*keeper
+type cancelingNode struct {
+	*granter
 	cancel context.CancelFunc
 }
 
-func (q *quitter) Grant(ctx context.Context, key, token string, t driver.Terms) (int64, error) {
+func (q *cancelingNode) Grant(ctx context.Context, key, token string, t driver.Terms) (int64, error) {
 	defer q.cancel()
-	return q.keeper.Grant(ctx, key, token, t)
+	return q.granter.Grant(ctx, key, token, t)
 }
 
 // A quorum that was granted when the caller gives up is released.
-func TestCancelledWithAQuorum(t *testing.T) {
+func TestCanceledWithQuorum(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(1)
 		ctx, cancel := context.WithCancel(t.Context())
-		q := &quitter{c.keepers()[0], func() {}}
-		l := locker(t, []*quitter{q}, nil)
+		q := &cancelingNode{c.granters()[0], func() {}}
+		l := locker(t, []*cancelingNode{q}, nil)
 		lease(t, l).Release(t.Context()) // makes the node's identity known
 		q.cancel = cancel
 		_, err := l.Acquire(ctx, "k")
-		wantKind(t, err, redlock.ErrCancelled)
+		wantKind(t, err, redlock.ErrCanceled)
 		l.Close()
-		if keys := c.holders("k", c.log.of("set")[1].token); keys != 0 {
+		if keys := c.holders("k", c.log.byStep("set")[1].token); keys != 0 {
 			t.Errorf("%d keys are left", keys)
 		}
 	})
@@ -102,7 +102,7 @@ func TestCancelledWithAQuorum(t *testing.T) {
 
 // A node that does not confirm the fencing token has no vote, because its count is lower and the next
 // holder's token could be, too.
-func TestFenceNeedsConfirmation(t *testing.T) {
+func TestUnconfirmedFenceLosesVote(t *testing.T) {
 	for name, f := range map[string]flaw{"down": {down: true}, "too late": {delay: time.Second}, "answer lost": {lost: true}} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -110,7 +110,7 @@ func TestFenceNeedsConfirmation(t *testing.T) {
 				c.nodes[0].count["k"] = 41
 				c.set("set", flaw{delay: 10 * ms}, 2) // n1 and n2 are the quorum
 				c.set("raise", f, 1)
-				_, err := locker(t, c.keepers(), func(cfg *redlock.Config) { cfg.Fence = true }).Acquire(t.Context(), "k")
+				_, err := locker(t, c.granters(), func(cfg *redlock.Config) { cfg.Fence = true }).Acquire(t.Context(), "k")
 				wantKind(t, err, redlock.ErrNoQuorum)
 			})
 		})
@@ -119,20 +119,20 @@ func TestFenceNeedsConfirmation(t *testing.T) {
 
 // A repair applies only to nodes that report the key missing, not to nodes without an answer. It waits
 // for slow nodes, and does not count as a grant.
-func TestRepairOfOthers(t *testing.T) {
+func TestRepairOnlyMissingKeys(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(5)
-		s := lease(t, locker(t, c.keepers(), func(cfg *redlock.Config) { cfg.Repair, cfg.Fence = true, true }))
+		s := lease(t, locker(t, c.granters(), func(cfg *redlock.Config) { cfg.Repair, cfg.Fence = true, true }))
 		synctest.Wait()
 		clear(c.nodes[0].keys)
 		clear(c.nodes[1].keys)
 		c.set("extend", flaw{down: true}, 0)
 		c.set("extend", flaw{delay: 40 * ms}, 1)
-		asked, count := len(c.log.of("set")), c.nodes[1].count["k"]
+		before, count := len(c.log.byStep("set")), c.nodes[1].count["k"]
 		if err := s.Extend(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if more := c.log.of("set")[asked:]; len(more) != 1 || more[0].node != "n2" {
+		if more := c.log.byStep("set")[before:]; len(more) != 1 || more[0].node != "n2" {
 			t.Errorf("keys were set again on %v, want only n2", more)
 		}
 		if got := c.nodes[1].count["k"]; got != count {
@@ -142,24 +142,24 @@ func TestRepairOfOthers(t *testing.T) {
 }
 
 // anonymous is a node that does not return its identity.
-type anonymous struct{ *keeper }
+type anonymous struct{ *granter }
 
 func (anonymous) Identity(context.Context) (string, error) { return "", errors.New("no identity") }
 
 // A node that does not return its identity has no vote, because it may be the same as another.
 func TestAnonymousNodesHaveNoVote(t *testing.T) {
-	for silent, want := range []error{nil, nil, redlock.ErrNoQuorum} {
+	for anonymousCount, want := range []error{nil, nil, redlock.ErrNoQuorum} {
 		synctest.Test(t, func(t *testing.T) {
 			c := newCluster(3)
 			var nodes []redlock.Node
-			for i, k := range c.keepers() {
-				if nodes = append(nodes, k); i < silent {
+			for i, k := range c.granters() {
+				if nodes = append(nodes, k); i < anonymousCount {
 					nodes[i] = anonymous{k}
 				}
 			}
 			_, err := locker(t, nodes, func(cfg *redlock.Config) { cfg.Tries = 1 }).Acquire(t.Context(), "k")
 			if want == nil && err != nil {
-				t.Errorf("%d anonymous nodes: %v", silent, err)
+				t.Errorf("%d anonymous nodes: %v", anonymousCount, err)
 			} else if want != nil {
 				wantKind(t, err, want)
 				synctest.Wait()
@@ -174,10 +174,10 @@ func TestAnonymousNodesHaveNoVote(t *testing.T) {
 }
 
 // A node whose vote was not needed is asked for its identity, too.
-func TestSameNodeThatIsLate(t *testing.T) {
+func TestLateDuplicateNode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(5)
-		nodes := c.keepers()
+		nodes := c.granters()
 		nodes[4].id = nodes[0].id
 		c.set("set", flaw{delay: 10 * ms}, 4)
 		l := locker(t, nodes, nil)
@@ -192,10 +192,10 @@ func TestSameNodeThatIsLate(t *testing.T) {
 }
 
 // An unresponsive node does not block the pending releases of other nodes.
-func TestSilentNodeIsNotWaitedFor(t *testing.T) {
+func TestUnresponsiveNodeDoesNotBlockReleases(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(3)
-		l := locker(t, c.keepers(), nil)
+		l := locker(t, c.granters(), nil)
 		var held []*redlock.Lease
 		for _, key := range []string{"a", "b", "c"} {
 			s, err := l.Acquire(t.Context(), key)
@@ -222,13 +222,13 @@ func TestSilentNodeIsNotWaitedFor(t *testing.T) {
 }
 
 // quarantined is a node in quarantine.
-type convalescent struct{ *keeper }
+type quarantined struct{ *granter }
 
-func (c convalescent) Grant(ctx context.Context, key, token string, t driver.Terms) (int64, error) {
+func (c quarantined) Grant(ctx context.Context, key, token string, t driver.Terms) (int64, error) {
 	if t.Quarantine > 0 {
 		return 0, errors.New("in quarantine")
 	}
-	return c.keeper.Grant(ctx, key, token, t)
+	return c.granter.Grant(ctx, key, token, t)
 }
 
 // A node in quarantine does not vote, but accepts the key of a holder whom a majority has confirmed.
@@ -236,10 +236,10 @@ func TestRepairInQuarantine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(5)
 		var nodes []redlock.Node
-		for i, k := range c.keepers() {
+		for i, k := range c.granters() {
 			nodes = append(nodes, k)
 			if i < 2 {
-				nodes[i] = convalescent{k}
+				nodes[i] = quarantined{k}
 			}
 		}
 		s := lease(t, locker(t, nodes, func(cfg *redlock.Config) { cfg.Repair, cfg.Quarantine = true, ttl }))
@@ -258,14 +258,14 @@ func TestRepairInQuarantine(t *testing.T) {
 
 // A release also covers keys set by a repair, even if the answer was lost and the request may still be in
 // flight.
-func TestRepairIsUndone(t *testing.T) {
+func TestReleaseAfterRepair(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(5)
-		nodes := c.keepers()
+		nodes := c.granters()
 		s := lease(t, locker(t, nodes, func(cfg *redlock.Config) { cfg.Repair = true }))
 		synctest.Wait()
 		clear(c.nodes[0].keys)
-		nodes[0].stray = time.Second
+		nodes[0].grantDelay = time.Second
 		if err := s.Extend(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -281,10 +281,10 @@ func TestRepairIsUndone(t *testing.T) {
 
 // Each pending release is retried, in order, for as long as its key can exist. An extension prolongs that
 // time.
-func TestAllDebtsArePaid(t *testing.T) {
+func TestAllPendingReleasesAreRetried(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(5)
-		l := locker(t, c.keepers(), nil)
+		l := locker(t, c.granters(), nil)
 		var held []*redlock.Lease
 		for _, key := range []string{"k", "l", "m"} {
 			s, err := l.Acquire(t.Context(), key)
@@ -315,10 +315,10 @@ func TestAllDebtsArePaid(t *testing.T) {
 }
 
 // A lease that reached the limit of extensions stops renewing.
-func TestRenewalEndsAtItsLimit(t *testing.T) {
+func TestRenewalEndsAtLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tried := 0
-		l := locker(t, newCluster(5).keepers(), func(cfg *redlock.Config) {
+		l := locker(t, newCluster(5).granters(), func(cfg *redlock.Config) {
 			cfg.Renew, cfg.Extends = time.Second, 3
 			cfg.Observe = func(e redlock.Event) {
 				if e.Op == "extend" && e.Type == redlock.Invoke {
@@ -335,10 +335,10 @@ func TestRenewalEndsAtItsLimit(t *testing.T) {
 
 // Close retries the pending releases of one round in one round, even if the nodes failed at slightly
 // different times.
-func TestCloseAsksForAllDebtsAtOnce(t *testing.T) {
+func TestCloseRetriesReleasesInOneRound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(5)
-		l := locker(t, c.keepers(), nil)
+		l := locker(t, c.granters(), nil)
 		s := lease(t, l)
 		synctest.Wait() // for all grants
 		c.set("release", flaw{delay: 40 * ms, down: true}, 0)
@@ -356,7 +356,7 @@ func TestCloseAsksForAllDebtsAtOnce(t *testing.T) {
 
 // On a busy machine, a short timeout may pass before a driver can react to its context. Close waits for a
 // second before it blames the driver.
-func TestCloseBlamesNoSlowMachine(t *testing.T) {
+func TestCloseWaitsForSlowDriver(t *testing.T) {
 	for name, row := range map[string]struct {
 		late time.Duration
 		took time.Duration
@@ -369,14 +369,14 @@ func TestCloseBlamesNoSlowMachine(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				c := newCluster(3)
 				cfg := redlock.Config{TTL: 100 * ms, Timeout: 5 * ms, Tries: 1}
-				for _, n := range c.keepers() {
+				for _, n := range c.granters() {
 					cfg.Nodes = append(cfg.Nodes, n)
 				}
 				l, err := redlock.New(cfg)
 				if err != nil {
 					t.Fatal(err)
 				}
-				c.nodes[2].deaf = true
+				c.nodes[2].ignoresContext = true
 				c.set("set", flaw{delay: row.late}, 2)
 				lease(t, l)
 				start := time.Now()
@@ -393,7 +393,7 @@ func TestCloseBlamesNoSlowMachine(t *testing.T) {
 // Close ends the contexts of all leases.
 func TestCloseEndsContexts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := locker(t, newCluster(5).keepers(), nil)
+		l := locker(t, newCluster(5).granters(), nil)
 		var all []context.Context
 		for _, key := range []string{"k", "l", "m"} {
 			s, err := l.Acquire(t.Context(), key)
@@ -414,41 +414,41 @@ func TestCloseEndsContexts(t *testing.T) {
 }
 
 // The time for confirming the token counts as elapsed time.
-func TestConfirmationTakesTime(t *testing.T) {
+func TestFenceConfirmationCountsAsElapsed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(3)
 		c.nodes[0].count["k"] = 41
 		c.set("set", flaw{delay: 10 * ms}, 2)
 		c.set("raise", flaw{delay: 4 * time.Second}, 1)
-		l := locker(t, c.keepers(), func(cfg *redlock.Config) { cfg.Fence, cfg.Timeout, cfg.Drift = true, 5*time.Second, 0.6 })
+		l := locker(t, c.granters(), func(cfg *redlock.Config) { cfg.Fence, cfg.Timeout, cfg.Drift = true, 5*time.Second, 0.6 })
 		_, err := l.Acquire(t.Context(), "k")
 		wantKind(t, err, redlock.ErrExpired)
 	})
 }
 
 // The releases of a failed attempt are retried for as long as its keys can exist.
-func TestFailedAttemptIsOwed(t *testing.T) {
+func TestFailedAttemptIsReleasedLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(5)
 		c.take("k", 0, 1, 2)
 		c.set("release", flaw{down: true}, 3, 4)
-		_, err := locker(t, c.keepers(), nil).Acquire(t.Context(), "k")
+		_, err := locker(t, c.granters(), nil).Acquire(t.Context(), "k")
 		wantKind(t, err, redlock.ErrTaken)
 		time.Sleep(5 * time.Second)
 		c.set("release", flaw{}, 3, 4)
 		time.Sleep(300 * ms)
-		if keys := c.holders("k", c.log.of("set")[0].token); keys != 0 {
+		if keys := c.holders("k", c.log.byStep("set")[0].token); keys != 0 {
 			t.Errorf("%d keys are left", keys)
 		}
 	})
 }
 
 // A release also covers the nodes outside the quorum, whose grants may arrive after the release.
-func TestLateGrantOfALease(t *testing.T) {
+func TestReleaseBeforeLateGrant(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(5)
-		nodes := c.keepers()
-		nodes[3].stray, nodes[4].stray = time.Second, time.Second
+		nodes := c.granters()
+		nodes[3].grantDelay, nodes[4].grantDelay = time.Second, time.Second
 		s := lease(t, locker(t, nodes, nil))
 		if err := s.Release(t.Context()); err != nil {
 			t.Error(err)

@@ -15,12 +15,12 @@ func Boottime() time.Time {
 	if !ok {
 		return time.Now()
 	}
-	first := booted()
+	first := bootReference()
 	return first.now.Add(since - first.since)
 }
 
 // bootReference holds the readings of both clocks when Boottime was first called.
-var booted = sync.OnceValue(func() (at struct {
+var bootReference = sync.OnceValue(func() (at struct {
 	now   time.Time
 	since time.Duration
 }) {
@@ -31,24 +31,24 @@ var booted = sync.OnceValue(func() (at struct {
 
 // BoottimeAfter is time.After on the clock of Boottime. After a suspension it is at most a quarter of a second
 // late.
-func BoottimeAfter(d time.Duration) <-chan time.Time { return afterBy(Boottime, d) }
+func BoottimeAfter(d time.Duration) <-chan time.Time { return afterOnClock(Boottime, d) }
 
 // pollInterval is how often a timer checks its clock.
-const look = 250 * time.Millisecond
+const pollInterval = 250 * time.Millisecond
 
 // afterOnClock is time.After for a clock that may keep running while timers stop.
-func afterBy(now func() time.Time, d time.Duration) <-chan time.Time {
+func afterOnClock(now func() time.Time, d time.Duration) <-chan time.Time {
 	c := make(chan time.Time, 1)
 	end := now().Add(d)
-	var again func()
-	again = func() {
+	var check func()
+	check = func() {
 		at := now()
 		if left := end.Sub(at); left > 0 {
-			time.AfterFunc(min(left, look), again)
+			time.AfterFunc(min(left, pollInterval), check)
 			return
 		}
 		c <- at
 	}
-	again()
+	check()
 	return c
 }

@@ -12,23 +12,23 @@ import (
 )
 
 // suspendedClock is a clock that keeps running during a simulated suspension, in which time.Now stops.
-type suspended struct{ asleep atomic.Int64 }
+type suspendedClock struct{ offset atomic.Int64 }
 
-func (s *suspended) now() time.Time                         { return time.Now().Add(time.Duration(s.asleep.Load())) }
-func (s *suspended) after(d time.Duration) <-chan time.Time { return afterBy(s.now, d) }
+func (s *suspendedClock) now() time.Time                         { return time.Now().Add(time.Duration(s.offset.Load())) }
+func (s *suspendedClock) after(d time.Duration) <-chan time.Time { return afterOnClock(s.now, d) }
 
-func TestAfterASuspension(t *testing.T) {
+func TestAfterOnClockDuringSuspension(t *testing.T) {
 	for _, row := range []struct{ at, asleep, d, earliest, latest time.Duration }{
 		{0, 0, 50 * time.Millisecond, 50 * time.Millisecond, 50 * time.Millisecond},
 		{0, 0, 10 * time.Second, 10 * time.Second, 10 * time.Second},
 		{0, 0, 0, 0, 0},
-		{3100 * time.Millisecond, time.Hour, 10 * time.Second, 3100 * time.Millisecond, 3100*time.Millisecond + look},
-		{3100 * time.Millisecond, 2 * time.Second, 10 * time.Second, 8 * time.Second, 8*time.Second + look},
+		{3100 * time.Millisecond, time.Hour, 10 * time.Second, 3100 * time.Millisecond, 3100*time.Millisecond + pollInterval},
+		{3100 * time.Millisecond, 2 * time.Second, 10 * time.Second, 8 * time.Second, 8*time.Second + pollInterval},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			var s suspended
+			var s suspendedClock
 			begin := time.Now()
-			time.AfterFunc(row.at, func() { s.asleep.Store(int64(row.asleep)) })
+			time.AfterFunc(row.at, func() { s.offset.Store(int64(row.asleep)) })
 			<-s.after(row.d)
 			if took := time.Since(begin); took < row.earliest || took > row.latest {
 				t.Errorf("%+v: took %v", row, took)
@@ -39,9 +39,9 @@ func TestAfterASuspension(t *testing.T) {
 
 // If the machine is suspended past the end of a lease, the lease has ended when it wakes up. An acquire during
 // which the machine is suspended fails.
-func TestSuspendedLease(t *testing.T) {
+func TestLeaseExpiresDuringSuspension(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var s suspended
+		var s suspendedClock
 		open := func(nodes ...Node) *Locker {
 			l, err := New(Config{TTL: 10 * time.Second, Tries: 1, Nodes: nodes, Now: s.now, After: s.after})
 			if err != nil {
@@ -50,18 +50,18 @@ func TestSuspendedLease(t *testing.T) {
 			t.Cleanup(func() { l.Close() })
 			return l
 		}
-		lease, err := open(yesman{}).Acquire(t.Context(), "k")
+		lease, err := open(yesNode{}).Acquire(t.Context(), "k")
 		if err != nil {
 			t.Fatal(err)
 		}
 		ctx := lease.Context()
-		other, err := open(yesman{}).Acquire(t.Context(), "other")
+		other, err := open(yesNode{}).Acquire(t.Context(), "other")
 		if err != nil {
 			t.Fatal(err)
 		}
-		asked := other.Context()
+		requested := other.Context()
 		time.Sleep(time.Second)
-		s.asleep.Store(int64(time.Minute))
+		s.offset.Store(int64(time.Minute))
 		if left := lease.Remaining(); left > 0 {
 			t.Errorf("%v remaining after the suspension", left)
 		}
@@ -69,34 +69,34 @@ func TestSuspendedLease(t *testing.T) {
 			t.Errorf("extension: %v", err)
 		}
 		woke := time.Now()
-		if asked.Err() == nil || other.Context().Err() == nil {
+		if requested.Err() == nil || other.Context().Err() == nil {
 			t.Error("a context has not ended right after the suspension")
 		}
 		<-ctx.Done()
-		if late := time.Since(woke); late > look || context.Cause(ctx) != ErrExpired {
+		if late := time.Since(woke); late > pollInterval || context.Cause(ctx) != ErrExpired {
 			t.Errorf("the context ended %v after the suspension with cause %v", late, context.Cause(ctx))
 		}
-		if _, err := open(sleeper{yesman{}, &s}).Acquire(t.Context(), "k"); !errors.Is(err, ErrExpired) {
+		if _, err := open(suspendingNode{yesNode{}, &s}).Acquire(t.Context(), "k"); !errors.Is(err, ErrExpired) {
 			t.Errorf("acquire: %v", err)
 		}
 	})
 }
 
 // suspendingNode is a node that suspends the machine before it answers.
-type sleeper struct {
-	yesman
-	s *suspended
+type suspendingNode struct {
+	yesNode
+	s *suspendedClock
 }
 
-func (n sleeper) Submit(r *driver.Request) {
-	n.s.asleep.Add(int64(time.Minute))
-	n.yesman.Submit(r)
+func (n suspendingNode) Submit(r *driver.Request) {
+	n.s.offset.Add(int64(time.Minute))
+	n.yesNode.Submit(r)
 }
 
 func TestBoottime(t *testing.T) {
 	before, began := Boottime(), time.Now()
 	<-BoottimeAfter(2 * time.Millisecond)
-	if gone, least := Boottime().Sub(before), 2*time.Millisecond; gone < least || gone > time.Since(began)+time.Minute {
-		t.Errorf("%v elapsed", gone)
+	if elapsed, least := Boottime().Sub(before), 2*time.Millisecond; elapsed < least || elapsed > time.Since(began)+time.Minute {
+		t.Errorf("%v elapsed", elapsed)
 	}
 }

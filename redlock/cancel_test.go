@@ -19,12 +19,12 @@ func cancelAfter(d time.Duration) context.Context {
 	return ctx
 }
 
-func wantCancelled(t *testing.T, err error) *redlock.Error {
+func wantCanceled(t *testing.T, err error) *redlock.Error {
 	t.Helper()
 	if !errors.Is(err, errShutdown) || !errors.Is(err, context.Canceled) {
 		t.Errorf("error: %v; want one that wraps the context's cause and error", err)
 	}
-	return wantKind(t, err, redlock.ErrCancelled)
+	return wantKind(t, err, redlock.ErrCanceled)
 }
 
 func TestCancelDuringRound(t *testing.T) {
@@ -33,13 +33,13 @@ func TestCancelDuringRound(t *testing.T) {
 		c.set("set", flaw{delay: 40 * time.Millisecond}, 3, 4)
 		start := time.Now()
 		_, err := c.client(t, nil).Acquire(cancelAfter(20*time.Millisecond), "k")
-		wantCancelled(t, err)
+		wantCanceled(t, err)
 		if got := time.Since(start); got != 20*time.Millisecond {
 			t.Errorf("took %v with a cancellation at 20ms", got)
 		}
 		// The cleanup must run despite the end of the context.
-		if n := c.holders("k", c.log.of("set")[0].token); n != 0 || len(c.log.of("release")) != 5 {
-			t.Errorf("%d keys are left after %d releases; want 0 after 5", n, len(c.log.of("release")))
+		if n := c.holders("k", c.log.byStep("set")[0].token); n != 0 || len(c.log.byStep("release")) != 5 {
+			t.Errorf("%d keys are left after %d releases; want 0 after 5", n, len(c.log.byStep("release")))
 		}
 	})
 }
@@ -51,7 +51,7 @@ func TestCancelDuringWait(t *testing.T) {
 		client := c.client(t, func(cfg *redlock.Config) { cfg.Tries, cfg.RetryMin, cfg.RetryMax = 0, time.Hour, time.Hour })
 		start := time.Now()
 		_, err := client.Acquire(cancelAfter(time.Second), "k")
-		if e := wantCancelled(t, err); e.Tries != 1 || len(e.Nodes) != 3 {
+		if e := wantCanceled(t, err); e.Tries != 1 || len(e.Nodes) != 3 {
 			t.Errorf("%d tries and %d causes, want 1 and 3", e.Tries, len(e.Nodes))
 		}
 		if got := time.Since(start); got != time.Second {
@@ -60,7 +60,7 @@ func TestCancelDuringWait(t *testing.T) {
 	})
 }
 
-func TestCancelledBefore(t *testing.T) {
+func TestCanceledBeforeAcquire(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(5)
 		l := acquire(t, c.client(t, nil))
@@ -71,8 +71,8 @@ func TestCancelledBefore(t *testing.T) {
 			cfg.Now = func() time.Time { t.Error("the clock was read"); return time.Now() }
 		})
 		_, err := client.Acquire(ctx, "k")
-		wantCancelled(t, err)
-		wantCancelled(t, l.Extend(ctx))
+		wantCanceled(t, err)
+		wantCanceled(t, l.Extend(ctx))
 		if got := len(c.log.rows); got != asked {
 			t.Errorf("%d requests after the context was canceled", got-asked)
 		}
@@ -80,7 +80,7 @@ func TestCancelledBefore(t *testing.T) {
 }
 
 // A node's timeout must not look like the caller's.
-func TestNodeTimeoutIsNotTheCallers(t *testing.T) {
+func TestNodeTimeoutIsNotCallersTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(3)
 		late := func(d time.Duration) <-chan time.Time { return time.After(2 * d) } // so that the drivers' deadline comes first

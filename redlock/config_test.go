@@ -12,7 +12,7 @@ import (
 // unfenced is a node that is not a Fencer.
 type unfenced struct{ redlock.Node }
 
-func TestConfigRefused(t *testing.T) {
+func TestRejectsInvalidConfig(t *testing.T) {
 	node := newCluster(1).nodes[0]
 	for want, change := range map[string]func(*redlock.Config){
 		"no nodes: need at least one":                         func(c *redlock.Config) { c.Nodes = nil },
@@ -45,7 +45,7 @@ func TestConfigRefused(t *testing.T) {
 }
 
 // Renewal requires an explicit limit: it must neither end by a default nor continue forever.
-func TestRenewalNeedsAnEnd(t *testing.T) {
+func TestRenewalRequiresLimit(t *testing.T) {
 	for want, change := range map[string]func(*redlock.Config){
 		"renewal every 3s without a limit: set MaxHold": func(*redlock.Config) {},
 		"":  func(c *redlock.Config) { c.MaxHold = time.Hour },

@@ -28,7 +28,7 @@ func (d *deadTimers) after(wait time.Duration) <-chan time.Time {
 
 // lease returns a held lease of a Locker whose timers no longer fire.
 func (d *deadTimers) lease(t *testing.T) (*redlock.Locker, *redlock.Lease) {
-	l := locker(t, newCluster(3).keepers(), func(cfg *redlock.Config) { cfg.After = d.after })
+	l := locker(t, newCluster(3).granters(), func(cfg *redlock.Config) { cfg.After = d.after })
 	s := lease(t, l)
 	d.dead.Store(true)
 	t.Cleanup(func() { d.dead.Store(false) }) // Close needs timers
@@ -46,7 +46,7 @@ func closed(done <-chan struct{}) bool {
 
 // After the deadline, every method of the context reports that the lease is over, even if no timer fires, and
 // no matter when the context was first requested.
-func TestContextGoesByTheClock(t *testing.T) {
+func TestContextFollowsClock(t *testing.T) {
 	for name, ended := range map[string]func(context.Context) bool{
 		"Err":              func(ctx context.Context) bool { return ctx.Err() != nil },
 		"Done":             func(ctx context.Context) bool { return closed(ctx.Done()) },
@@ -107,11 +107,11 @@ func TestContextAndExtensions(t *testing.T) {
 
 // An extension that was answered in time fails if a caller has seen the end of the lease before the extension moves
 // the deadline. Otherwise that context would have ended although the lease continues.
-func TestExtensionDoesNotReviveAContext(t *testing.T) {
+func TestExtensionDoesNotReviveContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var held *redlock.Lease
 		var readings, stopAt atomic.Int32
-		l := locker(t, newCluster(3).keepers(), func(cfg *redlock.Config) {
+		l := locker(t, newCluster(3).granters(), func(cfg *redlock.Config) {
 			cfg.Now = func() time.Time {
 				now := time.Now()
 				if readings.Add(1) == stopAt.Load() { // the process is stopped right after it has read the clock
@@ -135,11 +135,11 @@ func TestExtensionDoesNotReviveAContext(t *testing.T) {
 
 // The end of a lease is reported to Observe before its context ends. A check of the context in between, as in this
 // observer, still reports the end.
-func TestContextHasEndedWhenObserved(t *testing.T) {
+func TestContextHasEndedBeforeObserve(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var held *redlock.Lease
 		lost := 0
-		l := locker(t, newCluster(3).keepers(), func(cfg *redlock.Config) {
+		l := locker(t, newCluster(3).granters(), func(cfg *redlock.Config) {
 			cfg.Observe = func(e redlock.Event) {
 				if e.Op != "lost" {
 					return
@@ -162,7 +162,7 @@ func TestContextHasEndedWhenObserved(t *testing.T) {
 func TestContextOfDo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var d deadTimers
-		l := locker(t, newCluster(3).keepers(), func(cfg *redlock.Config) { cfg.After = d.after })
+		l := locker(t, newCluster(3).granters(), func(cfg *redlock.Config) { cfg.After = d.after })
 		err := l.Do(t.Context(), "k", func(ctx context.Context) error {
 			d.dead.Store(true)
 			time.Sleep(ttl)
@@ -193,7 +193,7 @@ func TestDerivedContexts(t *testing.T) {
 	for name, from := range derive {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { // by the timer
-				s := lease(t, locker(t, newCluster(3).keepers(), nil))
+				s := lease(t, locker(t, newCluster(3).granters(), nil))
 				ctx, cancel := from(s.Context())
 				defer cancel()
 				<-ctx.Done()
@@ -230,10 +230,10 @@ func TestDerivedContexts(t *testing.T) {
 }
 
 // A timeout on the lease's context works even if it is later than the original deadline of the lease.
-func TestTimeoutWithinALease(t *testing.T) {
+func TestTimeoutOnLeaseContext(t *testing.T) {
 	for _, timeout := range []time.Duration{time.Second, 12 * time.Second} {
 		synctest.Test(t, func(t *testing.T) {
-			s := lease(t, locker(t, newCluster(3).keepers(), func(cfg *redlock.Config) { cfg.Renew, cfg.MaxHold = 3*time.Second, time.Minute }))
+			s := lease(t, locker(t, newCluster(3).granters(), func(cfg *redlock.Config) { cfg.Renew, cfg.MaxHold = 3*time.Second, time.Minute }))
 			begin := time.Now()
 			ctx, cancel := context.WithTimeout(s.Context(), timeout)
 			defer cancel()
@@ -250,10 +250,10 @@ func TestTimeoutWithinALease(t *testing.T) {
 }
 
 // The lease's context has the values of the context passed to Acquire, but does not end with it.
-func TestContextOfTheAcquire(t *testing.T) {
+func TestContextOfAcquire(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		within, cancel := context.WithCancel(context.WithValue(t.Context(), t, "value"))
-		s, err := locker(t, newCluster(3).keepers(), nil).Acquire(within, "k")
+		s, err := locker(t, newCluster(3).granters(), nil).Acquire(within, "k")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -266,10 +266,10 @@ func TestContextOfTheAcquire(t *testing.T) {
 
 // Many goroutines check the context at the deadline while others extend and release. A goroutine that has seen the
 // end with one method sees it with all of them, and the end is permanent.
-func TestContextAskedByMany(t *testing.T) {
+func TestConcurrentContextChecks(t *testing.T) {
 	for range 50 {
 		synctest.Test(t, func(t *testing.T) {
-			s := lease(t, locker(t, newCluster(3).keepers(), nil))
+			s := lease(t, locker(t, newCluster(3).granters(), nil))
 			var all sync.WaitGroup
 			for i := range 8 {
 				all.Go(func() {

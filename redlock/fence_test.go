@@ -40,7 +40,7 @@ func TestFenceRises(t *testing.T) {
 				}
 			}
 			time.Sleep(2 * ttl)
-			raises = len(c.log.of("raise"))
+			raises = len(c.log.byStep("raise"))
 		}
 		if raises == 0 {
 			t.Error("no count was ever behind, so the test tested nothing")
@@ -58,7 +58,7 @@ func TestFenceWriteBack(t *testing.T) {
 		start := time.Now()
 		l := acquire(t, c.client(t, func(cfg *redlock.Config) {
 			cfg.Fence = true
-			cfg.Now = func() time.Time { reads = append(reads, len(c.log.of("raise"))); return time.Now() }
+			cfg.Now = func() time.Time { reads = append(reads, len(c.log.byStep("raise"))); return time.Now() }
 		}))
 		if l.Fence() != 42 || l.Votes() != 3 {
 			t.Errorf("fence %d with %d votes, want 42 with 3", l.Fence(), l.Votes())
@@ -68,7 +68,7 @@ func TestFenceWriteBack(t *testing.T) {
 				t.Errorf("%s counts %d, want %d", c.nodes[i].name, got, want)
 			}
 		}
-		if got := len(c.log.of("raise")); got != 2 {
+		if got := len(c.log.byStep("raise")); got != 2 {
 			t.Errorf("%d write-backs, want 2", got)
 		}
 		if len(reads) != 2 || reads[1] != 2 {
@@ -91,7 +91,7 @@ func TestFenceWriteBackFails(t *testing.T) {
 				c.set("raise", f, 1, 2)
 				_, err := c.client(t, fence).Acquire(background, "k")
 				wantKind(t, err, redlock.ErrNoQuorum)
-				if n := c.holders("k", c.log.of("set")[0].token); n != 0 {
+				if n := c.holders("k", c.log.byStep("set")[0].token); n != 0 {
 					t.Errorf("%d keys of a failed attempt are left", n)
 				}
 				c.set("raise", flaw{}, 2)
@@ -111,7 +111,7 @@ func TestNoWriteBackWithoutQuorum(t *testing.T) {
 		c.take("k", 2, 3, 4)
 		_, err := c.client(t, fence).Acquire(background, "k")
 		wantKind(t, err, redlock.ErrTaken)
-		if n := len(c.log.of("raise")); n != 0 {
+		if n := len(c.log.byStep("raise")); n != 0 {
 			t.Errorf("%d write-backs, want 0", n)
 		}
 	})

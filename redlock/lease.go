@@ -11,7 +11,7 @@ import (
 )
 
 // acquisition is the part that a Lock and a Lease have in common: what was acquired, and its deadline.
-type held struct {
+type acquisition struct {
 	client     *Client // its configuration applies
 	key, token string
 	fence      int64
@@ -19,74 +19,74 @@ type held struct {
 	start      time.Time // start of the attempt
 
 	mu       sync.Mutex // never held during requests to nodes
-	until    time.Time
+	deadline time.Time
 	extends  int   // extensions tried so far
 	released bool  // Lease only
 	cause    error // why it ended; Lease only
 }
 
-func (c *Client) held(key, token string, fence int64, start time.Time, answers []driver.Answer) held {
-	return held{client: c, key: key, token: token, fence: fence, votes: driver.Count(answers).Yes, start: start,
-		until: start.Add(c.cfg.TTL - c.cfg.drift())}
+func (c *Client) newAcquisition(key, token string, fence int64, start time.Time, answers []driver.Answer) acquisition {
+	return acquisition{client: c, key: key, token: token, fence: fence, votes: driver.Count(answers).Yes, start: start,
+		deadline: start.Add(c.cfg.TTL - c.cfg.drift())}
 }
 
 // Key returns the name of the lock.
-func (h *held) Key() string { return h.key }
+func (h *acquisition) Key() string { return h.key }
 
 // Token returns the random value of the key on the nodes.
-func (h *held) Token() string { return h.token }
+func (h *acquisition) Token() string { return h.token }
 
 // Fence returns the fencing token, which is above those of all earlier holders of the key, or 0 without
 // Config.Fence.
-func (h *held) Fence() int64 { return h.fence }
+func (h *acquisition) Fence() int64 { return h.fence }
 
 // Votes returns the number of nodes that had granted the lock when it was acquired.
-func (h *held) Votes() int { return h.votes }
+func (h *acquisition) Votes() int { return h.votes }
 
 // Until returns the deadline, on the clock of Config.Now, by which the holder must have stopped. A failed
 // Extend does not change it.
-func (h *held) Until() time.Time {
+func (h *acquisition) Until() time.Time {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.until
+	return h.deadline
 }
 
 // extend moves the deadline if a quorum of the answers of ask agrees in time. It returns the answers.
-func (h *held) extend(ctx context.Context, ask func() []driver.Answer) (answers []driver.Answer, err *Error) {
+func (h *acquisition) extend(ctx context.Context, ask func() []driver.Answer) (answers []driver.Answer, err *Error) {
 	c := h.client
 	fail := Error{Op: "extend", Key: h.key}
 	if ctx.Err() != nil {
-		return nil, cancelled(ctx, fail)
+		return nil, canceled(ctx, fail)
 	}
 	start := c.cfg.Now()
-	if fail.Kind = h.admit(start); fail.Kind != nil {
+	if fail.Kind = h.startExtension(start); fail.Kind != nil {
 		return nil, &fail
 	}
 	answers = ask()
 	end := c.cfg.Now()
-	kind := c.standing(driver.Count(answers))
+	kind := c.quorumError(driver.Count(answers))
 	if kind == nil {
-		kind = h.prolong(start, end)
+		kind = h.moveDeadline(start, end)
 	}
 	if kind == nil {
 		return answers, nil
 	}
 	failed := c.failure(fail.Op, h.key, kind, answers)
 	if kind == ErrNoQuorum && ctx.Err() != nil {
-		failed = cancelled(ctx, *failed)
+		failed = canceled(ctx, *failed)
 	}
 	return answers, failed
 }
 
 // startExtension checks that an extension may be tried, and counts it.
-func (h *held) admit(start time.Time) error {
+func (h *acquisition) startExtension(start time.Time) error {
 	cfg := h.client.cfg
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	switch {
 	case h.released:
 		return ErrReleased
-	case !start.Before(h.until):
+	case !start.Before(h.deadline):
 		return ErrExpired
 	case h.extends >= cfg.Extends, cfg.MaxHold > 0 && start.Add(cfg.TTL-cfg.drift()).Sub(h.start) > cfg.MaxHold:
 		return ErrLimit
@@ -97,18 +97,18 @@ func (h *held) admit(start time.Time) error {
 
 // moveDeadline moves the deadline if a successful extension ended in time. It never revives a lease that
 // was declared over meanwhile, because its context has ended permanently.
-func (h *held) prolong(start, end time.Time) error {
+func (h *acquisition) moveDeadline(start, end time.Time) error {
 	cfg := h.client.cfg
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.cause != nil {
 		return h.cause
 	}
-	if !end.Before(h.until) || Validity(cfg.TTL, end.Sub(start), cfg.drift()) <= 0 {
+	if !end.Before(h.deadline) || Validity(cfg.TTL, end.Sub(start), cfg.drift()) <= 0 {
 		return ErrExpired
 	}
-	if until := start.Add(cfg.TTL - cfg.drift()); until.After(h.until) {
-		h.until = until
+	if until := start.Add(cfg.TTL - cfg.drift()); until.After(h.deadline) {
+		h.deadline = until
 	}
 	return nil
 }
@@ -116,12 +116,12 @@ func (h *held) prolong(start, end time.Time) error {
 // Lease is one acquisition of a lock, with its own token. Only its deadline can change, by extensions. It is
 // safe for concurrent use.
 type Lease struct {
-	held
-	locker  *Locker
-	within  context.Context
-	grants  *ballot         // nil with Batchers
-	answers []driver.Answer // the answers that decided the acquisition
-	watched watched         // position in the Locker's deadlineWatcher
+	acquisition
+	locker     *Locker
+	acquireCtx context.Context
+	grants     *ballot         // nil with Batchers
+	answers    []driver.Answer // the answers that decided the acquisition
+	watchEntry watchEntry      // position in the Locker's deadlineWatcher
 
 	// Guarded by acquisition.mu.
 	ctx      *leaseContext // nil until Context is called
@@ -129,14 +129,14 @@ type Lease struct {
 }
 
 // startRenewal starts renewing the lease if Config.Renew is set.
-func (s *Lease) begin() {
+func (s *Lease) startRenewal() {
 	if s.locker.cfg.Renew > 0 {
 		s.locker.work.Go(s.renew)
 	}
 }
 
 // Refusals returns the nodes that had not granted the lock when it was acquired, with the reasons.
-func (s *Lease) Refusals() []NodeError { return s.locker.plain.causes(s.answers) }
+func (s *Lease) Refusals() []NodeError { return s.locker.client.nodeErrors(s.answers) }
 
 // Remaining returns the time left until the deadline; it is 0 or negative once the deadline has passed. It
 // does not reflect an earlier end of the lease, by loss or release. See Context for that.
@@ -163,7 +163,7 @@ func (s *Lease) renew() {
 // nodes that lost it. It never reacquires a lost lock: after ErrLost, the lease is over.
 func (s *Lease) Extend(ctx context.Context) error {
 	l := s.locker
-	if err := l.enter(); err != nil {
+	if err := l.startWork(); err != nil {
 		return &Error{Op: "extend", Key: s.key, Kind: err}
 	}
 	defer l.work.Done()
@@ -173,7 +173,7 @@ func (s *Lease) Extend(ctx context.Context) error {
 	if err != nil {
 		e.Type, e.Err = outcome(err.Kind), err
 		if err.Kind == ErrLost {
-			s.over(ErrLost)
+			s.end(ErrLost)
 		}
 		l.observe(e)
 		return err
@@ -185,10 +185,10 @@ func (s *Lease) Extend(ctx context.Context) error {
 func (s *Lease) extend(ctx context.Context) *Error {
 	l, quorum := s.locker, Quorum(len(s.locker.all))
 	if l.cfg.Repair {
-		quorum = all
+		quorum = waitForAll
 	}
-	answers, err := s.held.extend(ctx, func() []driver.Answer {
-		return l.answers(patience{Context: ctx}, l.all, driver.Request{Op: driver.OpExtend, Key: s.key, Token: s.token, Terms: s.client.terms()}, quorum)
+	answers, err := s.acquisition.extend(ctx, func() []driver.Answer {
+		return l.answers(waitContext{Context: ctx}, l.all, driver.Request{Op: driver.OpExtend, Key: s.key, Token: s.token, Terms: s.client.terms()}, quorum)
 	})
 	if err == nil && l.cfg.Repair {
 		s.repair(ctx, answers)
@@ -220,9 +220,9 @@ func (s *Lease) repair(ctx context.Context, answers []driver.Answer) {
 	s.locker.observe(Event{Type: Invoke, Op: "repair", Key: s.key, Token: s.token})
 	terms := s.client.terms()
 	terms.Fence, terms.Quarantine = false, 0 // a repair is not a new grant, and a majority has confirmed the lock
-	again := s.locker.answers(patience{Context: ctx}, lost, driver.Request{Op: driver.OpGrant, Key: s.key, Token: s.token, Terms: terms}, all)
+	answered := s.locker.answers(waitContext{Context: ctx}, lost, driver.Request{Op: driver.OpGrant, Key: s.key, Token: s.token, Terms: terms}, waitForAll)
 	e := Event{Type: OK, Op: "repair", Key: s.key, Token: s.token}
-	if driver.Count(again).Yes < len(lost) {
+	if driver.Count(answered).Yes < len(lost) {
 		e.Type = Info
 	}
 	s.locker.observe(e)
@@ -234,22 +234,22 @@ func (s *Lease) repair(ctx context.Context, answers []driver.Answer) {
 // that the outcome is unknown. ctx limits how long Release waits, not the background work.
 func (s *Lease) Release(ctx context.Context) error {
 	l := s.locker
-	if err := l.enter(); err != nil {
+	if err := l.startWork(); err != nil {
 		return &Error{Op: "release", Key: s.key, Kind: err}
 	}
 	defer l.work.Done()
 	l.observe(Event{Type: Invoke, Op: "release", Key: s.key, Token: s.token})
-	s.over(ErrReleased)
-	d, unsure := s.debt()
+	s.end(ErrReleased)
+	d, unsure := s.pendingRelease()
 	b := l.release(ctx, l.all, d, unsure)
-	defer b.leave()
+	defer b.unref()
 	var few [9]driver.Answer
-	answers := b.until(patience{Context: ctx}, Quorum(len(l.all)), few[:0])
+	answers := b.wait(waitContext{Context: ctx}, Quorum(len(l.all)), few[:0])
 	e := Event{Type: OK, Op: "release", Key: s.key, Token: s.token}
-	if kind := l.plain.standing(driver.Count(answers)); kind != nil {
-		e.Type, e.Err = outcome(kind), l.plain.failure("release", s.key, kind, answers)
+	if kind := l.client.quorumError(driver.Count(answers)); kind != nil {
+		e.Type, e.Err = outcome(kind), l.client.failure("release", s.key, kind, answers)
 		if kind == ErrNoQuorum && ctx.Err() != nil {
-			e.Err = cancelled(ctx, *l.plain.failure("release", s.key, kind, answers))
+			e.Err = canceled(ctx, *l.client.failure("release", s.key, kind, answers))
 		}
 	}
 	l.observe(e)
@@ -258,22 +258,22 @@ func (s *Lease) Release(ctx context.Context) error {
 
 // pendingRelease returns the release for all nodes, and a function that reports whether it is unknown if
 // a node has the key: its last request may still set the key or move its expiry.
-func (s *Lease) debt() (debt, func(node int) bool) {
+func (s *Lease) pendingRelease() (pendingRelease, func(node int) bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.released = true
 	ttl := s.client.cfg.TTL
-	d := debt{key: s.key, token: s.token, ttl: ttl, until: s.until.Add(ttl)}
+	d := pendingRelease{key: s.key, token: s.token, ttl: ttl, until: s.deadline.Add(ttl)}
 	if s.grants == nil {
 		return d, nil
 	}
 	s.grants.mu.Lock()
-	answers, repaired := s.grants.look(nil), slices.Clone(s.repaired)
+	answers, repaired := s.grants.appendAndUnlock(nil), slices.Clone(s.repaired)
 	return d, func(n int) bool { return answers[n].Err != nil || repaired != nil && repaired[n] }
 }
 
 // Lock is a lock that a Client holds after a quorum granted it. It is safe for concurrent use.
-type Lock struct{ held }
+type Lock struct{ acquisition }
 
 // Extend moves the deadline to a TTL after the start of the call, less drift, if a quorum still has the key
 // and extends its expiry within the lock's remaining validity. It never sets a missing key. The kinds of
@@ -282,7 +282,7 @@ type Lock struct{ held }
 func (l *Lock) Extend(ctx context.Context) error {
 	c := l.client
 	_, err := l.extend(ctx, func() []driver.Answer {
-		return c.ask(ctx, c.all, driver.Request{Op: driver.OpExtend, Key: l.key, Token: l.token, Terms: driver.Terms{TTL: c.cfg.TTL}})
+		return c.send(ctx, c.all, driver.Request{Op: driver.OpExtend, Key: l.key, Token: l.token, Terms: driver.Terms{TTL: c.cfg.TTL}})
 	})
 	if err != nil {
 		return err
@@ -297,7 +297,7 @@ func (l *Lock) Extend(ctx context.Context) error {
 func (l *Lock) Release(ctx context.Context) error {
 	c := l.client
 	answers := c.release(ctx, l.key, l.token)
-	if kind := c.standing(driver.Count(answers)); kind != nil {
+	if kind := c.quorumError(driver.Count(answers)); kind != nil {
 		return c.failure("release", l.key, kind, answers)
 	}
 	return nil
@@ -305,7 +305,7 @@ func (l *Lock) Release(ctx context.Context) error {
 
 // quorumError evaluates the answers of an extension or release: it returns nil if a quorum had the lock,
 // ErrLost if a quorum did not have it, and ErrNoQuorum otherwise.
-func (c *Client) standing(t driver.Tally) error {
+func (c *Client) quorumError(t driver.Tally) error {
 	switch quorum := Quorum(len(c.all)); {
 	case t.Yes >= quorum:
 		return nil
@@ -340,9 +340,9 @@ func (s *Lease) Context() context.Context {
 	s.mu.Lock()
 	if s.ctx == nil {
 		c := &leaseContext{lease: s}
-		c.Context, c.end = context.WithCancelCause(context.WithoutCancel(s.within))
+		c.Context, c.end = context.WithCancelCause(context.WithoutCancel(s.acquireCtx))
 		s.ctx = c
-		if s.cause == nil && !s.locker.watch.add(s, s.until) {
+		if s.cause == nil && !s.locker.watcher.add(s, s.deadline) {
 			s.cause = ErrClosed
 		}
 	}
@@ -375,28 +375,28 @@ func (c *leaseContext) update() {
 		return
 	}
 	// No mutex is held while the clock is read, because a simulated clock may block.
-	if cause := c.lease.ended(c.lease.locker.cfg.Now()); cause != nil {
+	if cause := c.lease.endCause(c.lease.locker.cfg.Now()); cause != nil {
 		c.end(cause) // needed even if another goroutine noticed first, because it may not have ended the context yet
 	}
 }
 
 // endCause returns why the lease is over, or nil. A lease is over when its deadline has passed at now.
-func (s *Lease) ended(now time.Time) error {
+func (s *Lease) endCause(now time.Time) error {
 	s.mu.Lock()
-	expired := s.cause == nil && !now.Before(s.until)
+	expired := s.cause == nil && !now.Before(s.deadline)
 	if expired {
 		s.cause = ErrExpired
 	}
 	cause := s.cause
 	s.mu.Unlock()
 	if expired {
-		s.finish(cause)
+		s.notifyEnd(cause)
 	}
 	return cause
 }
 
 // end ends the lease, unless it is over already.
-func (s *Lease) over(cause error) {
+func (s *Lease) end(cause error) {
 	s.mu.Lock()
 	first := s.cause == nil
 	if first {
@@ -404,12 +404,12 @@ func (s *Lease) over(cause error) {
 	}
 	s.mu.Unlock()
 	if first {
-		s.finish(cause)
+		s.notifyEnd(cause)
 	}
 }
 
 // notifyEnd reports the end of the lease to Observe, unless it was released, and ends its context.
-func (s *Lease) finish(cause error) {
+func (s *Lease) notifyEnd(cause error) {
 	if cause != ErrReleased {
 		s.locker.observe(Event{Type: Info, Op: "lost", Key: s.key, Token: s.token, Err: cause})
 	}
@@ -417,45 +417,45 @@ func (s *Lease) finish(cause error) {
 	ctx := s.ctx
 	s.mu.Unlock()
 	if ctx != nil {
-		s.locker.watch.remove(s)
+		s.locker.watcher.remove(s)
 		ctx.end(cause)
 	}
 }
 
 // deadlineWatcher closes the Done channels of the leases' contexts at their deadlines, with one goroutine
 // per Locker. A caller that checks a context does not depend on it; see leaseContext.
-type watch struct {
+type deadlineWatcher struct {
 	locker *Locker
 
-	mu     sync.Mutex // innermost lock; not held while the clock is read
-	leases soonest
-	awake  bool          // the goroutine is running
-	sooner chan struct{} // wakes the goroutine for an earlier deadline
+	mu      sync.Mutex // innermost lock; not held while the clock is read
+	leases  leaseHeap
+	running bool          // the goroutine is running
+	wake    chan struct{} // wakes the goroutine for an earlier deadline
 }
 
 // watchEntry is the state of one lease in the deadlineWatcher.
-type watched struct {
-	due time.Time // when to check the lease: its deadline, or an earlier one
-	at  int       // position in the heap, counted from 1; 0: not watched
+type watchEntry struct {
+	due   time.Time // when to check the lease: its deadline, or an earlier one
+	index int       // position in the heap, counted from 1; 0: not watched
 }
 
 // add starts watching s. It fails if the Locker is closed.
-func (w *watch) add(s *Lease, due time.Time) bool {
-	if w.locker.enter() != nil {
+func (w *deadlineWatcher) add(s *Lease, due time.Time) bool {
+	if w.locker.startWork() != nil {
 		return false
 	}
 	defer w.locker.work.Done()
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	s.watched.due = due
+	s.watchEntry.due = due
 	heap.Push(&w.leases, s)
 	switch {
-	case !w.awake:
-		w.awake = true
+	case !w.running:
+		w.running = true
 		w.locker.work.Go(w.run)
 	case w.leases[0] == s:
 		select {
-		case w.sooner <- struct{}{}:
+		case w.wake <- struct{}{}:
 		default:
 		}
 	}
@@ -463,92 +463,92 @@ func (w *watch) add(s *Lease, due time.Time) bool {
 }
 
 // remove stops watching s.
-func (w *watch) remove(s *Lease) {
+func (w *deadlineWatcher) remove(s *Lease) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if s.watched.at > 0 {
-		heap.Remove(&w.leases, s.watched.at-1)
+	if s.watchEntry.index > 0 {
+		heap.Remove(&w.leases, s.watchEntry.index-1)
 	}
 }
 
 // run ends leases at their deadlines until none are left.
-func (w *watch) run() {
+func (w *deadlineWatcher) run() {
 	for {
 		var closed error
-		if w.locker.life.Err() != nil {
+		if w.locker.lifetime.Err() != nil {
 			closed = ErrClosed
 		}
-		wait, more := w.look(closed)
+		wait, more := w.endExpired(closed)
 		if !more {
 			return
 		}
 		select {
 		case <-w.locker.cfg.After(wait):
-		case <-w.sooner:
-		case <-w.locker.life.Done():
+		case <-w.wake:
+		case <-w.locker.lifetime.Done():
 		}
 	}
 }
 
 // endExpired ends the leases that are over, or all of them if closed is not nil, and returns the time
 // until the next deadline.
-func (w *watch) look(closed error) (wait time.Duration, more bool) {
+func (w *deadlineWatcher) endExpired(closed error) (wait time.Duration, more bool) {
 	for {
 		now := w.locker.cfg.Now()
 		w.mu.Lock()
 		if len(w.leases) == 0 {
-			w.awake = false
+			w.running = false
 			w.mu.Unlock()
 			return 0, false
 		}
-		if wait = w.leases[0].watched.due.Sub(now); wait > 0 && closed == nil {
+		if wait = w.leases[0].watchEntry.due.Sub(now); wait > 0 && closed == nil {
 			w.mu.Unlock()
 			return wait, true
 		}
 		s := heap.Pop(&w.leases).(*Lease)
 		w.mu.Unlock()
 		if closed != nil {
-			s.over(closed)
-		} else if s.ended(now) == nil {
-			s.watchAgain()
+			s.end(closed)
+		} else if s.endCause(now) == nil {
+			s.rewatch()
 		}
 	}
 }
 
 // rewatch adds s to the watcher again, because its deadline has moved.
-func (s *Lease) watchAgain() {
+func (s *Lease) rewatch() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.cause != nil {
 		return
 	}
-	w := &s.locker.watch
+	w := &s.locker.watcher
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	s.watched.due = s.until
+	s.watchEntry.due = s.deadline
 	heap.Push(&w.leases, s)
 }
 
 // leaseHeap is a heap of leases ordered by due time.
-type soonest []*Lease
+type leaseHeap []*Lease
 
-func (h soonest) Len() int           { return len(h) }
-func (h soonest) Less(i, j int) bool { return h[i].watched.due.Before(h[j].watched.due) }
-func (h soonest) Swap(i, j int) {
+func (h leaseHeap) Len() int           { return len(h) }
+func (h leaseHeap) Less(i, j int) bool { return h[i].watchEntry.due.Before(h[j].watchEntry.due) }
+func (h leaseHeap) Swap(i, j int) {
 	h[i], h[j] = h[j], h[i]
-	h[i].watched.at, h[j].watched.at = i+1, j+1
+	h[i].watchEntry.index, h[j].watchEntry.index = i+1, j+1
 }
 
-func (h *soonest) Push(s any) {
+func (h *leaseHeap) Push(s any) {
 	*h = append(*h, s.(*Lease))
-	s.(*Lease).watched.at = len(*h)
+	s.(*Lease).watchEntry.index = len(*h)
 }
 
-func (h *soonest) Pop() any {
+func (h *leaseHeap) Pop() any {
 	all := *h
 	s := all[len(all)-1]
 	all[len(all)-1] = nil
 	*h = all[:len(all)-1]
-	s.watched.at = 0
+	s.watchEntry.index = 0
 	return s
 }

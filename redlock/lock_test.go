@@ -71,7 +71,7 @@ func TestExtendFails(t *testing.T) {
 				if !l.Until().Equal(until) {
 					t.Error("a failed extension moved the deadline")
 				}
-				if n := len(nodes.log.of("extend")); n != c.asked {
+				if n := len(nodes.log.byStep("extend")); n != c.asked {
 					t.Errorf("%d requests, want %d", n, c.asked)
 				}
 				if n := nodes.holders("k", l.Token()); name == "missing on three" && n != 2 {
@@ -95,7 +95,7 @@ func TestExtendJustInTime(t *testing.T) {
 }
 
 // If the clock steps back, the duration of an extension is unknown, so the extension fails.
-func TestExtendByClockThatStepsBack(t *testing.T) {
+func TestExtendWithClockStepBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(3)
 		readings := 0
@@ -128,7 +128,7 @@ func TestExtendLimit(t *testing.T) {
 				t.Errorf("extension %d: %v, want %v", i+1, err, want)
 			}
 		}
-		if n := len(c.log.of("extend")); n != 9 {
+		if n := len(c.log.byStep("extend")); n != 9 {
 			t.Errorf("%d requests, want 9", n)
 		}
 	})
@@ -139,7 +139,7 @@ func TestCancelDuringExtend(t *testing.T) {
 		c := newCluster(3)
 		l := acquire(t, c.client(t, nil))
 		c.set("extend", flaw{delay: 40 * time.Millisecond}, 0, 1)
-		wantCancelled(t, l.Extend(cancelAfter(10*time.Millisecond)))
+		wantCanceled(t, l.Extend(cancelAfter(10*time.Millisecond)))
 	})
 }
 
@@ -177,7 +177,7 @@ func TestRelease(t *testing.T) {
 				if !errors.Is(err, c.kind) || (err == nil) != (c.kind == nil) {
 					t.Errorf("error: %v, want %v", err, c.kind)
 				}
-				if n := len(nodes.log.of("release")); n != 5 {
+				if n := len(nodes.log.byStep("release")); n != 5 {
 					t.Errorf("%d requests, want 5", n)
 				}
 				wantKind := redlock.ErrLost

@@ -16,37 +16,37 @@ import (
 // Locker acquires locks by the Redlock algorithm. Unlike the plain specification, it also handles late
 // requests, nodes that forget keys, and callers that give up. It is safe for concurrent use.
 type Locker struct {
-	plain *Client // for its timing rules and random numbers
-	cfg   Config
-	all   []int
-	life  context.Context // canceled by Close
-	end   context.CancelCauseFunc
-	work  sync.WaitGroup // background work and calls in progress
+	client   *Client // for its timing rules and random numbers
+	cfg      Config
+	all      []int
+	lifetime context.Context // canceled by Close
+	cancel   context.CancelCauseFunc
+	work     sync.WaitGroup // background work and calls in progress
 
-	watch watch
+	watcher deadlineWatcher
 
-	mu     sync.Mutex // never held during requests to nodes
-	closed bool
-	owed   [][]debt       // by node, oldest first
-	paying bool           // retryReleases is running
-	ids    map[string]int // node index by server identity
-	known  []bool         // by node: its identity is known
-	twice  error          // set when two nodes turned out to be the same server
-	agreed atomic.Bool    // all identities are known and distinct
+	mu          sync.Mutex // never held during requests to nodes
+	closed      bool
+	pending     [][]pendingRelease // by node, oldest first
+	retrying    bool               // retryReleases is running
+	ids         map[string]int     // node index by server identity
+	identified  []bool             // by node: its identity is known
+	duplicate   error              // set when two nodes turned out to be the same server
+	allDistinct atomic.Bool        // all identities are known and distinct
 }
 
 // New returns a Locker, or an error if the configuration is invalid.
 func New(cfg Config) (*Locker, error) {
-	if err := cfg.hardened(); err != nil {
+	if err := cfg.validateLocker(); err != nil {
 		return nil, fmt.Errorf("configure redlock: %w", err)
 	}
 	c, err := newClient(cfg)
 	if err != nil {
 		return nil, err
 	}
-	l := &Locker{plain: c, cfg: c.cfg, all: c.all, owed: make([][]debt, len(c.all)), ids: map[string]int{}, known: make([]bool, len(c.all))}
-	l.life, l.end = context.WithCancelCause(context.Background())
-	l.watch.locker, l.watch.sooner = l, make(chan struct{}, 1)
+	l := &Locker{client: c, cfg: c.cfg, all: c.all, pending: make([][]pendingRelease, len(c.all)), ids: map[string]int{}, identified: make([]bool, len(c.all))}
+	l.lifetime, l.cancel = context.WithCancelCause(context.Background())
+	l.watcher.locker, l.watcher.wake = l, make(chan struct{}, 1)
 	return l, nil
 }
 
@@ -58,43 +58,43 @@ func (l *Locker) Close() error {
 	l.mu.Lock()
 	l.closed = true
 	l.mu.Unlock()
-	l.end(ErrClosed)
+	l.cancel(ErrClosed)
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
 	answered, settled := make(chan struct{}), make(chan error, 1)
 	go func() { l.work.Wait(); close(answered); settled <- l.settle(ctx) }()
-	patience := 5 * l.cfg.Timeout // one timeout each for a grant, its release, and a retry, with some slack
+	wait := 5 * l.cfg.Timeout // one timeout each for a grant, its release, and a retry, with some slack
 	select {
 	case err := <-settled:
 		return err
-	case <-l.cfg.After(patience):
+	case <-l.cfg.After(wait):
 	}
 	select {
 	case <-answered:
 	default:
-		more := time.Second - patience // with short timeouts, a busy machine may need longer until a driver notices its context
+		more := time.Second - wait // with short timeouts, a busy machine may need longer until a driver notices its context
 		if more <= 0 {
-			return errDeaf
+			return errDriverIgnoresContext
 		}
 		select {
 		case <-answered:
 		case <-l.cfg.After(more):
-			return errDeaf
+			return errDriverIgnoresContext
 		}
 	}
 	stop()
 	return <-settled
 }
 
-var errDeaf = errors.New("close redlock: requests to nodes are still in progress; their drivers must respect context cancellation")
+var errDriverIgnoresContext = errors.New("close redlock: requests to nodes are still in progress; their drivers must respect context cancellation")
 
 // settle waits until no node has pending releases, or ctx ends.
 func (l *Locker) settle(ctx context.Context) error {
 	var errs []error
 	for n, node := range l.cfg.Nodes {
-		if d, ok := node.(driver.Debtor); ok {
+		if d, ok := node.(driver.Settler); ok {
 			if err := d.Settle(ctx); err != nil {
-				errs = append(errs, fmt.Errorf("close redlock: %w: %s: %w", ErrOwed, l.plain.name(n), err))
+				errs = append(errs, fmt.Errorf("close redlock: %w: %s: %w", ErrReleasesPending, l.client.nodeName(n), err))
 			}
 		}
 	}
@@ -102,7 +102,7 @@ func (l *Locker) settle(ctx context.Context) error {
 }
 
 // startWork makes Close wait until work.Done is called. It fails if the Locker is closed.
-func (l *Locker) enter() error {
+func (l *Locker) startWork() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.closed {
@@ -113,35 +113,35 @@ func (l *Locker) enter() error {
 }
 
 // Option changes the configuration of one call of Acquire, TryAcquire or Do.
-type Option func(*call)
+type Option func(*callOptions)
 
-// call is the configuration of one call.
-type call struct {
+// callOptions is the configuration of one call.
+type callOptions struct {
 	cfg  Config
 	wait time.Duration
 }
 
 // WithTTL overrides Config.TTL for this lease. The same rules apply as for Config.TTL; if the TTL does not
 // fit the rest of the configuration, the call returns an error.
-func WithTTL(ttl time.Duration) Option { return func(c *call) { c.cfg.TTL = ttl } }
+func WithTTL(ttl time.Duration) Option { return func(c *callOptions) { c.cfg.TTL = ttl } }
 
 // WithWait limits how long Acquire waits for the lock, instead of Config.Tries. The last attempt begins at
 // the latest when wait is over, and takes no longer than Config.Timeout. Unlike a context, WithWait does
 // not interrupt an attempt, and the error is that of the last attempt. Zero allows one attempt.
 func WithWait(wait time.Duration) Option {
-	return func(c *call) { c.wait, c.cfg.Tries = max(0, wait), 0 }
+	return func(c *callOptions) { c.wait, c.cfg.Tries = max(0, wait), 0 }
 }
 
 // withOptions returns a client configured for a call with opts, and the call's wait.
-func (c *Client) with(key string, opts []Option) (*Client, time.Duration, error) {
+func (c *Client) withOptions(key string, opts []Option) (*Client, time.Duration, error) {
 	if len(opts) == 0 {
 		return c, noLimit, nil
 	}
-	o := call{cfg: c.cfg, wait: noLimit}
+	o := callOptions{cfg: c.cfg, wait: noLimit}
 	for _, set := range opts {
 		set(&o)
 	}
-	if err := cmp.Or(o.cfg.validate(), o.cfg.hardened()); err != nil {
+	if err := cmp.Or(o.cfg.validate(), o.cfg.validateLocker()); err != nil {
 		return nil, 0, fmt.Errorf("acquire %q: %w", key, err)
 	}
 	own := *c
@@ -161,29 +161,29 @@ func (l *Locker) TryAcquire(ctx context.Context, key string, opts ...Option) (*L
 // ErrCanceled, ErrSameNode and ErrClosed. If ctx ends, the error matches ErrCanceled and the
 // context's error, and also ErrTaken if the lock was taken.
 func (l *Locker) Acquire(ctx context.Context, key string, opts ...Option) (*Lease, error) {
-	c, wait, err := l.plain.with(key, opts)
+	c, wait, err := l.client.withOptions(key, opts)
 	if err != nil {
 		return nil, err
 	}
-	if err := l.enter(); err != nil {
+	if err := l.startWork(); err != nil {
 		return nil, &Error{Op: "acquire", Key: key, Kind: err}
 	}
 	defer l.work.Done()
 	l.observe(Event{Type: Invoke, Op: "acquire", Key: key})
-	attempt := func(p patience, key string) (*Lease, *Error, error) { return l.attempt(c, p, key) }
-	lease, err := tried(patience{ctx, l.life}, c, wait, key, attempt)
+	attempt := func(p waitContext, key string) (*Lease, *Error, error) { return l.attempt(c, p, key) }
+	lease, err := acquireWithRetries(waitContext{ctx, l.lifetime}, c, wait, key, attempt)
 	if err != nil {
 		l.observe(Event{Type: Fail, Op: "acquire", Key: key, Err: err})
 		return nil, err
 	}
-	l.observe(Event{Type: OK, Op: "acquire", Key: key, Token: lease.token, Fence: lease.fence, Until: lease.until})
-	lease.begin()
+	l.observe(Event{Type: OK, Op: "acquire", Key: key, Token: lease.token, Fence: lease.fence, Until: lease.deadline})
+	lease.startRenewal()
 	return lease, nil
 }
 
 // attempt returns the lease, the reason why the attempt failed, or an error if it could not be made.
-func (l *Locker) attempt(c *Client, p patience, key string) (*Lease, *Error, error) {
-	if err := l.same(); err != nil {
+func (l *Locker) attempt(c *Client, p waitContext, key string) (*Lease, *Error, error) {
+	if err := l.duplicateNode(); err != nil {
 		return nil, nil, &Error{Op: "acquire", Key: key, Kind: ErrSameNode, Cause: err}
 	}
 	token, err := c.token() // new for every attempt; see Client.attempt
@@ -191,131 +191,131 @@ func (l *Locker) attempt(c *Client, p patience, key string) (*Lease, *Error, err
 		return nil, nil, err
 	}
 	start := l.cfg.Now()
-	grants := l.ask(p.Context, l.all, driver.Request{Op: driver.OpGrant, Key: key, Token: token, Terms: c.terms()})
-	defer grants.leave()
-	answers, twice := l.votes(p, grants)
-	fence := l.raise(p, key, token, answers)
+	grants := l.send(p.Context, l.all, driver.Request{Op: driver.OpGrant, Key: key, Token: token, Terms: c.terms()})
+	defer grants.unref()
+	answers, duplicate := l.votes(p, grants)
+	fence := l.raiseFence(p, key, token, answers)
 	elapsed := l.cfg.Now().Sub(start)
 
-	kind := c.judge(driver.Count(answers), elapsed)
-	if kind == nil && twice == nil && p.ended() == nil {
-		if !l.agreed.Load() {
-			grants.then(l.greet(p.Context))
+	kind := c.failureKind(driver.Count(answers), elapsed)
+	if kind == nil && duplicate == nil && p.ended() == nil {
+		if !l.allDistinct.Load() {
+			grants.forEach(l.identify(p.Context))
 		}
-		s := &Lease{held: c.held(key, token, fence, start, answers), locker: l, within: p.Context, answers: answers}
-		if grants.rounds == nil {
+		s := &Lease{acquisition: c.newAcquisition(key, token, fence, start, answers), locker: l, acquireCtx: p.Context, answers: answers}
+		if grants.batcher == nil {
 			s.grants = grants
 		}
 		return s, nil, nil
 	}
-	grants.then(l.undo(p.Context, debt{key: key, token: token, ttl: c.cfg.TTL, until: start.Add(c.cfg.TTL)}))
-	if twice != nil {
-		return nil, nil, &Error{Op: "acquire", Key: key, Kind: ErrSameNode, Cause: twice}
+	grants.forEach(l.undoGrant(p.Context, pendingRelease{key: key, token: token, ttl: c.cfg.TTL, until: start.Add(c.cfg.TTL)}))
+	if duplicate != nil {
+		return nil, nil, &Error{Op: "acquire", Key: key, Kind: ErrSameNode, Cause: duplicate}
 	}
-	return nil, c.refused(key, kind, answers), nil
+	return nil, c.acquireError(key, kind, answers), nil
 }
 
 // undoGrant returns a callback that releases a key that a node may have granted.
-func (l *Locker) undo(ctx context.Context, d debt) func(driver.Answer) {
+func (l *Locker) undoGrant(ctx context.Context, d pendingRelease) func(driver.Answer) {
 	return func(a driver.Answer) {
 		if !a.No() && !errors.Is(a.Err, driver.ErrNotSent) {
-			l.release(ctx, []int{a.Node}, d, func(int) bool { return a.Err != nil }).leave()
+			l.release(ctx, []int{a.Node}, d, func(int) bool { return a.Err != nil }).unref()
 		}
 	}
 }
 
 // raiseFence returns the fencing token. See Client.raiseFence.
-func (l *Locker) raise(p patience, key, token string, answers []driver.Answer) int64 {
-	return l.plain.raise(key, token, answers, func(nodes []int, r driver.Request) []driver.Answer { return l.answers(p, nodes, r, all) })
+func (l *Locker) raiseFence(p waitContext, key, token string, answers []driver.Answer) int64 {
+	return l.client.raiseFence(key, token, answers, func(nodes []int, r driver.Request) []driver.Answer { return l.answers(p, nodes, r, waitForAll) })
 }
 
 // answers sends r to nodes and waits until quorum of them agree or can't.
-func (l *Locker) answers(p patience, nodes []int, r driver.Request, quorum int) []driver.Answer {
-	b := l.ask(p.Context, nodes, r)
-	defer b.leave()
-	return b.until(p, quorum, nil)
+func (l *Locker) answers(p waitContext, nodes []int, r driver.Request, quorum int) []driver.Answer {
+	b := l.send(p.Context, nodes, r)
+	defer b.unref()
+	return b.wait(p, quorum, nil)
 }
 
 // votes waits for a quorum of distinct servers, or until there can't be one.
-func (l *Locker) votes(p patience, grants *ballot) ([]driver.Answer, error) {
+func (l *Locker) votes(p waitContext, grants *ballot) ([]driver.Answer, error) {
 	quorum := Quorum(len(l.all))
-	answers := grants.until(p, quorum, nil)
+	answers := grants.wait(p, quorum, nil)
 	if p.ended() != nil { // the caller gave up: release the keys without asking for identities
 		return answers, nil
 	}
 	had := driver.Count(answers).Yes
-	twice := l.distinct(p, answers)
-	if had < quorum || twice != nil || driver.Count(answers).Yes >= quorum {
-		return answers, twice
+	duplicate := l.checkDistinct(p, answers)
+	if had < quorum || duplicate != nil || driver.Count(answers).Yes >= quorum {
+		return answers, duplicate
 	}
-	for n, a := range grants.until(p, all, nil) { // some votes did not count; answers that arrive later still may
-		if open(answers[n]) {
+	for n, a := range grants.wait(p, waitForAll, nil) { // some votes did not count; answers that arrive later still may
+		if unanswered(answers[n]) {
 			answers[n] = a
 		}
 	}
-	return answers, l.distinct(p, answers)
+	return answers, l.checkDistinct(p, answers)
 }
 
 // checkDistinct makes sure that the votes come from different servers. It asks the nodes that granted
 // for their identities, unless they are known, and discards the votes of nodes that don't return one.
 // It asks only after the node has granted, so a node never has two requests that began at the same
 // instant.
-func (l *Locker) distinct(p patience, answers []driver.Answer) error {
-	if l.agreed.Load() {
+func (l *Locker) checkDistinct(p waitContext, answers []driver.Answer) error {
+	if l.allDistinct.Load() {
 		return nil
 	}
 	var ask []int
 	for _, a := range answers {
-		if a.Yes() && l.strange(a.Node) {
+		if a.Yes() && l.unidentified(a.Node) {
 			ask = append(ask, a.Node)
 		}
 	}
 	if len(ask) > 0 {
-		for _, a := range l.answers(p, ask, driver.Request{Op: driver.OpIdentify}, all) {
+		for _, a := range l.answers(p, ask, driver.Request{Op: driver.OpIdentify}, waitForAll) {
 			if a.Err != nil {
 				answers[a.Node] = a
 			}
 		}
 	}
-	err := l.same()
-	l.agreed.Store(err == nil && !slices.ContainsFunc(l.all, l.strange))
+	err := l.duplicateNode()
+	l.allDistinct.Store(err == nil && !slices.ContainsFunc(l.all, l.unidentified))
 	return err
 }
 
 // identify returns a callback that asks a node that granted late for its identity.
-func (l *Locker) greet(ctx context.Context) func(driver.Answer) {
+func (l *Locker) identify(ctx context.Context) func(driver.Answer) {
 	return func(a driver.Answer) {
-		if a.Yes() && l.strange(a.Node) {
-			l.ask(ctx, []int{a.Node}, driver.Request{Op: driver.OpIdentify}).leave()
+		if a.Yes() && l.unidentified(a.Node) {
+			l.send(ctx, []int{a.Node}, driver.Request{Op: driver.OpIdentify}).unref()
 		}
 	}
 }
 
 // unidentified reports whether a node supports identities but its identity is not known yet.
-func (l *Locker) strange(node int) bool {
-	if _, tells := l.cfg.Nodes[node].(driver.Identifier); !tells {
+func (l *Locker) unidentified(node int) bool {
+	if _, supported := l.cfg.Nodes[node].(driver.Identifier); !supported {
 		return false
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return !l.known[node]
+	return !l.identified[node]
 }
 
 // duplicateNode returns an error if two nodes are known to be the same server.
-func (l *Locker) same() error {
+func (l *Locker) duplicateNode() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.twice
+	return l.duplicate
 }
 
 // setIdentity records the identity of a node.
-func (l *Locker) is(node int, id string) {
+func (l *Locker) setIdentity(node int, id string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if other, had := l.ids[id]; had && other != node {
-		l.twice = fmt.Errorf("%s and %s are the same Redis server, which has only one vote: list it once", l.plain.name(min(other, node)), l.plain.name(max(other, node)))
+	if other, ok := l.ids[id]; ok && other != node {
+		l.duplicate = fmt.Errorf("%s and %s are the same Redis server, which has only one vote: list it once", l.client.nodeName(min(other, node)), l.client.nodeName(max(other, node)))
 	}
-	l.ids[id], l.known[node] = node, true
+	l.ids[id], l.identified[node] = node, true
 }
 
 // Do acquires the lock on key, calls work, and releases the lock. The context passed to work ends when ctx
@@ -327,12 +327,12 @@ func (l *Locker) Do(ctx context.Context, key string, work func(ctx context.Conte
 	if err != nil {
 		return err
 	}
-	within, stop := context.WithCancelCause(ctx)
+	workCtx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	within = &leaseContext{Context: within, lease: lease, end: stop}
+	workCtx = &leaseContext{Context: workCtx, lease: lease, end: stop}
 	defer context.AfterFunc(lease.Context(), func() { stop(context.Cause(lease.Context())) })()
-	err = work(within)
-	lost := lease.ended(l.cfg.Now())
+	err = work(workCtx)
+	lost := lease.endCause(l.cfg.Now())
 	released := lease.Release(ctx)
 	if lost != nil {
 		return errors.Join(err, &Error{Op: "hold", Key: key, Kind: lost})
@@ -341,7 +341,7 @@ func (l *Locker) Do(ctx context.Context, key string, work func(ctx context.Conte
 }
 
 // pendingRelease is a release that a node has not answered.
-type debt struct {
+type pendingRelease struct {
 	key, token string
 	ttl        time.Duration // of the grant
 	until      time.Time     // when the key has expired
@@ -350,26 +350,26 @@ type debt struct {
 
 // maxPendingReleases limits the pending releases per node. Beyond it, the oldest, whose key expires
 // first, is dropped.
-const mostDebts = 1000
+const maxPendingReleases = 1000
 
 // release asks nodes to delete a key. unsure reports whether it is unknown if a node granted the key.
 // Releases that get no answer stay pending.
-func (l *Locker) release(ctx context.Context, nodes []int, d debt, unsure func(node int) bool) *ballot {
-	if l.plain.rounds != nil { // Batchers retry releases themselves
-		return l.ask(ctx, nodes, payment(d))
+func (l *Locker) release(ctx context.Context, nodes []int, d pendingRelease, unsure func(node int) bool) *ballot {
+	if l.client.batcher != nil { // Batchers retry releases themselves
+		return l.send(ctx, nodes, releaseRequest(d))
 	}
-	of := func(n int) debt { d := d; d.unsure = unsure(n); return d }
-	b := l.spread(ctx, nodes, func(n int) driver.Request { return payment(of(n)) })
-	b.then(func(a driver.Answer) {
+	releaseFor := func(n int) pendingRelease { d := d; d.unsure = unsure(n); return d }
+	b := l.sendEach(ctx, nodes, func(n int) driver.Request { return releaseRequest(releaseFor(n)) })
+	b.forEach(func(a driver.Answer) {
 		if a.Err != nil {
-			l.owe(a.Node, of(a.Node))
+			l.addPending(a.Node, releaseFor(a.Node))
 		}
 	})
 	return b
 }
 
 // releaseRequest returns the request for a pending release.
-func payment(d debt) driver.Request {
+func releaseRequest(d pendingRelease) driver.Request {
 	r := driver.Request{Op: driver.OpRelease, Key: d.key, Token: d.token, Terms: driver.Terms{TTL: d.ttl}}
 	if d.unsure {
 		r.Op = driver.OpAbandon
@@ -378,15 +378,15 @@ func payment(d debt) driver.Request {
 }
 
 // addPending records a pending release and makes sure that it is retried.
-func (l *Locker) owe(node int, d debt) {
+func (l *Locker) addPending(node int, d pendingRelease) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.owed[node] = append(l.owed[node], d); len(l.owed[node]) > mostDebts {
-		l.owed[node] = l.owed[node][1:]
+	if l.pending[node] = append(l.pending[node], d); len(l.pending[node]) > maxPendingReleases {
+		l.pending[node] = l.pending[node][1:]
 	}
-	if !l.paying {
-		l.paying = true
-		l.work.Go(l.pay)
+	if !l.retrying {
+		l.retrying = true
+		l.work.Go(l.retryReleases)
 	}
 }
 
@@ -395,26 +395,26 @@ func (l *Locker) owe(node int, d debt) {
 //
 // It uses one goroutine and one timer. With one per node, the scheduler would decide which node
 // is asked first after a round without answers, and simulated runs would not be reproducible.
-func (l *Locker) pay() {
+func (l *Locker) retryReleases() {
 	for closing := false; !closing; {
 		select {
 		case <-l.cfg.After(l.cfg.RetryMax):
-		case <-l.life.Done():
+		case <-l.lifetime.Done():
 			closing = true
 			<-l.cfg.After(l.cfg.Timeout / 8) // collect the releases of the same round on other nodes, too
 		}
-		for silent := make([]bool, len(l.all)); ; {
-			nodes, oldest, done := l.oldest(l.cfg.Now(), silent)
+		for unresponsive := make([]bool, len(l.all)); ; {
+			nodes, oldest, done := l.oldestPending(l.cfg.Now(), unresponsive)
 			if done {
 				return
 			}
 			if len(nodes) == 0 {
 				break
 			}
-			b := l.spread(context.Background(), nodes, func(n int) driver.Request { return payment(oldest[n]) })
-			for _, a := range b.until(patience{Context: context.Background()}, all, nil) {
-				if silent[a.Node] = a.Err != nil; a.Err == nil {
-					l.paid(a.Node, oldest[a.Node])
+			b := l.sendEach(context.Background(), nodes, func(n int) driver.Request { return releaseRequest(oldest[n]) })
+			for _, a := range b.wait(waitContext{Context: context.Background()}, waitForAll, nil) {
+				if unresponsive[a.Node] = a.Err != nil; a.Err == nil {
+					l.removePending(a.Node, oldest[a.Node])
 				}
 			}
 		}
@@ -423,33 +423,33 @@ func (l *Locker) pay() {
 
 // oldestPending returns each node's oldest pending release whose key may still exist, except for
 // unresponsive nodes. If there are no pending releases at all, done is true and retrying stops.
-func (l *Locker) oldest(now time.Time, silent []bool) (nodes []int, oldest map[int]debt, done bool) {
+func (l *Locker) oldestPending(now time.Time, unresponsive []bool) (nodes []int, oldest map[int]pendingRelease, done bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	done, oldest = true, map[int]debt{}
-	for n, debts := range l.owed {
-		for len(debts) > 0 && !now.Before(debts[0].until) {
-			debts = debts[1:]
+	done, oldest = true, map[int]pendingRelease{}
+	for n, releases := range l.pending {
+		for len(releases) > 0 && !now.Before(releases[0].until) {
+			releases = releases[1:]
 		}
-		if l.owed[n] = debts; len(debts) == 0 {
-			l.owed[n] = nil
+		if l.pending[n] = releases; len(releases) == 0 {
+			l.pending[n] = nil
 			continue
 		}
-		if done = false; !silent[n] {
+		if done = false; !unresponsive[n] {
 			nodes = append(nodes, n)
-			oldest[n] = debts[0]
+			oldest[n] = releases[0]
 		}
 	}
-	l.paying = !done
+	l.retrying = !done
 	return nodes, oldest, done
 }
 
 // removePending removes a release, unless it was dropped meanwhile.
-func (l *Locker) paid(node int, d debt) {
+func (l *Locker) removePending(node int, d pendingRelease) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if o := l.owed[node]; len(o) > 0 && o[0] == d {
-		l.owed[node] = o[1:]
+	if o := l.pending[node]; len(o) > 0 && o[0] == d {
+		l.pending[node] = o[1:]
 	}
 }
 
@@ -481,29 +481,29 @@ func Validity(ttl, elapsed, drift time.Duration) time.Duration {
 }
 
 // executeOn executes r with the methods of a Node. If the Node is not a Granter, it uses the plain operation.
-func carryOut(ctx context.Context, r driver.Request, n Node) (int64, error) {
+func executeOn(ctx context.Context, r driver.Request, n Node) (int64, error) {
 	switch r.Op {
 	case driver.OpSet:
-		return number(n.Set(ctx, r.Key, r.Token, r.TTL))
+		return boolValue(n.Set(ctx, r.Key, r.Token, r.TTL))
 	case driver.OpExtend:
-		return number(n.Extend(ctx, r.Key, r.Token, r.TTL))
+		return boolValue(n.Extend(ctx, r.Key, r.Token, r.TTL))
 	case driver.OpRelease:
-		return number(n.Release(ctx, r.Key, r.Token))
+		return boolValue(n.Release(ctx, r.Key, r.Token))
 	case driver.OpSetFenced:
 		return n.(driver.Fencer).SetFenced(ctx, r.Key, r.Token, r.TTL)
 	case driver.OpRaiseFence:
-		return number(n.(driver.Fencer).RaiseFence(ctx, r.Key, r.Token, r.Count))
+		return boolValue(n.(driver.Fencer).RaiseFence(ctx, r.Key, r.Token, r.Count))
 	case driver.OpGrant:
 		if g, ok := n.(driver.Granter); ok {
 			return g.Grant(ctx, r.Key, r.Token, r.Terms)
 		}
-		r.Op = plainest(r.Op, false, r.Terms)
-		return carryOut(ctx, r, n)
+		r.Op = simplestOp(r.Op, false, r.Terms)
+		return executeOn(ctx, r, n)
 	case driver.OpAbandon:
 		if g, ok := n.(driver.Granter); ok {
-			return number(g.Abandon(ctx, r.Key, r.Token, r.TTL))
+			return boolValue(g.Abandon(ctx, r.Key, r.Token, r.TTL))
 		}
-		return number(n.Release(ctx, r.Key, r.Token))
+		return boolValue(n.Release(ctx, r.Key, r.Token))
 	}
 	panic(fmt.Sprintf("redlock: unknown operation %d", r.Op))
 }

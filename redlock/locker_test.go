@@ -16,25 +16,25 @@ import (
 const ms = time.Millisecond
 
 // granter is a memory that is also a Granter and an Identifier.
-type keeper struct {
-	*memory
-	id    string
-	stray time.Duration // if not 0, grants get no answer and take effect only after this delay
-	gone  map[string]bool
+type granter struct {
+	*memoryNode
+	id         string
+	grantDelay time.Duration // if not 0, grants get no answer and take effect only after this delay
+	abandoned  map[string]bool
 }
 
 var (
-	_ driver.Granter    = (*keeper)(nil)
-	_ driver.Identifier = (*keeper)(nil)
+	_ driver.Granter    = (*granter)(nil)
+	_ driver.Identifier = (*granter)(nil)
 )
 
-func (k *keeper) Identity(context.Context) (string, error) { return k.id, nil }
+func (k *granter) Identity(context.Context) (string, error) { return k.id, nil }
 
-func (k *keeper) Grant(ctx context.Context, key, token string, t driver.Terms) (int64, error) {
+func (k *granter) Grant(ctx context.Context, key, token string, t driver.Terms) (int64, error) {
 	grant := func() int64 {
 		e, taken := k.keys[key]
 		switch {
-		case k.gone[token], taken && e.token != token && time.Now().Before(e.expires):
+		case k.abandoned[token], taken && e.token != token && time.Now().Before(e.expires):
 			return 0
 		case k.has(key, token):
 			return max(1, k.count[key])
@@ -46,29 +46,29 @@ func (k *keeper) Grant(ctx context.Context, key, token string, t driver.Terms) (
 		k.count[key]++
 		return k.count[key]
 	}
-	if k.stray > 0 {
-		time.AfterFunc(k.stray, func() { k.step(context.Background(), "set", token, grant) })
+	if k.grantDelay > 0 {
+		time.AfterFunc(k.grantDelay, func() { k.step(context.Background(), "set", token, grant) })
 		return 0, errLost
 	}
 	return k.step(ctx, "set", token, grant)
 }
 
-func (k *keeper) Abandon(ctx context.Context, key, token string, _ time.Duration) (bool, error) {
+func (k *granter) Abandon(ctx context.Context, key, token string, _ time.Duration) (bool, error) {
 	n, err := k.step(ctx, "release", token, func() int64 {
 		if k.has(key, token) {
 			delete(k.keys, key)
 			return 1
 		}
-		k.gone[token] = true
+		k.abandoned[token] = true
 		return 0
 	})
 	return n > 0, err
 }
 
 // granters returns the nodes of c as granters.
-func (c cluster) keepers() (out []*keeper) {
+func (c cluster) granters() (out []*granter) {
 	for _, m := range c.nodes {
-		out = append(out, &keeper{memory: m, id: m.name, gone: map[string]bool{}})
+		out = append(out, &granter{memoryNode: m, id: m.name, abandoned: map[string]bool{}})
 	}
 	return out
 }
@@ -113,37 +113,37 @@ func wantCause(t testing.TB, ctx context.Context, kind error) {
 }
 
 // overloaded is a node whose driver is too busy to send grants.
-type unsent struct{ *keeper }
+type overloaded struct{ *granter }
 
-func (unsent) Grant(context.Context, string, string, driver.Terms) (int64, error) {
+func (overloaded) Grant(context.Context, string, string, driver.Terms) (int64, error) {
 	return 0, fmt.Errorf("%w: too busy", driver.ErrNotSent)
 }
 
 // Requests that were not sent are not undone, and an overloaded driver does not look like a taken lock.
-func TestNothingToUndo(t *testing.T) {
+func TestUnsentGrantsAreNotUndone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(5)
 		var nodes []redlock.Node
-		for i, k := range c.keepers() {
+		for i, k := range c.granters() {
 			if nodes = append(nodes, k); i < 3 {
-				nodes[i] = unsent{k}
+				nodes[i] = overloaded{k}
 			}
 		}
 		_, err := locker(t, nodes, nil).Acquire(t.Context(), "k")
 		wantKind(t, err, redlock.ErrNoQuorum)
 		synctest.Wait()
-		for _, r := range c.log.of("release") {
+		for _, r := range c.log.byStep("release") {
 			if r.node < "n4" {
 				t.Errorf("%s received a release although no grant was sent", r.node)
 			}
 		}
-		if errors.Is(err, redlock.ErrTaken) || len(c.log.of("release")) != 2 {
-			t.Errorf("%d releases, want 2 for n4 and n5; error: %v", len(c.log.of("release")), err)
+		if errors.Is(err, redlock.ErrTaken) || len(c.log.byStep("release")) != 2 {
+			t.Errorf("%d releases, want 2 for n4 and n5; error: %v", len(c.log.byStep("release")), err)
 		}
 	})
 }
 
-func TestReturnsOnceDecided(t *testing.T) {
+func TestAcquireReturnsOnceDecided(t *testing.T) {
 	for name, row := range map[string]struct {
 		nodes       int
 		taken, slow []int
@@ -160,7 +160,7 @@ func TestReturnsOnceDecided(t *testing.T) {
 				c.take("k", row.taken...)
 				c.set("set", flaw{delay: 40 * ms}, row.slow...)
 				start := time.Now()
-				l := locker(t, c.keepers(), nil)
+				l := locker(t, c.granters(), nil)
 				s, err := l.Acquire(t.Context(), "k")
 				if row.kind == nil && err != nil || row.kind != nil && !errors.Is(err, row.kind) {
 					t.Errorf("error: %v, want %v", err, row.kind)
@@ -170,7 +170,7 @@ func TestReturnsOnceDecided(t *testing.T) {
 				}
 				if s == nil {
 					time.Sleep(time.Second)
-					if keys := c.holders("k", c.log.of("set")[0].token); keys != 0 {
+					if keys := c.holders("k", c.log.byStep("set")[0].token); keys != 0 {
 						t.Errorf("%d keys are left", keys)
 					}
 					return
@@ -193,36 +193,36 @@ func TestReturnsOnceDecided(t *testing.T) {
 }
 
 // A canceled acquire returns immediately, and its keys are released by the time Close returns.
-func TestCancelledIsCleanedUp(t *testing.T) {
+func TestCanceledAcquireIsCleanedUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(5)
 		c.set("set", flaw{delay: 40 * ms}, 2, 3, 4)
-		l := locker(t, c.keepers(), nil)
+		l := locker(t, c.granters(), nil)
 		start := time.Now()
 		_, err := l.Acquire(cancelAfter(20*ms), "k")
-		wantCancelled(t, err)
+		wantCanceled(t, err)
 		if took := time.Since(start); took != 20*ms {
 			t.Errorf("took %v with a cancellation at 20ms", took)
 		}
 		l.Close()
-		if keys := c.holders("k", c.log.of("set")[0].token); keys != 0 || len(c.log.of("set")) != 5 {
-			t.Errorf("%d keys are left after %d sets", keys, len(c.log.of("set")))
+		if keys := c.holders("k", c.log.byStep("set")[0].token); keys != 0 || len(c.log.byStep("set")) != 5 {
+			t.Errorf("%d keys are left after %d sets", keys, len(c.log.byStep("set")))
 		}
 	})
 }
 
 // On a Granter, a grant that arrives after its release sets no key.
-func TestLateGrant(t *testing.T) {
+func TestGrantAfterRelease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(5)
-		nodes := c.keepers()
+		nodes := c.granters()
 		for _, k := range nodes[:3] {
-			k.stray = time.Second
+			k.grantDelay = time.Second
 		}
 		_, err := locker(t, nodes, nil).Acquire(t.Context(), "k")
 		wantKind(t, err, redlock.ErrNoQuorum)
 		time.Sleep(2 * time.Second)
-		sets := c.log.of("set")
+		sets := c.log.byStep("set")
 		if keys := c.holders("k", sets[0].token); len(sets) != 5 || keys != 0 {
 			t.Errorf("%d requests, and %d keys are left", len(sets), keys)
 		}
@@ -230,10 +230,10 @@ func TestLateGrant(t *testing.T) {
 }
 
 // A release that is not answered is retried until the node is back.
-func TestDebts(t *testing.T) {
+func TestPendingReleases(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(5)
-		s := lease(t, locker(t, c.keepers(), nil))
+		s := lease(t, locker(t, c.granters(), nil))
 		c.set("release", flaw{down: true}, 0, 1, 2)
 		wantKind(t, s.Release(t.Context()), redlock.ErrNoQuorum)
 		time.Sleep(3 * time.Second)
@@ -249,20 +249,20 @@ func TestDebts(t *testing.T) {
 }
 
 // Releases are retried only until the key has expired, one request per node at a time.
-func TestDebtsEnd(t *testing.T) {
+func TestPendingReleasesExpire(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(3)
-		l := locker(t, c.keepers(), nil)
+		l := locker(t, c.granters(), nil)
 		s := lease(t, l)
 		c.set("release", flaw{down: true}, 0, 1, 2)
 		s.Release(t.Context())
 		time.Sleep(time.Minute)
-		asked := len(c.log.of("release"))
-		if most := 3 * int(2*ttl/(200*ms)); asked > most || asked < most/2 {
-			t.Errorf("%d releases were tried in two TTLs, want about %d", asked, most)
+		sent := len(c.log.byStep("release"))
+		if most := 3 * int(2*ttl/(200*ms)); sent > most || sent < most/2 {
+			t.Errorf("%d releases were tried in two TTLs, want about %d", sent, most)
 		}
 		time.Sleep(time.Minute)
-		if more := len(c.log.of("release")) - asked; more != 0 {
+		if more := len(c.log.byStep("release")) - sent; more != 0 {
 			t.Errorf("%d more were tried after that", more)
 		}
 	})
@@ -271,7 +271,7 @@ func TestDebtsEnd(t *testing.T) {
 func TestContextOfLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(5)
-		l := locker(t, c.keepers(), nil)
+		l := locker(t, c.granters(), nil)
 
 		s := lease(t, l)
 		ctx, until := s.Context(), s.Until()
@@ -330,7 +330,7 @@ func TestRenewal(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				c := newCluster(5)
 				c.set("extend", flaw{down: row.down}, 0, 1, 2)
-				s := lease(t, locker(t, c.keepers(), func(cfg *redlock.Config) { cfg.Renew = 3 * time.Second; row.change(cfg) }))
+				s := lease(t, locker(t, c.granters(), func(cfg *redlock.Config) { cfg.Renew = 3 * time.Second; row.change(cfg) }))
 				start := time.Now()
 				<-s.Context().Done()
 				if lasted := time.Since(start); lasted != row.lasts {
@@ -347,7 +347,7 @@ func TestRepair(t *testing.T) {
 	for lost, want := range []int{5, 5, 5, 2} {
 		synctest.Test(t, func(t *testing.T) {
 			c := newCluster(5)
-			s := lease(t, locker(t, c.keepers(), func(cfg *redlock.Config) { cfg.Repair = true }))
+			s := lease(t, locker(t, c.granters(), func(cfg *redlock.Config) { cfg.Repair = true }))
 			synctest.Wait() // all have granted
 			for _, m := range c.nodes[:lost] {
 				clear(m.keys)
@@ -367,7 +367,7 @@ func TestRepair(t *testing.T) {
 	}
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(5)
-		s := lease(t, locker(t, c.keepers(), func(cfg *redlock.Config) { cfg.Repair = true }))
+		s := lease(t, locker(t, c.granters(), func(cfg *redlock.Config) { cfg.Repair = true }))
 		synctest.Wait()
 		c.take("k", 0)
 		if err := s.Extend(t.Context()); err != nil || c.nodes[0].keys["k"].token != "other" {
@@ -382,7 +382,7 @@ func TestSameNodeTwice(t *testing.T) {
 	for slow, first := range []error{nil, redlock.ErrSameNode, nil} { // if one of the duplicates is late, two servers are a quorum
 		synctest.Test(t, func(t *testing.T) {
 			c := newCluster(3)
-			nodes := c.keepers()
+			nodes := c.granters()
 			nodes[2].id = nodes[0].id
 			c.set("set", flaw{delay: 10 * ms}, slow)
 			l := locker(t, nodes, nil)
@@ -402,7 +402,7 @@ func TestSameNodeTwice(t *testing.T) {
 func TestDo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(5)
-		l := locker(t, c.keepers(), nil)
+		l := locker(t, c.granters(), nil)
 		if err := l.Do(t.Context(), "k", func(ctx context.Context) error { return ctx.Err() }); err != nil {
 			t.Error(err)
 		}
@@ -425,10 +425,10 @@ func TestDo(t *testing.T) {
 
 func TestObserve(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var told []string
+		var events []string
 		c := newCluster(3)
-		l := locker(t, c.keepers(), func(cfg *redlock.Config) {
-			cfg.Observe = func(e redlock.Event) { told = append(told, fmt.Sprint(e.Type, " ", e.Op)) }
+		l := locker(t, c.granters(), func(cfg *redlock.Config) {
+			cfg.Observe = func(e redlock.Event) { events = append(events, fmt.Sprint(e.Type, " ", e.Op)) }
 		})
 		s := lease(t, l)
 		l.Acquire(t.Context(), "k")
@@ -436,8 +436,8 @@ func TestObserve(t *testing.T) {
 		<-s.Context().Done()
 		s.Release(t.Context())
 		want := []string{"invoke acquire", "ok acquire", "invoke acquire", "fail acquire", "invoke extend", "ok extend", "info lost", "invoke release", "ok release"}
-		if !slices.Equal(told, want) {
-			t.Errorf("got  %v\nwant %v", told, want)
+		if !slices.Equal(events, want) {
+			t.Errorf("got  %v\nwant %v", events, want)
 		}
 	})
 }
@@ -446,7 +446,7 @@ func TestObserve(t *testing.T) {
 func TestFenceOfLocker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(3)
-		l := locker(t, c.keepers(), func(cfg *redlock.Config) { cfg.Fence = true })
+		l := locker(t, c.granters(), func(cfg *redlock.Config) { cfg.Fence = true })
 		c.nodes[0].count["k"], c.nodes[1].count["k"] = 41, 41
 		for want := int64(42); want < 45; want++ {
 			s := lease(t, l)
@@ -472,7 +472,7 @@ func FuzzNew(f *testing.F) {
 		}
 		cfg := redlock.Config{TTL: time.Duration(ttl), Timeout: time.Duration(timeout), Drift: drift, RetryMin: time.Duration(least), RetryMax: time.Duration(most),
 			Tries: tries, Extends: extends, Renew: time.Duration(renew), MaxHold: time.Duration(hold), Quarantine: time.Duration(quarantine), Fence: fence, Repair: repair}
-		for _, k := range newCluster(n).keepers() {
+		for _, k := range newCluster(n).granters() {
 			cfg.Nodes = append(cfg.Nodes, k)
 		}
 		synctest.Test(t, func(t *testing.T) {

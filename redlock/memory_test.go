@@ -18,12 +18,12 @@ var (
 	errLost = errors.New("connection reset")
 )
 
-// memory is a node in memory. Its keys expire according to time.Now, so a test can run it in virtual time.
+// memoryNode is a node in memory. Its keys expire according to time.Now, so a test can run it in virtual time.
 // Faults are set per step.
-type memory struct {
-	name string
-	deaf bool            // it ignores contexts
-	flaw map[string]flaw // by step: set, extend, release, raise
+type memoryNode struct {
+	name           string
+	ignoresContext bool            // it ignores contexts
+	flaw           map[string]flaw // by step: set, extend, release, raise
 
 	mu    sync.Mutex
 	keys  map[string]entry
@@ -58,7 +58,7 @@ func (j *journal) add(r row) {
 }
 
 // byStep returns the rows of a step.
-func (j *journal) of(step string) []row {
+func (j *journal) byStep(step string) []row {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	var out []row
@@ -71,18 +71,18 @@ func (j *journal) of(step string) []row {
 }
 
 var (
-	_ redlock.Node  = (*memory)(nil)
-	_ driver.Fencer = (*memory)(nil)
+	_ redlock.Node  = (*memoryNode)(nil)
+	_ driver.Fencer = (*memoryNode)(nil)
 )
 
-func (m *memory) String() string { return m.name }
+func (m *memoryNode) String() string { return m.name }
 
-func (m *memory) step(ctx context.Context, step, token string, apply func() int64) (int64, error) {
+func (m *memoryNode) step(ctx context.Context, step, token string, apply func() int64) (int64, error) {
 	m.log.add(row{m.name, step, token})
 	m.mu.Lock()
 	f := m.flaw[step]
 	m.mu.Unlock()
-	if m.deaf {
+	if m.ignoresContext {
 		time.Sleep(f.delay)
 	} else if f.delay > 0 {
 		select {
@@ -103,24 +103,24 @@ func (m *memory) step(ctx context.Context, step, token string, apply func() int6
 	return n, nil
 }
 
-func (m *memory) expiry(key string) time.Time {
+func (m *memoryNode) expiry(key string) time.Time {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.keys[key].expires
 }
 
-func (m *memory) size() int {
+func (m *memoryNode) size() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return len(m.keys)
 }
 
-func (m *memory) has(key, token string) bool {
+func (m *memoryNode) has(key, token string) bool {
 	e, ok := m.keys[key]
 	return ok && e.token == token && time.Now().Before(e.expires)
 }
 
-func (m *memory) SetFenced(ctx context.Context, key, token string, ttl time.Duration) (int64, error) {
+func (m *memoryNode) SetFenced(ctx context.Context, key, token string, ttl time.Duration) (int64, error) {
 	return m.step(ctx, "set", token, func() int64 {
 		if e, ok := m.keys[key]; ok && time.Now().Before(e.expires) {
 			return 0
@@ -131,12 +131,12 @@ func (m *memory) SetFenced(ctx context.Context, key, token string, ttl time.Dura
 	})
 }
 
-func (m *memory) Set(ctx context.Context, key, token string, ttl time.Duration) (bool, error) {
+func (m *memoryNode) Set(ctx context.Context, key, token string, ttl time.Duration) (bool, error) {
 	n, err := m.SetFenced(ctx, key, token, ttl)
 	return n > 0, err
 }
 
-func (m *memory) Extend(ctx context.Context, key, token string, ttl time.Duration) (bool, error) {
+func (m *memoryNode) Extend(ctx context.Context, key, token string, ttl time.Duration) (bool, error) {
 	n, err := m.step(ctx, "extend", token, func() int64 {
 		if !m.has(key, token) {
 			return 0
@@ -147,7 +147,7 @@ func (m *memory) Extend(ctx context.Context, key, token string, ttl time.Duratio
 	return n > 0, err
 }
 
-func (m *memory) Release(ctx context.Context, key, token string) (bool, error) {
+func (m *memoryNode) Release(ctx context.Context, key, token string) (bool, error) {
 	n, err := m.step(ctx, "release", token, func() int64 {
 		if !m.has(key, token) {
 			return 0
@@ -158,7 +158,7 @@ func (m *memory) Release(ctx context.Context, key, token string) (bool, error) {
 	return n > 0, err
 }
 
-func (m *memory) RaiseFence(ctx context.Context, key, token string, fence int64) (bool, error) {
+func (m *memoryNode) RaiseFence(ctx context.Context, key, token string, fence int64) (bool, error) {
 	n, err := m.step(ctx, "raise", token, func() int64 {
 		if !m.has(key, token) {
 			return 0
@@ -184,14 +184,14 @@ func (c cluster) holders(key, token string) int {
 
 // cluster is a set of nodes with a common journal.
 type cluster struct {
-	nodes []*memory
+	nodes []*memoryNode
 	log   *journal
 }
 
 func newCluster(n int) cluster {
 	c := cluster{log: &journal{}}
 	for i := range n {
-		c.nodes = append(c.nodes, &memory{
+		c.nodes = append(c.nodes, &memoryNode{
 			name: "n" + string(rune('1'+i)), log: c.log,
 			flaw: map[string]flaw{}, keys: map[string]entry{}, count: map[string]int64{},
 		})

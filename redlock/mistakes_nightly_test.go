@@ -13,9 +13,9 @@ import (
 
 // TestMistakesAreDetected makes one mistake after another in the lock, its drivers or its scripts, and
 // expects a test of this package or a test with a real server to fail.
-func TestMistakesAreNoticed(t *testing.T) {
+func TestMistakesAreDetected(t *testing.T) {
 	for _, m := range mistakes {
-		t.Run(strings.ReplaceAll(m.it, " ", "-"), func(t *testing.T) {
+		t.Run(strings.ReplaceAll(m.description, " ", "-"), func(t *testing.T) {
 			text := m.text(t)
 			dir := t.TempDir()
 			changed, overlay := filepath.Join(dir, filepath.Base(m.file)), filepath.Join(dir, "overlay.json")
@@ -42,7 +42,7 @@ func TestMistakesAreNoticed(t *testing.T) {
 			}
 			out, err := exec.Command("go", append([]string{"test", "-short", "-failfast", "-timeout", "1m", "-overlay", overlay}, tests...)...).CombinedOutput()
 			if err == nil {
-				t.Errorf("no test detects that it %s:\n%s", m.it, out)
+				t.Errorf("no test detects that it %s:\n%s", m.description, out)
 			}
 		})
 	}

@@ -12,7 +12,7 @@ import (
 )
 
 // A failed acquire reports whether the lock was taken or the nodes were broken, however the wait ended.
-func TestTakenOrBroken(t *testing.T) {
+func TestTakenLockVsBrokenNodes(t *testing.T) {
 	down, slow := flaw{down: true}, flaw{delay: 40 * ms}
 	for name, row := range map[string]struct {
 		nodes    int
@@ -51,7 +51,7 @@ func TestTakenOrBroken(t *testing.T) {
 					}
 					var err error
 					if kind == "locker" {
-						_, err = locker(t, c.keepers(), change).Acquire(ctx, "k")
+						_, err = locker(t, c.granters(), change).Acquire(ctx, "k")
 					} else {
 						_, err = c.client(t, change).Acquire(ctx, "k")
 					}
@@ -62,7 +62,7 @@ func TestTakenOrBroken(t *testing.T) {
 						t.Errorf("taken: %v, want %v: %v", got, row.taken, err)
 					}
 					ended := row.patience > 0
-					if errors.Is(err, redlock.ErrCancelled) != ended || errors.Is(err, context.DeadlineExceeded) != ended {
+					if errors.Is(err, redlock.ErrCanceled) != ended || errors.Is(err, context.DeadlineExceeded) != ended {
 						t.Errorf("the context ended: %v; error: %v", ended, err)
 					}
 				})
@@ -76,7 +76,7 @@ func TestTakenWhenClosed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(3)
 		c.take("k", 0, 1)
-		l := locker(t, c.keepers(), func(cfg *redlock.Config) { cfg.Tries = 0 })
+		l := locker(t, c.granters(), func(cfg *redlock.Config) { cfg.Tries = 0 })
 		time.AfterFunc(time.Second, func() { l.Close() })
 		_, err := l.Acquire(t.Context(), "k")
 		if !errors.Is(err, redlock.ErrTaken) || !errors.Is(err, redlock.ErrClosed) {
@@ -88,7 +88,7 @@ func TestTakenWhenClosed(t *testing.T) {
 func TestTryAcquire(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(5)
-		l := locker(t, c.keepers(), func(cfg *redlock.Config) { cfg.Tries = 0 })
+		l := locker(t, c.granters(), func(cfg *redlock.Config) { cfg.Tries = 0 })
 		s, err := l.TryAcquire(t.Context(), "k", redlock.WithTTL(time.Second))
 		if err != nil || s.Remaining() > time.Second {
 			t.Fatalf("%v; %v", s, err)
@@ -102,7 +102,7 @@ func TestTryAcquire(t *testing.T) {
 }
 
 // WithWait limits when the last attempt begins, and Config.Tries does not apply.
-func TestWait(t *testing.T) {
+func TestWithWait(t *testing.T) {
 	for _, row := range []struct {
 		free, wait, took time.Duration // when the lock becomes free, WithWait, and the duration of Acquire
 		ok               bool
@@ -122,7 +122,7 @@ func TestWait(t *testing.T) {
 					}
 				})
 			}
-			l := locker(t, c.keepers(), func(cfg *redlock.Config) { cfg.RetryMin, cfg.RetryMax = 100*ms, 100*ms })
+			l := locker(t, c.granters(), func(cfg *redlock.Config) { cfg.RetryMin, cfg.RetryMax = 100*ms, 100*ms })
 			start := time.Now()
 			_, err := l.Acquire(t.Context(), "k", redlock.WithWait(row.wait))
 			if took := time.Since(start); took != row.took || (err == nil) != row.ok {
@@ -138,10 +138,10 @@ func TestWait(t *testing.T) {
 
 // WithTTL overrides the configured TTL everywhere: on the nodes, for the deadline, for extensions, and for the
 // duration of an attempt.
-func TestOwnTTL(t *testing.T) {
+func TestWithTTL(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(5)
-		l := locker(t, c.keepers(), nil)
+		l := locker(t, c.granters(), nil)
 		for _, ttl := range []time.Duration{time.Second, time.Minute} {
 			want := ttl - redlock.Drift(ttl, 0.01)
 			s, err := l.Acquire(t.Context(), "k", redlock.WithTTL(ttl))
@@ -170,7 +170,7 @@ func TestOwnTTL(t *testing.T) {
 		c := newCluster(3)
 		c.set("set", flaw{lost: true}, 0, 1, 2)
 		c.set("release", flaw{down: true}, 0, 1, 2)
-		l := locker(t, c.keepers(), nil)
+		l := locker(t, c.granters(), nil)
 		_, err := l.Acquire(t.Context(), "k", redlock.WithTTL(time.Minute))
 		wantKind(t, err, redlock.ErrNoQuorum)
 		time.Sleep(30 * time.Second)
@@ -182,9 +182,9 @@ func TestOwnTTL(t *testing.T) {
 	})
 }
 
-func TestOwnTTLRefused(t *testing.T) {
+func TestRejectsInvalidTTLOption(t *testing.T) {
 	c := newCluster(3)
-	l := locker(t, c.keepers(), func(cfg *redlock.Config) { cfg.Renew, cfg.MaxHold = time.Second, time.Minute })
+	l := locker(t, c.granters(), func(cfg *redlock.Config) { cfg.Renew, cfg.MaxHold = time.Second, time.Minute })
 	for want, ttl := range map[string]time.Duration{
 		"TTL 0s: must be positive":          0,
 		"whole number of milliseconds":      time.Second + time.Microsecond,
@@ -200,7 +200,7 @@ func TestOwnTTLRefused(t *testing.T) {
 			t.Errorf("Do with TTL %v: no error", ttl)
 		}
 	}
-	if n := len(c.log.of("set")); n > 0 {
+	if n := len(c.log.byStep("set")); n > 0 {
 		t.Errorf("%d requests were sent to nodes", n)
 	}
 }

@@ -22,9 +22,9 @@ func TestQuorum(t *testing.T) {
 }
 
 // Any two quorums share a node, and smaller sets do not guarantee that.
-func TestQuorumsMeet(t *testing.T) {
+func TestQuorumsIntersect(t *testing.T) {
 	for n := 1; n <= 8; n++ {
-		apart := func(size int) bool { // reports whether two sets of that size can be disjoint
+		disjoint := func(size int) bool { // reports whether two sets of that size can be disjoint
 			for set := range uint(1 << n) {
 				for other := range uint(1 << n) {
 					if ones(set) == size && ones(other) == size && set&other == 0 {
@@ -35,10 +35,10 @@ func TestQuorumsMeet(t *testing.T) {
 			return false
 		}
 		q := redlock.Quorum(n)
-		if apart(q) {
+		if disjoint(q) {
 			t.Errorf("%d nodes: two quorums of %d can be disjoint", n, q)
 		}
-		if n > 1 && !apart(q-1) {
+		if n > 1 && !disjoint(q-1) {
 			t.Errorf("%d nodes: a quorum of %d would suffice", n, q-1)
 		}
 	}
@@ -101,35 +101,35 @@ func TestValidityRandom(t *testing.T) {
 }
 
 // The result of random answers is compared with that of trying all answers that the other nodes could have given.
-func TestJudgeRandom(t *testing.T) {
+func TestFailureKindRandom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := rand.New(rand.NewPCG(3, 4))
 		for range 2_000 {
 			c := newCluster(1 + r.IntN(7))
-			var said string
+			var answers string
 			for i := range c.nodes {
 				switch k := r.IntN(4); k {
 				case 0:
-					said += "y"
+					answers += "y"
 				case 1:
 					c.take("k", i)
-					said += "n"
+					answers += "n"
 				default:
 					c.set("set", flaw{down: k == 2, lost: k == 3}, i)
-					said += "?"
+					answers += "?"
 				}
 			}
 			l, err := c.client(t, nil).Acquire(context.Background(), "k")
-			yes, want := dumbJudge(said)
+			yes, want := naiveFailureKind(answers)
 			if !errors.Is(err, want) || err == nil && (want != nil || l.Votes() != yes) {
-				t.Fatalf("answers %s: %v, want %v with %d votes", said, err, want, yes)
+				t.Fatalf("answers %s: %v, want %v with %d votes", answers, err, want, yes)
 			}
 		}
 	})
 }
 
 // naiveFailureKind tries all possible answers for nodes without an answer.
-func dumbJudge(said string) (yes int, kind error) {
+func naiveFailureKind(answers string) (yes int, kind error) {
 	majority := func(s string) (bool, int) {
 		n := 0
 		for _, b := range s {
@@ -139,12 +139,12 @@ func dumbJudge(said string) (yes int, kind error) {
 		}
 		return 2*n > len(s), n
 	}
-	won, yes := majority(said)
+	won, yes := majority(answers)
 	if won {
 		return yes, nil
 	}
 	guesses := []string{""}
-	for _, b := range said {
+	for _, b := range answers {
 		var next []string
 		for _, g := range guesses {
 			if b == '?' {

@@ -46,13 +46,13 @@ type Client struct {
 	cfg Config
 	all []int // indices of all nodes
 	// batcher sends requests in batches. It is nil unless all nodes are Batchers.
-	rounds *rounds
+	batcher *batchSender
 }
 
 // Specification returns a client of the plain algorithm, or an error if the configuration is invalid.
 // Applications should use New instead.
 func Specification(cfg Config) (*Client, error) {
-	if err := cfg.plain(); err != nil {
+	if err := cfg.validateSpecification(); err != nil {
 		return nil, fmt.Errorf("configure redlock: %w", err)
 	}
 	return newClient(cfg)
@@ -68,7 +68,7 @@ func newClient(cfg Config) (*Client, error) {
 		c.all = append(c.all, i)
 	}
 	if !cfg.Sequential {
-		c.rounds = newRounds(cfg.Nodes)
+		c.batcher = newBatchSender(cfg.Nodes)
 	}
 	return c, nil
 }
@@ -79,7 +79,7 @@ func newClient(cfg Config) (*Client, error) {
 // timeout later than ctx (N timeouts with Config.Sequential). The kinds of error are ErrTaken,
 // ErrNoQuorum, ErrExpired and ErrCanceled, as for Locker.Acquire.
 func (c *Client) Acquire(ctx context.Context, key string) (*Lock, error) {
-	return tried(patience{Context: ctx}, c, noLimit, key, c.attempt)
+	return acquireWithRetries(waitContext{Context: ctx}, c, noLimit, key, c.attempt)
 }
 
 // noLimit is the wait of a call without WithWait: only Config.Tries and the context end it.
@@ -87,7 +87,7 @@ const noLimit = time.Duration(-1)
 
 // acquireWithRetries makes attempts, with random delays between them, until one gets the lock. No
 // attempt begins later than wait after the call.
-func tried[L any](p patience, c *Client, wait time.Duration, key string, attempt func(patience, string) (*L, *Error, error)) (*L, error) {
+func acquireWithRetries[L any](p waitContext, c *Client, wait time.Duration, key string, attempt func(waitContext, string) (*L, *Error, error)) (*L, error) {
 	last := Error{Op: "acquire", Key: key}
 	var end time.Time
 	if wait != noLimit {
@@ -95,7 +95,7 @@ func tried[L any](p patience, c *Client, wait time.Duration, key string, attempt
 	}
 	for {
 		if ended := p.ended(); ended != nil {
-			return nil, cancelled(ended, last)
+			return nil, canceled(ended, last)
 		}
 		l, failed, err := attempt(p, key)
 		if err != nil {
@@ -111,7 +111,7 @@ func tried[L any](p patience, c *Client, wait time.Duration, key string, attempt
 		}
 		last = *failed
 		if ended != nil {
-			return nil, cancelled(ended, last)
+			return nil, canceled(ended, last)
 		}
 		left := noLimit
 		if wait != noLimit {
@@ -128,7 +128,7 @@ func tried[L any](p patience, c *Client, wait time.Duration, key string, attempt
 
 // attempt makes one attempt, the specification's steps 1 to 5. It returns the lock, the reason why
 // the attempt failed, or an error if the attempt could not be made.
-func (c *Client) attempt(p patience, key string) (*Lock, *Error, error) {
+func (c *Client) attempt(p waitContext, key string) (*Lock, *Error, error) {
 	// Each attempt needs its own token. Otherwise, a delayed release of the first attempt
 	// could delete the key that a later attempt set.
 	token, err := c.token()
@@ -139,12 +139,12 @@ func (c *Client) attempt(p patience, key string) (*Lock, *Error, error) {
 	answers, fence := c.grant(ctx, key, token)
 	elapsed := c.cfg.Now().Sub(start)
 
-	kind := c.judge(driver.Count(answers), elapsed)
+	kind := c.failureKind(driver.Count(answers), elapsed)
 	if kind == nil && ctx.Err() == nil {
-		return &Lock{c.held(key, token, fence, start, answers)}, nil, nil
+		return &Lock{c.newAcquisition(key, token, fence, start, answers)}, nil, nil
 	}
 	c.release(ctx, key, token)
-	return nil, c.refused(key, kind, answers), nil
+	return nil, c.acquireError(key, kind, answers), nil
 }
 
 // grant asks all nodes for the key, and returns their answers and the fencing token, if one is configured.
@@ -153,12 +153,12 @@ func (c *Client) grant(ctx context.Context, key, token string) (answers []driver
 	if c.cfg.Fence {
 		op = driver.OpSetFenced
 	}
-	answers = c.ask(ctx, c.all, driver.Request{Op: op, Key: key, Token: token, Terms: driver.Terms{TTL: c.cfg.TTL}})
-	return answers, c.raise(key, token, answers, func(nodes []int, r driver.Request) []driver.Answer { return c.ask(ctx, nodes, r) })
+	answers = c.send(ctx, c.all, driver.Request{Op: op, Key: key, Token: token, Terms: driver.Terms{TTL: c.cfg.TTL}})
+	return answers, c.raiseFence(key, token, answers, func(nodes []int, r driver.Request) []driver.Answer { return c.send(ctx, nodes, r) })
 }
 
 // failureKind returns the kind of error of an attempt with these answers, or nil if it succeeded.
-func (c *Client) judge(t driver.Tally, elapsed time.Duration) error {
+func (c *Client) failureKind(t driver.Tally, elapsed time.Duration) error {
 	quorum := Quorum(len(c.all))
 	switch {
 	case t.All-t.No < quorum:
@@ -175,20 +175,20 @@ func (c *Client) judge(t driver.Tally, elapsed time.Duration) error {
 // did not answer: a node may have applied a request whose answer was lost. It ignores the end of ctx,
 // because a key that was set must not stay until it expires only because the caller gave up.
 func (c *Client) release(ctx context.Context, key, token string) []driver.Answer {
-	return c.ask(context.WithoutCancel(ctx), c.all, driver.Request{Op: driver.OpRelease, Key: key, Token: token, Terms: driver.Terms{TTL: c.cfg.TTL}})
+	return c.send(context.WithoutCancel(ctx), c.all, driver.Request{Op: driver.OpRelease, Key: key, Token: token, Terms: driver.Terms{TTL: c.cfg.TTL}})
 }
 
 // wait waits for a random time, at most limit, so that contenders that split the vote don't collide again.
 // It returns early when p ends; the caller checks for that.
-func (c *Client) wait(p patience, most time.Duration) error {
+func (c *Client) wait(p waitContext, limit time.Duration) error {
 	var b [8]byte
 	if err := c.cfg.Random("retry", b[:]); err != nil {
 		return fmt.Errorf("choose a retry delay: %w", err)
 	}
-	span := uint64(c.cfg.RetryMax-c.cfg.RetryMin) + 1
-	delay := c.cfg.RetryMin + time.Duration(binary.LittleEndian.Uint64(b[:])%span)
-	if most != noLimit {
-		delay = min(delay, most)
+	spread := uint64(c.cfg.RetryMax-c.cfg.RetryMin) + 1
+	delay := c.cfg.RetryMin + time.Duration(binary.LittleEndian.Uint64(b[:])%spread)
+	if limit != noLimit {
+		delay = min(delay, limit)
 	}
 	select {
 	case <-c.cfg.After(delay):
@@ -208,14 +208,14 @@ func (c *Client) token() (string, error) {
 }
 
 func (c *Client) failure(op, key string, kind error, answers []driver.Answer) *Error {
-	return &Error{Op: op, Key: key, Kind: kind, Asked: len(answers), Nodes: c.causes(answers)}
+	return &Error{Op: op, Key: key, Kind: kind, Asked: len(answers), Nodes: c.nodeErrors(answers)}
 }
 
 // acquireError returns the error of a failed attempt. If another client holds the lock, every quorum
 // contains a node that refuses. So without a quorum of grants, the lock was taken if at least one node
 // refused and the nodes without errors form a quorum. If fewer nodes work, it is unknown whether
 // the lock was taken.
-func (c *Client) refused(key string, kind error, answers []driver.Answer) *Error {
+func (c *Client) acquireError(key string, kind error, answers []driver.Answer) *Error {
 	e := c.failure("acquire", key, kind, answers)
 	broken := 0
 	for _, a := range answers {
@@ -231,7 +231,7 @@ func (c *Client) terms() driver.Terms {
 	return driver.Terms{TTL: c.cfg.TTL, Fence: c.cfg.Fence, Quarantine: c.cfg.Quarantine}
 }
 
-func number(yes bool, err error) (int64, error) {
+func boolValue(yes bool, err error) (int64, error) {
 	if yes {
 		return 1, err
 	}
@@ -358,7 +358,7 @@ func (c Config) validate() error {
 }
 
 // validateSpecification returns an error if an option that the specification does not have is set.
-func (c Config) plain() error {
+func (c Config) validateSpecification() error {
 	if c.Renew != 0 || c.MaxHold != 0 || c.Repair || c.Quarantine != 0 || c.Observe != nil {
 		return errors.New("the specification does not have Renew, MaxHold, Repair, Quarantine or Observe: leave them out, or use New")
 	}
@@ -366,7 +366,7 @@ func (c Config) plain() error {
 }
 
 // validateLocker checks the options of a Locker that validate does not check.
-func (c Config) hardened() error {
+func (c Config) validateLocker() error {
 	switch {
 	case c.Sequential:
 		return errors.New("a Locker sends requests to all nodes at once: leave out Sequential, or use Specification")
@@ -434,10 +434,10 @@ var (
 	ErrClosed = errors.New("the locker is closed")
 	// ErrReleasesPending means that Locker.Close could not confirm all releases. Other locks are not
 	// affected, but the released keys may stay until they expire.
-	ErrOwed = errors.New("releases are pending")
+	ErrReleasesPending = errors.New("releases are pending")
 	// ErrCanceled means that the context ended first. The error also matches the context's cause and
 	// error, and ErrTaken if the context ended while waiting for a lock that was taken.
-	ErrCancelled = errors.New("canceled")
+	ErrCanceled = errors.New("canceled")
 )
 
 // Error describes a failed operation, with the answer of each node.
@@ -457,12 +457,12 @@ type Error struct {
 // NodeError is the reason why one node did not agree.
 type NodeError struct {
 	Node string
-	Err  error // errNo, errNoAnswer, or the driver's error
+	Err  error // errRefused, errNoAnswer, or the driver's error
 }
 
 // Node errors that don't come from a driver.
 var (
-	errNo       = errors.New("refused")
+	errRefused  = errors.New("refused")
 	errNoAnswer = errors.New("no answer in time")
 )
 
@@ -505,8 +505,8 @@ func (e *Error) Unwrap() []error {
 }
 
 // canceled returns e with kind ErrCanceled, because ctx ended.
-func cancelled(ctx context.Context, e Error) *Error {
-	e.Kind, e.Cause, e.err = ErrCancelled, context.Cause(ctx), ctx.Err()
+func canceled(ctx context.Context, e Error) *Error {
+	e.Kind, e.Cause, e.err = ErrCanceled, context.Cause(ctx), ctx.Err()
 	return &e
 }
 
@@ -518,11 +518,11 @@ func cancelled(ctx context.Context, e Error) *Error {
 // that the key still belongs to this attempt. A node that does not confirm the token has no vote:
 // its answer to the write replaces its grant. Then each node of this quorum has a count of at least
 // the token, and the next grant on any of them gets a higher one.
-func (c *Client) raise(key, token string, answers []driver.Answer, ask func(nodes []int, r driver.Request) []driver.Answer) int64 {
+func (c *Client) raiseFence(key, token string, answers []driver.Answer, ask func(nodes []int, r driver.Request) []driver.Answer) int64 {
 	if !c.cfg.Fence || driver.Count(answers).Yes < Quorum(len(c.all)) {
 		return 0 // no lock, so no token
 	}
-	fence, behind := driver.Highest(answers)
+	fence, behind := driver.HighestCount(answers)
 	if len(behind) == 0 {
 		return fence
 	}

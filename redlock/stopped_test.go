@@ -16,11 +16,11 @@ import (
 	"lockpick/redlock"
 )
 
-var stops = flag.Int("stops", 20, "number of processes that TestStoppedPastTheDeadline stops")
+var stopCount = flag.Int("stops", 20, "number of processes that TestStoppedPastTheDeadline stops")
 
 // maxConcurrent is the number of processes at a time. Stopped processes use no CPU, so the machine is not
 // busy when they resume.
-const atOnce = 20
+const maxConcurrent = 20
 
 // When a process resumes after its leases' deadlines and checks at once, the leases have ended: both the
 // one whose context was in use before the stop, and the one whose context is requested afterwards. Each process is
@@ -31,8 +31,8 @@ func TestStoppedPastTheDeadline(t *testing.T) {
 		return
 	}
 	var all sync.WaitGroup
-	slots := make(chan struct{}, atOnce)
-	for range *stops {
+	slots := make(chan struct{}, maxConcurrent)
+	for range *stopCount {
 		slots <- struct{}{}
 		all.Go(func() {
 			defer func() { <-slots }()
@@ -47,15 +47,15 @@ func TestStoppedPastTheDeadline(t *testing.T) {
 // stopOne runs a process until it stops itself, resumes it when its leases are over, and returns its
 // output.
 func stopOne() (string, error) {
-	said, err := os.CreateTemp("", "stopped")
+	output, err := os.CreateTemp("", "stopped")
 	if err != nil {
 		return "", err
 	}
-	defer os.Remove(said.Name())
-	defer said.Close()
+	defer os.Remove(output.Name())
+	defer output.Close()
 	cmd := exec.Command(os.Args[0], "-test.run=^TestStoppedPastTheDeadline$", "-test.timeout=1m")
 	cmd.Env = append(os.Environ(), "LOCKPICK_TEST_STOPS=1")
-	cmd.Stdout, cmd.Stderr = said, said
+	cmd.Stdout, cmd.Stderr = output, output
 	if err := cmd.Start(); err != nil {
 		return "", err
 	}
@@ -75,7 +75,7 @@ func stopOne() (string, error) {
 			return "", err
 		}
 	}
-	text, err := os.ReadFile(said.Name())
+	text, err := os.ReadFile(output.Name())
 	if stopped != 1 || status.ExitStatus() != 0 {
 		err = fmt.Errorf("the process was stopped %d times, and its exit status is %d", stopped, status.ExitStatus())
 	}
@@ -86,7 +86,7 @@ const shortTTL = 300 * time.Millisecond
 
 // stopPastTheDeadline is the main function of such a process.
 func stopPastTheDeadline(t *testing.T) {
-	l, err := redlock.New(redlock.Config{TTL: shortTTL, Nodes: []redlock.Node{granting{}, granting{}, granting{}}})
+	l, err := redlock.New(redlock.Config{TTL: shortTTL, Nodes: []redlock.Node{grantingNode{}, grantingNode{}, grantingNode{}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -105,11 +105,13 @@ func stopPastTheDeadline(t *testing.T) {
 	wantCause(t, unused.Context(), redlock.ErrExpired)
 }
 
-// granting is a node that grants everything.
-type granting struct{}
+// grantingNode is a node that grants everything.
+type grantingNode struct{}
 
-func (granting) Set(context.Context, string, string, time.Duration) (bool, error) { return true, nil }
-func (granting) Extend(context.Context, string, string, time.Duration) (bool, error) {
+func (grantingNode) Set(context.Context, string, string, time.Duration) (bool, error) {
 	return true, nil
 }
-func (granting) Release(context.Context, string, string) (bool, error) { return true, nil }
+func (grantingNode) Extend(context.Context, string, string, time.Duration) (bool, error) {
+	return true, nil
+}
+func (grantingNode) Release(context.Context, string, string) (bool, error) { return true, nil }

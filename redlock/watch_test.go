@@ -8,14 +8,14 @@ import (
 	"lockpick/redlock/driver"
 )
 
-type yesman struct{ Node }
+type yesNode struct{ Node }
 
-func (yesman) Submit(r *driver.Request) { r.To.Answered(r, 1, nil) }
-func (yesman) Flush()                   {}
+func (yesNode) Submit(r *driver.Request) { r.Collector.Answered(r, 1, nil) }
+func (yesNode) Flush()                   {}
 
 // A released lease is not watched until its deadline.
-func TestReleasedIsForgotten(t *testing.T) {
-	l, err := New(Config{TTL: time.Hour, Nodes: []Node{yesman{}, yesman{}, yesman{}}})
+func TestReleasedLeaseIsNotWatched(t *testing.T) {
+	l, err := New(Config{TTL: time.Hour, Nodes: []Node{yesNode{}, yesNode{}, yesNode{}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -31,7 +31,7 @@ func TestReleasedIsForgotten(t *testing.T) {
 	}
 	for i, at := range []int{3, 0, 9, 5, 1, 2, 8, 7, 6, 4} {
 		held[at].Release(context.Background())
-		if n := len(l.watch.leases); n != 9-i {
+		if n := len(l.watcher.leases); n != 9-i {
 			t.Errorf("%d leases are watched, want %d", n, 9-i)
 		}
 	}

@@ -34,13 +34,13 @@ import (
 
 // Names of the reports in a run directory.
 const (
-	PageFile     = "report.html"    // everything on one page
-	SequenceFile = "sequence.txt"   // the sequence diagram
-	drawingFile  = "sequence.svg"   // the sequence diagram as an image
-	mermaidFile  = "sequence.mmd"   // the sequence diagram for issues and summaries
-	JUnitFile    = "junit.xml"      // the outcome, for CI
-	ednFile      = "history.edn"    // the history in Jepsen's format
-	pictureFile  = "porcupine.html" // porcupine's picture of the violated history, if there is one
+	PageFile      = "report.html"    // everything on one page
+	SequenceFile  = "sequence.txt"   // the sequence diagram
+	drawingFile   = "sequence.svg"   // the sequence diagram as an image
+	mermaidFile   = "sequence.mmd"   // the sequence diagram for issues and summaries
+	JUnitFile     = "junit.xml"      // the outcome, for CI
+	ednFile       = "history.edn"    // the history in Jepsen's format
+	porcupineFile = "porcupine.html" // porcupine's picture of the violated history, if there is one
 )
 
 // Write writes a run's reports into its directory. It runs porcupine, so call it outside any bubble
@@ -51,15 +51,15 @@ func Write(dir string, r outcome.Run) error {
 		return fmt.Errorf("write reports: %w", err)
 	}
 	defer to.Close()
-	d := sequence.Tell(r.History, r.Verdict)
+	d := sequence.OfVerdict(r.History, r.Verdict)
 	p := page.Page{Run: r, Diagram: d,
 		Picture: template.HTML(sequence.SVG(d, sequence.SVGOptions{Embedded: true, Prefix: "sq-"}))} // all text in it is escaped
-	for _, f := range beside(r, d) {
+	for _, f := range companionFiles(r, d) {
 		var text bytes.Buffer
 		if err := f.write(&text); err != nil {
 			return err
 		}
-		if f.name == pictureFile && text.Len() == 0 {
+		if f.name == porcupineFile && text.Len() == 0 {
 			continue // porcupine draws violations only
 		}
 		if err := to.Write(f.name, text.Bytes()); err != nil {
@@ -92,24 +92,24 @@ type file struct {
 }
 
 // companionFiles returns the files beside the page, in the order in which the page links to them.
-func beside(r outcome.Run, d sequence.Diagram) []file {
+func companionFiles(r outcome.Run, d sequence.Diagram) []file {
 	text := sequence.Text(d, sequence.DefaultWidth)
 	o := r.Outcome
 	o.Seconds, o.Dir = 0, "" // so that the same run produces the same file
-	as := func(name, content string) file {
+	constant := func(name, content string) file {
 		return file{name, func(w io.Writer) error { _, err := io.WriteString(w, content); return err }}
 	}
 	return []file{
-		as(SequenceFile, text),
-		as(drawingFile, string(sequence.SVG(d, sequence.SVGOptions{}))),
-		as(mermaidFile, sequence.Mermaid(d)),
+		constant(SequenceFile, text),
+		constant(drawingFile, string(sequence.SVG(d, sequence.SVGOptions{}))),
+		constant(mermaidFile, sequence.Mermaid(d)),
 		{JUnitFile, func(w io.Writer) error {
 			t := &outcome.Tally{}
 			t.Add(o)
 			return suites.WriteJUnit(w, t, func(outcome.Outcome) string { return text })
 		}},
 		{ednFile, func(w io.Writer) error { return edn.Write(w, r.History) }},
-		{pictureFile, func(w io.Writer) error { _, err := checker.Visualize(w, r.History, r.Verdict); return err }},
+		{porcupineFile, func(w io.Writer) error { _, err := checker.Visualize(w, r.History, r.Verdict); return err }},
 	}
 }
 

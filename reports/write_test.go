@@ -14,7 +14,7 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-func run(t *testing.T, name string) outcome.Run {
+func loadRun(t *testing.T, name string) outcome.Run {
 	t.Helper()
 	a, err := txtar.ParseFile(filepath.Join("../checker/testdata", name+".txt"))
 	if err != nil {
@@ -36,7 +36,7 @@ func run(t *testing.T, name string) outcome.Run {
 // call produces the same bytes.
 func TestWrite(t *testing.T) {
 	for name, picture := range map[string]bool{"restart-forgets": true, "fenced": false, "vacuous": false, "malformed": false} {
-		r := run(t, name)
+		r := loadRun(t, name)
 		first, second := t.TempDir(), t.TempDir()
 		for _, dir := range []string{first, second} {
 			if err := Write(dir, r); err != nil {
@@ -49,30 +49,30 @@ func TestWrite(t *testing.T) {
 		}
 		files := []string{PageFile, SequenceFile, drawingFile, mermaidFile, JUnitFile, ednFile}
 		if picture {
-			files = append(files, pictureFile)
+			files = append(files, porcupineFile)
 		}
 		for _, file := range files {
 			a, err := os.ReadFile(filepath.Join(first, file))
 			b, _ := os.ReadFile(filepath.Join(second, file))
-			if err != nil || len(a) == 0 || file != pictureFile && !bytes.Equal(a, b) {
+			if err != nil || len(a) == 0 || file != porcupineFile && !bytes.Equal(a, b) {
 				t.Errorf("%s: %s is missing, empty or differs between two calls: %v", name, file, err)
 			}
 			if file != PageFile && !strings.Contains(string(page), `href="`+file+`"`) {
 				t.Errorf("%s: the page has no link to %s", name, file)
 			}
 		}
-		if _, err := os.Stat(filepath.Join(first, pictureFile)); (err == nil) != picture {
-			t.Errorf("%s: %s: %v", name, pictureFile, err)
+		if _, err := os.Stat(filepath.Join(first, porcupineFile)); (err == nil) != picture {
+			t.Errorf("%s: %s: %v", name, porcupineFile, err)
 		}
 	}
-	if err := Write(filepath.Join(t.TempDir(), "gone"), run(t, "fenced")); err == nil {
+	if err := Write(filepath.Join(t.TempDir(), "gone"), loadRun(t, "fenced")); err == nil {
 		t.Error("no error for a missing directory")
 	}
 }
 
 // The page contains the figures. Separate image files are written only on request.
 func TestFigures(t *testing.T) {
-	dir, r := t.TempDir(), run(t, "restart-forgets")
+	dir, r := t.TempDir(), loadRun(t, "restart-forgets")
 	if err := Write(dir, r); err != nil {
 		t.Fatal(err)
 	}

@@ -25,10 +25,10 @@ import (
 func TestPicturesAgreeWithVerdicts(t *testing.T) {
 	random := choose(t, "random-faults")
 	losses, ends := 0, 0
-	look := func(p scenarios.Found, seed uint64) {
+	check := func(p scenarios.Found, seed uint64) {
 		var record bytes.Buffer
 		b := sim.New(kinds.All)
-		s := p.Scenario.Drawn(seed)
+		s := p.Scenario.WithRandomPlan(seed)
 		if !simulates(t, s) {
 			return
 		}
@@ -49,14 +49,14 @@ func TestPicturesAgreeWithVerdicts(t *testing.T) {
 		ends += x.ends
 	}
 	for _, p := range choose(t) {
-		look(p, 1)
+		check(p, 1)
 	}
 	plans := uint64(40)
 	if night {
 		plans = 200
 	}
 	for i := range plans {
-		look(random[i%uint64(len(random))], 500+i)
+		check(random[i%uint64(len(random))], 500+i)
 	}
 	t.Logf("%d keys ended, %d of them named by verdicts", ends, losses)
 	if losses < 50 || ends < 10_000 {
@@ -78,7 +78,7 @@ type pictures struct {
 
 func (x *pictures) read() {
 	x.diagram, x.timeline = map[int64]bool{}, map[int64][][]int64{}
-	d := sequence.Tell(x.h, x.v)
+	d := sequence.OfVerdict(x.h, x.v)
 	for _, n := range d.Notes {
 		for _, e := range n.Events {
 			x.diagram[e] = true
@@ -97,21 +97,21 @@ func (x *pictures) read() {
 }
 
 func (x *pictures) contradictions() (wrong []string) {
-	say := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
+	report := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
 	lives := x.f.Lives()
-	byFact := map[int64]*read.Stay{}
+	byFact := map[int64]*read.KeyInterval{}
 	for _, node := range x.h.Params.Nodes {
 		for _, key := range lives.Keys {
-			for _, s := range lives.Stays(node, key) {
+			for _, s := range lives.Intervals(node, key) {
 				if s.End == nil {
 					continue
 				}
 				x.ends++
 				byFact[s.End.N] = s
-				for _, item := range x.timeline[s.Put.N] {
+				for _, item := range x.timeline[s.Start.N] {
 					for _, n := range item {
-						if other := x.ending(n); other != nil && n != s.End.N && other.Process == node && other.Key == key && other.Life.Old == s.Value && !slices.Contains(item, s.End.N) {
-							say("the timeline shows event %d ended by %d, but it was ended by %d", s.Put.N, n, s.End.N)
+						if other := x.endEvent(n); other != nil && n != s.End.N && other.Process == node && other.Key == key && other.Life.Old == s.Value && !slices.Contains(item, s.End.N) {
+							report("the timeline shows event %d ended by %d, but it was ended by %d", s.Start.N, n, s.End.N)
 						}
 					}
 				}
@@ -119,7 +119,7 @@ func (x *pictures) contradictions() (wrong []string) {
 		}
 	}
 	r := x.v.Result(verdict.MutualExclusion)
-	shown := sequence.Shown(x.v)
+	shown := sequence.ShownResult(x.v)
 	if r == nil || r.Outcome != verdict.Violated {
 		return wrong
 	}
@@ -130,21 +130,21 @@ func (x *pictures) contradictions() (wrong []string) {
 		x.losses++
 		s := byFact[l.Fact]
 		if s == nil || s.Node != l.Node {
-			say("the verdict names event %d of %s, which did not end a key", l.Fact, l.Node)
+			report("the verdict names event %d of %s, which did not end a key", l.Fact, l.Node)
 			continue
 		}
-		if !slices.ContainsFunc(x.timeline[l.Fact], func(item []int64) bool { return slices.Contains(item, s.Put.N) }) {
-			say("the timeline does not show that event %d ended the key set by event %d on %s (%s)", l.Fact, s.Put.N, l.Node, l.Cause)
+		if !slices.ContainsFunc(x.timeline[l.Fact], func(item []int64) bool { return slices.Contains(item, s.Start.N) }) {
+			report("the timeline does not show that event %d ended the key set by event %d on %s (%s)", l.Fact, s.Start.N, l.Node, l.Cause)
 		}
-		if shown.Property == verdict.MutualExclusion && !x.diagram[l.Fact] && !x.diagram[x.release(s.End)] {
-			say("the diagram does not show event %d, in which %s lost a key (%s)", l.Fact, l.Node, l.Cause)
+		if shown.Property == verdict.MutualExclusion && !x.diagram[l.Fact] && !x.diagram[x.releaseNumber(s.End)] {
+			report("the diagram does not show event %d, in which %s lost a key (%s)", l.Fact, l.Node, l.Cause)
 		}
 	}
 	return wrong
 }
 
 // endEvent returns event n if it ended a key, or nil.
-func (x *pictures) ending(n int64) *history.Event {
+func (x *pictures) endEvent(n int64) *history.Event {
 	for i := range x.h.Events {
 		if e := &x.h.Events[i]; e.N == n && e.Life != nil && e.Life.Old != "" && e.Life.What != history.KeyExpiry && e.Life.What != history.KeyKept {
 			return e
@@ -154,7 +154,7 @@ func (x *pictures) ending(n int64) *history.Event {
 }
 
 // releaseNumber returns the number of the release command that deleted a key, or 0.
-func (x *pictures) release(end *history.Event) int64 {
+func (x *pictures) releaseNumber(end *history.Event) int64 {
 	for i := range x.h.Events {
 		if e := &x.h.Events[i]; e.Process == end.Life.By && e.Sent == end.Sent && e.Op == history.OpRelease {
 			return e.N

@@ -37,7 +37,7 @@ func TestBrokenLocks(t *testing.T) {
 				continue
 			}
 			by++
-			seed, o := caught(t, s)
+			seed, o := firstCaught(t, s)
 			if seed == 0 {
 				t.Errorf("%s does not catch %s with any of %d seeds; judgements of the last: %+v", s.ID(), m.Name, ownSeeds, o.Judgements)
 				continue
@@ -56,7 +56,7 @@ func TestBrokenLocks(t *testing.T) {
 }
 
 // firstCaught returns the first seed with the scenario's expected result, or 0.
-func caught(t *testing.T, s scenarios.Found) (seed uint64, o outcome.Outcome) {
+func firstCaught(t *testing.T, s scenarios.Found) (seed uint64, o outcome.Outcome) {
 	t.Helper()
 	for seed = 1; seed <= ownSeeds; seed++ {
 		o = campaign.Execute(t.Context(), sim.New(kinds.All), campaign.Job{Scenario: s.Scenario, Seed: seed, Backend: "sim", Keep: campaign.KeepNone})

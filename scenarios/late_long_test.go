@@ -32,7 +32,7 @@ func (l tardy) Acquire(ctx context.Context, key string) (lock.Handle, error) {
 }
 
 // makeTardy returns a tardy variant of a kind of lock.
-func tardyOf(k lock.Kind) lock.Kind {
+func makeTardy(k lock.Kind) lock.Kind {
 	make := k.New
 	k.New = func(e lock.Env) (lock.Lock, error) {
 		l, err := make(e)
@@ -44,9 +44,9 @@ func tardyOf(k lock.Kind) lock.Kind {
 // A lock that has already ended when its acquire returns fails each scenario required of every lock, as the
 // scenario's own lock or as another one.
 func TestEndedLockFailsEveryScenario(t *testing.T) {
-	all := map[string]lock.Kind{"tardy": tardyOf(kinds.All["redlock"])}
+	all := map[string]lock.Kind{"tardy": makeTardy(kinds.All["redlock"])}
 	for name, k := range kinds.All {
-		all[name] = tardyOf(k)
+		all[name] = makeTardy(k)
 	}
 	backend, tried := sim.New(all), 0
 	for _, p := range choose(t) {
@@ -55,12 +55,12 @@ func TestEndedLockFailsEveryScenario(t *testing.T) {
 		}
 		t.Run(p.ID(), func(t *testing.T) {
 			both := []scenario.Scenario{p.Scenario}
-			if other, err := p.With("tardy", all["tardy"]); err == nil && p.ID() == "baseline" {
+			if other, err := p.ForLock("tardy", all["tardy"]); err == nil && p.ID() == "baseline" {
 				both = append(both, other)
 			}
 			for _, s := range both {
 				o := campaign.Execute(t.Context(), backend, campaign.Job{Scenario: s, Seed: 1, Backend: backend.Name(), Keep: campaign.KeepNone})
-				if j := o.Of(verdict.ValidOnReturn); j == nil || j.Got != verdict.Violated || j.AsExpected || o.Code != outcome.ExitUnexpected {
+				if j := o.JudgementOf(verdict.ValidOnReturn); j == nil || j.Got != verdict.Violated || j.AsExpected || o.Code != outcome.ExitUnexpected {
 					t.Errorf("%s: exit %d %s: %v", s.Lock.Kind, o.Code, o.Error, o.Judgements)
 				}
 				tried++

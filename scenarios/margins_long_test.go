@@ -25,7 +25,7 @@ func scaledRuns(s scenario.Scenario) []scenario.Scenario {
 
 // While a minority is down, a lock that needs more than a majority is unavailable, and the checker notices: the
 // outage is longer than the TTL of earlier keys plus the bound.
-func TestMinorityDownCatchesALockThatWantsFour(t *testing.T) {
+func TestMinorityDownCatchesLockThatNeedsFourVotes(t *testing.T) {
 	for _, s := range scaledRuns(choose(t, "minority-down/one-vote-more")[0].Scenario) {
 		bound := 10*(s.Lock.Timeout+s.Lock.RetryMax) + time.Second/4
 		if down := *s.Plan[0].Fault.For; down <= s.Lock.TTL+bound {
@@ -33,7 +33,7 @@ func TestMinorityDownCatchesALockThatWantsFour(t *testing.T) {
 		}
 		for seed := range uint64(3) {
 			o := campaign.Execute(t.Context(), sim.New(kinds.All), campaign.Job{Scenario: s, Seed: seed, Backend: "sim", Keep: campaign.KeepNone})
-			if j := o.Of(verdict.FaultTolerance); j == nil || j.Got != verdict.Violated || o.Code != outcome.ExitOK {
+			if j := o.JudgementOf(verdict.FaultTolerance); j == nil || j.Got != verdict.Violated || o.Code != outcome.ExitOK {
 				t.Errorf("TTL %v, seed %d: exit %d %s: %v", s.Lock.TTL, seed, o.Code, o.Error, o.Judgements)
 			}
 		}

@@ -18,27 +18,27 @@ import (
 var clockFaults = []string{"clock-jump", "clock-rate", "clock-slew", "clock-strobe"}
 
 // staysInForce is the read-back of an end event without effect, because a later step has the same fault.
-const stays = "it stays in force for another step"
+const staysInForce = "it stays in force for another step"
 
 func ended(kind string) func(*oracle, groups) {
 	return func(o *oracle, g groups) {
-		begin := o.began(g["n"], g["t"], kind)
+		begin := o.faultBegin(g["n"], g["t"], kind)
 		if begin == nil {
 			o.fail("no %s of %s at that time", kind, g["n"])
 			return
 		}
-		o.told["down "+g["n"]] = true
+		o.mentioned["down "+g["n"]] = true
 		if g["u"] == "" {
 			return
 		}
-		if end := o.ended(g["n"], g["u"], kind); end == nil || end.Step != begin.Step || end.Cause != g["cause"] {
+		if end := o.faultEnd(g["n"], g["u"], kind); end == nil || end.Step != begin.Step || end.Cause != g["cause"] {
 			o.fail("no such restart: %+v", end)
 		}
 	}
 }
 
-func (o *oracle) startedAgain(g groups) {
-	if end := o.ended(g["n"], g["t"], "kill", "shutdown"); end == nil || end.Cause != g["cause"] {
+func (o *oracle) restarted(g groups) {
+	if end := o.faultEnd(g["n"], g["t"], "kill", "shutdown"); end == nil || end.Cause != g["cause"] {
 		o.fail("no such restart: %+v", end)
 	}
 }
@@ -46,10 +46,10 @@ func (o *oracle) startedAgain(g groups) {
 // lasted checks a fault of one target: its beginning, and its end if the sentence names it.
 func lasted(kinds ...string) func(*oracle, groups) {
 	return func(o *oracle, g groups) {
-		if o.began(g["n"], g["t"], kinds...) == nil {
+		if o.faultBegin(g["n"], g["t"], kinds...) == nil {
 			o.fail("it did not begin at that time")
 		}
-		if g["u"] != "" && o.ended(g["n"], g["u"], kinds...) == nil {
+		if g["u"] != "" && o.faultEnd(g["n"], g["u"], kinds...) == nil {
 			o.fail("it did not end at that time")
 		}
 		if kinds[0] == "pause" && o.row == nil {
@@ -60,7 +60,7 @@ func lasted(kinds ...string) func(*oracle, groups) {
 
 func healed(kinds ...string) func(*oracle, groups) {
 	return func(o *oracle, g groups) {
-		if end := o.ended(g["n"], g["t"], kinds...); end == nil || end.Cause == stays {
+		if end := o.faultEnd(g["n"], g["t"], kinds...); end == nil || end.Cause == staysInForce {
 			o.fail("nothing ended at that time")
 		}
 	}
@@ -74,7 +74,7 @@ func linked(kinds ...string) func(*oracle, groups) {
 			o.fail("names are repeated or not sorted")
 		}
 		for _, n := range named {
-			if o.began(g["c"]+"-"+n, g["t"], kinds...) == nil {
+			if o.faultBegin(g["c"]+"-"+n, g["t"], kinds...) == nil {
 				o.fail("none on %s-%s began at that time", g["c"], n)
 			}
 			if g["u"] != "" && !o.endedOneOf(g["c"]+"-"+n, g, kinds...) {
@@ -101,7 +101,7 @@ func (o *oracle) together(begin fact, client string, named []string) bool {
 		if f.Type == "begin" && f.Step == begin.Step && f.T == begin.T {
 			over[server] = never
 		}
-		if at, is := over[server]; is && at == never && f.Type == "end" && f.Cause != stays {
+		if at, is := over[server]; is && at == never && f.Type == "end" && f.Cause != staysInForce {
 			over[server] = f.T
 		}
 	}
@@ -123,7 +123,7 @@ func (o *oracle) together(begin fact, client string, named []string) bool {
 // endedOneOf reports whether a fault ended at the printed instant, or between the first and the last of several.
 func (o *oracle) endedOneOf(target string, g groups, kinds ...string) bool {
 	return o.find(func(f *fact) bool {
-		return f.Process == "nemesis" && f.Type == "end" && f.Cause != stays && f.Node == target && slices.Contains(kinds, f.Op) && (near(g["u"], f.T) || between(g["first"], g["u"], f.T))
+		return f.Process == "nemesis" && f.Type == "end" && f.Cause != staysInForce && f.Node == target && slices.Contains(kinds, f.Op) && (near(g["u"], f.T) || between(g["first"], g["u"], f.T))
 	}) != nil
 }
 
@@ -132,9 +132,9 @@ func unlinked(kinds ...string) func(*oracle, groups) {
 		some := false
 		for _, n := range expand(g["nodes"]) {
 			link := g["c"] + "-" + n
-			some = some || o.ended(link, g["t"], kinds...) != nil
+			some = some || o.faultEnd(link, g["t"], kinds...) != nil
 			if o.find(func(f *fact) bool {
-				return f.Type == "end" && f.Node == link && slices.Contains(kinds, f.Op) && f.Cause != stays && (math.Abs(float64(f.T)-seconds(g["t"])*1e9) < 1e6 || between(g["first"], g["t"], f.T))
+				return f.Type == "end" && f.Node == link && slices.Contains(kinds, f.Op) && f.Cause != staysInForce && (math.Abs(float64(f.T)-seconds(g["t"])*1e9) < 1e6 || between(g["first"], g["t"], f.T))
 			}) == nil {
 				o.fail("none on %s ended at that time", link)
 			}
@@ -245,10 +245,10 @@ func (o *oracle) delivered(g groups) {
 }
 
 func (o *oracle) clockWrong(g groups) {
-	if begin := o.began(g["n"], g["t"], clockFaults...); begin == nil || begin.Cause != g["cause"] {
+	if begin := o.faultBegin(g["n"], g["t"], clockFaults...); begin == nil || begin.Cause != g["cause"] {
 		o.fail("the record has %+v", begin)
 	}
-	if g["u"] != "" && o.ended(g["n"], g["u"], clockFaults...) == nil {
+	if g["u"] != "" && o.faultEnd(g["n"], g["u"], clockFaults...) == nil {
 		o.fail("it was not corrected at that time")
 	}
 }
@@ -259,13 +259,13 @@ func keyEnded(what string) func(*oracle, groups) {
 		if o.keyEnd(g, what) == nil {
 			o.fail("no key of %s on %s was %s at that time", g["c"], g["n"], what)
 		}
-		o.told["key "+g["n"]+" "+what+" "+g["c"]] = true
+		o.mentioned["key "+g["n"]+" "+what+" "+g["c"]] = true
 	}
 }
 
 // lived checks that the node's clock reached the expiry of the key, no matter when the node expired it.
 func (o *oracle) lived(g groups) {
-	o.told["key "+g["n"]+" expired "+g["c"]] = true
+	o.mentioned["key "+g["n"]+" expired "+g["c"]] = true
 	due := o.find(func(f *fact) bool {
 		return f.Life != nil && f.Process == g["n"] && o.owner[f.Life.Value] == g["c"] && f.Life.Expires != 0 && near(g["t"], o.clockShows(g["n"], true, f.T, f.Life.Expires))
 	})
@@ -309,7 +309,7 @@ func (o *oracle) keyDue(g groups) {
 			due := o.clockShows(n, true, f.T, f.Life.Expires)
 			begins = begins || math.Abs(seconds(g["t"])*1e9-float64(due)) <= 1.5e6 // Redis counts in milliseconds
 			for _, h := range o.holds {
-				ends = ends || h.token == f.Life.Value && math.Abs(float64(h.until-due-spanNs(g["span"]))) <= 1.5e6
+				ends = ends || h.token == f.Life.Value && math.Abs(float64(h.believedUntil-due-spanNs(g["span"]))) <= 1.5e6
 			}
 		}
 	}
@@ -327,8 +327,8 @@ func (o *oracle) idlePauses(g groups) {
 			all++
 		}
 	}
-	if told := o.paused[g["c"]] + o.idle[g["c"]]; told > all {
-		o.fail("it had %d pauses, but the story mentions %d", all, told)
+	if mentioned := o.paused[g["c"]] + o.idle[g["c"]]; mentioned > all {
+		o.fail("it had %d pauses, but the story mentions %d", all, mentioned)
 	}
 	if strings.Contains(g["times"], "more") != (o.paused[g["c"]] > 0) {
 		o.fail("the story mentions %d other pauses", o.paused[g["c"]])
@@ -350,7 +350,7 @@ func count(times string) int {
 // holdAt finds the hold of a client that acquired the lock at a printed instant.
 func (o *oracle) holdAt(client, t string) *hold {
 	for _, h := range o.holds {
-		if h.client == client && near(t, h.got) {
+		if h.client == client && near(t, h.acquiredAt) {
 			return h
 		}
 	}
@@ -363,18 +363,18 @@ func (o *oracle) acquired(g groups) {
 		o.fail("%s did not acquire it at that time", g["c"])
 		return
 	}
-	voters := o.voters(h.token, h.got)
+	voters := o.voters(h.token, h.acquiredAt)
 	if g["votes"] != "" {
 		o.votes(g, len(voters))
 	}
-	if g["left"] != "" && !near(g["left"], h.promised-h.got) {
-		o.fail("the lock reported %d", h.promised-h.got)
+	if g["left"] != "" && !near(g["left"], h.reportedDeadline-h.acquiredAt) {
+		o.fail("the lock reported %d", h.reportedDeadline-h.acquiredAt)
 	}
 	if g["until"] != "" && !near(g["until"], h.deadline) {
 		o.fail("its client's clock shows the deadline at %d", h.deadline)
 	}
-	if (g["left"] == "" && g["until"] == "") != (h.promised == 0) {
-		o.fail("the lock reported %d as its deadline", h.promised)
+	if (g["left"] == "" && g["until"] == "") != (h.reportedDeadline == 0) {
+		o.fail("the lock reported %d as its deadline", h.reportedDeadline)
 	}
 	o.shared(g, h, voters)
 }
@@ -387,44 +387,44 @@ func (o *oracle) votes(g groups, votes int) {
 
 // shared checks the voters of a hold that had voted for an earlier hold whose client still believed.
 func (o *oracle) shared(g groups, h *hold, voters map[string]int64) {
-	told := false
+	found := false
 	for _, other := range o.holds {
-		if other == h || other.got > h.got || other.client == h.client || other.key != h.key {
+		if other == h || other.acquiredAt > h.acquiredAt || other.client == h.client || other.key != h.key {
 			continue
 		}
-		both := slices.Sorted(maps.Keys(o.voters(other.token, other.got)))
+		both := slices.Sorted(maps.Keys(o.voters(other.token, other.acquiredAt)))
 		both = slices.DeleteFunc(both, func(n string) bool { _, is := voters[n]; return !is })
 		if other.client == g["other"] && slices.Equal(both, expand(g["nodes"])) {
-			told = true
-		} else if len(o.holders) == 2 && other.until > h.got && o.holders[0] == other && o.holders[1] == h && len(both) > 0 && other.client != g["other"] {
+			found = true
+		} else if len(o.holders) == 2 && other.believedUntil > h.acquiredAt && o.holders[0] == other && o.holders[1] == h && len(both) > 0 && other.client != g["other"] {
 			o.fail("%v had voted for %s", both, other.client)
 		}
 	}
-	if g["other"] != "" && !told {
+	if g["other"] != "" && !found {
 		o.fail("these nodes had not voted for %s", g["other"])
 	}
 }
 
-func (o *oracle) bothBelieved(g groups) { o.both(g, func(h *hold) int64 { return h.until }) }
+func (o *oracle) bothBelieved(g groups) { o.both(g, func(h *hold) int64 { return h.believedUntil }) }
 
 // bothHeld checks the period during which both clients had the lock. A client that died or was notified later still
 // has the lock until its deadline or its release.
 func (o *oracle) bothHeld(g groups) {
-	o.both(g, func(h *hold) int64 { return h.bound() })
+	o.both(g, func(h *hold) int64 { return h.heldUntil() })
 }
 
 func (o *oracle) both(g groups, until func(*hold) int64) {
 	var closest *hold
 	for i, a := range o.holds {
 		for _, b := range o.holds[i+1:] {
-			if !near(g["t"], b.got) || a.key != g["key"] || b.key != a.key || a.client == b.client {
+			if !near(g["t"], b.acquiredAt) || a.key != g["key"] || b.key != a.key || a.client == b.client {
 				continue
 			}
 			if g["a"] != "" && (g["a"] != a.client || g["b"] != b.client) {
 				continue
 			}
 			closest = b
-			if near(g["u"], min(until(a), until(b))) && a.got <= b.got && until(a) > b.got {
+			if near(g["u"], min(until(a), until(b))) && a.acquiredAt <= b.acquiredAt && until(a) > b.acquiredAt {
 				if o.row == nil {
 					o.holders = []*hold{a, b}
 				} else if o.holders != nil && (o.holders[0] != a || o.holders[1] != b) {
@@ -503,14 +503,14 @@ func (o *oracle) lostBy(w *appliedWrite) map[string][]int64 {
 
 // sameLosses compares a text such as "c1's update" or "versions 3 and 4 of c1 and version 5 of c2" with the lost
 // versions.
-func sameLosses(told string, lost map[string][]int64) bool {
-	if client, one := strings.CutSuffix(told, "'s update"); one {
+func sameLosses(text string, lost map[string][]int64) bool {
+	if client, one := strings.CutSuffix(text, "'s update"); one {
 		return len(lost) == 1 && len(lost[client]) == 1
 	}
 	said := map[string][]int64{}
 	var versions []int64
 	to := false
-	for _, word := range strings.Fields(strings.ReplaceAll(told, ",", "")) {
+	for _, word := range strings.Fields(strings.ReplaceAll(text, ",", "")) {
 		n, err := strconv.ParseInt(word, 10, 64)
 		switch {
 		case err == nil && to:
@@ -563,7 +563,7 @@ func (o *oracle) checked(g groups) {
 		return
 	}
 	i := slices.IndexFunc(o.holds, func(h *hold) bool { return h.session == check.Session })
-	if i < 0 || (g["left"] == "") != (o.holds[i].promised == 0) {
+	if i < 0 || (g["left"] == "") != (o.holds[i].reportedDeadline == 0) {
 		o.fail("the sentence and the session differ in whether there is a deadline")
 		return
 	}
@@ -652,7 +652,7 @@ func (o *oracle) releaseDeleted(g groups) {
 		if !ok {
 			o.fail("it did not delete a key of %s on %s at that time", g["other"], n)
 		}
-		o.told["key "+n+" deleted "+g["other"]] = true
+		o.mentioned["key "+n+" deleted "+g["other"]] = true
 	}
 	for name, is := range ends {
 		if g[name] != "" && !is {
@@ -778,9 +778,9 @@ func summaryOf(what ...string) func(*oracle, groups) {
 			o.fail("the story is about %s and %s", a.client, b.client)
 		}
 		named := expand(g["nodes"])
-		then := o.voters(b.token, b.got)
+		then := o.voters(b.token, b.acquiredAt)
 		var ends []string
-		for n := range o.voters(a.token, a.got) {
+		for n := range o.voters(a.token, a.acquiredAt) {
 			at, both := then[n]
 			if both && o.find(func(f *fact) bool {
 				return f.Life != nil && f.Process == n && slices.Contains(what, f.Life.What) && f.Life.Old == a.token && f.T <= at
@@ -795,7 +795,7 @@ func summaryOf(what ...string) func(*oracle, groups) {
 			}
 		}
 		for _, n := range named {
-			if !slices.ContainsFunc(what, func(end string) bool { return o.told["key "+n+" "+end+" "+a.client] }) {
+			if !slices.ContainsFunc(what, func(end string) bool { return o.mentioned["key "+n+" "+end+" "+a.client] }) {
 				o.fail("the story does not mention that %s's key was %s on %s", a.client, what, n)
 			}
 		}
@@ -824,7 +824,7 @@ func (o *oracle) lostEarly(g groups) {
 	for reason := range strings.SplitSeq(g["reasons"], "; ") {
 		what, nodes, _ := strings.Cut(reason, " on n")
 		for _, node := range expand("n" + nodes) {
-			if is := o.whatEnded(node, acquired.Token, client, g["session"], *answered); is != what {
+			if is := o.describeEnd(node, acquired.Token, client, g["session"], *answered); is != what {
 				o.fail("on %s: %q", node, is)
 			}
 		}
@@ -832,7 +832,7 @@ func (o *oracle) lostEarly(g groups) {
 }
 
 // describeEnd describes what a node had done with a token when it replied.
-func (o *oracle) whatEnded(node, token, client, session string, answered fact) string {
+func (o *oracle) describeEnd(node, token, client, session string, answered fact) string {
 	is := "no key"
 	for _, f := range o.facts {
 		switch {
@@ -872,7 +872,7 @@ func (o *oracle) overlap(g groups) {
 		o.fail("the story is about other holds")
 		return
 	}
-	from, to := o.holders[1].got, min(o.holders[0].bound(), o.holders[1].bound())
+	from, to := o.holders[1].acquiredAt, min(o.holders[0].heldUntil(), o.holders[1].heldUntil())
 	if math.Abs(seconds(g["t"])*1e9-float64(from)) > 5e5+1 || math.Abs(seconds(g["u"])*1e9-float64(to)) > 5e5+1 || math.Abs(seconds(g["span"])*1e9-float64(to-from)) > 5e5+1 {
 		o.fail("the overlap was from %d to %d", from, to)
 	}
@@ -952,7 +952,7 @@ func (o *oracle) unreachable(client, node, t string) bool {
 		if float64(f.T) > seconds(t)*1e9+5e7 {
 			break
 		}
-		if f.Process == "nemesis" && (f.Node == node && slices.Contains([]string{"kill", "shutdown", "pause"}, f.Op) || f.Node == client+"-"+node || f.Node == client) && f.Cause != stays && !strings.HasPrefix(f.Op, "clock") {
+		if f.Process == "nemesis" && (f.Node == node && slices.Contains([]string{"kill", "shutdown", "pause"}, f.Op) || f.Node == client+"-"+node || f.Node == client) && f.Cause != staysInForce && !strings.HasPrefix(f.Op, "clock") {
 			if f.Type == "begin" || f.Type == "end" && float64(f.T) < seconds(t)*1e9 {
 				out = f.Type == "begin"
 			}
@@ -968,7 +968,7 @@ func (o *oracle) granted(g groups) {
 			o.fail("%s acquired nothing at that time", to[0])
 			continue
 		}
-		o.votes(g, len(o.voters(h.token, h.got)))
+		o.votes(g, len(o.voters(h.token, h.acquiredAt)))
 	}
 }
 

@@ -24,7 +24,7 @@ import (
 // TestDrawingsAgreeWithRecord reads the texts and diagrams of violations, and compares each name and number with
 // the record. It has its own templates of the sentences and its own model of the record. A sentence that matches
 // no template is an error.
-func TestDrawingsSayWhatTheRecordSays(t *testing.T) {
+func TestDrawingsAgreeWithRecord(t *testing.T) {
 	each := 4
 	if night {
 		each = 80
@@ -59,7 +59,7 @@ func TestDrawingsSayWhatTheRecordSays(t *testing.T) {
 func examineRun(t *testing.T, s scenario.Scenario, seed uint64) *oracle {
 	t.Helper()
 	var lines bytes.Buffer
-	if err := harness.Run(t.Context(), sim.New(kinds.All), s.Drawn(seed), seed, history.NewRecorder(&lines)); err != nil {
+	if err := harness.Run(t.Context(), sim.New(kinds.All), s.WithRandomPlan(seed), seed, history.NewRecorder(&lines)); err != nil {
 		t.Fatalf("%s with %s, seed %d: %v", s.ID(), s.Lock.Kind, seed, err)
 	}
 	h, err := history.Read(bytes.NewReader(lines.Bytes()))
@@ -67,10 +67,10 @@ func examineRun(t *testing.T, s scenario.Scenario, seed uint64) *oracle {
 		t.Fatal(err)
 	}
 	v := checker.Check(h)
-	if r := sequence.Shown(v); r == nil || r.Outcome != verdict.Violated {
+	if r := sequence.ShownResult(v); r == nil || r.Outcome != verdict.Violated {
 		return nil
 	}
-	d := sequence.Tell(h, v)
+	d := sequence.OfVerdict(h, v)
 	o, err := examine(lines.Bytes(), d.Title, d.Summary, d.Caption, sequence.Text(d, wide), sequence.Mermaid(d))
 	if err != nil {
 		t.Fatal(err)
@@ -88,12 +88,12 @@ type oracle struct {
 	sentences, values int
 	wrong             []string
 
-	title   groups
-	holders []*hold // the two holds whose beliefs overlap, the earlier first; empty for other violations
-	told    map[string]bool
-	paused  map[string]int // number of pauses by client that the story mentions with their times
-	idle    map[string]int // number of pauses by client that had no effect
-	row     *row           // the row of the diagram being compared; nil for a sentence
+	title     groups
+	holders   []*hold // the two holds whose beliefs overlap, the earlier first; empty for other violations
+	mentioned map[string]bool
+	paused    map[string]int // number of pauses by client that the story mentions with their times
+	idle      map[string]int // number of pauses by client that had no effect
+	row       *row           // the row of the diagram being compared; nil for a sentence
 }
 
 func (o *oracle) fail(format string, args ...any) {
@@ -111,7 +111,7 @@ type template struct {
 }
 
 // partPatterns maps the sorts of parts to regular expressions.
-var sorts = map[string]string{
+var partPatterns = map[string]string{
 	"time":     `\d+\.\d+`,
 	"span":     `\d+(?:\.\d+)? ?(?:s|ms|µs|ns)`,
 	"client":   `c\d+`,
@@ -141,7 +141,7 @@ func compile(all []template) []template {
 		text = strings.NewReplacer(`\{`, `{`, `\}`, `}`, `\[\[`, `(?:`, `\]\]`, `)?`).Replace(text)
 		text = part.ReplaceAllStringFunc(text, func(p string) string {
 			name, sort, _ := strings.Cut(p[1:len(p)-1], ":")
-			return "(?P<" + name + ">" + sorts[sort] + ")"
+			return "(?P<" + name + ">" + partPatterns[sort] + ")"
 		})
 		all[i].Regexp = regexp.MustCompile("^" + text + "$")
 	}
@@ -249,7 +249,7 @@ var omittedTemplates = compile([]template{
 var remarkTemplates = compile([]template{
 	{text: "{n:any} is killed", check: ended("kill")},
 	{text: "{n:any} is shut down", check: ended("shutdown")},
-	{text: "{n:any} starts again: {cause:readback}", check: (*oracle).startedAgain},
+	{text: "{n:any} starts again: {cause:readback}", check: (*oracle).restarted},
 	{text: "{n:any} is paused", check: lasted("pause")},
 	{text: "{n:any} resumes", check: healed("pause")},
 	{text: "{n:node} gets an unrelated key", check: lasted("touch")},
@@ -314,7 +314,7 @@ func examine(lines []byte, title, summary string, caption []string, text, mermai
 	if err != nil {
 		return nil, err
 	}
-	o := &oracle{record: r, told: map[string]bool{}, paused: map[string]int{}, idle: map[string]int{}}
+	o := &oracle{record: r, mentioned: map[string]bool{}, paused: map[string]int{}, idle: map[string]int{}}
 	o.compare(title, titleTemplates, nil)
 	o.examineStory(caption)
 	o.row = nil
@@ -395,7 +395,7 @@ func (o *oracle) examineMermaid(text string) {
 		said := ""
 		if m := laneDef.FindStringSubmatch(line); m != nil {
 			lanes[m[1]] = expand(m[2])
-			o.named(line, lanes[m[1]])
+			o.checkNames(line, lanes[m[1]])
 			continue
 		} else if m := noteRow.FindStringSubmatch(line); m != nil {
 			r.t, said = m[2], m[3]
@@ -418,7 +418,7 @@ func (o *oracle) examineMermaid(text string) {
 }
 
 // checkNames checks the names of a lane.
-func (o *oracle) named(statement string, names []string) {
+func (o *oracle) checkNames(statement string, names []string) {
 	o.statement = statement
 	p := o.run.Params
 	for _, n := range names {
@@ -451,7 +451,7 @@ func (o *oracle) examineText(text string) {
 					at = append(at, len([]rune(line[:m[0]])))
 					_, names, _ := strings.Cut(line[m[0]:m[1]], " ")
 					lanes = append(lanes, expand(names))
-					o.named(line, expand(names))
+					o.checkNames(line, expand(names))
 				}
 			}
 			continue

@@ -49,10 +49,10 @@ func (f fact) link() (client, server string) {
 // the run began.
 type hold struct {
 	client, session, key, token string
-	got                         int64 // when the acquire returned
-	promised                    int64 // the deadline that the lock reported, as true time of a correct clock; 0 if it reported none
+	acquiredAt                  int64 // when the acquire returned
+	reportedDeadline            int64 // the deadline that the lock reported, as true time of a correct clock; 0 if it reported none
 	deadline                    int64 // when the client's clock showed that deadline; never if there is none
-	until                       int64 // when the client stopped believing: at the deadline, its release, its death, or the notification of a loss
+	believedUntil               int64 // when the client stopped believing: at the deadline, its release, its death, or the notification of a loss
 	released                    int64 // when its release began, or never
 	lost                        int64 // when the lock notified it of a loss, or never
 	local                       int64 // the reported deadline on the client's own clock
@@ -60,7 +60,7 @@ type hold struct {
 
 // heldUntil returns until when the client must have had the lock, according to the replies it got. A refused release may
 // have been refused as soon as it was called.
-func (h *hold) bound() int64 { return min(h.deadline, h.released) }
+func (h *hold) heldUntil() int64 { return min(h.deadline, h.released) }
 
 const never = math.MaxInt64
 
@@ -101,7 +101,7 @@ func readRecord(lines []byte) (*record, error) {
 		case server != "" && f.Op == "set" && f.Token != "":
 			r.owner[f.Token] = client
 		case f.Op == "acquire" && f.Type == "ok":
-			h := &hold{client: f.Process, session: f.Session, key: f.Key, token: f.Token, got: f.T, promised: f.ValidUntil, deadline: never, until: never, released: never, lost: never}
+			h := &hold{client: f.Process, session: f.Session, key: f.Key, token: f.Token, acquiredAt: f.T, reportedDeadline: f.ValidUntil, deadline: never, believedUntil: never, released: never, lost: never}
 			if h.token == "" { // the lock does not report its token: use that of the last granted set
 				h.token = r.lastToken(f.Process, f.T)
 			}
@@ -119,11 +119,11 @@ func readRecord(lines []byte) (*record, error) {
 		case f.Op == "extend" && f.Type == "ok" && f.ValidUntil != 0:
 			h := sessions[f.Session]
 			h.local = f.Local + f.ValidUntil - f.T
-			h.promised, h.deadline = f.ValidUntil, r.clockShows(f.Process, f.Wall, f.T, f.Local+f.ValidUntil-f.T)
+			h.reportedDeadline, h.deadline = f.ValidUntil, r.clockShows(f.Process, f.Wall, f.T, f.Local+f.ValidUntil-f.T)
 		}
 	}
 	for _, h := range r.holds {
-		h.until = min(h.deadline, h.released, h.lost, r.death(h.client, h.got))
+		h.believedUntil = min(h.deadline, h.released, h.lost, r.death(h.client, h.acquiredAt))
 	}
 	r.readWrites()
 	return r, nil
@@ -243,14 +243,14 @@ func (r *record) find(is func(f *fact) bool) *fact {
 }
 
 // faultBegin finds the beginning of a fault at a printed instant.
-func (r *record) began(target, t string, kinds ...string) *fact {
+func (r *record) faultBegin(target, t string, kinds ...string) *fact {
 	return r.find(func(f *fact) bool {
 		return f.Process == "nemesis" && f.Type == "begin" && f.Node == target && slices.Contains(kinds, f.Op) && near(t, f.T)
 	})
 }
 
 // faultEnd finds the end of a fault of a target at a printed instant.
-func (r *record) ended(target, t string, kinds ...string) *fact {
+func (r *record) faultEnd(target, t string, kinds ...string) *fact {
 	return r.find(func(f *fact) bool {
 		return f.Process == "nemesis" && f.Type == "end" && f.Node == target && slices.Contains(kinds, f.Op) && near(t, f.T)
 	})

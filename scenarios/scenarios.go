@@ -137,7 +137,7 @@ func Choose(names, tags []string, known scenario.Known, sets []string) (all []Fo
 	if len(names) == 0 {
 		names = []string{"*"}
 	}
-	had := map[string]bool{}
+	seen := map[string]bool{}
 	for _, name := range names {
 		found, err := Find(name, known, sets)
 		if err != nil {
@@ -145,10 +145,10 @@ func Choose(names, tags []string, known scenario.Known, sets []string) (all []Fo
 		}
 		for _, f := range found {
 			untagged := slices.ContainsFunc(tags, func(tag string) bool { return !slices.Contains(f.Tags, tag) })
-			if !had[f.Exact()] && !untagged {
+			if !seen[f.Exact()] && !untagged {
 				all = append(all, f)
 			}
-			had[f.Exact()] = true
+			seen[f.Exact()] = true
 		}
 	}
 	return all, "", nil
@@ -207,21 +207,21 @@ func parse(from, name string, text []byte, variant string, known scenario.Known,
 }
 
 func matches(pattern, name string) bool {
-	is, err := path.Match(pattern, name)
-	return err == nil && is
+	ok, err := path.Match(pattern, name)
+	return err == nil && ok
 }
 
 // existingFile splits FILE, FILE/VARIANT or FILE/ into file and variant, if the file exists.
 func existingFile(name string) (file, variant string, ok bool) {
-	there := func(p string) bool {
+	isFile := func(p string) bool {
 		info, err := os.Stat(p)
 		return err == nil && !info.IsDir()
 	}
-	if there(name) {
+	if isFile(name) {
 		return name, "*", true
 	}
 	i := strings.LastIndex(name, "/")
-	if i > 0 && there(name[:i]) {
+	if i > 0 && isFile(name[:i]) {
 		return name[:i], name[i+1:], true
 	}
 	return "", "", false

@@ -8,7 +8,7 @@ import (
 )
 
 // order lists each embedded file exactly once.
-func TestNamesAreTheFiles(t *testing.T) {
+func TestNamesMatchFiles(t *testing.T) {
 	files, err := fs.Glob(Files, "*.yaml")
 	if err != nil {
 		t.Fatal(err)

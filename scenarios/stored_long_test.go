@@ -27,30 +27,30 @@ import (
 // The stored history of each run of the catalogue leads to the same verdict as the run, and other tools can read
 // it. At night the test also draws the reports.
 func TestStoredRuns(t *testing.T) {
-	drawn := campaign.KeepNone
+	reports := campaign.KeepNone
 	if night {
-		drawn = campaign.KeepAll
+		reports = campaign.KeepAll
 	}
 	store := t.TempDir()
 	for _, s := range choose(t) {
-		o := campaign.Execute(context.Background(), sim.New(kinds.All), campaign.Job{Scenario: s.Scenario, Seed: 2, Store: store, Keep: campaign.KeepAll, Reports: drawn})
+		o := campaign.Execute(context.Background(), sim.New(kinds.All), campaign.Job{Scenario: s.Scenario, Seed: 2, Store: store, Keep: campaign.KeepAll, Reports: reports})
 		if o.Error != "" {
 			t.Fatalf("%s: %s", s.ID(), o.Error)
 		}
 		t.Run(s.ID(), func(t *testing.T) {
-			h := judgedAgain(t, o)
+			h := rejudge(t, o)
 			var text bytes.Buffer
 			if err := edn.Write(&text, h); err != nil {
 				t.Fatal(err)
 			}
-			jepsen(t, text.Bytes(), o.Verdict)
+			readAsJepsen(t, text.Bytes(), o.Verdict)
 		})
 	}
 }
 
 // rejudge reads the stored history of a run and judges it. The verdict must equal that of the history in memory.
 // It also checks that a property without occasions does not hold.
-func judgedAgain(t *testing.T, o outcome.Outcome) *history.History {
+func rejudge(t *testing.T, o outcome.Outcome) *history.History {
 	t.Helper()
 	h, err := history.ReadFile(filepath.Join(o.Dir, campaign.PackedFile))
 	if err != nil {
@@ -69,7 +69,7 @@ func judgedAgain(t *testing.T, o outcome.Outcome) *history.History {
 
 // readAsJepsen reads a history with a third-party library, as Jepsen's tools do, and then judges it as a history
 // recorded by Jepsen.
-func jepsen(t *testing.T, text []byte, v verdict.Verdict) {
+func readAsJepsen(t *testing.T, text []byte, v verdict.Verdict) {
 	t.Helper()
 	d := goedn.NewDecoder(bytes.NewReader(text))
 	last, open := int64(0), map[int64]goedn.Keyword{}

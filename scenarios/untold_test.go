@@ -17,31 +17,31 @@ import (
 )
 
 // noDeadline wraps a lock and hides the deadlines of its handles.
-type muted struct{ lock.Lock }
+type noDeadline struct{ lock.Lock }
 
-type mutedHandle struct{ lock.Handle }
+type noDeadlineHandle struct{ lock.Handle }
 
-func (mutedHandle) Deadline() time.Time { return time.Time{} }
+func (noDeadlineHandle) Deadline() time.Time { return time.Time{} }
 
-func (l muted) Acquire(ctx context.Context, key string) (lock.Handle, error) {
+func (l noDeadline) Acquire(ctx context.Context, key string) (lock.Handle, error) {
 	h, err := l.Lock.Acquire(ctx, key)
 	if err != nil {
 		return nil, err
 	}
-	return mutedHandle{h}, nil
+	return noDeadlineHandle{h}, nil
 }
 
 // A lock that reports no deadline to its holder has its own property, holder-told: if its holder outlives the lock,
 // that is neither a violation of mutual exclusion nor unexpected. The lock must keep its other promises. A
 // key that ends early still violates mutual exclusion. Both cases occur here.
-func TestLockThatTellsNothing(t *testing.T) {
+func TestLockWithoutDeadline(t *testing.T) {
 	kind := lock.Kind{OneNode: true, Belief: lock.ByNothing, New: func(e lock.Env) (lock.Lock, error) {
 		l, err := kinds.All["single"].New(e)
-		return muted{l}, err
+		return noDeadline{l}, err
 	}}
 	all := maps.Clone(kinds.All)
 	all["muted"] = kind
-	for name, want := range map[string]struct{ told, exclusion verdict.Outcome }{
+	for name, want := range map[string]struct{ notified, exclusion verdict.Outcome }{
 		"pause-before-check":       {verdict.Violated, verdict.Holds},
 		"loss-is-told":             {verdict.Violated, verdict.Holds},
 		"lost-reply":               {verdict.Holds, verdict.Holds},
@@ -54,68 +54,68 @@ func TestLockThatTellsNothing(t *testing.T) {
 		"restart-delay-fast-clock": {verdict.Holds, verdict.Violated},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s, err := choose(t, name+"/")[0].With("muted", kind)
+			s, err := choose(t, name+"/")[0].ForLock("muted", kind)
 			if err != nil {
 				t.Fatal(err)
 			}
 			o := campaign.Execute(t.Context(), sim.New(all), campaign.Job{Scenario: s, Seed: 1, Backend: "sim", Store: t.TempDir(), Keep: campaign.KeepAll})
-			told, exclusion := o.Verdict.Result(verdict.HolderTold), o.Verdict.Result(verdict.MutualExclusion)
-			if o.Error != "" || o.Code != outcome.ExitOK || told == nil || told.Outcome != want.told || (exclusion.Outcome == verdict.Violated) != (want.exclusion == verdict.Violated) ||
-				want.told == verdict.Violated && told.Cause != "notified-late" {
-				t.Errorf("code %d %s: %+v; %+v; %+v", o.Code, o.Error, told, exclusion, o.Judgements)
+			notified, exclusion := o.Verdict.Result(verdict.HolderNotified), o.Verdict.Result(verdict.MutualExclusion)
+			if o.Error != "" || o.Code != outcome.ExitOK || notified == nil || notified.Outcome != want.notified || (exclusion.Outcome == verdict.Violated) != (want.exclusion == verdict.Violated) ||
+				want.notified == verdict.Violated && notified.Cause != "notified-late" {
+				t.Errorf("code %d %s: %+v; %+v; %+v", o.Code, o.Error, notified, exclusion, o.Judgements)
 			}
 		})
 	}
 }
 
 // noReleaseReply wraps a lock whose releases work but always return an error.
-type unsure struct {
+type noReleaseReply struct {
 	lock.Lock
-	key string // suffix of each key; if it is not empty, each client has a lock of its own
+	suffix string // suffix of each key; if it is not empty, each client has a lock of its own
 }
 
-type unsureHandle struct{ lock.Handle }
+type noReleaseReplyHandle struct{ lock.Handle }
 
-func (h unsureHandle) Release(ctx context.Context) error {
+func (h noReleaseReplyHandle) Release(ctx context.Context) error {
 	return errors.Join(h.Handle.Release(ctx), errors.New("the reply is lost"))
 }
 
-func (l unsure) Acquire(ctx context.Context, key string) (lock.Handle, error) {
-	h, err := l.Lock.Acquire(ctx, key+l.key)
+func (l noReleaseReply) Acquire(ctx context.Context, key string) (lock.Handle, error) {
+	h, err := l.Lock.Acquire(ctx, key+l.suffix)
 	if err != nil {
 		return nil, err
 	}
-	return unsureHandle{h}, nil
+	return noReleaseReplyHandle{h}, nil
 }
 
 // A lock that reports no deadline and does not confirm releases passes if it excludes other clients, and fails
 // otherwise.
-func TestLockThatAnswersNoRelease(t *testing.T) {
+func TestLockWithoutReleaseReplies(t *testing.T) {
 	for name, from := range map[string]struct {
 		lock.Factory
 		oneNode bool
 	}{"single": {kinds.All["single"].New, true}, "redlock": {kinds.All["redlock"].New, false}} {
-		for _, apart := range []bool{false, true} {
+		for _, separate := range []bool{false, true} {
 			kind := lock.Kind{OneNode: from.oneNode, Belief: lock.ByNothing, New: func(e lock.Env) (lock.Lock, error) {
 				l, err := from.Factory(e)
 				own := ""
-				if apart {
+				if separate {
 					own = "-" + e.Client
 				}
-				return unsure{muted{l}, own}, err
+				return noReleaseReply{noDeadline{l}, own}, err
 			}}
 			all := maps.Clone(kinds.All)
 			all["unsure"] = kind
-			s, err := choose(t, "baseline/")[0].With("unsure", kind)
+			s, err := choose(t, "baseline/")[0].ForLock("unsure", kind)
 			if err != nil {
 				t.Fatal(err)
 			}
 			o := campaign.Execute(t.Context(), sim.New(all), campaign.Job{Scenario: s, Seed: 1, Backend: "sim", Keep: campaign.KeepNone})
-			exclusion, lease := o.Of(verdict.MutualExclusion), o.Of(verdict.LeaseLinearizable)
+			exclusion, lease := o.JudgementOf(verdict.MutualExclusion), o.JudgementOf(verdict.LeaseLinearizable)
 			switch {
-			case apart && (o.Code != outcome.ExitUnexpected || exclusion.Got != verdict.Violated):
+			case separate && (o.Code != outcome.ExitUnexpected || exclusion.Got != verdict.Violated):
 				t.Errorf("%s: two clients hold it at once, but exit %d %s: %v", name, o.Code, o.Error, o.Judgements)
-			case !apart && (o.Code != outcome.ExitOK || exclusion.Got != verdict.Holds || lease.Got != verdict.NotExercised || !strings.Contains(lease.String(), "not applicable to this lock")):
+			case !separate && (o.Code != outcome.ExitOK || exclusion.Got != verdict.Holds || lease.Got != verdict.NotExercised || !strings.Contains(lease.String(), "not applicable to this lock")):
 				t.Errorf("%s: exit %d %s: %v", name, o.Code, o.Error, o.Judgements)
 			}
 		}

@@ -41,17 +41,17 @@ import (
 
 // explanation explains why two sessions could both be granted the same lock.
 type explanation struct {
-	Cause  string
-	Node   string
-	Text   string
-	Losses []verdict.Loss
-	Spare  int              // votes that the second session did not need
-	Events []*history.Event // evidence
+	Cause      string
+	Node       string
+	Text       string
+	Losses     []verdict.Loss
+	SpareVotes int              // votes that the second session did not need
+	Events     []*history.Event // evidence
 }
 
 // causeOrder ranks causes that explain equally many nodes.
-var strength = []string{verdict.RestartedAndForgot, verdict.LostUnsynced, verdict.FailedOver, verdict.DeletedByOther, verdict.ReleasedEarly, verdict.DeletedByHarness,
-	verdict.Flushed, verdict.Evicted, verdict.ClientClock, verdict.ToldLate, verdict.GrantedLate, verdict.GivenShorter, verdict.ClocksDisagree, verdict.ExpiredEarly,
+var causeOrder = []string{verdict.RestartedAndForgot, verdict.LostUnsynced, verdict.FailedOver, verdict.DeletedByOther, verdict.ReleasedEarly, verdict.DeletedByHarness,
+	verdict.Flushed, verdict.Evicted, verdict.ClientClock, verdict.NotifiedLate, verdict.GrantedLate, verdict.GivenShorter, verdict.ClocksDisagree, verdict.ExpiredEarly,
 	verdict.Overwritten, verdict.Unexplained}
 
 // Explain finds the cause of two sessions' overlap. Any two quorums share a node, so either one
@@ -59,38 +59,38 @@ var strength = []string{verdict.RestartedAndForgot, verdict.LostUnsynced, verdic
 // had ended before the other one was set, and the node reported how.
 func Explain(r *facts.Facts, a, b *facts.Session) explanation {
 	if !r.Params.Life {
-		return untold(r, a, b)
+		return explainWithoutFacts(r, a, b)
 	}
-	votes := map[*facts.Session]map[string]*facts.Stay{a: votes(r, a), b: votes(r, b)}
+	votes := map[*facts.Session]map[string]*facts.KeyInterval{a: votes(r, a), b: votes(r, b)}
 	for _, s := range []*facts.Session{a, b} {
 		if n := len(votes[s]); n < r.Params.Quorum {
-			return uncounted(r, s, votes[s])
+			return explainNoQuorum(r, s, votes[s])
 		}
 	}
-	x := explanation{Spare: len(votes[b]) - r.Params.Quorum}
+	x := explanation{SpareVotes: len(votes[b]) - r.Params.Quorum}
 	for _, name := range r.Params.Nodes {
 		va, vb := votes[a][name], votes[b][name]
 		switch {
 		case va == nil || vb == nil:
-		case va.Put.Life.Seq <= vb.Put.Life.Seq:
-			x.Losses = append(x.Losses, loss(r, a, b, va, vb))
+		case va.Start.Life.Seq <= vb.Start.Life.Seq:
+			x.Losses = append(x.Losses, explainLoss(r, a, b, va, vb))
 		default:
-			x.Losses = append(x.Losses, loss(r, b, a, vb, va))
-			x.Spare = len(votes[a]) - r.Params.Quorum
+			x.Losses = append(x.Losses, explainLoss(r, b, a, vb, va))
+			x.SpareVotes = len(votes[a]) - r.Params.Quorum
 		}
 	}
 	if len(x.Losses) == 0 {
 		return explanation{Cause: verdict.Unexplained, Text: "no node granted both sessions"}
 	}
-	return x.headed()
+	return x.summarize()
 }
 
 // explainWithoutFacts explains an overlap in a record without facts from the nodes. What happened to
 // the keys is unknown, but the record shows when a holder was notified of a loss.
-func untold(r *facts.Facts, both ...*facts.Session) explanation {
+func explainWithoutFacts(r *facts.Facts, both ...*facts.Session) explanation {
 	x := explanation{Cause: verdict.Unexplained, Text: "the record has no facts of the nodes"}
 	for _, s := range both {
-		if lost := r.Lost(s); lost != nil {
+		if lost := r.Loss(s); lost != nil {
 			x.Text += fmt.Sprintf(", and %s was notified of its loss at %s", s.Client(), facts.Seconds(lost.T))
 			x.Events = append(x.Events, lost)
 		}
@@ -99,11 +99,11 @@ func untold(r *facts.Facts, both ...*facts.Session) explanation {
 }
 
 // explainNoQuorum explains a session that had keys on too few nodes for a quorum.
-func uncounted(r *facts.Facts, s *facts.Session, votes map[string]*facts.Stay) explanation {
+func explainNoQuorum(r *facts.Facts, s *facts.Session, votes map[string]*facts.KeyInterval) explanation {
 	x := explanation{Cause: verdict.NeverSet}
 	for _, n := range r.Params.Nodes {
 		if v := votes[n]; v != nil {
-			x.Events = append(x.Events, v.Put)
+			x.Events = append(x.Events, v.Start)
 		} else if g := r.Lives().Gap(n, s.Acquire.Call.T, s.Acquire.Return.T); g != nil {
 			return explanation{Cause: verdict.Unexplained, Node: n, Text: fmt.Sprintf("facts from %s may be missing for the time at which %s set its keys", n, s.Client()), Events: []*history.Event{g}}
 		}
@@ -115,19 +115,19 @@ func uncounted(r *facts.Facts, s *facts.Session, votes map[string]*facts.Stay) e
 // votes returns, by node, the last key that the session's own link set during its acquire. Extending
 // a key that the session already had counts as a vote. A lock may use one token for all attempts of
 // an acquire, so a key that had ended before the winning attempt began is not a vote.
-func votes(r *facts.Facts, s *facts.Session) map[string]*facts.Stay {
-	votes := map[string]*facts.Stay{}
-	won := int64(math.MinInt64)
-	if w := r.Wires()[s.Key()]; w != nil && w.Last[s] != nil && w.Last[s].Won {
-		won = w.Last[s].From
+func votes(r *facts.Facts, s *facts.Session) map[string]*facts.KeyInterval {
+	votes := map[string]*facts.KeyInterval{}
+	winningFrom := int64(math.MinInt64)
+	if w := r.AttemptsByLock()[s.Key()]; w != nil && w.LastAttempt[s] != nil && w.LastAttempt[s].Won {
+		winningFrom = w.LastAttempt[s].From
 	}
 	within := func(e *history.Event) bool {
-		ε := facts.Error(e)
+		ε := facts.TimestampError(e)
 		return facts.LinkClient(e.Life.By) == s.Client() && e.T >= s.Acquire.Call.T-ε && e.T <= s.Acquire.Return.T+ε
 	}
 	for _, n := range r.Params.Nodes {
-		for _, v := range r.Lives().Stays(n, s.Key()) {
-			if v.Holds(s.Token()) && (within(v.Put) || within(v.Given)) && v.To() >= won {
+		for _, v := range r.Lives().Intervals(n, s.Key()) {
+			if v.Holds(s.Token()) && (within(v.Start) || within(v.ExpirySet)) && v.To() >= winningFrom {
 				votes[n] = v
 			}
 		}
@@ -137,13 +137,13 @@ func votes(r *facts.Facts, s *facts.Session) map[string]*facts.Stay {
 
 // summarize names the explanation after the cause that applies to the most nodes, and describes the
 // first of them. If the second session had no spare vote, all nodes in the text were needed.
-func (x explanation) headed() explanation {
+func (x explanation) summarize() explanation {
 	count := map[string]int{}
 	for _, l := range x.Losses {
 		count[l.Cause]++
 	}
 	best := slices.MinFunc(x.Losses, func(a, b verdict.Loss) int {
-		return cmp.Or(count[b.Cause]-count[a.Cause], slices.Index(strength, a.Cause)-slices.Index(strength, b.Cause))
+		return cmp.Or(count[b.Cause]-count[a.Cause], slices.Index(causeOrder, a.Cause)-slices.Index(causeOrder, b.Cause))
 	})
 	x.Cause, x.Node, x.Text = best.Cause, best.Node, best.Text
 	var same []string
@@ -156,7 +156,7 @@ func (x explanation) headed() explanation {
 		}
 	}
 	if len(same) > 0 {
-		x.Text += "; likewise on " + verdict.List(same)
+		x.Text += "; likewise on " + verdict.JoinNames(same)
 	}
 	for _, l := range x.Losses {
 		if l.Cause != best.Cause {
@@ -168,24 +168,24 @@ func (x explanation) headed() explanation {
 
 // explainLoss explains how the first session's key on a node had ended when the node granted the
 // second session.
-func loss(r *facts.Facts, first, second *facts.Session, vote, other *facts.Stay) verdict.Loss {
-	for _, next := range r.Lives().Stays(vote.Node, first.Key()) { // its own client changed it, and it still belongs to the session
-		own := next.Put == vote.End && next.Of(first)
-		if own && next.Put.Life.Seq < other.Put.Life.Seq {
+func explainLoss(r *facts.Facts, first, second *facts.Session, vote, other *facts.KeyInterval) verdict.Loss {
+	for _, next := range r.Lives().Intervals(vote.Node, first.Key()) { // its own client changed it, and it still belongs to the session
+		own := next.Start == vote.End && next.SetBy(first)
+		if own && next.Start.Life.Seq < other.Start.Life.Seq {
 			vote = next
 		}
 	}
-	x := losing{&verdict.Loss{Node: vote.Node, First: first.Name(), Second: second.Name()}, first, second, vote, other, vote.Due()}
-	x.Events = []*history.Event{vote.Put, other.Put}
+	x := lossCase{&verdict.Loss{Node: vote.Node, First: first.Name(), Second: second.Name()}, first, second, vote, other, vote.ExpiresAt()}
+	x.Events = []*history.Event{vote.Start, other.Start}
 	end := vote.End
-	if end == nil || end.Life.Seq > other.Put.Life.Seq {
+	if end == nil || end.Life.Seq > other.Start.Life.Seq {
 		x.Cause, x.Text = verdict.Unexplained, fmt.Sprintf("%s granted both, and the record does not show how %s's key ended", x.Node, first.Client())
 	} else {
-		x.Fact, x.Put = end.N, other.Put.N
-		x.Events = append(x.Events, vote.Given, end)
-		row(r, x, end)
+		x.Fact, x.Put = end.N, other.Start.N
+		x.Events = append(x.Events, vote.ExpirySet, end)
+		fillIn(r, x, end)
 	}
-	if g := r.Lives().Gap(x.Node, vote.Put.T, other.Put.T); g != nil && x.Cause == verdict.Unexplained {
+	if g := r.Lives().Gap(x.Node, vote.Start.T, other.Start.T); g != nil && x.Cause == verdict.Unexplained {
 		x.Text += "; facts from that node may be missing"
 		x.Events = append(x.Events, g)
 	}
@@ -193,26 +193,26 @@ func loss(r *facts.Facts, first, second *facts.Session, vote, other *facts.Stay)
 }
 
 // fillIn is the decision table. It fills in the first row that matches.
-func row(r *facts.Facts, x losing, end *history.Event) {
+func fillIn(r *facts.Facts, x lossCase, end *history.Event) {
 	first, other, what := x.first, x.other, end.Life.What
 	switch {
-	case shortened(r, x):
-	case other.Put.T+facts.Error(other.Put) >= x.due:
-		outlived(r, x)
+	case shortenedByClocks(r, x):
+	case other.Start.T+facts.TimestampError(other.Start) >= x.expires:
+		explainOutlived(r, x)
 	case what == history.KeyDeleted:
-		deleted(r, x, end)
+		explainDeletion(r, x, end)
 	case what == history.KeyFlushed:
-		x.Cause, x.Text = verdict.Flushed, fmt.Sprintf("%s flushed %s at %s, which deleted %s's key along with all others", facts.Doer(end), x.Node, facts.Seconds(end.T), first.Client())
+		x.Cause, x.Text = verdict.Flushed, fmt.Sprintf("%s flushed %s at %s, which deleted %s's key along with all others", facts.Issuer(end), x.Node, facts.Seconds(end.T), first.Client())
 	case what == history.KeyEvicted:
 		x.Cause, x.Text = verdict.Evicted, fmt.Sprintf("%s ran out of memory and evicted %s's key at %s", x.Node, first.Client(), facts.Seconds(end.T))
 	case what == history.KeyLost, what == history.KeyReverted:
-		forgotten(r, x, end)
+		explainOutage(r, x, end)
 	case what == history.KeyExpired:
-		early(r, x, end)
+		explainEarlyExpiry(r, x, end)
 	case facts.LinkClient(end.Life.By) != "":
 		x.Cause = verdict.Overwritten
 		x.Text = fmt.Sprintf("%s of %s overwrote %s's key on %s at %s, which would have existed until %s",
-			command(end), facts.Doer(end), first.Client(), x.Node, facts.Seconds(end.T), until(x.due))
+			describeCommand(end), facts.Issuer(end), first.Client(), x.Node, facts.Seconds(end.T), describeExpiry(x.expires))
 	default:
 		x.Cause, x.Text = verdict.Unexplained, fmt.Sprintf("%s reported %s's key as %s at %s", x.Node, first.Client(), what, facts.Seconds(end.T))
 	}
@@ -225,21 +225,21 @@ const tick = int64(time.Millisecond)
 
 // lossCase is a node that granted both sessions, while explainLoss looks for the end of the first
 // session's key.
-type losing struct {
+type lossCase struct {
 	*verdict.Loss
 	first, second *facts.Session
-	vote, other   *facts.Stay
-	due           int64 // when the first session's key expired by a correct clock
+	vote, other   *facts.KeyInterval
+	expires       int64 // when the first session's key expired by a correct clock
 }
 
-func until(due int64) string {
+func describeExpiry(due int64) string {
 	if due == facts.Never {
 		return "it was deleted"
 	}
 	return facts.Seconds(due)
 }
 
-func command(e *history.Event) string {
+func describeCommand(e *history.Event) string {
 	word := "the " + strings.ToUpper(cmp.Or(e.Life.Command, "command"))
 	if e.Life.Script {
 		word += " in a script"
@@ -250,10 +250,10 @@ func command(e *history.Event) string {
 // shortenedByClocks finds a key that lived shorter than its lock's TTL because the clocks of its
 // client and its node disagree: the client computes the instant of expiry by its own clock, and the
 // node applies it by another. The lock should not compare the two, whichever of them is wrong.
-func shortened(r *facts.Facts, x losing) bool {
-	at := x.vote.Given
+func shortenedByClocks(r *facts.Facts, x lossCase) bool {
+	at := x.vote.ExpirySet
 	claimed := facts.Deadline(x.first.Acquire.Return)
-	if x.first.Extended() || x.due == facts.Never || claimed <= x.due || x.other.Put.T < x.due-tick {
+	if x.first.Extended() || x.expires == facts.Never || claimed <= x.expires || x.other.Start.T < x.expires-tick {
 		return false
 	}
 	short := int64(r.Params.TTL) - x.vote.Lifetime()
@@ -264,8 +264,8 @@ func shortened(r *facts.Facts, x losing) bool {
 	wrong := []string{}
 	for name, by := range map[string]int64{x.Node: node, x.first.Client(): client} {
 		if by > tick || by < -tick {
-			wrong = append(wrong, fmt.Sprintf("%s's clock was %s", name, ahead(by)))
-			x.Steps = append(x.Steps, turned(r, name, math.MinInt64, at.T)...)
+			wrong = append(wrong, fmt.Sprintf("%s's clock was %s", name, describeOffset(by)))
+			x.Steps = append(x.Steps, clockSteps(r, name, math.MinInt64, at.T)...)
 		}
 	}
 	slices.Sort(wrong)
@@ -276,11 +276,11 @@ func shortened(r *facts.Facts, x losing) bool {
 	if x.vote.Lifetime() <= 0 {
 		got = "had expired when it was set"
 	}
-	x.Text = fmt.Sprintf("%s's key on %s %s, because %s", x.first.Client(), x.Node, got, verdict.List(wrong))
+	x.Text = fmt.Sprintf("%s's key on %s %s, because %s", x.first.Client(), x.Node, got, verdict.JoinNames(wrong))
 	return true
 }
 
-func ahead(by int64) string {
+func describeOffset(by int64) string {
 	if by < 0 {
 		return facts.Seconds(-by) + " behind"
 	}
@@ -296,40 +296,40 @@ func clockError(r *facts.Facts, name string, at *history.Event) int64 {
 		}
 		return at.Local - r.Params.Epoch - at.T
 	}
-	return facts.ClockAt(r.TurnsOf(name), at.T).Ahead(at.T)
+	return facts.ClockAt(r.ClockChangesOf(name), at.T).Ahead(at.T)
 }
 
 // explainOutlived explains a claim that outlived its key. The node did everything right.
-func outlived(r *facts.Facts, x losing) {
+func explainOutlived(r *facts.Facts, x lossCase) {
 	x.Fact = 0 // it ended in time
 	first := x.first
 	lived := x.vote.Lifetime()
-	lapse := x.vote.Lapse(r.TurnsOf(x.Node))
+	lapse := x.vote.Lapse(r.ClockChangesOf(x.Node))
 	key := fmt.Sprintf("%s's key on %s lived for its %s, until %s", first.Client(), x.Node, facts.Seconds(lived), facts.Seconds(lapse))
 	if end := x.vote.End; end.Life.What != history.KeyExpired && end.T < lapse-tick {
 		key = fmt.Sprintf("%s's key on %s was gone at %s, before its TTL of %s ended at %s", first.Client(), x.Node, facts.Seconds(end.T), facts.Seconds(lived), facts.Seconds(lapse))
 	}
 	claimed := facts.Deadline(first.Acquire.Return)
-	lost := r.Lost(first)
+	lost := r.Loss(first)
 	switch {
-	case lost != nil && lost.T == claimed && lost.T > x.due:
-		x.Cause, x.Text = verdict.ToldLate, key+fmt.Sprintf(", and %s was notified of its loss at %s", first.Client(), facts.Seconds(lost.T))
-		x.Steps = hit(r, first.Client(), x.due, lost.T)
-	case clockLost(r, first) && !within(r, x):
+	case lost != nil && lost.T == claimed && lost.T > x.expires:
+		x.Cause, x.Text = verdict.NotifiedLate, key+fmt.Sprintf(", and %s was notified of its loss at %s", first.Client(), facts.Seconds(lost.T))
+		x.Steps = stepsHitting(r, first.Client(), x.expires, lost.T)
+	case clockFellBehind(r, first) && !withinDrift(r, x):
 		x.Cause, x.Text = verdict.ClientClock, key+fmt.Sprintf(", but %s's clock fell behind", first.Client())
-		x.Steps = turned(r, first.Client(), first.Acquire.Call.T, x.other.Put.T)
+		x.Steps = clockSteps(r, first.Client(), first.Acquire.Call.T, x.other.Start.T)
 	case !first.Extended() && claimed != facts.Never && claimed-first.Acquire.Return.T > lived+tick: // even an immediate return would have been too late
 		x.Cause, x.Text = verdict.GivenShorter, key+fmt.Sprintf(", but %s claimed the lock until %s", first.Client(), facts.Seconds(claimed))
 	case x.second.Acquire.Return.T < first.Acquire.Return.T:
 		x.Cause = verdict.GrantedLate
 		x.Text = key + fmt.Sprintf(", but its acquire returned only at %s, when %s held the lock", facts.Seconds(first.Acquire.Return.T), x.second.Client())
-		x.Steps = hit(r, first.Client(), first.Acquire.Call.T, first.Acquire.Return.T)
-	case claimed == facts.Never && !renewed(first):
-		x.Cause, x.Text = verdict.ToldLate, key+fmt.Sprintf(", and %s, whose lock has no deadline, was not notified", first.Client())
-	case saidHeld(first) != nil:
-		x.Cause = verdict.ToldLate
-		x.Text = key + fmt.Sprintf(", but %s checked its lock at %s, and the lock answered that it was held", first.Client(), facts.Seconds(saidHeld(first).T))
-		x.Steps = hit(r, first.Client(), x.due, saidHeld(first).T)
+		x.Steps = stepsHitting(r, first.Client(), first.Acquire.Call.T, first.Acquire.Return.T)
+	case claimed == facts.Never && !deadlineFromExtension(first):
+		x.Cause, x.Text = verdict.NotifiedLate, key+fmt.Sprintf(", and %s, whose lock has no deadline, was not notified", first.Client())
+	case lastHeldAnswer(first) != nil:
+		x.Cause = verdict.NotifiedLate
+		x.Text = key + fmt.Sprintf(", but %s checked its lock at %s, and the lock answered that it was held", first.Client(), facts.Seconds(lastHeldAnswer(first).T))
+		x.Steps = stepsHitting(r, first.Client(), x.expires, lastHeldAnswer(first).T)
 	case first.Extended():
 		x.Cause, x.Text = verdict.GivenShorter, key+fmt.Sprintf(", but %s claimed the lock for longer", first.Client())
 	default:
@@ -339,43 +339,43 @@ func outlived(r *facts.Facts, x losing) {
 
 // overclaims returns how much longer the first session claimed its lock, by its own clock, than the
 // TTL less the drift since its key's expiry was set. It also returns the event with that claim.
-func overclaims(r *facts.Facts, x losing) (by *history.Event, over int64) {
+func overclaims(r *facts.Facts, x lossCase) (by *history.Event, over int64) {
 	if x.first.Granted() {
 		by = x.first.Acquire.Return
 	}
 	for e := range x.first.Calls(history.OpExtend) {
-		if e.Outcome() == history.OK && e.Return.ValidUntil != 0 && e.Return.T < x.other.Put.T {
+		if e.Outcome() == history.OK && e.Return.ValidUntil != 0 && e.Return.T < x.other.Start.T {
 			by = e.Return
 		}
 	}
 	if by == nil || by.ValidUntil == 0 || r.Params.Drift == 0 {
 		return nil, 0
 	}
-	may := x.vote.Given.T + facts.Error(x.vote.Given) + int64(r.Params.TTL-r.Params.Drift)
-	return by, by.T + r.Shown(by, by.ValidUntil) - may - 2*tick
+	limit := x.vote.ExpirySet.T + facts.TimestampError(x.vote.ExpirySet) + int64(r.Params.TTL-r.Params.Drift)
+	return by, by.T + r.ElapsedOnClock(by, by.ValidUntil) - limit - 2*tick
 }
 
 // withinDrift reports whether the first session claimed its lock for too long although its clock lost
 // no more than the drift that a lock must allow for.
-func within(r *facts.Facts, x losing) bool {
+func withinDrift(r *facts.Facts, x lossCase) bool {
 	by, over := overclaims(r, x)
-	return over > 0 && by.ValidUntil-by.T-r.Shown(by, by.ValidUntil) <= int64(r.Params.Drift)
+	return over > 0 && by.ValidUntil-by.T-r.ElapsedOnClock(by, by.ValidUntil) <= int64(r.Params.Drift)
 }
 
 // lastHeldAnswer returns the lock's last answer, after the deadline had passed, that the lock is still
 // held, or nil.
-func saidHeld(s *facts.Session) (said *history.Event) {
+func lastHeldAnswer(s *facts.Session) (answer *history.Event) {
 	for x := range s.Calls(history.OpExtend) {
 		if x.Call.Value == history.OpCheck && x.Outcome() == history.OK {
-			said = x.Return
+			answer = x.Return
 		}
 	}
-	return said
+	return answer
 }
 
 // deadlineFromExtension reports whether the acquire's outcome is unknown and an extension named a
 // deadline.
-func renewed(s *facts.Session) bool {
+func deadlineFromExtension(s *facts.Session) bool {
 	for x := range s.Calls(history.OpExtend) {
 		if x.Outcome() == history.OK && x.Return.ValidUntil != 0 {
 			return !s.Granted()
@@ -389,26 +389,26 @@ func renewed(s *facts.Session) bool {
 // the client's clock is read. So a pause between the two can hide a loss, but it cannot invent one,
 // because readings are compared with the smallest lead so far. A clock change is a reading too, and
 // shows what the clock reads from then on. Errors before the acquire do not matter.
-func clockLost(r *facts.Facts, s *facts.Session) bool {
+func clockFellBehind(r *facts.Facts, s *facts.Session) bool {
 	end, _ := r.LastMoment(s)
 	for w := range r.Windows(s) {
 		end = w.To
 	}
-	var base, turn *history.Event
+	var base, change *history.Event
 	lost := func(at, shows int64) bool {
 		return base != nil && at >= s.Acquire.Call.T &&
 			(base.Local-base.T)-(shows-at) > int64(r.Params.Rate*float64(at-base.T))+tick
 	}
 	for i := range r.Events {
 		e := &r.Events[i]
-		turned := e.Op == history.OpClock && e.Node == s.Client()
-		if e.Process != s.Client() && !turned || e.Local == 0 || e.T > end || e.Wall != s.Acquire.Return.Wall {
+		changed := e.Op == history.OpClock && e.Node == s.Client()
+		if e.Process != s.Client() && !changed || e.Local == 0 || e.T > end || e.Wall != s.Acquire.Return.Wall {
 			continue
 		}
-		if turned {
-			turn = e
+		if changed {
+			change = e
 		}
-		if turned && e.T < s.Acquire.Call.T {
+		if changed && e.T < s.Acquire.Call.T {
 			base = nil
 		}
 		if lost(e.T, e.Local) {
@@ -418,45 +418,45 @@ func clockLost(r *facts.Facts, s *facts.Session) bool {
 			base = e
 		}
 	}
-	return turn != nil && lost(end, turn.Local+end-turn.T+int64(float64(end-turn.T)*(float64(turn.Drift)/1e9)))
+	return change != nil && lost(end, change.Local+end-change.T+int64(float64(end-change.T)*(float64(change.Drift)/1e9)))
 }
 
 // explainDeletion finds out whose command deleted the key: a late release of an earlier attempt of
 // the same client, another session's release, one of several releases of its own, or a command that
 // does not belong to the lock.
-func deleted(r *facts.Facts, x losing, end *history.Event) {
+func explainDeletion(r *facts.Facts, x lossCase, end *history.Event) {
 	by := end.Life.By
 	client := facts.LinkClient(by)
 	if by == "" || by == history.Harness || !slices.Contains(r.Params.Clients, client) {
 		x.Cause = verdict.DeletedByHarness
-		x.Text = fmt.Sprintf("%s deleted %s's key on %s at %s", facts.Doer(end), x.first.Client(), x.Node, facts.Seconds(end.T))
+		x.Text = fmt.Sprintf("%s deleted %s's key on %s at %s", facts.Issuer(end), x.first.Client(), x.Node, facts.Seconds(end.T))
 		if by != "" && by != history.Harness {
-			x.Cause, x.Text = verdict.DeletedByOther, fmt.Sprintf("%s of %s, which is not a client of this run, deleted %s's key on %s at %s", command(end), by, x.first.Client(), x.Node, facts.Seconds(end.T))
+			x.Cause, x.Text = verdict.DeletedByOther, fmt.Sprintf("%s of %s, which is not a client of this run, deleted %s's key on %s at %s", describeCommand(end), by, x.first.Client(), x.Node, facts.Seconds(end.T))
 		}
 		return
 	}
 	x.Cause = verdict.DeletedByOther
-	whose := command(end) + " of a failed attempt of " + client
+	whose := describeCommand(end) + " of a failed attempt of " + client
 	token := ""
 	if d := r.ReleaseOf(end); d != nil {
 		x.Events = append(x.Events, d)
-		if oneOfSeveral(x.first, client, d) {
+		if isInnerRelease(x.first, client, d) {
 			x.Cause = verdict.ReleasedEarly
 			x.Text = fmt.Sprintf("%s had acquired the lock twice, and its first release, sent on %s at %s, deleted its key on %s at %s", client, by, facts.Seconds(end.Sent), x.Node, facts.Seconds(end.T))
 			return
 		}
-		whose, token = "the release of "+releaser(r, x.first, client, d), " without a token"
+		whose, token = "the release of "+describeReleaser(r, x.first, client, d), " without a token"
 		if d.Token != "" {
 			token = " with token " + d.Token
 		}
 	}
 	x.Text = fmt.Sprintf("%s%s, sent on %s at %s, deleted %s's key on %s at %s", whose, token, by, facts.Seconds(end.Sent), x.first.Client(), x.Node, facts.Seconds(end.T))
-	x.Steps = delayed(r, by, end)
+	x.Steps = stepsDelaying(r, by, end)
 }
 
 // isInnerRelease reports whether a release command belongs to a lock that its holder had acquired
 // more than once and so still held.
-func oneOfSeveral(s *facts.Session, client string, d *history.Event) bool {
+func isInnerRelease(s *facts.Session, client string, d *history.Event) bool {
 	for x := range s.Calls(history.OpExtend) {
 		if x.Call.Value == history.OpRelease && client == s.Client() && d.Sent >= x.Call.T && d.Sent <= x.Ended() {
 			return true
@@ -466,18 +466,18 @@ func oneOfSeveral(s *facts.Session, client string, d *history.Event) bool {
 }
 
 // describeReleaser names the issuer of a release command.
-func releaser(r *facts.Facts, first *facts.Session, client string, d *history.Event) string {
+func describeReleaser(r *facts.Facts, first *facts.Session, client string, d *history.Event) string {
 	if client == first.Client() && d.Sent < first.Acquire.Return.T {
 		return "an earlier attempt of " + client
 	}
-	if s := releasing(r, client, d); s != nil {
+	if s := sessionOfRelease(r, client, d); s != nil {
 		return "session " + s.Name()
 	}
 	return "a failed attempt of " + client
 }
 
 // sessionOfRelease returns the session that a release command belongs to, or nil.
-func releasing(r *facts.Facts, client string, d *history.Event) *facts.Session {
+func sessionOfRelease(r *facts.Facts, client string, d *history.Event) *facts.Session {
 	var last *facts.Session
 	for s := range r.Sessions() {
 		if s.Client() != client || s.Key() != d.Key {
@@ -491,8 +491,8 @@ func releasing(r *facts.Facts, client string, d *history.Event) *facts.Session {
 }
 
 // explainOutage explains how a node lost a key, or returned with an older value.
-func forgotten(r *facts.Facts, x losing, end *history.Event) {
-	f := outage(r, x.Node, end)
+func explainOutage(r *facts.Facts, x lossCase, end *history.Event) {
+	f := outageBefore(r, x.Node, end)
 	key := x.first.Client() + "'s key"
 	if end.Life.What == history.KeyReverted {
 		key += " (an older value returned)"
@@ -506,17 +506,17 @@ func forgotten(r *facts.Facts, x losing, end *history.Event) {
 		x.Cause, x.Text = verdict.RestartedAndForgot, fmt.Sprintf("%s restarted and forgot %s", x.Node, key)
 	}
 	if f != nil {
-		x.Steps = steps(r, func(o *facts.Fault) bool { return o == f })
+		x.Steps = stepsWhere(r, func(o *facts.Fault) bool { return o == f })
 		x.Events = append(x.Events, f.Begin, f.End)
 	}
 }
 
 // explainEarlyExpiry explains a key that expired on its node before its time. The node's clock must
 // have gained as much.
-func early(r *facts.Facts, x losing, end *history.Event) {
-	from := x.vote.Given
+func explainEarlyExpiry(r *facts.Facts, x lossCase, end *history.Event) {
+	from := x.vote.ExpirySet
 	gain := (end.Local - end.T) - (from.Local - from.T)
-	if short := x.due - end.T; gain < short-tick-facts.Error(end)-facts.Error(from) {
+	if short := x.expires - end.T; gain < short-tick-facts.TimestampError(end)-facts.TimestampError(from) {
 		x.Cause = verdict.Unexplained
 		x.Text = fmt.Sprintf("%s's key expired on %s at %s, %s early, but that node's clock had gained only %s",
 			x.first.Client(), x.Node, facts.Seconds(end.T), facts.Seconds(short), facts.Seconds(gain))
@@ -532,9 +532,9 @@ func early(r *facts.Facts, x losing, end *history.Event) {
 	x.Cause = verdict.ExpiredEarly
 	x.Text = fmt.Sprintf("%s's clock gained %s, and %s's key was gone there by %s, before its %s were over",
 		x.Node, facts.Seconds(gain), x.first.Client(), facts.Seconds(end.T), facts.Seconds(x.vote.Lifetime()))
-	x.Steps = turned(r, x.Node, from.T, end.T)
+	x.Steps = clockSteps(r, x.Node, from.T, end.T)
 	for _, f := range r.Faults {
-		if f.Target == x.Node && f.TurnsClock() && f.Begin != nil {
+		if f.Target == x.Node && f.ChangesClock() && f.Begin != nil {
 			if _, ok := slices.BinarySearch(x.Steps, f.Step); ok {
 				x.Events = append(x.Events, f.Begin)
 			}
@@ -544,23 +544,23 @@ func early(r *facts.Facts, x losing, end *history.Event) {
 
 // DescribeKeys describes what had happened to a session's keys when a call of its client between from
 // and to returned that the client did not hold the lock.
-func Lost(r *facts.Facts, s *facts.Session, from, to int64) string {
-	var of facts.Operation
+func DescribeKeys(r *facts.Facts, s *facts.Session, from, to int64) string {
+	var call facts.Operation
 	for x := range s.Actions() {
 		if x.Outcome() == history.Fail && x.Call.T >= from && x.Return.T <= to {
-			of = x
+			call = x
 			break
 		}
 	}
-	if !r.Params.Life || of.Call == nil || s.Token() == "" {
+	if !r.Params.Life || call.Call == nil || s.Token() == "" {
 		return "the record does not show why"
 	}
 	var order, parts []string
 	nodes := map[string][]string{}
 	for _, n := range r.Params.Nodes {
-		var key *facts.Stay
-		for _, y := range r.Lives().Stays(n, s.Key()) {
-			if y.Of(s) && y.From() <= of.Return.T {
+		var key *facts.KeyInterval
+		for _, y := range r.Lives().Intervals(n, s.Key()) {
+			if y.SetBy(s) && y.From() <= call.Return.T {
 				key = y
 			}
 		}
@@ -568,8 +568,8 @@ func Lost(r *facts.Facts, s *facts.Session, from, to int64) string {
 			continue
 		}
 		what := "the key still existed"
-		if end := key.End; end != nil && end.T <= of.Return.T {
-			what = ended(s, of, key)
+		if end := key.End; end != nil && end.T <= call.Return.T {
+			what = describeEnd(s, call, key)
 		}
 		if !slices.Contains(order, what) {
 			order = append(order, what)
@@ -577,7 +577,7 @@ func Lost(r *facts.Facts, s *facts.Session, from, to int64) string {
 		nodes[what] = append(nodes[what], n)
 	}
 	for _, what := range order {
-		parts = append(parts, what+" on "+verdict.List(nodes[what]))
+		parts = append(parts, what+" on "+verdict.JoinNames(nodes[what]))
 	}
 	if len(parts) == 0 {
 		return "no node had its key"
@@ -586,13 +586,13 @@ func Lost(r *facts.Facts, s *facts.Session, from, to int64) string {
 }
 
 // describeEnd describes how a session's key ended before a call was answered.
-func ended(s *facts.Session, of facts.Operation, key *facts.Stay) string {
+func describeEnd(s *facts.Session, call facts.Operation, key *facts.KeyInterval) string {
 	end := key.End
 	client := facts.LinkClient(end.Life.By)
 	switch end.Life.What {
 	case history.KeyDeleted:
 	case history.KeyExpired:
-		if end.T < key.Due()-tick {
+		if end.T < key.ExpiresAt()-tick {
 			return "the key expired early"
 		}
 		return "the key had expired"
@@ -603,17 +603,17 @@ func ended(s *facts.Session, of facts.Operation, key *facts.Stay) string {
 	case history.KeyLost, history.KeyReverted:
 		return "the key was lost in a " + cmp.Or(end.Life.Why, history.Restart)
 	default:
-		return facts.Doer(end) + " overwrote the key"
+		return facts.Issuer(end) + " overwrote the key"
 	}
 	if client != s.Client() {
-		return facts.Doer(end) + " deleted the key"
+		return facts.Issuer(end) + " deleted the key"
 	}
 	for x := range s.Actions() {
 		switch {
 		case end.Sent < x.Call.T || end.Sent > x.Ended() || end.Sent == 0:
 		case x.Call.Op == history.OpRelease:
 			return "its own release, called at " + facts.Seconds(x.Call.T) + ", deleted the key"
-		case x == of:
+		case x == call:
 			return "the extension itself deleted the key"
 		case x.Call.Op == history.OpExtend:
 			return "its extension, called at " + facts.Seconds(x.Call.T) + ", deleted the key"
@@ -631,7 +631,7 @@ func inForce(f *facts.Fault, from, to int64) bool {
 }
 
 // stepsWhere returns the steps of the matching faults in ascending order.
-func steps(r *facts.Facts, did func(*facts.Fault) bool) (all []int) {
+func stepsWhere(r *facts.Facts, did func(*facts.Fault) bool) (all []int) {
 	for _, f := range r.Faults {
 		if f.Step != 0 && did(f) {
 			all = append(all, f.Step)
@@ -643,9 +643,9 @@ func steps(r *facts.Facts, did func(*facts.Fault) bool) (all []int) {
 
 // clockSteps returns the steps that made the clock of a node or a client wrong, or right again, in a
 // span. A jump sets a clock when it begins and sets it back when it ends.
-func turned(r *facts.Facts, name string, from, to int64) []int {
-	return steps(r, func(f *facts.Fault) bool {
-		if f.Target != name || !f.TurnsClock() || !inForce(f, from, to) {
+func clockSteps(r *facts.Facts, name string, from, to int64) []int {
+	return stepsWhere(r, func(f *facts.Fault) bool {
+		if f.Target != name || !f.ChangesClock() || !inForce(f, from, to) {
 			return false
 		}
 		begins, ends := f.Begin.T >= from, f.End != nil && f.End.T <= to
@@ -654,20 +654,20 @@ func turned(r *facts.Facts, name string, from, to int64) []int {
 }
 
 // stepsHitting returns the steps that held up a client or its messages in a span of time.
-func hit(r *facts.Facts, client string, from, to int64) []int {
-	return steps(r, func(f *facts.Fault) bool { return f.Hits(client) && inForce(f, from, to) })
+func stepsHitting(r *facts.Facts, client string, from, to int64) []int {
+	return stepsWhere(r, func(f *facts.Fault) bool { return f.Hits(client) && inForce(f, from, to) })
 }
 
 // stepsDelaying returns the steps that hit a link, or an end of it, while a command was in flight.
-func delayed(r *facts.Facts, link string, e *history.Event) []int {
-	return steps(r, func(f *facts.Fault) bool {
+func stepsDelaying(r *facts.Facts, link string, e *history.Event) []int {
+	return stepsWhere(r, func(f *facts.Fault) bool {
 		return (f.Target == link || f.Target == facts.LinkClient(link) || f.Target == e.Process) && e.Sent != 0 && inForce(f, e.Sent, e.T)
 	})
 }
 
 // outageBefore returns the fault that took a node down before the event that reports a lost key: the
 // last fault of a matching kind that had begun by then.
-func outage(r *facts.Facts, node string, e *history.Event) *facts.Fault {
+func outageBefore(r *facts.Facts, node string, e *history.Event) *facts.Fault {
 	var last *facts.Fault
 	for _, f := range r.Faults {
 		switch f.Kind {

@@ -20,18 +20,18 @@ import (
 // of the histories, with a judge that only knows raw events and tries everything.
 func TestAgainstBruteForce(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 2))
-	seen, asked, tried := map[string]int{}, 0, histories.Some(randomHistories)
+	seen, asked, tried := map[string]int{}, 0, histories.Cases(randomHistories)
 	for i := range tried {
 		h := histories.Random(rnd)
 		if i%2 == 0 { // a lease without a deadline ends with its client
 			h.Params.TTL = time.Duration(10 * histories.Beat)
 		}
-		h.Params.Untold = i%4 == 1
+		h.Params.NoLossNotice = i%4 == 1
 		if why := facts.Read(h).Malformed; why != "" {
 			t.Fatalf("history %d: malformed: %s:\n%s", i, why, histories.Lines(h))
 		}
 		got, want := spans.NewBeliefs(facts.Read(h)).Overlaps(), bruteforce.MutualExclusion(h, histories.Beat)
-		if is := (bruteforce.Overlaps{Incidents: len(got.Each), From: got.From, To: got.To, DoubleHold: got.DoubleHold}); is != want {
+		if is := (bruteforce.Overlaps{Incidents: len(got.Incidents), From: got.From, To: got.To, DoubleHold: got.DoubleHold}); is != want {
 			t.Fatalf("history %d: got %+v, want %+v:\n%s", i, is, want, histories.Lines(h))
 		}
 		if want.Incidents > 0 {
@@ -69,12 +69,12 @@ func contradiction(h *history.History) string {
 	if c.k.worst != nil {
 		want = verdict.Violated
 	}
-	if got := second.New(c.Facts).Whole(c.Locks[0], 0); got != want && got != verdict.Undecided {
+	if got := second.New(c.Facts).Lock(c.Locks[0], 0); got != want && got != verdict.Undecided {
 		return fmt.Sprintf("judged as %s (%s), but porcupine says %s", want, c.k.kind(), got)
 	}
 	if c.k.worst != nil {
 		w := c.k.worst.witness(c.End)
-		if got := second.New(c.Facts).Some(slices.Values(w.Of), 0); got != verdict.Violated {
+		if got := second.New(c.Facts).Sessions(slices.Values(w.SessionFacts), 0); got != verdict.Violated {
 			return fmt.Sprintf("judged as violated (%s), but porcupine says %s for the witness %v", c.k.kind(), got, w.Sessions)
 		}
 	}

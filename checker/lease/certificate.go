@@ -17,13 +17,13 @@ import (
 func (k *leaseKey) uncertified() string {
 	instants := make([]spans.Window, 0, len(k.brief))
 	inOrder := map[string][]hold{} // holds of each client with a brief hold, by the first call that shows them
-	slices.SortFunc(k.brief, byFirst)
+	slices.SortFunc(k.brief, compareFirst)
 	for _, h := range k.brief {
 		at := h.From
 		if of := inOrder[h.Session.Client()]; len(of) > 0 {
 			at = max(at, of[len(of)-1].To)
 		}
-		if firm := around(k.firm, spans.Window{From: at, To: at}); firm != nil {
+		if firm := enclosing(k.firm, spans.Window{From: at, To: at}); firm != nil {
 			at = firm.To
 		}
 		if at > h.To {
@@ -44,7 +44,7 @@ func (k *leaseKey) uncertified() string {
 	if why := k.outOfOrder(inOrder); why != "" {
 		return why
 	}
-	return together(k.firm, instants)
+	return overlappingHolds(k.firm, instants)
 }
 
 // outOfOrder describes a client that held the lock by a session before it held it by an earlier session,
@@ -59,7 +59,7 @@ func (k *leaseKey) outOfOrder(brief map[string][]hold) string {
 		brief[w.Session.Client()] = append(of, hold{Window: w, first: k.evidence.first.Call})
 	}
 	for _, of := range brief {
-		slices.SortFunc(of, byFirst)
+		slices.SortFunc(of, compareFirst)
 		for i := 1; i < len(of); i++ {
 			if of[i-1].To > of[i].From {
 				return fmt.Sprintf("%s held the lock before %s, but was called after it", of[i].Session.Name(), of[i-1].Session.Name())
@@ -71,7 +71,7 @@ func (k *leaseKey) outOfOrder(brief map[string][]hold) string {
 
 // overlappingHolds describes two spans that have more than an end in common, or returns "". Both lists
 // are ordered by time.
-func together(firm, instants []spans.Window) string {
+func overlappingHolds(firm, instants []spans.Window) string {
 	for i := 1; i < len(firm); i++ {
 		if firm[i-1].To > firm[i].From {
 			return fmt.Sprintf("%s and %s hold the lock at the same time", firm[i-1].Session.Name(), firm[i].Session.Name())

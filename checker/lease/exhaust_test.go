@@ -31,40 +31,40 @@ func TestLeaseExhaustively(t *testing.T) {
 
 // shape lists the operations of each client, in order and without instants.
 type shape struct {
-	clients [][]shaped
-	ties    bool
+	clients       [][]shapeOp
+	equalInstants bool
 }
 
-type shaped struct {
+type shapeOp struct {
 	session, op string
 	outcome     history.Type
 }
 
 func leaseShapes() []shape {
 	outcomes := []history.Type{history.OK, history.Fail, history.Info}
-	sometimes := func(session string) [][]shaped {
-		all := [][]shaped{nil}
+	sometimes := func(session string) [][]shapeOp {
+		all := [][]shapeOp{nil}
 		for _, o := range outcomes {
-			all = append(all, []shaped{{session, history.OpRelease, o}})
+			all = append(all, []shapeOp{{session, history.OpRelease, o}})
 		}
 		return all
 	}
-	acquire := func(session string, o history.Type) shaped { return shaped{session, history.OpAcquire, o} }
+	acquire := func(session string, o history.Type) shapeOp { return shapeOp{session, history.OpAcquire, o} }
 	var shapes []shape
 	for _, a := range []history.Type{history.OK, history.Info} {
 		for _, r := range sometimes("1") {
 			for _, b := range []history.Type{history.OK, history.Info} {
 				for _, q := range sometimes("2") {
-					one, two := append([]shaped{acquire("1", a)}, r...), append([]shaped{acquire("2", b)}, q...)
-					shapes = append(shapes, shape{[][]shaped{one, two}, true})
-					for _, all := range handled(one, two) {
-						shapes = append(shapes, shape{[][]shaped{all}, true})
+					one, two := append([]shapeOp{acquire("1", a)}, r...), append([]shapeOp{acquire("2", b)}, q...)
+					shapes = append(shapes, shape{[][]shapeOp{one, two}, true})
+					for _, all := range singleClientOrders(one, two) {
+						shapes = append(shapes, shape{[][]shapeOp{all}, true})
 					}
 				}
 			}
 			for _, x := range outcomes[:2] {
-				one := append([]shaped{acquire("1", a), {"1", history.OpExtend, x}}, r...)
-				shapes = append(shapes, shape{[][]shaped{one, {acquire("2", history.OK)}}, false})
+				one := append([]shapeOp{acquire("1", a), {"1", history.OpExtend, x}}, r...)
+				shapes = append(shapes, shape{[][]shapeOp{one, {acquire("2", history.OK)}}, false})
 			}
 		}
 	}
@@ -72,8 +72,8 @@ func leaseShapes() []shape {
 }
 
 // singleClientOrders returns the orders in which one client can perform the operations of two sessions.
-func handled(one, two []shaped) [][]shaped {
-	all := [][]shaped{slices.Concat(one, two)}
+func singleClientOrders(one, two []shapeOp) [][]shapeOp {
+	all := [][]shapeOp{slices.Concat(one, two)}
 	if len(one) > 1 {
 		all = append(all, slices.Concat(one[:1], two, one[1:]), slices.Concat(one[:1], two[:1], one[1:], two[1:]))
 	}
@@ -85,19 +85,19 @@ type enumeration struct {
 	t                         *testing.T
 	stride                    int
 	cases, compared, violated int
-	of                        shape
+	current                   shape
 	events                    []history.Event
 }
 
 func (e *enumeration) shape(s shape) {
-	e.of = s
+	e.current = s
 	e.place(make([]int, len(s.clients)), 2)
 }
 
 // place puts the next call or return of each client at the instant at, or at the next one.
 func (e *enumeration) place(done []int, at int64) {
 	placed := true
-	for c, ops := range e.of.clients {
+	for c, ops := range e.current.clients {
 		if done[c] == 2*len(ops) {
 			continue
 		}
@@ -109,7 +109,7 @@ func (e *enumeration) place(done []int, at int64) {
 		}
 		done[c]++
 		for _, v.T = range []int64{at, at + 2} {
-			if v.T == at && (!e.of.ties || len(e.events) == 0) {
+			if v.T == at && (!e.current.equalInstants || len(e.events) == 0) {
 				continue
 			}
 			e.events = append(e.events, v)
@@ -147,7 +147,7 @@ func (e *enumeration) compare() {
 	if e.cases%e.stride != 0 {
 		return
 	}
-	h := &history.History{Params: history.Params{Clients: []string{"c1", "c2"}[:len(e.of.clients)]}, Events: slices.Clone(e.events)}
+	h := &history.History{Params: history.Params{Clients: []string{"c1", "c2"}[:len(e.current.clients)]}, Events: slices.Clone(e.events)}
 	for i := range h.Events {
 		h.Events[i].N = int64(i + 1)
 	}

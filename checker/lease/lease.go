@@ -42,7 +42,7 @@ type leaseKey struct {
 	holds      int            // sessions that must have held it
 	occasions  int            // answers that could have contradicted another
 	unanswered int            // extensions and releases without a definite answer
-	all        []*conflict    // the longest overlap of each group of connected firm holds, and all other conflicts
+	conflicts  []*conflict    // the longest overlap of each group of connected firm holds, and all other conflicts
 	worst      *conflict      // the conflict to show
 
 	operations func(*facts.Session) []leaseOp
@@ -53,7 +53,7 @@ type leaseKey struct {
 // Judge judges each lock of a record. It reuses the memory of the belief windows. against is a reason
 // not to accept that the property holds, or "": a conflict, or what the certificate does not explain.
 func Judge(r *facts.Facts, beliefs *spans.Beliefs) (f verdict.Finding, against string) {
-	in := &reader{ε: int64(r.Params.StampError), gone: mortal(r), any: r.Params.Untold}
+	in := &reader{ε: int64(r.Params.StampError), gone: goneClients(r), lapsesAnytime: r.Params.NoLossNotice}
 	holds, unanswered := 0, 0
 	var worst *conflict
 	for _, l := range r.Locks {
@@ -68,11 +68,11 @@ func Judge(r *facts.Facts, beliefs *spans.Beliefs) (f verdict.Finding, against s
 		if worse(k.worst, worst) {
 			worst = k.worst
 		}
-		f.Incidents = slices.Grow(f.Incidents, len(k.all))
-		for _, c := range k.all {
-			f.Incidents = append(f.Incidents, verdict.Incident{From: c.From, Tell: func() verdict.Result {
+		f.Incidents = slices.Grow(f.Incidents, len(k.conflicts))
+		for _, c := range k.conflicts {
+			f.Incidents = append(f.Incidents, verdict.Incident{From: c.From, Describe: func() verdict.Result {
 				if c != k.worst {
-					k.show(c)
+					k.complete(c)
 				}
 				return c.result(r.End)
 			}})
@@ -83,7 +83,7 @@ func Judge(r *facts.Facts, beliefs *spans.Beliefs) (f verdict.Finding, against s
 		f.Worst = func() verdict.Result { return worst.result(r.End) }
 	}
 	f.Because = fmt.Sprintf("a single lease lock could have given these answers (%s)", verdict.Plural(holds, "hold"))
-	if f.Occasions == 0 && unanswered > 0 && r.Params.Untold {
+	if f.Occasions == 0 && unanswered > 0 && r.Params.NoLossNotice {
 		f.NotApplicable = true
 		f.Because = "not applicable to this lock: its holder does not know how long the lock lasts, and no release or extension had a definite answer"
 	}
@@ -93,22 +93,22 @@ func Judge(r *facts.Facts, beliefs *spans.Beliefs) (f verdict.Finding, against s
 // judge judges one lock. Its firm holds are valid as long as memory is.
 func judge(r *facts.Facts, in *reader, l *facts.Lock, memory []spans.Window) *leaseKey {
 	k := &leaseKey{operations: in.operations, firm: memory}
-	alone := map[*facts.Session]*conflict{}
+	single := map[*facts.Session]*conflict{}
 	if r.Interleaved {
-		k.handles = handlesOf(l.Sessions(), in.operations)
-		k.operations = func(s *facts.Session) []leaseOp { return k.handles.mark(s, in.operations(s)) }
-		alone = k.handles.mixed
+		k.handles = readHandles(l.Sessions(), in.operations)
+		k.operations = func(s *facts.Session) []leaseOp { return k.handles.markLate(s, in.operations(s)) }
+		single = k.handles.conflicts
 	}
-	k.judge(l.Sessions(), alone)
+	k.judge(l.Sessions(), single)
 	if k.worst != nil {
-		k.show(k.worst)
+		k.complete(k.worst)
 	}
 	return k
 }
 
-func (k *leaseKey) show(c *conflict) {
+func (k *leaseKey) complete(c *conflict) {
 	if len(c.sessions) == 2 {
-		k.prove(c)
+		k.addProof(c)
 	}
 	if k.handles != nil {
 		k.handles.explain(c, k.operations)
@@ -117,7 +117,7 @@ func (k *leaseKey) show(c *conflict) {
 
 // judge judges one key by its sessions' operations. alone has the sessions that contradict themselves
 // or other sessions of their client.
-func (k *leaseKey) judge(ss iter.Seq[*facts.Session], alone map[*facts.Session]*conflict) {
+func (k *leaseKey) judge(ss iter.Seq[*facts.Session], single map[*facts.Session]*conflict) {
 	for s := range ss {
 		k.evidence.read(k.operations(s))
 		h, held, against := k.evidence.holdOf(s)
@@ -133,32 +133,32 @@ func (k *leaseKey) judge(ss iter.Seq[*facts.Session], alone map[*facts.Session]*
 			k.unanswered += k.evidence.unanswered
 		}
 		if against != nil {
-			alone[s] = against
+			single[s] = against
 		}
 	}
-	k.follow(ss)
+	k.orderBrief(ss)
 	spans.SortWindows(k.firm)
 	var o spans.Overlaps
 	o.Sweep(k.firm, facts.Never)
-	if len(o.Each) > 0 {
-		k.all = make([]*conflict, 0, len(o.Each)+len(alone))
-		for _, x := range o.Each {
-			k.all = append(k.all, overlap(x))
+	if len(o.Incidents) > 0 {
+		k.conflicts = make([]*conflict, 0, len(o.Incidents)+len(single))
+		for _, x := range o.Incidents {
+			k.conflicts = append(k.conflicts, overlap(x))
 		}
 		for _, s := range overlapping(k.firm) { // a session that lost the lock to another one is not a further violation
-			delete(alone, s)
+			delete(single, s)
 		}
 	} else {
-		k.bury(alone)
+		k.findBuried(single)
 	}
-	if len(alone) > 0 {
+	if len(single) > 0 {
 		for s := range ss {
-			if c := alone[s]; c != nil {
-				k.all = append(k.all, c)
+			if c := single[s]; c != nil {
+				k.conflicts = append(k.conflicts, c)
 			}
 		}
 	}
-	for _, c := range k.all {
+	for _, c := range k.conflicts {
 		if worse(c, k.worst) {
 			k.worst = c
 		}
@@ -166,10 +166,10 @@ func (k *leaseKey) judge(ss iter.Seq[*facts.Session], alone map[*facts.Session]*
 }
 
 // prove adds the operations that determine the holds of two sessions in conflict.
-func (k *leaseKey) prove(c *conflict) {
+func (k *leaseKey) addProof(c *conflict) {
 	for _, s := range c.sessions {
 		k.evidence.read(k.operations(s))
-		c.ops = append(c.ops, k.evidence.fixes()...)
+		c.ops = append(c.ops, k.evidence.bounds()...)
 	}
 }
 
@@ -189,7 +189,7 @@ func overlapping(ws []spans.Window) []*facts.Session {
 // order of the client's operations. If that leaves no instant, the hold is buried there. A preceding
 // brief hold always leaves room, because its instant cannot be later than the last possible instant of
 // this one.
-func (k *leaseKey) follow(ss iter.Seq[*facts.Session]) {
+func (k *leaseKey) orderBrief(ss iter.Seq[*facts.Session]) {
 	if len(k.brief) == 0 {
 		return
 	}
@@ -197,7 +197,7 @@ func (k *leaseKey) follow(ss iter.Seq[*facts.Session]) {
 	for i := range k.brief {
 		h := &k.brief[i]
 		of := firm[h.Session.Client()]
-		n, _ := slices.BinarySearchFunc(of, *h, byFirst)
+		n, _ := slices.BinarySearchFunc(of, *h, compareFirst)
 		if n == 0 || of[n-1].To <= h.From {
 			continue
 		}
@@ -222,23 +222,23 @@ func (k *leaseKey) firmOf(ss iter.Seq[*facts.Session]) map[string][]hold {
 		}
 	}
 	for _, of := range firm {
-		slices.SortFunc(of, byFirst)
+		slices.SortFunc(of, compareFirst)
 	}
 	return firm
 }
 
 // findBuried finds brief holds that must lie strictly inside a firm one. Firm holds are disjoint, so
 // only the last one that begins before a brief hold can contain it.
-func (k *leaseKey) bury(alone map[*facts.Session]*conflict) {
+func (k *leaseKey) findBuried(single map[*facts.Session]*conflict) {
 	for _, h := range k.brief {
-		if w := around(k.firm, h.Window); w != nil && alone[h.Session] == nil {
-			alone[h.Session] = &conflict{kind: verdict.Buried, sessions: []*facts.Session{w.Session, h.Session}, From: min(h.From, h.To), To: h.To}
+		if w := enclosing(k.firm, h.Window); w != nil && single[h.Session] == nil {
+			single[h.Session] = &conflict{kind: verdict.Buried, sessions: []*facts.Session{w.Session, h.Session}, From: min(h.From, h.To), To: h.To}
 		}
 	}
 }
 
 // enclosing returns the firm window that contains all instants of a brief hold, or nil.
-func around(firm []spans.Window, h spans.Window) *spans.Window {
+func enclosing(firm []spans.Window, h spans.Window) *spans.Window {
 	i, _ := slices.BinarySearchFunc(firm, h.From, func(w spans.Window, t int64) int { return cmp.Compare(w.From, t) })
 	if i > 0 && h.To < firm[i-1].To {
 		return &firm[i-1]
@@ -266,7 +266,7 @@ func (c *conflict) because(end int64) string {
 	from, to := facts.Seconds(c.From), facts.Seconds(recorded(c.From, c.To, end))
 	switch c.kind {
 	case verdict.Overlap:
-		return fmt.Sprintf("%s must both have held %s %s", verdict.Pair(first, c.sessions[1]), lock, facts.FromTo(c.From, recorded(c.From, c.To, end)))
+		return fmt.Sprintf("%s must both have held %s %s", verdict.PairNames(first, c.sessions[1]), lock, facts.FromTo(c.From, recorded(c.From, c.To, end)))
 	case verdict.Buried:
 		return fmt.Sprintf("%s held %s at some instant from %s to %s, when %s must have held it throughout",
 			c.sessions[1].Name(), lock, from, to, first.Name())
@@ -292,7 +292,7 @@ func (c *conflict) witness(end int64) *verdict.Witness {
 	for _, o := range c.ops {
 		events = append(events, o.Call, o.Return)
 	}
-	w := &verdict.Witness{Events: verdict.Numbered(events), Key: c.sessions[0].Key(), From: c.From, To: recorded(c.From, c.To, end), Of: c.sessions}
+	w := &verdict.Witness{Events: verdict.EventNumbers(events), Key: c.sessions[0].Key(), From: c.From, To: recorded(c.From, c.To, end), SessionFacts: c.sessions}
 	for _, s := range c.sessions {
 		w.Sessions = append(w.Sessions, s.Name())
 	}
@@ -314,15 +314,15 @@ type leaseOp struct {
 	late    bool  // a release of unknown outcome that cannot have ended the hold; see handles
 }
 
-// number orders the operations of one client.
-func (o *leaseOp) number() int64 { return o.Call.N }
+// order orders the operations of one client.
+func (o *leaseOp) order() int64 { return o.Call.N }
 
 // reader reads the operations of sessions and widens their intervals by the timestamp error.
 type reader struct {
-	ε    int64
-	ops  []leaseOp        // memory shared by all sessions
-	gone map[string]int64 // when clients were gone
-	any  bool             // a lease may lapse at any time, because the lock never notifies its holder
+	ε             int64
+	ops           []leaseOp        // memory shared by all sessions
+	gone          map[string]int64 // when clients were gone
+	lapsesAnytime bool             // a lease may lapse at any time, because the lock never notifies its holder
 }
 
 // operations returns a session's operations in the order in which they were called. They are valid
@@ -334,7 +334,7 @@ type reader struct {
 func (in *reader) operations(s *facts.Session) []leaseOp {
 	ops := leaseOps(s, in.ops[:0])
 	in.ops = ops
-	in.survived(s, ops)
+	in.lapseWithClient(s, ops)
 	ε := in.ε
 	if ε == 0 {
 		return ops
@@ -355,14 +355,14 @@ func (in *reader) operations(s *facts.Session) []leaseOp {
 // lapseWithClient lets a lease without a deadline lapse when its client is gone, if the lock has a TTL:
 // how long the lease lasts then is unknown. If the lock never notifies its holder, the lease may lapse
 // at any time.
-func (in *reader) survived(s *facts.Session, ops []leaseOp) {
-	if len(in.gone) == 0 && !in.any {
+func (in *reader) lapseWithClient(s *facts.Session, ops []leaseOp) {
+	if len(in.gone) == 0 && !in.lapsesAnytime {
 		return
 	}
 	for i := range ops {
 		o := &ops[i]
-		if in.any && o.outcome == history.OK && o.op != history.OpRelease {
-			o.lapse = facts.Nothing
+		if in.lapsesAnytime && o.outcome == history.OK && o.op != history.OpRelease {
+			o.lapse = facts.NotGranted
 		}
 		if o.lapse != facts.Never || o.outcome != history.OK || o.op == history.OpRelease {
 			continue
@@ -374,11 +374,11 @@ func (in *reader) survived(s *facts.Session, ops []leaseOp) {
 }
 
 // goneClients returns when clients were gone, or nil if the lock has no TTL.
-func mortal(r *facts.Facts) map[string]int64 {
+func goneClients(r *facts.Facts) map[string]int64 {
 	if r.Params.TTL == 0 {
 		return nil
 	}
-	return r.Gone
+	return r.GoneAt
 }
 
 // leaseOps returns a session's operations with their recorded timestamps. It omits two kinds, which
@@ -403,7 +403,7 @@ func leaseOps(s *facts.Session, ops []leaseOp) []leaseOp {
 			add(x, history.OpRelease, facts.Never)
 		case x.Call.Op != history.OpExtend:
 		case x.Outcome() == history.OK:
-			lapse = facts.Renewed(x.Return, lapse)
+			lapse = facts.ExtendedDeadline(x.Return, lapse)
 			add(x, history.OpExtend, lapse)
 		case x.Outcome() == history.Fail:
 			add(x, history.OpExtend, facts.Never)
@@ -418,27 +418,27 @@ func leaseOps(s *facts.Session, ops []leaseOp) []leaseOp {
 // again, it must have held both. A release of unknown outcome that the client called after another
 // handle was shown to hold cannot have ended the hold before that.
 type handles struct {
-	passed map[*facts.Session]sign // the operation that shows that the session was over
-	mixed  map[*facts.Session]*conflict
+	overSince map[*facts.Session]proof // the operation that shows that the session was over
+	conflicts map[*facts.Session]*conflict
 }
 
 // proof is an operation that shows that its session held the lock.
-type sign struct {
-	op leaseOp
-	by *facts.Session
+type proof struct {
+	op      leaseOp
+	session *facts.Session
 }
 
-// handlesOf reads the handles from the sessions of one lock.
-func handlesOf(ss iter.Seq[*facts.Session], operations func(*facts.Session) []leaseOp) *handles {
-	h := &handles{passed: map[*facts.Session]sign{}, mixed: map[*facts.Session]*conflict{}}
-	clients := map[string][]sign{}
+// readHandles reads the handles from the sessions of one lock.
+func readHandles(ss iter.Seq[*facts.Session], operations func(*facts.Session) []leaseOp) *handles {
+	h := &handles{overSince: map[*facts.Session]proof{}, conflicts: map[*facts.Session]*conflict{}}
+	clients := map[string][]proof{}
 	for s := range ss {
 		if s.Acquire.Outcome() == history.Fail {
 			continue // a session shown to hold after a failed acquire is a conflict by itself
 		}
 		for _, o := range operations(s) {
 			if o.outcome == history.OK {
-				clients[s.Client()] = append(clients[s.Client()], sign{o, s})
+				clients[s.Client()] = append(clients[s.Client()], proof{o, s})
 				if o.op == history.OpRelease {
 					break // an operation that shows it held afterwards is a conflict by itself
 				}
@@ -446,17 +446,17 @@ func handlesOf(ss iter.Seq[*facts.Session], operations func(*facts.Session) []le
 		}
 	}
 	for _, all := range clients {
-		slices.SortFunc(all, func(a, b sign) int { return cmp.Compare(a.op.number(), b.op.number()) })
+		slices.SortFunc(all, func(a, b proof) int { return cmp.Compare(a.op.order(), b.op.order()) })
 		last := map[*facts.Session]leaseOp{}
 		for i, x := range all {
-			if before, ok := last[x.by]; ok && all[i-1].by != x.by && h.mixed[x.by] == nil {
+			if before, ok := last[x.session]; ok && all[i-1].session != x.session && h.conflicts[x.session] == nil {
 				between := all[i-1]
-				h.mixed[x.by] = &conflict{kind: verdict.Overlap, sessions: []*facts.Session{x.by, between.by},
+				h.conflicts[x.session] = &conflict{kind: verdict.Overlap, sessions: []*facts.Session{x.session, between.session},
 					ops: []leaseOp{before, between.op, x.op}, From: between.op.call, To: between.op.ret}
 			}
-			last[x.by] = x.op
-			if i > 0 && all[i-1].by != x.by && h.passed[all[i-1].by].by == nil {
-				h.passed[all[i-1].by] = x
+			last[x.session] = x.op
+			if i > 0 && all[i-1].session != x.session && h.overSince[all[i-1].session].session == nil {
+				h.overSince[all[i-1].session] = x
 			}
 		}
 	}
@@ -464,11 +464,11 @@ func handlesOf(ss iter.Seq[*facts.Session], operations func(*facts.Session) []le
 }
 
 // markLate marks the releases that cannot have ended a session's hold.
-func (h *handles) mark(s *facts.Session, ops []leaseOp) []leaseOp {
-	x := h.passed[s]
+func (h *handles) markLate(s *facts.Session, ops []leaseOp) []leaseOp {
+	x := h.overSince[s]
 	for i := range ops {
 		o := &ops[i]
-		o.late = x.by != nil && o.op == history.OpRelease && o.outcome == history.Info && o.number() > x.op.number()
+		o.late = x.session != nil && o.op == history.OpRelease && o.outcome == history.Info && o.order() > x.op.order()
 	}
 	return ops
 }
@@ -476,8 +476,8 @@ func (h *handles) mark(s *facts.Session, ops []leaseOp) []leaseOp {
 // explain adds to a conflict the session that shows that a release of its sessions was too late.
 func (h *handles) explain(c *conflict, operations func(*facts.Session) []leaseOp) {
 	for _, s := range slices.Clone(c.sessions) {
-		if x := h.passed[s]; x.by != nil && !slices.Contains(c.sessions, x.by) && slices.ContainsFunc(operations(s), func(o leaseOp) bool { return o.late }) {
-			c.sessions, c.ops = append(c.sessions, x.by), append(c.ops, x.op)
+		if x := h.overSince[s]; x.session != nil && !slices.Contains(c.sessions, x.session) && slices.ContainsFunc(operations(s), func(o leaseOp) bool { return o.late }) {
+			c.sessions, c.ops = append(c.sessions, x.session), append(c.ops, x.op)
 		}
 	}
 }
@@ -499,8 +499,8 @@ type hold struct {
 	first *history.Event // the first call that shows the hold
 }
 
-// byFirst compares holds of one client by the client's own order.
-func byFirst(a, b hold) int { return cmp.Compare(a.first.N, b.first.N) }
+// compareFirst compares holds of one client by the client's own order.
+func compareFirst(a, b hold) int { return cmp.Compare(a.first.N, b.first.N) }
 
 // conflict is a violation with its proof. kind is one of verdict's kinds of lease violations.
 type conflict struct {
@@ -519,18 +519,18 @@ func overlap(o spans.Overlap) *conflict {
 // have held the lock at all. Contradictory evidence is a conflict. A lost-early conflict also has a hold,
 // which ends when the client learned of the loss, or called the release with that answer.
 func (e *evidence) holdOf(s *facts.Session) (h hold, held bool, against *conflict) {
-	contrary := func(kind string, from, to int64, ops ...leaseOp) *conflict {
+	newConflict := func(kind string, from, to int64, ops ...leaseOp) *conflict {
 		return &conflict{kind: kind, sessions: []*facts.Session{s}, ops: ops, From: from, To: to}
 	}
 	switch {
 	case e.first == nil:
 		return h, false, nil
 	case e.failed:
-		return h, false, contrary(verdict.Phantom, e.first.call, e.first.ret, *e.first)
-	case e.again != nil && e.again.op == history.OpRelease:
-		return h, false, contrary(verdict.DoubleRelease, e.released.call, e.again.ret, *e.released, *e.again)
-	case e.again != nil:
-		return h, false, contrary(verdict.HeldAfter, e.released.ret, e.again.call, append(e.fixes(), *e.again)...)
+		return h, false, newConflict(verdict.Phantom, e.first.call, e.first.ret, *e.first)
+	case e.heldAfterRelease != nil && e.heldAfterRelease.op == history.OpRelease:
+		return h, false, newConflict(verdict.DoubleRelease, e.released.call, e.heldAfterRelease.ret, *e.released, *e.heldAfterRelease)
+	case e.heldAfterRelease != nil:
+		return h, false, newConflict(verdict.HeldAfter, e.released.ret, e.heldAfterRelease.call, append(e.bounds(), *e.heldAfterRelease)...)
 	}
 	from := e.first.ret
 	to, _, _ := e.earliestEnd()
@@ -538,35 +538,35 @@ func (e *evidence) holdOf(s *facts.Session) (h hold, held bool, against *conflic
 	if !h.firm {
 		h.From, h.To = to, from
 	}
-	no := e.refused
-	if no == nil || !e.between && to <= no.ret {
+	refusal := e.refused
+	if refusal == nil || !e.heldAfterRefusal && to <= refusal.ret {
 		return h, true, nil
 	}
-	if !e.between { // from then on the session need not have excluded others
-		end := no.ret
-		if no.op == history.OpRelease { // the client had given up the lock
-			end = no.call
+	if !e.heldAfterRefusal { // from then on the session need not have excluded others
+		end := refusal.ret
+		if refusal.op == history.OpRelease { // the client had given up the lock
+			end = refusal.call
 		}
 		h.To, h.firm = end, from < end
 	}
-	return h, h.firm, contrary(verdict.LostEarly, no.call, no.ret, append(e.fixes(), *no)...)
+	return h, h.firm, newConflict(verdict.LostEarly, refusal.call, refusal.ret, append(e.bounds(), *refusal)...)
 }
 
 // evidence sorts a session's operations by what they show, in the order in which its client called
 // them. This order is certain, whatever the timestamps. So after the answer "not held" the session no
 // longer held the lock, unless its acquire had no answer and may take effect later.
 type evidence struct {
-	failed      bool     // the acquire failed
-	acquire     *leaseOp // nil if it failed
-	first, last *leaseOp // show that the session held the lock: the acquire, an extension or a release
-	extended    *leaseOp // the last extension
-	released    *leaseOp // the release
-	again       *leaseOp // the first operation after the release that shows that it held the lock
-	refused     *leaseOp // the first "not held" after an operation that shows that it held the lock
-	between     bool     // an operation after refused shows that it held the lock
-	perhaps     *leaseOp // the first release of unknown outcome before refused, which may have ended the hold
-	answers     int      // of extensions and releases
-	unanswered  int      // extensions and releases without a definite answer
+	failed           bool     // the acquire failed
+	acquire          *leaseOp // nil if it failed
+	first, last      *leaseOp // show that the session held the lock: the acquire, an extension or a release
+	extended         *leaseOp // the last extension
+	released         *leaseOp // the release
+	heldAfterRelease *leaseOp // the first operation after the release that shows that it held the lock
+	refused          *leaseOp // the first "not held" after an operation that shows that it held the lock
+	heldAfterRefusal bool     // an operation after refused shows that it held the lock
+	unknownRelease   *leaseOp // the first release of unknown outcome before refused, which may have ended the hold
+	answers          int      // of extensions and releases
+	unanswered       int      // extensions and releases without a definite answer
 }
 
 func (e *evidence) read(ops []leaseOp) {
@@ -577,12 +577,12 @@ func (e *evidence) read(ops []leaseOp) {
 		case o.op == history.OpAcquire:
 			e.failed, e.acquire = false, o
 			if o.outcome == history.OK {
-				e.shows(o)
+				e.addProof(o)
 			}
 		case o.outcome == history.Info:
 			e.unanswered++
-			if e.perhaps == nil && e.refused == nil && !o.late {
-				e.perhaps = o
+			if e.unknownRelease == nil && e.refused == nil && !o.late {
+				e.unknownRelease = o
 			}
 		case o.outcome == history.Fail:
 			e.answers++
@@ -591,17 +591,17 @@ func (e *evidence) read(ops []leaseOp) {
 			}
 		default:
 			e.answers++
-			e.shows(o)
+			e.addProof(o)
 		}
 	}
 }
 
 // addProof adds an operation that shows that the session held the lock.
-func (e *evidence) shows(o *leaseOp) {
-	e.between = e.between || e.refused != nil
+func (e *evidence) addProof(o *leaseOp) {
+	e.heldAfterRefusal = e.heldAfterRefusal || e.refused != nil
 	if e.released != nil {
-		if e.again == nil {
-			e.again = o
+		if e.heldAfterRelease == nil {
+			e.heldAfterRelease = o
 		}
 		return
 	}
@@ -630,8 +630,8 @@ func (e *evidence) earliestEnd() (to int64, by, with *leaseOp) {
 		by = e.acquire
 	}
 	end := by.lapse
-	if e.perhaps != nil && e.perhaps.call < end {
-		end, with = e.perhaps.call, e.perhaps
+	if e.unknownRelease != nil && e.unknownRelease.call < end {
+		end, with = e.unknownRelease.call, e.unknownRelease
 	}
 	if shown > end {
 		return shown, e.last, nil
@@ -640,7 +640,7 @@ func (e *evidence) earliestEnd() (to int64, by, with *leaseOp) {
 }
 
 // bounds returns the operations that determine the begin and the end of the hold.
-func (e *evidence) fixes() []leaseOp {
+func (e *evidence) bounds() []leaseOp {
 	ops := []leaseOp{*e.acquire}
 	_, by, with := e.earliestEnd()
 	for _, o := range []*leaseOp{e.first, by, with} {

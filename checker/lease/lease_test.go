@@ -20,7 +20,7 @@ type leaseCase struct {
 // judgeLease judges the case's only key.
 func judgeLease(h *history.History) *leaseCase {
 	r := facts.Read(h)
-	in := &reader{ε: int64(r.Params.StampError), gone: mortal(r), any: r.Params.Untold}
+	in := &reader{ε: int64(r.Params.StampError), gone: goneClients(r), lapsesAnytime: r.Params.NoLossNotice}
 	return &leaseCase{r, judge(r, in, r.Locks[0], nil)}
 }
 
@@ -116,7 +116,7 @@ func TestConflicts(t *testing.T) {
 
 // A client that has called its release no longer holds the lock, even if another session acquires it
 // before the release returns. The answer "not held" to the release is a separate conflict.
-func TestReleasesUnderWay(t *testing.T) {
+func TestReleasesInProgress(t *testing.T) {
 	for _, row := range []conflictRow{
 		{"1 acquire ok 1-2 99; 1 release fail 10-14; 2 acquire ok 11-12 99", verdict.LostEarly, "1"},
 		{"1 acquire ok 1-2 99; 1 release fail 10-14; 2 acquire ok 8-9 99", verdict.Overlap, "1 2"},
@@ -145,8 +145,8 @@ func (row conflictRow) check(t *testing.T) {
 			t.Errorf("%s: because %q", row.ops, because)
 		}
 	}
-	if kind != row.kind || strings.Join(sessions, " ") != row.sessions || (kind == "") != (len(k.all) == 0) {
-		t.Errorf("%s: got %q by %s, %d incidents; want %q by %s", row.ops, kind, sessions, len(k.all), row.kind, row.sessions)
+	if kind != row.kind || strings.Join(sessions, " ") != row.sessions || (kind == "") != (len(k.conflicts) == 0) {
+		t.Errorf("%s: got %q by %s, %d incidents; want %q by %s", row.ops, kind, sessions, len(k.conflicts), row.kind, row.sessions)
 	}
 	if why := contradiction(h); why != "" {
 		t.Errorf("%s: %s", row.ops, why)
@@ -168,7 +168,7 @@ func TestIncidents(t *testing.T) {
 		// a session that lost early and overlaps only one that began long before
 		"1 acquire ok 1-2 20; 2 acquire ok 3-4 6; 3 acquire ok 8-9 15; 3 release fail 10-11": 1,
 	} {
-		if got := len(judgeLease(parseLease(t, ops)).k.all); got != want {
+		if got := len(judgeLease(parseLease(t, ops)).k.conflicts); got != want {
 			t.Errorf("%s: %d incidents, want %d", ops, got, want)
 		}
 	}

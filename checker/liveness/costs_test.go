@@ -9,16 +9,16 @@ import (
 
 // A record may declare the impact of a fault. Without a valid declaration, an unknown kind of fault
 // has the full impact.
-func TestCostsAreAsTheRecordSays(t *testing.T) {
+func TestFaultImpact(t *testing.T) {
 	for _, c := range []struct {
 		kind, costs string
-		want        taken
+		want        impact
 	}{
-		{"earthquake", "", all}, {"earthquake", history.CostsNothing, none}, {"earthquake", history.CostsLittle, little},
-		{"earthquake", history.CostsAnswers, answers}, {"earthquake", "invalid", all}, {"pause", "", answers}, {"touch", "", little},
+		{"earthquake", "", impactAll}, {"earthquake", history.ImpactNone, impactNone}, {"earthquake", history.ImpactMessages, impactMessages},
+		{"earthquake", history.ImpactAnswers, impactAnswers}, {"earthquake", "invalid", impactAll}, {"pause", "", impactAnswers}, {"touch", "", impactMessages},
 	} {
-		r := facts.Read(&history.History{Params: history.Params{Steps: []history.PlannedStep{{Step: 1, Fault: c.kind, Costs: c.costs}}}})
-		if got := takenBy(r, ownClocks(r), &facts.Fault{Kind: c.kind, Step: 1}); got != c.want {
+		r := facts.Read(&history.History{Params: history.Params{Steps: []history.PlannedStep{{Step: 1, Fault: c.kind, Impact: c.costs}}}})
+		if got := impactOf(r, nodesWithoutFailover(r), &facts.Fault{Kind: c.kind, Step: 1}); got != c.want {
 			t.Errorf("%s with costs %q has impact %v, want %v", c.kind, c.costs, got, c.want)
 		}
 	}

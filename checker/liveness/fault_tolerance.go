@@ -31,7 +31,7 @@ import (
 // Host stalls extend the bound (lockState.delayed). A span that exceeds the bound leaves the
 // property undecided if only stalls or a slow host may explain it.
 func (r *Run) FaultTolerance() (f verdict.Finding) {
-	if missing := missingFigure(&r.Params); missing != "" {
+	if missing := missingParam(&r.Params); missing != "" {
 		return verdict.Finding{Undecided: "the history has no " + missing + ", so there is no bound"}
 	}
 	switch {
@@ -46,26 +46,26 @@ func (r *Run) FaultTolerance() (f verdict.Finding) {
 	for _, c := range r.locks {
 		var long []unavailability // too long even allowing for the host; at most one per gap
 		for g := range gaps(c) {
-			d, found := longestIn(c, g, c.surelyAvailable, func(clients []string, s spans.Span) int64 { return rounds(&c.Params) + c.delayed(clients, s) })
+			d, found := longestUnavailability(c, g, c.certainlyAvailable, func(clients []string, s spans.Span) int64 { return roundsBound(&c.Params) + c.delayed(clients, s) })
 			if found {
 				long = append(long, d)
-				f.Incidents = append(f.Incidents, verdict.Incident{From: d.From, Tell: func() verdict.Result { return starved(d) }})
+				f.Incidents = append(f.Incidents, verdict.Incident{From: d.From, Describe: func() verdict.Result { return describeUnavailability(d) }})
 				if d.Length() > longest {
-					longest, f.Worst = d.Length(), f.Incidents[len(f.Incidents)-1].Tell
+					longest, f.Worst = d.Length(), f.Incidents[len(f.Incidents)-1].Describe
 				}
 				continue
 			}
-			if c.real() {
-				d, found = longestIn(c, g, c.available, func([]string, spans.Span) int64 { return rounds(&c.Params) })
+			if c.realTime() {
+				d, found = longestUnavailability(c, g, c.available, func([]string, spans.Span) int64 { return roundsBound(&c.Params) })
 			}
 			switch {
 			case found: // the host may explain it
-				f.Undecided = cmp.Or(f.Undecided, d.excuse())
-			case g.next != nil && g.next.Granted() && spans.Meets(c.available(g.next.Client()), spans.Of(g.asked-1, g.asked)):
+				f.Undecided = cmp.Or(f.Undecided, d.undecidedMessage())
+			case g.nextHolder != nil && g.nextHolder.Granted() && spans.Meets(c.available(g.nextHolder.Client()), spans.Of(g.firstSet-1, g.firstSet)):
 				judged++
 			}
 		}
-		calls, open := stuckIn(c, long)
+		calls, open := findStuckCalls(c, long)
 		hung, f.Undecided = append(hung, calls...), cmp.Or(f.Undecided, open)
 	}
 	f.Incidents = append(f.Incidents, hung...)
@@ -73,7 +73,7 @@ func (r *Run) FaultTolerance() (f verdict.Finding) {
 	f.Because = "no client wanted a free lock while it could reach a majority"
 	if judged > 0 {
 		f.Because = fmt.Sprintf("whenever a lock was free and a client that wanted it could reach a majority, some client acquired it within %s (%s)",
-			facts.Seconds(rounds(&r.Params)), verdict.Plural(judged, "span"))
+			facts.Seconds(roundsBound(&r.Params)), verdict.Plural(judged, "span"))
 	}
 	return f
 }
@@ -82,9 +82,9 @@ func (r *Run) FaultTolerance() (f verdict.Finding) {
 // end a gap, even if it has set keys.
 type gap struct {
 	spans.Span
-	before *facts.Session // last holder before the gap; nil at the beginning of the record
-	next   *facts.Session // next holder or possible holder; nil at the end of the record
-	asked  int64          // when next's first key was set, but later than From
+	lastHolder *facts.Session // last holder before the gap; nil at the beginning of the record
+	nextHolder *facts.Session // next holder or possible holder; nil at the end of the record
+	firstSet   int64          // when next's first key was set, but later than From
 }
 
 // gaps yields the gaps of a lock by time.
@@ -96,16 +96,16 @@ func gaps(c *lockState) iter.Seq[gap] {
 				continue // the keys had lapsed before the acquire ended
 			}
 			if g.From < t.From {
-				g.To, g.next, g.asked = t.From, t.session, min(max(t.set, g.From+1), t.From)
+				g.To, g.nextHolder, g.firstSet = t.From, t.session, min(max(t.holdStart, g.From+1), t.From)
 				if !yield(g) {
 					return
 				}
 			}
 			if t.To > g.From {
-				g.From, g.before = t.To, t.session
+				g.From, g.lastHolder = t.To, t.session
 			}
 		}
-		g.To, g.next = facts.Never, nil
+		g.To, g.nextHolder = facts.Never, nil
 		if g.From < facts.Never {
 			yield(g)
 		}
@@ -122,13 +122,13 @@ type unavailability struct {
 }
 
 // longestUnavailability finds the longest unavailability in a gap that exceeds a bound.
-func longestIn(c *lockState, g gap, available func(client string) []spans.Span, bound func(clients []string, s spans.Span) int64) (d unavailability, found bool) {
-	if g.Length() <= rounds(&c.Params) {
+func longestUnavailability(c *lockState, g gap, available func(client string) []spans.Span, bound func(clients []string, s spans.Span) int64) (d unavailability, found bool) {
+	if g.Length() <= roundsBound(&c.Params) {
 		return d, false
 	}
 	longest := func(list []spans.Span, clients []string) {
 		for _, s := range list {
-			if s.Length() > rounds(&c.Params) && s.Length() > d.Length() && s.Length() > bound(clients, s) {
+			if s.Length() > roundsBound(&c.Params) && s.Length() > d.Length() && s.Length() > bound(clients, s) {
 				d, found = unavailability{Span: s, lock: c, clients: clients, gap: g}, true
 			}
 		}
@@ -136,7 +136,7 @@ func longestIn(c *lockState, g gap, available func(client string) []spans.Span, 
 	var all []spans.Span // of all clients
 	var waiting []string
 	w := c.callers()
-	for _, client := range w.clients(g.To, w.until, g.From) {
+	for _, client := range w.clientsAfter(g.To, w.waitEnds, g.From) {
 		could := c.couldAcquire(c.waits(client, g.Span), g.Span, available(client))
 		longest(could, []string{client})
 		if len(could) > 0 {
@@ -150,28 +150,28 @@ func longestIn(c *lockState, g gap, available func(client string) []spans.Span, 
 }
 
 // undecidedMessage describes an unavailability that the host may have caused.
-func (d unavailability) excuse() string {
+func (d unavailability) undecidedMessage() string {
 	why := "the host was slow, which may be why keys stayed on nodes"
 	if len(d.lock.stalls) > 0 {
-		why = d.lock.stalledFor(d.Span)
+		why = d.lock.stallMessage(d.Span)
 	}
 	return fmt.Sprintf("nobody acquired %s %s, though %s could have within %s; %s", verdict.LockName(d.lock.name),
-		facts.FromTo(d.From, d.To), verdict.List(d.clients), facts.Seconds(rounds(&d.lock.Params)), why)
+		facts.FromTo(d.From, d.To), verdict.JoinNames(d.clients), facts.Seconds(roundsBound(&d.lock.Params)), why)
 }
 
 // describeUnavailability says who waited and since when the lock was free.
-func starved(d unavailability) verdict.Result {
+func describeUnavailability(d unavailability) verdict.Result {
 	w := &verdict.Witness{Key: d.lock.name, From: d.From, To: d.To}
 	var events []*history.Event
 	since := "it had never been held"
-	if s := d.gap.before; s != nil {
+	if s := d.gap.lastHolder; s != nil {
 		since = fmt.Sprintf("its last hold, by %s, had ended by %s", s.Client(), facts.Seconds(d.gap.From))
 		w.Sessions = append(w.Sessions, s.Name())
-		events = append(events, ending(d.lock, s)...)
+		events = append(events, holdEndEvents(d.lock, s)...)
 	}
 	waiters := 0
-	for _, client := range d.lock.names {
-		later := outliving(d.lock.byClient()[client], d.From)
+	for _, client := range d.lock.clientNames {
+		later := endingAfter(d.lock.byClient()[client], d.From)
 		if len(later) == 0 || later[0].Acquire.Call.T >= d.To {
 			continue
 		}
@@ -182,24 +182,24 @@ func starved(d unavailability) verdict.Result {
 		events = append(events, s.Acquire.Call)
 		waiters++
 	}
-	w.Events = verdict.Numbered(events)
-	cause, why := whyNobody(d.lock, d.Span)
-	within := facts.Seconds(rounds(&d.lock.Params))
+	w.Events = verdict.EventNumbers(events)
+	cause, why := explainUnavailability(d.lock, d.Span)
+	within := facts.Seconds(roundsBound(&d.lock.Params))
 	late := d.lock.delayed(d.clients, d.Span)
 	if late > 0 {
 		within += fmt.Sprintf(" plus %s for host stalls", facts.Seconds(late))
 	}
 	return verdict.Result{
-		Outcome: verdict.Violated, Witness: w, Cause: cause, Bound: rounds(&d.lock.Params) + late,
+		Outcome: verdict.Violated, Witness: w, Cause: cause, Bound: roundsBound(&d.lock.Params) + late,
 		Because: fmt.Sprintf("%s could have acquired %s %s because a majority was available, and %s tried, but nobody acquired it within %s: %s; %s",
-			verdict.List(d.clients), verdict.LockName(d.lock.name), facts.FromTo(d.From, d.To),
+			verdict.JoinNames(d.clients), verdict.LockName(d.lock.name), facts.FromTo(d.From, d.To),
 			verdict.Plural(waiters, "client"), within, since, why),
 	}
 }
 
 // holdEndEvents returns the events that show how a session's hold ended: the release or, if its
 // keys lapsed, the last key that was set.
-func ending(c *lockState, s *facts.Session) []*history.Event {
+func holdEndEvents(c *lockState, s *facts.Session) []*history.Event {
 	t := c.hold(s)
 	events := []*history.Event{s.Acquire.Call, s.Acquire.Return}
 	for x := range s.Calls(history.OpRelease) {
@@ -210,26 +210,26 @@ func ending(c *lockState, s *facts.Session) []*history.Event {
 			return append(events, x.Call)
 		}
 	}
-	return append(events, t.last)
+	return append(events, t.lastSet)
 }
 
 // Causes of a window of unavailability other than the lease of a lost holder.
 const (
-	stoodStill   = "the host stalled"
-	majorityDown = "a majority was down or unreachable"
-	noAnswer     = "lease of a holder whose release got no answer"
-	neverKnew    = "keys of a client that never got an answer"
-	leftBehind   = "keys left behind by a fault"
-	rivalry      = "contention"
+	hostStalled       = "the host stalled"
+	majorityDown      = "a majority was down or unreachable"
+	releaseUnanswered = "lease of a holder whose release got no answer"
+	acquireUnanswered = "keys of a client that never got an answer"
+	keysLeftByFault   = "keys left behind by a fault"
+	contention        = "contention"
 )
 
 // measureAvailability measures how long locks were unavailable, and explains the longest window.
-func availability(r *Run, n map[string]float64, words map[string]string) {
+func measureAvailability(r *Run, n map[string]float64, words map[string]string) {
 	sum := int64(0)
 	var longest spans.Span
 	var of *lockState
 	for _, c := range r.locks {
-		for w := range unavailable(c, r.beliefs.Of(c.lock)) {
+		for w := range unavailableSpans(c, r.beliefs.Of(c.lock)) {
 			sum += w.Length()
 			if w.Length() > longest.Length() {
 				longest, of = w, c
@@ -242,21 +242,21 @@ func availability(r *Run, n map[string]float64, words map[string]string) {
 	}
 	if of != nil {
 		n[verdict.UnavailableMax] = history.Seconds(longest.Length())
-		words[verdict.UnavailableMax] = whyUnavailable(of, r.losses, longest)
+		words[verdict.UnavailableMax] = explainWindow(of, r.losses, longest)
 	}
-	if slowest := deathToGrant(r.losses); slowest > 0 {
+	if slowest := maxDeathToGrant(r.losses); slowest > 0 {
 		n["death-to-grant-max"] = history.Seconds(slowest)
 	}
-	orphans(r.conditions, n)
+	countOrphanKeys(r.conditions, n)
 }
 
 // unavailableSpans yields the spans in which a client was trying to acquire a lock and no client
 // believed that it held the lock, by time.
-func unavailable(c *lockState, belief []spans.Window) iter.Seq[spans.Span] {
+func unavailableSpans(c *lockState, belief []spans.Window) iter.Seq[spans.Span] {
 	return func(yield func(spans.Span) bool) {
 		belief := belief
 		until := int64(spans.Ever) // latest end of the windows so far
-		without := func(want spans.Span) bool {
+		yieldUncovered := func(want spans.Span) bool {
 			at := max(want.From, until)
 			for len(belief) > 0 && belief[0].From < want.To {
 				if at < belief[0].From && !yield(spans.Of(at, belief[0].From)) {
@@ -269,17 +269,17 @@ func unavailable(c *lockState, belief []spans.Window) iter.Seq[spans.Span] {
 			return at >= want.To || yield(spans.Of(at, want.To))
 		}
 		var want spans.Span
-		for s := range c.called {
+		for s := range c.sessions {
 			w := spans.Wait(c.Facts, s)
 			if w.From > want.To {
-				if !without(want) {
+				if !yieldUncovered(want) {
 					return
 				}
 				want = w
 			}
 			want.To = max(want.To, w.To)
 		}
-		without(want)
+		yieldUncovered(want)
 	}
 }
 
@@ -287,12 +287,12 @@ func unavailable(c *lockState, belief []spans.Window) iter.Seq[spans.Span] {
 // wanted. The lease of a lost holder takes precedence, then a majority that is down, then all other
 // causes. Time without any of these counts as contention: an acquire in progress, split votes, or
 // leftover keys of failed attempts.
-func whyUnavailable(c *lockState, losses []loss, w spans.Span) string {
+func explainWindow(c *lockState, losses []loss, w spans.Span) string {
 	lost := map[*facts.Session]string{}
 	for _, d := range losses {
-		lost[d.session] = "lease of a " + ways[d.fault.Kind].holder
+		lost[d.session] = "lease of a " + lossWords[d.fault.Kind].holder
 	}
-	near := near(c, w)
+	near := sessionsNear(c, w)
 	waits := map[string][]spans.Span{} // client name → spans
 	for _, s := range near {
 		if wait := spans.Wait(c.Facts, s); wait.From < w.To && wait.To > w.From {
@@ -305,46 +305,46 @@ func whyUnavailable(c *lockState, losses []loss, w spans.Span) string {
 	}
 	up := spans.Common(spans.Union(reached), spans.Outside(c.stalls))
 	all, reachable := spans.Measure([]spans.Span{w}), spans.Measure(up)
-	filled := map[string]int64{}
-	var held, taken []spans.Span
+	timeByCause := map[string]int64{}
+	var held, lostLeases []spans.Span
 	for _, s := range near {
-		t, ok := holdOf(c.Facts, c.keys, s, c.wire)
+		t, ok := findHold(c.Facts, c.keys, s, c.wire)
 		if !ok || t.From >= w.To || t.To <= w.From {
 			continue
 		}
 		held = append(held, t.Span)
-		cause, where := rivalry, reachable
+		cause, within := contention, reachable
 		switch {
 		case lost[s] != "":
-			cause, where = lost[s], all
-			taken = append(taken, t.Span)
+			cause, within = lost[s], all
+			lostLeases = append(lostLeases, t.Span)
 		case !s.Granted():
-			cause = neverKnew
+			cause = acquireUnanswered
 		case s.Released() == facts.Never:
-			cause = noAnswer
+			cause = releaseUnanswered
 		}
-		filled[cause] += where.Share(t.Span)
+		timeByCause[cause] += within.Share(t.Span)
 		if s.Granted() {
-			filled[cause] -= where.Share(spans.Of(s.Acquire.Return.T, t.believed))
+			timeByCause[cause] -= within.Share(spans.Of(s.Acquire.Return.T, t.beliefEnd))
 		}
 	}
-	for _, down := range spans.Common(spans.Common([]spans.Span{w}, spans.Outside(up)), spans.Outside(spans.Union(taken))) {
+	for _, down := range spans.Common(spans.Common([]spans.Span{w}, spans.Outside(up)), spans.Outside(spans.Union(lostLeases))) {
 		still := spans.Share(c.stalls, down)
-		filled[stoodStill] += still
-		filled[majorityDown] += down.Length() - still
+		timeByCause[hostStalled] += still
+		timeByCause[majorityDown] += down.Length() - still
 	}
 	blocked := c.blocked()
 	for _, free := range spans.Common(up, spans.Outside(spans.Union(held))) {
 		left := spans.Share(blocked, free)
-		filled[leftBehind] += left
-		filled[rivalry] += free.Length() - left
+		timeByCause[keysLeftByFault] += left
+		timeByCause[contention] += free.Length() - left
 	}
-	return heaviest(filled)
+	return heaviestCause(timeByCause)
 }
 
 // heaviestCause returns the cause with the greatest weight. Ties are broken by the order of
 // unavailabilityCauses, then alphabetically.
-func heaviest(weights map[string]int64) string {
+func heaviestCause(weights map[string]int64) string {
 	return slices.MinFunc(slices.Collect(maps.Keys(weights)), func(a, b string) int {
 		return cmp.Or(cmp.Compare(weights[b], weights[a]),
 			cmp.Compare(slices.Index(unavailabilityCauses, a), slices.Index(unavailabilityCauses, b)), cmp.Compare(a, b))
@@ -354,10 +354,10 @@ func heaviest(weights map[string]int64) string {
 // sessionsNear returns the sessions that may affect a window: those called before its end whose
 // acquire ended at most three key lifetimes before its start. It misses a lease that was extended
 // for longer than that before it got stuck.
-func near(c *lockState, w spans.Span) []*facts.Session {
+func sessionsNear(c *lockState, w spans.Span) []*facts.Session {
 	var near []*facts.Session
-	life := c.keys.longest()
-	for s := range c.called {
+	life := c.keys.maxLifetime()
+	for s := range c.sessions {
 		if s.Acquire.Call.T >= w.To {
 			break
 		}
@@ -369,7 +369,7 @@ func near(c *lockState, w spans.Span) []*facts.Session {
 }
 
 // maxDeathToGrant returns the longest time from a holder's death to the next grant.
-func deathToGrant(losses []loss) int64 {
+func maxDeathToGrant(losses []loss) int64 {
 	slowest := int64(0)
 	for _, d := range losses {
 		if next := d.lock.grantAfter(d.at, d.session); next != nil && d.fault.Kind == facts.Kill {
@@ -390,55 +390,55 @@ var unavailabilityCauses = []string{verdict.LeftKeys, verdict.OutlivedTTL, verdi
 //	the same, but it returned, or had paused for that long before     waited-long, if no client tried in most of the span
 //	most attempts                                                     see voteTally.cause
 //	no attempt, and a client paused for longer than a round           waited-long
-func whyNobody(c *lockState, in spans.Span) (cause, text string) {
+func explainUnavailability(c *lockState, in spans.Span) (cause, text string) {
 	if !c.Params.Life {
 		return verdict.Unexplained, "the record has no facts of the nodes"
 	}
 	if c.wire == nil {
-		if n, first := gaveUp(c, in); n > 0 {
+		if n, first := countGaveUp(c, in); n > 0 {
 			return verdict.GaveUp, first
 		}
 		return verdict.Unexplained, "no attempt was recorded on the links"
 	}
-	quiet := silent(c, in, rounds(&c.Params))
-	if quiet.hangs {
-		return verdict.Hung, quiet.text
+	idle := findIdleAcquire(c, in, roundsBound(&c.Params))
+	if idle.hung {
+		return verdict.Hung, idle.text
 	}
 	attempts := attemptsBefore(c.wire, in.To)
-	count, first := met(c, attempts, in)
-	if quiet.session != nil && count[verdict.WaitedLong] == 0 && in.To-max(in.From, lastLost(attempts)) > in.Length()/2 {
-		return verdict.WaitedLong, quiet.text
+	count, first := countCauses(c, attempts, in)
+	if idle.session != nil && count[verdict.WaitedLong] == 0 && in.To-max(in.From, lastFailedStart(attempts)) > in.Length()/2 {
+		return verdict.WaitedLong, idle.text
 	}
 	if len(count) == 0 {
 		for _, a := range attempts {
-			if a.Won && c.tooLong(a, in) {
-				return verdict.Unexplained, fmt.Sprintf("%s's attempt at %s took %s, and then acquired the lock", a.Session.Client(), facts.Seconds(a.From), facts.Seconds(c.ended(a)-a.From))
+			if a.Won && c.tookTooLong(a, in) {
+				return verdict.Unexplained, fmt.Sprintf("%s's attempt at %s took %s, and then acquired the lock", a.Session.Client(), facts.Seconds(a.From), facts.Seconds(c.attemptEnd(a)-a.From))
 			}
 		}
 		round := int64(c.Params.RetryMax + 2*c.Params.NodeTimeout + c.Params.Slack)
-		switch quiet = silent(c, spans.Of(spans.Ever, in.To), round); {
-		case quiet.hangs:
-			return verdict.Hung, quiet.text
-		case quiet.session != nil:
-			return verdict.WaitedLong, quiet.text
+		switch idle = findIdleAcquire(c, spans.Of(spans.Ever, in.To), round); {
+		case idle.hung:
+			return verdict.Hung, idle.text
+		case idle.session != nil:
+			return verdict.WaitedLong, idle.text
 		}
 		return verdict.Unexplained, "no attempt began in that time"
 	}
-	cause = heaviest(count)
+	cause = heaviestCause(count)
 	return cause, first[cause]
 }
 
 // countCauses counts the attempts of a span by the cause of their failure, and describes the first
 // attempt of each cause. It skips attempts that lost to one with a quorum, because the cause is
 // what happened to that one.
-func met(c *lockState, attempts []*facts.Attempt, in spans.Span) (count map[string]int64, first map[string]string) {
+func countCauses(c *lockState, attempts []*facts.Attempt, in spans.Span) (count map[string]int64, first map[string]string) {
 	count, first = map[string]int64{}, map[string]string{}
 	add := func(cause, text string) {
 		if count[cause]++; count[cause] == 1 {
 			first[cause] = text
 		}
 	}
-	if n, text := gaveUp(c, in); n > 0 {
+	if n, text := countGaveUp(c, in); n > 0 {
 		count[verdict.GaveUp], first[verdict.GaveUp] = n, text
 	}
 	owners := map[string][]*facts.Attempt{} // token → attempts
@@ -446,14 +446,14 @@ func met(c *lockState, attempts []*facts.Attempt, in spans.Span) (count map[stri
 		owners[a.Token] = append(owners[a.Token], a)
 	}
 	for _, a := range attempts {
-		if silent := c.waitedFor(a, in); len(silent) > 0 {
-			add(verdict.WaitedLong, fmt.Sprintf("%s's attempt at %s took %s, and %s", a.Session.Client(), facts.Seconds(a.From), facts.Seconds(c.ended(a)-a.From), lasted(c, a, silent)))
+		if awaited := c.awaitedNodes(a, in); len(awaited) > 0 {
+			add(verdict.WaitedLong, fmt.Sprintf("%s's attempt at %s took %s, and %s", a.Session.Client(), facts.Seconds(a.From), facts.Seconds(c.attemptEnd(a)-a.From), explainLongAttempt(c, a, awaited)))
 			continue
 		}
 		if a.From < in.From || a.Won {
 			continue
 		}
-		m := encounters(c.conditions, c.name, a, owners)
+		m := tallyVotes(c.conditions, c.name, a, owners)
 		if cause, text := m.cause(&c.Params); cause != "" {
 			add(cause, fmt.Sprintf("%s's attempt at %s %s", a.Session.Client(), facts.Seconds(a.From), text))
 		}
@@ -462,7 +462,7 @@ func met(c *lockState, attempts []*facts.Attempt, in spans.Span) (count map[stri
 }
 
 // lastFailedStart returns when the last failed attempt began.
-func lastLost(attempts []*facts.Attempt) int64 {
+func lastFailedStart(attempts []*facts.Attempt) int64 {
 	for _, a := range slices.Backward(attempts) {
 		if !a.Won {
 			return a.From
@@ -473,20 +473,20 @@ func lastLost(attempts []*facts.Attempt) int64 {
 
 // countGaveUp counts the acquires in a span that returned without the lock on their own and without
 // contacting any node, and describes the first.
-func gaveUp(c *lockState, in spans.Span) (n int64, first string) {
-	asked := map[string][]int64{} // client name → times at which it sent a command
-	for _, e := range c.Sent() {
-		asked[facts.Sender(e)] = append(asked[facts.Sender(e)], e.Sent)
+func countGaveUp(c *lockState, in spans.Span) (n int64, first string) {
+	sentTimes := map[string][]int64{} // client name → times at which it sent a command
+	for _, e := range c.SentCommands() {
+		sentTimes[facts.Sender(e)] = append(sentTimes[facts.Sender(e)], e.Sent)
 	}
-	for s := range c.called {
+	for s := range c.sessions {
 		if s.Acquire.Call.T >= in.To {
 			break
 		}
 		if s.Granted() || c.Unreturned(s.Acquire) || s.Ended < in.From {
 			continue
 		}
-		of := asked[s.Client()]
-		if i, _ := slices.BinarySearch(of, s.Called); i < len(of) && of[i] <= s.Ended || !spans.Covering(c.down.majority(s.Client()), spans.Of(s.Called, s.Ended)) {
+		sent := sentTimes[s.Client()]
+		if i, _ := slices.BinarySearch(sent, s.Called); i < len(sent) && sent[i] <= s.Ended || !spans.Covering(c.down.majority(s.Client()), spans.Of(s.Called, s.Ended)) {
 			continue
 		}
 		if n++; n == 1 {
@@ -497,27 +497,27 @@ func gaveUp(c *lockState, in spans.Span) (n int64, first string) {
 }
 
 // idleAcquire is an acquire in progress that contacted no node.
-type quiet struct {
+type idleAcquire struct {
 	session *facts.Session // nil if there is no such acquire
-	hangs   bool           // it had not returned by the limit, and no attempt on this lock followed such a long pause
+	hung    bool           // it had not returned by the limit, and no attempt on this lock followed such a long pause
 	text    string
 }
 
 // findIdleAcquire returns the first acquire that was in progress until the end of a span and
 // contacted no node for longer than patience, although it reached a majority of nodes without a
 // key. A hung acquire takes precedence.
-func silent(c *lockState, in spans.Span, patience int64) (found quiet) {
-	asked := c.asked(in.To)
+func findIdleAcquire(c *lockState, in spans.Span, patience int64) (found idleAcquire) {
+	asked := c.lastRequests(in.To)
 	callers := c.callers()
-	for s := range callers.lasting(in.To-1, callers.until, in.To-1) {
+	for s := range callers.runningAfter(in.To-1, callers.waitEnds, in.To-1) {
 		since := max(s.Called, asked[s])
 		pause := spans.Of(max(since, in.From), in.To)
-		hangs := hangs(c, s.Acquire, spans.Of(since, in.To))
-		if found.session != nil && !hangs || spans.Share(spans.Common(c.available(s.Client()), keyless(c, s.Client())), pause) <= patience {
+		hung := isHung(c, s.Acquire, spans.Of(since, in.To))
+		if found.session != nil && !hung || spans.Share(spans.Common(c.available(s.Client()), keyless(c, s.Client())), pause) <= patience {
 			continue
 		}
-		found = quiet{s, hangs, fmt.Sprintf("%s's acquire, called at %s, contacted no node after %s", s.Client(), facts.Seconds(s.Called), facts.Seconds(since))}
-		if hangs {
+		found = idleAcquire{s, hung, fmt.Sprintf("%s's acquire, called at %s, contacted no node after %s", s.Client(), facts.Seconds(s.Called), facts.Seconds(since))}
+		if hung {
 			break
 		}
 		found.text = fmt.Sprintf("%s's acquire, called at %s, contacted no node from %s to %s, but the longest retry delay is %s",
@@ -528,7 +528,7 @@ func silent(c *lockState, in spans.Span, patience int64) (found quiet) {
 
 // isHung reports whether an idle call is hung: it had not returned by the limit, and this lock never
 // retried after a pause half as long.
-func hangs(c *lockState, call facts.Operation, pause spans.Span) bool {
+func isHung(c *lockState, call facts.Operation, pause spans.Span) bool {
 	return c.Unreturned(call) && pause.Length() > 2*c.longestPause()
 }
 
@@ -542,32 +542,32 @@ func longestPause(c *lockState) (longest int64) {
 		if at, ok := last[a.Session]; ok {
 			longest = max(longest, a.From-at)
 		}
-		last[a.Session] = max(last[a.Session], lastSent(a))
+		last[a.Session] = max(last[a.Session], lastSetSent(a))
 	}
 	return longest
 }
 
 // attemptsBefore lists the attempts that began before an instant.
-func attemptsBefore(w *facts.Wire, until int64) []*facts.Attempt {
+func attemptsBefore(w *facts.LockAttempts, until int64) []*facts.Attempt {
 	n, _ := slices.BinarySearchFunc(w.Attempts, until, func(a *facts.Attempt, at int64) int { return cmp.Compare(a.From, at) })
 	return w.Attempts[:n]
 }
 
 // lastRequests returns when each session without the lock last sent a command to a node, in
 // attempts that began before an instant.
-func (c *lockState) asked(until int64) map[*facts.Session]int64 {
-	asked := map[*facts.Session]int64{}
+func (c *lockState) lastRequests(until int64) map[*facts.Session]int64 {
+	lastSent := map[*facts.Session]int64{}
 	for _, a := range attemptsBefore(c.wire, until) {
 		if a.Won { // the acquire ended with it
 			continue
 		}
-		asked[a.Session] = max(asked[a.Session], lastSent(a))
+		lastSent[a.Session] = max(lastSent[a.Session], lastSetSent(a))
 	}
-	return asked
+	return lastSent
 }
 
 // lastSetSent returns when the last set of an attempt was sent.
-func lastSent(a *facts.Attempt) int64 {
+func lastSetSent(a *facts.Attempt) int64 {
 	at := a.From
 	for _, e := range a.Sets {
 		at = max(at, e.Sent)
@@ -577,33 +577,33 @@ func lastSent(a *facts.Attempt) int64 {
 
 // awaitedNodes returns the nodes whose missing or late answers may have delayed an attempt that took
 // too long and overlaps a span.
-func (c *lockState) waitedFor(a *facts.Attempt, in spans.Span) (silent []string) {
-	if !c.tooLong(a, in) {
+func (c *lockState) awaitedNodes(a *facts.Attempt, in spans.Span) (nodes []string) {
+	if !c.tookTooLong(a, in) {
 		return nil
 	}
-	asking := spans.Of(a.From, c.ended(a))
+	asking := spans.Of(a.From, c.attemptEnd(a))
 	for _, n := range c.Params.Nodes {
-		missing := func(e *history.Event) bool { return e.Node == n && c.missing(e) }
-		link := c.down.link(a.Session.Client(), n)
+		unanswered := func(e *history.Event) bool { return e.Node == n && c.timedOut(e) }
+		link := c.down.linkDown(a.Session.Client(), n)
 		answered := func(e *history.Event) bool {
-			return e.Node == n && !c.missing(e) && !spans.Meets(link, spans.Of(a.From, e.Sent+1))
+			return e.Node == n && !c.timedOut(e) && !spans.Meets(link, spans.Of(a.From, e.Sent+1))
 		}
-		away := spans.Meets(link, asking) && !slices.ContainsFunc(a.Asked, answered)
-		if away || slices.ContainsFunc(a.Sets, missing) || slices.ContainsFunc(a.Deletes, missing) {
-			silent = append(silent, n)
+		away := spans.Meets(link, asking) && !slices.ContainsFunc(a.AllSets, answered)
+		if away || slices.ContainsFunc(a.Sets, unanswered) || slices.ContainsFunc(a.Deletes, unanswered) {
+			nodes = append(nodes, n)
 		}
 	}
-	return silent
+	return nodes
 }
 
 // explainLongAttempt says what an attempt that took too long was waiting for, given the nodes whose
 // answers were late or missing: nodes that gave no answer, a pause after the last answer, or the
 // late answers.
-func lasted(c *lockState, a *facts.Attempt, late []string) string {
-	ended, last := c.ended(a), a.From
+func explainLongAttempt(c *lockState, a *facts.Attempt, late []string) string {
+	ended, last := c.attemptEnd(a), a.From
 	latest := map[string]*history.Event{} // node → the command answered last, or one never answered
 	answered := func(e *history.Event) int64 { return cmp.Or(e.Answered, facts.Never) }
-	for _, e := range slices.Concat(a.Asked, a.Deletes) {
+	for _, e := range slices.Concat(a.AllSets, a.Deletes) {
 		if e.Sent < a.From || e.Sent >= ended {
 			continue
 		}
@@ -614,11 +614,11 @@ func lasted(c *lockState, a *facts.Attempt, late []string) string {
 			last = max(last, e.Answered)
 		}
 	}
-	var silent, slow []string
+	var unanswered, slow []string
 	for _, n := range late {
 		switch e := latest[n]; {
 		case e == nil || e.Answered == 0:
-			silent = append(silent, n)
+			unanswered = append(unanswered, n)
 		case e.Answered > ended:
 			slow = append(slow, fmt.Sprintf("%s had not answered by %s", n, facts.Seconds(ended)))
 		case e.Op == history.OpRelease:
@@ -628,44 +628,44 @@ func lasted(c *lockState, a *facts.Attempt, late []string) string {
 		}
 	}
 	switch {
-	case len(silent) > 0:
-		return verdict.List(silent) + " gave no answer"
+	case len(unanswered) > 0:
+		return verdict.JoinNames(unanswered) + " gave no answer"
 	case len(slow) == 0 || ended-last > int64(c.Params.NodeTimeout+c.Params.RetryMax):
 		return fmt.Sprintf("contacted no node for the lock from %s to %s", facts.Seconds(last), facts.Seconds(ended))
 	}
-	return verdict.List(slow)
+	return verdict.JoinNames(slow)
 }
 
 // tookTooLong reports whether an attempt took longer than it takes to contact each node twice, one
 // after the other, for keys and for fencing tokens, if none of them answers.
-func (c *lockState) tooLong(a *facts.Attempt, in spans.Span) bool {
-	to, patience := c.ended(a), 2*int64(len(c.Params.Nodes))*int64(c.Params.NodeTimeout)+int64(c.Params.Slack)
+func (c *lockState) tookTooLong(a *facts.Attempt, in spans.Span) bool {
+	to, patience := c.attemptEnd(a), 2*int64(len(c.Params.Nodes))*int64(c.Params.NodeTimeout)+int64(c.Params.Slack)
 	return a.From < in.To && to > in.From && to-a.From > patience
 }
 
 // timedOut reports whether a node's answer did not arrive within the node timeout.
-func (c *lockState) missing(e *history.Event) bool {
+func (c *lockState) timedOut(e *history.Event) bool {
 	return e.Answered == 0 || e.Answered-e.Sent > int64(c.Params.NodeTimeout)
 }
 
 // attemptEnd returns when an attempt acquired the lock or was undone, as far as the nodes' answers
 // show. Without any sign that it was undone, that is the start of the attempt or, if an answer is
 // missing, one maximum retry delay before Attempt.End.
-func (c *lockState) ended(a *facts.Attempt) int64 {
+func (c *lockState) attemptEnd(a *facts.Attempt) int64 {
 	if a.Won {
 		return a.Session.Acquire.Ended()
 	}
 	undone := int64(facts.Never)
 	for _, d := range a.Deletes {
-		if d.Sent >= a.From && c.missing(d) {
-			return a.Over
+		if d.Sent >= a.From && c.timedOut(d) {
+			return a.End
 		}
 		undone = min(undone, max(d.Sent, a.From))
 	}
 	switch {
 	case undone < facts.Never:
-	case slices.ContainsFunc(a.Sets, c.missing):
-		return max(a.From, a.Over-int64(c.Params.RetryMax))
+	case slices.ContainsFunc(a.Sets, c.timedOut):
+		return max(a.From, a.End-int64(c.Params.RetryMax))
 	default:
 		return a.From
 	}
@@ -673,90 +673,90 @@ func (c *lockState) ended(a *facts.Attempt) int64 {
 }
 
 // voteTally groups the nodes by their response to an attempt. Each node is in at most one list.
-type encounter struct {
-	left     []string        // nodes with a key of an attempt that was over
-	by       []string        // for each node in leftKeys, what left the key: "c1's attempts", "c1's release at 3 s"
-	kept     bool            // a release left at least one of these keys
-	outlived []string        // nodes with a key that existed after its TTL
-	gave     []string        // for each node in outlivedTTL, the expiry of the key: "c1 gave them 20 s to live"
-	unheard  map[string]bool // nodes in leftKeys or outlivedTTL that did not refuse the attempt; true if unreachable
-	rival    []string        // nodes that refused because of a key of another client's current attempt
-	of       map[string]int  // for each other client, the number of nodes with a key of its current attempts
-	away     []string        // nodes that were down or unreachable
-	refused  []string        // nodes that refused without having a key
-	own      []string        // nodes that refused because of the attempt's own key, if asked twice
-	failed   []string        // nodes that answered with an error
-	silent   []string        // nodes that had not answered by the node timeout or the end of the round
-	yes      []string        // nodes that voted for the attempt
-	asked    map[string]bool // nodes that were sent a set
-	end      int64           // end of the round
+type voteTally struct {
+	leftKeys          []string        // nodes with a key of an attempt that was over
+	leftBy            []string        // for each node in leftKeys, what left the key: "c1's attempts", "c1's release at 3 s"
+	leftByRelease     bool            // a release left at least one of these keys
+	outlivedTTL       []string        // nodes with a key that existed after its TTL
+	expiries          []string        // for each node in outlivedTTL, the expiry of the key: "c1 gave them 20 s to live"
+	noRefusal         map[string]bool // nodes in leftKeys or outlivedTTL that did not refuse the attempt; true if unreachable
+	rivalKeys         []string        // nodes that refused because of a key of another client's current attempt
+	rivalCounts       map[string]int  // for each other client, the number of nodes with a key of its current attempts
+	unreachable       []string        // nodes that were down or unreachable
+	refusedWithoutKey []string        // nodes that refused without having a key
+	ownKeys           []string        // nodes that refused because of the attempt's own key, if asked twice
+	errorReplies      []string        // nodes that answered with an error
+	unanswered        []string        // nodes that had not answered by the node timeout or the end of the round
+	votes             []string        // nodes that voted for the attempt
+	contacted         map[string]bool // nodes that were sent a set
+	roundEnd          int64           // end of the round
 }
 
 // tallyVotes checks for each node how it answered, whether it had a key of another attempt, and
 // whether it was reachable.
-func encounters(c *conditions, key string, a *facts.Attempt, owners map[string][]*facts.Attempt) encounter {
-	m := encounter{of: map[string]int{}, unheard: map[string]bool{}, asked: map[string]bool{}, end: min(roundEnd(a), c.End)}
-	for _, e := range a.Asked {
-		m.asked[e.Node] = true
+func tallyVotes(c *conditions, key string, a *facts.Attempt, owners map[string][]*facts.Attempt) voteTally {
+	m := voteTally{rivalCounts: map[string]int{}, noRefusal: map[string]bool{}, contacted: map[string]bool{}, roundEnd: min(roundEnd(a), c.End)}
+	for _, e := range a.AllSets {
+		m.contacted[e.Node] = true
 	}
 	for _, n := range c.Params.Nodes {
 		answer := a.Answer(n, int64(c.Params.NodeTimeout))
-		inTime := answer != nil && answer.Answered <= m.end
-		away := spans.Meets(c.down.link(a.Session.Client(), n), spans.Of(a.From, a.To+1))
-		other := inTheWay(c.Lives(), n, key, a, answer)
+		inTime := answer != nil && answer.Answered <= m.roundEnd
+		away := spans.Meets(c.down.linkDown(a.Session.Client(), n), spans.Of(a.From, a.To+1))
+		other := blockingKey(c.Lives(), n, key, a, answer)
 		var by *facts.Attempt
 		if other != nil {
 			by = owner(owners[other.Value], other)
 		}
 		switch {
 		case inTime && answer.Type == history.OK:
-			m.yes = append(m.yes, n)
+			m.votes = append(m.votes, n)
 			continue
 		case answer != nil && answer.Type == history.OK: // the answer arrived too late
-		case other != nil && (overdue(c, a, other) || by == nil || goneBack(c.Facts, by) <= a.From):
-			m.leftover(c, a, other, by)
+		case other != nil && (expired(c, a, other) || by == nil || keysDueGone(c.Facts, by) <= a.From):
+			m.addLeftover(c, a, other, by)
 			if !inTime || answer.Cause != "" {
-				m.unheard[n] = away
+				m.noRefusal[n] = away
 			}
 			continue
 		case other != nil && by.Session.Client() == a.Session.Client():
 			continue
 		case other != nil:
-			m.of[by.Session.Client()]++
+			m.rivalCounts[by.Session.Client()]++
 			if inTime && answer.Cause == "" {
-				m.rival = append(m.rival, n)
+				m.rivalKeys = append(m.rivalKeys, n)
 				continue
 			}
 		case answer != nil && answer.Cause == "" && c.Lives().At(n, key, facts.Applied(answer)) != nil:
-			m.own = append(m.own, n)
+			m.ownKeys = append(m.ownKeys, n)
 			continue
 		case answer != nil && answer.Cause == "":
-			m.refused = append(m.refused, n)
+			m.refusedWithoutKey = append(m.refusedWithoutKey, n)
 			continue
 		}
 		switch {
 		case away:
-			m.away = append(m.away, n)
+			m.unreachable = append(m.unreachable, n)
 		case inTime:
-			m.failed = append(m.failed, n)
-		case m.asked[n]:
-			m.silent = append(m.silent, n)
+			m.errorReplies = append(m.errorReplies, n)
+		case m.contacted[n]:
+			m.unanswered = append(m.unanswered, n)
 		}
 	}
-	m.forgetUnmet()
+	m.dropUnmetLeftovers()
 	return m
 }
 
 // roundEnd returns when the client of an attempt stopped waiting for votes: when it undid the vote
 // of a node that had answered, made another attempt, or returned.
 func roundEnd(a *facts.Attempt) int64 {
-	end := a.Over
+	end := a.End
 	if end <= a.From {
 		end = a.To
 	}
 	for _, d := range a.Deletes {
 		answered := func(e *history.Event) bool { return e.Node == d.Node && e.Answered != 0 && e.Answered <= d.Sent }
-		if d.Sent >= a.From && slices.ContainsFunc(a.Asked, answered) {
+		if d.Sent >= a.From && slices.ContainsFunc(a.AllSets, answered) {
 			end = min(end, d.Sent)
 		}
 	}
@@ -764,46 +764,46 @@ func roundEnd(a *facts.Attempt) int64 {
 }
 
 // expired reports whether a key's TTL was over when an attempt began.
-func overdue(c *conditions, a *facts.Attempt, s *facts.Stay) bool {
-	return a.From > c.keys.of(s.Renewed.T+facts.Error(s.Renewed))
+func expired(c *conditions, a *facts.Attempt, s *facts.KeyInterval) bool {
+	return a.From > c.keys.latest(s.RenewedByOwner.T+facts.TimestampError(s.RenewedByOwner))
 }
 
 // addLeftover records a key that should have been gone. by is the attempt that set it, or nil.
-func (m *encounter) leftover(c *conditions, a *facts.Attempt, s *facts.Stay, by *facts.Attempt) {
+func (m *voteTally) addLeftover(c *conditions, a *facts.Attempt, s *facts.KeyInterval, by *facts.Attempt) {
 	client := facts.LinkClient(s.By())
-	if overdue(c, a, s) {
-		m.outlived, m.gave = append(m.outlived, s.Node), append(m.gave, gave(client, s))
+	if expired(c, a, s) {
+		m.outlivedTTL, m.expiries = append(m.outlivedTTL, s.Node), append(m.expiries, describeExpiry(client, s))
 		return
 	}
 	culprit := client + "'s attempts"
 	if by != nil && by.Won && by.Session.FirstRelease() != nil {
-		m.kept = true
+		m.leftByRelease = true
 		culprit = fmt.Sprintf("%s's release at %s", client, facts.Seconds(by.Session.FirstRelease().T))
 	}
-	m.left, m.by = append(m.left, s.Node), append(m.by, culprit)
+	m.leftKeys, m.leftBy = append(m.leftKeys, s.Node), append(m.leftBy, culprit)
 }
 
 // dropUnmetLeftovers reclassifies the nodes with leftover keys as unreachable or unanswered if none of
 // them refused the attempt.
-func (m *encounter) forgetUnmet() {
-	if len(m.unheard) < len(m.left)+len(m.outlived) {
+func (m *voteTally) dropUnmetLeftovers() {
+	if len(m.noRefusal) < len(m.leftKeys)+len(m.outlivedTTL) {
 		return
 	}
-	for _, n := range slices.Concat(m.left, m.outlived) {
+	for _, n := range slices.Concat(m.leftKeys, m.outlivedTTL) {
 		switch {
-		case m.unheard[n]:
-			m.away = append(m.away, n)
-		case m.asked[n]:
-			m.silent = append(m.silent, n)
+		case m.noRefusal[n]:
+			m.unreachable = append(m.unreachable, n)
+		case m.contacted[n]:
+			m.unanswered = append(m.unanswered, n)
 		}
 	}
-	m.left, m.by, m.kept, m.outlived, m.gave, m.unheard = nil, nil, false, nil, nil, nil
+	m.leftKeys, m.leftBy, m.leftByRelease, m.outlivedTTL, m.expiries, m.noRefusal = nil, nil, false, nil, nil, nil
 }
 
 // describeExpiry says what expiry a client gave a key, or who else extended the key.
-func gave(client string, s *facts.Stay) string {
-	if s.Given != s.Renewed {
-		return fmt.Sprintf("%s's were extended by %s", client, facts.Doer(s.Given))
+func describeExpiry(client string, s *facts.KeyInterval) string {
+	if s.ExpirySet != s.RenewedByOwner {
+		return fmt.Sprintf("%s's were extended by %s", client, facts.Issuer(s.ExpirySet))
 	}
 	if life := s.Lifetime(); life != facts.Never {
 		return client + " gave them " + facts.Seconds(life) + " to live"
@@ -812,9 +812,9 @@ func gave(client string, s *facts.Stay) string {
 }
 
 // owner returns the last of a token's attempts that can have set a value on a node, or nil.
-func owner(attempts []*facts.Attempt, s *facts.Stay) *facts.Attempt {
+func owner(attempts []*facts.Attempt, s *facts.KeyInterval) *facts.Attempt {
 	for _, a := range slices.Backward(attempts) {
-		if a.From <= put(s) {
+		if a.From <= startSent(s) {
 			return a
 		}
 	}
@@ -823,17 +823,17 @@ func owner(attempts []*facts.Attempt, s *facts.Stay) *facts.Attempt {
 
 // keysDueGone returns when an attempt's keys should have been gone: at the end of the attempt or,
 // for a holder that called release, at most a node timeout after that call.
-func goneBack(r *facts.Facts, a *facts.Attempt) int64 {
+func keysDueGone(r *facts.Facts, a *facts.Attempt) int64 {
 	if call := a.Session.FirstRelease(); a.Won && call != nil {
-		return min(a.Over, spans.Plus(call.T, int64(r.Params.NodeTimeout)))
+		return min(a.End, spans.Plus(call.T, int64(r.Params.NodeTimeout)))
 	}
-	return a.Over
+	return a.End
 }
 
 // blockingKey returns a key of another attempt that a node had when it refused this one, or while
 // this one was in progress if the node gave no answer. It returns nil if there is none.
-func inTheWay(lives *facts.Lives, node, key string, a *facts.Attempt, answer *history.Event) *facts.Stay {
-	own := func(s *facts.Stay) bool { return s.Holds(a.Token) && put(s) >= a.From }
+func blockingKey(lives *facts.Lives, node, key string, a *facts.Attempt, answer *history.Event) *facts.KeyInterval {
+	own := func(s *facts.KeyInterval) bool { return s.Holds(a.Token) && startSent(s) >= a.From }
 	if answer != nil && answer.Type == history.Fail && answer.Cause == "" {
 		if s := lives.At(node, key, facts.Applied(answer)); s != nil && !own(s) {
 			return s
@@ -849,57 +849,57 @@ func inTheWay(lives *facts.Lives, node, key string, a *facts.Attempt, answer *hi
 
 // cause returns what kept an attempt from a quorum, or "" if it lost to an attempt that had a
 // quorum. An obstacle is the cause if, all else being equal, there would have been a quorum without it.
-func (m encounter) cause(p *history.Params) (cause, text string) {
-	nodes, quorum := len(p.Nodes), quorumOf(p)
-	keys := len(m.left) + len(m.outlived)
-	open := nodes - keys - len(m.away) - len(m.rival) - len(m.refused) - len(m.own) - len(m.failed) - len(m.silent)
+func (m voteTally) cause(p *history.Params) (cause, text string) {
+	nodes, quorum := len(p.Nodes), quorumSize(p)
+	keys := len(m.leftKeys) + len(m.outlivedTTL)
+	open := nodes - keys - len(m.unreachable) - len(m.rivalKeys) - len(m.refusedWithoutKey) - len(m.ownKeys) - len(m.errorReplies) - len(m.unanswered)
 	needed := func(these []string) bool { return len(these) > 0 && open < quorum && open+len(these) >= quorum }
-	for client := range m.of {
-		if m.of[client] >= quorum {
+	for client := range m.rivalCounts {
+		if m.rivalCounts[client] >= quorum {
 			return "", ""
 		}
 	}
-	switch reach := nodes - len(m.away); {
-	case nodes-len(m.left) < quorum && m.remains() != "":
-		return verdict.LeftKeys, m.beside(m.remains())
-	case reach >= quorum && reach-len(m.outlived) < quorum && m.overdue(p) != "":
-		return verdict.OutlivedTTL, m.beside(m.overdue(p))
-	case m.kept && reach >= quorum && reach-len(m.left) < quorum && m.remains() != "":
-		return verdict.LeftKeys, m.beside(m.remains())
-	case reach >= quorum && reach-keys < quorum && len(m.outlived) >= len(m.left) && m.overdue(p) != "":
-		return verdict.OutlivedTTL, m.beside(m.overdue(p))
-	case nodes-keys < quorum && m.remains() != "":
-		return verdict.LeftKeys, m.beside(m.remains())
-	case len(m.away) > 0 && nodes-keys-len(m.away) < quorum:
-		return verdict.NoMajority, m.beside(m.remains())
-	case needed(m.rival):
-		return verdict.SplitVote, fmt.Sprintf("found keys of other clients' attempts on %s", verdict.List(m.rival))
-	case needed(m.refused):
-		return verdict.TurnedAway, fmt.Sprintf("was refused by %s that had no key", verdict.Plural(len(m.refused), "node"))
+	switch reach := nodes - len(m.unreachable); {
+	case nodes-len(m.leftKeys) < quorum && m.describeLeftovers() != "":
+		return verdict.LeftKeys, m.withUnanswered(m.describeLeftovers())
+	case reach >= quorum && reach-len(m.outlivedTTL) < quorum && m.describeOutlived(p) != "":
+		return verdict.OutlivedTTL, m.withUnanswered(m.describeOutlived(p))
+	case m.leftByRelease && reach >= quorum && reach-len(m.leftKeys) < quorum && m.describeLeftovers() != "":
+		return verdict.LeftKeys, m.withUnanswered(m.describeLeftovers())
+	case reach >= quorum && reach-keys < quorum && len(m.outlivedTTL) >= len(m.leftKeys) && m.describeOutlived(p) != "":
+		return verdict.OutlivedTTL, m.withUnanswered(m.describeOutlived(p))
+	case nodes-keys < quorum && m.describeLeftovers() != "":
+		return verdict.LeftKeys, m.withUnanswered(m.describeLeftovers())
+	case len(m.unreachable) > 0 && nodes-keys-len(m.unreachable) < quorum:
+		return verdict.NoMajority, m.withUnanswered(m.describeLeftovers())
+	case needed(m.rivalKeys):
+		return verdict.SplitVote, fmt.Sprintf("found keys of other clients' attempts on %s", verdict.JoinNames(m.rivalKeys))
+	case needed(m.refusedWithoutKey):
+		return verdict.TurnedAway, fmt.Sprintf("was refused by %s that had no key", verdict.Plural(len(m.refusedWithoutKey), "node"))
 	}
-	return verdict.TooFewVotes, m.tooFew(p)
+	return verdict.TooFewVotes, m.describeVotes(p)
 }
 
 // withUnanswered prefixes a text with the nodes that could not be contacted, and with those that
 // were contacted but neither refused in time nor voted, while they had a leftover key or a fault
 // was in force.
-func (m encounter) beside(text string) string {
-	var unasked, silent []string
-	for _, n := range slices.Sorted(slices.Values(slices.Concat(m.away, m.left, m.outlived))) {
-		down, unheard := m.unheard[n]
-		switch away := down || slices.Contains(m.away, n); {
-		case away && !m.asked[n]:
-			unasked = append(unasked, n)
-		case away, unheard:
-			silent = append(silent, n)
+func (m voteTally) withUnanswered(text string) string {
+	var notContacted, unanswered []string
+	for _, n := range slices.Sorted(slices.Values(slices.Concat(m.unreachable, m.leftKeys, m.outlivedTTL))) {
+		down, noRefusal := m.noRefusal[n]
+		switch away := down || slices.Contains(m.unreachable, n); {
+		case away && !m.contacted[n]:
+			notContacted = append(notContacted, n)
+		case away, noRefusal:
+			unanswered = append(unanswered, n)
 		}
 	}
 	var parts []string
-	if len(unasked) > 0 {
-		parts = append(parts, "could not contact "+verdict.List(unasked))
+	if len(notContacted) > 0 {
+		parts = append(parts, "could not contact "+verdict.JoinNames(notContacted))
 	}
-	if len(silent) > 0 {
-		parts = append(parts, "got neither a vote nor a refusal in time from "+verdict.List(silent))
+	if len(unanswered) > 0 {
+		parts = append(parts, "got neither a vote nor a refusal in time from "+verdict.JoinNames(unanswered))
 	}
 	if text != "" {
 		parts = append(parts, text)
@@ -909,39 +909,39 @@ func (m encounter) beside(text string) string {
 
 // describeVotes lists how each node responded to an attempt that got too few votes although nothing
 // kept it from a quorum.
-func (m encounter) tooFew(p *history.Params) string {
-	quorum := quorumOf(p)
-	if len(m.yes) >= quorum {
-		return fmt.Sprintf("had the votes of %s, which are a quorum, but did not take the lock", verdict.List(m.yes))
+func (m voteTally) describeVotes(p *history.Params) string {
+	quorum := quorumSize(p)
+	if len(m.votes) >= quorum {
+		return fmt.Sprintf("had the votes of %s, which are a quorum, but did not take the lock", verdict.JoinNames(m.votes))
 	}
-	asked := func(n string) bool { return m.asked[n] }
-	notAsked := func(n string) bool { return !m.asked[n] }
-	text := fmt.Sprintf("had %d of the %d votes it needed", len(m.yes), quorum)
+	asked := func(n string) bool { return m.contacted[n] }
+	notAsked := func(n string) bool { return !m.contacted[n] }
+	text := fmt.Sprintf("had %d of the %d votes it needed", len(m.votes), quorum)
 	for _, group := range []struct {
 		nodes []string
 		did   string
 	}{
-		{m.yes, "%s voted for it"},
-		{m.own, "%s refused it because of its own key"},
-		{slices.Concat(m.left, m.outlived), "%s had keys that should have been gone"},
-		{m.rival, "%s refused it because of keys of other clients' attempts"},
-		{m.refused, "%s refused it without having a key"},
-		{m.failed, "%s answered with an error"},
-		{slices.Concat(m.silent, slices.DeleteFunc(slices.Clone(m.away), notAsked)), "%s had not answered in time, and the attempt was over by " + facts.Seconds(m.end)},
-		{slices.DeleteFunc(slices.Clone(m.away), asked), "%s could not be contacted"},
-		{m.notAsked(p), "it did not contact %s"},
+		{m.votes, "%s voted for it"},
+		{m.ownKeys, "%s refused it because of its own key"},
+		{slices.Concat(m.leftKeys, m.outlivedTTL), "%s had keys that should have been gone"},
+		{m.rivalKeys, "%s refused it because of keys of other clients' attempts"},
+		{m.refusedWithoutKey, "%s refused it without having a key"},
+		{m.errorReplies, "%s answered with an error"},
+		{slices.Concat(m.unanswered, slices.DeleteFunc(slices.Clone(m.unreachable), notAsked)), "%s had not answered in time, and the attempt was over by " + facts.Seconds(m.roundEnd)},
+		{slices.DeleteFunc(slices.Clone(m.unreachable), asked), "%s could not be contacted"},
+		{m.notContacted(p), "it did not contact %s"},
 	} {
 		if len(group.nodes) > 0 {
-			text += "; " + fmt.Sprintf(group.did, verdict.List(group.nodes))
+			text += "; " + fmt.Sprintf(group.did, verdict.JoinNames(group.nodes))
 		}
 	}
 	return text
 }
 
 // notContacted lists the reachable nodes without leftover keys that were not sent a set.
-func (m encounter) notAsked(p *history.Params) (names []string) {
+func (m voteTally) notContacted(p *history.Params) (names []string) {
 	for _, n := range p.Nodes {
-		if !m.asked[n] && !slices.Contains(slices.Concat(m.away, m.left, m.outlived), n) {
+		if !m.contacted[n] && !slices.Contains(slices.Concat(m.unreachable, m.leftKeys, m.outlivedTTL), n) {
 			names = append(names, n)
 		}
 	}
@@ -950,43 +950,43 @@ func (m encounter) notAsked(p *history.Params) (names []string) {
 
 // describeOutlived says which nodes refused because of keys that existed after their TTL, or returns
 // "" if none did.
-func (m encounter) overdue(p *history.Params) string {
-	var nodes, told []string
-	for i, n := range m.outlived {
-		if _, unheard := m.unheard[n]; unheard {
+func (m voteTally) describeOutlived(p *history.Params) string {
+	var nodes, expiries []string
+	for i, n := range m.outlivedTTL {
+		if _, noRefusal := m.noRefusal[n]; noRefusal {
 			continue
 		}
 		nodes = append(nodes, n)
-		client, _, _ := strings.Cut(m.gave[i], " ")
-		if !slices.ContainsFunc(told, func(s string) bool { return strings.HasPrefix(s, client+" ") }) {
-			told = append(told, m.gave[i])
+		client, _, _ := strings.Cut(m.expiries[i], " ")
+		if !slices.ContainsFunc(expiries, func(s string) bool { return strings.HasPrefix(s, client+" ") }) {
+			expiries = append(expiries, m.expiries[i])
 		}
 	}
 	if len(nodes) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("found keys on %s that existed after their TTL of %s: %s", verdict.List(nodes), facts.Seconds(int64(p.TTL)), verdict.List(told))
+	return fmt.Sprintf("found keys on %s that existed after their TTL of %s: %s", verdict.JoinNames(nodes), facts.Seconds(int64(p.TTL)), verdict.JoinNames(expiries))
 }
 
 // describeLeftovers says which nodes refused because of leftover keys, grouped by what left the keys
 // there, or returns "" if none did.
-func (m encounter) remains() string {
+func (m voteTally) describeLeftovers() string {
 	var order, parts []string
 	nodes := map[string][]string{}
-	for i, by := range m.by {
-		if _, unheard := m.unheard[m.left[i]]; unheard {
+	for i, by := range m.leftBy {
+		if _, noRefusal := m.noRefusal[m.leftKeys[i]]; noRefusal {
 			continue
 		}
 		if !slices.Contains(order, by) {
 			order = append(order, by)
 		}
-		nodes[by] = append(nodes[by], m.left[i])
+		nodes[by] = append(nodes[by], m.leftKeys[i])
 	}
 	for _, by := range order {
-		parts = append(parts, fmt.Sprintf("on %s that %s had left there", verdict.List(nodes[by]), by))
+		parts = append(parts, fmt.Sprintf("on %s that %s had left there", verdict.JoinNames(nodes[by]), by))
 	}
 	if len(parts) == 0 {
 		return ""
 	}
-	return "found keys " + verdict.List(parts)
+	return "found keys " + verdict.JoinNames(parts)
 }

@@ -28,8 +28,8 @@ import (
 // explanation, words has it under the same name.
 func (r *Run) Numbers(n map[string]float64) (words map[string]string) {
 	words = map[string]string{}
-	fairness(r, n)
-	availability(r, n, words)
+	measureFairness(r, n)
+	measureAvailability(r, n, words)
 	return words
 }
 
@@ -43,9 +43,9 @@ type Run struct {
 
 // Read prepares a record for the checks of this package.
 func Read(r *facts.Facts, beliefs *spans.Beliefs) *Run {
-	c := conditionsOf(r)
-	locks := locksOf(c)
-	return &Run{conditions: c, beliefs: beliefs, locks: locks, losses: lossesOf(c, locks)}
+	c := newConditions(r)
+	locks := newLockStates(c)
+	return &Run{conditions: c, beliefs: beliefs, locks: locks, losses: findLosses(c, locks)}
 }
 
 // DeadlockFreedom checks that a lock whose holder was lost (findLosses) was free again in time
@@ -61,12 +61,12 @@ func Read(r *facts.Facts, beliefs *spans.Beliefs) *Run {
 // meanwhile, the loss is skipped, because nothing was guaranteed. Stalls of the host extend the
 // bound (lockState.delayed). A delay that they may explain leaves the property undecided.
 func (r *Run) DeadlockFreedom() (f verdict.Finding) {
-	if missing := missingFigure(&r.Params); missing != "" {
+	if missing := missingParam(&r.Params); missing != "" {
 		return verdict.Finding{Undecided: "the history has no " + missing + ", so there is no bound"}
 	}
 	judged, leftOut := map[string]int{}, 0
 	for _, d := range r.losses {
-		one, disturbed := d.handover()
+		one, disturbed := d.judgeHandover()
 		if disturbed {
 			leftOut++
 		}
@@ -75,21 +75,21 @@ func (r *Run) DeadlockFreedom() (f verdict.Finding) {
 		f.Incidents = append(f.Incidents, one.Incidents...)
 		f.Undecided = cmp.Or(f.Undecided, one.Undecided)
 	}
-	f.Because = inTime(judged, leftOut)
+	f.Because = handoverSummary(judged, leftOut)
 	return f
 }
 
-func inTime(judged map[string]int, leftOut int) string {
+func handoverSummary(judged map[string]int, leftOut int) string {
 	var losses []string
 	for _, kind := range lossKinds {
 		if n := judged[kind]; n > 0 {
-			losses = append(losses, verdict.Plural(n, ways[kind].noun))
+			losses = append(losses, verdict.Plural(n, lossWords[kind].noun))
 		}
 	}
 	text := "no client was killed, or cut off or paused past its lease, while it held or may have held a lock that another client wanted"
 	switch {
 	case len(losses) > 0:
-		text = fmt.Sprintf("the lock was free again in time after %s", verdict.List(losses))
+		text = fmt.Sprintf("the lock was free again in time after %s", verdict.JoinNames(losses))
 	case leftOut > 0:
 		text = "no loss of a holder could be judged"
 	}
@@ -101,34 +101,34 @@ func inTime(judged map[string]int, leftOut int) string {
 
 // judgeHandover judges one loss. The loss does not count as an occasion if other faults interfered
 // or nobody waited long enough.
-func (d loss) handover() (f verdict.Finding, disturbed bool) {
-	kept := verdict.Finding{Occasions: 1}
+func (d loss) judgeHandover() (f verdict.Finding, disturbed bool) {
+	satisfied := verdict.Finding{Occasions: 1}
 	next := d.lock.grantAfter(d.at, d.session)
 	round := int64(d.lock.Params.RetryMax + 2*d.lock.Params.NodeTimeout)
-	if !d.awaited(next) {
+	if !d.hasWaiters(next) {
 		return f, false
 	}
-	if next != nil && next.Acquire.Return.T <= d.free+round+int64(d.lock.Params.Slack) {
-		return kept, false // whoever waits, and however many
+	if next != nil && next.Acquire.Return.T <= d.keysGone+round+int64(d.lock.Params.Slack) {
+		return satisfied, false // whoever waits, and however many
 	}
 	waiters, rivals := d.waiters(next)
 	patience := round*int64(rivals) + int64(d.lock.Params.Slack)
 	for _, w := range waiters {
-		bound := max(d.free, w.Acquire.Call.T) + patience
-		left, gone := d.lock.Gone[w.Client()]
+		bound := max(d.keysGone, w.Acquire.Call.T) + patience
+		goneAt, hasGone := d.lock.GoneAt[w.Client()]
 		switch {
 		case next != nil && next.Acquire.Return.T <= bound:
-			return kept, false // whatever the faults
-		case d.disturbed(w, next, bound):
+			return satisfied, false // whatever the faults
+		case d.majorityBlocked(w, next, bound):
 			disturbed = true
-		case w.Acquire.Ended() <= bound, gone && left <= bound:
+		case w.Acquire.Ended() <= bound, hasGone && goneAt <= bound:
 			continue // it gave up
 		case d.lock.End < bound:
-			f = verdict.Finding{Occasions: 1, Undecided: d.undecided("; the lock had to be free again by %s, but the record ends at %s", facts.Seconds(bound), facts.Seconds(d.lock.End))}
-		case d.excused(w, next, bound):
-			f = verdict.Finding{Occasions: 1, Undecided: d.undecided(", and %s could not acquire the lock by %s; the host stalled or was slow, which may be why", w.Client(), facts.Seconds(bound))}
+			f = verdict.Finding{Occasions: 1, Undecided: d.undecidedMessage("; the lock had to be free again by %s, but the record ends at %s", facts.Seconds(bound), facts.Seconds(d.lock.End))}
+		case d.hostMayExplain(w, next, bound):
+			f = verdict.Finding{Occasions: 1, Undecided: d.undecidedMessage(", and %s could not acquire the lock by %s; the host stalled or was slow, which may be why", w.Client(), facts.Seconds(bound))}
 		default:
-			late := verdict.Incident{From: d.at, Tell: func() verdict.Result { return d.late(w, next, bound) }}
+			late := verdict.Incident{From: d.at, Describe: func() verdict.Result { return d.lateResult(w, next, bound) }}
 			return verdict.Finding{Occasions: 1, Incidents: []verdict.Incident{late}}, false
 		}
 	}
@@ -137,7 +137,7 @@ func (d loss) handover() (f verdict.Finding, disturbed bool) {
 
 // hostMayExplain reports whether host stalls, or keys that stayed because the host was slow, may
 // explain why nobody had the lock by the bound.
-func (d loss) excused(w, next *facts.Session, bound int64) bool {
+func (d loss) hostMayExplain(w, next *facts.Session, bound int64) bool {
 	to := d.lock.End
 	if next != nil {
 		to = next.Acquire.Return.T
@@ -146,24 +146,24 @@ func (d loss) excused(w, next *facts.Session, bound int64) bool {
 	if late := d.lock.delayed([]string{w.Client()}, waited); late > 0 && to-bound <= late {
 		return true
 	}
-	return len(d.lock.slow) > 0 && !spans.Covering(d.lock.surelyMajority(w.Client()), spans.Of(max(d.free, w.Acquire.Call.T), bound))
+	return len(d.lock.keptByHost) > 0 && !spans.Covering(d.lock.certainMajority(w.Client()), spans.Of(max(d.keysGone, w.Acquire.Call.T), bound))
 }
 
 // undecidedMessage says that a loss may have been an incident, and why that is inconclusive.
-func (d loss) undecided(why string, args ...any) string {
-	return fmt.Sprintf("%s %s at %s while it may have held %s", d.session.Client(), ways[d.fault.Kind].verb, facts.Seconds(d.at), verdict.LockName(d.session.Key())) +
+func (d loss) undecidedMessage(why string, args ...any) string {
+	return fmt.Sprintf("%s %s at %s while it may have held %s", d.session.Client(), lossWords[d.fault.Kind].verb, facts.Seconds(d.at), verdict.LockName(d.session.Key())) +
 		fmt.Sprintf(why, args...)
 }
 
 // hasWaiters reports whether there are waiters, without looking at each session.
-func (d loss) awaited(next *facts.Session) bool {
+func (d loss) hasWaiters(next *facts.Session) bool {
 	until := int64(facts.Never)
 	if next != nil {
 		until = next.Acquire.Return.T
 	}
 	own := d.lock.byClient()[d.session.Client()]
 	all := d.lock.callers()
-	return all.calledBy(until)-calledBy(own, until) > all.endedBy(d.at)-(len(own)-len(outliving(own, d.at)))
+	return all.countCalledBy(until)-countCalledBy(own, until) > all.countEndedBy(d.at)-(len(own)-len(endingAfter(own, d.at)))
 }
 
 // waiters returns other clients' sessions whose acquire was called before the next grant and
@@ -174,10 +174,10 @@ func (d loss) waiters(next *facts.Session) (waiters []*facts.Session, clients in
 		until = next.Acquire.Return.T
 	}
 	of, w := d.lock.byClient(), d.lock.callers()
-	for _, client := range w.clients(until, w.ended, d.at) {
+	for _, client := range w.clientsAfter(until, w.acquireEnds, d.at) {
 		before := len(waiters)
 		if client != d.session.Client() {
-			for _, s := range outliving(of[client], d.at) {
+			for _, s := range endingAfter(of[client], d.at) {
 				if s.Acquire.Call.T > until {
 					break
 				}
@@ -194,17 +194,17 @@ func (d loss) waiters(next *facts.Session) (waiters []*facts.Session, clients in
 // majorityBlocked reports whether faults kept a waiter from reaching a majority between the loss and
 // an instant, or the first key of the next grant if that is earlier. Keys left behind by faults
 // count only once the lost holder's own keys are gone.
-func (d loss) disturbed(w, next *facts.Session, until int64) bool {
+func (d loss) majorityBlocked(w, next *facts.Session, until int64) bool {
 	if next != nil {
 		got := d.lock.hold(next)
 		until = min(until, got.From)
 	}
 	at := w.Acquire.Call.T
 	return !spans.Covering(d.lock.down.majority(w.Client()), spans.Of(max(d.at, at), until)) ||
-		!spans.Covering(d.lock.majority(w.Client()), spans.Of(max(d.free, at), until))
+		!spans.Covering(d.lock.majority(w.Client()), spans.Of(max(d.keysGone, at), until))
 }
 
-func (d loss) late(w, next *facts.Session, bound int64) verdict.Result {
+func (d loss) lateResult(w, next *facts.Session, bound int64) verdict.Result {
 	to := d.lock.End
 	text := fmt.Sprintf("had not been granted again when the record ended at %s", facts.Seconds(d.lock.End))
 	events := []*history.Event{d.session.Acquire.Call, d.session.Acquire.Return, d.lastSet, d.fault.Begin, w.Acquire.Call, w.Acquire.Return}
@@ -213,24 +213,24 @@ func (d loss) late(w, next *facts.Session, bound int64) verdict.Result {
 		text = fmt.Sprintf("was granted again only at %s, to %s", facts.Seconds(to), next.Client())
 		events = append(events, next.Acquire.Return)
 	}
-	cause, why := whyNobody(d.lock, spans.Of(d.free, min(to, max(d.free+1, spans.Wait(d.lock.Facts, w).To))))
+	cause, why := explainUnavailability(d.lock, spans.Of(d.keysGone, min(to, max(d.keysGone+1, spans.Wait(d.lock.Facts, w).To))))
 	return verdict.Result{
 		Outcome: verdict.Violated, Cause: cause, Bound: bound - d.at,
 		Because: fmt.Sprintf("%s %s at %s while it may have held %s, and %s was waiting; the lock had to be free again by %s, but %s; %s",
-			d.session.Client(), ways[d.fault.Kind].verb, facts.Seconds(d.at), verdict.LockName(d.session.Key()), w.Client(), facts.Seconds(bound), text, why),
+			d.session.Client(), lossWords[d.fault.Kind].verb, facts.Seconds(d.at), verdict.LockName(d.session.Key()), w.Client(), facts.Seconds(bound), text, why),
 		Witness: &verdict.Witness{
-			Events: verdict.Numbered(events), Sessions: []string{d.session.Name(), w.Name()},
+			Events: verdict.EventNumbers(events), Sessions: []string{d.session.Name(), w.Name()},
 			Key: d.session.Key(), From: d.at, To: to,
 		},
 	}
 }
 
 // measureFairness measures how evenly clients share a lock.
-func fairness(r *Run, n map[string]float64) {
+func measureFairness(r *Run, n map[string]float64) {
 	split, won, streak := 0, 0, 0
 	for _, c := range r.locks {
 		if c.wire != nil {
-			s, w, longest := splitVotes(c)
+			s, w, longest := countSplitVotes(c)
 			split, won, streak = split+s, won+w, max(streak, longest)
 		}
 	}
@@ -238,7 +238,7 @@ func fairness(r *Run, n map[string]float64) {
 		n["split-vote-rate"] = float64(split) / float64(split+won)
 		n["losing-streak"] = float64(streak)
 	}
-	if jain, ok := jainIndex(r.Shares); ok {
+	if jain, ok := jainIndex(r.GrantsByClient); ok {
 		n["jain-index"] = jain
 	}
 }
@@ -246,18 +246,18 @@ func fairness(r *Run, n map[string]float64) {
 // countSplitVotes counts the attempts that failed because of a split vote: nobody held the lock or
 // was about to, so a majority was free to vote yes, but overlapping attempts divided the votes.
 // An attempt without an overlap fails because of leftover keys and does not count.
-func splitVotes(c *lockState) (split, won, longest int) {
-	quorum := quorumOf(&c.Params)
-	held, blocked := heldBy(c.holders()), c.blocked()
+func countSplitVotes(c *lockState) (split, won, longest int) {
+	quorum := quorumSize(&c.Params)
+	held, blocked := heldSpans(c.holders()), c.blocked()
 	streak := 0
-	met := metRival(c.wire)
+	overlaps := overlapsRival(c.wire)
 	for i, a := range c.wire.Attempts {
 		s := spans.Of(a.From, a.To)
 		switch {
 		case a.Won:
 			won++
 			streak = 0
-		case a.Yes >= quorum, a.Yes+a.No < quorum, !met[i], spans.Meets(held, s), spans.Meets(blocked, s):
+		case a.Yes >= quorum, a.Yes+a.No < quorum, !overlaps[i], spans.Meets(held, s), spans.Meets(blocked, s):
 		default:
 			split++
 			streak++
@@ -270,47 +270,47 @@ func splitVotes(c *lockState) (split, won, longest int) {
 // overlapsRival reports for each attempt whether it overlapped another client's attempt, which
 // means that neither began after all keys of the other had been deleted. A client may begin its
 // next attempt before the keys of its last one are deleted.
-func metRival(w *facts.Wire) []bool {
-	met := make([]bool, len(w.Attempts))
+func overlapsRival(w *facts.LockAttempts) []bool {
+	overlaps := make([]bool, len(w.Attempts))
 	client := func(i int) string { return w.Attempts[i].Session.Client() }
 	type reach struct {
 		client string
 		until  int64
 	}
-	var far, other reach // the attempt so far that ends last, and the last-ending one of a different client
+	var latest, latestOther reach // the attempt so far that ends last, and the last-ending one of a different client
 	for i, a := range w.Attempts {
-		rival, own := far, reach{client(i), goneBy(a)}
-		if far.client == own.client {
-			rival = other
+		rival, own := latest, reach{client(i), lastCommandDone(a)}
+		if latest.client == own.client {
+			rival = latestOther
 		}
-		met[i] = rival.client != "" && rival.until >= a.From
+		overlaps[i] = rival.client != "" && rival.until >= a.From
 		switch {
-		case far.client == own.client:
-			far.until = max(far.until, own.until)
-		case far.client == "" || own.until >= far.until:
-			far, other = own, far
-		case own.until >= other.until:
-			other = own
+		case latest.client == own.client:
+			latest.until = max(latest.until, own.until)
+		case latest.client == "" || own.until >= latest.until:
+			latest, latestOther = own, latest
+		case own.until >= latestOther.until:
+			latestOther = own
 		}
 	}
-	next, beyond := -1, -1 // the following attempt, and the one after it by a different client
+	next, nextOther := -1, -1 // the following attempt, and the one after it by a different client
 	for i := len(w.Attempts) - 1; i >= 0; i-- {
 		rival := next
 		if next >= 0 && client(next) == client(i) {
-			rival = beyond
+			rival = nextOther
 		} else {
-			beyond = next
+			nextOther = next
 		}
-		if rival >= 0 && w.Attempts[rival].From <= goneBy(w.Attempts[i]) {
-			met[i] = true
+		if rival >= 0 && w.Attempts[rival].From <= lastCommandDone(w.Attempts[i]) {
+			overlaps[i] = true
 		}
 		next = i
 	}
-	return met
+	return overlaps
 }
 
 // lastCommandDone returns when the last command of an attempt was done.
-func goneBy(a *facts.Attempt) int64 {
+func lastCommandDone(a *facts.Attempt) int64 {
 	at := a.To
 	for _, d := range a.Deletes {
 		at = max(at, d.T)
@@ -320,7 +320,7 @@ func goneBy(a *facts.Attempt) int64 {
 
 // countOrphanKeys counts keys for which a node refused a set although no key had been set or
 // extended there for longer than the maximum lifetime of a key.
-func orphans(r *conditions, n map[string]float64) {
+func countOrphanKeys(r *conditions, n map[string]float64) {
 	type spot struct{ node, key string }
 	type age struct {
 		set     int64
@@ -328,9 +328,9 @@ func orphans(r *conditions, n map[string]float64) {
 	}
 	keys := map[spot]*age{}
 	count := 0
-	limit := spans.Plus(r.keys.life, int64(r.Params.Slack))
+	limit := spans.Plus(r.keys.maxLife, int64(r.Params.Slack))
 	// Sort by the time the node applied the command, because slow answers are recorded later.
-	links := slices.SortedStableFunc(slices.Values(r.Links), func(a, b *history.Event) int { return cmp.Compare(facts.Applied(a), facts.Applied(b)) })
+	links := slices.SortedStableFunc(slices.Values(r.LockCommands), func(a, b *history.Event) int { return cmp.Compare(facts.Applied(a), facts.Applied(b)) })
 	for _, e := range links {
 		if e.Op == history.OpRelease {
 			continue
@@ -369,37 +369,37 @@ func jainIndex(grants []int) (float64, bool) {
 // callers lists a lock's sessions by call time, so that the sessions waiting in a span can be
 // found without looking at every client.
 type callers struct {
-	sessions []*facts.Session
-	place    map[string]int // client name → position
-	ended    history.Peaks  // end of each acquire
-	until    history.Peaks  // until when the client of each session was trying
-	ends     []int64        // ends of acquires, sorted
+	sessions    []*facts.Session
+	order       map[string]int  // client name → position
+	acquireEnds history.MaxTree // end of each acquire
+	waitEnds    history.MaxTree // until when the client of each session was trying
+	sortedEnds  []int64         // ends of acquires, sorted
 }
 
-func callersOf(r *facts.Facts, called iter.Seq[*facts.Session], names []string) *callers {
-	w := &callers{place: map[string]int{}}
+func newCallers(r *facts.Facts, called iter.Seq[*facts.Session], names []string) *callers {
+	w := &callers{order: map[string]int{}}
 	var until []int64
 	for s := range called {
 		w.sessions = append(w.sessions, s)
-		w.ends, until = append(w.ends, s.Acquire.Ended()), append(until, spans.Wait(r, s).To)
+		w.sortedEnds, until = append(w.sortedEnds, s.Acquire.Ended()), append(until, spans.Wait(r, s).To)
 	}
 	for i, name := range names {
-		w.place[name] = i
+		w.order[name] = i
 	}
-	w.ended, w.until = history.PeaksOf(w.ends), history.PeaksOf(until)
-	w.ends = slices.Sorted(slices.Values(w.ends))
+	w.acquireEnds, w.waitEnds = history.NewMaxTree(w.sortedEnds), history.NewMaxTree(until)
+	w.sortedEnds = slices.Sorted(slices.Values(w.sortedEnds))
 	return w
 }
 
 // countCalledBy and countEndedBy count the acquires called or ended by an instant.
-func (w *callers) calledBy(at int64) int { return calledBy(w.sessions, at) }
-func (w *callers) endedBy(at int64) int  { return spans.UpTo(w.ends, at) }
+func (w *callers) countCalledBy(at int64) int { return countCalledBy(w.sessions, at) }
+func (w *callers) countEndedBy(at int64) int  { return spans.CountUpTo(w.sortedEnds, at) }
 
 // runningAfter yields the sessions whose acquire was called by one instant and lasted beyond another.
-func (w *callers) lasting(called int64, lasted history.Peaks, beyond int64) iter.Seq[*facts.Session] {
+func (w *callers) runningAfter(called int64, lasted history.MaxTree, beyond int64) iter.Seq[*facts.Session] {
 	return func(yield func(*facts.Session) bool) {
-		n := calledBy(w.sessions, called)
-		for i := lasted.From(0, beyond+1); i < n; i = lasted.From(i+1, beyond+1) {
+		n := countCalledBy(w.sessions, called)
+		for i := lasted.Next(0, beyond+1); i < n; i = lasted.Next(i+1, beyond+1) {
 			if !yield(w.sessions[i]) {
 				return
 			}
@@ -408,32 +408,32 @@ func (w *callers) lasting(called int64, lasted history.Peaks, beyond int64) iter
 }
 
 // clientsAfter lists the clients of the sessions that runningAfter yields, by first call.
-func (w *callers) clients(called int64, lasted history.Peaks, beyond int64) []string {
+func (w *callers) clientsAfter(called int64, lasted history.MaxTree, beyond int64) []string {
 	seen := map[string]bool{}
 	var names []string
-	for s := range w.lasting(called, lasted, beyond) {
+	for s := range w.runningAfter(called, lasted, beyond) {
 		if name := s.Client(); !seen[name] {
 			seen[name] = true
 			names = append(names, name)
 		}
 	}
-	slices.SortFunc(names, func(a, b string) int { return cmp.Compare(w.place[a], w.place[b]) })
+	slices.SortFunc(names, func(a, b string) int { return cmp.Compare(w.order[a], w.order[b]) })
 	return names
 }
 
 // endingAfter returns one client's sessions whose acquire had not returned at an instant.
-func outliving(sessions []*facts.Session, at int64) []*facts.Session {
-	return sessions[firstOf(sessions, func(s *facts.Session) bool { return s.Acquire.Ended() > at }):]
+func endingAfter(sessions []*facts.Session, at int64) []*facts.Session {
+	return sessions[searchSessions(sessions, func(s *facts.Session) bool { return s.Acquire.Ended() > at }):]
 }
 
 // countCalledBy counts the sessions called by an instant. They must be sorted by call time.
-func calledBy(sessions []*facts.Session, at int64) int {
-	return firstOf(sessions, func(s *facts.Session) bool { return s.Acquire.Call.T > at })
+func countCalledBy(sessions []*facts.Session, at int64) int {
+	return searchSessions(sessions, func(s *facts.Session) bool { return s.Acquire.Call.T > at })
 }
 
 // searchSessions returns the index of the first session for which a predicate holds. It must hold
 // for all later sessions, too.
-func firstOf(sessions []*facts.Session, holds func(*facts.Session) bool) int {
+func searchSessions(sessions []*facts.Session, holds func(*facts.Session) bool) int {
 	return sort.Search(len(sessions), func(i int) bool { return holds(sessions[i]) })
 }
 
@@ -441,21 +441,21 @@ func firstOf(sessions []*facts.Session, holds func(*facts.Session) bool) int {
 // over, although its client kept running and reached a majority for that long. It is an extension,
 // a release, or an acquire that never returned and stopped contacting nodes while the lock was
 // free. An acquire that returns late is reported as unavailability (explainUnavailability).
-type stuck struct {
+type stuckCall struct {
 	lock    *lockState
 	session *facts.Session
-	of      facts.Operation
+	call    facts.Operation
 	spans.Span
-	asked int64 // when an acquire last sent a command to a node; 0 for other calls
-	bound int64 // maximum duration
+	lastRequest int64 // when an acquire last sent a command to a node; 0 for other calls
+	bound       int64 // maximum duration
 }
 
 // findStuckCalls finds the stuck calls of a lock, in session order, except acquires within spans
 // that are already reported. open describes the first call that host stalls may have delayed.
-func stuckIn(c *lockState, reported []unavailability) (all []verdict.Incident, open string) {
-	patience := rounds(&c.Params) + int64(c.Params.TTL)
-	judge := func(d stuck, could []spans.Span, patience int64) {
-		if t, gone := c.Gone[d.session.Client()]; gone {
+func findStuckCalls(c *lockState, reported []unavailability) (all []verdict.Incident, open string) {
+	patience := roundsBound(&c.Params) + int64(c.Params.TTL)
+	judge := func(d stuckCall, could []spans.Span, patience int64) {
+		if t, gone := c.GoneAt[d.session.Client()]; gone {
 			d.To = min(d.To, t)
 		}
 		if d.Length() <= patience {
@@ -464,16 +464,16 @@ func stuckIn(c *lockState, reported []unavailability) (all []verdict.Incident, o
 		d.bound = patience + c.delayed([]string{d.session.Client()}, d.Span)
 		switch share := spans.Share(could, d.Span); {
 		case share > d.bound:
-			all = append(all, verdict.Incident{From: d.From, Tell: d.tell})
+			all = append(all, verdict.Incident{From: d.From, Describe: d.describe})
 		case share > patience && open == "":
-			open = fmt.Sprintf("%s's %s of %s, called at %s, had not returned within %s; %s", d.session.Client(), d.of.Call.Op,
-				verdict.LockName(c.name), facts.Seconds(d.of.Call.T), facts.Seconds(patience), c.stalledFor(d.Span))
+			open = fmt.Sprintf("%s's %s of %s, called at %s, had not returned within %s; %s", d.session.Client(), d.call.Call.Op,
+				verdict.LockName(c.name), facts.Seconds(d.call.Call.T), facts.Seconds(patience), c.stallMessage(d.Span))
 		}
 	}
-	for s := range c.called {
+	for s := range c.sessions {
 		for x := range s.Actions() {
 			if x.Call.Op == history.OpRelease || x.Call.Op == history.OpExtend {
-				d := stuck{lock: c, session: s, of: x, Span: spans.Of(x.Call.T, min(x.Ended(), c.End))}
+				d := stuckCall{lock: c, session: s, call: x, Span: spans.Of(x.Call.T, min(x.Ended(), c.End))}
 				judge(d, c.down.settled(c.down.majority(s.Client())), patience)
 			}
 		}
@@ -481,41 +481,41 @@ func stuckIn(c *lockState, reported []unavailability) (all []verdict.Incident, o
 	if c.wire == nil { // it is unknown which session contacted a node
 		return all, open
 	}
-	asked := c.asked(c.End + 1)
-	for s := range c.called {
+	asked := c.lastRequests(c.End + 1)
+	for s := range c.sessions {
 		since := max(s.Called, asked[s])
-		d := stuck{lock: c, session: s, of: s.Acquire, Span: spans.Of(since, c.End), asked: since}
-		met := func(u unavailability) bool { return u.From < d.To && d.From < u.To }
-		if c.Unreturned(s.Acquire) && !slices.ContainsFunc(reported, met) {
-			judge(d, spans.Common(c.down.settled(c.carried.majority(s.Client())), c.free()), patience+c.slowest)
+		d := stuckCall{lock: c, session: s, call: s.Acquire, Span: spans.Of(since, c.End), lastRequest: since}
+		overlaps := func(u unavailability) bool { return u.From < d.To && d.From < u.To }
+		if c.Unreturned(s.Acquire) && !slices.ContainsFunc(reported, overlaps) {
+			judge(d, spans.Common(c.down.settled(c.lenient.majority(s.Client())), c.freeSpans()), patience+c.maxLinkDelay)
 		}
 	}
 	return all, open
 }
 
 // freeSpans returns the spans in which nobody can have held the lock and no leftover keys blocked it.
-func (c *lockState) free() []spans.Span {
-	return spans.Common(spans.Outside(heldBy(c.holders())), spans.Outside(c.blocked()))
+func (c *lockState) freeSpans() []spans.Span {
+	return spans.Common(spans.Outside(heldSpans(c.holders())), spans.Outside(c.blocked()))
 }
 
-func (d stuck) tell() verdict.Result {
-	came := fmt.Sprintf("had not returned when the record ended at %s", facts.Seconds(d.lock.End))
-	events := []*history.Event{d.session.Acquire.Call, d.session.Acquire.Return, d.of.Call}
-	if d.of.Return != nil {
-		came = fmt.Sprintf("returned at %s", facts.Seconds(d.of.Return.T))
-		events = append(events, d.of.Return)
+func (d stuckCall) describe() verdict.Result {
+	outcome := fmt.Sprintf("had not returned when the record ended at %s", facts.Seconds(d.lock.End))
+	events := []*history.Event{d.session.Acquire.Call, d.session.Acquire.Return, d.call.Call}
+	if d.call.Return != nil {
+		outcome = fmt.Sprintf("returned at %s", facts.Seconds(d.call.Return.T))
+		events = append(events, d.call.Return)
 	}
 	because := fmt.Sprintf("%s called %s on %s at %s with a majority available, but the call %s",
-		d.session.Client(), d.of.Call.Op, verdict.LockName(d.lock.name), facts.Seconds(d.of.Call.T), came)
+		d.session.Client(), d.call.Call.Op, verdict.LockName(d.lock.name), facts.Seconds(d.call.Call.T), outcome)
 	cause := verdict.WaitedLong
-	if d.asked == 0 && d.lock.Unreturned(d.of) || hangs(d.lock, d.of, d.Span) {
+	if d.lastRequest == 0 && d.lock.Unreturned(d.call) || isHung(d.lock, d.call, d.Span) {
 		cause = verdict.Hung
 	}
-	if d.asked > 0 {
-		because += fmt.Sprintf("; it contacted no node after %s, though the lock was free", facts.Seconds(d.asked))
+	if d.lastRequest > 0 {
+		because += fmt.Sprintf("; it contacted no node after %s, though the lock was free", facts.Seconds(d.lastRequest))
 	}
 	return verdict.Result{
 		Outcome: verdict.Violated, Cause: cause, Because: because, Bound: d.bound,
-		Witness: &verdict.Witness{Key: d.lock.name, From: d.From, To: d.To, Sessions: []string{d.session.Name()}, Events: verdict.Numbered(events)},
+		Witness: &verdict.Witness{Key: d.lock.name, From: d.From, To: d.To, Sessions: []string{d.session.Name()}, Events: verdict.EventNumbers(events)},
 	}
 }

@@ -17,33 +17,33 @@ import (
 // sessions, so lists of them are built on first use.
 type lockState struct {
 	*conditions
-	lock *facts.Lock
-	name string
-	wire *facts.Wire             // nil if the links recorded no command for this lock
-	kept map[string][]spans.Span // node → spans in which a fault kept a key there
-	slow map[string][]spans.Span // node → spans in which a key may have stayed because the host was slow
+	lock        *facts.Lock
+	name        string
+	wire        *facts.LockAttempts     // nil if the links recorded no command for this lock
+	keptByFault map[string][]spans.Span // node → spans in which a fault kept a key there
+	keptByHost  map[string][]spans.Span // node → spans in which a key may have stayed because the host was slow
 
-	called   iter.Seq[*facts.Session]      // the lock's sessions by call time
-	waited   *callers                      // memo of callers
-	granted  []*facts.Session              // memo of grants
-	passed   []int                         // memo of grantAfter: for each grant, the index of the next different one
-	clients  map[string][]*facts.Session   // memo of byClient
-	names    []string                      // names of these clients by first call
-	had      []holder                      // memo of holders
-	holds    map[*facts.Session]remembered // memo of hold
-	ready    map[string][]spans.Span       // memo of majority, by client
-	noticed  map[string][]spans.Span       // memo of available, by client
-	surely   map[string][]spans.Span       // memo of certainMajority, by client
-	unlocked map[string][]spans.Span       // memo of keyless, by client
+	sessions            iter.Seq[*facts.Session]      // the lock's sessions by call time
+	callersMemo         *callers                      // memo of callers
+	grantsMemo          []*facts.Session              // memo of grants
+	nextGrantMemo       []int                         // memo of grantAfter: for each grant, the index of the next different one
+	byClientMemo        map[string][]*facts.Session   // memo of byClient
+	clientNames         []string                      // names of these clients by first call
+	holdersMemo         []holder                      // memo of holders
+	holdMemo            map[*facts.Session]cachedHold // memo of hold
+	majorityMemo        map[string][]spans.Span       // memo of majority, by client
+	availableMemo       map[string][]spans.Span       // memo of available, by client
+	certainMajorityMemo map[string][]spans.Span       // memo of certainMajority, by client
+	keylessMemo         map[string][]spans.Span       // memo of keyless, by client
 
 	longestPause func() int64 // memo of longestPause
 
-	spoils   map[string][]spans.Span   // memo of lostRounds
-	delaysOf map[string]spans.Measured // memo of delays
+	lostRoundsMemo map[string][]spans.Span   // memo of lostRounds
+	delaysMemo     map[string]spans.Measured // memo of delays
 }
 
 // memoize returns a memo's value for a key, and computes it on first use.
-func remember[K comparable, V any](memo map[K]V, key K, make func() V) V {
+func memoize[K comparable, V any](memo map[K]V, key K, make func() V) V {
 	value, ok := memo[key]
 	if !ok {
 		value = make()
@@ -53,17 +53,17 @@ func remember[K comparable, V any](memo map[K]V, key K, make func() V) V {
 }
 
 // newLockStates returns the locks of a record by first use.
-func locksOf(r *conditions) []*lockState {
+func newLockStates(r *conditions) []*lockState {
 	var locks []*lockState
-	wires := r.Wires()
+	wires := r.AttemptsByLock()
 	for _, l := range r.Locks {
 		c := &lockState{
-			conditions: r, lock: l, name: l.Name, wire: wires[l.Name], called: r.Sessions(),
-			holds: map[*facts.Session]remembered{}, ready: map[string][]spans.Span{}, noticed: map[string][]spans.Span{},
-			surely: map[string][]spans.Span{}, unlocked: map[string][]spans.Span{}, delaysOf: map[string]spans.Measured{},
+			conditions: r, lock: l, name: l.Name, wire: wires[l.Name], sessions: r.Sessions(),
+			holdMemo: map[*facts.Session]cachedHold{}, majorityMemo: map[string][]spans.Span{}, availableMemo: map[string][]spans.Span{},
+			certainMajorityMemo: map[string][]spans.Span{}, keylessMemo: map[string][]spans.Span{}, delaysMemo: map[string]spans.Measured{},
 		}
 		c.longestPause = sync.OnceValue(func() int64 { return longestPause(c) })
-		c.kept, c.slow = keptOf(r, c.wire)
+		c.keptByFault, c.keptByHost = findKeptKeys(r, c.wire)
 		locks = append(locks, c)
 	}
 	if len(locks) < 2 {
@@ -81,48 +81,48 @@ func locksOf(r *conditions) []*lockState {
 		*listed = append(*listed, s)
 	}
 	for _, c := range locks {
-		c.called = slices.Values(*of[c.name])
+		c.sessions = slices.Values(*of[c.name])
 	}
 	return locks
 }
 
 // callers returns the sessions by call time, with the spans in which each was waiting.
 func (c *lockState) callers() *callers {
-	if c.waited == nil {
+	if c.callersMemo == nil {
 		c.byClient()
-		c.waited = callersOf(c.Facts, c.called, c.names)
+		c.callersMemo = newCallers(c.Facts, c.sessions, c.clientNames)
 	}
-	return c.waited
+	return c.callersMemo
 }
 
 // grants returns the sessions that acquired the lock, in the order in which their acquires returned.
 func (c *lockState) grants() []*facts.Session {
-	if c.granted == nil {
+	if c.grantsMemo == nil {
 		for s := range c.lock.Sessions() {
 			if s.Granted() {
-				c.granted = append(c.granted, s)
+				c.grantsMemo = append(c.grantsMemo, s)
 			}
 		}
 	}
-	return c.granted
+	return c.grantsMemo
 }
 
 // grantAfter returns the first grant after an instant, or nil. It skips grants to the given session
 // or to its client with the same token, because such a grant does not show that the lock was free.
-func (c *lockState) grantAfter(at int64, but *facts.Session) *facts.Session {
+func (c *lockState) grantAfter(at int64, except *facts.Session) *facts.Session {
 	grants := c.grants()
-	if c.passed == nil {
-		c.passed = make([]int, len(grants))
+	if c.nextGrantMemo == nil {
+		c.nextGrantMemo = make([]int, len(grants))
 		for i := len(grants) - 1; i >= 0; i-- {
-			c.passed[i] = i + 1
-			if i+1 < len(grants) && again(grants[i+1], grants[i]) {
-				c.passed[i] = c.passed[i+1]
+			c.nextGrantMemo[i] = i + 1
+			if i+1 < len(grants) && sameGrant(grants[i+1], grants[i]) {
+				c.nextGrantMemo[i] = c.nextGrantMemo[i+1]
 			}
 		}
 	}
-	i := firstOf(grants, func(s *facts.Session) bool { return s.Acquire.Return.T > at })
-	if i < len(grants) && again(grants[i], but) {
-		i = c.passed[i]
+	i := searchSessions(grants, func(s *facts.Session) bool { return s.Acquire.Return.T > at })
+	if i < len(grants) && sameGrant(grants[i], except) {
+		i = c.nextGrantMemo[i]
 	}
 	if i == len(grants) {
 		return nil
@@ -131,28 +131,28 @@ func (c *lockState) grantAfter(at int64, but *facts.Session) *facts.Session {
 }
 
 // sameGrant reports whether a grant gives a client what it already had by another grant.
-func again(grant, had *facts.Session) bool {
+func sameGrant(grant, had *facts.Session) bool {
 	return grant.Client() == had.Client() && (grant == had || grant.Token() == had.Token())
 }
 
 // byClient returns the sessions of each client by call time.
 func (c *lockState) byClient() map[string][]*facts.Session {
-	if c.clients == nil {
-		c.clients = map[string][]*facts.Session{}
-		for s := range c.called {
-			if _, ok := c.clients[s.Client()]; !ok {
-				c.names = append(c.names, s.Client())
+	if c.byClientMemo == nil {
+		c.byClientMemo = map[string][]*facts.Session{}
+		for s := range c.sessions {
+			if _, ok := c.byClientMemo[s.Client()]; !ok {
+				c.clientNames = append(c.clientNames, s.Client())
 			}
-			c.clients[s.Client()] = append(c.clients[s.Client()], s)
+			c.byClientMemo[s.Client()] = append(c.byClientMemo[s.Client()], s)
 		}
 	}
-	return c.clients
+	return c.byClientMemo
 }
 
 // waits returns the spans in which a client was trying to acquire the lock and that overlap a span.
 func (c *lockState) waits(client string, in spans.Span) []spans.Span {
 	var list []spans.Span
-	for _, s := range outliving(c.byClient()[client], in.From) {
+	for _, s := range endingAfter(c.byClient()[client], in.From) {
 		if s.Acquire.Call.T >= in.To {
 			break
 		}
@@ -170,77 +170,77 @@ func (c *lockState) couldAcquire(waits []spans.Span, in spans.Span, reached []sp
 }
 
 // cachedHold is the memo entry for a session's hold.
-type remembered struct {
+type cachedHold struct {
 	hold
-	ok   bool  // whether the session held or may have held the lock
-	over int64 // from when on the session surely held nothing
+	ok         bool  // whether the session held or may have held the lock
+	surelyOver int64 // from when on the session surely held nothing
 }
 
 // hold returns the hold of a session, with a memo because some callers need it often.
-func (c *lockState) hold(s *facts.Session) remembered {
-	return remember(c.holds, s, func() (h remembered) {
-		h.hold, h.ok = holdOf(c.Facts, c.keys, s, c.wire)
-		h.over = overBy(c.Facts, s, c.wire, h.lapse)
+func (c *lockState) hold(s *facts.Session) cachedHold {
+	return memoize(c.holdMemo, s, func() (h cachedHold) {
+		h.hold, h.ok = findHold(c.Facts, c.keys, s, c.wire)
+		h.surelyOver = surelyOver(c.Facts, s, c.wire, h.lapse)
 		return h
 	})
 }
 
 // holders returns all holds of the lock, in the order in which their acquires ended.
 func (c *lockState) holders() []holder {
-	if c.had == nil {
-		c.had = holdersOf(c.Facts, c.keys, c.called, c.wire)
+	if c.holdersMemo == nil {
+		c.holdersMemo = findHolders(c.Facts, c.keys, c.sessions, c.wire)
 	}
-	return c.had
+	return c.holdersMemo
 }
 
 // majority returns the spans in which a client is running and reaches a majority of nodes that can
 // grant it this lock once the holder releases it: no fault prevents that.
 func (c *lockState) majority(client string) []spans.Span {
-	return remember(c.ready, client, func() []spans.Span { return c.down.majorityBut(client, c.kept) })
+	return memoize(c.majorityMemo, client, func() []spans.Span { return c.down.majorityWithout(client, c.keptByFault) })
 }
 
 // available returns the parts of majority in which the client has also had time to notice the end of
 // the last outage.
 func (c *lockState) available(client string) []spans.Span {
-	return remember(c.noticed, client, func() []spans.Span {
+	return memoize(c.availableMemo, client, func() []spans.Span {
 		return spans.Common(c.down.settled(c.down.majority(client)), c.majority(client))
 	})
 }
 
 // certainMajority is like majority, but also excludes nodes with a key that stayed because the host
 // was slow.
-func (c *lockState) surelyMajority(client string) []spans.Span {
-	if len(c.slow) == 0 {
+func (c *lockState) certainMajority(client string) []spans.Span {
+	if len(c.keptByHost) == 0 {
 		return c.majority(client)
 	}
-	return remember(c.surely, client, func() []spans.Span { return c.down.majorityBut(client, c.leftOn()) })
+	return memoize(c.certainMajorityMemo, client, func() []spans.Span { return c.down.majorityWithout(client, c.leftoverSpans()) })
 }
 
 // certainlyAvailable returns the parts of certainMajority in which the client has also had time to
 // notice the end of the last outage.
-func (c *lockState) surelyAvailable(client string) []spans.Span {
-	return spans.Common(c.available(client), c.surelyMajority(client))
+func (c *lockState) certainlyAvailable(client string) []spans.Span {
+	return spans.Common(c.available(client), c.certainMajority(client))
 }
 
 // keyless returns the spans in which a client reached a majority of nodes that had no key of this lock.
 func keyless(c *lockState, client string) []spans.Span {
-	return remember(c.unlocked, client, func() []spans.Span {
+	return memoize(c.keylessMemo, client, func() []spans.Span {
 		had := map[string][]spans.Span{}
 		for _, n := range c.Params.Nodes {
-			for _, s := range c.Lives().Stays(n, c.name) {
+			for _, s := range c.Lives().Intervals(n, c.name) {
 				had[n] = append(had[n], spans.Of(s.From(), s.To()))
 			}
 		}
-		unite(had)
-		return c.down.majorityBut(client, had)
+		uniteAll(had)
+		return c.down.majorityWithout(client, had)
 	})
 }
 
 // leftoverSpans returns, by node, the spans in which a key stayed because of a fault or a slow host.
-func (c *lockState) leftOn() map[string][]spans.Span {
+func (c *lockState) leftoverSpans() map[string][]spans.Span {
 	left := map[string][]spans.Span{}
 	for _, n := range c.Params.Nodes {
-		if list := slices.Concat(c.kept[n], c.slow[n]); len(list) > 0 {
+		if list := slices.Concat(c.keptByFault[n], c.keptByHost[n]); len(list) > 0 {
 			left[n] = spans.Union(list)
 		}
 	}
@@ -250,7 +250,7 @@ func (c *lockState) leftOn() map[string][]spans.Span {
 // blocked returns the spans in which keys left behind by faults or a slow host kept every client
 // from a majority.
 func (c *lockState) blocked() []spans.Span {
-	left := c.leftOn()
+	left := c.leftoverSpans()
 	if len(left) == 0 {
 		return nil
 	}
@@ -258,7 +258,7 @@ func (c *lockState) blocked() []spans.Span {
 	for _, n := range c.Params.Nodes {
 		lists = append(lists, left[n])
 	}
-	return spans.AtLeast(len(lists)-quorumOf(&c.Params)+1, lists...)
+	return spans.AtLeast(len(lists)-quorumSize(&c.Params)+1, lists...)
 }
 
 // findKeptKeys finds, by node, the spans in which the key of an attempt may have stayed there for
@@ -275,17 +275,17 @@ func (c *lockState) blocked() []spans.Span {
 // Any other key that a failed attempt leaves behind is the lock's own doing. So is a key that
 // remains after its holder's release, because a fault that has healed by then explains nothing.
 // Nor does a fault explain a key that was sent after its attempt had been given up.
-func keptOf(r *conditions, w *facts.Wire) (kept, slow map[string][]spans.Span) {
+func findKeptKeys(r *conditions, w *facts.LockAttempts) (kept, slow map[string][]spans.Span) {
 	kept, slow = map[string][]spans.Span{}, map[string][]spans.Span{}
 	if w == nil {
 		return kept, slow
 	}
 	for _, a := range w.Attempts {
 		for _, e := range a.Sets {
-			if neverSet(r, a, e) {
+			if neverApplied(r, a, e) {
 				continue
 			}
-			k := keptOn(r, w, a, e)
+			k := keptAfterAttempt(r, w, a, e)
 			if len(k.byFault) > 0 {
 				kept[e.Node] = append(kept[e.Node], k.byFault...)
 			}
@@ -294,56 +294,56 @@ func keptOf(r *conditions, w *facts.Wire) (kept, slow map[string][]spans.Span) {
 			}
 		}
 	}
-	unite(kept)
-	unite(slow)
+	uniteAll(kept)
+	uniteAll(slow)
 	return kept, slow
 }
 
 // neverApplied reports whether a node's own data shows that it never applied a set whose outcome the
 // link does not know, such as a lost one.
-func neverSet(r *conditions, a *facts.Attempt, set *history.Event) bool {
-	until := r.keys.of(facts.Applied(set))
+func neverApplied(r *conditions, a *facts.Attempt, set *history.Event) bool {
+	until := r.keys.latest(facts.Applied(set))
 	if set.Type == history.OK || !r.Params.Life || r.Lives().Gap(set.Node, set.Sent, until) != nil {
 		return false
 	}
-	return !slices.ContainsFunc(r.Lives().During(set.Node, set.Key, set.Sent, until), func(s *facts.Stay) bool { return s.Holds(a.Token) })
+	return !slices.ContainsFunc(r.Lives().During(set.Node, set.Key, set.Sent, until), func(s *facts.KeyInterval) bool { return s.Holds(a.Token) })
 }
 
 // keptSpans holds the spans in which an attempt's key stayed on its node, by what kept it there.
-type keptKey struct{ byFault, byHost []spans.Span }
+type keptSpans struct{ byFault, byHost []spans.Span }
 
 // add records a span for which a message was late or lost. Without a fault that can have caused
 // this, the host was slow if the run was in real time.
-func (k *keptKey) add(r *conditions, span spans.Span, fault bool) {
-	if fault || !r.real() {
+func (k *keptSpans) add(r *conditions, span spans.Span, fault bool) {
+	if fault || !r.realTime() {
 		k.byFault = append(k.byFault, span)
 	} else {
 		k.byHost = append(k.byHost, span)
 	}
 }
 
-func keptOn(r *conditions, w *facts.Wire, a *facts.Attempt, e *history.Event) (k keptKey) {
-	if a.GivenUp(e, int64(r.Params.NodeTimeout)) {
+func keptAfterAttempt(r *conditions, w *facts.LockAttempts, a *facts.Attempt, e *history.Event) (k keptSpans) {
+	if a.SentAfterGivingUp(e, int64(r.Params.NodeTimeout)) {
 		return k
 	}
 	if a.Won {
-		if giving, called := givingBack(r.Facts, a.Session); called {
-			return keptOfHolder(r, w, a, e, giving)
+		if releasing, called := releaseSpan(r.Facts, a.Session); called {
+			return keptAfterHold(r, w, a, e, releasing)
 		}
 	}
-	late := int64(r.Params.NodeTimeout)
+	timeout := int64(r.Params.NodeTimeout)
 	at, set := facts.Applied(e), int64(0)
 	if a.Won {
-		set = w.Extended[a.Session]
+		set = w.LastExtension[a.Session]
 	}
 	deleted, sent := a.Deletion(e)
-	asking := spans.Of(e.Sent, spans.Plus(a.Over, late))
-	down, touched := spans.Meets(r.down.link(a.Session.Client(), e.Node), asking), spans.Meets(r.down.little[e.Process], asking)
-	span := spans.Of(at, min(deleted, r.keys.of(max(at, set))))
+	asking := spans.Of(e.Sent, spans.Plus(a.End, timeout))
+	down, touched := spans.Meets(r.down.linkDown(a.Session.Client(), e.Node), asking), spans.Meets(r.down.singleMessages[e.Process], asking)
+	span := spans.Of(at, min(deleted, r.keys.latest(max(at, set))))
 	switch {
-	case down || at-e.Sent > late || sent != 0 && deleted-sent > late || e.Answered == 0 && !touched:
+	case down || at-e.Sent > timeout || sent != 0 && deleted-sent > timeout || e.Answered == 0 && !touched:
 		k.add(r, span, down || touched)
-	case r.real() && e.Answered-e.Sent > late && !touched, sent == 0 && spans.Meets(r.stalls, spans.Of(a.To, spans.Plus(a.To, late))):
+	case r.realTime() && e.Answered-e.Sent > timeout && !touched, sent == 0 && spans.Meets(r.stalls, spans.Of(a.To, spans.Plus(a.To, timeout))):
 		k.add(r, span, false)
 	}
 	return k
@@ -359,24 +359,24 @@ func keptOn(r *conditions, w *facts.Wire, a *facts.Attempt, e *history.Event) (k
 // kept the release from the node. So can a restart of the node, which breaks the client's
 // connection, if the node has not answered the client since, and a cut, if the lock has not
 // reported a successful release.
-func keptOfHolder(r *conditions, w *facts.Wire, a *facts.Attempt, e *history.Event, giving spans.Span) (k keptKey) {
-	late := int64(r.Params.NodeTimeout)
-	link, little := r.down.link(a.Session.Client(), e.Node), r.down.little[e.Process]
-	at, got := facts.Applied(e), a.Session.Acquire.Ended()
+func keptAfterHold(r *conditions, w *facts.LockAttempts, a *facts.Attempt, e *history.Event, releasing spans.Span) (k keptSpans) {
+	timeout := int64(r.Params.NodeTimeout)
+	link, messageFaults := r.down.linkDown(a.Session.Client(), e.Node), r.down.singleMessages[e.Process]
+	at, acquired := facts.Applied(e), a.Session.Acquire.Ended()
 	deleted, sent := a.Deletion(e)
-	gone := min(deleted, r.keys.of(max(at, w.Extended[a.Session])))
-	if asking := (spans.Of(e.Sent, got)); spans.Meets(link, asking) {
-		k.add(r, spans.Of(at, min(gone, got)), true)
+	gone := min(deleted, r.keys.latest(max(at, w.LastExtension[a.Session])))
+	if asking := (spans.Of(e.Sent, acquired)); spans.Meets(link, asking) {
+		k.add(r, spans.Of(at, min(gone, acquired)), true)
 	}
-	asking, returning := spans.Of(e.Sent, spans.Plus(got, late)), spans.Of(giving.From, spans.Plus(giving.To, late))
-	span := spans.Of(max(at, giving.From), gone)
-	down := spans.Meets(link, returning) || sent == 0 && parted(r.Facts, a.Session, e, giving.From)
-	touched := spans.Meets(little, asking) || spans.Meets(little, returning)
-	unheard := e.Answered == 0 && !spans.Meets(little, asking) && !spans.Meets(link, asking)
+	asking, returning := spans.Of(e.Sent, spans.Plus(acquired, timeout)), spans.Of(releasing.From, spans.Plus(releasing.To, timeout))
+	span := spans.Of(max(at, releasing.From), gone)
+	down := spans.Meets(link, returning) || sent == 0 && disconnected(r.Facts, a.Session, e, releasing.From)
+	touched := spans.Meets(messageFaults, asking) || spans.Meets(messageFaults, returning)
+	unanswered := e.Answered == 0 && !spans.Meets(messageFaults, asking) && !spans.Meets(link, asking)
 	switch {
-	case down || at-e.Sent > late && at > giving.From || sent != 0 && deleted-sent > late || unheard:
+	case down || at-e.Sent > timeout && at > releasing.From || sent != 0 && deleted-sent > timeout || unanswered:
 		k.add(r, span, down || touched)
-	case sent == 0 && spans.Meets(r.stalls, spans.Of(giving.From, spans.Plus(giving.From, late))):
+	case sent == 0 && spans.Meets(r.stalls, spans.Of(releasing.From, spans.Plus(releasing.From, timeout))):
 		k.add(r, span, false)
 	}
 	return k
@@ -384,52 +384,52 @@ func keptOfHolder(r *conditions, w *facts.Wire, a *facts.Attempt, e *history.Eve
 
 // disconnected reports whether, after a key had been set on a node, the node was down or cut off
 // from the client and has not answered it since, up to an instant.
-func parted(r *facts.Facts, s *facts.Session, set *history.Event, until int64) bool {
-	back, claimed := int64(spans.Ever), false
+func disconnected(r *facts.Facts, s *facts.Session, set *history.Event, until int64) bool {
+	downSince, claimed := int64(spans.Ever), false
 	for x := range s.Calls(history.OpRelease) {
 		claimed = claimed || x.Return != nil && x.Return.Type == history.OK
 	}
 	for _, f := range r.Faults {
 		stops := f.Kind == facts.Kill || f.Kind == facts.Shutdown || f.Kind == facts.PowerLoss || f.Kind == facts.Failover
 		if stops && f.Target == set.Node || !claimed && f.Kind == facts.Cut && f.Target == set.Process {
-			if s := during(r, f); s.From >= set.Sent && s.From < until {
-				back = max(back, s.From)
+			if s := faultSpan(r, f); s.From >= set.Sent && s.From < until {
+				downSince = max(downSince, s.From)
 			}
 		}
 	}
-	return back != spans.Ever && !slices.ContainsFunc(r.Links, func(e *history.Event) bool {
-		return e.Process == set.Process && e.Sent > back && e.Sent < until && e.Answered != 0
+	return downSince != spans.Ever && !slices.ContainsFunc(r.LockCommands, func(e *history.Event) bool {
+		return e.Process == set.Process && e.Sent > downSince && e.Sent < until && e.Answered != 0
 	})
 }
 
 // loss records that a client held or may have held a lock and, from some instant on, could not
 // release it before its lease ended, because it was killed, cut off from a majority, or paused.
 type loss struct {
-	fault   *facts.Fault
-	lock    *lockState
-	session *facts.Session
-	at      int64 // when the client was surely lost
-	free    int64 // latest time at which its keys are gone
-	lastSet *history.Event
+	fault    *facts.Fault
+	lock     *lockState
+	session  *facts.Session
+	at       int64 // when the client was surely lost
+	keysGone int64 // latest time at which its keys are gone
+	lastSet  *history.Event
 }
 
 // lossKinds lists the kinds of fault by which a holder is lost, in the order used in reports.
 var lossKinds = []string{facts.Kill, facts.Cut, facts.Pause}
 
 // lossWords has the words that describe a loss by each kind of fault.
-var ways = map[string]struct{ verb, noun, holder string }{
+var lossWords = map[string]struct{ verb, noun, holder string }{
 	facts.Kill:  {"was killed", "holder death", "dead holder"},
 	facts.Cut:   {"was cut off", "holder cut-off", "cut-off holder"},
 	facts.Pause: {"was paused", "holder pause", "paused holder"},
 }
 
 // findLosses returns the losses of a record, in the order of the faults.
-func lossesOf(r *conditions, locks []*lockState) []loss {
+func findLosses(r *conditions, locks []*lockState) []loss {
 	var all []loss
-	wanted := sync.OnceValue(func() map[string]*wants { return wantsOf(locks) })
+	wanted := sync.OnceValue(func() map[string]*clientSessions { return sessionsByClient(locks) })
 	add := func(f *facts.Fault, client string, at, until int64) {
-		for _, d := range wanted()[client].held(at, f.First().T) {
-			if d.fault = f; d.free <= until {
+		for _, d := range wanted()[client].heldAt(at, f.First().T) {
+			if d.fault = f; d.keysGone <= until {
 				all = append(all, d)
 			}
 		}
@@ -443,12 +443,12 @@ func lossesOf(r *conditions, locks []*lockState) []loss {
 			add(f, f.Target, f.Begin.T, f.To())
 		}
 	}
-	for client, cuts := range cutsOf(r.Facts) {
+	for client, cuts := range cutsByClient(r.Facts) {
 		by := map[int64]*facts.Fault{}
 		for _, f := range slices.Backward(cuts) {
 			by[f.Begin.T] = f
 		}
-		for _, s := range isolated(r.down, client, cuts) {
+		for _, s := range isolatedSpans(r.down, client, cuts) {
 			add(by[s.From], client, s.From, s.To)
 		}
 	}
@@ -457,7 +457,7 @@ func lossesOf(r *conditions, locks []*lockState) []loss {
 }
 
 // cutsByClient returns the confirmed cuts of each client's links.
-func cutsOf(r *facts.Facts) map[string][]*facts.Fault {
+func cutsByClient(r *facts.Facts) map[string][]*facts.Fault {
 	cuts := map[string][]*facts.Fault{}
 	for _, f := range r.Faults {
 		if client := facts.LinkClient(f.Target); f.Kind == facts.Cut && f.Begin != nil {
@@ -469,7 +469,7 @@ func cutsOf(r *facts.Facts) map[string][]*facts.Fault {
 
 // isolatedSpans returns the spans in which a client was surely cut off from so many nodes that no
 // majority was left. A client that can never reach a majority is not isolated.
-func isolated(down *outages, client string, cuts []*facts.Fault) []spans.Span {
+func isolatedSpans(down *outages, client string, cuts []*facts.Fault) []spans.Span {
 	cut := map[string][]spans.Span{} // link → spans
 	for _, f := range cuts {
 		cut[f.Target] = append(cut[f.Target], spans.Of(f.Begin.T, f.To()))
@@ -477,7 +477,7 @@ func isolated(down *outages, client string, cuts []*facts.Fault) []spans.Span {
 	var lists [][]spans.Span
 	for _, n := range down.nodes {
 		list := cut[client+"-"+n]
-		if down.never(client, n) {
+		if down.neverReaches(client, n) {
 			list = append(list, spans.Of(spans.Ever, facts.Never))
 		}
 		lists = append(lists, spans.Union(list))
@@ -488,68 +488,68 @@ func isolated(down *outages, client string, cuts []*facts.Fault) []spans.Span {
 }
 
 // lockSession is a session and its lock.
-type wanting struct {
+type lockSession struct {
 	session *facts.Session
 	lock    *lockState
 }
 
 // clientSessions lists a client's sessions of all locks by call time, and in the order of the locks
 // if called at the same time.
-type wants struct {
-	all   []wanting
-	lapse []int64 // for each session, when the last known key of it or of an earlier session has lapsed
+type clientSessions struct {
+	all    []lockSession
+	lapses []int64 // for each session, when the last known key of it or of an earlier session has lapsed
 }
 
 // heldAt returns the locks that a client held or may have held at an instant. For each lock it picks
 // the session whose keys are gone last, if that is later than the instant after. For sessions before
 // the client's last one, only recorded keys count. If none is recorded for the last session, a key
 // is assumed to have been set at the instant itself.
-func (w *wants) held(at, after int64) (all []loss) {
+func (w *clientSessions) heldAt(at, after int64) (all []loss) {
 	if w == nil {
 		return nil
 	}
 	last := sort.Search(len(w.all), func(i int) bool { return w.all[i].session.Acquire.Call.T > at }) - 1
-	for i := last; i >= 0 && (i == last || w.lapse[i] > after); i-- {
+	for i := last; i >= 0 && (i == last || w.lapses[i] > after); i-- {
 		of := w.all[i]
 		h := of.lock.hold(of.session)
-		d := loss{lock: of.lock, session: of.session, at: at, lastSet: h.last, free: h.lapse}
-		if h.last == nil {
-			d.free = of.lock.keys.of(at)
+		d := loss{lock: of.lock, session: of.session, at: at, lastSet: h.lastSet, keysGone: h.lapse}
+		if h.lastSet == nil {
+			d.keysGone = of.lock.keys.latest(at)
 		}
-		if !h.ok || h.over <= at || d.free <= after || h.last == nil && i < last {
+		if !h.ok || h.surelyOver <= at || d.keysGone <= after || h.lastSet == nil && i < last {
 			continue
 		}
 		same := slices.IndexFunc(all, func(o loss) bool { return o.lock == d.lock })
 		switch {
 		case same < 0:
 			all = append(all, d)
-		case d.free > all[same].free:
+		case d.keysGone > all[same].keysGone:
 			all[same] = d
 		}
 	}
 	return all
 }
 
-func wantsOf(locks []*lockState) map[string]*wants {
-	all := map[string]*wants{}
+func sessionsByClient(locks []*lockState) map[string]*clientSessions {
+	all := map[string]*clientSessions{}
 	for _, c := range locks {
-		for s := range c.called {
+		for s := range c.sessions {
 			of := all[s.Client()]
 			if of == nil {
-				of = new(wants)
+				of = new(clientSessions)
 				all[s.Client()] = of
 			}
-			of.all = append(of.all, wanting{s, c})
+			of.all = append(of.all, lockSession{s, c})
 		}
 	}
 	for _, of := range all {
-		slices.SortStableFunc(of.all, func(a, b wanting) int { return cmp.Compare(a.session.Acquire.Call.T, b.session.Acquire.Call.T) })
+		slices.SortStableFunc(of.all, func(a, b lockSession) int { return cmp.Compare(a.session.Acquire.Call.T, b.session.Acquire.Call.T) })
 		lapse := int64(spans.Ever)
 		for _, x := range of.all {
-			if h := x.lock.hold(x.session); h.ok && h.last != nil {
+			if h := x.lock.hold(x.session); h.ok && h.lastSet != nil {
 				lapse = max(lapse, h.lapse)
 			}
-			of.lapse = append(of.lapse, lapse)
+			of.lapses = append(of.lapses, lapse)
 		}
 	}
 	return all
@@ -563,19 +563,19 @@ func wantsOf(locks []*lockState) map[string]*wants {
 //	call             n1    n2       n3                      the client gives up
 //	  |---------------x-----x--------x-------------------------------?
 //	                        two of three are free
-func freed(r *facts.Facts, s *facts.Session, w *facts.Wire, lapse int64) int64 {
+func majorityFreed(r *facts.Facts, s *facts.Session, w *facts.LockAttempts, lapse int64) int64 {
 	call := s.FirstRelease()
-	if call == nil || w == nil || len(r.Params.Nodes) == 0 || w.Last[s] == nil || s.Released() <= spans.Plus(call.T, int64(r.Params.NodeTimeout)) {
+	if call == nil || w == nil || len(r.Params.Nodes) == 0 || w.LastAttempt[s] == nil || s.Released() <= spans.Plus(call.T, int64(r.Params.NodeTimeout)) {
 		return facts.Never
 	}
 	var left []int64 // for each node that had a key at the call, until when
 	for _, n := range r.Params.Nodes {
-		if until := cleared(r, n, s, w, lapse); until > call.T {
+		if until := nodeFreed(r, n, s, w, lapse); until > call.T {
 			left = append(left, until)
 		}
 	}
 	slices.Sort(left)
-	spare := len(r.Params.Nodes) - quorumOf(&r.Params)
+	spare := len(r.Params.Nodes) - quorumSize(&r.Params)
 	if len(left) <= spare {
 		return call.T
 	}
@@ -584,8 +584,8 @@ func freed(r *facts.Facts, s *facts.Session, w *facts.Wire, lapse int64) int64 {
 
 // nodeFreed returns the latest time until which a node had a session's key, according to the node's
 // own data or its answers on the links. It may be before the session's release was called.
-func cleared(r *facts.Facts, node string, s *facts.Session, w *facts.Wire, lapse int64) int64 {
-	a, call := w.Last[s], s.FirstRelease()
+func nodeFreed(r *facts.Facts, node string, s *facts.Session, w *facts.LockAttempts, lapse int64) int64 {
+	a, call := w.LastAttempt[s], s.FirstRelease()
 	at := int64(spans.Ever)
 	for _, e := range a.Sets {
 		if e.Node == node {
@@ -594,16 +594,16 @@ func cleared(r *facts.Facts, node string, s *facts.Session, w *facts.Wire, lapse
 		}
 	}
 	if !r.Params.Life || r.Lives().Gap(node, a.From, lapse) != nil {
-		if at == spans.Ever && w.Extended[s] != 0 {
+		if at == spans.Ever && w.LastExtension[s] != 0 {
 			return lapse // an extension may have set it
 		}
 		return at
 	}
 	until := int64(spans.Ever)
-	stays := r.Lives().Stays(node, s.Key())
+	stays := r.Lives().Intervals(node, s.Key())
 	i := sort.Search(len(stays), func(i int) bool { return stays[i].To() > a.From })
 	for _, y := range stays[i:] {
-		if y.From() > max(call.T, lastApplied(a)) {
+		if y.From() > max(call.T, lastKeySet(a)) {
 			break
 		}
 		if y.Holds(a.Token) {
@@ -614,7 +614,7 @@ func cleared(r *facts.Facts, node string, s *facts.Session, w *facts.Wire, lapse
 }
 
 // lastKeySet returns when the last key of an attempt was set.
-func lastApplied(a *facts.Attempt) int64 {
+func lastKeySet(a *facts.Attempt) int64 {
 	at := int64(spans.Ever)
 	for _, e := range a.Sets {
 		at = max(at, facts.Applied(e))
@@ -624,7 +624,7 @@ func lastApplied(a *facts.Attempt) int64 {
 
 // releaseSpan returns the span from the call of a session's first release until the last release
 // ended or the client was gone, and whether the session called release.
-func givingBack(r *facts.Facts, s *facts.Session) (spans.Span, bool) {
+func releaseSpan(r *facts.Facts, s *facts.Session) (spans.Span, bool) {
 	var span spans.Span
 	called := false
 	for x := range s.Calls(history.OpRelease) {
@@ -633,14 +633,14 @@ func givingBack(r *facts.Facts, s *facts.Session) (spans.Span, bool) {
 		}
 		span.To = max(span.To, x.Ended())
 	}
-	if t, ok := r.Gone[s.Client()]; ok {
+	if t, ok := r.GoneAt[s.Client()]; ok {
 		span.To = min(span.To, t)
 	}
 	return span, called
 }
 
 // startSent returns when the command that set a value was sent or, if unknown, when the value first existed.
-func put(s *facts.Stay) int64 { return cmp.Or(s.Put.Sent, s.From()) }
+func startSent(s *facts.KeyInterval) int64 { return cmp.Or(s.Start.Sent, s.From()) }
 
 // hold is the span in which a session held or may have held a lock:
 //
@@ -657,53 +657,53 @@ func put(s *facts.Stay) int64 { return cmp.Or(s.Put.Sent, s.From()) }
 // never got an answer. A failed attempt holds nothing, whatever keys it leaves behind.
 type hold struct {
 	spans.Span
-	since    int64          // when acquire ended: it returned, or its client was gone
-	believed int64          // when the client's own belief ended; From if it never began
-	last     *history.Event // the last key set for it; nil if unknown
-	lapse    int64          // latest time at which the last of its keys has lapsed
+	acquireEnd int64          // when acquire ended: it returned, or its client was gone
+	beliefEnd  int64          // when the client's own belief ended; From if it never began
+	lastSet    *history.Event // the last key set for it; nil if unknown
+	lapse      int64          // latest time at which the last of its keys has lapsed
 }
 
 // holder is a hold, starting when acquire ended, with its session. There may be millions.
 type holder struct {
 	spans.Span
-	set     int64 // start of the hold itself
-	session *facts.Session
+	holdStart int64 // start of the hold itself
+	session   *facts.Session
 }
 
 // findHold returns the hold of a session, and whether the session held or may have held the lock.
-func holdOf(r *facts.Facts, keys lapses, s *facts.Session, w *facts.Wire) (hold, bool) {
-	t := hold{since: spans.Wait(r, s).To}
-	t.believed = spans.Ever
+func findHold(r *facts.Facts, keys lapses, s *facts.Session, w *facts.LockAttempts) (hold, bool) {
+	t := hold{acquireEnd: spans.Wait(r, s).To}
+	t.beliefEnd = spans.Ever
 	for b := range r.Windows(s) {
-		t.believed = b.To
+		t.beliefEnd = b.To
 	}
 	switch outcome := s.Acquire.Outcome(); {
-	case outcome == history.Fail && t.believed == spans.Ever: // an extension may still have been granted
+	case outcome == history.Fail && t.beliefEnd == spans.Ever: // an extension may still have been granted
 		return t, false
 	case outcome == history.Info:
 		t.From = s.Acquire.Call.T
 	default:
 		t.From = s.Acquire.Return.T
 	}
-	t.believed = max(t.believed, t.From)
+	t.beliefEnd = max(t.beliefEnd, t.From)
 	at := t.From
 	if w != nil {
-		a := w.Last[s]
+		a := w.LastAttempt[s]
 		if a == nil && !s.Granted() {
 			return t, false // it died before it contacted a node
 		}
-		at = t.set(s, a, w.Extended[s])
+		at = t.addKeys(s, a, w.LastExtension[s])
 	} else if !s.Granted() {
 		at = facts.Never
 	}
-	t.lapse = keys.of(at)
-	t.To = max(t.believed, min(t.lapse, s.Released(), freed(r, s, w, t.lapse)))
+	t.lapse = keys.latest(at)
+	t.To = max(t.beliefEnd, min(t.lapse, s.Released(), majorityFreed(r, s, w, t.lapse)))
 	return t, t.From < t.To
 }
 
 // addKeys adds the keys of a session's last attempt, and returns when the last key was set or
 // extended.
-func (t *hold) set(s *facts.Session, a *facts.Attempt, extended int64) int64 {
+func (t *hold) addKeys(s *facts.Session, a *facts.Attempt, extended int64) int64 {
 	if a == nil {
 		return cmp.Or(extended, t.From)
 	}
@@ -714,19 +714,19 @@ func (t *hold) set(s *facts.Session, a *facts.Attempt, extended int64) int64 {
 	for _, e := range a.Sets {
 		t.From = min(t.From, facts.Applied(e))
 		at = max(at, facts.Applied(e))
-		if t.last == nil || facts.Applied(e) > facts.Applied(t.last) {
-			t.last = e
+		if t.lastSet == nil || facts.Applied(e) > facts.Applied(t.lastSet) {
+			t.lastSet = e
 		}
 	}
 	return at
 }
 
 // surelyOver returns when a session surely held nothing any more, according to its client or the nodes.
-func overBy(r *facts.Facts, s *facts.Session, w *facts.Wire, lapse int64) int64 {
+func surelyOver(r *facts.Facts, s *facts.Session, w *facts.LockAttempts, lapse int64) int64 {
 	if s.Acquire.Outcome() == history.Fail {
 		return spans.Ever
 	}
-	at := freed(r, s, w, lapse)
+	at := majorityFreed(r, s, w, lapse)
 	for x := range s.Calls(history.OpRelease) {
 		at = min(at, x.Returned())
 	}
@@ -734,11 +734,11 @@ func overBy(r *facts.Facts, s *facts.Session, w *facts.Wire, lapse int64) int64 
 }
 
 // findHolders returns all holds of a lock, in the order in which their acquires ended.
-func holdersOf(r *facts.Facts, keys lapses, called iter.Seq[*facts.Session], w *facts.Wire) []holder {
+func findHolders(r *facts.Facts, keys lapses, called iter.Seq[*facts.Session], w *facts.LockAttempts) []holder {
 	all := []holder{}
 	for s := range called {
-		if t, ok := holdOf(r, keys, s, w); ok {
-			all = append(all, holder{spans.Of(max(t.From, t.since), t.To), t.From, s})
+		if t, ok := findHold(r, keys, s, w); ok {
+			all = append(all, holder{spans.Of(max(t.From, t.acquireEnd), t.To), t.From, s})
 		}
 	}
 	begin := func(a, b holder) int { return cmp.Compare(a.From, b.From) }
@@ -749,10 +749,10 @@ func holdersOf(r *facts.Facts, keys lapses, called iter.Seq[*facts.Session], w *
 }
 
 // heldSpans returns the spans in which some client held or may have held a lock, or was acquiring it.
-func heldBy(holders []holder) []spans.Span {
+func heldSpans(holders []holder) []spans.Span {
 	var list []spans.Span
 	for _, t := range holders {
-		list = append(list, spans.Of(t.set, t.To))
+		list = append(list, spans.Of(t.holdStart, t.To))
 	}
 	return spans.Union(list)
 }

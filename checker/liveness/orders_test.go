@@ -15,20 +15,20 @@ import (
 
 // TestSortedSearchesAgainstNaive compares searches in sorted lists with a scan of every element, see
 // histories.Compare.
-func TestOrdersAgainstALookAtEach(t *testing.T) {
+func TestSortedSearchesAgainstNaive(t *testing.T) {
 	histories.Compare(t, func(h *history.History) (*Run, bool) {
 		r := facts.Read(h)
 		return Read(r, spans.NewBeliefs(r)), r.Malformed == ""
 	}, map[string]func(*rand.Rand, *Run) (got, want string){
-		"lapse": lapsesAt, "grants after": grantsAfter, "waiters": waiters, "overlapping attempts": rivals,
+		"lapse": lapsesAt, "grants after": grantsAfter, "waiters": waiters, "overlapping attempts": overlaps,
 	})
 }
 
 func lapsesAt(rng *rand.Rand, r *Run) (got, want string) {
 	at := rng.Int64N(max(1, r.End))
-	latest := at + r.keys.life
-	for _, back := range r.keys.back {
-		lapse := at + r.keys.life
+	latest := at + r.keys.maxLife
+	for _, back := range r.keys.setBacks {
+		lapse := at + r.keys.maxLife
 		for _, s := range slices.SortedStableFunc(slices.Values(back.steps), func(a, b setBack) int { return cmp.Compare(a.From, b.From) }) {
 			if s.To >= at && s.From <= lapse {
 				lapse += s.by
@@ -36,18 +36,18 @@ func lapsesAt(rng *rand.Rand, r *Run) (got, want string) {
 		}
 		latest = max(latest, lapse)
 	}
-	return fmt.Sprint(r.keys.of(at)), fmt.Sprint(latest)
+	return fmt.Sprint(r.keys.latest(at)), fmt.Sprint(latest)
 }
 
 func grantsAfter(rng *rand.Rand, r *Run) (got, want string) {
 	at := rng.Int64N(r.End + 1)
 	for _, c := range r.locks {
-		var but *facts.Session
+		var except *facts.Session
 		if all := c.grants(); len(all) > 0 {
-			but = all[rng.IntN(len(all))]
+			except = all[rng.IntN(len(all))]
 		}
-		i := slices.IndexFunc(c.grants(), func(s *facts.Session) bool { return s.Acquire.Return.T > at && !again(s, but) })
-		if s := c.grantAfter(at, but); s != nil {
+		i := slices.IndexFunc(c.grants(), func(s *facts.Session) bool { return s.Acquire.Return.T > at && !sameGrant(s, except) })
+		if s := c.grantAfter(at, except); s != nil {
 			got += s.Name() + " "
 		}
 		if i >= 0 {
@@ -62,17 +62,17 @@ func waiters(rng *rand.Rand, r *Run) (got, want string) {
 	until := at + rng.Int64N(50)
 	for _, c := range r.locks {
 		w := c.callers()
-		for _, client := range w.clients(until, w.ended, at) {
+		for _, client := range w.clientsAfter(until, w.acquireEnds, at) {
 			got += client + " "
 		}
-		for _, client := range c.names {
+		for _, client := range c.clientNames {
 			if slices.ContainsFunc(c.byClient()[client], func(s *facts.Session) bool { return s.Acquire.Call.T <= until && s.Acquire.Ended() > at }) {
 				want += client + " "
 			}
 			d := loss{lock: c, at: at, session: c.byClient()[client][0]}
 			next := c.grantAfter(at, d.session)
-			if waiters, _ := d.waiters(next); (len(waiters) > 0) != d.awaited(next) {
-				return "has waiters: " + fmt.Sprint(d.awaited(next)), fmt.Sprint(len(waiters))
+			if waiters, _ := d.waiters(next); (len(waiters) > 0) != d.hasWaiters(next) {
+				return "has waiters: " + fmt.Sprint(d.hasWaiters(next)), fmt.Sprint(len(waiters))
 			}
 		}
 	}
@@ -81,7 +81,7 @@ func waiters(rng *rand.Rand, r *Run) (got, want string) {
 
 // overlaps compares every pair of attempts. Two overlap if the later one began before all commands
 // of the earlier one were done.
-func rivals(_ *rand.Rand, r *Run) (got, want string) {
+func overlaps(_ *rand.Rand, r *Run) (got, want string) {
 	for _, c := range r.locks {
 		if c.wire == nil {
 			continue
@@ -98,7 +98,7 @@ func rivals(_ *rand.Rand, r *Run) (got, want string) {
 				}
 			}
 		}
-		got += fmt.Sprint(metRival(c.wire), " ")
+		got += fmt.Sprint(overlapsRival(c.wire), " ")
 		want += fmt.Sprint(met, " ")
 	}
 	return got, want
@@ -113,7 +113,7 @@ func TestSplitVotes(t *testing.T) {
 			fmt.Sprintf(answers, at, at+0.01) + fmt.Sprintf("%[1]f c1-n1 ok release token=A%[2]f\n%[1]f c2-n2 ok release token=B%[2]f\n%[1]f c1 fail acquire session=c1/%[2]f\n%[1]f c2 fail acquire session=c2/%[2]f\n", at+0.05, at)
 	}
 	const refused = "%[2]f c1-n2 fail set token=A%[1]f\n%[2]f c2-n1 fail set token=B%[1]f\n"
-	const unheard = "%[2]f c1-n2 fail set token=A%[1]f answered=0\n%[2]f c2-n1 fail set token=B%[1]f\n"
+	const unanswered = "%[2]f c1-n2 fail set token=A%[1]f answered=0\n%[2]f c2-n1 fail set token=B%[1]f\n"
 	const won = "5 c1 invoke acquire session=c1/w\n5.01 c1-n1,n2 ok set token=W\n5.02 c1 ok acquire session=c1/w token=W until=14\n" +
 		"5.03 c1 invoke release session=c1/w\n5.04 c1-n1,n2 ok release token=W\n5.05 c1 ok release session=c1/w\n"
 	const tooSoon = "1 c1 invoke acquire session=c1/1\n1 c2 invoke acquire session=c2/1\n1.01 c1-n1 ok set token=A1\n1.02 c1-n2 fail set token=A1\n" +
@@ -125,13 +125,13 @@ func TestSplitVotes(t *testing.T) {
 	}{
 		"two attempts":                           {split(1, refused), 2, 0, 2},
 		"two overlapping attempts of one client": {tooSoon, 3, 0, 3},
-		"too few answers to one of two":          {split(1, unheard), 1, 0, 1},
+		"too few answers to one of two":          {split(1, unanswered), 1, 0, 1},
 		"two pairs in a row":                     {split(1, refused) + split(3, refused), 4, 0, 4},
 		"two pairs with a grant between them":    {split(1, refused) + won + split(7, refused), 4, 1, 2},
 		"a grant, then two pairs in a row":       {won + split(7, refused) + split(8, refused), 4, 1, 4},
 	} {
-		r := facts.Read(histories.Story(begin + row.text + "20 harness end run"))
-		split, won, longest := splitVotes(Read(r, spans.NewBeliefs(r)).locks[0])
+		r := facts.Read(histories.MustParse(begin + row.text + "20 harness end run"))
+		split, won, longest := countSplitVotes(Read(r, spans.NewBeliefs(r)).locks[0])
 		if split != row.split || won != row.won || longest != row.longest || r.Malformed != "" {
 			t.Errorf("%s: %d split, %d won, %d in a row; want %d, %d and %d %s", name, split, won, longest, row.split, row.won, row.longest, r.Malformed)
 		}
@@ -140,7 +140,7 @@ func TestSplitVotes(t *testing.T) {
 
 // TestHoldOfUnknownAcquire checks how long a client whose acquire got no answer may hold the lock: until
 // its last known key has lapsed or, if the record contains no commands, forever.
-func TestHoldOfAnUnknownAcquire(t *testing.T) {
+func TestHoldOfUnknownAcquire(t *testing.T) {
 	const begin = "params clients=c1,c2 nodes=n1 quorum=1 ttl=10s nodeTimeout=100ms retryMax=100ms slack=100ms\n1 c1 invoke acquire session=c1/1\n"
 	const gaveUp = "3 c1 info acquire session=c1/1\n"
 	const another = "2.1 c2-n1 fail set token=B\n" // so that the links recorded commands for this lock
@@ -156,9 +156,9 @@ func TestHoldOfAnUnknownAcquire(t *testing.T) {
 		"failed and left a key":           {"2.1 c1-n1 ok set token=A sent=2 applied=2.05\n3 c1 fail acquire session=c1/1\n", 0, 0},
 		"extended, commands not recorded": {gaveUp + "4 c1 invoke extend session=c1/1\n4.1 c1 ok extend session=c1/1 until=14\n", 1e9, facts.Never},
 	} {
-		r := facts.Read(histories.Story(begin + row.text + "20 harness end run"))
+		r := facts.Read(histories.MustParse(begin + row.text + "20 harness end run"))
 		c := Read(r, spans.NewBeliefs(r)).locks[0]
-		h, ok := holdOf(r, c.keys, r.Named("c1/1"), c.wire)
+		h, ok := findHold(r, c.keys, r.SessionByName("c1/1"), c.wire)
 		if ok != (row.to != 0) || ok && (h.From != row.from || h.To != row.to) || r.Malformed != "" {
 			t.Errorf("%s: may hold the lock: %t, from %d to %d, want %d to %d %s", name, ok, h.From, h.To, row.from, row.to, r.Malformed)
 		}
@@ -181,9 +181,9 @@ func TestRoundsLostToStalls(t *testing.T) {
 		"two refusals":                 {one + "1.03 c1-n2 fail set token=A sent=1.01 applied=1.015\n1.04 c1-n3 fail set token=A sent=1.01 applied=1.015\n", ""},
 		"one refusal, one answer late": {one + "1.03 c1-n2 fail set token=A sent=1.01 applied=1.015\n", "from 1.01 s to 1.31 s (0.3 s)"},
 	} {
-		r := facts.Read(histories.Story(fmt.Sprintf(text, row.answers)))
+		r := facts.Read(histories.MustParse(fmt.Sprintf(text, row.answers)))
 		got := ""
-		for _, s := range Read(r, spans.NewBeliefs(r)).locks[0].spoiled()["c1"] {
+		for _, s := range Read(r, spans.NewBeliefs(r)).locks[0].lostRounds()["c1"] {
 			got += facts.FromTo(s.From, s.To)
 		}
 		if got != row.want || r.Malformed != "" {

@@ -14,116 +14,116 @@ import (
 // impactOf returns the impact of one fault. A clock jump on a client changes only its wall clock,
 // which determines neither how long anyone waits nor how long keys live. A delayed link disables
 // little if an answer still arrives within the node timeout when both directions are delayed.
-func takenBy(r *facts.Facts, own map[string]bool, f *facts.Fault) taken {
+func impactOf(r *facts.Facts, own map[string]bool, f *facts.Fault) impact {
 	if i := f.Step - 1; i >= 0 && i < len(r.Params.Steps) {
 		step := r.Params.Steps[i]
-		if said, ok := costs[step.Costs]; ok {
+		if said, ok := impactByName[step.Impact]; ok {
 			return said
 		}
 		if late := step.Delay; f.Kind == "delay" && late > 0 && 2*late < r.Params.NodeTimeout {
-			return little
+			return impactMessages
 		}
 	}
-	if jumps(r, own, f) != 0 || f.Kind == facts.ClockJump && slices.Contains(r.Params.Clients, f.Target) {
-		return none
+	if clockJump(r, own, f) != 0 || f.Kind == facts.ClockJump && slices.Contains(r.Params.Clients, f.Target) {
+		return impactNone
 	}
-	if t, ok := takes[f.Kind]; ok {
+	if t, ok := impactByKind[f.Kind]; ok {
 		return t
 	}
-	return all
+	return impactAll
 }
 
 // outages holds the spans in which faults disabled clients, nodes and links.
 type outages struct {
-	of     map[string][]spans.Span // client, node or link → spans without answers
-	all    []spans.Span            // spans in which nothing is guaranteed to anyone
-	little map[string][]spans.Span // link → spans in which a fault affected single messages
-	nodes  []string
-	quorum int
-	reach  map[string]map[string]bool // client → reachable nodes, for clients that cannot reach every node
-	links  map[string][]spans.Span    // memo of link
-	up     map[string][]spans.Span    // memo of majority
+	byTarget       map[string][]spans.Span // client, node or link → spans without answers
+	everyone       []spans.Span            // spans in which nothing is guaranteed to anyone
+	singleMessages map[string][]spans.Span // link → spans in which a fault affected single messages
+	nodes          []string
+	quorum         int
+	reachable      map[string]map[string]bool // client → reachable nodes, for clients that cannot reach every node
+	linkMemo       map[string][]spans.Span    // memo of link
+	majorityMemo   map[string][]spans.Span    // memo of majority
 
-	settling int64 // time that a client may need to notice the end of a fault
+	noticeTime int64 // time that a client may need to notice the end of a fault
 }
 
-func outagesOf(r *facts.Facts, takenBy func(*facts.Fault) taken) *outages {
-	o := &outages{of: map[string][]spans.Span{}, links: map[string][]spans.Span{}, reach: map[string]map[string]bool{}, little: map[string][]spans.Span{}, nodes: r.Params.Nodes, quorum: quorumOf(&r.Params), up: map[string][]spans.Span{},
-		settling: int64(r.Params.NodeTimeout + r.Params.RetryMax + r.Params.Slack)}
+func newOutages(r *facts.Facts, impactOf func(*facts.Fault) impact) *outages {
+	o := &outages{byTarget: map[string][]spans.Span{}, linkMemo: map[string][]spans.Span{}, reachable: map[string]map[string]bool{}, singleMessages: map[string][]spans.Span{}, nodes: r.Params.Nodes, quorum: quorumSize(&r.Params), majorityMemo: map[string][]spans.Span{},
+		noticeTime: int64(r.Params.NodeTimeout + r.Params.RetryMax + r.Params.Slack)}
 	for _, f := range r.Faults {
-		switch takenBy(f) {
-		case answers:
-			o.of[f.Target] = append(o.of[f.Target], during(r, f))
-		case all:
-			o.all = append(o.all, during(r, f))
-		case none:
+		switch impactOf(f) {
+		case impactAnswers:
+			o.byTarget[f.Target] = append(o.byTarget[f.Target], faultSpan(r, f))
+		case impactAll:
+			o.everyone = append(o.everyone, faultSpan(r, f))
+		case impactNone:
 		default:
-			o.little[f.Target] = append(o.little[f.Target], during(r, f))
+			o.singleMessages[f.Target] = append(o.singleMessages[f.Target], faultSpan(r, f))
 		}
 	}
-	unite(o.little)
-	unite(o.of)
-	o.all = spans.Union(o.all)
+	uniteAll(o.singleMessages)
+	uniteAll(o.byTarget)
+	o.everyone = spans.Union(o.everyone)
 	for _, reach := range r.Params.Reach {
-		o.reach[reach.Client] = map[string]bool{}
+		o.reachable[reach.Client] = map[string]bool{}
 		for _, n := range reach.Nodes {
-			o.reach[reach.Client][n] = true
+			o.reachable[reach.Client][n] = true
 		}
 	}
 	return o
 }
 
 // uniteAll replaces each list of spans by its union.
-func unite(of map[string][]spans.Span) {
+func uniteAll(of map[string][]spans.Span) {
 	for name, list := range of {
 		of[name] = spans.Union(list)
 	}
 }
 
 // clientDown returns the spans in which a client did nothing or nothing is guaranteed to it.
-func (o *outages) client(name string) []spans.Span {
-	return spans.Union(slices.Concat(o.of[name], o.all))
+func (o *outages) clientDown(name string) []spans.Span {
+	return spans.Union(slices.Concat(o.byTarget[name], o.everyone))
 }
 
 // linkDown returns the spans in which a client could get no answer from a node, whichever of the
 // client, the node and the link was down.
-func (o *outages) link(client, node string) []spans.Span {
+func (o *outages) linkDown(client, node string) []spans.Span {
 	name := client + "-" + node
-	return remember(o.links, name, func() []spans.Span {
-		if o.never(client, node) {
+	return memoize(o.linkMemo, name, func() []spans.Span {
+		if o.neverReaches(client, node) {
 			return []spans.Span{{From: spans.Ever, To: facts.Never}}
 		}
-		return spans.Union(slices.Concat(o.of[name], o.of[node], o.of[client], o.all))
+		return spans.Union(slices.Concat(o.byTarget[name], o.byTarget[node], o.byTarget[client], o.everyone))
 	})
 }
 
-// never reports whether a client can't reach a node at any time.
-func (o *outages) never(client, node string) bool {
-	nodes, ok := o.reach[client]
+// neverReaches reports whether a client can't reach a node at any time.
+func (o *outages) neverReaches(client, node string) bool {
+	nodes, ok := o.reachable[client]
 	return ok && !nodes[node]
 }
 
 // majority returns the spans in which a client is running and as many nodes as the lock needs can
 // answer it.
 func (o *outages) majority(client string) []spans.Span {
-	return remember(o.up, client, func() []spans.Span { return o.majorityBut(client, nil) })
+	return memoize(o.majorityMemo, client, func() []spans.Span { return o.majorityWithout(client, nil) })
 }
 
 // majorityWithout is like majority, but also excludes each node in the spans listed under its name.
-func (o *outages) majorityBut(client string, kept map[string][]spans.Span) []spans.Span {
+func (o *outages) majorityWithout(client string, kept map[string][]spans.Span) []spans.Span {
 	if len(o.nodes) == 0 {
 		return nil
 	}
 	var lost [][]spans.Span
 	for _, n := range o.nodes {
-		list := o.link(client, n)
+		list := o.linkDown(client, n)
 		if more := kept[n]; len(more) > 0 {
 			list = spans.Union(slices.Concat(list, more))
 		}
 		lost = append(lost, list)
 	}
 	tooMany := len(o.nodes) - o.quorum + 1
-	return spans.Outside(spans.Union(slices.Concat(spans.AtLeast(tooMany, lost...), o.client(client))))
+	return spans.Outside(spans.Union(slices.Concat(spans.AtLeast(tooMany, lost...), o.clientDown(client))))
 }
 
 // settled removes from the start of each span the time that a client may need to notice the end of
@@ -133,7 +133,7 @@ func (o *outages) settled(list []spans.Span) []spans.Span {
 	var left []spans.Span
 	for _, s := range list {
 		if s.From != spans.Ever {
-			s.From += o.settling
+			s.From += o.noticeTime
 		}
 		if s.From < s.To {
 			left = append(left, s)
@@ -145,30 +145,30 @@ func (o *outages) settled(list []spans.Span) []spans.Span {
 // conditions is a record together with the effects of its faults on what a lock needs.
 type conditions struct {
 	*facts.Facts
-	down    *outages
-	carried *outages // like down, but treats links that are only slow, or lose less than half of the messages, as up
-	slowest int64    // maximum delay that such a link adds to a request and its reply
-	keys    lapses
-	stalls  []spans.Span // host stalls
+	down         *outages
+	lenient      *outages // like down, but treats links that are only slow, or lose less than half of the messages, as up
+	maxLinkDelay int64    // maximum delay that such a link adds to a request and its reply
+	keys         lapses
+	stalls       []spans.Span // host stalls
 }
 
-func conditionsOf(r *facts.Facts) *conditions {
-	own := ownClocks(r)
-	c := &conditions{Facts: r, keys: lapsesOf(r, own), stalls: spans.Union(spans.Stalls(r))}
-	c.down = outagesOf(r, func(f *facts.Fault) taken { return takenBy(r, own, f) })
+func newConditions(r *facts.Facts) *conditions {
+	own := nodesWithoutFailover(r)
+	c := &conditions{Facts: r, keys: newLapses(r, own), stalls: spans.Union(spans.Stalls(r))}
+	c.down = newOutages(r, func(f *facts.Fault) impact { return impactOf(r, own, f) })
 	for _, step := range r.Params.Steps {
-		if late := 2 * int64(step.Delay); step.Fault == "delay" && late < rounds(&r.Params) {
-			c.slowest = max(c.slowest, late)
+		if late := 2 * int64(step.Delay); step.Fault == "delay" && late < roundsBound(&r.Params) {
+			c.maxLinkDelay = max(c.maxLinkDelay, late)
 		}
 	}
 	answered := mostlyAnswered(r)
-	c.carried = outagesOf(r, func(f *facts.Fault) taken {
+	c.lenient = newOutages(r, func(f *facts.Fault) impact {
 		i := f.Step - 1
-		slow := f.Kind == "delay" && i >= 0 && i < len(r.Params.Steps) && 2*int64(r.Params.Steps[i].Delay) < rounds(&r.Params)
+		slow := f.Kind == "delay" && i >= 0 && i < len(r.Params.Steps) && 2*int64(r.Params.Steps[i].Delay) < roundsBound(&r.Params)
 		if slow || f.Kind == "lose" && answered(f) {
-			return little
+			return impactMessages
 		}
-		return takenBy(r, own, f)
+		return impactOf(r, own, f)
 	})
 	return c
 }
@@ -180,8 +180,8 @@ func mostlyAnswered(r *facts.Facts) func(f *facts.Fault) bool {
 	type times struct{ sent, answered []int64 } // when commands were sent: all commands, and the answered ones
 	links := sync.OnceValue(func() map[string]*times {
 		links := map[string]*times{}
-		for _, e := range r.Sent() {
-			l := remember(links, e.Process, func() *times { return &times{} })
+		for _, e := range r.SentCommands() {
+			l := memoize(links, e.Process, func() *times { return &times{} })
 			l.sent = append(l.sent, e.Sent)
 			if e.Answered != 0 {
 				l.answered = append(l.answered, e.Sent)
@@ -190,17 +190,17 @@ func mostlyAnswered(r *facts.Facts) func(f *facts.Fault) bool {
 		return links
 	})
 	return func(f *facts.Fault) bool {
-		l, in := links()[f.Target], during(r, f)
+		l, in := links()[f.Target], faultSpan(r, f)
 		if l == nil {
 			return false
 		}
-		within := func(list []int64) int { return spans.UpTo(list, in.To) - spans.UpTo(list, in.From) }
+		within := func(list []int64) int { return spans.CountUpTo(list, in.To) - spans.CountUpTo(list, in.From) }
 		return 2*within(l.answered) > within(l.sent)
 	}
 }
 
 // realTime reports whether the run was in real time, so that the host can be slow.
-func (c *conditions) real() bool { return c.Params.StampError > 0 || len(c.stalls) > 0 }
+func (c *conditions) realTime() bool { return c.Params.StampError > 0 || len(c.stalls) > 0 }
 
 // A host stall is not a fault: it extends a bound by its own length and by what it can have delayed,
 // but suspends no guarantee.
@@ -221,110 +221,110 @@ func (c *lockState) delayed(clients []string, in spans.Span) int64 {
 	if len(c.stalls) == 0 {
 		return 0
 	}
-	if in.From > spans.Ever+c.down.settling {
-		in.From -= c.down.settling
+	if in.From > spans.Ever+c.down.noticeTime {
+		in.From -= c.down.noticeTime
 	}
 	if len(clients) == 1 {
 		return c.delays(clients[0]).Share(in)
 	}
 	var all []spans.Span
 	for _, client := range clients {
-		all = append(all, spans.After(c.spoiled()[client], in.From)...)
+		all = append(all, spans.After(c.lostRounds()[client], in.From)...)
 	}
 	return spans.Share(spans.Union(append(all, spans.After(c.stalls, in.From)...)), in)
 }
 
 // delays returns the spans in which the host stalled or the client's attempts were lost to a stall.
 func (c *lockState) delays(client string) spans.Measured {
-	return remember(c.delaysOf, client, func() spans.Measured {
-		return spans.Measure(spans.Union(slices.Concat(c.stalls, c.spoiled()[client])))
+	return memoize(c.delaysMemo, client, func() spans.Measured {
+		return spans.Measure(spans.Union(slices.Concat(c.stalls, c.lostRounds()[client])))
 	})
 }
 
 // lostRounds returns, by client, the rounds lost to stalls: each lasts from the start of an attempt
 // to the latest time at which its client retries.
-func (c *lockState) spoiled() map[string][]spans.Span {
-	if c.spoils != nil {
-		return c.spoils
+func (c *lockState) lostRounds() map[string][]spans.Span {
+	if c.lostRoundsMemo != nil {
+		return c.lostRoundsMemo
 	}
-	c.spoils = map[string][]spans.Span{}
+	c.lostRoundsMemo = map[string][]spans.Span{}
 	if c.wire == nil {
-		return c.spoils
+		return c.lostRoundsMemo
 	}
 	timeout, retry := int64(c.Params.NodeTimeout), int64(c.Params.RetryMax)
 	for _, a := range c.wire.Attempts {
 		if !a.Won && spans.Meets(c.stalls, spans.Of(a.From, a.To+1)) && c.couldHaveWon(a) {
 			client := a.Session.Client()
-			c.spoils[client] = append(c.spoils[client], spans.Of(a.From, max(a.To, a.From+timeout)+retry))
+			c.lostRoundsMemo[client] = append(c.lostRoundsMemo[client], spans.Of(a.From, max(a.To, a.From+timeout)+retry))
 		}
 	}
-	unite(c.spoils)
-	return c.spoils
+	uniteAll(c.lostRoundsMemo)
+	return c.lostRoundsMemo
 }
 
 // couldHaveWon reports whether an attempt had too few votes, but would have had enough if each node
 // whose answer was late had voted for it. Nodes that a fault made unreachable do not count as late.
 func (c *lockState) couldHaveWon(a *facts.Attempt) bool {
 	answers := map[string]*history.Event{}
-	for _, e := range a.Asked {
+	for _, e := range a.AllSets {
 		answers[e.Node] = e
 	}
 	votes, late := 0, 0
 	for _, n := range c.Params.Nodes {
 		switch e := answers[n]; {
-		case e != nil && !c.missing(e):
+		case e != nil && !c.timedOut(e):
 			if e.Type == history.OK {
 				votes++
 			}
-		case !spans.Meets(c.down.link(a.Session.Client(), n), spans.Of(a.From, a.To+1)):
+		case !spans.Meets(c.down.linkDown(a.Session.Client(), n), spans.Of(a.From, a.To+1)):
 			late++
 		}
 	}
-	quorum := quorumOf(&c.Params)
+	quorum := quorumSize(&c.Params)
 	return votes < quorum && votes+late >= quorum
 }
 
 // stallMessage says how long the host stalled in a span, and that this may be the reason.
-func (c *lockState) stalledFor(in spans.Span) string {
+func (c *lockState) stallMessage(in spans.Span) string {
 	return "the host stalled for " + facts.Seconds(spans.Share(c.stalls, in)) + " meanwhile, which may be why"
 }
 
 // impact is what a kind of fault disables while it is in force.
-type taken int
+type impact int
 
 const (
 	// impactNone: no answer is late or missing.
-	none taken = iota
+	impactNone impact = iota
 	// impactMessages: nothing that a lock needs is unavailable for longer than a node timeout. A
 	// client has other connections, and the timestamps of a delayed message show the delay.
-	little
+	impactMessages
 	// impactAnswers: the client or node does nothing, or the link carries nothing. It does not matter
 	// here that a killed node may restart without its keys: it can vote, and forgotten keys can
 	// only free a lock.
-	answers
+	impactAnswers
 	// impactAll: nothing is guaranteed to anyone, whatever the fault's target.
-	all
+	impactAll
 )
 
 // impactByKind is the impact of each kind of fault. A kind that is not listed has impactAll. That
 // includes most clock faults, because they lengthen the lives of keys and the waits of clients by
 // an amount that the record does not contain. For clock jumps see impactOf. A host stall is not a
 // fault and extends bounds instead, see lockState.delayed.
-var takes = map[string]taken{
-	history.OpStall: none,
-	facts.Kill:      answers, facts.Shutdown: answers, facts.PowerLoss: answers, facts.Failover: answers, // on a client or node
-	facts.Pause: answers, "gc": answers, // on a client
-	"slow-disk": answers, "full-disk": answers, "unplug": answers, "starve": answers, // on a node
-	facts.Cut: answers, "delay": answers, "throttle": answers, "lose": answers, // on a link
-	"hold": little, "drop": little, // a single message
-	"touch": little, // another key
+var impactByKind = map[string]impact{
+	history.OpStall: impactNone,
+	facts.Kill:      impactAnswers, facts.Shutdown: impactAnswers, facts.PowerLoss: impactAnswers, facts.Failover: impactAnswers, // on a client or node
+	facts.Pause: impactAnswers, "gc": impactAnswers, // on a client
+	"slow-disk": impactAnswers, "full-disk": impactAnswers, "unplug": impactAnswers, "starve": impactAnswers, // on a node
+	facts.Cut: impactAnswers, "delay": impactAnswers, "throttle": impactAnswers, "lose": impactAnswers, // on a link
+	"hold": impactMessages, "drop": impactMessages, // a single message
+	"touch": impactMessages, // another key
 }
 
 // impactByName maps the impact that a record declares for a fault.
-var costs = map[string]taken{history.CostsNothing: none, history.CostsLittle: little, history.CostsAnswers: answers}
+var impactByName = map[string]impact{history.ImpactNone: impactNone, history.ImpactMessages: impactMessages, history.ImpactAnswers: impactAnswers}
 
 // quorumSize returns how many votes the lock needs: the number in the record, or a majority.
-func quorumOf(p *history.Params) int {
+func quorumSize(p *history.Params) int {
 	if nodes := len(p.Nodes); p.Quorum <= 0 || p.Quorum > nodes {
 		return nodes/2 + 1
 	}
@@ -332,12 +332,12 @@ func quorumOf(p *history.Params) int {
 }
 
 // roundsBound returns how long a free and available lock may go without a grant.
-func rounds(p *history.Params) int64 {
+func roundsBound(p *history.Params) int64 {
 	return int64(p.Rounds)*int64(p.NodeTimeout+p.RetryMax) + int64(p.Slack)
 }
 
 // missingParam names a parameter that the liveness bounds need and the history does not contain.
-func missingFigure(p *history.Params) string {
+func missingParam(p *history.Params) string {
 	switch {
 	case p.TTL == 0:
 		return "TTL"
@@ -358,30 +358,30 @@ type setBack struct {
 // setBacks indexes the steps back of one node's clock, so that the extra lifetime of a key can be
 // found without looking at each step.
 type setBacks struct {
-	steps []setBack     // sorted by start
-	by    []int64       // for each step, the sum of all earlier ones; then the total
-	ends  []setBack     // sorted by end
-	over  []int64       // prefix sums of ends, as in sumBefore
-	begin history.Peaks // start of each step, minus the sum of all earlier ones
-	great bool          // the sums may overflow
+	steps         []setBack       // sorted by start
+	sumBefore     []int64         // for each step, the sum of all earlier ones; then the total
+	ends          []setBack       // sorted by end
+	endSumBefore  []int64         // prefix sums of ends, as in sumBefore
+	shiftedStarts history.MaxTree // start of each step, minus the sum of all earlier ones
+	mayOverflow   bool            // the sums may overflow
 }
 
 // newSetBacks sorts steps in place and keeps the slice.
-func setBacksOf(steps []setBack) *setBacks {
+func newSetBacks(steps []setBack) *setBacks {
 	b := &setBacks{steps: steps, ends: slices.Clone(steps)}
 	slices.SortStableFunc(b.steps, func(x, y setBack) int { return cmp.Compare(x.From, y.From) })
 	slices.SortStableFunc(b.ends, func(x, y setBack) int { return cmp.Compare(x.To, y.To) })
-	b.by, b.over = sums(b.steps), sums(b.ends)
+	b.sumBefore, b.endSumBefore = prefixSums(b.steps), prefixSums(b.ends)
 	begins := make([]int64, len(steps))
 	for i, s := range b.steps {
-		begins[i] = s.From - b.by[i]
-		b.great = b.great || max(s.From, -s.From, s.by, b.by[i+1], -b.by[i+1]) > facts.Never/8 || s.From == spans.Ever
+		begins[i] = s.From - b.sumBefore[i]
+		b.mayOverflow = b.mayOverflow || max(s.From, -s.From, s.by, b.sumBefore[i+1], -b.sumBefore[i+1]) > facts.Never/8 || s.From == spans.Ever
 	}
-	b.begin = history.PeaksOf(begins)
+	b.shiftedStarts = history.NewMaxTree(begins)
 	return b
 }
 
-func sums(steps []setBack) []int64 {
+func prefixSums(steps []setBack) []int64 {
 	sums := make([]int64, len(steps)+1)
 	for i, s := range steps {
 		sums[i+1] = sums[i] + s.by
@@ -391,11 +391,11 @@ func sums(steps []setBack) []int64 {
 
 // latestLapse returns the latest time at which a key that was set at an instant has lapsed, given
 // the lapse time without these steps.
-func (b *setBacks) lapse(at, lapse int64) int64 {
+func (b *setBacks) latestLapse(at, lapse int64) int64 {
 	if lapse == facts.Never {
 		return facts.Never
 	}
-	if b.great {
+	if b.mayOverflow {
 		for _, s := range b.steps {
 			if s.To >= at && s.From <= lapse {
 				lapse = spans.Plus(lapse, s.by)
@@ -405,17 +405,17 @@ func (b *setBacks) lapse(at, lapse int64) int64 {
 	}
 	first := sort.Search(len(b.steps), func(i int) bool { return b.steps[i].From >= at })
 	done := sort.Search(len(b.ends), func(i int) bool { return b.ends[i].To >= at })
-	if lapse = spans.Plus(lapse, b.by[first]-b.over[done]); lapse == facts.Never { // steps in progress at the instant
+	if lapse = spans.Plus(lapse, b.sumBefore[first]-b.endSumBefore[done]); lapse == facts.Never { // steps in progress at the instant
 		return facts.Never
 	}
-	missed := b.begin.From(first, lapse-b.by[first]+1) // the first step after the key's lapse
-	return spans.Plus(lapse, b.by[missed]-b.by[first])
+	after := b.shiftedStarts.Next(first, lapse-b.sumBefore[first]+1) // the first step after the key's lapse
+	return spans.Plus(lapse, b.sumBefore[after]-b.sumBefore[first])
 }
 
 // clockJump returns how far a fault sets a node's clock forward, or back if negative. It is 0 if the
 // fault does more than that or the record does not contain the amount. After a failover to a replica
 // the node has a different clock, so own must not contain this node.
-func jumps(r *facts.Facts, own map[string]bool, f *facts.Fault) int64 {
+func clockJump(r *facts.Facts, own map[string]bool, f *facts.Fault) int64 {
 	i := f.Step - 1
 	if f.Kind != facts.ClockJump || i < 0 || i >= len(r.Params.Steps) || !own[f.Target] {
 		return 0
@@ -424,7 +424,7 @@ func jumps(r *facts.Facts, own map[string]bool, f *facts.Fault) int64 {
 }
 
 // nodesWithoutFailover returns the nodes that no replica replaced.
-func ownClocks(r *facts.Facts) map[string]bool {
+func nodesWithoutFailover(r *facts.Facts) map[string]bool {
 	own := map[string]bool{}
 	for _, n := range r.Params.Nodes {
 		own[n] = true
@@ -440,7 +440,7 @@ func ownClocks(r *facts.Facts) map[string]bool {
 // faultSpan returns the span in which a fault may have been in force: from its first event until
 // its end has surely taken effect. The end is timestamped before it is carried out, and a node then
 // takes time to start.
-func during(r *facts.Facts, f *facts.Fault) spans.Span {
+func faultSpan(r *facts.Facts, f *facts.Fault) spans.Span {
 	s := spans.Of(f.First().T, facts.Never)
 	if f.End != nil {
 		s.To = f.End.T + int64(r.Params.Slack)
@@ -450,50 +450,50 @@ func during(r *facts.Facts, f *facts.Fault) spans.Span {
 
 // lapses computes when keys have lapsed on every node.
 type lapses struct {
-	life int64                // maximum lifetime of a key on a correct clock
-	back map[string]*setBacks // node → steps back of its clock
+	maxLife  int64                // maximum lifetime of a key on a correct clock
+	setBacks map[string]*setBacks // node → steps back of its clock
 }
 
 // newLapses finds the steps back in a record. A clock that was set forward is set back when the
 // fault ends.
-func lapsesOf(r *facts.Facts, own map[string]bool) lapses {
-	l := lapses{life: facts.Never, back: map[string]*setBacks{}}
+func newLapses(r *facts.Facts, own map[string]bool) lapses {
+	l := lapses{maxLife: facts.Never, setBacks: map[string]*setBacks{}}
 	if r.Params.TTL != 0 {
-		l.life = int64(float64(r.Params.TTL) * (1 + r.Params.Rate))
+		l.maxLife = int64(float64(r.Params.TTL) * (1 + r.Params.Rate))
 	}
 	all := map[string][]setBack{}
 	for _, f := range r.Faults {
-		switch by := jumps(r, own, f); {
+		switch by := clockJump(r, own, f); {
 		case by < 0 && f.Begin != nil:
 			all[f.Target] = append(all[f.Target], setBack{spans.Of(f.First().T, f.Begin.T), -by})
 		case by < 0: // it may have been set back at any time
 			all[f.Target] = append(all[f.Target], setBack{spans.Of(f.First().T, facts.Never), -by})
 		case by > 0 && f.End != nil:
-			all[f.Target] = append(all[f.Target], setBack{spans.Of(f.End.T, during(r, f).To), by})
+			all[f.Target] = append(all[f.Target], setBack{spans.Of(f.End.T, faultSpan(r, f).To), by})
 		}
 	}
 	for node, steps := range all {
-		l.back[node] = setBacksOf(steps)
+		l.setBacks[node] = newSetBacks(steps)
 	}
 	return l
 }
 
 // latest returns the latest time at which a key that was set or extended at an instant has lapsed:
 // TTL·(1+ρ) later, plus the amount by which its node's clock was set back meanwhile.
-func (l lapses) of(at int64) int64 {
-	alone := spans.Plus(at, l.life)
+func (l lapses) latest(at int64) int64 {
+	alone := spans.Plus(at, l.maxLife)
 	latest := alone
-	for _, back := range l.back {
-		latest = max(latest, back.lapse(at, alone))
+	for _, back := range l.setBacks {
+		latest = max(latest, back.latestLapse(at, alone))
 	}
 	return latest
 }
 
 // maxLifetime returns how long any key may have lived.
-func (l lapses) longest() int64 {
+func (l lapses) maxLifetime() int64 {
 	most := int64(0)
-	for _, back := range l.back {
-		most = max(most, back.by[len(back.steps)])
+	for _, back := range l.setBacks {
+		most = max(most, back.sumBefore[len(back.steps)])
 	}
-	return spans.Plus(l.life, most)
+	return spans.Plus(l.maxLife, most)
 }

@@ -19,7 +19,7 @@ import (
 // has two more seconds to notice.
 func TestAvailability(t *testing.T) {
 	const begin = "params clients=c1,c2 nodes=n1,n2,n3 slack=1s nodeTimeout=500ms retryMax=500ms\n"
-	both := func(fault string, from, to int, targets ...string) string {
+	faultEvents := func(fault string, from, to int, targets ...string) string {
 		var b strings.Builder
 		for _, n := range targets {
 			fmt.Fprintf(&b, "%d nemesis invoke %s node=%s\n%d.1 nemesis begin %s node=%s\n", from, fault, n, from, fault, n)
@@ -31,27 +31,27 @@ func TestAvailability(t *testing.T) {
 	}
 	for _, row := range []struct{ name, faults, want string }{
 		{"no fault", "", "####################"},
-		{"one node of three", both("kill", 3, 8, "n1"), "####################"},
-		{"two nodes of three", both("kill", 3, 8, "n1", "n2"), "###........#########"},
-		{"two nodes, overlapping", both("kill", 3, 8, "n1") + both("kill", 6, 12, "n2"), "######.....#########"},
-		{"two nodes, not at the same time", both("kill", 3, 6, "n1") + both("kill", 8, 12, "n2"), "####################"},
-		{"one node permanently, then another", both("kill", 2, 0, "n1") + both("kill", 10, 12, "n3"), "##########.....#####"},
-		{"two links", both("cut", 3, 8, "c1-n1", "c1-n3"), "###........#########"},
-		{"a link and a node", both("cut", 3, 8, "c1-n1") + both("kill", 3, 8, "n3"), "###........#########"},
-		{"a link to a node that is down anyway", both("cut", 3, 8, "c1-n1") + both("kill", 3, 8, "n1"), "####################"},
-		{"another client's links", both("cut", 3, 8, "c2-n1", "c2-n2", "c2-n3"), "####################"},
-		{"the client", both("pause", 3, 8, "c1"), "###........#########"},
-		{"the client permanently", both("kill", 3, 0, "c1"), "###................."},
-		{"another client", both("pause", 3, 8, "c2"), "####################"},
-		{"the resource", both("cut", 3, 8, "c1-r1"), "####################"},
-		{"a single message", both("hold", 3, 8, "c1-n1", "c1-n2"), "####################"},
-		{"a clock", both("clock", 3, 8, "n1"), "###........#########"},
-		{"the host", both("stall", 3, 8, "machine"), "####################"},
-		{"unknown fault on another client", both("earthquake", 3, 8, "c2"), "###........#########"},
-		{"fault that could not be injected", "3 nemesis invoke kill node=n1\n3 nemesis fail kill node=n1\n" + both("kill", 5, 8, "n2"), "#####.............."[:5] + strings.Repeat(".", 6) + "#########"},
-		{"up for less time than clients need to notice", both("kill", 3, 5, "n1", "n2") + both("kill", 7, 9, "n1", "n2"), "###.........########"},
+		{"one node of three", faultEvents("kill", 3, 8, "n1"), "####################"},
+		{"two nodes of three", faultEvents("kill", 3, 8, "n1", "n2"), "###........#########"},
+		{"two nodes, overlapping", faultEvents("kill", 3, 8, "n1") + faultEvents("kill", 6, 12, "n2"), "######.....#########"},
+		{"two nodes, not at the same time", faultEvents("kill", 3, 6, "n1") + faultEvents("kill", 8, 12, "n2"), "####################"},
+		{"one node permanently, then another", faultEvents("kill", 2, 0, "n1") + faultEvents("kill", 10, 12, "n3"), "##########.....#####"},
+		{"two links", faultEvents("cut", 3, 8, "c1-n1", "c1-n3"), "###........#########"},
+		{"a link and a node", faultEvents("cut", 3, 8, "c1-n1") + faultEvents("kill", 3, 8, "n3"), "###........#########"},
+		{"a link to a node that is down anyway", faultEvents("cut", 3, 8, "c1-n1") + faultEvents("kill", 3, 8, "n1"), "####################"},
+		{"another client's links", faultEvents("cut", 3, 8, "c2-n1", "c2-n2", "c2-n3"), "####################"},
+		{"the client", faultEvents("pause", 3, 8, "c1"), "###........#########"},
+		{"the client permanently", faultEvents("kill", 3, 0, "c1"), "###................."},
+		{"another client", faultEvents("pause", 3, 8, "c2"), "####################"},
+		{"the resource", faultEvents("cut", 3, 8, "c1-r1"), "####################"},
+		{"a single message", faultEvents("hold", 3, 8, "c1-n1", "c1-n2"), "####################"},
+		{"a clock", faultEvents("clock", 3, 8, "n1"), "###........#########"},
+		{"the host", faultEvents("stall", 3, 8, "machine"), "####################"},
+		{"unknown fault on another client", faultEvents("earthquake", 3, 8, "c2"), "###........#########"},
+		{"fault that could not be injected", "3 nemesis invoke kill node=n1\n3 nemesis fail kill node=n1\n" + faultEvents("kill", 5, 8, "n2"), "#####.............."[:5] + strings.Repeat(".", 6) + "#########"},
+		{"up for less time than clients need to notice", faultEvents("kill", 3, 5, "n1", "n2") + faultEvents("kill", 7, 9, "n1", "n2"), "###.........########"},
 	} {
-		r := conditionsOf(facts.Read(histories.Story(begin + row.faults + "20 harness end run")))
+		r := newConditions(facts.Read(histories.MustParse(begin + row.faults + "20 harness end run")))
 		up := r.down.settled(r.down.majority("c1"))
 		if got := draw(up); got != row.want {
 			t.Errorf("%s:\ngot  %s\nwant %s", row.name, got, row.want)
@@ -72,8 +72,8 @@ func draw(list []spans.Span) string {
 }
 
 // A client that can never reach one of three nodes needs both of the other nodes.
-func TestAvailabilityOfOneWhoReachesFewer(t *testing.T) {
-	h := histories.Story("params clients=c1 nodes=n1,n2,n3 slack=1s nodeTimeout=500ms retryMax=500ms\n3 nemesis begin kill node=n2\n8 nemesis end kill node=n2\n20 harness end run")
+func TestAvailabilityWithUnreachableNode(t *testing.T) {
+	h := histories.MustParse("params clients=c1 nodes=n1,n2,n3 slack=1s nodeTimeout=500ms retryMax=500ms\n3 nemesis begin kill node=n2\n8 nemesis end kill node=n2\n20 harness end run")
 	for _, row := range []struct {
 		reach []string
 		want  string
@@ -83,7 +83,7 @@ func TestAvailabilityOfOneWhoReachesFewer(t *testing.T) {
 		{[]string{"n1"}, "...................."},
 	} {
 		h.Params.Reach = []history.Reach{{Client: "c1", Nodes: row.reach}}
-		r := conditionsOf(facts.Read(h))
+		r := newConditions(facts.Read(h))
 		if got := draw(r.down.settled(r.down.majority("c1"))); got != row.want {
 			t.Errorf("%v:\ngot  %s\nwant %s", row.reach, got, row.want)
 		}
@@ -92,16 +92,16 @@ func TestAvailabilityOfOneWhoReachesFewer(t *testing.T) {
 
 // TestIsolatedSpansAgainstNaive compares the spans in which a client was cut off from a majority with a
 // count of its links at each instant. A client that can never reach a majority is not cut off.
-func TestIsolatedAgainstALookAtEach(t *testing.T) {
+func TestIsolatedSpansAgainstNaive(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(3, 4))
-	found, whole := 0, 0
+	cutOff, neverConnected := 0, 0
 	for range 2000 {
 		nodes := histories.Names("n", 1+rnd.IntN(5))
-		down := &outages{nodes: nodes, quorum: 1 + rnd.IntN(len(nodes)), reach: map[string]map[string]bool{}}
+		down := &outages{nodes: nodes, quorum: 1 + rnd.IntN(len(nodes)), reachable: map[string]map[string]bool{}}
 		if rnd.IntN(2) == 0 {
-			down.reach["c1"] = map[string]bool{}
+			down.reachable["c1"] = map[string]bool{}
 			for _, n := range nodes {
-				down.reach["c1"][n] = rnd.IntN(3) > 0
+				down.reachable["c1"][n] = rnd.IntN(3) > 0
 			}
 		}
 		var cuts []*facts.Fault
@@ -114,7 +114,7 @@ func TestIsolatedAgainstALookAtEach(t *testing.T) {
 		}
 		reached := func(at int64) (n int) {
 			for _, node := range nodes {
-				up := !down.never("c1", node)
+				up := !down.neverReaches("c1", node)
 				for _, f := range cuts {
 					up = up && !(f.Target == "c1-"+node && f.Begin.T <= at && (f.End == nil || at < f.End.T))
 				}
@@ -124,22 +124,22 @@ func TestIsolatedAgainstALookAtEach(t *testing.T) {
 			}
 			return n
 		}
-		got := isolated(down, "c1", cuts)
+		got := isolatedSpans(down, "c1", cuts)
 		for at := int64(-1); at < 30; at++ {
 			want := reached(at) < down.quorum && reached(-1) >= down.quorum
 			if spans.Meets(got, spans.Of(at, at+1)) != want {
 				t.Fatalf("at %d of %v: cut off = %v, want %v; %d of %d nodes are reachable, quorum %d", at, got, !want, want, reached(at), len(nodes), down.quorum)
 			}
 			if want {
-				found++
+				cutOff++
 			}
 		}
 		if reached(-1) < down.quorum {
-			whole++
+			neverConnected++
 		}
 	}
-	if found < 2000 || whole < 100 {
-		t.Errorf("cut off at %d instants, never connected in %d cases: too few for a meaningful comparison", found, whole)
+	if cutOff < 2000 || neverConnected < 100 {
+		t.Errorf("cut off at %d instants, never connected in %d cases: too few for a meaningful comparison", cutOff, neverConnected)
 	}
 }
 
@@ -168,8 +168,8 @@ func TestKeptKeys(t *testing.T) {
 		"second of two releases lost":          {holds + lateRelease, "from 7 s to 11.005 s (4.005 s)"},
 		"deleted late, after a cut had healed": {holds + lostRelease + "8 nemesis end cut node=c1-n1\n8.5 c1-n1 ok release token=A sent=7.1 applied=8.4 answered=8.5\n", "from 7 s to 8.4 s (1.4 s)"},
 	} {
-		r := facts.Read(histories.Story(row.text + "20 harness end run"))
-		kept, slow := keptOf(conditionsOf(r), r.Wires()["lock-1"])
+		r := facts.Read(histories.MustParse(row.text + "20 harness end run"))
+		kept, slow := findKeptKeys(newConditions(r), r.AttemptsByLock()["lock-1"])
 		got := ""
 		for _, s := range kept["n1"] {
 			got += facts.FromTo(s.From, s.To)
@@ -199,20 +199,20 @@ func TestJainIndex(t *testing.T) {
 }
 
 // A delayed link counts as down only if answers cannot arrive within the node timeout.
-func TestDelayThatTakesLittle(t *testing.T) {
+func TestDelayWithinNodeTimeout(t *testing.T) {
 	for delay, want := range map[time.Duration]string{
 		0:                      "###........#########",
 		20 * time.Millisecond:  "####################",
 		249 * time.Millisecond: "####################",
 		250 * time.Millisecond: "###........#########",
 	} {
-		h := histories.Story(`params clients=c1 nodes=n1 slack=1s nodeTimeout=500ms retryMax=500ms
+		h := histories.MustParse(`params clients=c1 nodes=n1 slack=1s nodeTimeout=500ms retryMax=500ms
 step 1 delay c1-n1 at 3s
 3 nemesis begin delay node=c1-n1 step=1
 8 nemesis end delay node=c1-n1 step=1
 20 harness end run`)
 		h.Params.Steps[0].Delay = delay
-		r := conditionsOf(facts.Read(h))
+		r := newConditions(facts.Read(h))
 		if got := draw(r.down.settled(r.down.majority("c1"))); got != want {
 			t.Errorf("delay %v:\ngot  %s\nwant %s", delay, got, want)
 		}

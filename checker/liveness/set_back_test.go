@@ -13,8 +13,8 @@ import (
 
 // TestLapseAfterClockSetBack checks the latest time, in seconds, at which a key with a TTL of 10 s that
 // was set at 10 s has lapsed.
-func TestLapseWhereAClockIsSetBack(t *testing.T) {
-	turn := func(step, from, to int, node string) string {
+func TestLapseAfterClockSetBack(t *testing.T) {
+	jump := func(step, from, to int, node string) string {
 		text := fmt.Sprintf("%d nemesis invoke clock-jump node=%s step=%d\n%d.1 nemesis begin clock-jump node=%s step=%d\n", from, node, step, from, node, step)
 		if to > 0 {
 			text += fmt.Sprintf("%d nemesis end clock-jump node=%s step=%d\n", to, node, step)
@@ -27,29 +27,29 @@ func TestLapseWhereAClockIsSetBack(t *testing.T) {
 		want         float64
 	}{
 		{"no fault", "", nil, 20},
-		{"set back during its life", turn(1, 12, 0, "n1"), []time.Duration{-20 * time.Second}, 40},
-		{"set back before", turn(1, 5, 0, "n1"), []time.Duration{-20 * time.Second}, 20},
-		{"set back after it has lapsed", turn(1, 25, 0, "n1"), []time.Duration{-20 * time.Second}, 20},
-		{"set forward", turn(1, 12, 0, "n1"), []time.Duration{20 * time.Second}, 20},
-		{"set forward before, corrected during its life", turn(1, 5, 15, "n1"), []time.Duration{20 * time.Second}, 40},
-		{"twice on one node", turn(1, 12, 0, "n1") + turn(2, 22, 0, "n1"), []time.Duration{-3 * time.Second, -5 * time.Second}, 28},
-		{"on two nodes", turn(1, 12, 0, "n1") + turn(2, 13, 0, "n2"), []time.Duration{-3 * time.Second, -5 * time.Second}, 25},
-		{"a client's clock", turn(1, 12, 0, "c1"), []time.Duration{-20 * time.Second}, 20},
-		{"set back by an unknown amount", turn(1, 12, 0, "n1"), []time.Duration{0}, 20},
-		{"set back, then replaced by a replica", turn(1, 12, 0, "n1") + "14 nemesis begin failover node=n1 step=2\n", []time.Duration{-20 * time.Second, 0}, 20},
+		{"set back during its life", jump(1, 12, 0, "n1"), []time.Duration{-20 * time.Second}, 40},
+		{"set back before", jump(1, 5, 0, "n1"), []time.Duration{-20 * time.Second}, 20},
+		{"set back after it has lapsed", jump(1, 25, 0, "n1"), []time.Duration{-20 * time.Second}, 20},
+		{"set forward", jump(1, 12, 0, "n1"), []time.Duration{20 * time.Second}, 20},
+		{"set forward before, corrected during its life", jump(1, 5, 15, "n1"), []time.Duration{20 * time.Second}, 40},
+		{"twice on one node", jump(1, 12, 0, "n1") + jump(2, 22, 0, "n1"), []time.Duration{-3 * time.Second, -5 * time.Second}, 28},
+		{"on two nodes", jump(1, 12, 0, "n1") + jump(2, 13, 0, "n2"), []time.Duration{-3 * time.Second, -5 * time.Second}, 25},
+		{"a client's clock", jump(1, 12, 0, "c1"), []time.Duration{-20 * time.Second}, 20},
+		{"set back by an unknown amount", jump(1, 12, 0, "n1"), []time.Duration{0}, 20},
+		{"set back, then replaced by a replica", jump(1, 12, 0, "n1") + "14 nemesis begin failover node=n1 step=2\n", []time.Duration{-20 * time.Second, 0}, 20},
 	} {
-		h := histories.Story("params clients=c1 nodes=n1,n2,n3 ttl=10s slack=500ms\n" + row.faults + "60 harness end run")
+		h := histories.MustParse("params clients=c1 nodes=n1,n2,n3 ttl=10s slack=500ms\n" + row.faults + "60 harness end run")
 		for i, by := range row.by {
 			h.Params.Steps = append(h.Params.Steps, history.PlannedStep{Step: i + 1, By: by})
 		}
-		r := conditionsOf(facts.Read(h))
-		if got := history.Seconds(r.keys.of(10e9)); got != row.want {
+		r := newConditions(facts.Read(h))
+		if got := history.Seconds(r.keys.latest(10e9)); got != row.want {
 			t.Errorf("%s: has lapsed by %v s, want %v s", row.name, got, row.want)
 		}
 		// A fully recorded jump suspends no guarantee; any other jump suspends them all.
-		told := row.faults == "" || row.by[0] != 0 && !strings.Contains(row.faults, "failover")
-		if void := len(r.down.all) > 0; void == told {
-			t.Errorf("%s: guarantees suspended = %v", row.name, void)
+		recorded := row.faults == "" || row.by[0] != 0 && !strings.Contains(row.faults, "failover")
+		if suspended := len(r.down.everyone) > 0; suspended == recorded {
+			t.Errorf("%s: guarantees suspended = %v", row.name, suspended)
 		}
 	}
 }

@@ -29,8 +29,8 @@ func TestModelsAgainstPorcupine(t *testing.T) {
 				if c != nil {
 					violated++
 				}
-				if why := contradiction(model, ops, c); why != "" {
-					t.Fatalf("case %d: %s:\n%s", i, why, told(ops))
+				if why := disagreement(model, ops, c); why != "" {
+					t.Fatalf("case %d: %s:\n%s", i, why, format(ops))
 				}
 			}
 			t.Logf("%d of %d are violated", violated, cases)
@@ -41,8 +41,8 @@ func TestModelsAgainstPorcupine(t *testing.T) {
 	}
 }
 
-// contradiction describes how a judge differs from the other two; "" if it does not.
-func contradiction(model string, ops []facts.Operation, c *clash) string {
+// disagreement describes how a judge differs from the other two; "" if it does not.
+func disagreement(model string, ops []facts.Operation, c *contradiction) string {
 	if got := linearizable(model, ops); got != (c == nil) {
 		return fmt.Sprintf("the judge says %v, and porcupine %v", c == nil, got)
 	}
@@ -93,10 +93,10 @@ func apply(model string, holder int, o facts.Operation) (int, bool) {
 // explained tries all orders. The next operation may be any that was called before the first return of
 // the remaining ones. It caches sets of operations that lead nowhere.
 func explained(model string, ops []facts.Operation) bool {
-	type place struct{ had, holder int }
-	vain := map[place]bool{}
-	var from func(at place) bool
-	from = func(at place) bool {
+	type state struct{ had, holder int }
+	failed := map[state]bool{}
+	var search func(at state) bool
+	search = func(at state) bool {
 		first := int64(facts.Never)
 		for i, o := range ops {
 			if at.had&(1<<i) == 0 && o.Outcome() == history.OK {
@@ -106,21 +106,21 @@ func explained(model string, ops []facts.Operation) bool {
 		if first == facts.Never {
 			return true
 		}
-		if vain[at] {
+		if failed[at] {
 			return false
 		}
-		vain[at] = true
+		failed[at] = true
 		for i, o := range ops {
 			if at.had&(1<<i) != 0 || o.Call.T > first || o.Outcome() == history.Fail {
 				continue
 			}
-			if holder, can := apply(model, at.holder, o); can && from(place{at.had | 1<<i, holder}) {
+			if holder, can := apply(model, at.holder, o); can && search(state{at.had | 1<<i, holder}) {
 				return true
 			}
 		}
 		return false
 	}
-	return from(place{})
+	return search(state{})
 }
 
 // linearizable asks porcupine. An operation of unknown outcome that can't take effect is skipped.
@@ -177,7 +177,7 @@ func randomOperations(rnd *rand.Rand) []facts.Operation {
 	return ops
 }
 
-func told(ops []facts.Operation) string {
+func format(ops []facts.Operation) string {
 	var b strings.Builder
 	for _, o := range ops {
 		fmt.Fprintf(&b, "%s %s %s %d-%d\n", o.Call.Process, o.Call.Op, o.Outcome(), o.Call.T, o.Ended())
@@ -210,7 +210,7 @@ func TestCheck(t *testing.T) {
 			res := v.Results[0]
 			want, ok := c.want[model]
 			if !ok {
-				want = because{verdict.Holds, "could have given these results", nil}
+				want = expected{verdict.Holds, "could have given these results", nil}
 			}
 			var witness []int64
 			if res.Witness != nil {
@@ -223,50 +223,50 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-type because struct {
+type expected struct {
 	outcome verdict.Outcome
 	text    string
 	witness []int64
 }
 
-const second = "p0 invoke acquire\np0 ok acquire\np1 invoke acquire\np1 ok acquire\n"
+const twoHolders = "p0 invoke acquire\np0 ok acquire\np1 invoke acquire\np1 ok acquire\n"
 
 var checks = []struct {
 	name, events string
-	want         map[string]because // models that are violated or undecided
+	want         map[string]expected // models that are violated or undecided
 }{
-	{"two holders", second, map[string]because{
+	{"two holders", twoHolders, map[string]expected{
 		Mutex: {verdict.Violated, "p1's acquire (operations 3 and 4) returned ok at 4 s, but lock was held since p0's acquire (operations 1 and 2), " +
 			"and no release called by then could have come between", []int64{1, 2, 3, 4}},
 		OwnerMutex: {verdict.Violated, "p1's acquire (operations 3 and 4) returned ok at 4 s, but p0 held lock since p0's acquire (operations 1 and 2) " +
 			"and had not called release by then", []int64{1, 2, 3, 4}},
 	}},
-	{"released by another process", "p0 invoke acquire\np0 ok acquire\np1 invoke release\np1 ok release\n", map[string]because{
+	{"released by another process", "p0 invoke acquire\np0 ok acquire\np1 invoke release\np1 ok release\n", map[string]expected{
 		OwnerMutex: {verdict.Violated, "p1's release (operations 3 and 4) returned ok at 4 s, but it did not hold lock: it had not acquired it", []int64{3, 4}},
 	}},
-	{"released twice", "p0 invoke acquire\np0 ok acquire\np0 invoke release\np0 ok release\np0 invoke release\np0 ok release\n", map[string]because{
+	{"released twice", "p0 invoke acquire\np0 ok acquire\np0 invoke release\np0 ok release\np0 invoke release\np0 ok release\n", map[string]expected{
 		Mutex: {verdict.Violated, "p0's release (operations 5 and 6) returned ok at 6 s, but lock was free since p0's release (operations 3 and 4), " +
 			"and no acquire called", []int64{3, 4, 5, 6}},
 		OwnerMutex: {verdict.Violated, "it did not hold lock: it had released it by p0's release (operations 3 and 4)", []int64{3, 4, 5, 6}},
 	}},
-	{"released first", "p0 invoke release\np0 ok release\n", map[string]because{
+	{"released first", "p0 invoke release\np0 ok release\n", map[string]expected{
 		Mutex:      {verdict.Violated, "lock was free from the beginning", []int64{1, 2}},
 		OwnerMutex: {verdict.Violated, "it had not acquired it", []int64{1, 2}},
 	}},
-	{"acquired again by the holder", "p0 invoke acquire\np0 ok acquire\np0 invoke acquire\np0 ok acquire\n", map[string]because{
+	{"acquired again by the holder", "p0 invoke acquire\np0 ok acquire\np0 invoke acquire\np0 ok acquire\n", map[string]expected{
 		Mutex:      {verdict.Violated, "lock was held since p0's acquire (operations 1 and 2)", []int64{1, 2, 3, 4}},
 		OwnerMutex: {verdict.Violated, "it held lock since p0's acquire (operations 1 and 2) and had not called release", []int64{1, 2, 3, 4}},
 	}},
-	{"two locks, and the second is broken", "p9 invoke acquire a\np9 ok acquire a\n" + strings.ReplaceAll(second, "\n", " b\n"), map[string]because{
+	{"two locks, and the second is broken", "p9 invoke acquire a\np9 ok acquire a\n" + strings.ReplaceAll(twoHolders, "\n", " b\n"), map[string]expected{
 		Mutex:      {verdict.Violated, "but b was held", []int64{3, 4, 5, 6}},
 		OwnerMutex: {verdict.Violated, "p0 held b since", []int64{3, 4, 5, 6}},
 	}},
-	{"two locks, and the one used last is broken first", "p0 invoke acquire a\np0 ok acquire a\n" + strings.ReplaceAll(second, "\n", " b\n") + "p2 invoke acquire a\np2 ok acquire a\n", map[string]because{
+	{"two locks, and the one used last is broken first", "p0 invoke acquire a\np0 ok acquire a\n" + strings.ReplaceAll(twoHolders, "\n", " b\n") + "p2 invoke acquire a\np2 ok acquire a\n", map[string]expected{
 		Mutex:      {verdict.Violated, "but b was held", []int64{3, 4, 5, 6}},
 		OwnerMutex: {verdict.Violated, "p0 held b since", []int64{3, 4, 5, 6}},
 	}},
 	{"two locks, two holders", "p0 invoke acquire a\np0 ok acquire a\np1 invoke acquire b\np1 ok acquire b\n", nil},
-	{"no acquire succeeded", "p0 invoke acquire\np0 fail acquire\np1 invoke acquire\np1 info acquire\n", map[string]because{
+	{"no acquire succeeded", "p0 invoke acquire\np0 fail acquire\np1 invoke acquire\np1 info acquire\n", map[string]expected{
 		Mutex:      {verdict.Undecided, "no client acquired a lock", nil},
 		OwnerMutex: {verdict.Undecided, "no client acquired a lock", nil},
 	}},

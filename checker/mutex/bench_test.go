@@ -29,14 +29,14 @@ func BenchmarkCheck(b *testing.B) {
 func contended(n int) []facts.Operation {
 	ops := make([]facts.Operation, 0, n)
 	t := int64(0)
-	does := func(p, op string, typ history.Type) *history.Event {
+	event := func(p, op string, typ history.Type) *history.Event {
 		t++
 		return &history.Event{N: t, T: t, Process: p, Type: typ, Op: op, Key: "lock"}
 	}
 	for round := 0; len(ops) < n; round++ {
 		first := len(ops)
 		for p := range 10 {
-			ops = append(ops, facts.Operation{Call: does(fmt.Sprint("p", round, "-", p), history.OpAcquire, history.Invoke)})
+			ops = append(ops, facts.Operation{Call: event(fmt.Sprint("p", round, "-", p), history.OpAcquire, history.Invoke)})
 		}
 		for i := range 10 {
 			o := &ops[first+i]
@@ -44,8 +44,8 @@ func contended(n int) []facts.Operation {
 			if i == 0 && round%2 == 0 {
 				outcome = history.Info
 			}
-			o.Return = does(p, history.OpAcquire, history.OK)
-			ops = append(ops, facts.Operation{Call: does(p, history.OpRelease, history.Invoke), Return: does(p, history.OpRelease, outcome)})
+			o.Return = event(p, history.OpAcquire, history.OK)
+			ops = append(ops, facts.Operation{Call: event(p, history.OpRelease, history.Invoke), Return: event(p, history.OpRelease, outcome)})
 		}
 	}
 	return ops

@@ -79,9 +79,9 @@ func Check(model string, ops []facts.Operation) verdict.Verdict {
 
 func newJudge(model string) judge {
 	if model == OwnerMutex {
-		return &owner{}
+		return &ownerJudge{}
 	}
-	return &plain{}
+	return &mutexJudge{}
 }
 
 // byLock groups operations by lock. names are in the order of the first calls.
@@ -97,14 +97,14 @@ func byLock(ops []facts.Operation) (locks map[string][]facts.Operation, names []
 	return locks, names
 }
 
-// clash is a result that no order of operations explains.
-type clash struct {
+// contradiction is a result that no order of operations explains.
+type contradiction struct {
 	because string            // one sentence
 	ops     []facts.Operation // the operations that prove it; the unexplained one is last
 }
 
 // witness returns the events that prove the violation.
-func (c *clash) witness(lock string) *verdict.Witness {
+func (c *contradiction) witness(lock string) *verdict.Witness {
 	w := &verdict.Witness{Key: lock}
 	var events []*history.Event
 	for _, o := range c.ops {
@@ -113,13 +113,13 @@ func (c *clash) witness(lock string) *verdict.Witness {
 		}
 		events = append(events, o.Call, o.Return)
 	}
-	w.Events = verdict.Numbered(events)
+	w.Events = verdict.EventNumbers(events)
 	first := slices.MinFunc(c.ops, func(a, b facts.Operation) int { return verdict.ByTime(a.Call, b.Call) })
 	w.From, w.To = first.Call.T, c.ops[len(c.ops)-1].Return.T
 	return w
 }
 
-// owner judges by OwnerMutex. Processes are sequential, so a process must have held the lock from the
+// ownerJudge judges by OwnerMutex. Processes are sequential, so a process must have held the lock from the
 // return of its acquire to the call of its next release, and no other process may have held it then.
 // Conversely, if these spans are disjoint, holding the lock in exactly these spans explains every result:
 //
@@ -128,31 +128,31 @@ func (c *clash) witness(lock string) *verdict.Witness {
 //
 // An acquire without an outcome is the last operation of its process, and need not have happened. A
 // release without an outcome may have happened at once.
-type owner struct {
-	holder *facts.Operation            // the acquire that must hold now, or nil
-	left   map[string]*facts.Operation // each process's release that ended its last hold
-	stray  map[*facts.Operation]*clash // releases called by a process that did not hold the lock
+type ownerJudge struct {
+	holder      *facts.Operation                    // the acquire that must hold now, or nil
+	lastRelease map[string]*facts.Operation         // each process's release that ended its last hold
+	stray       map[*facts.Operation]*contradiction // releases called by a process that did not hold the lock
 }
 
-func (w *owner) called(o *facts.Operation) {
+func (w *ownerJudge) called(o *facts.Operation) {
 	p := o.Call.Process
 	switch {
 	case acquires(*o):
 	case w.holder != nil && w.holder.Call.Process == p:
 		w.holder = nil
-		if w.left == nil {
-			w.left = map[string]*facts.Operation{}
+		if w.lastRelease == nil {
+			w.lastRelease = map[string]*facts.Operation{}
 		}
-		w.left[p] = o
+		w.lastRelease[p] = o
 	case o.Outcome() == history.OK:
 		if w.stray == nil {
-			w.stray = map[*facts.Operation]*clash{}
+			w.stray = map[*facts.Operation]*contradiction{}
 		}
 		w.stray[o] = w.unheld(o)
 	}
 }
 
-func (w *owner) returned(o *facts.Operation) *clash {
+func (w *ownerJudge) returned(o *facts.Operation) *contradiction {
 	switch {
 	case !acquires(*o):
 		return w.stray[o]
@@ -164,15 +164,15 @@ func (w *owner) returned(o *facts.Operation) *clash {
 	if w.holder.Call.Process != o.Call.Process {
 		who = w.holder.Call.Process
 	}
-	return &clash{ops: []facts.Operation{*w.holder, *o}, because: fmt.Sprintf("%s returned ok at %s, but %s held %s since %s and had not called release by then",
+	return &contradiction{ops: []facts.Operation{*w.holder, *o}, because: fmt.Sprintf("%s returned ok at %s, but %s held %s since %s and had not called release by then",
 		named(o), facts.Seconds(o.Return.T), who, o.Call.Key, named(w.holder))}
 }
 
 // unheld explains a release by a process that did not hold the lock.
-func (w *owner) unheld(o *facts.Operation) *clash {
-	c := &clash{ops: []facts.Operation{*o}}
+func (w *ownerJudge) unheld(o *facts.Operation) *contradiction {
+	c := &contradiction{ops: []facts.Operation{*o}}
 	why := "it had not acquired it"
-	if before := w.left[o.Call.Process]; before != nil {
+	if before := w.lastRelease[o.Call.Process]; before != nil {
 		c.ops = []facts.Operation{*before, *o}
 		why = "it had released it by " + named(before)
 	}
@@ -180,7 +180,7 @@ func (w *owner) unheld(o *facts.Operation) *clash {
 	return c
 }
 
-// plain judges by Mutex. In every order that explains the results, acquires and releases alternate. The
+// mutexJudge judges by Mutex. In every order that explains the results, acquires and releases alternate. The
 // judge places each operation as late as possible: at its return. If the other kind must come first, it
 // places a pending operation of that kind, the one that returns first, because that one can wait least.
 // If there is none, no order explains the result.
@@ -188,39 +188,39 @@ func (w *owner) unheld(o *facts.Operation) *clash {
 // This finds an order whenever there is one. Suppose an order places an operation earlier than necessary.
 // Then it has a neighbor of the other kind, and the state is the same without that pair, so both can be
 // placed later.
-type plain struct {
+type mutexJudge struct {
 	last    *facts.Operation // the last operation placed; nil if there is none and the lock is free
-	had     map[*facts.Operation]bool
+	placed  map[*facts.Operation]bool
 	waiting [2]queue // called but not placed yet: releases, acquires
 }
 
-func (p *plain) called(o *facts.Operation) {
+func (p *mutexJudge) called(o *facts.Operation) {
 	heap.Push(&p.waiting[kind(o)], o)
 }
 
-func (p *plain) returned(o *facts.Operation) *clash {
-	if p.had[o] {
-		delete(p.had, o)
+func (p *mutexJudge) returned(o *facts.Operation) *contradiction {
+	if p.placed[o] {
+		delete(p.placed, o)
 		return nil
 	}
 	if p.held() == acquires(*o) { // the other kind must come first
-		other := p.waiting[1-kind(o)].take(o.Return.T)
+		other := p.waiting[1-kind(o)].popPending(o.Return.T)
 		if other == nil {
-			return p.clash(o)
+			return p.contradict(o)
 		}
-		if p.had == nil {
-			p.had = map[*facts.Operation]bool{}
+		if p.placed == nil {
+			p.placed = map[*facts.Operation]bool{}
 		}
-		p.had[other] = true
+		p.placed[other] = true
 	}
 	p.last = o
 	return nil
 }
 
-func (p *plain) held() bool { return p.last != nil && acquires(*p.last) }
+func (p *mutexJudge) held() bool { return p.last != nil && acquires(*p.last) }
 
-func (p *plain) clash(o *facts.Operation) *clash {
-	c := &clash{ops: []facts.Operation{*o}}
+func (p *mutexJudge) contradict(o *facts.Operation) *contradiction {
+	c := &contradiction{ops: []facts.Operation{*o}}
 	since := "from the beginning"
 	if p.last != nil {
 		c.ops = []facts.Operation{*p.last, *o}
@@ -245,8 +245,8 @@ func kind(o *facts.Operation) int {
 // queue is a heap of operations, ordered by their returns.
 type queue []*facts.Operation
 
-// take removes and returns the first operation that has not returned by now, or nil.
-func (q *queue) take(now int64) *facts.Operation {
+// popPending removes and returns the first operation that has not returned by now, or nil.
+func (q *queue) popPending(now int64) *facts.Operation {
 	for q.Len() > 0 {
 		if o := heap.Pop(q).(*facts.Operation); o.Returned() > now {
 			return o
@@ -269,11 +269,11 @@ func (q *queue) Pop() any {
 // Operations without an outcome never return.
 type judge interface {
 	called(o *facts.Operation)
-	returned(o *facts.Operation) *clash // nil if it can be explained
+	returned(o *facts.Operation) *contradiction // nil if it can be explained
 }
 
 // walk passes operations to a judge until one can't be explained.
-func walk(ops []facts.Operation, j judge) *clash {
+func walk(ops []facts.Operation, j judge) *contradiction {
 	type step struct {
 		at      int64
 		o       *facts.Operation

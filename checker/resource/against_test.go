@@ -15,10 +15,10 @@ import (
 )
 
 // Compares the counts with those of a naive judge that looks at every pair and every entry.
-func TestFencingAgainstDumb(t *testing.T) {
+func TestFencingAgainstNaive(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(7, 8))
 	seen := map[string]int{}
-	n := histories.Some(20_000)
+	n := histories.Cases(20_000)
 	for i := range n {
 		h := randomFenced(rnd)
 		r := Read(facts.Read(h))
@@ -26,7 +26,7 @@ func TestFencingAgainstDumb(t *testing.T) {
 		for _, x := range slices.Concat(disorders(r.Facts, fencedGrants(r.Facts)), refusals(r)) {
 			got[x.class]++
 		}
-		want := dumbFencing(h)
+		want := naiveFencing(h)
 		if fmt.Sprint(got) != fmt.Sprint(want) {
 			t.Fatalf("history %d: got %v, want %v:\n%s", i, got, want, histories.Lines(h))
 		}
@@ -87,13 +87,13 @@ func randomFenced(rnd *rand.Rand) *history.History {
 }
 
 // naiveFencing counts violations by class, as the doc of FencingOrder defines them.
-func dumbFencing(h *history.History) map[string]int {
+func naiveFencing(h *history.History) map[string]int {
 	counts := map[string]int{}
 	margin := 2 * int64(h.Params.StampError)
 	var grants []*fencedGrant
 	for i := range h.Events {
 		if e := &h.Events[i]; e.Op == history.OpAcquire && e.Type == history.OK && e.Fence != 0 {
-			grants = append(grants, &fencedGrant{session: &facts.Session{Acquire: facts.Operation{Call: dumbCall(h, e.Session), Return: e}}, fence: e.Fence, begin: dumbBegin(h, e), end: e.T})
+			grants = append(grants, &fencedGrant{session: &facts.Session{Acquire: facts.Operation{Call: naiveCall(h, e.Session), Return: e}}, fence: e.Fence, begin: naiveBegin(h, e), end: e.T})
 		}
 	}
 	// Of two grants with the same token, the one that began later is the violation; if they began together, the one that returned later.
@@ -127,21 +127,21 @@ func dumbFencing(h *history.History) map[string]int {
 			counts[verdict.StaleAccepted]++
 		case e.Type == history.Fail && !below:
 			counts[verdict.FreshRefused]++
-		case e.Type == history.Fail && dumbHolder(h, e.Session, e.Applied, top.Session, margin):
+		case e.Type == history.Fail && naiveHolder(h, e.Session, e.Applied, top.Session, margin):
 			counts[verdict.HolderRefused]++
 		}
 	}
 	return counts
 }
 
-func dumbCall(h *history.History, session string) *history.Event {
+func naiveCall(h *history.History, session string) *history.Event {
 	i := slices.IndexFunc(h.Events, func(e history.Event) bool { return e.Session == session && e.Op == history.OpAcquire })
 	return &h.Events[i]
 }
 
 // naiveBegin returns the time of the earliest set with the winning token that can belong to the acquire.
-func dumbBegin(h *history.History, ret *history.Event) int64 {
-	call, margin := dumbCall(h, ret.Session).T, 2*int64(h.Params.StampError)
+func naiveBegin(h *history.History, ret *history.Event) int64 {
+	call, margin := naiveCall(h, ret.Session).T, 2*int64(h.Params.StampError)
 	begin := int64(facts.Never)
 	for _, e := range h.Events {
 		if e.Op != history.OpSet || e.Process != ret.Process+"-n1" || ret.Token == "" || e.Token != ret.Token {
@@ -161,7 +161,7 @@ func dumbBegin(h *history.History, ret *history.Event) int64 {
 
 // naiveHolder looks at each instant: the refused session must have believed without a break from its grant
 // until it was refused, and the other one only before that.
-func dumbHolder(h *history.History, session string, refused int64, other string, margin int64) bool {
+func naiveHolder(h *history.History, session string, refused int64, other string, margin int64) bool {
 	if session == other {
 		other = ""
 	}

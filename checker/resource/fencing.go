@@ -12,34 +12,34 @@ import (
 
 // refusals finds answers that a resource with fencing tokens should not have given. The order of its log
 // is exact, so errors of timestamps don't matter.
-func refusals(r *Log) []harm {
-	var harms []harm
+func refusals(r *Log) []damage {
+	var damages []damage
 	tops := map[string]*history.Event{} // key to the first entry with the highest token accepted so far
 	for _, e := range r.Log {
 		top := tops[e.Key]
 		below := top != nil && e.Fence < top.Fence
 		switch accepted := e.Type == history.OK; {
 		case accepted && below:
-			harms = append(harms, refusal(r, verdict.StaleAccepted, "stale token accepted", e, top, fmt.Sprintf(
+			damages = append(damages, refusal(r, verdict.StaleAccepted, "stale token accepted", e, top, fmt.Sprintf(
 				"%s's %s with token %d was accepted at %s", who(r.Facts, e.Session), entryName(e), e.Fence, facts.Seconds(facts.Applied(e)))))
 		case accepted:
 			if top == nil || e.Fence > top.Fence {
 				tops[e.Key] = e
 			}
 		case !below:
-			harms = append(harms, refusal(r, verdict.FreshRefused, "valid token refused", e, top, fmt.Sprintf(
+			damages = append(damages, refusal(r, verdict.FreshRefused, "valid token refused", e, top, fmt.Sprintf(
 				"%s's %s with token %d was refused at %s", who(r.Facts, e.Session), entryName(e), e.Fence, facts.Seconds(facts.Applied(e)))))
 		case refusedHolder(r, e, top):
-			harms = append(harms, refusal(r, verdict.HolderRefused, "valid holder refused", e, top, fmt.Sprintf(
+			damages = append(damages, refusal(r, verdict.HolderRefused, "valid holder refused", e, top, fmt.Sprintf(
 				"%s held %s when its %s with token %d was refused at %s", who(r.Facts, e.Session), verdict.LockName(e.Key), entryName(e), e.Fence, facts.Seconds(facts.Applied(e)))))
 		}
 	}
-	return harms
+	return damages
 }
 
 // refusal describes a wrong answer. top is the entry with the highest token before it, or nil.
-func refusal(r *Log, class, kind string, e, top *history.Event, text string) harm {
-	h := harm{class: class, kind: kind, text: text, key: e.Key, at: e, from: facts.Applied(e), sessions: []string{e.Session}, events: []*history.Event{top, e}}
+func refusal(r *Log, class, kind string, e, top *history.Event, text string) damage {
+	h := damage{class: class, kind: kind, text: text, key: e.Key, at: e, from: facts.Applied(e), sessions: []string{e.Session}, events: []*history.Event{top, e}}
 	if top == nil {
 		h.text += "; no token had been accepted before"
 		return h
@@ -65,7 +65,7 @@ func entryName(e *history.Event) string {
 // single valid holder: then the fence works, and the lock is broken.
 func refusedHolder(r *Log, e, top *history.Event) bool {
 	w, held := heldWhenRefused(r, e)
-	other := r.Named(top.Session)
+	other := r.SessionByName(top.Session)
 	switch {
 	case !held:
 		return false
@@ -76,7 +76,7 @@ func refusedHolder(r *Log, e, top *history.Event) bool {
 	if !other.Granted() || other.Acquire.Return.T+margin >= w.From {
 		return false
 	}
-	v, ok := r.courses.of(other).until(w.From - margin + 1)
+	v, ok := r.index.of(other).until(w.From - margin + 1)
 	return !ok || v.From >= w.To+margin
 }
 
@@ -84,25 +84,25 @@ func refusedHolder(r *Log, e, top *history.Event) bool {
 // open when the client called, and still open when the resource answered, or, if that instant is unknown,
 // when the client got the answer.
 func heldWhenRefused(r *Log, e *history.Event) (facts.Window, bool) {
-	s := r.Named(e.Session)
+	s := r.SessionByName(e.Session)
 	if s == nil || !s.Granted() {
 		return facts.Window{}, false
 	}
-	call, told, answered := s.Acquire.Return.T, int64(facts.Never), facts.Applied(e) // the earliest possible call
-	if x, ok := r.courses.of(s).answeredBy(e); ok {
-		call, told = x.Call.T, x.Returned()
-		if e.Applied == 0 && told != facts.Never {
-			answered = told
+	call, returned, answered := s.Acquire.Return.T, int64(facts.Never), facts.Applied(e) // the earliest possible call
+	if x, ok := r.index.of(s).answeredBy(e); ok {
+		call, returned = x.Call.T, x.Returned()
+		if e.Applied == 0 && returned != facts.Never {
+			answered = returned
 		}
 	}
 	answered += 2 * int64(r.Params.StampError)
 	// If a client released after it got the answer, this order is certain despite the error of the
 	// timestamps. Its deadline must be later than both in any case.
 	until := answered
-	if answered <= r.courses.of(s).claimedAt(call) {
-		until = min(until, told)
+	if answered <= r.index.of(s).claimedAt(call) {
+		until = min(until, returned)
 	}
-	w, ok := r.courses.of(s).until(until)
+	w, ok := r.index.of(s).until(until)
 	if !ok || w.From > call {
 		return facts.Window{}, false
 	}
@@ -129,10 +129,10 @@ func (r *Log) FencingOrder() verdict.Finding {
 	for _, of := range grants {
 		tokens += len(of)
 	}
-	f := found(r.Facts, failures)
+	f := newFinding(r.Facts, failures)
 	f.Occasions = compared(r.Facts, grants)
 	switch {
-	case byTokens(r.Facts) && r.Touched && (r.Cut != "" || len(r.Log) == 0):
+	case byTokens(r.Facts) && r.UsedResource && (r.Cut != "" || len(r.Log) == 0):
 		f.Undecided = "the resource's log was not read back, or may be incomplete"
 	case tokens+asked == 0:
 		f.Because = "the lock gave no fencing tokens"
@@ -199,7 +199,7 @@ func dateAttempts(r *facts.Facts, keys [][]*fencedGrant) {
 			}
 		}
 	}
-	for _, e := range r.Links {
+	for _, e := range r.LockCommands {
 		if e.Op != history.OpSet || e.Token == "" {
 			continue
 		}
@@ -234,9 +234,9 @@ func dateAttempts(r *facts.Facts, keys [][]*fencedGrant) {
 
 // disorders finds tokens that were given twice, or are below an earlier holder's. One pass over the grants
 // in the order of their begins is enough: each token must be above the highest of those returned before.
-func disorders(r *facts.Facts, keys [][]*fencedGrant) []harm {
+func disorders(r *facts.Facts, keys [][]*fencedGrant) []damage {
 	margin := 2 * int64(r.Params.StampError)
-	var harms []harm
+	var damages []damage
 	for _, byEnd := range keys {
 		byBegin := slices.Clone(byEnd)
 		slices.SortStableFunc(byBegin, func(a, b *fencedGrant) int { return cmp.Compare(a.begin, b.begin) })
@@ -251,22 +251,22 @@ func disorders(r *facts.Facts, keys [][]*fencedGrant) []harm {
 			}
 			switch other := taken[g.fence]; {
 			case top != nil && top.fence > g.fence:
-				harms = append(harms, disorder(r, top, g))
+				damages = append(damages, disorder(r, top, g))
 			case other != nil:
-				harms = append(harms, disorder(r, other, g))
+				damages = append(damages, disorder(r, other, g))
 			}
 			if taken[g.fence] == nil {
 				taken[g.fence] = g
 			}
 		}
 	}
-	return harms
+	return damages
 }
 
 // disorder describes what is wrong between an earlier and a later grant.
-func disorder(r *facts.Facts, first, second *fencedGrant) harm {
+func disorder(r *facts.Facts, first, second *fencedGrant) damage {
 	a, b := first.session, second.session
-	h := harm{
+	h := damage{
 		class: verdict.TokenOrder, kind: "token out of order", key: b.Key(), at: b.Acquire.Return, from: first.end,
 		sessions: []string{a.Name(), b.Name()}, events: []*history.Event{a.Acquire.Return, b.Acquire.Call, b.Acquire.Return},
 	}
@@ -274,7 +274,7 @@ func disorder(r *facts.Facts, first, second *fencedGrant) harm {
 		h.class, h.kind, h.from = verdict.TokenTwice, "token given twice", min(first.end, second.end)
 		h.sessions = ordered(r, a.Name(), b.Name())
 		h.text = fmt.Sprintf("%s both got token %d with %s, at %s and %s",
-			verdict.Pair(a, b), first.fence, verdict.LockName(b.Key()), facts.Seconds(first.end), facts.Seconds(second.end))
+			verdict.PairNames(a, b), first.fence, verdict.LockName(b.Key()), facts.Seconds(first.end), facts.Seconds(second.end))
 		return h
 	}
 	h.text = fmt.Sprintf("%s got token %d with %s at %s, but %s had got token %d by %s, before that attempt began at %s",

@@ -23,21 +23,21 @@ const (
 // Log is a record with its resource's log and what follows from it.
 type Log struct {
 	*facts.Facts
-	courses courses
+	index   indexCache
 	stalled spans.Measured // spans in which the host stalled
 
 	applied []facts.Write             // in the order of the log
 	values  map[string]*history.Event // value to log entry, for applied writes
 	writes  int                       // applied and refused
 	refused int
-	outside int    // applied outside their session's belief
-	lost    []harm // lost updates
+	outside int      // applied outside their session's belief
+	lost    []damage // lost updates
 }
 
 // Read indexes the resource log of a record.
 func Read(of *facts.Facts) *Log {
 	r := &Log{Facts: of, values: map[string]*history.Event{}, stalled: spans.Measure(spans.Union(spans.Stalls(of)))}
-	r.courses = courses{r: r.Facts, kept: map[*facts.Session]*course{}}
+	r.index = indexCache{r: r.Facts, cached: map[*facts.Session]*sessionIndex{}}
 	for _, w := range r.Writes() {
 		r.writes++
 		if w.Type != history.OK {
@@ -46,7 +46,7 @@ func Read(of *facts.Facts) *Log {
 		}
 		r.applied = append(r.applied, w)
 		r.values[w.Value] = w.Event
-		if !within(r, stay{w.Session, facts.Applied(w.Event), facts.Applied(w.Event)}) {
+		if !within(r, workSpan{w.Session, facts.Applied(w.Event), facts.Applied(w.Event)}) {
 			r.outside++
 		}
 	}
@@ -55,13 +55,13 @@ func Read(of *facts.Facts) *Log {
 }
 
 // workSpan is the time in which a session worked on the resource: from its read to its applied write.
-type stay struct {
+type workSpan struct {
 	session  string
 	from, to int64
 }
 
-func stayAt(w facts.Write) stay {
-	s := stay{session: w.Session, from: facts.Applied(w.Event), to: facts.Applied(w.Event)}
+func workSpanAt(w facts.Write) workSpan {
+	s := workSpan{session: w.Session, from: facts.Applied(w.Event), to: facts.Applied(w.Event)}
 	if w.Read != nil {
 		s.from = facts.Applied(w.Read)
 	}
@@ -69,19 +69,19 @@ func stayAt(w facts.Write) stay {
 }
 
 // within reports whether a session worked inside one of its belief windows.
-func within(r *Log, s stay) bool {
-	owner := r.Named(s.session)
+func within(r *Log, s workSpan) bool {
+	owner := r.SessionByName(s.session)
 	if owner == nil {
 		return false
 	}
-	w, ok := r.courses.of(owner).until(s.to)
+	w, ok := r.index.of(owner).until(s.to)
 	return ok && w.From <= s.from
 }
 
 // lostUpdates finds writes that overwrote a write of another session that they had not seen: they were
 // based on version k and applied to a later version.
-func lostUpdates(r *Log) []harm {
-	var harms []harm
+func lostUpdates(r *Log) []damage {
+	var damages []damage
 	before := map[string]*applied{} // by key
 	for _, w := range r.applied {
 		earlier := before[w.Key]
@@ -90,41 +90,41 @@ func lostUpdates(r *Log) []harm {
 			before[w.Key] = earlier
 		}
 		if other, ok := earlier.unseen(w); ok {
-			harms = append(harms, harm{
-				kind: lostUpdate, class: classify(r, []stay{stayAt(other), stayAt(w)}), key: w.Key,
+			damages = append(damages, damage{
+				kind: lostUpdate, class: classify(r, []workSpan{workSpanAt(other), workSpanAt(w)}), key: w.Key,
 				at: w.Event, from: facts.Applied(other.Event), sessions: ordered(r.Facts, other.Session, w.Session),
 				events: []*history.Event{other.Read, other.Event, w.Read, w.Event},
 				text: fmt.Sprintf("%s's write, based on version %d, was applied at %s to version %d, so what %s had written at %s is lost",
-					who(r.Facts, w.Session), w.Version, facts.Seconds(facts.Applied(w.Event)), w.Met, who(r.Facts, other.Session), facts.Seconds(facts.Applied(other.Event))),
+					who(r.Facts, w.Session), w.Version, facts.Seconds(facts.Applied(w.Event)), w.VersionBefore, who(r.Facts, other.Session), facts.Seconds(facts.Applied(other.Event))),
 			})
 		}
 		earlier.add(w)
 	}
-	return harms
+	return damages
 }
 
 // applied holds the applied writes of a key, in the order of versions.
 type applied struct {
-	writes []facts.Write
-	turns  []int // indices of writes whose predecessor belongs to another session
+	writes    []facts.Write
+	handovers []int // indices of writes whose predecessor belongs to another session
 }
 
 func (a *applied) add(w facts.Write) {
 	if n := len(a.writes); n > 0 && a.writes[n-1].Session != w.Session {
-		a.turns = append(a.turns, n)
+		a.handovers = append(a.handovers, n)
 	}
 	a.writes = append(a.writes, w)
 }
 
 // unseen returns the first earlier write of another session that is newer than the version w is based on.
 func (a *applied) unseen(w facts.Write) (facts.Write, bool) {
-	i, _ := slices.BinarySearchFunc(a.writes, w.Version+1, func(x facts.Write, v int64) int { return cmp.Compare(x.Made, v) })
+	i, _ := slices.BinarySearchFunc(a.writes, w.Version+1, func(x facts.Write, v int64) int { return cmp.Compare(x.VersionAfter, v) })
 	if i < len(a.writes) && a.writes[i].Session == w.Session {
-		turn, _ := slices.BinarySearch(a.turns, i+1)
-		if turn == len(a.turns) {
+		turn, _ := slices.BinarySearch(a.handovers, i+1)
+		if turn == len(a.handovers) {
 			return facts.Write{}, false
 		}
-		i = a.turns[turn]
+		i = a.handovers[turn]
 	}
 	if i == len(a.writes) {
 		return facts.Write{}, false
@@ -133,13 +133,13 @@ func (a *applied) unseen(w facts.Write) (facts.Write, bool) {
 }
 
 // interleavings finds sessions that wrote again after another session had written.
-func interleavings(r *Log) []harm {
+func interleavings(r *Log) []damage {
 	type seen struct {
 		last  facts.Write // the session's last write
 		after facts.Write // the first write of another session after it; zero if there is none
 	}
 	type section struct{ key, session string }
-	var harms []harm
+	var damages []damage
 	sections := map[section]*seen{}
 	current := map[string]string{} // key to the session that wrote last
 	for _, w := range r.applied {
@@ -149,8 +149,8 @@ func interleavings(r *Log) []harm {
 		}
 		if s := sections[section{w.Key, w.Session}]; s != nil && current[w.Key] != w.Session {
 			other := s.after
-			harms = append(harms, harm{
-				kind: interleaving, class: classify(r, []stay{stayAt(s.last), stayAt(other), stayAt(w)}), key: w.Key,
+			damages = append(damages, damage{
+				kind: interleaving, class: classify(r, []workSpan{workSpanAt(s.last), workSpanAt(other), workSpanAt(w)}), key: w.Key,
 				at: w.Event, from: facts.Applied(s.last.Event), sessions: ordered(r.Facts, s.last.Session, other.Session),
 				events: []*history.Event{s.last.Event, other.Event, w.Event},
 				text: fmt.Sprintf("%s wrote at %s between two writes of %s, at %s and %s",
@@ -160,19 +160,19 @@ func interleavings(r *Log) []harm {
 		sections[section{w.Key, w.Session}] = &seen{last: w}
 		current[w.Key] = w.Session
 	}
-	return harms
+	return damages
 }
 
 // contradictions finds writes whose result contradicts the log.
-func contradictions(r *Log) []harm {
-	var harms []harm
+func contradictions(r *Log) []damage {
+	var damages []damage
 	for s := range r.Sessions() {
 		for w := range s.Calls(history.OpWrite) {
 			if w.Call.Value == "" {
 				continue
 			}
 			entry := r.values[w.Call.Value]
-			h := harm{class: verdict.Unexplained, key: s.Key(), at: w.Return, from: w.Call.T, sessions: []string{s.Name()}, events: []*history.Event{w.Call, w.Return, entry}}
+			h := damage{class: verdict.Unexplained, key: s.Key(), at: w.Return, from: w.Call.T, sessions: []string{s.Name()}, events: []*history.Event{w.Call, w.Return, entry}}
 			switch {
 			case w.Outcome() == history.OK && entry == nil:
 				h.kind, h.text = missingWrite, fmt.Sprintf("%s's write was acknowledged, but the resource's log does not have it", s.Client())
@@ -182,21 +182,21 @@ func contradictions(r *Log) []harm {
 			default:
 				continue
 			}
-			harms = append(harms, h)
+			damages = append(damages, h)
 		}
 	}
-	return harms
+	return damages
 }
 
 // workSpanOf returns the span in which a session worked, by its client's events.
-func stayOf(s *facts.Session, w facts.Operation) stay {
+func workSpanOf(s *facts.Session, w facts.Operation) workSpan {
 	from := w.Call.T
 	for read := range s.Calls(history.OpRead) {
 		if read.Outcome() == history.OK && read.Return.T < w.Call.T {
 			from = read.Return.T
 		}
 	}
-	return stay{s.Name(), from, w.Return.T}
+	return workSpan{s.Name(), from, w.Return.T}
 }
 
 // stalledOverrun is the class of damage that host stalls may explain: each session that worked past its
@@ -205,12 +205,12 @@ const stalledOverrun = "stalled-overrun"
 
 // classify blames the fence if there is one, the lock if all sessions worked inside their leases, and
 // otherwise the session that worked past its lease.
-func classify(r *Log, stays []stay) string {
+func classify(r *Log, work []workSpan) string {
 	if fenced(r.Facts) {
 		return verdict.FenceBroken
 	}
 	class := verdict.LockBroken
-	for _, s := range stays {
+	for _, s := range work {
 		switch {
 		case within(r, s):
 		case r.overrun(s) > r.stalls(s):
@@ -219,7 +219,7 @@ func classify(r *Log, stays []stay) string {
 			class = stalledOverrun
 		}
 	}
-	if len(stays) == 0 {
+	if len(work) == 0 {
 		return verdict.Unexplained
 	}
 	return class
@@ -227,12 +227,12 @@ func classify(r *Log, stays []stay) string {
 
 // overrun returns for how long a session worked past its lease, or Never if its lease had ended before it
 // began to work.
-func (r *Log) overrun(s stay) int64 {
-	owner := r.Named(s.session)
+func (r *Log) overrun(s workSpan) int64 {
+	owner := r.SessionByName(s.session)
 	if owner == nil {
 		return facts.Never
 	}
-	w, ok := r.courses.of(owner).until(s.from)
+	w, ok := r.index.of(owner).until(s.from)
 	if !ok || w.From > s.from {
 		return facts.Never
 	}
@@ -240,13 +240,13 @@ func (r *Log) overrun(s stay) int64 {
 }
 
 // stalls returns for how long the host stalled while a session worked.
-func (r *Log) stalls(s stay) int64 { return r.stalled.Share(spans.Of(s.from, s.to)) }
+func (r *Log) stalls(s workSpan) int64 { return r.stalled.Share(spans.Of(s.from, s.to)) }
 
 // fenced reports whether the resource refuses anything.
 func fenced(r *facts.Facts) bool { return r.Params.Fence != "" && r.Params.Fence != "none" }
 
 // sessionIndex indexes what a session did, because the resource's log may have thousands of its writes.
-type course struct {
+type sessionIndex struct {
 	windows []facts.Window             // sorted by time
 	writes  map[string]facts.Operation // by value; the first write of each
 	read    facts.Operation            // the last read
@@ -257,34 +257,34 @@ type course struct {
 // claim is a session's deadline from an instant on.
 type claim struct{ from, deadline int64 }
 
-type courses struct {
+type indexCache struct {
 	r       *facts.Facts
-	kept    map[*facts.Session]*course // indexes of long sessions
-	session *facts.Session             // the session of the last call
-	last    *course
+	cached  map[*facts.Session]*sessionIndex // indexes of long sessions
+	session *facts.Session                   // the session of the last call
+	last    *sessionIndex
 }
 
 // long is the number of actions above which a session's index is cached. There may be millions of shorter
 // sessions, and indexing one of them is cheap.
 const long = 16
 
-func (cs *courses) of(s *facts.Session) *course {
+func (cs *indexCache) of(s *facts.Session) *sessionIndex {
 	if s == cs.session {
 		return cs.last
 	}
-	cs.session, cs.last = s, cs.kept[s]
+	cs.session, cs.last = s, cs.cached[s]
 	if cs.last == nil {
 		var actions int
-		if cs.last, actions = follow(cs.r, s); actions > long {
-			cs.kept[s] = cs.last
+		if cs.last, actions = indexSession(cs.r, s); actions > long {
+			cs.cached[s] = cs.last
 		}
 	}
 	return cs.last
 }
 
-// follow indexes a session and counts its actions.
-func follow(r *facts.Facts, s *facts.Session) (c *course, actions int) {
-	c = &course{windows: slices.Collect(r.Windows(s)), writes: map[string]facts.Operation{}}
+// indexSession indexes a session and counts its actions.
+func indexSession(r *facts.Facts, s *facts.Session) (c *sessionIndex, actions int) {
+	c = &sessionIndex{windows: slices.Collect(r.Windows(s)), writes: map[string]facts.Operation{}}
 	if s.Granted() {
 		c.claims = append(c.claims, claim{spans.Ever, s.Until})
 	}
@@ -299,14 +299,14 @@ func follow(r *facts.Facts, s *facts.Session) (c *course, actions int) {
 				c.writes[x.Call.Value] = x
 			}
 		case x.Call.Op == history.OpExtend && x.Outcome() == history.OK && s.Granted():
-			c.claims = append(c.claims, claim{x.Return.T, facts.Renewed(x.Return, c.claims[len(c.claims)-1].deadline)})
+			c.claims = append(c.claims, claim{x.Return.T, facts.ExtendedDeadline(x.Return, c.claims[len(c.claims)-1].deadline)})
 		}
 	}
 	return c, actions
 }
 
 // until returns the first belief window that ends at or after an instant.
-func (c *course) until(at int64) (facts.Window, bool) {
+func (c *sessionIndex) until(at int64) (facts.Window, bool) {
 	i := sort.Search(len(c.windows), func(i int) bool { return c.windows[i].To >= at })
 	if i == len(c.windows) {
 		return facts.Window{}, false
@@ -315,14 +315,14 @@ func (c *course) until(at int64) (facts.Window, bool) {
 }
 
 // claimedAt returns the deadline of a granted session at an instant.
-func (c *course) claimedAt(at int64) int64 {
+func (c *sessionIndex) claimedAt(at int64) int64 {
 	i := sort.Search(len(c.claims), func(i int) bool { return c.claims[i].from > at })
 	return c.claims[i-1].deadline
 }
 
 // answeredBy returns the operation that a log entry answers: the write of its value, or the session's
 // only read.
-func (c *course) answeredBy(e *history.Event) (found facts.Operation, ok bool) {
+func (c *sessionIndex) answeredBy(e *history.Event) (found facts.Operation, ok bool) {
 	if e.Cause == history.OpWrite {
 		found, ok = c.writes[e.Value]
 		return found, ok

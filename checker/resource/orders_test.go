@@ -12,20 +12,20 @@ import (
 )
 
 // Compares the sorted data structures with a linear search; see histories.Compare.
-func TestOrdersAgainstALookAtEach(t *testing.T) {
+func TestIndexAgainstLinearSearch(t *testing.T) {
 	histories.Compare(t, func(h *history.History) (*Log, bool) { r := facts.Read(h); return Read(r), r.Malformed == "" }, map[string]func(*rand.Rand, *Log) (got, want string){
-		"courses": coursesOf, "unseen writes": unseenWrites,
+		"courses": compareIndexes, "unseen writes": compareUnseen,
 	})
 }
 
-// coursesOf compares each session's index with a scan of the session's actions.
-func coursesOf(rng *rand.Rand, r *Log) (got, want string) {
+// compareIndexes compares each session's index with a scan of the session's actions.
+func compareIndexes(rng *rand.Rand, r *Log) (got, want string) {
 	at := rng.Int64N(r.End + 1)
 	for s := range r.Sessions() {
 		if !s.Granted() {
 			continue
 		}
-		c := r.courses.of(s)
+		c := r.index.of(s)
 		w, ok := c.until(at)
 		got += fmt.Sprint(w.From, w.To, ok, c.claimedAt(at))
 		w, ok = facts.Window{}, false
@@ -37,7 +37,7 @@ func coursesOf(rng *rand.Rand, r *Log) (got, want string) {
 		d := facts.Deadline(s.Acquire.Return)
 		for x := range s.Calls(history.OpExtend) {
 			if x.Outcome() == history.OK && x.Return.T <= at {
-				d = facts.Renewed(x.Return, d)
+				d = facts.ExtendedDeadline(x.Return, d)
 			}
 		}
 		want += fmt.Sprint(w.From, w.To, ok, d)
@@ -69,17 +69,17 @@ func answer(s *facts.Session, e *history.Event) (found facts.Operation, ok bool)
 	return found, n == 1
 }
 
-func unseenWrites(_ *rand.Rand, r *Log) (got, want string) {
+func compareUnseen(_ *rand.Rand, r *Log) (got, want string) {
 	a := &applied{}
 	for i, w := range r.applied {
-		w.Made, w.Version = int64(i+1), int64(i)-w.Version%5
+		w.VersionAfter, w.Version = int64(i+1), int64(i)-w.Version%5
 		x, ok := a.unseen(w)
-		got += fmt.Sprint(x.Made, ok, " ")
-		i := slices.IndexFunc(a.writes, func(x facts.Write) bool { return x.Made > w.Version && x.Session != w.Session })
+		got += fmt.Sprint(x.VersionAfter, ok, " ")
+		i := slices.IndexFunc(a.writes, func(x facts.Write) bool { return x.VersionAfter > w.Version && x.Session != w.Session })
 		if i < 0 {
 			want += fmt.Sprint(0, false, " ")
 		} else {
-			want += fmt.Sprint(a.writes[i].Made, true, " ")
+			want += fmt.Sprint(a.writes[i].VersionAfter, true, " ")
 		}
 		a.add(w)
 	}

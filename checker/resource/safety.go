@@ -23,48 +23,48 @@ import (
 // was refused but is there. A write outside its session's belief that damaged nothing is counted in the
 // numbers and not judged. Each write on a key that another client uses as well is an occasion.
 func (r *Log) Safety() verdict.Finding {
-	if len(r.Log) == 0 && r.Touched {
+	if len(r.Log) == 0 && r.UsedResource {
 		return withoutLog(r)
 	}
 	if len(r.Log) == 0 && r.Params.Resource == "" {
 		return verdict.Finding{Undecided: "the history contains no resource"}
 	}
-	harms, stalled := r.harms()
-	f := found(r.Facts, harms)
+	damages, stalled := r.damages()
+	f := newFinding(r.Facts, damages)
 	f.Occasions = contended(r.Facts)
 	switch {
-	case r.Cut != "" && r.Touched:
+	case r.Cut != "" && r.UsedResource:
 		f.Undecided = "the resource's log may not have been read back whole"
-	case stalled != nil && len(harms) == 0:
-		return excusedHarm(*stalled)
+	case stalled != nil && len(damages) == 0:
+		return excusedDamage(*stalled)
 	}
-	f.Because = fmt.Sprintf("the resource was not damaged, in %s", verdict.Plural(r.writes, "write")) + beside(r.writes, f.Occasions)
+	f.Because = fmt.Sprintf("the resource was not damaged, in %s", verdict.Plural(r.writes, "write")) + otherClients(r.writes, f.Occasions)
 	return f
 }
 
 // damages returns all damage except that which host stalls may explain, and the first of the latter.
-func (r *Log) harms() (harms []harm, stalled *harm) {
+func (r *Log) damages() (damages []damage, stalled *damage) {
 	all := slices.Concat(r.lost, interleavings(r))
 	if r.Cut == "" { // a truncated log may continue
 		all = append(all, contradictions(r)...)
 	}
 	for _, h := range all {
 		if h.class != stalledOverrun {
-			harms = append(harms, h)
+			damages = append(damages, h)
 		} else if stalled == nil {
 			stalled = &h
 		}
 	}
-	return eachOnce(harms), stalled
+	return eachOnce(damages), stalled
 }
 
 // excusedDamage reports damage that a host stall may explain, so resource safety is undecided.
-func excusedHarm(h harm) verdict.Finding {
+func excusedDamage(h damage) verdict.Finding {
 	return verdict.Finding{Undecided: fmt.Sprintf("the host stalled while a client worked, which may be why it worked past its lease: %s: %s", h.kind, h.text)}
 }
 
 // otherClients describes how many of the writes were on keys that another client used as well.
-func beside(writes, contended int) string {
+func otherClients(writes, contended int) string {
 	switch {
 	case writes == 0:
 		return ""
@@ -86,7 +86,7 @@ func withoutLog(r *Log) verdict.Finding {
 		write   facts.Operation
 	}
 	first := map[base]acked{}
-	var stalled *harm
+	var stalled *damage
 	for s := range r.Sessions() {
 		for w := range s.Calls(history.OpWrite) {
 			if w.Outcome() != history.OK {
@@ -99,27 +99,27 @@ func withoutLog(r *Log) verdict.Finding {
 				continue
 			}
 			if o := other.session; o != s {
-				h := harm{
-					kind: lostUpdate, class: classify(r, []stay{stayOf(o, other.write), stayOf(s, w)}), key: s.Key(),
+				h := damage{
+					kind: lostUpdate, class: classify(r, []workSpan{workSpanOf(o, other.write), workSpanOf(s, w)}), key: s.Key(),
 					at: later(other.write.Return, w.Return), from: min(other.write.Call.T, w.Call.T), sessions: []string{o.Name(), s.Name()},
 					events: []*history.Event{other.write.Call, other.write.Return, w.Call, w.Return},
 					text:   fmt.Sprintf("writes of %s and %s, both based on version %d, were acknowledged, so one is lost", o.Client(), s.Client(), at.version),
 				}
 				if h.class != stalledOverrun {
-					return found(r.Facts, []harm{h})
+					return newFinding(r.Facts, []damage{h})
 				}
 				stalled = &h
 			}
 		}
 	}
 	if stalled != nil {
-		return excusedHarm(*stalled)
+		return excusedDamage(*stalled)
 	}
 	return verdict.Finding{Undecided: "the resource's log was not read back"}
 }
 
 // damage is one case of damage to the resource, by at most two sessions.
-type harm struct {
+type damage struct {
 	kind     string
 	class    string
 	text     string
@@ -135,38 +135,38 @@ type harm struct {
 var severity = []string{verdict.LockBroken, verdict.FenceBroken, verdict.Overrun, verdict.Unexplained, verdict.StaleAccepted, verdict.HolderRefused, verdict.FreshRefused, verdict.TokenOrder, verdict.TokenTwice}
 
 // newFinding lists damages as incidents. It shows the worst, or the first of equal ones.
-func found(r *facts.Facts, harms []harm) (f verdict.Finding) {
-	for _, h := range harms {
-		f.Incidents = append(f.Incidents, verdict.Incident{From: h.from, Tell: func() verdict.Result { return told(r, h) }})
+func newFinding(r *facts.Facts, damages []damage) (f verdict.Finding) {
+	for _, h := range damages {
+		f.Incidents = append(f.Incidents, verdict.Incident{From: h.from, Describe: func() verdict.Result { return newResult(r, h) }})
 	}
-	if len(harms) > 0 {
-		worst := slices.MinFunc(harms, func(x, y harm) int {
+	if len(damages) > 0 {
+		worst := slices.MinFunc(damages, func(x, y damage) int {
 			return cmp.Or(slices.Index(severity, x.class)-slices.Index(severity, y.class), verdict.ByTime(x.at, y.at))
 		})
-		f.Worst = func() verdict.Result { return told(r, worst) }
+		f.Worst = func() verdict.Result { return newResult(r, worst) }
 	}
 	return f
 }
 
-func told(r *facts.Facts, h harm) verdict.Result {
+func newResult(r *facts.Facts, h damage) verdict.Result {
 	events := h.events
 	for _, name := range h.sessions {
-		if s := r.Named(name); s != nil {
+		if s := r.SessionByName(name); s != nil {
 			events = append(events, s.Acquire.Return)
 			events = append(events, writesOf(s, h.events)...)
 		}
 	}
 	return verdict.Result{
 		Outcome: verdict.Violated, Cause: h.class, Because: fmt.Sprintf("%s: %s", h.kind, h.text),
-		Witness: &verdict.Witness{Events: verdict.Numbered(events), Sessions: h.sessions, Key: h.key, From: h.from, To: facts.Applied(h.at)},
+		Witness: &verdict.Witness{Events: verdict.EventNumbers(events), Sessions: h.sessions, Key: h.key, From: h.from, To: facts.Applied(h.at)},
 	}
 }
 
 // writesOf returns the session's own calls and returns of the writes in a damage.
-func writesOf(s *facts.Session, harm []*history.Event) []*history.Event {
+func writesOf(s *facts.Session, damage []*history.Event) []*history.Event {
 	var events []*history.Event
 	for w := range s.Calls(history.OpWrite) {
-		if w.Call.Value != "" && slices.ContainsFunc(harm, func(e *history.Event) bool { return e != nil && e.Value == w.Call.Value }) {
+		if w.Call.Value != "" && slices.ContainsFunc(damage, func(e *history.Event) bool { return e != nil && e.Value == w.Call.Value }) {
 			events = append(events, w.Call, w.Return)
 		}
 	}
@@ -175,9 +175,9 @@ func writesOf(s *facts.Session, harm []*history.Event) []*history.Event {
 
 // eachOnce keeps one damage per event. A write that overwrites another one within a critical section is
 // one damage and not two.
-func eachOnce(harms []harm) []harm {
+func eachOnce(damages []damage) []damage {
 	seen := map[*history.Event]bool{}
-	return slices.DeleteFunc(harms, func(h harm) bool {
+	return slices.DeleteFunc(damages, func(h damage) bool {
 		twice := seen[h.at]
 		seen[h.at] = true
 		return twice
@@ -193,7 +193,7 @@ func later(a, b *history.Event) *history.Event {
 
 // who returns a session's name for a sentence.
 func who(r *facts.Facts, session string) string {
-	if s := r.Named(session); s != nil {
+	if s := r.SessionByName(session); s != nil {
 		return s.Client()
 	}
 	return "session " + session
@@ -201,7 +201,7 @@ func who(r *facts.Facts, session string) string {
 
 // ordered returns two sessions' names, sorted by the calls of their acquires.
 func ordered(r *facts.Facts, a, b string) []string {
-	x, y := r.Named(a), r.Named(b)
+	x, y := r.SessionByName(a), r.SessionByName(b)
 	if x != nil && y != nil && y.Acquire.Call.T < x.Acquire.Call.T {
 		return []string{b, a}
 	}

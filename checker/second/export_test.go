@@ -1,7 +1,7 @@
 package second
 
 // What the tests of pictures look into.
-var Pictured = pictured
+var Pictured = resultToDraw
 
 const (
 	PictureOperations = pictureOperations

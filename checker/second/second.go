@@ -50,7 +50,7 @@ func (j Judge) Answer(timeout time.Duration) verdict.Outcome {
 	until := time.Now().Add(timeout)
 	answer := verdict.Holds
 	for _, l := range j.r.Locks {
-		switch j.Whole(l, max(time.Until(until), time.Millisecond)) {
+		switch j.Lock(l, max(time.Until(until), time.Millisecond)) {
 		case verdict.Violated:
 			return verdict.Violated
 		case verdict.Undecided:
@@ -60,38 +60,38 @@ func (j Judge) Answer(timeout time.Duration) verdict.Outcome {
 	return answer
 }
 
-// Against describes how porcupine contradicts a violation, or returns "". It checks the witness alone, and
+// Contradiction describes how porcupine contradicts a violation, or returns "". It checks the witness alone, and
 // all sessions of its key if there are few.
-func (j Judge) Against(res *verdict.Result) string {
-	if res == nil || res.Outcome != verdict.Violated || unheard(j.r.Params, res.Property) {
+func (j Judge) Contradiction(res *verdict.Result) string {
+	if res == nil || res.Outcome != verdict.Violated || invisible(j.r.Params, res.Property) {
 		return ""
 	}
 	l := j.r.Lock(res.Witness.Key)
-	if j.Some(slices.Values(res.Witness.Of), Timeout) == verdict.Holds {
-		return fmt.Sprintf("porcupine finds nothing wrong with the witness of %s, sessions %s", res.Property, verdict.List(res.Witness.Sessions))
+	if j.Sessions(slices.Values(res.Witness.SessionFacts), Timeout) == verdict.Holds {
+		return fmt.Sprintf("porcupine finds nothing wrong with the witness of %s, sessions %s", res.Property, verdict.JoinNames(res.Witness.Sessions))
 	}
-	if j.Whole(l, Timeout) == verdict.Holds {
+	if j.Lock(l, Timeout) == verdict.Holds {
 		return fmt.Sprintf("porcupine finds nothing wrong with %s, but %s is violated", verdict.LockName(res.Witness.Key), res.Property)
 	}
 	return ""
 }
 
-// unheard reports whether porcupine can't see a violation: without loss notifications or deadlines, two
+// invisible reports whether porcupine can't see a violation: without loss notifications or deadlines, two
 // holders don't contradict a lease lock.
-func unheard(p history.Params, property string) bool {
-	return property == verdict.MutualExclusion && p.Untold
+func invisible(p history.Params, property string) bool {
+	return property == verdict.MutualExclusion && p.NoLossNotice
 }
 
-// Whole judges all sessions of one lock. It caches the answer.
-func (j Judge) Whole(l *facts.Lock, timeout time.Duration) verdict.Outcome {
+// Lock judges all sessions of one lock. It caches the answer.
+func (j Judge) Lock(l *facts.Lock, timeout time.Duration) verdict.Outcome {
 	if j.answers[l] == "" {
-		j.answers[l] = j.Some(l.Sessions(), timeout)
+		j.answers[l] = j.Sessions(l.Sessions(), timeout)
 	}
 	return j.answers[l]
 }
 
-// Some judges some sessions of one key.
-func (j Judge) Some(ss iter.Seq[*facts.Session], timeout time.Duration) verdict.Outcome {
+// Sessions judges some sessions of one key.
+func (j Judge) Sessions(ss iter.Seq[*facts.Session], timeout time.Duration) verdict.Outcome {
 	ops, few := questions(j.r, ss)
 	if !few {
 		return verdict.Undecided
@@ -107,8 +107,8 @@ func (j Judge) Some(ss iter.Seq[*facts.Session], timeout time.Duration) verdict.
 
 // Limits of the search, which is exponential in unknown outcomes.
 const (
-	operations  = 60 // of one key
-	mostUnknown = 8  // operations without an outcome
+	maxOperations = 60 // of one key
+	maxUnknown    = 8  // operations without an outcome
 )
 
 // Question is one operation in porcupine's terms. Its translation shares nothing with that of package
@@ -134,17 +134,17 @@ func questions(r *facts.Facts, ss iter.Seq[*facts.Session]) (all []porcupine.Ope
 				unknown++
 			}
 		}
-		if len(all) > operations || unknown > mostUnknown {
+		if len(all) > maxOperations || unknown > maxUnknown {
 			return nil, false
 		}
 	}
-	inTurn(all)
+	sortByNumber(all)
 	return all, true
 }
 
-// inTurn sorts operations by their numbers, which are in ClientId until then, and counts for each the
+// sortByNumber sorts operations by their numbers, which are in ClientId until then, and counts for each the
 // answered operations of its client before it.
-func inTurn(all []porcupine.Operation) {
+func sortByNumber(all []porcupine.Operation) {
 	slices.SortFunc(all, func(a, b porcupine.Operation) int { return cmp.Compare(a.ClientId, b.ClientId) })
 	answered := map[string]int{}
 	for i := range all {
@@ -162,7 +162,7 @@ func inTurn(all []porcupine.Operation) {
 func questionsOf(r *facts.Facts, s *facts.Session, owner int) (all []porcupine.Operation) {
 	ε := int64(r.Params.StampError)
 	until := int64(math.MinInt64)
-	ask := func(o facts.Operation) {
+	add := func(o facts.Operation) {
 		q := Question{Owner: owner, Op: o.Call.Op, Outcome: history.Info, Call: o.Call.T - ε, Return: facts.Never, Until: facts.Never, client: s.Client()}
 		if o.Return != nil && o.Return.Type != history.Info {
 			q.Outcome, q.Return = o.Return.Type, o.Return.T+ε
@@ -175,7 +175,7 @@ func questionsOf(r *facts.Facts, s *facts.Session, owner int) (all []porcupine.O
 			switch claims := o.Return.ValidUntil; {
 			case claims == 0 && until == math.MinInt64:
 				until = facts.Never
-				if t, gone := r.Gone[s.Client()]; gone && r.Params.TTL > 0 { // without its client, the lease may last for any time
+				if t, gone := r.GoneAt[s.Client()]; gone && r.Params.TTL > 0 { // without its client, the lease may last for any time
 					until = t
 				}
 			case claims == 0:
@@ -184,7 +184,7 @@ func questionsOf(r *facts.Facts, s *facts.Session, owner int) (all []porcupine.O
 			default:
 				until = claims
 			}
-			if q.Until = until; r.Params.Untold { // the lease may expire at any time
+			if q.Until = until; r.Params.NoLossNotice { // the lease may expire at any time
 				q.Until = math.MinInt64
 			}
 		default:
@@ -195,9 +195,9 @@ func questionsOf(r *facts.Facts, s *facts.Session, owner int) (all []porcupine.O
 		}
 		all = append(all, porcupine.Operation{ClientId: int(o.Call.N), Input: q, Call: q.Call, Return: q.Return, Metadata: q.client})
 	}
-	ask(s.Acquire)
+	add(s.Acquire)
 	for a := range s.Actions() {
-		ask(a)
+		add(a)
 	}
 	return all
 }
@@ -205,14 +205,14 @@ func questionsOf(r *facts.Facts, s *facts.Session, owner int) (all []porcupine.O
 // lease is one possible state of the lease object: its owner (0 if free), the earliest instant at which the
 // lease may expire, and the earliest possible current time.
 type lease struct {
-	owner int
-	lapse int64
-	now   int64
+	owner  int
+	expiry int64
+	now    int64
 }
 
-// ordered is porcupine's state: the possible states of the lease object, and the number of answered
+// modelState is porcupine's state: the possible states of the lease object, and the number of answered
 // operations of each client, which take effect in their order.
-type ordered struct {
+type modelState struct {
 	leases   []lease
 	answered map[string]int
 }
@@ -228,10 +228,10 @@ type ordered struct {
 // histories. A client's operations take effect in their order even if the error of the timestamps makes
 // them overlap. An operation of unknown outcome takes effect after those answered before its call.
 var Model = porcupine.Model{
-	Init: func() any { return ordered{leases: []lease{{now: math.MinInt64}}} },
+	Init: func() any { return modelState{leases: []lease{{now: math.MinInt64}}} },
 	StepContext: func(ctx context.Context, state, input, _ any) (bool, any) {
-		c, q := state.(ordered), input.(Question)
-		next := ordered{answered: c.answered}
+		c, q := state.(modelState), input.(Question)
+		next := modelState{answered: c.answered}
 		turn := c.answered[q.client]
 		switch {
 		case q.Outcome == history.Info, q.client == "": // no order to respect
@@ -254,13 +254,13 @@ var Model = porcupine.Model{
 		return len(next.leases) > 0, next
 	},
 	Equal: func(a, b any) bool {
-		x, y := a.(ordered), b.(ordered)
+		x, y := a.(modelState), b.(modelState)
 		return slices.Equal(x.leases, y.leases) && maps.Equal(x.answered, y.answered)
 	},
 	Hash: func(state any) uint64 {
 		h := uint64(14695981039346656037) // FNV-1a over numbers instead of bytes
-		for _, s := range state.(ordered).leases {
-			for _, x := range []int64{int64(s.owner), s.lapse, s.now} {
+		for _, s := range state.(modelState).leases {
+			for _, x := range []int64{int64(s.owner), s.expiry, s.now} {
 				h = (h ^ uint64(x)) * 1099511628211
 			}
 		}
@@ -273,7 +273,7 @@ var Model = porcupine.Model{
 }
 
 // step appends the states that an operation can lead to from s, with and without an expiry before it. An
-// operation of unknown outcome may also have no effect. inTurn must hold for it to take effect.
+// operation of unknown outcome may also have no effect. sortByNumber must hold for it to take effect.
 func (s lease) step(next []lease, q Question, inTurn bool) []lease {
 	if q.Outcome == history.Info {
 		next = append(next, s)
@@ -283,9 +283,9 @@ func (s lease) step(next []lease, q Question, inTurn bool) []lease {
 	}
 	now := max(s.now, q.Call)
 	if now <= q.Return {
-		next = lease{s.owner, s.lapse, now}.apply(next, q)
+		next = lease{s.owner, s.expiry, now}.apply(next, q)
 	}
-	if expired := max(now, s.lapse); s.owner != 0 && s.lapse != facts.Never && expired <= q.Return {
+	if expired := max(now, s.expiry); s.owner != 0 && s.expiry != facts.Never && expired <= q.Return {
 		next = lease{now: expired}.apply(next, q)
 	}
 	return next
@@ -314,7 +314,7 @@ func (s lease) apply(next []lease, q Question) []lease {
 // prune sorts states and drops those dominated by one with an earlier now.
 func prune(states []lease) []lease {
 	slices.SortFunc(states, func(a, b lease) int {
-		return cmp.Or(cmp.Compare(a.owner, b.owner), cmp.Compare(a.lapse, b.lapse), cmp.Compare(a.now, b.now))
+		return cmp.Or(cmp.Compare(a.owner, b.owner), cmp.Compare(a.expiry, b.expiry), cmp.Compare(a.now, b.now))
 	})
-	return slices.CompactFunc(states, func(a, b lease) bool { return a.owner == b.owner && a.lapse == b.lapse })
+	return slices.CompactFunc(states, func(a, b lease) bool { return a.owner == b.owner && a.expiry == b.expiry })
 }

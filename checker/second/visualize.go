@@ -32,7 +32,7 @@ const (
 // notifications violates mutual-exclusion only, which a lease lock may. Porcupine's order is not
 // deterministic, so the bytes differ from call to call. Call it outside bubbles of virtual time.
 func Visualize(w io.Writer, h *history.History, v verdict.Verdict) (shown bool, err error) {
-	res := pictured(h, v)
+	res := resultToDraw(h, v)
 	if res == nil {
 		return false, nil
 	}
@@ -41,30 +41,30 @@ func Visualize(w io.Writer, h *history.History, v verdict.Verdict) (shown bool, 
 			shown, err = false, fmt.Errorf("draw %s: the checker failed: %v", res.Property, p)
 		}
 	}()
-	shown, err = picture(w, facts.Read(h), res)
+	shown, err = draw(w, facts.Read(h), res)
 	if err != nil {
 		return false, fmt.Errorf("draw %s: %w", res.Property, err)
 	}
 	return shown, nil
 }
 
-// pictured returns the result to draw, or nil.
-func pictured(h *history.History, v verdict.Verdict) *verdict.Result {
+// resultToDraw returns the result to draw, or nil.
+func resultToDraw(h *history.History, v verdict.Verdict) *verdict.Result {
 	for _, name := range []string{verdict.MutualExclusion, verdict.LeaseLinearizable} {
-		if r := v.Result(name); r != nil && !unheard(h.Params, name) && r.Outcome == verdict.Violated && r.Witness != nil {
+		if r := v.Result(name); r != nil && !invisible(h.Params, name) && r.Outcome == verdict.Violated && r.Witness != nil {
 			return r
 		}
 	}
 	return nil
 }
 
-// picture draws the witness with its neighbors, or the witness alone if that takes too long.
-func picture(w io.Writer, r *facts.Facts, res *verdict.Result) (shown bool, err error) {
+// draw draws the witness with its neighbors, or the witness alone if that takes too long.
+func draw(w io.Writer, r *facts.Facts, res *verdict.Result) (shown bool, err error) {
 	witnesses := witnesses(r, res.Witness)
 	if len(witnesses) == 0 {
 		return false, errors.New("the witness belongs to another history")
 	}
-	for _, ss := range [][]*facts.Session{cutOut(r, res.Witness), witnesses} {
+	for _, ss := range [][]*facts.Session{selectSessions(r, res.Witness), witnesses} {
 		model, ops := pictureOps(r, ss)
 		answer, info := porcupine.CheckOperationsVerbose(model, ops, pictureTimeout)
 		switch answer {
@@ -83,16 +83,16 @@ func picture(w io.Writer, r *facts.Facts, res *verdict.Result) (shown bool, err 
 func witnesses(r *facts.Facts, w *verdict.Witness) []*facts.Session {
 	var out []*facts.Session
 	for _, name := range w.Sessions {
-		if s := r.Named(name); s != nil {
+		if s := r.SessionByName(name); s != nil {
 			out = append(out, s)
 		}
 	}
 	return out
 }
 
-// cutOut returns the sessions of the witness and as many neighbors in time, of the same lock, as fit. It
+// selectSessions returns the sessions of the witness and as many neighbors in time, of the same lock, as fit. It
 // takes sessions whole, because without its release a session would seem to hold the lock.
-func cutOut(r *facts.Facts, w *verdict.Witness) []*facts.Session {
+func selectSessions(r *facts.Facts, w *verdict.Witness) []*facts.Session {
 	chosen := witnesses(r, w)
 	operations, unknown := 0, 0
 	fits := func(s *facts.Session) bool {
@@ -118,8 +118,8 @@ func cutOut(r *facts.Facts, w *verdict.Witness) []*facts.Session {
 			others = append(others, s)
 		}
 	}
-	away := func(s *facts.Session) int64 { return max(s.Acquire.Call.T-w.To, w.From-s.Acquire.Call.T, 0) }
-	slices.SortStableFunc(others, func(a, b *facts.Session) int { return cmp.Compare(away(a), away(b)) })
+	distance := func(s *facts.Session) int64 { return max(s.Acquire.Call.T-w.To, w.From-s.Acquire.Call.T, 0) }
+	slices.SortStableFunc(others, func(a, b *facts.Session) int { return cmp.Compare(distance(a), distance(b)) })
 	for _, s := range others {
 		if operations == pictureOperations {
 			break
@@ -138,20 +138,20 @@ func pictureOps(r *facts.Facts, ss []*facts.Session) (porcupine.Model, []porcupi
 	names := make([]string, len(ss)+1)
 	var ops []porcupine.Operation
 	for i, s := range ss {
-		names[i+1] = inert(s.Name())
+		names[i+1] = escape(s.Name())
 		ops = append(ops, questionsOf(r, s, i+1)...)
 	}
-	inTurn(ops)
-	putRows(ops)
+	sortByNumber(ops)
+	assignRows(ops)
 	model := Model
 	model.DescribeOperation = func(input, _ any) string { return input.(Question).describe(names) }
-	model.DescribeState = func(state any) string { return describeStates(state.(ordered).leases, names) }
-	model.DescribeOperationMetadata = func(client any) string { return "client " + inert(client.(string)) }
+	model.DescribeState = func(state any) string { return describeStates(state.(modelState).leases, names) }
+	model.DescribeOperationMetadata = func(client any) string { return "client " + escape(client.(string)) }
 	return model, ops
 }
 
-// putRows assigns each operation the first free row of its client.
-func putRows(ops []porcupine.Operation) {
+// assignRows assigns each operation the first free row of its client.
+func assignRows(ops []porcupine.Operation) {
 	order := make([]int, len(ops))
 	for i := range order {
 		order[i] = i
@@ -193,12 +193,12 @@ func describeStates(states []lease, names []string) string {
 		text := "free"
 		switch {
 		case s.owner == 0:
-		case s.lapse == facts.Never:
+		case s.expiry == facts.Never:
 			text = "held by " + names[s.owner]
-		case s.lapse < 0:
+		case s.expiry < 0:
 			text = "held by " + names[s.owner] + ", which may have lost it"
 		default:
-			text = "held by " + names[s.owner] + ", until at least " + facts.Seconds(s.lapse)
+			text = "held by " + names[s.owner] + ", until at least " + facts.Seconds(s.expiry)
 		}
 		if !slices.Contains(parts, text) {
 			parts = append(parts, text)
@@ -216,26 +216,26 @@ func annotations(r *facts.Facts, ss []*facts.Session, res *verdict.Result) []por
 			if w.From+ε >= w.To-ε {
 				continue
 			}
-			out = append(out, porcupine.Annotation{Tag: inert(s.Client()) + " believes", Start: w.From + ε, End: w.To - ε,
-				Description: "believes by " + inert(s.Name()), BackgroundColor: "#cfe8cf",
-				Details: fmt.Sprintf("%s believes that it holds %s, from %s to %s", inert(s.Client()), inert(verdict.LockName(s.Key())), facts.Seconds(w.From+ε), facts.Seconds(w.To-ε))})
+			out = append(out, porcupine.Annotation{Tag: escape(s.Client()) + " believes", Start: w.From + ε, End: w.To - ε,
+				Description: "believes by " + escape(s.Name()), BackgroundColor: "#cfe8cf",
+				Details: fmt.Sprintf("%s believes that it holds %s, from %s to %s", escape(s.Client()), escape(verdict.LockName(s.Key())), facts.Seconds(w.From+ε), facts.Seconds(w.To-ε))})
 		}
 	}
 	return append(out, porcupine.Annotation{Tag: "violated", Start: res.Witness.From, End: res.Witness.To,
 		Description: res.Property, Details: fmt.Sprintf("from %s to %s", facts.Seconds(res.Witness.From), facts.Seconds(res.Witness.To)), BackgroundColor: "#d03030", TextColor: "#ffffff"})
 }
 
-// longestName limits names in a picture, in bytes.
-const longestName = 40
+// maxNameLen limits names in a picture, in bytes.
+const maxNameLen = 40
 
-// inert escapes a name so that a page shows it and never interprets it. Porcupine's page contains its data
+// escape escapes a name so that a page shows it and never interprets it. Porcupine's page contains its data
 // as JSON, which escapes what could end a script, but the script inserts the descriptions of states and
 // clients as HTML.
-func inert(s string) string {
+func escape(s string) string {
 	var b strings.Builder
 	for _, r := range s {
 		switch {
-		case b.Len() > longestName:
+		case b.Len() > maxNameLen:
 			return b.String() + "…"
 		case !unicode.IsPrint(r) || strings.ContainsRune("<>&\"`", r) || r == unicode.ReplacementChar:
 			fmt.Fprintf(&b, `\u%04x`, r)

@@ -71,7 +71,7 @@ func TestPicturesOfStories(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		h := histories.Story(string(a.Files[0].Data))
+		h := histories.MustParse(string(a.Files[0].Data))
 		v := checker.Check(h)
 		page := visualize(t, h, v)
 		res := second.Pictured(h, v)
@@ -124,11 +124,11 @@ func crowd(sessions int) *history.History {
 		outcome := []string{"ok", "ok", "ok", "info"}[rnd.IntN(4)]
 		fmt.Fprintf(&b, "%.3f c%d invoke release session=%s\n%.3f c%d %s release session=%s\n", at+6, c, s, at+7, c, outcome, s)
 	}
-	return histories.Story(b.String())
+	return histories.MustParse(b.String())
 }
 
 // A picture of a long history shows a part of it, which contains the witness.
-func TestPictureIsCutOut(t *testing.T) {
+func TestPictureShowsPartOfLongHistory(t *testing.T) {
 	h := crowd(400)
 	v := checker.Check(h, verdict.MutualExclusion, verdict.LeaseLinearizable)
 	if v.Assumption != "" || v.Results[0].Outcome != verdict.Violated {
@@ -152,7 +152,7 @@ func TestPictureIsCutOut(t *testing.T) {
 }
 
 // Names from a history must stay data, also when the page's script inserts them.
-func TestHostileNamesAreInertInAPicture(t *testing.T) {
+func TestPictureEscapesHostileNames(t *testing.T) {
 	const hostile = "</script><script>alert(1)</script><img/src=x/onerror=alert(1)>\"'`&lt;\u202e\u2028\n      const data = {}\x00"
 	h := crowd(6)
 	for i := range h.Events {
@@ -193,26 +193,26 @@ func TestHostileNamesAreInertInAPicture(t *testing.T) {
 
 // Each violation either has a picture or has nothing to draw. The latter happens for locks without loss
 // notifications, whose leases may end without any client's knowledge.
-func TestWhateverIsViolatedCanBeDrawn(t *testing.T) {
+func TestDrawsEveryViolation(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(13, 14))
-	drawn, untold := 0, 0
+	drawn, notNotified := 0, 0
 	for i := range 1000 {
 		h := histories.Random(rnd)
-		h.Params.Untold, h.Params.Life = i%2 == 0, i%4 == 0
+		h.Params.NoLossNotice, h.Params.Life = i%2 == 0, i%4 == 0
 		v := checker.Check(h)
 		page := visualize(t, h, v)
 		switch broken := v.Result(verdict.MutualExclusion); {
 		case page != "":
 			drawn++
 		case broken != nil && broken.Outcome == verdict.Violated:
-			untold++
-			if !h.Params.Untold {
+			notNotified++
+			if !h.Params.NoLossNotice {
 				t.Errorf("no picture of\n%s", histories.Lines(h))
 			}
 		}
 	}
-	if drawn < 50 || untold < 5 {
-		t.Errorf("%d pictures, and %d violations without notification: the test needs both", drawn, untold)
+	if drawn < 50 || notNotified < 5 {
+		t.Errorf("%d pictures, and %d violations without notification: the test needs both", drawn, notNotified)
 	}
 }
 

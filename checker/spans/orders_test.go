@@ -12,13 +12,13 @@ import (
 )
 
 // Compares the sorted data structures with a linear search; see histories.Compare.
-func TestOrdersAgainstALookAtEach(t *testing.T) {
+func TestMeetingsAgainstLinearSearch(t *testing.T) {
 	histories.Compare(t, func(h *history.History) (*facts.Facts, bool) { r := facts.Read(h); return r, r.Malformed == "" }, map[string]func(*rand.Rand, *facts.Facts) (got, want string){
-		"meetings": met,
+		"meetings": compareMeetings,
 	})
 }
 
-func met(_ *rand.Rand, r *facts.Facts) (got, want string) {
+func compareMeetings(_ *rand.Rand, r *facts.Facts) (got, want string) {
 	ε := int64(r.Params.StampError)
 	for _, l := range r.Locks {
 		ws, n := NewBeliefs(r).Of(l), 0

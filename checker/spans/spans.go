@@ -191,7 +191,7 @@ func Wait(r *facts.Facts, s *facts.Session) Span {
 		return Span{s.Called, s.Ended}
 	}
 	to := r.End
-	if t, ok := r.Gone[s.Client()]; ok {
+	if t, ok := r.GoneAt[s.Client()]; ok {
 		to = min(to, t)
 	}
 	return Span{s.Called, to}
@@ -208,8 +208,8 @@ func Stalls(r *facts.Facts) []Span {
 	return all
 }
 
-// UpTo returns how many of the sorted instants are at or before at.
-func UpTo(instants []int64, at int64) int {
+// CountUpTo returns how many of the sorted instants are at or before at.
+func CountUpTo(instants []int64, at int64) int {
 	return sort.Search(len(instants), func(i int) bool { return instants[i] > at })
 }
 
@@ -225,17 +225,17 @@ func Plus(at, by int64) int64 {
 // So it finds in logarithmic time whether any of them meets another span.
 type Spread struct {
 	Spans []Span
-	to    []int64
+	maxTo []int64
 }
 
-// SpreadOf sorts spans in place and keeps the slice.
-func SpreadOf(list []Span) Spread {
+// NewSpread sorts spans in place and keeps the slice.
+func NewSpread(list []Span) Spread {
 	slices.SortFunc(list, func(a, b Span) int { return cmp.Compare(a.From, b.From) })
-	s := Spread{Spans: list, to: make([]int64, len(list))}
+	s := Spread{Spans: list, maxTo: make([]int64, len(list))}
 	for i, x := range list {
-		s.to[i] = x.To
+		s.maxTo[i] = x.To
 		if i > 0 {
-			s.to[i] = max(s.to[i], s.to[i-1])
+			s.maxTo[i] = max(s.maxTo[i], s.maxTo[i-1])
 		}
 	}
 	return s
@@ -249,7 +249,7 @@ func (s Spread) Begun(at int64) int {
 // Reached returns the largest To of the spans that begin at or before an instant, or Ever.
 func (s Spread) Reached(at int64) int64 {
 	if i := s.Begun(at); i > 0 {
-		return s.to[i-1]
+		return s.maxTo[i-1]
 	}
 	return Ever
 }

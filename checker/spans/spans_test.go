@@ -10,46 +10,46 @@ import (
 )
 
 // Compares the arithmetic of spans with one that looks at every instant.
-func TestSpansAgainstDumb(t *testing.T) {
+func TestSpansAgainstNaive(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(5, 6))
-	const beats = 24
-	some := func() []Span {
+	const instants = 24
+	randomSpans := func() []Span {
 		var spans []Span
 		for range rnd.IntN(4) {
-			from := rnd.Int64N(beats)
+			from := rnd.Int64N(instants)
 			spans = append(spans, Span{from, from + rnd.Int64N(8)})
 		}
 		switch rnd.IntN(6) {
 		case 0:
-			spans = append(spans, Span{Ever, rnd.Int64N(beats)})
+			spans = append(spans, Span{Ever, rnd.Int64N(instants)})
 		case 1:
-			spans = append(spans, Span{rnd.Int64N(beats), facts.Never})
+			spans = append(spans, Span{rnd.Int64N(instants), facts.Never})
 		}
 		return spans
 	}
-	has := func(spans []Span, at int64) bool {
+	contains := func(spans []Span, at int64) bool {
 		return slices.ContainsFunc(spans, func(s Span) bool { return s.From <= at && at < s.To })
 	}
 	for range 20_000 {
-		rawA, rawB, rawC := some(), some(), some()
+		rawA, rawB, rawC := randomSpans(), randomSpans(), randomSpans()
 		a, b, c := Union(slices.Clone(rawA)), Union(slices.Clone(rawB)), Union(slices.Clone(rawC))
 		k := rnd.IntN(4)
 		met, out, two := Common(a, b), Outside(a), AtLeast(k, a, b, c)
-		s := Span{rnd.Int64N(beats), rnd.Int64N(beats)}
+		s := Span{rnd.Int64N(instants), rnd.Int64N(instants)}
 		any, all, sum := false, true, int64(0)
-		for at := int64(-2); at < beats+12; at++ {
+		for at := int64(-2); at < instants+12; at++ {
 			count := 0
 			for _, list := range [][]Span{rawA, rawB, rawC} {
-				if has(list, at) {
+				if contains(list, at) {
 					count++
 				}
 			}
-			if has(a, at) != has(rawA, at) || has(out, at) == has(rawA, at) || has(met, at) != (has(rawA, at) && has(rawB, at)) || has(two, at) != (count >= k) {
+			if contains(a, at) != contains(rawA, at) || contains(out, at) == contains(rawA, at) || contains(met, at) != (contains(rawA, at) && contains(rawB, at)) || contains(two, at) != (count >= k) {
 				t.Fatalf("at %d of %v, %v and %v: union %v, outside %v, common %v, at least %d %v", at, rawA, rawB, rawC, a, out, met, k, two)
 			}
 			if s.From <= at && at < s.To {
-				any, all = any || has(a, at), all && has(a, at)
-				if has(a, at) {
+				any, all = any || contains(a, at), all && contains(a, at)
+				if contains(a, at) {
 					sum++
 				}
 			}
@@ -68,15 +68,15 @@ func TestWait(t *testing.T) {
 		"5 c1 end client":                Of(1e9, 5e9),
 		"5 c2 end client":                Of(1e9, 9e9),
 	} {
-		r := facts.Read(histories.Story("params clients=c1,c2\n0 c1 begin client\n0 c2 begin client\n1 c1 invoke acquire session=c1/1\n" + text + "\n9 harness end run"))
-		if got := Wait(r, r.Named("c1/1")); got != want {
+		r := facts.Read(histories.MustParse("params clients=c1,c2\n0 c1 begin client\n0 c2 begin client\n1 c1 invoke acquire session=c1/1\n" + text + "\n9 harness end run"))
+		if got := Wait(r, r.SessionByName("c1/1")); got != want {
 			t.Errorf("%s: the wait is from %d to %d, want to %d", text, got.From, got.To, want.To)
 		}
 	}
 }
 
 // Compares Spread with a linear search. Both ends belong to a span.
-func TestSpreadAgainstALookAtEach(t *testing.T) {
+func TestSpreadAgainstLinearSearch(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(7, 8))
 	for range 5000 {
 		var list []Span
@@ -84,7 +84,7 @@ func TestSpreadAgainstALookAtEach(t *testing.T) {
 			from := rnd.Int64N(20)
 			list = append(list, Span{from, from + rnd.Int64N(12)})
 		}
-		s := SpreadOf(slices.Clone(list))
+		s := NewSpread(slices.Clone(list))
 		x := Span{rnd.Int64N(30), 0}
 		x.To = x.From + rnd.Int64N(6)
 		begun, reached, meets := 0, int64(Ever), false

@@ -17,10 +17,10 @@ type Window struct {
 
 // Beliefs computes the belief windows of a record, one lock at a time, in shared memory.
 type Beliefs struct {
-	r     *facts.Facts
-	of    *facts.Lock
-	list  []Window
-	found *Overlaps // memo of Overlaps
+	r        *facts.Facts
+	of       *facts.Lock
+	list     []Window
+	overlaps *Overlaps // memo of Overlaps
 }
 
 // NewBeliefs returns the Beliefs of a record.
@@ -37,7 +37,7 @@ func (b *Beliefs) Of(l *facts.Lock) []Window {
 	ws := b.Memory()
 	for s := range l.Sessions() {
 		for w := range b.r.Windows(s) {
-			if ε == 0 && b.r.Open(w) { // still open: it includes the instant of the last event
+			if ε == 0 && b.r.StillOpen(w) { // still open: it includes the instant of the last event
 				w.To++
 			}
 			if w.From+ε < w.To-ε {
@@ -59,13 +59,13 @@ func (b *Beliefs) Memory() []Window {
 
 // Overlaps returns the overlaps of a record and caches them. It takes O(n log n).
 func (b *Beliefs) Overlaps() Overlaps {
-	if b.found == nil {
-		b.found = &Overlaps{}
+	if b.overlaps == nil {
+		b.overlaps = &Overlaps{}
 		for _, l := range b.r.Locks {
-			b.found.Sweep(b.Of(l), b.r.End)
+			b.overlaps.Sweep(b.Of(l), b.r.End)
 		}
 	}
-	return *b.found
+	return *b.overlaps
 }
 
 // SortWindows sorts windows by From, then by To, then by the call of their acquire. Mostly they are
@@ -92,11 +92,11 @@ type Overlap struct {
 type Overlaps struct {
 	Overlap              // the longest overlap of a pair; the earliest of equal ones
 	DoubleHold int64     // true time in which two or more sessions held a lock
-	Each       []Overlap // the longest overlap of each incident, that is of each connected component of overlapping pairs
+	Incidents  []Overlap // the longest overlap of each incident, that is of each connected component of overlapping pairs
 }
 
-// longest replaces o by x if x is longer, or as long and earlier.
-func (o *Overlap) longest(x Overlap) {
+// keepLonger replaces o by x if x is longer, or as long and earlier.
+func (o *Overlap) keepLonger(x Overlap) {
 	if than := o.To - o.From; o.A.Session == nil || x.To-x.From > than || x.To-x.From == than && x.From < o.From {
 		*o = x
 	}
@@ -115,11 +115,11 @@ func (o *Overlaps) Sweep(ws []Window, end int64) {
 		if from < to {
 			if !cluster {
 				cluster = true
-				o.Each = append(o.Each, Overlap{})
+				o.Incidents = append(o.Incidents, Overlap{})
 			}
 			to = min(to, end)
-			o.longest(Overlap{far, w, from, to})
-			o.Each[len(o.Each)-1].longest(Overlap{far, w, from, to})
+			o.keepLonger(Overlap{far, w, from, to})
+			o.Incidents[len(o.Incidents)-1].keepLonger(Overlap{far, w, from, to})
 			o.DoubleHold += max(0, to-max(from, counted))
 			counted = max(counted, to)
 		} else {
@@ -153,7 +153,7 @@ func Meetings(r *facts.Facts, l *facts.Lock, ws []Window) int {
 			continue
 		}
 		wait := Wait(r, s)
-		if begun.meets(s, wait, ε) || s.Acquire.Outcome() == history.Fail && after.another(s, int64(r.Params.TTL)) {
+		if begun.meets(s, wait, ε) || s.Acquire.Outcome() == history.Fail && after.hasOtherClient(s, int64(r.Params.TTL)) {
 			met++
 		}
 	}
@@ -200,9 +200,9 @@ type successors struct {
 	run int      // all windows from the last position up to here belong to one client
 }
 
-// another reports whether another client held the lock within a TTL after a failed acquire. Failures
+// hasOtherClient reports whether another client held the lock within a TTL after a failed acquire. Failures
 // must come in the order of their returns.
-func (a *successors) another(s *facts.Session, ttl int64) bool {
+func (a *successors) hasOtherClient(s *facts.Session, ttl int64) bool {
 	at := s.Acquire.Return.T
 	i, _ := slices.BinarySearchFunc(a.ws, at, func(w Window, t int64) int { return cmp.Compare(w.From, t) })
 	if i < len(a.ws) && a.ws[i].Session.Client() == s.Client() {

@@ -69,11 +69,11 @@ type Verdict struct {
 	Results []Result           `json:"results"`
 	Numbers map[string]float64 `json:"numbers,omitempty"` // measured and reported, not judged
 	// Reasons maps the name of a number to the cause of what it measures.
-	Words map[string]string `json:"words,omitempty"`
+	Reasons map[string]string `json:"words,omitempty"`
 }
 
 // Inconclusive reports whether an assumption does not hold and no property was violated.
-func (v Verdict) ShowsNothing() bool {
+func (v Verdict) Inconclusive() bool {
 	return v.Assumption != "" && !slices.ContainsFunc(v.Results, func(r Result) bool { return r.Outcome == Violated })
 }
 
@@ -102,8 +102,8 @@ type Result struct {
 	// Losses explains, for each node that granted both sessions, how it could. Losses are in the
 	// order of nodes, and Cause summarizes them. SpareVotes is the number of these votes that the
 	// second session did not need. If it is 0, every loss was needed.
-	Losses []Loss `json:"losses,omitempty"`
-	Spare  int    `json:"spare,omitempty"`
+	Losses     []Loss `json:"losses,omitempty"`
+	SpareVotes int    `json:"spare,omitempty"`
 	// Stalled is the longest stall of the host, in seconds, that may have prevented a violation or
 	// changed its cause; 0 if there was none. If a stall may have caused the violation, the outcome is
 	// undecided.
@@ -123,11 +123,11 @@ type Witness struct {
 	From     int64    `json:"from"` // the violation's span of true time, in nanoseconds
 	To       int64    `json:"to"`
 
-	Of []*facts.Session `json:"-"` // the sessions, for the second judge; nil if the verdict was read from a file
+	SessionFacts []*facts.Session `json:"-"` // the sessions, for the second judge; nil if the verdict was read from a file
 }
 
 // SameViolation reports whether two witnesses prove the same violation. One may have more events.
-func (w *Witness) Shows(x *Witness) bool {
+func (w *Witness) SameViolation(x *Witness) bool {
 	return w.Key == x.Key && w.From == x.From && w.To == x.To && slices.Equal(w.Sessions, x.Sessions)
 }
 
@@ -166,8 +166,8 @@ type Finding struct {
 // Incident is one violation of a property, which began at From. Describe returns the Result that
 // would show it if it were the only one.
 type Incident struct {
-	From int64
-	Tell func() Result
+	From     int64
+	Describe func() Result
 }
 
 // Result derives the judgement. A property without occasions does not hold; it was not exercised.
@@ -177,11 +177,11 @@ func (f Finding) Result() Result {
 	res := Result{Outcome: Holds, Because: f.Because, Occasions: f.Occasions, NotApplicable: f.NotApplicable}
 	switch {
 	case n > 0:
-		tell := f.Worst
-		if tell == nil {
-			tell = f.Incidents[0].Tell
+		describe := f.Worst
+		if describe == nil {
+			describe = f.Incidents[0].Describe
 		}
-		res = tell()
+		res = describe()
 		res.Outcome, res.Occasions, res.Incidents = Violated, max(f.Occasions, n), n
 	case f.Undecided != "":
 		res.Outcome, res.Because = Undecided, f.Undecided
@@ -203,14 +203,14 @@ const (
 	FencingOrder      = "fencing-order"
 	ValidOnReturn     = "valid-on-return"
 	BoundedHold       = "bounded-hold"
-	HolderTold        = "holder-told"
+	HolderNotified    = "holder-told"
 )
 
 // Causes of a mutual-exclusion violation: what happened to the first session's key on a node that
 // granted both sessions.
 const (
 	ExpiredEarly       = "expired-early"        // it expired before its TTL was over because of the node's clock
-	ToldLate           = "notified-late"        // it expired after its TTL, and the lock, which has no deadline, notified the session late or never
+	NotifiedLate       = "notified-late"        // it expired after its TTL, and the lock, which has no deadline, notified the session late or never
 	GrantedLate        = "granted-late"         // it expired and another session was granted the lock before the acquire returned
 	RestartedAndForgot = "restarted-and-forgot" // the node was killed and restarted without it
 	LostUnsynced       = "lost-unsynced"        // the node lost power before syncing it
@@ -278,7 +278,7 @@ const (
 
 // Causes lists all causes, classes and kinds of violations.
 func Causes() []string {
-	return []string{ExpiredEarly, ToldLate, GrantedLate, RestartedAndForgot, LostUnsynced, FailedOver, DeletedByOther, ReleasedEarly, Overwritten, NeverSet,
+	return []string{ExpiredEarly, NotifiedLate, GrantedLate, RestartedAndForgot, LostUnsynced, FailedOver, DeletedByOther, ReleasedEarly, Overwritten, NeverSet,
 		GivenShorter, ClientClock, DeletedByHarness, Flushed, Evicted, ClocksDisagree, Unexplained,
 		Overlap, Buried, Phantom, DoubleRelease, HeldAfter, LostEarly,
 		LockBroken, Overrun, FenceBroken,
@@ -288,7 +288,7 @@ func Causes() []string {
 }
 
 // oldCauses maps former spellings of causes to the current ones.
-var oldCauses = map[string]string{"told-late": ToldLate}
+var oldCauses = map[string]string{"told-late": NotifiedLate}
 
 // CanonicalCause returns the current spelling of a cause. Files of earlier versions may have a
 // former one, which is read and never written.
@@ -317,10 +317,10 @@ const (
 
 // Number is a measurement of a run. It is reported and not judged.
 type Number struct {
-	Name       string
-	Unit       string // "" of a count
-	Meaning    string
-	Lengthened bool // a time that stalls of the host may lengthen
+	Name             string
+	Unit             string // "" of a count
+	Meaning          string
+	AffectedByStalls bool // a time that stalls of the host may lengthen
 }
 
 // Numbers lists the measurements in the order of reports, except those of single steps of a plan.
@@ -357,15 +357,15 @@ var Numbers = []Number{
 func LockName(key string) string { return cmp.Or(key, "the lock") }
 
 // PairNames names two sessions by their clients, or by session names if one client has both.
-func Pair(a, b *facts.Session) string {
+func PairNames(a, b *facts.Session) string {
 	if a.Client() == b.Client() {
-		return List([]string{a.Name(), b.Name()})
+		return JoinNames([]string{a.Name(), b.Name()})
 	}
-	return List([]string{a.Client(), b.Client()})
+	return JoinNames([]string{a.Client(), b.Client()})
 }
 
 // JoinNames joins names for use in a sentence: "n1, n2 and n3".
-func List(names []string) string {
+func JoinNames(names []string) string {
 	if len(names) < 2 {
 		return strings.Join(names, "")
 	}
@@ -382,7 +382,7 @@ func Plural(n int, noun string) string {
 }
 
 // EventNumbers returns the numbers of events in the order of time, without duplicates.
-func Numbered(events []*history.Event) []int64 {
+func EventNumbers(events []*history.Event) []int64 {
 	events = slices.DeleteFunc(slices.Clone(events), func(e *history.Event) bool { return e == nil })
 	slices.SortFunc(events, ByTime)
 	var ns []int64

@@ -4,9 +4,9 @@ import "testing"
 
 // Without incidents a property holds only if the search had occasions, left nothing undecided and
 // reports what it examined.
-func TestResultFollowsFromAFinding(t *testing.T) {
-	first := Incident{Tell: func() Result { return Result{Because: "first"} }}
-	second := Incident{Tell: func() Result { return Result{Because: "second"} }}
+func TestFindingResult(t *testing.T) {
+	first := Incident{Describe: func() Result { return Result{Because: "first"} }}
+	second := Incident{Describe: func() Result { return Result{Because: "second"} }}
 	both := []Incident{first, second}
 	for name, row := range map[string]struct {
 		finding Finding
@@ -19,7 +19,7 @@ func TestResultFollowsFromAFinding(t *testing.T) {
 		"undecided":            {Finding{Because: "it looked", Occasions: 2, Undecided: "perhaps"}, Result{Outcome: Undecided, Because: "perhaps", Occasions: 2}},
 		"undecided, none seen": {Finding{Because: "it looked", Undecided: "perhaps"}, Result{Outcome: Undecided, Because: "perhaps"}},
 		"incidents":            {Finding{Incidents: both, Undecided: "perhaps"}, Result{Outcome: Violated, Because: "first", Occasions: 2, Incidents: 2}},
-		"the worst incident":   {Finding{Incidents: both, Worst: second.Tell, Occasions: 9}, Result{Outcome: Violated, Because: "second", Occasions: 9, Incidents: 2}},
+		"the worst incident":   {Finding{Incidents: both, Worst: second.Describe, Occasions: 9}, Result{Outcome: Violated, Because: "second", Occasions: 9, Incidents: 2}},
 	} {
 		got := row.finding.Result()
 		if got.Outcome != row.want.Outcome || got.Because != row.want.Because || got.Occasions != row.want.Occasions || got.Incidents != row.want.Incidents {

@@ -67,19 +67,19 @@ func TestActionLints(t *testing.T) {
 		}
 	}
 	for name, text := range texts {
-		for _, e := range linted(t, root, text) {
+		for _, e := range lint(t, root, text) {
 			t.Errorf("%s: %v", name, e)
 		}
 	}
 	for old, wrong := range map[string]string{"seeds: 20": "sides: 20", "outputs.verdict": "outputs.verdikt"} {
-		if len(linted(t, root, bytes.Replace(uses, []byte(old), []byte(wrong), 1))) == 0 {
+		if len(lint(t, root, bytes.Replace(uses, []byte(old), []byte(wrong), 1))) == 0 {
 			t.Errorf("actionlint accepts %s", wrong)
 		}
 	}
 }
 
 // lint returns actionlint's errors for a workflow of this repository.
-func linted(t *testing.T, root string, text []byte) []*actionlint.Error {
+func lint(t *testing.T, root string, text []byte) []*actionlint.Error {
 	t.Helper()
 	p, err := actionlint.NewProject(root)
 	if err != nil {
@@ -158,7 +158,7 @@ func TestReadmeGitLab(t *testing.T) {
 }
 
 // TestActionScriptsHaveNoExpressions checks that user input never becomes part of a script.
-func TestActionScriptsHoldNoExpressions(t *testing.T) {
+func TestActionScriptsHaveNoExpressions(t *testing.T) {
 	for _, s := range readAction(t, repository(t)).Runs.Steps {
 		if strings.Contains(s.Run, "${{") {
 			t.Errorf("%s: script contains an expression; pass it through env", s.Name)

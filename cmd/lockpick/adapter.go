@@ -27,23 +27,23 @@ import (
 // findProgram checks that the adapter's program exists.
 func findProgram(argv []string) error {
 	if len(argv) == 0 {
-		return usage(errors.New("--adapter is empty"), `as in --adapter "node adapter.js"`)
+		return usageError(errors.New("--adapter is empty"), `as in --adapter "node adapter.js"`)
 	}
 	if _, err := exec.LookPath(argv[0]); err != nil {
-		return usage(fmt.Errorf("adapter %q: %w", argv[0], err), "name a program on PATH, or give its path")
+		return usageError(fmt.Errorf("adapter %q: %w", argv[0], err), "name a program on PATH, or give its path")
 	}
 	return nil
 }
 
 // readHello starts an adapter for a moment and reads its hello. It also returns the command for later
 // starts: for a shim this is the program that the shim replaces itself with.
-func meet(ctx context.Context, argv []string) (hello lockexec.Hello, command []string, err error) {
-	late := fmt.Errorf("no hello within %v", lockexec.StartWithin)
-	ctx, cancel := context.WithTimeoutCause(ctx, lockexec.StartWithin, late)
+func readHello(ctx context.Context, argv []string) (hello lockexec.Hello, command []string, err error) {
+	timeout := fmt.Errorf("no hello within %v", lockexec.StartWithin)
+	ctx, cancel := context.WithTimeoutCause(ctx, lockexec.StartWithin, timeout)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
-	var words proc.Output
-	cmd.Stderr, cmd.WaitDelay = &words, time.Second
+	var stderr proc.Output
+	cmd.Stderr, cmd.WaitDelay = &stderr, time.Second
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		return hello, nil, err
@@ -55,16 +55,16 @@ func meet(ctx context.Context, argv []string) (hello lockexec.Hello, command []s
 	if err := cmd.Start(); err != nil {
 		return hello, nil, err
 	}
-	a, err := lockexec.Meet(in, out, time.Now)
+	a, err := lockexec.Connect(in, out, time.Now)
 	if err == nil {
-		command = real.Replaced(cmd.Process.Pid, argv[0])
+		command = real.ReplacedCommand(cmd.Process.Pid, argv[0])
 	} else if cause := context.Cause(ctx); cause != nil { // its stdout ended because it was killed
 		err = cause
 	}
 	cancel()
 	cmd.Wait() // it was killed
 	if err != nil {
-		return hello, nil, fmt.Errorf("%s: %w\n%s", strings.Join(argv, " "), err, words.String())
+		return hello, nil, fmt.Errorf("%s: %w\n%s", strings.Join(argv, " "), err, stderr.String())
 	}
 	if command == nil {
 		command = argv
@@ -73,17 +73,17 @@ func meet(ctx context.Context, argv []string) (hello lockexec.Hello, command []s
 }
 
 // readHelloInImage reads the hello of an adapter in an image, where its command runs unchanged.
-func meetIn(ctx context.Context, image string, argv []string) (hello lockexec.Hello, err error) {
+func readHelloInImage(ctx context.Context, image string, argv []string) (hello lockexec.Hello, err error) {
 	line, err := docker.New(docker.Config{Adapter: argv, AdapterImage: image}).Hello(ctx)
-	if lack, ok := errors.AsType[*docker.Lack](err); ok {
-		return hello, unable(lack.Reason, lack.Remedy)
+	if unsupported, ok := errors.AsType[*docker.MissingError](err); ok {
+		return hello, backendError(unsupported.Reason, unsupported.Remedy)
 	}
 	if err != nil {
-		return hello, unable(err, "name the adapter by its path in the image; see lockpick help adapter")
+		return hello, backendError(err, "name the adapter by its path in the image; see lockpick help adapter")
 	}
-	a, err := lockexec.Meet(io.Discard, strings.NewReader(line), time.Now)
+	a, err := lockexec.Connect(io.Discard, strings.NewReader(line), time.Now)
 	if err != nil {
-		return hello, unable(err, "see lockpick help adapter")
+		return hello, backendError(err, "see lockpick help adapter")
 	}
 	return a.Hello, nil
 }
@@ -97,7 +97,7 @@ func adapterCmd(a *app) *cobra.Command {
 		RunE: func(c *cobra.Command, args []string) error {
 			switch {
 			case len(args) == 0:
-				return usage(errors.New("adapter check takes a command, got none"), "as in lockpick adapter check node adapter.js")
+				return usageError(errors.New("adapter check takes a command, got none"), "as in lockpick adapter check node adapter.js")
 			case args[0] == "--help" || args[0] == "-h": // later arguments belong to the command
 				return c.Help()
 			case len(args) == 1:
@@ -122,7 +122,7 @@ func (a *app) checkAdapter(ctx context.Context, argv []string) error {
 	})
 	switch {
 	case err != nil:
-		return unable(err, "make sure that redis-server is on PATH and that the machine is not overloaded")
+		return backendError(err, "make sure that redis-server is on PATH and that the machine is not overloaded")
 	case !passed:
 		fmt.Fprintln(a.out, "\nlockpick help adapter describes the protocol.")
 		a.code = outcome.ExitUnexpected
@@ -134,7 +134,7 @@ func (a *app) checkAdapter(ctx context.Context, argv []string) error {
 
 // kindsWithAdapter returns the table of kinds with the adapter's. It is separate because scenario
 // files must not name an adapter.
-func adapted(hello lockexec.Hello) map[string]lock.Kind {
+func kindsWithAdapter(hello lockexec.Hello) map[string]lock.Kind {
 	all := maps.Clone(kinds.All)
 	all[lockexec.Name] = hello.Kind()
 	return all
@@ -142,7 +142,7 @@ func adapted(hello lockexec.Hello) map[string]lock.Kind {
 
 // requireServers selects a backend with real servers for an adapter if none was given, and prints
 // which: the simulation has no processes.
-func (f *runFlags) onServers(c *cobra.Command, errs io.Writer) error {
+func (f *runFlags) requireServers(c *cobra.Command, errs io.Writer) error {
 	switch {
 	case f.adapter == "":
 	case !c.Flags().Changed("backend"):
@@ -152,34 +152,34 @@ func (f *runFlags) onServers(c *cobra.Command, errs io.Writer) error {
 		}
 		fmt.Fprintf(errs, "an adapter needs real servers: running with --backend %s\n", f.backend)
 	case f.backend == simulation:
-		return usage(errors.New("an adapter needs real servers, and --backend sim has none"), "leave out --backend, or use --backend process or docker")
+		return usageError(errors.New("an adapter needs real servers, and --backend sim has none"), "leave out --backend, or use --backend process or docker")
 	}
 	return nil
 }
 
 // selectAdapter selects the lock of the adapter, if the user named one. It returns the command that
 // starts the adapter where it will run: here, or in its image.
-func adapt(ctx context.Context, s *campaign.Selection, image string) (program []string, err error) {
+func selectAdapter(ctx context.Context, s *campaign.Selection, image string) (program []string, err error) {
 	if s.Adapter == "" {
 		return nil, nil
 	}
 	if s.Lock != "" {
-		return nil, usage(errors.New("--adapter and --lock exclude each other"), "leave one of them out")
+		return nil, usageError(errors.New("--adapter and --lock exclude each other"), "leave one of them out")
 	}
 	var hello lockexec.Hello
 	program = strings.Fields(s.Adapter)
 	if s.Backend == containers {
-		hello, err = meetIn(ctx, image, program)
+		hello, err = readHelloInImage(ctx, image, program)
 	} else if err = findProgram(program); err == nil {
-		if hello, program, err = meet(ctx, program); err != nil {
-			err = unable(err, "see lockpick help adapter")
+		if hello, program, err = readHello(ctx, program); err != nil {
+			err = backendError(err, "see lockpick help adapter")
 		}
 	}
 	if err != nil {
 		return nil, err
 	}
-	kinds.All = adapted(hello)
-	s.Lock, s.TTLUnit = lockexec.Name, time.Duration(hello.Grain)*time.Millisecond
+	kinds.All = kindsWithAdapter(hello)
+	s.Lock, s.TTLUnit = lockexec.Name, time.Duration(hello.TTLUnit)*time.Millisecond
 	return program, nil
 }
 
@@ -193,16 +193,16 @@ func newAdapterCmd(a *app) *cobra.Command {
 		Example: "  lockpick adapter new --lang python",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
-			s, ok := lockexec.StarterIn(lang)
+			s, ok := lockexec.FindStarter(lang)
 			if !ok {
-				return usage(fmt.Errorf("no starting point for --lang %q", lang), "use one of "+langs+"; for any other language see lockpick help adapter")
+				return usageError(fmt.Errorf("no starting point for --lang %q", lang), "use one of "+langs+"; for any other language see lockpick help adapter")
 			}
 			dir := "."
 			if len(args) > 0 {
 				dir = args[0]
 			}
 			if err := s.Write(dir); err != nil {
-				return usage(err, "name a directory without these files, as in lockpick adapter new --lang "+lang+" my-adapter")
+				return usageError(err, "name a directory without these files, as in lockpick adapter new --lang "+lang+" my-adapter")
 			}
 			fmt.Fprintf(a.out, "written: %s\n\n", strings.Join(s.Files(), ", "))
 			if dir = filepath.Clean(dir); dir != "." {

@@ -15,7 +15,7 @@ import (
 
 // buildImage builds the Go starting point of an adapter, with from replaced by to. It puts the adapter
 // alone into an image, built with the Dockerfile from "lockpick help adapter".
-func inImage(t *testing.T, binary, name, from, to string) {
+func buildImage(t *testing.T, binary, name, from, to string) {
 	t.Helper()
 	dir := t.TempDir()
 	run := func(program string, args ...string) {
@@ -54,8 +54,8 @@ func TestAdapterInContainers(t *testing.T) {
 	needEngine(t)
 	binary := build(t)
 	const image, wrong = "lockpick-adapter-test:right", "lockpick-adapter-test:wrong"
-	inImage(t, binary, image, "Put your library", "Put your library")
-	inImage(t, binary, wrong, "token, began, err := l.lock(r.Key)", `panic("no more memory")`+"\n"+`token, began, err := l.lock(r.Key)`)
+	buildImage(t, binary, image, "Put your library", "Put your library")
+	buildImage(t, binary, wrong, "token, began, err := l.lock(r.Key)", `panic("no more memory")`+"\n"+`token, began, err := l.lock(r.Key)`)
 	args := []string{"run", "--backend", "docker", "--adapter", "/app/adapter", "--adapter-image"}
 	t.Run("runs", func(t *testing.T) {
 		t.Run("right", func(t *testing.T) {

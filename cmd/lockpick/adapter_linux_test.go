@@ -20,13 +20,13 @@ import (
 // adapterName is the name under which the test binary acts as an adapter.
 const adapterName = "lockpick-adapter"
 
-func init() { programs[adapterName] = adapts }
+func init() { programs[adapterName] = runAdapter }
 
 // runAdapter is an adapter of a plain lock on one node. Its argument selects a mistake.
-func adapts() {
-	wrong := ""
+func runAdapter() {
+	mistake := ""
 	if len(os.Args) > 1 {
-		wrong = os.Args[1]
+		mistake = os.Args[1]
 	}
 	var one sync.Mutex
 	say := func(format string, args ...any) {
@@ -34,8 +34,8 @@ func adapts() {
 		defer one.Unlock()
 		fmt.Printf(format+"\n", args...)
 	}
-	fmt.Fprintln(os.Stderr, "adapter with mistake", strconv.Quote(wrong))
-	switch wrong {
+	fmt.Fprintln(os.Stderr, "adapter with mistake", strconv.Quote(mistake))
+	switch mistake {
 	case "dies":
 		os.Exit(7)
 	case "garbage":
@@ -43,37 +43,37 @@ func adapts() {
 	case "long-lines":
 		say("%s", strings.Repeat("x", 10<<20))
 	case "strikes":
-		strikes(os.Args[2], os.Args[3], os.Args[4])
+		hitFromAdapter(os.Args[2], os.Args[3], os.Args[4])
 	case "leaves-a-child":
 		child := exec.Command("sleep", "60")
 		child.Args[0] = os.Args[0] + "'s child"
 		child.Start()
 	}
-	can := map[bool]string{false: "extend", true: "renewed"}[wrong == "renews"] // not a mistake
+	can := map[bool]string{false: "extend", true: "renewed"}[mistake == "renews"] // not a mistake
 	say(`{"hello":1,"name":"plain","version":"3","can":["%s"],"nodes":"one"}`, can)
-	a := plainAdapter{wrong: wrong}
+	a := plainAdapter{mistake: mistake}
 	lines := bufio.NewScanner(os.Stdin)
 	for lines.Scan() {
 		var m adapterRequest
 		if err := json.Unmarshal(lines.Bytes(), &m); err != nil {
 			panic(err)
 		}
-		if later, ok := strings.CutSuffix(wrong, "-later"); ok && m.Op == "acquire" && a.breaks(later, &m) {
+		if later, ok := strings.CutSuffix(mistake, "-later"); ok && m.Op == "acquire" && a.makeMistake(later, &m) {
 			continue
 		}
-		if wrong == "is-silent" && m.Op != "open" && m.Op != "clock" {
+		if mistake == "is-silent" && m.Op != "open" && m.Op != "clock" {
 			time.Sleep(time.Hour) // not select {}: Go ends a program in which nothing else can happen
 		}
 		switch {
 		case m.Op == "ping":
-			if wrong != "ignores-ping" {
+			if mistake != "ignores-ping" {
 				say(`{"id":%d,"pong":true}`, m.ID)
 			}
 		case m.Op == "acquire":
 			go func() { // pings are answered in the meantime
 				answer := a.answer(m)
 				say(`{"id":%d,%s}`, m.ID, answer)
-				if wrong == "answers-twice" {
+				if mistake == "answers-twice" {
 					say(`{"id":%d,%s}`, m.ID, answer)
 				}
 			}()
@@ -87,7 +87,7 @@ func adapts() {
 }
 
 // makeMistake makes the mistake in the second acquire. It returns true if there must be no answer.
-func (a *plainAdapter) breaks(how string, m *adapterRequest) bool {
+func (a *plainAdapter) makeMistake(how string, m *adapterRequest) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.n == 0 {
@@ -138,11 +138,11 @@ type adapterRequest struct {
 
 // plainAdapter is the adapter's lock: SET NX PX, and compare and delete.
 type plainAdapter struct {
-	mu               sync.Mutex
-	wrong, addr, key string
-	ttl              int64
-	n                int
-	released         chan struct{} // closed when the hold that it extends by itself is released
+	mu                 sync.Mutex
+	mistake, addr, key string
+	ttl                int64
+	n                  int
+	released           chan struct{} // closed when the hold that it extends by itself is released
 }
 
 const (
@@ -160,7 +160,7 @@ func (a *plainAdapter) answer(m adapterRequest) string {
 		return err == nil && (v.Int == 1 || v.Str == "OK")
 	}
 	ttl := strconv.FormatInt(a.ttl, 10)
-	if a.wrong == "refuses-"+m.Op {
+	if a.mistake == "refuses-"+m.Op {
 		return `"no":"error","why":"broken on purpose"`
 	}
 	switch m.Op {
@@ -173,20 +173,20 @@ func (a *plainAdapter) answer(m adapterRequest) string {
 		a.n++
 		token := fmt.Sprintf("%d-%d", os.Getpid(), a.n)
 		set := []string{"SET", m.Key, token, "NX", "PX", ttl}
-		switch a.wrong {
+		switch a.mistake {
 		case "overwrites":
 			set = []string{"SET", m.Key, token, "PX", ttl}
 		case "sets-no-ttl":
 			set = set[:4]
 		}
 		for !ask(set...) {
-			if a.wrong != "waits" { // not a mistake
+			if a.mistake != "waits" { // not a mistake
 				return `"no":"taken"`
 			}
 			time.Sleep(10 * time.Millisecond)
 		}
 		a.key = m.Key
-		if a.wrong == "renews" {
+		if a.mistake == "renews" {
 			a.renews(m.Key, token)
 		}
 		return fmt.Sprintf(`"handle":"%s","token":"%s",%s`, token, token, until())
@@ -199,7 +199,7 @@ func (a *plainAdapter) answer(m adapterRequest) string {
 		if a.released != nil {
 			close(a.released)
 		}
-		if a.wrong != "releases-nothing" && !ask("EVAL", ownDel, "1", a.key, m.Handle) {
+		if a.mistake != "releases-nothing" && !ask("EVAL", ownDel, "1", a.key, m.Handle) {
 			return `"no":"not-held"`
 		}
 	}
@@ -208,7 +208,7 @@ func (a *plainAdapter) answer(m adapterRequest) string {
 
 func (a *plainAdapter) deadline(began int64) int64 {
 	until := began + a.ttl*int64(time.Millisecond)
-	if a.wrong == "lies" {
+	if a.mistake == "lies" {
 		until += int64(time.Minute)
 	}
 	return until

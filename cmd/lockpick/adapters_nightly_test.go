@@ -18,7 +18,7 @@ import (
 )
 
 // checkAdapter runs adapter check on an adapter, which must pass.
-func checks(t *testing.T, binary, dir, command string) {
+func checkAdapter(t *testing.T, binary, dir, command string) {
 	t.Helper()
 	cmd := exec.Command(binary, append([]string{"adapter", "check"}, strings.Fields(command)...)...)
 	cmd.Dir = dir
@@ -56,7 +56,7 @@ func TestStarters(t *testing.T) {
 			}
 			// python3 may be a version manager's shim, which can't be checked.
 			command := strings.Replace(s.Run, "python3", filepath.Join(folder, "python/.venv/bin/python"), 1)
-			checks(t, binary, dir, command)
+			checkAdapter(t, binary, dir, command)
 		})
 	}
 }
@@ -73,7 +73,7 @@ func TestShippedAdapters(t *testing.T) {
 	for _, s := range adapters.Libraries {
 		t.Run(s.Name, func(t *testing.T) {
 			command := s.Command(installed(t, s.Set))
-			checks(t, binary, ".", command)
+			checkAdapter(t, binary, ".", command)
 			args := []string{"run", "baseline/", "--backend", "process", "--adapter", command}
 			if property := wrongInBaseline[s.Name]; property != "" {
 				args = append(args, "--expect", property+"=any")
@@ -82,14 +82,14 @@ func TestShippedAdapters(t *testing.T) {
 			if code != 0 || len(all) != 1 {
 				t.Errorf("exit code %d, %d runs", code, len(all))
 			}
-			complain(t, all)
+			checkOutcomes(t, all)
 		})
 	}
 }
 
 // TestExtensionsOnFailedNodesAreUnknown extends locks while most nodes are down. No node refused, so the
 // adapter must not answer not-held, although these libraries report failed nodes as refusals.
-func TestExtensionsOfNodesThatFailAreUnknown(t *testing.T) {
+func TestExtensionsOnFailedNodesAreUnknown(t *testing.T) {
 	binary := build(t)
 	for _, s := range adapters.Libraries {
 		options := map[string][]string{"rslock": nil, "pottery": {"--set", "lock.options.extensions=unlimited"}}
@@ -161,7 +161,7 @@ func TestAdaptersOverStubs(t *testing.T) {
 				}
 			}
 			for _, command := range s.commands {
-				checks(t, binary, filepath.Join(root, s.set), expand(command))
+				checkAdapter(t, binary, filepath.Join(root, s.set), expand(command))
 			}
 		})
 	}
@@ -227,7 +227,7 @@ func TestPausesAndCuts(t *testing.T) {
 	binary := build(t)
 	for _, lang := range []string{"node", "python"} {
 		t.Run(lang, func(t *testing.T) {
-			s, _ := adapters.StarterIn(lang)
+			s, _ := adapters.FindStarter(lang)
 			folder := installed(t, lang)
 			command := fmt.Sprintf("%s %s", strings.Fields(s.Run)[0], filepath.Join(folder, lang, strings.Fields(s.Run)[1]))
 			command = strings.Replace(command, "python3", filepath.Join(folder, "python/.venv/bin/python"), 1)

@@ -20,7 +20,7 @@ func TestAdaptersReadme(t *testing.T) {
 	for _, s := range exec.Libraries {
 		table += fmt.Sprintf("| %s | %s | `%s` |\n", s.Name, s.Library, s.Command(exec.AdapterFolder))
 	}
-	inReadme(t, "../../harness/lock/exec/adapters/README.md", map[string]string{"adapters": table})
+	checkReadme(t, "../../harness/lock/exec/adapters/README.md", map[string]string{"adapters": table})
 	for _, s := range exec.Starters {
 		if !strings.Contains(topic("adapter"), s.Lang) {
 			t.Errorf("help adapter does not mention %s, which adapter new supports", s.Lang)

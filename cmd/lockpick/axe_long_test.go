@@ -24,14 +24,14 @@ const (
 
 // fewRows removes all but the first rows of a history, because axe examines each row and they are alike.
 // It also unfolds what is folded.
-const few = `document.querySelectorAll('#events tbody tr:nth-child(n+60)').forEach((r) => r.remove()),
+const fewRows = `document.querySelectorAll('#events tbody tr:nth-child(n+60)').forEach((r) => r.remove()),
 	document.querySelectorAll('#unfold:not([hidden])').forEach((b) => b.click()), document.querySelectorAll('details').forEach((d) => { d.open = true; })`
 
 // overflow lists elements that extend beyond the window and can't be scrolled.
-const wide = `((width) => [...document.querySelectorAll('body *')].filter(e => e.getBoundingClientRect().right > width + 1 && !e.closest('nav,.wide,.scroll,pre,svg,.timeline,.plots[tabindex],.skip,thead')).map(e => e.outerHTML.slice(0, 120)).join())(%d)`
+const overflow = `((width) => [...document.querySelectorAll('body *')].filter(e => e.getBoundingClientRect().right > width + 1 && !e.closest('nav,.wide,.scroll,pre,svg,.timeline,.plots[tabindex],.skip,thead')).map(e => e.outerHTML.slice(0, 120)).join())(%d)`
 
 // runAxe lists each violation that axe finds, with its rule and elements.
-const axed = `axe.run(document, { resultTypes: ['violations'] }).then((r) => { window.axed = r.violations.map((v) =>
+const runAxe = `axe.run(document, { resultTypes: ['violations'] }).then((r) => { window.axed = r.violations.map((v) =>
 	v.id + ' (' + v.help + '): ' + v.nodes.slice(0, 5).map((n) => n.target.join(' ') + ' ' + n.html.slice(0, 120) + ' ' + n.any.map((c) => c.message).join('; ')).join('\n    ')); }, (e) => { window.axed = [String(e)]; }), 0`
 
 // testAxe checks pages of each kind with axe, in the modes for day or night.
@@ -52,12 +52,12 @@ func testAxe(t *testing.T, browser context.Context, pages map[string]string) {
 				b := newTab(t, browser)
 				b.window(width, 900, scheme)
 				b.open(file, "")
-				b.is(fmt.Sprintf(wide, width), "")
+				b.is(fmt.Sprintf(overflow, width), "")
 				b.is(`document.documentElement.scrollWidth`, width)
 				b.screenshot(fmt.Sprintf("axe-%s-%d-%s", name, width, scheme), true)
-				b.value(few)
+				b.value(fewRows)
 				b.value(string(script) + ";0")
-				b.value(axed)
+				b.value(runAxe)
 				b.becomes(`window.axed`)
 				for _, violation := range b.value(`window.axed`).([]any) {
 					t.Error(violation)
@@ -68,16 +68,16 @@ func testAxe(t *testing.T, browser context.Context, pages map[string]string) {
 }
 
 // TestPageAccessibility checks a report of each outcome, a suite, a sweep and an index with axe.
-func TestPagesForEverybody(t *testing.T) {
+func TestPageAccessibility(t *testing.T) {
 	browser := chromium(t)
-	store, dice := filepath.Join(t.TempDir(), "store"), filepath.Join(t.TempDir(), "dice")
+	store, random := filepath.Join(t.TempDir(), "store"), filepath.Join(t.TempDir(), "dice")
 	wrong, never := filepath.Join(t.TempDir(), "wrong.yaml"), filepath.Join(t.TempDir(), "never-comes.yaml")
 	must(t, os.WriteFile(never, []byte(undecidedRun), 0o644))
 	must(t, os.WriteFile(wrong, []byte(wrongRun), 0o644))
 	lockpickCode(t, 1, "run", "--store", store, "--reports", "all", wrong, never, "gc-pause-after-acquire", "gc-like-pauses/", "lost-packets", "baseline", "clock-jump",
 		"restart-forgets", "delayed-restart", "failover-loses-lock")
-	lockpick(t, "run", "--store", dice, "random-faults/", "--seeds", "20")
-	suite, sweep := filepath.Join(store, suites.Folder, "latest", suites.PageFile), filepath.Join(dice, suites.Folder, "latest", suites.PageFile)
+	lockpick(t, "run", "--store", random, "random-faults/", "--seeds", "20")
+	suite, sweep := filepath.Join(store, suites.Folder, "latest", suites.PageFile), filepath.Join(random, suites.Folder, "latest", suites.PageFile)
 	lockpickCode(t, 1, "scorecard", "--store", store, "--tag", "score", "redislock", "rueidis")
 	pages := map[string]string{"suite": suite, "sweep": sweep, "index": filepath.Join(store, suites.IndexFile), "scorecards": filepath.Join(store, suites.ScoreFolder, "latest", suites.ScoreFile)}
 	drawn := []string{"failover-loses-lock", "never-comes", "wrong"}

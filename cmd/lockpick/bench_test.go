@@ -47,7 +47,7 @@ func BenchmarkSecondCore(b *testing.B) {
 	for b.Loop() {
 		for _, workers := range []int{1, 2} {
 			begin := time.Now()
-			campaign.Pool{Command: []string{"lockpick", workerVerb}, Size: workers, Patience: patience}.Run(b.Context(), 60, func(i int) campaign.Job {
+			campaign.Pool{Command: []string{"lockpick", workerVerb}, Size: workers, Timeout: patience}.Run(b.Context(), 60, func(i int) campaign.Job {
 				return campaign.Job{Scenario: s, Seed: uint64(i), Backend: simulation, Keep: campaign.KeepNone}
 			}, func(_ int, o outcome.Outcome) {
 				if o.Code != outcome.ExitOK {
@@ -83,7 +83,7 @@ func benchRuns(b *testing.B, locks map[string]lock.Kind, s scenario.Scenario) {
 			b.Fatalf("%+v", o)
 		}
 		events += o.Events
-		virtual += o.Virtual
+		virtual += o.VirtualSeconds
 		cycles += s.Workload.Cycles * len(s.Clients)
 	}
 	took := cpuTime(b) - begin

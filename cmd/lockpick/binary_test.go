@@ -23,14 +23,14 @@ import (
 // test binary, because bubbles must work outside "go test" and "go run" hides exit codes.
 func build(t *testing.T) string {
 	t.Helper()
-	path, err := built()
+	path, err := buildOnce()
 	if err != nil {
 		t.Fatal(err)
 	}
 	return path
 }
 
-var built = sync.OnceValues(func() (path string, err error) {
+var buildOnce = sync.OnceValues(func() (path string, err error) {
 	if builtIn, err = os.MkdirTemp("", "lockpick-built-"); err != nil {
 		return "", err
 	}
@@ -67,7 +67,7 @@ func outcomesOf(t *testing.T, cmd *exec.Cmd) (int, []outcome.Outcome) {
 	return cmd.ProcessState.ExitCode(), all.Outcomes
 }
 
-func complain(t *testing.T, all []outcome.Outcome) {
+func checkOutcomes(t *testing.T, all []outcome.Outcome) {
 	t.Helper()
 	for _, o := range all {
 		if o.Code != outcome.ExitOK || o.Skipped != "" {

@@ -10,7 +10,7 @@ import (
 )
 
 // TestStoredRunLimits checks that every command that opens a stored run enforces the limits of runs.
-func TestStoredRunsAreHeldToTheBoundsOfRuns(t *testing.T) {
+func TestStoredRunLimits(t *testing.T) {
 	clients := make([]string, 1000)
 	for i := range clients {
 		clients[i] = fmt.Sprintf("%q", fmt.Sprint("c", i+1))

@@ -36,13 +36,13 @@ const batch = 20
 func TestBrokenLocksUnderRandomPlans(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Minute)
 	defer cancel()
-	h := search{t, campaign.Pool{Command: []string{build(t), workerVerb}, Size: 2, Patience: patience}, map[string][]string{}}
+	h := search{t, campaign.Pool{Command: []string{build(t), workerVerb}, Size: 2, Timeout: patience}, map[string][]string{}}
 	table := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
 	defer table.Flush()
 	fmt.Fprintln(table, "mistake\tplan\tproperty\tcause\tseed")
 	caught := 0
 	for _, m := range broken.Mistakes() {
-		seed, what := h.first(ctx, m.Name)
+		seed, what := h.firstCaught(ctx, m.Name)
 		switch {
 		case ctx.Err() != nil:
 			t.Fatalf("timeout at %s", m.Name)
@@ -68,7 +68,7 @@ type search struct {
 
 // firstCaught returns the first seed whose plan shows a violation that the reference lock does not show, and
 // that violation. It returns 0 if there is none.
-func (h search) first(ctx context.Context, mistake string) (uint64, outcome.Judgement) {
+func (h search) firstCaught(ctx context.Context, mistake string) (uint64, outcome.Judgement) {
 	var sets []string
 	if !strings.HasPrefix(mistake, "fence-") { // few of the others can issue fencing tokens
 		sets = []string{"lock.fence=false", "workload.fence=none"}

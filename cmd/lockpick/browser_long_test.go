@@ -63,8 +63,8 @@ type tab struct {
 	*testing.T
 	ctx context.Context
 
-	mu    sync.Mutex
-	wrong []string
+	mu       sync.Mutex
+	failures []string
 }
 
 // newTab opens a tab. At the end of the test the tab must have had no error or exception, no dialog and
@@ -78,7 +78,7 @@ func newTab(t *testing.T, browser context.Context) *tab {
 	ctx, stop := context.WithTimeout(ctx, time.Minute)
 	t.Cleanup(stop)
 	b.ctx = ctx
-	if err := chromedp.Listen(ctx, b.hear); err != nil {
+	if err := chromedp.Listen(ctx, b.handle); err != nil {
 		t.Fatal(err)
 	}
 	call(b, network.Enable, network.EnableParams{})
@@ -86,36 +86,36 @@ func newTab(t *testing.T, browser context.Context) *tab {
 	t.Cleanup(func() {
 		b.mu.Lock()
 		defer b.mu.Unlock()
-		for _, w := range b.wrong {
+		for _, w := range b.failures {
 			t.Error(w)
 		}
 	})
 	return b
 }
 
-func (b *tab) hear(event any) {
-	complain := func(format string, args ...any) {
+func (b *tab) handle(event any) {
+	report := func(format string, args ...any) {
 		b.mu.Lock()
 		defer b.mu.Unlock()
-		b.wrong = append(b.wrong, fmt.Sprintf(format, args...))
+		b.failures = append(b.failures, fmt.Sprintf(format, args...))
 	}
 	switch e := event.(type) {
 	case *runtime.EventExceptionThrown:
-		complain("exception: %s", described(e.ExceptionDetails))
+		report("exception: %s", describeException(e.ExceptionDetails))
 	case *runtime.EventConsoleAPICalled:
 		if e.Type == runtime.ConsoleAPICalledTypeError || e.Type == runtime.ConsoleAPICalledTypeWarning || e.Type == runtime.ConsoleAPICalledTypeAssert {
-			complain("console: %s", e.Args[0].Value)
+			report("console: %s", e.Args[0].Value)
 		}
 	case *log.EventEntryAdded:
 		if e.Entry.Level == log.EntryLevelError || e.Entry.Level == log.EntryLevelWarning {
-			complain("log: %s", e.Entry.Text)
+			report("log: %s", e.Entry.Text)
 		}
 	case *network.EventRequestWillBeSent:
 		if u := e.Request.URL; !strings.HasPrefix(u, "file:") && !strings.HasPrefix(u, "data:") && u != "about:blank" {
-			complain("request to %s", u)
+			report("request to %s", u)
 		}
 	case *page.EventJavascriptDialogOpening:
-		complain("dialog: %s", e.Message)
+		report("dialog: %s", e.Message)
 		go chromedp.Call(b.ctx, page.HandleJavaScriptDialog, page.HandleJavaScriptDialogParams{})
 	}
 }
@@ -216,7 +216,7 @@ func lockpickCode(t *testing.T, code int, args ...string) {
 	}
 }
 
-func described(e *runtime.ExceptionDetails) string {
+func describeException(e *runtime.ExceptionDetails) string {
 	if e.Exception != nil && e.Exception.Description != "" {
 		return e.Exception.Description
 	}

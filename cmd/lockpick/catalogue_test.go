@@ -14,7 +14,7 @@ import (
 
 // tagFlags returns the flags that select scenarios for a real backend: all of them at night, and by day a
 // few, since they run in real time.
-func tagged() []string {
+func tagFlags() []string {
 	if night {
 		return nil
 	}
@@ -41,7 +41,7 @@ var simulatedOnly = map[string]string{
 
 // notSkipped returns the runs that were not skipped. Exactly the scenarios in lists may be skipped, for the
 // listed reason. At night, when everything runs, all listed scenarios must have been skipped.
-func able(t *testing.T, all []outcome.Outcome, lists ...map[string]string) []outcome.Outcome {
+func notSkipped(t *testing.T, all []outcome.Outcome, lists ...map[string]string) []outcome.Outcome {
 	t.Helper()
 	why := map[string]string{}
 	for _, list := range lists {
@@ -64,11 +64,11 @@ func able(t *testing.T, all []outcome.Outcome, lists ...map[string]string) []out
 
 // maxLucky is the number of runs that may need a retry to show their violation. No scenario should depend
 // on luck, but an overloaded machine can miss a violation. The test logs which.
-const mostLucky = 4
+const maxLucky = 4
 
 // logRetries logs retried runs: those that missed a violation, and those that showed nothing or had a host
 // stall, which are noise of the machine.
-func retries(t *testing.T, all []outcome.Outcome) {
+func logRetries(t *testing.T, all []outcome.Outcome) {
 	t.Helper()
 	noise := 0
 	var lucky []string
@@ -76,7 +76,7 @@ func retries(t *testing.T, all []outcome.Outcome) {
 		for _, why := range o.Retried {
 			t.Logf("%s was retried: %s", o.Scenario, why)
 			switch {
-			case !strings.Contains(why, campaign.Missed), strings.Contains(why, campaign.Stalls):
+			case !strings.Contains(why, campaign.MissedReason), strings.Contains(why, campaign.StallReason):
 				noise++
 			case !slices.Contains(lucky, o.Scenario):
 				lucky = append(lucky, o.Scenario)
@@ -84,7 +84,7 @@ func retries(t *testing.T, all []outcome.Outcome) {
 		}
 	}
 	t.Logf("retried: %d runs because of noise; %d missed a violation at first: %s", noise, len(lucky), strings.Join(lucky, ", "))
-	if len(lucky) > mostLucky {
-		t.Errorf("%d runs needed luck, at most %d may", len(lucky), mostLucky)
+	if len(lucky) > maxLucky {
+		t.Errorf("%d runs needed luck, at most %d may", len(lucky), maxLucky)
 	}
 }

@@ -19,12 +19,12 @@ func sameCauses(t *testing.T, binary string, real []outcome.Outcome) {
 	_, all := outcomes(t, binary, "run")
 	simulated := map[string]string{}
 	for _, o := range all {
-		simulated[o.Scenario] = brokenBy(o)
+		simulated[o.Scenario] = mutexCause(o)
 	}
 	var table strings.Builder
 	both := 0
 	for _, o := range real {
-		here, there := brokenBy(o), simulated[o.Scenario]
+		here, there := mutexCause(o), simulated[o.Scenario]
 		if here == "" && there == "" {
 			continue
 		}
@@ -43,7 +43,7 @@ func sameCauses(t *testing.T, binary string, real []outcome.Outcome) {
 }
 
 // mutexCause returns the cause of a violation of mutual exclusion, or "".
-func brokenBy(o outcome.Outcome) string {
+func mutexCause(o outcome.Outcome) string {
 	i := slices.IndexFunc(o.Judgements, func(j outcome.Judgement) bool {
 		return j.Property == verdict.MutualExclusion && j.Got == verdict.Violated
 	})

@@ -12,7 +12,7 @@ import (
 var (
 	slowTag  = regexp.MustCompile(`(?m)^//go:build.*\b(long|processes|containers|nightly)\b`)
 	testName = regexp.MustCompile(`(?m)^func (Test\w+)\(`)
-	listedAs = regexp.MustCompile(`(?m)^\| (Test\w+(?:, Test\w+)*) \|`)
+	tableRow = regexp.MustCompile(`(?m)^\| (Test\w+(?:, Test\w+)*) \|`)
 )
 
 // TestTableOfChecks checks that the tables list every longer test and no test that does not exist. They
@@ -24,7 +24,7 @@ func TestTableOfChecks(t *testing.T) {
 		t.Fatal(err)
 	}
 	listed, there := map[string]bool{}, map[string]bool{}
-	for _, m := range listedAs.FindAllStringSubmatch(string(text), -1) {
+	for _, m := range tableRow.FindAllStringSubmatch(string(text), -1) {
 		for name := range strings.SplitSeq(m[1], ", ") {
 			listed[name] = true
 		}

@@ -28,7 +28,7 @@ import (
 )
 
 // knownNames returns the names that a scenario may use.
-func known() scenario.Known {
+func knownNames() scenario.Known {
 	k := campaign.KnownLocks(kinds.All)
 	k.Backends, k.Folders = backendNames, storeFolders
 	return k
@@ -49,40 +49,40 @@ type pick = campaign.Pick
 // scenarios returns the selected scenarios, with their own locks and expectations.
 func (c choice) scenarios() (all []pick, err error) {
 	s := campaign.Selection{Names: c.names, Tags: c.tags, Sets: c.sets}
-	found, err := s.Find(known())
+	found, err := s.Find(knownNames())
 	for _, f := range found {
 		all = append(all, pick{Found: f})
 	}
-	return all, invalid(err)
+	return all, selectionError(err)
 }
 
 // selection returns the flags' selection from these names.
 func (f *runFlags) selection(names ...string) campaign.Selection {
-	return campaign.Selection{Names: names, Tags: f.tags, Lock: f.lock, Adapter: f.adapter, Sets: f.sets, Expects: f.expects, Demands: f.demands, Backend: f.backend, Scale: f.scale}
+	return campaign.Selection{Names: names, Tags: f.tags, Lock: f.lock, Adapter: f.adapter, Sets: f.sets, Expects: f.expects, DefaultExpects: f.demands, Backend: f.backend, Scale: f.scale}
 }
 
 // resolve resolves a selection, and normalizes the flags of its lock for commands that repeat them.
 func (f *runFlags) resolve(s *campaign.Selection) (campaign.Choice, error) {
-	c, err := s.Choose(known())
+	c, err := s.Choose(knownNames())
 	f.lock, f.sets = s.Lock, s.Sets
-	return c, invalid(err)
+	return c, selectionError(err)
 }
 
 // chooseScenarios resolves the named scenarios with the lock, the expectations and the scale that the flags
 // set. not lists the scenarios that do not suit the lock.
-func (f *runFlags) choose(names ...string) (fit []pick, not []campaign.Skip, err error) {
+func (f *runFlags) chooseScenarios(names ...string) (suitable []pick, unsuitable []campaign.Skip, err error) {
 	s := f.selection(names...)
 	c, err := f.resolve(&s)
 	return c.Picks, c.Skipped, err
 }
 
 // selectionError adds a hint to the error of an invalid selection.
-func invalid(err error) error {
-	w, ok := errors.AsType[*campaign.Invalid](err)
+func selectionError(err error) error {
+	w, ok := errors.AsType[*campaign.SelectionError](err)
 	if !ok {
 		return err
 	}
-	names := strings.Join(w.Names, ", ")
+	names := strings.Join(w.Valid, ", ")
 	hint := map[string]string{
 		"Names": "see lockpick list", "Tags": "see lockpick list for names and tags", "Sets": "leave one of them out",
 		"Lock": "one of " + names, "Lock.Mistake": "as in --lock broken --set lock.mistake=plain-del", "Lock.Option": "options: " + names,
@@ -93,26 +93,26 @@ func invalid(err error) error {
 	case w.Field == "Lock.Option" && names == "":
 		hint = "leave it out"
 	case w.Field == "Tags":
-		w.Names = tagNames()
+		w.Valid = tagNames()
 	}
-	for _, word := range w.Words {
-		if w.Field == "Names" || !slices.Contains(w.Names, word) {
-			hint += meant(word, w.Names)
+	for _, word := range w.Invalid {
+		if w.Field == "Names" || !slices.Contains(w.Valid, word) {
+			hint += suggestion(word, w.Valid)
 		}
 	}
-	return usage(err, hint)
+	return usageError(err, hint)
 }
 
 func noArgs(c *cobra.Command, args []string) error {
 	if len(args) > 0 {
-		return usage(fmt.Errorf("%s takes no arguments, got %q", c.CommandPath(), args[0]), "see "+c.CommandPath()+" --help")
+		return usageError(fmt.Errorf("%s takes no arguments, got %q", c.CommandPath(), args[0]), "see "+c.CommandPath()+" --help")
 	}
 	return nil
 }
 
 func oneArg(c *cobra.Command, args []string) error {
 	if len(args) != 1 {
-		return usage(fmt.Errorf("%s takes one argument, got %d", c.CommandPath(), len(args)), "see "+c.CommandPath()+" --help")
+		return usageError(fmt.Errorf("%s takes one argument, got %d", c.CommandPath(), len(args)), "see "+c.CommandPath()+" --help")
 	}
 	return nil
 }
@@ -137,11 +137,11 @@ func backend(name string, in docker.Config, adapter ...string) (harness.Backend,
 	case "process":
 		self, err := os.Executable()
 		if err != nil {
-			return nil, unable(fmt.Errorf("find own binary: %w", err), "start lockpick by its path")
+			return nil, backendError(fmt.Errorf("find own binary: %w", err), "start lockpick by its path")
 		}
 		return process.New(process.Config{Self: []string{self, clientVerb}, Adapter: adapter}), nil
 	}
-	return nil, usage(fmt.Errorf("no backend %q", name), "one of "+strings.Join(backendNames, ", ")+meant(name, backendNames))
+	return nil, usageError(fmt.Errorf("no backend %q", name), "one of "+strings.Join(backendNames, ", ")+suggestion(name, backendNames))
 }
 
 // remarker is a backend that differs from what users may expect; Remark explains how.
@@ -154,30 +154,30 @@ type preparer interface {
 }
 
 // prepare lets a backend fetch what these scenarios need, and prints its progress.
-func prepare(ctx context.Context, b harness.Backend, all []scenario.Scenario, says io.Writer) error {
+func prepare(ctx context.Context, b harness.Backend, all []scenario.Scenario, progress io.Writer) error {
 	p, ok := b.(preparer)
 	if !ok {
 		return nil
 	}
-	err := p.Prepare(ctx, all, func(line string) { fmt.Fprintf(says, "%s: %s\n", b.Name(), line) })
-	var lack *docker.Lack
+	err := p.Prepare(ctx, all, func(line string) { fmt.Fprintf(progress, "%s: %s\n", b.Name(), line) })
+	var unsupported *docker.MissingError
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
-	case errors.As(err, &lack):
-		return unable(fmt.Errorf("backend %s can't run this: %w", b.Name(), lack.Reason), lack.Remedy)
+	case errors.As(err, &unsupported):
+		return backendError(fmt.Errorf("backend %s can't run this: %w", b.Name(), unsupported.Reason), unsupported.Remedy)
 	case err != nil:
-		return unable(fmt.Errorf("backend %s can't run this: %w", b.Name(), err), cmp.Or(files.Remedy(err, files.TempDirHint), "see lockpick doctor"))
+		return backendError(fmt.Errorf("backend %s can't run this: %w", b.Name(), err), cmp.Or(files.Remedy(err, files.TempDirHint), "see lockpick doctor"))
 	}
 	return nil
 }
 
 // rejectBroken rejects the lock with planted mistakes for commands that can't select a mistake.
-func unmistakable(verb, lock string) error {
+func rejectBroken(verb, lock string) error {
 	if kind, _, _ := strings.Cut(lock, ":"); kind != "broken" {
 		return nil
 	}
-	return usage(fmt.Errorf("%s doesn't test deliberately broken locks", verb), "lockpick fuzz --lock broken --set lock.mistake=plain-del looks for the violations of one")
+	return usageError(fmt.Errorf("%s doesn't test deliberately broken locks", verb), "lockpick fuzz --lock broken --set lock.mistake=plain-del looks for the violations of one")
 }
 
 // lockTable returns the table of lock kinds.
@@ -190,16 +190,16 @@ func lockTable() string {
 	indent := width + 4
 	for _, name := range kinds.Names() {
 		k := kinds.All[name]
-		b.WriteString(fmt.Sprintf("  %-*s", indent-2, name) + wrapped(indent, indent, k.Doc+": "+strings.Join(abilitiesOf(k), ", ")) + "\n")
+		b.WriteString(fmt.Sprintf("  %-*s", indent-2, name) + wrap(indent, indent, k.Doc+": "+strings.Join(abilities(k), ", ")) + "\n")
 		for _, o := range k.Options {
-			b.WriteString(strings.Repeat(" ", indent) + wrapped(indent, indent+2, o.Name+"="+strings.Join(o.Values, "|")+": "+o.Doc) + "\n")
+			b.WriteString(strings.Repeat(" ", indent) + wrap(indent, indent+2, o.Name+"="+strings.Join(o.Values, "|")+": "+o.Doc) + "\n")
 		}
 	}
 	return b.String()
 }
 
 // abilities describes what a kind of lock is and can do.
-func abilitiesOf(k lock.Kind) (out []string) {
+func abilities(k lock.Kind) (out []string) {
 	for _, x := range []struct {
 		word string
 		is   bool
@@ -221,16 +221,16 @@ func listCmd(out io.Writer) *cobra.Command {
 	c := &cobra.Command{Use: "list", Short: "list scenarios: what each one shows and what it expects", Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if asJSON && verbose {
-				return usage(errors.New("--json prints everything about a scenario, so --verbose has no effect"), "leave one of them out")
+				return usageError(errors.New("--json prints everything about a scenario, so --verbose has no effect"), "leave one of them out")
 			}
 			all, err := choice{tags: tags}.scenarios()
 			if err != nil {
 				return err
 			}
 			if asJSON {
-				return printJSON(out, resolved(all))
+				return printJSON(out, scenariosOf(all))
 			}
-			able := map[string]campaign.Abilities{}
+			able := map[string]campaign.Capabilities{}
 			for _, name := range backendNames {
 				b, err := backend(name, docker.Config{})
 				if err != nil {
@@ -245,7 +245,7 @@ func listCmd(out io.Writer) *cobra.Command {
 					fmt.Fprintf(out, "%s  %s\n", s.Name, display.Paint(out, display.Dim, "["+strings.Join(s.Tags, ", ")+"]"))
 					fmt.Fprintln(out, "    "+display.Wrap(display.Width(out)-1, 4, 4, s.Claim))
 				}
-				fmt.Fprintln(out, "    "+hung("/"+s.Variant, longestVariant(all), expectations(s.Scenario), display.Width(out)))
+				fmt.Fprintln(out, "    "+hangingIndent("/"+s.Variant, longestVariant(all), expectations(s.Scenario), display.Width(out)))
 				if verbose {
 					listPlan(out, s.Scenario)
 					listBackends(out, s.Scenario, able)
@@ -269,14 +269,14 @@ func longestVariant(all []pick) int {
 }
 
 // hangingIndent formats a word in a column, followed by a text that wraps in a column of its own.
-func hung(word string, column int, text string, width int) string {
+func hangingIndent(word string, column int, text string, width int) string {
 	beside := 4 + column + 1
 	return fmt.Sprintf("%-*s %s", column, word, display.Wrap(width-1, beside, beside, text))
 }
 
 func expectations(s scenario.Scenario) string {
 	var out []string
-	for _, p := range known().Properties {
+	for _, p := range knownNames().Properties {
 		if e, ok := s.Expect[p]; ok && e.Follows == "" {
 			w := p + " " + e.Want
 			if e.Cause != "" {
@@ -308,7 +308,7 @@ func listPlan(out io.Writer, s scenario.Scenario) {
 	}
 	var words []string
 	for _, c := range s.Random.Choices() {
-		words = append(words, c.Word)
+		words = append(words, c.Name)
 	}
 	bounds := "without limits"
 	if s.Random.Within != "" {
@@ -318,17 +318,17 @@ func listPlan(out io.Writer, s scenario.Scenario) {
 }
 
 // listBackends prints which backends can run a scenario here, and what the others are missing.
-func listBackends(out io.Writer, s scenario.Scenario, able map[string]campaign.Abilities) {
+func listBackends(out io.Writer, s scenario.Scenario, abilities map[string]campaign.Capabilities) {
 	var on, not []string
 	for _, name := range backendNames {
-		lacks := able[name].Missing(s, kinds.All)
+		missing := abilities[name].Missing(s, kinds.All)
 		switch {
-		case len(lacks) == 0:
+		case len(missing) == 0:
 			on = append(on, name)
-		case lacks[0].Name == harness.CanRun: // then every other capability is missing as well
-			not = append(not, name+": "+lacks[0].Reason)
+		case missing[0].Name == harness.CanRun: // then every other capability is missing as well
+			not = append(not, name+": "+missing[0].Reason)
 		default:
-			not = append(not, name+": "+campaign.Reasons(lacks))
+			not = append(not, name+": "+campaign.MissingReasons(missing))
 		}
 	}
 	if len(on) > 0 {
@@ -350,23 +350,23 @@ func showCmd(out io.Writer) *cobra.Command {
 		},
 		RunE: func(_ *cobra.Command, args []string) error {
 			if schema {
-				_, err := out.Write(scenario.Schema(known()))
+				_, err := out.Write(scenario.Schema(knownNames()))
 				return err
 			}
 			name, variant, _ := strings.Cut(args[0], "/")
 			if !slices.Contains(scenarios.Names(), name) {
-				return usage(fmt.Errorf("no scenario %q", name), "see lockpick list"+meant(name, scenarios.Names()))
+				return usageError(fmt.Errorf("no scenario %q", name), "see lockpick list"+suggestion(name, scenarios.Names()))
 			}
 			text, err := scenarios.Read(name)
 			if err != nil {
 				return err
 			}
-			all, err := scenario.Parse(name+".yaml", text, known())
+			all, err := scenario.Parse(name+".yaml", text, knownNames())
 			if err != nil {
 				return err
 			}
 			if !slices.ContainsFunc(all, func(s scenario.Scenario) bool { return s.Variant == variant }) {
-				return usage(fmt.Errorf("%s has no variant %q", name, variant), "lockpick show "+name+" prints them all")
+				return usageError(fmt.Errorf("%s has no variant %q", name, variant), "lockpick show "+name+" prints them all")
 			}
 			_, err = out.Write(text)
 			return err

@@ -21,7 +21,7 @@ type ci struct {
 	annotate    bool
 	tally       outcome.Tally
 	junit       bytes.Buffer      // the JUnit file
-	kept        map[string]string // directories of the stored example runs, by command
+	exampleDirs map[string]string // directories of the stored example runs, by command
 }
 
 // newCI reads the environment. It creates the file before anything runs, so that lockpick does not
@@ -31,9 +31,9 @@ func newCI(junitFile string) (*ci, error) {
 	if junitFile == "" {
 		return c, nil
 	}
-	f, err := files.Output(junitFile, 0)
+	f, err := files.OpenOutput(junitFile, 0)
 	if err != nil {
-		return nil, usage(fmt.Errorf("write junit file: %w", err), "name a writable file with --junit")
+		return nil, usageError(fmt.Errorf("write junit file: %w", err), "name a writable file with --junit")
 	}
 	return c, f.Close()
 }
@@ -48,7 +48,7 @@ func (c *ci) render() error {
 func (c *ci) finish(to io.Writer) error {
 	var errs []error
 	if c.junitFile != "" {
-		errs = append(errs, written(c.junitFile, os.O_TRUNC, func(w io.Writer) error {
+		errs = append(errs, writeTo(c.junitFile, os.O_TRUNC, func(w io.Writer) error {
 			if _, err := w.Write(c.junit.Bytes()); err != nil {
 				return fmt.Errorf("write junit file: %w", err)
 			}
@@ -56,22 +56,22 @@ func (c *ci) finish(to io.Writer) error {
 		}))
 	}
 	if c.summaryFile != "" {
-		errs = append(errs, written(c.summaryFile, os.O_APPEND, func(w io.Writer) error { return suites.GitHubSummary(w, &c.tally, c.drawing) }))
+		errs = append(errs, writeTo(c.summaryFile, os.O_APPEND, func(w io.Writer) error { return suites.GitHubSummary(w, &c.tally, c.drawing) }))
 	}
 	if c.annotate {
 		if o, ok := to.(*output); ok {
-			to = obeyedOutput{o}
+			to = commandOutput{o}
 		}
 		errs = append(errs, suites.GitHubAnnotations(to, &c.tally))
 	}
 	if err := errors.Join(errs...); err != nil {
-		return unable(err, "free disk space, or name another file; the runs are in the store")
+		return backendError(err, "free disk space, or name another file; the runs are in the store")
 	}
 	return nil
 }
 
-func written(path string, how int, write func(io.Writer) error) error {
-	f, err := files.Output(path, how)
+func writeTo(path string, how int, write func(io.Writer) error) error {
+	f, err := files.OpenOutput(path, how)
 	if err != nil {
 		return fmt.Errorf("write %s: %w", path, err)
 	}
@@ -79,24 +79,24 @@ func written(path string, how int, write func(io.Writer) error) error {
 }
 
 // sequenceOf returns the stored diagram of a run as text.
-func sequenceOf(o outcome.Outcome) string { return kept(o, reports.SequenceFile) }
+func sequenceOf(o outcome.Outcome) string { return readStored(o, reports.SequenceFile) }
 
 // drawing returns the stored diagram of a run, or of its example run, preferably as Mermaid.
 func (c *ci) drawing(o outcome.Outcome) string {
 	if o.Dir == "" {
-		o.Dir = c.kept[o.Command]
+		o.Dir = c.exampleDirs[o.Command]
 	}
-	return cmp.Or(kept(o, "sequence.mmd"), sequenceOf(o))
+	return cmp.Or(readStored(o, "sequence.mmd"), sequenceOf(o))
 }
 
 // maxDiagramBytes is larger than any diagram.
-const mostDrawn = 64 << 20
+const maxDiagramBytes = 64 << 20
 
-func kept(o outcome.Outcome, name string) string {
+func readStored(o outcome.Outcome, name string) string {
 	if o.Dir == "" {
 		return ""
 	}
-	text, err := files.ReadIn(o.Dir, name, mostDrawn)
+	text, err := files.ReadIn(o.Dir, name, maxDiagramBytes)
 	if err != nil { // the diagram is optional: the text describes the run
 		return ""
 	}

@@ -25,18 +25,18 @@ import (
 func TestCatalogueOnDocker(t *testing.T) {
 	needEngine(t)
 	began := time.Now()
-	args, lacks := []string{"run", "--backend", "docker", "--jobs", "2"}, simulatedOnly
+	args, skipped := []string{"run", "--backend", "docker", "--jobs", "2"}, simulatedOnly
 	if !night {
-		args, lacks = append(args, slices.Sorted(maps.Keys(containersOnly))...), nil
+		args, skipped = append(args, slices.Sorted(maps.Keys(containersOnly))...), nil
 	}
 	code, all := outcomes(t, build(t), args...)
 	t.Logf("%d runs in %v", len(all), time.Since(began).Round(time.Second))
 	if code != 0 {
 		t.Errorf("exit code %d", code)
 	}
-	all = able(t, all, lacks)
-	complain(t, all)
-	retries(t, all)
+	all = notSkipped(t, all, skipped)
+	checkOutcomes(t, all)
+	logRetries(t, all)
 	if night {
 		sameCauses(t, build(t), all)
 	}
@@ -45,7 +45,7 @@ func TestCatalogueOnDocker(t *testing.T) {
 
 // TestReadmeBuildOnDocker checks that a binary built as in the README, dynamically linked if there is a C
 // compiler, runs containers from any folder, without its source and without the go tool.
-func TestReadmesBuildOnDocker(t *testing.T) {
+func TestReadmeBuildOnDocker(t *testing.T) {
 	needEngine(t)
 	dir := t.TempDir()
 	binary := filepath.Join(dir, "lockpick")
@@ -129,7 +129,7 @@ func TestBackendsAgree(t *testing.T) {
 		if code != 0 {
 			t.Errorf("%s: exit code %d", b, code)
 		}
-		complain(t, all)
+		checkOutcomes(t, all)
 		for _, o := range all {
 			verdicts[o.Scenario] = append(verdicts[o.Scenario], strings.Join(suites.Brief(o), "; "))
 		}
@@ -142,5 +142,5 @@ func TestBackendsAgree(t *testing.T) {
 			t.Errorf("%s: got %q", s, v)
 		}
 	}
-	inReadme(t, "../../harness/README.md", map[string]string{"backends": table.String()})
+	checkReadme(t, "../../harness/README.md", map[string]string{"backends": table.String()})
 }

@@ -45,14 +45,14 @@ func TestContributing(t *testing.T) {
 				tests = slices.Collect(strings.Lines(string(a.Files[i].Data)))
 			}
 			a.Files = slices.DeleteFunc(a.Files, func(f txtar.File) bool { return strings.HasPrefix(f.Name, "script/") })
-			followed(t, list, a)
-			root := copied(t)
+			compareWithList(t, list, a)
+			root := copyProject(t)
 			for _, f := range a.Files {
-				add(t, filepath.Join(root, f.Name), string(f.Data))
+				addFile(t, filepath.Join(root, f.Name), string(f.Data))
 			}
 			for _, item := range list {
 				if strings.HasPrefix(item, "go ") {
-					in(t, root, strings.Fields(item)...)
+					runIn(t, root, strings.Fields(item)...)
 				}
 			}
 			if err := accepted(t, root, path, tests); err != nil {
@@ -60,7 +60,7 @@ func TestContributing(t *testing.T) {
 			}
 			for _, f := range a.Files {
 				t.Run("without "+f.Name, func(t *testing.T) {
-					defer takeOut(t, root, f.Name)()
+					defer revertFile(t, root, f.Name)()
 					if accepted(t, root, path, tests) == nil {
 						t.Errorf("nothing notices that %s was forgotten", f.Name)
 					}
@@ -73,8 +73,8 @@ func TestContributing(t *testing.T) {
 // houseTests selects the tests of this package that apply to every addition: the rules of the code base,
 // and what help and READMEs must mention.
 const houseTests = "./cmd/lockpick -run ^Test(ImportTable|SizesAndDocs|EngineHasNoClock|FilesAreOpenedInOnePlace|HistoriesAreReadOnce|" +
-	"ScenarioFormatIsTrue|FaultsAreTold|PropertiesAreTold|VerdictFileIsTold|SchemaIsOne|NoScenarioIsCalledAsAFolder|" +
-	"ReadmeIsShort|ReadmesLinksLead|GuaranteesNameScenarios|Claims|ScoreTag|ScorecardsAreWhole)$"
+	"ScenarioFormatTopic|FaultsTopic|PropertiesTopic|VerdictFileTopic|SchemaIsOne|ReservedFolderNames|" +
+	"ReadmeIsShort|ReadmeLinks|GuaranteesNameScenarios|Claims|ScoreTag|ScorecardsAreComplete)$"
 
 // accepted builds a copy and runs an archive's script with the binary, then its tests and
 // those of the house. It returns the first failure.
@@ -122,7 +122,7 @@ func (r *scriptResult) Run(_ string, run func(testscript.T)) {
 }
 
 // revertFile reverts a file of a copy to the project's version, and returns a function that undoes that.
-func takeOut(t *testing.T, root, name string) (undo func()) {
+func revertFile(t *testing.T, root, name string) (undo func()) {
 	t.Helper()
 	path := filepath.Join(root, name)
 	with, err := os.ReadFile(path)
@@ -171,7 +171,7 @@ func contributions(guide string) map[string][]string {
 }
 
 // compareWithList reports where an archive and a list differ.
-func followed(t *testing.T, list []string, a *txtar.Archive) {
+func compareWithList(t *testing.T, list []string, a *txtar.Archive) {
 	t.Helper()
 	named := func(item, file string) bool {
 		pattern := strings.ReplaceAll(regexp.QuoteMeta(item), "NAME", `[a-z0-9_-]+`)
@@ -190,7 +190,7 @@ func followed(t *testing.T, list []string, a *txtar.Archive) {
 }
 
 // copyProject returns the folder of a copy of the project without ignored files.
-func copied(t *testing.T) string {
+func copyProject(t *testing.T) string {
 	t.Helper()
 	root := t.TempDir()
 	cmd := exec.Command("git", "ls-files", "-z", "--cached", "--others", "--exclude-standard")
@@ -225,7 +225,7 @@ func write(path string, text []byte, mode fs.FileMode) error {
 
 // addFile writes a new file, or changes one by hunks. A hunk starts with "@@", and its lines start with " ",
 // "-" or "+" as in a diff. The replaced lines must occur in the file exactly once.
-func add(t *testing.T, path, text string) {
+func addFile(t *testing.T, path, text string) {
 	t.Helper()
 	old, err := os.ReadFile(path)
 	hunks, changes := strings.CutPrefix(text, "@@\n")
@@ -255,7 +255,7 @@ func add(t *testing.T, path, text string) {
 	}
 }
 
-func in(t *testing.T, dir string, args ...string) {
+func runIn(t *testing.T, dir string, args ...string) {
 	t.Helper()
 	if err := attempt(dir, args...); err != nil {
 		t.Fatal(err)

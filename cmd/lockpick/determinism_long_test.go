@@ -78,7 +78,7 @@ func TestEverySeedTwice(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	twice(t, func(run func(scenario.Scenario, uint64)) {
+	runTwice(t, func(run func(scenario.Scenario, uint64)) {
 		for seed := uint64(1); seed <= *pairs; seed++ {
 			for _, p := range picks {
 				run(p.Scenario, seed)
@@ -99,7 +99,7 @@ func TestEverySeedTwice(t *testing.T) {
 // ends, a select in the library decides which comes first, and that can't be seeded. On two processors
 // its own goroutines race as well.
 func TestLibrariesTwice(t *testing.T) {
-	twice(t, func(run func(scenario.Scenario, uint64)) {
+	runTwice(t, func(run func(scenario.Scenario, uint64)) {
 		for _, kind := range libraries() {
 			if kind == "redsync" || strings.HasPrefix(kind, "rueidis-") {
 				continue
@@ -117,14 +117,14 @@ func TestLibrariesTwice(t *testing.T) {
 // of clients with and without think time.
 func TestHardenedTwice(t *testing.T) {
 	f := runFlags{backend: simulation, lock: "hardened", scale: 1}
-	fit, _, err := f.choose()
+	fit, _, err := f.chooseScenarios()
 	if err != nil {
 		t.Fatal(err)
 	}
 	fit = slices.DeleteFunc(fit, func(p pick) bool {
 		return !night && !slices.ContainsFunc(p.Plan, func(st nemesis.Step) bool { return st.When.Point != nil })
 	})
-	twice(t, func(run func(scenario.Scenario, uint64)) {
+	runTwice(t, func(run func(scenario.Scenario, uint64)) {
 		for seed := uint64(1); seed <= *pairs; seed++ {
 			for _, p := range fit {
 				run(p.Scenario, seed)
@@ -158,7 +158,7 @@ func TestRandomPlansTwice(t *testing.T) {
 		t.Fatal(err)
 	}
 	short := picks[2:]
-	twice(t, func(run func(scenario.Scenario, uint64)) {
+	runTwice(t, func(run func(scenario.Scenario, uint64)) {
 		for seed := uint64(1); seed <= *plans; seed++ {
 			run(picks[seed%2].Scenario, seed)
 			if seed%3 == 0 {
@@ -170,7 +170,7 @@ func TestRandomPlansTwice(t *testing.T) {
 
 // runTwice runs each scenario with its seed in two processes that differ in processors and garbage
 // collection, and reports differences. As many pairs of processes as processors run concurrently.
-func twice(t *testing.T, all func(run func(scenario.Scenario, uint64))) {
+func runTwice(t *testing.T, all func(run func(scenario.Scenario, uint64))) {
 	t.Helper()
 	jobs := make(chan campaign.Job)
 	ctx, stop := context.WithCancel(t.Context())
@@ -178,7 +178,7 @@ func twice(t *testing.T, all func(run func(scenario.Scenario, uint64))) {
 	var couples sync.WaitGroup
 	for range runtime.NumCPU() {
 		couples.Go(func() {
-			if err := couple(ctx, t, jobs); err != nil {
+			if err := runPair(ctx, t, jobs); err != nil {
 				t.Error(err)
 				stop()
 			}
@@ -198,7 +198,7 @@ func twice(t *testing.T, all func(run func(scenario.Scenario, uint64))) {
 }
 
 // runPair runs jobs in two processes until there are no more.
-func couple(ctx context.Context, t *testing.T, jobs <-chan campaign.Job) error {
+func runPair(ctx context.Context, t *testing.T, jobs <-chan campaign.Job) error {
 	one, err := startTracer(ctx, "GOMAXPROCS=1", "GOGC=100")
 	if err != nil {
 		return err

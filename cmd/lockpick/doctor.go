@@ -26,14 +26,14 @@ The backend docker uses the engine at DOCKER_HOST, or at the usual socket if tha
 set. It ignores contexts of the docker command; to use the current one, export
 DOCKER_HOST=$(docker context inspect -f '{{.Endpoints.docker.Host}}').`,
 		RunE: func(c *cobra.Command, _ []string) error {
-			a.tidies() // a probe creates what a run creates
+			a.waitForCleanup() // a probe creates what a run creates
 			all, remarks := map[string][]harness.Capability{}, map[string]string{}
 			for _, name := range backendNames {
 				b, err := backend(name, docker.Config{})
 				if err != nil {
 					return err
 				}
-				all[name] = allOf(campaign.Probe(c.Context(), b))
+				all[name] = allCapabilities(campaign.Probe(c.Context(), b))
 				if m, ok := b.(remarker); ok && all[name][0].Available {
 					remarks[name] = m.Remark(c.Context())
 				}
@@ -45,7 +45,7 @@ DOCKER_HOST=$(docker context inspect -f '{{.Endpoints.docker.Host}}').`,
 				fmt.Fprintf(a.out, "%s\n", name)
 				diagnose(a.out, all[name])
 				if remarks[name] != "" {
-					finding(a.out, "", "note: "+remarks[name])
+					printFinding(a.out, "", "note: "+remarks[name])
 				}
 			}
 			return nil
@@ -55,7 +55,7 @@ DOCKER_HOST=$(docker context inspect -f '{{.Endpoints.docker.Host}}').`,
 }
 
 // allCapabilities lists every capability. Those that the backend doesn't know are missing.
-func allOf(able campaign.Abilities) (out []harness.Capability) {
+func allCapabilities(able campaign.Capabilities) (out []harness.Capability) {
 	names := append([]string{harness.CanRun}, scenario.Capabilities()...)
 	for _, more := range slices.Sorted(maps.Keys(able)) {
 		if !slices.Contains(names, more) {
@@ -63,7 +63,7 @@ func allOf(able campaign.Abilities) (out []harness.Capability) {
 		}
 	}
 	for _, name := range names {
-		out = append(out, able.Of(name))
+		out = append(out, able.Capability(name))
 	}
 	return out
 }
@@ -72,12 +72,12 @@ func allOf(able campaign.Abilities) (out []harness.Capability) {
 // suffices.
 func diagnose(out io.Writer, all []harness.Capability) {
 	if run := all[0]; !run.Available {
-		finding(out, "run", "no: "+run.Reason)
-		remedy(out, run)
+		printFinding(out, "run", "no: "+run.Reason)
+		printRemedy(out, run)
 		return
 	}
-	finding(out, "run", "yes")
-	for _, g := range grouped(all[1:]) {
+	printFinding(out, "run", "yes")
+	for _, g := range groupCapabilities(all[1:]) {
 		var able []string
 		var not []harness.Capability
 		for _, c := range g.all {
@@ -89,7 +89,7 @@ func diagnose(out io.Writer, all []harness.Capability) {
 		}
 		heading := g.name
 		if len(able) > 0 {
-			finding(out, heading, "yes: "+strings.Join(able, ", "))
+			printFinding(out, heading, "yes: "+strings.Join(able, ", "))
 			heading = ""
 		}
 		// Print capabilities that are missing for the same reason on one line.
@@ -97,24 +97,26 @@ func diagnose(out io.Writer, all []harness.Capability) {
 			first := not[0]
 			var names []string
 			not = slices.DeleteFunc(not, func(c harness.Capability) bool {
-				alike := c.Reason == first.Reason && c.Remedy == first.Remedy
-				if alike {
+				sameFix := c.Reason == first.Reason && c.Remedy == first.Remedy
+				if sameFix {
 					names = append(names, g.short(c))
 				}
-				return alike
+				return sameFix
 			})
-			finding(out, heading, "no:  "+strings.Join(names, ", ")+": "+first.Reason)
+			printFinding(out, heading, "no:  "+strings.Join(names, ", ")+": "+first.Reason)
 			heading = ""
-			remedy(out, first)
+			printRemedy(out, first)
 		}
 	}
 }
 
-func finding(out io.Writer, heading, text string) { fmt.Fprintf(out, "    %-9s %s\n", heading, text) }
+func printFinding(out io.Writer, heading, text string) {
+	fmt.Fprintf(out, "    %-9s %s\n", heading, text)
+}
 
-func remedy(out io.Writer, c harness.Capability) {
+func printRemedy(out io.Writer, c harness.Capability) {
 	if c.Remedy != "" {
-		finding(out, "", "     fix: "+c.Remedy)
+		printFinding(out, "", "     fix: "+c.Remedy)
 	}
 }
 
@@ -128,7 +130,7 @@ type group struct {
 // short returns a capability's name without the group's suffix.
 func (g group) short(c harness.Capability) string { return strings.TrimSuffix(c.Name, g.suffix) }
 
-func grouped(all []harness.Capability) []group {
+func groupCapabilities(all []harness.Capability) []group {
 	groups := []group{{name: "topology"}}
 	for _, on := range []nemesis.Target{nemesis.Client, nemesis.Node, nemesis.Link, nemesis.Message} {
 		groups = append(groups, group{name: string(on) + "s", suffix: "-" + string(on)})

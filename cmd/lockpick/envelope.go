@@ -59,15 +59,15 @@ envelope.json are written to the store.`,
 	storeFlag(c, &f.store, "the result")
 	fs.DurationVar(&f.patience, "timeout", patience, "time limit of one run, in wall-clock time")
 	jsonFlag(c, &f.json, "the result")
-	c.RegisterFlagCompletionFunc("dimension", completes(false, campaign.DimensionNames))
+	c.RegisterFlagCompletionFunc("dimension", completer(false, campaign.DimensionNames))
 	return c
 }
 
 // chosenDimensions returns the dimensions that the user selected.
-func (f *envelopeFlags) chosen() (all []campaign.Dimension, err error) {
+func (f *envelopeFlags) chosenDimensions() (all []campaign.Dimension, err error) {
 	for _, name := range f.dimensions {
 		if !slices.ContainsFunc(campaign.Dimensions, func(d campaign.Dimension) bool { return strings.HasPrefix(d.Name, name) && name != "" }) {
-			return nil, usage(fmt.Errorf("no dimension %q", name), "one of "+strings.Join(campaign.DimensionNames(), ", ")+meant(name, campaign.DimensionNames()))
+			return nil, usageError(fmt.Errorf("no dimension %q", name), "one of "+strings.Join(campaign.DimensionNames(), ", ")+suggestion(name, campaign.DimensionNames()))
 		}
 	}
 	for _, d := range campaign.Dimensions {
@@ -79,27 +79,27 @@ func (f *envelopeFlags) chosen() (all []campaign.Dimension, err error) {
 }
 
 // maxEnvelopeSeeds limits the seeds per value.
-const mostEnvelopeSeeds = 100_000
+const maxEnvelopeSeeds = 100_000
 
 // configure derives the setting from the flags.
-func (f *envelopeFlags) settle() error {
+func (f *envelopeFlags) configure() error {
 	switch {
-	case f.seeds > mostEnvelopeSeeds:
-		return usage(fmt.Errorf("--seeds %d is out of range", f.seeds), fmt.Sprintf("use a number from 1 to %d", mostEnvelopeSeeds))
+	case f.seeds > maxEnvelopeSeeds:
+		return usageError(fmt.Errorf("--seeds %d is out of range", f.seeds), fmt.Sprintf("use a number from 1 to %d", maxEnvelopeSeeds))
 	case f.TTL < time.Second || f.TTL > time.Minute:
-		return usage(fmt.Errorf("--ttl %v is out of range", f.TTL), "use 1s to 1m")
+		return usageError(fmt.Errorf("--ttl %v is out of range", f.TTL), "use 1s to 1m")
 	case f.Nodes < 1 || f.Nodes > 15:
-		return usage(fmt.Errorf("--nodes %d is out of range", f.Nodes), "use a number from 1 to 15")
+		return usageError(fmt.Errorf("--nodes %d is out of range", f.Nodes), "use a number from 1 to 15")
 	case !(f.drift >= 0 && f.drift <= 10):
-		return usage(fmt.Errorf("--drift %g is out of range", f.drift), "use a percentage from 0 to 10")
+		return usageError(fmt.Errorf("--drift %g is out of range", f.drift), "use a percentage from 0 to 10")
 	}
 	f.Drift, f.Timeout, f.Retry = f.drift/100, 50*time.Millisecond, client.Range{Min: 5 * time.Millisecond, Max: 20 * time.Millisecond}
 	f.OneWay.Min, f.OneWay.Max = sim.Latency()
 	if err := f.validate(); err != nil {
 		return err
 	}
-	kind, err := f.selection().Kind(known())
-	if err := cmp.Or(unmistakable("envelope", f.lock), invalid(err)); err != nil {
+	kind, err := f.selection().Kind(knownNames())
+	if err := cmp.Or(rejectBroken("envelope", f.lock), selectionError(err)); err != nil {
 		return err
 	}
 	if kinds.All[kind].OneNode {
@@ -109,18 +109,18 @@ func (f *envelopeFlags) settle() error {
 }
 
 func (a *app) envelope(ctx context.Context, f *envelopeFlags) error {
-	if err := f.settle(); err != nil {
+	if err := f.configure(); err != nil {
 		return err
 	}
-	dimensions, err := f.chosen()
+	dimensions, err := f.chosenDimensions()
 	if err != nil {
 		return err
 	}
 	if err := campaign.CanWrite(f.store); err != nil {
-		return noStore(err)
+		return storeError(err)
 	}
-	a.tidies()
-	x := &campaign.Envelopes{Simulator: newCrew(f.patience, f.store), Store: f.store, Lock: f.lock, Setting: f.EnvelopeSetting, Seed: f.seed, Seeds: f.seeds, Put: f.put, Log: a.errs}
+	a.waitForCleanup()
+	x := &campaign.EnvelopeFinder{Simulator: newSimRunner(f.patience, f.store), Store: f.store, Lock: f.lock, Setting: f.EnvelopeSetting, Seed: f.seed, Seeds: f.seeds, Prepare: f.replaceLock, Log: a.errs}
 	defer x.Stop()
 	r, err := x.Run(ctx, dimensions, func(e *campaign.Envelope) {
 		if !f.json {
@@ -130,7 +130,7 @@ func (a *app) envelope(ctx context.Context, f *envelopeFlags) error {
 	if err != nil {
 		return err
 	}
-	if a.code = outcome.Worse(a.code, r.Code); f.json {
+	if a.code = outcome.WorseCode(a.code, r.Code); f.json {
 		return printJSON(a.out, r)
 	}
 	r.Print(a.out)
@@ -138,10 +138,10 @@ func (a *app) envelope(ctx context.Context, f *envelopeFlags) error {
 }
 
 // replaceLock replaces the lock of a scenario if the user named another.
-func (f *envelopeFlags) put(s scenario.Scenario) (scenario.Scenario, error) {
+func (f *envelopeFlags) replaceLock(s scenario.Scenario) (scenario.Scenario, error) {
 	of := f.selection()
-	of.Given = []scenarios.Found{{From: s.Name, Scenario: s}}
-	c, err := of.Choose(known())
+	of.Scenarios = []scenarios.Found{{From: s.Name, Scenario: s}}
+	c, err := of.Choose(knownNames())
 	if err == nil && len(c.Skipped) > 0 {
 		err = c.Skipped[0].Why
 	}

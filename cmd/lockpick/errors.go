@@ -9,8 +9,8 @@ import (
 )
 
 // withHint adds the exit code and a hint to an error of a campaign.
-func explained(err error) error {
-	if _, ok := errors.AsType[exhaust.NotReplayed](err); ok {
+func withHint(err error) error {
+	if _, ok := errors.AsType[exhaust.NotReplayedError](err); ok {
 		return &failure{err: err, code: outcome.ExitUndecided, hint: "the times chosen for these steps do not reproduce it: try --reduce exact, or another number of nodes"}
 	}
 	e, ok := errors.AsType[*campaign.Error](err)
@@ -20,17 +20,17 @@ func explained(err error) error {
 	switch e.Kind {
 	case campaign.CorpusFailed:
 		if e.Path != "" {
-			return usage(err, "remove it, or name another folder with --corpus")
+			return usageError(err, "remove it, or name another folder with --corpus")
 		}
-		return usage(err, "name another folder with --corpus")
-	case campaign.Taken:
-		return unable(err, "wait for the other command, or use another --store")
+		return usageError(err, "name another folder with --corpus")
+	case campaign.InUse:
+		return backendError(err, "wait for the other command, or use another --store")
 	case campaign.NotResumable:
-		return usage(err, "remove "+e.Path+", or start over with --seed")
+		return usageError(err, "remove "+e.Path+", or start over with --seed")
 	case campaign.NotMeasurable:
-		return usage(err, "see lockpick envelope --help")
-	case campaign.NotRepeated:
+		return usageError(err, "see lockpick envelope --help")
+	case campaign.NotReproduced:
 		return &failure{err: err, code: outcome.ExitBug, hint: "this is a bug in lockpick"}
 	}
-	return noStore(err)
+	return storeError(err)
 }

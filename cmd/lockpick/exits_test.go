@@ -81,7 +81,7 @@ func votes(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	h, err := history.ReadFile(ts.MkAbs(args[0]))
 	ts.Check(err)
-	grants, why := withoutVotes(h)
+	grants, why := countGrants(h)
 	if grants == 0 || why != "" {
 		ts.Fatalf("%s: %d grants; %s", args[0], grants, why)
 	}
@@ -89,7 +89,7 @@ func votes(ts *testscript.TestScript, neg bool, args []string) {
 
 // countGrants counts the grants of a run and describes one whose acquire returned without a quorum of
 // answers.
-func withoutVotes(h *history.History) (grants int, why string) {
+func countGrants(h *history.History) (grants int, why string) {
 	for _, g := range h.Events {
 		if g.Op != history.OpAcquire || g.Type != history.OK {
 			continue

@@ -17,7 +17,7 @@ import (
 )
 
 // startServer starts lockpick serve, which runs until something ends it.
-func serving(t *testing.T, namespaces uintptr) (cmd *exec.Cmd, said *bytes.Buffer) {
+func startServer(t *testing.T, namespaces uintptr) (cmd *exec.Cmd, said *bytes.Buffer) {
 	t.Helper()
 	cmd, said = exec.Command("lockpick", "serve", "--port", "0", "--store", t.TempDir()), &bytes.Buffer{}
 	cmd.Stderr, cmd.SysProcAttr = said, &syscall.SysProcAttr{Cloneflags: namespaces, Pdeathsig: syscall.SIGKILL}
@@ -41,9 +41,9 @@ func serving(t *testing.T, namespaces uintptr) (cmd *exec.Cmd, said *bytes.Buffe
 // TestRuntimeCrashesAbort checks that crashes of the Go runtime abort the process. They would otherwise
 // exit with status 2, which means inconclusive. The runtime handles these signals like lack of memory
 // and concurrent map writes.
-func TestWhatTheRuntimeEndsIsNotUndecided(t *testing.T) {
+func TestRuntimeCrashesAbort(t *testing.T) {
 	for _, s := range []syscall.Signal{syscall.SIGQUIT, syscall.SIGABRT, syscall.SIGSEGV, syscall.SIGBUS, syscall.SIGILL, syscall.SIGTRAP, syscall.SIGSYS} {
-		cmd, said := serving(t, 0)
+		cmd, said := startServer(t, 0)
 		cmd.Process.Signal(s)
 		cmd.Wait()
 		if status := cmd.ProcessState.Sys().(syscall.WaitStatus); status.Signal() != syscall.SIGABRT || !strings.Contains(said.String(), "goroutine ") {
@@ -56,7 +56,7 @@ func TestWhatTheRuntimeEndsIsNotUndecided(t *testing.T) {
 // it starts a child that can.
 func TestFirstProcessOfAContainer(t *testing.T) {
 	for s, want := range map[syscall.Signal]int{syscall.SIGQUIT: 134, syscall.SIGTERM: 130, syscall.SIGINT: 130} {
-		cmd, said := serving(t, syscall.CLONE_NEWPID)
+		cmd, said := startServer(t, syscall.CLONE_NEWPID)
 		cmd.Process.Signal(s)
 		cmd.Wait()
 		if code := cmd.ProcessState.ExitCode(); code != want {
@@ -72,14 +72,14 @@ func TestFirstProcessOfAContainer(t *testing.T) {
 
 // TestPanicIsABug checks that a panic in a command has the exit code for bugs.
 func TestPanicIsABug(t *testing.T) {
-	err := guarded(func(context.Context) error { panic("it hurts") }, t.Context())
-	if codeOf(err) != 70 || !strings.Contains(err.Error(), "panic: it hurts\ngoroutine ") {
-		t.Errorf("exit code %d: %v", codeOf(err), err)
+	err := catchPanic(func(context.Context) error { panic("it hurts") }, t.Context())
+	if exitCode(err) != 70 || !strings.Contains(err.Error(), "panic: it hurts\ngoroutine ") {
+		t.Errorf("exit code %d: %v", exitCode(err), err)
 	}
 }
 
 // runLimited runs lockpick under a limit set by the shell.
-func limited(t *testing.T, limit string, env []string, args ...string) (code int, said string) {
+func runLimited(t *testing.T, limit string, env []string, args ...string) (code int, said string) {
 	t.Helper()
 	cmd := exec.Command("sh", append([]string{"-c", limit + `; exec lockpick "$@"`, "sh"}, args...)...)
 	cmd.Env = append(os.Environ(), env...)
@@ -92,7 +92,7 @@ func limited(t *testing.T, limit string, env []string, args ...string) (code int
 
 // TestMissingResourcesAreNamed checks that a shortage on the machine is not reported as a bug or as a
 // missing redis-server: one line describes it, another one the fix.
-func TestWhatIsShortIsNamed(t *testing.T) {
+func TestMissingResourcesAreNamed(t *testing.T) {
 	needRedis(t)
 	dir := t.TempDir()
 	store := filepath.Join(dir, "store")
@@ -127,7 +127,7 @@ func TestWhatIsShortIsNamed(t *testing.T) {
 		if c.tmp == "" {
 			continue // not possible on this machine
 		}
-		code, said := limited(t, c.limit, []string{"TMPDIR=" + c.tmp}, c.args...)
+		code, said := runLimited(t, c.limit, []string{"TMPDIR=" + c.tmp}, c.args...)
 		errors, hint := lineOf(said, "error: "), lineOf(said, "hint: ")
 		if code != c.code || !strings.Contains(errors, c.error) || !strings.Contains(hint, c.hint) || strings.Contains(said, "goroutine ") || strings.Contains(said, "apt-get") {
 			t.Errorf("%s: exit code %d, want %d:\n%s", c.what, code, c.code, said)
@@ -136,13 +136,13 @@ func TestWhatIsShortIsNamed(t *testing.T) {
 	if kept, err := filepath.Glob(filepath.Join(store, "lockpick-stack-baseline-1-*.txt")); err != nil || len(kept) != 1 {
 		t.Errorf("stacks of the run that took too long: %v, %v", kept, err)
 	}
-	if code, said := limited(t, "true", []string{"TMPDIR=" + none}, "doctor"); code != 0 || !strings.Contains(said, "fix: use TMPDIR to choose a folder that exists") {
+	if code, said := runLimited(t, "true", []string{"TMPDIR=" + none}, "doctor"); code != 0 || !strings.Contains(said, "fix: use TMPDIR to choose a folder that exists") {
 		t.Errorf("doctor without a TMPDIR: exit code %d:\n%s", code, said)
 	}
-	if code, said := limited(t, "true", nil, simulated...); code != 0 {
+	if code, said := runLimited(t, "true", nil, simulated...); code != 0 {
 		t.Fatalf("exit code %d:\n%s", code, said)
 	}
-	if code, said := limited(t, "true", []string{"TMPDIR=" + none}, "replay", filepath.Join(store, "baseline", "latest")); code != 3 || !strings.Contains(said, "use TMPDIR") {
+	if code, said := runLimited(t, "true", []string{"TMPDIR=" + none}, "replay", filepath.Join(store, "baseline", "latest")); code != 3 || !strings.Contains(said, "use TMPDIR") {
 		t.Errorf("replay without a TMPDIR: exit code %d:\n%s", code, said)
 	}
 }

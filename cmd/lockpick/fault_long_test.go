@@ -23,7 +23,7 @@ import (
 // buildWithNewFaults builds a lockpick with two more kinds of fault: limp, which lasts and is the example of how to
 // add one, and forget, which is instantaneous. Each consists of a file in nemesis, a file in the backend
 // that supports it, and an entry in the table of kinds. Nothing else of the program changes.
-func madeUp(t *testing.T) string {
+func buildWithNewFaults(t *testing.T) string {
 	t.Helper()
 	root, err := filepath.Abs("../..")
 	if err != nil {
@@ -56,8 +56,8 @@ func madeUp(t *testing.T) string {
 		}
 		replace[filepath.Join(root, at)] = path
 	}
-	for room, at := range map[string]string{"nemesis": "nemesis", "sim": "harness/sim"} {
-		replace[filepath.Join(root, at, "forget.go")] = filepath.Join(root, "cmd/lockpick/testdata/madeup", room+"_forget.go")
+	for name, at := range map[string]string{"nemesis": "nemesis", "sim": "harness/sim"} {
+		replace[filepath.Join(root, at, "forget.go")] = filepath.Join(root, "cmd/lockpick/testdata/madeup", name+"_forget.go")
 	}
 	overlay, err := json.Marshal(map[string]any{"Replace": replace})
 	if err != nil {
@@ -76,9 +76,9 @@ func madeUp(t *testing.T) string {
 }
 
 // newFaultsScenario is a scenario with both faults.
-const limps = "testdata/madeup/limps.yaml"
+const newFaultsScenario = "testdata/madeup/limps.yaml"
 
-func has(t *testing.T, text string, words ...string) {
+func contains(t *testing.T, text string, words ...string) {
 	t.Helper()
 	for _, w := range words {
 		if !strings.Contains(text, w) {
@@ -89,9 +89,9 @@ func has(t *testing.T, text string, words ...string) {
 
 // TestNewFaultNeedsOneFile checks that a new kind of fault is explained in help, validated, drawn, read
 // back, used in random plans, and reported as missing by a backend that does not support it.
-func TestAFaultIsOneFile(t *testing.T) {
-	binary, store := madeUp(t), t.TempDir()
-	says := func(t *testing.T, code int, args ...string) string {
+func TestNewFaultNeedsOneFile(t *testing.T) {
+	binary, store := buildWithNewFaults(t), t.TempDir()
+	runBinary := func(t *testing.T, code int, args ...string) string {
 		t.Helper()
 		cmd := exec.Command(binary, args...)
 		out, _ := cmd.CombinedOutput()
@@ -101,30 +101,30 @@ func TestAFaultIsOneFile(t *testing.T) {
 		return string(out)
 	}
 	t.Run("told", func(t *testing.T) {
-		has(t, says(t, 0, "help", "faults"), "makes a node answer every request late", "power: limp-node", "power: forget-node")
-		has(t, says(t, 0, "show", "--schema"), `"limp"`, `"forget"`)
-		has(t, says(t, 64, "run", limps, "--set", "plan.1.fault.by=1s"), "the limp fault has no field by", "^", "hint: leave it out")
+		contains(t, runBinary(t, 0, "help", "faults"), "makes a node answer every request late", "power: limp-node", "power: forget-node")
+		contains(t, runBinary(t, 0, "show", "--schema"), `"limp"`, `"forget"`)
+		contains(t, runBinary(t, 64, "run", newFaultsScenario, "--set", "plan.1.fault.by=1s"), "the limp fault has no field by", "^", "hint: leave it out")
 	})
 	t.Run("drawn", func(t *testing.T) {
-		says(t, 0, "run", limps, "--store", store)
+		runBinary(t, 0, "run", newFaultsScenario, "--store", store)
 		run := filepath.Join(store, "limps", "latest")
-		has(t, says(t, 0, "explain", run), "n1 begins to limp", "n1 limped from", "n5 forgets everything", "n5 forgot everything (was run_id", "░ paused")
+		contains(t, runBinary(t, 0, "explain", run), "n1 begins to limp", "n1 limped from", "n5 forgets everything", "n5 forgot everything (was run_id", "░ paused")
 		report, err := os.ReadFile(filepath.Join(run, "report.html"))
 		if err != nil {
 			t.Fatal(err)
 		}
-		has(t, string(report), "limping node: n1", "emptied node: n5", `"limp n1`, `"forget n5`, "read back: PING through c2-n1: PONG after 1.00")
+		contains(t, string(report), "limping node: n1", "emptied node: n5", `"limp n1`, `"forget n5`, "read back: PING through c2-n1: PONG after 1.00")
 		seen := kindsBegun(t, filepath.Join(run, campaign.PackedFile))
 		if want := map[string]string{"limp": "begin end ", "forget": "begin "}; !maps.Equal(seen, want) {
 			t.Errorf("the history has %v, want %v", seen, want)
 		}
-		says(t, 0, "check", run)
-		has(t, says(t, 0, "replay", run), "the same history, byte for byte")
+		runBinary(t, 0, "check", run)
+		contains(t, runBinary(t, 0, "replay", run), "the same history, byte for byte")
 	})
 	t.Run("dice", func(t *testing.T) {
 		drew := map[string]string{}
 		for _, seed := range []string{"1", "2"} {
-			says(t, 0, "run", limps+"/dice", "--seed", seed, "--store", store)
+			runBinary(t, 0, "run", newFaultsScenario+"/dice", "--seed", seed, "--store", store)
 			maps.Copy(drew, kindsBegun(t, filepath.Join(store, "limps+dice", "latest", campaign.PackedFile)))
 		}
 		if len(drew) != 2 {
@@ -133,7 +133,7 @@ func TestAFaultIsOneFile(t *testing.T) {
 	})
 	t.Run("elsewhere", func(t *testing.T) {
 		var able map[string][]harness.Capability
-		if err := json.Unmarshal([]byte(says(t, 0, "doctor", "--json")), &able); err != nil {
+		if err := json.Unmarshal([]byte(runBinary(t, 0, "doctor", "--json")), &able); err != nil {
 			t.Fatal(err)
 		}
 		for backend, all := range able {
@@ -146,9 +146,9 @@ func TestAFaultIsOneFile(t *testing.T) {
 			switch {
 			case backend == simulation:
 			case all[0].Available:
-				has(t, says(t, 3, "run", limps, "--backend", backend, "--store", store), "skipped", "limp-node: ", "forget-node: ")
+				contains(t, runBinary(t, 3, "run", newFaultsScenario, "--backend", backend, "--store", store), "skipped", "limp-node: ", "forget-node: ")
 			default:
-				has(t, says(t, 3, "run", limps, "--backend", backend, "--store", store), all[0].Reason)
+				contains(t, runBinary(t, 3, "run", newFaultsScenario, "--backend", backend, "--store", store), all[0].Reason)
 			}
 		}
 	})

@@ -24,7 +24,7 @@ func TestNamedSeedsShowTheirCause(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	causes, again := 0, map[string][]outcome.Judgement{}
+	causes, rerun := 0, map[string][]outcome.Judgement{}
 	for _, c := range s.Scenarios {
 		for _, x := range c.Causes {
 			causes++
@@ -32,14 +32,14 @@ func TestNamedSeedsShowTheirCause(t *testing.T) {
 				t.Errorf("%q is not printed", row)
 			}
 			for _, e := range []outcome.Example{x.First, x.Shortest} {
-				report := filepath.Join(store, "suites", "latest", c.Kept[e.Seed], "report.html")
-				if _, err := os.Stat(report); err != nil || c.Kept[e.Seed] == "" {
+				report := filepath.Join(store, "suites", "latest", c.RunDirs[e.Seed], "report.html")
+				if _, err := os.Stat(report); err != nil || c.RunDirs[e.Seed] == "" {
 					t.Errorf("%s, seed %d: its report: %v", c.ID(), e.Seed, err)
 				}
-				if again[e.Command] == nil { // several causes may name one seed
-					again[e.Command] = judgements(t, e.Command)
+				if rerun[e.Command] == nil { // several causes may name one seed
+					rerun[e.Command] = judgements(t, e.Command)
 				}
-				shows(t, again[e.Command], e, x)
+				shows(t, rerun[e.Command], e, x)
 			}
 		}
 	}

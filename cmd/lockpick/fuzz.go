@@ -24,16 +24,16 @@ import (
 )
 
 // fuzzFlags are the flags of fuzz.
-type huntFlags struct {
+type fuzzFlags struct {
 	runFlags
-	time    time.Duration // 0: no time limit
-	anew    bool          // --seed was given: start over
-	mistake bool          // the lock has a planted mistake
-	corpus  string
+	time       time.Duration // 0: no time limit
+	seedGiven  bool          // --seed was given: start over
+	brokenLock bool          // the lock has a planted mistake
+	corpus     string
 }
 
-func huntCmd(a *app) *cobra.Command {
-	f := &huntFlags{runFlags: runFlags{backend: simulation, jobs: 1, patience: patience, reports: reportsAll}}
+func fuzzCmd(a *app) *cobra.Command {
+	f := &fuzzFlags{runFlags: runFlags{backend: simulation, jobs: 1, patience: patience, reports: reportsAll}}
 	c := &cobra.Command{
 		Use:   "fuzz [NAME…|FILE…]",
 		Short: "run scenarios with new seeds and minimize the violations found",
@@ -53,25 +53,25 @@ Minimized scenarios are stored in the corpus, a folder of scenario files. The ne
 same lock runs them first: they still show the violation after a change to what seeds draw.
 
 Fuzzing finds all locks with a planted mistake (lock.kind broken), except
-` + unhunted(),
+` + undetectedMistakes(),
 		Example: `  lockpick fuzz --lock redsync --for 10m
   lockpick fuzz random-faults/ --seeds 1000
   lockpick fuzz --lock broken --set lock.mistake=plain-del --for 2m`,
 		RunE: func(c *cobra.Command, args []string) error {
 			if c.Flags().Changed("for") && f.time <= 0 {
-				return usage(fmt.Errorf("--for %v is not positive", f.time), "as in --for 10m")
+				return usageError(fmt.Errorf("--for %v is not positive", f.time), "as in --for 10m")
 			}
-			f.anew = c.Flags().Changed("seed")
+			f.seedGiven = c.Flags().Changed("seed")
 			if !c.Flags().Changed("for") && c.Flags().Changed("seeds") {
 				f.time = 0
 			}
-			return a.hunt(c.Context(), f, args)
+			return a.fuzz(c.Context(), f, args)
 		},
 	}
-	c.ValidArgsFunction = completes(true, scenarioNames)
+	c.ValidArgsFunction = completer(true, scenarioNames)
 	fs := c.Flags()
 	fs.DurationVar(&f.time, "for", 10*time.Minute, "how long to run; with --seeds alone there is no time limit")
-	fs.IntVar(&f.seeds, "seeds", mostSeeds, "number of seeds per scenario")
+	fs.IntVar(&f.seeds, "seeds", maxSweepSeeds, "number of seeds per scenario")
 	fs.Uint64Var(&f.seed, "seed", 1, "start over at this seed")
 	fs.StringVar(&f.lock, "lock", "", "test this kind of lock, as in redsync or KIND:OPTION=VALUE")
 	fs.StringArrayVar(&f.sets, "set", nil, "override a setting, as in lock.ttl=5s; expectations of the scenario no longer apply")
@@ -85,18 +85,18 @@ Fuzzing finds all locks with a planted mistake (lock.kind broken), except
 }
 
 // undetectedMistakes lists the planted mistakes that fuzzing does not find, with the reasons.
-func unhunted() string {
+func undetectedMistakes() string {
 	var b strings.Builder
-	for _, name := range slices.Sorted(maps.Keys(broken.Unhunted)) {
-		display.PrintWrapped(&b, 2, 4, name+", which shows only "+broken.Unhunted[name])
+	for _, name := range slices.Sorted(maps.Keys(broken.NotFoundByFuzzing)) {
+		display.PrintWrapped(&b, 2, 4, name+", which shows only "+broken.NotFoundByFuzzing[name])
 	}
 	return strings.TrimRight(b.String(), "\n")
 }
 
 // defaultFuzzScenarios are the scenarios that fuzz runs if none is named.
-var huntScenarios = []string{"random-settings", "random-within-assumptions"}
+var defaultFuzzScenarios = []string{"random-settings", "random-within-assumptions"}
 
-func (a *app) hunt(ctx context.Context, f *huntFlags, args []string) (err error) {
+func (a *app) fuzz(ctx context.Context, f *fuzzFlags, args []string) (err error) {
 	if err := f.validate(); err != nil {
 		return err
 	}
@@ -104,25 +104,25 @@ func (a *app) hunt(ctx context.Context, f *huntFlags, args []string) (err error)
 	if err != nil {
 		return err
 	}
-	x := &campaign.Fuzzer{Simulator: newCrew(f.patience, f.store), Store: f.store, Scenarios: resolved(picks), Corpus: f.corpus, Time: f.time, Seed: f.seed, Seeds: f.seeds, Anew: f.anew,
+	x := &campaign.Fuzzer{Simulator: newSimRunner(f.patience, f.store), Store: f.store, Scenarios: scenariosOf(picks), Corpus: f.corpus, Time: f.time, Seed: f.seed, Seeds: f.seeds, Restart: f.seedGiven,
 		FailFast: f.failFast, Log: a.errs, Job: func(n int, seed uint64) campaign.Job {
 			j := f.job(picks[n], 0)
-			j.Seed, j.Command = seed, f.again(picks[n], seed)
+			j.Seed, j.Command = seed, f.rerunCommand(picks[n], seed)
 			return j
 		}}
 	defer x.Stop()
 	if err := x.Open(); err != nil {
 		return err
 	}
-	a.tidies()
+	a.waitForCleanup()
 	code, err := x.Run(ctx)
 	if err != nil && ctx.Err() == nil {
 		return err
 	}
 	if err := suites.Index(f.store); err != nil {
-		return noStore(err)
+		return storeError(err)
 	}
-	if a.code = outcome.Worse(a.code, code); f.json {
+	if a.code = outcome.WorseCode(a.code, code); f.json {
 		err = cmp.Or(printJSON(a.out, x.Result), err)
 	} else {
 		x.Result.Print(a.out)
@@ -134,24 +134,24 @@ func (a *app) hunt(ctx context.Context, f *huntFlags, args []string) (err error)
 }
 
 // choose returns the scenarios to run.
-func (f *huntFlags) choose(args []string) (picks []pick, err error) {
+func (f *fuzzFlags) choose(args []string) (picks []pick, err error) {
 	unnamed := len(args) == 0
 	if unnamed {
-		args = huntScenarios
+		args = defaultFuzzScenarios
 	}
 	given := f.expects
-	f.mistaken()
-	chosen, not, err := f.runFlags.choose(args...)
+	f.setBrokenLock()
+	chosen, unsuitable, err := f.runFlags.chooseScenarios(args...)
 	if err != nil {
 		return nil, err
 	}
 	if len(chosen) == 0 {
-		return nil, usage(fmt.Errorf("none of the scenarios suits this lock: %s: %w", not[0].ID(), not[0].Why), "name another scenario")
+		return nil, usageError(fmt.Errorf("none of the scenarios suits this lock: %s: %w", unsuitable[0].ID(), unsuitable[0].Why), "name another scenario")
 	}
-	if err := f.demand(chosen, args, given); err != nil {
+	if err := f.requireCorrect(chosen, args, given); err != nil {
 		return nil, err
 	}
-	spare(chosen, given)
+	waiveTokenOrder(chosen, given)
 	b, err := backend(simulation, docker.Config{})
 	if err != nil {
 		return nil, err
@@ -160,12 +160,12 @@ func (f *huntFlags) choose(args []string) (picks []pick, err error) {
 	for _, p := range chosen {
 		elsewhere := len(picks) > 0 && unnamed && p.Lock.Kind != picks[0].Lock.Kind // a scenario for locks on one node
 		if len(able.Missing(p.Scenario, kinds.All)) == 0 && !elsewhere {
-			p.Control = nil // comparison runs contribute nothing to fuzzing
+			p.Comparison = nil // comparison runs contribute nothing to fuzzing
 			picks = append(picks, p)
 		}
 	}
 	if len(picks) == 0 {
-		return nil, unable(errors.New("none of these scenarios can be run in the simulation"), "see lockpick list -v")
+		return nil, backendError(errors.New("none of these scenarios can be run in the simulation"), "see lockpick list -v")
 	}
 	return picks, nil
 }
@@ -173,8 +173,8 @@ func (f *huntFlags) choose(args []string) (picks []pick, err error) {
 // requireCorrect requires of a lock with a planted mistake what a scenario requires of a correct
 // lock. What no lock is required to guarantee is required only if the user set an expectation
 // (given). Fencing tokens are checked if the lock issues them.
-func (f *huntFlags) demand(chosen []pick, args, given []string) error {
-	if !f.mistake {
+func (f *fuzzFlags) requireCorrect(chosen []pick, args, given []string) error {
+	if !f.brokenLock {
 		return nil
 	}
 	own, err := choice{names: args}.scenarios()
@@ -187,7 +187,7 @@ func (f *huntFlags) demand(chosen []pick, args, given []string) error {
 			continue
 		}
 		for property, e := range own[i].Expect {
-			if !says(given, property) && (e.Want == outcome.AnyOutcome || property == verdict.FencingOrder && p.Lock.Fence && !ownCount(own[i].Scenario)) {
+			if !expects(given, property) && (e.Want == outcome.AnyOutcome || property == verdict.FencingOrder && p.Lock.Fence && !countsDifferently(own[i].Scenario)) {
 				p.Expect[property] = e
 			}
 		}
@@ -198,9 +198,9 @@ func (f *huntFlags) demand(chosen []pick, args, given []string) error {
 // waiveTokenOrder drops the expectation about the order of tokens if a scenario has it only because
 // of how its own lock counts. The lock under test does not promise that order. An expectation that
 // the user set stays.
-func spare(chosen []pick, given []string) {
+func waiveTokenOrder(chosen []pick, given []string) {
 	for i, p := range chosen {
-		if p.Control != nil && ownCount(*p.Control) && !says(given, verdict.FencingOrder) {
+		if p.Comparison != nil && countsDifferently(*p.Comparison) && !expects(given, verdict.FencingOrder) {
 			chosen[i].Expect = maps.Clone(p.Expect)
 			chosen[i].Expect[verdict.FencingOrder] = scenario.Expectation{Want: outcome.AnyOutcome}
 		}
@@ -208,23 +208,23 @@ func spare(chosen []pick, given []string) {
 }
 
 // countsDifferently reports whether the tokens of a scenario's lock differ from the specification's.
-func ownCount(s scenario.Scenario) bool { return s.Lock.Fence && s.Lock.Kind != "redlock" }
+func countsDifferently(s scenario.Scenario) bool { return s.Lock.Fence && s.Lock.Kind != "redlock" }
 
 // expects reports whether the user set an expectation for the property.
-func says(given []string, property string) bool {
+func expects(given []string, property string) bool {
 	return slices.ContainsFunc(given, func(s string) bool { return strings.HasPrefix(s, property+"=") })
 }
 
 // setBrokenLock sets the expectations for --lock broken with its mistake. Few of these locks issue
 // fencing tokens, so tokens are expected only of locks whose mistake is in them. Without a fence, a
 // paused holder may write too late under any lock.
-func (f *huntFlags) mistaken() {
+func (f *fuzzFlags) setBrokenLock() {
 	s := f.selection()
 	mistake := s.Mistake()
 	if mistake == "" {
 		return
 	}
-	f.mistake = true
+	f.brokenLock = true
 	own := f.expects
 	f.expects = nil
 	for _, p := range []string{verdict.MutualExclusion, verdict.LeaseLinearizable, verdict.DeadlockFreedom, verdict.FaultTolerance, verdict.ValidOnReturn} {

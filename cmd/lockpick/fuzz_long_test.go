@@ -16,7 +16,7 @@ import (
 )
 
 // fuzzCommand returns a fuzz command with this store that prints JSON.
-func hunting(t *testing.T, store string) *exec.Cmd {
+func fuzzCommand(t *testing.T, store string) *exec.Cmd {
 	t.Helper()
 	c := exec.Command("lockpick", "fuzz", "restart-forgets/", "--seeds", "40", "--store", store, "--json", "--expect", "mutual-exclusion=holds")
 	c.Env = append(os.Environ(), "TMPDIR="+t.TempDir())
@@ -26,14 +26,14 @@ func hunting(t *testing.T, store string) *exec.Cmd {
 // counts returns how often each finding occurred, and the number of runs.
 func counts(t *testing.T, text []byte) map[string]int {
 	t.Helper()
-	var h campaign.Fuzz
+	var h campaign.FuzzState
 	if err := json.Unmarshal(text, &h); err != nil {
 		t.Fatalf("%v: %s", err, text)
 	}
 	n := map[string]int{"runs": h.Runs, "next": h.Next}
-	for _, f := range h.Finds {
+	for _, f := range h.Findings {
 		n[f.Bug.String()] = f.Runs
-		if f.Small == nil || !f.Settled || f.Dir == "" {
+		if f.Minimized == nil || !f.Settled || f.Dir == "" {
 			t.Errorf("%s was not minimized or not stored: %+v", f.Bug, f)
 		}
 	}
@@ -42,8 +42,8 @@ func counts(t *testing.T, text []byte) map[string]int {
 
 // TestFuzzResumes interrupts or kills fuzzing in the middle. It keeps its findings, resumes when it is
 // started again, and counts each seed once: in the end it has the results of an undisturbed one.
-func TestHuntsGoOn(t *testing.T) {
-	whole, err := hunting(t, t.TempDir()).Output()
+func TestFuzzResumes(t *testing.T) {
+	whole, err := fuzzCommand(t, t.TempDir()).Output()
 	if code := err.(*exec.ExitError).ExitCode(); code != 1 {
 		t.Fatalf("exit code %d: %s", code, whole)
 	}
@@ -55,16 +55,16 @@ func TestHuntsGoOn(t *testing.T) {
 		store := t.TempDir()
 		done := 0
 		for range 3 {
-			c := hunting(t, store)
+			c := fuzzCommand(t, store)
 			if err := c.Start(); err != nil {
 				t.Fatal(err)
 			}
-			someDone(t, store, done+1)
+			awaitRuns(t, store, done+1)
 			if err := c.Process.Signal(s); err != nil {
 				t.Fatal(err)
 			}
 			err := c.Wait()
-			done = someDone(t, store, 0) // more runs may have ended before the process did
+			done = awaitRuns(t, store, 0) // more runs may have ended before the process did
 			if c.ProcessState.Success() || s == syscall.SIGINT && c.ProcessState.ExitCode() != 130 {
 				t.Fatalf("%v: it ended with %v", s, err)
 			}
@@ -72,7 +72,7 @@ func TestHuntsGoOn(t *testing.T) {
 		if done >= 40 {
 			t.Errorf("%v: it had already finished", s)
 		}
-		text, _ := hunting(t, store).Output()
+		text, _ := fuzzCommand(t, store).Output()
 		if got := counts(t, text); !reflect.DeepEqual(got, want) {
 			t.Errorf("%v: got %v, want %v", s, got, want)
 		}
@@ -80,12 +80,12 @@ func TestHuntsGoOn(t *testing.T) {
 }
 
 // awaitRuns waits until the file of a fuzz records at least so many runs, and returns their number.
-func someDone(t *testing.T, store string, least int) int {
+func awaitRuns(t *testing.T, store string, least int) int {
 	t.Helper()
 	for end := time.Now().Add(2 * time.Minute); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 		paths, _ := filepath.Glob(filepath.Join(store, "hunts", "*", "hunt.json"))
 		for _, path := range paths {
-			var h campaign.Fuzz
+			var h campaign.FuzzState
 			if text, err := os.ReadFile(path); err == nil && json.Unmarshal(text, &h) == nil && h.Runs >= least {
 				return h.Runs
 			}

@@ -24,8 +24,8 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-func crewOf(t *testing.T) crew {
-	c := simulator(campaign.Pool{Command: []string{build(t), workerVerb}, Size: runtime.NumCPU(), Patience: patience, Stacks: t.TempDir()})
+func testSimRunner(t *testing.T) simRunner {
+	c := simRunnerOf(campaign.Pool{Command: []string{build(t), workerVerb}, Size: runtime.NumCPU(), Timeout: patience, StackFolder: t.TempDir()})
 	t.Cleanup(c.Stop)
 	return c
 }
@@ -33,18 +33,18 @@ func crewOf(t *testing.T) crew {
 // TestMinimizedForms minimizes each scenario of the catalogue that expects a violation and compares the
 // result with its line in testdata/shrunk.txt. With -update, it rewrites the lines of the scenarios that
 // -run selects.
-func TestShrunkForms(t *testing.T) {
-	c := crewOf(t)
-	forms := readShrunkForms(t)
-	all := shrinkables(t)
+func TestMinimizedForms(t *testing.T) {
+	c := testSimRunner(t)
+	forms := readMinimizedForms(t)
+	all := minimizables(t)
 	for _, s := range all {
 		t.Run(s.ID(), func(t *testing.T) {
-			form := shrunkForm(t, c, s)
+			form := minimizedForm(t, c, s)
 			if *update {
 				forms[s.ID()] = form
 			}
 			if had := forms[s.ID()]; had != form {
-				t.Errorf("minimized to\n%s, but %s has\n%s", form, shrunkForms, had)
+				t.Errorf("minimized to\n%s, but %s has\n%s", form, minimizedForms, had)
 			}
 		})
 	}
@@ -57,28 +57,28 @@ func TestShrunkForms(t *testing.T) {
 			fmt.Fprintf(&text, "%s: %s\n", s.ID(), form)
 		}
 	}
-	if err := os.WriteFile(shrunkForms, []byte(text.String()), 0o644); err != nil {
+	if err := os.WriteFile(minimizedForms, []byte(text.String()), 0o644); err != nil {
 		t.Fatal(err)
 	}
 }
 
 // minimizedForm minimizes a scenario with seed 1 and describes the result in one line.
-func shrunkForm(t *testing.T, c crew, s shrinkable) string {
+func minimizedForm(t *testing.T, c simRunner, s minimizable) string {
 	const seed = 1
 	bug, err := violation(c.Run(t.Context(), s.Scenario, seed), s.Scenario, seed, s.bug.Property)
 	if err != nil { // the violation needs another seed
 		return notShown(s.bug)
 	}
 	begin := time.Now()
-	r, err := c.Minimizer(0).Shrink(t.Context(), s.Scenario, seed, bug)
+	r, err := c.Minimizer(0).Minimize(t.Context(), s.Scenario, seed, bug)
 	if err != nil {
 		return err.Error()
 	}
-	t.Logf("%s, %.1f s", r.Sum(), time.Since(begin).Seconds())
-	if r.After.Steps > r.Before.Steps || r.After.Clients > r.Before.Clients || r.After.Nodes > r.Before.Nodes || !r.Whole {
-		t.Error(r.Sum())
+	t.Logf("%s, %.1f s", r.Summary(), time.Since(begin).Seconds())
+	if r.After.Steps > r.Before.Steps || r.After.Clients > r.Before.Clients || r.After.Nodes > r.Before.Nodes || !r.Complete {
+		t.Error(r.Summary())
 	}
-	if _, err := r.Write("small", known()); err != nil {
+	if _, err := r.Write("small", knownNames()); err != nil {
 		t.Error(err)
 	}
 	form := fmt.Sprintf("%s, %s, %s", r.Bug, display.Plural(r.After.Clients, "client"), display.Plural(r.After.Nodes, "node"))
@@ -90,8 +90,8 @@ func shrunkForm(t *testing.T, c crew, s shrinkable) string {
 
 // TestMinimizedScenariosReplay minimizes random plans. In at least 95 of 100 cases the resulting file
 // shows the same violation when it is run.
-func TestShrunkScenariosReplay(t *testing.T) {
-	c := crewOf(t)
+func TestMinimizedScenariosReplay(t *testing.T) {
+	c := testSimRunner(t)
 	chosen, err := choice{names: []string{"random-faults"}}.scenarios()
 	if err != nil {
 		t.Fatal(err)
@@ -108,18 +108,18 @@ func TestShrunkScenariosReplay(t *testing.T) {
 		}
 		tried++
 		begin := time.Now()
-		r, err := c.Minimizer(0).Shrink(t.Context(), p.Scenario, seed, bug)
+		r, err := c.Minimizer(0).Minimize(t.Context(), p.Scenario, seed, bug)
 		if err != nil {
 			t.Logf("%s, seed %d, %s: %v", p.ID(), seed, bug, err)
 			continue
 		}
 		runs, steps, seconds = append(runs, r.Runs), append(steps, r.After.Steps), append(seconds, time.Since(begin).Seconds())
-		text, err := r.Write("small", known())
+		text, err := r.Write("small", knownNames())
 		if err != nil {
 			t.Errorf("%s, seed %d: %v", p.ID(), seed, err)
 			continue
 		}
-		written, err := scenario.Parse("small.yaml", text, known())
+		written, err := scenario.Parse("small.yaml", text, knownNames())
 		if err == nil && c.Run(t.Context(), written[0], r.Seed).Code == outcome.ExitOK {
 			replayed++
 		} else {
@@ -139,12 +139,12 @@ func median[T cmp.Ordered](all []T) T {
 }
 
 // fuzzSeeds is the number of seeds per scenario. Most locks are caught after a few.
-const huntSeeds = 200
+const fuzzSeeds = 200
 
 // TestFuzzFindsBrokenLocks fuzzes each broken lock until a required property is violated, and checks that
 // the minimized scenario is small. The fuzzer does not know what to look for. It also fuzzes the locks in
 // broken.Unhunted, to check that they are not found.
-func TestHuntFindsBrokenLocks(t *testing.T) {
+func TestFuzzFindsBrokenLocks(t *testing.T) {
 	lockpick := build(t)
 	var text strings.Builder
 	table := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
@@ -152,9 +152,9 @@ func TestHuntFindsBrokenLocks(t *testing.T) {
 	var took []float64
 	for _, m := range broken.Mistakes() {
 		t.Run(m.Name, func(t *testing.T) {
-			h := hunted(t, lockpick, m.Name)
-			i := slices.IndexFunc(h.Finds, func(f *campaign.FuzzFind) bool { return f.Held })
-			why, unhunted := broken.Unhunted[m.Name]
+			h := fuzzed(t, lockpick, m.Name)
+			i := slices.IndexFunc(h.Findings, func(f *campaign.FuzzFinding) bool { return f.Required })
+			why, unhunted := broken.NotFoundByFuzzing[m.Name]
 			if i < 0 {
 				if !unhunted {
 					t.Errorf("nothing found in %d runs", h.Runs)
@@ -162,18 +162,18 @@ func TestHuntFindsBrokenLocks(t *testing.T) {
 				fmt.Fprintf(table, "%s\t\t\t%d\t\t\tit shows only %s\n", m.Name, h.Runs, why)
 				return
 			}
-			f := h.Finds[i]
+			f := h.Findings[i]
 			if unhunted {
 				t.Errorf("found by %s, so it should not be in broken.Unhunted", f.First.Command)
 			}
-			if f.Small == nil {
-				t.Fatalf("%s was not minimized: %s", f.Bug, f.Why)
+			if f.Minimized == nil {
+				t.Fatalf("%s was not minimized: %s", f.Bug, f.NotMinimized)
 			}
-			if z := f.Small.After; z.Steps > 3 || z.Clients > 2 {
-				t.Errorf("%s is not small: %s", f.Bug, f.Small.Caption())
+			if z := f.Minimized.After; z.Steps > 3 || z.Clients > 2 {
+				t.Errorf("%s is not small: %s", f.Bug, f.Minimized.Caption())
 			}
-			took = append(took, f.Took)
-			fmt.Fprintf(table, "%s\t%s\t%s\t%d\t%.1f\t%.1f\t%s\n", m.Name, f.Property, f.Cause, f.After, f.Seconds, f.Took, f.Small.Sum())
+			took = append(took, f.MinimizeSeconds)
+			fmt.Fprintf(table, "%s\t%s\t%s\t%d\t%.1f\t%.1f\t%s\n", m.Name, f.Property, f.Cause, f.RunsBefore, f.Seconds, f.MinimizeSeconds, f.Minimized.Summary())
 		})
 	}
 	table.Flush()
@@ -181,22 +181,22 @@ func TestHuntFindsBrokenLocks(t *testing.T) {
 	if len(took) > 0 {
 		t.Logf("%d found; minimizing one took %.1f s in the median, %.1f s at most", len(took), median(took), slices.Max(took))
 	}
-	if len(broken.Unhunted) > 5 {
-		t.Errorf("%d broken locks are not found", len(broken.Unhunted))
+	if len(broken.NotFoundByFuzzing) > 5 {
+		t.Errorf("%d broken locks are not found", len(broken.NotFoundByFuzzing))
 	}
 }
 
 // fuzzed returns the result of fuzzing a lock with a mistake.
-func hunted(t *testing.T, lockpick, mistake string) campaign.Fuzz {
+func fuzzed(t *testing.T, lockpick, mistake string) campaign.FuzzState {
 	t.Helper()
 	store := t.TempDir()
 	out, err := exec.CommandContext(t.Context(), lockpick, "fuzz", "--lock", "broken", "--set", "lock.mistake="+mistake,
-		"--seeds", fmt.Sprint(huntSeeds), "--fail-fast", "--json", "--store", store, "--corpus", filepath.Join(store, "corpus")).Output()
+		"--seeds", fmt.Sprint(fuzzSeeds), "--fail-fast", "--json", "--store", store, "--corpus", filepath.Join(store, "corpus")).Output()
 	var exit *exec.ExitError
 	if err != nil && !errors.As(err, &exit) {
 		t.Fatal(err)
 	}
-	var h campaign.Fuzz
+	var h campaign.FuzzState
 	if err := json.Unmarshal(out, &h); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}

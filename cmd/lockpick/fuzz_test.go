@@ -9,7 +9,7 @@ import (
 // TestFuzzTokenExpectations checks that an expectation about a named lock's tokens does not apply to other
 // locks, unless the user sets it. An expectation about the specification's tokens applies to every lock
 // that issues tokens.
-func TestHuntsAskForTokensAsTheirLockCounts(t *testing.T) {
+func TestFuzzTokenExpectations(t *testing.T) {
 	for _, c := range []struct {
 		scenario string
 		lock     []string
@@ -29,7 +29,7 @@ func TestHuntsAskForTokensAsTheirLockCounts(t *testing.T) {
 		if flags.lock == "broken" {
 			flags.sets = []string{"lock.mistake=fence-from-one-node"}
 		}
-		picks, err := (&huntFlags{runFlags: flags}).choose([]string{"random-within-assumptions/" + strings.TrimPrefix(c.scenario, "base")})
+		picks, err := (&fuzzFlags{runFlags: flags}).choose([]string{"random-within-assumptions/" + strings.TrimPrefix(c.scenario, "base")})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -41,16 +41,16 @@ func TestHuntsAskForTokensAsTheirLockCounts(t *testing.T) {
 
 // TestExpectationsCanBeChecked checks that a scenario's expectations can be checked in it; otherwise its
 // record could not be read again.
-func TestExpectationsCanBeJudged(t *testing.T) {
+func TestExpectationsCanBeChecked(t *testing.T) {
 	for _, expects := range [][]string{nil, {"bounded-hold=holds"}} {
 		flags := runFlags{lock: "broken", sets: []string{"lock.mistake=plain-del"}, expects: expects, backend: simulation}
-		picks, err := (&huntFlags{runFlags: flags}).choose([]string{"random-settings", "random-within-assumptions"})
+		picks, err := (&fuzzFlags{runFlags: flags}).choose([]string{"random-settings", "random-within-assumptions"})
 		if err != nil {
 			t.Fatal(err)
 		}
 		limited := 0
 		for _, p := range picks {
-			if err := p.Check(known()); err != nil {
+			if err := p.Check(knownNames()); err != nil {
 				t.Errorf("%s with %v: %v", p.ID(), expects, err)
 			}
 			if p.Expect["bounded-hold"].Want == "holds" {
@@ -62,7 +62,7 @@ func TestExpectationsCanBeJudged(t *testing.T) {
 		}
 	}
 	flags := runFlags{expects: []string{"bounded-hold=holds"}, backend: simulation}
-	if _, _, err := flags.choose("baseline/"); err == nil {
+	if _, _, err := flags.chooseScenarios("baseline/"); err == nil {
 		t.Error("bounded-hold is expected in a scenario without limits")
 	}
 }

@@ -34,34 +34,34 @@ var topics = []struct{ name, short string }{
 }
 
 //go:embed topics/*.txt
-var texts embed.FS
+var topicFiles embed.FS
 
 // topic returns the text of a help page. Words in capitals and braces are replaced with text that
 // is generated from the code: the table of faults, the limits of a run, the numbers it measures.
 func topic(name string) string {
-	text, err := texts.ReadFile("topics/" + name + ".txt")
+	text, err := topicFiles.ReadFile("topics/" + name + ".txt")
 	if err != nil {
 		panic(err) // the table above names a file that does not exist
 	}
 	return strings.NewReplacer(
-		"{FAULTS}", faults(),
+		"{FAULTS}", faultTable(),
 		"{LOCKS}", lockTable(),
-		"{BOUNDS}", wrapped(0, 0, "Limits of one run: "+strings.Join(scenario.Bounds(), "; ")+
+		"{BOUNDS}", wrap(0, 0, "Limits of one run: "+strings.Join(scenario.SizeLimits(), "; ")+
 			". A scenario that exceeds a limit is refused. A run that records more events is stopped and is inconclusive. "+
 			"The limits also apply to scaled values. FILE is a regular file of at most a megabyte, not a pipe or a device."),
-		"{NUMBERS}", wrapped(len("Numbers: "), 0, strings.Join(checker.Numbers(), ", ")+"."),
+		"{NUMBERS}", wrap(len("Numbers: "), 0, strings.Join(checker.Numbers(), ", ")+"."),
 	).Replace(strings.TrimSuffix(string(text), "\n"))
 }
 
 // helpWidth is the width of help texts, in columns.
 const helpWidth = 84
 
-func wrapped(first, others int, text string) string {
-	return display.Wrap(helpWidth, first, others, text)
+func wrap(first, rest int, text string) string {
+	return display.Wrap(helpWidth, first, rest, text)
 }
 
 // faultTable returns the table of the nemesis's faults.
-func faults() string {
+func faultTable() string {
 	var b strings.Builder
 	width := 0
 	for _, k := range nemesis.Kinds {
@@ -70,30 +70,30 @@ func faults() string {
 	indent := width + 2
 	for _, k := range nemesis.Kinds {
 		fmt.Fprintf(&b, "%-*s", indent, k.Name)
-		b.WriteString(wrapped(indent, indent, k.Doc) + "\n")
-		for _, fact := range facts(k) {
-			b.WriteString(strings.Repeat(" ", indent) + wrapped(indent, indent+7, fact) + "\n")
+		b.WriteString(wrap(indent, indent, k.Doc) + "\n")
+		for _, fact := range faultDetails(k) {
+			b.WriteString(strings.Repeat(" ", indent) + wrap(indent, indent+7, fact) + "\n")
 		}
 	}
 	return b.String()
 }
 
 // faultDetails lists what the author of a scenario must know about a kind of fault.
-func facts(k nemesis.Kind) []string {
+func faultDetails(k nemesis.Kind) []string {
 	var on, needs, takes, powers []string
 	for _, t := range k.On {
 		on = append(on, string(t))
 		powers = append(powers, k.Capability(t))
 	}
-	for _, f := range k.Takes {
-		if slices.Contains(k.Needs, f) {
+	for _, f := range k.Fields {
+		if slices.Contains(k.RequiredFields, f) {
 			needs = append(needs, f)
 		} else {
 			takes = append(takes, f)
 		}
 	}
 	hits := "hits:  " + strings.Join(on, ", ")
-	if k.Nests {
+	if k.Overlaps {
 		hits += "; several steps may have it in force at once"
 	}
 	out := []string{hits}
@@ -106,24 +106,24 @@ func facts(k nemesis.Kind) []string {
 	add("takes: ", takes)
 	add("modes: ", k.Modes)
 	for _, m := range k.Modes {
-		if c := k.ByMode[m].Needs; c != "" {
+		if c := k.ByMode[m].Capability; c != "" {
 			powers = append(powers, c+" for "+m)
 		}
 	}
 	add("power: ", powers)
-	out = append(out, "within: "+cmp.Or(k.Within, "none"))
+	out = append(out, "within: "+cmp.Or(k.Allowed, "none"))
 	return out
 }
 
 // completer returns a function that completes one word from names and, if files is set, from file
 // names as well.
-func completes(files bool, names func() []string) cobra.CompletionFunc {
+func completer(files bool, names func() []string) cobra.CompletionFunc {
 	then := cobra.ShellCompDirectiveNoFileComp
 	if files {
 		then = cobra.ShellCompDirectiveDefault
 	}
-	return func(_ *cobra.Command, _ []string, begun string) ([]string, cobra.ShellCompDirective) {
-		return slices.DeleteFunc(names(), func(n string) bool { return !strings.HasPrefix(n, begun) }), then
+	return func(_ *cobra.Command, _ []string, prefix string) ([]string, cobra.ShellCompDirective) {
+		return slices.DeleteFunc(names(), func(n string) bool { return !strings.HasPrefix(n, prefix) }), then
 	}
 }
 
@@ -155,7 +155,7 @@ func tagNames() []string {
 }
 
 // expectationNames lists the values of --expect: every property with every expectation.
-func expectWords() []string {
+func expectationNames() []string {
 	var out []string
 	for _, p := range checker.Properties() {
 		out = append(out, p+"=holds", p+"=violated", p+"=any")
@@ -167,12 +167,12 @@ func expectWords() []string {
 func storedRuns() []string { return suites.Runs(defaultStore()) }
 
 // addCompletion sets the completions of all commands.
-func completion(root *cobra.Command) {
-	runs := completes(true, storedRuns)
+func addCompletion(root *cobra.Command) {
+	runs := completer(true, storedRuns)
 	for name, f := range map[string]cobra.CompletionFunc{
-		"run": completes(true, scenarioNames), "show": completes(false, scenarioNames), "check": runs, "explain": runs, "replay": runs,
-		"report":   completes(true, func() []string { return append(storedRuns(), suites.Stored(defaultStore())...) }),
-		"minimize": completes(true, func() []string { return append(storedRuns(), scenarioNames()...) }),
+		"run": completer(true, scenarioNames), "show": completer(false, scenarioNames), "check": runs, "explain": runs, "replay": runs,
+		"report":   completer(true, func() []string { return append(storedRuns(), suites.SuiteDirs(defaultStore())...) }),
+		"minimize": completer(true, func() []string { return append(storedRuns(), scenarioNames()...) }),
 	} {
 		if c, _, err := root.Find([]string{name}); err == nil {
 			c.ValidArgsFunction = f
@@ -182,7 +182,7 @@ func completion(root *cobra.Command) {
 		for name, f := range map[string]func() []string{
 			"backend": func() []string { return slices.Clone(backendNames) },
 			"tag":     tagNames,
-			"expect":  expectWords,
+			"expect":  expectationNames,
 			"lock":    kinds.Names,
 			"restart": func() (out []string) {
 				for _, r := range exhaust.Restarts() {
@@ -195,16 +195,16 @@ func completion(root *cobra.Command) {
 			"require": func() []string { return append([]string{"all", harness.CanRun}, scenario.Capabilities()...) },
 		} {
 			if c.Flags().Lookup(name) != nil {
-				c.RegisterFlagCompletionFunc(name, completes(false, f))
+				c.RegisterFlagCompletionFunc(name, completer(false, f))
 			}
 		}
 	}
-	root.RegisterFlagCompletionFunc("color", completes(false, func() []string { return []string{"auto", "always", "never"} }))
+	root.RegisterFlagCompletionFunc("color", completer(false, func() []string { return []string{"auto", "always", "never"} }))
 }
 
 // nearestName returns the name that the user probably intended: one that differs by typing mistakes,
 // or the one with the longest common prefix. It returns "" if no name comes close.
-func nearest(word string, names []string) string {
+func nearestName(word string, names []string) string {
 	best := scenario.Nearest(word, names)
 	if best != "" {
 		return best
@@ -223,15 +223,15 @@ func nearest(word string, names []string) string {
 }
 
 // suggestion returns "; did you mean NAME?" for the nearest name, or "" if no name comes close.
-func meant(word string, names []string) string {
-	if n := nearest(word, names); n != "" {
+func suggestion(word string, names []string) string {
+	if n := nearestName(word, names); n != "" {
 		return "; did you mean " + n + "?"
 	}
 	return ""
 }
 
 // commandNames lists the subcommands of a command; for the root these are all commands and topics.
-func commands(of *cobra.Command) (names []string) {
+func commandNames(of *cobra.Command) (names []string) {
 	if !of.HasParent() {
 		names = append(names, "help")
 	}
@@ -244,22 +244,22 @@ func commands(of *cobra.Command) (names []string) {
 }
 
 // flagPattern matches a flag at the start of a line of a command's usage.
-var flagName = regexp.MustCompile(`(?m)^ +(?:-\w, )?--([a-z-]+)`)
+var flagPattern = regexp.MustCompile(`(?m)^ +(?:-\w, )?--([a-z-]+)`)
 
 // flagError suggests the flag that the user probably intended, or the replacement of a removed one.
 func flagError(c *cobra.Command, err error) error {
 	hint := fmt.Sprintf("see %s --help", c.CommandPath())
 	if word, ok := strings.CutPrefix(err.Error(), "unknown flag: --"); ok {
-		if instead := removed[c.Name()+" --"+word]; instead != "" {
-			return usage(fmt.Errorf("--%s was removed", word), instead)
+		if instead := removedNames[c.Name()+" --"+word]; instead != "" {
+			return usageError(fmt.Errorf("--%s was removed", word), instead)
 		}
 		var names []string
-		for _, m := range flagName.FindAllStringSubmatch(c.Flags().FlagUsages(), -1) {
+		for _, m := range flagPattern.FindAllStringSubmatch(c.Flags().FlagUsages(), -1) {
 			names = append(names, m[1])
 		}
-		if n := nearest(word, names); n != "" {
+		if n := nearestName(word, names); n != "" {
 			hint += "; did you mean --" + n + "?"
 		}
 	}
-	return usage(err, hint)
+	return usageError(err, hint)
 }

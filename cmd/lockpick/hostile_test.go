@@ -21,9 +21,9 @@ import (
 )
 
 // checkRefused checks that lockpick rejects its input with a usage error and a hint.
-func refused(t *testing.T, what string, args ...string) (errs string) {
+func checkRefused(t *testing.T, what string, args ...string) (errs string) {
 	t.Helper()
-	code, _, errs := said(t, args...)
+	code, _, errs := runLockpick(t, args...)
 	if code != outcome.ExitUsage || !strings.HasPrefix(errs, "error: ") || !strings.Contains(errs, "hint: ") || len(errs) > 5000 {
 		t.Errorf("%s: lockpick %s: code %d\n%.1000s", what, strings.Join(args, " "), code, errs)
 	}
@@ -48,9 +48,9 @@ func realRun(t *testing.T, name string) (store, dir, suiteDir string) {
 }
 
 // unpack replaces the history in a run directory with its uncompressed text, as during a run.
-func unpacked(t *testing.T, dir string) string {
+func unpack(t *testing.T, dir string) string {
 	t.Helper()
-	text, err := campaign.Facts(dir)
+	text, err := campaign.HistoryText(dir)
 	must(t, err)
 	path := filepath.Join(dir, campaign.HistoryFile)
 	must(t, os.WriteFile(path, text, 0o644))
@@ -71,7 +71,7 @@ func newFortress(t *testing.T, store string) fortress {
 	return f
 }
 
-func (f fortress) holds(t *testing.T, what string) {
+func (f fortress) checkUnchanged(t *testing.T, what string) {
 	t.Helper()
 	text, err := os.ReadFile(f.file)
 	all, _ := os.ReadDir(f.dir)
@@ -97,40 +97,40 @@ func TestReportsAreNotWrittenThroughLinks(t *testing.T) {
 				plant(filepath.Join(dir, r.Name()), how)
 			}
 		}
-		if code, _, errs := said(t, "report", dir); code != 0 {
+		if code, _, errs := runLockpick(t, "report", dir); code != 0 {
 			t.Errorf("%s: %s", name, errs)
 		}
-		f.holds(t, "report of a run with a "+name)
+		f.checkUnchanged(t, "report of a run with a "+name)
 		figures := filepath.Join(dir, "figures")
 		pictures, err := os.ReadDir(figures)
 		must(t, err)
 		for _, p := range pictures {
 			plant(filepath.Join(figures, p.Name()), how)
 		}
-		if code, _, errs := said(t, "report", dir); code != 0 {
+		if code, _, errs := runLockpick(t, "report", dir); code != 0 {
 			t.Errorf("%s: %s", name, errs)
 		}
-		f.holds(t, "figures with a "+name)
+		f.checkUnchanged(t, "figures with a "+name)
 		for _, file := range []string{suites.PageFile, suites.TextFile, "../../" + suites.IndexFile} {
 			plant(filepath.Join(suiteDir, file), how)
 		}
-		if code, _, errs := said(t, "report", suiteDir); code != 0 {
+		if code, _, errs := runLockpick(t, "report", suiteDir); code != 0 {
 			t.Errorf("%s: %s", name, errs)
 		}
-		f.holds(t, "report of a suite with a "+name)
+		f.checkUnchanged(t, "report of a suite with a "+name)
 	}
 }
 
 // TestDirectoriesMayNotBeLinks checks that commands refuse to write into a directory that is a link to
 // another place.
-func TestNoDirectoryIsALinkElsewhere(t *testing.T) {
+func TestDirectoriesMayNotBeLinks(t *testing.T) {
 	store, dir, suiteDir := realRun(t, example)
 	f := newFortress(t, store)
 	figures := filepath.Join(dir, "figures")
 	must(t, os.RemoveAll(figures))
 	must(t, os.Symlink(f.dir, figures))
-	refused(t, "figures", "report", dir)
-	f.holds(t, "figures")
+	checkRefused(t, "figures", "report", dir)
+	f.checkUnchanged(t, "figures")
 	must(t, os.Remove(figures))
 
 	for _, d := range []string{dir, suiteDir} { // the whole directory is elsewhere
@@ -140,22 +140,22 @@ func TestNoDirectoryIsALinkElsewhere(t *testing.T) {
 		link := filepath.Join(filepath.Dir(d), "latest")
 		must(t, os.Remove(link))
 		must(t, os.Symlink(away, link))
-		refused(t, "latest", "report", link)
+		checkRefused(t, "latest", "report", link)
 		if after, _ := os.ReadDir(away); len(after) != len(before) {
 			t.Errorf("%v became %v", before, after)
 		}
 		must(t, os.Remove(link))
 		must(t, os.Symlink(filepath.Base(d), link))
-		if code, _, errs := said(t, "report", link); code != 0 {
+		if code, _, errs := runLockpick(t, "report", link); code != 0 {
 			t.Errorf("latest links to its sibling: %s", errs)
 		}
 	}
 
 	bare := filepath.Join(t.TempDir(), "history.jsonl")
-	must(t, os.Link(unpacked(t, dir), bare))
+	must(t, os.Link(unpack(t, dir), bare))
 	must(t, os.Symlink(f.dir, bare+".report"))
-	refused(t, "FILE.report", "report", bare)
-	f.holds(t, "FILE.report")
+	checkRefused(t, "FILE.report", "report", bare)
+	f.checkUnchanged(t, "FILE.report")
 
 	shelf := filepath.Dir(dir)
 	must(t, os.RemoveAll(shelf))
@@ -167,7 +167,7 @@ func TestNoDirectoryIsALinkElsewhere(t *testing.T) {
 		if o.Code != outcome.ExitUsage || !strings.Contains(o.Error, "is not a directory, or is a link") {
 			t.Errorf("a run into a link: code %d, %s", o.Code, o.Error)
 		}
-		f.holds(t, "a scenario's folder")
+		f.checkUnchanged(t, "a scenario's folder")
 	}
 	all := filepath.Join(store, suites.Folder)
 	must(t, os.RemoveAll(all))
@@ -175,7 +175,7 @@ func TestNoDirectoryIsALinkElsewhere(t *testing.T) {
 	if _, err := suites.Write(&suites.Suite{Store: store, Started: time.Unix(1e9, 0)}); err == nil {
 		t.Error("a suite was written into a link")
 	}
-	f.holds(t, "the suites' folder")
+	f.checkUnchanged(t, "the suites' folder")
 }
 
 // TestNoCommandWaitsForAFile checks that a special file or a huge file in place of any file is refused at
@@ -204,22 +204,22 @@ func TestNoCommandWaitsForAFile(t *testing.T) {
 			must(t, os.Rename(kept, path))
 		}
 		for _, file := range []string{campaign.ManifestFile, campaign.PackedFile} {
-			with(filepath.Join(dir, file), func() { refusedRun(t, name, dir, file) })
+			with(filepath.Join(dir, file), func() { checkRefusedRun(t, name, dir, file) })
 		}
 		must(t, os.Rename(packed, packed+".kept")) // a run in progress
 		must(t, plant(filepath.Join(dir, campaign.HistoryFile)))
-		refusedRun(t, name, dir, campaign.HistoryFile)
+		checkRefusedRun(t, name, dir, campaign.HistoryFile)
 		must(t, os.RemoveAll(filepath.Join(dir, campaign.HistoryFile)))
 		must(t, os.Rename(packed+".kept", packed))
 		with(filepath.Join(dir, "outcome.json"), func() {
 			// An interrupted run has none either.
-			if code, _, errs := said(t, "report", dir); code != 0 {
+			if code, _, errs := runLockpick(t, "report", dir); code != 0 {
 				t.Errorf("%s as outcome.json: %d %s", name, code, errs)
 			}
 			must(t, suites.Index(store))
 		})
 		with(filepath.Join(suiteDir, "outcome.json"), func() {
-			refused(t, name+" as a suite's outcome.json", "report", suiteDir)
+			checkRefused(t, name+" as a suite's outcome.json", "report", suiteDir)
 			must(t, suites.Index(store))
 		})
 		for _, file := range []string{"odd.yaml", "odd.jsonl", "odd.edn"} {
@@ -228,28 +228,28 @@ func TestNoCommandWaitsForAFile(t *testing.T) {
 			switch {
 			case name == "a directory", name == "a file beyond" && file != "odd.yaml":
 			case file == "odd.yaml":
-				refused(t, name, "run", path)
+				checkRefused(t, name, "run", path)
 			default:
-				refused(t, name, "check", path)
-				refused(t, name, "explain", path)
+				checkRefused(t, name, "check", path)
+				checkRefused(t, name, "explain", path)
 			}
 			must(t, os.RemoveAll(path))
 		}
-		f.holds(t, name)
+		f.checkUnchanged(t, name)
 	}
 	for _, device := range []string{"/dev/zero", "/dev/stdin", "/dev/tty", "/proc/self/mem"} {
 		if _, err := os.Stat(device); err == nil {
-			refused(t, device, "run", device)
-			refused(t, device, "check", device)
+			checkRefused(t, device, "run", device)
+			checkRefused(t, device, "check", device)
 		}
 	}
 }
 
 // checkRefusedRun checks that a run with an unacceptable file is refused by every command.
-func refusedRun(t *testing.T, what, dir, file string) {
+func checkRefusedRun(t *testing.T, what, dir, file string) {
 	t.Helper()
 	for _, verb := range []string{"check", "explain", "report", "replay"} {
-		errs := refused(t, what+" as "+file, verb, dir)
+		errs := checkRefused(t, what+" as "+file, verb, dir)
 		if what == "6 GB" && !strings.Contains(errs, "6442450944") {
 			t.Errorf("the error lacks the size: %s", errs)
 		}
@@ -260,11 +260,11 @@ func TestNoCommandWaitsForAReader(t *testing.T) {
 	store := t.TempDir()
 	pipe := filepath.Join(store, "junit")
 	must(t, syscall.Mkfifo(pipe, 0o600))
-	refused(t, "a pipe without a reader", "run", example, "--store", store, "--junit", pipe)
+	checkRefused(t, "a pipe without a reader", "run", example, "--store", store, "--junit", pipe)
 }
 
 // TestImpossibleSuite checks that an outcome.json of a suite with impossible values is refused.
-func TestSuiteThatCantBe(t *testing.T) {
+func TestImpossibleSuite(t *testing.T) {
 	_, _, suiteDir := realRun(t, example)
 	path := filepath.Join(suiteDir, suites.OutcomeFile)
 	text, err := os.ReadFile(path)
@@ -278,13 +278,13 @@ func TestSuiteThatCantBe(t *testing.T) {
 			t.Errorf("there is no %s", change[0])
 		}
 		must(t, os.WriteFile(path, []byte(hostile), 0o644))
-		refused(t, fmt.Sprintf("%.60s", change[1]), "report", suiteDir)
+		checkRefused(t, fmt.Sprintf("%.60s", change[1]), "report", suiteDir)
 	}
 }
 
 // TestReplayRejectsInvalidManifest checks that replay validates run.json. A client named like a path once
 // overwrote a file outside the store.
-func TestReplayRefusesWhatNoScenarioSays(t *testing.T) {
+func TestReplayRejectsInvalidManifest(t *testing.T) {
 	store, dir, _ := realRun(t, example)
 	f := newFortress(t, store)
 	path := filepath.Join(dir, campaign.ManifestFile)
@@ -293,11 +293,11 @@ func TestReplayRefusesWhatNoScenarioSays(t *testing.T) {
 	for _, backend := range []string{"sim", "process"} {
 		hostile := strings.Replace(strings.Replace(string(text), `"name": "c1"`, `"name": "../../../elsewhere/mine"`, 1), `"backend": "sim"`, `"backend": "`+backend+`"`, 1)
 		must(t, os.WriteFile(path, []byte(hostile), 0o644))
-		errs := refused(t, "client", "replay", dir)
+		errs := checkRefused(t, "client", "replay", dir)
 		if !strings.Contains(errs, `run.json: scenario.clients[0].name: "../../../elsewhere/mine" is not a valid name for a client`) {
 			t.Error(errs)
 		}
-		f.holds(t, "replay")
+		f.checkUnchanged(t, "replay")
 	}
 	var m map[string]any
 	must(t, json.Unmarshal(text, &m))
@@ -305,5 +305,5 @@ func TestReplayRefusesWhatNoScenarioSays(t *testing.T) {
 	odd, err := json.Marshal(m)
 	must(t, err)
 	must(t, os.WriteFile(path, odd, 0o644))
-	refused(t, "an unknown field", "check", dir)
+	checkRefused(t, "an unknown field", "check", dir)
 }

@@ -19,13 +19,13 @@ import (
 const hostile = "a\n::error::forged\r\n  ::warning::forged\u0085::debug::\u2028::notice::\u2029\u202e\x1b[2J##[error]forged"
 
 // commandPattern matches text that GitHub's runner or a terminal would execute instead of show.
-var obeyed = regexp.MustCompile(`(?m)^[\pZ\s]*::|##\[|[\x00-\x08\x0b-\x1f\x7f-\x9f\x{2028}\x{2029}\x{202a}-\x{202e}\x{2066}-\x{2069}]`)
+var commandPattern = regexp.MustCompile(`(?m)^[\pZ\s]*::|##\[|[\x00-\x08\x0b-\x1f\x7f-\x9f\x{2028}\x{2029}\x{202a}-\x{202e}\x{2066}-\x{2069}]`)
 
-var invisible = regexp.MustCompile(`[\x00-\x08\x0b-\x1f\x7f-\x9f\x{2028}\x{2029}\x{202e}]`)
+var invisiblePattern = regexp.MustCompile(`[\x00-\x08\x0b-\x1f\x7f-\x9f\x{2028}\x{2029}\x{202e}]`)
 
 // TestForeignTextIsEscaped checks that no input can give GitHub's runner a command or forge a line of
 // output.
-func TestTextOfOthersIsShownAndNotObeyed(t *testing.T) {
+func TestForeignTextIsEscaped(t *testing.T) {
 	t.Setenv("GITHUB_ACTIONS", "true")
 	t.Setenv("GITHUB_STEP_SUMMARY", "")
 	store := t.TempDir()
@@ -40,8 +40,8 @@ func TestTextOfOthersIsShownAndNotObeyed(t *testing.T) {
 		{"run", "baseline/", "--expect", hostile},
 		{hostile},
 	} {
-		code, out, errs := said(t, args...)
-		if code == 0 || obeyed.MatchString(out) || obeyed.MatchString(errs) {
+		code, out, errs := runLockpick(t, args...)
+		if code == 0 || commandPattern.MatchString(out) || commandPattern.MatchString(errs) {
 			t.Errorf("%.40q: %d\n%q\n%q", args, code, out, errs)
 		}
 		for line := range strings.Lines(errs) {
@@ -53,7 +53,7 @@ func TestTextOfOthersIsShownAndNotObeyed(t *testing.T) {
 }
 
 // hostileOutcome returns an outcome in which every text is hostile.
-func judged() outcome.Outcome {
+func hostileOutcome() outcome.Outcome {
 	return outcome.Outcome{Scenario: hostile, Backend: "sim", Code: outcome.ExitUnexpected, Command: hostile, Dir: hostile, Error: hostile, Hint: hostile, Stopped: hostile, Retried: []string{hostile},
 		Judgements: []outcome.Judgement{{Property: verdict.MutualExclusion, Expected: "holds", Got: verdict.Violated, Cause: hostile, Node: hostile, Because: hostile,
 			Confirmation: &outcome.Confirmation{Why: hostile}}}}
@@ -71,7 +71,7 @@ func TestHostileOutcomeForgesNoLines(t *testing.T) {
 		a.printVerdict(verdict.Verdict{}, o.Judgements)
 		return b.String()
 	}
-	o := judged()
+	o := hostileOutcome()
 	o.Error = "" // the error of a panic has several lines
 	text, err := json.Marshal(o)
 	must(t, err)
@@ -80,10 +80,10 @@ func TestHostileOutcomeForgesNoLines(t *testing.T) {
 	var plain outcome.Outcome
 	must(t, json.Unmarshal([]byte(strings.ReplaceAll(string(text), string(quoted), `"`+strings.Repeat("x", len(hostile))+`"`)), &plain))
 	got, want := print(o), print(plain)
-	if strings.Count(got, "\n") != strings.Count(want, "\n") || obeyed.MatchString(got) {
+	if strings.Count(got, "\n") != strings.Count(want, "\n") || commandPattern.MatchString(got) {
 		t.Errorf("got\n%s\nwant as many lines as in\n%s", got, want)
 	}
-	if got := print(judged()); obeyed.MatchString(got) {
+	if got := print(hostileOutcome()); commandPattern.MatchString(got) {
 		t.Errorf("%q", got)
 	}
 }
@@ -92,19 +92,19 @@ func TestHostileOutcomeForgesNoLines(t *testing.T) {
 // that JUnit files contain no invisible characters.
 func TestHostileOutcomeInReportsForCI(t *testing.T) {
 	var all outcome.Tally
-	all.Add(judged())
+	all.Add(hostileOutcome())
 	var b strings.Builder
-	if err := suites.GitHubAnnotations(obeyedOutput{&output{w: &b, github: true}}, &all); err != nil {
+	if err := suites.GitHubAnnotations(commandOutput{&output{w: &b, github: true}}, &all); err != nil {
 		t.Fatal(err)
 	}
 	command, rest, _ := strings.Cut(b.String(), "\n")
-	if !strings.HasPrefix(command, "::error title=") || rest != "" || invisible.MatchString(command) || strings.Count(command, "%0A") > 3 {
+	if !strings.HasPrefix(command, "::error title=") || rest != "" || invisiblePattern.MatchString(command) || strings.Count(command, "%0A") > 3 {
 		t.Errorf("%q", b.String())
 	}
 	file := filepath.Join(t.TempDir(), "junit.xml")
-	must(t, written(file, os.O_TRUNC, func(w io.Writer) error { return suites.WriteJUnit(w, &all, nil) }))
+	must(t, writeTo(file, os.O_TRUNC, func(w io.Writer) error { return suites.WriteJUnit(w, &all, nil) }))
 	text, err := os.ReadFile(file)
-	if must(t, err); invisible.Match(text) {
+	if must(t, err); invisiblePattern.Match(text) {
 		t.Errorf("%q", text)
 	}
 }
@@ -115,8 +115,8 @@ func TestCommandsInPieces(t *testing.T) {
 		var b strings.Builder
 		o := &output{w: &b, github: true}
 		_, err := o.Write([]byte(hostile[:cut]))
-		_, again := o.Write([]byte(hostile[cut:]))
-		if errors.Join(err, again) != nil || regexp.MustCompile(`(?m)^\s*::`).MatchString(b.String()) {
+		_, err2 := o.Write([]byte(hostile[cut:]))
+		if errors.Join(err, err2) != nil || regexp.MustCompile(`(?m)^\s*::`).MatchString(b.String()) {
 			t.Errorf("split at %d: %q", cut, b.String())
 		}
 	}

@@ -14,7 +14,7 @@ import (
 // and when a fault started and ended, so that a diagram and a verdict can't disagree. It also checks that
 // no code parses a cause, which is a sentence for people: data belongs in fields of the event.
 func TestHistoriesAreReadOnce(t *testing.T) {
-	rooms := []string{"checker", "reports", "scenarios", "internal/bruteforce", "internal/histories"}
+	parents := []string{"checker", "reports", "scenarios", "internal/bruteforce", "internal/histories"}
 	allowed := map[string]string{ // a file that may break a rule, and why
 		"reports/page/detail.go":            "describes a single event, independent of others",
 		"internal/bruteforce/bruteforce.go": "an independent checker for tests, which may not share code with package facts",
@@ -24,7 +24,7 @@ func TestHistoriesAreReadOnce(t *testing.T) {
 	seen, broken := 0, map[string]bool{}
 	for _, p := range packages(t) {
 		name := strings.TrimPrefix(p.ImportPath, module)
-		ours := slices.ContainsFunc(rooms, func(room string) bool { return name == room || strings.HasPrefix(name, room+"/") })
+		ours := slices.ContainsFunc(parents, func(parent string) bool { return name == parent || strings.HasPrefix(name, parent+"/") })
 		for _, file := range p.GoFiles {
 			if !ours && name+"/"+file != "harness/history/edn/write.go" {
 				continue

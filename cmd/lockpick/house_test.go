@@ -19,118 +19,118 @@ import (
 )
 
 // importRule lists what a package may import, and the reason for the limit.
-type row struct {
-	ours    string // packages of this module; a trailing /… includes all below
-	third   string // third-party modules
-	tests   string // additional imports of its tests
-	because string
+type importRule struct {
+	module   string // packages of this module; a trailing /… includes all below
+	external string // third-party modules
+	tests    string // additional imports of its tests
+	reason   string
 }
 
 // importTable is the import table. Every package must be in it.
-var house = map[string]row{
-	"redlock":           {ours: "redlock/driver", because: "people copy the folder, so it is self-contained"},
-	"redlock/driver":    {because: "for authors of drivers: the interfaces of a node, the Lua scripts, and advice on passwords, ACLs and certificates"},
-	"redlock/redisnode": {ours: "redlock/driver", third: goRedis, tests: "redlock redlock/wire " + redistest, because: "a node on the Redis client that most people use"},
-	redistest:           {ours: "redlock/redisnode", third: goRedis, because: "real servers for tests below the harness"},
-	"redlock/wire": {ours: "redlock/driver", tests: "redlock " + redistest + " redlock/redisnode " + goRedis,
-		because: "a node on its own connection; standard library only"},
-	"harness": {ours: "harness/client harness/history harness/scenario nemesis",
-		because: "the engine knows no backends, checkers, reports or files"},
-	"harness/client":  {ours: "harness/history harness/lock", third: goRedis, because: "one client program for all backends"},
-	"harness/history": {ours: "internal/files", because: "a leaf, since everything reads histories"},
-	"harness/history/edn": {ours: "internal/files harness/history harness/history/facts", tests: goEDN + " internal/histories checker checker/mutex checker/verdict",
-		because: "translates histories to and from Jepsen's format, and judges nothing"},
-	"harness/history/facts": {ours: "harness/history", tests: "internal/histories",
-		because: "the single interpretation of a history for checkers, diagrams and translations; it judges nothing"},
-	"harness/lock": {because: "interfaces and Env; a lock must not see faults or the resource"},
-	"harness/lock/broken": {ours: "harness/lock redlock redlock/driver redlock/redisnode", third: goRedis, tests: redistest,
-		because: "shares the reference's arithmetic but not its steps: a mistake is not a switch in the reference"},
-	"harness/lock/exec":  {ours: "harness/lock", because: "the protocol of adapters in other languages, the lock behind it, and the adapters that ship"},
-	"harness/lock/kinds": {ours: "harness/lock harness/lock/…", tests: redistest, because: "name → factory, a map literal"},
-	"harness/lock/redislock": {ours: "harness/lock redlock redlock/redisnode", third: redislock + " " + goRedis, tests: redistest,
-		because: "a library as published; adapters never import each other"},
-	"harness/lock/redlock": {ours: "harness/lock redlock redlock/redisnode redlock/wire", third: goRedis, tests: redistest + " harness/history harness/resp",
-		because: "adapters never import each other"},
-	"harness/lock/redsync": {ours: "harness/lock redlock/redisnode", third: redsync + " " + goRedis, tests: redistest,
-		because: "a library as published; adapters never import each other"},
-	"harness/lock/rueidis": {ours: "harness/lock", third: rueidisPkg, tests: redistest,
-		because: "a library as published, with the client it belongs to; adapters never import each other"},
-	"harness/lock/single": {ours: "harness/lock redlock redlock/redisnode", third: goRedis, tests: redistest,
-		because: "adapters never import each other; the steps on a node and the arithmetic of leases are the reference's"},
-	"harness/locktest": {ours: "harness harness/client harness/history harness/lock harness/lock/kinds harness/process harness/real harness/scenario harness/sim nemesis checker checker/verdict reports/sequence scenarios scenarios/outcome scenarios/campaign",
-		because: "does in a test what cmd/lockpick does on a terminal; only authors of locks import it"},
-	"harness/process": {ours: "harness harness/real harness/scenario harness/client harness/lock harness/lock/exec harness/history harness/resp harness/real/… internal/files nemesis", tests: goRedis,
-		because: "backends never import each other"},
-	"harness/real": {ours: "harness/scenario harness/real/proc harness/lock harness/lock/exec harness/client harness/history harness/real/vdso harness/resp nemesis harness/real/keylife harness/real/proxy harness harness/real/fuse", third: xsys,
-		because: "shared by the real backends; it starts no server and no client"},
-	"harness/real/fuse": {ours: "harness/real/proc nemesis", third: goFuse + " " + xsys, because: "a disk for any real node"},
-	"harness/real/keylife": {ours: "harness/history harness/real/vdso harness/resp", tests: "harness/real/proxy harness/real/proc",
-		because: "what nodes report about their keys, as facts"},
-	"harness/real/packets": {ours: "nemesis", third: nftables + " " + xsys, tests: "harness/history harness/real/proxy harness/real/proc",
-		because: "drops packets below any real node's connections"},
-	"harness/real/proc": {ours: "harness/resp harness/lock internal/files", third: xsys,
-		because: "child processes, including servers, and the true clock"},
-	"harness/real/proxy": {ours: "harness/history harness/resp internal/files nemesis", third: toxiproxy + " " + prometheus + " " + zerolog + " " + xsys, tests: "harness/real/proc",
-		because: "links in front of any real node"},
-	"harness/real/vdso": {third: xsys, tests: "harness/real/proc", because: "changes the clock of any process that a caller traces"},
-	"harness/resp":      {ours: "harness/history", because: "reads lock commands off the wire, as facts"},
-	"harness/scenario": {ours: "harness/client internal/files harness/history harness/lock nemesis", third: yamlPkg,
-		because: "an experiment as data and as a file; it runs nothing"},
-	"harness/sim": {ours: "harness harness/scenario harness/client harness/lock harness/history harness/resp harness/sim/node nemesis", tests: goRedis,
-		because: "the simulation knows no real processes and no checker"},
-	"harness/sim/node": {ours: "harness/history harness/resp", third: lua, tests: miniredis + " harness/real/proc harness/real/vdso harness/real/fuse",
-		because: "a Redis node without a network, whose only time is its own clock"},
-	"nemesis": {ours: "harness/history", because: "a plan is data; it needs only small interfaces"},
-	"docker": {ours: "docker/engine harness harness/real harness/scenario harness/client internal/files harness/history harness/lock harness/lock/exec harness/real/… harness/resp nemesis", third: dockerPkg,
-		because: "backends never import each other"},
-	"docker/engine": {ours: "internal/files nemesis", third: dockerPkg, because: "all calls to the Docker engine; knows nothing about runs"},
-	"checker": {ours: "harness/history harness/history/facts checker/… checker/spans", tests: "internal/bruteforce internal/histories " + porcupine + " internal/histories",
-		because: "the table of properties; it checks facts only, and can't see how they were recorded"},
-	"checker/cause": {ours: "harness/history harness/history/facts checker/verdict", tests: "internal/histories",
-		because: "why two clients held one lock, from the nodes' reports; it can't see what the clients claim"},
-	"checker/lease": {ours: "harness/history harness/history/facts checker/spans checker/verdict", tests: "internal/bruteforce internal/histories checker/second",
-		because: "the fast checker; it sees neither clients' beliefs nor the second checker"},
-	"checker/liveness": {ours: "harness/history harness/history/facts checker/spans checker/verdict", tests: "internal/histories",
-		because: "liveness as far as the faults allow it; it judges no safety"},
-	"checker/mutex": {ours: "harness/history harness/history/facts checker/verdict", tests: porcupine + " checker",
-		because: "locks without leases, in foreign histories; it knows no windows and no deadlines"},
-	"checker/resource": {ours: "harness/history harness/history/facts checker/spans checker/verdict", tests: "internal/bruteforce internal/histories",
-		because: "judges by the resource's log only, not by nodes"},
-	"checker/second": {ours: "harness/history harness/history/facts checker/verdict", third: porcupine, tests: "checker internal/histories",
-		because: "the second checker; it shares no code with the first"},
-	"checker/spans": {ours: "harness/history/facts harness/history checker/verdict", tests: "internal/histories",
-		because: "arithmetic on spans of time and windows of sessions; knows no property and no cause"},
-	"checker/verdict": {ours: "harness/history harness/history/facts", because: "verdicts as data; almost a leaf"},
-	"scenarios": {ours: "internal/files harness/scenario",
-		tests:   goEDN + " checker checker/mutex checker/verdict harness harness/history harness/history/edn harness/history/facts harness/lock harness/lock/broken harness/lock/kinds harness/sim reports/sequence reports/timeline scenarios scenarios/campaign scenarios/outcome",
-		because: "embedded text, looked up by name; it runs nothing"},
-	"scenarios/campaign": {ours: "checker/verdict harness/client harness/scenario reports/display reports/figures reports/sequence reports/suites scenarios scenarios/outcome checker internal/files harness/history harness/history/facts nemesis harness harness/lock harness/lock/broken harness/history/edn reports checker/mutex", tests: "harness/lock/kinds harness/sim",
-		because: "runs many scenarios and judges them; cmd passes in the command that starts workers"},
-	"scenarios/exhaust": {ours: "checker/verdict harness/client harness/scenario nemesis redlock reports/display scenarios/outcome", tests: "harness/history harness/lock harness/lock/broken harness/lock/redlock redlock/driver harness/lock/redsync harness/resp harness/sim/node harness/lock/kinds harness/process harness/real harness/sim scenarios/campaign",
-		because: "a model of the lock that shares no code with it; its tests compare the two"},
-	"scenarios/outcome": {ours: "harness/scenario harness/history checker checker/verdict harness/lock nemesis", tests: "harness/lock/kinds",
-		because: "outcomes and scorecards as data, for campaigns and reports"},
-	"reports": {ours: "internal/files harness/history harness/history/edn checker scenarios/outcome reports/…", tests: "internal/histories",
-		because: "assembles the output of the packages below"},
-	"reports/display": {ours: "harness/history checker/verdict", because: "how every report writes a time, a count, a name, a color, or why a key ended"},
-	"reports/figures": {ours: "harness/history harness/history/facts nemesis reports/display scenarios/outcome", third: gonumPlot, tests: "checker checker/verdict internal/histories harness harness/scenario harness/sim harness/lock/kinds harness/lock/broken scenarios",
-		because: "draws measurements"},
-	"reports/page": {ours: "harness/history harness/history/facts checker checker/verdict nemesis scenarios/outcome reports/display reports/sequence", tests: "harness/scenario internal/histories",
-		because: "combines verdicts and drawings of other packages on one page"},
-	"reports/sequence": {ours: "harness/history harness/history/facts checker/verdict nemesis reports/display", tests: "checker internal/histories harness harness/scenario harness/sim harness/lock/kinds harness/lock/broken scenarios",
-		because: "draws a checked history"},
-	"reports/suites": {ours: "internal/files checker checker/verdict reports/figures reports/display scenarios/outcome reports/sequence", third: gzipPkg, tests: "internal/histories harness/lock",
-		because: "renders outcomes of many runs in every format; judges and draws none"},
-	"reports/timeline": {ours: "harness/history harness/history/facts checker checker/verdict nemesis reports/display", tests: "internal/histories harness harness/scenario harness/sim harness/lock/kinds harness/lock/broken scenarios",
-		because: "lays out a checked history for a page"},
-	"internal/bruteforce": {ours: "harness/history",
-		because: "an independent checker for tests; it shares no code with the checker, facts or porcupine's model"},
-	"internal/files":     {third: xsys, because: "opens all untrusted files, and creates all files that a kill could leave behind"},
-	"internal/histories": {ours: "harness/history", because: "random and handwritten histories for tests"},
-	"internal/shapes": {ours: "harness/lock redlock redlock/driver redlock/redisnode", third: goRedis,
-		because: "locks for tests, in no table of kinds; adapters never import each other"},
-	"cmd/lockpick": {ours: "redlock docker harness harness/… checker checker/mutex checker/verdict nemesis reports reports/… scenarios scenarios/… internal/files", third: cobraPkg + " " + unitsPkg + " " + xsys, tests: "internal/shapes " + goEDN + " " + yamlPkg + " " + linter + " " + browserPkg + " " + cdpPkg,
-		because: "the composition root"},
+var importTable = map[string]importRule{
+	"redlock":           {module: "redlock/driver", reason: "people copy the folder, so it is self-contained"},
+	"redlock/driver":    {reason: "for authors of drivers: the interfaces of a node, the Lua scripts, and advice on passwords, ACLs and certificates"},
+	"redlock/redisnode": {module: "redlock/driver", external: goRedis, tests: "redlock redlock/wire " + redistest, reason: "a node on the Redis client that most people use"},
+	redistest:           {module: "redlock/redisnode", external: goRedis, reason: "real servers for tests below the harness"},
+	"redlock/wire": {module: "redlock/driver", tests: "redlock " + redistest + " redlock/redisnode " + goRedis,
+		reason: "a node on its own connection; standard library only"},
+	"harness": {module: "harness/client harness/history harness/scenario nemesis",
+		reason: "the engine knows no backends, checkers, reports or files"},
+	"harness/client":  {module: "harness/history harness/lock", external: goRedis, reason: "one client program for all backends"},
+	"harness/history": {module: "internal/files", reason: "a leaf, since everything reads histories"},
+	"harness/history/edn": {module: "internal/files harness/history harness/history/facts", tests: goEDN + " internal/histories checker checker/mutex checker/verdict",
+		reason: "translates histories to and from Jepsen's format, and judges nothing"},
+	"harness/history/facts": {module: "harness/history", tests: "internal/histories",
+		reason: "the single interpretation of a history for checkers, diagrams and translations; it judges nothing"},
+	"harness/lock": {reason: "interfaces and Env; a lock must not see faults or the resource"},
+	"harness/lock/broken": {module: "harness/lock redlock redlock/driver redlock/redisnode", external: goRedis, tests: redistest,
+		reason: "shares the reference's arithmetic but not its steps: a mistake is not a switch in the reference"},
+	"harness/lock/exec":  {module: "harness/lock", reason: "the protocol of adapters in other languages, the lock behind it, and the adapters that ship"},
+	"harness/lock/kinds": {module: "harness/lock harness/lock/…", tests: redistest, reason: "name → factory, a map literal"},
+	"harness/lock/redislock": {module: "harness/lock redlock redlock/redisnode", external: redislock + " " + goRedis, tests: redistest,
+		reason: "a library as published; adapters never import each other"},
+	"harness/lock/redlock": {module: "harness/lock redlock redlock/redisnode redlock/wire", external: goRedis, tests: redistest + " harness/history harness/resp",
+		reason: "adapters never import each other"},
+	"harness/lock/redsync": {module: "harness/lock redlock/redisnode", external: redsync + " " + goRedis, tests: redistest,
+		reason: "a library as published; adapters never import each other"},
+	"harness/lock/rueidis": {module: "harness/lock", external: rueidisPkg, tests: redistest,
+		reason: "a library as published, with the client it belongs to; adapters never import each other"},
+	"harness/lock/single": {module: "harness/lock redlock redlock/redisnode", external: goRedis, tests: redistest,
+		reason: "adapters never import each other; the steps on a node and the arithmetic of leases are the reference's"},
+	"harness/locktest": {module: "harness harness/client harness/history harness/lock harness/lock/kinds harness/process harness/real harness/scenario harness/sim nemesis checker checker/verdict reports/sequence scenarios scenarios/outcome scenarios/campaign",
+		reason: "does in a test what cmd/lockpick does on a terminal; only authors of locks import it"},
+	"harness/process": {module: "harness harness/real harness/scenario harness/client harness/lock harness/lock/exec harness/history harness/resp harness/real/… internal/files nemesis", tests: goRedis,
+		reason: "backends never import each other"},
+	"harness/real": {module: "harness/scenario harness/real/proc harness/lock harness/lock/exec harness/client harness/history harness/real/vdso harness/resp nemesis harness/real/keylife harness/real/proxy harness harness/real/fuse", external: xsys,
+		reason: "shared by the real backends; it starts no server and no client"},
+	"harness/real/fuse": {module: "harness/real/proc nemesis", external: goFuse + " " + xsys, reason: "a disk for any real node"},
+	"harness/real/keylife": {module: "harness/history harness/real/vdso harness/resp", tests: "harness/real/proxy harness/real/proc",
+		reason: "what nodes report about their keys, as facts"},
+	"harness/real/packets": {module: "nemesis", external: nftables + " " + xsys, tests: "harness/history harness/real/proxy harness/real/proc",
+		reason: "drops packets below any real node's connections"},
+	"harness/real/proc": {module: "harness/resp harness/lock internal/files", external: xsys,
+		reason: "child processes, including servers, and the true clock"},
+	"harness/real/proxy": {module: "harness/history harness/resp internal/files nemesis", external: toxiproxy + " " + prometheus + " " + zerolog + " " + xsys, tests: "harness/real/proc",
+		reason: "links in front of any real node"},
+	"harness/real/vdso": {external: xsys, tests: "harness/real/proc", reason: "changes the clock of any process that a caller traces"},
+	"harness/resp":      {module: "harness/history", reason: "reads lock commands off the wire, as facts"},
+	"harness/scenario": {module: "harness/client internal/files harness/history harness/lock nemesis", external: yamlPkg,
+		reason: "an experiment as data and as a file; it runs nothing"},
+	"harness/sim": {module: "harness harness/scenario harness/client harness/lock harness/history harness/resp harness/sim/node nemesis", tests: goRedis,
+		reason: "the simulation knows no real processes and no checker"},
+	"harness/sim/node": {module: "harness/history harness/resp", external: lua, tests: miniredis + " harness/real/proc harness/real/vdso harness/real/fuse",
+		reason: "a Redis node without a network, whose only time is its own clock"},
+	"nemesis": {module: "harness/history", reason: "a plan is data; it needs only small interfaces"},
+	"docker": {module: "docker/engine harness harness/real harness/scenario harness/client internal/files harness/history harness/lock harness/lock/exec harness/real/… harness/resp nemesis", external: dockerPkg,
+		reason: "backends never import each other"},
+	"docker/engine": {module: "internal/files nemesis", external: dockerPkg, reason: "all calls to the Docker engine; knows nothing about runs"},
+	"checker": {module: "harness/history harness/history/facts checker/… checker/spans", tests: "internal/bruteforce internal/histories " + porcupine + " internal/histories",
+		reason: "the table of properties; it checks facts only, and can't see how they were recorded"},
+	"checker/cause": {module: "harness/history harness/history/facts checker/verdict", tests: "internal/histories",
+		reason: "why two clients held one lock, from the nodes' reports; it can't see what the clients claim"},
+	"checker/lease": {module: "harness/history harness/history/facts checker/spans checker/verdict", tests: "internal/bruteforce internal/histories checker/second",
+		reason: "the fast checker; it sees neither clients' beliefs nor the second checker"},
+	"checker/liveness": {module: "harness/history harness/history/facts checker/spans checker/verdict", tests: "internal/histories",
+		reason: "liveness as far as the faults allow it; it judges no safety"},
+	"checker/mutex": {module: "harness/history harness/history/facts checker/verdict", tests: porcupine + " checker",
+		reason: "locks without leases, in foreign histories; it knows no windows and no deadlines"},
+	"checker/resource": {module: "harness/history harness/history/facts checker/spans checker/verdict", tests: "internal/bruteforce internal/histories",
+		reason: "judges by the resource's log only, not by nodes"},
+	"checker/second": {module: "harness/history harness/history/facts checker/verdict", external: porcupine, tests: "checker internal/histories",
+		reason: "the second checker; it shares no code with the first"},
+	"checker/spans": {module: "harness/history/facts harness/history checker/verdict", tests: "internal/histories",
+		reason: "arithmetic on spans of time and windows of sessions; knows no property and no cause"},
+	"checker/verdict": {module: "harness/history harness/history/facts", reason: "verdicts as data; almost a leaf"},
+	"scenarios": {module: "internal/files harness/scenario",
+		tests:  goEDN + " checker checker/mutex checker/verdict harness harness/history harness/history/edn harness/history/facts harness/lock harness/lock/broken harness/lock/kinds harness/sim reports/sequence reports/timeline scenarios scenarios/campaign scenarios/outcome",
+		reason: "embedded text, looked up by name; it runs nothing"},
+	"scenarios/campaign": {module: "checker/verdict harness/client harness/scenario reports/display reports/figures reports/sequence reports/suites scenarios scenarios/outcome checker internal/files harness/history harness/history/facts nemesis harness harness/lock harness/lock/broken harness/history/edn reports checker/mutex", tests: "harness/lock/kinds harness/sim",
+		reason: "runs many scenarios and judges them; cmd passes in the command that starts workers"},
+	"scenarios/exhaust": {module: "checker/verdict harness/client harness/scenario nemesis redlock reports/display scenarios/outcome", tests: "harness/history harness/lock harness/lock/broken harness/lock/redlock redlock/driver harness/lock/redsync harness/resp harness/sim/node harness/lock/kinds harness/process harness/real harness/sim scenarios/campaign",
+		reason: "a model of the lock that shares no code with it; its tests compare the two"},
+	"scenarios/outcome": {module: "harness/scenario harness/history checker checker/verdict harness/lock nemesis", tests: "harness/lock/kinds",
+		reason: "outcomes and scorecards as data, for campaigns and reports"},
+	"reports": {module: "internal/files harness/history harness/history/edn checker scenarios/outcome reports/…", tests: "internal/histories",
+		reason: "assembles the output of the packages below"},
+	"reports/display": {module: "harness/history checker/verdict", reason: "how every report writes a time, a count, a name, a color, or why a key ended"},
+	"reports/figures": {module: "harness/history harness/history/facts nemesis reports/display scenarios/outcome", external: gonumPlot, tests: "checker checker/verdict internal/histories harness harness/scenario harness/sim harness/lock/kinds harness/lock/broken scenarios",
+		reason: "draws measurements"},
+	"reports/page": {module: "harness/history harness/history/facts checker checker/verdict nemesis scenarios/outcome reports/display reports/sequence", tests: "harness/scenario internal/histories",
+		reason: "combines verdicts and drawings of other packages on one page"},
+	"reports/sequence": {module: "harness/history harness/history/facts checker/verdict nemesis reports/display", tests: "checker internal/histories harness harness/scenario harness/sim harness/lock/kinds harness/lock/broken scenarios",
+		reason: "draws a checked history"},
+	"reports/suites": {module: "internal/files checker checker/verdict reports/figures reports/display scenarios/outcome reports/sequence", external: gzipPkg, tests: "internal/histories harness/lock",
+		reason: "renders outcomes of many runs in every format; judges and draws none"},
+	"reports/timeline": {module: "harness/history harness/history/facts checker checker/verdict nemesis reports/display", tests: "internal/histories harness harness/scenario harness/sim harness/lock/kinds harness/lock/broken scenarios",
+		reason: "lays out a checked history for a page"},
+	"internal/bruteforce": {module: "harness/history",
+		reason: "an independent checker for tests; it shares no code with the checker, facts or porcupine's model"},
+	"internal/files":     {external: xsys, reason: "opens all untrusted files, and creates all files that a kill could leave behind"},
+	"internal/histories": {module: "harness/history", reason: "random and handwritten histories for tests"},
+	"internal/shapes": {module: "harness/lock redlock redlock/driver redlock/redisnode", external: goRedis,
+		reason: "locks for tests, in no table of kinds; adapters never import each other"},
+	"cmd/lockpick": {module: "redlock docker harness harness/… checker checker/mutex checker/verdict nemesis reports reports/… scenarios scenarios/… internal/files", external: cobraPkg + " " + unitsPkg + " " + xsys, tests: "internal/shapes " + goEDN + " " + yamlPkg + " " + linter + " " + browserPkg + " " + cdpPkg,
+		reason: "the composition root"},
 }
 
 const redistest = "redlock/redisnode/redistest"
@@ -165,7 +165,7 @@ const (
 // module is the module path with a trailing slash, even after a rename.
 var module = strings.TrimSuffix(reflect.TypeFor[outcome.Outcome]().PkgPath(), "scenarios/outcome")
 
-type listed struct {
+type goPackage struct {
 	ImportPath, Dir, Doc               string
 	Standard                           bool
 	GoFiles, TestGoFiles, XTestGoFiles []string
@@ -173,7 +173,7 @@ type listed struct {
 	Imports, TestImports, XTestImports []string
 }
 
-func packages(t *testing.T) []listed {
+func packages(t *testing.T) []goPackage {
 	t.Helper()
 	cmd := exec.Command("go", "list", "-json", "./...")
 	cmd.Dir = "../.."
@@ -185,9 +185,9 @@ func packages(t *testing.T) []listed {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	var all []listed
+	var all []goPackage
 	for d := json.NewDecoder(out); ; {
-		var p listed
+		var p goPackage
 		if err := d.Decode(&p); errors.Is(err, io.EOF) {
 			break
 		} else if err != nil {
@@ -205,7 +205,7 @@ func TestImportTable(t *testing.T) {
 	seen := map[string]bool{}
 	for _, p := range packages(t) {
 		name := strings.TrimPrefix(p.ImportPath, module)
-		r, ok := house[name]
+		r, ok := importTable[name]
 		if !ok {
 			t.Errorf("package %s is not in the import table: add a row with the reason, or remove it", name)
 			continue
@@ -213,27 +213,27 @@ func TestImportTable(t *testing.T) {
 		seen[name] = true
 		for _, i := range p.Imports {
 			if !r.allows(name, i) {
-				t.Errorf("%s may not import %s: %s", name, i, r.because)
+				t.Errorf("%s may not import %s: %s", name, i, r.reason)
 			}
 		}
 		for _, i := range slices.Concat(p.TestImports, p.XTestImports) {
 			if !r.allows(name, i) && !allowed(r.tests+" "+internal, i) {
-				t.Errorf("tests of %s may not import %s: %s", name, i, r.because)
+				t.Errorf("tests of %s may not import %s: %s", name, i, r.reason)
 			}
 		}
 	}
-	for name := range house {
+	for name := range importTable {
 		if !seen[name] {
 			t.Errorf("package %s is in the import table but does not exist", name)
 		}
 	}
 }
 
-func (r row) allows(self, path string) bool {
+func (r importRule) allows(self, path string) bool {
 	if !strings.Contains(path, ".") && !strings.HasPrefix(path, module) {
 		return true // standard library
 	}
-	return path == module+self || allowed(r.ours+" "+r.third, path)
+	return path == module+self || allowed(r.module+" "+r.external, path)
 }
 
 // allowed reports whether a list of packages and modules contains an import path.
@@ -269,7 +269,7 @@ func TestSizesAndDocs(t *testing.T) {
 }
 
 // methods counts the methods of each type of a package, for this platform.
-func methods(t *testing.T, p listed) map[string]int {
+func methods(t *testing.T, p goPackage) map[string]int {
 	t.Helper()
 	all := map[string]int{}
 	for _, name := range p.GoFiles {
@@ -352,7 +352,7 @@ func TestEngineHasNoClock(t *testing.T) {
 // blocks, limits what it reads, and does not leave its directory. Other packages may only create new files
 // under unique names.
 func TestFilesAreOpenedInOnePlace(t *testing.T) {
-	rooms := []string{"cmd/lockpick", "harness", "harness/scenario", "harness/history", "scenarios", "reports", "checker", "nemesis"}
+	parents := []string{"cmd/lockpick", "harness", "harness/scenario", "harness/history", "scenarios", "reports", "checker", "nemesis"}
 	forbidden := map[string][]string{
 		"os":       {"Open", "OpenFile", "Create", "CreateTemp", "WriteFile", "ReadFile", "ReadDir", "DirFS", "Truncate", "Link", "OpenRoot", "OpenInRoot"},
 		"filepath": {"Walk", "WalkDir", "Glob", "EvalSymlinks"},
@@ -362,8 +362,8 @@ func TestFilesAreOpenedInOnePlace(t *testing.T) {
 	seen := 0
 	for _, p := range packages(t) {
 		name := strings.TrimPrefix(p.ImportPath, module)
-		below := slices.ContainsFunc(rooms, func(room string) bool {
-			return name == room || room != "harness" && strings.HasPrefix(name, room+"/")
+		below := slices.ContainsFunc(parents, func(parent string) bool {
+			return name == parent || parent != "harness" && strings.HasPrefix(name, parent+"/")
 		})
 		if !below {
 			continue

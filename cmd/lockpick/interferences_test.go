@@ -40,7 +40,7 @@ type attack struct {
 }
 
 // allTries is larger than the number of tries of a run.
-const every = 99
+const allTries = 99
 
 // run runs lockpick under the attack, and returns its exit code and output.
 func (a attack) run(t *testing.T) (code int, said string) {
@@ -81,18 +81,18 @@ func (a attack) run(t *testing.T) (code int, said string) {
 }
 
 // attackOnChild returns an attack that signals one process of a run on the process backend.
-func onChild(name string, all ...syscall.Signal) func(int) error {
+func attackOnChild(name string, all ...syscall.Signal) func(int) error {
 	return func(lockpick int) error {
 		pid, err := childOf(lockpick, name)
 		if err != nil {
 			return err
 		}
-		return signals(pid, all...)
+		return sendSignals(pid, all...)
 	}
 }
 
 // passesAfterHit checks that a run whose first try was hit passes with the next one, and that the output says so.
-func hitOnce(t *testing.T, a attack, name string) {
+func passesAfterHit(t *testing.T, a attack, name string) {
 	t.Helper()
 	code, said := a.run(t)
 	if want := "retried: nobody planned it: " + name + " "; code != 0 || !strings.Contains(said, want) {
@@ -120,25 +120,25 @@ type saboteur struct {
 	ways            []string
 	actors          func(lockpick int) map[string]string // what to hit, by name
 	hit             func(target, way string) (at time.Time, err error)
-	late            time.Duration // how long before a run's end it may check its actors for the last time
+	lastCheck       time.Duration // how long before a run's end it may check its actors for the last time
 
 	mu    sync.Mutex
 	tally map[string]map[string]int // by kind of actor and way, and by result
 }
 
 // runUndisturbed runs a scenario undisturbed. It returns the actors seen, and the duration.
-func (s *saboteur) quiet(scenario string) (cast []string, life time.Duration) {
+func (s *saboteur) runUndisturbed(scenario string) (actors []string, duration time.Duration) {
 	s.Helper()
 	seen := map[string]bool{}
 	r := s.start(scenario)
-	for r.runs() {
+	for r.running() {
 		for name := range s.actors(r.cmd.Process.Pid) {
 			seen[name] = true
 		}
 		time.Sleep(time.Millisecond)
 	}
 	if code := r.cmd.ProcessState.ExitCode(); code != outcome.ExitOK && code != outcome.ExitUndecided { // as on an overloaded machine
-		s.Fatalf("%s, undisturbed: exit code %d\n%s", scenario, code, r.said.String())
+		s.Fatalf("%s, undisturbed: exit code %d\n%s", scenario, code, r.output.String())
 	}
 	return slices.Sorted(maps.Keys(seen)), time.Since(r.began)
 }
@@ -146,7 +146,7 @@ func (s *saboteur) quiet(scenario string) (cast []string, life time.Duration) {
 // disturbedRun is one lockpick process.
 type disturbedRun struct {
 	cmd        *exec.Cmd
-	said       bytes.Buffer
+	output     bytes.Buffer
 	store, tmp string
 	began      time.Time
 	ended      chan struct{}
@@ -157,7 +157,7 @@ func (s *saboteur) start(scenario string) *disturbedRun {
 	r := &disturbedRun{store: filepath.Join(s.TempDir(), "store"), tmp: s.TempDir(), ended: make(chan struct{}), began: time.Now()}
 	r.cmd = exec.Command(s.binary, append([]string{"run", "--backend", s.backend, "--store", r.store, "--reports", "none", "-v"}, s.args[scenario]...)...)
 	r.cmd.Env = append(os.Environ(), "TMPDIR="+r.tmp)
-	r.cmd.Stdout, r.cmd.Stderr = &r.said, &r.said
+	r.cmd.Stdout, r.cmd.Stderr = &r.output, &r.output
 	r.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := r.cmd.Start(); err != nil {
 		s.Fatal(err)
@@ -166,7 +166,7 @@ func (s *saboteur) start(scenario string) *disturbedRun {
 	return r
 }
 
-func (r *disturbedRun) runs() bool {
+func (r *disturbedRun) running() bool {
 	select {
 	case <-r.ended:
 		return false
@@ -177,16 +177,16 @@ func (r *disturbedRun) runs() bool {
 
 const (
 	longestLimit = 20 * time.Second // of the scenarios in these tests
-	overtime     = 30 * time.Second // by how much a run may exceed its limit
+	maxOverrun   = 30 * time.Second // by how much a run may exceed its limit
 	neverEnds    = 5 * time.Minute  // for all tries together, on an overloaded machine
 )
 
 // try interferes once and checks the result. It returns false if the run was over before the actor could
 // be hit.
-func (s *saboteur) try(i interference, life time.Duration) bool {
+func (s *saboteur) try(i interference, duration time.Duration) bool {
 	r := s.start(i.scenario)
 	var at time.Time
-	for at.IsZero() && r.runs() {
+	for at.IsZero() && r.running() {
 		if time.Since(r.began) >= i.after {
 			if target := s.actors(r.cmd.Process.Pid)[i.actor]; target != "" {
 				if then, err := s.hit(target, i.way); err == nil {
@@ -202,14 +202,14 @@ func (s *saboteur) try(i interference, life time.Duration) bool {
 	case <-time.After(neverEnds):
 		r.cmd.Process.Signal(syscall.SIGQUIT)
 		<-r.ended
-		s.Errorf("%v: still running after %v\n%s", i, neverEnds, r.said.String())
-		s.count(i, "endless")
+		s.Errorf("%v: still running after %v\n%s", i, neverEnds, r.output.String())
+		s.countResult(i, "endless")
 		return true
 	}
 	if at.IsZero() {
 		return false
 	}
-	code, said := r.cmd.ProcessState.ExitCode(), r.said.String()
+	code, said := r.cmd.ProcessState.ExitCode(), r.output.String()
 	discarded := strings.Contains(said, "retried: ")
 	result := fmt.Sprintf("exit %d", code)
 	switch {
@@ -219,7 +219,7 @@ func (s *saboteur) try(i interference, life time.Duration) bool {
 		s.Errorf("%v: skipped, exit code 0\n%s", i, said)
 	case code == outcome.ExitOK && probes(i.actor):
 		result += ", probed again"
-	case code == outcome.ExitOK && s.over(r, at):
+	case code == outcome.ExitOK && s.afterLastCheck(r, at):
 		result += ", hit when the run was over"
 	default:
 		s.Errorf("%v: exit code %d, and no try was discarded\n%s", i, code, said)
@@ -232,13 +232,13 @@ func (s *saboteur) try(i interference, life time.Duration) bool {
 	if !slices.Contains([]int{outcome.ExitOK, outcome.ExitUndecided, outcome.ExitBackend}, code) {
 		s.Errorf("%v: exit code %d\n%s", i, code, said)
 	}
-	if took, may := s.first(r), life+longestLimit+overtime; took > may {
+	if took, may := s.firstTryDuration(r), duration+longestLimit+maxOverrun; took > may {
 		s.Errorf("%v: the try took %v, limit %v", i, took, may)
 	}
 	if left, err := os.ReadDir(r.tmp); err != nil || len(left) > 0 {
 		s.Errorf("%v: left in TMPDIR: %v %v\n%s", i, left, err, said)
 	}
-	s.count(i, result)
+	s.countResult(i, result)
 	return true
 }
 
@@ -246,7 +246,7 @@ func (s *saboteur) try(i interference, life time.Duration) bool {
 func probes(actor string) bool { return actor == "trial" || actor == "date" || actor == "redis-server" }
 
 // firstTryDuration returns the duration of the first try, which is the disturbed one.
-func (s *saboteur) first(r *disturbedRun) time.Duration {
+func (s *saboteur) firstTryDuration(r *disturbedRun) time.Duration {
 	runs, err := filepath.Glob(filepath.Join(r.store, "*", "2*"))
 	if err != nil || len(runs) == 0 {
 		return 0 // it was over before its first run
@@ -259,7 +259,7 @@ func (s *saboteur) first(r *disturbedRun) time.Duration {
 }
 
 // afterLastCheck reports whether an instant is after the last check of the actors of the last run.
-func (s *saboteur) over(r *disturbedRun, at time.Time) bool {
+func (s *saboteur) afterLastCheck(r *disturbedRun, at time.Time) bool {
 	runs, err := filepath.Glob(filepath.Join(r.store, "*", "2*", campaign.PackedFile))
 	if err != nil || len(runs) == 0 {
 		return false
@@ -270,10 +270,10 @@ func (s *saboteur) over(r *disturbedRun, at time.Time) bool {
 		return false
 	}
 	end := time.Unix(0, h.Params.Epoch+h.Events[len(h.Events)-1].T)
-	return !at.Before(end.Add(-s.late))
+	return !at.Before(end.Add(-s.lastCheck))
 }
 
-func (s *saboteur) count(i interference, result string) {
+func (s *saboteur) countResult(i interference, result string) {
 	s.Logf("%v: %s", i, result)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -298,7 +298,7 @@ func (s *saboteur) sabotage(n, atOnce int) {
 	names := slices.Sorted(maps.Keys(s.args))
 	names = names[:min(n, len(names))]
 	for _, name := range names {
-		cast, life := s.quiet(name)
+		cast, life := s.runUndisturbed(name)
 		all[name] = whole{cast, life}
 		s.Logf("%s: %v: %s", name, life.Round(time.Millisecond), strings.Join(cast, " "))
 	}
@@ -309,7 +309,7 @@ func (s *saboteur) sabotage(n, atOnce int) {
 			for k := range next {
 				name := names[k%len(names)]
 				of, turn := all[name], k/len(names)
-				kinds := slices.Compact(each(of.cast, kindOf))
+				kinds := slices.Compact(mapAll(of.cast, kindOf))
 				kind := kinds[turn%len(kinds)]
 				alike := slices.DeleteFunc(slices.Clone(of.cast), func(actor string) bool { return kindOf(actor) != kind })
 				i := interference{scenario: name, actor: alike[k%len(alike)], way: s.ways[(turn+k%len(names))%len(s.ways)]}
@@ -318,7 +318,7 @@ func (s *saboteur) sabotage(n, atOnce int) {
 				i.after = time.Duration(share * float64(of.life))
 				for !s.try(i, of.life) {
 					if i.after == 0 {
-						s.count(i, "was not seen in time")
+						s.countResult(i, "was not seen in time")
 						break
 					}
 					i.after /= 2 // the run had already ended
@@ -346,7 +346,7 @@ func (s *saboteur) sabotage(n, atOnce int) {
 // kindOf returns an actor's name without its number.
 func kindOf(actor string) string { return strings.Trim(actor, "0123456789") }
 
-func each(all []string, f func(string) string) (out []string) {
+func mapAll(all []string, f func(string) string) (out []string) {
 	for _, one := range all {
 		out = append(out, f(one))
 	}
@@ -438,13 +438,13 @@ func signalProcess(target, way string) (at time.Time, err error) {
 		return at, err
 	}
 	all := waysToHit[way]
-	if err := signals(pid, all[0]); err != nil {
+	if err := sendSignals(pid, all[0]); err != nil {
 		return at, err
 	}
 	at = time.Now()
 	if len(all) > 1 {
 		time.Sleep(150 * time.Millisecond)
-		signals(pid, all[1:]...) // lockpick may have ended it already
+		sendSignals(pid, all[1:]...) // lockpick may have ended it already
 	}
 	return at, nil
 }
@@ -452,7 +452,7 @@ func signalProcess(target, way string) (at time.Time, err error) {
 // onDocker returns a saboteur for runs in containers.
 func onDocker(t *testing.T) *saboteur {
 	return &saboteur{T: t, binary: build(t), backend: "docker", ways: waysToHitContainer, actors: containersOf, hit: hitContainer,
-		late: 500 * time.Millisecond, args: map[string][]string{
+		lastCheck: 500 * time.Millisecond, args: map[string][]string{
 			"baseline": {"baseline/", "--expect", "fault-tolerance=any"}, "power-loss-everysec": {"power-loss-everysec/"}, "clock-jump": {"clock-jump/"},
 			"lost-packets": {"lost-packets/", "--expect", "fault-tolerance=any"}, "watched": {watchedNode, "--scale", "0.5"},
 		}}

@@ -12,10 +12,10 @@ import (
 
 // modelFlags lists the models by which each history of testdata/jepsen is checked, in the order of the
 // columns below and in its README.
-var judgedAs = [][]string{{"--model", "mutex"}, {"--model", "owner-mutex"}, {"--model", "handle"}, {"--model", "lease"}, {"--model", "lease", "--ttl", "1s"}}
+var modelFlags = [][]string{{"--model", "mutex"}, {"--model", "owner-mutex"}, {"--model", "handle"}, {"--model", "lease"}, {"--model", "lease", "--ttl", "1s"}}
 
 // jepsenVerdicts maps each history to its verdicts: + holds, - violated.
-var jepsens = map[string]string{
+var jepsenVerdicts = map[string]string{
 	"sequential":                        "+ + + + +",
 	"concurrent-acquires":               "+ + + + +",
 	"two-holders":                       "- - - - -",
@@ -63,17 +63,17 @@ var jepsens = map[string]string{
 }
 
 // TestJepsenHistories checks each history of the corpus by each model, and that the README is up to date.
-func TestJepsensHistories(t *testing.T) {
+func TestJepsenHistories(t *testing.T) {
 	const dir = "testdata/jepsen"
 	paths, err := filepath.Glob(dir + "/*.edn")
 	must(t, err)
 	readme := "# Histories of a lock in Jepsen's format\n\nEach file tests one rule. `lockpick check FILE` checks it by a model: + holds, − violated.\n" +
 		"`go test ./cmd/lockpick -run Jepsen -update` rewrites this table.\n\n| file | rule |"
-	for _, args := range judgedAs {
+	for _, args := range modelFlags {
 		readme += " `" + strings.Join(args[1:], " ") + "` |"
 	}
-	readme += "\n|---|---|" + strings.Repeat("---|", len(judgedAs)) + "\n"
-	left := maps.Clone(jepsens)
+	readme += "\n|---|---|" + strings.Repeat("---|", len(modelFlags)) + "\n"
+	left := maps.Clone(jepsenVerdicts)
 	for _, path := range paths {
 		name := strings.TrimSuffix(filepath.Base(path), ".edn")
 		text, err := os.ReadFile(path)
@@ -82,13 +82,13 @@ func TestJepsensHistories(t *testing.T) {
 		rule, ok := strings.CutPrefix(rule, "; ")
 		want := strings.Fields(left[name])
 		delete(left, name)
-		if !ok || len(want) != len(judgedAs) {
+		if !ok || len(want) != len(modelFlags) {
 			t.Fatalf("%s: its comment with the rule or its line in the table is missing", name)
 		}
 		readme += fmt.Sprintf("| %s | %s |", name, rule)
-		for i, args := range judgedAs {
+		for i, args := range modelFlags {
 			readme += " " + strings.Replace(want[i], "-", "−", 1) + " |"
-			code, out, errs := said(t, append([]string{"check", path}, args...)...)
+			code, out, errs := runLockpick(t, append([]string{"check", path}, args...)...)
 			if got := map[int]string{0: "+", 1: "-"}[code]; got != want[i] {
 				t.Errorf("%s by %s: %d\n%s%s", name, args, code, out, errs)
 			}
@@ -98,17 +98,17 @@ func TestJepsensHistories(t *testing.T) {
 	for _, name := range slices.Sorted(maps.Keys(left)) {
 		t.Errorf("%s does not exist", name)
 	}
-	for i, args := range judgedAs {
+	for i, args := range modelFlags {
 		n := map[string]int{}
-		for _, want := range jepsens {
+		for _, want := range jepsenVerdicts {
 			n[strings.Fields(want)[i]]++
 		}
 		if n["+"] < 12 || n["-"] < 12 {
 			t.Errorf("%s: %v, want at least 12 of each", args, n)
 		}
 	}
-	told, _ := os.ReadFile(dir + "/README.md")
-	if string(told) == readme {
+	existing, _ := os.ReadFile(dir + "/README.md")
+	if string(existing) == readme {
 		return
 	}
 	if !*update {

@@ -20,15 +20,15 @@ import (
 // killed one leaves behind, and one that a signal ends leaves nothing. Together with TestKillsOnDocker
 // these are a hundred kills and twenty of each signal. KILLS_SEED selects other times.
 func TestKills(t *testing.T) {
-	endMany(newField(t, drawn(), false), []int{40, 0, 16, 16}, []int{10, 0, 4, 0})
+	endMany(newKillEnv(t, killSeed(), false), []int{40, 0, 16, 16}, []int{10, 0, 4, 0})
 }
 
 func TestKillsOnDocker(t *testing.T) {
 	needEngine(t)
-	endMany(newField(t, drawn(), true), []int{0, 28, 0, 0}, []int{0, 6, 0, 0})
+	endMany(newKillEnv(t, killSeed(), true), []int{0, 28, 0, 0}, []int{0, 6, 0, 0})
 }
 
-func drawn() uint64 {
+func killSeed() uint64 {
 	seed, err := strconv.ParseUint(os.Getenv("KILLS_SEED"), 10, 64)
 	if err != nil {
 		return 1
@@ -37,7 +37,7 @@ func drawn() uint64 {
 }
 
 // endMany kills so many lockpick processes of each kind, and ends so many with each signal.
-func endMany(f *field, kills, signals []int) {
+func endMany(f *killEnv, kills, signals []int) {
 	began := time.Now()
 	for _, k := range f.kinds(kills[0], kills[1], kills[2], kills[3]) {
 		f.kill(k)
@@ -54,8 +54,8 @@ func endMany(f *field, kills, signals []int) {
 // unresponsive engine. The next start removes what is left behind.
 func TestSecondSignalEndsAtOnce(t *testing.T) {
 	needEngine(t)
-	f := newField(t, 1, true)
-	host, freeze := frozen(t)
+	f := newKillEnv(t, 1, true)
+	host, freeze := freezableSocket(t)
 	cmd := f.command("run", "baseline/", "--backend", "docker", "--scale", "1")
 	cmd.Env = append(cmd.Env, "DOCKER_HOST=unix://"+host)
 	if err := cmd.Start(); err != nil {
@@ -89,13 +89,13 @@ func TestSecondSignalEndsAtOnce(t *testing.T) {
 		t.Error("it left nothing behind, so the test shows nothing")
 	}
 	f.ends("run", "baseline/", "--backend", "docker", "--set", "workload.for=5s")
-	if left := f.await(); left != "" {
+	if left := f.awaitRemains(); left != "" {
 		t.Errorf("left behind by the next start:\n%s", left)
 	}
 }
 
 // freezableSocket returns a socket that forwards to the engine until it is frozen.
-func frozen(t *testing.T) (path string, freeze func()) {
+func freezableSocket(t *testing.T) (path string, freeze func()) {
 	t.Helper()
 	engine, ok := strings.CutPrefix(os.Getenv("DOCKER_HOST"), "unix://")
 	if !ok {

@@ -21,27 +21,27 @@ import (
 
 // killEnv is the environment in which lockpick is ended at random times: its binary, its own TMPDIR and a
 // store. Everything in the store except runs was left behind by a process that was ended.
-type field struct {
+type killEnv struct {
 	*testing.T
 	binary, tmp, store string
 	rng                *rand.Rand
 	engine             bool              // runs use containers, and no other containers start or end meanwhile
-	clean              map[string]string // state of the machine without lockpick
-	lasts              map[string]time.Duration
+	cleanState         map[string]string // state of the machine without lockpick
+	durations          map[string]time.Duration
 }
 
-func newField(t *testing.T, seed uint64, engine bool) *field {
+func newKillEnv(t *testing.T, seed uint64, engine bool) *killEnv {
 	t.Helper()
 	needRedis(t)
-	f := &field{T: t, engine: engine, binary: build(t), tmp: t.TempDir(), store: filepath.Join(t.TempDir(), "store"),
-		rng: rand.New(rand.NewPCG(seed, 13)), lasts: map[string]time.Duration{}}
+	f := &killEnv{T: t, engine: engine, binary: build(t), tmp: t.TempDir(), store: filepath.Join(t.TempDir(), "store"),
+		rng: rand.New(rand.NewPCG(seed, 13)), durations: map[string]time.Duration{}}
 	t.Logf("seed %d", seed)
-	f.clean = f.machine()
+	f.cleanState = f.machineState()
 	f.ends("run", "baseline/", "gc-pause-after-acquire/", "restart-forgets/") // for report and replay
 	return f
 }
 
-func (f *field) command(args ...string) *exec.Cmd {
+func (f *killEnv) command(args ...string) *exec.Cmd {
 	cmd := exec.Command(f.binary, args...)
 	cmd.Env = append(os.Environ(), "TMPDIR="+f.tmp, "LOCKPICK_STORE="+f.store)
 	// Use a separate process group, as a shell does; otherwise signals would reach the test.
@@ -51,44 +51,44 @@ func (f *field) command(args ...string) *exec.Cmd {
 
 // ends runs lockpick to its end and records the duration. Its verdict does not matter, because the machine
 // may be overloaded.
-func (f *field) ends(args ...string) {
+func (f *killEnv) ends(args ...string) {
 	f.Helper()
 	began := time.Now()
 	cmd := f.command(args...)
 	out, err := cmd.CombinedOutput()
-	if !judges(cmd.ProcessState) {
+	if !reachedVerdict(cmd.ProcessState) {
 		f.Fatalf("lockpick %s: %v\n%s", strings.Join(args, " "), err, out)
 	}
-	f.lasts[strings.Join(args, " ")] = time.Since(began)
+	f.durations[strings.Join(args, " ")] = time.Since(began)
 }
 
 // reachedVerdict reports whether lockpick reached any verdict.
-func judges(is *os.ProcessState) bool {
+func reachedVerdict(is *os.ProcessState) bool {
 	return slices.Contains([]int{outcome.ExitOK, outcome.ExitUnexpected, outcome.ExitUndecided}, is.ExitCode())
 }
 
 // killKind is a kind of start: the commands that are ended, and the start that cleans up afterwards.
-type kind struct {
-	name  string
-	begin [][]string // used in turn
-	next  []string
-	kills int
+type killKind struct {
+	name     string
+	commands [][]string // used in turn
+	cleanup  []string
+	kills    int
 }
 
 // killCounts counts the results of ending one kind many times.
-type sum struct{ ended, before, left, swept int }
+type killCounts struct{ ended, alreadyEnded, leftSomething, cleanedUp int }
 
 // kill kills lockpick processes of a kind at random times, and checks that after the next start nothing is
 // left behind.
-func (f *field) kill(k kind) {
+func (f *killEnv) kill(k killKind) {
 	f.Helper()
-	var s sum
+	var s killCounts
 	for n := range k.kills {
-		args := k.begin[n%len(k.begin)]
-		life := f.lasts[strings.Join(args, " ")]
+		args := k.commands[n%len(k.commands)]
+		life := f.durations[strings.Join(args, " ")]
 		if life == 0 {
 			f.ends(args...)
-			life = f.lasts[strings.Join(args, " ")]
+			life = f.durations[strings.Join(args, " ")]
 		}
 		after := time.Duration(f.rng.Int64N(int64(life)))
 		cmd := f.command(args...)
@@ -100,36 +100,36 @@ func (f *field) kill(k kind) {
 		cmd.Wait()
 		s.ended++
 		if cmd.ProcessState.Exited() {
-			s.before++
+			s.alreadyEnded++
 		}
 		had := f.remains()
 		if had != "" {
-			s.left++
+			s.leftSomething++
 		}
-		f.ends(k.next...)
-		left := f.await()
+		f.ends(k.cleanup...)
+		left := f.awaitRemains()
 		if left == "" && had != "" {
-			s.swept++
+			s.cleanedUp++
 		}
 		if left != "" {
 			f.Errorf("lockpick %s, killed after %v: left behind by the next start:\n%s", strings.Join(args, " "), after, left)
 		}
 	}
-	f.Logf("kill -9 of %-17s %3d, %d had already ended; %d left something, all removed in %d", k.name+":", s.ended, s.before, s.left, s.swept)
+	f.Logf("kill -9 of %-17s %3d, %d had already ended; %d left something, all removed in %d", k.name+":", s.ended, s.alreadyEnded, s.leftSomething, s.cleanedUp)
 }
 
 // signal ends lockpick processes of a kind with a signal, and checks that they shut down in an orderly way:
 // they leave nothing behind, keep the history with a verdict, and exit with 130.
-func (f *field) signal(k kind, sig syscall.Signal) {
+func (f *killEnv) signal(k killKind, sig syscall.Signal) {
 	f.Helper()
 	early, late := 0, 0
 	var longest time.Duration
 	for n := range k.kills {
-		args := k.begin[n%len(k.begin)]
-		life := f.lasts[strings.Join(args, " ")]
+		args := k.commands[n%len(k.commands)]
+		life := f.durations[strings.Join(args, " ")]
 		if life == 0 {
 			f.ends(args...)
-			life = f.lasts[strings.Join(args, " ")]
+			life = f.durations[strings.Join(args, " ")]
 		}
 		after, before := time.Duration(f.rng.Int64N(int64(life))), f.runs()
 		cmd := f.command(args...)
@@ -144,17 +144,17 @@ func (f *field) signal(k kind, sig syscall.Signal) {
 		switch is := cmd.ProcessState; {
 		case is.Sys().(syscall.WaitStatus).Signaled(): // before its signal handler was set, so it had created nothing
 			early++
-		case judges(is):
+		case reachedVerdict(is):
 			late++
 		case is.ExitCode() != outcome.ExitInterrupt:
 			f.Errorf("lockpick %s, %v after %v: exit code %d", strings.Join(args, " "), sig, after, is.ExitCode())
 		}
-		if left := f.await(); left != "" {
+		if left := f.awaitRemains(); left != "" {
 			f.Errorf("lockpick %s, %v after %v left behind\n%s", strings.Join(args, " "), sig, after, left)
 		}
 		for _, dir := range f.runs() {
 			if !slices.Contains(before, dir) {
-				f.judged(dir, fmt.Sprintf("lockpick %s, %v after %v", strings.Join(args, " "), sig, after))
+				f.checkVerdict(dir, fmt.Sprintf("lockpick %s, %v after %v", strings.Join(args, " "), sig, after))
 			}
 		}
 	}
@@ -162,7 +162,7 @@ func (f *field) signal(k kind, sig syscall.Signal) {
 }
 
 // runs returns the directories of all runs in the store.
-func (f *field) runs() []string {
+func (f *killEnv) runs() []string {
 	runs, err := filepath.Glob(filepath.Join(f.store, "*", "*-*-*"))
 	if err != nil {
 		f.Fatal(err)
@@ -171,7 +171,7 @@ func (f *field) runs() []string {
 }
 
 // checkVerdict checks that a run has a verdict, if it has a history.
-func (f *field) judged(dir, what string) {
+func (f *killEnv) checkVerdict(dir, what string) {
 	f.Helper()
 	if is, err := os.Stat(filepath.Join(dir, "history.jsonl")); err != nil || is.Size() == 0 {
 		return
@@ -184,7 +184,7 @@ func (f *field) judged(dir, what string) {
 }
 
 // awaitRemains returns remains after giving killed processes the time to end.
-func (f *field) await() (left string) {
+func (f *killEnv) awaitRemains() (left string) {
 	for end := time.Now().Add(5 * time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 		if left = f.remains(); left == "" {
 			return ""
@@ -194,7 +194,7 @@ func (f *field) await() (left string) {
 }
 
 // remains lists everything that lockpick processes left behind, or "".
-func (f *field) remains() string {
+func (f *killEnv) remains() string {
 	var left []string
 	entries, err := os.ReadDir(f.tmp)
 	if err != nil {
@@ -219,8 +219,8 @@ func (f *field) remains() string {
 			left = append(left, "mounted: "+line)
 		}
 	}
-	for what, has := range f.machine() {
-		if was := f.clean[what]; was != has {
+	for what, has := range f.machineState() {
+		if was := f.cleanState[what]; was != has {
 			left = append(left, fmt.Sprintf("%s: %s\ninstead of\n%s", what, has, was))
 		}
 	}
@@ -229,7 +229,7 @@ func (f *field) remains() string {
 
 // processes lists the processes that run the binary, or use its TMPDIR as working directory or for an open
 // file.
-func (f *field) processes() (left []string) {
+func (f *killEnv) processes() (left []string) {
 	links, _ := filepath.Glob("/proc/[0-9]*/exe")
 	cwds, _ := filepath.Glob("/proc/[0-9]*/cwd")
 	files, _ := filepath.Glob("/proc/[0-9]*/fd/*")
@@ -245,7 +245,7 @@ func (f *field) processes() (left []string) {
 
 // machineState returns the other resources of runs: containers, networks, interfaces, network namespaces and
 // the rules of the kernel's filters.
-func (f *field) machine() map[string]string {
+func (f *killEnv) machineState() map[string]string {
 	has := map[string]string{}
 	if !f.engine {
 		return has
@@ -282,7 +282,7 @@ func (f *field) machine() map[string]string {
 }
 
 // kinds returns the kinds of starts to end, so many of each, with or without those on an engine.
-func (f *field) kinds(process, docker, replay, report int) (all []kind) {
+func (f *killEnv) kinds(process, docker, replay, report int) (all []killKind) {
 	latest := func(scenario string) string { return filepath.Join(f.store, scenario, "latest") }
 	onProcess := []string{"run", "baseline/", "--backend", "process", "--set", "workload.for=5s"}
 	if process > 0 || replay > 0 {
@@ -295,24 +295,24 @@ func (f *field) kinds(process, docker, replay, report int) (all []kind) {
 		}
 		return runs[0]
 	}
-	all = append(all, kind{"runs on processes", [][]string{onProcess,
+	all = append(all, killKind{"runs on processes", [][]string{onProcess,
 		{"run", "power-loss-everysec/", "--backend", "process"}, {"run", "clock-jump/", "--backend", "process"},
 		{"run", "failover-loses-lock/", "--backend", "process"}}, onProcess, process})
 	if docker > 0 {
 		onDocker := []string{"run", "baseline/", "--backend", "docker", "--set", "workload.for=5s"}
 		f.ends(onDocker...)
-		all = append(all, kind{"runs on docker", [][]string{onDocker, {"replay", stored("baseline", "docker")},
+		all = append(all, killKind{"runs on docker", [][]string{onDocker, {"replay", stored("baseline", "docker")},
 			{"run", "power-loss-everysec/", "--backend", "docker"}, {"run", "clock-jump/", "--backend", "docker"},
 			{"run", "lost-packets/", "--backend", "docker"}}, onDocker, docker})
 	}
 	if replay > 0 {
-		again := []string{"replay", stored("baseline", "process")}
+		rerun := []string{"replay", stored("baseline", "process")}
 		simulated := []string{"replay", stored("baseline", "sim")}
-		all = append(all, kind{"replays", [][]string{simulated, again}, simulated, replay})
+		all = append(all, killKind{"replays", [][]string{simulated, rerun}, simulated, replay})
 	}
 	if report > 0 {
 		suite := []string{"report", latest("suites")}
-		all = append(all, kind{"reports", [][]string{suite, {"report", latest("restart-forgets")}}, suite, report})
+		all = append(all, killKind{"reports", [][]string{suite, {"report", latest("restart-forgets")}}, suite, report})
 	}
-	return slices.DeleteFunc(all, func(k kind) bool { return k.kills == 0 })
+	return slices.DeleteFunc(all, func(k killKind) bool { return k.kills == 0 })
 }

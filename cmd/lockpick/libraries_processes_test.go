@@ -26,7 +26,7 @@ func TestLibrariesOnProcesses(t *testing.T) {
 			if code != 0 || len(all) != 1 {
 				t.Errorf("%s: exit code %d, %d runs", kind, code, len(all))
 			}
-			complain(t, all)
+			checkOutcomes(t, all)
 			for _, o := range all {
 				h, err := history.ReadFile(filepath.Join(o.Dir, campaign.PackedFile))
 				if err != nil {

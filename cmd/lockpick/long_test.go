@@ -27,7 +27,7 @@ func TestBuiltBinaryRunsBubbles(t *testing.T) {
 	if code != 0 || len(all) != seeds {
 		t.Errorf("exit code %d, %d runs", code, len(all))
 	}
-	complain(t, all)
+	checkOutcomes(t, all)
 }
 
 // TestRandomPlansWithinAssumptions runs the reference lock within its assumptions. make random runs ten
@@ -47,7 +47,7 @@ func TestRandomPlansWithinAssumptions(t *testing.T) {
 	if code != 0 || len(all) != seeds*len(variants) {
 		t.Errorf("exit code %d, %d runs", code, len(all))
 	}
-	complain(t, all)
+	checkOutcomes(t, all)
 	t.Logf("%d random plans within the assumptions in %.0f s: mutual-exclusion violated in %s", len(all), time.Since(begin).Seconds(), outcome.Rate(0, len(all)))
 }
 
@@ -55,7 +55,7 @@ func TestRandomPlansWithinAssumptions(t *testing.T) {
 // with all its settings together, and at night with each of them.
 func TestHardenedUnderRandomPlans(t *testing.T) {
 	var all, setups []string
-	for _, o := range redlock.Own {
+	for _, o := range redlock.Options {
 		all = append(all, o.Name+"="+o.Values[1]) // not the default
 	}
 	lockpick, seeds := build(t), "2"
@@ -69,7 +69,7 @@ func TestHardenedUnderRandomPlans(t *testing.T) {
 		if len(runs) == 0 {
 			t.Errorf("%s was not tested", lock)
 		}
-		complain(t, runs)
+		checkOutcomes(t, runs)
 	}
 }
 

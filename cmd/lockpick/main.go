@@ -46,65 +46,65 @@ func main() {
 
 // run is main with its environment as arguments. It returns the exit code.
 func run(args []string, in io.Reader, out, errs io.Writer) int {
-	catch := interrupts
+	catch := interruptContext
 	if isPart(args) {
-		catch = endsPart
+		catch = partContext
 	}
 	ctx, end, stop := catch()
 	defer stop()
 	github := os.Getenv("GITHUB_ACTIONS") == "true"
-	result := &output{w: out, github: github, screen: screenOf(out), over: ctx.Done(), lost: func() { end(errUnread) }}
-	a := &app{in: in, out: result, errs: &output{w: errs, github: github, screen: screenOf(errs), over: ctx.Done()}}
+	result := &output{w: out, github: github, screen: screenOf(out), done: ctx.Done(), onBrokenPipe: func() { end(errOutputClosed) }}
+	a := &app{in: in, out: result, errs: &output{w: errs, github: github, screen: screenOf(errs), done: ctx.Done()}}
 	root := a.root()
 	root.SetArgs(args)
 	verb := func(ctx context.Context) error {
-		if err := unknown(root, args); err != nil {
+		if err := unknownCommand(root, args); err != nil {
 			return err
 		}
 		return root.ExecuteContext(ctx)
 	}
 	ended := make(chan error, 1)
-	go func() { ended <- guarded(verb, ctx) }()
+	go func() { ended <- catchPanic(verb, ctx) }()
 	var err error
 	select {
 	case err = <-ended:
 	case <-ctx.Done():
-		if a.tidy.Load() {
+		if a.needsCleanup.Load() {
 			err = <-ended
 		}
 	}
 	if context.Cause(ctx) == errInterrupted {
 		return outcome.ExitInterrupt
 	}
-	switch lost := result.failed(); {
+	switch lost := result.firstError(); {
 	case lost == nil:
 	case errors.Is(lost, syscall.EPIPE): // as in "| head": nobody would read an error message
-		err, a.code = nil, outcome.Worse(a.code, outcome.ExitBackend)
+		err, a.code = nil, outcome.WorseCode(a.code, outcome.ExitBackend)
 	default:
-		err = unable(fmt.Errorf("print the result: %w", lost), "make sure that standard output can be written")
+		err = backendError(fmt.Errorf("print the result: %w", lost), "make sure that standard output can be written")
 	}
 	if err != nil {
-		a.complain(err)
+		a.printError(err)
 	}
-	return outcome.Worse(a.code, codeOf(err))
+	return outcome.WorseCode(a.code, exitCode(err))
 }
 
 // catchPanic turns a panic in a command into an error that reports a bug in lockpick, with the stack.
-func guarded(verb func(context.Context) error, ctx context.Context) (err error) {
+func catchPanic(verb func(context.Context) error, ctx context.Context) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			err = &failure{err: fmt.Errorf("panic: %v\n%s", r, debug.Stack()), code: outcome.ExitBug, hint: "this is a bug in lockpick"}
 		}
 	}()
-	return explained(verb(ctx))
+	return withHint(verb(ctx))
 }
 
 // app is the state that commands share.
 type app struct {
-	in        io.Reader
-	out, errs io.Writer
-	code      int
-	tidy      atomic.Bool // see waitForCleanup
+	in           io.Reader
+	out, errs    io.Writer
+	code         int
+	needsCleanup atomic.Bool // see waitForCleanup
 }
 
 func (a *app) root() *cobra.Command {
@@ -122,23 +122,23 @@ the verdict.`,
 	root.SetOut(a.out)
 	root.SetErr(a.errs)
 	root.SetFlagErrorFunc(flagError)
-	var colour string
-	root.PersistentFlags().StringVar(&colour, "color", "auto", "colored output: auto, always or never; auto respects NO_COLOR")
-	root.PersistentPreRunE = func(*cobra.Command, []string) error { return a.setColour(colour) }
+	var color string
+	root.PersistentFlags().StringVar(&color, "color", "auto", "colored output: auto, always or never; auto respects NO_COLOR")
+	root.PersistentPreRunE = func(*cobra.Command, []string) error { return a.setColor(color) }
 	root.SetHelpCommand(helpCmd())
 	root.Version = buildInfo()
 	root.SetVersionTemplate("{{.Version}}")
 	root.InitDefaultVersionFlag()
-	root.AddCommand(listCmd(a.out), showCmd(a.out), runCmd(a), mergeCmd(a), scoreCmd(a), huntCmd(a), shrinkCmd(a), exhaustCmd(a), envelopeCmd(a), adapterCmd(a), checkCmd(a), replayCmd(a), explainCmd(a), reportCmd(a), serveCmd(a), gcCmd(a),
+	root.AddCommand(listCmd(a.out), showCmd(a.out), runCmd(a), mergeCmd(a), scorecardCmd(a), fuzzCmd(a), minimizeCmd(a), modelCheckCmd(a), envelopeCmd(a), adapterCmd(a), checkCmd(a), replayCmd(a), explainCmd(a), reportCmd(a), serveCmd(a), gcCmd(a),
 		doctorCmd(a), versionCmd(a.out))
 	root.AddCommand(hiddenCmds(a.in, a.out)...)
 	for _, t := range topics {
 		root.AddCommand(&cobra.Command{Use: t.name, Short: t.short, Long: topic(t.name)})
 	}
-	completion(root)
+	addCompletion(root)
 	root.InitDefaultCompletionCmd()
 	root.InitDefaultHelpCmd()
-	arrange(root)
+	groupCommands(root)
 	for _, c := range root.Commands() {
 		if c.Name() == "completion" {
 			c.Short = "print a completion script for your shell"
@@ -163,7 +163,7 @@ var groups = []struct {
 var formerNames = map[string]string{"model-check": "exhaust", "fuzz": "hunt", "scorecard": "score", "minimize": "shrink"}
 
 // groupCommands puts the commands into their groups and adds their former names.
-func arrange(root *cobra.Command) {
+func groupCommands(root *cobra.Command) {
 	for _, g := range groups {
 		root.AddGroup(&cobra.Group{ID: g.title, Title: g.title + ":"})
 		for _, c := range root.Commands() {
@@ -182,7 +182,7 @@ func arrange(root *cobra.Command) {
 
 // unknownCommand rejects extra words after the program name, a group of commands or a topic. Cobra
 // would print their help, as it does for --help.
-func unknown(root *cobra.Command, args []string) error {
+func unknownCommand(root *cobra.Command, args []string) error {
 	c, rest, err := root.Find(args)
 	if err != nil || c != root && c.Runnable() {
 		return nil
@@ -196,10 +196,10 @@ func unknown(root *cobra.Command, args []string) error {
 		return nil
 	}
 	path := strings.TrimPrefix(strings.TrimPrefix(c.CommandPath(), root.Name())+" ", " ")
-	if instead := removed[path+word]; instead != "" {
-		return usage(fmt.Errorf("the command %q was removed", path+word), instead)
+	if instead := removedNames[path+word]; instead != "" {
+		return usageError(fmt.Errorf("the command %q was removed", path+word), instead)
 	}
-	return usage(fmt.Errorf("unknown command %q", path+word), strings.TrimSpace("see lockpick help "+path)+meant(word, commands(c)))
+	return usageError(fmt.Errorf("unknown command %q", path+word), strings.TrimSpace("see lockpick help "+path)+suggestion(word, commandNames(c)))
 }
 
 func helpCmd() *cobra.Command {
@@ -207,10 +207,10 @@ func helpCmd() *cobra.Command {
 		RunE: func(c *cobra.Command, args []string) error {
 			about, rest, err := c.Root().Find(args)
 			if err != nil || len(rest) > 0 {
-				if instead := removed[strings.Join(args, " ")]; instead != "" {
-					return usage(fmt.Errorf("the command %q was removed", strings.Join(args, " ")), instead)
+				if instead := removedNames[strings.Join(args, " ")]; instead != "" {
+					return usageError(fmt.Errorf("the command %q was removed", strings.Join(args, " ")), instead)
 				}
-				return usage(fmt.Errorf("no command or topic %q", strings.Join(args, " ")), "see lockpick help"+meant(strings.Join(args, " "), commands(c.Root())))
+				return usageError(fmt.Errorf("no command or topic %q", strings.Join(args, " ")), "see lockpick help"+suggestion(strings.Join(args, " "), commandNames(c.Root())))
 			}
 			about.InitDefaultHelpFlag()
 			return about.Help()
@@ -227,15 +227,15 @@ type failure struct {
 func (f *failure) Error() string { return f.err.Error() }
 func (f *failure) Unwrap() error { return f.err }
 
-func usage(err error, hint string) error {
+func usageError(err error, hint string) error {
 	return &failure{err: err, code: outcome.ExitUsage, hint: hint}
 }
 
-func unable(err error, hint string) error {
+func backendError(err error, hint string) error {
 	return &failure{err: err, code: outcome.ExitBackend, hint: hint}
 }
 
-func codeOf(err error) int {
+func exitCode(err error) int {
 	var f *failure
 	switch {
 	case err == nil:
@@ -246,14 +246,14 @@ func codeOf(err error) int {
 	return outcome.ExitUsage
 }
 
-func (a *app) complain(err error) {
+func (a *app) printError(err error) {
 	const mostErrorText = 16 << 10
 	var s *scenario.Error
 	// An error may have several lines, and it may quote other texts. Indent them, so that none of
 	// them looks like a line from lockpick.
 	text := strings.ReplaceAll(strings.TrimRight(err.Error(), "\n"), "\n", "\n    ")
 	text = longWord.ReplaceAllString(text, "$1…$2")
-	if codeOf(err) != outcome.ExitBug { // a stack is printed in full
+	if exitCode(err) != outcome.ExitBug { // a stack is printed in full
 		text = display.Clip(text, mostErrorText)
 	}
 	if errors.As(err, &s) { // it contains a drawing of its place
@@ -269,12 +269,12 @@ func (a *app) complain(err error) {
 var longWord = regexp.MustCompile(`(\S{200})\S{400,}(\S{100})`)
 
 // releaseVersion is the version of a release build; the linker sets it.
-var released string
+var releaseVersion string
 
 // version returns the release, the module version, or the commit of the build.
 func version() string {
-	if released != "" {
-		return released
+	if releaseVersion != "" {
+		return releaseVersion
 	}
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
@@ -306,7 +306,7 @@ func versionCmd(out io.Writer) *cobra.Command {
 
 // removedNames maps commands and flags of earlier releases to their replacements. A flag is listed
 // with its command. Using one is a usage error (exit 64) with the replacement as the hint.
-var removed = map[string]string{
+var removedNames = map[string]string{
 	"compare":                 "make a scorecard of each and open both",
 	"envelope --pairs":        "run envelope for one fault at a time; for two faults, put both in a scenario file and vary one, as in lockpick run mine.yaml --set plan.2.fault.by=40ms",
 	"model-check --large":     "without flags, the known scopes run within seconds; use --nodes, --attempts, --extends and --crashes for a larger one",

@@ -19,7 +19,7 @@ import (
 )
 
 // minimizeFlags are the flags of minimize.
-type shrinkFlags struct {
+type minimizeFlags struct {
 	selection campaign.Selection
 	seed      uint64
 	store     string
@@ -27,12 +27,12 @@ type shrinkFlags struct {
 	property  string
 	try       string // a backend on which the minimized scenario is tried as well; "": none
 	file      string // the output file; "": in the store
-	most      int    // largest number of runs
-	seeded    bool   // --seed was given
+	maxRuns   int    // largest number of runs
+	seedGiven bool   // --seed was given
 }
 
-func shrinkCmd(a *app) *cobra.Command {
-	f := &shrinkFlags{selection: campaign.Selection{Backend: simulation}}
+func minimizeCmd(a *app) *cobra.Command {
+	f := &minimizeFlags{selection: campaign.Selection{Backend: simulation}}
 	c := &cobra.Command{
 		Use:   "minimize DIR|NAME|FILE",
 		Short: "find the smallest scenario with the same violation",
@@ -49,8 +49,8 @@ violation occurs: a minimal scenario may depend on its seed.`,
   lockpick minimize random-faults/ --seed 13 --try process -o mine.yaml`,
 		Args: oneArg,
 		RunE: func(c *cobra.Command, args []string) error {
-			f.seeded = c.Flags().Changed("seed")
-			return a.shrink(c.Context(), f, args[0])
+			f.seedGiven = c.Flags().Changed("seed")
+			return a.minimize(c.Context(), f, args[0])
 		},
 	}
 	fs := c.Flags()
@@ -61,22 +61,22 @@ violation occurs: a minimal scenario may depend on its seed.`,
 	fs.StringVar(&f.try, "try", "", "run the minimized scenario on this backend as well")
 	fs.StringVarP(&f.file, "output", "o", "", "write the scenario to this file (default: in "+campaign.ShrunkFolder+" of the store)")
 	storeFlag(c, &f.store, "the scenario and its run")
-	fs.IntVar(&f.most, "runs", 0, "at most this many runs (0: no limit)")
+	fs.IntVar(&f.maxRuns, "runs", 0, "at most this many runs (0: no limit)")
 	jsonFlag(c, &f.json, "the result")
 	return c
 }
 
-func (a *app) shrink(ctx context.Context, f *shrinkFlags, arg string) error {
+func (a *app) minimize(ctx context.Context, f *minimizeFlags, arg string) error {
 	if f.store == "" {
-		return noFolder()
+		return emptyStoreError()
 	}
 	if f.property != "" && !slices.Contains(checker.Properties(), f.property) {
-		return usage(fmt.Errorf("no property %q", f.property), "one of "+strings.Join(checker.Properties(), ", ")+meant(f.property, checker.Properties()))
+		return usageError(fmt.Errorf("no property %q", f.property), "one of "+strings.Join(checker.Properties(), ", ")+suggestion(f.property, checker.Properties()))
 	}
-	if f.most < 0 {
-		return usage(fmt.Errorf("--runs %d is negative", f.most), "leave it out")
+	if f.maxRuns < 0 {
+		return usageError(fmt.Errorf("--runs %d is negative", f.maxRuns), "leave it out")
 	}
-	s, seed, err := f.subject(arg)
+	s, seed, err := f.findSubject(arg)
 	if err != nil {
 		return err
 	}
@@ -88,12 +88,12 @@ func (a *app) shrink(ctx context.Context, f *shrinkFlags, arg string) error {
 		defer elsewhere.Close()
 	}
 	if err := campaign.CanWrite(f.store); err != nil {
-		return noStore(err)
+		return storeError(err)
 	}
 	if err := f.canWrite(); err != nil {
-		return usage(fmt.Errorf("write %s: %w", f.file, err), "name a writable file with -o")
+		return usageError(fmt.Errorf("write %s: %w", f.file, err), "name a writable file with -o")
 	}
-	c := newCrew(patience, f.store)
+	c := newSimRunner(patience, f.store)
 	defer c.Stop()
 	bug, err := violation(c.Run(ctx, s, seed), s, seed, f.property)
 	switch {
@@ -103,14 +103,14 @@ func (a *app) shrink(ctx context.Context, f *shrinkFlags, arg string) error {
 		return err
 	}
 	fmt.Fprintf(a.errs, "minimizing %s of %s with seed %d\n", bug, s.ID(), seed)
-	r, err := c.Minimizer(f.most).Shrink(ctx, s, seed, bug)
+	r, err := c.Minimizer(f.maxRuns).Minimize(ctx, s, seed, bug)
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case err != nil:
-		return usage(err, "the same seed must show the violation again in the simulation")
+		return usageError(err, "the same seed must show the violation again in the simulation")
 	}
-	name := shrunkName(r)
+	name := minimizedName(r)
 	k, err := c.SaveMinimized(ctx, r, name, cmp.Or(f.file, filepath.Join(f.store, campaign.ShrunkFolder, name+".yaml")), f.store)
 	switch {
 	case ctx.Err() != nil:
@@ -120,7 +120,7 @@ func (a *app) shrink(ctx context.Context, f *shrinkFlags, arg string) error {
 	}
 	if elsewhere != nil {
 		fmt.Fprintf(a.errs, "trying it on %s\n", f.try)
-		k.TryOn(ctx, elsewhere, known(), f.store)
+		k.TryOn(ctx, elsewhere, knownNames(), f.store)
 	}
 	if f.json {
 		return printJSON(a.out, k)
@@ -130,7 +130,7 @@ func (a *app) shrink(ctx context.Context, f *shrinkFlags, arg string) error {
 }
 
 // canWrite checks before the search that the output file can be written.
-func (f *shrinkFlags) canWrite() error {
+func (f *minimizeFlags) canWrite() error {
 	if f.file == "" {
 		return nil
 	}
@@ -141,29 +141,29 @@ func (f *shrinkFlags) canWrite() error {
 }
 
 // findSubject returns the scenario and the seed to minimize.
-func (f *shrinkFlags) subject(arg string) (scenario.Scenario, uint64, error) {
+func (f *minimizeFlags) findSubject(arg string) (scenario.Scenario, uint64, error) {
 	if info, err := os.Stat(arg); err == nil && info.IsDir() {
-		if err := holdsRuns(arg); err != nil {
+		if err := rejectRunFolder(arg); err != nil {
 			return scenario.Scenario{}, 0, err
 		}
-		of, err := campaign.OpenStored(arg, stored())
+		of, err := campaign.OpenStored(arg, storedNames())
 		switch {
 		case err != nil:
-			return scenario.Scenario{}, 0, usage(err, badRecord)
-		case len(f.selection.Sets) > 0 || f.selection.Lock != "" || f.seeded:
-			return scenario.Scenario{}, 0, usage(errors.New("--set, --lock and --seed don't apply to a stored run"), "name the scenario instead")
+			return scenario.Scenario{}, 0, usageError(err, badRecordHint)
+		case len(f.selection.Sets) > 0 || f.selection.Lock != "" || f.seedGiven:
+			return scenario.Scenario{}, 0, usageError(errors.New("--set, --lock and --seed don't apply to a stored run"), "name the scenario instead")
 		}
-		return of.Manifest.Scenario, of.Manifest.Seed, runnable(of.Manifest)
+		return of.Manifest.Scenario, of.Manifest.Seed, checkReplayable(of.Manifest)
 	}
 	f.selection.Names = []string{arg}
-	c, err := f.selection.Choose(known())
+	c, err := f.selection.Choose(knownNames())
 	switch n := len(c.Picks) + len(c.Skipped); {
 	case err != nil:
-		return scenario.Scenario{}, 0, invalid(err)
+		return scenario.Scenario{}, 0, selectionError(err)
 	case n > 1:
-		return scenario.Scenario{}, 0, usage(fmt.Errorf("%s names %d scenarios", arg, n), "name one: "+arg+"/VARIANT, or "+arg+"/ for the base")
+		return scenario.Scenario{}, 0, usageError(fmt.Errorf("%s names %d scenarios", arg, n), "name one: "+arg+"/VARIANT, or "+arg+"/ for the base")
 	case len(c.Skipped) > 0:
-		return scenario.Scenario{}, 0, usage(fmt.Errorf("%s does not suit this lock: %w", arg, c.Skipped[0].Why), "name another scenario")
+		return scenario.Scenario{}, 0, usageError(fmt.Errorf("%s does not suit this lock: %w", arg, c.Skipped[0].Why), "name another scenario")
 	}
 	return c.Picks[0].Scenario, f.seed, nil
 }
@@ -184,11 +184,11 @@ func violation(o outcome.Outcome, s scenario.Scenario, seed uint64, property str
 	if property != "" {
 		what = property
 	}
-	return campaign.Bug{}, usage(fmt.Errorf("%s does not violate %s with seed %d in the simulation", s.ID(), what, seed), hint)
+	return campaign.Bug{}, usageError(fmt.Errorf("%s does not violate %s with seed %d in the simulation", s.ID(), what, seed), hint)
 }
 
 // minimizedName names a minimized scenario after its origin and its violation.
-func shrunkName(r campaign.Minimized) string {
+func minimizedName(r campaign.Minimized) string {
 	l := r.Scenario.Lock
 	parts := []string{strings.ReplaceAll(r.From, "/", "-")}
 	switch {

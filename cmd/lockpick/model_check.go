@@ -20,7 +20,7 @@ import (
 )
 
 // modelCheckFlags are the flags of model-check.
-type exhaustFlags struct {
+type modelCheckFlags struct {
 	exhaust.Scope
 	restart, property, reduce, memory, lock string
 	limit                                   time.Duration
@@ -28,8 +28,8 @@ type exhaustFlags struct {
 	json, markdown                          bool
 }
 
-func exhaustCmd(a *app) *cobra.Command {
-	f := &exhaustFlags{}
+func modelCheckCmd(a *app) *cobra.Command {
+	f := &modelCheckFlags{}
 	c := &cobra.Command{
 		Use:   "model-check",
 		Short: "model-check Redlock exhaustively in a small scope",
@@ -63,24 +63,24 @@ Without options it searches the scopes with known results, and exits with 1 if o
   lockpick model-check --property resource-safety --fence --attempts 1`,
 		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			own := false
+			custom := false
 			for _, name := range []string{"nodes", "attempts", "extends", "crashes", "restart", "jumps", "mistake", "lock", "without", "quarantine", "fence", "property", "reduce"} {
-				own = own || c.Flags().Changed(name)
+				custom = custom || c.Flags().Changed(name)
 			}
 			if c.Flags().Changed("restart") && f.Crashes == 0 {
-				return usage(errors.New("--restart has no effect without a crash"), "add --crashes 1")
+				return usageError(errors.New("--restart has no effect without a crash"), "add --crashes 1")
 			}
 			if f.lock != exhaust.Locks()[0] {
 				f.Lock = f.lock
 			}
 			f.Restart, f.Property = exhaust.Restart(f.restart), exhaust.Property(f.property)
-			f.Imply(c.Flags().Changed)
-			return a.exhaust(c.Context(), f, own)
+			f.SetImplied(c.Flags().Changed)
+			return a.modelCheck(c.Context(), f, custom)
 		},
 	}
-	f.flags(c)
-	c.RegisterFlagCompletionFunc("lock", completes(false, exhaust.Locks))
-	c.RegisterFlagCompletionFunc("property", completes(false, func() (out []string) {
+	f.addFlags(c)
+	c.RegisterFlagCompletionFunc("lock", completer(false, exhaust.Locks))
+	c.RegisterFlagCompletionFunc("property", completer(false, func() (out []string) {
 		for _, p := range exhaust.Properties() {
 			out = append(out, string(p))
 		}
@@ -89,13 +89,13 @@ Without options it searches the scopes with known results, and exits with 1 if o
 	return c
 }
 
-func (f *exhaustFlags) flags(c *cobra.Command) {
+func (f *modelCheckFlags) addFlags(c *cobra.Command) {
 	fs := c.Flags()
 	fs.IntVar(&f.Nodes, "nodes", 3, fmt.Sprintf("number of nodes, at most %d", exhaust.MaxNodes))
 	fs.IntVar(&f.Attempts, "attempts", 2, fmt.Sprintf("attempts per client, at most %d", exhaust.MaxAttempts))
 	fs.IntVar(&f.Extends, "extends", 0, "extensions per hold, at most 1")
 	fs.IntVar(&f.Crashes, "crashes", 0, fmt.Sprintf("node crashes, at most %d", exhaust.MaxFaults))
-	fs.StringVar(&f.restart, "restart", string(exhaust.Forgets), "state of a node after a restart: none (empty, at once), delayed (empty, after a TTL), everysec\nor always (as that fsync policy keeps it)")
+	fs.StringVar(&f.restart, "restart", string(exhaust.RestartEmpty), "state of a node after a restart: none (empty, at once), delayed (empty, after a TTL), everysec\nor always (as that fsync policy keeps it)")
 	fs.IntVar(&f.Jumps, "jumps", 0, fmt.Sprintf("clock faults of nodes, at most %d; each one makes a key vanish", exhaust.MaxFaults))
 	fs.StringVar(&f.Mistake, "mistake", "", "mistake planted in the lock: "+strings.Join(exhaust.Mistakes(), ", "))
 	fs.StringVar(&f.lock, "lock", exhaust.Locks()[0], "the specification's lock, or the one that redlock.New creates: "+strings.Join(exhaust.Locks(), ", "))
@@ -111,25 +111,25 @@ func (f *exhaustFlags) flags(c *cobra.Command) {
 	fs.BoolVar(&f.markdown, "markdown", false, "print the result as Markdown")
 }
 
-func (a *app) exhaust(ctx context.Context, f *exhaustFlags, own bool) error {
-	memory, err := f.check()
+func (a *app) modelCheck(ctx context.Context, f *modelCheckFlags, custom bool) error {
+	memory, err := f.validate()
 	if err != nil {
 		return err
 	}
 	searches := exhaust.KnownScopes(f.reduce)
-	if own {
+	if custom {
 		searches = []*exhaust.Search{{Scope: f.Scope, Reduce: f.reduce}}
 		if err := campaign.CanWrite(f.store); err != nil {
-			return noStore(err)
+			return storeError(err)
 		}
 	}
-	c := newCrew(patience, f.store)
+	c := newSimRunner(patience, f.store)
 	defer c.Stop()
-	x := exhaust.Searcher{Limit: f.limit, Bytes: memory, Known: known(), Store: f.store, Run: c.Run,
-		Keep: func(ctx context.Context, s scenario.Scenario, seed uint64, file string, text []byte, command string) (outcome.Outcome, error) {
+	x := exhaust.Searcher{TimeLimit: f.limit, MaxBytes: memory, Known: knownNames(), Store: f.store, Run: c.Run,
+		RunAndStore: func(ctx context.Context, s scenario.Scenario, seed uint64, file string, text []byte, command string) (outcome.Outcome, error) {
 			o, err := c.Save(ctx, s, seed, file, text, f.store, command)
 			if err != nil {
-				err = noStore(err)
+				err = storeError(err)
 			}
 			return o, err
 		}}
@@ -139,16 +139,16 @@ func (a *app) exhaust(ctx context.Context, f *exhaustFlags, own bool) error {
 		return err
 	}
 	for _, s := range searches {
-		a.code = outcome.Worse(a.code, s.Code())
+		a.code = outcome.WorseCode(a.code, s.Code())
 	}
 	switch {
-	case f.json && own:
+	case f.json && custom:
 		return printJSON(a.out, searches[0])
 	case f.json:
 		return printJSON(a.out, searches)
 	case f.markdown:
 		return exhaust.Markdown(a.out, searches)
-	case own:
+	case custom:
 		searches[0].Print(a.out)
 	default:
 		exhaust.Print(a.out, searches)
@@ -157,19 +157,19 @@ func (a *app) exhaust(ctx context.Context, f *exhaustFlags, own bool) error {
 }
 
 // validate validates the flags and returns the memory limit of a search, in bytes.
-func (f *exhaustFlags) check() (memory int, err error) {
+func (f *modelCheckFlags) validate() (memory int, err error) {
 	bytes, err := units.FromHumanSize(f.memory)
 	switch wrong := f.Check(); {
 	case wrong != nil:
-		return 0, usage(wrong, "see lockpick model-check --help"+meant(f.Mistake, exhaust.Mistakes()))
+		return 0, usageError(wrong, "see lockpick model-check --help"+suggestion(f.Mistake, exhaust.Mistakes()))
 	case !slices.Contains(exhaust.ReductionNames(), f.reduce):
-		return 0, usage(fmt.Errorf("invalid --reduce %q", f.reduce), "use one of none, exact, full")
+		return 0, usageError(fmt.Errorf("invalid --reduce %q", f.reduce), "use one of none, exact, full")
 	case f.limit <= 0:
-		return 0, usage(fmt.Errorf("--limit %v is not positive", f.limit), "as in --limit 10m")
+		return 0, usageError(fmt.Errorf("--limit %v is not positive", f.limit), "as in --limit 10m")
 	case f.json && f.markdown:
-		return 0, usage(errors.New("--json and --markdown contradict each other"), "leave one of them out")
+		return 0, usageError(errors.New("--json and --markdown contradict each other"), "leave one of them out")
 	case err != nil || bytes <= 0:
-		return 0, usage(fmt.Errorf("invalid --memory %q", f.memory), "as in --memory 500MB")
+		return 0, usageError(fmt.Errorf("invalid --memory %q", f.memory), "as in --memory 500MB")
 	}
 	return int(bytes), nil
 }

@@ -18,7 +18,7 @@ import (
 )
 
 // wildValues lists values that replace others.
-var wild = []any{-1, json.Number("-9223372036854775808"), json.Number("9223372036854775807"), json.Number("18446744073709551615"), json.Number("1e300"),
+var wildValues = []any{-1, json.Number("-9223372036854775808"), json.Number("9223372036854775807"), json.Number("18446744073709551615"), json.Number("1e300"),
 	"", "../../../elsewhere/mine", "a\x00b", strings.Repeat("x", 1<<20), nil, true, []any{}, map[string]any{}, []any{nil}}
 
 // mutants calls do with mutants of a JSON text, in each of which a wild value replaces one value. It uses
@@ -44,7 +44,7 @@ func mutants(t *testing.T, text []byte, do func(what string, mutant []byte)) (n 
 		if path == "" {
 			return
 		}
-		for _, x := range wild {
+		for _, x := range wildValues {
 			if n++; n%stride() != 0 {
 				continue
 			}
@@ -61,9 +61,9 @@ func mutants(t *testing.T, text []byte, do func(what string, mutant []byte)) (n 
 
 // survives runs a command on hostile input. The input may be rejected or checked like any other run; anything
 // else is an error.
-func bears(t *testing.T, what, verb, dir string) (accepted bool) {
+func survives(t *testing.T, what, verb, dir string) (accepted bool) {
 	t.Helper()
-	code, _, errs := said(t, verb, dir)
+	code, _, errs := runLockpick(t, verb, dir)
 	fine := code == outcome.ExitUsage && strings.HasPrefix(errs, "error: ") && strings.Contains(errs, "hint: ")
 	if code != outcome.ExitUsage {
 		fine = slices.Contains([]int{outcome.ExitOK, outcome.ExitUnexpected, outcome.ExitUndecided}, code)
@@ -83,15 +83,15 @@ func TestMutatedManifest(t *testing.T) {
 	judged, drawn := 0, 0
 	n := mutants(t, text, func(what string, mutant []byte) {
 		must(t, os.WriteFile(filepath.Join(dir, campaign.ManifestFile), mutant, 0o644))
-		if !bears(t, what, "check", dir) {
+		if !survives(t, what, "check", dir) {
 			return // the other commands read it with the same function
 		}
 		if judged++; judged%(1+10/stride()) == 0 {
-			bears(t, what, "explain", dir)
-			bears(t, what, "report", dir)
+			survives(t, what, "explain", dir)
+			survives(t, what, "report", dir)
 			drawn++
 		}
-		f.holds(t, what)
+		f.checkUnchanged(t, what)
 	})
 	if tried := judged * stride(); n < 1000 || tried < 50 || drawn < 2 || tried > n/5 {
 		t.Errorf("%d mutants, of which %d were checked and %d drawn: too few", n, judged, drawn)
@@ -102,7 +102,7 @@ func TestMutatedManifest(t *testing.T) {
 func TestMutatedHistory(t *testing.T) {
 	store, dir, _ := realRun(t, example)
 	f := newFortress(t, store)
-	path := unpacked(t, dir)
+	path := unpack(t, dir)
 	text, err := os.ReadFile(path)
 	must(t, err)
 	lines := bytes.SplitAfter(text, []byte("\n"))
@@ -112,14 +112,14 @@ func TestMutatedHistory(t *testing.T) {
 			hostile := slices.Concat(bytes.Join(lines[:i], nil), mutant, []byte("\n"), bytes.Join(lines[i+1:], nil))
 			must(t, os.WriteFile(path, hostile, 0o644))
 			what = fmt.Sprintf("line %d: %s", i+1, what)
-			if !bears(t, what, "check", dir) {
+			if !survives(t, what, "check", dir) {
 				return
 			}
-			bears(t, what, "explain", dir)
+			survives(t, what, "explain", dir)
 			if judged++; judged%20 == 0 {
-				bears(t, what, "report", dir)
+				survives(t, what, "report", dir)
 			}
-			f.holds(t, what)
+			f.checkUnchanged(t, what)
 		})
 	}
 	if n < 500 || judged*stride() < 100 {
@@ -141,8 +141,8 @@ func TestMutatedOutcome(t *testing.T) {
 				return
 			}
 			must(t, os.WriteFile(path, mutant, 0o644))
-			bears(t, what, "report", d)
-			f.holds(t, what)
+			survives(t, what, "report", d)
+			f.checkUnchanged(t, what)
 		})
 		if n < 100 {
 			t.Errorf("%d mutants: too few", n)

@@ -21,46 +21,46 @@ import (
 // error, so that a lost result is not mistaken for a printed one. After done is closed, it no longer
 // waits for a reader that does not read.
 type output struct {
-	mu     sync.Mutex
-	w      io.Writer
-	err    error
-	over   <-chan struct{} // closed when the program must end
-	stuck  bool            // the reader does not read
-	screen screen          // the destination
-	github bool            // the reader is GitHub's runner, which executes commands in the text
-	inLine bool            // the last write left an unfinished line with more than blanks
-	lost   func()          // called when the reader has closed the pipe; may be nil
+	mu           sync.Mutex
+	w            io.Writer
+	err          error
+	done         <-chan struct{} // closed when the program must end
+	stuck        bool            // the reader does not read
+	screen       screen          // the destination
+	github       bool            // the reader is GitHub's runner, which executes commands in the text
+	inLine       bool            // the last write left an unfinished line with more than blanks
+	onBrokenPipe func()          // called when the reader has closed the pipe; may be nil
 }
 
 func (o *output) Write(b []byte) (int, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	text := visible(string(b))
+	text := escapeControls(string(b))
 	if o.github {
-		text = o.withoutCommands(text)
+		text = o.escapeCommands(text)
 	}
 	return len(b), o.put(text)
 }
 
 // commandOutput is an output for commands to GitHub's runner.
-type obeyedOutput struct{ *output }
+type commandOutput struct{ *output }
 
-func (c obeyedOutput) Write(b []byte) (int, error) {
+func (c commandOutput) Write(b []byte) (int, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return len(b), c.put(visible(string(b)))
+	return len(b), c.put(escapeControls(string(b)))
 }
 
 func (o *output) put(text string) error {
-	err := o.tell(o.screen.marked(text))
+	err := o.writeNow(o.screen.render(text))
 	if err == nil {
 		return nil
 	}
 	if o.err == nil {
 		o.err = err
 	}
-	if o.lost != nil && errors.Is(err, syscall.EPIPE) {
-		o.lost()
+	if o.onBrokenPipe != nil && errors.Is(err, syscall.EPIPE) {
+		o.onBrokenPipe()
 	}
 	return err
 }
@@ -68,7 +68,7 @@ func (o *output) put(text string) error {
 // escapeCommands escapes texts that GitHub's runner would execute as commands: ::command at the
 // start of a line, also after blanks, and ##[command] anywhere (actions/runner,
 // src/Runner.Common/ActionCommand.cs).
-func (o *output) withoutCommands(text string) string {
+func (o *output) escapeCommands(text string) string {
 	var b strings.Builder
 	for i, r := range text {
 		switch {
@@ -83,12 +83,12 @@ func (o *output) withoutCommands(text string) string {
 }
 
 // finalWriteTimeout limits a write once the program must end.
-const lastWords = time.Second
+const finalWriteTimeout = time.Second
 
 // errStuck reports a full pipe or a stopped terminal.
 var errStuck = errors.New("the reader of the output does not read")
 
-func (o *output) tell(text string) error {
+func (o *output) writeNow(text string) error {
 	if o.stuck {
 		return errStuck
 	}
@@ -100,25 +100,25 @@ func (o *output) tell(text string) error {
 	select {
 	case err := <-done:
 		return err
-	case <-o.over:
+	case <-o.done:
 	}
 	select {
 	case err := <-done:
 		return err
-	case <-time.After(lastWords):
+	case <-time.After(finalWriteTimeout):
 		o.stuck = true
 		return errStuck
 	}
 }
 
-func (o *output) failed() error {
+func (o *output) firstError() error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.err
 }
 
 // escapeControls escapes characters that a terminal would interpret instead of showing them.
-func visible(s string) string {
+func escapeControls(s string) string {
 	var b strings.Builder
 	for i, r := range s {
 		_, size := utf8.DecodeRuneInString(s[i:])
@@ -136,7 +136,7 @@ func visible(s string) string {
 type screen struct {
 	columns int  // width of the terminal; 0: unknown, or not a terminal
 	redraws bool // lines can be rewritten
-	colour  bool
+	color   bool
 }
 
 // screenOf describes the destination of a writer. Colors are off if NO_COLOR is set
@@ -148,43 +148,43 @@ func screenOf(w io.Writer) screen {
 	}
 	columns, ok := terminal(f)
 	smart := ok && os.Getenv("TERM") != "dumb"
-	return screen{columns: columns, redraws: smart, colour: smart && os.Getenv("NO_COLOR") == ""}
+	return screen{columns: columns, redraws: smart, color: smart && os.Getenv("NO_COLOR") == ""}
 }
 
 // Replacements of markup with the terminal's control codes, with colors and without.
 var (
-	colours = strings.NewReplacer(string(display.Plain), "\x1b[0m", string(display.Bad), "\x1b[31m", string(display.Doubt), "\x1b[33m", string(display.Good), "\x1b[32m",
+	colorCodes = strings.NewReplacer(string(display.Plain), "\x1b[0m", string(display.Bad), "\x1b[31m", string(display.Doubt), "\x1b[33m", string(display.Good), "\x1b[32m",
 		string(display.Dim), "\x1b[2m", string(display.ClearLine), "\r\x1b[K")
-	lines = strings.NewReplacer(string(display.ClearLine), "\r\x1b[K")
+	lineCodes = strings.NewReplacer(string(display.ClearLine), "\r\x1b[K")
 )
 
 // render replaces markup with the codes of the destination.
-func (s screen) marked(text string) string {
+func (s screen) render(text string) string {
 	switch {
-	case s.colour && s.redraws:
-		return colours.Replace(text)
-	case s.colour:
-		return colours.Replace(strings.ReplaceAll(text, string(display.ClearLine), ""))
+	case s.color && s.redraws:
+		return colorCodes.Replace(text)
+	case s.color:
+		return colorCodes.Replace(strings.ReplaceAll(text, string(display.ClearLine), ""))
 	case s.redraws:
-		return lines.Replace(text)
+		return lineCodes.Replace(text)
 	}
 	return text
 }
 
 // Columns, Colored and Redraws implement display.Screen.
 func (o *output) Columns() int  { return o.screen.columns }
-func (o *output) Colored() bool { return o.screen.colour }
+func (o *output) Colored() bool { return o.screen.color }
 func (o *output) Redraws() bool { return o.screen.redraws }
 
 // setColor applies --color.
-func (a *app) setColour(when string) error {
+func (a *app) setColor(when string) error {
 	for _, w := range []io.Writer{a.out, a.errs} {
 		o, ok := w.(*output)
 		switch {
 		case when != "auto" && when != "always" && when != "never":
-			return usage(fmt.Errorf("invalid --color %q: want auto, always or never", when), "auto: on a terminal, unless NO_COLOR is set")
+			return usageError(fmt.Errorf("invalid --color %q: want auto, always or never", when), "auto: on a terminal, unless NO_COLOR is set")
 		case ok && when != "auto":
-			o.screen.colour = when == "always"
+			o.screen.color = when == "always"
 		}
 	}
 	return nil

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-func TestOutputShowsWhatATerminalWouldObey(t *testing.T) {
+func TestOutputEscapesControlCharacters(t *testing.T) {
 	var b strings.Builder
 	o := &output{w: &b}
 	n, err := o.Write([]byte("é\x1b[31m\r\t\u009b\u202e\xff\n"))
@@ -17,22 +17,22 @@ func TestOutputShowsWhatATerminalWouldObey(t *testing.T) {
 	}
 }
 
-type full struct{}
+type fullDisk struct{}
 
-func (full) Write([]byte) (int, error) { return 0, errors.New("no space left") }
+func (fullDisk) Write([]byte) (int, error) { return 0, errors.New("no space left") }
 
 // TestLostOutputIsAFailure checks that a result that can't be printed is not a success.
 func TestLostOutputIsAFailure(t *testing.T) {
 	for _, args := range [][]string{{"list"}, {"version"}, {"help", "files"}, {"show", "baseline"}} {
 		var errs strings.Builder
-		if code := run(args, nil, full{}, &errs); code != 3 || !strings.Contains(errs.String(), "no space left") {
+		if code := run(args, nil, fullDisk{}, &errs); code != 3 || !strings.Contains(errs.String(), "no space left") {
 			t.Errorf("%v: exit code %d, %s", args, code, errs.String())
 		}
 	}
 }
 
 // runLockpick runs lockpick in this process, and fails the test if it hangs.
-func said(t *testing.T, args ...string) (code int, out, errs string) {
+func runLockpick(t *testing.T, args ...string) (code int, out, errs string) {
 	t.Helper()
 	var o, e bytes.Buffer
 	ended := make(chan int, 1)

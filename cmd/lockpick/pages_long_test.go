@@ -241,7 +241,7 @@ func testLong(t *testing.T, browser context.Context) {
 	store := filepath.Join(t.TempDir(), "store")
 	lockpickCode(t, 1, "run", "--store", store, "gc-pause-after-acquire/", "--set", "workload.for=41m", "--set", "limit=50m")
 	dir := filepath.Join(store, "gc-pause-after-acquire", "latest")
-	record, err := campaign.Facts(dir)
+	record, err := campaign.HistoryText(dir)
 	if err != nil {
 		t.Fatal(err)
 	}

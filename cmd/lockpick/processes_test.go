@@ -16,14 +16,14 @@ import (
 func TestCatalogueOnProcesses(t *testing.T) {
 	needRedis(t)
 	began := time.Now()
-	code, all := outcomes(t, build(t), append([]string{"run", "--backend", "process", "--jobs", "4"}, tagged()...)...)
+	code, all := outcomes(t, build(t), append([]string{"run", "--backend", "process", "--jobs", "4"}, tagFlags()...)...)
 	t.Logf("%d runs in %v", len(all), time.Since(began).Round(time.Second))
 	if code != 0 {
 		t.Errorf("exit code %d", code)
 	}
-	all = able(t, all, simulatedOnly, containersOnly)
-	complain(t, all)
-	retries(t, all)
+	all = notSkipped(t, all, simulatedOnly, containersOnly)
+	checkOutcomes(t, all)
+	logRetries(t, all)
 	if night {
 		sameCauses(t, build(t), all)
 	}
@@ -32,7 +32,7 @@ func TestCatalogueOnProcesses(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, why := withoutVotes(h); h.Params.Lock == "redlock" && why != "" {
+		if _, why := countGrants(h); h.Params.Lock == "redlock" && why != "" {
 			t.Errorf("%s: %s", o.Scenario, why)
 		}
 	}

@@ -25,11 +25,11 @@ func TestReadme(t *testing.T) {
 	}
 	drawn := lockpick(t, "explain", filepath.Join(store, "gc-pause-after-acquire", "latest"))
 	lockpick(t, "report", filepath.Join(store, "gc-pause-after-acquire", "latest"))
-	asShown(t, filepath.Join(store, "gc-pause-after-acquire", "latest", "sequence.svg"), "testdata/gc-pause-after-acquire.svg")
-	inReadme(t, "../../README.md", map[string]string{"run": fence(printed)})
-	inReadme(t, "README.md", map[string]string{"explain gc-pause-after-acquire/": fence(drawn)})
-	inReadme(t, "../../harness/lock/README.md", map[string]string{"broken": brokenLocks(t), "own lock": ownLock(t)})
-	inReadme(t, "../../scenarios/exhaust/README.md", map[string]string{"exhaust": lockpick(t, "model-check", "--markdown")})
+	checkPicture(t, filepath.Join(store, "gc-pause-after-acquire", "latest", "sequence.svg"), "testdata/gc-pause-after-acquire.svg")
+	checkReadme(t, "../../README.md", map[string]string{"run": fence(printed)})
+	checkReadme(t, "README.md", map[string]string{"explain gc-pause-after-acquire/": fence(drawn)})
+	checkReadme(t, "../../harness/lock/README.md", map[string]string{"broken": brokenLocks(t), "own lock": ownLock(t)})
+	checkReadme(t, "../../scenarios/exhaust/README.md", map[string]string{"exhaust": lockpick(t, "model-check", "--markdown")})
 }
 
 // ownLock returns the example of how to add a lock, which harness/lock/README.md shows.
@@ -43,7 +43,7 @@ func ownLock(t *testing.T) string {
 }
 
 // checkPicture compares the README's picture with the one that lockpick draws.
-func asShown(t *testing.T, drawn, shown string) {
+func checkPicture(t *testing.T, drawn, shown string) {
 	t.Helper()
 	got, err := os.ReadFile(drawn)
 	if err != nil {

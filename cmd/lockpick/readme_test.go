@@ -56,7 +56,7 @@ func TestGuaranteesNameScenarios(t *testing.T) {
 
 // TestReadmeLinks checks that every link between the project's own texts points to an existing file and, if
 // it has a fragment, to an existing heading.
-func TestReadmesLinksLead(t *testing.T) {
+func TestReadmeLinks(t *testing.T) {
 	link := regexp.MustCompile(`\]\(([^)#:]*)(?:#([^)]*))?\)`)
 	anchor := regexp.MustCompile(`[^a-z0-9 -]`)
 	for _, path := range []string{"README.md", "CONTRIBUTING.md", ".ci/README.md", "redlock/README.md", "redlock/coming-from-redsync.md", "harness/README.md", "harness/lock/README.md",
@@ -91,7 +91,7 @@ func TestReadmesLinksLead(t *testing.T) {
 }
 
 // checkReadme compares generated blocks of a README with their contents.
-func inReadme(t *testing.T, path string, blocks map[string]string) {
+func checkReadme(t *testing.T, path string, blocks map[string]string) {
 	t.Helper()
 	text, err := os.ReadFile(path)
 	if err != nil {

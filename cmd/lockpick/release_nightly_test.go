@@ -18,8 +18,8 @@ func TestRelease(t *testing.T) {
 	var sums []string
 	root := ""
 	for range 2 {
-		root = copied(t)
-		in(t, root, "make", "release", "VERSION=v1.2.3")
+		root = copyProject(t)
+		runIn(t, root, "make", "release", "VERSION=v1.2.3")
 		text, err := os.ReadFile(filepath.Join(root, "dist", "SHA256SUMS"))
 		if err != nil {
 			t.Fatal(err)
@@ -30,7 +30,7 @@ func TestRelease(t *testing.T) {
 		t.Errorf("two releases differ:\n%s\n%s", sums[0], sums[1])
 	}
 	name := filepath.Join(root, "dist", "lockpick_v1.2.3_linux_"+runtime.GOARCH)
-	in(t, filepath.Dir(name), "tar", "-xzf", name+".tar.gz")
+	runIn(t, filepath.Dir(name), "tar", "-xzf", name+".tar.gz")
 	binary := filepath.Join(name, "lockpick")
 	if out, err := exec.Command(binary, "version").CombinedOutput(); err != nil || !strings.HasPrefix(string(out), "lockpick v1.2.3 ") {
 		t.Errorf("version: %v\n%s", err, out)
@@ -38,7 +38,7 @@ func TestRelease(t *testing.T) {
 	if out, err := exec.Command("ldd", binary).CombinedOutput(); err == nil || !strings.Contains(string(out), "not a dynamic executable") {
 		t.Errorf("the binary is not static:\n%s", out)
 	}
-	in(t, t.TempDir(), binary, "run", "baseline/")
+	runIn(t, t.TempDir(), binary, "run", "baseline/")
 	if _, err := os.Stat(filepath.Join(name, "LICENSE")); err != nil {
 		t.Error(err)
 	}
@@ -56,13 +56,13 @@ func TestRelease(t *testing.T) {
 // TestNoticesNeedLicenses replaces a module with a copy without its license, which must fail the release.
 func TestNoticesNeedLicenses(t *testing.T) {
 	const module = "github.com/rs/zerolog"
-	root := copied(t)
+	root := copyProject(t)
 	from, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", module).Output()
 	must(t, err)
 	bare := filepath.Join(t.TempDir(), "bare")
-	in(t, root, "cp", "-r", strings.TrimSpace(string(from)), bare)
-	in(t, root, "chmod", "-R", "u+w", bare)
-	in(t, root, "go", "mod", "edit", "-replace="+module+"="+bare)
+	runIn(t, root, "cp", "-r", strings.TrimSpace(string(from)), bare)
+	runIn(t, root, "chmod", "-R", "u+w", bare)
+	runIn(t, root, "go", "mod", "edit", "-replace="+module+"="+bare)
 	cmd := exec.Command(".ci/notices")
 	cmd.Dir = root
 	if out, err := cmd.CombinedOutput(); err != nil {
@@ -78,7 +78,7 @@ func TestNoticesNeedLicenses(t *testing.T) {
 
 // TestFromAnotherModule uses the lock from a module next to a checkout, with the commands in its README.
 func TestFromAnotherModule(t *testing.T) {
-	root := copied(t)
+	root := copyProject(t)
 	other := filepath.Join(filepath.Dir(root), "other")
 	text, err := os.ReadFile(filepath.Join(root, "redlock", "README.md"))
 	must(t, err)
@@ -89,17 +89,17 @@ func TestFromAnotherModule(t *testing.T) {
 	}
 	must(t, os.Mkdir(other, 0o755))
 	must(t, os.WriteFile(filepath.Join(other, "main.go"), []byte("package main\n\nimport \"lockpick/redlock\"\n\nfunc main() { println(redlock.Quorum(5)) }\n"), 0o644))
-	in(t, other, "go", "mod", "init", "example.org/other")
-	in(t, other, "sh", "-ec", strings.ReplaceAll(block, "../lockpick", root))
-	in(t, other, "go", "run", ".")
+	runIn(t, other, "go", "mod", "init", "example.org/other")
+	runIn(t, other, "sh", "-ec", strings.ReplaceAll(block, "../lockpick", root))
+	runIn(t, other, "go", "run", ".")
 }
 
 // TestModule renames the module in a copy, which must still build and follow the rules of the import table.
 // An invalid module path is refused.
 func TestModule(t *testing.T) {
-	root := copied(t)
+	root := copyProject(t)
 	for _, git := range [][]string{{"init", "-q"}, {"add", "-A"}} { // the script renames files that git knows
-		in(t, root, append([]string{"git"}, git...)...)
+		runIn(t, root, append([]string{"git"}, git...)...)
 	}
 	for _, path := range []string{"", "lockpick", "example.org/a b"} {
 		cmd := exec.Command("make", "module", "PATH="+path)
@@ -108,9 +108,9 @@ func TestModule(t *testing.T) {
 			t.Errorf("PATH=%q: %v\n%s", path, err, out)
 		}
 	}
-	in(t, root, "make", "module", "PATH=example.org/you/lockpick")
-	in(t, root, "go", "vet", "./...")
-	in(t, root, "go", "test", "-short", "-run", "Import|Sizes|Readme", "./cmd/lockpick")
+	runIn(t, root, "make", "module", "PATH=example.org/you/lockpick")
+	runIn(t, root, "go", "vet", "./...")
+	runIn(t, root, "go", "test", "-short", "-run", "Import|Sizes|Readme", "./cmd/lockpick")
 	out, err := exec.Command("grep", "-rl", "--include=*.go", `"lock`+`pick/harness`, root).Output()
 	if err == nil {
 		t.Errorf("the old path remains in\n%s", out)

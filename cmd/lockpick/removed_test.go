@@ -9,9 +9,9 @@ import (
 
 // TestRemoved checks that each removed command or flag is a usage error whose hint names the replacement.
 func TestRemoved(t *testing.T) {
-	for name, instead := range removed {
+	for name, instead := range removedNames {
 		args := strings.Fields(name)
-		code, out, errs := said(t, args...)
+		code, out, errs := runLockpick(t, args...)
 		if code != outcome.ExitUsage || out != "" || !strings.Contains(errs, "was removed") || !strings.Contains(errs, "hint: "+instead) {
 			t.Errorf("lockpick %s: code %d\n%s%s", name, code, out, errs)
 		}

@@ -31,23 +31,23 @@ type report struct {
 	flags   *runFlags
 	started time.Time
 
-	mu       sync.Mutex
-	total    int
-	ended    int
-	keeps    int // example runs to store, and how many are stored
-	kept     int
-	recent   []time.Time             // when the latest runs ended, to estimate the remaining time
-	outcomes map[int]outcome.Outcome // outcomes that are not passed on yet, by index
-	passed   int
-	states   map[string]int // number of runs that ended, by state
-	skipped  []outcome.Outcome
-	compared campaign.Comparison
-	console  suites.Console
-	live     *display.Progress // nil: none
-	failed   func()            // called after a run that is unexpected or fails; may be nil
-	dir      string            // directory of the run that ended last
-	page     string            // path of the page to open
-	suite    *suites.Suite
+	mu             sync.Mutex
+	total          int
+	ended          int
+	examplesTotal  int // example runs to store, and how many are stored
+	examplesStored int
+	recent         []time.Time             // when the latest runs ended, to estimate the remaining time
+	outcomes       map[int]outcome.Outcome // outcomes that are not passed on yet, by index
+	passed         int
+	states         map[string]int // number of runs that ended, by state
+	skipped        []outcome.Outcome
+	compared       campaign.VariantComparer
+	console        suites.Console
+	live           *display.Progress // nil: none
+	onFailure      func()            // called after a run that is unexpected or fails; may be nil
+	dir            string            // directory of the run that ended last
+	page           string            // path of the page to open
+	suite          *suites.Suite
 }
 
 // newReport returns a report for the chosen scenarios; names are the arguments that chose them.
@@ -59,19 +59,19 @@ func newReport(a *app, f *runFlags, ci *ci, chosen []pick, names []string) *repo
 	return r
 }
 
-func (r *report) skip(s scenario.Scenario, lacks []harness.Capability) {
-	o := outcome.Outcome{Schema: 1, Scenario: s.ID(), Backend: r.flags.backend, Skipped: campaign.Reasons(lacks)}
-	if r.required(lacks) || slices.ContainsFunc(lacks, func(c harness.Capability) bool { return c.Unknown }) {
+func (r *report) skip(s scenario.Scenario, missing []harness.Capability) {
+	o := outcome.Outcome{Schema: 1, Scenario: s.ID(), Backend: r.flags.backend, Skipped: campaign.MissingReasons(missing)}
+	if r.required(missing) || slices.ContainsFunc(missing, func(c harness.Capability) bool { return c.Unknown }) {
 		o.Code = outcome.ExitBackend
 	}
 	r.skipped = append(r.skipped, o)
 }
 
-func (r *report) required(lacks []harness.Capability) bool {
-	if lacks[0].Name == campaign.LockLack { // no machine supports it
+func (r *report) required(missing []harness.Capability) bool {
+	if missing[0].Name == campaign.LockUnsupported { // no machine supports it
 		return false
 	}
-	return slices.Contains(r.flags.require, "all") || slices.ContainsFunc(lacks, func(c harness.Capability) bool {
+	return slices.Contains(r.flags.require, "all") || slices.ContainsFunc(missing, func(c harness.Capability) bool {
 		return slices.Contains(r.flags.require, c.Name)
 	})
 }
@@ -85,11 +85,11 @@ func (r *report) done(i int, o outcome.Outcome) {
 	r.recent = append(r.recent[max(0, len(r.recent)-recentRuns+1):], time.Now())
 	r.dir = o.Dir
 	for _, i := range r.compared.Settle(r.outcomes, i) {
-		r.code = outcome.Worse(r.code, r.outcomes[i].Code)
+		r.code = outcome.WorseCode(r.code, r.outcomes[i].Code)
 		s := r.outcomes[i].State()
 		r.states[s]++
-		if r.failed != nil && (s == outcome.Unexpected || s == outcome.Failed) {
-			r.failed()
+		if r.onFailure != nil && (s == outcome.Unexpected || s == outcome.Failed) {
+			r.onFailure()
 		}
 	}
 	for {
@@ -113,8 +113,8 @@ func (r *report) pass(o outcome.Outcome) {
 func diagram(o outcome.Outcome, width int) string {
 	text := sequenceOf(o)
 	if text != "" && width != display.DefaultWidth {
-		if s, err := campaign.OpenStored(o.Dir, stored()); err == nil {
-			return sequence.Text(sequence.Tell(s.History, checker.Check(s.History)), width)
+		if s, err := campaign.OpenStored(o.Dir, storedNames()); err == nil {
+			return sequence.Text(sequence.OfVerdict(s.History, checker.Check(s.History)), width)
 		}
 	}
 	return text
@@ -124,19 +124,19 @@ func diagram(o outcome.Outcome, width int) string {
 func (r *report) finish(ctx context.Context) error {
 	cause := context.Cause(ctx)
 	defer func() {
-		if r.page != "" && context.Cause(ctx) != errUnread {
+		if r.page != "" && context.Cause(ctx) != errOutputClosed {
 			fmt.Fprintf(r.errs, "report: %s\n", r.page)
 		}
 	}()
 	for _, o := range r.skipped {
-		r.code = outcome.Worse(r.code, o.Code)
+		r.code = outcome.WorseCode(r.code, o.Code)
 	}
 	if r.total == 0 && len(r.skipped) > 0 {
-		r.code = outcome.Worse(r.code, outcome.ExitBackend)
+		r.code = outcome.WorseCode(r.code, outcome.ExitBackend)
 	}
 	switch {
-	case cause == errUnread:
-		r.code = outcome.Worse(r.code, outcome.ExitBackend)
+	case cause == errOutputClosed:
+		r.code = outcome.WorseCode(r.code, outcome.ExitBackend)
 	case cause != nil:
 		r.code = outcome.ExitInterrupt
 		fmt.Fprintf(r.errs, "%v after %d of %d runs; the finished runs are in %s\n", cause, r.ended-r.states[outcome.Interrupted], r.total, r.flags.store)
@@ -155,12 +155,12 @@ func (r *report) finish(ctx context.Context) error {
 	if err := r.ci.render(); err != nil {
 		return err
 	}
-	if err := r.keep(r.ended < r.total || r.states[outcome.Interrupted] > 0); err != nil {
-		defer r.complain(err) // after the result, which is available all the same
-		r.code = outcome.Worse(r.code, codeOf(err))
+	if err := r.store(r.ended < r.total || r.states[outcome.Interrupted] > 0); err != nil {
+		defer r.printError(err) // after the result, which is available all the same
+		r.code = outcome.WorseCode(r.code, exitCode(err))
 	}
 	err := r.ci.finish(r.errs)
-	if r.code = outcome.Worse(r.code, codeOf(err)); err != nil && !r.flags.json {
+	if r.code = outcome.WorseCode(r.code, exitCode(err)); err != nil && !r.flags.json {
 		return err
 	}
 	return cmp.Or(r.console.Finish(r.code), err)
@@ -168,17 +168,17 @@ func (r *report) finish(ctx context.Context) error {
 
 // progress describes the progress of the runs and the estimated remaining time.
 func (r *report) progress(passed time.Duration) string {
-	if r.keeps > 0 {
-		return fmt.Sprintf("%d runs done, %.0f s, %d of %d examples stored", r.ended, passed.Seconds(), r.kept, r.keeps)
+	if r.examplesTotal > 0 {
+		return fmt.Sprintf("%d runs done, %.0f s, %d of %d examples stored", r.ended, passed.Seconds(), r.examplesStored, r.examplesTotal)
 	}
 	parts := []string{fmt.Sprintf("%d of %d runs done", r.ended, r.total)}
 	for _, state := range []string{outcome.Unexpected, outcome.Undecided, outcome.Failed, outcome.Interrupted} {
 		if n := r.states[state]; n > 0 {
-			parts = append(parts, fmt.Sprintf("%d %s", n, state))
+			parts = append(parts, fmt.Sprintf("%d %s", n, suites.StateText(state)))
 		}
 	}
 	parts = append(parts, fmt.Sprintf("%.0f s", passed.Seconds()))
-	if left, ok := r.left(time.Now()); ok {
+	if left, ok := r.timeLeft(time.Now()); ok {
 		parts = append(parts, fmt.Sprintf("about %.0f s left", left.Seconds()))
 	}
 	return strings.Join(parts, ", ")
@@ -188,7 +188,7 @@ func (r *report) progress(passed time.Duration) string {
 const recentRuns = 20
 
 // timeLeft estimates the remaining time from the most recent runs, and the time since the last one.
-func (r *report) left(now time.Time) (time.Duration, bool) {
+func (r *report) timeLeft(now time.Time) (time.Duration, bool) {
 	n := len(r.recent)
 	if n < 2 {
 		return 0, false
@@ -200,7 +200,7 @@ func (r *report) left(now time.Time) (time.Duration, bool) {
 
 // suiteOf lists the runs in advance, so that the report also shows runs without an outcome.
 func (f *runFlags) suiteOf(chosen []pick, names []string, started time.Time) *suites.Suite {
-	s := &suites.Suite{Backend: f.backend, Seed: f.seed, Seeds: f.seeds, Started: started.UTC(), Command: f.all(names), Version: version(),
+	s := &suites.Suite{Backend: f.backend, Seed: f.seed, Seeds: f.seeds, Started: started.UTC(), Command: f.suiteCommand(names), Version: version(),
 		Go: runtime.Version(), OS: runtime.GOOS, Arch: runtime.GOARCH, CPUs: runtime.NumCPU(), Sets: f.sets, Store: f.store}
 	for _, p := range chosen {
 		c := &suites.Scenario{Name: p.Name, Variant: p.Variant, Claim: p.Claim, Source: p.Source, Tags: p.Tags}
@@ -215,13 +215,13 @@ func (f *runFlags) suiteOf(chosen []pick, names []string, started time.Time) *su
 }
 
 // suiteCommand returns the command that reruns the whole suite.
-func (f *runFlags) all(names []string) string {
+func (f *runFlags) suiteCommand(names []string) string {
 	c := "lockpick run"
 	for _, n := range names {
-		c += " " + quoted(n)
+		c += " " + quote(n)
 	}
 	for _, t := range f.tags {
-		c += " --tag " + quoted(t)
+		c += " --tag " + quote(t)
 	}
 	c += fmt.Sprintf(" --seed %d", f.seed)
 	if f.seeds > 1 {
@@ -231,7 +231,7 @@ func (f *runFlags) all(names []string) string {
 }
 
 // store writes the suite, if there is more than one run, and the index of the store.
-func (r *report) keep(interrupted bool) error {
+func (r *report) store(interrupted bool) error {
 	s := r.suite
 	if len(s.Scenarios) > 1 || s.Seeds > 1 {
 		s.Seconds, s.Code, s.Planned, s.Interrupted = time.Since(r.started).Seconds(), r.code, r.total, interrupted
@@ -240,17 +240,17 @@ func (r *report) keep(interrupted bool) error {
 		}
 		dir, err := suites.Write(s, suites.File{Name: reports.JUnitFile, Text: r.ci.junit.Bytes()})
 		if err != nil {
-			return noStore(err)
+			return storeError(err)
 		}
 		r.page = dir + "/" + suites.PageFile
 	} else if r.dir != "" {
 		r.page = r.dir + "/" + reports.PageFile
 	}
 	if err := suites.Index(r.flags.store); err != nil {
-		return noStore(err)
+		return storeError(err)
 	}
-	if r.flags.most == 0 {
+	if r.flags.keepNewest == 0 {
 		return nil
 	}
-	return gc(io.Discard, r.flags.store, suites.Bound{Newest: r.flags.most}, false)
+	return gc(io.Discard, r.flags.store, suites.Retention{Newest: r.flags.keepNewest}, false)
 }

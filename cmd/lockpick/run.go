@@ -30,33 +30,33 @@ import (
 
 // runFlags are the flags of run.
 type runFlags struct {
-	backend  string
-	client   string
-	seed     uint64
-	seeds    int
-	store    string
-	tags     []string
-	lock     string // a kind that replaces each scenario's own lock, with its options; "": none
-	adapter  string // the command that starts the lock's adapter, as the user wrote it
-	image    string // the image that contains the adapter, for containers
-	sets     []string
-	expects  []string
-	demands  []string // see campaign.Selection
-	require  []string
-	scale    float64
-	patience time.Duration
-	jobs     int
-	json     bool
-	junit    string
-	dryRun   bool
-	confirm  bool
-	reports  string
-	most     int  // newest runs of a scenario that stay in the store; 0: all
-	named    bool // scenarios were named: their diagrams are printed
-	verbose  bool
-	quiet    bool
-	failFast bool
-	shard    string // the part of the runs to make, as in 3/8; "": all
+	backend    string
+	client     string
+	seed       uint64
+	seeds      int
+	store      string
+	tags       []string
+	lock       string // a kind that replaces each scenario's own lock, with its options; "": none
+	adapter    string // the command that starts the lock's adapter, as the user wrote it
+	image      string // the image that contains the adapter, for containers
+	sets       []string
+	expects    []string
+	demands    []string // see campaign.Selection
+	require    []string
+	scale      float64
+	patience   time.Duration
+	jobs       int
+	json       bool
+	junit      string
+	dryRun     bool
+	confirm    bool
+	reports    string
+	keepNewest int  // newest runs of a scenario that stay in the store; 0: all
+	named      bool // scenarios were named: their diagrams are printed
+	verbose    bool
+	quiet      bool
+	failFast   bool
+	shard      string // the part of the runs to make, as in 3/8; "": all
 }
 
 func runCmd(a *app) *cobra.Command {
@@ -77,7 +77,7 @@ always is. FILE, FILE/VARIANT and FILE/ select from a scenario file.`,
   lockpick run baseline/ --set lock.ttl=5s --expect mutual-exclusion=holds
   lockpick run mine.yaml --json`,
 		RunE: func(c *cobra.Command, args []string) error {
-			if err := f.onServers(c, a.errs); err != nil {
+			if err := f.requireServers(c, a.errs); err != nil {
 				return err
 			}
 			return a.run(c.Context(), f, args)
@@ -135,11 +135,11 @@ func (a *app) run(ctx context.Context, f *runFlags, args []string) (err error) {
 	if err := f.validate(); err != nil {
 		return err
 	}
-	if f.most, err = keeps(); err != nil {
+	if f.keepNewest, err = keepFromEnv(); err != nil {
 		return err
 	}
 	selection := f.selection(args...)
-	program, err := adapt(ctx, &selection, f.image)
+	program, err := selectAdapter(ctx, &selection, f.image)
 	if err != nil {
 		return err
 	}
@@ -155,15 +155,15 @@ func (a *app) run(ctx context.Context, f *runFlags, args []string) (err error) {
 		defer func() { err = errors.Join(err, c.Close()) }()
 	}
 	if f.dryRun {
-		return printJSON(a.out, f.drawn(c.Picks))
+		return printJSON(a.out, f.drawnScenarios(c.Picks))
 	}
-	able, err := a.enter(ctx, b, f.store, f.require...)
+	abilities, err := a.checkBackend(ctx, b, f.store, f.require...)
 	if err != nil {
 		return err
 	}
 	chosen := c.Picks
-	c.Restrict(able, kinds.All)
-	if err := fit(b, c.Picks); err != nil {
+	c.Restrict(abilities, kinds.All)
+	if err := checkSize(b, c.Picks); err != nil {
 		return err
 	}
 	ci, err := newCI(f.junit)
@@ -173,15 +173,15 @@ func (a *app) run(ctx context.Context, f *runFlags, args []string) (err error) {
 	if m, ok := b.(remarker); ok {
 		fmt.Fprintf(a.errs, "%s: %s\n", b.Name(), m.Remark(ctx))
 	}
-	if len(c.Undrawn) > 0 {
-		fmt.Fprintf(a.errs, "%s: random plans omit %s: this lock uses the system clock, which can't be changed here\n", f.backend, strings.Join(c.Undrawn, ", "))
+	if len(c.ExcludedFaults) > 0 {
+		fmt.Fprintf(a.errs, "%s: random plans omit %s: this lock uses the system clock, which can't be changed here\n", f.backend, strings.Join(c.ExcludedFaults, ", "))
 	}
 	f.named = len(args) > 0
 	r := newReport(a, f, ci, chosen, args)
 	for _, x := range c.Skipped {
-		r.skip(x.Scenario, x.Lacks)
+		r.skip(x.Scenario, x.Missing)
 	}
-	if err := prepare(ctx, b, resolved(c.Picks), a.errs); err != nil {
+	if err := prepare(ctx, b, scenariosOf(c.Picks), a.errs); err != nil {
 		return err
 	}
 	if f.shard != "" {
@@ -193,33 +193,33 @@ func (a *app) run(ctx context.Context, f *runFlags, args []string) (err error) {
 
 // checkBackend returns the capabilities of a backend on this machine. It is an error if the backend
 // can't run or the store can't be written.
-func (a *app) enter(ctx context.Context, b harness.Backend, store string, require ...string) (campaign.Abilities, error) {
-	a.tidies() // a probe creates what a run creates
-	able := campaign.Probe(ctx, b)
-	if c := able.Of(harness.CanRun); !c.Available {
-		return nil, unable(fmt.Errorf("backend %s can't run here: %s", b.Name(), c.Reason), c.Remedy)
+func (a *app) checkBackend(ctx context.Context, b harness.Backend, store string, require ...string) (campaign.Capabilities, error) {
+	a.waitForCleanup() // a probe creates what a run creates
+	abilities := campaign.Probe(ctx, b)
+	if c := abilities.Capability(harness.CanRun); !c.Available {
+		return nil, backendError(fmt.Errorf("backend %s can't run here: %s", b.Name(), c.Reason), c.Remedy)
 	}
-	names := append(slices.Sorted(maps.Keys(able)), "all")
+	names := append(slices.Sorted(maps.Keys(abilities)), "all")
 	for _, want := range require {
 		if !slices.Contains(names, want) {
-			return nil, usage(fmt.Errorf("unknown capability in --require %q", want), "one of "+strings.Join(names, ", "))
+			return nil, usageError(fmt.Errorf("unknown capability in --require %q", want), "one of "+strings.Join(names, ", "))
 		}
 	}
 	if err := cmp.Or(campaign.CanWrite(store), suites.Sweep(store)); err != nil {
-		return nil, noStore(err)
+		return nil, storeError(err)
 	}
-	return able, nil
+	return abilities, nil
 }
 
 // checkSize rejects scenarios that are too large for a backend on any machine.
-func fit(b harness.Backend, chosen []pick) error {
+func checkSize(b harness.Backend, chosen []pick) error {
 	bounded, ok := b.(interface{ Fits(scenario.Scenario) error })
 	for _, p := range chosen {
 		if !ok {
 			break
 		}
 		if err := bounded.Fits(p.Scenario); err != nil {
-			return usage(fmt.Errorf("run %s on %s: %w", p.ID(), b.Name(), err), "use fewer clients or nodes")
+			return usageError(fmt.Errorf("run %s on %s: %w", p.ID(), b.Name(), err), "use fewer clients or nodes")
 		}
 	}
 	return nil
@@ -227,23 +227,23 @@ func fit(b harness.Backend, chosen []pick) error {
 
 // storeError adds a hint to an error in writing the store. A wrong --store is a usage error; a full
 // disk is not.
-func noStore(err error) error {
+func storeError(err error) error {
 	hint := files.Remedy(err, files.StoreHint)
 	if hint == "" || errors.Is(err, fs.ErrPermission) || errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) || errors.Is(err, syscall.EROFS) {
-		return usage(err, "choose another folder with --store")
+		return usageError(err, "choose another folder with --store")
 	}
-	return unable(err, hint)
+	return backendError(err, hint)
 }
 
-func noFolder() error {
-	return usage(errors.New("--store is empty"), "name a folder, or leave it out for "+defaultStore())
+func emptyStoreError() error {
+	return usageError(errors.New("--store is empty"), "name a folder, or leave it out for "+defaultStore())
 }
 
 // maxSweepSeeds limits a sweep: a day of work for a large machine.
-const mostSeeds = campaign.MaxSeeds
+const maxSweepSeeds = campaign.MaxSeeds
 
 // maxJobs limits the number of concurrent runs.
-const mostJobs = 64
+const maxJobs = 64
 
 // Values of --reports: which runs get their reports right away.
 const (
@@ -258,52 +258,52 @@ var reportChoices = []string{reportsNamed, reportsAll, reportsNone}
 func (f *runFlags) validate() error {
 	see := "see lockpick run --help"
 	switch {
-	case f.seeds < 1 || f.seeds > mostSeeds:
-		return usage(fmt.Errorf("--seeds %d is out of range", f.seeds), fmt.Sprintf("use a number from 1 to %d", mostSeeds))
+	case f.seeds < 1 || f.seeds > maxSweepSeeds:
+		return usageError(fmt.Errorf("--seeds %d is out of range", f.seeds), fmt.Sprintf("use a number from 1 to %d", maxSweepSeeds))
 	case f.seed+uint64(f.seeds-1) < f.seed:
-		return usage(fmt.Errorf("--seeds %d starting with --seed %d exceeds the largest seed", f.seeds, f.seed), "use a smaller --seed")
+		return usageError(fmt.Errorf("--seeds %d starting with --seed %d exceeds the largest seed", f.seeds, f.seed), "use a smaller --seed")
 	case f.patience <= 0:
-		return usage(fmt.Errorf("--timeout %v is not positive", f.patience), see)
+		return usageError(fmt.Errorf("--timeout %v is not positive", f.patience), see)
 	case !slices.Contains(reportChoices, f.reports):
-		return usage(fmt.Errorf("invalid --reports %q", f.reports), "use one of "+strings.Join(reportChoices, ", "))
+		return usageError(fmt.Errorf("invalid --reports %q", f.reports), "use one of "+strings.Join(reportChoices, ", "))
 	case f.store == "":
-		return noFolder()
+		return emptyStoreError()
 	case !(f.scale >= 0 && f.scale <= 1000): // NaN fails both comparisons
-		return usage(fmt.Errorf("--scale %g is out of range", f.scale), "use a factor up to 1000, as in --scale 0.5")
-	case f.jobs < 1 || f.jobs > mostJobs:
-		return usage(fmt.Errorf("--jobs %d is out of range", f.jobs), fmt.Sprintf("use a number from 1 to %d", mostJobs))
+		return usageError(fmt.Errorf("--scale %g is out of range", f.scale), "use a factor up to 1000, as in --scale 0.5")
+	case f.jobs < 1 || f.jobs > maxJobs:
+		return usageError(fmt.Errorf("--jobs %d is out of range", f.jobs), fmt.Sprintf("use a number from 1 to %d", maxJobs))
 	case f.jobs > 1 && f.backend == simulation:
-		return usage(errors.New("--jobs applies to real backends only"), "leave it out: the simulation uses all processors")
+		return usageError(errors.New("--jobs applies to real backends only"), "leave it out: the simulation uses all processors")
 	case f.scale > 0 && f.backend == simulation:
-		return usage(errors.New("--scale applies to real backends only"), "leave it out, or choose one with --backend")
+		return usageError(errors.New("--scale applies to real backends only"), "leave it out, or choose one with --backend")
 	case (f.image != "") != (f.adapter != "" && f.backend == containers):
-		return usage(errors.New("--adapter needs --adapter-image in containers, and only there"), `as in --backend docker --adapter-image IMAGE --adapter "node /adapter.js"`)
+		return usageError(errors.New("--adapter needs --adapter-image in containers, and only there"), `as in --backend docker --adapter-image IMAGE --adapter "node /adapter.js"`)
 	case f.client != "" && f.backend != containers:
-		return usage(errors.New("--client-binary applies to clients in containers only"), "leave it out, or add --backend "+containers)
+		return usageError(errors.New("--client-binary applies to clients in containers only"), "leave it out, or add --backend "+containers)
 	case f.confirm && f.backend != simulation:
-		return usage(errors.New("--confirm works in the simulation only"), "leave it out, or leave out --backend")
+		return usageError(errors.New("--confirm works in the simulation only"), "leave it out, or leave out --backend")
 	case f.patience != patience && f.backend != simulation:
-		return usage(errors.New("--timeout limits simulated runs only"), "leave it out: runs on real servers have their own limits")
+		return usageError(errors.New("--timeout limits simulated runs only"), "leave it out: runs on real servers have their own limits")
 	case f.dryRun && (f.junit != "" || f.shard != ""):
-		return usage(errors.New("--dry-run runs nothing, so --junit and --shard have nothing to record"), "leave out --dry-run")
+		return usageError(errors.New("--dry-run runs nothing, so --junit and --shard have nothing to record"), "leave out --dry-run")
 	case f.shard != "" && (f.json || f.junit != "" || f.failFast):
-		return usage(errors.New("--shard records outcomes and does not show them"), "leave out --json, --junit and --fail-fast; lockpick merge has --json and --junit")
+		return usageError(errors.New("--shard records outcomes and does not show them"), "leave out --json, --junit and --fail-fast; lockpick merge has --json and --junit")
 	}
-	return f.amount()
+	return f.checkVerbosity()
 }
 
 // checkVerbosity rejects flags that contradict each other about the amount of output.
-func (f *runFlags) amount() error {
+func (f *runFlags) checkVerbosity() error {
 	switch {
 	case f.verbose && f.quiet:
-		return usage(errors.New("--verbose and --quiet contradict each other"), "leave one of them out")
+		return usageError(errors.New("--verbose and --quiet contradict each other"), "leave one of them out")
 	case f.json && (f.verbose || f.quiet):
-		return usage(errors.New("--json prints every run, so --verbose and --quiet have no effect"), "leave them out")
+		return usageError(errors.New("--json prints every run, so --verbose and --quiet have no effect"), "leave them out")
 	}
 	return nil
 }
 
-func resolved(ps []pick) []scenario.Scenario {
+func scenariosOf(ps []pick) []scenario.Scenario {
 	var out []scenario.Scenario
 	for _, p := range ps {
 		out = append(out, p.Scenario)
@@ -312,15 +312,15 @@ func resolved(ps []pick) []scenario.Scenario {
 }
 
 // drawnScenarios lists the scenarios as each seed runs them. Seeds differ only in random plans.
-func (f *runFlags) drawn(ps []pick) []scenario.Scenario {
+func (f *runFlags) drawnScenarios(ps []pick) []scenario.Scenario {
 	var out []scenario.Scenario
-	for _, s := range resolved(ps) {
+	for _, s := range scenariosOf(ps) {
 		seeds := f.seeds
 		if s.Random == nil {
 			seeds = 1
 		}
 		for n := range seeds {
-			out = append(out, s.Drawn(f.seed+uint64(n)))
+			out = append(out, s.WithRandomPlan(f.seed+uint64(n)))
 		}
 	}
 	return out
@@ -330,7 +330,7 @@ func (f *runFlags) drawn(ps []pick) []scenario.Scenario {
 func (f *runFlags) job(p pick, n int) campaign.Job {
 	s := f.selection()
 	j := s.Job(p, f.seed+uint64(n))
-	j.Store, j.Version, j.Confirm, j.Command = f.store, version(), f.confirm, f.again(p, j.Seed)
+	j.Store, j.Version, j.Confirm, j.Command = f.store, version(), f.confirm, f.rerunCommand(p, j.Seed)
 	if f.seeds > 1 {
 		j.Keep = campaign.KeepUnexpected
 	}
@@ -347,13 +347,13 @@ func (f *runFlags) job(p pick, n int) campaign.Job {
 func (r *report) runAll(ctx context.Context, b harness.Backend, chosen []pick) {
 	job := func(i int) campaign.Job { return r.flags.job(chosen[i/r.flags.seeds], i%r.flags.seeds) }
 	r.total = len(chosen) * r.flags.seeds
-	r.compared = campaign.Comparison{Scenarios: chosen, Seeds: r.flags.seeds}
+	r.compared = campaign.VariantComparer{Scenarios: chosen, Seeds: r.flags.seeds}
 	r.live = &display.Progress{W: r.errs, Mu: &r.mu, Started: r.started, Text: r.progress}
 	defer r.live.Start()()
 	more, enough := context.WithCancel(ctx)
 	defer enough()
 	if r.flags.failFast {
-		r.failed = enough
+		r.onFailure = enough
 	}
 	r.flags.each(ctx, more, b, r.total, job, r.done)
 	r.examples(more, chosen)
@@ -362,7 +362,7 @@ func (r *report) runAll(ctx context.Context, b harness.Backend, chosen []pick) {
 // each runs n jobs, up to --jobs of them concurrently on a real backend. No job starts after more has
 // ended.
 func (f *runFlags) each(ctx, more context.Context, b harness.Backend, n int, job func(int) campaign.Job, done func(int, outcome.Outcome)) {
-	r := &campaign.Runner{Backend: b, Workers: workers(f.patience, f.store), AtOnce: f.jobs}
+	r := &campaign.Runner{Backend: b, Workers: workers(f.patience, f.store), Parallel: f.jobs}
 	r.Each(ctx, more, n, job, done)
 }
 

@@ -21,7 +21,7 @@ import (
 )
 
 // scorecardFlags are the flags of scorecard.
-type scoreFlags struct {
+type scorecardFlags struct {
 	backend  string
 	beside   string // a second backend for the catalogue; "": none
 	adapter  string // the command that starts the lock's adapter, as the user wrote it; "": locks are kinds
@@ -37,7 +37,7 @@ type scoreFlags struct {
 	command  string // the command that repeats it
 }
 
-const scoreLong = `Run locks through the whole catalogue and random plans, with comparison runs of each
+const scorecardLong = `Run locks through the whole catalogue and random plans, with comparison runs of each
 scenario's own lock, and write a scorecard for each lock. It has a row for each property,
 a column for each type of fault and, for each violation, the shortest run that shows it,
 with its diagram.
@@ -59,12 +59,12 @@ The page, Markdown, JSON and the run of each counterexample are stored in STORE/
 lockpick replay DIR reruns one. The exit code is 1 if a lock violates a required property,
 and 2 if that is not confirmed.`
 
-func scoreCmd(a *app) *cobra.Command {
-	f := &scoreFlags{}
+func scorecardCmd(a *app) *cobra.Command {
+	f := &scorecardFlags{}
 	c := &cobra.Command{
 		Use:   "scorecard LOCK…",
 		Short: "run locks through the whole catalogue and print a scorecard",
-		Long:  scoreLong,
+		Long:  scorecardLong,
 		Example: `  lockpick scorecard redsync
   lockpick scorecard 'redsync:*' --try process      all configurations; violations also on real servers
   lockpick scorecard redislock rueidis:caching=yes --seeds 200 --json
@@ -72,12 +72,12 @@ func scoreCmd(a *app) *cobra.Command {
   lockpick scorecard --all`,
 		RunE: func(c *cobra.Command, args []string) error {
 			if f.adapter != "" && f.backend == simulation && c.Flags().Changed("backend") {
-				return usage(errors.New("an adapter needs real servers, and --backend sim has none"), "leave out --backend, or use --backend process")
+				return usageError(errors.New("an adapter needs real servers, and --backend sim has none"), "leave out --backend, or use --backend process")
 			}
-			return a.score(c.Context(), f, args)
+			return a.scorecard(c.Context(), f, args)
 		},
 	}
-	c.ValidArgsFunction = completes(false, kinds.Names)
+	c.ValidArgsFunction = completer(false, kinds.Names)
 	fs := c.Flags()
 	fs.StringVarP(&f.backend, "backend", "b", backendNames[0], "where to run: "+strings.Join(backendNames, ", "))
 	fs.StringVar(&f.beside, "beside", "", "run the catalogue on this backend as well, in separate columns")
@@ -95,7 +95,7 @@ func scoreCmd(a *app) *cobra.Command {
 }
 
 // named lists the locks that the arguments name. KIND:* stands for all configurations of a kind.
-func (f *scoreFlags) named(args []string) (all []string) {
+func (f *scorecardFlags) named(args []string) (all []string) {
 	for _, arg := range args {
 		if kind, star := strings.CutSuffix(arg, ":*"); star {
 			if _, known := kinds.All[kind]; known {
@@ -106,7 +106,7 @@ func (f *scoreFlags) named(args []string) (all []string) {
 		all = append(all, arg)
 	}
 	if f.all {
-		for _, kind := range unmistaken() {
+		for _, kind := range correctKinds() {
 			all = append(all, kinds.Setups(kind)...)
 		}
 	}
@@ -114,12 +114,12 @@ func (f *scoreFlags) named(args []string) (all []string) {
 }
 
 // locks validates the flags and returns the locks to test.
-func (f *scoreFlags) locks(args []string) ([]string, error) {
+func (f *scorecardFlags) locks(args []string) ([]string, error) {
 	all := f.named(args)
 	if f.adapter != "" {
 		switch {
 		case len(all) > 0:
-			return nil, usage(errors.New("--adapter selects the lock, so no other can be named"), "leave out "+strings.Join(all, ", "))
+			return nil, usageError(errors.New("--adapter selects the lock, so no other can be named"), "leave out "+strings.Join(all, ", "))
 		case f.backend == simulation:
 			f.backend = "process"
 		}
@@ -128,24 +128,24 @@ func (f *scoreFlags) locks(args []string) ([]string, error) {
 	}
 	switch {
 	case len(all) == 0:
-		return nil, usage(errors.New("scorecard takes locks, got none"), "name some of "+strings.Join(unmistaken(), ", "))
-	case f.seeds < 0 || f.seeds > mostSeeds:
-		return nil, usage(fmt.Errorf("--seeds %d is out of range", f.seeds), fmt.Sprintf("use a number from 0 to %d", mostSeeds))
-	case f.jobs < 1 || f.jobs > mostJobs:
-		return nil, usage(fmt.Errorf("--jobs %d is out of range", f.jobs), fmt.Sprintf("use a number from 1 to %d", mostJobs))
+		return nil, usageError(errors.New("scorecard takes locks, got none"), "name some of "+strings.Join(correctKinds(), ", "))
+	case f.seeds < 0 || f.seeds > maxSweepSeeds:
+		return nil, usageError(fmt.Errorf("--seeds %d is out of range", f.seeds), fmt.Sprintf("use a number from 0 to %d", maxSweepSeeds))
+	case f.jobs < 1 || f.jobs > maxJobs:
+		return nil, usageError(fmt.Errorf("--jobs %d is out of range", f.jobs), fmt.Sprintf("use a number from 1 to %d", maxJobs))
 	case f.jobs > 1 && f.backend == simulation && f.beside == "" && f.try == "":
-		return nil, usage(errors.New("--jobs applies to real backends only"), "leave it out: the simulation uses all processors")
+		return nil, usageError(errors.New("--jobs applies to real backends only"), "leave it out: the simulation uses all processors")
 	case f.beside != "" && f.try != "" && f.beside != f.try:
-		return nil, usage(fmt.Errorf("--beside %s and --try %s name different backends", f.beside, f.try), "leave out --try: --beside tries violations as well")
+		return nil, usageError(fmt.Errorf("--beside %s and --try %s name different backends", f.beside, f.try), "leave out --try: --beside tries violations as well")
 	case f.beside != "" && (f.beside == simulation || f.backend != simulation || f.adapter != ""):
-		return nil, usage(errors.New("--beside adds a real backend to the simulation"), "as in --beside process, without --backend and --adapter")
+		return nil, usageError(errors.New("--beside adds a real backend to the simulation"), "as in --beside process, without --backend and --adapter")
 	case f.try != "" && f.adapter == "" && (f.try == simulation || f.backend != simulation):
-		return nil, usage(errors.New("--try tries violations found in the simulation on a real backend"), "as in --try process, without --backend")
+		return nil, usageError(errors.New("--try tries violations found in the simulation on a real backend"), "as in --try process, without --backend")
 	case f.json && f.markdown:
-		return nil, usage(errors.New("--json and --markdown contradict each other"), "leave one of them out")
+		return nil, usageError(errors.New("--json and --markdown contradict each other"), "leave one of them out")
 	}
 	if f.adapter != "" {
-		f.command = "lockpick scorecard --adapter " + quoted(f.adapter)
+		f.command = "lockpick scorecard --adapter " + quote(f.adapter)
 		return all, nil
 	}
 	var once []string
@@ -153,25 +153,25 @@ func (f *scoreFlags) locks(args []string) ([]string, error) {
 		if slices.Contains(once, name) {
 			continue
 		}
-		if err := unmistakable("scorecard", name); err != nil {
+		if err := rejectBroken("scorecard", name); err != nil {
 			return nil, err
 		}
-		if _, err := (campaign.Selection{Lock: name}).Kind(known()); err != nil {
-			return nil, invalid(err)
+		if _, err := (campaign.Selection{Lock: name}).Kind(knownNames()); err != nil {
+			return nil, selectionError(err)
 		}
 		once = append(once, name)
 	}
-	f.command = "lockpick scorecard " + quotedAll(once)
+	f.command = "lockpick scorecard " + quoteAll(once)
 	return once, nil
 }
 
 // correctKinds lists the kinds of locks without planted mistakes.
-func unmistaken() []string {
+func correctKinds() []string {
 	return slices.DeleteFunc(kinds.Names(), func(kind string) bool { return kind == "broken" })
 }
 
 // rerunCommand returns the command with the flags that affect the result, as the user gave them.
-func (f *scoreFlags) again() string {
+func (f *scorecardFlags) rerunCommand() string {
 	c := fmt.Sprintf("%s --seed %d --seeds %d", f.command, f.seed, f.seeds)
 	if f.backend != simulation && f.adapter == "" {
 		c += " --backend " + f.backend
@@ -182,56 +182,56 @@ func (f *scoreFlags) again() string {
 		c += " --try " + f.try
 	}
 	for _, t := range f.tags {
-		c += " --tag " + quoted(t)
+		c += " --tag " + quote(t)
 	}
 	return c
 }
 
-func quotedAll(all []string) string {
+func quoteAll(all []string) string {
 	var out []string
 	for _, s := range all {
-		out = append(out, quoted(s))
+		out = append(out, quote(s))
 	}
 	return strings.Join(out, " ")
 }
 
-func (a *app) score(ctx context.Context, f *scoreFlags, args []string) (err error) {
+func (a *app) scorecard(ctx context.Context, f *scorecardFlags, args []string) (err error) {
 	locks, err := f.locks(args)
 	if err != nil {
 		return err
 	}
-	s := &campaign.Scorer{Base: campaign.Selection{Tags: f.tags, Adapter: f.adapter}, Claims: kinds.Claims, Seed: f.seed, Seeds: f.seeds, Beside: f.beside != "",
-		Say: func(line string) { fmt.Fprintln(a.errs, line) }}
-	program, err := adapt(ctx, &s.Base, "")
+	s := &campaign.Scorer{Base: campaign.Selection{Tags: f.tags, Adapter: f.adapter}, Claims: kinds.Claims, Seed: f.seed, Seeds: f.seeds, RunBoth: f.beside != "",
+		Report: func(line string) { fmt.Fprintln(a.errs, line) }}
+	program, err := selectAdapter(ctx, &s.Base, "")
 	if err != nil {
 		return err
 	}
-	s.Known = known()
-	if s.On, err = a.runner(ctx, f.backend, f.store, f.jobs, program...); err != nil {
+	s.Known = knownNames()
+	if s.Primary, err = a.runner(ctx, f.backend, f.store, f.jobs, program...); err != nil {
 		return err
 	}
-	defer s.On.Close()
+	defer s.Primary.Close()
 	if there := cmp.Or(f.beside, f.try); there != "" {
-		if s.Elsewhere, err = a.runner(ctx, there, f.store, f.jobs, program...); err != nil {
+		if s.Secondary, err = a.runner(ctx, there, f.store, f.jobs, program...); err != nil {
 			return err
 		}
-		defer s.Elsewhere.Close()
+		defer s.Secondary.Close()
 	}
 	if s.Store, err = files.Unfinished.MakeDir(f.store); err != nil {
 		return err
 	}
 	defer os.RemoveAll(s.Store)
-	s.On.Workers.Stacks = s.Store
-	all := suites.Scorecards{Schema: outcome.CardSchema, Command: f.again(), Version: version()}
+	s.Primary.Workers.StackFolder = s.Store
+	all := suites.Scorecards{Schema: outcome.CardSchema, Command: f.rerunCommand(), Version: version()}
 	for _, lock := range locks {
 		c, err := s.Card(ctx, lock)
 		if ctx.Err() != nil {
 			break
 		}
 		if err != nil {
-			return invalid(err)
+			return selectionError(err)
 		}
-		a.code = outcome.Worse(a.code, c.Code())
+		a.code = outcome.WorseCode(a.code, c.Code())
 		all.Cards = append(all.Cards, c)
 		if len(locks) > 1 {
 			fmt.Fprintf(a.errs, "%s done: %d of %d locks\n", c.Lock, len(all.Cards), len(locks))
@@ -251,7 +251,7 @@ func (a *app) score(ctx context.Context, f *scoreFlags, args []string) (err erro
 	all.Code = a.code
 	dir, err := s.Write(&all, f.store)
 	if err != nil {
-		return noStore(err)
+		return storeError(err)
 	}
 	switch {
 	case f.json:
@@ -271,6 +271,6 @@ func (a *app) runner(ctx context.Context, name, store string, jobs int, adapter 
 	if err != nil {
 		return nil, err
 	}
-	able, err := a.enter(ctx, b, store)
-	return &campaign.Runner{Backend: b, Able: able, Workers: workers(patience, store), AtOnce: jobs, Version: version(), Command: commandOf}, err
+	abilities, err := a.checkBackend(ctx, b, store)
+	return &campaign.Runner{Backend: b, Capabilities: abilities, Workers: workers(patience, store), Parallel: jobs, Version: version(), Command: pickCommand}, err
 }

@@ -37,7 +37,7 @@ func installed(t *testing.T, set string) (folder string) {
 // TestScorecardsOfAdapters makes scorecards of libraries in other languages from real runs: by day of one
 // library with a scenario for each type of fault, at night of all with all scenarios. Each violation was
 // tried again, and each counterexample shows it.
-func TestScoreOfAdapters(t *testing.T) {
+func TestScorecardsOfAdapters(t *testing.T) {
 	t.Parallel() // it mostly waits
 	only := []string{"--tag", "score"}
 	if night {
@@ -50,9 +50,9 @@ func TestScoreOfAdapters(t *testing.T) {
 		t.Run(s.Name, func(t *testing.T) {
 			command := s.Command(installed(t, s.Set))
 			t.Parallel()
-			dir, book, code := scored(t, append([]string{"scorecard", "--adapter", command, "--seeds", "0", "--jobs", "4"}, only...)...)
+			dir, book, code := makeScorecards(t, append([]string{"scorecard", "--adapter", command, "--seeds", "0", "--jobs", "4"}, only...)...)
 			c := onlyCard(t, book, code)
-			fromServers(t, c)
+			checkRealRuns(t, c)
 			t.Logf("exit code %d, %d runs, %d counterexamples", code, c.Runs, replayed(t, dir, book))
 		})
 	}

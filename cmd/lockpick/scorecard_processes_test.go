@@ -15,7 +15,7 @@ import (
 // TestScorecardsOnProcesses makes a library's scorecard in the simulation and on real servers, which also
 // try the violations that the simulation finds: by day with a scenario for each type of fault, at night with
 // all scenarios and configurations. Each counterexample must show what the card says.
-func TestScoreOnProcesses(t *testing.T) {
+func TestScorecardsOnProcesses(t *testing.T) {
 	t.Parallel() // it mostly waits
 	needRedis(t)
 	libraries := []string{"redislock"}
@@ -31,9 +31,9 @@ func TestScoreOnProcesses(t *testing.T) {
 	for _, lock := range libraries {
 		t.Run(lock, func(t *testing.T) {
 			t.Parallel()
-			dir, book, code := scored(t, append([]string{"scorecard", lock, "--beside", "process", "--jobs", "2"}, only...)...)
+			dir, book, code := makeScorecards(t, append([]string{"scorecard", lock, "--beside", "process", "--jobs", "2"}, only...)...)
 			c := onlyCard(t, book, code)
-			complete(t, c)
+			checkComplete(t, c)
 			t.Logf("exit code %d, %d counterexamples: %s", code, replayed(t, dir, book), suites.CardHeadline(c))
 		})
 	}
@@ -41,13 +41,13 @@ func TestScoreOnProcesses(t *testing.T) {
 
 // checkComplete checks that mutual exclusion was exercised under each type of fault in tier every, on both
 // backends.
-func complete(t *testing.T, c *outcome.Card) {
+func checkComplete(t *testing.T, c *outcome.Card) {
 	t.Helper()
-	for _, sort := range []string{outcome.NoFailure, "clocks", "crashes", "disks", "networks", "pauses", outcome.Several} {
-		for _, backend := range []string{c.Backend, c.Beside} {
-			k := slices.Index(c.Columns, c.On(sort, backend))
+	for _, sort := range []string{outcome.NoFailure, "clocks", "crashes", "disks", "networks", "pauses", outcome.SeveralKinds} {
+		for _, backend := range []string{c.Backend, c.SecondBackend} {
+			k := slices.Index(c.Columns, c.ColumnOn(sort, backend))
 			i := slices.IndexFunc(c.Rows, func(r outcome.CardRow) bool { return r.Property == verdict.MutualExclusion })
-			if k < 0 || c.Rows[i].Cells[k].Mark == outcome.Cannot || c.Rows[i].Cells[k].Mark == outcome.Idle {
+			if k < 0 || c.Rows[i].Cells[k].Mark == outcome.MarkUnsupported || c.Rows[i].Cells[k].Mark == outcome.MarkNotExercised {
 				t.Errorf("%s on %s: mutual exclusion was not exercised under %s", c.Lock, backend, sort)
 			}
 		}

@@ -20,7 +20,7 @@ import (
 )
 
 // makeScorecards makes scorecards, and returns their folder and the exit code.
-func scored(t *testing.T, args ...string) (dir string, book suites.Scorecards, code int) {
+func makeScorecards(t *testing.T, args ...string) (dir string, book suites.Scorecards, code int) {
 	t.Helper()
 	store := filepath.Join(t.TempDir(), "store")
 	cmd := exec.Command("lockpick", append(args, "--store", store, "--json")...)
@@ -48,14 +48,14 @@ func onlyCard(t *testing.T, book suites.Scorecards, code int) *outcome.Card {
 
 // checkRealRuns checks that a card is based on real runs, and that violations of required properties were
 // tried again.
-func fromServers(t *testing.T, c *outcome.Card) {
+func checkRealRuns(t *testing.T, c *outcome.Card) {
 	t.Helper()
-	if c.Runs == 0 || c.Backend != "process" || c.Tried != "process" || len(c.Errors) > 0 {
-		t.Errorf("%d runs on %s, tried on %s: %v", c.Runs, c.Backend, c.Tried, c.Errors)
+	if c.Runs == 0 || c.Backend != "process" || c.RetriedOn != "process" || len(c.Errors) > 0 {
+		t.Errorf("%d runs on %s, tried on %s: %v", c.Runs, c.Backend, c.RetriedOn, c.Errors)
 	}
 	for _, f := range c.Findings {
-		for _, h := range f.Harms {
-			if h.Held && h.Try == nil {
+		for _, h := range f.Violations {
+			if h.Required && h.Reproduction == nil {
 				t.Errorf("%s: %s was not tried again", f.Scenario, h.Property)
 			}
 		}
@@ -64,16 +64,16 @@ func fromServers(t *testing.T, c *outcome.Card) {
 
 // TestScorecardIsReproducible checks that the same command gives the same card, byte for byte, and that
 // replaying each counterexample gives the same history, with the card's verdict and cause.
-func TestScorecardAgain(t *testing.T) {
+func TestScorecardIsReproducible(t *testing.T) {
 	args := []string{"scorecard", "redislock", "--tag", "score"}
-	dir, book, code := scored(t, args...)
-	again, _, _ := scored(t, args...)
+	dir, book, code := makeScorecards(t, args...)
+	second, _, _ := makeScorecards(t, args...)
 	for _, name := range []string{suites.CardPage, suites.CardText, suites.CardJSON} {
 		one, err := os.ReadFile(filepath.Join(dir, name))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if two, err := os.ReadFile(filepath.Join(again, name)); err != nil || string(two) != string(one) {
+		if two, err := os.ReadFile(filepath.Join(second, name)); err != nil || string(two) != string(one) {
 			t.Errorf("%s differs: %v", name, err)
 		}
 	}
@@ -95,15 +95,15 @@ func replayed(t *testing.T, dir string, book suites.Scorecards) (n int) {
 			if f.Backend == simulation && !strings.Contains(c.Lock, "caching=yes") {
 				lockpick(t, "replay", run)
 			}
-			for _, h := range f.Harms {
+			for _, h := range f.Violations {
 				if !violates(t, run, h.Property, h.Cause) {
 					t.Errorf("%s: the run in %s does not show %s (%s)", c.Lock, f.Run, h.Property, h.Cause)
 				}
 			}
-			if f.Elsewhere != "" && !slices.ContainsFunc(f.Harms, func(h outcome.Harm) bool {
-				return h.Try != nil && h.Try.State == outcome.StateConfirmed && violates(t, filepath.Join(dir, f.Elsewhere), h.Property, h.Try.Cause)
+			if f.ConfirmingRun != "" && !slices.ContainsFunc(f.Violations, func(h outcome.Violation) bool {
+				return h.Reproduction != nil && h.Reproduction.State == outcome.StateConfirmed && violates(t, filepath.Join(dir, f.ConfirmingRun), h.Property, h.Reproduction.Cause)
 			}) {
-				t.Errorf("%s: the run in %s does not show what it confirmed", c.Lock, f.Elsewhere)
+				t.Errorf("%s: the run in %s does not show what it confirmed", c.Lock, f.ConfirmingRun)
 			}
 		}
 	}
@@ -125,14 +125,14 @@ func violates(t *testing.T, run, property, cause string) bool {
 // TestSetups checks that KIND:* stands for the kind with its defaults, and with each value of each option,
 // including the options that the value needs.
 func TestSetups(t *testing.T) {
-	f := &scoreFlags{jobs: 1}
+	f := &scorecardFlags{jobs: 1}
 	got, err := f.locks([]string{"redislock", "redsync:*", "rueidis:*", "redsync"})
 	want := []string{"redislock", "redsync", "redsync:driver=defaults", "redsync:driver=context-timeout", "redsync:fail-fast=yes", "redsync:set-nx-on-extend=yes",
 		"rueidis", "rueidis:caching=yes", "rueidis:caching=yes,no-loop=no"}
 	if err != nil || !slices.Equal(got, want) {
 		t.Errorf("%q, %v; want %q", got, err, want)
 	}
-	every := &scoreFlags{jobs: 1, all: true}
+	every := &scorecardFlags{jobs: 1, all: true}
 	all, err := every.locks(nil)
 	for _, kind := range kinds.Names() {
 		if err != nil || slices.Contains(all, kind) == (kind == "broken") {
@@ -176,7 +176,7 @@ func TestScoreTag(t *testing.T) {
 
 // TestInterruptedScorecard checks that an interrupted scorecard command stores the completed cards with the
 // runs of their findings, and prints their number.
-func TestScoreIsInterrupted(t *testing.T) {
+func TestInterruptedScorecard(t *testing.T) {
 	store := filepath.Join(t.TempDir(), "store")
 	cmd := exec.Command("lockpick", "scorecard", "redislock", "redsync:*", "rueidis:*", "single", "redlock", "--tag", "score", "--store", store, "--json")
 	var out strings.Builder
@@ -211,8 +211,8 @@ func TestScoreIsInterrupted(t *testing.T) {
 	for _, c := range book.Cards {
 		for _, f := range c.Findings {
 			runs = append(runs, f.Run)
-			if f.Run != "" && !violates(t, filepath.Join(dir, f.Run), f.Harms[0].Property, f.Harms[0].Cause) {
-				t.Errorf("%s does not show %s", f.Run, f.Harms[0].Property)
+			if f.Run != "" && !violates(t, filepath.Join(dir, f.Run), f.Violations[0].Property, f.Violations[0].Cause) {
+				t.Errorf("%s does not show %s", f.Run, f.Violations[0].Property)
 			}
 		}
 	}

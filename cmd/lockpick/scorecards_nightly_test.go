@@ -17,9 +17,9 @@ import (
 
 // counterexamplePattern matches a counterexample on a card: the heading, the properties and causes, and the command that
 // shows it.
-var carded = regexp.MustCompile("(?s)### [^\n]* \\(([^\n]*)\\)\n\n(.*?)\n`lockpick (run [^`]*)`")
+var counterexamplePattern = regexp.MustCompile("(?s)### [^\n]* \\(([^\n]*)\\)\n\n(.*?)\n`lockpick (run [^`]*)`")
 
-var harm = regexp.MustCompile(`(?m)^- ([a-z-]+) ([a-z-]+): `)
+var violationPattern = regexp.MustCompile(`(?m)^- ([a-z-]+) ([a-z-]+): `)
 
 // TestScorecardsReplay reruns the commands of the stored scorecards in the simulation. Today's scenarios and
 // checker must give the same verdicts and causes.
@@ -34,7 +34,7 @@ func TestScorecardsReplay(t *testing.T) {
 			t.Fatal(err)
 		}
 		shown := 0
-		for _, f := range carded.FindAllStringSubmatch(string(text), -1) {
+		for _, f := range counterexamplePattern.FindAllStringSubmatch(string(text), -1) {
 			if strings.Contains(f[3], "--backend") || strings.Contains(f[1], " on process") {
 				continue
 			}
@@ -44,8 +44,8 @@ func TestScorecardsReplay(t *testing.T) {
 				t.Errorf("%s: %s: %d runs, %v", path, f[3], len(got.Outcomes), err)
 				continue
 			}
-			for _, h := range harm.FindAllStringSubmatch(f[2], -1) {
-				j := got.Outcomes[0].Of(h[1])
+			for _, h := range violationPattern.FindAllStringSubmatch(f[2], -1) {
+				j := got.Outcomes[0].JudgementOf(h[1])
 				if j == nil || j.Got != "violated" || j.Cause != h[2] {
 					t.Errorf("%s: %s: %s is not violated (%s), but %+v", path, f[3], h[1], h[2], j)
 				}

@@ -41,7 +41,7 @@ var commandLine = regexp.MustCompile("`lockpick run '?([^ '`]+)'?([^`]*)`")
 
 // TestScorecardsAreComplete checks that the stored scorecards name their date and versions and are in the
 // table, and that they and the track record name existing scenarios.
-func TestScorecardsAreWhole(t *testing.T) {
+func TestScorecardsAreComplete(t *testing.T) {
 	all, err := filepath.Glob(scorecards + "*.md")
 	if err != nil {
 		t.Fatal(err)

@@ -38,7 +38,7 @@ func (f foreground) Run() int {
 var builtIn string
 
 // programs maps names of the test binary to the programs that it acts as.
-var programs = map[string]func(){"lockpick": main, tracerName: traces, shapesName: runsShapes}
+var programs = map[string]func(){"lockpick": main, tracerName: runTracer, shapesName: runShapes}
 
 // TestScripts runs the command-line scripts, one file per topic.
 func TestScripts(t *testing.T) {

@@ -35,14 +35,14 @@ drawn when it is opened. The server runs until it is interrupted (exit code 130)
 func (a *app) serve(ctx context.Context, store string, port uint16) error {
 	l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(int(port))))
 	if err != nil {
-		return usage(fmt.Errorf("listen: %w", err), "choose another port with --port, or any free one with --port 0")
+		return usageError(fmt.Errorf("listen: %w", err), "choose another port with --port, or any free one with --port 0")
 	}
 	defer l.Close()
-	s, err := suites.Server(store, l.Addr(), drawStored)
+	s, err := suites.NewServer(store, l.Addr(), drawStored)
 	if err != nil {
-		return usage(fmt.Errorf("open store: %w", err), "run something first, or name another folder with --store")
+		return usageError(fmt.Errorf("open store: %w", err), "run something first, or name another folder with --store")
 	}
-	a.tidies()
+	a.waitForCleanup()
 	fmt.Fprintf(a.out, "http://%s/\n", l.Addr())
 	ended := make(chan error, 1)
 	go func() { ended <- s.Serve(l) }()
@@ -60,7 +60,7 @@ func (a *app) serve(ctx context.Context, store string, port uint16) error {
 	if errors.Is(err, http.ErrServerClosed) {
 		return nil
 	}
-	return unable(fmt.Errorf("serve: %w", err), "restart it")
+	return backendError(fmt.Errorf("serve: %w", err), "restart it")
 }
 
 func gcCmd(a *app) *cobra.Command {
@@ -77,11 +77,11 @@ LOCKPICK_KEEP=N in the environment does "gc --keep N" after each run.`,
   lockpick gc --max-size 2GB        remove until at most 2 GB are left
   lockpick gc --keep 10 --dry-run   print what would be removed`,
 		RunE: func(c *cobra.Command, _ []string) error {
-			b, err := bound(c, keep, age, size)
+			b, err := parseBound(c, keep, age, size)
 			if err != nil {
 				return err
 			}
-			a.tidies()
+			a.waitForCleanup()
 			return gc(a.out, store, b, dry)
 		}}
 	fs := c.Flags()
@@ -94,7 +94,7 @@ LOCKPICK_KEEP=N in the environment does "gc --keep N" after each run.`,
 }
 
 // parseBound reads the limit; exactly one of the three flags must set it.
-func bound(c *cobra.Command, keep int, age, size string) (b suites.Bound, err error) {
+func parseBound(c *cobra.Command, keep int, age, size string) (b suites.Retention, err error) {
 	given := 0
 	for _, name := range []string{"keep", "older-than", "max-size"} {
 		if c.Flags().Changed(name) {
@@ -103,27 +103,27 @@ func bound(c *cobra.Command, keep int, age, size string) (b suites.Bound, err er
 	}
 	switch {
 	case given != 1:
-		return b, usage(fmt.Errorf("got %d limits, want one", given), "use --keep N, --older-than AGE or --max-size SIZE")
+		return b, usageError(fmt.Errorf("got %d limits, want one", given), "use --keep N, --older-than AGE or --max-size SIZE")
 	case age != "":
-		d, err := days(age)
+		d, err := parseAge(age)
 		if err != nil || d < 0 {
-			return b, usage(fmt.Errorf("invalid --older-than %q", age), "as in 30d or 12h")
+			return b, usageError(fmt.Errorf("invalid --older-than %q", age), "as in 30d or 12h")
 		}
 		b.Since = time.Now().Add(-d)
 	case c.Flags().Changed("keep"):
 		if b.Newest = keep; keep < 1 {
-			return b, usage(fmt.Errorf("--keep %d is not positive", keep), "use a number from 1")
+			return b, usageError(fmt.Errorf("--keep %d is not positive", keep), "use a number from 1")
 		}
 	default:
 		if b.Bytes, err = units.FromHumanSize(size); err != nil || b.Bytes < 0 {
-			return b, usage(fmt.Errorf("invalid --max-size %q", size), "as in 500MB or 2GB")
+			return b, usageError(fmt.Errorf("invalid --max-size %q", size), "as in 500MB or 2GB")
 		}
 	}
 	return b, nil
 }
 
 // parseAge parses a duration, which may also be in whole days, as in 30d.
-func days(text string) (time.Duration, error) {
+func parseAge(text string) (time.Duration, error) {
 	if n, ok := strings.CutSuffix(text, "d"); ok {
 		d, err := strconv.ParseUint(n, 10, 16)
 		return time.Duration(d) * 24 * time.Hour, err
@@ -131,10 +131,10 @@ func days(text string) (time.Duration, error) {
 	return time.ParseDuration(text)
 }
 
-func gc(out io.Writer, store string, b suites.Bound, dry bool) error {
-	beyond, err := suites.Beyond(store, b)
+func gc(out io.Writer, store string, b suites.Retention, dry bool) error {
+	beyond, err := suites.FindExcess(store, b)
 	if err != nil {
-		return usage(err, "name a store with --store")
+		return usageError(err, "name a store with --store")
 	}
 	done := "removed"
 	if dry {
@@ -145,7 +145,7 @@ func gc(out io.Writer, store string, b suites.Bound, dry bool) error {
 			err = suites.Index(store)
 		}
 		if err != nil {
-			return unable(err, "check the permissions of the store")
+			return backendError(err, "check the permissions of the store")
 		}
 	}
 	sum := int64(0)
@@ -161,14 +161,14 @@ func gc(out io.Writer, store string, b suites.Bound, dry bool) error {
 const keepEnv = "LOCKPICK_KEEP"
 
 // keepFromEnv reads LOCKPICK_KEEP; 0 means all.
-func keeps() (int, error) {
+func keepFromEnv() (int, error) {
 	text := os.Getenv(keepEnv)
 	if text == "" {
 		return 0, nil
 	}
 	n, err := strconv.Atoi(text)
 	if err != nil || n < 1 {
-		return 0, usage(errors.New("invalid "+keepEnv+"="+text), "use a number from 1, or unset it")
+		return 0, usageError(errors.New("invalid "+keepEnv+"="+text), "use a number from 1, or unset it")
 	}
 	return n, nil
 }

@@ -24,7 +24,7 @@ func underLock(t *testing.T, kind string, names []string, sets func(pick) []stri
 	out := map[string]outcome.Outcome{}
 	for _, s := range all {
 		f := &runFlags{backend: simulation, seed: 1, seeds: 1, lock: kind, sets: sets(s)}
-		fit, _, err := f.choose(s.Exact())
+		fit, _, err := f.chooseScenarios(s.Exact())
 		if err != nil {
 			t.Fatalf("%s with %s and %q: %v", s.ID(), kind, f.sets, err)
 		}
@@ -78,13 +78,13 @@ func sameVerdicts(t *testing.T, names ...string) {
 	}
 }
 
-func TestOwnSettingsChangeNoVerdict(t *testing.T) {
+func TestUnchangedSettingsKeepVerdicts(t *testing.T) {
 	sameVerdicts(t, "cancelled-acquire/", "restart-forgets/", "gc-pause-after-acquire/fenced")
 }
 
 // TestOtherSettingsKeepRequirements checks that with --set a lock must guarantee what the tier requires and
 // the scenario's own lock guarantees under the same settings.
-func TestOtherSettingsKeepTheTier(t *testing.T) {
+func TestOtherSettingsKeepRequirements(t *testing.T) {
 	for name, row := range map[string]struct {
 		kind, scenario string
 		sets           []string
@@ -98,7 +98,7 @@ func TestOtherSettingsKeepTheTier(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			for id, o := range underLock(t, row.kind, []string{row.scenario}, func(pick) []string { return row.sets }) {
-				j := o.Of(row.property)
+				j := o.JudgementOf(row.property)
 				if j == nil || j.Got != verdict.Violated || j.Cause != row.cause || o.Code != row.code {
 					t.Errorf("%s: %s", id, verdicts(o))
 				}

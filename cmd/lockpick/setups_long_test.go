@@ -25,7 +25,7 @@ func TestLibrariesSameSeedSameBytes(t *testing.T) {
 			t.Run(found[0].Name+"/"+kind, func(t *testing.T) {
 				s := found[0].Scenario
 				s.Lock.Kind = kind
-				one, two := both(t, s, 1)
+				one, two := traceTwice(t, s, 1)
 				if n := holders(one.History); n < 2 {
 					t.Errorf("%d clients had the lock", n)
 				}
@@ -46,7 +46,7 @@ func holders(record []byte) int {
 	return len(all)
 }
 
-func both(t *testing.T, s scenario.Scenario, seed uint64) (one, two trace) {
+func traceTwice(t *testing.T, s scenario.Scenario, seed uint64) (one, two trace) {
 	t.Helper()
 	for _, tr := range []*trace{&one, &two} {
 		var err error

@@ -10,16 +10,16 @@ import (
 
 // setups lists configurations of the libraries, under names that only these tests use.
 var setups = map[string]lock.Kind{
-	"redsync-defaults":        setUp("redsync", "driver", "defaults"),
-	"redsync-context-timeout": setUp("redsync", "driver", "context-timeout"),
-	"redsync-fail-fast":       setUp("redsync", "fail-fast", "yes"),
-	"redsync-set-nx":          setUp("redsync", "set-nx-on-extend", "yes"),
-	"rueidis-caching":         setUp("rueidis", "caching", "yes"),
-	"rueidis-looping":         setUp("rueidis", "caching", "yes", "no-loop", "no"),
+	"redsync-defaults":        withOptions("redsync", "driver", "defaults"),
+	"redsync-context-timeout": withOptions("redsync", "driver", "context-timeout"),
+	"redsync-fail-fast":       withOptions("redsync", "fail-fast", "yes"),
+	"redsync-set-nx":          withOptions("redsync", "set-nx-on-extend", "yes"),
+	"rueidis-caching":         withOptions("rueidis", "caching", "yes"),
+	"rueidis-looping":         withOptions("rueidis", "caching", "yes", "no-loop", "no"),
 }
 
 // withOptions returns a kind with some of its options, given as alternating names and values.
-func setUp(kind string, options ...string) lock.Kind {
+func withOptions(kind string, options ...string) lock.Kind {
 	k := kinds.All[kind]
 	return lock.Kind{OwnTime: k.OwnTime, OwnTokens: k.OwnTokens, New: func(env lock.Env) (lock.Lock, error) {
 		env.Settings.Options = map[string]string{}

@@ -34,7 +34,7 @@ func TestNoFalseAlarms(t *testing.T) {
 		plans[name] = leases(t, name, shapes.All[name])
 	}
 	runs, alarms := map[string]int{}, map[string]int{}
-	pool := campaign.Pool{Command: []string{shapesName}, Size: runtime.NumCPU(), Patience: patience}
+	pool := campaign.Pool{Command: []string{shapesName}, Size: runtime.NumCPU(), Timeout: patience}
 	pool.Run(t.Context(), len(names)*shapeSeeds, func(i int) campaign.Job {
 		seed, of := uint64(1+i%shapeSeeds), plans[names[i/shapeSeeds]]
 		return campaign.Job{Scenario: of[seed%uint64(len(of))], Seed: seed, Backend: simulation, Keep: campaign.KeepNone}
@@ -44,7 +44,7 @@ func TestNoFalseAlarms(t *testing.T) {
 			t.Errorf("%s, seed %d: %s%s", name, o.Seed, o.Error, o.Skipped)
 		}
 		for _, j := range o.Judgements {
-			if j.Got == verdict.Violated && slices.Contains(promises(shapes.All[name]), j.Property) {
+			if j.Got == verdict.Violated && slices.Contains(guarantees(shapes.All[name]), j.Property) {
 				alarms[name]++
 				t.Errorf("%s, %s seed %d: %s: %s", name, o.Scenario, o.Seed, j, j.Because)
 			}
@@ -87,15 +87,15 @@ func leases(t *testing.T, name string, s shapes.Shape) []scenario.Scenario {
 			p.Scenario.Workload.Fence = client.FenceToken
 			p.Scenario.Topology.Persistence = scenario.PersistAlways // lost counts are the subject of fence-forgets
 		}
-		p.Scenario.Lock = p.Scenario.Lock.Of(s.Kind, p.Scenario.Topology.Nodes)
+		p.Scenario.Lock = p.Scenario.Lock.ForKind(s.Kind, p.Scenario.Topology.Nodes)
 		all = append(all, p.Scenario)
 	}
 	return all
 }
 
 // guarantees lists the properties that every lock guarantees within the assumptions.
-func promises(s shapes.Shape) []string {
-	all := []string{verdict.HolderTold, verdict.MutualExclusion, verdict.LeaseLinearizable, verdict.DeadlockFreedom, verdict.FaultTolerance}
+func guarantees(s shapes.Shape) []string {
+	all := []string{verdict.HolderNotified, verdict.MutualExclusion, verdict.LeaseLinearizable, verdict.DeadlockFreedom, verdict.FaultTolerance}
 	if s.Fenced {
 		all = append(all, verdict.ResourceSafety, verdict.FencingOrder)
 	}
@@ -104,7 +104,7 @@ func promises(s shapes.Shape) []string {
 
 // catchingRuns lists the scenario that catches the broken lock of each shape, with one of so many seeds, and the
 // property and cause of the violation.
-var catches = map[string]struct {
+var catchingRuns = map[string]struct {
 	scenario, property, cause string
 	seeds                     uint64
 }{
@@ -128,9 +128,9 @@ var catches = map[string]struct {
 
 // TestBrokenShapes checks that a lock of each shape with its typical mistake is caught, and the correct lock
 // of the same shape is not. The scenarios don't know what to look for.
-func TestWrongShapes(t *testing.T) {
+func TestBrokenShapes(t *testing.T) {
 	for _, name := range slices.Sorted(maps.Keys(shapes.All)) {
-		c := catches[name]
+		c := catchingRuns[name]
 		var seed uint64
 		for n := uint64(1); n <= c.seeds && seed == 0; n++ {
 			if v := shapeViolates(t, wrongPrefix+name, c.scenario, c.property, n); v != nil && v.Cause == c.cause {
@@ -138,13 +138,13 @@ func TestWrongShapes(t *testing.T) {
 			}
 		}
 		if seed == 0 {
-			t.Errorf("%s, which %s: not caught by %s with %d seeds", name, shapes.All[name].Slip, c.scenario, c.seeds)
+			t.Errorf("%s, which %s: not caught by %s with %d seeds", name, shapes.All[name].Mistake, c.scenario, c.seeds)
 			continue
 		}
 		if v := shapeViolates(t, name, c.scenario, c.property, seed); v != nil {
 			t.Errorf("%s, which is correct, seed %d: %s", name, seed, v)
 		}
-		t.Logf("%s, which %s: %s violated by %s in %s, seed %d", name, shapes.All[name].Slip, c.property, c.cause, c.scenario, seed)
+		t.Logf("%s, which %s: %s violated by %s in %s, seed %d", name, shapes.All[name].Mistake, c.property, c.cause, c.scenario, seed)
 	}
 }
 
@@ -156,7 +156,7 @@ func shapeViolates(t *testing.T, kind, name, property string, seed uint64) *outc
 	if all[kind].Can.Reenter {
 		sets = append(sets, "workload.reenter=1")
 	}
-	s, err := drawnScenario(t, name, sets...).With(kind, all[kind])
+	s, err := drawnScenario(t, name, sets...).ForLock(kind, all[kind])
 	if err != nil {
 		t.Fatal(err)
 	}

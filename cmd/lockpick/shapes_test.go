@@ -24,14 +24,14 @@ func shapeKinds() map[string]lock.Kind {
 	for name, s := range shapes.All {
 		all[name] = s.Kind
 		wrong := s.Kind
-		wrong.New = s.Wrong
+		wrong.New = s.Broken
 		all[wrongPrefix+name] = wrong
 	}
 	return all
 }
 
 // runShapes is the program of a worker with these kinds.
-func runsShapes() {
+func runShapes() {
 	if err := campaign.ServeWorker(os.Stdin, os.Stdout, map[string]harness.Backend{simulation: sim.New(shapeKinds())}); err != nil {
 		log.Fatal(err)
 	}

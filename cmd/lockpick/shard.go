@@ -20,9 +20,9 @@ func (r *report) head(chosen []pick) (campaign.ShardHead, error) {
 	f := r.flags
 	k, n, err := campaign.ParseShard(f.shard)
 	if err != nil {
-		return campaign.ShardHead{}, usage(fmt.Errorf("--shard: %w", err), fmt.Sprintf("give K/N with N at most %d, e.g. --shard 3/8 or --shard $SLURM_ARRAY_TASK_ID/8; see lockpick help shards", campaign.MaxShards))
+		return campaign.ShardHead{}, usageError(fmt.Errorf("--shard: %w", err), fmt.Sprintf("give K/N with N at most %d, e.g. --shard 3/8 or --shard $SLURM_ARRAY_TASK_ID/8; see lockpick help shards", campaign.MaxShards))
 	}
-	return campaign.ShardHead{Shard: k, Of: n, Version: version(), Backend: f.backend, Seed: f.seed, Seeds: f.seeds,
+	return campaign.ShardHead{Shard: k, Shards: n, Version: version(), Backend: f.backend, Seed: f.seed, Seeds: f.seeds,
 		Command: r.suite.Command, Named: f.named, Sets: f.sets, Skipped: r.skipped, Scenarios: chosen}, nil
 }
 
@@ -53,13 +53,13 @@ func (r *report) record(ctx context.Context, b harness.Backend, chosen []pick) e
 		fmt.Fprintf(r.errs, "interrupted after %d of %d runs: the shard was not recorded\n", r.ended, r.total)
 		return ctx.Err()
 	case err != nil:
-		return noStore(err)
+		return storeError(err)
 	}
 	if err := suites.Index(f.store); err != nil {
-		return noStore(err)
+		return storeError(err)
 	}
-	fmt.Fprintf(r.out, "shard %d of %d: %d of %d runs on %s: %s\nrecorded: %s\n", h.Shard, h.Of, r.ended, len(chosen)*f.seeds, f.backend,
-		strings.Join(outcome.Counted(r.suite.Counts), ", "), path)
+	fmt.Fprintf(r.out, "shard %d of %d: %d of %d runs on %s: %s\nrecorded: %s\n", h.Shard, h.Shards, r.ended, len(chosen)*f.seeds, f.backend,
+		strings.Join(outcome.DescribeCounts(r.suite.Counts), ", "), path)
 	return nil
 }
 
@@ -78,7 +78,7 @@ Shards of different sweeps or versions, duplicate shards and truncated files are
 		Example: `  lockpick merge results
   lockpick merge --json store-1 store-2
   sbatch --array=$(lockpick merge --missing results) sweep.sh`,
-		RunE: func(c *cobra.Command, args []string) error { return a.putTogether(c.Context(), f, missing, args) },
+		RunE: func(c *cobra.Command, args []string) error { return a.mergeShards(c.Context(), f, missing, args) },
 	}
 	fs := c.Flags()
 	fs.BoolVar(&missing, "missing", false, "print only the numbers of the missing shards, as in 3,7")
@@ -88,22 +88,22 @@ Shards of different sweeps or versions, duplicate shards and truncated files are
 	return c
 }
 
-func (a *app) putTogether(ctx context.Context, f *runFlags, missing bool, from []string) error {
+func (a *app) mergeShards(ctx context.Context, f *runFlags, missing bool, from []string) error {
 	s, err := campaign.ReadShards(ctx, from...)
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case err != nil:
-		return usage(fmt.Errorf("merge: %w", err), "name stores or shard files of a single sweep; see lockpick help shards")
+		return usageError(fmt.Errorf("merge: %w", err), "name stores or shard files of a single sweep; see lockpick help shards")
 	case missing:
-		_, err := fmt.Fprint(a.out, numbers(s.Missing()))
+		_, err := fmt.Fprint(a.out, shardList(s.Missing()))
 		return err
 	}
 	return a.merge(ctx, f, s)
 }
 
 // shardList formats the numbers of shards for a job scheduler, or returns "" if there are none.
-func numbers(ks []int) string {
+func shardList(ks []int) string {
 	if len(ks) == 0 {
 		return ""
 	}
@@ -113,14 +113,14 @@ func numbers(ks []int) string {
 // merge reports a sweep as if its runs had been made here.
 func (a *app) merge(ctx context.Context, f *runFlags, s *campaign.Sweep) error {
 	if ks := s.Missing(); len(ks) > 0 {
-		return &failure{err: fmt.Errorf("merge: %d of %d shards are missing: %s", len(ks), s.Of, strings.TrimSpace(numbers(ks))), code: outcome.ExitUndecided,
-			hint: fmt.Sprintf("run them, as in %s --shard %d/%d", s.Command, ks[0], s.Of)}
+		return &failure{err: fmt.Errorf("merge: %d of %d shards are missing: %s", len(ks), s.Shards, strings.TrimSpace(shardList(ks))), code: outcome.ExitUndecided,
+			hint: fmt.Sprintf("run them, as in %s --shard %d/%d", s.Command, ks[0], s.Shards)}
 	}
-	if err := f.amount(); err != nil {
+	if err := f.checkVerbosity(); err != nil {
 		return err
 	}
 	if err := campaign.CanWrite(f.store); err != nil {
-		return noStore(err)
+		return storeError(err)
 	}
 	ci, err := newCI(f.junit)
 	if err != nil {
@@ -129,11 +129,11 @@ func (a *app) merge(ctx context.Context, f *runFlags, s *campaign.Sweep) error {
 	f.backend, f.seed, f.seeds, f.sets, f.named = s.Backend, s.Seed, s.Seeds, s.Sets, s.Named
 	r := newReport(a, f, ci, s.Scenarios, nil)
 	r.total, r.skipped, r.suite.Command, r.suite.Version = s.Total(), s.Skipped, s.Command, s.Version
-	r.compared = campaign.Comparison{Scenarios: s.Scenarios, Seeds: s.Seeds}
+	r.compared = campaign.VariantComparer{Scenarios: s.Scenarios, Seeds: s.Seeds}
 	if err := s.Each(ctx, r.done); ctx.Err() != nil {
 		return ctx.Err()
 	} else if err != nil {
-		return usage(fmt.Errorf("merge: %w", err), "run that shard again")
+		return usageError(fmt.Errorf("merge: %w", err), "run that shard again")
 	}
 	return r.finish(ctx)
 }
@@ -157,13 +157,13 @@ func (r *report) examples(ctx context.Context, chosen []pick) {
 		}
 	}
 	r.mu.Lock()
-	r.keeps, r.ci.kept = len(jobs), map[string]string{}
+	r.examplesTotal, r.ci.exampleDirs = len(jobs), map[string]string{}
 	r.mu.Unlock()
 	workers(r.flags.patience, r.flags.store).Run(ctx, len(jobs), func(i int) campaign.Job { return jobs[i] }, func(_ int, o outcome.Outcome) {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		r.kept++
-		r.suite.Keep(o)
-		r.ci.kept[o.Command] = o.Dir
+		r.examplesStored++
+		r.suite.SetRunDir(o)
+		r.ci.exampleDirs[o.Command] = o.Dir
 	})
 }

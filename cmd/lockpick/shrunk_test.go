@@ -11,26 +11,26 @@ import (
 
 // minimizedForms has a line for each scenario of the catalogue that expects a violation, with its minimized
 // form.
-const shrunkForms = "testdata/shrunk.txt"
+const minimizedForms = "testdata/shrunk.txt"
 
 // minimizable is a scenario that expects a violation.
-type shrinkable struct {
+type minimizable struct {
 	pick
 	bug campaign.Bug // the first expected violation with a cause
 }
 
 // minimizables lists the scenarios of the catalogue that expect a violation.
-func shrinkables(t *testing.T) []shrinkable {
+func minimizables(t *testing.T) []minimizable {
 	t.Helper()
 	all, err := choice{}.scenarios()
 	if err != nil {
 		t.Fatal(err)
 	}
-	var list []shrinkable
+	var list []minimizable
 	for _, p := range all {
-		for _, property := range known().Properties {
+		for _, property := range knownNames().Properties {
 			if e := p.Expect[property]; e.Want == "violated" && e.Follows == "" {
-				list = append(list, shrinkable{p, campaign.Bug{Property: property, Cause: e.Cause}})
+				list = append(list, minimizable{p, campaign.Bug{Property: property, Cause: e.Cause}})
 				break
 			}
 		}
@@ -39,9 +39,9 @@ func shrinkables(t *testing.T) []shrinkable {
 }
 
 // readMinimizedForms returns the lines by scenario.
-func readShrunkForms(t *testing.T) map[string]string {
+func readMinimizedForms(t *testing.T) map[string]string {
 	t.Helper()
-	text, err := os.ReadFile(shrunkForms)
+	text, err := os.ReadFile(minimizedForms)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,7 +49,7 @@ func readShrunkForms(t *testing.T) map[string]string {
 	for line := range strings.Lines(string(text)) {
 		id, form, _ := strings.Cut(strings.TrimSuffix(line, "\n"), ": ")
 		if _, twice := forms[id]; twice {
-			t.Errorf("%s has two lines for %s", shrunkForms, id)
+			t.Errorf("%s has two lines for %s", minimizedForms, id)
 		}
 		forms[id] = form
 	}
@@ -58,17 +58,17 @@ func readShrunkForms(t *testing.T) map[string]string {
 
 // TestMinimizedFormsAreComplete checks that each scenario that expects a violation has a line with the
 // expected cause. TestMinimizedForms, which minimizes them all, takes minutes.
-func TestShrunkFormsAreComplete(t *testing.T) {
-	forms := readShrunkForms(t)
-	for _, s := range shrinkables(t) {
+func TestMinimizedFormsAreComplete(t *testing.T) {
+	forms := readMinimizedForms(t)
+	for _, s := range minimizables(t) {
 		form, ok := forms[s.ID()]
 		if delete(forms, s.ID()); !ok || !strings.HasPrefix(form, s.bug.String()+", ") && form != notShown(s.bug) {
-			t.Errorf("%s expects %s, and %s has %q: go test -tags nightly ./cmd/lockpick -run '^TestShrunkForms$/^%s$' -update",
-				s.ID(), s.bug, shrunkForms, form, strings.ReplaceAll(s.ID(), "/", "$/^"))
+			t.Errorf("%s expects %s, and %s has %q: go test -tags nightly ./cmd/lockpick -run '^TestMinimizedForms$/^%s$' -update",
+				s.ID(), s.bug, minimizedForms, form, strings.ReplaceAll(s.ID(), "/", "$/^"))
 		}
 	}
 	for id := range forms {
-		t.Errorf("%s has a line for %s, which is not in the catalogue or expects no violation", shrunkForms, id)
+		t.Errorf("%s has a line for %s, which is not in the catalogue or expects no violation", minimizedForms, id)
 	}
 }
 

@@ -14,24 +14,24 @@ import (
 
 // Reasons for ending a command early.
 var (
-	errInterrupted = errors.New("interrupted")
-	errUnread      = errors.New("stopped because the reader of the output is gone,")
+	errInterrupted  = errors.New("interrupted")
+	errOutputClosed = errors.New("stopped because the reader of the output is gone,")
 )
 
 const (
 	// cleanupTimeout limits the time to clean up after a run. It is longer than the cleanup takes
 	// with a container engine that hangs.
-	endBound = 3 * time.Minute
+	cleanupTimeout = 3 * time.Minute
 
 	// echoWindow is the time within which one request may arrive as two signals: from the terminal
 	// and from the parent. For example, timeout signals its child and then the whole group.
-	echoBound = 100 * time.Millisecond
+	echoWindow = 100 * time.Millisecond
 )
 
 // interruptContext returns a context that ends on Ctrl-C, SIGTERM or a closed terminal (unless nohup
 // ignores that). A second signal ends the program at once, and so does cleanupTimeout, whatever it is
 // waiting for; the next start then cleans up.
-func interrupts() (ctx context.Context, end context.CancelCauseFunc, stop func()) {
+func interruptContext() (ctx context.Context, end context.CancelCauseFunc, stop func()) {
 	came := make(chan os.Signal, 8)
 	signal.Notify(came, os.Interrupt, syscall.SIGTERM)
 	if !signal.Ignored(syscall.SIGHUP) {
@@ -46,12 +46,12 @@ func interrupts() (ctx context.Context, end context.CancelCauseFunc, stop func()
 			return
 		}
 		end(errInterrupted)
-		first, late := time.Now(), time.After(endBound)
+		first, late := time.Now(), time.After(cleanupTimeout)
 		for {
 			select {
 			case s := <-came:
 				// For a closed terminal both the kernel and the shell send SIGHUP.
-				if s == syscall.SIGHUP || time.Since(first) < echoBound {
+				if s == syscall.SIGHUP || time.Since(first) < echoWindow {
 					continue
 				}
 			case <-late:
@@ -66,8 +66,8 @@ func interrupts() (ctx context.Context, end context.CancelCauseFunc, stop func()
 
 // waitForCleanup marks a command that must clean up when it is interrupted. Other commands only
 // read, and are abandoned.
-func (a *app) tidies() {
-	a.tidy.Store(true)
+func (a *app) waitForCleanup() {
+	a.needsCleanup.Store(true)
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) // writing to a closed pipe is then an error and does not end the process
 }
 
@@ -80,7 +80,7 @@ func isPart(args []string) bool {
 // partContext is interruptContext for a part of a run. A signal ends it like any process, so that the
 // parent sees which one it was. The kernel has no default action for the first process of a container,
 // so that one exits with the status that a shell would show.
-func endsPart() (ctx context.Context, end context.CancelCauseFunc, stop func()) {
+func partContext() (ctx context.Context, end context.CancelCauseFunc, stop func()) {
 	ctx, end = context.WithCancelCause(context.Background())
 	if os.Getpid() != 1 {
 		return ctx, end, func() {}

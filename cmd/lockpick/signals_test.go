@@ -22,7 +22,7 @@ import (
 )
 
 // runningProcess is a lockpick process in the middle of a run on processes, with its own TMPDIR and store.
-type running struct {
+type runningProcess struct {
 	*testing.T
 	*exec.Cmd
 	tmp, store string
@@ -33,10 +33,10 @@ type running struct {
 const short, endless = "5s", "10m"
 
 // startRun starts a run, through a shell if there is a script, and waits until something is recorded.
-func runs(t *testing.T, length, script string, change func(*exec.Cmd)) running {
+func startRun(t *testing.T, length, script string, change func(*exec.Cmd)) runningProcess {
 	t.Helper()
 	needRedis(t)
-	r := running{t, nil, t.TempDir(), t.TempDir()}
+	r := runningProcess{t, nil, t.TempDir(), t.TempDir()}
 	args := []string{"lockpick", "run", "baseline/", "--backend", "process", "--set", "workload.for=" + length, "--set", "workload.cycles=50000", "--set", "limit=11m", "--store", r.store}
 	if script != "" {
 		args = append([]string{"sh", "-c", script + `; exec "$@"`, "sh"}, args...)
@@ -65,7 +65,7 @@ func runs(t *testing.T, length, script string, change func(*exec.Cmd)) running {
 }
 
 // ends waits for the end of the run, and checks that it has a verdict and left nothing behind.
-func (r running) ends(want int) {
+func (r runningProcess) ends(want int) {
 	r.Helper()
 	late := time.AfterFunc(time.Minute, func() { r.Errorf("lockpick does not end"); r.Process.Kill() })
 	defer late.Stop()
@@ -89,7 +89,7 @@ func (r running) ends(want int) {
 	}
 }
 
-func (r running) gets(s syscall.Signal) {
+func (r runningProcess) sendSignal(s syscall.Signal) {
 	r.Helper()
 	if err := r.Process.Signal(s); err != nil {
 		r.Fatal(err)
@@ -114,7 +114,7 @@ func TestClosedTerminalEndsARun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := runs(t, endless, "", func(c *exec.Cmd) {
+	r := startRun(t, endless, "", func(c *exec.Cmd) {
 		c.Stdin, c.Stdout, c.Stderr = side, side, side
 		c.SysProcAttr.Setsid, c.SysProcAttr.Setctty = true, true
 	})
@@ -126,16 +126,16 @@ func TestClosedTerminalEndsARun(t *testing.T) {
 // TestIgnoredHangupEndsNothing checks that a run started with nohup continues.
 func TestIgnoredHangupEndsNothing(t *testing.T) {
 	t.Parallel()
-	r := runs(t, short, `trap "" HUP`, nil)
-	r.gets(syscall.SIGHUP)
+	r := startRun(t, short, `trap "" HUP`, nil)
+	r.sendSignal(syscall.SIGHUP)
 	r.ends(0)
 }
 
 // TestTermIsNeverIgnored checks that SIGTERM ends a run even if the parent process ignores it.
 func TestTermIsNeverIgnored(t *testing.T) {
 	t.Parallel()
-	r := runs(t, endless, `trap "" TERM`, nil)
-	r.gets(syscall.SIGTERM)
+	r := startRun(t, endless, `trap "" TERM`, nil)
+	r.sendSignal(syscall.SIGTERM)
 	r.ends(130)
 }
 
@@ -162,7 +162,7 @@ func TestUnreadOutput(t *testing.T) {
 			} else {
 				from.Close()
 			}
-			r := runs(t, short, "", func(cmd *exec.Cmd) { cmd.Stdout = to; cmd.Stderr = to })
+			r := startRun(t, short, "", func(cmd *exec.Cmd) { cmd.Stdout = to; cmd.Stderr = to })
 			to.Close()
 			if c.signal != 0 {
 				// Wait until it tries to print its result, which blocks.
@@ -171,7 +171,7 @@ func TestUnreadOutput(t *testing.T) {
 						break
 					}
 				}
-				r.gets(c.signal)
+				r.sendSignal(c.signal)
 			}
 			r.ends(c.want)
 		})
@@ -257,8 +257,8 @@ func TestInterruptedJSON(t *testing.T) {
 func TestInterruptedIsNotFailed(t *testing.T) {
 	t.Parallel()
 	var said strings.Builder
-	r := runs(t, endless, "", func(cmd *exec.Cmd) { cmd.Stdout, cmd.Stderr = &said, &said })
-	r.gets(os.Interrupt.(syscall.Signal))
+	r := startRun(t, endless, "", func(cmd *exec.Cmd) { cmd.Stdout, cmd.Stderr = &said, &said })
+	r.sendSignal(os.Interrupt.(syscall.Signal))
 	r.ends(outcome.ExitInterrupt)
 	for _, want := range []string{"1 run on process, seed 1: 1 interrupted\n", "\nbaseline: interrupted\n", "interrupted after 0 of 1 runs"} {
 		if !strings.Contains(said.String(), want) {
@@ -272,7 +272,7 @@ func TestInterruptedIsNotFailed(t *testing.T) {
 
 // TestUnreadRunCompletes checks that a run whose reader has gone, as in "| head", is not reported as
 // interrupted and prints nothing on standard error except progress on an overloaded machine.
-func TestUnreadRunIsWhole(t *testing.T) {
+func TestUnreadRunCompletes(t *testing.T) {
 	from, to, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)

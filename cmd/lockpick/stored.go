@@ -30,12 +30,12 @@ import (
 )
 
 // badRecordHint is the hint for input that can't be checked.
-const badRecord = "name a run directory of the store, a history.jsonl, or a history.edn from Jepsen; see lockpick help files"
+const badRecordHint = "name a run directory of the store, a history.jsonl, or a history.edn from Jepsen; see lockpick help files"
 
 // storedNames returns the names that a run.json may use. They include an adapter's lock, because a
 // run.json contains everything about it that the checker needs.
-func stored() scenario.Known {
-	k := known()
+func storedNames() scenario.Known {
+	k := knownNames()
 	if !slices.Contains(k.Locks, exec.Name) {
 		k.Locks = append(k.Locks, exec.Name)
 	}
@@ -43,37 +43,37 @@ func stored() scenario.Known {
 }
 
 // checkReplayable returns an error if a stored run can't be rerun.
-func runnable(m *scenario.Manifest) error {
+func checkReplayable(m *scenario.Manifest) error {
 	if m.Scenario.Lock.Kind == exec.Name {
-		return usage(errors.New("its lock was an adapter's, and stored runs name no programs"), "run it again: "+m.Command)
+		return usageError(errors.New("its lock was an adapter's, and stored runs name no programs"), "run it again: "+m.Command)
 	}
 	if m.StopAtViolation {
-		return usage(errors.New("it was stopped at its violation, which lockpick no longer does"),
+		return usageError(errors.New("it was stopped at its violation, which lockpick no longer does"),
 			"run it to its end: "+strings.ReplaceAll(m.Command, " --stop-at-violation", ""))
 	}
 	return nil
 }
 
 // rejectRunFolder rejects a scenario's folder in a store; the user must name one of its runs.
-func holdsRuns(path string) error {
+func rejectRunFolder(path string) error {
 	latest := filepath.Join(path, "latest")
 	if campaign.IsRun(path) || !campaign.IsRun(latest) {
 		return nil
 	}
-	return usage(fmt.Errorf("%s is a folder of runs, not a run", path), "name one of them, as in "+latest)
+	return usageError(fmt.Errorf("%s is a folder of runs, not a run", path), "name one of them, as in "+latest)
 }
 
-func (a *app) open(path string) (campaign.Stored, error) {
-	if err := holdsRuns(path); err != nil {
-		return campaign.Stored{}, err
+func (a *app) open(path string) (campaign.StoredRun, error) {
+	if err := rejectRunFolder(path); err != nil {
+		return campaign.StoredRun{}, err
 	}
-	return a.opened(campaign.OpenStored(path, stored()))
+	return a.checkOpened(campaign.OpenStored(path, storedNames()))
 }
 
 // checkOpened prints the notes about a run before any result.
-func (a *app) opened(s campaign.Stored, err error) (campaign.Stored, error) {
+func (a *app) checkOpened(s campaign.StoredRun, err error) (campaign.StoredRun, error) {
 	if err != nil {
-		return s, usage(err, badRecord)
+		return s, usageError(err, badRecordHint)
 	}
 	if s.History != nil && s.History.Cut != "" {
 		fmt.Fprintf(a.errs, "note: the record is truncated: %s; checked up to that point\n", s.History.Cut)
@@ -86,7 +86,7 @@ func (a *app) opened(s campaign.Stored, err error) (campaign.Stored, error) {
 
 func checkCmd(a *app) *cobra.Command {
 	var asJSON bool
-	theirs := &foreign{}
+	model := &jepsenModel{}
 	c := &cobra.Command{Use: "check DIR|FILE", Short: "check a stored run or a history again", Args: oneArg,
 		Long: `Check a run directory or a history.jsonl, compressed or not, again. If the scenario is
 known, its expectations determine the exit code; otherwise a violation exits with 1.
@@ -117,7 +117,7 @@ like a second holder. Properties that such a history has no data about are incon
   lockpick check history.edn --model mutex              a history from Jepsen
   lockpick check history.edn --ttl 10s                  a lock with leases of 10 s`,
 		RunE: func(c *cobra.Command, args []string) error {
-			s, err := theirs.open(a, c, args[0], false)
+			s, err := model.open(a, c, args[0], false)
 			if err != nil {
 				return err
 			}
@@ -125,16 +125,16 @@ like a second holder. Properties that such a history has no data about are incon
 			if s.Model.Name != "" && !asJSON {
 				fmt.Fprintf(a.out, "model %v\n", s.Model)
 			}
-			return a.told(v, js, asJSON)
+			return a.printResult(v, js, asJSON)
 		}}
 	jsonFlag(c, &asJSON, "the verdict")
-	theirs.flags(c)
+	model.addFlags(c)
 	return c
 }
 
 // printResult prints a verdict and sets the exit code from the expectations.
-func (a *app) told(v verdict.Verdict, js []outcome.Judgement, asJSON bool) error {
-	a.code = outcome.Worse(a.code, outcome.CodeOf(js))
+func (a *app) printResult(v verdict.Verdict, js []outcome.Judgement, asJSON bool) error {
+	a.code = outcome.WorseCode(a.code, outcome.CodeOf(js))
 	if v.Disagreement != "" {
 		a.code = outcome.ExitBug
 	}
@@ -146,25 +146,25 @@ func (a *app) told(v verdict.Verdict, js []outcome.Judgement, asJSON bool) error
 }
 
 func (a *app) printVerdict(v verdict.Verdict, js []outcome.Judgement) {
-	suites.PrintVerdict(a.out, v, js, (campaign.Model{Name: v.Model}).Holders())
+	suites.PrintVerdict(a.out, v, js, (campaign.Model{Name: v.Model}).HasHandles())
 	if v.Disagreement != "" {
 		fmt.Fprintf(a.errs, "error: the two checkers disagree: %s\n", v.Disagreement)
 	}
 }
 
 func explainCmd(a *app) *cobra.Command {
-	theirs := &foreign{}
+	model := &jepsenModel{}
 	c := &cobra.Command{Use: "explain DIR|FILE", Short: "draw a counterexample as a sequence diagram in the terminal", Args: oneArg,
 		RunE: func(c *cobra.Command, args []string) error {
-			s, err := theirs.open(a, c, args[0], true)
+			s, err := model.open(a, c, args[0], true)
 			if err != nil {
 				return err
 			}
 			v, _ := s.Judge()
-			_, err = fmt.Fprint(a.out, sequence.Text(sequence.Tell(s.History, v), display.Width(a.out)))
+			_, err = fmt.Fprint(a.out, sequence.Text(sequence.OfVerdict(s.History, v), display.Width(a.out)))
 			return err
 		}}
-	theirs.flags(c)
+	model.addFlags(c)
 	return c
 }
 
@@ -176,17 +176,17 @@ func replayCmd(a *app) *cobra.Command {
 				return err
 			}
 			if s.Manifest == nil {
-				return usage(errors.New("a history alone can't be rerun"), "name the run directory, which contains run.json")
+				return usageError(errors.New("a history alone can't be rerun"), "name the run directory, which contains run.json")
 			}
-			if err := runnable(s.Manifest); err != nil {
+			if err := checkReplayable(s.Manifest); err != nil {
 				return err
 			}
-			a.tidies() // a probe creates what a run creates
+			a.waitForCleanup() // a probe creates what a run creates
 			return a.replay(c.Context(), s)
 		}}
 }
 
-func (a *app) replay(ctx context.Context, s campaign.Stored) (err error) {
+func (a *app) replay(ctx context.Context, s campaign.StoredRun) (err error) {
 	m := s.Manifest
 	b, err := backend(m.Backend, docker.Config{})
 	if err != nil {
@@ -195,15 +195,15 @@ func (a *app) replay(ctx context.Context, s campaign.Stored) (err error) {
 	if c, ok := b.(io.Closer); ok { // it keeps state between runs
 		defer func() { err = errors.Join(err, c.Close()) }()
 	}
-	if lacks := campaign.Probe(ctx, b).Missing(m.Scenario, kinds.All); len(lacks) > 0 {
-		return unable(fmt.Errorf("%s can't run this here: %s", b.Name(), campaign.Reasons(lacks)), lacks[0].Remedy)
+	if missing := campaign.Probe(ctx, b).Missing(m.Scenario, kinds.All); len(missing) > 0 {
+		return backendError(fmt.Errorf("%s can't run this here: %s", b.Name(), campaign.MissingReasons(missing)), missing[0].Remedy)
 	}
 	if err := prepare(ctx, b, []scenario.Scenario{m.Scenario}, a.errs); err != nil {
 		return err
 	}
 	dir, err := proc.MakeDir(os.TempDir())
 	if err != nil {
-		return unable(fmt.Errorf("create a directory for the run: %w", err), files.Remedy(err, files.TempDirHint))
+		return backendError(fmt.Errorf("create a directory for the run: %w", err), files.Remedy(err, files.TempDirHint))
 	}
 	defer os.RemoveAll(dir)
 	j := campaign.Job{Scenario: m.Scenario, Seed: m.Seed, Backend: m.Backend, Store: dir, Keep: campaign.KeepAll, Version: version(), Command: m.Command}
@@ -212,56 +212,56 @@ func (a *app) replay(ctx context.Context, s campaign.Stored) (err error) {
 	}
 	o := campaign.Execute(ctx, b, j)
 	if o.Error != "" {
-		return unable(errors.New(o.Error), cmp.Or(o.Hint, "see lockpick doctor"))
+		return backendError(errors.New(o.Error), cmp.Or(o.Hint, "see lockpick doctor"))
 	}
-	a.code = outcome.Worse(a.code, o.Code)
+	a.code = outcome.WorseCode(a.code, o.Code)
 	a.printVerdict(o.Verdict, o.Judgements)
 	return nil
 }
 
-func (a *app) replaySim(ctx context.Context, s campaign.Stored, j campaign.Job) (err error) {
+func (a *app) replaySim(ctx context.Context, s campaign.StoredRun, j campaign.Job) (err error) {
 	workers(patience, os.TempDir()).Run(ctx, 1, func(int) campaign.Job { return j }, func(_ int, o outcome.Outcome) {
 		if o.Error != "" {
 			err = &failure{err: errors.New(o.Error), code: o.Code, hint: cmp.Or(o.Hint, "see lockpick help exit-codes")}
 			return
 		}
-		var again []byte
-		if again, err = campaign.Facts(o.Dir); err == nil {
-			err = a.compare(s, again)
+		var replayed []byte
+		if replayed, err = campaign.HistoryText(o.Dir); err == nil {
+			err = a.compare(s, replayed)
 		}
 	})
 	return err
 }
 
 // compare compares a replayed history with the stored one, which may be truncated.
-func (a *app) compare(s campaign.Stored, again []byte) error {
-	before, err := campaign.Facts(s.Dir)
+func (a *app) compare(s campaign.StoredRun, replayed []byte) error {
+	before, err := campaign.HistoryText(s.Dir)
 	if err != nil {
-		return usage(fmt.Errorf("read history: %w", err), "name a run directory")
+		return usageError(fmt.Errorf("read history: %w", err), "name a run directory")
 	}
-	if bytes.Equal(before, again) {
+	if bytes.Equal(before, replayed) {
 		fmt.Fprintf(a.out, "the same history, byte for byte: %d events\n", len(s.History.Events))
 		return nil
 	}
-	if bytes.HasPrefix(again, before) && !s.History.Ended() {
-		a.code = outcome.Worse(a.code, outcome.ExitUndecided)
+	if bytes.HasPrefix(replayed, before) && !s.History.Ended() {
+		a.code = outcome.WorseCode(a.code, outcome.ExitUndecided)
 		fmt.Fprintf(a.out, "inconclusive: all %d stored lines are the same, but the record is truncated there\n", bytes.Count(before, []byte("\n")))
 		return nil
 	}
-	old, now := bytes.Split(before, []byte("\n")), bytes.Split(again, []byte("\n"))
+	old, now := bytes.Split(before, []byte("\n")), bytes.Split(replayed, []byte("\n"))
 	n := 0
 	for n < min(len(old), len(now)) && bytes.Equal(old[n], now[n]) {
 		n++
 	}
-	a.code = outcome.Worse(a.code, outcome.ExitUnexpected)
-	fmt.Fprintf(a.out, "the histories differ from line %d on:\n  stored:   %s\n  replayed: %s\n", n+1, line(old, n), line(now, n))
+	a.code = outcome.WorseCode(a.code, outcome.ExitUnexpected)
+	fmt.Fprintf(a.out, "the histories differ from line %d on:\n  stored:   %s\n  replayed: %s\n", n+1, lineAt(old, n), lineAt(now, n))
 	if s.Manifest.Version != version() {
 		fmt.Fprintf(a.out, "the run was made by lockpick %s, this is %s\n", s.Manifest.Version, version())
 	}
 	return nil
 }
 
-func line(lines [][]byte, n int) string {
+func lineAt(lines [][]byte, n int) string {
 	if n < len(lines) {
 		if len(lines[n]) == 0 {
 			return "(the end)"
@@ -272,8 +272,8 @@ func line(lines [][]byte, n int) string {
 }
 
 // rerunCommand returns the command that reruns a scenario, for a POSIX shell.
-func (f *runFlags) again(p pick, seed uint64) string {
-	return fmt.Sprintf("lockpick run %s --seed %d", quoted(p.Exact()), seed) + f.overrides()
+func (f *runFlags) rerunCommand(p pick, seed uint64) string {
+	return fmt.Sprintf("lockpick run %s --seed %d", quote(p.Exact()), seed) + f.overrides()
 }
 
 // overrides returns the flags that change what is run, as the user gave them.
@@ -283,8 +283,8 @@ func (f *runFlags) overrides() string {
 }
 
 // pickCommand returns the command that reruns a pick of a selection.
-func commandOf(s *campaign.Selection, p pick, seed uint64) string {
-	return fmt.Sprintf("lockpick run %s --seed %d", quoted(p.Exact()), seed) + overrides(s, "", "")
+func pickCommand(s *campaign.Selection, p pick, seed uint64) string {
+	return fmt.Sprintf("lockpick run %s --seed %d", quote(p.Exact()), seed) + overrides(s, "", "")
 }
 
 func overrides(f *campaign.Selection, client, image string) (c string) {
@@ -292,36 +292,36 @@ func overrides(f *campaign.Selection, client, image string) (c string) {
 		c += " --backend " + f.Backend
 	}
 	if client != "" {
-		c += " --client-binary " + quoted(client)
+		c += " --client-binary " + quote(client)
 	}
 	if f.Scale > 0 {
 		c += fmt.Sprintf(" --scale %g", f.Scale)
 	}
 	switch {
 	case f.Adapter != "":
-		c += " --adapter " + quoted(f.Adapter)
+		c += " --adapter " + quote(f.Adapter)
 		if image != "" {
-			c += " --adapter-image " + quoted(image)
+			c += " --adapter-image " + quote(image)
 		}
 		for _, s := range f.Options() { // options of a kind are part of --lock
-			c += " --set " + quoted(s)
+			c += " --set " + quote(s)
 		}
 	case f.Lock != "":
-		c += " --lock " + quoted(f.Lock)
+		c += " --lock " + quote(f.Lock)
 	}
 	for _, s := range f.Sets {
-		c += " --set " + quoted(s)
+		c += " --set " + quote(s)
 	}
 	for _, e := range f.Expects {
-		c += " --expect " + quoted(e)
+		c += " --expect " + quote(e)
 	}
 	return c
 }
 
-func quoted(s string) string { return display.ShellWord(s) }
+func quote(s string) string { return display.ShellQuote(s) }
 
 func reportCmd(a *app) *cobra.Command {
-	theirs := &foreign{}
+	model := &jepsenModel{}
 	c := &cobra.Command{Use: "report [DIR|FILE]", Short: "regenerate the reports of a run or a suite (the latest suite if none is named)",
 		Long: `Regenerate reports and print the path of the page.
 
@@ -338,7 +338,7 @@ outcomes in the suite's outcome.json. The runs are not checked again.`,
   lockpick report store/suites/latest`,
 		Args: func(c *cobra.Command, args []string) error {
 			if len(args) > 1 {
-				return usage(fmt.Errorf("%s takes at most one argument, got %d", c.CommandPath(), len(args)), "see "+c.CommandPath()+" --help")
+				return usageError(fmt.Errorf("%s takes at most one argument, got %d", c.CommandPath(), len(args)), "see "+c.CommandPath()+" --help")
 			}
 			return nil
 		},
@@ -347,11 +347,11 @@ outcomes in the suite's outcome.json. The runs are not checked again.`,
 			if len(args) > 0 {
 				path = args[0]
 			}
-			if _, err := theirs.meant(c, path); err != nil {
+			if _, err := model.resolveModel(c, path); err != nil {
 				return err
 			}
 			if path != "" && isRun(path) {
-				s, err := theirs.open(a, c, path, true)
+				s, err := model.open(a, c, path, true)
 				if err != nil {
 					return err
 				}
@@ -359,7 +359,7 @@ outcomes in the suite's outcome.json. The runs are not checked again.`,
 			}
 			return a.reportSuite(path)
 		}}
-	theirs.flags(c)
+	model.addFlags(c)
 	return c
 }
 
@@ -373,8 +373,8 @@ func isRun(path string) bool {
 }
 
 // reportRun checks a stored run and rewrites its reports.
-func (a *app) reportRun(s campaign.Stored) error {
-	dir, err := draw(s, true)
+func (a *app) reportRun(s campaign.StoredRun) error {
+	dir, err := drawReports(s, true)
 	if err != nil {
 		return err
 	}
@@ -384,52 +384,52 @@ func (a *app) reportRun(s campaign.Stored) error {
 
 // maxDrawnEvents is the longest run, in events, whose reports are drawn when a user opens its page:
 // twice the longest of the catalogue, which takes seconds.
-const mostOpened = 50_000
+const maxDrawnEvents = 50_000
 
 // drawStored draws the reports of a run when a user opens its page. It prints nothing.
 func drawStored(dir string) error {
-	s, err := campaign.OpenStored(dir, stored())
+	s, err := campaign.OpenStored(dir, storedNames())
 	if err != nil {
 		return err
 	}
-	if n := len(s.History.Events); n > mostOpened {
-		return fmt.Errorf("the run has %d events, more than the %d that are drawn while you wait; run lockpick report %s", n, mostOpened, quoted(dir))
+	if n := len(s.History.Events); n > maxDrawnEvents {
+		return fmt.Errorf("the run has %d events, more than the %d that are drawn while you wait; run lockpick report %s", n, maxDrawnEvents, quote(dir))
 	}
-	_, err = draw(s, false)
+	_, err = drawReports(s, false)
 	return err
 }
 
 // drawReports writes the reports of a stored run, with or without images, and returns their folder.
-func draw(s campaign.Stored, images bool) (dir string, err error) {
+func drawReports(s campaign.StoredRun, images bool) (dir string, err error) {
 	dir = s.Dir
 	if s.Manifest == nil { // there may be somebody else's history.edn next to it
 		dir += ".report"
 		beside, err := files.MakeFolder(dir)
 		if err != nil {
-			return "", unwritable(err, "copy the history to a writable folder")
+			return "", writeError(err, "copy the history to a writable folder")
 		}
 		beside.Close()
 	}
 	if err := files.Unfinished.SweepTree(dir, func(path string) bool { return path == reports.FigureDir }); err != nil {
-		return "", unable(err, "remove it by hand, or copy the history to a writable folder")
+		return "", backendError(err, "remove it by hand, or copy the history to a writable folder")
 	}
 	r := s.Run()
 	if err = reports.Write(dir, r); err == nil && images {
 		err = reports.WriteImages(dir, r)
 	}
 	if err != nil {
-		return "", unwritable(err, "free disk space, or copy the history to a writable folder")
+		return "", writeError(err, "free disk space, or copy the history to a writable folder")
 	}
 	return dir, nil
 }
 
 // writeError adds a hint to an error in writing reports. A link or device in a file's place is the
 // fault of the directory, not of the machine.
-func unwritable(err error, hint string) error {
-	if _, ok := errors.AsType[*files.Unfit](err); ok {
-		return usage(err, "remove it if you did not create it")
+func writeError(err error, hint string) error {
+	if _, ok := errors.AsType[*files.InvalidFileError](err); ok {
+		return usageError(err, "remove it if you did not create it")
 	}
-	return unable(err, hint)
+	return backendError(err, hint)
 }
 
 // reportSuite redraws a suite from its outcome.json, without checking its runs again, which is the
@@ -437,69 +437,69 @@ func unwritable(err error, hint string) error {
 func (a *app) reportSuite(dir string) error {
 	store := defaultStore()
 	if dir == "" {
-		stored := suites.Stored(store)
+		stored := suites.SuiteDirs(store)
 		if len(stored) == 0 {
-			return usage(fmt.Errorf("no suite in %s", store),
+			return usageError(fmt.Errorf("no suite in %s", store),
 				"run several scenarios first, name a run directory, or set LOCKPICK_STORE")
 		}
 		dir = stored[0]
 	}
-	if err := holdsRuns(dir); err != nil {
+	if err := rejectRunFolder(dir); err != nil {
 		return err
 	}
 	s, err := suites.Draw(dir)
 	if err != nil {
-		return usage(err, "name the directory of a suite, as in "+filepath.Join(store, suites.Folder, "latest"))
+		return usageError(err, "name the directory of a suite, as in "+filepath.Join(store, suites.Folder, "latest"))
 	}
 	_, err = fmt.Fprintf(a.out, "%s\nreport: %s (drawn from stored outcomes)\n", s.Headline(), filepath.Join(dir, suites.PageFile))
 	return errors.Join(err, suites.Index(s.Store))
 }
 
 // jepsenModel is the model by which a history from Jepsen is checked.
-type foreign struct{ campaign.Model }
+type jepsenModel struct{ campaign.Model }
 
-func (f *foreign) flags(c *cobra.Command) {
+func (f *jepsenModel) addFlags(c *cobra.Command) {
 	c.Flags().StringVar(&f.Name, "model", "", "model of the lock in FILE.edn: "+strings.Join(campaign.Models(), ", ")+"\n(default: handle, or lease with --ttl)")
 	c.Flags().DurationVar(&f.TTL, "ttl", 0, "duration of a lease in FILE.edn, from the call of its acquire")
 }
 
 // resolveModel sets the default model and rejects flags that don't apply to the file. A missing file
 // or a directory is not a history from Jepsen, as in campaign.OpenStored.
-func (f *foreign) meant(c *cobra.Command, path string) (theirs bool, err error) {
+func (f *jepsenModel) resolveModel(c *cobra.Command, path string) (jepsen bool, err error) {
 	info, err := os.Stat(path)
-	theirs = err == nil && !info.IsDir() && filepath.Ext(path) == ".edn"
-	asked := c.Flags().Changed("ttl")
+	jepsen = err == nil && !info.IsDir() && filepath.Ext(path) == ".edn"
+	ttlGiven := c.Flags().Changed("ttl")
 	switch {
 	case c.Flags().Changed("model"):
-	case asked:
+	case ttlGiven:
 		f.Name = campaign.Lease
 	default:
 		f.Name = campaign.Handle
 	}
 	switch {
 	case !slices.Contains(campaign.Models(), f.Name):
-		return theirs, usage(fmt.Errorf("unknown model %q", f.Name), "use one of "+strings.Join(campaign.Models(), ", ")+"; see lockpick check --help")
-	case asked && f.TTL <= 0:
-		return theirs, usage(fmt.Errorf("--ttl %v is not positive", f.TTL), "use the TTL of the lock, as in --ttl 10s")
-	case asked && f.Name != campaign.Lease:
-		return theirs, usage(fmt.Errorf("--ttl doesn't apply to --model %s, which has no leases", f.Name), "leave out one of them, or use --model lease")
-	case !theirs && (err == nil || path == "") && (asked || c.Flags().Changed("model")):
-		return theirs, usage(errors.New("--model and --ttl apply only to a history.edn from Jepsen"), "leave them out: lockpick's own histories contain the TTL")
+		return jepsen, usageError(fmt.Errorf("unknown model %q", f.Name), "use one of "+strings.Join(campaign.Models(), ", ")+"; see lockpick check --help")
+	case ttlGiven && f.TTL <= 0:
+		return jepsen, usageError(fmt.Errorf("--ttl %v is not positive", f.TTL), "use the TTL of the lock, as in --ttl 10s")
+	case ttlGiven && f.Name != campaign.Lease:
+		return jepsen, usageError(fmt.Errorf("--ttl doesn't apply to --model %s, which has no leases", f.Name), "leave out one of them, or use --model lease")
+	case !jepsen && (err == nil || path == "") && (ttlGiven || c.Flags().Changed("model")):
+		return jepsen, usageError(errors.New("--model and --ttl apply only to a history.edn from Jepsen"), "leave them out: lockpick's own histories contain the TTL")
 	}
-	return theirs, nil
+	return jepsen, nil
 }
 
 // open reads a stored run, or a history from Jepsen under the model. Drawing needs a model with
 // holders.
-func (f *foreign) open(a *app, c *cobra.Command, path string, drawn bool) (s campaign.Stored, err error) {
-	isTheirs, err := f.meant(c, path)
+func (f *jepsenModel) open(a *app, c *cobra.Command, path string, drawn bool) (s campaign.StoredRun, err error) {
+	jepsen, err := f.resolveModel(c, path)
 	switch {
 	case err != nil:
 		return s, err
-	case !isTheirs:
+	case !jepsen:
 		return a.open(path)
-	case drawn && !f.Holders():
-		return s, usage(fmt.Errorf("--model %s has no holders to draw", f.Name), "use "+campaign.Handle+" or "+campaign.Lease+"; lockpick check supports "+f.Name)
+	case drawn && !f.HasHandles():
+		return s, usageError(fmt.Errorf("--model %s has no holders to draw", f.Name), "use "+campaign.Handle+" or "+campaign.Lease+"; lockpick check supports "+f.Name)
 	}
-	return a.opened(campaign.OpenForeign(path, f.Model))
+	return a.checkOpened(campaign.OpenJepsen(path, f.Model))
 }

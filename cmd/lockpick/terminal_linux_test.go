@@ -41,7 +41,7 @@ func pty(t *testing.T) (theirs, ours *os.File) {
 }
 
 // runOnTerminal runs lockpick on a terminal, and returns the output.
-func onTerminal(t *testing.T, env []string, args ...string) string {
+func runOnTerminal(t *testing.T, env []string, args ...string) string {
 	t.Helper()
 	theirs, ours := pty(t)
 	cmd := exec.Command("lockpick", args...)
@@ -60,10 +60,10 @@ func onTerminal(t *testing.T, env []string, args ...string) string {
 
 // runUntilProgress repeats a run with more seeds until it shows progress, which starts after a second, and returns
 // the terminal output.
-func inProgress(t *testing.T, env ...string) (said string, runs int) {
+func runUntilProgress(t *testing.T, env ...string) (said string, runs int) {
 	t.Helper()
 	for runs = 24; runs < 3000; runs *= 2 {
-		said = onTerminal(t, env, "run", "random-faults/", "--seeds", strconv.Itoa(runs))
+		said = runOnTerminal(t, env, "run", "random-faults/", "--seeds", strconv.Itoa(runs))
 		if strings.Contains(said, " runs done, ") && strings.Contains(said, " left") {
 			break
 		}
@@ -74,13 +74,13 @@ func inProgress(t *testing.T, env ...string) (said string, runs int) {
 // TestOnATerminal checks that on a terminal the progress is one line, which is erased before other output,
 // and that nothing is wider than the window.
 func TestOnATerminal(t *testing.T) {
-	said, runs := inProgress(t)
+	said, runs := runUntilProgress(t)
 	for _, want := range []string{"\r\x1b[K", fmt.Sprintf(" of %d runs done, ", runs), ", about ", "\x1b[33m"} {
 		if !strings.Contains(said, want) {
 			t.Errorf("no %q in %q", want, said)
 		}
 	}
-	left := shown(said)
+	left := screenText(said)
 	for line := range strings.Lines(left) {
 		if line = strings.TrimRight(line, "\r\n"); utf8.RuneCountInString(line) > 80 {
 			t.Errorf("wider than the window: %q", line)
@@ -89,17 +89,17 @@ func TestOnATerminal(t *testing.T) {
 	if strings.Contains(left, "runs done") {
 		t.Errorf("the progress was not erased:\n%s", left)
 	}
-	said, _ = inProgress(t, "NO_COLOR=1")
+	said, _ = runUntilProgress(t, "NO_COLOR=1")
 	if strings.Contains(said, "\x1b[3") || !strings.Contains(said, "\x1b[K") {
 		t.Errorf("with NO_COLOR: %q", said)
 	}
-	if said = onTerminal(t, []string{"TERM=dumb"}, "run", "random-faults/", "--seeds", "4"); strings.Contains(said, "\x1b") {
+	if said = runOnTerminal(t, []string{"TERM=dumb"}, "run", "random-faults/", "--seeds", "4"); strings.Contains(said, "\x1b") {
 		t.Errorf("on a dumb terminal: %q", said)
 	}
 }
 
 // screenText returns what a terminal shows in the end, without erased text and colors.
-func shown(said string) string {
+func screenText(said string) string {
 	var b strings.Builder
 	for line := range strings.Lines(said) {
 		if i := strings.LastIndex(line, "\r\x1b[K"); i >= 0 {

@@ -14,9 +14,9 @@ import (
 // TestVerdictFileTopic checks that help verdict-file lists the fields of verdict.json and outcome.json in
 // order, with optional fields marked. Adding, renaming or removing a field fails here, so that nobody does
 // it by accident.
-func TestVerdictFileIsTold(t *testing.T) {
+func TestVerdictFileTopic(t *testing.T) {
 	sections := strings.Split(topic("verdict-file"), "\n\n")[1:]
-	structs := []any{verdict.Verdict{}, verdict.Result{}, verdict.Loss{}, verdict.Witness{}, outcome.Outcome{}, outcome.Judgement{}, outcome.Control{}, outcome.Confirmation{}, outcome.Number{}, scenario.Bound{}}
+	structs := []any{verdict.Verdict{}, verdict.Result{}, verdict.Loss{}, verdict.Witness{}, outcome.Outcome{}, outcome.Judgement{}, outcome.Comparison{}, outcome.Confirmation{}, outcome.Number{}, scenario.Bound{}}
 	if len(sections) != len(structs) {
 		t.Fatalf("%d sections, want %d", len(sections), len(structs))
 	}

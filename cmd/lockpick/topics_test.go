@@ -15,10 +15,10 @@ import (
 
 // TestScenarioFormatTopic checks that the example in help scenario-format is a valid scenario, with every way
 // to write clients and triggers.
-func TestScenarioFormatIsTrue(t *testing.T) {
+func TestScenarioFormatTopic(t *testing.T) {
 	_, rest, _ := strings.Cut(topic("scenario-format"), "\n\n")
 	file, when, _ := strings.Cut(rest, "\n\n")
-	if all, err := scenario.Parse("help", []byte(file), known()); err != nil || len(all) != 2 {
+	if all, err := scenario.Parse("help", []byte(file), knownNames()); err != nil || len(all) != 2 {
 		t.Errorf("%d scenarios, %v", len(all), err)
 	}
 	clients := strings.NewReplacer("clients: 2                    # or a map: ", "clients: ", "\n                              #  ", "\n   ").Replace(file)
@@ -34,7 +34,7 @@ func TestScenarioFormatIsTrue(t *testing.T) {
 		tried++
 		with := strings.Replace(clients, "{client: c1, point: between-check-and-write, nth: 2}", trigger+"}", 1)
 		with = strings.Replace(with, "c1: {reach: [n1, n2],", "c1: {", 1) // otherwise there is no link c1-n3
-		if _, err := scenario.Parse("help", []byte(with), known()); err != nil {
+		if _, err := scenario.Parse("help", []byte(with), knownNames()); err != nil {
 			t.Errorf("%s}: %v", trigger, err)
 		}
 	}
@@ -44,7 +44,7 @@ func TestScenarioFormatIsTrue(t *testing.T) {
 }
 
 // TestFaultsTopic checks that help faults describes every kind of fault, every parameter and every shape.
-func TestFaultsAreTold(t *testing.T) {
+func TestFaultsTopic(t *testing.T) {
 	table, below, ok := strings.Cut(topic("faults"), "\n\n")
 	if !ok {
 		t.Fatal("no text below the table")
@@ -58,7 +58,7 @@ func TestFaultsAreTold(t *testing.T) {
 				t.Errorf("%s: %s is missing", k.Name, word)
 			}
 		}
-		for _, f := range k.Takes {
+		for _, f := range k.Fields {
 			if !strings.Contains(below, "\n  "+f+" ") {
 				t.Errorf("%s takes %s, which is not described", k.Name, f)
 			}
@@ -77,7 +77,7 @@ func TestFaultsAreTold(t *testing.T) {
 }
 
 // TestPropertiesTopic checks that help properties and the checker's README have an entry for each property.
-func TestPropertiesAreTold(t *testing.T) {
+func TestPropertiesTopic(t *testing.T) {
 	readme, err := os.ReadFile("../../checker/README.md")
 	must(t, err)
 	for _, name := range checker.Properties() {
@@ -92,27 +92,27 @@ func TestPropertiesAreTold(t *testing.T) {
 
 // TestReservedFolderNames checks that help files lists the folders of a store that contain no runs, and that
 // no scenario can have the name of such a folder, in which its runs would be stored.
-func TestNoScenarioIsCalledAsAFolder(t *testing.T) {
-	var told []string
+func TestReservedFolderNames(t *testing.T) {
+	var listed []string
 	for _, m := range regexp.MustCompile(`(?m)^store/([a-z-]+)/`).FindAllStringSubmatch(topic("files"), -1) {
-		told = append(told, m[1])
+		listed = append(listed, m[1])
 	}
-	slices.Sort(told)
-	told = slices.Compact(told)
+	slices.Sort(listed)
+	listed = slices.Compact(listed)
 	for _, name := range storeFolders {
-		if !slices.Contains(told, name) {
+		if !slices.Contains(listed, name) {
 			t.Errorf("help files does not mention %s", name)
 		}
 	}
-	if len(told) < 8 {
-		t.Errorf("help files mentions only %v", told)
+	if len(listed) < 8 {
+		t.Errorf("help files mentions only %v", listed)
 	}
-	for _, name := range told {
+	for _, name := range listed {
 		file := "name: " + name + "\nclaim: it has a name\nsource: nowhere\n"
-		if _, err := scenario.Parse("shelf", []byte(file), known()); err == nil || !strings.Contains(err.Error(), "can't be named") {
+		if _, err := scenario.Parse("shelf", []byte(file), knownNames()); err == nil || !strings.Contains(err.Error(), "can't be named") {
 			t.Errorf("%s: %v", name, err)
 		}
-		if _, err := scenario.Parse("beside", []byte(strings.Replace(file, name, name+"-1", 1)), known()); err != nil {
+		if _, err := scenario.Parse("beside", []byte(strings.Replace(file, name, name+"-1", 1)), knownNames()); err != nil {
 			t.Error(err)
 		}
 	}

@@ -40,8 +40,8 @@ func simulate(s scenario.Scenario, seed uint64) (tr trace, err error) {
 func (tr trace) differs(o trace) string {
 	a, b := bytes.Split(tr.History, []byte("\n")), bytes.Split(o.History, []byte("\n"))
 	for n := range max(len(a), len(b)) {
-		if line(a, n) != line(b, n) {
-			return fmt.Sprintf("line %d of the history:\n  %s\n  %s", n+1, line(a, n), line(b, n))
+		if lineAt(a, n) != lineAt(b, n) {
+			return fmt.Sprintf("line %d of the history:\n  %s\n  %s", n+1, lineAt(a, n), lineAt(b, n))
 		}
 	}
 	if tr.Wire != o.Wire {
@@ -55,11 +55,11 @@ const tracerName = "lockpick-tracer"
 
 // tracer is a process that runs jobs and answers with their traces.
 type tracer struct {
-	cmd  *exec.Cmd
-	in   io.WriteCloser
-	jobs *json.Encoder
-	said *gob.Decoder
-	errs bytes.Buffer
+	cmd     *exec.Cmd
+	in      io.WriteCloser
+	jobs    *json.Encoder
+	answers *gob.Decoder
+	errs    bytes.Buffer
 }
 
 func startTracer(ctx context.Context, env ...string) (*tracer, error) {
@@ -74,13 +74,13 @@ func startTracer(ctx context.Context, env ...string) (*tracer, error) {
 	if err != nil {
 		return nil, err
 	}
-	tr.in, tr.jobs, tr.said = in, json.NewEncoder(in), gob.NewDecoder(bufio.NewReader(out))
+	tr.in, tr.jobs, tr.answers = in, json.NewEncoder(in), gob.NewDecoder(bufio.NewReader(out))
 	return tr, tr.cmd.Start()
 }
 
 func (tr *tracer) trace(j campaign.Job) (got trace, err error) {
 	if err = tr.jobs.Encode(j); err == nil {
-		err = tr.said.Decode(&got)
+		err = tr.answers.Decode(&got)
 	}
 	if err != nil {
 		tr.end()
@@ -95,7 +95,7 @@ func (tr *tracer) end() {
 }
 
 // runTracer is the program of a tracer.
-func traces() {
+func runTracer() {
 	jobs, answers := json.NewDecoder(os.Stdin), gob.NewEncoder(os.Stdout)
 	for {
 		var j campaign.Job

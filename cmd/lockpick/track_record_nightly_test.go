@@ -30,7 +30,7 @@ func TestTrackRecordOnServers(t *testing.T) {
 			cmd := exec.Command("bash", "-c", f.command+" --json --store "+filepath.Join(t.TempDir(), "store"))
 			cmd.Dir = "../.."
 			code, all := outcomesOf(t, cmd)
-			f.shown(t, code, all)
+			f.check(t, code, all)
 		})
 	}
 }

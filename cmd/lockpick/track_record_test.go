@@ -12,10 +12,10 @@ import (
 )
 
 // publishedFinding is a finding, a row of the track record.
-type published struct{ lock, property, cause, command string }
+type publishedFinding struct{ lock, property, cause, command string }
 
 // trackRecord returns the findings of the track record.
-func trackRecord(t *testing.T) (all []published) {
+func trackRecord(t *testing.T) (all []publishedFinding) {
 	t.Helper()
 	page, err := os.ReadFile(scorecards + "track-record.md")
 	if err != nil {
@@ -27,7 +27,7 @@ func trackRecord(t *testing.T) (all []published) {
 		if len(cells) != 6 || cells[0] == "lock" {
 			continue
 		}
-		f := published{lock: cells[0], command: strings.Trim(cells[3], "`")}
+		f := publishedFinding{lock: cells[0], command: strings.Trim(cells[3], "`")}
 		f.property, f.cause, _ = strings.Cut(cells[2], ": ")
 		for _, part := range []string{"lockpick run ", " --backend process ", " --expect " + f.property + "=violated"} {
 			if !strings.Contains(f.command, part) {
@@ -44,13 +44,13 @@ func trackRecord(t *testing.T) (all []published) {
 
 // check checks a run of a finding's command: it exits with 0, and the finding's property is violated with the
 // cause in the row.
-func (f published) shown(t *testing.T, code int, all []outcome.Outcome) {
+func (f publishedFinding) check(t *testing.T, code int, all []outcome.Outcome) {
 	t.Helper()
 	if code != 0 || len(all) != 1 {
 		t.Errorf("exit code %d, %d runs", code, len(all))
 	}
 	for _, o := range all {
-		if j := o.Of(f.property); j == nil || j.Got != "violated" || j.Cause != f.cause {
+		if j := o.JudgementOf(f.property); j == nil || j.Got != "violated" || j.Cause != f.cause {
 			t.Errorf("want %s: %s, got %s %+v", f.property, f.cause, o.Error, o.Judgements)
 		}
 	}
@@ -71,7 +71,7 @@ func TestTrackRecord(t *testing.T) {
 				t.Skip(all[0].Skipped)
 			}
 			simulated++
-			f.shown(t, code, all)
+			f.check(t, code, all)
 		})
 	}
 	if simulated < 8 {

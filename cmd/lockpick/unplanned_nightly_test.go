@@ -35,14 +35,14 @@ func TestUnplannedOnDocker(t *testing.T) {
 	} {
 		for _, way := range c.ways {
 			t.Run(c.container+": "+way, func(t *testing.T) {
-				hitOnce(t, attack{binary, c.scenario, "docker", 1, func(lockpick int) error { return onContainer(lockpick, c.container, way) }}, c.actor)
+				passesAfterHit(t, attack{binary, c.scenario, "docker", 1, func(lockpick int) error { return hitContainerOf(lockpick, c.container, way) }}, c.actor)
 			})
 		}
 	}
 	for container, scenario := range map[string]string{"n1-11": oneNode, "r1-10": oneNode, "c1": oneNode, "links": oneNode,
 		"n1-replica-51": watchedNode, "sentinel2": watchedNode} {
 		t.Run(container+" in each try", func(t *testing.T) {
-			a := attack{binary, scenario, "docker", every, func(lockpick int) error { return onContainer(lockpick, container, "kill") }}
+			a := attack{binary, scenario, "docker", allTries, func(lockpick int) error { return hitContainerOf(lockpick, container, "kill") }}
 			if code, said := a.run(t); code != 2 && code != 3 {
 				t.Errorf("exit code %d:\n%s", code, said)
 			}
@@ -52,17 +52,17 @@ func TestUnplannedOnDocker(t *testing.T) {
 
 // TestUnplannedOnWatchers does the same for replicas and sentinels, on which a failover depends.
 func TestUnplannedOnWatchers(t *testing.T) {
-	binary := self(t)
+	binary := lockpickPath(t)
 	for _, name := range []string{"n1-replica", "sentinel2"} {
 		for way, all := range waysToHit {
 			t.Run(name+" is "+way, func(t *testing.T) {
 				t.Parallel()
-				hitOnce(t, attack{binary, watchedNode, "process", 1, onChild(name, all...)}, name)
+				passesAfterHit(t, attack{binary, watchedNode, "process", 1, attackOnChild(name, all...)}, name)
 			})
 		}
 		t.Run(name+" in each try", func(t *testing.T) {
 			t.Parallel()
-			a := attack{binary, watchedNode, "process", every, onChild(name, syscall.SIGKILL)}
+			a := attack{binary, watchedNode, "process", allTries, attackOnChild(name, syscall.SIGKILL)}
 			if code, said := a.run(t); code != 2 && code != 3 {
 				t.Errorf("exit code %d:\n%s", code, said)
 			}
@@ -72,7 +72,7 @@ func TestUnplannedOnWatchers(t *testing.T) {
 
 // hitContainerOf acts on a container of lockpick through the engine, or sends signals to its first process or
 // to that process's child.
-func onContainer(lockpick int, name, way string) error {
+func hitContainerOf(lockpick int, name, way string) error {
 	list, err := exec.Command("docker", "ps", "--format", "{{.Names}}").Output()
 	if err != nil {
 		return err
@@ -109,7 +109,7 @@ func onContainer(lockpick int, name, way string) error {
 	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
 	if words[0] == "inside" {
 		words = words[1:]
-		pid, err = inside(pid)
+		pid, err = childProcess(pid)
 	}
 	if err != nil {
 		return err
@@ -118,11 +118,11 @@ func onContainer(lockpick int, name, way string) error {
 	for _, word := range words {
 		all = append(all, map[string]syscall.Signal{"SIGKILL": syscall.SIGKILL, "SIGSTOP": syscall.SIGSTOP, "SIGCONT": syscall.SIGCONT}[word])
 	}
-	return signals(pid, all...)
+	return sendSignals(pid, all...)
 }
 
 // childProcess returns a process that a container's first process started.
-func inside(pid int) (int, error) {
+func childProcess(pid int) (int, error) {
 	tasks, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
 	for _, task := range tasks {
 		if text, _ := os.ReadFile(task); len(text) > 0 { // empty if the thread has ended

@@ -25,12 +25,12 @@ func TestUnplannedOnProcesses(t *testing.T) {
 		for way, all := range waysToHit {
 			t.Run(name+" is "+way, func(t *testing.T) {
 				t.Parallel()
-				hitOnce(t, attack{binary, oneNode, "process", 1, onChild(name, all...)}, name)
+				passesAfterHit(t, attack{binary, oneNode, "process", 1, attackOnChild(name, all...)}, name)
 			})
 		}
 		t.Run(name+" in each try", func(t *testing.T) {
 			t.Parallel()
-			code, said := attack{binary, oneNode, "process", every, onChild(name, syscall.SIGSTOP, syscall.SIGCONT)}.run(t)
+			code, said := attack{binary, oneNode, "process", allTries, attackOnChild(name, syscall.SIGSTOP, syscall.SIGCONT)}.run(t)
 			if code != 2 && code != 3 {
 				t.Errorf("exit code %d:\n%s", code, said)
 			}
@@ -38,7 +38,7 @@ func TestUnplannedOnProcesses(t *testing.T) {
 	}
 	t.Run("n1 is killed in each try", func(t *testing.T) {
 		t.Parallel()
-		code, said := attack{binary, oneNode, "process", every, onChild("n1", syscall.SIGKILL)}.run(t)
+		code, said := attack{binary, oneNode, "process", allTries, attackOnChild("n1", syscall.SIGKILL)}.run(t)
 		if code != 2 {
 			t.Errorf("exit code %d, want 2:\n%s", code, said)
 		}
@@ -52,14 +52,14 @@ func TestUnplannedOnProcesses(t *testing.T) {
 
 // TestMoreUnplannedDuringSetup covers the processes that TestUnplannedDuringSetup omits, and hits a process
 // in each try.
-func TestMoreUnplannedWhileSetUp(t *testing.T) {
+func TestMoreUnplannedDuringSetup(t *testing.T) {
 	t.Parallel() // it mostly waits
 	for _, hit := range [][2]string{{"n1", "terminated"}, {"n1", "stopped"}, {"r1", "killed"}, {"c1-adapter", "killed"}} {
-		hitWhileSetUp(t, hit[0], hit[1])
+		retriesAfterHit(t, hit[0], hit[1])
 	}
 	t.Run("in each try", func(t *testing.T) {
 		t.Parallel()
-		code, said := strikeWhileSetUp(t, "n1", "killed", eachTime)
+		code, said := hitDuringSetup(t, "n1", "killed", eachTime)
 		if code != 2 || !strings.Contains(said, "n1 exited while the run was being set up") || !strings.Contains(said, "5 retries") {
 			t.Errorf("exit code %d, want 2 and why:\n%s", code, said)
 		}
@@ -72,7 +72,7 @@ func TestInterferencesOnProcesses(t *testing.T) {
 	needRedis(t)
 	adapter := standIn(t, t.TempDir(), adapterName)
 	s := &saboteur{T: t, binary: build(t), backend: "process", ways: slices.Sorted(maps.Keys(waysToHit)), actors: processesOf, hit: signalProcess,
-		late: 20 * time.Millisecond, args: map[string][]string{
+		lastCheck: 20 * time.Millisecond, args: map[string][]string{
 			"baseline": {"baseline/", "--expect", "fault-tolerance=any"}, "process-crash-everysec": {"process-crash-everysec/"}, "power-loss-everysec": {"power-loss-everysec/"},
 			"clock-jump": {"clock-jump/"}, "failover-loses-lock": {"failover-loses-lock/"}, "watched": {watchedNode, "--scale", "0.5"},
 			"adapter": {oneNode, "--adapter", adapter},

@@ -16,7 +16,7 @@ import (
 )
 
 // sendSignals sends signals to a process, with a pause between them.
-func signals(pid int, all ...syscall.Signal) error {
+func sendSignals(pid int, all ...syscall.Signal) error {
 	for i, s := range all {
 		if i > 0 {
 			time.Sleep(150 * time.Millisecond) // how long it stays stopped
@@ -58,7 +58,7 @@ func childOf(lockpick int, name string) (int, error) {
 }
 
 // lockpickPath returns the path of lockpick in script tests. It skips the test without redis-server.
-func self(t *testing.T) string {
+func lockpickPath(t *testing.T) string {
 	t.Helper()
 	needRedis(t)
 	path, err := exec.LookPath("lockpick")
@@ -72,7 +72,7 @@ const oneNode, watchedNode = "./testdata/unplanned/one.yaml", "./testdata/unplan
 
 // hitFromAdapter applies one of waysToHit to a process of the run of this adapter. At that time all servers
 // have been started, and the run has no event yet. It does so once, leaving a mark file, or each time.
-func strikes(name, way, mark string) {
+func hitFromAdapter(name, way, mark string) {
 	pid, err := childOf(os.Getppid(), name)
 	if err != nil {
 		return // not in a run
@@ -84,7 +84,7 @@ func strikes(name, way, mark string) {
 		}
 		f.Close()
 	}
-	signals(pid, waysToHit[way]...)
+	sendSignals(pid, waysToHit[way]...)
 }
 
 const eachTime = "each-time"
@@ -92,26 +92,26 @@ const eachTime = "each-time"
 // TestUnplannedDuringSetup checks that a try does not count if a process is hit while the run is set up, as
 // with a later hit, and that this is not reported as a bug in lockpick. TestMoreUnplannedDuringSetup hits
 // other processes in other ways.
-func TestUnplannedWhileSetUp(t *testing.T) {
+func TestUnplannedDuringSetup(t *testing.T) {
 	for _, hit := range [][2]string{{"n1", "killed"}, {"c1-adapter", "stopped"}} {
-		hitWhileSetUp(t, hit[0], hit[1])
+		retriesAfterHit(t, hit[0], hit[1])
 	}
 }
 
 // hitDuringSetup runs lockpick with an adapter that hits a process of the run.
-func strikeWhileSetUp(t *testing.T, actor, way, mark string) (code int, said string) {
+func hitDuringSetup(t *testing.T, actor, way, mark string) (code int, said string) {
 	t.Helper()
-	cmd := exec.Command(self(t), "run", oneNode, "--backend", "process", "--store", t.TempDir(),
+	cmd := exec.Command(lockpickPath(t), "run", oneNode, "--backend", "process", "--store", t.TempDir(),
 		"--adapter", fmt.Sprintf("%s strikes %s %s %s", standIn(t, t.TempDir(), adapterName), actor, way, mark))
 	out, _ := cmd.CombinedOutput() // see the exit code
 	return cmd.ProcessState.ExitCode(), string(out)
 }
 
 // retriesAfterHit checks that a run passes with its second try if a process of the first was hit.
-func hitWhileSetUp(t *testing.T, actor, way string) {
+func retriesAfterHit(t *testing.T, actor, way string) {
 	t.Run(actor+" is "+way, func(t *testing.T) {
 		t.Parallel()
-		code, said := strikeWhileSetUp(t, actor, way, filepath.Join(t.TempDir(), "hit"))
+		code, said := hitDuringSetup(t, actor, way, filepath.Join(t.TempDir(), "hit"))
 		if want := "retried: unplanned: " + actor + " "; code != 0 || !strings.Contains(said, want) {
 			t.Errorf("exit code %d, want 0 and %q:\n%s", code, want, said)
 		}
@@ -121,7 +121,7 @@ func hitWhileSetUp(t *testing.T, actor, way string) {
 // TestDisturbedProbeIsNoSkip checks that a disturbed probe is repeated. If it always fails, that is an error
 // and not a skip, because it is unknown whether the machine has the capability.
 func TestDisturbedProbeIsNoSkip(t *testing.T) {
-	binary := self(t)
+	binary := lockpickPath(t)
 	redis, err := exec.LookPath("redis-server")
 	if err != nil {
 		t.Fatal(err)

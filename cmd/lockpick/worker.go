@@ -36,20 +36,20 @@ func workers(patience time.Duration, stacks string) campaign.Pool {
 	if err != nil {
 		self = os.Args[0] // starting it reports the error
 	}
-	return campaign.Pool{Command: []string{self, workerVerb}, Size: runtime.NumCPU(), Patience: patience, Stacks: stacks}
+	return campaign.Pool{Command: []string{self, workerVerb}, Size: runtime.NumCPU(), Timeout: patience, StackFolder: stacks}
 }
 
 // simRunner runs scenarios in the simulation, one at a time.
-type crew = campaign.Simulator
+type simRunner = campaign.Simulator
 
 // newSimRunner starts the workers, which write their stacks to a store.
-func newCrew(patience time.Duration, store string) crew {
-	return simulator(workers(patience, store))
+func newSimRunner(patience time.Duration, store string) simRunner {
+	return simRunnerOf(workers(patience, store))
 }
 
-func simulator(p campaign.Pool) crew {
-	return crew{Workers: p.Start(), Backend: sim.New(kinds.All), Known: known(), Version: version(), Command: func(file string, seed uint64) string {
-		return fmt.Sprintf("lockpick run %s --seed %d", quoted(file), seed)
+func simRunnerOf(p campaign.Pool) simRunner {
+	return simRunner{Workers: p.Start(), Backend: sim.New(kinds.All), Known: knownNames(), Version: version(), Command: func(file string, seed uint64) string {
+		return fmt.Sprintf("lockpick run %s --seed %d", quote(file), seed)
 	}}
 }
 
@@ -57,14 +57,14 @@ func simulator(p campaign.Pool) crew {
 // process, as a client of a real backend, and as an agent in a container.
 func hiddenCmds(in io.Reader, out io.Writer) (all []*cobra.Command) {
 	for verb, run := range map[string]func(args []string) error{
-		workerVerb: func([]string) error { return work(in, out) },
+		workerVerb: func([]string) error { return serveWorker(in, out) },
 		clientVerb: func(adapter []string) error { // in a container the client starts its adapter itself
 			if len(adapter) > 0 {
 				if err := lockexec.Attach(adapter); err != nil {
 					return err
 				}
 			}
-			return real.ClientMain(in, out, adapted(lockexec.Hello{}))
+			return real.ClientMain(in, out, kindsWithAdapter(lockexec.Hello{}))
 		},
 		// Clients inherit these files directly, so there must be no buffer in between.
 		docker.AgentVerb: func(args []string) error { return docker.Agent(os.Stdin, os.Stdout, os.Stderr, args) },
@@ -76,7 +76,7 @@ func hiddenCmds(in io.Reader, out io.Writer) (all []*cobra.Command) {
 
 // serveWorker makes simulated runs. It ignores signals that a terminal sends to the whole group: the
 // parent handles them, and a worker ends with its input.
-func work(in io.Reader, out io.Writer) error {
+func serveWorker(in io.Reader, out io.Writer) error {
 	signal.Ignore(os.Interrupt, syscall.SIGHUP)
 	b := sim.New(kinds.All)
 	return campaign.ServeWorker(in, out, map[string]harness.Backend{b.Name(): b})

@@ -11,17 +11,17 @@ import (
 )
 
 // clearEngineEnv makes the environment name no engine.
-func noEngineSet(t *testing.T) {
+func clearEngineEnv(t *testing.T) {
 	for _, name := range []string{"DOCKER_HOST", "DOCKER_CONTEXT", "DOCKER_TLS_VERIFY", "DOCKER_CERT_PATH", "DOCKER_API_VERSION", "XDG_RUNTIME_DIR"} {
 		t.Setenv(name, "")
 	}
 }
 
-func TestFindsTheEngineByDockerHost(t *testing.T) {
-	noEngineSet(t)
+func TestConnectUsesDockerHost(t *testing.T) {
+	clearEngineEnv(t)
 	for _, c := range []struct{ host, context, want string }{
-		{"", "", "unix://" + UsualSocket},
-		{"", "default", "unix://" + UsualSocket},
+		{"", "", "unix://" + DefaultSocket},
+		{"", "default", "unix://" + DefaultSocket},
 		{"unix:///run/near.sock", "far", "unix:///run/near.sock"},
 		{"tcp://192.0.2.1:2375", "", "tcp://192.0.2.1:2375"},
 	} {
@@ -34,8 +34,8 @@ func TestFindsTheEngineByDockerHost(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBeFoundIsNamed(t *testing.T) {
-	noEngineSet(t)
+func TestConnectErrors(t *testing.T) {
+	clearEngineEnv(t)
 	for _, c := range []struct{ variable, value, why, remedy string }{
 		{"DOCKER_CONTEXT", "far", "DOCKER_CONTEXT is far", "docker context inspect"},
 		{"DOCKER_HOST", "ssh://me:secret@192.0.2.1", "which lockpick does not support", "ssh -NL "},
@@ -57,11 +57,11 @@ func TestWhatCannotBeFoundIsNamed(t *testing.T) {
 }
 
 // The error for an engine that does not answer has its address and a remedy.
-func TestEngineThatDoesNotAnswer(t *testing.T) {
-	noEngineSet(t)
+func TestOpenWithoutEngine(t *testing.T) {
+	clearEngineEnv(t)
 	for host, want := range map[string]string{"unix://" + t.TempDir() + "/none.sock": StartEngine, "tcp://127.0.0.1:1": "start an engine there"} {
 		t.Setenv("DOCKER_HOST", host)
-		_, _, err := Meet(t.Context())
+		_, _, err := Open(t.Context())
 		a := (*endpointError)(nil)
 		if !errors.As(err, &a) || !strings.Contains(err.Error(), "no Docker engine answers at "+host) || !strings.Contains(a.Remedy, want) {
 			t.Errorf("%s: %v", host, err)
@@ -69,7 +69,7 @@ func TestEngineThatDoesNotAnswer(t *testing.T) {
 	}
 }
 
-func TestRootlessSocketStandsIn(t *testing.T) {
+func TestFallsBackToRootlessSocket(t *testing.T) {
 	dir := t.TempDir()
 	usual, rootless := filepath.Join(dir, "usual.sock"), filepath.Join(dir, "docker.sock")
 	t.Setenv("XDG_RUNTIME_DIR", dir)
@@ -87,7 +87,7 @@ func TestRootlessSocketStandsIn(t *testing.T) {
 
 // Only an engine with a local socket and our kernel is known to be on this machine. One with another
 // kernel is in a virtual machine.
-func TestWhetherAnEngineIsHere(t *testing.T) {
+func TestIsHere(t *testing.T) {
 	ours, err := os.ReadFile("/proc/sys/kernel/osrelease")
 	if err != nil {
 		t.Fatal(err)
@@ -96,7 +96,7 @@ func TestWhetherAnEngineIsHere(t *testing.T) {
 	for _, c := range []struct {
 		host, kernel string
 		here         bool
-	}{{"unix://" + UsualSocket, kernel, true}, {"unix://" + UsualSocket, "6.10.14-linuxkit", false}, {"unix://" + UsualSocket, "", false}, {"tcp://127.0.0.1:2375", kernel, false}} {
+	}{{"unix://" + DefaultSocket, kernel, true}, {"unix://" + DefaultSocket, "6.10.14-linuxkit", false}, {"unix://" + DefaultSocket, "", false}, {"tcp://127.0.0.1:2375", kernel, false}} {
 		if got := (&Engine{Host: c.host}).IsHere(About{Kernel: c.kernel}); got != c.here {
 			t.Errorf("%+v: IsHere returned %v", c, got)
 		}

@@ -45,18 +45,18 @@ type Engine struct {
 }
 
 // OwnedObject is a container, network or image of the engine that has our label.
-type Belonging struct {
+type OwnedObject struct {
 	ID, Name, owner string
-	made            time.Time
-	runs            bool // only of a container
+	created         time.Time
+	running         bool // only of a container
 }
 
 // An engine that accepts a connection and then says nothing hangs, or has died while another process
 // holds its socket. No call is known to need answerTimeout: even slow ones, such as a pull or a wait
 // for an exit, begin to answer at once.
 const (
-	handshakeBound = 10 * time.Second
-	answerBound    = 2 * time.Minute
+	handshakeTimeout = 10 * time.Second
+	answerTimeout    = 2 * time.Minute
 )
 
 // Connect finds the engine by DOCKER_HOST. It uses the newest API version that both sides know, or
@@ -68,7 +68,7 @@ func Connect() (*Engine, error) {
 	}
 	bounded := func(c *client.Client) error {
 		t := c.HTTPClient().Transport.(*http.Transport)
-		t.TLSHandshakeTimeout, t.ResponseHeaderTimeout = handshakeBound, answerBound
+		t.TLSHandshakeTimeout, t.ResponseHeaderTimeout = handshakeTimeout, answerTimeout
 		return nil
 	}
 	api, err := client.NewClientWithOpts(client.WithTLSClientConfigFromEnv(), client.WithHost(host), bounded,
@@ -95,17 +95,17 @@ type About struct {
 func (e *Engine) About(ctx context.Context) (About, error) {
 	p, err := e.API.Ping(ctx)
 	if err != nil {
-		return About{}, e.silent(err)
+		return About{}, e.noAnswer(err)
 	}
 	e.API.NegotiateAPIVersionPing(p)
 	v, err := e.API.ServerVersion(ctx)
 	if err != nil {
-		return About{}, e.silent(err)
+		return About{}, e.noAnswer(err)
 	}
 	return About{v.Version, e.API.ClientVersion(), v.Os, v.KernelVersion, v.Arch}, nil
 }
 
-func labelled(labels ...string) filters.Args {
+func labeled(labels ...string) filters.Args {
 	f := filters.NewArgs()
 	for _, l := range labels {
 		f.Add("label", l)
@@ -118,43 +118,43 @@ func labelled(labels ...string) filters.Args {
 const DataDir = "/lockpick"
 
 // ContainerSpec describes a new container.
-type Making struct {
+type ContainerSpec struct {
 	Name, Image, Network string
 	Addr                 netip.Addr
 	Command              []string
 	Labels               map[string]string
-	Data                 string // directory on the engine's machine to mount at DataDir; "": none
-	Talks                bool   // lockpick attaches to its streams
+	HostDataDir          string // directory on the engine's machine to mount at DataDir; "": none
+	Attached             bool   // lockpick attaches to its streams
 	Sysctls              map[string]string
-	Beside               string // container whose network it shares; "": none
-	Traces               string // container whose processes it shares, without a network; "": none
+	NetworkOf            string // container whose network it shares; "": none
+	ProcessesOf          string // container whose processes it shares, without a network; "": none
 	Capability           string // its only kernel capability; "": none
 }
 
-func (m Making) mounts() []mount.Mount {
-	if m.Data == "" {
+func (m ContainerSpec) mounts() []mount.Mount {
+	if m.HostDataDir == "" {
 		return nil
 	}
-	return []mount.Mount{{Type: mount.TypeBind, Source: m.Data, Target: DataDir}}
+	return []mount.Mount{{Type: mount.TypeBind, Source: m.HostDataDir, Target: DataDir}}
 }
 
 // Create creates a container with no privileges but those in its spec.
-func (e *Engine) Create(ctx context.Context, m Making) (id string, err error) {
+func (e *Engine) Create(ctx context.Context, m ContainerSpec) (id string, err error) {
 	host := &container.HostConfig{
 		NetworkMode: container.NetworkMode(m.Network), CapDrop: []string{"ALL"}, SecurityOpt: []string{"no-new-privileges"},
 		Mounts: m.mounts(), Sysctls: m.Sysctls,
 		// By default the engine keeps all output of a container on its disk.
 		LogConfig: container.LogConfig{Type: "json-file", Config: map[string]string{"max-size": "1m", "max-file": "1"}},
 	}
-	join := &network.NetworkingConfig{EndpointsConfig: map[string]*network.EndpointSettings{m.Network: fixed(m.Addr)}}
+	join := &network.NetworkingConfig{EndpointsConfig: map[string]*network.EndpointSettings{m.Network: endpointAt(m.Addr)}}
 	if m.Network == "none" {
 		join = nil
 	}
-	if m.Beside != "" {
-		host.NetworkMode, join = container.NetworkMode("container:"+m.Beside), nil
+	if m.NetworkOf != "" {
+		host.NetworkMode, join = container.NetworkMode("container:"+m.NetworkOf), nil
 	}
-	if m.Traces != "" {
-		host.NetworkMode, host.PidMode, join = "none", container.PidMode("container:"+m.Traces), nil
+	if m.ProcessesOf != "" {
+		host.NetworkMode, host.PidMode, join = "none", container.PidMode("container:"+m.ProcessesOf), nil
 	}
 	if m.Capability != "" {
 		host.CapAdd = []string{m.Capability}
@@ -165,7 +165,7 @@ func (e *Engine) Create(ctx context.Context, m Making) (id string, err error) {
 		// such as a directory that the engine creates, and to no other user's.
 		User: "0", WorkingDir: DataDir,
 		Healthcheck: &container.HealthConfig{Test: []string{"NONE"}}, // the image's own would add load, and query paused servers
-		OpenStdin:   m.Talks, StdinOnce: m.Talks, AttachStdin: m.Talks, AttachStdout: m.Talks, AttachStderr: m.Talks,
+		OpenStdin:   m.Attached, StdinOnce: m.Attached, AttachStdin: m.Attached, AttachStdout: m.Attached, AttachStderr: m.Attached,
 	}, host, join, nil, m.Name)
 	return made.ID, err
 }
@@ -186,19 +186,19 @@ func (e *Engine) Put(ctx context.Context, id string, files map[string][]byte) er
 }
 
 // Unreachable reports whether an error means that the engine does not answer.
-func Away(err error) bool {
+func Unreachable(err error) bool {
 	return client.IsErrConnectionFailed(err) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, syscall.ECONNRESET)
 }
 
 // startTimeout is how long the engine may take to start a container. It takes tenths of a second, but
 // many times that on a very busy engine.
-const startBound = 30 * time.Second
+const startTimeout = 30 * time.Second
 
 // Start starts a container. ended waits for its exit status.
 func (e *Engine) Start(ctx context.Context, id string) (ended func() (status int64, err error), err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	exit, failed := e.API.ContainerWait(ctx, id, container.WaitConditionNextExit)
-	limit, started := context.WithTimeout(ctx, startBound)
+	limit, started := context.WithTimeout(ctx, startTimeout)
 	defer started()
 	if err := e.API.ContainerStart(limit, id, container.StartOptions{}); err != nil {
 		cancel()
@@ -238,7 +238,7 @@ func (e *Engine) Attach(ctx context.Context, id string, stdout, stderr io.Writer
 }
 
 // maxLogBytes bounds the part of a container's log that is read, because a line may have any length.
-const mostLogs = 64 << 10
+const maxLogBytes = 64 << 10
 
 // Logs returns the end of a container's output.
 func (e *Engine) Logs(ctx context.Context, id string) string {
@@ -248,26 +248,26 @@ func (e *Engine) Logs(ctx context.Context, id string) string {
 	}
 	defer out.Close()
 	var text strings.Builder
-	if _, err := stdcopy.StdCopy(&text, &text, io.LimitReader(out, mostLogs)); err != nil && text.Len() == 0 {
+	if _, err := stdcopy.StdCopy(&text, &text, io.LimitReader(out, maxLogBytes)); err != nil && text.Len() == 0 {
 		return err.Error()
 	}
 	return strings.TrimSpace(text.String())
 }
 
-func (e *Engine) Containers(ctx context.Context, label string) (found []Belonging, err error) {
-	all, err := e.API.ContainerList(ctx, container.ListOptions{All: true, Filters: labelled(label)})
+func (e *Engine) Containers(ctx context.Context, label string) (found []OwnedObject, err error) {
+	all, err := e.API.ContainerList(ctx, container.ListOptions{All: true, Filters: labeled(label)})
 	for _, c := range all {
-		found = append(found, Belonging{c.ID, strings.Join(c.Names, " "), c.Labels[OwnerLabel], time.Unix(c.Created, 0), c.State == container.StateRunning})
+		found = append(found, OwnedObject{c.ID, strings.Join(c.Names, " "), c.Labels[OwnerLabel], time.Unix(c.Created, 0), c.State == container.StateRunning})
 	}
 	return found, err
 }
 
 func (e *Engine) Remove(ctx context.Context, id string) error {
-	return unlessGone(e.API.ContainerRemove(ctx, id, container.RemoveOptions{Force: true, RemoveVolumes: true}))
+	return ignoreGone(e.API.ContainerRemove(ctx, id, container.RemoveOptions{Force: true, RemoveVolumes: true}))
 }
 
 // ignoreGone drops the error of a removal if the object is already removed or about to be.
-func unlessGone(err error) error {
+func ignoreGone(err error) error {
 	if errdefs.IsNotFound(err) || err != nil && strings.Contains(err.Error(), "already in progress") {
 		return nil
 	}
@@ -275,11 +275,11 @@ func unlessGone(err error) error {
 }
 
 // pingTimeout is how long the engine may take to answer the first queries.
-const pingBound = 5 * time.Second
+const pingTimeout = 5 * time.Second
 
 // Explain returns why there is no engine, and how to fix it.
 func Explain(err error) (reason, remedy string) {
-	remedy = "set DOCKER_HOST as in unix://" + UsualSocket + " or tcp://HOST:2375"
+	remedy = "set DOCKER_HOST as in unix://" + DefaultSocket + " or tcp://HOST:2375"
 	if a := (*endpointError)(nil); errors.As(err, &a) {
 		remedy = a.Remedy
 	}
@@ -288,12 +288,12 @@ func Explain(err error) (reason, remedy string) {
 }
 
 // Open connects to the engine, negotiates the API version, and checks that it runs Linux containers.
-func Meet(ctx context.Context) (*Engine, About, error) {
+func Open(ctx context.Context) (*Engine, About, error) {
 	e, err := Connect()
 	if err != nil {
 		return nil, About{}, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, pingBound)
+	ctx, cancel := context.WithTimeout(ctx, pingTimeout)
 	defer cancel()
 	a, err := e.About(ctx)
 	if err == nil && a.Platform != "linux" {
@@ -320,39 +320,39 @@ func MakeNetwork(ctx context.Context, e *Engine, name string, subnet netip.Prefi
 	return made.ID, err
 }
 
-func (e *Engine) Networks(ctx context.Context, label string) (found []Belonging, err error) {
-	all, err := e.API.NetworkList(ctx, network.ListOptions{Filters: labelled(label)})
+func (e *Engine) Networks(ctx context.Context, label string) (found []OwnedObject, err error) {
+	all, err := e.API.NetworkList(ctx, network.ListOptions{Filters: labeled(label)})
 	for _, n := range all {
-		found = append(found, Belonging{ID: n.ID, Name: n.Name, owner: n.Labels[OwnerLabel], made: n.Created})
+		found = append(found, OwnedObject{ID: n.ID, Name: n.Name, owner: n.Labels[OwnerLabel], created: n.Created})
 	}
 	return found, err
 }
 
 // errNetworkInUse reports that the engine believes a network has containers. Under load some engines
 // lose track of those that have left.
-var errHeld = errors.New("the engine considers it in use; it can be removed after the engine restarts")
+var errNetworkInUse = errors.New("the engine considers it in use; it can be removed after the engine restarts")
 
 func removeNetwork(ctx context.Context, e *Engine, id string) error {
-	err := unlessGone(e.API.NetworkRemove(ctx, id))
+	err := ignoreGone(e.API.NetworkRemove(ctx, id))
 	if err != nil && strings.Contains(err.Error(), "has active endpoints") {
-		return errHeld
+		return errNetworkInUse
 	}
 	return err
 }
 
 // endpointAt returns the settings of a network endpoint with a fixed address.
-func fixed(addr netip.Addr) *network.EndpointSettings {
+func endpointAt(addr netip.Addr) *network.EndpointSettings {
 	return &network.EndpointSettings{IPAMConfig: &network.EndpointIPAMConfig{IPv4Address: addr.String()}}
 }
 
 // Connect connects a container to a network.
 func (e *Engine) Connect(ctx context.Context, network, id string, addr netip.Addr) error {
-	return e.API.NetworkConnect(ctx, network, id, fixed(addr))
+	return e.API.NetworkConnect(ctx, network, id, endpointAt(addr))
 }
 
 // PauseEvents streams the pauses and resumptions of all containers from now on. The error channel
 // reports why the stream ended.
-func (e *Engine) Pauses(ctx context.Context) (<-chan events.Message, <-chan error) {
+func (e *Engine) PauseEvents(ctx context.Context) (<-chan events.Message, <-chan error) {
 	return e.API.Events(ctx, events.ListOptions{Filters: filters.NewArgs(filters.Arg("type", string(events.ContainerEventType)),
 		filters.Arg("event", string(events.ActionPause)), filters.Arg("event", string(events.ActionUnPause)))})
 }
@@ -366,13 +366,13 @@ type endpointError struct {
 func (a *endpointError) Unwrap() error { return a.error }
 
 // DefaultSocket is where an engine listens by default.
-const UsualSocket = "/var/run/docker.sock"
+const DefaultSocket = "/var/run/docker.sock"
 
 const (
-	hostOfContext = "export DOCKER_HOST=$(docker context inspect -f '{{.Endpoints.docker.Host}}')"
+	hostFromContext = "export DOCKER_HOST=$(docker context inspect -f '{{.Endpoints.docker.Host}}')"
 
 	// StartEngine is the remedy if nothing listens at a socket.
-	StartEngine = "start an engine (apt-get install docker.io; dockerd &), or use the docker command's: " + hostOfContext
+	StartEngine = "start an engine (apt-get install docker.io; dockerd &), or use the docker command's: " + hostFromContext
 )
 
 // findHost returns the address in DOCKER_HOST, or else that of this machine's socket. It rejects ssh://
@@ -382,13 +382,13 @@ func findHost() (string, error) {
 	switch {
 	case strings.HasPrefix(host, "ssh://"):
 		return "", &endpointError{errors.New("DOCKER_HOST is an ssh:// address, which lockpick does not support"),
-			"run ssh -NL 127.0.0.1:2375:" + UsualSocket + " USER@HOST, and in another shell export DOCKER_HOST=tcp://127.0.0.1:2375"}
+			"run ssh -NL 127.0.0.1:2375:" + DefaultSocket + " USER@HOST, and in another shell export DOCKER_HOST=tcp://127.0.0.1:2375"}
 	case host != "":
 		return host, nil
 	case context != "" && context != "default":
-		return "", &endpointError{fmt.Errorf("DOCKER_CONTEXT is %s, but lockpick uses only DOCKER_HOST", context), hostOfContext}
+		return "", &endpointError{fmt.Errorf("DOCKER_CONTEXT is %s, but lockpick uses only DOCKER_HOST", context), hostFromContext}
 	}
-	return "unix://" + socket(UsualSocket), nil
+	return "unix://" + socket(DefaultSocket), nil
 }
 
 // socket returns where an engine of this machine listens: at a rootless engine's socket if the usual
@@ -408,7 +408,7 @@ func exists(path string) bool {
 }
 
 // noAnswer returns the error for an engine that does not answer, with a remedy.
-func (e *Engine) silent(err error) error {
+func (e *Engine) noAnswer(err error) error {
 	remedy := "start an engine there, or set DOCKER_HOST to another one"
 	switch {
 	case e.isSocket() && errors.Is(err, fs.ErrPermission):

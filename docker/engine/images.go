@@ -22,25 +22,25 @@ import (
 )
 
 // ImageInfo describes an image that the engine has.
-type Contents struct {
-	Digest string   // of its contents
-	Starts []string // its entrypoint and command
-	Path   string   // its PATH
+type ImageInfo struct {
+	Digest  string   // of its contents
+	Command []string // its entrypoint and command
+	Path    string   // its PATH
 }
 
-func LookAt(ctx context.Context, e *Engine, ref string) (Contents, error) {
+func InspectImage(ctx context.Context, e *Engine, ref string) (ImageInfo, error) {
 	i, err := e.API.ImageInspect(ctx, ref)
 	if err != nil {
-		return Contents{}, err
+		return ImageInfo{}, err
 	}
-	s := Contents{Digest: i.ID}
+	s := ImageInfo{Digest: i.ID}
 	if len(i.RepoDigests) > 0 { // the registry's digest, which others know
 		_, s.Digest, _ = strings.Cut(i.RepoDigests[0], "@")
 	}
 	if i.Config == nil {
 		return s, nil
 	}
-	s.Starts = append(slices.Clone(i.Config.Entrypoint), i.Config.Cmd...)
+	s.Command = append(slices.Clone(i.Config.Entrypoint), i.Config.Cmd...)
 	for _, v := range i.Config.Env {
 		if path, ok := strings.CutPrefix(v, "PATH="); ok {
 			s.Path = path
@@ -51,7 +51,7 @@ func LookAt(ctx context.Context, e *Engine, ref string) (Contents, error) {
 
 // FindFile returns the first of the files that an image has, or "" if it has none. It looks in a
 // container that is never started.
-func FirstOf(ctx context.Context, e *Engine, ref string, labels map[string]string, files []string) (found string, err error) {
+func FindFile(ctx context.Context, e *Engine, ref string, labels map[string]string, files []string) (found string, err error) {
 	made, err := e.API.ContainerCreate(ctx, &container.Config{Image: ref, Entrypoint: []string{"none"}, Labels: labels},
 		&container.HostConfig{NetworkMode: "none"}, nil, nil, "")
 	if err != nil {
@@ -71,7 +71,7 @@ func FirstOf(ctx context.Context, e *Engine, ref string, labels map[string]strin
 }
 
 // Pull has the engine pull an image, without logging in to its registry. It reports progress in bytes.
-func Pull(ctx context.Context, e *Engine, ref string, said func(done, all int64)) error {
+func Pull(ctx context.Context, e *Engine, ref string, progress func(done, all int64)) error {
 	out, err := e.API.ImagePull(ctx, ref, imageapi.PullOptions{})
 	if err != nil {
 		return err
@@ -98,18 +98,18 @@ func Pull(ctx context.Context, e *Engine, ref string, said func(done, all int64)
 		}
 		done += m.ProgressDetail.Current - layers[m.ID]
 		layers[m.ID] = m.ProgressDetail.Current
-		said(done, all)
+		progress(done, all)
 	}
 }
 
 // progressInterval is how often a long pull reports its progress.
-const sayEvery = 5 * time.Second
+const progressInterval = 5 * time.Second
 
 // Progress returns a function for Pull that reports progress every progressInterval.
 func Progress(ref string, say func(string)) func(done, all int64) {
 	last := time.Now()
 	return func(done, all int64) {
-		if time.Since(last) >= sayEvery {
+		if time.Since(last) >= progressInterval {
 			last = time.Now()
 			say(fmt.Sprintf("pulling %s: %d of %d MB", ref, done/1e6, all/1e6))
 		}
@@ -127,19 +127,19 @@ func ImportImage(ctx context.Context, e *Engine, ref string, tar io.Reader, labe
 		return err
 	}
 	defer out.Close()
-	said, err := io.ReadAll(out) // the image exists only once the reply is complete
-	if err == nil && strings.Contains(string(said), `"errorDetail"`) {
-		err = errors.New(strings.TrimSpace(string(said)))
+	output, err := io.ReadAll(out) // the image exists only once the reply is complete
+	if err == nil && strings.Contains(string(output), `"errorDetail"`) {
+		err = errors.New(strings.TrimSpace(string(output)))
 	}
 	return err
 }
 
 // imagesOf lists the images with a label, as name:tag.
-func imagesOf(ctx context.Context, e *Engine, label string) (found []Belonging, err error) {
-	all, err := e.API.ImageList(ctx, imageapi.ListOptions{Filters: labelled(label)})
+func imagesOf(ctx context.Context, e *Engine, label string) (found []OwnedObject, err error) {
+	all, err := e.API.ImageList(ctx, imageapi.ListOptions{Filters: labeled(label)})
 	for _, i := range all {
 		for _, tag := range i.RepoTags {
-			found = append(found, Belonging{ID: i.ID, Name: tag, owner: i.Labels[OwnerLabel], made: time.Unix(i.Created, 0)})
+			found = append(found, OwnedObject{ID: i.ID, Name: tag, owner: i.Labels[OwnerLabel], created: time.Unix(i.Created, 0)})
 		}
 	}
 	return found, err
@@ -159,9 +159,9 @@ func (e *Engine) RemoveImage(ctx context.Context, ref string) error {
 }
 
 // SetLimits limits a container's CPU time and memory. The zero Limits removes all limits.
-func (e *Engine) Bound(ctx context.Context, id string, s Share) error {
+func (e *Engine) SetLimits(ctx context.Context, id string, s Limits) error {
 	r := container.Resources{CPUQuota: s.Quota.Microseconds(), Memory: s.Memory, MemorySwap: s.Memory}
-	if s == (Share{}) {
+	if s == (Limits{}) {
 		r = container.Resources{CPUQuota: -1, Memory: allMemory, MemorySwap: allMemory}
 	}
 	if s.Quota > 0 {
@@ -175,12 +175,12 @@ func (e *Engine) Bound(ctx context.Context, id string, s Share) error {
 const allMemory = 1 << 50
 
 // ReadLimits returns a container's limits as the engine reports them.
-func (e *Engine) Bounds(ctx context.Context, id string) (Share, error) {
+func (e *Engine) ReadLimits(ctx context.Context, id string) (Limits, error) {
 	is, err := e.API.ContainerInspect(ctx, id)
 	if err != nil {
-		return Share{}, err
+		return Limits{}, err
 	}
-	s := Share{max(0, time.Duration(is.HostConfig.CPUQuota)*time.Microsecond), is.HostConfig.Memory}
+	s := Limits{max(0, time.Duration(is.HostConfig.CPUQuota)*time.Microsecond), is.HostConfig.Memory}
 	if s.Memory == allMemory {
 		s.Memory = 0
 	}
@@ -188,7 +188,7 @@ func (e *Engine) Bounds(ctx context.Context, id string) (Share, error) {
 }
 
 // Usage returns how far a container has used up its limits, as the engine reports it.
-func (e *Engine) Used(ctx context.Context, id string) (usage, error) {
+func (e *Engine) Usage(ctx context.Context, id string) (usage, error) {
 	is, err := e.API.ContainerInspect(ctx, id)
 	if err != nil {
 		return usage{}, err
@@ -208,13 +208,13 @@ func (e *Engine) Used(ctx context.Context, id string) (usage, error) {
 }
 
 // OutOfMemory reports whether the kernel killed a container for lack of memory.
-func (e *Engine) Starved(ctx context.Context, id string) bool {
+func (e *Engine) OutOfMemory(ctx context.Context, id string) bool {
 	is, err := e.API.ContainerInspect(ctx, id)
 	return err == nil && is.State.OOMKilled
 }
 
 // LimitsUnsupported returns why the engine can't limit containers, or "" if it can.
-func (e *Engine) Starves(ctx context.Context) (reason string) {
+func (e *Engine) LimitsUnsupported(ctx context.Context) (reason string) {
 	about, err := e.API.Info(ctx)
 	switch {
 	case err != nil:
@@ -228,7 +228,7 @@ func (e *Engine) Starves(ctx context.Context) (reason string) {
 }
 
 // Limits bounds what a container may use of its machine.
-type Share struct {
+type Limits struct {
 	Quota  time.Duration // CPU time per SharePeriod; 0: no limit
 	Memory int64         // bytes, including swap; 0: no limit
 }
@@ -236,7 +236,7 @@ type Share struct {
 // SharePeriod is the kernel's default accounting period of CPU time.
 const SharePeriod = 100 * time.Millisecond
 
-func (s Share) String() string {
+func (s Limits) String() string {
 	var parts []string
 	if s.Quota > 0 {
 		parts = append(parts, fmt.Sprintf("%v of CPU time per %v", s.Quota, SharePeriod))
@@ -275,16 +275,16 @@ func Sweep(ctx context.Context, e *Engine, here bool, keep ...string) error {
 	}
 	runs := map[string]bool{} // owners with a running container
 	for _, c := range containers {
-		runs[c.owner] = runs[c.owner] || c.runs
+		runs[c.owner] = runs[c.owner] || c.running
 	}
-	dead := func(o Belonging) bool {
+	dead := func(o OwnedObject) bool {
 		owner, ok := files.ParseOwner(o.owner)
 		// Other machines may use an engine that is elsewhere or in a virtual machine. They may use one
 		// on this machine too, over the network.
 		if !ok || !here && owner.Boot != self.Boot {
 			return false
 		}
-		return owner.Ended(self, time.Now()) || owner.Ended(self, o.made) && !runs[o.owner]
+		return owner.Ended(self, time.Now()) || owner.Ended(self, o.created) && !runs[o.owner]
 	}
 	if _, err := Remove(ctx, e, OwnerLabel, dead); err != nil { // networks that the engine does not release can stay
 		return fmt.Errorf("sweep: %w", err)
@@ -294,7 +294,7 @@ func Sweep(ctx context.Context, e *Engine, here bool, keep ...string) error {
 		return fmt.Errorf("sweep: %w", err)
 	}
 	for _, i := range images {
-		replaced := slices.ContainsFunc(keep, func(ref string) bool { return i.Name != ref && sameSort(i.Name, ref) })
+		replaced := slices.ContainsFunc(keep, func(ref string) bool { return i.Name != ref && sameKind(i.Name, ref) })
 		if replaced && dead(i) {
 			e.RemoveImage(ctx, i.Name) // an image in use stays until the next sweep
 		}
@@ -303,7 +303,7 @@ func Sweep(ctx context.Context, e *Engine, here bool, keep ...string) error {
 }
 
 // sameKind reports whether two image names differ only in their tags.
-func sameSort(a, b string) bool {
+func sameKind(a, b string) bool {
 	a, _, _ = strings.Cut(a, ":")
 	b, _, _ = strings.Cut(b, ":")
 	return a == b
@@ -311,10 +311,10 @@ func sameSort(a, b string) bool {
 
 // RemoveAllRetrying removes everything with a label. If the engine is down, perhaps to restart, it
 // retries until ctx ends.
-func ClearPatiently(ctx context.Context, e *Engine, label string) error {
+func RemoveAllRetrying(ctx context.Context, e *Engine, label string) error {
 	for {
-		held, err := Remove(ctx, e, label, func(Belonging) bool { return true })
-		if !Away(err) {
+		held, err := Remove(ctx, e, label, func(OwnedObject) bool { return true })
+		if !Unreachable(err) {
 			return errors.Join(held, err)
 		}
 		select {
@@ -327,13 +327,13 @@ func ClearPatiently(ctx context.Context, e *Engine, label string) error {
 
 // Remove removes the containers and then the networks that have a label and match. held has the errors of
 // networks with errNetworkInUse.
-func Remove(ctx context.Context, e *Engine, label string, goes func(Belonging) bool) (held, err error) {
+func Remove(ctx context.Context, e *Engine, label string, match func(OwnedObject) bool) (held, err error) {
 	containers, err := e.Containers(ctx, label)
 	if err != nil {
 		return nil, fmt.Errorf("list containers: %w", err)
 	}
-	failed := AtOnce(containers, func(c Belonging) error {
-		if !goes(c) {
+	failed := Parallel(containers, func(c OwnedObject) error {
+		if !match(c) {
 			return nil
 		}
 		if err := e.Remove(ctx, c.ID); err != nil {
@@ -346,14 +346,14 @@ func Remove(ctx context.Context, e *Engine, label string, goes func(Belonging) b
 		failed = errors.Join(failed, fmt.Errorf("list networks: %w", err))
 	}
 	for _, n := range networks {
-		if !goes(n) {
+		if !match(n) {
 			continue
 		}
 		err := removeNetwork(ctx, e, n.ID)
 		if err != nil {
 			err = fmt.Errorf("remove network %s: %w", n.Name, err)
 		}
-		if errors.Is(err, errHeld) {
+		if errors.Is(err, errNetworkInUse) {
 			held = errors.Join(held, err)
 			continue
 		}
@@ -363,7 +363,7 @@ func Remove(ctx context.Context, e *Engine, label string, goes func(Belonging) b
 }
 
 // Parallel calls a function for each element of a list, all at the same time.
-func AtOnce[T any](list []T, do func(T) error) error {
+func Parallel[T any](list []T, do func(T) error) error {
 	errs := make([]error, len(list))
 	var all sync.WaitGroup
 	for i, x := range list {

@@ -13,7 +13,7 @@ import (
 
 // A pull reports the progress over all layers, and returns the engine's error.
 func TestPull(t *testing.T) {
-	noEngineSet(t)
+	clearEngineEnv(t)
 	answer := ""
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasSuffix(r.URL.Path, "/images/create") && r.Header.Get("X-Registry-Auth") == "" {
@@ -27,17 +27,17 @@ func TestPull(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer e.Close()
-	pull := func() (said string, err error) {
-		err = Pull(t.Context(), e, "redis:7", func(done, all int64) { said += fmt.Sprintf("%d/%d ", done, all) })
-		return said, err
+	pull := func() (progress string, err error) {
+		err = Pull(t.Context(), e, "redis:7", func(done, all int64) { progress += fmt.Sprintf("%d/%d ", done, all) })
+		return progress, err
 	}
 	answer = `{"status":"Pulling from library/redis","id":"7"}
 		{"status":"Downloading","id":"a","progressDetail":{"current":1,"total":10}}
 		{"status":"Downloading","id":"b","progressDetail":{"current":5,"total":20}}
 		{"status":"Downloading","id":"a","progressDetail":{"current":10,"total":10}}
 		{"status":"Pull complete","id":"a"}`
-	if said, err := pull(); err != nil || said != "1/10 6/30 15/30 " {
-		t.Errorf("progress %q, %v", said, err)
+	if progress, err := pull(); err != nil || progress != "1/10 6/30 15/30 " {
+		t.Errorf("progress %q, %v", progress, err)
 	}
 	answer = `{"error":"unauthorized","errorDetail":{"message":"unauthorized"}}`
 	if _, err := pull(); err == nil || err.Error() != "unauthorized" {

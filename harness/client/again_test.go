@@ -15,59 +15,59 @@ import (
 
 // reentrant is a lock that its holder can acquire repeatedly. Acquires take a while, and acquires
 // and releases return the given errors.
-type counted struct {
+type reentrant struct {
 	lease
-	takes time.Duration
-	errs  []error
-	inner int
+	delay       time.Duration
+	errs        []error
+	notReleased int
 }
 
-func (l *counted) Close() error { return nil }
+func (l *reentrant) Close() error { return nil }
 
-func (l *counted) next() (err error) {
+func (l *reentrant) next() (err error) {
 	if len(l.errs) > 0 {
 		err, l.errs = l.errs[0], l.errs[1:]
 	}
 	return err
 }
 
-func (l *counted) Acquire(context.Context, string) (lock.Handle, error) {
-	time.Sleep(l.takes)
-	l.inner++
+func (l *reentrant) Acquire(context.Context, string) (lock.Handle, error) {
+	time.Sleep(l.delay)
+	l.notReleased++
 	return l, l.next()
 }
 
-func (l *counted) Release(context.Context) error {
-	l.inner--
+func (l *reentrant) Release(context.Context) error {
+	l.notReleased--
 	return l.next()
 }
 
 // Reacquiring and releasing a held lock are extensions of the hold, and the client releases what it
 // has acquired, whatever the result.
-func TestAgain(t *testing.T) {
+func TestReentryExtendsTheHold(t *testing.T) {
 	lost, unknown := fmt.Errorf("oh: %w", lock.ErrNotHeld), errors.New("no answer")
 	for _, row := range []struct {
 		name  string
 		until time.Duration // of the first acquire
-		lock  counted
+		lock  reentrant
 		going bool
 		left  int
 		want  string
 	}{
-		{"twice", 5 * time.Second, counted{}, true, 0,
+		{"twice", 5 * time.Second, reentrant{}, true, 0,
 			"0s invoke extend acquire; 0s ok extend until 10s acquire; 0s invoke extend acquire; 0s ok extend until 10s acquire; " +
 				"1s invoke extend release; 1s ok extend until 10s release; 1s invoke extend release; 1s ok extend until 10s release"},
-		{"lost at the second", 5 * time.Second, counted{errs: []error{nil, lost}}, false, 1,
+		{"lost at the second", 5 * time.Second, reentrant{errs: []error{nil, lost}}, false, 1,
 			"0s invoke extend acquire; 0s ok extend until 10s acquire; 0s invoke extend acquire; 0s fail extend; " +
 				"0s invoke extend release; 0s ok extend until 10s release"},
-		{"of unknown outcome", 5 * time.Second, counted{errs: []error{unknown, unknown}}, true, 2,
+		{"of unknown outcome", 5 * time.Second, reentrant{errs: []error{unknown, unknown}}, true, 2,
 			"0s invoke extend acquire; 0s info extend; 0s invoke extend acquire; 0s info extend"},
-		{"after the lease is over", 5 * time.Second, counted{takes: 6 * time.Second}, false, 0,
+		{"after the lease is over", 5 * time.Second, reentrant{delay: 6 * time.Second}, false, 0,
 			"0s invoke extend acquire; 6s info extend acquire; 6s invoke extend release; 6s ok extend until 5s release"},
-		{"the first deadline is later", 20 * time.Second, counted{errs: []error{nil, nil, lost}}, false, 0,
+		{"the first deadline is later", 20 * time.Second, reentrant{errs: []error{nil, nil, lost}}, false, 0,
 			"0s invoke extend acquire; 0s ok extend until 20s acquire; 0s invoke extend acquire; 0s ok extend until 20s acquire; " +
 				"1s invoke extend release; 1s fail extend; 1s invoke extend release; 1s ok extend until 20s release"},
-		{"lease already over", -time.Second, counted{}, false, 0, "0s fail check"},
+		{"lease already over", -time.Second, reentrant{}, false, 0, "0s fail check"},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			begin := time.Now()
@@ -80,10 +80,10 @@ func TestAgain(t *testing.T) {
 				events = append(events, strings.TrimSpace(text+" "+e.Value))
 			}}
 			row.lock.until = begin.Add(10 * time.Second)
-			c := &section{program: &program{s: Spec{Reenter: 2}, e: env, lock: &row.lock, record: make(chan struct{}, 1)}, handle: &row.lock, own: belief{until: begin.Add(row.until)}}
-			going := c.again(t.Context(), time.Second)
-			if got := strings.Join(events, "; "); going != row.going || got != row.want || row.lock.inner != row.left {
-				t.Errorf("%s: proceeds %v, want %v; %d not released, want %d\ngot  %s\nwant %s", row.name, going, row.going, row.lock.inner, row.left, got, row.want)
+			c := &section{program: &program{s: Spec{Reenter: 2}, e: env, lock: &row.lock, recordLock: make(chan struct{}, 1)}, handle: &row.lock, own: belief{until: begin.Add(row.until)}}
+			proceed := c.reenter(t.Context(), time.Second)
+			if got := strings.Join(events, "; "); proceed != row.going || got != row.want || row.lock.notReleased != row.left {
+				t.Errorf("%s: proceeds %v, want %v; %d not released, want %d\ngot  %s\nwant %s", row.name, proceed, row.going, row.lock.notReleased, row.left, got, row.want)
 			}
 		})
 	}

@@ -11,15 +11,15 @@ import (
 )
 
 // waitingLock is a lock whose acquire returns when its context ends, or at once.
-type answering struct {
+type waitingLock struct {
 	lease
 	waits bool
 	err   error
 }
 
-func (l *answering) Close() error { return nil }
+func (l *waitingLock) Close() error { return nil }
 
-func (l *answering) Acquire(ctx context.Context, _ string) (lock.Handle, error) {
+func (l *waitingLock) Acquire(ctx context.Context, _ string) (lock.Handle, error) {
 	if l.waits {
 		<-ctx.Done()
 	}
@@ -28,22 +28,22 @@ func (l *answering) Acquire(ctx context.Context, _ string) (lock.Handle, error) 
 
 // An acquire is recorded once, canceled or not. A lock that is returned after the cancellation is
 // released.
-func TestCancelAfter(t *testing.T) {
+func TestLockAcquiredAfterCancelIsReleased(t *testing.T) {
 	for _, row := range []struct {
 		name   string
 		cancel time.Duration
-		lock   answering
+		lock   waitingLock
 		holds  bool
 		want   string
 	}{
-		{"no cancellation", 0, answering{}, true, "0s invoke acquire; 0s ok acquire until 10s"},
-		{"the acquire fails", time.Second, answering{waits: true, err: errors.New("canceled")}, false, "0s invoke acquire; 1s fail acquire"},
-		{"the acquire succeeds anyway", time.Second, answering{waits: true}, false,
+		{"no cancellation", 0, waitingLock{}, true, "0s invoke acquire; 0s ok acquire until 10s"},
+		{"the acquire fails", time.Second, waitingLock{waits: true, err: errors.New("canceled")}, false, "0s invoke acquire; 1s fail acquire"},
+		{"the acquire succeeds anyway", time.Second, waitingLock{waits: true}, false,
 			"0s invoke acquire; 1s ok acquire until 10s; 1s invoke release; 1s ok release"},
 	} {
 		w := &world{}
 		row.lock.world, row.lock.until = w, epoch.Add(10*time.Second)
-		c := &section{program: &program{s: Spec{Cancel: row.cancel}, e: w.env(), lock: &row.lock, record: make(chan struct{}, 1)}}
+		c := &section{program: &program{s: Spec{Cancel: row.cancel}, e: w.env(), lock: &row.lock, recordLock: make(chan struct{}, 1)}}
 		holds := c.acquire(t.Context())
 		if got := strings.Join(w.events, "; "); holds != row.holds || got != row.want {
 			t.Errorf("%s: holds %v, want %v\ngot  %s\nwant %s", row.name, holds, row.holds, got, row.want)
@@ -52,16 +52,16 @@ func TestCancelAfter(t *testing.T) {
 }
 
 // heldLock is a lock that can report whether it is held.
-type asked struct {
+type heldLock struct {
 	lease
 	held bool
 	err  error
 }
 
-func (l *asked) Held(context.Context) (bool, error) { return l.held, l.err }
+func (l *heldLock) Held(context.Context) (bool, error) { return l.held, l.err }
 
 // A lock that denies being held is recorded as lost. If it can't say, the client continues.
-func TestHeldIsAsked(t *testing.T) {
+func TestClientAsksWhetherLockIsHeld(t *testing.T) {
 	for _, row := range []struct {
 		held   bool
 		err    error
@@ -69,8 +69,8 @@ func TestHeldIsAsked(t *testing.T) {
 		events string
 	}{{true, nil, true, ""}, {false, errors.New("no answer"), true, ""}, {false, nil, false, "0s info lost"}} {
 		w := &world{}
-		c := &section{program: newProgram(Spec{}, w.env()), handle: &asked{held: row.held, err: row.err}}
-		if got := c.held(t.Context()); got != row.want || strings.Join(w.events, "; ") != row.events {
+		c := &section{program: newProgram(Spec{}, w.env()), handle: &heldLock{held: row.held, err: row.err}}
+		if got := c.stillHeld(t.Context()); got != row.want || strings.Join(w.events, "; ") != row.events {
 			t.Errorf("held %v, %v: proceeds %v, recorded %q", row.held, row.err, got, w.events)
 		}
 	}

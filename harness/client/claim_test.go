@@ -4,7 +4,7 @@ import "testing"
 
 // With check-and-set fencing each session has a claim of its own, even if its lock has no token.
 // Otherwise any claim would match, and a late write would be accepted.
-func TestEachSessionHasAClaim(t *testing.T) {
+func TestEachSessionHasItsOwnClaim(t *testing.T) {
 	for _, c := range []struct{ fence, token, want string }{
 		{FenceCheckSet, "abc", "abc"}, {FenceCheckSet, "", "c1/2"}, {FenceNone, "", ""}, {FenceToken, "abc", "abc"},
 	} {

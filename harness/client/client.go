@@ -29,17 +29,17 @@ import (
 var (
 	errNoTokens  = errors.New("the resource wants fencing tokens, and this lock gives none")
 	errNoExtends = errors.New("the workload extends its lock, and this lock can't be extended")
-	errNoReenter = errors.New("the workload reacquires a lock that it holds, and this lock isn't reentrant")
+	errNoReentry = errors.New("the workload reacquires a lock that it holds, and this lock isn't reentrant")
 )
 
 // Run runs the client until its cycles or its time are over, or ctx ends. It returns an error only
 // if the client could not run at all. A lock or a resource that doesn't answer is just recorded in
 // the history.
 func Run(ctx context.Context, s Spec, e Env) error {
-	silence()
+	silenceRedis()
 	p := newProgram(s, e)
 	l, err := e.Lock(lock.Env{
-		Client: s.Name, Nodes: s.configured(), Dial: e.Dial, Now: p.lockNow, After: e.After, Wall: p.lockWall,
+		Client: s.Name, Nodes: s.lockNodes(), Dial: e.Dial, Now: p.lockNow, After: e.After, Wall: p.lockWall,
 		Random:   func(name string) uint64 { return Random(s.Seed, s.Name, "lock", name) },
 		Settings: s.Lock,
 	})
@@ -54,20 +54,20 @@ func Run(ctx context.Context, s Spec, e Env) error {
 }
 
 type program struct {
-	s        Spec
-	e        Env
-	lock     lock.Lock
-	resource *resource
-	record   chan struct{} // holds a value while an event is stamped and recorded, see lockRecord
+	s          Spec
+	e          Env
+	lock       lock.Lock
+	resource   *resource
+	recordLock chan struct{} // holds a value while an event is stamped and recorded, see lockRecord
 
 	mu        sync.Mutex     // because a lock may read its clocks in several goroutines
-	seen      map[string]int // how often the client has passed each point
+	passes    map[string]int // how often the client has passed each point
 	acquiring bool
 	readings  int // of the clock since the acquire began
 }
 
 func newProgram(s Spec, e Env) *program {
-	return &program{s: s, e: e, seen: map[string]int{}, record: make(chan struct{}, 1)}
+	return &program{s: s, e: e, passes: map[string]int{}, recordLock: make(chan struct{}, 1)}
 }
 
 func (p *program) loop(ctx context.Context) error {
@@ -110,7 +110,7 @@ func (p *program) think(ctx context.Context, n int) {
 func (p *program) cycle(ctx, begin context.Context, n int) error {
 	c := &section{program: p, key: p.s.Keys[(n-1)%len(p.s.Keys)], session: fmt.Sprintf("%s/%d", p.s.Name, n)}
 	if !c.acquire(begin) {
-		return c.broken
+		return c.fatal
 	}
 	if p.s.Fence == FenceToken && c.fence == 0 {
 		return errNoTokens
@@ -119,31 +119,31 @@ func (p *program) cycle(ctx, begin context.Context, n int) error {
 		return errNoExtends
 	}
 	if p.s.Reenter > 0 && !p.s.Lock.Reenter {
-		return errNoReenter
+		return errNoReentry
 	}
-	c.listen(ctx)
-	p.at(AfterAcquire)
+	c.watchLoss(ctx)
+	p.atPoint(AfterAcquire)
 	c.work(ctx, p.s.Hold.Draw(Random(p.s.Seed, p.s.Name, "hold", strconv.Itoa(n))))
-	p.at(BeforeRelease)
+	p.atPoint(BeforeRelease)
 	c.release(ctx)
-	return errors.Join(c.broken, ctx.Err())
+	return errors.Join(c.fatal, ctx.Err())
 }
 
 // lockNow is the clock that the lock reads. Each attempt reads it twice, before and after it
 // contacts the nodes. Redlock's defense against messages delayed in flight depends on the second
 // reading.
 func (p *program) lockNow() time.Time {
-	p.reading()
+	p.countReading()
 	return p.e.Now()
 }
 
 // lockWall is the wall clock, which the lock may read instead.
 func (p *program) lockWall() time.Time {
-	p.reading()
+	p.countReading()
 	return p.e.Wall()
 }
 
-func (p *program) reading() {
+func (p *program) countReading() {
 	p.mu.Lock()
 	if p.acquiring {
 		p.readings++
@@ -151,22 +151,22 @@ func (p *program) reading() {
 	second := p.acquiring && p.readings%2 == 0
 	p.mu.Unlock()
 	if second {
-		p.at(DuringAcquire)
+		p.atPoint(DuringAcquire)
 	}
 }
 
 // setAcquiring notes that an acquire begins or has ended.
-func (p *program) acquires(now bool) {
+func (p *program) setAcquiring(acquiring bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.acquiring, p.readings = now, 0
+	p.acquiring, p.readings = acquiring, 0
 }
 
 // atPoint stops the client if this pass of the point is armed.
-func (p *program) at(point string) {
+func (p *program) atPoint(point string) {
 	p.mu.Lock()
-	p.seen[point]++
-	nth := p.seen[point]
+	p.passes[point]++
+	nth := p.passes[point]
 	p.mu.Unlock()
 	for _, a := range p.s.Armed {
 		if a.Name == point && (a.Nth == 0 || a.Nth == nth) {
@@ -190,19 +190,19 @@ func (p *program) sleep(ctx context.Context, d time.Duration) {
 // that events are recorded in the order of their stamps. It uses a channel and not a mutex because
 // the client may be paused meanwhile, and a simulation's time only advances while goroutines wait
 // on channels.
-func (p *program) stamping() (done func()) {
-	p.record <- struct{}{}
-	return func() { <-p.record }
+func (p *program) lockRecord() (unlock func()) {
+	p.recordLock <- struct{}{}
+	return func() { <-p.recordLock }
 }
 
 // emit records an event of this client, stamped now unless it has a stamp.
 func (p *program) emit(e history.Event) {
-	defer p.stamping()()
-	p.put(e)
+	defer p.lockRecord()()
+	p.emitLocked(e)
 }
 
 // emitLocked is emit for a caller that holds the record lock.
-func (p *program) put(e history.Event) {
+func (p *program) emitLocked(e history.Event) {
 	e.Process = p.s.Name
 	if e.T == 0 {
 		e.T = int64(p.e.True())
@@ -256,7 +256,7 @@ type Spec struct {
 }
 
 // lockNodes lists the nodes in the lock's configuration.
-func (s Spec) configured() []lock.Node {
+func (s Spec) lockNodes() []lock.Node {
 	if s.Addresses == nil {
 		return s.Nodes
 	}
@@ -338,45 +338,45 @@ func (g Range) Draw(r uint64) time.Duration {
 // To the checker there is one hold, from the first acquire to the last release. Everything in
 // between is an extension of it: success means that the lock is held, and until when. So if a lock
 // lets go upon the first of its releases, its holder believes in a lock that somebody else has.
-func (c *section) again(ctx context.Context, d time.Duration) bool {
+func (c *section) reenter(ctx context.Context, d time.Duration) bool {
 	var inner []lock.Handle
-	going := true
-	for n := 0; going && n < c.s.Reenter; n++ {
+	proceed := true
+	for n := 0; proceed && n < c.s.Reenter; n++ {
 		var h lock.Handle
-		if h, going = c.enter(ctx); h != nil {
+		if h, proceed = c.reacquire(ctx); h != nil {
 			inner = append(inner, h)
 		}
 	}
-	going = going && c.hold(c.loss.heeded(ctx, c.s.NoCheck), d)
+	proceed = proceed && c.hold(c.loss.untilLost(ctx, c.s.NoCheck), d)
 	for _, h := range slices.Backward(inner) {
-		if !c.leave(ctx, h) {
-			going = false
+		if !c.releaseInner(ctx, h) {
+			proceed = false
 		}
 	}
-	return going
+	return proceed
 }
 
 // reacquire acquires the held lock once more. That should need no waiting, so it gives up when its
 // lease is over. A lock that arrives later would be a new hold that began at an unknown time.
-func (c *section) enter(ctx context.Context) (_ lock.Handle, going bool) {
-	over := func() bool {
+func (c *section) reacquire(ctx context.Context) (_ lock.Handle, proceed bool) {
+	expired := func() bool {
 		deadline := c.own.deadline()
-		return c.loss.told() || !deadline.IsZero() && !c.clock().Before(deadline)
+		return c.loss.notified() || !deadline.IsZero() && !c.clock().Before(deadline)
 	}
-	if over() {
+	if expired() {
 		return nil, c.s.NoCheck || c.check()
 	}
 	deadline := c.own.deadline()
-	e := instead(c.event(history.Invoke, history.OpExtend), history.OpAcquire)
+	e := markExtension(c.event(history.Invoke, history.OpExtend), history.OpAcquire)
 	c.emit(e)
-	within, cancel := c.within(ctx, c.patience())
+	within, cancel := c.withTimeout(ctx, c.replyTimeout())
 	defer cancel()
 	h, err := c.lock.Acquire(within, c.key)
 	switch {
 	case err != nil:
-		c.fail(refused(err), history.OpExtend, err)
-		return nil, refused(err) != history.Fail
-	case over():
+		c.fail(failureType(err), history.OpExtend, err)
+		return nil, failureType(err) != history.Fail
+	case expired():
 		e.Type, e.Cause = history.Info, "it was acquired when the lease was over"
 		c.emit(e)
 		return h, false
@@ -384,17 +384,17 @@ func (c *section) enter(ctx context.Context) (_ lock.Handle, going bool) {
 	if h.Deadline().After(deadline) {
 		deadline = h.Deadline()
 	}
-	c.extended(deadline, history.OpAcquire)
+	c.recordExtension(deadline, history.OpAcquire)
 	return h, true
 }
 
 // releaseInner releases one of several acquisitions.
-func (c *section) leave(ctx context.Context, h lock.Handle) (going bool) {
-	c.emit(instead(c.event(history.Invoke, history.OpExtend), history.OpRelease))
+func (c *section) releaseInner(ctx context.Context, h lock.Handle) (proceed bool) {
+	c.emit(markExtension(c.event(history.Invoke, history.OpExtend), history.OpRelease))
 	if err := h.Release(ctx); err != nil {
-		c.fail(refused(err), history.OpExtend, err)
-		return refused(err) != history.Fail
+		c.fail(failureType(err), history.OpExtend, err)
+		return failureType(err) != history.Fail
 	}
-	c.extended(c.own.deadline(), history.OpRelease)
+	c.recordExtension(c.own.deadline(), history.OpRelease)
 	return true
 }

@@ -28,7 +28,7 @@ func TestRandomDependsOnSeedAndNamesOnly(t *testing.T) {
 	}
 }
 
-func TestDrawStaysInItsRange(t *testing.T) {
+func TestDrawStaysInRange(t *testing.T) {
 	g := Range{Min: 5 * time.Millisecond, Max: 7 * time.Millisecond}
 	low, high := g.Max, g.Min
 	for i := range uint64(10_000) {
@@ -46,16 +46,16 @@ func TestDrawStaysInItsRange(t *testing.T) {
 }
 
 func TestParseLog(t *testing.T) {
-	e, err := ParseLog("lock-1", "claim 1 c1/2 c1/2:read 7 0")
+	e, err := ParseLogEntry("lock-1", "claim 1 c1/2 c1/2:read 7 0")
 	want := history.Event{Op: history.OpLog, Type: history.OK, Key: "lock-1", Cause: "claim", Session: "c1/2", Value: "c1/2:read", Version: 7}
 	if err != nil || e != want {
 		t.Errorf("got %+v, %v", e, err)
 	}
-	if e, err = ParseLog("lock-1", "write 0 c1/2 c1/2:write1 7 9"); err != nil || e.Type != history.Fail || e.Fence != 9 {
+	if e, err = ParseLogEntry("lock-1", "write 0 c1/2 c1/2:write1 7 9"); err != nil || e.Type != history.Fail || e.Fence != 9 {
 		t.Errorf("got %+v, %v", e, err)
 	}
 	for _, bad := range []string{"", "write", "write 1 c1/2 v x 0", "write 1 c1/2 v 1 0 more"} {
-		if _, err := ParseLog("lock-1", bad); err == nil || !strings.Contains(err.Error(), "read resource log") {
+		if _, err := ParseLogEntry("lock-1", bad); err == nil || !strings.Contains(err.Error(), "read resource log") {
 			t.Errorf("%q: %v", bad, err)
 		}
 	}
@@ -63,11 +63,11 @@ func TestParseLog(t *testing.T) {
 
 // A lock under test may read its clocks in several goroutines. Every second reading is the point,
 // whichever goroutine makes it.
-func TestClocksAreReadFromAnyGoroutine(t *testing.T) {
+func TestConcurrentClockReadings(t *testing.T) {
 	var stops atomic.Int64
-	p := &program{seen: map[string]int{}, s: Spec{Armed: []Point{{Name: DuringAcquire}}},
+	p := &program{passes: map[string]int{}, s: Spec{Armed: []Point{{Name: DuringAcquire}}},
 		e: Env{Now: time.Now, Wall: time.Now, At: func(string) { stops.Add(1) }}}
-	p.acquires(true)
+	p.setAcquiring(true)
 	var all sync.WaitGroup
 	for range 8 {
 		all.Go(func() {
@@ -78,13 +78,13 @@ func TestClocksAreReadFromAnyGoroutine(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if got := stops.Load(); got != 8000 || p.seen[DuringAcquire] != 8000 {
-		t.Errorf("stopped %d times, counted %d of 8000", got, p.seen[DuringAcquire])
+	if got := stops.Load(); got != 8000 || p.passes[DuringAcquire] != 8000 {
+		t.Errorf("stopped %d times, counted %d of 8000", got, p.passes[DuringAcquire])
 	}
 }
 
 // Clients meant to begin together do so, however long each took to start.
-func TestStartCountsAsThought(t *testing.T) {
+func TestStartupTimeCountsAsThinking(t *testing.T) {
 	for _, c := range []struct{ start, came, first, second time.Duration }{
 		{0, 400, 1400, 2400}, // starting took no time
 		{100, 400, 1100, 2100},

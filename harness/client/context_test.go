@@ -12,21 +12,21 @@ import (
 )
 
 // contextLease is a lease with a context.
-type contexted struct {
+type contextLease struct {
 	*lease
 	ctx context.Context
 }
 
-func (c contexted) Context() context.Context { return c.ctx }
+func (c contextLease) Context() context.Context { return c.ctx }
 
 // notifyingLease is a contextLease that also notifies the client of its loss.
-type contextedLoser struct{ contexted }
+type notifyingLease struct{ contextLease }
 
-func (c contextedLoser) Lost() <-chan struct{} { return c.ctx.Done() }
+func (c notifyingLease) Lost() <-chan struct{} { return c.ctx.Done() }
 
 // A client whose lock has a context writes as long as the context has not ended. After the deadline
 // this is recorded as an extension; before the deadline, an ended context is a loss.
-func TestGoesByTheContext(t *testing.T) {
+func TestContextDecidesWhetherToWrite(t *testing.T) {
 	for name, row := range map[string]struct {
 		listens bool
 		at      time.Duration // when the client checks; the deadline is 10 s
@@ -45,24 +45,24 @@ func TestGoesByTheContext(t *testing.T) {
 			ctx, end := context.WithCancelCause(t.Context())
 			defer end(nil)
 			w := &world{}
-			held := contexted{&lease{world: w, until: epoch.Add(10 * time.Second)}, ctx}
-			var h lock.Handle = held
+			lease := contextLease{&lease{world: w, until: epoch.Add(10 * time.Second)}, ctx}
+			var h lock.Handle = lease
 			if row.listens {
-				h = contextedLoser{held}
+				h = notifyingLease{lease}
 			}
-			c := &section{program: newProgram(Spec{Lock: lock.Settings{TTL: 10 * time.Second}}, w.env()), handle: h, own: belief{until: held.until}}
-			c.listen(t.Context())
+			c := &section{program: newProgram(Spec{Lock: lock.Settings{TTL: 10 * time.Second}}, w.env()), handle: h, own: belief{until: lease.until}}
+			c.watchLoss(t.Context())
 			w.now = row.at
 			if row.ended {
 				end(errors.New("over"))
 			}
-			if writes := c.held(t.Context()) && c.check(); writes != row.writes {
+			if writes := c.stillHeld(t.Context()) && c.check(); writes != row.writes {
 				t.Errorf("%s: writes %v", name, writes)
 			}
 			if got := strings.Join(w.events, "; "); got != row.want {
 				t.Errorf("%s:\ngot  %s\nwant %s", name, got, row.want)
 			}
-			c.loss.ignore()
+			c.loss.close()
 		})
 	}
 }

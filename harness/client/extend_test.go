@@ -43,8 +43,8 @@ func (w *world) env() Env {
 // lease is a lock of 10 s. Extensions return the given errors, and succeed after that.
 type lease struct {
 	*world
-	until   time.Time
-	answers []error
+	until time.Time
+	errs  []error
 }
 
 func (l *lease) Release(context.Context) error { return nil }
@@ -52,8 +52,8 @@ func (l *lease) Deadline() time.Time           { return l.until }
 
 func (l *lease) Extend(context.Context) error {
 	var err error
-	if len(l.answers) > 0 {
-		err, l.answers = l.answers[0], l.answers[1:]
+	if len(l.errs) > 0 {
+		err, l.errs = l.errs[0], l.errs[1:]
 	}
 	if err == nil {
 		l.until = epoch.Add(l.now + 10*time.Second)
@@ -86,13 +86,13 @@ func TestHold(t *testing.T) {
 			"6s invoke extend; 6s info extend; 12s invoke extend; 12s info extend"},
 	} {
 		w := &world{}
-		l := &lease{world: w, until: epoch.Add(10 * time.Second), answers: row.answers}
+		l := &lease{world: w, until: epoch.Add(10 * time.Second), errs: row.answers}
 		c := &section{program: newProgram(row.spec, w.env()), handle: l, own: belief{until: l.until}}
-		goesOn := c.hold(t.Context(), row.hold)
-		if got := strings.Join(w.events, "; "); got != row.want || goesOn != row.goesOn {
-			t.Errorf("%s: continues %v, want %v\ngot  %s\nwant %s", row.name, goesOn, row.goesOn, got, row.want)
+		proceed := c.hold(t.Context(), row.hold)
+		if got := strings.Join(w.events, "; "); got != row.want || proceed != row.goesOn {
+			t.Errorf("%s: continues %v, want %v\ngot  %s\nwant %s", row.name, proceed, row.goesOn, got, row.want)
 		}
-		if goesOn && w.now != row.hold {
+		if proceed && w.now != row.hold {
 			t.Errorf("%s: held for %v, want %v", row.name, w.now, row.hold)
 		}
 	}

@@ -11,22 +11,22 @@ import (
 )
 
 // selfExtending is a lease that its library extends by itself.
-type renewing struct {
+type selfExtending struct {
 	*lease
 	renewed, lost chan struct{}
 }
 
-func (r renewing) Renewed() <-chan struct{} { return r.renewed }
-func (r renewing) Lost() <-chan struct{}    { return r.lost }
+func (r selfExtending) Renewed() <-chan struct{} { return r.renewed }
+func (r selfExtending) Lost() <-chan struct{}    { return r.lost }
 
 // A client believes an extension by the library from when the library reports it, and records it
 // then. Nothing is reported after the lock is released.
-func TestRenewed(t *testing.T) {
+func TestLibraryExtensionIsRecorded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{}
-		h := renewing{&lease{world: w, until: epoch.Add(10 * time.Second)}, make(chan struct{}), make(chan struct{})}
+		h := selfExtending{&lease{world: w, until: epoch.Add(10 * time.Second)}, make(chan struct{}), make(chan struct{})}
 		c := &section{program: newProgram(Spec{}, w.env()), handle: h, own: belief{until: h.until}}
-		c.listen(t.Context())
+		c.watchLoss(t.Context())
 		if w.now = 9 * time.Second; !c.check() {
 			t.Error("the lock does not count as held at 9 s")
 		}
@@ -39,7 +39,7 @@ func TestRenewed(t *testing.T) {
 		if w.now = 20 * time.Second; c.check() {
 			t.Error("the lock counts as held at 20 s")
 		}
-		c.loss.ignore()
+		c.loss.close()
 		select {
 		case h.renewed <- struct{}{}:
 			t.Error("the client still listens after releasing the lock")
@@ -54,12 +54,12 @@ func TestRenewed(t *testing.T) {
 
 // A report from the lock while its holder reads its clock is recorded in stamp order, whether it
 // arrives just before or just after the reading.
-func TestReportsDoNotOvertakeEvents(t *testing.T) {
+func TestReportsAreRecordedInStampOrder(t *testing.T) {
 	for name, at := range map[string]int{"before": 0, "after": 1} {
 		for _, extended := range []bool{false, true} {
 			synctest.Test(t, func(t *testing.T) {
 				w := &world{}
-				h := renewing{&lease{world: w, until: epoch.Add(10 * time.Second)}, make(chan struct{}, 1), make(chan struct{})}
+				h := selfExtending{&lease{world: w, until: epoch.Add(10 * time.Second)}, make(chan struct{}, 1), make(chan struct{})}
 				report := func() {
 					if extended {
 						h.renewed <- struct{}{}
@@ -81,7 +81,7 @@ func TestReportsDoNotOvertakeEvents(t *testing.T) {
 					return now
 				}
 				c := &section{program: newProgram(Spec{}, env), handle: h, own: belief{until: h.until}}
-				c.listen(t.Context())
+				c.watchLoss(t.Context())
 				synctest.Wait()
 				if at == 0 {
 					report()
@@ -89,9 +89,9 @@ func TestReportsDoNotOvertakeEvents(t *testing.T) {
 				c.check()
 				synctest.Wait()
 				if extended {
-					c.extended(h.until, "")
+					c.recordExtension(h.until, "")
 				}
-				c.loss.ignore()
+				c.loss.close()
 				if len(stamps) < 2 || !slices.IsSorted(stamps) {
 					t.Errorf("%s the reading, extended %v: events are stamped %v", name, extended, stamps)
 				}

@@ -46,11 +46,11 @@ func openResource(s Spec, e Env) *resource {
 
 // silenceRedis keeps go-redis from logging each failed connection to stderr. Here they fail on
 // purpose, and the history records the result.
-var silence = sync.OnceFunc(func() { redis.SetLogger(quiet{}) })
+var silenceRedis = sync.OnceFunc(func() { redis.SetLogger(discardLogger{}) })
 
-type quiet struct{}
+type discardLogger struct{}
 
-func (quiet) Printf(context.Context, string, ...any) {}
+func (discardLogger) Printf(context.Context, string, ...any) {}
 
 // entry is one command to the resource.
 type entry struct {
@@ -67,8 +67,8 @@ type answer struct {
 	fence   int64 // the fencing token that was used
 }
 
-// do sends a command and waits for the reply, at most for wait.
-func (r *resource) do(ctx context.Context, script string, en entry, wait time.Duration) (answer, error) {
+// send sends a command and waits for the reply, at most for wait.
+func (r *resource) send(ctx context.Context, script string, en entry, wait time.Duration) (answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
 	reply, err := r.db.Eval(ctx, script, []string{resourceKey(en.key)},
@@ -83,7 +83,7 @@ func (r *resource) do(ctx context.Context, script string, en entry, wait time.Du
 }
 
 // ParseLogEntry converts an entry of the resource's log to an event.
-func ParseLog(lockKey, text string) (history.Event, error) {
+func ParseLogEntry(lockKey, text string) (history.Event, error) {
 	f := strings.Fields(text)
 	if len(f) != 6 {
 		return history.Event{}, fmt.Errorf("read resource log: entry %q has %d fields, want 6", text, len(f))

@@ -18,31 +18,31 @@ type section struct {
 	key, session string
 	handle       lock.Handle
 	own          belief
-	wall         bool // the clock is its wall clock
+	useWall      bool // the clock is its wall clock
 	token        string
 	fence        int64
-	version      int64 // version read from the resource
-	loss         *loss // nil: the lock doesn't report losses
-	broken       error // the client can't continue with this lock
+	version      int64      // version read from the resource
+	loss         *lossWatch // nil: the lock doesn't report losses
+	fatal        error      // the client can't continue with this lock
 }
 
 func (c *section) acquire(ctx context.Context) bool {
 	c.emit(c.event(history.Invoke, history.OpAcquire))
 	if c.s.Cancel > 0 {
 		var forget context.CancelFunc
-		ctx, forget = c.within(ctx, c.s.Cancel)
+		ctx, forget = c.withTimeout(ctx, c.s.Cancel)
 		defer forget()
 	}
-	c.acquires(true)
+	c.setAcquiring(true)
 	h, err := c.lock.Acquire(ctx, c.key)
-	c.acquires(false)
+	c.setAcquiring(false)
 	if err != nil {
 		c.fail(history.Fail, history.OpAcquire, err)
 		return false
 	}
 	c.handle = h
-	if w, ok := h.(lock.WallClocked); ok {
-		c.wall = w.ByWall()
+	if w, ok := h.(lock.WallClockHandle); ok {
+		c.useWall = w.ByWall()
 	}
 	e := c.believe(history.OpAcquire, h.Deadline())
 	if t, ok := h.(lock.Tokener); ok {
@@ -61,7 +61,7 @@ func (c *section) acquire(ctx context.Context) bool {
 }
 
 // withTimeout returns a context that ends after d by the client's clock.
-func (c *section) within(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
+func (c *section) withTimeout(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
 	late := c.e.After(d)
 	go func() {
@@ -81,7 +81,7 @@ func (c *section) believe(op string, deadline time.Time) history.Event {
 	truth, own := int64(c.e.True()), c.clock()
 	c.own.set(deadline)
 	e := c.event(history.OK, op)
-	e.T, e.Local, e.Wall = truth, own.UnixNano(), c.wall
+	e.T, e.Local, e.Wall = truth, own.UnixNano(), c.useWall
 	if !deadline.IsZero() {
 		e.ValidUntil = truth + int64(deadline.Sub(own))
 	}
@@ -90,7 +90,7 @@ func (c *section) believe(op string, deadline time.Time) history.Event {
 
 // clock reads the clock that the deadline refers to.
 func (c *section) clock() time.Time {
-	if c.wall {
+	if c.useWall {
 		return c.e.Wall()
 	}
 	return c.e.Now()
@@ -102,19 +102,19 @@ func (c *section) work(ctx context.Context, hold time.Duration) {
 	}
 	if c.s.Reenter > 0 {
 		hold /= 2
-		if !c.again(ctx, hold) {
+		if !c.reenter(ctx, hold) {
 			return
 		}
 	}
-	if !c.hold(c.loss.heeded(ctx, c.s.NoCheck), hold) {
+	if !c.hold(c.loss.untilLost(ctx, c.s.NoCheck), hold) {
 		return
 	}
 	for n := 1; n <= max(c.s.Writes, 1); n++ {
-		if !c.s.NoCheck && (!c.held(ctx) || !c.check()) {
+		if !c.s.NoCheck && (!c.stillHeld(ctx) || !c.check()) {
 			return
 		}
 		c.sleep(ctx, c.s.Prepare.Draw(Random(c.s.Seed, c.session, "prepare", strconv.Itoa(n))))
-		c.at(betweenCheck)
+		c.atPoint(betweenCheck)
 		if !c.write(ctx, n) {
 			return
 		}
@@ -125,7 +125,7 @@ func (c *section) read(ctx context.Context) bool {
 	e := c.event(history.Invoke, history.OpRead)
 	e.Fence = c.fence
 	c.emit(e)
-	a, err := c.resource.do(ctx, readScript, c.entry(c.session+":read"), c.patience())
+	a, err := c.resource.send(ctx, readScript, c.entry(c.session+":read"), c.replyTimeout())
 	if err != nil {
 		c.fail(history.Info, history.OpRead, err)
 		return false
@@ -138,15 +138,15 @@ func (c *section) read(ctx context.Context) bool {
 
 // stillHeld checks with the lock or its context, if possible, whether it is held. A lock that
 // denies it is lost from then on.
-func (c *section) held(ctx context.Context) bool {
+func (c *section) stillHeld(ctx context.Context) bool {
 	held, err := true, error(nil)
 	switch h := c.handle.(type) {
-	case lock.Contexter:
+	case lock.ContextHandle:
 		held = h.Context().Err() == nil
-	case lock.Holder:
+	case lock.HeldChecker:
 		held, err = h.Held(ctx)
 	}
-	if held || err != nil || c.loss.told() { // check reports a loss that is already recorded
+	if held || err != nil || c.loss.notified() { // check reports a loss that is already recorded
 		return true
 	}
 	e := c.event(history.Info, history.OpLost)
@@ -158,14 +158,14 @@ func (c *section) held(ctx context.Context) bool {
 // check compares the client's clock with its deadline, as the algorithm requires before the client
 // touches the resource. If the lock has a context, that decides.
 func (c *section) check() bool {
-	told := c.loss.told() // before the clock is read, because this waits until the loss is recorded
-	done := c.stamping()
+	notified := c.loss.notified() // before the clock is read, because this waits until the loss is recorded
+	done := c.lockRecord()
 	truth, own := int64(c.e.True()), c.clock()
 	deadline := c.own.deadline()
 	e := c.event(history.OK, history.OpCheck)
-	e.T, e.Local, e.Wall = truth, own.UnixNano(), c.wall
+	e.T, e.Local, e.Wall = truth, own.UnixNano(), c.useWall
 	switch {
-	case told:
+	case notified:
 		e.Type, e.Cause = history.Fail, "the lock has told of its loss"
 	case !deadline.IsZero() && !own.Before(deadline):
 		if c.outlivedDeadline() {
@@ -174,7 +174,7 @@ func (c *section) check() bool {
 		}
 		e.Type, e.Cause = history.Fail, fmt.Sprintf("the lease ended %v ago", own.Sub(deadline))
 	}
-	c.put(e)
+	c.emitLocked(e)
 	done()
 	return e.Type == history.OK
 }
@@ -183,12 +183,12 @@ func (c *section) check() bool {
 // says that the lock is still held. If so the client believes it for as long as it waits for the
 // resource. To the checker this is an extension, since the lock has confirmed the hold.
 func (c *section) outlivedDeadline() bool {
-	h, ok := c.handle.(lock.Contexter)
+	h, ok := c.handle.(lock.ContextHandle)
 	if !ok || h.Context().Err() != nil {
 		return false
 	}
-	c.put(instead(c.event(history.Invoke, history.OpExtend), history.OpCheck))
-	c.put(instead(c.believe(history.OpExtend, c.clock().Add(c.patience())), history.OpCheck))
+	c.emitLocked(markExtension(c.event(history.Invoke, history.OpExtend), history.OpCheck))
+	c.emitLocked(markExtension(c.believe(history.OpExtend, c.clock().Add(c.replyTimeout())), history.OpCheck))
 	return true
 }
 
@@ -197,7 +197,7 @@ func (c *section) write(ctx context.Context, n int) bool {
 	e := c.event(history.Invoke, history.OpWrite)
 	e.Value, e.Version, e.Fence = en.value, en.version, en.fence
 	c.emit(e)
-	a, err := c.resource.do(ctx, writeScript, en, c.patience())
+	a, err := c.resource.send(ctx, writeScript, en, c.replyTimeout())
 	if err != nil {
 		c.fail(history.Info, history.OpWrite, err)
 		return false
@@ -209,10 +209,10 @@ func (c *section) write(ctx context.Context, n int) bool {
 }
 
 func (c *section) release(ctx context.Context) {
-	c.loss.ignore()
+	c.loss.close()
 	c.emit(c.event(history.Invoke, history.OpRelease))
 	if err := c.handle.Release(ctx); err != nil {
-		c.fail(refused(err), history.OpRelease, err)
+		c.fail(failureType(err), history.OpRelease, err)
 		return
 	}
 	c.emit(c.event(history.OK, history.OpRelease))
@@ -220,7 +220,7 @@ func (c *section) release(ctx context.Context) {
 
 // failureType is the event type for an error of a release or an extension: definitely not held, or
 // unknown.
-func refused(err error) history.Type {
+func failureType(err error) history.Type {
 	if errors.Is(err, lock.ErrNotHeld) {
 		return history.Fail
 	}
@@ -229,7 +229,7 @@ func refused(err error) history.Type {
 
 // replyTimeout is how long the client waits for the resource's reply: as long as the lease lasts,
 // or a TTL if it is already over.
-func (c *section) patience() time.Duration {
+func (c *section) replyTimeout() time.Duration {
 	deadline := c.own.deadline()
 	if left := deadline.Sub(c.clock()); !deadline.IsZero() && left > 0 {
 		return left
@@ -247,8 +247,8 @@ func (c *section) entry(value string) entry {
 
 // markExtension marks an event as an extension that the client made through another operation, see
 // history.OpExtend.
-func instead(e history.Event, of string) history.Event {
-	e.Value = of
+func markExtension(e history.Event, via string) history.Event {
+	e.Value = via
 	return e
 }
 
@@ -258,7 +258,7 @@ func (c *section) event(t history.Type, op string) history.Event {
 
 func (c *section) fail(t history.Type, op string, err error) {
 	if errors.Is(err, lock.ErrBroken) {
-		c.broken = err
+		c.fatal = err
 	}
 	e := c.event(t, op)
 	e.Cause = err.Error()
@@ -307,28 +307,28 @@ func (c *section) hold(ctx context.Context, d time.Duration) bool {
 func (c *section) extend(ctx context.Context) bool {
 	c.emit(c.event(history.Invoke, history.OpExtend))
 	if err := c.handle.(lock.Extender).Extend(ctx); err != nil {
-		c.fail(refused(err), history.OpExtend, err)
-		return refused(err) != history.Fail
+		c.fail(failureType(err), history.OpExtend, err)
+		return failureType(err) != history.Fail
 	}
-	c.extended(c.handle.Deadline(), "")
+	c.recordExtension(c.handle.Deadline(), "")
 	return true
 }
 
 // recordExtension records that the client believes until the deadline, and by which operation if it
 // was not an extension.
-func (c *section) extended(deadline time.Time, by string) {
-	defer c.stamping()()
-	c.put(instead(c.believe(history.OpExtend, deadline), by))
+func (c *section) recordExtension(deadline time.Time, via string) {
+	defer c.lockRecord()()
+	c.emitLocked(markExtension(c.believe(history.OpExtend, deadline), via))
 }
 
 // lossWatch waits for a lock to notify its holder of a loss. A nil lossWatch is for a lock that
 // never does.
-type loss struct {
-	lost   <-chan struct{}
-	known  context.Context // ends when the loss is recorded
-	cancel context.CancelFunc
-	stop   chan struct{}
-	done   chan struct{}
+type lossWatch struct {
+	lost     <-chan struct{}
+	recorded context.Context // ends when the loss is recorded
+	cancel   context.CancelFunc
+	stopped  chan struct{}
+	done     chan struct{}
 }
 
 // belief is the deadline until which the holder believes. A lock that extends itself may change it.
@@ -352,31 +352,31 @@ func (b *belief) deadline() time.Time {
 
 // watchLoss waits, until the lock is released, for the lock to report that it is lost or that the
 // library has extended it, and records that.
-func (c *section) listen(ctx context.Context) {
+func (c *section) watchLoss(ctx context.Context) {
 	var lost, renewed <-chan struct{}
-	if h, tells := c.handle.(lock.Loser); tells {
+	if h, ok := c.handle.(lock.LossNotifier); ok {
 		lost = h.Lost()
 	}
-	if h, tells := c.handle.(lock.Renewer); tells {
+	if h, ok := c.handle.(lock.RenewalNotifier); ok {
 		renewed = h.Renewed()
 	}
 	if lost == nil && renewed == nil {
 		return
 	}
-	l := &loss{lost: lost, stop: make(chan struct{}), done: make(chan struct{})}
-	l.known, l.cancel = context.WithCancel(context.WithoutCancel(ctx))
+	l := &lossWatch{lost: lost, stopped: make(chan struct{}), done: make(chan struct{})}
+	l.recorded, l.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	go func() {
 		defer close(l.done)
 		for {
 			select {
 			case <-renewed:
 				c.emit(c.event(history.Invoke, history.OpExtend))
-				c.extended(c.handle.Deadline(), "")
+				c.recordExtension(c.handle.Deadline(), "")
 				continue
 			case <-lost:
 				c.emit(c.event(history.Info, history.OpLost))
 				l.cancel()
-			case <-l.stop:
+			case <-l.stopped:
 			case <-ctx.Done():
 			}
 			return
@@ -386,17 +386,17 @@ func (c *section) listen(ctx context.Context) {
 }
 
 // untilLost returns a context that ends when the lock is lost, unless the client ignores losses.
-func (l *loss) heeded(ctx context.Context, blind bool) context.Context {
-	if l == nil || blind {
+func (l *lossWatch) untilLost(ctx context.Context, ignoreLoss bool) context.Context {
+	if l == nil || ignoreLoss {
 		return ctx
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	context.AfterFunc(l.known, cancel)
+	context.AfterFunc(l.recorded, cancel)
 	return ctx
 }
 
 // notified reports whether the lock has reported its loss. It returns after that is recorded.
-func (l *loss) told() bool {
+func (l *lossWatch) notified() bool {
 	if l == nil {
 		return false
 	}
@@ -410,10 +410,10 @@ func (l *loss) told() bool {
 }
 
 // close stops the watch, since releasing a lock may look like losing it.
-func (l *loss) ignore() {
+func (l *lossWatch) close() {
 	if l == nil {
 		return
 	}
-	close(l.stop)
+	close(l.stopped)
 	<-l.done
 }

@@ -8,7 +8,7 @@ import (
 )
 
 // A lock gets the nodes in the order of its configuration.
-func TestConfigured(t *testing.T) {
+func TestLockNodesFollowConfiguration(t *testing.T) {
 	n1, n2, n3 := lock.Node{Name: "n1", Addr: "a:1"}, lock.Node{Name: "n2", Addr: "b:1"}, lock.Node{Name: "n3", Addr: "c:1"}
 	all := []lock.Node{n1, n2, n3}
 	for _, row := range []struct {
@@ -19,7 +19,7 @@ func TestConfigured(t *testing.T) {
 		{[]string{"n1", "n1", "n3"}, []lock.Node{n1, n1, n3}},
 		{[]string{"n3", "n1"}, []lock.Node{n3, n1}},
 	} {
-		if got := (Spec{Nodes: all, Addresses: row.addresses}).configured(); !slices.Equal(got, row.want) {
+		if got := (Spec{Nodes: all, Addresses: row.addresses}).lockNodes(); !slices.Equal(got, row.want) {
 			t.Errorf("%v: %v, want %v", row.addresses, got, row.want)
 		}
 	}

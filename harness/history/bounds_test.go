@@ -13,11 +13,11 @@ import (
 
 // A stored history is limited to what a run can record, compressed or not, however small the file
 // is.
-func TestStoredHistoryIsBounded(t *testing.T) {
+func TestStoredHistorySizeIsLimited(t *testing.T) {
 	many := func(w io.Writer) error {
 		to := bufio.NewWriter(w)
 		fmt.Fprintln(to, `{"n":1,"t":0,"process":"harness","type":"begin","op":"run","params":{"schema":1,"clients":["c1"],"nodes":["n1"],"quorum":1}}`)
-		for n := 2; n <= MaxStored+1; n++ {
+		for n := 2; n <= MaxStoredEvents+1; n++ {
 			fmt.Fprintf(to, `{"n":%d,"t":1,"process":"harness","type":"info","op":"run"}`+"\n", n)
 		}
 		return to.Flush()
@@ -27,7 +27,7 @@ func TestStoredHistoryIsBounded(t *testing.T) {
 		want  string
 	}{
 		"compressed events": {func(f *os.File) error { z := gzip.NewWriter(f); many(z); return z.Close() }, "more than 450000 events"},
-		"bytes":             {func(f *os.File) error { return f.Truncate(MaxFile + 1) }, "the limit is 268435456"},
+		"bytes":             {func(f *os.File) error { return f.Truncate(MaxFileBytes + 1) }, "the limit is 268435456"},
 	} {
 		path := filepath.Join(t.TempDir(), "history.jsonl")
 		f, err := os.Create(path)

@@ -61,9 +61,9 @@ func appendString(b []byte, s string) []byte {
 	return append(b, '"')
 }
 
-// readable returns the event as a reader will see it. JSON can't represent invalid UTF-8 or
+// asRead returns the event as a reader will see it. JSON can't represent invalid UTF-8 or
 // distinguish an empty list from a missing one, so writing loses both.
-func (e Event) readable() Event {
+func (e Event) asRead() Event {
 	if e.Life != nil {
 		l := *e.Life
 		e.Life = &l
@@ -83,11 +83,11 @@ func (e Event) readable() Event {
 // by appendLine directly, at a fraction of the cost of encoding/json. All other lines go to decode,
 // which alone reports errors. The two agree on every line that decodePlain accepts.
 type codec struct {
-	job    job
-	always bool   // writing: also write a field that is empty
-	out    []byte // writing: the line so far
-	rest   []byte // reading: the unread part of the line; nil once it turned out not to be plain
-	seen   recent // reading and sharing
+	job        job
+	writeEmpty bool     // writing: also write a field that is empty
+	out        []byte   // writing: the line so far
+	rest       []byte   // reading: the unread part of the line; nil once it turned out not to be plain
+	strings    interner // reading and sharing
 }
 
 type job int
@@ -100,8 +100,8 @@ const (
 )
 
 // decode decodes a line into e, which must be empty.
-func (c *codec) event(line []byte, e *Event) error {
-	if c.plain(line, e) {
+func (c *codec) decode(line []byte, e *Event) error {
+	if c.decodePlain(line, e) {
 		return nil
 	}
 	var err error
@@ -114,7 +114,7 @@ func (c *codec) event(line []byte, e *Event) error {
 // decodePlain decodes a line as appendLine writes it, without params and escapes. It returns false
 // for any other line. The order of fields is fixed, so no field can occur twice. A missing field is
 // empty, as in encoding/json.
-func (c *codec) plain(line []byte, e *Event) bool {
+func (c *codec) decodePlain(line []byte, e *Event) bool {
 	c.job, c.rest = reading, line
 	c.fields(e)
 	ended := string(c.rest) == "}\n" || string(c.rest) == "}" // the last line may have no newline
@@ -123,13 +123,13 @@ func (c *codec) plain(line []byte, e *Event) bool {
 
 // fields processes all fields except the params.
 func (c *codec) fields(e *Event) {
-	c.always = true
+	c.writeEmpty = true
 	c.number(`{"n":`, &e.N)
 	c.number(`,"t":`, &e.T)
 	c.text(`,"process":`, &e.Process)
 	c.text(`,"type":`, (*string)(&e.Type))
 	c.text(`,"op":`, &e.Op)
-	c.always = false
+	c.writeEmpty = false
 	c.text(`,"key":`, &e.Key)
 	c.text(`,"session":`, &e.Session)
 	c.text(`,"token":`, &e.Token)
@@ -157,7 +157,7 @@ func (c *codec) fields(e *Event) {
 // life processes the fields of a Life.
 func (c *codec) life(name string, life **Life) {
 	switch {
-	case c.job == reading && c.next(name):
+	case c.job == reading && c.consume(name):
 		*life = &Life{}
 	case *life == nil:
 		return
@@ -165,9 +165,9 @@ func (c *codec) life(name string, life **Life) {
 		c.out = append(c.out, name...)
 	}
 	l := *life
-	c.always = true
+	c.writeEmpty = true
 	c.text(`{"what":`, (*string)(&l.What))
-	c.always = false
+	c.writeEmpty = false
 	c.number(`,"seq":`, &l.Seq)
 	c.text(`,"run":`, &l.Run)
 	c.text(`,"value":`, &l.Value)
@@ -183,13 +183,13 @@ func (c *codec) life(name string, life **Life) {
 	switch {
 	case c.job == writing:
 		c.out = append(c.out, '}')
-	case c.job == reading && !c.next(`}`):
+	case c.job == reading && !c.consume(`}`):
 		c.rest = nil
 	}
 }
 
 // consume removes a field's name from the line if it comes next.
-func (c *codec) next(name string) bool {
+func (c *codec) consume(name string) bool {
 	if len(c.rest) < len(name) || string(c.rest[:len(name)]) != name {
 		return false
 	}
@@ -200,7 +200,7 @@ func (c *codec) next(name string) bool {
 func (c *codec) flag(whole string, b *bool) {
 	switch {
 	case c.job == reading:
-		*b = c.next(whole)
+		*b = c.consume(whole)
 	case c.job == writing && *b:
 		c.out = append(c.out, whole...)
 	}
@@ -208,9 +208,9 @@ func (c *codec) flag(whole string, b *bool) {
 
 func (c *codec) number(name string, n *int64) {
 	switch {
-	case c.job == reading && c.next(name):
+	case c.job == reading && c.consume(name):
 		c.readNumber(n)
-	case c.job == writing && (c.always || *n != 0):
+	case c.job == writing && (c.writeEmpty || *n != 0):
 		c.out = strconv.AppendInt(append(c.out, name...), *n, 10)
 	}
 }
@@ -236,11 +236,11 @@ func (c *codec) readNumber(n *int64) {
 func (c *codec) text(name string, s *string) {
 	switch c.job {
 	case reading:
-		if c.next(name) {
+		if c.consume(name) {
 			c.readText(s)
 		}
 	case writing:
-		if c.always || *s != "" {
+		if c.writeEmpty || *s != "" {
 			c.out = appendString(append(c.out, name...), *s)
 		}
 	case repairing:
@@ -248,16 +248,16 @@ func (c *codec) text(name string, s *string) {
 			*s = string([]rune(*s))
 		}
 	case sharing:
-		*s = c.seen.again(*s)
+		*s = c.strings.intern(*s)
 	}
 }
 
 func (c *codec) readText(s *string) {
-	if c.next(`"`) {
+	if c.consume(`"`) {
 		for i, b := range c.rest {
 			switch {
 			case b == '"':
-				*s, c.rest = c.seen.of(c.rest[:i]), c.rest[i+1:]
+				*s, c.rest = c.strings.internBytes(c.rest[:i]), c.rest[i+1:]
 				return
 			case b < ' ' || b > '~' || b == '\\':
 				c.rest = nil
@@ -294,20 +294,20 @@ func (e *Event) check() error {
 // interner holds recently seen strings, so that events with equal strings share them: a token
 // occurs in a dozen events near each other. A newer string replaces an older one, so the table has
 // a fixed size, whatever a file contains.
-type recent struct {
+type interner struct {
 	seed  maphash.Seed
 	slots []string
 }
 
-const slots = 1 << 13
+const internSlots = 1 << 13
 
-func newRecent() recent {
-	return recent{maphash.MakeSeed(), make([]string, slots)}
+func newInterner() interner {
+	return interner{maphash.MakeSeed(), make([]string, internSlots)}
 }
 
 // internBytes returns the string of bytes that may be overwritten later.
-func (s *recent) of(b []byte) string {
-	slot := &s.slots[maphash.Bytes(s.seed, b)%slots]
+func (s *interner) internBytes(b []byte) string {
+	slot := &s.slots[maphash.Bytes(s.seed, b)%internSlots]
 	if *slot != string(b) {
 		*slot = string(b)
 	}
@@ -315,8 +315,8 @@ func (s *recent) of(b []byte) string {
 }
 
 // intern returns an equal string, shared if possible.
-func (s *recent) again(t string) string {
-	slot := &s.slots[maphash.String(s.seed, t)%slots]
+func (s *interner) intern(t string) string {
+	slot := &s.slots[maphash.String(s.seed, t)%internSlots]
 	if *slot != t {
 		*slot = t
 	}
@@ -331,8 +331,8 @@ const MaxEvents = 300_000
 // Limits of a stored history, whoever made it. A run that was stopped at MaxEvents still records
 // the resource's log, which has at most one entry for every two events of its writes.
 const (
-	MaxStored = MaxEvents * 3 / 2 // events
-	MaxFile   = 256 << 20         // bytes, uncompressed; the events take somewhat more memory
+	MaxStoredEvents = MaxEvents * 3 / 2 // events
+	MaxFileBytes    = 256 << 20         // bytes, uncompressed; the events take somewhat more memory
 )
 
 // maxLine bounds one line, so that a file that is no history can't exhaust memory.
@@ -342,8 +342,8 @@ const bufferSize = 1 << 16
 
 // The first chunk is small, since most histories are. Later chunks are at most maxChunk.
 const (
-	minPiece = 64
-	maxPiece = 1 << 14
+	minChunk = 64
+	maxChunk = 1 << 14
 )
 
 // Read reads a history as a stream. If the last line is incomplete, as after a crash, the history
@@ -355,12 +355,12 @@ const (
 func Read(r io.Reader) (*History, error) { return read(r, math.MaxInt) }
 
 // read reads a history of at most that many events.
-func read(r io.Reader, most int) (*History, error) {
+func read(r io.Reader, maxEvents int) (*History, error) {
 	br := bufio.NewReaderSize(r, bufferSize)
 	var long []byte // a line longer than the buffer
-	d := codec{seen: newRecent()}
-	events := make([]Event, 0, minPiece)
-	var full [][]Event // earlier chunks, so that events are not copied as their number grows
+	d := codec{strings: newInterner()}
+	events := make([]Event, 0, minChunk)
+	var chunks [][]Event // earlier chunks, so that events are not copied as their number grows
 	lastN := int64(0)
 	cutLine := ""
 	for line := 1; ; line++ {
@@ -373,7 +373,7 @@ func read(r io.Reader, most int) (*History, error) {
 			break
 		}
 		var e Event
-		if err := d.event(text, &e); err != nil {
+		if err := d.decode(text, &e); err != nil {
 			if cut && line > 1 {
 				cutLine = fmt.Sprintf("line %d is incomplete", line)
 				break
@@ -381,25 +381,25 @@ func read(r io.Reader, most int) (*History, error) {
 			return nil, fmt.Errorf("line %d: %w", line, err)
 		}
 		if line == 1 {
-			if err := begins(e); err != nil {
+			if err := checkFirst(e); err != nil {
 				return nil, err
 			}
 		}
-		if line > most {
-			return nil, fmt.Errorf("more than %d events, but a run is stopped at %d", most, MaxEvents)
+		if line > maxEvents {
+			return nil, fmt.Errorf("more than %d events, but a run is stopped at %d", maxEvents, MaxEvents)
 		}
 		if e.N <= lastN {
 			return nil, fmt.Errorf("line %d: event %d comes after event %d, but recorders number events in ascending order", line, e.N, lastN)
 		}
 		lastN = e.N
 		if size := cap(events); len(events) == size {
-			full = append(full, events)
-			events = make([]Event, 0, min(2*size, maxPiece))
+			chunks = append(chunks, events)
+			events = make([]Event, 0, min(2*size, maxChunk))
 		}
 		events = append(events, e)
 	}
-	if full != nil {
-		events = slices.Concat(append(full, events)...)
+	if chunks != nil {
+		events = slices.Concat(append(chunks, events)...)
 	}
 	h, err := New(events)
 	if err == nil && cutLine != "" {
@@ -414,14 +414,14 @@ func New(events []Event) (*History, error) {
 	if len(events) == 0 {
 		return nil, errors.New("line 1: the history is empty")
 	}
-	if err := begins(events[0]); err != nil {
+	if err := checkFirst(events[0]); err != nil {
 		return nil, err
 	}
 	h := &History{Params: *events[0].Params, Events: events}
 	if !h.Ended() {
 		h.Cut = fmt.Sprintf("it ends after event %d without the end of the run", len(events))
 	}
-	if why := stopped(events); why != "" {
+	if why := stopCause(events); why != "" {
 		h.Cut = why
 		// Earlier releases also recorded the lock's key on each node when they stopped a run.
 		h.Events = slices.DeleteFunc(events, func(e Event) bool { return e.Op == "key" && e.Process == Harness })
@@ -431,7 +431,7 @@ func New(events []Event) (*History, error) {
 }
 
 // stopCause returns why the run was stopped early, or "".
-func stopped(events []Event) string {
+func stopCause(events []Event) string {
 	for i := range events {
 		if e := &events[i]; e.Op == OpStop && e.Process == Harness {
 			return e.Cause
@@ -451,7 +451,7 @@ func (h *History) Ended() bool {
 }
 
 // checkFirst returns an error if an event can't be the first one.
-func begins(e Event) error {
+func checkFirst(e Event) error {
 	if e.Op != OpRun || e.Params == nil {
 		return errors.New("line 1: not a run event with params: this is not a lockpick history")
 	}
@@ -466,7 +466,7 @@ func begins(e Event) error {
 
 // ReadFile reads the history in a regular file of at most MaxFileBytes.
 func ReadFile(path string) (*History, error) {
-	f, err := files.Open(path, MaxFile)
+	f, err := files.Open(path, MaxFileBytes)
 	if err != nil {
 		return nil, fmt.Errorf("read history: %w", err)
 	}
@@ -484,7 +484,7 @@ func FromFile(f *os.File) (*History, error) {
 	if err != nil {
 		return nil, err
 	}
-	return read(text, MaxStored)
+	return read(text, MaxStoredEvents)
 }
 
 // Pack compresses a history's text with gzip. The same text gives the same bytes.
@@ -499,34 +499,34 @@ func Pack(to io.Writer, text io.Reader) error {
 // Unpack returns the text of a history file, at most MaxFileBytes of it. A truncated compressed
 // file reads like truncated text.
 func Unpack(f *os.File) (io.Reader, error) {
-	if !packed(f) {
+	if !isGzip(f) {
 		return f, nil
 	}
 	z, err := gzip.NewReader(f)
 	if err != nil {
 		return nil, fmt.Errorf("invalid gzip data: %w", err)
 	}
-	return &unpacked{z, MaxFile}, nil
+	return &boundedReader{z, MaxFileBytes}, nil
 }
 
 // isGzip reports whether a file starts like gzip data. It does not move the file's offset.
-func packed(f *os.File) bool {
+func isGzip(f *os.File) bool {
 	var magic [2]byte
 	_, err := f.ReadAt(magic[:], 0)
 	return err == nil && magic == [2]byte{0x1f, 0x8b}
 }
 
 // boundedReader reads a compressed file, and fails if it expands too much.
-type unpacked struct {
-	z    *gzip.Reader
-	left int64
+type boundedReader struct {
+	z         *gzip.Reader
+	remaining int64
 }
 
-func (u *unpacked) Read(p []byte) (int, error) {
+func (u *boundedReader) Read(p []byte) (int, error) {
 	n, err := u.z.Read(p)
-	switch u.left -= int64(n); {
-	case u.left < 0:
-		return 0, fmt.Errorf("uncompressed, it has more than %d bytes, which is more than a run records", int64(MaxFile))
+	switch u.remaining -= int64(n); {
+	case u.remaining < 0:
+		return 0, fmt.Errorf("uncompressed, it has more than %d bytes, which is more than a run records", int64(MaxFileBytes))
 	case errors.Is(err, io.ErrUnexpectedEOF):
 		return n, io.EOF
 	}

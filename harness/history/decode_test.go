@@ -17,7 +17,7 @@ func checkDecoder(t testing.TB, d *codec, line []byte) bool {
 	want, wantErr := decode(line)
 	var got Event
 	buffer := bytes.Clone(line)
-	err := d.event(buffer, &got)
+	err := d.decode(buffer, &got)
 	for i := range buffer {
 		buffer[i] = 'x' // an event must not refer to the line's memory
 	}
@@ -25,15 +25,15 @@ func checkDecoder(t testing.TB, d *codec, line []byte) bool {
 		t.Errorf("%q:\ngot  %+v, %v\nwant %+v, %v", line, got, err, want, wantErr)
 	}
 	var e Event
-	plain := d.plain(line, &e)
+	plain := d.decodePlain(line, &e)
 	if plain && wantErr != nil {
 		t.Errorf("%q is accepted as plain, want %v", line, wantErr)
 	}
 	return plain
 }
 
-func TestWhatARecorderWritesIsPlain(t *testing.T) {
-	d := codec{seen: newRecent()}
+func TestRecordedLinesArePlain(t *testing.T) {
+	d := codec{strings: newInterner()}
 	lines, err := readAll(&generated{cycles: 100})
 	if err != nil {
 		t.Fatal(err)
@@ -46,7 +46,7 @@ func TestWhatARecorderWritesIsPlain(t *testing.T) {
 	// Each field alone, with extreme values.
 	for i := range reflect.TypeFor[Event]().NumField() {
 		for _, n := range []int64{-1<<63 + 1, -1, 1, 2, 1<<63 - 1} {
-			e, full := Event{N: 1, Process: "c1", Type: OK, Op: OpRead}, hostile("~ /<'", n)
+			e, full := Event{N: 1, Process: "c1", Type: OK, Op: OpRead}, hostileEvent("~ /<'", n)
 			full.Params = nil
 			reflect.ValueOf(&e).Elem().Field(i).Set(reflect.ValueOf(full).Field(i))
 			line, _ := appendLine(nil, &e)
@@ -64,31 +64,31 @@ func readAll(g *generated) ([][]byte, error) {
 	return bytes.SplitAfter(bytes.TrimSuffix(b.Bytes(), []byte("\n")), []byte("\n")), err
 }
 
-// odd holds lines that no recorder writes, or only rarely.
-var odd = []string{
+// unusualLines holds lines that no recorder writes, or only rarely.
+var unusualLines = []string{
 	``, "\n", "\r\n", ` `, `{}`, `[]`, `null`, `1`, `"x"`, `{`, `nonsense`, "\xef\xbb\xbf" + plainLine, "\x00",
 	plainLine + "\n", plainLine + "\r\n", plainLine + "\n\n", plainLine + " ", " " + plainLine, plainLine + plainLine, plainLine + "}", plainLine + ",",
 	strings.ReplaceAll(plainLine, `":`, `": `), strings.ReplaceAll(plainLine, `,`, ", "), plainLine[:len(plainLine)-1] + ",}",
-	with(`"t":5`, ``), with(`"t":5`, `"T":6`), with(`"t":5`, `"t":5,"t":6`), with(`"t":5`, `"t":null`), with(`"t":5`, `"t":"5"`),
-	with(`"t":5`, `"t":-5`), with(`"t":5`, `"t":-`), with(`"t":5`, `"t":+5`), with(`"t":5`, `"t":05`), with(`"t":5`, `"t":-05`), with(`"t":5`, `"t":-0`), with(`"t":5`, `"t":00`),
-	with(`"t":5`, `"t":5.0`), with(`"t":5`, `"t":5.5`), with(`"t":5`, `"t":5e3`), with(`"t":5`, `"t":1e30`), with(`"t":5`, `"t":`), with(`"t":5`, `"t":0x5`), with(`"t":5`, `"t":5 `),
-	with(`"t":5`, `"t":9223372036854775807`), with(`"t":5`, `"t":9223372036854775808`), with(`"t":5`, `"t":-9223372036854775808`), with(`"t":5`, `"t":-9223372036854775809`),
-	with(`"t":5`, `"t":9999999999999999999`), with(`"t":5`, `"t":18446744073709551616`), with(`"t":5`, `"t":18446744073709551621`), with(`"t":5`, `"t":100000000000000000000000005`),
-	with(`"c1"`, `""`), with(`"c1"`, `"c\u0031"`), with(`"c1"`, `"c\"1"`), with(`"c1"`, `"c\\"`), with(`"c1"`, `"c\x"`), with(`"c1"`, `"ü"`), with(`"c1"`, "\"\xff\""),
-	with(`"c1"`, "\"a\tb\""), with(`"c1"`, "\"a\nb\""), with(`"c1"`, "\"\x7f\""), with(`"c1"`, `"<&>"`), with(`"c1"`, `c1`), with(`"c1"`, `"c1`), with(`"k"}`, `"k}`), with(`"k"}`, `"}`), with(`"c1"`, `1`), with(`"c1"`, `null`),
-	with(`"ok"`, `"OK"`), with(`"ok"`, `""`), with(`"ok"`, `"begin"`), with(`"read"`, `""`), with(`"n":7`, `"n":0`), with(`"n":7`, `"n":-7`), with(`"n":7`, `"n":7.5`),
-	with(`,"key":"k"`, `,"Key":"k"`), with(`,"key":"k"`, `,"key":""`), with(`,"key":"k"`, `,"key":"k","key":"l"`), with(`,"key":"k"`, `,"colour":"k"`), with(`,"key":"k"`, `,"key"="k"`),
-	with(`,"key":"k"`, `,"key":"k","fence":0`), with(`,"key":"k"`, `,"fence":1,"key":"k"`), with(`,"key":"k"`, `,"step":3`), with(`,"key":"k"`, `,"step":9223372036854775807`),
-	with(`,"key":"k"`, `,"params":null`), with(`,"key":"k"`, `,"params":{}`), with(`,"key":"k"`, `,"params":{"schema":1,"rate":0.5}`), with(`,"key":"k"`, `,"params":{"colour":1}`),
+	replaceInPlain(`"t":5`, ``), replaceInPlain(`"t":5`, `"T":6`), replaceInPlain(`"t":5`, `"t":5,"t":6`), replaceInPlain(`"t":5`, `"t":null`), replaceInPlain(`"t":5`, `"t":"5"`),
+	replaceInPlain(`"t":5`, `"t":-5`), replaceInPlain(`"t":5`, `"t":-`), replaceInPlain(`"t":5`, `"t":+5`), replaceInPlain(`"t":5`, `"t":05`), replaceInPlain(`"t":5`, `"t":-05`), replaceInPlain(`"t":5`, `"t":-0`), replaceInPlain(`"t":5`, `"t":00`),
+	replaceInPlain(`"t":5`, `"t":5.0`), replaceInPlain(`"t":5`, `"t":5.5`), replaceInPlain(`"t":5`, `"t":5e3`), replaceInPlain(`"t":5`, `"t":1e30`), replaceInPlain(`"t":5`, `"t":`), replaceInPlain(`"t":5`, `"t":0x5`), replaceInPlain(`"t":5`, `"t":5 `),
+	replaceInPlain(`"t":5`, `"t":9223372036854775807`), replaceInPlain(`"t":5`, `"t":9223372036854775808`), replaceInPlain(`"t":5`, `"t":-9223372036854775808`), replaceInPlain(`"t":5`, `"t":-9223372036854775809`),
+	replaceInPlain(`"t":5`, `"t":9999999999999999999`), replaceInPlain(`"t":5`, `"t":18446744073709551616`), replaceInPlain(`"t":5`, `"t":18446744073709551621`), replaceInPlain(`"t":5`, `"t":100000000000000000000000005`),
+	replaceInPlain(`"c1"`, `""`), replaceInPlain(`"c1"`, `"c\u0031"`), replaceInPlain(`"c1"`, `"c\"1"`), replaceInPlain(`"c1"`, `"c\\"`), replaceInPlain(`"c1"`, `"c\x"`), replaceInPlain(`"c1"`, `"ü"`), replaceInPlain(`"c1"`, "\"\xff\""),
+	replaceInPlain(`"c1"`, "\"a\tb\""), replaceInPlain(`"c1"`, "\"a\nb\""), replaceInPlain(`"c1"`, "\"\x7f\""), replaceInPlain(`"c1"`, `"<&>"`), replaceInPlain(`"c1"`, `c1`), replaceInPlain(`"c1"`, `"c1`), replaceInPlain(`"k"}`, `"k}`), replaceInPlain(`"k"}`, `"}`), replaceInPlain(`"c1"`, `1`), replaceInPlain(`"c1"`, `null`),
+	replaceInPlain(`"ok"`, `"OK"`), replaceInPlain(`"ok"`, `""`), replaceInPlain(`"ok"`, `"begin"`), replaceInPlain(`"read"`, `""`), replaceInPlain(`"n":7`, `"n":0`), replaceInPlain(`"n":7`, `"n":-7`), replaceInPlain(`"n":7`, `"n":7.5`),
+	replaceInPlain(`,"key":"k"`, `,"Key":"k"`), replaceInPlain(`,"key":"k"`, `,"key":""`), replaceInPlain(`,"key":"k"`, `,"key":"k","key":"l"`), replaceInPlain(`,"key":"k"`, `,"colour":"k"`), replaceInPlain(`,"key":"k"`, `,"key"="k"`),
+	replaceInPlain(`,"key":"k"`, `,"key":"k","fence":0`), replaceInPlain(`,"key":"k"`, `,"fence":1,"key":"k"`), replaceInPlain(`,"key":"k"`, `,"step":3`), replaceInPlain(`,"key":"k"`, `,"step":9223372036854775807`),
+	replaceInPlain(`,"key":"k"`, `,"params":null`), replaceInPlain(`,"key":"k"`, `,"params":{}`), replaceInPlain(`,"key":"k"`, `,"params":{"schema":1,"rate":0.5}`), replaceInPlain(`,"key":"k"`, `,"params":{"colour":1}`),
 }
 
 const plainLine = `{"n":7,"t":5,"process":"c1","type":"ok","op":"read","key":"k"}`
 
-func with(old, text string) string { return strings.Replace(plainLine, old, text, 1) }
+func replaceInPlain(old, text string) string { return strings.Replace(plainLine, old, text, 1) }
 
 func TestDecoderAgreesWithJSON(t *testing.T) {
-	d := codec{seen: newRecent()}
-	for _, line := range odd {
+	d := codec{strings: newInterner()}
+	for _, line := range unusualLines {
 		checkDecoder(t, &d, []byte(line))
 	}
 	for i := range len(plainLine) {
@@ -98,10 +98,10 @@ func TestDecoderAgreesWithJSON(t *testing.T) {
 
 // Recorded lines with a few bytes changed, removed, duplicated or inserted.
 func TestDecoderAgreesWithJSONOnMutatedLines(t *testing.T) {
-	d := codec{seen: newRecent()}
+	d := codec{strings: newInterner()}
 	rnd := rand.New(rand.NewPCG(1, 2))
 	lines, _ := readAll(&generated{cycles: 20})
-	for _, line := range odd {
+	for _, line := range unusualLines {
 		lines = append(lines, []byte(line))
 	}
 	const bits = `"",,::{}[]\-.0123456789eE ntul` + "\n\r\t\x00\xff"
@@ -141,19 +141,19 @@ func FuzzDecode(f *testing.F) {
 	for _, line := range lines {
 		f.Add(line)
 	}
-	for _, line := range odd {
+	for _, line := range unusualLines {
 		f.Add([]byte(line))
 	}
-	d := codec{seen: newRecent()}
+	d := codec{strings: newInterner()}
 	f.Fuzz(func(t *testing.T, line []byte) { checkDecoder(t, &d, line) })
 }
 
 // Lines decoded by encoding/json share their strings, too.
-func TestOddLinesShareStrings(t *testing.T) {
-	d := codec{seen: newRecent()}
+func TestUnusualLinesShareStrings(t *testing.T) {
+	d := codec{strings: newInterner()}
 	var a, b Event
-	for line, e := range map[string]*Event{plainLine: &a, with(`"t":5`, `"t": 5`): &b} {
-		if err := d.event([]byte(strings.ReplaceAll(line, `"k"`, `"lock-1"`)), e); err != nil {
+	for line, e := range map[string]*Event{plainLine: &a, replaceInPlain(`"t":5`, `"t": 5`): &b} {
+		if err := d.decode([]byte(strings.ReplaceAll(line, `"k"`, `"lock-1"`)), e); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -163,32 +163,32 @@ func TestOddLinesShareStrings(t *testing.T) {
 }
 
 // The table keeps its size and shares repeated strings, whatever a file contains.
-func TestRecentStringsAreShared(t *testing.T) {
-	s := newRecent()
-	const n = 5 * slots
+func TestRecentStringsAreInterned(t *testing.T) {
+	s := newInterner()
+	const n = 5 * internSlots
 	for i := range n {
 		b := fmt.Appendf(nil, "token %d", i)
-		if got := s.of(b); got != string(b) || s.again(got) != got {
+		if got := s.internBytes(b); got != string(b) || s.intern(got) != got {
 			t.Fatalf("%q became %q", b, got)
 		}
 	}
-	if len(s.slots) != slots {
+	if len(s.slots) != internSlots {
 		t.Errorf("%d slots", len(s.slots))
 	}
 	b := []byte("token 7")
-	if n := testing.AllocsPerRun(100, func() { s.of(b) }); n > 0 {
+	if n := testing.AllocsPerRun(100, func() { s.internBytes(b) }); n > 0 {
 		t.Errorf("%v allocations for an interned string", n)
 	}
 	for _, c := range []string{"", "invoke", "ok", "release", "log"} {
-		if s.of([]byte(c)) != c {
+		if s.internBytes([]byte(c)) != c {
 			t.Errorf("%q was changed", c)
 		}
 	}
 }
 
 // Each field of a Life alone, with extreme values.
-func TestFactsArePlain(t *testing.T) {
-	d := codec{seen: newRecent()}
+func TestLifeEventsArePlain(t *testing.T) {
+	d := codec{strings: newInterner()}
 	for i := range reflect.TypeFor[Life]().NumField() {
 		for _, n := range []int64{-1<<63 + 1, -1, 2, 1<<63 - 1} {
 			var l, full Life

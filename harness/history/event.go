@@ -68,8 +68,8 @@ const (
 	OpClock = "clock"
 	// OpUnsupported is a Redis command (Value) that a client sent to a node and the simulation does
 	// not implement.
-	OpLack = "lack"
-	OpLife = "life" // Life of a key on a node, which is the Process; type info
+	OpUnsupported = "lack"
+	OpLife        = "life" // Life of a key on a node, which is the Process; type info
 )
 
 // OpStall is the only kind of fault that no plan has: the harness's host (Machine) and every
@@ -83,8 +83,8 @@ const (
 // run: it was killed or stopped, or was continued during a planned pause (OpContinue). It begins
 // when that was noticed. The later continuation of a stopped process is not recorded.
 const (
-	Unplanned = -1
-	OpGoOn    = "go-on"
+	UnplannedStep = -1
+	OpContinue    = "go-on"
 )
 
 // Processes other than clients.
@@ -190,23 +190,23 @@ const (
 
 // MaxTree finds the next large value in a list. It is a binary tree of maxima in one slice: the
 // children of node i are 2i and 2i+1.
-type Peaks struct {
+type MaxTree struct {
 	tree []int64
 	len  int
 }
 
 // NewMaxTree builds the tree of a list, in O(n).
-func PeaksOf(heights []int64) Peaks {
-	room := 1
-	for room < len(heights) {
-		room *= 2
+func NewMaxTree(values []int64) MaxTree {
+	size := 1
+	for size < len(values) {
+		size *= 2
 	}
-	p := Peaks{tree: make([]int64, 2*room), len: len(heights)}
-	for i := range room {
-		p.tree[room+i] = math.MinInt64
+	p := MaxTree{tree: make([]int64, 2*size), len: len(values)}
+	for i := range size {
+		p.tree[size+i] = math.MinInt64
 	}
-	copy(p.tree[room:], heights)
-	for i := room - 1; i > 0; i-- {
+	copy(p.tree[size:], values)
+	for i := size - 1; i > 0; i-- {
 		p.tree[i] = max(p.tree[2*i], p.tree[2*i+1])
 	}
 	return p
@@ -214,13 +214,13 @@ func PeaksOf(heights []int64) Peaks {
 
 // Next returns the first index, starting at from, whose value is at least atLeast, or the list's
 // length if there is none. It takes O(log n).
-func (p Peaks) From(place int, least int64) int {
-	if place >= p.len {
+func (p MaxTree) Next(from int, atLeast int64) int {
+	if from >= p.len {
 		return p.len
 	}
-	room := len(p.tree) / 2
-	i := room + place
-	for p.tree[i] < least {
+	size := len(p.tree) / 2
+	i := size + from
+	for p.tree[i] < atLeast {
 		for i%2 == 1 { // everything below the parent of a right child has been searched
 			i /= 2
 		}
@@ -229,11 +229,11 @@ func (p Peaks) From(place int, least int64) int {
 		}
 		i++
 	}
-	for i < room {
+	for i < size {
 		i *= 2
-		if p.tree[i] < least {
+		if p.tree[i] < atLeast {
 			i++
 		}
 	}
-	return min(i-room, p.len)
+	return min(i-size, p.len)
 }

@@ -13,34 +13,34 @@ type generated struct {
 	cycles int
 	fail   int64 // number of bytes after which the read fails; 0: never
 
-	cycle int
-	n     int64 // number of the last event
-	lines int   // lines begun
-	bytes int64
-	rest  []byte
-	buf   []byte
+	cycle  int
+	n      int64 // number of the last event
+	lines  int   // lines begun
+	bytes  int64
+	unread []byte
+	buf    []byte
 }
 
-var errTorn = fmt.Errorf("disk removed")
+var errReadFailed = fmt.Errorf("disk removed")
 
 func (g *generated) Read(p []byte) (int, error) {
-	if len(g.rest) == 0 {
+	if len(g.unread) == 0 {
 		if g.cycle > g.cycles {
 			return 0, io.EOF
 		}
 		g.buf = g.buf[:0]
 		g.generate()
-		g.rest = g.buf
+		g.unread = g.buf
 		g.cycle++
 	}
-	n := copy(p, g.rest)
+	n := copy(p, g.unread)
 	if g.fail > 0 && g.bytes+int64(n) > g.fail {
 		n = int(g.fail - g.bytes)
-		g.lines -= bytes.Count(g.rest[n:], []byte{'\n'}) - 1
+		g.lines -= bytes.Count(g.unread[n:], []byte{'\n'}) - 1
 		g.bytes = g.fail
-		return n, errTorn
+		return n, errReadFailed
 	}
-	g.rest = g.rest[n:]
+	g.unread = g.unread[n:]
 	g.bytes += int64(n)
 	return n, nil
 }

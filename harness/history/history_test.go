@@ -24,19 +24,19 @@ func record(t testing.TB, events ...Event) []byte {
 	return b.Bytes()
 }
 
-var whole = []Event{
+var complete = []Event{
 	{Process: Harness, Type: Begin, Op: OpRun, Params: &Params{Schema: Schema, Scenario: "s", Nodes: []string{"n1"}, TTL: 10}},
 	{T: 5, Process: "c1", Type: Invoke, Op: OpAcquire, Key: "lock-1", Session: "c1/1"},
 	{T: 9, Process: "c1", Type: OK, Op: OpAcquire, Key: "lock-1", Session: "c1/1", Token: "\u2028\"\n", ValidUntil: 77},
 	{T: 10, Process: Harness, Type: End, Op: OpRun},
 }
 
-func TestReadGivesBackWhatWasRecorded(t *testing.T) {
-	h, err := Read(bytes.NewReader(record(t, whole...)))
+func TestReadReturnsRecordedEvents(t *testing.T) {
+	h, err := Read(bytes.NewReader(record(t, complete...)))
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := append([]Event{}, whole...)
+	want := append([]Event{}, complete...)
 	for i := range want {
 		want[i].N = int64(i + 1)
 	}
@@ -47,7 +47,7 @@ func TestReadGivesBackWhatWasRecorded(t *testing.T) {
 
 func TestReadSortsByTrueTimeThenNumber(t *testing.T) {
 	late := Event{T: 7, Process: "c2", Type: Invoke, Op: OpAcquire}
-	h, err := Read(bytes.NewReader(record(t, whole[0], whole[2], late, whole[1], whole[3])))
+	h, err := Read(bytes.NewReader(record(t, complete[0], complete[2], late, complete[1], complete[3])))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,8 +60,8 @@ func TestReadSortsByTrueTimeThenNumber(t *testing.T) {
 	}
 }
 
-func TestReadTellsWhereARecordIsCut(t *testing.T) {
-	text := record(t, whole...)
+func TestReadReportsTruncation(t *testing.T) {
+	text := record(t, complete...)
 	lines := bytes.SplitAfter(text, []byte("\n"))
 	for name, c := range map[string]struct {
 		text []byte
@@ -82,8 +82,8 @@ func TestReadTellsWhereARecordIsCut(t *testing.T) {
 	}
 }
 
-func TestReadRefusesWhatNoRecorderWrote(t *testing.T) {
-	text := string(record(t, whole...))
+func TestReadRejectsOtherFiles(t *testing.T) {
+	text := string(record(t, complete...))
 	first, _, _ := strings.Cut(text, "\n")
 	for name, c := range map[string]struct{ text, want string }{
 		"empty":          {"", "empty"},
@@ -102,8 +102,8 @@ func TestReadRefusesWhatNoRecorderWrote(t *testing.T) {
 
 func TestRecorderKeepsItsFirstError(t *testing.T) {
 	r := NewRecorder(broken{})
-	r.Record(whole[1])
-	r.Record(whole[2])
+	r.Record(complete[1])
+	r.Record(complete[2])
 	if err := r.Err(); err == nil || !strings.Contains(err.Error(), "event 1") {
 		t.Errorf("got %v", err)
 	}
@@ -113,8 +113,8 @@ type broken struct{}
 
 func (broken) Write([]byte) (int, error) { return 0, fmt.Errorf("disk is full") }
 
-// hostile returns an event with unusual values in each of its fields.
-func hostile(text string, n int64) Event {
+// hostileEvent returns an event with unusual values in each of its fields.
+func hostileEvent(text string, n int64) Event {
 	var e Event
 	fill(reflect.ValueOf(&e).Elem(), text, n)
 	return e
@@ -145,19 +145,19 @@ func fill(v reflect.Value, text string, n int64) {
 	}
 }
 
-func TestLinesAreWhatJSONMakes(t *testing.T) {
+func TestLinesMatchJSON(t *testing.T) {
 	var every strings.Builder
 	for c := range rune(0x250) {
 		every.WriteRune(c)
 	}
 	for _, text := range []string{"", "plain", "\"\\/<>&\x00\x1f\x7f\r\n\t\b\f", "\u2028\u2029\ufffd\U0001f512", "\xff\xc3(", every.String()} {
 		for _, n := range []int64{0, 1, -1, 1 << 62, -1 << 63, 1<<63 - 1} {
-			checkLine(t, hostile(text, n))
+			checkLine(t, hostileEvent(text, n))
 		}
 	}
 	// Each field alone, so that none hides another.
 	for i := range reflect.TypeFor[Event]().NumField() {
-		e, full := Event{}, hostile("x", 2)
+		e, full := Event{}, hostileEvent("x", 2)
 		reflect.ValueOf(&e).Elem().Field(i).Set(reflect.ValueOf(full).Field(i))
 		checkLine(t, e)
 	}
@@ -176,12 +176,12 @@ func checkLine(t *testing.T, e Event) {
 }
 
 // Watchers get the same events as a reader, even where JSON loses something.
-func TestKeptIsWhatIsRead(t *testing.T) {
+func TestWatchersSeeWhatReadersRead(t *testing.T) {
 	var b bytes.Buffer
-	var kept []Event
+	var watched []Event
 	r := NewRecorder(&b)
-	r.Watch(func(e Event) { kept = append(kept, e) })
-	for _, e := range append(whole[:3:3], hostile("\xff\xfe \xc3(\u2028<", 77), hostile("\xff", 4), whole[1], whole[3]) {
+	r.Watch(func(e Event) { watched = append(watched, e) })
+	for _, e := range append(complete[:3:3], hostileEvent("\xff\xfe \xc3(\u2028<", 77), hostileEvent("\xff", 4), complete[1], complete[3]) {
 		r.Record(e)
 	}
 	written := b.String()
@@ -189,12 +189,12 @@ func TestKeptIsWhatIsRead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	made, err := New(kept)
+	made, err := New(watched)
 	if err != nil || !reflect.DeepEqual(made, read) {
 		t.Errorf("watched %+v, %v\nread    %+v", made, err, read)
 	}
-	slices.Reverse(kept)
-	if lines, err := Lines(kept); string(lines) != written || err != nil {
+	slices.Reverse(watched)
+	if lines, err := Lines(watched); string(lines) != written || err != nil {
 		t.Errorf("lines of the watched events: %s%v\nwritten: %s", lines, err, written)
 	}
 }
@@ -210,15 +210,15 @@ func BenchmarkRecord(b *testing.B) {
 
 func FuzzLine(f *testing.F) {
 	f.Add("a<b\xff\u2028", int64(-5))
-	f.Fuzz(func(t *testing.T, text string, n int64) { checkLine(t, hostile(text, n)) })
+	f.Fuzz(func(t *testing.T, text string, n int64) { checkLine(t, hostileEvent(text, n)) })
 }
 
 // Events during the setup of a run are not part of its history.
-func TestNothingIsRecordedBeforeTheRunBegins(t *testing.T) {
+func TestEventsBeforeBeginAreDropped(t *testing.T) {
 	var got []Event
 	r := NewRecorder(nil)
 	r.Watch(func(e Event) { got = append(got, e) })
-	r.AwaitBegin()
+	r.DropUntilBegin()
 	r.Record(Event{Process: "n1", Type: Info, Op: OpLife})
 	r.Record(Event{Process: "c1", Type: Begin, Op: "client"})
 	r.Record(Event{Process: Harness, Type: Begin, Op: OpRun})

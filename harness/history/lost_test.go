@@ -3,7 +3,7 @@ package history
 import "testing"
 
 // A promise ends at the next loss of which its client is notified.
-func TestCameTrueOfLosses(t *testing.T) {
+func TestActualDeadlinesEndAtLosses(t *testing.T) {
 	at := func(t int64, typ Type, op string, until int64) Event {
 		return Event{T: t, Process: "c1", Session: "c1/1", Type: typ, Op: op, ValidUntil: until}
 	}
@@ -14,7 +14,7 @@ func TestCameTrueOfLosses(t *testing.T) {
 		at(40, Info, OpLost, 0), at(40, OK, OpExtend, 95), at(60, Info, OpLost, 0), at(61, OK, OpExtend, 99),
 	}
 	want := []int64{40, 0, 90, 40, 85, 0, 60, 0, 99}
-	for i, e := range CameTrue(events) {
+	for i, e := range WithActualDeadlines(events) {
 		if e.ValidUntil != want[i] {
 			t.Errorf("event %d is valid until %d, want %d", i, e.ValidUntil, want[i])
 		}
@@ -22,7 +22,7 @@ func TestCameTrueOfLosses(t *testing.T) {
 	if events[0].ValidUntil != 0 || events[3].ValidUntil != 80 {
 		t.Error("the events themselves were changed")
 	}
-	if plain := events[:5]; &CameTrue(plain)[0] != &plain[0] {
+	if plain := events[:5]; &WithActualDeadlines(plain)[0] != &plain[0] {
 		t.Error("the events are copied although nothing was lost")
 	}
 }

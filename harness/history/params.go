@@ -25,28 +25,28 @@ type Params struct {
 	Resource string   `json:"resource"` // process name of the protected resource
 	Quorum   int      `json:"quorum"`   // votes that the lock needs: ⌊N/2⌋+1, or the lock's own number
 
-	Lock        string        `json:"lock"`                  // kind of the lock under test
-	TTL         time.Duration `json:"ttl"`                   // time to live of a key
-	Drift       time.Duration `json:"drift"`                 // what the client subtracts for clock drift
-	NodeTimeout time.Duration `json:"nodeTimeout"`           // bound on one request to one node
-	RetryMin    time.Duration `json:"retryMin"`              // bounds of the random delay between attempts
-	RetryMax    time.Duration `json:"retryMax"`              //
-	Rate        float64       `json:"rate"`                  // ρ: clocks run within [1−ρ, 1+ρ]
-	StampError  time.Duration `json:"stampError"`            // ε: bound on the error of T
-	Slack       time.Duration `json:"slack"`                 // scheduling delay allowed before a liveness bound counts as missed
-	Rounds      int           `json:"rounds,omitempty"`      // k: rounds of a node time-out and RetryMax within which somebody must get a free lock
-	Fence       string        `json:"fence"`                 // none, token, counter or check-and-set
-	Limit       time.Duration `json:"limit"`                 // when the run is stopped at the latest
-	MaxExtends  int           `json:"maxExtends,omitempty"`  // maximum number of extensions of one hold
-	MaxHold     time.Duration `json:"maxHold,omitempty"`     // how long one hold may last, including extensions
-	MayBeIdle   bool          `json:"vacuousOk,omitempty"`   // the scenario allows that nobody acquires
-	Untold      bool          `json:"untold,omitempty"`      // the lock has no deadline and does not notify its holder of a loss
-	Steps       []PlannedStep `json:"steps,omitempty"`       // the plan of the nemesis
-	Reach       []Reach       `json:"reach,omitempty"`       // clients that can't reach every node
-	Persistence string        `json:"persistence,omitempty"` // the nodes' persistence: none, everysec, always, no
-	Life        bool          `json:"life,omitempty"`        // the record includes each key's life as reported by the nodes, see Life
-	Epoch       int64         `json:"epoch,omitempty"`       // what a correct wall clock shows at T = 0, in nanoseconds since 1970
-	Server      string        `json:"server,omitempty"`      // description of the nodes' software, where the backend knows it
+	Lock         string        `json:"lock"`                  // kind of the lock under test
+	TTL          time.Duration `json:"ttl"`                   // time to live of a key
+	Drift        time.Duration `json:"drift"`                 // what the client subtracts for clock drift
+	NodeTimeout  time.Duration `json:"nodeTimeout"`           // bound on one request to one node
+	RetryMin     time.Duration `json:"retryMin"`              // bounds of the random delay between attempts
+	RetryMax     time.Duration `json:"retryMax"`              //
+	Rate         float64       `json:"rate"`                  // ρ: clocks run within [1−ρ, 1+ρ]
+	StampError   time.Duration `json:"stampError"`            // ε: bound on the error of T
+	Slack        time.Duration `json:"slack"`                 // scheduling delay allowed before a liveness bound counts as missed
+	Rounds       int           `json:"rounds,omitempty"`      // k: rounds of a node time-out and RetryMax within which somebody must get a free lock
+	Fence        string        `json:"fence"`                 // none, token, counter or check-and-set
+	Limit        time.Duration `json:"limit"`                 // when the run is stopped at the latest
+	MaxExtends   int           `json:"maxExtends,omitempty"`  // maximum number of extensions of one hold
+	MaxHold      time.Duration `json:"maxHold,omitempty"`     // how long one hold may last, including extensions
+	MayBeIdle    bool          `json:"vacuousOk,omitempty"`   // the scenario allows that nobody acquires
+	NoLossNotice bool          `json:"untold,omitempty"`      // the lock has no deadline and does not notify its holder of a loss
+	Steps        []PlannedStep `json:"steps,omitempty"`       // the plan of the nemesis
+	Reach        []Reach       `json:"reach,omitempty"`       // clients that can't reach every node
+	Persistence  string        `json:"persistence,omitempty"` // the nodes' persistence: none, everysec, always, no
+	Life         bool          `json:"life,omitempty"`        // the record includes each key's life as reported by the nodes, see Life
+	Epoch        int64         `json:"epoch,omitempty"`       // what a correct wall clock shows at T = 0, in nanoseconds since 1970
+	Server       string        `json:"server,omitempty"`      // description of the nodes' software, where the backend knows it
 }
 
 // Reach lists the nodes that a client can talk to. The other nodes refuse it.
@@ -73,16 +73,16 @@ type PlannedStep struct {
 	Proof *Proof `json:"proof,omitempty"`
 	// Impact is what the fault takes from contending clients (ImpactAnswers, …). If "", the kind's
 	// usual impact applies, or else everything.
-	Costs string `json:"costs,omitempty"`
+	Impact string `json:"costs,omitempty"`
 	// Optional means that the trigger need not occur. If it does, the fault must take effect.
 	Optional bool `json:"optional,omitempty"`
 }
 
 // What a fault may take from contending clients while it is in force.
 const (
-	CostsNothing = "nothing" // no reply is delayed or missing
-	CostsLittle  = "little"  // single messages; nothing that a lock misses for longer than a node time-out
-	CostsAnswers = "answers" // an affected client or node does nothing, an affected link carries nothing
+	ImpactNone     = "nothing" // no reply is delayed or missing
+	ImpactMessages = "little"  // single messages; nothing that a lock misses for longer than a node time-out
+	ImpactAnswers  = "answers" // an affected client or node does nothing, an affected link carries nothing
 )
 
 // Proof is what must be observed of a fault in force, on at least one of its targets, to show that
@@ -91,11 +91,11 @@ type Proof struct {
 	// Use lists the sorts of target that a lock must have used meanwhile.
 	Use []string `json:"use,omitempty"`
 	// MinOffset is the minimum error that a clock must have had.
-	Off time.Duration `json:"off,omitempty"`
+	MinOffset time.Duration `json:"off,omitempty"`
 	// NeedsPersistence means that the nodes must persist their keys to disk.
-	Keeps bool `json:"keeps,omitempty"`
+	NeedsPersistence bool `json:"keeps,omitempty"`
 	// IdleText is a text in the read-back of the start that shows that the fault had no effect.
-	Idle string `json:"idle,omitempty"`
+	IdleText string `json:"idle,omitempty"`
 }
 
 // Sorts of target that a lock can use: a client that wants or holds the lock, a node that is
@@ -132,14 +132,14 @@ func (p *Params) check() error {
 		{"clients", len(p.Clients), maxClients}, {"nodes", len(p.Nodes), maxNodes}, {"steps", len(p.Steps), maxSteps}, {"reach", len(p.Reach), maxClients},
 		{"quorum", p.Quorum, maxNodes}, {"rounds", p.Rounds, maxTimes}, {"maxExtends", p.MaxExtends, maxTimes},
 	}
-	words := map[string][]string{"clients": p.Clients, "nodes": p.Nodes, "names": {p.Scenario, p.Variant, p.Backend, p.Resource, p.Lock, p.Fence, p.Persistence}}
+	texts := map[string][]string{"clients": p.Clients, "nodes": p.Nodes, "names": {p.Scenario, p.Variant, p.Backend, p.Resource, p.Lock, p.Fence, p.Persistence}}
 	for i, s := range p.Steps {
 		name := fmt.Sprintf("steps[%d]", i)
 		spans[name+".delay"], spans[name+".by"] = s.Delay, s.By.Abs()
-		words[name] = append([]string{s.Fault, s.When, s.Costs}, s.Targets...)
+		texts[name] = append([]string{s.Fault, s.When, s.Impact}, s.Targets...)
 		if p := s.Proof; p != nil {
-			spans[name+".proof.off"] = p.Off
-			words[name+".proof"] = append([]string{p.Idle}, p.Use...)
+			spans[name+".proof.off"] = p.MinOffset
+			texts[name+".proof"] = append([]string{p.IdleText}, p.Use...)
 		}
 		if !(s.Rate >= 0 && s.Rate <= maxTimes) {
 			return fmt.Errorf("%s.rate: %g is out of range: at most %d from 0", name, s.Rate, maxTimes)
@@ -149,7 +149,7 @@ func (p *Params) check() error {
 		}
 	}
 	for i, r := range p.Reach {
-		words[fmt.Sprintf("reach[%d]", i)] = append([]string{r.Client}, r.Nodes...)
+		texts[fmt.Sprintf("reach[%d]", i)] = append([]string{r.Client}, r.Nodes...)
 	}
 	for _, name := range slices.Sorted(maps.Keys(spans)) {
 		if d := spans[name]; d < 0 || d > maxSpan {
@@ -161,8 +161,8 @@ func (p *Params) check() error {
 			return fmt.Errorf("%s: %d is out of range: at most %d from 0", c.name, c.got, c.most)
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(words)) {
-		for _, w := range words[name] {
+	for _, name := range slices.Sorted(maps.Keys(texts)) {
+		for _, w := range texts[name] {
 			if len(w) > maxName {
 				return fmt.Errorf("%s: a name of %d bytes: at most %d", name, len(w), maxName)
 			}

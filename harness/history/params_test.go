@@ -11,11 +11,11 @@ import (
 )
 
 // Out-of-range params are rejected: each number, count and name.
-func TestParamsAreBounded(t *testing.T) {
+func TestParamsAreRangeChecked(t *testing.T) {
 	full := func() Params {
 		return Params{Schema: Schema, Scenario: "s", Variant: "v", Backend: "sim", Seed: 1, Clients: []string{"c1"}, Nodes: []string{"n1"}, Resource: "r1", Quorum: 1,
 			Lock: "redlock", TTL: time.Second, Drift: 1, NodeTimeout: 1, RetryMin: 1, RetryMax: 1, Rate: 0.1, StampError: 1, Slack: 1, Rounds: 1, Fence: "none", Limit: 1,
-			MaxExtends: 1, MaxHold: 1, Persistence: "none", Steps: []PlannedStep{{Step: 1, Fault: "cut", Targets: []string{"c1"}, When: "at 1s", Delay: 1, By: -1, Rate: 1, Proof: &Proof{Use: []string{UseNode}, Off: 1, Idle: "nothing"}}},
+			MaxExtends: 1, MaxHold: 1, Persistence: "none", Steps: []PlannedStep{{Step: 1, Fault: "cut", Targets: []string{"c1"}, When: "at 1s", Delay: 1, By: -1, Rate: 1, Proof: &Proof{Use: []string{UseNode}, MinOffset: 1, IdleText: "nothing"}}},
 			Reach: []Reach{{Client: "c1", Nodes: []string{"n1"}}}}
 	}
 	p := full()
@@ -78,7 +78,7 @@ func TestParamsAreBounded(t *testing.T) {
 }
 
 // The error for invalid params names their line.
-func TestParamsAreRefusedWhereTheyStand(t *testing.T) {
+func TestInvalidParamsErrorNamesLine(t *testing.T) {
 	p := Params{Schema: Schema, TTL: -1}
 	line, err := json.Marshal(Event{N: 1, Process: Harness, Type: Begin, Op: OpRun, Params: &p})
 	if err != nil {

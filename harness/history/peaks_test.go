@@ -11,13 +11,13 @@ import (
 )
 
 func Example() {
-	p := history.PeaksOf([]int64{3, 1, 7, 4, 9})
-	fmt.Println(p.From(0, 4), p.From(3, 5), p.From(0, 10))
+	p := history.NewMaxTree([]int64{3, 1, 7, 4, 9})
+	fmt.Println(p.Next(0, 4), p.Next(3, 5), p.Next(0, 10))
 	// Output: 2 4 5
 }
 
 // On short lists, Next gives the same results as a linear scan.
-func TestAgainstALookAtEach(t *testing.T) {
+func TestMaxTreeMatchesScan(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for n := range 40 {
 		for range 20 {
@@ -25,14 +25,14 @@ func TestAgainstALookAtEach(t *testing.T) {
 			for i := range heights {
 				heights[i] = []int64{math.MinInt64, math.MaxInt64, rng.Int64N(5), rng.Int64N(5), -rng.Int64N(5)}[rng.IntN(5)]
 			}
-			p := history.PeaksOf(heights)
+			p := history.NewMaxTree(heights)
 			for from := range n + 1 {
 				for _, least := range []int64{math.MinInt64, -3, 0, 1, 2, 3, 4, 5, math.MaxInt64} {
 					want := from + max(0, slices.IndexFunc(heights[from:], func(h int64) bool { return h >= least }))
 					if !slices.ContainsFunc(heights[from:], func(h int64) bool { return h >= least }) {
 						want = n
 					}
-					if got := p.From(from, least); got != want {
+					if got := p.Next(from, least); got != want {
 						t.Fatalf("%v from %d at least %d: got %d, want %d", heights, from, least, got, want)
 					}
 				}

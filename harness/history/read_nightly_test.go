@@ -12,7 +12,7 @@ import (
 // Read streams a history of more than 1 GiB. Its lines have 195 bytes on average and an event takes
 // 240, so the events take 1.23 times the size of the file, and twice that for a moment. Everything
 // else (strings, the sort, garbage not collected yet) may take 0.3.
-func TestReadOfAGigabyte(t *testing.T) {
+func TestReadGigabyte(t *testing.T) {
 	const cycles = 292_000
 	const lines = 19*cycles + 2
 	g := generated{cycles: cycles}
@@ -34,7 +34,7 @@ func TestReadOfAGigabyte(t *testing.T) {
 
 	g = generated{cycles: cycles, fail: 1 << 29}
 	_, err = Read(&g)
-	if want := fmt.Sprintf("line %d: %v", g.lines, errTorn); !errors.Is(err, errTorn) || err.Error() != want {
+	if want := fmt.Sprintf("line %d: %v", g.lines, errReadFailed); !errors.Is(err, errReadFailed) || err.Error() != want {
 		t.Errorf("failed half-way: got %v, want %s", err, want)
 	}
 }

@@ -40,7 +40,7 @@ func readSlowly(text []byte) (*History, error) {
 			return nil, fmt.Errorf("line %d: %w", line, wrong)
 		}
 		if line == 1 {
-			if err := begins(e); err != nil {
+			if err := checkFirst(e); err != nil {
 				return nil, err
 			}
 		} else if last := events[len(events)-1].N; e.N <= last {
@@ -70,20 +70,20 @@ func checkRead(t testing.TB, text []byte) *History {
 	slices.SortFunc(events, func(a, b Event) int { return cmp.Compare(a.N, b.N) })
 	var b []byte
 	for i := range events {
-		events[i] = events[i].readable()
+		events[i] = events[i].asRead()
 		var err error
 		if b, err = appendLine(b, &events[i]); err != nil {
 			t.Fatal(err)
 		}
 	}
-	again, err := Read(bytes.NewReader(b))
-	if made, madeErr := New(events); err != nil || madeErr != nil || !reflect.DeepEqual(again, made) {
-		t.Errorf("%.500q:\nreread %+v, %v\nwant   %+v", text, again, err, made)
+	reread, err := Read(bytes.NewReader(b))
+	if made, madeErr := New(events); err != nil || madeErr != nil || !reflect.DeepEqual(reread, made) {
+		t.Errorf("%.500q:\nreread %+v, %v\nwant   %+v", text, reread, err, made)
 	}
 	return want
 }
 
-func TestReadOfAnyLength(t *testing.T) {
+func TestReadAnyLength(t *testing.T) {
 	for _, cycles := range []int{1, 3, 4, 50, 100, 1500} { // around the sizes of chunks
 		var b bytes.Buffer
 		g := generated{cycles: cycles}
@@ -107,17 +107,17 @@ func TestReadOfAnyLength(t *testing.T) {
 
 // A compressed history reads like the original. A truncated one gives the events up to there. Files
 // that are not a history, or expand too much, are rejected.
-func TestReadOfWhatIsCompressed(t *testing.T) {
-	var plain, packed, again bytes.Buffer
+func TestReadCompressed(t *testing.T) {
+	var plain, packed, repeated bytes.Buffer
 	g := generated{cycles: 1500}
 	if _, err := plain.ReadFrom(&g); err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(Pack(&packed, bytes.NewReader(plain.Bytes())), Pack(&again, bytes.NewReader(plain.Bytes()))); err != nil {
+	if err := errors.Join(Pack(&packed, bytes.NewReader(plain.Bytes())), Pack(&repeated, bytes.NewReader(plain.Bytes()))); err != nil {
 		t.Fatal(err)
 	}
-	if !bytes.Equal(packed.Bytes(), again.Bytes()) || packed.Len()*5 > plain.Len() {
-		t.Errorf("%d bytes were compressed to %d and to %d", plain.Len(), packed.Len(), again.Len())
+	if !bytes.Equal(packed.Bytes(), repeated.Bytes()) || packed.Len()*5 > plain.Len() {
+		t.Errorf("%d bytes were compressed to %d and to %d", plain.Len(), packed.Len(), repeated.Len())
 	}
 	want := checkRead(t, plain.Bytes())
 	path := filepath.Join(t.TempDir(), "h")
@@ -161,7 +161,7 @@ func TestReadOfWhatIsCompressed(t *testing.T) {
 }
 
 // However small a file is, it can't expand to more than the allowed bytes.
-func TestUnpackIsBounded(t *testing.T) {
+func TestUnpackIsLimited(t *testing.T) {
 	var bomb bytes.Buffer
 	if err := Pack(&bomb, io.LimitReader(zeros{}, 1<<20)); err != nil {
 		t.Fatal(err)
@@ -170,7 +170,7 @@ func TestUnpackIsBounded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	n, err := io.Copy(io.Discard, &unpacked{z, 1 << 19})
+	n, err := io.Copy(io.Discard, &boundedReader{z, 1 << 19})
 	if err == nil || n > 1<<19 || !strings.Contains(err.Error(), "has more than") {
 		t.Errorf("%d bytes, %v", n, err)
 	}
@@ -180,8 +180,8 @@ type zeros struct{}
 
 func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
 
-func TestReadSaysWhatIsWrongWhere(t *testing.T) {
-	text := string(record(t, whole...))
+func TestReadErrorsNameLines(t *testing.T) {
+	text := string(record(t, complete...))
 	lines := strings.SplitAfter(text, "\n")
 	bom := "\xef\xbb\xbf"
 	long := `{"n":3,"t":1,"process":"c1","type":"ok","op":"read","cause":"` + strings.Repeat("x", maxLine) + "\"}\n"
@@ -219,8 +219,8 @@ func TestReadSaysWhatIsWrongWhere(t *testing.T) {
 }
 
 // Wherever a file is cut, all complete lines are read and the cut is reported.
-func TestReadOfEveryCut(t *testing.T) {
-	text := record(t, whole...)
+func TestReadTruncatedAnywhere(t *testing.T) {
+	text := record(t, complete...)
 	for i := range text {
 		h := checkRead(t, text[:i])
 		if (h == nil) != (i < bytes.IndexByte(text, '\n')) {
@@ -237,28 +237,28 @@ func TestReadOfEveryCut(t *testing.T) {
 
 // Earlier releases recorded the lock's key on each node when they stopped a run.
 func TestReadSkipsKeysOfAStoppedRun(t *testing.T) {
-	events := slices.Insert(slices.Clone(whole), 3,
+	events := slices.Insert(slices.Clone(complete), 3,
 		Event{T: 9, Process: Harness, Type: Info, Op: OpStop, Key: "lock-1", Cause: "stopped at event 3"},
 		Event{T: 9, Process: Harness, Type: OK, Op: "key", Key: "lock-1", Node: "n1", Token: "A", TTL: 7},
 		Event{T: 9, Process: Harness, Type: Fail, Op: "key", Key: "lock-1", Node: "n2"})
 	h := checkRead(t, record(t, events...))
-	if h == nil || h.Cut != "stopped at event 3" || len(h.Events) != len(whole)+1 || slices.ContainsFunc(h.Events, func(e Event) bool { return e.Op == "key" }) {
+	if h == nil || h.Cut != "stopped at event 3" || len(h.Events) != len(complete)+1 || slices.ContainsFunc(h.Events, func(e Event) bool { return e.Op == "key" }) {
 		t.Errorf("%+v", h)
 	}
 }
 
-func TestReadTellsWhereReadingFailed(t *testing.T) {
+func TestReadReportsFailedLine(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(5, 6))
 	for range 200 {
 		g := generated{cycles: 50, fail: 1 + rnd.Int64N(150_000)}
 		h, err := Read(&g)
-		if want := fmt.Sprintf("line %d: %v", g.lines, errTorn); h != nil || !errors.Is(err, errTorn) || err.Error() != want {
+		if want := fmt.Sprintf("line %d: %v", g.lines, errReadFailed); h != nil || !errors.Is(err, errReadFailed) || err.Error() != want {
 			t.Fatalf("failed after %d bytes: got %v, want %s", g.fail, err, want)
 		}
 	}
 }
 
-func TestReadFileOfWhatIsNone(t *testing.T) {
+func TestReadFileRejectsOtherFiles(t *testing.T) {
 	dir := t.TempDir()
 	if _, err := ReadFile(dir); err == nil || !strings.Contains(err.Error(), dir+" is not a regular file") {
 		t.Errorf("reading a directory: %v", err)
@@ -268,7 +268,7 @@ func TestReadFileOfWhatIsNone(t *testing.T) {
 	}
 	// A file with many lines that are no events must not cause allocation for as many events.
 	path := filepath.Join(dir, "lines")
-	if err := os.WriteFile(path, append(record(t, whole...), bytes.Repeat([]byte("\n"), 1<<20)...), 0o600); err != nil {
+	if err := os.WriteFile(path, append(record(t, complete...), bytes.Repeat([]byte("\n"), 1<<20)...), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	var before, after runtime.MemStats
@@ -297,7 +297,7 @@ func BenchmarkRead(b *testing.B) {
 }
 
 func FuzzRead(f *testing.F) {
-	text := record(f, whole...)
+	text := record(f, complete...)
 	f.Add(text)
 	f.Add([]byte("{}\n"))
 	f.Add(text[:len(text)-10])
@@ -305,8 +305,8 @@ func FuzzRead(f *testing.F) {
 	var b bytes.Buffer
 	b.ReadFrom(io.Reader(&generated{cycles: 3}))
 	f.Add(b.Bytes())
-	for _, line := range odd {
-		f.Add(append(record(f, whole[0]), line...))
+	for _, line := range unusualLines {
+		f.Add(append(record(f, complete[0]), line...))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
 		if h := checkRead(t, b); h != nil && len(h.Events) == 0 {

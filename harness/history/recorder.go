@@ -9,14 +9,14 @@ import (
 // Recorder numbers events, passes each one to its watchers, and writes it at once as a JSON line if
 // it has a writer. It is safe for concurrent use.
 type Recorder struct {
-	mu    sync.Mutex
-	w     io.Writer // may be nil
-	n     int64
-	err   error
-	line  []byte // buffer for the current line
-	watch []func(Event)
-	names map[string]string // of locks, by key, where the two differ
-	early bool              // the run has not begun
+	mu       sync.Mutex
+	w        io.Writer // may be nil
+	n        int64
+	err      error
+	line     []byte // buffer for the current line
+	watch    []func(Event)
+	names    map[string]string // of locks, by key, where the two differ
+	dropping bool              // the run has not begun
 }
 
 // NewRecorder returns a recorder that makes one call of w.Write for each event. If w is nil, only
@@ -33,15 +33,15 @@ func (r *Recorder) Watch(f func(Event)) {
 
 // DropUntilBegin drops all events until the run begins. A node that dies during setup may report
 // facts that are no part of the run.
-func (r *Recorder) AwaitBegin() {
+func (r *Recorder) DropUntilBegin() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.early = true
+	r.dropping = true
 }
 
 // NameLocks makes the recorder replace the prefixed keys that nodes and links report by the names
 // of the locks.
-func (r *Recorder) Rename(prefix string, locks []string) {
+func (r *Recorder) NameLocks(prefix string, locks []string) {
 	if prefix == "" {
 		return
 	}
@@ -58,7 +58,7 @@ func (r *Recorder) Rename(prefix string, locks []string) {
 func (r *Recorder) Record(e Event) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.early = r.early && (e.Type != Begin || e.Op != OpRun); r.early {
+	if r.dropping = r.dropping && (e.Type != Begin || e.Op != OpRun); r.dropping {
 		return
 	}
 	r.n++
@@ -66,7 +66,7 @@ func (r *Recorder) Record(e Event) {
 	if name, ok := r.names[e.Key]; ok {
 		e.Key = name
 	}
-	e = e.readable()
+	e = e.asRead()
 	if r.w != nil {
 		r.write(&e)
 	}

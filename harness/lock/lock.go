@@ -49,7 +49,7 @@ type Kind struct {
 	Distinct bool
 	// Server is the software of its nodes, from Servers. "" means Redis.
 	Server string
-	Can    Powers
+	Can    Features
 	// Options are the settings specific to this kind.
 	Options []Option
 }
@@ -84,7 +84,7 @@ type Option struct {
 
 // Features are what a kind supports besides acquire and release. A scenario that needs other
 // features doesn't apply to the kind.
-type Powers struct {
+type Features struct {
 	Extend     bool // handles implement Extender
 	Limit      bool // ends a hold after Settings.Extends extensions
 	Fence      bool // handles implement Fencer
@@ -147,16 +147,16 @@ type Settings struct {
 	Fence    bool          `json:"fence,omitempty"`   // issue fencing tokens
 	Extends  int           `json:"extends,omitempty"` // maximum extensions per hold
 	// Options are the kind's options by name. Options that are not listed have their defaults.
-	Options map[string]string `json:"options,omitempty"`
-	Prefix  string            `json:"prefix,omitempty"`  // the kind's prefix
-	Votes   int               `json:"votes,omitempty"`   // the kind's quorum; 0: a majority
-	Untold  bool              `json:"untold,omitempty"`  // the kind's belief is ByNothing
-	Reenter bool              `json:"reenter,omitempty"` // the kind is reentrant
+	Options      map[string]string `json:"options,omitempty"`
+	Prefix       string            `json:"prefix,omitempty"`  // the kind's prefix
+	Votes        int               `json:"votes,omitempty"`   // the kind's quorum; 0: a majority
+	NoLossNotice bool              `json:"untold,omitempty"`  // the kind's belief is ByNothing
+	Reenter      bool              `json:"reenter,omitempty"` // the kind is reentrant
 }
 
 // ForKind returns the settings with the values that follow from the kind and the number of nodes.
-func (s Settings) Of(k Kind, nodes int) Settings {
-	s.Prefix, s.Votes, s.Untold, s.Reenter = k.Prefix, 0, k.Belief == ByNothing, k.Can.Reenter
+func (s Settings) ForKind(k Kind, nodes int) Settings {
+	s.Prefix, s.Votes, s.NoLossNotice, s.Reenter = k.Prefix, 0, k.Belief == ByNothing, k.Can.Reenter
 	if k.Quorum != nil {
 		s.Votes = k.Quorum(nodes)
 	}
@@ -164,20 +164,20 @@ func (s Settings) Of(k Kind, nodes int) Settings {
 }
 
 // MaxPrefixLen is the maximum length of a kind's prefix in bytes.
-const MostPrefix = 100
+const MaxPrefixLen = 100
 
 // ValidPrefix reports whether p consists of at most MaxPrefixLen bytes of printable ASCII.
-func PrefixFits(p string) bool {
-	return len(p) <= MostPrefix && !strings.ContainsFunc(p, func(r rune) bool { return r < ' ' || r > '~' })
+func ValidPrefix(p string) bool {
+	return len(p) <= MaxPrefixLen && !strings.ContainsFunc(p, func(r rune) bool { return r < ' ' || r > '~' })
 }
 
 // DerivedKind returns a kind with those properties that can be derived from stored settings.
-func (s Settings) Kindred() Kind {
-	k := Kind{Can: Powers{Reenter: s.Reenter}}
-	if PrefixFits(s.Prefix) {
+func (s Settings) DerivedKind() Kind {
+	k := Kind{Can: Features{Reenter: s.Reenter}}
+	if ValidPrefix(s.Prefix) {
 		k.Prefix = s.Prefix
 	}
-	if s.Untold {
+	if s.NoLossNotice {
 		k.Belief = ByNothing
 	}
 	return k
@@ -204,7 +204,7 @@ type Handle interface {
 
 // WallClockHandle is a Handle whose Deadline may be by Env.Wall. ByWall reports whether it is. The
 // client then compares it with its wall clock before it writes.
-type WallClocked interface {
+type WallClockHandle interface {
 	ByWall() bool
 }
 
@@ -221,13 +221,13 @@ type Fencer interface {
 
 // LossNotifier is a Handle that notifies the client when the lock is lost, by closing Lost. Lost
 // may also be closed after a release.
-type Loser interface {
+type LossNotifier interface {
 	Lost() <-chan struct{}
 }
 
 // HeldChecker is a Handle that can check whether the lock is held. An error leaves that open. The
 // client checks it before it writes.
-type Holder interface {
+type HeldChecker interface {
 	Held(ctx context.Context) (bool, error)
 }
 
@@ -235,7 +235,7 @@ type Holder interface {
 // on it in place of the Deadline: if the context has not ended just before a write, the client
 // believes that it holds the lock, whatever its clock shows. The history records the Deadline as
 // the lock's promise, and a context that contradicts it as an extension.
-type Contexter interface {
+type ContextHandle interface {
 	Context() context.Context
 }
 
@@ -246,7 +246,7 @@ type Tokener interface {
 
 // RenewalNotifier is a Handle that the library extends on its own. It sends on Renewed after the
 // Deadline has changed.
-type Renewer interface {
+type RenewalNotifier interface {
 	Renewed() <-chan struct{}
 }
 

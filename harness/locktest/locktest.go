@@ -142,7 +142,7 @@ func Run(t *testing.T, kind lock.Kind, o Options) {
 	if os.Getenv(workerEnv) != "" {
 		r.work()
 	}
-	all, err := r.chosen()
+	all, err := r.chooseScenarios()
 	if err != nil {
 		t.Fatalf("locktest: %v", err)
 	}
@@ -155,7 +155,7 @@ func Run(t *testing.T, kind lock.Kind, o Options) {
 			if r.Seeds > 1 {
 				name += fmt.Sprintf("/seed=%d", r.Seed+n)
 			}
-			t.Run(name, func(t *testing.T) { r.do(t, c, r.Seed+n) })
+			t.Run(name, func(t *testing.T) { r.runSubtest(t, c, r.Seed+n) })
 		}
 	}
 }
@@ -168,16 +168,16 @@ type run struct {
 	known scenario.Known
 	test  string // name of the test
 
-	backend harness.Backend // for real servers; nil: use workers
-	able    campaign.Abilities
-	workers campaign.Workers
-	hung    atomic.Int32
-	store   string
+	backend   harness.Backend // for real servers; nil: use workers
+	abilities campaign.Capabilities
+	workers   campaign.Workers
+	hung      atomic.Int32
+	store     string
 }
 
 // complete fills in defaults and rejects invalid options.
 func (r *run) complete() error {
-	r.kind = named(r.kind)
+	r.kind = withName(r.kind)
 	r.Backend, r.Seed, r.Seeds = cmp.Or(r.Backend, Simulation), cmp.Or(r.Seed, 1), cmp.Or(r.Seeds, 1)
 	r.Patience = cmp.Or(r.Patience, 20*time.Second)
 	if err := checkKind(r.kind); err != nil {
@@ -190,7 +190,7 @@ func (r *run) complete() error {
 		return fmt.Errorf("unknown backend %q: use %q or %q", r.Backend, Simulation, Servers)
 	case r.Backend == Simulation && r.Scale != 0:
 		return fmt.Errorf("Scale is only for real servers: the simulation runs in virtual time")
-	case r.Backend == Servers && !slices.ContainsFunc(clients, func(k lock.Kind) bool { return named(k).Name == r.kind.Name }):
+	case r.Backend == Servers && !slices.ContainsFunc(clients, func(k lock.Kind) bool { return withName(k).Name == r.kind.Name }):
 		return fmt.Errorf("on real servers the clients are processes of this test's binary: add\n\n\tfunc TestMain(m *testing.M) { locktest.Process(m, kind) }\n\nfor the kind named %q", r.kind.Name)
 	}
 	for name, value := range r.Set {
@@ -206,7 +206,7 @@ func (r *run) complete() error {
 }
 
 // withName returns the kind with a default name if it has none.
-func named(k lock.Kind) lock.Kind {
+func withName(k lock.Kind) lock.Kind {
 	k.Name = cmp.Or(k.Name, "lock")
 	return k
 }
@@ -228,7 +228,7 @@ func checkKind(k lock.Kind) error {
 func tableWith(more ...lock.Kind) map[string]lock.Kind {
 	table := maps.Clone(kinds.All)
 	for _, k := range more {
-		table[named(k).Name] = k
+		table[withName(k).Name] = k
 	}
 	return table
 }
@@ -247,57 +247,57 @@ func (r *run) start(t *testing.T) error {
 		b = process.New(process.Config{Self: append([]string{self, clientVerb}, ownFlags()...)})
 		r.backend = b
 	}
-	r.able = campaign.Probe(t.Context(), b)
-	if c := r.able.Of(harness.CanRun); !c.Available {
+	r.abilities = campaign.Probe(t.Context(), b)
+	if c := r.abilities.Capability(harness.CanRun); !c.Available {
 		t.Skipf("%s: %s: %s", b.Name(), c.Reason, c.Remedy)
 	}
 	r.store = t.TempDir()
-	r.hire(t, self)
+	r.startWorkers(t, self)
 	return nil
 }
 
 // runSubtest is the body of a subtest.
-func (r *run) do(t *testing.T, c choice, seed uint64) {
-	if why := cmp.Or(r.Without[c.ID()], r.Without[c.Name], c.skip, r.lacks(t, c.Scenario)); why != "" {
+func (r *run) runSubtest(t *testing.T, c choice, seed uint64) {
+	if why := cmp.Or(r.Without[c.ID()], r.Without[c.Name], c.skip, r.missing(t, c.Scenario)); why != "" {
 		t.Skip(why)
 	}
 	j := campaign.Job{Scenario: c.Scenario, Seed: seed, Backend: r.Backend, Store: r.store, Keep: campaign.KeepUnexpected, Reports: campaign.KeepNone,
-		Command: again(t.Name()), Control: &c.own}
+		Command: rerunCommand(t.Name()), Comparison: &c.own}
 	if keepsArtifacts() {
 		j.Reports = campaign.KeepAll
 	}
 	if r.backend != nil {
-		j.Live, j.Retries = true, mostTries
-		r.tell(t, c, campaign.Execute(t.Context(), r.backend, j), "")
+		j.Live, j.Retries = true, maxTries
+		r.report(t, c, campaign.Execute(t.Context(), r.backend, j), "")
 		return
 	}
 	t.Parallel()
-	o, said := r.simulate(t, j)
+	o, output := r.simulate(t, j)
 	if o.Code == outcome.ExitUndecided && slices.ContainsFunc(c.Plan, scenario.DuringAcquire) {
 		t.Skipf("this lock does not read Env.Now twice in an acquire (set OwnTime if it calls time.Now), so it never reaches the point %s: %s",
 			client.DuringAcquire, o.Judgements[0].Because)
 	}
-	r.tell(t, c, o, said)
+	r.report(t, c, o, output)
 }
 
 // maxTries is how often an inconclusive run is retried. In the simulation each try uses another
 // seed, because a seed always gives the same result, and with some a lock that sends few requests
 // avoids all faults.
-const mostTries = 5
+const maxTries = 5
 
 // simulate runs a job on a worker. output is the output of the lock.
-func (r *run) simulate(t *testing.T, j campaign.Job) (o outcome.Outcome, said string) {
+func (r *run) simulate(t *testing.T, j campaign.Job) (o outcome.Outcome, output string) {
 	w := <-r.workers.Idle
 	defer func() { r.workers.Idle <- w }()
-	for range mostTries {
-		if r.hung.Load() >= mostHung {
-			t.Skipf("%d earlier runs hung", mostHung)
+	for range maxTries {
+		if r.hung.Load() >= maxHung {
+			t.Skipf("%d earlier runs hung", maxHung)
 		}
-		o, said = w.Do(t.Context(), j), w.Said()
+		o, output = w.Do(t.Context(), j), w.Output()
 		if o.Error != "" { // goroutines of the run may still exist
 			w.Stop()
 		}
-		if strings.HasPrefix(o.Error, campaign.TooLong) {
+		if strings.HasPrefix(o.Error, campaign.TimeoutMessage) {
 			r.hung.Add(1)
 		}
 		if o.Error != "" || o.Code != outcome.ExitUndecided {
@@ -305,30 +305,30 @@ func (r *run) simulate(t *testing.T, j campaign.Job) (o outcome.Outcome, said st
 		}
 		j.Seed += uint64(r.Seeds)
 	}
-	return o, said
+	return o, output
 }
 
 // maxHung is how many runs may hang. A lock that hangs in one run does so in most of them.
-const mostHung = 3
+const maxHung = 3
 
 // missing lists what the scenario needs but is unavailable here, or returns "". The test fails if
 // that can't be determined.
-func (r *run) lacks(t *testing.T, s scenario.Scenario) string {
-	var lacks []string
-	for _, c := range r.able.Missing(s, r.table) {
+func (r *run) missing(t *testing.T, s scenario.Scenario) string {
+	var reasons []string
+	for _, c := range r.abilities.Missing(s, r.table) {
 		if c.Unknown {
 			t.Fatalf("%s: %s: %s", c.Name, c.Reason, c.Remedy)
 		}
-		lacks = append(lacks, c.Name+": "+c.Reason)
+		reasons = append(reasons, c.Name+": "+c.Reason)
 	}
-	return strings.Join(lacks, "; ")
+	return strings.Join(reasons, "; ")
 }
 
 // rerunCommand returns the command that repeats one subtest, to be run in its package's folder.
-func again(test string) string {
+func rerunCommand(test string) string {
 	command := fmt.Sprintf("go test -run '%s' -artifacts .", pattern(test))
-	for _, own := range ownFlags() {
-		command += fmt.Sprintf(" '%s'", own)
+	for _, flag := range ownFlags() {
+		command += fmt.Sprintf(" '%s'", flag)
 	}
 	return command
 }
@@ -350,20 +350,20 @@ func (c choice) name() string {
 }
 
 // chooseScenarios returns the scenarios selected by the options, in the order of the catalogue.
-func (r *run) chosen() ([]choice, error) {
+func (r *run) chooseScenarios() ([]choice, error) {
 	all, _, err := scenarios.Choose(r.Scenarios, r.Tags, r.known, nil)
 	if err != nil {
-		return nil, unknown(err)
+		return nil, withListHint(err)
 	}
 	var out []choice
 	for _, f := range all {
-		if r.Scenarios != nil || r.tiered(f.Scenario) {
+		if r.Scenarios != nil || r.hasTier(f.Scenario) {
 			out = append(out, r.choice(f.Scenario))
 		}
 	}
 	for name := range r.Without {
 		if _, err := scenarios.Find(name, r.known, nil); err != nil {
-			return nil, unknown(err)
+			return nil, withListHint(err)
 		}
 	}
 	if len(out) == 0 {
@@ -372,27 +372,27 @@ func (r *run) chosen() ([]choice, error) {
 	return out, nil
 }
 
-func unknown(err error) error { return fmt.Errorf("%w: see lockpick list", err) }
+func withListHint(err error) error { return fmt.Errorf("%w: see lockpick list", err) }
 
 // hasTier reports whether a scenario is run if the options name none.
-func (r *run) tiered(s scenario.Scenario) bool {
+func (r *run) hasTier(s scenario.Scenario) bool {
 	return s.Lock.Mistake == "" && (s.Tier == scenario.TierEvery || s.Tier == scenario.TierQuorum && !r.kind.OneNode)
 }
 
 // choice applies a scenario to the lock under test, or sets skip if that isn't possible.
 func (r *run) choice(own scenario.Scenario) choice {
 	c := choice{Scenario: own, own: own}
-	s, err := own.With(r.kind.Name, r.kind)
+	s, err := own.ForLock(r.kind.Name, r.kind)
 	if err == nil && r.Nodes != 0 && s.Topology.Nodes != r.Nodes && !r.kind.OneNode {
-		s, err = resized(s, r.Nodes)
+		s, err = withNodes(s, r.Nodes)
 	}
 	if err == nil {
-		s = s.Having(r.kind, r.Set)
+		s = s.WithOptions(r.kind, r.Set)
 		if r.kind.OwnTime && r.Backend == Simulation {
-			s, _ = s.Unturned()
+			s, _ = s.WithoutClientClockSteps()
 		}
 		if r.NoDrift {
-			s = undrifted(s)
+			s = withoutDriftFaults(s)
 		}
 		if r.Backend == Servers {
 			factor := cmp.Or(r.Scale, s.Scale, campaign.RealScale)
@@ -410,7 +410,7 @@ func (r *run) choice(own scenario.Scenario) choice {
 
 // withNodes returns the scenario with another number of nodes. It returns an error if that would
 // change the scenario's meaning: two nodes are a minority of five, but a majority of three.
-func resized(s scenario.Scenario, nodes int) (scenario.Scenario, error) {
+func withNodes(s scenario.Scenario, nodes int) (scenario.Scenario, error) {
 	names := s.NodeNames()
 	of := func(target string) bool {
 		_, end, isLink := nemesis.SplitLink(target)
@@ -430,8 +430,8 @@ func resized(s scenario.Scenario, nodes int) (scenario.Scenario, error) {
 
 // withoutDriftFaults returns the scenario for a lock without a margin for clock drift. Random plans
 // don't change clock rates, and nothing is expected if a fixed plan does.
-func undrifted(s scenario.Scenario) scenario.Scenario {
-	drifts := func(k nemesis.Kind) bool { return k.Power == nemesis.PowerClock && !k.Sets }
+func withoutDriftFaults(s scenario.Scenario) scenario.Scenario {
+	drifts := func(k nemesis.Kind) bool { return k.Power == nemesis.PowerClock && !k.SetsClock }
 	if s.Random != nil {
 		random, _ := s.Random.Without(func(c nemesis.Choice) bool { return drifts(c.Kind) })
 		s.Random = &random
@@ -449,27 +449,27 @@ func undrifted(s scenario.Scenario) scenario.Scenario {
 }
 
 // report logs the result of a subtest, or fails the test if the result is unexpected.
-func (r *run) tell(t *testing.T, c choice, o outcome.Outcome, said string) {
+func (r *run) report(t *testing.T, c choice, o outcome.Outcome, output string) {
 	t.Helper()
 	if o.Code == outcome.ExitOK {
-		t.Log(strings.Join(append(judged(o.Judgements, outcome.Judgement.Tells), printed(said)...), "\n"))
+		t.Log(strings.Join(append(formatJudgments(o.Judgements, outcome.Judgement.Reportable), lockOutput(output)...), "\n"))
 		return
 	}
 	parts := []string{fmt.Sprintf("%s, seed %d: %s", o.Scenario, o.Seed, c.Claim)}
-	parts = append(parts, judged(o.Judgements, func(j outcome.Judgement) bool { return !j.AsExpected })...)
+	parts = append(parts, formatJudgments(o.Judgements, func(j outcome.Judgement) bool { return !j.AsExpected })...)
 	if o.Error != "" {
-		parts = append(parts, failed(o, stacks(said, packageOf(r.kind.New))))
+		parts = append(parts, explainError(o, stacks(output, packageOf(r.kind.New))))
 	} else {
-		parts = append(append(parts, r.diagram(o)...), printed(said)...)
+		parts = append(append(parts, r.diagram(o)...), lockOutput(output)...)
 	}
 	for _, earlier := range o.Retried {
 		parts = append(parts, "retried after: "+earlier)
 	}
-	t.Errorf("\n%s\n\nrun again: %s\n%s", strings.Join(parts, "\n\n"), o.Command, keep(t, o.Dir))
+	t.Errorf("\n%s\n\nrun again: %s\n%s", strings.Join(parts, "\n\n"), o.Command, keepArtifacts(t, o.Dir))
 }
 
 // formatJudgments formats the wanted judgments. Those with the same reason are grouped.
-func judged(all []outcome.Judgement, wanted func(outcome.Judgement) bool) (out []string) {
+func formatJudgments(all []outcome.Judgement, wanted func(outcome.Judgement) bool) (out []string) {
 	var because string
 	for _, j := range all {
 		if !wanted(j) || j.Follows != "" && j.AsExpected {
@@ -487,15 +487,15 @@ func judged(all []outcome.Judgement, wanted func(outcome.Judgement) bool) (out [
 }
 
 // maxErrorLen limits the text of an error, because each client may have one with its stack.
-const mostWhy = 2000
+const maxErrorLen = 2000
 
 // explainError explains why a run has no result, with the stacks of the lock.
-func failed(o outcome.Outcome, where string) string {
+func explainError(o outcome.Outcome, where string) string {
 	why, _, _ := strings.Cut(o.Error, "; its stacks are in ")
-	if len(why) > mostWhy {
-		why = why[:mostWhy] + " …"
+	if len(why) > maxErrorLen {
+		why = why[:maxErrorLen] + " …"
 	}
-	if strings.HasPrefix(why, campaign.TooLong) {
+	if strings.HasPrefix(why, campaign.TimeoutMessage) {
 		why += "\nVirtual time advances while all goroutines wait for each other, for timers or for nodes. It stops while a goroutine computes,\n" +
 			"or waits for something outside the simulation: a connection not made by Env.Dial, or a channel or mutex created before New."
 	}
@@ -511,24 +511,24 @@ func (r *run) diagram(o outcome.Outcome) []string {
 	v := checker.Check(s.History)
 	for _, j := range o.Judgements {
 		if x := v.Result(j.Property); x != nil && !j.AsExpected && x.Outcome == verdict.Violated && x.Witness != nil {
-			return []string{drawn(sequence.Of(s.History, x))}
+			return []string{drawDiagram(sequence.Of(s.History, x))}
 		}
 	}
-	return []string{drawn(sequence.Tell(s.History, v))}
+	return []string{drawDiagram(sequence.OfVerdict(s.History, v))}
 }
 
-func drawn(d sequence.Diagram) string {
+func drawDiagram(d sequence.Diagram) string {
 	return strings.TrimSpace(sequence.Text(d, sequence.DefaultWidth))
 }
 
 // maxOutput limits how much of the lock's output is shown. The end is the most relevant part.
-const mostPrinted = 4000
+const maxOutput = 4000
 
-func printed(said string) []string {
-	if said = strings.TrimSpace(said); said == "" {
+func lockOutput(output string) []string {
+	if output = strings.TrimSpace(output); output == "" {
 		return nil
 	}
-	return []string{"Output of the lock:\n" + said[max(0, len(said)-mostPrinted):]}
+	return []string{"Output of the lock:\n" + output[max(0, len(output)-maxOutput):]}
 }
 
 // keepsArtifacts reports whether the test runs with -artifacts.
@@ -539,7 +539,7 @@ func keepsArtifacts() bool {
 
 // keepArtifacts copies a run's folder to the test's artifacts, if they are kept, and returns a
 // message.
-func keep(t *testing.T, dir string) string {
+func keepArtifacts(t *testing.T, dir string) string {
 	t.Helper()
 	if dir == "" {
 		return ""

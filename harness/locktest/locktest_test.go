@@ -15,8 +15,8 @@ import (
 	"lockpick/nemesis"
 )
 
-// mine returns one of lockpick's kinds under another name, as if it came from elsewhere.
-func mine(name string) lock.Kind {
+// kindNamed returns one of lockpick's kinds under another name, as if it came from elsewhere.
+func kindNamed(name string) lock.Kind {
 	k := kinds.All[name]
 	k.Name = "mine"
 	return k
@@ -26,7 +26,7 @@ func mine(name string) lock.Kind {
 func TestRun(t *testing.T) {
 	for _, name := range []string{"redlock", "redislock"} {
 		t.Run(name, func(t *testing.T) {
-			Run(t, mine(name), Options{Scenarios: []string{"baseline/", "foreign-release/"}, Seeds: 2})
+			Run(t, kindNamed(name), Options{Scenarios: []string{"baseline/", "foreign-release/"}, Seeds: 2})
 		})
 	}
 }
@@ -45,8 +45,8 @@ func TestPattern(t *testing.T) {
 }
 
 // Invalid options are reported immediately, with a hint.
-func TestWrongOptions(t *testing.T) {
-	set := lock.Kind{New: mine("single").New, Options: []lock.Option{{Name: "speed", Values: []string{"low", "high"}}}}
+func TestRejectsInvalidOptions(t *testing.T) {
+	set := lock.Kind{New: kindNamed("single").New, Options: []lock.Option{{Name: "speed", Values: []string{"low", "high"}}}}
 	for want, tt := range map[string]struct {
 		kind lock.Kind
 		o    Options
@@ -67,7 +67,7 @@ func TestWrongOptions(t *testing.T) {
 		r := &run{Options: tt.o, kind: tt.kind}
 		err := r.complete()
 		if err == nil {
-			_, err = r.chosen()
+			_, err = r.chooseScenarios()
 		}
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%+v: %v; want %q", tt.o, err, want)
@@ -75,14 +75,14 @@ func TestWrongOptions(t *testing.T) {
 	}
 }
 
-// chosen returns the choices for a kind, by name.
-func chosen(t *testing.T, k lock.Kind, o Options) map[string]choice {
+// choicesByName returns the choices for a kind, by name.
+func choicesByName(t *testing.T, k lock.Kind, o Options) map[string]choice {
 	t.Helper()
 	r := &run{Options: o, kind: k}
 	if err := r.complete(); err != nil {
 		t.Fatal(err)
 	}
-	all, err := r.chosen()
+	all, err := r.chooseScenarios()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -94,8 +94,8 @@ func chosen(t *testing.T, k lock.Kind, o Options) map[string]choice {
 }
 
 // By default a lock runs the scenarios that have a tier for it.
-func TestTiers(t *testing.T) {
-	one, many := chosen(t, mine("single"), Options{}), chosen(t, mine("redlock"), Options{})
+func TestTiersSelectScenarios(t *testing.T) {
+	one, many := choicesByName(t, kindNamed("single"), Options{}), choicesByName(t, kindNamed("redlock"), Options{})
 	if len(one) < 20 || len(many) < len(one)+20 {
 		t.Errorf("%d scenarios for a lock on one node, %d for a lock that counts votes", len(one), len(many))
 	}
@@ -114,7 +114,7 @@ func TestTiers(t *testing.T) {
 }
 
 // Scenarios are selected by names, globs, variants, files and tags. Named ones don't need a tier.
-func TestChoice(t *testing.T) {
+func TestScenarioSelection(t *testing.T) {
 	text, err := os.ReadFile("../../scenarios/baseline.yaml")
 	if err != nil {
 		t.Fatal(err)
@@ -133,7 +133,7 @@ func TestChoice(t *testing.T) {
 		{Options{Scenarios: []string{file + "/"}}, "own/base"},
 		{Options{Scenarios: []string{"clock-*/"}, Tags: []string{"kleppmann", "ci"}}, "clock-jump/base"},
 	} {
-		all := chosen(t, mine("redlock"), tt.o)
+		all := choicesByName(t, kindNamed("redlock"), tt.o)
 		var names []string
 		for name := range all {
 			names = append(names, name)
@@ -146,8 +146,8 @@ func TestChoice(t *testing.T) {
 }
 
 // Another number of nodes is only possible in scenarios without faults on particular nodes.
-func TestNodes(t *testing.T) {
-	all := chosen(t, mine("redlock"), Options{Nodes: 3})
+func TestOtherNumberOfNodes(t *testing.T) {
+	all := choicesByName(t, kindNamed("redlock"), Options{Nodes: 3})
 	if c := all["baseline/base"]; c.skip != "" || c.Topology.Nodes != 3 || c.own.Topology.Nodes != 5 {
 		t.Errorf("baseline: %q, %d nodes, %d in the comparison run", c.skip, c.Topology.Nodes, c.own.Topology.Nodes)
 	}
@@ -156,15 +156,15 @@ func TestNodes(t *testing.T) {
 			t.Errorf("%s: %q", name, c.skip)
 		}
 	}
-	if c := chosen(t, mine("single"), Options{Nodes: 3})["minority-down/base"]; c.Topology.Nodes > 1 {
+	if c := choicesByName(t, kindNamed("single"), Options{Nodes: 3})["minority-down/base"]; c.Topology.Nodes > 1 {
 		t.Errorf("a lock on one node: %+v", c.Topology)
 	}
 }
 
 // A lock without a drift margin has no requirements in scenarios with clock drift, and all others
 // elsewhere.
-func TestNoDrift(t *testing.T) {
-	all := chosen(t, mine("redlock"), Options{NoDrift: true})
+func TestNoDriftRequirements(t *testing.T) {
+	all := choicesByName(t, kindNamed("redlock"), Options{NoDrift: true})
 	for name, held := range map[string]bool{"ntp-slew/base": false, "baseline/base": true, "random-within-assumptions/base": true} {
 		c := all[name]
 		if got := c.Expect["mutual-exclusion"].Want == "holds"; got != held {
@@ -177,11 +177,11 @@ func TestNoDrift(t *testing.T) {
 }
 
 // On real servers all durations are scaled, also those of the comparison run.
-func TestScale(t *testing.T) {
+func TestScaleOfComparisonRun(t *testing.T) {
 	defer func() { clients = nil }()
-	clients = []lock.Kind{mine("single")}
+	clients = []lock.Kind{kindNamed("single")}
 	for scale, want := range map[float64]time.Duration{0: time.Second, 0.5: 5 * time.Second} {
-		c := chosen(t, mine("single"), Options{Backend: Servers, Scale: scale, Scenarios: []string{"baseline/"}})["baseline/base"]
+		c := choicesByName(t, kindNamed("single"), Options{Backend: Servers, Scale: scale, Scenarios: []string{"baseline/"}})["baseline/base"]
 		if c.Lock.TTL != want || c.own.Lock.TTL != want {
 			t.Errorf("scale %v: TTL %v, in the comparison run %v", scale, c.Lock.TTL, c.own.Lock.TTL)
 		}
@@ -189,9 +189,9 @@ func TestScale(t *testing.T) {
 }
 
 // If redis-server is not installed, the test is skipped with a hint.
-func TestNoServers(t *testing.T) {
+func TestSkipsWithoutServers(t *testing.T) {
 	defer func() { clients = nil }()
-	clients = []lock.Kind{mine("single")}
+	clients = []lock.Kind{kindNamed("single")}
 	t.Setenv("PATH", "")
 	t.Run("none", func(t *testing.T) {
 		t.Cleanup(func() {
@@ -199,12 +199,12 @@ func TestNoServers(t *testing.T) {
 				t.Error("the test was not skipped")
 			}
 		})
-		Run(t, mine("single"), Options{Backend: Servers})
+		Run(t, kindNamed("single"), Options{Backend: Servers})
 	})
 }
 
 // Only the goroutines of the lock are shown.
-func TestStacks(t *testing.T) {
+func TestStacksOfTheLock(t *testing.T) {
 	dump := "the lock says this\nSIGQUIT: quit\nPC=0x40e26c m=0 sigcode=0\n\ngoroutine 1 gp=0x3a01b447a960 m=nil [chan receive]:\nmain.main()\n\tmain.go:3 +0x1 fp=0x1 sp=0x2 pc=0x3\n\n" +
 		"goroutine 7 [running]:\nexample.org/fair.(*fair).Acquire(0x1)\n\tfair.go:9 +0x1\n\ngoroutine 9 [select]:\nlockpick/harness/locktest.(*run).work(0x1)\nexample.org/fair.TestLock()\n"
 	want := "the lock says this\nSIGQUIT: quit\n\ngoroutines in example.org/fair (1 of 1):\n\ngoroutine 7 [running]:\nexample.org/fair.(*fair).Acquire(0x1)\n\tfair.go:9 +0x1"
@@ -217,19 +217,19 @@ func TestStacks(t *testing.T) {
 	if got := stacks(" no dump\n", "x"); got != "no dump" {
 		t.Errorf("got %q", got)
 	}
-	if got := packageOf(kinds.All["redsync"].New); got != strings.TrimSuffix(packageOf(mine("single").New), "single")+"redsync" {
+	if got := packageOf(kinds.All["redsync"].New); got != strings.TrimSuffix(packageOf(kindNamed("single").New), "single")+"redsync" {
 		t.Errorf("package %q", got)
 	}
 }
 
 var wish = flag.String("wish", "", "what the lock of TestFlags prints")
 
-// TestFlags is run by TestWorkersHaveTheFlags.
+// TestFlags is run by TestWorkersGetFlags.
 func TestFlags(t *testing.T) {
 	if *wish == "" {
-		t.Skip("for a process of TestWorkersHaveTheFlags")
+		t.Skip("for a process of TestWorkersGetFlags")
 	}
-	k := mine("single")
+	k := kindNamed("single")
 	Run(t, lock.Kind{Name: "talks", OneNode: true, New: func(env lock.Env) (lock.Lock, error) {
 		os.Stdout.WriteString("the wish is " + *wish + "\n")
 		return k.New(env)
@@ -237,7 +237,7 @@ func TestFlags(t *testing.T) {
 }
 
 // Workers get the test's own flags, and the lock's output is shown.
-func TestWorkersHaveTheFlags(t *testing.T) {
+func TestWorkersGetFlags(t *testing.T) {
 	out, err := exec.Command(os.Args[0], "-test.run", "^TestFlags$", "-test.v", "-wish=a long life").CombinedOutput()
 	if err != nil || !strings.Contains(string(out), "Output of the lock:\n        the wish is a long life") || !strings.Contains(string(out), "mutual-exclusion holds: ") {
 		t.Errorf("%v\n%s", err, out)

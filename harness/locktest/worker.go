@@ -25,14 +25,14 @@ const workerEnv = "LOCKPICK_LOCKTEST_WORKER"
 
 // startWorkers starts the workers for the subtests. Each is a process of this binary that runs only
 // this test, and executes jobs when it reaches Run.
-func (r *run) hire(t *testing.T, self string) {
+func (r *run) startWorkers(t *testing.T, self string) {
 	if r.backend != nil {
 		return
 	}
 	r.workers = campaign.Pool{
-		Command:  append([]string{self, "-test.run=" + pattern(r.test), "-test.timeout=0"}, ownFlags()...),
-		Env:      []string{workerEnv + "=1", "GORACE=atexit_sleep_ms=0"}, // otherwise each takes a second to exit
-		Patience: r.Patience, Stacks: r.store, Size: runtime.GOMAXPROCS(0),
+		Command: append([]string{self, "-test.run=" + pattern(r.test), "-test.timeout=0"}, ownFlags()...),
+		Env:     []string{workerEnv + "=1", "GORACE=atexit_sleep_ms=0"}, // otherwise each takes a second to exit
+		Timeout: r.Patience, StackFolder: r.store, Size: runtime.GOMAXPROCS(0),
 	}.Start()
 	t.Cleanup(r.workers.Stop) // after all subtests
 }
@@ -92,7 +92,7 @@ func packageOf(f lock.Factory) string {
 }
 
 // maxStacks limits the number of goroutines shown.
-const mostStacks = 5
+const maxStacks = 5
 
 // addresses matches the addresses in stack frames, which are of no use to a reader.
 var addresses = regexp.MustCompile(` fp=0x[0-9a-f]+ sp=0x[0-9a-f]+ pc=0x[0-9a-f]+| gp=0x[0-9a-f]+ m=\S+|(?m)^PC=.*\n`)
@@ -119,7 +119,7 @@ func stacks(dump, pkg string) string {
 	if len(lock) == 0 {
 		title, lock = "goroutines, none of them in "+pkg, other
 	}
-	shown := lock[:min(mostStacks, len(lock))]
+	shown := lock[:min(maxStacks, len(lock))]
 	return strings.TrimSpace(fmt.Sprintf("%s\n\n%s (%d of %d):\n\n%s", strings.TrimSpace(before), title, len(shown), len(lock), strings.Join(shown, "\n\n")))
 }
 

@@ -72,19 +72,19 @@ func (c *cluster) startChild(name string) (*real.Client, error) {
 	cmd := exec.Command(c.cfg.Self[0], c.cfg.Self[1:]...)
 	var leader *proc.Child
 	if a := c.adapters[name]; a != nil {
-		cmd.ExtraFiles, cmd.Env = []*os.File{a.Out, a.In}, append(os.Environ(), lockexec.Pipes+"=1")
+		cmd.ExtraFiles, cmd.Env = []*os.File{a.Out, a.In}, append(os.Environ(), lockexec.PipesEnv+"=1")
 		leader = a.Child
-		defer a.Leave()
+		defer a.ClosePipes()
 	}
-	p, err := c.group.JoinPiped(leader, name, cmd)
+	p, err := c.group.StartPiped(leader, name, cmd)
 	if err != nil {
 		return nil, err
 	}
-	return &real.Client{Program: &child{Piped: p, name: name}, In: p.In, Out: p.Out, Freed: p.Leave}, nil
+	return &real.Client{Program: &child{Piped: p, name: name}, In: p.In, Out: p.Out, OnEnd: p.ClosePipes}, nil
 }
 
 // adapterName returns the process name of a client's adapter.
-func adapterOf(client string) string { return client + "-adapter" }
+func adapterName(client string) string { return client + "-adapter" }
 
 // startAdapters starts the adapters of all clients before time zero, and waits until each has sent
 // its hello. The hello is left for its client, which joins the adapter's process group and inherits
@@ -98,15 +98,15 @@ func (c *cluster) startAdapters(s scenario.Scenario) error {
 	}
 	c.adapters = map[string]*real.AdapterProcess{}
 	for _, name := range s.ClientNames() {
-		a, err := real.StartAdapter(c.group, adapterOf(name), c.cfg.Adapter)
+		a, err := real.StartAdapter(c.group, adapterName(name), c.cfg.Adapter)
 		if err != nil {
 			return err
 		}
 		c.adapters[name] = a
 	}
 	for _, name := range s.ClientNames() {
-		if err := c.adapters[name].Speaks(c.Ctx, lockexec.StartWithin); err != nil {
-			return fmt.Errorf("start the adapter of %s (%s): %w%s", name, strings.Join(c.cfg.Adapter, " "), err, c.adapters[name].Words())
+		if err := c.adapters[name].AwaitOutput(c.Ctx, lockexec.StartWithin); err != nil {
+			return fmt.Errorf("start the adapter of %s (%s): %w%s", name, strings.Join(c.cfg.Adapter, " "), err, c.adapters[name].StderrSuffix())
 		}
 	}
 	return nil
@@ -117,7 +117,7 @@ func (c *cluster) startAdapters(s scenario.Scenario) error {
 func (c *cluster) RunClient(ctx context.Context, s client.Spec, at func(point string)) error {
 	err := c.Run.RunClient(ctx, s, at)
 	if a := c.adapters[s.Name]; a != nil && err != nil && err != harness.ErrKilled && ctx.Err() == nil {
-		return fmt.Errorf("%w%s", err, a.Words())
+		return fmt.Errorf("%w%s", err, a.StderrSuffix())
 	}
 	return err
 }
@@ -130,7 +130,7 @@ func (c *cluster) setClocks(s scenario.Scenario) {
 		all[name] = real.NewClock(c.Ctx, client, proc.TrueClock)
 		c.group.Cleanup(all[name].Close)
 	}
-	for _, name := range redisOf(s) {
+	for _, name := range redisNodes(s) {
 		add(name, false)
 		c.AddClock(name, all[name])
 	}
@@ -138,8 +138,8 @@ func (c *cluster) setClocks(s scenario.Scenario) {
 		add(name, true)
 		c.AddClock(name, all[name])
 		if s.Lock.Kind == lockexec.Name {
-			add(adapterOf(name), true)
-			all[name].With = all[adapterOf(name)]
+			add(adapterName(name), true)
+			all[name].Paired = all[adapterName(name)]
 		}
 	}
 	c.group.AtStart = func(name string, pid int) error {
@@ -151,10 +151,10 @@ func (c *cluster) setClocks(s scenario.Scenario) {
 }
 
 // checkDateClock changes the clock of a program that prints the time, and checks that it follows.
-func dateAhead(ctx context.Context, group *proc.Group) error {
+func checkDateClock(ctx context.Context, group *proc.Group) error {
 	m := real.NewClock(ctx, false, proc.TrueClock)
 	defer m.Close()
-	if _, err := m.Turn(24*time.Hour, 1); err != nil {
+	if _, err := m.Adjust(24*time.Hour, 1); err != nil {
 		return err
 	}
 	group.AtStart = func(_ string, pid int) error { return m.Start(pid) }
@@ -170,11 +170,11 @@ func dateAhead(ctx context.Context, group *proc.Group) error {
 	if err := child.Err(); err != nil {
 		return fmt.Errorf("date: %w", err)
 	}
-	got, err := strconv.ParseInt(child.Words(), 10, 64)
+	got, err := strconv.ParseInt(child.StderrTail(), 10, 64)
 	if err != nil {
-		return fmt.Errorf("date prints %q: %w", child.Words(), err)
+		return fmt.Errorf("date prints %q: %w", child.StderrTail(), err)
 	}
-	want, _ := m.Shown().Wall(proc.TrueClock())
+	want, _ := m.State().Wall(proc.TrueClock())
 	if d := want.Sub(time.Unix(got, 0)); d.Abs() > time.Minute {
 		return fmt.Errorf("date did not follow its changed clock: it was off by %v", d)
 	}
@@ -183,35 +183,35 @@ func dateAhead(ctx context.Context, group *proc.Group) error {
 
 // MonitorProcesses reports what happens to the run's processes and is not part of the plan. It uses
 // the names that processes had from the start: a replica that now serves a node keeps its name.
-func (c *cluster) Guard(tell func(harness.Unplanned)) (over func()) {
-	unlisten := c.group.Listen(func(x proc.Unasked) {
-		if x.What == proc.Ended && x.Status > 0 && c.harmed(x.Child) {
+func (c *cluster) MonitorProcesses(report func(harness.UnplannedEvent)) (stop func()) {
+	stopListening := c.group.Listen(func(x proc.UnexpectedEvent) {
+		if x.Kind == proc.Ended && x.Status > 0 && c.diskFaulted(x.Child) {
 			return // servers exit by themselves after a disk fault
 		}
-		tell(unplanned(x))
+		report(unplannedEvent(x))
 	})
-	var questions []proc.Question
+	var questions []proc.Probe
 	for _, s := range c.Servers {
-		questions = append(questions, c.question(s.(*proc.Redis), tell))
+		questions = append(questions, c.unresponsiveCheck(s.(*proc.Redis), report))
 	}
-	answered := c.Ask(answersIn, questions...)
+	answered := c.Poll(answerTimeout, questions...)
 	return func() {
 		answered()
-		unlisten()
+		stopListening()
 	}
 }
 
-func unplanned(x proc.Unasked) harness.Unplanned {
-	op := map[proc.Happening]string{proc.Ended: "kill", proc.Stopped: "pause", proc.Continued: history.OpGoOn}
-	return harness.Unplanned{Op: op[x.What], Node: x.Child, Cause: x.Cause}
+func unplannedEvent(x proc.UnexpectedEvent) harness.UnplannedEvent {
+	op := map[proc.EventKind]string{proc.Ended: "kill", proc.Stopped: "pause", proc.Continued: history.OpContinue}
+	return harness.UnplannedEvent{Op: op[x.Kind], Node: x.Child, Cause: x.Cause}
 }
 
 // watchInterference watches a group's processes until MonitorProcesses takes over. It calls fail
 // with the first interference. explain adds that interference, or a time-out, to the error that it
 // caused.
-func interfered(group *proc.Group, when string, fail func(error)) (explain func(error) error) {
+func watchInterference(group *proc.Group, when string, fail func(error)) (explain func(error) error) {
 	m := real.NewMonitor(when, fail)
-	over := group.Listen(func(x proc.Unasked) { m.Hear(unplanned(x)) })
+	over := group.Listen(func(x proc.UnexpectedEvent) { m.Handle(unplannedEvent(x)) })
 	return func(err error) error {
 		over()
 		return m.Explain(err)
@@ -219,23 +219,23 @@ func interfered(group *proc.Group, when string, fail func(error)) (explain func(
 }
 
 // answerTimeout is how long a server may take to answer.
-const answersIn = 2 * time.Second
+const answerTimeout = 2 * time.Second
 
 // unresponsiveCheck reports when a server doesn't answer although no signal has stopped it and no
 // fault of the plan keeps it from answering.
-func (c *cluster) question(s *proc.Redis, tell func(harness.Unplanned)) proc.Question {
-	return proc.Question{Late: func(waited time.Duration) {
-		if waited == answersIn {
-			tell(harness.Unplanned{Op: "pause", Node: s.Name, Cause: fmt.Sprintf("it did not answer for %v", answersIn)})
+func (c *cluster) unresponsiveCheck(s *proc.Redis, report func(harness.UnplannedEvent)) proc.Probe {
+	return proc.Probe{OnWait: func(waited time.Duration) {
+		if waited == answerTimeout {
+			report(harness.UnplannedEvent{Op: "pause", Node: s.Name, Cause: fmt.Sprintf("it did not answer for %v", answerTimeout)})
 		}
 	}, Ask: func(ctx context.Context) {
-		excused := func() bool { return s.Silent() || c.Stalled(s.Name) }
-		proc.Answers(ctx, excused, s.Answers)
+		excused := func() bool { return s.MayNotAnswer() || c.Stalled(s.Name) }
+		proc.AwaitAnswer(ctx, excused, s.Ping)
 	}}
 }
 
 // diskFaulted reports whether a fault has hit a node's disk.
-func (c *cluster) harmed(node string) bool {
-	d := c.Of(node)
-	return d != nil && d.Harmed()
+func (c *cluster) diskFaulted(node string) bool {
+	d := c.Disk(node)
+	return d != nil && d.Faulted()
 }

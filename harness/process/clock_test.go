@@ -25,7 +25,7 @@ import (
 
 // clockScenario is the two-node scenario with another number of nodes and a plan that changes
 // clocks.
-func clocked(nodes int) scenario.Scenario {
+func clockScenario(nodes int) scenario.Scenario {
 	s := twoNodes
 	s.Topology.Nodes = nodes
 	s.Plan = nemesis.Plan{{Fault: nemesis.Fault{Kind: "clock-jump", Targets: []string{"n1"}, By: time.Second}}}
@@ -37,10 +37,10 @@ func runClocked(t *testing.T, nodes int, body func(b bench)) []history.Event {
 	if err := vdso.Available(); err != nil {
 		t.Skip(err)
 	}
-	return runOn(t, clocked(nodes), body)
+	return runOn(t, clockScenario(nodes), body)
 }
 
-func (b bench) turn(target string, by time.Duration, rate float64) string {
+func (b bench) changeClock(target string, by time.Duration, rate float64) string {
 	b.Helper()
 	return b.do("turn clock of "+target, func() (string, error) { return b.TurnClock(target, by, rate) })
 }
@@ -60,13 +60,13 @@ type bounds struct{ least, most time.Duration }
 func (d bounds) String() string { return fmt.Sprintf("%v to %v", d.least, d.most) }
 
 // allows reports whether the duration can be want, within a tick of a node's clock.
-func (d bounds) can(want time.Duration) bool {
+func (d bounds) allows(want time.Duration) bool {
 	const tick = time.Millisecond
 	return d.least <= want+tick && d.most >= want-tick
 }
 
 // clockOffset returns how far a node's clock is ahead, according to TIME.
-func (b bench) ahead(node string) bounds {
+func (b bench) clockOffset(node string) bounds {
 	b.Helper()
 	before := time.Now()
 	r, err := b.ReadTime(b.Server(node))
@@ -77,23 +77,23 @@ func (b bench) ahead(node string) bounds {
 	return bounds{time.Until(wall), wall.Sub(before)}
 }
 
-func TestKeysExpireByTheNodesWallClock(t *testing.T) {
+func TestKeysExpireByNodeWallClock(t *testing.T) {
 	runClocked(t, 1, func(b bench) {
 		b.onNode("n1", "SET", "k", "v", "PX", "10000")
-		back := b.turn("n1", 11*time.Second, 1)
+		back := b.changeClock("n1", 11*time.Second, 1)
 		if v := b.onNode("n1", "GET", "k"); v != nil {
 			t.Errorf("after a jump of 11 s, a key with a TTL of 10 s is %v", v)
 		}
 		if !regexp.MustCompile(`TIME shows .*, 1[01][.\d]*s ahead, rate 1`).MatchString(back) {
 			t.Errorf("the jump was read back as %q", back)
 		}
-		b.turn("n1", -11*time.Second, 1)
-		if d := b.ahead("n1"); !d.can(0) {
+		b.changeClock("n1", -11*time.Second, 1)
+		if d := b.clockOffset("n1"); !d.allows(0) {
 			t.Errorf("after it was corrected, it is %v ahead", d)
 		}
 
 		b.onNode("n1", "SET", "k", "v", "PX", "1000")
-		b.turn("n1", -time.Minute, 1)
+		b.changeClock("n1", -time.Minute, 1)
 		if ms := b.onNode("n1", "PTTL", "k").(int64); ms < 45_000 || ms > 61_000 {
 			t.Errorf("set back by a minute, a key with a TTL of 1 s has %d ms left", ms)
 		}
@@ -101,16 +101,16 @@ func TestKeysExpireByTheNodesWallClock(t *testing.T) {
 		if v := b.onNode("n1", "GET", "k"); v != "v" {
 			t.Errorf("after its TTL the key is %v, although the clock was set back", v)
 		}
-		b.turn("n1", time.Minute, 1)
+		b.changeClock("n1", time.Minute, 1)
 		if v := b.onNode("n1", "GET", "k"); v != nil {
 			t.Errorf("the clock is correct again, but the key is %v", v)
 		}
 	})
 }
 
-func TestANodesRate(t *testing.T) {
+func TestNodeClockRate(t *testing.T) {
 	runClocked(t, 1, func(b bench) {
-		if back := b.turn("n1", 0, 2); !strings.Contains(back, "rate 2, seen over") {
+		if back := b.changeClock("n1", 0, 2); !strings.Contains(back, "rate 2, seen over") {
 			t.Errorf("rate 2 was read back as %q", back)
 		}
 		asked := time.Now()
@@ -121,30 +121,30 @@ func TestANodesRate(t *testing.T) {
 			lived.least = asking.Sub(set)
 			time.Sleep(time.Millisecond)
 		}
-		if lived.most = time.Since(asked); !lived.can(300 * time.Millisecond) {
+		if lived.most = time.Since(asked); !lived.allows(300 * time.Millisecond) {
 			t.Errorf("at rate 2 a key with a TTL of 600 ms lived for %v", lived)
 		}
 		looked := time.Now()
-		was := b.ahead("n1")
-		b.turn("n1", 0, 1)
+		was := b.clockOffset("n1")
+		b.changeClock("n1", 0, 1)
 		gained := time.Since(looked) // upper bound, until the clock was changed
 		time.Sleep(50 * time.Millisecond)
-		if is := b.ahead("n1"); is.most < was.least || is.least > was.most+gained {
+		if is := b.clockOffset("n1"); is.most < was.least || is.least > was.most+gained {
 			t.Errorf("the clock was ahead by %v and is now ahead by %v, changed %v later", was, is, gained)
 		}
 		// A slew is too slow to be observed at once.
-		if back := b.turn("n1", 0, 1.0005); !strings.HasSuffix(back, " ahead, rate 1.0005") {
+		if back := b.changeClock("n1", 0, 1.0005); !strings.HasSuffix(back, " ahead, rate 1.0005") {
 			t.Errorf("a slew was read back as %q", back)
 		}
 	})
 }
 
-func TestARestartedNodeKeepsItsClock(t *testing.T) {
+func TestRestartedNodeKeepsItsClock(t *testing.T) {
 	runClocked(t, 2, func(b bench) {
-		b.turn("n1", time.Hour, 1)
+		b.changeClock("n1", time.Hour, 1)
 		for range 2 {
 			b.do("kill", func() (string, error) { return b.Kill("n1") })
-			if back := b.turn("n1", time.Minute, 1); !strings.HasPrefix(back, "no process runs there; the machine's clock shows") {
+			if back := b.changeClock("n1", time.Minute, 1); !strings.HasPrefix(back, "no process runs there; the machine's clock shows") {
 				t.Errorf("a dead node's clock was read back as %q", back)
 			}
 			back := b.do("restart", func() (string, error) { return b.Restart("n1") })
@@ -152,19 +152,19 @@ func TestARestartedNodeKeepsItsClock(t *testing.T) {
 				t.Errorf("the restart was read back as %q", back)
 			}
 		}
-		if d := b.ahead("n1"); !d.can(time.Hour + 2*time.Minute) {
+		if d := b.clockOffset("n1"); !d.allows(time.Hour + 2*time.Minute) {
 			t.Errorf("after the restarts n1's clock is %v ahead", d)
 		}
-		if d := b.ahead("n2"); !d.can(0) {
+		if d := b.clockOffset("n2"); !d.allows(0) {
 			t.Errorf("the other node's clock is %v ahead", d)
 		}
 	})
 }
 
-func TestAClientsClocks(t *testing.T) {
+func TestClientClocks(t *testing.T) {
 	const hold, rate = 500 * time.Millisecond, 10
 	events := runClocked(t, 2, func(b bench) {
-		back := b.turn("c1", -time.Hour, 1)
+		back := b.changeClock("c1", -time.Hour, 1)
 		if !strings.HasPrefix(back, "it has not begun") {
 			t.Errorf("before its start: %q", back)
 		}
@@ -173,14 +173,14 @@ func TestAClientsClocks(t *testing.T) {
 		s.Hold = client.Range{Min: hold, Max: hold}
 		err := b.RunClient(t.Context(), s, func(string) {
 			if points++; points == 1 {
-				if back := b.turn("c1", 10*time.Second, 1); !strings.HasPrefix(back, "wall clock shows ") {
+				if back := b.changeClock("c1", 10*time.Second, 1); !strings.HasPrefix(back, "wall clock shows ") {
 					t.Errorf("while it waits at a point: %q", back)
 				}
 				return
 			}
-			b.turn("c1", 0, rate)
+			b.changeClock("c1", 0, rate)
 			b.do("pause", func() (string, error) { return b.Pause("c1") })
-			if back := b.turn("c1", time.Second, rate); !strings.HasPrefix(back, "it is paused") {
+			if back := b.changeClock("c1", time.Second, rate); !strings.HasPrefix(back, "it is paused") {
 				t.Errorf("while it is paused: %q", back)
 			}
 			b.do("resume", func() (string, error) { return b.Resume("c1") })
@@ -223,27 +223,27 @@ func TestAClientsClocks(t *testing.T) {
 
 // A client's clocks show what the recorded clock changes say, so a reader of the history can tell
 // what the client believed.
-func TestTurnsTellWhatAClientReads(t *testing.T) {
-	var told []real.ClockReading
+func TestClockChangesMatchClientReadings(t *testing.T) {
+	var readings []real.ClockReading
 	events := runClocked(t, 1, func(b bench) {
 		ch := make(chan string)
-		goes := make(chan bool)
-		done := b.start(spec("c1", 1, client.Point{Name: client.AfterAcquire}), func(p string) { ch <- p; <-goes })
+		proceed := make(chan bool)
+		done := b.start(spec("c1", 1, client.Point{Name: client.AfterAcquire}), func(p string) { ch <- p; <-proceed })
 		receive(t, "point", ch)
 		for _, turn := range []struct {
 			by   time.Duration
 			rate float64
 		}{{0, 0.5}, {time.Hour, 0.5}, {-2 * time.Hour, 1}, {0, 1.25}} {
-			b.turn("c1", turn.by, turn.rate)
+			b.changeClock("c1", turn.by, turn.rate)
 			r, err := b.Client("c1").ReadClocks(b.True)
 			if err != nil {
 				t.Fatal(err)
 			}
-			told = append(told, r)
+			readings = append(readings, r)
 			r.From -= b.Origin()
-			told[len(told)-1] = r
+			readings[len(readings)-1] = r
 		}
-		close(goes)
+		close(proceed)
 		if err := receive(t, "end of the client", done); err != nil {
 			t.Error(err)
 		}
@@ -254,7 +254,7 @@ func TestTurnsTellWhatAClientReads(t *testing.T) {
 			turns = append(turns, e)
 		}
 	}
-	for i, r := range told {
+	for i, r := range readings {
 		for _, e := range turns[2*i : 2*i+2] {
 			passed := float64(int64(r.From) - e.T)
 			want := e.Local + int64(math.Round(passed*(1+float64(e.Drift)/1e9)))
@@ -269,7 +269,7 @@ func TestTurnsTellWhatAClientReads(t *testing.T) {
 	}
 }
 
-func TestTurnIsRefused(t *testing.T) {
+func TestClockChangeIsRejected(t *testing.T) {
 	runClocked(t, 1, func(b bench) {
 		for _, target := range []string{"n9", "c9", "r1", "c1-n1"} {
 			if _, err := b.TurnClock(target, time.Second, 1); err == nil || !strings.Contains(err.Error(), target) {
@@ -288,11 +288,11 @@ func TestTurnIsRefused(t *testing.T) {
 }
 
 // If a process's clock does not follow a change, that is an error and not a fault in force.
-func TestAClockThatDoesNotFollowIsAnError(t *testing.T) {
+func TestClockThatDoesNotFollowIsAnError(t *testing.T) {
 	runClocked(t, 1, func(b bench) {
 		k := b.Clock("n1")
-		stray := real.ClockReading{From: proc.TrueClock(), Wall: time.Now().Add(time.Second).UnixNano(), To: proc.TrueClock()}
-		if _, err := k.See("TIME shows", func() (real.ClockReading, error) { return stray, nil }); err == nil || !strings.Contains(err.Error(), "should show") {
+		wrong := real.ClockReading{From: proc.TrueClock(), Wall: time.Now().Add(time.Second).UnixNano(), To: proc.TrueClock()}
+		if _, err := k.ReadBack("TIME shows", func() (real.ClockReading, error) { return wrong, nil }); err == nil || !strings.Contains(err.Error(), "should show") {
 			t.Errorf("a clock that is a second off: %v", err)
 		}
 		// After Close the process shows true time, whatever is written for it.
@@ -344,13 +344,13 @@ func manyStarts(t *testing.T, rounds int) {
 					t.Error(err)
 					return
 				}
-				_, err = k.Turn(-time.Hour, 1)
-				_, see := k.See("TIME shows", func() (real.ClockReading, error) {
+				_, err = k.Adjust(-time.Hour, 1)
+				_, see := k.ReadBack("TIME shows", func() (real.ClockReading, error) {
 					is, err := real.AskStamped(t.Context(), r.Addr(), "TIME")
 					if err != nil {
 						return real.ClockReading{}, err
 					}
-					return real.ReadTime(is.Value, is.From, is.To)
+					return real.ParseTimeReply(is.Value, is.From, is.To)
 				})
 				_, kill := r.Kill(t.Context())
 				if err := errors.Join(err, see, kill); err != nil {
@@ -362,7 +362,7 @@ func manyStarts(t *testing.T, rounds int) {
 	}
 }
 
-func TestProbeTriesAClock(t *testing.T) {
+func TestProbeChecksClocks(t *testing.T) {
 	dir := t.TempDir()
 	for _, c := range testBackend(dir).Probe(context.Background()) {
 		if slices.Contains(real.ClockPowers, c.Name) && !c.Available && (vdso.Available() == nil || c.Reason == "" || c.Remedy == "") {

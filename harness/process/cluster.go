@@ -22,15 +22,15 @@ type cluster struct {
 var _ real.Cluster = (*cluster)(nil)
 
 // faultCapabilities determines which faults the backend can inject on a suitable machine.
-var powers any = (*cluster)(nil)
+var faultCapabilities any = (*cluster)(nil)
 
 // close ends everything that the run started, and waits for it.
 func (c *cluster) close() error {
 	c.Stop()
-	c.network.Leave() // because the nodes are about to end
+	c.network.StopWatchingKeys() // because the nodes are about to end
 	// Processes first, so that none of them sees the links end.
 	errs := []error{c.group.Close(), c.network.Close()}
-	return harness.Late(errors.Join(append(errs, c.Wait())...), harness.PutAway)
+	return harness.TimeoutAsInterference(errors.Join(append(errs, c.Wait())...), harness.DuringTeardown)
 }
 
 // addr returns where a node or the resource listens, bypassing the links.
@@ -47,9 +47,9 @@ func (c *cluster) down(node string) bool {
 }
 
 // unresponsive reports whether a node runs but can't answer, whatever its links do.
-func (c *cluster) mute(node string) bool {
+func (c *cluster) unresponsive(node string) bool {
 	n := c.Server(node)
-	return c.Stalled(node) || n != nil && n.Mute() != ""
+	return c.Stalled(node) || n != nil && n.WhyUnresponsive() != ""
 }
 
 // StampError is generous: all stamps are readings of one clock, but by different processes, which

@@ -20,14 +20,14 @@ import (
 	"lockpick/nemesis"
 )
 
-func never(string) {}
+func noPoint(string) {}
 
 func TestRunsClientsAndRecordsBothSides(t *testing.T) {
 	events := run(t, func(b bench) {
-		if err := b.RunClient(t.Context(), spec("c1", 2), never); err != nil {
+		if err := b.RunClient(t.Context(), spec("c1", 2), noPoint); err != nil {
 			t.Error(err)
 		}
-		if err := b.RunClient(t.Context(), spec("c2", 1), never); err != nil {
+		if err := b.RunClient(t.Context(), spec("c2", 1), noPoint); err != nil {
 			t.Error(err)
 		}
 		if now := b.Now(); now <= 0 || now > time.Minute {
@@ -63,10 +63,10 @@ func TestRunsClientsAndRecordsBothSides(t *testing.T) {
 func TestPauseAtAPointIsExact(t *testing.T) {
 	run(t, func(b bench) {
 		at := make(chan string)
-		goes := make(chan struct{})
+		proceed := make(chan struct{})
 		done := b.start(spec("c1", 1, client.Point{Name: client.AfterAcquire, Nth: 1}), func(point string) {
 			at <- point
-			<-goes
+			<-proceed
 		})
 		if p := receive(t, "point", at); p != client.AfterAcquire {
 			t.Errorf("stopped at point %s", p)
@@ -78,7 +78,7 @@ func TestPauseAtAPointIsExact(t *testing.T) {
 		if _, err := b.Pause("c1"); err == nil {
 			t.Error("a paused client could be paused again")
 		}
-		close(goes)
+		close(proceed)
 		resumed := make(chan time.Duration, 1)
 		b.At(b.Now()+50*time.Millisecond, func() {
 			resumed <- b.Now()
@@ -98,7 +98,7 @@ func TestPauseAtAPointIsExact(t *testing.T) {
 	})
 }
 
-func TestKilledClientIsNoFailure(t *testing.T) {
+func TestKilledClientReturnsErrKilled(t *testing.T) {
 	run(t, func(b bench) {
 		err := b.RunClient(t.Context(), spec("c1", 1, client.Point{Name: client.AfterAcquire}), func(string) {
 			b.do("kill", func() (string, error) { return b.Kill("c1") })
@@ -115,22 +115,22 @@ func TestKilledClientIsNoFailure(t *testing.T) {
 	})
 }
 
-func TestClientThatCannotDoItsPart(t *testing.T) {
+func TestClientThatFailsToRun(t *testing.T) {
 	run(t, func(b bench) {
 		s := spec("c1", 1)
 		s.Lock.Kind = "padlock"
-		if err := b.RunClient(t.Context(), s, never); err == nil || !strings.Contains(err.Error(), `there is no kind "padlock"`) {
+		if err := b.RunClient(t.Context(), s, noPoint); err == nil || !strings.Contains(err.Error(), `there is no kind "padlock"`) {
 			t.Errorf("unknown lock: %v", err)
 		}
 		b.cfg.Self = []string{"/bin/sh", "-c", "echo it hurts >&2; exit 7"}
-		if err := b.RunClient(t.Context(), spec("c1", 1), never); err == nil || !strings.Contains(err.Error(), "it hurts") && !strings.Contains(err.Error(), "pipe") {
+		if err := b.RunClient(t.Context(), spec("c1", 1), noPoint); err == nil || !strings.Contains(err.Error(), "it hurts") && !strings.Contains(err.Error(), "pipe") {
 			t.Errorf("broken client: %v", err)
 		}
 		b.cfg.Self = []string{"/bin/echo", "nonsense"}
-		if err := b.RunClient(t.Context(), spec("c1", 1), never); err == nil || !strings.Contains(err.Error(), "c1") {
+		if err := b.RunClient(t.Context(), spec("c1", 1), noPoint); err == nil || !strings.Contains(err.Error(), "c1") {
 			t.Errorf("client with invalid output: %v", err)
 		}
-		if err := b.RunClient(t.Context(), spec("c9", 1), never); err == nil {
+		if err := b.RunClient(t.Context(), spec("c9", 1), noPoint); err == nil {
 			t.Error("a client that is not in the scenario could run")
 		}
 	})
@@ -164,7 +164,7 @@ func TestKillAndRestartNode(t *testing.T) {
 }
 
 // A client that keeps sending commands must not reach a restarted node before it is read back.
-func TestRestartIsReadBackBeforeAnybodySetsAKey(t *testing.T) {
+func TestRestartIsReadBackBeforeClientsConnect(t *testing.T) {
 	run(t, func(b bench) {
 		var over atomic.Bool
 		var clients sync.WaitGroup
@@ -218,14 +218,14 @@ func TestCutIsReadBack(t *testing.T) {
 	}
 }
 
-func TestTapHoldsAClientsMessage(t *testing.T) {
+func TestTapHoldsMessage(t *testing.T) {
 	run(t, func(b bench) {
 		hit := make(chan func(), 1)
-		err := b.Tap(nemesis.OnMessage{Link: "c1-n1", Message: "set", Of: nemesis.Reply, Nth: 1}, func(m nemesis.Held) { hit <- m.Pass })
+		err := b.Tap(nemesis.OnMessage{Link: "c1-n1", Message: "set", Of: nemesis.Reply, Nth: 1}, func(m nemesis.HeldMessage) { hit <- m.Pass })
 		if err != nil {
 			t.Fatal(err)
 		}
-		done := b.start(spec("c1", 1), never)
+		done := b.start(spec("c1", 1), noPoint)
 		pass := receive(t, "message", hit)
 		if v, err := proc.Ask(t.Context(), b.Server("n1").Addr(), "GET", "lock-c1"); err != nil || v.Str == "" {
 			t.Errorf("while the reply is held the key is %+v, %v", v, err)
@@ -259,7 +259,7 @@ func TestResourceRepliesAsGoValues(t *testing.T) {
 	})
 }
 
-func TestNothingRunsAfterTheRun(t *testing.T) {
+func TestNoTimersAfterTheRun(t *testing.T) {
 	ran := make(chan string, 3)
 	var c *cluster
 	run(t, func(b bench) {

@@ -90,14 +90,14 @@ func TestShapeIsReadBack(t *testing.T) {
 
 // A lost reply was applied, and the client never gets it. The client's next command goes through on
 // another connection.
-func TestTapLosesAClientsMessage(t *testing.T) {
+func TestTapLosesMessage(t *testing.T) {
 	for of, applied := range map[string]bool{nemesis.Request: false, nemesis.Reply: true} {
 		events := run(t, func(b bench) {
-			err := b.Tap(nemesis.OnMessage{Link: "c1-n1", Message: "set", Of: of, Nth: 1}, func(m nemesis.Held) { m.Lose() })
+			err := b.Tap(nemesis.OnMessage{Link: "c1-n1", Message: "set", Of: of, Nth: 1}, func(m nemesis.HeldMessage) { m.Lose() })
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := b.RunClient(t.Context(), spec("c1", 2), never); err != nil {
+			if err := b.RunClient(t.Context(), spec("c1", 2), noPoint); err != nil {
 				t.Error(err)
 			}
 		})

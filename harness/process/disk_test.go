@@ -36,7 +36,7 @@ func mounts(t *testing.T, below string) (n int) {
 
 // What a power loss destroys depends on what was synced, so the table covers Redis's policies. A
 // kill destroys nothing if there is a file.
-func TestPowerLossTakesWhatWasNotSynced(t *testing.T) {
+func TestPowerLossDropsUnsyncedData(t *testing.T) {
 	needDisk(t)
 	for _, c := range []struct {
 		persistence, afterKill, afterPowerLoss string
@@ -49,13 +49,13 @@ func TestPowerLossTakesWhatWasNotSynced(t *testing.T) {
 		t.Run(c.persistence, func(t *testing.T) {
 			t.Parallel()
 			for how, want := range map[string]string{"kill": c.afterKill, "power loss": c.afterPowerLoss} {
-				runOn(t, with(c.persistence, 0, hitsN1), func(b bench) {
+				runOn(t, withTopology(c.persistence, 0, hitsN1), func(b bench) {
 					addr := b.Server("n1").Addr()
 					if c.persistence == "everysec" { // the first write in a new second is synced at once
 						b.pause(1100 * time.Millisecond)
 					}
 					b.ask(addr, "SET", "old", "v")
-					b.synced(addr)
+					b.awaitSync(addr)
 					b.ask(addr, "SET", "new", "v")
 					var back string
 					if how == "kill" {
@@ -63,9 +63,9 @@ func TestPowerLossTakesWhatWasNotSynced(t *testing.T) {
 					} else {
 						back = b.do("cut power", func() (string, error) { return b.LosePower("n1", false) })
 					}
-					again := b.do("restart", func() (string, error) { return b.Restart("n1") })
+					restarted := b.do("restart", func() (string, error) { return b.Restart("n1") })
 					if got := b.ask(addr, "GET", "old") + " " + b.ask(addr, "GET", "new"); got != want {
-						t.Errorf("after %s old and new are %q, want %q; power loss said %q, restart said %q", how, got, want, back, again)
+						t.Errorf("after %s old and new are %q, want %q; power loss said %q, restart said %q", how, got, want, back, restarted)
 					}
 				})
 			}
@@ -80,9 +80,9 @@ func (b bench) pause(d time.Duration) {
 	receive(b.T, "timer", done)
 }
 
-// synced waits until the server has no sync in progress. A sync triggered by a write counts as in
+// awaitSync waits until the server has no sync in progress. A sync triggered by a write counts as in
 // progress from before the write is answered.
-func (b bench) synced(addr string) {
+func (b bench) awaitSync(addr string) {
 	b.T.Helper()
 	for range 1000 {
 		if info := b.ask(addr, "INFO", "persistence"); !strings.Contains(info, "aof_pending_bio_fsync:") || strings.Contains(info, "aof_pending_bio_fsync:0") {
@@ -93,9 +93,9 @@ func (b bench) synced(addr string) {
 	b.T.Fatal("a sync did not end")
 }
 
-func TestTornTailIsCutOff(t *testing.T) {
+func TestTornTailIsTruncated(t *testing.T) {
 	needDisk(t)
-	runOn(t, with("no", 0, hitsN1), func(b bench) {
+	runOn(t, withTopology("no", 0, hitsN1), func(b bench) {
 		addr := b.Server("n1").Addr()
 		b.ask(addr, "SET", "k", "v")
 		back := b.do("cut power", func() (string, error) { return b.LosePower("n1", true) })
@@ -112,11 +112,11 @@ func TestTornTailIsCutOff(t *testing.T) {
 }
 
 // Some power losses leave a manifest that can't be read.
-func TestNodeThatDoesNotComeBackIsAnOutcome(t *testing.T) {
+func TestNodeThatFailsToRestartIsReported(t *testing.T) {
 	needDisk(t)
-	runOn(t, with("always", 0, hitsN1), func(b bench) {
+	runOn(t, withTopology("always", 0, hitsN1), func(b bench) {
 		b.do("cut power", func() (string, error) { return b.LosePower("n1", false) })
-		harm(t, "echo nonsense > "+b.group.DataDir("n1")+"/appendonlydir/appendonly.aof.manifest")
+		mustShell(t, "echo nonsense > "+b.group.DataDir("n1")+"/appendonlydir/appendonly.aof.manifest")
 		back := b.do("restart", func() (string, error) { return b.Restart("n1") })
 		if !strings.HasPrefix(back, "it did not come back: ") {
 			t.Errorf("restart says %q", back)
@@ -126,7 +126,7 @@ func TestNodeThatDoesNotComeBackIsAnOutcome(t *testing.T) {
 		}
 		// n2 has an ordinary disk, where no plan explains the damage.
 		b.do("kill", func() (string, error) { return b.Kill("n2") })
-		harm(t, "echo nonsense > "+b.group.DataDir("n2")+"/appendonlydir/appendonly.aof.manifest")
+		mustShell(t, "echo nonsense > "+b.group.DataDir("n2")+"/appendonlydir/appendonly.aof.manifest")
 		if back, err := b.Restart("n2"); err == nil {
 			t.Errorf("restart of a node without a disk fault says %q", back)
 		}
@@ -135,7 +135,7 @@ func TestNodeThatDoesNotComeBackIsAnOutcome(t *testing.T) {
 
 func TestOnlyPlannedNodesGetADisk(t *testing.T) {
 	needDisk(t)
-	runOn(t, with("always", 0, hitsN1), func(b bench) {
+	runOn(t, withTopology("always", 0, hitsN1), func(b bench) {
 		if n := mounts(t, b.group.Dir); n != 1 {
 			t.Errorf("%d disks, want 1", n)
 		}
@@ -150,16 +150,16 @@ func TestOnlyPlannedNodesGetADisk(t *testing.T) {
 			}
 		}
 	})
-	runOn(t, with("always", 0), func(b bench) {
+	runOn(t, withTopology("always", 0), func(b bench) {
 		if n := mounts(t, b.group.Dir); n != 0 {
 			t.Errorf("%d disks, but the plan has no disk faults", n)
 		}
 	})
 }
 
-func TestStalledSyncHoldsWhoWaitsForIt(t *testing.T) {
+func TestStalledSyncBlocksWrites(t *testing.T) {
 	needDisk(t)
-	runOn(t, with("always", 0, hitsN1), func(b bench) {
+	runOn(t, withTopology("always", 0, hitsN1), func(b bench) {
 		addr := b.Server("n1").Addr()
 		b.do("stall", func() (string, error) { return b.StallSync("n1") })
 		if back, err := b.FreeDisk("n1"); !errors.Is(err, nemesis.ErrIdle) || !strings.HasPrefix(back, "it met 0 ") {
@@ -194,31 +194,31 @@ func TestStalledSyncHoldsWhoWaitsForIt(t *testing.T) {
 
 func TestFullDiskRefusesWrites(t *testing.T) {
 	needDisk(t)
-	runOn(t, with("everysec", 0, hitsN1), func(b bench) {
+	runOn(t, withTopology("everysec", 0, hitsN1), func(b bench) {
 		addr := b.Server("n1").Addr()
 		b.do("fill", func() (string, error) { return b.FillDisk("n1") })
 		b.ask(addr, "SET", "k", "v") // accepted, but then not written
-		said := ""
+		reply := ""
 		for range 40 {
-			if said = b.ask(addr, "SET", "k", "w"); strings.HasPrefix(said, "MISCONF") {
+			if reply = b.ask(addr, "SET", "k", "w"); strings.HasPrefix(reply, "MISCONF") {
 				break
 			}
 			b.pause(50 * time.Millisecond)
 		}
-		if !strings.HasPrefix(said, "MISCONF") {
-			t.Errorf("with a full disk it says %q", said)
+		if !strings.HasPrefix(reply, "MISCONF") {
+			t.Errorf("with a full disk it says %q", reply)
 		}
 		b.do("free", func() (string, error) { return b.FreeDisk("n1") })
-		for end := b.Now() + 5*time.Second; said != "OK" && b.Now() < end; b.pause(50 * time.Millisecond) {
-			said = b.ask(addr, "SET", "k", "w")
+		for end := b.Now() + 5*time.Second; reply != "OK" && b.Now() < end; b.pause(50 * time.Millisecond) {
+			reply = b.ask(addr, "SET", "k", "w")
 		}
-		if said != "OK" {
-			t.Errorf("with free space again it says %q", said)
+		if reply != "OK" {
+			t.Errorf("with free space again it says %q", reply)
 		}
 	})
 }
 
-func harm(t *testing.T, script string) {
+func mustShell(t *testing.T, script string) {
 	t.Helper()
 	if out, err := shell(script); err != nil {
 		t.Fatal(fmt.Errorf("%s: %w: %s", script, err, out))

@@ -20,7 +20,7 @@ func (b bench) await(node, op string) {
 	for end := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
 		b.mu.Lock()
 		var got []string
-		for _, u := range *b.heard {
+		for _, u := range *b.reported {
 			got = append(got, u.Node+" "+u.Op)
 		}
 		b.mu.Unlock()
@@ -49,11 +49,11 @@ func (b bench) endScript(addr string) {
 }
 
 // Interference with a process from outside is reported, whatever kind it is.
-func TestGuard(t *testing.T) {
+func TestInterferenceIsReported(t *testing.T) {
 	t.Parallel()
 	run(t, func(b bench) {
 		b.mu.Lock()
-		b.ends["n1"], b.ends["c1"] = true, true
+		b.expected["n1"], b.expected["c1"] = true, true
 		b.mu.Unlock()
 		n1 := b.Server("n1").Addr()
 		b.ask(n1, "CONFIG", "SET", "lua-time-limit", "5000") // after this it answers BUSY
@@ -61,10 +61,10 @@ func TestGuard(t *testing.T) {
 		b.await("n1", "pause")
 		b.endScript(n1)
 
-		at, goes := make(chan string), make(chan struct{})
+		at, proceed := make(chan string), make(chan struct{})
 		done := b.start(spec("c1", 1, client.Point{Name: client.AfterAcquire, Nth: 1}), func(point string) {
 			at <- point
-			<-goes
+			<-proceed
 		})
 		receive(t, "point", at)
 		pid := b.Client("c1").Program.(*child).PID()
@@ -73,7 +73,7 @@ func TestGuard(t *testing.T) {
 		b.await("c1", "go-on")
 		syscall.Kill(pid, syscall.SIGKILL)
 		b.await("c1", "kill")
-		close(goes)
+		close(proceed)
 		if err := receive(t, "end of c1", done); !errors.Is(err, harness.ErrKilled) {
 			t.Errorf("c1 ended with %v", err)
 		}

@@ -19,7 +19,7 @@ import (
 
 // A run that is stopped while a fault is in force ends at once: the fault is healed, the record is
 // complete up to there, and nothing is left behind.
-func TestStoppedInTheMiddleOfAFault(t *testing.T) {
+func TestCancelDuringFault(t *testing.T) {
 	needRedis(t)
 	dir := t.TempDir()
 	long := time.Minute

@@ -52,7 +52,7 @@ func stillRuns(pid int) bool {
 	return err == nil && !strings.HasPrefix(rest, "Z") && !strings.HasPrefix(rest, "X")
 }
 
-func TestKillNineLeavesNothing(t *testing.T) {
+func TestSIGKILLLeavesNothing(t *testing.T) {
 	needRedis(t)
 	dir := t.TempDir()
 	cmd := exec.Command(os.Args[0], "__victim", dir)
@@ -142,7 +142,7 @@ func TestPanicAndCancelLeaveNothing(t *testing.T) {
 }
 
 // An interrupt ends a run of the engine at once, and no timer fires any more.
-func TestInterruptEndsARun(t *testing.T) {
+func TestInterruptEndsRun(t *testing.T) {
 	needRedis(t)
 	dir := t.TempDir()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -166,7 +166,7 @@ func TestInterruptEndsARun(t *testing.T) {
 	}
 }
 
-func TestStartThatFailsSaysWhatToDo(t *testing.T) {
+func TestFailedStartNamesRemedy(t *testing.T) {
 	needRedis(t)
 	dir := t.TempDir()
 	bin := filepath.Join(dir, "redis-server")
@@ -189,9 +189,9 @@ func TestStartThatFailsSaysWhatToDo(t *testing.T) {
 	}
 }
 
-func TestProbeNamesWhatIsMissing(t *testing.T) {
+func TestProbeReportsMissingCapabilities(t *testing.T) {
 	for _, c := range New(Config{RedisServer: "no-such-redis-server"}).Probe(t.Context()) {
-		if slices.Contains(unable, c) {
+		if slices.Contains(unsupported, c) {
 			continue // unsupported on any machine
 		}
 		if c.Available || c.Reason != "no-such-redis-server is not on PATH" || c.Remedy != "apt-get install redis-server" {
@@ -201,17 +201,17 @@ func TestProbeNamesWhatIsMissing(t *testing.T) {
 	needRedis(t)
 	b := New(Config{})
 	caps := b.Probe(t.Context())
-	faults, has := nemesis.Capabilities(powers)
-	if len(caps) != 1+len(faults)+len([]string{scenario.CanPersist, scenario.CanReplicate, scenario.CanTellLife, scenario.CanSetOwnTime, scenario.CanImage})+len(lock.Servers()) || caps[0].Name != harness.CanRun {
+	faults, has := nemesis.Capabilities(faultCapabilities)
+	if len(caps) != 1+len(faults)+len([]string{scenario.CanPersist, scenario.CanReplicate, scenario.CanReportKeyLife, scenario.CanSetOwnTime, scenario.CanUseImage})+len(lock.Servers()) || caps[0].Name != harness.CanRun {
 		t.Errorf("%+v", caps)
 	}
 	for _, c := range caps {
-		if reason, remedy := fuse.Missing(); (c.Name == fuse.LosesPower || c.Name == fuse.HitsDisks) && (c.Reason != reason || c.Remedy != remedy) {
+		if reason, remedy := fuse.Missing(); (c.Name == fuse.PowerLoss || c.Name == fuse.DiskFaults) && (c.Reason != reason || c.Remedy != remedy) {
 			t.Errorf("%+v", c)
 		}
 	}
 	for _, name := range append([]string{harness.CanRun}, faults...) {
-		tried := name == fuse.LosesPower || name == fuse.HitsDisks || slices.Contains(real.ClockPowers, name)
+		tried := name == fuse.PowerLoss || name == fuse.DiskFaults || slices.Contains(real.ClockPowers, name)
 		if (has[name] || name == harness.CanRun) && !tried && !slices.ContainsFunc(caps, func(c harness.Capability) bool { return c.Name == name && c.Available }) {
 			t.Errorf("%s is not available: %+v", name, caps)
 		}

@@ -19,7 +19,7 @@ import (
 )
 
 // describeLives describes the lives of a node's keys.
-func told(events []history.Event, node string) string {
+func describeLives(events []history.Event, node string) string {
 	var out []string
 	for _, e := range events {
 		if e.Life == nil || e.Process != node {
@@ -35,19 +35,19 @@ func told(events []history.Event, node string) string {
 	return strings.Join(out, "; ")
 }
 
-func (b bench) wantsTold(events []history.Event, node, want string) {
+func (b bench) wantLives(events []history.Event, node, want string) {
 	b.Helper()
-	if got := told(events, node); got != want {
+	if got := describeLives(events, node); got != want {
 		b.Errorf("%s reported:\n%s\nwant:\n%s", node, got, want)
 	}
 }
 
 // awaitLife waits until the last recorded life of a node's keys is the given one.
-func (b bench) awaitTold(node, last string) {
+func (b bench) awaitLife(node, last string) {
 	b.Helper()
 	for end := time.Now().Add(5 * time.Second); ; time.Sleep(time.Millisecond) {
 		b.mu.Lock()
-		got := told(*b.events, node)
+		got := describeLives(*b.events, node)
 		b.mu.Unlock()
 		if strings.HasSuffix(got, last) {
 			return
@@ -58,15 +58,15 @@ func (b bench) awaitTold(node, last string) {
 	}
 }
 
-// over sends a command to a node through a client's link.
-func (b bench) over(client string, node int, args ...string) string {
+// viaLink sends a command to a node through a client's link.
+func (b bench) viaLink(client string, node int, args ...string) string {
 	b.Helper()
 	return b.ask(b.addr(client, node), args...)
 }
 
 // Keys that a replica doesn't have when it replaces its master are lost, and those it has are kept.
 // Both are reported before anybody reaches it.
-func TestFailoverIsTold(t *testing.T) {
+func TestFailoverReportsKeys(t *testing.T) {
 	for name, fail := range map[string]func(b bench) (string, error){
 		"by hand": func(b bench) (string, error) { return b.FailOver("n1") },
 		"killed":  func(b bench) (string, error) { return b.FailOverBySentinel("n1", false) },
@@ -76,60 +76,60 @@ func TestFailoverIsTold(t *testing.T) {
 			needSentinel(t)
 			t.Parallel()
 			var in bench
-			events := runOn(t, watched(), func(b bench) {
+			events := runOn(t, withSentinels(), func(b bench) {
 				in = b
 				replica := b.Replica("n1")
-				b.over("c1", 0, "SET", "early", "v", "PX", "600000")
+				b.viaLink("c1", 0, "SET", "early", "v", "PX", "600000")
 				for end := time.Now().Add(5 * time.Second); b.ask(replica.Addr(), "GET", "early") != "v"; time.Sleep(time.Millisecond) {
 					if time.Now().After(end) {
 						t.Fatal("the replica does not receive its master's writes")
 					}
 				}
 				b.do("cut", func() (string, error) { return b.Cut("n1-replica", nemesis.CutHold, "") })
-				b.over("c1", 0, "SET", "late", "v", "PX", "600000")
-				b.awaitTold("n1", "set late v by c1-n1") // anything not reported before the node stops becomes a gap
+				b.viaLink("c1", 0, "SET", "late", "v", "PX", "600000")
+				b.awaitLife("n1", "set late v by c1-n1") // anything not reported before the node stops becomes a gap
 				b.do("fail over", func() (string, error) { return fail(b) })
-				b.over("c1", 0, "SET", "late", "w", "NX", "PX", "600000")
+				b.viaLink("c1", 0, "SET", "late", "w", "NX", "PX", "600000")
 			})
-			in.wantsTold(events, "n1", "set early v by c1-n1; set late v by c1-n1; gap by; kept early v by failover; lost late by failover; set late w by c1-n1")
+			in.wantLives(events, "n1", "set early v by c1-n1; set late v by c1-n1; gap by; kept early v by failover; lost late by failover; set late w by c1-n1")
 		})
 	}
 }
 
 // A power loss restores an earlier value of a key.
-func TestPowerLossIsTold(t *testing.T) {
+func TestPowerLossReportsKeys(t *testing.T) {
 	needDisk(t)
 	var in bench
-	events := runOn(t, with("everysec", 0, hitsN1), func(b bench) {
+	events := runOn(t, withTopology("everysec", 0, hitsN1), func(b bench) {
 		in = b
 		b.pause(1100 * time.Millisecond) // the first write in a new second is synced at once
-		b.over("c1", 0, "SET", "k", "old", "PX", "600000")
-		b.synced(b.Server("n1").Addr())
-		b.over("c1", 0, "SET", "k", "new", "PX", "600000")
-		b.over("c1", 0, "SET", "j", "new", "PX", "600000")
+		b.viaLink("c1", 0, "SET", "k", "old", "PX", "600000")
+		b.awaitSync(b.Server("n1").Addr())
+		b.viaLink("c1", 0, "SET", "k", "new", "PX", "600000")
+		b.viaLink("c1", 0, "SET", "j", "new", "PX", "600000")
 		b.do("cut power", func() (string, error) { return b.LosePower("n1", false) })
 		b.do("restart", func() (string, error) { return b.Restart("n1") })
 	})
-	in.wantsTold(events, "n1", "set k old by c1-n1; changed k new by c1-n1; set j new by c1-n1; gap by; lost j by restart; reverted k old by restart")
+	in.wantLives(events, "n1", "set k old by c1-n1; changed k new by c1-n1; set j new by c1-n1; gap by; lost j by restart; reverted k old by restart")
 }
 
 // Facts carry the reading of the node's own, wrong clock and the true time seen by its links. Each
 // clock change is recorded with what the clock shows right after it.
-func TestWrongClocksAreTold(t *testing.T) {
+func TestLivesWithWrongClocks(t *testing.T) {
 	var c *cluster
 	events := runClocked(t, 1, func(b bench) {
 		c = b.cluster
-		b.over("c1", 0, "SET", "k", "a", "PX", "600000")
-		b.turn("n1", 5*time.Second, 1)
-		b.over("c1", 0, "SET", "k", "b", "PX", "600000")
-		b.turn("n1", -8*time.Second, 1)
-		b.over("c1", 0, "SET", "k", "c", "PX", "600000")
-		b.turn("n1", 0, 1.5)
+		b.viaLink("c1", 0, "SET", "k", "a", "PX", "600000")
+		b.changeClock("n1", 5*time.Second, 1)
+		b.viaLink("c1", 0, "SET", "k", "b", "PX", "600000")
+		b.changeClock("n1", -8*time.Second, 1)
+		b.viaLink("c1", 0, "SET", "k", "c", "PX", "600000")
+		b.changeClock("n1", 0, 1.5)
 		b.pause(200 * time.Millisecond)
-		b.over("c1", 0, "SET", "k", "d", "PX", "600000")
+		b.viaLink("c1", 0, "SET", "k", "d", "PX", "600000")
 	})
 	var turned int64 // when the clock was set to run at 1.5; what it gains after that is subtracted
-	right := func(e history.Event, lo, hi int64) bounds {
+	correctedBounds := func(e history.Event, lo, hi int64) bounds {
 		at := func(t int64) time.Duration {
 			d := e.Local - c.NodeReport().Epoch - t
 			if turned > 0 {
@@ -146,9 +146,9 @@ func TestWrongClocksAreTold(t *testing.T) {
 		case e.Op == history.OpSet:
 			wire = append(wire, e)
 		case e.Op == history.OpLife:
-			ahead = append(ahead, right(e, e.Life.Lo, e.Life.Hi))
+			ahead = append(ahead, correctedBounds(e, e.Life.Lo, e.Life.Hi))
 		case e.Op == history.OpClock:
-			if turns = append(turns, right(e, e.T, e.T)); len(turns) == 3 {
+			if turns = append(turns, correctedBounds(e, e.T, e.T)); len(turns) == 3 {
 				turned = e.T
 			}
 			if e.Node != "n1" || !e.Wall || e.Process != history.Nemesis || e.Type != history.Info || (e.Drift == 500_000_000) != (len(turns) == 3) {
@@ -159,7 +159,7 @@ func TestWrongClocksAreTold(t *testing.T) {
 	near := func(got []bounds, want ...time.Duration) {
 		t.Helper()
 		for i := range want {
-			if len(got) != len(want) || !got[i].can(want[i]) {
+			if len(got) != len(want) || !got[i].allows(want[i]) {
 				t.Errorf("clocks were ahead by %v, want %v", got, want)
 				return
 			}
@@ -185,30 +185,30 @@ func TestWrongClocksAreTold(t *testing.T) {
 
 // What lockpick does to a key past the links is attributed to it. A pause delays reports, but loses
 // none.
-func TestTouchAndPauseAreTold(t *testing.T) {
+func TestLivesWithTouchAndPause(t *testing.T) {
 	var in bench
 	events := run(t, func(b bench) {
 		in = b
 		b.do("touch", func() (string, error) { return b.Touch("n1") })
-		b.over("c1", 0, "SET", "k", "v")
+		b.viaLink("c1", 0, "SET", "k", "v")
 		b.do("pause", func() (string, error) { return b.Pause("n1") })
 		answered := make(chan string)
-		go func() { answered <- b.over("c1", 0, "DEL", "k") }()
+		go func() { answered <- b.viaLink("c1", 0, "DEL", "k") }()
 		b.pause(50 * time.Millisecond)
 		b.do("resume", func() (string, error) { return b.Resume("n1") })
 		<-answered
 	})
-	got := told(events, "n1")
+	got := describeLives(events, "n1")
 	if want := "by harness; set k v by c1-n1; deleted k by c1-n1"; !strings.HasPrefix(got, "set lockpick-touched ") || !strings.HasSuffix(got, want) {
 		in.Errorf("n1 reported: %s", got)
 	}
-	if got := told(events, "n2"); got != "" {
+	if got := describeLives(events, "n2"); got != "" {
 		t.Errorf("n2 reported: %s", got)
 	}
 }
 
 // runEngine runs the engine and returns the recorded events.
-func readAll(t *testing.T, ctx context.Context, b *backend, until func(history.Event)) ([]history.Event, error) {
+func runEngine(t *testing.T, ctx context.Context, b *backend, until func(history.Event)) ([]history.Event, error) {
 	t.Helper()
 	var events []history.Event
 	rec := history.NewRecorder(&strings.Builder{})
@@ -227,9 +227,9 @@ func readAll(t *testing.T, ctx context.Context, b *backend, until func(history.E
 }
 
 // All facts of a run come before its end, and its first event says that nodes report them.
-func TestARunHasAllFacts(t *testing.T) {
+func TestRunReportsAllLives(t *testing.T) {
 	needRedis(t)
-	events, err := readAll(t, t.Context(), testBackend(t.TempDir()), func(history.Event) {})
+	events, err := runEngine(t, t.Context(), testBackend(t.TempDir()), func(history.Event) {})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -260,7 +260,7 @@ func TestARunHasAllFacts(t *testing.T) {
 
 // A server that refuses CONFIG reports nothing. The run continues without reports, and Probe says
 // so.
-func TestNodesThatCannotTell(t *testing.T) {
+func TestServerWithoutKeyReports(t *testing.T) {
 	needRedis(t)
 	bin, err := exec.LookPath("redis-server")
 	if err != nil {
@@ -272,7 +272,7 @@ func TestNodesThatCannotTell(t *testing.T) {
 		t.Fatal(err)
 	}
 	b := New(Config{Self: []string{os.Args[0], "__client"}, Dir: t.TempDir(), RedisServer: script})
-	events, err := readAll(t, t.Context(), b, func(e history.Event) {
+	events, err := runEngine(t, t.Context(), b, func(e history.Event) {
 		if e.Life != nil {
 			t.Errorf("%+v", *e.Life)
 		}
@@ -280,18 +280,18 @@ func TestNodesThatCannotTell(t *testing.T) {
 	if err != nil || len(events) == 0 || events[0].Params == nil || events[0].Params.Life {
 		t.Errorf("the run ended with %v and %d events", err, len(events))
 	}
-	c := b.canTell(t.Context())
+	c := b.canReportKeys(t.Context())
 	if c.Available || !strings.Contains(c.Reason, "CONFIG") || c.Remedy == "" {
 		t.Errorf("Probe says %+v", c)
 	}
 }
 
 // An interrupted run has everything that was reported until then.
-func TestInterruptedRunHasItsFacts(t *testing.T) {
+func TestInterruptedRunKeepsLives(t *testing.T) {
 	needRedis(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	events, err := readAll(t, ctx, testBackend(t.TempDir()), func(e history.Event) {
+	events, err := runEngine(t, ctx, testBackend(t.TempDir()), func(e history.Event) {
 		if e.Op == history.OpAcquire && e.Type == history.OK {
 			cancel()
 		}
@@ -300,7 +300,7 @@ func TestInterruptedRunHasItsFacts(t *testing.T) {
 		t.Errorf("the run ended with %v", err)
 	}
 	for _, node := range []string{"n1", "n2"} {
-		if got := told(events, node); !strings.HasPrefix(got, "set lock-1 c1 by c1-"+node) {
+		if got := describeLives(events, node); !strings.HasPrefix(got, "set lock-1 c1 by c1-"+node) {
 			t.Errorf("%s reported %q", node, got)
 		}
 	}

@@ -45,22 +45,22 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-var locks = map[string]lock.Kind{"plain": {New: func(e lock.Env) (lock.Lock, error) { return plain{e}, nil }}}
+var locks = map[string]lock.Kind{"plain": {New: func(e lock.Env) (lock.Lock, error) { return plainLock{e}, nil }}}
 
-// plain is a lock that sets a key on each node in turn, and releases by deleting it.
-type plain struct{ env lock.Env }
+// plainLock is a lock that sets a key on each node in turn, and releases by deleting it.
+type plainLock struct{ env lock.Env }
 
-func (p plain) Acquire(ctx context.Context, key string) (lock.Handle, error) {
+func (p plainLock) Acquire(ctx context.Context, key string) (lock.Handle, error) {
 	command := fmt.Sprintf("SET %s %s NX PX %d\r\n", key, p.env.Client, p.env.Settings.TTL.Milliseconds())
-	if err := p.all(ctx, command, "+OK\r\n"); err != nil {
+	if err := p.askAll(ctx, command, "+OK\r\n"); err != nil {
 		return nil, err
 	}
 	return held{p, key}, nil
 }
 
-func (p plain) Close() error { return nil }
+func (p plainLock) Close() error { return nil }
 
-func (p plain) all(ctx context.Context, command, want string) error {
+func (p plainLock) askAll(ctx context.Context, command, want string) error {
 	for _, n := range p.env.Nodes {
 		conn, err := p.env.Dial(ctx, "tcp", n.Addr)
 		if err != nil {
@@ -78,12 +78,14 @@ func (p plain) all(ctx context.Context, command, want string) error {
 }
 
 type held struct {
-	p   plain
+	p   plainLock
 	key string
 }
 
-func (h held) Release(ctx context.Context) error { return h.p.all(ctx, "DEL "+h.key+"\r\n", ":1\r\n") }
-func (h held) Deadline() time.Time               { return time.Time{} }
+func (h held) Release(ctx context.Context) error {
+	return h.p.askAll(ctx, "DEL "+h.key+"\r\n", ":1\r\n")
+}
+func (h held) Deadline() time.Time { return time.Time{} }
 
 func needRedis(t *testing.T) {
 	t.Helper()
@@ -114,10 +116,10 @@ func spec(name string, cycles int, armed ...client.Point) client.Spec {
 type bench struct {
 	*testing.T
 	*cluster
-	mu     *sync.Mutex
-	events *[]history.Event
-	ends   map[string]bool // processes that the test itself ends or stops
-	heard  *[]harness.Unplanned
+	mu       *sync.Mutex
+	events   *[]history.Event
+	expected map[string]bool // processes that the test itself ends or stops
+	reported *[]harness.UnplannedEvent
 }
 
 // run runs body on a cluster, and checks that nothing is left behind.
@@ -141,8 +143,8 @@ func runOn(t *testing.T, s scenario.Scenario, body func(b bench)) []history.Even
 	})
 	var pids []int
 	err := testBackend(dir).Run(t.Context(), s, 1, rec, func(_ context.Context, c harness.Cluster) error {
-		ends, heard := map[string]bool{}, []harness.Unplanned{}
-		defer c.(*cluster).Guard(func(u harness.Unplanned) {
+		ends, heard := map[string]bool{}, []harness.UnplannedEvent{}
+		defer c.(*cluster).MonitorProcesses(func(u harness.UnplannedEvent) {
 			mu.Lock()
 			defer mu.Unlock()
 			heard = append(heard, u)
@@ -206,14 +208,14 @@ func victim(dir string) {
 	ctx := context.Background()
 	s := twoNodes
 	if reason, _ := fuse.Missing(); reason == "" {
-		s = with("always", 0, hitsN1)
+		s = withTopology("always", 0, hitsN1)
 	}
 	s.Topology.Replicas, s.Topology.DownAfter, s.Limit = 1, time.Second, time.Minute
 	s.Plan = append(s.Plan, nemesis.Step{Fault: nemesis.Fault{Kind: "failover", Mode: nemesis.FailOverKilled, Targets: []string{"n2"}}})
 	err := testBackend(dir).Run(ctx, s, 1, history.NewRecorder(os.Stderr), func(_ context.Context, c harness.Cluster) error {
 		return c.RunClient(ctx, spec("c1", 1, client.Point{Name: client.AfterAcquire}), func(string) {
 			var err error
-			if c.(*cluster).Of("n1") != nil {
+			if c.(*cluster).Disk("n1") != nil {
 				_, err = c.(*cluster).StallSync("n1")
 				go c.(*cluster).Touch("n1")
 				<-time.After(50 * time.Millisecond)

@@ -28,13 +28,13 @@ func (b bench) ask(addr string, args ...string) string {
 }
 
 // withTopology is the two-node scenario with another persistence, number of replicas and plan.
-func with(persistence string, replicas int, plan ...nemesis.Step) scenario.Scenario {
+func withTopology(persistence string, replicas int, plan ...nemesis.Step) scenario.Scenario {
 	s := twoNodes
 	s.Topology.Persistence, s.Topology.Replicas, s.Plan = persistence, replicas, plan
 	return s
 }
 
-func TestStoppedNodeDoesLaterWhatWasAbandoned(t *testing.T) {
+func TestPausedNodeExecutesAbandonedCommand(t *testing.T) {
 	run(t, func(b bench) {
 		addr := b.addr("c1", 0)
 		back := b.do("pause", func() (string, error) { return b.Pause("n1") })
@@ -62,7 +62,7 @@ func TestStoppedNodeDoesLaterWhatWasAbandoned(t *testing.T) {
 	})
 }
 
-func TestKillEndsAStopToo(t *testing.T) {
+func TestKillDuringPause(t *testing.T) {
 	run(t, func(b bench) {
 		b.do("pause", func() (string, error) { return b.Pause("n1") })
 		b.do("kill", func() (string, error) { return b.Kill("n1") })
@@ -76,9 +76,9 @@ func TestKillEndsAStopToo(t *testing.T) {
 	})
 }
 
-func TestShutdownKeepsWhatWasWritten(t *testing.T) {
+func TestShutdownKeepsWrites(t *testing.T) {
 	for persistence, want := range map[string]string{"none": " (keys: 0)", "no": " (keys: 1)"} {
-		runOn(t, with(persistence, 0), func(b bench) {
+		runOn(t, withTopology(persistence, 0), func(b bench) {
 			b.do("touch", func() (string, error) { return b.Touch("n1") })
 			if back := b.do("shut down", func() (string, error) { return b.Shutdown("n1") }); !strings.HasSuffix(back, "cleanly") {
 				t.Errorf("shutdown says %q", back)
@@ -99,11 +99,11 @@ func TestShutdownKeepsWhatWasWritten(t *testing.T) {
 	}
 }
 
-func TestTouchGoesPastTheLinks(t *testing.T) {
+func TestTouchBypassesLinks(t *testing.T) {
 	run(t, func(b bench) {
 		b.do("cut", func() (string, error) { return b.Cut("c1-n1", nemesis.CutHold, "") })
 		b.do("touch", func() (string, error) { return b.Touch("n1") })
-		if got := b.ask(b.Server("n1").Addr(), "GET", proc.Touched); got == "none" {
+		if got := b.ask(b.Server("n1").Addr(), "GET", proc.TouchKey); got == "none" {
 			t.Errorf("the key is not there")
 		}
 		if _, err := b.Touch("n9"); err == nil {
@@ -112,8 +112,8 @@ func TestTouchGoesPastTheLinks(t *testing.T) {
 	})
 }
 
-func TestReplicaTakesItsMastersPlace(t *testing.T) {
-	runOn(t, with("none", 1), func(b bench) {
+func TestReplicaReplacesItsMaster(t *testing.T) {
+	runOn(t, withTopology("none", 1), func(b bench) {
 		addr := b.addr("c1", 0)
 		replica := b.Replica("n1").Addr()
 		if got := b.ask(addr, "SET", "early", "v"); got != "OK" {
@@ -141,7 +141,7 @@ func TestReplicaTakesItsMastersPlace(t *testing.T) {
 		if _, err := b.FailOver("n1"); err == nil {
 			t.Error("it failed over twice with one replica")
 		}
-		if back := b.do("touch", func() (string, error) { return b.Touch("n1") }); back == "" || !strings.HasSuffix(back, b.ask(replica, "GET", proc.Touched)) {
+		if back := b.do("touch", func() (string, error) { return b.Touch("n1") }); back == "" || !strings.HasSuffix(back, b.ask(replica, "GET", proc.TouchKey)) {
 			t.Errorf("touch says %q, but the new master has another key", back)
 		}
 		b.do("mend", func() (string, error) { return b.Mend("n1-replica") })

@@ -57,20 +57,20 @@ func (*backend) Name() string { return "process" }
 func (b *backend) Probe(ctx context.Context) []harness.Capability {
 	run := b.canRun()
 	if run.Available {
-		run = b.trust(ctx)
+		run = b.checkServer(ctx)
 	}
 	var own map[string]harness.Capability
 	if run.Available {
-		own = b.own(ctx)
+		own = b.machineCapabilities(ctx)
 	}
-	return real.Abilities(run, powers, own, unable...)
+	return real.Abilities(run, faultCapabilities, own, unsupported...)
 }
 
-var unable = []harness.Capability{
+var unsupported = []harness.Capability{
 	{Name: nemesis.Capability(nemesis.PowerPackets, nemesis.Link), Reason: "nodes share this machine's network, and dropping packets needs a network of the node's own", Remedy: "use --backend docker, or a cut of another mode"},
 	{Name: nemesis.Capability("unplug", nemesis.Node), Reason: "nodes share this machine's network, so none can be unplugged", Remedy: "use --backend docker, or cut the node's links"},
 	{Name: nemesis.Capability("starve", nemesis.Node), Reason: "nodes share this machine's processors and memory, without limits of their own", Remedy: "use --backend docker, or pause the node"},
-	{Name: scenario.CanImage, Reason: "nodes run this machine's redis-server, not an image", Remedy: "run it in containers (--backend docker)"},
+	{Name: scenario.CanUseImage, Reason: "nodes run this machine's redis-server, not an image", Remedy: "run it in containers (--backend docker)"},
 }
 
 func needsClocks(s scenario.Scenario) bool {

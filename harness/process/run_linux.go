@@ -31,7 +31,7 @@ func (b *backend) Run(ctx context.Context, s scenario.Scenario, seed uint64, rec
 	if can := b.canRun(); !can.Available {
 		return fmt.Errorf("run: %s; to fix it: %s", can.Reason, can.Remedy)
 	}
-	if err := enough(s); err != nil {
+	if err := checkFileLimit(s); err != nil {
 		return err
 	}
 	group, err := proc.NewGroup(b.cfg.Dir)
@@ -40,7 +40,7 @@ func (b *backend) Run(ctx context.Context, s scenario.Scenario, seed uint64, rec
 	}
 	c := b.newCluster(ctx, seed, group, rec)
 	defer func() { err = errors.Join(err, c.close()) }() // also after a panic in body
-	explain := interfered(group, harness.SettingUp, c.Fail)
+	explain := watchInterference(group, harness.DuringSetup, c.Fail)
 	if err := c.setUp(ctx, s); err != nil {
 		return explain(err)
 	}
@@ -52,7 +52,7 @@ func (c *cluster) setUp(ctx context.Context, s scenario.Scenario) error {
 	if needsClocks(s) {
 		c.setClocks(s)
 	}
-	if err := c.Disks.MountHit(s.Plan, s.NodeNames(), c.group); err != nil {
+	if err := c.Disks.MountTargeted(s.Plan, s.NodeNames(), c.group); err != nil {
 		return err
 	}
 	if err := c.startServers(s); err != nil {
@@ -79,13 +79,13 @@ func (c *cluster) setUp(ctx context.Context, s scenario.Scenario) error {
 func (b *backend) newCluster(ctx context.Context, seed uint64, group *proc.Group, rec *history.Recorder) *cluster {
 	c := &cluster{Run: real.New(ctx, rec), cfg: b.cfg, group: group}
 	c.network = real.NewNetwork(c.Ctx, seed, c.Now, rec.Record)
-	c.network.Addr, c.network.Down, c.network.Mute, c.network.Go = c.addr, c.down, c.mute, c.Timeline.Go
+	c.network.Addr, c.network.Down, c.network.Unresponsive, c.network.Go = c.addr, c.down, c.unresponsive, c.Timeline.Go
 	c.Links, c.Start = c.network, c.startChild
 	return c
 }
 
 // redisNodes lists the nodes that are redis-servers.
-func redisOf(s scenario.Scenario) []string {
+func redisNodes(s scenario.Scenario) []string {
 	if s.Topology.Server != "" {
 		return nil
 	}
@@ -101,7 +101,7 @@ func (c *cluster) startStore(ctx context.Context, s scenario.Scenario) error {
 	if err != nil {
 		return err
 	}
-	if err := repeated(func() (err error) { c.Version, err = of.AskVersion(ctx); return err }); err != nil {
+	if err := retryTransient(func() (err error) { c.Version, err = of.AskVersion(ctx); return err }); err != nil {
 		return err
 	}
 	all, err := c.group.StartStore(c.Ctx, of, s.NodeNames())
@@ -109,7 +109,7 @@ func (c *cluster) startStore(ctx context.Context, s scenario.Scenario) error {
 		return err
 	}
 	for _, m := range all {
-		c.Serve(m.Name, m)
+		c.SetMaster(m.Name, m)
 		c.Servers = append(c.Servers, m)
 	}
 	c.network.Store = &of
@@ -118,7 +118,7 @@ func (c *cluster) startStore(ctx context.Context, s scenario.Scenario) error {
 
 // startServers starts the resource, the nodes and their replicas concurrently.
 func (c *cluster) startServers(s scenario.Scenario) error {
-	failed := c.StartServers(s, redisOf(s), func(r real.Role) (real.Server, error) {
+	failed := c.StartServers(s, redisNodes(s), func(r real.Role) (real.Server, error) {
 		return c.group.StartRedis(c.Ctx, r.Name, c.cfg.RedisServer, r.Persistence)
 	})
 	if len(failed) == 0 {
@@ -137,12 +137,12 @@ func (c *cluster) startServers(s scenario.Scenario) error {
 }
 
 // extraFiles is the number of files that servers, logs and requests to servers need temporarily.
-const spareFiles = 16
+const extraFiles = 16
 
 // checkFileLimit checks that this process may open the minimum number of files that a run needs:
 // for each link a listener and both ends of one connection, and for each client two pipes. A run
 // that hits the limit later fails in the same way, but only after starting hundreds of processes.
-func enough(s scenario.Scenario) error {
+func checkFileLimit(s scenario.Scenario) error {
 	open, err := os.ReadDir("/proc/self/fd")
 	if err != nil {
 		return fmt.Errorf("count open files: %w", err)
@@ -151,7 +151,7 @@ func enough(s scenario.Scenario) error {
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
 		return fmt.Errorf("count open files: %w", err)
 	}
-	need := len(open) + spareFiles
+	need := len(open) + extraFiles
 	nodes := len(s.NodeNames())
 	for _, c := range s.Clients {
 		reached := nodes
@@ -168,15 +168,15 @@ func enough(s scenario.Scenario) error {
 }
 
 // trialTimeout is how long a server may take to start when nothing else is running.
-const trialBound = 5 * time.Second
+const trialTimeout = 5 * time.Second
 
 // maxTrials is how often a probe is tried if its failure says nothing about the machine.
-const trials = 3
+const maxTrials = 3
 
 // onTrial tries something for a moment and leaves nothing behind.
-func (b *backend) try(ctx context.Context, do func(context.Context, *proc.Group) error) error {
-	return repeated(func() (err error) {
-		ctx, cancel := context.WithTimeout(ctx, trialBound)
+func (b *backend) onTrial(ctx context.Context, do func(context.Context, *proc.Group) error) error {
+	return retryTransient(func() (err error) {
+		ctx, cancel := context.WithTimeout(ctx, trialTimeout)
 		defer cancel()
 		ctx, fail := context.WithCancelCause(ctx)
 		defer fail(nil)
@@ -184,7 +184,7 @@ func (b *backend) try(ctx context.Context, do func(context.Context, *proc.Group)
 		if err != nil {
 			return err
 		}
-		explain := interfered(group, "while the machine was being probed", fail)
+		explain := watchInterference(group, "while the machine was being probed", fail)
 		defer func() { err = errors.Join(err, group.Close()) }()
 		if err := do(ctx, group); err != nil {
 			return explain(err)
@@ -195,18 +195,18 @@ func (b *backend) try(ctx context.Context, do func(context.Context, *proc.Group)
 
 // retryTransient repeats what failed for a transient reason. If it fails each time, the error is
 // inconclusive.
-func repeated(try func() error) (err error) {
-	for range trials {
-		if err = try(); err == nil || !passes(err) {
+func retryTransient(f func() error) (err error) {
+	for range maxTrials {
+		if err = f(); err == nil || !isTransient(err) {
 			return err
 		}
 	}
-	return unsettled{err}
+	return inconclusiveError{err}
 }
 
 // isTransient reports whether an error is transient: somebody disturbed a process, or the machine
 // is too busy. It then says nothing about what the machine can do.
-func passes(err error) bool {
+func isTransient(err error) bool {
 	if _, ok := errors.AsType[*harness.Interference](err); ok {
 		return true
 	}
@@ -218,22 +218,22 @@ func passes(err error) bool {
 }
 
 // inconclusiveError is the error of a trial that says nothing about the machine.
-type unsettled struct{ error }
+type inconclusiveError struct{ error }
 
-func (u unsettled) Error() string { return "this check was inconclusive: " + u.error.Error() }
-func (u unsettled) Unwrap() error { return u.error }
+func (u inconclusiveError) Error() string { return "this check was inconclusive: " + u.error.Error() }
+func (u inconclusiveError) Unwrap() error { return u.error }
 
 // isUnknown reports whether a trial failed for a reason other than a missing capability.
-func unknown(err error) bool {
-	_, ok := errors.AsType[unsettled](err)
+func isUnknown(err error) bool {
+	_, ok := errors.AsType[inconclusiveError](err)
 	return ok || files.Remedy(err, files.TempDirHint) != ""
 }
 
 // machineCapabilities lists the capabilities that depend on the machine. Each is tried.
-func (b *backend) own(ctx context.Context) map[string]harness.Capability {
+func (b *backend) machineCapabilities(ctx context.Context) map[string]harness.Capability {
 	disks, clocks := b.canMount(), b.canTurnClocks()
 	own := map[string]harness.Capability{
-		fuse.LosesPower: disks, fuse.HitsDisks: disks, scenario.CanTellLife: b.canTell(ctx), watches: b.canWatch(ctx),
+		fuse.PowerLoss: disks, fuse.DiskFaults: disks, scenario.CanReportKeyLife: b.canReportKeys(ctx), sentinelCapability: b.canRunSentinel(ctx),
 	}
 	for _, name := range real.ClockPowers {
 		own[name] = clocks
@@ -248,11 +248,11 @@ func (b *backend) own(ctx context.Context) map[string]harness.Capability {
 
 // capabilityFrom converts the error of a trial to a capability. otherwise is the remedy if the
 // error has none.
-func tried(err error, otherwise string) harness.Capability {
+func capabilityFrom(err error, otherwise string) harness.Capability {
 	if err == nil {
 		return harness.Capability{Available: true}
 	}
-	return harness.Capability{Reason: telling(err), Remedy: remedy(err, otherwise), Unknown: unknown(err)}
+	return harness.Capability{Reason: mainLine(err), Remedy: remedy(err, otherwise), Unknown: isUnknown(err)}
 }
 
 func prefixed(prefix string, c harness.Capability) harness.Capability {
@@ -264,8 +264,8 @@ func prefixed(prefix string, c harness.Capability) harness.Capability {
 
 // programCapability is like capabilityFrom for a program. The reason begins with what the program
 // can't do, unless the trial shows nothing about it.
-func blamed(err error, what, otherwise string) harness.Capability {
-	c := tried(err, otherwise)
+func programCapability(err error, what, otherwise string) harness.Capability {
+	c := capabilityFrom(err, otherwise)
 	if !c.Available && !c.Unknown {
 		c.Reason = what + ": " + strings.TrimSuffix(c.Reason, ":")
 	}
@@ -277,7 +277,7 @@ func (b *backend) canMount() harness.Capability {
 	if reason, remedy := fuse.Missing(); reason != "" {
 		return harness.Capability{Reason: reason, Remedy: remedy}
 	}
-	return tried(b.try(context.Background(), func(_ context.Context, group *proc.Group) error {
+	return capabilityFrom(b.onTrial(context.Background(), func(_ context.Context, group *proc.Group) error {
 		at := group.DataDir("trial")
 		if err := os.Mkdir(at, 0o755); err != nil {
 			return err
@@ -291,43 +291,43 @@ func (b *backend) canMount() harness.Capability {
 }
 
 // sentinelCapability needs a redis-server that can be a sentinel. Some builds don't have that mode.
-var watches = nemesis.Capability(nemesis.PowerSentinel, nemesis.Node)
+var sentinelCapability = nemesis.Capability(nemesis.PowerSentinel, nemesis.Node)
 
-func (b *backend) canWatch(ctx context.Context) harness.Capability {
-	err := b.try(ctx, func(ctx context.Context, group *proc.Group) error {
+func (b *backend) canRunSentinel(ctx context.Context) harness.Capability {
+	err := b.onTrial(ctx, func(ctx context.Context, group *proc.Group) error {
 		_, err := group.StartSentinel(ctx, "trial", b.cfg.RedisServer)
 		return err
 	})
-	return blamed(err, b.cfg.RedisServer+" can't be a sentinel",
+	return programCapability(err, b.cfg.RedisServer+" can't be a sentinel",
 		"apt-get install redis-server, whose program can also be redis-sentinel, and make sure it comes first on PATH")
 }
 
 // canReportKeys reports whether nodes report the lives of their keys. Runs work without it.
-func (b *backend) canTell(ctx context.Context) harness.Capability {
-	err := b.try(ctx, func(ctx context.Context, group *proc.Group) error {
+func (b *backend) canReportKeys(ctx context.Context) harness.Capability {
+	err := b.onTrial(ctx, func(ctx context.Context, group *proc.Group) error {
 		r, err := group.StartRedis(ctx, "trial", b.cfg.RedisServer, "none")
 		if err != nil {
 			return err
 		}
-		lives := keylife.New(keylife.Config{Clock: proc.TrueClock, Ours: proc.Asked, Record: func(history.Event) {}})
+		lives := keylife.New(keylife.Config{Clock: proc.TrueClock, FromHarness: proc.AskedFrom, Record: func(history.Event) {}})
 		return errors.Join(lives.Watch(map[string]string{"trial": r.Addr()}), lives.Close())
 	})
-	return prefixed("causes are derived only from what clients saw: ", tried(err, "use Redis 7.0 or later with CONFIG and MONITOR allowed"))
+	return prefixed("causes are derived only from what clients saw: ", capabilityFrom(err, "use Redis 7.0 or later with CONFIG and MONITOR allowed"))
 }
 
 func (b *backend) canTurnClocks() harness.Capability {
 	otherwise, err := "use the simulation (--backend sim)", vdso.Available()
 	if err != nil {
 		otherwise = "run it on Linux on amd64, or in the simulation (--backend sim)"
-	} else if err = b.try(context.Background(), dateAhead); errors.Is(err, fs.ErrPermission) {
+	} else if err = b.onTrial(context.Background(), checkDateClock); errors.Is(err, fs.ErrPermission) {
 		otherwise = "allow ptrace: in a container, use --cap-add SYS_PTRACE and a seccomp profile that allows it; otherwise sysctl kernel.yama.ptrace_scope=1"
 	}
-	return prefixed("clocks of processes can't be changed: ", tried(err, otherwise))
+	return prefixed("clocks of processes can't be changed: ", capabilityFrom(err, otherwise))
 }
 
 // remedy returns how to fix the error of a trial, or otherwise if it has no remedy of its own.
 func remedy(err error, otherwise string) string {
-	if _, ok := errors.AsType[unsettled](err); ok {
+	if _, ok := errors.AsType[inconclusiveError](err); ok {
 		otherwise = "retry while nobody ends or stops lockpick's processes and the machine is less busy"
 	}
 	return cmp.Or(files.Remedy(err, files.TempDirHint), otherwise)
@@ -335,27 +335,27 @@ func remedy(err error, otherwise string) string {
 
 // checkServer checks the version that the program reports, and that it answers PING with its own
 // process id, because any program can be named redis-server.
-func (b *backend) trust(ctx context.Context) harness.Capability {
+func (b *backend) checkServer(ctx context.Context) harness.Capability {
 	program, err := exec.LookPath(b.cfg.RedisServer)
 	if err == nil {
-		err = repeated(func() error { _, err := b.Version(ctx); return err })
+		err = retryTransient(func() error { _, err := b.Version(ctx); return err })
 	}
 	if err == nil {
-		err = b.try(ctx, func(ctx context.Context, group *proc.Group) error {
+		err = b.onTrial(ctx, func(ctx context.Context, group *proc.Group) error {
 			if _, err := group.StartRedis(ctx, "trial", b.cfg.RedisServer, "none"); err != nil {
 				return fmt.Errorf("it does not answer PING: %w", err)
 			}
 			return nil
 		})
 	}
-	c := blamed(err, program+" is not a working redis-server", "apt-get install redis-server, and make sure it comes first on PATH")
+	c := programCapability(err, program+" is not a working redis-server", "apt-get install redis-server, and make sure it comes first on PATH")
 	c.Name = harness.CanRun
 	return c
 }
 
 // mainLine returns the line of an error, which may include a server's log, that names a resource
 // the machine is short of, or else the first line.
-func telling(err error) string {
+func mainLine(err error) string {
 	for line := range strings.Lines(err.Error()) {
 		if files.Remedy(errors.New(line), "") != "" {
 			return strings.TrimSpace(line)

@@ -16,9 +16,9 @@ func (b *backend) Run(context.Context, scenario.Scenario, uint64, *history.Recor
 	return errors.New("run: " + b.canRun().Reason)
 }
 
-var powers any // runs are impossible, with or without faults
+var faultCapabilities any // runs are impossible, with or without faults
 
 // checkServer and machineCapabilities are never called, because canRun has failed before.
-func (*backend) trust(context.Context) harness.Capability { return harness.Capability{} }
+func (*backend) checkServer(context.Context) harness.Capability { return harness.Capability{} }
 
-func (*backend) own(context.Context) map[string]harness.Capability { return nil }
+func (*backend) machineCapabilities(context.Context) map[string]harness.Capability { return nil }

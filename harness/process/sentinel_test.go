@@ -15,9 +15,9 @@ import (
 	"lockpick/nemesis"
 )
 
-// watched is a scenario with sentinels for n1.
-func watched() scenario.Scenario {
-	s := with("none", 1, nemesis.Step{Fault: nemesis.Fault{Kind: "failover", Mode: nemesis.FailOverKilled, Targets: []string{"n1"}}})
+// withSentinels is a scenario with sentinels for n1.
+func withSentinels() scenario.Scenario {
+	s := withTopology("none", 1, nemesis.Step{Fault: nemesis.Fault{Kind: "failover", Mode: nemesis.FailOverKilled, Targets: []string{"n1"}}})
 	s.Topology.Nodes, s.Clients = 1, s.Clients[:1]
 	s.Topology.DownAfter, s.Limit = scenario.MinDownAfter, time.Minute
 	return s
@@ -26,7 +26,7 @@ func watched() scenario.Scenario {
 func needSentinel(t *testing.T) {
 	t.Helper()
 	needRedis(t)
-	if c := testBackend(t.TempDir()).canWatch(t.Context()); !c.Available {
+	if c := testBackend(t.TempDir()).canRunSentinel(t.Context()); !c.Available {
 		t.Skipf("%s: %s", c.Reason, c.Remedy)
 	}
 }
@@ -38,7 +38,7 @@ func TestSentinelsPromote(t *testing.T) {
 	for _, mode := range []string{nemesis.FailOverKilled, nemesis.FailOverPaused} {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()
-			runOn(t, watched(), func(b bench) {
+			runOn(t, withSentinels(), func(b bench) {
 				addr, replica := b.addr("c1", 0), b.Replica("n1")
 				for _, key := range []string{"early", "late"} {
 					if got := b.ask(addr, "SET", key, "v"); got != "OK" {
@@ -86,10 +86,10 @@ func TestSentinelsPromote(t *testing.T) {
 
 // Sentinels that have all voted without a result wait twice failover-timeout before they vote
 // again, which is as short as possible.
-func TestVoteInVain(t *testing.T) {
+func TestFailoverAfterSplitVote(t *testing.T) {
 	needSentinel(t)
 	t.Parallel()
-	runOn(t, watched(), func(b bench) {
+	runOn(t, withSentinels(), func(b bench) {
 		host, port, _ := net.SplitHostPort(b.Server("n1").Addr())
 		for _, s := range b.Sentinels {
 			nobody := strings.Repeat("0", 40)
@@ -108,7 +108,7 @@ func TestVoteInVain(t *testing.T) {
 func TestSentinelsAfterAStall(t *testing.T) {
 	needSentinel(t)
 	t.Parallel()
-	runOn(t, watched(), func(b bench) {
+	runOn(t, withSentinels(), func(b bench) {
 		for _, s := range b.Sentinels {
 			b.ask(s.Addr(), "SENTINEL", "DEBUG", "TILT-TRIGGER", "1") // anything longer than a millisecond counts as a stall
 		}
@@ -131,10 +131,10 @@ func TestSentinelsAfterAStall(t *testing.T) {
 // Without a quorum no replica is promoted, and the failover fails.
 func TestNoQuorumNoFailover(t *testing.T) {
 	needSentinel(t)
-	runOn(t, watched(), func(b bench) {
+	runOn(t, withSentinels(), func(b bench) {
 		for _, s := range b.Sentinels[:2] {
 			b.mu.Lock()
-			b.ends[s.Name] = true
+			b.expected[s.Name] = true
 			b.mu.Unlock()
 			b.ask(s.Addr(), "SHUTDOWN") // closes the connection when the server has ended
 		}
@@ -145,8 +145,8 @@ func TestNoQuorumNoFailover(t *testing.T) {
 			t.Error("the master is down anyway")
 		}
 	})
-	runOn(t, watched(), func(b bench) {
-		b.Patience = 2 * time.Second
+	runOn(t, withSentinels(), func(b bench) {
+		b.PromoteTimeout = 2 * time.Second
 		replica := b.Replica("n1")
 		b.do("kill the replica", func() (string, error) { return replica.Kill(b.Ctx) })
 		if back, err := b.FailOverBySentinel("n1", false); err == nil || !strings.Contains(err.Error(), "promoted nobody in 2s") {

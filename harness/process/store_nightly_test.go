@@ -29,7 +29,7 @@ func TestStores(t *testing.T) {
 				if r := b.NodeReport(); r.ReportsKeys || !strings.HasPrefix(r.ServerVersion, of.Name+" ") {
 					t.Errorf("reports keys: %v; version %q", r.ReportsKeys, r.ServerVersion)
 				}
-				word := "GET " + of.Question
+				word := "GET " + of.ProbePath
 				for _, c := range []struct{ mode, want string }{
 					{nemesis.CutHold, word + " got no answer: "}, {nemesis.CutDrop, word + " got no answer: "},
 					{nemesis.CutReset, word + " was reset"}, {nemesis.CutRefuse, word + " was refused"},
@@ -45,7 +45,7 @@ func TestStores(t *testing.T) {
 					t.Errorf("cut of the resource's link says %q", back)
 				}
 				b.do("pause", func() (string, error) { return b.Pause("n2") })
-				if !b.mute("n2") || b.mute("n1") {
+				if !b.unresponsive("n2") || b.unresponsive("n1") {
 					t.Error("want only n2 to be unresponsive")
 				}
 				b.do("resume", func() (string, error) { return b.Resume("n2") })
@@ -58,7 +58,7 @@ func TestStores(t *testing.T) {
 				b.do("restart", func() (string, error) { return b.Restart("n1") })
 				b.do("restart", func() (string, error) { return b.Restart("n3") })
 				m := b.Server("n1").Redis()
-				if err := m.Await(b.Ctx, nil, answersIn/100, func(ctx context.Context) error { return of.Ask(ctx, m.Addr()) }); err != nil {
+				if err := m.AwaitReady(b.Ctx, nil, answerTimeout/100, func(ctx context.Context) error { return of.Ask(ctx, m.Addr()) }); err != nil {
 					t.Errorf("n1 does not answer after its restart: %v", err)
 				}
 			})
@@ -72,7 +72,7 @@ func TestStores(t *testing.T) {
 }
 
 // The error for a store whose program fails to start includes the program's last output.
-func TestStoreThatWontStart(t *testing.T) {
+func TestStoreThatFailsToStart(t *testing.T) {
 	needRedis(t)
 	dir := t.TempDir()
 	of := proc.Stores[0]

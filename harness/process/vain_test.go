@@ -23,7 +23,7 @@ func (b bench) inject(f nemesis.Fault) (nemesis.Effect, error) {
 }
 
 // A fault that can't take effect is an error, not a fault in force.
-func TestAFaultInVainIsAnError(t *testing.T) {
+func TestFaultWithoutEffectIsAnError(t *testing.T) {
 	needDisk(t)
 	n1, c1 := []string{"n1"}, []string{"c1"}
 	slow := nemesis.Fault{Kind: "slow-disk", Targets: n1}
@@ -36,7 +36,7 @@ func TestAFaultInVainIsAnError(t *testing.T) {
 	touch := nemesis.Fault{Kind: "touch", Targets: n1}
 	replies := nemesis.Fault{Kind: "cut", Targets: []string{"c1-n1"}, Way: nemesis.Reply}
 
-	runOn(t, with("always", 1, nemesis.Step{Fault: slow}), func(b bench) {
+	runOn(t, withTopology("always", 1, nemesis.Step{Fault: slow}), func(b bench) {
 		must := func(f nemesis.Fault) nemesis.Effect {
 			t.Helper()
 			x, err := b.inject(f)
@@ -70,7 +70,7 @@ func TestAFaultInVainIsAnError(t *testing.T) {
 		}
 		refused(touch, "n1")
 
-		if err := b.RunClient(t.Context(), spec("c1", 1), never); err != nil {
+		if err := b.RunClient(t.Context(), spec("c1", 1), noPoint); err != nil {
 			t.Log(err) // its node is dead
 		}
 		for _, kind := range []string{"kill", "pause", "gc"} {
@@ -81,7 +81,7 @@ func TestAFaultInVainIsAnError(t *testing.T) {
 	})
 }
 
-func TestClockOfAClientThatHasEnded(t *testing.T) {
+func TestClockOfEndedClient(t *testing.T) {
 	if err := vdso.Available(); err != nil {
 		t.Skip(err)
 	}
@@ -92,7 +92,7 @@ func TestClockOfAClientThatHasEnded(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := b.RunClient(t.Context(), spec("c1", 1), never); err != nil {
+		if err := b.RunClient(t.Context(), spec("c1", 1), noPoint); err != nil {
 			t.Error(err)
 		}
 		if back, err := x.Heal(); err != nil || back != "c1 has ended" {

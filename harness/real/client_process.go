@@ -25,8 +25,8 @@ import (
 // and reports on out. The process must exit when it returns, with a status other than 0 if it returns
 // an error. locks are the kinds of locks that it can run.
 func ClientMain(in io.Reader, out io.Writer, locks map[string]lock.Kind) error {
-	w := &wire{in: bufio.NewReader(in), out: json.NewEncoder(out), goes: make(chan struct{}), ended: make(chan struct{}), began: time.Now()}
-	err := w.work(locks)
+	w := &clientConn{in: bufio.NewReader(in), out: json.NewEncoder(out), resume: make(chan struct{}), ended: make(chan struct{}), began: time.Now()}
+	err := w.run(locks)
 	if err != nil {
 		w.send(clientReport{Error: err.Error(), Broken: errors.Is(err, lock.ErrBroken)})
 	}
@@ -34,19 +34,19 @@ func ClientMain(in io.Reader, out io.Writer, locks map[string]lock.Kind) error {
 }
 
 // clientConn is the client's end of the protocol.
-type wire struct {
-	in    *bufio.Reader
-	goes  chan struct{} // receives when the harness sends go
-	ended chan struct{} // closed when the harness is gone
-	began time.Time
+type clientConn struct {
+	in     *bufio.Reader
+	resume chan struct{} // receives when the harness sends go
+	ended  chan struct{} // closed when the harness is gone
+	began  time.Time
 
-	sending sync.Mutex
-	out     *json.Encoder
+	outMu sync.Mutex
+	out   *json.Encoder
 
-	waiting sync.Mutex // at most one point at a time
+	pointMu sync.Mutex // at most one point at a time
 }
 
-func (w *wire) work(locks map[string]lock.Kind) error {
+func (w *clientConn) run(locks map[string]lock.Kind) error {
 	line, err := w.in.ReadBytes('\n')
 	if err != nil {
 		return fmt.Errorf("read order: %w", err)
@@ -60,7 +60,7 @@ func (w *wire) work(locks map[string]lock.Kind) error {
 		return fmt.Errorf("create lock: there is no kind %q", o.Spec.Lock.Kind)
 	}
 	if o.Clocks {
-		w.tellClock()
+		w.sendClock()
 		go beat()
 	}
 	go w.listen()
@@ -74,7 +74,7 @@ func (w *wire) work(locks map[string]lock.Kind) error {
 	}
 }
 
-func (w *wire) env(o clientOrder, factory lock.Factory) client.Env {
+func (w *clientConn) env(o clientOrder, factory lock.Factory) client.Env {
 	return client.Env{
 		Dial:  new(net.Dialer).DialContext,
 		Now:   w.now,
@@ -84,7 +84,7 @@ func (w *wire) env(o clientOrder, factory lock.Factory) client.Env {
 		Emit:  func(e history.Event) { w.send(clientReport{Event: &e}) },
 		At: func(point string) {
 			if slices.ContainsFunc(o.Spec.Armed, func(p client.Point) bool { return p.Name == point }) {
-				w.rendezvous(point)
+				w.waitAtPoint(point)
 			}
 		},
 		Lock: factory,
@@ -92,15 +92,15 @@ func (w *wire) env(o clientOrder, factory lock.Factory) client.Env {
 }
 
 // listen handles the lines that the harness sends after the order.
-func (w *wire) listen() {
+func (w *clientConn) listen() {
 	defer close(w.ended)
 	for {
 		line, err := w.in.ReadString('\n')
 		switch {
-		case err == nil && line == goOn:
-			w.goes <- struct{}{}
-		case err == nil && line == tellClock:
-			w.tellClock()
+		case err == nil && line == goLine:
+			w.resume <- struct{}{}
+		case err == nil && line == clockLine:
+			w.sendClock()
 		default:
 			return
 		}
@@ -109,9 +109,9 @@ func (w *wire) listen() {
 
 // now returns the monotonic clock as a time. Setting the wall clock must not change the times that
 // the client records.
-func (w *wire) now() time.Time { return w.began.Add(time.Since(w.began)) }
+func (w *clientConn) now() time.Time { return w.began.Add(time.Since(w.began)) }
 
-func (w *wire) tellClock() {
+func (w *clientConn) sendClock() {
 	r := &ClockReading{From: proc.TrueClock()}
 	r.Wall, r.Now = time.Now().UnixNano(), w.now().UnixNano()
 	r.To = proc.TrueClock()
@@ -125,21 +125,21 @@ func beat() {
 	}
 }
 
-func (w *wire) rendezvous(point string) {
-	w.waiting.Lock()
-	defer w.waiting.Unlock()
+func (w *clientConn) waitAtPoint(point string) {
+	w.pointMu.Lock()
+	defer w.pointMu.Unlock()
 	w.send(clientReport{At: point})
 	select {
-	case <-w.goes:
+	case <-w.resume:
 	case <-w.ended:
 		select {} // the process exits; until then this client must do nothing
 	}
 }
 
 // send ignores errors: when the harness is gone, stdin ends too.
-func (w *wire) send(r clientReport) {
-	w.sending.Lock()
-	defer w.sending.Unlock()
+func (w *clientConn) send(r clientReport) {
+	w.outMu.Lock()
+	defer w.outMu.Unlock()
 	w.out.Encode(r)
 }
 
@@ -173,13 +173,13 @@ type clientReport struct {
 	Clock  *ClockReading  `json:"clock,omitempty"` // what its clocks show
 	Error  string         `json:"error,omitempty"`
 	Broken bool           `json:"broken,omitempty"` // the error is lock.ErrBroken
-	Left   *clientExit    `json:"left,omitempty"`   // it has exited; from the client loop, which continues
+	Exit   *clientExit    `json:"left,omitempty"`   // it has exited; from the client loop, which continues
 }
 
 // err returns the reported error.
 func (r clientReport) err() error {
 	if r.Broken {
-		return &failure{r.Error, []error{lock.ErrBroken}} // its text has the message of ErrBroken already
+		return &remoteError{r.Error, []error{lock.ErrBroken}} // its text has the message of ErrBroken already
 	}
 	return errors.New(r.Error)
 }
@@ -199,32 +199,32 @@ type ClockReading struct {
 }
 
 const (
-	goOn = "go\n" // lets a client continue from its point
+	goLine = "go\n" // lets a client continue from its point
 	// clockLine requests a reading of its clocks.
-	tellClock = "clock\n"
+	clockLine = "clock\n"
 )
 
 // clientSession is the harness's end of the protocol with one client.
-type conversation struct {
+type clientSession struct {
 	In     io.Writer                // the client's stdin
 	Out    io.Reader                // its stdout
 	Record func(history.Event)      // records its events
 	At     func(point string)       // is called at each point; the client waits until it returns
 	Began  func(ClockReading) error // checks the first reading of its clocks
 	Clocks chan ClockReading        // has the latest of the later readings; capacity 1
-	Left   func(clientExit)         // is called when a client loop reports its exit
+	OnExit func(clientExit)         // is called when a client loop reports its exit
 }
 
 // maxLine bounds a line from a client, in bytes. A lock under test may print to the same stdout.
-const mostLine = 16 << 20
+const maxLine = 16 << 20
 
 func readLine(r *bufio.Reader) (line []byte, err error) {
 	for {
 		part, err := r.ReadSlice('\n')
 		line = append(line, part...)
 		switch {
-		case len(line) > mostLine:
-			return nil, fmt.Errorf("a line on its stdout is longer than %d bytes: %.60q…", mostLine, line)
+		case len(line) > maxLine:
+			return nil, fmt.Errorf("a line on its stdout is longer than %d bytes: %.60q…", maxLine, line)
 		case !errors.Is(err, bufio.ErrBufferFull):
 			return line, err
 		}
@@ -233,7 +233,7 @@ func readLine(r *bufio.Reader) (line []byte, err error) {
 
 // run sends the order and handles the client's reports until they end. While the client waits at a
 // point, it may still be asked for its clocks.
-func (c conversation) hold(o clientOrder) error {
+func (c clientSession) run(o clientOrder) error {
 	began := c.Began
 	if err := json.NewEncoder(c.In).Encode(o); err != nil {
 		return fmt.Errorf("send order: %w", err)
@@ -261,7 +261,7 @@ func (c conversation) hold(o clientOrder) error {
 		case r.At != "":
 			points.Go(func() {
 				c.At(r.At)
-				io.WriteString(c.In, goOn) // fails if it was killed meanwhile; then its stdout ends
+				io.WriteString(c.In, goLine) // fails if it was killed meanwhile; then its stdout ends
 			})
 		case r.Clock != nil && began != nil:
 			if err := began(*r.Clock); err != nil {
@@ -274,8 +274,8 @@ func (c conversation) hold(o clientOrder) error {
 			default:
 			}
 			c.Clocks <- *r.Clock
-		case r.Left != nil:
-			c.Left(*r.Left)
+		case r.Exit != nil:
+			c.OnExit(*r.Exit)
 			return nil
 		case r.Error != "":
 			return r.err()
@@ -288,7 +288,7 @@ func (c conversation) hold(o clientOrder) error {
 // the previous one has exited and waits for its order. Later lines go to that process until it
 // exits, which ClientLoop reports. It calls afterExit, unless it is nil, after each exit. It returns
 // when in ends, or if a process exits without an order.
-func ClientLoop(in io.Reader, out, errs io.Writer, program []string, cleared func()) error {
+func ClientLoop(in io.Reader, out, errs io.Writer, program []string, afterExit func()) error {
 	lines := make(chan string)
 	go func() {
 		defer close(lines)
@@ -301,14 +301,14 @@ func ClientLoop(in io.Reader, out, errs io.Writer, program []string, cleared fun
 		}
 	}()
 	for {
-		left, err := admit(program, out, errs, lines)
+		left, err := runNext(program, out, errs, lines)
 		if left == nil || err != nil {
 			return err
 		}
-		if cleared != nil {
-			cleared()
+		if afterExit != nil {
+			afterExit()
 		}
-		text, err := json.Marshal(clientReport{Left: left})
+		text, err := json.Marshal(clientReport{Exit: left})
 		if err != nil {
 			return err
 		}
@@ -320,7 +320,7 @@ func ClientLoop(in io.Reader, out, errs io.Writer, program []string, cleared fun
 }
 
 // runNext runs one client and returns how it exited; nil if there are no more lines.
-func admit(program []string, out, errs io.Writer, lines <-chan string) (*clientExit, error) {
+func runNext(program []string, out, errs io.Writer, lines <-chan string) (*clientExit, error) {
 	cmd := exec.Command(program[0], program[1:]...)
 	cmd.Stdout, cmd.Stderr = out, errs
 	in, err := cmd.StdinPipe()

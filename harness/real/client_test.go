@@ -15,16 +15,16 @@ import (
 )
 
 // freeLock is a lock that every client gets at any time.
-type free struct{}
+type freeLock struct{}
 
-func (free) Acquire(context.Context, string) (lock.Handle, error) { return free{}, nil }
-func (free) Release(context.Context) error                        { return nil }
-func (free) Deadline() time.Time                                  { return time.Time{} }
-func (free) Close() error                                         { return nil }
+func (freeLock) Acquire(context.Context, string) (lock.Handle, error) { return freeLock{}, nil }
+func (freeLock) Release(context.Context) error                        { return nil }
+func (freeLock) Deadline() time.Time                                  { return time.Time{} }
+func (freeLock) Close() error                                         { return nil }
 
-var locks = map[string]lock.Kind{"free": {New: func(lock.Env) (lock.Lock, error) { return free{}, nil }}}
+var locks = map[string]lock.Kind{"free": {New: func(lock.Env) (lock.Lock, error) { return freeLock{}, nil }}}
 
-func TestClientEndsWhenItsHarnessIsGone(t *testing.T) {
+func TestClientExitsWithoutHarness(t *testing.T) {
 	in, orders := io.Pipe()
 	reports, out := io.Pipe()
 	done := make(chan error, 1)
@@ -62,7 +62,7 @@ func TestClientEndsWhenItsHarnessIsGone(t *testing.T) {
 	}
 }
 
-func TestClientRefusesWhatIsNoOrder(t *testing.T) {
+func TestClientRejectsInvalidOrder(t *testing.T) {
 	for _, order := range []string{"", "hello\n", `{"spec":{"name":3}}` + "\n"} {
 		var out strings.Builder
 		if err := ClientMain(strings.NewReader(order), &out, locks); err == nil || !strings.Contains(out.String(), `{"error":"read order`) {

@@ -23,43 +23,43 @@ import (
 // Clock is the clocks of one node, client or adapter. They keep their state when the process exits and
 // another one starts. This process changes them, or an agent if this process may not trace theirs.
 type Clock struct {
-	With *Clock // is changed at the same instant; nil: none
+	Paired *Clock // is changed at the same instant; nil: none
 
-	ctx     context.Context      // bounds calls to the agent
-	true    func() time.Duration // true time, by CLOCK_MONOTONIC on the process's machine
-	machine vdso.Machine
+	ctx      context.Context      // bounds calls to the agent
+	trueTime func() time.Duration // true time, by CLOCK_MONOTONIC on the process's machine
+	machine  vdso.Machine
 
-	mu    sync.Mutex
-	agent *Caller    // the latest; nil: this process changes them
-	shown vdso.Shown // as the agent reported last
+	mu        sync.Mutex
+	agent     *Caller         // the latest; nil: this process changes them
+	lastState vdso.ClockState // as the agent reported last
 
-	turning sync.Mutex // held during a change with its read-back, and while the process starts
+	changing sync.Mutex // held during a change with its read-back, and while the process starts
 
 	// minAhead and maxAhead bound how far a client's monotonic clock is ahead of the machine's, in
 	// nanoseconds.
-	least, most int64
+	minAhead, maxAhead int64
 }
 
 // NewClock returns clocks that are right. If both is set, a rate also applies to the monotonic clock.
-func NewClock(ctx context.Context, both bool, true func() time.Duration) *Clock {
-	return &Clock{ctx: ctx, true: true, machine: vdso.Machine{Monotonic: both}}
+func NewClock(ctx context.Context, both bool, trueTime func() time.Duration) *Clock {
+	return &Clock{ctx: ctx, trueTime: trueTime, machine: vdso.Machine{Monotonic: both}}
 }
 
 // Start applies the clocks to a process that the calling thread traces, see vdso.Machine.
 func (m *Clock) Start(pid int) error {
 	err := m.machine.Start(pid)
 	if errors.Is(err, vdso.ErrSignaled) {
-		return fmt.Errorf("%w: %w", proc.ErrStruck, err)
+		return fmt.Errorf("%w: %w", proc.ErrSignaled, err)
 	}
 	return err
 }
 
 // StartGate lets a process through its gate, and returns once its program runs with these clocks.
 func (m *Clock) StartGate(pid int) error {
-	m.handTo(nil)
+	m.assignAgent(nil)
 	started := make(chan error, 1)
 	go func() { started <- m.machine.StartGate(pid) }()
-	ctx, cancel := context.WithTimeout(m.ctx, callBound) // a frozen process never passes the gate
+	ctx, cancel := context.WithTimeout(m.ctx, agentTimeout) // a frozen process never passes the gate
 	defer cancel()
 	select {
 	case err := <-started:
@@ -70,52 +70,52 @@ func (m *Clock) StartGate(pid int) error {
 }
 
 // StartWithAgent is StartGate through an agent, which ends with the process. pid is the agent's view.
-func (m *Clock) StartBeside(agent *Caller, pid int) error {
-	shown := m.handTo(agent)
+func (m *Clock) StartWithAgent(agent *Caller, pid int) error {
+	shown := m.assignAgent(agent)
 	return m.call(agent, "Start", CallArgs{pid, shown, m.machine.Monotonic})
 }
 
 // assignAgent lets an agent change the clocks from now on; nil: this process does.
-func (m *Clock) handTo(agent *Caller) vdso.Shown {
-	shown := m.Shown()
+func (m *Clock) assignAgent(agent *Caller) vdso.ClockState {
+	shown := m.State()
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.machine.Take(shown)
-	m.agent, m.shown = agent, shown
+	m.machine.SetClockState(shown)
+	m.agent, m.lastState = agent, shown
 	return shown
 }
 
 // Close releases the process.
 func (m *Clock) Close() error { return m.machine.Close() }
 
-func (m *Clock) Shown() vdso.Shown {
+func (m *Clock) State() vdso.ClockState {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.agent == nil {
-		return m.machine.Shown()
+		return m.machine.ClockState()
 	}
-	return m.shown
+	return m.lastState
 }
 
 // agentTimeout is how long a call to an agent may take. Waiting for a gate takes longest.
-const callBound = 10 * time.Second
+const agentTimeout = 10 * time.Second
 
 // call makes a call to an agent. The last result of every call is the state of the clocks after it.
 func (m *Clock) call(agent *Caller, call string, args CallArgs, results ...any) error {
-	ctx, cancel := context.WithTimeout(m.ctx, callBound)
+	ctx, cancel := context.WithTimeout(m.ctx, agentTimeout)
 	defer cancel()
-	var shown vdso.Shown
+	var shown vdso.ClockState
 	if err := agent.Call(ctx, call, args, append(results, &shown)...); err != nil {
 		return err
 	}
-	m.set(shown)
+	m.setState(shown)
 	return nil
 }
 
-func (m *Clock) set(shown vdso.Shown) {
+func (m *Clock) setState(shown vdso.ClockState) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.shown = shown
+	m.lastState = shown
 }
 
 // change steps the wall clock and sets the rate of the clocks. The change happened between two instants
@@ -124,8 +124,8 @@ func (m *Clock) change(by time.Duration, rate float64) (from, to time.Duration, 
 	other := make(chan error, 1)
 	go func() {
 		var err error
-		if m.With != nil {
-			_, _, err = m.With.change(by, rate)
+		if m.Paired != nil {
+			_, _, err = m.Paired.change(by, rate)
 		}
 		other <- err
 	}()
@@ -133,16 +133,16 @@ func (m *Clock) change(by time.Duration, rate float64) (from, to time.Duration, 
 	agent := m.agent
 	m.mu.Unlock()
 	if agent == nil {
-		from, to, err = m.machine.Turn(by, rate)
+		from, to, err = m.machine.Adjust(by, rate)
 	} else {
 		err = m.call(agent, "Turn", CallArgs{by, rate}, &from, &to)
 	}
 	if errors.Is(err, ErrAgentGone) {
-		var shown vdso.Shown
-		from = m.true()
+		var shown vdso.ClockState
+		from = m.trueTime()
 		to = from
-		if shown, err = m.Shown().Turned(from, by, rate, m.machine.Monotonic); err == nil {
-			m.set(shown)
+		if shown, err = m.State().Adjusted(from, by, rate, m.machine.Monotonic); err == nil {
+			m.setState(shown)
 		}
 	}
 	return from, to, errors.Join(err, <-other)
@@ -151,8 +151,8 @@ func (m *Clock) change(by time.Duration, rate float64) (from, to time.Duration, 
 // Adjust changes the clocks and returns the true time from which they count as changed. The checker
 // computes a lock holder's belief from a client's clocks, so Adjust picks the instant that makes the
 // belief shorter.
-func (m *Clock) Turn(by time.Duration, rate float64) (at time.Duration, err error) {
-	before := m.Shown().Rate()
+func (m *Clock) Adjust(by time.Duration, rate float64) (at time.Duration, err error) {
+	before := m.State().Rate()
 	from, to, err := m.change(by, rate)
 	if by < 0 || by == 0 && rate < before {
 		return to, err
@@ -162,7 +162,7 @@ func (m *Clock) Turn(by time.Duration, rate float64) (at time.Duration, err erro
 
 // record records what a node's wall clock or a client's clocks show from an instant of true time on.
 func (m *Clock) record(rec *history.Recorder, whose string, at, origin time.Duration) {
-	s := m.Shown()
+	s := m.State()
 	shown, _ := s.Wall(at)
 	e := history.Event{
 		T: int64(at) - int64(origin), Process: history.Nemesis, Type: history.Info, Op: history.OpClock, Node: whose,
@@ -173,44 +173,44 @@ func (m *Clock) record(rec *history.Recorder, whose string, at, origin time.Dura
 	if !m.machine.Monotonic { // a node's monotonic clock is right
 		return
 	}
-	e.Wall, e.Local = false, int64(s.Mono(at))+m.most
+	e.Wall, e.Local = false, int64(s.Mono(at))+m.maxAhead
 	rec.Record(e)
 }
 
 // withoutProcess is the read-back if no process is running.
-func (m *Clock) alone() string { return m.unasked("no process runs there") }
+func (m *Clock) withoutProcess() string { return m.unreadable("no process runs there") }
 
 // unreadable is the read-back if a process can't report its clocks: the state in its memory, which was
 // read back after it was written.
-func (m *Clock) unasked(why string) string {
-	shown, right := m.Shown().Wall(m.true())
-	return m.words(why+"; the machine's clock shows", shown, right)
+func (m *Clock) unreadable(why string) string {
+	shown, right := m.State().Wall(m.trueTime())
+	return m.describe(why+"; the machine's clock shows", shown, right)
 }
 
-func (m *Clock) words(who string, shown, right time.Time) string {
+func (m *Clock) describe(who string, shown, right time.Time) string {
 	off := shown.Sub(right).Round(time.Millisecond) // reading takes a tenth of that
-	return fmt.Sprintf("%s %s, %s", who, stamp(shown), nemesis.ClockWords(off, m.Shown().Rate()))
+	return fmt.Sprintf("%s %s, %s", who, stamp(shown), nemesis.DescribeClock(off, m.State().Rate()))
 }
 
 func stamp(t time.Time) string { return t.UTC().Format("15:04:05.000000") }
 
 const (
 	clockError = time.Millisecond      // error of a reading beyond its duration; Redis caches the time during a command
-	rateBound  = 50 * time.Millisecond // how long a rate is observed
+	rateWatch  = 50 * time.Millisecond // how long a rate is observed
 )
 
 // ReadBack reads the clocks and compares them with their expected state. It watches a rate until the rate
 // has made a visible difference. If the rate is too near 1 for that, its effect is checked at the
 // next change.
-func (m *Clock) See(who string, read func() (ClockReading, error)) (string, error) {
+func (m *Clock) ReadBack(who string, read func() (ClockReading, error)) (string, error) {
 	var first ClockReading
-	rate := m.Shown().Rate()
+	rate := m.State().Rate()
 	for {
 		r, err := read()
 		if err != nil {
 			return "", err
 		}
-		if err := m.differs(r); err != nil {
+		if err := m.check(r); err != nil {
 			return "", err
 		}
 		if first == (ClockReading{}) {
@@ -219,12 +219,12 @@ func (m *Clock) See(who string, read func() (ClockReading, error)) (string, erro
 		passed := r.From - first.To
 		gained := time.Duration(float64(passed) * math.Abs(rate-1))
 		seen := gained > clockError+(first.To-first.From)+(r.To-r.From)
-		if !seen && passed < rateBound && rate != 1 {
+		if !seen && passed < rateWatch && rate != 1 {
 			time.Sleep(time.Millisecond)
 			continue
 		}
-		_, right := m.Shown().Wall(r.To)
-		back := m.words(who, time.Unix(0, r.Wall), right)
+		_, right := m.State().Wall(r.To)
+		back := m.describe(who, time.Unix(0, r.Wall), right)
 		if seen {
 			back += fmt.Sprintf(", seen over %v", passed.Round(time.Millisecond))
 		}
@@ -233,7 +233,7 @@ func (m *Clock) See(who string, read func() (ClockReading, error)) (string, erro
 }
 
 // CheckWallClock returns an error if a wall clock does not show the expected time.
-func ClockDiffers(s vdso.Shown, r ClockReading) error {
+func CheckWallClock(s vdso.ClockState, r ClockReading) error {
 	from, _ := s.Wall(r.From)
 	to, right := s.Wall(r.To)
 	if shown := time.Unix(0, r.Wall); shown.Before(from.Add(-clockError)) || shown.After(to.Add(clockError)) {
@@ -243,12 +243,12 @@ func ClockDiffers(s vdso.Shown, r ClockReading) error {
 }
 
 // check returns an error if the clocks do not show the expected times.
-func (m *Clock) differs(r ClockReading) error {
-	s := m.Shown()
-	if err := ClockDiffers(s, r); err != nil || r.Now == 0 || m.most == 0 {
+func (m *Clock) check(r ClockReading) error {
+	s := m.State()
+	if err := CheckWallClock(s, r); err != nil || r.Now == 0 || m.maxAhead == 0 {
 		return err
 	}
-	least, most := int64(s.Mono(r.From))+m.least, int64(s.Mono(r.To))+m.most
+	least, most := int64(s.Mono(r.From))+m.minAhead, int64(s.Mono(r.To))+m.maxAhead
 	if r.Now < least-int64(clockError) || r.Now > most+int64(clockError) {
 		return fmt.Errorf("its monotonic clock is %v from what it should show", time.Duration(r.Now-most))
 	}
@@ -257,27 +257,27 @@ func (m *Clock) differs(r ClockReading) error {
 
 // lockUntilStarted prevents changes of the clocks until the process has started, or another change is
 // read back. The returned function releases the lock and may be called more than once.
-func (m *Clock) starts() (started func()) {
+func (m *Clock) lockUntilStarted() (started func()) {
 	if m == nil {
 		return func() {}
 	}
-	m.turning.Lock()
-	return sync.OnceFunc(m.turning.Unlock)
+	m.changing.Lock()
+	return sync.OnceFunc(m.changing.Unlock)
 }
 
 // checkFirstReading checks a client's first reading of its clocks.
-func (m *Clock) began(r ClockReading) error {
+func (m *Clock) checkFirstReading(r ClockReading) error {
 	if m == nil {
 		return errors.New("it reported its clocks without being asked")
 	}
-	s := m.Shown()
-	m.least, m.most = r.Now-int64(s.Mono(r.To)), r.Now-int64(s.Mono(r.From))
-	return m.differs(r)
+	s := m.State()
+	m.minAhead, m.maxAhead = r.Now-int64(s.Mono(r.To)), r.Now-int64(s.Mono(r.From))
+	return m.check(r)
 }
 
 // clocks are the adjustable clocks of a run, by the names of its nodes and clients.
 type clocks struct {
-	Others func(m *Clock) error // checks that no other node's clock was changed; nil: no check
+	CheckOthers func(m *Clock) error // checks that no other node's clock was changed; nil: no check
 
 	run *Run
 	all map[string]*Clock
@@ -306,18 +306,18 @@ func (cs *clocks) TurnClock(target string, by time.Duration, rate float64) (stri
 	switch {
 	case m == nil:
 		return "", fmt.Errorf("turn clock of %s: no node or client of that name has adjustable clocks", target)
-	case !isNode && cs.run.over(target):
+	case !isNode && cs.run.clientEnded(target):
 		return "", fmt.Errorf("turn clock of %s: %w", target, nemesis.ErrEnded)
 	}
-	defer m.starts()()
-	at, err := m.Turn(by, rate)
+	defer m.lockUntilStarted()()
+	at, err := m.Adjust(by, rate)
 	var back string
 	if err == nil {
 		m.record(cs.run.rec, target, at, cs.run.Origin())
 		if isNode {
-			back, err = cs.seeNode(n, m)
+			back, err = cs.readNodeClock(n, m)
 		} else {
-			back, err = cs.seeClient(target, m)
+			back, err = cs.readClientClocks(target, m)
 		}
 	}
 	if err != nil {
@@ -328,53 +328,53 @@ func (cs *clocks) TurnClock(target string, by time.Duration, rate float64) (stri
 
 // readRestartedClock reads back the clock of a restarted node, which still has its earlier offset.
 // It returns "" if the run does not change that clock.
-func (cs *clocks) clockAgain(n Server) (string, error) {
+func (cs *clocks) readRestartedClock(n Server) (string, error) {
 	m := cs.Clock(n.Redis().Name)
 	if m == nil {
 		return "", nil
 	}
-	back, err := cs.seeNode(n, m)
+	back, err := cs.readNodeClock(n, m)
 	return "; " + back, err
 }
 
-func (cs *clocks) seeNode(n Server, m *Clock) (string, error) {
+func (cs *clocks) readNodeClock(n Server, m *Clock) (string, error) {
 	if !n.Runs() {
-		return m.alone(), nil
+		return m.withoutProcess(), nil
 	}
-	if mute := n.Mute(); mute != "" {
-		return m.unasked(mute), nil
+	if reason := n.WhyUnresponsive(); reason != "" {
+		return m.unreadable(reason), nil
 	}
-	back, err := m.See("TIME shows", func() (ClockReading, error) { return cs.run.ReadTime(n) })
+	back, err := m.ReadBack("TIME shows", func() (ClockReading, error) { return cs.run.ReadTime(n) })
 	switch {
 	case err != nil && n.Ended():
-		return m.alone(), nil
-	case err != nil || cs.Others == nil:
+		return m.withoutProcess(), nil
+	case err != nil || cs.CheckOthers == nil:
 		return back, err
 	}
-	return back, cs.Others(m)
+	return back, cs.CheckOthers(m)
 }
 
-func (cs *clocks) seeClient(client string, m *Clock) (string, error) {
+func (cs *clocks) readClientClocks(client string, m *Clock) (string, error) {
 	c := cs.run.Client(client)
 	switch {
-	case c == nil && cs.run.over(client):
+	case c == nil && cs.run.clientEnded(client):
 		return "", nemesis.ErrEnded
 	case c == nil:
-		return m.unasked("it has not begun"), nil
+		return m.unreadable("it has not begun"), nil
 	}
-	back, err := m.See("wall clock shows", func() (ClockReading, error) { return c.ReadClocks(cs.run.True) })
+	back, err := m.ReadBack("wall clock shows", func() (ClockReading, error) { return c.ReadClocks(cs.run.True) })
 	switch {
 	case errors.Is(err, proc.ErrEnded):
 		return "", nemesis.ErrEnded
 	case errors.Is(err, errPaused):
-		return m.unasked(errPaused.Error()), nil
+		return m.unreadable(errPaused.Error()), nil
 	}
 	return back, err
 }
 
 // ParseTimeReply converts the reply to a TIME command, sent and received between two instants of true
 // time, into a clock reading.
-func ReadTime(v resp.Value, from, to time.Duration) (ClockReading, error) {
+func ParseTimeReply(v resp.Value, from, to time.Duration) (ClockReading, error) {
 	if len(v.Items) != 2 {
 		return ClockReading{}, fmt.Errorf("TIME returned %d values, want 2: %s", len(v.Items), v.Str)
 	}
@@ -384,15 +384,15 @@ func ReadTime(v resp.Value, from, to time.Duration) (ClockReading, error) {
 }
 
 // clockReplyTimeout is how long a running client may take to report its clocks.
-const tellBound = 2 * time.Second
+const clockReplyTimeout = 2 * time.Second
 
 // errPaused reports that a client can't report its clocks.
 var errPaused = errors.New("it is paused")
 
 // ReadClocks requests a reading of the client's clocks. trueTime returns true time on its machine.
-func (p *Client) ReadClocks(true func() time.Duration) (ClockReading, error) {
-	asked, began, ended := true(), time.Now(), p.Done()
-	if _, err := io.WriteString(p.In, tellClock); err != nil {
+func (p *Client) ReadClocks(trueTime func() time.Duration) (ClockReading, error) {
+	asked, began, ended := trueTime(), time.Now(), p.Done()
+	if _, err := io.WriteString(p.In, clockLine); err != nil {
 		return ClockReading{}, proc.ErrEnded // the process no longer reads its stdin
 	}
 	look := time.NewTicker(10 * time.Millisecond)
@@ -409,33 +409,33 @@ func (p *Client) ReadClocks(true func() time.Duration) (ClockReading, error) {
 			switch {
 			case p.Paused():
 				return ClockReading{}, errPaused
-			case time.Since(began) > tellBound:
-				return ClockReading{}, fmt.Errorf("it did not report its clocks within %v", tellBound)
+			case time.Since(began) > clockReplyTimeout:
+				return ClockReading{}, fmt.Errorf("it did not report its clocks within %v", clockReplyTimeout)
 			}
 		}
 	}
 }
 
-type agent struct{ m vdso.Machine }
+type clockServer struct{ m vdso.Machine }
 
 // Start lets a process through its gate, with the clocks of its predecessor. If both is set, a rate
 // also applies to the monotonic clock.
-func (a *agent) Start(pid int, shown vdso.Shown, both bool) (vdso.Shown, error) {
+func (a *clockServer) Start(pid int, shown vdso.ClockState, both bool) (vdso.ClockState, error) {
 	a.m.Monotonic = both
-	a.m.Take(shown)
-	return a.m.Shown(), a.m.StartGate(pid)
+	a.m.SetClockState(shown)
+	return a.m.ClockState(), a.m.StartGate(pid)
 }
 
 // Turn changes the clocks, and returns the time of the change and their state after it.
-func (a *agent) Turn(by time.Duration, rate float64) (from, to time.Duration, shown vdso.Shown, err error) {
-	from, to, err = a.m.Turn(by, rate)
-	return from, to, a.m.Shown(), err
+func (a *clockServer) Turn(by time.Duration, rate float64) (from, to time.Duration, shown vdso.ClockState, err error) {
+	from, to, err = a.m.Adjust(by, rate)
+	return from, to, a.m.ClockState(), err
 }
 
 // ServeClock changes the clocks of one process, as requested on in, until in ends.
 func ServeClock(in io.Reader, out io.Writer) error {
-	a := &agent{}
+	a := &clockServer{}
 	defer a.m.Close()
-	s := CallServer{Of: func() []any { return []any{a} }}
+	s := CallServer{Targets: func() []any { return []any{a} }}
 	return s.Serve(in, out)
 }

@@ -20,29 +20,29 @@ type Nodes struct {
 	run *Run
 
 	// These are filled before the run begins.
-	Sentinels []*proc.Sentinel
-	Patience  time.Duration // to wait for a promotion, once a master is down; 0: the default
-	leisure   time.Duration // the sentinels' failover-timeout while no master is down
+	Sentinels      []*proc.Sentinel
+	PromoteTimeout time.Duration // to wait for a promotion, once a master is down; 0: the default
+	normalTimeout  time.Duration // the sentinels' failover-timeout while no master is down
 
-	mu       sync.Mutex
-	masters  map[string]Server // behind the node's links
-	replicas map[string]Server // that have not taken over
-	formers  map[string]Server // masters replaced by sentinels
+	mu            sync.Mutex
+	masters       map[string]Server // behind the node's links
+	replicas      map[string]Server // that have not taken over
+	formerMasters map[string]Server // masters replaced by sentinels
 }
 
 // SetMaster sets a node's first server.
-func (n *Nodes) Serve(node string, master Server) { n.put(&n.masters, node, master) }
+func (n *Nodes) SetMaster(node string, master Server) { n.setServer(&n.masters, node, master) }
 
 // replicate makes a server follow a node through the link at addr, and returns once it is in sync.
 func (n *Nodes) replicate(node string, replica Server, addr string) error {
 	if err := replica.Redis().Follow(n.run.Ctx, addr); err != nil {
 		return err
 	}
-	n.put(&n.replicas, node, replica)
+	n.setServer(&n.replicas, node, replica)
 	return nil
 }
 
-func (n *Nodes) put(in *map[string]Server, node string, s Server) {
+func (n *Nodes) setServer(in *map[string]Server, node string, s Server) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if *in == nil {
@@ -73,7 +73,7 @@ func (n *Nodes) Replica(node string) Server {
 	return n.replicas[node]
 }
 
-func (n *Nodes) replica(node string) (*proc.Server, error) {
+func (n *Nodes) replicaServer(node string) (*proc.Server, error) {
 	if r := n.Replica(node); r != nil {
 		return r.Redis(), nil
 	}
@@ -83,11 +83,11 @@ func (n *Nodes) replica(node string) (*proc.Server, error) {
 // FailOver kills a node's master and lets the replica take its place behind the clients' links. Until
 // then, connections to the node find no server.
 func (n *Nodes) FailOver(node string) (readBack string, err error) {
-	replica, err := n.replica(node)
+	replica, err := n.replicaServer(node)
 	if err != nil {
 		return "", err
 	}
-	open, err := n.run.Gate(node)
+	open, err := n.run.HoldTraffic(node)
 	if err != nil {
 		return "", fmt.Errorf("fail over %s: %w", node, err)
 	}
@@ -100,16 +100,16 @@ func (n *Nodes) FailOver(node string) (readBack string, err error) {
 	if err != nil {
 		return "", err
 	}
-	if _, err := n.takeOver(node); err != nil {
+	if _, err := n.switchToReplica(node); err != nil {
 		return "", err
 	}
 	return back + "; " + dead, nil
 }
 
 // switchToReplica connects the clients' links to a promoted replica, and returns the former master.
-func (n *Nodes) takeOver(node string) (former Server, err error) {
+func (n *Nodes) switchToReplica(node string) (former Server, err error) {
 	replica := n.Replica(node)
-	if err := n.run.turn(node, replica.Addr()); err != nil {
+	if err := n.run.redirectToReplica(node, replica.Addr()); err != nil {
 		return former, fmt.Errorf("fail over %s: %w", node, err)
 	}
 	n.mu.Lock()
@@ -120,45 +120,45 @@ func (n *Nodes) takeOver(node string) (former Server, err error) {
 }
 
 const (
-	sentinels = 3
-	quorum    = 2 // of them must agree that a master is down
+	sentinelCount  = 3
+	sentinelQuorum = 2 // of them must agree that a master is down
 
-	promoteBound = 30 * time.Second // for repeated elections, Redis's random delay of up to a second, and a busy machine
-	demoteBound  = 15 * time.Second // Redis before 7.0 waits for 8 s and checks every 10 s
+	defaultPromoteTimeout = 30 * time.Second // for repeated elections, Redis's random delay of up to a second, and a busy machine
+	demoteTimeout         = 15 * time.Second // Redis before 7.0 waits for 8 s and checks every 10 s
 
 	// urgentFailoverTimeout is failover-timeout while a master is down. If each sentinel has voted for itself,
 	// they vote again after twice that time. A promotion must be done within it.
-	urgent = 3 * time.Second
+	urgentFailoverTimeout = 3 * time.Second
 )
 
 // sentinelStarter starts a sentinel that does not monitor a master yet.
-type startSentinel func(name string) (*proc.Sentinel, error)
+type sentinelStarter func(name string) (*proc.Sentinel, error)
 
 // StartSentinels starts sentinels that monitor the nodes which the plan fails over by sentinel. It
 // returns once they know each other and the replicas. They do not monitor other nodes, which must not
 // be replaced when another fault pauses them. They bypass all links, so that a cut between a client
 // and a node does not affect them.
-func (n *Nodes) Watch(s scenario.Scenario, start startSentinel) error {
-	nodes := s.BySentinel()
+func (n *Nodes) StartSentinels(s scenario.Scenario, start sentinelStarter) error {
+	nodes := s.SentinelNodes()
 	if len(nodes) == 0 {
 		return nil
 	}
 	// For the time of failover-timeout, a sentinel tolerates a replica that follows another address than
 	// the master's. Our replicas follow the address of their link, which can be cut.
-	n.leisure = s.Limit + 3*time.Minute
-	n.Sentinels = make([]*proc.Sentinel, sentinels)
-	return n.bySentinels(func(i int) (err error) {
+	n.normalTimeout = s.Limit + 3*time.Minute
+	n.Sentinels = make([]*proc.Sentinel, sentinelCount)
+	return n.forEachSentinel(func(i int) (err error) {
 		if n.Sentinels[i], err = start(fmt.Sprintf("sentinel%d", i+1)); err != nil {
 			return err
 		}
 		for _, node := range nodes {
-			set := proc.SentinelSettings{Quorum: quorum, DownAfter: s.Topology.DownAfter, FailoverTimeout: n.leisure}
+			set := proc.SentinelSettings{Quorum: sentinelQuorum, DownAfter: s.Topology.DownAfter, FailoverTimeout: n.normalTimeout}
 			if err := n.Sentinels[i].Watch(n.run.Ctx, node, n.Server(node).Addr(), set); err != nil {
 				return err
 			}
 		}
 		for _, node := range nodes {
-			if err := n.Sentinels[i].Meet(n.run.Ctx, node, sentinels); err != nil {
+			if err := n.Sentinels[i].AwaitPeers(n.run.Ctx, node, sentinelCount); err != nil {
 				return err
 			}
 		}
@@ -167,22 +167,22 @@ func (n *Nodes) Watch(s scenario.Scenario, start startSentinel) error {
 }
 
 // forEachSentinel calls f for all sentinels concurrently.
-func (n *Nodes) bySentinels(f func(i int) error) error {
+func (n *Nodes) forEachSentinel(f func(i int) error) error {
 	var jobs []func() error
 	for i := range n.Sentinels {
 		jobs = append(jobs, func() error { return f(i) })
 	}
-	return errors.Join(proc.AtOnce(jobs...)...)
+	return errors.Join(proc.Parallel(jobs...)...)
 }
 
 // FailOverBySentinel stops a node's master and waits until a quorum of its sentinels, and the replica
 // itself, report the replica as master. Only then does it redirect the clients' links.
 func (n *Nodes) FailOverBySentinel(node string, stop bool) (readBack string, err error) {
-	replica, err := n.replica(node)
+	replica, err := n.replicaServer(node)
 	if err != nil {
 		return "", err
 	}
-	if k := n.agree(node, n.Server(node).Addr()); k < quorum {
+	if k := n.countAgreeing(node, n.Server(node).Addr()); k < sentinelQuorum {
 		return "", fmt.Errorf("fail over %s: only %d sentinels watch its master", node, k)
 	}
 	take := n.run.Kill
@@ -198,7 +198,7 @@ func (n *Nodes) FailOverBySentinel(node string, stop bool) (readBack string, err
 		return "", fmt.Errorf("fail over %s: %w", node, err)
 	}
 	took := time.Since(began).Round(time.Millisecond)
-	open, err := n.run.Gate(node)
+	open, err := n.run.HoldTraffic(node)
 	if err != nil {
 		return "", fmt.Errorf("fail over %s: %w", node, err)
 	}
@@ -207,16 +207,16 @@ func (n *Nodes) FailOverBySentinel(node string, stop bool) (readBack string, err
 	if err != nil {
 		return "", err
 	}
-	former, err := n.takeOver(node)
+	former, err := n.switchToReplica(node)
 	if err != nil {
 		return "", err
 	}
-	n.put(&n.formers, node, former)
+	n.setServer(&n.formerMasters, node, former)
 	return fmt.Sprintf("promoted by its sentinels after %v: %s; %s", took, back, gone), nil
 }
 
 // countAgreeing counts the sentinels that report addr as the address of a node's master.
-func (n *Nodes) agree(node, addr string) int {
+func (n *Nodes) countAgreeing(node, addr string) int {
 	count := 0
 	for _, s := range n.Sentinels {
 		if is, err := s.Master(n.run.Ctx, node); err == nil && is == addr {
@@ -229,18 +229,18 @@ func (n *Nodes) agree(node, addr string) int {
 var errNoPromotion = errors.New("its sentinels promoted nobody")
 
 func (n *Nodes) awaitPromotion(node string, replica *proc.Server) error {
-	ctx, cancel := context.WithTimeoutCause(n.run.Ctx, n.patience(), errNoPromotion)
+	ctx, cancel := context.WithTimeoutCause(n.run.Ctx, n.promoteTimeout(), errNoPromotion)
 	defer cancel()
 	hurried := map[*proc.Sentinel]bool{}
-	for n.agree(node, replica.Addr()) < quorum {
-		n.hurry(node, hurried)
+	for n.countAgreeing(node, replica.Addr()) < sentinelQuorum {
+		n.shortenTimeouts(node, hurried)
 		select {
 		case <-ctx.Done():
 			if n.run.Ctx.Err() != nil {
 				return context.Cause(n.run.Ctx)
 			}
-			err := fmt.Errorf("%w in %v; the last log line of one of them: %s", errNoPromotion, n.patience(), lastLine(n.Sentinels[0].Log()))
-			return errors.Join(err, n.bySentinels(func(i int) error { return n.Sentinels[i].SetFailoverTimeout(n.run.Ctx, node, n.leisure) }))
+			err := fmt.Errorf("%w in %v; the last log line of one of them: %s", errNoPromotion, n.promoteTimeout(), lastLine(n.Sentinels[0].Log()))
+			return errors.Join(err, n.forEachSentinel(func(i int) error { return n.Sentinels[i].SetFailoverTimeout(n.run.Ctx, node, n.normalTimeout) }))
 		case <-time.After(5 * time.Millisecond):
 		}
 	}
@@ -249,15 +249,17 @@ func (n *Nodes) awaitPromotion(node string, replica *proc.Server) error {
 
 // shortenTimeouts shortens failover-timeout in each sentinel that considers a node's master down. It must
 // not do so earlier: while the master is up, the sentinel would reconfigure the replica to bypass its link.
-func (n *Nodes) hurry(node string, done map[*proc.Sentinel]bool) {
+func (n *Nodes) shortenTimeouts(node string, done map[*proc.Sentinel]bool) {
 	for _, s := range n.Sentinels {
 		if !done[s] && s.SeesDown(n.run.Ctx, node) {
-			done[s] = s.SetFailoverTimeout(n.run.Ctx, node, urgent) == nil
+			done[s] = s.SetFailoverTimeout(n.run.Ctx, node, urgentFailoverTimeout) == nil
 		}
 	}
 }
 
-func (n *Nodes) patience() time.Duration { return cmp.Or(n.Patience, promoteBound) }
+func (n *Nodes) promoteTimeout() time.Duration {
+	return cmp.Or(n.PromoteTimeout, defaultPromoteTimeout)
+}
 
 func lastLine(text string) string { return text[strings.LastIndexByte(text, '\n')+1:] }
 
@@ -265,17 +267,17 @@ func lastLine(text string) string { return text[strings.LastIndexByte(text, '\n'
 // sentinels make it follow the new one. If they don't, that is the fault's effect and not an error.
 func (n *Nodes) ReturnMaster(node string) (string, error) {
 	n.mu.Lock()
-	back, now := n.formers[node], n.masters[node]
-	delete(n.formers, node)
+	back, now := n.formerMasters[node], n.masters[node]
+	delete(n.formerMasters, node)
 	n.mu.Unlock()
 	if back == nil {
 		return "", fmt.Errorf("return the old master of %s: its sentinels have not replaced it", node)
 	}
-	again := back.Restart
+	bringBack := back.Restart
 	if back.Runs() {
-		again = back.Resume
+		bringBack = back.Resume
 	}
-	if _, err := again(n.run.Ctx); err != nil {
+	if _, err := bringBack(n.run.Ctx); err != nil {
 		return "", fmt.Errorf("return the old master of %s: %w", node, err)
 	}
 	old := back.Redis()
@@ -283,7 +285,7 @@ func (n *Nodes) ReturnMaster(node string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("return the old master of %s: %w", node, err)
 	}
-	ctx, cancel := context.WithTimeout(n.run.Ctx, demoteBound)
+	ctx, cancel := context.WithTimeout(n.run.Ctx, demoteTimeout)
 	defer cancel()
 	for {
 		if follows, err := old.Follows(ctx, now.Addr()); err == nil && follows {
@@ -291,7 +293,7 @@ func (n *Nodes) ReturnMaster(node string) (string, error) {
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Sprintf("the old master is back (keys: %d) but does not follow the new one after %v", had, demoteBound), nil
+			return fmt.Sprintf("the old master is back (keys: %d) but does not follow the new one after %v", had, demoteTimeout), nil
 		case <-time.After(5 * time.Millisecond):
 		}
 	}

@@ -17,49 +17,49 @@ import (
 type Monitor struct {
 	fail func(error)
 
-	mu     sync.Mutex
-	report func(harness.Unplanned) // nil: recording has not begun, or has ended
-	when   string                  // as in harness.Interference
-	first  error                   // the first interference without a receiver
-	heard  bool                    // there was interference
+	mu         sync.Mutex
+	receiver   func(harness.UnplannedEvent) // nil: recording has not begun, or has ended
+	when       string                       // as in harness.Interference
+	first      error                        // the first interference without a receiver
+	interfered bool                         // there was interference
 }
 
 // NewMonitor returns a monitor without a receiver. fail ends the run.
 func NewMonitor(when string, fail func(error)) *Monitor { return &Monitor{when: when, fail: fail} }
 
 // Handle reports interference to the receiver.
-func (m *Monitor) Hear(u harness.Unplanned) {
+func (m *Monitor) Handle(u harness.UnplannedEvent) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.heard = true
+	m.interfered = true
 	switch {
-	case m.report != nil:
-		m.report(u)
+	case m.receiver != nil:
+		m.receiver(u)
 	case m.first == nil:
-		m.first = &harness.Interference{Unplanned: u, When: m.when}
+		m.first = &harness.Interference{UnplannedEvent: u, When: m.when}
 		m.fail(m.first)
 	}
 }
 
 // SetReceiver sets the receiver of further reports; nil: none.
-func (m *Monitor) Report(to func(harness.Unplanned), when string) {
+func (m *Monitor) SetReceiver(to func(harness.UnplannedEvent), when string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.report, m.when = to, when
+	m.receiver, m.when = to, when
 }
 
-// SettingUp reports whether the run is still being set up, so that there is no record yet.
+// DuringSetup reports whether the run is still being set up, so that there is no record yet.
 func (m *Monitor) SettingUp() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.report == nil && m.when == harness.SettingUp
+	return m.receiver == nil && m.when == harness.DuringSetup
 }
 
 // Interfered reports whether there was any interference.
-func (m *Monitor) Heard() bool {
+func (m *Monitor) Interfered() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.heard
+	return m.interfered
 }
 
 // Explain joins an error with its likely cause: the first interference that was not reported, or a step
@@ -71,7 +71,7 @@ func (m *Monitor) Explain(err error) error {
 	case err == nil:
 		return nil
 	case m.first == nil:
-		return harness.Late(err, m.when)
+		return harness.TimeoutAsInterference(err, m.when)
 	case errors.Is(err, m.first):
 		return err
 	}
@@ -79,14 +79,14 @@ func (m *Monitor) Explain(err error) error {
 }
 
 // Poll repeats questions until over is called, and then asks each one last time.
-func (r *Run) Ask(patience time.Duration, all ...proc.Question) (over func()) {
+func (r *Run) Poll(patience time.Duration, all ...proc.Probe) (over func()) {
 	ctx, cancel := context.WithCancel(r.Ctx)
 	var asking sync.WaitGroup
 	for _, q := range all {
 		asking.Go(func() {
-			q.Put(ctx)
+			q.Run(ctx)
 			if r.Ctx.Err() == nil { // otherwise the run is over and everything is stopped
-				q.Last(patience)
+				q.AskOnce(patience)
 			}
 		})
 	}

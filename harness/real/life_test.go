@@ -15,7 +15,7 @@ import (
 
 // A node of the user, whose links another process serves, reports its keys. Its setting is restored when
 // the run ends, and also when the process that changed it is killed.
-func TestRemoteNodesTell(t *testing.T) {
+func TestRemoteNodesReportKeys(t *testing.T) {
 	node := startRedis(t, "n1")[0]
 	setting := func() string {
 		v, err := proc.Ask(t.Context(), node.Addr(), "CONFIG", "GET", "notify-keyspace-events")
@@ -41,7 +41,7 @@ func TestRemoteNodesTell(t *testing.T) {
 		}}
 		addrs := map[string]string{"n1": node.Addr(), scenario.ResourceName: node.Addr()}
 		must(t, r.Open(run, 1, "", addrs, []string{"n1"}, []scenario.Client{{Name: "c1"}}))
-		must(t, r.LetTell(map[string]string{"n1": node.Addr()}))
+		must(t, r.WatchKeys(map[string]string{"n1": node.Addr()}))
 		epoch, err := r.Begin(proc.TrueClock())
 		must(t, err)
 		if off := time.Since(time.Unix(0, epoch)); off.Abs() > time.Minute {
@@ -51,7 +51,7 @@ func TestRemoteNodesTell(t *testing.T) {
 		if _, err := proc.Ask(t.Context(), a.Nodes[0].Addr, "SET", "k", "v"); err != nil {
 			t.Fatal(err)
 		}
-		r.Ends("n1", false)()
+		r.NodeEnding("n1", false)()
 		if !killed {
 			must(t, r.Close(t.Context()))
 			mu.Lock()

@@ -23,18 +23,18 @@ import (
 // Network has the links of one run and the record of its nodes' keys. Its methods take the name of a
 // node or of the resource, and may be called at any time once it is open.
 type Network struct {
-	Addr func(node string) string // its address, bypassing the links
-	Down func(node string) bool   // it is not running
-	Mute func(node string) bool   // it is running but can't answer, whatever the links do
-	Go   func(func())             // runs the function on the engine's behalf
-	Mesh *proxy.Mesh              // its Host and Ports are set before Open
+	Addr         func(node string) string // its address, bypassing the links
+	Down         func(node string) bool   // it is not running
+	Unresponsive func(node string) bool   // it is running but can't answer, whatever the links do
+	Go           func(func())             // runs the function on the engine's behalf
+	Mesh         *proxy.Mesh              // its Host and Ports are set before Open
 	// Store is the server software of the nodes, set before Open; nil: Redis.
 	Store *proc.Store
 
-	ctx     context.Context // ends with the run
-	lives   *keylife.Lives
-	addrs   map[string]addresses    // by client; filled by Open
-	refused map[string]func() error // by link name: frees an address that refuses connections
+	ctx         context.Context // ends with the run
+	keyRecorder *keylife.Recorder
+	addrs       map[string]addresses    // by client; filled by Open
+	refused     map[string]func() error // by link name: frees an address that refuses connections
 }
 
 // NewNetwork returns a network without links. The seed determines the random faults of messages. record
@@ -42,7 +42,7 @@ type Network struct {
 func NewNetwork(ctx context.Context, seed uint64, now func() time.Duration, record func(history.Event)) *Network {
 	return &Network{
 		ctx: ctx, Mesh: proxy.NewMesh(seed, now, record),
-		lives: keylife.New(keylife.Config{Clock: proc.TrueClock, Ours: proc.Asked, Record: record}),
+		keyRecorder: keylife.New(keylife.Config{Clock: proc.TrueClock, FromHarness: proc.AskedFrom, Record: record}),
 	}
 }
 
@@ -105,7 +105,7 @@ func (n *Network) openLink(client scenario.Client, node string) (addr string, er
 
 // witness returns the observer of the traffic on a connection to a node, or nil.
 func (n *Network) witness(name, node, from string) proxy.Witness {
-	if s := n.lives.Sender(name, node, from); s != nil {
+	if s := n.keyRecorder.Sender(name, node, from); s != nil {
 		return s
 	}
 	return nil
@@ -113,7 +113,7 @@ func (n *Network) witness(name, node, from string) proxy.Witness {
 
 // Close closes the links and frees their addresses.
 func (n *Network) Close() error {
-	n.lives.Close() // if a node's setting can't be restored, the node itself has failed, which is reported elsewhere
+	n.keyRecorder.Close() // if a node's setting can't be restored, the node itself has failed, which is reported elsewhere
 	errs := []error{n.Mesh.Close()}
 	for _, release := range n.refused {
 		errs = append(errs, release())
@@ -124,35 +124,35 @@ func (n *Network) Close() error {
 // Begin makes an instant of proc.TrueClock true time zero. It returns what a right wall clock showed
 // at that time.
 func (n *Network) Begin(origin time.Duration) (epoch int64, err error) {
-	n.lives.Start(origin)
-	return n.lives.Epoch(), nil
+	n.keyRecorder.Start(origin)
+	return n.keyRecorder.Epoch(), nil
 }
 
 // WatchKeys makes nodes report changes of their keys. nodes has the nodes' addresses.
-func (n *Network) LetTell(nodes map[string]string) error { return n.lives.Watch(nodes) }
+func (n *Network) WatchKeys(nodes map[string]string) error { return n.keyRecorder.Watch(nodes) }
 
 // NodeReturned records that a node has restarted, or that the server at another address has taken over
 // from it, see keylife.Recorder.
-func (n *Network) Again(node, addr, why string) { n.lives.Again(node, addr, why) }
+func (n *Network) NodeReturned(node, addr, why string) { n.keyRecorder.Reattach(node, addr, why) }
 
 // NodeEnding records that a node is about to exit. The caller calls stillRuns if it did not.
-func (n *Network) Ends(node string, inOrder bool) (goesOn func()) {
-	n.lives.Ends(node, inOrder)
-	return func() { n.lives.Lives(node) }
+func (n *Network) NodeEnding(node string, inOrder bool) (stillRuns func()) {
+	n.keyRecorder.ExpectEnd(node, inOrder)
+	return func() { n.keyRecorder.CancelEnd(node) }
 }
 
 // StopWatchingKeys stops the nodes' reports, because the nodes are about to exit.
-func (n *Network) Leave() { n.lives.Close() }
+func (n *Network) StopWatchingKeys() { n.keyRecorder.Close() }
 
 // HoldTraffic holds all data from and to a node until open is called.
-func (n *Network) Gate(node string) (open func() error, err error) {
+func (n *Network) HoldTraffic(node string) (open func() error, err error) {
 	end := n.Mesh.Gate(node)
 	return func() error { end(); return nil }, nil
 }
 
 // Redirect connects a node's links to another server.
-func (n *Network) Turn(node, upstream string) error {
-	n.Mesh.Turn(node, upstream)
+func (n *Network) Redirect(node, upstream string) error {
+	n.Mesh.Redirect(node, upstream)
 	return nil
 }
 
@@ -167,12 +167,12 @@ func (n *Network) OpenReplication(node, addr string) (link string, err error) {
 }
 
 // Tap watches a link for one message.
-func (n *Network) Tap(m nemesis.OnMessage, hit func(nemesis.Held)) error {
+func (n *Network) Tap(m nemesis.OnMessage, hit func(nemesis.HeldMessage)) error {
 	l, err := n.link("tap", m.Link)
 	if err != nil {
 		return err
 	}
-	return l.Tap(m, func(held nemesis.Held) { n.Go(func() { hit(held) }) })
+	return l.Tap(m, func(held nemesis.HeldMessage) { n.Go(func() { hit(held) }) })
 }
 
 func (n *Network) link(verb, name string) (*proxy.Link, error) {
@@ -212,8 +212,8 @@ func (*Network) AskStamped(ctx context.Context, addr string, args ...string) (st
 
 // state is a server's state as far as the links can't see it.
 type state struct {
-	Down bool `json:"down"` // it is not running
-	Mute bool `json:"mute"` // it is running but can't answer
+	Down         bool `json:"down"` // it is not running
+	Unresponsive bool `json:"mute"` // it is running but can't answer
 }
 
 // clockID identifies the clock that proc.TrueClock reads by the machine's boot and the time namespace;
@@ -230,23 +230,23 @@ func clockID() string {
 var _ nemesis.Cutter = (*Network)(nil)
 
 const (
-	silence = 20 * time.Millisecond // a link without an answer for this long is cut; an answer takes about 0.1 ms
-	patient = 2 * time.Second       // for an answer over a mended link
+	cutWait     = 20 * time.Millisecond // a link without an answer for this long is cut; an answer takes about 0.1 ms
+	mendTimeout = 2 * time.Second       // for an answer over a mended link
 
 	// slowPingTimeout is the timeout of a PING that is expected to be slow.
-	slowly = time.Second
+	slowPingTimeout = time.Second
 )
 
 // pingCommand returns the command that tests whether a link passes traffic.
-func word(n *Network, l *proxy.Link) string {
-	if stored(n, l) {
-		return "GET " + n.Store.Question
+func pingCommand(n *Network, l *proxy.Link) string {
+	if leadsToStore(n, l) {
+		return "GET " + n.Store.ProbePath
 	}
 	return "PING"
 }
 
 // leadsToStore reports whether a link leads to a member of a store.
-func stored(n *Network, l *proxy.Link) bool {
+func leadsToStore(n *Network, l *proxy.Link) bool {
 	return n.Store != nil && nodeOf(l) != scenario.ResourceName
 }
 
@@ -256,18 +256,18 @@ func (n *Network) Cut(name, mode, way string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	before, within := -1, silence
-	if way == nemesis.Reply && !n.Mute(nodeOf(l)) && !stored(n, l) {
-		before = pings(n, name)
+	before, within := -1, cutWait
+	if way == nemesis.Reply && !n.Unresponsive(nodeOf(l)) && !leadsToStore(n, l) {
+		before = countPings(n, name)
 	}
 	if l.Disturbed() {
-		within = slowly // it may be slow as well
+		within = slowPingTimeout // it may be slow as well
 	}
 	if err := l.Cut(mode, way); err != nil {
 		return "", err
 	}
 	err = n.ping(l, within)
-	asked := word(n, l)
+	asked := pingCommand(n, l)
 	switch {
 	case err == nil:
 		return "", fmt.Errorf("cut %s: %s is still answered", name, asked)
@@ -282,7 +282,7 @@ func (n *Network) Cut(name, mode, way string) (string, error) {
 		}
 		return asked + " was refused", nil
 	case way == nemesis.Reply && before >= 0:
-		if !pinged(n, name, before) {
+		if !awaitPing(n, name, before) {
 			return "", fmt.Errorf("cut %s: PING did not reach the node, but only replies are cut", name)
 		}
 		return fmt.Sprintf("PING got no answer, though the node gave one: %v", err), nil
@@ -292,8 +292,8 @@ func (n *Network) Cut(name, mode, way string) (string, error) {
 
 // awaitPing waits until the node of a link has answered more PINGs than before. On a busy machine the
 // PING may still be on its way when its sender gives up.
-func pinged(n *Network, name string, before int) bool {
-	for end := time.Now().Add(patient); pings(n, name) <= before; time.Sleep(time.Millisecond) {
+func awaitPing(n *Network, name string, before int) bool {
+	for end := time.Now().Add(mendTimeout); countPings(n, name) <= before; time.Sleep(time.Millisecond) {
 		if time.Now().After(end) || n.ctx.Err() != nil {
 			return false
 		}
@@ -302,7 +302,7 @@ func pinged(n *Network, name string, before int) bool {
 }
 
 // countPings returns how many PINGs the node of a link has answered, or −1 if it is down.
-func pings(n *Network, name string) int {
+func countPings(n *Network, name string) int {
 	_, node, _ := nemesis.SplitLink(name)
 	if n.Down(node) {
 		return -1
@@ -326,7 +326,7 @@ func (n *Network) Mend(name string) (string, error) {
 	if err := l.Mend(); err != nil {
 		return "", err
 	}
-	back, err := n.answers(l)
+	back, err := n.checkAnswers(l)
 	if err != nil {
 		return "", fmt.Errorf("mend %s: %w", name, err)
 	}
@@ -335,22 +335,22 @@ func (n *Network) Mend(name string) (string, error) {
 
 // checkAnswers checks that PING is answered over a link, unless its node can't answer or another fault
 // affects the link.
-func (n *Network) answers(l *proxy.Link) (string, error) {
+func (n *Network) checkAnswers(l *proxy.Link) (string, error) {
 	if l.Disturbed() {
 		return "another fault affects the link", nil
 	}
-	if n.Mute(nodeOf(l)) {
+	if n.Unresponsive(nodeOf(l)) {
 		return "the node is stopped or waiting for its disk, and does not answer", nil
 	}
-	err := n.ping(l, patient)
+	err := n.ping(l, mendTimeout)
 	switch {
 	case err == nil:
-		return word(n, l) + " was answered", nil
+		return pingCommand(n, l) + " was answered", nil
 	case l.Disturbed():
 		return "another fault affects the link", nil
-	case n.Mute(nodeOf(l)):
+	case n.Unresponsive(nodeOf(l)):
 		return "the node was stopped or is waiting for its disk, and does not answer", nil
-	case errors.Is(err, context.DeadlineExceeded) && stored(n, l) && !n.Down(nodeOf(l)):
+	case errors.Is(err, context.DeadlineExceeded) && leadsToStore(n, l) && !n.Down(nodeOf(l)):
 		return "the node is running but has not joined a majority", nil
 	case errors.Is(err, context.DeadlineExceeded) && !n.Down(nodeOf(l)): // the address of a node that is down may swallow packets
 		return "", err
@@ -367,7 +367,7 @@ func (n *Network) ping(l *proxy.Link, within time.Duration) error {
 	ctx, cancel := context.WithTimeout(n.ctx, within)
 	defer cancel()
 	var err error
-	if stored(n, l) {
+	if leadsToStore(n, l) {
 		err = n.Store.Ask(ctx, l.Addr())
 	} else {
 		_, err = proc.Ask(ctx, l.Addr(), "PING")
@@ -399,24 +399,24 @@ func (n *Network) Ports(name string) (portRange, error) {
 }
 
 // CheckUnanswered checks that PING is not answered over a link whose packets are dropped below it.
-func (n *Network) Silent(name string) (readBack string, err error) {
+func (n *Network) CheckUnanswered(name string) (readBack string, err error) {
 	l, err := n.link("check the cut of", name)
 	if err != nil {
 		return "", err
 	}
-	if err = n.ping(l, silence); err == nil {
-		return "", fmt.Errorf("cut %s: %s is still answered", name, word(n, l))
+	if err = n.ping(l, cutWait); err == nil {
+		return "", fmt.Errorf("cut %s: %s is still answered", name, pingCommand(n, l))
 	}
-	return fmt.Sprintf("%s got no answer: %v", word(n, l), err), nil
+	return fmt.Sprintf("%s got no answer: %v", pingCommand(n, l), err), nil
 }
 
 // CheckAnswered checks that PING is answered after packets pass again, if the node can answer.
-func (n *Network) Heard(name string) (readBack string, err error) {
+func (n *Network) CheckAnswered(name string) (readBack string, err error) {
 	l, err := n.link("check", name)
 	if err != nil {
 		return "", err
 	}
-	if readBack, err = n.answers(l); err != nil {
+	if readBack, err = n.checkAnswers(l); err != nil {
 		return "", fmt.Errorf("mend %s: %w", name, err)
 	}
 	return readBack, nil
@@ -433,33 +433,33 @@ func (n *Network) Shape(name string, t nemesis.Traffic) (string, error) {
 	}
 	disturbed := l.Disturbed()
 	l.Shape(t)
-	if !t.All() || t.Lose || disturbed {
+	if !t.HitsAll() || t.Lose || disturbed {
 		return t.String(), nil
 	}
-	ctx, cancel := context.WithTimeout(n.ctx, slowly)
+	ctx, cancel := context.WithTimeout(n.ctx, slowPingTimeout)
 	defer cancel()
-	text, asked := echo(t), "PING"
+	text, asked := pingPayload(t), "PING"
 	began := proc.TrueClock()
-	if stored(n, l) {
-		text, asked = "", word(n, l)
+	if leadsToStore(n, l) {
+		text, asked = "", pingCommand(n, l)
 		err = n.Store.Ask(ctx, l.Addr())
 	} else {
 		_, err = proc.Ask(ctx, l.Addr(), "PING", text)
 	}
 	took := proc.TrueClock() - began
-	least := leastTrip(t, len(text))
+	least := minRoundTrip(t, len(text))
 	switch {
 	case ctx.Err() != nil && n.ctx.Err() == nil:
-		return fmt.Sprintf("%v; %s got no answer within %v", t, asked, slowly), nil
+		return fmt.Sprintf("%v; %s got no answer within %v", t, asked, slowPingTimeout), nil
 	case err != nil:
 		return fmt.Sprintf("%v; the node is down: %v", t, err), nil
 	case took < least:
-		return "", errors.Join(fmt.Errorf("shape %s: %s was answered after %v, earlier than the minimum of %v", name, asked, took, least), undo(n, name, t))
+		return "", errors.Join(fmt.Errorf("shape %s: %s was answered after %v, earlier than the minimum of %v", name, asked, took, least), undoShape(n, name, t))
 	}
 	return fmt.Sprintf("%v; %s of %d bytes was answered after %v", t, asked, len(text), took.Round(10*time.Microsecond)), nil
 }
 
-func undo(n *Network, name string, t nemesis.Traffic) error {
+func undoShape(n *Network, name string, t nemesis.Traffic) error {
 	if _, err := n.Unshape(name, t); !errors.Is(err, nemesis.ErrIdle) {
 		return err
 	}
@@ -467,18 +467,18 @@ func undo(n *Network, name string, t nemesis.Traffic) error {
 }
 
 // pingPayload returns the text for PING to echo: long enough to take a while if bandwidth is limited.
-func echo(t nemesis.Traffic) string {
+func pingPayload(t nemesis.Traffic) string {
 	const while = 50 // for 20 ms, and at most a mebibyte
 	return strings.Repeat("x", max(1, min(t.Bandwidth/while, 1<<20)))
 }
 
 // minRoundTrip returns the least time that PING and its answer can take.
-func leastTrip(t nemesis.Traffic, bytes int) time.Duration {
+func minRoundTrip(t nemesis.Traffic, bytes int) time.Duration {
 	ways := 1
 	if t.Way == "" {
 		ways = 2
 	}
-	return time.Duration(ways) * (t.DelayMin + t.Takes(bytes))
+	return time.Duration(ways) * (t.DelayMin + t.TransmitTime(bytes))
 }
 
 // Unshape ends a Shape, reports how many messages it affected, and checks that PING is answered.
@@ -491,7 +491,7 @@ func (n *Network) Unshape(name string, t nemesis.Traffic) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	back, err := n.answers(l)
+	back, err := n.checkAnswers(l)
 	if err != nil {
 		return "", fmt.Errorf("unshape %s: %w", name, err)
 	}

@@ -19,11 +19,11 @@ import (
 type RemoteNetwork struct {
 	caller *Caller
 
-	mu    sync.Mutex
-	run   NetworkRun
-	addrs map[string]addresses
-	taps  map[int64]func(nemesis.Held)
-	last  int64
+	mu      sync.Mutex
+	run     NetworkRun
+	addrs   map[string]addresses
+	taps    map[int64]func(nemesis.HeldMessage)
+	lastTap int64
 }
 
 // NetworkRun is the part of a run that a RemoteNetwork uses.
@@ -72,7 +72,7 @@ func (n notices) Hit(id int64) {
 	let := func(call string) func() {
 		return func() { n.r.caller.Call(run.Context, call, CallArgs{id}) } // after the run, no message is held
 	}
-	run.Go(func() { hit(nemesis.Held{Pass: let("Pass"), Lose: let("Lose")}) })
+	run.Go(func() { hit(nemesis.HeldMessage{Pass: let("Pass"), Lose: let("Lose")}) })
 }
 
 func (r *RemoteNetwork) current() NetworkRun {
@@ -87,7 +87,7 @@ func (r *RemoteNetwork) call(name string, args CallArgs, results ...any) error {
 }
 
 // callReadBack calls a method that returns a read-back.
-func say(r *RemoteNetwork, name string, args ...any) (back string, err error) {
+func callReadBack(r *RemoteNetwork, name string, args ...any) (back string, err error) {
 	err = r.call(name, args, &back)
 	return back, err
 }
@@ -95,7 +95,7 @@ func say(r *RemoteNetwork, name string, args ...any) (back string, err error) {
 // Open opens the links of a run, between addresses that the other process can reach.
 func (r *RemoteNetwork) Open(run NetworkRun, seed uint64, host string, addrs map[string]string, nodes []string, clients []scenario.Client) error {
 	r.mu.Lock()
-	r.run, r.taps = run, map[int64]func(nemesis.Held){}
+	r.run, r.taps = run, map[int64]func(nemesis.HeldMessage){}
 	r.mu.Unlock()
 	var got map[string]addresses
 	err := r.call("Open", CallArgs{seed, host, run.Ports, addrs, nodes, clients}, &got)
@@ -121,17 +121,17 @@ func (r *RemoteNetwork) Begin(origin time.Duration) (epoch int64, err error) {
 }
 
 // WatchKeys and the following methods are like those of Network.
-func (r *RemoteNetwork) LetTell(nodes map[string]string) error {
-	return r.call("LetTell", CallArgs{nodes})
+func (r *RemoteNetwork) WatchKeys(nodes map[string]string) error {
+	return r.call("WatchKeys", CallArgs{nodes})
 }
 
 // NodeReturned records that a node has restarted or what has taken over from it.
-func (r *RemoteNetwork) Again(node, addr, why string) {
-	r.call("Again", CallArgs{node, addr, why}) // fails only if the links have exited, and key reports with them
+func (r *RemoteNetwork) NodeReturned(node, addr, why string) {
+	r.call("NodeReturned", CallArgs{node, addr, why}) // fails only if the links have exited, and key reports with them
 }
 
 // NodeEnding records that a node is about to exit.
-func (r *RemoteNetwork) Ends(node string, inOrder bool) (goesOn func()) {
+func (r *RemoteNetwork) NodeEnding(node string, inOrder bool) (stillRuns func()) {
 	r.call("End", CallArgs{node, inOrder})
 	return func() { r.call("GoesOn", CallArgs{node}) }
 }
@@ -149,12 +149,12 @@ func (r *RemoteNetwork) Close(ctx context.Context) error {
 }
 
 // SetServerState sets the state of the server at addr: whether it runs, and whether it can answer.
-func (r *RemoteNetwork) Tell(ctx context.Context, addr string, runs, answers bool) error {
-	return r.caller.Call(ctx, "State", CallArgs{addr, state{Down: !runs, Mute: runs && !answers}})
+func (r *RemoteNetwork) SetServerState(ctx context.Context, addr string, runs, answers bool) error {
+	return r.caller.Call(ctx, "State", CallArgs{addr, state{Down: !runs, Unresponsive: runs && !answers}})
 }
 
 // HoldTraffic holds all data from and to a node until open is called.
-func (r *RemoteNetwork) Gate(node string) (open func() error, err error) {
+func (r *RemoteNetwork) HoldTraffic(node string) (open func() error, err error) {
 	ctx := r.current().Context
 	if err := r.call("Keep", CallArgs{node}); err != nil {
 		return nil, err
@@ -163,12 +163,14 @@ func (r *RemoteNetwork) Gate(node string) (open func() error, err error) {
 }
 
 // Redirect connects a node's links to another server.
-func (r *RemoteNetwork) Turn(node, addr string) error { return r.call("Turn", CallArgs{node, addr}) }
+func (r *RemoteNetwork) Redirect(node, addr string) error {
+	return r.call("Redirect", CallArgs{node, addr})
+}
 
 // OpenReplication opens the link over which a replica follows a node, and returns its address. The
 // run's other links must be open.
 func (r *RemoteNetwork) OpenReplication(node, addr string) (link string, err error) {
-	return say(r, "OpenReplication", node, addr)
+	return callReadBack(r, "OpenReplication", node, addr)
 }
 
 // AskStamped sends one command to a server past the links, with the context's deadline.
@@ -184,18 +186,18 @@ func (r *RemoteNetwork) AskStamped(ctx context.Context, addr string, args ...str
 }
 
 func (r *RemoteNetwork) Cut(link, mode, way string) (string, error) {
-	return say(r, "Cut", link, mode, way)
+	return callReadBack(r, "Cut", link, mode, way)
 }
 
-func (r *RemoteNetwork) Mend(link string) (string, error) { return say(r, "Mend", link) }
+func (r *RemoteNetwork) Mend(link string) (string, error) { return callReadBack(r, "Mend", link) }
 
 func (r *RemoteNetwork) Shape(link string, t nemesis.Traffic) (string, error) {
-	return say(r, "Shape", link, t)
+	return callReadBack(r, "Shape", link, t)
 }
 
 // Unshape ends a Shape.
 func (r *RemoteNetwork) Unshape(link string, t nemesis.Traffic) (string, error) {
-	return say(r, "Unshape", link, t)
+	return callReadBack(r, "Unshape", link, t)
 }
 
 // Ports returns the range of a link.
@@ -205,16 +207,20 @@ func (r *RemoteNetwork) Ports(link string) (p portRange, err error) {
 }
 
 // CheckUnanswered checks that PING is not answered.
-func (r *RemoteNetwork) Silent(link string) (string, error) { return say(r, "Silent", link) }
+func (r *RemoteNetwork) CheckUnanswered(link string) (string, error) {
+	return callReadBack(r, "CheckUnanswered", link)
+}
 
 // CheckAnswered checks that PING is answered again.
-func (r *RemoteNetwork) Heard(link string) (string, error) { return say(r, "Heard", link) }
+func (r *RemoteNetwork) CheckAnswered(link string) (string, error) {
+	return callReadBack(r, "CheckAnswered", link)
+}
 
 // Tap watches a link for one message.
-func (r *RemoteNetwork) Tap(m nemesis.OnMessage, hit func(nemesis.Held)) error {
+func (r *RemoteNetwork) Tap(m nemesis.OnMessage, hit func(nemesis.HeldMessage)) error {
 	r.mu.Lock()
-	r.last++
-	id := r.last
+	r.lastTap++
+	id := r.lastTap
 	r.taps[id] = hit
 	r.mu.Unlock()
 	return r.call("Watch", CallArgs{id, m})
@@ -253,8 +259,8 @@ func (r *RemoteNetwork) Offset(ctx context.Context) (offset, within time.Duratio
 
 // networkServer serves networks for runs in another process. A RemoteNetwork calls its exported methods
 // and those of its current run by name.
-type served struct {
-	wire CallServer
+type networkServer struct {
+	rpc CallServer
 
 	mu  sync.Mutex
 	run *servedRun // nil: none
@@ -269,15 +275,15 @@ type servedRun struct {
 	mu     sync.Mutex
 	addrs  map[string]string // of its nodes and the resource
 	states map[string]state  // by address
-	held   map[int64]nemesis.Held
-	gates  map[string][]func() error // by node: the functions that end its holds
+	held   map[int64]nemesis.HeldMessage
+	holds  map[string][]func() error // by node: the functions that end its holds
 }
 
 // ServeLinks serves the links of one run after another to a RemoteNetwork, which sends its calls on in,
 // until in ends.
 func ServeLinks(in io.Reader, out io.Writer) error {
-	s := &served{}
-	s.wire.Of = func() []any {
+	s := &networkServer{}
+	s.rpc.Targets = func() []any {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		if s.run == nil {
@@ -285,14 +291,14 @@ func ServeLinks(in io.Reader, out io.Writer) error {
 		}
 		return []any{s, s.run}
 	}
-	return errors.Join(s.wire.Serve(in, out), s.Close())
+	return errors.Join(s.rpc.Serve(in, out), s.Close())
 }
 
 // Clock returns the reading of this machine's clock, and the clock's ID.
-func (s *served) Clock() (now time.Duration, id string) { return proc.TrueClock(), clockID() }
+func (s *networkServer) Clock() (now time.Duration, id string) { return proc.TrueClock(), clockID() }
 
 // Ask sends one command to a server.
-func (s *served) Ask(addr string, args []string, within time.Duration) (stampedReply, error) {
+func (s *networkServer) Ask(addr string, args []string, within time.Duration) (stampedReply, error) {
 	ctx := context.Background()
 	if within > 0 {
 		var cancel context.CancelFunc
@@ -304,20 +310,20 @@ func (s *served) Ask(addr string, args []string, within time.Duration) (stampedR
 
 // Open opens the links of a run on the address host. They dial from the local ports starting at ports,
 // or from any if that is 0.
-func (s *served) Open(seed uint64, host string, ports int, addrs map[string]string, nodes []string, clients []scenario.Client) (map[string]addresses, error) {
+func (s *networkServer) Open(seed uint64, host string, ports int, addrs map[string]string, nodes []string, clients []scenario.Client) (map[string]addresses, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.run != nil {
 		return nil, errors.New("open links: another run's links are still open")
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	r := &servedRun{notify: s.wire.notify, cancel: cancel, addrs: addrs, states: map[string]state{}, held: map[int64]nemesis.Held{}, gates: map[string][]func() error{}}
+	r := &servedRun{notify: s.rpc.notify, cancel: cancel, addrs: addrs, states: map[string]state{}, held: map[int64]nemesis.HeldMessage{}, holds: map[string][]func() error{}}
 	r.origin.Store(int64(proc.TrueClock()))
 	now := func() time.Duration { return proc.TrueClock() - time.Duration(r.origin.Load()) }
 	r.Network = NewNetwork(ctx, seed, now, func(e history.Event) { r.notify("Event", e) })
 	r.Addr, r.Go = r.addr, func(f func()) { go f() }
-	r.Down = func(node string) bool { return r.is(node).Down }
-	r.Mute = func(node string) bool { return r.is(node).Mute }
+	r.Down = func(node string) bool { return r.stateOf(node).Down }
+	r.Unresponsive = func(node string) bool { return r.stateOf(node).Unresponsive }
 	r.Mesh.Host, r.Mesh.Ports = host, ports
 	s.run = r // so that Close closes it if Open fails halfway
 	err := r.Network.Open(nodes, clients)
@@ -325,7 +331,7 @@ func (s *served) Open(seed uint64, host string, ports int, addrs map[string]stri
 }
 
 // Close closes the links of the run, after sending their last events.
-func (s *served) Close() error {
+func (s *networkServer) Close() error {
 	s.mu.Lock()
 	r := s.run
 	s.run = nil
@@ -349,7 +355,7 @@ func (r *servedRun) addr(node string) string {
 	return r.addrs[node]
 }
 
-func (r *servedRun) is(node string) state {
+func (r *servedRun) stateOf(node string) state {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.states[r.addrs[node]]
@@ -360,51 +366,51 @@ func (r *servedRun) State(addr string, is state) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.states[addr] = is
-	r.Mesh.Down(addr, is.Down)
+	r.Mesh.SetDown(addr, is.Down)
 }
 
 // Keep holds all data from and to a node until Release.
 func (r *servedRun) Keep(node string) error {
-	open, err := r.Gate(node)
+	open, err := r.HoldTraffic(node)
 	if err != nil {
 		return err
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.gates[node] = append(r.gates[node], open)
+	r.holds[node] = append(r.holds[node], open)
 	return nil
 }
 
 func (r *servedRun) Release(node string) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	all := r.gates[node]
+	all := r.holds[node]
 	if len(all) == 0 {
 		return nil
 	}
-	r.gates[node] = all[1:]
+	r.holds[node] = all[1:]
 	return all[0]()
 }
 
 // Redirect makes another server the node's.
-func (r *servedRun) Turn(node, addr string) error {
+func (r *servedRun) Redirect(node, addr string) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.addrs[node] = addr
-	err := r.Network.Turn(node, addr)
-	r.Mesh.Down(addr, r.states[addr].Down)
+	err := r.Network.Redirect(node, addr)
+	r.Mesh.SetDown(addr, r.states[addr].Down)
 	return err
 }
 
 // End records that a node is about to exit.
-func (r *servedRun) End(node string, inOrder bool) { r.lives.Ends(node, inOrder) }
+func (r *servedRun) End(node string, inOrder bool) { r.keyRecorder.ExpectEnd(node, inOrder) }
 
 // GoesOn records that a node has not exited after all.
-func (r *servedRun) GoesOn(node string) { r.lives.Lives(node) }
+func (r *servedRun) GoesOn(node string) { r.keyRecorder.CancelEnd(node) }
 
 // Watch watches a link for one message, and sends a notice with the tap's ID when it has one.
 func (r *servedRun) Watch(id int64, m nemesis.OnMessage) error {
-	return r.Tap(m, func(held nemesis.Held) {
+	return r.Tap(m, func(held nemesis.HeldMessage) {
 		r.mu.Lock()
 		r.held[id] = held
 		r.mu.Unlock()
@@ -419,13 +425,13 @@ func (r *servedRun) Pass(id int64) { r.take(id).Pass() }
 func (r *servedRun) Lose(id int64) { r.take(id).Lose() }
 
 // take removes and returns the message that a tap holds.
-func (r *servedRun) take(id int64) nemesis.Held {
+func (r *servedRun) take(id int64) nemesis.HeldMessage {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	held, ok := r.held[id]
 	delete(r.held, id)
 	if !ok {
-		return nemesis.Held{Pass: func() {}, Lose: func() {}}
+		return nemesis.HeldMessage{Pass: func() {}, Lose: func() {}}
 	}
 	return held
 }

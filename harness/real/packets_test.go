@@ -15,7 +15,7 @@ import (
 )
 
 // remoteNetwork is a network with one client and one real node, whose links ServeLinks serves.
-func remote(t *testing.T, ports int) *RemoteNetwork {
+func remoteNetwork(t *testing.T, ports int) *RemoteNetwork {
 	t.Helper()
 	node := startRedis(t, "n1")[0]
 	in, calls := io.Pipe()
@@ -30,14 +30,14 @@ func remote(t *testing.T, ports int) *RemoteNetwork {
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 		defer cancel()
-		ended(t, r.Close(ctx))
+		checkErr(t, r.Close(ctx))
 		calls.Close()
-		ended(t, <-over)
+		checkErr(t, <-over)
 	})
 	return r
 }
 
-func ended(t *testing.T, err error) {
+func checkErr(t *testing.T, err error) {
 	t.Helper()
 	if err != nil {
 		t.Error(err)
@@ -45,8 +45,8 @@ func ended(t *testing.T, err error) {
 }
 
 // A packet filter finds a link's packets by the link's ports. Its effect is read back with PING.
-func TestPacketsOfALink(t *testing.T) {
-	r := remote(t, 26000)
+func TestPacketCutReadBack(t *testing.T) {
+	r := remoteNetwork(t, 26000)
 	p, err := r.Ports("c1-n1")
 	if err != nil || p.First != 26000 || p.Last <= p.First {
 		t.Errorf("ports %+v, %v", p, err)
@@ -54,26 +54,26 @@ func TestPacketsOfALink(t *testing.T) {
 	if other, err := r.Ports("c1-r1"); err != nil || other.First != p.Last+1 {
 		t.Errorf("ports %+v of the next link, %v", other, err)
 	}
-	if back, err := r.Silent("c1-n1"); err == nil || !strings.Contains(err.Error(), "PING is still answered") {
+	if back, err := r.CheckUnanswered("c1-n1"); err == nil || !strings.Contains(err.Error(), "PING is still answered") {
 		t.Errorf("nothing is cut: %s, %v", back, err)
 	}
 	if _, err := r.Cut("c1-n1", nemesis.CutHold, ""); err != nil { // a held link does not answer either
 		t.Fatal(err)
 	}
-	if back, err := r.Silent("c1-n1"); err != nil || !strings.HasPrefix(back, "PING got no answer: ") {
+	if back, err := r.CheckUnanswered("c1-n1"); err != nil || !strings.HasPrefix(back, "PING got no answer: ") {
 		t.Errorf("cut link: %s, %v", back, err)
 	}
 	if _, err := r.Mend("c1-n1"); err != nil {
 		t.Fatal(err)
 	}
-	if back, err := r.Heard("c1-n1"); err != nil || back != "PING was answered" {
+	if back, err := r.CheckAnswered("c1-n1"); err != nil || back != "PING was answered" {
 		t.Errorf("mended link: %s, %v", back, err)
 	}
 }
 
 // The packets of links that dial from any port can't be told apart.
-func TestPortsOfNoRange(t *testing.T) {
-	r := remote(t, 0)
+func TestPortsWithoutRange(t *testing.T) {
+	r := remoteNetwork(t, 0)
 	if p, err := r.Ports("c1-n1"); err == nil || !strings.Contains(err.Error(), "links dial from any") {
 		t.Errorf("ports %+v, %v", p, err)
 	}

@@ -39,13 +39,13 @@ type Cluster interface {
 	nemesis.Pauser
 	nemesis.Killer
 	nemesis.Restarter
-	nemesis.Shutter
+	nemesis.Shutdowner
 	nemesis.Cutter
 	nemesis.Shaper
 	nemesis.Tapper
-	nemesis.Clocker
+	nemesis.ClockChanger
 	nemesis.PowerLoser
-	nemesis.Disker
+	nemesis.DiskFaulter
 	nemesis.Toucher
 	nemesis.FailOverer
 	nemesis.SentinelFailOverer
@@ -71,10 +71,10 @@ type SmokeStep struct {
 // single capabilities, and never lists those that the backend never has.
 func Abilities(run harness.Capability, powers any, own map[string]harness.Capability, never ...harness.Capability) []harness.Capability {
 	all := []harness.Capability{run}
-	for _, name := range append([]string{scenario.CanPersist, scenario.CanReplicate, scenario.CanTellLife, scenario.CanSetOwnTime, scenario.CanImage}, lock.Servers()...) {
+	for _, name := range append([]string{scenario.CanPersist, scenario.CanReplicate, scenario.CanReportKeyLife, scenario.CanSetOwnTime, scenario.CanUseImage}, lock.Servers()...) {
 		all = append(all, harness.Capability{Name: name, Available: true})
 	}
-	all = append(all, harness.PowersOf(powers)...)
+	all = append(all, harness.CapabilitiesOf(powers)...)
 	for i, c := range all {
 		what, tried := own[c.Name]
 		no := slices.IndexFunc(never, func(n harness.Capability) bool { return n.Name == c.Name })

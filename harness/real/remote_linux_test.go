@@ -22,7 +22,7 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 1 {
 		switch os.Args[1] {
 		case "__tell":
-			tell()
+			reportClocks()
 			os.Exit(0)
 		case vdso.GateVerb:
 			fmt.Fprintln(os.Stderr, vdso.Gate(os.Args[2:]))
@@ -33,7 +33,7 @@ func TestMain(m *testing.M) {
 }
 
 // reportClocks writes a reading of its clocks for each line that it reads.
-func tell() {
+func reportClocks() {
 	began := time.Now()
 	for in := bufio.NewScanner(os.Stdin); in.Scan(); {
 		r := ClockReading{From: proc.TrueClock()}
@@ -44,7 +44,7 @@ func tell() {
 }
 
 // startClockAgent starts an agent and returns a function that ends it.
-func here(t *testing.T) (agent *Caller, end func()) {
+func startClockAgent(t *testing.T) (agent *Caller, end func()) {
 	in, ask := io.Pipe()
 	answers, out := io.Pipe()
 	go func() { out.CloseWithError(ServeClock(in, out)) }()
@@ -55,7 +55,7 @@ func here(t *testing.T) (agent *Caller, end func()) {
 
 // startBehindGate starts a process behind a gate, opens the gate, and returns a function that reads
 // the process's clocks.
-func behind(t *testing.T, start func(pid int) error) (read func() (ClockReading, error)) {
+func startBehindGate(t *testing.T, start func(pid int) error) (read func() (ClockReading, error)) {
 	t.Helper()
 	cmd := exec.Command(os.Args[0], vdso.GateVerb, os.Args[0], "__tell")
 	in, err1 := cmd.StdinPipe()
@@ -81,22 +81,22 @@ func behind(t *testing.T, start func(pid int) error) (read func() (ClockReading,
 	}
 }
 
-func TestAnAgentTurnsClocks(t *testing.T) {
+func TestAgentChangesClocks(t *testing.T) {
 	if err := vdso.Available(); err != nil {
 		t.Skip(err)
 	}
 	m := NewClock(t.Context(), true, proc.TrueClock)
-	agent, end := here(t)
-	beside := func(pid int) error { return m.StartBeside(agent, pid) }
-	read := behind(t, beside)
+	agent, end := startClockAgent(t)
+	beside := func(pid int) error { return m.StartWithAgent(agent, pid) }
+	read := startBehindGate(t, beside)
 	first, err := read()
 	if err == nil {
-		err = m.began(first)
+		err = m.checkFirstReading(first)
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	see := func() (string, error) { return m.See("wall clock shows", read) }
+	see := func() (string, error) { return m.ReadBack("wall clock shows", read) }
 	for _, c := range []struct {
 		by   time.Duration
 		rate float64
@@ -106,51 +106,51 @@ func TestAnAgentTurnsClocks(t *testing.T) {
 		{time.Hour, 1, ", which is right, rate 1"},
 		{0, 2, "rate 2, seen over"},
 	} {
-		at, err := m.Turn(c.by, c.rate)
+		at, err := m.Adjust(c.by, c.rate)
 		if back, notSeen := see(); err != nil || notSeen != nil || !strings.Contains(back, c.want) || at == 0 {
 			t.Errorf("change by %v to rate %g at %v: %q, %v, %v", c.by, c.rate, at, back, err, notSeen)
 		}
 	}
-	if _, err := m.Turn(0, -1); err == nil || !strings.Contains(err.Error(), "rate -1") {
+	if _, err := m.Adjust(0, -1); err == nil || !strings.Contains(err.Error(), "rate -1") {
 		t.Errorf("a clock that runs backwards: %v", err)
 	}
 
 	// An agent ends with its process. The next process gets the clocks as they are.
 	end()
 	<-agent.Ended()
-	if _, err := m.Turn(-48*time.Hour, 1); err != nil || !strings.HasPrefix(m.alone(), "no process runs there") {
-		t.Errorf("without a process: %q, %v", m.alone(), err)
+	if _, err := m.Adjust(-48*time.Hour, 1); err != nil || !strings.HasPrefix(m.withoutProcess(), "no process runs there") {
+		t.Errorf("without a process: %q, %v", m.withoutProcess(), err)
 	}
-	agent, _ = here(t)
+	agent, _ = startClockAgent(t)
 	for from, start := range map[string]func(pid int) error{"an agent": beside, "this process": m.StartGate} {
-		read = behind(t, start)
-		m.least, m.most = 0, 0 // another process's monotonic clock starts elsewhere
+		read = startBehindGate(t, start)
+		m.minAhead, m.maxAhead = 0, 0 // another process's monotonic clock starts elsewhere
 		if back, err := see(); err != nil || !strings.Contains(back, "47h59m59.") {
 			t.Errorf("the next process, started by %s, shows %q, %v", from, back, err)
 		}
 	}
 }
 
-func TestAClockThatDoesNotFollowIsAnError(t *testing.T) {
+func TestReadBackRejectsWrongClock(t *testing.T) {
 	m := NewClock(t.Context(), false, proc.TrueClock)
 	stray := ClockReading{From: proc.TrueClock(), Wall: time.Now().Add(time.Second).UnixNano(), To: proc.TrueClock()}
-	if _, err := m.See("TIME shows", func() (ClockReading, error) { return stray, nil }); err == nil || !strings.Contains(err.Error(), "should show") {
+	if _, err := m.ReadBack("TIME shows", func() (ClockReading, error) { return stray, nil }); err == nil || !strings.Contains(err.Error(), "should show") {
 		t.Errorf("a clock that is a second off: %v", err)
 	}
 }
 
 // pausedProgram is a client's program that does not report its clocks.
-type silent struct {
+type pausedProgram struct {
 	Program
 	paused bool
 	ended  chan struct{}
 }
 
-func (p silent) Paused() bool          { return p.paused }
-func (p silent) Done() <-chan struct{} { return p.ended }
+func (p pausedProgram) Paused() bool          { return p.paused }
+func (p pausedProgram) Done() <-chan struct{} { return p.ended }
 
-func TestAClientThatCantTell(t *testing.T) {
-	p := silent{paused: true, ended: make(chan struct{})}
+func TestReadClocksOfUnresponsiveClient(t *testing.T) {
+	p := pausedProgram{paused: true, ended: make(chan struct{})}
 	c := &Client{Program: p, In: io.Discard}
 	if _, err := c.ReadClocks(proc.TrueClock); !errors.Is(err, errPaused) {
 		t.Errorf("paused: %v", err)

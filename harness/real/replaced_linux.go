@@ -17,8 +17,8 @@ import (
 // the shims of version managers (pyenv, rbenv, asdf) replace themselves. The kernel then maps a new
 // vDSO, and the process no longer uses the clock that lockpick controls. So an adapter is started
 // with the command that it becomes.
-func Replaced(pid int, program string) []string {
-	path, err := executed(pid)
+func ReplacedCommand(pid int, program string) []string {
+	path, err := executedPath(pid)
 	if err != nil {
 		return nil
 	}
@@ -30,7 +30,7 @@ func Replaced(pid int, program string) []string {
 	if err != nil || argv[0] == "" {
 		return nil
 	}
-	if script(path) { // argv already starts with the interpreter's path
+	if isScript(path) { // argv already starts with the interpreter's path
 		path = argv[0]
 	}
 	if !filepath.IsAbs(path) {
@@ -41,7 +41,7 @@ func Replaced(pid int, program string) []string {
 }
 
 // isScript reports whether a file is a script, which the kernel hands to an interpreter.
-func script(path string) bool {
+func isScript(path string) bool {
 	f, err := os.Open(path)
 	if err != nil {
 		return false
@@ -57,7 +57,7 @@ func script(path string) bool {
 const atExecFn = 31
 
 // executedPath returns the path of the program that a process executed last.
-func executed(pid int) (string, error) {
+func executedPath(pid int) (string, error) {
 	aux, err := os.ReadFile(fmt.Sprintf("/proc/%d/auxv", pid))
 	if err != nil {
 		return "", err

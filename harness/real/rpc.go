@@ -27,7 +27,7 @@ type message struct {
 	Is      []string          `json:"is,omitempty"` // the names of the knownErrors that it wraps
 }
 
-func texts(values []any) (all []json.RawMessage, err error) {
+func marshalAll(values []any) (all []json.RawMessage, err error) {
 	for _, v := range values {
 		text, bad := json.Marshal(v)
 		if bad != nil {
@@ -39,12 +39,12 @@ func texts(values []any) (all []json.RawMessage, err error) {
 }
 
 // knownErrors are the errors that callers branch on, by the names that both ends know.
-var known = map[string]error{"idle": nemesis.ErrIdle, "ended": nemesis.ErrEnded, "permission": fs.ErrPermission}
+var knownErrors = map[string]error{"idle": nemesis.ErrIdle, "ended": nemesis.ErrEnded, "permission": fs.ErrPermission}
 
 // errorNames lists the names of the knownErrors that err wraps.
-func names(err error) (is []string) {
-	for _, name := range slices.Sorted(maps.Keys(known)) {
-		if errors.Is(err, known[name]) {
+func errorNames(err error) (is []string) {
+	for _, name := range slices.Sorted(maps.Keys(knownErrors)) {
+		if errors.Is(err, knownErrors[name]) {
 			is = append(is, name)
 		}
 	}
@@ -52,23 +52,23 @@ func names(err error) (is []string) {
 }
 
 // remoteError is an error that was received from the other end.
-type failure struct {
-	text string
-	is   []error
+type remoteError struct {
+	text    string
+	wrapped []error
 }
 
-func (f *failure) Error() string   { return f.text }
-func (f *failure) Unwrap() []error { return f.is }
+func (f *remoteError) Error() string   { return f.text }
+func (f *remoteError) Unwrap() []error { return f.wrapped }
 
 // decodeError returns the error in a message.
-func revive(m message) error {
+func decodeError(m message) error {
 	if m.Error == "" {
 		return nil
 	}
-	f := &failure{text: m.Error}
+	f := &remoteError{text: m.Error}
 	for _, name := range m.Is {
-		if err := known[name]; err != nil {
-			f.is = append(f.is, err)
+		if err := knownErrors[name]; err != nil {
+			f.wrapped = append(f.wrapped, err)
 		}
 	}
 	return f
@@ -76,7 +76,7 @@ func revive(m message) error {
 
 // CallServer is the end that serves calls, with the exported methods of some values.
 type CallServer struct {
-	Of func() []any // returns the current values; the first with the method is called
+	Targets func() []any // returns the current values; the first with the method is called
 
 	mu  sync.Mutex
 	out *json.Encoder
@@ -108,10 +108,10 @@ func (s *CallServer) Serve(in io.Reader, out io.Writer) error {
 
 func (s *CallServer) answer(m message) {
 	reply := message{ID: m.ID}
-	results, err := invoke(s.Of(), m)
-	text, bad := texts(results)
+	results, err := invoke(s.Targets(), m)
+	text, bad := marshalAll(results)
 	if err = errors.Join(err, bad); err != nil {
-		reply.Error, reply.Is = err.Error(), names(err)
+		reply.Error, reply.Is = err.Error(), errorNames(err)
 	}
 	reply.Results = text
 	s.send(reply)
@@ -120,7 +120,7 @@ func (s *CallServer) answer(m message) {
 // notify calls a method of the other end's notice receiver. It does nothing once the other end is
 // gone.
 func (s *CallServer) notify(notice string, args ...any) {
-	text, err := texts(args)
+	text, err := marshalAll(args)
 	if err != nil {
 		panic("notice " + notice + ": " + err.Error()) // all our types can be marshaled
 	}
@@ -175,20 +175,20 @@ var ErrAgentGone = errors.New("the other end has exited")
 
 // Caller is the end that makes calls.
 type Caller struct {
-	hears any // has the methods that notices call; nil: there are no notices
-	ended chan struct{}
+	noticeTarget any // has the methods that notices call; nil: there are no notices
+	ended        chan struct{}
 
-	mu    sync.Mutex // guards the fields below, and keeps lines whole
-	in    *json.Encoder
-	last  int64
-	waits map[int64]chan message
-	err   error // why the other end has ended
+	mu      sync.Mutex // guards the fields below, and keeps lines whole
+	in      *json.Encoder
+	lastID  int64
+	pending map[int64]chan message
+	err     error // why the other end has ended
 }
 
 // NewCaller returns a Caller that writes to in and reads from out until out ends. Notices call methods of
 // noticeTarget, one after another, before the replies that follow them are delivered.
-func NewCaller(in io.Writer, out io.Reader, hears any) *Caller {
-	c := &Caller{hears: hears, ended: make(chan struct{}), in: json.NewEncoder(in), waits: map[int64]chan message{}}
+func NewCaller(in io.Writer, out io.Reader, noticeTarget any) *Caller {
+	c := &Caller{noticeTarget: noticeTarget, ended: make(chan struct{}), in: json.NewEncoder(in), pending: map[int64]chan message{}}
 	go func() {
 		err := c.read(out)
 		c.mu.Lock()
@@ -216,14 +216,14 @@ func (c *Caller) read(out io.Reader) error {
 			return fmt.Errorf("%w: it wrote %.100q", ErrAgentGone, line)
 		}
 		if m.Call != "" {
-			if _, err := invoke([]any{c.hears}, m); err != nil {
+			if _, err := invoke([]any{c.noticeTarget}, m); err != nil {
 				return fmt.Errorf("%w: it wrote %.100q: %w", ErrAgentGone, line, err)
 			}
 			continue
 		}
 		c.mu.Lock()
-		wait := c.waits[m.ID]
-		delete(c.waits, m.ID)
+		wait := c.pending[m.ID]
+		delete(c.pending, m.ID)
 		c.mu.Unlock()
 		if wait != nil { // otherwise its caller has given up
 			wait <- m
@@ -237,15 +237,15 @@ type CallArgs []any
 // Call makes a call and waits for its reply. It stores the results where results point, also with most
 // errors.
 func (c *Caller) Call(ctx context.Context, call string, args CallArgs, results ...any) error {
-	written, err := texts(args)
+	written, err := marshalAll(args)
 	if err != nil {
 		return fmt.Errorf("call %s: %w", call, err)
 	}
 	answer := make(chan message, 1)
 	c.mu.Lock()
-	c.last++
-	id := c.last
-	c.waits[id] = answer
+	c.lastID++
+	id := c.lastID
+	c.pending[id] = answer
 	err = c.in.Encode(message{ID: id, Call: call, Args: written})
 	c.mu.Unlock()
 	if err != nil {
@@ -253,27 +253,27 @@ func (c *Caller) Call(ctx context.Context, call string, args CallArgs, results .
 	}
 	select {
 	case m := <-answer:
-		return c.take(m, call, results)
+		return c.readReply(m, call, results)
 	case <-c.ended:
 		select { // it may have answered just before
 		case m := <-answer:
-			return c.take(m, call, results)
+			return c.readReply(m, call, results)
 		default:
 			return fmt.Errorf("call %s: %w", call, c.err)
 		}
 	case <-ctx.Done():
 		c.mu.Lock()
-		delete(c.waits, id)
+		delete(c.pending, id)
 		c.mu.Unlock()
 		return fmt.Errorf("call %s: %w", call, context.Cause(ctx))
 	}
 }
 
-func (c *Caller) take(m message, call string, results []any) error {
+func (c *Caller) readReply(m message, call string, results []any) error {
 	for i, to := range results[:min(len(results), len(m.Results))] {
 		if err := json.Unmarshal(m.Results[i], to); err != nil && m.Error == "" {
 			return fmt.Errorf("call %s: it returned %.100q: %w", call, m.Results[i], err)
 		}
 	}
-	return revive(m)
+	return decodeError(m)
 }

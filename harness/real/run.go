@@ -33,12 +33,12 @@ type Links interface {
 	Addresses(client string) (a addresses, ok bool)
 	AskStamped(ctx context.Context, addr string, args ...string) (stampedReply, error)
 	Begin(origin time.Duration) (epoch int64, err error)
-	Gate(node string) (open func() error, err error)
-	Turn(node, upstream string) error
+	HoldTraffic(node string) (open func() error, err error)
+	Redirect(node, upstream string) error
 	OpenReplication(node, addr string) (link string, err error)
-	LetTell(addrs map[string]string) error
-	Again(node, addr, why string)
-	Ends(node string, inOrder bool) (goesOn func())
+	WatchKeys(addrs map[string]string) error
+	NodeReturned(node, addr, why string)
+	NodeEnding(node string, inOrder bool) (goesOn func())
 }
 
 // Machine runs one program at a time: it is a process of this machine, or a container.
@@ -54,8 +54,8 @@ type Server interface {
 	Redis() *proc.Server
 	Addr() string
 	Runs() bool
-	Ended() bool  // it has exited, including just now
-	Mute() string // why a running server can't answer; "": it can
+	Ended() bool             // it has exited, including just now
+	WhyUnresponsive() string // why a running server can't answer; "": it can
 	Restart(ctx context.Context) (readBack string, err error)
 	Shutdown(ctx context.Context) (readBack string, err error)
 }
@@ -77,12 +77,12 @@ type Run struct {
 	// True returns true time on CLOCK_MONOTONIC of the servers' and clients' machine; nil: proc.TrueClock.
 	True func() time.Duration
 
-	rec   *history.Recorder
-	tells bool  // the nodes report their keys
-	epoch int64 // what a right wall clock shows at true time zero
+	rec         *history.Recorder
+	reportsKeys bool  // the nodes report their keys
+	epoch       int64 // what a right wall clock shows at true time zero
 
 	mu        sync.Mutex
-	followers map[string]Server  // replicas, by their nodes
+	replicaOf map[string]Server  // replicas, by their nodes
 	clients   map[string]*Client // running clients
 	ended     map[string]bool    // clients that ran and have exited
 }
@@ -95,7 +95,7 @@ func (r *Run) Begin() (err error) {
 }
 
 func (r *Run) NodeReport() harness.NodeReport {
-	return harness.NodeReport{ReportsKeys: r.tells, Epoch: r.epoch, ServerVersion: r.Version}
+	return harness.NodeReport{ReportsKeys: r.reportsKeys, Epoch: r.epoch, ServerVersion: r.Version}
 }
 
 // server returns the server that serves a node now. verb is for the error.
@@ -130,7 +130,7 @@ func (r *Run) Touch(node string) (string, error) {
 
 // New returns a run without servers that has not begun.
 func New(ctx context.Context, rec *history.Recorder) *Run {
-	r := &Run{rec: rec, True: proc.TrueClock, followers: map[string]Server{}, clients: map[string]*Client{}, ended: map[string]bool{}}
+	r := &Run{rec: rec, True: proc.TrueClock, replicaOf: map[string]Server{}, clients: map[string]*Client{}, ended: map[string]bool{}}
 	r.Timeline = proc.NewTimeline(ctx)
 	r.Ctx = r.Timeline.Context()
 	r.clocks, r.Nodes = &clocks{run: r}, &Nodes{run: r}
@@ -152,7 +152,7 @@ func (r *Run) StartServers(s scenario.Scenario, nodes []string, start func(Role)
 		also = append(also, func() error {
 			server, err := start(role)
 			if err == nil {
-				r.serve(role, server)
+				r.addServer(role, server)
 			}
 			return err
 		})
@@ -166,10 +166,10 @@ func (r *Run) StartServers(s scenario.Scenario, nodes []string, start func(Role)
 			add(role)
 		}
 	}
-	return proc.AtOnce(also...)
+	return proc.Parallel(also...)
 }
 
-func (r *Run) serve(role Role, server Server) {
+func (r *Run) addServer(role Role, server Server) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.Servers = append(r.Servers, server)
@@ -177,21 +177,21 @@ func (r *Run) serve(role Role, server Server) {
 	case role.Name == scenario.ResourceName:
 		r.Store = server
 	case role.Master != "":
-		r.followers[role.Master] = server
+		r.replicaOf[role.Master] = server
 	default:
-		r.Serve(role.Name, server)
+		r.SetMaster(role.Name, server)
 	}
 }
 
 // SetUp prepares the run once the links are open: the nodes report their keys if they can, each replica
 // follows its node over a link of its own, and sentinels start.
-func (r *Run) SetUp(s scenario.Scenario, sentinel startSentinel) error {
+func (r *Run) SetUp(s scenario.Scenario, sentinel sentinelStarter) error {
 	addrs := map[string]string{}
 	for _, node := range s.NodeNames() {
 		addrs[node] = r.Nodes.Server(node).Addr()
 	}
-	r.tells = s.Topology.Server == "" && r.LetTell(addrs) == nil // the run works without it; Probe reports why it is unavailable
-	for node, replica := range r.followers {
+	r.reportsKeys = s.Topology.Server == "" && r.WatchKeys(addrs) == nil // the run works without it; Probe reports why it is unavailable
+	for node, replica := range r.replicaOf {
 		link, err := r.OpenReplication(node, addrs[node])
 		if err != nil {
 			return err
@@ -200,11 +200,11 @@ func (r *Run) SetUp(s scenario.Scenario, sentinel startSentinel) error {
 			return err
 		}
 	}
-	if err := r.Watch(s, sentinel); err != nil {
+	if err := r.StartSentinels(s, sentinel); err != nil {
 		return err
 	}
 	if s.Topology.Server == "" && s.Topology.Persistence == "everysec" {
-		return r.awaitSecond(s.NodeNames()[0])
+		return r.awaitFullSecond(s.NodeNames()[0])
 	}
 	return nil
 }
@@ -212,7 +212,7 @@ func (r *Run) SetUp(s scenario.Scenario, sentinel startSentinel) error {
 // awaitFullSecond waits until a second of the nodes' wall clock begins, for runs under everysec. Redis
 // up to 7.0 syncs at such seconds, not one second after its last sync. So a plan can place a crash
 // between two syncs without luck.
-func (r *Run) awaitSecond(node string) error {
+func (r *Run) awaitFullSecond(node string) error {
 	now, err := r.ReadTime(r.Nodes.Server(node))
 	if err != nil {
 		return err
@@ -226,10 +226,10 @@ func (r *Run) awaitSecond(node string) error {
 }
 
 // redirectToReplica connects a node's links to its replica. The node's disk was the dead master's.
-func (r *Run) turn(node, upstream string) error {
+func (r *Run) redirectToReplica(node, upstream string) error {
 	r.Forget(node)
-	r.Again(node, upstream, history.Failover)
-	return r.Links.Turn(node, upstream)
+	r.NodeReturned(node, upstream, history.Failover)
+	return r.Links.Redirect(node, upstream)
 }
 
 // Pause pauses a client or a node.
@@ -242,7 +242,7 @@ func (r *Run) Pause(target string) (string, error) {
 		return "", fmt.Errorf("pause %s: no such node or client is running: %w", target, nemesis.ErrEnded)
 	}
 	back, err := p.Pause(r.Ctx)
-	return back, overIfEnded("pause", target, err)
+	return back, translateEnded("pause", target, err)
 }
 
 // Resume resumes a client or a node. If it was killed meanwhile, Resume does nothing.
@@ -260,10 +260,10 @@ func (r *Run) Resume(target string) (string, error) {
 // Kill kills a client or a node with SIGKILL.
 func (r *Run) Kill(target string) (string, error) {
 	if n, ok := r.Nodes.Find(target); ok {
-		return r.EndBy(target, false, func() (string, error) { return n.Kill(r.Ctx) })
+		return r.EndNode(target, false, func() (string, error) { return n.Kill(r.Ctx) })
 	}
 	p := r.Client(target)
-	if p == nil && r.over(target) {
+	if p == nil && r.clientEnded(target) {
 		return "", fmt.Errorf("kill %s: %w", target, nemesis.ErrEnded)
 	}
 	if p == nil {
@@ -274,11 +274,11 @@ func (r *Run) Kill(target string) (string, error) {
 	if errors.Is(err, proc.ErrEnded) {
 		p.killed.Store(false)
 	}
-	return back, overIfEnded("kill", target, err)
+	return back, translateEnded("kill", target, err)
 }
 
 // translateEnded replaces proc.ErrEnded by the nemesis package's error for a client that had exited.
-func overIfEnded(verb, client string, err error) error {
+func translateEnded(verb, client string, err error) error {
 	if errors.Is(err, proc.ErrEnded) {
 		return fmt.Errorf("%s %s: %w", verb, client, nemesis.ErrEnded)
 	}
@@ -291,15 +291,15 @@ func (r *Run) Shutdown(node string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return r.EndBy(node, true, func() (string, error) { return n.Shutdown(r.Ctx) })
+	return r.EndNode(node, true, func() (string, error) { return n.Shutdown(r.Ctx) })
 }
 
 // EndNode calls end and has the links wait for the node's last key reports.
-func (r *Run) EndBy(node string, inOrder bool, end func() (string, error)) (string, error) {
-	goesOn := r.Ends(node, inOrder)
+func (r *Run) EndNode(node string, inOrder bool, end func() (string, error)) (string, error) {
+	stillRuns := r.NodeEnding(node, inOrder)
 	back, err := end()
 	if err != nil {
-		goesOn()
+		stillRuns()
 	}
 	return back, err
 }
@@ -311,31 +311,31 @@ func (r *Run) Restart(node string) (back string, err error) {
 	if err != nil {
 		return "", err
 	}
-	open, err := r.Links.Gate(node)
+	open, err := r.Links.HoldTraffic(node)
 	if err != nil {
 		return "", fmt.Errorf("restart %s: %w", node, err)
 	}
 	defer func() { err = errors.Join(err, open()) }()
-	defer r.Clock(n.Redis().Name).starts()()
+	defer r.Clock(n.Redis().Name).lockUntilStarted()()
 	back, err = n.Restart(r.Ctx)
-	if errors.Is(err, proc.ErrWontStart) && r.Of(node) != nil {
+	if errors.Is(err, proc.ErrWontStart) && r.Disk(node) != nil {
 		return "it did not come back: " + err.Error(), nil
 	}
 	if err != nil {
 		return back, err
 	}
-	r.Again(node, n.Addr(), history.Restart)
-	shown, err := r.clockAgain(n)
+	r.NodeReturned(node, n.Addr(), history.Restart)
+	shown, err := r.readRestartedClock(n)
 	return back + shown, err
 }
 
-// ReadTime reads a server's clock, past the links.
+// ParseTimeReply reads a server's clock, past the links.
 func (r *Run) ReadTime(s Server) (ClockReading, error) {
 	reply, err := r.AskStamped(r.Ctx, s.Addr(), "TIME")
 	if err != nil {
 		return ClockReading{}, err
 	}
-	return ReadTime(reply.Value, reply.From, reply.To)
+	return ParseTimeReply(reply.Value, reply.From, reply.To)
 }
 
 // RunClient runs a client until it has exited. Its error is harness.ErrKilled if Kill killed the client.
@@ -346,14 +346,14 @@ func (r *Run) RunClient(ctx context.Context, s client.Spec, at func(point string
 	}
 	s.Nodes, s.Resource, s.Start = a.Nodes, a.Resource, r.Now()
 	m := r.Clock(s.Name)
-	started := m.starts()
+	started := m.lockUntilStarted()
 	defer started()
-	p, err := r.enter(s.Name)
+	p, err := r.startClient(s.Name)
 	if err != nil {
 		return fmt.Errorf("run client %s: %w", s.Name, err)
 	}
-	if p.Freed != nil {
-		defer p.Freed()
+	if p.OnEnd != nil {
+		defer p.OnEnd()
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -362,41 +362,41 @@ func (r *Run) RunClient(ctx context.Context, s client.Spec, at func(point string
 	defer context.AfterFunc(ctx, kill)()
 	began := func(first ClockReading) error {
 		defer started()
-		return m.began(first)
+		return m.checkFirstReading(first)
 	}
 	left := func(l clientExit) {
-		p.left = &l
+		p.exit = &l
 		if l.Signal > 0 && !p.killed.Load() && ctx.Err() == nil {
-			p.Gone(l.Signal)
+			p.OnSignal(l.Signal)
 		}
 	}
-	talk := conversation{In: p.In, Out: p.Out, Record: r.rec.Record, At: at, Clocks: p.clocks, Began: began, Left: left}
-	if err = talk.hold(clientOrder{Spec: s, Origin: r.Origin(), Clocks: m != nil}); err != nil {
+	talk := clientSession{In: p.In, Out: p.Out, Record: r.rec.Record, At: at, Clocks: p.clocks, Began: began, OnExit: left}
+	if err = talk.run(clientOrder{Spec: s, Origin: r.Origin(), Clocks: m != nil}); err != nil {
 		kill()
 	}
-	if p.left == nil {
+	if p.exit == nil {
 		select {
 		case <-p.Done():
-		case <-time.After(killBound): // its output has ended, but not its process
+		case <-time.After(killTimeout): // its output has ended, but not its process
 			kill()
 		}
 	}
-	end := p.end()
-	if p.Known != nil {
-		p.Known(ctx, end)
+	end := p.exitErr()
+	if p.AwaitCause != nil {
+		p.AwaitCause(ctx, end)
 	}
 	r.mu.Lock()
 	delete(r.clients, s.Name)
 	r.ended[s.Name] = true
 	r.mu.Unlock()
-	if err = p.verdict(ctx, err, end); err != nil && err != harness.ErrKilled {
+	if err = p.result(ctx, err, end); err != nil && err != harness.ErrKilled {
 		err = fmt.Errorf("run client %s: %w", s.Name, err)
 	}
 	return err
 }
 
 // startClient starts a client unless it is already running.
-func (r *Run) enter(name string) (*Client, error) {
+func (r *Run) startClient(name string) (*Client, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.clients[name] != nil {
@@ -426,7 +426,7 @@ func (r *Run) Clients() map[string]*Client {
 }
 
 // clientEnded reports whether a client ran and has exited.
-func (r *Run) over(client string) bool {
+func (r *Run) clientEnded(client string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.ended[client] && r.clients[client] == nil
@@ -438,9 +438,9 @@ type Program interface {
 	Machine
 	Paused() bool
 	Done() <-chan struct{}
-	End() error    // waits for the exit and returns its error; nil: exit status 0
-	Struck() bool  // waits for the exit and reports whether it came from outside
-	Words() string // the end of its stderr
+	End() error             // waits for the exit and returns its error; nil: exit status 0
+	KilledExternally() bool // waits for the exit and reports whether it came from outside
+	StderrTail() string     // the end of its stderr
 }
 
 // Client is a running client.
@@ -450,29 +450,29 @@ type Client struct {
 	Out io.Reader // its stdout
 
 	// OnEnd is called when the client has ended; nil: none.
-	Freed func()
+	OnEnd func()
 	// OnSignal is called when a signal not sent by this run killed a client in a ClientLoop.
-	Gone func(signal int)
+	OnSignal func(signal int)
 	// AwaitCause waits until a wider cause of the client's end is known, if there may be one.
-	Known func(ctx context.Context, end error)
+	AwaitCause func(ctx context.Context, end error)
 
-	killed atomic.Bool
-	stuck  atomic.Pointer[error] // why it could not be killed; nil: it could
-	clocks chan ClockReading     // its reports of its clocks
-	left   *clientExit           // from its client loop; nil: the loop has exited, or there is none
+	killed  atomic.Bool
+	killErr atomic.Pointer[error] // why it could not be killed; nil: it could
+	clocks  chan ClockReading     // its reports of its clocks
+	exit    *clientExit           // from its client loop; nil: the loop has exited, or there is none
 }
 
 // killTimeout is how long a client may take to exit after it was killed or its output has ended.
-const killBound = 10 * time.Second
+const killTimeout = 10 * time.Second
 
 // kill kills the client. If that fails, it closes its output.
 func (p *Client) kill() {
 	_, err := p.Kill(context.Background())
 	select {
 	case <-p.Done():
-	case <-time.After(killBound):
-		stuck := errors.Join(proc.Late(fmt.Sprintf("it is still running %v after it was killed", killBound)), err)
-		p.stuck.Store(&stuck)
+	case <-time.After(killTimeout):
+		stuck := errors.Join(proc.TimeoutError(fmt.Sprintf("it is still running %v after it was killed", killTimeout)), err)
+		p.killErr.Store(&stuck)
 		if out, ok := p.Out.(io.Closer); ok {
 			out.Close()
 		}
@@ -480,36 +480,36 @@ func (p *Client) kill() {
 }
 
 // exitErr returns the error of the client's exit; nil means exit status 0. It waits for the exit.
-func (p *Client) end() error {
-	stuck := p.stuck.Load()
+func (p *Client) exitErr() error {
+	stuck := p.killErr.Load()
 	switch {
 	case stuck != nil:
 		return *stuck
-	case p.left == nil:
+	case p.exit == nil:
 		return p.End()
-	case p.left.Error != "":
-		return errors.New(p.left.Error)
+	case p.exit.Error != "":
+		return errors.New(p.exit.Error)
 	}
 	return nil
 }
 
 // result returns the client's error, from its last report and its exit.
-func (p *Client) verdict(ctx context.Context, said, end error) error {
+func (p *Client) result(ctx context.Context, reported, end error) error {
 	switch {
-	case p.stuck.Load() != nil:
+	case p.killErr.Load() != nil:
 		return end
-	case said == nil && end == nil:
+	case reported == nil && end == nil:
 		return nil
 	case p.killed.Load():
 		return harness.ErrKilled
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
-	case p.left != nil && p.left.Signal > 0, p.left == nil && p.Struck(): // the kill is recorded elsewhere
+	case p.exit != nil && p.exit.Signal > 0, p.exit == nil && p.KilledExternally(): // the kill is recorded elsewhere
 		return harness.ErrKilled
-	case said != nil:
-		return said
+	case reported != nil:
+		return reported
 	}
-	return fmt.Errorf("%w: %s", end, p.Words())
+	return fmt.Errorf("%w: %s", end, p.StderrTail())
 }
 
 // AdapterProcess is a running adapter.
@@ -529,16 +529,16 @@ func StartAdapter(g *proc.Group, name string, argv []string) (*AdapterProcess, e
 	}
 	defer dir.Close()
 	cmd.ExtraFiles = []*os.File{dir} // Sweep recognizes it by this open directory
-	p, err := g.JoinPiped(nil, name, cmd)
+	p, err := g.StartPiped(nil, name, cmd)
 	if err != nil {
 		return nil, err
 	}
-	g.Cleanup(func() error { p.Leave(); return nil })
+	g.Cleanup(func() error { p.ClosePipes(); return nil })
 	return &AdapterProcess{p}, nil
 }
 
 // AwaitOutput waits until the adapter's stdout has something to read.
-func (p *AdapterProcess) Speaks(ctx context.Context, bound time.Duration) error {
+func (p *AdapterProcess) AwaitOutput(ctx context.Context, bound time.Duration) error {
 	fds := []unix.PollFd{{Fd: int32(p.Out.Fd()), Events: unix.POLLIN}}
 	for end := time.Now().Add(bound); ; {
 		n, err := unix.Poll(fds, 50)
@@ -558,8 +558,8 @@ func (p *AdapterProcess) Speaks(ctx context.Context, bound time.Duration) error 
 }
 
 // StderrSuffix returns the end of the adapter's stderr as a suffix for an error; "" if it wrote nothing.
-func (p *AdapterProcess) Words() string {
-	words := p.Piped.Words()
+func (p *AdapterProcess) StderrSuffix() string {
+	words := p.Piped.StderrTail()
 	if words == "" {
 		return ""
 	}

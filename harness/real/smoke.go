@@ -86,7 +86,7 @@ func (s *smoke) stderr() string {
 	var all []string
 	for _, c := range s.clients {
 		if c != nil {
-			all = append(all, c.Words())
+			all = append(all, c.StderrSuffix())
 		}
 	}
 	return strings.Join(slices.Compact(all), "")
@@ -101,7 +101,7 @@ func (s *smoke) hello() (string, error) {
 		s.clients[i] = &smokeClient{AdapterProcess: p}
 	}
 	for _, c := range s.clients {
-		err := within(exec.StartWithin, func() (err error) { c.adapter, err = exec.Meet(c.In, c.Out, time.Now); return err })
+		err := within(exec.StartWithin, func() (err error) { c.adapter, err = exec.Connect(c.In, c.Out, time.Now); return err })
 		if err != nil {
 			return "", err
 		}
@@ -194,7 +194,7 @@ func (s *smoke) contend() (string, error) {
 	case <-time.After(contendFor):
 		return "no answer yet", nil
 	}
-	switch no, refused := errors.AsType[*exec.Refused](a.err); {
+	switch no, refused := errors.AsType[*exec.RefusedError](a.err); {
 	case refused:
 		second.pending = nil
 		return no.Error(), nil
@@ -210,7 +210,7 @@ func (s *smoke) release() (string, error) {
 	first, second := s.clients[0], s.clients[1]
 	left := func() time.Duration { return smokeTTL - time.Since(first.held.sent) }
 	err := first.release(s.ctx)
-	_, refused := errors.AsType[*exec.Refused](err)
+	_, refused := errors.AsType[*exec.RefusedError](err)
 	switch {
 	case left() <= 0 && (err == nil || refused):
 		return "", errSlow
@@ -320,7 +320,7 @@ func (c *smokeClient) obtain(ctx context.Context, key string, limit time.Duratio
 		}
 		a := c.pending
 		c.pending = nil
-		no, refused := errors.AsType[*exec.Refused](a.err)
+		no, refused := errors.AsType[*exec.RefusedError](a.err)
 		if !refused {
 			c.held = a
 			return a.err
@@ -333,7 +333,7 @@ func (c *smokeClient) obtain(ctx context.Context, key string, limit time.Duratio
 // release gives the lock back. A library may answer that it does not know whether it still held it.
 func (c *smokeClient) release(ctx context.Context) error {
 	err := within(answerLimit, func() error { return c.held.handle.Release(ctx) })
-	if no, refused := errors.AsType[*exec.Refused](err); refused && no.No == "unknown" {
+	if no, refused := errors.AsType[*exec.RefusedError](err); refused && no.No == "unknown" {
 		return nil
 	}
 	return err

@@ -7,8 +7,8 @@ import (
 	"errors"
 )
 
-// Replaced needs Linux.
-func Replaced(int, string) []string { return nil }
+// ReplacedCommand needs Linux.
+func ReplacedCommand(int, string) []string { return nil }
 
 // SmokeTest needs Linux.
 func SmokeTest(context.Context, string, string, []string, func(SmokeStep)) (passed bool, err error) {

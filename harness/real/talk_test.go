@@ -7,9 +7,9 @@ import (
 )
 
 // endlessLine is the output of a client that never ends its line, up to a size that a test can read.
-type endless struct{ left int }
+type endlessLine struct{ left int }
 
-func (e *endless) Read(b []byte) (int, error) {
+func (e *endlessLine) Read(b []byte) (int, error) {
 	if e.left <= 0 {
 		return 0, io.EOF
 	}
@@ -20,8 +20,8 @@ func (e *endless) Read(b []byte) (int, error) {
 	return len(b), nil
 }
 
-func TestLineWithoutEndIsRefused(t *testing.T) {
-	err := conversation{In: io.Discard, Out: &endless{2 * mostLine}}.hold(clientOrder{})
+func TestRejectsOverlongLine(t *testing.T) {
+	err := clientSession{In: io.Discard, Out: &endlessLine{2 * maxLine}}.run(clientOrder{})
 	if err == nil || !strings.Contains(err.Error(), "longer than") || len(err.Error()) > 200 {
 		t.Errorf("%.300v", err)
 	}

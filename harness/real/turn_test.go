@@ -16,7 +16,7 @@ import (
 
 // Links served by another process lead to a node's replica once they are redirected. The master's death
 // does not affect the replica.
-func TestRemoteTurnsToTheReplica(t *testing.T) {
+func TestRemoteRedirectsToReplica(t *testing.T) {
 	nodes := startRedis(t, "n1", "n1-replica")
 	master, replica := nodes[0], nodes[1]
 	r := dial(t)
@@ -39,10 +39,10 @@ func TestRemoteTurnsToTheReplica(t *testing.T) {
 	ask("SET", "late", "v") // not replicated
 	_, err = master.Kill(t.Context())
 	must(t, err)
-	must(t, r.Tell(t.Context(), master.Addr(), false, false))
+	must(t, r.SetServerState(t.Context(), master.Addr(), false, false))
 	_, err = replica.Promote(t.Context())
 	must(t, err)
-	must(t, r.Turn("n1", replica.Addr()))
+	must(t, r.Redirect("n1", replica.Addr()))
 	if got := ask("GET", "late"); got != "" {
 		t.Errorf("the replica has the key late: %q", got)
 	}
@@ -77,7 +77,7 @@ func startRedis(t *testing.T, names ...string) (all []*proc.Redis) {
 	}
 	g, err := proc.NewGroup(t.TempDir())
 	must(t, err)
-	t.Cleanup(func() { ended(t, g.Close()) })
+	t.Cleanup(func() { checkErr(t, g.Close()) })
 	for _, name := range names {
 		r, err := g.StartRedis(t.Context(), name, bin, "none")
 		must(t, err)

@@ -11,7 +11,7 @@ import (
 )
 
 // pair returns a caller and its server, connected by pipes.
-func pair(t *testing.T, s *CallServer, hears any) (c *Caller, end func()) {
+func pair(t *testing.T, s *CallServer, noticeTarget any) (c *Caller, end func()) {
 	t.Helper()
 	in, ask := io.Pipe()
 	answers, out := io.Pipe()
@@ -27,31 +27,31 @@ func pair(t *testing.T, s *CallServer, hears any) (c *Caller, end func()) {
 			t.Error(err)
 		}
 	})
-	return NewCaller(ask, answers, hears), end
+	return NewCaller(ask, answers, noticeTarget), end
 }
 
 // testMethods has the methods to call, and noticeRecorder those for notices.
-type methods struct {
+type testMethods struct {
 	s       *CallServer
 	release chan struct{}
 }
 
-func (*methods) Twice(n int) int { return 2 * n }
-func (m *methods) Wait()         { <-m.release }
-func (m *methods) Go()           { m.s.notify("Gone", "on"); close(m.release) }
-func (*methods) Idle() (string, int, error) {
+func (*testMethods) Twice(n int) int { return 2 * n }
+func (m *testMethods) Wait()         { <-m.release }
+func (m *testMethods) Go()           { m.s.notify("Gone", "on"); close(m.release) }
+func (*testMethods) Idle() (string, int, error) {
 	return "all well", 7, fmt.Errorf("unshape c1-n1: %w", nemesis.ErrIdle)
 }
 
-type hearing struct{ noticed []string }
+type noticeRecorder struct{ notices []string }
 
-func (h *hearing) Gone(how string) { h.noticed = append(h.noticed, "gone "+how) }
+func (h *noticeRecorder) Gone(how string) { h.notices = append(h.notices, "gone "+how) }
 
 func TestCalls(t *testing.T) {
-	heard := &hearing{}
+	heard := &noticeRecorder{}
 	s := &CallServer{}
-	m := &methods{s, make(chan struct{})}
-	s.Of = func() []any { return []any{heard, m} } // the second is used if the first has no such method
+	m := &testMethods{s, make(chan struct{})}
+	s.Targets = func() []any { return []any{heard, m} } // the second is used if the first has no such method
 	c, end := pair(t, s, heard)
 	ctx := t.Context()
 
@@ -67,8 +67,8 @@ func TestCalls(t *testing.T) {
 	if err := <-waited; err != nil { // a waiting call does not block others
 		t.Error(err)
 	}
-	if fmt.Sprint(heard.noticed) != "[gone on]" {
-		t.Errorf("notices: %v", heard.noticed)
+	if fmt.Sprint(heard.notices) != "[gone on]" {
+		t.Errorf("notices: %v", heard.notices)
 	}
 
 	var back string
@@ -95,8 +95,8 @@ func TestCalls(t *testing.T) {
 }
 
 func TestCallEndsWithItsContext(t *testing.T) {
-	m := &methods{release: make(chan struct{})}
-	c, _ := pair(t, &CallServer{Of: func() []any { return []any{m} }}, nil)
+	m := &testMethods{release: make(chan struct{})}
+	c, _ := pair(t, &CallServer{Targets: func() []any { return []any{m} }}, nil)
 	ctx, cancel := context.WithCancelCause(t.Context())
 	why := errors.New("enough")
 	cancel(why)

@@ -19,7 +19,7 @@ import (
 const marker = "-- lockpick:"
 
 // lockOps are the operations that a lock's script can name.
-var ofLocks = []string{history.OpSet, history.OpExtend, history.OpRelease, history.OpFence}
+var lockOps = []string{history.OpSet, history.OpExtend, history.OpRelease, history.OpFence}
 
 // Scripts remembers the texts of scripts, so that an EVALSHA can be identified, and what each
 // script does. All links of a run share one. The zero value is ready to use.
@@ -31,30 +31,30 @@ type Scripts struct {
 
 // script is a script and the operation that it performs, "" if it is of no interest.
 type script struct {
-	text, op string
-	resource bool // a script of the protected resource: it named its operation itself
-	ttl      int  // which argument is the TTL, from 1; 0: none
-	token    int  // which argument is the lock's random value, from 1
-	seconds  bool // the TTL is in seconds
-	tells    bool // it returns how long the lock is still taken, or nil if it has set the lock
-	zero     bool // it returns 0 for success, and a reason for refusal otherwise
-	each     bool // it does the same to each key, with the argument at the key's position
+	text, op   string
+	resource   bool // a script of the protected resource: it named its operation itself
+	ttl        int  // which argument is the TTL, from 1; 0: none
+	token      int  // which argument is the lock's random value, from 1
+	seconds    bool // the TTL is in seconds
+	returnsTTL bool // it returns how long the lock is still taken, or nil if it has set the lock
+	zeroIsOK   bool // it returns 0 for success, and a reason for refusal otherwise
+	everyKey   bool // it does the same to each key, with the argument at the key's position
 }
 
-func (s *Scripts) learn(text string) *script {
+func (s *Scripts) add(text string) *script {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if known := s.byText[text]; known != nil {
-		return known
+	if existing := s.byText[text]; existing != nil {
+		return existing
 	}
 	if s.byText == nil {
 		s.byText, s.bySHA = map[string]*script{}, map[string]*script{}
 	}
-	learnt := newScript(strings.Clone(text))
-	s.byText[learnt.text] = learnt
+	added := newScript(strings.Clone(text))
+	s.byText[added.text] = added
 	sum := sha1.Sum([]byte(text))
-	s.bySHA[hex.EncodeToString(sum[:])] = learnt
-	return learnt
+	s.bySHA[hex.EncodeToString(sum[:])] = added
+	return added
 }
 
 // lookup returns the script with a SHA-1 hash, or nil.
@@ -81,10 +81,10 @@ var (
 )
 
 // refusal matches a script that returns early if the key has another value, or none.
-var refuses = regexp.MustCompile(`if\s+redis\.call\(\s*["']get["']\s*,[^)]*\)\s*~=\s*argv\[[1-9]\]\s*then\s*return`)
+var refusal = regexp.MustCompile(`if\s+redis\.call\(\s*["']get["']\s*,[^)]*\)\s*~=\s*argv\[[1-9]\]\s*then\s*return`)
 
 // refusalByNumber matches one that then returns a number, like an exit code.
-var refusesByNumber = regexp.MustCompile(refuses.String() + `\s+[1-9]`)
+var refusalByNumber = regexp.MustCompile(refusal.String() + `\s+[1-9]`)
 
 // eachKey matches a script that loops over its keys with an index.
 var eachKey = regexp.MustCompile(`for\s+(\w+)\s*(?:,\s*\w+\s+in\s+ipairs\s*\(\s*keys\s*\)|=\s*1\s*,\s*#\s*keys\b)`)
@@ -99,7 +99,7 @@ func newScript(text string) *script {
 	named, isNamed := strings.CutPrefix(text, marker)
 	if isNamed {
 		s.op, _, _ = strings.Cut(named, "\n")
-		if s.op = strings.TrimSpace(s.op); !slices.Contains(ofLocks, s.op) {
+		if s.op = strings.TrimSpace(s.op); !slices.Contains(lockOps, s.op) {
 			s.resource = true
 			return s
 		}
@@ -125,7 +125,7 @@ func newScript(text string) *script {
 		s.op = history.OpRelease
 	case fields && (has("del") || has("hdel")) && !setsLock.MatchString(lower): // it counts down, and the last release deletes the key
 		s.op = history.OpRelease
-	case expires && !has("nx") && refuses.MatchString(lower): // it sets a key that it owns
+	case expires && !has("nx") && refusal.MatchString(lower): // it sets a key that it owns
 		s.op = history.OpExtend
 	case has("nx"), has("setnx"), expires && !has("xx"):
 		s.op = history.OpSet
@@ -139,10 +139,10 @@ func newScript(text string) *script {
 		s.op = history.OpFence
 	}
 	if m := eachKey.FindStringSubmatch(lower); m != nil {
-		s.each = regexp.MustCompile(`argv\[\s*` + m[1] + `\s*\]`).MatchString(lower)
+		s.everyKey = regexp.MustCompile(`argv\[\s*` + m[1] + `\s*\]`).MatchString(lower)
 	}
-	s.zero = refusesByNumber.MatchString(lower)
-	s.tells = s.op == history.OpSet && timeLeft.MatchString(lower)
+	s.zeroIsOK = refusalByNumber.MatchString(lower)
+	s.returnsTTL = s.op == history.OpSet && timeLeft.MatchString(lower)
 	return s
 }
 
@@ -173,10 +173,10 @@ func (c *Command) classify(scripts *Scripts) {
 		}
 	case "SCRIPT":
 		if len(a) > 2 && strings.EqualFold(a[1], "LOAD") {
-			scripts.learn(a[2])
+			scripts.add(a[2])
 		}
 	case "EVAL":
-		c.script(scripts.learn(a[1]))
+		c.script(scripts.add(a[1]))
 	case "EVALSHA":
 		c.script(scripts.lookup(a[1]))
 	}
@@ -221,14 +221,14 @@ func (c *Command) script(s *script) {
 	if c.Op == "" {
 		return
 	}
-	if s.each && len(argv) == n {
+	if s.everyKey && len(argv) == n {
 		c.keys, c.Token = n, argv[0]
 		return
 	}
 	if len(argv) >= s.token {
 		c.Token = argv[s.token-1]
 	}
-	c.tells, c.zero = s.tells, s.zero
+	c.returnsTTL, c.zeroIsOK = s.returnsTTL, s.zeroIsOK
 	if s.ttl > 0 && len(argv) >= s.ttl && (c.Op == history.OpSet || c.Op == history.OpExtend) {
 		c.TTL = millis(argv[s.ttl-1])
 		if s.seconds {

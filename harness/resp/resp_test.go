@@ -33,18 +33,18 @@ func TestClassify(t *testing.T) {
 	obtain := `if redis.call("set", KEYS[1], ARGV[1], "NX", "PX", ARGV[3]) then return redis.status_reply("OK") end local offset = tonumber(ARGV[2])`
 	at := `local r = redis.call("SET",KEYS[1],ARGV[1],"NX","PXAT",ARGV[2]);redis.call("GET",KEYS[1]);return r`
 	extendAt := `if redis.call("GET",KEYS[1]) == ARGV[1] then local r = redis.call("PEXPIREAT",KEYS[1],ARGV[2]);redis.call("GET",KEYS[1]);return r end;return 0`
-	looked := `if redis.call('get', KEYS[1]) then return 0 end redis.call('set', KEYS[1], ARGV[1], 'PX', ARGV[2]) return 1`
-	again := `return redis.call('set', KEYS[1], ARGV[1], 'XX', 'PX', ARGV[2])`
+	getThenSet := `if redis.call('get', KEYS[1]) then return 0 end redis.call('set', KEYS[1], ARGV[1], 'PX', ARGV[2]) return 1`
+	setExisting := `return redis.call('set', KEYS[1], ARGV[1], 'XX', 'PX', ARGV[2])`
 	setMissing := `if redis.call('get', KEYS[1]) == ARGV[1] then redis.call('set', KEYS[1], ARGV[1]) return redis.call('pexpire', KEYS[1], ARGV[2]) end`
 	queued := `if redis.call('exists', KEYS[1]) == 1 then return 0 end redis.call('del', KEYS[1] .. ':' .. ARGV[1]) redis.call('set', KEYS[1], ARGV[1], 'px', ARGV[2]) return 1`
-	setAgain := `if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('set', KEYS[1], ARGV[1], 'xx', 'px', ARGV[2]) end return 0`
-	otherwise := `for _, key in ipairs(KEYS) do if redis.call("get", key) ~= ARGV[1] then return 0 end end redis.call("set", KEYS[1], ARGV[1], "PX", ARGV[2]) return 1`
+	setIfHeld := `if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('set', KEYS[1], ARGV[1], 'xx', 'px', ARGV[2]) end return 0`
+	refuseOthers := `for _, key in ipairs(KEYS) do if redis.call("get", key) ~= ARGV[1] then return 0 end end redis.call("set", KEYS[1], ARGV[1], "PX", ARGV[2]) return 1`
 	ticketed := `redis.call('hset', KEYS[2], ARGV[1], ARGV[3]) if redis.call('exists', KEYS[1]) == 1 then return 0 end redis.call('hdel', KEYS[2], ARGV[1]) return redis.call('set', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2])`
 	latched := `if redis.call('hexists', KEYS[1], ARGV[3]) == 0 then return nil end redis.call('hincrby', KEYS[1], ARGV[3], -1) redis.call('del', KEYS[1]) redis.call('set', KEYS[3], 1, 'px', ARGV[5])`
 	counter := `redis.call('hincrby', KEYS[1], ARGV[1], 1) return redis.call('pexpire', KEYS[1], ARGV[2])`
-	wakes := `if redis.call("get", KEYS[1]) ~= ARGV[1] then return 1 else redis.call("del", KEYS[2]) redis.call("lpush", KEYS[2], 1) redis.call("pexpire", KEYS[2], ARGV[2]) redis.call("del", KEYS[1]) return 0 end`
-	bySeconds := `if redis.call("get", KEYS[1]) ~= ARGV[1] then return 1 elseif redis.call("ttl", KEYS[1]) < 0 then return 2 else redis.call("expire", KEYS[1], ARGV[2]) return 0 end`
-	whoever := `redis.call('del', KEYS[2]) redis.call('lpush', KEYS[2], 1) redis.call('pexpire', KEYS[2], ARGV[2]) return redis.call('del', KEYS[1])`
+	wakeWaiters := `if redis.call("get", KEYS[1]) ~= ARGV[1] then return 1 else redis.call("del", KEYS[2]) redis.call("lpush", KEYS[2], 1) redis.call("pexpire", KEYS[2], ARGV[2]) redis.call("del", KEYS[1]) return 0 end`
+	extendSeconds := `if redis.call("get", KEYS[1]) ~= ARGV[1] then return 1 elseif redis.call("ttl", KEYS[1]) < 0 then return 2 else redis.call("expire", KEYS[1], ARGV[2]) return 0 end`
+	anyHolder := `redis.call('del', KEYS[2]) redis.call('lpush', KEYS[2], 1) redis.call('pexpire', KEYS[2], ARGV[2]) return redis.call('del', KEYS[1])`
 	write := marker + "write\nreturn {1, 2}"
 	for _, c := range []struct {
 		words []string
@@ -57,8 +57,8 @@ func TestClassify(t *testing.T) {
 		{[]string{"PEXPIRE", "k", "500"}, "extend k  500000000 0"},
 		{[]string{"EVAL", compareAndDelete, "1", "k", "tok"}, "release k tok 0 0"},
 		{[]string{"EVAL", queued, "1", "k", "tok", "500"}, "set k tok 500000000 0"},
-		{[]string{"EVAL", setAgain, "1", "k", "tok", "500"}, "extend k tok 500000000 0"},
-		{[]string{"EVAL", otherwise, "1", "k", "tok", "500"}, "extend k tok 500000000 0"},
+		{[]string{"EVAL", setIfHeld, "1", "k", "tok", "500"}, "extend k tok 500000000 0"},
+		{[]string{"EVAL", refuseOthers, "1", "k", "tok", "500"}, "extend k tok 500000000 0"},
 		{[]string{"EVAL", ticketed, "2", "k", "k:queue", "tok", "500", "7"}, "set k tok 500000000 0"},
 		{[]string{"EVAL", latched, "3", "k", "channel", "latch", "0", "500", "tok", "publish", "900"}, "release k tok 0 0"},
 		{[]string{"EVAL", "-- lockpick:set\n" + counter, "1", "k", "tok", "500"}, "set k tok 500000000 0"},
@@ -67,12 +67,12 @@ func TestClassify(t *testing.T) {
 		{[]string{"EVAL", counted, "2", "k", "k:fence", "tok", "500"}, "set k tok 500000000 0"},
 		{[]string{"EVAL", raise, "2", "k", "k:fence", "tok", "7"}, "fence k tok 0 7"},
 		{[]string{"EVAL", write, "1", "resource:k", "c1/1:write1", "c1/1", "3", "9", "tok", "none"}, "write resource:k tok 0 9"},
-		{[]string{"EVAL", wakes, "2", "k", "k:signal", "tok", "1000"}, "release k tok 0 0"},
-		{[]string{"EVAL", bySeconds, "2", "k", "k:signal", "tok", "7"}, "extend k tok 7000000000 0"},
-		{[]string{"EVAL", whoever, "2", "k", "k:signal", "", "1000"}, "release k  0 0"},
+		{[]string{"EVAL", wakeWaiters, "2", "k", "k:signal", "tok", "1000"}, "release k tok 0 0"},
+		{[]string{"EVAL", extendSeconds, "2", "k", "k:signal", "tok", "7"}, "extend k tok 7000000000 0"},
+		{[]string{"EVAL", anyHolder, "2", "k", "k:signal", "", "1000"}, "release k  0 0"},
 		{[]string{"EVAL", obtain, "1", "k", "tok", "40", "500"}, "set k tok 500000000 0"},
-		{[]string{"EVAL", looked, "1", "k", "tok", "500"}, "set k tok 500000000 0"},
-		{[]string{"EVAL", again, "1", "k", "tok", "500"}, "extend k tok 500000000 0"},
+		{[]string{"EVAL", getThenSet, "1", "k", "tok", "500"}, "set k tok 500000000 0"},
+		{[]string{"EVAL", setExisting, "1", "k", "tok", "500"}, "extend k tok 500000000 0"},
 		{[]string{"EVAL", setMissing, "1", "k", "tok", "500"}, "extend k tok 500000000 0"},
 		{[]string{"EVAL", fieldSet, "1", "k", "500", "tok"}, "set k tok 500000000 0"},
 		{[]string{"EVAL", fieldExpire, "1", "k", "500", "tok"}, "extend k tok 500000000 0"},
@@ -98,7 +98,7 @@ func TestClassify(t *testing.T) {
 }
 
 // Scripts that return exit codes return 0 for success.
-func TestZeroIsYes(t *testing.T) {
+func TestZeroMeansSuccess(t *testing.T) {
 	for script, want := range map[string][2]history.Type{
 		compareAndDelete: {history.Fail, history.OK},
 		`if redis.call("get", KEYS[1]) ~= ARGV[1] then return 1 else redis.call("del", KEYS[1]) return 0 end`:         {history.OK, history.Fail},
@@ -109,7 +109,7 @@ func TestZeroIsYes(t *testing.T) {
 		for n, want := range want {
 			s := NewStream(&Scripts{})
 			s.Request([]byte(command("EVAL", script, "1", "k", "tok", "500")), 1)
-			if got := s.Reply([]byte(fmt.Sprintf(":%d\r\n", n)), 2)[0].Facts(nil, "c1-n1", "n1")[0].Type; got != want {
+			if got := s.Reply([]byte(fmt.Sprintf(":%d\r\n", n)), 2)[0].Events(nil, "c1-n1", "n1")[0].Type; got != want {
 				t.Errorf("%s: reply %d is %s, want %s", script, n, got, want)
 			}
 		}
@@ -117,18 +117,18 @@ func TestZeroIsYes(t *testing.T) {
 }
 
 // The same commands and replies result, however the bytes are chunked.
-func TestChunksDoNotMatter(t *testing.T) {
+func TestChunkingIsIrrelevant(t *testing.T) {
 	in := command("SET", "k", "a\r\nb", "NX", "PX", "5") + "PING\r\n" + command("EVAL", compareAndDelete, "1", "k", "x")
 	out := "+OK\r\n" + ">2\r\n$10\r\ninvalidate\r\n*1\r\n$1\r\nk\r\n" + "+PONG\r\n" + ":0\r\n"
-	want := story(in, out, len(in), len(out))
+	want := transcript(in, out, len(in), len(out))
 	for n := 1; n < 40; n++ {
-		if got := story(in, out, n, (n*7)%13+1); got != want {
+		if got := transcript(in, out, n, (n*7)%13+1); got != want {
 			t.Fatalf("chunks of %d: got\n%s\nwant\n%s", n, got, want)
 		}
 	}
 }
 
-func story(in, out string, a, b int) string {
+func transcript(in, out string, a, b int) string {
 	s, text := NewStream(&Scripts{}), ""
 	for i := 0; i < len(in); i += a {
 		for _, c := range s.Request([]byte(in[i:min(i+a, len(in))]), 1) {
@@ -137,7 +137,7 @@ func story(in, out string, a, b int) string {
 	}
 	for i := 0; i < len(out); i += b {
 		for _, c := range s.Reply([]byte(out[i:min(i+b, len(out))]), 2) {
-			text += fmt.Sprintf("answer %s %+v\n", c.Args[0], c.Facts(nil, "c1-n1", "n1")[0].Type)
+			text += fmt.Sprintf("answer %s %+v\n", c.Args[0], c.Events(nil, "c1-n1", "n1")[0].Type)
 		}
 	}
 	return text
@@ -146,7 +146,7 @@ func story(in, out string, a, b int) string {
 // A script that the node doesn't know is sent twice and counts once.
 func TestUnknownScriptCountsOnce(t *testing.T) {
 	scripts := &Scripts{}
-	scripts.learn(compareAndDelete)
+	scripts.add(compareAndDelete)
 	sha := ""
 	for k := range scripts.bySHA {
 		sha = k
@@ -166,17 +166,17 @@ func TestUnknownScriptCountsOnce(t *testing.T) {
 
 // An EVALSHA of a script nobody has seen does not count, so the EVAL that follows does, even if
 // another connection has revealed the text meanwhile.
-func TestUnknownScriptCountsWithItsText(t *testing.T) {
+func TestUnseenScriptCountsWhenItsTextIsSent(t *testing.T) {
 	scripts := &Scripts{}
 	known := &Scripts{}
-	known.learn(compareAndDelete)
+	known.add(compareAndDelete)
 	sha := ""
 	for k := range known.bySHA {
 		sha = k
 	}
 	s := NewStream(scripts)
 	first := s.Request([]byte(command("EVALSHA", sha, "1", "k", "tok")), 1)[0]
-	scripts.learn(compareAndDelete)
+	scripts.add(compareAndDelete)
 	s.Reply([]byte("-NOSCRIPT No matching script.\r\n"), 2)
 	second := s.Request([]byte(command("EVAL", compareAndDelete, "1", "k", "tok")), 3)[0]
 	if first.Counts(history.OpRelease) || !second.Counts(history.OpRelease) {
@@ -184,7 +184,7 @@ func TestUnknownScriptCountsWithItsText(t *testing.T) {
 	}
 }
 
-func TestEventSaysWhatTheNodeAnswered(t *testing.T) {
+func TestEventShowsReply(t *testing.T) {
 	for reply, want := range map[string]string{
 		"+OK\r\n":            "ok ",
 		"$-1\r\n":            "fail ",
@@ -199,7 +199,7 @@ func TestEventSaysWhatTheNodeAnswered(t *testing.T) {
 		s := NewStream(&Scripts{})
 		c := s.Request([]byte(command("SET", "k", "t", "NX")), 3)[0]
 		s.Reply([]byte(reply), 8)
-		e := c.Facts(nil, "c1-n1", "n1")[0]
+		e := c.Events(nil, "c1-n1", "n1")[0]
 		if got := string(e.Type) + " " + e.Cause; got != want {
 			t.Errorf("%q: got %q, want %q", reply, got, want)
 		}
@@ -211,7 +211,7 @@ func TestEventSaysWhatTheNodeAnswered(t *testing.T) {
 
 // A script that does the same to each of its keys gives one event for each key, with that key's
 // outcome.
-func TestFactsOfSeveralKeys(t *testing.T) {
+func TestEventsOfSeveralKeys(t *testing.T) {
 	each := `local out = {} for i, key in ipairs(KEYS) do if redis.call("get", key) == ARGV[i] then out[i] = redis.call("del", key) else out[i] = 0 end end return out`
 	counted := `local n = 0 for i = 1, #KEYS do if redis.call('get', KEYS[i]) == ARGV[ i ] then n = n + redis.call('del', KEYS[i]) end end return n`
 	one := `for i, key in ipairs(KEYS) do if redis.call("get", key) == ARGV[1] then redis.call("del", key) end end return 1`
@@ -227,7 +227,7 @@ func TestFactsOfSeveralKeys(t *testing.T) {
 		cmd := s.Request([]byte(command("EVAL", c.script, "3", "a", "b", "c", "x", "y", "z")), 3)[0]
 		s.Reply([]byte(c.reply), 8)
 		var got []string
-		for _, e := range cmd.Facts(nil, "c1-n1", "n1") {
+		for _, e := range cmd.Events(nil, "c1-n1", "n1") {
 			if e.Op != history.OpRelease || e.Sent != 3 {
 				t.Errorf("%q: %+v", c.reply, e)
 			}
@@ -240,19 +240,19 @@ func TestFactsOfSeveralKeys(t *testing.T) {
 }
 
 // A reply that gives the remaining time is a refusal.
-func TestRefusedByTheTimeLeft(t *testing.T) {
+func TestRemainingTimeMeansRefusal(t *testing.T) {
 	for reply, want := range map[string]history.Type{"$-1\r\n": history.OK, ":0\r\n": history.Fail, ":-1\r\n": history.Fail, ":700\r\n": history.Fail, "-ERR no\r\n": history.Fail, "": history.Info} {
 		s := NewStream(&Scripts{})
 		c := s.Request([]byte(command("EVAL", fieldSet, "1", "k", "500", "tok")), 3)[0]
 		s.Reply([]byte(reply), 8)
-		if got := c.Facts(nil, "c1-n1", "n1")[0].Type; got != want {
+		if got := c.Events(nil, "c1-n1", "n1")[0].Type; got != want {
 			t.Errorf("%q: %s, want %s", reply, got, want)
 		}
 	}
 }
 
 // Pushed messages answer no command, and queued commands of a transaction are answered by its EXEC.
-func TestRepliesOutOfTurn(t *testing.T) {
+func TestPushesAndTransactions(t *testing.T) {
 	for _, tt := range []struct {
 		commands, replies string
 		want              string
@@ -308,13 +308,13 @@ func BenchmarkStream(b *testing.B) {
 	}
 }
 
-func FuzzWords(f *testing.F) {
+func FuzzParseCommand(f *testing.F) {
 	for _, text := range []string{command("SET", "k", "v"), "PING\r\n", "*-1\r\n", "*0\r\n", "*1\r\n:5\r\n", "*2\r\n$1\r\na\r\n$-1\r\n",
 		"*1\r\n$5\r\nab", "*2\r\n$1\r\na\r\n", "*1\r\n$1\r\na", "*99999999\r\n", "$3\r\nfoo\r\n", "*1\r\n*1\r\n$1\r\na\r\n", "*x\r\n", "PING\n", "\r\n", ""} {
 		f.Add([]byte(text))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
-		words := new(Scanner).words
+		words := new(Scanner).parseCommand
 		args, rest, err := words(b)
 		if v, r, e := parse(b, 0); e == nil && v.Kind == '*' && b[0] == '*' && !slices.ContainsFunc(v.Items, func(w Value) bool { return w.Kind != '$' || w.Null }) {
 			if err != nil || !bytes.Equal(rest, r) || !slices.Equal(args, v.Strings()) {
@@ -327,8 +327,8 @@ func FuzzWords(f *testing.F) {
 		if _, _, err := words(b[:len(b)-len(rest)-1]); err != errShort {
 			t.Errorf("%q is still a command without its last byte: %v", b, err)
 		}
-		if again, rest, err := words(Append(nil, args...)); err != nil || len(rest) > 0 || !slices.Equal(again, args) {
-			t.Errorf("%q: words %q, written %q, %q, %v", b, args, again, rest, err)
+		if reparsed, rest, err := words(Append(nil, args...)); err != nil || len(rest) > 0 || !slices.Equal(reparsed, args) {
+			t.Errorf("%q: words %q, written %q, %q, %v", b, args, reparsed, rest, err)
 		}
 	})
 }
@@ -340,7 +340,7 @@ func FuzzStream(f *testing.F) {
 		s := NewStream(&Scripts{})
 		s.Request(in, 1)
 		for _, c := range s.Reply(out, 2) {
-			c.Facts(nil, "c1-n1", "n1")
+			c.Events(nil, "c1-n1", "n1")
 		}
 	})
 }

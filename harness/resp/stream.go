@@ -26,22 +26,22 @@ type Command struct {
 	Args          []string
 	// Retry marks the EVAL that repeats an EVALSHA which the node did not know. The pair counts as
 	// one message.
-	Again    bool
-	Reply    Value
-	answered bool
-	tells    bool // a null reply means success; otherwise it is how long the lock is still taken
-	zero     bool // 0 means success; otherwise the reply is the reason for refusal
-	keys     int  // number of keys to which its script does the same, each with its token; 0: only the first key
-	parts    int  // number of parts still missing from a reply; 0: until no subscriptions are left
+	Retry        bool
+	Reply        Value
+	answered     bool
+	returnsTTL   bool // a null reply means success; otherwise it is how long the lock is still taken
+	zeroIsOK     bool // 0 means success; otherwise the reply is the reason for refusal
+	keys         int  // number of keys to which its script does the same, each with its token; 0: only the first key
+	pendingParts int  // number of parts still missing from a reply; 0: until no subscriptions are left
 }
 
 // Stream follows one connection between a client and a node.
 type Stream struct {
-	scripts *Scripts
-	in, out Scanner
-	waiting []*Command
-	queued  []*Command      // of an open transaction
-	retry   map[string]bool // texts of scripts that the node did not know
+	scripts      *Scripts
+	in, out      Scanner
+	waiting      []*Command
+	queued       []*Command      // of an open transaction
+	unknownTexts map[string]bool // texts of scripts that the node did not know
 }
 
 // NewStream returns a stream. All streams of a run share scripts.
@@ -56,11 +56,11 @@ func (s *Stream) Request(b []byte, now int64) []*Command {
 		if len(args) == 0 {
 			continue // has no reply
 		}
-		c := &Command{Args: args, Event: history.Event{Sent: now}, parts: len(args) - 1}
+		c := &Command{Args: args, Event: history.Event{Sent: now}, pendingParts: len(args) - 1}
 		c.classify(s.scripts)
-		if len(c.Args) > 1 && strings.EqualFold(c.Args[0], "EVAL") && s.retry[c.Args[1]] {
-			c.Again = true
-			delete(s.retry, c.Args[1])
+		if len(c.Args) > 1 && strings.EqualFold(c.Args[0], "EVAL") && s.unknownTexts[c.Args[1]] {
+			c.Retry = true
+			delete(s.unknownTexts, c.Args[1])
 		}
 		s.waiting = append(s.waiting, c)
 	}
@@ -69,7 +69,7 @@ func (s *Stream) Request(b []byte, now int64) []*Command {
 
 // ProtocolError returns the error that Redis would report for the client's input, or nil if it has
 // been valid so far.
-func (s *Stream) Wrong() error { return s.in.err }
+func (s *Stream) ProtocolError() error { return s.in.err }
 
 // Reply takes bytes that the node sent at an instant and returns the commands whose replies are now
 // complete.
@@ -90,11 +90,11 @@ func (s *Stream) Reply(b []byte, now int64) []*Command {
 		c.answer(v, now)
 		out = append(out, s.executed(c, now)...)
 		if c.unknownScript() && c.Op != "" {
-			if s.retry == nil {
-				s.retry = map[string]bool{}
+			if s.unknownTexts == nil {
+				s.unknownTexts = map[string]bool{}
 			}
 			if known := s.scripts.lookup(c.Args[1]); known != nil {
-				s.retry[known.text] = true
+				s.unknownTexts[known.text] = true
 			}
 		}
 		if out == nil {
@@ -140,8 +140,8 @@ func (c *Command) answeredBy(v Value) bool {
 		if first != name {
 			return false
 		}
-		c.parts--
-		return c.parts == 0 || c.parts < 0 && of == 0
+		c.pendingParts--
+		return c.pendingParts == 0 || c.pendingParts < 0 && of == 0
 	case v.Kind == '>':
 		return false
 	}
@@ -157,7 +157,7 @@ func (c *Command) unknownScript() bool {
 }
 
 // Counts reports whether c counts as a message of kind op.
-func (c *Command) Counts(op string) bool { return c.Op == op && !c.Again && c.Op != "" }
+func (c *Command) Counts(op string) bool { return c.Op == op && !c.Retry && c.Op != "" }
 
 // CountsReply is like Counts for the reply. A node that does not know a script has not answered
 // yet.
@@ -168,7 +168,7 @@ func (c *Command) Recorded() bool { return c.Op != "" && !c.unknownScript() }
 
 // Events appends c's events to out, one for each key, stamped with its last stamp. Their process is
 // the link.
-func (c *Command) Facts(out []history.Event, link, node string) []history.Event {
+func (c *Command) Events(out []history.Event, link, node string) []history.Event {
 	e := c.Event
 	e.T, e.Process, e.Node = max(c.Sent, c.Applied, c.Answered), link, node
 	if c.keys == 0 {
@@ -197,11 +197,11 @@ func (c *Command) outcome(e history.Event, reply Value) history.Event {
 		e.Cause = text
 		return e
 	}
-	done := yes(reply)
+	done := isSuccess(reply)
 	switch {
-	case c.tells:
+	case c.returnsTTL:
 		done = reply.Null
-	case c.zero:
+	case c.zeroIsOK:
 		done = reply.Kind == ':' && reply.Int == 0
 	}
 	if done {
@@ -215,14 +215,14 @@ func (c *Command) outcome(e history.Event, reply Value) history.Event {
 
 // isSuccess interprets a reply as success or refusal. OK, a positive number and an array that
 // begins with a success are successes.
-func yes(v Value) bool {
+func isSuccess(v Value) bool {
 	switch v.Kind {
 	case '+':
 		return true
 	case ':':
 		return v.Int > 0
 	case '*':
-		return len(v.Items) > 0 && yes(v.Items[0])
+		return len(v.Items) > 0 && isSuccess(v.Items[0])
 	}
 	return !v.Null && v.Str != ""
 }
@@ -263,7 +263,7 @@ const (
 
 // Scanner splits a stream of bytes into values, regardless of how it is chunked.
 type Scanner struct {
-	buf      []byte // beginning of a value that isn't complete
+	pending  []byte // beginning of a value that isn't complete
 	err      error
 	commands [][]string // result of the last call
 	ends     []int      // where each word of a command begins and ends
@@ -272,46 +272,46 @@ type Scanner struct {
 // Feed takes the next bytes and returns the values that are now complete. After an error the stream
 // can't be parsed any more, and Feed keeps returning that error.
 func (s *Scanner) Feed(b []byte) (out []Value, err error) {
-	rest := s.behind(b)
+	rest := s.withPending(b)
 	for len(rest) > 0 && s.err == nil {
 		v, r, err := parse(rest, 0)
-		if !s.goesOn(err) {
+		if !s.check(err) {
 			break
 		}
 		out, rest = append(out, v), r
 	}
-	s.keep(rest)
+	s.savePending(rest)
 	return out, s.err
 }
 
 // Commands is like Feed for commands, as words. The error has Redis's own text. The list, but not
 // the commands in it, is valid until the next call.
 func (s *Scanner) Commands(b []byte) ([][]string, error) {
-	rest := s.behind(b)
+	rest := s.withPending(b)
 	s.commands = s.commands[:0]
 	for len(rest) > 0 && s.err == nil {
-		args, r, err := s.words(rest)
-		if !s.goesOn(err) {
+		args, r, err := s.parseCommand(rest)
+		if !s.check(err) {
 			break
 		}
 		s.commands, rest = append(s.commands, args), r
 	}
-	s.keep(rest)
+	s.savePending(rest)
 	return s.commands, s.err
 }
 
 // Cut splits b after each value that ends in it. Bytes that are not RESP stay in one piece.
 func (s *Scanner) Cut(b []byte) (pieces [][]byte) {
-	rest := s.behind(b)
+	rest := s.withPending(b)
 	for len(rest) > 0 && s.err == nil {
 		_, r, err := parse(rest, 0)
-		if !s.goesOn(err) {
+		if !s.check(err) {
 			break
 		}
 		n := len(b) - len(r)
 		pieces, b, rest = append(pieces, b[:n]), b[n:], r
 	}
-	s.keep(rest)
+	s.savePending(rest)
 	if len(b) > 0 {
 		pieces = append(pieces, b)
 	}
@@ -319,16 +319,16 @@ func (s *Scanner) Cut(b []byte) (pieces [][]byte) {
 }
 
 // withPending returns b appended to the bytes of the incomplete value.
-func (s *Scanner) behind(b []byte) []byte {
-	if len(s.buf) == 0 {
+func (s *Scanner) withPending(b []byte) []byte {
+	if len(s.pending) == 0 {
 		return b
 	}
-	s.buf = append(s.buf, b...)
-	return s.buf
+	s.pending = append(s.pending, b...)
+	return s.pending
 }
 
 // check reports whether a value was complete, and remembers a parse error.
-func (s *Scanner) goesOn(err error) bool {
+func (s *Scanner) check(err error) bool {
 	if err != nil && err != errShort {
 		s.err = err
 	}
@@ -336,9 +336,9 @@ func (s *Scanner) goesOn(err error) bool {
 }
 
 // savePending keeps the bytes of an incomplete value.
-func (s *Scanner) keep(rest []byte) {
-	if s.buf = s.buf[:0]; s.err == nil {
-		s.buf = append(s.buf, rest...)
+func (s *Scanner) savePending(rest []byte) {
+	if s.pending = s.pending[:0]; s.err == nil {
+		s.pending = append(s.pending, rest...)
 	}
 }
 
@@ -346,7 +346,7 @@ func (s *Scanner) keep(rest []byte) {
 // command share one string. Commands are parsed by clients' goroutines, which are many and
 // short-lived, and whose stacks have to grow for every frame, so this function doesn't call many
 // others.
-func (s *Scanner) words(b []byte) (args []string, rest []byte, err error) {
+func (s *Scanner) parseCommand(b []byte) (args []string, rest []byte, err error) {
 	line, rest, err := cutLine(b)
 	if err != nil {
 		return nil, nil, err

@@ -77,7 +77,7 @@ func TestCatalogue(t *testing.T) {
 			}
 		}
 	}
-	whoseClaims(t)
+	checkDebates(t)
 	for _, id := range []string{
 		"baseline", "gc-pause-after-acquire/fenced", "gc-pause-after-acquire/check-and-set", "foreign-release/plain-del",
 		"foreign-release", "pause-before-check/no-check", "pause-while-acquiring/no-elapsed-check", "restart-forgets",
@@ -114,7 +114,7 @@ func TestCatalogueExpectations(t *testing.T) {
 
 // TestSharedNodeQuorums checks restart-forgets, delayed-restart and clock-jump, in which a single
 // node decides: two clients run one cycle each, and their quorums share only that node.
-func TestNarrowMeetings(t *testing.T) {
+func TestSharedNodeQuorums(t *testing.T) {
 	files := parsedCatalogue(t)
 	for _, name := range []string{"restart-forgets", "delayed-restart", "clock-jump"} {
 		s := files[name][0]
@@ -130,7 +130,7 @@ func TestNarrowMeetings(t *testing.T) {
 
 // checkDebates checks that a party's stance is only recorded where the scenario's source mentions
 // the party, and that every party appears.
-func whoseClaims(t *testing.T) {
+func checkDebates(t *testing.T) {
 	t.Helper()
 	names := map[string]string{"kleppmann": "Kleppmann", "antirez": "antirez", "redis": "Redis documentation"}
 	had := map[string]int{}

@@ -16,10 +16,10 @@ import (
 
 // checkConsistency checks rules that involve more than one key. It also fills in the default mode
 // of faults, and the settings that follow from the kind of lock.
-func checkWhole(s *Scenario, k Known) error {
-	s.Lock = s.Lock.Of(k.Kinds[s.Lock.Kind], s.Topology.Nodes)
+func checkConsistency(s *Scenario, k Known) error {
+	s.Lock = s.Lock.ForKind(k.Kinds[s.Lock.Kind], s.Topology.Nodes)
 	if s.Lock.Kind == brokenLock && s.Lock.Mistake == "" {
-		return badAt("lock.kind", suggest("", "add mistake: and one of these", k.Mistakes), "lock kind broken requires a mistake")
+		return pathProblem("lock.kind", suggest("", "add mistake: and one of these", k.Mistakes), "lock kind broken requires a mistake")
 	}
 	if err := checkOptions(s, k); err != nil {
 		return err
@@ -42,11 +42,11 @@ func checkOptions(s *Scenario, k Known) error {
 	for _, name := range slices.Sorted(maps.Keys(s.Lock.Options)) {
 		switch {
 		case len(has) == 0:
-			return badAt("lock.options", "leave it out", "lock kind %s has no options", s.Lock.Kind)
+			return pathProblem("lock.options", "leave it out", "lock kind %s has no options", s.Lock.Kind)
 		case !slices.Contains(has, name):
-			return badAt("lock.options."+name, suggest(name, "can be set", has), "lock kind %s has no option %s", s.Lock.Kind, name)
+			return pathProblem("lock.options."+name, suggest(name, "can be set", has), "lock kind %s has no option %s", s.Lock.Kind, name)
 		case !slices.Contains(values[name], s.Lock.Options[name]):
-			return badAt("lock.options."+name, "use one of "+strings.Join(values[name], ", "), "lock kind %s does not support %s=%s", s.Lock.Kind, name, s.Lock.Options[name])
+			return pathProblem("lock.options."+name, "use one of "+strings.Join(values[name], ", "), "lock kind %s does not support %s=%s", s.Lock.Kind, name, s.Lock.Options[name])
 		}
 	}
 	return nil
@@ -56,9 +56,9 @@ func checkLock(s *Scenario) error {
 	l := s.Lock
 	switch {
 	case l.Kind != brokenLock && l.Mistake != "":
-		return badAt("lock.mistake", "use kind: broken, or leave the mistake out", "lock kind %s has no mistakes", l.Kind)
+		return pathProblem("lock.mistake", "use kind: broken, or leave the mistake out", "lock kind %s has no mistakes", l.Kind)
 	case l.Timeout >= l.TTL/2:
-		return badAt("lock.timeout", fmt.Sprintf("make timeout less than half of the TTL, here less than %v", l.TTL/2),
+		return pathProblem("lock.timeout", fmt.Sprintf("make timeout less than half of the TTL, here less than %v", l.TTL/2),
 			"a node timeout of %v is too long for a TTL of %v", l.Timeout, l.TTL)
 	}
 	return nil
@@ -67,7 +67,7 @@ func checkLock(s *Scenario) error {
 func checkAddresses(s *Scenario) error {
 	for i, node := range s.Topology.Addresses {
 		if !s.hasNode(node) {
-			return badAt(fmt.Sprintf("topology.addresses.%d", i+1), s.nodesHint(), "there is no node %s", node)
+			return pathProblem(fmt.Sprintf("topology.addresses.%d", i+1), s.nodesHint(), "there is no node %s", node)
 		}
 	}
 	return nil
@@ -77,12 +77,12 @@ func checkClients(s *Scenario) error {
 	for _, c := range s.Clients {
 		for i, node := range c.Reach {
 			if !s.hasNode(node) {
-				return badAt(fmt.Sprintf("clients.%s.reach.%d", c.Name, i+1), s.nodesHint(), "there is no node %s", node)
+				return pathProblem(fmt.Sprintf("clients.%s.reach.%d", c.Name, i+1), s.nodesHint(), "there is no node %s", node)
 			}
 		}
 		if c.Start == nil {
 			if c.Delay >= s.Limit {
-				return badAt("clients."+c.Name+".start", "start it sooner, or set a longer limit", "%s starts at %v, but the run ends at %v", c.Name, c.Delay, s.Limit)
+				return pathProblem("clients."+c.Name+".start", "start it sooner, or set a longer limit", "%s starts at %v, but the run ends at %v", c.Name, c.Delay, s.Limit)
 			}
 			continue
 		}
@@ -106,7 +106,7 @@ func checkStarts(s *Scenario) error {
 		for next := waits[c.Name]; next != ""; next = waits[next] {
 			seen = append(seen, next)
 			if next == c.Name {
-				return badAt("clients."+c.Name+".start.client", "give one of them a start time, as in start: 0s",
+				return pathProblem("clients."+c.Name+".start.client", "give one of them a start time, as in start: 0s",
 					"%s waits for itself: %s", c.Name, strings.Join(seen, " waits for "))
 			}
 			if len(seen) > len(s.Clients) {
@@ -120,12 +120,12 @@ func checkStarts(s *Scenario) error {
 func checkWorkload(s *Scenario) error {
 	switch w := s.Workload; {
 	case w.Fence == client.FenceToken && !s.Lock.Fence:
-		return badAt("workload.fence", "set lock.fence: true as well; only the lock can issue tokens", "the fence needs a lock that issues fencing tokens")
+		return pathProblem("workload.fence", "set lock.fence: true as well; only the lock can issue tokens", "the fence needs a lock that issues fencing tokens")
 	case w.Extend >= s.Lock.TTL:
-		return badAt("workload.extend", fmt.Sprintf("extend well within the TTL of %v", s.Lock.TTL),
+		return pathProblem("workload.extend", fmt.Sprintf("extend well within the TTL of %v", s.Lock.TTL),
 			"the first extension after %v comes too late for a TTL of %v", w.Extend, s.Lock.TTL)
 	case w.For >= s.Limit:
-		return badAt("workload.for", "shorten it, or set a longer limit", "the clients work for %v, but the run ends at %v", w.For, s.Limit)
+		return pathProblem("workload.for", "shorten it, or set a longer limit", "the clients work for %v, but the run ends at %v", w.For, s.Limit)
 	}
 	return nil
 }
@@ -134,10 +134,10 @@ func checkExpect(s *Scenario) error {
 	for _, property := range slices.Sorted(maps.Keys(s.Expect)) {
 		e := s.Expect[property]
 		if property == boundedHold && s.Limits == (Limits{}) {
-			return badAt("expect."+property, "add a section, as in limits: {extensions: 5, hold: 40s}", "bounded-hold can't be judged without limits")
+			return pathProblem("expect."+property, "add a section, as in limits: {extensions: 5, hold: 40s}", "bounded-hold can't be judged without limits")
 		}
 		if e.Node != "" && !s.hasNode(e.Node) {
-			return badAt("expect."+property+".node", s.nodesHint(), "there is no node %s", e.Node)
+			return pathProblem("expect."+property+".node", s.nodesHint(), "there is no node %s", e.Node)
 		}
 	}
 	return nil
@@ -159,7 +159,7 @@ func checkPlan(s *Scenario) error {
 func checkTrigger(s *Scenario, path string, t nemesis.Trigger) error {
 	switch {
 	case t.At != nil && *t.At >= s.Limit:
-		return badAt(path+".at", "choose an earlier time, or set a longer limit", "%v is after the end of the run", *t.At)
+		return pathProblem(path+".at", "choose an earlier time, or set a longer limit", "%v is after the end of the run", *t.At)
 	case t.Event != nil:
 		return checkEvent(s, path, *t.Event)
 	case t.Point != nil:
@@ -178,9 +178,9 @@ func checkMessage(s *Scenario, path string, m nemesis.OnMessage) error {
 	toResource := m.Message == history.OpWrite
 	switch {
 	case toResource && end != ResourceName:
-		return badAt(path+".link", "use a link to the resource, as in c1-"+ResourceName, "no %s is sent on %s", m.Message, m.Link)
+		return pathProblem(path+".link", "use a link to the resource, as in c1-"+ResourceName, "no %s is sent on %s", m.Message, m.Link)
 	case !toResource && end == ResourceName:
-		return badAt(path+".message", "messages on this link: "+history.OpWrite, "no %s is sent on %s", m.Message, m.Link)
+		return pathProblem(path+".message", "messages on this link: "+history.OpWrite, "no %s is sent on %s", m.Message, m.Link)
 	}
 	return nil
 }
@@ -190,18 +190,18 @@ func checkFault(s *Scenario, path string, step *nemesis.Step) error {
 	kind, _ := nemesis.KindOf(f.Kind)
 	switch {
 	case f.For != nil && f.Until != nil:
-		return badAt(path+".until", "keep one of them", "a fault has a duration or an end event, not both")
+		return pathProblem(path+".until", "keep one of them", "a fault has a duration or an end event, not both")
 	case f.Mode != "" && len(kind.Modes) == 0:
-		return badAt(path+".mode", "leave it out", "the fault %s has no modes", f.Kind)
+		return pathProblem(path+".mode", "leave it out", "the fault %s has no modes", f.Kind)
 	case f.Mode != "" && !slices.Contains(kind.Modes, f.Mode):
-		return badAt(path+".mode", suggest(f.Mode, "modes", kind.Modes), "the fault %s has no mode %s", f.Kind, f.Mode)
+		return pathProblem(path+".mode", suggest(f.Mode, "modes", kind.Modes), "the fault %s has no mode %s", f.Kind, f.Mode)
 	case f.Mode == "" && len(kind.Modes) > 0:
 		f.Mode = kind.Modes[0]
 	}
-	if o := kind.Wrong(*f, s.ground()); o != nil {
-		return objected(path, o)
+	if o := kind.Validate(*f, s.faultTopology()); o != nil {
+		return objectionError(path, o)
 	}
-	if kind.ByMode[f.Mode].Needs == canWatch {
+	if kind.ByMode[f.Mode].Capability == sentinelCapability {
 		s.Topology.DownAfter = cmp.Or(s.Topology.DownAfter, defaultDownAfter)
 	}
 	if f.Until != nil {
@@ -213,7 +213,7 @@ func checkFault(s *Scenario, path string, step *nemesis.Step) error {
 		return checkMessageFault(path, step)
 	}
 	if len(f.Targets) == 0 {
-		return badAt(path, "add targets: and a list of "+sorts(kind), "the fault %s needs targets", f.Kind)
+		return pathProblem(path, "add targets: and a list of "+targetKinds(kind), "the fault %s needs targets", f.Kind)
 	}
 	for i, target := range f.Targets {
 		if err := checkTarget(s, fmt.Sprintf("%s.targets.%d", path, i+1), target, kind, f); err != nil {
@@ -227,9 +227,9 @@ func checkFault(s *Scenario, path string, step *nemesis.Step) error {
 func checkMessageFault(path string, step *nemesis.Step) error {
 	switch {
 	case step.When.Message == nil:
-		return badAt(path+".kind", "write when: {link: c1-n3, message: set, of: reply}", "the fault %s needs a message as its trigger", step.Fault.Kind)
+		return pathProblem(path+".kind", "write when: {link: c1-n3, message: set, of: reply}", "the fault %s needs a message as its trigger", step.Fault.Kind)
 	case len(step.Fault.Targets) > 0:
-		return badAt(path+".targets", "leave targets out", "the fault %s only affects the message that triggers it", step.Fault.Kind)
+		return pathProblem(path+".targets", "leave targets out", "the fault %s only affects the message that triggers it", step.Fault.Kind)
 	}
 	return nil
 }
@@ -245,32 +245,32 @@ func checkTarget(s *Scenario, path, target string, kind nemesis.Kind, f *nemesis
 	case s.hasNode(target):
 		on = nemesis.Node
 	case !s.hasClient(target):
-		return badAt(path, s.clientsHint()+"; "+s.nodesHint(), "there is no target %s", target)
+		return pathProblem(path, s.clientsHint()+"; "+s.nodesHint(), "there is no target %s", target)
 	}
 	// A client or node as the target of a link fault stands for all of its links.
 	if !kind.Hits(on) && !kind.Hits(nemesis.Link) {
-		return badAt(path, "it can affect "+sorts(kind), "the fault %s can't affect a %s", kind.Name, on)
+		return pathProblem(path, "it can affect "+targetKinds(kind), "the fault %s can't affect a %s", kind.Name, on)
 	}
-	if _, end, _ := nemesis.SplitLink(target); end == nemesis.Replica && !kind.Replicates {
-		return badAt(path, "it can only be cut", "the fault %s can't affect a replication link", kind.Name)
+	if _, end, _ := nemesis.SplitLink(target); end == nemesis.Replica && !kind.HitsReplication {
+		return pathProblem(path, "it can only be cut", "the fault %s can't affect a replication link", kind.Name)
 	}
-	if kind.Hit != nil {
-		if o := kind.Hit(*f, target, on); o != nil {
-			return objected(path, o)
+	if kind.CheckTarget != nil {
+		if o := kind.CheckTarget(*f, target, on); o != nil {
+			return objectionError(path, o)
 		}
 	}
 	return nil
 }
 
 // objectionError converts a fault kind's objection to a problem at a path of the file.
-func objected(path string, o *nemesis.Objection) error {
+func objectionError(path string, o *nemesis.Problem) error {
 	if o.Field != "" {
 		path += "." + o.Field
 	}
-	return badAt(path, o.Hint, "%s", o.What)
+	return pathProblem(path, o.Hint, "%s", o.What)
 }
 
-func sorts(k nemesis.Kind) string {
+func targetKinds(k nemesis.Kind) string {
 	var all []string
 	for _, t := range k.On {
 		all = append(all, string(t)+"s")
@@ -285,32 +285,32 @@ func checkRandom(s *Scenario) error {
 		return nil
 	}
 	const path = "plan.random"
-	steady, _ := steady(*s)
-	over := time.Duration(r.Safety * float64(s.Limit))
+	steady, _ := longRunningClients(*s)
+	safety := time.Duration(r.Safety * float64(s.Limit))
 	switch {
-	case r.Lasts.Min > over/10:
-		return badAt(path+".lasts", fmt.Sprintf("lower the minimum to %v or less, or set a longer limit", over/10), "no fault fits into a safety phase of %v", over)
-	case r.Every.Min > over/2:
-		return badAt(path+".every", fmt.Sprintf("lower the minimum to %v or less, or set a longer limit", over/2), "hardly any fault fits into a safety phase of %v", over)
-	case s.Workload.For <= over:
-		return badAt("workload", fmt.Sprintf("set workload.for to more than %v, the safety phase's end", over), "the clients may finish before the faults of the random plan")
+	case r.Lasts.Min > safety/10:
+		return pathProblem(path+".lasts", fmt.Sprintf("lower the minimum to %v or less, or set a longer limit", safety/10), "no fault fits into a safety phase of %v", safety)
+	case r.Every.Min > safety/2:
+		return pathProblem(path+".every", fmt.Sprintf("lower the minimum to %v or less, or set a longer limit", safety/2), "hardly any fault fits into a safety phase of %v", safety)
+	case s.Workload.For <= safety:
+		return pathProblem("workload", fmt.Sprintf("set workload.for to more than %v, the safety phase's end", safety), "the clients may finish before the faults of the random plan")
 	case len(steady) == 0:
-		return badAt("clients", fmt.Sprintf("let one of them start by %v, and work until workload.for", time.Duration(latestStart*float64(s.Limit))), "the random plan has no client to target")
+		return pathProblem("clients", fmt.Sprintf("let one of them start by %v, and work until workload.for", time.Duration(latestStart*float64(s.Limit))), "the random plan has no client to target")
 	}
 	for _, c := range r.Choices() {
-		if slices.ContainsFunc(r.ModesOf(c.Kind), func(mode string) bool { return c.Kind.ByMode[mode].Needs == canWatch }) {
+		if slices.ContainsFunc(r.ModesOf(c.Kind), func(mode string) bool { return c.Kind.ByMode[mode].Capability == sentinelCapability }) {
 			s.Topology.DownAfter = cmp.Or(s.Topology.DownAfter, defaultDownAfter)
 		}
-		if o := c.Kind.Objects(s.ground()); o != nil {
-			return badAt(path+".faults", o.Hint, "%s", o.What)
+		if o := c.Kind.ValidateTopology(s.faultTopology()); o != nil {
+			return pathProblem(path+".faults", o.Hint, "%s", o.What)
 		}
 		switch {
-		case c.Kind.Within == "" && r.Within != "":
-			return badAt(path+".within", "remove one of them", "a %s violates Redlock's assumptions", c.Kind.Name)
-		case c.Fatal() && len(steady) <= nemesis.Survivors && slices.Contains(r.Faults, c.Word):
-			return badAt(path+".faults", "add clients", "%d clients must survive, so none can be killed", nemesis.Survivors)
+		case c.Kind.Allowed == "" && r.Within != "":
+			return pathProblem(path+".within", "remove one of them", "a %s violates Redlock's assumptions", c.Kind.Name)
+		case c.Fatal() && len(steady) <= nemesis.Survivors && slices.Contains(r.Faults, c.Name):
+			return pathProblem(path+".faults", "add clients", "%d clients must survive, so none can be killed", nemesis.Survivors)
 		case len(c.Kind.Modes) > 0 && len(r.ModesOf(c.Kind)) == 0:
-			return badAt(path+".modes", suggest("", "modes of "+c.Kind.Name, c.Kind.Modes), "the fault %s has none of these modes", c.Kind.Name)
+			return pathProblem(path+".modes", suggest("", "modes of "+c.Kind.Name, c.Kind.Modes), "the fault %s has none of these modes", c.Kind.Name)
 		}
 	}
 	return nil
@@ -323,11 +323,11 @@ func checkRandom(s *Scenario) error {
 func checkWork(s *Scenario) error {
 	nodes := max(s.Topology.Nodes, len(s.Topology.Addresses))
 	if links := nodes * len(s.Clients); links > maxLinks {
-		return badAt("clients", fmt.Sprintf("use fewer clients or nodes: at most %d links", maxLinks), "%d clients and %d nodes have %d links", len(s.Clients), nodes, links)
+		return pathProblem("clients", fmt.Sprintf("use fewer clients or nodes: at most %d links", maxLinks), "%d clients and %d nodes have %d links", len(s.Clients), nodes, links)
 	}
 	w := s.Workload
 	total := 0
-	if err := repeats(&total, "workload.extend", s.Limit, w.Extend, len(s.Clients)); err != nil {
+	if err := addRepeats(&total, "workload.extend", s.Limit, w.Extend, len(s.Clients)); err != nil {
 		return err
 	}
 	total = 0
@@ -337,7 +337,7 @@ func checkWork(s *Scenario) error {
 			path, cycles = "clients."+c.Name+".cycles", *c.Cycles
 		}
 		if total += cycles * w.Writes; total > history.MaxEvents {
-			return badAt(path, fmt.Sprintf("at most %d writes by all clients together", history.MaxEvents), "the clients' cycles add up to more than %d writes", history.MaxEvents)
+			return pathProblem(path, fmt.Sprintf("at most %d writes by all clients together", history.MaxEvents), "the clients' cycles add up to more than %d writes", history.MaxEvents)
 		}
 	}
 	total = 0
@@ -347,7 +347,7 @@ func checkWork(s *Scenario) error {
 		if f.For != nil {
 			lasts = min(lasts, *f.For)
 		}
-		if err := repeats(&total, fmt.Sprintf("plan.%d.fault.every", i+1), lasts, f.Every.Min, len(f.Targets)); err != nil {
+		if err := addRepeats(&total, fmt.Sprintf("plan.%d.fault.every", i+1), lasts, f.Every.Min, len(f.Targets)); err != nil {
 			return err
 		}
 	}
@@ -356,45 +356,45 @@ func checkWork(s *Scenario) error {
 
 // addRepeats adds the number of times that something happens on so many targets within the
 // duration, and limits the total.
-func repeats(total *int, path string, lasts, every time.Duration, to int) error {
+func addRepeats(total *int, path string, lasts, every time.Duration, targets int) error {
 	if every <= 0 {
 		return nil // not repeated
 	}
 	// The number of microseconds in a day, times a thousand targets, fits in an int.
-	if *total += int(lasts/every) * to; *total > history.MaxEvents {
-		return badAt(path, fmt.Sprintf("at most %d times per run: use a longer interval or a shorter run", history.MaxEvents), "every %v is too often: %d times in this run", every, *total)
+	if *total += int(lasts/every) * targets; *total > history.MaxEvents {
+		return pathProblem(path, fmt.Sprintf("at most %d times per run: use a longer interval or a shorter run", history.MaxEvents), "every %v is too often: %d times in this run", every, *total)
 	}
 	return nil
 }
 
 // Capabilities that a scenario needs besides those that its plan needs.
 const (
-	CanReplicate       = "replicas"
-	CanPersist         = "persistence"
-	CanBeExact         = "exact-instants"
-	CanExpireMonotonic = "monotonic-expiry" // no version of Redis supports it
-	CanImage           = "image"            // nodes are containers that run a given image
-	CanTellLife        = "life"             // nodes report the life of each key (history.Life); no scenario needs it
-	CanSetOwnTime      = "set-own-time"     // can set the clock of a client whose lock calls package time directly
+	CanReplicate        = "replicas"
+	CanPersist          = "persistence"
+	CanUseExactInstants = "exact-instants"
+	CanExpireMonotonic  = "monotonic-expiry" // no version of Redis supports it
+	CanUseImage         = "image"            // nodes are containers that run a given image
+	CanReportKeyLife    = "life"             // nodes report the life of each key (history.Life); no scenario needs it
+	CanSetOwnTime       = "set-own-time"     // can set the clock of a client whose lock calls package time directly
 )
 
 // Capabilities lists everything that a backend may support besides CanRun: features of topologies,
 // and each fault on each kind of target.
 func Capabilities() []string {
-	all := []string{CanPersist, CanReplicate, CanImage, CanExpireMonotonic, CanSetOwnTime, CanBeExact}
+	all := []string{CanPersist, CanReplicate, CanUseImage, CanExpireMonotonic, CanSetOwnTime, CanUseExactInstants}
 	all = append(all, lock.Servers()...)
 	faults, _ := nemesis.Capabilities(nil)
 	return append(all, faults...)
 }
 
 // NeedsForLock returns the capabilities needed to run the scenario with a lock of kind k.
-func (s Scenario) NeedsOf(k lock.Kind) []string {
+func (s Scenario) NeedsForLock(k lock.Kind) []string {
 	needs := s.Needs()
-	if k.OwnTime && setsClient(s) {
+	if k.OwnTime && setsClientClock(s) {
 		needs = append(needs, CanSetOwnTime)
 	}
 	if k.Server != s.Topology.Server {
-		needs = append(needs, lockOn(s.Topology.Server))
+		needs = append(needs, lockNeed(s.Topology.Server))
 	}
 	slices.Sort(needs)
 	return needs
@@ -402,13 +402,13 @@ func (s Scenario) NeedsOf(k lock.Kind) []string {
 
 // setsClientClock reports whether the plan may step a client's clock, as opposed to changing its
 // rate.
-func setsClient(s Scenario) bool {
-	if s.Random != nil && slices.ContainsFunc(s.Random.Choices(), func(c nemesis.Choice) bool { return c.Kind.Sets && c.On == nemesis.Client }) {
+func setsClientClock(s Scenario) bool {
+	if s.Random != nil && slices.ContainsFunc(s.Random.Choices(), func(c nemesis.Choice) bool { return c.Kind.SetsClock && c.On == nemesis.Client }) {
 		return true
 	}
 	return slices.ContainsFunc(s.Plan, func(st nemesis.Step) bool {
 		kind, _ := nemesis.KindOf(st.Fault.Kind)
-		return kind.Sets && slices.ContainsFunc(st.Fault.Targets, func(t string) bool { return slices.Contains(s.ClientNames(), t) })
+		return kind.SetsClock && slices.ContainsFunc(st.Fault.Targets, func(t string) bool { return slices.Contains(s.ClientNames(), t) })
 	})
 }
 
@@ -425,7 +425,7 @@ func (s Scenario) Needs() []string {
 		if st.When.Message != nil {
 			add(nemesis.Capability(nemesis.Hold, nemesis.Message)) // the message is held until the fault has been injected, whatever the fault
 		}
-		add(kind.ByMode[st.Fault.Mode].Needs)
+		add(kind.ByMode[st.Fault.Mode].Capability)
 		if kind.Hits(nemesis.Message) {
 			add(kind.Capability(nemesis.Message))
 		}
@@ -444,9 +444,9 @@ func (s Scenario) Needs() []string {
 		for _, c := range s.Random.Choices() {
 			add(c.Kind.Capability(c.On))
 			for _, mode := range s.Random.ModesOf(c.Kind) {
-				add(c.Kind.ByMode[mode].Needs)
+				add(c.Kind.ByMode[mode].Capability)
 			}
-			for _, besides := range c.Kind.Besides {
+			for _, besides := range c.Kind.AlsoNeeds {
 				add(besides)
 			}
 			if c.On == nemesis.Message {
@@ -455,15 +455,15 @@ func (s Scenario) Needs() []string {
 		}
 	}
 	for need, is := range map[string]bool{
-		CanReplicate: s.Topology.Replicas > 0, CanPersist: s.Topology.Persistence != PersistNone && s.Topology.Server == "", CanImage: s.Topology.Image != "",
-		CanExpireMonotonic: s.Topology.Expiry == ExpiryMonotonic, CanBeExact: s.Exact,
+		CanReplicate: s.Topology.Replicas > 0, CanPersist: s.Topology.Persistence != PersistNone && s.Topology.Server == "", CanUseImage: s.Topology.Image != "",
+		CanExpireMonotonic: s.Topology.Expiry == ExpiryMonotonic, CanUseExactInstants: s.Exact,
 	} {
 		if is {
 			add(need)
 		}
 	}
 	if store := s.Topology.Server; store != "" {
-		out = needsOn(store, out)
+		out = convertNeeds(store, out)
 		add(store)
 	}
 	slices.Sort(out)
@@ -471,17 +471,17 @@ func (s Scenario) Needs() []string {
 }
 
 // faultTopology returns the topology in the form that fault kinds need.
-func (s *Scenario) ground() nemesis.Topology {
+func (s *Scenario) faultTopology() nemesis.Topology {
 	return nemesis.Topology{Replicas: s.Topology.Replicas, Persists: s.Topology.Persistence != PersistNone}
 }
 
 // SentinelNodes lists the nodes whose failover the plan leaves to sentinels.
-func (s Scenario) BySentinel() []string {
+func (s Scenario) SentinelNodes() []string {
 	var nodes []string
 	for _, st := range s.Plan {
 		kind, _ := nemesis.KindOf(st.Fault.Kind)
 		for _, node := range st.Fault.Targets {
-			if kind.ByMode[st.Fault.Mode].Needs == canWatch && !slices.Contains(nodes, node) {
+			if kind.ByMode[st.Fault.Mode].Capability == sentinelCapability && !slices.Contains(nodes, node) {
 				nodes = append(nodes, node)
 			}
 		}
@@ -490,4 +490,4 @@ func (s Scenario) BySentinel() []string {
 }
 
 // sentinelCapability is the capability of clusters that run sentinels.
-var canWatch = nemesis.Capability(nemesis.PowerSentinel, nemesis.Node)
+var sentinelCapability = nemesis.Capability(nemesis.PowerSentinel, nemesis.Node)

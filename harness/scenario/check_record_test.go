@@ -8,7 +8,7 @@ import (
 	"lockpick/harness/history"
 )
 
-func TestCheckRecord(t *testing.T) {
+func TestCheckHistorySize(t *testing.T) {
 	names := func(prefix string, n int) (all []string) {
 		for i := range n {
 			all = append(all, fmt.Sprint(prefix, i+1))
@@ -35,7 +35,7 @@ func TestCheckRecord(t *testing.T) {
 		})},
 		"20000 processes": {Events: events(20_000, func(i int) history.Event { return history.Event{Process: fmt.Sprint(i)} })},
 	} {
-		if err := CheckRecord(&h); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+		if err := CheckHistorySize(&h); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
 		}
 	}

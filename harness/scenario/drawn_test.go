@@ -28,13 +28,13 @@ func randomScenario(t *testing.T) Scenario {
 
 // TestWithRandomPlan checks that the result has a fixed plan, so that a stored run can be repeated
 // regardless of later changes to the generator or the seed.
-func TestDrawn(t *testing.T) {
+func TestWithRandomPlan(t *testing.T) {
 	s := randomScenario(t)
-	a, b := s.Drawn(1), s.Drawn(2)
+	a, b := s.WithRandomPlan(1), s.WithRandomPlan(2)
 	if len(a.Plan) == 0 || a.Random != nil || reflect.DeepEqual(a.Plan, b.Plan) {
 		t.Fatalf("seed 1: %v, seed 2: %v", a.Plan, b.Plan)
 	}
-	if !reflect.DeepEqual(a, s.Drawn(1)) || !reflect.DeepEqual(a, a.Drawn(2)) {
+	if !reflect.DeepEqual(a, s.WithRandomPlan(1)) || !reflect.DeepEqual(a, a.WithRandomPlan(2)) {
 		t.Error("a drawn plan is drawn a second time")
 	}
 	text, err := json.Marshal(a)
@@ -42,7 +42,7 @@ func TestDrawn(t *testing.T) {
 		t.Fatal(err)
 	}
 	var stored Scenario
-	if err := json.Unmarshal(text, &stored); err != nil || !reflect.DeepEqual(stored.Drawn(3).Plan, a.Plan) {
+	if err := json.Unmarshal(text, &stored); err != nil || !reflect.DeepEqual(stored.WithRandomPlan(3).Plan, a.Plan) {
 		t.Errorf("after storing and reading: %v\n%v\n%v", err, stored.Plan, a.Plan)
 	}
 	if s.Plan != nil || s.Random == nil {
@@ -51,10 +51,10 @@ func TestDrawn(t *testing.T) {
 }
 
 // On a real backend a seed draws the same plan, scaled.
-func TestDrawnScales(t *testing.T) {
+func TestRandomPlanScales(t *testing.T) {
 	s := randomScenario(t)
 	for seed := range uint64(50) {
-		before, after := s.Drawn(seed).Scaled(0.1).Plan, s.Scaled(0.1).Drawn(seed).Plan
+		before, after := s.WithRandomPlan(seed).Scaled(0.1).Plan, s.Scaled(0.1).WithRandomPlan(seed).Plan
 		if len(before) != len(after) {
 			t.Fatalf("seed %d: %d steps, but %d if scaled before drawing", seed, len(before), len(after))
 		}
@@ -72,7 +72,7 @@ func TestRandomNeeds(t *testing.T) {
 	s := randomScenario(t)
 	same(t, "needs", s.Needs(), []string{"cut-link", "hold-message", "kill-client", "kill-node", "pause-client"})
 	for seed := range uint64(20) {
-		for _, need := range s.Drawn(seed).Needs() {
+		for _, need := range s.WithRandomPlan(seed).Needs() {
 			if !slices.Contains(s.Needs(), need) {
 				t.Errorf("seed %d needs %s", seed, need)
 			}
@@ -81,7 +81,7 @@ func TestRandomNeeds(t *testing.T) {
 }
 
 // Chance decides what a random plan exercises.
-func TestRandomExpectationsNeedNoOccasion(t *testing.T) {
+func TestRandomPlanAllowsUnexercisedProperties(t *testing.T) {
 	for property, e := range randomScenario(t).Expect {
 		if !e.Implied {
 			t.Errorf("%s must be exercised: %+v", property, e)

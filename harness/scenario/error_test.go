@@ -22,7 +22,7 @@ var known = Known{
 	Locks:    []string{"broken", "failover", "hardened", "redislock", "redlock", "redsync", "rueidis", "single"},
 	Mistakes: mistakes,
 	Kinds: map[string]lock.Kind{
-		"broken": {Prefix: "b:", Belief: lock.ByNothing, Can: lock.Powers{Reenter: true}, Quorum: func(nodes int) int { return nodes },
+		"broken": {Prefix: "b:", Belief: lock.ByNothing, Can: lock.Features{Reenter: true}, Quorum: func(nodes int) int { return nodes },
 			Options: []lock.Option{{Name: "how", Doc: "it breaks", Values: []string{"softly", "loudly"}}}},
 		"redsync": {Options: []lock.Option{{Name: "fail-fast", Doc: "fail at the first no", Values: []string{"no", "yes"}}}},
 		"hardened": {Options: []lock.Option{{Name: "quarantine", Doc: "it waits", Values: []string{"no", "yes"}}, {Name: "repair", Doc: "it sets keys again", Values: []string{"no", "yes"}},
@@ -111,7 +111,7 @@ var unlisted = func() *strings.Replacer {
 	return strings.NewReplacer(strings.Join(nemesis.Choices(), ", "), "DRAWN FAULTS", strings.Join(kinds, ", "), "FAULTS")
 }()
 
-func TestParseRefusesWhatIsNoText(t *testing.T) {
+func TestParseRejectsInvalidText(t *testing.T) {
 	for name, data := range map[string][]byte{
 		"too large":  []byte(head + "# " + strings.Repeat("x", MaxFile)),
 		"not UTF-8":  []byte(head + "tags: [\xff]"),

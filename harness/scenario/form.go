@@ -40,20 +40,20 @@ func (k Known) With(kinds map[string]lock.Kind) Known {
 const brokenLock = "broken"
 
 // reader holds a scenario while it is read or written.
-type reading struct {
-	scenario  Scenario
-	variants  []variation
-	unit      time.Duration // the shortest duration other than zero
-	mostSteps int           // limit for a plan
+type reader struct {
+	scenario    Scenario
+	variants    []variantEntry
+	minDuration time.Duration // the shortest duration other than zero
+	maxSteps    int           // limit for a plan
 }
 
-func newReading(unit time.Duration, variant string) *reading {
+func newReader(unit time.Duration, variant string) *reader {
 	expect := map[string]Expectation{mutualExclusion: implied, resourceSafety: implied}
-	return &reading{scenario: Scenario{Variant: variant, Expect: expect}, unit: unit, mostSteps: maxItems}
+	return &reader{scenario: Scenario{Variant: variant, Expect: expect}, minDuration: unit, maxSteps: maxItems}
 }
 
-// variation is one entry of the section variants, before it is applied.
-type variation struct {
+// variantEntry is one entry of the section variants, before it is applied.
+type variantEntry struct {
 	Name                       string
 	Claim, Debate, Set, Expect *yaml.Node
 }
@@ -66,31 +66,31 @@ const (
 )
 
 // form returns the description of a scenario file: this table and those below contain every key.
-func (r *reading) form(k Known) object {
+func (r *reader) form(k Known) object {
 	expect := r.expectForm(k)
 	return object{"the scenario", []field{
-		{key: "name", doc: "the name on the command line", shape: named("scenario"), required: true},
-		{key: "claim", doc: "the scenario's conclusion, in one plain sentence", shape: prose, required: true},
-		{key: "source", doc: "author and place of the claim", shape: prose, required: true},
-		{key: "tags", doc: "words for selecting scenarios", shape: wordsOf("tags", named("tag"))},
+		{key: "name", doc: "the name on the command line", shape: dashedName("scenario"), required: true},
+		{key: "claim", doc: "the scenario's conclusion, in one plain sentence", shape: nonEmptyText, required: true},
+		{key: "source", doc: "author and place of the claim", shape: nonEmptyText, required: true},
+		{key: "tags", doc: "words for selecting scenarios", shape: wordsOf("tags", dashedName("tag"))},
 		{key: "debate", doc: "who affirms the claim, and who denies it", shape: debateForm()},
 		{key: "tier", doc: "other locks that must meet the expectations: every lock, or quorum locks; by default none", shape: oneOf("tier", tiers()...)},
-		{key: "cures", doc: "scenarios whose damage this one avoids with a single change", shape: wordsOf("cures", named("scenario"))},
-		{key: "topology", doc: "the lock servers", shape: topologyForm(r.unit)},
-		{key: "lock", doc: "the lock under test and its settings", shape: lockForm(k, r.unit)},
-		{key: "clients", doc: "the number of clients, or each client with its start and the nodes it reaches", shape: clientsForm(r.unit)},
-		{key: "workload", doc: "what each client does", shape: workloadForm(r.unit)},
-		{key: "plan", doc: "what goes wrong, and when", shape: planForm(r.unit, r.mostSteps), at: whole},
-		{key: "limits", doc: "limits of a single hold for bounded-hold, whatever the lock allows", shape: limitsForm(r.unit)},
+		{key: "cures", doc: "scenarios whose damage this one avoids with a single change", shape: wordsOf("cures", dashedName("scenario"))},
+		{key: "topology", doc: "the lock servers", shape: topologyForm(r.minDuration)},
+		{key: "lock", doc: "the lock under test and its settings", shape: lockForm(k, r.minDuration)},
+		{key: "clients", doc: "the number of clients, or each client with its start and the nodes it reaches", shape: clientsForm(r.minDuration)},
+		{key: "workload", doc: "what each client does", shape: workloadForm(r.minDuration)},
+		{key: "plan", doc: "what goes wrong, and when", shape: planForm(r.minDuration, r.maxSteps), goPath: wholeSection},
+		{key: "limits", doc: "limits of a single hold for bounded-hold, whatever the lock allows", shape: limitsForm(r.minDuration)},
 		{key: "expect", doc: "the expected result; safety properties not listed must hold", shape: expect},
-		{key: "limit", doc: "the run is stopped after this time", shape: duration(r.unit), defaultText: "2m0s"},
-		{key: "exact", doc: "whether events must coincide to the microsecond, which is only possible in virtual time", shape: truth},
-		{key: "scale", doc: "factor for all durations on real backends, if it must be fixed", shape: pace},
-		{key: "variants", doc: "the same scenario with different values for some keys", to: &r.variants, shape: dict{"variants", named("variant"), maxVariants, object{"a variant", []field{
-			{key: "set", doc: "new values for keys (lock.ttl) or whole sections (plan)", shape: later{scalar{jsonSchema: setSchema()}}, required: true},
-			{key: "claim", doc: "replaces the scenario's claim", shape: later{prose}},
-			{key: "debate", doc: "who affirms and denies the variant's own claim", shape: later{debateForm()}},
-			{key: "expect", doc: "differences from the scenario's expectations", shape: later{expect}},
+		{key: "limit", doc: "the run is stopped after this time", shape: duration(r.minDuration), defaultText: "2m0s"},
+		{key: "exact", doc: "whether events must coincide to the microsecond, which is only possible in virtual time", shape: boolean},
+		{key: "scale", doc: "factor for all durations on real backends, if it must be fixed", shape: scaleFactor},
+		{key: "variants", doc: "the same scenario with different values for some keys", to: &r.variants, shape: dict{"variants", dashedName("variant"), maxVariants, object{"a variant", []field{
+			{key: "set", doc: "new values for keys (lock.ttl) or whole sections (plan)", shape: deferred{scalar{jsonSchema: setSchema()}}, required: true},
+			{key: "claim", doc: "replaces the scenario's claim", shape: deferred{nonEmptyText}},
+			{key: "debate", doc: "who affirms and denies the variant's own claim", shape: deferred{debateForm()}},
+			{key: "expect", doc: "differences from the scenario's expectations", shape: deferred{expect}},
 		}}}},
 	}}
 }
@@ -110,20 +110,20 @@ func topologyForm(unit time.Duration) object {
 		{key: "persistence", doc: "what survives a restart: the append-only file's fsync policy, or none", shape: oneOf("persistence", PersistNone, "everysec", PersistAlways, "no"), defaultText: PersistNone},
 		{key: "expiry", doc: "the clock that expires keys: the wall clock, as in Redis, or a monotonic one", shape: oneOf("clock", "wall", ExpiryMonotonic)},
 		{key: "replicas", doc: "asynchronous replicas of each server", shape: integer(0, 1)},
-		{key: "down-after", at: "downAfter", doc: "how long a master is unreachable before its sentinels consider it down; by default 1s", shape: duration(unit)},
+		{key: "down-after", goPath: "downAfter", doc: "how long a master is unreachable before its sentinels consider it down; by default 1s", shape: duration(unit)},
 		{key: "image", doc: "the image of the servers' containers, as in redis:7", shape: imageName},
 		{key: "addresses", doc: "the servers as listed in the lock's configuration, if that is wrong", shape: sequence{"addresses", 1, maxItems, nodeName, false}},
 	}}
 }
 
 func lockForm(k Known, unit time.Duration) object {
-	retry := between(unit)
-	span := retry.show
+	retry := durationRange(unit)
+	span := retry.format
 	retry.store = func(to reflect.Value, v any) {
 		l, r := to.Addr().Interface().(*lock.Settings), v.(client.Range)
 		l.RetryMin, l.RetryMax = r.Min, r.Max
 	}
-	retry.show = func(v reflect.Value) string {
+	retry.format = func(v reflect.Value) string {
 		l := v.Interface().(lock.Settings)
 		return span(reflect.ValueOf(client.Range{Min: l.RetryMin, Max: l.RetryMax}))
 	}
@@ -133,10 +133,10 @@ func lockForm(k Known, unit time.Duration) object {
 		{key: "ttl", doc: "a key's time to live", shape: duration(unit), defaultText: "10s"},
 		{key: "drift", doc: "the lock's allowance for clock drift, as a share of the TTL", shape: percent(0.5), defaultText: "1%"},
 		{key: "timeout", doc: "timeout of a request to one node, less than half of the TTL", shape: duration(unit), defaultText: "50ms"},
-		{key: "retry", doc: "range of the random delay between attempts", shape: retry, at: whole, stored: "retryMin..retryMax", defaultText: "50ms..250ms"},
+		{key: "retry", doc: "range of the random delay between attempts", shape: retry, goPath: wholeSection, stored: "retryMin..retryMax", defaultText: "50ms..250ms"},
 		{key: "tries", doc: "attempts per acquire; 0: no limit", shape: integer(0, maxCount)},
 		{key: "ask", doc: "whether to contact the nodes all at once or one after another", shape: oneOf("way to ask", "multiplexed", askSequential)},
-		{key: "fence", doc: "whether the lock issues fencing tokens", shape: truth},
+		{key: "fence", doc: "whether the lock issues fencing tokens", shape: boolean},
 		{key: "extends", doc: "maximum extensions per hold; 0: the lock's default", shape: integer(0, maxCount)},
 		{key: "options", doc: "options specific to this kind of lock", shape: optionsForm(k)},
 	}}
@@ -168,26 +168,26 @@ func optionsForm(k Known) object {
 // clientsForm reads either the number of clients or a list of them.
 func clientsForm(unit time.Duration) shape {
 	number := integer(1, maxClients)
-	number.store = func(to reflect.Value, n any) { to.Set(reflect.ValueOf(clientsNamed(n.(int)))) }
-	start := either{
+	number.store = func(to reflect.Value, n any) { to.Set(reflect.ValueOf(newClients(n.(int)))) }
+	start := alternatives{
 		{field: field{key: "delay", shape: duration(0)}},
 		{field{key: "start", shape: object{"start", eventFields("")}}, section, "start"},
 	}
 	one := object{"a client", []field{
-		{key: "start", doc: "start of the client: a time, or an event of another client", shape: start, at: whole},
+		{key: "start", doc: "start of the client: a time, or an event of another client", shape: start, goPath: wholeSection},
 		{key: "reach", doc: "the nodes it can reach; the others refuse its connections", shape: wordsOf("reach", nodeName)},
-		{key: "think", doc: "overrides the workload", shape: between(0)},
-		{key: "hold", doc: "overrides the workload", shape: between(0)},
+		{key: "think", doc: "overrides the workload", shape: durationRange(0)},
+		{key: "hold", doc: "overrides the workload", shape: durationRange(0)},
 		{key: "cycles", doc: "overrides the workload", shape: integer(1, maxCount)},
-		{key: "cancel-after", at: "cancelAfter", doc: "overrides the workload", shape: duration(unit)},
+		{key: "cancel-after", goPath: "cancelAfter", doc: "overrides the workload", shape: duration(unit)},
 	}}
-	return either{
-		{field: field{at: whole, shape: number}},
-		{field{at: whole, shape: dict{"clients", clientName, maxClients, one}}, section, whole},
+	return alternatives{
+		{field: field{goPath: wholeSection, shape: number}},
+		{field{goPath: wholeSection, shape: dict{"clients", clientName, maxClients, one}}, section, wholeSection},
 	}
 }
 
-func clientsNamed(n int) (all []Client) {
+func newClients(n int) (all []Client) {
 	for _, name := range names("c", n) {
 		all = append(all, Client{Name: name})
 	}
@@ -195,23 +195,23 @@ func clientsNamed(n int) (all []Client) {
 }
 
 func workloadForm(unit time.Duration) object {
-	check := truth
+	check := boolean
 	check.store = func(to reflect.Value, v any) { to.SetBool(!v.(bool)) }
-	check.show = func(v reflect.Value) string { return strconv.FormatBool(!v.Bool()) }
+	check.format = func(v reflect.Value) string { return strconv.FormatBool(!v.Bool()) }
 	return object{"workload", []field{
 		{key: "kind", doc: "what a critical section does", shape: oneOf("workload", "read-modify-write"), defaultText: "read-modify-write"},
 		{key: "keys", doc: "number of locks, which each client uses in turn", shape: integer(1, maxKeys), defaultText: "1"},
 		{key: "fence", doc: "which writes the resource rejects", shape: oneOf("fence mode", client.FenceNone, client.FenceToken, client.FenceCounter, client.FenceCheckSet), defaultText: client.FenceNone},
-		{key: "think", doc: "pause before each cycle", shape: between(0), defaultText: "50ms..500ms"},
-		{key: "hold", doc: "work between the read and the check before the write", shape: between(0), defaultText: "100ms..2s"},
-		{key: "prepare", doc: "work between the check and the write", shape: between(0)},
-		{key: "cancel-after", at: "cancelAfter", doc: "how long a client waits for its lock before it cancels the acquire", shape: duration(unit)},
+		{key: "think", doc: "pause before each cycle", shape: durationRange(0), defaultText: "50ms..500ms"},
+		{key: "hold", doc: "work between the read and the check before the write", shape: durationRange(0), defaultText: "100ms..2s"},
+		{key: "prepare", doc: "work between the check and the write", shape: durationRange(0)},
+		{key: "cancel-after", goPath: "cancelAfter", doc: "how long a client waits for its lock before it cancels the acquire", shape: duration(unit)},
 		{key: "extend", doc: "how often a client extends its lock while it works", shape: duration(unit)},
 		{key: "reenter", doc: "how many times a client reacquires and releases a lock that it holds", shape: integer(1, maxReenter)},
 		{key: "cycles", doc: "cycles per client", shape: integer(1, maxCount)},
 		{key: "for", doc: "no cycle starts later than this", shape: duration(unit)},
 		{key: "writes", doc: "writes per critical section", shape: integer(1, maxWrites), defaultText: "1"},
-		{key: "check", at: "noCheck", doc: "whether a client checks its deadline before it writes", shape: check},
+		{key: "check", goPath: "noCheck", doc: "whether a client checks its deadline before it writes", shape: check},
 	}}
 }
 
@@ -223,15 +223,15 @@ func limitsForm(unit time.Duration) object {
 }
 
 // expectForm has the properties, and the other keys of the section expect.
-func (r *reading) expectForm(k Known) object {
+func (r *reader) expectForm(k Known) object {
 	outcome := oneOf("outcome", wantHolds, wantViolated, wantAny)
 	cause := oneOf("cause", k.Causes...)
 	if k.CanonicalCause != nil {
 		parse := cause.parse
 		cause.parse = func(s string) (any, string, string) { return parse(k.CanonicalCause(s)) }
 	}
-	violated := field{at: whole, shape: object{"the expected violation", []field{
-		{key: "violated", at: "cause", doc: "cause or class of the violation", shape: cause, required: true},
+	violated := field{goPath: wholeSection, shape: object{"the expected violation", []field{
+		{key: "violated", goPath: "cause", doc: "cause or class of the violation", shape: cause, required: true},
 		{key: "node", doc: "the node that causes it", shape: nodeName},
 	}}}
 	o := object{name: "expect"}
@@ -240,7 +240,7 @@ func (r *reading) expectForm(k Known) object {
 		if property == mutualExclusion || property == resourceSafety {
 			want.defaultText = wantHolds
 		}
-		o.fields = append(o.fields, field{key: property, doc: "the property's expected outcome", shape: either{{field: want}, {violated, section, "cause"}}})
+		o.fields = append(o.fields, field{key: property, doc: "the property's expected outcome", shape: alternatives{{field: want}, {violated, section, "cause"}}})
 	}
 	numbers := object{name: "numbers"}
 	for _, name := range k.Numbers {
@@ -251,7 +251,7 @@ func (r *reading) expectForm(k Known) object {
 	}
 	vacuous := oneOf("permission", "allowed")
 	vacuous.store = func(to reflect.Value, _ any) { to.SetBool(true) }
-	vacuous.show = func(reflect.Value) string { return "allowed" }
+	vacuous.format = func(reflect.Value) string { return "allowed" }
 	o.fields = append(o.fields, field{key: "vacuous", doc: "whether the run is valid even if no client acquires the lock", shape: vacuous, to: &r.scenario.Vacuous})
 	return o
 }
@@ -272,40 +272,40 @@ func planForm(unit time.Duration, most int) shape {
 	steps := sequence{"plan", 0, most, object{"a step", []field{
 		{key: "when", doc: "trigger of the fault", shape: triggerForm(unit), required: true},
 		{key: "fault", doc: "the fault and its targets", shape: faultForm(unit), required: true},
-		{key: "drawn", doc: "whether it counts as drawn at random, so that it may not occur or have no effect", shape: truth},
+		{key: "drawn", doc: "whether it counts as drawn at random, so that it may not occur or have no effect", shape: boolean},
 	}}, false}
-	return either{{field: field{key: "plan", shape: steps}}, {field{at: whole, shape: random}, has("random"), "random"}}
+	return alternatives{{field: field{key: "plan", shape: steps}}, {field{goPath: wholeSection, shape: random}, has("random"), "random"}}
 }
 
 func triggerForm(unit time.Duration) shape {
 	before := field{key: "before", doc: "time after which the trigger is ignored; it may not occur at all", shape: duration(unit)}
 	form := func(key string, fields ...field) form {
-		return form{field{at: whole, shape: object{"when", fields}, required: true}, has(key), key}
+		return form{field{goPath: wholeSection, shape: object{"when", fields}, required: true}, has(key), key}
 	}
-	return trigger{either{
+	return trigger{alternatives{
 		form("at", field{key: "at", doc: "time since the run began", shape: duration(0), required: true}),
-		form("event", append(eventFields("event."), field{key: "every", at: "event.every", doc: "trigger on every occurrence, not only the nth", shape: truth}, before)...),
+		form("event", append(eventFields("event."), field{key: "every", goPath: "event.every", doc: "trigger on every occurrence, not only the nth", shape: boolean}, before)...),
 		form("point",
-			field{key: "client", at: "point.client", doc: "the client", shape: clientName, required: true},
-			field{key: "point", at: "point.point", doc: "point in the client's program at which it waits for the fault", shape: oneOf("point", client.Points...), required: true},
-			field{key: "nth", at: "point.nth", doc: "number of the occurrence, from 1", shape: integer(1, maxCount), defaultText: "1"},
+			field{key: "client", goPath: "point.client", doc: "the client", shape: clientName, required: true},
+			field{key: "point", goPath: "point.point", doc: "point in the client's program at which it waits for the fault", shape: oneOf("point", client.Points...), required: true},
+			field{key: "nth", goPath: "point.nth", doc: "number of the occurrence, from 1", shape: integer(1, maxCount), defaultText: "1"},
 			before),
 		form("message",
-			field{key: "link", at: "message.link", doc: "between a client and a node or the resource, as in c1-n3", shape: target, required: true},
-			field{key: "message", at: "message.message", doc: "command on the wire", shape: oneOf("message", nemesis.MessageKinds...), required: true},
-			field{key: "of", at: "message.of", doc: "request or reply", shape: oneOf("direction", nemesis.Request, nemesis.Reply), required: true},
-			field{key: "nth", at: "message.nth", doc: "number of the message on the link, from 1", shape: integer(1, maxCount), defaultText: "1"},
+			field{key: "link", goPath: "message.link", doc: "between a client and a node or the resource, as in c1-n3", shape: target, required: true},
+			field{key: "message", goPath: "message.message", doc: "command on the wire", shape: oneOf("message", nemesis.MessageKinds...), required: true},
+			field{key: "of", goPath: "message.of", doc: "request or reply", shape: oneOf("direction", nemesis.Request, nemesis.Reply), required: true},
+			field{key: "nth", goPath: "message.nth", doc: "number of the message on the link, from 1", shape: integer(1, maxCount), defaultText: "1"},
 			before),
 	}}
 }
 
 // eventFields has the keys of an event. prefix is the start of their paths.
-func eventFields(below string) []field {
+func eventFields(prefix string) []field {
 	return []field{
-		{key: "client", at: below + "client", doc: "the client", shape: clientName, required: true},
-		{key: "event", at: below + "event", doc: "event in the history", shape: oneOf("event", nemesis.EventNames()...), required: true},
-		{key: "nth", at: below + "nth", doc: "number of the occurrence, from 1", shape: integer(1, maxCount), defaultText: "1"},
-		{key: "after", at: below + "after", doc: "delay after the event", shape: duration(0)},
+		{key: "client", goPath: prefix + "client", doc: "the client", shape: clientName, required: true},
+		{key: "event", goPath: prefix + "event", doc: "event in the history", shape: oneOf("event", nemesis.EventNames()...), required: true},
+		{key: "nth", goPath: prefix + "nth", doc: "number of the occurrence, from 1", shape: integer(1, maxCount), defaultText: "1"},
+		{key: "after", goPath: prefix + "after", doc: "delay after the event", shape: duration(0)},
 	}
 }
 
@@ -315,7 +315,7 @@ func faultForm(unit time.Duration) object {
 		kinds, modes = append(kinds, k.Name), append(modes, k.Modes...)
 	}
 	timer := object{"timer", []field{
-		{key: "rate", doc: "speed of the timer; 1 is correct", shape: rate},
+		{key: "rate", doc: "speed of the timer; 1 is correct", shape: clockRate},
 		{key: "step", doc: "how far it is set forward in the meantime", shape: duration(0)},
 	}}
 	return object{"fault", []field{
@@ -325,15 +325,15 @@ func faultForm(unit time.Duration) object {
 		{key: "for", doc: "how long it lasts", shape: duration(unit)},
 		{key: "until", doc: "the event that ends it", shape: object{"until", eventFields("")}},
 		{key: "way", doc: "direction on a link; by default both", shape: oneOf("way", nemesis.Request, nemesis.Reply)},
-		{key: "by", doc: "size of a clock step, as in 11s or -5s", shape: signed(unit)},
-		{key: "rate", doc: "speed of a clock; 1 is correct", shape: rate},
-		{key: "delay", doc: "delay of messages", shape: between(unit)},
-		{key: "share", doc: "share of the messages affected; by default all", shape: upToAll},
+		{key: "by", doc: "size of a clock step, as in 11s or -5s", shape: signedDuration(unit)},
+		{key: "rate", doc: "speed of a clock; 1 is correct", shape: clockRate},
+		{key: "delay", doc: "delay of messages", shape: durationRange(unit)},
+		{key: "share", doc: "share of the messages affected; by default all", shape: fullShare},
 		{key: "bandwidth", doc: "bytes per second", shape: integer(1, 1<<30)},
-		{key: "cpu", doc: "share of one processor that a node may use", shape: processor},
-		{key: "memory", doc: "bytes of memory that a node may use", shape: size},
-		{key: "every", doc: "time between occurrences of a repeated fault", shape: between(unit)},
-		{key: "lasts", doc: "duration of each occurrence; most are short, a few long", shape: between(unit)},
+		{key: "cpu", doc: "share of one processor that a node may use", shape: cpuShare},
+		{key: "memory", doc: "bytes of memory that a node may use", shape: byteSize},
+		{key: "every", doc: "time between occurrences of a repeated fault", shape: durationRange(unit)},
+		{key: "lasts", doc: "duration of each occurrence; most are short, a few long", shape: durationRange(unit)},
 		{key: "timer", doc: "the clock that measures `for`, if it is wrong", shape: timer},
 	}}
 }
@@ -347,8 +347,8 @@ func randomForm(unit time.Duration) object {
 	return object{"random", []field{
 		{key: "faults", doc: "faults to draw from; each seed uses about half of them", shape: wordsOf("faults", oneOf("fault", nemesis.Choices()...)), required: true},
 		{key: "within", doc: "keeps clocks and restarts within Redlock's assumptions", shape: oneOf("bound", nemesis.Assumptions)},
-		{key: "every", doc: "range of the mean time between two faults of a kind; each seed draws its own mean", shape: between(unit), defaultText: "1s..5s"},
-		{key: "lasts", doc: "range of the faults' durations; most are short", shape: between(unit), defaultText: "10ms..20s"},
+		{key: "every", doc: "range of the mean time between two faults of a kind; each seed draws its own mean", shape: durationRange(unit), defaultText: "1s..5s"},
+		{key: "lasts", doc: "range of the faults' durations; most are short", shape: durationRange(unit), defaultText: "10ms..20s"},
 		{key: "safety", doc: "share of the limit after which all faults are healed and some client must acquire", shape: percent(1), defaultText: "60%"},
 		{key: "modes", doc: "modes of faults that have several; by default all", shape: wordsOf("modes", oneOf("mode", modes...))},
 		{key: "shapes", doc: "shapes of link faults; by default all", shape: wordsOf("shapes", oneOf("shape", nemesis.Shapes...))},
@@ -357,19 +357,19 @@ func randomForm(unit time.Duration) object {
 
 // WithRandomPlan returns the scenario with the plan drawn for a seed. Drawing is done once: the
 // result has a fixed plan. A scenario with a fixed plan is returned unchanged.
-func (s Scenario) Drawn(seed uint64) Scenario {
+func (s Scenario) WithRandomPlan(seed uint64) Scenario {
 	if s.Random == nil {
 		return s
 	}
-	clients, begin := steady(s)
+	clients, begin := longRunningClients(s)
 	linked := func(name, node string) bool {
 		return slices.ContainsFunc(s.Clients, func(c Client) bool { return c.Name == name && c.reaches(node) })
 	}
-	w := nemesis.World{
+	w := nemesis.Environment{
 		Clients: clients, Begin: begin, Nodes: s.NodeNames(), Resource: ResourceName, Linked: linked,
-		Limit: s.Limit, TTL: s.Lock.TTL, Margin: margin(s),
+		Limit: s.Limit, TTL: s.Lock.TTL, Margin: driftAllowance(s),
 		Persists: s.Topology.Persistence != PersistNone, Durable: s.Topology.Persistence == PersistAlways,
-		Dice: func(names ...string) uint64 { return client.Random(seed, append([]string{"plan"}, names...)...) },
+		RandomSource: func(names ...string) uint64 { return client.Random(seed, append([]string{"plan"}, names...)...) },
 	}
 	s.Plan = s.Random.Draw(w)
 	s.Random = nil
@@ -378,7 +378,9 @@ func (s Scenario) Drawn(seed uint64) Scenario {
 
 // driftAllowance is the clock difference per TTL that the lock allows for, without the 2 ms for
 // the resolution of expiry in Redis.
-func margin(s Scenario) time.Duration { return time.Duration(s.Lock.Drift * float64(s.Lock.TTL)) }
+func driftAllowance(s Scenario) time.Duration {
+	return time.Duration(s.Lock.Drift * float64(s.Lock.TTL))
+}
 
 // latestStart is the share of the limit within which a client must have started to be drawn as a
 // target.
@@ -386,7 +388,7 @@ const latestStart = 0.1
 
 // longRunningClients lists the clients that start early and work until the end, from which targets
 // are drawn. begin is when all of them run.
-func steady(s Scenario) (clients []string, begin time.Duration) {
+func longRunningClients(s Scenario) (clients []string, begin time.Duration) {
 	for _, c := range s.Clients {
 		if c.Start == nil && c.Delay <= time.Duration(latestStart*float64(s.Limit)) && c.Cycles == nil {
 			clients, begin = append(clients, c.Name), max(begin, c.Delay)

@@ -49,8 +49,8 @@ func NewManifest(s Scenario, backend string, seed uint64, version, command strin
 
 // Size limits of a manifest, apart from its scenario.
 const (
-	longestText = 64 << 10 // a command with many overrides
-	mostCPUs    = 1 << 20
+	maxTextLen = 64 << 10 // a command with many overrides
+	maxCPUs    = 1 << 20
 )
 
 // ReadManifest reads a run.json. The file may come from anywhere, so its scenario must satisfy the
@@ -77,24 +77,24 @@ func ReadManifest(name string, text []byte, known Known) (*Manifest, error) {
 }
 
 func (m *Manifest) check(known Known) error {
-	wrong := func(field, hint, what string, args ...any) error {
+	fieldError := func(field, hint, what string, args ...any) error {
 		return &Error{Field: field, What: fmt.Sprintf(what, args...), Hint: hint}
 	}
 	switch {
 	case m.Schema != 1:
-		return wrong("schema", "its history can still be checked on its own", "this is not a run.json of this version: its schema is %d, not 1", m.Schema)
+		return fieldError("schema", "its history can still be checked on its own", "this is not a run.json of this version: its schema is %d, not 1", m.Schema)
 	case !slices.Contains(known.Backends, m.Backend):
-		return wrong("backend", suggest(m.Backend, "backends", known.Backends), "unknown backend %s", quote(m.Backend))
-	case m.CPUs < 0 || m.CPUs > mostCPUs:
-		return wrong("cpus", fmt.Sprintf("a number from 0 to %d", mostCPUs), "%d is not allowed here", m.CPUs)
+		return fieldError("backend", suggest(m.Backend, "backends", known.Backends), "unknown backend %s", quote(m.Backend))
+	case m.CPUs < 0 || m.CPUs > maxCPUs:
+		return fieldError("cpus", fmt.Sprintf("a number from 0 to %d", maxCPUs), "%d is not allowed here", m.CPUs)
 	case len(m.Sets) > maxItems:
-		return wrong("sets", fmt.Sprintf("at most %d", maxItems), "there are %d overrides", len(m.Sets))
+		return fieldError("sets", fmt.Sprintf("at most %d", maxItems), "there are %d overrides", len(m.Sets))
 	}
 	texts := map[string][]string{"command": {m.Command}, "version": {m.Version}, "go": {m.Go}, "os": {m.OS}, "arch": {m.Arch}, "server": {m.Server}, "sets": m.Sets}
 	for _, field := range []string{"command", "version", "go", "os", "arch", "server", "sets"} {
 		for _, t := range texts[field] {
-			if len(t) > longestText {
-				return wrong(field, fmt.Sprintf("at most %d bytes", longestText), "the text has %d bytes", len(t))
+			if len(t) > maxTextLen {
+				return fieldError(field, fmt.Sprintf("at most %d bytes", maxTextLen), "the text has %d bytes", len(t))
 			}
 		}
 	}
@@ -105,41 +105,41 @@ func (m *Manifest) check(known Known) error {
 // Some features of Redis nodes don't exist there.
 
 // storeCapabilities lists the faults and features that stores support in the same way as Redis.
-var storeNeeds = []string{
+var storeCapabilities = []string{
 	nemesis.Capability("pause", nemesis.Node), nemesis.Capability("kill", nemesis.Node),
 	nemesis.Capability("cut", nemesis.Link), nemesis.Capability("shape", nemesis.Link), nemesis.Capability(nemesis.PowerPackets, nemesis.Link),
-	CanSetOwnTime, CanImage, CanBeExact,
+	CanSetOwnTime, CanUseImage, CanUseExactInstants,
 }
 
 // convertNeeds converts the needs for Redis nodes to needs for a store. Everything that a store
 // doesn't support becomes a single need that no backend can satisfy.
-func needsOn(store string, all []string) (needs []string) {
-	var lacks []string
+func convertNeeds(store string, all []string) (needs []string) {
+	var unsupported []string
 	for _, need := range all {
-		if slices.Contains(storeNeeds, need) || strings.HasSuffix(need, "-"+string(nemesis.Client)) {
+		if slices.Contains(storeCapabilities, need) || strings.HasSuffix(need, "-"+string(nemesis.Client)) {
 			needs = append(needs, need)
 		} else {
-			lacks = append(lacks, need)
+			unsupported = append(unsupported, need)
 		}
 	}
-	if len(lacks) > 0 {
-		slices.Sort(lacks)
-		needs = append(needs, store+lackSign+strings.Join(lacks, "+"))
+	if len(unsupported) > 0 {
+		slices.Sort(unsupported)
+		needs = append(needs, store+needSeparator+strings.Join(unsupported, "+"))
 	}
 	return needs
 }
 
 // lockNeed returns the need for a lock that uses the servers of the topology.
-func lockOn(store string) string { return "lock" + lackSign + store }
+func lockNeed(store string) string { return "lock" + needSeparator + store }
 
-const lackSign = ":"
+const needSeparator = ":"
 
 // ExplainUnsatisfiable explains why no backend can satisfy a need that results from the lock's
 // servers. It returns "" for all other needs.
-func LackOf(need string) string {
-	left, right, is := strings.Cut(need, lackSign)
+func ExplainUnsatisfiable(need string) string {
+	left, right, found := strings.Cut(need, needSeparator)
 	switch {
-	case !is:
+	case !found:
 		return ""
 	case left == "lock" && right == "":
 		return "the scenario's servers run Redis, but its lock doesn't use Redis"
@@ -150,23 +150,23 @@ func LackOf(need string) string {
 }
 
 // onStore returns the topology with the members of a store, which sync each write.
-func (t Topology) on(store string) Topology {
+func (t Topology) onStore(store string) Topology {
 	t.Server, t.Persistence = store, PersistAlways
 	return t
 }
 
 // storeSlack is the time that a store may take to elect a leader and find lapsed leases, in
 // addition to the lease's own time.
-const agreement = 3 * time.Second
+const storeSlack = 3 * time.Second
 
 // ExpirySlack returns how much later than a Redis lock the lock of a store may become free. As the
 // stores' documentation says, a new leader restarts leases, and lapsed leases are only looked for
 // periodically.
-func (s Scenario) Settles() time.Duration {
+func (s Scenario) ExpirySlack() time.Duration {
 	if s.Topology.Server == "" {
 		return 0
 	}
-	return s.Lock.TTL + agreement
+	return s.Lock.TTL + storeSlack
 }
 
 // Check checks a resolved scenario, as found in a run.json or after scaling, against all rules for
@@ -177,17 +177,17 @@ func (s Scenario) Settles() time.Duration {
 func (s Scenario) Check(known Known) error {
 	if _, is := known.Kinds[s.Lock.Kind]; !is && slices.Contains(known.Locks, s.Lock.Kind) {
 		known.Kinds = maps.Clone(known.Kinds)
-		known.Kinds[s.Lock.Kind] = s.Lock.Kindred()
+		known.Kinds[s.Lock.Kind] = s.Lock.DerivedKind()
 	}
 	root, fields := s.tree(known)
 	if s.Variant != "" {
-		if _, wrong, hint := named("variant").parse(s.Variant); wrong != "" {
+		if _, wrong, hint := dashedName("variant").parse(s.Variant); wrong != "" {
 			return &Error{Field: "scenario.variant", What: wrong, Hint: hint}
 		}
 	}
-	r := newReading(runUnit, s.Variant)
+	r := newReader(minRunDuration, s.Variant)
 	if slices.ContainsFunc(s.Plan, func(st nemesis.Step) bool { return st.Drawn }) {
-		r.mostSteps = maxDrawn
+		r.maxSteps = maxDrawnSteps
 	}
 	err := r.read(root, known)
 	if p, ok := errors.AsType[*problem](err); ok {
@@ -195,7 +195,7 @@ func (s Scenario) Check(known Known) error {
 	} else if err != nil {
 		return err
 	}
-	return s.unlike(r.scenario)
+	return s.roundTripError(r.scenario)
 }
 
 // MapCauses replaces each expected cause by f of it.
@@ -208,7 +208,7 @@ func (s Scenario) MapCauses(f func(string) string) {
 
 // tree returns the YAML tree of the scenario's file, and the field of each node.
 func (s Scenario) tree(known Known) (*yaml.Node, writer) {
-	r := &reading{scenario: s}
+	r := &reader{scenario: s}
 	r.scenario.Expect = map[string]Expectation{} // without the implied ones
 	for property, e := range s.Expect {
 		if e.Follows == "" && (e != implied || !slices.Contains(required[s.Tier], property)) {
@@ -220,13 +220,13 @@ func (s Scenario) tree(known Known) (*yaml.Node, writer) {
 }
 
 // roundTripError returns an error if writing and reading the scenario results in a different one.
-func (s Scenario) unlike(back Scenario) error {
+func (s Scenario) roundTripError(back Scenario) error {
 	for _, property := range required[s.Tier] { // the run.json is of a version that didn't require the property
 		if _, had := s.Expect[property]; !had && back.Expect[property] == implied {
 			delete(back.Expect, property)
 		}
 	}
-	field, got, want := differ("scenario", reflect.ValueOf(said(s)), reflect.ValueOf(said(back)))
+	field, got, want := firstDifference("scenario", reflect.ValueOf(withoutImplied(s)), reflect.ValueOf(withoutImplied(back)))
 	if field == "" {
 		return nil
 	}
@@ -235,7 +235,7 @@ func (s Scenario) unlike(back Scenario) error {
 }
 
 // withoutImplied clears Implied, which files don't contain.
-func said(s Scenario) Scenario {
+func withoutImplied(s Scenario) Scenario {
 	s.Expect = maps.Clone(s.Expect)
 	for property, e := range s.Expect {
 		e.Implied = false
@@ -245,48 +245,48 @@ func said(s Scenario) Scenario {
 }
 
 // firstDifference returns the first field in which two values differ, and both values.
-func differ(path string, a, b reflect.Value) (field, got, want string) {
+func firstDifference(path string, a, b reflect.Value) (field, got, want string) {
 	shown := func(v reflect.Value) string {
 		if !v.IsValid() || v.IsZero() {
 			return "none"
 		}
 		return clip(fmt.Sprintf("%+v", reflect.Indirect(v)), 100)
 	}
-	unlike := func() (string, string, string) { return path, shown(a), shown(b) }
+	result := func() (string, string, string) { return path, shown(a), shown(b) }
 	if a.IsValid() != b.IsValid() {
-		return unlike()
+		return result()
 	}
 	switch a.Kind() {
 	case reflect.Struct:
 		for i := range a.NumField() {
 			name, _, _ := strings.Cut(a.Type().Field(i).Tag.Get("json"), ",")
-			if field, got, want := differ(path+"."+name, a.Field(i), b.Field(i)); field != "" {
+			if field, got, want := firstDifference(path+"."+name, a.Field(i), b.Field(i)); field != "" {
 				return field, got, want
 			}
 		}
 	case reflect.Pointer:
 		if a.IsNil() != b.IsNil() {
-			return unlike()
+			return result()
 		}
-		return differ(path, a.Elem(), b.Elem())
+		return firstDifference(path, a.Elem(), b.Elem())
 	case reflect.Slice:
 		if a.Len() != b.Len() {
-			return unlike()
+			return result()
 		}
 		for i := range a.Len() {
-			if field, got, want := differ(fmt.Sprintf("%s[%d]", path, i), a.Index(i), b.Index(i)); field != "" {
+			if field, got, want := firstDifference(fmt.Sprintf("%s[%d]", path, i), a.Index(i), b.Index(i)); field != "" {
 				return field, got, want
 			}
 		}
 	case reflect.Map:
 		for _, key := range slices.SortedFunc(slices.Values(append(a.MapKeys(), b.MapKeys()...)), func(x, y reflect.Value) int { return strings.Compare(x.String(), y.String()) }) {
-			if field, got, want := differ(path+"."+key.String(), a.MapIndex(key), b.MapIndex(key)); field != "" {
+			if field, got, want := firstDifference(path+"."+key.String(), a.MapIndex(key), b.MapIndex(key)); field != "" {
 				return field, got, want
 			}
 		}
 	default:
 		if a.IsValid() && !a.Equal(b) {
-			return unlike()
+			return result()
 		}
 	}
 	return "", "", ""

@@ -24,7 +24,7 @@ func FuzzManifest(f *testing.F) {
 		}
 		for _, s := range all {
 			add(s)
-			add(s.Scaled(0.5).Drawn(1))
+			add(s.Scaled(0.5).WithRandomPlan(1))
 		}
 	}
 	for _, text := range []string{"", "{}", "[]", "null", `{"schema":1}`, `{"schema":1,"backend":"sim","scenario":{"name":"x"}}`} {
@@ -40,7 +40,7 @@ func FuzzManifest(f *testing.F) {
 		}
 		s := m.Scenario
 		if n := len(s.Clients); n < 1 || n > maxClients || s.Topology.Nodes < 1 || s.Topology.Nodes > maxNodes || s.Limit <= 0 || s.Limit > maxDuration ||
-			s.Workload.Keys < 1 || s.Workload.Keys > maxKeys || s.Workload.Extend < 0 || s.Workload.Extend == time.Nanosecond || len(s.Plan) > maxDrawn ||
+			s.Workload.Keys < 1 || s.Workload.Keys > maxKeys || s.Workload.Extend < 0 || s.Workload.Extend == time.Nanosecond || len(s.Plan) > maxDrawnSteps ||
 			s.Workload.Cycles == 0 && s.Workload.For == 0 || s.Lock.Timeout >= s.Lock.TTL/2 {
 			t.Fatalf("impossible scenario accepted: %+v", s)
 		}
@@ -52,15 +52,15 @@ func FuzzManifest(f *testing.F) {
 		if !namePattern.MatchString(s.Name) || s.Variant != "" && !namePattern.MatchString(s.Variant) {
 			t.Fatalf("the scenario is named %q", s.ID())
 		}
-		again, err := json.Marshal(m)
+		second, err := json.Marshal(m)
 		if err != nil {
 			t.Fatal(err)
 		}
-		back, err := ReadManifest("run.json", again, known)
+		back, err := ReadManifest("run.json", second, known)
 		if err != nil || !reflect.DeepEqual(normal(t, m), normal(t, back)) {
 			t.Fatalf("after writing and reading: %v", err)
 		}
-		s.Drawn(m.Seed)
+		s.WithRandomPlan(m.Seed)
 	})
 }
 

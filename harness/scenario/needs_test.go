@@ -9,7 +9,7 @@ import (
 )
 
 // Setting the clock of a client whose lock calls package time needs more than skewing it.
-func TestNeedsOfOwnTime(t *testing.T) {
+func TestNeedsOfLockWithSystemClock(t *testing.T) {
 	own := lock.Kind{OwnTime: true}
 	for _, tt := range []struct {
 		fault, target string
@@ -25,12 +25,12 @@ func TestNeedsOfOwnTime(t *testing.T) {
 	} {
 		s := Scenario{Topology: Topology{Nodes: 1, Persistence: PersistNone}, Clients: []Client{{Name: "c1"}},
 			Plan: nemesis.Plan{{Fault: nemesis.Fault{Kind: tt.fault, Targets: []string{tt.target}}}}}
-		if got := slices.Contains(s.NeedsOf(tt.kind), CanSetOwnTime); got != tt.want {
+		if got := slices.Contains(s.NeedsForLock(tt.kind), CanSetOwnTime); got != tt.want {
 			t.Errorf("%s of %s: %v, want %v", tt.fault, tt.target, got, tt.want)
 		}
 	}
 	s := Scenario{Random: &nemesis.Random{Faults: []string{"clock-jump"}}}
-	if !slices.Contains(s.NeedsOf(own), CanSetOwnTime) {
+	if !slices.Contains(s.NeedsForLock(own), CanSetOwnTime) {
 		t.Error("the needs depend on the seed")
 	}
 }
@@ -39,7 +39,7 @@ func TestNeedsOfOwnTime(t *testing.T) {
 func TestNeedsOfAnImage(t *testing.T) {
 	for image, want := range map[string]bool{"": false, "redis:7": true} {
 		s := Scenario{Topology: Topology{Nodes: 1, Persistence: PersistNone, Image: image}}
-		if got := slices.Contains(s.Needs(), CanImage); got != want {
+		if got := slices.Contains(s.Needs(), CanUseImage); got != want {
 			t.Errorf("%q: %v, want %v", image, got, want)
 		}
 	}

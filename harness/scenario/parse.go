@@ -41,12 +41,12 @@ func ParseWith(name string, data []byte, known Known, sets []string, wanted func
 	if err != nil {
 		return nil, err
 	}
-	if err := base.checkThan(base.variants); err != nil {
+	if err := base.checkBoundVariants(base.variants); err != nil {
 		return nil, doc.locate(err, "")
 	}
 	file := *doc
 	var out []Scenario
-	for _, v := range append([]variation{{}}, base.variants...) {
+	for _, v := range append([]variantEntry{{}}, base.variants...) {
 		if wanted != nil && !wanted(v.Name) {
 			continue
 		}
@@ -62,7 +62,7 @@ func ParseWith(name string, data []byte, known Known, sets []string, wanted func
 		if err != nil {
 			return nil, err
 		}
-		if err := r.checkThan(base.variants); err != nil {
+		if err := r.checkBoundVariants(base.variants); err != nil {
 			return nil, doc.locate(err, v.Name)
 		}
 		out = append(out, r.scenario)
@@ -74,7 +74,7 @@ func ParseWith(name string, data []byte, known Known, sets []string, wanted func
 // tables that Parse uses. Rules that involve more than one key, such as the existence of targets or
 // a timeout below the TTL, are only checked by Parse.
 func Schema(known Known) []byte {
-	s := newReading(fileUnit, "").form(known).schema()
+	s := newReader(minFileDuration, "").form(known).schema()
 	s["$schema"] = "https://json-schema.org/draft/2020-12/schema"
 	s["title"] = "lockpick scenario"
 	out, err := json.MarshalIndent(s, "", "  ")
@@ -85,30 +85,30 @@ func Schema(known Known) []byte {
 }
 
 // read converts a tree to a scenario.
-func (d *document) read(tree *yaml.Node, known Known, variant string) (*reading, error) {
-	r := newReading(fileUnit, variant)
+func (d *document) read(tree *yaml.Node, known Known, variant string) (*reader, error) {
+	r := newReader(minFileDuration, variant)
 	return r, d.locate(r.read(tree, known), variant)
 }
 
-func (r *reading) read(tree *yaml.Node, known Known) error {
+func (r *reader) read(tree *yaml.Node, known Known) error {
 	if err := r.form(known).read(tree, reflect.ValueOf(&r.scenario).Elem()); err != nil {
 		return err
 	}
 	r.finish()
 	if name := r.scenario.Name; slices.Contains(known.Folders, name) {
-		return badAt("name", "choose another name: a store uses the folder "+name+" for other purposes", "a scenario can't be named %s", quote(name))
+		return pathProblem("name", "choose another name: a store uses the folder "+name+" for other purposes", "a scenario can't be named %s", quote(name))
 	}
-	return checkWhole(&r.scenario, known)
+	return checkConsistency(&r.scenario, known)
 }
 
 // finish sets the values that depend on more than one key.
-func (r *reading) finish() {
+func (r *reader) finish() {
 	s := &r.scenario
 	if s.Workload.Cycles == 0 && s.Workload.For == 0 {
 		s.Workload.Cycles = defaultCycles
 	}
 	if len(s.Clients) == 0 {
-		s.Clients = clientsNamed(defaultClients)
+		s.Clients = newClients(defaultClients)
 	}
 	for property, e := range s.Expect {
 		if e.Cause != "" {
@@ -116,30 +116,30 @@ func (r *reading) finish() {
 			s.Expect[property] = e
 		}
 	}
-	Imply(s.Expect, s.Tier)
+	AddImplied(s.Expect, s.Tier)
 	if s.Random != nil || s.Vacuous {
-		excuse(s.Expect)
+		allowUnexercised(s.Expect)
 	}
 }
 
 // checkBoundVariants checks that bounds refer to other variants of the file. A variant doesn't
 // inherit the base's bounds relative to that variant.
-func (r *reading) checkThan(variants []variation) error {
+func (r *reader) checkBoundVariants(variants []variantEntry) error {
 	names := []string{BaseVariant}
 	for _, v := range variants {
 		if v.Name == BaseVariant {
-			return badAt("variants."+BaseVariant, "choose another name: in expect.numbers, "+BaseVariant+" is the scenario itself", "a variant can't be named %s", BaseVariant)
+			return pathProblem("variants."+BaseVariant, "choose another name: in expect.numbers, "+BaseVariant+" is the scenario itself", "a variant can't be named %s", BaseVariant)
 		}
 		names = append(names, v.Name)
 	}
 	self := r.scenario.Variant
 	for _, name := range slices.Sorted(maps.Keys(r.scenario.Numbers)) {
-		switch than := r.scenario.Numbers[name].Than; {
+		switch than := r.scenario.Numbers[name].Variant; {
 		case than == "":
 		case than == BaseVariant && self == "":
-			return badAt("expect.numbers."+name, "name a variant", "the number is compared with itself")
+			return pathProblem("expect.numbers."+name, "name a variant", "the number is compared with itself")
 		case !slices.Contains(names, than):
-			return badAt("expect.numbers."+name, suggest(than, "variants", names), "there is no variant %s", quote(than))
+			return pathProblem("expect.numbers."+name, suggest(than, "variants", names), "there is no variant %s", quote(than))
 		case than == self:
 			delete(r.scenario.Numbers, name)
 		}
@@ -191,7 +191,7 @@ func load(name string, data []byte) (*document, error) {
 		return nil, err
 	}
 	doc := &document{file: src, foreign: map[*yaml.Node]*source{}, root: root}
-	if err := plain(root); err != nil {
+	if err := checkPlainYAML(root); err != nil {
 		return nil, doc.locate(err, "")
 	}
 	return doc, nil
@@ -239,17 +239,17 @@ func parseYAML(src *source, data []byte) (root *yaml.Node, err error) {
 
 // checkPlainYAML rejects YAML features that scenarios don't need: tags, and aliases, with which a
 // small file can expand to a huge one.
-func plain(n *yaml.Node) error {
+func checkPlainYAML(n *yaml.Node) error {
 	switch {
 	case n.Kind == yaml.AliasNode || n.Anchor != "":
-		return bad(n, "write it out; for parts that repeat use variants", "anchors and aliases are not allowed")
+		return nodeProblem(n, "write it out; for parts that repeat use variants", "anchors and aliases are not allowed")
 	case n.Style&yaml.TaggedStyle != 0:
-		return bad(n, "leave the tag out", "tags such as %s are not allowed", quote(n.Tag))
+		return nodeProblem(n, "leave the tag out", "tags such as %s are not allowed", quote(n.Tag))
 	case n.Kind == yaml.ScalarNode && n.Tag == "!!merge":
-		return bad(n, "write the keys out; for parts that repeat use variants", "merge keys are not allowed")
+		return nodeProblem(n, "write the keys out; for parts that repeat use variants", "merge keys are not allowed")
 	}
 	for _, c := range n.Content {
-		if err := plain(c); err != nil {
+		if err := checkPlainYAML(c); err != nil {
 			return err
 		}
 	}
@@ -317,9 +317,9 @@ func (d *document) replace(n *yaml.Node, path []*yaml.Node, value *yaml.Node) (*
 	key, i := path[0], child(n, path[0].Value)
 	switch {
 	case n.Kind == yaml.SequenceNode && i < 0:
-		return nil, bad(key, fmt.Sprintf("items are numbered from 1 to %d", len(n.Content)), "there is no item %s to set", quote(key.Value))
+		return nil, nodeProblem(key, fmt.Sprintf("items are numbered from 1 to %d", len(n.Content)), "there is no item %s to set", quote(key.Value))
 	case n.Kind != yaml.SequenceNode && n.Kind != yaml.MappingNode:
-		return nil, bad(key, "replace the section as a whole", "can't set %s inside a single value", quote(key.Value))
+		return nil, nodeProblem(key, "replace the section as a whole", "can't set %s inside a single value", quote(key.Value))
 	}
 	c := *n
 	c.Content = slices.Clone(n.Content)
@@ -422,20 +422,20 @@ func (p *problem) at(root *yaml.Node) *yaml.Node {
 	return find(root, p.path)
 }
 
-func bad(n *yaml.Node, hint, what string, args ...any) error {
+func nodeProblem(n *yaml.Node, hint, what string, args ...any) error {
 	return &problem{node: n, what: fmt.Sprintf(what, args...), hint: hint}
 }
 
-func badAt(path, hint, what string, args ...any) error {
+func pathProblem(path, hint, what string, args ...any) error {
 	return &problem{path: path, what: fmt.Sprintf(what, args...), hint: hint}
 }
 
 // quote quotes a piece of the file for a message and truncates it if it is long.
 func quote(s string) string { return fmt.Sprintf("%q", clip(s, 40)) }
 
-func clip(s string, most int) string {
-	if r := []rune(s); len(r) > most {
-		return string(r[:most]) + "…"
+func clip(s string, limit int) string {
+	if r := []rune(s); len(r) > limit {
+		return string(r[:limit]) + "…"
 	}
 	return s
 }
@@ -513,7 +513,7 @@ func checkClient(s *Scenario, path, name string) error {
 	if s.hasClient(name) {
 		return nil
 	}
-	return badAt(path, s.clientsHint(), "there is no client %s", name)
+	return pathProblem(path, s.clientsHint(), "there is no client %s", name)
 }
 
 func (s *Scenario) clientsHint() string {
@@ -527,9 +527,9 @@ func (s *Scenario) clientsHint() string {
 func checkEvent(s *Scenario, path string, e nemesis.Event) error {
 	switch {
 	case e.After >= s.Limit:
-		return badAt(path+".after", "shorten it, or set a longer limit", "%v after an event is later than the end of the run", e.After)
+		return pathProblem(path+".after", "shorten it, or set a longer limit", "%v after an event is later than the end of the run", e.After)
 	case e.Every && e.Nth != 1:
-		return badAt(path+".nth", "keep one of them", "every and nth exclude each other")
+		return pathProblem(path+".nth", "keep one of them", "every and nth exclude each other")
 	}
 	return checkClient(s, path+".client", e.Client)
 }
@@ -540,7 +540,7 @@ func checkLink(s *Scenario, path, link string) error {
 	const hint = "a link connects a client to a node or to the resource r1, as in c1-n3"
 	name, end, ok := nemesis.SplitLink(link)
 	if !ok {
-		return badAt(path, hint, "%s is not a link", quote(link))
+		return pathProblem(path, hint, "%s is not a link", quote(link))
 	}
 	if end == nemesis.Replica && s.Topology.Replicas > 0 && s.hasNode(name) {
 		return nil
@@ -552,11 +552,11 @@ func checkLink(s *Scenario, path, link string) error {
 		return nil
 	}
 	if !s.hasNode(end) {
-		return badAt(path, s.nodesHint()+"; the resource is r1", "there is no node %s", end)
+		return pathProblem(path, s.nodesHint()+"; the resource is r1", "there is no node %s", end)
 	}
 	for _, c := range s.Clients {
 		if c.Name == name && !c.reaches(end) {
-			return badAt(path, name+" reaches "+strings.Join(c.Reach, ", "), "there is no link %s: %s can't reach %s", link, name, end)
+			return pathProblem(path, name+" reaches "+strings.Join(c.Reach, ", "), "there is no link %s: %s can't reach %s", link, name, end)
 		}
 	}
 	return nil

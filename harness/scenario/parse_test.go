@@ -71,7 +71,7 @@ scale: 1
 `)[0]
 	same(t, "lock", s.Lock, lock.Settings{
 		Kind: "broken", Mistake: "plain-del", TTL: time.Second, Drift: 0.025, Timeout: 20 * ms, RetryMin: 30 * ms, RetryMax: 30 * ms,
-		Tries: 4, Ask: "sequential", Fence: true, Extends: 2, Prefix: "b:", Votes: 3, Untold: true, Reenter: true,
+		Tries: 4, Ask: "sequential", Fence: true, Extends: 2, Prefix: "b:", Votes: 3, NoLossNotice: true, Reenter: true,
 	})
 	same(t, "clients", s.Clients, []Client{
 		{Name: "c2", Delay: time.Second, Reach: []string{"n1", "n3"}},
@@ -214,7 +214,7 @@ func following(want string) Expectation {
 	return Expectation{Want: want, Implied: true, Follows: "mutual-exclusion"}
 }
 
-func TestNamedExpectationFollowsNothing(t *testing.T) {
+func TestExplicitExpectationIsNotOverridden(t *testing.T) {
 	s := parse(t, head+"expect: {mutual-exclusion: holds, lease-linearizable: {violated: overrun}}\n")[0]
 	same(t, "expect", s.Expect["lease-linearizable"], Expectation{Want: "violated", Cause: "overrun"})
 }

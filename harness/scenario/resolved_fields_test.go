@@ -126,7 +126,7 @@ func extremes(k reflect.Kind) []any {
 }
 
 // acceptable lists the extreme values that are accepted, with the reason.
-var harmless = []struct{ field, value, because string }{
+var acceptable = []struct{ field, value, because string }{
 	{`^scenario\.(claim|source)$`, `.`, "free text, which reports show verbatim but truncated"},
 	{`^scenario\.scale$`, `^5e-324$`, "factor that is applied when a run is selected; the result is checked"},
 	{`\.(rate|share|drift|safety)$`, `^5e-324$`, "nearly zero, and not repeated"},
@@ -136,7 +136,7 @@ var harmless = []struct{ field, value, because string }{
 }
 
 // reportedElsewhere lists fields whose extreme values are reported at another field, with the reason.
-var blamed = []struct{ field, at, because string }{
+var reportedElsewhere = []struct{ field, at, because string }{
 	{`^scenario\.lock\.retry(Min|Max)$`, `^scenario\.lock\.retryMin\.\.retryMax$`, "one range in a file"},
 	{`\.(every|lasts|delay|think|hold|prepare)\.(min|max)$`, `\.(every|lasts|delay|think|hold|prepare)$`, "one range in a file"},
 	{`^scenario\.numbers\{\}\.`, `^scenario\.numbers\.[a-z-]+$`, "one bound in a file"},
@@ -146,11 +146,11 @@ var blamed = []struct{ field, at, because string }{
 }
 
 // reportedAt reports whether an error at a field is the expected one for a bad value of another field.
-func inPlace(field, at string) bool {
+func reportedAt(field, at string) bool {
 	if regexp.MustCompile(`^` + strings.ReplaceAll(regexp.QuoteMeta(field), `\{\}`, `\.[a-z-]+`) + `$`).MatchString(at) {
 		return true
 	}
-	for _, b := range blamed {
+	for _, b := range reportedElsewhere {
 		if regexp.MustCompile(b.field).MatchString(field) && regexp.MustCompile(b.at).MatchString(at) {
 			return true
 		}
@@ -179,7 +179,7 @@ func TestCheckOfEveryField(t *testing.T) {
 				setPlace(t, &hostile, i, x)
 				err := hostile.Check(known)
 				var e *Error
-				if errors.As(err, &e) && e.Hint != "" && len(e.Error()) < 2000 && inPlace(p.field, index.ReplaceAllString(e.Field, "[]")) {
+				if errors.As(err, &e) && e.Hint != "" && len(e.Error()) < 2000 && reportedAt(p.field, index.ReplaceAllString(e.Field, "[]")) {
 					continue
 				}
 				if err != nil {
@@ -187,7 +187,7 @@ func TestCheckOfEveryField(t *testing.T) {
 					continue
 				}
 				fine := false
-				for j, h := range harmless {
+				for j, h := range acceptable {
 					if regexp.MustCompile(h.field).MatchString(p.field) && regexp.MustCompile(h.value).MatchString(fmt.Sprint(x)) {
 						fine, used[j] = true, true
 					}
@@ -199,11 +199,11 @@ func TestCheckOfEveryField(t *testing.T) {
 		}
 	}
 	for _, field := range fieldsOf("scenario", reflect.TypeFor[Scenario]()) {
-		if !seen[field] && !unsaid.MatchString(field) {
+		if !seen[field] && !notInFiles.MatchString(field) {
 			t.Errorf("no scenario here uses %s: add it to one, and to the writer", field)
 		}
 	}
-	for j, h := range harmless {
+	for j, h := range acceptable {
 		if !used[j] {
 			t.Errorf("the exception for %s at %s is not needed", h.value, h.field)
 		}
@@ -212,7 +212,7 @@ func TestCheckOfEveryField(t *testing.T) {
 
 // notInFiles matches fields that files can't contain: whether a step was drawn, and repetition,
 // which only triggers of steps support.
-var unsaid = regexp.MustCompile(`\.(drawn|implied)$|\.(start|until)\.every$`)
+var notInFiles = regexp.MustCompile(`\.(drawn|implied)$|\.(start|until)\.every$`)
 
 // setPlace sets the i-th place of a scenario. It puts changed entries back into maps.
 func setPlace(t *testing.T, s *Scenario, i int, x any) {
@@ -257,9 +257,9 @@ func setPlace(t *testing.T, s *Scenario, i int, x any) {
 	}
 }
 
-// TestCheckRefusesWhatFilesDo checks that Check rejects each value that the reader of files
+// TestCheckRejectsWhatParseRejects checks that Check rejects each value that the reader of files
 // rejects.
-func TestCheckRefusesWhatFilesDo(t *testing.T) {
+func TestCheckRejectsWhatParseRejects(t *testing.T) {
 	d := func(d time.Duration) *time.Duration { return &d }
 	for _, c := range []struct {
 		set    string
@@ -332,7 +332,7 @@ func many(n int) (all []Client) {
 }
 
 // Errors about too much work in a file point at the cause.
-func TestWorkIsBoundedWithPlaceAndHint(t *testing.T) {
+func TestWorkLimitErrorsHavePlaceAndHint(t *testing.T) {
 	for text, want := range map[string]string{
 		"workload: {extend: 1ms, for: 1h}\nlimit: 23h":                                                  "f.yaml:4:20",
 		"plan: [{when: {at: 1s}, fault: {kind: gc, targets: [c1], every: 1ms, lasts: 1ms}}]\nlimit: 1h": "f.yaml:4:",
@@ -349,7 +349,7 @@ func TestWorkIsBoundedWithPlaceAndHint(t *testing.T) {
 	}
 }
 
-func TestManifestSaysWhereAndWhatToDo(t *testing.T) {
+func TestManifestErrorsHavePlaceAndHint(t *testing.T) {
 	s := parse(t, everything)[0]
 	for name, c := range map[string]struct {
 		change func(*Manifest)
@@ -365,7 +365,7 @@ func TestManifestSaysWhereAndWhatToDo(t *testing.T) {
 		"share":   {func(m *Manifest) { m.Scenario.Lock.Drift = -0.05 }, `run.json: scenario.lock.drift: "-5%" is not allowed here`},
 		"back":    {func(m *Manifest) { m.Scenario.Plan[1].Fault.By = -25 * time.Hour }, `run.json: scenario.plan[1].fault.by: "-25h0m0s" is too long`},
 		"retry":   {func(m *Manifest) { m.Scenario.Lock.RetryMax = -1 }, `run.json: scenario.lock.retryMin..retryMax: "-1ns" is negative`},
-		"number":  {func(m *Manifest) { m.Scenario.Numbers["grants"] = Bound{Is: ">=", Value: -1, Than: "other"} }, `run.json: scenario.numbers.grants: the factor "-1" is not positive`},
+		"number":  {func(m *Manifest) { m.Scenario.Numbers["grants"] = Bound{Operator: ">=", Value: -1, Variant: "other"} }, `run.json: scenario.numbers.grants: the factor "-1" is not positive`},
 		"variant": {func(m *Manifest) { m.Scenario.Variant = "../x" }, `run.json: scenario.variant: "../x" is not a valid name for a variant`},
 	} {
 		m := Manifest{Schema: 1, Scenario: stored(t, s), Backend: "sim", Seed: 1}

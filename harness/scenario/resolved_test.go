@@ -40,7 +40,7 @@ func checkOfTheCatalogue(t *testing.T, drawn uint64, factors ...float64) {
 					}
 				}
 				for seed := range seeds {
-					stored := stored(t, scaled.Drawn(seed))
+					stored := stored(t, scaled.WithRandomPlan(seed))
 					if err := stored.Check(known); err != nil {
 						t.Errorf("%s × %g, seed %d: %v", s.ID(), factor, seed, err)
 					}
@@ -65,7 +65,7 @@ func stored(t *testing.T, s Scenario) (back Scenario) {
 
 // The writer must not omit the section expect because all expectations have default values: the
 // section also contains other keys.
-func TestWhatIsSaidBesideExpectationsIsKept(t *testing.T) {
+func TestNumbersAndVacuousSurviveCheck(t *testing.T) {
 	for _, expect := range []string{"{numbers: {grants: '>= 3'}}", "{vacuous: allowed}", "{vacuous: allowed, numbers: {grants: '>= 3'}}"} {
 		all, err := Parse("f.yaml", []byte(head+"expect: "+expect+"\n"), known)
 		if err != nil {

@@ -237,7 +237,7 @@ func (e Expectation) String() string {
 // AddImplied adds the expectations that follow from the tier and from other expectations. No
 // single lease lock could have answered in a way that leads to two holders at once, and where two
 // holders are ruled out, so are all other answers that no lease lock gives.
-func Imply(expect map[string]Expectation, tier string) {
+func AddImplied(expect map[string]Expectation, tier string) {
 	for _, property := range required[tier] {
 		if _, named := expect[property]; !named {
 			expect[property] = implied
@@ -264,7 +264,7 @@ const (
 
 // allowUnexercised lets properties pass without having been exercised: chance decides what a
 // random plan exercises, and a run without any acquire may exercise nothing.
-func excuse(expect map[string]Expectation) {
+func allowUnexercised(expect map[string]Expectation) {
 	for property, e := range expect {
 		if e.Want == wantHolds {
 			e.Implied = true
@@ -276,24 +276,24 @@ func excuse(expect map[string]Expectation) {
 // Bound limits a measured number: by a value, or by a multiple of the number that another variant
 // measures with the same seed in the same run.
 type Bound struct {
-	Is    string  `json:"is"`             // one of operators
-	Value float64 `json:"value"`          // or the factor
-	Than  string  `json:"than,omitempty"` // the other variant, or BaseVariant
+	Operator string  `json:"is"`             // one of operators
+	Value    float64 `json:"value"`          // or the factor
+	Variant  string  `json:"than,omitempty"` // the other variant, or BaseVariant
 }
 
 // BaseVariant stands for the scenario itself in a bound.
 const BaseVariant = "base"
 
 // operators lists the comparison operators of bounds, longest first.
-var comparisons = []string{">=", "<=", ">", "<"}
+var operators = []string{">=", "<=", ">", "<"}
 
 // Allows reports whether x satisfies the bound. other is the other variant's number.
-func (b Bound) Keeps(x, other float64) bool {
+func (b Bound) Allows(x, other float64) bool {
 	y := b.Value
-	if b.Than != "" {
+	if b.Variant != "" {
 		y *= other
 	}
-	switch b.Is {
+	switch b.Operator {
 	case ">=":
 		return x >= y
 	case "<=":
@@ -307,16 +307,16 @@ func (b Bound) Keeps(x, other float64) bool {
 // String returns the bound as written in a scenario file.
 func (b Bound) String() string {
 	switch {
-	case b.Than == "":
-		return fmt.Sprintf("%s %g", b.Is, b.Value)
+	case b.Variant == "":
+		return fmt.Sprintf("%s %g", b.Operator, b.Value)
 	case b.Value == 1:
-		return fmt.Sprintf("%s %s", b.Is, b.Than)
+		return fmt.Sprintf("%s %s", b.Operator, b.Variant)
 	}
-	return fmt.Sprintf("%s %g * %s", b.Is, b.Value, b.Than)
+	return fmt.Sprintf("%s %g * %s", b.Operator, b.Value, b.Variant)
 }
 
 // FaultModels returns the failure models of all faults that the plan contains or may draw.
-func (s Scenario) Models() (models []string) {
+func (s Scenario) FaultModels() (models []string) {
 	add := func(k nemesis.Kind) {
 		if k.Model != "" && !slices.Contains(models, k.Model) {
 			models = append(models, k.Model)
@@ -391,15 +391,15 @@ const (
 // The shortest durations other than zero: in a file the resolution of Redis, and after scaling a
 // thousandth of that.
 const (
-	fileUnit = time.Millisecond
-	runUnit  = time.Microsecond
+	minFileDuration = time.Millisecond
+	minRunDuration  = time.Microsecond
 )
 
 // maxItems limits the length of a list, and thus the time it takes to read a hostile file.
 const maxItems = 1000
 
 // maxDrawnSteps limits the length of a random plan. No seed of the catalogue draws a tenth of it.
-const maxDrawn = 10_000
+const maxDrawnSteps = 10_000
 
 // maxScale is the largest factor for durations, and maxDuration the longest duration. Their
 // product is far from overflowing.
@@ -412,19 +412,19 @@ const (
 const maxLinks = 10_000
 
 // SizeLimits describes how large a single run may be.
-func Bounds() []string {
+func SizeLimits() []string {
 	return []string{
 		fmt.Sprintf("%d nodes", maxNodes), fmt.Sprintf("%d clients", maxClients), fmt.Sprintf("%d links between them", maxLinks),
 		fmt.Sprintf("%d keys", maxKeys), fmt.Sprintf("%d writes in a critical section", maxWrites),
 		fmt.Sprintf("%d steps in a plan, %d targets in one", maxItems, maxItems),
-		fmt.Sprintf("durations of at most %v, and of at least %v unless zero", maxDuration, fileUnit),
+		fmt.Sprintf("durations of at most %v, and of at least %v unless zero", maxDuration, minFileDuration),
 		fmt.Sprintf("%d events, and the same number of writes, extensions and repeated faults", history.MaxEvents),
 	}
 }
 
 // CheckHistorySize reports which size limit a stored history exceeds, so that no file needs more
 // time and memory than a run does.
-func CheckRecord(h *history.History) error {
+func CheckHistorySize(h *history.History) error {
 	clients, keys := map[string]bool{}, map[string]bool{}
 	for _, c := range h.Params.Clients {
 		clients[c] = true
@@ -453,7 +453,7 @@ func CheckRecord(h *history.History) error {
 		{"clients that can't reach every node", len(h.Params.Reach), maxClients},
 		{"nodes that a client can reach", reach, maxNodes},
 		{"links between clients and nodes", len(h.Params.Clients) * len(h.Params.Nodes), maxLinks},
-		{"steps in its plan", len(h.Params.Steps), maxDrawn},
+		{"steps in its plan", len(h.Params.Steps), maxDrawnSteps},
 		{"targets in a step of its plan", longest, maxLinks},
 		{"targets in its plan", targets, history.MaxEvents},
 		{"keys that clients lock", len(keys), maxKeys},
@@ -471,34 +471,34 @@ func CheckRecord(h *history.History) error {
 const maxProcesses = maxLinks + maxClients + 3*maxNodes + 100
 
 // bound reads the bound of a number.
-var bound = single("a bound", "write '>= 0.8', or '< 0.2 * NAME' to compare with another variant or with base",
+var bound = newScalar("a bound", "write '>= 0.8', or '< 0.2 * NAME' to compare with another variant or with base",
 	textLike(`^ *(>=|<=|>|<) *[-+.0-9a-z]+( *\* *[-a-z0-9]+)? *$`), parseBound)
 
 // parseBound is the inverse of Bound.String. wrong describes the mistake, or is "".
 func parseBound(text string) (b Bound, wrong string) {
 	rest := strings.TrimSpace(text)
-	for _, is := range comparisons {
+	for _, is := range operators {
 		if after, ok := strings.CutPrefix(rest, is); ok {
-			b.Is, rest = is, strings.TrimSpace(after)
+			b.Operator, rest = is, strings.TrimSpace(after)
 			break
 		}
 	}
-	if b.Is == "" {
+	if b.Operator == "" {
 		return b, quote(text) + " has no comparison"
 	}
 	value, than, product := strings.Cut(rest, "*")
 	if !product && namePattern.MatchString(rest) && !numeric(rest) {
 		value, than, product = "1", rest, true
 	}
-	value, b.Than = strings.TrimSpace(value), strings.TrimSpace(than)
+	value, b.Variant = strings.TrimSpace(value), strings.TrimSpace(than)
 	v, err := strconv.ParseFloat(value, 64)
 	switch {
 	case err != nil || v-v != 0: // Inf or NaN
 		return b, quote(value) + " is not a number"
-	case product && (!namePattern.MatchString(b.Than) || numeric(b.Than)):
-		return b, quote(b.Than) + " is not the name of a variant"
-	case len(b.Than) > longestName:
-		return b, quote(b.Than) + " is too long for a variant's name"
+	case product && (!namePattern.MatchString(b.Variant) || numeric(b.Variant)):
+		return b, quote(b.Variant) + " is not the name of a variant"
+	case len(b.Variant) > maxNameLen:
+		return b, quote(b.Variant) + " is too long for a variant's name"
 	case product && v <= 0:
 		return b, "the factor " + quote(value) + " is not positive"
 	}

@@ -12,7 +12,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-func TestSchemaFitsTheCatalogue(t *testing.T) {
+func TestSchemaAcceptsCatalogue(t *testing.T) {
 	schema := readSchema(t)
 	for name, data := range catalogue(t) {
 		if err := conforms(t, schema, data); err != nil {
@@ -22,7 +22,7 @@ func TestSchemaFitsTheCatalogue(t *testing.T) {
 }
 
 // Mistakes that Parse detects by looking at a single key are rejected by the schema, too.
-func TestSchemaRefuses(t *testing.T) {
+func TestSchemaRejectsMistakes(t *testing.T) {
 	schema := readSchema(t)
 	if err := conforms(t, schema, []byte(head)); err != nil {
 		t.Fatal(err)
@@ -39,7 +39,7 @@ func TestSchemaRefuses(t *testing.T) {
 	}
 }
 
-func TestSchemaIsStable(t *testing.T) {
+func TestSchemaIsDeterministic(t *testing.T) {
 	if !bytes.Equal(Schema(known), Schema(known)) {
 		t.Error("two schemas of the same lists differ")
 	}

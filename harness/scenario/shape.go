@@ -36,24 +36,24 @@ type field struct {
 	defaultText string // the default, as written in a file; "": the zero value
 	// goPath is the path of Go fields from the section's value to this one, as in event.nth. ""
 	// means the field named like key, and wholeSection the section's value itself.
-	at string
-	to any // a pointer to the value, if it is stored outside the section's value
+	goPath string
+	to     any // a pointer to the value, if it is stored outside the section's value
 	// stored is the value's path in a run.json, if it differs from goPath: relative to the section's path, or to
 	// the scenario's if to is set.
 	stored string
 }
 
 // wholeSection is the path of a field whose value is that of its section.
-const whole = "."
+const wholeSection = "."
 
 // value returns the field's value within the section's. optional reports whether it is behind a
 // pointer or in a map. A missing value is returned as the zero reflect.Value, or is created if
 // create is set; the caller must put it into the map.
-func (f *field) part(section reflect.Value, create bool) (v reflect.Value, optional bool) {
+func (f *field) value(section reflect.Value, create bool) (v reflect.Value, optional bool) {
 	switch {
 	case f.to != nil:
 		return reflect.ValueOf(f.to).Elem(), false
-	case f.at == whole:
+	case f.goPath == wholeSection:
 		return section, false
 	case section.Kind() == reflect.Map && create:
 		return reflect.New(section.Type().Elem()).Elem(), true
@@ -61,7 +61,7 @@ func (f *field) part(section reflect.Value, create bool) (v reflect.Value, optio
 		return section.MapIndex(reflect.ValueOf(f.key)), true
 	}
 	v = section
-	for name := range strings.SplitSeq(cmp.Or(f.at, f.key), ".") {
+	for name := range strings.SplitSeq(cmp.Or(f.goPath, f.key), ".") {
 		v = v.FieldByNameFunc(func(field string) bool { return strings.EqualFold(field, name) })
 		if optional = v.Kind() == reflect.Pointer; !optional {
 			continue
@@ -77,7 +77,7 @@ func (f *field) part(section reflect.Value, create bool) (v reflect.Value, optio
 }
 
 func (f *field) read(n *yaml.Node, section reflect.Value) error {
-	v, _ := f.part(section, true)
+	v, _ := f.value(section, true)
 	if err := f.shape.read(n, v); err != nil || section.Kind() != reflect.Map || f.to != nil {
 		return err
 	}
@@ -90,7 +90,7 @@ func (f *field) read(n *yaml.Node, section reflect.Value) error {
 
 // write returns nil for default values.
 func (f *field) write(w writer, path string, section reflect.Value) *yaml.Node {
-	v, optional := f.part(section, false)
+	v, optional := f.value(section, false)
 	if !v.IsValid() {
 		return nil
 	}
@@ -126,10 +126,10 @@ func (f *field) path(section string) string {
 		return "scenario." + cmp.Or(f.stored, f.key)
 	case f.stored != "":
 		return section + "." + f.stored
-	case f.at == whole:
+	case f.goPath == wholeSection:
 		return section
 	}
-	return section + "." + cmp.Or(f.at, f.key)
+	return section + "." + cmp.Or(f.goPath, f.key)
 }
 
 // removedKeys has hints for keys of earlier releases.
@@ -152,7 +152,7 @@ func (o object) read(n *yaml.Node, to reflect.Value) error {
 		i := slices.Index(o.keys(), p.key.Value)
 		if i < 0 {
 			hint := cmp.Or(removedKeys[p.key.Value], suggest(p.key.Value, "keys here", o.keys()))
-			return bad(p.key, hint, "unknown key %s in %s", quote(p.key.Value), o.name)
+			return nodeProblem(p.key, hint, "unknown key %s in %s", quote(p.key.Value), o.name)
 		}
 		if err := o.fields[i].read(p.value, to); err != nil {
 			return err
@@ -160,7 +160,7 @@ func (o object) read(n *yaml.Node, to reflect.Value) error {
 	}
 	for _, f := range o.fields {
 		if f.required && child(n, f.key) < 0 {
-			return bad(n, "add "+f.key+": "+f.doc, "%s has no %s", o.name, f.key)
+			return nodeProblem(n, "add "+f.key+": "+f.doc, "%s has no %s", o.name, f.key)
 		}
 	}
 	o.fill(to, n)
@@ -173,7 +173,7 @@ func (o object) fill(to reflect.Value, n *yaml.Node) {
 		if child(n, f.key) >= 0 {
 			continue
 		}
-		if v, _ := f.part(to, f.defaultText != ""); v.IsValid() {
+		if v, _ := f.value(to, f.defaultText != ""); v.IsValid() {
 			f.fill(v)
 		}
 	}
@@ -220,21 +220,21 @@ type pair struct{ key, value *yaml.Node }
 // pairs returns the entries of a mapping whose keys are single words, each once.
 func pairs(n *yaml.Node, name, hint string) ([]pair, error) {
 	if n.Kind != yaml.MappingNode {
-		return nil, bad(n, hint, "%s must be a mapping, not %s", name, sortOf(n))
+		return nil, nodeProblem(n, hint, "%s must be a mapping, not %s", name, describeNode(n))
 	}
 	var out []pair
 	seen := map[string]int{}
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		key := n.Content[i]
 		if key.Kind != yaml.ScalarNode {
-			return nil, bad(key, hint, "keys in %s must be single words", name)
+			return nil, nodeProblem(key, hint, "keys in %s must be single words", name)
 		}
-		if line, again := seen[key.Value]; again {
+		if line, duplicate := seen[key.Value]; duplicate {
 			hint := "keep one of them"
 			if line > 0 {
 				hint = fmt.Sprintf("it already appears in line %d; %s", line, hint)
 			}
-			return nil, bad(key, hint, "duplicate key %s in %s", quote(key.Value), name)
+			return nil, nodeProblem(key, hint, "duplicate key %s in %s", quote(key.Value), name)
 		}
 		seen[key.Value] = key.Line
 		out = append(out, pair{key, n.Content[i+1]})
@@ -243,7 +243,7 @@ func pairs(n *yaml.Node, name, hint string) ([]pair, error) {
 }
 
 // describeNode describes the kind of a node for messages.
-func sortOf(n *yaml.Node) string {
+func describeNode(n *yaml.Node) string {
 	switch {
 	case n.Kind == yaml.MappingNode:
 		return "a mapping"
@@ -256,20 +256,20 @@ func sortOf(n *yaml.Node) string {
 }
 
 // alternatives is a value that can be written in several forms. The first form is the default.
-type either []form
+type alternatives []form
 
 type form struct {
 	field
-	is   func(n *yaml.Node) bool // reports whether a node has this form; not used for the first one
-	mark string                  // path of a value that only this form has, or ""
+	hasForm func(n *yaml.Node) bool // reports whether a node has this form; not used for the first one
+	marker  string                  // path of a value that only this form has, or ""
 }
 
 // matches reports whether a value has this form.
 func (f *form) matches(v reflect.Value) bool {
-	if f.mark == "" {
+	if f.marker == "" {
 		return false
 	}
-	mark, optional := (&field{at: f.mark}).part(v, false)
+	mark, optional := (&field{goPath: f.marker}).value(v, false)
 	return mark.IsValid() && (optional || !mark.IsZero())
 }
 
@@ -281,9 +281,9 @@ func has(key string) func(n *yaml.Node) bool {
 	return func(n *yaml.Node) bool { return n.Kind == yaml.MappingNode && child(n, key) >= 0 }
 }
 
-func (e either) read(n *yaml.Node, to reflect.Value) error {
+func (e alternatives) read(n *yaml.Node, to reflect.Value) error {
 	for _, f := range e[1:] {
-		if f.is(n) {
+		if f.hasForm(n) {
 			return f.read(n, to)
 		}
 	}
@@ -292,7 +292,7 @@ func (e either) read(n *yaml.Node, to reflect.Value) error {
 
 // write merges the sections of a value that matches several forms. Reading the result then reports
 // the error.
-func (e either) write(w writer, path string, v reflect.Value) (n *yaml.Node) {
+func (e alternatives) write(w writer, path string, v reflect.Value) (n *yaml.Node) {
 	for _, f := range e {
 		if !f.matches(v) {
 			continue
@@ -309,7 +309,7 @@ func (e either) write(w writer, path string, v reflect.Value) (n *yaml.Node) {
 	return n
 }
 
-func (e either) schema() map[string]any {
+func (e alternatives) schema() map[string]any {
 	var all []any
 	for _, f := range e {
 		all = append(all, f.shape.schema())
@@ -318,12 +318,12 @@ func (e either) schema() map[string]any {
 }
 
 // trigger is the section when, which must have the keys of exactly one form.
-type trigger struct{ either }
+type trigger struct{ alternatives }
 
 func (t trigger) read(n *yaml.Node, to reflect.Value) error {
 	var keys, forms []string
-	for _, f := range t.either {
-		keys, forms = append(keys, f.mark), append(forms, "{"+strings.Join(f.shape.(object).keys(), ", ")+"}")
+	for _, f := range t.alternatives {
+		keys, forms = append(keys, f.marker), append(forms, "{"+strings.Join(f.shape.(object).keys(), ", ")+"}")
 	}
 	given, err := pairs(n, "when", "write one of: "+strings.Join(keys, ", "))
 	if err != nil {
@@ -332,31 +332,31 @@ func (t trigger) read(n *yaml.Node, to reflect.Value) error {
 	given = slices.DeleteFunc(given, func(p pair) bool { return !slices.Contains(keys, p.key.Value) })
 	switch {
 	case len(given) == 0:
-		return bad(n, "use one of "+strings.Join(forms, " or "), "when needs one of %s", strings.Join(keys, ", "))
+		return nodeProblem(n, "use one of "+strings.Join(forms, " or "), "when needs one of %s", strings.Join(keys, ", "))
 	case len(given) > 1:
-		return bad(given[1].key, "keep one, or use two steps", "two triggers in one when: %s and %s", given[0].key.Value, given[1].key.Value)
+		return nodeProblem(given[1].key, "keep one, or use two steps", "two triggers in one when: %s and %s", given[0].key.Value, given[1].key.Value)
 	}
-	return t.either.read(n, to)
+	return t.alternatives.read(n, to)
 }
 
 // sequence is a list of items.
 type sequence struct {
-	name   string
-	least  int
-	most   int
-	item   shape
-	differ bool // the items are words, and all must be different
+	name     string
+	min      int
+	max      int
+	item     shape
+	distinct bool // the items are words, and all must be different
 }
 
 func (l sequence) read(n *yaml.Node, to reflect.Value) error {
 	if n.Kind != yaml.SequenceNode {
-		return bad(n, "write [a, b], or one item per line, each after a dash", "%s must be a list, not %s", l.name, sortOf(n))
+		return nodeProblem(n, "write [a, b], or one item per line, each after a dash", "%s must be a list, not %s", l.name, describeNode(n))
 	}
-	if len(n.Content) > l.most {
-		return bad(n.Content[l.most], fmt.Sprintf("at most %d are allowed", l.most), "%s is too long", l.name)
+	if len(n.Content) > l.max {
+		return nodeProblem(n.Content[l.max], fmt.Sprintf("at most %d are allowed", l.max), "%s is too long", l.name)
 	}
-	if len(n.Content) < l.least {
-		return bad(n, "add at least one item", "%s is empty", l.name)
+	if len(n.Content) < l.min {
+		return nodeProblem(n, "add at least one item", "%s is empty", l.name)
 	}
 	if len(n.Content) == 0 {
 		return nil
@@ -369,8 +369,8 @@ func (l sequence) read(n *yaml.Node, to reflect.Value) error {
 	}
 	seen := map[string]bool{}
 	for _, c := range n.Content {
-		if l.differ && seen[c.Value] {
-			return bad(c, "remove one of them", "%s is repeated in %s", quote(c.Value), l.name)
+		if l.distinct && seen[c.Value] {
+			return nodeProblem(c, "remove one of them", "%s is repeated in %s", quote(c.Value), l.name)
 		}
 		seen[c.Value] = true
 	}
@@ -391,8 +391,8 @@ func (l sequence) write(w writer, path string, v reflect.Value) *yaml.Node {
 }
 
 func (l sequence) schema() map[string]any {
-	s := map[string]any{"type": "array", "minItems": l.least, "maxItems": l.most, "items": l.item.schema()}
-	if l.differ {
+	s := map[string]any{"type": "array", "minItems": l.min, "maxItems": l.max, "items": l.item.schema()}
+	if l.distinct {
 		s["uniqueItems"] = true
 	}
 	return s
@@ -405,7 +405,7 @@ func wordsOf(name string, item scalar) shape { return sequence{name, 1, maxItems
 type dict struct {
 	name string
 	key  scalar // allowed names
-	most int
+	max  int
 	item shape
 }
 
@@ -415,10 +415,10 @@ func (m dict) read(n *yaml.Node, to reflect.Value) error {
 		return err
 	}
 	if len(given) == 0 {
-		return bad(n, "leave it out, or add at least one entry", "%s is empty", m.name)
+		return nodeProblem(n, "leave it out, or add at least one entry", "%s is empty", m.name)
 	}
-	if len(given) > m.most {
-		return bad(given[m.most].key, fmt.Sprintf("at most %d are allowed", m.most), "too many entries in %s", m.name)
+	if len(given) > m.max {
+		return nodeProblem(given[m.max].key, fmt.Sprintf("at most %d are allowed", m.max), "too many entries in %s", m.name)
 	}
 	all := reflect.MakeSlice(to.Type(), len(given), len(given))
 	for i, p := range given {
@@ -452,9 +452,9 @@ func (m dict) schema() map[string]any {
 }
 
 // deferred stores the node itself, which is read in a later step.
-type later struct{ shape }
+type deferred struct{ shape }
 
-func (later) read(n *yaml.Node, to reflect.Value) error {
+func (deferred) read(n *yaml.Node, to reflect.Value) error {
 	to.Set(reflect.ValueOf(n).Elem())
 	return nil
 }
@@ -466,16 +466,16 @@ type scalar struct {
 	jsonSchema map[string]any
 	parse      func(text string) (v any, wrong, hint string)
 	store      func(to reflect.Value, v any) // nil: assign it
-	show       func(v reflect.Value) string  // nil: fmt.Sprint
+	format     func(v reflect.Value) string  // nil: fmt.Sprint
 }
 
 func (s scalar) read(n *yaml.Node, to reflect.Value) error {
 	if n.Kind != yaml.ScalarNode || n.Tag == "!!null" {
-		return bad(n, s.hint, "expected %s, not %s", s.name, sortOf(n))
+		return nodeProblem(n, s.hint, "expected %s, not %s", s.name, describeNode(n))
 	}
 	v, wrong, hint := s.parse(n.Value)
 	if wrong != "" {
-		return bad(n, cmp.Or(hint, s.hint), "%s", wrong)
+		return nodeProblem(n, cmp.Or(hint, s.hint), "%s", wrong)
 	}
 	s.set(to, v)
 	return nil
@@ -490,8 +490,8 @@ func (s scalar) set(to reflect.Value, v any) {
 }
 
 func (s scalar) write(w writer, path string, v reflect.Value) *yaml.Node {
-	if s.show != nil {
-		return w.node(path, yaml.ScalarNode, s.show(v))
+	if s.format != nil {
+		return w.node(path, yaml.ScalarNode, s.format(v))
 	}
 	n := w.node(path, yaml.ScalarNode, fmt.Sprint(v.Interface()))
 	if v.Kind() == reflect.String {
@@ -503,7 +503,7 @@ func (s scalar) write(w writer, path string, v reflect.Value) *yaml.Node {
 func (s scalar) schema() map[string]any { return maps.Clone(s.jsonSchema) }
 
 // newScalar returns a scalar whose errors all have the general hint.
-func single[T any](name, hint string, jsonSchema map[string]any, parse func(text string) (v T, wrong string)) scalar {
+func newScalar[T any](name, hint string, jsonSchema map[string]any, parse func(text string) (v T, wrong string)) scalar {
 	return scalar{name: name, hint: hint, jsonSchema: jsonSchema, parse: func(s string) (any, string, string) {
 		v, wrong := parse(s)
 		return v, wrong, ""
@@ -511,8 +511,8 @@ func single[T any](name, hint string, jsonSchema map[string]any, parse func(text
 }
 
 // newScalarFunc returns a scalar whose errors also all have the same text.
-func fitting[T any](name, hint string, jsonSchema map[string]any, parse func(text string) (v T, fits bool)) scalar {
-	return single(name, hint, jsonSchema, func(s string) (T, string) {
+func newScalarFunc[T any](name, hint string, jsonSchema map[string]any, parse func(text string) (v T, fits bool)) scalar {
+	return newScalar(name, hint, jsonSchema, func(s string) (T, string) {
 		v, fits := parse(s)
 		if !fits {
 			return v, quote(s) + " is not allowed here"
@@ -521,7 +521,7 @@ func fitting[T any](name, hint string, jsonSchema map[string]any, parse func(tex
 	})
 }
 
-var prose = single("a text", "write a sentence", map[string]any{"type": "string", "minLength": 1}, func(s string) (string, string) {
+var nonEmptyText = newScalar("a text", "write a sentence", map[string]any{"type": "string", "minLength": 1}, func(s string) (string, string) {
 	if strings.TrimSpace(s) == "" {
 		return "", "the text is empty"
 	}
@@ -529,23 +529,23 @@ var prose = single("a text", "write a sentence", map[string]any{"type": "string"
 })
 
 // oneOf accepts one of the allowed words.
-func oneOf(sort string, allowed ...string) scalar {
-	return scalar{name: "a " + sort, hint: suggest("", "known", allowed), jsonSchema: map[string]any{"enum": allowed}, parse: func(s string) (any, string, string) {
+func oneOf(noun string, allowed ...string) scalar {
+	return scalar{name: "a " + noun, hint: suggest("", "known", allowed), jsonSchema: map[string]any{"enum": allowed}, parse: func(s string) (any, string, string) {
 		if !slices.Contains(allowed, s) {
-			return s, "unknown " + sort + " " + quote(s), suggest(s, "known", allowed)
+			return s, "unknown " + noun + " " + quote(s), suggest(s, "known", allowed)
 		}
 		return s, "", ""
 	}}
 }
 
 // nameScalar accepts names that match a pattern.
-func matching(sort string, pattern *regexp.Regexp, hint string) scalar {
-	return scalar{name: "a " + sort, hint: "known: none", jsonSchema: textLike(pattern.String()), parse: func(s string) (any, string, string) {
+func nameScalar(noun string, pattern *regexp.Regexp, hint string) scalar {
+	return scalar{name: "a " + noun, hint: "known: none", jsonSchema: textLike(pattern.String()), parse: func(s string) (any, string, string) {
 		switch {
 		case !pattern.MatchString(s):
-			return nil, quote(s) + " is not a valid name for a " + sort, hint
-		case len(s) > longestName:
-			return nil, fmt.Sprintf("the name of this %s has %d characters", sort, len(s)), fmt.Sprintf("at most %d characters", longestName)
+			return nil, quote(s) + " is not a valid name for a " + noun, hint
+		case len(s) > maxNameLen:
+			return nil, fmt.Sprintf("the name of this %s has %d characters", noun, len(s)), fmt.Sprintf("at most %d characters", maxNameLen)
 		}
 		return s, "", ""
 	}}
@@ -555,20 +555,20 @@ func textLike(pattern string) map[string]any {
 	return map[string]any{"type": "string", "pattern": pattern}
 }
 
-const longestName = 64 // a file name may contain two, joined by a plus
+const maxNameLen = 64 // a file name may contain two, joined by a plus
 
 var (
 	namePattern   = regexp.MustCompile(`^[a-z0-9]+(-[a-z0-9]+)*$`)
 	clientPattern = regexp.MustCompile(`^c[1-9][0-9]{0,2}$`)
 	nodePattern   = regexp.MustCompile(`^n[1-9][0-9]{0,2}$`)
 
-	clientName = matching("client", clientPattern, "clients are called c1, c2, …")
-	nodeName   = matching("node", nodePattern, "nodes are called n1, n2, …")
-	target     = matching("target", regexp.MustCompile(`^[a-z0-9]+(-[a-z0-9]+)?$`), "a client (c1), a node (n3) or a link (c1-n3)")
+	clientName = nameScalar("client", clientPattern, "clients are called c1, c2, …")
+	nodeName   = nameScalar("node", nodePattern, "nodes are called n1, n2, …")
+	target     = nameScalar("target", regexp.MustCompile(`^[a-z0-9]+(-[a-z0-9]+)?$`), "a client (c1), a node (n3) or a link (c1-n3)")
 )
 
-func named(sort string) scalar {
-	return matching(sort, namePattern, "lower-case letters and digits, separated by single dashes")
+func dashedName(noun string) scalar {
+	return nameScalar(noun, namePattern, "lower-case letters and digits, separated by single dashes")
 }
 
 // imagePattern checks as much of an image's name as is possible without the registry:
@@ -576,10 +576,10 @@ func named(sort string) scalar {
 var imagePattern = regexp.MustCompile(`^([A-Za-z0-9.-]+(:[0-9]+)?/)?[a-z0-9]+([._/-]+[a-z0-9]+)*(:[A-Za-z0-9_][A-Za-z0-9_.-]{0,127})?(@sha256:[0-9a-f]{64})?$`)
 
 // maxImageLen is the limit of registries.
-const longestImage = 255
+const maxImageLen = 255
 
-var imageName = single("the name of an image", "as in redis:7, valkey/valkey:8 or localhost:5000/redis:7", textLike(imagePattern.String()), func(s string) (string, string) {
-	if len(s) > longestImage || !imagePattern.MatchString(s) {
+var imageName = newScalar("the name of an image", "as in redis:7, valkey/valkey:8 or localhost:5000/redis:7", textLike(imagePattern.String()), func(s string) (string, string) {
+	if len(s) > maxImageLen || !imagePattern.MatchString(s) {
 		return "", quote(s) + " is not an image name"
 	}
 	return s, ""
@@ -587,7 +587,7 @@ var imageName = single("the name of an image", "as in redis:7, valkey/valkey:8 o
 
 // integer accepts whole numbers from least to most.
 func integer(least, most int) scalar {
-	return fitting("a number", fmt.Sprintf("a whole number from %d to %d", least, most), map[string]any{"type": "integer", "minimum": least, "maximum": most},
+	return newScalarFunc("a number", fmt.Sprintf("a whole number from %d to %d", least, most), map[string]any{"type": "integer", "minimum": least, "maximum": most},
 		func(s string) (int, bool) {
 			v, err := strconv.Atoi(s)
 			return v, err == nil && v >= least && v <= most
@@ -596,7 +596,7 @@ func integer(least, most int) scalar {
 
 func decimal(name, hint string, jsonSchema map[string]any, fits func(float64) bool) scalar {
 	jsonSchema["type"] = "number"
-	return fitting(name, hint, jsonSchema, func(s string) (float64, bool) {
+	return newScalarFunc(name, hint, jsonSchema, func(s string) (float64, bool) {
 		v, err := strconv.ParseFloat(s, 64)
 		return v, err == nil && fits(v)
 	})
@@ -608,16 +608,16 @@ func factor(meaning string) scalar {
 }
 
 var (
-	pace = factor("1 runs as written in the file, 0.1 ten times as fast")
-	rate = factor("1 is correct, 1.1 runs 10% fast, 0.9 runs 10% slow")
+	scaleFactor = factor("1 runs as written in the file, 0.1 ten times as fast")
+	clockRate   = factor("1 is correct, 1.1 runs 10% fast, 0.9 runs 10% slow")
 
 	// cpuShare is a share of one processor. Kernels don't allocate less than a hundredth in slices
 	// that a run would notice.
-	processor = decimal("a share of one processor", "a number from 0.01 to 1, as in 0.02", map[string]any{"minimum": 0.01, "maximum": 1},
+	cpuShare = decimal("a share of one processor", "a number from 0.01 to 1, as in 0.02", map[string]any{"minimum": 0.01, "maximum": 1},
 		func(v float64) bool { return v >= 0.01 && v <= 1 })
 )
 
-var truth = single("true or false", "write true or false", map[string]any{"type": "boolean"}, func(s string) (bool, string) {
+var boolean = newScalar("true or false", "write true or false", map[string]any{"type": "boolean"}, func(s string) (bool, string) {
 	if s != "true" && s != "false" {
 		return false, quote(s) + " is neither true nor false"
 	}
@@ -630,25 +630,25 @@ func percent(below float64) scalar {
 }
 
 // fullShare accepts percentages up to 100%.
-var upToAll = share("up to 100%", func(v float64) bool { return v <= 1 })
+var fullShare = share("up to 100%", func(v float64) bool { return v <= 1 })
 
 func share(until string, fits func(float64) bool) scalar {
-	p := fitting("a percentage", "a percentage from 0% "+until+", as in 1%", textLike(`^[0-9.]+%$`), func(s string) (float64, bool) {
+	p := newScalarFunc("a percentage", "a percentage from 0% "+until+", as in 1%", textLike(`^[0-9.]+%$`), func(s string) (float64, bool) {
 		digits, ok := strings.CutSuffix(s, "%")
 		v, err := strconv.ParseFloat(digits+"e-2", 64) // dividing by 100 would round twice
 		return v, ok && err == nil && v >= 0 && fits(v)
 	})
-	p.show = func(v reflect.Value) string { return hundredfold(v.Float()) }
+	p.format = func(v reflect.Value) string { return formatPercent(v.Float()) }
 	return p
 }
 
 // formatPercent formats a share as a percentage that parses to exactly the same share.
-func hundredfold(x float64) string {
+func formatPercent(x float64) string {
 	switch {
 	case x == 0:
 		return "0%"
 	case x < 0:
-		return "-" + hundredfold(-x)
+		return "-" + formatPercent(-x)
 	}
 	digits, exponent, _ := strings.Cut(strconv.FormatFloat(x, 'e', -1, 64), "e")
 	e, _ := strconv.Atoi(exponent)
@@ -665,15 +665,15 @@ func hundredfold(x float64) string {
 }
 
 // byteSize accepts a number of bytes with a unit. The minimum is the least memory of a container.
-var size = func() scalar {
-	p := fitting("a number of bytes", "a number with its unit, from 6MB to 1GB, as in 8MB or 6500KB", textLike(`^[0-9]+(KB|MB|GB)$`),
+var byteSize = func() scalar {
+	p := newScalarFunc("a number of bytes", "a number with its unit, from 6MB to 1GB, as in 8MB or 6500KB", textLike(`^[0-9]+(KB|MB|GB)$`),
 		func(s string) (int, bool) {
 			digits := strings.TrimRight(s, "KMGB")
 			n, err := strconv.Atoi(digits)
 			bytes := n * map[string]int{"KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30}[s[len(digits):]]
 			return bytes, err == nil && n <= 1<<20 && bytes >= 6<<20 && bytes <= 1<<30
 		})
-	p.show = func(v reflect.Value) string {
+	p.format = func(v reflect.Value) string {
 		if n := v.Int(); n%1024 != 0 {
 			return strconv.FormatInt(n, 10)
 		}
@@ -713,13 +713,13 @@ func duration(least time.Duration) scalar {
 }
 
 // signedDuration accepts durations that may be negative.
-func signed(unit time.Duration) scalar {
+func signedDuration(unit time.Duration) scalar {
 	return scalar{name: "a duration", hint: "a number with its unit, as in 11s, or -5s to go back", jsonSchema: textLike("^-?(" + durationJSON + ")$"),
 		parse: func(s string) (any, string, string) { return parseSigned(s, unit) }}
 }
 
 // durationRange accepts a range of durations, as in 50ms..500ms, or a single duration.
-func between(least time.Duration) scalar {
+func durationRange(least time.Duration) scalar {
 	return scalar{name: "a range of durations", hint: "one duration, as in 2s, or the two ends of a range, as in 50ms..500ms",
 		jsonSchema: textLike(fmt.Sprintf(`^(%s)(\.\.(%s))?$`, durationJSON, durationJSON)),
 		parse: func(s string) (any, string, string) {
@@ -737,7 +737,7 @@ func between(least time.Duration) scalar {
 			}
 			return client.Range{Min: shortest, Max: longest}, wrong, hint
 		},
-		show: func(v reflect.Value) string {
+		format: func(v reflect.Value) string {
 			return fmt.Sprint(v.Convert(reflect.TypeFor[nemesis.Span]()).Interface())
 		}}
 }

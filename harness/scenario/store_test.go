@@ -11,7 +11,7 @@ import (
 // With a lock on a store, the nodes are members of the store. Pauses, kills and cuts hit them in
 // the same way. Faults that need Redis become a need that no backend satisfies and that has a
 // reason.
-func TestLockOnAStore(t *testing.T) {
+func TestLockOnStore(t *testing.T) {
 	kind := lock.Kind{Server: lock.Etcd, OwnTime: true, Belief: lock.BySignal}
 	for _, tt := range []struct {
 		plan, unsupported, why string // unsupported need, or ""
@@ -26,52 +26,52 @@ func TestLockOnAStore(t *testing.T) {
 		{plan: "{kind: shutdown, targets: [n1], for: 1s}", unsupported: "etcd:shutdown-node", why: "but only Redis supports"},
 		{plan: "{kind: touch, targets: [n1]}", unsupported: "etcd:touch-node", why: "but only Redis supports"},
 	} {
-		s, err := parse(t, head+"\nplan:\n  - {when: {at: 1s}, fault: "+tt.plan+"}\n")[0].With("other", kind)
+		s, err := parse(t, head+"\nplan:\n  - {when: {at: 1s}, fault: "+tt.plan+"}\n")[0].ForLock("other", kind)
 		if err != nil {
 			t.Fatalf("%s: %v", tt.plan, err)
 		}
-		needs := s.NeedsOf(kind)
+		needs := s.NeedsForLock(kind)
 		if s.Topology.Server != lock.Etcd || !slices.Contains(needs, lock.Etcd) {
 			t.Errorf("%s: server %q, needs %v", tt.plan, s.Topology.Server, needs)
 		}
-		var lacks []string
+		var unsupported []string
 		for _, n := range needs {
-			if why := LackOf(n); why != "" {
-				lacks = append(lacks, n)
+			if why := ExplainUnsatisfiable(n); why != "" {
+				unsupported = append(unsupported, n)
 				if !strings.Contains(why, tt.why) {
 					t.Errorf("%s: %s", n, why)
 				}
 			}
 		}
-		if got := strings.Join(lacks, " "); got != tt.unsupported {
+		if got := strings.Join(unsupported, " "); got != tt.unsupported {
 			t.Errorf("%s: unsupported %q, want %q", tt.plan, got, tt.unsupported)
 		}
-		if s.Settles() <= s.Lock.TTL {
-			t.Errorf("expiry slack %v of a store with a lease of %v", s.Settles(), s.Lock.TTL)
+		if s.ExpirySlack() <= s.Lock.TTL {
+			t.Errorf("expiry slack %v of a store with a lease of %v", s.ExpirySlack(), s.Lock.TTL)
 		}
 	}
 	held := parse(t, head+"\nplan:\n  - {when: {link: c1-n1, message: set, of: request, nth: 1}, fault: {kind: hold, for: 1s}}\n")[0]
-	s, err := held.With("other", kind)
+	s, err := held.ForLock("other", kind)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if needs := s.NeedsOf(kind); !slices.Contains(needs, "etcd:hold-message") || LackOf("etcd:drop-message+hold-message") != "the nodes run etcd, but only Redis supports drop-message, hold-message" {
+	if needs := s.NeedsForLock(kind); !slices.Contains(needs, "etcd:hold-message") || ExplainUnsatisfiable("etcd:drop-message+hold-message") != "the nodes run etcd, but only Redis supports drop-message, hold-message" {
 		t.Errorf("holding a message needs %v", needs)
 	}
 }
 
 // A file may name a store. It then applies only to locks that use the store.
-func TestScenarioOnAStore(t *testing.T) {
+func TestScenarioOnStore(t *testing.T) {
 	s := parse(t, head+"\ntopology: {server: etcd}\n")[0]
-	if needs := s.NeedsOf(lock.Kind{}); !slices.Contains(needs, "lock:etcd") || !strings.Contains(LackOf("lock:etcd"), "--adapter") {
+	if needs := s.NeedsForLock(lock.Kind{}); !slices.Contains(needs, "lock:etcd") || !strings.Contains(ExplainUnsatisfiable("lock:etcd"), "--adapter") {
 		t.Errorf("with a lock on Redis it needs %v", needs)
 	}
 	for server, fits := range map[string]bool{"": false, lock.Consul: false, lock.Etcd: true} {
-		if _, err := s.With("other", lock.Kind{Server: server}); (err == nil) != fits {
+		if _, err := s.ForLock("other", lock.Kind{Server: server}); (err == nil) != fits {
 			t.Errorf("a lock on %q: %v", server, err)
 		}
 	}
-	if why := LackOf("hold-message"); why != "" {
+	if why := ExplainUnsatisfiable("hold-message"); why != "" {
 		t.Errorf("reason for a need that Redis nodes satisfy: %s", why)
 	}
 }

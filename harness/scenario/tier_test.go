@@ -24,9 +24,9 @@ plan:
 expect: {mutual-exclusion: holds, resource-safety: {violated: overrun}, bounded-hold: holds}
 `
 
-func TestWithAnotherLock(t *testing.T) {
+func TestForLock(t *testing.T) {
 	s := parse(t, tiered)[0]
-	alone, err := s.With("single", lock.Kind{OneNode: true, Can: lock.Powers{Extend: true}})
+	alone, err := s.ForLock("single", lock.Kind{OneNode: true, Can: lock.Features{Extend: true}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,17 +48,17 @@ func TestWithAnotherLock(t *testing.T) {
 			t.Errorf("%s: %q, want %q", property, got, want)
 		}
 	}
-	again := parse(t, tiered)[0]
-	if s.Topology.Nodes != 5 || len(s.Clients[0].Reach) != 3 || s.Plan[1].When.Message.Link != again.Plan[1].When.Message.Link || len(s.Expect) != len(again.Expect) {
+	unchanged := parse(t, tiered)[0]
+	if s.Topology.Nodes != 5 || len(s.Clients[0].Reach) != 3 || s.Plan[1].When.Message.Link != unchanged.Plan[1].When.Message.Link || len(s.Expect) != len(unchanged.Expect) {
 		t.Errorf("the original scenario was changed to %+v", s)
 	}
-	if own, err := s.With("redlock", lock.Kind{}); err != nil || own.Lock.Extends != 3 || own.Expect["resource-safety"].Want != "violated" {
+	if own, err := s.ForLock("redlock", lock.Kind{}); err != nil || own.Lock.Extends != 3 || own.Expect["resource-safety"].Want != "violated" {
 		t.Errorf("with the scenario's own lock: %+v, %v", own.Expect, err)
 	}
 }
 
-func TestNotForAnotherLock(t *testing.T) {
-	able := lock.Kind{Can: lock.Powers{Extend: true, Limit: true, Fence: true, Sequential: true, Reenter: true}}
+func TestForLockRejectsUnsupported(t *testing.T) {
+	able := lock.Kind{Can: lock.Features{Extend: true, Limit: true, Fence: true, Sequential: true, Reenter: true}}
 	for name, tt := range map[string]struct {
 		change func(*Scenario)
 		kind   func(*lock.Kind)
@@ -79,22 +79,22 @@ func TestNotForAnotherLock(t *testing.T) {
 		if tt.change != nil {
 			tt.change(&s)
 		}
-		if _, err := s.With("redsync", able); name != "mistake" && name != "option" && err != nil {
+		if _, err := s.ForLock("redsync", able); name != "mistake" && name != "option" && err != nil {
 			t.Errorf("%s: rejected a lock that supports it: %v", name, err)
 		}
 		if tt.kind != nil {
 			tt.kind(&k)
 		}
-		if _, err := s.With("redsync", k); err == nil || !strings.Contains(err.Error(), tt.why) {
+		if _, err := s.ForLock("redsync", k); err == nil || !strings.Contains(err.Error(), tt.why) {
 			t.Errorf("%s: %v, want an error containing %q", name, err, tt.why)
 		}
 	}
 }
 
 // Without a tier nothing is expected of other locks.
-func TestNoTier(t *testing.T) {
+func TestNoTierExpectsNothing(t *testing.T) {
 	s := parse(t, strings.Replace(tiered, "tier: every", "", 1))[0]
-	other, err := s.With("other", lock.Kind{Can: lock.Powers{Extend: true, Limit: true, Sequential: true}})
+	other, err := s.ForLock("other", lock.Kind{Can: lock.Features{Extend: true, Limit: true, Sequential: true}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -106,31 +106,31 @@ func TestNoTier(t *testing.T) {
 }
 
 // WithoutClientClockSteps only omits faults that set the clocks of clients.
-func TestUnturned(t *testing.T) {
+func TestWithoutClientClockSteps(t *testing.T) {
 	s := parse(t, drawing)[0]
 	s.Random.Faults = []string{"clock-jump", "clock-rate", "pause"}
-	got, left := s.Unturned()
+	got, left := s.WithoutClientClockSteps()
 	if want := []string{"clock-jump-client"}; !slices.Equal(left, want) {
 		t.Errorf("omitted: %q, want %q", left, want)
 	}
 	for _, c := range got.Random.Choices() {
-		if c.Kind.Sets && c.On == nemesis.Client {
-			t.Errorf("%s may be drawn", c.Word)
+		if c.Kind.SetsClock && c.On == nemesis.Client {
+			t.Errorf("%s may be drawn", c.Name)
 		}
 	}
 	if a, b := len(s.Random.Choices()), len(got.Random.Choices()); a != b+1 || len(s.Random.Faults) != 3 {
 		t.Errorf("%d choices became %d; the original scenario's faults: %q", a, b, s.Random.Faults)
 	}
-	if plain, left := parse(t, tiered)[0].Unturned(); left != nil || plain.Random != nil {
+	if plain, left := parse(t, tiered)[0].WithoutClientClockSteps(); left != nil || plain.Random != nil {
 		t.Errorf("with a fixed plan: %q", left)
 	}
 }
 
 // A kind's own quorum becomes part of the scenario, and thus of the history.
-func TestQuorumOfTheKind(t *testing.T) {
+func TestLockKindQuorum(t *testing.T) {
 	s := parse(t, strings.Replace(tiered, "tier: every", "tier: quorum", 1)+"\n")[0]
 	s.Expect = map[string]Expectation{"mutual-exclusion": {Want: wantHolds}, "fault-tolerance": {Want: wantHolds}}
-	able := lock.Powers{Extend: true, Limit: true, Sequential: true}
+	able := lock.Features{Extend: true, Limit: true, Sequential: true}
 	for name, row := range map[string]struct {
 		kind   lock.Kind
 		quorum int
@@ -139,19 +139,19 @@ func TestQuorumOfTheKind(t *testing.T) {
 		"a majority": {lock.Kind{Can: able}, 3, wantHolds},
 		"all nodes":  {lock.Kind{Can: able, Quorum: func(nodes int) int { return nodes }}, 5, wantAny},
 	} {
-		other, err := s.With("other", row.kind)
+		other, err := s.ForLock("other", row.kind)
 		if err != nil || other.Quorum() != row.quorum || other.Expect["fault-tolerance"].Want != row.claims || other.Expect["mutual-exclusion"].Want != wantHolds {
 			t.Errorf("%s: quorum %d, expects %v, %v", name, other.Quorum(), other.Expect, err)
 		}
 	}
-	if _, err := s.With("other", lock.Kind{Can: able, Quorum: func(int) int { return 1 }}); err == nil || !strings.Contains(err.Error(), "this lock needs only one") {
+	if _, err := s.ForLock("other", lock.Kind{Can: able, Quorum: func(int) int { return 1 }}); err == nil || !strings.Contains(err.Error(), "this lock needs only one") {
 		t.Errorf("a lock with a quorum of one: %v", err)
 	}
 }
 
 // Options are merged with the scenario's own and override them. Properties that they forgo are
 // not expected.
-func TestHaving(t *testing.T) {
+func TestWithOptions(t *testing.T) {
 	k := lock.Kind{Options: []lock.Option{{Name: "quarantine", Values: []string{"no", "yes"}, Forgoes: []string{"fault-tolerance"}}, {Name: "repair", Values: []string{"no", "yes"}}}}
 	for _, tt := range []struct {
 		own, set, want map[string]string
@@ -167,15 +167,15 @@ func TestHaving(t *testing.T) {
 	} {
 		s := Scenario{Expect: map[string]Expectation{"fault-tolerance": {Want: wantHolds}}}
 		s.Lock.Options = tt.own
-		had := s.Having(k, tt.set)
-		if !maps.Equal(had.Lock.Options, tt.want) || had.Expect["fault-tolerance"].Want != tt.expected || s.Expect["fault-tolerance"].Want != wantHolds {
-			t.Errorf("%v with %v: options %v, expected %v", tt.own, tt.set, had.Lock.Options, had.Expect)
+		got := s.WithOptions(k, tt.set)
+		if !maps.Equal(got.Lock.Options, tt.want) || got.Expect["fault-tolerance"].Want != tt.expected || s.Expect["fault-tolerance"].Want != wantHolds {
+			t.Errorf("%v with %v: options %v, expected %v", tt.own, tt.set, got.Lock.Options, got.Expect)
 		}
 	}
 }
 
 // Two kinds may have an option of the same name with different values. Each accepts its own.
-func TestOptionOfTwoKinds(t *testing.T) {
+func TestSameOptionOfTwoKinds(t *testing.T) {
 	two := known
 	two.Kinds = maps.Clone(known.Kinds)
 	two.Kinds["single"] = lock.Kind{Options: []lock.Option{{Name: "fail-fast", Values: []string{"defaults", "none"}}}}
@@ -191,13 +191,13 @@ func TestOptionOfTwoKinds(t *testing.T) {
 
 // A property that the tier requires is expected of each lock that promises it, whether the file
 // lists it or not, and is not written to files.
-func TestTierRequires(t *testing.T) {
+func TestTierRequiresProperties(t *testing.T) {
 	s := parse(t, tiered)[0]
 	if e := s.Expect[validOnReturn]; e != implied {
 		t.Fatalf("expectation for the scenario's own lock: %+v", e)
 	}
 	for belief, want := range map[lock.Belief]string{lock.ByDeadline: wantHolds, lock.ByNothing: wantAny, lock.BySignal: wantAny} {
-		other, err := s.With("other", lock.Kind{Belief: belief, Can: lock.Powers{Extend: true, Limit: true, Sequential: true}})
+		other, err := s.ForLock("other", lock.Kind{Belief: belief, Can: lock.Features{Extend: true, Limit: true, Sequential: true}})
 		if got := other.Expect[validOnReturn].Want; err != nil || got != want {
 			t.Errorf("expectation for a lock with belief %q: %q, %v", belief, got, err)
 		}

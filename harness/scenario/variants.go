@@ -17,8 +17,8 @@ import (
 )
 
 // apply returns the tree of a variant. The variant without a name is the base.
-func (d *document) apply(v variation) (*yaml.Node, error) {
-	tree := without(d.root, "variants")
+func (d *document) apply(v variantEntry) (*yaml.Node, error) {
+	tree := withoutKey(d.root, "variants")
 	if v.Name == "" {
 		return tree, nil
 	}
@@ -27,7 +27,7 @@ func (d *document) apply(v variation) (*yaml.Node, error) {
 		return nil, err
 	}
 	if len(given) == 0 {
-		return nil, bad(v.Set, "set at least one key", "the variant doesn't change anything")
+		return nil, nodeProblem(v.Set, "set at least one key", "the variant doesn't change anything")
 	}
 	for _, p := range given {
 		if tree, err = d.set(tree, p.key, p.value); err != nil {
@@ -38,7 +38,7 @@ func (d *document) apply(v variation) (*yaml.Node, error) {
 		return &yaml.Node{Kind: yaml.ScalarNode, Value: s, Line: at.Line, Column: at.Column}
 	}
 	if v.Claim != nil {
-		tree = without(tree, "debate") // it refers to the scenario's claim
+		tree = withoutKey(tree, "debate") // it refers to the scenario's claim
 	}
 	for i, value := range []*yaml.Node{v.Claim, v.Debate} {
 		if value == nil {
@@ -77,8 +77,8 @@ func (d *document) override(tree *yaml.Node, sets []string) (*yaml.Node, error) 
 		}
 		name := &yaml.Node{Kind: yaml.ScalarNode, Value: key, Line: 1, Column: 1}
 		d.foreign[name] = src
-		d.claim(value, src, len([]rune(key))+1)
-		if err := plain(value); err != nil {
+		d.recordSource(value, src, len([]rune(key))+1)
+		if err := checkPlainYAML(value); err != nil {
 			return nil, err
 		}
 		if tree, err = d.set(tree, name, value); err != nil {
@@ -89,13 +89,13 @@ func (d *document) override(tree *yaml.Node, sets []string) (*yaml.Node, error) 
 }
 
 // recordSource records that a tree comes from src, with its first line shifted by some columns.
-func (d *document) claim(n *yaml.Node, src *source, shift int) {
+func (d *document) recordSource(n *yaml.Node, src *source, shift int) {
 	d.foreign[n] = src
 	if n.Line == 1 {
 		n.Column += shift
 	}
 	for _, c := range n.Content {
-		d.claim(c, src, shift)
+		d.recordSource(c, src, shift)
 	}
 }
 
@@ -106,10 +106,10 @@ const maxDepth = 8
 func (d *document) set(tree, key, value *yaml.Node) (*yaml.Node, error) {
 	segments := strings.Split(key.Value, ".")
 	if !slices.Contains(sections, segments[0]) {
-		return nil, bad(key, suggest(segments[0], "can be set", sections), "%s can't be set", quote(key.Value))
+		return nil, nodeProblem(key, suggest(segments[0], "can be set", sections), "%s can't be set", quote(key.Value))
 	}
 	if len(segments) > maxDepth {
-		return nil, bad(key, fmt.Sprintf("at most %d words separated by dots", maxDepth), "%s is nested too deeply", quote(key.Value))
+		return nil, nodeProblem(key, fmt.Sprintf("at most %d words separated by dots", maxDepth), "%s is nested too deeply", quote(key.Value))
 	}
 	var path []*yaml.Node
 	column := key.Column
@@ -126,7 +126,7 @@ func (d *document) set(tree, key, value *yaml.Node) (*yaml.Node, error) {
 }
 
 // withoutKey returns a copy of a mapping without one of its keys.
-func without(n *yaml.Node, key string) *yaml.Node {
+func withoutKey(n *yaml.Node, key string) *yaml.Node {
 	c := *n
 	c.Content = slices.Clone(n.Content)
 	if i := child(&c, key); i > 0 {
@@ -156,7 +156,7 @@ var implied = Expectation{Want: wantHolds, Implied: true}
 // ForLock returns the scenario with a lock of another kind, and with only those expectations that
 // the tier requires of it. A lock that uses a single node gets a topology with one node, which is
 // hit by every fault on nodes. The error explains why the scenario doesn't apply to this kind.
-func (s Scenario) With(name string, k lock.Kind) (Scenario, error) {
+func (s Scenario) ForLock(name string, k lock.Kind) (Scenario, error) {
 	switch l := s.Lock; {
 	case s.Workload.Reenter > 0 && !k.Can.Reenter:
 		return s, errors.New("the lock is not reentrant")
@@ -185,7 +185,7 @@ func (s Scenario) With(name string, k lock.Kind) (Scenario, error) {
 	}
 	s.Lock.Kind = name
 	if k.Server != "" {
-		s.Topology = s.Topology.on(k.Server)
+		s.Topology = s.Topology.onStore(k.Server)
 	}
 	if !k.Can.Sequential {
 		s.Lock.Ask = ""
@@ -194,16 +194,16 @@ func (s Scenario) With(name string, k lock.Kind) (Scenario, error) {
 		s.Lock.Extends = 0
 	}
 	if k.OneNode {
-		s = onOneNode(s)
+		s = reduceToOneNode(s)
 	}
-	s.Lock = s.Lock.Of(k, s.Topology.Nodes)
-	s.Numbers, s.Expect = nil, promised(s, k)
+	s.Lock = s.Lock.ForKind(k, s.Topology.Nodes)
+	s.Numbers, s.Expect = nil, expectationsOf(s, k)
 	return s, nil
 }
 
 // WithOptions returns the scenario with options of its lock's kind, in addition to its own. Nothing
 // is expected of properties that the options forgo.
-func (s Scenario) Having(k lock.Kind, options map[string]string) Scenario {
+func (s Scenario) WithOptions(k lock.Kind, options map[string]string) Scenario {
 	if len(options) == 0 {
 		return s
 	}
@@ -236,21 +236,21 @@ func DuringAcquire(st nemesis.Step) bool {
 // WithoutClientClockSteps returns the scenario with a random plan that never sets the clocks of
 // clients, and the words for the omitted faults. It is for locks that read the system clock, where
 // that clock can't be set.
-func (s Scenario) Unturned() (_ Scenario, left []string) {
+func (s Scenario) WithoutClientClockSteps() (_ Scenario, omitted []string) {
 	if s.Random == nil {
 		return s, nil
 	}
-	r, left := s.Random.Without(func(c nemesis.Choice) bool { return c.Kind.Sets && c.On == nemesis.Client })
+	r, omitted := s.Random.Without(func(c nemesis.Choice) bool { return c.Kind.SetsClock && c.On == nemesis.Client })
 	s.Random = &r
-	return s, left
+	return s, omitted
 }
 
 // expectationsOf returns the expectations for a lock of another kind: the properties that the
 // scenario's own lock must satisfy, as far as the tier requires them.
-func promised(s Scenario, k lock.Kind) map[string]Expectation {
+func expectationsOf(s Scenario, k lock.Kind) map[string]Expectation {
 	expect := map[string]Expectation{}
 	for property, e := range s.Expect {
-		if s.Tier == "" || e.Want != wantHolds || !claimed(s, k, property) {
+		if s.Tier == "" || e.Want != wantHolds || !promises(s, k, property) {
 			e = Expectation{Want: wantAny}
 		}
 		expect[property] = e
@@ -272,7 +272,7 @@ func Guarantees(expected map[string]Expectation) map[string]Expectation {
 }
 
 // promises reports whether a kind of lock promises a property.
-func claimed(s Scenario, k lock.Kind, property string) bool {
+func promises(s Scenario, k lock.Kind, property string) bool {
 	switch property {
 	case boundedHold:
 		return k.Can.Limit
@@ -288,12 +288,12 @@ func claimed(s Scenario, k lock.Kind, property string) bool {
 
 // reduceToOneNode returns the scenario with n1 only: anything that reaches, cuts off or kills any
 // node does so to n1. Steps that become equal are merged into one.
-func onOneNode(s Scenario) Scenario {
+func reduceToOneNode(s Scenario) Scenario {
 	nodes := s.NodeNames()
 	if len(nodes) == 1 {
 		return s
 	}
-	one := func(name string) string {
+	renamed := func(name string) string {
 		if left, right, ok := nemesis.SplitLink(name); ok {
 			if slices.Contains(nodes, left) { // its replica
 				return nodes[0] + strings.TrimPrefix(name, left)
@@ -319,14 +319,14 @@ func onOneNode(s Scenario) Scenario {
 	for _, st := range plan {
 		var targets []string
 		for _, t := range st.Fault.Targets {
-			if t = one(t); !slices.Contains(targets, t) {
+			if t = renamed(t); !slices.Contains(targets, t) {
 				targets = append(targets, t)
 			}
 		}
 		st.Fault.Targets = targets
 		if m := st.When.Message; m != nil {
 			to := *m
-			to.Link = one(m.Link)
+			to.Link = renamed(m.Link)
 			st.When.Message = &to
 		}
 		if !slices.ContainsFunc(s.Plan, func(had nemesis.Step) bool { return reflect.DeepEqual(had, st) }) {

@@ -15,7 +15,7 @@ import (
 // Write returns an error if no file can express the scenario, for example because its durations
 // were scaled.
 func Write(s Scenario, comment string, known Known) ([]byte, error) {
-	s = alone(s)
+	s = standalone(s)
 	root, _ := s.tree(known)
 	layOut(root)
 	var text bytes.Buffer
@@ -29,7 +29,7 @@ func Write(s Scenario, comment string, known Known) ([]byte, error) {
 	}
 	back, err := Parse(s.ID(), text.Bytes(), known)
 	if err == nil {
-		err = s.unlike(back[0])
+		err = s.roundTripError(back[0])
 	}
 	if err != nil {
 		return nil, err
@@ -38,10 +38,10 @@ func Write(s Scenario, comment string, known Known) ([]byte, error) {
 }
 
 // standalone turns a variant into a scenario of its own.
-func alone(s Scenario) Scenario {
+func standalone(s Scenario) Scenario {
 	s.Variant = ""
 	s.Numbers = maps.Clone(s.Numbers)
-	maps.DeleteFunc(s.Numbers, func(_ string, b Bound) bool { return b.Than != "" })
+	maps.DeleteFunc(s.Numbers, func(_ string, b Bound) bool { return b.Variant != "" })
 	if len(s.Numbers) == 0 {
 		s.Numbers = nil
 	}

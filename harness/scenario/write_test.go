@@ -11,7 +11,7 @@ import (
 
 // checkRoundTrip checks that writing and reading a scenario, and writing it a second time, loses
 // nothing. It returns the text.
-func wholly(t *testing.T, s Scenario) []byte {
+func checkRoundTrip(t *testing.T, s Scenario) []byte {
 	t.Helper()
 	text, err := Write(s, "what comes first\nis a comment", known)
 	if err != nil {
@@ -21,15 +21,15 @@ func wholly(t *testing.T, s Scenario) []byte {
 	if err != nil || len(back) != 1 {
 		t.Fatalf("%s: %v\n%s", s.ID(), err, text)
 	}
-	want := alone(s)
+	want := standalone(s)
 	for property, e := range want.Expect { // files don't contain Implied
 		e.Implied = back[0].Expect[property].Implied
 		want.Expect[property] = e
 	}
 	same(t, s.ID(), stored(t, back[0]), stored(t, want))
-	again, err := Write(back[0], "what comes first\nis a comment", known)
-	if err != nil || !bytes.Equal(text, again) {
-		t.Errorf("%s: the second text differs: %v\n%s\n%s", s.ID(), err, text, again)
+	second, err := Write(back[0], "what comes first\nis a comment", known)
+	if err != nil || !bytes.Equal(text, second) {
+		t.Errorf("%s: the second text differs: %v\n%s\n%s", s.ID(), err, text, second)
 	}
 	return text
 }
@@ -42,13 +42,13 @@ func TestWrite(t *testing.T) {
 	}
 	for _, all := range parsedCatalogue(t) {
 		for _, s := range all {
-			wholly(t, stored(t, s))
+			checkRoundTrip(t, stored(t, s))
 			if s.Random == nil {
 				continue
 			}
 			for seed := range seeds {
-				drawn := stored(t, s.Drawn(seed))
-				wholly(t, drawn)
+				drawn := stored(t, s.WithRandomPlan(seed))
+				checkRoundTrip(t, drawn)
 				steps += len(drawn.Plan)
 			}
 		}
@@ -69,7 +69,7 @@ func TestWriteIsReadable(t *testing.T) {
 name: restart-forgets
 claim: A node that restarts at once without its data votes a second time, and two clients hold the lock.
 `
-	text := string(wholly(t, all[0]))
+	text := string(checkRoundTrip(t, all[0]))
 	if !strings.HasPrefix(text, want) {
 		t.Errorf("unexpected beginning:\n%s", text)
 	}
@@ -84,29 +84,29 @@ claim: A node that restarts at once without its data votes a second time, and tw
 }
 
 // Write returns an error for a scenario that no file can express.
-func TestWriteRefuses(t *testing.T) {
-	s := randomScenario(t).Drawn(1).Scaled(0.001)
+func TestWriteRejectsInexpressible(t *testing.T) {
+	s := randomScenario(t).WithRandomPlan(1).Scaled(0.001)
 	if text, err := Write(s, "", known); err == nil {
 		t.Errorf("wrote durations of microseconds:\n%s", text)
 	}
 }
 
 // A share is written as a percentage that parses to the same bits.
-func TestSharesKeepTheirBits(t *testing.T) {
+func TestSharesRoundTripExactly(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	shares := []float64{0, 1, 0.5, 0.01, 0.001, 1e-9, 1e-300, 0.1, 0.999999, 5e-324}
 	for range 20_000 {
 		shares = append(shares, r.Float64(), r.Float64()*1e-3)
 	}
 	for _, x := range shares {
-		text := hundredfold(x)
+		text := formatPercent(x)
 		digits, ok := strings.CutSuffix(text, "%")
 		if back, err := strconv.ParseFloat(digits+"e-2", 64); !ok || err != nil || back != x {
 			t.Fatalf("%v is written as %s, which parses to %v (%v)", x, text, back, err)
 		}
 	}
 	for x, want := range map[float64]string{0: "0%", 1: "100%", 0.01: "1%", 0.005: "0.5%", 0.255: "25.5%", 0.6: "60%"} {
-		if got := hundredfold(x); got != want {
+		if got := formatPercent(x); got != want {
 			t.Errorf("%v is written as %s, want %s", x, got, want)
 		}
 	}
@@ -126,8 +126,8 @@ func FuzzWrite(f *testing.F) {
 			return
 		}
 		for _, s := range all[:min(len(all), 5)] {
-			wholly(t, stored(t, s))
-			if text, err := Write(s.Drawn(seed), "", known); err == nil {
+			checkRoundTrip(t, stored(t, s))
+			if text, err := Write(s.WithRandomPlan(seed), "", known); err == nil {
 				if _, err := Parse("f.yaml", text, known); err != nil {
 					t.Errorf("%v\n%s", err, text)
 				}

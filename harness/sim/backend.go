@@ -58,8 +58,8 @@ type Backend struct {
 	// histories happen to be equal.
 	Digest func(uint64)
 
-	spare    func(history.Event) bool // see Preserving; may be nil
-	patience time.Duration            // real-time limit for one step of a client's own bubble; 0: 30 s
+	preserve    func(history.Event) bool // see Preserving; may be nil
+	stepTimeout time.Duration            // real-time limit for one step of a client's own bubble; 0: 30 s
 }
 
 var _ harness.Backend = (*Backend)(nil)
@@ -73,20 +73,20 @@ func (b *Backend) Name() string { return "sim" }
 // Probe lists the capabilities of the simulation, which are the same on every machine.
 func (b *Backend) Probe(context.Context) []harness.Capability {
 	var out []harness.Capability
-	for _, name := range []string{harness.CanRun, scenario.CanBeExact, scenario.CanPersist, scenario.CanReplicate, scenario.CanTellLife, scenario.CanExpireMonotonic} {
+	for _, name := range []string{harness.CanRun, scenario.CanUseExactInstants, scenario.CanPersist, scenario.CanReplicate, scenario.CanReportKeyLife, scenario.CanExpireMonotonic} {
 		out = append(out, harness.Capability{Name: name, Available: true})
 	}
 	out = append(out,
-		harness.Capability{Name: scenario.CanImage, Reason: "simulated nodes do not run images", Remedy: "run it in containers (--backend docker)"},
+		harness.Capability{Name: scenario.CanUseImage, Reason: "simulated nodes do not run images", Remedy: "run it in containers (--backend docker)"},
 		harness.Capability{Name: scenario.CanSetOwnTime, Reason: oneClock, Remedy: "run it on real processes (--backend process)"})
 	for _, store := range lock.Servers() {
 		out = append(out, harness.Capability{Name: store, Reason: "simulated nodes are Redis", Remedy: "run it on real processes (--backend process)"})
 	}
-	return append(out, harness.PowersOf((*cluster)(nil), uncontained...)...)
+	return append(out, harness.CapabilitiesOf((*cluster)(nil), containerOnly...)...)
 }
 
 // containerOnly lists capabilities that only containers have.
-var uncontained = []harness.Capability{
+var containerOnly = []harness.Capability{
 	{Name: nemesis.Capability(nemesis.PowerPackets, nemesis.Link), Reason: "simulated connections carry messages, not packets", Remedy: "use --backend docker, or a cut in another mode"},
 	{Name: nemesis.Capability("unplug", nemesis.Node), Reason: "simulated nodes have links but no network cable", Remedy: "use --backend docker, or cut the node's links"},
 	{Name: nemesis.Capability("starve", nemesis.Node), Reason: "simulated nodes use neither CPU nor memory", Remedy: "use --backend docker, or pause the node"},
@@ -99,16 +99,16 @@ func (b *Backend) Run(ctx context.Context, s scenario.Scenario, seed uint64, rec
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if err := supports(s, b.locks[s.Lock.Kind]); err != nil {
+	if err := checkSupported(s, b.locks[s.Lock.Kind]); err != nil {
 		return fmt.Errorf("simulate %s: %w", s.ID(), err)
 	}
 	var bodyErr, crash error
 	var digest uint64
 	var hung bool
-	owns, over := b.bubbles(s)
+	bubbles, over := b.newClientBubbles(s)
 	bubbleErr := inBubble(func() {
-		c := newCluster(s, seed, rec, owns)
-		c.spare = b.spare
+		c := newCluster(s, seed, rec, bubbles)
+		c.preserve = b.preserve
 		c.locks = b.locks
 		if b.locks[s.Lock.Kind].OwnTokens {
 			c.tokens = tokens{}
@@ -120,14 +120,14 @@ func (b *Backend) Run(ctx context.Context, s scenario.Scenario, seed uint64, rec
 	})
 	close(over)
 	if b.locks[s.Lock.Kind].OwnTime {
-		forget()
+		emptyPools()
 	}
 	ends := []error{bubbleErr}
-	for _, o := range owns {
-		ends = append(ends, o.end())
+	for _, o := range bubbles {
+		ends = append(ends, o.close())
 	}
 	if hung { // the record shows it
-		ends = slices.DeleteFunc(ends, leftBehind)
+		ends = slices.DeleteFunc(ends, onlyLeaks)
 	}
 	if b.Digest != nil {
 		b.Digest(digest)
@@ -137,48 +137,48 @@ func (b *Backend) Run(ctx context.Context, s scenario.Scenario, seed uint64, rec
 
 // emptyPools clears sync.Pools of libraries. It collects twice because pooled items survive one
 // collection. A timer created in one bubble must not be used in another.
-func forget() {
+func emptyPools() {
 	runtime.GC()
 	runtime.GC()
 }
 
 // newClientBubbles creates a bubble for each client, or none if the clients share the run's bubble.
-func (b *Backend) bubbles(s scenario.Scenario) (owns []*own, over chan struct{}) {
+func (b *Backend) newClientBubbles(s scenario.Scenario) (bubbles []*clientBubble, over chan struct{}) {
 	over = make(chan struct{})
-	if apart(s, b.locks[s.Lock.Kind]) {
+	if needsOwnBubbles(s, b.locks[s.Lock.Kind]) {
 		for _, c := range s.Clients {
-			o := newOwn()
-			owns = append(owns, o)
-			go o.watch(c.Name, cmp.Or(b.patience, 30*time.Second), over)
+			o := newClientBubble()
+			bubbles = append(bubbles, o)
+			go o.watch(c.Name, cmp.Or(b.stepTimeout, 30*time.Second), over)
 		}
 	}
-	return owns, over
+	return bubbles, over
 }
 
-func supports(s scenario.Scenario, k lock.Kind) error {
+func checkSupported(s scenario.Scenario, k lock.Kind) error {
 	switch p := s.Topology.Persistence; {
 	case !slices.Contains([]string{"", scenario.PersistNone, string(node.EverySec), string(node.Always), string(node.No)}, p):
 		return fmt.Errorf("nodes with persistence %q can't be simulated: use none, everysec, always or no", p)
-	case slices.Contains(s.NeedsOf(k), scenario.CanSetOwnTime):
+	case slices.Contains(s.NeedsForLock(k), scenario.CanSetOwnTime):
 		return fmt.Errorf("a client's clock can't be set: %s", oneClock)
 	case s.Topology.Replicas > 1:
 		return fmt.Errorf("%d replicas of each node can't be simulated: use one", s.Topology.Replicas)
 	}
-	return fits(s)
+	return checkSize(s)
 }
 
 // Preserving returns a backend that calls spare before a key is changed, deleted, flushed, expired,
 // lost or reverted.
-func (b *Backend) Sparing(spare func(history.Event) bool) harness.Backend {
+func (b *Backend) Preserving(preserve func(history.Event) bool) harness.Backend {
 	other := *b
-	other.spare = spare
+	other.preserve = preserve
 	return &other
 }
 
 // Fits returns an error if the scenario is too large for the simulation on any machine.
-func (*Backend) Fits(s scenario.Scenario) error { return fits(s) }
+func (*Backend) Fits(s scenario.Scenario) error { return checkSize(s) }
 
-func fits(s scenario.Scenario) error {
+func checkSize(s scenario.Scenario) error {
 	switch {
 	case s.Topology.Nodes < 1 || s.Topology.Nodes > 250:
 		return fmt.Errorf("%d nodes can't be simulated: use 1 to 250", s.Topology.Nodes)
@@ -190,13 +190,13 @@ func fits(s scenario.Scenario) error {
 }
 
 // newCluster creates all machines and links. It is called in the bubble.
-func newCluster(s scenario.Scenario, seed uint64, rec *history.Recorder, owns []*own) *cluster {
+func newCluster(s scenario.Scenario, seed uint64, rec *history.Recorder, bubbles []*clientBubble) *cluster {
 	n := &network{seed: seed, rec: rec}
-	n.wires.net = n
-	n.timeline = newTimeline(owns != nil, &n.mu)
+	n.linkSet.net = n
+	n.timeline = newTimeline(bubbles != nil, &n.mu)
 	for i, name := range append(s.NodeNames(), scenario.ResourceName) {
 		srv := &server{net: n, name: name, addr: address(0, i), slot: slot(firstServerSlot + i), clock: node.NewClock(time.Now().UnixNano(), n.now)}
-		srv.mono = s.Topology.Expiry == scenario.ExpiryMonotonic
+		srv.monotonic = s.Topology.Expiry == scenario.ExpiryMonotonic
 		if p := s.Topology.Persistence; p != "" && p != scenario.PersistNone && name != scenario.ResourceName {
 			srv.disk = node.NewDisk(node.Fsync(p))
 		}
@@ -204,7 +204,7 @@ func newCluster(s scenario.Scenario, seed uint64, rec *history.Recorder, owns []
 			srv.replica = newReplica(srv, slot(firstReplicaSlot+i), node.NewClock(time.Now().UnixNano(), n.now))
 		}
 		if name != scenario.ResourceName {
-			srv.witness = &witness{server: srv}
+			srv.recorder = &lifeRecorder{server: srv}
 		}
 		srv.start()
 		n.servers = append(n.servers, srv)
@@ -213,8 +213,8 @@ func newCluster(s scenario.Scenario, seed uint64, rec *history.Recorder, owns []
 	for i, c := range s.Clients {
 		h := &host{net: n, name: c.Name, addr: address(1, i), slot: slot(firstClientSlot + i), dead: make(chan struct{}),
 			clocks: clocks{wall: node.NewClock(time.Now().UnixNano(), n.now), monotonic: node.NewClock(time.Now().UnixNano(), n.now)}}
-		if owns != nil {
-			h.own = owns[i]
+		if bubbles != nil {
+			h.bubble = bubbles[i]
 		}
 		n.hosts = append(n.hosts, h)
 		for _, srv := range n.servers {
@@ -222,11 +222,11 @@ func newCluster(s scenario.Scenario, seed uint64, rec *history.Recorder, owns []
 			l.refuses = c.Reach != nil && srv.name != scenario.ResourceName && !slices.Contains(c.Reach, srv.name)
 		}
 	}
-	if owns != nil {
+	if bubbles != nil {
 		go n.lockStep()
 	}
 	return &cluster{network: n, slot: slot(harnessSlot), clients: clients{net: n},
-		sentinels: sentinels{net: n, downAfter: s.Topology.DownAfter, formers: map[string]*former{}}}
+		sentinels: sentinels{net: n, downAfter: s.Topology.DownAfter, replaced: map[string]*replacedMaster{}}}
 }
 
 // address returns an IP literal. For a name, clients would query a real DNS server.
@@ -270,8 +270,8 @@ func (c *cluster) NodeReport() harness.NodeReport {
 	defer c.mu.Unlock()
 	r := harness.NodeReport{ReportsKeys: true, Epoch: c.start.UnixNano()}
 	for _, s := range c.servers {
-		for _, command := range slices.Sorted(maps.Keys(s.lacking)) {
-			r.Unsupported = append(r.Unsupported, harness.UnsupportedCommand{Node: s.name, Command: command, Times: s.lacking[command]})
+		for _, command := range slices.Sorted(maps.Keys(s.unsupported)) {
+			r.Unsupported = append(r.Unsupported, harness.UnsupportedCommand{Node: s.name, Command: command, Times: s.unsupported[command]})
 		}
 	}
 	return r
@@ -285,13 +285,13 @@ const coolDown = time.Minute
 func (c *cluster) close() {
 	c.mu.Lock()
 	for _, l := range c.links {
-		c.record(l, l.open())
+		c.recordCommands(l, l.openCommands())
 	}
 	c.rec = nil
 	for _, l := range c.links {
 		l.mend()
 		for _, t := range l.taps {
-			t.letGo()
+			t.release()
 		}
 	}
 	for _, h := range c.hosts {
@@ -327,7 +327,7 @@ func inBubble(f func()) (err error) {
 			err = errors.Join(inner, fmt.Errorf("run simulation: %v", r))
 		}
 	}()
-	forgetTimers()
+	resetTimers()
 	synctest.Test(new(testing.T), func(*testing.T) {
 		inner = protect("run simulation", f)
 	})
@@ -335,7 +335,7 @@ func inBubble(f func()) (err error) {
 }
 
 // onlyLeaks reports whether leaked goroutines are the bubble's only error.
-func leftBehind(err error) bool {
+func onlyLeaks(err error) bool {
 	return err != nil && strings.Contains(err.Error(), "main bubble goroutine has exited but blocked goroutines remain")
 }
 
@@ -374,7 +374,7 @@ func (n *network) lockStep() {
 		if n.stopped() {
 			return
 		}
-		if n.exchange() {
+		if n.runPending() {
 			idle = n.now()
 			continue
 		}
@@ -392,26 +392,26 @@ func (n *network) lockStep() {
 		if n.runClients(until) {
 			continue
 		}
-		n.move(until)
+		n.advance(until)
 		if until == next && some {
 			idle = until
-			n.happen()
+			n.fire()
 		}
 	}
 }
 
 // runPending runs, in each bubble, the calls that other bubbles have queued for it.
-func (n *network) exchange() (some bool) {
+func (n *network) runPending() (some bool) {
 	for _, h := range n.hosts {
-		o := h.own
+		o := h.bubble
 		o.mu.Lock()
-		act := len(o.acts) > 0
+		act := len(o.insideCalls) > 0
 		o.mu.Unlock()
 		if act && !o.gone {
 			some = true
-			o.tell(order{now: h.clock(n.now())})
+			o.execute(order{from: h.clockAt(n.now())})
 		}
-		if calls := o.take(&o.calls); len(calls) > 0 {
+		if calls := o.drain(&o.outsideCalls); len(calls) > 0 {
 			some = true
 			go func() {
 				for _, f := range calls {
@@ -424,7 +424,7 @@ func (n *network) exchange() (some bool) {
 			some = true
 			f := o.onGone
 			o.onGone = nil
-			go f(o.failed())
+			go f(o.wait())
 			synctest.Wait()
 		}
 	}
@@ -436,12 +436,12 @@ func (n *network) exchange() (some bool) {
 func (n *network) runClients(until int64) (acts bool) {
 	for _, listens := range []bool{false, true} {
 		for _, h := range n.hosts {
-			to := h.clock(until)
-			if !h.awake() || h.own.listens != listens || h.own.shown >= to {
+			to := h.clockAt(until)
+			if !h.awake() || h.bubble.reading != listens || h.bubble.lastReading >= to {
 				continue
 			}
-			h.own.tell(order{until: to})
-			if h.own.gone || h.own.shown < to {
+			h.bubble.execute(order{until: to})
+			if h.bubble.gone || h.bubble.lastReading < to {
 				return true
 			}
 		}
@@ -455,14 +455,14 @@ func (n *network) horizon(next int64) int64 {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for _, h := range n.hosts {
-		h.own.listens = false
+		h.bubble.reading = false
 	}
 	many := 0
 	for _, l := range n.links {
-		if l.host.own.listens || !l.host.awake() || !slices.ContainsFunc(l.conns, (*conn).listens) {
+		if l.host.bubble.reading || !l.host.awake() || !slices.ContainsFunc(l.conns, (*conn).awaitsData) {
 			continue
 		}
-		l.host.own.listens = true
+		l.host.bubble.reading = true
 		many++
 	}
 	if many > 1 {
@@ -472,7 +472,7 @@ func (n *network) horizon(next int64) int64 {
 }
 
 // awaitsData reports whether a read or a dial is waiting on the connection.
-func (c *conn) listens() bool { return (c.reading || !c.answered.Load()) && !c.closed }
+func (c *conn) awaitsData() bool { return (c.reading || !c.answered.Load()) && !c.closed }
 
 // awake reports whether any client can still act by itself.
 func (n *network) awake() bool {
@@ -484,17 +484,17 @@ func (n *network) awake() bool {
 	return false
 }
 
-func (h *host) awake() bool { return h.own.begun && !h.own.gone && !h.killed && !h.ended }
+func (h *host) awake() bool { return h.bubble.begun && !h.bubble.gone && !h.killed && !h.ended }
 
 // clockAt returns the reading of the host's clock at an instant of true time.
-func (h *host) clock(t int64) int64 {
+func (h *host) clockAt(t int64) int64 {
 	h.net.mu.Lock()
 	defer h.net.mu.Unlock()
 	return h.clocks.monotonic.At(t)
 }
 
 // advance moves true time, and the clock of the run's bubble with it, to t.
-func (tl *timeline) move(t int64) {
+func (tl *timeline) advance(t int64) {
 	time.Sleep(time.Duration(t - tl.moment.Load()))
 	tl.moment.Store(t)
 }
@@ -507,7 +507,7 @@ func (tl *timeline) stopped() bool {
 
 // waitTurn waits for an instant that is unique to the node. Code that acts on several nodes at once
 // acts on one after the other, so that the order of their recorded events is fixed.
-func (n *network) inTurn(target string) {
+func (n *network) waitTurn(target string) {
 	n.mu.Lock()
 	s, err := n.node(target)
 	n.mu.Unlock()
@@ -518,8 +518,8 @@ func (n *network) inTurn(target string) {
 
 // waitIdle waits until the node has no pending sync or backlog, unless its disk is stalled. The
 // caller holds the network's lock, which is released while waiting.
-func (n *network) whenIdle(s *server) {
-	for s.node != nil && !s.paused && (s.disk == nil || !s.disk.Stalled) && !s.runs() {
+func (n *network) waitIdle(s *server) {
+	for s.node != nil && !s.paused && (s.disk == nil || !s.disk.Stalled) && !s.running() {
 		slot, next := s.slot, n.now()+int64(minSync)
 		n.mu.Unlock()
 		n.sleep(slot, next)
@@ -549,31 +549,31 @@ func (s slot) align(t int64) int64 { return t + (int64(s)-t)&(quantum-1) }
 
 // event is an action scheduled for an instant.
 type event struct {
-	at   int64
-	what happening
+	at     int64
+	action action
 }
 
 // action is the effect of an event. It is called with the network locked and must not block.
-type happening interface{ happen() }
+type action interface{ fire() }
 
 // actionFunc adapts a function to action.
-type call func()
+type actionFunc func()
 
-func (f call) happen() { f() }
+func (f actionFunc) fire() { f() }
 
 // timeline is true time and the queue of future events. Network, nodes and clients are written
 // against now and at. One goroutine runs all events, one after the other: a goroutine per event
 // would spend its life growing its stack.
 type timeline struct {
-	start time.Time
-	began int64       // start, in nanoseconds since 1970
-	world sync.Locker // held while an action runs
-	mu    sync.Mutex
-	queue []event // the first event is last, because most new events are among the first
-	timer *time.Timer
-	armed int64         // when the timer fires
-	over  bool          // nothing happens anymore
-	ended chan struct{} // closed when loop has returned
+	start   time.Time
+	began   int64       // start, in nanoseconds since 1970
+	netLock sync.Locker // held while an action runs
+	mu      sync.Mutex
+	queue   []event // the first event is last, because most new events are among the first
+	timer   *time.Timer
+	armed   int64         // when the timer fires
+	over    bool          // nothing happens anymore
+	ended   chan struct{} // closed when loop has returned
 
 	settling chan struct{} // held while a goroutine waits for all others to block
 
@@ -586,7 +586,7 @@ type timeline struct {
 
 func newTimeline(stepped bool, world sync.Locker) *timeline {
 	start := time.Now()
-	tl := &timeline{start: start, began: start.UnixNano(), world: world, timer: time.NewTimer(time.Hour), armed: math.MaxInt64, ended: make(chan struct{}), settling: make(chan struct{}, 1),
+	tl := &timeline{start: start, began: start.UnixNano(), netLock: world, timer: time.NewTimer(time.Hour), armed: math.MaxInt64, ended: make(chan struct{}), settling: make(chan struct{}, 1),
 		stepped: stepped, never: make(chan struct{})}
 	tl.timer.Stop()
 	if !stepped {
@@ -608,11 +608,11 @@ func (tl *timeline) now() int64 {
 func (tl *timeline) Now() time.Duration { return time.Duration(tl.now()) }
 
 // at schedules f as schedule does. f is called with the network locked and must not block.
-func (tl *timeline) at(s slot, t int64, f func()) int64 { return tl.will(s, t, call(f)) }
+func (tl *timeline) at(s slot, t int64, f func()) int64 { return tl.schedule(s, t, actionFunc(f)) }
 
 // schedule schedules an action at the first free instant of the slot that is after now and not
 // before t, and returns that instant. An instant is free if no event is scheduled for it.
-func (tl *timeline) will(s slot, t int64, what happening) int64 {
+func (tl *timeline) schedule(s slot, t int64, what action) int64 {
 	tl.mu.Lock()
 	now := tl.now()
 	t = s.align(max(t, now+1))
@@ -666,7 +666,7 @@ func (tl *timeline) loop() {
 		tl.armed = math.MaxInt64
 		for tl.due() <= tl.now() {
 			tl.mu.Unlock()
-			tl.happen()
+			tl.fire()
 			tl.mu.Lock()
 		}
 		tl.arm(tl.now())
@@ -675,16 +675,16 @@ func (tl *timeline) loop() {
 }
 
 // fire runs the first event.
-func (tl *timeline) happen() {
-	tl.world.Lock()
-	defer tl.world.Unlock()
+func (tl *timeline) fire() {
+	tl.netLock.Lock()
+	defer tl.netLock.Unlock()
 	tl.mu.Lock()
 	last := len(tl.queue) - 1
-	what := tl.queue[last].what
+	what := tl.queue[last].action
 	tl.queue[last] = event{}
 	tl.queue = tl.queue[:last]
 	tl.mu.Unlock()
-	what.happen()
+	what.fire()
 }
 
 // arm sets the timer for the first event, unless it is set to that already.

@@ -16,7 +16,7 @@ import (
 	"lockpick/harness/lock"
 )
 
-func TestRunTellsWhatWentWrong(t *testing.T) {
+func TestRunErrors(t *testing.T) {
 	oops := errors.New("oops")
 	for name, tt := range map[string]struct {
 		body harness.Body
@@ -31,7 +31,7 @@ func TestRunTellsWhatWentWrong(t *testing.T) {
 			return oops
 		}, "deadlock"},
 		"client panics": {func(_ context.Context, c harness.Cluster) error {
-			return c.(*cluster).alone(func(context.Context, client.Env) error { panic("ouch") })
+			return c.(*cluster).runOneClient(func(context.Context, client.Env) error { panic("ouch") })
 		}, "client c1: panic: ouch"},
 		"unknown client": {func(_ context.Context, c harness.Cluster) error {
 			return c.(*cluster).run(context.Background(), "c9", nil, nil)
@@ -50,7 +50,7 @@ func TestRunTellsWhatWentWrong(t *testing.T) {
 	}
 }
 
-func TestRunRefusesWhatItCannotDo(t *testing.T) {
+func TestRunRejectsUnsupported(t *testing.T) {
 	s := topology(1, 1)
 	s.Topology.Persistence = "everyday"
 	err := New(nil).Run(context.Background(), s, 1, history.NewRecorder(io.Discard), nil)

@@ -52,17 +52,17 @@ func (c *clients) run(ctx context.Context, name string, at func(string), program
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	c.net.mu.Lock()
-	again := h.started
+	startedBefore := h.started
 	h.started, h.cancel = true, cancel
 	c.net.mu.Unlock()
-	if again {
+	if startedBefore {
 		return fmt.Errorf("run client %s: it was started before", name)
 	}
 	c.net.sleep(h.slot, c.net.now())
 	done := make(chan error, 1)
-	if h.own != nil {
+	if h.bubble != nil {
 		h.launch(ctx, at, program, done)
-	} else if h.pass() {
+	} else if h.passGate() {
 		go func() {
 			var err error
 			if crash := protect("client "+name, func() { err = program(ctx, h.env(at)) }); crash != nil {
@@ -75,7 +75,7 @@ func (c *clients) run(ctx context.Context, name string, at func(string), program
 	select {
 	case err = <-done:
 	case <-h.dead:
-	case <-h.unheeding(ctx):
+	case <-h.overdue(ctx):
 		c.net.mu.Lock()
 		defer c.net.mu.Unlock()
 		h.hung = true
@@ -99,7 +99,7 @@ const grace = 30 * time.Second
 // overdue returns a channel that is closed when the program is still running some time after its
 // cancellation, because a call of the lock doesn't return. The record has its last events, and the
 // host is treated as killed.
-func (h *host) unheeding(ctx context.Context) <-chan struct{} {
+func (h *host) overdue(ctx context.Context) <-chan struct{} {
 	late := make(chan struct{})
 	var wait func()
 	wait = func() {
@@ -138,7 +138,7 @@ func (n *network) node(name string) (*server, error) {
 
 // runningNode returns a node that must be running. Otherwise the error is down. The network's mutex
 // is held.
-func (n *network) up(what, target, down string) (*server, error) {
+func (n *network) runningNode(what, target, down string) (*server, error) {
 	s, err := n.node(target)
 	if err == nil && s.node == nil {
 		err = errors.New(down)
@@ -150,7 +150,7 @@ func (n *network) up(what, target, down string) (*server, error) {
 }
 
 // failoverTarget returns a node with a running master and a replica.
-func (n *network) failing(target string) (*server, error) {
+func (n *network) failoverTarget(target string) (*server, error) {
 	s, err := n.node(target)
 	switch {
 	case err != nil:
@@ -184,9 +184,9 @@ func find[T any](all []*T, is func(*T) bool) *T {
 }
 
 var (
-	_ nemesis.Killer    = (*cluster)(nil)
-	_ nemesis.Restarter = (*cluster)(nil)
-	_ nemesis.Shutter   = (*cluster)(nil)
+	_ nemesis.Killer     = (*cluster)(nil)
+	_ nemesis.Restarter  = (*cluster)(nil)
+	_ nemesis.Shutdowner = (*cluster)(nil)
 )
 
 // Kill implements nemesis.Killer.
@@ -194,23 +194,23 @@ func (c *cluster) Kill(target string) (string, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if h := c.host(target); h != nil {
-		if over := h.over(); over != nil {
+		if over := h.endedError(); over != nil {
 			return "", fmt.Errorf("kill %s: %w", target, over)
 		}
 		return fmt.Sprintf("%s was killed, its kernel closes %d connections", target, h.kill()), nil
 	}
-	s, err := c.up("kill", target, "it is down already")
+	s, err := c.runningNode("kill", target, "it is down already")
 	if err != nil {
 		return "", err
 	}
 	before := s.identity()
-	s.end(syscall.ECONNRESET)
+	s.stop(syscall.ECONNRESET)
 	return fmt.Sprintf("%s was killed; PING: %s", before, s.ping()), nil
 }
 
 // Restart implements nemesis.Restarter.
 func (c *cluster) Restart(target string) (string, error) {
-	c.inTurn(target)
+	c.waitTurn(target)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	s, err := c.node(target)
@@ -229,7 +229,7 @@ func (c *cluster) Restart(target string) (string, error) {
 func (c *cluster) Shutdown(target string) (string, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	s, err := c.up("shut down", target, "it is down already")
+	s, err := c.runningNode("shut down", target, "it is down already")
 	switch {
 	case err != nil:
 		return "", err
@@ -238,7 +238,7 @@ func (c *cluster) Shutdown(target string) (string, error) {
 	}
 	before := s.identity()
 	s.node.Shutdown()
-	s.end(io.EOF)
+	s.stop(io.EOF)
 	return fmt.Sprintf("%s was shut down; PING: %s", before, s.ping()), nil
 }
 
@@ -249,7 +249,7 @@ func (c *cluster) Shutdown(target string) (string, error) {
 type tokens map[string]string
 
 // placeholder returns the placeholder of a value, or the value itself.
-func (t tokens) of(value string) string {
+func (t tokens) placeholder(value string) string {
 	if number, known := t[value]; known {
 		return number
 	}
@@ -258,7 +258,7 @@ func (t tokens) of(value string) string {
 
 // maskRequest numbers new tokens of the commands, and returns a request's bytes with placeholders
 // for tokens.
-func (t tokens) note(payload []byte, commands []*resp.Command) []byte {
+func (t tokens) maskRequest(payload []byte, commands []*resp.Command) []byte {
 	if t == nil {
 		return payload
 	}
@@ -274,19 +274,19 @@ func (t tokens) note(payload []byte, commands []*resp.Command) []byte {
 }
 
 // maskReply returns a reply's bytes with placeholders for tokens.
-func (t tokens) hide(payload []byte, answers []*resp.Command) []byte {
+func (t tokens) maskReply(payload []byte, answers []*resp.Command) []byte {
 	if t == nil {
 		return payload
 	}
 	for _, c := range answers {
-		payload = t.hideValue(payload, c.Reply)
+		payload = t.maskValue(payload, c.Reply)
 	}
 	return payload
 }
 
-func (t tokens) hideValue(payload []byte, v resp.Value) []byte {
+func (t tokens) maskValue(payload []byte, v resp.Value) []byte {
 	for _, item := range v.Items {
-		payload = t.hideValue(payload, item)
+		payload = t.maskValue(payload, item)
 	}
 	return t.replace(payload, v.Str)
 }

@@ -16,7 +16,7 @@ import (
 	"lockpick/nemesis"
 )
 
-var _ nemesis.Clocker = (*cluster)(nil)
+var _ nemesis.ClockChanger = (*cluster)(nil)
 
 // clocks are the clocks of a client. A jump changes only the wall clock, a rate changes both. Code
 // under test that bypasses its Env, as drivers do for their timeouts, sees true time, or the
@@ -25,9 +25,9 @@ type clocks struct{ wall, monotonic *node.Clock }
 
 // timer is a pending timer on the client's monotonic clock.
 type timer struct {
-	due   int64 // reading of that clock
-	fired chan time.Time
-	set   int // how often it was scheduled; only the latest event counts
+	due        int64 // reading of that clock
+	fired      chan time.Time
+	generation int // how often it was scheduled; only the latest event counts
 }
 
 // read returns the reading of a clock of the host. It waits while the host is paused.
@@ -35,13 +35,13 @@ func (h *host) read(c *node.Clock) time.Time {
 	h.net.mu.Lock()
 	defer h.net.mu.Unlock()
 	h.gate(h.slot)
-	return h.shown(c)
+	return h.reading(c)
 }
 
 // reading returns what a clock shows in the host's bubble. If the host has its own bubble, there is
 // only one clock, and a goroutine ahead of true time sees a later reading.
-func (h *host) shown(c *node.Clock) time.Time {
-	if h.own != nil {
+func (h *host) reading(c *node.Clock) time.Time {
+	if h.bubble != nil {
 		return time.Now().UTC()
 	}
 	return time.Unix(0, c.Now()).UTC()
@@ -52,27 +52,27 @@ func (h *host) after(d time.Duration) <-chan time.Time {
 	h.net.mu.Lock()
 	defer h.net.mu.Unlock()
 	now := h.clocks.monotonic.Now()
-	if h.own != nil {
+	if h.bubble != nil {
 		if h.killed {
 			return time.After(d)
 		}
 		now = time.Now().UnixNano()
-		defer h.own.stop()
+		defer h.bubble.stopClock()
 	}
 	t := &timer{due: now + int64(d), fired: make(chan time.Time, 1)}
 	h.timers = append(h.timers, t)
-	h.set(t)
+	h.schedule(t)
 	return t.fired
 }
 
 // schedule schedules a timer according to the current rate of its clock.
-func (h *host) set(t *timer) {
-	t.set++
-	this := t.set
+func (h *host) schedule(t *timer) {
+	t.generation++
+	this := t.generation
 	h.net.at(h.slot, h.net.now()+int64(h.clocks.monotonic.Until(t.due)), func() {
-		if t.set == this {
+		if t.generation == this {
 			h.timers = slices.DeleteFunc(h.timers, func(o *timer) bool { return o == t })
-			h.whenRunning(h.slot, func() { h.own.in(func() { t.fired <- h.shown(h.clocks.monotonic) }) })
+			h.whenRunning(h.slot, func() { h.bubble.runInside(func() { t.fired <- h.reading(h.clocks.monotonic) }) })
 		}
 	})
 }
@@ -81,9 +81,9 @@ func (h *host) set(t *timer) {
 // client's clock.
 func (c *cluster) TurnClock(target string, by time.Duration, rate float64) (string, error) {
 	if h := c.host(target); h != nil {
-		return h.turnClocks(by, rate)
+		return h.adjustClocks(by, rate)
 	}
-	c.inTurn(target)
+	c.waitTurn(target)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	s, err := c.node(target)
@@ -97,10 +97,10 @@ func (c *cluster) TurnClock(target string, by time.Duration, rate float64) (stri
 	if s.node != nil && by < 0 {
 		s.node.Sweep()
 	}
-	s.clock.Turn(by, rate)
-	c.tell(history.Event{T: c.now(), Process: history.Nemesis, Type: history.Info, Op: history.OpClock, Node: target,
+	s.clock.Adjust(by, rate)
+	c.recordEvent(history.Event{T: c.now(), Process: history.Nemesis, Type: history.Info, Op: history.OpClock, Node: target,
 		Local: s.clock.Now(), Wall: true, Drift: s.clock.Drift()})
-	s.lookAgain()
+	s.scheduleTick()
 	now, err := s.time()
 	if err != nil {
 		return "", fmt.Errorf("turn clock of %s: %w", target, err)
@@ -108,38 +108,38 @@ func (c *cluster) TurnClock(target string, by time.Duration, rate float64) (stri
 	if moved := now.Sub(before); (moved - by).Abs() > time.Microsecond {
 		return "", fmt.Errorf("turn clock of %s: TIME moved by %v, not by %v", target, moved, by)
 	}
-	return "TIME shows " + against(now, rate), nil
+	return "TIME shows " + describeReading(now, rate), nil
 }
 
-func (h *host) turnClocks(by time.Duration, rate float64) (string, error) {
+func (h *host) adjustClocks(by time.Duration, rate float64) (string, error) {
 	h.net.sleep(h.slot, h.net.now()) // several clients' clocks changed at the same time are changed one after the other
 	h.net.mu.Lock()
 	defer h.net.mu.Unlock()
-	if over := h.over(); over != nil {
+	if over := h.endedError(); over != nil {
 		return "", fmt.Errorf("turn clock of %s: %w", h.name, over)
 	}
-	if by != 0 && h.own != nil {
+	if by != 0 && h.bubble != nil {
 		return "", fmt.Errorf("turn clock of %s: %s", h.name, oneClock)
 	}
-	h.clocks.wall.Turn(by, rate)
+	h.clocks.wall.Adjust(by, rate)
 	changed := h.clocks.monotonic.Drift() != h.clocks.wall.Drift()
-	h.clocks.monotonic.Turn(0, rate)
+	h.clocks.monotonic.Adjust(0, rate)
 	if changed {
 		// Sorted, so that the order doesn't depend on which of several goroutines set its timer
 		// first.
 		slices.SortStableFunc(h.timers, func(a, b *timer) int { return cmp.Compare(a.due, b.due) })
 		for _, t := range h.timers {
-			h.set(t)
+			h.schedule(t)
 		}
-		h.turned()
+		h.rateChanged()
 	}
 	wall, monotonic := h.clocks.wall, h.clocks.monotonic
 	fact := history.Event{T: h.net.now(), Process: history.Nemesis, Type: history.Info, Op: history.OpClock, Node: h.name, Drift: wall.Drift()}
 	byWall := fact
 	byWall.Wall, byWall.Local, fact.Local = true, wall.Now(), monotonic.Now()
-	h.net.tell(byWall)
-	h.net.tell(fact)
-	return "wall clock shows " + against(time.Unix(0, byWall.Local), rate) + " of both clocks", nil
+	h.net.recordEvent(byWall)
+	h.net.recordEvent(fact)
+	return "wall clock shows " + describeReading(time.Unix(0, byWall.Local), rate) + " of both clocks", nil
 }
 
 // time returns the node's reply to TIME, or its machine's clock while the node is down.
@@ -158,9 +158,9 @@ func (s *server) time() (time.Time, error) {
 }
 
 // describeReading formats a clock reading with its offset from true time and its new rate.
-func against(t time.Time, rate float64) string {
+func describeReading(t time.Time, rate float64) string {
 	off := time.Until(t).Round(10 * time.Microsecond) // Redis reports microseconds
-	return t.UTC().Format("15:04:05.000000") + ", " + nemesis.ClockWords(off, rate)
+	return t.UTC().Format("15:04:05.000000") + ", " + nemesis.DescribeClock(off, rate)
 }
 
 // clientBubble is a bubble for a single client, so that package time shows the client's own clock
@@ -173,36 +173,36 @@ func against(t time.Time, rate float64) string {
 //
 // Work that one side wants done on the other side is queued here: no channel, timer or context may
 // be touched outside the bubble in which it was created.
-type own struct {
-	orders  chan order
-	reports chan int64    // reading of the bubble's clock after each order; closed when the bubble has ended
-	ended   chan struct{} // closed after that
-	stuck   chan struct{} // closed if an order takes too long
-	busy    atomic.Int64  // number of orders and reports so far: odd while an order is being carried out
-	err     error         // the bubble's error
-	stuckAt error         // stack traces, if it is stuck
+type clientBubble struct {
+	orders   chan order
+	reports  chan int64    // reading of the bubble's clock after each order; closed when the bubble has ended
+	ended    chan struct{} // closed after that
+	stuck    chan struct{} // closed if an order takes too long
+	busy     atomic.Int64  // number of orders and reports so far: odd while an order is being carried out
+	err      error         // the bubble's error
+	stuckErr error         // stack traces, if it is stuck
 
-	mu    sync.Mutex
-	acts  []func()      // to run in the client's bubble
-	calls []func()      // to run in the run's bubble
-	kick  chan struct{} // created in the client's bubble; interrupts the running clock
+	mu           sync.Mutex
+	insideCalls  []func()      // to run in the client's bubble
+	outsideCalls []func()      // to run in the run's bubble
+	interrupt    chan struct{} // created in the client's bubble; interrupts the running clock
 
 	// Used in the run's bubble only.
 	begun, gone bool
-	listens     bool        // is reading from some connection
-	shown       int64       // clock reading in the last report
+	reading     bool        // is reading from some connection
+	lastReading int64       // clock reading in the last report
 	onGone      func(error) // called if the client's bubble ends early
 	cancel      func()      // to be called in the client's bubble
 }
 
 // order sets the bubble's clock to now and lets it run until a limit. Both are readings of that
 // clock, in nanoseconds since 1970.
-type order struct{ now, until int64 }
+type order struct{ from, until int64 }
 
 // newClientBubble creates a bubble. It is called outside any bubble; the bubble starts with its
 // first order.
-func newOwn() *own {
-	o := &own{orders: make(chan order), reports: make(chan int64), ended: make(chan struct{}), stuck: make(chan struct{})}
+func newClientBubble() *clientBubble {
+	o := &clientBubble{orders: make(chan order), reports: make(chan int64), ended: make(chan struct{}), stuck: make(chan struct{})}
 	go func() {
 		defer close(o.ended)
 		if first, ok := <-o.orders; ok {
@@ -215,41 +215,41 @@ func newOwn() *own {
 
 // drive runs the bubble's clock: up to the limit of each order, or until a goroutine in the bubble
 // acts on the outside world, and then stops it.
-func (o *own) drive(x order) {
+func (o *clientBubble) drive(x order) {
 	o.mu.Lock()
-	o.kick = make(chan struct{}, 1)
+	o.interrupt = make(chan struct{}, 1)
 	o.mu.Unlock()
 	for ok := true; ok; x, ok = <-o.orders {
-		time.Sleep(time.Duration(x.now - time.Now().UnixNano()))
-		for _, f := range o.take(&o.acts) {
+		time.Sleep(time.Duration(x.from - time.Now().UnixNano()))
+		for _, f := range o.drain(&o.insideCalls) {
 			f()
 		}
 		synctest.Wait()
-		if left := x.until - time.Now().UnixNano(); left > 0 && !o.kicked() {
+		if left := x.until - time.Now().UnixNano(); left > 0 && !o.interrupted() {
 			timer := time.NewTimer(time.Duration(left))
 			select {
 			case <-timer.C:
-			case <-o.kick:
+			case <-o.interrupt:
 			}
 			timer.Stop()
 			synctest.Wait()
-			o.kicked()
+			o.interrupted()
 		}
 		o.reports <- time.Now().UnixNano()
 	}
 	time.Sleep(coolDown)
 }
 
-func (o *own) kicked() bool {
+func (o *clientBubble) interrupted() bool {
 	select {
-	case <-o.kick:
+	case <-o.interrupt:
 		return true
 	default:
 		return false
 	}
 }
 
-func (o *own) take(list *[]func()) []func() {
+func (o *clientBubble) drain(list *[]func()) []func() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	taken := *list
@@ -257,7 +257,7 @@ func (o *own) take(list *[]func()) []func() {
 	return taken
 }
 
-func (o *own) leave(list *[]func(), f func()) {
+func (o *clientBubble) enqueue(list *[]func(), f func()) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	*list = append(*list, f)
@@ -266,51 +266,51 @@ func (o *own) leave(list *[]func(), f func()) {
 // runInside runs f in the bubble of a client's program at the current instant, as soon as the
 // bubble has its turn. If o is nil, that bubble is the run's, and f is called at once. f must not
 // block.
-func (o *own) in(f func()) {
+func (o *clientBubble) runInside(f func()) {
 	if o == nil {
 		f()
 		return
 	}
-	o.leave(&o.acts, f)
+	o.enqueue(&o.insideCalls, f)
 }
 
 // runOutside runs f in the run's bubble, in the same way.
-func (o *own) call(f func()) {
+func (o *clientBubble) runOutside(f func()) {
 	if o == nil {
 		f()
 		return
 	}
-	o.leave(&o.calls, f)
-	o.stop()
+	o.enqueue(&o.outsideCalls, f)
+	o.stopClock()
 }
 
 // reachPoint runs the harness's actions for a point and waits for them.
-func (o *own) stopAt(at func(string), point string) {
+func (o *clientBubble) reachPoint(at func(string), point string) {
 	if o == nil {
 		at(point)
 		return
 	}
 	done := make(chan struct{})
-	o.call(func() {
+	o.runOutside(func() {
 		go func() {
 			at(point)
-			o.in(func() { close(done) })
+			o.runInside(func() { close(done) })
 		}()
 	})
 	<-done
 }
 
 // stopClock stops the bubble's clock. It is called in the client's bubble.
-func (o *own) stop() {
+func (o *clientBubble) stopClock() {
 	select {
-	case o.kick <- struct{}{}:
+	case o.interrupt <- struct{}{}:
 	default:
 	}
 }
 
 // execute sends an order and waits until it is carried out. Both channels are from outside the
 // run's bubble, so the run's clock stands still meanwhile.
-func (o *own) tell(x order) {
+func (o *clientBubble) execute(x order) {
 	if o.gone {
 		return
 	}
@@ -323,7 +323,7 @@ func (o *own) tell(x order) {
 	select {
 	case shown, ok := <-o.reports:
 		if o.busy.Add(1); ok {
-			o.shown = shown
+			o.lastReading = shown
 			return
 		}
 	case <-o.stuck:
@@ -332,25 +332,25 @@ func (o *own) tell(x order) {
 }
 
 // close ends the bubble and returns its error. It is called outside any bubble.
-func (o *own) end() error {
+func (o *clientBubble) close() error {
 	close(o.orders)
-	return o.failed()
+	return o.wait()
 }
 
 // wait waits for the end of the bubble and returns its error.
-func (o *own) failed() error {
+func (o *clientBubble) wait() error {
 	select {
 	case <-o.ended:
 		return o.err
 	case <-o.stuck:
-		return o.stuckAt
+		return o.stuckErr
 	}
 }
 
 // watch gives up on a bubble that has not carried out an order within the given real time: its
 // program is waiting for something outside, such as a socket. The bubble's goroutines leak. watch
 // runs outside any bubble until over is closed.
-func (o *own) watch(client string, patience time.Duration, over <-chan struct{}) {
+func (o *clientBubble) watch(client string, patience time.Duration, over <-chan struct{}) {
 	for last := int64(0); ; {
 		select {
 		case <-over:
@@ -363,7 +363,7 @@ func (o *own) watch(client string, patience time.Duration, over <-chan struct{})
 		if busy%2 == 1 && busy == last {
 			stacks := make([]byte, 1<<20)
 			stacks = stacks[:runtime.Stack(stacks, true)]
-			o.stuckAt = fmt.Errorf("client %s is stuck: it has waited %v for something outside the simulation\n%s", client, patience, stacks)
+			o.stuckErr = fmt.Errorf("client %s is stuck: it has waited %v for something outside the simulation\n%s", client, patience, stacks)
 			close(o.stuck)
 			return
 		}

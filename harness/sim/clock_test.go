@@ -15,7 +15,7 @@ func (c *cluster) do(t *testing.T, node string, args ...string) any {
 	t.Helper()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	s, err := c.up("ask", node, "it is down")
+	s, err := c.runningNode("ask", node, "it is down")
 	if err != nil {
 		t.Error(err)
 		return nil
@@ -85,7 +85,7 @@ func TestNodeClockOutlivesTheNode(t *testing.T) {
 // A jump changes only a client's wall clock. A rate changes both clocks and pending timers.
 func TestClientClock(t *testing.T) {
 	_, events, _ := simulate(t, topology(1, 1), 1, func(c *cluster) error {
-		return c.alone(func(ctx context.Context, e client.Env) error {
+		return c.runOneClient(func(ctx context.Context, e client.Env) error {
 			turn := func(by time.Duration, rate float64) {
 				if back, err := c.TurnClock("c1", by, rate); err != nil || !strings.Contains(back, "wall clock shows") {
 					t.Error(back, err)
@@ -133,9 +133,9 @@ func TestClientClock(t *testing.T) {
 }
 
 // Timers rescheduled by a clock change still fire at distinct instants.
-func TestTurnedTimersNeverShareAnInstant(t *testing.T) {
+func TestRescheduledTimersNeverShareAnInstant(t *testing.T) {
 	simulate(t, topology(1, 1), 1, func(c *cluster) error {
-		return c.alone(func(ctx context.Context, e client.Env) error {
+		return c.runOneClient(func(ctx context.Context, e client.Env) error {
 			var chans []<-chan time.Time
 			for range 100 {
 				chans = append(chans, e.After(time.Second))
@@ -154,7 +154,7 @@ func TestTurnedTimersNeverShareAnInstant(t *testing.T) {
 }
 
 // A key that expired because the clock ran ahead does not come back when the clock is set back.
-func TestExpiredStaysExpired(t *testing.T) {
+func TestExpiredKeyStaysExpired(t *testing.T) {
 	simulate(t, topology(1, 1), 1, func(c *cluster) error {
 		c.do(t, "n1", "SET", "k", "v", "PX", "10000")
 		c.TurnClock("n1", 11*time.Second, 1)

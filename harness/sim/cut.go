@@ -16,7 +16,7 @@ import (
 var _ nemesis.Cutter = (*cluster)(nil)
 
 // Cut implements nemesis.Cutter.
-func (w *wires) Cut(name, mode, way string) (string, error) {
+func (w *linkSet) Cut(name, mode, way string) (string, error) {
 	w.net.mu.Lock()
 	defer w.net.mu.Unlock()
 	if r := w.net.replica(name); r != nil {
@@ -40,7 +40,7 @@ func (w *wires) Cut(name, mode, way string) (string, error) {
 }
 
 // Mend implements nemesis.Cutter.
-func (w *wires) Mend(name string) (string, error) {
+func (w *linkSet) Mend(name string) (string, error) {
 	w.net.mu.Lock()
 	defer w.net.mu.Unlock()
 	if r := w.net.replica(name); r != nil {
@@ -71,7 +71,7 @@ func (l *link) mend() {
 // resetBroken resets the connections that have lost a message: TCP delivers everything or fails.
 func (l *link) resetBroken() {
 	for _, c := range l.conns {
-		if c.up.dead || c.down.dead {
+		if c.up.broken || c.down.broken {
 			c.reset()
 		}
 	}
@@ -104,7 +104,7 @@ func (l *link) ping() string {
 	case l.server.node != nil && l.cut.Mode == nemesis.CutReset:
 		return "reset"
 	case len(l.shapes) > 0:
-		return fmt.Sprintf("%s after %v", reply, l.trip())
+		return fmt.Sprintf("%s after %v", reply, l.pingTime())
 	}
 	return reply
 }
@@ -112,14 +112,14 @@ func (l *link) ping() string {
 // holds reports whether a message that arrives now has to wait, as opposed to being delivered or
 // lost. In a cut that drops, the beginning and the end of a connection wait, because TCP
 // retransmits them.
-func (d *direction) keeps(m *message) bool {
+func (d *direction) holds(m *message) bool {
 	cut := d.link.cut
-	return cut.Blocks(d.of) && (cut.Mode == nemesis.CutHold || m.size == 0)
+	return cut.Blocks(d.carries) && (cut.Mode == nemesis.CutHold || m.size == 0)
 }
 
 // drops reports whether a message that would be delivered now is lost.
-func (f *flow) loses(m *message) bool {
-	return m.size > 0 && (f.dead || f.dir.link.cut.Blocks(f.dir.of) || f.dir.lost(m))
+func (f *flow) drops(m *message) bool {
+	return m.size > 0 && (f.broken || f.dir.link.cut.Blocks(f.dir.carries) || f.dir.lost(m))
 }
 
 // A client gets its own bubble if its lock reads package time directly and the plan changes a
@@ -127,11 +127,11 @@ func (f *flow) loses(m *message) bool {
 // time is true time.
 
 // needsOwnBubbles reports whether the clients of a run have bubbles of their own.
-func apart(s scenario.Scenario, k lock.Kind) bool {
-	return k.OwnTime && slices.ContainsFunc(s.Plan, func(st nemesis.Step) bool { return turnsClient(s, st) })
+func needsOwnBubbles(s scenario.Scenario, k lock.Kind) bool {
+	return k.OwnTime && slices.ContainsFunc(s.Plan, func(st nemesis.Step) bool { return changesClientClock(s, st) })
 }
 
-func turnsClient(s scenario.Scenario, st nemesis.Step) bool {
+func changesClientClock(s scenario.Scenario, st nemesis.Step) bool {
 	kind, _ := nemesis.KindOf(st.Fault.Kind)
 	return kind.Power == nemesis.PowerClock && slices.ContainsFunc(st.Fault.Targets, func(t string) bool {
 		return slices.Contains(s.ClientNames(), t)
@@ -140,13 +140,13 @@ func turnsClient(s scenario.Scenario, st nemesis.Step) bool {
 
 // aheadOfTrueTime reports whether the caller, which runs in the host's bubble, is at an instant
 // that true time has not reached yet. The network's mutex is held.
-func (h *host) early() bool {
-	return h.own != nil && time.Now().UnixNano() > h.clocks.monotonic.Now()
+func (h *host) aheadOfTrueTime() bool {
+	return h.bubble != nil && time.Now().UnixNano() > h.clocks.monotonic.Now()
 }
 
 // trueTimeOf returns the true time at which the host's clock shows t. The network's mutex is held.
-func (h *host) due(t time.Time) int64 {
-	if h.own == nil {
+func (h *host) trueTimeOf(t time.Time) int64 {
+	if h.bubble == nil {
 		return int64(t.Sub(h.net.start))
 	}
 	return h.net.now() + int64(h.clocks.monotonic.Until(t.UnixNano()))
@@ -154,17 +154,17 @@ func (h *host) due(t time.Time) int64 {
 
 // waitForTrueTime holds w back until true time reaches the instant of the calling goroutine. The
 // network's mutex is held.
-func (h *host) catchUp(w waiter) {
-	h.ahead = append(h.ahead, w)
-	h.await(time.Now())
-	h.own.stop()
+func (h *host) waitForTrueTime(w waiter) {
+	h.aheadWaiters = append(h.aheadWaiters, w)
+	h.releaseAheadAt(time.Now())
+	h.bubble.stopClock()
 }
 
 // releaseAheadAt resumes the waiters that are ahead of true time when the host's clock shows t.
-func (h *host) await(t time.Time) {
-	h.net.at(h.slot, h.due(t), func() {
-		ahead := h.ahead
-		h.ahead = nil
+func (h *host) releaseAheadAt(t time.Time) {
+	h.net.at(h.slot, h.trueTimeOf(t), func() {
+		ahead := h.aheadWaiters
+		h.aheadWaiters = nil
 		for _, w := range ahead {
 			h.whenRunning(w.slot, w.f)
 		}
@@ -173,16 +173,16 @@ func (h *host) await(t time.Time) {
 
 // rateChanged reschedules everything that waits for the host's clock, according to its new rate.
 // The network's mutex is held.
-func (h *host) turned() {
-	if h.own == nil {
+func (h *host) rateChanged() {
+	if h.bubble == nil {
 		return
 	}
-	if len(h.ahead) > 0 {
-		h.await(time.Unix(0, h.own.shown))
+	if len(h.aheadWaiters) > 0 {
+		h.releaseAheadAt(time.Unix(0, h.bubble.lastReading))
 	}
 	for _, c := range h.net.conns(h, nil) {
 		if c.reading {
-			c.watch()
+			c.setAlarm()
 		}
 	}
 }
@@ -196,11 +196,11 @@ func (h *host) nap(s slot) {
 		return
 	}
 	done := make(chan struct{})
-	if h.own == nil {
+	if h.bubble == nil {
 		h.net.at(s, h.net.now(), func() { close(done) })
 	} else {
-		h.net.at(s, max(h.net.now(), h.due(time.Now())), func() { h.own.in(func() { close(done) }) })
-		h.own.stop()
+		h.net.at(s, max(h.net.now(), h.trueTimeOf(time.Now())), func() { h.bubble.runInside(func() { close(done) }) })
+		h.bubble.stopClock()
 	}
 	h.net.mu.Unlock()
 	<-done
@@ -208,21 +208,21 @@ func (h *host) nap(s slot) {
 
 // launch starts the program in the host's own bubble, where ctx is not valid.
 func (h *host) launch(ctx context.Context, at func(string), program func(context.Context, client.Env) error, done chan<- error) {
-	h.own.onGone = func(err error) { done <- err }
-	h.own.in(func() {
+	h.bubble.onGone = func(err error) { done <- err }
+	h.bubble.runInside(func() {
 		ctx, cancel := context.WithCancel(context.Background())
-		h.own.cancel = cancel
+		h.bubble.cancel = cancel
 		go func() {
-			if !h.pass() {
+			if !h.passGate() {
 				return
 			}
-			err := protect("client "+h.name, func() { err := program(ctx, h.env(at)); h.own.call(func() { done <- err }) })
+			err := protect("client "+h.name, func() { err := program(ctx, h.env(at)); h.bubble.runOutside(func() { done <- err }) })
 			if err != nil {
-				h.own.call(func() { done <- err })
+				h.bubble.runOutside(func() { done <- err })
 			}
 		}()
 	})
-	context.AfterFunc(ctx, func() { h.own.in(func() { h.own.cancel() }) })
+	context.AfterFunc(ctx, func() { h.bubble.runInside(func() { h.bubble.cancel() }) })
 }
 
 // oneClock is the reason why such a client's clock can't be set.

@@ -25,7 +25,7 @@ func reply(conn net.Conn, within time.Duration) (string, error) {
 }
 
 // recordedSets lists the recorded SET commands of links, in recorded order.
-func wire(events []history.Event) string {
+func recordedSets(events []history.Event) string {
 	var out []string
 	for _, e := range events {
 		if e.Op == history.OpSet {
@@ -37,7 +37,7 @@ func wire(events []history.Event) string {
 
 // A message dropped by a cut is lost: its connection is silent during the cut and is reset when the
 // cut ends. A connection that sent nothing meanwhile survives.
-func TestCutDrops(t *testing.T) {
+func TestCutDropsMessages(t *testing.T) {
 	for way, want := range map[string]struct{ ping, wire string }{
 		"":              {"no answer", "a info applied false answered false; c ok applied true answered true"},
 		nemesis.Request: {"no answer", "a info applied false answered false; c ok applied true answered true"},
@@ -45,7 +45,7 @@ func TestCutDrops(t *testing.T) {
 	} {
 		_, events, _ := simulate(t, topology(1, 1), 1, func(c *cluster) error {
 			defer func() { <-c.after(time.Second) }()
-			return c.alone(func(ctx context.Context, e client.Env) error {
+			return c.runOneClient(func(ctx context.Context, e client.Env) error {
 				var conns []net.Conn
 				for range 2 {
 					conn, err := e.Dial(ctx, "tcp", c.addr("n1"))
@@ -80,7 +80,7 @@ func TestCutDrops(t *testing.T) {
 				return nil
 			})
 		})
-		if got := wire(events); got != want.wire {
+		if got := recordedSets(events); got != want.wire {
 			t.Errorf("%q: recorded %s, want %s", way, got, want.wire)
 		}
 	}
@@ -90,7 +90,7 @@ func TestCutDrops(t *testing.T) {
 func TestCutHoldsOneWay(t *testing.T) {
 	for way, applied := range map[string]int64{nemesis.Request: 0, nemesis.Reply: 1} {
 		_, events, _ := simulate(t, topology(1, 1), 1, func(c *cluster) error {
-			return c.alone(func(ctx context.Context, e client.Env) error {
+			return c.runOneClient(func(ctx context.Context, e client.Env) error {
 				conn, err := e.Dial(ctx, "tcp", c.addr("n1"))
 				if err != nil {
 					return err
@@ -114,16 +114,16 @@ func TestCutHoldsOneWay(t *testing.T) {
 				return nil
 			})
 		})
-		if got := wire(events); got != "a ok applied true answered true" {
+		if got := recordedSets(events); got != "a ok applied true answered true" {
 			t.Errorf("%s: recorded %s", way, got)
 		}
 	}
 }
 
 // A cut that resets ends all existing connections and each new one.
-func TestCutResets(t *testing.T) {
+func TestCutResetsConnections(t *testing.T) {
 	_, events, _ := simulate(t, topology(1, 1), 1, func(c *cluster) error {
-		return c.alone(func(ctx context.Context, e client.Env) error {
+		return c.runOneClient(func(ctx context.Context, e client.Env) error {
 			conn, err := e.Dial(ctx, "tcp", c.addr("n1"))
 			if err != nil {
 				return err
@@ -152,15 +152,15 @@ func TestCutResets(t *testing.T) {
 			return nil
 		})
 	})
-	if got := wire(events); got != "a info applied false answered false; b info applied false answered false; c ok applied true answered true" {
+	if got := recordedSets(events); got != "a info applied false answered false; b info applied false answered false; c ok applied true answered true" {
 		t.Errorf("recorded %s", got)
 	}
 }
 
 // A cut that refuses connections doesn't affect existing ones.
-func TestCutRefuses(t *testing.T) {
+func TestCutRefusesConnections(t *testing.T) {
 	simulate(t, topology(1, 1), 1, func(c *cluster) error {
-		return c.alone(func(ctx context.Context, e client.Env) error {
+		return c.runOneClient(func(ctx context.Context, e client.Env) error {
 			conn, err := e.Dial(ctx, "tcp", c.addr("n1"))
 			if err != nil {
 				return err
@@ -181,7 +181,7 @@ func TestCutRefuses(t *testing.T) {
 	})
 }
 
-func TestCutRefusesWhatIsNone(t *testing.T) {
+func TestCutRejectsInvalidArguments(t *testing.T) {
 	simulate(t, topology(1, 1), 1, func(c *cluster) error {
 		for _, args := range [][3]string{{"c1-n9", "", ""}, {"c1-n1", "saw", ""}, {"c1-n1", nemesis.CutReset, nemesis.Reply}} {
 			if _, err := c.Cut(args[0], args[1], args[2]); err == nil {
@@ -196,20 +196,20 @@ func TestCutRefusesWhatIsNone(t *testing.T) {
 }
 
 // A tap that drops its message resets the connection at once.
-func TestTapLoses(t *testing.T) {
+func TestTapDrops(t *testing.T) {
 	for of, want := range map[string]string{
 		nemesis.Request: "a info applied false answered false; b ok applied true answered true",
 		nemesis.Reply:   "a ok applied true answered false; b ok applied true answered true",
 	} {
 		_, events, _ := simulate(t, topology(1, 1), 1, func(c *cluster) error {
-			err := c.Tap(nemesis.OnMessage{Link: "c1-n1", Message: history.OpSet, Of: of, Nth: 1}, func(m nemesis.Held) {
+			err := c.Tap(nemesis.OnMessage{Link: "c1-n1", Message: history.OpSet, Of: of, Nth: 1}, func(m nemesis.HeldMessage) {
 				m.Lose()
 				m.Lose() // a second call has no effect
 			})
 			if err != nil {
 				return err
 			}
-			return c.alone(func(ctx context.Context, e client.Env) error {
+			return c.runOneClient(func(ctx context.Context, e client.Env) error {
 				conn, err := e.Dial(ctx, "tcp", c.addr("n1"))
 				if err != nil {
 					return err
@@ -227,7 +227,7 @@ func TestTapLoses(t *testing.T) {
 				return nil
 			})
 		})
-		if got := wire(events); got != want {
+		if got := recordedSets(events); got != want {
 			t.Errorf("%s: recorded %s, want %s", of, got, want)
 		}
 	}

@@ -22,8 +22,8 @@ import (
 )
 
 var (
-	take = redis.NewScript(`if redis.call("set",KEYS[1],ARGV[1],"nx","px",ARGV[2]) then return 1 end return 0`)
-	give = redis.NewScript(`if redis.call("get",KEYS[1]) == ARGV[1] then return redis.call("del",KEYS[1]) end return 0`)
+	acquireScript = redis.NewScript(`if redis.call("set",KEYS[1],ARGV[1],"nx","px",ARGV[2]) then return 1 end return 0`)
+	releaseScript = redis.NewScript(`if redis.call("get",KEYS[1]) == ARGV[1] then return redis.call("del",KEYS[1]) end return 0`)
 )
 
 // contend is a crude Redlock, which causes many concurrent goroutines, timeouts and connections. It
@@ -66,14 +66,14 @@ func contend(ctx context.Context, c *cluster, e client.Env, name string, until t
 		<-e.After(draw("think", i, 300*time.Millisecond))
 		note(history.OpAcquire, history.Invoke)
 		token := fmt.Sprintf("%s-%d", name, i)
-		if all(take, token, 10000) > len(nodes)/2-1 {
+		if all(acquireScript, token, 10000) > len(nodes)/2-1 {
 			note(history.OpAcquire, history.OK)
 			nodes[len(nodes)-1].Incr(ctx, "counter")
 			<-e.After(draw("hold", i, 30*time.Millisecond))
 		} else {
 			note(history.OpAcquire, history.Fail)
 		}
-		all(give, token)
+		all(releaseScript, token)
 		note(history.OpRelease, history.OK)
 	}
 }
@@ -89,10 +89,10 @@ func chaos(c *cluster) {
 	at(2700, func() { c.Mend("c2-n1"); c.Mend("c2-n2") })
 	at(3100, func() { c.Kill("c3") })
 	at(3300, func() { c.Pause("c2"); c.Cut("c2-n5", "", "") })
-	traffic(c, at)
+	shapeTraffic(c, at)
 	at(3500, func() { c.Resume("c2") })
 	for _, of := range []string{nemesis.Request, nemesis.Reply} {
-		c.Tap(nemesis.OnMessage{Link: "c1-n4", Message: history.OpSet, Of: of, Nth: 5}, func(m nemesis.Held) {
+		c.Tap(nemesis.OnMessage{Link: "c1-n4", Message: history.OpSet, Of: of, Nth: 5}, func(m nemesis.HeldMessage) {
 			pass := m.Pass
 			c.At(c.Now()+300*time.Millisecond, pass)
 		})
@@ -100,9 +100,9 @@ func chaos(c *cluster) {
 }
 
 // shapeTraffic applies all kinds of traffic changes and cuts to links.
-func traffic(c *cluster, at func(ms int, f func())) {
+func shapeTraffic(c *cluster, at func(ms int, f func())) {
 	for i, t := range []nemesis.Traffic{
-		{DelayMin: time.Millisecond, DelayMax: 200 * time.Millisecond, Heavy: true, Share: 0.5},
+		{DelayMin: time.Millisecond, DelayMax: 200 * time.Millisecond, HeavyTailed: true, Share: 0.5},
 		{Way: nemesis.Reply, DelayMin: 10 * time.Millisecond, DelayMax: 70 * time.Millisecond},
 		{Lose: true, Share: 0.2},
 		{Bandwidth: 3000},
@@ -118,7 +118,7 @@ func traffic(c *cluster, at func(ms int, f func())) {
 		at(1400+50*i, func() { c.Mend(link) })
 	}
 	for _, of := range []string{nemesis.Request, nemesis.Reply} {
-		c.Tap(nemesis.OnMessage{Link: "c2-n3", Message: history.OpSet, Of: of, Nth: 4}, func(m nemesis.Held) { m.Lose() })
+		c.Tap(nemesis.OnMessage{Link: "c2-n3", Message: history.OpSet, Of: of, Nth: 4}, func(m nemesis.HeldMessage) { m.Lose() })
 	}
 }
 
@@ -153,7 +153,7 @@ func contestOn(t testing.TB, s scenario.Scenario, seed uint64, until time.Durati
 	return text, digest
 }
 
-func TestSameSeedSameBytes(t *testing.T) {
+func TestSameSeedSameHistory(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
 	text, digest := contest(t, 7, 3, 4*time.Second, chaos)
 	if len(text) < 40000 {
@@ -161,9 +161,9 @@ func TestSameSeedSameBytes(t *testing.T) {
 	}
 	for i := range 20 {
 		runtime.GOMAXPROCS(1 + i%2)
-		again, d := contest(t, 7, 3, 4*time.Second, chaos)
-		if again != text || d != digest {
-			t.Fatalf("run %d with GOMAXPROCS=%d differs: history %v, digest %v", i, 1+i%2, again != text, d != digest)
+		repeated, d := contest(t, 7, 3, 4*time.Second, chaos)
+		if repeated != text || d != digest {
+			t.Fatalf("run %d with GOMAXPROCS=%d differs: history %v, digest %v", i, 1+i%2, repeated != text, d != digest)
 		}
 	}
 	other, d := contest(t, 8, 3, 4*time.Second, chaos)
@@ -172,7 +172,7 @@ func TestSameSeedSameBytes(t *testing.T) {
 	}
 }
 
-func TestManySeedsTwice(t *testing.T) {
+func TestSeedsAreReproducible(t *testing.T) {
 	for seed := uint64(100); seed < 110; seed++ {
 		a, da := contest(t, seed, 3, 4*time.Second, chaos)
 		b, db := contest(t, seed, 3, 4*time.Second, chaos)
@@ -184,10 +184,10 @@ func TestManySeedsTwice(t *testing.T) {
 
 // A pool closes its connections in map order. That order must have no effect, even if the link was
 // restored just before, and all ends of connections arrive in the order in which they were sent.
-func TestOrderOfClosingDoesNotShow(t *testing.T) {
+func TestCloseOrderHasNoEffect(t *testing.T) {
 	run := func(order ...int) string {
 		text, _, digest := simulate(t, topology(1, 1), 1, func(c *cluster) error {
-			return c.alone(func(ctx context.Context, e client.Env) error {
+			return c.runOneClient(func(ctx context.Context, e client.Env) error {
 				var conns []net.Conn
 				for range order {
 					conn, err := e.Dial(ctx, "tcp", c.addr("n1"))
@@ -228,9 +228,9 @@ func BenchmarkMinute(b *testing.B) {
 
 // Simultaneous writes on ended connections fail at distinct instants, so that the order of the
 // errors doesn't depend on the scheduler.
-func TestFailuresHaveAnOrder(t *testing.T) {
+func TestWriteErrorsAreOrdered(t *testing.T) {
 	simulate(t, topology(1, 5), 1, func(c *cluster) error {
-		return c.alone(func(ctx context.Context, e client.Env) error {
+		return c.runOneClient(func(ctx context.Context, e client.Env) error {
 			var conns []net.Conn
 			for i := range 5 {
 				name := fmt.Sprintf("n%d", i+1)
@@ -265,7 +265,7 @@ func TestFailuresHaveAnOrder(t *testing.T) {
 }
 
 // A program's other goroutines act before a fault that is triggered at a point of the same instant.
-func TestPointsComeLast(t *testing.T) {
+func TestPointsRunLast(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	simulate(t, topology(1, 1), 1, func(c *cluster) error {
 		var looked atomic.Bool

@@ -7,9 +7,9 @@ import (
 )
 
 var (
-	_ nemesis.PowerLoser = (*cluster)(nil)
-	_ nemesis.Disker     = (*cluster)(nil)
-	_ nemesis.Toucher    = (*cluster)(nil)
+	_ nemesis.PowerLoser  = (*cluster)(nil)
+	_ nemesis.DiskFaulter = (*cluster)(nil)
+	_ nemesis.Toucher     = (*cluster)(nil)
 )
 
 // LosePower cuts the power of a node's machine. Clients are not notified: they receive nothing
@@ -17,18 +17,18 @@ var (
 func (c *cluster) LosePower(target string, torn bool) (string, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	s, err := c.up("cut power of", target, "it is down already")
+	s, err := c.runningNode("cut power of", target, "it is down already")
 	if err != nil {
 		return "", err
 	}
 	before := s.identity()
-	s.off = true
+	s.poweredOff = true
 	for _, conn := range c.conns(nil, s) {
 		if conn.session != nil {
-			conn.session, conn.orphan = nil, true
+			conn.session, conn.orphaned = nil, true
 		}
 	}
-	s.end(nil)
+	s.stop(nil)
 	kept := "it has no disk"
 	if s.disk != nil {
 		kept = fmt.Sprintf("its disk lost %d records", s.disk.LosePower(torn))
@@ -41,34 +41,34 @@ func (c *cluster) LosePower(target string, torn bool) (string, error) {
 
 // StallSync implements nemesis.DiskFaulter.
 func (c *cluster) StallSync(target string) (string, error) {
-	return c.onDisk("stall syncs of", target, true, func(s *server) { s.disk.Met, s.disk.Stalled = 0, true })
+	return c.withDisk("stall syncs of", target, true, func(s *server) { s.disk.Affected, s.disk.Stalled = 0, true })
 }
 
 // FillDisk implements nemesis.DiskFaulter.
 func (c *cluster) FillDisk(target string) (string, error) {
-	return c.onDisk("fill disk of", target, true, func(s *server) { s.disk.Met, s.disk.Full = 0, true })
+	return c.withDisk("fill disk of", target, true, func(s *server) { s.disk.Affected, s.disk.Full = 0, true })
 }
 
 // FreeDisk implements nemesis.DiskFaulter.
 func (c *cluster) FreeDisk(target string) (string, error) {
-	met := 0
-	back, err := c.onDisk("free disk of", target, false, func(s *server) {
-		met = s.disk.Met
+	affected := 0
+	back, err := c.withDisk("free disk of", target, false, func(s *server) {
+		affected = s.disk.Affected
 		s.disk.Stalled, s.disk.Full = false, false
-		for _, back := range s.stalled {
+		for _, back := range s.stalledSyncs {
 			c.at(s.slot, c.now()+1, back)
 		}
-		s.stalled = nil
+		s.stalledSyncs = nil
 	})
-	back = fmt.Sprintf("it met %d writes and syncs; %s", met, back)
-	if err == nil && met == 0 {
+	back = fmt.Sprintf("it met %d writes and syncs; %s", affected, back)
+	if err == nil && affected == 0 {
 		err = nemesis.ErrIdle
 	}
 	return back, err
 }
 
 // withDisk calls do on a node with a disk. If up is set, the node must be running.
-func (c *cluster) onDisk(what, target string, up bool, do func(*server)) (string, error) {
+func (c *cluster) withDisk(what, target string, up bool, do func(*server)) (string, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	s, err := c.node(target)
@@ -84,31 +84,31 @@ func (c *cluster) onDisk(what, target string, up bool, do func(*server)) (string
 	return fmt.Sprintf("disk of %s: %s, %d records not synced", target, s.disk.Probe(), s.disk.Unsynced()), nil
 }
 
-const touched = "touched"
+const touchKey = "touched"
 
 // Touch implements nemesis.Toucher. It waits until the node is idle.
 func (c *cluster) Touch(target string) (string, error) {
-	c.inTurn(target)
+	c.waitTurn(target)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	s, err := c.node(target)
 	if err == nil {
-		c.whenIdle(s)
+		c.waitIdle(s)
 	}
 	switch {
 	case err != nil:
 		return "", fmt.Errorf("touch %s: %w", target, err)
 	case s.node == nil:
 		return "", fmt.Errorf("touch %s: it is down", target)
-	case !s.runs():
+	case !s.running():
 		return "", fmt.Errorf("touch %s: it does not answer", target)
 	}
-	count, err := s.do("INCR", touched)
+	count, err := s.do("INCR", touchKey)
 	if err != nil {
 		return "", fmt.Errorf("touch %s: %w", target, err)
 	}
 	if s.node == nil {
 		return "", fmt.Errorf("touch %s: the write made it exit", target)
 	}
-	return fmt.Sprintf("%s has %s = %d; %s", target, touched, count, s.identity()), nil
+	return fmt.Sprintf("%s has %s = %d; %s", target, touchKey, count, s.identity()), nil
 }

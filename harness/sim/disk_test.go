@@ -22,7 +22,7 @@ func persistent(policy string) scenario.Scenario {
 }
 
 // mustSucceed fails the test unless a fault was injected and its read-back contains want.
-func does(t *testing.T, want string) func(back string, err error) {
+func mustSucceed(t *testing.T, want string) func(back string, err error) {
 	return func(back string, err error) {
 		t.Helper()
 		if err != nil || !strings.Contains(back, want) {
@@ -32,7 +32,7 @@ func does(t *testing.T, want string) func(back string, err error) {
 }
 
 // mustFail fails the test unless injecting a fault failed with an error that contains want.
-func refused(t *testing.T, want string) func(back string, err error) {
+func mustFail(t *testing.T, want string) func(back string, err error) {
 	return func(back string, err error) {
 		t.Helper()
 		if err == nil || !strings.Contains(err.Error(), want) {
@@ -43,7 +43,7 @@ func refused(t *testing.T, want string) func(back string, err error) {
 
 // Data that survives under each policy, with one key set at 0.3 s and another at 1.3 s: the write
 // of the first second is synced once the wall clock shows the next second.
-func TestWhatSurvives(t *testing.T) {
+func TestPersistence(t *testing.T) {
 	const early, late, both, none = "early", "late", "early late", ""
 	for name, tt := range map[string]struct {
 		policy string
@@ -53,7 +53,7 @@ func TestWhatSurvives(t *testing.T) {
 		"none, kill":           {"none", kill, none},
 		"everysec, kill":       {"everysec", kill, both},
 		"everysec, power loss": {"everysec", losePower, early},
-		"everysec, torn":       {"everysec", tearPower, early},
+		"everysec, torn":       {"everysec", losePowerTorn, early},
 		"everysec, shutdown":   {"everysec", shutDown, both},
 		"always, kill":         {"always", kill, both},
 		"always, power loss":   {"always", losePower, both},
@@ -69,8 +69,8 @@ func TestWhatSurvives(t *testing.T) {
 				c.do(t, "n1", "EVAL", "return redis.call('set',KEYS[1],'1','px',60000)", "1", late)
 				<-c.after(50 * time.Millisecond)
 				tt.harm(c, t)
-				refused(t, "down")(c.Shutdown("n1"))
-				does(t, "PING: PONG")(c.Restart("n1"))
+				mustFail(t, "down")(c.Shutdown("n1"))
+				mustSucceed(t, "PING: PONG")(c.Restart("n1"))
 				var got []string
 				for _, key := range []string{early, late} {
 					if c.do(t, "n1", "EXISTS", key) == int64(1) {
@@ -89,27 +89,27 @@ func TestWhatSurvives(t *testing.T) {
 	}
 }
 
-func kill(c *cluster, t *testing.T)      { does(t, "PING: refused")(c.Kill("n1")) }
-func losePower(c *cluster, t *testing.T) { does(t, "PING: no answer")(c.LosePower("n1", false)) }
-func tearPower(c *cluster, t *testing.T) {
-	does(t, "lost 1 records, the first")(c.LosePower("n1", true))
+func kill(c *cluster, t *testing.T)      { mustSucceed(t, "PING: refused")(c.Kill("n1")) }
+func losePower(c *cluster, t *testing.T) { mustSucceed(t, "PING: no answer")(c.LosePower("n1", false)) }
+func losePowerTorn(c *cluster, t *testing.T) {
+	mustSucceed(t, "lost 1 records, the first")(c.LosePower("n1", true))
 }
-func shutDown(c *cluster, t *testing.T) { does(t, "PING: refused")(c.Shutdown("n1")) }
+func shutDown(c *cluster, t *testing.T) { mustSucceed(t, "PING: refused")(c.Shutdown("n1")) }
 
 // Keys expire while the node is off.
-func TestExpiryWhileOff(t *testing.T) {
+func TestExpiryWhilePoweredOff(t *testing.T) {
 	simulate(t, persistent("always"), 1, func(c *cluster) error {
 		c.do(t, "n1", "SET", "k", "v", "PX", "10000")
 		<-c.after(time.Second)
 		losePower(c, t)
 		<-c.after(9100 * time.Millisecond)
-		does(t, "(keys: 0)")(c.Restart("n1"))
+		mustSucceed(t, "(keys: 0)")(c.Restart("n1"))
 		return nil
 	})
 }
 
 // everysec relies on the wall clock: if it is set back by an hour, nothing is synced for an hour.
-func TestEverySecTrustsTheWallClock(t *testing.T) {
+func TestEverySecUsesWallClock(t *testing.T) {
 	for _, by := range []time.Duration{0, -time.Hour} {
 		simulate(t, persistent("everysec"), 1, func(c *cluster) error {
 			<-c.after(1500 * time.Millisecond)
@@ -139,12 +139,12 @@ func TestSlowDiskEverySec(t *testing.T) {
 	} {
 		simulate(t, persistent("everysec"), 1, func(c *cluster) error {
 			<-c.after(1100 * time.Millisecond)
-			does(t, "fsync: does not come back")(c.StallSync("n1"))
-			does(t, "touched = 1")(c.Touch("n1")) // its sync hangs
+			mustSucceed(t, "fsync: does not come back")(c.StallSync("n1"))
+			mustSucceed(t, "touched = 1")(c.Touch("n1")) // its sync hangs
 			<-c.after(1100 * time.Millisecond)
 			c.do(t, "n1", "SET", "k", "v")
 			if tt.free > 0 {
-				c.At(c.Now()+tt.free, func() { does(t, "fsync: ok")(c.FreeDisk("n1")) })
+				c.At(c.Now()+tt.free, func() { mustSucceed(t, "fsync: ok")(c.FreeDisk("n1")) })
 			}
 			<-c.after(tt.kill)
 			kill(c, t)
@@ -159,7 +159,7 @@ func TestSlowDiskEverySec(t *testing.T) {
 // Under always, a reply waits for its sync, and so do all other clients.
 func TestSlowDiskAlways(t *testing.T) {
 	simulate(t, persistent("always"), 1, func(c *cluster) error {
-		return c.alone(func(ctx context.Context, e client.Env) error {
+		return c.runOneClient(func(ctx context.Context, e client.Env) error {
 			writer, err1 := e.Dial(ctx, "tcp", c.addr("n1"))
 			reader, err2 := e.Dial(ctx, "tcp", c.addr("n1"))
 			if err := errors.Join(err1, err2); err != nil {
@@ -170,8 +170,8 @@ func TestSlowDiskAlways(t *testing.T) {
 				t.Errorf("set: %q, %v", reply, err)
 			}
 			between(t, "answered", c.Now()-began, 2*minLatency+minSync, 2*(minLatency+spread)+minSync+syncSpread+100*time.Microsecond)
-			does(t, "touched = 1")(c.Touch("n1"))
-			does(t, "touched = 2")(c.Touch("n1")) // after the first one is synced
+			mustSucceed(t, "touched = 1")(c.Touch("n1"))
+			mustSucceed(t, "touched = 2")(c.Touch("n1")) // after the first one is synced
 			c.StallSync("n1")
 			fmt.Fprintf(writer, "SET k w\r\n")
 			<-e.After(10 * time.Millisecond)
@@ -184,8 +184,8 @@ func TestSlowDiskAlways(t *testing.T) {
 			if _, err := reader.Read(make([]byte, 9)); !errors.Is(err, os.ErrDeadlineExceeded) {
 				t.Errorf("get while the disk hangs: %v", err)
 			}
-			refused(t, "does not answer")(c.Touch("n1"))
-			refused(t, "does not answer")(c.Shutdown("n1"))
+			mustFail(t, "does not answer")(c.Touch("n1"))
+			mustFail(t, "does not answer")(c.Shutdown("n1"))
 			c.At(5*time.Second, func() { c.FreeDisk("n1") })
 			reader.SetReadDeadline(time.Time{})
 			b := make([]byte, 99)
@@ -211,12 +211,12 @@ func TestSlowDiskAlways(t *testing.T) {
 // With a full disk, everysec refuses writes until there is space, and always ends the process.
 func TestFullDisk(t *testing.T) {
 	simulate(t, persistent("everysec"), 1, func(c *cluster) error {
-		return c.alone(func(ctx context.Context, e client.Env) error {
+		return c.runOneClient(func(ctx context.Context, e client.Env) error {
 			conn, err := e.Dial(ctx, "tcp", c.addr("n1"))
 			if err != nil {
 				return err
 			}
-			does(t, "No space left")(c.FillDisk("n1"))
+			mustSucceed(t, "No space left")(c.FillDisk("n1"))
 			const misconf = "-MISCONF Errors writing to the AOF file: No space left on device"
 			for _, tt := range [][2]string{
 				{"SET a 1", "+OK\r\n"}, // before the node notices
@@ -230,7 +230,7 @@ func TestFullDisk(t *testing.T) {
 					t.Errorf("%s: %q, %v", tt[0], reply, err)
 				}
 			}
-			does(t, "write: ok")(c.FreeDisk("n1"))
+			mustSucceed(t, "write: ok")(c.FreeDisk("n1"))
 			<-e.After(2 * tick)
 			if reply, err := ask(conn, "SET b 1"); reply != "+OK\r\n" {
 				t.Errorf("after the disk was freed: %q, %v", reply, err)
@@ -239,7 +239,7 @@ func TestFullDisk(t *testing.T) {
 		})
 	})
 	simulate(t, persistent("always"), 1, func(c *cluster) error {
-		return c.alone(func(ctx context.Context, e client.Env) error {
+		return c.runOneClient(func(ctx context.Context, e client.Env) error {
 			conn, err := e.Dial(ctx, "tcp", c.addr("n1"))
 			if err != nil {
 				return err
@@ -248,18 +248,18 @@ func TestFullDisk(t *testing.T) {
 			if reply, err := ask(conn, "SET a 1"); !errors.Is(err, syscall.ECONNRESET) {
 				t.Errorf("set: %q, %v", reply, err)
 			}
-			refused(t, "down")(c.Touch("n1"))
+			mustFail(t, "down")(c.Touch("n1"))
 			c.FreeDisk("n1")
-			does(t, "(keys: 0)")(c.Restart("n1"))
+			mustSucceed(t, "(keys: 0)")(c.Restart("n1"))
 			return nil
 		})
 	})
 }
 
 // A machine without power doesn't answer, and rejects its old connections when it is up again.
-func TestPowerLossOnTheWire(t *testing.T) {
+func TestPowerLossAndConnections(t *testing.T) {
 	simulate(t, persistent("always"), 1, func(c *cluster) error {
-		return c.alone(func(ctx context.Context, e client.Env) error {
+		return c.runOneClient(func(ctx context.Context, e client.Env) error {
 			var conns [3]io.ReadWriteCloser
 			for i := range conns {
 				conn, err := e.Dial(ctx, "tcp", c.addr("n1"))
@@ -303,15 +303,15 @@ func TestPowerLossOnTheWire(t *testing.T) {
 
 func TestNoDisk(t *testing.T) {
 	simulate(t, topology(1, 1), 1, func(c *cluster) error {
-		refused(t, "set topology.persistence")(c.StallSync("n1"))
-		refused(t, "set topology.persistence")(c.FillDisk("n1"))
-		refused(t, "no such client or node")(c.LosePower("n9", false))
-		does(t, "it has no disk")(c.LosePower("n1", false))
-		refused(t, "it is down")(c.Touch("n1"))
-		refused(t, "it is down already")(c.LosePower("n1", false))
-		refused(t, "it is down")(c.Pause("n1"))
-		does(t, "(keys: 0)")(c.Restart("n1"))
-		does(t, "(keys: 1)")(c.Touch("n1"))
+		mustFail(t, "set topology.persistence")(c.StallSync("n1"))
+		mustFail(t, "set topology.persistence")(c.FillDisk("n1"))
+		mustFail(t, "no such client or node")(c.LosePower("n9", false))
+		mustSucceed(t, "it has no disk")(c.LosePower("n1", false))
+		mustFail(t, "it is down")(c.Touch("n1"))
+		mustFail(t, "it is down already")(c.LosePower("n1", false))
+		mustFail(t, "it is down")(c.Pause("n1"))
+		mustSucceed(t, "(keys: 0)")(c.Restart("n1"))
+		mustSucceed(t, "(keys: 1)")(c.Touch("n1"))
 		return nil
 	})
 }

@@ -21,7 +21,7 @@ import (
 
 // A request sent to a process that has died never reaches the process that replaces it, wherever
 // the request was when the first one died.
-func TestNextLifeGetsNothingOfTheLast(t *testing.T) {
+func TestRestartedNodeGetsNoOldRequests(t *testing.T) {
 	nothing := func(*cluster) func() { return func() {} }
 	for where, keep := range map[string]func(*cluster) (letGo func()){
 		"on its way": nothing,
@@ -32,14 +32,14 @@ func TestNextLifeGetsNothingOfTheLast(t *testing.T) {
 		"held": func(c *cluster) func() {
 			passes := make(chan func(), 1)
 			on := nemesis.OnMessage{Link: "c1-n1", Message: history.OpSet, Of: nemesis.Request}
-			if err := c.Tap(on, func(m nemesis.Held) { passes <- m.Pass }); err != nil {
+			if err := c.Tap(on, func(m nemesis.HeldMessage) { passes <- m.Pass }); err != nil {
 				t.Error(err)
 			}
 			return func() { (<-passes)() }
 		},
 	} {
 		_, events, _ := simulate(t, topology(1, 1), 1, func(c *cluster) error {
-			return c.alone(func(ctx context.Context, e client.Env) error {
+			return c.runOneClient(func(ctx context.Context, e client.Env) error {
 				conn, err := e.Dial(ctx, "tcp", c.addr("n1"))
 				if err != nil {
 					return err
@@ -78,9 +78,9 @@ func TestNextLifeGetsNothingOfTheLast(t *testing.T) {
 
 // A request is applied even if its client dies before the reply arrives, and the record shows that
 // nobody received the reply.
-func TestAnswerToTheDead(t *testing.T) {
+func TestReplyToDeadClient(t *testing.T) {
 	_, events, _ := simulate(t, topology(1, 1), 1, func(c *cluster) error {
-		err := c.alone(func(ctx context.Context, e client.Env) error {
+		err := c.runOneClient(func(ctx context.Context, e client.Env) error {
 			conn, err := e.Dial(ctx, "tcp", c.addr("n1"))
 			if err != nil {
 				return err
@@ -106,7 +106,7 @@ func TestAnswerToTheDead(t *testing.T) {
 
 // A paused client sends nothing, whatever its library is doing: running a round of commands,
 // dialing in the background, or waiting for deadlines that pass.
-func TestNothingLeavesAPausedClient(t *testing.T) {
+func TestPausedClientSendsNothing(t *testing.T) {
 	const from, to = 1500 * time.Millisecond, 2900 * time.Millisecond
 	text := ""
 	_, events, _ := simulate(t, topology(3, 5), 5, func(c *cluster) error {
@@ -116,7 +116,7 @@ func TestNothingLeavesAPausedClient(t *testing.T) {
 			text := ""
 			for _, l := range c.links {
 				if l.host.name == "c1" {
-					text += fmt.Sprintf("%s %d, ", l.name, l.dialled)
+					text += fmt.Sprintf("%s %d, ", l.name, l.dials)
 				}
 			}
 			return text
@@ -169,11 +169,11 @@ func TestNothingLeavesAPausedClient(t *testing.T) {
 }
 
 // A dial whose reply arrives exactly at its context's deadline has one outcome, at one instant.
-func TestAnswerAtTheDeadline(t *testing.T) {
+func TestDialReplyAtDeadline(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
 	dial := func(seed uint64, deadline time.Duration) (out string, took time.Duration) {
 		simulate(t, topology(1, 1), seed, func(c *cluster) error {
-			return c.alone(func(ctx context.Context, e client.Env) error {
+			return c.runOneClient(func(ctx context.Context, e client.Env) error {
 				start := c.Now()
 				if deadline > 0 {
 					var cancel context.CancelFunc
@@ -193,8 +193,8 @@ func TestAnswerAtTheDeadline(t *testing.T) {
 		first, _ := dial(seed, took)
 		for i := range 10 {
 			runtime.GOMAXPROCS(1 + i%2)
-			if again, _ := dial(seed, took); again != first {
-				t.Fatalf("seed %d: %s, then %s", seed, first, again)
+			if repeated, _ := dial(seed, took); repeated != first {
+				t.Fatalf("seed %d: %s, then %s", seed, first, repeated)
 			}
 		}
 	}
@@ -202,7 +202,7 @@ func TestAnswerAtTheDeadline(t *testing.T) {
 
 // A client may start when another one dies. The run must not depend on whether the goroutine that
 // injects the fault or the one that notices the client's death comes first.
-func TestClientStartsWhenTheLastOneDies(t *testing.T) {
+func TestClientStartsOnDeathOfAnother(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(2))
 	at := time.Second
 	s := topology(2, 3)
@@ -217,7 +217,7 @@ func TestClientStartsWhenTheLastOneDies(t *testing.T) {
 		rec.Watch(func(e history.Event) {
 			text += fmt.Sprintf("%v %s %s %s %s\n", time.Duration(e.T), e.Process, e.Type, e.Op, e.Node)
 		})
-		if err := harness.Run(context.Background(), idle{New(nil)}, s, 1, rec); err != nil {
+		if err := harness.Run(context.Background(), idleBackend{New(nil)}, s, 1, rec); err != nil {
 			t.Fatal(err)
 		}
 		seen[text]++
@@ -230,17 +230,17 @@ func TestClientStartsWhenTheLastOneDies(t *testing.T) {
 }
 
 // idleBackend is a simulation whose clients only wait.
-type idle struct{ *Backend }
+type idleBackend struct{ *Backend }
 
-func (b idle) Run(ctx context.Context, s scenario.Scenario, seed uint64, rec *history.Recorder, body harness.Body) error {
+func (b idleBackend) Run(ctx context.Context, s scenario.Scenario, seed uint64, rec *history.Recorder, body harness.Body) error {
 	return b.Backend.Run(ctx, s, seed, rec, func(ctx context.Context, c harness.Cluster) error {
-		return body(ctx, dozing{c.(*cluster)})
+		return body(ctx, waitingCluster{c.(*cluster)})
 	})
 }
 
-type dozing struct{ *cluster }
+type waitingCluster struct{ *cluster }
 
-func (c dozing) RunClient(ctx context.Context, s client.Spec, at func(string)) error {
+func (c waitingCluster) RunClient(ctx context.Context, s client.Spec, at func(string)) error {
 	return c.run(ctx, s.Name, at, func(ctx context.Context, e client.Env) error {
 		e.Emit(history.Event{T: int64(e.True()), Process: s.Name, Type: history.Begin, Op: history.OpClient})
 		select {

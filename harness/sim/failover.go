@@ -52,7 +52,7 @@ func (r *replica) depart(u *update) {
 	u.waiting = false
 	now := r.net.now()
 	content := uint64(len(r.queue))
-	u.record.Sum(func(s string) { content = mix(content, sum(r.net.tokens.of(s))) })
+	u.record.WriteHash(func(s string) { content = mix(content, sum(r.net.tokens.placeholder(s))) })
 	took := int64(minLatency) + int64(mix(r.net.seed, sum(r.link), uint64(now), content)%uint64(spread))
 	r.last = r.net.at(r.slot, max(now+took, r.last+1), func() { r.arrive(u) })
 	r.digest += mix(uint64(now), uint64(r.last), content)
@@ -118,15 +118,15 @@ func (r *replica) lag() string {
 // FailOver kills a node's master. Its replica takes over the address, on its own machine and
 // without a replica of its own. The changes it has received by then are on its disk.
 func (c *cluster) FailOver(target string) (string, error) {
-	c.inTurn(target)
+	c.waitTurn(target)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	s, err := c.failing(target)
+	s, err := c.failoverTarget(target)
 	if err != nil {
 		return "", err
 	}
 	before := s.identity()
-	s.end(syscall.ECONNRESET)
+	s.stop(syscall.ECONNRESET)
 	return fmt.Sprintf("%s was killed; %s", before, s.promote()), nil
 }
 
@@ -134,16 +134,16 @@ func (c *cluster) FailOver(target string) (string, error) {
 func (s *server) promote() (readBack string) {
 	r := s.replica
 	r.node.Close()
-	s.replica, s.promoted, s.clock, s.stalled = nil, r, r.clock, nil
+	s.replica, s.promoted, s.clock, s.stalledSyncs = nil, r, r.clock, nil
 	kept := r.node.Dump()
-	s.lives++
+	s.starts++
 	if s.disk != nil {
-		s.disk = s.disk.Another(kept)
+		s.disk = s.disk.Replacement(kept)
 	}
 	s.runID = r.runID
-	s.begin(node.Config{RunID: r.runID, ProcessID: 2000, Clock: s.clock, Monotonic: s.mono, Disk: s.disk, Lacks: s.lacks})
+	s.startNode(node.Config{RunID: r.runID, ProcessID: 2000, Clock: s.clock, Monotonic: s.monotonic, Disk: s.disk, Unsupported: s.noteUnsupported})
 	s.node.Apply(kept)
-	s.compare(history.Failover)
+	s.recordRestart(history.Failover)
 	return fmt.Sprintf("now %s, changes not replicated: %d; PING: %s", s.identity(), len(r.queue), s.ping())
 }
 
@@ -152,16 +152,16 @@ var _ nemesis.SentinelFailOverer = (*cluster)(nil)
 // sentinels monitors the masters of a network.
 type sentinels struct {
 	net       *network
-	downAfter time.Duration      // timeout before a master counts as down
-	formers   map[string]*former // replaced masters, by node
+	downAfter time.Duration              // timeout before a master counts as down
+	replaced  map[string]*replacedMaster // replaced masters, by node
 }
 
 // replacedMaster is a master that was replaced by its replica.
-type former struct {
+type replacedMaster struct {
 	runID string
 	clock *node.Clock
 	disk  *node.Disk  // of a killed master; nil: no persistence
-	kept  node.Record // data of a stopped master
+	data  node.Record // data of a stopped master
 }
 
 // election returns how long sentinels that have lost a master take to promote its replica and
@@ -181,7 +181,7 @@ func (q *sentinels) election(target string) time.Duration {
 // and agree in the first election.
 func (q *sentinels) FailOverBySentinel(target string, stop bool) (string, error) {
 	q.net.mu.Lock()
-	s, err := q.net.failing(target)
+	s, err := q.net.failoverTarget(target)
 	if err == nil && s.paused {
 		err = fmt.Errorf("fail over %s: its master is stopped already", target)
 	}
@@ -189,26 +189,26 @@ func (q *sentinels) FailOverBySentinel(target string, stop bool) (string, error)
 		q.net.mu.Unlock()
 		return "", err
 	}
-	before, r, lives, became := s.identity(), s.replica, s.lives, "was killed"
-	f := &former{runID: s.runID, clock: s.clock, disk: s.disk}
+	before, r, lives, became := s.identity(), s.replica, s.starts, "was killed"
+	f := &replacedMaster{runID: s.runID, clock: s.clock, disk: s.disk}
 	if stop {
 		s.paused, became = true, "was stopped"
 	} else {
-		s.end(syscall.ECONNRESET)
+		s.stop(syscall.ECONNRESET)
 	}
 	q.net.mu.Unlock()
 	took := q.downAfter + q.election(target)
 	q.net.sleep(s.slot, q.net.now()+int64(took))
 	q.net.mu.Lock()
 	defer q.net.mu.Unlock()
-	if s.replica != r || s.lives != lives || s.node != nil && !s.paused {
+	if s.replica != r || s.starts != lives || s.node != nil && !s.paused {
 		return "", fmt.Errorf("fail over %s: its sentinels promoted no replica because its master came back", target)
 	}
 	if s.node != nil {
-		f.disk, f.kept = nil, s.node.Dump()
-		s.end(syscall.ECONNRESET)
+		f.disk, f.data = nil, s.node.Dump()
+		s.stop(syscall.ECONNRESET)
 	}
-	q.formers[target] = f
+	q.replaced[target] = f
 	return fmt.Sprintf("promoted by its sentinels after %v: %s; %s %s", took.Round(time.Millisecond), s.promote(), before, became), nil
 }
 
@@ -218,18 +218,18 @@ func (q *sentinels) ReturnMaster(target string) (string, error) {
 	q.net.mu.Lock()
 	defer q.net.mu.Unlock()
 	s, err := q.net.node(target)
-	f := q.formers[target]
+	f := q.replaced[target]
 	switch {
 	case err != nil:
 		return "", fmt.Errorf("return the old master of %s: %w", target, err)
 	case f == nil:
 		return "", fmt.Errorf("return the old master of %s: its sentinels have not replaced a master", target)
 	}
-	delete(q.formers, target)
+	delete(q.replaced, target)
 	old := node.New(node.Config{RunID: f.runID, ProcessID: 1000, Clock: f.clock, Disk: f.disk})
 	defer old.Close()
-	if f.kept != nil {
-		old.Apply(f.kept)
+	if f.data != nil {
+		old.Apply(f.data)
 	}
 	had, err := old.Do("DBSIZE")
 	if err != nil {

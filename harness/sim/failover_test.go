@@ -28,7 +28,7 @@ func TestFailOver(t *testing.T) {
 		s := topology(1, 2)
 		s.Topology.Replicas = 1
 		simulate(t, s, 1, func(c *cluster) error {
-			return c.alone(func(ctx context.Context, e client.Env) error {
+			return c.runOneClient(func(ctx context.Context, e client.Env) error {
 				conn, err := e.Dial(ctx, "tcp", c.addr("n1"))
 				if err != nil {
 					return err
@@ -36,18 +36,18 @@ func TestFailOver(t *testing.T) {
 				c.do(t, "n1", "SET", "early", "1", "PX", "60000")
 				<-c.after(time.Second)
 				if tt.cut {
-					does(t, "link down, keys of the replica: 1, changes that it lacks: 0")(c.Cut("n1-replica", nemesis.CutDrop, ""))
-					refused(t, "cut already")(c.Cut("n1-replica", "", ""))
+					mustSucceed(t, "link down, keys of the replica: 1, changes that it lacks: 0")(c.Cut("n1-replica", nemesis.CutDrop, ""))
+					mustFail(t, "cut already")(c.Cut("n1-replica", "", ""))
 				}
 				c.do(t, "n1", "EVAL", "redis.call('incr','late') redis.call('pexpire','late',60000)", "0")
 				<-c.after(tt.wait / 2)
 				if tt.mend {
-					does(t, "link up, keys of the replica: 1, changes that it lacks: 1")(c.Mend("n1-replica"))
+					mustSucceed(t, "link up, keys of the replica: 1, changes that it lacks: 1")(c.Mend("n1-replica"))
 				}
 				<-c.after(tt.wait / 2)
 				c.TurnClock("n1", time.Hour, 1) // the replica's machine has a different clock
 				id := c.servers[0].runID
-				does(t, fmt.Sprintf("now run_id %.8s (keys: %d)", runID(c.seed, "n1-replica", 1), tt.want))(c.FailOver("n1"))
+				mustSucceed(t, fmt.Sprintf("now run_id %.8s (keys: %d)", runID(c.seed, "n1-replica", 1), tt.want))(c.FailOver("n1"))
 				if c.servers[0].runID == id {
 					t.Errorf("%s: the same run_id answers", name)
 				}
@@ -63,38 +63,38 @@ func TestFailOver(t *testing.T) {
 				if left := c.do(t, "n1", "PTTL", "early").(int64); left > 59000 || left < 50000 {
 					t.Errorf("%s: a key lives for another %d ms", name, left)
 				}
-				refused(t, "no replica")(c.FailOver("n1"))
+				mustFail(t, "no replica")(c.FailOver("n1"))
 				if tt.cut && !tt.mend {
-					does(t, "took its master's place")(c.Mend("n1-replica"))
+					mustSucceed(t, "took its master's place")(c.Mend("n1-replica"))
 				}
-				refused(t, "has taken its master's place")(c.Cut("n1-replica", "", ""))
+				mustFail(t, "has taken its master's place")(c.Cut("n1-replica", "", ""))
 				return nil
 			})
 		})
 	}
 }
 
-func TestFailOverNeedsAReplica(t *testing.T) {
+func TestFailOverRequiresReplica(t *testing.T) {
 	simulate(t, topology(1, 1), 1, func(c *cluster) error {
-		refused(t, "set topology.replicas")(c.FailOver("n1"))
-		refused(t, "no such")(c.FailOver("n9"))
-		refused(t, "no such link")(c.Cut("n1-replica", "", ""))
+		mustFail(t, "set topology.replicas")(c.FailOver("n1"))
+		mustFail(t, "no such")(c.FailOver("n9"))
+		mustFail(t, "no such link")(c.Cut("n1-replica", "", ""))
 		return nil
 	})
 }
 
 // A master that restarts without data empties its replica.
-func TestReplicaFollowsARestart(t *testing.T) {
+func TestReplicaAfterMasterRestart(t *testing.T) {
 	s := topology(1, 1)
 	s.Topology.Replicas = 1
 	simulate(t, s, 1, func(c *cluster) error {
 		c.do(t, "n1", "SET", "k", "v")
 		<-c.after(10 * time.Millisecond)
 		c.Kill("n1")
-		refused(t, "down already")(c.FailOver("n1"))
+		mustFail(t, "down already")(c.FailOver("n1"))
 		c.Restart("n1")
 		<-c.after(10 * time.Millisecond)
-		does(t, fmt.Sprintf("now run_id %.8s (keys: 0)", runID(c.seed, "n1-replica", 1)))(c.FailOver("n1"))
+		mustSucceed(t, fmt.Sprintf("now run_id %.8s (keys: 0)", runID(c.seed, "n1-replica", 1)))(c.FailOver("n1"))
 		return nil
 	})
 }
@@ -110,12 +110,12 @@ func TestFailOverThenPowerLoss(t *testing.T) {
 		c.do(t, "n1", "SET", "b", "1")
 		<-c.after(10 * time.Millisecond)
 		losePower(c, t)
-		does(t, "(keys: 2)")(c.Restart("n1"))
+		mustSucceed(t, "(keys: 2)")(c.Restart("n1"))
 		return nil
 	})
 }
 
-func TestProbeListsWhatTheClusterCan(t *testing.T) {
+func TestProbe(t *testing.T) {
 	var names []string
 	for _, p := range New(nil).Probe(t.Context()) {
 		names = append(names, p.Name)

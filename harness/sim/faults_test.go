@@ -36,10 +36,10 @@ func between(t *testing.T, what string, got, from, to time.Duration) {
 }
 
 // Start and end of the pause in TestPauseStopsClient. All actions wait for its end.
-const pause, resume, soon = time.Second, 10 * time.Second, 10*time.Second + 10*time.Millisecond
+const pause, resume, resumedBy = time.Second, 10 * time.Second, 10*time.Second + 10*time.Millisecond
 
 // clientActions are the actions that a client is about to do when it is paused.
-var acts = map[string]func(ctx context.Context, c *cluster, e client.Env) error{
+var clientActions = map[string]func(ctx context.Context, c *cluster, e client.Env) error{
 	"dial": func(ctx context.Context, c *cluster, e client.Env) error {
 		<-c.after(2 * time.Second)
 		_, err := e.Dial(ctx, "tcp", c.addr("n1"))
@@ -90,8 +90,8 @@ var acts = map[string]func(ctx context.Context, c *cluster, e client.Env) error{
 	},
 }
 
-func TestPauseStopsTheClient(t *testing.T) {
-	for name, act := range acts {
+func TestPauseStopsClient(t *testing.T) {
+	for name, act := range clientActions {
 		t.Run(name, func(t *testing.T) {
 			_, events, _ := simulate(t, topology(1, 1), 1, func(c *cluster) error {
 				c.At(pause, func() {
@@ -106,7 +106,7 @@ func TestPauseStopsTheClient(t *testing.T) {
 				})
 				at := func(string) { <-c.after(time.Second) } // the pause begins while the client is at the point
 				err := c.run(context.Background(), "c1", at, func(ctx context.Context, e client.Env) error { return act(ctx, c, e) })
-				between(t, "resumed", c.Now(), resume, soon)
+				between(t, "resumed", c.Now(), resume, resumedBy)
 				return err
 			})
 			if name == "emit" && len(events) != 1 {
@@ -123,11 +123,11 @@ func (c *cluster) after(d time.Duration) <-chan struct{} {
 	return done
 }
 
-func TestPauseLetsGoOneAtATime(t *testing.T) {
+func TestResumeOneAtATime(t *testing.T) {
 	simulate(t, topology(1, 5), 1, func(c *cluster) error {
 		c.At(time.Second, func() { c.Pause("c1") })
 		c.At(3*time.Second, func() { c.Resume("c1") })
-		return c.alone(func(ctx context.Context, e client.Env) error {
+		return c.runOneClient(func(ctx context.Context, e client.Env) error {
 			<-c.after(2 * time.Second)
 			instants := make(chan int64, 10)
 			for i := range 10 {
@@ -164,7 +164,7 @@ func TestKilledClientHasNoEffect(t *testing.T) {
 				}
 			})
 			unwound := make(chan struct{})
-			err := c.alone(func(ctx context.Context, e client.Env) error {
+			err := c.runOneClient(func(ctx context.Context, e client.Env) error {
 				defer close(unwound)
 				conn, err := e.Dial(ctx, "tcp", c.addr("n1"))
 				if err != nil {
@@ -203,9 +203,9 @@ func TestKilledClientHasNoEffect(t *testing.T) {
 	}
 }
 
-func TestKilledNodeForgets(t *testing.T) {
+func TestKilledNodeLosesKeys(t *testing.T) {
 	simulate(t, topology(1, 1), 1, func(c *cluster) error {
-		return c.alone(func(ctx context.Context, e client.Env) error {
+		return c.runOneClient(func(ctx context.Context, e client.Env) error {
 			conn, err := e.Dial(ctx, "tcp", c.addr("n1"))
 			if err != nil {
 				return err
@@ -244,7 +244,7 @@ func TestKilledNodeForgets(t *testing.T) {
 }
 
 // A cut delays messages sent before or during it, in both directions, and keeps their order.
-func TestCutHolds(t *testing.T) {
+func TestCutHoldsMessages(t *testing.T) {
 	_, events, _ := simulate(t, topology(1, 1), 1, func(c *cluster) error {
 		c.At(time.Second, func() {
 			if back, err := c.Cut("c1-n1", nemesis.CutHold, ""); err != nil || !strings.Contains(back, "no answer") {
@@ -257,7 +257,7 @@ func TestCutHolds(t *testing.T) {
 			}
 		})
 		defer func() { <-c.after(time.Second) }()
-		return c.alone(func(ctx context.Context, e client.Env) error {
+		return c.runOneClient(func(ctx context.Context, e client.Env) error {
 			conn, err := e.Dial(ctx, "tcp", c.addr("n1"))
 			if err != nil {
 				return err
@@ -303,7 +303,7 @@ func TestTap(t *testing.T) {
 		t.Run(of, func(t *testing.T) {
 			_, events, _ := simulate(t, topology(1, 1), 1, func(c *cluster) error {
 				var hitAt time.Duration
-				err := c.Tap(nemesis.OnMessage{Link: "c1-n1", Message: history.OpSet, Of: of, Nth: 2}, func(m nemesis.Held) {
+				err := c.Tap(nemesis.OnMessage{Link: "c1-n1", Message: history.OpSet, Of: of, Nth: 2}, func(m nemesis.HeldMessage) {
 					pass := m.Pass
 					hitAt = c.Now()
 					c.At(5*time.Second, pass)
@@ -311,7 +311,7 @@ func TestTap(t *testing.T) {
 				if err != nil {
 					return err
 				}
-				return c.alone(func(ctx context.Context, e client.Env) error {
+				return c.runOneClient(func(ctx context.Context, e client.Env) error {
 					r := open(e, c.addr("n1"), 50*time.Millisecond)
 					defer r.Close()
 					set := func(key string) error { return r.Set(ctx, key, "v-"+key, 0).Err() }
@@ -361,7 +361,7 @@ func TestTwoTapsOnOneMessage(t *testing.T) {
 	var hits []time.Duration
 	simulate(t, topology(1, 1), 1, func(c *cluster) error {
 		for range 2 {
-			err := c.Tap(nemesis.OnMessage{Link: "c1-n1", Message: history.OpSet, Of: nemesis.Reply, Nth: 1}, func(m nemesis.Held) {
+			err := c.Tap(nemesis.OnMessage{Link: "c1-n1", Message: history.OpSet, Of: nemesis.Reply, Nth: 1}, func(m nemesis.HeldMessage) {
 				pass := m.Pass
 				hits = append(hits, c.Now())
 				c.At(c.Now()+time.Second, pass)
@@ -370,7 +370,7 @@ func TestTwoTapsOnOneMessage(t *testing.T) {
 				return err
 			}
 		}
-		return c.alone(func(ctx context.Context, e client.Env) error {
+		return c.runOneClient(func(ctx context.Context, e client.Env) error {
 			r := open(e, c.addr("n1"), 10*time.Second)
 			defer r.Close()
 			err := r.Set(ctx, "k", "v", 0).Err()
@@ -390,7 +390,7 @@ func TestTapCountsScriptsOnce(t *testing.T) {
 		for _, of := range []string{nemesis.Request, nemesis.Reply} {
 			var hitAt time.Duration
 			simulate(t, topology(1, 1), 1, func(c *cluster) error {
-				err := c.Tap(nemesis.OnMessage{Link: "c1-n1", Message: history.OpRelease, Of: of, Nth: nth}, func(m nemesis.Held) {
+				err := c.Tap(nemesis.OnMessage{Link: "c1-n1", Message: history.OpRelease, Of: of, Nth: nth}, func(m nemesis.HeldMessage) {
 					pass := m.Pass
 					hitAt = c.Now()
 					pass()
@@ -398,7 +398,7 @@ func TestTapCountsScriptsOnce(t *testing.T) {
 				if err != nil {
 					return err
 				}
-				return c.alone(func(ctx context.Context, e client.Env) error {
+				return c.runOneClient(func(ctx context.Context, e client.Env) error {
 					r := open(e, c.addr("n1"), time.Second)
 					defer r.Close()
 					for i := range 3 {
@@ -419,7 +419,7 @@ func TestTapCountsScriptsOnce(t *testing.T) {
 func TestOpenCommandsAreRecorded(t *testing.T) {
 	for _, how := range []string{"run ends", "node dies"} {
 		_, events, _ := simulate(t, topology(1, 1), 1, func(c *cluster) error {
-			return c.alone(func(ctx context.Context, e client.Env) error {
+			return c.runOneClient(func(ctx context.Context, e client.Env) error {
 				conn, err := e.Dial(ctx, "tcp", c.addr("n1"))
 				if err != nil {
 					return err
@@ -440,9 +440,9 @@ func TestOpenCommandsAreRecorded(t *testing.T) {
 
 // A driver that checks idle connections before reusing them notices that one has ended, as on a
 // real network.
-func TestIdleConnectionsAreLookedAt(t *testing.T) {
+func TestIdleConnectionCheck(t *testing.T) {
 	simulate(t, topology(1, 1), 1, func(c *cluster) error {
-		return c.alone(func(ctx context.Context, e client.Env) error {
+		return c.runOneClient(func(ctx context.Context, e client.Env) error {
 			r := open(e, c.addr("n1"), time.Second)
 			defer r.Close()
 			for range 3 {

@@ -18,7 +18,7 @@ import (
 // A library may keep timers in a pool, as go-redis does for clients waiting for a connection. A
 // timer created in one run's bubble must not be reused in the next run, where waiting for it would
 // end the process.
-func TestNoTimerOfAnotherRun(t *testing.T) {
+func TestPooledTimersAcrossRuns(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // pools are per processor
 	made := 0
 	timers := sync.Pool{New: func() any { made++; return time.NewTimer(time.Hour) }}

@@ -15,26 +15,29 @@ import (
 )
 
 // hangingLock is a lock with a call that ignores its context and never returns.
-type numb struct{ in string }
+type hangingLock struct{ in string }
 
-func (n numb) call(op string) {
+func (n hangingLock) call(op string) {
 	if n.in == op {
 		<-make(chan int)
 	}
 }
 
-func (n numb) Acquire(context.Context, string) (lock.Handle, error) { n.call("acquire"); return n, nil }
-func (n numb) Release(context.Context) error                        { n.call("release"); return nil }
-func (n numb) Deadline() time.Time                                  { return time.Time{} }
-func (n numb) Close() error                                         { n.call("close"); return nil }
+func (n hangingLock) Acquire(context.Context, string) (lock.Handle, error) {
+	n.call("acquire")
+	return n, nil
+}
+func (n hangingLock) Release(context.Context) error { n.call("release"); return nil }
+func (n hangingLock) Deadline() time.Time           { return time.Time{} }
+func (n hangingLock) Close() error                  { n.call("close"); return nil }
 
 // A client that ignores the end of the run is abandoned, and its pending operation stays open in
 // the record, whether the client has its own bubble or not. The run reports no error.
-func TestHungClientIsLeftBehind(t *testing.T) {
+func TestHungClientIsAbandoned(t *testing.T) {
 	for _, own := range []bool{false, true} {
 		for _, op := range []string{"acquire", "release", "close"} {
-			b := New(map[string]lock.Kind{"own": {OwnTime: own, New: func(lock.Env) (lock.Lock, error) { return numb{op}, nil }}})
-			s := ownTime(1, 1)
+			b := New(map[string]lock.Kind{"own": {OwnTime: own, New: func(lock.Env) (lock.Lock, error) { return hangingLock{op}, nil }}})
+			s := ownTimeScenario(1, 1)
 			if !own {
 				s.Plan = nil
 			}

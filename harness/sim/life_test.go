@@ -17,7 +17,7 @@ import (
 
 // keyEvents runs a client's commands, and faults of node n1 between them, and returns the events of
 // the node's keys, formatted by formatEvent.
-func told(t *testing.T, s scenario.Scenario, spare func(history.Event) bool, steps ...any) []string {
+func keyEvents(t *testing.T, s scenario.Scenario, preserve func(history.Event) bool, steps ...any) []string {
 	t.Helper()
 	var out bytes.Buffer
 	var facts []string
@@ -29,12 +29,12 @@ func told(t *testing.T, s scenario.Scenario, spare func(history.Event) bool, ste
 		if e.Life.Seq != int64(len(facts)+1) || e.Life.Run == "" || e.Process != "n1" {
 			t.Errorf("fact %d: %+v of %s, %+v", len(facts)+1, e, e.Process, *e.Life)
 		}
-		facts = append(facts, fact(e))
+		facts = append(facts, formatEvent(e))
 	})
-	b := New(map[string]lock.Kind{"own": {OwnTime: true}}).Sparing(spare)
+	b := New(map[string]lock.Kind{"own": {OwnTime: true}}).Preserving(preserve)
 	err := b.Run(context.Background(), s, 1, rec, func(_ context.Context, is harness.Cluster) error {
 		c := is.(*cluster)
-		return c.alone(func(ctx context.Context, e client.Env) error {
+		return c.runOneClient(func(ctx context.Context, e client.Env) error {
 			r := open(e, c.addr("n1"), time.Second)
 			defer r.Close()
 			for _, step := range steps {
@@ -61,7 +61,7 @@ func told(t *testing.T, s scenario.Scenario, spare func(history.Event) bool, ste
 }
 
 // formatEvent formats a key event: the change, the key, old and new value, issuer and reason.
-func fact(e history.Event) string {
+func formatEvent(e history.Event) string {
 	l := e.Life
 	text := fmt.Sprintf("%s %s", l.What, e.Key)
 	if l.Old != "" || l.Value != "" {
@@ -87,7 +87,7 @@ func fact(e history.Event) string {
 	return text
 }
 
-func TestLife(t *testing.T) {
+func TestKeyEvents(t *testing.T) {
 	kill := func(c *cluster) { c.Kill("n1") }
 	restart := func(c *cluster) { c.Restart("n1") }
 	keeps := func(fsync string) scenario.Scenario {
@@ -133,7 +133,7 @@ func TestLife(t *testing.T) {
 			[]string{"set k →a until +5s by c1-n1 set", "expired k a→ was until +0s"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			got := told(t, c.s, nil, c.steps...)
+			got := keyEvents(t, c.s, nil, c.steps...)
 			if strings.Join(got, "\n") != strings.Join(c.want, "\n") {
 				t.Errorf("got\n  %s\nwant\n  %s", strings.Join(got, "\n  "), strings.Join(c.want, "\n  "))
 			}
@@ -142,7 +142,7 @@ func TestLife(t *testing.T) {
 }
 
 // A suppressed event does not happen: the next client finds the key.
-func TestSpare(t *testing.T) {
+func TestSuppressedEvents(t *testing.T) {
 	for _, c := range []struct {
 		what  history.Change
 		steps []any
@@ -155,8 +155,8 @@ func TestSpare(t *testing.T) {
 	} {
 		t.Run(string(c.what), func(t *testing.T) {
 			steps := append(append([]any{"SET k a PX 10000"}, c.steps...), "SET k z NX PX 10000")
-			last := func(spare func(history.Event) bool) string {
-				all := told(t, topology(1, 1), spare, steps...)
+			last := func(preserve func(history.Event) bool) string {
+				all := keyEvents(t, topology(1, 1), preserve, steps...)
 				return all[len(all)-1]
 			}
 			if got := last(nil); !strings.HasPrefix(got, "set k →z") && !strings.HasPrefix(got, "changed k a→b") {

@@ -46,19 +46,19 @@ type network struct {
 	// function runs.
 	mu  sync.Mutex
 	rec *history.Recorder // nil once the run has ended
-	wires
+	linkSet
 	hosts    []*host
 	servers  []*server
 	resource *server                  // also the last of servers
-	spare    func(history.Event) bool // reports whether to suppress a key event; may be nil
+	preserve func(history.Event) bool // reports whether to suppress a key event; may be nil
 	tokens   tokens
-	facts    []history.Event // buffer for the command that is being recorded
+	eventBuf []history.Event // buffer for the command that is being recorded
 }
 
 // drawKey returns a hash of the seed, the link and its direction, the instant and the content.
 // Messages that agree in all of these are numbered. So it doesn't matter which of two goroutines
 // sends first at the same instant. All random values of a message are drawn from this hash.
-func (n *network) name(d *direction, content uint64) uint64 {
+func (n *network) drawKey(d *direction, content uint64) uint64 {
 	now := n.now()
 	if now != d.instant {
 		d.instant, d.seen = now, d.seen[:0]
@@ -70,13 +70,13 @@ func (n *network) name(d *direction, content uint64) uint64 {
 		}
 	}
 	d.seen = append(d.seen, content)
-	return mix(n.seed, d.name, uint64(now), content, k)
+	return mix(n.seed, d.drawKey, uint64(now), content, k)
 }
 
 // latency returns the latency of a message with this draw key.
-func latency(name uint64) int64 { return int64(minLatency) + int64(name%uint64(spread)) }
+func latency(key uint64) int64 { return int64(minLatency) + int64(key%uint64(spread)) }
 
-func (n *network) latency(d *direction, content uint64) int64 { return latency(n.name(d, content)) }
+func (n *network) latency(d *direction, content uint64) int64 { return latency(n.drawKey(d, content)) }
 
 // digest returns a hash of everything sent, with send and delivery times. Within a direction it
 // doesn't depend on the order in which messages were added.
@@ -98,23 +98,23 @@ func (n *network) digest() uint64 {
 }
 
 // recordEvent records an event, unless the run is over.
-func (n *network) tell(e history.Event) {
+func (n *network) recordEvent(e history.Event) {
 	if n.rec != nil {
-		e.Token = n.tokens.of(e.Token)
+		e.Token = n.tokens.placeholder(e.Token)
 		n.rec.Record(e)
 	}
 }
 
 // recordCommands records commands of a link.
-func (n *network) record(l *link, commands []*resp.Command) {
+func (n *network) recordCommands(l *link, commands []*resp.Command) {
 	for _, c := range commands {
 		if !c.Recorded() {
 			continue
 		}
-		n.facts = c.Facts(n.facts[:0], l.name, l.server.name)
-		for _, e := range n.facts {
+		n.eventBuf = c.Events(n.eventBuf[:0], l.name, l.server.name)
+		for _, e := range n.eventBuf {
 			e.T = n.now() // later than its last timestamp if no answer came or nobody received it
-			n.tell(e)
+			n.recordEvent(e)
 		}
 	}
 }
@@ -122,23 +122,23 @@ func (n *network) record(l *link, commands []*resp.Command) {
 // conn is a TCP connection: the client's end, as a net.Conn, and the server's state for it. Only
 // one goroutine may read at a time; any number may write.
 type conn struct {
-	reader   // on the dialing host
-	net      *network
-	link     *link
-	number   int64 // on its link, from 1
-	up, down flow
-	stream   *resp.Stream
-	settled  bool // commands without an answer have been recorded
-	session  *node.Session
-	orphan   bool // the server's machine lost power, and with it the state of the connection
-	unheard  bool // orphaned, and the client has sent something since
+	reader          // on the dialing host
+	net             *network
+	link            *link
+	number          int64 // on its link, from 1
+	up, down        flow
+	stream          *resp.Stream
+	unansweredTaken bool // commands without an answer have been recorded
+	session         *node.Session
+	orphaned        bool // the server's machine lost power, and with it the state of the connection
+	sentSinceOutage bool // orphaned, and the client has sent something since
 
-	dialed   chan error  // how the dial ended
-	answered atomic.Bool // the dial has ended
-	buf      []byte      // received but not read yet
-	err      error       // returned by Read after buf: the server ended the connection
-	closed   bool        // the client closed it
-	writeBy  time.Time
+	dialed        chan error  // how the dial ended
+	answered      atomic.Bool // the dial has ended
+	buf           []byte      // received but not read yet
+	err           error       // returned by Read after buf: the server ended the connection
+	closed        bool        // the client closed it
+	writeDeadline time.Time
 }
 
 var (
@@ -147,8 +147,8 @@ var (
 )
 
 func (l *link) newConn() *conn {
-	l.dialled++
-	c := &conn{net: l.net, link: l, number: l.dialled, stream: resp.NewStream(&l.net.scripts), dialed: make(chan error, 1),
+	l.dials++
+	c := &conn{net: l.net, link: l, number: l.dials, stream: resp.NewStream(&l.net.scripts), dialed: make(chan error, 1),
 		reader: reader{host: l.host, slot: l.down.slot, notify: make(chan struct{}, 1)}}
 	c.up = flow{conn: c, dir: &l.up}
 	c.down = flow{conn: c, dir: &l.down}
@@ -161,7 +161,7 @@ func (c *conn) Write(b []byte) (int, error) {
 	c.net.mu.Lock()
 	defer c.net.mu.Unlock()
 	c.host.gate(c.up.dir.slot)
-	if err := c.cannotSend(); err != nil {
+	if err := c.sendError(); err != nil {
 		c.net.mu.Unlock()
 		c.host.nap(c.up.dir.slot) // several errors at the same instant would arrive in random order
 		c.net.mu.Lock()
@@ -169,25 +169,25 @@ func (c *conn) Write(b []byte) (int, error) {
 		return 0, err
 	}
 	sent := c.net.now()
-	m := &message{size: len(b), sent: sent, commands: c.stream.Request(b, sent), wrong: c.stream.Wrong()}
-	m.locks = lockCommand(m.commands)
+	m := &message{size: len(b), sent: sent, commands: c.stream.Request(b, sent), protocolErr: c.stream.ProtocolError()}
+	m.hasLockCommand = lockCommand(m.commands)
 	if c.link.server != c.net.resource {
-		b = c.net.tokens.note(b, m.commands)
+		b = c.net.tokens.maskRequest(b, m.commands)
 	}
-	m.content = sum(b)
+	m.contentHash = sum(b)
 	c.link.match(m, nemesis.Request, m.commands)
 	c.up.send(m)
 	return m.size, nil
 }
 
 // sendError returns the reason why the connection can't send, or nil.
-func (c *conn) cannotSend() error {
+func (c *conn) sendError() error {
 	switch {
 	case c.closed:
 		return net.ErrClosed
 	case c.err != nil:
-		return c.failure("write", syscall.EPIPE)
-	case !c.writeBy.IsZero() && time.Now().After(c.writeBy):
+		return c.opError("write", syscall.EPIPE)
+	case !c.writeDeadline.IsZero() && time.Now().After(c.writeDeadline):
 		return os.ErrDeadlineExceeded
 	}
 	return nil
@@ -219,14 +219,14 @@ func (c *conn) Read(b []byte) (int, error) {
 }
 
 // SyscallConn lets clients check a connection before they reuse it, as go-redis does.
-func (c *conn) SyscallConn() (syscall.RawConn, error) { return look{c}, nil }
+func (c *conn) SyscallConn() (syscall.RawConn, error) { return rawConn{c}, nil }
 
 // rawConn lets clients check whether the other end has closed, without consuming data.
-type look struct{ conn *conn }
+type rawConn struct{ conn *conn }
 
 // Read returns how the connection ended, if there is nothing left to read. It doesn't wait at the
 // gate, because callers hold mutexes.
-func (l look) Read(func(fd uintptr) (done bool)) error {
+func (l rawConn) Read(func(fd uintptr) (done bool)) error {
 	c := l.conn
 	c.net.mu.Lock()
 	defer c.net.mu.Unlock()
@@ -239,8 +239,8 @@ func (l look) Read(func(fd uintptr) (done bool)) error {
 	return nil
 }
 
-func (l look) Control(func(fd uintptr)) error           { return errors.ErrUnsupported }
-func (l look) Write(func(fd uintptr) (done bool)) error { return errors.ErrUnsupported }
+func (l rawConn) Control(func(fd uintptr)) error           { return errors.ErrUnsupported }
+func (l rawConn) Write(func(fd uintptr) (done bool)) error { return errors.ErrUnsupported }
 
 // Close sends pending writes and then the end of the stream. A paused client sends it when it
 // resumes.
@@ -250,33 +250,33 @@ func (c *conn) Close() error {
 	if c.closed {
 		return net.ErrClosed
 	}
-	c.shut()
+	c.closeClientEnd()
 	c.nudge()
-	later := waiter{c.up.dir.slot, c.finish}
+	later := waiter{c.up.dir.slot, c.sendEnd}
 	switch h := c.host; {
 	case h.killed:
-		c.finish()
-	case h.early():
-		h.catchUp(later)
+		c.sendEnd()
+	case h.aheadOfTrueTime():
+		h.waitForTrueTime(later)
 	case h.paused:
 		h.waiters = append(h.waiters, later)
 	default:
-		c.finish()
+		c.sendEnd()
 	}
 	return nil
 }
 
-func (c *conn) shut() {
+func (c *conn) closeClientEnd() {
 	c.closed, c.buf = true, nil
 }
 
 // sendEnd tells the server that the client's end is closed. A pool closes all its connections at
 // the same instant, in map order, so the ends are sent an instant later, in the order in which the
 // connections were dialed.
-func (c *conn) finish() {
+func (c *conn) sendEnd() {
 	l := c.link
 	end := &message{}
-	end.deliver = func() { l.server.finished(end) }
+	end.deliver = func() { l.server.receiveEnd(end) }
 	c.up.queue = append(c.up.queue, end)
 	l.ending = append(l.ending, c)
 	if len(l.ending) == 1 {
@@ -288,13 +288,13 @@ func (l *link) sendEnds() {
 	slices.SortFunc(l.ending, func(a, b *conn) int { return cmp.Compare(a.number, b.number) })
 	for _, c := range l.ending {
 		end := c.up.queue[len(c.up.queue)-1]
-		c.up.depart(end, l.net.latency(&l.up, end.content))
+		c.up.dispatch(end, l.net.latency(&l.up, end.contentHash))
 	}
 	l.ending = nil
 }
 
 // closeSession drops the server's state of the connection.
-func (c *conn) leave() {
+func (c *conn) closeSession() {
 	if c.session != nil {
 		c.session.Close()
 		c.session = nil
@@ -309,36 +309,36 @@ func (c *conn) received(m *message) {
 		}
 		c.buf = append(c.buf, m.payload...)
 	}
-	c.net.record(c.link, m.commands) // before the client can act on it
+	c.net.recordCommands(c.link, m.commands) // before the client can act on it
 	c.wake()
-	c.retire()
+	c.removeIfDone()
 }
 
 // serverEnded handles the server's end of the connection: io.EOF or ECONNRESET.
-func (c *conn) ended(err error) {
-	c.net.record(c.link, c.unanswered())
+func (c *conn) serverEnded(err error) {
+	c.net.recordCommands(c.link, c.unanswered())
 	if !errors.Is(err, io.EOF) {
-		err = c.failure("read", err)
+		err = c.opError("read", err)
 	}
 	if c.err == nil {
 		c.err = err
 	}
 	c.wake()
-	c.retire()
+	c.removeIfDone()
 }
 
 // unanswered returns the commands without an answer. A second call returns nothing.
 func (c *conn) unanswered() []*resp.Command {
-	if c.settled {
+	if c.unansweredTaken {
 		return nil
 	}
-	c.settled = true
+	c.unansweredTaken = true
 	return c.stream.Waiting()
 }
 
 // openCommands returns the commands of a link whose answers were not delivered. It takes each
 // command only once.
-func (l *link) open() []*resp.Command {
+func (l *link) openCommands() []*resp.Command {
 	var open []*resp.Command
 	for _, c := range l.conns {
 		for _, m := range c.down.queue {
@@ -350,13 +350,13 @@ func (l *link) open() []*resp.Command {
 }
 
 // removeIfDone removes a connection that both ends are done with.
-func (c *conn) retire() {
+func (c *conn) removeIfDone() {
 	if (c.closed || c.err != nil) && c.session == nil && len(c.up.queue) == 0 && len(c.down.queue) == 0 {
 		c.link.conns = slices.DeleteFunc(c.link.conns, func(o *conn) bool { return o == c })
 	}
 }
 
-func (c *conn) failure(op string, err error) error {
+func (c *conn) opError(op string, err error) error {
 	return &net.OpError{Op: op, Net: "tcp", Source: c.LocalAddr(), Addr: c.RemoteAddr(), Err: err}
 }
 
@@ -370,7 +370,7 @@ func (c *conn) SetDeadline(t time.Time) error {
 func (c *conn) SetReadDeadline(t time.Time) error {
 	c.net.mu.Lock()
 	defer c.net.mu.Unlock()
-	c.readBy = t
+	c.readDeadline = t
 	c.nudge()
 	return nil
 }
@@ -378,7 +378,7 @@ func (c *conn) SetReadDeadline(t time.Time) error {
 func (c *conn) SetWriteDeadline(t time.Time) error {
 	c.net.mu.Lock()
 	defer c.net.mu.Unlock()
-	c.writeBy = t
+	c.writeDeadline = t
 	return nil
 }
 
@@ -388,7 +388,7 @@ func (h *host) dial(ctx context.Context, _, addr string) (net.Conn, error) {
 	n := h.net
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	l := n.to(h, addr)
+	l := n.linkTo(h, addr)
 	if l == nil {
 		return nil, fmt.Errorf("dial %s: no such server in the simulation", addr)
 	}
@@ -401,13 +401,13 @@ func (h *host) dial(ctx context.Context, _, addr string) (net.Conn, error) {
 	}
 	c := l.newConn()
 	c.up.send(&message{deliver: func() { l.server.accept(c) }})
-	return c.dialing(ctx)
+	return c.awaitDial(ctx)
 }
 
 // awaitDial waits for the server's answer or the context's end. An answer at the exact instant of
 // the deadline is accepted, but only as late as the deadline would take effect, since it is
 // undefined which of the two wakes the dialer first.
-func (c *conn) dialing(ctx context.Context) (net.Conn, error) {
+func (c *conn) awaitDial(ctx context.Context) (net.Conn, error) {
 	n := c.net
 	n.mu.Unlock()
 	var err error
@@ -433,20 +433,20 @@ func (c *conn) dialing(ctx context.Context) (net.Conn, error) {
 		return nil, net.ErrClosed
 	}
 	if !c.closed {
-		c.shut()
+		c.closeClientEnd()
 		c.nudge()
 		if c.err == nil {
-			c.finish()
+			c.sendEnd()
 		}
 	}
-	c.retire()
-	return nil, c.failure("dial", err)
+	c.removeIfDone()
+	return nil, c.opError("dial", err)
 }
 
 // finishDial ends the dial, unless it has ended already.
-func (c *conn) answerDial(err error) {
+func (c *conn) finishDial(err error) {
 	c.answered.Store(true)
-	c.host.own.in(func() {
+	c.host.bubble.runInside(func() {
 		select {
 		case c.dialed <- err:
 		default:
@@ -454,31 +454,31 @@ func (c *conn) answerDial(err error) {
 	})
 }
 
-// state is the progress of a message.
-type state int8
+// messageState is the progress of a message.
+type messageState int8
 
 const (
-	flying  state = iota
-	waiting       // arrived at a cut, or behind an undelivered message
-	held          // held by a tap
+	inFlight messageState = iota
+	waiting               // arrived at a cut, or behind an undelivered message
+	held                  // held by a tap
 )
 
 // message is a chunk of data in one direction of a connection, or its beginning or end.
 type message struct {
-	flow     *flow // its path
-	size     int   // bytes; 0 for a beginning or an end
-	state    state
-	locks    bool            // contains a lock command
-	paced    bool            // already delayed by limited bandwidth
-	commands []*resp.Command // those that a request completes or a reply answers
-	wrong    error           // protocol error behind the commands of a request
-	sent     int64           // when a request entered the link
-	payload  []byte          // of a reply
-	short    [24]byte        // backs most payloads
-	content  uint64          // hash of the contents
-	name     uint64          // source of all random values of the message
-	taps     []*tap          // those that hold it, one after the other
-	deliver  func()          // nil: delivered as a request or a reply
+	flow           *flow // its path
+	size           int   // bytes; 0 for a beginning or an end
+	state          messageState
+	hasLockCommand bool            // contains a lock command
+	paced          bool            // already delayed by limited bandwidth
+	commands       []*resp.Command // those that a request completes or a reply answers
+	protocolErr    error           // protocol error behind the commands of a request
+	sent           int64           // when a request entered the link
+	payload        []byte          // of a reply
+	smallBuf       [24]byte        // backs most payloads
+	contentHash    uint64          // hash of the contents
+	drawKey        uint64          // source of all random values of the message
+	taps           []*tap          // those that hold it, one after the other
+	deliver        func()          // nil: delivered as a request or a reply
 }
 
 // answers returns the commands that the message answers.
@@ -489,56 +489,56 @@ func (m *message) answers() []*resp.Command {
 	return m.commands
 }
 
-func (m *message) happen() { m.flow.arrive(m) }
+func (m *message) fire() { m.flow.arrive(m) }
 
 // flow is one direction of one connection. As in TCP, messages are delivered in the order in which
 // they were sent, whatever a cut or a tap does in between.
 type flow struct {
-	conn  *conn
-	dir   *direction
-	queue []*message
-	last  int64 // delivery time of the newest message
-	dead  bool  // a message was lost, so all later ones are lost too
+	conn   *conn
+	dir    *direction
+	queue  []*message
+	last   int64 // delivery time of the newest message
+	broken bool  // a message was lost, so all later ones are lost too
 }
 
 func (f *flow) send(m *message) {
 	if m.size == 0 {
-		m.content = sum("")
+		m.contentHash = sum("")
 	}
-	m.name = f.conn.net.name(f.dir, m.content)
+	m.drawKey = f.conn.net.drawKey(f.dir, m.contentHash)
 	f.queue = append(f.queue, m)
-	f.depart(m, latency(m.name)+f.dir.late(m))
+	f.dispatch(m, latency(m.drawKey)+f.dir.extraDelay(m))
 }
 
-func (f *flow) depart(m *message, delay int64) {
+func (f *flow) dispatch(m *message, delay int64) {
 	n := f.conn.net
-	m.flow, m.state = f, flying
+	m.flow, m.state = f, inFlight
 	now := n.now()
-	due := n.will(f.dir.slot, max(now+delay, f.last+1), m)
+	due := n.schedule(f.dir.slot, max(now+delay, f.last+1), m)
 	f.last = max(f.last, due)
-	f.dir.digest += mix(uint64(now), uint64(due), m.content)
+	f.dir.digest += mix(uint64(now), uint64(due), m.contentHash)
 }
 
 // arrive delivers a message, unless something holds it.
 func (f *flow) arrive(m *message) {
 	m.state = waiting
-	if f.queue[0] != m || f.dir.keeps(m) {
+	if f.queue[0] != m || f.dir.holds(m) {
 		return
 	}
 	if t := m.nextTap(); t != nil {
 		m.state = held
 		t.message = m
-		go t.hit(nemesis.Held{Pass: t.pass, Lose: t.lose})
+		go t.hit(nemesis.HeldMessage{Pass: t.pass, Lose: t.lose})
 		return
 	}
-	if turn := f.dir.turn(m); turn > 0 {
-		f.depart(m, turn)
+	if turn := f.dir.bandwidthDelay(m); turn > 0 {
+		f.dispatch(m, turn)
 		return
 	}
-	f.next()
-	if f.loses(m) {
-		f.dead = true
-		f.conn.net.record(f.dir.link, m.answers())
+	f.pop()
+	if f.drops(m) {
+		f.broken = true
+		f.conn.net.recordCommands(f.dir.link, m.answers())
 		return
 	}
 	switch {
@@ -552,22 +552,22 @@ func (f *flow) arrive(m *message) {
 }
 
 // pop removes the first message and dispatches the next one if it is waiting.
-func (f *flow) next() {
+func (f *flow) pop() {
 	f.queue = slices.Delete(f.queue, 0, 1)
 	if len(f.queue) > 0 && f.queue[0].state == waiting {
-		f.depart(f.queue[0], 1)
+		f.dispatch(f.queue[0], 1)
 	}
 }
 
 // resume dispatches the first message that waited at a cut. The others follow it.
 func (f *flow) resume() {
 	if len(f.queue) > 0 && f.queue[0].state == waiting {
-		f.depart(f.queue[0], f.conn.net.latency(f.dir, f.queue[0].content))
+		f.dispatch(f.queue[0], f.conn.net.latency(f.dir, f.queue[0].contentHash))
 	}
 }
 
 // linkSet holds all links of a network, whose mutex guards them.
-type wires struct {
+type linkSet struct {
 	net   *network
 	links []*link
 }
@@ -582,7 +582,7 @@ type link struct {
 	cut      nemesis.LinkCut
 	shapes   []*shape
 	up, down direction
-	dialled  int64 // number of connections so far
+	dials    int64 // number of connections so far
 	conns    []*conn
 	ending   []*conn // closed by the client at this instant
 	taps     []*tap
@@ -590,36 +590,36 @@ type link struct {
 
 // direction is one direction of a link.
 type direction struct {
-	link *link
-	of   string // its content: requests or replies
-	name uint64
-	slot slot
+	link    *link
+	carries string // its content: requests or replies
+	drawKey uint64
+	slot    slot
 	// Messages sent at the current instant, so that equal ones get different latencies.
 	instant int64
 	seen    []uint64
 	digest  uint64
 }
 
-func (w *wires) connect(h *host, s *server) *link {
+func (w *linkSet) connect(h *host, s *server) *link {
 	l := &link{name: nemesis.LinkName(h.name, s.name), net: w.net, host: h, server: s}
-	l.up = direction{link: l, of: nemesis.Request, name: sum(l.name), slot: slot(2 * len(w.links))}
-	l.down = direction{link: l, of: nemesis.Reply, name: ^sum(l.name), slot: slot(2*len(w.links) + 1)}
+	l.up = direction{link: l, carries: nemesis.Request, drawKey: sum(l.name), slot: slot(2 * len(w.links))}
+	l.down = direction{link: l, carries: nemesis.Reply, drawKey: ^sum(l.name), slot: slot(2*len(w.links) + 1)}
 	w.links = append(w.links, l)
 	return l
 }
 
 // link returns the link with this name, or nil.
-func (w *wires) link(name string) *link {
+func (w *linkSet) link(name string) *link {
 	return find(w.links, func(l *link) bool { return l.name == name })
 }
 
 // linkTo returns the link between a host and the server at an address, or nil.
-func (w *wires) to(h *host, addr string) *link {
+func (w *linkSet) linkTo(h *host, addr string) *link {
 	return find(w.links, func(l *link) bool { return l.host == h && l.server.addr.String() == addr })
 }
 
 // conns returns the connections of a host or a server.
-func (w *wires) conns(h *host, s *server) (all []*conn) {
+func (w *linkSet) conns(h *host, s *server) (all []*conn) {
 	for _, l := range w.links {
 		if l.host == h || l.server == s {
 			all = append(all, l.conns...)
@@ -630,24 +630,24 @@ func (w *wires) conns(h *host, s *server) (all []*conn) {
 
 // reader is the reading side of the client's end of a connection.
 type reader struct {
-	host    *host
-	slot    slot // of the connection's incoming messages
-	reading bool
-	readBy  time.Time     // deadline; zero: none
-	alarm   int64         // deadline of the pending wake-up event; 0: none
-	notify  chan struct{} // wakes a blocked read
+	host         *host
+	slot         slot // of the connection's incoming messages
+	reading      bool
+	readDeadline time.Time     // deadline; zero: none
+	alarm        int64         // deadline of the pending wake-up event; 0: none
+	notify       chan struct{} // wakes a blocked read
 }
 
 // deadline returns the instant at which a read times out, before alignment to the slot.
-func (r *reader) deadline() int64 { return r.host.due(r.readBy) + 1 }
+func (r *reader) deadline() int64 { return r.host.trueTimeOf(r.readDeadline) + 1 }
 
 func (r *reader) expired() bool {
-	return !r.readBy.IsZero() && r.slot.align(r.deadline()) <= r.host.net.now()
+	return !r.readDeadline.IsZero() && r.slot.align(r.deadline()) <= r.host.net.now()
 }
 
 // wait blocks until the connection's state changes or its deadline passes.
 func (r *reader) wait() {
-	r.watch()
+	r.setAlarm()
 	r.reading = true
 	r.host.net.mu.Unlock()
 	<-r.notify
@@ -658,32 +658,32 @@ func (r *reader) wait() {
 // setAlarm schedules a wake-up at the deadline. Deadlines are nearly always extended before they
 // expire, so an existing alarm may be early and is then set anew. A timer for each read would cost
 // far more.
-func (r *reader) watch() {
-	if due := r.deadline(); !r.readBy.IsZero() && (r.alarm == 0 || due < r.alarm) {
+func (r *reader) setAlarm() {
+	if due := r.deadline(); !r.readDeadline.IsZero() && (r.alarm == 0 || due < r.alarm) {
 		r.alarm = due
-		r.host.net.will(r.slot, due, r)
+		r.host.net.schedule(r.slot, due, r)
 	}
 }
 
 // fire handles the alarm.
-func (r *reader) happen() {
+func (r *reader) fire() {
 	r.alarm = 0
 	switch {
 	case r.expired():
 		r.wake()
 	case r.reading:
-		r.watch()
+		r.setAlarm()
 	}
 }
 
 // wake makes a blocked reader check the connection's state.
 func (r *reader) wake() {
-	switch own := r.host.own; {
+	switch own := r.host.bubble; {
 	case !r.reading:
 	case own == nil:
 		r.nudge()
 	default:
-		own.in(r.nudge)
+		own.runInside(r.nudge)
 	}
 }
 
@@ -703,12 +703,12 @@ func (r *reader) nudge() {
 var semTimers sync.Pool
 
 // resetMu is held while the pool is replaced: runs may start concurrently.
-var renewing sync.Mutex
+var resetMu sync.Mutex
 
 // resetTimers discards the timers of earlier runs.
-func forgetTimers() {
-	renewing.Lock()
-	defer renewing.Unlock()
+func resetTimers() {
+	resetMu.Lock()
+	defer resetMu.Unlock()
 	semTimers = sync.Pool{New: func() any {
 		t := time.NewTimer(time.Hour)
 		t.Stop()

@@ -18,7 +18,7 @@ import (
 )
 
 // ownTimeScenario returns a scenario whose clients have bubbles of their own.
-func ownTime(clients, nodes int) scenario.Scenario {
+func ownTimeScenario(clients, nodes int) scenario.Scenario {
 	s := topology(clients, nodes)
 	s.Lock = lock.Settings{Kind: "own"}
 	s.Plan = nemesis.Plan{{Fault: nemesis.Fault{Kind: "clock-rate", Targets: []string{"c1"}, Rate: 0.5}}}
@@ -27,8 +27,8 @@ func ownTime(clients, nodes int) scenario.Scenario {
 
 // Package time runs at the client's rate: the time, timers and context deadlines. Timestamps in
 // events are true time.
-func TestOwnClock(t *testing.T) {
-	_, events, _ := simulate(t, ownTime(2, 1), 1, func(c *cluster) error {
+func TestClientBubbleClock(t *testing.T) {
+	_, events, _ := simulate(t, ownTimeScenario(2, 1), 1, func(c *cluster) error {
 		c.At(0, func() {
 			if back, err := c.TurnClock("c1", 0, 0.5); err != nil || !strings.Contains(back, "rate 0.5") {
 				t.Error(back, err)
@@ -38,7 +38,7 @@ func TestOwnClock(t *testing.T) {
 			}
 		})
 		c.At(20*time.Second, func() { c.TurnClock("c1", 0, 2) })
-		return c.alone(func(ctx context.Context, e client.Env) error {
+		return c.runOneClient(func(ctx context.Context, e client.Env) error {
 			<-e.After(time.Second)
 			begin, truth := time.Now(), e.True()
 			passed := func(what string, own, really time.Duration) {
@@ -88,7 +88,7 @@ func TestOwnClock(t *testing.T) {
 	}
 }
 
-func skewed(c *cluster) {
+func chaosWithClocks(c *cluster) {
 	chaos(c)
 	for i, rate := range []float64{0.7, 1.4, 0.9091, 1} {
 		c.At(time.Duration(300+800*i)*time.Millisecond, func() { c.TurnClock("c1", 0, rate) })
@@ -97,31 +97,31 @@ func skewed(c *cluster) {
 }
 
 // A bubble's clock can't be set, so such a run is rejected instead of running without the fault.
-func TestOwnClockIsNeverSet(t *testing.T) {
-	s := ownTime(1, 1)
+func TestClientBubbleClockCannotBeSet(t *testing.T) {
+	s := ownTimeScenario(1, 1)
 	s.Plan[0].Fault = nemesis.Fault{Kind: "clock-jump", Targets: []string{"c1"}, By: time.Second}
 	b := New(map[string]lock.Kind{"own": {OwnTime: true}})
 	if err := b.Run(context.Background(), s, 1, history.NewRecorder(io.Discard), nil); err == nil || !strings.Contains(err.Error(), "has one clock") {
 		t.Error(err)
 	}
 	s.Plan[0].Fault.Targets = []string{"n1"} // a node's clock can be set
-	if err := supports(s, lock.Kind{OwnTime: true}); err != nil || apart(s, lock.Kind{OwnTime: true}) {
+	if err := checkSupported(s, lock.Kind{OwnTime: true}); err != nil || needsOwnBubbles(s, lock.Kind{OwnTime: true}) {
 		t.Error(err)
 	}
 }
 
-func TestOwnClocksSameSeedSameBytes(t *testing.T) {
+func TestClientBubblesAreReproducible(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
 	for seed := uint64(7); seed < 9; seed++ {
-		text, digest := contestOn(t, ownTime(3, 5), seed, 4*time.Second, skewed)
+		text, digest := contestOn(t, ownTimeScenario(3, 5), seed, 4*time.Second, chaosWithClocks)
 		if len(text) < 40000 {
 			t.Fatalf("too few events: %s", text)
 		}
 		for i := range 4 {
 			runtime.GOMAXPROCS(1 + i%2)
-			again, d := contestOn(t, ownTime(3, 5), seed, 4*time.Second, skewed)
-			if again != text || d != digest {
-				t.Fatalf("seed %d, run %d with GOMAXPROCS=%d differs: history %v, digest %v", seed, i, 1+i%2, again != text, d != digest)
+			repeated, d := contestOn(t, ownTimeScenario(3, 5), seed, 4*time.Second, chaosWithClocks)
+			if repeated != text || d != digest {
+				t.Fatalf("seed %d, run %d with GOMAXPROCS=%d differs: history %v, digest %v", seed, i, 1+i%2, repeated != text, d != digest)
 			}
 		}
 	}
@@ -129,13 +129,13 @@ func TestOwnClocksSameSeedSameBytes(t *testing.T) {
 
 // A stopped client neither acts nor observes anything, though its clock runs on. A killed client is
 // gone.
-func TestOwnClockPauseAndKill(t *testing.T) {
-	simulate(t, ownTime(2, 1), 1, func(c *cluster) error {
+func TestClientBubblePauseAndKill(t *testing.T) {
+	simulate(t, ownTimeScenario(2, 1), 1, func(c *cluster) error {
 		c.At(time.Second, func() { c.Pause("c1") })
 		c.At(3*time.Second, func() { c.Resume("c1") })
 		c.At(5*time.Second, func() { c.Kill("c1") })
 		var woke, seen time.Duration
-		err := c.alone(func(ctx context.Context, e client.Env) error {
+		err := c.runOneClient(func(ctx context.Context, e client.Env) error {
 			conn, err := e.Dial(ctx, "tcp", c.addr("n1"))
 			if err != nil {
 				return err
@@ -158,7 +158,7 @@ func TestOwnClockPauseAndKill(t *testing.T) {
 }
 
 // A failure in a client's bubble is an error of the run and does not hang it.
-func TestOwnClockGoesWrong(t *testing.T) {
+func TestClientBubbleErrors(t *testing.T) {
 	outside := make(chan int)
 	defer close(outside)
 	for name, tt := range map[string]struct {
@@ -174,9 +174,9 @@ func TestOwnClockGoesWrong(t *testing.T) {
 		"waits for ever":              {func(context.Context, client.Env) error { <-make(chan int); return nil }, "deadlock"},
 	} {
 		b := New(map[string]lock.Kind{"own": {OwnTime: true}})
-		b.patience = 200 * time.Millisecond
-		err := b.Run(context.Background(), ownTime(1, 1), 1, history.NewRecorder(io.Discard), func(_ context.Context, c harness.Cluster) error {
-			return c.(*cluster).alone(tt.program)
+		b.stepTimeout = 200 * time.Millisecond
+		err := b.Run(context.Background(), ownTimeScenario(1, 1), 1, history.NewRecorder(io.Discard), func(_ context.Context, c harness.Cluster) error {
+			return c.(*cluster).runOneClient(tt.program)
 		})
 		if err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s: %v, want %q", name, err, tt.want)
@@ -185,12 +185,12 @@ func TestOwnClockGoesWrong(t *testing.T) {
 }
 
 // Runs leave no goroutines behind, whether clients ended, were killed or never began.
-func TestOwnBubblesEnd(t *testing.T) {
+func TestClientBubblesEnd(t *testing.T) {
 	before := runtime.NumGoroutine()
 	for range 20 {
-		contestOn(t, ownTime(3, 3), 1, time.Second, func(c *cluster) { c.At(300*time.Millisecond, func() { c.Kill("c2") }) })
-		simulate(t, ownTime(2, 1), 1, func(c *cluster) error {
-			return c.alone(func(context.Context, client.Env) error { return nil })
+		contestOn(t, ownTimeScenario(3, 3), 1, time.Second, func(c *cluster) { c.At(300*time.Millisecond, func() { c.Kill("c2") }) })
+		simulate(t, ownTimeScenario(2, 1), 1, func(c *cluster) error {
+			return c.runOneClient(func(context.Context, client.Env) error { return nil })
 		})
 	}
 	for begin := time.Now(); runtime.NumGoroutine() > before; runtime.Gosched() {

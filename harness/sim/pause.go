@@ -22,7 +22,7 @@ func (c *cluster) Pause(target string) (string, error) {
 	if h == nil {
 		return c.pauseNode(target)
 	}
-	switch over := h.over(); {
+	switch over := h.endedError(); {
 	case over != nil:
 		return "", fmt.Errorf("pause %s: %w", target, over)
 	case h.paused:
@@ -33,7 +33,7 @@ func (c *cluster) Pause(target string) (string, error) {
 }
 
 func (c *cluster) pauseNode(target string) (string, error) {
-	s, err := c.up("pause", target, "it is down")
+	s, err := c.runningNode("pause", target, "it is down")
 	switch {
 	case err != nil:
 		return "", err
@@ -58,7 +58,7 @@ func (c *cluster) Resume(target string) (string, error) {
 	case !h.paused:
 		return "", fmt.Errorf("resume %s: it isn't paused", target)
 	}
-	return fmt.Sprintf("%s runs again, %s, its clock shows %s", target, thatWaited(h.resume()), wallClock()), nil
+	return fmt.Sprintf("%s runs again, %s, its clock shows %s", target, waitedText(h.resume()), wallClock()), nil
 }
 
 func (c *cluster) resumeNode(target string) (string, error) {
@@ -72,15 +72,15 @@ func (c *cluster) resumeNode(target string) (string, error) {
 	s.paused = false
 	waited := len(s.backlog)
 	s.catchUp()
-	s.lookAgain()
-	return fmt.Sprintf("%s runs again, %s; PING: %s", target, thatWaited(waited), s.ping()), nil
+	s.scheduleTick()
+	return fmt.Sprintf("%s runs again, %s; PING: %s", target, waitedText(waited), s.ping()), nil
 }
 
 // wallClock returns the reading of a correct wall clock.
 func wallClock() string { return time.Now().UTC().Format("15:04:05.000000") }
 
 // waitedText describes how many actions waited for a process that has resumed.
-func thatWaited(n int) string {
+func waitedText(n int) string {
 	if n == 1 {
 		return "1 thing waited"
 	}
@@ -88,18 +88,20 @@ func thatWaited(n int) string {
 }
 
 // running reports whether Redis handles a request that arrives now.
-func (s *server) runs() bool { return s.node != nil && !s.paused && !s.waiting && len(s.backlog) == 0 }
+func (s *server) running() bool {
+	return s.node != nil && !s.paused && !s.waiting && len(s.backlog) == 0
+}
 
 // process handles a message: commands, or the end of its connection.
-func (s *server) take(m *message) {
+func (s *server) process(m *message) {
 	c := m.flow.conn
 	switch {
 	case m.deliver != nil:
-		c.leave()
-		s.net.record(c.link, c.unanswered())
-		c.retire()
+		c.closeSession()
+		s.net.recordCommands(c.link, c.unanswered())
+		c.removeIfDone()
 	case c.session != nil:
-		out, hangUp := s.feed(m)
+		out, hangUp := s.execute(m)
 		s.flush(response{c, out, hangUp})
 	}
 }
@@ -112,17 +114,17 @@ type response struct {
 }
 
 // sendReply sends a response to the client.
-func (s *server) answer(r response) {
+func (s *server) sendReply(r response) {
 	c := r.conn
 	if c == nil || c.session == nil {
 		return // the client is gone
 	}
 	if len(r.out) > 0 {
 		m := &message{size: len(r.out)}
-		m.payload = append(m.short[:0], r.out...)
+		m.payload = append(m.smallBuf[:0], r.out...)
 		m.commands = c.stream.Reply(m.payload, s.net.now())
-		m.locks = lockCommand(m.commands)
-		m.content = sum(s.net.tokens.hide(m.payload, m.commands))
+		m.hasLockCommand = lockCommand(m.commands)
+		m.contentHash = sum(s.net.tokens.maskReply(m.payload, m.commands))
 		c.link.match(m, nemesis.Reply, m.commands)
 		c.down.send(m)
 	}
@@ -133,18 +135,18 @@ func (s *server) answer(r response) {
 
 // catchUp lets Redis handle its backlog, one message after the other.
 func (s *server) catchUp() {
-	if s.catching || len(s.backlog) == 0 {
+	if s.catchUpScheduled || len(s.backlog) == 0 {
 		return
 	}
-	s.catching = true
+	s.catchUpScheduled = true
 	s.net.at(s.slot, s.net.now()+1, func() {
-		s.catching = false
+		s.catchUpScheduled = false
 		if s.node == nil || s.paused || s.waiting || len(s.backlog) == 0 {
 			return
 		}
 		m := s.backlog[0]
 		s.backlog = s.backlog[1:]
-		s.take(m)
+		s.process(m)
 		s.catchUp()
 	})
 }
@@ -163,50 +165,50 @@ const tick = 100 * time.Millisecond
 func (s *server) flush(r response) {
 	pushed := s.node.Pushed()
 	switch s.node.Flush() {
-	case node.GoOn:
-		s.tell(r, pushed)
-	case node.Background:
+	case node.Continue:
+		s.deliver(r, pushed)
+	case node.StartSync:
 		s.sync(func() {})
-		s.tell(r, pushed)
-	case node.Wait:
+		s.deliver(r, pushed)
+	case node.WaitForSync:
 		s.waiting = true
 		late := response{r.conn, slices.Clone(r.out), r.hangUp}
 		s.sync(func() {
 			s.waiting = false
-			s.tell(late, pushed)
+			s.deliver(late, pushed)
 			s.catchUp()
 		})
-	case node.Die:
-		s.end(syscall.ECONNRESET)
+	case node.Exit:
+		s.stop(syscall.ECONNRESET)
 		return
 	}
-	s.lookAgain()
+	s.scheduleTick()
 }
 
 // deliver sends the reply and the pushes.
-func (s *server) tell(r response, others []node.Push) {
-	s.answer(r)
+func (s *server) deliver(r response, others []node.Push) {
+	s.sendReply(r)
 	for _, p := range others {
 		c := find(s.net.conns(nil, s), func(c *conn) bool { return c.session == p.To })
-		s.answer(response{c, p.Data, p.HangUp})
+		s.sendReply(response{c, p.Data, p.HangUp})
 	}
 }
 
 // sync starts a sync of the disk, and calls done when it completes, if the process is still alive.
 func (s *server) sync(done func()) {
-	synced, life := s.disk.Sync(), s.lives
+	synced, life := s.disk.Sync(), s.starts
 	now := uint64(s.net.now())
 	took := int64(minSync) + int64(mix(s.net.seed, sum(s.name), sum("sync"), now)%uint64(syncSpread))
 	var back func()
 	back = func() {
 		if s.disk.Stalled {
-			s.stalled = append(s.stalled, back)
-			s.disk.Met++
+			s.stalledSyncs = append(s.stalledSyncs, back)
+			s.disk.Affected++
 			return
 		}
 		synced()
-		if s.node != nil && s.lives == life {
-			s.node.Synced()
+		if s.node != nil && s.starts == life {
+			s.node.SyncDone()
 			done()
 		}
 	}
@@ -214,11 +216,11 @@ func (s *server) sync(done func()) {
 }
 
 // scheduleTick schedules the next tick of Redis if periodic work is pending.
-func (s *server) lookAgain() {
-	if s.looking || s.node == nil || !s.node.Restless() && !s.node.Watched() {
+func (s *server) scheduleTick() {
+	if s.tickScheduled || s.node == nil || !s.node.NeedsFlush() && !s.node.HasListeners() {
 		return
 	}
-	s.looking = true
+	s.tickScheduled = true
 	phase := int64(mix(s.net.seed, sum(s.name), sum("tick")) % uint64(tick))
 	now := s.net.now()
 	next := now - (now-phase)%int64(tick)
@@ -226,7 +228,7 @@ func (s *server) lookAgain() {
 		next += int64(tick)
 	}
 	s.net.at(s.slot, next, func() {
-		s.looking = false
+		s.tickScheduled = false
 		if s.node != nil && !s.paused && !s.waiting {
 			s.node.Expire()
 			s.flush(response{})

@@ -17,13 +17,13 @@ import (
 // up.
 func TestPausedNode(t *testing.T) {
 	_, events, _ := simulate(t, topology(1, 1), 1, func(c *cluster) error {
-		return c.alone(func(ctx context.Context, e client.Env) error {
+		return c.runOneClient(func(ctx context.Context, e client.Env) error {
 			given, err := e.Dial(ctx, "tcp", c.addr("n1"))
 			if err != nil {
 				return err
 			}
-			does(t, "PING: no answer")(c.Pause("n1"))
-			refused(t, "paused already")(c.Pause("n1"))
+			mustSucceed(t, "PING: no answer")(c.Pause("n1"))
+			mustFail(t, "paused already")(c.Pause("n1"))
 			fmt.Fprintf(given, "SET k given-up NX PX 10000\r\n")
 			given.SetReadDeadline(time.Now().Add(50 * time.Millisecond))
 			if n, err := given.Read(make([]byte, 9)); err == nil {
@@ -41,8 +41,8 @@ func TestPausedNode(t *testing.T) {
 			if c.do(t, "n1", "DBSIZE") != int64(0) {
 				t.Error("it ran while paused")
 			}
-			does(t, "5 things waited; PING: PONG")(c.Resume("n1"))
-			refused(t, "ended")(func() (string, error) { b, err := c.Resume("n1"); return b, errors.Join(err, errors.New(b)) }())
+			mustSucceed(t, "5 things waited; PING: PONG")(c.Resume("n1"))
+			mustFail(t, "ended")(func() (string, error) { b, err := c.Resume("n1"); return b, errors.Join(err, errors.New(b)) }())
 			if reply, err := ask(conn, "GET k"); !strings.HasSuffix(reply, "given-up\r\n") && !strings.HasPrefix(reply, ":1") {
 				t.Errorf("get: %q, %v", reply, err)
 			}
@@ -58,14 +58,14 @@ func TestPausedNode(t *testing.T) {
 			fmt.Fprintf(conn, "SET x 1\r\n")
 			<-e.After(10 * time.Millisecond)
 			c.Kill("n1")
-			does(t, "ended meanwhile")(c.Resume("n1"))
+			mustSucceed(t, "ended meanwhile")(c.Resume("n1"))
 			if _, err := conn.Read(make([]byte, 99)); err == nil {
 				_, err = conn.Read(make([]byte, 99))
 				if !errors.Is(err, syscall.ECONNRESET) {
 					t.Errorf("read: %v", err)
 				}
 			}
-			does(t, "(keys: 0)")(c.Restart("n1"))
+			mustSucceed(t, "(keys: 0)")(c.Restart("n1"))
 			return nil
 		})
 	})

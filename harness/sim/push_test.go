@@ -16,14 +16,14 @@ import (
 
 // Pushes are sent like all other data: they have a latency, wait at a cut and for the disk, stay in
 // order, and are reproducible.
-func TestPushesTravel(t *testing.T) {
+func TestPushes(t *testing.T) {
 	const invalid = ">2\r\n$10\r\ninvalidate\r\n*1\r\n$1\r\nk\r\n"
 	run := func(persistence string) (string, uint64) {
-		var told []string
+		var log []string
 		s := topology(2, 1)
 		s.Topology.Persistence = persistence
 		_, _, digest := simulate(t, s, 1, func(c *cluster) error {
-			return c.alone(func(ctx context.Context, e client.Env) error {
+			return c.runOneClient(func(ctx context.Context, e client.Env) error {
 				conn, err := e.Dial(ctx, "tcp", c.addr("n1"))
 				if err != nil {
 					return err
@@ -31,15 +31,15 @@ func TestPushesTravel(t *testing.T) {
 				defer conn.Close()
 				hear := func(what string, want string, after, atMost time.Duration) {
 					began := e.True()
-					text, err := listen(conn, 2*time.Second)
+					text, err := readAvailable(conn, 2*time.Second)
 					took := e.True() - began
-					told = append(told, fmt.Sprintf("%s: %v %q %v", what, took, text, err))
+					log = append(log, fmt.Sprintf("%s: %v %q %v", what, took, text, err))
 					if text != want || want != "" && (took < after || took > atMost) {
 						t.Errorf("%s: %q after %v, want %q after %v to %v", what, text, took, want, after, atMost)
 					}
 				}
 				fmt.Fprint(conn, "HELLO 3\r\n")
-				listen(conn, time.Second)
+				readAvailable(conn, time.Second)
 				fmt.Fprint(conn, "CLIENT TRACKING ON\r\nGET k\r\n")
 				hear("replies", "+OK\r\n_\r\n", 2*minLatency, 10*time.Millisecond)
 				c.do(t, "n1", "SET", "k", "v", "PX", "1000")
@@ -67,13 +67,13 @@ func TestPushesTravel(t *testing.T) {
 				return nil
 			})
 		})
-		return strings.Join(told, "\n"), digest
+		return strings.Join(log, "\n"), digest
 	}
 	for _, persistence := range []string{"none", "always"} {
-		told, digest := run(persistence)
+		log, digest := run(persistence)
 		for range 3 {
-			if again, d := run(persistence); again != told || d != digest {
-				t.Errorf("the same run twice:\n%s\n%x\n%s\n%x", told, digest, again, d)
+			if repeated, d := run(persistence); repeated != log || d != digest {
+				t.Errorf("the same run twice:\n%s\n%x\n%s\n%x", log, digest, repeated, d)
 			}
 		}
 	}
@@ -82,7 +82,7 @@ func TestPushesTravel(t *testing.T) {
 // A connection that another client kills is closed, and later commands on it are not executed.
 func TestKilledConnection(t *testing.T) {
 	simulate(t, topology(1, 1), 1, func(c *cluster) error {
-		return c.alone(func(ctx context.Context, e client.Env) error {
+		return c.runOneClient(func(ctx context.Context, e client.Env) error {
 			first, err1 := e.Dial(ctx, "tcp", c.addr("n1"))
 			second, err2 := e.Dial(ctx, "tcp", c.addr("n1"))
 			if err := errors.Join(err1, err2); err != nil {
@@ -90,16 +90,16 @@ func TestKilledConnection(t *testing.T) {
 			}
 			defer second.Close()
 			fmt.Fprint(first, "CLIENT ID\r\nPING\r\n")
-			id, _ := listen(first, time.Second)
+			id, _ := readAvailable(first, time.Second)
 			id, _, _ = strings.Cut(strings.TrimPrefix(id, ":"), "\r")
 			for _, want := range []string{":1\r\n", ":0\r\n"} {
 				fmt.Fprintf(second, "CLIENT KILL ID %s\r\n", id)
-				if got, _ := listen(second, time.Second); got != want {
+				if got, _ := readAvailable(second, time.Second); got != want {
 					t.Errorf("CLIENT KILL: %q, want %q", got, want)
 				}
 				fmt.Fprint(first, "SET k v\r\n")
 			}
-			if text, err := listen(first, time.Second); text != "" || !errors.Is(err, io.EOF) {
+			if text, err := readAvailable(first, time.Second); text != "" || !errors.Is(err, io.EOF) {
 				t.Errorf("killed connection: %q, %v", text, err)
 			}
 			first.Close()
@@ -112,7 +112,7 @@ func TestKilledConnection(t *testing.T) {
 }
 
 // readAvailable reads until no data arrives for a few milliseconds.
-func listen(conn net.Conn, patience time.Duration) (string, error) {
+func readAvailable(conn net.Conn, patience time.Duration) (string, error) {
 	all, buf := "", make([]byte, 1024)
 	for {
 		conn.SetReadDeadline(time.Now().Add(patience))

@@ -19,61 +19,61 @@ import (
 
 // server is a machine running a Redis server: a node or the resource.
 type server struct {
-	net   *network
-	name  string
-	addr  *net.TCPAddr
-	slot  slot
-	clock *node.Clock
-	disk  *node.Disk // nil: no persistence
-	node  *node.Node // nil: down
-	mono  bool       // keys expire by a clock that can't be set
-	runID string     // of the current or the last node
-	lives int64
+	net       *network
+	name      string
+	addr      *net.TCPAddr
+	slot      slot
+	clock     *node.Clock
+	disk      *node.Disk // nil: no persistence
+	node      *node.Node // nil: down
+	monotonic bool       // keys expire by a clock that can't be set
+	runID     string     // of the current or the last node
+	starts    int64
 
-	off      bool           // the machine has no power
-	paused   bool           // the Redis process is stopped
-	waiting  bool           // Redis is waiting for its disk
-	backlog  []*message     // requests that arrived while Redis could not run: the machine's kernel keeps them even if the client disconnects
-	catching bool           // the next message of the backlog is scheduled
-	looking  bool           // the next tick of Redis is scheduled
-	stalled  []func()       // syncs that don't complete
-	dials    []*conn        // connection attempts to a machine without power
-	replica  *replica       // may be nil
-	promoted *replica       // the former replica that now serves in this server's place
-	witness  *witness       // records the life of its keys; nil for the resource
-	lacking  map[string]int // number of client requests by unsupported Redis feature
+	poweredOff       bool           // the machine has no power
+	paused           bool           // the Redis process is stopped
+	waiting          bool           // Redis is waiting for its disk
+	backlog          []*message     // requests that arrived while Redis could not run: the machine's kernel keeps them even if the client disconnects
+	catchUpScheduled bool           // the next message of the backlog is scheduled
+	tickScheduled    bool           // the next tick of Redis is scheduled
+	stalledSyncs     []func()       // syncs that don't complete
+	pendingDials     []*conn        // connection attempts to a machine without power
+	replica          *replica       // may be nil
+	promoted         *replica       // the former replica that now serves in this server's place
+	recorder         *lifeRecorder  // records the life of its keys; nil for the resource
+	unsupported      map[string]int // number of client requests by unsupported Redis feature
 }
 
 // noteUnsupported counts a request for a Redis feature that the simulation doesn't support. The
 // network's mutex is held, as always while a node executes commands.
-func (s *server) lacks(what string) {
-	if s.lacking == nil {
-		s.lacking = map[string]int{}
+func (s *server) noteUnsupported(what string) {
+	if s.unsupported == nil {
+		s.unsupported = map[string]int{}
 	}
-	s.lacking[what]++
+	s.unsupported[what]++
 }
 
 // start starts Redis with the data on its disk.
 func (s *server) start() {
-	s.lives++
-	s.off = false
-	s.runID = runID(s.net.seed, s.name, s.lives)
-	c := node.Config{RunID: s.runID, ProcessID: 1000 + s.lives, Clock: s.clock, Monotonic: s.mono, Disk: s.disk, Lacks: s.lacks}
+	s.starts++
+	s.poweredOff = false
+	s.runID = runID(s.net.seed, s.name, s.starts)
+	c := node.Config{RunID: s.runID, ProcessID: 1000 + s.starts, Clock: s.clock, Monotonic: s.monotonic, Disk: s.disk, Unsupported: s.noteUnsupported}
 	if s.replica != nil {
 		c.Replicate = s.replica.send
 	}
-	s.begin(c)
-	s.compare(history.Restart)
+	s.startNode(c)
+	s.recordRestart(history.Restart)
 	if s.replica != nil {
 		s.replica.resync()
 	}
-	s.remind()
+	s.retransmit()
 }
 
 // startNode starts a node process.
-func (s *server) begin(c node.Config) {
-	if s.witness != nil {
-		c.Teller = s.witness
+func (s *server) startNode(c node.Config) {
+	if s.recorder != nil {
+		c.Observer = s.recorder
 	}
 	s.node = node.New(c)
 }
@@ -88,13 +88,13 @@ func runID(seed uint64, name string, life int64) string {
 }
 
 // retransmit simulates TCP retransmission of packets that a machine without power has missed.
-func (s *server) remind() {
-	for _, c := range s.dials {
+func (s *server) retransmit() {
+	for _, c := range s.pendingDials {
 		s.net.at(s.slot, s.net.now()+1, func() { s.accept(c) })
 	}
-	s.dials = nil
+	s.pendingDials = nil
 	for _, c := range s.net.conns(nil, s) {
-		if c.orphan && c.unheard {
+		if c.orphaned && c.sentSinceOutage {
 			s.hangUp(c, syscall.ECONNRESET)
 		}
 	}
@@ -102,8 +102,8 @@ func (s *server) remind() {
 
 // stop ends the process and closes its connections with err: ECONNRESET if the machine's kernel
 // resets them, or nil if clients are not notified.
-func (s *server) end(err error) {
-	s.remembers()
+func (s *server) stop(err error) {
+	s.saveKeys()
 	s.node.Close()
 	s.node = nil
 	s.paused, s.waiting, s.backlog = false, false, nil
@@ -121,8 +121,8 @@ func (s *server) do(args ...string) (any, error) {
 	switch {
 	case !s.paused && !s.waiting:
 		s.flush(response{})
-	case s.node.Watched():
-		s.lookAgain()
+	case s.node.HasListeners():
+		s.scheduleTick()
 	}
 	return reply, err
 }
@@ -130,7 +130,7 @@ func (s *server) do(args ...string) (any, error) {
 // ping returns the result of a PING that arrives now.
 func (s *server) ping() string {
 	switch {
-	case s.off || s.paused || s.waiting:
+	case s.poweredOff || s.paused || s.waiting:
 		return "no answer"
 	case s.node == nil:
 		return "refused"
@@ -161,18 +161,18 @@ func (s *server) accept(c *conn) {
 	switch {
 	case c.closed:
 		return // the client gave up
-	case s.off && !c.link.refuses && c.link.cut.Mode != nemesis.CutRefuse:
-		s.dials = append(s.dials, c)
+	case s.poweredOff && !c.link.refuses && c.link.cut.Mode != nemesis.CutRefuse:
+		s.pendingDials = append(s.pendingDials, c)
 		return
 	case s.node == nil || c.link.refuses || c.link.cut.Mode == nemesis.CutRefuse:
 		c.down.send(&message{deliver: func() {
-			c.ended(syscall.ECONNREFUSED)
-			c.answerDial(syscall.ECONNREFUSED)
+			c.serverEnded(syscall.ECONNREFUSED)
+			c.finishDial(syscall.ECONNREFUSED)
 		}})
 		return
 	}
 	c.session = s.node.Open()
-	c.down.send(&message{deliver: func() { c.answerDial(nil) }})
+	c.down.send(&message{deliver: func() { c.finishDial(nil) }})
 	if c.link.cut.Mode == nemesis.CutReset {
 		c.reset()
 	}
@@ -182,33 +182,33 @@ func (s *server) accept(c *conn) {
 func (s *server) receive(m *message) {
 	c := m.flow.conn
 	switch {
-	case c.orphan && s.off:
-		c.unheard = true
-	case c.orphan: // the machine is up again and doesn't know the connection
+	case c.orphaned && s.poweredOff:
+		c.sentSinceOutage = true
+	case c.orphaned: // the machine is up again and doesn't know the connection
 		s.hangUp(c, syscall.ECONNRESET)
 	case c.session == nil: // killed meanwhile; the end of the connection is on its way
-	case !s.runs():
+	case !s.running():
 		s.backlog = append(s.backlog, m)
 	default:
-		s.take(m)
+		s.process(m)
 	}
 }
 
 // hangUp closes a connection from the server's side.
 func (s *server) hangUp(c *conn, err error) {
-	c.leave()
-	c.orphan = false
-	c.down.send(&message{deliver: func() { c.ended(err) }})
+	c.closeSession()
+	c.orphaned = false
+	c.down.send(&message{deliver: func() { c.serverEnded(err) }})
 }
 
 // receiveEnd handles the end of a client's stream. A Redis that can't run notices it later, after
 // it has handled all earlier messages.
-func (s *server) finished(end *message) {
-	if end.flow.conn.session != nil && !s.runs() {
+func (s *server) receiveEnd(end *message) {
+	if end.flow.conn.session != nil && !s.running() {
 		s.backlog = append(s.backlog, end)
 		return
 	}
-	s.take(end)
+	s.process(end)
 }
 
 // host is the machine of one client. While it is paused, everything its program does to or observes
@@ -218,22 +218,22 @@ func (s *server) finished(end *message) {
 // that other goroutines wait for, a program must not call the functions of its Env or use a
 // connection.
 type host struct {
-	net     *network
-	name    string
-	addr    *net.TCPAddr
-	slot    slot
-	clocks  clocks
-	own     *own     // nil: the program runs in the run's bubble
-	ahead   []waiter // goroutines ahead of true time, if the host has its own bubble
-	timers  []*timer // pending, in the order in which they were set
-	started bool
-	paused  bool
-	killed  bool
-	ended   bool               // its program has returned
-	hung    bool               // it was canceled but did not return
-	waiters []waiter           // resumed when the pause ends
-	cancel  context.CancelFunc // cancels the program's context
-	dead    chan struct{}      // closed when the host is killed
+	net          *network
+	name         string
+	addr         *net.TCPAddr
+	slot         slot
+	clocks       clocks
+	bubble       *clientBubble // nil: the program runs in the run's bubble
+	aheadWaiters []waiter      // goroutines ahead of true time, if the host has its own bubble
+	timers       []*timer      // pending, in the order in which they were set
+	started      bool
+	paused       bool
+	killed       bool
+	ended        bool               // its program has returned
+	hung         bool               // it was canceled but did not return
+	waiters      []waiter           // resumed when the pause ends
+	cancel       context.CancelFunc // cancels the program's context
+	dead         chan struct{}      // closed when the host is killed
 }
 
 // waiter is an action that a pause delays.
@@ -250,22 +250,22 @@ func (h *host) env(at func(point string)) client.Env {
 		Wall:  func() time.Time { return h.read(h.clocks.wall) },
 		After: h.after,
 		True: func() time.Duration {
-			h.pass()
+			h.passGate()
 			return time.Duration(h.net.now())
 		},
 		Emit: h.emit,
 		At: func(point string) {
-			if !h.pass() {
+			if !h.passGate() {
 				return
 			}
-			if h.own == nil {
+			if h.bubble == nil {
 				h.net.settle()
 			} else {
 				h.nap(h.slot)
 			}
-			if h.pass() {
-				h.own.stopAt(at, point)
-				h.pass()
+			if h.passGate() {
+				h.bubble.reachPoint(at, point)
+				h.passGate()
 			}
 		},
 	}
@@ -274,11 +274,11 @@ func (h *host) env(at func(point string)) client.Env {
 // gate waits while the host is paused or ahead of true time. The network's mutex is held before and
 // after.
 func (h *host) gate(s slot) {
-	for !h.killed && (h.paused || h.early()) {
+	for !h.killed && (h.paused || h.aheadOfTrueTime()) {
 		open := make(chan struct{})
-		w := waiter{s, func() { h.own.in(func() { close(open) }) }}
-		if h.early() {
-			h.catchUp(w)
+		w := waiter{s, func() { h.bubble.runInside(func() { close(open) }) }}
+		if h.aheadOfTrueTime() {
+			h.waitForTrueTime(w)
 		} else {
 			h.waiters = append(h.waiters, w)
 		}
@@ -289,7 +289,7 @@ func (h *host) gate(s slot) {
 }
 
 // passGate is gate for callers without the mutex. It reports whether the host is alive.
-func (h *host) pass() (alive bool) {
+func (h *host) passGate() (alive bool) {
 	h.net.mu.Lock()
 	defer h.net.mu.Unlock()
 	h.gate(h.slot)
@@ -306,11 +306,11 @@ func (h *host) whenRunning(s slot, f func()) {
 }
 
 func (h *host) emit(e history.Event) {
-	if h.pass() {
-		h.own.call(func() {
+	if h.passGate() {
+		h.bubble.runOutside(func() {
 			h.net.mu.Lock()
 			defer h.net.mu.Unlock()
-			h.net.tell(e)
+			h.net.recordEvent(e)
 		})
 	}
 }
@@ -336,8 +336,8 @@ func (h *host) kill() (closed int) {
 		return 0
 	}
 	h.killed = true
-	waiters := slices.Concat(h.waiters, h.ahead)
-	h.waiters, h.ahead = nil, nil
+	waiters := slices.Concat(h.waiters, h.aheadWaiters)
+	h.waiters, h.aheadWaiters = nil, nil
 	closed = h.hangUp()
 	close(h.dead)
 	for _, w := range waiters {
@@ -351,7 +351,7 @@ func (h *host) kill() (closed int) {
 
 // endedError returns an error if the client was killed or has ended. It returns nil if the client
 // is running or has yet to start.
-func (h *host) over() error {
+func (h *host) endedError() error {
 	switch {
 	case h.killed:
 		return fmt.Errorf("it was killed: %w", nemesis.ErrEnded)
@@ -368,46 +368,46 @@ func (h *host) hangUp() (closed int) {
 			continue
 		}
 		closed++
-		c.shut()
+		c.closeClientEnd()
 		c.wake()
-		c.answerDial(net.ErrClosed)
+		c.finishDial(net.ErrClosed)
 		if c.err == nil {
-			c.finish()
+			c.sendEnd()
 		}
 	}
 	return closed
 }
 
 // lifeRecorder records the life of each key on a lock node (history.Life).
-type witness struct {
-	server *server
-	seq    int64
-	link   *link                // origin of the request being executed; nil: the harness or no client
-	sent   int64                // when that request was sent
-	had    map[string]node.Fact // keys of the previous process, set only between two processes
-	ended  int64                // when the previous process ended
+type lifeRecorder struct {
+	server     *server
+	seq        int64
+	link       *link                // origin of the request being executed; nil: the harness or no client
+	sent       int64                // when that request was sent
+	keysBefore map[string]node.Fact // keys of the previous process, set only between two processes
+	endedAt    int64                // when the previous process ended
 }
 
-var _ node.Teller = (*witness)(nil)
+var _ node.Observer = (*lifeRecorder)(nil)
 
 // Observe records a key event.
-func (w *witness) Tell(f node.Fact) {
+func (w *lifeRecorder) Observe(f node.Fact) {
 	w.seq++
 	e := w.event(f)
 	e.Life.Seq = w.seq
-	w.server.net.tell(e)
+	w.server.net.recordEvent(e)
 }
 
 // Preserve reports whether the event is to be suppressed.
-func (w *witness) Spare(f node.Fact) bool {
-	spare := w.server.net.spare
-	return spare != nil && spare(w.event(f))
+func (w *lifeRecorder) Preserve(f node.Fact) bool {
+	preserve := w.server.net.preserve
+	return preserve != nil && preserve(w.event(f))
 }
 
-func (w *witness) event(f node.Fact) history.Event {
+func (w *lifeRecorder) event(f node.Fact) history.Event {
 	s := w.server
 	l := f.Life
-	l.Run, l.Value, l.Old = s.runID[:8], s.net.tokens.of(l.Value), s.net.tokens.of(l.Old)
+	l.Run, l.Value, l.Old = s.runID[:8], s.net.tokens.placeholder(l.Value), s.net.tokens.placeholder(l.Old)
 	e := history.Event{T: s.net.now(), Process: s.name, Type: history.Info, Op: history.OpLife, Key: f.Key, Local: f.Now, Wall: true, Life: &l}
 	switch {
 	case l.Command == "":
@@ -420,33 +420,33 @@ func (w *witness) event(f node.Fact) history.Event {
 }
 
 // execute runs a client's commands on the node.
-func (s *server) feed(m *message) (replies []byte, hangUp bool) {
-	if w := s.witness; w != nil {
+func (s *server) execute(m *message) (replies []byte, hangUp bool) {
+	if w := s.recorder; w != nil {
 		w.link, w.sent = m.flow.conn.link, m.sent
 		defer func() { w.link = nil }()
 	}
-	return m.flow.conn.session.Take(m.commands, m.wrong)
+	return m.flow.conn.session.Execute(m.commands, m.protocolErr)
 }
 
 // saveKeys saves the keys of a process that is about to end.
-func (s *server) remembers() {
-	if w := s.witness; w != nil {
-		w.had, w.ended = s.node.Held(), s.net.now()
+func (s *server) saveKeys() {
+	if w := s.recorder; w != nil {
+		w.keysBefore, w.endedAt = s.node.AllKeys(), s.net.now()
 	}
 }
 
 // recordRestart records the changes from the keys of the previous process to those of the current
 // one.
-func (s *server) compare(why string) {
-	w := s.witness
-	if w == nil || w.had == nil {
+func (s *server) recordRestart(why string) {
+	w := s.recorder
+	if w == nil || w.keysBefore == nil {
 		return
 	}
-	has := s.node.Living()
-	for _, key := range slices.Sorted(maps.Keys(w.had)) {
-		old := w.had[key]
+	has := s.node.LiveKeys()
+	for _, key := range slices.Sorted(maps.Keys(w.keysBefore)) {
+		old := w.keysBefore[key]
 		f := node.Fact{Key: key, Now: s.node.ExpiryClock(), Life: history.Life{What: history.KeyLost, Why: why,
-			Old: old.Value, Before: old.Expires, Lo: w.ended, Hi: s.net.now()}}
+			Old: old.Value, Before: old.Expires, Lo: w.endedAt, Hi: s.net.now()}}
 		now, there := has[key]
 		delete(has, key)
 		f.Value, f.Expires = now.Value, now.Expires
@@ -458,16 +458,16 @@ func (s *server) compare(why string) {
 		case old.Expires != 0 && f.Now/1e6 > old.Expires/1e6:
 			f.What, f.Why = history.KeyExpired, ""
 		}
-		if f.What != history.KeyKept && f.What != history.KeyExpired && w.Spare(f) {
-			s.node.Plant(f)
+		if f.What != history.KeyKept && f.What != history.KeyExpired && w.Preserve(f) {
+			s.node.Restore(f)
 			continue
 		}
-		w.Tell(f)
+		w.Observe(f)
 	}
 	for _, key := range slices.Sorted(maps.Keys(has)) {
 		now := has[key]
-		w.Tell(node.Fact{Key: key, Now: s.node.ExpiryClock(), Life: history.Life{What: history.KeyAppeared, Why: why,
-			Value: now.Value, Expires: now.Expires, Lo: w.ended, Hi: s.net.now()}})
+		w.Observe(node.Fact{Key: key, Now: s.node.ExpiryClock(), Life: history.Life{What: history.KeyAppeared, Why: why,
+			Value: now.Value, Expires: now.Expires, Lo: w.endedAt, Hi: s.net.now()}})
 	}
-	w.had = nil
+	w.keysBefore = nil
 }

@@ -25,12 +25,12 @@ import (
 )
 
 // discardLogger keeps go-redis from logging the effects of faults to stderr.
-type silent struct{}
+type discardLogger struct{}
 
-func (silent) Printf(context.Context, string, ...any) {}
+func (discardLogger) Printf(context.Context, string, ...any) {}
 
 func TestMain(m *testing.M) {
-	redis.SetLogger(silent{})
+	redis.SetLogger(discardLogger{})
 	os.Exit(m.Run())
 }
 
@@ -83,13 +83,13 @@ func open(e client.Env, addr string, timeout time.Duration) *redis.Client {
 }
 
 // runOneClient runs client c1 and returns its error.
-func (c *cluster) alone(program func(ctx context.Context, e client.Env) error) error {
+func (c *cluster) runOneClient(program func(ctx context.Context, e client.Env) error) error {
 	return c.run(context.Background(), "c1", func(string) {}, program)
 }
 
-func TestGoRedisTalksToNodes(t *testing.T) {
+func TestGoRedis(t *testing.T) {
 	_, events, _ := simulate(t, topology(1, 2), 1, func(c *cluster) error {
-		return c.alone(func(ctx context.Context, e client.Env) error {
+		return c.runOneClient(func(ctx context.Context, e client.Env) error {
 			for _, name := range []string{"n1", "n2", "r1"} {
 				r := open(e, c.addr(name), time.Second)
 				defer r.Close()
@@ -125,10 +125,10 @@ func TestGoRedisTalksToNodes(t *testing.T) {
 }
 
 // A client waits for a free connection of its pool in later runs just as in the first.
-func TestTurnsOfAnotherRun(t *testing.T) {
+func TestPoolWaitAcrossRuns(t *testing.T) {
 	for range 3 {
 		simulate(t, topology(1, 1), 1, func(c *cluster) error {
-			return c.alone(func(ctx context.Context, e client.Env) error {
+			return c.runOneClient(func(ctx context.Context, e client.Env) error {
 				o := open(e, c.addr("n1"), time.Second).Options()
 				o.PoolSize = 1
 				r := redis.NewClient(o)
@@ -153,7 +153,7 @@ func TestTurnsOfAnotherRun(t *testing.T) {
 
 func TestRESP3(t *testing.T) {
 	simulate(t, topology(1, 1), 1, func(c *cluster) error {
-		return c.alone(func(ctx context.Context, e client.Env) error {
+		return c.runOneClient(func(ctx context.Context, e client.Env) error {
 			r := redis.NewClient(&redis.Options{Addr: c.addr("n1"), Dialer: e.Dial, DialerRetries: 1,
 				MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}})
 			defer r.Close()
@@ -173,7 +173,7 @@ func TestRESP3(t *testing.T) {
 }
 
 // The lock under test receives the nodes' addresses and a dial function.
-func TestRunClientMakesTheLock(t *testing.T) {
+func TestRunClientCreatesLock(t *testing.T) {
 	var got lock.Env
 	enough := errors.New("enough")
 	b := New(map[string]lock.Kind{"seen": {New: func(e lock.Env) (lock.Lock, error) {
@@ -206,7 +206,7 @@ func TestReach(t *testing.T) {
 	s := topology(1, 2)
 	s.Clients[0].Reach = []string{"n2"}
 	simulate(t, s, 1, func(c *cluster) error {
-		return c.alone(func(ctx context.Context, e client.Env) error {
+		return c.runOneClient(func(ctx context.Context, e client.Env) error {
 			for name, want := range map[string]bool{"n1": false, "n2": true, "r1": true} {
 				conn, err := e.Dial(ctx, "tcp", c.addr(name))
 				if (err == nil) != want {
@@ -225,7 +225,7 @@ func TestReach(t *testing.T) {
 
 func TestConnectionDeadlines(t *testing.T) {
 	simulate(t, topology(1, 1), 1, func(c *cluster) error {
-		return c.alone(func(ctx context.Context, e client.Env) error {
+		return c.runOneClient(func(ctx context.Context, e client.Env) error {
 			conn, err := e.Dial(ctx, "tcp", c.addr("n1"))
 			if err != nil {
 				return err
@@ -259,7 +259,7 @@ func TestConnectionDeadlines(t *testing.T) {
 
 func TestTimersNeverShareAnInstant(t *testing.T) {
 	simulate(t, topology(2, 1), 1, func(c *cluster) error {
-		return c.alone(func(ctx context.Context, e client.Env) error {
+		return c.runOneClient(func(ctx context.Context, e client.Env) error {
 			var chans []<-chan time.Time
 			for range 100 {
 				chans = append(chans, e.After(time.Second))

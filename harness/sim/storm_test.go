@@ -70,7 +70,7 @@ func storm(c *cluster, until time.Duration) map[string]int {
 	return done
 }
 
-func stormy(seed uint64) scenario.Scenario {
+func stormScenario(seed uint64) scenario.Scenario {
 	s := topology(3, 5)
 	s.Topology.Persistence = []string{"none", "everysec", "always", "no"}[seed%4]
 	s.Topology.Replicas = int(seed / 4 % 2)
@@ -78,7 +78,7 @@ func stormy(seed uint64) scenario.Scenario {
 }
 
 // Runs with all faults of nodes, clocks and links are reproducible.
-func TestStormsTwice(t *testing.T) {
+func TestStormsAreReproducible(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
 	const until = 4 * time.Second
 	happened := map[string]int{}
@@ -88,7 +88,7 @@ func TestStormsTwice(t *testing.T) {
 		var done map[string]int
 		for i := range texts {
 			runtime.GOMAXPROCS(1 + i%2)
-			texts[i], digests[i] = contestOn(t, stormy(seed), seed, until, func(c *cluster) { done = storm(c, until) })
+			texts[i], digests[i] = contestOn(t, stormScenario(seed), seed, until, func(c *cluster) { done = storm(c, until) })
 			if texts[i] != texts[0] || digests[i] != digests[0] {
 				t.Errorf("seed %d isn't reproducible: history %v, digest %v", seed, texts[i] != texts[0], digests[i] != digests[0])
 			}
@@ -109,7 +109,7 @@ func TestStormsTwice(t *testing.T) {
 }
 
 // Clocks of several clients that are changed at the same time are recorded in a fixed order.
-func TestClocksTurnedAtOnce(t *testing.T) {
+func TestConcurrentClockChanges(t *testing.T) {
 	run := func() string {
 		text, _, _ := simulate(t, topology(5, 1), 1, func(c *cluster) error {
 			done := make(chan error)
@@ -134,8 +134,8 @@ func TestClocksTurnedAtOnce(t *testing.T) {
 		t.Errorf("recorded %s", first)
 	}
 	for range 10 {
-		if again := run(); again != first {
-			t.Fatalf("first run:\n%slater run:\n%s", first, again)
+		if repeated := run(); repeated != first {
+			t.Fatalf("first run:\n%slater run:\n%s", first, repeated)
 		}
 	}
 }

@@ -15,26 +15,26 @@ var _ nemesis.Shaper = (*cluster)(nil)
 type shape struct {
 	nemesis.Traffic
 	nemesis.Impact
-	busy map[*direction]int64 // when the bandwidth is free again
+	busyUntil map[*direction]int64 // when the bandwidth is free again
 }
 
 // Shape implements nemesis.Shaper.
-func (w *wires) Shape(name string, t nemesis.Traffic) (string, error) {
+func (w *linkSet) Shape(name string, t nemesis.Traffic) (string, error) {
 	w.net.mu.Lock()
 	defer w.net.mu.Unlock()
 	l := w.link(name)
 	if l == nil {
 		return "", fmt.Errorf("shape %s: there is no such link", name)
 	}
-	l.shapes = append(l.shapes, &shape{Traffic: t, busy: map[*direction]int64{}})
-	if !t.All() || t.Lose {
+	l.shapes = append(l.shapes, &shape{Traffic: t, busyUntil: map[*direction]int64{}})
+	if !t.HitsAll() || t.Lose {
 		return t.String(), nil
 	}
 	return fmt.Sprintf("%v; PING through %s: %s", t, name, l.ping()), nil
 }
 
 // Unshape implements nemesis.Shaper.
-func (w *wires) Unshape(name string, t nemesis.Traffic) (string, error) {
+func (w *linkSet) Unshape(name string, t nemesis.Traffic) (string, error) {
 	w.net.mu.Lock()
 	defer w.net.mu.Unlock()
 	l := w.link(name)
@@ -55,20 +55,20 @@ func (w *wires) Unshape(name string, t nemesis.Traffic) (string, error) {
 
 // apply reports whether the shape hits a message, and by how much it delays it, and counts the
 // message. k distinguishes the shapes of a link. late computes the delay.
-func (s *shape) meets(m *message, k int, late func() int64) (hit bool, by int64) {
-	if hit = s.Hits(mix(m.name, uint64(k), 1)); hit {
+func (s *shape) apply(m *message, k int, late func() int64) (hit bool, by int64) {
+	if hit = s.Hits(mix(m.drawKey, uint64(k), 1)); hit {
 		by = late()
 	}
-	s.Count(m.locks, hit, s.Lose || by >= int64(nemesis.Felt))
+	s.Count(m.hasLockCommand, hit, s.Lose || by >= int64(nemesis.MinNoticeable))
 	return hit, by
 }
 
 // extraDelay returns the extra latency of a message that is sent now. The beginning and the end of
 // a connection are not delayed.
-func (d *direction) late(m *message) (late int64) {
+func (d *direction) extraDelay(m *message) (late int64) {
 	for k, s := range d.link.shapes {
-		if s.DelayMax > 0 && s.On(d.of) && m.size > 0 {
-			_, by := s.meets(m, k, func() int64 { return int64(s.Late(mix(m.name, uint64(k), 2))) })
+		if s.DelayMax > 0 && s.AppliesTo(d.carries) && m.size > 0 {
+			_, by := s.apply(m, k, func() int64 { return int64(s.Delay(mix(m.drawKey, uint64(k), 2))) })
 			late += by
 		}
 	}
@@ -78,8 +78,8 @@ func (d *direction) late(m *message) (late int64) {
 // lost reports whether a message that would be delivered now is lost.
 func (d *direction) lost(m *message) (lost bool) {
 	for k, s := range d.link.shapes {
-		if s.Lose && s.On(d.of) {
-			hit, _ := s.meets(m, k, func() int64 { return 0 })
+		if s.Lose && s.AppliesTo(d.carries) {
+			hit, _ := s.apply(m, k, func() int64 { return 0 })
 			lost = lost || hit
 		}
 	}
@@ -88,42 +88,42 @@ func (d *direction) lost(m *message) (lost bool) {
 
 // bandwidthDelay returns how long limited bandwidth delays a message that has just arrived. No two
 // messages arrive at the same instant, so their order is well defined.
-func (d *direction) turn(m *message) (wait int64) {
+func (d *direction) bandwidthDelay(m *message) (wait int64) {
 	if m.paced || m.size == 0 {
 		return 0
 	}
 	m.paced = true
 	now := d.link.net.now()
 	for k, s := range d.link.shapes {
-		if s.Bandwidth == 0 || !s.On(d.of) {
+		if s.Bandwidth == 0 || !s.AppliesTo(d.carries) {
 			continue
 		}
-		if hit, by := s.meets(m, k, func() int64 { return s.through(d, now, m.size) - now }); hit {
+		if hit, by := s.apply(m, k, func() int64 { return s.transmittedAt(d, now, m.size) - now }); hit {
 			wait = max(wait, by)
-			s.busy[d] = now + wait
+			s.busyUntil[d] = now + wait
 		}
 	}
 	return wait
 }
 
 // transmittedAt returns when bytes that arrive now have been transmitted.
-func (s *shape) through(d *direction, now int64, bytes int) int64 {
-	return max(now, s.busy[d]) + int64(s.Takes(bytes))
+func (s *shape) transmittedAt(d *direction, now int64, bytes int) int64 {
+	return max(now, s.busyUntil[d]) + int64(s.TransmitTime(bytes))
 }
 
 // pingTime returns the round-trip time of a PING that is sent now.
-func (l *link) trip() time.Duration {
+func (l *link) pingTime() time.Duration {
 	at := l.net.now()
 	for _, d := range []*direction{&l.up, &l.down} {
-		name := mix(l.net.seed, d.name, uint64(l.net.now()), sum("PING"))
+		name := mix(l.net.seed, d.drawKey, uint64(l.net.now()), sum("PING"))
 		at += latency(name)
 		for k, s := range l.shapes {
 			switch {
-			case !s.On(d.of) || !s.Hits(mix(name, uint64(k), 1)):
+			case !s.AppliesTo(d.carries) || !s.Hits(mix(name, uint64(k), 1)):
 			case s.Bandwidth > 0:
-				at = s.through(d, at, len("*1\r\n$4\r\nPING\r\n"))
+				at = s.transmittedAt(d, at, len("*1\r\n$4\r\nPING\r\n"))
 			case s.DelayMax > 0:
-				at += int64(s.Late(mix(name, uint64(k), 2)))
+				at += int64(s.Delay(mix(name, uint64(k), 2)))
 			}
 		}
 	}
@@ -138,16 +138,16 @@ var _ nemesis.Tapper = (*cluster)(nil)
 
 // tap holds one message of a link.
 type tap struct {
-	on      nemesis.OnMessage
-	hit     func(nemesis.Held)
-	net     *network
-	seen    int
-	open    bool     // the message was released or dropped
-	message *message // while held
+	on       nemesis.OnMessage
+	hit      func(nemesis.HeldMessage)
+	net      *network
+	seen     int
+	released bool     // the message was released or dropped
+	message  *message // while held
 }
 
 // Tap implements nemesis.Tapper.
-func (w *wires) Tap(on nemesis.OnMessage, hit func(nemesis.Held)) error {
+func (w *linkSet) Tap(on nemesis.OnMessage, hit func(nemesis.HeldMessage)) error {
 	w.net.mu.Lock()
 	defer w.net.mu.Unlock()
 	l := w.link(on.Link)
@@ -164,14 +164,14 @@ func (w *wires) Tap(on nemesis.OnMessage, hit func(nemesis.Held)) error {
 
 // match attaches a message to the taps that wait for one of its commands. Messages are counted when
 // they are sent.
-func (l *link) match(m *message, of string, commands []*resp.Command) {
+func (l *link) match(m *message, direction string, commands []*resp.Command) {
 	for _, t := range l.taps {
-		if t.on.Of != of {
+		if t.on.Of != direction {
 			continue
 		}
 		for _, c := range commands {
 			counts := c.Counts
-			if of == nemesis.Reply {
+			if direction == nemesis.Reply {
 				counts = c.CountsReply
 			}
 			if !counts(t.on.Message) {
@@ -189,7 +189,7 @@ func (m *message) nextTap() *tap {
 	for len(m.taps) > 0 {
 		t := m.taps[0]
 		m.taps = m.taps[1:]
-		if !t.open {
+		if !t.released {
 			return t
 		}
 	}
@@ -200,16 +200,16 @@ func (m *message) nextTap() *tap {
 func (t *tap) pass() {
 	t.net.mu.Lock()
 	defer t.net.mu.Unlock()
-	t.letGo()
+	t.release()
 }
 
-func (t *tap) letGo() {
-	if t.open {
+func (t *tap) release() {
+	if t.released {
 		return
 	}
-	t.open = true
+	t.released = true
 	if m := t.message; m != nil && m.state == held {
-		m.flow.depart(m, t.net.latency(m.flow.dir, m.content))
+		m.flow.dispatch(m, t.net.latency(m.flow.dir, m.contentHash))
 	}
 }
 
@@ -218,12 +218,12 @@ func (t *tap) lose() {
 	t.net.mu.Lock()
 	defer t.net.mu.Unlock()
 	m := t.message
-	if t.open || m == nil || m.state != held {
+	if t.released || m == nil || m.state != held {
 		return
 	}
-	t.open = true
-	m.flow.next()
-	m.flow.dead = true
+	t.released = true
+	m.flow.pop()
+	m.flow.broken = true
 	m.flow.conn.reset()
-	t.net.record(m.flow.dir.link, m.answers())
+	t.net.recordCommands(m.flow.dir.link, m.answers())
 }

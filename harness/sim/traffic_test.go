@@ -19,7 +19,7 @@ import (
 func shaped(t *testing.T, traffic nemesis.Traffic, program func(c *cluster, e client.Env, conn net.Conn) error) (begin, end string, idle bool) {
 	t.Helper()
 	_, _, _ = simulate(t, topology(1, 1), 1, func(c *cluster) error {
-		return c.alone(func(ctx context.Context, e client.Env) error {
+		return c.runOneClient(func(ctx context.Context, e client.Env) error {
 			conn, err := e.Dial(ctx, "tcp", c.addr("n1"))
 			if err != nil {
 				return err
@@ -52,7 +52,7 @@ func rounds(e client.Env, conn net.Conn, n int) (took []time.Duration, err error
 	return took, nil
 }
 
-const most = 2*(minLatency+spread) + 2*quantum // maximum of an undelayed round trip
+const maxRoundTrip = 2*(minLatency+spread) + 2*quantum // maximum of an undelayed round trip
 
 // Messages are delayed by the configured time in one or both directions, and so is the PING of the
 // read-back.
@@ -64,7 +64,7 @@ func TestDelay(t *testing.T) {
 				took, err := rounds(e, conn, 50)
 				longest := time.Duration(0)
 				for _, d := range took {
-					between(t, way+" round", d, least, least*3/2+most)
+					between(t, way+" round", d, least, least*3/2+maxRoundTrip)
 					longest = max(longest, d)
 				}
 				if longest < least*5/4 {
@@ -76,7 +76,7 @@ func TestDelay(t *testing.T) {
 		if _, text, ok := strings.Cut(begin, ": PONG after "); ok {
 			ping, _ = time.ParseDuration(text)
 		}
-		between(t, begin, ping, least, least*3/2+most)
+		between(t, begin, ping, least, least*3/2+maxRoundTrip)
 		if want := fmt.Sprintf("hit %d of %[1]d messages; PING through c1-n1: PONG", least/(2*ms)); !strings.HasSuffix(end, want) || idle {
 			t.Errorf("%q: %s, want %s", way, end, want)
 		}
@@ -84,13 +84,13 @@ func TestDelay(t *testing.T) {
 }
 
 // Messages outside the share are not delayed, and with a heavy tail most delays are short.
-func TestDelayOfAShare(t *testing.T) {
-	tail := nemesis.Traffic{Way: nemesis.Reply, DelayMin: time.Millisecond, DelayMax: 10 * time.Second, Heavy: true, Share: 0.5}
+func TestDelayShare(t *testing.T) {
+	tail := nemesis.Traffic{Way: nemesis.Reply, DelayMin: time.Millisecond, DelayMax: 10 * time.Second, HeavyTailed: true, Share: 0.5}
 	late, very := 0, 0
 	begin, end, idle := shaped(t, tail, func(c *cluster, e client.Env, conn net.Conn) error {
 		took, err := rounds(e, conn, 400)
 		for _, d := range took {
-			if d > most {
+			if d > maxRoundTrip {
 				late++
 			}
 			if d > time.Second {
@@ -108,7 +108,7 @@ func TestDelayOfAShare(t *testing.T) {
 }
 
 // Delayed messages of one connection stay in order.
-func TestDelayKeepsTheOrder(t *testing.T) {
+func TestDelayPreservesOrder(t *testing.T) {
 	shaped(t, nemesis.Traffic{Way: nemesis.Request, DelayMin: time.Millisecond, DelayMax: time.Second},
 		func(c *cluster, e client.Env, conn net.Conn) error {
 			for i := range 100 {
@@ -203,13 +203,13 @@ func TestLose(t *testing.T) {
 		if _, err := reply(conn, time.Minute); !errors.Is(err, syscall.ECONNRESET) {
 			t.Error(err)
 		}
-		between(t, "reset", e.True()-began, time.Second, time.Second+most)
+		between(t, "reset", e.True()-began, time.Second, time.Second+maxRoundTrip)
 		return nil
 	})
 }
 
 // A shape reports that it had no effect, if it saw no message or hit none.
-func TestIdleShape(t *testing.T) {
+func TestShapeWithoutEffect(t *testing.T) {
 	for n, want := range map[int]string{0: "it hit 0 of 0 messages", 3: "it hit 0 of 6 messages"} {
 		_, end, idle := shaped(t, nemesis.Traffic{Lose: true, Share: 1e-9}, func(c *cluster, e client.Env, conn net.Conn) error {
 			ask(conn, "PING") // not a lock command
@@ -222,7 +222,7 @@ func TestIdleShape(t *testing.T) {
 	}
 }
 
-func TestShapeRefusesWhatIsNone(t *testing.T) {
+func TestShapeRejectsInvalidArguments(t *testing.T) {
 	simulate(t, topology(1, 1), 1, func(c *cluster) error {
 		if _, err := c.Shape("c1-n9", nemesis.Traffic{Lose: true}); err == nil {
 			t.Error("no error for an unknown link")

@@ -19,8 +19,8 @@ import (
 
 // Special instants: no end, and no value.
 const (
-	never   = math.MaxInt64
-	nothing = math.MinInt64
+	forever = math.MaxInt64
+	unset   = math.MinInt64
 )
 
 // operation is one call and its outcome.
@@ -29,27 +29,27 @@ type operation struct {
 	client      int
 	outcome     history.Type
 	call, ret   int64 // ret is forever if the outcome is unknown
-	claims      int64 // the deadline that it returned, or 0
+	deadline    int64 // the deadline that it returned, or 0
 	returned    int64 // the time stamp of its return
-	turn        int   // number of its client's earlier operations with an answer
+	index       int   // number of its client's earlier operations with an answer
 }
 
 // state is the progress of one order.
 type state struct {
-	turns   [4]int // by client: number of operations with an answer that have taken effect
-	taken   uint64 // operations without an answer that have taken effect, by index
+	done    [4]int // by client: number of operations with an answer that have taken effect
+	applied uint64 // operations without an answer that have taken effect, by index
 	session string // the holder, or ""
 	until   int64  // the holder's deadline
 	now     int64
 }
 
 // search is the operations of one key, and the states from which no order can be completed.
-type trial struct {
-	ops   []operation
-	turns [4]int
-	ε     int64
-	loose bool // a holder may lose the lock at any time
-	dead  map[state]bool
+type search struct {
+	ops      []operation
+	answered [4]int
+	ε        int64
+	mayLose  bool // a holder may lose the lock at any time
+	deadEnds map[state]bool
 }
 
 // Lease reports whether a lease lock for each key could have given the answers in a history of at most four
@@ -66,9 +66,9 @@ type trial struct {
 // lock does not notify clients.
 func Lease(h *history.History) bool {
 	for _, key := range keys(h) {
-		t := &trial{ε: int64(h.Params.StampError), loose: h.Params.Untold, dead: map[state]bool{}}
+		t := &search{ε: int64(h.Params.StampError), mayLose: h.Params.NoLossNotice, deadEnds: map[state]bool{}}
 		t.read(h, key)
-		if !t.goes(state{until: nothing, now: nothing}) {
+		if !t.completes(state{until: unset, now: unset}) {
 			return false
 		}
 	}
@@ -88,42 +88,42 @@ func keys(h *history.History) []string {
 }
 
 // lose ends everything that the session was promised so far.
-func (t *trial) lose(e history.Event) {
+func (t *search) lose(e history.Event) {
 	granted := false
 	for i := range t.ops {
 		o := &t.ops[i]
 		if o.session != e.Session || o.op == history.OpRelease || o.outcome != history.OK {
 			continue
 		}
-		if at := max(e.T, 1); o.claims > at || o.claims == 0 && (!granted || o.op == history.OpAcquire) { // 0 means no deadline
-			o.claims = at
+		if at := max(e.T, 1); o.deadline > at || o.deadline == 0 && (!granted || o.op == history.OpAcquire) { // 0 means no deadline
+			o.deadline = at
 		}
 		granted = true
 	}
 }
 
 // endWithClient ends a hold without a deadline when its client dies.
-func (t *trial) survived(gone map[string]int64) {
+func (t *search) endWithClient(gone map[string]int64) {
 	granted := map[string]bool{}
 	for i := range t.ops {
 		o := &t.ops[i]
 		if o.op == history.OpRelease || o.outcome != history.OK {
 			continue
 		}
-		if at, dead := gone[strings.Split(o.session, "/")[0]]; dead && o.claims == 0 && (!granted[o.session] || o.op == history.OpAcquire) {
-			o.claims = max(at, 1)
+		if at, dead := gone[strings.Split(o.session, "/")[0]]; dead && o.deadline == 0 && (!granted[o.session] || o.op == history.OpAcquire) {
+			o.deadline = max(at, 1)
 		}
 		granted[o.session] = true
 	}
 }
 
 // read collects a key's operations from the events.
-func (t *trial) read(h *history.History, key string) {
-	of := map[string]int{}   // client numbers
-	open := map[string]int{} // by client: the index of the pending operation
+func (t *search) read(h *history.History, key string) {
+	clients := map[string]int{} // client numbers
+	pending := map[string]int{} // by client: the index of the pending operation
 	gone := map[string]int64{}
 	if h.Params.TTL > 0 {
-		defer func() { t.survived(gone) }()
+		defer func() { t.endWithClient(gone) }()
 	}
 	for _, e := range h.Events {
 		if e.Op == history.OpLost {
@@ -139,105 +139,105 @@ func (t *trial) read(h *history.History, key string) {
 			continue
 		}
 		if e.Type == history.Invoke {
-			if _, ok := of[e.Process]; !ok {
-				of[e.Process] = len(of)
+			if _, ok := clients[e.Process]; !ok {
+				clients[e.Process] = len(clients)
 			}
-			open[e.Process] = len(t.ops)
-			t.ops = append(t.ops, operation{op: e.Op, session: e.Session, client: of[e.Process], outcome: history.Info, call: e.T - t.ε, ret: never})
+			pending[e.Process] = len(t.ops)
+			t.ops = append(t.ops, operation{op: e.Op, session: e.Session, client: clients[e.Process], outcome: history.Info, call: e.T - t.ε, ret: forever})
 			continue
 		}
-		o := &t.ops[open[e.Process]]
-		if o.outcome, o.claims, o.returned = e.Type, e.ValidUntil, e.T; e.Type != history.Info {
+		o := &t.ops[pending[e.Process]]
+		if o.outcome, o.deadline, o.returned = e.Type, e.ValidUntil, e.T; e.Type != history.Info {
 			o.ret = e.T + t.ε
 		}
 	}
-	var telling []operation
+	var relevant []operation
 	for _, o := range t.ops {
 		if o.op == history.OpAcquire && o.outcome == history.Fail || o.op == history.OpExtend && o.outcome == history.Info {
 			continue // an acquire may fail without a reason, and a client does not use a deadline that it did not receive
 		}
-		o.turn = t.turns[o.client]
+		o.index = t.answered[o.client]
 		if o.outcome != history.Info {
-			t.turns[o.client]++
+			t.answered[o.client]++
 		}
-		telling = append(telling, o)
+		relevant = append(relevant, o)
 	}
-	t.ops = telling
+	t.ops = relevant
 }
 
 // completes reports whether some order of the remaining operations gives the answers.
-func (t *trial) goes(s state) bool {
-	if s.turns == t.turns {
+func (t *search) completes(s state) bool {
+	if s.done == t.answered {
 		return true
 	}
-	if t.dead[s] {
+	if t.deadEnds[s] {
 		return false
 	}
 	for i, o := range t.ops {
-		if o.outcome == history.Info && (s.taken&(1<<i) != 0 || s.turns[o.client] < o.turn) || o.outcome != history.Info && s.turns[o.client] != o.turn {
+		if o.outcome == history.Info && (s.applied&(1<<i) != 0 || s.done[o.client] < o.index) || o.outcome != history.Info && s.done[o.client] != o.index {
 			continue
 		}
 		next := s
-		if next.now = max(s.now, o.call); next.now > o.ret || !o.fits(&next) {
+		if next.now = max(s.now, o.call); next.now > o.ret || !o.apply(&next) {
 			continue
 		}
-		if t.loose {
-			next.until = nothing
+		if t.mayLose {
+			next.until = unset
 		}
 		if o.outcome == history.Info {
-			next.taken |= 1 << i
+			next.applied |= 1 << i
 		} else {
-			next.turns[o.client]++
+			next.done[o.client]++
 		}
-		if t.goes(next) {
+		if t.completes(next) {
 			return true
 		}
 	}
-	if s.session != "" && s.until != never {
+	if s.session != "" && s.until != forever {
 		free := s
-		if free.session = ""; s.until != nothing {
+		if free.session = ""; s.until != unset {
 			free.now = max(s.now, s.until-t.ε)
 		}
-		free.until = nothing
-		if t.goes(free) {
+		free.until = unset
+		if t.completes(free) {
 			return true
 		}
 	}
-	t.dead[s] = true
+	t.deadEnds[s] = true
 	return false
 }
 
 // apply applies an operation to a state, and reports whether that is possible.
-func (o *operation) fits(s *state) bool {
-	mine := s.session == o.session
+func (o *operation) apply(s *state) bool {
+	own := s.session == o.session
 	switch {
 	case o.outcome == history.Fail:
-		return !mine
+		return !own
 	case o.op == history.OpAcquire:
 		if s.session != "" {
 			return false
 		}
-		s.session, s.until = o.session, o.claims
+		s.session, s.until = o.session, o.deadline
 		if o.outcome == history.Info {
-			s.until = nothing // its deadline is unknown
-		} else if o.claims == 0 {
-			s.until = never
+			s.until = unset // its deadline is unknown
+		} else if o.deadline == 0 {
+			s.until = forever
 		}
 		return true
 	case o.op == history.OpRelease:
-		s.session, s.until = "", nothing
-		return mine
+		s.session, s.until = "", unset
+		return own
 	}
 	switch { // an extension
-	case o.claims == 0 && s.until == nothing:
-		s.until = never
-	case o.claims == 0:
-	case o.claims < o.returned: // it had expired when it was returned
+	case o.deadline == 0 && s.until == unset:
+		s.until = forever
+	case o.deadline == 0:
+	case o.deadline < o.returned: // it had expired when it was returned
 		s.until = min(s.until, o.returned)
 	default:
-		s.until = o.claims
+		s.until = o.deadline
 	}
-	return mine
+	return own
 }
 
 // Overlaps describes the times at which two or more clients believed that they held the lock.
@@ -263,19 +263,19 @@ func MutualExclusion(h *history.History, beat int64) Overlaps {
 	for _, s := range sessions(h) {
 		from := int64(-1)
 		for at := int64(0); at <= end; at += beat {
-			is := Believes(h, s, at+beat/2)
-			if is && from < 0 {
+			believed := Believes(h, s, at+beat/2)
+			if believed && from < 0 {
 				from = at
 			}
-			if from >= 0 && (!is || at == end) {
-				if b := (belief{s, from + ε, at - ε, is && ε == 0}); b.from < b.to || b.from == b.to && b.open {
+			if from >= 0 && (!believed || at == end) {
+				if b := (belief{s, from + ε, at - ε, believed && ε == 0}); b.from < b.to || b.from == b.to && b.open {
 					all = append(all, b)
 				}
 				from = -1
 			}
 		}
 	}
-	return compare(all, end, beat)
+	return findOverlaps(all, end, beat)
 }
 
 func sessions(h *history.History) []string {
@@ -292,7 +292,7 @@ func sessions(h *history.History) []string {
 // events.
 func Believes(h *history.History, session string, at int64) bool {
 	client := ""
-	until := int64(nothing)
+	until := int64(unset)
 	for _, e := range h.Events {
 		if e.Session == session && e.Op == history.OpAcquire {
 			client = e.Process
@@ -309,15 +309,15 @@ func Believes(h *history.History, session string, at int64) bool {
 			return false
 		case e.Op == history.OpAcquire && e.Type == history.OK:
 			if until = e.ValidUntil; until == 0 {
-				until = never
+				until = forever
 			}
 		case e.Op == history.OpLost:
 			until = min(until, e.T)
 		case e.Op != history.OpExtend:
 		case e.Type == history.Fail:
 			until = min(until, e.T)
-		case e.Type == history.OK && e.ValidUntil == 0 && until == nothing:
-			until = never
+		case e.Type == history.OK && e.ValidUntil == 0 && until == unset:
+			until = forever
 		case e.Type == history.OK && e.ValidUntil != 0 && e.ValidUntil < e.T:
 			until = min(until, e.T)
 		case e.Type == history.OK && e.ValidUntil != 0:
@@ -327,7 +327,7 @@ func Believes(h *history.History, session string, at int64) bool {
 	return at < until
 }
 
-func compare(all []belief, end, beat int64) Overlaps {
+func findOverlaps(all []belief, end, beat int64) Overlaps {
 	o := Overlaps{From: -1, To: -1}
 	component := make([]int, len(all))
 	for i := range all {

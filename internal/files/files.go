@@ -33,34 +33,36 @@ import (
 
 // InvalidFileError reports a file that was neither read nor written because it is not a regular file, is
 // too large, or is outside of its directory.
-type Unfit struct{ Path, What string }
+type InvalidFileError struct{ Path, Problem string }
 
-func (u *Unfit) Error() string { return u.Path + " " + u.What }
+func (u *InvalidFileError) Error() string { return u.Path + " " + u.Problem }
 
-func unfit(path, what string, args ...any) error { return &Unfit{path, fmt.Sprintf(what, args...)} }
+func invalidFile(path, what string, args ...any) error {
+	return &InvalidFileError{path, fmt.Sprintf(what, args...)}
+}
 
 // Open opens a regular file of at most that many bytes for reading. It follows links, because the path
 // comes from the caller, not from data.
-func Open(path string, most int64) (*os.File, error) {
-	f, err := os.OpenFile(path, atOnce, 0)
-	return fit(path, most, f, err)
+func Open(path string, limit int64) (*os.File, error) {
+	f, err := os.OpenFile(path, openFlags, 0)
+	return checkFile(path, limit, f, err)
 }
 
 // openFlags opens a pipe without waiting for a writer.
-const atOnce = os.O_RDONLY | syscall.O_NONBLOCK
+const openFlags = os.O_RDONLY | syscall.O_NONBLOCK
 
 // checkFile returns an opened file if it is regular and not too large. Otherwise it closes the file.
-func fit(name string, most int64, f *os.File, err error) (*os.File, error) {
+func checkFile(name string, limit int64, f *os.File, err error) (*os.File, error) {
 	if err != nil {
-		return nil, told(name, err)
+		return nil, withPath(name, err)
 	}
 	info, err := f.Stat()
 	switch {
 	case err != nil:
 	case !info.Mode().IsRegular():
-		err = unfit(name, "is not a regular file")
-	case info.Size() > most:
-		err = unfit(name, "has %d bytes; the limit is %d", info.Size(), most)
+		err = invalidFile(name, "is not a regular file")
+	case info.Size() > limit:
+		err = invalidFile(name, "has %d bytes; the limit is %d", info.Size(), limit)
 	default:
 		return f, nil
 	}
@@ -70,28 +72,28 @@ func fit(name string, most int64, f *os.File, err error) (*os.File, error) {
 
 // OpenOutput opens or creates a file for writing that the user has named. It may be a device or a pipe. A
 // pipe without a reader is an error immediately.
-func Output(path string, how int) (*os.File, error) {
-	return os.OpenFile(path, os.O_WRONLY|os.O_CREATE|syscall.O_NONBLOCK|how, 0o644)
+func OpenOutput(path string, flags int) (*os.File, error) {
+	return os.OpenFile(path, os.O_WRONLY|os.O_CREATE|syscall.O_NONBLOCK|flags, 0o644)
 }
 
 // Read returns the content of a file that Open accepts. A file that grows beyond the limit meanwhile is
 // an error.
-func Read(path string, most int64) ([]byte, error) {
-	f, err := Open(path, most)
-	return all(f, err, path, most)
+func Read(path string, limit int64) ([]byte, error) {
+	f, err := Open(path, limit)
+	return readAll(f, err, path, limit)
 }
 
-func all(f *os.File, err error, name string, most int64) ([]byte, error) {
+func readAll(f *os.File, err error, name string, limit int64) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, most+1))
+	text, err := io.ReadAll(io.LimitReader(f, limit+1))
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("read %s: %w", name, err)
-	case int64(len(text)) > most:
-		return nil, unfit(name, "has more than %d bytes", most)
+	case int64(len(text)) > limit:
+		return nil, invalidFile(name, "has more than %d bytes", limit)
 	}
 	return text, nil
 }
@@ -126,13 +128,13 @@ type Folder struct {
 
 // OpenFolder opens a directory. If the last part of the path is a link, as `latest` is, its target must
 // be in the same parent directory.
-func OpenFolder(path string) (*Folder, error) { return folder(path, false) }
+func OpenFolder(path string) (*Folder, error) { return openFolder(path, false) }
 
 // MakeFolder is OpenFolder for a directory that is created if it does not exist, and that must not be a
 // link. Its parent must exist.
-func MakeFolder(path string) (*Folder, error) { return folder(path, true) }
+func MakeFolder(path string) (*Folder, error) { return openFolder(path, true) }
 
-func folder(path string, create bool) (*Folder, error) {
+func openFolder(path string, create bool) (*Folder, error) {
 	parent, name := filepath.Split(filepath.Clean(path))
 	if name == "" || name == "." || name == ".." { // no last part that could be a link
 		root, err := os.OpenRoot(path)
@@ -152,27 +154,27 @@ func folder(path string, create bool) (*Folder, error) {
 	}
 	root, err := above.OpenRoot(name)
 	if err != nil {
-		return nil, told(path, err)
+		return nil, withPath(path, err)
 	}
 	return &Folder{root, path}, nil
 }
 
 // Sub opens a subfolder, and creates it if it does not exist. It must not be a link.
 func (f *Folder) Sub(name string) (*Folder, error) {
-	path := f.of(name)
+	path := f.join(name)
 	if err := f.root.Mkdir(name, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
-		return nil, told(path, err)
+		return nil, withPath(path, err)
 	}
 	info, err := f.root.Lstat(name)
 	switch {
 	case err != nil:
-		return nil, told(path, err)
+		return nil, withPath(path, err)
 	case !info.IsDir():
-		return nil, unfit(path, "is not a directory, or is a link to one")
+		return nil, invalidFile(path, "is not a directory, or is a link to one")
 	}
 	root, err := f.root.OpenRoot(name)
 	if err != nil {
-		return nil, told(path, err)
+		return nil, withPath(path, err)
 	}
 	return &Folder{root, path}, nil
 }
@@ -180,28 +182,28 @@ func (f *Folder) Sub(name string) (*Folder, error) {
 // Close closes the folder.
 func (f *Folder) Close() error { return f.root.Close() }
 
-func (f *Folder) of(name string) string { return filepath.Join(f.path, name) }
+func (f *Folder) join(name string) string { return filepath.Join(f.path, name) }
 
 // Open is like the function Open, in this folder.
-func (f *Folder) Open(name string, most int64) (*os.File, error) {
-	file, err := f.root.OpenFile(name, atOnce, 0)
-	return fit(f.of(name), most, file, err)
+func (f *Folder) Open(name string, limit int64) (*os.File, error) {
+	file, err := f.root.OpenFile(name, openFlags, 0)
+	return checkFile(f.join(name), limit, file, err)
 }
 
 // Read is like the function Read, in this folder.
-func (f *Folder) Read(name string, most int64) ([]byte, error) {
-	file, err := f.Open(name, most)
-	return all(file, err, f.of(name), most)
+func (f *Folder) Read(name string, limit int64) ([]byte, error) {
+	file, err := f.Open(name, limit)
+	return readAll(file, err, f.join(name), limit)
 }
 
 // ReadIn reads one file of a folder, like Folder.Read.
-func ReadIn(folder, name string, most int64) ([]byte, error) {
+func ReadIn(folder, name string, limit int64) ([]byte, error) {
 	f, err := OpenFolder(folder)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	return f.Read(name, most)
+	return f.Read(name, limit)
 }
 
 // WriteIn writes one file of a folder, like Folder.Write.
@@ -217,22 +219,22 @@ func WriteIn(folder, name string, text []byte) error {
 // Create creates a file that must not exist yet, for writing in several steps.
 func (f *Folder) Create(name string) (*os.File, error) {
 	file, err := f.root.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o644)
-	return file, told(f.of(name), err)
+	return file, withPath(f.join(name), err)
 }
 
 // Write writes a file that appears under its name once it is complete. It replaces an earlier file or
 // link of that name.
 func (f *Folder) Write(name string, text []byte) error {
-	return f.WriteBy(name, func(to io.Writer) error { _, err := to.Write(text); return err })
+	return f.WriteFunc(name, func(to io.Writer) error { _, err := to.Write(text); return err })
 }
 
 // WriteFunc is Write for content that is produced in several steps.
-func (f *Folder) WriteBy(name string, write func(to io.Writer) error) error {
-	own, err := Unfinished.Name()
+func (f *Folder) WriteFunc(name string, write func(to io.Writer) error) error {
+	tempName, err := Unfinished.Name()
 	if err != nil {
-		return fmt.Errorf("write %s: %w", f.of(name), err)
+		return fmt.Errorf("write %s: %w", f.join(name), err)
 	}
-	tmp := filepath.Join(filepath.Dir(name), own)
+	tmp := filepath.Join(filepath.Dir(name), tempName)
 	file, err := f.Create(tmp)
 	if err != nil {
 		return err
@@ -243,13 +245,13 @@ func (f *Folder) WriteBy(name string, write func(to io.Writer) error) error {
 	}
 	if err != nil {
 		f.root.Remove(tmp)
-		return told(f.of(name), err)
+		return withPath(f.join(name), err)
 	}
 	return nil
 }
 
 // Remove removes a file or an empty folder.
-func (f *Folder) Remove(name string) error { return told(f.of(name), f.root.Remove(name)) }
+func (f *Folder) Remove(name string) error { return withPath(f.join(name), f.root.Remove(name)) }
 
 // Has reports whether a name in the folder is a regular file.
 func (f *Folder) Has(name string) bool {
@@ -284,18 +286,18 @@ func (f *Folder) Measure(name string) (sum int64, last time.Time, err error) {
 		}
 		return nil
 	})
-	return sum, last, told(f.of(name), err)
+	return sum, last, withPath(f.join(name), err)
 }
 
 // withPath replaces the path in an error by the one that the reader knows. A path that escapes from its
 // folder becomes an InvalidFileError, because package os has no error value for that.
-func told(path string, err error) error {
+func withPath(path string, err error) error {
 	var p *fs.PathError
 	switch {
 	case !errors.As(err, &p):
 		return err
 	case strings.Contains(p.Err.Error(), "escapes"):
-		return unfit(path, "leads out of its directory")
+		return invalidFile(path, "leads out of its directory")
 	}
 	return fmt.Errorf("%s %s: %w", strings.TrimSuffix(p.Op, "at"), path, p.Err)
 }
@@ -314,15 +316,15 @@ func Place(store, shelf, name string, fill func(dir string) error) (dir string, 
 		return fail(err)
 	}
 	defer in.Close()
-	own, err := Unfinished.Name()
+	temp, err := Unfinished.Name()
 	if err != nil {
 		return fail(err)
 	}
-	if err := in.root.Mkdir(own, 0o755); err != nil {
+	if err := in.root.Mkdir(temp, 0o755); err != nil {
 		return fail(err)
 	}
-	defer in.root.RemoveAll(own) // it has been renamed by then, unless something failed
-	if err := fill(in.of(own)); err != nil {
+	defer in.root.RemoveAll(temp) // it has been renamed by then, unless something failed
+	if err := fill(in.join(temp)); err != nil {
 		return "", err
 	}
 	err = fs.ErrExist
@@ -332,7 +334,7 @@ func Place(store, shelf, name string, fill func(dir string) error) (dir string, 
 			dir += fmt.Sprintf("-%d", n)
 		}
 		if _, free := in.root.Lstat(dir); free != nil {
-			err = in.root.Rename(own, dir) // renaming onto a folder that isn't empty fails, so only one process gets a name
+			err = in.root.Rename(temp, dir) // renaming onto a folder that isn't empty fails, so only one process gets a name
 		}
 	}
 	if err != nil {
@@ -342,7 +344,7 @@ func Place(store, shelf, name string, fill func(dir string) error) (dir string, 
 	if err == nil && in.root.Symlink(dir, link) == nil && in.root.Rename(link, latest) != nil {
 		in.root.Remove(link)
 	}
-	return in.of(dir), nil
+	return in.join(dir), nil
 }
 
 // latest is a link to the folder that was placed last.
@@ -351,7 +353,7 @@ const latest = "latest"
 // RemovePlaced removes the folders STORE/SHELF/NAME. Each loses its name at once, so that no half-removed
 // folder is ever seen. `latest` then points to the last remaining one. A shelf without other content is
 // removed. is reports whether a name may be that of a placed folder.
-func Displace(store, shelf string, names []string, is func(name string) bool) error {
+func RemovePlaced(store, shelf string, names []string, isPlaced func(name string) bool) error {
 	parent := filepath.Join(store, shelf)
 	fail := func(err error) error { return fmt.Errorf("remove from %s: %w", parent, err) }
 	in, err := OpenFolder(parent)
@@ -360,25 +362,25 @@ func Displace(store, shelf string, names []string, is func(name string) bool) er
 	}
 	defer in.Close()
 	for _, name := range names {
-		own, err := Unfinished.Name()
+		temp, err := Unfinished.Name()
 		if err != nil {
 			return fail(err)
 		}
-		err = in.root.Rename(name, own)
-		if err = cmp.Or(err, in.root.RemoveAll(own)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return fail(told(in.of(name), err))
+		err = in.root.Rename(name, temp)
+		if err = cmp.Or(err, in.root.RemoveAll(temp)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fail(withPath(in.join(name), err))
 		}
 	}
 	entries, err := in.Entries()
 	if err != nil {
 		return fail(err)
 	}
-	last, more := "", false
+	last, others := "", false
 	for _, e := range entries {
-		if e.IsDir() && is(e.Name()) {
+		if e.IsDir() && isPlaced(e.Name()) {
 			last = e.Name()
 		} else if e.Name() != latest {
-			more = true
+			others = true
 		}
 	}
 	switch to, err := in.root.Readlink(latest); {
@@ -392,7 +394,7 @@ func Displace(store, shelf string, names []string, is func(name string) bool) er
 			return fail(err)
 		}
 	}
-	if last == "" && !more {
+	if last == "" && !others {
 		os.Remove(parent) // fails if it is not empty: another process has started a run
 	}
 	return nil
@@ -406,24 +408,24 @@ const (
 
 // shortage is an errno that indicates a shortage, with its remedy.
 type shortage struct {
-	errno  syscall.Errno
-	also   []string // messages of Go's runtime and of other programs, besides the error's own text
-	remedy string
-	moves  bool // another folder helps, too
+	errno       syscall.Errno
+	messages    []string // messages of Go's runtime and of other programs, besides the error's own text
+	remedy      string
+	folderHelps bool // another folder helps, too
 }
 
 // shortages are the errors that mean a shortage wherever they occur. If the text of one is a prefix of
 // another's, the longer one comes first.
 var shortages = []shortage{
-	{errno: syscall.ENOSPC, remedy: "make room on that file system", moves: true},
-	{errno: syscall.EDQUOT, remedy: "remove some of your files there: your quota is used up", moves: true},
-	{errno: syscall.EROFS, remedy: "make that file system writable", moves: true},
+	{errno: syscall.ENOSPC, remedy: "make room on that file system", folderHelps: true},
+	{errno: syscall.EDQUOT, remedy: "remove some of your files there: your quota is used up", folderHelps: true},
+	{errno: syscall.EROFS, remedy: "make that file system writable", folderHelps: true},
 	{errno: syscall.EFBIG, remedy: "allow larger files: ulimit -f"},
 	{errno: syscall.ENFILE, remedy: "close programs with many open files, or allow more: sysctl fs.file-max"},
-	{errno: syscall.EMFILE, also: []string{"increase your open file limit"}, remedy: "allow more open files: ulimit -n; or use fewer clients"},
-	{errno: syscall.EAGAIN, also: []string{"failed to create new os thread"},
+	{errno: syscall.EMFILE, messages: []string{"increase your open file limit"}, remedy: "allow more open files: ulimit -n; or use fewer clients"},
+	{errno: syscall.EAGAIN, messages: []string{"failed to create new os thread"},
 		remedy: "allow more processes: ulimit -u, or the pids limit of the container; or use fewer clients"},
-	{errno: syscall.ENOMEM, also: []string{"out of memory", "failed to reserve", "cannot reserve arena"},
+	{errno: syscall.ENOMEM, messages: []string{"out of memory", "failed to reserve", "cannot reserve arena"},
 		remedy: "allow more memory: ulimit -v, or the memory limit of the container; or use fewer clients"},
 }
 
@@ -436,29 +438,29 @@ func Remedy(err error, folder string) string {
 	}
 	for _, s := range shortages {
 		if errors.Is(err, s.errno) {
-			return s.say(folder)
+			return s.withFolder(folder)
 		}
 	}
-	if text := denied(err, folder); text != "" {
+	if text := deniedRemedy(err, folder); text != "" {
 		return text
 	}
 	// Another program's error is text. If it is about a folder that can't be chosen here, for example a
 	// container engine's, then choosing another folder does not help.
-	said := strings.ToLower(err.Error())
+	message := strings.ToLower(err.Error())
 	for _, s := range shortages {
-		if !slices.ContainsFunc(append(s.also, s.errno.Error()), func(t string) bool { return strings.Contains(said, t) }) {
+		if !slices.ContainsFunc(append(s.messages, s.errno.Error()), func(t string) bool { return strings.Contains(message, t) }) {
 			continue
 		}
-		if !strings.Contains(said, strings.ToLower(temporary())) {
+		if !strings.Contains(message, strings.ToLower(tempDir())) {
 			folder = ""
 		}
-		return s.say(folder)
+		return s.withFolder(folder)
 	}
 	return ""
 }
 
-func (s shortage) say(folder string) string {
-	if !s.moves || folder == "" {
+func (s shortage) withFolder(folder string) string {
+	if !s.folderHelps || folder == "" {
 		return s.remedy
 	}
 	return fmt.Sprintf("%s, or use %s to choose a folder on another one", s.remedy, folder)
@@ -466,21 +468,21 @@ func (s shortage) say(folder string) string {
 
 // deniedRemedy suggests what to do about a folder that is missing or not writable. With other paths the
 // same errors mean something else, such as a missing program.
-func denied(err error, folder string) string {
-	at, ok := errors.AsType[*fs.PathError](err)
+func deniedRemedy(err error, folder string) string {
+	pathErr, ok := errors.AsType[*fs.PathError](err)
 	if !ok {
 		return ""
 	}
-	if folder == TempDirHint && at.Path != temporary() && !strings.HasPrefix(at.Path, temporary()+string(filepath.Separator)) {
+	if folder == TempDirHint && pathErr.Path != tempDir() && !strings.HasPrefix(pathErr.Path, tempDir()+string(filepath.Separator)) {
 		return ""
 	}
 	switch {
-	case errors.Is(at, fs.ErrNotExist), errors.Is(at, syscall.ENOTDIR):
+	case errors.Is(pathErr, fs.ErrNotExist), errors.Is(pathErr, syscall.ENOTDIR):
 		return fmt.Sprintf("use %s to choose a folder that exists", folder)
-	case errors.Is(at, fs.ErrPermission):
+	case errors.Is(pathErr, fs.ErrPermission):
 		return fmt.Sprintf("use %s to choose a folder that you can write to", folder)
 	}
 	return ""
 }
 
-func temporary() string { return filepath.Clean(os.TempDir()) }
+func tempDir() string { return filepath.Clean(os.TempDir()) }

@@ -13,7 +13,7 @@ import (
 )
 
 // obstacles create something other than a small regular file at a path.
-var hurdles = map[string]func(t *testing.T, path string){
+var obstacles = map[string]func(t *testing.T, path string){
 	"a pipe": func(t *testing.T, path string) { check(t, syscall.Mkfifo(path, 0o600)) },
 	"a link to a device": func(t *testing.T, path string) {
 		check(t, os.Symlink("/dev/zero", path))
@@ -33,8 +33,8 @@ func check(t *testing.T, err error) {
 }
 
 // Anything but a regular file of bounded size is refused at once, by path and in a folder.
-func TestOpenRefuses(t *testing.T) {
-	for name, make := range hurdles {
+func TestOpenRejectsInvalidFiles(t *testing.T) {
+	for name, make := range obstacles {
 		dir := t.TempDir()
 		make(t, filepath.Join(dir, "f"))
 		in, err := OpenFolder(dir)
@@ -46,8 +46,8 @@ func TestOpenRefuses(t *testing.T) {
 			"in a folder": func() ([]byte, error) { return in.Read("f", 1<<20) },
 		} {
 			text, err := read()
-			var unfit *Unfit
-			if !errors.As(err, &unfit) || text != nil {
+			var invalid *InvalidFileError
+			if !errors.As(err, &invalid) || text != nil {
 				t.Errorf("%s %s: %d bytes, %v", name, how, len(text), err)
 			}
 		}
@@ -57,9 +57,9 @@ func TestOpenRefuses(t *testing.T) {
 	}
 }
 
-func TestSizeIsTold(t *testing.T) {
+func TestSizeErrorNamesSizeAndLimit(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "f")
-	hurdles["six gigabytes"](t, path)
+	obstacles["six gigabytes"](t, path)
 	_, err := Read(path, 1<<20)
 	if err == nil || !strings.Contains(err.Error(), "6442450944") || !strings.Contains(err.Error(), "1048576") {
 		t.Errorf("%v: the error does not name size and limit", err)
@@ -85,7 +85,7 @@ func outside(t *testing.T) (dir, elsewhere, file string) {
 }
 
 // Write replaces a link, or another name of a file, and leaves its target unchanged.
-func TestWriteGoesThroughNothing(t *testing.T) {
+func TestWriteReplacesLinks(t *testing.T) {
 	for name, plant := range map[string]func(target, path string) error{
 		"a link": os.Symlink, "another name": os.Link,
 		"a dangling link": func(target, path string) error { return os.Symlink(target+"-2", path) },
@@ -108,7 +108,7 @@ func TestWriteGoesThroughNothing(t *testing.T) {
 	}
 }
 
-func TestNothingLeadsOutOfAFolder(t *testing.T) {
+func TestFolderRejectsEscapes(t *testing.T) {
 	dir, elsewhere, file := outside(t)
 	in, err := OpenFolder(dir)
 	check(t, err)
@@ -125,8 +125,8 @@ func TestNothingLeadsOutOfAFolder(t *testing.T) {
 		"a folder that is a link":       func() error { _, err := MakeFolder(filepath.Join(dir, "sub")); return err }(),
 		"an open folder that is a link": func() error { _, err := OpenFolder(filepath.Join(dir, "sub")); return err }(),
 	} {
-		var unfit *Unfit
-		if !errors.As(err, &unfit) {
+		var invalid *InvalidFileError
+		if !errors.As(err, &invalid) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -136,7 +136,7 @@ func TestNothingLeadsOutOfAFolder(t *testing.T) {
 }
 
 // OpenFolder follows a link to a folder beside it, as `latest` is.
-func TestLinkBesideIsFollowed(t *testing.T) {
+func TestSiblingLinkIsFollowed(t *testing.T) {
 	top := t.TempDir()
 	check(t, os.Mkdir(filepath.Join(top, "run"), 0o755))
 	check(t, os.Symlink("run", filepath.Join(top, "latest")))
@@ -157,10 +157,10 @@ func TestLinkBesideIsFollowed(t *testing.T) {
 	}
 }
 
-func TestOutputToAPipeThatNobodyReads(t *testing.T) {
+func TestOutputRejectsPipeWithoutReader(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "f")
 	check(t, syscall.Mkfifo(path, 0o600))
-	if f, err := Output(path, 0); err == nil {
+	if f, err := OpenOutput(path, 0); err == nil {
 		f.Close()
 		t.Error("a pipe without a reader was opened")
 	}

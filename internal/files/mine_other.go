@@ -6,4 +6,4 @@ import "io/fs"
 
 // ownedByUser reports whether a file or folder belongs to this user. It always does, because the system's
 // temporary directory is the user's own.
-func mine(fs.FileInfo) bool { return true }
+func ownedByUser(fs.FileInfo) bool { return true }

@@ -9,7 +9,7 @@ import (
 )
 
 // ownedByUser reports whether a file or folder belongs to this user.
-func mine(is fs.FileInfo) bool {
-	s, ok := is.Sys().(*syscall.Stat_t)
+func ownedByUser(info fs.FileInfo) bool {
+	s, ok := info.Sys().(*syscall.Stat_t)
 	return ok && int(s.Uid) == os.Geteuid()
 }

@@ -30,7 +30,7 @@ var (
 )
 
 // ErrKeepFolder reports that a folder must stay as it is.
-var ErrLeave = errors.New("the folder stays")
+var ErrKeepFolder = errors.New("the folder stays")
 
 // Name returns a name that is not in use.
 func (k ownedKind) Name() (string, error) {
@@ -63,15 +63,15 @@ func (k ownedKind) owner(name string) (Owner, bool) {
 
 // OwnerTimeout is how old something must be before its owner is considered dead if that can't be checked,
 // because it ran on another machine or before a reboot.
-const OwnedPatience = 24 * time.Hour
+const OwnerTimeout = 24 * time.Hour
 
 // Ended reports whether o has certainly ended, as seen from self, or can't be checked and has changed
 // nothing for longer than OwnerTimeout.
 func (o Owner) Ended(self Owner, touched time.Time) bool {
-	if o.near(self) {
+	if o.visibleFrom(self) {
 		return !o.runs()
 	}
-	return time.Since(touched) > OwnedPatience
+	return time.Since(touched) > OwnerTimeout
 }
 
 // Owner identifies a process among all that ever ran.
@@ -145,7 +145,7 @@ func (k ownedKind) sweep(root *os.Root, path string) (removed []string, err erro
 		}
 		at := filepath.Join(path, e.Name())
 		switch done, err := k.remove(root, at, owner, self); {
-		case errors.Is(err, ErrLeave), errors.Is(err, fs.ErrPermission), errors.Is(err, fs.ErrNotExist):
+		case errors.Is(err, ErrKeepFolder), errors.Is(err, fs.ErrPermission), errors.Is(err, fs.ErrNotExist):
 		case err != nil:
 			errs = append(errs, fmt.Errorf("sweep %s: %w", filepath.Join(root.Name(), at), err))
 		case done:
@@ -157,12 +157,12 @@ func (k ownedKind) sweep(root *os.Root, path string) (removed []string, err erro
 
 // remove removes a file or folder of root if it belongs to this user and its owner has ended.
 func (k ownedKind) remove(root *os.Root, at string, owner, self Owner) (done bool, err error) {
-	is, err := root.Lstat(at)
-	if err != nil || !mine(is) || !is.IsDir() && !k.Files || !owner.Ended(self, is.ModTime()) {
+	info, err := root.Lstat(at)
+	if err != nil || !ownedByUser(info) || !info.IsDir() && !k.Files || !owner.Ended(self, info.ModTime()) {
 		return false, err
 	}
 	if k.Before != nil {
-		if err := k.Before(filepath.Join(root.Name(), at), owner.near(self)); err != nil {
+		if err := k.Before(filepath.Join(root.Name(), at), owner.visibleFrom(self)); err != nil {
 			return false, err
 		}
 	}

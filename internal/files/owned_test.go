@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-func TestOwnerComesBack(t *testing.T) {
+func TestOwnerRoundTrip(t *testing.T) {
 	self, err := Self()
 	if err != nil {
 		t.Fatal(err)
@@ -34,7 +34,7 @@ func TestOwnerComesBack(t *testing.T) {
 }
 
 // If /proc hides other users' processes, as with hidepid, they still count as running.
-func TestHiddenProcessLives(t *testing.T) {
+func TestHiddenProcessCountsAsRunning(t *testing.T) {
 	if os.Getenv("LOCKPICK_HIDDEN") != "" { // root, in a mount namespace of its own
 		for _, err := range []error{unix.Mount("proc", "/proc", "proc", 0, "hidepid=2"), syscall.Setgroups(nil), syscall.Setgid(65534), syscall.Setuid(65534)} {
 			if err != nil {

@@ -32,23 +32,23 @@ func Self() (Owner, error) {
 }
 
 // visibleFrom reports whether self would see o if it ran.
-func (o Owner) near(self Owner) bool { return o.Boot == self.Boot && o.Space == self.Space }
+func (o Owner) visibleFrom(self Owner) bool { return o.Boot == self.Boot && o.Space == self.Space }
 
 func (o Owner) runs() bool { return ProcessRuns(o.PID, o.Start) }
 
 // processStat is the part of /proc/PID/stat that is used here, of a process or a thread.
 type processStat struct {
-	State byte   // R, S, D, T (stopped), t, Z (ended, not reaped), X
-	Flags uint64 // kernel flags
-	Start uint64 // clock ticks since boot; together with the pid it identifies the process
-	Used  uint64 // CPU time in clock ticks, user and system
+	State    byte   // R, S, D, T (stopped), t, Z (ended, not reaped), X
+	Flags    uint64 // kernel flags
+	Start    uint64 // clock ticks since boot; together with the pid it identifies the process
+	CPUTicks uint64 // CPU time in clock ticks, user and system
 }
 
 // exiting is the kernel's PF_EXITING: the process is ending, but its files may still be open.
 const exiting = 0x4
 
 // Ending reports whether it has ended or is about to.
-func (s processStat) Ends() bool { return s.Ended() || s.Flags&exiting != 0 }
+func (s processStat) Ending() bool { return s.Ended() || s.Flags&exiting != 0 }
 
 // Ended reports whether it no longer runs.
 func (s processStat) Ended() bool { return s.State == 'Z' || s.State == 'X' }
@@ -66,16 +66,16 @@ func ReadStat(path string) (processStat, error) {
 		return processStat{}, fmt.Errorf("%s: not in the format of proc(5)", path)
 	}
 	start, err := strconv.ParseUint(f[19], 10, 64) // field 22
-	flags, bad := strconv.ParseUint(f[6], 10, 64)
-	own, worse := strconv.ParseUint(f[11], 10, 64)
-	kernel, worst := strconv.ParseUint(f[12], 10, 64)
-	return processStat{State: f[0][0], Flags: flags, Start: start, Used: own + kernel}, errors.Join(err, bad, worse, worst)
+	flags, flagsErr := strconv.ParseUint(f[6], 10, 64)
+	userTicks, userErr := strconv.ParseUint(f[11], 10, 64)
+	systemTicks, systemErr := strconv.ParseUint(f[12], 10, 64)
+	return processStat{State: f[0][0], Flags: flags, Start: start, CPUTicks: userTicks + systemTicks}, errors.Join(err, flagsErr, userErr, systemErr)
 }
 
 // StatOf reads the state of a process. The state of a missing process is X.
 func StatOf(pid int) (processStat, error) {
 	s, err := ReadStat(fmt.Sprintf("/proc/%d/stat", pid))
-	if !ProcessGone(err) {
+	if !IsProcessGone(err) {
 		return s, err
 	}
 	// If /proc hides other users' processes, a signal distinguishes them from missing ones.
@@ -86,7 +86,9 @@ func StatOf(pid int) (processStat, error) {
 }
 
 // IsProcessGone reports whether a file of /proc is missing because its process is.
-func ProcessGone(err error) bool { return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH) }
+func IsProcessGone(err error) bool {
+	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH)
+}
 
 // ProcessRuns reports whether the process with this pid and start time is still running. If unknown, it
 // reports true.
@@ -99,14 +101,14 @@ func ProcessRuns(pid int, start uint64) bool {
 // running goroutine only if its own thread gets the signal or can be stopped in time, so the busiest
 // thread gets it. On a busy machine that thread may have to wait for its turn, hence the repeated
 // sampling.
-func ProcessQuit(p *os.Process) error {
-	thread, most := p.Pid, uint64(0)
-	before := used(p.Pid)
-	for looks := 0; looks < 10 && most == 0; looks++ {
+func QuitProcess(p *os.Process) error {
+	thread, maxTicks := p.Pid, uint64(0)
+	before := cpuTicks(p.Pid)
+	for looks := 0; looks < 10 && maxTicks == 0; looks++ {
 		time.Sleep(100 * time.Millisecond)
-		for id, now := range used(p.Pid) {
-			if now-before[id] > most {
-				thread, most = id, now-before[id]
+		for id, now := range cpuTicks(p.Pid) {
+			if now-before[id] > maxTicks {
+				thread, maxTicks = id, now-before[id]
 			}
 		}
 	}
@@ -114,13 +116,13 @@ func ProcessQuit(p *os.Process) error {
 }
 
 // cpuTicks returns the CPU time of each thread of a process, in clock ticks.
-func used(pid int) map[int]uint64 {
+func cpuTicks(pid int) map[int]uint64 {
 	all := map[int]uint64{}
 	stats, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid)) // the pattern is valid
 	for _, path := range stats {
 		s, err := ReadStat(path)
 		if id, bad := strconv.Atoi(filepath.Base(filepath.Dir(path))); err == nil && bad == nil { // the thread may have just ended
-			all[id] = s.Used
+			all[id] = s.CPUTicks
 		}
 	}
 	return all

@@ -12,10 +12,10 @@ import (
 )
 
 // spinEnv is an environment variable that makes this program spin on a second thread.
-const spinning = "LOCKPICK_TEST_SPINS"
+const spinEnv = "LOCKPICK_TEST_SPINS"
 
 func init() {
-	if os.Getenv(spinning) == "" {
+	if os.Getenv(spinEnv) == "" {
 		return
 	}
 	runtime.LockOSThread() // the first thread stays here
@@ -33,30 +33,30 @@ func spin() {
 }
 
 // The stack of a spinning goroutine is printed, whichever thread it runs on.
-func TestQuitShowsWhoSpins(t *testing.T) {
+func TestQuitPrintsBusyGoroutine(t *testing.T) {
 	for range 5 {
 		cmd := exec.Command(os.Args[0])
-		cmd.Env = append(os.Environ(), spinning+"=1", "GOMAXPROCS=1", "GODEBUG=asyncpreemptoff=1") // as on a machine too busy to preempt it
+		cmd.Env = append(os.Environ(), spinEnv+"=1", "GOMAXPROCS=1", "GODEBUG=asyncpreemptoff=1") // as on a machine too busy to preempt it
 		out, err := cmd.StdoutPipe()
 		if err != nil {
 			t.Fatal(err)
 		}
-		var said strings.Builder
-		cmd.Stderr = &said
+		var stderr strings.Builder
+		cmd.Stderr = &stderr
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := bufio.NewReader(out).ReadString('\n'); err != nil {
 			t.Error(err)
 		}
-		if err := ProcessQuit(cmd.Process); err != nil {
+		if err := QuitProcess(cmd.Process); err != nil {
 			t.Error(err)
 			cmd.Process.Kill()
 		}
 		io.Copy(io.Discard, out)
 		cmd.Wait()
-		if !strings.Contains(said.String(), "files.spin(") {
-			t.Fatalf("the spinning goroutine is missing:\n%s", said.String())
+		if !strings.Contains(stderr.String(), "files.spin(") {
+			t.Fatalf("the spinning goroutine is missing:\n%s", stderr.String())
 		}
 	}
 }

@@ -53,8 +53,8 @@ func TestRemedy(t *testing.T) {
 			t.Errorf("%v: %q, want %q", c.err, got, c.remedy)
 		}
 	}
-	said := errors.New("import image: write /var/lib/engine/x: no space left on device")
-	if got := Remedy(said, TempDirHint); strings.Contains(got, "TMPDIR") {
+	engineErr := errors.New("import image: write /var/lib/engine/x: no space left on device")
+	if got := Remedy(engineErr, TempDirHint); strings.Contains(got, "TMPDIR") {
 		t.Errorf("a remedy for another program's folder mentions TMPDIR: %q", got)
 	}
 	if got := Remedy(&fs.PathError{Op: "mkdir", Path: "/srv/store", Err: syscall.EACCES}, StoreHint); got != "use --store to choose a folder that you can write to" {
@@ -63,7 +63,7 @@ func TestRemedy(t *testing.T) {
 }
 
 // The kernel's actual error is recognized too.
-func TestRemedyOfAFullDevice(t *testing.T) {
+func TestRemedyForFullDevice(t *testing.T) {
 	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
 	if err != nil {
 		t.Skip(err)

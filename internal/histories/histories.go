@@ -56,14 +56,14 @@ func (g *randomClient) emit(typ history.Type, op, session string) *history.Event
 	return &g.events[len(g.events)-1]
 }
 
-func (g *randomClient) pass(most int) { g.at += Beat * int64(g.IntN(most+1)) }
+func (g *randomClient) advance(limit int) { g.at += Beat * int64(g.IntN(limit+1)) }
 
 // cycle acquires, extends and releases at random, with its handle or an older one. It returns false if
 // the client was killed.
 func (g *randomClient) cycle(session string) bool {
-	g.pass(3)
+	g.advance(3)
 	g.emit(history.Invoke, history.OpAcquire, session)
-	g.pass(3)
+	g.advance(3)
 	ret := g.emit(g.outcome(), history.OpAcquire, session)
 	switch {
 	case ret.Type == history.OK:
@@ -76,30 +76,30 @@ func (g *randomClient) cycle(session string) bool {
 	for g.IntN(3) == 0 {
 		g.extend(g.handle(session))
 	}
-	g.pass(6)
+	g.advance(6)
 	if g.IntN(10) == 0 { // the lock notifies it of a loss
 		g.emit(history.Info, history.OpLost, g.handle(session))
-		if g.pass(2); g.IntN(3) == 0 {
+		if g.advance(2); g.IntN(3) == 0 {
 			g.extend(session)
 		}
 	}
 	switch g.IntN(8) {
 	case 0:
 		g.events = append(g.events, history.Event{T: g.at, Process: history.Nemesis, Type: history.Invoke, Op: "kill", Node: g.name})
-		g.pass(1)
+		g.advance(1)
 		if g.IntN(3) == 0 { // its death was not visible yet
 			g.emit(history.Invoke, history.OpRelease, g.handle(session))
-			g.pass(1)
+			g.advance(1)
 		}
 		g.events = append(g.events, history.Event{T: g.at, Process: history.Nemesis, Type: history.Begin, Op: "kill", Node: g.name})
 		return false
 	case 1:
 		return true // it forgets to release
 	}
-	for again := true; again; again = g.IntN(10) == 0 {
+	for more := true; more; more = g.IntN(10) == 0 {
 		s := g.handle(session)
 		g.emit(history.Invoke, history.OpRelease, s)
-		g.pass(3)
+		g.advance(3)
 		g.emit(g.outcome(), history.OpRelease, s)
 		if g.IntN(12) == 0 {
 			g.extend(s)
@@ -121,9 +121,9 @@ func (g *randomClient) handle(session string) string {
 }
 
 func (g *randomClient) extend(session string) {
-	g.pass(4)
+	g.advance(4)
 	g.emit(history.Invoke, history.OpExtend, session)
-	g.pass(3)
+	g.advance(3)
 	g.grant(g.emit(g.outcome(), history.OpExtend, session))
 }
 
@@ -143,7 +143,7 @@ func Lines(h *history.History) string {
 }
 
 // MustParse is Parse for a text that is known to be valid. It panics on an error.
-func Story(text string) *history.History {
+func MustParse(text string) *history.History {
 	h, err := Parse(text)
 	if err != nil {
 		panic(err)
@@ -165,7 +165,7 @@ func Names(prefix string, n int) []string {
 
 // Cases returns how many of n random cases a test tries: all of them, or a quarter with -short, as in make
 // test. The mutants and the nightly checks run without -short.
-func Some(n int) int {
+func Cases(n int) int {
 	if testing.Short() {
 		return n / 4
 	}
@@ -177,8 +177,8 @@ func Some(n int) int {
 // returns false, are skipped.
 func Compare[R any](t *testing.T, read func(*history.History) (R, bool), checks map[string]func(*rand.Rand, R) (got, want string)) {
 	t.Helper()
-	for seed := range uint64(Some(3000)) {
-		h := Upheaval(seed)
+	for seed := range uint64(Cases(3000)) {
+		h := RandomWithFaults(seed)
 		rng := rand.New(rand.NewPCG(seed, 1))
 		for _, what := range slices.Sorted(maps.Keys(checks)) {
 			r, ok := read(h)
@@ -195,27 +195,27 @@ func Compare[R any](t *testing.T, read func(*history.History) (R, bool), checks 
 // faultyHistory generates unlikely histories: clients, links, nodes and all kinds of faults that behave
 // arbitrarily, mostly one thing after the other. No property has to hold: tests compare two ways to find
 // the same thing.
-type upheaval struct {
+type faultyHistory struct {
 	*rand.Rand
 	params  history.Params
 	events  []history.Event
 	log     []history.Event
 	at      int64
-	clients map[string]*upset
+	clients map[string]*clientState
 	faults  []*history.Event // the latest event of each fault
 	keys    []string
 	value   int64
 }
 
-type upset struct {
+type clientState struct {
 	history.Event // its call, or its current hold
-	n             int
-	open, still   bool
+	sessions      int
+	open, stopped bool
 }
 
 // RandomWithFaults returns a random history with faults for a seed.
-func Upheaval(seed uint64) *history.History {
-	u := &upheaval{Rand: rand.New(rand.NewPCG(seed, 7)), clients: map[string]*upset{}}
+func RandomWithFaults(seed uint64) *history.History {
+	u := &faultyHistory{Rand: rand.New(rand.NewPCG(seed, 7)), clients: map[string]*clientState{}}
 	u.params = history.Params{
 		Schema: history.Schema, Clients: Names("c", 1+u.IntN(4)), Nodes: Names("n", 1+u.IntN(4)), Resource: "resource",
 		TTL: time.Duration(5 + u.IntN(60)), NodeTimeout: time.Duration(1 + u.IntN(4)), RetryMax: time.Duration(1 + u.IntN(6)),
@@ -224,7 +224,7 @@ func Upheaval(seed uint64) *history.History {
 	u.keys = Names("k", 1+u.IntN(2))
 	u.events = []history.Event{{Process: history.Harness, Type: history.Begin, Op: history.OpRun, Params: &u.params}}
 	for _, c := range u.params.Clients {
-		u.clients[c] = &upset{}
+		u.clients[c] = &clientState{}
 	}
 	for i := range 4 {
 		kind := []string{"clock-jump", "pause", "kill", "clock-rate"}[i]
@@ -241,7 +241,7 @@ func Upheaval(seed uint64) *history.History {
 		}
 	}
 	for _, e := range append(u.log, history.Event{Process: history.Harness, Type: history.End, Op: history.OpRun}) {
-		u.say(e)
+		u.emit(e)
 	}
 	for i := range u.events {
 		u.events[i].N = int64(i + 1)
@@ -253,9 +253,9 @@ func Upheaval(seed uint64) *history.History {
 	return h
 }
 
-func (u *upheaval) pick(all []string) string { return all[u.IntN(len(all))] }
+func (u *faultyHistory) pick(all []string) string { return all[u.IntN(len(all))] }
 
-func (u *upheaval) say(e history.Event) {
+func (u *faultyHistory) emit(e history.Event) {
 	u.at += int64(max(0, u.IntN(6)-1))
 	if u.IntN(40) == 0 {
 		u.at += int64(u.IntN(100))
@@ -265,22 +265,22 @@ func (u *upheaval) say(e history.Event) {
 }
 
 // client makes a client call, or a call return.
-func (u *upheaval) client(name string) {
+func (u *faultyHistory) client(name string) {
 	c := u.clients[name]
-	if c.still && u.IntN(100) > 0 {
+	if c.stopped && u.IntN(100) > 0 {
 		return
 	}
 	e := c.Event
 	e.Process = name
-	if c.n > 0 && u.IntN(40) == 0 {
-		u.say(history.Event{Process: name, Type: history.Info, Op: history.OpLost, Session: e.Session, Key: e.Key})
+	if c.sessions > 0 && u.IntN(40) == 0 {
+		u.emit(history.Event{Process: name, Type: history.Info, Op: history.OpLost, Session: e.Session, Key: e.Key})
 		return
 	}
 	if !c.open {
 		e.Type, e.Op = history.Invoke, u.pick([]string{history.OpAcquire, history.OpExtend, history.OpRelease, history.OpWrite, history.OpRead})
-		if e.Op == history.OpAcquire || c.n == 0 {
-			c.n++
-			e.Op, e.Session, e.Key = history.OpAcquire, fmt.Sprintf("%s/%d", name, c.n), u.pick(u.keys)
+		if e.Op == history.OpAcquire || c.sessions == 0 {
+			c.sessions++
+			e.Op, e.Session, e.Key = history.OpAcquire, fmt.Sprintf("%s/%d", name, c.sessions), u.pick(u.keys)
 		}
 		e.Value, e.Version = "", 0
 		if e.Op == history.OpWrite {
@@ -288,7 +288,7 @@ func (u *upheaval) client(name string) {
 			e.Value, e.Version = fmt.Sprint(u.value), u.value/4
 		}
 		c.Event, c.open = e, true
-		u.say(e)
+		u.emit(e)
 		return
 	}
 	e.Type = []history.Type{history.OK, history.OK, history.OK, history.Fail, history.Info}[u.IntN(5)]
@@ -300,17 +300,17 @@ func (u *upheaval) client(name string) {
 		u.log = append(u.log, l)
 	}
 	c.open = false
-	u.say(e)
+	u.emit(e)
 }
 
-func (u *upheaval) command() {
+func (u *faultyHistory) command() {
 	client, node := u.pick(u.params.Clients), u.pick(u.params.Nodes)
 	c := u.clients[client]
-	if c.n == 0 {
+	if c.sessions == 0 {
 		return
 	}
 	e := history.Event{Process: client + "-" + node, Node: node, Op: u.pick([]string{history.OpSet, history.OpRelease, history.OpExtend}), Key: c.Key,
-		Token: fmt.Sprint(client, c.n/3), Type: []history.Type{history.OK, history.Fail, history.Info}[u.IntN(3)], Sent: max(0, u.at-int64(u.IntN(6)))}
+		Token: fmt.Sprint(client, c.sessions/3), Type: []history.Type{history.OK, history.Fail, history.Info}[u.IntN(3)], Sent: max(0, u.at-int64(u.IntN(6)))}
 	if u.IntN(4) > 0 {
 		e.Applied = e.Sent + int64(u.IntN(3))
 	}
@@ -318,14 +318,14 @@ func (u *upheaval) command() {
 		e.Answered = max(e.Sent, e.Applied) + int64(u.IntN(2))
 	}
 	u.at = max(u.at, e.Answered, e.Applied)
-	u.say(e)
+	u.emit(e)
 }
 
 // fault begins, continues or ends a fault, or changes a clock.
-func (u *upheaval) fault() {
+func (u *faultyHistory) fault() {
 	process := u.pick(append(u.params.Clients, u.params.Nodes...))
 	if u.IntN(3) == 0 {
-		u.say(history.Event{Process: history.Nemesis, Type: history.Info, Op: history.OpClock, Node: process,
+		u.emit(history.Event{Process: history.Nemesis, Type: history.Info, Op: history.OpClock, Node: process,
 			Local: u.params.Epoch + u.at + int64(u.IntN(60)-30), Drift: int64(u.IntN(3)-1) * 400_000_000, Wall: u.IntN(2) == 0})
 		return
 	}
@@ -348,7 +348,7 @@ func (u *upheaval) fault() {
 	}
 	u.faults = append(u.faults, &e)
 	if c := u.clients[e.Node]; c != nil && !strings.HasPrefix(e.Op, "clock-") {
-		c.still = e.Type == history.Begin
+		c.stopped = e.Type == history.Begin
 	}
-	u.say(e)
+	u.emit(e)
 }

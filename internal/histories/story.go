@@ -41,7 +41,7 @@ func Parse(text string) (*history.History, error) {
 	for i := range h.Events {
 		h.Events[i].N = int64(i + 1)
 	}
-	order(h)
+	numberFacts(h)
 	history.Sort(h.Events)
 	return h, nil
 }
@@ -102,9 +102,9 @@ func setFields(e *history.Event, fields []string, p history.Params) error {
 	if e.Process != history.Nemesis && e.Process != history.Harness && e.Op != history.OpClient {
 		e.Key = "lock-1"
 	}
-	places := []any{e}
+	targets := []any{e}
 	if e.Life != nil {
-		places = []any{e.Life, e}
+		targets = []any{e.Life, e}
 		e.Local, e.TTL = p.Epoch+e.T, int64(p.TTL)
 	}
 	for i, kv := range fields {
@@ -113,12 +113,12 @@ func setFields(e *history.Event, fields []string, p history.Params) error {
 			e.Cause = strings.Join(append([]string{value}, fields[i+1:]...), " ")
 			break
 		}
-		if err := set(name, value, places...); err != nil {
+		if err := set(name, value, targets...); err != nil {
 			return err
 		}
 	}
 	if e.Life != nil {
-		endLife(e)
+		completeLife(e)
 	}
 	return nil
 }
@@ -134,22 +134,22 @@ func set(name, value string, structs ...any) (err error) {
 		if !f.IsValid() {
 			continue
 		}
-		switch at := f.Addr().Interface().(type) {
+		switch ptr := f.Addr().Interface().(type) {
 		case *string:
-			*at = value
+			*ptr = value
 		case *[]string:
-			*at = strings.Split(value, ",")
+			*ptr = strings.Split(value, ",")
 		case *bool:
-			*at = true
+			*ptr = true
 		case *int:
-			*at, err = strconv.Atoi(value)
+			*ptr, err = strconv.Atoi(value)
 		case *float64:
-			*at, err = strconv.ParseFloat(value, 64)
+			*ptr, err = strconv.ParseFloat(value, 64)
 		case *time.Duration:
-			*at, err = time.ParseDuration(value)
+			*ptr, err = time.ParseDuration(value)
 		case *int64:
-			if *at, err = nanos(value); slices.Contains([]string{"version", "fence", "n", "drift"}, name) {
-				*at, err = strconv.ParseInt(value, 10, 64)
+			if *ptr, err = nanos(value); slices.Contains([]string{"version", "fence", "n", "drift"}, name) {
+				*ptr, err = strconv.ParseInt(value, 10, 64)
 			}
 		default:
 			err = fmt.Errorf("field %q is not supported", name)
@@ -165,7 +165,7 @@ func nanos(seconds string) (int64, error) {
 }
 
 // completeLife fills in the missing fields of a life fact.
-func endLife(e *history.Event) {
+func completeLife(e *history.Event) {
 	l := e.Life
 	if l.By != "" && l.By != history.Harness && !strings.Contains(l.By, ":") {
 		l.By += "-" + e.Process
@@ -178,7 +178,7 @@ func endLife(e *history.Event) {
 }
 
 // numberFacts numbers each node's facts in time order.
-func order(h *history.History) {
+func numberFacts(h *history.History) {
 	var facts []*history.Event
 	for i := range h.Events {
 		if h.Events[i].Life != nil {

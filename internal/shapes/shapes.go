@@ -31,27 +31,27 @@ import (
 // Shape is a correct lock and a broken version of it.
 type Shape struct {
 	lock.Kind
-	Slip  string       // the mistake of the broken version
-	Wrong lock.Factory // creates the broken version
+	Mistake string       // the mistake of the broken version
+	Broken  lock.Factory // creates the broken version
 	// Fenced reports whether it hands out fencing tokens.
 	Fenced bool
 }
 
 // design is one lock: how it differs from the common procedure.
 type design struct {
-	set, del vote
-	extend   vote          // nil if it can't be extended
-	renew    time.Duration // percent of the TTL after which it extends itself, or 0
-	quorum   func(answers []driver.Answer) bool
-	order    func(nodes []int) // orders the nodes for sequential requests; nil sends all at once
-	hasty    bool              // it returns as soon as enough nodes have granted
-	giveUp   bool              // it stops at the first refusal and undoes nothing
-	chosen   bool              // a release goes only to nodes known to have granted
-	sends    int               // how often an attempt sends to a node that doesn't answer; 0 means once
-	leaves   bool              // an attempt with an unknown outcome is not undone
-	even     bool              // the retry delay is constant
-	endless  bool              // a hold has no deadline
-	token    func(token string) string
+	set, del      vote
+	extend        vote          // nil if it can't be extended
+	renew         time.Duration // percent of the TTL after which it extends itself, or 0
+	quorum        func(answers []driver.Answer) bool
+	order         func(nodes []int) // orders the nodes for sequential requests; nil sends all at once
+	eager         bool              // it returns as soon as enough nodes have granted
+	giveUp        bool              // it stops at the first refusal and undoes nothing
+	grantedOnly   bool              // a release goes only to nodes known to have granted
+	maxSends      int               // how often an attempt sends to a node that doesn't answer; 0 means once
+	abandons      bool              // an attempt with an unknown outcome is not undone
+	constantDelay bool              // the retry delay is constant
+	endless       bool              // a hold has no deadline
+	token         func(token string) string
 }
 
 // factory returns a factory for the lock of a design.
@@ -83,27 +83,27 @@ func factory(d design) lock.Factory {
 var instance = design{set: set, del: compareAndDelete, extend: compareAndExpire, quorum: atLeast(func(int) int { return 1 })}
 
 // multiNode is the same on several servers.
-var votes = instance.but(func(d *design) { d.quorum = atLeast(redlock.Quorum) })
+var multiNode = instance.with(func(d *design) { d.quorum = atLeast(redlock.Quorum) })
 
-func (d design) but(change func(*design)) design {
+func (d design) with(change func(*design)) design {
 	change(&d)
 	return d
 }
 
 // atLeast requires a quorum of all nodes.
-func atLeast(of func(n int) int) func([]driver.Answer) bool {
-	return func(all []driver.Answer) bool { return driver.Count(all).Yes >= of(len(all)) }
+func atLeast(quorum func(n int) int) func([]driver.Answer) bool {
+	return func(all []driver.Answer) bool { return driver.Count(all).Yes >= quorum(len(all)) }
 }
 
 // atLeastOfAnswers requires a quorum of the nodes that answered.
-func ofThoseThatAnswer(of func(n int) int) func([]driver.Answer) bool {
+func atLeastOfAnswers(quorum func(n int) int) func([]driver.Answer) bool {
 	return func(all []driver.Answer) bool {
 		t := driver.Count(all)
-		return t.Yes > 0 && t.Yes >= of(t.Yes+t.No)
+		return t.Yes > 0 && t.Yes >= quorum(t.Yes+t.No)
 	}
 }
 
-func every(n int) int { return n }
+func allOf(n int) int { return n }
 
 // binary returns a token that contains arbitrary bytes.
 func binary(token string) string {
@@ -112,14 +112,14 @@ func binary(token string) string {
 }
 
 // oneNode returns a shape on one server, and manyNodes one on all servers.
-func one(doc, slip string, right, wrong design) Shape {
-	s := several(doc, slip, right, wrong)
+func oneNode(doc, slip string, right, wrong design) Shape {
+	s := manyNodes(doc, slip, right, wrong)
 	s.OneNode = true
 	return s
 }
 
-func several(doc, slip string, right, wrong design) Shape {
-	return Shape{Kind: lock.Kind{Doc: doc, New: factory(right)}, Slip: slip, Wrong: factory(wrong)}
+func manyNodes(doc, slip string, right, wrong design) Shape {
+	return Shape{Kind: lock.Kind{Doc: doc, New: factory(right)}, Mistake: slip, Broken: factory(wrong)}
 }
 
 func (s Shape) with(change func(*Shape)) Shape {
@@ -129,53 +129,53 @@ func (s Shape) with(change func(*Shape)) Shape {
 
 // All contains each shape by name.
 var All = map[string]Shape{
-	"instance": one("one key on one server", "compares and deletes in two steps",
-		instance, instance.but(func(d *design) { d.del = lookThenDelete })),
-	"polling": one("retries after a constant delay", "does not undo an attempt with an unknown outcome",
-		instance.but(func(d *design) { d.even = true }), instance.but(func(d *design) { d.even, d.leaves = true, true })),
-	"idempotent": one("resends its request with the same token", "takes any key for its own when it resends",
-		instance.but(func(d *design) { d.set, d.sends = setOrOwn, 3 }), instance.but(func(d *design) { d.set, d.sends = setOrAnybody, 3 })),
-	"scripted": one("checks and sets in a script", "checks and sets in two steps",
-		instance.but(func(d *design) { d.set = setIfNothing }), instance.but(func(d *design) { d.set = lookThenSet })),
-	"transaction": one("sets the key and its expiry in a transaction", "extends another holder's key with each attempt",
-		instance.but(func(d *design) { d.set = inTransaction("NX") }), instance.but(func(d *design) { d.set = inTransaction() })),
-	"binary": one("has binary tokens", "converts the token to text when it releases",
-		instance.but(func(d *design) { d.token = binary }),
-		instance.but(func(d *design) {
+	"instance": oneNode("one key on one server", "compares and deletes in two steps",
+		instance, instance.with(func(d *design) { d.del = checkThenDelete })),
+	"polling": oneNode("retries after a constant delay", "does not undo an attempt with an unknown outcome",
+		instance.with(func(d *design) { d.constantDelay = true }), instance.with(func(d *design) { d.constantDelay, d.abandons = true, true })),
+	"idempotent": oneNode("resends its request with the same token", "takes any key for its own when it resends",
+		instance.with(func(d *design) { d.set, d.maxSends = setOrOwn, 3 }), instance.with(func(d *design) { d.set, d.maxSends = setOrAny, 3 })),
+	"scripted": oneNode("checks and sets in a script", "checks and sets in two steps",
+		instance.with(func(d *design) { d.set = setIfAbsent }), instance.with(func(d *design) { d.set = checkThenSet })),
+	"transaction": oneNode("sets the key and its expiry in a transaction", "extends another holder's key with each attempt",
+		instance.with(func(d *design) { d.set = inTransaction("NX") }), instance.with(func(d *design) { d.set = inTransaction() })),
+	"binary": oneNode("has binary tokens", "converts the token to text when it releases",
+		instance.with(func(d *design) { d.token = binary }),
+		instance.with(func(d *design) {
 			d.token = binary
 			d.del = asText(d.del)
 		})),
-	"field": one("is a field of a hash that counts its owner's acquires", "deletes the hash whoever owns the field",
-		instance.but(func(d *design) { d.set, d.del, d.extend = fieldSet, fieldDelete, fieldExpire }),
-		instance.but(func(d *design) { d.set, d.del, d.extend = fieldSet, deleteAnyway, fieldExpire })),
-	"counter": one("uses the number of its grants as the fencing token", "takes the fencing token before it has the lock",
-		instance.but(func(d *design) { d.set = setAndCount }), instance.but(func(d *design) { d.set = countThenSet })).
+	"field": oneNode("is a field of a hash that counts its owner's acquires", "deletes the hash whoever owns the field",
+		instance.with(func(d *design) { d.set, d.del, d.extend = fieldSet, fieldDelete, fieldExpire }),
+		instance.with(func(d *design) { d.set, d.del, d.extend = fieldSet, deleteAnyway, fieldExpire })),
+	"counter": oneNode("uses the number of its grants as the fencing token", "takes the fencing token before it has the lock",
+		instance.with(func(d *design) { d.set = setAndCount }), instance.with(func(d *design) { d.set = countThenSet })).
 		with(func(s *Shape) { s.Can.Fence, s.Fenced = true, true }),
-	"fair": one("grants the lock in the order of arrival", "keeps the place of a client that has stopped waiting",
-		instance.but(func(d *design) { d.set = queue("now - tonumber(at) > tonumber(ARGV[4])") }),
-		instance.but(func(d *design) { d.set = queue("false") })),
-	"watchdog": one("extends itself and reports its loss", "extends without comparing the token",
-		instance.but(func(d *design) { d.renew = 25 }),
-		instance.but(func(d *design) { d.renew, d.extend = 25, expireAnyway })).
+	"fair": oneNode("grants the lock in the order of arrival", "keeps the place of a client that has stopped waiting",
+		instance.with(func(d *design) { d.set = queue("now - tonumber(at) > tonumber(ARGV[4])") }),
+		instance.with(func(d *design) { d.set = queue("false") })),
+	"watchdog": oneNode("extends itself and reports its loss", "extends without comparing the token",
+		instance.with(func(d *design) { d.renew = 25 }),
+		instance.with(func(d *design) { d.renew, d.extend = 25, expireAnyway })).
 		with(func(s *Shape) { s.Belief = lock.BySignal }),
-	"endless": one("has no deadline for its holder", "sets the key and its expiry in two steps",
-		instance.but(func(d *design) { d.endless = true }), instance.but(func(d *design) { d.endless, d.set = true, setThenExpire })).
+	"endless": oneNode("has no deadline for its holder", "sets the key and its expiry in two steps",
+		instance.with(func(d *design) { d.endless = true }), instance.with(func(d *design) { d.endless, d.set = true, setThenExpire })).
 		with(func(s *Shape) { s.Belief = lock.ByNothing }),
 
-	"reentrant": reentering(one("can be acquired repeatedly by its holder", "is free after the first release",
-		instance.but(func(d *design) { d.set, d.del, d.extend = setFirst, leave, holdsOnTo }),
-		instance.but(func(d *design) { d.set, d.del, d.extend = setFirst, leaveAll, holdsOnTo }))),
+	"reentrant": makeReentrant(oneNode("can be acquired repeatedly by its holder", "is free after the first release",
+		instance.with(func(d *design) { d.set, d.del, d.extend = setFirst, leave, extendEntry }),
+		instance.with(func(d *design) { d.set, d.del, d.extend = setFirst, leaveAll, extendEntry }))),
 
-	"majority": several("needs a majority of the nodes", "needs a majority only of the nodes that answer",
-		votes, votes.but(func(d *design) { d.quorum = ofThoseThatAnswer(redlock.Quorum) })),
-	"unanimous": several("needs all nodes", "needs only the nodes that answer",
-		votes.but(func(d *design) { d.quorum = atLeast(every) }), votes.but(func(d *design) { d.quorum = ofThoseThatAnswer(every) })).
-		with(func(s *Shape) { s.Quorum = every }),
-	"reversed": several("asks the nodes one by one, in reverse order", "gives up at the first refusal and keeps its keys",
-		votes.but(func(d *design) { d.order = slices.Reverse[[]int] }),
-		votes.but(func(d *design) { d.order, d.giveUp = slices.Reverse[[]int], true })),
-	"hasty": several("returns once it has a quorum", "releases only the nodes that it has waited for",
-		votes.but(func(d *design) { d.hasty = true }), votes.but(func(d *design) { d.hasty, d.chosen = true, true })),
+	"majority": manyNodes("needs a majority of the nodes", "needs a majority only of the nodes that answer",
+		multiNode, multiNode.with(func(d *design) { d.quorum = atLeastOfAnswers(redlock.Quorum) })),
+	"unanimous": manyNodes("needs all nodes", "needs only the nodes that answer",
+		multiNode.with(func(d *design) { d.quorum = atLeast(allOf) }), multiNode.with(func(d *design) { d.quorum = atLeastOfAnswers(allOf) })).
+		with(func(s *Shape) { s.Quorum = allOf }),
+	"reversed": manyNodes("asks the nodes one by one, in reverse order", "gives up at the first refusal and keeps its keys",
+		multiNode.with(func(d *design) { d.order = slices.Reverse[[]int] }),
+		multiNode.with(func(d *design) { d.order, d.giveUp = slices.Reverse[[]int], true })),
+	"hasty": manyNodes("returns once it has a quorum", "releases only the nodes that it has waited for",
+		multiNode.with(func(d *design) { d.eager = true }), multiNode.with(func(d *design) { d.eager, d.grantedOnly = true, true })),
 }
 
 // queue is the vote of the ticket script. silent is the condition under which a waiting client is dropped.
@@ -185,16 +185,16 @@ func queue(silent string) vote { return script(strings.Replace(ticket, "{{silent
 type locker struct {
 	lock.Clients[*redis.Client]
 	design
-	env          lock.Env
-	cfg          redlock.Config
-	all          []int // the nodes, in the order of the requests
-	drawn, waits int
+	env             lock.Env
+	cfg             redlock.Config
+	all             []int // the nodes, in the order of the requests
+	attempts, waits int
 }
 
 // hold is one attempt, and the hold that it results in.
 type hold struct {
 	*locker
-	ask      ask
+	req      request
 	deadline time.Time // zero if there is none
 	fence    int64
 	granted  []int           // nodes that are known to have granted
@@ -208,12 +208,12 @@ var (
 	_ lock.Fencer   = (*hold)(nil)
 )
 
-func (h *hold) Token() string       { return h.ask.token }
+func (h *hold) Token() string       { return h.req.token }
 func (h *hold) Fence() int64        { return h.fence }
 func (h *hold) Deadline() time.Time { return h.deadline }
 
 func (l *locker) Acquire(ctx context.Context, key string) (lock.Handle, error) {
-	waiter := fmt.Sprintf("%s-%d", l.env.Client, l.drawn)
+	waiter := fmt.Sprintf("%s-%d", l.env.Client, l.attempts)
 	for ctx.Err() == nil {
 		h := l.attempt(ctx, key, waiter)
 		if h == nil {
@@ -231,7 +231,7 @@ func (l *locker) Acquire(ctx context.Context, key string) (lock.Handle, error) {
 func (l *locker) wait(ctx context.Context) {
 	l.waits++
 	delay := l.env.Delay(l.waits, l.cfg.RetryMin, l.cfg.RetryMax)
-	if l.even {
+	if l.constantDelay {
 		delay = l.cfg.RetryMax / 2
 	}
 	select {
@@ -242,13 +242,13 @@ func (l *locker) wait(ctx context.Context) {
 
 // attempt tries once. If it fails, it undoes what it may have set.
 func (l *locker) attempt(ctx context.Context, key, waiter string) *hold {
-	l.drawn++
-	h := &hold{locker: l, ask: ask{key: key, token: l.env.Token(l.drawn), waiter: waiter, ttl: l.cfg.TTL.Milliseconds(), patience: 2 * (l.cfg.RetryMax + l.cfg.Timeout).Milliseconds()}}
+	l.attempts++
+	h := &hold{locker: l, req: request{key: key, token: l.env.Token(l.attempts), waiter: waiter, ttl: l.cfg.TTL.Milliseconds(), patience: 2 * (l.cfg.RetryMax + l.cfg.Timeout).Milliseconds()}}
 	if l.token != nil {
-		h.ask.token = l.token(h.ask.token)
+		h.req.token = l.token(h.req.token)
 	}
 	start := l.cfg.Now()
-	answers := h.take(ctx)
+	answers := h.acquire(ctx)
 	for _, a := range answers {
 		if a.Yes() {
 			h.granted = append(h.granted, a.Node)
@@ -263,13 +263,13 @@ func (l *locker) attempt(ctx context.Context, key, waiter string) *hold {
 		}
 		if l.renew > 0 {
 			h.deadline = time.Time{}
-			h.watch = h.renewed(start)
+			h.watch = h.startRenewal(start)
 		}
 		return h
 	}
 	unknown := driver.Count(answers)
-	if !l.giveUp && (!l.leaves || unknown.Yes+unknown.No == unknown.All) {
-		h.drop(ctx)
+	if !l.giveUp && (!l.abandons || unknown.Yes+unknown.No == unknown.All) {
+		h.undo(ctx)
 	}
 	return nil
 }
@@ -280,14 +280,14 @@ func (l *locker) until(asked time.Time) time.Time {
 }
 
 // acquire asks the nodes for the lock.
-func (h *hold) take(ctx context.Context) []driver.Answer {
-	if h.hasty {
-		return h.takeHastily(ctx)
+func (h *hold) acquire(ctx context.Context) []driver.Answer {
+	if h.eager {
+		return h.acquireEagerly(ctx)
 	}
 	if !h.giveUp {
 		answers := h.round(ctx, h.all, h.set)
-		for ; h.ask.sent < h.sends-1 && answers[0].Err != nil && ctx.Err() == nil; answers = h.round(ctx, h.all, h.set) {
-			h.ask.sent++
+		for ; h.req.sent < h.maxSends-1 && answers[0].Err != nil && ctx.Err() == nil; answers = h.round(ctx, h.all, h.set) {
+			h.req.sent++
 		}
 		return answers
 	}
@@ -303,28 +303,28 @@ func (h *hold) take(ctx context.Context) []driver.Answer {
 
 // round sends a command to some nodes and waits for their answers.
 func (h *hold) round(ctx context.Context, nodes []int, v vote) []driver.Answer {
-	return h.cfg.Ask(ctx, nodes, func(ctx context.Context, node int) (int64, error) { return v(ctx, h.Clients[node], h.ask) })
+	return h.cfg.Ask(ctx, nodes, func(ctx context.Context, node int) (int64, error) { return v(ctx, h.Clients[node], h.req) })
 }
 
 // acquireEagerly asks all nodes and returns once enough have granted, or all have answered. The next
 // command to a node waits for its answer.
-func (h *hold) takeHastily(ctx context.Context) []driver.Answer {
+func (h *hold) acquireEagerly(ctx context.Context) []driver.Answer {
 	h.pending = make([]chan struct{}, len(h.all))
-	came := make(chan driver.Answer, len(h.all))
+	received := make(chan driver.Answer, len(h.all))
 	for _, node := range h.all {
 		done := make(chan struct{})
 		h.pending[node] = done
 		go func() {
 			defer close(done)
-			came <- h.round(context.WithoutCancel(ctx), []int{node}, h.set)[0]
+			received <- h.round(context.WithoutCancel(ctx), []int{node}, h.set)[0]
 		}()
 	}
 	answers := make([]driver.Answer, len(h.all))
 	for i := range answers {
-		answers[i] = driver.Answer{Node: i, Err: errSilent}
+		answers[i] = driver.Answer{Node: i, Err: errNoAnswer}
 	}
 	for range h.all {
-		a := <-came
+		a := <-received
 		if answers[a.Node] = a; h.quorum(answers) {
 			break
 		}
@@ -332,16 +332,16 @@ func (h *hold) takeHastily(ctx context.Context) []driver.Answer {
 	return answers
 }
 
-var errSilent = errors.New("no answer yet")
+var errNoAnswer = errors.New("no answer yet")
 
 // undo removes what was set, or may have been set, on all nodes.
-func (h *hold) drop(ctx context.Context) []driver.Answer {
+func (h *hold) undo(ctx context.Context) []driver.Answer {
 	ctx = context.WithoutCancel(ctx)
 	nodes := h.all
-	if h.chosen {
+	if h.grantedOnly {
 		nodes = h.granted
 	}
-	if h.pending == nil || h.chosen {
+	if h.pending == nil || h.grantedOnly {
 		return h.round(ctx, nodes, h.del)
 	}
 	answers := make([]driver.Answer, len(nodes))
@@ -360,20 +360,20 @@ func (h *hold) Release(ctx context.Context) error {
 	if h.watch != nil {
 		h.watch.end()
 	}
-	return h.outcome("release", h.drop(ctx))
+	return h.outcome("release", h.undo(ctx))
 }
 
 func (h *hold) Extend(ctx context.Context) error {
 	start := h.cfg.Now()
 	if !start.Before(h.deadline) {
-		return fmt.Errorf("extend %q: its deadline has passed", h.ask.key)
+		return fmt.Errorf("extend %q: its deadline has passed", h.req.key)
 	}
 	answers := h.round(ctx, h.all, h.extend)
 	if err := h.outcome("extend", answers); err != nil {
 		return err
 	}
 	if !h.cfg.Now().Before(h.deadline) {
-		return fmt.Errorf("extend %q: it took too long", h.ask.key)
+		return fmt.Errorf("extend %q: it took too long", h.req.key)
 	}
 	h.deadline = h.until(start)
 	return nil
@@ -382,19 +382,19 @@ func (h *hold) Extend(ctx context.Context) error {
 // outcome turns answers into an error: ErrNotHeld if the missing answers could not complete a quorum, and
 // an unknown outcome otherwise.
 func (h *hold) outcome(op string, answers []driver.Answer) error {
-	could := make([]driver.Answer, len(answers))
+	possible := make([]driver.Answer, len(answers))
 	for i, a := range answers {
-		if could[i] = a; a.Err != nil {
-			could[i] = driver.Answer{Node: a.Node, Value: 1}
+		if possible[i] = a; a.Err != nil {
+			possible[i] = driver.Answer{Node: a.Node, Value: 1}
 		}
 	}
 	switch {
 	case h.quorum(answers):
 		return nil
-	case !h.quorum(could):
-		return fmt.Errorf("%s %q: %w", op, h.ask.key, lock.ErrNotHeld)
+	case !h.quorum(possible):
+		return fmt.Errorf("%s %q: %w", op, h.req.key, lock.ErrNotHeld)
 	}
-	return fmt.Errorf("%s %q: outcome unknown", op, h.ask.key)
+	return fmt.Errorf("%s %q: outcome unknown", op, h.req.key)
 }
 
 // reentrant is a lock that its holder can acquire repeatedly: each acquire is a field of a hash, in
@@ -408,17 +408,17 @@ type reentrant struct {
 // outermost is the handle of the first acquire, which is released last.
 type outermost struct {
 	*hold
-	of *reentrant
+	lock *reentrant
 }
 
 func (o outermost) Release(ctx context.Context) error {
-	o.of.held = nil
+	o.lock.held = nil
 	return o.hold.Release(ctx)
 }
 
 func (r *reentrant) Acquire(ctx context.Context, key string) (lock.Handle, error) {
 	if r.held != nil {
-		return r.again(ctx)
+		return r.reenter(ctx)
 	}
 	h, err := r.locker.Acquire(ctx, key)
 	if err != nil {
@@ -430,24 +430,24 @@ func (r *reentrant) Acquire(ctx context.Context, key string) (lock.Handle, error
 
 // reenter acquires a held lock once more. No other client can be in the way, so a refusal means that the
 // lock is lost. Repeating the request is harmless.
-func (r *reentrant) again(ctx context.Context) (lock.Handle, error) {
+func (r *reentrant) reenter(ctx context.Context) (lock.Handle, error) {
 	r.entries++
-	h := &hold{locker: r.locker, ask: r.held.ask}
-	h.ask.waiter = fmt.Sprintf("again-%d", r.entries)
+	h := &hold{locker: r.locker, req: r.held.req}
+	h.req.waiter = fmt.Sprintf("again-%d", r.entries)
 	for ctx.Err() == nil {
 		start := r.cfg.Now()
 		answers := h.round(ctx, h.all, enter)
 		switch {
 		case answers[0].No():
-			return nil, fmt.Errorf("reacquire %q: %w", h.ask.key, lock.ErrNotHeld)
+			return nil, fmt.Errorf("reacquire %q: %w", h.req.key, lock.ErrNotHeld)
 		case answers[0].Yes() && r.cfg.Now().Before(r.until(start)):
 			h.deadline = r.until(start)
 			return h, nil
 		}
 		r.wait(ctx)
 	}
-	h.drop(ctx)
-	return nil, fmt.Errorf("reacquire %q: %w", h.ask.key, ctx.Err())
+	h.undo(ctx)
+	return nil, fmt.Errorf("reacquire %q: %w", h.req.key, ctx.Err())
 }
 
 var (
@@ -459,13 +459,13 @@ redis.call("hset", KEYS[1], ARGV[1] .. ":" .. ARGV[3], 1)
 return redis.call("pexpire", KEYS[1], ARGV[2])`)
 	leave = script(`if redis.call("hexists", KEYS[1], ARGV[1]) == 0 or redis.call("hdel", KEYS[1], ARGV[1] .. ":" .. ARGV[3]) == 0 then return 0 end
 if redis.call("hlen", KEYS[1]) == 1 then redis.call("del", KEYS[1]) end return 1`)
-	leaveAll  = script(`if redis.call("hexists", KEYS[1], ARGV[1]) == 0 then return 0 end return redis.call("del", KEYS[1])`)
-	holdsOnTo = script(`if redis.call("hexists", KEYS[1], ARGV[1]) == 0 then return 0 end return redis.call("pexpire", KEYS[1], ARGV[2])`)
+	leaveAll    = script(`if redis.call("hexists", KEYS[1], ARGV[1]) == 0 then return 0 end return redis.call("del", KEYS[1])`)
+	extendEntry = script(`if redis.call("hexists", KEYS[1], ARGV[1]) == 0 then return 0 end return redis.call("pexpire", KEYS[1], ARGV[2])`)
 )
 
 // makeReentrant returns a shape that its holder can acquire repeatedly.
-func reentering(s Shape) Shape {
-	of := func(make lock.Factory) lock.Factory {
+func makeReentrant(s Shape) Shape {
+	wrap := func(make lock.Factory) lock.Factory {
 		return func(env lock.Env) (lock.Lock, error) {
 			l, err := make(env)
 			if err != nil {
@@ -474,12 +474,12 @@ func reentering(s Shape) Shape {
 			return &reentrant{locker: l.(*locker)}, nil
 		}
 	}
-	s.New, s.Wrong, s.Can.Reenter = of(s.New), of(s.Wrong), true
+	s.New, s.Broken, s.Can.Reenter = wrap(s.New), wrap(s.Broken), true
 	return s
 }
 
 // request contains the arguments of a command to a node.
-type ask struct {
+type request struct {
 	key, token string
 	waiter     string // identifies one acquire, across all its attempts
 	ttl        int64  // milliseconds
@@ -488,10 +488,10 @@ type ask struct {
 }
 
 // vote sends a request to one node. A result above 0 is a grant.
-type vote func(ctx context.Context, node *redis.Client, a ask) (int64, error)
+type vote func(ctx context.Context, node *redis.Client, a request) (int64, error)
 
 // set is SET with NX and PX.
-func set(ctx context.Context, node *redis.Client, a ask) (int64, error) {
+func set(ctx context.Context, node *redis.Client, a request) (int64, error) {
 	err := node.Do(ctx, "SET", a.key, a.token, "NX", "PX", a.ttl).Err()
 	if errors.Is(err, redis.Nil) {
 		return 0, nil
@@ -502,14 +502,14 @@ func set(ctx context.Context, node *redis.Client, a ask) (int64, error) {
 // script is a vote by a script with two keys, the second of which has the suffix ":more". Its arguments are
 // the token, the TTL, the waiter and the patience.
 func script(text string) vote {
-	return func(ctx context.Context, node *redis.Client, a ask) (int64, error) {
+	return func(ctx context.Context, node *redis.Client, a request) (int64, error) {
 		return node.Do(ctx, "EVAL", text, 2, a.key, a.key+":more", a.token, a.ttl, a.waiter, a.patience).Int64()
 	}
 }
 
 // unlessTaken grants on a nil reply. Any other reply is the remaining time of the current holder.
 func unlessTaken(v vote) vote {
-	return func(ctx context.Context, node *redis.Client, a ask) (int64, error) {
+	return func(ctx context.Context, node *redis.Client, a request) (int64, error) {
 		_, err := v(ctx, node, a)
 		if errors.Is(err, redis.Nil) {
 			return 1, nil
@@ -519,8 +519,8 @@ func unlessTaken(v vote) vote {
 }
 
 // ttlFirst is a vote by a script with one key and the arguments TTL and token.
-func swapped(text string) vote {
-	return func(ctx context.Context, node *redis.Client, a ask) (int64, error) {
+func ttlFirst(text string) vote {
+	return func(ctx context.Context, node *redis.Client, a request) (int64, error) {
 		return node.Do(ctx, "EVAL", text, 1, a.key, a.ttl, a.token).Int64()
 	}
 }
@@ -530,18 +530,18 @@ var (
 	compareAndExpire = script(`if redis.call("get", KEYS[1]) == ARGV[1] then return redis.call("pexpire", KEYS[1], ARGV[2]) end return 0`)
 	setOrOwn         = script(`if redis.call("get", KEYS[1]) == ARGV[1] then return redis.call("pexpire", KEYS[1], ARGV[2]) end
 if redis.call("set", KEYS[1], ARGV[1], "NX", "PX", ARGV[2]) then return 1 end return 0`)
-	setIfNothing = script(`if redis.call("get", KEYS[1]) then return 0 end redis.call("set", KEYS[1], ARGV[1], "PX", ARGV[2]) return 1`)
-	setAndCount  = script(`if redis.call("set", KEYS[1], ARGV[1], "NX", "PX", ARGV[2]) then return redis.call("incr", KEYS[2]) end return 0`)
+	setIfAbsent = script(`if redis.call("get", KEYS[1]) then return 0 end redis.call("set", KEYS[1], ARGV[1], "PX", ARGV[2]) return 1`)
+	setAndCount = script(`if redis.call("set", KEYS[1], ARGV[1], "NX", "PX", ARGV[2]) then return redis.call("incr", KEYS[2]) end return 0`)
 
 	// fieldSet sets a field of a hash that counts its owner's acquires.
-	fieldSet = unlessTaken(swapped(`if redis.call("exists", KEYS[1]) == 0 or redis.call("hexists", KEYS[1], ARGV[2]) == 1 then
+	fieldSet = unlessTaken(ttlFirst(`if redis.call("exists", KEYS[1]) == 0 or redis.call("hexists", KEYS[1], ARGV[2]) == 1 then
   redis.call("hincrby", KEYS[1], ARGV[2], 1) redis.call("pexpire", KEYS[1], ARGV[1]) return nil
 end return redis.call("pttl", KEYS[1])`))
-	fieldDelete = swapped(`if redis.call("hexists", KEYS[1], ARGV[2]) == 0 then return 0 end
+	fieldDelete = ttlFirst(`if redis.call("hexists", KEYS[1], ARGV[2]) == 0 then return 0 end
 if redis.call("hincrby", KEYS[1], ARGV[2], -1) > 0 then redis.call("pexpire", KEYS[1], ARGV[1]) return 1 end
 return redis.call("del", KEYS[1])`)
-	fieldExpire  = swapped(`if redis.call("hexists", KEYS[1], ARGV[2]) == 1 then return redis.call("pexpire", KEYS[1], ARGV[1]) end return 0`)
-	deleteAnyway = swapped(`return redis.call("del", KEYS[1])`)
+	fieldExpire  = ttlFirst(`if redis.call("hexists", KEYS[1], ARGV[2]) == 1 then return redis.call("pexpire", KEYS[1], ARGV[1]) end return 0`)
+	deleteAnyway = ttlFirst(`return redis.call("del", KEYS[1])`)
 
 	// The tickets of waiting clients, in a hash: the client, its number, and when it last asked. The
 	// lowest number that still asks gets the lock next.
@@ -568,7 +568,7 @@ return 1`
 // inTransaction sets the key and its expiry in a transaction. Without "NX", PEXPIRE extends the key of
 // another holder.
 func inTransaction(condition ...any) vote {
-	return func(ctx context.Context, node *redis.Client, a ask) (int64, error) {
+	return func(ctx context.Context, node *redis.Client, a request) (int64, error) {
 		var free *redis.Cmd
 		_, err := node.TxPipelined(ctx, func(p redis.Pipeliner) error {
 			free = p.Do(ctx, "SETNX", a.key, a.token)
@@ -583,7 +583,7 @@ func inTransaction(condition ...any) vote {
 }
 
 // setThenExpire sets them in two steps, between which a client can die.
-func setThenExpire(ctx context.Context, node *redis.Client, a ask) (int64, error) {
+func setThenExpire(ctx context.Context, node *redis.Client, a request) (int64, error) {
 	n, err := node.Do(ctx, "SETNX", a.key, a.token).Int64()
 	if n > 0 {
 		err = node.Do(ctx, "PEXPIRE", a.key, a.ttl).Err()
@@ -592,7 +592,7 @@ func setThenExpire(ctx context.Context, node *redis.Client, a ask) (int64, error
 }
 
 // checkThenSet sets a key that did not exist when it checked.
-func lookThenSet(ctx context.Context, node *redis.Client, a ask) (int64, error) {
+func checkThenSet(ctx context.Context, node *redis.Client, a request) (int64, error) {
 	if err := node.Do(ctx, "GET", a.key).Err(); !errors.Is(err, redis.Nil) {
 		return 0, err
 	}
@@ -600,9 +600,9 @@ func lookThenSet(ctx context.Context, node *redis.Client, a ask) (int64, error) 
 }
 
 // checkThenDelete deletes a key that was its own when it checked.
-func lookThenDelete(ctx context.Context, node *redis.Client, a ask) (int64, error) {
-	switch own, err := node.Do(ctx, "GET", a.key).Text(); {
-	case errors.Is(err, redis.Nil), err == nil && own != a.token:
+func checkThenDelete(ctx context.Context, node *redis.Client, a request) (int64, error) {
+	switch value, err := node.Do(ctx, "GET", a.key).Text(); {
+	case errors.Is(err, redis.Nil), err == nil && value != a.token:
 		return 0, nil
 	case err != nil:
 		return 0, err
@@ -611,7 +611,7 @@ func lookThenDelete(ctx context.Context, node *redis.Client, a ask) (int64, erro
 }
 
 // setOrAny takes any key for its own when it resends: it assumes that it has set the key itself.
-func setOrAnybody(ctx context.Context, node *redis.Client, a ask) (int64, error) {
+func setOrAny(ctx context.Context, node *redis.Client, a request) (int64, error) {
 	n, err := set(ctx, node, a)
 	if a.sent > 0 && err == nil {
 		n = 1
@@ -620,7 +620,7 @@ func setOrAnybody(ctx context.Context, node *redis.Client, a ask) (int64, error)
 }
 
 // countThenSet takes the fencing token before it has the lock.
-func countThenSet(ctx context.Context, node *redis.Client, a ask) (int64, error) {
+func countThenSet(ctx context.Context, node *redis.Client, a request) (int64, error) {
 	fence, err := node.Do(ctx, "INCR", a.key+":more").Int64()
 	if err != nil {
 		return 0, err
@@ -632,13 +632,13 @@ func countThenSet(ctx context.Context, node *redis.Client, a ask) (int64, error)
 }
 
 // expireAnyway extends the key whoever holds it.
-func expireAnyway(ctx context.Context, node *redis.Client, a ask) (int64, error) {
+func expireAnyway(ctx context.Context, node *redis.Client, a request) (int64, error) {
 	return node.Do(ctx, "PEXPIRE", a.key, a.ttl).Int64()
 }
 
 // asText sends the token as text, with invalid bytes replaced.
 func asText(v vote) vote {
-	return func(ctx context.Context, node *redis.Client, a ask) (int64, error) {
+	return func(ctx context.Context, node *redis.Client, a request) (int64, error) {
 		a.token = strings.ToValidUTF8(a.token, "\uFFFD")
 		return v(ctx, node, a)
 	}
@@ -652,7 +652,7 @@ type watch struct {
 // watched is a hold that reports its loss.
 type watched struct{ *hold }
 
-var _ lock.Loser = watched{}
+var _ lock.LossNotifier = watched{}
 
 func (w watched) Lost() <-chan struct{} { return w.hold.watch.lost }
 
@@ -663,13 +663,15 @@ func (w *watch) end() {
 
 // unusedShare is the share of a lease that the watchdog leaves unused, so that a holder that is paused for
 // less learns of the loss before another client has the lock.
-const spare = 0.4
+const unusedShare = 0.4
 
 // startRenewal starts to extend a hold that was requested at an instant. The hold is lost when the node
 // reports so, and when it has not answered for most of the lease.
-func (h *hold) renewed(asked time.Time) *watch {
+func (h *hold) startRenewal(asked time.Time) *watch {
 	w := &watch{lost: make(chan struct{}), stop: make(chan struct{}), done: make(chan struct{})}
-	until := func(asked time.Time) time.Time { return h.until(asked).Add(-time.Duration(spare * float64(h.cfg.TTL))) }
+	until := func(asked time.Time) time.Time {
+		return h.until(asked).Add(-time.Duration(unusedShare * float64(h.cfg.TTL)))
+	}
 	every := h.cfg.TTL * h.renew / 100
 	go func() {
 		defer close(w.done)

@@ -62,23 +62,23 @@ var (
 
 // The scripts of the operations. Releases and Grants handle several keys at once.
 var (
-	SetFenced  = of(setFenced)
-	RaiseFence = of(raiseFence)
-	Extend     = of(extend)
-	Release    = of(release)
-	Releases   = of(releases)
-	Grant      = of(grant)
-	Grants     = of(grants)
-	Abandon    = of(abandon)
-	Ready      = of(ready)
-	Identity   = of(identity)
-	RunID      = of(runID)
+	SetFenced  = newScript(setFenced)
+	RaiseFence = newScript(raiseFence)
+	Extend     = newScript(extend)
+	Release    = newScript(release)
+	Releases   = newScript(releases)
+	Grant      = newScript(grant)
+	Grants     = newScript(grants)
+	Abandon    = newScript(abandon)
+	Ready      = newScript(ready)
+	Identity   = newScript(identity)
+	RunID      = newScript(runID)
 )
 
 // Scripts lists the scripts that a driver loads into a node.
 var Scripts = []Script{SetFenced, RaiseFence, Extend, Release, Releases, Grant, Grants, Abandon}
 
-func of(text string) Script {
+func newScript(text string) Script {
 	sum := sha1.Sum([]byte(text))
 	return Script{text, hex.EncodeToString(sum[:])}
 }
@@ -86,8 +86,8 @@ func of(text string) Script {
 // Keys for the quarantine of a node: RunIDKey stores the run_id of the last known server process, and
 // QuarantineKey exists during a quarantine.
 const (
-	KnownAs    = "redlock:run_id"
-	Quarantine = "redlock:quarantine"
+	RunIDKey      = "redlock:run_id"
+	QuarantineKey = "redlock:quarantine"
 )
 
 // CountKey returns the key under which a node counts the grants of key. It never expires.
@@ -101,18 +101,18 @@ const CountSuffix = ":fence"
 var ErrNotSent = errors.New("not sent")
 
 // TombstoneKey returns the key whose existence on a node means that token was abandoned.
-func Tombstone(key, token string) string { return key + ":gone:" + token }
+func TombstoneKey(key, token string) string { return key + ":gone:" + token }
 
 // Advise returns err with a hint in parentheses, or err itself if there is no hint for it.
 func Advise(err error) error {
-	if do := advise(err); do != "" {
-		return fmt.Errorf("%w (%s)", err, do)
+	if hint := hint(err); hint != "" {
+		return fmt.Errorf("%w (%s)", err, hint)
 	}
 	return err
 }
 
 // hints lists hints by text in the errors of nodes and in TLS alerts.
-var said = []struct{ text, do string }{
+var hints = []struct{ text, do string }{
 	{"NOAUTH ", "set the node's password, and a user name if the node has users"},
 	{"WRONGPASS ", "check the user name and the password; ACL LIST on the node says which users are enabled"},
 	{"called without any password configured", "remove the password, or set one on the node"},
@@ -130,7 +130,7 @@ var said = []struct{ text, do string }{
 	{"tls: bad certificate", "use a client certificate of an authority that the node trusts"},
 }
 
-func advise(err error) string {
+func hint(err error) string {
 	if err == nil {
 		return ""
 	}
@@ -148,7 +148,7 @@ func advise(err error) string {
 	case errors.As(err, &noTLS):
 		return "disable TLS, or use the node's TLS port"
 	}
-	for _, s := range said {
+	for _, s := range hints {
 		if strings.Contains(err.Error(), s.text) {
 			return s.do
 		}

@@ -80,7 +80,7 @@ type Batcher interface {
 
 // Settler is a Batcher that keeps track of releases that the node has not answered. Settle waits until
 // there are none. If ctx ends first, Settle returns an error with the number of pending releases.
-type Debtor interface {
+type Settler interface {
 	Batcher
 	Settle(ctx context.Context) error
 }
@@ -109,10 +109,10 @@ type Request struct {
 	// Terms.TTL is the new expiry of the key, from now. For a release, it is how long the key can still
 	// live. The other terms are for OpGrant.
 	Terms
-	Count    int64     // for OpRaiseFence
-	Deadline time.Time // by this process's clock
-	Node     int       // index of the node, for the Collector
-	To       Collector // receives the answer
+	Count     int64     // for OpRaiseFence
+	Deadline  time.Time // by this process's clock
+	Node      int       // index of the node, for the Collector
+	Collector Collector // receives the answer
 }
 
 // Collector receives the answers to Requests.
@@ -153,7 +153,7 @@ func Count(answers []Answer) Tally {
 }
 
 // HighestCount returns the highest fencing count, and the nodes that granted with a lower count.
-func Highest(answers []Answer) (fence int64, behind []int) {
+func HighestCount(answers []Answer) (fence int64, behind []int) {
 	for _, a := range answers {
 		if a.Yes() {
 			fence = max(fence, a.Value)

@@ -13,7 +13,7 @@ import (
 )
 
 // Both drivers report it if a node belongs to a Redis Cluster or is a replica.
-func TestNodesThatAreNoMasters(t *testing.T) {
+func TestRejectsClusterNodesAndReplicas(t *testing.T) {
 	cluster := redistest.Start(t, 1, "--cluster-enabled", "yes", "--cluster-config-file", filepath.Join(t.TempDir(), "nodes"))[0]
 	replica := redistest.Start(t, 1, "--replicaof", "127.0.0.1", "1")[0]
 	refused := func(addr, answer, advice string) {

@@ -64,7 +64,7 @@ func openDriver(kind, addr string) (driver.Node, io.Closer) {
 }
 
 // Valid Redis replies pass a guarded connection unchanged, however they are split into reads.
-func TestGuardPasses(t *testing.T) {
+func TestGuardPassesValidReplies(t *testing.T) {
 	long := strings.Repeat("x", 4<<10)
 	replies := "+OK\r\n$-1\r\n:1\r\n-ERR wrong\r\n*-1\r\n$5\r\n*9\r\n$\r\n*2\r\n$3\r\n%99\r\n:1\r\n$4096\r\n" + long + "\r\n%1\r\n+modules\r\n*0\r\n_\r\n"
 	for _, cut := range []func(io.Reader) io.Reader{iotest.OneByteReader, iotest.HalfReader, iotest.DataErrReader} {
@@ -82,7 +82,7 @@ func TestGuardPasses(t *testing.T) {
 }
 
 // A guarded connection counts announced elements over all replies to one write, even if headers are split across reads.
-func TestGuardRefuses(t *testing.T) {
+func TestGuardRejectsLargeReplies(t *testing.T) {
 	for sent, want := range map[string]string{
 		"+OK\r\n$65537\r\n":                "announced 65537 bytes",
 		"!99999\r\n":                       "announced 99999 bytes",
@@ -107,8 +107,8 @@ func TestGuardRefuses(t *testing.T) {
 			if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
 				t.Errorf("%.40q: %v; want %q", sent, err, want)
 			}
-			if _, again := c.Read(make([]byte, 1)); want != "" && again != err {
-				t.Errorf("%.40q: a second read returns %v", sent, again)
+			if _, second := c.Read(make([]byte, 1)); want != "" && second != err {
+				t.Errorf("%.40q: a second read returns %v", sent, second)
 			}
 		}
 	}

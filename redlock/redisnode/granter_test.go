@@ -25,7 +25,7 @@ func TestGrant(t *testing.T) {
 }
 
 // The grant of a token that was abandoned earlier is refused; other tokens are not affected. The tombstone expires.
-func TestAbandonComesFirst(t *testing.T) {
+func TestAbandonBeforeGrant(t *testing.T) {
 	n, client := open(t)
 	ctx, terms := context.Background(), driver.Terms{TTL: ttl}
 	check(t, "abandon without a key", false)(n.Abandon(ctx, "k", "a", ttl))
@@ -34,14 +34,14 @@ func TestAbandonComesFirst(t *testing.T) {
 	check(t, "abandon of another client's key", false)(n.Abandon(ctx, "k", "c", ttl))
 	check(t, "release", true)(n.Release(ctx, "k", "b"))
 	for _, token := range []string{"a", "c"} {
-		if left := client.PTTL(ctx, driver.Tombstone("k", token)).Val(); left > ttl || left < ttl/2 {
+		if left := client.PTTL(ctx, driver.TombstoneKey("k", token)).Val(); left > ttl || left < ttl/2 {
 			t.Errorf("the tombstone of %s expires in %v", token, left)
 		}
 	}
 }
 
 // Counts start at the node's clock, so a node that forgot its counts continues above them.
-func TestCountsBeginAtTheClock(t *testing.T) {
+func TestCountsStartAtClock(t *testing.T) {
 	n, client := open(t)
 	ctx, terms := context.Background(), driver.Terms{TTL: ttl, Fence: true}
 	count := func(token string) int64 {
@@ -82,20 +82,20 @@ func TestQuarantine(t *testing.T) {
 	}
 	refused("a new node", "a")
 	refused("a second request", "a")
-	if left := client.PTTL(ctx, driver.Quarantine).Val(); left > ttl || left < ttl/2 {
+	if left := client.PTTL(ctx, driver.QuarantineKey).Val(); left > ttl || left < ttl/2 {
 		t.Errorf("the quarantine ends in %v", left)
 	}
 	check(t, "grant without a quarantine", int64(1))(n.Grant(ctx, "k", "a", driver.Terms{TTL: ttl}))
 	check(t, "release", true)(n.Release(ctx, "k", "a"))
-	if err := client.PExpire(ctx, driver.Quarantine, time.Millisecond).Err(); err != nil {
+	if err := client.PExpire(ctx, driver.QuarantineKey, time.Millisecond).Err(); err != nil {
 		t.Fatal(err)
 	}
-	for client.Exists(ctx, driver.Quarantine).Val() == 1 { // until Redis has expired the key
+	for client.Exists(ctx, driver.QuarantineKey).Val() == 1 { // until Redis has expired the key
 	}
 	check(t, "grant after the quarantine", int64(1))(n.Grant(ctx, "k", "a", terms))
 	check(t, "release", true)(n.Release(ctx, "k", "a"))
 
-	client.Set(ctx, driver.KnownAs, "0123456789abcdef", 0) // as after a restart of a server with persistence
+	client.Set(ctx, driver.RunIDKey, "0123456789abcdef", 0) // as after a restart of a server with persistence
 	refused("a node that restarted", "b")
 	if err := n.Ready(ctx); err != nil {
 		t.Fatal(err)

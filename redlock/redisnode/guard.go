@@ -32,7 +32,7 @@ func Guard(dial Dialer) Dialer {
 		if err != nil {
 			return nil, err
 		}
-		g := &guarded{Conn: c}
+		g := &guardedConn{Conn: c}
 		if s, ok := c.(syscall.Conn); ok { // go-redis checks the socket before it reuses a connection
 			return &guardedSocket{g, s}, nil
 		}
@@ -42,30 +42,30 @@ func Guard(dial Dialer) Dialer {
 
 // guardedConn is a connection that counts the bytes and elements that arrive after each write. go-redis uses a
 // connection from one goroutine at a time, so it needs no mutex.
-type guarded struct {
+type guardedConn struct {
 	net.Conn
-	left, items int    // bytes and elements that may still arrive
-	skip        int    // remaining bytes of a string
-	head        []byte // the line so far, cut off after maxHead bytes
-	err         error
+	bytesLeft, itemsLeft int    // bytes and elements that may still arrive
+	skip                 int    // remaining bytes of a string
+	head                 []byte // the line so far, cut off after maxHead bytes
+	err                  error
 }
 
 type guardedSocket struct {
-	*guarded
+	*guardedConn
 	syscall.Conn
 }
 
-func (g *guarded) Write(b []byte) (int, error) {
-	g.left, g.items = maxReply, maxItems
+func (g *guardedConn) Write(b []byte) (int, error) {
+	g.bytesLeft, g.itemsLeft = maxReply, maxItems
 	return g.Conn.Write(b)
 }
 
-func (g *guarded) Read(b []byte) (int, error) {
+func (g *guardedConn) Read(b []byte) (int, error) {
 	if g.err != nil {
 		return 0, g.err
 	}
 	n, err := g.Conn.Read(b)
-	if g.left -= n; g.left < 0 {
+	if g.bytesLeft -= n; g.bytesLeft < 0 {
 		g.err = fmt.Errorf("the node sent more than %d bytes at once: is this a Redis server?", maxReply)
 	} else {
 		g.scan(b[:n])
@@ -80,7 +80,7 @@ func (g *guarded) Read(b []byte) (int, error) {
 const maxHead = 24
 
 // scan finds the headers in b, which may end anywhere.
-func (g *guarded) scan(b []byte) {
+func (g *guardedConn) scan(b []byte) {
 	for len(b) > 0 && g.err == nil {
 		if g.skip > 0 {
 			k := min(g.skip, len(b))
@@ -92,13 +92,13 @@ func (g *guarded) scan(b []byte) {
 		if !whole {
 			return
 		}
-		g.take(g.head)
+		g.countHeader(g.head)
 		g.head, b = g.head[:0], rest
 	}
 }
 
 // countHeader counts what a header announces. It ignores lines that are not numbers; go-redis rejects them.
-func (g *guarded) take(line []byte) {
+func (g *guardedConn) countHeader(line []byte) {
 	if len(line) == 0 || !bytes.ContainsRune([]byte("$=!*~>%|"), rune(line[0])) {
 		return
 	}
@@ -112,7 +112,7 @@ func (g *guarded) take(line []byte) {
 			g.err = fmt.Errorf("the node announced %d bytes: is this a Redis server?", n)
 		}
 	default:
-		if g.items -= n; n > maxItems || g.items < 0 {
+		if g.itemsLeft -= n; n > maxItems || g.itemsLeft < 0 {
 			g.err = fmt.Errorf("the node announced %d elements: is this a Redis server?", n)
 		}
 	}

@@ -18,7 +18,7 @@ import (
 // connections or sends garbage. Each must succeed every time.
 func TestManyGoroutinesUnderFaults(t *testing.T) {
 	const goroutines, times = 200, 3
-	for fault, answer := range map[string]redistest.Answer{
+	for fault, answer := range map[string]redistest.Handler{
 		"none": nil, "hangs": redistest.Hang, "drops": redistest.Drop, "garbage": redistest.Garbage["endless status"],
 	} {
 		for _, kind := range []string{"go-redis", "wire"} {

@@ -20,22 +20,22 @@ type pipeliner interface{ Pipeline() redis.Pipeliner }
 // connections would leave no time for locks.
 type queue struct {
 	mu      sync.Mutex
-	asked   int // exchanges in progress
+	active  int // exchanges in progress
 	waiting []*waiter
 }
 
 // waiter is a command that waits to be sent, and then for its reply.
 type waiter struct {
-	ctx  context.Context
-	cmd  redis.Cmder
-	gone bool // the caller gave up
-	sent bool
-	done chan struct{}
+	ctx       context.Context
+	cmd       redis.Cmder
+	abandoned bool // the caller gave up
+	sent      bool
+	done      chan struct{}
 }
 
 const (
-	atOnce   = 8  // concurrent exchanges; with few goroutines, no command waits
-	together = 64 // commands per exchange; limits how long one exchange occupies a node
+	maxExchanges = 8  // concurrent exchanges; with few goroutines, no command waits
+	maxBatch     = 64 // commands per exchange; limits how long one exchange occupies a node
 )
 
 // process executes a command on the node.
@@ -44,7 +44,7 @@ func (n *Node) process(ctx context.Context, cmd redis.Cmder) error {
 	if !ok {
 		return driver.Advise(n.client.Process(ctx, cmd))
 	}
-	w := n.queue.enter(ctx, cmd)
+	w := n.queue.admit(ctx, cmd)
 	if w == nil {
 		err := n.client.Process(ctx, cmd)
 		if next := n.queue.next(); next != nil {
@@ -61,11 +61,11 @@ func (n *Node) process(ctx context.Context, cmd redis.Cmder) error {
 }
 
 // admit returns nil if the caller may send the command now.
-func (q *queue) enter(ctx context.Context, cmd redis.Cmder) *waiter {
+func (q *queue) admit(ctx context.Context, cmd redis.Cmder) *waiter {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.asked < atOnce {
-		q.asked++
+	if q.active < maxExchanges {
+		q.active++
 		return nil
 	}
 	w := &waiter{ctx: ctx, cmd: cmd, done: make(chan struct{})}
@@ -78,7 +78,7 @@ func (q *queue) enter(ctx context.Context, cmd redis.Cmder) *waiter {
 func (q *queue) leave(w *waiter) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	w.gone = true
+	w.abandoned = true
 	if w.sent {
 		return w.ctx.Err()
 	}
@@ -89,17 +89,17 @@ func (q *queue) leave(w *waiter) error {
 func (q *queue) next() (batch []*waiter) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	for len(q.waiting) > 0 && len(batch) < together {
+	for len(q.waiting) > 0 && len(batch) < maxBatch {
 		w := q.waiting[0]
 		q.waiting[0] = nil
 		q.waiting = q.waiting[1:]
-		if !w.gone {
+		if !w.abandoned {
 			w.sent = true
 			batch = append(batch, w)
 		}
 	}
 	if batch == nil {
-		q.asked--
+		q.active--
 	}
 	return batch
 }

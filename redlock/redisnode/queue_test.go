@@ -72,7 +72,7 @@ func (p *slowPipeline) Exec(ctx context.Context) ([]redis.Cmder, error) {
 }
 
 // A few commands are sent individually. The commands of many goroutines are sent together on a few connections.
-func TestManyAskTogether(t *testing.T) {
+func TestConcurrentCommandsAreBatched(t *testing.T) {
 	for _, row := range []struct{ asked, single, exchanges, together int }{{8, 8, 8, 1}, {200, 8, 8, 64}} {
 		synctest.Test(t, func(t *testing.T) {
 			c := &slowClient{takes: 10 * time.Millisecond, sent: map[string]int{}}
@@ -101,7 +101,7 @@ func TestManyAskTogether(t *testing.T) {
 
 // A node that hangs delays callers only until their deadlines. Commands that were not sent are reported as such, and
 // are not sent later.
-func TestQueueOfNodeThatHangs(t *testing.T) {
+func TestQueueOfHangingNode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &slowClient{takes: time.Hour, sent: map[string]int{}}
 		n := redisnode.New(c)
@@ -134,7 +134,7 @@ func TestQueueOfNodeThatHangs(t *testing.T) {
 }
 
 // When a caller gives up, its command in the pipeline continues, and the other commands are not affected.
-func TestCallerLeavesPipeline(t *testing.T) {
+func TestCanceledCommandInPipeline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &slowClient{takes: 10 * time.Millisecond, sent: map[string]int{}}
 		n := redisnode.New(c)

@@ -40,7 +40,7 @@ var (
 	_ driver.Fencer     = (*Node)(nil)
 	_ driver.Granter    = (*Node)(nil)
 	_ driver.Identifier = (*Node)(nil)
-	_ redis.Error       = refusal("")
+	_ redis.Error       = replyError("")
 )
 
 // New returns a node that uses client. The caller must close the client. The client should be created
@@ -91,10 +91,10 @@ func (n *Node) do(ctx context.Context, args ...any) *redis.Cmd {
 }
 
 // replyError is an error reply of a node. It implements redis.Error.
-type refusal string
+type replyError string
 
-func (r refusal) Error() string { return string(r) }
-func (refusal) RedisError()     {}
+func (r replyError) Error() string { return string(r) }
+func (replyError) RedisError()     {}
 
 // Set implements driver.Node. It parses the reply itself. go-redis treats the reply for a taken key as an
 // error and inspects it about twenty times by reflection, which took a tenth of the CPU time of clients
@@ -104,15 +104,15 @@ func (n *Node) Set(ctx context.Context, key, token string, ttl time.Duration) (b
 	if err := n.process(ctx, cmd); err != nil {
 		return false, err
 	}
-	switch said := bytes.TrimSuffix(cmd.Val(), []byte("\r\n")); {
-	case string(said) == "+OK":
+	switch reply := bytes.TrimSuffix(cmd.Val(), []byte("\r\n")); {
+	case string(reply) == "+OK":
 		return true, nil
-	case string(said) == "$-1", string(said) == "_": // null in RESP2 and RESP3
+	case string(reply) == "$-1", string(reply) == "_": // null in RESP2 and RESP3
 		return false, nil
-	case bytes.HasPrefix(said, []byte("-")):
-		return false, driver.Advise(refusal(said[1:]))
+	case bytes.HasPrefix(reply, []byte("-")):
+		return false, driver.Advise(replyError(reply[1:]))
 	default:
-		return false, fmt.Errorf("the reply to SET with NX was %.100q, not OK, null or an error: is this a Redis server?", said)
+		return false, fmt.Errorf("the reply to SET with NX was %.100q, not OK, null or an error: is this a Redis server?", reply)
 	}
 }
 
@@ -142,13 +142,13 @@ func (n *Node) Grant(ctx context.Context, key, token string, t driver.Terms) (in
 	if t.Fence {
 		counted = 1
 	}
-	return n.do(ctx, "EVAL", driver.Grant.Text, 5, key, driver.CountKey(key), driver.Tombstone(key, token), driver.KnownAs, driver.Quarantine,
+	return n.do(ctx, "EVAL", driver.Grant.Text, 5, key, driver.CountKey(key), driver.TombstoneKey(key, token), driver.RunIDKey, driver.QuarantineKey,
 		token, t.TTL.Milliseconds(), counted, t.Quarantine.Milliseconds()).Int64()
 }
 
 // Abandon implements driver.Granter.
 func (n *Node) Abandon(ctx context.Context, key, token string, refuse time.Duration) (bool, error) {
-	return yes(n.do(ctx, "EVAL", driver.Abandon.Text, 2, key, driver.Tombstone(key, token), token, refuse.Milliseconds()).Int64())
+	return yes(n.do(ctx, "EVAL", driver.Abandon.Text, 2, key, driver.TombstoneKey(key, token), token, refuse.Milliseconds()).Int64())
 }
 
 // Ready ends the node's quarantine, or keeps a new node from starting in quarantine. It is for an
@@ -157,7 +157,7 @@ func (n *Node) Abandon(ctx context.Context, key, token string, refuse time.Durat
 //
 //	redis-cli EVAL "$(cat driver/ready.lua)" 2 redlock:run_id redlock:quarantine
 func (n *Node) Ready(ctx context.Context) error {
-	return n.do(ctx, "EVAL", driver.Ready.Text, 2, driver.KnownAs, driver.Quarantine).Err()
+	return n.do(ctx, "EVAL", driver.Ready.Text, 2, driver.RunIDKey, driver.QuarantineKey).Err()
 }
 
 var runID = regexp.MustCompile(`run_id:([0-9a-f]+)`)

@@ -41,7 +41,7 @@ func TestSteps(t *testing.T) {
 		t.Helper()
 		check(t, "value", want)(client.Get(ctx, "k").Result())
 	}
-	life := func(atMost time.Duration) {
+	wantTTL := func(atMost time.Duration) {
 		t.Helper()
 		left, err := client.PTTL(ctx, "k").Result()
 		if err != nil || left <= atMost-5*time.Second || left > atMost {
@@ -51,15 +51,15 @@ func TestSteps(t *testing.T) {
 	check(t, "extend of a missing key", false)(n.Extend(ctx, "k", "a", ttl))
 	check(t, "release of a missing key", false)(n.Release(ctx, "k", "a"))
 	check(t, "set", true)(n.Set(ctx, "k", "a", ttl))
-	life(ttl)
+	wantTTL(ttl)
 	check(t, "set of a taken key", false)(n.Set(ctx, "k", "b", 2*ttl))
 	check(t, "repeated set of the same token", false)(n.Set(ctx, "k", "a", 2*ttl))
 	value("a")
-	life(ttl)
+	wantTTL(ttl)
 	check(t, "extend with another token", false)(n.Extend(ctx, "k", "b", 3*ttl))
-	life(ttl)
+	wantTTL(ttl)
 	check(t, "extend", true)(n.Extend(ctx, "k", "a", 3*ttl))
-	life(3 * ttl)
+	wantTTL(3 * ttl)
 	check(t, "release with another token", false)(n.Release(ctx, "k", "b"))
 	value("a")
 	check(t, "release", true)(n.Release(ctx, "k", "a"))
@@ -94,7 +94,7 @@ func TestFence(t *testing.T) {
 }
 
 // Failures are reported as errors, never as a definite no.
-func TestErrorsAreNotAnswers(t *testing.T) {
+func TestFailuresAreErrors(t *testing.T) {
 	n, client := open(t)
 	ctx := context.Background()
 	if err := client.LPush(ctx, "list", "x").Err(); err != nil {
@@ -123,7 +123,7 @@ func TestErrorsAreNotAnswers(t *testing.T) {
 }
 
 // The replies to SET are distinguished in both versions of the protocol.
-func TestAnswersToSet(t *testing.T) {
+func TestRepliesToSet(t *testing.T) {
 	addr := redistest.Start(t, 1)[0]
 	for _, protocol := range []int{2, 3} {
 		t.Run(fmt.Sprintf("RESP%d", protocol), func(t *testing.T) {
@@ -153,7 +153,7 @@ func TestAnswersToSet(t *testing.T) {
 }
 
 // Any other reply to SET is an error.
-func TestNoAnswerToSet(t *testing.T) {
+func TestInvalidRepliesToSet(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -26,60 +26,60 @@ type pair func(key string) error
 
 // contestant is a lock under measurement.
 type contestant struct {
-	name, what string
-	nodes      int // number of nodes that it uses
-	make       func(t *testing.T, addrs []string, timeout time.Duration) pair
+	name, description string
+	nodes             int // number of nodes that it uses
+	make              func(t *testing.T, addrs []string, timeout time.Duration) pair
 }
 
 const benchTTL = 10 * time.Second
 
 var contestants = []contestant{
 	{"wire", "redlock.New on package wire", 5, func(t *testing.T, addrs []string, timeout time.Duration) pair {
-		return hardened(t, config(t, addrs, timeout, onWire))
+		return newLockerPair(t, config(t, addrs, timeout, newWireNode))
 	}},
 	{"wire-fence", "the same with fencing tokens", 5, func(t *testing.T, addrs []string, timeout time.Duration) pair {
-		cfg := config(t, addrs, timeout, onWire)
+		cfg := config(t, addrs, timeout, newWireNode)
 		cfg.Fence = true
-		return hardened(t, cfg)
+		return newLockerPair(t, cfg)
 	}},
 	{"wire-quarantine", "the same with a quarantine, on nodes declared ready", 5, func(t *testing.T, addrs []string, timeout time.Duration) pair {
-		cfg := config(t, addrs, timeout, onWire)
+		cfg := config(t, addrs, timeout, newWireNode)
 		cfg.Quarantine = benchTTL
 		for _, addr := range addrs {
 			if err := redisnode.New(client(t, redisnode.Options(addr))).Ready(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 		}
-		return hardened(t, cfg)
+		return newLockerPair(t, cfg)
 	}},
 	{"wire-spec", "redlock.Specification on package wire, which waits for all nodes", 5, func(t *testing.T, addrs []string, timeout time.Duration) pair {
-		return specification(t, config(t, addrs, timeout, onWire))
+		return newSpecificationPair(t, config(t, addrs, timeout, newWireNode))
 	}},
 	{"go-redis", "redlock.New on redisnode (go-redis)", 5, func(t *testing.T, addrs []string, timeout time.Duration) pair {
-		return hardened(t, config(t, addrs, timeout, onGoRedis))
+		return newLockerPair(t, config(t, addrs, timeout, newGoRedisNode))
 	}},
 	{"specification", "redlock.Specification on redisnode", 5, func(t *testing.T, addrs []string, timeout time.Duration) pair {
-		return specification(t, config(t, addrs, timeout, onGoRedis))
+		return newSpecificationPair(t, config(t, addrs, timeout, newGoRedisNode))
 	}},
 	{"redsync", "redsync v4 configured as in its README, with the default settings of go-redis", 5, func(t *testing.T, addrs []string, _ time.Duration) pair {
-		return redsyncOf(t, addrs, 0)
+		return newRedsyncPair(t, addrs, 0)
 	}},
 	{"redsync-64", "redsync v4 with pools of 64 connections", 5, func(t *testing.T, addrs []string, _ time.Duration) pair {
-		return redsyncOf(t, addrs, 64)
+		return newRedsyncPair(t, addrs, 64)
 	}},
-	{"redislock", "bsm/redislock, which uses one node", 1, redislockOf},
-	{"rueidislock", "rueidislock in its intended topology: a majority of three keys on one server", 1, rueidislockOf},
+	{"redislock", "bsm/redislock, which uses one node", 1, newRedislockPair},
+	{"rueidislock", "rueidislock in its intended topology: a majority of three keys on one server", 1, newRueidislockPair},
 }
 
 type makeNode func(t *testing.T, addr string, timeout time.Duration) redlock.Node
 
-func onWire(t *testing.T, addr string, timeout time.Duration) redlock.Node {
+func newWireNode(t *testing.T, addr string, timeout time.Duration) redlock.Node {
 	n := wire.New(wire.Options{Addr: addr, Timeout: timeout})
 	t.Cleanup(func() { n.Close() })
 	return n
 }
 
-func onGoRedis(t *testing.T, addr string, _ time.Duration) redlock.Node {
+func newGoRedisNode(t *testing.T, addr string, _ time.Duration) redlock.Node {
 	return redisnode.New(client(t, redisnode.Options(addr)))
 }
 
@@ -97,7 +97,7 @@ func config(t *testing.T, addrs []string, timeout time.Duration, node makeNode) 
 	return cfg
 }
 
-func hardened(t *testing.T, cfg redlock.Config) pair {
+func newLockerPair(t *testing.T, cfg redlock.Config) pair {
 	l, err := redlock.New(cfg)
 	if err != nil {
 		t.Fatal(err)
@@ -113,7 +113,7 @@ func hardened(t *testing.T, cfg redlock.Config) pair {
 	}
 }
 
-func specification(t *testing.T, cfg redlock.Config) pair {
+func newSpecificationPair(t *testing.T, cfg redlock.Config) pair {
 	c, err := redlock.Specification(cfg)
 	if err != nil {
 		t.Fatal(err)
@@ -128,7 +128,7 @@ func specification(t *testing.T, cfg redlock.Config) pair {
 	}
 }
 
-func redsyncOf(t *testing.T, addrs []string, size int) pair {
+func newRedsyncPair(t *testing.T, addrs []string, size int) pair {
 	var pools []redsyncredis.Pool
 	for _, addr := range addrs {
 		pools = append(pools, redsyncpool.NewPool(client(t, &redis.Options{Addr: addr, PoolSize: size})))
@@ -144,7 +144,7 @@ func redsyncOf(t *testing.T, addrs []string, size int) pair {
 	}
 }
 
-func redislockOf(t *testing.T, addrs []string, _ time.Duration) pair {
+func newRedislockPair(t *testing.T, addrs []string, _ time.Duration) pair {
 	l := redislock.New(client(t, &redis.Options{Addr: addrs[0]}))
 	ctx, patient := context.Background(), &redislock.Options{RetryStrategy: redislock.LinearBackoff(100 * time.Millisecond)}
 	return func(key string) error {
@@ -156,7 +156,7 @@ func redislockOf(t *testing.T, addrs []string, _ time.Duration) pair {
 	}
 }
 
-func rueidislockOf(t *testing.T, addrs []string, _ time.Duration) pair {
+func newRueidislockPair(t *testing.T, addrs []string, _ time.Duration) pair {
 	l, err := rueidislock.NewLocker(rueidislock.LockerOption{
 		ClientOption: rueidis.ClientOption{InitAddress: addrs[:1]}, KeyMajority: 2, KeyValidity: benchTTL,
 	})
@@ -175,7 +175,7 @@ func rueidislockOf(t *testing.T, addrs []string, _ time.Duration) pair {
 }
 
 // selectContestants returns the contestants in the comma-separated list, or all if it is empty.
-func chosen(names string) (out []contestant) {
+func selectContestants(names string) (out []contestant) {
 	for _, c := range contestants {
 		if names == "" || strings.Contains(","+names+",", ","+c.name+",") {
 			out = append(out, c)

@@ -49,7 +49,7 @@ type sample struct {
 }
 
 // benchmark holds the servers and the locks under measurement.
-type field struct {
+type benchmark struct {
 	*testing.T
 	addrs   []string
 	clients []*redis.Client
@@ -58,15 +58,15 @@ type field struct {
 	pairs   map[string]pair
 }
 
-func newField(t *testing.T, names string, timeout time.Duration) *field {
-	f := &field{T: t, addrs: redistest.Start(t, 5), locks: chosen(names), pairs: map[string]pair{}}
+func newBenchmark(t *testing.T, names string, timeout time.Duration) *benchmark {
+	f := &benchmark{T: t, addrs: redistest.Start(t, 5), locks: selectContestants(names), pairs: map[string]pair{}}
 	for _, addr := range f.addrs {
 		_, c := open(t, addr)
 		f.clients = append(f.clients, c)
 	}
 	f.raw = newRaw(t, f.addrs)
 	for _, l := range f.locks {
-		fmt.Printf("  %-16s %s\n", l.name, l.what)
+		fmt.Printf("  %-16s %s\n", l.name, l.description)
 		f.pairs[l.name] = l.make(t, f.addrs, timeout)
 		f.drive(l.name, 16, 50*time.Millisecond, distinct) // establishes the connections
 	}
@@ -77,7 +77,7 @@ func distinct(i int) string { return fmt.Sprint("key", i) }
 func contended(int) string  { return "key" }
 
 // info sums up fields of INFO over all running nodes.
-func (f *field) info(section string, read func(line string) float64) (sum float64) {
+func (f *benchmark) info(section string, read func(line string) float64) (sum float64) {
 	for _, c := range f.clients {
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 		text, err := c.Info(ctx, section).Result()
@@ -92,7 +92,7 @@ func (f *field) info(section string, read func(line string) float64) (sum float6
 }
 
 // calls returns how often the nodes executed a command, including in scripts.
-func (f *field) calls(command string) float64 {
+func (f *benchmark) calls(command string) float64 {
 	return f.info("commandstats", func(line string) float64 {
 		rest, ok := strings.CutPrefix(line, "cmdstat_"+command+":calls=")
 		if !ok {
@@ -104,7 +104,7 @@ func (f *field) calls(command string) float64 {
 }
 
 // cpu returns the CPU time so far in µs, of this process and of the nodes.
-func (f *field) cpu() (client, nodes float64) {
+func (f *benchmark) cpu() (client, nodes float64) {
 	var u syscall.Rusage
 	syscall.Getrusage(syscall.RUSAGE_SELF, &u)
 	return float64(u.Utime.Nano()+u.Stime.Nano()) / 1e3, f.info("cpu", func(line string) float64 {
@@ -126,7 +126,7 @@ func writes() float64 {
 }
 
 // measure runs work, which sets the number of pairs, and computes their cost.
-func (f *field) measure(work func(s *sample)) sample {
+func (f *benchmark) measure(work func(s *sample)) sample {
 	var s sample
 	var before, after runtime.MemStats
 	sets, releases, written := f.calls("set"), f.calls("del"), writes()
@@ -147,7 +147,7 @@ func (f *field) measure(work func(s *sample)) sample {
 }
 
 // drive runs pairs in the given number of goroutines for a time d and measures them.
-func (f *field) drive(name string, goroutines int, d time.Duration, key func(int) string) sample {
+func (f *benchmark) drive(name string, goroutines int, d time.Duration, key func(int) string) sample {
 	do := f.pairs[name]
 	took := make([][]time.Duration, goroutines)
 	keys := make([]string, goroutines)
@@ -181,10 +181,10 @@ func (f *field) drive(name string, goroutines int, d time.Duration, key func(int
 }
 
 // median returns the median of a value over all samples.
-func median[T float64 | time.Duration](all []sample, of func(sample) T) T {
+func median[T float64 | time.Duration](all []sample, value func(sample) T) T {
 	values := make([]T, len(all))
 	for i, s := range all {
-		values[i] = of(s)
+		values[i] = value(s)
 	}
 	slices.Sort(values)
 	return values[len(values)/2]
@@ -197,7 +197,7 @@ func load() string {
 
 // table measures all locks in turn, *benchReps times, and prints their medians. The functions in extra are measured
 // with them.
-func (f *field) table(title string, goroutines int, key func(int) string, extra map[string]func() sample) {
+func (f *benchmark) table(title string, goroutines int, key func(int) string, extra map[string]func() sample) {
 	all := map[string][]sample{}
 	before := load()
 	for range *benchReps {
@@ -235,12 +235,12 @@ func (f *field) table(title string, goroutines int, key func(int) string, extra 
 			of(func(s sample) float64 { return s.allocs }), of(func(s sample) float64 { return s.client }), of(func(s sample) float64 { return s.nodes }),
 			of(func(s sample) float64 { return s.writes }), of(func(s sample) float64 { return s.sets }), of(func(s sample) float64 { return s.releases }), errs)
 	}
-	f.counted(all)
+	f.checkCommands(all)
 }
 
 // checkCommands fails if the nodes executed too few commands: each pair must set and delete a key on at least a
 // quorum.
-func (f *field) counted(all map[string][]sample) {
+func (f *benchmark) checkCommands(all map[string][]sample) {
 	for _, l := range f.locks {
 		for _, s := range all[l.name] {
 			if quorum := float64(l.nodes/2 + 1); s.pairs > 0 && (s.sets < quorum || s.releases < quorum) {
@@ -257,10 +257,10 @@ func ratio(a, b float64) string {
 	return fmt.Sprintf("%.2f", a/b)
 }
 
-// TestBesideLocks prints the results with many keys and with one key.
-func TestBesideLocks(t *testing.T) {
+// TestCompareLocks prints the results with many keys and with one key.
+func TestCompareLocks(t *testing.T) {
 	fmt.Printf(benchHead, runtime.NumCPU(), *benchReps, *benchFor)
-	f := newField(t, *benchOnly, time.Second)
+	f := newBenchmark(t, *benchOnly, time.Second)
 	for at := range strings.SplitSeq(*benchAt, ",") {
 		n, err := strconv.Atoi(at)
 		if err != nil {
@@ -278,10 +278,10 @@ func TestBesideLocks(t *testing.T) {
 	f.table("64 goroutines on one key", 64, contended, nil)
 }
 
-// TestBesideLocksOneStopped is like TestBesideLocks, with one of five nodes stopped and a timeout of 50 ms.
-func TestBesideLocksOneStopped(t *testing.T) {
+// TestCompareLocksOneStopped is like TestCompareLocks, with one of five nodes stopped and a timeout of 50 ms.
+func TestCompareLocksOneStopped(t *testing.T) {
 	fmt.Printf(benchHead, runtime.NumCPU(), *benchReps, *benchFor)
-	f := newField(t, cmp.Or(*benchOnly, "wire"), 50*time.Millisecond)
+	f := newBenchmark(t, cmp.Or(*benchOnly, "wire"), 50*time.Millisecond)
 	f.table("512 goroutines, all nodes up, timeout 50ms", 512, distinct, nil)
 	pid, err := strconv.Atoi(f.clients[4].InfoMap(t.Context(), "server").Item("Server", "process_id"))
 	if err != nil {
@@ -297,10 +297,10 @@ func TestBesideLocksOneStopped(t *testing.T) {
 	}
 }
 
-// TestBesideLocksDurable measures the cost of durability.
-func TestBesideLocksDurable(t *testing.T) {
+// TestCompareLocksDurable measures the cost of durability.
+func TestCompareLocksDurable(t *testing.T) {
 	fmt.Printf(benchHead, runtime.NumCPU(), *benchReps, *benchFor)
-	f := newField(t, cmp.Or(*benchOnly, "wire,redsync"), time.Second)
+	f := newBenchmark(t, cmp.Or(*benchOnly, "wire,redsync"), time.Second)
 	for _, fsync := range []string{"none", "everysec", "always"} {
 		for _, c := range f.clients {
 			appendonly := "no"

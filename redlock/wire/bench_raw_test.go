@@ -36,8 +36,8 @@ func newRaw(t *testing.T, addrs []string) *raw {
 	return x
 }
 
-// steps returns the commands to set and release the given number of keys.
-func steps(name string, keys int) (set, release []byte) {
+// commands returns the commands to set and release the given number of keys.
+func commands(name string, keys int) (set, release []byte) {
 	words := func(b []byte, words ...string) []byte {
 		b = fmt.Appendf(b, "*%d\r\n", len(words))
 		for _, w := range words {
@@ -57,7 +57,7 @@ func steps(name string, keys int) (set, release []byte) {
 // bound repeatedly sets and releases the given number of keys on each connection, with one batch in flight, and
 // returns the number of pairs per connection.
 func (x *raw) bound(t *testing.T, keys int, d time.Duration) (pairs int) {
-	set, release := steps("raw", keys)
+	set, release := commands("raw", keys)
 	both := append(set, release...)
 	var all sync.WaitGroup
 	var mu sync.Mutex
@@ -92,7 +92,7 @@ func (x *raw) bound(t *testing.T, keys int, d time.Duration) (pairs int) {
 
 // roundTrips returns a pair that only writes to all nodes and reads from all, twice. It is for a single goroutine.
 func (x *raw) roundTrips() pair {
-	set, release := steps("trip", 1)
+	set, release := commands("trip", 1)
 	return func(string) error {
 		for _, b := range [][]byte{set, release} {
 			for _, c := range x.conns {

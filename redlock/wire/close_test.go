@@ -16,7 +16,7 @@ import (
 
 // Close waits for pending releases, and reports the nodes on which they stay pending. The bubble detects goroutines
 // that are left.
-func TestCloseWaitsForDebts(t *testing.T) {
+func TestCloseWaitsForPendingReleases(t *testing.T) {
 	for name, c := range map[string]struct {
 		back    time.Duration // when the nodes read again, after the call of Close
 		took    time.Duration
@@ -28,7 +28,7 @@ func TestCloseWaitsForDebts(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
-				l, all, nodes := onFakes(t)
+				l, all, nodes := newLockerOnFakes(t)
 				s, err := l.Acquire(t.Context(), "k")
 				if err != nil {
 					t.Fatal(err)
@@ -57,7 +57,7 @@ func TestCloseWaitsForDebts(t *testing.T) {
 					t.Errorf("took %v, want about %v", took, c.took)
 				}
 				if c.pending != "" {
-					if !errors.Is(err, redlock.ErrOwed) || !strings.Contains(err.Error(), ": 1 pending") {
+					if !errors.Is(err, redlock.ErrReleasesPending) || !strings.Contains(err.Error(), ": 1 pending") {
 						t.Errorf("error: %v", err)
 					}
 				} else if err != nil {
@@ -80,11 +80,11 @@ func TestCloseWaitsForDebts(t *testing.T) {
 }
 
 // newLockerOnFakes returns a Locker on three nodes in memory.
-func onFakes(t *testing.T) (l *redlock.Locker, all []*fake, nodes []*wire.Node) {
+func newLockerOnFakes(t *testing.T) (l *redlock.Locker, all []*fake, nodes []*wire.Node) {
 	cfg := redlock.Config{TTL: time.Minute, Timeout: timeout, Tries: 1}
 	for i := range 3 {
 		f := newFake(t)
-		f.number = i
+		f.index = i
 		n := f.node(nil)
 		all, nodes, cfg.Nodes = append(all, f), append(nodes, n), append(cfg.Nodes, n)
 	}
@@ -97,7 +97,7 @@ func onFakes(t *testing.T) (l *redlock.Locker, all []*fake, nodes []*wire.Node) 
 
 // The timeout of a dial doubles after each failure, up to DialTimeout. When the node responds, it starts again at
 // the minimum.
-func TestDialsAgainSoon(t *testing.T) {
+func TestDialTimeoutDoubles(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var took []time.Duration
 		n := wire.New(wire.Options{Addr: "n1", Timeout: 10 * time.Millisecond, DialTimeout: time.Second, Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {

@@ -18,52 +18,52 @@ import (
 
 // pendingRelease is a release that the node may not have received, although it may have received the set
 // before it. until is the time at which the key has expired.
-type debt struct {
+type pendingRelease struct {
 	key, token string
 	until      time.Duration
 }
 
 // maxPending limits the pending releases of an unreachable node. Beyond it, keys that are left behind stay
 // until they expire.
-const maxDebts = 1 << 16
+const maxPending = 1 << 16
 
 // maxBackoff limits the delay after a failed attempt to connect.
-const maxRest = 100 * time.Millisecond
+const maxBackoff = 100 * time.Millisecond
 
 // recordUnanswered remembers what is needed later about a request that is answered with an error: a release
 // stays pending, unless its set was never sent.
-func (n *line) undone(e entry) {
-	d, isRelease := e.release()
+func (n *nodeState) recordUnanswered(e entry) {
+	d, isRelease := e.asRelease()
 	if !isRelease {
-		if e.r != nil && sets(e.r.Op) && n.state != up && len(n.unsent) < maxDebts {
+		if e.r != nil && isSet(e.r.Op) && n.state != connected && len(n.unsent) < maxPending {
 			n.unsent[e.r.Token] = struct{}{}
 		}
 		return
 	}
 	if _, ok := n.unsent[d.token]; ok {
 		delete(n.unsent, d.token)
-	} else if n.state != closed && len(n.debts) < maxDebts {
-		n.debts = append(n.debts, d)
+	} else if n.state != closed && len(n.pendingReleases) < maxPending {
+		n.pendingReleases = append(n.pendingReleases, d)
 	}
 }
 
 // isSet reports whether an operation can give a key its token. Other operations, such as extensions, don't
 // tell whether the set before them was sent.
-func sets(op driver.Op) bool {
+func isSet(op driver.Op) bool {
 	return op == driver.OpSet || op == driver.OpSetFenced || op == driver.OpGrant
 }
 
 // Settle implements driver.Settler.
-func (n *line) Settle(ctx context.Context) error {
+func (n *nodeState) Settle(ctx context.Context) error {
 	for {
-		owed := n.owed()
-		if owed == 0 {
+		pending := n.pendingCount()
+		if pending == 0 {
 			return nil
 		}
 		select {
-		case <-n.o.After(n.o.Timeout / 8):
+		case <-n.opts.After(n.opts.Timeout / 8):
 		case <-ctx.Done():
-			return fmt.Errorf("%d pending: the node did not answer in time, so the keys stay until they expire", owed)
+			return fmt.Errorf("%d pending: the node did not answer in time, so the keys stay until they expire", pending)
 		case <-n.ctx.Done():
 			return errClosed
 		}
@@ -71,18 +71,18 @@ func (n *line) Settle(ctx context.Context) error {
 }
 
 // pendingCount returns the number of releases that were answered with an error before the node replied.
-func (n *line) owed() (sum int) {
+func (n *nodeState) pendingCount() (sum int) {
 	now := n.now()
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	for _, d := range n.debts {
+	for _, d := range n.pendingReleases {
 		if d.until > now {
 			sum++
 		}
 	}
-	for _, all := range [][]entry{n.batch.rel, n.waiting.rest()} {
+	for _, all := range [][]entry{n.batch.releases, n.waiting.entries()} {
 		for _, e := range all {
-			if e.owed != nil && e.owed.until > now {
+			if e.unanswered != nil && e.unanswered.until > now {
 				sum++
 			}
 		}
@@ -91,17 +91,17 @@ func (n *line) owed() (sum int) {
 }
 
 // connect starts connecting. The caller must hold the mutex.
-func (n *line) connect() {
-	n.state = dialling
+func (n *nodeState) connect() {
+	n.state = dialing
 	n.running.Add(1)
 	go func() {
 		defer n.running.Done()
-		for n.established() {
+		for n.connectAndServe() {
 			select {
-			case <-n.o.After(min(n.o.Timeout, maxRest)):
+			case <-n.opts.After(min(n.opts.Timeout, maxBackoff)):
 			case <-n.ctx.Done():
 			}
-			if !n.again() {
+			if !n.shouldRetryDial() {
 				return
 			}
 		}
@@ -110,7 +110,7 @@ func (n *line) connect() {
 
 // connectAndServe connects and serves the connection until it ends. If connecting fails, it answers the
 // waiting requests with an error and returns true.
-func (n *line) established() (failed bool) {
+func (n *nodeState) connectAndServe() (failed bool) {
 	c, in, err := n.dial()
 	now := n.now()
 	n.mu.Lock()
@@ -124,46 +124,46 @@ func (n *line) established() (failed bool) {
 	waiting := n.pending
 	n.pending = nil
 	if err != nil {
-		n.state, n.why = resting, fmt.Errorf("connect to %s: %w", n, err)
+		n.state, n.dialErr = backingOff, fmt.Errorf("connect to %s: %w", n, err)
 		for _, e := range waiting {
-			n.undone(e)
+			n.recordUnanswered(e)
 		}
-		err = n.why
+		err = n.dialErr
 		n.mu.Unlock()
-		answer(waiting, err)
+		answerAll(waiting, err)
 		return true
 	}
-	n.state, n.conn, n.raw, n.timer.silent = up, c, nil, 0
+	n.state, n.conn, n.rawConn, n.timer.unresponsiveSince = connected, c, nil, 0
 	n.id, n.runID = in.id, in.runID
 	if s, ok := c.(syscall.Conn); ok {
-		n.raw, _ = s.SyscallConn()
+		n.rawConn, _ = s.SyscallConn()
 	}
 	clear(n.unsent)
-	n.pay(now)
+	n.sendPendingReleases(now)
 	for _, e := range waiting {
 		n.add(e)
 	}
 	n.mu.Unlock()
 	n.Flush()
-	n.fail(c, n.read(in))
+	n.closeConn(c, n.read(in))
 	return false
 }
 
 // sendPendingReleases puts the pending releases before all other requests.
-func (n *line) pay(now time.Duration) {
-	for _, d := range n.debts {
+func (n *nodeState) sendPendingReleases(now time.Duration) {
+	for _, d := range n.pendingReleases {
 		if d.until > now {
-			n.add(entry{owed: &d, due: now + n.o.Timeout})
+			n.add(entry{unanswered: &d, due: now + n.opts.Timeout})
 		}
 	}
-	n.debts = nil
+	n.pendingReleases = nil
 	n.closeBatch()
-	n.arm(now + n.o.Timeout)
+	n.startTimer(now + n.opts.Timeout)
 }
 
 // shouldRetryDial reports whether to connect again after a backoff. Only pending releases require that; any
 // other request that needs a connection starts one itself.
-func (n *line) again() bool {
+func (n *nodeState) shouldRetryDial() bool {
 	now := n.now()
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -171,44 +171,44 @@ func (n *line) again() bool {
 		return false
 	}
 	n.state = idle
-	for _, d := range n.debts {
+	for _, d := range n.pendingReleases {
 		if d.until > now {
-			n.state = dialling
+			n.state = dialing
 			return true
 		}
 	}
-	n.debts = nil
+	n.pendingReleases = nil
 	return false
 }
 
 // firstDialTimeouts is the limit of the first dial in multiples of the lock's timeout, which is enough for
 // some round trips and computation. If a packet is lost, the kernel retransmits it after a second at the
 // earliest, so a new connection is faster. If the limit was too short, the next dial may take twice as long.
-const quick = 8
+const firstDialTimeouts = 8
 
-func (n *line) dial() (net.Conn, *replies, error) {
-	n.patience = min(max(2*n.patience, quick*n.o.Timeout), n.o.DialTimeout)
-	ctx, cancel := context.WithTimeout(n.ctx, n.patience)
+func (n *nodeState) dial() (net.Conn, *replyReader, error) {
+	n.dialTimeout = min(max(2*n.dialTimeout, firstDialTimeouts*n.opts.Timeout), n.opts.DialTimeout)
+	ctx, cancel := context.WithTimeout(n.ctx, n.dialTimeout)
 	defer cancel()
 	defer func() {
 		if ctx.Err() == nil { // connected or refused
-			n.patience = 0
+			n.dialTimeout = 0
 		}
 	}()
-	c, err := n.o.Dial(ctx, n.network, n.o.Addr)
+	c, err := n.opts.Dial(ctx, n.network, n.opts.Addr)
 	if err != nil {
 		return nil, nil, err
 	}
-	if n.o.TLS != nil {
-		cfg := n.o.TLS.Clone()
+	if n.opts.TLS != nil {
+		cfg := n.opts.TLS.Clone()
 		if cfg.ServerName == "" {
-			cfg.ServerName, _, _ = net.SplitHostPort(n.o.Addr)
+			cfg.ServerName, _, _ = net.SplitHostPort(n.opts.Addr)
 		}
 		c = tls.Client(c, cfg)
 	}
 	defer context.AfterFunc(ctx, func() { c.Close() })()
-	in := &replies{c: c, buf: make([]byte, 32<<10)}
-	if err := greet(ctx, in, n.o, n.id, n.runID); err != nil {
+	in := &replyReader{c: c, buf: make([]byte, 32<<10)}
+	if err := handshake(ctx, in, n.opts, n.id, n.runID); err != nil {
 		c.Close()
 		return nil, nil, err
 	}
@@ -220,50 +220,50 @@ func (n *line) dial() (net.Conn, *replies, error) {
 // node kill the previous connection, which has the given id and runID. Otherwise requests still to be
 // read from that connection could be executed after those on the new one. In another process, the same ID
 // could belong to another client's connection.
-func greet(ctx context.Context, in *replies, o Options, id int64, runID string) error {
+func handshake(ctx context.Context, in *replyReader, o Options, id int64, runID string) error {
 	var b []byte
-	var must []string // names of the first commands, for errors
+	var names []string // names of the first commands, for errors
 	if o.Password != "" || o.Username != "" {
 		words := []string{"AUTH", o.Username, o.Password}
 		if o.Username == "" {
 			words = []string{"AUTH", o.Password}
 		}
-		b, must = command(b, words...), append(must, "AUTH")
+		b, names = appendCommand(b, words...), append(names, "AUTH")
 	}
 	if o.DB != 0 {
-		b, must = command(b, "SELECT", strconv.Itoa(o.DB)), append(must, "SELECT")
+		b, names = appendCommand(b, "SELECT", strconv.Itoa(o.DB)), append(names, "SELECT")
 	}
 	if o.ClientName != "" {
-		b, must = command(b, "CLIENT", "SETNAME", o.ClientName), append(must, "CLIENT SETNAME")
+		b, names = appendCommand(b, "CLIENT", "SETNAME", o.ClientName), append(names, "CLIENT SETNAME")
 	}
-	b, must = command(b, "CLIENT", "ID"), append(must, "CLIENT ID")
-	b = run(b, driver.RunID, true, 0, 0)
+	b, names = appendCommand(b, "CLIENT", "ID"), append(names, "CLIENT ID")
+	b = appendScript(b, driver.RunID, true, 0, 0)
 	for _, s := range driver.Scripts {
-		b = command(b, "SCRIPT", "LOAD", s.Text)
+		b = appendCommand(b, "SCRIPT", "LOAD", s.Text)
 	}
-	all, err := in.ask(b, len(must)+1+len(driver.Scripts))
+	all, err := in.exec(b, len(names)+1+len(driver.Scripts))
 	if err != nil {
-		if o.TLS != nil && !in.heard && ctx.Err() != nil {
+		if o.TLS != nil && !in.received && ctx.Err() != nil {
 			err = fmt.Errorf("%w (the server may not use TLS)", err)
 		}
-		return errors.Join(ended(driver.Advise(err), in, o, id), ctx.Err())
+		return errors.Join(explainEOF(driver.Advise(err), in, o, id), ctx.Err())
 	}
-	for i, what := range must {
+	for i, what := range names {
 		if err := all[i].err; err != nil {
 			return fmt.Errorf("%s: %w", what, err)
 		}
 	}
-	number := all[len(must)-1]
+	number := all[len(names)-1]
 	if in.id = number.value; number.kind != ':' || in.at < in.have {
 		return errors.New("the node did not reply to CLIENT ID with a number, or sent more than it should: is this a Redis server?")
 	}
-	if r := all[len(must)]; r.err == nil {
+	if r := all[len(names)]; r.err == nil {
 		in.runID = r.text
 	}
 	if id == 0 || in.runID != runID || in.id <= id {
 		return nil
 	}
-	all, err = in.ask(command(nil, "CLIENT", "KILL", "ID", strconv.FormatInt(id, 10)), 1)
+	all, err = in.exec(appendCommand(nil, "CLIENT", "KILL", "ID", strconv.FormatInt(id, 10)), 1)
 	switch {
 	case err != nil:
 		return errors.Join(err, ctx.Err())
@@ -274,9 +274,9 @@ func greet(ctx context.Context, in *replies, o Options, id int64, runID string) 
 }
 
 // explainEOF adds a likely cause if the node closed the very first connection without an answer.
-func ended(err error, in *replies, o Options, id int64) error {
+func explainEOF(err error, in *replyReader, o Options, id int64) error {
 	switch {
-	case id != 0 || in.heard || !errors.Is(err, io.EOF) && !errors.Is(err, syscall.ECONNRESET) && !errors.Is(err, syscall.EPIPE):
+	case id != 0 || in.received || !errors.Is(err, io.EOF) && !errors.Is(err, syscall.ECONNRESET) && !errors.Is(err, syscall.EPIPE):
 		return err
 	case o.TLS == nil:
 		return fmt.Errorf("the node closed the connection without an answer: %w (it may require TLS)", err)
@@ -285,59 +285,59 @@ func ended(err error, in *replies, o Options, id int64) error {
 }
 
 // closeConn closes c, once, and answers all requests on it with an error.
-func (n *line) fail(c net.Conn, err error) {
+func (n *nodeState) closeConn(c net.Conn, err error) {
 	n.mu.Lock()
 	if n.conn != c {
 		n.mu.Unlock()
 		return
 	}
 	n.closeBatch()
-	lost := n.waiting.rest()
-	n.conn, n.raw, n.waiting, n.out = nil, nil, queue{}, nil
+	lost := n.waiting.entries()
+	n.conn, n.rawConn, n.waiting, n.output = nil, nil, queue{}, nil
 	for _, e := range lost {
-		n.undone(e)
+		n.recordUnanswered(e)
 	}
 	if n.state != closed {
 		n.state = idle
-		if len(n.debts) > 0 {
+		if len(n.pendingReleases) > 0 {
 			n.connect()
 		}
 	}
 	n.mu.Unlock()
 	c.Close()
-	answer(lost, err)
+	answerAll(lost, err)
 }
 
-func answer(lost []entry, err error) {
+func answerAll(lost []entry, err error) {
 	for _, e := range lost {
 		if e.r != nil {
-			e.r.To.Answered(e.r, 0, err)
+			e.r.Collector.Answered(e.r, 0, err)
 		}
 	}
 }
 
 // replyReader reads the replies of a node on one connection.
-type replies struct {
-	c        net.Conn
-	buf      []byte
-	at, have int
-	cut      []reply
-	heard    bool // something was received
-	items    int  // remaining replies of a command with several requests
-	told     []answered
-	again    bool  // a request was encoded again and must be flushed
-	id       int64 // CLIENT ID of the connection and run_id of the process, from the handshake
-	runID    string
+type replyReader struct {
+	c         net.Conn
+	buf       []byte
+	at, have  int
+	parsed    []reply
+	received  bool // something was received
+	itemsLeft int  // remaining replies of a command with several requests
+	answered  []answeredRequest
+	resent    bool  // a request was encoded again and must be flushed
+	id        int64 // CLIENT ID of the connection and run_id of the process, from the handshake
+	runID     string
 }
 
-// answered is a request with its reply.
-type answered struct {
+// answeredRequest is a request with its reply.
+type answeredRequest struct {
 	r *driver.Request
 	reply
 }
 
 // fill reads more bytes.
-func (in *replies) fill() error {
+func (in *replyReader) fill() error {
 	if in.at > 0 {
 		in.have = copy(in.buf, in.buf[in.at:in.have])
 		in.at = 0
@@ -348,21 +348,21 @@ func (in *replies) fill() error {
 	k, err := in.c.Read(in.buf[in.have:])
 	in.have += k
 	if k > 0 {
-		in.heard = true
+		in.received = true
 		return nil
 	}
 	return err
 }
 
 // next reads one reply.
-func (in *replies) next() (reply, error) {
+func (in *replyReader) next() (reply, error) {
 	for {
 		r, size, err := parse(in.buf[in.at:in.have])
 		if err == nil {
 			in.at += size
 			return r, nil
 		}
-		if err == errShort {
+		if err == errIncomplete {
 			err = in.fill()
 		}
 		if err != nil {
@@ -372,7 +372,7 @@ func (in *replies) next() (reply, error) {
 }
 
 // exec writes commands and reads the given number of replies.
-func (in *replies) ask(commands []byte, replies int) (all []reply, err error) {
+func (in *replyReader) exec(commands []byte, replies int) (all []reply, err error) {
 	_, err = in.c.Write(commands)
 	for len(all) < replies && err == nil {
 		var r reply
@@ -383,78 +383,78 @@ func (in *replies) ask(commands []byte, replies int) (all []reply, err error) {
 }
 
 // readAvailable reads bytes and returns all complete replies.
-func (in *replies) more() ([]reply, error) {
-	in.cut = in.cut[:0]
+func (in *replyReader) readAvailable() ([]reply, error) {
+	in.parsed = in.parsed[:0]
 	if err := in.fill(); err != nil {
 		return nil, err
 	}
 	for {
 		r, size, err := parse(in.buf[in.at:in.have])
 		switch {
-		case err == errShort:
-			return in.cut, nil
+		case err == errIncomplete:
+			return in.parsed, nil
 		case err != nil:
-			return in.cut, err
+			return in.parsed, err
 		}
 		in.at += size
-		in.cut = append(in.cut, r)
+		in.parsed = append(in.parsed, r)
 	}
 }
 
 // read answers requests until the connection ends, and returns the reason.
-func (n *line) read(in *replies) error {
+func (n *nodeState) read(in *replyReader) error {
 	for {
-		cut, err := in.more()
+		cut, err := in.readAvailable()
 		n.mu.Lock()
 		if n.conn != in.c {
 			n.mu.Unlock()
 			return net.ErrClosed
 		}
-		n.timer.silent = 0
+		n.timer.unresponsiveSince = 0
 		for i := 0; i < len(cut); i++ {
-			if wrong := n.take(in, cut[i]); wrong != nil {
-				cut, err = nil, wrong
+			if badReply := n.handleReply(in, cut[i]); badReply != nil {
+				cut, err = nil, badReply
 			}
 		}
 		n.mu.Unlock()
-		for _, a := range in.told {
-			a.r.To.Answered(a.r, a.value, a.err)
+		for _, a := range in.answered {
+			a.r.Collector.Answered(a.r, a.value, a.err)
 		}
-		in.told = in.told[:0]
+		in.answered = in.answered[:0]
 		if err != nil {
 			return err
 		}
-		if in.again {
-			in.again = false
+		if in.resent {
+			in.resent = false
 			n.Flush()
 		}
 	}
 }
 
-var errNothing = errors.New("the node sent an unexpected reply")
+var errUnexpectedReply = errors.New("the node sent an unexpected reply")
 
 // handleReply assigns a reply to the request or the group of requests that it answers.
-func (n *line) take(in *replies, r reply) error {
+func (n *nodeState) handleReply(in *replyReader, r reply) error {
 	if n.waiting.len() == 0 {
-		return errNothing
+		return errUnexpectedReply
 	}
-	same := n.waiting.first().same
+	same := n.waiting.first().commandSize
 	switch {
-	case in.items > 0 && r.items == 0:
-		in.items--
+	case in.itemsLeft > 0 && r.items == 0:
+		in.itemsLeft--
 		same = 1
-	case in.items == 0 && r.items > 1 && r.items == same:
-		in.items = r.items
+	case in.itemsLeft == 0 && r.items > 1 && r.items == same:
+		in.itemsLeft = r.items
 		return nil
 	case r.items > 0 || same > 1 && r.err == nil || r.err == nil && !r.answers(n.waiting.first()):
-		return errNothing
+		return errUnexpectedReply
 	case r.err != nil && strings.HasPrefix(r.err.Error(), "NOSCRIPT"):
 		n.resend(in, same, r)
 		return nil
 	}
 	for range same {
 		if e := n.waiting.pop(); e.r != nil {
-			in.told = append(in.told, answered{e.r, r})
+			in.answered = append(in.answered, answeredRequest{e.r, r})
 		}
 	}
 	return nil
@@ -463,65 +463,65 @@ func (n *line) take(in *replies, r reply) error {
 // resend encodes requests again, with the script's full text, after the node refused them because it no
 // longer knows its scripts. It skips a set whose release is already in progress, because the set would be
 // executed after the release.
-func (n *line) resend(in *replies, same int, why reply) {
-	var again []entry
+func (n *nodeState) resend(in *replyReader, same int, why reply) {
+	var retried []entry
 	for range same {
 		e := n.waiting.pop()
-		if _, isRelease := e.release(); isRelease || e.r != nil && !n.isReleased(e.r.Token) {
-			again = append(again, e)
+		if _, isRelease := e.asRelease(); isRelease || e.r != nil && !n.isReleased(e.r.Token) {
+			retried = append(retried, e)
 		} else if e.r != nil {
-			in.told = append(in.told, answered{e.r, why})
+			in.answered = append(in.answered, answeredRequest{e.r, why})
 		}
 	}
-	if len(again) == 0 {
+	if len(retried) == 0 {
 		return
 	}
-	in.again = true
-	if d, ok := again[0].release(); !ok && again[0].r.Op == driver.OpGrant {
-		n.out = grants(n.out, again, true, n.runID)
+	in.resent = true
+	if d, ok := retried[0].asRelease(); !ok && retried[0].r.Op == driver.OpGrant {
+		n.output = appendGrants(n.output, retried, true, n.runID)
 	} else if !ok {
-		n.out = step(n.out, again[0].r, true, n.runID)
+		n.output = appendStep(n.output, retried[0].r, true, n.runID)
 	} else {
-		n.out = releases(n.out, len(again), true)
-		for _, e := range again {
-			d, _ = e.release()
-			n.out = bulk(n.out, d.key)
+		n.output = appendReleases(n.output, len(retried), true)
+		for _, e := range retried {
+			d, _ = e.asRelease()
+			n.output = appendBulk(n.output, d.key)
 		}
-		for _, e := range again {
-			d, _ = e.release()
-			n.out = bulk(n.out, d.token)
+		for _, e := range retried {
+			d, _ = e.asRelease()
+			n.output = appendBulk(n.output, d.token)
 		}
 	}
 	// Keep the deadlines in the queue in order: later requests give up no later than these.
-	due, rest := again[0].due, n.waiting.rest()
+	due, rest := retried[0].due, n.waiting.entries()
 	for i := len(rest) - 1; i >= 0 && rest[i].due > due; i-- {
 		rest[i].due = due
 	}
-	for i, e := range again {
-		e.same = len(again) - i
+	for i, e := range retried {
+		e.commandSize = len(retried) - i
 		n.waiting.push(e)
 	}
 }
 
-func array(b []byte, n int) []byte {
+func appendArray(b []byte, n int) []byte {
 	b = strconv.AppendInt(append(b, '*'), int64(n), 10)
 	return append(b, '\r', '\n')
 }
 
-func bulk(b []byte, s string) []byte {
+func appendBulk(b []byte, s string) []byte {
 	b = strconv.AppendInt(append(b, '$'), int64(len(s)), 10)
 	b = append(append(b, '\r', '\n'), s...)
 	return append(b, '\r', '\n')
 }
 
 // appendBulkConcat appends the concatenation of two strings as one bulk string.
-func bulks(b []byte, s, more string) []byte {
+func appendBulkConcat(b []byte, s, more string) []byte {
 	b = strconv.AppendInt(append(b, '$'), int64(len(s)+len(more)), 10)
 	b = append(append(append(b, '\r', '\n'), s...), more...)
 	return append(b, '\r', '\n')
 }
 
-func number(b []byte, v int64) []byte {
+func appendNumber(b []byte, v int64) []byte {
 	var digits [20]byte
 	d := strconv.AppendInt(digits[:0], v, 10)
 	b = strconv.AppendInt(append(b, '$'), int64(len(d)), 10)
@@ -530,61 +530,61 @@ func number(b []byte, v int64) []byte {
 }
 
 // appendCommand appends a command with these words.
-func command(b []byte, words ...string) []byte {
-	b = array(b, len(words))
+func appendCommand(b []byte, words ...string) []byte {
+	b = appendArray(b, len(words))
 	for _, w := range words {
-		b = bulk(b, w)
+		b = appendBulk(b, w)
 	}
 	return b
 }
 
 // appendScript appends the start of a command that runs a script, either by its digest or with its full
 // text, which the node then keeps.
-func run(b []byte, s driver.Script, whole bool, keys, args int) []byte {
-	b = array(b, 3+keys+args)
+func appendScript(b []byte, s driver.Script, whole bool, keys, args int) []byte {
+	b = appendArray(b, 3+keys+args)
 	if whole {
-		b = bulk(append(b, "$4\r\nEVAL\r\n"...), s.Text)
+		b = appendBulk(append(b, "$4\r\nEVAL\r\n"...), s.Text)
 	} else {
-		b = bulk(append(b, "$7\r\nEVALSHA\r\n"...), s.SHA)
+		b = appendBulk(append(b, "$7\r\nEVALSHA\r\n"...), s.SHA)
 	}
-	return number(b, int64(keys))
+	return appendNumber(b, int64(keys))
 }
 
 // appendStep appends a request other than a release. runID is that of the server process; "": unknown.
-func step(b []byte, r *driver.Request, whole bool, runID string) []byte {
+func appendStep(b []byte, r *driver.Request, whole bool, runID string) []byte {
 	switch r.Op {
 	case driver.OpSet:
-		b = bulk(bulk(append(b, "*6\r\n$3\r\nSET\r\n"...), r.Key), r.Token)
-		return number(append(b, "$2\r\nNX\r\n$2\r\nPX\r\n"...), r.TTL.Milliseconds())
+		b = appendBulk(appendBulk(append(b, "*6\r\n$3\r\nSET\r\n"...), r.Key), r.Token)
+		return appendNumber(append(b, "$2\r\nNX\r\n$2\r\nPX\r\n"...), r.TTL.Milliseconds())
 	case driver.OpExtend:
-		b = bulk(bulk(run(b, driver.Extend, whole, 1, 2), r.Key), r.Token)
-		return number(b, r.TTL.Milliseconds())
+		b = appendBulk(appendBulk(appendScript(b, driver.Extend, whole, 1, 2), r.Key), r.Token)
+		return appendNumber(b, r.TTL.Milliseconds())
 	case driver.OpSetFenced:
-		b = bulks(bulk(run(b, driver.SetFenced, whole, 2, 2), r.Key), r.Key, driver.CountSuffix)
-		return number(bulk(b, r.Token), r.TTL.Milliseconds())
+		b = appendBulkConcat(appendBulk(appendScript(b, driver.SetFenced, whole, 2, 2), r.Key), r.Key, driver.CountSuffix)
+		return appendNumber(appendBulk(b, r.Token), r.TTL.Milliseconds())
 	case driver.OpRaiseFence:
-		b = bulks(bulk(run(b, driver.RaiseFence, whole, 2, 2), r.Key), r.Key, driver.CountSuffix)
-		return number(bulk(b, r.Token), r.Count)
+		b = appendBulkConcat(appendBulk(appendScript(b, driver.RaiseFence, whole, 2, 2), r.Key), r.Key, driver.CountSuffix)
+		return appendNumber(appendBulk(b, r.Token), r.Count)
 	case driver.OpGrant:
-		return grant(b, r, whole, runID)
+		return appendGrant(b, r, whole, runID)
 	case driver.OpAbandon: // requests are in order, so the grant was executed before or never will be
-		return bulk(bulk(releases(b, 1, whole), r.Key), r.Token)
+		return appendBulk(appendBulk(appendReleases(b, 1, whole), r.Key), r.Token)
 	case driver.OpIdentify:
-		return run(b, driver.Identity, true, 0, 0)
+		return appendScript(b, driver.Identity, true, 0, 0)
 	case driver.OpReady:
-		return bulk(bulk(run(b, driver.Ready, true, 2, 0), driver.KnownAs), driver.Quarantine)
+		return appendBulk(appendBulk(appendScript(b, driver.Ready, true, 2, 0), driver.RunIDKey), driver.QuarantineKey)
 	}
 	panic(fmt.Sprintf("wire: unknown operation %d", r.Op))
 }
 
 // appendGrants appends several OpGrant requests on the same terms as one command.
-func grants(b []byte, all []entry, whole bool, runID string) []byte {
+func appendGrants(b []byte, all []entry, whole bool, runID string) []byte {
 	if len(all) == 0 {
 		return b
 	}
 	terms := all[0].r.Terms
 	if len(all) == 1 {
-		return grant(b, all[0].r, whole, runID)
+		return appendGrant(b, all[0].r, whole, runID)
 	}
 	keys, counted := len(all), int64(0)
 	if terms.Fence {
@@ -593,26 +593,26 @@ func grants(b []byte, all []entry, whole bool, runID string) []byte {
 	if terms.Quarantine > 0 {
 		keys += 2
 	}
-	b = run(b, driver.Grants, whole, keys, len(all)+4)
+	b = appendScript(b, driver.Grants, whole, keys, len(all)+4)
 	for _, e := range all {
-		b = bulk(b, e.r.Key)
+		b = appendBulk(b, e.r.Key)
 	}
 	if terms.Fence {
 		for _, e := range all {
-			b = bulks(b, e.r.Key, driver.CountSuffix)
+			b = appendBulkConcat(b, e.r.Key, driver.CountSuffix)
 		}
 	}
 	if terms.Quarantine > 0 {
-		b = bulk(bulk(b, driver.KnownAs), driver.Quarantine)
+		b = appendBulk(appendBulk(b, driver.RunIDKey), driver.QuarantineKey)
 	}
 	for _, e := range all {
-		b = bulk(b, e.r.Token)
+		b = appendBulk(b, e.r.Token)
 	}
-	return bulk(number(number(number(b, terms.TTL.Milliseconds()), counted), terms.Quarantine.Milliseconds()), runID)
+	return appendBulk(appendNumber(appendNumber(appendNumber(b, terms.TTL.Milliseconds()), counted), terms.Quarantine.Milliseconds()), runID)
 }
 
 // appendGrant appends one OpGrant request. It needs no tombstone, because no grant arrives after its release.
-func grant(b []byte, r *driver.Request, whole bool, runID string) []byte {
+func appendGrant(b []byte, r *driver.Request, whole bool, runID string) []byte {
 	args, counted := 4, int64(0)
 	if runID != "" {
 		args = 5
@@ -620,12 +620,12 @@ func grant(b []byte, r *driver.Request, whole bool, runID string) []byte {
 	if r.Fence {
 		counted = 1
 	}
-	b = run(b, driver.Grant, whole, 5, args)
-	b = bulk(bulks(bulk(b, r.Key), r.Key, driver.CountSuffix), r.Key)
-	b = bulk(bulk(bulk(b, driver.KnownAs), driver.Quarantine), r.Token)
-	b = number(number(number(b, r.TTL.Milliseconds()), counted), r.Quarantine.Milliseconds())
+	b = appendScript(b, driver.Grant, whole, 5, args)
+	b = appendBulk(appendBulkConcat(appendBulk(b, r.Key), r.Key, driver.CountSuffix), r.Key)
+	b = appendBulk(appendBulk(appendBulk(b, driver.RunIDKey), driver.QuarantineKey), r.Token)
+	b = appendNumber(appendNumber(appendNumber(b, r.TTL.Milliseconds()), counted), r.Quarantine.Milliseconds())
 	if runID != "" {
-		b = bulk(b, runID)
+		b = appendBulk(b, runID)
 	}
 	return b
 }
@@ -645,17 +645,17 @@ func (r reply) answers(e *entry) bool {
 	if e.r != nil && e.r.Op == driver.OpSet {
 		return r.kind == '+' || r.kind == '$' && r.value == 0
 	}
-	return r.kind == ':' || e.r == nil && e.owed == nil // the operation is not known any more
+	return r.kind == ':' || e.r == nil && e.unanswered == nil // the operation is not known any more
 }
 
 // errIncomplete means that a reply is not complete yet.
-var errShort = errors.New("incomplete")
+var errIncomplete = errors.New("incomplete")
 
 // maxBulk limits the length of a string in a reply. No expected string is longer than a digest.
 const maxBulk = 1 << 10
 
 // shortString returns b as a string, or "" if b is so short that only its presence matters.
-func word(b []byte) string {
+func shortString(b []byte) string {
 	if len(b) < 8 {
 		return ""
 	}
@@ -666,7 +666,7 @@ func word(b []byte) string {
 func parse(b []byte) (r reply, size int, err error) {
 	end := bytes.IndexByte(b, '\n')
 	if end < 0 {
-		return reply{}, 0, errShort
+		return reply{}, 0, errIncomplete
 	}
 	if end < 2 || b[end-1] != '\r' {
 		return reply{}, 0, fmt.Errorf("the node sent %.40q, which is not RESP2", b[:end])
@@ -683,15 +683,15 @@ func parse(b []byte) (r reply, size int, err error) {
 	case err != nil:
 	case kind == ':':
 		return reply{value: v, kind: kind}, size, nil
-	case kind == '*' && v > 0 && v <= most:
+	case kind == '*' && v > 0 && v <= maxBatch:
 		return reply{items: int(v), kind: kind}, size, nil
 	case kind == '$' && v == -1:
 		return reply{kind: kind}, size, nil
 	case kind == '$' && v >= 0 && v <= maxBulk:
 		if size += int(v) + 2; len(b) < size {
-			return reply{}, 0, errShort
+			return reply{}, 0, errIncomplete
 		}
-		return reply{value: 1, text: word(b[end+1 : size-2]), kind: kind}, size, nil
+		return reply{value: 1, text: shortString(b[end+1 : size-2]), kind: kind}, size, nil
 	}
 	return reply{}, 0, fmt.Errorf("the node sent %.40q, which is not a valid reply", b[:end-1])
 }

@@ -22,24 +22,24 @@ import (
 type fake struct {
 	t *testing.T
 
-	mu      sync.Mutex
-	keys    map[string]string
-	scripts map[string]bool
-	log     []string      // commands after each handshake: SET k t, RELEASE k t k t …
-	conns   []net.Conn    // the server ends of the pipes
-	delay   time.Duration // before each answer
-	refuse  error         // error of dials
-	say     string        // the reply to every command, if not ""
-	hold    chan struct{} // if not nil, no reply is sent until it is closed
-	process string        // run_id
-	number  int           // part of its identity
-	ids     int           // connection IDs so far
-	kills   []string      // arguments of CLIENT KILL
-	noKills bool
+	mu       sync.Mutex
+	keys     map[string]string
+	scripts  map[string]bool
+	log      []string      // commands after each handshake: SET k t, RELEASE k t k t …
+	conns    []net.Conn    // the server ends of the pipes
+	delay    time.Duration // before each answer
+	refuse   error         // error of dials
+	reply    string        // the reply to every command, if not ""
+	hold     chan struct{} // if not nil, no reply is sent until it is closed
+	runID    string        // run_id
+	index    int           // part of its identity
+	nextID   int           // connection IDs so far
+	kills    []string      // arguments of CLIENT KILL
+	denyKill bool
 }
 
 func newFake(t *testing.T) *fake {
-	return &fake{t: t, keys: map[string]string{}, scripts: map[string]bool{}, process: "process-1"}
+	return &fake{t: t, keys: map[string]string{}, scripts: map[string]bool{}, runID: "process-1"}
 }
 
 // node returns a wire.Node connected to f, with a timeout of 50 ms.
@@ -68,7 +68,7 @@ func (f *fake) dial(context.Context, string, string) (net.Conn, error) {
 }
 
 // dials returns the number of dials.
-func (f *fake) dialled() int {
+func (f *fake) dials() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return len(f.conns)
@@ -82,7 +82,7 @@ func (f *fake) with(change func()) {
 }
 
 // commands returns the log so far.
-func (f *fake) did() []string {
+func (f *fake) commands() []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return slices.Clone(f.log)
@@ -97,14 +97,14 @@ func (f *fake) serve(c net.Conn) {
 			return
 		}
 		f.mu.Lock()
-		hold, delay, say := f.hold, f.delay, f.say
+		hold, delay, say := f.hold, f.delay, f.reply
 		f.mu.Unlock()
 		if hold != nil {
 			<-hold
 		}
 		time.Sleep(delay)
 		f.mu.Lock()
-		answer := f.answer(words)
+		answer := f.replyTo(words)
 		f.mu.Unlock()
 		if say != "" {
 			answer = say
@@ -135,7 +135,7 @@ func read(in *bufio.Reader) (words []string, err error) {
 	return words, err
 }
 
-func (f *fake) answer(words []string) string {
+func (f *fake) replyTo(words []string) string {
 	switch words[0] {
 	case "SET":
 		f.log = append(f.log, strings.Join(words[:3], " "))
@@ -147,9 +147,9 @@ func (f *fake) answer(words []string) string {
 	case "EVAL", "EVALSHA":
 		switch words[1] {
 		case driver.RunID.Text:
-			return fmt.Sprintf("$%d\r\n%s\r\n", len(f.process), f.process)
+			return fmt.Sprintf("$%d\r\n%s\r\n", len(f.runID), f.runID)
 		case driver.Identity.Text:
-			return fmt.Sprintf(":%d\r\n", 1+f.number)
+			return fmt.Sprintf(":%d\r\n", 1+f.index)
 		}
 		sha := words[1]
 		if words[0] == "EVAL" {
@@ -162,15 +162,15 @@ func (f *fake) answer(words []string) string {
 		if !f.scripts[sha] {
 			return "-NOSCRIPT No matching script.\r\n"
 		}
-		return f.run(sha, words[2:])
+		return f.runScript(sha, words[2:])
 	}
 	switch strings.Join(words[:2], " ") {
 	case "CLIENT ID":
-		f.ids++
-		return fmt.Sprintf(":%d\r\n", f.ids)
+		f.nextID++
+		return fmt.Sprintf(":%d\r\n", f.nextID)
 	case "CLIENT KILL":
 		f.kills = append(f.kills, words[3])
-		if f.noKills {
+		if f.denyKill {
 			return "-NOPERM no\r\n"
 		}
 		return ":1\r\n"
@@ -185,8 +185,8 @@ func (f *fake) answer(words []string) string {
 	return "$2\r\nok\r\n"
 }
 
-// run executes a script. words contains the number of keys, the keys, and the arguments.
-func (f *fake) run(sha string, words []string) string {
+// runScript executes a script. words contains the number of keys, the keys, and the arguments.
+func (f *fake) runScript(sha string, words []string) string {
 	keys, _ := strconv.Atoi(words[0])
 	if sha != driver.Release.SHA && sha != driver.Releases.SHA {
 		f.log = append(f.log, "SCRIPT "+strings.Join(words[1:], " "))
@@ -236,15 +236,15 @@ func (a *answers) Answered(r *driver.Request, value int64, err error) {
 }
 
 // get returns the answer to r, or "" if there is none yet.
-func (a *answers) of(r *driver.Request) string {
+func (a *answers) get(r *driver.Request) string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.got[r]
 }
 
 // submit submits a request for token and the key "k"+token, with a deadline after the timeout.
-func (a *answers) ask(n *wire.Node, op driver.Op, token string) *driver.Request {
-	r := &driver.Request{Op: op, Key: "k" + token, Token: token, Terms: driver.Terms{TTL: time.Second}, Deadline: time.Now().Add(timeout), To: a}
+func (a *answers) submit(n *wire.Node, op driver.Op, token string) *driver.Request {
+	r := &driver.Request{Op: op, Key: "k" + token, Token: token, Terms: driver.Terms{TTL: time.Second}, Deadline: time.Now().Add(timeout), Collector: a}
 	n.Submit(r)
 	return r
 }

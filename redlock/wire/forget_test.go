@@ -18,7 +18,7 @@ import (
 )
 
 // With both drivers, every acquire succeeds and no key is left while servers forget their scripts or restart.
-func TestServersThatForget(t *testing.T) {
+func TestForgetfulServers(t *testing.T) {
 	drivers := map[string]func(string) (redlock.Node, func() error){
 		"wire": func(addr string) (redlock.Node, func() error) {
 			n := wire.New(wire.Options{Addr: addr, Timeout: time.Second})
@@ -34,7 +34,7 @@ func TestServersThatForget(t *testing.T) {
 	addrs := redistest.Start(t, 3, "--enable-debug-command", "yes")
 	for driver, node := range drivers {
 		t.Run(driver+"/scripts", func(t *testing.T) {
-			f := newForgetful(t, addrs, node)
+			f := newForgetfulServers(t, addrs, node)
 			f.whileLocking(30, func(c *redis.Client) { f.must(c, "SCRIPT", "FLUSH") }, func(err error) {
 				if err != nil {
 					t.Error(err)
@@ -45,21 +45,21 @@ func TestServersThatForget(t *testing.T) {
 			}
 		})
 		t.Run(driver+"/restarts", func(t *testing.T) {
-			f := newForgetful(t, addrs, node)
+			f := newForgetfulServers(t, addrs, node)
 			f.whileLocking(6, f.restart, func(error) {}) // after two restarts the outcome of a release is unknown
 		})
 	}
 }
 
 // forgetfulServers is a lock on servers that forget.
-type forgetful struct {
+type forgetfulServers struct {
 	*testing.T
 	clients []*redis.Client
 	locker  *redlock.Locker
 }
 
-func newForgetful(t *testing.T, addrs []string, node func(string) (redlock.Node, func() error)) *forgetful {
-	f := &forgetful{T: t}
+func newForgetfulServers(t *testing.T, addrs []string, node func(string) (redlock.Node, func() error)) *forgetfulServers {
+	f := &forgetfulServers{T: t}
 	cfg := redlock.Config{TTL: time.Hour, Timeout: time.Second, Fence: true, RetryMin: time.Millisecond, RetryMax: 5 * time.Millisecond}
 	for _, addr := range addrs {
 		n, end := node(addr)
@@ -76,7 +76,7 @@ func newForgetful(t *testing.T, addrs []string, node func(string) (redlock.Node,
 	return f
 }
 
-func (f *forgetful) must(c *redis.Client, args ...any) any {
+func (f *forgetfulServers) must(c *redis.Client, args ...any) any {
 	f.Helper()
 	got, err := c.Do(context.Background(), args...).Result()
 	if err != nil {
@@ -86,7 +86,7 @@ func (f *forgetful) must(c *redis.Client, args ...any) any {
 }
 
 // whileLocking makes one server after another forget, the given number of times, while 16 clients lock.
-func (f *forgetful) whileLocking(times int, forget func(*redis.Client), released func(error)) {
+func (f *forgetfulServers) whileLocking(times int, forget func(*redis.Client), released func(error)) {
 	var done atomic.Bool
 	var pairs atomic.Int64
 	var all sync.WaitGroup
@@ -136,7 +136,7 @@ func (f *forgetful) whileLocking(times int, forget func(*redis.Client), released
 }
 
 // restart restarts a server and waits until it is back.
-func (f *forgetful) restart(c *redis.Client) {
+func (f *forgetfulServers) restart(c *redis.Client) {
 	before := f.runID(c)
 	c.Do(context.Background(), "DEBUG", "RESTART") // sends no reply
 	for f.runID(c) == before || f.runID(c) == "" {
@@ -144,14 +144,14 @@ func (f *forgetful) restart(c *redis.Client) {
 	}
 }
 
-func (f *forgetful) runID(c *redis.Client) string {
+func (f *forgetfulServers) runID(c *redis.Client) string {
 	text, _ := c.Info(context.Background(), "server").Result()
 	_, rest, _ := strings.Cut(text, "run_id:")
 	return strings.TrimSpace(rest[:min(len(rest), 40)])
 }
 
 // refused returns the number of scripts that the servers did not know.
-func (f *forgetful) refused() (sum int) {
+func (f *forgetfulServers) refused() (sum int) {
 	for _, c := range f.clients {
 		text, _ := c.Info(context.Background(), "errorstats").Result()
 		_, rest, _ := strings.Cut(text, "errorstat_NOSCRIPT:count=")

@@ -25,11 +25,11 @@ type burst struct {
 }
 
 func (b *burst) Answered(r *driver.Request, value int64, err error) {
-	b.got[r.Node] = told(value, err)
+	b.got[r.Node] = readAll(value, err)
 	b.Done()
 }
 
-func told(value int64, err error) string {
+func readAll(value int64, err error) string {
 	if err != nil {
 		word, _, _ := strings.Cut(err.Error(), " ") // the remaining text contains the script's name
 		return word
@@ -37,11 +37,11 @@ func told(value int64, err error) string {
 	return fmt.Sprint(value)
 }
 
-func (b *burst) of(n *wire.Node, all []driver.Request) []string {
+func (b *burst) send(n *wire.Node, all []driver.Request) []string {
 	b.got = make([]string, len(all))
 	b.Add(len(all))
 	for i := range all {
-		all[i].To, all[i].Node, all[i].Deadline = b, i, time.Now().Add(10*time.Second)
+		all[i].Collector, all[i].Node, all[i].Deadline = b, i, time.Now().Add(10*time.Second)
 		n.Submit(&all[i])
 	}
 	n.Flush()
@@ -51,9 +51,9 @@ func (b *burst) of(n *wire.Node, all []driver.Request) []string {
 
 // Grants that share a script get the same answers as individual grants: with all terms, for free and taken keys and for
 // the holder's own, and even if one of them fails.
-func TestGrantsTogether(t *testing.T) {
+func TestBatchedGrants(t *testing.T) {
 	addrs, ctx := redistest.Start(t, 2), context.Background()
-	together, first := open(t, addrs[0])
+	batched, first := open(t, addrs[0])
 	_, second := open(t, addrs[1])
 	single := redisnode.New(second)
 	for _, c := range []*redis.Client{first, second} {
@@ -66,29 +66,29 @@ func TestGrantsTogether(t *testing.T) {
 		c.LPush(ctx, "k0", "not a lock")
 		c.Set(ctx, driver.CountKey("k1"), "not a count", 0)
 	}
-	dice, merged := rand.New(rand.NewPCG(1, 1)), 0
+	rng, merged := rand.New(rand.NewPCG(1, 1)), 0
 	for range 60 {
 		var all []driver.Request
-		terms := driver.Terms{TTL: time.Minute, Fence: dice.IntN(2) == 0, Quarantine: time.Duration(dice.IntN(2)) * time.Minute}
-		for range 1 + dice.IntN(80) {
-			if dice.IntN(20) == 0 {
+		terms := driver.Terms{TTL: time.Minute, Fence: rng.IntN(2) == 0, Quarantine: time.Duration(rng.IntN(2)) * time.Minute}
+		for range 1 + rng.IntN(80) {
+			if rng.IntN(20) == 0 {
 				terms.Fence = !terms.Fence
 			}
-			all = append(all, driver.Request{Op: driver.OpGrant, Key: fmt.Sprint("k", dice.IntN(8)), Token: fmt.Sprint("t", dice.IntN(3)), Terms: terms})
+			all = append(all, driver.Request{Op: driver.OpGrant, Key: fmt.Sprint("k", rng.IntN(8)), Token: fmt.Sprint("t", rng.IntN(3)), Terms: terms})
 		}
-		if merged++; dice.IntN(3) == 0 {
+		if merged++; rng.IntN(3) == 0 {
 			for i := range all {
 				all[i].Op = driver.OpRelease
 			}
 		}
-		got := new(burst).of(together, all)
+		got := new(burst).send(batched, all)
 		for i, r := range all {
 			var want string
 			if r.Op == driver.OpRelease {
 				yes, err := single.Release(ctx, r.Key, r.Token)
-				want = told(map[bool]int64{true: 1}[yes], err)
+				want = readAll(map[bool]int64{true: 1}[yes], err)
 			} else {
-				want = told(single.Grant(ctx, r.Key, r.Token, r.Terms))
+				want = readAll(single.Grant(ctx, r.Key, r.Token, r.Terms))
 			}
 			if got[i] != want {
 				t.Fatalf("request %d of %d, op %v on %s with %s: %s in the batch, %s alone", i, len(all), r.Op, r.Key, r.Token, got[i], want)
@@ -107,7 +107,7 @@ func TestGrantsTogether(t *testing.T) {
 }
 
 // A batch of grants is refused as a whole in quarantine. Without a stored count, counts start at the clock.
-func TestGrantsTogetherOnANewNode(t *testing.T) {
+func TestBatchedGrantsOnNewNode(t *testing.T) {
 	ctx := context.Background()
 	n, client := open(t, redistest.Start(t, 1)[0])
 	ask := func(quarantine time.Duration) []string {
@@ -115,11 +115,11 @@ func TestGrantsTogetherOnANewNode(t *testing.T) {
 		for i := range 3 {
 			all = append(all, driver.Request{Op: driver.OpGrant, Key: fmt.Sprint("k", i), Token: "t", Terms: driver.Terms{TTL: time.Minute, Fence: true, Quarantine: quarantine}})
 		}
-		return new(burst).of(n, all)
+		return new(burst).send(n, all)
 	}
 	want(t, "a new node", ask(time.Minute), "[QUARANTINE QUARANTINE QUARANTINE]")
-	client.PExpire(ctx, driver.Quarantine, time.Millisecond)
-	for client.Exists(ctx, driver.Quarantine).Val() == 1 { // until Redis has expired the key
+	client.PExpire(ctx, driver.QuarantineKey, time.Millisecond)
+	for client.Exists(ctx, driver.QuarantineKey).Val() == 1 { // until Redis has expired the key
 	}
 	before := client.Time(ctx).Val().UnixMilli()
 	counts := ask(time.Minute)
@@ -131,28 +131,28 @@ func TestGrantsTogetherOnANewNode(t *testing.T) {
 		}
 	}
 	want(t, "a repeated grant", ask(0), fmt.Sprint(counts))
-	client.Set(ctx, driver.KnownAs, "another process", 0)
+	client.Set(ctx, driver.RunIDKey, "another process", 0)
 	want(t, "a node that restarted", ask(time.Minute), "[QUARANTINE QUARANTINE QUARANTINE]")
 }
 
 // If the node does not know the script of a batch of grants, only those that have not been released meanwhile are
 // resent.
-func TestGrantsForgotten(t *testing.T) {
+func TestResendsForgottenGrants(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f, a := newFake(t), &answers{}
 		n := f.node(nil)
-		a.ask(n, driver.OpSet, "1")
+		a.submit(n, driver.OpSet, "1")
 		n.Flush()
 		synctest.Wait()
 		for _, released := range []string{"b", "abc", ""} {
 			f.with(func() { clear(f.scripts); f.log = nil })
 			asked := map[string]*driver.Request{}
 			for _, token := range []string{"a", "b", "c"} {
-				asked[token] = a.ask(n, driver.OpGrant, token)
+				asked[token] = a.submit(n, driver.OpGrant, token)
 			}
 			n.Flush()
 			for _, token := range strings.Split(released, "") {
-				a.ask(n, driver.OpRelease, token)
+				a.submit(n, driver.OpRelease, token)
 			}
 			n.Flush()
 			synctest.Wait()
@@ -161,7 +161,7 @@ func TestGrantsForgotten(t *testing.T) {
 				if strings.Contains(released, token) {
 					answer = "NOSCRIPT No matching script."
 				}
-				want(t, fmt.Sprintf("%s of a, b, c after the release of %q", token, released), a.of(r), answer)
+				want(t, fmt.Sprintf("%s of a, b, c after the release of %q", token, released), a.get(r), answer)
 			}
 		}
 	})

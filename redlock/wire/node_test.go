@@ -36,18 +36,18 @@ func TestBatch(t *testing.T) {
 		f, a := newFake(t), &answers{}
 		n := f.node(nil)
 		for _, token := range []string{"1", "2"} {
-			a.ask(n, driver.OpSet, token)
+			a.submit(n, driver.OpSet, token)
 		}
 		n.Flush()
 		synctest.Wait()
-		a.ask(n, driver.OpSet, "3")
-		two, one := a.ask(n, driver.OpRelease, "2"), a.ask(n, driver.OpRelease, "1")
-		three, none := a.ask(n, driver.OpRelease, "3"), a.ask(n, driver.OpRelease, "0")
-		a.ask(n, driver.OpSet, "4")
+		a.submit(n, driver.OpSet, "3")
+		two, one := a.submit(n, driver.OpRelease, "2"), a.submit(n, driver.OpRelease, "1")
+		three, none := a.submit(n, driver.OpRelease, "3"), a.submit(n, driver.OpRelease, "0")
+		a.submit(n, driver.OpSet, "4")
 		n.Flush()
 		synctest.Wait()
-		want(t, "commands", strings.Join(f.did(), ", "), "SET k1 1, SET k2 2, RELEASE k2 2 k1 1, SET k3 3, RELEASE k3 3 k0 0, SET k4 4")
-		want(t, "answers to releases", []string{a.of(one), a.of(two), a.of(three), a.of(none)}, "[1 1 1 0]")
+		want(t, "commands", strings.Join(f.commands(), ", "), "SET k1 1, SET k2 2, RELEASE k2 2 k1 1, SET k3 3, RELEASE k3 3 k0 0, SET k4 4")
+		want(t, "answers to releases", []string{a.get(one), a.get(two), a.get(three), a.get(none)}, "[1 1 1 0]")
 	})
 }
 
@@ -57,28 +57,28 @@ func TestOrder(t *testing.T) {
 		bubble(t, func(t *testing.T) {
 			f, a := newFake(t), &answers{}
 			n := f.node(nil)
-			dice := rand.New(rand.NewPCG(seed, 0))
-			var asked []string
+			rng := rand.New(rand.NewPCG(seed, 0))
+			var sent []string
 			var open []string
 			for i := range 400 {
-				if dice.IntN(2) == 0 || len(open) == 0 {
+				if rng.IntN(2) == 0 || len(open) == 0 {
 					open = append(open, fmt.Sprint(i))
-					asked = append(asked, open[len(open)-1])
-					a.ask(n, driver.OpSet, open[len(open)-1])
+					sent = append(sent, open[len(open)-1])
+					a.submit(n, driver.OpSet, open[len(open)-1])
 				} else {
-					at := dice.IntN(len(open))
-					a.ask(n, driver.OpRelease, open[at])
+					at := rng.IntN(len(open))
+					a.submit(n, driver.OpRelease, open[at])
 					open = slices.Delete(open, at, at+1)
 				}
-				if dice.IntN(20) == 0 {
+				if rng.IntN(20) == 0 {
 					n.Flush()
 				}
-				if dice.IntN(50) == 0 {
+				if rng.IntN(50) == 0 {
 					synctest.Wait()
 				}
 			}
 			for _, token := range open {
-				a.ask(n, driver.OpRelease, token)
+				a.submit(n, driver.OpRelease, token)
 			}
 			n.Flush()
 			synctest.Wait()
@@ -87,51 +87,51 @@ func TestOrder(t *testing.T) {
 			for r, got := range a.got {
 				want(t, "answer to "+r.Token, got, "1")
 			}
-			want(t, "answers", len(a.got), 2*len(asked))
+			want(t, "answers", len(a.got), 2*len(sent))
 		})
 	}
 }
 
 // If a node accepts requests but sends no replies, each request is answered at its deadline, and the connection is
 // replaced a quarter of the timeout later. The unanswered releases are sent first on the next connection.
-func TestStalled(t *testing.T) {
+func TestUnresponsiveNode(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f, a := newFake(t), &answers{}
 		n := f.node(nil)
-		held := a.ask(n, driver.OpSet, "held")
+		held := a.submit(n, driver.OpSet, "held")
 		n.Flush()
 		synctest.Wait()
 		hold := make(chan struct{})
 		f.with(func() { f.hold = hold })
 		start := time.Now()
-		set, release := a.ask(n, driver.OpSet, "late"), a.ask(n, driver.OpRelease, "held")
+		set, release := a.submit(n, driver.OpSet, "late"), a.submit(n, driver.OpRelease, "held")
 		n.Flush()
 		time.Sleep(timeout / 2)
-		second := a.ask(n, driver.OpSet, "later")
+		second := a.submit(n, driver.OpSet, "later")
 		n.Flush()
 		time.Sleep(timeout/2 - 1)
-		want(t, "answer before the deadline", a.of(set)+a.of(release), "")
+		want(t, "answer before the deadline", a.get(set)+a.get(release), "")
 		time.Sleep(time.Nanosecond)
 		synctest.Wait()
-		want(t, "answers at the deadline", a.of(set)+", "+a.of(release), "no answer in time, no answer in time")
+		want(t, "answers at the deadline", a.get(set)+", "+a.get(release), "no answer in time, no answer in time")
 		time.Sleep(timeout/4 - 1)
-		want(t, "connections", f.dialled(), 1)
-		want(t, "answer to the second", a.of(second), "")
+		want(t, "connections", f.dials(), 1)
+		want(t, "answer to the second", a.get(second), "")
 		time.Sleep(time.Nanosecond)
 		synctest.Wait()
-		want(t, "connections after another quarter", f.dialled(), 2)
-		want(t, "answer to the second", a.of(second), "no answer in time: the node is unresponsive")
+		want(t, "connections after another quarter", f.dials(), 2)
+		want(t, "answer to the second", a.get(second), "no answer in time: the node is unresponsive")
 		want(t, "time of the answer", a.at[second].Sub(start), timeout*5/4)
 		f.with(func() { f.hold, f.log = nil, nil })
 		close(hold)
 		synctest.Wait()
-		after := a.ask(n, driver.OpSet, "after")
+		after := a.submit(n, driver.OpSet, "after")
 		n.Flush()
 		synctest.Wait()
-		want(t, "answers", a.of(held)+a.of(after), "11")
-		did := f.did()
-		debt := slices.Index(did, "RELEASE kheld held")
-		if debt < 0 || debt > slices.Index(did, "SET kafter after") {
+		want(t, "answers", a.get(held)+a.get(after), "11")
+		did := f.commands()
+		releaseAt := slices.Index(did, "RELEASE kheld held")
+		if releaseAt < 0 || releaseAt > slices.Index(did, "SET kafter after") {
 			t.Errorf("commands: %v; want the pending release first", did)
 		}
 	})
@@ -139,121 +139,121 @@ func TestStalled(t *testing.T) {
 
 // Pending releases are sent as soon as there is a connection, unless the key has expired. A set that was never
 // sent needs no release.
-func TestDebts(t *testing.T) {
+func TestPendingReleases(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f, a := newFake(t), &answers{}
 		n := f.node(nil)
-		a.ask(n, driver.OpSet, "1")
-		a.ask(n, driver.OpSet, "2")
+		a.submit(n, driver.OpSet, "1")
+		a.submit(n, driver.OpSet, "2")
 		n.Flush()
 		synctest.Wait()
 		f.with(func() { f.refuse, f.log = errRefused, nil; f.conns[0].Close() })
 		synctest.Wait()
-		short := &driver.Request{Op: driver.OpRelease, Key: "k1", Token: "1", Terms: driver.Terms{TTL: timeout}, Deadline: time.Now().Add(timeout), To: a}
+		short := &driver.Request{Op: driver.OpRelease, Key: "k1", Token: "1", Terms: driver.Terms{TTL: timeout}, Deadline: time.Now().Add(timeout), Collector: a}
 		n.Submit(short)
 		synctest.Wait()
-		unsent := a.ask(n, driver.OpSet, "3")
+		unsent := a.submit(n, driver.OpSet, "3")
 		for _, token := range []string{"2", "3"} {
-			a.ask(n, driver.OpRelease, token)
+			a.submit(n, driver.OpRelease, token)
 		}
 		for r, got := range a.got {
 			if got != "1" && got != "connect to n:1: connection refused" {
 				t.Errorf("answer to %s: %s", r.Token, got)
 			}
 		}
-		want(t, "answer to the unsent set", a.of(unsent), "connect to n:1: connection refused")
+		want(t, "answer to the unsent set", a.get(unsent), "connect to n:1: connection refused")
 		time.Sleep(3 * timeout)
 		f.with(func() { f.refuse = nil })
 		time.Sleep(timeout)
 		synctest.Wait()
-		want(t, "commands", strings.Join(f.did(), ", "), "RELEASE k2 2")
+		want(t, "commands", strings.Join(f.commands(), ", "), "RELEASE k2 2")
 	})
 }
 
 // A granted key is released even if a later request of its holder was never sent.
-func TestDebtsOfWhatWasHeld(t *testing.T) {
+func TestPendingReleaseAfterFailedRequest(t *testing.T) {
 	for name, op := range map[string]driver.Op{"extended": driver.OpExtend, "fence raised": driver.OpRaiseFence} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
 				f, a := newFake(t), &answers{}
 				n := f.node(nil)
 				for _, token := range []string{"1", "2"} {
-					a.ask(n, driver.OpSet, token)
+					a.submit(n, driver.OpSet, token)
 				}
 				n.Flush()
 				synctest.Wait()
 				f.with(func() { f.refuse, f.log = errRefused, nil; f.conns[0].Close() })
 				synctest.Wait()
-				a.ask(n, op, "1") // waits for a connection that can't be made
+				a.submit(n, op, "1") // waits for a connection that can't be made
 				synctest.Wait()
-				a.ask(n, op, "2") // submitted after the failure
+				a.submit(n, op, "2") // submitted after the failure
 				for _, token := range []string{"1", "2"} {
-					a.ask(n, driver.OpRelease, token)
+					a.submit(n, driver.OpRelease, token)
 				}
 				time.Sleep(3 * timeout)
 				f.with(func() { f.refuse = nil })
 				time.Sleep(timeout)
 				synctest.Wait()
-				want(t, "commands", strings.Join(f.did(), ", "), "RELEASE k1 1 k2 2")
+				want(t, "commands", strings.Join(f.commands(), ", "), "RELEASE k1 1 k2 2")
 			})
 		})
 	}
 }
 
 // If a node forgets its scripts, requests are resent with the full text, without loss or reordering.
-func TestScriptsForgotten(t *testing.T) {
+func TestResendsForgottenScripts(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f, a := newFake(t), &answers{}
 		n := f.node(nil)
 		for i := range 5 {
-			a.ask(n, driver.OpSet, fmt.Sprint(i))
+			a.submit(n, driver.OpSet, fmt.Sprint(i))
 		}
 		n.Flush()
 		synctest.Wait()
 		f.with(func() { clear(f.scripts); f.log = nil })
 		for i := range 4 {
-			a.ask(n, driver.OpRelease, fmt.Sprint(i))
+			a.submit(n, driver.OpRelease, fmt.Sprint(i))
 		}
-		fenced := a.ask(n, driver.OpSetFenced, "f")
+		fenced := a.submit(n, driver.OpSetFenced, "f")
 		n.Flush()
 		synctest.Wait()
-		want(t, "commands", strings.Join(f.did(), ", "), "RELEASE k0 0 k1 1 k2 2 k3 3, SCRIPT kf kf:fence f 1000")
-		want(t, "the count", a.of(fenced), 7)
+		want(t, "commands", strings.Join(f.commands(), ", "), "RELEASE k0 0 k1 1 k2 2 k3 3, SCRIPT kf kf:fence f 1000")
+		want(t, "the count", a.get(fenced), 7)
 		f.with(func() { clear(f.scripts); f.log = nil })
 		// The release of this set is submitted before the node replies that it does not know the script.
-		fenced = a.ask(n, driver.OpSetFenced, "g")
+		fenced = a.submit(n, driver.OpSetFenced, "g")
 		n.Flush()
-		a.ask(n, driver.OpRelease, "g")
+		a.submit(n, driver.OpRelease, "g")
 		n.Flush()
 		synctest.Wait()
-		want(t, "commands", strings.Join(f.did(), ", "), "RELEASE kg g")
-		want(t, "the set", a.of(fenced), "NOSCRIPT No matching script.")
+		want(t, "commands", strings.Join(f.commands(), ", "), "RELEASE kg g")
+		want(t, "the set", a.get(fenced), "NOSCRIPT No matching script.")
 	})
 }
 
 // After a pause of this process, replies waiting in the socket are read before any request times out.
-func TestPaused(t *testing.T) {
+func TestPausedProcess(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f, a := newFake(t), &answers{}
 		var ahead atomic.Int64
 		n := f.node(func(o *wire.Options) { o.Now = func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) } })
-		a.ask(n, driver.OpSet, "1")
+		a.submit(n, driver.OpSet, "1")
 		n.Flush()
 		synctest.Wait()
 		f.with(func() { f.delay = timeout + timeout/8 })
-		set := a.ask(n, driver.OpSet, "x")
+		set := a.submit(n, driver.OpSet, "x")
 		n.Flush()
 		time.Sleep(timeout / 2)
 		ahead.Store(int64(time.Hour))
 		time.Sleep(timeout)
 		synctest.Wait()
-		want(t, "answer", a.of(set), 1)
-		want(t, "connections", f.dialled(), 1)
+		want(t, "answer", a.get(set), 1)
+		want(t, "connections", f.dials(), 1)
 	})
 }
 
 // An invalid reply ends the connection with an error.
-func TestNonsense(t *testing.T) {
+func TestInvalidReplies(t *testing.T) {
 	for say, why := range map[string]string{
 		"HTTP/1.1 400 Bad Request\r\n":   `the node sent "HTTP/1.1 400 Bad Request", which is not a valid reply`,
 		"x\n":                            `the node sent "x", which is not RESP2`,
@@ -267,19 +267,19 @@ func TestNonsense(t *testing.T) {
 		bubble(t, func(t *testing.T) {
 			f, a := newFake(t), &answers{}
 			n := f.node(nil)
-			first := a.ask(n, driver.OpSet, "1")
+			first := a.submit(n, driver.OpSet, "1")
 			n.Flush()
 			synctest.Wait()
-			f.with(func() { f.say = say })
-			second := a.ask(n, driver.OpExtend, "1")
+			f.with(func() { f.reply = say })
+			second := a.submit(n, driver.OpExtend, "1")
 			n.Flush()
 			synctest.Wait()
-			got := a.of(second)
+			got := a.get(second)
 			if strings.HasPrefix(say, ":1\r") { // the first of the two replies is valid
-				f.with(func() { f.say = "" })
+				f.with(func() { f.reply = "" })
 				n.Flush()
 				synctest.Wait()
-				want(t, "answers", a.of(first)+a.of(second), "11")
+				want(t, "answers", a.get(first)+a.get(second), "11")
 				return
 			}
 			want(t, "answer", got, why)
@@ -288,19 +288,19 @@ func TestNonsense(t *testing.T) {
 }
 
 // The only valid replies to SET are OK and null.
-func TestNoAnswerToSet(t *testing.T) {
+func TestInvalidRepliesToSet(t *testing.T) {
 	for _, say := range []string{":1\r\n", ":0\r\n", "$1\r\n1\r\n", "+1\r\n", "*1\r\n:1\r\n"} {
 		bubble(t, func(t *testing.T) {
 			f, a := newFake(t), &answers{}
 			n := f.node(nil)
-			a.ask(n, driver.OpExtend, "1")
+			a.submit(n, driver.OpExtend, "1")
 			n.Flush()
 			synctest.Wait()
-			f.with(func() { f.say = say })
-			set := a.ask(n, driver.OpSet, "2")
+			f.with(func() { f.reply = say })
+			set := a.submit(n, driver.OpSet, "2")
 			n.Flush()
 			synctest.Wait()
-			if got := a.of(set); !strings.Contains(got, "the node sent") {
+			if got := a.get(set); !strings.Contains(got, "the node sent") {
 				t.Errorf("reply %q to SET: %s", say, got)
 			}
 		})
@@ -308,14 +308,14 @@ func TestNoAnswerToSet(t *testing.T) {
 }
 
 // A server that does not complete the handshake like a Redis server grants nothing.
-func TestNoGreeting(t *testing.T) {
+func TestInvalidHandshake(t *testing.T) {
 	for _, say := range []string{"+OK\r\n", "*3\r\n:1\r\n+OK\r\n:1\r\n", strings.Repeat(":1\r\n", 40)} {
 		bubble(t, func(t *testing.T) {
 			f, a := newFake(t), &answers{}
-			f.say = say
-			set := a.ask(f.node(nil), driver.OpSet, "1")
+			f.reply = say
+			set := a.submit(f.node(nil), driver.OpSet, "1")
 			synctest.Wait()
-			if got := a.of(set); !strings.Contains(got, "is this a Redis server?") {
+			if got := a.get(set); !strings.Contains(got, "is this a Redis server?") {
 				t.Errorf("reply %q to every command: %s", say, got)
 			}
 		})
@@ -323,7 +323,7 @@ func TestNoGreeting(t *testing.T) {
 }
 
 // The handshake follows the options, and its errors are reported.
-func TestGreeting(t *testing.T) {
+func TestHandshake(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := newFake(t)
 		ctx := context.Background()
@@ -331,39 +331,39 @@ func TestGreeting(t *testing.T) {
 		if yes, err := n.Set(ctx, "k", "t", time.Second); !yes || err != nil {
 			t.Errorf("set: %v, %v", yes, err)
 		}
-		want(t, "commands", strings.Join(f.did(), ", "), "AUTH u p, SELECT 3, CLIENT SETNAME me, SET k t")
-		f.with(func() { f.log, f.say = nil, "-WRONGPASS no\r\n" })
+		want(t, "commands", strings.Join(f.commands(), ", "), "AUTH u p, SELECT 3, CLIENT SETNAME me, SET k t")
+		f.with(func() { f.log, f.reply = nil, "-WRONGPASS no\r\n" })
 		n = f.node(func(o *wire.Options) { o.Password = "p" })
 		_, err := n.Set(ctx, "k", "t", time.Second)
 		want(t, "error", err, "connect to n:1: AUTH: WRONGPASS no (check the user name and the password; ACL LIST on the node says which users are enabled)")
-		want(t, "commands", f.did()[0], "AUTH p")
+		want(t, "commands", f.commands()[0], "AUTH p")
 	})
 }
 
 // The previous connection is killed by its ID, but not in another server process, where the ID belongs to another
 // connection. If it can't be killed, the new connection is not used.
-func TestEndsTheConnectionBefore(t *testing.T) {
+func TestKillsPreviousConnection(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := newFake(t)
 		n := f.node(nil)
-		again := func() error {
+		reconnect := func() error {
 			f.with(func() { f.conns[len(f.conns)-1].Close() })
 			synctest.Wait()
 			_, err := n.Set(t.Context(), "k", "t", time.Second)
 			return err
 		}
 		n.Set(t.Context(), "k", "t", time.Second)
-		want(t, "second connection", again(), nil)
-		want(t, "third connection", again(), nil)
-		f.with(func() { f.process = "process-2" })
-		want(t, "another process", again(), nil)
-		f.with(func() { f.process, f.ids = "", 0 })
-		want(t, "unknown process", again(), nil)
-		want(t, "unknown process again", again(), nil)
-		f.with(func() { f.ids = 0 })
-		want(t, "lower connection ID", again(), nil)
-		f.with(func() { want(t, "kills", f.kills, "[1 2 1]"); f.noKills, f.ids = true, 5 })
-		want(t, "not allowed", again(), "connect to n:1: CLIENT KILL: NOPERM no (allow it in the node's ACL; the documentation of package redlock/driver lists what a lock needs)")
+		want(t, "second connection", reconnect(), nil)
+		want(t, "third connection", reconnect(), nil)
+		f.with(func() { f.runID = "process-2" })
+		want(t, "another process", reconnect(), nil)
+		f.with(func() { f.runID, f.nextID = "", 0 })
+		want(t, "unknown process", reconnect(), nil)
+		want(t, "unknown process again", reconnect(), nil)
+		f.with(func() { f.nextID = 0 })
+		want(t, "lower connection ID", reconnect(), nil)
+		f.with(func() { want(t, "kills", f.kills, "[1 2 1]"); f.denyKill, f.nextID = true, 5 })
+		want(t, "not allowed", reconnect(), "connect to n:1: CLIENT KILL: NOPERM no (allow it in the node's ACL; the documentation of package redlock/driver lists what a lock needs)")
 	})
 }
 
@@ -376,7 +376,7 @@ func TestUnreachable(t *testing.T) {
 	}{
 		"refused":             {func(f *fake, _ *wire.Options) { f.refuse = errRefused }, 0, "connect to n:1: connection refused"},
 		"unresponsive node":   {func(f *fake, _ *wire.Options) { f.delay = time.Hour }, timeout, "no answer in time"},
-		"dial without result": {func(f *fake, o *wire.Options) { o.Dial = deaf }, timeout, "no answer in time"},
+		"dial without result": {func(f *fake, o *wire.Options) { o.Dial = dialUnresponsive }, timeout, "no answer in time"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
@@ -406,21 +406,21 @@ func TestClose(t *testing.T) {
 		f, a := newFake(t), &answers{}
 		n := f.node(nil)
 		f.with(func() { f.hold = make(chan struct{}) })
-		dialling := a.ask(n, driver.OpSet, "1")
+		queued := a.submit(n, driver.OpSet, "1")
 		n.Close()
-		want(t, "answer", a.of(dialling), "the node is closed")
+		want(t, "answer", a.get(queued), "the node is closed")
 		close(f.hold)
 		n = f.node(nil)
 		f.with(func() { f.hold = nil })
-		a.ask(n, driver.OpSet, "2")
+		a.submit(n, driver.OpSet, "2")
 		n.Flush()
 		synctest.Wait()
 		f.with(func() { f.delay = time.Second })
-		set := a.ask(n, driver.OpSet, "3")
+		set := a.submit(n, driver.OpSet, "3")
 		n.Flush()
 		synctest.Wait()
 		n.Close()
-		want(t, "answer", a.of(set), "the node is closed")
+		want(t, "answer", a.get(set), "the node is closed")
 		time.Sleep(time.Hour)
 	})
 }
@@ -442,7 +442,7 @@ func TestContext(t *testing.T) {
 	})
 }
 
-func deaf(ctx context.Context, _, _ string) (net.Conn, error) {
+func dialUnresponsive(ctx context.Context, _, _ string) (net.Conn, error) {
 	<-ctx.Done()
 	return nil, ctx.Err()
 }

@@ -26,11 +26,11 @@ type cutter struct {
 	*testing.T
 	net.Listener
 	node    string
-	passing sync.WaitGroup
+	proxied sync.WaitGroup
 	cuts    atomic.Int64
 
 	mu   sync.Mutex
-	dice *rand.Rand
+	rng  *rand.Rand
 	open map[net.Conn]bool
 }
 
@@ -39,8 +39,8 @@ func newCutter(t *testing.T, node string) *cutter {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &cutter{T: t, Listener: l, node: node, open: map[net.Conn]bool{}, dice: rand.New(rand.NewPCG(1, 2))}
-	c.passing.Go(func() {
+	c := &cutter{T: t, Listener: l, node: node, open: map[net.Conn]bool{}, rng: rand.New(rand.NewPCG(1, 2))}
+	c.proxied.Go(func() {
 		for {
 			client, err := l.Accept()
 			if err != nil {
@@ -49,7 +49,7 @@ func newCutter(t *testing.T, node string) *cutter {
 			c.mu.Lock()
 			c.open[client] = true
 			c.mu.Unlock()
-			c.passing.Go(func() { c.pass(client) })
+			c.proxied.Go(func() { c.pass(client) })
 		}
 	})
 	return c
@@ -62,15 +62,15 @@ func (c *cutter) pass(client net.Conn) {
 		client.Close()
 		return
 	}
-	c.passing.Go(func() { io.Copy(client, node); client.Close() })
+	c.proxied.Go(func() { io.Copy(client, node); client.Close() })
 	buf := make([]byte, 64<<10)
 	for {
 		n, err := client.Read(buf)
 		late := time.Duration(0)
 		c.mu.Lock()
-		if err == nil && c.open[client] && c.dice.IntN(40) == 0 {
+		if err == nil && c.open[client] && c.rng.IntN(40) == 0 {
 			delete(c.open, client)
-			late = time.Duration(c.dice.Int64N(int64(30 * time.Millisecond)))
+			late = time.Duration(c.rng.Int64N(int64(30 * time.Millisecond)))
 		}
 		c.mu.Unlock()
 		if late > 0 {
@@ -90,13 +90,13 @@ func (c *cutter) pass(client net.Conn) {
 
 // Ten thousand locks are acquired and released while connections are cut with requests in flight. No key is left on
 // any node, although the keys' TTL is an hour.
-func TestNoKeyIsLeft(t *testing.T) {
+func TestNoKeysAreLeft(t *testing.T) {
 	for name, terms := range map[string]redlock.Config{"plain": {}, "fence": {Fence: true}} {
-		t.Run(name, func(t *testing.T) { noKeyIsLeft(t, terms) })
+		t.Run(name, func(t *testing.T) { testNoKeysAreLeft(t, terms) })
 	}
 }
 
-func noKeyIsLeft(t *testing.T, cfg redlock.Config) {
+func testNoKeysAreLeft(t *testing.T, cfg redlock.Config) {
 	addrs := redistest.Start(t, 3)
 	cfg.TTL, cfg.Timeout, cfg.RetryMin, cfg.RetryMax = time.Hour, 50*time.Millisecond, 5*time.Millisecond, 20*time.Millisecond
 	var cutters []*cutter
@@ -141,7 +141,7 @@ func noKeyIsLeft(t *testing.T, cfg redlock.Config) {
 	cuts := int64(0)
 	for _, c := range cutters {
 		c.Close()
-		c.passing.Wait()
+		c.proxied.Wait()
 		cuts += c.cuts.Load()
 	}
 	for _, addr := range addrs {

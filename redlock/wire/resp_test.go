@@ -12,16 +12,16 @@ import (
 // chunked is a connection that is read in pieces.
 type chunked struct {
 	net.Conn
-	from io.Reader
+	r io.Reader
 }
 
-func (c chunked) Read(b []byte) (int, error) { return c.from.Read(b) }
+func (c chunked) Read(b []byte) (int, error) { return c.r.Read(b) }
 
 // readAll returns all replies of a stream.
-func told(from io.Reader) (out []string) {
-	in := &replies{c: chunked{from: from}, buf: make([]byte, 4<<10)}
+func readAll(from io.Reader) (out []string) {
+	in := &replyReader{c: chunked{r: from}, buf: make([]byte, 4<<10)}
 	for {
-		cut, err := in.more()
+		cut, err := in.readAvailable()
 		for _, r := range cut {
 			out = append(out, fmt.Sprint(r.value, r.err, r.items))
 		}
@@ -40,7 +40,7 @@ func FuzzReplies(f *testing.F) {
 		if len(b) > 4<<10 {
 			return // whether a line fills the buffer depends on the size of reads
 		}
-		whole, single := told(bytes.NewReader(b)), told(iotest.OneByteReader(bytes.NewReader(b)))
+		whole, single := readAll(bytes.NewReader(b)), readAll(iotest.OneByteReader(bytes.NewReader(b)))
 		if fmt.Sprint(whole) != fmt.Sprint(single) {
 			t.Errorf("%q: %v at once, %v byte by byte", b, whole, single)
 		}

@@ -4,7 +4,7 @@ package wire
 
 import "syscall"
 
-// socketWrite does nothing: a goroutine makes all writes.
-type socketWrite struct{}
+// nonblockingWriter does nothing: a goroutine makes all writes.
+type nonblockingWriter struct{}
 
-func (socketWrite) write(syscall.RawConn, []byte) int { return 0 }
+func (nonblockingWriter) write(syscall.RawConn, []byte) int { return 0 }

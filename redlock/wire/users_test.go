@@ -23,27 +23,27 @@ import (
 )
 
 // securedServer is a real server with a Unix socket, a TLS port, users and a password.
-type guarded struct {
+type securedServer struct {
 	*testing.T
 	admin                 *redis.Client // uses one connection, made before a password was set
 	plain, secure, socket string        // addresses
-	own, other            *authority    // the server trusts own
+	trusted, other        *authority    // the server trusts own
 }
 
-func newGuarded(t *testing.T) *guarded {
+func newSecuredServer(t *testing.T) *securedServer {
 	dir, err := os.MkdirTemp("", "lockpick-socket") // t.TempDir is too long a path for a socket
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
-	g := &guarded{T: t, socket: filepath.Join(dir, "s"), own: newAuthority(t, "own"), other: newAuthority(t, "other")}
+	g := &securedServer{T: t, socket: filepath.Join(dir, "s"), trusted: newAuthority(t, "own"), other: newAuthority(t, "other")}
 	g.plain = redistest.Start(t, 1, "--unixsocket", g.socket)[0]
 	o := redisnode.Options(g.plain)
 	o.PoolSize = 1
 	g.admin = redis.NewClient(o)
 	t.Cleanup(func() { g.admin.Close() })
-	g.own.issue("server", 2*time.Hour)
-	g.own.issue("expired", time.Minute)
+	g.trusted.issue("server", 2*time.Hour)
+	g.trusted.issue("expired", time.Minute)
 	for range 5 { // another process may take the port
 		l, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
@@ -51,7 +51,7 @@ func newGuarded(t *testing.T) *guarded {
 		}
 		g.secure = l.Addr().String()
 		l.Close()
-		if err = g.secured("server", "tls-port", fmt.Sprint(l.Addr().(*net.TCPAddr).Port)); err == nil {
+		if err = g.setCertificate("server", "tls-port", fmt.Sprint(l.Addr().(*net.TCPAddr).Port)); err == nil {
 			return g
 		} else if strings.Contains(err.Error(), "Unknown option") {
 			t.Skip("skipped: this redis-server is built without TLS")
@@ -62,12 +62,12 @@ func newGuarded(t *testing.T) *guarded {
 }
 
 // setCertificate sets the server's certificate. more are additional settings.
-func (g *guarded) secured(cert string, more ...any) error {
-	return g.admin.Do(g.Context(), append([]any{"CONFIG", "SET", "tls-ca-cert-file", g.own.file("ca.crt"),
-		"tls-cert-file", g.own.file(cert + ".crt"), "tls-key-file", g.own.file(cert + ".key")}, more...)...).Err()
+func (g *securedServer) setCertificate(cert string, more ...any) error {
+	return g.admin.Do(g.Context(), append([]any{"CONFIG", "SET", "tls-ca-cert-file", g.trusted.file("ca.crt"),
+		"tls-cert-file", g.trusted.file(cert + ".crt"), "tls-key-file", g.trusted.file(cert + ".key")}, more...)...).Err()
 }
 
-func (g *guarded) must(args ...any) {
+func (g *securedServer) must(args ...any) {
 	g.Helper()
 	if err := g.admin.Do(g.Context(), args...).Err(); err != nil {
 		g.Fatalf("%v: %v", args, err)
@@ -75,20 +75,20 @@ func (g *guarded) must(args ...any) {
 }
 
 // access describes how a user connects to the server.
-type way struct {
+type access struct {
 	addr, user, password string
 	tls                  *tls.Config
 	resp                 int           // protocol version for go-redis; default 2
-	dial                 time.Duration // dial timeout; default 10 s
-	only                 string        // restricts the test to one driver
+	dialTimeout          time.Duration // dial timeout; default 10 s
+	onlyDriver           string        // restricts the test to one driver
 }
 
 // nodes returns a node on the server for each driver.
-func (g *guarded) nodes(w way) map[string]redlock.Node {
-	w.dial = cmp.Or(w.dial, 10*time.Second)
-	wired := wire.New(wire.Options{Addr: w.addr, Username: w.user, Password: w.password, TLS: w.tls, ClientName: "lock", Timeout: 10 * time.Second, DialTimeout: w.dial})
+func (g *securedServer) nodes(w access) map[string]redlock.Node {
+	w.dialTimeout = cmp.Or(w.dialTimeout, 10*time.Second)
+	wired := wire.New(wire.Options{Addr: w.addr, Username: w.user, Password: w.password, TLS: w.tls, ClientName: "lock", Timeout: 10 * time.Second, DialTimeout: w.dialTimeout})
 	o := redisnode.Options(w.addr)
-	o.Username, o.Password, o.DialTimeout, o.TLSConfig = w.user, w.password, w.dial, w.tls
+	o.Username, o.Password, o.DialTimeout, o.TLSConfig = w.user, w.password, w.dialTimeout, w.tls
 	if w.resp != 0 {
 		o.Protocol = w.resp
 	}
@@ -98,14 +98,14 @@ func (g *guarded) nodes(w way) map[string]redlock.Node {
 	client := redis.NewClient(o)
 	g.Cleanup(func() { wired.Close(); client.Close() })
 	all := map[string]redlock.Node{"wire": wired, "redisnode": redisnode.New(client)}
-	if w.only != "" {
-		maps.DeleteFunc(all, func(driver string, _ redlock.Node) bool { return driver != w.only })
+	if w.onlyDriver != "" {
+		maps.DeleteFunc(all, func(driver string, _ redlock.Node) bool { return driver != w.onlyDriver })
 	}
 	return all
 }
 
 // lock uses all operations of a lock on a node.
-func (g *guarded) lock(n redlock.Node) error {
+func (g *securedServer) lock(n redlock.Node) error {
 	ctx := g.Context()
 	l, err := redlock.New(redlock.Config{Nodes: []redlock.Node{n}, TTL: time.Minute, Timeout: 10 * time.Second, Quarantine: time.Minute, Fence: true, Repair: true, Tries: 1})
 	if err != nil {
@@ -135,9 +135,9 @@ func (g *guarded) lock(n redlock.Node) error {
 }
 
 // With both drivers, locks work on servers with passwords, users, ACLs, TLS and Unix sockets.
-func TestAsUsersHaveThem(t *testing.T) {
-	g := newGuarded(t)
-	works := func(name string, w way) {
+func TestServerConfigurations(t *testing.T) {
+	g := newSecuredServer(t)
+	works := func(name string, w access) {
 		t.Helper()
 		for driver, n := range g.nodes(w) {
 			if err := g.lock(n); err != nil {
@@ -145,24 +145,24 @@ func TestAsUsersHaveThem(t *testing.T) {
 			}
 		}
 	}
-	ofClient := g.own.issue("client", 2*time.Hour)
-	works("a Unix socket", way{addr: g.socket})
-	works("RESP3", way{addr: g.plain, resp: 3})
-	works("TLS with a client's certificate", way{addr: g.secure, tls: g.own.trusts(ofClient)})
+	ofClient := g.trusted.issue("client", 2*time.Hour)
+	works("a Unix socket", access{addr: g.socket})
+	works("RESP3", access{addr: g.plain, resp: 3})
+	works("TLS with a client's certificate", access{addr: g.secure, tls: g.trusted.trusts(ofClient)})
 	g.must("CONFIG", "SET", "tls-auth-clients", "no")
-	works("TLS with a private authority", way{addr: g.secure, tls: g.own.trusts()})
+	works("TLS with a private authority", access{addr: g.secure, tls: g.trusted.trusts()})
 	g.must("ACL", "SETUSER", "ann", "on", ">secret", "~*", "+@all")
-	g.must(append([]any{"ACL", "SETUSER", "bob", "on", ">secret", "~k", "~k:*", "~redlock:*"}, allowed(t)...)...)
+	g.must(append([]any{"ACL", "SETUSER", "bob", "on", ">secret", "~k", "~k:*", "~redlock:*"}, documentedPermissions(t)...)...)
 	g.must("CONFIG", "SET", "requirepass", "pass")
-	works("a password", way{addr: g.plain, password: "pass"})
-	works("a user", way{addr: g.plain, user: "ann", password: "secret", resp: 3})
-	works("a Unix socket and a user", way{addr: g.socket, user: "ann", password: "secret"})
-	works("TLS and a user", way{addr: g.secure, tls: g.own.trusts(ofClient), user: "ann", password: "secret"})
-	works("a user with the documented permissions", way{addr: g.plain, user: "bob", password: "secret"})
+	works("a password", access{addr: g.plain, password: "pass"})
+	works("a user", access{addr: g.plain, user: "ann", password: "secret", resp: 3})
+	works("a Unix socket and a user", access{addr: g.socket, user: "ann", password: "secret"})
+	works("TLS and a user", access{addr: g.secure, tls: g.trusted.trusts(ofClient), user: "ann", password: "secret"})
+	works("a user with the documented permissions", access{addr: g.plain, user: "bob", password: "secret"})
 	for _, what := range []string{"+set", "+incr", "+evalsha", "+eval", "+client|id"} {
 		g.must("ACL", "SETUSER", "bob", "-"+what[1:])
 		failed := 0
-		for driver, n := range g.nodes(way{addr: g.plain, user: "bob", password: "secret"}) {
+		for driver, n := range g.nodes(access{addr: g.plain, user: "bob", password: "secret"}) {
 			if err := g.lock(n); err != nil {
 				failed++
 				if !strings.Contains(err.Error(), "package redlock/driver lists what a lock needs") {
@@ -178,7 +178,7 @@ func TestAsUsersHaveThem(t *testing.T) {
 }
 
 // documentedPermissions returns the permissions of a lock's user in the documentation of package driver.
-func allowed(t *testing.T) (words []any) {
+func documentedPermissions(t *testing.T) (words []any) {
 	text, err := os.ReadFile("../driver/driver.go")
 	if err != nil {
 		t.Fatal(err)
@@ -197,12 +197,12 @@ func allowed(t *testing.T) (words []any) {
 }
 
 // Authentication errors say what is wrong, where, and how to fix it. The drivers do not keep reconnecting.
-func TestNotLetIn(t *testing.T) {
-	g := newGuarded(t)
+func TestAuthenticationErrors(t *testing.T) {
+	g := newSecuredServer(t)
 	g.must("ACL", "SETUSER", "ann", "on", ">secret", "~*", "+@all")
 	// When a server closes a connection, its last message may be lost. Both drivers then report a closed connection,
 	// and wire adds a likely reason.
-	fails := func(name string, w way, says string) {
+	fails := func(name string, w access, says string) {
 		t.Helper()
 		for driver, n := range g.nodes(w) {
 			before := g.connections()
@@ -215,7 +215,7 @@ func TestNotLetIn(t *testing.T) {
 			if driver == "redisnode" && w.tls != nil {
 				says += "|reset|broken pipe|EOF"
 			}
-			if !anyOf(err.Error(), says) || !strings.Contains(fmt.Sprint(n, err), w.addr) {
+			if !containsAny(err.Error(), says) || !strings.Contains(fmt.Sprint(n, err), w.addr) {
 				t.Errorf("%s, %s: %v; want %q", name, driver, err, says)
 			}
 			if n := g.connections() - before; n > 2 {
@@ -223,30 +223,30 @@ func TestNotLetIn(t *testing.T) {
 			}
 		}
 	}
-	ofClient := g.own.issue("client", 2*time.Hour)
-	fails("no certificate", way{addr: g.secure, tls: g.own.trusts()}, "set this client's certificate|it may require a client certificate")
-	fails("another's certificate", way{addr: g.secure, tls: g.own.trusts(g.other.issue("client", 2*time.Hour))}, "that the node trusts|it may require a client certificate")
-	fails("an expired certificate", way{addr: g.secure, tls: g.own.trusts(g.own.issue("old", time.Minute))}, "renew this client's certificate|it may require a client certificate")
-	fails("another authority", way{addr: g.secure, tls: g.other.trusts(ofClient)}, "to RootCAs")
-	elsewhere := g.own.trusts(ofClient)
+	ofClient := g.trusted.issue("client", 2*time.Hour)
+	fails("no certificate", access{addr: g.secure, tls: g.trusted.trusts()}, "set this client's certificate|it may require a client certificate")
+	fails("another's certificate", access{addr: g.secure, tls: g.trusted.trusts(g.other.issue("client", 2*time.Hour))}, "that the node trusts|it may require a client certificate")
+	fails("an expired certificate", access{addr: g.secure, tls: g.trusted.trusts(g.trusted.issue("old", time.Minute))}, "renew this client's certificate|it may require a client certificate")
+	fails("another authority", access{addr: g.secure, tls: g.other.trusts(ofClient)}, "to RootCAs")
+	elsewhere := g.trusted.trusts(ofClient)
 	elsewhere.ServerName = "elsewhere"
-	fails("another name", way{addr: g.secure, tls: elsewhere}, "set ServerName")
-	fails("TLS to a plain port", way{addr: g.plain, tls: g.own.trusts(), dial: 100 * time.Millisecond}, "the server may not use TLS|deadline exceeded")
-	fails("a TLS port without TLS", way{addr: g.secure}, "it may require TLS|EOF|reset")
-	fails("no socket", way{addr: g.socket + "x"}, "no such file")
-	if err := g.secured("expired"); err != nil {
+	fails("another name", access{addr: g.secure, tls: elsewhere}, "set ServerName")
+	fails("TLS to a plain port", access{addr: g.plain, tls: g.trusted.trusts(), dialTimeout: 100 * time.Millisecond}, "the server may not use TLS|deadline exceeded")
+	fails("a TLS port without TLS", access{addr: g.secure}, "it may require TLS|EOF|reset")
+	fails("no socket", access{addr: g.socket + "x"}, "no such file")
+	if err := g.setCertificate("expired"); err != nil {
 		t.Fatal(err)
 	}
-	fails("a server's expired certificate", way{addr: g.secure, tls: g.own.trusts(ofClient)}, "renew the node's certificate")
-	fails("a password on a server without one", way{addr: g.plain, password: "x", only: "wire"}, "remove the password") // go-redis continues without
+	fails("a server's expired certificate", access{addr: g.secure, tls: g.trusted.trusts(ofClient)}, "renew the node's certificate")
+	fails("a password on a server without one", access{addr: g.plain, password: "x", onlyDriver: "wire"}, "remove the password") // go-redis continues without
 	g.must("CONFIG", "SET", "requirepass", "pass")
-	fails("no password", way{addr: g.plain}, "set the node's password")
-	fails("a wrong password", way{addr: g.socket, password: "x"}, "check the user name and the password")
-	fails("a wrong user", way{addr: g.plain, user: "eve", password: "secret", resp: 3}, "check the user name and the password")
+	fails("no password", access{addr: g.plain}, "set the node's password")
+	fails("a wrong password", access{addr: g.socket, password: "x"}, "check the user name and the password")
+	fails("a wrong user", access{addr: g.plain, user: "eve", password: "secret", resp: 3}, "check the user name and the password")
 }
 
 // containsAny reports whether text contains one of the words, which are separated by "|".
-func anyOf(text, words string) bool {
+func containsAny(text, words string) bool {
 	for w := range strings.SplitSeq(words, "|") {
 		if strings.Contains(text, w) {
 			return true
@@ -256,7 +256,7 @@ func anyOf(text, words string) bool {
 }
 
 // connections returns the number of connections that the server has accepted.
-func (g *guarded) connections() (n int) {
+func (g *securedServer) connections() (n int) {
 	text, err := g.admin.Info(g.Context(), "stats").Result()
 	if err != nil {
 		g.Fatal(err)

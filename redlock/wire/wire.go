@@ -60,11 +60,11 @@ type Options struct {
 }
 
 // Node is one Redis master. It is safe for concurrent use.
-type Node struct{ *line }
+type Node struct{ *nodeState }
 
 // nodeState is the state of a Node, across successive connections.
-type line struct {
-	o       Options
+type nodeState struct {
+	opts    Options
 	network string
 	base    time.Time       // zero point of deadlines
 	ctx     context.Context // canceled by Close
@@ -72,45 +72,45 @@ type line struct {
 	running sync.WaitGroup
 
 	// mu is not held while the clock is read, which takes long if this process is paused.
-	mu      sync.Mutex
-	state   state
-	why     error   // why there is no connection
-	pending []entry // requests waiting for a connection
-	conn    net.Conn
-	raw     syscall.RawConn // of conn, if that is a socket
-	id      int64           // CLIENT ID of the current or the last connection; 0: none yet
-	outbox                  // for conn
-	spare   []byte
-	writing bool
-	debts   []debt
-	unsent  map[string]struct{} // tokens of sets that were never sent
-	timer   timer
+	mu              sync.Mutex
+	state           state
+	dialErr         error   // why there is no connection
+	pending         []entry // requests waiting for a connection
+	conn            net.Conn
+	rawConn         syscall.RawConn // of conn, if that is a socket
+	id              int64           // CLIENT ID of the current or the last connection; 0: none yet
+	outbox                          // for conn
+	spareBuf        []byte
+	writing         bool
+	pendingReleases []pendingRelease
+	unsent          map[string]struct{} // tokens of sets that were never sent
+	timer           timer
 
-	try      socketWrite   // used by the goroutine that writes
-	patience time.Duration // limit of the last dial, used by the goroutine that connects; 0: it ended in time
+	writer      nonblockingWriter // used by the goroutine that writes
+	dialTimeout time.Duration     // limit of the last dial, used by the goroutine that connects; 0: it ended in time
 }
 
 type state int
 
 const (
-	idle     state = iota // no connection, and none needed
-	dialling              // connecting
-	resting               // the last attempt to connect failed; waiting before the next
-	up
+	idle       state = iota // no connection, and none needed
+	dialing                 // connecting
+	backingOff              // the last attempt to connect failed; waiting before the next
+	connected
 	closed
 )
 
 var (
-	_ driver.Debtor     = (*Node)(nil)
+	_ driver.Settler    = (*Node)(nil)
 	_ driver.Fencer     = (*Node)(nil)
 	_ driver.Granter    = (*Node)(nil)
 	_ driver.Identifier = (*Node)(nil)
 )
 
 var (
-	errClosed  = errors.New("the node is closed")
-	errLate    = errors.New("no answer in time")
-	errIgnored = errors.New("no answer in time: the node is unresponsive")
+	errClosed       = errors.New("the node is closed")
+	errTimeout      = errors.New("no answer in time")
+	errUnresponsive = errors.New("no answer in time: the node is unresponsive")
 )
 
 // New returns a node with these options. It does not connect yet.
@@ -130,7 +130,7 @@ func New(o Options) *Node {
 	if o.After == nil {
 		o.After = time.After
 	}
-	n := &line{o: o, network: "tcp", base: o.Now(), unsent: map[string]struct{}{}}
+	n := &nodeState{opts: o, network: "tcp", base: o.Now(), unsent: map[string]struct{}{}}
 	if len(o.Addr) > 0 && o.Addr[0] == '/' {
 		n.network = "unix"
 	}
@@ -139,27 +139,27 @@ func New(o Options) *Node {
 }
 
 // String returns the node's address.
-func (n *line) String() string { return n.o.Addr }
+func (n *nodeState) String() string { return n.opts.Addr }
 
 // Close ends the connection and waits until all goroutines have ended. Unanswered requests are answered
 // with an error.
-func (n *line) Close() error {
+func (n *nodeState) Close() error {
 	n.mu.Lock()
 	c := n.conn
 	lost := n.pending
-	n.state, n.why, n.pending, n.debts = closed, errClosed, nil, nil
+	n.state, n.dialErr, n.pending, n.pendingReleases = closed, errClosed, nil, nil
 	n.mu.Unlock()
 	n.stop()
 	if c != nil {
-		n.fail(c, errClosed)
+		n.closeConn(c, errClosed)
 	}
-	answer(lost, errClosed)
+	answerAll(lost, errClosed)
 	n.running.Wait()
 	return nil
 }
 
 // now returns the time since the node was created.
-func (n *line) now() time.Duration { return n.o.Now().Sub(n.base) }
+func (n *nodeState) now() time.Duration { return n.opts.Now().Sub(n.base) }
 
 // Set implements driver.Node.
 func (n *Node) Set(ctx context.Context, key, token string, ttl time.Duration) (bool, error) {
@@ -225,7 +225,7 @@ func (c *call) Answered(_ *driver.Request, value int64, err error) {
 
 func (n *Node) do(ctx context.Context, r driver.Request) (int64, error) {
 	c := &call{done: make(chan struct{})}
-	r.To, r.Deadline = c, n.o.Now().Add(n.o.Timeout)
+	r.Collector, r.Deadline = c, n.opts.Now().Add(n.opts.Timeout)
 	n.Submit(&r)
 	n.Flush()
 	select {
@@ -237,78 +237,78 @@ func (n *Node) do(ctx context.Context, r driver.Request) (int64, error) {
 }
 
 // maxBatch limits the keys that one script releases or grants, and thus how long it occupies a node.
-const most = 64
+const maxBatch = 64
 
 // entry is a request between Submit and the node's answer.
 type entry struct {
-	r    *driver.Request // nil once it was answered
-	owed *debt           // a release that was answered with an error before the node replied
-	same int             // number of requests in its command from this one on
-	due  time.Duration   // deadline, relative to nodeState.base
+	r           *driver.Request // nil once it was answered
+	unanswered  *pendingRelease // a release that was answered with an error before the node replied
+	commandSize int             // number of requests in its command from this one on
+	due         time.Duration   // deadline, relative to nodeState.base
 }
 
 // asRelease returns the key and the token of a release; ok is false for other operations.
-func (e entry) release() (d debt, ok bool) {
-	if e.owed != nil {
-		return *e.owed, true
+func (e entry) asRelease() (d pendingRelease, ok bool) {
+	if e.unanswered != nil {
+		return *e.unanswered, true
 	}
 	if e.r == nil || e.r.Op != driver.OpRelease {
-		return debt{}, false
+		return pendingRelease{}, false
 	}
-	return debt{e.r.Key, e.r.Token, e.due + e.r.TTL}, true
+	return pendingRelease{e.r.Key, e.r.Token, e.due + e.r.TTL}, true
 }
 
 // batch contains the submitted requests that are not encoded into the output yet: first the releases, in one
 // script with many keys, then the other operations. Successive grants on the same terms also share a
 // script.
 type batch struct {
-	due              time.Duration // deadline of the first request
-	rel, set, grants []entry
-	keys, toks, sets []byte
-	tokens           map[string]struct{} // tokens of steps and grants
+	due                            time.Duration // deadline of the first request
+	releases, steps, grants        []entry
+	keyArgs, tokenArgs, stepOutput []byte
+	tokens                         map[string]struct{} // tokens of steps and grants
 }
 
-func (b *batch) empty() bool { return len(b.rel)+len(b.set)+len(b.grants) == 0 }
+func (b *batch) empty() bool { return len(b.releases)+len(b.steps)+len(b.grants) == 0 }
 
 // outbox contains the requests that are to be sent to a node, and those that it has to answer.
 type outbox struct {
 	runID   string // run_id of the server process; "": unknown
 	batch   batch
-	out     []byte // encoded, but not yet written
+	output  []byte // encoded, but not yet written
 	waiting queue  // sent or encoded
 }
 
 // Submit implements driver.Batcher.
-func (n *line) Submit(r *driver.Request) {
+func (n *nodeState) Submit(r *driver.Request) {
 	e := entry{r: r, due: r.Deadline.Sub(n.base)}
 	n.mu.Lock()
 	switch n.state {
-	case up:
+	case connected:
 		n.add(e)
 	case idle:
 		n.connect()
 		fallthrough
-	case dialling:
+	case dialing:
 		n.pending = append(n.pending, e)
 	default:
-		n.undone(e)
-		err := n.why
+		n.recordUnanswered(e)
+		err := n.dialErr
 		n.mu.Unlock()
-		r.To.Answered(r, 0, err)
+		r.Collector.Answered(r, 0, err)
 		return
 	}
-	n.arm(e.due)
+	n.startTimer(e.due)
 	n.mu.Unlock()
 }
 
 // add puts e into the batch. A release whose set is in the same batch goes into the next one.
 func (n *outbox) add(e entry) {
 	b := &n.batch
-	d, isRelease := e.release()
+	d, isRelease := e.asRelease()
 	if isRelease {
 		if _, ok := b.tokens[d.token]; ok {
 			n.closeBatch()
-		} else if len(b.rel) == most {
+		} else if len(b.releases) == maxBatch {
 			n.closeScript()
 		}
 	}
@@ -316,8 +316,8 @@ func (n *outbox) add(e entry) {
 		b.due = e.due
 	}
 	if isRelease {
-		b.keys, b.toks = bulk(b.keys, d.key), bulk(b.toks, d.token)
-		b.rel = append(b.rel, e)
+		b.keyArgs, b.tokenArgs = appendBulk(b.keyArgs, d.key), appendBulk(b.tokenArgs, d.token)
+		b.releases = append(b.releases, e)
 		return
 	}
 	if b.tokens == nil {
@@ -326,12 +326,12 @@ func (n *outbox) add(e entry) {
 	b.tokens[e.r.Token] = struct{}{}
 	if e.r.Op != driver.OpGrant {
 		n.closeGrants()
-		b.sets = step(b.sets, e.r, false, n.runID)
-		e.same = 1
-		b.set = append(b.set, e)
+		b.stepOutput = appendStep(b.stepOutput, e.r, false, n.runID)
+		e.commandSize = 1
+		b.steps = append(b.steps, e)
 		return
 	}
-	if k := len(b.grants); k == most || k > 0 && b.grants[0].r.Terms != e.r.Terms {
+	if k := len(b.grants); k == maxBatch || k > 0 && b.grants[0].r.Terms != e.r.Terms {
 		n.closeGrants()
 	}
 	b.grants = append(b.grants, e)
@@ -339,50 +339,50 @@ func (n *outbox) add(e entry) {
 
 func (n *outbox) closeGrants() {
 	b := &n.batch
-	b.sets = grants(b.sets, b.grants, false, n.runID)
+	b.stepOutput = appendGrants(b.stepOutput, b.grants, false, n.runID)
 	for i, e := range b.grants {
-		e.same = len(b.grants) - i
-		b.set = append(b.set, e)
+		e.commandSize = len(b.grants) - i
+		b.steps = append(b.steps, e)
 	}
 	b.grants = b.grants[:0]
 }
 
 func (n *outbox) closeScript() {
 	b := &n.batch
-	if len(b.rel) == 0 {
+	if len(b.releases) == 0 {
 		return
 	}
-	n.out = releases(n.out, len(b.rel), false)
-	n.out = append(append(n.out, b.keys...), b.toks...)
-	for i, e := range b.rel {
-		e.same, e.due = len(b.rel)-i, b.due
+	n.output = appendReleases(n.output, len(b.releases), false)
+	n.output = append(append(n.output, b.keyArgs...), b.tokenArgs...)
+	for i, e := range b.releases {
+		e.commandSize, e.due = len(b.releases)-i, b.due
 		n.waiting.push(e)
 	}
-	b.keys, b.toks, b.rel = b.keys[:0], b.toks[:0], b.rel[:0]
+	b.keyArgs, b.tokenArgs, b.releases = b.keyArgs[:0], b.tokenArgs[:0], b.releases[:0]
 }
 
 func (n *outbox) closeBatch() {
 	n.closeScript()
 	n.closeGrants()
 	b := &n.batch
-	n.out = append(n.out, b.sets...)
-	for _, e := range b.set {
+	n.output = append(n.output, b.stepOutput...)
+	for _, e := range b.steps {
 		e.due = b.due
 		n.waiting.push(e)
 	}
-	b.sets, b.set = b.sets[:0], b.set[:0]
+	b.stepOutput, b.steps = b.stepOutput[:0], b.steps[:0]
 	clear(b.tokens)
 }
 
 // isReleased reports whether a release of token is in progress.
 func (n *outbox) isReleased(token string) bool {
-	for _, e := range n.waiting.rest() {
-		if d, ok := e.release(); ok && d.token == token {
+	for _, e := range n.waiting.entries() {
+		if d, ok := e.asRelease(); ok && d.token == token {
 			return true
 		}
 	}
-	for _, e := range n.batch.rel {
-		if d, _ := e.release(); d.token == token {
+	for _, e := range n.batch.releases {
+		if d, _ := e.asRelease(); d.token == token {
 			return true
 		}
 	}
@@ -390,39 +390,39 @@ func (n *outbox) isReleased(token string) bool {
 }
 
 // appendReleases appends the start of the command that releases the given number of keys.
-func releases(b []byte, keys int, whole bool) []byte {
+func appendReleases(b []byte, keys int, whole bool) []byte {
 	if keys == 1 {
-		return run(b, driver.Release, whole, 1, 1)
+		return appendScript(b, driver.Release, whole, 1, 1)
 	}
-	return run(b, driver.Releases, whole, keys, keys)
+	return appendScript(b, driver.Releases, whole, keys, keys)
 }
 
 // Flush implements driver.Batcher. A goroutine writes the data that the socket does not accept
 // immediately.
-func (n *line) Flush() {
+func (n *nodeState) Flush() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	for !n.writing && n.state == up && (!n.batch.empty() || len(n.out) > 0) {
+	for !n.writing && n.state == connected && (!n.batch.empty() || len(n.output) > 0) {
 		n.closeBatch()
-		buf, c, raw := n.out, n.conn, n.raw
-		n.out, n.spare, n.writing = n.spare[:0], nil, true
+		buf, c, raw := n.output, n.conn, n.rawConn
+		n.output, n.spareBuf, n.writing = n.spareBuf[:0], nil, true
 		n.mu.Unlock()
-		done := n.try.write(raw, buf)
+		done := n.writer.write(raw, buf)
 		n.mu.Lock()
 		if done < len(buf) && n.conn == c {
 			n.running.Add(1)
-			go n.rest(c, buf[done:])
+			go n.writeRest(c, buf[done:])
 			return
 		}
-		n.writing, n.spare = false, buf
+		n.writing, n.spareBuf = false, buf
 	}
 }
 
 // writeRest writes the data that Flush could not write, and flushes the requests that arrived meanwhile.
-func (n *line) rest(c net.Conn, buf []byte) {
+func (n *nodeState) writeRest(c net.Conn, buf []byte) {
 	defer n.running.Done()
 	if _, err := c.Write(buf); err != nil {
-		n.fail(c, err)
+		n.closeConn(c, err)
 	}
 	n.mu.Lock()
 	n.writing = false
@@ -432,41 +432,41 @@ func (n *line) rest(c net.Conn, buf []byte) {
 
 // queue is a FIFO of entries. The first entry is answered first.
 type queue struct {
-	all  []entry
-	head int
-	late int // all entries before this index are overdue
+	all        []entry
+	head       int
+	overdueEnd int // all entries before this index are overdue
 }
 
-func (q *queue) len() int      { return len(q.all) - q.head }
-func (q *queue) push(e entry)  { q.all = append(q.all, e) }
-func (q *queue) first() *entry { return &q.all[q.head] }
-func (q *queue) rest() []entry { return q.all[q.head:] }
-func (q *queue) overdue() bool { return q.late > q.head }
+func (q *queue) len() int         { return len(q.all) - q.head }
+func (q *queue) push(e entry)     { q.all = append(q.all, e) }
+func (q *queue) first() *entry    { return &q.all[q.head] }
+func (q *queue) entries() []entry { return q.all[q.head:] }
+func (q *queue) overdue() bool    { return q.overdueEnd > q.head }
 
 func (q *queue) pop() entry {
 	e := q.all[q.head]
 	q.all[q.head] = entry{}
 	q.head++
-	q.late = max(q.late, q.head)
+	q.overdueEnd = max(q.overdueEnd, q.head)
 	switch {
 	case q.head == len(q.all):
 		*q = queue{all: q.all[:0]}
 	case q.head >= 4096:
-		*q = queue{all: q.all[:copy(q.all, q.all[q.head:])], late: q.late - q.head}
+		*q = queue{all: q.all[:copy(q.all, q.all[q.head:])], overdueEnd: q.overdueEnd - q.head}
 	}
 	return e
 }
 
 // timer watches the deadlines of a node. It runs while requests are waiting.
 type timer struct {
-	armed  bool
-	due    time.Duration // when it should fire
-	silent time.Duration // time since when a request is overdue and nothing was read; 0: none
-	paused bool          // it last fired much too late
+	armed             bool
+	due               time.Duration // when it should fire
+	unresponsiveSince time.Duration // time since when a request is overdue and nothing was read; 0: none
+	paused            bool          // it last fired much too late
 }
 
 // startTimer makes sure that the timer fires at due. The caller must hold the mutex.
-func (n *line) arm(due time.Duration) {
+func (n *nodeState) startTimer(due time.Duration) {
 	if n.timer.armed {
 		return
 	}
@@ -476,7 +476,7 @@ func (n *line) arm(due time.Duration) {
 		defer n.running.Done()
 		for wait := max(0, due-n.now()); wait >= 0; {
 			select {
-			case <-n.o.After(wait):
+			case <-n.opts.After(wait):
 				wait = n.expire(n.now())
 			case <-n.ctx.Done():
 				return
@@ -488,9 +488,9 @@ func (n *line) arm(due time.Duration) {
 // expire answers overdue requests with an error and returns the time until the next check; a negative value
 // means that none is needed. Late replies are dropped. The connection is closed only if nothing at
 // all is read for another quarter of the timeout.
-func (n *line) expire(now time.Duration) (wait time.Duration) {
+func (n *nodeState) expire(now time.Duration) (wait time.Duration) {
 	n.mu.Lock()
-	t, quarter := &n.timer, n.o.Timeout/4
+	t, quarter := &n.timer, n.opts.Timeout/4
 	if !t.paused && now-t.due > quarter {
 		// This process was paused, so replies may be waiting in the socket.
 		t.paused, t.due = true, now+quarter
@@ -498,48 +498,48 @@ func (n *line) expire(now time.Duration) (wait time.Duration) {
 		return quarter
 	}
 	t.paused = false
-	over := n.overdue(now)
+	over := n.takeOverdue(now)
 	var dead net.Conn
-	next := n.next()
+	next := n.nextDue()
 	if n.waiting.overdue() {
-		if t.silent == 0 {
-			t.silent = now
+		if t.unresponsiveSince == 0 {
+			t.unresponsiveSince = now
 		}
-		if end := t.silent + quarter; end <= now {
+		if end := t.unresponsiveSince + quarter; end <= now {
 			dead, next = n.conn, -1
 		} else if next < 0 || end < next {
 			next = end
 		}
 	}
 	if next < 0 {
-		t.armed, t.silent, wait = false, 0, -1
+		t.armed, t.unresponsiveSince, wait = false, 0, -1
 	} else {
 		t.due, wait = next, max(0, next-now)
 	}
 	n.mu.Unlock()
-	answer(over, errLate)
+	answerAll(over, errTimeout)
 	if dead != nil {
-		n.fail(dead, errIgnored)
+		n.closeConn(dead, errUnresponsive)
 	}
 	return wait
 }
 
 // takeOverdue marks the waiting requests whose deadline has passed and returns them.
-func (n *line) overdue(now time.Duration) (over []entry) {
+func (n *nodeState) takeOverdue(now time.Duration) (over []entry) {
 	for len(n.pending) > 0 && n.pending[0].due <= now {
-		n.undone(n.pending[0])
+		n.recordUnanswered(n.pending[0])
 		over = append(over, n.pending[0])
 		n.pending = n.pending[1:]
 	}
 	n.closeBatch()
-	for q := &n.waiting; q.late < len(q.all) && q.all[q.late].due <= now; q.late++ {
-		e := &q.all[q.late]
+	for q := &n.waiting; q.overdueEnd < len(q.all) && q.all[q.overdueEnd].due <= now; q.overdueEnd++ {
+		e := &q.all[q.overdueEnd]
 		if e.r == nil {
 			continue
 		}
 		over = append(over, *e)
-		if d, ok := e.release(); ok {
-			e.owed = &d
+		if d, ok := e.asRelease(); ok {
+			e.unanswered = &d
 		}
 		e.r = nil
 	}
@@ -547,13 +547,13 @@ func (n *line) overdue(now time.Duration) (over []entry) {
 }
 
 // nextDue returns the next deadline, or a negative value if no request is waiting.
-func (n *line) next() time.Duration {
+func (n *nodeState) nextDue() time.Duration {
 	next := time.Duration(-1)
 	if len(n.pending) > 0 {
 		next = n.pending[0].due
 	}
-	if q := n.waiting; q.late < len(q.all) && (next < 0 || q.all[q.late].due < next) {
-		next = q.all[q.late].due
+	if q := n.waiting; q.overdueEnd < len(q.all) && (next < 0 || q.all[q.overdueEnd].due < next) {
+		next = q.all[q.overdueEnd].due
 	}
 	return next
 }

@@ -32,17 +32,17 @@ func open(t testing.TB, addr string) (*wire.Node, *redis.Client) {
 }
 
 // Random operations have the same results on a wire.Node and on a redisnode.Node.
-func TestAnswersAsRedisnode(t *testing.T) {
+func TestSameResultsAsRedisnode(t *testing.T) {
 	addrs := redistest.Start(t, 2)
 	n, _ := open(t, addrs[0])
 	_, client := open(t, addrs[1])
 	ctx, ttl := context.Background(), time.Minute
 	both := []fencer{n, redisnode.New(client)}
 	for i := range 500 {
-		dice := rand.New(rand.NewPCG(1, uint64(i)))
-		key, token := fmt.Sprint("k", dice.IntN(3)), fmt.Sprint("t", dice.IntN(2))
-		step, fence := dice.IntN(5), dice.Int64N(1000)
-		var said [2]string
+		rng := rand.New(rand.NewPCG(1, uint64(i)))
+		key, token := fmt.Sprint("k", rng.IntN(3)), fmt.Sprint("t", rng.IntN(2))
+		step, fence := rng.IntN(5), rng.Int64N(1000)
+		var results [2]string
 		for j, n := range both {
 			var yes bool
 			var err error
@@ -58,12 +58,12 @@ func TestAnswersAsRedisnode(t *testing.T) {
 			case 4:
 				var count int64
 				count, err = n.SetFenced(ctx, key, token, ttl)
-				said[j] = fmt.Sprint(count)
+				results[j] = fmt.Sprint(count)
 			}
-			said[j] += fmt.Sprint(yes, err)
+			results[j] += fmt.Sprint(yes, err)
 		}
-		if said[0] != said[1] {
-			t.Fatalf("step %d, operation %d on %s with %s: wire %s, go-redis %s", i, step, key, token, said[0], said[1])
+		if results[0] != results[1] {
+			t.Fatalf("step %d, operation %d on %s with %s: wire %s, go-redis %s", i, step, key, token, results[0], results[1])
 		}
 	}
 }
@@ -96,7 +96,7 @@ func TestQuarantine(t *testing.T) {
 	if after, err := n.Grant(ctx, "l", "2", terms); after < before || err != nil { // both may be in the same millisecond
 		t.Errorf("after the loss of a count, it continues at %d after %d, %v", after, before, err)
 	}
-	client.Set(ctx, driver.KnownAs, "another process", 0)
+	client.Set(ctx, driver.RunIDKey, "another process", 0)
 	try("3", refused)
 	n.Ready(ctx)
 	client.FlushAll(ctx)

@@ -44,12 +44,12 @@ func Span(ns int64) string {
 	case ns > -999_500 && ns < 999_500:
 		return strconv.FormatFloat(float64(ns)/1e3, 'g', 3, 64) + NoBreak + "µs"
 	case ns > -1e9 && ns < 1e9:
-		return brief(Decimal(ns*1000, 3)) + NoBreak + "ms"
+		return trimZeros(Decimal(ns*1000, 3)) + NoBreak + "ms"
 	}
-	return brief(Decimal(ns, 3)) + NoBreak + "s"
+	return trimZeros(Decimal(ns, 3)) + NoBreak + "s"
 }
 
-func brief(decimal string) string {
+func trimZeros(decimal string) string {
 	return strings.TrimRight(strings.TrimRight(decimal, "0"), ".")
 }
 
@@ -108,15 +108,15 @@ func Plural(n int, noun string) string {
 }
 
 // List joins names as in a sentence: "n1, n2 and n3".
-func List(names []string) string { return verdict.List(names) }
+func List(names []string) string { return verdict.JoinNames(names) }
 
 // Visible turns a text into one line without invisible parts. It escapes unprintable characters,
 // combining marks, changes of writing direction and invalid UTF-8. A text of more than limit
 // characters is cut and gets an ellipsis; an escape counts as one character.
-func Visible(s string, most int) string {
+func Visible(s string, limit int) string {
 	var b strings.Builder
 	for n, i := 0, 0; i < len(s); n++ {
-		if n == most {
+		if n == limit {
 			b.WriteString("…")
 			break
 		}
@@ -149,27 +149,27 @@ func Escape(r rune) string {
 
 // Clip cuts a text to at most the given number of bytes, at the end of a character, and adds an
 // ellipsis if it cut anything. It also cuts invalid UTF-8.
-func Clip(s string, most int) string {
-	if len(s) <= most {
+func Clip(s string, limit int) string {
+	if len(s) <= limit {
 		return s
 	}
-	for cut := most; cut > most-utf8.UTFMax && cut >= 0; cut-- {
+	for cut := limit; cut > limit-utf8.UTFMax && cut >= 0; cut-- {
 		if utf8.RuneStart(s[cut]) {
 			return s[:cut] + "…"
 		}
 	}
-	return s[:most] + "…"
+	return s[:limit] + "…"
 }
 
 // Fit cuts a text to at most the given number of characters, including the ellipsis.
-func Fit(s string, most int) string {
-	if utf8.RuneCountInString(s) <= most {
+func Fit(s string, limit int) string {
+	if utf8.RuneCountInString(s) <= limit {
 		return s
 	}
-	if most < 1 {
+	if limit < 1 {
 		return ""
 	}
-	return string([]rune(s)[:most-1]) + "…"
+	return string([]rune(s)[:limit-1]) + "…"
 }
 
 // FirstLine returns the first line of a text that is not blank.
@@ -179,7 +179,7 @@ func FirstLine(s string) string {
 }
 
 // ShellQuote quotes a word for a POSIX shell.
-func ShellWord(s string) string {
+func ShellQuote(s string) string {
 	if strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./=:,%+") == "" {
 		return s
 	}
@@ -187,14 +187,14 @@ func ShellWord(s string) string {
 }
 
 // Join joins the nonempty parts.
-func Join(between string, parts ...string) string {
-	var said []string
+func Join(separator string, parts ...string) string {
+	var nonEmpty []string
 	for _, p := range parts {
 		if p != "" {
-			said = append(said, p)
+			nonEmpty = append(nonEmpty, p)
 		}
 	}
-	return strings.Join(said, between)
+	return strings.Join(nonEmpty, separator)
 }
 
 // Okabe and Ito's colors, named by their meaning in reports.
@@ -215,14 +215,14 @@ const (
 	Line  = "#c9c9c4"
 )
 
-var colour = regexp.MustCompile(`--([a-z-]+):(#[0-9a-f]{6})`)
+var colorVariable = regexp.MustCompile(`--([a-z-]+):(#[0-9a-f]{6})`)
 
 // ColorVariables maps each color of the light scheme to its CSS variable, as in "var(--lease)". A
 // drawing that uses the variables follows the reader's color scheme.
 func ColorVariables() map[string]string {
 	names := map[string]string{}
 	white, _, _ := strings.Cut(ColorsCSS, "@media")
-	for _, m := range colour.FindAllStringSubmatch(white, -1) {
+	for _, m := range colorVariable.FindAllStringSubmatch(white, -1) {
 		names[m[2]] = "var(--" + m[1] + ")"
 	}
 	return names

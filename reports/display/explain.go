@@ -10,7 +10,7 @@ import (
 
 // changeText describes one kind of change of a key. WHO stands for the client that made it, and KEY
 // for the key's name in the report.
-type change struct {
+type changeText struct {
 	event string // one line in a page's list of events
 	lost  string // predicate of the node that lost a client's key
 	early string // reason why a key ended early, where the node is named elsewhere
@@ -21,7 +21,7 @@ const (
 	restarted  = "the node restarted without it"
 )
 
-var changes = map[history.Change]change{
+var changes = map[history.Change]changeText{
 	history.KeySet:      {event: "KEY is set"},
 	history.KeyChanged:  {"KEY gets another value", "had KEY overwritten by WHO", "WHO overwrites it"},
 	history.KeyExpiry:   {event: "KEY gets another expiry time"},
@@ -37,19 +37,19 @@ var changes = map[history.Change]change{
 }
 
 // DescribeKeyChange describes a change of a key in one line. It returns "" for an unknown change.
-func KeyEvent(what history.Change, key string) string {
+func DescribeKeyChange(what history.Change, key string) string {
 	return strings.ReplaceAll(changes[what].event, "KEY", key)
 }
 
 // DescribeKeyLoss describes how a node lost a key before it was due to expire. The text continues a
 // sentence that begins with the node.
-func KeyLost(what history.Change, key, who string) string {
+func DescribeKeyLoss(what history.Change, key, who string) string {
 	return strings.NewReplacer("KEY", key, "WHO", who).Replace(cmp.Or(changes[what].lost, "lost KEY"))
 }
 
 // DescribeEarlyEnd explains why a key ended early. If it did not survive the end of a server
 // process, why is the kind of that end, such as history.Failover.
-func KeyEndedEarly(what history.Change, why, who string) string {
+func DescribeEarlyEnd(what history.Change, why, who string) string {
 	text := cmp.Or(changes[what].early, string(what))
 	if text == restarted && why == history.Failover {
 		return failedOver
@@ -69,7 +69,7 @@ func CauseClause(cause string, of Parties) string {
 
 var causes = map[string]string{
 	verdict.ExpiredEarly:       "KEY expired early by the clock of NODES",
-	verdict.ToldLate:           "FIRST was not notified in time that KEY on NODES was gone",
+	verdict.NotifiedLate:       "FIRST was not notified in time that KEY on NODES was gone",
 	verdict.GrantedLate:        "FIRST learned that it had the lock only after KEY on NODES was gone",
 	verdict.RestartedAndForgot: "NODES restarted without KEY",
 	verdict.LostUnsynced:       "NODES lost power before KEY was on disk",

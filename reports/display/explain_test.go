@@ -20,7 +20,7 @@ func TestEveryCauseHasAClause(t *testing.T) {
 	}
 }
 
-func TestKeyEndedEarly(t *testing.T) {
+func TestDescribeEarlyEnd(t *testing.T) {
 	for _, c := range []struct {
 		what      history.Change
 		why, want string
@@ -30,7 +30,7 @@ func TestKeyEndedEarly(t *testing.T) {
 		{history.KeyFlushed, "", "c2 flushes the node"},
 		{"odd", history.Failover, "odd"},
 	} {
-		if got := KeyEndedEarly(c.what, c.why, "c2"); got != c.want {
+		if got := DescribeEarlyEnd(c.what, c.why, "c2"); got != c.want {
 			t.Errorf("%s after %q: %s, want %s", c.what, c.why, got, c.want)
 		}
 	}

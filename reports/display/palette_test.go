@@ -12,19 +12,19 @@ import (
 func TestTextHasContrast(t *testing.T) {
 	value := regexp.MustCompile(`--([a-z-]+):#([0-9a-f]{6})`)
 	for i, scheme := range strings.Split(ColorsCSS, ":root{")[1:] {
-		colour := map[string]string{}
+		color := map[string]string{}
 		for _, m := range value.FindAllStringSubmatch(scheme, -1) {
-			colour[m[1]] = m[2]
+			color[m[1]] = m[2]
 		}
-		if len(colour) != 16 {
-			t.Errorf("scheme %d has %d colors", i, len(colour))
+		if len(color) != 16 {
+			t.Errorf("scheme %d has %d colors", i, len(color))
 		}
-		for name, c := range colour {
+		for name, c := range color {
 			if name != "ink" && name != "faint" && !strings.HasSuffix(name, "-ink") {
 				continue
 			}
 			for _, ground := range []string{"paper", "panel"} {
-				if r := contrast(c, colour[ground]); r < 4.5 {
+				if r := contrast(c, color[ground]); r < 4.5 {
 					t.Errorf("scheme %d: %s on %s has a contrast of %.1f", i, name, ground, r)
 				}
 			}
@@ -33,7 +33,7 @@ func TestTextHasContrast(t *testing.T) {
 }
 
 // Every color of a drawing has a variable of its own.
-func TestColoursAreVariables(t *testing.T) {
+func TestColorsAreVariables(t *testing.T) {
 	names := ColorVariables()
 	for hex, want := range map[string]string{Alarm: "alarm", Lease: "lease", Stall: "stall", Fine: "fine", Clock: "clock", Other: "other",
 		Paper: "paper", Ink: "ink", Faint: "faint", Line: "line"} {

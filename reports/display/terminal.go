@@ -35,11 +35,11 @@ type Screen interface {
 }
 
 // Paint colors a text if w shows colors.
-func Paint(w io.Writer, in TextColor, text string) string {
-	if s, ok := w.(Screen); !ok || !s.Colored() || text == "" || in == Plain {
+func Paint(w io.Writer, color TextColor, text string) string {
+	if s, ok := w.(Screen); !ok || !s.Colored() || text == "" || color == Plain {
 		return text
 	}
-	return string(in) + text + string(Plain)
+	return string(color) + text + string(Plain)
 }
 
 // Columns returns the width of w from COLUMNS or the terminal, or 0 if it is unknown.
@@ -96,9 +96,9 @@ type Table [][]string
 // width, the last cell of every row except the head moves to a line of its own. Cells of the head may
 // have several lines.
 func (t Table) Lines(indent string, width int) []string {
-	heads := stacked(t[0])
+	heads := splitHead(t[0])
 	rows := slices.Concat(heads, t[1:])
-	numeric, widths, longest := t.numeric(), make([]int, len(t[0])), 0
+	numeric, widths, longest := t.numericColumns(), make([]int, len(t[0])), 0
 	for _, row := range rows {
 		for i, cell := range row {
 			if n := utf8.RuneCountInString(cell); i < len(row)-1 || numeric[i] {
@@ -108,9 +108,9 @@ func (t Table) Lines(indent string, width int) []string {
 			}
 		}
 	}
-	all := utf8.RuneCountInString(indent) + longest
+	total := utf8.RuneCountInString(indent) + longest
 	for _, n := range widths {
-		all += n + 2
+		total += n + 2
 	}
 	var out []string
 	for k, row := range rows {
@@ -122,7 +122,7 @@ func (t Table) Lines(indent string, width int) []string {
 				line += room + cell + "  "
 			case i < len(row)-1:
 				line += cell + room + "  "
-			case all > width && k >= len(heads):
+			case total > width && k >= len(heads):
 				line = strings.TrimRight(line, " ") + "\n" + indent + "  " + cell
 			default:
 				line += cell
@@ -134,7 +134,7 @@ func (t Table) Lines(indent string, width int) []string {
 }
 
 // splitHead splits a head with multi-line cells into rows, aligned at the bottom.
-func stacked(head []string) (rows Table) {
+func splitHead(head []string) (rows Table) {
 	for i, cell := range head {
 		parts := strings.Split(cell, "\n")
 		for len(rows) < len(parts) {
@@ -149,7 +149,7 @@ func stacked(head []string) (rows Table) {
 
 // WrapHead returns t, with the words of each head cell except the first on lines of their own if the
 // head would otherwise exceed the width.
-func (t Table) Fitting(width int) Table {
+func (t Table) WrapHead(width int) Table {
 	if utf8.RuneCountInString(t.Lines("", width)[0]) <= width {
 		return t
 	}
@@ -171,7 +171,7 @@ func (t Table) Print(w io.Writer) {
 }
 
 // numericColumns reports for each column whether it contains only numbers, which are right-aligned.
-func (t Table) numeric() []bool {
+func (t Table) numericColumns() []bool {
 	out := make([]bool, len(t[0]))
 	for i := range out {
 		out[i] = !slices.ContainsFunc(t[1:], func(row []string) bool { return strings.Trim(row[i], "0123456789") != "" })
@@ -187,7 +187,7 @@ type Progress struct {
 	Started time.Time
 	Text    func(passed time.Duration) string
 	shown   bool // the line is on the terminal
-	over    bool
+	stopped bool
 }
 
 // redraw is the update interval on a terminal. Elsewhere it is at least a second.
@@ -200,36 +200,36 @@ func (p *Progress) Start() (stop func()) {
 		every = redraw
 	}
 	t := time.NewTicker(every)
-	over := make(chan struct{})
+	done := make(chan struct{})
 	go func() {
 		for n := 1; ; n++ {
 			select {
 			case <-t.C:
 				if every == redraw || n == 1 || n%5 == 0 {
-					p.tell(every == redraw)
+					p.print(every == redraw)
 				}
-			case <-over:
+			case <-done:
 				return
 			}
 		}
 	}()
 	return func() {
 		t.Stop()
-		close(over)
+		close(done)
 		p.Mu.Lock()
 		defer p.Mu.Unlock()
 		p.Erase()
-		p.over = true
+		p.stopped = true
 	}
 }
 
-func (p *Progress) tell(anew bool) {
+func (p *Progress) print(redrawn bool) {
 	p.Mu.Lock()
 	defer p.Mu.Unlock()
 	passed := time.Since(p.Started)
 	switch {
-	case p.over || anew && passed < time.Second/2:
-	case anew:
+	case p.stopped || redrawn && passed < time.Second/2:
+	case redrawn:
 		line := []rune(p.Text(passed))
 		fmt.Fprint(p.W, string(ClearLine)+string(line[:min(len(line), Width(p.W)-1)]))
 		p.shown = true

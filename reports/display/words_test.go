@@ -26,7 +26,7 @@ func TestVisible(t *testing.T) {
 	}
 }
 
-func TestCuts(t *testing.T) {
+func TestClipAndFit(t *testing.T) {
 	for _, c := range []struct {
 		in        string
 		most      int
@@ -50,7 +50,7 @@ func TestCuts(t *testing.T) {
 	}
 }
 
-func TestTimes(t *testing.T) {
+func TestSecondsAndSpan(t *testing.T) {
 	for _, c := range []struct {
 		ns            int64
 		instant, span string
@@ -107,7 +107,7 @@ func TestDecimalIsExact(t *testing.T) {
 	}
 }
 
-func TestCounts(t *testing.T) {
+func TestPlural(t *testing.T) {
 	for n, want := range map[int]string{0: "0 nodes", 1: "1 node", 999: "999 nodes", 1000: "1,000 nodes", 1234567: "1,234,567 nodes", -1234: "-1,234 nodes", -123: "-123 nodes"} {
 		if got := Plural(n, "node"); got != want {
 			t.Errorf("%d is %s, want %s", n, got, want)
@@ -115,7 +115,7 @@ func TestCounts(t *testing.T) {
 	}
 }
 
-func TestLists(t *testing.T) {
+func TestListJoinAndFirstLine(t *testing.T) {
 	for in, want := range map[string]string{"": "", "n1": "n1", "n1 n2": "n1 and n2", "n1 n2 n3": "n1, n2 and n3"} {
 		if got := List(strings.Fields(in)); got != want {
 			t.Errorf("List(%s) is %q, want %q", in, got, want)

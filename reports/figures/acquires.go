@@ -26,15 +26,15 @@ func latency(m *readings) *Figure {
 	if len(m.acquires) == 0 {
 		return nil
 	}
-	fig := overTime(m, "latency", "Latency of acquires", "from call to return (ms)")
+	fig := newTimeFigure(m, "latency", "Latency of acquires", "from call to return (ms)")
 	fig.Caption = fmt.Sprintf("Duration of each acquire, shown at the time of its return: %d were granted, %d were not.", len(granted), len(refused))
 	if len(refused) > 0 {
-		fig.add("not granted", dots{refused, display.Alarm, true})
+		fig.add("not granted", scatter{refused, display.Alarm, true})
 	}
 	if len(granted) > 0 {
-		fig.add("granted", dots{granted, display.Lease, false})
+		fig.add("granted", scatter{granted, display.Lease, false})
 	}
-	logarithmic(&fig.plot.Y)
+	setLogScale(&fig.plot.Y)
 	return fig
 }
 
@@ -43,7 +43,7 @@ func latency(m *readings) *Figure {
 func (a acquire) millis() float64 { return max(1000*a.took, 1e-3) }
 
 // setLogScale gives an axis whole decades, at least one, around its data.
-func logarithmic(a *plot.Axis) {
+func setLogScale(a *plot.Axis) {
 	from := math.Floor(math.Log10(a.Min) + 1e-9)
 	to := max(math.Ceil(math.Log10(a.Max)-1e-9), from+1)
 	a.Scale, a.Min, a.Max = plot.LogScale{}, math.Pow(10, from), math.Pow(10, to)
@@ -54,11 +54,11 @@ func logarithmic(a *plot.Axis) {
 			labels[x] = display.Grouped(int(x))
 		}
 	}
-	mark(a, labels, upright)
+	labelAxis(a, labels, minYLength)
 }
 
 // minAcquires is the smallest number of acquires with a quantile figure.
-const fewest = 10
+const minAcquires = 10
 
 // quantiles draws the latency of granted acquires by quantile.
 func quantiles(m *readings) *Figure {
@@ -68,56 +68,56 @@ func quantiles(m *readings) *Figure {
 			took = append(took, a.millis())
 		}
 	}
-	if len(took) < fewest {
+	if len(took) < minAcquires {
 		return nil
 	}
 	slices.Sort(took)
-	fig := figure("quantiles", "Latency of granted acquires by quantile", "share of acquires that took at most this long", "from call to return (ms)")
+	fig := newFigure("quantiles", "Latency of granted acquires by quantile", "share of acquires that took at most this long", "from call to return (ms)")
 	fig.Caption = fmt.Sprintf("Share of the %d granted acquires that returned within a given time. The axis is stretched toward the slowest.", len(took))
 	var points plotter.XYs
 	n := float64(len(took))
 	for i, t := range took {
-		points = append(points, plotter.XY{X: stretched(float64(i) / n), Y: t}, plotter.XY{X: stretched(min((float64(i)+1)/n, 1-0.5/n)), Y: t})
+		points = append(points, plotter.XY{X: quantilePosition(float64(i) / n), Y: t}, plotter.XY{X: quantilePosition(min((float64(i)+1)/n, 1-0.5/n)), Y: t})
 	}
 	fig.add("", line(points, display.Lease, 0))
-	logarithmic(&fig.plot.Y)
-	fig.upTo(stretched(1 - 0.5/n))
+	setLogScale(&fig.plot.Y)
+	fig.setXMax(quantilePosition(1 - 0.5/n))
 	labels := map[float64]string{}
 	for _, q := range []float64{0, 0.5, 0.9, 0.99, 0.999, 0.9999, 0.99999} {
-		labels[stretched(q)] = fmt.Sprintf("%g %%", math.Round(q*1e7)/1e5)
+		labels[quantilePosition(q)] = fmt.Sprintf("%g %%", math.Round(q*1e7)/1e5)
 	}
-	mark(&fig.plot.X, labels, across)
+	labelAxis(&fig.plot.X, labels, minXLength)
 	return fig
 }
 
 // quantilePosition maps a quantile to its position: each additional nine takes the same space.
-func stretched(q float64) float64 { return -math.Log10(1 - q) }
+func quantilePosition(q float64) float64 { return -math.Log10(1 - q) }
 
 // rate draws how many acquires per second were granted and how many were not.
 func rate(m *readings) *Figure {
 	if len(m.acquires) == 0 || m.end <= 0 {
 		return nil
 	}
-	n := min(max(len(m.acquires)/2, 10), 30)
-	bin := m.end / float64(n) // divides the run evenly, so the last bin is as long as the others
-	granted, refused := make([]float64, n), make([]float64, n)
+	bins := min(max(len(m.acquires)/2, 10), 30)
+	bin := m.end / float64(bins) // divides the run evenly, so the last bin is as long as the others
+	granted, refused := make([]float64, bins), make([]float64, bins)
 	for _, a := range m.acquires {
-		i := min(int(a.at/bin), n-1)
+		i := min(int(a.at/bin), bins-1)
 		if a.granted {
 			granted[i] += 1 / bin
 		} else {
 			refused[i] += 1 / bin
 		}
 	}
-	fig := overTime(m, "rate", "Rate of completed acquires", "acquires per second")
-	fig.Caption = fmt.Sprintf("Acquires that returned, in %d intervals of %s each.", n, display.Span(int64(bin*1e9)))
-	fig.add("not granted", line(stairs(refused, bin), display.Alarm, 1))
-	fig.add("granted", line(stairs(granted, bin), display.Lease, 0))
-	linear(&fig.plot.Y, 0, fig.plot.Y.Max, upright)
+	fig := newTimeFigure(m, "rate", "Rate of completed acquires", "acquires per second")
+	fig.Caption = fmt.Sprintf("Acquires that returned, in %d intervals of %s each.", bins, display.Span(int64(bin*1e9)))
+	fig.add("not granted", line(stepLine(refused, bin), display.Alarm, 1))
+	fig.add("granted", line(stepLine(granted, bin), display.Lease, 0))
+	setLinearScale(&fig.plot.Y, 0, fig.plot.Y.Max, minYLength)
 	return fig
 }
 
-func stairs(counts []float64, bin float64) plotter.XYs {
+func stepLine(counts []float64, bin float64) plotter.XYs {
 	var out plotter.XYs
 	for i, n := range counts {
 		out = append(out, plotter.XY{X: float64(i) * bin, Y: n}, plotter.XY{X: float64(i+1) * bin, Y: n})
@@ -126,8 +126,8 @@ func stairs(counts []float64, bin float64) plotter.XYs {
 }
 
 // setLinearScale gives an axis whole steps around its data.
-func linear(a *plot.Axis, from, to float64, long vg.Length) {
-	step := round(max(to-from, 1e-9) / 5)
+func setLinearScale(a *plot.Axis, from, to float64, length vg.Length) {
+	step := roundUp(max(to-from, 1e-9) / 5)
 	a.Min, a.Max = step*math.Floor(from/step+1e-9), step*math.Ceil(to/step-1e-9)
-	mark(a, every(step, a.Min, a.Max), long)
+	labelAxis(a, multiples(step, a.Min, a.Max), length)
 }

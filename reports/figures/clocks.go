@@ -26,7 +26,7 @@ func (m *readings) clockLines() map[string]plotter.XYs {
 		lines[name] = append(l, plotter.XY{X: to, Y: last.Y + (to-last.X)*(rates[name]-1)})
 	}
 	for _, t := range m.turns {
-		if !slices.ContainsFunc(m.turns, func(x facts.Turn) bool { return x.Process == t.Process && x.Wrong() }) {
+		if !slices.ContainsFunc(m.turns, func(x facts.ClockChange) bool { return x.Process == t.Process && x.Wrong() }) {
 			continue
 		}
 		if lines[t.Process] == nil {
@@ -49,33 +49,33 @@ func clocks(m *readings) *Figure {
 	if len(lines) == 0 {
 		return nil
 	}
-	fig := overTime(m, "clocks", "Clocks compared with true time", "")
+	fig := newTimeFigure(m, "clocks", "Clocks compared with true time", "")
 	fig.Caption = "How far each changed clock was ahead of true time (below 0: behind), from its recorded changes and rates."
-	hues := []string{display.Clock, display.Lease, display.Alarm, display.Fine, display.Other, display.Stall}
-	groups := alike(lines)
-	unit := scale(fig, lines)
+	colors := []string{display.Clock, display.Lease, display.Alarm, display.Fine, display.Other, display.Stall}
+	groups := groupSimilar(lines)
+	unit := setClockScale(fig, lines)
 	for i, g := range groups {
 		points := slices.Clone(lines[g[0]])
 		for i := range points {
 			points[i].Y /= unit
 		}
-		name := display.Visible(strings.Join(g, " "), longestName)
-		if i >= mostNamed {
+		name := display.Visible(strings.Join(g, " "), maxName)
+		if i >= maxNamed {
 			name = ""
 		}
-		fig.add(name, line(points, hues[i%len(hues)], i))
+		fig.add(name, line(points, colors[i%len(colors)], i))
 	}
-	if n := len(groups) - mostNamed; n > 0 {
-		fig.legend = append(fig.legend, sample{name: fmt.Sprintf("and %d more", n)})
+	if n := len(groups) - maxNamed; n > 0 {
+		fig.legend = append(fig.legend, legendEntry{name: fmt.Sprintf("and %d more", n)})
 	}
 	return fig
 }
 
 // maxNamed is the number of lines that differ in color or dash.
-const mostNamed = 12
+const maxNamed = 12
 
 // groupSimilar groups clocks that had the same error at all times, to the millisecond.
-func alike(lines map[string]plotter.XYs) (groups [][]string) {
+func groupSimilar(lines map[string]plotter.XYs) (groups [][]string) {
 	for _, name := range slices.Sorted(maps.Keys(lines)) {
 		i := slices.IndexFunc(groups, func(g []string) bool {
 			return slices.EqualFunc(lines[g[0]], lines[name], func(a, b plotter.XY) bool {
@@ -93,44 +93,44 @@ func alike(lines map[string]plotter.XYs) (groups [][]string) {
 
 // setClockScale fits the y axis to the clocks' errors and returns its unit in seconds. If the errors differ
 // greatly in size, the axis is linear near 0 and logarithmic beyond.
-func scale(fig *Figure, lines map[string]plotter.XYs) (unit float64) {
-	least, most, small := 0.0, 0.0, math.Inf(1)
+func setClockScale(fig *Figure, lines map[string]plotter.XYs) (unit float64) {
+	lowest, highest, smallest := 0.0, 0.0, math.Inf(1)
 	for _, l := range lines {
-		reach := 0.0
+		largest := 0.0
 		for _, p := range l {
-			least, most, reach = min(least, p.Y), max(most, p.Y), max(reach, math.Abs(p.Y))
+			lowest, highest, largest = min(lowest, p.Y), max(highest, p.Y), max(largest, math.Abs(p.Y))
 		}
-		if reach > 0 {
-			small = min(small, reach)
+		if largest > 0 {
+			smallest = min(smallest, largest)
 		}
 	}
-	reach := max(most, -least)
-	unit, fig.counts = 1, "ahead of true time (s)"
-	if reach < 1 {
-		unit, fig.counts = 1e-3, "ahead of true time (ms)"
+	largest := max(highest, -lowest)
+	unit, fig.yLabel = 1, "ahead of true time (s)"
+	if largest < 1 {
+		unit, fig.yLabel = 1e-3, "ahead of true time (ms)"
 	}
-	least, most, small = least/unit, most/unit, small/unit
+	lowest, highest, smallest = lowest/unit, highest/unit, smallest/unit
 	a := &fig.plot.Y
-	if room := max((most-least)/20, 1e-6); reach/unit < 50*small {
-		linear(a, least-room, most+room, upright)
+	if room := max((highest-lowest)/20, 1e-6); largest/unit < 50*smallest {
+		setLinearScale(a, lowest-room, highest+room, minYLength)
 		return unit
 	}
-	a.Scale, a.Min, a.Max = bent{small}, 3*least, 3*most
+	a.Scale, a.Min, a.Max = asinhScale{smallest}, 3*lowest, 3*highest
 	labels := map[float64]string{0: "0"}
 	for d := -9; d <= 9; d++ {
-		if x := math.Pow(10, float64(d)); x >= small/2 {
+		if x := math.Pow(10, float64(d)); x >= smallest/2 {
 			labels[x] = strconv.FormatFloat(x, 'f', -1, 64)
 			labels[-x] = "-" + labels[x]
 		}
 	}
-	mark(a, labels, upright)
+	labelAxis(a, labels, minYLength)
 	return unit
 }
 
 // asinhScale is a scale that is linear up to about a unit and logarithmic beyond.
-type bent struct{ unit float64 }
+type asinhScale struct{ unit float64 }
 
-func (b bent) Normalize(from, to, x float64) float64 {
+func (b asinhScale) Normalize(from, to, x float64) float64 {
 	at := func(x float64) float64 { return math.Asinh(x / b.unit) }
 	return (at(x) - at(from)) / (at(to) - at(from))
 }

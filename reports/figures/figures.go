@@ -56,10 +56,10 @@ type Figure struct {
 	Caption string // explanation in a sentence or two
 
 	plot   *plot.Plot
-	counts string    // label of the y axis, with its unit
+	yLabel string    // label of the y axis, with its unit
 	height vg.Length // of the plot with its x axis, without lanes
 	lanes  []lane
-	legend []sample
+	legend []legendEntry
 }
 
 // Of returns the figures of a run. It omits figures that would be empty.
@@ -67,7 +67,7 @@ func Of(h *history.History) []Figure {
 	if h == nil || len(h.Events) == 0 {
 		return nil
 	}
-	m := measure(h)
+	m := newReadings(h)
 	var all []Figure
 	for _, draw := range []func(*readings) *Figure{holders, latency, quantiles, rate, clocks} {
 		if fig := draw(m); fig != nil {
@@ -79,31 +79,31 @@ func Of(h *history.History) []Figure {
 
 var (
 	// fontStyle matches the font that plot repeats for each text; the drawing sets it once instead.
-	face = regexp.MustCompile(`font-family:[^;"]*;font-variant:normal;font-weight:normal;font-style:normal;`)
+	fontStyle = regexp.MustCompile(`font-family:[^;"]*;font-variant:normal;font-weight:normal;font-style:normal;`)
 	// paintColor matches a color in plot's output, which cannot contain variables.
-	paint = regexp.MustCompile(`(fill|stroke):#[0-9A-F]{6}`)
-	// path matches the path of a mark, and digits a coordinate with invisible precision.
-	path, digits = regexp.MustCompile(` d="[^"]*"`), regexp.MustCompile(`(\.\d)\d+`)
+	paintColor = regexp.MustCompile(`(fill|stroke):#[0-9A-F]{6}`)
+	// pathData matches the path of a mark, and digits a coordinate with invisible precision.
+	pathData, extraDigits = regexp.MustCompile(` d="[^"]*"`), regexp.MustCompile(`(\.\d)\d+`)
 )
 
 // Inline renders the figure as an svg element for a page that has the palette's variables. It
 // escapes every text.
 func (f Figure) Inline() []byte {
-	c := vgsvg.New(width, f.tall())
+	c := vgsvg.New(width, f.totalHeight())
 	f.draw(c)
 	var b bytes.Buffer
 	if _, err := c.WriteTo(&b); err != nil {
 		panic(err) // writing to memory does not fail
 	}
 	_, body, _ := bytes.Cut(b.Bytes(), []byte("xlink\">\n"))
-	body = face.ReplaceAllLiteral(body, nil)
-	body = path.ReplaceAllFunc(body, func(d []byte) []byte { return digits.ReplaceAll(d, []byte("$1")) })
-	body = paint.ReplaceAllFunc(body, func(old []byte) []byte {
+	body = fontStyle.ReplaceAllLiteral(body, nil)
+	body = pathData.ReplaceAllFunc(body, func(d []byte) []byte { return extraDigits.ReplaceAll(d, []byte("$1")) })
+	body = paintColor.ReplaceAllFunc(body, func(old []byte) []byte {
 		property, hex, _ := strings.Cut(strings.ToLower(string(old)), ":")
 		return []byte(property + ":" + variables[hex])
 	})
 	return fmt.Appendf(nil, `<svg xmlns="http://www.w3.org/2000/svg" class="fig" role="img" aria-label="%s" width="%g" height="%g" viewBox="0 0 %[2]g %[3]g" font-family="'Liberation Sans',Arial,Helvetica,sans-serif">`+"\n%[4]s",
-		html.EscapeString(f.Title), width, f.tall(), body)
+		html.EscapeString(f.Title), width, f.totalHeight(), body)
 }
 
 var variables = display.ColorVariables()
@@ -117,7 +117,7 @@ func (f Figure) SVG() []byte {
 // times as long as SVG.
 func (f Figure) PNG() ([]byte, error) {
 	const perInch = 2 * vg.Inch / pixel
-	c := vgimg.PngCanvas{Canvas: vgimg.NewWith(vgimg.UseWH(width, f.tall()), vgimg.UseDPI(int(perInch)))}
+	c := vgimg.PngCanvas{Canvas: vgimg.NewWith(vgimg.UseWH(width, f.totalHeight()), vgimg.UseDPI(int(perInch)))}
 	f.draw(c)
 	var b bytes.Buffer
 	if _, err := c.WriteTo(&b); err != nil {
@@ -132,7 +132,7 @@ type readings struct {
 	acquires []acquire
 	lanes    []lane // faults
 	beliefs  []facts.Window
-	turns    []facts.Turn
+	turns    []facts.ClockChange
 }
 
 // acquire is one acquire call that returned.
@@ -141,9 +141,9 @@ type acquire struct {
 	granted  bool
 }
 
-func measure(h *history.History) *readings {
+func newReadings(h *history.History) *readings {
 	f := facts.Read(h)
-	m := &readings{beliefs: f.Beliefs(), turns: f.Turns}
+	m := &readings{beliefs: f.Beliefs(), turns: f.ClockChanges}
 	for _, e := range f.Events {
 		if e.Op != history.OpLog && e.Op != history.OpRun {
 			m.end = max(m.end, history.Seconds(e.T))
@@ -162,84 +162,84 @@ func measure(h *history.History) *readings {
 // A length of 1 is a pixel if a page shows a figure at its own width. Pages never scale a figure
 // down, so all text has the 11 pixels that are needed to read it.
 const (
-	pixel           = vg.Length(1)
-	width           = 520 * pixel
-	height          = 205 * pixel              // of a plot with its x axis
-	upright, across = 160 * pixel, 390 * pixel // approximate minimum lengths of the axes
-	margin          = 8 * pixel
-	row             = 16 * pixel // of a lane or of the legend
+	pixel                  = vg.Length(1)
+	width                  = 520 * pixel
+	height                 = 205 * pixel              // of a plot with its x axis
+	minYLength, minXLength = 160 * pixel, 390 * pixel // approximate minimum lengths of the axes
+	margin                 = 8 * pixel
+	rowHeight              = 16 * pixel // of a lane or of the legend
 
 	titleSize, labelSize, tickSize = 14 * pixel, 12 * pixel, 11 * pixel
 
-	lead  = 9 * pixel  // between plot and lanes, and between plot and legend
-	gap   = 14 * pixel // between samples of the legend
-	stick = 22 * pixel // width of a sample
-	aside = 12 * pixel // between a lane and its name
+	sectionGap  = 9 * pixel  // between plot and lanes, and between plot and legend
+	sampleGap   = 14 * pixel // between samples of the legend
+	sampleWidth = 22 * pixel // width of a sample
+	laneNameGap = 12 * pixel // between a lane and its name
 )
 
 // legendEntry is an entry of the legend.
-type sample struct {
+type legendEntry struct {
 	name string
 	plot.Thumbnailer
 }
 
-func (f *Figure) tall() vg.Length {
-	tall := 2*margin + f.head() + f.height + f.deep()
+func (f *Figure) totalHeight() vg.Length {
+	tall := 2*margin + f.headHeight() + f.height + f.lanesHeight()
 	if rows := f.legendRows(); len(rows) > 0 {
-		tall += lead + vg.Length(len(rows))*row
+		tall += sectionGap + vg.Length(len(rows))*rowHeight
 	}
 	return tall
 }
 
 // headHeight returns the height of the title and the label of the y axis.
-func (f *Figure) head() vg.Length {
-	if f.counts == "" {
+func (f *Figure) headHeight() vg.Length {
+	if f.yLabel == "" {
 		return titleSize + 10
 	}
 	return titleSize + labelSize + 14
 }
 
 // lanesHeight returns the height of the lanes.
-func (f *Figure) deep() vg.Length {
+func (f *Figure) lanesHeight() vg.Length {
 	if len(f.lanes) == 0 {
 		return 0
 	}
-	return lead + vg.Length(len(f.lanes))*row
+	return sectionGap + vg.Length(len(f.lanes))*rowHeight
 }
 
 // draw renders the figure on a canvas.
 func (f *Figure) draw(on vg.CanvasSizer) {
 	c := draw.New(on)
-	c.SetColor(hue(display.Paper, 100))
+	c.SetColor(paletteColor(display.Paper, 100))
 	c.Fill(c.Rectangle.Path())
 	c = draw.Crop(c, margin, -margin, margin, -margin)
 	f.drawLegend(&c)
 
-	c.FillText(style(titleSize, display.Ink), vg.Point{X: c.Min.X, Y: c.Max.Y}, f.Title)
-	c.FillText(style(labelSize, display.Faint), vg.Point{X: c.Min.X, Y: c.Max.Y - titleSize - 5}, f.counts)
-	c.Max.Y -= f.head()
+	c.FillText(textStyle(titleSize, display.Ink), vg.Point{X: c.Min.X, Y: c.Max.Y}, f.Title)
+	c.FillText(textStyle(labelSize, display.Faint), vg.Point{X: c.Min.X, Y: c.Max.Y - titleSize - 5}, f.yLabel)
+	c.Max.Y -= f.headHeight()
 
-	names := style(tickSize, display.Ink)
+	names := textStyle(tickSize, display.Ink)
 	room := vg.Length(0)
 	for _, l := range f.lanes {
-		room = max(room, names.Width(l.name)+aside)
+		room = max(room, names.Width(l.name)+laneNameGap)
 	}
-	if lacks := room - (f.plot.DataCanvas(c).Min.X - c.Min.X); lacks > 0 {
-		c.Min.X += lacks
+	if missing := room - (f.plot.DataCanvas(c).Min.X - c.Min.X); missing > 0 {
+		c.Min.X += missing
 	}
 	f.plot.Draw(c)
 	data := f.plot.DataCanvas(c)
 	x, _ := f.plot.Transforms(&data)
 	for i, l := range f.lanes {
-		data.Max.Y = data.Min.Y - lead - vg.Length(i)*row
+		data.Max.Y = data.Min.Y - sectionGap - vg.Length(i)*rowHeight
 		l.draw(data, x)
 	}
 }
 
-func (f *Figure) legendRows() (rows [][]sample) {
+func (f *Figure) legendRows() (rows [][]legendEntry) {
 	at := vg.Length(0)
 	for _, s := range f.legend {
-		wide := s.wide()
+		wide := s.width()
 		if len(rows) == 0 || at+wide > width-2*margin {
 			rows, at = append(rows, nil), 0
 		}
@@ -249,96 +249,98 @@ func (f *Figure) legendRows() (rows [][]sample) {
 	return rows
 }
 
-func (s sample) wide() vg.Length { return stick + 5 + style(tickSize, display.Ink).Width(s.name) + gap }
+func (s legendEntry) width() vg.Length {
+	return sampleWidth + 5 + textStyle(tickSize, display.Ink).Width(s.name) + sampleGap
+}
 
 // drawLegend draws the legend at the bottom and reduces the canvas by its height.
 func (f *Figure) drawLegend(c *draw.Canvas) {
 	rows := f.legendRows()
 	for i, samples := range rows {
-		x, y := c.Min.X, c.Min.Y+vg.Length(len(rows)-i)*row
+		x, y := c.Min.X, c.Min.Y+vg.Length(len(rows)-i)*rowHeight
 		for _, s := range samples {
 			if s.Thumbnailer != nil {
 				box := *c
-				box.Rectangle = vg.Rectangle{Min: vg.Point{X: x, Y: y - row + 2}, Max: vg.Point{X: x + stick, Y: y - 4}}
+				box.Rectangle = vg.Rectangle{Min: vg.Point{X: x, Y: y - rowHeight + 2}, Max: vg.Point{X: x + sampleWidth, Y: y - 4}}
 				s.Thumbnail(&box)
 			}
-			c.FillText(style(tickSize, display.Ink), vg.Point{X: x + stick + 5, Y: y}, s.name)
-			x += s.wide()
+			c.FillText(textStyle(tickSize, display.Ink), vg.Point{X: x + sampleWidth + 5, Y: y}, s.name)
+			x += s.width()
 		}
 	}
 	if len(rows) > 0 {
-		c.Min.Y += lead + vg.Length(len(rows))*row
+		c.Min.Y += sectionGap + vg.Length(len(rows))*rowHeight
 	}
 }
 
 // alphaColor is a color of the palette with an opacity. It rounds up because plot's SVG output rounds
 // down, so that the result is exactly the palette's color.
-type tint struct{ red, green, blue, alpha uint32 }
+type alphaColor struct{ red, green, blue, alpha uint32 }
 
-func (t tint) RGBA() (r, g, b, a uint32) {
+func (t alphaColor) RGBA() (r, g, b, a uint32) {
 	weigh := func(c uint32) uint32 { return (c*t.alpha + 254) / 255 }
 	return weigh(t.red), weigh(t.green), weigh(t.blue), t.alpha
 }
 
 // paletteColor returns a color of the palette with an opacity in percent.
-func hue(hex string, percent uint32) color.Color {
+func paletteColor(hex string, percent uint32) color.Color {
 	n, err := strconv.ParseUint(hex[1:], 16, 32)
 	if err != nil {
 		panic(err) // hex is a constant of package display
 	}
-	return tint{uint32(n >> 16), uint32(n >> 8 & 255), uint32(n & 255), math.MaxUint16 * percent / 100}
+	return alphaColor{uint32(n >> 16), uint32(n >> 8 & 255), uint32(n & 255), math.MaxUint16 * percent / 100}
 }
 
 // textStyle returns the style of a text whose position is its upper left corner.
-func style(size vg.Length, hex string) text.Style {
-	return text.Style{Color: hue(hex, 100), Font: font.From(font.Font{Typeface: "Liberation", Variant: "Sans"}, size), YAlign: draw.YTop, Handler: plot.DefaultTextHandler}
+func textStyle(size vg.Length, hex string) text.Style {
+	return text.Style{Color: paletteColor(hex, 100), Font: font.From(font.Font{Typeface: "Liberation", Variant: "Sans"}, size), YAlign: draw.YTop, Handler: plot.DefaultTextHandler}
 }
 
 // restyle changes the font of a text but not its alignment.
 func restyle(t *text.Style, size vg.Length, hex string) {
 	x, y := t.XAlign, t.YAlign
-	*t = style(size, hex)
+	*t = textStyle(size, hex)
 	t.XAlign, t.YAlign = x, y
 }
 
 // newFigure returns an empty figure with labeled axes.
-func figure(name, title, x, y string) *Figure {
+func newFigure(name, title, x, y string) *Figure {
 	p := plot.New()
 	p.BackgroundColor = nil
 	for _, a := range []*plot.Axis{&p.X, &p.Y} {
 		restyle(&a.Label.TextStyle, labelSize, display.Faint)
 		restyle(&a.Tick.Label, tickSize, display.Ink)
-		a.Color, a.Tick.Color, a.Tick.Length = hue(display.Faint, 100), hue(display.Faint, 100), 5
+		a.Color, a.Tick.Color, a.Tick.Length = paletteColor(display.Faint, 100), paletteColor(display.Faint, 100), 5
 	}
 	p.X.Label.Text, p.X.Label.Padding = x, 2
 	lines := plotter.NewGrid()
-	lines.Horizontal.Color, lines.Horizontal.Width = hue(display.Line, 60), 0.5
+	lines.Horizontal.Color, lines.Horizontal.Width = paletteColor(display.Line, 60), 0.5
 	lines.Vertical.Width = 0
 	p.Add(lines)
-	return &Figure{Name: name, Title: title, counts: y, plot: p, height: height}
+	return &Figure{Name: name, Title: title, yLabel: y, plot: p, height: height}
 }
 
 // newTimeFigure returns a figure whose x axis is the time of the run, with lanes for its faults.
-func overTime(m *readings, name, title, y string) *Figure {
-	fig := figure(name, title, "time (s)", y)
-	fig.upTo(m.end)
+func newTimeFigure(m *readings, name, title, y string) *Figure {
+	fig := newFigure(name, title, "time (s)", y)
+	fig.setXMax(m.end)
 	fig.lanes = m.lanes
-	fig.plot.X.Padding = fig.deep()
+	fig.plot.X.Padding = fig.lanesHeight()
 	return fig
 }
 
 // setXMax sets the x axis to the span from 0 to end.
-func (f *Figure) upTo(end float64) {
+func (f *Figure) setXMax(end float64) {
 	a := &f.plot.X
 	a.Min, a.Max, a.Padding = 0, max(end, 1e-3), 0
-	mark(a, every(round(a.Max/10), 0, a.Max), across)
+	labelAxis(a, multiples(roundUp(a.Max/10), 0, a.Max), minXLength)
 }
 
 // add adds a plotter to the figure and, if it has a name, to the legend.
 func (f *Figure) add(name string, p plot.Plotter) {
 	f.plot.Add(p)
 	if shown, ok := p.(plot.Thumbnailer); ok && name != "" {
-		f.legend = append(f.legend, sample{name, shown})
+		f.legend = append(f.legend, legendEntry{name, shown})
 	}
 }
 
@@ -348,21 +350,21 @@ func line(points plotter.XYs, hex string, dash int) *plotter.Line {
 	if err != nil {
 		panic(err) // only for NaN or infinite points, which a history does not contain
 	}
-	l.Color, l.Width = hue(hex, 100), 1.6
+	l.Color, l.Width = paletteColor(hex, 100), 1.6
 	l.Dashes = [][]vg.Length{nil, {5, 2}, {1.5, 1.5}, {6, 2, 1.5, 2}}[dash%4]
 	return l
 }
 
 // scatter draws discs or crosses of one color. It draws points on the same pixel once.
-type dots struct {
+type scatter struct {
 	plotter.XYs
 	hex   string
 	cross bool
 }
 
-func (d dots) DataRange() (xmin, xmax, ymin, ymax float64) { return plotter.XYRange(d.XYs) }
+func (d scatter) DataRange() (xmin, xmax, ymin, ymax float64) { return plotter.XYRange(d.XYs) }
 
-func (d dots) Plot(c draw.Canvas, p *plot.Plot) {
+func (d scatter) Plot(c draw.Canvas, p *plot.Plot) {
 	x, y := p.Transforms(&c)
 	var at []vg.Point
 	seen := map[[2]int]bool{}
@@ -373,13 +375,13 @@ func (d dots) Plot(c draw.Canvas, p *plot.Plot) {
 			at = append(at, point)
 		}
 	}
-	d.drawAt(&c, at...)
+	d.drawMarks(&c, at...)
 }
 
 // Thumbnail draws one dot for the legend.
-func (d dots) Thumbnail(c *draw.Canvas) { d.drawAt(c, c.Center()) }
+func (d scatter) Thumbnail(c *draw.Canvas) { d.drawMarks(c, c.Center()) }
 
-func (d dots) drawAt(c *draw.Canvas, points ...vg.Point) {
+func (d scatter) drawMarks(c *draw.Canvas, points ...vg.Point) {
 	const r = 2.6 * pixel
 	var path vg.Path
 	for _, p := range points {
@@ -393,7 +395,7 @@ func (d dots) drawAt(c *draw.Canvas, points ...vg.Point) {
 			path.Line(vg.Point{X: p.X + r, Y: p.Y + up})
 		}
 	}
-	c.SetLineStyle(draw.LineStyle{Color: hue(d.hex, 100), Width: 1.2})
+	c.SetLineStyle(draw.LineStyle{Color: paletteColor(d.hex, 100), Width: 1.2})
 	if d.cross {
 		c.Stroke(path)
 		return
@@ -402,7 +404,7 @@ func (d dots) drawAt(c *draw.Canvas, points ...vg.Point) {
 }
 
 // roundUp rounds up to 1, 2 or 5 times a power of ten.
-func round(x float64) float64 {
+func roundUp(x float64) float64 {
 	decade := math.Pow(10, math.Floor(math.Log10(x)))
 	for _, m := range []float64{1, 2, 5} {
 		if x <= m*decade*(1+1e-9) {
@@ -413,7 +415,7 @@ func round(x float64) float64 {
 }
 
 // multiples returns a label for each multiple of a step.
-func every(step, from, to float64) map[float64]string {
+func multiples(step, from, to float64) map[float64]string {
 	labels := map[float64]string{}
 	for n := int(math.Ceil(from/step - 1e-9)); n <= int(math.Floor(to/step+1e-9)); n++ {
 		x := float64(n) * step
@@ -423,36 +425,36 @@ func every(step, from, to float64) map[float64]string {
 }
 
 // labelAxis labels an axis of approximately the given length.
-func mark(a *plot.Axis, labels map[float64]string, long vg.Length) {
-	room, after := tickSize, " " // space between an upright axis and its labels
-	if long != upright {         // labels are next to each other
-		after = ""
+func labelAxis(a *plot.Axis, labels map[float64]string, length vg.Length) {
+	room, suffix := tickSize, " " // space between an upright axis and its labels
+	if length != minYLength {     // labels are next to each other
+		suffix = ""
 		for x, l := range labels {
 			if a.Min <= x && x <= a.Max {
 				room = max(room, a.Tick.Label.Width(l))
 			}
 		}
 	}
-	a.Tick.Marker = marks{labels, after, a.Scale, float64(1.3 * room / long)}
+	a.Tick.Marker = axisLabels{labels, suffix, a.Scale, float64(1.3 * room / length)}
 }
 
 // axisLabels are the labels of an axis by their values, with the part of the axis that each label takes.
 // If labels would overlap, the one nearest to 0 stays.
-type marks struct {
-	labels map[float64]string
-	after  string
-	scale  plot.Normalizer
-	room   float64
+type axisLabels struct {
+	labels      map[float64]string
+	suffix      string
+	scale       plot.Normalizer
+	minDistance float64
 }
 
-func (m marks) Ticks(from, to float64) (out []plot.Tick) {
+func (m axisLabels) Ticks(from, to float64) (out []plot.Tick) {
 	at := func(x float64) float64 { return m.scale.Normalize(from, to, x) }
 	for _, x := range slices.SortedFunc(maps.Keys(m.labels), func(a, b float64) int {
 		return cmp.Or(cmp.Compare(math.Abs(a), math.Abs(b)), cmp.Compare(b, a))
 	}) {
-		over := func(t plot.Tick) bool { return math.Abs(at(t.Value)-at(x)) < m.room }
-		if from <= x && x <= to && !slices.ContainsFunc(out, over) {
-			out = append(out, plot.Tick{Value: x, Label: m.labels[x] + m.after})
+		overlaps := func(t plot.Tick) bool { return math.Abs(at(t.Value)-at(x)) < m.minDistance }
+		if from <= x && x <= to && !slices.ContainsFunc(out, overlaps) {
+			out = append(out, plot.Tick{Value: x, Label: m.labels[x] + m.suffix})
 		}
 	}
 	return out

@@ -23,7 +23,7 @@ import (
 var update = flag.Bool("update", false, "update the golden files")
 
 // checkerHistories returns the histories of the checker's tests.
-func stories(t *testing.T) map[string]*history.History {
+func checkerHistories(t *testing.T) map[string]*history.History {
 	t.Helper()
 	files, err := filepath.Glob("../../checker/testdata/*.txt")
 	if err != nil || len(files) < 50 {
@@ -48,18 +48,18 @@ func stories(t *testing.T) map[string]*history.History {
 }
 
 // Every figure is valid XML, without NaN or infinity, and deterministic.
-func TestFiguresOfAllStories(t *testing.T) {
+func TestFiguresOfAllHistories(t *testing.T) {
 	drawn := map[string]int{}
-	for name, h := range stories(t) {
-		all, again := Of(h), Of(h)
-		if len(all) != len(again) {
-			t.Fatalf("%s: %d and %d figures", name, len(all), len(again))
+	for name, h := range checkerHistories(t) {
+		all, repeated := Of(h), Of(h)
+		if len(all) != len(repeated) {
+			t.Fatalf("%s: %d and %d figures", name, len(all), len(repeated))
 		}
 		for i, f := range all {
 			drawn[f.Name]++
 			svg := f.SVG()
 			wellFormed(t, name+"/"+f.Name, svg)
-			if !bytes.Equal(svg, again[i].SVG()) {
+			if !bytes.Equal(svg, repeated[i].SVG()) {
 				t.Errorf("%s/%s differs when it is drawn twice", name, f.Name)
 			}
 			if f.Title == "" || !strings.HasSuffix(f.Caption, ".") {
@@ -92,14 +92,14 @@ func wellFormed(t *testing.T, name string, svg []byte) {
 }
 
 // The line of holders exceeds 1 if two clients believed at the same time, and the caption says so.
-func TestHoldersPassOne(t *testing.T) {
-	for name, most := range map[string]int{"restart-forgets": 2, "fenced": 1, "clock-jump": 2} {
-		f := measure(stories(t)[name])
-		steps, n := counted(f)
-		if n != most {
-			t.Errorf("%s: up to %d holders, want %d", name, n, most)
+func TestHoldersExceedOne(t *testing.T) {
+	for name, maxHolders := range map[string]int{"restart-forgets": 2, "fenced": 1, "clock-jump": 2} {
+		f := newReadings(checkerHistories(t)[name])
+		steps, n := holderSteps(f)
+		if n != maxHolders {
+			t.Errorf("%s: up to %d holders, want %d", name, n, maxHolders)
 		}
-		if fig := holders(f); strings.Contains(fig.Caption, "exceeds 1:") != (most > 1) {
+		if fig := holders(f); strings.Contains(fig.Caption, "exceeds 1:") != (maxHolders > 1) {
 			t.Errorf("%s: %q", name, fig.Caption)
 		}
 		if last := steps[len(steps)-1]; last.X != f.end {
@@ -109,7 +109,7 @@ func TestHoldersPassOne(t *testing.T) {
 }
 
 // Empty histories and a run without events after its begin have no figures.
-func TestNothingToDraw(t *testing.T) {
+func TestEmptyRunHasNoFigures(t *testing.T) {
 	for _, h := range []*history.History{nil, {}, {Events: []history.Event{{N: 1, Process: history.Harness, Type: history.Begin, Op: history.OpRun}}}} {
 		if all := Of(h); len(all) > 0 {
 			t.Errorf("%d figures, want none", len(all))
@@ -119,8 +119,8 @@ func TestNothingToDraw(t *testing.T) {
 
 func TestGolden(t *testing.T) {
 	rates := Rates("violated", []Rate{{Name: "10 ms", K: 90, N: 100}, {Name: "100 ms", K: 3, N: 100}, {Name: "200 ms", N: 100}})
-	all := append(Of(stories(t)["clock-drift-both-ways"]), *rates)
-	for _, f := range append(all, *quantiles(waits(40))) {
+	all := append(Of(checkerHistories(t)["clock-drift-both-ways"]), *rates)
+	for _, f := range append(all, *quantiles(testReadings(40))) {
 		wellFormed(t, f.Name, f.SVG())
 		path := filepath.Join("testdata", f.Name+".svg")
 		if *update {
@@ -136,14 +136,14 @@ func TestGolden(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if p, err := png.DecodeConfig(bytes.NewReader(image)); err != nil || p.Width != 2*int(width) || math.Abs(float64(p.Height)-2*float64(f.tall())) > 1 {
+		if p, err := png.DecodeConfig(bytes.NewReader(image)); err != nil || p.Width != 2*int(width) || math.Abs(float64(p.Height)-2*float64(f.totalHeight())) > 1 {
 			t.Errorf("%s as PNG: %d × %d, %v", f.Name, p.Width, p.Height, err)
 		}
 	}
 }
 
 // testReadings returns n acquires, one every tenth of a second, with fewer long ones than short ones.
-func waits(n int) *readings {
+func testReadings(n int) *readings {
 	m := &readings{end: float64(n) / 10}
 	for i := range n {
 		m.acquires = append(m.acquires, acquire{at: float64(i+1) / 10, took: 0.001 * float64(n) / float64(1+i*7%n), granted: true})
@@ -152,16 +152,16 @@ func waits(n int) *readings {
 }
 
 // Fewer than ten values have no quantiles.
-func TestQuantilesOfTenAndMore(t *testing.T) {
-	if quantiles(waits(9)) != nil || quantiles(waits(10)) == nil {
+func TestQuantilesNeedTenAcquires(t *testing.T) {
+	if quantiles(testReadings(9)) != nil || quantiles(testReadings(10)) == nil {
 		t.Error("quantiles must be drawn for ten acquires or more, and not for fewer")
 	}
 }
 
 // All bins of the rate have the same width, including the last, and contain all acquires.
-func TestRateHasFullSpans(t *testing.T) {
+func TestRateBinsHaveEqualWidth(t *testing.T) {
 	for _, n := range []int{1, 2, 19, 100, 1000} {
-		m := waits(n)
+		m := testReadings(n)
 		m.end += 0.03
 		fig := rate(m)
 		var steps plotter.XYs
@@ -172,9 +172,9 @@ func TestRateHasFullSpans(t *testing.T) {
 		}
 		first, sum := steps[1].X-steps[0].X, 0.0
 		for i := 0; i < len(steps); i += 2 {
-			wide := steps[i+1].X - steps[i].X
-			if sum += steps[i].Y * wide; math.Abs(wide-first) > 1e-9 {
-				t.Errorf("%d: a bin of %v, want %v", n, wide, first)
+			width := steps[i+1].X - steps[i].X
+			if sum += steps[i].Y * width; math.Abs(width-first) > 1e-9 {
+				t.Errorf("%d: a bin of %v, want %v", n, width, first)
 			}
 		}
 		if math.Abs(sum-float64(n)) > 1e-6 || math.Abs(steps[len(steps)-1].X-m.end) > 1e-9 {
@@ -184,7 +184,7 @@ func TestRateHasFullSpans(t *testing.T) {
 }
 
 // Every rate has its name, even with few runs.
-func TestRatesByName(t *testing.T) {
+func TestRatesHaveNames(t *testing.T) {
 	named := Rates("violated", []Rate{{Name: "base", K: 1, N: 1}, {Name: "fenced", N: 30}})
 	if !bytes.Contains(named.SVG(), []byte(">fenced  ")) {
 		t.Error("a rate has no name")
@@ -199,7 +199,7 @@ func TestClocks(t *testing.T) {
 	}
 	monotonic := turn(4, 2, "n4", 5e9, 0)
 	monotonic.Wall = false
-	f := measure(&history.History{Params: history.Params{Epoch: epoch}, Events: []history.Event{
+	f := newReadings(&history.History{Params: history.Params{Epoch: epoch}, Events: []history.Event{
 		turn(1, 1, "n1", 0, 5e8), turn(2, 1, "n2", 0, 5e8), turn(3, 1, "n3", -3*h, 0), monotonic, {N: 5, T: 5e9, Process: "c1", Type: history.End, Op: history.OpClient},
 	}})
 	fig := clocks(f)
@@ -217,9 +217,9 @@ func TestClocks(t *testing.T) {
 	}
 }
 
-func TestRound(t *testing.T) {
+func TestRoundUp(t *testing.T) {
 	for x, want := range map[float64]float64{0.7: 1, 1: 1, 1.2: 2, 3: 5, 7: 10} {
-		if got := round(x); math.Abs(got-want) > 1e-9 {
+		if got := roundUp(x); math.Abs(got-want) > 1e-9 {
 			t.Errorf("round(%g) = %g, want %g", x, got, want)
 		}
 	}

@@ -20,23 +20,23 @@ func holders(m *readings) *Figure {
 	if len(m.beliefs) == 0 {
 		return nil
 	}
-	steps, most := counted(m)
-	fig := overTime(m, "holders", "Simultaneous holders of a lock", "clients that believe they hold the lock")
+	steps, maxHolders := holderSteps(m)
+	fig := newTimeFigure(m, "holders", "Simultaneous holders of a lock", "clients that believe they hold the lock")
 	fig.Caption = "How many clients believed at the same time, each by its own clock, that they held the lock. With several locks, the one with the most holders is shown. The number must never exceed 1."
-	if most > 1 {
-		fig.Caption = fmt.Sprintf("How many clients believed at the same time, each by its own clock, that they held the lock. The number exceeds 1: there were up to %d holders.", most)
+	if maxHolders > 1 {
+		fig.Caption = fmt.Sprintf("How many clients believed at the same time, each by its own clock, that they held the lock. The number exceeds 1: there were up to %d holders.", maxHolders)
 		fig.add("more than one", excess(steps))
 	}
 	fig.add("clients", line(steps, display.Lease, 0))
 	fig.add("maximum allowed", line(plotter.XYs{{X: 0, Y: 1}, {X: m.end, Y: 1}}, display.Alarm, 1))
-	top := float64(max(most, 1))
+	top := float64(max(maxHolders, 1))
 	fig.plot.Y.Min, fig.plot.Y.Max = 0, 1.15*top
-	mark(&fig.plot.Y, every(max(1, round(top/5)), 0, top), upright)
+	labelAxis(&fig.plot.Y, multiples(max(1, roundUp(top/5)), 0, top), minYLength)
 	return fig
 }
 
 // holderSteps returns the number of holders as a step line, and its maximum.
-func counted(m *readings) (steps plotter.XYs, most int) {
+func holderSteps(m *readings) (steps plotter.XYs, maxHolders int) {
 	type change struct {
 		t   int64
 		by  int
@@ -65,9 +65,9 @@ func counted(m *readings) (steps plotter.XYs, most int) {
 		}
 		x := min(history.Seconds(c.t), m.end)
 		steps = append(steps, plotter.XY{X: x, Y: float64(last)}, plotter.XY{X: x, Y: float64(n)})
-		last, most = n, max(most, n)
+		last, maxHolders = n, max(maxHolders, n)
 	}
-	return append(steps, plotter.XY{X: m.end, Y: float64(last)}), most
+	return append(steps, plotter.XY{X: m.end, Y: float64(last)}), maxHolders
 }
 
 // excess hatches the part of a step line above 1.

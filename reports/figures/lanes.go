@@ -26,7 +26,7 @@ type span struct{ from, to float64 }
 
 // maxLanes limits the lanes for kinds of faults, because a record from another version of lockpick
 // may name any number of kinds.
-const mostLanes = 24
+const maxLanes = 24
 
 // lanesOf sorts faults into lanes, in the order of nemesis.Kinds. Colors distinguish faults of
 // clocks, of messages and of processes; hatches distinguish kinds with the same color.
@@ -42,7 +42,7 @@ func lanesOf(faults []*facts.Fault, end float64) []lane {
 		switch {
 		case x.To() < facts.Never:
 			s.to = history.Seconds(x.To())
-		case kind.Momentary:
+		case kind.Instant:
 			s.to = s.from
 		}
 		if byName[x.Kind] == nil {
@@ -50,16 +50,16 @@ func lanesOf(faults []*facts.Fault, end float64) []lane {
 		}
 		byName[x.Kind] = append(byName[x.Kind], s)
 	}
-	slices.SortStableFunc(names, func(a, b string) int { return cmp.Compare(place(a), place(b)) })
+	slices.SortStableFunc(names, func(a, b string) int { return cmp.Compare(kindIndex(a), kindIndex(b)) })
 	var lanes []lane
 	of := map[string]int{} // number of kinds with each color
 	for i, name := range names {
-		if i >= mostLanes {
-			last := &lanes[mostLanes-1]
+		if i >= maxLanes {
+			last := &lanes[maxLanes-1]
 			last.name, last.spans = "others", append(last.spans, byName[name]...)
 			continue
 		}
-		hex := hueOf(name)
+		hex := colorOfKind(name)
 		lanes = append(lanes, lane{name: display.Visible(name, 14), hex: hex, hatch: of[hex], spans: byName[name]})
 		of[hex]++
 	}
@@ -70,17 +70,17 @@ func lanesOf(faults []*facts.Fault, end float64) []lane {
 }
 
 // kindIndex returns the position of a kind in nemesis.Kinds.
-func place(name string) int {
+func kindIndex(name string) int {
 	if i := slices.IndexFunc(nemesis.Kinds, func(k nemesis.Kind) bool { return k.Name == name }); i >= 0 {
 		return i
 	}
 	return len(nemesis.Kinds)
 }
 
-func hueOf(name string) string {
+func colorOfKind(name string) string {
 	kind, _ := nemesis.KindOf(name)
 	switch {
-	case (&facts.Fault{Kind: name}).TurnsClock():
+	case (&facts.Fault{Kind: name}).ChangesClock():
 		return display.Clock
 	case kind.Hits(nemesis.Link), kind.Hits(nemesis.Message):
 		return display.Other
@@ -90,11 +90,11 @@ func hueOf(name string) string {
 
 // draw draws a lane below the top of a canvas. It merges spans that are less than a pixel apart.
 func (l lane) draw(c draw.Canvas, x func(float64) vg.Length) {
-	top, bottom := c.Max.Y-2, c.Max.Y-row+2
-	name := style(tickSize, display.Ink)
+	top, bottom := c.Max.Y-2, c.Max.Y-rowHeight+2
+	name := textStyle(tickSize, display.Ink)
 	name.XAlign = draw.XRight
-	c.FillText(name, vg.Point{X: c.Min.X - aside, Y: c.Max.Y}, l.name)
-	c.StrokeLine2(draw.LineStyle{Color: hue(display.Line, 100), Width: 0.5}, c.Min.X, bottom, c.Max.X, bottom)
+	c.FillText(name, vg.Point{X: c.Min.X - laneNameGap, Y: c.Max.Y}, l.name)
+	c.StrokeLine2(draw.LineStyle{Color: paletteColor(display.Line, 100), Width: 0.5}, c.Min.X, bottom, c.Max.X, bottom)
 	var boxes []vg.Rectangle
 	var ticks vg.Path
 	last := vg.Length(-1)
@@ -114,7 +114,7 @@ func (l lane) draw(c draw.Canvas, x func(float64) vg.Length) {
 	}
 	hatch(c, l.hex, l.hatch, boxes...)
 	if len(ticks) > 0 {
-		c.SetLineStyle(draw.LineStyle{Color: hue(l.hex, 100), Width: 2})
+		c.SetLineStyle(draw.LineStyle{Color: paletteColor(l.hex, 100), Width: 2})
 		c.Stroke(ticks)
 	}
 }
@@ -130,29 +130,29 @@ func hatch(c draw.Canvas, hex string, kind int, boxes ...vg.Rectangle) {
 	var areas, lines vg.Path
 	for _, r := range boxes {
 		areas = append(areas, r.Path()...)
-		for _, way := range hatches[kind%len(hatches)] {
-			lines = append(lines, hatched(r, way)...)
+		for _, direction := range hatches[kind%len(hatches)] {
+			lines = append(lines, hatchLines(r, direction)...)
 		}
 	}
-	c.SetColor(hue(hex, 18))
+	c.SetColor(paletteColor(hex, 18))
 	c.Fill(areas)
 	if len(lines) > 0 {
-		c.SetLineStyle(draw.LineStyle{Color: hue(hex, 80), Width: 0.7})
+		c.SetLineStyle(draw.LineStyle{Color: paletteColor(hex, 80), Width: 0.7})
 		c.Stroke(lines)
 	}
-	c.SetLineStyle(draw.LineStyle{Color: hue(hex, 100), Width: 0.7})
+	c.SetLineStyle(draw.LineStyle{Color: paletteColor(hex, 100), Width: 0.7})
 	c.Stroke(areas)
 }
 
 // hatchLines returns the lines of one direction within a rectangle.
-func hatched(r vg.Rectangle, way rune) (lines vg.Path) {
+func hatchLines(r vg.Rectangle, direction rune) (lines vg.Path) {
 	const step = 5 * pixel
 	add := func(x1, y1, x2, y2 vg.Length) {
 		lines.Move(vg.Point{X: x1, Y: y1})
 		lines.Line(vg.Point{X: x2, Y: y2})
 	}
-	tall := r.Max.Y - r.Min.Y
-	switch way {
+	height := r.Max.Y - r.Min.Y
+	switch direction {
 	case '-':
 		for y := r.Min.Y + step/2; y < r.Max.Y; y += step {
 			add(r.Min.X, y, r.Max.X, y)
@@ -162,9 +162,9 @@ func hatched(r vg.Rectangle, way rune) (lines vg.Path) {
 			add(x, r.Min.Y, x, r.Max.Y)
 		}
 	case '/', '\\': // from (x, bottom) to (x+tall, top), or from (x, top) to (x+tall, bottom)
-		for x := r.Min.X - tall + step/2; x < r.Max.X; x += step {
-			from, to := max(x, r.Min.X), min(x+tall, r.Max.X)
-			if y := r.Min.Y - x; way == '/' {
+		for x := r.Min.X - height + step/2; x < r.Max.X; x += step {
+			from, to := max(x, r.Min.X), min(x+height, r.Max.X)
+			if y := r.Min.Y - x; direction == '/' {
 				add(from, y+from, to, y+to)
 			} else {
 				add(from, r.Max.Y+x-from, to, r.Max.Y+x-to)

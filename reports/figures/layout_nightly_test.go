@@ -19,9 +19,9 @@ import (
 )
 
 // TestCatalogFigures checks the figures of each run of the catalog.
-func TestNothingOfTheCatalogueIsCutOrCovered(t *testing.T) {
+func TestCatalogFigures(t *testing.T) {
 	drawn := 0
-	catalogue(t, func(name string, h *history.History) { look(t, &drawn, name, Of(h)...) })
+	catalog(t, func(name string, h *history.History) { checkFigures(t, &drawn, name, Of(h)...) })
 	t.Logf("%d figures", drawn)
 	if drawn < 500 {
 		t.Errorf("%d figures, want at least 500", drawn)
@@ -29,14 +29,14 @@ func TestNothingOfTheCatalogueIsCutOrCovered(t *testing.T) {
 }
 
 // catalog calls f with the history of each run of the catalog that the simulation supports.
-func catalogue(t *testing.T, f func(name string, h *history.History)) {
+func catalog(t *testing.T, f func(name string, h *history.History)) {
 	t.Helper()
 	known := scenario.Known{Properties: checker.Properties(), Causes: verdict.Causes(), Numbers: checker.Numbers()}.With(kinds.All)
 	for _, m := range broken.Mistakes() {
 		known.Mistakes = append(known.Mistakes, m.Name)
 	}
 	backend := sim.New(kinds.All)
-	lacks := func(s scenario.Scenario) bool {
+	unsupported := func(s scenario.Scenario) bool {
 		return slices.ContainsFunc(backend.Probe(t.Context()), func(c harness.Capability) bool { return !c.Available && slices.Contains(s.Needs(), c.Name) })
 	}
 	all, _, err := scenarios.Choose(nil, nil, known, nil)
@@ -44,7 +44,7 @@ func catalogue(t *testing.T, f func(name string, h *history.History)) {
 		t.Fatal(err)
 	}
 	for _, s := range all {
-		if lacks(s.Scenario) {
+		if unsupported(s.Scenario) {
 			continue
 		}
 		var record bytes.Buffer

@@ -22,11 +22,11 @@ import (
 
 // checkFigures counts figures and reports layout errors: a text that is too small, cut off or overlaps
 // another text or a mark, or a color outside the palette.
-func look(t *testing.T, drawn *int, name string, all ...Figure) {
+func checkFigures(t *testing.T, drawn *int, name string, all ...Figure) {
 	t.Helper()
 	for _, f := range all {
 		*drawn++
-		for _, wrong := range faultsOf(f.Inline()) {
+		for _, wrong := range layoutErrors(f.Inline()) {
 			t.Errorf("%s/%s: %s", name, f.Name, wrong)
 		}
 	}
@@ -34,23 +34,23 @@ func look(t *testing.T, drawn *int, name string, all ...Figure) {
 
 // TestFigureLayout checks the rendered figures of each history of the checker's tests, and of extreme
 // data.
-func TestNothingIsCutOrCovered(t *testing.T) {
+func TestFigureLayout(t *testing.T) {
 	drawn := 0
-	look := func(name string, all ...Figure) { look(t, &drawn, name, all...) }
-	for name, h := range stories(t) {
-		look(name, Of(h)...)
+	check := func(name string, all ...Figure) { checkFigures(t, &drawn, name, all...) }
+	for name, h := range checkerHistories(t) {
+		check(name, Of(h)...)
 	}
 	for _, n := range []int{1, 10, 3000} {
 		for _, times := range []float64{1e-6, 1, 1e6} {
-			m := waits(n)
+			m := testReadings(n)
 			for i := range m.acquires {
 				m.acquires[i].at, m.acquires[i].granted = m.acquires[i].at*times, i%3 > 0
 			}
 			m.end *= times
-			m.lanes = lanesOf(everyKind(), m.end)
+			m.lanes = lanesOf(faultsOfEveryKind(), m.end)
 			for _, fig := range []*Figure{latency(m), quantiles(m), rate(m)} {
 				if fig != nil {
-					look(fmt.Sprint(n, " times ", times), *fig)
+					check(fmt.Sprint(n, " times ", times), *fig)
 				}
 			}
 		}
@@ -60,7 +60,7 @@ func TestNothingIsCutOrCovered(t *testing.T) {
 		for i := range 12 {
 			rates = append(rates, Rate{Name: strings.Repeat("long-name/", i), K: k, N: 30_000})
 		}
-		look(fmt.Sprint(k, " of many"), *Rates("lease-linearizable violated, of the seeds that exercised it", rates))
+		check(fmt.Sprint(k, " of many"), *Rates("lease-linearizable violated, of the seeds that exercised it", rates))
 	}
 	t.Logf("%d figures", drawn)
 	if drawn < 230 {
@@ -69,7 +69,7 @@ func TestNothingIsCutOrCovered(t *testing.T) {
 }
 
 // faultsOfEveryKind returns faults of all known kinds and of many unknown ones.
-func everyKind() (all []*facts.Fault) {
+func faultsOfEveryKind() (all []*facts.Fault) {
 	at := func(n int) *history.Event { return &history.Event{T: int64(n) * 1e8} }
 	for i, k := range nemesis.Kinds {
 		all = append(all, &facts.Fault{Kind: k.Name, Begin: at(i), End: at(i + 3)}, &facts.Fault{Kind: k.Name, Begin: at(i + 9)})
@@ -81,8 +81,8 @@ func everyKind() (all []*facts.Fault) {
 }
 
 // Each known kind has a lane with a distinct look. Unknown kinds share a limited number of lanes.
-func TestKindsOfFaultsAreToldApart(t *testing.T) {
-	lanes := lanesOf(everyKind(), 100)
+func TestFaultKindsLookDistinct(t *testing.T) {
+	lanes := lanesOf(faultsOfEveryKind(), 100)
 	looks := map[string]string{}
 	for i, l := range lanes[:len(nemesis.Kinds)] {
 		if l.name != nemesis.Kinds[i].Name {
@@ -93,11 +93,11 @@ func TestKindsOfFaultsAreToldApart(t *testing.T) {
 			t.Errorf("%s and %s look the same", l.name, other)
 		}
 		looks[look] = l.name
-		if second := l.spans[len(l.spans)-1]; nemesis.Kinds[i].Momentary != (second.to == second.from) {
+		if second := l.spans[len(l.spans)-1]; nemesis.Kinds[i].Instant != (second.to == second.from) {
 			t.Errorf("%s has a span from %v to %v", l.name, second.from, second.to)
 		}
 	}
-	if last := lanes[len(lanes)-1]; len(lanes) != mostLanes || last.name != "others" || len(last.spans) < 30 {
+	if last := lanes[len(lanes)-1]; len(lanes) != maxLanes || last.name != "others" || len(last.spans) < 30 {
 		t.Errorf("%d lanes, the last is %q", len(lanes), last.name)
 	}
 }
@@ -108,29 +108,29 @@ type area struct {
 	text           string
 }
 
-func (a area) over(b area) bool { return a.x1 < b.x2 && b.x1 < a.x2 && a.y1 < b.y2 && b.y1 < a.y2 }
+func (a area) overlaps(b area) bool { return a.x1 < b.x2 && b.x1 < a.x2 && a.y1 < b.y2 && b.y1 < a.y2 }
 
 var (
-	inPath   = regexp.MustCompile(`([MLA])([-\d.,e ]+)`)
-	fontSize = regexp.MustCompile(`font-size:([\d.]+)px`)
-	fixed    = regexp.MustCompile(`(fill|stroke):(#|;|")`)
+	pathCommand = regexp.MustCompile(`([MLA])([-\d.,e ]+)`)
+	fontSize    = regexp.MustCompile(`font-size:([\d.]+)px`)
+	fixedColor  = regexp.MustCompile(`(fill|stroke):(#|;|")`)
 )
 
 // layoutErrors lists the layout errors of a drawing. It reads only the SVG, independently of the
 // layout code. It allows for a font a tenth wider than Liberation Sans or Arial.
-func faultsOf(svg []byte) (wrong []string) {
+func layoutErrors(svg []byte) (errs []string) {
 	var texts, marks []area
-	var whole area
-	say := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
-	if bad := fixed.Find(svg); bad != nil {
-		say("a color outside the palette: %s", bad)
+	var canvas area
+	report := func(format string, args ...any) { errs = append(errs, fmt.Sprintf(format, args...)) }
+	if bad := fixedColor.Find(svg); bad != nil {
+		report("a color outside the palette: %s", bad)
 	}
 	for d := xml.NewDecoder(bytes.NewReader(svg)); ; {
 		token, err := d.Token()
 		if errors.Is(err, io.EOF) {
 			break
 		} else if err != nil {
-			return append(wrong, err.Error())
+			return append(errs, err.Error())
 		}
 		start, ok := token.(xml.StartElement)
 		if !ok {
@@ -143,22 +143,22 @@ func faultsOf(svg []byte) (wrong []string) {
 		number := func(name string) float64 { x, _ := strconv.ParseFloat(has[name], 64); return x }
 		switch start.Name.Local {
 		case "svg":
-			whole = area{x2: number("width"), y2: number("height")}
+			canvas = area{x2: number("width"), y2: number("height")}
 		case "text":
 			var text string
 			if err := d.DecodeElement(&text, &start); err != nil {
-				return append(wrong, err.Error())
+				return append(errs, err.Error())
 			}
 			size := 0.0
 			if m := fontSize.FindStringSubmatch(has["style"]); m != nil {
 				size, _ = strconv.ParseFloat(m[1], 64)
 			}
 			if size < 11 {
-				say("%q is %v px high", text, size)
+				report("%q is %v px high", text, size)
 			}
 			x, base := number("x"), -number("y")
-			long := float64(style(vg.Length(size), display.Ink).Width(strings.TrimSpace(text)))
-			texts = append(texts, area{x, base - 0.21*size, x + 1.1*long, base + 0.73*size, text})
+			width := float64(textStyle(vg.Length(size), display.Ink).Width(strings.TrimSpace(text)))
+			texts = append(texts, area{x, base - 0.21*size, x + 1.1*width, base + 0.73*size, text})
 		case "path":
 			if !strings.Contains(has["style"], "var(--paper)") {
 				marks = append(marks, strokes(has["d"])...)
@@ -166,33 +166,33 @@ func faultsOf(svg []byte) (wrong []string) {
 		}
 	}
 	for i, a := range texts {
-		if a.x1 < whole.x1 || a.y1 < whole.y1 || a.x2 > whole.x2 || a.y2 > whole.y2 {
-			say("cut off: %q at %.0f, %.0f to %.0f, %.0f", a.text, a.x1, a.y1, a.x2, a.y2)
+		if a.x1 < canvas.x1 || a.y1 < canvas.y1 || a.x2 > canvas.x2 || a.y2 > canvas.y2 {
+			report("cut off: %q at %.0f, %.0f to %.0f, %.0f", a.text, a.x1, a.y1, a.x2, a.y2)
 		}
 		for _, b := range texts[i+1:] {
-			if a.over(b) {
-				say("%q overlaps %q", a.text, b.text)
+			if a.overlaps(b) {
+				report("%q overlaps %q", a.text, b.text)
 			}
 		}
-		if i := slices.IndexFunc(marks, a.over); i >= 0 {
-			say("a mark overlaps %q", a.text)
+		if i := slices.IndexFunc(marks, a.overlaps); i >= 0 {
+			report("a mark overlaps %q", a.text)
 		}
 	}
 	for _, m := range marks {
-		if m.x1 < whole.x1 || m.y1 < whole.y1 || m.x2 > whole.x2 || m.y2 > whole.y2 {
-			say("a mark is outside the drawing at %.0f, %.0f", m.x1, m.y1)
+		if m.x1 < canvas.x1 || m.y1 < canvas.y1 || m.x2 > canvas.x2 || m.y2 > canvas.y2 {
+			report("a mark is outside the drawing at %.0f, %.0f", m.x1, m.y1)
 		}
 	}
 	if len(texts) < 5 {
-		say("%d texts, want at least 5", len(texts))
+		report("%d texts, want at least 5", len(texts))
 	}
-	return wrong
+	return errs
 }
 
 // strokes returns the bounding boxes of the lines in a path.
 func strokes(d string) (all []area) {
 	x, y := 0.0, 0.0
-	for _, m := range inPath.FindAllStringSubmatch(d, -1) {
+	for _, m := range pathCommand.FindAllStringSubmatch(d, -1) {
 		numbers := strings.FieldsFunc(m[2], func(r rune) bool { return r == ',' || r == ' ' })
 		nx, _ := strconv.ParseFloat(numbers[len(numbers)-2], 64)
 		ny, _ := strconv.ParseFloat(numbers[len(numbers)-1], 64)

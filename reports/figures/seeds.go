@@ -17,7 +17,7 @@ type Rate struct {
 }
 
 // maxName limits names so that there is room for the figure.
-const longestName = 40
+const maxName = 40
 
 // Rates draws a row for each rate, with the 95 % interval of Wilson's score (outcome.Wilson). It
 // returns nil if there are no rates.
@@ -25,16 +25,16 @@ func Rates(title string, rates []Rate) *Figure {
 	if len(rates) == 0 {
 		return nil
 	}
-	fig := figure("rates", title, "share of runs (%)", "")
+	fig := newFigure("rates", title, "share of runs (%)", "")
 	fig.Caption = "Share of runs, with its 95 % Wilson score interval. A mark at 0 means that it never happened; the line shows how often it could still happen."
 	names := map[float64]string{}
 	var points plotter.XYs
-	most := 0.0
+	highest := 0.0
 	for i, r := range rates {
 		y := -float64(i)
-		names[y] = display.Visible(r.Name, longestName)
+		names[y] = display.Visible(r.Name, maxName)
 		low, high := outcome.Wilson(r.K, r.N)
-		most = max(most, 100*high)
+		highest = max(highest, 100*high)
 		points = append(points, plotter.XY{X: 100 * float64(r.K) / float64(max(r.N, 1)), Y: y})
 		name := ""
 		if i == 0 {
@@ -42,34 +42,34 @@ func Rates(title string, rates []Rate) *Figure {
 		}
 		fig.add(name, line(plotter.XYs{{X: 100 * low, Y: y}, {X: 100 * high, Y: y}}, display.Lease, 0))
 	}
-	fig.add("share of runs", dots{points, display.Lease, false})
+	fig.add("share of runs", scatter{points, display.Lease, false})
 	fig.height = vg.Length(len(rates))*20 + 45
 	fig.plot.Y.Min, fig.plot.Y.Max = -float64(len(rates))+0.5, 0.5
 	const after = "       " // longer than for numbers, because another font may be this much wider
-	fig.plot.Y.Tick.Marker = marks{labels: names, after: after, scale: fig.plot.Y.Scale}
-	linear(&fig.plot.X, 0, most, across/2)
+	fig.plot.Y.Tick.Marker = axisLabels{labels: names, suffix: after, scale: fig.plot.Y.Scale}
+	setLinearScale(&fig.plot.X, 0, highest, minXLength/2)
 	return fig
 }
 
 // Limits are the theoretical limits of a lock. It never breaks below AlwaysSafe and always breaks
 // above AlwaysBreaks; Nominal is the limit if messages take no time. If smaller values are worse,
 // AlwaysBreaks is less than AlwaysSafe.
-type Reckoning struct{ Sum, Safe, Certain float64 }
+type Limits struct{ Nominal, AlwaysSafe, AlwaysBreaks float64 }
 
 // Edge draws how often a lock broke at each value of x, and the theoretical limits, if limit is
 // not nil. The values are sorted, the rates belong to them, and the names of the rates are not shown.
 // Values far from the limits are omitted. integral states that x counts indivisible things, for which
 // the limit is exact.
-func Edge(name, title, x string, whole bool, values []float64, rates []Rate, must *Reckoning) *Figure {
+func Edge(name, title, x string, integral bool, values []float64, rates []Rate, limit *Limits) *Figure {
 	if len(values) == 0 {
 		return nil
 	}
-	fig := figure(name, title, x, "share of violated runs (%)")
+	fig := newFigure(name, title, x, "share of violated runs (%)")
 	fig.Caption = "Share of violated runs at each tested value, with the theoretical limits. Between them, timing decides."
 	from, to := values[0], values[len(values)-1]
-	if must != nil && !whole {
-		wide := math.Abs(must.Certain - must.Safe)
-		from, to = max(from, min(must.Safe, must.Certain)-wide), min(to, max(must.Safe, must.Certain)+wide)
+	if limit != nil && !integral {
+		wide := math.Abs(limit.AlwaysBreaks - limit.AlwaysSafe)
+		from, to = max(from, min(limit.AlwaysSafe, limit.AlwaysBreaks)-wide), min(to, max(limit.AlwaysSafe, limit.AlwaysBreaks)+wide)
 	}
 	var points plotter.XYs
 	for i, v := range values {
@@ -80,26 +80,26 @@ func Edge(name, title, x string, whole bool, values []float64, rates []Rate, mus
 	if len(points) == 0 {
 		return nil
 	}
-	if must != nil {
+	if limit != nil {
 		at := func(v float64) plotter.XYs { return plotter.XYs{{X: v, Y: 0}, {X: v, Y: 100}} }
-		fig.add("nominal", line(at(must.Sum), display.Faint, 2))
-		if !whole {
-			fig.add("always safe", line(at(must.Safe), display.Lease, 1))
-			fig.add("always breaks", line(at(must.Certain), display.Alarm, 3))
+		fig.add("nominal", line(at(limit.Nominal), display.Faint, 2))
+		if !integral {
+			fig.add("always safe", line(at(limit.AlwaysSafe), display.Lease, 1))
+			fig.add("always breaks", line(at(limit.AlwaysBreaks), display.Alarm, 3))
 		}
 	}
-	if !whole {
+	if !integral {
 		fig.add("", line(points, display.Ink, 0))
 	}
-	fig.add("measured", dots{points, display.Ink, false})
+	fig.add("measured", scatter{points, display.Ink, false})
 	p := fig.plot
 	p.Y.Min, p.Y.Max = 0, 100
-	mark(&p.Y, every(25, 0, 100), upright)
+	labelAxis(&p.Y, multiples(25, 0, 100), minYLength)
 	p.X.Min, p.X.Max, p.X.Padding = from, max(to, from+1e-9), 0
-	apart := round((p.X.Max - p.X.Min) / 10)
-	if whole {
-		apart = max(1, apart)
+	step := roundUp((p.X.Max - p.X.Min) / 10)
+	if integral {
+		step = max(1, step)
 	}
-	mark(&p.X, every(apart, from, to), across)
+	labelAxis(&p.X, multiples(step, from, to), minXLength)
 	return fig
 }

@@ -17,7 +17,7 @@ import (
 func detail(e *history.Event) string {
 	parts := []string{}
 	add := func(format string, args ...any) { parts = append(parts, fmt.Sprintf(format, args...)) }
-	add("%s", told(e))
+	add("%s", describe(e))
 	if e.Type != history.Invoke && e.ValidUntil != 0 {
 		add("until %s (%s left)", display.Seconds(e.ValidUntil), display.Span(e.ValidUntil-e.T))
 	}
@@ -39,45 +39,45 @@ func detail(e *history.Event) string {
 	if e.Token != "" && e.Node != "" {
 		add("token %s", display.Visible(e.Token, 8))
 	}
-	if t := wire(e); t != "" {
+	if t := deliveryTimes(e); t != "" {
 		add("%s", t)
 	}
 	if e.Cause != "" && e.Op != history.OpLog {
-		add("%s", display.Visible(e.Cause, longestCell))
+		add("%s", display.Visible(e.Cause, maxCellLen))
 	}
 	if e.Step > 0 {
 		add("step %d", e.Step)
 	}
-	if e.Step == history.Unplanned {
+	if e.Step == history.UnplannedStep {
 		add("unplanned")
 	}
 	return strings.TrimPrefix(strings.Join(parts, " · "), " · ")
 }
 
 // describe states what was done, and to which key or node.
-func told(e *history.Event) string {
+func describe(e *history.Event) string {
 	key, node := cmp.Or(name(e.Key), "the lock"), name(e.Node)
 	switch {
 	case e.Life != nil:
-		return toldLife(e.Life, key)
+		return describeLife(e.Life, key)
 	case e.Process == history.Nemesis && e.Op == history.OpClock:
 		return "the clock of " + node + " is changed"
 	case e.Process == history.Nemesis:
-		return nemesisWords[e.Type] + " " + faultName(e.Op) + " on " + node
+		return nemesisTexts[e.Type] + " " + faultName(e.Op) + " on " + node
 	case e.Op == history.OpLog:
-		return fmt.Sprintf("resource log: %s of %s by %s %s at %s", name(e.Cause), key, name(e.Session), logWords[e.Type], display.Seconds(e.Applied))
+		return fmt.Sprintf("resource log: %s of %s by %s %s at %s", name(e.Cause), key, name(e.Session), logTexts[e.Type], display.Seconds(e.Applied))
 	case node != "" && e.Op != history.OpClock:
-		return answered(e, node, key)
+		return describeReply(e, node, key)
 	}
-	if w := eventWords[e.Op+" "+string(e.Type)]; w != "" {
+	if w := eventTexts[e.Op+" "+string(e.Type)]; w != "" {
 		return strings.NewReplacer("KEY", key, "NODE", node).Replace(w)
 	}
 	return name(e.Op) + " " + key
 }
 
 // describeLife describes a change of a key on a node.
-func toldLife(l *history.Life, key string) string {
-	text := cmp.Or(display.KeyEvent(l.What, key), key+": "+name(string(l.What)))
+func describeLife(l *history.Life, key string) string {
+	text := cmp.Or(display.DescribeKeyChange(l.What, key), key+": "+name(string(l.What)))
 	if l.Old != "" && l.Old != l.Value {
 		text += ", was " + display.Visible(l.Old, 8)
 	}
@@ -102,24 +102,24 @@ func toldLife(l *history.Life, key string) string {
 
 // faultName returns the display name of a kind of fault.
 func faultName(kind string) string {
-	if kind == history.OpGoOn {
+	if kind == history.OpContinue {
 		return "end of a pause"
 	}
-	return cmp.Or(nemesis.ToldOf(kind).Name, name(kind))
+	return cmp.Or(nemesis.WordingOf(kind).Name, name(kind))
 }
 
-var nemesisWords = map[history.Type]string{
+var nemesisTexts = map[history.Type]string{
 	history.Invoke: "injecting:", history.Begin: "in force:", history.End: "healed:", history.Fail: "failed:", history.Info: "note:",
 }
 
-var logWords = map[history.Type]string{history.OK: "applied", history.Fail: "refused"}
+var logTexts = map[history.Type]string{history.OK: "applied", history.Fail: "refused"}
 
 // describeReply describes a command and the node's reply.
-func answered(e *history.Event, node, key string) string {
+func describeReply(e *history.Event, node, key string) string {
 	op := name(e.Op)
 	switch e.Type {
 	case history.OK:
-		return node + " " + cmp.Or(didWords[e.Op], "agreed to "+op) + " " + key
+		return node + " " + cmp.Or(pastVerbs[e.Op], "agreed to "+op) + " " + key
 	case history.Fail:
 		return node + " refused to " + op + " " + key
 	case history.Info:
@@ -128,10 +128,10 @@ func answered(e *history.Event, node, key string) string {
 	return "request to " + node + " to " + op + " " + key
 }
 
-var didWords = map[string]string{history.OpSet: "set", history.OpRelease: "released", history.OpExtend: "extended", history.OpRead: "read", history.OpWrite: "wrote"}
+var pastVerbs = map[string]string{history.OpSet: "set", history.OpRelease: "released", history.OpExtend: "extended", history.OpRead: "read", history.OpWrite: "wrote"}
 
-// eventWords describes the events of clients and of the harness.
-var eventWords = map[string]string{
+// eventTexts describes the events of clients and of the harness.
+var eventTexts = map[string]string{
 	"run begin": "the run begins", "run end": "the run ends", "stop info": "the run is stopped here",
 	"client begin": "the client starts", "client end": "the client ends",
 	"acquire invoke": "tries to acquire KEY", "acquire ok": "holds KEY", "acquire fail": "fails to acquire KEY", "acquire info": "may have acquired KEY",
@@ -145,7 +145,7 @@ var eventWords = map[string]string{
 }
 
 // deliveryTimes describes how long a command and its reply took, from when the command was sent.
-func wire(e *history.Event) string {
+func deliveryTimes(e *history.Event) string {
 	var parts []string
 	if e.Sent == 0 || e.Life != nil {
 		return ""
@@ -169,27 +169,27 @@ type faultTable struct {
 }
 
 type faultStep struct {
-	Step                              int
-	What, When                        string
-	Planned, Injected, Seen, Hit, Was string // counts; Was counts the healed faults
-	Never                             string // why the step had no effect
-	Times                             []faultTime
-	More                              int
-	Each                              string // number of times, and the first
+	Step                                 int
+	What, When                           string
+	Planned, Injected, Seen, Hit, Healed string // counts; Was counts the healed faults
+	NotInjected                          string // why the step had no effect
+	Times                                []faultTime
+	More                                 int
+	Each                                 string // number of times, and the first
 }
 
 type faultTime struct {
-	Target, From, To, Lasted, Saw, Range string
-	Begin, End                           ref
+	Target, From, To, Lasted, ReadBack, Range string
+	Begin, End                                ref
 
 	at int64
 }
 
 // How much of a long plan is shown, and how much of it unfolded.
 const (
-	mostOpen  = 8
-	mostSteps = 100
-	mostTimes = 12
+	maxOpen  = 8
+	maxSteps = 100
+	maxTimes = 12
 )
 
 func faults(r outcome.Run, rows map[int64]bool) faultTable {
@@ -212,23 +212,23 @@ func faults(r outcome.Run, rows map[int64]bool) faultTable {
 			}
 		}
 	}
-	if len(steps) > mostSteps {
-		t.More = len(steps) - mostSteps
-		steps = steps[:mostSteps]
+	if len(steps) > maxSteps {
+		t.More = len(steps) - maxSteps
+		steps = steps[:maxSteps]
 	}
-	t.Long = len(steps) > mostOpen
+	t.Long = len(steps) > maxOpen
 	for _, s := range steps {
-		x := faultStep{Step: max(s.Step, 0), What: what(s), When: plain(s.When)}
-		came := all[s.Step]
+		x := faultStep{Step: max(s.Step, 0), What: describeStep(s), When: plain(s.When)}
+		occurrences := all[s.Step]
 		if !planned[s.Step] {
-			came = slices.DeleteFunc(slices.Clone(came), func(x *facts.Fault) bool { return x.Kind != s.Fault })
+			occurrences = slices.DeleteFunc(slices.Clone(occurrences), func(x *facts.Fault) bool { return x.Kind != s.Fault })
 		}
-		x.count(r, came)
-		x.times(came, rows)
-		if len(came) == 0 {
-			x.Never = "not injected: its trigger did not occur"
+		x.setCounts(r, occurrences)
+		x.addTimes(occurrences, rows)
+		if len(occurrences) == 0 {
+			x.NotInjected = "not injected: its trigger did not occur"
 			if s.Optional {
-				x.Never = "not injected (optional)"
+				x.NotInjected = "not injected (optional)"
 			}
 		}
 		t.Steps = append(t.Steps, x)
@@ -236,7 +236,7 @@ func faults(r outcome.Run, rows map[int64]bool) faultTable {
 	return t
 }
 
-func what(s history.PlannedStep) string {
+func describeStep(s history.PlannedStep) string {
 	text := faultName(s.Fault)
 	var targets []string
 	for _, t := range s.Targets[:min(len(s.Targets), 8)] {
@@ -260,47 +260,47 @@ func what(s history.PlannedStep) string {
 	return text
 }
 
-func (x *faultStep) count(r outcome.Run, os []*facts.Fault) {
-	of := func(what string) string {
+func (x *faultStep) setCounts(r outcome.Run, occurrences []*facts.Fault) {
+	number := func(what string) string {
 		n, ok := r.Verdict.Numbers[fmt.Sprintf("fault-%d-%s", x.Step, what)]
 		if !ok {
 			return "–"
 		}
 		return display.Grouped(int(n))
 	}
-	x.Planned, x.Injected, x.Seen, x.Hit = of("planned"), of("injected"), of("read-back"), of("on-held")
+	x.Planned, x.Injected, x.Seen, x.Hit = number("planned"), number("injected"), number("read-back"), number("on-held")
 	healed := 0
-	for _, o := range os {
+	for _, o := range occurrences {
 		if o.End != nil {
 			healed++
 		}
 	}
-	x.Was = display.Grouped(healed)
+	x.Healed = display.Grouped(healed)
 }
 
-func (x *faultStep) times(os []*facts.Fault, rows map[int64]bool) {
-	x.More = max(len(os)-mostTimes, 0)
-	if len(os) > 0 {
-		x.Each = display.Plural(len(os), "time") + ", first at " + display.Seconds(os[0].First().T)
+func (x *faultStep) addTimes(occurrences []*facts.Fault, rows map[int64]bool) {
+	x.More = max(len(occurrences)-maxTimes, 0)
+	if len(occurrences) > 0 {
+		x.Each = display.Plural(len(occurrences), "time") + ", first at " + display.Seconds(occurrences[0].First().T)
 	}
-	for _, o := range os[:len(os)-x.More] {
+	for _, o := range occurrences[:len(occurrences)-x.More] {
 		e := o.First()
 		t := faultTime{Target: name(e.Node), at: e.T, From: display.Seconds(e.T), Begin: ref{e.N, rows[e.N]}}
 		switch {
 		case o.Fail != nil:
-			t.Saw = "failed: " + display.Visible(o.Fail.Cause, longestCell)
+			t.ReadBack = "failed: " + display.Visible(o.Fail.Cause, maxCellLen)
 		case o.Begin == nil:
-			t.Saw = "not read back"
+			t.ReadBack = "not read back"
 		default:
 			t.From, t.Begin = display.Seconds(o.Begin.T), ref{o.Begin.N, rows[o.Begin.N]}
-			t.Saw = display.Visible(o.Begin.Cause, longestCell)
+			t.ReadBack = display.Visible(o.Begin.Cause, maxCellLen)
 		}
 		to := e.T
 		if o.End != nil {
 			to = o.End.T
 			t.To, t.Lasted, t.End = display.Seconds(to), display.Span(to-e.T), ref{o.End.N, rows[o.End.N]}
 			if o.End.Cause != "" {
-				t.Saw = strings.TrimPrefix(t.Saw+"; at the end: "+display.Visible(o.End.Cause, longestCell), "; ")
+				t.ReadBack = strings.TrimPrefix(t.ReadBack+"; at the end: "+display.Visible(o.End.Cause, maxCellLen), "; ")
 			}
 		}
 		margin := max((to-e.T)/5, 500e6)

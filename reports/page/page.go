@@ -68,8 +68,8 @@ var script template.JS
 // pageTemplate parses the template on first use, because most commands draw no page.
 var pageTemplate = sync.OnceValue(func() *template.Template {
 	return template.Must(template.New("page").Funcs(template.FuncMap{"plain": plain, "title": title, "subject": subject, "where": where,
-		"lede": lede, "states": states, "tone": tone, "badges": badges, "setup": setup, "claim": claim, "source": source, "trouble": trouble, "judged": judged,
-		"faults": faults, "measured": measured, "again": again, "limits": limits}).Parse(layout))
+		"lede": lede, "states": violationSummary, "tone": tone, "badges": badges, "setup": setup, "claim": claim, "source": source, "trouble": errorLines, "judged": resultRows,
+		"faults": faults, "measured": measuredNumbers, "again": rerunTerms, "limits": limits}).Parse(layout))
 })
 
 // Write writes the page. The same Page produces the same bytes.
@@ -80,7 +80,7 @@ func Write(w io.Writer, p Page) error {
 		Script  template.JS
 		Text    string
 		History listing
-	}{p, template.CSS(display.ColorsCSS) + style + sequence.Style + p.Timeline.Style, script, sequence.Text(p.Diagram, sequence.DefaultWidth), keep(p.Run, p.Diagram)}); err != nil {
+	}{p, template.CSS(display.ColorsCSS) + style + sequence.Style + p.Timeline.Style, script, sequence.Text(p.Diagram, sequence.DefaultWidth), newListing(p.Run, p.Diagram)}); err != nil {
 		return fmt.Errorf("write report: %w", err)
 	}
 	return nil
@@ -88,19 +88,19 @@ func Write(w io.Writer, p Page) error {
 
 // Limits for text from a history: a sentence, a table cell, and a name within a sentence or cell.
 const (
-	longestText = 600
-	longestCell = 300
-	longestName = 60
+	maxTextLen = 600
+	maxCellLen = 300
+	maxNameLen = 60
 )
 
 // plain makes text from a history readable on a page. html/template escapes it for HTML.
-func plain(s string) string { return display.Visible(s, longestText) }
+func plain(s string) string { return display.Visible(s, maxTextLen) }
 
 // name is like plain, for names.
-func name(s string) string { return display.Visible(s, longestName) }
+func name(s string) string { return display.Visible(s, maxNameLen) }
 
 // asSentence capitalizes the first word, unless that would change a name, and adds a period.
-func full(s string) string {
+func asSentence(s string) string {
 	s = strings.TrimSpace(s)
 	if s == "" {
 		return ""
@@ -135,21 +135,21 @@ func refs(ns []int64, rows map[int64]bool) []ref {
 	return out
 }
 
-type number struct{ Name, Value, Unit, Meaning, Word string }
+type number struct{ Name, Value, Unit, Meaning, Reason string }
 
-func measured(r outcome.Run) []number {
+func measuredNumbers(r outcome.Run) []number {
 	var out []number
 	for _, n := range verdict.Numbers {
 		x, ok := r.Verdict.Numbers[n.Name]
 		if !ok {
 			continue
 		}
-		v := number{Name: n.Name, Value: figure(x), Unit: n.Unit, Meaning: n.Meaning, Word: plain(r.Verdict.Words[n.Name])}
+		v := number{Name: n.Name, Value: formatNumber(x), Unit: n.Unit, Meaning: n.Meaning, Reason: plain(r.Verdict.Reasons[n.Name])}
 		switch {
 		case n.Unit == "share":
-			v.Value, v.Unit = figure(100*x), "%"
+			v.Value, v.Unit = formatNumber(100*x), "%"
 		case n.Unit == "s" && x != 0 && math.Abs(x) < 1:
-			v.Value, v.Unit = figure(1000*x), "ms"
+			v.Value, v.Unit = formatNumber(1000*x), "ms"
 		}
 		out = append(out, v)
 	}
@@ -157,7 +157,7 @@ func measured(r outcome.Run) []number {
 }
 
 // formatNumber writes a number with three significant digits, and a count in full.
-func figure(x float64) string {
+func formatNumber(x float64) string {
 	switch {
 	case x == math.Trunc(x) && math.Abs(x) < 1e15:
 		return display.Grouped(int(x))
@@ -165,11 +165,11 @@ func figure(x float64) string {
 		digits := 2 - int(math.Floor(math.Log10(math.Abs(x))))
 		return strconv.FormatFloat(x, 'f', min(max(digits, 0), 3), 64)
 	}
-	return outcome.Figure(x)
+	return outcome.FormatNumber(x)
 }
 
 // rerunTerms lists the commands to rerun the run, and where it ran.
-func again(r outcome.Run) []term {
+func rerunTerms(r outcome.Run) []term {
 	p := r.History.Params
 	var out []term
 	add := func(title, text string, code bool) {
@@ -208,18 +208,18 @@ func limits(r outcome.Run, l listing) []term {
 	add("One run", "This is one run with one seed. If no property is violated, that means only that no violation was found in this run under these faults. Other seeds produce other interleavings (--seeds 100).")
 	backendLimits(r, add)
 	switch {
-	case v.ShowsNothing():
-		add("Inconclusive", "%s A run that does not exercise what it was made for counts neither for the lock nor against it.", full(v.Assumption))
+	case v.Inconclusive():
+		add("Inconclusive", "%s A run that does not exercise what it was made for counts neither for the lock nor against it.", asSentence(v.Assumption))
 	case v.Assumption != "":
-		add("Only violations are decided", "%s The violations are valid. About all other properties the run is inconclusive.", full(v.Assumption))
+		add("Only violations are decided", "%s The violations are valid. About all other properties the run is inconclusive.", asSentence(v.Assumption))
 	}
 	for _, e := range r.History.Events {
-		if e.Op == history.OpLack {
+		if e.Op == history.OpUnsupported {
 			add("Not in the simulation", "%s of %s, %s. Redis supports it and would have answered differently (--backend process).", name(e.Value), name(e.Node), name(e.Cause))
 		}
 	}
 	if v.Cut != "" {
-		add("The record is truncated", "%s Later events are unknown. The violations before that point are valid.", full(v.Cut))
+		add("The record is truncated", "%s Later events are unknown. The violations before that point are valid.", asSentence(v.Cut))
 	}
 	var untested []string
 	for _, res := range v.Results {
@@ -227,7 +227,7 @@ func limits(r outcome.Run, l listing) []term {
 			untested = append(untested, res.Property)
 		}
 		if res.Outcome == verdict.Undecided && v.Assumption == "" {
-			add(res.Property+" is inconclusive", "%s", full(res.Because))
+			add(res.Property+" is inconclusive", "%s", asSentence(res.Because))
 		}
 	}
 	if len(untested) > 0 {
@@ -240,7 +240,7 @@ func limits(r outcome.Run, l listing) []term {
 		add("The second judge", "porcupine did not check the whole record, or the record is too long for its search. It did check the violations that were found.")
 	}
 	for _, why := range r.Outcome.Retried {
-		add("Retried", "%s", full(why))
+		add("Retried", "%s", asSentence(why))
 	}
 	if m := r.Manifest; m != nil && len(m.Sets) > 0 {
 		add("Other settings", "Settings were changed on the command line, so the violations and numbers that the scenario expects no longer apply: %s.", strings.Join(m.Sets, " "))
@@ -270,10 +270,10 @@ func backendLimits(r outcome.Run, add func(title, format string, args ...any)) {
 
 // maxRows limits the events that a page lists. Browsers display this many at once, and they take
 // about a megabyte.
-const mostRows = 3000
+const maxRows = 3000
 
 // maxChoices limits the processes offered by the filter.
-const mostChoices = 300
+const maxChoices = 300
 
 // listing is the part of the history that the page lists.
 type listing struct {
@@ -296,43 +296,43 @@ type row struct {
 
 // newListing chooses the events that have a row: all of them, or the cited events and those around
 // the first violation.
-func keep(r outcome.Run, d sequence.Diagram) listing {
+func newListing(r outcome.Run, d sequence.Diagram) listing {
 	events := r.History.Events
-	told := toldEvents(r, d)
-	named := maps.Clone(told)
+	cited := citedEvents(r, d)
+	named := maps.Clone(cited)
 	for i := range events {
-		if e := &events[i]; e.Process == history.Nemesis && len(named) < mostNamed {
+		if e := &events[i]; e.Process == history.Nemesis && len(named) < maxNamed {
 			named[e.N] = true
 		}
 	}
 	l := listing{All: len(events), Has: map[int64]bool{}}
 	from, to := 0, len(events)
-	if len(events) > mostRows {
-		window := max(mostRows-len(named), mostRows/2)
-		middle := centre(r)
+	if len(events) > maxRows {
+		window := max(maxRows-len(named), maxRows/2)
+		middle := center(r)
 		from = min(max(middle-window/2, 0), len(events)-window)
 		to = from + window
 		l.Around = display.Seconds(events[from].T) + " to " + display.Seconds(events[to-1].T)
 	}
 	gap := 0 // start of the current gap
-	spare := mostRows - (to - from)
+	budget := maxRows - (to - from)
 	for i := range events {
 		e := &events[i]
 		inside := from <= i && i < to
-		if !inside && (!named[e.N] || spare == 0) {
+		if !inside && (!named[e.N] || budget == 0) {
 			continue
 		}
 		if !inside {
-			spare--
+			budget--
 		}
 		l.gap(events, gap, i)
 		gap = i + 1
 		l.Has[e.N] = true
 		l.Rows = append(l.Rows, row{N: e.N, Time: display.Decimal(e.T, 6), Process: name(e.Process), Type: name(string(e.Type)),
-			Op: name(e.Op), What: detail(e), Named: named[e.N], Printed: told[e.N]})
+			Op: name(e.Op), What: detail(e), Named: named[e.N], Printed: cited[e.N]})
 	}
 	l.gap(events, gap, len(events))
-	l.choices()
+	l.collectChoices()
 	return l
 }
 
@@ -347,9 +347,9 @@ func (l *listing) gap(events []history.Event, from, to int) {
 
 // center returns the index of the event around which a long history is shown: the middle of the
 // violation, the first fault, or the beginning.
-func centre(r outcome.Run) int {
+func center(r outcome.Run) int {
 	at := int64(0)
-	if x := sequence.Shown(r.Verdict); x != nil && x.Witness != nil {
+	if x := sequence.ShownResult(r.Verdict); x != nil && x.Witness != nil {
 		at = x.Witness.From + (x.Witness.To-x.Witness.From)/2
 	} else if all := facts.Read(r.History).Faults; len(all) > 0 {
 		at = all[0].First().T
@@ -359,14 +359,14 @@ func centre(r outcome.Run) int {
 }
 
 // maxNamed limits the cited events that have a row even outside the window.
-const mostNamed = mostRows / 2
+const maxNamed = maxRows / 2
 
 // citedEvents returns the numbers of the events that the verdict and the diagram refer to.
-func toldEvents(r outcome.Run, d sequence.Diagram) map[int64]bool {
+func citedEvents(r outcome.Run, d sequence.Diagram) map[int64]bool {
 	out := map[int64]bool{}
 	add := func(ns []int64) {
 		for _, n := range ns {
-			if len(out) < mostNamed {
+			if len(out) < maxNamed {
 				out[n] = true
 			}
 		}
@@ -395,22 +395,22 @@ func toldEvents(r outcome.Run, d sequence.Diagram) map[int64]bool {
 }
 
 // collectChoices lists the processes and types of the listed events, for the filter.
-func (l *listing) choices() {
+func (l *listing) collectChoices() {
 	processes, types := map[string]bool{}, map[string]bool{}
 	for _, r := range l.Rows {
 		if r.Gap != "" {
 			continue
 		}
-		if len(processes) < mostChoices {
+		if len(processes) < maxChoices {
 			processes[r.Process] = true
 		}
 		types[r.Type] = true
 	}
-	l.Processes, l.Types = slices.SortedFunc(maps.Keys(processes), natural), slices.Sorted(maps.Keys(types))
+	l.Processes, l.Types = slices.SortedFunc(maps.Keys(processes), compareNatural), slices.Sorted(maps.Keys(types))
 }
 
 // compareNatural sorts c2 before c10.
-func natural(a, b string) int {
+func compareNatural(a, b string) int {
 	if x, y := strings.TrimRight(a, "0123456789"), strings.TrimRight(b, "0123456789"); x == y && len(a) != len(b) {
 		return len(a) - len(b)
 	}

@@ -21,7 +21,7 @@ import (
 )
 
 // overlapRun returns a small run: c1 pauses, and then both clients believe that they hold the lock.
-func tale(more ...history.Event) *history.History {
+func overlapRun(more ...history.Event) *history.History {
 	p := &history.Params{Schema: history.Schema, Scenario: "tale", Backend: "sim", Seed: 7, Clients: []string{"c1", "c2"}, Nodes: []string{"n1"},
 		Resource: "r1", Quorum: 1, Lock: "redlock", TTL: 1e10, NodeTimeout: 5e7, RetryMax: 2e8, Fence: "none",
 		Steps: []history.PlannedStep{{Step: 1, Fault: "pause", Targets: []string{"c1"}, When: "at 2s"}}}
@@ -49,7 +49,7 @@ func tale(more ...history.Event) *history.History {
 }
 
 // checkedRun checks a history for a page. want is the expectation for mutual exclusion.
-func judge(h *history.History, want string) outcome.Run {
+func checkedRun(h *history.History, want string) outcome.Run {
 	v := checker.Check(h)
 	r := outcome.Run{History: h, Verdict: v, Manifest: &scenario.Manifest{Command: "lockpick run tale", Version: "1", Go: "go1", OS: "linux", Arch: "amd64", CPUs: 2,
 		Scenario: scenario.Scenario{Claim: "At most one client holds the lock at a time.", Source: "A book, https://example.org/a?b=1&c, javascript:alert(1), data:text/html,x."}}}
@@ -64,36 +64,36 @@ func judge(h *history.History, want string) outcome.Run {
 	return r
 }
 
-func written(t *testing.T, r outcome.Run) string {
+func render(t *testing.T, r outcome.Run) string {
 	t.Helper()
 	var out bytes.Buffer
-	if err := Write(&out, Page{Run: r, Diagram: sequence.Tell(r.History, r.Verdict), Files: []string{"history.jsonl"}}); err != nil {
+	if err := Write(&out, Page{Run: r, Diagram: sequence.OfVerdict(r.History, r.Verdict), Files: []string{"history.jsonl"}}); err != nil {
 		t.Fatal(err)
 	}
 	return out.String()
 }
 
 func TestSentences(t *testing.T) {
-	quiet := tale()
+	quiet := overlapRun()
 	quiet.Params.Steps = nil
 	quiet.Events = append(quiet.Events[:7:7], quiet.Events[9:]...) // without c2's acquire
-	never := vacuous()
+	vacuousHistory := vacuousRun()
 	both := "C2 acquired k while c1 still held it."
 	for _, c := range []struct {
 		h                       *history.History
 		want, say, states, tone string
 	}{
-		{tale(), "violated", both, "mutual-exclusion was violated as expected; lease-linearizable was violated with no expectation set.", ""},
-		{tale(), "holds", both, "mutual-exclusion was violated unexpectedly; lease-linearizable was violated with no expectation set.", "unexpected"},
+		{overlapRun(), "violated", both, "mutual-exclusion was violated as expected; lease-linearizable was violated with no expectation set.", ""},
+		{overlapRun(), "holds", both, "mutual-exclusion was violated unexpectedly; lease-linearizable was violated with no expectation set.", "unexpected"},
 		{quiet, "holds", "No violation found in this run, which had no planned faults.", "", ""},
 		{quiet, "violated", "No violation found in this run", "", ""},
-		{never, "holds", "Inconclusive: step 2 (kill n1) never started", "", ""},
+		{vacuousHistory, "holds", "Inconclusive: step 2 (kill n1) never started", "", ""},
 	} {
-		r := judge(c.h, c.want)
-		if got := lede(Page{Run: r, Diagram: sequence.Tell(r.History, r.Verdict)}); !strings.Contains(strings.ToLower(got), strings.ToLower(c.say)) {
+		r := checkedRun(c.h, c.want)
+		if got := lede(Page{Run: r, Diagram: sequence.OfVerdict(r.History, r.Verdict)}); !strings.Contains(strings.ToLower(got), strings.ToLower(c.say)) {
 			t.Errorf("lede %q\ndoes not contain %q", got, c.say)
 		}
-		if got := states(r); got != c.states {
+		if got := violationSummary(r); got != c.states {
 			t.Errorf("violations %q, want %q", got, c.states)
 		}
 		if got := tone(r); got != c.tone {
@@ -103,9 +103,9 @@ func TestSentences(t *testing.T) {
 }
 
 // Violations come first, properties that were not exercised last.
-func TestOrderOfProperties(t *testing.T) {
+func TestPropertyOrder(t *testing.T) {
 	var got []string
-	for _, x := range judged(judge(tale(), "holds"), nil) {
+	for _, x := range resultRows(checkedRun(overlapRun(), "holds"), nil) {
 		got = append(got, x.Got)
 	}
 	if first, last := got[0], got[len(got)-1]; first != "violated" || last != "not exercised" {
@@ -117,8 +117,8 @@ func TestOrderOfProperties(t *testing.T) {
 }
 
 // vacuousRun returns overlapRun without c2's hold, and with a step that is never injected.
-func vacuous() *history.History {
-	h := tale()
+func vacuousRun() *history.History {
+	h := overlapRun()
 	for i, e := range h.Events {
 		if e.Process == "c2" && e.Op == history.OpAcquire && e.Type == history.OK {
 			h.Events[i].Type = history.Fail
@@ -132,11 +132,11 @@ func vacuous() *history.History {
 // The body of a page for an expected violation, an unexpected one, and an inconclusive run. Styles
 // and scripts are excluded because they change without changing the meaning.
 func TestGolden(t *testing.T) {
-	never := vacuous()
+	vacuousHistory := vacuousRun()
 	for name, r := range map[string]outcome.Run{
-		"expected": judge(tale(), "violated"), "unexpected": judge(tale(), "holds"), "undecided": judge(never, "holds"),
+		"expected": checkedRun(overlapRun(), "violated"), "unexpected": checkedRun(overlapRun(), "holds"), "undecided": checkedRun(vacuousHistory, "holds"),
 	} {
-		page := written(t, r)
+		page := render(t, r)
 		got := page[strings.Index(page, "<body"):strings.LastIndex(page, "<script")]
 		path := filepath.Join("testdata", name+".html")
 		if *update {
@@ -154,7 +154,7 @@ var update = flag.Bool("update", false, "rewrite the golden files")
 
 // Each link to an event leads to exactly one row, and only web addresses become links.
 func TestLinks(t *testing.T) {
-	page := written(t, judge(tale(), "violated"))
+	page := render(t, checkedRun(overlapRun(), "violated"))
 	for _, m := range regexp.MustCompile(`href="#([^"]+)"`).FindAllStringSubmatch(page, -1) {
 		if n := strings.Count(page, `id="`+m[1]+`"`); n != 1 {
 			t.Errorf("id %s occurs %d times, want once", m[1], n)
@@ -172,37 +172,37 @@ func TestLinks(t *testing.T) {
 	}
 }
 
-func TestSameBytes(t *testing.T) {
-	if a, b := written(t, judge(tale(), "holds")), written(t, judge(tale(), "holds")); a != b {
+func TestDeterministic(t *testing.T) {
+	if a, b := render(t, checkedRun(overlapRun(), "holds")), render(t, checkedRun(overlapRun(), "holds")); a != b {
 		t.Error("the same run produced two different pages")
 	}
 }
 
 // Bare and truncated histories produce a page.
-func TestBare(t *testing.T) {
-	r := judge(tale(), "holds")
+func TestBareHistory(t *testing.T) {
+	r := checkedRun(overlapRun(), "holds")
 	r.Manifest, r.Outcome.Judgements = nil, nil
 	r.Verdict.Cut = "line 9 is cut in its middle"
-	page := written(t, r)
+	page := render(t, r)
 	for _, want := range []string{"This is a bare history", "The record is truncated", `id="p-mutual-exclusion"`} {
 		if !strings.Contains(page, want) {
 			t.Errorf("page does not contain %q", want)
 		}
 	}
-	written(t, outcome.Run{History: &history.History{}}) // an empty run must not panic
+	render(t, outcome.Run{History: &history.History{}}) // an empty run must not panic
 }
 
 // For a long history the page lists the cited events and those around the violation, and states how
 // many it omits.
-func TestWindow(t *testing.T) {
+func TestLongHistory(t *testing.T) {
 	var more []history.Event
 	for i := range 20_000 {
 		more = append(more, history.Event{T: 6e9 + int64(i)*1e5, Process: "c1-n1", Type: history.Fail, Op: history.OpSet, Key: "k", Node: "n1", Token: "x",
 			Sent: 6e9 + int64(i)*1e5 - 1000, Applied: 6e9 + int64(i)*1e5 - 500, Answered: 6e9 + int64(i)*1e5})
 	}
-	r := judge(tale(more...), "violated")
-	l := keep(r, sequence.Tell(r.History, r.Verdict))
-	if len(l.Has) > mostRows || len(l.Has)+l.Left != len(r.History.Events) {
+	r := checkedRun(overlapRun(more...), "violated")
+	l := newListing(r, sequence.OfVerdict(r.History, r.Verdict))
+	if len(l.Has) > maxRows || len(l.Has)+l.Left != len(r.History.Events) {
 		t.Errorf("%d rows and %d omitted, of %d events", len(l.Has), l.Left, len(r.History.Events))
 	}
 	for _, n := range r.Verdict.Result(verdict.MutualExclusion).Witness.Events {
@@ -210,7 +210,7 @@ func TestWindow(t *testing.T) {
 			t.Errorf("event %d of the witness has no row", n)
 		}
 	}
-	if page := written(t, r); !strings.Contains(page, fmt.Sprintf("%s left out", display.Plural(l.Left, "event"))) && !strings.Contains(page, "left out") {
+	if page := render(t, r); !strings.Contains(page, fmt.Sprintf("%s left out", display.Plural(l.Left, "event"))) && !strings.Contains(page, "left out") {
 		t.Error("the page does not state how many events it omits")
 	}
 }
@@ -220,8 +220,8 @@ func BenchmarkWrite(b *testing.B) {
 	for i := range 2000 {
 		more = append(more, history.Event{T: 6e9 + int64(i)*1e5, Process: "c1-n1", Type: history.Fail, Op: history.OpSet, Key: "k", Node: "n1", Token: "x", Sent: 6e9, Applied: 6e9, Answered: 6e9})
 	}
-	r := judge(tale(more...), "violated")
-	p := Page{Run: r, Diagram: sequence.Tell(r.History, r.Verdict)}
+	r := checkedRun(overlapRun(more...), "violated")
+	p := Page{Run: r, Diagram: sequence.OfVerdict(r.History, r.Verdict)}
 	for b.Loop() {
 		if err := Write(&bytes.Buffer{}, p); err != nil {
 			b.Fatal(err)

@@ -49,11 +49,11 @@ func title(r outcome.Run) string { return display.Join(" ", subject(r), where(r)
 // lede summarizes the verdict in one sentence. For a violation it states the cause and the effect.
 func lede(p Page) string {
 	r := p.Run
-	if r.Verdict.ShowsNothing() {
+	if r.Verdict.Inconclusive() {
 		return plain("Inconclusive: " + strings.TrimSuffix(r.Verdict.Assumption, ".") + ".")
 	}
-	if first := shown(r); first != nil {
-		return plain(full(cmp.Or(p.Diagram.Summary, first.Because)))
+	if first := shownResult(r); first != nil {
+		return plain(asSentence(cmp.Or(p.Diagram.Summary, first.Because)))
 	}
 	s := "No violation found in this run under these faults."
 	if len(r.History.Params.Steps) == 0 {
@@ -72,15 +72,15 @@ func lede(p Page) string {
 }
 
 // violationSummary lists the violated properties and whether the violations were expected.
-func states(r outcome.Run) string {
-	expected, unexpected, open := violated(r)
+func violationSummary(r outcome.Run) string {
+	expected, unexpected, informational := violated(r)
 	var parts []string
 	for _, p := range []struct {
 		props []string
 		how   string
-	}{{unexpected, "unexpectedly"}, {expected, "as expected"}, {open, "with no expectation set"}} {
+	}{{unexpected, "unexpectedly"}, {expected, "as expected"}, {informational, "with no expectation set"}} {
 		if len(p.props) > 0 {
-			parts = append(parts, fmt.Sprintf("%s %s violated %s", display.List(p.props), verb(len(p.props)), p.how))
+			parts = append(parts, fmt.Sprintf("%s %s violated %s", display.List(p.props), wasOrWere(len(p.props)), p.how))
 		}
 	}
 	if len(parts) == 0 {
@@ -97,7 +97,7 @@ func tone(r outcome.Run) string {
 	return ""
 }
 
-func verb(n int) string {
+func wasOrWere(n int) string {
 	if n == 1 {
 		return "was"
 	}
@@ -105,27 +105,27 @@ func verb(n int) string {
 }
 
 // violated lists the violated properties by expectation. Those in informational have none.
-func violated(r outcome.Run) (expected, unexpected, open []string) {
+func violated(r outcome.Run) (expected, unexpected, informational []string) {
 	for _, res := range r.Verdict.Results {
 		if res.Outcome != verdict.Violated {
 			continue
 		}
-		switch j := r.Outcome.Of(res.Property); {
+		switch j := r.Outcome.JudgementOf(res.Property); {
 		case j == nil || j.AsExpected && (j.Expected == "" || j.Expected == outcome.AnyOutcome):
-			open = append(open, res.Property)
+			informational = append(informational, res.Property)
 		case j.AsExpected:
 			expected = append(expected, res.Property)
 		default:
 			unexpected = append(unexpected, res.Property)
 		}
 	}
-	return expected, unexpected, open
+	return expected, unexpected, informational
 }
 
 // shownResult returns the result that the page is about: the first violation, preferably one with a
 // witness.
-func shown(r outcome.Run) *verdict.Result {
-	if res := sequence.Shown(r.Verdict); res != nil {
+func shownResult(r outcome.Run) *verdict.Result {
+	if res := sequence.ShownResult(r.Verdict); res != nil {
 		return res
 	}
 	if i := slices.IndexFunc(r.Verdict.Results, func(res verdict.Result) bool { return res.Outcome == verdict.Violated }); i >= 0 {
@@ -135,23 +135,23 @@ func shown(r outcome.Run) *verdict.Result {
 }
 
 func badges(r outcome.Run) []badge {
-	expected, unexpected, open := violated(r)
+	expected, unexpected, informational := violated(r)
 	var out []badge
 	switch {
-	case r.Verdict.ShowsNothing():
+	case r.Verdict.Inconclusive():
 		out = append(out, badge{doubt, "? inconclusive"})
-	case len(expected)+len(unexpected)+len(open) > 0:
+	case len(expected)+len(unexpected)+len(informational) > 0:
 		out = append(out, badge{alarm, "✗ violated"})
 	default:
 		out = append(out, badge{good, "○ no violation found"})
 	}
 	switch state := r.Outcome.State(); {
 	case r.Manifest == nil: // the expectations are not known
-	case state == outcome.NothingExpected, state == outcome.AsExpected && r.Outcome.FreeOnly():
+	case state == outcome.Informational, state == outcome.AsExpected && r.Outcome.InformationalOnly():
 		out = append(out, badge{calm, "– informational"})
 	case state == outcome.AsExpected:
 		out = append(out, badge{good, "✓ as expected"})
-	case state == outcome.Undecided && r.Verdict.ShowsNothing(): // the first badge already says so
+	case state == outcome.Undecided && r.Verdict.Inconclusive(): // the first badge already says so
 	case state == outcome.Undecided:
 		out = append(out, badge{doubt, "? inconclusive"})
 	case state == outcome.Unexpected:
@@ -207,37 +207,37 @@ func claim(r outcome.Run) string {
 }
 
 // linkedText is a piece of text, with its link if it has one.
-type linked struct{ Text, URL string }
+type linkedText struct{ Text, URL string }
 
 var address = regexp.MustCompile(`https?://[^\s()<>"'\x60]+[^\s()<>"'\x60.,;:]`)
 
 // source splits the source of the claim into text and links. Only web addresses become links.
-func source(r outcome.Run) []linked {
+func source(r outcome.Run) []linkedText {
 	if r.Manifest == nil {
 		return nil
 	}
 	text := plain(r.Manifest.Scenario.Source)
-	var out []linked
+	var out []linkedText
 	at := 0
 	for _, m := range address.FindAllStringIndex(text, -1) {
-		out = append(out, linked{Text: text[at:m[0]]}, linked{Text: text[m[0]:m[1]], URL: text[m[0]:m[1]]})
+		out = append(out, linkedText{Text: text[at:m[0]]}, linkedText{Text: text[m[0]:m[1]], URL: text[m[0]:m[1]]})
 		at = m[1]
 	}
 	if at < len(text) {
-		out = append(out, linked{Text: text[at:]})
+		out = append(out, linkedText{Text: text[at:]})
 	}
 	return out
 }
 
 // errorLines lists errors and disagreements between the judges, which are shown above all else.
-func trouble(r outcome.Run) []string {
+func errorLines(r outcome.Run) []string {
 	var out []string
 	if d := r.Verdict.Disagreement; d != "" {
-		out = append(out, plain("The two judges disagree. This is a bug in lockpick: trust neither result. "+full(d)))
+		out = append(out, plain("The two judges disagree. This is a bug in lockpick: trust neither result. "+asSentence(d)))
 	}
 	for line := range strings.SplitSeq(r.Outcome.Error, "\n") {
 		if line != "" && !strings.Contains(line, "judges disagree") {
-			out = append(out, plain(full(line)))
+			out = append(out, plain(asSentence(line)))
 		}
 	}
 	return out
@@ -251,7 +251,7 @@ type result struct {
 	Idle                                bool // not exercised
 	Witness                             []ref
 	Losses                              []lossRow
-	Tried                               string // what a rerun with the cause undone showed
+	Confirmed                           string // what a rerun with the cause undone showed
 	Range                               string // of the timeline, "FROM-TO" in seconds
 }
 
@@ -261,17 +261,17 @@ var outcomes = map[verdict.Outcome]badge{
 
 // resultRows returns the table of properties and bounded numbers: violations first, properties that
 // were not exercised last.
-func judged(r outcome.Run, rows map[int64]bool) (all []result) {
+func resultRows(r outcome.Run, rows map[int64]bool) (all []result) {
 	for _, j := range r.Outcome.Judgements {
 		if j.Number != nil {
-			all = append(all, boundOf(j))
+			all = append(all, boundResult(j))
 		} else {
-			all = append(all, resultOf(j, r.Verdict.Result(j.Property), rows))
+			all = append(all, newResult(j, r.Verdict.Result(j.Property), rows))
 		}
 	}
 	for _, res := range r.Verdict.Results {
-		if r.Outcome.Of(res.Property) == nil { // it has no expectation
-			all = append(all, resultOf(outcome.Judgement{Property: res.Property, Got: res.Outcome, Cause: res.Cause, Node: res.Node,
+		if r.Outcome.JudgementOf(res.Property) == nil { // it has no expectation
+			all = append(all, newResult(outcome.Judgement{Property: res.Property, Got: res.Outcome, Cause: res.Cause, Node: res.Node,
 				Because: res.Because, AsExpected: true}, &res, rows))
 		}
 	}
@@ -288,9 +288,9 @@ func judged(r outcome.Run, rows map[int64]bool) (all []result) {
 	return all
 }
 
-func resultOf(j outcome.Judgement, res *verdict.Result, rows map[int64]bool) result {
-	x := begun(j)
-	x.Because = plain(full(j.Because))
+func newResult(j outcome.Judgement, res *verdict.Result, rows map[int64]bool) result {
+	x := newBaseResult(j)
+	x.Because = plain(asSentence(j.Because))
 	x.Cause = name(j.Cause)
 	if j.Node != "" {
 		x.Cause += " at " + name(j.Node)
@@ -298,10 +298,10 @@ func resultOf(j outcome.Judgement, res *verdict.Result, rows map[int64]bool) res
 	if res == nil {
 		return x
 	}
-	x.Checked = checked(res)
+	x.Checked = describeChecks(res)
 	x.Losses = losses(res, rows)
 	if c := j.Confirmation; c != nil {
-		x.Tried = plain(string(c.State) + ": " + c.Why + ".")
+		x.Confirmed = plain(string(c.State) + ": " + c.Why + ".")
 	}
 	if w := res.Witness; w != nil {
 		x.Witness = refs(w.Events, rows)
@@ -312,7 +312,7 @@ func resultOf(j outcome.Judgement, res *verdict.Result, rows map[int64]bool) res
 }
 
 // describeChecks states how often a property was exercised, and how often it was violated.
-func checked(res *verdict.Result) string {
+func describeChecks(res *verdict.Result) string {
 	if res.Occasions == 0 {
 		return "never"
 	}
@@ -337,7 +337,7 @@ func losses(res *verdict.Result, rows map[int64]bool) (all []lossRow) {
 		}
 		var steps []string
 		for _, s := range l.Steps {
-			if s == history.Unplanned {
+			if s == history.UnplannedStep {
 				steps = append(steps, "an unplanned fault")
 			} else {
 				steps = append(steps, fmt.Sprintf("step %d", s))
@@ -349,35 +349,35 @@ func losses(res *verdict.Result, rows map[int64]bool) (all []lossRow) {
 	return all
 }
 
-func boundOf(j outcome.Judgement) result {
-	x := begun(j)
+func boundResult(j outcome.Judgement) result {
+	x := newBaseResult(j)
 	x.Sort = "number"
-	x.Got, x.Mark, x.Tone = outcome.Figure(j.Number.Value), "○", good
+	x.Got, x.Mark, x.Tone = outcome.FormatNumber(j.Number.Value), "○", good
 	if j.Got == verdict.Undecided {
 		x.Got, x.Mark, x.Tone = "unknown", "?", doubt
 	} else if !j.AsExpected {
 		x.Mark, x.Tone = "✗", alarm
 	}
-	x.Because = plain(full(j.Because))
+	x.Because = plain(asSentence(j.Because))
 	return x
 }
 
-func begun(j outcome.Judgement) result {
-	look := outcomes[j.Got]
-	x := result{Property: name(j.Property), Sort: "safety", Idle: j.Got == verdict.NotExercised, Expected: name(cmp.Or(j.Expected, "–")), Got: display.OutcomeText(j.Got), Mark: look.Text, Tone: look.Tone}
+func newBaseResult(j outcome.Judgement) result {
+	appearance := outcomes[j.Got]
+	x := result{Property: name(j.Property), Sort: "safety", Idle: j.Got == verdict.NotExercised, Expected: name(cmp.Or(j.Expected, "–")), Got: display.OutcomeText(j.Got), Mark: appearance.Text, Tone: appearance.Tone}
 	if checker.Liveness(j.Property) {
 		x.Sort = "liveness"
 	}
 	switch {
 	case j.Expected == "" || j.Expected == outcome.AnyOutcome:
 		x.AsExpected, x.AsTone = "–", calm
-	case j.Waits():
+	case j.Pending():
 		x.AsExpected, x.AsTone = "depends on another run", doubt
 	case j.AsExpected && j.Got == verdict.NotExercised:
 		x.AsExpected, x.AsTone = "– not required", calm
 	case j.AsExpected:
 		x.AsExpected, x.AsTone = "✓ as expected", good
-	case j.Open():
+	case j.Unresolved():
 		x.AsExpected, x.AsTone = "? inconclusive", doubt
 	default:
 		x.AsExpected, x.AsTone = "! not as expected", alarm

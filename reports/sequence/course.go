@@ -21,28 +21,28 @@ const never = facts.Never
 
 // trace holds the facts of a run up to the point where it was stopped, and what a drawing derives
 // from them. It accepts any history, including one that no run could have produced.
-type course struct {
+type trace struct {
 	*facts.Facts
-	sessions []*session // ordered by the call of their acquire
-	named    map[string]*session
-	of       map[*facts.Session]*session
-	wires    []*event // commands on the links, ordered by when they were sent
-	applies  map[string]*apply
-	faults   []*facts.Fault // faults with a read-back, ordered by its time
-	record   *history.History
-	promises map[int64]promise // cache of lease, by event number
-	last     int64             // last instant of the run itself
+	sessions      []*session // ordered by the call of their acquire
+	byName        map[string]*session
+	bySession     map[*facts.Session]*session
+	commands      []*event // commands on the links, ordered by when they were sent
+	appliedWrites map[string]*appliedWrite
+	faults        []*facts.Fault // faults with a read-back, ordered by its time
+	history       *history.History
+	leases        map[int64]lease // cache of lease, by event number
+	end           int64           // last instant of the run itself
 }
 
-func newCourse(h *history.History) *course {
-	f := &course{Facts: facts.ReadUpToStop(h), record: h, named: map[string]*session{}, of: map[*facts.Session]*session{}, applies: map[string]*apply{}}
+func newTrace(h *history.History) *trace {
+	f := &trace{Facts: facts.ReadUpToStop(h), history: h, byName: map[string]*session{}, bySession: map[*facts.Session]*session{}, appliedWrites: map[string]*appliedWrite{}}
 	for s := range f.Sessions() {
-		f.session(s)
+		f.addSession(s)
 	}
-	f.wires = f.Sent()
+	f.commands = f.SentCommands()
 	for _, x := range f.Faults {
 		if x.Begin != nil {
-			f.faults = append(f.faults, lasting(x, f.Faults))
+			f.faults = append(f.faults, withActualEnd(x, f.Faults))
 		}
 	}
 	slices.SortStableFunc(f.faults, func(a, b *facts.Fault) int {
@@ -50,7 +50,7 @@ func newCourse(h *history.History) *course {
 	})
 	for i := range f.Events {
 		if e := &f.Events[i]; e.Op != history.OpLog { // log entries have the time of the read-back
-			f.last = max(f.last, e.T)
+			f.end = max(f.end, e.T)
 		}
 	}
 	f.readLog()
@@ -64,55 +64,55 @@ const staysInForce = "it stays in force for another step"
 
 // withActualEnd returns a fault with its actual end. If the end of its step ended nothing, the
 // fault lasts until the end of the other step that had the same fault.
-func lasting(ft *facts.Fault, all []*facts.Fault) *facts.Fault {
+func withActualEnd(ft *facts.Fault, all []*facts.Fault) *facts.Fault {
 	if ft.End == nil || ft.End.Cause != staysInForce {
 		return ft
 	}
-	whole := *ft
-	whole.End = nil
+	extended := *ft
+	extended.End = nil
 	for _, x := range all {
-		if x.Kind == ft.Kind && x.Target == ft.Target && x.End != nil && x.End.Cause != staysInForce && x.End.T >= ft.End.T && (whole.End == nil || x.End.T < whole.End.T) {
-			whole.End = x.End
+		if x.Kind == ft.Kind && x.Target == ft.Target && x.End != nil && x.End.Cause != staysInForce && x.End.T >= ft.End.T && (extended.End == nil || x.End.T < extended.End.T) {
+			extended.End = x.End
 		}
 	}
-	return &whole
+	return &extended
 }
 
 // lease is the deadline that came with a lock or an extension.
-type promise struct {
-	left  int64 // remaining at that moment, by the client's clock
-	until int64 // in true time, computed from the clocks; ignores later loss notifications
+type lease struct {
+	remaining int64 // remaining at that moment, by the client's clock
+	until     int64 // in true time, computed from the clocks; ignores later loss notifications
 }
 
 // lease returns the deadline that a return named, or false if it named none.
-func (f *course) promise(ret *event) (promise, bool) {
-	if f.promises == nil {
-		f.promises = map[int64]promise{}
-		if f.record != nil {
-			reckoned := history.Reckoned(f.record.Events)
-			for i, e := range f.record.Events {
+func (f *trace) lease(ret *event) (lease, bool) {
+	if f.leases == nil {
+		f.leases = map[int64]lease{}
+		if f.history != nil {
+			byClock := history.WithClockDeadlines(f.history.Events)
+			for i, e := range f.history.Events {
 				if e.Type == history.OK && e.ValidUntil != 0 {
-					f.promises[e.N] = promise{minus(e.ValidUntil, e.T), reckoned[i].ValidUntil}
+					f.leases[e.N] = lease{saturatingSub(e.ValidUntil, e.T), byClock[i].ValidUntil}
 				}
 			}
 		}
 	}
-	p, ok := f.promises[ret.N]
+	p, ok := f.leases[ret.N]
 	return p, ok
 }
 
 // remaining returns how long a lock said that it would last when it was granted, or never if it
 // named no deadline.
-func (f *course) left(ret *event) int64 {
-	if p, ok := f.promise(ret); ok {
-		return p.left
+func (f *trace) remaining(ret *event) int64 {
+	if p, ok := f.lease(ret); ok {
+		return p.remaining
 	}
 	return never
 }
 
 // deadlineOf returns the deadline that a return named, or never if it named none.
-func (f *course) promised(ret *event) int64 {
-	if p, ok := f.promise(ret); ok {
+func (f *trace) deadlineOf(ret *event) int64 {
+	if p, ok := f.lease(ret); ok {
 		return p.until
 	}
 	return never
@@ -120,30 +120,30 @@ func (f *course) promised(ret *event) int64 {
 
 // remainingAt returns how long a session's lock still lasts at a check, by the client's clock. It
 // returns never if the lock has no deadline or the rest is unknown.
-func (f *course) leftAt(s *session, check *event) int64 {
+func (f *trace) remainingAt(s *session, check *event) int64 {
 	left := int64(never)
 	for _, c := range s.calls {
 		if c.Outcome() != history.OK || c.Return.T > check.T || c.Call.Op != history.OpAcquire && c.Call.Op != history.OpExtend {
 			continue
 		}
-		switch p, ok := f.promise(c.Return); {
+		switch p, ok := f.lease(c.Return); {
 		case !ok:
 		case c.Return.Local != 0 && check.Local != 0 && c.Return.Wall == check.Wall:
-			left = minus(p.left, minus(check.Local, c.Return.Local))
-		case len(f.TurnsOf(s.Client())) == 0:
-			left = minus(p.left, minus(check.T, c.Return.T))
+			left = saturatingSub(p.remaining, saturatingSub(check.Local, c.Return.Local))
+		case len(f.ClockChangesOf(s.Client())) == 0:
+			left = saturatingSub(p.remaining, saturatingSub(check.T, c.Return.T))
 		}
 	}
 	return left
 }
 
 // nodes lists the lock nodes, from the params or else from the recorded commands.
-func (f *course) nodes() []string {
+func (f *trace) nodes() []string {
 	if len(f.Params.Nodes) > 0 {
 		return f.Params.Nodes
 	}
 	var out []string
-	for _, e := range f.wires {
+	for _, e := range f.commands {
 		if e.Op == history.OpSet && !slices.Contains(out, e.Node) && len(out) < 100 {
 			out = append(out, e.Node)
 		}
@@ -153,15 +153,15 @@ func (f *course) nodes() []string {
 }
 
 // slowThreshold returns the shortest time in flight for which a message is drawn as slow.
-func (f *course) slow() int64 {
+func (f *trace) slowThreshold() int64 {
 	return int64(cmp.Or(max(f.Params.NodeTimeout, 0), 50*time.Millisecond))
 }
 
 // sentBy returns the commands that a client sent in an interval.
-func sent(wires []*event, client string, from, to int64) []*event {
-	i, _ := slices.BinarySearchFunc(wires, from, func(e *event, t int64) int { return cmp.Compare(e.Sent, t) })
+func sentBy(commands []*event, client string, from, to int64) []*event {
+	i, _ := slices.BinarySearchFunc(commands, from, func(e *event, t int64) int { return cmp.Compare(e.Sent, t) })
 	var out []*event
-	for _, e := range wires[i:] {
+	for _, e := range commands[i:] {
 		if e.Sent > to {
 			break
 		}
@@ -173,7 +173,7 @@ func sent(wires []*event, client string, from, to int64) []*event {
 }
 
 // eventNumbers returns the distinct numbers of events in order.
-func numbers(events ...*event) []int64 {
+func eventNumbers(events ...*event) []int64 {
 	var out []int64
 	for _, e := range events {
 		if e != nil {
@@ -189,55 +189,55 @@ type session struct {
 	calls   []facts.Operation // the first is the acquire
 	windows []facts.Window    // spans in which the client believes that it holds the lock
 
-	begin, until int64 // span of all windows; without windows, both are the acquire's return
-	deadline     int64 // end of the belief if nothing else ends it; never: no deadline
-	ended        facts.Ending
-	promised     int64 // deadline named by the acquire; never: none
+	begin, until  int64 // span of all windows; without windows, both are the acquire's return
+	deadline      int64 // end of the belief if nothing else ends it; never: no deadline
+	ending        facts.Ending
+	firstDeadline int64 // deadline named by the acquire; never: none
 
-	tried [][]*event // failed rounds, ordered by when they were sent
-	won   []*event   // winning round; nil if its commands were not recorded
+	failedRounds [][]*event // failed rounds, ordered by when they were sent
+	winningRound []*event   // winning round; nil if its commands were not recorded
 }
 
 // addSession adds a session with its windows and the end of its belief.
-func (f *course) session(x *facts.Session) {
+func (f *trace) addSession(x *facts.Session) {
 	s := &session{Session: x, calls: slices.AppendSeq([]facts.Operation{x.Acquire}, x.Actions())}
-	f.sessions, f.of[x] = append(f.sessions, s), s
-	if s.Name() != "" && f.named[s.Name()] == nil {
-		f.named[s.Name()] = s
+	f.sessions, f.bySession[x] = append(f.sessions, s), s
+	if s.Name() != "" && f.byName[s.Name()] == nil {
+		f.byName[s.Name()] = s
 	}
 	s.windows = slices.Collect(f.Windows(x))
 	switch {
 	case s.Granted():
-		s.begin, s.deadline, s.promised = x.Ended, x.Until, f.Promised(x)
+		s.begin, s.deadline, s.firstDeadline = x.Ended, x.Until, f.Promised(x)
 	case len(s.windows) > 0: // opened by an extension
-		s.begin, s.deadline = s.windows[0].From, facts.Nothing
+		s.begin, s.deadline = s.windows[0].From, facts.NotGranted
 	default:
 		return
 	}
 	for e := range x.Calls(history.OpExtend) {
 		if e.Outcome() == history.OK {
-			s.deadline = facts.Renewed(e.Return, s.deadline)
+			s.deadline = facts.ExtendedDeadline(e.Return, s.deadline)
 		}
 	}
-	s.until, s.ended = s.begin, facts.Expired
+	s.until, s.ending = s.begin, facts.Expired
 	if n := len(s.windows); n > 0 {
-		f.end(s, &s.windows[n-1])
+		f.endLastWindow(s, &s.windows[n-1])
 	}
 }
 
 // endLastWindow determines what ended a session's last window. If nothing in the record ends it, it
 // lasts until the session's deadline.
-func (f *course) end(s *session, w *facts.Window) {
-	_, s.ended = f.Closing(*w)
-	at, gone := f.Gone[s.Client()]
+func (f *trace) endLastWindow(s *session, w *facts.Window) {
+	_, s.ending = f.Closing(*w)
+	at, gone := f.GoneAt[s.Client()]
 	switch {
-	case s.ended != facts.Still:
+	case s.ending != facts.StillBelieved:
 	case gone && at == w.To:
-		s.ended = facts.Died
+		s.ending = facts.Died
 	default:
 		w.To = max(w.To, s.deadline)
 		if s.deadline != never {
-			s.ended = facts.Expired
+			s.ending = facts.Expired
 		}
 	}
 	s.until = w.To
@@ -245,14 +245,14 @@ func (f *course) end(s *session, w *facts.Window) {
 
 // owns reports whether the session set a key. The key has the session's token, or, for a lock that
 // reports no token, its winning round set the key.
-func (s *session) put(x *facts.Stay) bool {
-	return x.Of(s.Session) || slices.ContainsFunc(s.won, func(e *event) bool {
-		return e.Process == x.By() && e.Sent != 0 && e.Sent == x.Put.Sent
+func (s *session) owns(x *facts.KeyInterval) bool {
+	return x.SetBy(s.Session) || slices.ContainsFunc(s.winningRound, func(e *event) bool {
+		return e.Process == x.By() && e.Sent != 0 && e.Sent == x.Start.Sent
 	})
 }
 
 // lastAction returns the time of the session's last recorded action.
-func (s *session) last() int64 {
+func (s *session) lastAction() int64 {
 	t := s.Acquire.Call.T
 	for _, c := range s.calls {
 		t = max(t, c.Call.T)
@@ -264,20 +264,20 @@ func (s *session) last() int64 {
 }
 
 // hasPendingCall reports whether a call never returned, for example because its client was killed.
-func (s *session) pending() bool {
+func (s *session) hasPendingCall() bool {
 	return slices.ContainsFunc(s.calls, func(c facts.Operation) bool { return c.Return == nil })
 }
 
 // believesAt reports whether the client believed at an instant that it held the lock.
-func (s *session) believes(at int64) bool {
+func (s *session) believesAt(at int64) bool {
 	return slices.ContainsFunc(s.windows, func(w facts.Window) bool { return w.From <= at && at < w.To })
 }
 
 // longestOverlap returns the longest span in which both clients believed that they held the lock.
-func together(a, b *session) (from, to int64) {
+func longestOverlap(a, b *session) (from, to int64) {
 	for _, v := range a.windows {
 		for _, w := range b.windows {
-			if f, t := max(v.From, w.From), min(v.To, w.To); minus(t, f) > minus(to, from) {
+			if f, t := max(v.From, w.From), min(v.To, w.To); saturatingSub(t, f) > saturatingSub(to, from) {
 				from, to = f, t
 			}
 		}
@@ -286,9 +286,9 @@ func together(a, b *session) (from, to int64) {
 }
 
 // appliedWrite is the outcome of one write at the resource.
-type apply struct {
+type appliedWrite struct {
 	facts.Write
-	lost []lostWrite // updates that it overwrote, ordered by version
+	overwritten []lostWrite // updates that it overwrote, ordered by version
 }
 
 // lostWrite is an update that a later write overwrote.
@@ -299,70 +299,70 @@ type lostWrite struct {
 
 // readLog finds the updates that each write overwrote. A write that is based on an older version
 // than the current one overwrites the versions in between.
-func (f *course) readLog() {
+func (f *trace) readLog() {
 	type version struct {
 		key  string
 		made int64
 	}
 	writers := map[version]string{}
 	for _, w := range f.Writes() {
-		a := &apply{Write: w}
-		if _, ok := f.applies[w.Value]; !ok {
-			f.applies[w.Value] = a
+		a := &appliedWrite{Write: w}
+		if _, ok := f.appliedWrites[w.Value]; !ok {
+			f.appliedWrites[w.Value] = a
 		}
 		if w.Type != history.OK {
 			continue
 		}
 		// A real run loses only a few versions; the bound is for invalid histories.
-		for v := w.Met; v > w.Version && minus(w.Met, v) < 100; v-- {
+		for v := w.VersionBefore; v > w.Version && saturatingSub(w.VersionBefore, v) < 100; v-- {
 			if who := writers[version{w.Key, v}]; who != "" {
-				a.lost = append(a.lost, lostWrite{who, v})
+				a.overwritten = append(a.overwritten, lostWrite{who, v})
 			}
 		}
-		slices.Reverse(a.lost)
-		writers[version{w.Key, w.Made}] = f.writer(w.Event)
+		slices.Reverse(a.overwritten)
+		writers[version{w.Key, w.VersionAfter}] = f.writer(w.Event)
 	}
 }
 
-func (f *course) writer(e *event) string {
-	if s := f.named[e.Session]; s != nil {
+func (f *trace) writer(e *event) string {
+	if s := f.byName[e.Session]; s != nil {
 		return s.Client()
 	}
 	return e.Session
 }
 
 // appliedAt returns when the resource applied or refused a write, or 0 if that is unknown.
-func (f *course) appliedAt(value string) int64 {
-	if a := f.applies[value]; a != nil && a.Applied != 0 {
+func (f *trace) appliedAt(value string) int64 {
+	if a := f.appliedWrites[value]; a != nil && a.Applied != 0 {
 		return a.Applied
 	}
-	if w := f.wireWrite(value); w != nil {
+	if w := f.writeCommand(value); w != nil {
 		return w.Applied
 	}
 	return 0
 }
 
 // sentAt returns when a write was sent, or 0 if that is unknown.
-func sentAt(f *course, value string) int64 {
-	if w := f.wireWrite(value); w != nil {
+func sentAt(f *trace, value string) int64 {
+	if w := f.writeCommand(value); w != nil {
 		return w.Sent
 	}
 	return 0
 }
 
 // writeCommand returns the write as its link recorded it, or nil.
-func (f *course) wireWrite(value string) *event {
-	i := slices.IndexFunc(f.wires, func(w *event) bool { return w.Op == history.OpWrite && w.Value == value && value != "" })
+func (f *trace) writeCommand(value string) *event {
+	i := slices.IndexFunc(f.commands, func(w *event) bool { return w.Op == history.OpWrite && w.Value == value && value != "" })
 	if i < 0 {
 		return nil
 	}
-	return f.wires[i]
+	return f.commands[i]
 }
 
 // A round consists of the commands of a facts.Attempt that were sent before its acquire returned.
 
 // votersBy lists the nodes of a round whose positive reply had arrived by an instant.
-func votes(round []*event, by int64) []string {
+func votersBy(round []*event, by int64) []string {
 	var out []string
 	for _, e := range round {
 		if e.Type == history.OK && e.Answered != 0 && e.Answered <= by {
@@ -382,25 +382,25 @@ func commandTo(round []*event, node string) *event {
 
 // readAttempts collects the rounds of each acquire. It ignores commands sent after the acquire
 // returned.
-func (f *course) readAttempts() {
-	for _, w := range f.Wires() {
+func (f *trace) readAttempts() {
+	for _, w := range f.AttemptsByLock() {
 		for _, a := range w.Attempts {
-			s := f.of[a.Session]
-			until := min(s.Ended, f.last)
-			asked := slices.DeleteFunc(slices.Clone(a.Asked), func(e *event) bool { return e.Sent > until })
-			n := len(s.tried) - 1
+			s := f.bySession[a.Session]
+			until := min(s.Ended, f.end)
+			commands := slices.DeleteFunc(slices.Clone(a.AllSets), func(e *event) bool { return e.Sent > until })
+			n := len(s.failedRounds) - 1
 			switch {
-			case len(asked) == 0:
-			case n >= 0 && s.tried[n][0].Token == a.Token && oneRound(s.tried[n], asked[0], int64(f.Params.NodeTimeout)) && !slices.ContainsFunc(asked, func(e *event) bool { return commandTo(s.tried[n], e.Node) != nil }):
-				s.tried[n] = append(s.tried[n], asked...) // sent late; a round has at most one command per node
+			case len(commands) == 0:
+			case n >= 0 && s.failedRounds[n][0].Token == a.Token && sameRound(s.failedRounds[n], commands[0], int64(f.Params.NodeTimeout)) && !slices.ContainsFunc(commands, func(e *event) bool { return commandTo(s.failedRounds[n], e.Node) != nil }):
+				s.failedRounds[n] = append(s.failedRounds[n], commands...) // sent late; a round has at most one command per node
 			default:
-				s.tried = append(s.tried, asked)
+				s.failedRounds = append(s.failedRounds, commands)
 			}
 		}
 	}
 	for _, s := range f.sessions {
-		if n := len(s.tried) - 1; n >= 0 && s.Granted() {
-			s.tried, s.won = s.tried[:n], s.tried[n]
+		if n := len(s.failedRounds) - 1; n >= 0 && s.Granted() {
+			s.failedRounds, s.winningRound = s.failedRounds[:n], s.failedRounds[n]
 		}
 	}
 }
@@ -408,18 +408,18 @@ func (f *course) readAttempts() {
 // sameRound reports whether a command can belong to a round, judging by when it was sent. A round
 // may contact one node after another, each for a node time-out, plus the time to connect. Times are
 // the only evidence, because a lock may use one token for all of its rounds.
-func oneRound(round []*event, next *event, nodeTimeout int64) bool {
+func sameRound(round []*event, next *event, nodeTimeout int64) bool {
 	last := int64(0)
 	for _, e := range round {
 		last = max(last, e.Sent)
 	}
-	return nodeTimeout == 0 || minus(next.Sent, last) < plus(nodeTimeout, nodeTimeout)
+	return nodeTimeout == 0 || saturatingSub(next.Sent, last) < saturatingAdd(nodeTimeout, nodeTimeout)
 }
 
 // splitAtPauses splits a round at each pause longer than the given one.
-func bursts(round []*event, pause int64) (all [][]*event) {
+func splitAtPauses(round []*event, pause int64) (all [][]*event) {
 	for i, e := range round {
-		if i == 0 || minus(e.Sent, round[i-1].Sent) > pause {
+		if i == 0 || saturatingSub(e.Sent, round[i-1].Sent) > pause {
 			all = append(all, nil)
 		}
 		all[len(all)-1] = append(all[len(all)-1], e)
@@ -429,15 +429,15 @@ func bursts(round []*event, pause int64) (all [][]*event) {
 
 // start returns when the session's winning round began.
 func (s *session) start() int64 {
-	if s.won != nil {
-		return s.won[0].Sent
+	if s.winningRound != nil {
+		return s.winningRound[0].Sent
 	}
 	return s.Acquire.Call.T
 }
 
 // requestToEveryNode makes up commands for a request that no link recorded: one to each node, all
 // sent at the same time.
-func (f *course) everyNode(e *event, at int64) []*event {
+func (f *trace) requestToEveryNode(e *event, at int64) []*event {
 	var out []*event
 	for _, n := range append(f.nodes(), "")[:max(len(f.nodes()), 1)] {
 		c := *e
@@ -448,29 +448,31 @@ func (f *course) everyNode(e *event, at int64) []*event {
 }
 
 // failedAttempts summarizes the attempts of one client that did not get the lock.
-type futile struct {
-	f        *course
+type failedAttempts struct {
+	f        *trace
 	client   string
 	rounds   int
-	from, to int64       // start of the first and of the last attempt
-	votes    int         // highest number of votes
-	longest  [2]int64    // start and end of the longest attempt, if its duration is the cause
-	why      []*withheld // reasons for missing votes
+	from, to int64           // start of the first and of the last attempt
+	maxVotes int             // highest number of votes
+	longest  [2]int64        // start and end of the longest attempt, if its duration is the cause
+	reasons  []*missingVotes // reasons for missing votes
 	events   []*event
 }
 
 // missingVotes is one reason why nodes gave no vote, with the affected rounds.
-type withheld struct {
-	why    string           // "refused by NODES because of c1's key"
+type missingVotes struct {
+	reason string           // "refused by NODES because of c1's key"
 	rounds map[string][]int // affected rounds by node
 }
 
-func newFutile(f *course, client string) *futile { return &futile{f: f, client: client, from: never} }
+func newFailedAttempts(f *trace, client string) *failedAttempts {
+	return &failedAttempts{f: f, client: client, from: never}
+}
 
 // failedAttempts returns the failed attempts of the session's client since an instant, up to the
 // session's own winning round. They include those of earlier sessions that failed.
-func (f *course) futile(s *session, from int64) *futile {
-	w := newFutile(f, s.Client())
+func (f *trace) failedAttempts(s *session, from int64) *failedAttempts {
+	w := newFailedAttempts(f, s.Client())
 	for _, prev := range f.sessions {
 		if prev.Client() != s.Client() || prev.Key() != s.Key() || prev.Granted() && prev != s {
 			continue
@@ -478,11 +480,11 @@ func (f *course) futile(s *session, from int64) *futile {
 		if prev.Acquire.Call.T > s.Acquire.Call.T || prev.Acquire.Ended() < from {
 			continue
 		}
-		if len(prev.tried) == 0 && !prev.Granted() { // it sent no command, or none was recorded
+		if len(prev.failedRounds) == 0 && !prev.Granted() { // it sent no command, or none was recorded
 			w.add(max(prev.Acquire.Call.T, from), nil)
 			w.events = append(w.events, prev.Acquire.Call)
 		}
-		for _, a := range prev.tried {
+		for _, a := range prev.failedRounds {
 			if a[0].Sent >= from {
 				w.add(a[0].Sent, a)
 			}
@@ -492,45 +494,45 @@ func (f *course) futile(s *session, from int64) *futile {
 }
 
 // add counts an attempt by its start and its requests.
-func (w *futile) add(at int64, asked []*event) {
+func (w *failedAttempts) add(at int64, requests []*event) {
 	w.rounds++
 	w.from, w.to = min(w.from, at), max(w.to, at)
-	if len(asked) == 0 {
+	if len(requests) == 0 {
 		return
 	}
-	w.events = append(w.events, asked[0])
+	w.events = append(w.events, requests[0])
 	votes := 0
 	for _, node := range w.f.nodes() {
-		if why := w.refused(node, at, asked); why == "" {
+		if why := w.missingVoteReason(node, at, requests); why == "" {
 			votes++
 		} else {
 			w.count(why, node)
 		}
 	}
-	w.votes = max(w.votes, votes)
+	w.maxVotes = max(w.maxVotes, votes)
 }
 
-func (w *futile) count(why, node string) {
-	i := slices.IndexFunc(w.why, func(r *withheld) bool { return r.why == why })
+func (w *failedAttempts) count(why, node string) {
+	i := slices.IndexFunc(w.reasons, func(r *missingVotes) bool { return r.reason == why })
 	if i < 0 {
-		i, w.why = len(w.why), append(w.why, &withheld{why, map[string][]int{}})
+		i, w.reasons = len(w.reasons), append(w.reasons, &missingVotes{why, map[string][]int{}})
 	}
-	w.why[i].rounds[node] = append(w.why[i].rounds[node], w.rounds)
+	w.reasons[i].rounds[node] = append(w.reasons[i].rounds[node], w.rounds)
 }
 
 // missingVoteReason explains why a node gave an attempt no vote. It returns "" if the node voted
 // for it.
-func (w *futile) refused(node string, from int64, asked []*event) (why string) {
+func (w *failedAttempts) missingVoteReason(node string, from int64, requests []*event) (why string) {
 	why = "nothing sent to NODES"
-	for _, e := range asked {
+	for _, e := range requests {
 		switch {
 		case e.Node != node:
-		case e.Answered != 0 && w.late(e):
+		case e.Answered != 0 && w.isLate(e):
 			why = "a late reply from NODES"
 		case e.Type == history.OK && e.Answered != 0:
 			return ""
 		case e.Type == history.Fail && e.Cause == "" && (e.Answered != 0 || e.Applied == 0): // or a link without timestamps
-			why = "refused by NODES" + w.forKey(e, from)
+			why = "refused by NODES" + w.blockingKeyClause(e, from)
 		case e.Type == history.Fail && e.Cause != "":
 			why = "an error from NODES"
 		default:
@@ -541,66 +543,66 @@ func (w *futile) refused(node string, from int64, asked []*event) (why string) {
 }
 
 // isLate reports whether a reply came after the node time-out.
-func (w *futile) late(e *event) bool {
+func (w *failedAttempts) isLate(e *event) bool {
 	timeout := int64(w.f.Params.NodeTimeout)
 	return timeout > 0 && e.Answered-e.Sent > timeout
 }
 
 // blockingKeyClause names the key that made a node refuse a request of an attempt.
-func (w *futile) forKey(e *event, from int64) string {
+func (w *failedAttempts) blockingKeyClause(e *event, from int64) string {
 	if !w.f.Params.Life {
 		return ""
 	}
-	switch s := w.f.keyThere(e, from); {
+	switch s := w.f.blockingKey(e, from); {
 	case s == nil:
 		return " with no key set"
-	case facts.Doer(s.Put) == w.client:
+	case facts.Issuer(s.Start) == w.client:
 		return " because of its own key"
 	default:
-		return fmt.Sprintf(" because of %s key", possessive(facts.Doer(s.Put)))
+		return fmt.Sprintf(" because of %s key", possessive(facts.Issuer(s.Start)))
 	}
 }
 
 // blockingKey returns the key that made a node refuse a request of an attempt that began at
 // an instant, or nil. It never returns a key of the attempt itself.
-func (f *course) keyThere(e *event, from int64) (there *facts.Stay) {
+func (f *trace) blockingKey(e *event, from int64) (blocking *facts.KeyInterval) {
 	if e.Type != history.Fail || e.Cause != "" {
 		return nil
 	}
 	for _, s := range f.Lives().During(e.Node, e.Key, e.Sent, max(e.Applied, e.T)) {
-		err := facts.Error(s.Put)
-		own := s.Holds(e.Token) && cmp.Or(s.Put.Sent, s.From()) >= from
-		if !own && minus(s.From(), err) <= e.Applied && plus(s.To(), err) >= e.Applied {
-			there = s
+		err := facts.TimestampError(s.Start)
+		own := s.Holds(e.Token) && cmp.Or(s.Start.Sent, s.From()) >= from
+		if !own && saturatingSub(s.From(), err) <= e.Applied && saturatingAdd(s.To(), err) >= e.Applied {
+			blocking = s
 		}
 	}
-	return there
+	return blocking
 }
 
 // reasonClause lists the reasons for missing votes, the most frequent first, as the end of a
 // clause. A reason that does not apply to every attempt gets its number of occurrences; unless all
 // is true, a reason that applies to less than nine in ten attempts is omitted. Nodes with the same
 // reason in every attempt are listed together, and so are the remaining ones.
-func (w *futile) because(all bool) string {
+func (w *failedAttempts) reasonClause(all bool) string {
 	type reason struct {
 		rounds int
 		text   string
 	}
 	var reasons []reason
-	for _, r := range w.why {
+	for _, r := range w.reasons {
 		nodes := slices.Sorted(maps.Keys(r.rounds))
-		for _, g := range grouped(nodes, func(n string) bool { return len(r.rounds[n]) == w.rounds }) {
-			came := map[int]bool{}
+		for _, g := range groupBy(nodes, func(n string) bool { return len(r.rounds[n]) == w.rounds }) {
+			affected := map[int]bool{}
 			for _, n := range g {
 				for _, round := range r.rounds[n] {
-					came[round] = true
+					affected[round] = true
 				}
 			}
-			x := reason{len(came), strings.Replace(r.why, "NODES", nodeList(g), 1)}
+			x := reason{len(affected), strings.Replace(r.reason, "NODES", nodeList(g), 1)}
 			if len(r.rounds[g[0]]) < w.rounds {
-				x.text += fmt.Sprintf(" (%s)", display.Times(len(came)))
+				x.text += fmt.Sprintf(" (%s)", display.Times(len(affected)))
 			}
-			if all || 10*len(came) >= 9*w.rounds {
+			if all || 10*len(affected) >= 9*w.rounds {
 				reasons = append(reasons, x)
 			}
 		}
@@ -617,18 +619,18 @@ func (w *futile) because(all bool) string {
 }
 
 // voteClause returns the highest number of votes of an attempt.
-func (w *futile) atMost() string {
-	most := "at most "
+func (w *failedAttempts) voteClause() string {
+	prefix := "at most "
 	if w.rounds == 1 {
-		most = ""
+		prefix = ""
 	}
-	return fmt.Sprintf("with %s%d of %d votes", most, w.votes, len(w.f.nodes()))
+	return fmt.Sprintf("with %s%d of %d votes", prefix, w.maxVotes, len(w.f.nodes()))
 }
 
 // quorumClause returns the number of votes that the lock needs, as the end of a clause.
-func (w *futile) needed() string {
+func (w *failedAttempts) quorumClause() string {
 	if q := w.f.Params.Quorum; q > 0 {
-		return fmt.Sprintf(" (%d are %s)", q, quorumWord(q, len(w.f.nodes())))
+		return fmt.Sprintf(" (%d are %s)", q, quorumName(q, len(w.f.nodes())))
 	}
 	return ""
 }
@@ -637,14 +639,14 @@ func (w *futile) needed() string {
 type deletion struct {
 	release *event
 	victim  *session
-	named   bool // the verdict names it as a cause
+	isCause bool // the verdict names it as a cause
 }
 
 // deletions finds the keys of the sessions that releases deleted while the session's client still
 // believed that it held the lock, ordered by time.
-func (f *course) deletions(sessions []*session) []deletion {
+func (f *trace) deletions(sessions []*session) []deletion {
 	if f.Params.Life {
-		return f.toldDeletions(sessions)
+		return f.reportedDeletions(sessions)
 	}
 	type owner struct {
 		s     *session
@@ -652,11 +654,11 @@ func (f *course) deletions(sessions []*session) []deletion {
 	}
 	set := map[*event]*session{}
 	for _, s := range sessions {
-		for _, e := range s.won {
+		for _, e := range s.winningRound {
 			set[e] = s
 		}
 	}
-	applied := slices.Clone(f.wires)
+	applied := slices.Clone(f.commands)
 	slices.SortStableFunc(applied, func(a, b *event) int { return cmp.Compare(a.Applied, b.Applied) })
 	owners := map[[2]string]owner{}
 	var out []deletion
@@ -679,13 +681,13 @@ func (f *course) deletions(sessions []*session) []deletion {
 }
 
 // reportedDeletions does the same as deletions, from the nodes' own reports.
-func (f *course) toldDeletions(sessions []*session) []deletion {
+func (f *trace) reportedDeletions(sessions []*session) []deletion {
 	var out []deletion
 	for _, s := range sessions {
 		for _, node := range f.Params.Nodes {
-			for _, stay := range f.Lives().Stays(node, s.Key()) {
-				e := stay.End
-				if e == nil || e.Life.What != history.KeyDeleted || !s.put(stay) || e.T < s.begin || e.T >= s.until {
+			for _, interval := range f.Lives().Intervals(node, s.Key()) {
+				e := interval.End
+				if e == nil || e.Life.What != history.KeyDeleted || !s.owns(interval) || e.T < s.begin || e.T >= s.until {
 					continue
 				}
 				if release := f.ReleaseOf(e); release != nil {
@@ -699,60 +701,60 @@ func (f *course) toldDeletions(sessions []*session) []deletion {
 }
 
 // clients returns the clients of the sessions and those whose releases mattered.
-func (sc *scene) clients() []string {
-	if sc.cast == nil {
-		sc.cast = sc.chooseClients()
+func (sc *layout) clients() []string {
+	if sc.clientCache == nil {
+		sc.clientCache = sc.chooseClients()
 	}
-	return sc.cast
+	return sc.clientCache
 }
 
-func (sc *scene) chooseClients() []string {
-	if sc.out != nil {
-		return sc.out.clients()
+func (sc *layout) chooseClients() []string {
+	if sc.outage != nil {
+		return sc.outage.clients()
 	}
 	var out []string
 	for _, s := range sc.focus {
 		out = append(out, s.Client())
 	}
-	out = unique(append(out, sc.actors()...))
-	most := max(mostClients, min(len(out), mostClients+1)) // there is always room for a client that the verdict names
+	out = unique(append(out, sc.causingClients()...))
+	limit := max(maxClients, min(len(out), maxClients+1)) // there is always room for a client that the verdict names
 	for _, d := range sc.deletions {
-		if len(out) < mostClients {
+		if len(out) < maxClients {
 			out = unique(append(out, facts.Sender(d.release)))
 		}
 	}
-	return out[:min(most, len(out))]
+	return out[:min(limit, len(out))]
 }
 
 // causingClients returns the clients whose actions are the verdict's cause.
-func (sc *scene) actors() (names []string) {
+func (sc *layout) causingClients() (names []string) {
 	if sc.result == nil {
 		return nil
 	}
 	for _, l := range sc.result.Losses {
-		e := sc.ending(l)
+		e := sc.keyEnd(l)
 		if e == nil || l.Cause != sc.result.Cause {
 			continue
 		}
 		if release := sc.f.ReleaseOf(e); release != nil {
 			names = append(names, facts.Sender(release))
-		} else if doer := facts.Doer(e); slices.Contains(sc.f.Params.Clients, doer) {
-			names = append(names, doer)
+		} else if issuer := facts.Issuer(e); slices.Contains(sc.f.Params.Clients, issuer) {
+			names = append(names, issuer)
 		}
 	}
 	return unique(names)
 }
 
 // maxClients is how many clients a reader can follow.
-const mostClients = 3
+const maxClients = 3
 
 // resource returns the name of the storage, or "" if the sessions did not use it.
-func (sc *scene) resource() string {
+func (sc *layout) resource() string {
 	used := slices.ContainsFunc(sc.focus, func(s *session) bool {
 		return slices.ContainsFunc(s.calls, func(c facts.Operation) bool { return c.Call.Op == history.OpRead || c.Call.Op == history.OpWrite })
 	})
 	switch {
-	case !used || sc.out != nil:
+	case !used || sc.outage != nil:
 		return ""
 	case sc.f.Params.Resource != "":
 		return sc.f.Params.Resource
@@ -762,13 +764,13 @@ func (sc *scene) resource() string {
 
 // nodeGroups groups the lock nodes into at most room lanes. Nodes that behaved alike share a lane.
 // If single nodes do not matter, all nodes share one.
-func (sc *scene) nodeGroups(room int) [][]string {
+func (sc *layout) nodeGroups(room int) [][]string {
 	nodes := sc.f.nodes()
 	if len(nodes) == 0 {
 		return [][]string{nil}
 	}
-	for _, sign := range []func(string) string{sc.fullSignature, sc.faultSignature, sc.blamed} {
-		if groups := grouped(nodes, sign); sc.aboutNodes() && len(groups) <= room {
+	for _, signature := range []func(string) string{sc.fullSignature, sc.faultSignature, sc.blamedSignature} {
+		if groups := groupBy(nodes, signature); sc.nodesMatter() && len(groups) <= room {
 			return groups
 		}
 	}
@@ -776,20 +778,20 @@ func (sc *scene) nodeGroups(room int) [][]string {
 }
 
 // nodesMatter reports whether single nodes matter to the story.
-func (sc *scene) aboutNodes() bool {
-	if sc.out != nil || sc.result != nil && (sc.result.Property == verdict.MutualExclusion || sc.result.Node != "") {
+func (sc *layout) nodesMatter() bool {
+	if sc.outage != nil || sc.result != nil && (sc.result.Property == verdict.MutualExclusion || sc.result.Node != "") {
 		return true
 	}
 	return slices.ContainsFunc(sc.f.nodes(), func(n string) bool { return sc.faultSignature(n) != sc.faultSignature("") })
 }
 
 // blamedSignature distinguishes the node that the verdict names.
-func (sc *scene) blamed(node string) string {
+func (sc *layout) blamedSignature(node string) string {
 	return fmt.Sprint(sc.result != nil && sc.result.Node == node && node != "")
 }
 
 // faultSignature lists the faults that hit the node or one of its links to the clients shown.
-func (sc *scene) faultSignature(node string) string {
+func (sc *layout) faultSignature(node string) string {
 	s := ""
 	for _, ft := range sc.faults {
 		if ft.Target == node {
@@ -803,16 +805,16 @@ func (sc *scene) faultSignature(node string) string {
 }
 
 // fullSignature also includes the sessions that the node voted for and lost keys of.
-func (sc *scene) fullSignature(node string) string {
+func (sc *layout) fullSignature(node string) string {
 	s := sc.faultSignature(node)
-	if sc.out != nil {
-		return s + " " + sc.out.signature(node)
+	if sc.outage != nil {
+		return s + " " + sc.outage.signature(node)
 	}
 	if slices.ContainsFunc(sc.deletions, func(d deletion) bool { return d.release.Node == node }) {
 		s += " deleted"
 	}
 	for i, fs := range sc.focus {
-		if e := commandTo(fs.won, node); e != nil {
+		if e := commandTo(fs.winningRound, node); e != nil {
 			s += fmt.Sprintf(" %d %s", i, e.Type)
 		}
 	}
@@ -821,11 +823,11 @@ func (sc *scene) fullSignature(node string) string {
 
 // chooseFocus selects the sessions that the diagram is about, the earlier first: those of the
 // witness, else those that the first fault hit, else the first two.
-func (f *course) focus(r *verdict.Result) []*session {
+func (f *trace) chooseFocus(r *verdict.Result) []*session {
 	if r != nil && r.Witness != nil {
 		var out []*session
 		for _, name := range r.Witness.Sessions {
-			if s := f.named[name]; s != nil && !slices.Contains(out, s) && len(out) < 2 {
+			if s := f.byName[name]; s != nil && !slices.Contains(out, s) && len(out) < 2 {
 				out = append(out, s)
 			}
 		}
@@ -834,10 +836,10 @@ func (f *course) focus(r *verdict.Result) []*session {
 		}
 	}
 	if f.Grants == 0 {
-		return f.lastOfEach()
+		return f.lastSessions()
 	}
 	for _, ft := range f.faults {
-		if s := f.touched(ft); s != nil {
+		if s := f.sessionHitBy(ft); s != nil {
 			return f.withNext(s)
 		}
 	}
@@ -851,12 +853,12 @@ func (f *course) focus(r *verdict.Result) []*session {
 
 // lastSessions returns the last session of each of the first clients, for a run in which nobody got
 // the lock.
-func (f *course) lastOfEach() (all []*session) {
+func (f *trace) lastSessions() (all []*session) {
 	for _, s := range f.sessions {
 		i := slices.IndexFunc(all, func(o *session) bool { return o.Client() == s.Client() })
 		if i >= 0 && all[i].Key() == s.Key() {
 			all[i] = s
-		} else if i < 0 && len(all) < mostClients {
+		} else if i < 0 && len(all) < maxClients {
 			all = append(all, s)
 		}
 	}
@@ -864,21 +866,21 @@ func (f *course) lastOfEach() (all []*session) {
 }
 
 // sessionHitBy returns the session that a fault hit, or nil.
-func (f *course) touched(ft *facts.Fault) *session {
+func (f *trace) sessionHitBy(ft *facts.Fault) *session {
 	at := ft.First().T // a belief that it ended lasted until then
 	var holder, first *session
 	for _, s := range f.sessions {
-		if !s.pending() && s.last() < at && s.until < at {
+		if !s.hasPendingCall() && s.lastAction() < at && s.until < at {
 			continue
 		}
-		busy := s.Acquire.Call.T <= at && (s.pending() || at <= max(s.last(), s.until))
+		busy := s.Acquire.Call.T <= at && (s.hasPendingCall() || at <= max(s.lastAction(), s.until))
 		if ft.Hits(s.Client()) {
 			if busy {
 				return s
 			}
 			continue
 		}
-		if holder == nil && s.believes(at) {
+		if holder == nil && s.believesAt(at) {
 			holder = s
 		}
 		if first == nil && s.Granted() {
@@ -893,10 +895,10 @@ func (f *course) touched(ft *facts.Fault) *session {
 
 // withNext returns the session and the next session of another client that got the same lock. If
 // there is none, it adds the first session that tried to.
-func (f *course) withNext(s *session) []*session {
+func (f *trace) withNext(s *session) []*session {
 	var next, tried *session
 	for _, o := range f.sessions {
-		if o.Client() == s.Client() || o.Key() != s.Key() || o.last() < s.Acquire.Call.T {
+		if o.Client() == s.Client() || o.Key() != s.Key() || o.lastAction() < s.Acquire.Call.T {
 			continue
 		}
 		if o.Granted() && o.begin >= s.begin && (next == nil || o.begin < next.begin) {

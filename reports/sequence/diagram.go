@@ -79,10 +79,10 @@ import (
 // the cause of an outage, and ends with the violation's effects. If r is nil or has no witness, the
 // diagram shows the sessions that the first fault hit. Of accepts any history.
 func Of(h *history.History, r *verdict.Result) Diagram {
-	sc := newScene(newCourse(h), r)
-	b := &builder{f: sc.f, scene: sc, due: map[[2]string]bool{}, lanes: lanesOf(sc), sheet: &sheet{from: sc.from, to: sc.to, slow: sc.f.slow()}}
-	if b.scene.out != nil {
-		outageDrawing{b, b.scene.out}.draw()
+	sc := newLayout(newTrace(h), r)
+	b := &builder{f: sc.f, layout: sc, expiryDrawn: map[[2]string]bool{}, lanes: lanesOf(sc), sheet: &sheet{from: sc.from, to: sc.to, slow: sc.f.slowThreshold()}}
+	if b.layout.outage != nil {
+		outageDrawing{b, b.layout.outage}.draw()
 	} else {
 		b.drawHolds()
 	}
@@ -92,12 +92,12 @@ func Of(h *history.History, r *verdict.Result) Diagram {
 
 // drawHolds draws the sessions that held the lock or tried to, and what happened to their keys.
 func (b *builder) drawHolds() {
-	for _, s := range b.scene.focus {
+	for _, s := range b.layout.focus {
 		b.drawAcquire(s)
 		b.drawWork(s)
 		b.drawLease(s)
 	}
-	for _, s := range b.scene.extra {
+	for _, s := range b.layout.deleterSessions {
 		b.drawAcquire(s)
 		b.drawLease(s)
 	}
@@ -111,9 +111,9 @@ const DefaultWidth = display.DefaultWidth
 
 // OfVerdict creates the diagram of the first violation that has a witness, or of the events around
 // the first fault. If the verdict is inconclusive, the diagram states the reason.
-func Tell(h *history.History, v verdict.Verdict) Diagram {
-	d := Of(h, Shown(v))
-	if v.ShowsNothing() {
+func OfVerdict(h *history.History, v verdict.Verdict) Diagram {
+	d := Of(h, ShownResult(v))
+	if v.Inconclusive() {
 		d.Title = strings.TrimSuffix(d.Title, nothingShown) + "inconclusive"
 		d.Caption = append([]string{"Inconclusive: " + v.Assumption + "."}, d.Caption...)
 	}
@@ -122,7 +122,7 @@ func Tell(h *history.History, v verdict.Verdict) Diagram {
 
 // ShownResult returns the result that a diagram is about: the first violated one with a witness, or
 // nil.
-func Shown(v verdict.Verdict) *verdict.Result {
+func ShownResult(v verdict.Verdict) *verdict.Result {
 	for i := range v.Results {
 		if r := &v.Results[i]; r.Outcome == verdict.Violated && r.Witness != nil {
 			return r
@@ -140,12 +140,12 @@ type Diagram struct {
 	Caption []string `json:"caption"` // the story in sentences, in order
 	Omitted string   `json:"omitted,omitempty"`
 
-	Lanes  []lane   `json:"lanes"` // from left to right
-	Arrows []arrow  `json:"arrows"`
-	Bars   []bar    `json:"bars"`
-	Notes  []note   `json:"notes"`
-	Bands  []band   `json:"bands"`
-	Stop   *stopped `json:"stop,omitempty"`
+	Lanes  []lane     `json:"lanes"` // from left to right
+	Arrows []arrow    `json:"arrows"`
+	Bars   []bar      `json:"bars"`
+	Notes  []note     `json:"notes"`
+	Bands  []band     `json:"bands"`
+	Stop   *earlyStop `json:"stop,omitempty"`
 }
 
 // role is the kind of process that a lane stands for.
@@ -206,10 +206,10 @@ const (
 type state string
 
 const (
-	believes state = "believes" // the client believes that it holds the lock
-	paused   state = "paused"
-	dead     state = "dead"
-	keeps    state = "keeps" // the nodes have a leftover key, by which nobody holds the lock
+	believes       state = "believes" // the client believes that it holds the lock
+	paused         state = "paused"
+	dead           state = "dead"
+	hasLeftoverKey state = "keeps" // the nodes have a leftover key, by which nobody holds the lock
 )
 
 // bar is a state that lasts from From up to, but not including, To.
@@ -232,7 +232,7 @@ type note struct {
 }
 
 // earlyStop explains why the run was stopped early.
-type stopped struct {
+type earlyStop struct {
 	Why    string  `json:"why"`
 	Events []int64 `json:"events"`
 }
@@ -247,21 +247,21 @@ type band struct {
 }
 
 type builder struct {
-	f       *course
-	scene   *scene
-	lanes   *lanes
-	sheet   *sheet
-	caption caption
-	due     map[[2]string]bool // session and node of each key whose due expiry is drawn
+	f           *trace
+	layout      *layout
+	lanes       *lanes
+	sheet       *sheet
+	caption     caption
+	expiryDrawn map[[2]string]bool // session and node of each key whose due expiry is drawn
 }
 
 func (b *builder) diagram() Diagram {
 	d := Diagram{
-		Title: b.scene.headline(), Summary: b.scene.summary(), Caption: b.caption.sentences(b.lanes), Omitted: b.scene.omitted(),
+		Title: b.layout.headline(), Summary: b.layout.summary(), Caption: b.caption.sentences(b.lanes), Omitted: b.layout.omitted(),
 		Lanes: b.lanes.all, Arrows: b.sheet.arrows, Bars: b.sheet.bars, Notes: b.sheet.notes, Bands: b.sheet.bands,
 	}
 	if stop := b.f.Stop; stop != nil {
-		d.Stop = &stopped{Why: stop.Cause, Events: numbers(stop)}
+		d.Stop = &earlyStop{Why: stop.Cause, Events: eventNumbers(stop)}
 	}
 	return d
 }
@@ -279,31 +279,31 @@ type sheet struct {
 }
 
 // addArrow adds an arrow of the latest fact.
-func (sh *sheet) message(a arrow) {
+func (sh *sheet) addArrow(a arrow) {
 	a.Fact = sh.facts
 	if a.Lost {
 		a.Arrived = a.Sent
 	}
 	a.Arrived = max(a.Arrived, a.Sent)
-	a.Slow = minus(a.Arrived, a.Sent) > sh.slow
+	a.Slow = saturatingSub(a.Arrived, a.Sent) > sh.slow
 	sh.arrows = append(sh.arrows, a)
 }
 
-func (sh *sheet) note(n note) {
+func (sh *sheet) addNote(n note) {
 	if sh.from <= n.At && n.At <= sh.to {
 		sh.notes = append(sh.notes, n)
 	}
 }
 
-func (sh *sheet) bar(lane int, state state, from, to int64, events ...*event) {
-	from, to = max(from, sh.from), min(to, plus(sh.to, 1))
+func (sh *sheet) addBar(lane int, state state, from, to int64, events ...*event) {
+	from, to = max(from, sh.from), min(to, saturatingAdd(sh.to, 1))
 	if from < to {
-		sh.bars = append(sh.bars, bar{Lane: lane, State: state, From: from, To: to, Events: numbers(events...)})
+		sh.bars = append(sh.bars, bar{Lane: lane, State: state, From: from, To: to, Events: eventNumbers(events...)})
 	}
 }
 
-func (sh *sheet) band(from, to int64, means, label string, events []int64) {
-	sh.bands = append(sh.bands, band{From: from, To: min(to, plus(sh.to, 1)), Means: means, Label: label, Events: events})
+func (sh *sheet) addBand(from, to int64, means, label string, events []int64) {
+	sh.bands = append(sh.bands, band{From: from, To: min(to, saturatingAdd(sh.to, 1)), Means: means, Label: label, Events: events})
 }
 
 // caption is the story of a diagram, in no particular order.
@@ -311,20 +311,20 @@ type caption []sentence
 
 // sentence is one fact of the caption.
 type sentence struct {
-	at      int64
-	subject string
-	words   string // predicate
-	of      bool   // the subject becomes a possessive: "c1's lease"
+	at         int64
+	subject    string
+	predicate  string // predicate
+	possessive bool   // the subject becomes a possessive: "c1's lease"
 }
 
 // add adds "SUBJECT WORDS." to the caption.
-func (c *caption) tell(at int64, subject, words string) {
-	*c = append(*c, sentence{at: at, subject: subject, words: words})
+func (c *caption) add(at int64, subject, words string) {
+	*c = append(*c, sentence{at: at, subject: subject, predicate: words})
 }
 
 // addPossessive adds "SUBJECT's WORDS."
-func (c *caption) tellOf(at int64, subject, words string) {
-	*c = append(*c, sentence{at: at, subject: subject, words: words, of: true})
+func (c *caption) addPossessive(at int64, subject, words string) {
+	*c = append(*c, sentence{at: at, subject: subject, predicate: words, possessive: true})
 }
 
 // sentences returns the story ordered by time. A repeated subject becomes a pronoun.
@@ -338,20 +338,20 @@ func (c caption) sentences(on *lanes) []string {
 		if strings.Contains(subject, "–") || strings.Contains(subject, " and ") {
 			it, its = "they", "their"
 		}
-		repeated := subject == before && (alone || owner && s.of) && !strings.HasPrefix(s.words, "that ") // a relative clause needs a noun
+		repeated := subject == before && (alone || owner && s.possessive) && !strings.HasPrefix(s.predicate, "that ") // a relative clause needs a noun
 		switch {
-		case repeated && s.of:
+		case repeated && s.possessive:
 			subject = its
 		case repeated:
 			subject = it
-		case s.of:
+		case s.possessive:
 			subject += "'s"
 		}
-		if repeated || !on.named(s.subject) {
-			subject = capital(subject)
+		if repeated || !on.isProcessName(s.subject) {
+			subject = capitalize(subject)
 		}
-		before, alone, owner = s.subject, !s.of && !strings.HasPrefix(s.words, "and "), s.of
-		out = append(out, subject+" "+s.words+".")
+		before, alone, owner = s.subject, !s.possessive && !strings.HasPrefix(s.predicate, "and "), s.possessive
+		out = append(out, subject+" "+s.predicate+".")
 	}
 	return out
 }

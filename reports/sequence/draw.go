@@ -41,48 +41,48 @@ func (l line) text() string { return strings.TrimRight(string(l), " ") + "\n" }
 
 // page is the layout of a drawing in columns.
 type page struct {
-	d      Diagram
-	width  int
-	digits map[int64]int // decimal places of each instant
-	whole  int           // characters before the decimal point
-	most   int           // maximum number of decimal places
-	column int           // column of the first lane
-	lane   int           // distance between lanes
-	words  int           // column of the labels
-	long   int64         // shortest gap that gets a row of its own
-	used   map[state]bool
+	d            Diagram
+	width        int
+	places       map[int64]int // decimal places of each instant
+	wholeDigits  int           // characters before the decimal point
+	maxPlaces    int           // maximum number of decimal places
+	firstColumn  int           // column of the first lane
+	laneDistance int           // distance between lanes
+	labelColumn  int           // column of the labels
+	longGap      int64         // shortest gap that gets a row of its own
+	used         map[state]bool
 }
 
 const (
-	widestLane   = 17
-	smallestLane = 7
+	maxLaneWidth = 17
+	minLaneWidth = 7
 	goodLabel    = 42 // label width at which most labels fit on two lines
 )
 
 func newPage(d Diagram, rows []row, width int) *page {
-	p := &page{d: d, width: width, most: 3, used: map[state]bool{}}
-	p.digits = digits(rows)
+	p := &page{d: d, width: width, maxPlaces: 3, used: map[state]bool{}}
+	p.places = decimalPlaces(rows)
 	for _, r := range rows {
-		p.most = max(p.most, p.digits[r.at])
-		p.whole = max(p.whole, strings.IndexByte(display.Decimal(r.at, 3), '.'))
+		p.maxPlaces = max(p.maxPlaces, p.places[r.at])
+		p.wholeDigits = max(p.wholeDigits, strings.IndexByte(display.Decimal(r.at, 3), '.'))
 	}
-	p.whole = max(p.whole, len("seconds")-1-p.most)
-	p.column = p.whole + 1 + p.most + 3 // a space, the gutter, a space
-	p.long = minus(rows[len(rows)-1].at, rows[0].at) / 10
+	p.wholeDigits = max(p.wholeDigits, len("seconds")-1-p.maxPlaces)
+	p.firstColumn = p.wholeDigits + 1 + p.maxPlaces + 3 // a space, the gutter, a space
+	p.longGap = saturatingSub(rows[len(rows)-1].at, rows[0].at) / 10
 	between := len(d.Lanes) - 1
 	if between > 0 {
-		p.lane = min(max((width-p.column-3-goodLabel)/between, smallestLane), widestLane)
-		p.lane = max(min(p.lane, (width-p.column-3-12)/between), 3)
+		p.laneDistance = min(max((width-p.firstColumn-3-goodLabel)/between, minLaneWidth), maxLaneWidth)
+		p.laneDistance = max(min(p.laneDistance, (width-p.firstColumn-3-12)/between), 3)
 	}
-	p.words = p.column + between*p.lane + 4
+	p.labelColumn = p.firstColumn + between*p.laneDistance + 4
 	return p
 }
 
-func (p *page) x(lane int) int { return p.column + lane*p.lane }
+func (p *page) x(lane int) int { return p.firstColumn + lane*p.laneDistance }
 
 // decimalPlaces returns the precision of each instant, chosen so that neighbors which differ also
 // look different.
-func digits(rows []row) map[int64]int {
+func decimalPlaces(rows []row) map[int64]int {
 	out := map[int64]int{}
 	for i := 1; i < len(rows); i++ {
 		a, b := rows[i-1].at, rows[i].at
@@ -101,7 +101,7 @@ func digits(rows []row) map[int64]int {
 // drawLanes draws the state of all lanes at an instant, and the gutter.
 func (p *page) drawLanes(l line, at int64) {
 	for i := range p.d.Lanes {
-		r, still := '│', false
+		r, isPaused := '│', false
 		for _, b := range p.d.Bars {
 			if b.Lane != i || at < b.From || at >= b.To {
 				continue
@@ -112,20 +112,20 @@ func (p *page) drawLanes(l line, at int64) {
 				r = '┃'
 			case dead:
 				r = ' '
-			case keeps:
+			case hasLeftoverKey:
 				r = '║'
 			case paused:
-				still = true
+				isPaused = true
 			}
 		}
 		l.put(p.x(i), string(r))
-		if still {
+		if isPaused {
 			l.put(p.x(i)+1, "░")
 		}
 	}
 	for _, b := range p.d.Bands {
 		if b.From <= at && at < b.To {
-			l.put(p.column-2, "!")
+			l.put(p.firstColumn-2, "!")
 		}
 	}
 }
@@ -142,9 +142,9 @@ func (p *page) drawArrows(l line, r row) string {
 	a := r.arrows[0]
 	text := a.Detail
 	if r.part == departure {
-		text = "under way until " + display.Seconds(latest(r.arrows))
+		text = "under way until " + display.Seconds(latestArrival(r.arrows))
 	}
-	if !p.labelled(l, a, r.part) {
+	if !p.drawLabel(l, a, r.part) {
 		text = strings.TrimSuffix(a.Label+": "+text, ": ")
 	}
 	return text
@@ -158,7 +158,7 @@ func (p *page) drawShaft(l line, a arrow, part part) {
 		step, leaves, head = -1, "┤", "<"
 	}
 	shaft := "─"
-	if part != whole {
+	if part != wholeMessage {
 		shaft = "╌"
 	}
 	for x := from + step; x != to; x += step {
@@ -206,10 +206,10 @@ func (p *page) drawEnd(l line, a arrow, to, step int) {
 
 // drawLabel writes the arrow's label on its shaft, near the client's end, where the reader looks
 // first. It reports whether the label fit.
-func (p *page) labelled(l line, a arrow, part part) bool {
+func (p *page) drawLabel(l line, a arrow, part part) bool {
 	text := " " + escape(a.Label) + " "
 	n := utf8.RuneCountInString(text)
-	room := p.lane - 3 // without a dash and the arrowhead
+	room := p.laneDistance - 3 // without a dash and the arrowhead
 	if a.Lost || part == departure {
 		room -= 2
 	}
@@ -226,52 +226,52 @@ func (p *page) labelled(l line, a arrow, part part) bool {
 			left = a.To - 1
 		}
 	}
-	l.put(p.x(left)+1+(p.lane-1-n)/2, text)
+	l.put(p.x(left)+1+(p.laneDistance-1-n)/2, text)
 	return true
 }
 
 // layout is the part of a trace that a diagram shows.
-type scene struct {
-	f         *course
-	result    *verdict.Result // nil: no violation
-	focus     []*session
-	deletions []deletion
-	extra     []*session     // sessions whose releases deleted a key of the focus
-	faults    []*facts.Fault // faults that may have influenced what is shown
-	idle      []*facts.Fault // client pauses without effect
-	from, to  int64          // span that is shown
-	folded    int            // number of faults that are not drawn
-	out       *outage        // nil: the diagram is not about an outage
-	unseen    int            // number of attempts, in an outage, of clients without a lane
-	cast      []string       // cache of clients
+type layout struct {
+	f               *trace
+	result          *verdict.Result // nil: no violation
+	focus           []*session
+	deletions       []deletion
+	deleterSessions []*session     // sessions whose releases deleted a key of the focus
+	faults          []*facts.Fault // faults that may have influenced what is shown
+	idlePauses      []*facts.Fault // client pauses without effect
+	from, to        int64          // span that is shown
+	omittedFaults   int            // number of faults that are not drawn
+	outage          *outage        // nil: the diagram is not about an outage
+	omittedAttempts int            // number of attempts, in an outage, of clients without a lane
+	clientCache     []string       // cache of clients
 }
 
 // maxTargets limits the number of fault targets in a layout.
-const mostTargets = 60
+const maxTargets = 60
 
-func newScene(f *course, r *verdict.Result) *scene {
-	sc := &scene{f: f, result: r, out: outageOf(f, r)}
-	if sc.out != nil {
-		sc.focus = sc.out.sessions()
-		sc.settle()
+func newLayout(f *trace, r *verdict.Result) *layout {
+	sc := &layout{f: f, result: r, outage: outageOf(f, r)}
+	if sc.outage != nil {
+		sc.focus = sc.outage.sessions()
+		sc.computeSpan()
 		return sc
 	}
-	sc.focus = f.focus(r)
+	sc.focus = f.chooseFocus(r)
 	sc.deletions = f.deletions(sc.focus)
-	sc.nameDeletions()
-	sc.extra = sc.deleters()
-	sc.settle()
+	sc.markDeletions()
+	sc.deleterSessions = sc.findDeleters()
+	sc.computeSpan()
 	return sc
 }
 
 // markDeletions marks the releases that the verdict names as a cause, and adds missing ones: a
 // release may delete a key before the acquire that set it has returned.
-func (sc *scene) nameDeletions() {
+func (sc *layout) markDeletions() {
 	if sc.result == nil {
 		return
 	}
 	for _, l := range sc.result.Losses {
-		e, victim := sc.ending(l), sc.f.named[l.First]
+		e, victim := sc.keyEnd(l), sc.f.byName[l.First]
 		if l.Cause != verdict.DeletedByOther || e == nil || victim == nil {
 			continue
 		}
@@ -283,30 +283,30 @@ func (sc *scene) nameDeletions() {
 		if i < 0 {
 			i, sc.deletions = len(sc.deletions), append(sc.deletions, deletion{release: release, victim: victim})
 		}
-		sc.deletions[i].named = sc.deletions[i].named || l.Cause == sc.result.Cause
+		sc.deletions[i].isCause = sc.deletions[i].isCause || l.Cause == sc.result.Cause
 	}
 	slices.SortStableFunc(sc.deletions, func(a, b deletion) int { return cmp.Compare(a.release.Applied, b.release.Applied) })
 }
 
-func (sc *scene) violated() bool { return sc.result != nil && sc.result.Outcome == verdict.Violated }
+func (sc *layout) violated() bool { return sc.result != nil && sc.result.Outcome == verdict.Violated }
 
 // shown reports whether an instant is within the drawn span.
-func (sc *scene) shown(t int64) bool { return sc.from <= t && t <= sc.to }
+func (sc *layout) shown(t int64) bool { return sc.from <= t && t <= sc.to }
 
 // computeSpan determines the drawn span and the faults in it.
-func (sc *scene) settle() {
+func (sc *layout) computeSpan() {
 	sc.from, sc.to = never, 0
-	if sc.out != nil {
-		sc.from = sc.out.from()
+	if sc.outage != nil {
+		sc.from = sc.outage.start()
 	}
 	for _, s := range sc.focus {
-		if sc.out != nil {
+		if sc.outage != nil {
 			continue
 		}
 		sc.from = min(sc.from, s.start())
-		sc.to = max(sc.to, sc.end(s))
+		sc.to = max(sc.to, sc.endOf(s))
 	}
-	if sc.out == nil && sc.f.Grants == 0 { // all attempts count
+	if sc.outage == nil && sc.f.Grants == 0 { // all attempts count
 		for _, s := range sc.f.sessions {
 			if slices.Contains(sc.clients(), s.Client()) {
 				sc.from = min(sc.from, s.Acquire.Call.T)
@@ -315,29 +315,29 @@ func (sc *scene) settle() {
 	}
 	for _, d := range sc.deletions {
 		sc.from = min(sc.from, d.release.Sent)
-		if d.named {
+		if d.isCause {
 			sc.to = max(sc.to, d.release.Applied)
 		}
 	}
-	for _, s := range sc.extra {
+	for _, s := range sc.deleterSessions {
 		sc.from = min(sc.from, s.start())
 	}
 	if sc.result != nil && sc.result.Witness != nil {
-		sc.to = max(sc.to, min(sc.result.Witness.To, sc.f.last))
+		sc.to = max(sc.to, min(sc.result.Witness.To, sc.f.end))
 	}
 	sc.from = min(sc.from, sc.to)
 	from := sc.from
 	for _, ft := range sc.f.faults {
 		kind, _ := nemesis.KindOf(ft.Kind)
-		if !sc.touches(ft) || ft.From() > sc.to || ft.To() < from || kind.Momentary && ft.From() < from {
+		if !sc.isRelevant(ft) || ft.From() > sc.to || ft.To() < from || kind.Instant && ft.From() < from {
 			continue
 		}
-		if sc.changesNothing(ft) {
-			sc.idle = append(sc.idle, ft)
+		if sc.hasNoEffect(ft) {
+			sc.idlePauses = append(sc.idlePauses, ft)
 			continue
 		}
-		if len(sc.faults) == mostTargets {
-			sc.folded++
+		if len(sc.faults) == maxTargets {
+			sc.omittedFaults++
 			continue
 		}
 		sc.faults = append(sc.faults, ft)
@@ -349,18 +349,18 @@ func (sc *scene) settle() {
 // a pause of a client while the client had no request for the lock and none to the storage under
 // way, and did not outlive its lease. Such pauses are only counted: a reader can follow one of
 // them, but not many.
-func (sc *scene) changesNothing(ft *facts.Fault) bool {
-	if sc.out != nil || !sc.violated() || nemesis.ToldOf(ft.Kind).State != nemesis.Stopped || !slices.Contains(sc.f.Params.Clients, ft.Target) {
+func (sc *layout) hasNoEffect(ft *facts.Fault) bool {
+	if sc.outage != nil || !sc.violated() || nemesis.WordingOf(ft.Kind).State != nemesis.Stopped || !slices.Contains(sc.f.Params.Clients, ft.Target) {
 		return false
 	}
-	for _, s := range slices.Concat(sc.focus, sc.extra) {
+	for _, s := range slices.Concat(sc.focus, sc.deleterSessions) {
 		if s.Client() != ft.Target {
 			continue
 		}
 		if ft.From() <= s.until && s.until <= ft.To() || ft.From() <= s.begin && s.start() <= ft.To() {
 			return false
 		}
-		if sc.f.keyExpiredAfter(s, ft) {
+		if sc.f.keyExpiredDuring(s, ft) {
 			return false
 		}
 		for _, c := range s.calls[1:] {
@@ -374,12 +374,12 @@ func (sc *scene) changesNothing(ft *facts.Fault) bool {
 
 // keyExpiredDuring reports whether a key of a session that still believed in it reached its expiry
 // during a fault or up to a node time-out later. A paused client renews nothing.
-func (f *course) keyExpiredAfter(s *session, ft *facts.Fault) bool {
+func (f *trace) keyExpiredDuring(s *session, ft *facts.Fault) bool {
 	for _, node := range f.nodes() {
-		for _, x := range f.Lives().Stays(node, s.Key()) {
+		for _, x := range f.Lives().Intervals(node, s.Key()) {
 			expired := x.End == nil || x.End.Life.What == history.KeyExpired
-			in := ft.From() <= x.To() && x.To() <= plus(ft.To(), int64(f.Params.NodeTimeout))
-			if expired && in && x.To() >= x.Due() && x.To() < s.until && s.put(x) {
+			in := ft.From() <= x.To() && x.To() <= saturatingAdd(ft.To(), int64(f.Params.NodeTimeout))
+			if expired && in && x.To() >= x.ExpiresAt() && x.To() < s.until && s.owns(x) {
 				return true
 			}
 		}
@@ -388,7 +388,7 @@ func (f *course) keyExpiredAfter(s *session, ft *facts.Fault) bool {
 }
 
 // findDeleters returns the sessions outside the focus whose clients' releases deleted a key.
-func (sc *scene) deleters() []*session {
+func (sc *layout) findDeleters() []*session {
 	var out []*session
 	for _, d := range sc.deletions {
 		client := facts.Sender(d.release)
@@ -408,14 +408,14 @@ func (sc *scene) deleters() []*session {
 
 // endOf returns when a session's part of the story ends: for a violation when its writes were
 // applied, otherwise after its last action.
-func (sc *scene) end(s *session) int64 {
+func (sc *layout) endOf(s *session) int64 {
 	if !sc.violated() {
-		return s.last()
+		return s.lastAction()
 	}
-	t := min(s.Acquire.Ended(), sc.f.last)
+	t := min(s.Acquire.Ended(), sc.f.end)
 	for _, c := range s.calls {
 		if c.Call.Op == history.OpWrite {
-			t = max(t, c.Call.T, min(sc.f.appliedAt(c.Call.Value), sc.f.last))
+			t = max(t, c.Call.T, min(sc.f.appliedAt(c.Call.Value), sc.f.end))
 		}
 	}
 	return t
@@ -423,7 +423,7 @@ func (sc *scene) end(s *session) int64 {
 
 // isRelevant reports whether a fault concerns the diagram: it hits a client that is shown, a link
 // of one, or a node.
-func (sc *scene) touches(ft *facts.Fault) bool {
+func (sc *layout) isRelevant(ft *facts.Fault) bool {
 	if slices.ContainsFunc(sc.clients(), ft.Hits) ||
 		slices.ContainsFunc(sc.deletions, func(d deletion) bool { return ft.Hits(facts.Sender(d.release)) }) {
 		return true
@@ -434,7 +434,7 @@ func (sc *scene) touches(ft *facts.Fault) bool {
 // nothingShown ends the title of a diagram without a violation.
 const nothingShown = "no violation shown"
 
-func (sc *scene) headline() string {
+func (sc *layout) headline() string {
 	p := sc.f.Params
 	name := cmp.Or(p.Scenario, "run")
 	if p.Variant != "" {
@@ -457,11 +457,11 @@ func (sc *scene) headline() string {
 }
 
 // omitted lists what happened in the drawn span but is not drawn.
-func (sc *scene) omitted() string {
+func (sc *layout) omitted() string {
 	var clients []string
 	n := 0
 	for _, s := range sc.f.sessions {
-		if s.Granted() && !slices.Contains(sc.focus, s) && !slices.Contains(sc.extra, s) && s.begin <= sc.to && s.last() >= sc.from {
+		if s.Granted() && !slices.Contains(sc.focus, s) && !slices.Contains(sc.deleterSessions, s) && s.begin <= sc.to && s.lastAction() >= sc.from {
 			n++
 			clients = append(clients, s.Client())
 		}
@@ -473,13 +473,13 @@ func (sc *scene) omitted() string {
 		if len(clients) > 5 {
 			clients = append(clients[:4], fmt.Sprintf("%d others", len(clients)-4))
 		}
-		parts = append(parts, fmt.Sprintf("%s of %s", display.Plural(n, "other session"), list(clients)))
+		parts = append(parts, fmt.Sprintf("%s of %s", display.Plural(n, "other session"), joinNames(clients)))
 	}
-	if sc.unseen > 0 {
-		parts = append(parts, display.Plural(sc.unseen, "attempt")+" by other clients")
+	if sc.omittedAttempts > 0 {
+		parts = append(parts, display.Plural(sc.omittedAttempts, "attempt")+" by other clients")
 	}
-	if sc.folded > 0 {
-		parts = append(parts, display.Plural(sc.folded, "other fault"))
+	if sc.omittedFaults > 0 {
+		parts = append(parts, display.Plural(sc.omittedFaults, "other fault"))
 	}
 	if len(parts) == 0 {
 		return ""
@@ -488,7 +488,7 @@ func (sc *scene) omitted() string {
 }
 
 // maxLanes is how many lanes a reader can follow and a terminal can show.
-const mostLanes = 6
+const maxLanes = 6
 
 // lanes are the lanes of a diagram, from left to right.
 type lanes struct {
@@ -500,10 +500,10 @@ type lanes struct {
 
 // lanesOf arranges the lanes as Kleppmann drew them: the first client, the lock, the other clients,
 // the storage.
-func lanesOf(sc *scene) *lanes {
+func lanesOf(sc *layout) *lanes {
 	ls := &lanes{at: map[string]int{}, storage: -1, names: slices.Concat(sc.f.Params.Clients, sc.f.Params.Nodes)}
 	clients := sc.clients()
-	room := mostLanes - len(clients) - 1
+	room := maxLanes - len(clients) - 1
 	if len(clients) > 0 {
 		ls.add(lane{Name: clients[0], Role: client, Members: clients[:1]})
 	}
@@ -535,21 +535,21 @@ func (ls *lanes) add(l lane) int {
 }
 
 // laneOf returns the lane of a process, or false if it has none.
-func (ls *lanes) of(process string) (int, bool) {
+func (ls *lanes) laneOf(process string) (int, bool) {
 	i, ok := ls.at[process]
 	return i, ok
 }
 
 // isProcessName reports whether a subject is the name of a process or begins with one, and so keeps
 // its lower case at the start of a sentence.
-func (ls *lanes) named(subject string) bool {
+func (ls *lanes) isProcessName(subject string) bool {
 	subject, _, _ = strings.Cut(subject, " ")
 	subject = strings.TrimSuffix(subject, ",")
-	if slices.ContainsFunc(ls.names, func(n string) bool { return short(n) == subject }) {
+	if slices.ContainsFunc(ls.names, func(n string) bool { return shorten(n) == subject }) {
 		return true
 	}
 	return slices.ContainsFunc(ls.all, func(l lane) bool {
-		return short(l.Name) == subject || slices.ContainsFunc(l.Members, func(m string) bool { return short(m) == subject })
+		return shorten(l.Name) == subject || slices.ContainsFunc(l.Members, func(m string) bool { return shorten(m) == subject })
 	})
 }
 
@@ -563,13 +563,13 @@ type laneEvents struct {
 func (ls *lanes) byLane(events []*event) []laneEvents {
 	lock := slices.IndexFunc(ls.all, func(l lane) bool { return l.Role == locks })
 	laneOf := func(e *event) int {
-		if lane, ok := ls.of(e.Node); ok {
+		if lane, ok := ls.laneOf(e.Node); ok {
 			return lane
 		}
 		return lock
 	}
 	var out []laneEvents
-	for _, g := range grouped(events, laneOf) {
+	for _, g := range groupBy(events, laneOf) {
 		if lane := laneOf(g[0]); lane >= 0 {
 			out = append(out, laneEvents{lane, g})
 		}
@@ -579,7 +579,7 @@ func (ls *lanes) byLane(events []*event) []laneEvents {
 }
 
 // firstSent returns when the first of the commands was sent, or 0 if that is unknown.
-func (g laneEvents) sent() int64 {
+func (g laneEvents) firstSent() int64 {
 	t := int64(never)
 	for _, e := range g.events {
 		if e.Sent != 0 {
@@ -593,7 +593,7 @@ func (g laneEvents) sent() int64 {
 }
 
 // lastApplied returns when the last of the commands was applied.
-func (g laneEvents) applied() (t int64) {
+func (g laneEvents) lastApplied() (t int64) {
 	for _, e := range g.events {
 		t = max(t, e.Applied)
 	}

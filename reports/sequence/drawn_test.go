@@ -15,7 +15,7 @@ import (
 
 // TestDrawCheckerHistories draws each history of the checker's tests as the terminal shows it.
 // testdata/drawn has one drawing for each.
-func TestCheckersStories(t *testing.T) {
+func TestDrawCheckerHistories(t *testing.T) {
 	files, err := filepath.Glob("../../checker/testdata/*.txt")
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no histories: %v", err)
@@ -32,7 +32,7 @@ func TestCheckersStories(t *testing.T) {
 		}
 		name := strings.TrimSuffix(filepath.Base(file), ".txt")
 		h.Params.Scenario, h.Params.Backend = name, "story"
-		got := []byte(Text(Tell(h, checker.Check(h)), 120))
+		got := []byte(Text(OfVerdict(h, checker.Check(h)), 120))
 		path := filepath.Join("testdata", "drawn", filepath.Base(file))
 		drawn[path] = true
 		if *update {
@@ -45,11 +45,11 @@ func TestCheckersStories(t *testing.T) {
 			t.Errorf("%s: %v; check the drawing and run with -update if it is right:\n%s", name, err, got)
 		}
 	}
-	there, err := filepath.Glob("testdata/drawn/*.txt")
+	existing, err := filepath.Glob("testdata/drawn/*.txt")
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, path := range there {
+	for _, path := range existing {
 		if !drawn[path] {
 			t.Errorf("%s has no history", path)
 		}

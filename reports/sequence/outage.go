@@ -21,23 +21,23 @@ import (
 // Everything in it comes from the record: which key was on a node when the node refused an attempt,
 // who had set it, and how long it stayed.
 type outage struct {
-	f    *course
-	harm *verdict.Result
-	key  string
-	to   int64 // end of the outage or of the record
+	f      *trace
+	result *verdict.Result
+	key    string
+	to     int64 // end of the outage or of the record
 
-	last *session // last holder, if neither keys nor calls explain the outage; nil: none
-	left []*leftKeys
-	more []*leftKeys // not drawn
-	hung []hungCall
-	vain []*futile // by client, the one with the most attempts first
-	next *session  // session whose acquire ended the outage; nil: none
-	wait wait      // longest wait of next in its winning attempt
+	lastHolder  *session // last holder, if neither keys nor calls explain the outage; nil: none
+	leftKeys    []*leftKeys
+	omittedKeys []*leftKeys // not drawn
+	hung        []hungCall
+	failed      []*failedAttempts // by client, the one with the most attempts first
+	nextHolder  *session          // session whose acquire ended the outage; nil: none
+	wait        replyWait         // longest wait of next in its winning attempt
 }
 
 // replyWait is the longest span in which a winning attempt only waited for the replies of some
 // nodes.
-type wait struct {
+type replyWait struct {
 	nodes    []string // empty: no such span
 	from, to int64
 }
@@ -45,12 +45,12 @@ type wait struct {
 // longestWait finds the nodes for which a session waited before it had the lock. A node that it
 // never contacted, for example because it could not connect, counts only if the session waited for
 // no other node.
-func waitOf(f *course, s *session) (w wait) {
-	if s.won == nil {
+func longestWait(f *trace, s *session) (w replyWait) {
+	if s.winningRound == nil {
 		return w
 	}
 	at := []int64{s.begin}
-	for _, e := range s.won {
+	for _, e := range s.winningRound {
 		at = append(at, e.Sent)
 		if e.Answered != 0 && e.Answered < s.begin {
 			at = append(at, e.Answered)
@@ -58,24 +58,24 @@ func waitOf(f *course, s *session) (w wait) {
 	}
 	slices.Sort(at)
 	for i := range at[1:] {
-		if minus(at[i+1], at[i]) > minus(w.to, w.from) {
+		if saturatingSub(at[i+1], at[i]) > saturatingSub(w.to, w.from) {
 			w.from, w.to = at[i], at[i+1]
 		}
 	}
-	var never []string
+	var notContacted []string
 	for _, n := range f.nodes() {
-		switch e := commandTo(s.won, n); {
+		switch e := commandTo(s.winningRound, n); {
 		case e == nil:
-			never = append(never, n)
+			notContacted = append(notContacted, n)
 		case e.Sent <= w.from && (e.Answered == 0 || e.Answered >= w.to):
 			w.nodes = append(w.nodes, n)
 		}
 	}
 	if len(w.nodes) == 0 {
-		w.nodes = never
+		w.nodes = notContacted
 	}
-	if minus(w.to, w.from) <= f.slow() {
-		return wait{}
+	if saturatingSub(w.to, w.from) <= f.slowThreshold() {
+		return replyWait{}
 	}
 	return w
 }
@@ -83,12 +83,12 @@ func waitOf(f *course, s *session) (w wait) {
 // leftKeys are keys that an attempt left on nodes after its end, and that made them refuse later
 // attempts.
 type leftKeys struct {
-	of      *facts.Attempt // nil: the links recorded no such attempt
-	first   *facts.Attempt // earlier attempt whose requests this one repeats with the same token; nil: none
-	session *session       // session of the attempt, or nil
-	client  string
-	stays   []*facts.Stay
-	refused int // number of votes refused
+	attempt   *facts.Attempt // nil: the links recorded no such attempt
+	original  *facts.Attempt // earlier attempt whose requests this one repeats with the same token; nil: none
+	session   *session       // session of the attempt, or nil
+	client    string
+	intervals []*facts.KeyInterval
+	refused   int // number of votes refused
 }
 
 // hungCall is a call that did not return during the outage, or an acquire that sent no request for
@@ -96,46 +96,46 @@ type leftKeys struct {
 type hungCall struct {
 	*session
 	facts.Operation
-	asked int64          // when the acquire was called or sent its last request before the pause
-	again int64          // when it sent the next request; never: none
-	last  *facts.Attempt // last attempt before the pause; nil: none
+	lastRequest int64          // when the acquire was called or sent its last request before the pause
+	nextRequest int64          // when it sent the next request; never: none
+	lastAttempt *facts.Attempt // last attempt before the pause; nil: none
 }
 
 // The numbers that a reader can follow.
 const (
-	mostLeft = 2
-	mostHung = 2
+	maxLeftKeys = 2
+	maxHung     = 2
 )
 
 // outageOf returns the outage behind a violation of liveness, or nil if r is not one.
-func outageOf(f *course, r *verdict.Result) *outage {
+func outageOf(f *trace, r *verdict.Result) *outage {
 	if r == nil || r.Witness == nil || r.Outcome != verdict.Violated || r.Property != verdict.FaultTolerance && r.Property != verdict.DeadlockFreedom {
 		return nil
 	}
-	o := &outage{f: f, harm: r, key: r.Witness.Key, to: min(r.Witness.To, f.last)}
+	o := &outage{f: f, result: r, key: r.Witness.Key, to: min(r.Witness.To, f.end)}
 	for _, s := range f.sessions {
 		if s.Granted() && s.Key() == o.key && s.begin == r.Witness.To {
-			o.next = s
+			o.nextHolder = s
 		}
 	}
-	if o.next != nil {
-		o.wait = waitOf(f, o.next)
+	if o.nextHolder != nil {
+		o.wait = longestWait(f, o.nextHolder)
 	}
 	o.findHung()
-	o.findVain()
-	o.findLast()
+	o.findFailed()
+	o.findHolder()
 	return o
 }
 
 // findHolder finds the holder that the verdict names.
-func (o *outage) findLast() {
-	for _, name := range o.harm.Witness.Sessions {
-		s := o.f.named[name]
-		if s == nil || s == o.next || s.Acquire.Call.T >= o.harm.Witness.From || !s.Granted() && o.harm.Property != verdict.DeadlockFreedom {
+func (o *outage) findHolder() {
+	for _, name := range o.result.Witness.Sessions {
+		s := o.f.byName[name]
+		if s == nil || s == o.nextHolder || s.Acquire.Call.T >= o.result.Witness.From || !s.Granted() && o.result.Property != verdict.DeadlockFreedom {
 			continue
 		}
-		if o.harm.Property == verdict.DeadlockFreedom || len(o.left) == 0 && !slices.ContainsFunc(o.hung, func(h hungCall) bool { return h.session == s }) {
-			o.last = s
+		if o.result.Property == verdict.DeadlockFreedom || len(o.leftKeys) == 0 && !slices.ContainsFunc(o.hung, func(h hungCall) bool { return h.session == s }) {
+			o.lastHolder = s
 		}
 		return
 	}
@@ -144,12 +144,12 @@ func (o *outage) findLast() {
 // findHung finds calls of the witness's sessions that did not return, and acquires that sent no
 // request for longer than the bound.
 func (o *outage) findHung() {
-	if !slices.Contains([]string{verdict.Hung, verdict.WaitedLong, verdict.Unexplained}, o.harm.Cause) {
+	if !slices.Contains([]string{verdict.Hung, verdict.WaitedLong, verdict.Unexplained}, o.result.Cause) {
 		return
 	}
-	w := o.harm.Witness
+	w := o.result.Witness
 	for _, s := range o.f.sessions {
-		if s.Key() != o.key || len(o.hung) == mostHung {
+		if s.Key() != o.key || len(o.hung) == maxHung {
 			continue
 		}
 		for _, c := range s.calls {
@@ -160,7 +160,7 @@ func (o *outage) findHung() {
 			switch c.Call.Op {
 			case history.OpAcquire:
 				o.findPause(&call)
-				if minus(min(o.to, call.again), call.asked) <= o.harm.Bound {
+				if saturatingSub(min(o.to, call.nextRequest), call.lastRequest) <= o.result.Bound {
 					continue
 				}
 			case history.OpRelease, history.OpExtend:
@@ -178,15 +178,15 @@ func (o *outage) findHung() {
 // findPause finds the span in which an acquire sent no request, before it got the lock or before
 // the outage ended.
 func (o *outage) findPause(h *hungCall) {
-	h.asked, h.again = h.Call.T, never
+	h.lastRequest, h.nextRequest = h.Call.T, never
 	for _, a := range o.attempts() {
-		for _, e := range a.Asked {
+		for _, e := range a.AllSets {
 			switch {
 			case a.Session != h.Session:
 			case a.Won:
-				h.again = min(h.again, e.Sent)
-			case e.Sent < o.to && e.Sent > h.asked:
-				h.last, h.asked = a, e.Sent
+				h.nextRequest = min(h.nextRequest, e.Sent)
+			case e.Sent < o.to && e.Sent > h.lastRequest:
+				h.lastAttempt, h.lastRequest = a, e.Sent
 			}
 		}
 	}
@@ -194,7 +194,7 @@ func (o *outage) findPause(h *hungCall) {
 
 // attempts lists the attempts that began before the outage ended.
 func (o *outage) attempts() []*facts.Attempt {
-	w := o.f.Wires()[o.key]
+	w := o.f.AttemptsByLock()[o.key]
 	if w == nil {
 		return nil
 	}
@@ -203,71 +203,71 @@ func (o *outage) attempts() []*facts.Attempt {
 }
 
 // findFailed finds the failed attempts and the keys that blocked them.
-func (o *outage) findVain() {
+func (o *outage) findFailed() {
 	var tried []*facts.Attempt
-	refused := map[*facts.Stay]int{}
+	refused := map[*facts.KeyInterval]int{}
 	for _, a := range o.attempts() {
-		if a.Won || a.From < o.harm.Witness.From && a.Over <= o.harm.Witness.From {
+		if a.Won || a.From < o.result.Witness.From && a.End <= o.result.Witness.From {
 			continue
 		}
 		tried = append(tried, a)
-		for _, e := range a.Asked {
-			if s := o.f.keyThere(e, a.From); s != nil && a.From >= o.harm.Witness.From && o.isOver(s, a.From) {
+		for _, e := range a.AllSets {
+			if s := o.f.blockingKey(e, a.From); s != nil && a.From >= o.result.Witness.From && o.attemptEnded(s, a.From) {
 				refused[s]++
 			}
 		}
 	}
-	if o.aboutKeys() {
-		o.findLeft(refused)
+	if o.keysMatter() {
+		o.findLeftKeys(refused)
 	}
-	of := map[string]*futile{}
+	of := map[string]*failedAttempts{}
 	for _, a := range tried {
-		if o.toldApart(a) {
+		if o.drawnSeparately(a) {
 			continue
 		}
 		client := a.Session.Client()
 		if of[client] == nil {
-			of[client] = newFutile(o.f, client)
-			o.vain = append(o.vain, of[client])
+			of[client] = newFailedAttempts(o.f, client)
+			o.failed = append(o.failed, of[client])
 		}
-		of[client].add(a.From, a.Asked)
-		if over := min(a.Over, o.f.last); o.harm.Cause == verdict.WaitedLong && minus(over, a.From) > max(minus(of[client].longest[1], of[client].longest[0]), minus(o.wait.to, o.wait.from)) {
-			of[client].longest = [2]int64{a.From, over}
+		of[client].add(a.From, a.AllSets)
+		if end := min(a.End, o.f.end); o.result.Cause == verdict.WaitedLong && saturatingSub(end, a.From) > max(saturatingSub(of[client].longest[1], of[client].longest[0]), saturatingSub(o.wait.to, o.wait.from)) {
+			of[client].longest = [2]int64{a.From, end}
 		}
 	}
-	slices.SortStableFunc(o.vain, func(a, b *futile) int { return cmp.Compare(b.rounds, a.rounds) })
+	slices.SortStableFunc(o.failed, func(a, b *failedAttempts) int { return cmp.Compare(b.rounds, a.rounds) })
 }
 
 // keysMatter reports whether leftover keys can be the verdict's cause.
-func (o *outage) aboutKeys() bool {
-	return !slices.Contains([]string{verdict.WaitedLong, verdict.SplitVote, verdict.TurnedAway, verdict.TooFewVotes, verdict.GaveUp, verdict.Hung}, o.harm.Cause)
+func (o *outage) keysMatter() bool {
+	return !slices.Contains([]string{verdict.WaitedLong, verdict.SplitVote, verdict.TurnedAway, verdict.TooFewVotes, verdict.GaveUp, verdict.Hung}, o.result.Cause)
 }
 
 // drawnSeparately reports whether an attempt is drawn by itself, because its keys were left or its
 // acquire hung.
-func (o *outage) toldApart(a *facts.Attempt) bool {
-	return slices.ContainsFunc(o.left, func(l *leftKeys) bool { return l.of == a || l.first == a }) ||
-		slices.ContainsFunc(o.hung, func(h hungCall) bool { return h.last == a })
+func (o *outage) drawnSeparately(a *facts.Attempt) bool {
+	return slices.ContainsFunc(o.leftKeys, func(l *leftKeys) bool { return l.attempt == a || l.original == a }) ||
+		slices.ContainsFunc(o.hung, func(h hungCall) bool { return h.lastAttempt == a })
 }
 
 // attemptEnded reports whether the attempt that set a key had ended by an instant. A failed attempt
 // ends by itself. A successful one ends a node time-out after its holder called release, which is
 // time to contact a node, or when its client died.
-func (o *outage) isOver(s *facts.Stay, at int64) bool {
+func (o *outage) attemptEnded(s *facts.KeyInterval, at int64) bool {
 	a := o.owner(s)
 	if a == nil {
 		return true
 	}
-	over := a.Over
+	end := a.End
 	if call := a.Session.FirstRelease(); a.Won && call != nil {
-		over = min(over, plus(call.T, int64(o.f.Params.NodeTimeout)))
+		end = min(end, saturatingAdd(call.T, int64(o.f.Params.NodeTimeout)))
 	}
-	return over <= at
+	return end <= at
 }
 
 // owner returns the attempt that set a key on a node, or nil.
-func (o *outage) owner(s *facts.Stay) *facts.Attempt {
-	put := cmp.Or(s.Put.Sent, s.From())
+func (o *outage) owner(s *facts.KeyInterval) *facts.Attempt {
+	put := cmp.Or(s.Start.Sent, s.From())
 	for _, a := range slices.Backward(o.attempts()) {
 		if a.From <= put && s.Holds(a.Token) && a.Session.Client() == facts.LinkClient(s.By()) {
 			return a
@@ -278,36 +278,36 @@ func (o *outage) owner(s *facts.Stay) *facts.Attempt {
 
 // findLeftKeys groups the keys that blocked attempts by the attempts that left them, and keeps the
 // groups that blocked the most.
-func (o *outage) findLeft(refused map[*facts.Stay]int) {
+func (o *outage) findLeftKeys(refused map[*facts.KeyInterval]int) {
 	for _, node := range o.f.nodes() {
-		for _, s := range o.f.Lives().Stays(node, o.key) {
+		for _, s := range o.f.Lives().Intervals(node, o.key) {
 			if refused[s] == 0 {
 				continue
 			}
 			a := o.owner(s)
-			i := slices.IndexFunc(o.left, func(l *leftKeys) bool { return l.of == a && (a != nil || l.stays[0].Value == s.Value) })
+			i := slices.IndexFunc(o.leftKeys, func(l *leftKeys) bool { return l.attempt == a && (a != nil || l.intervals[0].Value == s.Value) })
 			if i < 0 {
-				l := &leftKeys{of: a, client: facts.Doer(s.Put)}
+				l := &leftKeys{attempt: a, client: facts.Issuer(s.Start)}
 				if a != nil {
-					l.session, l.first = o.f.of[a.Session], o.repeated(a)
+					l.session, l.original = o.f.bySession[a.Session], o.original(a)
 				}
-				i, o.left = len(o.left), append(o.left, l)
+				i, o.leftKeys = len(o.leftKeys), append(o.leftKeys, l)
 			}
-			o.left[i].stays, o.left[i].refused = append(o.left[i].stays, s), o.left[i].refused+refused[s]
+			o.leftKeys[i].intervals, o.leftKeys[i].refused = append(o.leftKeys[i].intervals, s), o.leftKeys[i].refused+refused[s]
 		}
 	}
-	slices.SortStableFunc(o.left, func(a, b *leftKeys) int { return cmp.Compare(b.refused, a.refused) })
-	n := min(len(o.left), mostLeft)
-	o.left, o.more = o.left[:n], o.left[n:]
-	slices.SortStableFunc(o.left, func(a, b *leftKeys) int { return cmp.Compare(a.stays[0].From(), b.stays[0].From()) })
+	slices.SortStableFunc(o.leftKeys, func(a, b *leftKeys) int { return cmp.Compare(b.refused, a.refused) })
+	n := min(len(o.leftKeys), maxLeftKeys)
+	o.leftKeys, o.omittedKeys = o.leftKeys[:n], o.leftKeys[n:]
+	slices.SortStableFunc(o.leftKeys, func(a, b *leftKeys) int { return cmp.Compare(a.intervals[0].From(), b.intervals[0].From()) })
 }
 
 // original returns the first attempt with the token of an attempt that did not belong to its
 // session, for example because a driver resends what its client has given up. It returns nil if the
 // attempt is not a repetition.
-func (o *outage) repeated(a *facts.Attempt) *facts.Attempt {
+func (o *outage) original(a *facts.Attempt) *facts.Attempt {
 	for _, b := range o.attempts() {
-		if b == a || a.Over > a.From {
+		if b == a || a.End > a.From {
 			return nil
 		}
 		if b.Token == a.Token && b.Session.Client() == a.Session.Client() {
@@ -318,23 +318,23 @@ func (o *outage) repeated(a *facts.Attempt) *facts.Attempt {
 }
 
 // start returns when the cause of the outage began.
-func (o *outage) from() int64 {
-	at := o.harm.Witness.From
-	for _, l := range o.left {
-		for _, s := range l.stays {
+func (o *outage) start() int64 {
+	at := o.result.Witness.From
+	for _, l := range o.leftKeys {
+		for _, s := range l.intervals {
 			at = min(at, s.From())
 		}
-		if l.of != nil {
-			at = min(at, l.of.From)
+		if l.attempt != nil {
+			at = min(at, l.attempt.From)
 		}
-		if l.first != nil {
-			at = min(at, l.first.From)
+		if l.original != nil {
+			at = min(at, l.original.From)
 		}
 	}
-	if o.last != nil {
-		at = min(at, o.last.start())
+	if o.lastHolder != nil {
+		at = min(at, o.lastHolder.start())
 	}
-	for _, v := range o.vain {
+	for _, v := range o.failed {
 		at = min(at, v.from)
 	}
 	for _, h := range o.hung {
@@ -354,17 +354,17 @@ func (o *outage) sessions() (all []*session) {
 			all = append(all, s)
 		}
 	}
-	if o.harm.Property == verdict.DeadlockFreedom {
-		add(o.last)
+	if o.result.Property == verdict.DeadlockFreedom {
+		add(o.lastHolder)
 	}
-	for _, l := range o.left {
+	for _, l := range o.leftKeys {
 		add(l.session)
 	}
 	for _, h := range o.hung {
 		add(h.session)
 	}
-	add(o.last)
-	add(o.next)
+	add(o.lastHolder)
+	add(o.nextHolder)
 	return all
 }
 
@@ -375,23 +375,23 @@ func (o *outage) clients() []string {
 	for _, s := range o.sessions() {
 		out = append(out, s.Client())
 	}
-	for _, v := range o.vain {
+	for _, v := range o.failed {
 		out = append(out, v.client)
 	}
-	for _, name := range o.harm.Witness.Sessions {
-		if s := o.f.named[name]; s != nil && len(o.vain) == 0 {
+	for _, name := range o.result.Witness.Sessions {
+		if s := o.f.byName[name]; s != nil && len(o.failed) == 0 {
 			out = append(out, s.Client())
 		}
 	}
 	out = unique(out)
-	return out[:min(mostClients, len(out))]
+	return out[:min(maxClients, len(out))]
 }
 
 // signature distinguishes nodes with different leftover keys, or with keys that ended differently.
 func (o *outage) signature(node string) string {
 	var parts []string
-	for i, l := range o.left {
-		for _, s := range l.stays {
+	for i, l := range o.leftKeys {
+		for _, s := range l.intervals {
 			if s.Node == node {
 				parts = append(parts, fmt.Sprint("key ", i, o.fate(l, s)))
 			}
@@ -410,26 +410,26 @@ type outageDrawing struct {
 func (b outageDrawing) draw() {
 	o := b.outage
 	drawn := map[*session]bool{}
-	if s := o.last; s != nil {
+	if s := o.lastHolder; s != nil {
 		drawn[s] = true
 		b.drawGranted(s)
 		b.drawLease(s)
-		b.drawReturns(s)
+		b.drawExtendsAndReleases(s)
 	}
-	for _, l := range o.left {
-		if s := l.session; s != nil && l.of.Won && !drawn[s] {
+	for _, l := range o.leftKeys {
+		if s := l.session; s != nil && l.attempt.Won && !drawn[s] {
 			drawn[s] = true
 			b.drawGranted(s)
 			b.drawLease(s)
-			b.drawReturns(s)
-		} else if s != nil && !l.of.Won {
-			if l.first != nil {
-				b.drawAttempt(l.first, "")
+			b.drawExtendsAndReleases(s)
+		} else if s != nil && !l.attempt.Won {
+			if l.original != nil {
+				b.drawAttempt(l.original, "")
 			}
-			b.drawAttempt(l.of, map[bool]string{true: " again"}[l.first != nil])
+			b.drawAttempt(l.attempt, map[bool]string{true: " again"}[l.original != nil])
 			drawn[s] = true
 		}
-		b.drawLeft(l)
+		b.drawLeftKeys(l)
 	}
 	for _, h := range o.hung {
 		b.drawHung(h)
@@ -437,41 +437,41 @@ func (b outageDrawing) draw() {
 			drawn[h.session] = true
 			b.drawGranted(h.session)
 			b.drawLease(h.session)
-			b.drawReturns(h.session)
+			b.drawExtendsAndReleases(h.session)
 		}
 	}
-	for _, client := range b.scene.clients() {
-		b.drawFailures(client, failures(b.scene, func(s *session) bool { return s.Client() == client && s.Key() == o.key }))
+	for _, client := range b.layout.clients() {
+		b.drawFailures(client, failures(b.layout, func(s *session) bool { return s.Client() == client && s.Key() == o.key }))
 	}
-	for _, v := range o.vain {
-		if lane, ok := b.lanes.of(v.client); ok {
-			b.drawFutile(v, lane, true)
-		} else if len(b.scene.clients()) == mostClients && len(o.vain) <= mostClients+1 {
-			b.tellFutile(v)
+	for _, v := range o.failed {
+		if lane, ok := b.lanes.laneOf(v.client); ok {
+			b.drawFailedAttempts(v, lane, true)
+		} else if len(b.layout.clients()) == maxClients && len(o.failed) <= maxClients+1 {
+			b.captionFailedAttempts(v)
 		} else {
-			b.scene.unseen += v.rounds
+			b.layout.omittedAttempts += v.rounds
 		}
 	}
-	b.drawHarm()
-	if o.next != nil && !drawn[o.next] {
-		b.drawGranted(o.next)
-		b.drawLease(o.next)
+	b.drawSpan()
+	if o.nextHolder != nil && !drawn[o.nextHolder] {
+		b.drawGranted(o.nextHolder)
+		b.drawLease(o.nextHolder)
 	}
 }
 
 // drawWait draws the nodes for which the acquire that ended an outage waited, and the replies that
 // it had by then. It returns the lanes whose replies came later, which are not drawn yet.
 func (b *builder) drawWait(me int, g grant, lanes []laneEvents) (later []laneEvents) {
-	o := b.scene.out
-	if o == nil || g.s != o.next || len(o.wait.nodes) == 0 {
+	o := b.layout.outage
+	if o == nil || g.s != o.nextHolder || len(o.wait.nodes) == 0 {
 		return lanes
 	}
-	who, w := short(g.s.Client()), o.wait
-	label, words := who+" waits", "waited"
-	early := votes(g.won, w.from)
+	who, w := shorten(g.s.Client()), o.wait
+	label, verb := who+" waits", "waited"
+	early := votersBy(g.won, w.from)
 	if len(early) > 0 {
 		had := fmt.Sprintf("%d of %d votes", len(early), g.voters)
-		label, words = fmt.Sprintf("%s has %s, and waits", who, had), fmt.Sprintf("had %s at %s, and waited", had, display.Seconds(w.from))
+		label, verb = fmt.Sprintf("%s has %s, and waits", who, had), fmt.Sprintf("had %s at %s, and waited", had, display.Seconds(w.from))
 	}
 	b.sheet.facts++
 	for _, l := range lanes {
@@ -481,23 +481,23 @@ func (b *builder) drawWait(me int, g grant, lanes []laneEvents) (later []laneEve
 		}
 		l.events = slices.DeleteFunc(l.events, func(e *event) bool { return !slices.Contains(early, e.Node) })
 		if len(l.events) > 0 {
-			answered := slices.Max(stamps(l.events, func(e *event) int64 { return e.Answered }))
-			b.sheet.message(arrow{From: l.lane, To: me, Answer: true, Label: fmt.Sprintf("ok %d/%d", len(early), g.voters),
-				Sent: min(l.applied(), answered), Arrived: answered, Events: numbers(l.events...)})
+			answered := slices.Max(collect(l.events, func(e *event) int64 { return e.Answered }))
+			b.sheet.addArrow(arrow{From: l.lane, To: me, Answer: true, Label: fmt.Sprintf("ok %d/%d", len(early), g.voters),
+				Sent: min(l.lastApplied(), answered), Arrived: answered, Events: eventNumbers(l.events...)})
 		}
 	}
 	nodes := nodeList(w.nodes)
-	b.sheet.note(note{Lane: me, At: w.from, Mark: dot, Bad: true, Label: fmt.Sprintf("%s for %s until %s", label, nodes, display.Seconds(w.to)), Events: numbers(g.won...)})
-	b.caption.tell(w.from, who, fmt.Sprintf("%s for %s %s", words, nodes, map[bool]string{true: "until " + display.Seconds(w.to), false: display.FromTo(w.from, w.to)}[len(early) > 0]))
+	b.sheet.addNote(note{Lane: me, At: w.from, Mark: dot, Bad: true, Label: fmt.Sprintf("%s for %s until %s", label, nodes, display.Seconds(w.to)), Events: eventNumbers(g.won...)})
+	b.caption.add(w.from, who, fmt.Sprintf("%s for %s %s", verb, nodes, map[bool]string{true: "until " + display.Seconds(w.to), false: display.FromTo(w.from, w.to)}[len(early) > 0]))
 	return later
 }
 
 // drawExtendsAndReleases draws how a session extended and released its lock.
-func (b outageDrawing) drawReturns(s *session) {
-	lane, ok := b.lanes.of(s.Client())
+func (b outageDrawing) drawExtendsAndReleases(s *session) {
+	lane, ok := b.lanes.laneOf(s.Client())
 	for _, c := range s.calls {
 		switch {
-		case !ok || !b.scene.shown(c.Call.T):
+		case !ok || !b.layout.shown(c.Call.T):
 		case c.Call.Op == history.OpRelease:
 			b.drawRelease(s, c, lane)
 		case c.Call.Op == history.OpExtend:
@@ -507,65 +507,65 @@ func (b outageDrawing) drawReturns(s *session) {
 }
 
 // drawAttempt draws the requests of a failed attempt and the releases of its keys.
-func (b outageDrawing) drawAttempt(a *facts.Attempt, again string) {
+func (b outageDrawing) drawAttempt(a *facts.Attempt, suffix string) {
 	client := a.Session.Client()
-	me, ok := b.lanes.of(client)
+	me, ok := b.lanes.laneOf(client)
 	if !ok {
 		return
 	}
 	draw := func(label, detail, words string, requests []*event) {
-		requests = slices.DeleteFunc(slices.Clone(requests), func(e *event) bool { return e.Sent == 0 || !b.scene.shown(e.Sent) })
+		requests = slices.DeleteFunc(slices.Clone(requests), func(e *event) bool { return e.Sent == 0 || !b.layout.shown(e.Sent) })
 		if len(requests) == 0 {
 			return
 		}
 		b.sheet.facts++
 		for _, g := range b.lanes.byLane(requests) {
-			m := arrow{From: me, To: g.lane, Label: label, Detail: detail, Sent: g.sent(), Arrived: g.applied(), Events: numbers(g.events...)}
-			m.Lost = m.Arrived == 0 || m.Arrived > b.scene.to
-			b.sheet.message(m)
+			m := arrow{From: me, To: g.lane, Label: label, Detail: detail, Sent: g.firstSent(), Arrived: g.lastApplied(), Events: eventNumbers(g.events...)}
+			m.Lost = m.Arrived == 0 || m.Arrived > b.layout.to
+			b.sheet.addArrow(m)
 		}
-		nodes, sent := nodeList(nodesOf(requests)), stamps(requests, func(e *event) int64 { return e.Sent })
-		b.caption.tell(slices.Min(sent), short(client), fmt.Sprintf(words, nodes, moment("at", sent)))
+		nodes, sent := nodeList(nodesOf(requests)), collect(requests, func(e *event) int64 { return e.Sent })
+		b.caption.add(slices.Min(sent), shorten(client), fmt.Sprintf(words, nodes, when("at", sent)))
 	}
-	key := short(a.Session.Key())
-	draw("acquire", short(client)+" tries to acquire "+key+again, "asked %s for "+key+again+" %s", a.Asked)
-	draw("release", short(client)+" deletes its keys", "sent a release of its key to %s %s", a.Deletes)
+	key := shorten(a.Session.Key())
+	draw("acquire", shorten(client)+" tries to acquire "+key+suffix, "asked %s for "+key+suffix+" %s", a.AllSets)
+	draw("release", shorten(client)+" deletes its keys", "sent a release of its key to %s %s", a.Deletes)
 }
 
 // failure groups the acquires of one client that failed in the same way.
 type failure struct {
-	how, why string // why is the lock's own message
-	at       []int64
-	returns  []*event
+	outcome, message string // why is the lock's own message
+	at               []int64
+	returns          []*event
 }
 
 // failures lists how the acquires of the selected sessions failed.
-func failures(sc *scene, of func(*session) bool) (all []*failure) {
+func failures(sc *layout, of func(*session) bool) (all []*failure) {
 	for _, s := range sc.f.sessions {
 		ret := s.Acquire.Return
 		if ret == nil || s.Granted() || !sc.shown(ret.T) || !of(s) {
 			continue
 		}
-		how, why := "failed", display.Fit(strings.TrimRight(strings.ReplaceAll(ret.Cause, "\n", "; "), "."), longestSaw)
+		how, why := "failed", display.Fit(strings.TrimRight(strings.ReplaceAll(ret.Cause, "\n", "; "), "."), maxReadBack)
 		if ret.Type == history.Info {
 			how = "ended with an unknown outcome"
 		}
-		i := slices.IndexFunc(all, func(f *failure) bool { return f.how == how && f.why == why })
+		i := slices.IndexFunc(all, func(f *failure) bool { return f.outcome == how && f.message == why })
 		if i < 0 {
-			i, all = len(all), append(all, &failure{how: how, why: why})
+			i, all = len(all), append(all, &failure{outcome: how, message: why})
 		}
 		all[i].at, all[i].returns = append(all[i].at, ret.T), append(all[i].returns, ret)
 	}
 	slices.SortStableFunc(all, func(a, b *failure) int { return cmp.Compare(len(b.at), len(a.at)) })
-	return all[:min(len(all), mostFailures)]
+	return all[:min(len(all), maxFailures)]
 }
 
 // maxFailures is how many kinds of failure a reader can follow.
-const mostFailures = 3
+const maxFailures = 3
 
 // failuresOf lists how a session's acquire failed. In a run in which nobody got the lock, it
 // includes all acquires of the client.
-func failuresOf(sc *scene, s *session) []*failure {
+func failuresOf(sc *layout, s *session) []*failure {
 	return failures(sc, func(o *session) bool {
 		return o == s || sc.f.Grants == 0 && o.Client() == s.Client() && o.Key() == s.Key()
 	})
@@ -573,24 +573,24 @@ func failuresOf(sc *scene, s *session) []*failure {
 
 // drawFailures notes that a client's acquires failed, with the lock's own message.
 func (b *builder) drawFailures(client string, all []*failure) {
-	lane, ok := b.lanes.of(client)
+	lane, ok := b.lanes.laneOf(client)
 	if !ok {
 		return
 	}
 	for _, f := range all {
 		why, first, last := "", slices.Min(f.at), slices.Max(f.at)
-		if f.why != "" {
-			why = ": " + f.why
+		if f.message != "" {
+			why = ": " + f.message
 		}
-		now := map[string]string{"failed": "fails"}[f.how]
-		label := fmt.Sprintf("%s's acquire %s", short(client), cmp.Or(now, "ends with an unknown outcome"))
-		words := fmt.Sprintf("acquire %s ", f.how)
+		now := map[string]string{"failed": "fails"}[f.outcome]
+		label := fmt.Sprintf("%s's acquire %s", shorten(client), cmp.Or(now, "ends with an unknown outcome"))
+		words := fmt.Sprintf("acquire %s ", f.outcome)
 		if len(f.at) > 1 {
 			label += " " + display.Times(len(f.at)) + ", until " + display.Seconds(last)
 			words += display.Times(len(f.at)) + " "
 		}
-		b.sheet.note(note{Lane: lane, At: first, Mark: cross, Label: label + why, Events: numbers(f.returns...)})
-		b.caption.tellOf(first, short(client), words+display.FromTo(first, last)+why)
+		b.sheet.addNote(note{Lane: lane, At: first, Mark: cross, Label: label + why, Events: eventNumbers(f.returns...)})
+		b.caption.addPossessive(first, shorten(client), words+display.FromTo(first, last)+why)
 	}
 }
 
@@ -604,56 +604,56 @@ type keyFate struct {
 
 // drawLeftKeys draws the keys that an attempt left. Keys of one lane with the same fate are drawn
 // together.
-func (b outageDrawing) drawLeft(l *leftKeys) {
+func (b outageDrawing) drawLeftKeys(l *leftKeys) {
 	o := b.outage
-	type same struct {
+	type fateInLane struct {
 		lane int
 		keyFate
 	}
 	whose := possessive(l.client) + " key"
-	for _, g := range grouped(l.stays, func(s *facts.Stay) same {
-		lane, _ := b.lanes.of(s.Node)
-		return same{lane, o.fate(l, s)}
+	for _, g := range groupBy(l.intervals, func(s *facts.KeyInterval) fateInLane {
+		lane, _ := b.lanes.laneOf(s.Node)
+		return fateInLane{lane, o.fate(l, s)}
 	}) {
-		lane, _ := b.lanes.of(g[0].Node)
+		lane, _ := b.lanes.laneOf(g[0].Node)
 		var events []*event
 		for _, s := range g {
-			events = append(events, s.Put, s.End)
+			events = append(events, s.Start, s.End)
 		}
-		put, gone := stamps(g, (*facts.Stay).From), stamps(g, o.gone)
+		put, gone := collect(g, (*facts.KeyInterval).From), collect(g, o.goneAt)
 		on, off := slices.Max(put), slices.Min(gone)
-		label := fmt.Sprintf("%s is on %s, and stays %s", whose, nodeList(staysOn(g)), moment("until", gone))
-		b.sheet.note(note{Lane: lane, At: on, Mark: dot, Bad: true, Label: label, Events: numbers(events...)})
+		label := fmt.Sprintf("%s is on %s, and stays %s", whose, nodeList(nodesOfIntervals(g)), when("until", gone))
+		b.sheet.addNote(note{Lane: lane, At: on, Mark: dot, Bad: true, Label: label, Events: eventNumbers(events...)})
 		if len(b.lanes.all[lane].Members) == len(g) {
-			b.sheet.bar(lane, keeps, on, off, events...)
+			b.sheet.addBar(lane, hasLeftoverKey, on, off, events...)
 		}
 		if last := slices.Max(gone); last < o.to {
-			b.sheet.note(note{Lane: lane, At: last, Mark: ring, Label: fmt.Sprintf("%s is gone from %s", whose, nodeList(staysOn(g))), Events: numbers(events...)})
+			b.sheet.addNote(note{Lane: lane, At: last, Mark: ring, Label: fmt.Sprintf("%s is gone from %s", whose, nodeList(nodesOfIntervals(g))), Events: eventNumbers(events...)})
 		}
-		b.caption.tell(slices.Min(put), nodeList(staysOn(g)), fmt.Sprintf("set %s %s and kept it %s%s%s", whose, moment("at", put), moment("until", gone),
-			o.ended(g), o.undone(l, g)))
+		b.caption.add(slices.Min(put), nodeList(nodesOfIntervals(g)), fmt.Sprintf("set %s %s and kept it %s%s%s", whose, when("at", put), when("until", gone),
+			o.endClause(g), o.clientClause(l, g)))
 	}
 }
 
 // goneAt returns when a key was gone, or the end of the record if that is earlier.
-func (o *outage) gone(s *facts.Stay) int64 { return min(s.To(), o.f.last) }
+func (o *outage) goneAt(s *facts.KeyInterval) int64 { return min(s.To(), o.f.end) }
 
-func (o *outage) fate(l *leftKeys, s *facts.Stay) keyFate {
+func (o *outage) fate(l *leftKeys, s *facts.KeyInterval) keyFate {
 	var f keyFate
 	switch {
-	case s.To() > o.f.last && s.Due() == never:
+	case s.To() > o.f.end && s.ExpiresAt() == never:
 		f.end = "forever"
-	case s.To() > o.f.last:
+	case s.To() > o.f.end:
 	case s.End == nil || s.End.Life.What == history.KeyExpired:
 		f.end = "expired"
 	case s.End.Life.What == history.KeyDeleted:
-		f.end, f.by = "deleted", facts.Doer(s.End)
+		f.end, f.by = "deleted", facts.Issuer(s.End)
 	case s.End.Life.What == history.KeyChanged:
-		f.end, f.by = "overwrote", facts.Doer(s.End)
+		f.end, f.by = "overwrote", facts.Issuer(s.End)
 	default:
 		f.end, f.by = "lost", "the node"
 	}
-	if l.of == nil {
+	if l.attempt == nil {
 		return f
 	}
 	f.renewed = len(l.renewals(o.f, s))
@@ -673,8 +673,8 @@ func (o *outage) fate(l *leftKeys, s *facts.Stay) keyFate {
 
 // releases returns when the client sent releases of a key that it left, and when releases arrived
 // before and after the key was set.
-func (l *leftKeys) releases(s *facts.Stay, before int64) (sent, early, late []int64) {
-	for _, d := range l.of.Deletes {
+func (l *leftKeys) releases(s *facts.KeyInterval, before int64) (sent, early, late []int64) {
+	for _, d := range l.attempt.Deletes {
 		switch {
 		case d.Node != s.Node || d.Sent == 0 || d.Sent >= before:
 			continue
@@ -690,23 +690,23 @@ func (l *leftKeys) releases(s *facts.Stay, before int64) (sent, early, late []in
 }
 
 // endClause explains how keys of one fate ended, as the end of a clause.
-func (o *outage) ended(g []*facts.Stay) string {
+func (o *outage) endClause(g []*facts.KeyInterval) string {
 	switch f := o.fate(&leftKeys{}, g[0]); {
 	case f.end == "forever":
 		return ", the end of the record; it has no expiry"
 	case f.end == "":
-		return ", the end of the record; it expires " + moment("at", stamps(g, (*facts.Stay).Due))
+		return ", the end of the record; it expires " + when("at", collect(g, (*facts.KeyInterval).ExpiresAt))
 	case f.end == "expired":
 		return ", when it expired"
 	default:
-		return fmt.Sprintf(", when %s %s it", short(f.by), f.end)
+		return fmt.Sprintf(", when %s %s it", shorten(f.by), f.end)
 	}
 }
 
 // clientClause describes what the client did about keys of one fate that it left, as the end of a
 // sentence.
-func (o *outage) undone(l *leftKeys, g []*facts.Stay) (text string) {
-	f, who := o.fate(l, g[0]), short(l.client)
+func (o *outage) clientClause(l *leftKeys, g []*facts.KeyInterval) (text string) {
+	f, who := o.fate(l, g[0]), shorten(l.client)
 	var renewed, sent, early, late []int64 // the last instant on each node
 	last := func(to *[]int64, at []int64) {
 		if len(at) > 0 {
@@ -714,7 +714,7 @@ func (o *outage) undone(l *leftKeys, g []*facts.Stay) (text string) {
 		}
 	}
 	for _, s := range g {
-		if l.of != nil {
+		if l.attempt != nil {
 			a, b, c := l.releases(s, o.to)
 			last(&renewed, l.renewals(o.f, s))
 			last(&sent, a)
@@ -723,25 +723,25 @@ func (o *outage) undone(l *leftKeys, g []*facts.Stay) (text string) {
 		}
 	}
 	if f.renewed > 0 {
-		text = fmt.Sprintf("; %s renewed it %s, last %s", who, display.Times(f.renewed), moment("at", renewed))
+		text = fmt.Sprintf("; %s renewed it %s, last %s", who, display.Times(f.renewed), when("at", renewed))
 	}
 	switch f.release {
 	case "none":
 		text += fmt.Sprintf("; %s sent no release of it there", who)
 	case "in vain":
-		text += fmt.Sprintf("; %s's release, which arrived %s, did not delete it", who, moment("at", late))
+		text += fmt.Sprintf("; %s's release, which arrived %s, did not delete it", who, when("at", late))
 	case "before the key":
-		text += fmt.Sprintf("; %s's release had arrived before it, %s", who, moment("at", early))
+		text += fmt.Sprintf("; %s's release had arrived before it, %s", who, when("at", early))
 	case "lost":
-		text += fmt.Sprintf("; %s's release, sent %s, never arrived", who, moment("at", sent))
+		text += fmt.Sprintf("; %s's release, sent %s, never arrived", who, when("at", sent))
 	}
 	return text
 }
 
 // renewals returns when a node extended a key for the client that left it.
-func (l *leftKeys) renewals(f *course, s *facts.Stay) (at []int64) {
-	for _, e := range f.Links {
-		if e.Op == history.OpExtend && e.Type == history.OK && e.Node == s.Node && e.Token == l.of.Token && s.From() <= e.Applied && e.Applied <= min(s.To(), f.last) && facts.Sender(e) == l.client {
+func (l *leftKeys) renewals(f *trace, s *facts.KeyInterval) (at []int64) {
+	for _, e := range f.LockCommands {
+		if e.Op == history.OpExtend && e.Type == history.OK && e.Node == s.Node && e.Token == l.attempt.Token && s.From() <= e.Applied && e.Applied <= min(s.To(), f.end) && facts.Sender(e) == l.client {
 			at = append(at, e.Applied)
 		}
 	}
@@ -751,35 +751,35 @@ func (l *leftKeys) renewals(f *course, s *facts.Stay) (at []int64) {
 // drawHung notes a call that did not return.
 func (b outageDrawing) drawHung(h hungCall) {
 	o := b.outage
-	lane, ok := b.lanes.of(h.Client())
+	lane, ok := b.lanes.laneOf(h.Client())
 	if !ok {
 		return
 	}
-	who, op := short(h.Client()), h.Call.Op
+	who, op := shorten(h.Client()), h.Call.Op
 	text, at := " has not returned by "+display.Seconds(o.to), h.Call.T
 	if op == history.OpAcquire {
-		text, at = h.silence(o.to, "sends", "has", "returns"), h.asked
-		if h.last != nil {
-			b.drawAttempt(h.last, "")
-			w := newFutile(o.f, h.Client())
-			w.add(h.last.From, h.last.Asked)
-			b.tellFutile(w)
+		text, at = h.silenceClause(o.to, "sends", "has", "returns"), h.lastRequest
+		if h.lastAttempt != nil {
+			b.drawAttempt(h.lastAttempt, "")
+			w := newFailedAttempts(o.f, h.Client())
+			w.add(h.lastAttempt.From, h.lastAttempt.AllSets)
+			b.captionFailedAttempts(w)
 		}
 	}
-	b.sheet.note(note{Lane: lane, At: at, Mark: cross, Bad: true, Label: fmt.Sprintf("%s's %s%s", who, op, text), Events: numbers(h.Call, h.Return)})
-	told := " had not returned by " + display.Seconds(o.to)
+	b.sheet.addNote(note{Lane: lane, At: at, Mark: cross, Bad: true, Label: fmt.Sprintf("%s's %s%s", who, op, text), Events: eventNumbers(h.Call, h.Return)})
+	pastText := " had not returned by " + display.Seconds(o.to)
 	if op == history.OpAcquire {
-		told = h.silence(o.to, "sent", "had", "returned")
+		pastText = h.silenceClause(o.to, "sent", "had", "returned")
 	}
-	b.caption.tellOf(at, who, fmt.Sprintf("%s, called at %s,%s%s", op, display.Seconds(h.Call.T), told, o.bound(o.onlyHung())))
+	b.caption.addPossessive(at, who, fmt.Sprintf("%s, called at %s,%s%s", op, display.Seconds(h.Call.T), pastText, o.boundClause(o.onlyHung())))
 }
 
 // silenceClause describes how long an acquire sent no request.
-func (h hungCall) silence(to int64, asks, has, returns string) string {
-	text := fmt.Sprintf(" %s no request after %s", asks, display.Seconds(h.asked))
+func (h hungCall) silenceClause(to int64, asks, has, returns string) string {
+	text := fmt.Sprintf(" %s no request after %s", asks, display.Seconds(h.lastRequest))
 	switch {
-	case h.again < to:
-		return text + " until " + display.Seconds(h.again)
+	case h.nextRequest < to:
+		return text + " until " + display.Seconds(h.nextRequest)
 	case h.Ended() > to:
 		return text + fmt.Sprintf(" and %s not returned by %s", has, display.Seconds(to))
 	}
@@ -788,50 +788,50 @@ func (h hungCall) silence(to int64, asks, has, returns string) string {
 
 // onlyHung reports whether the violation is the call that hung, rather than the lack of a grant.
 func (o *outage) onlyHung() bool {
-	w := o.harm.Witness
+	w := o.result.Witness
 	if len(o.hung) != 1 || len(w.Sessions) != 1 || w.Sessions[0] != o.hung[0].Name() {
 		return false
 	}
-	return o.hung[0].Call.Op != history.OpAcquire || o.granted()
+	return o.hung[0].Call.Op != history.OpAcquire || o.grantedMeanwhile()
 }
 
 // grantedMeanwhile reports whether a client was granted the lock during the outage.
-func (o *outage) granted() bool {
+func (o *outage) grantedMeanwhile() bool {
 	return slices.ContainsFunc(o.f.sessions, func(s *session) bool {
-		return s.Granted() && s.Key() == o.key && o.harm.Witness.From < s.begin && s.begin < o.to
+		return s.Granted() && s.Key() == o.key && o.result.Witness.From < s.begin && s.begin < o.to
 	})
 }
 
 // boundClause states how long the outage lasted and how long it may last.
-func (o *outage) bound(tell bool) string {
-	if !tell {
+func (o *outage) boundClause(shown bool) string {
+	if !shown {
 		return ""
 	}
-	text := ", for " + display.Span(minus(o.to, o.harm.Witness.From))
-	if o.harm.Bound > 0 {
-		text += "; the bound is " + display.Span(o.harm.Bound)
+	text := ", for " + display.Span(saturatingSub(o.to, o.result.Witness.From))
+	if o.result.Bound > 0 {
+		text += "; the bound is " + display.Span(o.result.Bound)
 	}
 	return text
 }
 
 // drawSpan marks the span in which nobody got the lock.
-func (b outageDrawing) drawHarm() {
+func (b outageDrawing) drawSpan() {
 	o := b.outage
-	w := o.harm.Witness
+	w := o.result.Witness
 	if o.onlyHung() {
 		return
 	}
-	if len(o.more) > 0 {
-		b.caption.tell(w.From, o.manyKeys(), "blocked later attempts")
+	if len(o.omittedKeys) > 0 {
+		b.caption.add(w.From, o.leftKeysSubject(), "blocked later attempts")
 	}
-	b.sheet.band(w.From, o.to, "nobody gets the lock", fmt.Sprintf("NOBODY %s %s until %s%s", o.verb("s"), short(o.key), display.Seconds(o.to), o.bound(true)), w.Events)
-	b.caption.tell(w.From, "nobody", fmt.Sprintf("%s %s %s%s", o.verb("d"), short(o.key), display.FromTo(w.From, o.to), o.bound(true)))
+	b.sheet.addBand(w.From, o.to, "nobody gets the lock", fmt.Sprintf("NOBODY %s %s until %s%s", o.verb("s"), shorten(o.key), display.Seconds(o.to), o.boundClause(true)), w.Events)
+	b.caption.add(w.From, "nobody", fmt.Sprintf("%s %s %s%s", o.verb("d"), shorten(o.key), display.FromTo(w.From, o.to), o.boundClause(true)))
 }
 
 // verb returns the verb for what no client did during the outage. A client whose keys had expired by the time of
 // its grant acquired the lock but did not hold it.
 func (o *outage) verb(ending string) string {
-	if o.granted() {
+	if o.grantedMeanwhile() {
 		return map[string]string{"s": "holds", "d": "held"}[ending]
 	}
 	return map[string]string{"s": "acquires", "d": "acquired"}[ending]
@@ -842,56 +842,56 @@ func (o *outage) summary() string {
 	var why string
 	switch {
 	case len(o.hung) > 0 && o.hung[0].Call.Op == history.OpAcquire:
-		why = fmt.Sprintf("%s's acquire%s", short(o.hung[0].Client()), o.hung[0].silence(o.to, "sent", "had", "returned"))
+		why = fmt.Sprintf("%s's acquire%s", shorten(o.hung[0].Client()), o.hung[0].silenceClause(o.to, "sent", "had", "returned"))
 	case len(o.hung) > 0:
-		why = fmt.Sprintf("%s's %s had not returned by %s", short(o.hung[0].Client()), o.hung[0].Call.Op, display.Seconds(o.to))
-	case len(o.left) > 0 && o.harm.Cause != verdict.NoMajority:
-		l := slices.MaxFunc(o.left, func(a, b *leftKeys) int { return cmp.Compare(a.refused, b.refused) })
-		if len(o.more) > 0 {
-			why = o.manyKeys() + " blocked later attempts"
+		why = fmt.Sprintf("%s's %s had not returned by %s", shorten(o.hung[0].Client()), o.hung[0].Call.Op, display.Seconds(o.to))
+	case len(o.leftKeys) > 0 && o.result.Cause != verdict.NoMajority:
+		l := slices.MaxFunc(o.leftKeys, func(a, b *leftKeys) int { return cmp.Compare(a.refused, b.refused) })
+		if len(o.omittedKeys) > 0 {
+			why = o.leftKeysSubject() + " blocked later attempts"
 			break
 		}
-		why = fmt.Sprintf("%s key stayed on %s%s", possessive(l.client), nodeList(staysOn(l.stays)), l.after())
-	case o.harm.Cause == verdict.WaitedLong && len(o.wait.nodes) > 0 && !slices.ContainsFunc(o.vain, func(v *futile) bool { return v.longest[0] < v.longest[1] }):
-		why = fmt.Sprintf("%s waited for %s %s", short(o.next.Client()), nodeList(o.wait.nodes), display.FromTo(o.wait.from, o.wait.to))
-	case len(o.vain) > 0:
-		v := o.vain[0]
-		why = fmt.Sprintf("%s tried %s without success, %s", short(v.client), display.Times(v.rounds), v.atMost())
+		why = fmt.Sprintf("%s key stayed on %s%s", possessive(l.client), nodeList(nodesOfIntervals(l.intervals)), l.afterClause())
+	case o.result.Cause == verdict.WaitedLong && len(o.wait.nodes) > 0 && !slices.ContainsFunc(o.failed, func(v *failedAttempts) bool { return v.longest[0] < v.longest[1] }):
+		why = fmt.Sprintf("%s waited for %s %s", shorten(o.nextHolder.Client()), nodeList(o.wait.nodes), display.FromTo(o.wait.from, o.wait.to))
+	case len(o.failed) > 0:
+		v := o.failed[0]
+		why = fmt.Sprintf("%s tried %s without success, %s", shorten(v.client), display.Times(v.rounds), v.voteClause())
 	default:
 		return ""
 	}
 	if o.onlyHung() {
-		return why + o.bound(true)
+		return why + o.boundClause(true)
 	}
-	return fmt.Sprintf("%s, so nobody %s %s %s%s", why, o.verb("d"), short(o.key), display.FromTo(o.harm.Witness.From, o.to), o.bound(true))
+	return fmt.Sprintf("%s, so nobody %s %s %s%s", why, o.verb("d"), shorten(o.key), display.FromTo(o.result.Witness.From, o.to), o.boundClause(true))
 }
 
 // leftKeysSubject names all leftover keys if there are too many to draw.
-func (o *outage) manyKeys() string {
+func (o *outage) leftKeysSubject() string {
 	var clients []string
-	for _, l := range slices.Concat(o.left, o.more) {
+	for _, l := range slices.Concat(o.leftKeys, o.omittedKeys) {
 		clients = append(clients, l.client)
 	}
 	slices.Sort(clients)
-	return fmt.Sprintf("keys left by %s of %s", display.Plural(len(clients), "attempt"), list(slices.Compact(clients)))
+	return fmt.Sprintf("keys left by %s of %s", display.Plural(len(clients), "attempt"), joinNames(slices.Compact(clients)))
 }
 
 // afterClause describes what the client that left a key had done before, as the end of a clause.
-func (l *leftKeys) after() string {
+func (l *leftKeys) afterClause() string {
 	switch {
-	case l.of == nil || l.session == nil:
+	case l.attempt == nil || l.session == nil:
 		return ""
-	case l.first != nil:
+	case l.original != nil:
 		return " after an abandoned attempt"
-	case !l.of.Won:
+	case !l.attempt.Won:
 		return " after a failed attempt"
 	case l.session.FirstRelease() != nil:
 		return " after its release"
-	case l.session.ended == facts.Died:
+	case l.session.ending == facts.Died:
 		return " after its client died"
-	case l.session.ended == facts.Lost:
+	case l.session.ending == facts.Lost:
 		return " after its client was notified that it had lost the lock"
-	case l.session.ended == facts.Expired:
+	case l.session.ending == facts.Expired:
 		return " after its lease had ended"
 	}
 	return ""
@@ -903,7 +903,7 @@ func possessive(name string) string {
 	case "", "nobody":
 		return "nobody's"
 	}
-	return short(name) + "'s"
+	return shorten(name) + "'s"
 }
 
 func nodesOf(events []*event) (names []string) {
@@ -913,15 +913,15 @@ func nodesOf(events []*event) (names []string) {
 	return names
 }
 
-func staysOn(stays []*facts.Stay) (names []string) {
-	for _, s := range stays {
+func nodesOfIntervals(intervals []*facts.KeyInterval) (names []string) {
+	for _, s := range intervals {
 		names = append(names, s.Node)
 	}
 	return names
 }
 
 // collect returns a value, such as an instant, of each element.
-func stamps[T, V any](all []T, at func(T) V) (out []V) {
+func collect[T, V any](all []T, at func(T) V) (out []V) {
 	for _, x := range all {
 		out = append(out, at(x))
 	}
@@ -929,14 +929,14 @@ func stamps[T, V any](all []T, at func(T) V) (out []V) {
 }
 
 // when formats the instants of several events: "at 1.000 s", or "between 1.000 s and 1.002 s".
-func moment(at string, instants []int64) string {
+func when(preposition string, instants []int64) string {
 	first, last := display.Seconds(slices.Min(instants)), display.Seconds(slices.Max(instants))
 	if first == last {
-		return at + " " + first
+		return preposition + " " + first
 	}
 	between := "between " + first + " and " + last
-	if at == "at" {
+	if preposition == "at" {
 		return between
 	}
-	return at + " " + between
+	return preposition + " " + between
 }

@@ -25,7 +25,7 @@ import (
 )
 
 // knownNames returns the names that scenarios of the catalog may use.
-func known() scenario.Known {
+func knownNames() scenario.Known {
 	k := scenario.Known{Properties: checker.Properties(), Causes: verdict.Causes(), Numbers: checker.Numbers()}.With(kinds.All)
 	for _, m := range broken.Mistakes() {
 		k.Mistakes = append(k.Mistakes, m.Name)
@@ -34,9 +34,9 @@ func known() scenario.Known {
 }
 
 // simulate runs one scenario of the catalog.
-func simulated(t *testing.T, name string, seed uint64) *history.History {
+func simulate(t *testing.T, name string, seed uint64) *history.History {
 	t.Helper()
-	all, _, err := scenarios.Choose([]string{name}, nil, known(), nil)
+	all, _, err := scenarios.Choose([]string{name}, nil, knownNames(), nil)
 	if err != nil || len(all) != 1 {
 		t.Fatalf("%s: %d scenarios, %v", name, len(all), err)
 	}
@@ -52,17 +52,17 @@ func simulated(t *testing.T, name string, seed uint64) *history.History {
 }
 
 // drawnStory simulates a scenario and returns its history, diagram and caption.
-func story(t *testing.T, name string, seed uint64) (*history.History, Diagram, string) {
+func drawnStory(t *testing.T, name string, seed uint64) (*history.History, Diagram, string) {
 	t.Helper()
-	h := simulated(t, name, seed)
-	d := Tell(h, checker.Check(h))
+	h := simulate(t, name, seed)
+	d := OfVerdict(h, checker.Check(h))
 	return h, d, plainSpaces(strings.Join(d.Caption, " "))
 }
 
 func plainSpaces(s string) string { return strings.ReplaceAll(s, display.NoBreak, " ") }
 
 // failedTokens returns the tokens of a client's sets in an interval that did not get the lock.
-func tokensTried(h *history.History, client string, from, to int64) (tokens []string) {
+func failedTokens(h *history.History, client string, from, to int64) (tokens []string) {
 	won := map[string]bool{}
 	for _, e := range h.Events {
 		if e.Op == history.OpAcquire && e.Type == history.OK {
@@ -78,7 +78,7 @@ func tokensTried(h *history.History, client string, from, to int64) (tokens []st
 }
 
 // keyTimes returns when keys with a value were set and when they expired, as the nodes reported.
-func keptBetween(h *history.History, value string) (put, gone []int64) {
+func keyTimes(h *history.History, value string) (put, gone []int64) {
 	for _, e := range h.Events {
 		if l := e.Life; l != nil && l.What == history.KeySet && l.Value == value {
 			put = append(put, e.T)
@@ -90,9 +90,9 @@ func keptBetween(h *history.History, value string) (put, gone []int64) {
 
 // The drawing of a canceled acquire begins with it, and shows the keys that it left, the client that they blocked and
 // for how long.
-func TestOutageOfCancelledAcquire(t *testing.T) {
-	h, d, told := story(t, "cancelled-acquire/undone-by-the-callers-context", 1)
-	w := Shown(checker.Check(h)).Witness
+func TestOutageOfCanceledAcquire(t *testing.T) {
+	h, d, caption := drawnStory(t, "cancelled-acquire/undone-by-the-callers-context", 1)
+	w := ShownResult(checker.Check(h)).Witness
 	var first string
 	var failed []history.Event
 	for _, e := range h.Events {
@@ -103,24 +103,24 @@ func TestOutageOfCancelledAcquire(t *testing.T) {
 			failed = append(failed, e)
 		}
 	}
-	put, gone := keptBetween(h, first)
+	put, gone := keyTimes(h, first)
 	if len(put) != 5 || len(failed) != 2 {
 		t.Fatalf("%d keys, %d failed acquires", len(put), len(failed))
 	}
-	tried := tokensTried(h, "c2", w.From, w.To)
+	tried := failedTokens(h, "c2", w.From, w.To)
 	for _, want := range []string{
-		fmt.Sprintf("n1–n5 set c1's key %s and kept it %s, when it expired; c1 sent no release of it there.", moment("at", put), moment("until", gone)),
+		fmt.Sprintf("n1–n5 set c1's key %s and kept it %s, when it expired; c1 sent no release of it there.", when("at", put), when("until", gone)),
 		fmt.Sprintf("c1's acquire failed twice %s: %s.", display.FromTo(failed[0].T, failed[1].T), failed[0].Cause),
 		fmt.Sprintf("c2 tried %d times without success", len(tried)), "refused by n1–n5 because of c1's key",
 		fmt.Sprintf("Nobody acquired lock-1 %s, for %s; the bound is 12.75 s.", display.FromTo(w.From, w.To), display.Span(w.To-w.From)),
 		"c2 acquired lock-1 at " + display.Seconds(w.To),
 	} {
-		if !strings.Contains(told, plainSpaces(want)) {
-			t.Errorf("missing: %s\n%s", want, told)
+		if !strings.Contains(caption, plainSpaces(want)) {
+			t.Errorf("missing: %s\n%s", want, caption)
 		}
 	}
 	if !slices.ContainsFunc(d.Bars, func(b bar) bool {
-		return b.State == keeps && b.From == slices.Max(put) && b.To == slices.Min(gone)
+		return b.State == hasLeftoverKey && b.From == slices.Max(put) && b.To == slices.Min(gone)
 	}) {
 		t.Errorf("no bar shows the keys: %+v", d.Bars)
 	}
@@ -131,7 +131,7 @@ func TestOutageOfCancelledAcquire(t *testing.T) {
 
 // Outages name the client that left keys or hangs, and what it did about the keys.
 func TestOutages(t *testing.T) {
-	for name, says := range map[string][]string{
+	for name, patterns := range map[string][]string{
 		"lost-reply/release-only-acknowledged": {`^c1's key stayed on n1–n3 after a failed attempt, so nobody acquired lock-1 from `,
 			`n1–n3 set c1's key [^.]*\.\d+ s and kept it [^;]*, when it expired; c1 sent no release of it there\.`, `c1 sent a release of its key to n4 and n5 `},
 		"abandoned-set/goes-on": {`^c1's key stayed on n1–n3 after an abandoned attempt, `,
@@ -141,23 +141,23 @@ func TestOutages(t *testing.T) {
 		"no-answer/release-waits-for-all": {`^c1's release had not returned by 60\.200 s, for 59\.688 s; the bound is 13\.25 s\. `},
 		"failed-release/renews-on":        {`; c1 renewed it 11 times, last `, `; c1's release, sent at 5\.513 s, never arrived\.`},
 	} {
-		_, d, told := story(t, name, 1)
-		told = plainSpaces(d.Summary) + ". " + told
-		for _, s := range says {
-			if !regexp.MustCompile(s).MatchString(told) {
-				t.Errorf("%s: missing: %s\n%s", name, s, told)
+		_, d, text := drawnStory(t, name, 1)
+		text = plainSpaces(d.Summary) + ". " + text
+		for _, s := range patterns {
+			if !regexp.MustCompile(s).MatchString(text) {
+				t.Errorf("%s: missing: %s\n%s", name, s, text)
 			}
 		}
 	}
 }
 
 // Keys that nodes lost at different instants, to one fault or several, are each reported with their own instant.
-func TestEachLossHasItsInstant(t *testing.T) {
+func TestLossesAreReportedAtTheirInstants(t *testing.T) {
 	losses := 0
 	for _, seed := range []uint64{900040, 900119} {
-		h, _, told := story(t, "random-faults/", seed)
+		h, _, caption := drawnStory(t, "random-faults/", seed)
 		node := ""
-		for _, s := range strings.Split(told, ". ") {
+		for _, s := range strings.Split(caption, ". ") {
 			m := regexp.MustCompile(`^(n\d|It|[\w ]+) (lost|let) (c\d)'s key (?:expire early )?at (\d+\.\d{3}) s`).FindStringSubmatch(s)
 			if n := regexp.MustCompile(`^n\d `).FindString(s); n != "" {
 				node = strings.TrimSpace(n)
@@ -179,7 +179,7 @@ func TestEachLossHasItsInstant(t *testing.T) {
 }
 
 // parseEvents parses a run with one node from its events, with instants in milliseconds.
-func eventsOf(t *testing.T, text string) *history.History {
+func parseEvents(t *testing.T, text string) *history.History {
 	t.Helper()
 	h := &history.History{Params: history.Params{Clients: []string{"c1", "c2", "c3"}, Nodes: []string{"n1"}, Resource: "r1", Quorum: 1, TTL: time.Second, NodeTimeout: 50 * time.Millisecond, Life: true}}
 	for i, line := range strings.Split(strings.TrimSpace(text), "\n") {
@@ -198,7 +198,7 @@ func eventsOf(t *testing.T, text string) *history.History {
 }
 
 // c1's lock reports no deadline and no token; its key's TTL is a second.
-const lapses = `
+const expiryHistory = `
 {"t":10,"process":"c1","type":"invoke","op":"acquire","key":"k","session":"c1/1"}
 {"t":11,"process":"n1","type":"info","op":"life","key":"k","sent":10,"life":{"what":"set","seq":1,"value":"x","by":"c1-n1"}}
 {"t":12,"process":"c1-n1","type":"ok","op":"set","key":"k","token":"x","node":"n1","sent":10,"applied":11,"answered":12}
@@ -217,28 +217,28 @@ const lapses = `
 
 // A pause during which the client's key reached its expiry is drawn, because a paused client renews nothing. A pause that
 // ended long before is only counted.
-func TestPauseByWhichTheKeyLapsed(t *testing.T) {
-	r := &verdict.Result{Property: verdict.MutualExclusion, Outcome: verdict.Violated, Cause: verdict.ToldLate, Node: "n1",
+func TestPauseDuringKeyExpiry(t *testing.T) {
+	r := &verdict.Result{Property: verdict.MutualExclusion, Outcome: verdict.Violated, Cause: verdict.NotifiedLate, Node: "n1",
 		Witness: &verdict.Witness{Sessions: []string{"c1/1", "c2/1"}, Key: "k", From: 2013e6, To: 3000e6},
-		Losses:  []verdict.Loss{{Node: "n1", Cause: verdict.ToldLate, First: "c1/1", Second: "c2/1"}}}
+		Losses:  []verdict.Loss{{Node: "n1", Cause: verdict.NotifiedLate, First: "c1/1", Second: "c2/1"}}}
 	for _, c := range []struct {
 		pause, resume string
 		drawn         bool
 	}{{"500", "1500", true}, {"500", "990", true}, {"500", "600", false}} {
-		d := Of(eventsOf(t, strings.NewReplacer("PAUSE", c.pause, "RESUME", c.resume).Replace(lapses)), r)
-		told := plainSpaces(strings.Join(d.Caption, " "))
-		if got := slices.ContainsFunc(d.Bars, func(b bar) bool { return b.State == paused }); got != c.drawn || strings.Contains(told, "without effect") == c.drawn {
-			t.Errorf("paused from %s to %s ms: drawn %v\n%s", c.pause, c.resume, got, told)
+		d := Of(parseEvents(t, strings.NewReplacer("PAUSE", c.pause, "RESUME", c.resume).Replace(expiryHistory)), r)
+		caption := plainSpaces(strings.Join(d.Caption, " "))
+		if got := slices.ContainsFunc(d.Bars, func(b bar) bool { return b.State == paused }); got != c.drawn || strings.Contains(caption, "without effect") == c.drawn {
+			t.Errorf("paused from %s to %s ms: drawn %v\n%s", c.pause, c.resume, got, caption)
 		}
-		if want := "key on n1 reached its expiry at 1.011 s."; !strings.Contains(told, want) {
-			t.Errorf("missing: %s\n%s", want, told)
+		if want := "key on n1 reached its expiry at 1.011 s."; !strings.Contains(caption, want) {
+			t.Errorf("missing: %s\n%s", want, caption)
 		}
 	}
 }
 
 // A release that deletes a key before its acquire has returned is still the cause, so it and its client are drawn.
-func TestWhoDeletedTheKeyIsDrawn(t *testing.T) {
-	h := eventsOf(t, `
+func TestDeleterIsDrawn(t *testing.T) {
+	h := parseEvents(t, `
 {"t":1,"process":"c3","type":"invoke","op":"acquire","key":"k","session":"c3/1"}
 {"t":2,"process":"c3","type":"fail","op":"acquire","key":"k","session":"c3/1"}
 {"t":10,"process":"c1","type":"invoke","op":"acquire","key":"k","session":"c1/1"}
@@ -266,8 +266,8 @@ func TestWhoDeletedTheKeyIsDrawn(t *testing.T) {
 }
 
 // The deadline of a lock is shown even if its client is notified of a loss before.
-func TestDeadlineOfALostLock(t *testing.T) {
-	h := eventsOf(t, `
+func TestDeadlineOfLostLock(t *testing.T) {
+	h := parseEvents(t, `
 {"t":10,"process":"c1","type":"invoke","op":"acquire","key":"k","session":"c1/1"}
 {"t":13,"process":"c1","type":"ok","op":"acquire","key":"k","session":"c1/1","validUntil":900}
 {"t":500,"process":"c1","type":"info","op":"lost","key":"k","session":"c1/1"}
@@ -279,7 +279,7 @@ func TestDeadlineOfALostLock(t *testing.T) {
 }
 
 // In a run in which nobody gets the lock, all failures are reported with the lock's own messages.
-func TestNobodyEverAcquires(t *testing.T) {
+func TestRunWithoutGrants(t *testing.T) {
 	h := &history.History{Params: history.Params{Scenario: "s", Clients: []string{"c1"}, Nodes: []string{"n1"}}}
 	for i := range int64(25) {
 		call := history.Event{N: 2*i + 1, T: (i + 1) * 1e8, Process: "c1", Type: history.Invoke, Op: history.OpAcquire, Key: "k", Session: fmt.Sprintf("c1/%d", i+1)}
@@ -297,7 +297,7 @@ func TestNobodyEverAcquires(t *testing.T) {
 }
 
 // parseRun parses a run in text form.
-func parsed(t *testing.T, text string) *history.History {
+func parseRun(t *testing.T, text string) *history.History {
 	t.Helper()
 	h, err := histories.Parse(text)
 	if err != nil {
@@ -308,7 +308,7 @@ func parsed(t *testing.T, text string) *history.History {
 
 // A slow winning acquire within an outage shows for which nodes it waited, and how long. A client whose nodes had all
 // replied waited for none.
-func TestWinnersThatWaited(t *testing.T) {
+func TestWaitOfWinningAcquire(t *testing.T) {
 	const head = `params clients=c1,c2 nodes=n1,n2,n3 quorum=2 ttl=10s nodeTimeout=50ms retryMax=200ms slack=500ms rate=0.01 rounds=10
 0.010 c1 invoke acquire session=c1/1
 `
@@ -323,18 +323,18 @@ func TestWinnersThatWaited(t *testing.T) {
 		"first of all":  {"4.900 c1-n1 info set token=A sent=0.010 applied=0 answered=0\n4.903 c1-n2,n3 ok set token=A\n", "c1 waited for n1 from 0.010 s to 4.901 s.", "c1 waits for n1 until 4.901 s"},
 		"all replied":   {"0.012 c1-n1,n2,n3 ok set token=A\n", "", ""},
 	} {
-		h := parsed(t, head+c.sets+tail)
+		h := parseRun(t, head+c.sets+tail)
 		d := Of(h, &verdict.Result{Property: verdict.FaultTolerance, Outcome: verdict.Violated, Cause: verdict.WaitedLong, Bound: 3e9,
 			Witness: &verdict.Witness{Sessions: []string{"c1/1"}, Key: "lock-1", From: 10e6, To: 5004e6}})
-		told, text := plainSpaces(strings.Join(d.Caption, " ")), plainSpaces(Text(d, 200))
+		caption, text := plainSpaces(strings.Join(d.Caption, " ")), plainSpaces(Text(d, 200))
 		if c.caption == "" {
-			if regexp.MustCompile("wait(s|ed) for").MatchString(told + text + d.Summary) {
-				t.Errorf("%s: it should have waited for no node: %s\n%s", name, told, text)
+			if regexp.MustCompile("wait(s|ed) for").MatchString(caption + text + d.Summary) {
+				t.Errorf("%s: it should have waited for no node: %s\n%s", name, caption, text)
 			}
 			continue
 		}
-		if !strings.Contains(told, c.caption) || !strings.Contains(text, c.drawn) || !strings.Contains(Mermaid(d), c.drawn) {
-			t.Errorf("%s: missing: %q and %q in %s\n%s", name, c.caption, c.drawn, told, text)
+		if !strings.Contains(caption, c.caption) || !strings.Contains(text, c.drawn) || !strings.Contains(Mermaid(d), c.drawn) {
+			t.Errorf("%s: missing: %q and %q in %s\n%s", name, c.caption, c.drawn, caption, text)
 		}
 		if who := plainSpaces(d.Summary); !strings.HasPrefix(who, "c1 waited for n") || !strings.Contains(who, ", so nobody acquired lock-1 ") {
 			t.Errorf("%s: the summary is %q", name, who)
@@ -346,7 +346,7 @@ func TestWinnersThatWaited(t *testing.T) {
 }
 
 // A key is due to expire by its node's clock. An event that ended it is drawn at its instant, and once.
-func TestEndOfAKeyByItsNodesClock(t *testing.T) {
+func TestKeyExpiryByNodeClock(t *testing.T) {
 	const head = `params clients=c1,c2 nodes=n1 quorum=1 ttl=10s nodeTimeout=50ms epoch=1000
 0.010 c1 invoke acquire session=c1/1
 0.011 n1 life set value=A by=c1 sent=0.010 command=set
@@ -370,10 +370,10 @@ func TestEndOfAKeyByItsNodesClock(t *testing.T) {
 		"forward": {"2 nemesis info clock node=n1 local=1012 wall\n2.050 n1 life expired old=A local=1012.050", 6, "2.050 n1 let c1's key expire early"},
 		"gone":    {"2.050 n1 life lost old=A", 0, "2.050 n1 lost c1's key"},
 	} {
-		h := parsed(t, head+c.life+"\n"+tail)
+		h := parseRun(t, head+c.life+"\n"+tail)
 		d := Of(h, &verdict.Result{Property: verdict.MutualExclusion, Outcome: verdict.Violated, Cause: verdict.GivenShorter, Node: "n1",
 			Witness: &verdict.Witness{Sessions: []string{"c1/1", "c2/1"}, Key: "lock-1", From: 13004e6, To: 13500e6},
-			Losses:  []verdict.Loss{{Node: "n1", Cause: verdict.GivenShorter, First: "c1/1", Second: "c2/1", Fact: factOf(h, c.fact)}}})
+			Losses:  []verdict.Loss{{Node: "n1", Cause: verdict.GivenShorter, First: "c1/1", Second: "c2/1", Fact: endEventOf(h, c.fact)}}})
 		text := strings.Join(strings.Fields(plainSpaces(strings.Map(func(r rune) rune {
 			if strings.ContainsRune("│┃✗", r) {
 				return ' '
@@ -390,7 +390,7 @@ func TestEndOfAKeyByItsNodesClock(t *testing.T) {
 }
 
 // endEventOf returns the number of the event that ended a key, or 0 if wanted is 0.
-func factOf(h *history.History, wanted int64) int64 {
+func endEventOf(h *history.History, wanted int64) int64 {
 	if wanted == 0 {
 		return 0
 	}
@@ -399,7 +399,7 @@ func factOf(h *history.History, wanted int64) int64 {
 
 // The summary names what delayed a write: a fault of its link, or else the time that it took. If there are too many
 // faults, that one is drawn, and each omitted fault is counted once.
-func TestWhatKeptAWrite(t *testing.T) {
+func TestDelayOfWriteInSummary(t *testing.T) {
 	const run = `params clients=c1,c2 nodes=n1 quorum=1 ttl=10s nodeTimeout=50ms epoch=1000
 step 1 clock-jump c1 after
 step 2 LINK c1-r1 after
@@ -433,7 +433,7 @@ UNTIL nemesis end LINK node=c1-r1 step=2
 		{"hold", "12.998", "the write from c1 to r1 was held by the network for 11 s, so c1 overran its lease and overwrote c2's write"},
 		{"delay", "5.000", "c1's write took 10 s to reach r1, so c1 overran its lease and overwrote c2's write"},
 	} {
-		h := parsed(t, strings.NewReplacer("LINK", c.link, "UNTIL", c.until, "PAUSES", pauses).Replace(run))
+		h := parseRun(t, strings.NewReplacer("LINK", c.link, "UNTIL", c.until, "PAUSES", pauses).Replace(run))
 		d := Of(h, &verdict.Result{Property: verdict.ResourceSafety, Outcome: verdict.Violated, Cause: verdict.Overrun,
 			Witness: &verdict.Witness{Sessions: []string{"c2/1", "c1/1"}, Key: "lock-1", From: 10603e6, To: 13001e6}})
 		if got := plainSpaces(d.Summary); got != c.summary {
@@ -446,7 +446,7 @@ UNTIL nemesis end LINK node=c1-r1 step=2
 }
 
 // Several messages to one node are plural; one message to each of several nodes is singular.
-func TestSeveralMessages(t *testing.T) {
+func TestPluralOfMessages(t *testing.T) {
 	for _, c := range []struct {
 		held, want string
 		targets    []string
@@ -460,17 +460,17 @@ func TestSeveralMessages(t *testing.T) {
 		for _, n := range c.targets {
 			g = append(g, &facts.Fault{Kind: "drop", Target: "c3-" + n})
 		}
-		if w := wordsFor(g, nodeList(c.targets), c.held); w.Whom+" "+w.Was != c.want {
-			t.Errorf("%q %q, want %q", w.Whom, w.Was, c.want)
+		if w := wordingFor(g, nodeList(c.targets), c.held); w.Subject+" "+w.Past != c.want {
+			t.Errorf("%q %q, want %q", w.Subject, w.Past, c.want)
 		}
 	}
 }
 
 // A request that reached its link slightly more than a node time-out after the others belongs to their round.
-func TestLateRequestIsOfItsRound(t *testing.T) {
+func TestLateRequestBelongsToItsRound(t *testing.T) {
 	round, timeout := []*event{{Sent: 1000e6}, {Sent: 1001e6}}, int64(50e6)
 	for sent, want := range map[int64]bool{1051e6: true, 1052e6: true, 1101e6: false} {
-		if got := oneRound(round, &event{Sent: sent}, timeout); got != want {
+		if got := sameRound(round, &event{Sent: sent}, timeout); got != want {
 			t.Errorf("sent at %d: %t", sent, got)
 		}
 	}

@@ -17,21 +17,21 @@ import (
 )
 
 // TestCatalogPictures checks the picture of each run of the catalog.
-func TestNothingOfTheCatalogueIsCutOrCrossed(t *testing.T) { nothingIsCut(t, catalogue, 150) }
+func TestCatalogPictures(t *testing.T) { checkLayouts(t, catalog, 150) }
 
 // catalog calls f with the diagram of each run of the catalog that the simulation supports.
-func catalogue(t *testing.T, f func(name string, d Diagram)) {
+func catalog(t *testing.T, f func(name string, d Diagram)) {
 	t.Helper()
 	backend := sim.New(kinds.All)
-	lacks := func(s scenario.Scenario) bool {
+	unsupported := func(s scenario.Scenario) bool {
 		return slices.ContainsFunc(backend.Probe(t.Context()), func(c harness.Capability) bool { return !c.Available && slices.Contains(s.Needs(), c.Name) })
 	}
-	all, _, err := scenarios.Choose(nil, nil, known(), nil)
+	all, _, err := scenarios.Choose(nil, nil, knownNames(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, s := range all {
-		if lacks(s.Scenario) {
+		if unsupported(s.Scenario) {
 			continue
 		}
 		var record bytes.Buffer
@@ -42,6 +42,6 @@ func catalogue(t *testing.T, f func(name string, d Diagram)) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		f(s.ID(), Tell(h, checker.Check(h)))
+		f(s.ID(), OfVerdict(h, checker.Check(h)))
 	}
 }

@@ -15,16 +15,16 @@ import (
 // TestPictureLayout checks the picture of each story: no label is cut off, leaves the picture,
 // overlaps another label or a mark, or is crossed by an arrow, and each footnote has its number in
 // the picture.
-func TestNothingIsCutOrCrossed(t *testing.T) { nothingIsCut(t, drawn, 50) }
+func TestPictureLayout(t *testing.T) { checkLayouts(t, eachStory, 50) }
 
 // checkLayouts checks the layout of at least minPictures pictures.
-func nothingIsCut(t *testing.T, all func(t *testing.T, look func(name string, d Diagram)), least int) {
+func checkLayouts(t *testing.T, all func(t *testing.T, look func(name string, d Diagram)), minPictures int) {
 	t.Helper()
 	pictures, found := 0, 0
 	all(t, func(name string, d Diagram) {
 		pictures++
 		for _, embedded := range []bool{false, true} {
-			for _, w := range faultsOfPicture(SVG(d, SVGOptions{Embedded: embedded})) {
+			for _, w := range layoutErrors(SVG(d, SVGOptions{Embedded: embedded})) {
 				if strings.Contains(w, "cut:") && (strings.Contains(name, "hostile") || strings.Contains(w, "locklock")) {
 					continue // very long names are cut
 				}
@@ -34,8 +34,8 @@ func nothingIsCut(t *testing.T, all func(t *testing.T, look func(name string, d 
 		}
 	})
 	t.Logf("%d pictures, %d layout errors", pictures, found)
-	if pictures < least {
-		t.Errorf("%d pictures, want at least %d", pictures, least)
+	if pictures < minPictures {
+		t.Errorf("%d pictures, want at least %d", pictures, minPictures)
 	}
 }
 
@@ -54,54 +54,54 @@ var (
 
 // layoutErrors lists the layout errors of a picture. It reads only the SVG, independently of the
 // layout code.
-func faultsOfPicture(svg []byte) (wrong []string) {
-	texts, marks, arrows, width, height := pieces(svg)
-	say := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
-	foot, inside := 0, 0
+func layoutErrors(svg []byte) (errs []string) {
+	texts, marks, arrows, width, height := parsePieces(svg)
+	report := func(format string, args ...any) { errs = append(errs, fmt.Sprintf(format, args...)) }
+	below, inside := 0, 0
 	for i, a := range texts {
 		label := strings.Contains(a.class, "sq-label") || strings.Contains(a.class, "sq-in")
 		if a.x1 < 0 || a.y1 < 0 || a.x2 > width || a.y2 > height {
-			say("outside: %q", a.text)
+			report("outside: %q", a.text)
 		}
 		if strings.HasSuffix(a.text, "…") || strings.HasSuffix(a.text, "…)") {
-			say("cut: %q", a.text)
+			report("cut: %q", a.text)
 		}
 		if footnote.MatchString(a.text) {
 			if label {
 				inside++
 			} else {
-				foot++
+				below++
 			}
 		}
 		for _, b := range texts[i+1:] {
-			if over(a.box, b.box) {
-				say("%q overlaps %q", a.text, b.text)
+			if overlap(a.box, b.box) {
+				report("%q overlaps %q", a.text, b.text)
 			}
 		}
 		if !label && a.class != "sq-name" {
 			continue
 		}
 		for _, m := range marks {
-			if over(a.box, m.box) {
-				say("a mark overlaps %q", a.text)
+			if overlap(a.box, m.box) {
+				report("a mark overlaps %q", a.text)
 			}
 		}
 		for _, l := range arrows {
-			if crossed(a.box, l.line) {
-				say("an arrow crosses %q", a.text)
+			if lineCrosses(a.box, l.line) {
+				report("an arrow crosses %q", a.text)
 			}
 		}
 	}
-	if foot != inside {
-		say("%d footnotes, but %d numbers in the picture", foot, inside)
+	if below != inside {
+		report("%d footnotes, but %d numbers in the picture", below, inside)
 	}
-	return wrong
+	return errs
 }
 
-func over(b, o box) bool { return b.x1+1 < o.x2 && o.x1+1 < b.x2 && b.y1+1 < o.y2 && o.y1+1 < b.y2 }
+func overlap(b, o box) bool { return b.x1+1 < o.x2 && o.x1+1 < b.x2 && b.y1+1 < o.y2 && o.y1+1 < b.y2 }
 
 // lineCrosses reports whether a line crosses a box, by sampling its points.
-func crossed(b box, l [4]float64) bool {
+func lineCrosses(b box, l [4]float64) bool {
 	n := math.Max(math.Hypot(l[2]-l[0], l[3]-l[1]), 1)
 	for i := 0.0; i <= n; i++ {
 		x, y := l[0]+i/n*(l[2]-l[0]), l[1]+i/n*(l[3]-l[1])
@@ -112,7 +112,7 @@ func crossed(b box, l [4]float64) bool {
 	return false
 }
 
-func pieces(svg []byte) (texts, marks, arrows []piece, width, height float64) {
+func parsePieces(svg []byte) (texts, marks, arrows []piece, width, height float64) {
 	var at map[string]string
 	class := ""
 	number := func(s string) float64 { n, _ := strconv.ParseFloat(s, 64); return n }

@@ -29,8 +29,8 @@ type row struct {
 type part int
 
 const (
-	whole     part = iota
-	departure      // sent; other facts precede its arrival
+	wholeMessage part = iota
+	departure         // sent; other facts precede its arrival
 	arrival
 )
 
@@ -41,16 +41,16 @@ func makeRows(d Diagram) []row {
 		rows = append(rows, arrowRows(g)...)
 	}
 	for _, n := range d.Notes {
-		rows = append(rows, row{at: n.At, n: first(n.Events), lane: n.Lane, mark: n.Mark, label: n.Label, bad: n.Bad})
+		rows = append(rows, row{at: n.At, n: firstEvent(n.Events), lane: n.Lane, mark: n.Mark, label: n.Label, bad: n.Bad})
 	}
 	for _, b := range d.Bands {
-		rows = append(rows, row{at: b.From, n: first(b.Events) + 1<<40, lane: -1, label: b.Label, bad: true})
+		rows = append(rows, row{at: b.From, n: firstEvent(b.Events) + 1<<40, lane: -1, label: b.Label, bad: true})
 	}
 	slices.SortStableFunc(rows, func(a, b row) int { return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.n, b.n)) })
 	return rows
 }
 
-func first(events []int64) int64 {
+func firstEvent(events []int64) int64 {
 	if len(events) == 0 {
 		return 0
 	}
@@ -62,7 +62,7 @@ func byFact(d Diagram) [][]arrow {
 	drawn := slices.DeleteFunc(slices.Clone(d.Arrows), func(a arrow) bool {
 		return a.From == a.To || min(a.From, a.To) < 0 || max(a.From, a.To) >= len(d.Lanes)
 	})
-	return grouped(drawn, func(a arrow) int { return a.Fact })
+	return groupBy(drawn, func(a arrow) int { return a.Fact })
 }
 
 // arrowRows makes the rows of one fact. A request has a row at the instant it was sent, a reply at
@@ -72,7 +72,7 @@ func arrowRows(arrows []arrow) []row {
 	quick := slices.DeleteFunc(arrows, func(a arrow) bool { return a.Slow })
 	var rows []row
 	if len(quick) > 0 {
-		rows = append(rows, arrowRow(quick, whole))
+		rows = append(rows, arrowRow(quick, wholeMessage))
 	}
 	if len(slow) > 0 {
 		rows = append(rows, arrowRow(slow, departure), arrowRow(slow, arrival))
@@ -81,33 +81,33 @@ func arrowRows(arrows []arrow) []row {
 }
 
 func arrowRow(arrows []arrow, p part) row {
-	r := row{at: arrows[0].Sent, n: first(arrows[0].Events), arrows: arrows, part: p, lane: -1}
+	r := row{at: arrows[0].Sent, n: firstEvent(arrows[0].Events), arrows: arrows, part: p, lane: -1}
 	for _, a := range arrows {
 		r.at = min(r.at, a.Sent)
 		r.bad = r.bad || a.Bad && p != departure
 	}
-	if p == arrival || p == whole && arrows[0].Answer {
-		r.at = max(r.at, latest(arrows))
+	if p == arrival || p == wholeMessage && arrows[0].Answer {
+		r.at = max(r.at, latestArrival(arrows))
 	}
 	return r
 }
 
-func latest(arrows []arrow) int64 {
+func latestArrival(arrows []arrow) int64 {
 	return slices.MaxFunc(arrows, func(a, b arrow) int { return cmp.Compare(a.Arrived, b.Arrived) }).Arrived
 }
 
 // drawAcquire draws how a session got the lock: the failed attempts as one note, and the winning
 // round as a request and its replies.
 func (b *builder) drawAcquire(s *session) {
-	me, ok := b.lanes.of(s.Client())
+	me, ok := b.lanes.laneOf(s.Client())
 	if !ok {
 		return
 	}
-	if w := b.f.futile(s, b.scene.from); w.rounds > 0 && (len(w.why) > 0 || s.Granted() || len(failuresOf(b.scene, s)) == 0) {
-		b.drawFutile(w, me, !s.Granted())
+	if w := b.f.failedAttempts(s, b.layout.from); w.rounds > 0 && (len(w.reasons) > 0 || s.Granted() || len(failuresOf(b.layout, s)) == 0) {
+		b.drawFailedAttempts(w, me, !s.Granted())
 	}
 	if !s.Granted() {
-		b.drawFailures(s.Client(), failuresOf(b.scene, s))
+		b.drawFailures(s.Client(), failuresOf(b.layout, s))
 		return
 	}
 	b.drawGranted(s)
@@ -115,49 +115,49 @@ func (b *builder) drawAcquire(s *session) {
 
 // drawGranted draws the winning round of a session.
 func (b *builder) drawGranted(s *session) {
-	me, ok := b.lanes.of(s.Client())
+	me, ok := b.lanes.laneOf(s.Client())
 	if !ok || !s.Granted() {
 		return
 	}
-	won := s.won
+	won := s.winningRound
 	if won == nil {
-		won = b.f.everyNode(s.Acquire.Call, max(s.Acquire.Call.T, b.scene.from))
+		won = b.f.requestToEveryNode(s.Acquire.Call, max(s.Acquire.Call.T, b.layout.from))
 	}
-	for _, together := range bursts(won, b.f.slow()) {
+	for _, together := range splitAtPauses(won, b.f.slowThreshold()) {
 		b.sheet.facts++
 		for _, g := range b.lanes.byLane(together) {
-			a := arrow{From: me, To: g.lane, Label: "acquire", Sent: g.sent(), Arrived: g.applied(), Events: numbers(g.events...)}
+			a := arrow{From: me, To: g.lane, Label: "acquire", Sent: g.firstSent(), Arrived: g.lastApplied(), Events: eventNumbers(g.events...)}
 			a.Lost = a.Arrived == 0
-			b.sheet.message(a)
+			b.sheet.addArrow(a)
 		}
 	}
-	b.drawGrant(me, b.scene.grantOf(s, won))
+	b.drawGrant(me, b.layout.grantOf(s, won))
 }
 
 // drawFailedAttempts draws failed attempts as one note, and optionally adds them to the caption.
-func (b *builder) drawFutile(w *futile, me int, tell bool) {
-	label := fmt.Sprintf("%s tries %s", short(w.client), display.Times(w.rounds))
+func (b *builder) drawFailedAttempts(w *failedAttempts, me int, inCaption bool) {
+	label := fmt.Sprintf("%s tries %s", shorten(w.client), display.Times(w.rounds))
 	if w.to > w.from {
 		label += ", until " + display.Seconds(w.to)
 	}
-	if len(w.why) > 0 {
-		label += ", " + w.atMost() + w.because(false)
+	if len(w.reasons) > 0 {
+		label += ", " + w.voteClause() + w.reasonClause(false)
 	}
-	b.sheet.note(note{Lane: me, At: w.from, Mark: dot, Label: label, Events: numbers(w.events...)})
-	if tell {
-		b.tellFutile(w)
+	b.sheet.addNote(note{Lane: me, At: w.from, Mark: dot, Label: label, Events: eventNumbers(w.events...)})
+	if inCaption {
+		b.captionFailedAttempts(w)
 	}
 }
 
-func (b *builder) tellFutile(w *futile) {
+func (b *builder) captionFailedAttempts(w *failedAttempts) {
 	words := fmt.Sprintf("tried %s without success %s", display.Times(w.rounds), display.FromTo(w.from, w.to))
-	if len(w.why) > 0 {
-		words += ", " + w.atMost() + w.needed() + w.because(true)
+	if len(w.reasons) > 0 {
+		words += ", " + w.voteClause() + w.quorumClause() + w.reasonClause(true)
 	}
 	if from, to := w.longest[0], w.longest[1]; from < to {
 		words += fmt.Sprintf("; the longest attempt began at %s and had ended by %s", display.Seconds(from), display.Seconds(to))
 	}
-	b.caption.tell(w.from, short(w.client), words)
+	b.caption.add(w.from, shorten(w.client), words)
 }
 
 func (b *builder) drawGrant(me int, g grant) {
@@ -169,7 +169,7 @@ func (b *builder) drawGrant(me int, g grant) {
 	detail, bad := g.detail()
 	lanes := b.drawWait(me, g, b.lanes.byLane(g.won))
 	if len(lanes) == 0 { // all replies had arrived before
-		b.sheet.note(note{Lane: me, At: ok.T, Mark: dot, Label: detail, Bad: bad, Events: numbers(ok)})
+		b.sheet.addNote(note{Lane: me, At: ok.T, Mark: dot, Label: detail, Bad: bad, Events: eventNumbers(ok)})
 	}
 	b.sheet.facts++
 	for _, l := range lanes {
@@ -179,13 +179,13 @@ func (b *builder) drawGrant(me int, g grant) {
 		}
 		l.events = yes
 		a := arrow{From: l.lane, To: me, Answer: true, Label: label, Detail: detail, Bad: bad,
-			Sent: min(l.applied(), ok.T), Arrived: ok.T, Events: numbers(append(yes, ok)...)}
+			Sent: min(l.lastApplied(), ok.T), Arrived: ok.T, Events: eventNumbers(append(yes, ok)...)}
 		if len(g.votes) == 0 { // the time of the nodes' replies is unknown
 			a.Sent = ok.T
 		}
-		b.sheet.message(a)
+		b.sheet.addArrow(a)
 	}
-	b.caption.tell(ok.T, short(g.s.Client()), g.words())
+	b.caption.add(ok.T, shorten(g.s.Client()), g.captionText())
 	b.drawExpiry(g)
 }
 
@@ -194,36 +194,36 @@ func (b *builder) drawGrant(me int, g grant) {
 func (b *builder) drawExpiry(g grant) {
 	for _, l := range b.lanes.byLane(g.won) {
 		var due []*event
-		enough := false // whether some key lives long enough
+		longEnough := false // whether some key lives long enough
 		for _, e := range l.events {
-			switch at := b.f.expiry(e); {
+			switch at := b.f.expiresAt(e); {
 			case !slices.Contains(g.votes, e.Node), e.TTL <= 0, e.Applied <= 0:
-				enough = true
-			case at == never, endedEarly(b.scene, g.s, e.Node):
+				longEnough = true
+			case at == never, namedEarlyEnd(b.layout, g.s, e.Node):
 			case at < g.s.until:
 				due = append(due, e)
 			default:
-				enough = true
+				longEnough = true
 			}
 		}
-		if enough || len(due) == 0 {
+		if longEnough || len(due) == 0 {
 			continue
 		}
 		for _, e := range due {
-			b.due[[2]string{g.s.Name(), e.Node}] = true
+			b.expiryDrawn[[2]string{g.s.Name(), e.Node}] = true
 		}
-		at, last := slices.Max(stamps(due, b.f.expiry)), ""
+		at, last := slices.Max(collect(due, b.f.expiresAt)), ""
 		if len(due) > 1 {
 			last = "the last "
 		}
-		b.sheet.note(note{Lane: l.lane, At: at, Mark: cross, Bad: true, Events: numbers(due...),
-			Label: fmt.Sprintf("%s's key is due to expire on %s, %s%s of true time before the client stops believing in it", short(g.s.Client()), nodeList(nodesOf(due)), last, display.Span(minus(g.s.until, at)))})
+		b.sheet.addNote(note{Lane: l.lane, At: at, Mark: cross, Bad: true, Events: eventNumbers(due...),
+			Label: fmt.Sprintf("%s's key is due to expire on %s, %s%s of true time before the client stops believing in it", shorten(g.s.Client()), nodeList(nodesOf(due)), last, display.Span(saturatingSub(g.s.until, at)))})
 	}
 }
 
 // namedEarlyEnd reports whether the verdict names what ended a session's key on a node early. For a
 // node that the verdict does not mention, it reports whether the verdict does so for another node.
-func endedEarly(sc *scene, s *session, node string) (early bool) {
+func namedEarlyEnd(sc *layout, s *session, node string) (early bool) {
 	if sc.result == nil {
 		return false
 	}
@@ -231,7 +231,7 @@ func endedEarly(sc *scene, s *session, node string) (early bool) {
 		if l.First != s.Name() {
 			continue
 		}
-		ended := sc.ending(l) != nil
+		ended := sc.keyEnd(l) != nil
 		if l.Node == node {
 			return ended
 		}
@@ -242,32 +242,32 @@ func endedEarly(sc *scene, s *session, node string) (early bool) {
 
 // grant is how a session got the lock.
 type grant struct {
-	s      *session
-	won    []*event
-	left   int64    // how long the lock said that it lasts, by the client's clock; never: it named no deadline
-	votes  []string // nodes whose votes counted; empty: the commands were not recorded
-	voters int      // number of nodes that can vote
-	quorum int      // number of votes needed; 0: unknown
-	twice  string   // clause that names the nodes that had voted for a client which still believes in the lock
+	s           *session
+	won         []*event
+	left        int64    // how long the lock said that it lasts, by the client's clock; never: it named no deadline
+	votes       []string // nodes whose votes counted; empty: the commands were not recorded
+	voters      int      // number of nodes that can vote
+	quorum      int      // number of votes needed; 0: unknown
+	doubleVotes string   // clause that names the nodes that had voted for a client which still believes in the lock
 }
 
 // grantOf returns the grant of a session with the given winning round.
-func (sc *scene) grantOf(s *session, won []*event) grant {
-	yes := votes(won, s.Acquire.Return.T)
-	g := grant{s: s, won: won, left: sc.f.left(s.Acquire.Return), votes: yes, voters: max(len(sc.f.nodes()), len(yes)), quorum: sc.f.Params.Quorum}
+func (sc *layout) grantOf(s *session, won []*event) grant {
+	yes := votersBy(won, s.Acquire.Return.T)
+	g := grant{s: s, won: won, left: sc.f.remaining(s.Acquire.Return), votes: yes, voters: max(len(sc.f.nodes()), len(yes)), quorum: sc.f.Params.Quorum}
 	for _, o := range sc.focus {
-		first := o.won
-		if o == s || first == nil || o.Key() != s.Key() || !o.believes(s.begin) {
+		first := o.winningRound
+		if o == s || first == nil || o.Key() != s.Key() || !o.believesAt(s.begin) {
 			continue
 		}
 		var both []string
-		for _, n := range votes(first, o.begin) {
+		for _, n := range votersBy(first, o.begin) {
 			if slices.Contains(yes, n) && commandTo(first, n).Applied < commandTo(won, n).Applied {
 				both = append(both, n)
 			}
 		}
 		if len(both) > 0 {
-			g.twice = fmt.Sprintf("%s had voted for %s", nodeList(both), short(o.Client()))
+			g.doubleVotes = fmt.Sprintf("%s had voted for %s", nodeList(both), shorten(o.Client()))
 			break
 		}
 	}
@@ -278,9 +278,9 @@ func (sc *scene) grantOf(s *session, won []*event) grant {
 func (g grant) minority() bool { return len(g.votes) > 0 && len(g.votes) < g.quorum }
 
 // quorumName returns "a majority" or "a quorum".
-func (g grant) enough() string { return quorumWord(g.quorum, g.voters) }
+func (g grant) quorumName() string { return quorumName(g.quorum, g.voters) }
 
-func quorumWord(votes, nodes int) string {
+func quorumName(votes, nodes int) string {
 	if votes == nodes/2+1 {
 		return "a majority"
 	}
@@ -291,8 +291,8 @@ func quorumWord(votes, nodes int) string {
 // voted twice.
 func (g grant) detail() (detail string, bad bool) {
 	s := g.s
-	detail = fmt.Sprintf("%s holds %s", short(s.Client()), short(s.Key()))
-	switch until := s.promised; {
+	detail = fmt.Sprintf("%s holds %s", shorten(s.Client()), shorten(s.Key()))
+	switch until := s.firstDeadline; {
 	case until == never:
 		detail += ", no deadline"
 	case until <= s.begin:
@@ -304,18 +304,18 @@ func (g grant) detail() (detail string, bad bool) {
 		detail += fmt.Sprintf(", fence %d", fence)
 	}
 	if g.minority() {
-		detail += fmt.Sprintf("; %s is %d", g.enough(), g.quorum)
+		detail += fmt.Sprintf("; %s is %d", g.quorumName(), g.quorum)
 	}
-	if g.twice != "" {
-		detail += "; " + g.twice
+	if g.doubleVotes != "" {
+		detail += "; " + g.doubleVotes
 	}
-	return detail, g.minority() || g.twice != ""
+	return detail, g.minority() || g.doubleVotes != ""
 }
 
 // captionText describes the grant in the caption.
-func (g grant) words() string {
+func (g grant) captionText() string {
 	ok := g.s.Acquire.Return
-	text := fmt.Sprintf("acquired %s at %s", short(g.s.Key()), display.Seconds(ok.T))
+	text := fmt.Sprintf("acquired %s at %s", shorten(g.s.Key()), display.Seconds(ok.T))
 	if g.left != never {
 		text += fmt.Sprintf(" with %s left", display.Span(max(0, g.left)))
 	}
@@ -323,49 +323,49 @@ func (g grant) words() string {
 		text += fmt.Sprintf(", by %d of %d votes", n, g.voters)
 	}
 	if g.minority() {
-		text += fmt.Sprintf(" (%d are %s)", g.quorum, g.enough())
+		text += fmt.Sprintf(" (%d are %s)", g.quorum, g.quorumName())
 	}
-	if g.twice != "" {
-		text += "; " + g.twice
+	if g.doubleVotes != "" {
+		text += "; " + g.doubleVotes
 	}
 	return text
 }
 
 // drawLease draws a session's belief, and the end of its lease if a deadline ended it.
 func (b *builder) drawLease(s *session) {
-	lane, ok := b.lanes.of(s.Client())
+	lane, ok := b.lanes.laneOf(s.Client())
 	if !ok || !s.Granted() {
 		return
 	}
 	for _, w := range s.windows {
-		b.sheet.bar(lane, believes, w.From, w.To, w.Opens)
+		b.sheet.addBar(lane, believes, w.From, w.To, w.Opens)
 	}
-	if s.ended == facts.Lost && b.scene.shown(s.until) {
-		e, who := b.f.Lost(s.Session), short(s.Client())
-		b.sheet.note(note{Lane: lane, At: s.until, Mark: stop, Label: who + " is notified that it has lost " + short(s.Key()), Events: numbers(e)})
-		b.caption.tell(s.until, who, "was notified at "+display.Seconds(s.until)+" that it had lost the lock")
+	if s.ending == facts.Lost && b.layout.shown(s.until) {
+		e, who := b.f.Loss(s.Session), shorten(s.Client())
+		b.sheet.addNote(note{Lane: lane, At: s.until, Mark: stop, Label: who + " is notified that it has lost " + shorten(s.Key()), Events: eventNumbers(e)})
+		b.caption.add(s.until, who, "was notified at "+display.Seconds(s.until)+" that it had lost the lock")
 	}
-	if s.ended != facts.Expired || !b.scene.shown(s.until) || s.until == s.begin {
+	if s.ending != facts.Expired || !b.layout.shown(s.until) || s.until == s.begin {
 		return
 	}
-	b.sheet.note(note{Lane: lane, At: s.until, Mark: stop, Label: short(s.Client()) + "'s lease ends", Events: numbers(s.Acquire.Return)})
-	if s.last() > s.until {
-		b.caption.tellOf(s.until, short(s.Client()), "lease ended at "+display.Seconds(s.until))
+	b.sheet.addNote(note{Lane: lane, At: s.until, Mark: stop, Label: shorten(s.Client()) + "'s lease ends", Events: eventNumbers(s.Acquire.Return)})
+	if s.lastAction() > s.until {
+		b.caption.addPossessive(s.until, shorten(s.Client()), "lease ended at "+display.Seconds(s.until))
 	}
 }
 
 // drawDeletions draws the releases that deleted a holder's keys.
 func (b *builder) drawDeletions() {
 	done := map[*event]bool{}
-	for _, d := range b.scene.deletions {
-		if done[d.release] || !b.scene.shown(d.release.Applied) {
+	for _, d := range b.layout.deletions {
+		if done[d.release] || !b.layout.shown(d.release.Applied) {
 			continue
 		}
 		client := facts.Sender(d.release)
 		var same []*event
-		for _, o := range b.scene.deletions {
+		for _, o := range b.layout.deletions {
 			if facts.Sender(o.release) == client && o.victim == d.victim && !done[o.release] &&
-				minus(o.release.Applied, d.release.Applied) <= b.f.slow() {
+				saturatingSub(o.release.Applied, d.release.Applied) <= b.f.slowThreshold() {
 				same = append(same, o.release)
 				done[o.release] = true
 			}
@@ -375,68 +375,68 @@ func (b *builder) drawDeletions() {
 }
 
 func (b *builder) drawDeletion(victim *session, client string, releases []*event) {
-	me, ok := b.lanes.of(client)
+	me, ok := b.lanes.laneOf(client)
 	if !ok {
 		return
 	}
 	nodes := nodeList(nodesOf(releases))
-	sent, applied := stamps(releases, func(e *event) int64 { return e.Sent }), stamps(releases, func(e *event) int64 { return e.Applied })
-	whose := short(victim.Client()) + "'s"
+	sent, applied := collect(releases, func(e *event) int64 { return e.Sent }), collect(releases, func(e *event) int64 { return e.Applied })
+	whose := shorten(victim.Client()) + "'s"
 	b.sheet.facts++
 	arrows := [][]*event{releases}
 	if display.Seconds(slices.Min(applied)) != display.Seconds(slices.Max(applied)) {
 		arrows = slices.Collect(slices.Chunk(releases, 1)) // draw each at its own instant
 	}
 	for _, together := range arrows {
-		detail := fmt.Sprintf("a release by %s DELETES %s key on %s", short(client), whose, nodeList(nodesOf(together)))
+		detail := fmt.Sprintf("a release by %s DELETES %s key on %s", shorten(client), whose, nodeList(nodesOf(together)))
 		for _, l := range b.lanes.byLane(together) {
-			b.sheet.message(arrow{From: me, To: l.lane, Label: "release", Mark: cross, Bad: true, Sent: l.sent(), Arrived: l.applied(), Detail: detail, Events: numbers(l.events...)})
+			b.sheet.addArrow(arrow{From: me, To: l.lane, Label: "release", Mark: cross, Bad: true, Sent: l.firstSent(), Arrived: l.lastApplied(), Detail: detail, Events: eventNumbers(l.events...)})
 		}
 	}
-	b.caption.tell(slices.Max(applied), "a release by "+short(client), fmt.Sprintf("that was sent %s reached %s %s and deleted %s key there",
-		moment("at", sent), nodes, moment("at", applied), whose))
+	b.caption.add(slices.Max(applied), "a release by "+shorten(client), fmt.Sprintf("that was sent %s reached %s %s and deleted %s key there",
+		when("at", sent), nodes, when("at", applied), whose))
 }
 
 // drawOverlap marks the span in which two clients believed in the same lock. If the verdict found
 // no violation, the timestamps are too coarse to show an overlap.
 func (b *builder) drawOverlap() {
-	if len(b.scene.focus) < 2 || !b.scene.violated() {
+	if len(b.layout.focus) < 2 || !b.layout.violated() {
 		return
 	}
-	x, y := b.scene.focus[0], b.scene.focus[1]
-	w := b.scene.result.Witness
-	from, to := together(x, y)
+	x, y := b.layout.focus[0], b.layout.focus[1]
+	w := b.layout.result.Witness
+	from, to := longestOverlap(x, y)
 	if x.Key() != y.Key() {
 		return
 	}
 	if from >= to {
-		if b.scene.result.Cause == verdict.Overlap && w != nil {
-			b.caption.tell(w.From, "both", fmt.Sprintf("must have held %s %s, according to the replies they received, although they never believed so at the same time",
-				short(x.Key()), display.FromTo(w.From, min(w.To, b.f.last))))
+		if b.layout.result.Cause == verdict.Overlap && w != nil {
+			b.caption.add(w.From, "both", fmt.Sprintf("must have held %s %s, according to the replies they received, although they never believed so at the same time",
+				shorten(x.Key()), display.FromTo(w.From, min(w.To, b.f.end))))
 		}
 		return
 	}
-	if b.scene.result.Property == verdict.MutualExclusion && w != nil && from <= w.From && w.From < w.To && w.To <= to {
+	if b.layout.result.Property == verdict.MutualExclusion && w != nil && from <= w.From && w.From < w.To && w.To <= to {
 		from, to = w.From, w.To // the verdict takes the error of the timestamps into account
 	}
-	label := fmt.Sprintf("BOTH %s and %s believe that they hold %s", short(x.Client()), short(y.Client()), short(x.Key()))
+	label := fmt.Sprintf("BOTH %s and %s believe that they hold %s", shorten(x.Client()), shorten(y.Client()), shorten(x.Key()))
 	if to == never {
-		to = b.f.last
+		to = b.f.end
 	} else {
 		if display.Seconds(from) == display.Seconds(to) {
-			label += " for " + display.Span(minus(to, from))
+			label += " for " + display.Span(saturatingSub(to, from))
 		} else {
 			label += " until " + display.Seconds(to)
 		}
 	}
-	b.sheet.band(from, to, "two clients believe that they hold the lock", label, numbers(x.Acquire.Return, y.Acquire.Return))
-	b.caption.tell(from, "both", fmt.Sprintf("believed that they held %s %s", short(x.Key()), display.FromTo(from, to)))
+	b.sheet.addBand(from, to, "two clients believe that they hold the lock", label, eventNumbers(x.Acquire.Return, y.Acquire.Return))
+	b.caption.add(from, "both", fmt.Sprintf("believed that they held %s %s", shorten(x.Key()), display.FromTo(from, to)))
 }
 
 // drawLosses draws where a node lost the key by which it had granted the first session, from the
 // events that the verdict names. A key deleted by a release is drawn as that release.
 func (b *builder) drawLosses() {
-	if b.scene.result == nil {
+	if b.layout.result == nil {
 		return
 	}
 	type lost struct {
@@ -447,18 +447,18 @@ func (b *builder) drawLosses() {
 	}
 	of := map[*event]lost{}
 	var ends []*event
-	for _, l := range b.scene.result.Losses {
-		e := b.scene.ending(l)
-		lane, ok := b.lanes.of(l.Node)
-		if e == nil || !ok || released(b.scene, e) || !b.scene.shown(e.T) {
+	for _, l := range b.layout.result.Losses {
+		e := b.layout.keyEnd(l)
+		lane, ok := b.lanes.laneOf(l.Node)
+		if e == nil || !ok || drawnAsRelease(b.layout, e) || !b.layout.shown(e.T) {
 			continue
 		}
 		of[e], ends = lost{lane, l.First, e.Life.What, display.Seconds(e.T)}, append(ends, e)
 	}
-	b.drawLapses()
-	for _, g := range grouped(ends, func(e *event) lost { return of[e] }) {
+	b.drawElapsedKeys()
+	for _, g := range groupBy(ends, func(e *event) lost { return of[e] }) {
 		what, at := of[g[0]], g[0].T
-		s := b.f.named[what.first]
+		s := b.f.byName[what.first]
 		if s == nil {
 			continue
 		}
@@ -466,39 +466,39 @@ func (b *builder) drawLosses() {
 		for _, e := range g {
 			names = append(names, e.Process)
 		}
-		text := display.KeyLost(what.what, short(s.Client())+"'s key", short(facts.LinkClient(g[0].Life.By)))
-		b.sheet.note(note{Lane: what.lane, At: at, Mark: cross, Label: nodeList(names) + " " + text, Bad: true, Events: numbers(g...)})
-		b.caption.tell(at, nodeList(names), text+" at "+display.Seconds(at))
+		text := display.DescribeKeyLoss(what.what, shorten(s.Client())+"'s key", shorten(facts.LinkClient(g[0].Life.By)))
+		b.sheet.addNote(note{Lane: what.lane, At: at, Mark: cross, Label: nodeList(names) + " " + text, Bad: true, Events: eventNumbers(g...)})
+		b.caption.add(at, nodeList(names), text+" at "+display.Seconds(at))
 	}
 }
 
 // drawElapsedKeys draws when keys reached their expiry while their holder still believed in them,
 // unless that is already drawn. If a lock's commands contain no TTL, only the nodes report the
 // expiry.
-func (b *builder) drawLapses() {
-	for _, l := range b.scene.result.Losses {
-		s := b.f.named[l.First]
-		lane, ok := b.lanes.of(l.Node)
-		if s == nil || !ok || b.due[[2]string{l.First, l.Node}] || b.scene.ending(l) != nil {
+func (b *builder) drawElapsedKeys() {
+	for _, l := range b.layout.result.Losses {
+		s := b.f.byName[l.First]
+		lane, ok := b.lanes.laneOf(l.Node)
+		if s == nil || !ok || b.expiryDrawn[[2]string{l.First, l.Node}] || b.layout.keyEnd(l) != nil {
 			continue
 		}
-		for _, x := range b.f.Lives().Stays(l.Node, s.Key()) {
+		for _, x := range b.f.Lives().Intervals(l.Node, s.Key()) {
 			expired := x.End == nil || x.End.Life.What == history.KeyExpired
-			at := x.Lapse(b.f.TurnsOf(x.Node))
+			at := x.Lapse(b.f.ClockChangesOf(x.Node))
 			if x.End != nil {
 				at = min(at, x.End.T)
 			}
-			if s.put(x) && expired && at < s.until && b.scene.shown(at) {
-				key := "key on " + short(l.Node)
-				b.sheet.note(note{Lane: lane, At: at, Mark: cross, Bad: true, Label: possessive(s.Client()) + " " + key + " reaches its expiry", Events: numbers(x.Put, x.Given, x.End)})
-				b.caption.tellOf(at, short(s.Client()), key+" reached its expiry at "+display.Seconds(at))
+			if s.owns(x) && expired && at < s.until && b.layout.shown(at) {
+				key := "key on " + shorten(l.Node)
+				b.sheet.addNote(note{Lane: lane, At: at, Mark: cross, Bad: true, Label: possessive(s.Client()) + " " + key + " reaches its expiry", Events: eventNumbers(x.Start, x.ExpirySet, x.End)})
+				b.caption.addPossessive(at, shorten(s.Client()), key+" reached its expiry at "+display.Seconds(at))
 			}
 		}
 	}
 }
 
 // drawnAsRelease reports whether a key event was caused by a release that is drawn.
-func released(sc *scene, e *event) bool {
+func drawnAsRelease(sc *layout, e *event) bool {
 	release := sc.f.ReleaseOf(e)
 	return release != nil && slices.ContainsFunc(sc.deletions, func(d deletion) bool { return d.release == release })
 }
@@ -506,16 +506,16 @@ func released(sc *scene, e *event) bool {
 // keyEnd returns the event that ended a key of the first session early, or nil. If an early end is
 // not the cause, because the key would have expired in time anyway, it returns the event that ended
 // the key while its holder believed in it.
-func (sc *scene) ending(l verdict.Loss) *event {
-	first := sc.f.named[l.First]
-	for _, x := range sc.f.Lives().Stays(l.Node, sc.result.Witness.Key) {
+func (sc *layout) keyEnd(l verdict.Loss) *event {
+	first := sc.f.byName[l.First]
+	for _, x := range sc.f.Lives().Intervals(l.Node, sc.result.Witness.Key) {
 		switch {
 		case x.End == nil:
 		case l.Fact != 0:
 			if x.End.N == l.Fact {
 				return x.End
 			}
-		case first != nil && first.put(x) && x.End.T < first.until && endedBefore(sc.f, x):
+		case first != nil && first.owns(x) && x.End.T < first.until && endedByOther(sc.f, x):
 			return x.End
 		}
 	}
@@ -524,12 +524,12 @@ func (sc *scene) ending(l verdict.Loss) *event {
 
 // drawWork draws a session's operations on the resource, its extensions and its release.
 func (b *builder) drawWork(s *session) {
-	me, ok := b.lanes.of(s.Client())
+	me, ok := b.lanes.laneOf(s.Client())
 	if !ok {
 		return
 	}
 	for _, c := range s.calls {
-		if !b.scene.shown(c.Call.T) {
+		if !b.layout.shown(c.Call.T) {
 			continue
 		}
 		switch {
@@ -551,42 +551,42 @@ func (b *builder) drawWork(s *session) {
 // drawCheck notes the client's check of its own deadline if it stopped the client. It also notes a
 // passed check if a fault hit the client, because then the story depends on it.
 func (b *builder) drawCheck(s *session, c facts.Operation, me int) {
-	n := note{Lane: me, At: c.Call.T, Mark: dot, Events: numbers(c.Call)}
+	n := note{Lane: me, At: c.Call.T, Mark: dot, Events: eventNumbers(c.Call)}
 	if c.Outcome() != history.OK {
-		n.Label = fmt.Sprintf("%s checks: its lease has ended, so it does not write", short(s.Client()))
-		b.sheet.note(n)
-		b.caption.tell(n.At, short(s.Client()), fmt.Sprintf("found at %s that its lease had ended, and did not write", display.Seconds(n.At)))
+		n.Label = fmt.Sprintf("%s checks: its lease has ended, so it does not write", shorten(s.Client()))
+		b.sheet.addNote(n)
+		b.caption.add(n.At, shorten(s.Client()), fmt.Sprintf("found at %s that its lease had ended, and did not write", display.Seconds(n.At)))
 		return
 	}
-	hit := slices.ContainsFunc(b.scene.faults, func(ft *facts.Fault) bool { return ft.Hits(s.Client()) })
+	hit := slices.ContainsFunc(b.layout.faults, func(ft *facts.Fault) bool { return ft.Hits(s.Client()) })
 	if !hit {
 		return
 	}
-	n.Label = fmt.Sprintf("%s checks its lease: valid", short(s.Client()))
-	if left := b.f.leftAt(s, c.Call); left != never && left > 0 {
+	n.Label = fmt.Sprintf("%s checks its lease: valid", shorten(s.Client()))
+	if left := b.f.remainingAt(s, c.Call); left != never && left > 0 {
 		n.Label += fmt.Sprintf(", %s left", display.Span(left))
 	}
-	b.sheet.note(n)
+	b.sheet.addNote(n)
 }
 
 // drawRead draws only the reply, because the request of a read adds no information.
 func (b *builder) drawRead(s *session, c facts.Operation, me int) {
 	b.sheet.facts++
-	who := short(s.Client())
-	if c.Outcome() == history.OK && b.scene.shown(c.Return.T) {
-		b.sheet.message(arrow{From: b.lanes.storage, To: me, Answer: true, Sent: max(c.Call.T, minus(c.Return.T, b.f.slow())), Arrived: c.Return.T,
-			Label: fmt.Sprintf("version %d", c.Return.Version), Detail: who + " reads", Events: numbers(c.Call, c.Return)})
+	who := shorten(s.Client())
+	if c.Outcome() == history.OK && b.layout.shown(c.Return.T) {
+		b.sheet.addArrow(arrow{From: b.lanes.storage, To: me, Answer: true, Sent: max(c.Call.T, saturatingSub(c.Return.T, b.f.slowThreshold())), Arrived: c.Return.T,
+			Label: fmt.Sprintf("version %d", c.Return.Version), Detail: who + " reads", Events: eventNumbers(c.Call, c.Return)})
 		return
 	}
-	a := arrow{From: me, To: b.lanes.storage, Sent: c.Call.T, Arrived: c.Call.T, Label: "read", Detail: "no reply", Lost: true, Events: numbers(c.Call, c.Return)}
+	a := arrow{From: me, To: b.lanes.storage, Sent: c.Call.T, Arrived: c.Call.T, Label: "read", Detail: "no reply", Lost: true, Events: eventNumbers(c.Call, c.Return)}
 	if c.Outcome() == history.OK {
 		a.Detail = "no reply until " + display.Seconds(c.Return.T)
 	}
 	if c.Outcome() == history.Fail {
 		a.Lost, a.Mark, a.Detail = false, cross, "refused"
-		b.caption.tell(c.Return.T, short(s.Client()), fmt.Sprintf("tried to read at %s and was refused", display.Seconds(c.Call.T)))
+		b.caption.add(c.Return.T, shorten(s.Client()), fmt.Sprintf("tried to read at %s and was refused", display.Seconds(c.Call.T)))
 	}
-	b.sheet.message(a)
+	b.sheet.addArrow(a)
 }
 
 // drawWrite draws a write and its outcome at the resource.
@@ -595,38 +595,38 @@ func (b *builder) drawWrite(s *session, c facts.Operation, me int) {
 	if at == 0 && c.Outcome() != history.Info {
 		at = c.Return.T
 	}
-	wire := b.f.wireWrite(c.Call.Value)
-	a := arrow{From: me, To: b.lanes.storage, Sent: c.Call.T, Arrived: at, Label: "write", Events: numbers(c.Call, c.Return, wire)}
+	wire := b.f.writeCommand(c.Call.Value)
+	a := arrow{From: me, To: b.lanes.storage, Sent: c.Call.T, Arrived: at, Label: "write", Events: eventNumbers(c.Call, c.Return, wire)}
 	if wire != nil && wire.Sent != 0 {
 		a.Sent = wire.Sent
 	}
-	entry := b.f.applies[c.Call.Value]
-	w := s.wrote(c, entry, at, b.f.Params.Fence)
+	entry := b.f.appliedWrites[c.Call.Value]
+	w := s.describeWrite(c, entry, at, b.f.Params.Fence)
 	a.Mark, a.Detail, a.Bad, a.Lost = w.mark, w.label, w.bad, at == 0
 	if entry != nil {
-		a.Events = numbers(c.Call, c.Return, wire, entry.Event)
+		a.Events = eventNumbers(c.Call, c.Return, wire, entry.Event)
 	}
 	b.sheet.facts++
-	b.sheet.message(a)
-	told := a.Arrived
+	b.sheet.addArrow(a)
+	captionAt := a.Arrived
 	if a.Lost {
-		told = c.Call.T // the sentence contains this instant
+		captionAt = c.Call.T // the sentence contains this instant
 	}
-	b.caption.tell(told, short(s.Client()), w.words)
+	b.caption.add(captionAt, shorten(s.Client()), w.caption)
 }
 
 // drawRelease draws the request of a release and describes the outcome.
 func (b *builder) drawRelease(s *session, c facts.Operation, me int) {
-	detail := short(s.Client()) + " releases the lock"
+	detail := shorten(s.Client()) + " releases the lock"
 	switch c.Outcome() {
 	case history.Fail:
-		detail = short(s.Client()) + " releases a lock that it no longer holds"
+		detail = shorten(s.Client()) + " releases a lock that it no longer holds"
 	case history.Info:
-		detail = short(s.Client()) + " releases, outcome unknown"
+		detail = shorten(s.Client()) + " releases, outcome unknown"
 	}
 	var asked []*event
-	for _, e := range sent(b.f.wires, s.Client(), c.Call.T, min(c.Ended(), b.f.last)) {
-		deletes := slices.ContainsFunc(b.scene.deletions, func(d deletion) bool { return d.release == e })
+	for _, e := range sentBy(b.f.commands, s.Client(), c.Call.T, min(c.Ended(), b.f.end)) {
+		deletes := slices.ContainsFunc(b.layout.deletions, func(d deletion) bool { return d.release == e })
 		if e.Op == history.OpRelease && e.Key == s.Key() && !deletes {
 			asked = append(asked, e)
 		}
@@ -634,29 +634,29 @@ func (b *builder) drawRelease(s *session, c facts.Operation, me int) {
 	b.sheet.facts++
 	groups := b.lanes.byLane(asked)
 	if len(asked) == 0 {
-		groups = b.lanes.byLane(b.f.everyNode(c.Call, c.Call.T))
+		groups = b.lanes.byLane(b.f.requestToEveryNode(c.Call, c.Call.T))
 	}
 	for _, g := range groups {
-		a := arrow{From: me, To: g.lane, Label: "release", Detail: detail, Sent: g.sent(), Arrived: g.applied(),
-			Events: numbers(append(g.events, c.Call, c.Return)...)}
+		a := arrow{From: me, To: g.lane, Label: "release", Detail: detail, Sent: g.firstSent(), Arrived: g.lastApplied(),
+			Events: eventNumbers(append(g.events, c.Call, c.Return)...)}
 		a.Lost = a.Arrived == 0
-		if !a.Lost && a.Arrived > b.scene.to {
+		if !a.Lost && a.Arrived > b.layout.to {
 			a.Arrived = a.Sent // still under way when the story ends
 		}
-		b.sheet.message(a)
+		b.sheet.addArrow(a)
 	}
 }
 
 // drawExtend notes an extension. Consecutive extensions with the same outcome share a note at the
 // first of them.
 func (b *builder) drawExtend(s *session, c facts.Operation, me int) {
-	run := s.alike(c)
+	run := s.sameExtends(c)
 	if run == nil {
 		return
 	}
 	last := run[len(run)-1]
-	n := note{Lane: me, At: c.Call.T, Mark: dot, Events: numbers(c.Call, c.Return, last.Call, last.Return)}
-	who, what, did, try := short(s.Client()), "extends", "extended it", "extend it"
+	n := note{Lane: me, At: c.Call.T, Mark: dot, Events: eventNumbers(c.Call, c.Return, last.Call, last.Return)}
+	who, what, did, try := shorten(s.Client()), "extends", "extended it", "extend it"
 	switch c.Call.Value {
 	case history.OpAcquire:
 		what, did, try = "acquires what it holds", "acquired it again", "acquire it again"
@@ -670,28 +670,28 @@ func (b *builder) drawExtend(s *session, c facts.Operation, me int) {
 	case history.OK:
 		if c.Call.Value == history.OpCheck {
 			n.Label = who + " checks its lock after the deadline: reported as held"
-			b.caption.tell(n.At, who, fmt.Sprintf("checked its lock at %s, after the deadline, and the lock reported that it was still held", display.Seconds(n.At)))
+			b.caption.add(n.At, who, fmt.Sprintf("checked its lock at %s, after the deadline, and the lock reported that it was still held", display.Seconds(n.At)))
 			break
 		}
-		until := b.f.promised(last.Return)
+		until := b.f.deadlineOf(last.Return)
 		n.Label = fmt.Sprintf("%s %s, at last until %s", who, what, display.Seconds(until))
 		if len(run) == 1 {
 			n.Label = fmt.Sprintf("%s %s until %s", who, what, display.Seconds(until))
 		}
-		b.caption.tell(n.At, who, fmt.Sprintf("%s %s, until %s", did, display.Times(len(run)), display.Seconds(until)))
+		b.caption.add(n.At, who, fmt.Sprintf("%s %s, until %s", did, display.Times(len(run)), display.Seconds(until)))
 	case history.Fail:
 		n.Label = fmt.Sprintf("%s %s: the lock is lost", who, what)
-		b.caption.tell(n.At, who, fmt.Sprintf("found at %s that its lock was lost", display.Seconds(n.At)))
+		b.caption.add(n.At, who, fmt.Sprintf("found at %s that its lock was lost", display.Seconds(n.At)))
 	default:
 		n.Label = fmt.Sprintf("%s %s without success", who, what)
-		b.caption.tell(n.At, who, fmt.Sprintf("tried to %s %s from %s on, without success", try, display.Times(len(run)), display.Seconds(n.At)))
+		b.caption.add(n.At, who, fmt.Sprintf("tried to %s %s from %s on, without success", try, display.Times(len(run)), display.Seconds(n.At)))
 	}
-	b.sheet.note(n)
+	b.sheet.addNote(n)
 }
 
 // sameExtends returns the consecutive extensions from c on that have the same kind and outcome, or
 // nil if c is not the first of them.
-func (s *session) alike(c facts.Operation) []facts.Operation {
+func (s *session) sameExtends(c facts.Operation) []facts.Operation {
 	all := slices.DeleteFunc(slices.Clone(s.calls), func(x facts.Operation) bool { return x.Call.Op != history.OpExtend })
 	from := slices.Index(all, c)
 	same := func(x facts.Operation) bool { return x.Outcome() == c.Outcome() && x.Call.Value == c.Call.Value }
@@ -708,19 +708,19 @@ func (s *session) alike(c facts.Operation) []facts.Operation {
 // expiresAt returns when a key that was set is due to expire, by its node's clock. It uses the
 // node's own report, or else the set and the extensions that the node accepted. It returns never if
 // something else ended the key before.
-func (f *course) expiry(set *event) int64 {
-	for _, x := range f.Lives().Stays(set.Node, set.Key) {
-		if x.By() == set.Process && x.Put.Sent == set.Sent && set.Sent != 0 && x.Due() != never {
-			if endedBefore(f, x) {
+func (f *trace) expiresAt(set *event) int64 {
+	for _, x := range f.Lives().Intervals(set.Node, set.Key) {
+		if x.By() == set.Process && x.Start.Sent == set.Sent && set.Sent != 0 && x.ExpiresAt() != never {
+			if endedByOther(f, x) {
 				return never
 			}
-			return x.Lapse(f.TurnsOf(x.Node))
+			return x.Lapse(f.ClockChangesOf(x.Node))
 		}
 	}
-	at := plus(set.Applied, set.TTL)
-	for _, e := range sent(f.wires, facts.Sender(set), set.Sent, f.last) {
+	at := saturatingAdd(set.Applied, set.TTL)
+	for _, e := range sentBy(f.commands, facts.Sender(set), set.Sent, f.end) {
 		if e.Op == history.OpExtend && e.Type == history.OK && e.Node == set.Node && e.Key == set.Key && e.Token == set.Token && e.Applied > 0 {
-			at = max(at, plus(e.Applied, cmp.Or(e.TTL, set.TTL)))
+			at = max(at, saturatingAdd(e.Applied, cmp.Or(e.TTL, set.TTL)))
 		}
 	}
 	return at
@@ -728,65 +728,65 @@ func (f *course) expiry(set *event) int64 {
 
 // endedByOther reports whether a key ended before its expiry for a reason other than its own
 // client.
-func endedBefore(f *course, x *facts.Stay) bool {
-	return x.End != nil && x.End.Life.What != history.KeyExpired && x.End.T < x.Lapse(f.TurnsOf(x.Node)) && (x.End.Life.By == "" || facts.LinkClient(x.End.Life.By) != facts.LinkClient(x.By()))
+func endedByOther(f *trace, x *facts.KeyInterval) bool {
+	return x.End != nil && x.End.Life.What != history.KeyExpired && x.End.T < x.Lapse(f.ClockChangesOf(x.Node)) && (x.End.Life.By == "" || facts.LinkClient(x.End.Life.By) != facts.LinkClient(x.By()))
 }
 
 // drawFaults draws the faults. Faults of one step that hit many targets at about the same time are
 // one fact. Pauses without effect are counted at the end of the story.
 func (b *builder) drawFaults() {
-	shown := b.scene.faultGroups()
-	for i := len(shown) - 1; i >= 0 && len(shown) > mostFaults; i-- {
-		if !(inWords{b.scene}).blames(shown[i]) {
-			shown, b.scene.folded = slices.Delete(shown, i, i+1), b.scene.folded+1
+	shown := b.layout.faultGroups()
+	for i := len(shown) - 1; i >= 0 && len(shown) > maxFaults; i-- {
+		if !(narrator{b.layout}).blames(shown[i]) {
+			shown, b.layout.omittedFaults = slices.Delete(shown, i, i+1), b.layout.omittedFaults+1
 		}
 	}
-	for _, g := range grouped(b.scene.idle, func(ft *facts.Fault) string { return ft.Target }) {
+	for _, g := range groupBy(b.layout.idlePauses, func(ft *facts.Fault) string { return ft.Target }) {
 		more := display.Times(len(g))
 		if slices.ContainsFunc(slices.Concat(shown...), func(ft *facts.Fault) bool {
-			return ft.Target == g[0].Target && nemesis.ToldOf(ft.Kind).State == nemesis.Stopped
+			return ft.Target == g[0].Target && nemesis.WordingOf(ft.Kind).State == nemesis.Stopped
 		}) {
 			if more = "once more"; len(g) > 1 {
 				more = display.Plural(len(g), "more time")
 			}
 		}
-		b.caption.tell(never, short(g[0].Target), "was paused "+more+", without effect")
+		b.caption.add(never, shorten(g[0].Target), "was paused "+more+", without effect")
 	}
 	for _, g := range shown {
 		lane := b.faultLane(g)
-		w := wordsFor(g, b.scene.faultTargets(g), b.f.held(g[0]))
-		begun := stamps(g, (*facts.Fault).From)
+		w := wordingFor(g, b.layout.faultTargets(g), b.f.heldMessage(g[0]))
+		begun := collect(g, (*facts.Fault).From)
 		from := slices.Min(begun)
 		var begins, ends []*event
 		for _, ft := range g {
 			begins, ends = append(begins, ft.Begin), append(ends, ft.End)
 		}
-		b.sheet.note(note{Lane: lane, At: from, Mark: w.mark, Label: w.Began + others("last", begun, slices.Max(begun)), Bad: true, Events: numbers(begins...)})
-		over := g[0].End != nil
-		ended := stamps(g, (*facts.Fault).To)
-		if over {
+		b.sheet.addNote(note{Lane: lane, At: from, Mark: w.beginMark, Label: w.Began + rangeSuffix("last", begun, slices.Max(begun)), Bad: true, Events: eventNumbers(begins...)})
+		hasEnded := g[0].End != nil
+		ended := collect(g, (*facts.Fault).To)
+		if hasEnded {
 			label := w.Ended
-			if back := backWith(g); w.mark == cross && back != "" {
+			if back := commonReadBack(g); w.beginMark == cross && back != "" {
 				label += ": " + back // the node's current keys matter
 			}
-			b.sheet.note(note{Lane: lane, At: slices.Max(ended), Mark: w.over, Label: label + others("first", ended, slices.Min(ended)), Events: numbers(ends...)})
+			b.sheet.addNote(note{Lane: lane, At: slices.Max(ended), Mark: w.endMark, Label: label + rangeSuffix("first", ended, slices.Min(ended)), Events: eventNumbers(ends...)})
 		}
 		switch {
-		case g[0].Step == history.Unplanned: // named by the verdict
-		case over:
-			b.caption.tell(from, w.Whom, w.whole(begun, ended, backWith(g)))
+		case g[0].Step == history.UnplannedStep: // named by the verdict
+		case hasEnded:
+			b.caption.add(from, w.Subject, w.pastSentence(begun, ended, commonReadBack(g)))
 		default:
-			b.caption.tell(from, w.Whom, w.Was+" "+moment("at", begun))
+			b.caption.add(from, w.Subject, w.Past+" "+when("at", begun))
 		}
 		for _, ft := range g {
-			b.faultBar(ft)
+			b.drawFaultBar(ft)
 		}
 	}
 }
 
 // rangeSuffix states when the first or the last of several events happened that are drawn at one
 // instant.
-func others(which string, instants []int64, at int64) string {
+func rangeSuffix(which string, instants []int64, at int64) string {
 	if display.Seconds(slices.Min(instants)) == display.Seconds(slices.Max(instants)) {
 		return ""
 	}
@@ -794,7 +794,7 @@ func others(which string, instants []int64, at int64) string {
 }
 
 // commonReadBack returns the read-back at the end of the faults if it is the same for all.
-func backWith(g []*facts.Fault) string {
+func commonReadBack(g []*facts.Fault) string {
 	for _, ft := range g {
 		if ft.End == nil || ft.End.Cause != g[0].End.Cause {
 			return ""
@@ -803,38 +803,38 @@ func backWith(g []*facts.Fault) string {
 	return g[0].End.Cause
 }
 
-func (b *builder) faultBar(ft *facts.Fault) {
-	state := map[nemesis.State]state{nemesis.Stopped: paused, nemesis.Down: dead}[nemesis.ToldOf(ft.Kind).State]
-	lane, ok := b.lanes.of(ft.Target)
+func (b *builder) drawFaultBar(ft *facts.Fault) {
+	state := map[nemesis.State]state{nemesis.Stopped: paused, nemesis.Down: dead}[nemesis.WordingOf(ft.Kind).State]
+	lane, ok := b.lanes.laneOf(ft.Target)
 	if !ok || state == "" || len(b.lanes.all[lane].Members) > 1 {
 		return
 	}
-	b.sheet.bar(lane, state, ft.From(), ft.To(), ft.Begin, ft.End)
+	b.sheet.addBar(lane, state, ft.From(), ft.To(), ft.Begin, ft.End)
 }
 
 // faultLane returns the lane of the target, or the client's lane if the target is a link.
 func (b *builder) faultLane(g []*facts.Fault) int {
-	if lane, ok := b.lanes.of(g[0].Target); ok {
+	if lane, ok := b.lanes.laneOf(g[0].Target); ok {
 		return lane
 	}
-	if lane, ok := b.lanes.of(b.scene.linkOwner(g[0].Target)); ok {
+	if lane, ok := b.lanes.laneOf(b.layout.linkOwner(g[0].Target)); ok {
 		return lane
 	}
 	return -1
 }
 
 // maxFaults is how many faults a reader can follow.
-const mostFaults = 12
+const maxFaults = 12
 
 // faultGroups groups faults of one kind that begin at about the same time: those of one step, and
 // held or lost messages of one type.
-func (sc *scene) faultGroups() [][]*facts.Fault {
+func (sc *layout) faultGroups() [][]*facts.Fault {
 	var out [][]*facts.Fault
 	for _, ft := range sc.faults {
 		i := slices.IndexFunc(out, func(g []*facts.Fault) bool {
 			kind, _ := nemesis.KindOf(ft.Kind)
-			same := g[0].Step == ft.Step || (kind.Keeps || kind.Loses) && sc.f.held(ft) == sc.f.held(g[0])
-			return same && (g[0].End == nil) == (ft.End == nil) && g[0].Kind == ft.Kind && minus(ft.From(), g[0].From()) <= sc.f.slow() && sc.linkOwner(g[0].Target) == sc.linkOwner(ft.Target)
+			same := g[0].Step == ft.Step || (kind.HoldsMessage || kind.LosesMessage) && sc.f.heldMessage(ft) == sc.f.heldMessage(g[0])
+			return same && (g[0].End == nil) == (ft.End == nil) && g[0].Kind == ft.Kind && saturatingSub(ft.From(), g[0].From()) <= sc.f.slowThreshold() && sc.linkOwner(g[0].Target) == sc.linkOwner(ft.Target)
 		})
 		if i < 0 {
 			out = append(out, nil)
@@ -846,7 +846,7 @@ func (sc *scene) faultGroups() [][]*facts.Fault {
 }
 
 // faultTargets names the targets of a group of faults.
-func (sc *scene) faultTargets(g []*facts.Fault) string {
+func (sc *layout) faultTargets(g []*facts.Fault) string {
 	owner := sc.linkOwner(g[0].Target)
 	var names []string
 	for _, ft := range g {
@@ -861,7 +861,7 @@ func (sc *scene) faultTargets(g []*facts.Fault) string {
 }
 
 // linkOwner returns the client of a link, or "" if the target is not a link.
-func (sc *scene) linkOwner(target string) string {
+func (sc *layout) linkOwner(target string) string {
 	for _, c := range sc.clients() {
 		if c != "" && strings.HasPrefix(target, c+"-") {
 			return c
@@ -873,7 +873,7 @@ func (sc *scene) linkOwner(target string) string {
 // heldMessage names the message that a hold affects. That is the message that triggered it. Without
 // a trigger it is, among the messages that were under way on its link for at least half of the
 // fault, the one sent nearest to its start.
-func (f *course) held(ft *facts.Fault) string {
+func (f *trace) heldMessage(ft *facts.Fault) string {
 	for _, p := range f.Params.Steps {
 		if trigger := strings.Fields(p.When); p.Step == ft.Step && len(trigger) > 1 {
 			switch trigger[1] {
@@ -884,15 +884,15 @@ func (f *course) held(ft *facts.Fault) string {
 			}
 		}
 	}
-	half := minus(min(ft.To(), f.last), ft.From()) / 2
+	half := saturatingSub(min(ft.To(), f.end), ft.From()) / 2
 	what, nearest := "message", int64(never)
 	consider := func(name string, from, to int64) {
-		distance := max(minus(from, ft.From()), minus(ft.From(), from))
-		if from != 0 && (to == 0 || minus(to, from) >= half) && distance < nearest {
+		distance := max(saturatingSub(from, ft.From()), saturatingSub(ft.From(), from))
+		if from != 0 && (to == 0 || saturatingSub(to, from) >= half) && distance < nearest {
 			what, nearest = name, distance
 		}
 	}
-	for _, e := range f.wires {
+	for _, e := range f.commands {
 		if e.Process == ft.Target {
 			consider(e.Op, e.Sent, e.Applied)
 			consider("reply to "+e.Op, e.Applied, e.Answered)
@@ -902,74 +902,74 @@ func (f *course) held(ft *facts.Fault) string {
 }
 
 // maxReadBack limits the length of a read-back in a sentence.
-const longestSaw = 200
+const maxReadBack = 200
 
-type faultWords struct {
-	nemesis.Told
-	mark, over symbol
+type faultWording struct {
+	nemesis.Wording
+	beginMark, endMark symbol
 }
 
 // pastSentence describes faults that have ended. For a node that restarted, it includes the
 // read-back.
-func (w faultWords) whole(begun, ended []int64, back string) string {
-	from, to := moment("at", begun), moment("at", ended)
+func (w faultWording) pastSentence(begun, ended []int64, back string) string {
+	from, to := when("at", begun), when("at", ended)
 	switch {
-	case w.Back != "":
-		return fmt.Sprintf("%s %s, and %s %s", w.Was, from, w.Back, to)
+	case w.Returned != "":
+		return fmt.Sprintf("%s %s, and %s %s", w.Past, from, w.Returned, to)
 	case w.State != nemesis.Down && strings.HasPrefix(from, "at") && strings.HasPrefix(to, "at"):
-		return w.Was + " " + display.FromTo(begun[0], ended[0])
+		return w.Past + " " + display.FromTo(begun[0], ended[0])
 	case w.State != nemesis.Down:
-		return fmt.Sprintf("%s, beginning %s and ending %s", w.Was, from, to)
+		return fmt.Sprintf("%s, beginning %s and ending %s", w.Past, from, to)
 	case back != "":
-		back = " (" + display.Fit(back, longestSaw) + ")"
+		back = " (" + display.Fit(back, maxReadBack) + ")"
 	}
-	return fmt.Sprintf("%s %s and started again %s%s", w.Was, from, to, back)
+	return fmt.Sprintf("%s %s and started again %s%s", w.Past, from, to, back)
 }
 
 // wordingFor describes a group of faults on targets. held names the affected message, for faults of
 // single messages.
-func wordsFor(g []*facts.Fault, targets, held string) faultWords {
+func wordingFor(g []*facts.Fault, targets, held string) faultWording {
 	client, _, _ := nemesis.SplitLink(g[0].Target)
-	client = short(client)
-	saw := ""
+	client = shorten(client)
+	readBack := ""
 	if first := g[0].Begin; first != nil && first.Cause != "" && !slices.ContainsFunc(g, func(ft *facts.Fault) bool { return ft.Begin == nil || ft.Begin.Cause != first.Cause }) {
-		saw = " (" + display.Fit(first.Cause, longestSaw) + ")"
+		readBack = " (" + display.Fit(first.Cause, maxReadBack) + ")"
 	}
-	w := faultWords{Told: toldOf(g[0].Kind), mark: down, over: up}
+	w := faultWording{Wording: wordingOf(g[0].Kind), beginMark: down, endMark: up}
 	kind, _ := nemesis.KindOf(g[0].Kind)
 	switch {
 	case w.State == nemesis.Down:
-		w.mark, w.over = cross, ring
-	case kind.Loses:
-		w.mark = cross
-	case w.Back != "":
-		w.over = ring
+		w.beginMark, w.endMark = cross, ring
+	case kind.LosesMessage:
+		w.beginMark = cross
+	case w.Returned != "":
+		w.endMark = ring
 	}
-	in := strings.NewReplacer("{targets}", targets, "{client}", client, "{kind}", short(g[0].Kind), "{message}", message(held, client, targets, len(g), len(g) > targetsOf(g)), "{saw}", saw)
-	w.Whom = cmp.Or(w.Whom, "{targets}")
-	if w.Whom == "{targets}" && targetsOf(g) > 1 || w.Whom == "{message}" && len(g) > 1 {
-		w.Was = plural(w.Was)
+	replacer := strings.NewReplacer("{targets}", targets, "{client}", client, "{kind}", shorten(g[0].Kind), "{message}", messageText(held, client, targets, len(g), len(g) > countTargets(g)), "{saw}", readBack)
+	w.Subject = cmp.Or(w.Subject, "{targets}")
+	if w.Subject == "{targets}" && countTargets(g) > 1 || w.Subject == "{message}" && len(g) > 1 {
+		w.Past = pluralVerb(w.Past)
 		for _, text := range []*string{&w.Began, &w.Ended} {
 			if verb, ok := strings.CutPrefix(*text, "{targets} "); ok {
-				*text = "{targets} " + plural(verb)
+				*text = "{targets} " + pluralVerb(verb)
 			}
 		}
 	}
-	w.Whom = in.Replace(w.Whom)
-	w.Began, w.Ended, w.Was = in.Replace(w.Began), in.Replace(w.Ended), in.Replace(w.Was)
+	w.Subject = replacer.Replace(w.Subject)
+	w.Began, w.Ended, w.Past = replacer.Replace(w.Began), replacer.Replace(w.Ended), replacer.Replace(w.Past)
 	return w
 }
 
 // wordingOf returns the wording of a kind of fault, including one that no plan can contain.
-func toldOf(kind string) nemesis.Told {
-	if kind == history.OpGoOn {
-		return nemesis.Told{Began: "{targets} resumes by itself"}
+func wordingOf(kind string) nemesis.Wording {
+	if kind == history.OpContinue {
+		return nemesis.Wording{Began: "{targets} resumes by itself"}
 	}
-	return nemesis.ToldOf(kind)
+	return nemesis.WordingOf(kind)
 }
 
 // pluralVerb changes the verb of a predicate from singular to plural.
-func plural(words string) string {
+func pluralVerb(words string) string {
 	verb, rest, _ := strings.Cut(words, " ")
 	switch verb {
 	case "is":
@@ -985,23 +985,23 @@ func plural(words string) string {
 }
 
 // countTargets counts the distinct targets of a group of faults.
-func targetsOf(g []*facts.Fault) int {
-	return len(unique(stamps(g, func(ft *facts.Fault) string { return ft.Target })))
+func countTargets(g []*facts.Fault) int {
+	return len(unique(collect(g, func(ft *facts.Fault) string { return ft.Target })))
 }
 
 // messageText names a number of messages of one type. If repeated is set, there are several to one
 // target.
-func message(held, client, targets string, many int, repeated bool) string {
+func messageText(held, client, targets string, count int, repeated bool) string {
 	s, replies := "", "reply"
-	if many > 1 {
+	if count > 1 {
 		s, replies = "s", "replies"
 	}
 	if sort, ok := strings.CutPrefix(held, "reply to "); ok {
-		of := short(sort)
+		of := shorten(sort)
 		if repeated {
 			of += "s"
 		}
 		return fmt.Sprintf("the %s from %s to %s's %s", replies, targets, client, of)
 	}
-	return fmt.Sprintf("the %s%s from %s to %s", short(held), s, client, targets)
+	return fmt.Sprintf("the %s%s from %s to %s", shorten(held), s, client, targets)
 }

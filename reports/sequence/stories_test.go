@@ -23,12 +23,12 @@ func TestStories(t *testing.T) {
 		t.Fatalf("no stories: %v", err)
 	}
 	for _, file := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) { tale(t, file) })
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) { checkStory(t, file) })
 	}
 }
 
 // readStoryFile returns the parts of a story by name, and its diagram.
-func told(t *testing.T, a *txtar.Archive) (parts map[string]*txtar.File, d Diagram) {
+func readStoryFile(t *testing.T, a *txtar.Archive) (parts map[string]*txtar.File, d Diagram) {
 	t.Helper()
 	parts = map[string]*txtar.File{}
 	for i := range a.Files {
@@ -48,12 +48,12 @@ func told(t *testing.T, a *txtar.Archive) (parts map[string]*txtar.File, d Diagr
 	return parts, Of(h, r)
 }
 
-func tale(t *testing.T, file string) {
+func checkStory(t *testing.T, file string) {
 	a, err := txtar.ParseFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	parts, d := told(t, a)
+	parts, d := readStoryFile(t, a)
 	for name, width := range map[string]int{"text": 120, "narrow": 72} {
 		f := parts[name]
 		if f == nil {

@@ -46,33 +46,33 @@ func parseLine(h *history.History, w []string) error {
 			}
 		}
 		p.Quorum = len(p.Nodes)/2 + 1
-		add(h, history.Event{Process: history.Harness, Type: history.Begin, Op: history.OpRun, Params: p})
+		addEvent(h, history.Event{Process: history.Harness, Type: history.Begin, Op: history.OpRun, Params: p})
 	case w[0] == "wire" && len(w) > 7:
-		for _, n := range expand(w[2]) {
+		for _, n := range expandNames(w[2]) {
 			e := history.Event{Process: w[1] + "-" + n, Node: n, Type: history.Type(w[3]), Op: w[4], Key: "lock-1",
-				Sent: stamp(w[5]), Applied: stamp(w[6]), Answered: stamp(w[7])}
+				Sent: parseSeconds(w[5]), Applied: parseSeconds(w[6]), Answered: parseSeconds(w[7])}
 			e.T = max(e.Sent, e.Applied, e.Answered)
-			if err := setAll(&e, w[8:]); err != nil {
+			if err := setFields(&e, w[8:]); err != nil {
 				return err
 			}
-			add(h, e)
+			addEvent(h, e)
 		}
 	case len(w) > 3:
-		e := history.Event{T: stamp(w[0]), Process: w[1], Type: history.Type(w[2]), Op: w[3]}
+		e := history.Event{T: parseSeconds(w[0]), Process: w[1], Type: history.Type(w[2]), Op: w[3]}
 		if e.Process != history.Nemesis {
 			e.Key = "lock-1"
 		}
-		if err := setAll(&e, w[4:]); err != nil {
+		if err := setFields(&e, w[4:]); err != nil {
 			return err
 		}
-		add(h, e)
+		addEvent(h, e)
 	default:
 		return fmt.Errorf("can't read %q", strings.Join(w, " "))
 	}
 	return nil
 }
 
-func add(h *history.History, e history.Event) {
+func addEvent(h *history.History, e history.Event) {
 	e.N = int64(len(h.Events) + 1)
 	h.Events = append(h.Events, e)
 }
@@ -83,9 +83,9 @@ func setParam(p *history.Params, kv string) error {
 	case "variant":
 		p.Variant = v
 	case "nodes":
-		p.Nodes = expand(v)
+		p.Nodes = expandNames(v)
 	case "clients":
-		p.Clients = expand(v)
+		p.Clients = expandNames(v)
 	case "fence":
 		p.Fence = v
 	default:
@@ -94,7 +94,7 @@ func setParam(p *history.Params, kv string) error {
 	return nil
 }
 
-func setAll(e *history.Event, kvs []string) error {
+func setFields(e *history.Event, kvs []string) error {
 	for _, kv := range kvs {
 		k, v, _ := strings.Cut(kv, "=")
 		v = strings.ReplaceAll(v, "_", " ")
@@ -109,7 +109,7 @@ func setAll(e *history.Event, kvs []string) error {
 		case "fence":
 			e.Fence = n
 		case "until":
-			e.ValidUntil = stamp(v)
+			e.ValidUntil = parseSeconds(v)
 		case "node":
 			e.Node = v
 		case "value":
@@ -117,9 +117,9 @@ func setAll(e *history.Event, kvs []string) error {
 		case "version":
 			e.Version = n
 		case "ttl":
-			e.TTL = stamp(v)
+			e.TTL = parseSeconds(v)
 		case "applied":
-			e.Applied = stamp(v)
+			e.Applied = parseSeconds(v)
 		case "step":
 			e.Step = int(n)
 		case "cause":
@@ -132,7 +132,7 @@ func setAll(e *history.Event, kvs []string) error {
 }
 
 // parseSeconds reads seconds as nanoseconds.
-func stamp(s string) int64 {
+func parseSeconds(s string) int64 {
 	f, err := strconv.ParseFloat(s, 64)
 	if err != nil {
 		return 0
@@ -141,7 +141,7 @@ func stamp(s string) int64 {
 }
 
 // expandNames reads "n1..n3,n5".
-func expand(s string) []string {
+func expandNames(s string) []string {
 	var out []string
 	for _, part := range strings.Split(s, ",") {
 		a, b, isRange := strings.Cut(part, "..")
@@ -149,8 +149,8 @@ func expand(s string) []string {
 			out = append(out, part)
 			continue
 		}
-		prefix, from, _ := numbered(a)
-		_, to, _ := numbered(b)
+		prefix, from, _ := splitNumber(a)
+		_, to, _ := splitNumber(b)
 		for n := from; n <= to; n++ {
 			out = append(out, prefix+strconv.Itoa(n))
 		}

@@ -20,56 +20,56 @@ import (
 // summary describes the violation in one sentence, with its cause and effect, from the verdict and
 // the facts that it names. If these say no more than the verdict's own sentence, it returns that.
 // It returns "" without a violation.
-func (sc *scene) summary() string {
+func (sc *layout) summary() string {
 	if !sc.violated() {
 		return ""
 	}
 	text := ""
 	switch sc.result.Property {
 	case verdict.FaultTolerance, verdict.DeadlockFreedom:
-		if sc.out != nil {
-			text = sc.out.summary()
+		if sc.outage != nil {
+			text = sc.outage.summary()
 		}
 	case verdict.MutualExclusion:
-		text = inWords{sc}.sharedHold()
+		text = narrator{sc}.sharedHold()
 	case verdict.ResourceSafety:
-		text = inWords{sc}.overrun()
+		text = narrator{sc}.overrun()
 	}
 	return cmp.Or(text, strings.TrimSuffix(sc.result.Because, "."))
 }
 
 // narrator adds the sentences about a layout.
-type inWords struct{ *scene }
+type narrator struct{ *layout }
 
 // sharedHold explains why a second client got a lock that the first still held.
-func (sc inWords) sharedHold() string {
-	first, second := sc.pair()
+func (sc narrator) sharedHold() string {
+	first, second := sc.witnessPair()
 	if first == nil || second == nil {
 		return ""
 	}
-	a, b := short(first.Client()), short(second.Client())
-	why := sc.lossOf(a, b)
-	got := fmt.Sprintf("%s acquired %s while %s still held it", b, short(first.Key()), a)
+	a, b := shorten(first.Client()), shorten(second.Client())
+	why := sc.causeClause(a, b)
+	got := fmt.Sprintf("%s acquired %s while %s still held it", b, shorten(first.Key()), a)
 	if a == b { // the same client twice
-		got = fmt.Sprintf("%s acquired %s again while it still held it", b, short(first.Key()))
+		got = fmt.Sprintf("%s acquired %s again while it still held it", b, shorten(first.Key()))
 	}
 	if why != "" {
 		got = why + ", so " + got
 	}
-	if s, write := sc.overwriting(); s != nil {
-		got += fmt.Sprintf(", and %s overwrote %s", short(s.Client()), writesLost(write.lost))
+	if s, write := sc.overwritingWrite(); s != nil {
+		got += fmt.Sprintf(", and %s overwrote %s", shorten(s.Client()), lostWriters(write.overwritten))
 	}
 	return got
 }
 
 // witnessPair returns the witness's sessions, ordered by their keys if the losses determine that
 // order.
-func (sc inWords) pair() (first, second *session) {
+func (sc narrator) witnessPair() (first, second *session) {
 	if len(sc.focus) < 2 {
 		return nil, nil
 	}
 	for _, l := range sc.result.Losses {
-		if a, b := sc.f.named[l.First], sc.f.named[l.Second]; l.Cause == sc.result.Cause && a != nil && b != nil {
+		if a, b := sc.f.byName[l.First], sc.f.byName[l.Second]; l.Cause == sc.result.Cause && a != nil && b != nil {
 			return a, b
 		}
 	}
@@ -77,7 +77,7 @@ func (sc inWords) pair() (first, second *session) {
 }
 
 // causeClause explains why a's votes on nodes were gone when b requested the lock.
-func (sc inWords) lossOf(a, b string) string {
+func (sc narrator) causeClause(a, b string) string {
 	var nodes []string
 	for _, l := range sc.result.Losses {
 		if l.Cause == sc.result.Cause {
@@ -88,12 +88,12 @@ func (sc inWords) lossOf(a, b string) string {
 		nodes = []string{sc.result.Node}
 	}
 	on := cmp.Or(nodeList(nodes), "the nodes")
-	return display.CauseClause(sc.result.Cause, display.Parties{First: a, Second: b, Nodes: on, Deleter: sc.deleter()})
+	return display.CauseClause(sc.result.Cause, display.Parties{First: a, Second: b, Nodes: on, Deleter: sc.deleterNoun()})
 }
 
 // deleterNoun names the releases that deleted another client's key.
-func (sc inWords) deleter() string {
-	names := sc.actors()
+func (sc narrator) deleterNoun() string {
+	names := sc.causingClients()
 	if len(names) == 0 && len(sc.deletions) > 0 {
 		names = []string{facts.Sender(sc.deletions[0].release)}
 	}
@@ -101,47 +101,47 @@ func (sc inWords) deleter() string {
 	case 0:
 		return "a release by another client"
 	case 1:
-		return "a release by " + short(names[0])
+		return "a release by " + shorten(names[0])
 	}
-	return "releases by " + list(names)
+	return "releases by " + joinNames(names)
 }
 
 // overrun explains why a write came after its session's lease, and what it overwrote.
-func (sc inWords) overrun() string {
-	s, write := sc.overwriting()
+func (sc narrator) overrun() string {
+	s, write := sc.overwritingWrite()
 	if s == nil || sc.result.Cause == verdict.FenceBroken {
 		return ""
 	}
-	who, harm := short(s.Client()), "overwrote "+writesLost(write.lost)
+	who, effect := shorten(s.Client()), "overwrote "+lostWriters(write.overwritten)
 	if sc.result.Cause != verdict.Overrun || !s.Granted() {
-		return who + " " + harm
+		return who + " " + effect
 	}
-	if s.ended != facts.Expired {
-		return fmt.Sprintf("%s wrote after %s and %s", who, s.lateness(), harm)
+	if s.ending != facts.Expired {
+		return fmt.Sprintf("%s wrote after %s and %s", who, s.lateReason(), effect)
 	}
-	if g := sc.delayed(s, write); g != nil {
-		return sc.suffered(g, who) + harm
+	if g := sc.delayingFault(s, write); g != nil {
+		return sc.faultClause(g, who) + effect
 	}
 	if sent, applied := sentAt(sc.f, write.Value), sc.f.appliedAt(write.Value); sent != 0 && sent < s.until && s.until <= applied {
-		return fmt.Sprintf("%s's write took %s to reach %s, so %s overran its lease and %s", who, display.Span(about(minus(applied, sent))), short(sc.resource()), who, harm)
+		return fmt.Sprintf("%s's write took %s to reach %s, so %s overran its lease and %s", who, display.Span(roundSpan(saturatingSub(applied, sent))), shorten(sc.resource()), who, effect)
 	}
-	return fmt.Sprintf("%s continued past the end of its lease and %s", who, harm)
+	return fmt.Sprintf("%s continued past the end of its lease and %s", who, effect)
 }
 
 // delayingFault returns the fault that delayed a write until its session's lease had ended, or nil.
 // If the write had been sent by then, that is a fault of its link. Otherwise it is a fault of the
 // client, preferably one that stopped it, or else of any of its links.
-func (sc inWords) delayed(s *session, write *apply) []*facts.Fault {
+func (sc narrator) delayingFault(s *session, write *appliedWrite) []*facts.Fault {
 	link := s.Client() + "-" + sc.resource()
 	at := sentAt(sc.f, write.Value)
 	sent := at != 0 && at < s.until
 	rank := func(ft *facts.Fault) int {
 		switch {
-		case !crosses(ft, s):
+		case !inForceAtLeaseEnd(ft, s):
 		case ft.Target == link:
 			return 4
 		case sent:
-		case ft.Target == s.Client() && nemesis.ToldOf(ft.Kind).State == nemesis.Stopped:
+		case ft.Target == s.Client() && nemesis.WordingOf(ft.Kind).State == nemesis.Stopped:
 			return 3
 		case ft.Target == s.Client():
 			return 2
@@ -160,22 +160,22 @@ func (sc inWords) delayed(s *session, write *apply) []*facts.Fault {
 }
 
 // blames reports whether the verdict or the headline names a fault as part of the cause.
-func (sc inWords) blames(g []*facts.Fault) bool {
+func (sc narrator) blames(g []*facts.Fault) bool {
 	if !sc.violated() {
 		return false
 	}
-	if s, write := sc.overwriting(); s != nil && sc.result.Cause == verdict.Overrun {
-		late := sc.delayed(s, write)
+	if s, write := sc.overwritingWrite(); s != nil && sc.result.Cause == verdict.Overrun {
+		late := sc.delayingFault(s, write)
 		return late != nil && late[0] == g[0]
 	}
 	return slices.ContainsFunc(sc.result.Losses, func(l verdict.Loss) bool { return slices.Contains(l.Steps, g[0].Step) })
 }
 
 // faultClause describes what a fault did to a client until its lease ended.
-func (sc inWords) suffered(g []*facts.Fault, who string) string {
-	w := wordsFor(g, sc.faultTargets(g), sc.f.held(g[0]))
-	was, _, _ := strings.Cut(w.Was, " (")
-	text := fmt.Sprintf("%s %s for %s, ", w.Whom, was, display.Span(about(minus(min(g[0].To(), sc.f.last), g[0].From()))))
+func (sc narrator) faultClause(g []*facts.Fault, who string) string {
+	w := wordingFor(g, sc.faultTargets(g), sc.f.heldMessage(g[0]))
+	was, _, _ := strings.Cut(w.Past, " (")
+	text := fmt.Sprintf("%s %s for %s, ", w.Subject, was, display.Span(roundSpan(saturatingSub(min(g[0].To(), sc.f.end), g[0].From()))))
 	if w.State != nemesis.Stopped {
 		text += "so " + who + " "
 	}
@@ -183,29 +183,29 @@ func (sc inWords) suffered(g []*facts.Fault, who string) string {
 }
 
 // roundSpan rounds a duration to the precision of a summary.
-func about(ns int64) int64 {
+func roundSpan(ns int64) int64 {
 	if ns >= 1e9 {
-		ns = plus(ns, 5e6) / 1e7 * 1e7
+		ns = saturatingAdd(ns, 5e6) / 1e7 * 1e7
 	}
 	return ns
 }
 
 // inForceAtLeaseEnd reports whether a fault of a session's client was in force when its lease
 // ended.
-func crosses(ft *facts.Fault, s *session) bool {
+func inForceAtLeaseEnd(ft *facts.Fault, s *session) bool {
 	return ft.Hits(s.Client()) && ft.From() <= s.until && s.until <= ft.To()
 }
 
 // overwritingWrite returns the drawn session whose write overwrote others' updates, and that write.
 // If there are several, it returns the one applied last.
-func (sc inWords) overwriting() (by *session, write *apply) {
+func (sc narrator) overwritingWrite() (by *session, write *appliedWrite) {
 	at := int64(-1)
 	for _, s := range sc.focus {
 		for _, c := range s.calls {
 			if c.Call.Op != history.OpWrite {
 				continue
 			}
-			if p := sc.f.applies[c.Call.Value]; p != nil && len(p.lost) > 0 && p.Applied > at {
+			if p := sc.f.appliedWrites[c.Call.Value]; p != nil && len(p.overwritten) > 0 && p.Applied > at {
 				by, write, at = s, p, p.Applied
 			}
 		}
@@ -214,34 +214,34 @@ func (sc inWords) overwriting() (by *session, write *apply) {
 }
 
 // lostWriters names the clients whose writes were lost.
-func writesLost(lost []lostWrite) string {
+func lostWriters(lost []lostWrite) string {
 	var names []string
 	for _, l := range lost {
 		names = append(names, l.client)
 	}
 	names = unique(names)
 	if len(names) == 1 && len(lost) == 1 {
-		return short(names[0]) + "'s write"
+		return shorten(names[0]) + "'s write"
 	}
 	if len(names) == 1 {
-		return short(names[0]) + "'s writes"
+		return shorten(names[0]) + "'s writes"
 	}
-	return "writes of " + list(names)
+	return "writes of " + joinNames(names)
 }
 
 // lostVersions names the versions that were lost: "versions 3 to 6 of c2".
-func versionsLost(lost []lostWrite) string {
+func lostVersions(lost []lostWrite) string {
 	if len(lost) == 1 {
-		return short(lost[0].client) + "'s update"
+		return shorten(lost[0].client) + "'s update"
 	}
 	var parts []string
-	for _, g := range grouped(lost, func(l lostWrite) string { return l.client }) {
-		parts = append(parts, versions(g)+" of "+short(g[0].client))
+	for _, g := range groupBy(lost, func(l lostWrite) string { return l.client }) {
+		parts = append(parts, versionList(g)+" of "+shorten(g[0].client))
 	}
 	return display.List(parts)
 }
 
-func versions(g []lostWrite) string {
+func versionList(g []lostWrite) string {
 	var runs []string
 	for i := 0; i < len(g); {
 		j := i
@@ -269,7 +269,7 @@ func versions(g []lostWrite) string {
 }
 
 // saturatingSub returns a - b, clamped to the range of int64.
-func minus(a, b int64) int64 {
+func saturatingSub(a, b int64) int64 {
 	d := a - b
 	switch {
 	case a >= 0 && b < 0 && d < 0:
@@ -281,23 +281,23 @@ func minus(a, b int64) int64 {
 }
 
 // saturatingAdd returns a + b, clamped to the range of int64.
-func plus(a, b int64) int64 {
+func saturatingAdd(a, b int64) int64 {
 	if b == math.MinInt64 {
 		return math.MinInt64
 	}
-	return minus(a, -b)
+	return saturatingSub(a, -b)
 }
 
-const longestName = 24
+const maxName = 24
 
 // shorten cuts a name so that it leaves room for the rest of the sentence.
-func short(name string) string { return display.Fit(name, longestName) }
+func shorten(name string) string { return display.Fit(name, maxName) }
 
 // joinNames joins names as in a sentence, each cut short.
-func list(names []string) string {
+func joinNames(names []string) string {
 	out := make([]string, len(names))
 	for i, n := range names {
-		out[i] = short(n)
+		out[i] = shorten(n)
 	}
 	return display.List(out)
 }
@@ -311,8 +311,8 @@ func nodeList(nodes []string) string { return display.List(nodeParts(nodes)) }
 func nodeParts(nodes []string) (parts []string) {
 	nodes = slices.Clone(nodes)
 	slices.SortFunc(nodes, func(a, b string) int {
-		pa, na, _ := numbered(a)
-		pb, nb, _ := numbered(b)
+		pa, na, _ := splitNumber(a)
+		pb, nb, _ := splitNumber(b)
 		return cmp.Or(cmp.Compare(pa, pb), cmp.Compare(na, nb), cmp.Compare(a, b))
 	})
 	nodes = slices.Compact(nodes)
@@ -323,10 +323,10 @@ func nodeParts(nodes []string) (parts []string) {
 		}
 		switch {
 		case j-i >= 2:
-			parts = append(parts, short(nodes[i])+"–"+short(nodes[j]))
+			parts = append(parts, shorten(nodes[i])+"–"+shorten(nodes[j]))
 		default:
 			for _, n := range nodes[i : j+1] {
-				parts = append(parts, short(n))
+				parts = append(parts, shorten(n))
 			}
 		}
 		i = j + 1
@@ -336,12 +336,12 @@ func nodeParts(nodes []string) (parts []string) {
 
 // follows reports whether b is a's name with the next number.
 func follows(a, b string) bool {
-	pa, na, oka := numbered(a)
-	pb, nb, okb := numbered(b)
+	pa, na, oka := splitNumber(a)
+	pb, nb, okb := splitNumber(b)
 	return oka && okb && pa == pb && nb == na+1
 }
 
-func numbered(name string) (prefix string, n int, ok bool) {
+func splitNumber(name string) (prefix string, n int, ok bool) {
 	prefix = strings.TrimRight(name, "0123456789")
 	n, err := strconv.Atoi(name[len(prefix):])
 	return prefix, n, err == nil
@@ -359,7 +359,7 @@ func unique(names []string) []string {
 }
 
 // groupBy groups elements by key, in order of first occurrence.
-func grouped[T any, K comparable](all []T, key func(T) K) [][]T {
+func groupBy[T any, K comparable](all []T, key func(T) K) [][]T {
 	var out [][]T
 	at := map[K]int{}
 	for _, x := range all {
@@ -375,7 +375,7 @@ func grouped[T any, K comparable](all []T, key func(T) K) [][]T {
 	return out
 }
 
-func capital(s string) string {
+func capitalize(s string) string {
 	r, n := utf8.DecodeRuneInString(s)
 	return string(unicode.ToUpper(r)) + s[n:]
 }

@@ -10,7 +10,7 @@ import (
 // TestSummaries compares the summary of each story with a file.
 func TestSummaries(t *testing.T) {
 	var got strings.Builder
-	drawn(t, func(name string, d Diagram) {
+	eachStory(t, func(name string, d Diagram) {
 		if d.Summary != "" {
 			fmt.Fprintf(&got, "%s: %s.\n", name, d.Summary)
 		}
@@ -27,7 +27,7 @@ func TestSummaries(t *testing.T) {
 }
 
 // lostVersions lists all lost versions, lostWriters only the clients.
-func TestVersionsLost(t *testing.T) {
+func TestLostVersions(t *testing.T) {
 	of := func(client string, versions ...int64) (all []lostWrite) {
 		for _, v := range versions {
 			all = append(all, lostWrite{client, v})
@@ -44,10 +44,10 @@ func TestVersionsLost(t *testing.T) {
 		{of("c2", 3, 5, 6, 7), "versions 3 and 5 to 7 of c2", "c2's writes"},
 		{append(of("c2", 3), of("c3", 4, 5)...), "version 3 of c2 and versions 4 and 5 of c3", "writes of c2 and c3"},
 	} {
-		if got := versionsLost(c.lost); got != c.whose {
+		if got := lostVersions(c.lost); got != c.whose {
 			t.Errorf("%q, want %q", got, c.whose)
 		}
-		if got := writesLost(c.lost); got != c.summary {
+		if got := lostWriters(c.lost); got != c.summary {
 			t.Errorf("%q, want %q", got, c.summary)
 		}
 	}

@@ -25,16 +25,16 @@ import (
 // A mark or a hatch repeats the meaning of each color. A label without room in the picture gets a
 // number and moves below it. Details are in title elements.
 func SVG(d Diagram, o SVGOptions) []byte {
-	p := layOut(d, o)
+	p := newPicture(d, o)
 	var out strings.Builder
-	role, least := "img", ""
+	role, minSize := "img", ""
 	if o.Embedded {
 		role = "group" // its parts are links
 		// On a page that scales the picture down, its text stays at 11 px or more, of 12.
-		least = shape(` style="--least:%vpx"`, math.Ceil(p.width*11/12))
+		minSize = svgf(` style="--least:%vpx"`, math.Ceil(p.width*11/12))
 	}
-	out.WriteString(shape(`<svg xmlns="http://www.w3.org/2000/svg" class="sq" role="%[4]v" width="%[1]v" height="%[2]v" viewBox="0 0 %[1]v %[2]v"%[3]v>`+"\n", p.width, p.height, least, role))
-	out.WriteString(shape("<title>%v</title>\n<desc>%v</desc>\n", html.EscapeString(p.title), html.EscapeString(p.desc)))
+	out.WriteString(svgf(`<svg xmlns="http://www.w3.org/2000/svg" class="sq" role="%[4]v" width="%[1]v" height="%[2]v" viewBox="0 0 %[1]v %[2]v"%[3]v>`+"\n", p.width, p.height, minSize, role))
+	out.WriteString(svgf("<title>%v</title>\n<desc>%v</desc>\n", html.EscapeString(p.title), html.EscapeString(p.desc)))
 	if !o.Embedded {
 		out.WriteString("<style>" + display.ColorsCSS + style + "</style>\n")
 	}
@@ -42,10 +42,10 @@ func SVG(d Diagram, o SVGOptions) []byte {
 		kind string
 		step int
 	}{{"stall", 7}, {"alarm", 9}} {
-		out.WriteString(shape(`<pattern id="%[1]v%[2]v" width="%[3]v" height="%[3]v" patternUnits="userSpaceOnUse" patternTransform="rotate(45)"><path class="sq-hatch-%[2]v" d="M0 0V%[3]v"/></pattern>`+"\n",
+		out.WriteString(svgf(`<pattern id="%[1]v%[2]v" width="%[3]v" height="%[3]v" patternUnits="userSpaceOnUse" patternTransform="rotate(45)"><path class="sq-hatch-%[2]v" d="M0 0V%[3]v"/></pattern>`+"\n",
 			p.prefix(), hatch.kind, hatch.step))
 	}
-	out.WriteString(shape(`<rect width="%v" height="%v" fill="var(--paper)"/>`+"\n", p.width, p.height))
+	out.WriteString(svgf(`<rect width="%v" height="%v" fill="var(--paper)"/>`+"\n", p.width, p.height))
 	out.WriteString(p.bands.String() + p.line.String() + p.body.String())
 	for _, m := range p.marks {
 		out.WriteString(p.group(m.events, m.title, m.shape()))
@@ -74,32 +74,32 @@ const Style = style
 
 // maxInstants bounds the size of a picture. Only histories that no run could have produced reach
 // it.
-const mostInstants = 600
+const maxInstants = 600
 
 // newPicture places all parts of a diagram, and its title and story if they are included.
-func layOut(d Diagram, o SVGOptions) *picture {
-	p := &picture{options: o, axis: newAxis(instants(d)).squeezed(widestAxis), used: map[state]bool{}}
+func newPicture(d Diagram, o SVGOptions) *picture {
+	p := &picture{options: o, axis: newAxis(instants(d)).compressed(maxAxisWidth), used: map[state]bool{}}
 	p.right = left + 40
 	if n := len(p.axis.x); n > 0 {
 		p.right = p.axis.x[n-1] + 90
 	}
-	p.width = max(p.right+16, leastPicture)
+	p.width = max(p.right+16, minPictureWidth)
 	p.right = p.width - 16
-	p.head(d)
+	p.placeHeader(d)
 	p.drawLanes(d)
 	p.drawBands(d)
 	p.drawBars(d)
-	wishes := append(p.drawArrows(d), p.drawMarks(d)...)
-	p.sayHeld()
+	requests := append(p.drawArrows(d), p.drawMarks(d)...)
+	p.labelBars()
 	for _, b := range d.Bands {
-		wishes = append(wishes, wish{x: p.axis.pos(b.From), y: p.top + 12, label: escape(b.Label), bad: true, still: true})
+		requests = append(requests, labelRequest{x: p.axis.pos(b.From), y: p.top + 12, label: escape(b.Label), bad: true, fixed: true})
 	}
-	slices.SortStableFunc(wishes, func(a, b wish) int { return cmp.Compare(a.rank, b.rank) })
-	for _, w := range wishes {
+	slices.SortStableFunc(requests, func(a, b labelRequest) int { return cmp.Compare(a.rank, b.rank) })
+	for _, w := range requests {
 		p.place(w)
 	}
 	p.drawAxis()
-	p.foot(d)
+	p.placeFooter(d)
 	return p
 }
 
@@ -128,11 +128,11 @@ func instants(d Diagram) []int64 {
 			}
 		}
 	}
-	return at[:min(len(at), mostInstants)]
+	return at[:min(len(at), maxInstants)]
 }
 
 // placeHeader places the title and the story.
-func (p *picture) head(d Diagram) {
+func (p *picture) placeHeader(d Diagram) {
 	p.title = escape(d.Title)
 	story := escape(strings.Join(d.Caption, " "))
 	p.desc = strings.ReplaceAll(story, display.NoBreak, " ")
@@ -155,13 +155,13 @@ func (p *picture) head(d Diagram) {
 
 func (p *picture) drawLanes(d Diagram) {
 	p.bottom = p.top + 90
-	gap := min(max(drawingHeight/float64(max(len(d.Lanes)-1, 1)), leastLaneGap), mostLaneGap)
+	gap := min(max(drawingHeight/float64(max(len(d.Lanes)-1, 1)), minLaneGap), maxLaneGap)
 	for i, l := range d.Lanes {
 		y := p.top + 70 + float64(i)*gap
 		p.lanes, p.bottom = append(p.lanes, y), y+64
-		p.body.WriteString(shape(`<path class="sq-lane" d="M%v %vH%v"/>`+"\n", left-8.0, y, p.right))
+		p.body.WriteString(svgf(`<path class="sq-lane" d="M%v %vH%v"/>`+"\n", left-8.0, y, p.right))
 		lines := wrap(escape(l.title()), 16, 3)
-		p.taken = append(p.taken, box{0, y - float64(len(lines))*lineHeight/2 - 4, left - 10, y + float64(len(lines))*lineHeight/2 + 4})
+		p.occupied = append(p.occupied, box{0, y - float64(len(lines))*lineHeight/2 - 4, left - 10, y + float64(len(lines))*lineHeight/2 + 4})
 		p.body.WriteString(text{x: left - 16, y: y + 4 - float64(len(lines)-1)*lineHeight/2, lines: lines, anchor: "end", class: "sq-name"}.svg())
 	}
 }
@@ -170,16 +170,16 @@ func (p *picture) drawBands(d Diagram) {
 	for _, b := range d.Bands {
 		x := p.axis.pos(b.From)
 		w := max(p.axis.pos(b.To)-x, 3)
-		p.bands.WriteString(p.group(b.Events, escape(b.Label), shape(`<rect x="%v" y="%v" width="%v" height="%v" fill="url(#%valarm)" opacity=".35"/>`, x, p.top, w, p.bottom-p.top, p.prefix())+
-			shape(`<path class="sq-edge" d="M%v %vV%vM%v %vV%v"/>`, x, p.top, p.bottom, x+w, p.top, p.bottom)))
+		p.bands.WriteString(p.group(b.Events, escape(b.Label), svgf(`<rect x="%v" y="%v" width="%v" height="%v" fill="url(#%valarm)" opacity=".35"/>`, x, p.top, w, p.bottom-p.top, p.prefix())+
+			svgf(`<path class="sq-edge" d="M%v %vV%vM%v %vV%v"/>`, x, p.top, p.bottom, x+w, p.top, p.bottom)))
 	}
 }
 
-var stateText = map[state]string{believes: "believes that it holds the lock", paused: "paused", dead: "dead", keeps: "leftover key"}
+var stateText = map[state]string{believes: "believes that it holds the lock", paused: "paused", dead: "dead", hasLeftoverKey: "leftover key"}
 
 func (p *picture) drawBars(d Diagram) {
 	// Later bars cover earlier ones, so a dead client comes first and a pause last.
-	for _, state := range []state{dead, believes, keeps, paused} {
+	for _, state := range []state{dead, believes, hasLeftoverKey, paused} {
 		for _, b := range d.Bars {
 			if b.State != state || b.Lane < 0 || b.Lane >= len(p.lanes) {
 				continue
@@ -198,26 +198,26 @@ func (p *picture) drawBars(d Diagram) {
 func (p *picture) bar(state state, x, y, w float64) string {
 	switch state {
 	case paused:
-		return shape(`<rect x="%v" y="%v" width="%v" height="26" fill="url(#%vstall)" opacity=".8"/>`, x, y-13, w, p.prefix())
-	case keeps:
-		return shape(`<rect class="sq-keeps" x="%v" y="%v" width="%v" height="8"/>`, x, y-4, w)
+		return svgf(`<rect x="%v" y="%v" width="%v" height="26" fill="url(#%vstall)" opacity=".8"/>`, x, y-13, w, p.prefix())
+	case hasLeftoverKey:
+		return svgf(`<rect class="sq-keeps" x="%v" y="%v" width="%v" height="8"/>`, x, y-4, w)
 	case dead:
-		return shape(`<rect class="sq-gone" x="%v" y="%v" width="%v" height="4"/><path class="sq-dead" d="M%v %vh%v"/>`, x, y-2, w, x, y, w)
+		return svgf(`<rect class="sq-gone" x="%v" y="%v" width="%v" height="4"/><path class="sq-dead" d="M%v %vh%v"/>`, x, y-2, w, x, y, w)
 	}
-	p.held = append(p.held, box{x, y - 8, x + w, y + 8})
-	return shape(`<rect class="sq-holds" x="%v" y="%v" width="%v" height="16" rx="2"/>`, x, y-8, w)
+	p.beliefBars = append(p.beliefBars, box{x, y - 8, x + w, y + 8})
+	return svgf(`<rect class="sq-holds" x="%v" y="%v" width="%v" height="16" rx="2"/>`, x, y-8, w)
 }
 
 // labelBars writes labels into the bars where no arrow or mark is in the way.
-func (p *picture) sayHeld() {
+func (p *picture) labelBars() {
 	const words = "believes that it holds"
-	for _, bar := range p.held {
+	for _, bar := range p.beliefBars {
 		for x := bar.x1 + 6; x+charWidth*float64(len(words)) < bar.x2; x += 8 {
 			b := box{x, bar.y1, x + charWidth*float64(len(words)), bar.y2}
 			if !p.clear(b) {
 				continue
 			}
-			p.taken = append(p.taken, b)
+			p.occupied = append(p.occupied, b)
 			p.texts = append(p.texts, text{x: x, y: bar.y1 + 12, lines: []string{words}, class: "sq-in"})
 			break
 		}
@@ -225,7 +225,7 @@ func (p *picture) sayHeld() {
 }
 
 // drawArrows draws the messages and returns the labels to place.
-func (p *picture) drawArrows(d Diagram) (wishes []wish) {
+func (p *picture) drawArrows(d Diagram) (requests []labelRequest) {
 	for _, g := range byFact(d) {
 		for k, a := range g {
 			x1, x2 := p.axis.pos(a.Sent), p.axis.pos(a.Arrived)
@@ -247,11 +247,11 @@ func (p *picture) drawArrows(d Diagram) (wishes []wish) {
 			if k > 0 {
 				continue // the arrows of one fact share their labels
 			}
-			wishes = append(wishes, wish{x: x1, y: y1, toX: x2, toY: y2, label: label, bad: a.Bad, along: true, rank: 2},
-				wish{x: x2, y: y2, label: detail, bad: a.Bad, rank: rank(a.Bad, 3)})
+			requests = append(requests, labelRequest{x: x1, y: y1, toX: x2, toY: y2, label: label, bad: a.Bad, along: true, rank: 2},
+				labelRequest{x: x2, y: y2, label: detail, bad: a.Bad, rank: labelRank(a.Bad, 3)})
 		}
 	}
-	return wishes
+	return requests
 }
 
 func (a arrow) shape(x1, y1, x2, y2 float64) string {
@@ -262,57 +262,57 @@ func (a arrow) shape(x1, y1, x2, y2 float64) string {
 	if a.Slow || a.Lost {
 		dash = ` stroke-dasharray="6 3"`
 	}
-	shaft := shape(`<path class="%v"%v d="M%v %vL%v %v"/>`, class, dash, x1, y1, x2, y2)
+	shaft := svgf(`<path class="%v"%v d="M%v %vL%v %v"/>`, class, dash, x1, y1, x2, y2)
 	if a.Lost {
-		return shaft + shape(`<path class="%v" d="M%v %vl8 8m0 -8l-8 8"/>`, class, x2-4, y2-4)
+		return shaft + svgf(`<path class="%v" d="M%v %vl8 8m0 -8l-8 8"/>`, class, x2-4, y2-4)
 	}
 	turn := math.Atan2(y2-y1, x2-x1) * 180 / math.Pi
-	return shaft + shape(`<path class="%v sq-head" transform="translate(%v %v) rotate(%v)" d="M0 0L-9 4L-9 -4Z"/>`, class, x2, y2, turn)
+	return shaft + svgf(`<path class="%v sq-head" transform="translate(%v %v) rotate(%v)" d="M0 0L-9 4L-9 -4Z"/>`, class, x2, y2, turn)
 }
 
 func (p *picture) addMark(m mark) {
 	p.marks = append(p.marks, m)
-	p.taken = append(p.taken, box{m.x - 7, m.y - 13, m.x + 7, m.y + 13})
+	p.occupied = append(p.occupied, box{m.x - 7, m.y - 13, m.x + 7, m.y + 13})
 }
 
-func (p *picture) drawMarks(d Diagram) (wishes []wish) {
+func (p *picture) drawMarks(d Diagram) (requests []labelRequest) {
 	for _, n := range d.Notes {
 		x, y := p.axis.pos(n.At), p.top+40
 		if n.Lane >= 0 && n.Lane < len(p.lanes) {
 			y = p.lanes[n.Lane]
 			p.addMark(mark{mark: n.Mark, x: x, y: y, bad: n.Bad, title: escape(n.Label) + ", at " + display.Seconds(n.At), events: n.Events})
 		}
-		wishes = append(wishes, wish{x: x, y: y, label: escape(n.Label), bad: n.Bad, rank: rank(n.Bad, 1)})
+		requests = append(requests, labelRequest{x: x, y: y, label: escape(n.Label), bad: n.Bad, rank: labelRank(n.Bad, 1)})
 	}
-	return wishes
+	return requests
 }
 
 // drawAxis labels as many instants as fit, and marks compressed gaps.
 func (p *picture) drawAxis() {
 	var breaks string
-	p.line.WriteString(shape(`<path class="sq-lane" d="M%v %vH%v"/>`+"\n", left-8.0, p.bottom, p.right))
-	free, said := -math.MaxFloat64, ""
+	p.line.WriteString(svgf(`<path class="sq-lane" d="M%v %vH%v"/>`+"\n", left-8.0, p.bottom, p.right))
+	free, lastLabel := -math.MaxFloat64, ""
 	for i, t := range p.axis.at {
 		x := p.axis.x[i]
-		if i > 0 && minus(t, p.axis.at[i-1]) >= 1e9 {
-			p.broken = true
+		if i > 0 && saturatingSub(t, p.axis.at[i-1]) >= 1e9 {
+			p.hasGap = true
 			middle := (x + p.axis.x[i-1]) / 2
-			breaks += shape(`<rect class="sq-gone" x="%v" y="%v" width="5" height="8"/><path d="M%v %vl4 -10m3 0l-4 10"/>`+"\n", middle-2, p.bottom-4, middle-4, p.bottom+5)
+			breaks += svgf(`<rect class="sq-gone" x="%v" y="%v" width="5" height="8"/><path d="M%v %vl4 -10m3 0l-4 10"/>`+"\n", middle-2, p.bottom-4, middle-4, p.bottom+5)
 		}
 		label := display.Seconds(t)
 		half := charWidth * float64(utf8.RuneCountInString(label)) / 2
-		if x-half < free || label == said {
+		if x-half < free || label == lastLabel {
 			continue
 		}
-		p.line.WriteString(shape(`<path class="sq-grid" d="M%v %vV%v"/>`+"\n", x, p.top, p.bottom))
+		p.line.WriteString(svgf(`<path class="sq-grid" d="M%v %vV%v"/>`+"\n", x, p.top, p.bottom))
 		p.line.WriteString(text{x: x, y: p.bottom + 15, lines: []string{label}, anchor: "middle", class: "sq-tick"}.svg())
-		free, said = x+half+8, label
+		free, lastLabel = x+half+8, label
 	}
 	p.line.WriteString(breaks)
 }
 
 // placeFooter places the text below the picture. A page itself lists what is not shown.
-func (p *picture) foot(d Diagram) {
+func (p *picture) placeFooter(d Diagram) {
 	y := p.bottom + 38
 	add := func(class string, lines ...string) {
 		for _, l := range lines {
@@ -334,7 +334,7 @@ func (p *picture) foot(d Diagram) {
 	for _, l := range []struct {
 		state state
 		text  string
-	}{{believes, "bar: believes that it holds the lock"}, {paused, "hatched: paused"}, {dead, "dotted lane: dead"}, {keeps, "thin bar: leftover key"}} {
+	}{{believes, "bar: believes that it holds the lock"}, {paused, "hatched: paused"}, {dead, "dotted lane: dead"}, {hasLeftoverKey, "thin bar: leftover key"}} {
 		if p.used[l.state] {
 			legend = append(legend, l.text)
 		}
@@ -342,7 +342,7 @@ func (p *picture) foot(d Diagram) {
 	for _, b := range d.Bands {
 		legend = append(legend, "hatched band: "+b.Means)
 	}
-	if p.broken {
+	if p.hasGap {
 		legend = append(legend, "//: a gap of a second or more, not to scale")
 	}
 	add("sq-foot", wrap(strings.Join(legend, " · "), chars, 3)...)
@@ -353,14 +353,14 @@ func (p *picture) foot(d Diagram) {
 }
 
 // maxLabel limits the length of a label.
-const longestLabel = 240
+const maxLabel = 240
 
 // labelRequest is a label to be placed.
-type wish struct {
+type labelRequest struct {
 	x, y     float64 // the labeled point
 	toX, toY float64 // for an arrow, its other end
 	along    bool    // place it beside the arrow
-	still    bool    // place it at the point, or as near above or below as possible
+	fixed    bool    // place it at the point, or as near above or below as possible
 	far      bool    // place it anywhere nearby
 	label    string
 	bad      bool
@@ -369,11 +369,11 @@ type wish struct {
 
 // place finds room for a label near its point, without covering anything else. A label that fits at
 // no width is replaced by a number and moves below the picture.
-func (p *picture) place(w wish) {
+func (p *picture) place(w labelRequest) {
 	if w.label == "" {
 		return
 	}
-	label := display.Fit(w.label, longestLabel)
+	label := display.Fit(w.label, maxLabel)
 	for _, chars := range []int{labelChars, labelChars * 3 / 2, labelChars * 2} {
 		if lines := wrap(label, chars, 99); len(lines) <= 6 && p.try(w, lines) {
 			return
@@ -391,7 +391,7 @@ func (p *picture) place(w wish) {
 }
 
 // try places a label at the first free candidate. It reports whether there was one.
-func (p *picture) try(w wish, lines []string) bool {
+func (p *picture) try(w labelRequest, lines []string) bool {
 	chars := 0
 	for _, l := range lines {
 		chars = max(chars, utf8.RuneCountInString(l))
@@ -407,14 +407,14 @@ func (p *picture) try(w wish, lines []string) bool {
 			continue
 		}
 		t := text{x: b.x1, y: b.y1 + lineHeight - 3, lines: lines, class: class}
-		if lead, ok := leadTo(b, w.x, w.y); ok && !w.along && !w.still && !w.far {
-			if slices.ContainsFunc(p.taken, func(o box) bool { return lead.through(box{o.x1 + 4, o.y1 + 4, o.x2 - 4, o.y2 - 4}) }) {
+		if lead, ok := leaderLine(b, w.x, w.y); ok && !w.along && !w.fixed && !w.far {
+			if slices.ContainsFunc(p.occupied, func(o box) bool { return lead.crosses(box{o.x1 + 4, o.y1 + 4, o.x2 - 4, o.y2 - 4}) }) {
 				continue
 			}
-			t.lead = shape(`<path class="sq-lead" d="M%v %vL%v %v"/>`, lead.x1, lead.y1, lead.x2, lead.y2)
+			t.leader = svgf(`<path class="sq-lead" d="M%v %vL%v %v"/>`, lead.x1, lead.y1, lead.x2, lead.y2)
 			p.shafts = append(p.shafts, lead)
 		}
-		p.taken = append(p.taken, b)
+		p.occupied = append(p.occupied, b)
 		p.texts = append(p.texts, t)
 		return true
 	}
@@ -422,7 +422,7 @@ func (p *picture) try(w wish, lines []string) bool {
 }
 
 // candidates returns the possible boxes of a label, best first.
-func (w wish) candidates(wide, tall float64) []box {
+func (w labelRequest) candidates(wide, tall float64) []box {
 	var out []box
 	at := func(x, y float64) { out = append(out, box{x, y, x + wide, y + tall}) }
 	if w.along {
@@ -442,13 +442,13 @@ func (w wish) candidates(wide, tall float64) []box {
 		return out
 	}
 	above, below := w.y-15-tall, w.y+15
-	if w.still {
+	if w.fixed {
 		above, below = w.y-tall, w.y
 	}
 	for step := range 8 {
 		off := float64(step) * (lineHeight - 1)
 		for _, x := range []float64{w.x + 3, w.x - wide/2, w.x - wide - 3, w.x + 12, w.x - wide - 12, w.x + 30, w.x - wide - 30} {
-			if w.still {
+			if w.fixed {
 				at(x, below+off)
 				continue
 			}
@@ -482,15 +482,15 @@ func (p *picture) free(b box) bool {
 
 // clear reports whether a box covers no text, mark or arrow.
 func (p *picture) clear(b box) bool {
-	return !slices.ContainsFunc(p.taken, b.meets) && !slices.ContainsFunc(p.shafts, func(s shaft) bool { return s.through(b) })
+	return !slices.ContainsFunc(p.occupied, b.overlaps) && !slices.ContainsFunc(p.shafts, func(s shaft) bool { return s.crosses(b) })
 }
 
-func (b box) meets(o box) bool {
+func (b box) overlaps(o box) bool {
 	return b.x1 < o.x2+5 && o.x1 < b.x2+5 && b.y1 < o.y2 && o.y1 < b.y2
 }
 
 // leaderLine returns the line from a label to its point, or false if the label is next to it.
-func leadTo(b box, x, y float64) (shaft, bool) {
+func leaderLine(b box, x, y float64) (shaft, bool) {
 	fromY, toY := b.y2, y-13
 	switch {
 	case b.y2 < y-28:
@@ -511,11 +511,11 @@ func circled(n int) string {
 }
 
 // labelRank returns 0 for a label about a violation, else the given rank.
-func rank(bad bool, calm int) int {
+func labelRank(bad bool, otherwise int) int {
 	if bad {
 		return 0
 	}
-	return calm
+	return otherwise
 }
 
 // picture is a diagram with coordinates, in pixels from the upper left corner. Its layers are, from
@@ -530,12 +530,12 @@ type picture struct {
 	bands, line, body  strings.Builder // layers, the lowest first
 	marks              []mark
 	texts              []text
-	taken              []box // areas of texts and marks
+	occupied           []box // areas of texts and marks
 	shafts             []shaft
-	held               []box // bars that get a label if there is room
+	beliefBars         []box // bars that get a label if there is room
 	notes              []string
 	used               map[state]bool
-	broken             bool // the axis has a compressed gap
+	hasGap             bool // the axis has a compressed gap
 }
 
 type box struct{ x1, y1, x2, y2 float64 }
@@ -543,7 +543,7 @@ type box struct{ x1, y1, x2, y2 float64 }
 type shaft struct{ x1, y1, x2, y2 float64 }
 
 // crosses reports whether a shaft comes within a few pixels of a box.
-func (s shaft) through(b box) bool {
+func (s shaft) crosses(b box) bool {
 	const near = 3
 	lo, hi := max(min(s.y1, s.y2), b.y1-near), min(max(s.y1, s.y2), b.y2+near)
 	if lo > hi {
@@ -564,21 +564,21 @@ func (s shaft) through(b box) bool {
 
 // Dimensions in pixels.
 const (
-	left          = 128 // x of the first instant
-	drawingHeight = 480 // height of all lanes, which fits in a window
-	leastLaneGap  = 96
-	mostLaneGap   = 140
-	widestAxis    = 850 // a page shows a picture of this width without scaling
-	leastGap      = 18  // between two instants
-	lineHeight    = 14
-	charWidth     = 6.6 // upper estimate for the font at 12 px
-	titleWidth    = 9.2 // the same at 16 px
-	leastPicture  = 760
-	labelChars    = 26 // preferred length of a label's lines
+	left            = 128 // x of the first instant
+	drawingHeight   = 480 // height of all lanes, which fits in a window
+	minLaneGap      = 96
+	maxLaneGap      = 140
+	maxAxisWidth    = 850 // a page shows a picture of this width without scaling
+	minGap          = 18  // between two instants
+	lineHeight      = 14
+	charWidth       = 6.6 // upper estimate for the font at 12 px
+	titleWidth      = 9.2 // the same at 16 px
+	minPictureWidth = 760
+	labelChars      = 26 // preferred length of a label's lines
 )
 
 // svgf formats a piece of SVG, with coordinates rounded to a tenth.
-func shape(format string, args ...any) string {
+func svgf(format string, args ...any) string {
 	for i, a := range args {
 		if x, ok := a.(float64); ok {
 			args[i] = strings.TrimSuffix(strings.TrimSuffix(fmt.Sprintf("%.1f", x), ".0"), ".")
@@ -618,7 +618,7 @@ func (m mark) shape() string {
 	if !ok {
 		form = `<circle class="{dot}" cx="{x}" cy="{y}" r="4"/>`
 	}
-	return strings.NewReplacer("{dot}", class, "{line}", line, "{x}", shape("%v", m.x), "{y}", shape("%v", m.y)).Replace(form)
+	return strings.NewReplacer("{dot}", class, "{line}", line, "{x}", svgf("%v", m.x), "{y}", svgf("%v", m.y)).Replace(form)
 }
 
 // shapes are the marks other than the dot.
@@ -636,16 +636,16 @@ type text struct {
 	lines  []string
 	anchor string // text-anchor of x: "middle" or "end"; "": the start
 	class  string
-	lead   string // leader line to the labeled point
+	leader string // leader line to the labeled point
 }
 
 func (t text) svg() string {
-	out, anchor := t.lead, ""
+	out, anchor := t.leader, ""
 	if t.anchor != "" {
 		anchor = ` text-anchor="` + t.anchor + `"`
 	}
 	for i, l := range t.lines {
-		out += shape(`<text class="%v" x="%v" y="%v"%v>%v</text>`+"\n", t.class, t.x, t.y+float64(i)*lineHeight, anchor, html.EscapeString(l))
+		out += svgf(`<text class="%v" x="%v" y="%v"%v>%v</text>`+"\n", t.class, t.x, t.y+float64(i)*lineHeight, anchor, html.EscapeString(l))
 	}
 	return out
 }
@@ -676,7 +676,7 @@ func newAxis(at []int64) axis {
 	x := float64(left)
 	for i, t := range at {
 		if i > 0 {
-			gap := float64(minus(t, at[i-1]))
+			gap := float64(saturatingSub(t, at[i-1]))
 			x += min(max(20+14*math.Log10(1+gap/1e5), 20), 96)
 		}
 		a.x = append(a.x, x)
@@ -686,17 +686,17 @@ func newAxis(at []int64) axis {
 
 // compressed returns the axis with its gaps narrowed evenly, within limits, if it would be wider
 // than a page.
-func (a axis) squeezed(most float64) axis {
+func (a axis) compressed(maxWidth float64) axis {
 	n := len(a.x)
-	if n < 2 || a.x[n-1]-left <= most {
+	if n < 2 || a.x[n-1]-left <= maxWidth {
 		return a
 	}
-	share := most / (a.x[n-1] - left)
+	share := maxWidth / (a.x[n-1] - left)
 	x, before := float64(left), a.x[0]
 	for i := 1; i < n; i++ {
 		gap := a.x[i] - before
 		before = a.x[i]
-		x += max(gap*share, min(gap, leastGap))
+		x += max(gap*share, min(gap, minGap))
 		a.x[i] = x
 	}
 	return a
@@ -715,6 +715,6 @@ func (a axis) pos(t int64) float64 {
 	case i == len(a.at):
 		return a.x[i-1]
 	}
-	share := float64(minus(t, a.at[i-1])) / float64(minus(a.at[i], a.at[i-1]))
+	share := float64(saturatingSub(t, a.at[i-1])) / float64(saturatingSub(a.at[i], a.at[i-1]))
 	return a.x[i-1] + share*(a.x[i]-a.x[i-1])
 }

@@ -19,7 +19,7 @@ import (
 )
 
 // eachStory calls f with each story: those of the checker and those of this package.
-func drawn(t *testing.T, f func(name string, d Diagram)) {
+func eachStory(t *testing.T, f func(name string, d Diagram)) {
 	t.Helper()
 	files, err := filepath.Glob("../../checker/testdata/*.txt")
 	if err != nil || len(files) < 50 {
@@ -36,7 +36,7 @@ func drawn(t *testing.T, f func(name string, d Diagram)) {
 			t.Fatal(err)
 		}
 		if strings.HasSuffix(file, ".txtar") {
-			_, d := told(t, a)
+			_, d := readStoryFile(t, a)
 			f("ours/"+name, d)
 			continue
 		}
@@ -44,7 +44,7 @@ func drawn(t *testing.T, f func(name string, d Diagram)) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		f(name, Tell(h, checker.Check(h)))
+		f(name, OfVerdict(h, checker.Check(h)))
 	}
 }
 
@@ -52,7 +52,7 @@ func drawn(t *testing.T, f func(name string, d Diagram)) {
 // overlapping texts and none outside.
 func TestPicturesOfAllStories(t *testing.T) {
 	n := 0
-	drawn(t, func(name string, d Diagram) {
+	eachStory(t, func(name string, d Diagram) {
 		n++
 		svg := SVG(d, SVGOptions{})
 		if !bytes.Equal(svg, SVG(d, SVGOptions{})) {
@@ -105,7 +105,7 @@ func validXML(t *testing.T, name string, svg []byte) {
 // below the picture is laid out line by line, so only its width matters.
 func checkPlaces(t *testing.T, name string, d Diagram) {
 	t.Helper()
-	p := layOut(d, SVGOptions{})
+	p := newPicture(d, SVGOptions{})
 	var labels []box
 	for _, x := range p.texts {
 		chars := 0
@@ -136,7 +136,7 @@ func checkPlaces(t *testing.T, name string, d Diagram) {
 // Golden pictures of stories that show different things.
 func TestGoldenPictures(t *testing.T) {
 	var done []string
-	drawn(t, func(name string, d Diagram) {
+	eachStory(t, func(name string, d Diagram) {
 		switch name {
 		case "ours/gc-pause", "restart-forgets", "clock-jump", "delayed-write", "ours/foreign-release", "ours/stopped", "ours/hostile", "vacuous":
 		default:
@@ -161,7 +161,7 @@ func TestGoldenPictures(t *testing.T) {
 }
 
 // Names are escaped in SVG and Mermaid, and cut to a limit.
-func TestHostilePicture(t *testing.T) {
+func TestHostileNamesAreEscaped(t *testing.T) {
 	evil := "</title><script>alert(1)</script>\x00\x1b[31m]]>&\"'; end #35; %%{init}%%\n" + strings.Repeat("W", 1<<20)
 	d := Diagram{Title: evil, Caption: []string{evil}, Omitted: evil,
 		Lanes:  []lane{{Name: evil, Role: client}, {Name: evil, Role: locks}},
@@ -184,7 +184,7 @@ func TestHostilePicture(t *testing.T) {
 }
 
 // An embedded picture has links, and leaves the style to the page.
-func TestEmbedded(t *testing.T) {
+func TestEmbeddedPicture(t *testing.T) {
 	d := Of(readStory(t, "gc-pause"), nil)
 	svg := string(SVG(d, SVGOptions{Embedded: true, Prefix: "a-"}))
 	for _, want := range []string{`<a href="#e`, `id="a-stall"`, `url(#a-stall)`, `data-e="`} {

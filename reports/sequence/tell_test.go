@@ -9,9 +9,9 @@ import (
 )
 
 // The diagram of an inconclusive run states the reason.
-func TestTellUndecided(t *testing.T) {
+func TestDiagramOfInconclusiveRun(t *testing.T) {
 	h := &history.History{Params: history.Params{Scenario: "s"}, Events: []history.Event{{N: 1, Process: history.Harness, Type: history.Begin, Op: history.OpRun}}}
-	text := Text(Tell(h, verdict.Verdict{Assumption: "c1 never started"}), DefaultWidth)
+	text := Text(OfVerdict(h, verdict.Verdict{Assumption: "c1 never started"}), DefaultWidth)
 	if !strings.Contains(text, "s: inconclusive\n") || !strings.Contains(text, "Inconclusive: c1 never started.") {
 		t.Errorf("got:\n%s", text)
 	}

@@ -13,7 +13,7 @@ import (
 )
 
 // minWidth is the smallest width at which six lanes and their labels are readable.
-const leastWidth = 60
+const minWidth = 60
 
 // Text draws a diagram with characters. Time runs downward, each lane is a column, and each fact is
 // a row with a label at its right. No line is wider than width, which is at least 60. The text
@@ -25,7 +25,7 @@ const leastWidth = 60
 //	  ⋮      ┃░            │             │
 //	 11.116  ✗░            │             │   c1's lease ends
 func Text(d Diagram, width int) string {
-	width = max(width, leastWidth)
+	width = max(width, minWidth)
 	var out strings.Builder
 	add := func(lines ...string) {
 		for _, l := range lines {
@@ -42,7 +42,7 @@ func Text(d Diagram, width int) string {
 	p := newPage(d, rows, width)
 	out.WriteString("\n" + p.header())
 	for i, r := range rows {
-		if i > 0 && p.long > 0 && minus(r.at, rows[i-1].at) > p.long {
+		if i > 0 && p.longGap > 0 && saturatingSub(r.at, rows[i-1].at) > p.longGap {
 			out.WriteString(p.gap(rows[i-1].at, r.at))
 		}
 		out.WriteString(p.row(r))
@@ -67,7 +67,7 @@ func (p *page) header() string {
 		fits = fits && utf8.RuneCountInString(full[i]) < p.room(i)
 	}
 	line := newLine(p.width)
-	line.put(p.column-3-len("seconds"), "seconds")
+	line.put(p.firstColumn-3-len("seconds"), "seconds")
 	for i, l := range p.d.Lanes {
 		name := full[i]
 		if !fits {
@@ -83,13 +83,13 @@ func (p *page) room(lane int) int {
 	if lane == len(p.d.Lanes)-1 {
 		return p.width - p.x(lane)
 	}
-	return p.lane
+	return p.laneDistance
 }
 
 func (p *page) gap(from, to int64) string {
 	line := newLine(p.width)
-	line.put(p.whole, "⋮")
-	p.drawLanes(line, plus(from, minus(to, from)/2))
+	line.put(p.wholeDigits, "⋮")
+	p.drawLanes(line, saturatingAdd(from, saturatingSub(to, from)/2))
 	return line.text()
 }
 
@@ -97,8 +97,8 @@ func (p *page) gap(from, to int64) string {
 func (p *page) row(r row) string {
 	label := r.label
 	line := newLine(p.width)
-	at := display.Decimal(r.at, p.digits[r.at])
-	line.put(p.whole-strings.IndexByte(at, '.'), at)
+	at := display.Decimal(r.at, p.places[r.at])
+	line.put(p.wholeDigits-strings.IndexByte(at, '.'), at)
 	p.drawLanes(line, r.at)
 	if len(r.arrows) > 0 {
 		label = p.drawArrows(line, r)
@@ -107,13 +107,13 @@ func (p *page) row(r row) string {
 		line.put(p.x(r.lane), string(r.mark))
 	}
 	var out strings.Builder
-	for i, words := range wrap(escape(label), p.width-p.words, 4) {
+	for i, words := range wrap(escape(label), p.width-p.labelColumn, 4) {
 		if i > 0 {
 			out.WriteString(line.text())
 			line = newLine(p.width)
 			p.drawLanes(line, r.at)
 		}
-		line.put(p.words, words)
+		line.put(p.labelColumn, words)
 	}
 	out.WriteString(line.text())
 	return out.String()
@@ -124,7 +124,7 @@ func (p *page) legend() string {
 	for _, s := range []struct {
 		state state
 		text  string
-	}{{believes, "┃ believes that it holds the lock"}, {keeps, "║ leftover key"}, {paused, "░ paused"}, {dead, "no line: dead"}} {
+	}{{believes, "┃ believes that it holds the lock"}, {hasLeftoverKey, "║ leftover key"}, {paused, "░ paused"}, {dead, "no line: dead"}} {
 		if p.used[s.state] {
 			parts = append(parts, s.text)
 		}
@@ -137,7 +137,7 @@ func (p *page) legend() string {
 
 // maxRows is the maximum number of facts in a Mermaid diagram. Nobody would read more, and GitHub
 // does not render diagrams beyond its own limits.
-const mostRows = 60
+const maxRows = 60
 
 // Mermaid draws a diagram as a Mermaid sequenceDiagram, which GitHub and GitLab render in issues
 // and summaries. Time runs downward, with one line per fact, including its instant. It shows the
@@ -153,9 +153,9 @@ func Mermaid(d Diagram) string {
 		b.WriteString("  participant x as nothing to draw#58; no client tried to acquire a lock\n")
 		return b.String()
 	}
-	exact := digits(rows)
+	exact := decimalPlaces(rows)
 	inBand := false
-	for _, r := range rows[:min(len(rows), mostRows)] {
+	for _, r := range rows[:min(len(rows), maxRows)] {
 		within := slices.ContainsFunc(d.Bands, func(b band) bool { return b.From <= r.at && r.at < b.To }) // something was wrong at that instant
 		if within != inBand {
 			b.WriteString(map[bool]string{true: "  rect rgba(213, 94, 0, 0.15)\n", false: "  end\n"}[within])
@@ -181,7 +181,7 @@ func Mermaid(d Diagram) string {
 	if inBand {
 		b.WriteString("  end\n")
 	}
-	if more := len(rows) - mostRows; more > 0 {
+	if more := len(rows) - maxRows; more > 0 {
 		fmt.Fprintf(&b, "  Note over p0,p%d: %s not shown here\n", len(d.Lanes)-1, display.Plural(more, "later fact"))
 	}
 	return b.String()
@@ -201,7 +201,7 @@ func mermaidArrows(b *strings.Builder, r row, at string) {
 		label := a.Label
 		switch {
 		case r.part == departure:
-			label += ", under way until " + display.Seconds(latest(r.arrows))
+			label += ", under way until " + display.Seconds(latestArrival(r.arrows))
 		case k == 0 && a.Detail != "":
 			label += ": " + a.Detail
 		}
@@ -214,9 +214,9 @@ func mermaidArrows(b *strings.Builder, r row, at string) {
 
 // mermaidText escapes a text for Mermaid. Characters with a meaning in its grammar become character
 // codes, and so does the word "end", which would end a block.
-func mermaidText(s string, most int) string {
+func mermaidText(s string, maxChars int) string {
 	var b strings.Builder
-	for _, r := range display.Fit(strings.ReplaceAll(escape(s), display.NoBreak, " "), most) {
+	for _, r := range display.Fit(strings.ReplaceAll(escape(s), display.NoBreak, " "), maxChars) {
 		if strings.ContainsRune(`#;:<>"'%&{}[]()\|`+"`", r) {
 			fmt.Fprintf(&b, "#%d;", r)
 			continue
@@ -232,61 +232,61 @@ func mermaidText(s string, most int) string {
 	return strings.Join(words, " ")
 }
 
-type written struct {
-	mark  symbol
-	label string
-	words string // for the caption
-	bad   bool
+type writeOutcome struct {
+	mark    symbol
+	label   string
+	caption string // for the caption
+	bad     bool
 }
 
 // describeWrite describes the outcome of a session's write. p is the resource's record of it, or
 // nil, and at is when the write reached the resource, or 0.
-func (s *session) wrote(c facts.Operation, p *apply, at int64, fencing string) written {
-	who, base := short(s.Client()), c.Call.Version
+func (s *session) describeWrite(c facts.Operation, p *appliedWrite, at int64, fencing string) writeOutcome {
+	who, base := shorten(s.Client()), c.Call.Version
 	late := at != 0 && at >= s.until && s.Granted()
 	when := display.Seconds(at)
 	if late {
-		when += ", after " + s.lateness()
+		when += ", after " + s.lateReason()
 	}
 	applied := p != nil && p.Type == history.OK || p == nil && c.Outcome() == history.OK
 	switch {
 	case at == 0:
-		return written{label: "no reply", words: fmt.Sprintf("sent a write at %s that is not known to have arrived", display.Seconds(c.Call.T))}
+		return writeOutcome{label: "no reply", caption: fmt.Sprintf("sent a write at %s that is not known to have arrived", display.Seconds(c.Call.T))}
 	case !applied:
-		why := refusal(fencing, c.Call.Fence, p)
-		return written{mark: cross, label: "refused" + why, words: fmt.Sprintf("wrote at %s, and was refused%s", when, why)}
+		why := refusalReason(fencing, c.Call.Fence, p)
+		return writeOutcome{mark: cross, label: "refused" + why, caption: fmt.Sprintf("wrote at %s, and was refused%s", when, why)}
 	}
-	w := written{mark: dot, label: fmt.Sprintf("accepted: %s writes, based on version %d", who, base), bad: late,
-		words: fmt.Sprintf("wrote at %s, based on version %d", when, base)}
-	if p != nil && p.Met == base {
+	w := writeOutcome{mark: dot, label: fmt.Sprintf("accepted: %s writes, based on version %d", who, base), bad: late,
+		caption: fmt.Sprintf("wrote at %s, based on version %d", when, base)}
+	if p != nil && p.VersionBefore == base {
 		w.label = fmt.Sprintf("accepted: version %d → %d", base, base+1)
-		w.words = fmt.Sprintf("wrote version %d → %d at %s", base, base+1, when)
+		w.caption = fmt.Sprintf("wrote version %d → %d at %s", base, base+1, when)
 	}
 	if late {
-		w.label = "ACCEPTED after " + s.lateness()
+		w.label = "ACCEPTED after " + s.lateReason()
 	}
-	if p != nil && p.Met > base {
+	if p != nil && p.VersionBefore > base {
 		w.bad = true
-		victim := fmt.Sprintf("version %d", p.Met)
-		if len(p.lost) > 0 {
-			victim = versionsLost(p.lost)
+		victim := fmt.Sprintf("version %d", p.VersionBefore)
+		if len(p.overwritten) > 0 {
+			victim = lostVersions(p.overwritten)
 		}
 		is, was := "is", "was"
-		if len(p.lost) > 1 {
+		if len(p.overwritten) > 1 {
 			is, was = "are", "were"
 		}
 		if !late {
 			w.label = "ACCEPTED"
 		}
 		w.label += fmt.Sprintf(", based on version %d: %s %s LOST", base, victim, is)
-		w.words += ": " + victim + " " + was + " lost"
+		w.caption += ": " + victim + " " + was + " lost"
 	}
 	return w
 }
 
 // lateReason returns the event that made a write late.
-func (s *session) lateness() string {
-	switch s.ended {
+func (s *session) lateReason() string {
+	switch s.ending {
 	case facts.Released:
 		return "its release"
 	case facts.Died:
@@ -298,19 +298,19 @@ func (s *session) lateness() string {
 }
 
 // refusalReason explains why the resource refused a write with a fencing token.
-func refusal(fencing string, fence int64, p *apply) string {
+func refusalReason(fencing string, fence int64, p *appliedWrite) string {
 	switch {
 	case fencing == "check-and-set":
 		return ": its claim was taken over"
-	case p != nil && p.Seen > fence:
-		return fmt.Sprintf(": its fencing token %d is below %d", fence, p.Seen)
+	case p != nil && p.MaxFence > fence:
+		return fmt.Sprintf(": its fencing token %d is below %d", fence, p.MaxFence)
 	}
 	return ""
 }
 
 // narrowRunes lists the non-ASCII characters that take one column in every terminal and do not
 // affect the characters next to them.
-var plain = &unicode.RangeTable{R16: []unicode.Range16{
+var narrowRunes = &unicode.RangeTable{R16: []unicode.Range16{
 	{Lo: 0x00a1, Hi: 0x00ac, Stride: 1}, // Latin-1, except the soft hyphen
 	{Lo: 0x00ae, Hi: 0x017f, Stride: 1},
 	{Lo: 0x0391, Hi: 0x03c9, Stride: 1}, // Greek
@@ -324,22 +324,22 @@ var plain = &unicode.RangeTable{R16: []unicode.Range16{
 }}
 
 // maxText limits the part of a text that is processed. Nothing longer is ever shown.
-const longestText = 4096
+const maxText = 4096
 
 // escape makes a text from a history safe to print. It escapes characters that could move the
 // cursor, change colors or the writing direction, or take a width other than one column. It is
 // stricter than display.Visible because a text diagram is aligned in columns, and only the
 // characters in narrowRunes take one column in every terminal.
 func escape(s string) string {
-	if len(s) > longestText {
-		s = s[:longestText] + "…"
+	if len(s) > maxText {
+		s = s[:maxText] + "…"
 	}
 	var b strings.Builder
 	for _, r := range s {
 		switch {
 		case r == '\uFFFD':
 			b.WriteString(`\ufffd`) // not UTF-8
-		case r >= ' ' && r <= '~' || r == '\u00a0' || unicode.Is(plain, r) && unicode.IsPrint(r):
+		case r >= ' ' && r <= '~' || r == '\u00a0' || unicode.Is(narrowRunes, r) && unicode.IsPrint(r):
 			b.WriteRune(r)
 		default:
 			b.WriteString(display.Escape(r))
@@ -350,7 +350,7 @@ func escape(s string) string {
 
 // wrap breaks an escaped text into lines of at most width characters, at spaces if possible. Text
 // beyond maxLines lines is replaced by an ellipsis.
-func wrap(s string, width, most int) []string {
+func wrap(s string, width, maxLines int) []string {
 	width = max(width, 1)
 	var out []string
 	line := []rune{}
@@ -374,14 +374,14 @@ func wrap(s string, width, most int) []string {
 	if len(line) > 0 {
 		out = append(out, string(line))
 	}
-	if len(out) > most {
-		out = out[:most]
-		out[most-1] = display.Fit(out[most-1]+" …", width)
+	if len(out) > maxLines {
+		out = out[:maxLines]
+		out[maxLines-1] = display.Fit(out[maxLines-1]+" …", width)
 	}
 	return out
 }
 
 // lines explains an early stop.
-func (s *stopped) lines(width int) []string {
-	return append([]string{""}, wrap(escape(capital(s.Why)+"."), width, 3)...)
+func (s *earlyStop) lines(width int) []string {
+	return append([]string{""}, wrap(escape(capitalize(s.Why)+"."), width, 3)...)
 }

@@ -32,7 +32,7 @@ func TestNoEscapeSequences(t *testing.T) {
 	}
 }
 
-func TestEveryPartNamesItsEvents(t *testing.T) {
+func TestEveryPartHasEvents(t *testing.T) {
 	for _, name := range []string{"gc-pause", "restart-forgets", "delayed-release", "holder-cut-off"} {
 		h := readStory(t, name)
 		last := h.Events[len(h.Events)-1].N
@@ -107,9 +107,9 @@ func TestNodeRange(t *testing.T) {
 	}
 }
 
-func TestInstantsThatDifferLookDifferent(t *testing.T) {
+func TestDifferentInstantsLookDifferent(t *testing.T) {
 	rows := []row{{at: 1e9}, {at: 1e9 + 1}, {at: 1e9 + 2e6}, {at: 3e9}}
-	d := digits(rows)
+	d := decimalPlaces(rows)
 	for at, want := range map[int64]int{1e9: 9, 1e9 + 1: 9, 1e9 + 2e6: 3, 3e9: 3} {
 		if d[at] != want {
 			t.Errorf("%d has %d decimal places, want %d", at, d[at], want)
@@ -117,14 +117,14 @@ func TestInstantsThatDifferLookDifferent(t *testing.T) {
 	}
 }
 
-func TestTellDrawsTheFirstViolationThatHasAWitness(t *testing.T) {
+func TestOfVerdictDrawsFirstViolationWithWitness(t *testing.T) {
 	h := readStory(t, "restart-forgets")
 	v := verdict.Verdict{Results: []verdict.Result{
 		{Property: verdict.DeadlockFreedom, Outcome: verdict.Undecided},
 		{Property: verdict.MutualExclusion, Outcome: verdict.Violated, Cause: verdict.RestartedAndForgot, Node: "n3",
 			Witness: &verdict.Witness{Sessions: []string{"c1/1", "c2/1"}, Key: "lock-1", From: 1058300000, To: 2065000000}},
 	}}
-	text := Text(Tell(h, v), DefaultWidth)
+	text := Text(OfVerdict(h, v), DefaultWidth)
 	for _, want := range []string{"mutual-exclusion violated (restarted-and-forgot, n3)", "BOTH c1 and c2"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q is missing in\n%s", want, text)

@@ -8,8 +8,8 @@ import (
 )
 
 // The index links to the scorecards of a store, and retention applies to them.
-func TestScorecardsInAStore(t *testing.T) {
-	store := hoard(t)
+func TestScorecardsInStore(t *testing.T) {
+	store := fullStore(t)
 	const older, newer = "20260101T050000.000Z", "20260102T050000.000Z"
 	for _, name := range []string{older, newer} {
 		write(t, filepath.Join(store, ScoreFolder, name, ScoreFile), "a page")
@@ -22,7 +22,7 @@ func TestScorecardsInAStore(t *testing.T) {
 	if err != nil || !strings.Contains(string(page), `href="scores/`+older+`/score.html"`) || !strings.Contains(string(page), newer) {
 		t.Errorf("the index does not link to both scorecards: %v", err)
 	}
-	out, err := Beyond(store, Bound{Newest: 1})
+	out, err := FindExcess(store, Retention{Newest: 1})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,35 +12,35 @@ import (
 
 // informationalRun returns the outcome of a run without expectations. It violates mutual exclusion
 // unless cause is "".
-func loose(id string, seed uint64, length int, cause string) outcome.Outcome {
-	j := judged(verdict.MutualExclusion, "any", verdict.Holds, "", true)
+func informationalRun(id string, seed uint64, length int, cause string) outcome.Outcome {
+	j := judgement(verdict.MutualExclusion, "any", verdict.Holds, "", true)
 	if cause != "" {
 		j.Got, j.Cause, j.Length = verdict.Violated, cause, length
 	}
-	return outcome.Outcome{Schema: 1, Scenario: id, Backend: "sim", Seed: seed, NothingExpected: true, Judgements: []outcome.Judgement{j},
+	return outcome.Outcome{Schema: 1, Scenario: id, Backend: "sim", Seed: seed, Informational: true, Judgements: []outcome.Judgement{j},
 		Command: fmt.Sprintf("lockpick run %s/ --seed %d", id, seed)}
 }
 
 // The headline of an informational suite is neutral and states how often each property was violated.
 // Each cause has its first and its shortest seed, regardless of the order of the runs, and the cells
 // quote only seeds that show the violation.
-func TestWhatIsFound(t *testing.T) {
+func TestCausesOfInformationalSuite(t *testing.T) {
 	store := t.TempDir()
 	const kept = "20260102T030405.000Z-sim-9"
 	write(t, filepath.Join(store, "dice", kept, runPage), "<!doctype html>")
 	for _, step := range []uint64{1, 39} { // forwards and backwards through 40 seeds
-		s := begun(store)
+		s := newSuite(store)
 		s.Seeds = 40
 		for i := range uint64(40) {
 			seed := 1 + i*step%40
 			cause := map[uint64]string{9: verdict.ExpiredEarly, 12: verdict.ExpiredEarly, 31: verdict.ExpiredEarly, 20: verdict.NeverSet}[seed]
-			o := loose("dice", seed, 500-10*int(seed), cause)
+			o := informationalRun("dice", seed, 500-10*int(seed), cause)
 			if seed == 20 { // runs on other backends are stored immediately
 				o.Dir = filepath.Join(store, "dice", kept)
 			}
 			s.Add(o)
 		}
-		s.Keep(outcome.Outcome{Scenario: "dice", Seed: 9, Dir: filepath.Join(store, "dice", kept)})
+		s.SetRunDir(outcome.Outcome{Scenario: "dice", Seed: 9, Dir: filepath.Join(store, "dice", kept)})
 		if got := fmt.Sprint(s.Scenarios[0].Examples()); got != "[31]" {
 			t.Errorf("examples to store are %s, want [31]", got)
 		}
@@ -69,33 +69,33 @@ func TestWhatIsFound(t *testing.T) {
 				t.Error("the report claims that no violation was found")
 			}
 		}
-		again, err := Open(dir)
+		reopened, err := Open(dir)
 		if err != nil {
 			t.Fatal(err)
 		}
-		c := again.Scenarios[0]
+		c := reopened.Scenarios[0]
 		if cell := c.Cells[0]; cell.Got != verdict.Violated || cell.Seed != 9 || cell.Command != "lockpick run dice/ --seed 9" || c.Command != cell.Command {
 			t.Errorf("the cell or the command is of another seed: %+v, %s", cell, c.Command)
 		}
-		if again.Headline() != s.Headline() || head(dir).state() != outcome.NothingExpected {
-			t.Errorf("after Open the headline differs, or the state is %q", head(dir).state())
+		if reopened.Headline() != s.Headline() || readHeader(dir).state() != outcome.Informational {
+			t.Errorf("after Open the headline differs, or the state is %q", readHeader(dir).state())
 		}
 	}
 }
 
 // The image for ten thousand seeds is small, and names are escaped.
-func TestGridOfMany(t *testing.T) {
-	s := begun(t.TempDir())
+func TestGridSizeLimit(t *testing.T) {
+	s := newSuite(t.TempDir())
 	s.Seeds = 20_000
-	c := &Scenario{Name: "<script>", Row: outcome.Row{Command: "lockpick run x --seed 7"}, States: strings.Repeat(".v", mostCells/2)}
+	c := &Scenario{Name: "<script>", Row: outcome.Row{Command: "lockpick run x --seed 7"}, States: strings.Repeat(".v", maxCells/2)}
 	s.Scenarios = []*Scenario{c}
 	g := s.grid(c)
 	svg := string(g.svg(func(uint64) string { return "" }, true))
 	if len(svg) > 300_000 || strings.Contains(svg, "<script>") || g.More != "The first 10000 of 20000 seeds." {
 		t.Errorf("image of %d bytes, or not escaped; note %q", len(svg), g.More)
 	}
-	s.Add(loose("<script>", 15_000, 1, ""))
-	if len(c.States) != mostCells {
-		t.Errorf("%d states, want %d", len(c.States), mostCells)
+	s.Add(informationalRun("<script>", 15_000, 1, ""))
+	if len(c.States) != maxCells {
+		t.Errorf("%d states, want %d", len(c.States), maxCells)
 	}
 }

@@ -30,7 +30,7 @@ type Console struct {
 	Erase   func()                                    // clears the progress line before something is printed
 
 	runs    int               // number of runs added
-	tries   int               // number of discarded tries
+	retries int               // number of discarded tries
 	row     outcome.Row       // the last scenario, while more of its seeds may follow
 	rates   []rate            // of the scenarios before it
 	rows    []outcome.Row     // to be printed at the end
@@ -40,7 +40,7 @@ type Console struct {
 
 // Add adds the next outcome. Outcomes of one scenario must be consecutive, and skipped ones last.
 func (c *Console) Add(o outcome.Outcome) {
-	c.runs, c.tries = c.runs+1, c.tries+len(o.Retried)
+	c.runs, c.retries = c.runs+1, c.retries+len(o.Retried)
 	if c.row.Scenario != o.Scenario {
 		c.endRow()
 	}
@@ -66,9 +66,9 @@ func (c *Console) Add(o outcome.Outcome) {
 func (c *Console) addRun(o outcome.Outcome) {
 	if c.Verbose {
 		c.Erase()
-		c.line(o)
+		c.printLine(o)
 	}
-	if c.Named && !c.Quiet || o.Code != outcome.ExitOK || c.Named && o.FreeOnly() {
+	if c.Named && !c.Quiet || o.Code != outcome.ExitOK || c.Named && o.InformationalOnly() {
 		c.shown = append(c.shown, o)
 	}
 }
@@ -78,13 +78,13 @@ func (c *Console) addRun(o outcome.Outcome) {
 func (c *Console) endRow() {
 	r := c.row
 	c.row = outcome.Row{}
-	harm := slices.ContainsFunc(r.Cells, func(c outcome.Cell) bool {
+	violated := slices.ContainsFunc(r.Cells, func(c outcome.Cell) bool {
 		return c.Violated > 0 && (c.Expected == "" || c.Expected == outcome.AnyOutcome)
 	})
 	switch {
 	case c.JSON:
 		c.rates = append(c.rates, ratesOf(r, c.Suite.Backend)...)
-	case r.Runs == 0 || !c.detailed() && outcome.Fine(r.Counts) == r.Runs && !harm:
+	case r.Runs == 0 || !c.detailed() && outcome.CountPassed(r.Counts) == r.Runs && !violated:
 	case c.Verbose:
 		c.Erase()
 		c.printRow(r)
@@ -118,7 +118,7 @@ func (c *Console) Finish(code int) error {
 	}
 	if t := c.Suite.summary(); !c.detailed() && len(t) > 1 {
 		fmt.Fprintln(c.W)
-		t.Fitting(display.Width(c.W)).Print(c.W)
+		t.WrapHead(display.Width(c.W)).Print(c.W)
 	}
 	c.printSkipped()
 	return nil
@@ -127,35 +127,35 @@ func (c *Console) Finish(code int) error {
 // printResult prints how many runs ended in each state.
 func (c *Console) printResult(code int) {
 	var parts []string
-	for _, s := range outcome.WorstFirst() {
+	for _, s := range outcome.StatesBySeverity() {
 		n := c.Suite.Counts[s]
 		if s == outcome.Skipped {
 			n = len(c.skipped)
 		}
 		if n > 0 {
-			parts = append(parts, fmt.Sprintf("%d %s", n, stateText(s)))
+			parts = append(parts, fmt.Sprintf("%d %s", n, StateText(s)))
 		}
 	}
 	in := display.Good
 	if code != outcome.ExitOK {
 		in = display.Bad
-	} else if c.Suite.Counts[outcome.NothingExpected] > 0 {
+	} else if c.Suite.Counts[outcome.Informational] > 0 {
 		in = display.Plain
 	}
 	if c.Verbose {
 		fmt.Fprintln(c.W)
 	}
-	text := fmt.Sprintf("%s on %s, %s: %s", counted(c.runs, "run"), c.Suite.Backend, c.Suite.SeedRange(), strings.Join(parts, ", "))
-	if c.tries == 1 {
+	text := fmt.Sprintf("%s on %s, %s: %s", countNoun(c.runs, "run"), c.Suite.Backend, c.Suite.SeedRange(), strings.Join(parts, ", "))
+	if c.retries == 1 {
 		text += "; 1 retry"
-	} else if c.tries > 1 {
-		text += fmt.Sprintf("; %d retries", c.tries)
+	} else if c.retries > 1 {
+		text += fmt.Sprintf("; %d retries", c.retries)
 	}
 	fmt.Fprintln(c.W, display.Paint(c.W, in, text))
 }
 
 // countNoun writes a count with digits only, so that programs can parse it, and its noun.
-func counted(n int, noun string) string {
+func countNoun(n int, noun string) string {
 	if n != 1 {
 		noun += "s"
 	}
@@ -179,7 +179,7 @@ func (c *Console) printSkipped() {
 		}
 	}
 	for _, why := range reasons {
-		fmt.Fprintln(c.W, c.broken(4, fmt.Sprintf("skipped %d: %s", count[why], display.OneLine(why))))
+		fmt.Fprintln(c.W, c.wrap(4, fmt.Sprintf("skipped %d: %s", count[why], display.OneLine(why))))
 	}
 }
 
@@ -188,13 +188,13 @@ const numbersRow = "measured numbers"
 
 // Columns of a summary.
 const (
-	colHolds     = "holds"
-	colViolated  = "violated as expected"
-	colFree      = "violated, informational"
-	colAlone     = "violated, comparison run not"
-	colIdle      = "not exercised"
-	colUndecided = "inconclusive"
-	colOther     = "unexpected"
+	colHolds           = "holds"
+	colViolated        = "violated as expected"
+	colInformational   = "violated, informational"
+	colNotInComparison = "violated, comparison run not"
+	colNotExercised    = "not exercised"
+	colUndecided       = "inconclusive"
+	colUnexpected      = "unexpected"
 )
 
 // summary counts the results of each property, in a table that fits on one screen. Empty rows and
@@ -207,8 +207,8 @@ func (s *Suite) summary() display.Table {
 			if cell.Number != "" {
 				row = numbersRow
 			}
-			for w, n := range cell.Ways {
-				if w.Tells() {
+			for w, n := range cell.Results {
+				if w.Reportable() {
 					count[[2]string{row, columnOf(w)}] += n
 					count[[2]string{row}] += n
 					count[[2]string{"", columnOf(w)}] += n
@@ -217,7 +217,7 @@ func (s *Suite) summary() display.Table {
 		}
 	}
 	t := display.Table{{"property"}}
-	for _, col := range []string{colHolds, colViolated, colFree, colAlone, colIdle, colUndecided, colOther} {
+	for _, col := range []string{colHolds, colViolated, colInformational, colNotInComparison, colNotExercised, colUndecided, colUnexpected} {
 		if count[[2]string{"", col}] > 0 {
 			t[0] = append(t[0], col)
 		}
@@ -235,22 +235,22 @@ func (s *Suite) summary() display.Table {
 	return t
 }
 
-func columnOf(w outcome.Way) string {
+func columnOf(w outcome.ResultKey) string {
 	switch {
 	case w.AsExpected && w.Got == verdict.Holds:
 		return colHolds
-	case w.Open():
+	case w.Unresolved():
 		return colUndecided
 	case !w.AsExpected:
-		return colOther
-	case w.Free() && w.Alone():
-		return colAlone
-	case w.Free():
-		return colFree
+		return colUnexpected
+	case w.Informational() && w.ComparisonDiffers():
+		return colNotInComparison
+	case w.Informational():
+		return colInformational
 	case w.Got == verdict.Violated:
 		return colViolated
 	}
-	return colIdle
+	return colNotExercised
 }
 
 // detailed reports whether each run is printed, which is the case if scenarios were named or Verbose
@@ -273,11 +273,11 @@ func (c *Console) printRun(o outcome.Outcome) {
 	}
 	switch {
 	case c.brief(o):
-		c.line(o)
+		c.printLine(o)
 		discards()
 		return
 	case state == outcome.Interrupted:
-		fmt.Fprintf(c.W, "%s: %s\n", display.OneLine(o.Scenario), display.Paint(c.W, display.Doubt, stateText(state)))
+		fmt.Fprintf(c.W, "%s: %s\n", display.OneLine(o.Scenario), display.Paint(c.W, display.Doubt, StateText(state)))
 	case o.Code == outcome.ExitOK:
 		fmt.Fprintln(c.W, display.OneLine(o.Scenario))
 	default:
@@ -285,7 +285,7 @@ func (c *Console) printRun(o outcome.Outcome) {
 		if state == outcome.Undecided {
 			in = display.Doubt
 		}
-		fmt.Fprintf(c.W, "%s: %s\n", display.OneLine(o.Scenario), display.Paint(c.W, in, strings.ToUpper(stateText(state))))
+		fmt.Fprintf(c.W, "%s: %s\n", display.OneLine(o.Scenario), display.Paint(c.W, in, strings.ToUpper(StateText(state))))
 	}
 	discards()
 	if state != outcome.Interrupted {
@@ -303,9 +303,9 @@ func (c *Console) printRun(o outcome.Outcome) {
 // explain prints the results of a run's properties with their reasons, and its diagram.
 func (c *Console) explain(o outcome.Outcome) {
 	for _, x := range remarks(o) {
-		fmt.Fprintln(c.W, c.colored(o, c.broken(6, "    "+x.text)))
+		fmt.Fprintln(c.W, c.colored(o, c.wrap(6, "    "+x.text)))
 		for _, why := range x.why {
-			fmt.Fprintln(c.W, c.broken(8, "        "+why))
+			fmt.Fprintln(c.W, c.wrap(8, "        "+why))
 		}
 	}
 	if o.Stopped != "" {
@@ -323,7 +323,7 @@ func (c *Console) explain(o outcome.Outcome) {
 }
 
 // wrap breaks text into lines that fit the terminal. indent applies to all lines but the first.
-func (c *Console) broken(indent int, text string) string {
+func (c *Console) wrap(indent int, text string) string {
 	n := display.Columns(c.W)
 	if n == 0 {
 		return text
@@ -333,15 +333,15 @@ func (c *Console) broken(indent int, text string) string {
 	return text[:lead] + display.Wrap(max(n, 40)-1, lead, indent, body)
 }
 
-// line prints a run in one line, or in one line per property if it does not fit.
-func (c *Console) line(o outcome.Outcome) {
+// printLine prints a run in one line, or in one line per property if it does not fit.
+func (c *Console) printLine(o outcome.Outcome) {
 	o.Scenario = display.OneLine(o.Scenario)
 	parts := Brief(o)
 	switch {
 	case o.State() == outcome.Interrupted:
 		parts = []string{outcome.Interrupted}
 	case o.Code != outcome.ExitOK:
-		parts = append([]string{strings.ToUpper(stateText(o.State()))}, parts...)
+		parts = append([]string{strings.ToUpper(StateText(o.State()))}, parts...)
 	}
 	room := cmp.Or(display.Columns(c.W), 120) - 44
 	if one := strings.Join(parts, "; "); len(one) <= room {
@@ -361,9 +361,9 @@ func (c *Console) line(o outcome.Outcome) {
 // colored colors a part of a run's line by its meaning.
 func (c *Console) colored(o outcome.Outcome, part string) string {
 	switch {
-	case o.Code != outcome.ExitOK && o.State() != outcome.Undecided && strings.HasPrefix(part, strings.ToUpper(stateText(o.State()))):
+	case o.Code != outcome.ExitOK && o.State() != outcome.Undecided && strings.HasPrefix(part, strings.ToUpper(StateText(o.State()))):
 		return display.Paint(c.W, display.Bad, part)
-	case o.Code != outcome.ExitOK && strings.HasPrefix(part, strings.ToUpper(stateText(o.State()))), strings.Contains(part, " violated"):
+	case o.Code != outcome.ExitOK && strings.HasPrefix(part, strings.ToUpper(StateText(o.State()))), strings.Contains(part, " violated"):
 		return display.Paint(c.W, display.Doubt, part)
 	}
 	return part
@@ -387,19 +387,19 @@ func remarks(o outcome.Outcome) (all []remark) {
 		}
 		text := open[0].String()
 		if len(open) > 1 {
-			text = fmt.Sprintf("%s %s", properties(open), display.OutcomeText(open[0].Got))
+			text = fmt.Sprintf("%s %s", propertyNames(open), display.OutcomeText(open[0].Got))
 		}
 		all, open = append(all, remark{text, []string{open[0].Because}}), nil
 	}
 	for _, j := range o.Judgements {
-		lead := o.Of(j.Follows)
+		lead := o.JudgementOf(j.Follows)
 		switch {
 		case j.Got == verdict.Violated && j.Number == nil:
 			if i := slices.IndexFunc(findings, func(f outcome.Finding) bool { return f.Property == j.Property }); i >= 0 {
 				flush()
-				all = append(all, remarkOf(findings[i]))
+				all = append(all, findingRemark(findings[i]))
 			}
-		case !j.Tells(), j.Follows != "" && j.AsExpected && lead != nil && lead.Got != verdict.Violated:
+		case !j.Reportable(), j.Follows != "" && j.AsExpected && lead != nil && lead.Got != verdict.Violated:
 		case j.Got == verdict.Holds && j.AsExpected:
 			flush()
 			all = append(all, remark{text: printable(j).String()})
@@ -414,10 +414,10 @@ func remarks(o outcome.Outcome) (all []remark) {
 	return all
 }
 
-// remarkOf describes a finding: the reason, the damage it led to, and whether its cause was confirmed.
-func remarkOf(f outcome.Finding) remark {
+// findingRemark describes a finding: the reason, the damage it led to, and whether its cause was confirmed.
+func findingRemark(f outcome.Finding) remark {
 	p := remark{display.OneLine(f.String()), []string{display.OneLine(f.Because)}}
-	for _, j := range f.With {
+	for _, j := range f.Related {
 		if j.Cause == verdict.LockBroken {
 			p.why = append(p.why, display.OneLine(j.Because))
 		}
@@ -448,7 +448,7 @@ func printable(j outcome.Judgement) outcome.Judgement {
 }
 
 // propertyNames lists the properties of judgements.
-func properties(js []outcome.Judgement) string {
+func propertyNames(js []outcome.Judgement) string {
 	if len(js) >= len(checker.Properties())-1 { // holder-told applies to few locks
 		return fmt.Sprintf("all %d properties", len(js))
 	}
@@ -459,24 +459,24 @@ func properties(js []outcome.Judgement) string {
 	return strings.Join(out, ", ")
 }
 
-const mostShown = 5
+const maxShown = 5
 
 // printRow prints the results of a scenario's seeds.
 func (c *Console) printRow(r outcome.Row) {
-	fmt.Fprintf(c.W, "%-44s %d seeds: %s\n", r.Scenario, r.Runs, strings.Join(stateCounts(r.Counts), ", "))
+	fmt.Fprintf(c.W, "%-44s %d seeds: %s\n", r.Scenario, r.Runs, strings.Join(StateCounts(r.Counts), ", "))
 	causes := display.Table{{"", "", ""}} // cause, number of seeds, and the command of the shortest example
 	for _, x := range r.Causes {
 		causes = append(causes, []string{x.Cause, fmt.Sprint(x.Runs), x.Shortest.Command})
 	}
 	lines := causes.Lines("      ", display.Width(c.W))[1:]
 	for _, property := range checker.Properties() {
-		if x := r.Cell(property); x != nil && (x.Violated > 0 || x.Expected != "" && x.Rated(c.Suite.Backend)) {
+		if x := r.Cell(property); x != nil && (x.Violated > 0 || x.Expected != "" && x.HasRate(c.Suite.Backend)) {
 			text := fmt.Sprintf("%s violated in %s", property, c.Suite.share(*x))
 			if x.Violated > 0 {
 				text = display.Paint(c.W, display.Doubt, text)
 			}
-			if x.Idle > 0 && x.Rated(c.Suite.Backend) {
-				text += fmt.Sprintf("; %d did not exercise it", x.Idle)
+			if x.NotExercised > 0 && x.HasRate(c.Suite.Backend) {
+				text += fmt.Sprintf("; %d did not exercise it", x.NotExercised)
 			}
 			fmt.Fprintln(c.W, "    "+text)
 		}
@@ -486,11 +486,11 @@ func (c *Console) printRow(r outcome.Row) {
 			}
 		}
 	}
-	shown := r.NotFine(mostShown)
+	shown := r.FailedRuns(maxShown)
 	for _, o := range shown {
 		fmt.Fprintf(c.W, "    seed %d: %s\n    run again: %s\n", o.Seed, strings.Join(Brief(o), "; "), o.Command)
 	}
-	if more := r.Runs - outcome.Fine(r.Counts) - len(shown); more > 0 {
+	if more := r.Runs - outcome.CountPassed(r.Counts) - len(shown); more > 0 {
 		fmt.Fprintf(c.W, "    … and %d more\n", more)
 	}
 }
@@ -510,16 +510,16 @@ type rate struct {
 // ratesOf returns how often each property of a scenario was violated, if enough runs decided it.
 func ratesOf(r outcome.Row, backend string) (rates []rate) {
 	for _, name := range checker.Properties() {
-		if c := r.Cell(name); c != nil && (c.Expected != "" || c.Violated > 0) && c.Rated(backend) {
+		if c := r.Cell(name); c != nil && (c.Expected != "" || c.Violated > 0) && c.HasRate(backend) {
 			low, high := outcome.Wilson(c.Violated, c.Decided)
-			rates = append(rates, rate{r.Scenario, name, c.Decided, c.Violated, c.Idle, float64(c.Violated) / float64(c.Decided), low, high})
+			rates = append(rates, rate{r.Scenario, name, c.Decided, c.Violated, c.NotExercised, float64(c.Violated) / float64(c.Decided), low, high})
 		}
 	}
 	return rates
 }
 
 // scenarioCause is a cause with its scenario, for JSON output.
-type broke struct {
+type scenarioCause struct {
 	Scenario string `json:"scenario"`
 	outcome.Cause
 }
@@ -547,10 +547,10 @@ func (c *Console) endJSON(code int) error {
 		Code   int    `json:"code"`
 	}{Rates: c.rates, Code: code}
 	if c.Suite.Seeds > 1 {
-		causes := []broke{}
+		causes := []scenarioCause{}
 		for _, s := range c.Suite.Scenarios {
 			for _, x := range s.Causes {
-				causes = append(causes, broke{s.ID(), x})
+				causes = append(causes, scenarioCause{s.ID(), x})
 			}
 		}
 		end.Causes = causes
@@ -568,7 +568,7 @@ func (c *Console) endJSON(code int) error {
 }
 
 // secondJudge describes the second judge's result for the whole record.
-var secondly = map[verdict.Outcome]string{
+var secondJudge = map[verdict.Outcome]string{
 	verdict.Holds:     "consistent with a lease lock",
 	verdict.Violated:  "not consistent with any lease lock",
 	verdict.Undecided: "not run, or the record is too long for its search",
@@ -600,6 +600,6 @@ func PrintVerdict(w io.Writer, v verdict.Verdict, js []outcome.Judgement, second
 		js = js[n:]
 	}
 	if second {
-		fmt.Fprintf(w, "second judge (porcupine): %s\n", secondly[v.Second])
+		fmt.Fprintf(w, "second judge (porcupine): %s\n", secondJudge[v.Second])
 	}
 }

@@ -13,11 +13,11 @@ import (
 )
 
 // readJSON prints outcomes as JSON and parses the result.
-func answered(t *testing.T, all []outcome.Outcome) (read struct {
+func readJSON(t *testing.T, all []outcome.Outcome) (read struct {
 	Schema   int
 	Outcomes []outcome.Outcome
 	Rates    []rate
-	Causes   []broke
+	Causes   []scenarioCause
 	Code     int
 }) {
 	t.Helper()
@@ -41,11 +41,11 @@ func answered(t *testing.T, all []outcome.Outcome) (read struct {
 }
 
 // The JSON output of any number of scenarios contains all outcomes and rates.
-func TestAnswersAreWhole(t *testing.T) {
+func TestJSONOutputIsComplete(t *testing.T) {
 	var all []outcome.Outcome
 	for n := range 5 {
 		var want []rate
-		read := answered(t, all)
+		read := readJSON(t, all)
 		for i := range n {
 			want = append(want, rate{Scenario: fmt.Sprint("s", i), Property: verdict.MutualExclusion, Runs: 30, Violated: 30, Rate: 1})
 			for k := range 30 {
@@ -68,7 +68,7 @@ func TestAnswersAreWhole(t *testing.T) {
 }
 
 // Rates count only the seeds that decided a property.
-func TestRatesAreOverSeedsThatExercised(t *testing.T) {
+func TestRatesCountDecidedSeeds(t *testing.T) {
 	var all []outcome.Outcome
 	for seed := range uint64(40) {
 		j := outcome.Judgement{Property: verdict.DeadlockFreedom, Expected: "holds", Got: verdict.Holds, AsExpected: true}
@@ -82,7 +82,7 @@ func TestRatesAreOverSeedsThatExercised(t *testing.T) {
 		}
 		all = append(all, outcome.Outcome{Scenario: "a", Seed: seed, Judgements: []outcome.Judgement{j}})
 	}
-	rates := answered(t, all).Rates
+	rates := readJSON(t, all).Rates
 	if len(rates) != 1 {
 		t.Fatalf("%d rates, want 1", len(rates))
 	}
@@ -100,7 +100,7 @@ func TestRatesAreOverSeedsThatExercised(t *testing.T) {
 	if want := "deadlock-freedom violated in 2 of 23 (8.7 %, 95 %: 2.4–26.8 %); 15 did not exercise it\n"; !strings.Contains(out.String(), want) {
 		t.Errorf("output does not contain %q:\n%s", want, out.String())
 	}
-	if len(answered(t, all[:30]).Rates) != 0 {
+	if len(readJSON(t, all[:30]).Rates) != 0 {
 		t.Error("there is a rate although too few runs decided the property")
 	}
 }
@@ -111,15 +111,15 @@ func TestSummaryFits(t *testing.T) {
 	ways := []outcome.Judgement{ // one per column
 		{Got: verdict.Holds, AsExpected: true, Expected: "holds"}, {Got: verdict.Violated, AsExpected: true, Expected: "violated"}, {Got: verdict.Violated, AsExpected: true, Expected: "any"},
 		{Got: verdict.NotExercised, AsExpected: true, Expected: "any"}, {Got: verdict.Violated, Expected: "holds"},
-		{Got: verdict.Violated, AsExpected: true, Expected: "any", Control: verdict.Holds}, {Got: verdict.Undecided, Expected: "holds"},
+		{Got: verdict.Violated, AsExpected: true, Expected: "any", Comparison: verdict.Holds}, {Got: verdict.Undecided, Expected: "holds"},
 	}
 	for _, c := range []struct{ columns, width, head int }{{2, 80, 1}, {3, 80, 1}, {5, 80, 3}, {7, 100, 4}} {
-		counts := map[outcome.Way]int{}
+		counts := map[outcome.ResultKey]int{}
 		for _, j := range ways[:c.columns] {
-			counts[outcome.Way{Judgement: j}] = 188
+			counts[outcome.ResultKey{Judgement: j}] = 188
 		}
-		s := Suite{Scenarios: []*Scenario{{Row: outcome.Row{Cells: []outcome.Cell{{Property: "mutual-exclusion", Ways: counts}, {Property: "lease-linearizable", Ways: counts}}}}}}
-		lines := s.summary().Fitting(c.width).Lines("", c.width)
+		s := Suite{Scenarios: []*Scenario{{Row: outcome.Row{Cells: []outcome.Cell{{Property: "mutual-exclusion", Results: counts}, {Property: "lease-linearizable", Results: counts}}}}}}
+		lines := s.summary().WrapHead(c.width).Lines("", c.width)
 		head := strings.Split(lines[0], "\n")
 		for _, line := range slices.Concat(head, lines[1:]) {
 			if utf8.RuneCountInString(line) > c.width {

@@ -26,7 +26,7 @@ func FuzzOutcome(f *testing.F) {
 		if err != nil {
 			return
 		}
-		v := look(s, []*Suite{s}, func(string) bool { return true })
+		v := newView(s, []*Suite{s}, func(string) bool { return true })
 		var page, markdown bytes.Buffer
 		if err := writePage(&page, v); err != nil {
 			t.Fatal(err)

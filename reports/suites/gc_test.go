@@ -14,7 +14,7 @@ import (
 
 // fullStore creates a store with three suites, one per day, and an unfinished run. Each suite has two
 // runs and refers to one of them.
-func hoard(t *testing.T) string {
+func fullStore(t *testing.T) string {
 	t.Helper()
 	store := t.TempDir()
 	for day := 1; day <= 3; day++ {
@@ -36,11 +36,11 @@ func hoard(t *testing.T) string {
 	return store
 }
 
-func TestBeyond(t *testing.T) {
+func TestFindExcess(t *testing.T) {
 	first := []string{"suites/20260101T030400.000Z", "pause/20260101T030401.000Z-sim-1", "pause+fenced/20260101T030402.000Z-sim-1"}
 	second := []string{"suites/20260102T030400.000Z", "pause/20260102T030401.000Z-sim-1", "pause+fenced/20260102T030402.000Z-sim-1"}
 	third := []string{"suites/20260103T030400.000Z", "pause/20260103T030401.000Z-sim-1", "pause+fenced/20260103T030402.000Z-sim-1"}
-	in, err := files.OpenFolder(hoard(t))
+	in, err := files.OpenFolder(fullStore(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,21 +50,21 @@ func TestBeyond(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, c := range map[string]struct {
-		b    Bound
+		b    Retention
 		want []string
 	}{
-		"newest one":   {Bound{Newest: 1}, slices.Concat(first, second)},
-		"newest two":   {Bound{Newest: 2}, first},
-		"newest three": {Bound{Newest: 3}, nil},
-		"older":        {Bound{Since: time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC)}, first},
+		"newest one":   {Retention{Newest: 1}, slices.Concat(first, second)},
+		"newest two":   {Retention{Newest: 2}, first},
+		"newest three": {Retention{Newest: 3}, nil},
+		"older":        {Retention{Since: time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC)}, first},
 		// The suite and its first run started earlier. The run it refers to started later and is kept.
-		"between its runs": {Bound{Since: time.Date(2026, 1, 1, 3, 4, 1, 5e8, time.UTC)}, first[:2]},
-		"slightly smaller": {Bound{Bytes: size - 40}, first[:1]},
-		"much smaller":     {Bound{Bytes: 2500}, slices.Concat(first, second)},
-		"zero bytes":       {Bound{}, slices.Concat(first, second, third)},
+		"between its runs": {Retention{Since: time.Date(2026, 1, 1, 3, 4, 1, 5e8, time.UTC)}, first[:2]},
+		"slightly smaller": {Retention{Bytes: size - 40}, first[:1]},
+		"much smaller":     {Retention{Bytes: 2500}, slices.Concat(first, second)},
+		"zero bytes":       {Retention{}, slices.Concat(first, second, third)},
 	} {
-		store := hoard(t)
-		got, err := Beyond(store, c.b)
+		store := fullStore(t)
+		got, err := FindExcess(store, c.b)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -102,16 +102,16 @@ func TestBeyond(t *testing.T) {
 
 // A run without an outcome is kept while it is written to. An unreadable suite may refer to any run,
 // so FindExcess fails.
-func TestBeyondIsCareful(t *testing.T) {
-	store := hoard(t)
+func TestFindExcessKeepsLiveRuns(t *testing.T) {
+	store := fullStore(t)
 	going := filepath.Join(store, "long", "20260101T000000.000Z-process-1")
-	ago := time.Now().Add(-2 * stillOn)
+	ago := time.Now().Add(-2 * liveWindow)
 	for _, path := range []string{filepath.Join(going, "history.jsonl"), going} {
 		if err := os.Chtimes(path, ago, ago); err != nil {
 			t.Fatal(err)
 		}
 	}
-	got, err := Beyond(store, Bound{Bytes: 0, Since: time.Date(2026, 1, 1, 1, 0, 0, 0, time.UTC)})
+	got, err := FindExcess(store, Retention{Bytes: 0, Since: time.Date(2026, 1, 1, 1, 0, 0, 0, time.UTC)})
 	if err != nil || len(got) != 1 || got[0].Dir != "long/20260101T000000.000Z-process-1" {
 		t.Errorf("excess with an old unfinished run: %v, %v", got, err)
 	}
@@ -124,7 +124,7 @@ func TestBeyondIsCareful(t *testing.T) {
 	if err := os.Remove(filepath.Join(store, Folder, "20260103T030400.000Z", OutcomeFile)); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := Beyond(store, Bound{Newest: 1}); err == nil || !strings.Contains(err.Error(), "20260103T030400.000Z") {
+	if got, err := FindExcess(store, Retention{Newest: 1}); err == nil || !strings.Contains(err.Error(), "20260103T030400.000Z") {
 		t.Errorf("with an unreadable suite: %v, %v", got, err)
 	}
 }

@@ -12,10 +12,10 @@ import (
 )
 
 // maxFailing limits the runs shown per scenario.
-const mostBad = 3
+const maxFailing = 3
 
 // maxAnnotations is one less than GitHub shows per step, so that GitHub drops none silently.
-const mostAnnotations = 9
+const maxAnnotations = 9
 
 // GitHubAnnotations writes a workflow command for each outcome that was not as expected: at most
 // nine, the last of which states how many more there are.
@@ -23,19 +23,19 @@ func GitHubAnnotations(w io.Writer, t *outcome.Tally) error {
 	var lines []string
 	all := 0
 	for _, r := range t.Rows {
-		all += r.Runs - outcome.Fine(r.Counts)
-		for _, o := range r.NotFine(mostBad) {
+		all += r.Runs - outcome.CountPassed(r.Counts)
+		for _, o := range r.FailedRuns(maxFailing) {
 			if o.Skipped != "" { // required by --require, so the skip is an error
 				all++
 			}
 			lines = append(lines, annotation(o))
 		}
 	}
-	if all > mostAnnotations || len(lines) > mostAnnotations {
-		lines = lines[:min(len(lines), mostAnnotations-1)]
+	if all > maxAnnotations || len(lines) > maxAnnotations {
+		lines = lines[:min(len(lines), maxAnnotations-1)]
 	}
 	if more := all - len(lines); more > 0 {
-		lines = append(lines, command("lockpick", fmt.Sprintf("… and %d more runs were not as expected; see the summary", more)))
+		lines = append(lines, workflowCommand("lockpick", fmt.Sprintf("… and %d more runs were not as expected; see the summary", more)))
 	}
 	for _, l := range lines {
 		if _, err := fmt.Fprintln(w, l); err != nil {
@@ -48,28 +48,28 @@ func GitHubAnnotations(w io.Writer, t *outcome.Tally) error {
 func annotation(o outcome.Outcome) string {
 	var parts []string
 	for _, j := range o.Judgements {
-		if !j.AsExpected && !j.Waits() {
-			parts = append(parts, line(j.String()+": "+j.Because))
+		if !j.AsExpected && !j.Pending() {
+			parts = append(parts, oneLine(j.String()+": "+j.Because))
 		}
 	}
 	if o.Error != "" {
-		parts = append(parts, line(display.FirstLine(o.Error)))
+		parts = append(parts, oneLine(display.FirstLine(o.Error)))
 	}
 	if o.Skipped != "" {
-		parts = append(parts, "not run: "+line(o.Skipped))
+		parts = append(parts, "not run: "+oneLine(o.Skipped))
 	}
 	if o.Command != "" {
-		parts = append(parts, "run again: "+line(o.Command))
+		parts = append(parts, "run again: "+oneLine(o.Command))
 	}
-	return command(fmt.Sprintf("%s: %s on %s, seed %d", stateText(o.State()), line(o.Scenario), o.Backend, o.Seed), strings.Join(parts, "\n"))
+	return workflowCommand(fmt.Sprintf("%s: %s on %s, seed %d", StateText(o.State()), oneLine(o.Scenario), o.Backend, o.Seed), strings.Join(parts, "\n"))
 }
 
 // oneLine returns text that quotes data as a single line.
-func line(s string) string { return display.Visible(display.Clip(s, mostText), mostText) }
+func oneLine(s string) string { return display.Visible(display.Clip(s, maxText), maxText) }
 
 // workflowCommand formats a workflow command, escaped as in GitHub's own toolkit
 // (actions/toolkit, packages/core/src/command.ts).
-func command(title, message string) string {
+func workflowCommand(title, message string) string {
 	escaped := strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A")
 	property := strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A", ":", "%3A", ",", "%2C")
 	return "::error title=" + property.Replace(title) + "::" + escaped.Replace(message)
@@ -78,36 +78,36 @@ func command(title, message string) string {
 // document is Markdown text with a maximum size. Text that does not fit is cut at the end of a line,
 // and a note says so.
 type document struct {
-	b     strings.Builder
-	left  int
-	fence string // fence of the open code block; "" if none is open
-	full  bool
+	b         strings.Builder
+	remaining int
+	fence     string // fence of the open code block; "" if none is open
+	truncated bool
 }
 
 // noteSize reserves bytes for the note that text was cut, and for the end of a code block.
-const tail = 256
+const noteSize = 256
 
 func (d *document) lines(lines ...string) {
 	for _, l := range lines {
-		if d.full {
+		if d.truncated {
 			return
 		}
-		if len(l)+1 > d.left-tail {
+		if len(l)+1 > d.remaining-noteSize {
 			d.cut()
 			return
 		}
 		d.b.WriteString(l + "\n")
-		d.left -= len(l) + 1
+		d.remaining -= len(l) + 1
 	}
 }
 
 // cut ends the document, and the open code block if there is one.
 func (d *document) cut() {
-	d.full = true
+	d.truncated = true
 	if d.fence != "" {
 		d.b.WriteString(d.fence + "\n\n")
 	}
-	fmt.Fprintf(&d.b, "\n**Cut at %d KiB.** See the run directories for the rest.\n", mostBytes>>10)
+	fmt.Fprintf(&d.b, "\n**Cut at %d KiB.** See the run directories for the rest.\n", maxBytes>>10)
 }
 
 // drawing adds a diagram: Mermaid, recognized by its first word, or plain text.
@@ -116,11 +116,11 @@ func (d *document) drawing(text string) {
 	if strings.HasPrefix(text, "sequenceDiagram") || strings.HasPrefix(text, "%%{") || strings.HasPrefix(text, "---\n") {
 		kind = "mermaid"
 	}
-	if len(text) > mostDrawing && kind == "mermaid" { // half a Mermaid diagram cannot be rendered
+	if len(text) > maxDrawing && kind == "mermaid" { // half a Mermaid diagram cannot be rendered
 		d.lines("The diagram is too long for Mermaid; it is in the run directory.", "")
 		return
 	}
-	d.fenced(kind, display.Clip(text, mostDrawing))
+	d.fenced(kind, display.Clip(text, maxDrawing))
 }
 
 // fenced adds a code block. Its fence is longer than any run of backticks in the text.
@@ -134,7 +134,7 @@ func (d *document) fenced(kind, text string) {
 	}
 	fence := strings.Repeat("`", longest+1)
 	d.lines(fence + kind)
-	if d.full {
+	if d.truncated {
 		return
 	}
 	d.fence = fence
@@ -148,35 +148,35 @@ func (d *document) fenced(kind, text string) {
 
 // githubEscapes makes GitHub show Markdown and HTML characters unchanged. An unescaped @ would
 // mention a user, a # would link to an issue, and an address would become a link.
-var asIs = strings.NewReplacer("://", ":&#47;/", "<", "&lt;", ">", "&gt;", "&", "&amp;", "@", "&#64;", "#", "&#35;",
+var githubEscapes = strings.NewReplacer("://", ":&#47;/", "<", "&lt;", ">", "&gt;", "&", "&amp;", "@", "&#64;", "#", "&#35;",
 	`\`, `\\`, "`", "\\`", "*", `\*`, "_", `\_`, "{", `\{`, "}", `\}`, "[", `\[`, "]", `\]`, "(", `\(`, ")", `\)`, "|", `\|`, "~", `\~`, "$", `\$`, "!", `\!`)
 
 // githubMarkdown makes GitHub show text unchanged, on one line. It escapes more than markdown does,
 // because GitHub turns bare words into links.
-func plain(s string) string { return asIs.Replace(display.Visible(s, mostText)) }
+func githubMarkdown(s string) string { return githubEscapes.Replace(display.Visible(s, maxText)) }
 
 // Limits of the summary.
 const (
-	mostBytes   = 900 << 10 // GitHub refuses a summary of more than 1 MiB
-	fewRuns     = 4         // up to this number of scenarios, expected violations are drawn too
-	mostText    = 1 << 10   // for one text of a run: characters on the page, bytes elsewhere
-	mostDrawing = 40 << 10  // Mermaid refuses more than 50,000 characters
-	mostDrawn   = 20        // number of diagrams
+	maxBytes         = 900 << 10 // GitHub refuses a summary of more than 1 MiB
+	maxExpectedDrawn = 4         // up to this number of scenarios, expected violations are drawn too
+	maxText          = 1 << 10   // for one text of a run: characters on the page, bytes elsewhere
+	maxDrawing       = 40 << 10  // Mermaid refuses more than 50,000 characters
+	maxDiagrams      = 20        // number of diagrams
 )
 
 // GitHubSummary writes a tally as the summary of a workflow step. drawing returns the sequence
 // diagram of a run as Mermaid or plain text, or "" if it has none. GitHubSummary calls it only for
 // runs whose diagram is shown, and it may be nil.
 func GitHubSummary(w io.Writer, t *outcome.Tally, drawing func(outcome.Outcome) string) error {
-	d := &document{left: mostBytes}
+	d := &document{remaining: maxBytes}
 	runs := 0
 	for _, n := range t.Counts {
 		runs += n
 	}
-	d.lines("## lockpick: "+strings.Join(append([]string{counted(runs, "run")}, stateCounts(t.Counts)...), ", "), "")
+	d.lines("## lockpick: "+strings.Join(append([]string{countNoun(runs, "run")}, StateCounts(t.Counts)...), ", "), "")
 	drawn := 0
 	show := func(o outcome.Outcome) {
-		if drawing == nil || drawn >= mostDrawn {
+		if drawing == nil || drawn >= maxDiagrams {
 			return
 		}
 		if text := strings.Trim(drawing(o), "\n"); text != "" {
@@ -185,28 +185,28 @@ func GitHubSummary(w io.Writer, t *outcome.Tally, drawing func(outcome.Outcome) 
 		}
 	}
 	for _, r := range t.Rows {
-		bad := r.NotFine(mostBad)
+		bad := r.FailedRuns(maxFailing)
 		for _, o := range bad {
 			if o.Skipped == "" {
 				d.run(o)
 				show(o)
 			}
 		}
-		if more := r.Runs - outcome.Fine(r.Counts) - len(bad); more > 0 {
-			d.lines(fmt.Sprintf("… and %d more runs of %s were not as expected.", more, plain(r.Scenario)), "")
+		if more := r.Runs - outcome.CountPassed(r.Counts) - len(bad); more > 0 {
+			d.lines(fmt.Sprintf("… and %d more runs of %s were not as expected.", more, githubMarkdown(r.Scenario)), "")
 		}
 	}
-	if len(t.Rows) <= fewRuns {
+	if len(t.Rows) <= maxExpectedDrawn {
 		for _, r := range t.Rows {
 			i := slices.IndexFunc(r.Quoted, func(o outcome.Outcome) bool { return o.Code == outcome.ExitOK && o.Violated() })
 			if i < 0 {
 				continue
 			}
-			if good := r.Quoted[i]; good.FreeOnly() {
-				d.lines(fmt.Sprintf("### %s: violation (informational), seed %d", plain(r.Scenario), good.Seed), "", "The scenario sets no expectation for it. Rerun it with:", "")
-				d.fenced("sh", display.Clip(good.Command, mostText))
+			if good := r.Quoted[i]; good.InformationalOnly() {
+				d.lines(fmt.Sprintf("### %s: violation (informational), seed %d", githubMarkdown(r.Scenario), good.Seed), "", "The scenario sets no expectation for it. Rerun it with:", "")
+				d.fenced("sh", display.Clip(good.Command, maxText))
 			} else {
-				d.lines("### "+plain(r.Scenario)+": violation, as expected", "")
+				d.lines("### "+githubMarkdown(r.Scenario)+": violation, as expected", "")
 			}
 			show(r.Quoted[i])
 		}
@@ -221,20 +221,20 @@ func GitHubSummary(w io.Writer, t *outcome.Tally, drawing func(outcome.Outcome) 
 }
 
 func (d *document) run(o outcome.Outcome) {
-	d.lines(fmt.Sprintf("### %s: %s on %s, seed %d", strings.ToUpper(stateText(o.State())), plain(o.Scenario), plain(o.Backend), o.Seed), "")
+	d.lines(fmt.Sprintf("### %s: %s on %s, seed %d", strings.ToUpper(StateText(o.State())), githubMarkdown(o.Scenario), githubMarkdown(o.Backend), o.Seed), "")
 	for _, j := range o.Judgements {
-		if !j.AsExpected && !j.Waits() {
-			d.lines("- **" + plain(j.String()) + "**: " + plain(j.Because))
+		if !j.AsExpected && !j.Pending() {
+			d.lines("- **" + githubMarkdown(j.String()) + "**: " + githubMarkdown(j.Because))
 		}
 	}
 	if o.Error != "" {
-		d.lines("- error: " + plain(display.FirstLine(o.Error)))
+		d.lines("- error: " + githubMarkdown(display.FirstLine(o.Error)))
 	}
 	for _, why := range o.Retried {
-		d.lines("- retried: " + plain(why))
+		d.lines("- retried: " + githubMarkdown(why))
 	}
 	d.lines("", "Run again:", "")
-	d.fenced("sh", display.Clip(o.Command, mostText))
+	d.fenced("sh", display.Clip(o.Command, maxText))
 }
 
 // table adds a line for each property of each scenario, unexpected ones first.
@@ -243,7 +243,7 @@ func (d *document) table(t *outcome.Tally) {
 	for _, first := range []bool{true, false} {
 		for _, r := range t.Rows {
 			for _, property := range r.Reported {
-				if c := r.Cell(property); c != nil && (c.Count(unexpected) > 0) == first {
+				if c := r.Cell(property); c != nil && (c.Count(isUnexpected) > 0) == first {
 					d.lines(tableLine(r, c))
 				}
 			}
@@ -252,41 +252,41 @@ func (d *document) table(t *outcome.Tally) {
 	d.lines("")
 }
 
-func unexpected(w outcome.Way) bool { return !w.AsExpected && !w.Waiting }
-func all(outcome.Way) bool          { return true }
+func isUnexpected(w outcome.ResultKey) bool { return !w.AsExpected && !w.Waiting }
+func anyWay(outcome.ResultKey) bool         { return true }
 
 // tableLine formats the results of a property in all runs of a scenario.
 func tableLine(r *outcome.Row, c *outcome.Cell) string {
-	j, runs, free, other := c.Shown, c.Count(all), c.Count(outcome.Way.Free) > 0, c.Count(unexpected)
-	idle := c.Count(func(w outcome.Way) bool { return w.Got == verdict.NotExercised })
+	j, runs, informational, other := c.Shown, c.Count(anyWay), c.Count(outcome.ResultKey.Informational) > 0, c.Count(isUnexpected)
+	idle := c.Count(func(w outcome.ResultKey) bool { return w.Got == verdict.NotExercised })
 	for _, o := range slices.Backward(r.Quoted) {
-		if first := o.Of(c.Property); first != nil && !first.AsExpected && !first.Waits() {
+		if first := o.JudgementOf(c.Property); first != nil && !first.AsExpected && !first.Pending() {
 			j = *first
 		}
 	}
 	got := display.OutcomeText(j.Got)
 	if j.Number != nil {
-		got = outcome.Figure(j.Number.Value)
+		got = outcome.FormatNumber(j.Number.Value)
 	}
-	if runs > 1 && free {
+	if runs > 1 && informational {
 		got = "violated in " + outcome.Rate(c.Violated, c.Decided)
 	} else if j.Cause != "" {
 		got += ": " + j.Cause
 	}
-	if j.Node != "" && (runs == 1 || !free) {
+	if j.Node != "" && (runs == 1 || !informational) {
 		got += " at " + j.Node
 	}
 	mark := "as expected"
 	switch {
-	case j.Waits():
-		mark = "depends on " + j.Number.Bound.Than
+	case j.Pending():
+		mark = "depends on " + j.Number.Bound.Variant
 	case other > 0 && runs > 1:
 		mark = fmt.Sprintf("**not as expected in %d of %d**", other, runs)
-	case other > 0 && j.Open():
+	case other > 0 && j.Unresolved():
 		mark = "**inconclusive**"
 	case other > 0:
 		mark = "**unexpected**"
-	case free:
+	case informational:
 		mark = "informational"
 	case idle == 1 && runs == 1:
 		mark = "not required"
@@ -296,7 +296,7 @@ func tableLine(r *outcome.Row, c *outcome.Cell) string {
 	if idle > 0 && runs > 1 {
 		mark += fmt.Sprintf("; %d did not exercise it", idle)
 	}
-	cells := []string{plain(r.Scenario), plain(c.Property), plain(j.Expected), plain(got)}
+	cells := []string{githubMarkdown(r.Scenario), githubMarkdown(c.Property), githubMarkdown(j.Expected), githubMarkdown(got)}
 	return "| " + strings.Join(cells, " | ") + " | " + mark + " |"
 }
 
@@ -311,7 +311,7 @@ func (d *document) skips(t *outcome.Tally) {
 			d.lines("Skipped:", "")
 		}
 		head = true
-		d.lines("- " + plain(r.Scenario) + ": " + plain(r.Skipped))
+		d.lines("- " + githubMarkdown(r.Scenario) + ": " + githubMarkdown(r.Skipped))
 	}
 	if head {
 		d.lines("")

@@ -40,7 +40,7 @@ func hostile() []outcome.Outcome {
 		Judgements: []outcome.Judgement{{Property: evil, Expected: evil, Got: verdict.Violated, Cause: evil, Node: evil, Because: evil}}}}
 }
 
-func gathered(outcomes []outcome.Outcome) *outcome.Tally {
+func tallyOf(outcomes []outcome.Outcome) *outcome.Tally {
 	t := &outcome.Tally{}
 	for _, o := range outcomes {
 		t.Add(o)
@@ -52,17 +52,17 @@ func TestGoldenGithub(t *testing.T) {
 	for name, outcomes := range map[string][]outcome.Outcome{"suite": runs(), "expected": runs()[:2], "hostile": hostile(), "seeds": seeds(100)} {
 		t.Run(name, func(t *testing.T) {
 			var b bytes.Buffer
-			if err := GitHubSummary(&b, gathered(outcomes), mermaid); err != nil {
+			if err := GitHubSummary(&b, tallyOf(outcomes), mermaid); err != nil {
 				t.Fatal(err)
 			}
 			golden(t, "github/"+name+".md", b.Bytes())
 			b.Reset()
-			if err := GitHubAnnotations(&b, gathered(outcomes)); err != nil {
+			if err := GitHubAnnotations(&b, tallyOf(outcomes)); err != nil {
 				t.Fatal(err)
 			}
 			golden(t, "github/"+name+".txt", b.Bytes())
-			if n := strings.Count(b.String(), "\n"); n > mostAnnotations || n != strings.Count("\n"+b.String(), "\n::error ") {
-				t.Errorf("%d annotations, limit %d, or other lines:\n%s", n, mostAnnotations, b.String())
+			if n := strings.Count(b.String(), "\n"); n > maxAnnotations || n != strings.Count("\n"+b.String(), "\n::error ") {
+				t.Errorf("%d annotations, limit %d, or other lines:\n%s", n, maxAnnotations, b.String())
 			}
 		})
 	}
@@ -79,7 +79,7 @@ func seeds(n int) []outcome.Outcome {
 }
 
 // Up to nine runs have an annotation each. With more, the last annotation states how many are left.
-func TestNineAnnotations(t *testing.T) {
+func TestAnnotationLimit(t *testing.T) {
 	for n, want := range map[int]int{0: 0, 1: 1, 9: 9, 10: 9, 50: 9} {
 		var outcomes []outcome.Outcome
 		for i := range n {
@@ -88,7 +88,7 @@ func TestNineAnnotations(t *testing.T) {
 			outcomes = append(outcomes, o)
 		}
 		var b bytes.Buffer
-		if err := GitHubAnnotations(&b, gathered(outcomes)); err != nil {
+		if err := GitHubAnnotations(&b, tallyOf(outcomes)); err != nil {
 			t.Fatal(err)
 		}
 		if got := strings.Count(b.String(), "\n"); got != want {
@@ -101,7 +101,7 @@ func TestNineAnnotations(t *testing.T) {
 }
 
 // A summary is cut at the end of a line, with no open code block, wherever the limit falls.
-func TestSummaryIsCut(t *testing.T) {
+func TestSummarySizeLimit(t *testing.T) {
 	for pad := range 5 {
 		var outcomes []outcome.Outcome
 		for i := range 3000 {
@@ -110,12 +110,12 @@ func TestSummaryIsCut(t *testing.T) {
 			outcomes = append(outcomes, o)
 		}
 		var b bytes.Buffer
-		if err := GitHubSummary(&b, gathered(outcomes), mermaid); err != nil {
+		if err := GitHubSummary(&b, tallyOf(outcomes), mermaid); err != nil {
 			t.Fatal(err)
 		}
 		text := b.String()
-		if len(text) > mostBytes || len(text) < mostBytes-2000 {
-			t.Errorf("summary has %d bytes, limit %d", len(text), mostBytes)
+		if len(text) > maxBytes || len(text) < maxBytes-2000 {
+			t.Errorf("summary has %d bytes, limit %d", len(text), maxBytes)
 		}
 		if !strings.HasSuffix(text, "**Cut at 900 KiB.** See the run directories for the rest.\n") {
 			t.Errorf("no note that the text was cut: %q", text[len(text)-200:])
@@ -127,14 +127,14 @@ func TestSummaryIsCut(t *testing.T) {
 }
 
 // Text of a run cannot end a table cell, begin a line, or contain HTML.
-func TestPlain(t *testing.T) {
+func TestGitHubMarkdown(t *testing.T) {
 	for in, want := range map[string]string{
 		"a|b":      `a\|b`,
 		"<b>&":     "&lt;b&gt;&amp;",
 		"a\nb\x00": `a b\\x00`,
 		"`x`":      "\\`x\\`",
 	} {
-		if got := plain(in); got != want {
+		if got := githubMarkdown(in); got != want {
 			t.Errorf("%q is written as %s, want %s", in, got, want)
 		}
 	}

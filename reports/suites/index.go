@@ -18,18 +18,18 @@ import (
 )
 
 // maxRuns limits the runs listed in an index. Older ones remain in the store.
-const mostRuns = 1000
+const maxRuns = 1000
 
 //go:embed index.html.tmpl
 var indexTemplate string
 
-var indexPage = parsed("index", indexTemplate)
+var indexPage = parseOnce("index", indexTemplate)
 
 // index is the content of a store's index.
 type index struct {
 	Cards     []entry
 	Suites    []entry
-	Scenarios []shelf
+	Scenarios []scenarioRuns
 	Runs      int // number of runs in the store
 	Shown     int
 	Undrawn   int // number of listed runs without a report
@@ -38,7 +38,7 @@ type index struct {
 }
 
 // scenarioRuns lists the runs of one scenario, newest first.
-type shelf struct {
+type scenarioRuns struct {
 	Scenario string
 	Runs     []entry
 }
@@ -64,7 +64,7 @@ func Index(store string) error {
 			break
 		}
 		if err := files.WriteIn(store, IndexFile, page); err != nil {
-			return unwritten(err)
+			return storeWriteError(err)
 		}
 		before = page
 	}
@@ -73,7 +73,7 @@ func Index(store string) error {
 
 // drawIndex renders the index. served is true for a server that draws a run's page on request.
 func drawIndex(store string, served bool) ([]byte, error) {
-	x, err := list(store, served)
+	x, err := readIndex(store, served)
 	if err != nil {
 		return nil, err
 	}
@@ -85,45 +85,45 @@ func drawIndex(store string, served bool) ([]byte, error) {
 }
 
 // readIndex lists the store and reads the outcome headers of the newest runs.
-func list(store string, served bool) (index, error) {
-	runs, err := runsOf(store)
+func readIndex(store string, served bool) (index, error) {
+	runs, err := listRuns(store)
 	if err != nil {
 		return index{}, err
 	}
 	x := index{Runs: len(runs)}
-	runs = runs[:min(len(runs), mostRuns)]
+	runs = runs[:min(len(runs), maxRuns)]
 	x.Shown = len(runs)
-	shelves := map[string][]entry{}
+	byScenario := map[string][]entry{}
 	backends, states := map[string]bool{}, map[string]bool{}
 	for _, r := range runs {
-		h := head(filepath.Join(store, r.dir))
-		r.mark(h.state())
-		switch name := page(filepath.Join(store, r.dir)); {
+		h := readHeader(filepath.Join(store, r.dir))
+		r.setState(h.state())
+		switch name := reportFile(filepath.Join(store, r.dir)); {
 		case name != "":
-			r.Href = escaped(r.dir + "/" + name)
+			r.Href = escapePath(r.dir + "/" + name)
 		case served:
-			r.Href = escaped(r.dir + "/" + runPage)
+			r.Href = escapePath(r.dir + "/" + runPage)
 		default:
 			x.Undrawn++
 		}
-		shelves[r.Scenario] = append(shelves[r.Scenario], r)
+		byScenario[r.Scenario] = append(byScenario[r.Scenario], r)
 		backends[r.Backend], states[r.State] = true, true
 	}
-	for _, name := range slices.Sorted(maps.Keys(shelves)) {
-		x.Scenarios = append(x.Scenarios, shelf{name, shelves[name]})
+	for _, name := range slices.Sorted(maps.Keys(byScenario)) {
+		x.Scenarios = append(x.Scenarios, scenarioRuns{name, byScenario[name]})
 	}
 	for _, dir := range storedIn(store, ScoreFolder) {
-		if name := filepath.Base(dir); len(x.Cards) < mostRuns {
-			x.Cards = append(x.Cards, entry{Time: when(name), Href: ScoreFolder + "/" + escaped(name) + "/" + ScoreFile})
+		if name := filepath.Base(dir); len(x.Cards) < maxRuns {
+			x.Cards = append(x.Cards, entry{Time: parseStamp(name), Href: ScoreFolder + "/" + escapePath(name) + "/" + ScoreFile})
 		}
 	}
-	for _, dir := range Stored(store) {
-		if len(x.Suites) == mostRuns {
+	for _, dir := range SuiteDirs(store) {
+		if len(x.Suites) == maxRuns {
 			break
 		}
-		h := cmp.Or(head(dir), &heads{})
-		e := entry{Time: when(filepath.Base(dir)), Backend: h.Backend, Seed: h.Seed.String(), Scenario: h.Command, Size: h.Size.String(),
-			Counts: strings.Join(stateCounts(h.Counts), ", "), Href: Folder + "/" + escaped(filepath.Base(dir)) + "/" + PageFile}
+		h := cmp.Or(readHeader(dir), &outcomeHeader{})
+		e := entry{Time: parseStamp(filepath.Base(dir)), Backend: h.Backend, Seed: h.Seed.String(), Scenario: h.Command, Size: h.Size.String(),
+			Counts: strings.Join(StateCounts(h.Counts), ", "), Href: Folder + "/" + escapePath(filepath.Base(dir)) + "/" + PageFile}
 		if s := h.Seconds; s != nil && *s >= 0 && *s <= 1e9 {
 			e.Took = fmt.Sprintf("%.1f s", *s)
 		}
@@ -137,7 +137,7 @@ func list(store string, served bool) (index, error) {
 			}
 		}
 		e.Violated = strings.Join(violated, ", ")
-		e.mark(h.state())
+		e.setState(h.state())
 		x.Suites = append(x.Suites, e)
 		backends[e.Backend], states[e.State] = true, true
 	}
@@ -148,7 +148,7 @@ func list(store string, served bool) (index, error) {
 // Runs lists the run directories of a store, newest first, preceded by the `latest` link of each
 // scenario.
 func Runs(store string) []string {
-	runs, err := runsOf(store)
+	runs, err := listRuns(store)
 	if err != nil {
 		return nil
 	}
@@ -165,7 +165,7 @@ func Runs(store string) []string {
 
 // listRuns lists the run directories of a store, newest first, using only their names, which begin
 // with the start time.
-func runsOf(store string) ([]entry, error) {
+func listRuns(store string) ([]entry, error) {
 	in, err := files.OpenFolder(store)
 	if err != nil {
 		return nil, fmt.Errorf("list store: %w", err)
@@ -185,11 +185,11 @@ func runsOf(store string) ([]entry, error) {
 			continue // removed in the meantime, or not readable
 		}
 		for _, r := range runs {
-			m := runName.FindStringSubmatch(r.Name())
+			m := runDirPattern.FindStringSubmatch(r.Name())
 			if m == nil || !r.IsDir() {
 				continue
 			}
-			out = append(out, entry{Time: when(m[1]), Backend: m[2], Seed: m[3], Scenario: strings.ReplaceAll(f.Name(), "+", "/"),
+			out = append(out, entry{Time: parseStamp(m[1]), Backend: m[2], Seed: m[3], Scenario: strings.ReplaceAll(f.Name(), "+", "/"),
 				name: r.Name(), dir: f.Name() + "/" + r.Name()})
 		}
 	}
@@ -198,7 +198,7 @@ func runsOf(store string) ([]entry, error) {
 }
 
 // reportFile returns the file to open in a run's directory; "" if no report is drawn yet.
-func page(dir string) string {
+func reportFile(dir string) string {
 	in, err := files.OpenFolder(dir)
 	if err != nil {
 		return ""
@@ -215,7 +215,7 @@ func page(dir string) string {
 // symbols maps states to symbols.
 var symbols = map[string]string{"as expected": "✓", "nothing expected": "○", "unexpected": "!", "undecided": "?", "failed": "!", "interrupted": "?", "skipped": "–"}
 
-func (e *entry) mark(state string) {
+func (e *entry) setState(state string) {
 	e.State, e.Symbol = state, symbols[state]
 	if e.Symbol == "" {
 		e.Symbol = "…"
@@ -223,8 +223,8 @@ func (e *entry) mark(state string) {
 }
 
 // parseStamp reads the start time from a directory name.
-func when(name string) string {
-	t, err := time.Parse(stampForm, name[:min(len(name), len(stampForm))])
+func parseStamp(name string) string {
+	t, err := time.Parse(stampLayout, name[:min(len(name), len(stampLayout))])
 	if err != nil {
 		return name
 	}
@@ -238,7 +238,7 @@ type group struct {
 }
 
 // existsFunc reports whether a report of a run exists, to avoid dead links.
-type there func(path string) bool
+type existsFunc func(path string) bool
 
 const (
 	runManifest = "run.json"
@@ -247,14 +247,14 @@ const (
 )
 
 // page returns a link to a run's report or, if it is not drawn yet, to its diagram.
-func (has there) page(dir, anchor string) string {
+func (has existsFunc) page(dir, anchor string) string {
 	switch {
 	case !linkable(dir):
 		return ""
 	case has(dir + "/" + runPage):
-		return escaped(dir+"/"+runPage) + anchor
+		return escapePath(dir+"/"+runPage) + anchor
 	case has(dir + "/" + runText):
-		return escaped(dir + "/" + runText)
+		return escapePath(dir + "/" + runText)
 	}
 	return ""
 }
@@ -262,14 +262,14 @@ func (has there) page(dir, anchor string) string {
 // linkable reports whether dir is inside the store. An outcome.json from elsewhere may name anything
 // as its directory.
 func linkable(dir string) bool {
-	rest, ok := strings.CutPrefix(dir, toStore)
+	rest, ok := strings.CutPrefix(dir, storePrefix)
 	return ok && rest != "" && !strings.Contains("/"+rest+"/", "/../") && !strings.Contains(dir, "\\")
 }
 
-func escaped(path string) string { return (&url.URL{Path: path}).EscapedPath() }
+func escapePath(path string) string { return (&url.URL{Path: path}).EscapedPath() }
 
 // Retention limits what a store keeps. Exactly one field is set.
-type Bound struct {
+type Retention struct {
 	Newest int       // number of suites, and of runs per scenario
 	Since  time.Time // keep what started at this time or later
 	Bytes  int64     // keep the newest items up to this total size
@@ -282,75 +282,75 @@ type Excess struct {
 }
 
 // liveWindow is how long after its last write a run without an outcome may still be running.
-const stillOn = time.Hour
+const liveWindow = time.Hour
 
 // storedItem is a suite or a run of a store.
-type stored struct {
+type storedItem struct {
 	Excess
-	begun string          // its name, which begins with the start time
-	rank  int             // position among the suites, or the scenario's runs, newest first
-	live  bool            // a run without an outcome that was written to recently
-	runs  map[string]bool // the runs that a suite refers to; nil for a run
+	started string          // its name, which begins with the start time
+	rank    int             // position among the suites, or the scenario's runs, newest first
+	live    bool            // a run without an outcome that was written to recently
+	runs    map[string]bool // the runs that a suite refers to; nil for a run
 }
 
 // FindExcess lists what exceeds the retention of a store, oldest first. A run is kept as long as a
 // suite that refers to it, or while it may still be running.
-func Beyond(store string, b Bound) ([]Excess, error) {
-	all, err := everything(store)
+func FindExcess(store string, b Retention) ([]Excess, error) {
+	all, err := listStored(store)
 	if err != nil {
 		return nil, err
 	}
-	refers := map[string]int{} // number of kept suites that refer to a run
+	references := map[string]int{} // number of kept suites that refer to a run
 	total := int64(0)
 	for _, s := range all {
 		total += s.Bytes
 		for dir := range s.runs {
-			refers[dir]++
+			references[dir]++
 		}
 	}
 	var out []Excess
 	for _, s := range all { // a suite precedes its runs, which start later
-		goes := total > b.Bytes
+		excess := total > b.Bytes
 		switch {
-		case s.live || refers[s.Dir] > 0:
+		case s.live || references[s.Dir] > 0:
 			continue
 		case b.Newest > 0:
-			goes = s.rank >= b.Newest
+			excess = s.rank >= b.Newest
 		case !b.Since.IsZero():
-			goes = s.begun < b.Since.UTC().Format(stampForm)
+			excess = s.started < b.Since.UTC().Format(stampLayout)
 		}
-		if !goes {
+		if !excess {
 			continue
 		}
 		out, total = append(out, s.Excess), total-s.Bytes
 		for dir := range s.runs {
-			refers[dir]--
+			references[dir]--
 		}
 	}
 	return out, nil
 }
 
 // listStored lists the suites and runs of a store, oldest first.
-func everything(store string) ([]*stored, error) {
-	runs, err := runsOf(store)
+func listStored(store string) ([]*storedItem, error) {
+	runs, err := listRuns(store)
 	if err != nil {
 		return nil, err
 	}
-	var all []*stored
+	var all []*storedItem
 	for _, folder := range []string{Folder, ScoreFolder} {
 		for i, dir := range storedIn(store, folder) {
-			refers := map[string]bool{} // a scorecard contains its runs
+			references := map[string]bool{} // a scorecard contains its runs
 			if folder == Folder {
-				if refers, err = runsIn(dir); err != nil {
+				if references, err = referencedRuns(dir); err != nil {
 					return nil, fmt.Errorf("%w: cannot determine which runs the suite refers to; remove it manually", err)
 				}
 			}
-			all = append(all, &stored{Excess: Excess{Dir: folder + "/" + filepath.Base(dir)}, begun: filepath.Base(dir), rank: i, runs: refers})
+			all = append(all, &storedItem{Excess: Excess{Dir: folder + "/" + filepath.Base(dir)}, started: filepath.Base(dir), rank: i, runs: references})
 		}
 	}
 	ranks := map[string]int{}
 	for _, r := range runs {
-		all = append(all, &stored{Excess: Excess{Dir: r.dir}, begun: r.name, rank: ranks[r.Scenario]})
+		all = append(all, &storedItem{Excess: Excess{Dir: r.dir}, started: r.name, rank: ranks[r.Scenario]})
 		ranks[r.Scenario]++
 	}
 	in, err := files.OpenFolder(store)
@@ -363,23 +363,23 @@ func everything(store string) ([]*stored, error) {
 		if s.Bytes, last, err = in.Measure(s.Dir); err != nil {
 			return nil, err
 		}
-		s.live = s.runs == nil && time.Since(last) < stillOn && head(filepath.Join(store, s.Dir)) == nil
+		s.live = s.runs == nil && time.Since(last) < liveWindow && readHeader(filepath.Join(store, s.Dir)) == nil
 	}
-	slices.SortStableFunc(all, func(a, b *stored) int { return strings.Compare(a.begun, b.begun) })
+	slices.SortStableFunc(all, func(a, b *storedItem) int { return strings.Compare(a.started, b.started) })
 	return all, nil
 }
 
 // runReference matches a run directory in a suite's outcome.json, as a value or within text.
-var reference = regexp.MustCompile(`\.\./\.\./([^"()\s\\/]+/\d{8}T\d{6}\.\d{3}Z-[a-z0-9]+-\d+(?:-\d+)?)`)
+var runReference = regexp.MustCompile(`\.\./\.\./([^"()\s\\/]+/\d{8}T\d{6}\.\d{3}Z-[a-z0-9]+-\d+(?:-\d+)?)`)
 
 // referencedRuns returns the runs that a suite refers to.
-func runsIn(dir string) (map[string]bool, error) {
-	text, err := files.ReadIn(dir, OutcomeFile, mostJSON)
+func referencedRuns(dir string) (map[string]bool, error) {
+	text, err := files.ReadIn(dir, OutcomeFile, maxJSON)
 	if err != nil {
 		return nil, fmt.Errorf("read suite: %w", err)
 	}
 	out := map[string]bool{}
-	for _, m := range reference.FindAllSubmatch(text, -1) {
+	for _, m := range runReference.FindAllSubmatch(text, -1) {
 		out[string(m[1])] = true
 	}
 	return out, nil
@@ -387,13 +387,13 @@ func runsIn(dir string) (map[string]bool, error) {
 
 // Remove removes suites and runs from a store.
 func Remove(store string, what []Excess) error {
-	shelves := map[string][]string{}
+	byFolder := map[string][]string{}
 	for _, e := range what {
-		shelf, name, _ := strings.Cut(e.Dir, "/")
-		shelves[shelf] = append(shelves[shelf], name)
+		folder, name, _ := strings.Cut(e.Dir, "/")
+		byFolder[folder] = append(byFolder[folder], name)
 	}
-	for _, shelf := range slices.Sorted(maps.Keys(shelves)) {
-		if err := files.Displace(store, shelf, shelves[shelf], func(name string) bool { return runName.MatchString(name) || suiteName.MatchString(name) }); err != nil {
+	for _, folder := range slices.Sorted(maps.Keys(byFolder)) {
+		if err := files.RemovePlaced(store, folder, byFolder[folder], func(name string) bool { return runDirPattern.MatchString(name) || suiteDirPattern.MatchString(name) }); err != nil {
 			return err
 		}
 	}

@@ -15,13 +15,13 @@ import (
 
 func TestIndex(t *testing.T) {
 	store := t.TempDir()
-	kept(t, store, "pause", "pause/fenced", "<script>alert(1)<")
+	storeReports(t, store, "pause", "pause/fenced", "<script>alert(1)<")
 	if err := os.MkdirAll(filepath.Join(store, "pause", "20260102T030406.000Z-process-7"), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	write(t, filepath.Join(store, "suites", "20260102T030405.000Z-sim-1", runPage), "a scenario may be called suites")
 	write(t, filepath.Join(store, "notes", "mine.txt"), "not part of the store")
-	if _, err := Write(made(store)); err != nil {
+	if _, err := Write(fullSuite(store)); err != nil {
 		t.Fatal(err)
 	}
 	if err := Index(store); err != nil {
@@ -45,7 +45,7 @@ func TestIndex(t *testing.T) {
 }
 
 // Two processes writing to one store at the same time lose nothing and leave no partial files.
-func TestTwoAtOnce(t *testing.T) {
+func TestConcurrentWrites(t *testing.T) {
 	store := t.TempDir()
 	var both sync.WaitGroup
 	for who := range 2 {
@@ -55,8 +55,8 @@ func TestTwoAtOnce(t *testing.T) {
 				if err := os.MkdirAll(dir, 0o755); err != nil {
 					t.Error(err)
 				}
-				s := begun(store) // all suites start in the same millisecond
-				s.Add(came(store, "pause", 1, 0, judged(verdict.MutualExclusion, "holds", verdict.Holds, "", true)))
+				s := newSuite(store) // all suites start in the same millisecond
+				s.Add(storedRun(store, "pause", 1, 0, judgement(verdict.MutualExclusion, "holds", verdict.Holds, "", true)))
 				if _, err := Write(s); err != nil {
 					t.Error(err)
 				}
@@ -68,8 +68,8 @@ func TestTwoAtOnce(t *testing.T) {
 	}
 	both.Wait()
 	page := read(t, filepath.Join(store, IndexFile))
-	if n := strings.Count(page, `<tr data-scenario="lockpick run`); n != 40 || len(Stored(store)) != 40 {
-		t.Errorf("%d of 40 suites in the index, %d in the store", n, len(Stored(store)))
+	if n := strings.Count(page, `<tr data-scenario="lockpick run`); n != 40 || len(SuiteDirs(store)) != 40 {
+		t.Errorf("%d of 40 suites in the index, %d in the store", n, len(SuiteDirs(store)))
 	}
 	if n := strings.Count(page, "data-outcome=") - 40; n != 40 {
 		t.Errorf("%d of 40 runs in the index", n)
@@ -79,26 +79,26 @@ func TestTwoAtOnce(t *testing.T) {
 	if err != nil || len(left)+len(below) > 0 {
 		t.Errorf("unfinished files remain: %v %v %v", left, below, err)
 	}
-	if to, err := os.Readlink(filepath.Join(store, Folder, "latest")); err != nil || !suiteName.MatchString(to) {
+	if to, err := os.Readlink(filepath.Join(store, Folder, "latest")); err != nil || !suiteDirPattern.MatchString(to) {
 		t.Errorf("latest links to %q, %v", to, err)
 	}
 }
 
 // With thousands of runs the index lists the newest, and reads only the headers of their outcomes.
-func TestIndexIsBounded(t *testing.T) {
+func TestIndexLimit(t *testing.T) {
 	store := t.TempDir()
 	long := strings.Repeat("x", 1<<16)
 	begin := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	for n := range mostRuns + 200 {
-		dir := filepath.Join(store, fmt.Sprintf("s%d", n%7), begin.Add(time.Duration(n)*time.Second).Format(stampForm)+"-sim-1")
+	for n := range maxRuns + 200 {
+		dir := filepath.Join(store, fmt.Sprintf("s%d", n%7), begin.Add(time.Duration(n)*time.Second).Format(stampLayout)+"-sim-1")
 		write(t, filepath.Join(dir, OutcomeFile), fmt.Sprintf(`{"schema": 1, "scenario": "s", "backend": "sim", "seed": 1, "code": 2, "judgements": [%q]}`, long[:1+n%len(long)]))
 	}
 	if err := Index(store); err != nil {
 		t.Fatal(err)
 	}
 	page := read(t, filepath.Join(store, IndexFile))
-	if n := strings.Count(page, `data-outcome="undecided"`); n != mostRuns || !strings.Contains(page, "only the newest 1000 runs are listed") {
-		t.Errorf("%d runs are listed, want %d and a note", n, mostRuns)
+	if n := strings.Count(page, `data-outcome="undecided"`); n != maxRuns || !strings.Contains(page, "only the newest 1000 runs are listed") {
+		t.Errorf("%d runs are listed, want %d and a note", n, maxRuns)
 	}
 	if strings.Contains(page, stamp(begin)) {
 		t.Error("the oldest run is listed")
@@ -106,7 +106,7 @@ func TestIndexIsBounded(t *testing.T) {
 }
 
 // The state shown for a suite in which nothing ran, or that did not complete.
-func TestStateOfASuite(t *testing.T) {
+func TestSuiteState(t *testing.T) {
 	for want, s := range map[string]Suite{
 		outcome.Skipped:     {Code: outcome.ExitBackend, Counts: map[string]int{outcome.Skipped: 3}},
 		outcome.Failed:      {Code: outcome.ExitBackend, Counts: map[string]int{outcome.Skipped: 3, outcome.Failed: 1}},
@@ -118,7 +118,7 @@ func TestStateOfASuite(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := head(dir).state(); got != want {
+		if got := readHeader(dir).state(); got != want {
 			t.Errorf("with code %d and %v the state is %q, want %q", s.Code, s.Counts, got, want)
 		}
 	}

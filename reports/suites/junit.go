@@ -19,27 +19,27 @@ import (
 // scenario. drawn returns the sequence diagram of a run as text, or "" if it has none. WriteJUnit
 // calls it only for runs whose diagram is shown, and it may be nil. Runs without a duration, such as
 // one whose own file is written while it is still running, have no time in the file.
-func WriteJUnit(w io.Writer, t *outcome.Tally, drawn func(outcome.Outcome) string) error {
+func WriteJUnit(w io.Writer, t *outcome.Tally, diagram func(outcome.Outcome) string) error {
 	all := xmlSuites{Name: "lockpick"}
 	total, seconds := 0.0, map[string]float64{}
 	var backends []*xmlSuite
 	for _, r := range t.Rows {
-		x := outcome.Entry(&backends, func(x *xmlSuite) bool { return x.backend == r.Backend }, xmlSuite{Name: short(r.Backend), backend: r.Backend})
+		x := outcome.FindOrAdd(&backends, func(x *xmlSuite) bool { return x.backend == r.Backend }, xmlSuite{Name: shortName(r.Backend), backend: r.Backend})
 		total, seconds[r.Backend] = total+r.Seconds, seconds[r.Backend]+r.Seconds
 		for i, property := range r.Reported {
-			e := junitCase(r, property, drawn)
+			e := junitCase(r, property, diagram)
 			if i == 0 { // the case times must add up to the time of the suite; notes on the scenario's runs are here too
-				e.Time, e.notes = span(r.Seconds), append(e.notes, junitNotes(r)...)
+				e.Time, e.notes = formatSeconds(r.Seconds), append(e.notes, junitNotes(r)...)
 			}
 			x.count(e)
 		}
 	}
 	for _, x := range backends {
-		x.Time = span(seconds[x.backend])
+		x.Time = formatSeconds(seconds[x.backend])
 		all.Tests, all.Failures, all.Errors = all.Tests+x.Tests, all.Failures+x.Failures, all.Errors+x.Errors
 		all.Suites = append(all.Suites, x)
 	}
-	all.Time = span(total)
+	all.Time = formatSeconds(total)
 	text, err := xml.MarshalIndent(all, "", "  ")
 	if err != nil {
 		return fmt.Errorf("write junit file: %w", err)
@@ -54,77 +54,77 @@ func WriteJUnit(w io.Writer, t *outcome.Tally, drawn func(outcome.Outcome) strin
 func junitNotes(r *outcome.Row) (notes []string) {
 	for _, o := range r.Quoted {
 		for _, why := range o.Retried {
-			notes = append(notes, fmt.Sprintf("seed %d: %s", o.Seed, display.Clip("retried: "+why, mostMessage)))
+			notes = append(notes, fmt.Sprintf("seed %d: %s", o.Seed, display.Clip("retried: "+why, maxMessageLen)))
 		}
 		if o.Stopped != "" {
-			notes = append(notes, fmt.Sprintf("seed %d: %s", o.Seed, display.Clip(o.Stopped, mostMessage)))
+			notes = append(notes, fmt.Sprintf("seed %d: %s", o.Seed, display.Clip(o.Stopped, maxMessageLen)))
 		}
 	}
-	if len(notes) > mostNotes {
-		notes = append(notes[:mostNotes], "… and more")
+	if len(notes) > maxNotes {
+		notes = append(notes[:maxNotes], "… and more")
 	}
 	return notes
 }
 
 // junitCase returns the results of a property in all runs of a scenario, or the state of the runs as
 // a whole.
-func junitCase(r *outcome.Row, property string, drawn func(outcome.Outcome) string) *junitEntry {
-	e := &junitEntry{Name: short(property), Class: short(r.Scenario)}
+func junitCase(r *outcome.Row, property string, diagram func(outcome.Outcome) string) *junitEntry {
+	e := &junitEntry{Name: shortName(property), Class: shortName(r.Scenario)}
 	c := r.Cell(property)
 	if c == nil {
-		e.whole(r)
+		e.addWholeRuns(r)
 		return e
 	}
-	idle := func(w outcome.Way) bool { return w.Got == verdict.NotExercised && !w.Missed }
-	other := func(w outcome.Way) bool { return !idle(w) && !w.AsExpected && !w.Waiting }
-	e.runs, e.idle = c.Count(all), c.Count(idle)
-	e.errors = c.Count(func(w outcome.Way) bool { return other(w) && w.Open() })
+	idle := func(w outcome.ResultKey) bool { return w.Got == verdict.NotExercised && !w.Missed }
+	other := func(w outcome.ResultKey) bool { return !idle(w) && !w.AsExpected && !w.Waiting }
+	e.runs, e.idle = c.Count(anyWay), c.Count(idle)
+	e.errors = c.Count(func(w outcome.ResultKey) bool { return other(w) && w.Unresolved() })
 	e.failed = c.Count(other) - e.errors
 	for _, o := range r.Quoted {
-		if j := o.Of(property); j != nil {
-			e.quote(o, *j, drawn)
+		if j := o.JudgementOf(property); j != nil {
+			e.addQuoted(o, *j, diagram)
 		}
 	}
 	switch {
 	case len(e.Errors)+len(e.Failures) > 0:
 	case e.idle > 0 && e.idle == e.runs:
-		e.skip(fmt.Sprintf("%s: %s", verdict.NotExercised, c.NoAnswer))
+		e.skip(fmt.Sprintf("%s: %s", verdict.NotExercised, c.UndecidedReason))
 	case c.Shown.Number != nil:
-		e.skip(c.NoAnswer)
+		e.skip(c.UndecidedReason)
 	}
-	e.sum(outcome.Rate(c.Violated, c.Decided))
+	e.addSummary(outcome.Rate(c.Violated, c.Decided))
 	return e
 }
 
 // addQuoted adds the result of a property in a run, if it is one of the first that was not as
 // expected, or the first expected violation.
-func (e *junitEntry) quote(o outcome.Outcome, j outcome.Judgement, drawn func(outcome.Outcome) string) {
+func (e *junitEntry) addQuoted(o outcome.Outcome, j outcome.Judgement, diagram func(outcome.Outcome) string) {
 	switch {
-	case j.Got == verdict.NotExercised && !j.Missed, j.Waits():
+	case j.Got == verdict.NotExercised && !j.Missed, j.Pending():
 	case j.AsExpected:
 		if j.Got == verdict.Violated && j.Number == nil && len(e.notes) == 0 {
 			text := fmt.Sprintf("%s: %s", j, j.Because)
-			if e.free = j.Free(); e.free {
-				text += "\n" + again(o)
+			if e.informational = j.Informational(); e.informational {
+				text += "\n" + rerunText(o)
 			}
-			e.notes = append(e.notes, display.Clip(text, mostMessage))
+			e.notes = append(e.notes, display.Clip(text, maxMessageLen))
 		}
-	case j.Open():
-		e.fail(&e.Errors, display.OutcomeText(verdict.Undecided), fmt.Sprintf("%s: %s", j, j.Because), again(o))
+	case j.Unresolved():
+		e.fail(&e.Errors, display.OutcomeText(verdict.Undecided), fmt.Sprintf("%s: %s", j, j.Because), rerunText(o))
 	default:
 		text := ""
-		if drawn != nil && e.shown() < mostDetails {
-			text = display.Clip(strings.Trim(drawn(o), "\n"), maxJUnitDrawing)
+		if diagram != nil && e.shown() < maxDetails {
+			text = display.Clip(strings.Trim(diagram(o), "\n"), maxJUnitDrawing)
 		}
-		e.fail(&e.Failures, string(j.Got), fmt.Sprintf("%s: %s", j, j.Because), display.Join("\n\n", text, again(o)))
+		e.fail(&e.Failures, string(j.Got), fmt.Sprintf("%s: %s", j, j.Because), display.Join("\n\n", text, rerunText(o)))
 	}
 }
 
 // addWholeRuns adds the runs that could not be executed or judged, and those that did not exercise a
 // property named by their scenario. The case of such a property is skipped, but the run is
 // inconclusive all the same.
-func (e *junitEntry) whole(r *outcome.Row) {
-	e.runs, e.errors = r.Whole, r.WholeFailed
+func (e *junitEntry) addWholeRuns(r *outcome.Row) {
+	e.runs, e.errors = r.WholeRuns, r.WholeRunsFailed
 	for _, o := range r.Quoted {
 		switch {
 		case o.Code == outcome.ExitOK:
@@ -133,8 +133,8 @@ func (e *junitEntry) whole(r *outcome.Row) {
 			e.fail(&e.Errors, "required", "not run: "+o.Skipped, "")
 			continue
 		}
-		if j := o.Unmet(); j != nil {
-			e.fail(&e.Errors, stateText(outcome.Undecided), fmt.Sprintf("%s: %s", j, j.Because), again(o))
+		if j := o.Unexercised(); j != nil {
+			e.fail(&e.Errors, StateText(outcome.Undecided), fmt.Sprintf("%s: %s", j, j.Because), rerunText(o))
 		}
 		if !o.Unexplained() {
 			continue
@@ -142,21 +142,21 @@ func (e *junitEntry) whole(r *outcome.Row) {
 		kind := outcome.Failed
 		switch o.Code {
 		case outcome.ExitUndecided, outcome.ExitInterrupt:
-			kind = stateText(o.State())
+			kind = StateText(o.State())
 		case outcome.ExitBug:
 			kind = "bug"
 		}
 		first, rest, _ := strings.Cut(strings.TrimSpace(o.Error), "\n")
-		e.fail(&e.Errors, kind, cmp.Or(first, fmt.Sprintf("exit code %d", o.Code)), display.Join("\n\n", rest, again(o)))
+		e.fail(&e.Errors, kind, cmp.Or(first, fmt.Sprintf("exit code %d", o.Code)), display.Join("\n\n", rest, rerunText(o)))
 	}
 	if e.shown() == 0 {
 		e.skip(r.Skipped)
 	}
-	e.sum("")
+	e.addSummary("")
 }
 
 // rerunText names the directory of a run and the command that reruns it.
-func again(o outcome.Outcome) string {
+func rerunText(o outcome.Outcome) string {
 	text := "run again: " + o.Command
 	if o.Dir != "" {
 		text = "record:    " + o.Dir + "\n" + text
@@ -199,7 +199,7 @@ type junitEntry struct {
 
 	runs, failed, errors int
 	idle                 int      // number of runs that had no occasion to violate the property
-	free                 bool     // violated with no expectation set
+	informational        bool     // violated with no expectation set
 	notes                []string // an expected violation, and the number of runs that did not pass
 }
 
@@ -216,7 +216,7 @@ type xmlText struct {
 // count adds a case. A case with both failures and errors counts as a failure.
 func (x *xmlSuite) count(e *junitEntry) {
 	if len(e.notes) > 0 {
-		e.Out = &xmlText{clean(strings.Join(e.notes, "\n"))}
+		e.Out = &xmlText{escapeXML(strings.Join(e.notes, "\n"))}
 	}
 	x.Tests++
 	switch {
@@ -235,25 +235,25 @@ func (e *junitEntry) shown() int { return len(e.Errors) + len(e.Failures) }
 
 // fail adds a run that did not pass as an error or a failure, if it is one of the first few.
 func (e *junitEntry) fail(to *[]xmlReason, kind, message, text string) {
-	if e.shown() < mostDetails {
-		*to = append(*to, xmlReason{Type: kind, Message: display.Visible(display.Clip(message, mostMessage), mostMessage), Text: clean(display.Clip(text, maxJUnitText))})
+	if e.shown() < maxDetails {
+		*to = append(*to, xmlReason{Type: kind, Message: display.Visible(display.Clip(message, maxMessageLen), maxMessageLen), Text: escapeXML(display.Clip(text, maxJUnitText))})
 	}
 }
 
 // skip marks a case as skipped, unless the reason is "".
 func (e *junitEntry) skip(why string) {
 	if why != "" {
-		e.Skipped = &xmlText{clean(display.Clip(why, mostMessage))}
+		e.Skipped = &xmlText{escapeXML(display.Clip(why, maxMessageLen))}
 	}
 }
 
 // addSummary adds how many of several runs did not pass.
-func (e *junitEntry) sum(rate string) {
+func (e *junitEntry) addSummary(rate string) {
 	if e.runs < 2 {
 		return
 	}
 	text := fmt.Sprintf("%d runs: %d as expected", e.runs, e.runs-e.failed-e.errors-e.idle)
-	if e.free {
+	if e.informational {
 		text = "informational: violated in " + rate
 	}
 	if e.failed > 0 {
@@ -271,7 +271,7 @@ func (e *junitEntry) sum(rate string) {
 	e.notes = append(e.notes, text)
 }
 
-func span(seconds float64) string {
+func formatSeconds(seconds float64) string {
 	if seconds == 0 {
 		return ""
 	}
@@ -280,18 +280,18 @@ func span(seconds float64) string {
 
 // Limits for a single text, in bytes.
 const (
-	mostName        = 256
-	mostMessage     = 4 << 10
+	maxNameLen      = 256
+	maxMessageLen   = 4 << 10
 	maxJUnitDrawing = 48 << 10
 	maxJUnitText    = 64 << 10
 )
 
-func short(s string) string { return display.Visible(display.Clip(s, mostName), mostName) }
+func shortName(s string) string { return display.Visible(display.Clip(s, maxNameLen), maxNameLen) }
 
 // escapeXML escapes characters that XML 1.0 does not allow, and invalid UTF-8
 // (https://www.w3.org/TR/xml/#charsets). It differs from display.Visible because programs read the
 // file, and its texts have several lines.
-func clean(s string) string {
+func escapeXML(s string) string {
 	var b strings.Builder
 	for i, r := range s {
 		_, size := utf8.DecodeRuneInString(s[i:])
@@ -309,6 +309,6 @@ func clean(s string) string {
 
 // Limits for the details of a case, and for the notes on a scenario.
 const (
-	mostDetails = 3
-	mostNotes   = outcome.MostRetries
+	maxDetails = 3
+	maxNotes   = outcome.MaxRetries
 )

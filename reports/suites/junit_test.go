@@ -17,16 +17,16 @@ import (
 
 const diagram = "  seconds   client c1   locks n1–n5\n  2.449     ├── acquire ─>│\n"
 
-func drawn(outcome.Outcome) string { return diagram }
+func testDiagram(outcome.Outcome) string { return diagram }
 
 // everyResult returns one run for each kind of result.
-func allWays() []outcome.Outcome {
+func everyResult() []outcome.Outcome {
 	holds := outcome.Judgement{Property: verdict.MutualExclusion, Expected: "holds", Got: verdict.Holds, Because: "no two at once, in 15 grants", AsExpected: true}
 	violated := outcome.Judgement{Property: verdict.MutualExclusion, Expected: "holds", Got: verdict.Violated, Cause: verdict.RestartedAndForgot, Node: "n3",
 		Because: "c1 and c2 believed from 1.2 s to 3.4 s"}
 	number := outcome.Judgement{Property: verdict.Grants, Expected: ">= 3", Got: verdict.Violated, Because: "grants is 2", Number: &outcome.Number{Value: 2}}
 	waits := outcome.Judgement{Property: "split-vote-rate", Expected: "< 0.2 * no-jitter", Got: verdict.Undecided, Because: "it is compared with no-jitter",
-		Number: &outcome.Number{Waits: true}}
+		Number: &outcome.Number{Pending: true}}
 	unknown := outcome.Judgement{Property: verdict.ResourceSafety, Expected: "holds", Got: verdict.Undecided, Because: "the pause did not take effect"}
 	expected := violated
 	expected.Expected, expected.AsExpected = "violated", true
@@ -55,21 +55,21 @@ func allWays() []outcome.Outcome {
 func TestGoldenJunit(t *testing.T) {
 	seeds := []outcome.Outcome{}
 	for i := range 10 {
-		o := allWays()[i%2]
+		o := everyResult()[i%2]
 		o.Scenario, o.Seed = "many", uint64(i+1)
 		seeds = append(seeds, o)
 	}
 	for i := range 3 { // two of three exercised the property
-		o := allWays()[9]
+		o := everyResult()[9]
 		if o.Seed = uint64(i + 1); i > 0 {
 			o.Judgements[1].Got = verdict.Holds
 		}
 		seeds = append(seeds, o)
 	}
-	for name, outcomes := range map[string][]outcome.Outcome{"suite": allWays(), "seeds": seeds, "hostile": hostileRun(), "empty": nil} {
+	for name, outcomes := range map[string][]outcome.Outcome{"suite": everyResult(), "seeds": seeds, "hostile": hostileRun(), "empty": nil} {
 		t.Run(name, func(t *testing.T) {
 			var b bytes.Buffer
-			if err := WriteJUnit(&b, gathered(outcomes), drawn); err != nil {
+			if err := WriteJUnit(&b, tallyOf(outcomes), testDiagram); err != nil {
 				t.Fatal(err)
 			}
 			path := filepath.Join("testdata/junit", name+".xml")
@@ -85,13 +85,13 @@ func TestGoldenJunit(t *testing.T) {
 			if !bytes.Equal(b.Bytes(), want) {
 				t.Errorf("output differs from %s:\n%s", path, b.Bytes())
 			}
-			valid(t, path)
+			validate(t, path)
 		})
 	}
 }
 
 // validate checks a file against the schema with xmllint. There is no validator in pure Go.
-func valid(t *testing.T, path string) {
+func validate(t *testing.T, path string) {
 	t.Helper()
 	tool, err := exec.LookPath("xmllint")
 	if err != nil {
@@ -106,7 +106,7 @@ func valid(t *testing.T, path string) {
 }
 
 // The schema rejects unknown attributes. Otherwise validate could not fail.
-func TestSchemaRefuses(t *testing.T) {
+func TestSchemaRejectsUnknownAttributes(t *testing.T) {
 	if _, err := exec.LookPath("xmllint"); err != nil {
 		t.Skip("xmllint is missing")
 	}
@@ -130,13 +130,13 @@ func hostileRun() []outcome.Outcome {
 }
 
 // Texts of a megabyte are cut in every field.
-func TestLongTextsAreCut(t *testing.T) {
+func TestLongTextLimit(t *testing.T) {
 	long := strings.Repeat("é", 1<<19)
 	o := hostileRun()[0]
 	o.Scenario, o.Command, o.Error, o.Retried = long, long, long+"\n"+long, []string{long}
 	o.Judgements[0].Property, o.Judgements[0].Because = long, long
 	var b bytes.Buffer
-	if err := WriteJUnit(&b, gathered([]outcome.Outcome{o}), func(outcome.Outcome) string { return long }); err != nil {
+	if err := WriteJUnit(&b, tallyOf([]outcome.Outcome{o}), func(outcome.Outcome) string { return long }); err != nil {
 		t.Fatal(err)
 	}
 	if b.Len() > 300<<10 {
@@ -146,11 +146,11 @@ func TestLongTextsAreCut(t *testing.T) {
 }
 
 // The file for many seeds is about as small as for one run.
-func TestSweepStaysSmall(t *testing.T) {
+func TestManySeedsFileSize(t *testing.T) {
 	asked := 0
 	r := &outcome.Tally{}
 	for i := range 10_000 {
-		o := allWays()[1]
+		o := everyResult()[1]
 		o.Seed = uint64(i)
 		o.Retried = []string{"no violation"}
 		r.Add(o)
@@ -159,7 +159,7 @@ func TestSweepStaysSmall(t *testing.T) {
 	if err := WriteJUnit(&b, r, func(outcome.Outcome) string { asked++; return diagram }); err != nil {
 		t.Fatal(err)
 	}
-	if b.Len() > 16<<10 || asked > 2*mostDetails {
+	if b.Len() > 16<<10 || asked > 2*maxDetails {
 		t.Errorf("the file has %d bytes, and %d diagrams were drawn", b.Len(), asked)
 	}
 	if !strings.Contains(b.String(), "10000 runs: 0 as expected, 10000 unexpected; showing the first 3") {
@@ -179,12 +179,12 @@ func parseJUnit(t *testing.T, r io.Reader) {
 	}
 }
 
-type full struct{}
+type failingWriter struct{}
 
-func (full) Write([]byte) (int, error) { return 0, errors.New("no space left") }
+func (failingWriter) Write([]byte) (int, error) { return 0, errors.New("no space left") }
 
-func TestWriteTellsItsError(t *testing.T) {
-	if err := WriteJUnit(full{}, gathered(allWays()), nil); err == nil || !strings.Contains(err.Error(), "write junit file: no space left") {
+func TestWriteJUnitError(t *testing.T) {
+	if err := WriteJUnit(failingWriter{}, tallyOf(everyResult()), nil); err == nil || !strings.Contains(err.Error(), "write junit file: no space left") {
 		t.Error(err)
 	}
 }

@@ -18,11 +18,11 @@ const hostileText = "<script>alert(1)</script>|`\u202e"
 // cardOf returns a card with one row per property. Mutual exclusion has the given marks, and each mark
 // for a failure has a finding.
 func cardOf(name string, marks ...outcome.Mark) *outcome.Card {
-	c := &outcome.Card{Lock: name, Doc: hostileText, Backend: "sim", Tried: "process", Columns: []string{"none", "networks", "pauses"}[:len(marks)]}
+	c := &outcome.Card{Lock: name, Doc: hostileText, Backend: "sim", RetriedOn: "process", Columns: []string{"none", "networks", "pauses"}[:len(marks)]}
 	for _, p := range checker.Properties() {
 		r := outcome.CardRow{Property: p, Cells: make([]outcome.CardCell, len(marks))}
 		for k := range marks {
-			r.Cells[k].Mark = outcome.Idle
+			r.Cells[k].Mark = outcome.MarkNotExercised
 			if p == verdict.MutualExclusion {
 				r.Claim, r.Cells[k].Mark = "“"+hostileText+"”", marks[k]
 			}
@@ -30,20 +30,20 @@ func cardOf(name string, marks ...outcome.Mark) *outcome.Card {
 		c.Rows = append(c.Rows, r)
 	}
 	for k, m := range marks {
-		state := map[outcome.Mark]outcome.FindingState{outcome.MarkFailed: outcome.StateConfirmed, outcome.Unconfirmed: outcome.NotConfirmed}[m]
+		state := map[outcome.Mark]outcome.ReproductionState{outcome.MarkFailed: outcome.StateConfirmed, outcome.MarkUnconfirmed: outcome.NotConfirmed}[m]
 		if state == "" {
 			continue
 		}
-		try := &outcome.Try{Backend: "process", State: state, Runs: 6}
-		c.Findings = append(c.Findings, outcome.CardFinding{Scenario: hostileText, Column: c.Columns[k], Seed: 7, Command: "lockpick run " + hostileText, Held: true,
-			Run: fmt.Sprintf("runs/1-%d-x", k), Control: &outcome.ControlNumbers{Lock: "redlock"},
-			Harms: []outcome.Harm{{Property: verdict.MutualExclusion, Because: hostileText, Held: true, Control: verdict.Holds, Try: try},
-				{Property: verdict.ResourceSafety, Because: hostileText, Held: true, Control: verdict.Holds, Try: try}}})
+		try := &outcome.Reproduction{Backend: "process", State: state, Runs: 6}
+		c.Findings = append(c.Findings, outcome.CardFinding{Scenario: hostileText, Column: c.Columns[k], Seed: 7, Command: "lockpick run " + hostileText, Required: true,
+			Run: fmt.Sprintf("runs/1-%d-x", k), Comparison: &outcome.ComparisonNumbers{Lock: "redlock"},
+			Violations: []outcome.Violation{{Property: verdict.MutualExclusion, Because: hostileText, Required: true, Comparison: verdict.Holds, Reproduction: try},
+				{Property: verdict.ResourceSafety, Because: hostileText, Required: true, Comparison: verdict.Holds, Reproduction: try}}})
 	}
 	return c
 }
 
-func written(t *testing.T, b *Scorecards) (page, text string) {
+func render(t *testing.T, b *Scorecards) (page, text string) {
 	t.Helper()
 	pictures := map[string]sequence.Diagram{}
 	for _, c := range b.Cards {
@@ -62,13 +62,13 @@ func written(t *testing.T, b *Scorecards) (page, text string) {
 }
 
 // codeSpans matches code spans in Markdown, where tags have no effect.
-var codes = regexp.MustCompile("`[^`\n]*`")
+var codeSpans = regexp.MustCompile("`[^`\n]*`")
 
 // Untrusted text stays text.
-func TestHostile(t *testing.T) {
-	page, text := written(t, &Scorecards{Command: hostileText, Cards: []*outcome.Card{cardOf(hostileText, outcome.MarkFailed, outcome.Kept), cardOf("b", outcome.Kept, outcome.Kept)}})
+func TestScorecardEscapesText(t *testing.T) {
+	page, text := render(t, &Scorecards{Command: hostileText, Cards: []*outcome.Card{cardOf(hostileText, outcome.MarkFailed, outcome.MarkHolds), cardOf("b", outcome.MarkHolds, outcome.MarkHolds)}})
 	for _, s := range []string{page, text} {
-		if strings.Contains(codes.ReplaceAllString(s, ""), "<script>") || strings.Contains(s, "\u202e") {
+		if strings.Contains(codeSpans.ReplaceAllString(s, ""), "<script>") || strings.Contains(s, "\u202e") {
 			t.Errorf("output is not escaped:\n%s", s)
 		}
 	}
@@ -78,7 +78,7 @@ func TestHostile(t *testing.T) {
 // have a separate heading, and each finding states whether the lock's documentation promises the
 // property.
 func TestFindings(t *testing.T) {
-	page, text := written(t, &Scorecards{Cards: []*outcome.Card{cardOf("mine", outcome.MarkFailed, outcome.Unconfirmed, outcome.Kept)}})
+	page, text := render(t, &Scorecards{Cards: []*outcome.Card{cardOf("mine", outcome.MarkFailed, outcome.MarkUnconfirmed, outcome.MarkHolds)}})
 	for _, m := range regexp.MustCompile(`href="#(runs-[^"]*)"`).FindAllStringSubmatch(page, -1) {
 		if !strings.Contains(page, `id="`+m[1]+`"`) {
 			t.Errorf("no element has the id %s", m[1])
@@ -102,15 +102,15 @@ func TestFindings(t *testing.T) {
 
 func TestHeadlines(t *testing.T) {
 	for want, marks := range map[string][]outcome.Mark{
-		"x satisfies everything required of it in these runs.":                      {outcome.Kept},
+		"x satisfies everything required of it in these runs.":                      {outcome.MarkHolds},
 		"x violates mutual-exclusion and resource-safety, which is required of it.": {outcome.MarkFailed},
-		"x satisfies what is required of it, as far as the runs on process show. Violations of mutual-exclusion and resource-safety were observed only in the simulation.": {outcome.Unconfirmed},
+		"x satisfies what is required of it, as far as the runs on process show. Violations of mutual-exclusion and resource-safety were observed only in the simulation.": {outcome.MarkUnconfirmed},
 		"x violates mutual-exclusion and resource-safety, which is required of it. Violations of fault-tolerance were observed only in the simulation.":                    nil,
 	} {
 		c := cardOf("x", marks...)
 		if marks == nil {
 			c = cardOf("x", outcome.MarkFailed)
-			c.Findings = append(c.Findings, outcome.CardFinding{Held: true, Harms: []outcome.Harm{{Property: verdict.FaultTolerance, Held: true, Try: &outcome.Try{State: outcome.CannotRun}}}})
+			c.Findings = append(c.Findings, outcome.CardFinding{Required: true, Violations: []outcome.Violation{{Property: verdict.FaultTolerance, Required: true, Reproduction: &outcome.Reproduction{State: outcome.CannotRun}}}})
 		}
 		if got := CardHeadline(c); got != want {
 			t.Errorf("headline %q, want %q", got, want)

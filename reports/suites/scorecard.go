@@ -46,12 +46,12 @@ func (b *Scorecards) JSON(w io.Writer) error {
 func CardHeadline(c *outcome.Card) string {
 	var failed, open []string
 	for _, f := range c.Findings {
-		for _, h := range f.Harms {
+		for _, h := range f.Violations {
 			to := &failed
-			if h.Try != nil && h.Try.State != outcome.StateConfirmed {
+			if h.Reproduction != nil && h.Reproduction.State != outcome.StateConfirmed {
 				to = &open
 			}
-			if h.Held && !slices.Contains(*to, h.Property) {
+			if h.Required && !slices.Contains(*to, h.Property) {
 				*to = append(*to, h.Property)
 			}
 		}
@@ -61,13 +61,13 @@ func CardHeadline(c *outcome.Card) string {
 	if len(failed) > 0 {
 		text = fmt.Sprintf("%s violates %s, which is required of it.", c.Lock, display.List(failed))
 	} else if len(open) > 0 {
-		text = fmt.Sprintf("%s satisfies what is required of it, as far as the runs on %s show.", c.Lock, c.Tried)
+		text = fmt.Sprintf("%s satisfies what is required of it, as far as the runs on %s show.", c.Lock, c.RetriedOn)
 	}
 	if len(open) > 0 {
 		text += fmt.Sprintf(" Violations of %s were observed %s.", display.List(open), seenOnly(c))
 	}
 	inconclusive := map[string]bool{}
-	for _, d := range c.Open {
+	for _, d := range c.Undecided {
 		inconclusive[d.Scenario] = true
 	}
 	if len(inconclusive) > 0 {
@@ -82,7 +82,7 @@ func CardHeadline(c *outcome.Card) string {
 
 // seenOnly states where an unconfirmed violation was observed.
 func seenOnly(c *outcome.Card) string {
-	if c.Tried == c.Backend {
+	if c.RetriedOn == c.Backend {
 		return "once, but not again"
 	}
 	return "only in the simulation"
@@ -91,16 +91,16 @@ func seenOnly(c *outcome.Card) string {
 // cardBasis describes the runs that a card is based on.
 func cardBasis(c *outcome.Card) string {
 	where := fmt.Sprintf("%s on %s", display.Plural(c.Runs, "run"), c.Backend)
-	if c.Beside != "" {
-		where += fmt.Sprintf(" and %d on %s", c.There, c.Beside)
+	if c.SecondBackend != "" {
+		where += fmt.Sprintf(" and %d on %s", c.RunsOnSecond, c.SecondBackend)
 	}
 	text := where + fmt.Sprintf(", seed %d, each with a comparison run of the scenario's own lock.", c.Seed)
-	if d := c.Dice; d != nil {
-		text += fmt.Sprintf(" %s of %s: %d seeds for each of %d sets of faults.", display.Plural(d.Seeds*len(d.Draws), "random plan"), d.Scenario, d.Seeds, len(d.Draws))
+	if d := c.RandomPlans; d != nil {
+		text += fmt.Sprintf(" %s of %s: %d seeds for each of %d sets of faults.", display.Plural(d.Seeds*len(d.FaultSets), "random plan"), d.Scenario, d.Seeds, len(d.FaultSets))
 	}
 	switch {
-	case c.Tried != "":
-		text += fmt.Sprintf(" Violations were retried on %s.", c.Tried)
+	case c.RetriedOn != "":
+		text += fmt.Sprintf(" Violations were retried on %s.", c.RetriedOn)
 	case c.Backend == "sim":
 		text += " Nothing was run on real servers (--try process, --beside process)."
 	}
@@ -108,11 +108,11 @@ func cardBasis(c *outcome.Card) string {
 }
 
 // draws returns the columns of the random plans' table: all faults, and each kind of failure.
-func draws(d *outcome.Dice) []string {
+func draws(d *outcome.RandomPlans) []string {
 	out := []string{"all faults"}
-	for _, w := range d.Draws {
-		if w.Alone {
-			out = append(out, w.Sort)
+	for _, w := range d.FaultSets {
+		if w.Only {
+			out = append(out, w.Kind)
 		}
 	}
 	return out
@@ -120,36 +120,36 @@ func draws(d *outcome.Dice) []string {
 
 // shares returns the violation rates of a property with one kind of failure only and without it. For
 // the first column it returns the rate with all faults.
-func shares(d *outcome.Dice, r outcome.DiceRow, sort string) (out []shared) {
-	for k, w := range d.Draws {
+func shares(d *outcome.RandomPlans, r outcome.RandomPlansRow, sort string) (out []labeledShare) {
+	for k, w := range d.FaultSets {
 		word := "without"
 		switch {
-		case w.Sort == "":
+		case w.Kind == "":
 			word = ""
-		case w.Alone:
+		case w.Only:
 			word = "alone"
 		}
-		if w.Sort == sort || w.Sort == "" && sort == draws(d)[0] {
-			out = append(out, shared{word, r.Shares[k]})
+		if w.Kind == sort || w.Kind == "" && sort == draws(d)[0] {
+			out = append(out, labeledShare{word, r.Shares[k]})
 		}
 	}
 	return out
 }
 
 // labeledShare is a share, labeled with how its faults were selected.
-type shared struct {
+type labeledShare struct {
 	Word string
 	outcome.Share
 }
 
 // formatShare writes a share as text.
-func rated(s outcome.Share) string {
+func formatShare(s outcome.Share) string {
 	if s.Runs == 0 {
 		return "not exercised"
 	}
 	text := outcome.Rate(s.Violated, s.Runs)
-	if s.Own > 0 {
-		text += fmt.Sprintf("; comparison %d", s.Own)
+	if s.ComparisonViolated > 0 {
+		text += fmt.Sprintf("; comparison %d", s.ComparisonViolated)
 	}
 	return text
 }
@@ -157,10 +157,10 @@ func rated(s outcome.Share) string {
 // cardBlame describes which kinds of failures cause a violation found by random plans; "" if that is
 // not known.
 func cardBlame(c *outcome.Card, f outcome.CardFinding, property string) string {
-	if f.Draw == nil || c.Dice == nil {
+	if f.FaultSet == nil || c.RandomPlans == nil {
 		return ""
 	}
-	alone, needed := c.Dice.Blame(property)
+	alone, needed := c.RandomPlans.Causes(property)
 	var parts []string
 	if len(alone) > 0 {
 		parts = append(parts, "occurs with "+display.List(alone)+" alone")
@@ -173,7 +173,7 @@ func cardBlame(c *outcome.Card, f outcome.CardFinding, property string) string {
 
 // DescribeTry describes the result of repeating a violation on another backend; "" if it was not
 // repeated.
-func CardTries(t *outcome.Try) string {
+func DescribeTry(t *outcome.Reproduction) string {
 	if t == nil {
 		return ""
 	}
@@ -197,18 +197,18 @@ func cardClaim(c *outcome.Card, property string) string {
 }
 
 // comparisonText describes the results of the comparison run with the scenario's own lock.
-func cardBeside(f outcome.CardFinding) string {
-	if f.Control == nil {
+func comparisonText(f outcome.CardFinding) string {
+	if f.Comparison == nil {
 		return ""
 	}
-	if f.Control.Error != "" {
-		return fmt.Sprintf("comparison run with the scenario's own lock, %s, failed: %s", f.Control.Lock, display.FirstLine(f.Control.Error))
+	if f.Comparison.Error != "" {
+		return fmt.Sprintf("comparison run with the scenario's own lock, %s, failed: %s", f.Comparison.Lock, display.FirstLine(f.Comparison.Error))
 	}
 	var parts []string
-	for _, h := range f.Harms {
-		parts = append(parts, fmt.Sprintf("%s %s", h.Property, display.OutcomeText(h.Control)))
+	for _, h := range f.Violations {
+		parts = append(parts, fmt.Sprintf("%s %s", h.Property, display.OutcomeText(h.Comparison)))
 	}
-	return fmt.Sprintf("comparison run with %s: %s", f.Control.Lock, strings.Join(parts, ", "))
+	return fmt.Sprintf("comparison run with %s: %s", f.Comparison.Lock, strings.Join(parts, ", "))
 }
 
 // Markdown writes the scorecards as Markdown, for issues and wikis.
@@ -253,7 +253,7 @@ func (t *text) card(c *outcome.Card) {
 	for _, m := range measures() {
 		cells := []string{m.Name}
 		for _, column := range c.Columns {
-			cells = append(cells, m.of(c, column))
+			cells = append(cells, m.value(c, column))
 		}
 		t.row(false, cells...)
 	}
@@ -262,10 +262,10 @@ func (t *text) card(c *outcome.Card) {
 	for _, p := range (cardView{}).Parts(c) {
 		t.findings(p)
 	}
-	if len(c.Open) > 0 {
+	if len(c.Undecided) > 0 {
 		t.printf("\n## Inconclusive\n\n")
 	}
-	for _, d := range c.Open {
+	for _, d := range c.Undecided {
 		t.printf("- %s, %s: %s\n", cardMarkdown(d.Scenario), d.Property, cardMarkdown(d.Because))
 	}
 	if len(c.Skipped) > 0 {
@@ -281,7 +281,7 @@ func (t *text) card(c *outcome.Card) {
 }
 
 func (t *text) dice(c *outcome.Card) {
-	d := c.Dice
+	d := c.RandomPlans
 	if d == nil {
 		return
 	}
@@ -292,7 +292,7 @@ func (t *text) dice(c *outcome.Card) {
 		for _, sort := range draws(d) {
 			var parts []string
 			for _, s := range shares(d, r, sort) {
-				parts = append(parts, display.Join(" ", s.Word, rated(s.Share)))
+				parts = append(parts, display.Join(" ", s.Word, formatShare(s.Share)))
 			}
 			cells = append(cells, strings.Join(parts, "<br>"))
 		}
@@ -300,23 +300,23 @@ func (t *text) dice(c *outcome.Card) {
 	}
 }
 
-func (t *text) findings(p part) {
+func (t *text) findings(p findingGroup) {
 	c := p.Card
 	for i, f := range p.Findings {
 		if i == 0 {
 			t.printf("\n## %s\n", p.Title)
 		}
 		t.printf("\n### %s, seed %d (%s)\n\n", cardMarkdown(f.Scenario), f.Seed, f.Column)
-		for _, h := range f.Harms {
-			t.printf("- %s %s: %s%s\n", h.Property, h.Cause, cardMarkdown(h.Because), also(h))
-			for _, more := range []string{CardTries(h.Try), cardBlame(c, f, h.Property), claimed(c, h)} {
+		for _, h := range f.Violations {
+			t.printf("- %s %s: %s%s\n", h.Property, h.Cause, cardMarkdown(h.Because), alsoText(h))
+			for _, more := range []string{DescribeTry(h.Reproduction), cardBlame(c, f, h.Property), claimOfRequired(c, h)} {
 				if more != "" {
 					t.printf("  - %s\n", cardMarkdown(more))
 				}
 			}
 		}
-		if own := cardBeside(f); own != "" {
-			t.printf("- %s\n- %s\n", cardMarkdown(own), measured(f))
+		if own := comparisonText(f); own != "" {
+			t.printf("- %s\n- %s\n", cardMarkdown(own), measuredText(f))
 		}
 		t.printf("\n`%s`\n", code(f.Command))
 		if f.Run != "" {
@@ -325,15 +325,15 @@ func (t *text) findings(p part) {
 	}
 }
 
-// claimed returns cardClaim for a required property; "" for others.
-func claimed(c *outcome.Card, h outcome.Harm) string {
-	if !h.Held {
+// claimOfRequired returns cardClaim for a required property; "" for others.
+func claimOfRequired(c *outcome.Card, h outcome.Violation) string {
+	if !h.Required {
 		return ""
 	}
 	return cardClaim(c, h.Property)
 }
 
-func also(h outcome.Harm) string {
+func alsoText(h outcome.Violation) string {
 	if len(h.Also) == 0 {
 		return ""
 	}
@@ -342,8 +342,8 @@ func also(h outcome.Harm) string {
 
 // cardLegend explains the marks that are used.
 func cardLegend(used map[outcome.Mark]bool) string {
-	used[outcome.Kept] = used[outcome.Kept] || used[outcome.KeptAlike]
-	used[outcome.Alike] = used[outcome.Alike] || used[outcome.KeptAlike]
+	used[outcome.MarkHolds] = used[outcome.MarkHolds] || used[outcome.MarkMixed]
+	used[outcome.MarkComparisonViolated] = used[outcome.MarkComparisonViolated] || used[outcome.MarkMixed]
 	var parts []string
 	for _, m := range outcome.Marks() {
 		if used[outcome.Mark(m[0])] {
@@ -354,15 +354,15 @@ func cardLegend(used map[outcome.Mark]bool) string {
 }
 
 // maxCardTextLen limits a text from elsewhere, in characters.
-const longest = 4096
+const maxCardTextLen = 4096
 
 var escapes = strings.NewReplacer(`\`, `\\`, "`", "\\`", "*", `\*`, "_", `\_`, "[", `\[`, "]", `\]`, "<", "&lt;", ">", "&gt;", "|", `\|`, "#", `\#`, "~", `\~`)
 
 // code formats text for use between backticks.
-func code(s string) string { return strings.ReplaceAll(display.Visible(s, longest), "`", "'") }
+func code(s string) string { return strings.ReplaceAll(display.Visible(s, maxCardTextLen), "`", "'") }
 
 // cardMarkdown makes Markdown show text unchanged.
-func cardMarkdown(s string) string { return escapes.Replace(display.Visible(s, longest)) }
+func cardMarkdown(s string) string { return escapes.Replace(display.Visible(s, maxCardTextLen)) }
 
 //go:embed page.tmpl
 var pageTemplate string
@@ -372,22 +372,22 @@ var pageStyle string
 
 var cardTemplate = sync.OnceValue(func() *template.Template {
 	return template.Must(template.New("score").Funcs(template.FuncMap{
-		"text":     func(s string) string { return display.Visible(s, longest) },
+		"text":     func(s string) string { return display.Visible(s, maxCardTextLen) },
 		"style":    func() template.CSS { return template.CSS(Style + pageStyle + sequence.Style) },
-		"headline": CardHeadline, "basis": cardBasis, "draws": draws, "shares": shares, "rated": rated, "blame": cardBlame, "tries": CardTries, "claimed": claimed, "beside": cardBeside,
-		"measured": measured, "measures": measures, "tone": tone, "marks": outcome.Marks, "limits": func() string { return cardLimits },
+		"headline": CardHeadline, "basis": cardBasis, "draws": draws, "shares": shares, "rated": formatShare, "blame": cardBlame, "tries": DescribeTry, "claimed": claimOfRequired, "beside": comparisonText,
+		"measured": measuredText, "measures": measures, "tone": tone, "marks": outcome.Marks, "limits": func() string { return cardLimits },
 		"id": func(card int, parts ...any) string {
 			return fmt.Sprintf("c%d-%s", card+1, strings.Trim(fmt.Sprint(parts...), "[]"))
 		},
-		"in":    measure.of,
-		"sorts": sorts, "where": where,
+		"in":    measure.value,
+		"sorts": columnGroups, "where": backendOf,
 		"cells":  cellsOf,
 		"anchor": anchor,
 	}).Parse(pageTemplate))
 })
 
 // findingGroup lists findings under one heading.
-type part struct {
+type findingGroup struct {
 	View        cardView
 	Card        *outcome.Card
 	Title, Note string
@@ -395,17 +395,17 @@ type part struct {
 }
 
 // Parts groups the findings of a card, most severe first.
-func (v cardView) Parts(c *outcome.Card) (all []part) {
+func (v cardView) Parts(c *outcome.Card) (all []findingGroup) {
 	for _, p := range []struct {
 		mark        outcome.Mark
 		title, note string
 	}{
 		{outcome.MarkFailed, "Violated and required", ""},
-		{outcome.Unconfirmed, "Observed " + seenOnly(c), "Real servers did not reproduce these violations, or cannot run the scenario."},
-		{outcome.Alone, "Violated but not required; holds in the comparison run", ""},
+		{outcome.MarkUnconfirmed, "Observed " + seenOnly(c), "Real servers did not reproduce these violations, or cannot run the scenario."},
+		{outcome.MarkComparisonHolds, "Violated but not required; holds in the comparison run", ""},
 	} {
 		findings := slices.DeleteFunc(slices.Clone(c.Findings), func(f outcome.CardFinding) bool { return markOf(f) != p.mark })
-		all = append(all, part{v, c, p.title, p.note, findings})
+		all = append(all, findingGroup{v, c, p.title, p.note, findings})
 	}
 	return all
 }
@@ -413,39 +413,39 @@ func (v cardView) Parts(c *outcome.Card) (all []part) {
 // markOf returns the mark of a finding.
 func markOf(f outcome.CardFinding) outcome.Mark {
 	switch {
-	case !f.Held:
-		return outcome.Alone
+	case !f.Required:
+		return outcome.MarkComparisonHolds
 	case f.Confirmed():
 		return outcome.MarkFailed
 	}
-	return outcome.Unconfirmed
+	return outcome.MarkUnconfirmed
 }
 
 // anchor returns the id of a run's finding on the page.
 func anchor(run string) string { return strings.NewReplacer("/", "-", "+", "-").Replace(run) }
 
 // columnGroup counts adjacent columns for the same kind of failure.
-type sorted struct {
+type columnGroup struct {
 	Sort    string
 	Columns int
 }
 
-func sorts(c *outcome.Card) (all []sorted) {
+func columnGroups(c *outcome.Card) (all []columnGroup) {
 	for _, column := range c.Columns {
-		sort, _ := outcome.SortOfColumn(column)
+		sort, _ := outcome.SplitColumn(column)
 		if n := len(all); n > 0 && all[n-1].Sort == sort {
 			all[n-1].Columns++
 			continue
 		}
-		all = append(all, sorted{sort, 1})
+		all = append(all, columnGroup{sort, 1})
 	}
 	return all
 }
 
 // backendOf returns the backend of a column.
-func where(c *outcome.Card, column string) string {
-	if _, beside := outcome.SortOfColumn(column); beside {
-		return c.Beside
+func backendOf(c *outcome.Card, column string) string {
+	if _, beside := outcome.SplitColumn(column); beside {
+		return c.SecondBackend
 	}
 	return c.Backend
 }
@@ -459,9 +459,9 @@ type cell struct {
 
 func cellsOf(c *outcome.Card, r outcome.CardRow) (out []cell) {
 	for i, x := range r.Cells {
-		k := cell{CardCell: x, Column: c.Columns[i], Words: grounds(x)}
+		k := cell{CardCell: x, Column: c.Columns[i], Words: cellText(x)}
 		for _, f := range c.Findings {
-			if f.Column == c.Columns[i] && k.Run == "" && slices.ContainsFunc(f.Harms, func(h outcome.Harm) bool { return h.Property == r.Property }) {
+			if f.Column == c.Columns[i] && k.Run == "" && slices.ContainsFunc(f.Violations, func(h outcome.Violation) bool { return h.Property == r.Property }) {
 				k.Run = f.Run
 			}
 		}
@@ -471,14 +471,14 @@ func cellsOf(c *outcome.Card, r outcome.CardRow) (out []cell) {
 }
 
 // cellText describes the results behind a mark.
-func grounds(x outcome.CardCell) string {
+func cellText(x outcome.CardCell) string {
 	var parts []string
 	for _, p := range []struct {
 		n    int
 		what string
 	}{
-		{x.Failed - x.Unconfirmed, "violated and required"}, {x.Unconfirmed, "violated, not confirmed"}, {x.Alone, "violated, comparison run holds"},
-		{x.Kept, "holds as required"}, {x.Alike, "violated, comparison run too"}, {x.Open, "inconclusive"}, {x.Free, "holds"},
+		{x.Failed - x.Unconfirmed, "violated and required"}, {x.Unconfirmed, "violated, not confirmed"}, {x.ComparisonHolds, "violated, comparison run holds"},
+		{x.Holds, "holds as required"}, {x.ComparisonViolated, "violated, comparison run too"}, {x.Undecided, "inconclusive"}, {x.HoldsUnrequired, "holds"},
 	} {
 		if p.n > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", p.n, p.what))
@@ -498,11 +498,11 @@ func tone(m outcome.Mark) string {
 	switch m {
 	case outcome.MarkFailed:
 		return "violated"
-	case outcome.Unconfirmed, outcome.Open:
+	case outcome.MarkUnconfirmed, outcome.MarkUndecided:
 		return "doubt"
-	case outcome.Kept, outcome.KeptAlike:
+	case outcome.MarkHolds, outcome.MarkMixed:
 		return "fine"
-	case outcome.Alone, outcome.Alike:
+	case outcome.MarkComparisonHolds, outcome.MarkComparisonViolated:
 		return "noted"
 	}
 	return "calm"
@@ -543,12 +543,12 @@ type measure struct {
 func measures() []measure {
 	return []measure{
 		{"grants", "", func(n outcome.CardNumbers) float64 { return n.Grants }},
-		{"longest time without a grant", " s", func(n outcome.CardNumbers) float64 { return n.Longest }},
-		{"keys kept past their TTL", "", func(n outcome.CardNumbers) float64 { return n.Orphans }},
+		{"longest time without a grant", " s", func(n outcome.CardNumbers) float64 { return n.MaxUnavailable }},
+		{"keys kept past their TTL", "", func(n outcome.CardNumbers) float64 { return n.OrphanKeys }},
 	}
 }
 
-func figure(x float64) string {
+func formatNumber(x float64) string {
 	if x == float64(int(x)) {
 		return strconv.Itoa(int(x))
 	}
@@ -557,25 +557,25 @@ func figure(x float64) string {
 
 // both formats the number of the lock, with that of the comparison run in parentheses.
 func (m measure) both(lock, own outcome.CardNumbers) string {
-	return fmt.Sprintf("%s%s (%s)", figure(m.pick(lock)), m.unit, figure(m.pick(own)))
+	return fmt.Sprintf("%s%s (%s)", formatNumber(m.pick(lock)), m.unit, formatNumber(m.pick(own)))
 }
 
 // value returns the number for a column; "–" if the column has no runs.
-func (m measure) of(c *outcome.Card, column string) string {
-	i := slices.IndexFunc(c.Measured, func(x *outcome.Measure) bool { return x.Column == column })
+func (m measure) value(c *outcome.Card, column string) string {
+	i := slices.IndexFunc(c.Measurements, func(x *outcome.Measurement) bool { return x.Column == column })
 	if i < 0 {
 		return "–"
 	}
-	return m.both(c.Measured[i].Lock, c.Measured[i].Own)
+	return m.both(c.Measurements[i].Lock, c.Measurements[i].Comparison)
 }
 
 // measuredText formats the numbers of a finding.
-func measured(f outcome.CardFinding) (text string) {
+func measuredText(f outcome.CardFinding) (text string) {
 	for _, m := range measures() {
 		if text != "" {
 			text += ", "
 		}
-		text += m.Name + " " + m.both(f.Numbers, f.Control.Numbers)
+		text += m.Name + " " + m.both(f.Numbers, f.Comparison.Numbers)
 	}
 	return text
 }
@@ -601,14 +601,14 @@ func printCard(w io.Writer, c *outcome.Card) {
 	display.PrintWrapped(w, 0, 0, cardBasis(c))
 	fmt.Fprintln(w)
 	printMatrix(w, c, false)
-	if c.Beside != "" {
-		fmt.Fprintf(w, "\non %s:\n", c.Beside)
+	if c.SecondBackend != "" {
+		fmt.Fprintf(w, "\non %s:\n", c.SecondBackend)
 		printMatrix(w, c, true)
 	}
 	for _, f := range c.Findings {
 		printFinding(w, c, f)
 	}
-	for i, d := range c.Open {
+	for i, d := range c.Undecided {
 		if i == 0 {
 			fmt.Fprintln(w, "\ninconclusive:")
 		}
@@ -632,13 +632,13 @@ func printMatrix(w io.Writer, c *outcome.Card, beside bool) {
 	t := display.Table{{"property"}}
 	var columns []int
 	for k, column := range c.Columns {
-		column, there := outcome.SortOfColumn(column)
-		if there == beside && slices.ContainsFunc(c.Rows, func(r outcome.CardRow) bool { return ruled(r.Cells[k]) }) {
+		column, there := outcome.SplitColumn(column)
+		if there == beside && slices.ContainsFunc(c.Rows, func(r outcome.CardRow) bool { return isJudged(r.Cells[k]) }) {
 			columns, t[0] = append(columns, k), append(t[0], column)
 		}
 	}
 	for _, r := range c.Rows {
-		if !slices.ContainsFunc(columns, func(k int) bool { return ruled(r.Cells[k]) }) {
+		if !slices.ContainsFunc(columns, func(k int) bool { return isJudged(r.Cells[k]) }) {
 			continue
 		}
 		row := []string{r.Property}
@@ -655,7 +655,9 @@ func printMatrix(w io.Writer, c *outcome.Card, beside bool) {
 	}
 }
 
-func ruled(x outcome.CardCell) bool { return x.Mark != outcome.Cannot && x.Mark != outcome.Idle }
+func isJudged(x outcome.CardCell) bool {
+	return x.Mark != outcome.MarkUnsupported && x.Mark != outcome.MarkNotExercised
+}
 
 // narrow shortens the column heads of a table that is too wide.
 func narrow(t display.Table, width int) display.Table {
@@ -672,20 +674,20 @@ func narrow(t display.Table, width int) display.Table {
 }
 
 func printFinding(w io.Writer, c *outcome.Card, f outcome.CardFinding) {
-	sign, in := markOf(f), display.Doubt
-	if sign == outcome.MarkFailed {
+	mark, in := markOf(f), display.Doubt
+	if mark == outcome.MarkFailed {
 		in = display.Bad
 	}
-	fmt.Fprintf(w, "\n%s %s, seed %d (%s)\n", display.Paint(w, in, string(sign)), f.Scenario, f.Seed, f.Column)
-	for _, h := range f.Harms {
+	fmt.Fprintf(w, "\n%s %s, seed %d (%s)\n", display.Paint(w, in, string(mark)), f.Scenario, f.Seed, f.Column)
+	for _, h := range f.Violations {
 		display.PrintWrapped(w, 2, 4, fmt.Sprintf("%s %s: %s", h.Property, h.Cause, h.Because))
-		for _, more := range []string{CardTries(h.Try), cardBlame(c, f, h.Property)} {
+		for _, more := range []string{DescribeTry(h.Reproduction), cardBlame(c, f, h.Property)} {
 			if more != "" {
 				display.PrintWrapped(w, 4, 4, more)
 			}
 		}
 	}
-	if own := cardBeside(f); own != "" {
+	if own := comparisonText(f); own != "" {
 		display.PrintWrapped(w, 2, 4, own)
 	}
 	fmt.Fprintf(w, "  %s\n", f.Command)

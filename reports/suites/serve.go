@@ -30,10 +30,10 @@ const policy = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsaf
 
 // filePolicy is the policy for files. A store may hold files from others, and a page in an origin of
 // its own cannot read the rest of the store.
-const sandboxed = policy + "; sandbox allow-scripts allow-popups allow-downloads"
+const filePolicy = policy + "; sandbox allow-scripts allow-popups allow-downloads"
 
 // contentTypes maps file extensions to content types. All other files are offered as downloads.
-var types = map[string]string{
+var contentTypes = map[string]string{
 	".html": "text/html; charset=utf-8", ".svg": "image/svg+xml", ".png": "image/png",
 	".json": "application/json", ".jsonl": "text/plain; charset=utf-8", ".xml": "application/xml",
 	".md": "text/plain; charset=utf-8", ".txt": "text/plain; charset=utf-8", ".mmd": "text/plain; charset=utf-8",
@@ -41,10 +41,10 @@ var types = map[string]string{
 }
 
 // compress compresses text with gzip for clients that accept it. Pages shrink to an eighth.
-var compressed = func() func(http.Handler) http.HandlerFunc {
+var compress = func() func(http.Handler) http.HandlerFunc {
 	var texts []string
-	for _, kind := range types {
-		if kind != types[".png"] {
+	for _, kind := range contentTypes {
+		if kind != contentTypes[".png"] {
 			texts = append(texts, kind)
 		}
 	}
@@ -69,7 +69,7 @@ type server struct {
 // GET and HEAD requests, and only if the Host header is a loopback name: this rejects pages from
 // elsewhere whose host name was made to resolve to 127.0.0.1. The index is rendered on each request.
 // A run's page is drawn by draw if it does not exist.
-func Server(store string, at net.Addr, draw func(dir string) error) (*http.Server, error) {
+func NewServer(store string, at net.Addr, draw func(dir string) error) (*http.Server, error) {
 	root, err := files.OpenFolder(store)
 	if err != nil {
 		return nil, err
@@ -79,7 +79,7 @@ func Server(store string, at net.Addr, draw func(dir string) error) (*http.Serve
 		return nil, errors.Join(err, root.Close())
 	}
 	h := &server{store: store, root: root, port: port, draw: draw}
-	s := &http.Server{Handler: compressed(h), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: 64 << 10}
+	s := &http.Server{Handler: compress(h), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: 64 << 10}
 	s.RegisterOnShutdown(func() { root.Close() })
 	return s, nil
 }
@@ -91,8 +91,8 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	header.Set("Referrer-Policy", "no-referrer")
 	header.Set("Cross-Origin-Resource-Policy", "same-origin")
 	header.Set("Cache-Control", "no-store")
-	switch name, ok := inside(r.URL.Path); {
-	case !s.called(r.Host):
+	switch name, ok := storePath(r.URL.Path); {
+	case !s.isLoopbackHost(r.Host):
 		http.Error(w, "this server accepts only requests to localhost or 127.0.0.1", http.StatusForbidden)
 	case r.Method != http.MethodGet && r.Method != http.MethodHead:
 		header.Set("Allow", "GET, HEAD")
@@ -111,10 +111,10 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 //go:embed none.html.tmpl
 var noneTemplate string
 
-var nonePage = parsed("none", noneTemplate)
+var nonePage = parseOnce("none", noneTemplate)
 
 func notFound(w http.ResponseWriter, r *http.Request) {
-	w.Header().Set("Content-Type", types[".html"])
+	w.Header().Set("Content-Type", contentTypes[".html"])
 	w.WriteHeader(http.StatusNotFound)
 	if r.Method == http.MethodGet {
 		nonePage().Execute(w, r.URL.Path)
@@ -122,7 +122,7 @@ func notFound(w http.ResponseWriter, r *http.Request) {
 }
 
 // isLoopbackHost reports whether a Host header names this server on loopback.
-func (s *server) called(host string) bool {
+func (s *server) isLoopbackHost(host string) bool {
 	name, port, err := net.SplitHostPort(host)
 	if err != nil || port != s.port {
 		return false
@@ -132,7 +132,7 @@ func (s *server) called(host string) bool {
 
 // storePath converts the decoded path of a URL to a path inside the store. It rejects hidden files,
 // which are unfinished.
-func inside(url string) (string, bool) {
+func storePath(url string) (string, bool) {
 	name := strings.TrimPrefix(url, "/")
 	if name == "" {
 		return ".", true
@@ -161,10 +161,10 @@ func (s *server) index(w http.ResponseWriter, r *http.Request) {
 // that fails, it sends the page as it was written.
 func (s *server) suite(w http.ResponseWriter, r *http.Request, name string) {
 	var page bytes.Buffer
-	drawn, err := Open(filepath.Join(s.store, filepath.FromSlash(path.Dir(name))))
+	suite, err := Open(filepath.Join(s.store, filepath.FromSlash(path.Dir(name))))
 	if err == nil && s.root.Has(name) {
-		drawn.Store = s.store
-		err = writePage(&page, look(drawn, beside(drawn), func(link string) bool {
+		suite.Store = s.store
+		err = writePage(&page, newView(suite, otherBackends(suite), func(link string) bool {
 			link = path.Join(Folder, "this", link) // link is relative to a suite's directory
 			return s.root.Has(link) || path.Base(link) == runPage && s.root.Has(path.Dir(link)+"/"+runManifest)
 		}))
@@ -178,7 +178,7 @@ func (s *server) suite(w http.ResponseWriter, r *http.Request, name string) {
 
 // send sends a rendered page.
 func send(w http.ResponseWriter, r *http.Request, page []byte) {
-	w.Header().Set("Content-Type", types[".html"])
+	w.Header().Set("Content-Type", contentTypes[".html"])
 	w.Header().Set("Content-Length", strconv.Itoa(len(page)))
 	if r.Method == http.MethodGet {
 		w.Write(page)
@@ -188,7 +188,7 @@ func send(w http.ResponseWriter, r *http.Request, page []byte) {
 // drawReport draws the reports of a run if its page is requested and does not exist. It returns
 // fs.ErrNotExist if there is no such run. Links are followed only inside the store: a run is named by
 // its own folder, or by the `latest` link of its scenario.
-func (s *server) drawn(ctx context.Context, name string) error {
+func (s *server) drawReport(ctx context.Context, name string) error {
 	dir := path.Dir(name)
 	if path.Base(name) != runPage || !strings.Contains(dir, "/") || !s.root.Has(dir+"/"+runManifest) {
 		return fs.ErrNotExist
@@ -208,11 +208,11 @@ func (s *server) drawn(ctx context.Context, name string) error {
 func (s *server) file(w http.ResponseWriter, r *http.Request, name string) {
 	f, err := s.root.Open(name, math.MaxInt64) // any size: it is streamed
 	if errors.Is(err, fs.ErrNotExist) {
-		switch why := s.drawn(r.Context(), name); {
+		switch why := s.drawReport(r.Context(), name); {
 		case why == nil:
 			f, err = s.root.Open(name, math.MaxInt64)
 		case !errors.Is(why, fs.ErrNotExist):
-			http.Error(w, "This report can't be drawn here: "+display.Visible(why.Error(), longestText), http.StatusInternalServerError)
+			http.Error(w, "This report can't be drawn here: "+display.Visible(why.Error(), maxTextLen), http.StatusInternalServerError)
 			return
 		}
 	}
@@ -226,12 +226,12 @@ func (s *server) file(w http.ResponseWriter, r *http.Request, name string) {
 		notFound(w, r)
 		return
 	}
-	kind, known := types[path.Ext(name)]
+	kind, known := contentTypes[path.Ext(name)]
 	if !known {
 		kind = "application/octet-stream"
 		w.Header().Set("Content-Disposition", mime.FormatMediaType("attachment", map[string]string{"filename": path.Base(name)}))
 	}
 	w.Header().Set("Content-Type", kind)
-	w.Header().Set("Content-Security-Policy", sandboxed)
+	w.Header().Set("Content-Security-Policy", filePolicy)
 	http.ServeContent(w, r, "", info.ModTime(), f)
 }

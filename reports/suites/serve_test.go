@@ -18,13 +18,13 @@ import (
 )
 
 // startServer serves a store on loopback, as lockpick serve does, and returns its address.
-func serving(t *testing.T, store string) string {
+func startServer(t *testing.T, store string) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := Server(store, l.Addr(), func(dir string) error {
+	s, err := NewServer(store, l.Addr(), func(dir string) error {
 		if strings.Contains(dir, "torn") {
 			return errors.New("it can't be read")
 		}
@@ -40,7 +40,7 @@ func serving(t *testing.T, store string) string {
 }
 
 // rawRequest sends a request unchanged, without the cleanup that an HTTP client does.
-func ask(t *testing.T, at, method, path, host string) (*http.Response, string) {
+func rawRequest(t *testing.T, at, method, path, host string) (*http.Response, string) {
 	t.Helper()
 	c, err := net.Dial("tcp", at)
 	if err != nil {
@@ -62,12 +62,12 @@ func ask(t *testing.T, at, method, path, host string) (*http.Response, string) {
 const secret = "secret text"
 
 // storeWithSecret creates a store next to a file that must not be served.
-func shop(t *testing.T) string {
+func storeWithSecret(t *testing.T) string {
 	t.Helper()
 	above := t.TempDir()
 	store := filepath.Join(above, "store")
 	write(t, filepath.Join(above, "secret.txt"), secret)
-	kept(t, store, "pause", "pause/fenced")
+	storeReports(t, store, "pause", "pause/fenced")
 	run := filepath.Join(store, "pause", "20260102T030405.000Z-sim-1")
 	write(t, filepath.Join(run, ".hidden"), secret)
 	write(t, filepath.Join(store, ".new-1", "run.json"), secret)
@@ -85,15 +85,15 @@ func shop(t *testing.T) string {
 	return store
 }
 
-func TestServeStaysInTheStore(t *testing.T) {
-	at := serving(t, shop(t))
+func TestServeRejectsPathsOutsideStore(t *testing.T) {
+	at := startServer(t, storeWithSecret(t))
 	for _, path := range []string{
 		"/../secret.txt", "/%2e%2e/secret.txt", "/%2e%2e%2fsecret.txt", "/pause/../../secret.txt", "/..\\secret.txt", "/%5c..%5csecret.txt",
 		"//etc/passwd", "/pause//latest/report.html", "/etc/passwd", "/pause/latest/out.txt", "/pause/latest/far.txt", "/pause/latest/up/secret.txt",
 		"/pause/latest/.hidden", "/.new-1/run.json", "/pause/latest/up", "/pause", "/pause/", "/pause/latest/", "/pause/latest/none.html",
 		"/pause/latest/report.html/", "/pause/latest/report.html%00.txt", "/./index.html",
 	} {
-		r, body := ask(t, at, "GET", path, at)
+		r, body := rawRequest(t, at, "GET", path, at)
 		if r.StatusCode != http.StatusNotFound || strings.Contains(body, secret) {
 			t.Errorf("GET %s: %s %q, want 404", path, r.Status, body)
 		}
@@ -101,7 +101,7 @@ func TestServeStaysInTheStore(t *testing.T) {
 }
 
 // If a page can't be drawn, the response states the reason.
-func TestPageThatCannotBeDrawn(t *testing.T) {
+func TestServeDrawError(t *testing.T) {
 	store := t.TempDir()
 	dir := filepath.Join(store, "baseline", "20260101T000000.000Z-sim-1-torn")
 	if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -110,16 +110,16 @@ func TestPageThatCannotBeDrawn(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, runManifest), []byte("{}"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	at := serving(t, store)
-	r, body := ask(t, at, "GET", "/baseline/"+filepath.Base(dir)+"/"+runPage, at)
+	at := startServer(t, store)
+	r, body := rawRequest(t, at, "GET", "/baseline/"+filepath.Base(dir)+"/"+runPage, at)
 	if r.StatusCode != http.StatusInternalServerError || !strings.Contains(body, "it can't be read") || r.Header.Get("Content-Type") != "text/plain; charset=utf-8" {
 		t.Errorf("status %d, content type %s, body %q", r.StatusCode, r.Header.Get("Content-Type"), body)
 	}
 }
 
 // A run's page is drawn when it is opened. Other files, and pages outside the store, are not.
-func TestServeDraws(t *testing.T) {
-	store := shop(t)
+func TestServeDrawsOnDemand(t *testing.T) {
+	store := storeWithSecret(t)
 	bare := func(scenario string) string {
 		dir := "/" + scenario + "/20260102T030405.000Z-sim-2/"
 		write(t, filepath.Join(store, dir, "run.json"), "{}")
@@ -131,32 +131,32 @@ func TestServeDraws(t *testing.T) {
 		t.Fatal(err)
 	}
 	write(t, filepath.Join(filepath.Dir(store), "run.json"), "{}")
-	at := serving(t, store)
+	at := startServer(t, store)
 	for _, path := range []string{plain + "sequence.txt", "/pause/odd/" + runPage, "/pause/above/" + runPage, "/plain/" + runPage} {
-		if r, body := ask(t, at, "GET", path, at); r.StatusCode != http.StatusNotFound {
+		if r, body := rawRequest(t, at, "GET", path, at); r.StatusCode != http.StatusNotFound {
 			t.Errorf("GET %s: %s %q, want 404", path, r.Status, body)
 		}
 	}
 	if _, err := os.Stat(filepath.Join(filepath.Dir(store), runPage)); err == nil {
 		t.Error("a page was drawn outside the store")
 	}
-	if _, body := ask(t, at, "GET", "/", at); !strings.Contains(body, `href="`+plain[1:]+runPage) {
+	if _, body := rawRequest(t, at, "GET", "/", at); !strings.Contains(body, `href="`+plain[1:]+runPage) {
 		t.Errorf("the index does not link to the undrawn report: %s", body)
 	}
 	dir, err := Write(&Suite{Store: store, Seeds: 1, Started: time.Unix(1e9, 0), Counts: map[string]int{"as expected": 1}, Runs: 1,
-		Scenarios: []*Scenario{{Name: "plain", Row: outcome.Row{Runs: 1, Counts: map[string]int{"as expected": 1}, Dir: toStore + strings.Trim(plain, "/")}}}})
+		Scenarios: []*Scenario{{Name: "plain", Row: outcome.Row{Runs: 1, Counts: map[string]int{"as expected": 1}, Dir: storePrefix + strings.Trim(plain, "/")}}}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	link := `href="` + toStore + plain[1:] + runPage
+	link := `href="` + storePrefix + plain[1:] + runPage
 	if page := read(t, filepath.Join(dir, PageFile)); strings.Contains(page, link) || !strings.Contains(page, "1 of these runs has no report yet") {
 		t.Error("the stored suite links to a missing report, or does not note it")
 	}
-	if _, body := ask(t, at, "GET", "/suites/"+filepath.Base(dir)+"/"+PageFile, at); !strings.Contains(body, link) || strings.Contains(body, "no report yet") {
+	if _, body := rawRequest(t, at, "GET", "/suites/"+filepath.Base(dir)+"/"+PageFile, at); !strings.Contains(body, link) || strings.Contains(body, "no report yet") {
 		t.Error("the served suite does not link to the undrawn report")
 	}
 	for range 2 {
-		if r, body := ask(t, at, "GET", plain+runPage, at); r.StatusCode != http.StatusOK || body != "drawn" {
+		if r, body := rawRequest(t, at, "GET", plain+runPage, at); r.StatusCode != http.StatusOK || body != "drawn" {
 			t.Errorf("GET %s: %s %q, want the drawn page", plain, r.Status, body)
 		}
 	}
@@ -169,8 +169,8 @@ func TestServeDraws(t *testing.T) {
 	}
 }
 
-func TestServeTypes(t *testing.T) {
-	at := serving(t, shop(t))
+func TestServeContentTypes(t *testing.T) {
+	at := startServer(t, storeWithSecret(t))
 	run := "/pause/latest/"
 	for path, want := range map[string]string{
 		"/": "text/html; charset=utf-8", "/index.html": "text/html; charset=utf-8", run + "report.html": "text/html; charset=utf-8",
@@ -178,7 +178,7 @@ func TestServeTypes(t *testing.T) {
 		run + "sequence.txt": "text/plain; charset=utf-8", run + "core.bin": "application/octet-stream",
 		"/pause+fenced/20260102T030405.000Z-sim-1/report.html": "text/html; charset=utf-8",
 	} {
-		r, body := ask(t, at, "GET", path, at)
+		r, body := rawRequest(t, at, "GET", path, at)
 		if r.StatusCode != http.StatusOK || r.Header.Get("Content-Type") != want || body == "" {
 			t.Errorf("GET %s: %s, content type %s, want %s", path, r.Status, r.Header.Get("Content-Type"), want)
 		}
@@ -186,7 +186,7 @@ func TestServeTypes(t *testing.T) {
 		if r.Header.Get("X-Content-Type-Options") != "nosniff" || !strings.Contains(policy, "default-src 'none'") || !strings.Contains(policy, "connect-src 'none'") {
 			t.Errorf("%s: missing security headers: %v", path, r.Header)
 		}
-		h, none := ask(t, at, "HEAD", path, at)
+		h, none := rawRequest(t, at, "HEAD", path, at)
 		if h.StatusCode != http.StatusOK || h.ContentLength != int64(len(body)) || none != "" {
 			t.Errorf("HEAD %s: %s, %d bytes for %d, %q", path, h.Status, h.ContentLength, len(body), none)
 		}
@@ -195,13 +195,13 @@ func TestServeTypes(t *testing.T) {
 
 // Clients that accept gzip get compressed pages. Files that are already compressed are sent unchanged.
 func TestServeCompresses(t *testing.T) {
-	store := shop(t)
+	store := storeWithSecret(t)
 	page, packed := strings.Repeat("<p>repeated text</p>\n", 1000), strings.Repeat("\x1f\x8b", 1000)
 	write(t, filepath.Join(store, "pause", "latest", runPage), page)
 	write(t, filepath.Join(store, "pause", "latest", "history.jsonl.gz"), packed)
-	at := serving(t, store)
+	at := startServer(t, store)
 	for name, want := range map[string]string{runPage: page, "history.jsonl.gz": packed} {
-		r, body := ask(t, at, "GET", "/pause/latest/"+name, at+"\r\nAccept-Encoding: gzip")
+		r, body := rawRequest(t, at, "GET", "/pause/latest/"+name, at+"\r\nAccept-Encoding: gzip")
 		if gz := r.Header.Get("Content-Encoding") == "gzip"; gz != (name == runPage) || gz && len(body)*10 > len(want) || !gz && body != want {
 			t.Errorf("%s: unexpected encoding: headers %v, %d bytes for %d", name, r.Header, len(body), len(want))
 		}
@@ -214,26 +214,26 @@ func TestServeCompresses(t *testing.T) {
 			t.Errorf("decompressed to %d bytes, want %d: %v", len(text), len(want), err)
 		}
 	}
-	r, body := ask(t, at, "GET", "/pause/<script>none", at)
+	r, body := rawRequest(t, at, "GET", "/pause/<script>none", at)
 	if r.StatusCode != http.StatusNotFound || !strings.Contains(body, `<a href="/">`) || strings.Contains(body, "<script>") || !strings.Contains(r.Header.Get("Content-Type"), "html") {
 		t.Errorf("missing page: %s %s", r.Status, body)
 	}
 }
 
-func TestServeRefusesStrangers(t *testing.T) {
-	at := serving(t, shop(t))
+func TestServeRejectsOtherHosts(t *testing.T) {
+	at := startServer(t, storeWithSecret(t))
 	_, port, _ := net.SplitHostPort(at)
 	for host, want := range map[string]int{
 		at: 200, "localhost:" + port: 200, "LOCALHOST:" + port: 200,
 		"evil.example": 403, "evil.example:" + port: 403, "127.0.0.1": 403, "127.0.0.1:1": 403, "127.0.0.1.evil.example:" + port: 403,
 		"": 403, "localhost": 403,
 	} {
-		if r, body := ask(t, at, "GET", "/", host); r.StatusCode != want {
+		if r, body := rawRequest(t, at, "GET", "/", host); r.StatusCode != want {
 			t.Errorf("Host %q: %s, want %d: %.100s", host, r.Status, want, body)
 		}
 	}
 	for _, method := range []string{"POST", "PUT", "DELETE", "OPTIONS", "CONNECT"} {
-		if r, _ := ask(t, at, method, "/", at); r.StatusCode != http.StatusMethodNotAllowed || r.Header.Get("Allow") != "GET, HEAD" {
+		if r, _ := rawRequest(t, at, method, "/", at); r.StatusCode != http.StatusMethodNotAllowed || r.Header.Get("Allow") != "GET, HEAD" {
 			t.Errorf("%s: %s, want 405", method, r.Status)
 		}
 	}

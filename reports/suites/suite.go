@@ -92,7 +92,7 @@ type Scenario struct {
 	// cell constants for the letters.
 	States string `json:"states,omitempty"`
 	// RunDirs maps seeds to the run directories that exist in the store.
-	Kept map[uint64]string `json:"kept,omitempty"`
+	RunDirs map[uint64]string `json:"kept,omitempty"`
 	// Seeds is the file name of an image in the suite's directory, with one cell per seed.
 	Seeds string `json:"seeds,omitempty"`
 }
@@ -111,7 +111,7 @@ func (s *Suite) Add(o outcome.Outcome) {
 	o.Dir = s.relative(o.Dir)
 	o.Retried = slices.Clone(o.Retried)
 	for i, why := range o.Retried {
-		o.Retried[i] = strings.ReplaceAll(why, "("+filepath.Clean(s.Store)+string(filepath.Separator), "("+toStore)
+		o.Retried[i] = strings.ReplaceAll(why, "("+filepath.Clean(s.Store)+string(filepath.Separator), "("+storePrefix)
 	}
 	c := s.scenario(o.Scenario)
 	if s.Counts == nil {
@@ -122,18 +122,18 @@ func (s *Suite) Add(o outcome.Outcome) {
 	if o.State() != outcome.Skipped {
 		s.Runs++
 		if s.Seeds > 1 {
-			c.mark(o, s)
+			c.addSeed(o, s)
 		} else {
 			c.Causes = nil // with one run, the outcome contains everything
 		}
 	}
-	if s.Seeds <= 1 || o.Code != outcome.ExitOK && c.Runs-outcome.Fine(c.Counts) <= outcome.MostQuoted {
+	if s.Seeds <= 1 || o.Code != outcome.ExitOK && c.Runs-outcome.CountPassed(c.Counts) <= outcome.MaxQuoted {
 		s.Outcomes = append(s.Outcomes, o)
 	}
 }
 
 // storePrefix leads from a suite's directory to the store.
-const toStore = "../../"
+const storePrefix = "../../"
 
 // relative returns a run directory relative to the suite's directory; "" if it is not in the store.
 func (s *Suite) relative(dir string) string {
@@ -144,17 +144,17 @@ func (s *Suite) relative(dir string) string {
 	if err != nil || !filepath.IsLocal(rel) {
 		return ""
 	}
-	return toStore + filepath.ToSlash(rel)
+	return storePrefix + filepath.ToSlash(rel)
 }
 
 // scenario returns the scenario with an ID, and adds it if it does not exist.
 func (s *Suite) scenario(id string) *Scenario {
 	name, variant, _ := strings.Cut(id, "/")
-	return outcome.Entry(&s.Scenarios, func(c *Scenario) bool { return c.ID() == id }, Scenario{Name: name, Variant: variant})
+	return outcome.FindOrAdd(&s.Scenarios, func(c *Scenario) bool { return c.ID() == id }, Scenario{Name: name, Variant: variant})
 }
 
 // sortOutcomes sorts the outcomes by scenario and seed.
-func (s *Suite) sorted() {
+func (s *Suite) sortOutcomes() {
 	at := map[string]int{}
 	for i, c := range s.Scenarios {
 		at[c.ID()] = i
@@ -174,14 +174,14 @@ type File struct {
 type view struct {
 	Headline string
 	Title    string
-	Found    []found
-	Grids    []gridded
+	Found    []foundCause
+	Grids    []seedGrid
 	Tone     string // of the headline: good, calm if only informational properties were violated, or none
 	Columns  []string
 	Backends []string
 	States   []string  // of the rows, for the filter
 	Wrong    []*family // unexpected ones first, then inconclusive ones
-	Skipped  []*skip
+	Skipped  []*skipGroup
 	Fine     []*family
 	Undrawn  int     // number of rows with a run directory but no report
 	Troubles []group // retries and errors
@@ -194,10 +194,10 @@ type view struct {
 }
 
 // newView builds the report of a suite, together with the latest suites of other backends.
-func look(s *Suite, others []*Suite, has there) view {
+func newView(s *Suite, others []*Suite, has existsFunc) view {
 	all := append([]*Suite{s}, others...)
-	_, broke := s.free()
-	v := view{Headline: s.Headline(), Index: toStore + "index.html"}
+	_, broke := s.informational()
+	v := view{Headline: s.Headline(), Index: storePrefix + "index.html"}
 	switch {
 	case s.Code != outcome.ExitOK || s.Interrupted:
 	case broke:
@@ -207,7 +207,7 @@ func look(s *Suite, others []*Suite, has there) view {
 	}
 	v.Title = display.Clip(v.Headline, 120)
 	v.Columns, v.Hidden = columns(all)
-	v.Found, v.Grids = s.founds(has), s.grids(has)
+	v.Found, v.Grids = s.foundCauses(has), s.grids(has)
 	v.Rates, v.Seeds = s.Rates, slices.Clone(s.Rates)
 	for _, c := range s.Scenarios {
 		if c.Seeds != "" {
@@ -217,7 +217,7 @@ func look(s *Suite, others []*Suite, has there) view {
 	for _, x := range all {
 		v.Backends = append(v.Backends, x.Backend)
 	}
-	v.fill(all, has)
+	v.fillTable(all, has)
 	for _, c := range s.Scenarios {
 		if t := c.troubles(); len(t) > 0 {
 			v.Troubles = append(v.Troubles, group{c.ID(), has.page(c.Dir, "#verdict"), t})
@@ -276,23 +276,23 @@ var Style = display.ColorsCSS + style
 var filter template.JS
 
 // templateFuncs are the functions available to the templates.
-var texts = template.FuncMap{
+var templateFuncs = template.FuncMap{
 	"text":   visible,
-	"state":  stateText,
+	"state":  StateText,
 	"filter": func() template.JS { return filter },
 	"rated": func(picture string) string {
 		return "violation rate of " + visible(strings.TrimSuffix(strings.TrimPrefix(picture, "rates-"), ".svg")) + " in each scenario"
 	},
-	"table": func(f *family, several bool, wide int) tabled { return tabled{f, several, wide} },
+	"table": func(f *family, several bool, wide int) familyTable { return familyTable{f, several, wide} },
 	"style": func() template.CSS { return template.CSS(Style + gridStyle) },
 }
 
 // parseOnce returns a function that parses a template on first use, because most commands draw no page.
-func parsed(name, text string) func() *template.Template {
-	return sync.OnceValue(func() *template.Template { return template.Must(template.New(name).Funcs(texts).Parse(text)) })
+func parseOnce(name, text string) func() *template.Template {
+	return sync.OnceValue(func() *template.Template { return template.Must(template.New(name).Funcs(templateFuncs).Parse(text)) })
 }
 
-var suitePage = parsed("suite", suiteTemplate)
+var suitePage = parseOnce("suite", suiteTemplate)
 
 // writePage writes suite.html.
 func writePage(w io.Writer, v view) error {
@@ -314,23 +314,23 @@ const (
 )
 
 // stampLayout is the time format in directory names.
-const stampForm = "20060102T150405.000Z"
+const stampLayout = "20060102T150405.000Z"
 
 // Stamp formats a start time for a directory name.
-func Stamp(t time.Time) string { return t.UTC().Format(stampForm) }
+func Stamp(t time.Time) string { return t.UTC().Format(stampLayout) }
 
 // suiteDirPattern distinguishes the directories of suites from those of a scenario named "suites".
-var suiteName = regexp.MustCompile(`^\d{8}T\d{6}\.\d{3}Z(-\d+)?$`)
+var suiteDirPattern = regexp.MustCompile(`^\d{8}T\d{6}\.\d{3}Z(-\d+)?$`)
 
 // runDirPattern matches the directory names of runs: TIME-BACKEND-SEED, with a number appended if two
 // runs started at the same time.
-var runName = regexp.MustCompile(`^(\d{8}T\d{6}\.\d{3}Z)-([a-z0-9]+)-(\d+)(-\d+)?$`)
+var runDirPattern = regexp.MustCompile(`^(\d{8}T\d{6}\.\d{3}Z)-([a-z0-9]+)-(\d+)(-\d+)?$`)
 
 // Write writes a suite into a new directory of the store. The directory is renamed into place when
 // all its files are written, and then `latest` is linked to it. more lists additional files.
 func Write(s *Suite, more ...File) (dir string, err error) {
 	s.Schema, s.AnyOutcome, s.Size, s.Violated = schema, s.anyOutcome(), len(s.Scenarios), s.violated()
-	s.sorted()
+	s.sortOutcomes()
 	pictures := s.pictures()
 	text, err := json.MarshalIndent(s, "", "  ")
 	if err != nil {
@@ -345,13 +345,13 @@ func Write(s *Suite, more ...File) (dir string, err error) {
 				return err
 			}
 		}
-		return draw(dir, s)
+		return writeReports(dir, s)
 	})
-	return dir, unwritten(err)
+	return dir, storeWriteError(err)
 }
 
 // storeWriteError adds the remedy to an error from writing to the store.
-func unwritten(err error) error {
+func storeWriteError(err error) error {
 	if err == nil {
 		return nil
 	}
@@ -368,18 +368,18 @@ func Draw(dir string) (*Suite, error) {
 	if err := Sweep(s.Store); err != nil {
 		return nil, err
 	}
-	return s, unwritten(draw(dir, s))
+	return s, storeWriteError(writeReports(dir, s))
 }
 
 // writeReports writes a suite's reports into a directory of store/suites.
-func draw(dir string, s *Suite) error {
+func writeReports(dir string, s *Suite) error {
 	store, err := files.OpenFolder(s.Store)
 	if err != nil {
 		return fmt.Errorf("draw suite: %w", err)
 	}
 	defer store.Close()
 	has := func(name string) bool { return store.Has(path.Join(Folder, "this", name)) } // name is relative to the suite's directory
-	v := look(s, beside(s), has)
+	v := newView(s, otherBackends(s), has)
 	var page, text bytes.Buffer
 	if err := writePage(&page, v); err != nil {
 		return err
@@ -389,10 +389,10 @@ func draw(dir string, s *Suite) error {
 }
 
 // otherBackends returns the latest suite of each other backend in the same store.
-func beside(s *Suite) []*Suite {
+func otherBackends(s *Suite) []*Suite {
 	newest := map[string]*Suite{}
-	for _, dir := range Stored(s.Store) {
-		h := head(dir)
+	for _, dir := range SuiteDirs(s.Store) {
+		h := readHeader(dir)
 		if h == nil || h.Backend == "" || h.Backend == s.Backend || newest[h.Backend] != nil {
 			continue
 		}
@@ -408,8 +408,8 @@ func beside(s *Suite) []*Suite {
 	return out
 }
 
-// Stored lists the directories of a store's suites, newest first.
-func Stored(store string) []string { return storedIn(store, Folder) }
+// SuiteDirs lists the directories of a store's suites, newest first.
+func SuiteDirs(store string) []string { return storedIn(store, Folder) }
 
 // storedIn lists the directories in a folder of suites or scorecards, newest first.
 func storedIn(store, folder string) []string {
@@ -424,7 +424,7 @@ func storedIn(store, folder string) []string {
 	}
 	var out []string
 	for _, e := range entries {
-		if e.IsDir() && suiteName.MatchString(e.Name()) {
+		if e.IsDir() && suiteDirPattern.MatchString(e.Name()) {
 			out = append(out, filepath.Join(store, folder, e.Name()))
 		}
 	}
@@ -433,11 +433,11 @@ func storedIn(store, folder string) []string {
 }
 
 // maxJSON limits the size of a suite's outcome.json, in bytes.
-const mostJSON = 64 << 20
+const maxJSON = 64 << 20
 
 // Open reads the outcome.json of a suite's directory.
 func Open(dir string) (*Suite, error) {
-	text, err := files.ReadIn(dir, OutcomeFile, mostJSON)
+	text, err := files.ReadIn(dir, OutcomeFile, maxJSON)
 	if err != nil {
 		return nil, fmt.Errorf("open suite: %w", err)
 	}
@@ -459,15 +459,15 @@ func parse(text []byte) (*Suite, error) {
 	if s.Schema != schema || s.Scenarios == nil || slices.Contains(s.Scenarios, nil) {
 		return nil, errors.New("not a suite's outcome.json of this version")
 	}
-	drawn := slices.Clone(s.Rates)
+	images := slices.Clone(s.Rates)
 	counts := []int{s.Seeds, s.Planned, s.Runs, s.Size}
 	for _, c := range s.Scenarios {
-		drawn = append(drawn, c.Seeds)
+		images = append(images, c.Seeds)
 		counts = append(counts, c.Runs, c.Retries)
 		for _, x := range c.Causes {
 			counts = append(counts, x.Runs, x.First.Events, x.Shortest.Events)
 		}
-		if len(c.States) > mostCells || strings.Trim(c.States, cellAlphabet) != "" {
+		if len(c.States) > maxCells || strings.Trim(c.States, cellAlphabet) != "" {
 			return nil, fmt.Errorf("scenario %q has invalid seed states", c.ID())
 		}
 		for _, cell := range c.Cells {
@@ -475,14 +475,14 @@ func parse(text []byte) (*Suite, error) {
 		}
 	}
 	for _, n := range counts {
-		if n < 0 || n > mostCounted {
-			return nil, fmt.Errorf("count %d is not between 0 and %d", n, mostCounted)
+		if n < 0 || n > maxCount {
+			return nil, fmt.Errorf("count %d is not between 0 and %d", n, maxCount)
 		}
 	}
 	if !outcome.KnownCode(s.Code) {
 		return nil, fmt.Errorf("code: %d is not an exit code", s.Code)
 	}
-	for _, picture := range drawn {
+	for _, picture := range images {
 		if strings.ContainsAny(picture, `/\:`) {
 			return nil, fmt.Errorf("image name %q contains a path", picture)
 		}
@@ -496,7 +496,7 @@ func parse(text []byte) (*Suite, error) {
 }
 
 // maxCount exceeds the number of all runs of all scenarios.
-const mostCounted = 1 << 40
+const maxCount = 1 << 40
 
 // Sweep removes unfinished files and folders that killed lockpick processes left in a store: next to
 // runs and suites, and inside them.
@@ -507,7 +507,7 @@ func Sweep(store string) error {
 		case 0:
 			return !strings.HasPrefix(name, ".")
 		case 1:
-			return runName.MatchString(name) || suiteName.MatchString(name)
+			return runDirPattern.MatchString(name) || suiteDirPattern.MatchString(name)
 		}
 		return name == "figures"
 	})
@@ -517,7 +517,7 @@ func Sweep(store string) error {
 const headSize = 16 << 10
 
 // outcomeHeader holds the first fields of the outcome.json of a run or suite.
-type heads struct {
+type outcomeHeader struct {
 	Code       *int
 	Backend    string
 	Seed       json.Number
@@ -532,13 +532,13 @@ type heads struct {
 
 // readHeader reads the first fields of a directory's outcome.json, before those that grow with the
 // run. It returns nil for any other file.
-func head(dir string) *heads {
+func readHeader(dir string) *outcomeHeader {
 	in, err := files.OpenFolder(dir)
 	if err != nil {
 		return nil
 	}
 	defer in.Close()
-	f, err := in.Open(OutcomeFile, mostJSON)
+	f, err := in.Open(OutcomeFile, maxJSON)
 	if err != nil {
 		return nil
 	}
@@ -559,7 +559,7 @@ func head(dir string) *heads {
 		}
 		fields[fmt.Sprint(name)] = value
 	}
-	h := &heads{}
+	h := &outcomeHeader{}
 	text, err := json.Marshal(fields)
 	if err == nil {
 		json.Unmarshal(text, h) // fields of another type are ignored
@@ -568,12 +568,12 @@ func head(dir string) *heads {
 }
 
 // state returns the state of the run or suite.
-func (h *heads) state() string {
+func (h *outcomeHeader) state() string {
 	switch {
 	case h == nil || h.Code == nil || h.Backend == "" || h.Seed == "":
 		return "no outcome"
 	case len(h.Counts) == 1 && h.Counts[outcome.Skipped] > 0:
 		return outcome.Skipped
 	}
-	return outcome.Outcome{Code: *h.Code, NothingExpected: h.AnyOutcome}.State()
+	return outcome.Outcome{Code: *h.Code, Informational: h.AnyOutcome}.State()
 }

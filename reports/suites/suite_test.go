@@ -16,54 +16,54 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the golden files")
 
-// judged returns the judgement of one property.
-func judged(property, expected string, got verdict.Outcome, cause string, asExpected bool) outcome.Judgement {
+// judgement returns the judgement of one property.
+func judgement(property, expected string, got verdict.Outcome, cause string, asExpected bool) outcome.Judgement {
 	return outcome.Judgement{Property: property, Expected: expected, Got: got, Cause: cause, Because: "because of " + property, AsExpected: asExpected}
 }
 
 // storedRun returns the outcome of a run that is in the store.
-func came(store, id string, seed uint64, code int, js ...outcome.Judgement) outcome.Outcome {
+func storedRun(store, id string, seed uint64, code int, js ...outcome.Judgement) outcome.Outcome {
 	return outcome.Outcome{Schema: 1, Scenario: id, Backend: "sim", Seed: seed, Code: code, Judgements: js,
 		Dir: filepath.Join(store, strings.ReplaceAll(id, "/", "+"), "20260102T030405.000Z-sim-1"), Command: "lockpick run " + id}
 }
 
 // newSuite returns a suite without scenarios.
-func begun(store string) *Suite {
+func newSuite(store string) *Suite {
 	return &Suite{Backend: "sim", Seed: 1, Seeds: 1, Started: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), Seconds: 1.25, Planned: 7,
 		Command: "lockpick run --seed 1", Version: "v1.2.3", Go: "go1.26", OS: "linux", Arch: "amd64", CPUs: 2, Store: store}
 }
 
 // fullSuite returns a suite with every kind of result: as expected, unexpected, inconclusive, failed,
 // skipped, and not run.
-func made(store string) *Suite {
-	s := begun(store)
-	say := func(name, variant, claim string) {
+func fullSuite(store string) *Suite {
+	s := newSuite(store)
+	add := func(name, variant, claim string) {
 		s.Scenarios = append(s.Scenarios, &Scenario{Name: name, Variant: variant, Claim: claim, Source: "a source",
 			Expect: []string{"resource-safety holds"}})
 	}
-	say("pause", "", "A paused client writes after its lease.")
-	say("pause", "fenced", "A fence rejects the write.")
-	say("clean", "", "Nothing happens.")
-	say("clean", "flawed", "A broken lock violates mutual exclusion.")
-	say("surprise", "", "Clocks don't matter.")
-	say("vacuous", "", "No client acquires the lock.")
-	say("drawn", "", "The random plan may omit the fault.")
-	say("named", "", "A client dies.")
-	say("broken", "", "The run fails.")
-	say("lacking", "", "The nodes lose power.")
-	say("late", "", "The suite ends first.")
+	add("pause", "", "A paused client writes after its lease.")
+	add("pause", "fenced", "A fence rejects the write.")
+	add("clean", "", "Nothing happens.")
+	add("clean", "flawed", "A broken lock violates mutual exclusion.")
+	add("surprise", "", "Clocks don't matter.")
+	add("vacuous", "", "No client acquires the lock.")
+	add("drawn", "", "The random plan may omit the fault.")
+	add("named", "", "A client dies.")
+	add("broken", "", "The run fails.")
+	add("lacking", "", "The nodes lose power.")
+	add("late", "", "The suite ends first.")
 	const me, rs = verdict.MutualExclusion, verdict.ResourceSafety
-	s.Add(came(store, "clean", 1, 0, judged(me, "holds", verdict.Holds, "", true), judged(rs, "holds", verdict.Holds, "", true)))
-	s.Add(came(store, "pause", 1, 0, judged(me, "holds", verdict.Holds, "", true), judged(rs, "violated: overrun", verdict.Violated, "overrun", true)))
-	s.Add(came(store, "pause/fenced", 1, 0, judged(me, "holds", verdict.Holds, "", true), judged(rs, "holds", verdict.Holds, "", true)))
-	s.Add(came(store, "clean/flawed", 1, 0, judged(me, "violated", verdict.Violated, "never-set", true), judged(rs, "any", verdict.Violated, "lock-broken", true)))
-	s.Add(came(store, "surprise", 1, 1, judged(me, "holds", verdict.Violated, "expired-early", false), judged(rs, "violated: overrun", verdict.Holds, "", false)))
-	vacuous := came(store, "vacuous", 1, 2, judged(me, "holds", verdict.Undecided, "", false))
+	s.Add(storedRun(store, "clean", 1, 0, judgement(me, "holds", verdict.Holds, "", true), judgement(rs, "holds", verdict.Holds, "", true)))
+	s.Add(storedRun(store, "pause", 1, 0, judgement(me, "holds", verdict.Holds, "", true), judgement(rs, "violated: overrun", verdict.Violated, "overrun", true)))
+	s.Add(storedRun(store, "pause/fenced", 1, 0, judgement(me, "holds", verdict.Holds, "", true), judgement(rs, "holds", verdict.Holds, "", true)))
+	s.Add(storedRun(store, "clean/flawed", 1, 0, judgement(me, "violated", verdict.Violated, "never-set", true), judgement(rs, "any", verdict.Violated, "lock-broken", true)))
+	s.Add(storedRun(store, "surprise", 1, 1, judgement(me, "holds", verdict.Violated, "expired-early", false), judgement(rs, "violated: overrun", verdict.Holds, "", false)))
+	vacuous := storedRun(store, "vacuous", 1, 2, judgement(me, "holds", verdict.Undecided, "", false))
 	vacuous.Retried = []string{"mutual-exclusion is inconclusive: no client acquired (" + store + "/vacuous/20260102T030404.000Z-sim-1)"}
 	s.Add(vacuous)
-	s.Add(came(store, "drawn", 1, 0, judged(me, "holds", verdict.Holds, "", true), judged(rs, "holds", verdict.NotExercised, "", true)))
-	s.Add(came(store, "named", 1, 2, judged(me, "holds", verdict.Holds, "", true), judged(rs, "holds", verdict.NotExercised, "", false)))
-	broken := came(store, "broken", 1, 70)
+	s.Add(storedRun(store, "drawn", 1, 0, judgement(me, "holds", verdict.Holds, "", true), judgement(rs, "holds", verdict.NotExercised, "", true)))
+	s.Add(storedRun(store, "named", 1, 2, judgement(me, "holds", verdict.Holds, "", true), judgement(rs, "holds", verdict.NotExercised, "", false)))
+	broken := storedRun(store, "broken", 1, 70)
 	broken.Error = "panic: index out of range\ngoroutine 1"
 	s.Add(broken)
 	s.Add(outcome.Outcome{Schema: 1, Scenario: "lacking", Backend: "sim", Skipped: "power-loss: not supported by this backend"})
@@ -72,7 +72,7 @@ func made(store string) *Suite {
 }
 
 // storeReports writes reports of runs into a store.
-func kept(t *testing.T, store string, ids ...string) {
+func storeReports(t *testing.T, store string, ids ...string) {
 	t.Helper()
 	for _, id := range ids {
 		dir := filepath.Join(store, strings.ReplaceAll(id, "/", "+"), "20260102T030405.000Z-sim-1")
@@ -124,8 +124,8 @@ func body(page string) []byte {
 // The complete report, with every kind of result.
 func TestGolden(t *testing.T) {
 	store := t.TempDir()
-	kept(t, store, "pause", "pause/fenced", "surprise")
-	dir, err := Write(made(store))
+	storeReports(t, store, "pause", "pause/fenced", "surprise")
+	dir, err := Write(fullSuite(store))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -138,7 +138,7 @@ func TestGolden(t *testing.T) {
 			t.Errorf("the page contains %q", word)
 		}
 	}
-	if again, err := Draw(dir); err != nil || again.Headline() != made(store).Headline() {
+	if redrawn, err := Draw(dir); err != nil || redrawn.Headline() != fullSuite(store).Headline() {
 		t.Errorf("after Draw the headline differs: %v", err)
 	}
 	if read(t, filepath.Join(dir, PageFile)) != page {
@@ -147,9 +147,9 @@ func TestGolden(t *testing.T) {
 }
 
 // The report does not depend on the order of the outcomes.
-func TestOrderDoesNotMatter(t *testing.T) {
+func TestReportIsIndependentOfOrder(t *testing.T) {
 	store := t.TempDir()
-	a, b := begun(store), begun(store)
+	a, b := newSuite(store), newSuite(store)
 	a.Seeds, b.Seeds = 40, 40
 	for _, s := range []*Suite{a, b} {
 		for _, name := range []string{"one", "two"} {
@@ -163,7 +163,7 @@ func TestOrderDoesNotMatter(t *testing.T) {
 			if seed%8 == 3 {
 				got, code = verdict.Violated, 1
 			}
-			all = append(all, came(store, name, seed, code, judged(verdict.MutualExclusion, "holds", got, "", code == 0)))
+			all = append(all, storedRun(store, name, seed, code, judgement(verdict.MutualExclusion, "holds", got, "", code == 0)))
 		}
 	}
 	for i := range all {
@@ -172,33 +172,33 @@ func TestOrderDoesNotMatter(t *testing.T) {
 	}
 	none := func(string) bool { return false }
 	var x, y bytes.Buffer
-	writeMarkdown(&x, look(a, nil, none))
-	writeMarkdown(&y, look(b, nil, none))
+	writeMarkdown(&x, newView(a, nil, none))
+	writeMarkdown(&y, newView(b, nil, none))
 	if x.String() != y.String() {
 		t.Errorf("the report depends on the order of the outcomes:\n%s\n%s", x.String(), y.String())
 	}
 	if want := markdown("violated in " + outcome.Rate(5, 40) + "; not as expected in 5 of 40"); !strings.Contains(x.String(), want) {
 		t.Errorf("the report does not contain %q:\n%s", want, x.String())
 	}
-	if len(a.Outcomes) > 2*outcome.MostQuoted {
-		t.Errorf("%d of 80 outcomes are kept, want at most %d", len(a.Outcomes), 2*outcome.MostQuoted)
+	if len(a.Outcomes) > 2*outcome.MaxQuoted {
+		t.Errorf("%d of 80 outcomes are kept, want at most %d", len(a.Outcomes), 2*outcome.MaxQuoted)
 	}
 }
 
 // The report includes the latest suite of another backend, with links to its runs.
-func TestOtherBackendsStandBeside(t *testing.T) {
+func TestReportIncludesOtherBackends(t *testing.T) {
 	store := t.TempDir()
-	kept(t, store, "pause")
-	real := begun(store)
+	storeReports(t, store, "pause")
+	real := newSuite(store)
 	real.Backend, real.Started = "process", real.Started.Add(-time.Hour)
-	o := came(store, "pause", 1, 0, judged(verdict.ResourceSafety, "holds", verdict.Holds, "", true))
+	o := storedRun(store, "pause", 1, 0, judgement(verdict.ResourceSafety, "holds", verdict.Holds, "", true))
 	o.Backend = "process"
 	real.Add(o)
 	real.Add(outcome.Outcome{Schema: 1, Scenario: "other", Backend: "process", Skipped: "no power loss"})
 	if _, err := Write(real); err != nil {
 		t.Fatal(err)
 	}
-	dir, err := Write(made(store))
+	dir, err := Write(fullSuite(store))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -211,10 +211,10 @@ func TestOtherBackendsStandBeside(t *testing.T) {
 }
 
 // Text in outcome.json is untrusted.
-func TestHostileTexts(t *testing.T) {
+func TestSuiteEscapesText(t *testing.T) {
 	store := t.TempDir()
 	evil := "<script>alert(1)</script>|`\x1b[31m\u202e\"'\xff](javascript:alert(2))" + strings.Repeat("x", 1<<20)
-	s := begun(store)
+	s := newSuite(store)
 	s.Scenarios = []*Scenario{{Name: evil, Claim: evil, Source: evil}, {Name: "b"}}
 	o := outcome.Outcome{Schema: 1, Scenario: evil, Code: 1, Error: evil, Command: evil, Retried: []string{evil},
 		Judgements: []outcome.Judgement{{Property: verdict.MutualExclusion, Expected: evil, Got: verdict.Violated, Cause: evil, Node: evil, Because: evil}}}
@@ -245,9 +245,9 @@ func TestHostileTexts(t *testing.T) {
 }
 
 // The report of an interrupted suite says so, and errors from writing to a store suggest a remedy.
-func TestUnfinished(t *testing.T) {
+func TestInterruptedSuite(t *testing.T) {
 	store := t.TempDir()
-	s := begun(store)
+	s := newSuite(store)
 	s.Scenarios, s.Interrupted = []*Scenario{{Name: "a"}, {Name: "b"}}, true
 	dir, err := Write(s)
 	if err != nil {
@@ -272,7 +272,7 @@ func TestUnfinished(t *testing.T) {
 }
 
 // A suite with many seeds has images of the results by seed and of the violation rates.
-func TestSeedsArePictures(t *testing.T) {
+func TestSeedImages(t *testing.T) {
 	s := &Suite{Store: t.TempDir(), Seed: 7, Seeds: 3, Scenarios: []*Scenario{{Name: "a", Variant: "b"}}}
 	for seed, got := range map[uint64]verdict.Outcome{9: verdict.Violated, 7: verdict.Holds} {
 		s.Add(outcome.Outcome{Schema: 1, Scenario: "a/b", Seed: seed, Judgements: []outcome.Judgement{
@@ -290,9 +290,9 @@ func TestSeedsArePictures(t *testing.T) {
 			t.Errorf("%s is missing or not on the page", name)
 		}
 	}
-	again, err := Draw(dir)
-	if err != nil || len(again.Rates) != 1 || again.Scenarios[0].Seeds == "" {
-		t.Errorf("after Draw the images are missing: %v, %v", again, err)
+	redrawn, err := Draw(dir)
+	if err != nil || len(redrawn.Rates) != 1 || redrawn.Scenarios[0].Seeds == "" {
+		t.Errorf("after Draw the images are missing: %v, %v", redrawn, err)
 	}
 	if _, err := os.Stat(filepath.Join(dir, "rates-resource-safety.svg")); err == nil {
 		t.Error("there is a rate of a property that was not judged")

@@ -17,7 +17,7 @@ import (
 
 // Sweep removes unfinished files of killed processes wherever lockpick writes in a store, but not
 // those of running processes.
-func TestSweepOfAStore(t *testing.T) {
+func TestSweep(t *testing.T) {
 	me, err := files.Self()
 	if err != nil {
 		t.Fatal(err)
@@ -33,35 +33,35 @@ func TestSweepOfAStore(t *testing.T) {
 	store := t.TempDir()
 	precious := filepath.Join(store, "precious")
 	must(os.WriteFile(precious, nil, 0o644))
-	long := time.Now().Add(-files.OwnedPatience - time.Minute)
-	goes := map[string]bool{} // paths, and whether Sweep must remove them
+	long := time.Now().Add(-files.OwnerTimeout - time.Minute)
+	removed := map[string]bool{} // paths, and whether Sweep must remove them
 	for _, dir := range []string{".", "a+b", "suites", "a+b/20260102T030405.000Z-sim-1", "a+b/20260102T030405.000Z-sim-1/figures", "suites/20260102T030405.000Z", "a+b/notes", ".git"} {
 		swept := dir != "a+b/notes" && dir != ".git" // not names of runs
 		must(os.MkdirAll(filepath.Join(store, dir), 0o755))
 		path := func(o files.Owner) string {
-			return filepath.Join(store, dir, fmt.Sprintf("%s%s-%d", files.Unfinished.Prefix, o, len(goes)))
+			return filepath.Join(store, dir, fmt.Sprintf("%s%s-%d", files.Unfinished.Prefix, o, len(removed)))
 		}
 		for o, gone := range map[files.Owner]bool{me: false, dead: true, elsewhere: false} {
 			file := path(o)
 			must(os.WriteFile(file, nil, 0o644))
-			goes[file] = gone && swept
+			removed[file] = gone && swept
 			link := path(o)
 			must(os.Symlink(precious, link))
-			goes[link] = gone && swept
+			removed[link] = gone && swept
 			folder := path(o)
 			must(os.Mkdir(folder, 0o755), os.Symlink(store, filepath.Join(folder, "link")), os.MkdirAll(filepath.Join(folder, "a", "b"), 0o755))
-			goes[folder] = gone && swept
+			removed[folder] = gone && swept
 		}
 		old, theirs := path(elsewhere), path(dead)+"1"
 		must(os.WriteFile(old, nil, 0o644), os.Chtimes(old, long, long), os.WriteFile(theirs, nil, 0o644))
-		goes[old], goes[theirs] = swept, swept
+		removed[old], removed[theirs] = swept, swept
 		if os.Geteuid() == 0 {
 			must(os.Chown(theirs, 65534, 65534))
-			goes[theirs] = false
+			removed[theirs] = false
 		}
 	}
 	must(Sweep(store))
-	for path, gone := range goes {
+	for path, gone := range removed {
 		if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) != gone {
 			t.Errorf("%s: want removed %v, stat error %v", strings.TrimPrefix(path, store), gone, err)
 		}

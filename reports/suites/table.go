@@ -33,12 +33,12 @@ type row struct {
 	Backend         string
 	State, Symbol   string
 	Note            string // replaces the cells
-	Cells           []mark
+	Cells           []matrixCell
 	Numbers         []string
 }
 
 // familyTable is a family with the parameters of the page's table.
-type tabled struct {
+type familyTable struct {
 	Family  *family
 	Several bool // the table has several backends
 	Wide    int  // number of property columns
@@ -47,10 +47,10 @@ type tabled struct {
 // Behind reports whether the row is folded under the scenario's first row.
 func (f *family) Behind(r row) bool { return f.Folded > 0 && r.ID != f.Rows[0].ID }
 
-// stateText returns a state as shown to people. Stored files keep the older words.
-func stateText(state string) string {
+// StateText returns a state as shown to people. Stored files keep the older words.
+func StateText(state string) string {
 	switch state {
-	case outcome.NothingExpected:
+	case outcome.Informational:
 		return "informational"
 	case outcome.Undecided:
 		return "inconclusive"
@@ -58,11 +58,11 @@ func stateText(state string) string {
 	return state
 }
 
-// stateCounts lists how many outcomes are in each state, for example "3 as expected".
-func stateCounts(counts map[string]int) (parts []string) {
+// StateCounts lists how many outcomes are in each state, for example "3 as expected".
+func StateCounts(counts map[string]int) (parts []string) {
 	for _, state := range outcome.States() {
 		if n := counts[state]; n > 0 {
-			parts = append(parts, fmt.Sprintf("%d %s", n, stateText(state)))
+			parts = append(parts, fmt.Sprintf("%d %s", n, StateText(state)))
 		}
 	}
 	return parts
@@ -83,33 +83,33 @@ func rank(state string) int {
 func (r row) Bad() bool { return rank(r.State) == 0 }
 
 // matrixCell is a cell of the table.
-type mark struct {
+type matrixCell struct {
 	Property, Symbol, Word, Detail, Because, Href, Class string
 	Got, As                                              string // the property's outcome, and whether it is as expected
 }
 
 // skipGroup lists the scenarios that did not run for the same reason.
-type skip struct {
+type skipGroup struct {
 	State, Reason, Backend string
 	IDs                    []string
 }
 
 // minFolded is the number of rows from which a table folds variants.
-const leastFolded = 16
+const minFolded = 16
 
-// fill fills the table.
-func (v *view) fill(all []*Suite, has there) {
+// fillTable fills the table.
+func (v *view) fillTable(all []*Suite, has existsFunc) {
 	var families []*family
 	rows, states := 0, map[string]bool{}
 	for _, s := range all {
 		for _, c := range s.Scenarios {
 			if c.Runs == 0 {
-				x := skip{State: outcome.Skipped, Reason: c.Skipped, Backend: s.Backend}
+				x := skipGroup{State: outcome.Skipped, Reason: c.Skipped, Backend: s.Backend}
 				if c.Skipped == "" {
 					x.State, x.Reason = "not run", "the suite ended earlier"
 				}
 				states[x.State] = true
-				same := outcome.Entry(&v.Skipped, func(o *skip) bool { return o.State == x.State && o.Reason == x.Reason && o.Backend == x.Backend }, x)
+				same := outcome.FindOrAdd(&v.Skipped, func(o *skipGroup) bool { return o.State == x.State && o.Reason == x.Reason && o.Backend == x.Backend }, x)
 				same.IDs = append(same.IDs, c.ID())
 				continue
 			}
@@ -117,7 +117,7 @@ func (v *view) fill(all []*Suite, has there) {
 			if r.Href == "" && c.Dir != "" {
 				v.Undrawn++
 			}
-			f := outcome.Entry(&families, func(f *family) bool { return f.Name == c.Name }, family{Name: c.Name, rank: 2})
+			f := outcome.FindOrAdd(&families, func(f *family) bool { return f.Name == c.Name }, family{Name: c.Name, rank: 2})
 			f.Rows, f.rank = append(f.Rows, r), min(f.rank, rank(r.State))
 			states[r.State] = true
 			rows++
@@ -145,12 +145,12 @@ func (f *family) arrange(rows int) {
 		}
 	}
 	slices.SortStableFunc(f.Rows, func(a, b row) int { return cmp.Compare(at[a.ID], at[b.ID]) })
-	if rows >= leastFolded && f.rank == 2 {
+	if rows >= minFolded && f.rank == 2 {
 		f.Folded = len(at) - 1
 	}
 }
 
-func (s *Suite) row(c *Scenario, columns []string, has there) row {
+func (s *Suite) row(c *Scenario, columns []string, has existsFunc) row {
 	r := row{ID: c.ID(), Claim: c.Claim, Href: has.page(c.Dir, "#verdict"), Backend: s.Backend, State: c.State(), Symbol: symbols[c.State()]}
 	if len(c.Cells) == 0 {
 		r.Note = "not judged"
@@ -160,7 +160,7 @@ func (s *Suite) row(c *Scenario, columns []string, has there) row {
 		return r
 	}
 	for _, p := range columns {
-		r.Cells = append(r.Cells, s.mark(c, c.Cell(p), has))
+		r.Cells = append(r.Cells, s.describeCell(c, c.Cell(p), has))
 	}
 	for _, cell := range c.Cells {
 		switch {
@@ -178,7 +178,7 @@ func (s *Suite) row(c *Scenario, columns []string, has there) row {
 // others.
 func columns(all []*Suite) (shown, hidden []string) {
 	for _, p := range checker.Properties() {
-		asked := func(c *Scenario) bool {
+		hasExpectation := func(c *Scenario) bool {
 			cell := c.Cell(p)
 			return cell != nil && (cell.Expected != "" || cell.Violated > 0)
 		}
@@ -187,9 +187,9 @@ func columns(all []*Suite) (shown, hidden []string) {
 			return slices.ContainsFunc(all, func(s *Suite) bool { return slices.ContainsFunc(s.Scenarios, is) })
 		}
 		switch {
-		case any(asked):
+		case any(hasExpectation):
 			shown = append(shown, p)
-		case any(judged) || p != verdict.HolderTold:
+		case any(judged) || p != verdict.HolderNotified:
 			hidden = append(hidden, p)
 		}
 	}
@@ -197,11 +197,11 @@ func columns(all []*Suite) (shown, hidden []string) {
 }
 
 // describeCell builds a cell: its symbol, its text and details.
-func (s *Suite) mark(c *Scenario, cell *outcome.Cell, has there) mark {
+func (s *Suite) describeCell(c *Scenario, cell *outcome.Cell, has existsFunc) matrixCell {
 	if cell == nil {
-		return mark{Symbol: "–", Word: "not judged", Class: "faint"}
+		return matrixCell{Symbol: "–", Word: "not judged", Class: "faint"}
 	}
-	m := mark{Property: cell.Property, Detail: cell.Cause, Because: cell.Because, Href: has.page(s.dir(c, cell.Seed), "#p-"+cell.Property),
+	m := matrixCell{Property: cell.Property, Detail: cell.Cause, Because: cell.Because, Href: has.page(s.runDir(c, cell.Seed), "#p-"+cell.Property),
 		Got: cell.Got.String(), As: outcome.AsExpected}
 	if cell.Node != "" {
 		m.Detail += " at " + cell.Node
@@ -210,10 +210,10 @@ func (s *Suite) mark(c *Scenario, cell *outcome.Cell, has there) mark {
 		m.Detail = fmt.Sprintf("seed %d: %s", cell.Seed, m.Detail)
 	}
 	if cell.Expected == "" || cell.Expected == outcome.AnyOutcome {
-		m.As = outcome.NothingExpected
+		m.As = outcome.Informational
 	}
 	switch {
-	case cell.Unexpected > 0 && cell.Open():
+	case cell.Unexpected > 0 && cell.Unresolved():
 		m.As, m.Symbol, m.Word, m.Class = outcome.Undecided, "?", display.OutcomeText(cell.Got)+", expected "+cell.Expected, "open"
 	case cell.Unexpected > 0:
 		m.As, m.Symbol, m.Word, m.Class = outcome.Unexpected, "!", "unexpected: "+m.Got+", expected "+cell.Expected, "alarm"
@@ -221,33 +221,33 @@ func (s *Suite) mark(c *Scenario, cell *outcome.Cell, has there) mark {
 		m.Symbol, m.Word, m.Class, m.Href = "–", m.Got, "faint", ""
 	case cell.Got == verdict.Undecided:
 		m.Symbol, m.Word, m.Class, m.Href = "?", display.OutcomeText(cell.Got), "faint", "" // without an expectation
-	case cell.Got == verdict.Violated && m.As == outcome.NothingExpected:
+	case cell.Got == verdict.Violated && m.As == outcome.Informational:
 		m.Symbol, m.Word, m.Class = "✗", "violated", "violated"
-		if c.State() != outcome.NothingExpected {
+		if c.State() != outcome.Informational {
 			m.Detail += ", informational"
 		}
 	case cell.Got == verdict.Violated:
 		m.Symbol, m.Word, m.Class = "✗", "violated as expected", "violated"
-	case m.As == outcome.NothingExpected:
+	case m.As == outcome.Informational:
 		m.Symbol, m.Word, m.Class, m.Href = "✓", "holds", "faint", ""
 	default:
 		m.Symbol, m.Word, m.Class, m.Href = "✓", "holds", "fine", ""
 	}
 	m.Detail = strings.TrimPrefix(m.Detail, ", ")
-	if text := s.often(c, cell); text != "" {
+	if text := s.rateText(c, cell); text != "" {
 		m.Detail = strings.TrimPrefix(m.Detail+"; "+text, "; ")
 	}
 	return m
 }
 
 // rateText states how often a scenario with several runs violated the property.
-func (s *Suite) often(c *Scenario, cell *outcome.Cell) string {
+func (s *Suite) rateText(c *Scenario, cell *outcome.Cell) string {
 	if c.Runs <= 1 {
 		return ""
 	}
 	text := "violated in " + s.share(*cell)
-	if cell.Idle > 0 {
-		text += fmt.Sprintf("; %d did not exercise it", cell.Idle)
+	if cell.NotExercised > 0 {
+		text += fmt.Sprintf("; %d did not exercise it", cell.NotExercised)
 	}
 	if cell.Unexpected > 0 {
 		text += fmt.Sprintf("; not as expected in %d of %d", cell.Unexpected, c.Runs)
@@ -257,16 +257,16 @@ func (s *Suite) often(c *Scenario, cell *outcome.Cell) string {
 
 // share states how many of the runs that decided a property violated it.
 func (s *Suite) share(c outcome.Cell) string {
-	if c.Rated(s.Backend) {
+	if c.HasRate(s.Backend) {
 		return outcome.Rate(c.Violated, c.Decided)
 	}
 	return fmt.Sprintf("%d of %d", c.Violated, c.Decided)
 }
 
 // runDir returns the directory of a scenario's run with a seed.
-func (s *Suite) dir(c *Scenario, seed uint64) string {
+func (s *Suite) runDir(c *Scenario, seed uint64) string {
 	if s.Seeds > 1 {
-		return c.Kept[seed]
+		return c.RunDirs[seed]
 	}
 	return c.Dir
 }
@@ -277,7 +277,7 @@ func (c *Scenario) Examples() []uint64 {
 	var out []uint64
 	for _, x := range c.Causes {
 		for _, seed := range []uint64{x.First.Seed, x.Shortest.Seed} {
-			if _, kept := c.Kept[seed]; !kept && !slices.Contains(out, seed) {
+			if _, kept := c.RunDirs[seed]; !kept && !slices.Contains(out, seed) {
 				out = append(out, seed)
 			}
 		}
@@ -286,24 +286,24 @@ func (c *Scenario) Examples() []uint64 {
 }
 
 // SetRunDir records the directory of a run that was repeated in order to store it.
-func (s *Suite) Keep(o outcome.Outcome) {
+func (s *Suite) SetRunDir(o outcome.Outcome) {
 	if c := s.scenario(o.Scenario); o.Dir != "" {
-		c.keep(o.Seed, s.relative(o.Dir))
+		c.setRunDir(o.Seed, s.relative(o.Dir))
 	}
 }
 
-func (c *Scenario) keep(seed uint64, dir string) {
-	if c.Kept == nil {
-		c.Kept = map[uint64]string{}
+func (c *Scenario) setRunDir(seed uint64, dir string) {
+	if c.RunDirs == nil {
+		c.RunDirs = map[uint64]string{}
 	}
-	c.Kept[seed] = dir
+	c.RunDirs[seed] = dir
 	if seed == c.Shown.Seed {
 		c.Dir = dir
 	}
 }
 
 // foundCause is a cause as shown on the page.
-type found struct {
+type foundCause struct {
 	outcome.Cause
 	Scenario string
 	First    string // link to the first example's report; "" if it was not stored
@@ -311,39 +311,39 @@ type found struct {
 }
 
 // foundCauses lists the causes of all scenarios.
-func (s *Suite) founds(has there) []found {
-	var out []found
+func (s *Suite) foundCauses(has existsFunc) []foundCause {
+	var out []foundCause
 	for _, c := range s.Scenarios {
 		for _, x := range c.Causes {
-			read := func(e outcome.Example) string { return has.page(c.Kept[e.Seed], "#p-"+x.Property) }
-			out = append(out, found{Cause: x, Scenario: c.ID(), First: read(x.First), Shortest: read(x.Shortest)})
+			read := func(e outcome.Example) string { return has.page(c.RunDirs[e.Seed], "#p-"+x.Property) }
+			out = append(out, foundCause{Cause: x, Scenario: c.ID(), First: read(x.First), Shortest: read(x.Shortest)})
 		}
 	}
 	return out
 }
 
 // maxCells limits the seeds that a grid shows. It shows the first ones.
-const mostCells = 10_000
+const maxCells = 10_000
 
 // Letters of a grid's cells.
 const (
-	cellNone     = ' ' // not run
-	cellFine     = '.' // as expected
-	cellHarm     = 'v' // a property was violated, as expected or with no expectation set
-	cellOther    = 'x' // not as expected
-	cellOpen     = '?' // inconclusive
-	cellFailed   = '-'
-	cellAlphabet = " .vx?-"
+	cellNone         = ' ' // not run
+	cellFine         = '.' // as expected
+	cellViolated     = 'v' // a property was violated, as expected or with no expectation set
+	cellUnexpected   = 'x' // not as expected
+	cellInconclusive = '?' // inconclusive
+	cellFailed       = '-'
+	cellAlphabet     = " .vx?-"
 )
 
 // cellLabels describes the cells.
-var cellWords = map[rune]string{cellNone: "not run", cellFine: "no unexpected violation", cellHarm: "violated, as expected or informational",
-	cellOther: "not as expected", cellOpen: "inconclusive or interrupted", cellFailed: "failed"}
+var cellLabels = map[rune]string{cellNone: "not run", cellFine: "no unexpected violation", cellViolated: "violated, as expected or informational",
+	cellUnexpected: "not as expected", cellInconclusive: "inconclusive or interrupted", cellFailed: "failed"}
 
 // addSeed records the result and the directory of a run.
-func (c *Scenario) mark(o outcome.Outcome, s *Suite) {
+func (c *Scenario) addSeed(o outcome.Outcome, s *Suite) {
 	i := o.Seed - s.Seed
-	cells := min(s.Seeds, mostCells)
+	cells := min(s.Seeds, maxCells)
 	if i >= uint64(cells) {
 		return
 	}
@@ -352,24 +352,24 @@ func (c *Scenario) mark(o outcome.Outcome, s *Suite) {
 	}
 	letter := cellFailed
 	switch o.State() {
-	case outcome.AsExpected, outcome.NothingExpected:
+	case outcome.AsExpected, outcome.Informational:
 		letter = cellFine
 		if o.Violated() {
-			letter = cellHarm
+			letter = cellViolated
 		}
 	case outcome.Unexpected:
-		letter = cellOther
+		letter = cellUnexpected
 	case outcome.Undecided, outcome.Interrupted:
-		letter = cellOpen
+		letter = cellInconclusive
 	}
 	c.States = c.States[:i] + string(letter) + c.States[i+1:]
 	if o.Dir != "" { // already relative to the suite
-		c.keep(o.Seed, o.Dir)
+		c.setRunDir(o.Seed, o.Dir)
 	}
 }
 
 // seedGrid shows the seeds of a scenario as rows of cells.
-type gridded struct {
+type seedGrid struct {
 	ID, Command  string // Command reruns seed N
 	First        uint64
 	Columns      int
@@ -379,14 +379,14 @@ type gridded struct {
 }
 
 // seedFlag finds the seed in a command.
-var seedOf = regexp.MustCompile(` --seed \d+`)
+var seedFlag = regexp.MustCompile(` --seed \d+`)
 
 // grids lays out the seeds of all scenarios.
-func (s *Suite) grids(has there) []gridded {
-	var out []gridded
+func (s *Suite) grids(has existsFunc) []seedGrid {
+	var out []seedGrid
 	for _, c := range s.Scenarios {
 		if g := s.grid(c); g != nil {
-			g.Picture = template.HTML(g.svg(func(seed uint64) string { return has.page(c.Kept[seed], "#verdict") }, false)) // all text in it is escaped
+			g.Picture = template.HTML(g.svg(func(seed uint64) string { return has.page(c.RunDirs[seed], "#verdict") }, false)) // all text in it is escaped
 			out = append(out, *g)
 		}
 	}
@@ -394,11 +394,11 @@ func (s *Suite) grids(has there) []gridded {
 }
 
 // grid lays out the seeds of a scenario. It returns nil for a single seed.
-func (s *Suite) grid(c *Scenario) *gridded {
+func (s *Suite) grid(c *Scenario) *seedGrid {
 	if c.States == "" {
 		return nil
 	}
-	g := &gridded{ID: c.ID(), First: s.Seed, Columns: 20, Size: 14, States: c.States, Command: seedOf.ReplaceAllLiteralString(c.Command, " --seed N")}
+	g := &seedGrid{ID: c.ID(), First: s.Seed, Columns: 20, Size: 14, States: c.States, Command: seedFlag.ReplaceAllLiteralString(c.Command, " --seed N")}
 	switch n := len(c.States); {
 	case n > 1000:
 		g.Columns, g.Size = 100, 8
@@ -413,7 +413,7 @@ func (s *Suite) grid(c *Scenario) *gridded {
 }
 
 // cellPaths are the SVG paths that mark a cell in addition to its color, in a square of 14.
-var signs = map[rune]string{cellHarm: "M4 4l3 6 3-6", cellOther: "M4 4l6 6m0-6l-6 6", cellOpen: "M4.5 5q0-2 2.5-2t2.5 2q0 1.5-2.5 2v2m0 1.5v1", cellFailed: "M4 7h6"}
+var cellPaths = map[rune]string{cellViolated: "M4 4l3 6 3-6", cellUnexpected: "M4 4l6 6m0-6l-6 6", cellInconclusive: "M4.5 5q0-2 2.5-2t2.5 2q0 1.5-2.5 2v2m0 1.5v1", cellFailed: "M4 7h6"}
 
 // gridStyle holds a grid's colors. An SVG file contains a copy.
 const gridStyle = `.grid text{font:11px system-ui,sans-serif;fill:var(--faint)}.grid .c0{fill:var(--line);opacity:.35}.grid .c1{fill:var(--fine);opacity:.55}.grid .c2{fill:var(--stall)}.grid .c3{fill:var(--alarm)}.grid .c4{fill:var(--clock)}.grid .c5{fill:var(--other)}
@@ -421,7 +421,7 @@ const gridStyle = `.grid text{font:11px system-ui,sans-serif;fill:var(--faint)}.
 
 // svg draws the grid. Cells of the same kind share one path, so that ten thousand cells take few
 // bytes. A cell whose run is stored links to its report.
-func (g *gridded) svg(read func(seed uint64) string, alone bool) []byte {
+func (g *seedGrid) svg(read func(seed uint64) string, alone bool) []byte {
 	const top = 34
 	rows := (len(g.States) + g.Columns - 1) / g.Columns
 	columns := min(g.Columns, len(g.States))
@@ -444,10 +444,10 @@ func (g *gridded) svg(read func(seed uint64) string, alone bool) []byte {
 			if state != letter {
 				continue
 			}
-			x, y := g.at(i)
+			x, y := g.corner(i)
 			fmt.Fprintf(&cells, "M%d %dh%dv%dh-%dz", x, y+top, g.Size-1, g.Size-1, g.Size-1)
-			if sign := signs[letter]; sign != "" && g.Size == 14 {
-				marks.WriteString(moved(sign, x, y+top))
+			if sign := cellPaths[letter]; sign != "" && g.Size == 14 {
+				marks.WriteString(translate(sign, x, y+top))
 			}
 		}
 		if cells.Len() > 0 {
@@ -460,23 +460,25 @@ func (g *gridded) svg(read func(seed uint64) string, alone bool) []byte {
 	for i, state := range g.States {
 		seed := g.First + uint64(i)
 		if href := read(seed); href != "" {
-			x, y := g.at(i)
+			x, y := g.corner(i)
 			fmt.Fprintf(&b, `<a href="%s" data-at="%d" aria-label="seed %d: %s, report"><rect x="%d" y="%d" width="%d" height="%d"/></a>`,
-				template.HTMLEscapeString(href), i, seed, cellWords[state], x, y+top, g.Size-1, g.Size-1)
+				template.HTMLEscapeString(href), i, seed, cellLabels[state], x, y+top, g.Size-1, g.Size-1)
 		}
 	}
 	b.WriteString("</svg>\n")
 	return b.Bytes()
 }
 
-// at returns the top left corner of a cell, relative to the grid's header.
-func (g *gridded) at(i int) (x, y int) { return g.Side + i%g.Columns*g.Size, i / g.Columns * g.Size }
+// corner returns the top left corner of a cell, relative to the grid's header.
+func (g *seedGrid) corner(i int) (x, y int) {
+	return g.Side + i%g.Columns*g.Size, i / g.Columns * g.Size
+}
 
 // translate moves a path to a cell: the path begins with its position in the square.
-func moved(sign string, x, y int) string {
+func translate(path string, x, y int) string {
 	var dx, dy float64
-	fmt.Sscanf(sign, "M%f %f", &dx, &dy)
-	rest := strings.TrimLeft(sign[1:], "0123456789. ")
+	fmt.Sscanf(path, "M%f %f", &dx, &dy)
+	rest := strings.TrimLeft(path[1:], "0123456789. ")
 	return fmt.Sprintf("M%g %g%s", float64(x)+dx-0.5, float64(y)+dy-0.5, rest)
 }
 
@@ -498,14 +500,14 @@ func (s *Suite) pictures() []File {
 	}
 	for _, property := range checker.Properties() {
 		var rates []figures.Rate
-		came := false
+		violated := false
 		for _, c := range s.Scenarios {
 			if cell := c.Cell(property); cell != nil && cell.Decided > 0 {
 				rates = append(rates, figures.Rate{Name: visible(c.ID()), K: cell.Violated, N: cell.Decided})
-				came = came || cell.Violated > 0
+				violated = violated || cell.Violated > 0
 			}
 		}
-		if !came || len(rates) > mostRates {
+		if !violated || len(rates) > maxRates {
 			continue
 		}
 		f := figures.Rates(fmt.Sprintf("share of seeds that violated %s, of those that exercised it", property), rates)
@@ -515,7 +517,7 @@ func (s *Suite) pictures() []File {
 }
 
 // maxRates is the number of scenarios that fit into one image.
-const mostRates = 12
+const maxRates = 12
 
 // SeedRange describes the seeds of a suite.
 func (s *Suite) SeedRange() string {
@@ -527,13 +529,13 @@ func (s *Suite) SeedRange() string {
 
 // Headline summarizes the results of the suite in a few sentences.
 func (s *Suite) Headline() string {
-	parts := stateCounts(s.Counts)
+	parts := StateCounts(s.Counts)
 	if len(parts) == 0 {
 		parts = []string{"nothing was run"}
 	}
 	text := fmt.Sprintf("%s on %s, %s", display.Plural(s.Runs+s.Counts[outcome.Skipped], "run"), s.Backend, s.SeedRange())
 	found, missed := s.surprises()
-	free, _ := s.free()
+	free, _ := s.informational()
 	if s.anyOutcome() {
 		text += ", informational: " + free
 	} else {
@@ -558,7 +560,7 @@ func (s *Suite) Headline() string {
 }
 
 // anyOutcome reports whether all runs are informational.
-func (s *Suite) anyOutcome() bool { return s.Runs > 0 && s.Counts[outcome.NothingExpected] == s.Runs }
+func (s *Suite) anyOutcome() bool { return s.Runs > 0 && s.Counts[outcome.Informational] == s.Runs }
 
 // violated counts the runs that violated each property.
 func (s *Suite) violated() map[string]int {
@@ -575,10 +577,10 @@ func (s *Suite) violated() map[string]int {
 
 // informational describes the results of the informational scenarios, "" if there are none, and
 // reports whether they violated anything.
-func (s *Suite) free() (text string, violated bool) {
+func (s *Suite) informational() (text string, violated bool) {
 	var all []string
 	for _, c := range s.Scenarios {
-		if c.State() != outcome.NothingExpected {
+		if c.State() != outcome.Informational {
 			continue
 		}
 		var parts []string
@@ -586,7 +588,7 @@ func (s *Suite) free() (text string, violated bool) {
 			switch {
 			case cell.Violated == 0 || cell.Number != "":
 			case c.Runs == 1:
-				parts = append(parts, cell.Property+" violated"+blame(cell))
+				parts = append(parts, cell.Property+" violated"+causeText(cell))
 			default:
 				parts = append(parts, fmt.Sprintf("%s violated in %s", cell.Property, s.share(cell)))
 			}
@@ -601,7 +603,7 @@ func (s *Suite) free() (text string, violated bool) {
 		}
 		all = append(all, name+strings.Join(parts, ", "))
 	}
-	return strings.Join(few(all), "; "), violated
+	return strings.Join(clipList(all), "; "), violated
 }
 
 // decided reports whether any run decided a property.
@@ -612,36 +614,36 @@ func (s *Suite) decided() bool {
 }
 
 // maxNamed limits the items listed in a sentence.
-const mostNamed = 8
+const maxNamed = 8
 
 // surprises lists the unexpected violations, and all other results that were not as expected.
 func (s *Suite) surprises() (found, missed []string) {
 	for _, c := range s.Scenarios {
 		for _, cell := range c.Cells {
 			switch {
-			case cell.Unexpected == 0 || cell.Open():
+			case cell.Unexpected == 0 || cell.Unresolved():
 			case cell.Follows != "" && c.Cell(cell.Follows) != nil && c.Cell(cell.Follows).Unexpected > 0: // implied by the property it follows
 			case cell.Number != "":
 				missed = append(missed, c.ID()+" "+cell.Number)
 			case cell.Got == verdict.Violated && strings.HasPrefix(cell.Expected, string(verdict.Holds)):
-				found = append(found, c.ID()+" "+cell.Property+blame(cell))
+				found = append(found, c.ID()+" "+cell.Property+causeText(cell))
 			default:
-				missed = append(missed, fmt.Sprintf("%s %s %s%s, expected %s", c.ID(), cell.Property, cell.Got, blame(cell), cell.Expected))
+				missed = append(missed, fmt.Sprintf("%s %s %s%s, expected %s", c.ID(), cell.Property, cell.Got, causeText(cell), cell.Expected))
 			}
 		}
 	}
-	return few(found), few(missed)
+	return clipList(found), clipList(missed)
 }
 
-func few(all []string) []string {
-	if len(all) > mostNamed {
-		return append(all[:mostNamed:mostNamed], fmt.Sprintf("%d more", len(all)-mostNamed))
+func clipList(all []string) []string {
+	if len(all) > maxNamed {
+		return append(all[:maxNamed:maxNamed], fmt.Sprintf("%d more", len(all)-maxNamed))
 	}
 	return all
 }
 
 // causeText returns the cause of a violation and its node in parentheses.
-func blame(c outcome.Cell) string {
+func causeText(c outcome.Cell) string {
 	text := c.Cause
 	if c.Node != "" {
 		text += " at " + c.Node
@@ -654,9 +656,9 @@ func blame(c outcome.Cell) string {
 
 // maxTextLen limits a text of a report, in characters: longer texts are not readable, and files from
 // elsewhere may contain anything.
-const longestText = 4096
+const maxTextLen = 4096
 
-func visible(s string) string { return display.Visible(s, longestText) }
+func visible(s string) string { return display.Visible(s, maxTextLen) }
 
 // markdownEscapes makes Markdown show text unchanged, in table cells too.
 var markdownEscapes = strings.NewReplacer(`\`, `\\`, "`", "\\`", "*", `\*`, "_", `\_`, "[", `\[`, "]", `\]`, "<", "&lt;", ">", "&gt;",
@@ -671,7 +673,7 @@ func writeMarkdown(w io.Writer, v view) {
 	for _, m := range v.More {
 		fmt.Fprintf(w, "%s\n\n", markdown(m))
 	}
-	matrix(w, v)
+	writeMatrix(w, v)
 	if len(v.Hidden) > 0 {
 		fmt.Fprintf(w, "\nNot shown, because they have no expectation and were not violated: %s.\n", strings.Join(v.Hidden, ", "))
 	}
@@ -689,8 +691,8 @@ func writeMarkdown(w io.Writer, v view) {
 	for _, name := range v.Seeds {
 		fmt.Fprintf(w, "![%s](%s)\n", markdown(name), url.PathEscape(name))
 	}
-	skipped(w, v)
-	troubled(w, v)
+	writeSkipped(w, v)
+	writeTroubles(w, v)
 	fmt.Fprint(w, "\n## How it was run\n\n| | |\n|---|---|\n")
 	for _, f := range v.Facts {
 		fmt.Fprintf(w, "| %s | %s |\n", f[0], markdown(f[1]))
@@ -700,7 +702,7 @@ func writeMarkdown(w io.Writer, v view) {
 		"are models. Skipped and inconclusive runs show nothing.\n")
 }
 
-func matrix(w io.Writer, v view) {
+func writeMatrix(w io.Writer, v view) {
 	several := len(v.Backends) > 1
 	heads := append([]string{"scenario"}, v.Columns...)
 	if several {
@@ -714,7 +716,7 @@ func matrix(w io.Writer, v view) {
 	for _, r := range rows {
 		name := link(r.ID, r.Href)
 		if r.State != "as expected" {
-			name += " (" + stateText(r.State) + ")"
+			name += " (" + StateText(r.State) + ")"
 		}
 		for _, n := range r.Numbers {
 			name += "; " + markdown(n)
@@ -740,16 +742,16 @@ func matrix(w io.Writer, v view) {
 	}
 }
 
-func skipped(w io.Writer, v view) {
+func writeSkipped(w io.Writer, v view) {
 	if len(v.Skipped) > 0 {
 		fmt.Fprint(w, "\n## Skipped\n\n")
 	}
 	for _, x := range v.Skipped {
-		fmt.Fprintf(w, "- %d %s on %s: %s: %s\n", len(x.IDs), stateText(x.State), markdown(x.Backend), markdown(x.Reason), markdown(strings.Join(x.IDs, ", ")))
+		fmt.Fprintf(w, "- %d %s on %s: %s: %s\n", len(x.IDs), StateText(x.State), markdown(x.Backend), markdown(x.Reason), markdown(strings.Join(x.IDs, ", ")))
 	}
 }
 
-func troubled(w io.Writer, v view) {
+func writeTroubles(w io.Writer, v view) {
 	if len(v.Troubles) > 0 {
 		fmt.Fprint(w, "\n## Retried or failed\n\n")
 	}

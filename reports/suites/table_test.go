@@ -15,11 +15,11 @@ import (
 // Unexpected scenarios come first, then inconclusive ones. A long table folds variants, unless one of
 // them was not as expected, and has one line per skip reason.
 func TestTable(t *testing.T) {
-	s := begun(t.TempDir())
+	s := newSuite(t.TempDir())
 	add := func(id string, code int, got verdict.Outcome) {
-		s.Add(came(s.Store, id, 1, code, judged(verdict.MutualExclusion, "holds", got, "", code == 0)))
+		s.Add(storedRun(s.Store, id, 1, code, judgement(verdict.MutualExclusion, "holds", got, "", code == 0)))
 	}
-	for n := range leastFolded {
+	for n := range minFolded {
 		add(fmt.Sprint("calm", n), 0, verdict.Holds)
 	}
 	add("calm3/one", 0, verdict.Holds)
@@ -30,7 +30,7 @@ func TestTable(t *testing.T) {
 	for _, id := range []string{"a", "b/c"} {
 		s.Scenarios = append(s.Scenarios, &Scenario{Name: id, Row: outcome.Row{Skipped: "no power"}})
 	}
-	v := look(s, nil, func(string) bool { return false })
+	v := newView(s, nil, func(string) bool { return false })
 	var wrong []string
 	for _, f := range v.Wrong {
 		wrong = append(wrong, f.Name)
@@ -51,9 +51,9 @@ func TestTable(t *testing.T) {
 }
 
 // The row labels of a grid do not overlap, however small its cells are.
-func TestGridHasRoomForItsTexts(t *testing.T) {
+func TestGridLabelsDoNotOverlap(t *testing.T) {
 	for _, seeds := range []int{20, 500, 3000} {
-		s := begun(t.TempDir())
+		s := newSuite(t.TempDir())
 		s.Seeds = seeds
 		picture := string(s.grid(&Scenario{Name: "dice", States: strings.Repeat(".", seeds)}).svg(func(uint64) string { return "" }, false))
 		last := 0

@@ -27,8 +27,8 @@ func TestScriptIsShort(t *testing.T) {
 }
 
 // Names stay text in the page's markup and in its data.
-func TestHostileNamesStayText(t *testing.T) {
-	h := tale(t, "../../checker/testdata/restart-forgets.txt")
+func TestUntrustedNames(t *testing.T) {
+	h := readHistory(t, "../../checker/testdata/restart-forgets.txt")
 	evil := `</script><script>alert(1)</script><img src=x onerror="alert(2)">` + "\x00\u202e" + strings.Repeat("A", 1<<20)
 	for i := range h.Events {
 		h.Events[i].Cause += evil
@@ -53,7 +53,7 @@ func TestHostileNamesStayText(t *testing.T) {
 	}
 }
 
-func TestNothingToDraw(t *testing.T) {
+func TestEmptyHistory(t *testing.T) {
 	for _, h := range []*history.History{nil, {}, {Params: history.Params{Clients: []string{"c1", "c1"}, Nodes: []string{"n1", "n1"}}}} {
 		if _, err := Of(h, verdict.Verdict{}).Fragment(); err != nil {
 			t.Error(err)
@@ -62,19 +62,19 @@ func TestNothingToDraw(t *testing.T) {
 }
 
 // A run of a hundred thousand events, with an overlap in the middle, is folded.
-func TestLongRunIsCapped(t *testing.T) {
-	h := long(100_000)
+func TestLongRunIsFolded(t *testing.T) {
+	h := longRun(100_000)
 	v := verdict.Verdict{Results: []verdict.Result{overlap(t, h)}}
-	tl := laidOutAs(t, h, v)
+	tl := checkLayoutOf(t, h, v)
 	data, err := json.Marshal(tl)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(data) > 2_500_000 || len(tl.Items) > 2*mostItems {
+	if len(data) > 2_500_000 || len(tl.Items) > 2*maxItems {
 		t.Errorf("too long: %d bytes, %d items", len(data), len(tl.Items))
 	}
 	html, err := tl.Fragment()
-	if err != nil || len(html) > 600_000 || !bytes.Equal(unpacked(t, string(html)), data) {
+	if err != nil || len(html) > 600_000 || !bytes.Equal(uncompressed(t, string(html)), data) {
 		t.Errorf("the fragment has %d bytes for %d bytes of data, or other data: %v", len(html), len(data), err)
 	}
 	if v := tl.Views[0]; tl.Whole[0] > v.From || tl.Whole[1] < v.To || tl.Whole[1]-tl.Whole[0] >= tl.End {
@@ -97,7 +97,7 @@ func TestLongRunIsCapped(t *testing.T) {
 }
 
 // uncompressed returns the uncompressed data of a long timeline.
-func unpacked(t *testing.T, html string) []byte {
+func uncompressed(t *testing.T, html string) []byte {
 	t.Helper()
 	_, rest, _ := strings.Cut(html, `class="tl-data">`)
 	text, _, _ := strings.Cut(rest, "</script>")
@@ -132,7 +132,7 @@ func overlap(t *testing.T, h *history.History) verdict.Result {
 }
 
 // longRun makes a history of two clients that alternate, with one overlap.
-func long(n int) *history.History {
+func longRun(n int) *history.History {
 	h := &history.History{Params: history.Params{Clients: []string{"c1", "c2"}, Nodes: []string{"n1", "n2", "n3"}, Quorum: 2, TTL: 10e9, Resource: "r1", Fence: "none"}}
 	at := int64(0)
 	put := func(e history.Event) {

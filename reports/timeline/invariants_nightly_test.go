@@ -19,7 +19,7 @@ import (
 )
 
 // Checks the layout of every scenario in the catalogue.
-func TestCatalogueIsLaidOutWell(t *testing.T) {
+func TestCatalogueLayouts(t *testing.T) {
 	known := scenario.Known{Properties: checker.Properties(), Causes: verdict.Causes(), Numbers: checker.Numbers()}.With(kinds.All)
 	for _, m := range broken.Mistakes() {
 		known.Mistakes = append(known.Mistakes, m.Name)
@@ -44,7 +44,7 @@ func TestCatalogueIsLaidOutWell(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			laidOut(t, h)
+			checkLayout(t, h)
 		})
 	}
 }

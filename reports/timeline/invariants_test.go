@@ -12,39 +12,39 @@ import (
 	"lockpick/harness/history"
 )
 
-func TestStoriesAreLaidOutWell(t *testing.T) {
+func TestLayoutInvariants(t *testing.T) {
 	files, err := filepath.Glob("../../checker/testdata/*.txt")
 	if err != nil || len(files) < 40 {
 		t.Fatalf("find test histories: %v, %d files", err, len(files))
 	}
 	for _, file := range files {
-		t.Run(filepath.Base(file), func(t *testing.T) { laidOut(t, tale(t, file)) })
+		t.Run(filepath.Base(file), func(t *testing.T) { checkLayout(t, readHistory(t, file)) })
 	}
 }
 
 // checkLayout checks a layout against the invariants of all layouts and the checker's numbers.
-func laidOut(t *testing.T, h *history.History) Timeline {
+func checkLayout(t *testing.T, h *history.History) Timeline {
 	t.Helper()
-	return laidOutAs(t, h, checker.Check(h))
+	return checkLayoutOf(t, h, checker.Check(h))
 }
 
-func laidOutAs(t *testing.T, h *history.History, v verdict.Verdict) Timeline {
+func checkLayoutOf(t *testing.T, h *history.History, v verdict.Verdict) Timeline {
 	t.Helper()
 	tl := Of(h, v)
 	first, err := json.Marshal(tl)
-	if again, _ := json.Marshal(Of(h, v)); err != nil || !bytes.Equal(first, again) {
+	if second, _ := json.Marshal(Of(h, v)); err != nil || !bytes.Equal(first, second) {
 		t.Errorf("a second layout differs (%v)", err)
 	}
-	geometry(t, tl)
-	items(t, tl, h)
-	incidents(t, tl, v)
+	checkGeometry(t, tl)
+	checkItems(t, tl, h)
+	checkIncidents(t, tl, v)
 	if tl.Omitted == "" && v.Assumption == "" && v.Numbers != nil {
-		counts(t, tl, h, v)
+		checkCounts(t, tl, h, v)
 	}
 	return tl
 }
 
-func geometry(t *testing.T, tl Timeline) {
+func checkGeometry(t *testing.T, tl Timeline) {
 	t.Helper()
 	y := 0
 	for _, l := range tl.Lanes {
@@ -66,7 +66,7 @@ func geometry(t *testing.T, tl Timeline) {
 	}
 }
 
-func items(t *testing.T, tl Timeline, h *history.History) {
+func checkItems(t *testing.T, tl Timeline, h *history.History) {
 	t.Helper()
 	exists := map[int64]bool{}
 	for _, e := range h.Events {
@@ -74,39 +74,39 @@ func items(t *testing.T, tl Timeline, h *history.History) {
 	}
 	for n, i := range tl.Items {
 		if i.From < 0 || i.To < i.From || i.To > tl.End {
-			t.Errorf("item outside the run: %s", told(tl, i))
+			t.Errorf("item outside the run: %s", formatItem(tl, i))
 		}
 		if len(i.Events) == 0 {
-			t.Errorf("item without an event: %s", told(tl, i))
+			t.Errorf("item without an event: %s", formatItem(tl, i))
 		}
 		for _, e := range i.Events {
 			if !exists[e] {
-				t.Errorf("item with unknown event %d: %s", e, told(tl, i))
+				t.Errorf("item with unknown event %d: %s", e, formatItem(tl, i))
 			}
 		}
 		if n == 0 || tl.Items[n-1].Row != i.Row {
 			continue
 		}
 		if last := tl.Items[n-1]; last.From > i.From || !tl.Rows[i.Row].Cover && last.To > i.From {
-			t.Errorf("overlap in row %d of %s:\n%s\n%s", i.Row, tl.Lanes[tl.Rows[i.Row].Lane].Name, told(tl, last), told(tl, i))
+			t.Errorf("overlap in row %d of %s:\n%s\n%s", i.Row, tl.Lanes[tl.Rows[i.Row].Lane].Name, formatItem(tl, last), formatItem(tl, i))
 		}
 	}
 }
 
 // checkIncidents checks that every incident counted by the verdict is listed, and that the initial view
 // contains the one that the verdict shows.
-func incidents(t *testing.T, tl Timeline, v verdict.Verdict) {
+func checkIncidents(t *testing.T, tl Timeline, v verdict.Verdict) {
 	t.Helper()
-	of := map[string]int{}
+	listed := map[string]int{}
 	for i, x := range tl.Views {
-		of[x.Property]++
+		listed[x.Property]++
 		if i > 0 && x.From < tl.Views[i-1].From || x.From < 0 || x.From > x.To || x.To > tl.End {
 			t.Errorf("incident %d of %s is at %d to %d", i, x.Property, x.From, x.To)
 		}
 	}
 	for _, r := range v.Results {
-		if r.Witness != nil && r.Incidents > 0 && of[r.Property] != r.Incidents {
-			t.Errorf("%d incidents of %s are listed, but the checker counts %d: %+v", of[r.Property], r.Property, r.Incidents, tl.Views)
+		if r.Witness != nil && r.Incidents > 0 && listed[r.Property] != r.Incidents {
+			t.Errorf("%d incidents of %s are listed, but the checker counts %d: %+v", listed[r.Property], r.Property, r.Incidents, tl.Views)
 		}
 	}
 	if tl.Unlisted != "" {
@@ -119,11 +119,11 @@ func incidents(t *testing.T, tl Timeline, v verdict.Verdict) {
 	}
 }
 
-func counts(t *testing.T, tl Timeline, h *history.History, v verdict.Verdict) {
+func checkCounts(t *testing.T, tl Timeline, h *history.History, v verdict.Verdict) {
 	t.Helper()
-	of := map[string]float64{}
+	drawn := map[string]float64{}
 	for _, i := range tl.Items {
-		of[tl.Kinds[i.Kind].Class]++
+		drawn[tl.Kinds[i.Kind].Class]++
 	}
 	doubleHold, holders := 0.0, int64(0)
 	for _, l := range tl.Lines {
@@ -140,13 +140,13 @@ func counts(t *testing.T, tl Timeline, h *history.History, v verdict.Verdict) {
 	if r := v.Result(verdict.MutualExclusion); r.Outcome != verdict.Undecided && (holders > 1) != (r.Outcome == verdict.Violated) {
 		t.Errorf("the step line rises to %d, but mutual exclusion is %s", holders, r.Outcome)
 	}
-	if of["acquire-ok"] != v.Numbers["grants"] {
-		t.Errorf("%v grants are drawn, want %v", of["acquire-ok"], v.Numbers["grants"])
+	if drawn["acquire-ok"] != v.Numbers["grants"] {
+		t.Errorf("%v grants are drawn, want %v", drawn["acquire-ok"], v.Numbers["grants"])
 	}
-	if r := v.Result(verdict.ResourceSafety); r.Outcome != verdict.Undecided && (of["accepted"]+of["damage"]+of["refused"] != v.Numbers["writes"] || of["refused"] != v.Numbers["refused-writes"]) {
-		t.Errorf("writes drawn: %v, counted: %v, refused %v", of, v.Numbers["writes"], v.Numbers["refused-writes"])
+	if r := v.Result(verdict.ResourceSafety); r.Outcome != verdict.Undecided && (drawn["accepted"]+drawn["damage"]+drawn["refused"] != v.Numbers["writes"] || drawn["refused"] != v.Numbers["refused-writes"]) {
+		t.Errorf("writes drawn: %v, counted: %v, refused %v", drawn, v.Numbers["writes"], v.Numbers["refused-writes"])
 	}
-	if r := v.Result(verdict.ResourceSafety); r.Outcome == verdict.Violated && of["damage"] == 0 && of["accepted"] > 0 && r.Cause != verdict.Unexplained {
+	if r := v.Result(verdict.ResourceSafety); r.Outcome == verdict.Violated && drawn["damage"] == 0 && drawn["accepted"] > 0 && r.Cause != verdict.Unexplained {
 		t.Error("no write is marked as damaging, but resource-safety is violated")
 	}
 }

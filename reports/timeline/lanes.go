@@ -15,11 +15,11 @@ import (
 )
 
 // maxClients limits the clients that have lanes.
-const mostClients = 24
+const maxClients = 24
 
 // clientLanes draws each client: its operations, and its beliefs below them.
 func (b *builder) clientLanes() {
-	names := b.chart.first(b.run.f.Params.Clients, mostClients, "client")
+	names := b.chart.limitLanes(b.run.f.Params.Clients, maxClients, "client")
 	rows := map[string]int{}
 	beliefs := map[string][]facts.Window{}
 	for _, x := range b.run.beliefs {
@@ -31,14 +31,14 @@ func (b *builder) clientLanes() {
 		}
 		b.chart.lane(name, client)
 		rows[name] = b.chart.row(18)
-		b.believed(b.chart.row(7), beliefs[name])
+		b.drawBeliefs(b.chart.row(7), beliefs[name])
 		b.clockRow(name)
-		b.stalls(name)
+		b.drawStalls(name)
 	}
-	b.operations(rows)
+	b.drawOperations(rows)
 }
 
-func (b *builder) believed(row int, beliefs []facts.Window) {
+func (b *builder) drawBeliefs(row int, beliefs []facts.Window) {
 	slices.SortStableFunc(beliefs, func(x, y facts.Window) int { return cmp.Compare(x.From, y.From) })
 	var last int64
 	for _, x := range beliefs {
@@ -47,12 +47,12 @@ func (b *builder) believed(row int, beliefs []facts.Window) {
 			continue
 		}
 		last = x.To
-		b.chart.put(row, "belief", from, x.To, said{detail: short(x.Session.Key()) + " until " + display.Seconds(x.To), session: x.Session.Name()}, x.Opens, x.Closes)
+		b.chart.put(row, "belief", from, x.To, itemText{detail: shortName(x.Session.Key()) + " until " + display.Seconds(x.To), session: x.Session.Name()}, x.Opens, x.Closes)
 	}
 }
 
 // drawOperations draws operations in the order of their calls.
-func (b *builder) operations(rows map[string]int) {
+func (b *builder) drawOperations(rows map[string]int) {
 	all := map[string][]facts.Operation{} // by client
 	put := func(o facts.Operation) {
 		if _, ok := rows[o.Call.Process]; ok {
@@ -65,46 +65,46 @@ func (b *builder) operations(rows map[string]int) {
 			put(a)
 		}
 	}
-	for _, e := range b.run.f.Loose {
+	for _, e := range b.run.f.Unmatched {
 		put(facts.Operation{Call: e, Return: e})
 	}
 	for _, name := range slices.Sorted(maps.Keys(all)) {
-		of := all[name]
-		slices.SortStableFunc(of, func(x, y facts.Operation) int {
+		ops := all[name]
+		slices.SortStableFunc(ops, func(x, y facts.Operation) int {
 			return cmp.Or(cmp.Compare(x.Call.T, y.Call.T), cmp.Compare(x.Call.N, y.Call.N))
 		})
 		free := int64(0)
-		for i, o := range of {
-			free = b.operation(rows[name], o, b.run.over(of, i), free)
+		for i, o := range ops {
+			free = b.drawOperation(rows[name], o, b.run.endOfOperation(ops, i), free)
 		}
 	}
 }
 
 // drawOperation draws an operation at the first free position of its client's row, and returns the
 // instant from which the row is free.
-func (b *builder) operation(row int, o facts.Operation, to, free int64) int64 {
+func (b *builder) drawOperation(row int, o facts.Operation, to, free int64) int64 {
 	e := o.Call
 	if o.Return != nil {
 		e = o.Return
 	}
 	class := o.Call.Op + "-" + string(o.Outcome())
-	if _, known := looks[class]; !known {
+	if _, known := itemKinds[class]; !known {
 		class = "other"
 	}
 	from := max(o.Call.T, free)
-	b.chart.put(row, class, from, to, said{label: o.Call.Op, detail: about(o.Call, e), session: o.Call.Session}, o.Call, o.Return)
+	b.chart.put(row, class, from, to, itemText{label: o.Call.Op, detail: operationDetail(o.Call, e), session: o.Call.Session}, o.Call, o.Return)
 	return max(to, from)
 }
 
-func about(call, ret *event) string {
+func operationDetail(call, ret *event) string {
 	var parts []string
-	add := func(say bool, format string, args ...any) {
-		if say {
+	add := func(when bool, format string, args ...any) {
+		if when {
 			parts = append(parts, fmt.Sprintf(format, args...))
 		}
 	}
 	key := cmp.Or(call.Key, ret.Key)
-	add(key != "", "%s", short(key))
+	add(key != "", "%s", shortName(key))
 	add(ret.ValidUntil != 0, "valid until %s", display.Seconds(ret.ValidUntil))
 	add(ret.Fence != 0, "fencing token %d", ret.Fence)
 	add(call.Op == history.OpRead && ret.Type == history.OK, "version %d", ret.Version)
@@ -115,21 +115,21 @@ func about(call, ret *event) string {
 
 // endOfOperation returns when a client's i-th operation returned. If it did not return, it ends at
 // the client's next operation or at the client's end.
-func (r *run) over(of []facts.Operation, i int) int64 {
-	o := of[i]
+func (r *run) endOfOperation(ops []facts.Operation, i int) int64 {
+	o := ops[i]
 	if o.Return != nil {
 		return o.Return.T
 	}
-	if i+1 < len(of) {
-		return of[i+1].Call.T
+	if i+1 < len(ops) {
+		return ops[i+1].Call.T
 	}
-	if t, gone := r.f.Gone[o.Call.Process]; gone && t >= o.Call.T {
+	if t, gone := r.f.GoneAt[o.Call.Process]; gone && t >= o.Call.T {
 		return t
 	}
 	return r.end
 }
 
-const mostKeys = 4
+const maxKeys = 4
 
 // holderLanes draws for each lock how many clients believe that they hold it. As in the checker, only
 // the certain part of a belief counts.
@@ -148,8 +148,8 @@ func (b *builder) holderLanes() {
 		}
 	}
 	for i, key := range keys {
-		if i == mostKeys {
-			b.chart.omit("the holders of " + display.Plural(len(keys)-mostKeys, "more lock"))
+		if i == maxKeys {
+			b.chart.noteOmitted("the holders of " + display.Plural(len(keys)-maxKeys, "more lock"))
 			return
 		}
 		name := "holders"
@@ -164,7 +164,7 @@ func (b *builder) holderLanes() {
 type step struct {
 	at     int64
 	belief int
-	by     int // +1 at the start of a belief, -1 at its end
+	delta  int // +1 at the start of a belief, -1 at its end
 }
 
 func (b *builder) holders(row int, beliefs []facts.Window) {
@@ -173,7 +173,7 @@ func (b *builder) holders(row int, beliefs []facts.Window) {
 		steps = append(steps, step{x.From, i, 1}, step{x.To, i, -1})
 	}
 	slices.SortFunc(steps, func(x, y step) int {
-		return cmp.Or(cmp.Compare(x.at, y.at), cmp.Compare(x.by, y.by), cmp.Compare(x.belief, y.belief))
+		return cmp.Or(cmp.Compare(x.at, y.at), cmp.Compare(x.delta, y.delta), cmp.Compare(x.belief, y.belief))
 	})
 	points := [][2]int64{{0, 0}}
 	var now []int
@@ -181,7 +181,7 @@ func (b *builder) holders(row int, beliefs []facts.Window) {
 		if len(now) > 1 && s.at > steps[i-1].at {
 			b.overlap(row, beliefs, now, steps[i-1].at, s.at)
 		}
-		if s.by > 0 {
+		if s.delta > 0 {
 			now = append(now, s.belief)
 		} else {
 			now = slices.DeleteFunc(now, func(i int) bool { return i == s.belief })
@@ -204,29 +204,29 @@ func (b *builder) overlap(row int, beliefs []facts.Window, now []int, from, to i
 		if k > 0 {
 			detail += " and "
 		}
-		detail += fmt.Sprintf("%s until %s", short(x.Session.Client()), display.Seconds(x.To))
+		detail += fmt.Sprintf("%s until %s", shortName(x.Session.Client()), display.Seconds(x.To))
 		i.Events = append(i.Events, numbers(x.Opens, x.Closes)...)
 	}
-	i.Detail = b.chart.text(detail + " believe that they hold " + short(beliefs[now[0]].Session.Key()))
+	i.Detail = b.chart.text(detail + " believe that they hold " + shortName(beliefs[now[0]].Session.Key()))
 	b.chart.add(i)
 }
 
-const mostNodes = 24
+const maxNodes = 24
 
 // nodeLanes draws the keys of each node.
 func (b *builder) nodeLanes() {
-	names := b.chart.first(b.run.f.Params.Nodes, mostNodes, "node")
-	lives := b.run.inferred // from the links, unless the nodes reported their keys
+	names := b.chart.limitLanes(b.run.f.Params.Nodes, maxNodes, "node")
+	lives := b.run.inferredLives // from the links, unless the nodes reported their keys
 	if b.run.f.Params.Life {
-		lives = b.run.told
+		lives = b.run.reportedLives
 	}
 	byNode := lives()
 	for _, name := range slices.Compact(slices.Clone(names)) {
 		b.chart.lane(name, node)
 		row := b.chart.row(16)
 		for i, key := range byNode[name] {
-			if i >= mostKeys {
-				b.chart.omit(display.Plural(len(byNode[name])-mostKeys, "more key") + " on " + short(name))
+			if i >= maxKeys {
+				b.chart.noteOmitted(display.Plural(len(byNode[name])-maxKeys, "more key") + " on " + shortName(name))
 				break
 			}
 			if i > 0 {
@@ -237,7 +237,7 @@ func (b *builder) nodeLanes() {
 			}
 		}
 		b.clockRow(name)
-		b.stalls(name)
+		b.drawStalls(name)
 	}
 }
 
@@ -246,25 +246,25 @@ type life struct {
 	key, owner string
 	session    string // of the owner; "" if unknown
 	from, to   int64
-	due        int64    // when it was to expire by the node's clock; noDeadline if it has no expiry
-	early      bool     // gone before that, or while its session believed it held the lock
-	how        string   // how it ended; "" if it ended as intended
+	expiresAt  int64    // when it was to expire by the node's clock; noDeadline if it has no expiry
+	endedEarly bool     // gone before that, or while its session believed it held the lock
+	endText    string   // how it ended; "" if it ended as intended
 	events     []*event // that show it
 }
 
 func (b *builder) drawLife(row int, l life) {
 	until := ""
-	if l.due < never {
-		until = "due to expire at " + display.Seconds(l.due) + " by its clock"
+	if l.expiresAt < noDeadline {
+		until = "due to expire at " + display.Seconds(l.expiresAt) + " by its clock"
 	}
 	class := "lease"
-	if l.early {
+	if l.endedEarly {
 		class = "lease-early"
 	}
-	b.chart.put(row, class, l.from, l.to, said{label: short(l.owner), session: l.session,
-		detail: sentence(fmt.Sprintf("%s's %s", short(l.owner), short(l.key)), until, l.how)}, l.events...)
-	if l.early {
-		b.chart.put(row, "lost", l.to, l.to, said{detail: sentence(fmt.Sprintf("%s's key is gone", short(l.owner)), l.how), session: l.session}, l.events...)
+	b.chart.put(row, class, l.from, l.to, itemText{label: shortName(l.owner), session: l.session,
+		detail: sentence(fmt.Sprintf("%s's %s", shortName(l.owner), shortName(l.key)), until, l.endText)}, l.events...)
+	if l.endedEarly {
+		b.chart.put(row, "lost", l.to, l.to, itemText{detail: sentence(fmt.Sprintf("%s's key is gone", shortName(l.owner)), l.endText), session: l.session}, l.events...)
 	}
 }
 
@@ -275,17 +275,17 @@ func (b *builder) resourceLane(v verdict.Verdict) {
 	}
 	b.chart.lane(cmp.Or(b.run.f.Params.Resource, "resource"), resource)
 	row := b.chart.row(26)
-	harm := b.run.harmed(v)
+	damage := b.run.damagingEvents(v)
 	for _, w := range b.run.f.Writes() {
 		e := w.Event
 		if e.Applied == 0 {
 			continue
 		}
-		client := short(b.run.clientOf(e.Session))
+		client := shortName(b.run.clientOf(e.Session))
 		class, became := "accepted", fmt.Sprintf("%s's write, based on version %d", client, e.Version)
 		if e.Type != history.OK {
 			class = "refused"
-		} else if because := harm[e.N]; because != "" {
+		} else if because := damage[e.N]; because != "" {
 			class, became = "damage", sentence(became, because)
 		}
 		label := fmt.Sprintf("%s v%d", client, e.Version+1)
@@ -296,13 +296,13 @@ func (b *builder) resourceLane(v verdict.Verdict) {
 			label += fmt.Sprintf(" #%d", e.Fence)
 			became = sentence(became, fmt.Sprintf("fencing token %d", e.Fence))
 		}
-		b.chart.put(row, class, e.Applied, e.Applied, said{label: label, detail: became, session: e.Session}, e)
+		b.chart.put(row, class, e.Applied, e.Applied, itemText{label: label, detail: became, session: e.Session}, e)
 	}
 }
 
 // damagingEvents maps the events that damaged the resource to explanations.
-func (r *run) harmed(v verdict.Verdict) map[int64]string {
-	harm := map[int64]string{}
+func (r *run) damagingEvents(v verdict.Verdict) map[int64]string {
+	explanations := map[int64]string{}
 	for _, name := range []string{verdict.FencingOrder, verdict.ResourceSafety} {
 		res := v.Result(name)
 		if res == nil || res.Outcome != verdict.Violated || res.Witness == nil {
@@ -310,62 +310,62 @@ func (r *run) harmed(v verdict.Verdict) map[int64]string {
 		}
 		for _, x := range r.incidents(res) {
 			for _, n := range x.Witness.Events {
-				harm[n] = x.Because
+				explanations[n] = x.Because
 			}
 		}
 		for _, n := range res.Witness.Events {
-			harm[n] = res.Because
+			explanations[n] = res.Because
 		}
 	}
-	return harm
+	return explanations
 }
 
-func over(f *facts.Fault) int64 {
-	if kind, _ := nemesis.KindOf(f.Kind); f.End == nil && (f.Begin == nil || kind.Momentary) {
+func faultEnd(f *facts.Fault) int64 {
+	if kind, _ := nemesis.KindOf(f.Kind); f.End == nil && (f.Begin == nil || kind.Instant) {
 		return f.From()
 	}
 	return f.To()
 }
 
-func clockWords(t facts.Turn) string {
+func describeClock(change facts.ClockChange) string {
 	var s string
 	switch {
-	case t.Offset > 0:
-		s = "clock " + display.Span(t.Offset) + " ahead"
-	case t.Offset < 0:
-		s = "clock " + display.Span(-t.Offset) + " behind"
+	case change.Offset > 0:
+		s = "clock " + display.Span(change.Offset) + " ahead"
+	case change.Offset < 0:
+		s = "clock " + display.Span(-change.Offset) + " behind"
 	default:
 		s = "clock"
 	}
-	if t.Rate != 1 {
-		s += fmt.Sprintf(", runs ×%.4g", t.Rate)
+	if change.Rate != 1 {
+		s += fmt.Sprintf(", runs ×%.4g", change.Rate)
 	}
 	return s
 }
 
 // clockRow draws when a process's clock was wrong, if it ever was.
 func (b *builder) clockRow(name string) {
-	turns := b.run.f.TurnsOf(name)
-	if !slices.ContainsFunc(turns, facts.Turn.Wrong) {
+	changes := b.run.f.ClockChangesOf(name)
+	if !slices.ContainsFunc(changes, facts.ClockChange.Wrong) {
 		return
 	}
 	row := b.chart.row(13)
-	for i, t := range turns {
+	for i, t := range changes {
 		to := b.run.end
-		if i+1 < len(turns) {
-			to = turns[i+1].T
+		if i+1 < len(changes) {
+			to = changes[i+1].T
 		}
 		if t.Wrong() {
-			b.chart.put(row, "clock", t.T, to, said{label: clockWords(t)}, t.Event)
+			b.chart.put(row, "clock", t.T, to, itemText{label: describeClock(t)}, t.Event)
 		}
 	}
 }
 
-// stalls draws when a process was paused or down, behind its lane.
-func (b *builder) stalls(name string) {
+// drawStalls draws when a process was paused or down, behind its lane.
+func (b *builder) drawStalls(name string) {
 	cover := -1
 	for _, f := range b.run.f.Faults {
-		class := string(nemesis.ToldOf(f.Kind).State)
+		class := string(nemesis.WordingOf(f.Kind).State)
 		if class == "" || f.Target != name || f.Begin == nil {
 			continue
 		}
@@ -375,14 +375,14 @@ func (b *builder) stalls(name string) {
 		label := class
 		if f.End == nil && f.Kind == facts.Kill {
 			label = "killed"
-			b.chart.put(cover, "death", f.From(), f.From(), said{detail: f.Begin.Cause}, f.Begin)
+			b.chart.put(cover, "death", f.From(), f.From(), itemText{detail: f.Begin.Cause}, f.Begin)
 		}
-		b.chart.put(cover, class, f.From(), over(f), said{label: label, detail: causes(f)}, f.Begin, f.End)
+		b.chart.put(cover, class, f.From(), faultEnd(f), itemText{label: label, detail: readBacks(f)}, f.Begin, f.End)
 	}
 }
 
 // readBacks describes what was read back for a fault.
-func causes(f *facts.Fault) string {
+func readBacks(f *facts.Fault) string {
 	var parts []string
 	if f.Begin != nil && f.Begin.Cause != "" {
 		parts = append(parts, "read back: "+f.Begin.Cause)
@@ -397,7 +397,7 @@ func causes(f *facts.Fault) string {
 }
 
 // maxTracks limits the rows of faults to what a reader can follow.
-const mostTracks = 8
+const maxTracks = 8
 
 // faultLane draws each fault from its injection to its end. Faults of the same kind and step that
 // began and ended together are drawn as one.
@@ -413,7 +413,7 @@ func (b *builder) faultLane() {
 	for _, g := range groups {
 		from, to := b.run.spanOf(g)
 		i := slices.IndexFunc(clear, func(t int64) bool { return t <= from })
-		if i < 0 && len(rows) < mostTracks {
+		if i < 0 && len(rows) < maxTracks {
 			i = len(rows)
 			rows, free, clear = append(rows, b.chart.row(18)), append(free, 0), append(clear, 0)
 		}
@@ -428,18 +428,18 @@ func (b *builder) faultLane() {
 		b.drawFault(rows[i], g)
 	}
 	if crowded > 0 {
-		b.chart.omit(fmt.Sprintf("%d faults in force at the same time as %d others", crowded, mostTracks))
+		b.chart.noteOmitted(fmt.Sprintf("%d faults in force at the same time as %d others", crowded, maxTracks))
 	}
 }
 
 func (b *builder) drawFault(row int, g []*facts.Fault) {
 	var events []*event
 	var targets, details []string
-	begun, tried, failed := int64(never), int64(never), false
+	begun, tried, failed := int64(noDeadline), int64(noDeadline), false
 	for _, f := range g {
 		events = append(events, f.Events()...)
 		targets = append(targets, f.Target)
-		details = append(details, causes(f))
+		details = append(details, readBacks(f))
 		if f.Begin != nil {
 			begun = min(begun, f.Begin.T)
 		}
@@ -449,7 +449,7 @@ func (b *builder) drawFault(row int, g []*facts.Fault) {
 		failed = failed || f.Fail != nil
 	}
 	_, to := b.run.spanOf(g)
-	s := said{label: g[0].Kind + " " + joined(targets), detail: sentence(append([]string{b.run.planned(g[0].Step)}, slices.Compact(details)...)...)}
+	s := itemText{label: g[0].Kind + " " + joinTargets(targets), detail: sentence(append([]string{b.run.describeStep(g[0].Step)}, slices.Compact(details)...)...)}
 	if tried < min(begun, to) && micros(tried) < micros(min(begun, to)) {
 		b.chart.put(row, "fault-try", tried, min(begun, to), s, events...)
 	}
@@ -464,13 +464,13 @@ func (b *builder) drawFault(row int, g []*facts.Fault) {
 }
 
 // describeStep describes a planned step.
-func (r *run) planned(step int) string {
-	if step == history.Unplanned {
+func (r *run) describeStep(step int) string {
+	if step == history.UnplannedStep {
 		return "unplanned"
 	}
 	for _, p := range r.f.Params.Steps {
 		if p.Step == step {
-			return fmt.Sprintf("planned as step %d: %s %s when %s", step, p.Fault, joined(p.Targets), p.When)
+			return fmt.Sprintf("planned as step %d: %s %s when %s", step, p.Fault, joinTargets(p.Targets), p.When)
 		}
 	}
 	return ""
@@ -488,7 +488,7 @@ func (r *run) faultGroups() [][]*facts.Fault {
 			if slices.ContainsFunc(out[j], func(x *facts.Fault) bool { return x.Target == f.Target }) {
 				continue
 			}
-			if o.Kind == f.Kind && o.Step == f.Step && near(o.From(), f.From()) && near(min(over(o), r.end), min(over(f), r.end)) {
+			if o.Kind == f.Kind && o.Step == f.Step && near(o.From(), f.From()) && near(min(faultEnd(o), r.end), min(faultEnd(f), r.end)) {
 				i = j
 				break
 			}
@@ -509,23 +509,23 @@ func (r *run) faultGroups() [][]*facts.Fault {
 
 // spanOf returns the span of a group of faults, including the time it took to inject them.
 func (r *run) spanOf(g []*facts.Fault) (from, to int64) {
-	from = never
+	from = noDeadline
 	for _, f := range g {
 		from = min(from, f.From())
 		if f.Invoke != nil {
 			from = min(from, f.Invoke.T)
 		}
-		to = max(to, min(over(f), r.end))
+		to = max(to, min(faultEnd(f), r.end))
 	}
 	return from, to
 }
 
 // joinTargets lists targets briefly, with the links of one client as "c1–n1 n2 n3".
-func joined(targets []string) string {
+func joinTargets(targets []string) string {
 	var out []string
 	last := ""
 	for _, t := range targets {
-		client, node, link := strings.Cut(short(t), "-")
+		client, node, link := strings.Cut(shortName(t), "-")
 		if link && client == last {
 			out = append(out, node)
 			continue
@@ -533,7 +533,7 @@ func joined(targets []string) string {
 		if link {
 			last = client
 		}
-		out = append(out, short(t))
+		out = append(out, shortName(t))
 	}
 	if len(out) > 8 {
 		out = append(out[:8], "…")

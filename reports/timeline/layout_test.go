@@ -21,8 +21,8 @@ var update = flag.Bool("update", false, "rewrite the golden files")
 func TestLayouts(t *testing.T) {
 	for _, name := range []string{"pause-overrun", "restart-forgets", "clock-jump", "delayed-release-deletes", "client-clock-steps-back", "fenced"} {
 		t.Run(name, func(t *testing.T) {
-			h := tale(t, "../../checker/testdata/"+name+".txt")
-			got := tell(Of(h, checker.Check(h)))
+			h := readHistory(t, "../../checker/testdata/"+name+".txt")
+			got := dump(Of(h, checker.Check(h)))
 			file := filepath.Join("testdata", name+".txt")
 			if *update {
 				if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
@@ -37,7 +37,7 @@ func TestLayouts(t *testing.T) {
 }
 
 // readHistory reads one of the checker's test histories.
-func tale(t testing.TB, file string) *history.History {
+func readHistory(t testing.TB, file string) *history.History {
 	t.Helper()
 	a, err := txtar.ParseFile(file)
 	if err != nil {
@@ -51,7 +51,7 @@ func tale(t testing.TB, file string) *history.History {
 }
 
 // dump writes a layout as text, with one paragraph per lane and one line per item.
-func tell(t Timeline) string {
+func dump(t Timeline) string {
 	var s strings.Builder
 	fmt.Fprintf(&s, "%s, opens at %s to %s\n", at(t.End), at(t.Open[0]), at(t.Open[1]))
 	for _, v := range t.Views {
@@ -75,7 +75,7 @@ func tell(t Timeline) string {
 			}
 			for _, i := range t.Items {
 				if i.Row == r {
-					s.WriteString("  " + told(t, i) + "\n")
+					s.WriteString("  " + formatItem(t, i) + "\n")
 				}
 			}
 		}
@@ -83,7 +83,7 @@ func tell(t Timeline) string {
 	return s.String()
 }
 
-func told(t Timeline, i item) string {
+func formatItem(t Timeline, i item) string {
 	s := at(i.From)
 	if i.To > i.From {
 		s += "–" + at(i.To)

@@ -18,7 +18,7 @@ func TestManyIncidents(t *testing.T) {
 		e.N = int64(len(h.Events) + 1)
 		h.Events = append(h.Events, e)
 	}
-	const writes = mostViews + 50
+	const writes = maxViews + 50
 	for i := range int64(writes) {
 		add(history.Event{T: 1e12, Process: "r1", Type: history.OK, Op: history.OpLog, Cause: history.OpWrite, Key: "k", Session: []string{"c1/1", "c2/1"}[i%2],
 			Value: "v", Version: max(0, i-1), Applied: 1e9 + i*1e6})
@@ -27,13 +27,13 @@ func TestManyIncidents(t *testing.T) {
 	last := h.Events[writes-1]
 	tl := Of(h, verdict.Verdict{Results: []verdict.Result{{Property: verdict.ResourceSafety, Outcome: verdict.Violated, Incidents: writes - 1,
 		Witness: &verdict.Witness{Sessions: []string{"c2/1", "c1/1"}, Events: []int64{last.N - 1, last.N}, Key: "k", From: last.Applied - 1e6, To: last.Applied}}}})
-	if n := len(tl.Views); n != mostViews+1 || tl.Unlisted == "" || !slices.Equal(tl.Views[tl.First].Events, []int64{last.N - 1, last.N}) {
+	if n := len(tl.Views); n != maxViews+1 || tl.Unlisted == "" || !slices.Equal(tl.Views[tl.First].Events, []int64{last.N - 1, last.N}) {
 		t.Errorf("%d incidents, the first view is %v; unlisted %q", n, tl.Views[tl.First], tl.Unlisted)
 	}
 }
 
 // Every hold that exceeds the limit is listed, in order of time.
-func TestEachHoldThatIsTooLongIsListed(t *testing.T) {
+func TestEveryLongHoldIsListed(t *testing.T) {
 	h, err := histories.Parse(`params clients=c1,c2 nodes=n1 maxExtends=1
 0 c1 begin client
 0 c2 begin client
@@ -54,16 +54,16 @@ func TestEachHoldThatIsTooLongIsListed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tl := laidOut(t, h)
-	var said []string
+	tl := checkLayout(t, h)
+	var got []string
 	for _, v := range tl.Views {
-		said = append(said, fmt.Sprint(v.Property, " ", v.From, "–", v.To, ": ", v.Because))
+		got = append(got, fmt.Sprint(v.Property, " ", v.From, "–", v.To, ": ", v.Because))
 	}
 	want := []string{
 		"bounded-hold 1000000–11000000: c1 extended its hold of lock-1 2 times (limit 1) and held it from 1 s to 11 s (10 s)",
 		"bounded-hold 2000000–13000000: c2 extended its hold of lock-2 2 times (limit 1) and held it from 2 s to 13 s (11 s)",
 	}
-	if !slices.Equal(said, want) || tl.Unlisted != "" {
-		t.Errorf("listed: %s; %s", strings.Join(said, "\n"), tl.Unlisted)
+	if !slices.Equal(got, want) || tl.Unlisted != "" {
+		t.Errorf("listed: %s; %s", strings.Join(got, "\n"), tl.Unlisted)
 	}
 }

@@ -143,23 +143,23 @@ func Of(h *history.History, v verdict.Verdict) Timeline {
 		return cmp.Or(cmp.Compare(x.Row, y.Row), cmp.Compare(x.From, y.From), cmp.Compare(x.To, y.To))
 	})
 	about, violated := b.focus()
-	c.openAt(about, violated)
-	c.thin(about)
+	c.setInitialView(about, violated)
+	c.foldFarItems(about)
 	return c.t
 }
 
 // micros converts an instant of a history to microseconds.
 func micros(ns int64) int64 { return ns / 1000 }
 
-const never = facts.Never
+const noDeadline = facts.Never
 
 const (
-	longestText = 400
-	longestName = 24
+	maxTextLen = 400
+	maxNameLen = 24
 )
 
 // shortName cuts a name, so that long names do not take the room of the lanes.
-func short(name string) string { return display.Fit(display.Visible(name, longestName), longestName) }
+func shortName(name string) string { return display.Fit(display.Visible(name, maxNameLen), maxNameLen) }
 
 // sentence joins the parts that are not empty.
 func sentence(parts ...string) string { return display.Join("; ", parts...) }
@@ -201,7 +201,7 @@ func newRun(h *history.History) *run {
 // clientOf returns a session's client. If the session is not in the record, the client is the first
 // part of its name.
 func (r *run) clientOf(session string) string {
-	if s := r.f.Named(session); s != nil {
+	if s := r.f.SessionByName(session); s != nil {
 		return s.Client()
 	}
 	if i := strings.LastIndexByte(session, '/'); i > 0 {
@@ -222,7 +222,7 @@ func newBuilder(h *history.History) *builder {
 }
 
 // maxViews limits the incidents that a page lists.
-const mostViews = 1000
+const maxViews = 1000
 
 // views lists the violations that the verdict shows and all other incidents that it counts, in order
 // of time. First is the one that the verdict shows first.
@@ -234,24 +234,24 @@ func (b *builder) views(v verdict.Verdict) {
 		}
 		shown := len(all) == 0
 		found := append([]verdict.Result{r}, b.run.incidents(&r)...)
-		if i := slices.IndexFunc(found[1:], func(x verdict.Result) bool { return x.Witness.Shows(r.Witness) }); i >= 0 {
+		if i := slices.IndexFunc(found[1:], func(x verdict.Result) bool { return x.Witness.SameViolation(r.Witness) }); i >= 0 {
 			found = slices.Delete(found, i+1, i+2)
 		}
 		for i, x := range found {
 			w := x.Witness
 			from, to := min(max(w.From, 0), b.run.end), min(max(w.To, w.From, 0), b.run.end)
-			all = append(all, view{Property: short(r.Property), Because: display.Visible(x.Because, longestText),
+			all = append(all, view{Property: shortName(r.Property), Because: display.Visible(x.Because, maxTextLen),
 				From: micros(from), To: micros(to), Events: slices.Clone(w.Events), shown: shown && i == 0})
 		}
-		if n := r.Incidents - len(found); n > 0 && len(found) <= mostViews {
-			unlisted = append(unlisted, fmt.Sprintf("%s of %s", display.Grouped(n), short(r.Property)))
+		if n := r.Incidents - len(found); n > 0 && len(found) <= maxViews {
+			unlisted = append(unlisted, fmt.Sprintf("%s of %s", display.Grouped(n), shortName(r.Property)))
 		}
 	}
 	slices.SortStableFunc(all, func(x, y view) int { return cmp.Or(cmp.Compare(x.From, y.From), cmp.Compare(x.To, y.To)) })
-	if len(all) > mostViews {
+	if len(all) > maxViews {
 		seen := 0
-		all = slices.DeleteFunc(all, func(x view) bool { seen++; return seen > mostViews && !x.shown })
-		unlisted = append(unlisted, "those after "+display.Seconds(all[mostViews-1].From*1000))
+		all = slices.DeleteFunc(all, func(x view) bool { seen++; return seen > maxViews && !x.shown })
+		unlisted = append(unlisted, "those after "+display.Seconds(all[maxViews-1].From*1000))
 	}
 	if len(unlisted) > 0 {
 		b.chart.t.Unlisted = "Counted by the verdict but not listed: " + display.List(unlisted) + "."
@@ -267,7 +267,7 @@ func (r *run) incidents(res *verdict.Result) []verdict.Result {
 	}
 	all, ok := r.violations[res.Property]
 	if !ok {
-		all = checker.Incidents(r.history, res.Property, mostItems)
+		all = checker.Incidents(r.history, res.Property, maxItems)
 		r.violations[res.Property] = all
 	}
 	return all
@@ -320,12 +320,12 @@ func (t Timeline) Fragment() (template.HTML, error) {
 }
 
 // maxPlainJSON is the size up to which a page contains the JSON uncompressed, in bytes.
-const longestPlain = 128 << 10
+const maxPlainJSON = 128 << 10
 
 // encode writes the timeline as JSON. It writes a long one as a string: base64 of the gzipped JSON.
 func (t Timeline) encode() ([]byte, error) {
 	data, err := json.Marshal(t) // escapes <, > and & as \u003c etc.
-	if err != nil || len(data) <= longestPlain {
+	if err != nil || len(data) <= maxPlainJSON {
 		return data, err
 	}
 	var packed bytes.Buffer
@@ -384,7 +384,7 @@ func (c *chart) lane(name string, role role) {
 	if len(c.t.Lanes) > 0 {
 		c.y += laneGap
 	}
-	c.t.Lanes = append(c.t.Lanes, lane{Name: short(name), Role: role, Y: c.y})
+	c.t.Lanes = append(c.t.Lanes, lane{Name: shortName(name), Role: role, Y: c.y})
 }
 
 const laneGap = 6
@@ -406,7 +406,7 @@ func (c *chart) cover() int {
 }
 
 // put adds an item. from and to are instants of the history.
-func (c *chart) put(row int, class string, from, to int64, s said, events ...*event) {
+func (c *chart) put(row int, class string, from, to int64, s itemText, events ...*event) {
 	from = min(max(from, 0), c.end)
 	to = min(max(to, from), c.end)
 	c.add(item{Row: row, Kind: c.kind(class), From: micros(from), To: micros(to),
@@ -423,7 +423,7 @@ func numbers(events ...*event) (all []int64) {
 	return all
 }
 
-type said struct{ label, detail, session string }
+type itemText struct{ label, detail, session string }
 
 func (c *chart) add(i item) {
 	slices.Sort(i.Events)
@@ -438,7 +438,7 @@ func (c *chart) kind(class string) int {
 	if !ok {
 		i = len(c.t.Kinds)
 		c.kinds[class] = i
-		k := looks[class]
+		k := itemKinds[class]
 		k.Class = class
 		c.t.Kinds = append(c.t.Kinds, k)
 	}
@@ -446,16 +446,16 @@ func (c *chart) kind(class string) int {
 }
 
 // limitLanes returns the names that get lanes. It notes how many others are omitted.
-func (c *chart) first(names []string, most int, noun string) []string {
+func (c *chart) limitLanes(names []string, most int, noun string) []string {
 	if len(names) <= most {
 		return names
 	}
-	c.omit(display.Plural(len(names)-most, "more "+noun))
+	c.noteOmitted(display.Plural(len(names)-most, "more "+noun))
 	return names[:most]
 }
 
 func (c *chart) text(s string) int {
-	s = display.Visible(s, longestText)
+	s = display.Visible(s, maxTextLen)
 	i, ok := c.texts[s]
 	if !ok {
 		i = len(c.t.Texts)
@@ -465,7 +465,7 @@ func (c *chart) text(s string) int {
 	return i
 }
 
-func (c *chart) omit(what string) {
+func (c *chart) noteOmitted(what string) {
 	if c.t.Omitted != "" {
 		c.t.Omitted += "; "
 	}
@@ -473,7 +473,7 @@ func (c *chart) omit(what string) {
 }
 
 // itemKinds describes each kind of item and its appearance.
-var looks = map[string]kind{
+var itemKinds = map[string]kind{
 	"fault":     {Words: "fault in force"},
 	"fault-try": {Words: "fault being injected"},
 	"fault-at":  {Glyph: "◆", Words: "fault, at one instant"},

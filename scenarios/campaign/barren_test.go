@@ -15,22 +15,22 @@ import (
 )
 
 // unavailableLock is a lock that no client ever acquires.
-type nobodys struct{ lock.Lock }
+type unavailableLock struct{ lock.Lock }
 
-func (nobodys) Acquire(ctx context.Context, _ string) (lock.Handle, error) {
+func (unavailableLock) Acquire(ctx context.Context, _ string) (lock.Handle, error) {
 	<-ctx.Done()
 	return nil, ctx.Err()
 }
 
 // A free lock that no client can acquire violates fault tolerance. The run is not vacuous, even if
 // steps wait for a holder, and every other property is undecided.
-func TestLockThatNobodyGets(t *testing.T) {
+func TestUnavailableLockViolatesFaultTolerance(t *testing.T) {
 	locks := maps.Clone(kinds.All)
 	kind := locks["redlock"]
 	of := kind.New
 	kind.New = func(env lock.Env) (lock.Lock, error) {
 		l, err := of(env)
-		return nobodys{l}, err
+		return unavailableLock{l}, err
 	}
 	locks["unavailable"] = kind
 	for _, name := range []string{"baseline", "holder-crashes", "gc-pause-after-acquire"} {

@@ -18,17 +18,17 @@ import (
 )
 
 // failingBackend is a simulation whose runs end with an error.
-type erring struct {
+type failingBackend struct {
 	harness.Backend
 	err error
 }
 
-func (e erring) Run(ctx context.Context, s scenario.Scenario, seed uint64, rec *history.Recorder, body harness.Body) error {
+func (e failingBackend) Run(ctx context.Context, s scenario.Scenario, seed uint64, rec *history.Recorder, body harness.Body) error {
 	return errors.Join(e.Backend.Run(ctx, s, seed, rec, body), e.err)
 }
 
 // A lock that fails to work is not blamed for a violation, but any other error does not hide one.
-func TestBrokenLockIsNotAccused(t *testing.T) {
+func TestUnusableLockIsNotBlamed(t *testing.T) {
 	text, err := scenarios.Read("baseline")
 	if err != nil {
 		t.Fatal(err)
@@ -47,7 +47,7 @@ func TestBrokenLockIsNotAccused(t *testing.T) {
 		{errors.New("disk full"), outcome.ExitUnexpected},
 		{fmt.Errorf("run client c1: %w", lock.ErrBroken), outcome.ExitBackend},
 	} {
-		o := Execute(t.Context(), erring{sim.New(kinds.All), c.err}, Job{Scenario: s, Seed: 1, Keep: KeepNone})
+		o := Execute(t.Context(), failingBackend{sim.New(kinds.All), c.err}, Job{Scenario: s, Seed: 1, Keep: KeepNone})
 		if o.Code != c.code {
 			t.Errorf("error %v: code %d, want %d (%s)", c.err, o.Code, c.code, o.Error)
 		}

@@ -42,7 +42,7 @@ func TestCausesOfRandomFaultsAreConfirmed(t *testing.T) {
 	}
 	for _, variant := range []string{"", "power-loss", "replicas"} {
 		t.Run("random-faults/"+variant, func(t *testing.T) {
-			s := embedded(t, "random-faults", variant)
+			s := embeddedScenario(t, "random-faults", variant)
 			sum := newCounts()
 			var wg sync.WaitGroup
 			next := make(chan uint64)
@@ -59,12 +59,12 @@ func TestCausesOfRandomFaultsAreConfirmed(t *testing.T) {
 			close(next)
 			wg.Wait()
 			t.Logf("%d seeds from %d: %s", seeds, from, sum)
-			sum.judge(t)
+			sum.check(t)
 		})
 	}
 }
 
-func embedded(t *testing.T, name, variant string) scenario.Scenario {
+func embeddedScenario(t *testing.T, name, variant string) scenario.Scenario {
 	t.Helper()
 	data, err := scenarios.Read(name)
 	if err != nil {
@@ -80,24 +80,24 @@ func embedded(t *testing.T, name, variant string) scenario.Scenario {
 
 // counts adds up violations.
 type counts struct {
-	mu                  sync.Mutex
-	causes, states      map[string]int
-	spare               map[int]int
-	violations, several int
-	controls, passed    int
-	rest                []string
+	mu                         sync.Mutex
+	causes, states             map[string]int
+	spareVotes                 map[int]int
+	violations, multipleCauses int
+	otherEnds, otherEndsPassed int
+	unconfirmed                []string
 }
 
 func newCounts() *counts {
-	return &counts{causes: map[string]int{}, states: map[string]int{}, spare: map[int]int{}}
+	return &counts{causes: map[string]int{}, states: map[string]int{}, spareVotes: map[int]int{}}
 }
 
 func (c *counts) String() string {
 	return fmt.Sprintf("%d violations, %d of them with several causes; causes %v; confirmations %v; spare votes %v; %d of %d other ends passed\n%s",
-		c.violations, c.several, c.causes, c.states, c.spare, c.passed, c.controls, strings.Join(c.rest, "\n"))
+		c.violations, c.multipleCauses, c.causes, c.states, c.spareVotes, c.otherEndsPassed, c.otherEnds, strings.Join(c.unconfirmed, "\n"))
 }
 
-func (c *counts) judge(t *testing.T) {
+func (c *counts) check(t *testing.T) {
 	if c.violations == 0 {
 		t.Fatal("no violation found")
 	}
@@ -105,14 +105,14 @@ func (c *counts) judge(t *testing.T) {
 		t.Errorf("%d violations are unexplained", n)
 	}
 	good := 0
-	for _, s := range []outcome.Certainty{outcome.Confirmed, outcome.PutOff, outcome.Jointly} {
+	for _, s := range []outcome.Certainty{outcome.Confirmed, outcome.Postponed, outcome.JointlyNecessary} {
 		good += c.states[string(s)]
 	}
-	if tried := c.violations - c.states[string(outcome.NotApplicable)] - c.states[string(outcome.PartlyTried)]; 100*good < 99*tried {
+	if tried := c.violations - c.states[string(outcome.NotApplicable)] - c.states[string(outcome.PartlyTested)]; 100*good < 99*tried {
 		t.Errorf("%d of %d are confirmed, put off or jointly necessary, want at least 99 %%", good, tried)
 	}
-	if 20*c.passed > c.controls {
-		t.Errorf("%d of %d other ends passed, want at most 5 %%", c.passed, c.controls)
+	if 20*c.otherEndsPassed > c.otherEnds {
+		t.Errorf("%d of %d other ends passed, want at most 5 %%", c.otherEndsPassed, c.otherEnds)
 	}
 }
 
@@ -120,7 +120,7 @@ func (c *counts) judge(t *testing.T) {
 // ends of keys undone.
 func (c *counts) violation(t *testing.T, s scenario.Scenario, seed uint64) {
 	ctx, b := context.Background(), sim.New(kinds.All)
-	s = s.Drawn(seed)
+	s = s.WithRandomPlan(seed)
 	var record bytes.Buffer
 	if err := harness.Run(ctx, b, s, seed, history.NewRecorder(&record)); err != nil {
 		t.Errorf("seed %d: %v", seed, err)
@@ -141,41 +141,41 @@ func (c *counts) violation(t *testing.T, s scenario.Scenario, seed uint64) {
 		t.Errorf("seed %d: %v", seed, err)
 		return
 	}
-	tried, passed := controls(t, b, s, seed, h, r)
+	tried, passed := tryOtherEnds(t, b, s, seed, h, r)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.violations++
 	c.causes[r.Cause]++
 	c.states[string(got.State)]++
-	c.spare[r.Spare]++
-	c.controls += tried
-	c.passed += passed
+	c.spareVotes[r.SpareVotes]++
+	c.otherEnds += tried
+	c.otherEndsPassed += passed
 	if slices.ContainsFunc(r.Losses, func(l verdict.Loss) bool { return l.Cause != r.Cause }) {
-		c.several++
+		c.multipleCauses++
 	}
 	if r.Cause == verdict.Unexplained || got.State == outcome.Refuted || got.State == outcome.NotApplicable {
-		c.rest = append(c.rest, fmt.Sprintf("  seed %d: %s (%s): %s: %s", seed, r.Cause, got.State, got.Why, r.Because))
+		c.unconfirmed = append(c.unconfirmed, fmt.Sprintf("  seed %d: %s (%s): %s: %s", seed, r.Cause, got.State, got.Why, r.Because))
 	}
 }
 
 // tryOtherEnds undoes other ends of keys on the common nodes, between the first session's acquire
 // and the second session's grant, as if they were the cause.
-func controls(t *testing.T, b *sim.Backend, s scenario.Scenario, seed uint64, h *history.History, r *verdict.Result) (tried, passed int) {
+func tryOtherEnds(t *testing.T, b *sim.Backend, s scenario.Scenario, seed uint64, h *history.History, r *verdict.Result) (tried, passed int) {
 	x := newTrial(h, r)
 	if len(x.ends) == 0 {
 		return 0, 0
 	}
 	f := facts.Read(h)
-	from, lives := f.Named(x.first).Acquire.Call.T, f.Lives()
+	from, lives := f.SessionByName(x.firstSession).Acquire.Call.T, f.Lives()
 	for _, named := range x.ends {
-		for _, stay := range lives.Stays(named.end.Process, named.end.Key) {
+		for _, stay := range lives.Intervals(named.end.Process, named.end.Key) {
 			e := stay.End
-			if e == nil || e.N == named.end.N || e.T < from || e.T > x.granted || tried >= 8 || stay.Put.Life.Seq > named.put.Life.Seq {
+			if e == nil || e.N == named.end.N || e.T < from || e.T > x.grantedAt || tried >= 8 || stay.Start.Life.Seq > named.replacement.Life.Seq {
 				continue
 			}
-			other := &ending{end: e, put: named.put, value: stay.Value, first: x.client, due: named.due}
+			other := &earlyEnd{end: e, replacement: named.replacement, value: stay.Value, firstClient: x.secondClient, expiresAt: named.expiresAt}
 			tried++
-			again, err := x.rerun(context.Background(), b, s, seed, []*ending{other})
+			reran, err := x.rerun(context.Background(), b, s, seed, []*earlyEnd{other})
 			if err != nil {
 				t.Errorf("seed %d: %v", seed, err)
 				return tried, passed
@@ -183,7 +183,7 @@ func controls(t *testing.T, b *sim.Backend, s scenario.Scenario, seed uint64, h 
 			// As for the real cause, the node must refuse the second request because of the first
 			// session's key.
 			other.value = named.value
-			if got := x.judge(again, []*ending{other}); !got.overlaps && got.grants == "" {
+			if got := x.judge(reran, []*earlyEnd{other}); !got.overlaps && got.grantedBy == "" {
 				passed++
 			}
 		}

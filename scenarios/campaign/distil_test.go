@@ -19,8 +19,8 @@ import (
 
 // A bug that depends on the timing of a hundred faults can still be minimized, because the history
 // shows which of them were in force: a slow extension, and a pause after it.
-func TestDistils(t *testing.T) {
-	s := read(t, "random-settings", "extending")
+func TestDistillPlan(t *testing.T) {
+	s := catalogueScenario(t, "random-settings", "extending")
 	s.Lock.Kind, s.Lock.Mistake = "broken", "extension-elapsed-not-subtracted"
 	b := sim.New(kinds.All)
 	k := Minimizer{Known: knownKinds,
@@ -31,11 +31,11 @@ func TestDistils(t *testing.T) {
 			return Record(ctx, b, s, seed)
 		}}
 	k.Workers = 3 // TestMinimizeFakeBug shows that their number makes no difference
-	r, err := k.Shrink(t.Context(), s, 9, Bug{verdict.MutualExclusion, verdict.GivenShorter})
+	r, err := k.Minimize(t.Context(), s, 9, Bug{verdict.MutualExclusion, verdict.GivenShorter})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r.Before.Steps < 100 || r.After.Steps != 2 || r.After.Clients != 2 || r.After.Nodes != 1 || r.Runs > 300 || !r.Whole {
+	if r.Before.Steps < 100 || r.After.Steps != 2 || r.After.Clients != 2 || r.After.Nodes != 1 || r.Runs > 300 || !r.Complete {
 		t.Error(r.Caption())
 	}
 	if plan := r.Scenario.Plan; !strings.HasPrefix(DescribeStep(plan[0]), "extend reply 1 on c1-n1: c1 is paused") || !strings.HasPrefix(DescribeStep(plan[1]), "c1 extended: c1 is paused") {
@@ -43,36 +43,36 @@ func TestDistils(t *testing.T) {
 	}
 }
 
-func lasting(ms int64) *time.Duration { d := time.Duration(ms) * time.Millisecond; return &d }
+func milliseconds(ms int64) *time.Duration { d := time.Duration(ms) * time.Millisecond; return &d }
 
 // recordedPlan is the plan of the history in TestPlanFromHistory.
-func planned() nemesis.Plan {
+func recordedPlan() nemesis.Plan {
 	at := func(ms int64, kind, target string, d *time.Duration) nemesis.Step {
-		return nemesis.Step{When: nemesis.Trigger{At: lasting(ms)}, Fault: nemesis.Fault{Kind: kind, Targets: []string{target}, For: d}}
+		return nemesis.Step{When: nemesis.Trigger{At: milliseconds(ms)}, Fault: nemesis.Fault{Kind: kind, Targets: []string{target}, For: d}}
 	}
 	drop := func(nth int) nemesis.Step {
 		return nemesis.Step{When: nemesis.Trigger{Message: &nemesis.OnMessage{Link: "c2-n1", Message: "set", Of: "reply", Nth: nth}}, Fault: nemesis.Fault{Kind: "drop"}}
 	}
 	gc := at(120, "gc", "c1", nil)
 	gc.Fault.Every, gc.Drawn = nemesis.Span{Min: 1, Max: 2}, true
-	point := at(0, "pause", "c1", lasting(500))
+	point := at(0, "pause", "c1", milliseconds(500))
 	point.When = nemesis.Trigger{Point: &nemesis.OnPoint{Client: "c1", Point: "after-acquire", Nth: 3}}
 	return nemesis.Plan{
-		at(10, "pause", "c1", lasting(10)),  // ends before the span
-		at(0, "clock-jump", "n1", nil),      // in force throughout
-		gc,                                  // twice in the span
-		at(90, "kill", "n1", lasting(40)),   // begins before the span
-		drop(7),                             // in the span, without an end
-		point,                               // ends after the span
-		at(250, "pause", "c1", lasting(10)), // begins after the span
-		drop(1),                             // before the span
+		at(10, "pause", "c1", milliseconds(10)),  // ends before the span
+		at(0, "clock-jump", "n1", nil),           // in force throughout
+		gc,                                       // twice in the span
+		at(90, "kill", "n1", milliseconds(40)),   // begins before the span
+		drop(7),                                  // in the span, without an end
+		point,                                    // ends after the span
+		at(250, "pause", "c1", milliseconds(10)), // begins after the span
+		drop(1),                                  // before the span
 	}
 }
 
 // The plan made from a history has the faults that were in force during the span of the violation,
 // with their duration, triggered by the victim's last action.
-func TestPlanOfARecord(t *testing.T) {
-	s := scenario.Scenario{Topology: scenario.Topology{Nodes: 1}, Clients: []scenario.Client{{Name: "c1"}, {Name: "c2"}}, Plan: planned()}
+func TestPlanFromHistory(t *testing.T) {
+	s := scenario.Scenario{Topology: scenario.Topology{Nodes: 1}, Clients: []scenario.Client{{Name: "c1"}, {Name: "c2"}}, Plan: recordedPlan()}
 	h := &history.History{}
 	ms := func(n int64) int64 { return n * int64(time.Millisecond) }
 	add := func(t int64, e history.Event) {
@@ -101,19 +101,19 @@ func TestPlanOfARecord(t *testing.T) {
 	fault(250, history.Begin, 7, "c1")
 	fault(260, history.End, 7, "c1")
 	fault(660, history.End, 6, "c1")
-	l := lookAt(h, &verdict.Witness{Sessions: []string{"c1/2", "c2/1"}, From: ms(200), To: ms(300)})
+	l := newViolationRecord(h, &verdict.Witness{Sessions: []string{"c1/2", "c2/1"}, From: ms(200), To: ms(300)})
 	if l.from != ms(100) || l.to != ms(200) {
 		t.Errorf("span is %d to %d", l.from, l.to)
 	}
-	both := []string{"at 0s: the clock of n1 goes wrong", "set request 1 on c1-n1: n1 is killed (for 30ms)", "", "",
+	common := []string{"at 0s: the clock of n1 goes wrong", "set request 1 on c1-n1: n1 is killed (for 30ms)", "", "",
 		"set reply 1 on c2-n1: the network loses it", "c1 at point after-acquire (time 1): c1 is paused (for 500ms)"}
 	for nearest, gc := range [][]string{
 		{"19ms after c1 acquired: c1 is paused (for 4ms), with some probability", "1ms after c1 extended: c1 is paused (for 20ms), with some probability"},
 		{"set reply 1 on c1-n1: c1 is paused (for 4ms), with some probability", "41ms after c1 acquired: c1 is paused (for 20ms), with some probability"},
 	} {
-		want := slices.Concat(both[:2], gc, both[4:])
+		want := slices.Concat(common[:2], gc, common[4:])
 		var got []string
-		for _, st := range l.plan(s, nearest) {
+		for _, st := range l.planOf(s, nearest) {
 			got = append(got, DescribeStep(st))
 		}
 		if !reflect.DeepEqual(got, want) {

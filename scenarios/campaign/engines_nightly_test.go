@@ -20,10 +20,10 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-var seeds = flag.Int("engine-seeds", 800, "seeds of the engines' sweeps; each of eight shards takes some seconds")
+var engineSeeds = flag.Int("engine-seeds", 800, "seeds of the engines' sweeps; each of eight shards takes some seconds")
 
 // sweepArgs selects the sweep that the engines run.
-func swept() []string { return []string{"random-faults/", "--seeds", fmt.Sprint(*seeds)} }
+func sweepArgs() []string { return []string{"random-faults/", "--seeds", fmt.Sprint(*engineSeeds)} }
 
 // lockpick builds the binary and returns its path.
 func lockpick(t *testing.T) string {
@@ -37,7 +37,7 @@ func lockpick(t *testing.T) string {
 }
 
 // requireRoot skips a test unless root runs it, as with make engines.
-func needsRoot(t *testing.T) {
+func requireRoot(t *testing.T) {
 	t.Helper()
 	if os.Getuid() != 0 {
 		t.Skip("needs root: sudo -E env PATH=$PATH make engines")
@@ -45,24 +45,24 @@ func needsRoot(t *testing.T) {
 }
 
 // requirePrograms skips a test if programs are missing. In CI that is an error.
-func needs(t *testing.T, remedy string, programs ...string) {
+func requirePrograms(t *testing.T, remedy string, programs ...string) {
 	t.Helper()
 	t.Setenv("PATH", os.Getenv("PATH")+":/usr/sbin")
-	lack := ""
+	missing := ""
 	for _, p := range programs {
 		if _, err := exec.LookPath(p); err != nil {
-			lack = err.Error()
+			missing = err.Error()
 		}
 	}
-	if lack != "" && os.Getenv("CI") != "" {
-		t.Fatalf("%s, which is required in CI: %s", lack, remedy)
-	} else if lack != "" {
-		t.Skipf("%s: %s", lack, remedy)
+	if missing != "" && os.Getenv("CI") != "" {
+		t.Fatalf("%s, which is required in CI: %s", missing, remedy)
+	} else if missing != "" {
+		t.Skipf("%s: %s", missing, remedy)
 	}
 }
 
 // outputOf returns the output of a command, which must succeed.
-func says(t *testing.T, c *exec.Cmd) string {
+func outputOf(t *testing.T, c *exec.Cmd) string {
 	t.Helper()
 	var errs strings.Builder
 	c.Stderr = &errs
@@ -77,28 +77,28 @@ func says(t *testing.T, c *exec.Cmd) string {
 // output.
 func startServer(t *testing.T, name string, args ...string) {
 	t.Helper()
-	var said bytes.Buffer
+	var output bytes.Buffer
 	c := exec.Command(name, args...)
-	c.Stdout, c.Stderr = &said, &said
+	c.Stdout, c.Stderr = &output, &output
 	if err := c.Start(); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
 		c.Process.Signal(syscall.SIGTERM)
-		late := time.AfterFunc(30*time.Second, func() { c.Process.Kill() })
+		killTimer := time.AfterFunc(30*time.Second, func() { c.Process.Kill() })
 		c.Wait()
-		late.Stop()
+		killTimer.Stop()
 		if t.Failed() {
-			text := said.Bytes()
+			text := output.Bytes()
 			t.Logf("%s: %s", name, text[max(0, len(text)-3000):])
 		}
 	})
 }
 
 // waitFor polls until the condition holds.
-func await(t *testing.T, what string, within time.Duration, ask func() bool) {
+func waitFor(t *testing.T, what string, within time.Duration, condition func() bool) {
 	t.Helper()
-	for end := time.Now().Add(within); !ask(); time.Sleep(200 * time.Millisecond) {
+	for end := time.Now().Add(within); !condition(); time.Sleep(200 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("not within %v: %s", within, what)
 		}
@@ -109,11 +109,11 @@ func await(t *testing.T, what string, within time.Duration, ask func() bool) {
 // its environment, after it has written some outcomes.
 func killMidway(t *testing.T, store, variable string) {
 	t.Helper()
-	await(t, "a process with "+variable+" is running", 3*time.Minute, func() bool {
+	waitFor(t, "a process with "+variable+" is running", 3*time.Minute, func() bool {
 		files, _ := filepath.Glob("/proc/[0-9]*/fd/*")
 		for _, f := range files {
 			to, err := os.Readlink(f)
-			if err != nil || filepath.Base(filepath.Dir(to)) != shardFolder || fileName.MatchString(filepath.Base(to)) {
+			if err != nil || filepath.Base(filepath.Dir(to)) != shardFolder || shardFileName.MatchString(filepath.Base(to)) {
 				continue
 			}
 			process := filepath.Dir(filepath.Dir(f))
@@ -141,11 +141,11 @@ func killMidway(t *testing.T, store, variable string) {
 
 // jsonOutcomes returns what lockpick prints with --json, without the duration and the directory of
 // each run.
-func answer(t *testing.T, lockpick string, args ...string) (all []outcome.Outcome) {
+func jsonOutcomes(t *testing.T, lockpick string, args ...string) (all []outcome.Outcome) {
 	t.Helper()
 	var answer struct{ Outcomes []outcome.Outcome }
 	c := exec.CommandContext(t.Context(), lockpick, append(args, "--json", "--store", t.TempDir())...)
-	if err := json.Unmarshal([]byte(says(t, c)), &answer); err != nil {
+	if err := json.Unmarshal([]byte(outputOf(t, c)), &answer); err != nil {
 		t.Fatal(err)
 	}
 	for _, o := range answer.Outcomes {
@@ -156,11 +156,11 @@ func answer(t *testing.T, lockpick string, args ...string) (all []outcome.Outcom
 }
 
 // checkMerged checks that the merged outcomes equal those of one machine, seed for seed.
-func sameAsOne(t *testing.T, lockpick, store string) {
+func checkMerged(t *testing.T, lockpick, store string) {
 	t.Helper()
-	one := answer(t, lockpick, append([]string{"run"}, swept()...)...)
-	merged := answer(t, lockpick, "merge", store)
-	if len(one) != *seeds || len(merged) != len(one) {
+	one := jsonOutcomes(t, lockpick, append([]string{"run"}, sweepArgs()...)...)
+	merged := jsonOutcomes(t, lockpick, "merge", store)
+	if len(one) != *engineSeeds || len(merged) != len(one) {
 		t.Fatalf("one machine has %d outcomes, the merged shards %d", len(one), len(merged))
 	}
 	for i := range one {
@@ -171,7 +171,7 @@ func sameAsOne(t *testing.T, lockpick, store string) {
 }
 
 // shortContext is a context for a command that should end soon.
-func quickly(t *testing.T) context.Context {
+func shortContext(t *testing.T) context.Context {
 	ctx, end := context.WithTimeout(context.Background(), time.Minute)
 	t.Cleanup(end)
 	return ctx

@@ -48,27 +48,27 @@ const (
 
 // Dimension is a kind of fault whose amount can vary.
 type Dimension struct {
-	Name     string
-	Doc      string // describes the value, as in "… up to X"
-	Property string // a property of the checker, or availability
-	Unit     unit
-	Less     bool // lower values are worse, as for the time a node stays away
+	Name        string
+	Doc         string // describes the value, as in "… up to X"
+	Property    string // a property of the checker, or availability
+	Unit        unit
+	LessIsWorse bool // lower values are worse, as for the time a node stays away
 	// Span returns the range of values to try, and the resolution of the search.
 	Span func(EnvelopeSetting) (low, high, step float64)
 	// Edge returns where theory says that the property breaks, or nil if it never does.
-	Edge func(EnvelopeSetting) *envelopeEdge
+	Edge func(EnvelopeSetting) *predictedEdge
 	// base is the part of the scenario without faults, and plan its plan, in the format of a
 	// scenario file.
-	world func(EnvelopeSetting) string
-	steps func(s EnvelopeSetting, value float64) string
+	base func(EnvelopeSetting) string
+	plan func(s EnvelopeSetting, value float64) string
 }
 
 // noFault is the value without any fault.
-func (d Dimension) none() float64 {
+func (d Dimension) noFault() float64 {
 	switch {
 	case d.Unit == rate:
 		return 1
-	case d.Less:
+	case d.LessIsWorse:
 		return -1 // 0 is a node that returns at once, which is a fault
 	}
 	return 0
@@ -80,22 +80,22 @@ const availability = "availability"
 // predictedEdge is where theory says that a property breaks. The property holds in every run up to
 // Safe and breaks in every run from AlwaysBreaks on; if lower values are worse, the other way
 // round.
-type envelopeEdge struct {
+type predictedEdge struct {
 	// Nominal is the edge with zero message latency and no waiting between attempts.
-	Sum     float64 `json:"sum"`
-	Safe    float64 `json:"safe"`
-	Certain float64 `json:"certain"`
-	Formula string  `json:"formula"` // formula of Nominal, for people
+	Nominal      float64 `json:"sum"`
+	Safe         float64 `json:"safe"`
+	AlwaysBreaks float64 `json:"certain"`
+	Formula      string  `json:"formula"` // formula of Nominal, for people
 }
 
 // envelopePoint is the result for one value.
 type envelopePoint struct {
-	Value float64 `json:"value"`
-	Runs  int     `json:"runs"`
-	Broke int     `json:"broke"`
+	Value  float64 `json:"value"`
+	Runs   int     `json:"runs"`
+	Broken int     `json:"broke"`
 	// NotExercised runs gave the property no chance to break. Failed runs could not be judged.
-	Idle   int `json:"idle,omitempty"`
-	Failed int `json:"failed,omitempty"`
+	NotExercised int `json:"idle,omitempty"`
+	Failed       int `json:"failed,omitempty"`
 	// Seed is the first seed that broke the property, 0 if none did. Cause is the cause.
 	Seed  uint64 `json:"seed,omitempty"`
 	Cause string `json:"cause,omitempty"`
@@ -104,22 +104,22 @@ type envelopePoint struct {
 
 // Envelope is the result in one dimension.
 type Envelope struct {
-	Dimension string          `json:"dimension"`
-	Doc       string          `json:"doc"`
-	Property  string          `json:"property"`
-	Unit      unit            `json:"unit"`
-	Less      bool            `json:"less,omitempty"`
-	Setting   EnvelopeSetting `json:"setting"`
-	Seeds     int             `json:"seeds"`
+	Dimension   string          `json:"dimension"`
+	Doc         string          `json:"doc"`
+	Property    string          `json:"property"`
+	Unit        unit            `json:"unit"`
+	LessIsWorse bool            `json:"less,omitempty"`
+	Setting     EnvelopeSetting `json:"setting"`
+	Seeds       int             `json:"seeds"`
 	// HoldsAt is the last value that held with all seeds, and BreaksAt is the first that did not,
 	// next to each other. Either is nil if no such value was tried.
-	Held   *float64        `json:"held"`
-	Broke  *float64        `json:"broke"`
-	Edge   *envelopeEdge   `json:"edge"` // nil if the property must not break
-	Agrees bool            `json:"agrees"`
-	Points []envelopePoint `json:"points"`          // sorted by value
-	Small  *MinimizedRun   `json:"small,omitempty"` // counterexample at the first value that breaks; nil if there is none
-	Why    string          `json:"why,omitempty"`   // why there is no minimized counterexample
+	HoldsAt      *float64        `json:"held"`
+	BreaksAt     *float64        `json:"broke"`
+	Edge         *predictedEdge  `json:"edge"` // nil if the property must not break
+	Agrees       bool            `json:"agrees"`
+	Points       []envelopePoint `json:"points"`          // sorted by value
+	Minimized    *MinimizedRun   `json:"small,omitempty"` // counterexample at the first value that breaks; nil if there is none
+	NotMinimized string          `json:"why,omitempty"`   // why there is no minimized counterexample
 }
 
 // envelopeSearch finds the largest value of a dimension at which a property still holds.
@@ -131,32 +131,32 @@ type envelopeSearch struct {
 	Seed    uint64 // the first seed
 	Seeds   int
 	// Prepare adapts the scenario before a run, for instance to another lock; nil means no change.
-	Put func(scenario.Scenario) (scenario.Scenario, error)
+	Prepare func(scenario.Scenario) (scenario.Scenario, error)
 }
 
 // gridSize is the number of evenly spaced values tried first, to find where a property does not
 // break monotonically.
-const grid = 9
+const gridSize = 9
 
 // find finds the edge of a dimension. It calls report with each value that was tried.
-func (x envelopeSearch) find(ctx context.Context, d Dimension, s EnvelopeSetting, told func(envelopePoint)) (Envelope, error) {
-	r := Envelope{Dimension: d.Name, Doc: d.Doc, Property: d.Property, Unit: d.Unit, Less: d.Less, Setting: s, Seeds: x.Seeds, Edge: d.Edge(s)}
+func (x envelopeSearch) find(ctx context.Context, d Dimension, s EnvelopeSetting, report func(envelopePoint)) (Envelope, error) {
+	r := Envelope{Dimension: d.Name, Doc: d.Doc, Property: d.Property, Unit: d.Unit, LessIsWorse: d.LessIsWorse, Setting: s, Seeds: x.Seeds, Edge: d.Edge(s)}
 	low, high, step := d.Span(s)
 	snap := func(v float64) float64 { return math.Round(math.Round(v/step)*step*1e6) / 1e6 }
 	try := func(v float64) error {
 		if slices.ContainsFunc(r.Points, func(p envelopePoint) bool { return math.Abs(p.Value-v) < step/2 }) {
 			return nil
 		}
-		p, err := x.at(ctx, d, s, v)
+		p, err := x.runAt(ctx, d, s, v)
 		if err == nil {
-			told(p)
+			report(p)
 			r.Points = append(r.Points, p)
-			slices.SortFunc(r.Points, func(a, b envelopePoint) int { return d.worse(a.Value, b.Value) })
-			r.settle()
+			slices.SortFunc(r.Points, func(a, b envelopePoint) int { return d.compareSeverity(a.Value, b.Value) })
+			r.locateEdge()
 		}
 		return err
 	}
-	n := min(grid-1, int(math.Round((high-low)/step)))
+	n := min(gridSize-1, int(math.Round((high-low)/step)))
 	for i := range n + 1 {
 		if err := try(snap(low + (high-low)*float64(i)/float64(n))); err != nil {
 			return r, err
@@ -164,15 +164,15 @@ func (x envelopeSearch) find(ctx context.Context, d Dimension, s EnvelopeSetting
 	}
 	// The search ends if the value between the two decides nothing because the property was not
 	// exercised.
-	for tried := 0; len(r.Points) > tried && r.Held != nil && r.Broke != nil && math.Abs(*r.Broke-*r.Held) > 1.5*step; {
+	for tried := 0; len(r.Points) > tried && r.HoldsAt != nil && r.BreaksAt != nil && math.Abs(*r.BreaksAt-*r.HoldsAt) > 1.5*step; {
 		tried = len(r.Points)
-		if err := try(snap((*r.Held + *r.Broke) / 2)); err != nil {
+		if err := try(snap((*r.HoldsAt + *r.BreaksAt) / 2)); err != nil {
 			return r, err
 		}
 	}
-	if r.Broke != nil { // sample beyond the edge, where violations turn from occasional to certain
+	if r.BreaksAt != nil { // sample beyond the edge, where violations turn from occasional to certain
 		for i := range 6 {
-			v := snap(*r.Broke + d.sign()*step*math.Pow(2, float64(i)))
+			v := snap(*r.BreaksAt + d.direction()*step*math.Pow(2, float64(i)))
 			if v < low || v > high {
 				break
 			}
@@ -181,73 +181,77 @@ func (x envelopeSearch) find(ctx context.Context, d Dimension, s EnvelopeSetting
 			}
 		}
 	}
-	r.Agrees = r.agrees(step)
+	r.Agrees = r.matchesPrediction(step)
 	slices.SortFunc(r.Points, func(a, b envelopePoint) int { return int(math.Copysign(1, a.Value-b.Value)) })
 	return r, nil
 }
 
 // direction is the sign of the change that makes the fault worse.
-func (d Dimension) sign() float64 {
-	if d.Less {
+func (d Dimension) direction() float64 {
+	if d.LessIsWorse {
 		return -1
 	}
 	return 1
 }
 
 // compareSeverity orders values by severity, the mildest first.
-func (d Dimension) worse(a, b float64) int { return int(math.Copysign(1, d.sign()*(a-b))) }
+func (d Dimension) compareSeverity(a, b float64) int {
+	return int(math.Copysign(1, d.direction()*(a-b)))
+}
 
 // locateEdge finds the first value that breaks the property and the last one that holds before it.
 // The points are sorted by severity.
-func (r *Envelope) settle() {
-	r.Held, r.Broke = nil, nil
+func (r *Envelope) locateEdge() {
+	r.HoldsAt, r.BreaksAt = nil, nil
 	for _, p := range r.Points {
 		switch {
-		case p.Broke > 0:
-			r.Broke = &p.Value
+		case p.Broken > 0:
+			r.BreaksAt = &p.Value
 			return
 		case p.decided():
-			r.Held = &p.Value
+			r.HoldsAt = &p.Value
 		}
 	}
 }
 
 // decided reports whether any run exercised the property and could be judged.
-func (p envelopePoint) decided() bool { return p.Runs > p.Idle+p.Failed }
+func (p envelopePoint) decided() bool { return p.Runs > p.NotExercised+p.Failed }
 
 // matchesPrediction reports whether the measured edge matches the predicted one, within a step.
-func (r *Envelope) agrees(step float64) bool {
-	d := Dimension{Less: r.Less}
-	switch sign := d.sign(); {
+func (r *Envelope) matchesPrediction(step float64) bool {
+	d := Dimension{LessIsWorse: r.LessIsWorse}
+	switch sign := d.direction(); {
 	case r.Edge == nil:
-		return r.Broke == nil
-	case r.Broke == nil: // the edge may be beyond the values tried
-		return sign*(r.worst().Value-r.Edge.Certain) < step*1.5
+		return r.BreaksAt == nil
+	case r.BreaksAt == nil: // the edge may be beyond the values tried
+		return sign*(r.worstPoint().Value-r.Edge.AlwaysBreaks) < step*1.5
 	default: // the same if no value holds
-		return sign*(*r.Broke-r.Edge.Safe) > -step/2 && (r.Held == nil || sign*(*r.Broke-r.Edge.Certain) < step*1.5)
+		return sign*(*r.BreaksAt-r.Edge.Safe) > -step/2 && (r.HoldsAt == nil || sign*(*r.BreaksAt-r.Edge.AlwaysBreaks) < step*1.5)
 	}
 }
 
 // worstPoint is the most severe value that was tried.
-func (r *Envelope) worst() envelopePoint {
-	return slices.MaxFunc(r.Points, func(a, b envelopePoint) int { return Dimension{Less: r.Less}.worse(a.Value, b.Value) })
+func (r *Envelope) worstPoint() envelopePoint {
+	return slices.MaxFunc(r.Points, func(a, b envelopePoint) int {
+		return Dimension{LessIsWorse: r.LessIsWorse}.compareSeverity(a.Value, b.Value)
+	})
 }
 
 // undecided reports whether nothing broke the property and the most severe value did not exercise
 // it.
 func (r *Envelope) undecided() bool {
-	return r.Broke == nil && !r.worst().decided()
+	return r.BreaksAt == nil && !r.worstPoint().decided()
 }
 
-func (r *Envelope) at(value float64) envelopePoint {
+func (r *Envelope) pointAt(value float64) envelopePoint {
 	return r.Points[slices.IndexFunc(r.Points, func(p envelopePoint) bool { return p.Value == value })]
 }
 
 // runAt runs a value with all seeds.
-func (x envelopeSearch) at(ctx context.Context, d Dimension, s EnvelopeSetting, value float64) (envelopePoint, error) {
+func (x envelopeSearch) runAt(ctx context.Context, d Dimension, s EnvelopeSetting, value float64) (envelopePoint, error) {
 	sc, err := d.Scenario(s, value, x.Known)
-	if err == nil && x.Put != nil {
-		sc, err = x.Put(sc)
+	if err == nil && x.Prepare != nil {
+		sc, err = x.Prepare(sc)
 	}
 	p := envelopePoint{Value: value, Runs: x.Seeds}
 	if err != nil {
@@ -272,82 +276,82 @@ func (x envelopeSearch) at(ctx context.Context, d Dimension, s EnvelopeSetting, 
 // finds the key gone.
 
 // expiryTick is the resolution of expiry in Redis, in seconds.
-const tick = 0.001
+const expiryTick = 0.001
 
-func (s EnvelopeSetting) low() float64  { return s.OneWay.Min.Seconds() }
-func (s EnvelopeSetting) high() float64 { return s.OneWay.Max.Seconds() }
+func (s EnvelopeSetting) minOneWay() float64 { return s.OneWay.Min.Seconds() }
+func (s EnvelopeSetting) maxOneWay() float64 { return s.OneWay.Max.Seconds() }
 
 // retryGap is the longest time between two attempts of the other client. It learns that the first
 // attempt failed, releases the nodes that it got, waits, and tries again.
-func (s EnvelopeSetting) gap() float64 { return s.Retry.Max.Seconds() + 4*s.high() }
+func (s EnvelopeSetting) retryGap() float64 { return s.Retry.Max.Seconds() + 4*s.maxOneWay() }
 
-func nowhere(EnvelopeSetting) *envelopeEdge { return nil }
+func neverBreaks(EnvelopeSetting) *predictedEdge { return nil }
 
-func exact(n int, formula string) *envelopeEdge {
-	return &envelopeEdge{Sum: float64(n), Safe: float64(n) - 0.5, Certain: float64(n), Formula: formula}
+func exactEdge(n int, formula string) *predictedEdge {
+	return &predictedEdge{Nominal: float64(n), Safe: float64(n) - 0.5, AlwaysBreaks: float64(n), Formula: formula}
 }
 
 // jumpEdge: the key ends at applied + TTL - v. Both clients hold the lock if the other receives its
 // reply before the lease ends: v > margin + applied + wait + reply.
-func jump(s EnvelopeSetting) *envelopeEdge {
-	return &envelopeEdge{Sum: s.margin(), Formula: "drift·TTL + 2 ms",
-		Safe: s.margin() + 2*s.low() - tick, Certain: s.margin() + s.gap() + 4*s.high() + tick}
+func jumpEdge(s EnvelopeSetting) *predictedEdge {
+	return &predictedEdge{Nominal: s.margin(), Formula: "drift·TTL + 2 ms",
+		Safe: s.margin() + 2*s.minOneWay() - expiryTick, AlwaysBreaks: s.margin() + s.retryGap() + 4*s.maxOneWay() + expiryTick}
 }
 
 // driftEdge: the key ends at applied + TTL/v. Both clients hold the lock if the other receives its
 // reply before the lease ends.
-func drift(s EnvelopeSetting) *envelopeEdge {
-	return &envelopeEdge{Sum: s.ttl() / s.lease(), Formula: "TTL ÷ (TTL − drift·TTL − 2 ms)",
-		Safe: s.ttl() / (s.lease() - 2*s.low() + tick), Certain: s.ttl() / (s.lease() - s.gap() - 4*s.high() - tick)}
+func driftEdge(s EnvelopeSetting) *predictedEdge {
+	return &predictedEdge{Nominal: s.ttl() / s.lease(), Formula: "TTL ÷ (TTL − drift·TTL − 2 ms)",
+		Safe: s.ttl() / (s.lease() - 2*s.minOneWay() + expiryTick), AlwaysBreaks: s.ttl() / (s.lease() - s.retryGap() - 4*s.maxOneWay() - expiryTick)}
 }
 
 // returnEdge: the node is back, empty, at granted + v + delay. A node that was away answers
 // attempts late and needs a new connection. The specification asks for an outage of a TTL; the
 // remaining lease suffices.
-func comesBack(besides time.Duration, what string) func(EnvelopeSetting) *envelopeEdge {
-	return func(s EnvelopeSetting) *envelopeEdge {
-		left := s.lease() - besides.Seconds()
-		return &envelopeEdge{Sum: left, Formula: "TTL − drift·TTL − 2 ms − " + what,
-			Safe: left - 3*s.low(), Certain: left - s.gap() - s.Timeout.Seconds() - 7*s.high()}
+func returnEdge(delay time.Duration, what string) func(EnvelopeSetting) *predictedEdge {
+	return func(s EnvelopeSetting) *predictedEdge {
+		left := s.lease() - delay.Seconds()
+		return &predictedEdge{Nominal: left, Formula: "TTL − drift·TTL − 2 ms − " + what,
+			Safe: left - 3*s.minOneWay(), AlwaysBreaks: left - s.retryGap() - s.Timeout.Seconds() - 7*s.maxOneWay()}
 	}
 }
 
 // lateWriteEdge: the holder checked its lease at most 8 one-way latencies after its start, and
 // writes as soon as it resumes. The write does damage if the next holder has read by then: it
 // acquires when the key has ended, and may read over a new connection.
-func lateWrite(s EnvelopeSetting) *envelopeEdge {
+func lateWriteEdge(s EnvelopeSetting) *predictedEdge {
 	if s.Fence {
 		return nil
 	}
-	return &envelopeEdge{Sum: s.ttl(), Formula: "TTL", Safe: s.ttl() - 9*s.high() - tick, Certain: s.ttl() + s.gap() + 8*s.high() + tick}
+	return &predictedEdge{Nominal: s.ttl(), Formula: "TTL", Safe: s.ttl() - 9*s.maxOneWay() - expiryTick, AlwaysBreaks: s.ttl() + s.retryGap() + 8*s.maxOneWay() + expiryTick}
 }
 
 // delayedWriteEdge is like lateWriteEdge, but the holder still runs when its lease ends, and
 // releases the lock.
-func delayedWrite(s EnvelopeSetting) *envelopeEdge {
+func delayedWriteEdge(s EnvelopeSetting) *predictedEdge {
 	if s.Fence {
 		return nil
 	}
-	return &envelopeEdge{Sum: s.lease(), Formula: "TTL − drift·TTL − 2 ms", Safe: s.lease() - 9*s.high(), Certain: s.lease() + s.gap() + 8*s.high()}
+	return &predictedEdge{Nominal: s.lease(), Formula: "TTL − drift·TTL − 2 ms", Safe: s.lease() - 9*s.maxOneWay(), AlwaysBreaks: s.lease() + s.retryGap() + 8*s.maxOneWay()}
 }
 
 // unsyncedEdge: with everysec, a write is synced a second after the last sync, at the next of ten
 // Redis ticks per second, plus the time the disk takes (Redis documentation, "Redis persistence":
 // you may lose one second of data).
-func unsynced(s EnvelopeSetting) *envelopeEdge {
-	return &envelopeEdge{Sum: 1, Formula: "1 s", Safe: 1.11, Certain: 1 - after.Seconds() - 8*s.high()}
+func unsyncedEdge(s EnvelopeSetting) *predictedEdge {
+	return &predictedEdge{Nominal: 1, Formula: "1 s", Safe: 1.11, AlwaysBreaks: 1 - faultDelay.Seconds() - 8*s.maxOneWay()}
 }
 
 func (p *envelopePoint) add(property string, seed uint64, o outcome.Outcome) {
-	got, cause := judged(property, o)
+	got, cause := propertyOutcome(property, o)
 	switch got {
 	case verdict.Violated:
-		p.Broke++
-		if p.Broke == 1 {
+		p.Broken++
+		if p.Broken == 1 {
 			p.Seed, p.Cause = seed, cause
 		}
 	case verdict.NotExercised:
-		p.Idle++
+		p.NotExercised++
 	case verdict.Holds:
 	default:
 		p.Failed++
@@ -358,7 +362,7 @@ func (p *envelopePoint) add(property string, seed uint64, o outcome.Outcome) {
 }
 
 // propertyOutcome returns the outcome of a property in a run.
-func judged(property string, o outcome.Outcome) (got verdict.Outcome, cause string) {
+func propertyOutcome(property string, o outcome.Outcome) (got verdict.Outcome, cause string) {
 	if property == availability {
 		grants, measured := o.Numbers["grants"]
 		switch {
@@ -378,7 +382,7 @@ func judged(property string, o outcome.Outcome) (got verdict.Outcome, cause stri
 }
 
 // format formats a value with its unit.
-func (u unit) say(v float64) string {
+func (u unit) format(v float64) string {
 	switch u {
 	case seconds:
 		return time.Duration(v*1e9 + 0.5).Round(100 * time.Microsecond).String()
@@ -406,34 +410,34 @@ func (r Envelope) String() string {
 	if r.undecided() {
 		return fmt.Sprintf("%s: inconclusive for the largest %s", r.Property, strings.TrimSuffix(r.Doc, ","))
 	}
-	if r.Broke == nil {
-		return fmt.Sprintf("%s holds for %s, with all values tried: %s to %s%s", r.Property, strings.TrimSuffix(r.Doc, ","), r.Unit.say(r.Points[0].Value), r.Unit.say(r.Points[len(r.Points)-1].Value), of)
+	if r.BreaksAt == nil {
+		return fmt.Sprintf("%s holds for %s, with all values tried: %s to %s%s", r.Property, strings.TrimSuffix(r.Doc, ","), r.Unit.format(r.Points[0].Value), r.Unit.format(r.Points[len(r.Points)-1].Value), of)
 	}
-	held, broke := "holds for no "+r.Doc, r.at(*r.Broke)
-	if r.Held != nil {
-		held = fmt.Sprintf("holds for %s up to %s%s", r.Doc, r.Unit.say(*r.Held), of)
-		if r.Less {
-			held = fmt.Sprintf("holds for %s from %s on%s", r.Doc, r.Unit.say(*r.Held), of)
+	holds, broke := "holds for no "+r.Doc, r.pointAt(*r.BreaksAt)
+	if r.HoldsAt != nil {
+		holds = fmt.Sprintf("holds for %s up to %s%s", r.Doc, r.Unit.format(*r.HoldsAt), of)
+		if r.LessIsWorse {
+			holds = fmt.Sprintf("holds for %s from %s on%s", r.Doc, r.Unit.format(*r.HoldsAt), of)
 		}
 	}
 	cause := ""
 	if broke.Cause != "" {
 		cause = " (" + broke.Cause + ")"
 	}
-	return fmt.Sprintf("%s %s; breaks at %s%s, with %d of %d seeds", r.Property, held, r.Unit.say(broke.Value), cause, broke.Broke, broke.Runs)
+	return fmt.Sprintf("%s %s; breaks at %s%s, with %d of %d seeds", r.Property, holds, r.Unit.format(broke.Value), cause, broke.Broken, broke.Runs)
 }
 
 // describePrediction describes the predicted edge and whether the measurement agrees.
-func (r Envelope) reckoned() string {
+func (r Envelope) describePrediction() string {
 	text := "it never breaks"
 	if e := r.Edge; e != nil {
-		low, high := e.Safe, e.Certain
-		if r.Less {
+		low, high := e.Safe, e.AlwaysBreaks
+		if r.LessIsWorse {
 			low, high = high, low
 		}
-		text = fmt.Sprintf("it breaks at %s (%s)", r.Unit.say(e.Sum), e.Formula)
+		text = fmt.Sprintf("it breaks at %s (%s)", r.Unit.format(e.Nominal), e.Formula)
 		if r.Unit != nodeCount {
-			text += fmt.Sprintf(", with messages and retries between %s and %s", r.Unit.say(low), r.Unit.say(high))
+			text += fmt.Sprintf(", with messages and retries between %s and %s", r.Unit.format(low), r.Unit.format(high))
 		}
 	}
 	if r.Agrees {
@@ -443,23 +447,23 @@ func (r Envelope) reckoned() string {
 }
 
 // fileName is the base name of the result's files.
-func (r Envelope) file() string { return r.Dimension + "-" + r.Property }
+func (r Envelope) fileName() string { return r.Dimension + "-" + r.Property }
 
 // EnvelopeFinder finds the envelope of a lock in several dimensions.
-type Envelopes struct {
+type EnvelopeFinder struct {
 	Simulator
 	Store   string // for the results
 	Lock    string // the user's name for the lock
 	Setting EnvelopeSetting
 	Seed    uint64 // the first seed
 	Seeds   int
-	Put     func(scenario.Scenario) (scenario.Scenario, error) // see envelopeSearch
+	Prepare func(scenario.Scenario) (scenario.Scenario, error) // see envelopeSearch
 	Log     io.Writer                                          // for progress output
 
-	mu    sync.Mutex // protects the fields below
-	live  *display.Progress
-	doing string
-	runs  int
+	mu     sync.Mutex // protects the fields below
+	live   *display.Progress
+	status string
+	runs   int
 }
 
 // EnvelopeResult is the content of a lock's envelope.json.
@@ -478,47 +482,47 @@ type EnvelopeResult struct {
 
 // Run finds the envelopes, calls found with each, and writes the result to a new folder of the
 // store.
-func (x *Envelopes) Run(ctx context.Context, dimensions []Dimension, found func(*Envelope)) (*EnvelopeResult, error) {
+func (x *EnvelopeFinder) Run(ctx context.Context, dimensions []Dimension, found func(*Envelope)) (*EnvelopeResult, error) {
 	all := &EnvelopeResult{Lock: x.Lock, Schema: 1, Seed: x.Seed, Seeds: x.Seeds, Setting: x.Setting, Version: x.Version,
 		folder: filepath.Join(x.Store, envelopesFolder, suites.Stamp(time.Now()))}
 	if err := os.MkdirAll(all.folder, 0o755); err != nil {
-		return nil, failed(storeFailed, err)
+		return nil, withKind(storeFailed, err)
 	}
 	x.live = &display.Progress{W: x.Log, Mu: &x.mu, Started: time.Now(), Text: func(passed time.Duration) string {
-		return fmt.Sprintf("%s, %s, %.0f s", x.doing, display.Plural(x.runs, "run"), passed.Seconds())
+		return fmt.Sprintf("%s, %s, %.0f s", x.status, display.Plural(x.runs, "run"), passed.Seconds())
 	}}
 	defer x.live.Start()()
-	search := envelopeSearch{Known: x.Known, Run: x.Simulator.Run, Workers: cap(x.Idle), Seed: x.Seed, Seeds: x.Seeds, Put: x.Put}
+	search := envelopeSearch{Known: x.Known, Run: x.Simulator.Run, Workers: cap(x.Idle), Seed: x.Seed, Seeds: x.Seeds, Prepare: x.Prepare}
 	for _, d := range dimensions {
 		r, err := search.find(ctx, d, x.Setting, func(p envelopePoint) {
 			x.mu.Lock()
 			defer x.mu.Unlock()
 			x.runs += p.Runs
-			x.doing = fmt.Sprintf("%s: %s", d.Name, d.Unit.say(p.Value))
+			x.status = fmt.Sprintf("%s: %s", d.Name, d.Unit.format(p.Value))
 		})
 		switch {
 		case ctx.Err() != nil:
 			return nil, ctx.Err()
 		case err != nil:
-			return nil, failed(NotMeasurable, fmt.Errorf("%s: %w", d.Name, err))
+			return nil, withKind(NotMeasurable, fmt.Errorf("%s: %w", d.Name, err))
 		}
 		x.mu.Lock()
-		x.doing = d.Name + ": minimizing the counterexample"
+		x.status = d.Name + ": minimizing the counterexample"
 		x.mu.Unlock()
 		x.minimize(ctx, &r, d, all.folder)
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
-		if err := r.draw(all.folder); err != nil {
-			return nil, failed(storeFailed, err)
+		if err := r.writeFigure(all.folder); err != nil {
+			return nil, withKind(storeFailed, err)
 		}
 		x.mu.Lock()
 		x.live.Erase()
 		found(&r)
 		x.mu.Unlock()
-		all.Results, all.Code = append(all.Results, &r), outcome.Worse(all.Code, r.Code())
+		all.Results, all.Code = append(all.Results, &r), outcome.WorseCode(all.Code, r.Code())
 	}
-	return all, failed(storeFailed, writeJSON(all.folder, "envelope.json", all))
+	return all, withKind(storeFailed, writeJSON(all.folder, "envelope.json", all))
 }
 
 // Print prints a summary.
@@ -529,38 +533,38 @@ func (r *EnvelopeResult) Print(w io.Writer) {
 
 // minimize minimizes the scenario at the first value that broke the property. It skips
 // availability, which the checker does not judge.
-func (x *Envelopes) minimize(ctx context.Context, r *Envelope, d Dimension, folder string) {
-	if r.Broke == nil || r.Property == availability {
+func (x *EnvelopeFinder) minimize(ctx context.Context, r *Envelope, d Dimension, folder string) {
+	if r.BreaksAt == nil || r.Property == availability {
 		return
 	}
-	p := r.at(*r.Broke)
+	p := r.pointAt(*r.BreaksAt)
 	s, err := d.Scenario(r.Setting, p.Value, x.Known)
 	if err == nil {
-		s, err = x.Put(s)
+		s, err = x.Prepare(s)
 	}
 	if err == nil {
 		var m Minimized
-		if m, err = x.Minimizer(0).Shrink(ctx, s, p.Seed, Bug{Property: r.Property, Cause: p.Cause}); err == nil {
-			r.Small, err = x.SaveMinimized(ctx, m, r.file(), filepath.Join(folder, r.file()+".yaml"), x.Store)
+		if m, err = x.Minimizer(0).Minimize(ctx, s, p.Seed, Bug{Property: r.Property, Cause: p.Cause}); err == nil {
+			r.Minimized, err = x.SaveMinimized(ctx, m, r.fileName(), filepath.Join(folder, r.fileName()+".yaml"), x.Store)
 		}
 	}
 	if err != nil {
-		r.Why = display.FirstLine(err.Error())
+		r.NotMinimized = display.FirstLine(err.Error())
 	}
 }
 
 // writeFigure writes the figure to a folder as SVG and PNG.
-func (r *Envelope) draw(folder string) error {
+func (r *Envelope) writeFigure(folder string) error {
 	var values []float64
 	var rates []figures.Rate
 	for _, p := range r.Points {
-		values, rates = append(values, p.Value), append(rates, figures.Rate{K: p.Broke, N: p.Runs})
+		values, rates = append(values, p.Value), append(rates, figures.Rate{K: p.Broken, N: p.Runs})
 	}
-	var must *figures.Reckoning
+	var must *figures.Limits
 	if e := r.Edge; e != nil {
-		must = &figures.Reckoning{Sum: e.Sum, Safe: e.Safe, Certain: e.Certain}
+		must = &figures.Limits{Nominal: e.Nominal, AlwaysSafe: e.Safe, AlwaysBreaks: e.AlwaysBreaks}
 	}
-	fig := figures.Edge(r.file(), fmt.Sprintf("%s: %s", r.Property, strings.TrimSuffix(r.Doc, ",")), fmt.Sprintf("%s (%s)", r.Dimension, r.Unit), r.Unit == nodeCount, values, rates, must)
+	fig := figures.Edge(r.fileName(), fmt.Sprintf("%s: %s", r.Property, strings.TrimSuffix(r.Doc, ",")), fmt.Sprintf("%s (%s)", r.Dimension, r.Unit), r.Unit == nodeCount, values, rates, must)
 	if fig == nil {
 		return nil
 	}
@@ -572,7 +576,7 @@ func (r *Envelope) draw(folder string) error {
 }
 
 // firstFailure returns the first point with a failed run, or nil.
-func (r *Envelope) failure() *envelopePoint {
+func (r *Envelope) firstFailure() *envelopePoint {
 	if i := slices.IndexFunc(r.Points, func(p envelopePoint) bool { return p.Error != "" }); i >= 0 {
 		return &r.Points[i]
 	}
@@ -582,7 +586,7 @@ func (r *Envelope) failure() *envelopePoint {
 // Code returns the exit code of a result.
 func (r *Envelope) Code() int {
 	switch {
-	case r.failure() != nil:
+	case r.firstFailure() != nil:
 		return outcome.ExitBackend
 	case r.undecided():
 		return outcome.ExitUndecided
@@ -599,15 +603,15 @@ func (r *Envelope) Print(w io.Writer) {
 		in = display.Bad
 	}
 	fmt.Fprintln(w, display.Wrap(display.Width(w), 0, 2, r.String()))
-	fmt.Fprintln(w, "  "+display.Paint(w, in, display.Wrap(display.Width(w), 2, 4, r.reckoned())))
-	if p := r.failure(); p != nil {
-		fmt.Fprintf(w, "  a run failed at %s: %s\n", r.Unit.say(p.Value), display.FirstLine(p.Error))
+	fmt.Fprintln(w, "  "+display.Paint(w, in, display.Wrap(display.Width(w), 2, 4, r.describePrediction())))
+	if p := r.firstFailure(); p != nil {
+		fmt.Fprintf(w, "  a run failed at %s: %s\n", r.Unit.format(p.Value), display.FirstLine(p.Error))
 	}
 	switch {
-	case r.Small != nil:
-		fmt.Fprintf(w, "  shown by: %s\n", r.Small.Command)
-	case r.Why != "":
-		fmt.Fprintf(w, "  not minimized: %s\n", r.Why)
+	case r.Minimized != nil:
+		fmt.Fprintf(w, "  shown by: %s\n", r.Minimized.Command)
+	case r.NotMinimized != "":
+		fmt.Fprintf(w, "  not minimized: %s\n", r.NotMinimized)
 	}
 	fmt.Fprintln(w)
 }

@@ -10,7 +10,7 @@ import (
 // Under other settings, too, the lock breaks where theory predicts, with more seeds than in the
 // daytime test.
 func TestEnvelopes(t *testing.T) {
-	settings := []EnvelopeSetting{usual()}
+	settings := []EnvelopeSetting{defaultSetting()}
 	for _, change := range []func(*EnvelopeSetting){
 		func(s *EnvelopeSetting) { s.TTL = 2 * time.Second },
 		func(s *EnvelopeSetting) { s.TTL, s.Drift = 30*time.Second, 0.05 },
@@ -18,7 +18,7 @@ func TestEnvelopes(t *testing.T) {
 		func(s *EnvelopeSetting) { s.Nodes = 7 },
 		func(s *EnvelopeSetting) { s.Fence = true },
 	} {
-		s := usual()
+		s := defaultSetting()
 		change(&s)
 		settings = append(settings, s)
 	}
@@ -29,12 +29,12 @@ func TestEnvelopes(t *testing.T) {
 		}
 		for _, d := range Dimensions {
 			t.Run(s.String()+"/"+d.Name+"/"+d.Property, func(t *testing.T) {
-				r, err := searching(seeds).find(t.Context(), d, s, func(envelopePoint) {})
+				r, err := testSearch(seeds).find(t.Context(), d, s, func(envelopePoint) {})
 				if err != nil {
 					t.Fatal(err)
 				}
 				if !r.Agrees || r.undecided() {
-					t.Errorf("%s; %s", r, r.reckoned())
+					t.Errorf("%s; %s", r, r.describePrediction())
 				}
 			})
 		}

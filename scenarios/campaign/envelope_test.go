@@ -17,16 +17,16 @@ import (
 var known = KnownLocks(kinds.All)
 
 // defaultSetting is the setting of the redlock lock in the catalogue.
-func usual() EnvelopeSetting {
-	least, most := sim.Latency()
+func defaultSetting() EnvelopeSetting {
+	minLatency, maxLatency := sim.Latency()
 	return EnvelopeSetting{TTL: 10 * time.Second, Nodes: 5, Drift: 0.01, Timeout: 50 * time.Millisecond,
-		Retry: client.Range{Min: 5 * time.Millisecond, Max: 20 * time.Millisecond}, OneWay: client.Range{Min: least, Max: most}}
+		Retry: client.Range{Min: 5 * time.Millisecond, Max: 20 * time.Millisecond}, OneWay: client.Range{Min: minLatency, Max: maxLatency}}
 }
 
 var backend = sim.New(kinds.All)
 
 // testSearch runs scenarios in the simulation.
-func searching(seeds int) envelopeSearch {
+func testSearch(seeds int) envelopeSearch {
 	return envelopeSearch{Known: known, Workers: 1, Seed: 1, Seeds: seeds, Run: func(ctx context.Context, s scenario.Scenario, seed uint64) outcome.Outcome {
 		return Execute(ctx, backend, Job{Scenario: s, Seed: seed, Backend: backend.Name(), Keep: KeepNone})
 	}}
@@ -34,33 +34,33 @@ func searching(seeds int) envelopeSearch {
 
 // The lock breaks where theory predicts, and nowhere else: times match within one retry and a round
 // trip of the nominal edge, rates within 0.1 %.
-func TestArithmetic(t *testing.T) {
-	s := usual()
-	within := map[unit]float64{seconds: s.Retry.Max.Seconds() + 2*s.high(), rate: 0.001, nodeCount: 0}
+func TestMeasuredEdgesMatchPredictions(t *testing.T) {
+	s := defaultSetting()
+	within := map[unit]float64{seconds: s.Retry.Max.Seconds() + 2*s.maxOneWay(), rate: 0.001, nodeCount: 0}
 	for _, d := range Dimensions {
 		t.Run(d.Name+"/"+d.Property, func(t *testing.T) {
-			r, err := searching(1).find(t.Context(), d, s, func(envelopePoint) {})
+			r, err := testSearch(1).find(t.Context(), d, s, func(envelopePoint) {})
 			if err != nil {
 				t.Fatal(err)
 			}
 			if !r.Agrees || r.undecided() {
-				t.Fatalf("%s; %s", r, r.reckoned())
+				t.Fatalf("%s; %s", r, r.describePrediction())
 			}
 			far := within[d.Unit]
 			if d.Name == "fsync-everysec" {
 				far = 0.11 // a Redis tick and a sync
 			}
-			if r.Edge != nil && math.Abs(*r.Broke-r.Edge.Sum) > far+1e-9 {
-				t.Errorf("%s; %s", r, r.reckoned())
+			if r.Edge != nil && math.Abs(*r.BreaksAt-r.Edge.Nominal) > far+1e-9 {
+				t.Errorf("%s; %s", r, r.describePrediction())
 			}
 		})
 	}
 }
 
 // A lock without a drift margin breaks at values that theory rules out.
-func TestWrongLockIsNoticed(t *testing.T) {
-	x := searching(3)
-	x.Put = func(s scenario.Scenario) (scenario.Scenario, error) {
+func TestLockWithoutDriftMarginDisagrees(t *testing.T) {
+	x := testSearch(3)
+	x.Prepare = func(s scenario.Scenario) (scenario.Scenario, error) {
 		s.Lock.Kind, s.Lock.Mistake = "broken", "no-drift-margin"
 		return s, s.Check(known)
 	}
@@ -68,14 +68,14 @@ func TestWrongLockIsNoticed(t *testing.T) {
 		if d.Name != "clock-jump" {
 			continue
 		}
-		if r, err := x.find(t.Context(), d, usual(), func(envelopePoint) {}); err != nil || r.Agrees {
+		if r, err := x.find(t.Context(), d, defaultSetting(), func(envelopePoint) {}); err != nil || r.Agrees {
 			t.Errorf("%s; %v", r, err)
 		}
 	}
 }
 
 // An edge beyond all tried values contradicts nothing.
-func TestAgrees(t *testing.T) {
+func TestMatchesPrediction(t *testing.T) {
 	for _, c := range []struct {
 		of     string
 		less   bool
@@ -93,46 +93,46 @@ func TestAgrees(t *testing.T) {
 		{"everywhere, lower is worse", true, "bbb", true},
 		{"everywhere, though the mildest can't break", true, "bbbbbbbb", false},
 	} {
-		edge := &envelopeEdge{Safe: 3.5, Certain: 4.5}
+		edge := &predictedEdge{Safe: 3.5, AlwaysBreaks: 4.5}
 		if c.less {
-			edge = &envelopeEdge{Safe: 4.5, Certain: 3.5}
+			edge = &predictedEdge{Safe: 4.5, AlwaysBreaks: 3.5}
 		}
-		r := Envelope{Less: c.less, Edge: edge}
+		r := Envelope{LessIsWorse: c.less, Edge: edge}
 		for i, outcome := range c.tried {
 			p := envelopePoint{Value: float64(i), Runs: 5}
 			if outcome == 'b' {
-				p.Broke = 5
+				p.Broken = 5
 			}
 			r.Points = append(r.Points, p)
 		}
 		if c.less {
 			slices.Reverse(r.Points)
 		}
-		r.settle()
-		if got := r.agrees(1); got != c.agrees {
+		r.locateEdge()
+		if got := r.matchesPrediction(1); got != c.agrees {
 			t.Errorf("%s: %v, want %v", c.of, got, c.agrees)
 		}
 	}
-	if r := (Envelope{Points: []envelopePoint{{Value: 1, Runs: 5}}}); !r.agrees(1) {
+	if r := (Envelope{Points: []envelopePoint{{Value: 1, Runs: 5}}}); !r.matchesPrediction(1) {
 		t.Error("disagrees, though nothing broke and no edge is predicted")
 	}
 }
 
 // Undecided or failed points are not an agreement with theory.
-func TestEnvelopeCodes(t *testing.T) {
+func TestEnvelopeExitCodes(t *testing.T) {
 	at := func(v float64) *float64 { return &v }
-	edge := &envelopeEdge{Sum: 2, Safe: 1.5, Certain: 2}
+	edge := &predictedEdge{Nominal: 2, Safe: 1.5, AlwaysBreaks: 2}
 	for name, x := range map[string]struct {
 		Envelope
 		code int
 	}{
-		"agrees":              {Envelope{Held: at(1), Broke: at(2), Edge: edge, Agrees: true, Points: []envelopePoint{{Value: 1, Runs: 2}, {Value: 2, Runs: 2, Broke: 1}}}, outcome.ExitOK},
-		"disagrees":           {Envelope{Held: at(0), Broke: at(1), Edge: edge, Points: []envelopePoint{{Value: 0, Runs: 2}, {Value: 1, Runs: 2, Broke: 1}}}, outcome.ExitUnexpected},
-		"not exercised":       {Envelope{Agrees: true, Points: []envelopePoint{{Value: 0, Runs: 2, Idle: 2}, {Value: 1, Runs: 2, Idle: 2}}}, outcome.ExitUndecided},
-		"worst not exercised": {Envelope{Held: at(0), Agrees: true, Points: []envelopePoint{{Value: 0, Runs: 2}, {Value: 1, Runs: 2, Idle: 2}}}, outcome.ExitUndecided},
-		"worst not exercised, lower is worse": {Envelope{Held: at(1), Less: true, Agrees: true,
-			Points: []envelopePoint{{Value: 0, Runs: 2, Idle: 2}, {Value: 1, Runs: 2}}}, outcome.ExitUndecided},
-		"failed": {Envelope{Held: at(0), Broke: at(1), Agrees: true, Points: []envelopePoint{{Value: 0, Runs: 2, Failed: 1, Error: "no"}, {Value: 1, Runs: 2, Broke: 1}}}, outcome.ExitBackend},
+		"agrees":              {Envelope{HoldsAt: at(1), BreaksAt: at(2), Edge: edge, Agrees: true, Points: []envelopePoint{{Value: 1, Runs: 2}, {Value: 2, Runs: 2, Broken: 1}}}, outcome.ExitOK},
+		"disagrees":           {Envelope{HoldsAt: at(0), BreaksAt: at(1), Edge: edge, Points: []envelopePoint{{Value: 0, Runs: 2}, {Value: 1, Runs: 2, Broken: 1}}}, outcome.ExitUnexpected},
+		"not exercised":       {Envelope{Agrees: true, Points: []envelopePoint{{Value: 0, Runs: 2, NotExercised: 2}, {Value: 1, Runs: 2, NotExercised: 2}}}, outcome.ExitUndecided},
+		"worst not exercised": {Envelope{HoldsAt: at(0), Agrees: true, Points: []envelopePoint{{Value: 0, Runs: 2}, {Value: 1, Runs: 2, NotExercised: 2}}}, outcome.ExitUndecided},
+		"worst not exercised, lower is worse": {Envelope{HoldsAt: at(1), LessIsWorse: true, Agrees: true,
+			Points: []envelopePoint{{Value: 0, Runs: 2, NotExercised: 2}, {Value: 1, Runs: 2}}}, outcome.ExitUndecided},
+		"failed": {Envelope{HoldsAt: at(0), BreaksAt: at(1), Agrees: true, Points: []envelopePoint{{Value: 0, Runs: 2, Failed: 1, Error: "no"}, {Value: 1, Runs: 2, Broken: 1}}}, outcome.ExitBackend},
 	} {
 		if got := x.Code(); got != x.code {
 			t.Errorf("%s: exit code %d, want %d", name, got, x.code)

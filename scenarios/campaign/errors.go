@@ -6,10 +6,10 @@ type ErrorKind int
 const (
 	storeFailed   ErrorKind = iota // the store is not writable
 	CorpusFailed                   // the corpus or one of its files is not readable
-	Taken                          // another process runs the same search
+	InUse                          // another process runs the same search
 	NotResumable                   // the state in the folder is invalid, or belongs to another search
 	NotMeasurable                  // a setting is out of a dimension's range
-	NotRepeated                    // a minimized scenario does not show its bug: a bug in lockpick
+	NotReproduced                  // a minimized scenario does not show its bug: a bug in lockpick
 )
 
 // Error is an error of a campaign.
@@ -23,7 +23,7 @@ func (e *Error) Error() string { return e.Err.Error() }
 func (e *Error) Unwrap() error { return e.Err }
 
 // withKind returns err as an Error of a kind, or nil.
-func failed(kind ErrorKind, err error) error {
+func withKind(kind ErrorKind, err error) error {
 	if err == nil {
 		return nil
 	}

@@ -34,60 +34,60 @@ import (
 const fuzzFile = "hunt.json"
 
 // maxFuzzFile limits the state file. It has few findings and few runs that finished out of order.
-const mostFile = 16 << 20
+const maxFuzzFile = 16 << 20
 
 // fuzzSchema is the version of the state file.
 const fuzzSchema = 1
 
 // FuzzState is the state of a search. It is not safe for concurrent use.
-type Fuzz struct {
-	Schema    int         `json:"schema"`
-	Of        string      `json:"of"`              // digest of the scenarios, the lock and the version
-	Scenarios []string    `json:"scenarios"`       // each seed runs all of them, in this order
-	Seed      uint64      `json:"seed"`            // the first seed
-	Next      int         `json:"next"`            // all runs with lower numbers are done
-	Ahead     []int       `json:"ahead,omitempty"` // numbers of other finished runs, sorted
-	Runs      int         `json:"runs"`
-	Failed    int         `json:"failed,omitempty"` // finished runs that could not be judged
-	Error     string      `json:"error,omitempty"`  // error of the first failed run
-	Finds     []*FuzzFind `json:"finds"`
-	Owner     string      `json:"owner,omitempty"` // the process that runs the search; "" if none does
+type FuzzState struct {
+	Schema    int            `json:"schema"`
+	Digest    string         `json:"of"`              // digest of the scenarios, the lock and the version
+	Scenarios []string       `json:"scenarios"`       // each seed runs all of them, in this order
+	Seed      uint64         `json:"seed"`            // the first seed
+	Next      int            `json:"next"`            // all runs with lower numbers are done
+	DoneAhead []int          `json:"ahead,omitempty"` // numbers of other finished runs, sorted
+	Runs      int            `json:"runs"`
+	Failed    int            `json:"failed,omitempty"` // finished runs that could not be judged
+	Error     string         `json:"error,omitempty"`  // error of the first failed run
+	Findings  []*FuzzFinding `json:"finds"`
+	Owner     string         `json:"owner,omitempty"` // the process that runs the search; "" if none does
 	// Session is the current invocation, or an interrupted one that the next invocation resumes.
-	Leg fuzzLeg `json:"leg"`
+	Session fuzzSession `json:"leg"`
 
-	folder string
-	taken  int
+	folder   string
+	assigned int
 }
 
 // fuzzSession is one invocation's share of a search.
-type fuzzLeg struct {
-	Begun   int     `json:"begun"`   // runs done before it started
-	Seconds float64 `json:"seconds"` // time it has taken
-	Over    bool    `json:"over"`
+type fuzzSession struct {
+	RunsBefore int     `json:"begun"`   // runs done before it started
+	Seconds    float64 `json:"seconds"` // time it has taken
+	Done       bool    `json:"over"`
 }
 
 // FuzzFinding is a property and a cause of its violation.
-type FuzzFind struct {
+type FuzzFinding struct {
 	Bug
-	Held     bool        `json:"held"` // whether the property was required
+	Required bool        `json:"held"` // whether the property was required
 	Runs     int         `json:"runs"`
 	First    fuzzExample `json:"first"`
 	Shortest fuzzExample `json:"shortest"`
 	// RunsBefore and Seconds are the number of runs and the search time until the finding's first
 	// run. MinimizeSeconds is the time that minimizing it took.
-	After   int     `json:"after"`
-	Seconds float64 `json:"seconds"`
-	Took    float64 `json:"took,omitempty"`
+	RunsBefore      int     `json:"after"`
+	Seconds         float64 `json:"seconds"`
+	MinimizeSeconds float64 `json:"took,omitempty"`
 	// First is the run with the lowest number among those done when the finding was processed. Dir
 	// is the directory of that run. File is the minimized scenario and Minimized describes it;
 	// NotMinimized says why there is none. Settled is set once either is there.
-	Dir     string     `json:"dir,omitempty"`
-	File    string     `json:"file,omitempty"`
-	Small   *Minimized `json:"small,omitempty"`
-	Command string     `json:"command,omitempty"` // runs the minimized scenario
-	Why     string     `json:"why,omitempty"`
-	Known   bool       `json:"known,omitempty"` // the corpus already had it
-	Settled bool       `json:"settled"`
+	Dir          string     `json:"dir,omitempty"`
+	File         string     `json:"file,omitempty"`
+	Minimized    *Minimized `json:"small,omitempty"`
+	Command      string     `json:"command,omitempty"` // runs the minimized scenario
+	NotMinimized string     `json:"why,omitempty"`
+	Known        bool       `json:"known,omitempty"` // the corpus already had it
+	Settled      bool       `json:"settled"`
 }
 
 // fuzzExample is a run that shows a finding.
@@ -97,21 +97,21 @@ type fuzzExample struct {
 }
 
 // errFuzzInUse means that another process runs the same search.
-var errFuzzTaken = errors.New("another lockpick process is running this search")
+var errFuzzInUse = errors.New("another lockpick process is running this search")
 
 // openFuzz starts a search in a folder, or resumes the same search if its state is there.
-func openFuzz(folder, of string, scenarios []string, seed uint64) (*Fuzz, error) {
-	h := &Fuzz{Schema: fuzzSchema, Of: of, Scenarios: scenarios, Seed: seed, Finds: []*FuzzFind{}, Leg: fuzzLeg{Over: true}}
-	text, err := files.ReadIn(folder, fuzzFile, mostFile)
+func openFuzz(folder, of string, scenarios []string, seed uint64) (*FuzzState, error) {
+	h := &FuzzState{Schema: fuzzSchema, Digest: of, Scenarios: scenarios, Seed: seed, Findings: []*FuzzFinding{}, Session: fuzzSession{Done: true}}
+	text, err := files.ReadIn(folder, fuzzFile, maxFuzzFile)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 	case err != nil:
 		return nil, fmt.Errorf("read search state: %w", err)
 	default:
-		if h, err = parse(text); err != nil {
+		if h, err = parseFuzz(text); err != nil {
 			return nil, fmt.Errorf("read %s: %w", filepath.Join(folder, fuzzFile), err)
 		}
-		if h.Of != of || !slices.Equal(h.Scenarios, scenarios) {
+		if h.Digest != of || !slices.Equal(h.Scenarios, scenarios) {
 			return nil, fmt.Errorf("read %s: it belongs to another search", filepath.Join(folder, fuzzFile))
 		}
 	}
@@ -120,78 +120,78 @@ func openFuzz(folder, of string, scenarios []string, seed uint64) (*Fuzz, error)
 		return nil, fmt.Errorf("open search: %w", err)
 	}
 	if other, ok := files.ParseOwner(h.Owner); ok && other != self && !other.Ended(self, time.Time{}) {
-		return nil, errFuzzTaken
+		return nil, errFuzzInUse
 	}
 	h.folder, h.Owner = folder, self.String()
-	if h.Leg.Over {
-		h.Leg = fuzzLeg{Begun: h.Runs}
+	if h.Session.Done {
+		h.Session = fuzzSession{RunsBefore: h.Runs}
 	}
 	return h, nil
 }
 
 // parseFuzz parses a state file and rejects an invalid one.
-func parse(text []byte) (*Fuzz, error) {
-	h := &Fuzz{}
+func parseFuzz(text []byte) (*FuzzState, error) {
+	h := &FuzzState{}
 	if err := files.JSON(verdict.CanonicalJSON(text), h); err != nil {
 		return nil, err
 	}
-	slices.Sort(h.Ahead)
-	for k, i := range h.Ahead {
-		if i < h.Next || k > 0 && i == h.Ahead[k-1] {
+	slices.Sort(h.DoneAhead)
+	for k, i := range h.DoneAhead {
+		if i < h.Next || k > 0 && i == h.DoneAhead[k-1] {
 			return nil, fmt.Errorf("run %d is counted twice", i)
 		}
 	}
 	switch {
 	case h.Schema != fuzzSchema:
 		return nil, fmt.Errorf("schema %d is not supported; this version reads schema %d", h.Schema, fuzzSchema)
-	case h.Next < 0 || h.Runs != h.Next+len(h.Ahead):
-		return nil, fmt.Errorf("runs is %d, but %d runs are marked as done", h.Runs, h.Next+len(h.Ahead))
+	case h.Next < 0 || h.Runs != h.Next+len(h.DoneAhead):
+		return nil, fmt.Errorf("runs is %d, but %d runs are marked as done", h.Runs, h.Next+len(h.DoneAhead))
 	case len(h.Scenarios) == 0:
 		return nil, errors.New("no scenarios")
-	case h.Leg.Begun < 0 || h.Leg.Begun > h.Runs || !(h.Leg.Seconds >= 0):
+	case h.Session.RunsBefore < 0 || h.Session.RunsBefore > h.Runs || !(h.Session.Seconds >= 0):
 		return nil, errors.New("leg: begun or seconds is out of range")
 	}
-	for i, f := range h.Finds {
+	for i, f := range h.Findings {
 		if f == nil || f.Runs < 1 || f.First.Scenario < 0 || f.First.Scenario >= len(h.Scenarios) {
 			return nil, fmt.Errorf("finding %d has no run", i+1)
 		}
 	}
-	h.taken = h.Next
+	h.assigned = h.Next
 	return h, nil
 }
 
 // resumes reports whether the search continues an interrupted invocation.
-func (h *Fuzz) resumes() bool { return h.Leg.Seconds > 0 }
+func (h *FuzzState) resumes() bool { return h.Session.Seconds > 0 }
 
 // nextRun returns the number of the next unassigned run.
-func (h *Fuzz) take() int {
-	for h.isDone(h.taken) {
-		h.taken++
+func (h *FuzzState) nextRun() int {
+	for h.isDone(h.assigned) {
+		h.assigned++
 	}
-	h.taken++
-	return h.taken - 1
+	h.assigned++
+	return h.assigned - 1
 }
 
-func (h *Fuzz) isDone(i int) bool {
-	_, ahead := slices.BinarySearch(h.Ahead, i)
+func (h *FuzzState) isDone(i int) bool {
+	_, ahead := slices.BinarySearch(h.DoneAhead, i)
 	return i < h.Next || ahead
 }
 
 // runOf returns the scenario and the seed of a run.
-func (h *Fuzz) run(i int) (scenario int, seed uint64) {
+func (h *FuzzState) runOf(i int) (scenario int, seed uint64) {
 	return i % len(h.Scenarios), h.Seed + uint64(i/len(h.Scenarios))
 }
 
 // record adds the outcome of a run. It returns the new findings, and whether a required property
 // was violated. A run that is recorded twice counts once.
-func (h *Fuzz) done(i int, o outcome.Outcome) (fresh []*FuzzFind, harm bool) {
+func (h *FuzzState) record(i int, o outcome.Outcome) (fresh []*FuzzFinding, requiredViolated bool) {
 	if h.isDone(i) {
 		return nil, false
 	}
-	at, _ := slices.BinarySearch(h.Ahead, i)
-	h.Ahead = slices.Insert(h.Ahead, at, i)
-	for len(h.Ahead) > 0 && h.Ahead[0] == h.Next {
-		h.Ahead = h.Ahead[1:]
+	at, _ := slices.BinarySearch(h.DoneAhead, i)
+	h.DoneAhead = slices.Insert(h.DoneAhead, at, i)
+	for len(h.DoneAhead) > 0 && h.DoneAhead[0] == h.Next {
+		h.DoneAhead = h.DoneAhead[1:]
 		h.Next++
 	}
 	h.Runs++
@@ -199,54 +199,54 @@ func (h *Fuzz) done(i int, o outcome.Outcome) (fresh []*FuzzFind, harm bool) {
 		h.Failed++
 		h.Error = cmp.Or(h.Error, o.Error)
 	}
-	scenario, seed := h.run(i)
+	scenario, seed := h.runOf(i)
 	for _, j := range o.Violations() {
 		this := fuzzExample{scenario, outcome.Example{Seed: seed, Events: j.Length, Command: o.Command}}
 		b := Bug{Property: j.Property, Cause: j.Cause}
-		f := outcome.Entry(&h.Finds, func(f *FuzzFind) bool { return f.Bug == b }, FuzzFind{Bug: b, First: this, Shortest: this, After: h.Runs})
+		f := outcome.FindOrAdd(&h.Findings, func(f *FuzzFinding) bool { return f.Bug == b }, FuzzFinding{Bug: b, First: this, Shortest: this, RunsBefore: h.Runs})
 		if f.Runs++; f.Runs == 1 {
 			fresh = append(fresh, f)
 		}
-		held := j.Expected == string(verdict.Holds)
-		f.Held, harm = f.Held || held, harm || held
-		if !f.Settled && before(this, f.First) {
+		required := j.Expected == string(verdict.Holds)
+		f.Required, requiredViolated = f.Required || required, requiredViolated || required
+		if !f.Settled && earlier(this, f.First) {
 			f.First = this
 		}
-		if this.Events < f.Shortest.Events || this.Events == f.Shortest.Events && before(this, f.Shortest) {
+		if this.Events < f.Shortest.Events || this.Events == f.Shortest.Events && earlier(this, f.Shortest) {
 			f.Shortest = this
 		}
 	}
-	return fresh, harm
+	return fresh, requiredViolated
 }
 
 // earlier reports whether run a has a lower number than run b.
-func before(a, b fuzzExample) bool {
+func earlier(a, b fuzzExample) bool {
 	return cmp.Or(cmp.Compare(a.Seed, b.Seed), cmp.Compare(a.Scenario, b.Scenario)) < 0
 }
 
 // finish sorts the findings for output and returns the exit code.
-func (h *Fuzz) finish() int {
-	slices.SortFunc(h.Finds, func(a, b *FuzzFind) int {
-		at := func(f *FuzzFind) int { return slices.Index(checker.Properties(), f.Property) }
-		held := func(f *FuzzFind) int {
-			if f.Held {
+func (h *FuzzState) finish() int {
+	slices.SortFunc(h.Findings, func(a, b *FuzzFinding) int {
+		at := func(f *FuzzFinding) int { return slices.Index(checker.Properties(), f.Property) }
+		requiredFirst := func(f *FuzzFinding) int {
+			if f.Required {
 				return 0
 			}
 			return 1
 		}
-		return cmp.Or(cmp.Compare(held(a), held(b)), cmp.Compare(at(a), at(b)), cmp.Compare(b.Runs, a.Runs), cmp.Compare(a.Cause, b.Cause))
+		return cmp.Or(cmp.Compare(requiredFirst(a), requiredFirst(b)), cmp.Compare(at(a), at(b)), cmp.Compare(b.Runs, a.Runs), cmp.Compare(a.Cause, b.Cause))
 	})
 	code := outcome.ExitOK
-	if len(h.Finds) > 0 && h.Finds[0].Held {
+	if len(h.Findings) > 0 && h.Findings[0].Required {
 		code = outcome.ExitUnexpected
 	}
 	if h.Failed > 0 {
-		code = outcome.Worse(code, outcome.ExitBackend)
+		code = outcome.WorseCode(code, outcome.ExitBackend)
 	}
 	return code
 }
 
-func (h *Fuzz) save() error {
+func (h *FuzzState) save() error {
 	text, err := json.MarshalIndent(h, "", " ")
 	if err == nil {
 		err = files.WriteIn(h.folder, fuzzFile, append(text, '\n'))
@@ -258,7 +258,7 @@ func (h *Fuzz) save() error {
 }
 
 // close writes the state file for the last time, without an owner.
-func (h *Fuzz) close() error {
+func (h *FuzzState) close() error {
 	h.Owner = ""
 	return h.save()
 }
@@ -273,22 +273,22 @@ type Fuzzer struct {
 	Time      time.Duration                // time limit of the search; 0 means none
 	Seed      uint64                       // the first seed of a new search
 	Seeds     int                          // per scenario
-	Anew      bool                         // start a new search even if there is one to resume
+	Restart   bool                         // start a new search even if there is one to resume
 	FailFast  bool                         // stop after the first violation of a required property
 	Log       io.Writer                    // for messages during the search
-	Result    *Fuzz
+	Result    *FuzzState
 
-	started time.Time
-	resumed int              // runs done before this call began
-	corpus  map[Bug]FuzzFind // the findings that the corpus still reproduces
+	started   time.Time
+	resumed   int                 // runs done before this call began
+	knownBugs map[Bug]FuzzFinding // the findings that the corpus still reproduces
 
-	begun  sync.WaitGroup // runs in progress
-	mu     sync.Mutex     // protects Result and the fields below
-	live   *display.Progress
-	saved  time.Time
-	lost   error  // error from saving the state
-	small  string // the finding that is being minimized
-	enough bool   // no more runs should start
+	running    sync.WaitGroup // runs in progress
+	mu         sync.Mutex     // protects Result and the fields below
+	live       *display.Progress
+	saved      time.Time
+	saveErr    error  // error from saving the state
+	minimizing string // the finding that is being minimized
+	stopped    bool   // no more runs should start
 }
 
 func (x *Fuzzer) Open() error {
@@ -296,10 +296,10 @@ func (x *Fuzzer) Open() error {
 	if x.Corpus == "" {
 		x.Corpus = filepath.Join(x.Store, CorpusFolder)
 	} else if err := CanWrite(x.Corpus); err != nil {
-		return failed(CorpusFailed, fmt.Errorf("open corpus: %w", errors.Unwrap(err)))
+		return withKind(CorpusFailed, fmt.Errorf("open corpus: %w", errors.Unwrap(err)))
 	}
 	if err := CanWrite(x.Store); err != nil {
-		return failed(storeFailed, err)
+		return withKind(storeFailed, err)
 	}
 	text, err := json.Marshal(x.Scenarios)
 	if err != nil {
@@ -314,17 +314,17 @@ func (x *Fuzzer) Open() error {
 	name := display.Join("-", x.Scenarios[0].Name, l.Kind, l.Mistake)
 	folder := filepath.Join(x.Store, huntsFolder, name[:min(len(name), 80)]+"-"+of[:8])
 	err = os.MkdirAll(folder, 0o755)
-	if err == nil && x.Anew {
+	if err == nil && x.Restart {
 		if err = os.Remove(filepath.Join(folder, fuzzFile)); errors.Is(err, fs.ErrNotExist) {
 			err = nil
 		}
 	}
 	if err != nil {
-		return failed(storeFailed, err)
+		return withKind(storeFailed, err)
 	}
 	switch x.Result, err = openFuzz(folder, of[:16], names, x.Seed); {
-	case errors.Is(err, errFuzzTaken):
-		return failed(Taken, err)
+	case errors.Is(err, errFuzzInUse):
+		return withKind(InUse, err)
 	case err != nil:
 		return &Error{NotResumable, folder, err}
 	case x.Result.resumes():
@@ -342,44 +342,44 @@ func (x *Fuzzer) Run(ctx context.Context) (code int, err error) {
 	if err = x.runCorpus(ctx); err == nil {
 		err = x.search(ctx)
 	}
-	x.Result.Leg.Seconds = x.spent()
-	x.Result.Leg.Over = err == nil && ctx.Err() == nil
+	x.Result.Session.Seconds = x.elapsed()
+	x.Result.Session.Done = err == nil && ctx.Err() == nil
 	if lost := x.Result.close(); err == nil {
-		err = failed(storeFailed, lost)
+		err = withKind(storeFailed, lost)
 	}
 	return x.Result.finish(), cmp.Or(ctx.Err(), err)
 }
 
 // elapsed returns the search time in seconds, including interrupted invocations.
-func (x *Fuzzer) spent() float64 { return x.Result.Leg.Seconds + time.Since(x.started).Seconds() }
+func (x *Fuzzer) elapsed() float64 { return x.Result.Session.Seconds + time.Since(x.started).Seconds() }
 
 func (x *Fuzzer) search(ctx context.Context) error {
-	leg := x.Result.Leg
-	var over <-chan time.Time
+	session := x.Result.Session
+	var timeUp <-chan time.Time
 	if x.Time > 0 {
-		over = time.After(x.Time - time.Duration(leg.Seconds*float64(time.Second)))
+		timeUp = time.After(x.Time - time.Duration(session.Seconds*float64(time.Second)))
 	}
 	x.live = &display.Progress{W: x.Log, Mu: &x.mu, Started: x.started, Text: x.progress}
 	defer x.live.Start()()
-	defer x.begun.Wait()
+	defer x.running.Wait()
 	for {
 		if err := x.settle(ctx); err != nil {
 			return err
 		}
-		i, last := 0, leg.Begun+x.Seeds*len(x.Scenarios) // no run starts when i reaches last
+		i, last := 0, session.RunsBefore+x.Seeds*len(x.Scenarios) // no run starts when i reaches last
 		var w *Worker
 		select { // check the limit first: if several cases are ready, the select below may choose any
-		case <-over:
+		case <-timeUp:
 			i = last
 		default:
 			select {
 			case <-ctx.Done():
 				return ctx.Err()
-			case <-over:
+			case <-timeUp:
 				i = last
 			case w = <-x.Idle:
 				x.mu.Lock()
-				if i = x.Result.take(); x.enough {
+				if i = x.Result.nextRun(); x.stopped {
 					i = last
 				}
 				x.mu.Unlock()
@@ -389,14 +389,14 @@ func (x *Fuzzer) search(ctx context.Context) error {
 			if w != nil {
 				x.Idle <- w
 			}
-			x.begun.Wait()
+			x.running.Wait()
 			return x.settle(ctx)
 		}
-		x.begun.Go(func() {
-			o := w.Do(ctx, x.job(x.Result.run(i)))
+		x.running.Go(func() {
+			o := w.Do(ctx, x.job(x.Result.runOf(i)))
 			x.Idle <- w
 			if ctx.Err() == nil {
-				x.done(i, o)
+				x.recordRun(i, o)
 			}
 		})
 	}
@@ -411,24 +411,24 @@ func (x *Fuzzer) job(n int, seed uint64) Job {
 
 // saveInterval is how often the state is saved while nothing is found. Runs done since the last
 // save are repeated if lockpick is killed.
-const saves = time.Second
+const saveInterval = time.Second
 
 // recordRun adds the outcome of a run and reports new findings.
-func (x *Fuzzer) done(i int, o outcome.Outcome) {
+func (x *Fuzzer) recordRun(i int, o outcome.Outcome) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	fresh, harm := x.Result.done(i, o)
-	x.enough = x.enough || harm && x.FailFast
+	fresh, requiredViolated := x.Result.record(i, o)
+	x.stopped = x.stopped || requiredViolated && x.FailFast
 	for _, f := range fresh {
-		f.Seconds = x.spent()
+		f.Seconds = x.elapsed()
 		x.live.Erase()
 		fmt.Fprintf(x.Log, "found: %s, shown by %s\n", f.Bug, f.First.Command)
-		if k, had := x.corpus[f.Bug]; had {
+		if k, inCorpus := x.knownBugs[f.Bug]; inCorpus {
 			f.Known, f.File, f.Command = true, k.File, k.Command
 		}
 	}
-	if len(fresh) > 0 || time.Since(x.saved) > saves {
-		x.lost = errors.Join(x.lost, x.Result.save())
+	if len(fresh) > 0 || time.Since(x.saved) > saveInterval {
+		x.saveErr = errors.Join(x.saveErr, x.Result.save())
 		x.saved = time.Now()
 	}
 }
@@ -437,17 +437,17 @@ func (x *Fuzzer) done(i int, o outcome.Outcome) {
 func (x *Fuzzer) settle(ctx context.Context) error {
 	for {
 		x.mu.Lock()
-		i := slices.IndexFunc(x.Result.Finds, func(f *FuzzFind) bool { return !f.Settled })
+		i := slices.IndexFunc(x.Result.Findings, func(f *FuzzFinding) bool { return !f.Settled })
 		if i >= 0 {
-			x.small = x.Result.Finds[i].Bug.String()
+			x.minimizing = x.Result.Findings[i].Bug.String()
 		}
-		lost := x.lost
+		lost := x.saveErr
 		x.mu.Unlock()
 		if lost != nil || i < 0 {
-			return failed(storeFailed, lost)
+			return withKind(storeFailed, lost)
 		}
-		x.begun.Wait() // so that the first run of the finding is known and all processors are free
-		f := x.Result.Finds[i]
+		x.running.Wait() // so that the first run of the finding is known and all processors are free
+		f := x.Result.Findings[i]
 		j := x.Job(f.First.Scenario, f.First.Seed)
 		j.Keep = KeepAll
 		o := x.Do(ctx, j)
@@ -459,34 +459,34 @@ func (x *Fuzzer) settle(ctx context.Context) error {
 			return ctx.Err()
 		}
 		x.mu.Lock()
-		x.small = ""
-		f.Dir, f.Settled, f.Took = o.Dir, true, time.Since(begun).Seconds()
+		x.minimizing = ""
+		f.Dir, f.Settled, f.MinimizeSeconds = o.Dir, true, time.Since(begun).Seconds()
 		if why != nil {
-			f.Why = display.FirstLine(why.Error())
+			f.NotMinimized = display.FirstLine(why.Error())
 		} else if k != nil {
-			f.File, f.Small, f.Command = k.File, &k.Minimized, k.Command
+			f.File, f.Minimized, f.Command = k.File, &k.Minimized, k.Command
 		}
-		x.lost = errors.Join(x.lost, x.Result.save())
+		x.saveErr = errors.Join(x.saveErr, x.Result.save())
 		x.mu.Unlock()
 	}
 }
 
 // minimize minimizes the scenario of a finding. It starts from the minimized scenario of another
 // finding if that also shows this one, because a run often violates several properties.
-func (x *Fuzzer) minimize(ctx context.Context, f *FuzzFind) (*MinimizedRun, error) {
+func (x *Fuzzer) minimize(ctx context.Context, f *FuzzFinding) (*MinimizedRun, error) {
 	s := x.Scenarios[f.First.Scenario]
 	from, seed := s, f.First.Seed
-	for _, other := range x.Result.Finds {
-		if r := other.Small; r != nil && x.Simulator.Run(ctx, Expecting(r.Scenario, f.Bug), r.Seed).Code == outcome.ExitOK {
+	for _, other := range x.Result.Findings {
+		if r := other.Minimized; r != nil && x.Simulator.Run(ctx, ExpectBug(r.Scenario, f.Bug), r.Seed).Code == outcome.ExitOK {
 			from, seed = r.Scenario, r.Seed
 			break
 		}
 	}
-	r, err := x.Minimizer(0).Shrink(ctx, from, seed, f.Bug)
+	r, err := x.Minimizer(0).Minimize(ctx, from, seed, f.Bug)
 	if err != nil {
 		return nil, err
 	}
-	r.From, r.Given, r.Before = s.ID(), f.First.Seed, SizeOf(s.Drawn(f.First.Seed))
+	r.From, r.OriginalSeed, r.Before = s.ID(), f.First.Seed, SizeOf(s.WithRandomPlan(f.First.Seed))
 	name := corpusName(r)
 	return x.SaveMinimized(ctx, r, name, filepath.Join(x.Corpus, name+".yaml"), x.Store)
 }
@@ -494,18 +494,18 @@ func (x *Fuzzer) minimize(ctx context.Context, f *FuzzFind) (*MinimizedRun, erro
 // progress describes the progress of the search.
 func (x *Fuzzer) progress(passed time.Duration) string {
 	h, violated := x.Result, 0
-	for _, f := range h.Finds {
+	for _, f := range h.Findings {
 		violated += f.Runs
 	}
-	runs, fresh, spent := h.Runs-h.Leg.Begun, h.Runs-x.resumed, passed.Seconds()
-	parts := []string{display.Plural(runs, "run"), fmt.Sprintf("%s, %s", display.Plural(len(h.Finds), "finding"), display.Plural(violated, "violation"))}
+	runs, fresh, spent := h.Runs-h.Session.RunsBefore, h.Runs-x.resumed, passed.Seconds()
+	parts := []string{display.Plural(runs, "run"), fmt.Sprintf("%s, %s", display.Plural(len(h.Findings), "finding"), display.Plural(violated, "violation"))}
 	if h.Failed > 0 {
 		parts = append(parts, fmt.Sprintf("%d failed", h.Failed))
 	}
 	parts = append(parts, fmt.Sprintf("%.0f s, %.3g per second", spent, float64(fresh)/max(spent, 1e-3)))
 	left := math.Inf(1)
 	if x.Time > 0 {
-		left = max(0, x.Time.Seconds()-h.Leg.Seconds-spent)
+		left = max(0, x.Time.Seconds()-h.Session.Seconds-spent)
 	}
 	if x.Seeds < MaxSeeds && fresh > 0 {
 		left = min(left, float64(x.Seeds*len(x.Scenarios)-runs)*spent/float64(fresh))
@@ -513,41 +513,41 @@ func (x *Fuzzer) progress(passed time.Duration) string {
 	if !math.IsInf(left, 1) {
 		parts = append(parts, fmt.Sprintf("about %.0f s left", left))
 	}
-	if x.small != "" {
-		parts = append(parts, "minimizing "+x.small)
+	if x.minimizing != "" {
+		parts = append(parts, "minimizing "+x.minimizing)
 	}
 	return strings.Join(parts, ", ")
 }
 
 // Print prints the result, then a table of the findings with their frequency, then each finding.
-func (h *Fuzz) Print(w io.Writer) {
+func (h *FuzzState) Print(w io.Writer) {
 	h.printResult(w)
 	t := display.Table{{"property", "cause", "runs", "first"}}
-	for _, f := range h.Finds {
+	for _, f := range h.Findings {
 		t = append(t, []string{f.Property, f.Cause, fmt.Sprint(f.Runs), fmt.Sprintf("%s, seed %d", h.Scenarios[f.First.Scenario], f.First.Seed)})
 	}
-	if len(h.Finds) > 0 {
+	if len(h.Findings) > 0 {
 		fmt.Fprintln(w)
 		t.Print(w)
 	}
-	for _, f := range h.Finds {
+	for _, f := range h.Findings {
 		f.print(w, h.Runs)
 	}
 }
 
 // printResult prints a one-line summary of the search.
-func (h *Fuzz) printResult(w io.Writer) {
-	held := 0
-	for _, f := range h.Finds {
-		if f.Held {
-			held++
+func (h *FuzzState) printResult(w io.Writer) {
+	required := 0
+	for _, f := range h.Findings {
+		if f.Required {
+			required++
 		}
 	}
 	in, text := display.Good, "no violation found under these faults"
 	switch {
-	case held > 0:
-		in, text = display.Bad, display.Plural(held, "violation")+" of required properties"
-	case len(h.Finds) > 0:
+	case required > 0:
+		in, text = display.Bad, display.Plural(required, "violation")+" of required properties"
+	case len(h.Findings) > 0:
 		in, text = display.Plain, "no required property violated"
 	case h.Runs > 0:
 		_, high := outcome.Wilson(0, h.Runs)
@@ -558,26 +558,26 @@ func (h *Fuzz) printResult(w io.Writer) {
 		text += fmt.Sprintf("; %d could not be judged, first error: %s", h.Failed, display.FirstLine(h.Error))
 	}
 	fmt.Fprintln(w, display.Paint(w, in, fmt.Sprintf("%s of %s, %s: %s", display.Plural(h.Runs, "run"), display.Plural(len(h.Scenarios), "scenario"),
-		time.Duration(h.Leg.Seconds*float64(time.Second)).Round(time.Second), text)))
+		time.Duration(h.Session.Seconds*float64(time.Second)).Round(time.Second), text)))
 }
 
-func (f *FuzzFind) print(w io.Writer, runs int) {
-	in, had := display.Doubt, "not required to hold"
-	if f.Held {
-		in, had = display.Bad, "required to hold"
+func (f *FuzzFinding) print(w io.Writer, runs int) {
+	in, requirement := display.Doubt, "not required to hold"
+	if f.Required {
+		in, requirement = display.Bad, "required to hold"
 	}
-	fmt.Fprintf(w, "\n%s, in %s; %s\n", display.Paint(w, in, f.Bug.String()), outcome.Rate(f.Runs, runs), had)
-	if f.Small != nil {
-		for _, st := range f.Small.Scenario.Plan {
+	fmt.Fprintf(w, "\n%s, in %s; %s\n", display.Paint(w, in, f.Bug.String()), outcome.Rate(f.Runs, runs), requirement)
+	if f.Minimized != nil {
+		for _, st := range f.Minimized.Scenario.Plan {
 			display.PrintWrapped(w, 2, 4, DescribeStep(st))
 		}
-		display.PrintWrapped(w, 2, 4, f.Small.Sum())
+		display.PrintWrapped(w, 2, 4, f.Minimized.Summary())
 	}
 	if f.Known {
 		fmt.Fprintln(w, "  known from the corpus")
 	}
-	if f.Why != "" {
-		display.PrintWrapped(w, 2, 4, "not minimized: "+f.Why)
+	if f.NotMinimized != "" {
+		display.PrintWrapped(w, 2, 4, "not minimized: "+f.NotMinimized)
 	}
 	for _, l := range [][2]string{{"scenario:  ", f.File}, {"record:    ", f.Dir}, {"run again: ", cmp.Or(f.Command, f.First.Command)}} {
 		if l[1] != "" {
@@ -587,7 +587,7 @@ func (f *FuzzFind) print(w io.Writer, runs int) {
 }
 
 // seedSuffix is the end of a name in the corpus if the scenario runs with a seed other than 1.
-var seeded = regexp.MustCompile(`-seed-([0-9]+)$`)
+var seedSuffix = regexp.MustCompile(`-seed-([0-9]+)$`)
 
 // corpusName names a minimized scenario in the corpus by its lock and what it shows.
 func corpusName(r Minimized) string {
@@ -597,15 +597,15 @@ func corpusName(r Minimized) string {
 	if r.Seed != 1 {
 		end = fmt.Sprintf("-seed-%d", r.Seed)
 	}
-	return clipped(name, 64-len(end)) + end
+	return clipName(name, 64-len(end)) + end
 }
 
 // clipName shortens a name to maxLen characters. Different names stay different.
-func clipped(name string, most int) string {
-	if len(name) <= most {
+func clipName(name string, maxLen int) string {
+	if len(name) <= maxLen {
 		return name
 	}
-	return fmt.Sprintf("%s-%x", strings.TrimRight(name[:most-9], "-"), sha256.Sum256([]byte(name)))[:most]
+	return fmt.Sprintf("%s-%x", strings.TrimRight(name[:maxLen-9], "-"), sha256.Sum256([]byte(name)))[:maxLen]
 }
 
 // runCorpus runs the scenarios of the corpus that use the lock under test.
@@ -615,15 +615,15 @@ func (x *Fuzzer) runCorpus(ctx context.Context) error {
 		return nil
 	}
 	if err != nil {
-		return failed(CorpusFailed, fmt.Errorf("open corpus: %w", err))
+		return withKind(CorpusFailed, fmt.Errorf("open corpus: %w", err))
 	}
 	defer dir.Close()
 	entries, err := dir.Entries()
 	if err != nil {
-		return failed(CorpusFailed, fmt.Errorf("open corpus: %w", err))
+		return withKind(CorpusFailed, fmt.Errorf("open corpus: %w", err))
 	}
 	ran, shown := 0, 0
-	x.corpus = map[Bug]FuzzFind{}
+	x.knownBugs = map[Bug]FuzzFinding{}
 	for _, e := range entries {
 		base, isYAML := strings.CutSuffix(e.Name(), ".yaml")
 		if !isYAML || !e.Type().IsRegular() {
@@ -642,7 +642,7 @@ func (x *Fuzzer) runCorpus(ctx context.Context) error {
 			continue
 		}
 		seed := uint64(1)
-		if m := seeded.FindStringSubmatch(base); m != nil {
+		if m := seedSuffix.FindStringSubmatch(base); m != nil {
 			seed, _ = strconv.ParseUint(m[1], 10, 64)
 		}
 		o := x.Simulator.Run(ctx, all[0], seed)
@@ -656,7 +656,7 @@ func (x *Fuzzer) runCorpus(ctx context.Context) error {
 		shown++
 		for property, e := range all[0].Expect {
 			if e.Want == wantViolated && e.Follows == "" {
-				x.corpus[Bug{property, e.Cause}] = FuzzFind{File: path, Command: x.Command(path, seed)}
+				x.knownBugs[Bug{property, e.Cause}] = FuzzFinding{File: path, Command: x.Command(path, seed)}
 			}
 		}
 	}

@@ -25,12 +25,12 @@ func FuzzOutcome(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if o.State() == "" || o.Events < 0 || o.Seconds < 0 || !outcome.KnownCode(outcome.Worse(o.Code, outcome.CodeOf(o.Judgements))) {
+		if o.State() == "" || o.Events < 0 || o.Seconds < 0 || !outcome.KnownCode(outcome.WorseCode(o.Code, outcome.CodeOf(o.Judgements))) {
 			t.Errorf("impossible outcome accepted: %+v", o)
 		}
 		for _, j := range o.Judgements {
 			_ = j.String()
 		}
-		o.Waits()
+		o.PendingVariants()
 	})
 }

@@ -17,16 +17,16 @@ import (
 // helpFor returns the block below an engine's name in the help on shards.
 func helpFor(t *testing.T, binary, engine string) string {
 	t.Helper()
-	text := says(t, exec.Command(binary, "help", "shards"))
+	text := outputOf(t, exec.Command(binary, "help", "shards"))
 	found := regexp.MustCompile(`(?m)^` + engine + `.*:\n((?:    .*\n)+)`).FindStringSubmatch(text)
 	if found == nil {
 		t.Fatalf("no help for %s in %s", engine, text)
 	}
-	return strings.ReplaceAll(found[1], "baseline/ --seeds 10000", strings.Join(swept(), " "))
+	return strings.ReplaceAll(found[1], "baseline/ --seeds 10000", strings.Join(sweepArgs(), " "))
 }
 
 // shellCommand runs a script in a folder, with lockpick on the path and in bin.
-func shell(t *testing.T, in, binary, script string, env ...string) *exec.Cmd {
+func shellCommand(t *testing.T, in, binary, script string, env ...string) *exec.Cmd {
 	t.Helper()
 	if err := os.Symlink(filepath.Dir(binary), filepath.Join(in, "bin")); err != nil && !errors.Is(err, fs.ErrExist) {
 		t.Fatal(err)
@@ -38,7 +38,7 @@ func shell(t *testing.T, in, binary, script string, env ...string) *exec.Cmd {
 }
 
 // ciCommands returns the commands in a CI file that run a shard and that merge.
-func steps(text string) (shard, merge string) {
+func ciCommands(text string) (shard, merge string) {
 	for line := range strings.Lines(text) {
 		line = strings.TrimPrefix(strings.TrimPrefix(strings.TrimSpace(line), "- "), "run: ")
 		switch {
@@ -53,49 +53,49 @@ func steps(text string) (shard, merge string) {
 
 // The commands in the help work as printed, with a smaller sweep. GNU parallel repeats the shard
 // whose first process is killed.
-func TestLinesOfHelp(t *testing.T) {
-	needs(t, "apt-get install parallel", "parallel")
+func TestShardHelpCommands(t *testing.T) {
+	requirePrograms(t, "apt-get install parallel", "parallel")
 	binary := lockpick(t)
 	t.Run("GNU parallel", func(t *testing.T) {
 		in := t.TempDir()
-		c := shell(t, in, binary, helpFor(t, binary, "GNU parallel"), "SWEEP="+in)
-		var said strings.Builder
-		c.Stdout, c.Stderr = &said, &said
+		c := shellCommand(t, in, binary, helpFor(t, binary, "GNU parallel"), "SWEEP="+in)
+		var output strings.Builder
+		c.Stdout, c.Stderr = &output, &output
 		if err := c.Start(); err != nil {
 			t.Fatal(err)
 		}
 		killMidway(t, filepath.Join(in, "store"), "SWEEP="+in)
-		if err := c.Wait(); err != nil || !strings.Contains(said.String(), fmt.Sprint(*seeds, " runs on sim")) {
-			t.Errorf("%v: %s", err, said.String())
+		if err := c.Wait(); err != nil || !strings.Contains(output.String(), fmt.Sprint(*engineSeeds, " runs on sim")) {
+			t.Errorf("%v: %s", err, output.String())
 		}
-		sameAsOne(t, binary, filepath.Join(in, "store"))
+		checkMerged(t, binary, filepath.Join(in, "store"))
 	})
 	t.Run("GitHub", func(t *testing.T) {
 		in := t.TempDir()
-		shard, merge := steps(helpFor(t, binary, "GitHub"))
+		shard, merge := ciCommands(helpFor(t, binary, "GitHub"))
 		for k := 1; k <= 8; k++ { // each on its own machine, whose store is an artifact
-			says(t, shell(t, in, binary, strings.ReplaceAll(shard, "${{ matrix.shard }}", fmt.Sprint(k))))
-			says(t, shell(t, in, binary, fmt.Sprintf("mkdir -p results; mv store results/shard-%d", k)))
+			outputOf(t, shellCommand(t, in, binary, strings.ReplaceAll(shard, "${{ matrix.shard }}", fmt.Sprint(k))))
+			outputOf(t, shellCommand(t, in, binary, fmt.Sprintf("mkdir -p results; mv store results/shard-%d", k)))
 		}
-		says(t, shell(t, in, binary, merge))
-		sameAsOne(t, binary, filepath.Join(in, "results"))
+		outputOf(t, shellCommand(t, in, binary, merge))
+		checkMerged(t, binary, filepath.Join(in, "results"))
 	})
 	t.Run("GitLab", func(t *testing.T) {
 		in := t.TempDir()
-		shard, merge := steps(helpFor(t, binary, "GitLab"))
+		shard, merge := ciCommands(helpFor(t, binary, "GitLab"))
 		for k := 1; k <= 8; k++ {
-			says(t, shell(t, in, binary, shard, fmt.Sprint("CI_NODE_INDEX=", k), "CI_NODE_TOTAL=8"))
+			outputOf(t, shellCommand(t, in, binary, shard, fmt.Sprint("CI_NODE_INDEX=", k), "CI_NODE_TOTAL=8"))
 		}
-		says(t, shell(t, in, binary, merge))
-		sameAsOne(t, binary, filepath.Join(in, "results"))
+		outputOf(t, shellCommand(t, in, binary, merge))
+		checkMerged(t, binary, filepath.Join(in, "results"))
 	})
 	t.Run("no folder is shared", func(t *testing.T) {
-		standInForAWS(t)
+		fakeAWS(t)
 		in := t.TempDir()
 		for k := 1; k <= 8; k++ {
-			says(t, shell(t, in, binary, helpFor(t, binary, "Machines without a shared folder"), fmt.Sprint("K=", k)))
+			outputOf(t, shellCommand(t, in, binary, helpFor(t, binary, "Machines without a shared folder"), fmt.Sprint("K=", k)))
 		}
-		says(t, shell(t, in, binary, helpFor(t, binary, "Then, on the machine that merges")))
-		sameAsOne(t, binary, filepath.Join(in, "results"))
+		outputOf(t, shellCommand(t, in, binary, helpFor(t, binary, "Then, on the machine that merges")))
+		checkMerged(t, binary, filepath.Join(in, "results"))
 	})
 }

@@ -14,11 +14,11 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-var names = []string{"a", "a/b", "c"}
+var scenarioNames = []string{"a", "a/b", "c"}
 
-func begin(t *testing.T, folder string) *Fuzz {
+func openTestFuzz(t *testing.T, folder string) *FuzzState {
 	t.Helper()
-	h, err := openFuzz(folder, "this", names, 5)
+	h, err := openFuzz(folder, "this", scenarioNames, 5)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -27,7 +27,7 @@ func begin(t *testing.T, folder string) *Fuzz {
 
 // testOutcome returns the outcome of run i: every seventh violates one property, every fifth
 // another.
-func came(i int) outcome.Outcome {
+func testOutcome(i int) outcome.Outcome {
 	o := outcome.Outcome{Command: fmt.Sprintf("run %d", i)}
 	add := func(property, cause, expected string) {
 		o.Judgements = append(o.Judgements, outcome.Judgement{Property: property, Cause: cause, Got: verdict.Violated, Expected: expected, Length: 100 - i})
@@ -42,38 +42,38 @@ func came(i int) outcome.Outcome {
 }
 
 // Runs are numbered seed by seed, and each number is assigned once.
-func TestTake(t *testing.T) {
-	h := begin(t, t.TempDir())
+func TestNextRun(t *testing.T) {
+	h := openTestFuzz(t, t.TempDir())
 	for i := range 10 {
-		if got := h.take(); got != i {
+		if got := h.nextRun(); got != i {
 			t.Fatalf("next run is %d, want %d", got, i)
 		}
 	}
-	if s, seed := h.run(7); s != 1 || seed != 7 {
+	if s, seed := h.runOf(7); s != 1 || seed != 7 {
 		t.Errorf("run 7 has scenario %d and seed %d", s, seed)
 	}
 }
 
 // A search that is killed at any time and resumed counts each run once, and ends with the same
 // result as one that was never killed.
-func TestKilledHuntsCountOnce(t *testing.T) {
+func TestKilledSearchCountsRunsOnce(t *testing.T) {
 	const all = 300
 	r := rand.New(rand.NewPCG(3, 4))
 	folder := t.TempDir()
-	h := begin(t, folder)
+	h := openTestFuzz(t, folder)
 	var under []int // assigned, and not done
 	kills := 0
 	for h.Runs < all {
 		switch {
 		case r.IntN(40) == 0: // runs since the last save and runs in progress are lost
 			kills++
-			h, under = begin(t, folder), nil
+			h, under = openTestFuzz(t, folder), nil
 		case r.IntN(6) == 0:
 			if err := h.save(); err != nil {
 				t.Fatal(err)
 			}
 		case len(under) < 8:
-			if i := h.take(); i < all {
+			if i := h.nextRun(); i < all {
 				under = append(under, i)
 				continue
 			}
@@ -85,23 +85,23 @@ func TestKilledHuntsCountOnce(t *testing.T) {
 			k := r.IntN(len(under))
 			i := under[k]
 			under = append(under[:k], under[k+1:]...)
-			h.done(i, came(i))
-			h.done(i, came(i)) // recorded twice, it counts once
+			h.record(i, testOutcome(i))
+			h.record(i, testOutcome(i)) // recorded twice, it counts once
 		}
 	}
-	if kills < 5 || h.Next != all || h.Runs != all || len(h.Ahead) != 0 {
-		t.Errorf("after %d kills, next is %d, runs %d, %d ahead", kills, h.Next, h.Runs, len(h.Ahead))
+	if kills < 5 || h.Next != all || h.Runs != all || len(h.DoneAhead) != 0 {
+		t.Errorf("after %d kills, next is %d, runs %d, %d ahead", kills, h.Next, h.Runs, len(h.DoneAhead))
 	}
-	whole := begin(t, t.TempDir())
+	whole := openTestFuzz(t, t.TempDir())
 	for i := range all {
-		whole.done(whole.take(), came(i))
+		whole.record(whole.nextRun(), testOutcome(i))
 	}
-	for _, f := range whole.Finds {
+	for _, f := range whole.Findings {
 		found := false
-		for _, g := range h.Finds {
+		for _, g := range h.Findings {
 			if g.Bug == f.Bug {
 				found = true
-				if g.Runs != f.Runs || g.Held != f.Held || g.Shortest != f.Shortest {
+				if g.Runs != f.Runs || g.Required != f.Required || g.Shortest != f.Shortest {
 					t.Errorf("%s: killed search %+v, uninterrupted search %+v", f.Bug, g, f)
 				}
 			}
@@ -110,63 +110,63 @@ func TestKilledHuntsCountOnce(t *testing.T) {
 			t.Errorf("the killed search did not find %s", f.Bug)
 		}
 	}
-	if len(whole.Finds) != 2 || len(h.Finds) != 2 {
-		t.Errorf("%d and %d findings, want 2 each", len(whole.Finds), len(h.Finds))
+	if len(whole.Findings) != 2 || len(h.Findings) != 2 {
+		t.Errorf("%d and %d findings, want 2 each", len(whole.Findings), len(h.Findings))
 	}
 }
 
 // Each finding is new once.
-func TestDoneTellsWhatIsNew(t *testing.T) {
-	h := begin(t, t.TempDir())
+func TestRecordReturnsNewFindings(t *testing.T) {
+	h := openTestFuzz(t, t.TempDir())
 	for i, want := range []int{2, 0, 0, 0, 0, 0, 0, 0} {
-		if fresh, _ := h.done(h.take(), came(i)); len(fresh) != want {
+		if fresh, _ := h.record(h.nextRun(), testOutcome(i)); len(fresh) != want {
 			t.Errorf("run %d: %d new findings, want %d", i, len(fresh), want)
 		}
 	}
-	if f := h.Finds[0]; !f.Held || f.Runs != 2 || f.First.Seed != 5 || f.Shortest.Events != 93 {
+	if f := h.Findings[0]; !f.Required || f.Runs != 2 || f.First.Seed != 5 || f.Shortest.Events != 93 {
 		t.Errorf("%+v", f)
 	}
 }
 
 // A violation of a required property is reported each time, even if the same violation was found
 // before where it was not required.
-func TestDoneTellsOfHarm(t *testing.T) {
-	h := begin(t, t.TempDir())
+func TestRecordReportsRequiredViolations(t *testing.T) {
+	h := openTestFuzz(t, t.TempDir())
 	for i, expected := range []string{"any", "holds", "any", "holds"} {
 		o := outcome.Outcome{Judgements: []outcome.Judgement{{Property: verdict.FencingOrder, Cause: "holder-refused", Got: verdict.Violated, Expected: expected}}}
-		if fresh, harm := h.done(h.take(), o); harm != (expected == "holds") || len(fresh) > 0 != (i == 0) {
-			t.Errorf("run %d, expected %s: required violation %v, %d new findings", i, expected, harm, len(fresh))
+		if fresh, requiredViolated := h.record(h.nextRun(), o); requiredViolated != (expected == "holds") || len(fresh) > 0 != (i == 0) {
+			t.Errorf("run %d, expected %s: required violation %v, %d new findings", i, expected, requiredViolated, len(fresh))
 		}
 	}
 }
 
 // An unfinished session is resumed, and a finished one is followed by another.
-func TestLegs(t *testing.T) {
+func TestSessions(t *testing.T) {
 	folder := t.TempDir()
-	h := begin(t, folder)
-	h.done(h.take(), came(0))
-	h.Leg.Seconds = 3
+	h := openTestFuzz(t, folder)
+	h.record(h.nextRun(), testOutcome(0))
+	h.Session.Seconds = 3
 	if err := h.close(); err != nil {
 		t.Fatal(err)
 	}
-	if h = begin(t, folder); !h.resumes() || h.Leg.Begun != 0 {
-		t.Errorf("session is not resumed: %+v", h.Leg)
+	if h = openTestFuzz(t, folder); !h.resumes() || h.Session.RunsBefore != 0 {
+		t.Errorf("session is not resumed: %+v", h.Session)
 	}
-	h.Leg.Over = true
+	h.Session.Done = true
 	if err := h.close(); err != nil {
 		t.Fatal(err)
 	}
-	if h = begin(t, folder); h.resumes() || h.Leg.Begun != 1 || h.Runs != 1 {
-		t.Errorf("session is resumed: %+v", h.Leg)
+	if h = openTestFuzz(t, folder); h.resumes() || h.Session.RunsBefore != 1 || h.Runs != 1 {
+		t.Errorf("session is resumed: %+v", h.Session)
 	}
 }
 
 // A state file that no search can have written is rejected.
-func TestOpenRefuses(t *testing.T) {
+func TestOpenFuzzRejectsInvalidState(t *testing.T) {
 	folder := t.TempDir()
-	h := begin(t, folder)
+	h := openTestFuzz(t, folder)
 	for i := range 3 {
-		h.done(h.take(), came(i))
+		h.record(h.nextRun(), testOutcome(i))
 	}
 	if err := h.close(); err != nil {
 		t.Fatal(err)
@@ -191,20 +191,20 @@ func TestOpenRefuses(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(folder, fuzzFile), []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := openFuzz(folder, "this", names, 5); err == nil || !strings.Contains(err.Error(), x[2]) {
+		if _, err := openFuzz(folder, "this", scenarioNames, 5); err == nil || !strings.Contains(err.Error(), x[2]) {
 			t.Errorf("%s: %v, want %s", x[1], err, x[2])
 		}
 	}
 }
 
 // Two processes can't run the same search, but a search whose process has ended has no owner.
-func TestOwner(t *testing.T) {
+func TestSearchOwner(t *testing.T) {
 	self, err := files.Self()
 	if err != nil {
 		t.Skip(err)
 	}
 	folder := t.TempDir()
-	h := begin(t, folder)
+	h := openTestFuzz(t, folder)
 	parent := self
 	parent.PID, parent.Start = os.Getppid(), 0
 	for _, x := range []struct {
@@ -215,7 +215,7 @@ func TestOwner(t *testing.T) {
 		if err := h.save(); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := openFuzz(folder, "this", names, 5); errors.Is(err, errFuzzTaken) != x.taken {
+		if _, err := openFuzz(folder, "this", scenarioNames, 5); errors.Is(err, errFuzzInUse) != x.taken {
 			t.Errorf("%s: %v", x.owner, err)
 		}
 	}
@@ -226,13 +226,13 @@ func FuzzParse(f *testing.F) {
 	f.Add([]byte(`{"schema": 1, "of": "this", "scenarios": ["a"], "seed": 1, "next": 2, "ahead": [3], "runs": 3, "finds": [{"property": "p", "held": true, "runs": 1, "first": {"scenario": 0, "seed": 1}, "shortest": {}}], "leg": {"begun": 0}}`))
 	f.Add([]byte(`{"schema": 1, "scenarios": ["a"], "finds": [null]}`))
 	f.Fuzz(func(t *testing.T, text []byte) {
-		h, err := parse(text)
+		h, err := parseFuzz(text)
 		if err != nil {
 			return
 		}
 		before := h.Runs
-		i := h.take()
-		h.done(i, came(35))
+		i := h.nextRun()
+		h.record(i, testOutcome(35))
 		if h.Runs != before+1 {
 			t.Errorf("run %d was assigned although it was done: %s", i, text)
 		}
@@ -240,10 +240,10 @@ func FuzzParse(f *testing.F) {
 }
 
 // Different long names stay different when clipped.
-func TestClippedNames(t *testing.T) {
+func TestClipName(t *testing.T) {
 	long := strings.Repeat("extension-", 8)
-	a, b := clipped(long+"a", 64), clipped(long+"b", 64)
-	if a == b || len(a) > 64 || !strings.HasPrefix(a, "extension-extension-") || clipped("short", 64) != "short" {
+	a, b := clipName(long+"a", 64), clipName(long+"b", 64)
+	if a == b || len(a) > 64 || !strings.HasPrefix(a, "extension-extension-") || clipName("short", 64) != "short" {
 		t.Error(a, b)
 	}
 }

@@ -26,9 +26,9 @@ const (
 func Judge(expect map[string]scenario.Expectation, v verdict.Verdict) []outcome.Judgement {
 	var out []outcome.Judgement
 	for _, r := range v.Results {
-		j := outcome.Judgement{Property: r.Property, Got: r.Outcome, Cause: r.Cause, Node: r.Node, Because: r.Because, AsExpected: true, Length: length(r), NotApplicable: r.NotApplicable}
+		j := outcome.Judgement{Property: r.Property, Got: r.Outcome, Cause: r.Cause, Node: r.Node, Because: r.Because, AsExpected: true, Length: violationLength(r), NotApplicable: r.NotApplicable}
 		if want, ok := expect[r.Property]; ok {
-			hold(&j, want, r)
+			judgeResult(&j, want, r)
 			if v.Assumption != "" { // a vacuous run is never as expected
 				j.AsExpected = false
 				if r.Outcome == verdict.Violated && want.Want != wantHolds {
@@ -38,7 +38,7 @@ func Judge(expect map[string]scenario.Expectation, v verdict.Verdict) []outcome.
 			if j.Missed && v.Cut != "" { // the violation may have followed later
 				j.Missed, j.Got, j.Because = false, verdict.Undecided, "not violated so far: "+r.Because
 			}
-			excuse(&j, want, r)
+			excuseStalled(&j, want, r)
 		}
 		out = append(out, j)
 	}
@@ -55,7 +55,7 @@ func Judge(expect map[string]scenario.Expectation, v verdict.Verdict) []outcome.
 }
 
 // violationLength is the number of events up to the last one that proves the violation.
-func length(r verdict.Result) int {
+func violationLength(r verdict.Result) int {
 	if r.Witness == nil || len(r.Witness.Events) == 0 {
 		return 0
 	}
@@ -65,14 +65,14 @@ func length(r verdict.Result) int {
 // judgements judges a stored run by its scenario's expectations, a Jepsen history by the guarantees
 // of its model, and a bare history by what is required of every lock, as far as the history shows
 // it.
-func (s Stored) judgements(v verdict.Verdict) []outcome.Judgement {
+func (s StoredRun) judgements(v verdict.Verdict) []outcome.Judgement {
 	switch {
 	case s.Manifest != nil:
 		return append(Judge(s.Manifest.Scenario.Expect, v), judgeNumbers(s.Manifest.Scenario.Numbers, v)...)
-	case !s.Model.Holders():
+	case !s.Model.HasHandles():
 		return Judge(map[string]scenario.Expectation{s.Model.Name: {Want: wantHolds, Implied: true}}, v)
 	}
-	expect := unconditional()
+	expect := defaultExpectations()
 	if s.History.Params.Resource == "" {
 		delete(expect, verdict.ResourceSafety)
 	}
@@ -80,17 +80,17 @@ func (s Stored) judgements(v verdict.Verdict) []outcome.Judgement {
 }
 
 // defaultExpectations apply if the user sets none: a safety violation is never acceptable.
-func unconditional() map[string]scenario.Expectation {
+func defaultExpectations() map[string]scenario.Expectation {
 	expect := map[string]scenario.Expectation{
 		verdict.MutualExclusion: {Want: wantHolds, Implied: true},
 		verdict.ResourceSafety:  {Want: wantHolds, Implied: true},
 	}
-	scenario.Imply(expect, "")
+	scenario.AddImplied(expect, "")
 	return expect
 }
 
 // judgeResult compares one result with its expectation.
-func hold(j *outcome.Judgement, want scenario.Expectation, r verdict.Result) {
+func judgeResult(j *outcome.Judgement, want scenario.Expectation, r verdict.Result) {
 	j.Expected, j.Follows = want.String(), want.Follows
 	switch want.Want {
 	case wantAny:
@@ -110,7 +110,7 @@ func hold(j *outcome.Judgement, want scenario.Expectation, r verdict.Result) {
 // excuseStalled makes an expected violation undecided if it was missed or had another cause because
 // the host stalled and delayed the plan. The checker already ensures that a stall is not reported
 // as the cause of a violation.
-func excuse(j *outcome.Judgement, want scenario.Expectation, r verdict.Result) {
+func excuseStalled(j *outcome.Judgement, want scenario.Expectation, r verdict.Result) {
 	if j.AsExpected || r.Stalled == 0 || want.Want != wantViolated {
 		return
 	}
@@ -137,18 +137,18 @@ func judgeNumbers(bounds map[string]scenario.Bound, v verdict.Verdict) []outcome
 		j.Number.Value = x
 		switch {
 		case v.Assumption != "":
-			undecided(&j, v.Assumption)
+			markUndecided(&j, v.Assumption)
 		case !measured:
-			undecided(&j, "the run has no "+name)
+			markUndecided(&j, "the run has no "+name)
 		case v.Cut != "":
-			undecided(&j, "the history is incomplete: "+v.Cut)
-		case b.Than != "":
-			undecided(&j, "it is compared with "+b.Than+", which must run in the same campaign")
-			j.Number.Waits = true
+			markUndecided(&j, "the history is incomplete: "+v.Cut)
+		case b.Variant != "":
+			markUndecided(&j, "it is compared with "+b.Variant+", which must run in the same campaign")
+			j.Number.Pending = true
 		default:
-			keep(&j, x, 0)
-			if !j.AsExpected && stalls(name, x-b.Value, v) {
-				undecided(&j, "the host stalled, which may be why "+j.Because)
+			judgeNumber(&j, x, 0)
+			if !j.AsExpected && stallMayExplain(name, x-b.Value, v) {
+				markUndecided(&j, "the host stalled, which may be why "+j.Because)
 			}
 		}
 		out = append(out, j)
@@ -158,32 +158,32 @@ func judgeNumbers(bounds map[string]scenario.Bound, v verdict.Verdict) []outcome
 
 // stallMayExplain reports whether host stalls may be why a number misses its bound. For a number
 // that is a time, the stalls must be at least as long as the miss.
-func stalls(name string, by float64, v verdict.Verdict) bool {
-	still := v.Numbers[verdict.StalledSeconds]
-	time := slices.ContainsFunc(verdict.Numbers, func(n verdict.Number) bool { return n.Name == name && n.Lengthened })
-	return still > 0 && (!time || math.Abs(by) <= still)
+func stallMayExplain(name string, by float64, v verdict.Verdict) bool {
+	stalled := v.Numbers[verdict.StalledSeconds]
+	isTime := slices.ContainsFunc(verdict.Numbers, func(n verdict.Number) bool { return n.Name == name && n.AffectedByStalls })
+	return stalled > 0 && (!isTime || math.Abs(by) <= stalled)
 }
 
-func undecided(j *outcome.Judgement, because string) {
+func markUndecided(j *outcome.Judgement, because string) {
 	j.AsExpected, j.Got, j.Because = false, verdict.Undecided, because
 }
 
 // judgeNumber compares a number with its bound.
-func keep(j *outcome.Judgement, x, other float64) {
+func judgeNumber(j *outcome.Judgement, x, other float64) {
 	b := j.Number.Bound
-	j.Got, j.AsExpected = verdict.Violated, b.Keeps(x, other)
+	j.Got, j.AsExpected = verdict.Violated, b.Allows(x, other)
 	if j.AsExpected {
 		j.Got = verdict.Holds
 	}
-	j.Because = fmt.Sprintf("%s is %s", j.Property, outcome.Figure(x))
-	if b.Than != "" {
-		j.Because += fmt.Sprintf("; in %s it is %s", b.Than, outcome.Figure(other))
+	j.Because = fmt.Sprintf("%s is %s", j.Property, outcome.FormatNumber(x))
+	if b.Variant != "" {
+		j.Because += fmt.Sprintf("; in %s it is %s", b.Variant, outcome.FormatNumber(other))
 	}
 }
 
 // withoutWaiting leaves out the judgements that wait for another variant.
-func decided(js []outcome.Judgement) []outcome.Judgement {
-	return slices.DeleteFunc(slices.Clone(js), outcome.Judgement.Waits)
+func withoutWaiting(js []outcome.Judgement) []outcome.Judgement {
+	return slices.DeleteFunc(slices.Clone(js), outcome.Judgement.Pending)
 }
 
 // settle decides the judgements that waited for the numbers of another variant; numbers is nil if
@@ -191,23 +191,23 @@ func decided(js []outcome.Judgement) []outcome.Judgement {
 func settle(o *outcome.Outcome, than string, numbers map[string]float64) {
 	for i := range o.Judgements {
 		j := &o.Judgements[i]
-		if !j.Waits() || j.Number.Bound.Than != than {
+		if !j.Pending() || j.Number.Bound.Variant != than {
 			continue
 		}
-		j.Number.Waits = false
+		j.Number.Pending = false
 		if other, measured := numbers[j.Property]; measured {
-			keep(j, j.Number.Value, other)
+			judgeNumber(j, j.Number.Value, other)
 		} else if numbers != nil {
-			undecided(j, "the run of "+than+" has no "+j.Property)
+			markUndecided(j, "the run of "+than+" has no "+j.Property)
 		}
 	}
-	o.Code = outcome.Worse(o.Code, outcome.CodeOf(decided(o.Judgements)))
+	o.Code = outcome.WorseCode(o.Code, outcome.CodeOf(withoutWaiting(o.Judgements)))
 	writeOutcome(o)
 }
 
 // VariantComparer holds back the outcomes that are compared with numbers of other variants, run
 // with the same seed, until those are there.
-type Comparison struct {
+type VariantComparer struct {
 	Scenarios []Pick
 	Seeds     int // per scenario
 
@@ -216,7 +216,7 @@ type Comparison struct {
 }
 
 // Settle adds the outcome of run i, and returns the runs that are now decided and were not before.
-func (c *Comparison) Settle(outcomes map[int]outcome.Outcome, i int) (decided []int) {
+func (c *VariantComparer) Settle(outcomes map[int]outcome.Outcome, i int) (decided []int) {
 	if slices.ContainsFunc(c.Scenarios, func(p Pick) bool { return len(p.Numbers) > 0 }) {
 		if c.numbers == nil {
 			c.numbers = map[int]map[string]float64{}
@@ -228,8 +228,8 @@ func (c *Comparison) Settle(outcomes map[int]outcome.Outcome, i int) (decided []
 	}
 	c.waiting = slices.DeleteFunc(append(c.waiting, i), func(i int) bool {
 		o := outcomes[i]
-		for _, than := range o.Waits() {
-			other, chosen := c.variant(i, than)
+		for _, than := range o.PendingVariants() {
+			other, chosen := c.runOfVariant(i, than)
 			numbers, there := c.numbers[other]
 			if chosen && !there {
 				return false
@@ -244,11 +244,11 @@ func (c *Comparison) Settle(outcomes map[int]outcome.Outcome, i int) (decided []
 }
 
 // Waits reports whether a run's outcome waits for the outcome of another run.
-func (c *Comparison) Waits(i int) bool { return slices.Contains(c.waiting, i) }
+func (c *VariantComparer) Waits(i int) bool { return slices.Contains(c.waiting, i) }
 
 // runOfVariant returns the run of another variant of the same scenario with the same seed. ok is
 // false if there is none.
-func (c *Comparison) variant(i int, name string) (run int, ok bool) {
+func (c *VariantComparer) runOfVariant(i int, name string) (run int, ok bool) {
 	if name == scenario.BaseVariant {
 		name = ""
 	}
@@ -259,7 +259,7 @@ func (c *Comparison) variant(i int, name string) (run int, ok bool) {
 
 // withoutStepNumbers leaves out the numbers of single steps, which have a meaning only with their
 // plan.
-func compared(numbers map[string]float64) map[string]float64 {
+func withoutStepNumbers(numbers map[string]float64) map[string]float64 {
 	out := map[string]float64{}
 	for _, name := range checker.Numbers() {
 		if x, ok := numbers[name]; ok {

@@ -58,7 +58,7 @@ func TestJudgeVacuous(t *testing.T) {
 	}
 }
 
-func TestJudgeMissesNoExpectation(t *testing.T) {
+func TestJudgeUnknownProperty(t *testing.T) {
 	js := Judge(map[string]scenario.Expectation{"no-such-property": {Want: "holds"}}, verdict.Verdict{})
 	if len(js) != 1 || js[0].AsExpected || outcome.CodeOf(js) != outcome.ExitUndecided {
 		t.Errorf("%+v", js)
@@ -66,9 +66,9 @@ func TestJudgeMissesNoExpectation(t *testing.T) {
 }
 
 // lease-linearizable follows mutual-exclusion, but is still judged.
-func TestJudgeFollower(t *testing.T) {
+func TestJudgeFollowingProperty(t *testing.T) {
 	expect := map[string]scenario.Expectation{verdict.MutualExclusion: {Want: "violated", Cause: verdict.NeverSet}}
-	scenario.Imply(expect, "")
+	scenario.AddImplied(expect, "")
 	for got, code := range map[verdict.Outcome]int{verdict.Violated: outcome.ExitOK, verdict.Holds: outcome.ExitUnexpected, verdict.Undecided: outcome.ExitUndecided} {
 		js := Judge(expect, verdict.Verdict{Results: []verdict.Result{
 			{Property: verdict.MutualExclusion, Outcome: verdict.Violated, Cause: verdict.NeverSet},
@@ -78,7 +78,7 @@ func TestJudgeFollower(t *testing.T) {
 			t.Errorf("%s: %+v, code %d, want %d", got, js, outcome.CodeOf(js), code)
 		}
 	}
-	if e := unconditional()[verdict.LeaseLinearizable]; e.Want != "holds" || !e.Implied {
+	if e := defaultExpectations()[verdict.LeaseLinearizable]; e.Want != "holds" || !e.Implied {
 		t.Errorf("default expectation: %+v", e)
 	}
 }
@@ -88,9 +88,9 @@ func TestJudgeFollower(t *testing.T) {
 func TestRetries(t *testing.T) {
 	missed := outcome.Judgement{Property: "a", Got: verdict.Holds, Missed: true}
 	vacuous := outcome.Judgement{Property: "b", Got: verdict.Undecided}
-	harm := outcome.Judgement{Property: "c", Got: verdict.Violated}
+	violated := outcome.Judgement{Property: "c", Got: verdict.Violated}
 	idle := outcome.Judgement{Property: "e", Got: verdict.NotExercised, Expected: "holds"}
-	spared := outcome.Judgement{Property: "f", Got: verdict.NotExercised, AsExpected: true}
+	exempt := outcome.Judgement{Property: "f", Got: verdict.NotExercised, AsExpected: true}
 	fine := outcome.Judgement{Property: "d", Got: verdict.Holds, AsExpected: true}
 	for i, c := range []struct {
 		js      []outcome.Judgement
@@ -101,21 +101,21 @@ func TestRetries(t *testing.T) {
 		{[]outcome.Judgement{fine, missed}, true, outcome.ExitUndecided},
 		{[]outcome.Judgement{vacuous}, true, outcome.ExitUndecided},
 		{[]outcome.Judgement{idle, fine}, true, outcome.ExitUndecided},
-		{[]outcome.Judgement{idle, harm}, false, outcome.ExitUnexpected},
-		{[]outcome.Judgement{spared, fine}, false, outcome.ExitOK},
-		{[]outcome.Judgement{missed, harm}, false, outcome.ExitUnexpected},
-		{[]outcome.Judgement{harm, vacuous}, false, outcome.ExitUnexpected},
+		{[]outcome.Judgement{idle, violated}, false, outcome.ExitUnexpected},
+		{[]outcome.Judgement{exempt, fine}, false, outcome.ExitOK},
+		{[]outcome.Judgement{missed, violated}, false, outcome.ExitUnexpected},
+		{[]outcome.Judgement{violated, vacuous}, false, outcome.ExitUnexpected},
 	} {
 		o := outcome.Outcome{Judgements: c.js, Code: outcome.CodeOf(c.js)}
-		if (again(o) != "") != c.retried {
-			t.Errorf("case %d: retry reason %q", i, again(o))
+		if (retryReason(o) != "") != c.retried {
+			t.Errorf("case %d: retry reason %q", i, retryReason(o))
 		}
 		failed := o
-		if failed.Error = "the disk is full"; again(failed) != "" {
+		if failed.Error = "the disk is full"; retryReason(failed) != "" {
 			t.Errorf("case %d: retried after an error", i)
 		}
 		o.Verdict.Numbers = map[string]float64{verdict.StalledMax: 0.25}
-		if got := again(o); (got != "") != c.retried || c.retried && !strings.HasSuffix(got, Stalls+"0.25 s") {
+		if got := retryReason(o); (got != "") != c.retried || c.retried && !strings.HasSuffix(got, StallReason+"0.25 s") {
 			t.Errorf("case %d: after a host stall: retry reason %q", i, got)
 		}
 		o.Retried = []string{"once"}
@@ -125,7 +125,7 @@ func TestRetries(t *testing.T) {
 			t.Errorf("case %d: code %d, want %d (%s)", i, o.Code, c.code, fmt.Sprint(c.js))
 		}
 		// The exit code is unexpected exactly if a property is.
-		unexpected := slices.ContainsFunc(o.Judgements, func(j outcome.Judgement) bool { return !j.AsExpected && !j.Open() })
+		unexpected := slices.ContainsFunc(o.Judgements, func(j outcome.Judgement) bool { return !j.AsExpected && !j.Unresolved() })
 		if unexpected != (o.Code == outcome.ExitUnexpected) {
 			t.Errorf("case %d: code %d, and a property is unexpected: %v", i, o.Code, unexpected)
 		}
@@ -134,13 +134,13 @@ func TestRetries(t *testing.T) {
 
 // A cause is confirmed only if it was undone on each node that it names. The message always says
 // what the reruns showed.
-func TestWhatATrialConfirms(t *testing.T) {
-	end := func(cause, node string) *ending {
-		return &ending{cause: cause, put: &history.Event{Process: node}}
+func TestConcludeConfirmation(t *testing.T) {
+	end := func(cause, node string) *earlyEnd {
+		return &earlyEnd{cause: cause, replacement: &history.Event{Process: node}}
 	}
 	lost, late := verdict.RestartedAndForgot, verdict.GivenShorter
 	for name, row := range map[string]struct {
-		ends         []*ending
+		ends         []*earlyEnd
 		untried      []string
 		cause        string
 		alone        []string
@@ -148,22 +148,22 @@ func TestWhatATrialConfirms(t *testing.T) {
 		state        outcome.Certainty
 		why          string
 	}{
-		"each node": {ends: []*ending{end(lost, "n1"), end(lost, "n2")}, cause: lost, alone: []string{"n1"}, state: outcome.Confirmed,
+		"each node": {ends: []*earlyEnd{end(lost, "n1"), end(lost, "n2")}, cause: lost, alone: []string{"n1"}, state: outcome.Confirmed,
 			why: "rerun with the key kept on n1 and n2 (restarted-and-forgot): c2 is refused there, and the two do not overlap"},
-		"later": {ends: []*ending{end(lost, "n1")}, cause: lost, alone: []string{"n1"}, later: true, state: outcome.PutOff,
+		"later": {ends: []*earlyEnd{end(lost, "n1")}, cause: lost, alone: []string{"n1"}, later: true, state: outcome.Postponed,
 			why: "rerun with the key kept on n1 (restarted-and-forgot): c2 is refused there, and the two do not overlap then, but they do later, after another loss"},
-		"another loss on another node": {ends: []*ending{end(lost, "n5")}, untried: []string{"n1", "n2"}, cause: late, alone: []string{"n5"}, state: outcome.PartlyTried,
+		"another loss on another node": {ends: []*earlyEnd{end(lost, "n5")}, untried: []string{"n1", "n2"}, cause: late, alone: []string{"n5"}, state: outcome.PartlyTested,
 			why: "given-shorter can't be checked on n1 and n2, where no key was cut short; result: rerun with the key kept on n5 (restarted-and-forgot): c2 is refused there, and the two do not overlap"},
-		"one of its nodes": {ends: []*ending{end(lost, "n1")}, untried: []string{"n2"}, cause: lost, alone: []string{"n1"}, state: outcome.PartlyTried,
+		"one of its nodes": {ends: []*earlyEnd{end(lost, "n1")}, untried: []string{"n2"}, cause: lost, alone: []string{"n1"}, state: outcome.PartlyTested,
 			why: "restarted-and-forgot can't be checked on n2, where no key was cut short; result: rerun with the key kept on n1 (restarted-and-forgot): c2 is refused there, and the two do not overlap"},
-		"no node alone suffices": {ends: []*ending{end(lost, "n1"), end(lost, "n2")}, cause: lost, state: outcome.Jointly,
+		"no node alone suffices": {ends: []*earlyEnd{end(lost, "n1"), end(lost, "n2")}, cause: lost, state: outcome.JointlyNecessary,
 			why: "rerun with the key kept on n1 and n2 (restarted-and-forgot): c2 is refused there, and the two do not overlap; with the key kept on only one of these 2, the two still overlap"},
-		"only with the other losses": {ends: []*ending{end(lost, "n1"), end(lost, "n2"), end(verdict.Flushed, "n3")}, cause: lost, alone: []string{"n3"}, named: true, state: outcome.Jointly,
+		"only with the other losses": {ends: []*earlyEnd{end(lost, "n1"), end(lost, "n2"), end(verdict.Flushed, "n3")}, cause: lost, alone: []string{"n3"}, named: true, state: outcome.JointlyNecessary,
 			why: "rerun with the key kept on n1 and n2 (restarted-and-forgot) and n3 (flushed): c2 is refused there, and the two do not overlap; with only the keys lost by restarted-and-forgot kept, the two still overlap"},
-		"unexplained": {ends: []*ending{end(verdict.Unexplained, "n1")}, cause: verdict.Unexplained, alone: []string{"n1"}, state: outcome.PartlyTried,
+		"unexplained": {ends: []*earlyEnd{end(verdict.Unexplained, "n1")}, cause: verdict.Unexplained, alone: []string{"n1"}, state: outcome.PartlyTested,
 			why: "rerun with the key kept on n1 (unexplained): c2 is refused there, and the two do not overlap"},
 	} {
-		x := &trial{ends: row.ends, untried: row.untried, client: "c2"}
+		x := &trial{ends: row.ends, unchecked: row.untried, secondClient: "c2"}
 		c := &outcome.Confirmation{Alone: row.alone}
 		x.conclude(c, row.cause, row.later, row.named)
 		if c.State != row.state || c.Why != row.why {

@@ -16,7 +16,7 @@ import (
 
 // fakeAWS puts a program called aws on the path. It copies between folders, one of which stands for
 // a bucket.
-func standInForAWS(t *testing.T) {
+func fakeAWS(t *testing.T) {
 	t.Helper()
 	bin, bucket := t.TempDir(), t.TempDir()
 	script := fmt.Sprintf(`#!/bin/sh -e
@@ -35,7 +35,7 @@ cp -r "$(at "$4")/." "$(at "$5")"
 // smaller sweep.
 func TestKubernetes(t *testing.T) {
 	binary, reader := lockpick(t), filepath.Join(t.TempDir(), "job")
-	says(t, exec.Command("go", "build", "-C", "../../.ci/engines", "-o", reader, "./job"))
+	outputOf(t, exec.Command("go", "build", "-C", "../../.ci/engines", "-o", reader, "./job"))
 	manifest, err := filepath.Abs("engines/kubernetes.yaml")
 	if err != nil {
 		t.Fatal(err)
@@ -44,18 +44,18 @@ func TestKubernetes(t *testing.T) {
 		Completions   int
 		Command, Args []string
 	}
-	if err := json.Unmarshal([]byte(says(t, exec.Command(reader, manifest))), &job); err != nil {
+	if err := json.Unmarshal([]byte(outputOf(t, exec.Command(reader, manifest))), &job); err != nil {
 		t.Fatal(err)
 	}
 	if !slices.Equal(job.Command, []string{"sh", "-ec"}) || len(job.Args) != 1 || !strings.Contains(job.Args[0], fmt.Sprintf("--shard $k/%d ", job.Completions)) {
 		t.Fatalf("%+v", job)
 	}
-	standInForAWS(t)
+	fakeAWS(t)
 	in := t.TempDir()
 	for index := range job.Completions {
-		script := strings.ReplaceAll(job.Args[0], "baseline/ --seeds 10000", strings.Join(swept(), " "))
+		script := strings.ReplaceAll(job.Args[0], "baseline/ --seeds 10000", strings.Join(sweepArgs(), " "))
 		script = strings.ReplaceAll(script, "/tmp/store", filepath.Join(t.TempDir(), "store"))
-		says(t, shell(t, in, binary, script, fmt.Sprint("JOB_COMPLETION_INDEX=", index)))
+		outputOf(t, shellCommand(t, in, binary, script, fmt.Sprint("JOB_COMPLETION_INDEX=", index)))
 	}
 	text, err := os.ReadFile(manifest)
 	if err != nil {
@@ -65,9 +65,9 @@ func TestKubernetes(t *testing.T) {
 		if !bytes.Contains(text, []byte("#   "+line+"\n")) {
 			t.Fatalf("the manifest does not contain %q", line)
 		}
-		says(t, shell(t, in, binary, line))
+		outputOf(t, shellCommand(t, in, binary, line))
 	}
-	sameAsOne(t, binary, filepath.Join(in, "results"))
+	checkMerged(t, binary, filepath.Join(in, "results"))
 
 	for old, wrong := range map[string]string{"completionMode: Indexed": "completionMode: NonIndexed", "parallelism:": "paralelism:", "Never": "OnFailure"} {
 		path := filepath.Join(t.TempDir(), "wrong.yaml")
@@ -75,8 +75,8 @@ func TestKubernetes(t *testing.T) {
 			t.Fatal(err)
 		}
 		c := exec.Command(reader, path)
-		if said, _ := c.CombinedOutput(); c.ProcessState.ExitCode() != 1 || !bytes.Contains(said, []byte("error: ")) {
-			t.Errorf("with %s: %v: %s", wrong, c.ProcessState, said)
+		if output, _ := c.CombinedOutput(); c.ProcessState.ExitCode() != 1 || !bytes.Contains(output, []byte("error: ")) {
+			t.Errorf("with %s: %v: %s", wrong, c.ProcessState, output)
 		}
 	}
 }

@@ -21,13 +21,13 @@ import (
 )
 
 // commandLock is the single-node lock, but sends one more command before each acquire.
-type asking struct {
+type commandLock struct {
 	lock.Lock
 	env  lock.Env
 	args []string
 }
 
-func (a asking) Acquire(ctx context.Context, key string) (lock.Handle, error) {
+func (a commandLock) Acquire(ctx context.Context, key string) (lock.Handle, error) {
 	conn, err := a.env.Dial(ctx, "tcp", a.env.Nodes[0].Addr)
 	if err != nil {
 		return nil, err
@@ -43,15 +43,15 @@ func (a asking) Acquire(ctx context.Context, key string) (lock.Handle, error) {
 	return a.Lock.Acquire(ctx, key)
 }
 
-func asks(args []string) lock.Kind {
+func commandKind(args []string) lock.Kind {
 	return lock.Kind{New: func(e lock.Env) (lock.Lock, error) {
 		l, err := kinds.All["single"].New(e)
-		return asking{l, e, args}, err
+		return commandLock{l, e, args}, err
 	}}
 }
 
 // commandScenario is its scenario.
-const asksYAML = `
+const commandScenario = `
 name: asks
 claim: A lock sends a command.
 source: the harness itself
@@ -64,7 +64,7 @@ expect: {mutual-exclusion: holds}
 
 // A run in which a lock uses a command that the simulation does not support is undecided, and names
 // the command. A command that Redis itself would reject is not reported.
-func TestWhatTheSimulationLacksIsUndecided(t *testing.T) {
+func TestUnsupportedCommandsAreUndecided(t *testing.T) {
 	for _, c := range []struct {
 		args        []string
 		unsupported string // "": none
@@ -97,10 +97,10 @@ func TestWhatTheSimulationLacksIsUndecided(t *testing.T) {
 	} {
 		t.Run(strings.Trim(strings.ReplaceAll(fmt.Sprint(c.args), "/", ""), "[]"), func(t *testing.T) {
 			locks := maps.Clone(kinds.All)
-			locks["asks"] = asks(c.args)
+			locks["asks"] = commandKind(c.args)
 			k := campaign.KnownLocks(kinds.All)
 			k.Locks = append(k.Locks, "asks")
-			all, err := scenario.Parse("asks.yaml", []byte(asksYAML), k)
+			all, err := scenario.Parse("asks.yaml", []byte(commandScenario), k)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -123,26 +123,26 @@ func TestWhatTheSimulationLacksIsUndecided(t *testing.T) {
 			if c.unsupported != "" && !bytes.Contains(page, []byte(c.unsupported+" of n1, asked for 4 times")) {
 				t.Error("the report doesn't list the command")
 			}
-			once(t, filepath.Join(o.Dir, campaign.PackedFile), c.unsupported)
+			checkRecordedOnce(t, filepath.Join(o.Dir, campaign.PackedFile), c.unsupported)
 		})
 	}
 }
 
 // checkRecordedOnce checks that an unsupported command is recorded only once, however often it was
 // sent.
-func once(t *testing.T, file, what string) {
+func checkRecordedOnce(t *testing.T, file, what string) {
 	t.Helper()
 	h, err := history.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var lacks []string
+	var unsupported []string
 	for _, e := range h.Events {
-		if e.Op == history.OpLack {
-			lacks = append(lacks, e.Value)
+		if e.Op == history.OpUnsupported {
+			unsupported = append(unsupported, e.Value)
 		}
 	}
-	if got := strings.Join(lacks, ", "); got != what {
+	if got := strings.Join(unsupported, ", "); got != what {
 		t.Errorf("the history has %q, want %q", got, what)
 	}
 	if v := checker.Check(h); (v.Assumption == "") != (what == "") {

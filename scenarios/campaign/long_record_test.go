@@ -10,7 +10,7 @@ import (
 )
 
 // A run that was stopped because it recorded too many events is undecided and not retried.
-func TestRecordIsBounded(t *testing.T) {
+func TestStoppedRunIsUndecided(t *testing.T) {
 	const why = "stopped at event 2: too many"
 	params := &history.Params{Schema: history.Schema, Clients: []string{"c1"}, Nodes: []string{"n1"}, Resource: "r1"}
 	var o outcome.Outcome
@@ -19,7 +19,7 @@ func TestRecordIsBounded(t *testing.T) {
 		{N: 2, T: 1, Process: history.Harness, Type: history.Info, Op: history.OpStop, Cause: why},
 		{N: 3, T: 2, Process: history.Harness, Type: history.End, Op: history.OpRun},
 	})
-	if o.Code != outcome.ExitUndecided || !strings.Contains(o.Error, why) || again(o) != "" {
-		t.Errorf("code %d, error %q, retry reason %q", o.Code, o.Error, again(o))
+	if o.Code != outcome.ExitUndecided || !strings.Contains(o.Error, why) || retryReason(o) != "" {
+		t.Errorf("code %d, error %q, retry reason %q", o.Code, o.Error, retryReason(o))
 	}
 }

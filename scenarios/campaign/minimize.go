@@ -35,9 +35,9 @@ func (b Bug) String() string {
 // BugOf chooses the violation of a run to minimize: of the named property, or else of a required
 // property, or else the first one.
 func BugOf(o outcome.Outcome, property string) (Bug, bool) {
-	for _, held := range []bool{true, false} {
+	for _, required := range []bool{true, false} {
 		for _, j := range o.Violations() {
-			if (property == "" && (!held || !j.AsExpected)) || j.Property == property {
+			if (property == "" && (!required || !j.AsExpected)) || j.Property == property {
 				return Bug{Property: j.Property, Cause: j.Cause}, true
 			}
 		}
@@ -56,40 +56,40 @@ type Minimizer struct {
 	Record  func(ctx context.Context, s scenario.Scenario, seed uint64) (*history.History, verdict.Verdict, error)
 	Workers int
 	// MaxRuns limits the runs; 0 means defaultMaxRuns.
-	Most int
+	MaxRuns int
 }
 
 // defaultMaxRuns limits the runs of one call of Minimize. A plan of a hundred steps takes about a
 // hundred, at worst four hundred.
-const mostRuns = 2000
+const defaultMaxRuns = 2000
 
 // maxRounds limits how often all edits are tried. Each round but the last has made the scenario
 // smaller.
-const mostRounds = 20
+const maxRounds = 20
 
 // robustnessSeeds is the number of seeds that the minimized scenario runs with in the end. It may
 // depend on the timing of one seed.
-const others = 100
+const robustnessSeeds = 100
 
 // Minimized is a minimized scenario.
 type Minimized struct {
 	Bug
 	Scenario scenario.Scenario `json:"scenario"`
 	// Seed shows the bug. It is the lowest of the tried seeds that does, or else the original seed.
-	Seed   uint64 `json:"seed"`
-	From   string `json:"from"` // the original scenario
-	Given  uint64 `json:"given"`
-	Before size   `json:"before"`
-	After  size   `json:"after"`
-	Runs   int    `json:"runs"`  // runs that the minimization took
-	Shows  int    `json:"shows"` // seeds that show the bug, out of SeedsTried
-	Others int    `json:"others"`
+	Seed         uint64       `json:"seed"`
+	From         string       `json:"from"` // the original scenario
+	OriginalSeed uint64       `json:"given"`
+	Before       scenarioSize `json:"before"`
+	After        scenarioSize `json:"after"`
+	Runs         int          `json:"runs"`  // runs that the minimization took
+	SeedsShowing int          `json:"shows"` // seeds that show the bug, out of SeedsTried
+	SeedsTried   int          `json:"others"`
 	// Complete reports whether no edit was left to try. Otherwise the limit of runs was reached.
-	Whole bool `json:"whole"`
+	Complete bool `json:"whole"`
 }
 
 // scenarioSize measures the size of a scenario.
-type size struct {
+type scenarioSize struct {
 	Steps   int `json:"steps"`
 	Targets int `json:"targets"`
 	Clients int `json:"clients"`
@@ -97,8 +97,8 @@ type size struct {
 	Keys    int `json:"keys"`
 }
 
-func SizeOf(s scenario.Scenario) size {
-	z := size{Steps: len(s.Plan), Clients: len(s.Clients), Nodes: s.Topology.Nodes, Keys: len(s.KeyNames())}
+func SizeOf(s scenario.Scenario) scenarioSize {
+	z := scenarioSize{Steps: len(s.Plan), Clients: len(s.Clients), Nodes: s.Topology.Nodes, Keys: len(s.KeyNames())}
 	for _, st := range s.Plan {
 		z.Targets += len(st.Fault.Targets)
 	}
@@ -107,16 +107,16 @@ func SizeOf(s scenario.Scenario) size {
 
 // Minimize minimizes a scenario that shows a bug with a seed. It fails if the scenario does not
 // show the bug, or if ctx ends.
-func (k Minimizer) Shrink(ctx context.Context, s scenario.Scenario, seed uint64, b Bug) (Minimized, error) {
-	r := Minimized{Bug: b, From: s.ID(), Given: seed}
-	s = s.Drawn(seed)
+func (k Minimizer) Minimize(ctx context.Context, s scenario.Scenario, seed uint64, b Bug) (Minimized, error) {
+	r := Minimized{Bug: b, From: s.ID(), OriginalSeed: seed}
+	s = s.WithRandomPlan(seed)
 	r.Before = SizeOf(s)
-	x := &search{Minimizer: k, ctx: ctx, bug: b, seed: seed, best: copied(Expecting(s, b)), seen: map[string]bool{}, idle: make(chan struct{}, max(k.Workers, 1)), left: k.Most}
-	if x.left == 0 {
-		x.left = mostRuns
+	x := &search{Minimizer: k, ctx: ctx, bug: b, seed: seed, best: deepCopy(ExpectBug(s, b)), seen: map[string]bool{}, slots: make(chan struct{}, max(k.Workers, 1)), runsLeft: k.MaxRuns}
+	if x.runsLeft == 0 {
+		x.runsLeft = defaultMaxRuns
 	}
-	x.seen[nameOf(x.best, seed)] = true
-	x.runs, x.left = 1, x.left-1
+	x.seen[digestOf(x.best, seed)] = true
+	x.runs, x.runsLeft = 1, x.runsLeft-1
 	shows := x.best.Check(k.Known) == nil && k.Run(ctx, x.best, seed)
 	switch {
 	case ctx.Err() != nil:
@@ -124,15 +124,15 @@ func (k Minimizer) Shrink(ctx context.Context, s scenario.Scenario, seed uint64,
 	case !shows:
 		return r, fmt.Errorf("%s does not violate %s with seed %d", s.ID(), b, seed)
 	}
-	x.all()
+	x.minimizeAll()
 	if ctx.Err() != nil {
 		return r, ctx.Err()
 	}
-	r.Scenario, r.Runs, r.Whole = x.best, x.runs, x.left > 0
+	r.Scenario, r.Runs, r.Complete = x.best, x.runs, x.runsLeft > 0
 	r.After = SizeOf(x.best)
-	r.Seed, r.Others = x.seed, others
-	shown := x.shows(others)
-	r.Shows = len(shown)
+	r.Seed, r.SeedsTried = x.seed, robustnessSeeds
+	shown := x.seedsShowing(robustnessSeeds)
+	r.SeedsShowing = len(shown)
 	if len(shown) > 0 {
 		r.Seed = shown[0]
 	}
@@ -142,10 +142,10 @@ func (k Minimizer) Shrink(ctx context.Context, s scenario.Scenario, seed uint64,
 // MinimizedRun is a minimized scenario with its file and a run of that file.
 type MinimizedRun struct {
 	Minimized
-	File    string       `json:"file"`
-	Dir     string       `json:"dir"` // of the run
-	Command string       `json:"command"`
-	Try     *outcome.Try `json:"try,omitempty"` // nil if it was not tried on another backend
+	File    string                `json:"file"`
+	Dir     string                `json:"dir"` // of the run
+	Command string                `json:"command"`
+	Try     *outcome.Reproduction `json:"try,omitempty"` // nil if it was not tried on another backend
 }
 
 // SaveMinimized writes a minimized scenario to a file, runs that file, and stores the run with its
@@ -166,15 +166,15 @@ func (x Simulator) SaveMinimized(ctx context.Context, r Minimized, name, file, s
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
 	case o.Code != outcome.ExitOK:
-		return nil, failed(NotRepeated, fmt.Errorf("%s does not show %s when it runs: %s", file, r.Bug, display.FirstLine(o.Error)))
+		return nil, withKind(NotReproduced, fmt.Errorf("%s does not show %s when it runs: %s", file, r.Bug, display.FirstLine(o.Error)))
 	}
 	return &MinimizedRun{Minimized: r, File: file, Dir: o.Dir, Command: o.Command}, nil
 }
 
 // TryOn runs the scenario on another backend until it violates the same property there.
 func (k *MinimizedRun) TryOn(ctx context.Context, r *Runner, known scenario.Known, store string) {
-	k.Try = &outcome.Try{Backend: r.Name(), State: outcome.CannotRun}
-	there := &Selection{Given: []scenarios.Found{{From: k.File, Scenario: k.Scenario}}, Backend: r.Name(), Expects: []string{k.Property + "=" + wantViolated}}
+	k.Try = &outcome.Reproduction{Backend: r.Name(), State: outcome.CannotRun}
+	there := &Selection{Scenarios: []scenarios.Found{{From: k.File, Scenario: k.Scenario}}, Backend: r.Name(), Expects: []string{k.Property + "=" + wantViolated}}
 	c, err := r.choose(there, known)
 	switch {
 	case err != nil:
@@ -182,55 +182,55 @@ func (k *MinimizedRun) TryOn(ctx context.Context, r *Runner, known scenario.Know
 	case len(c.Picks) == 0:
 		k.Try.Why = display.FirstLine(c.Skipped[0].Why.Error())
 	default:
-		*k.Try, _ = try(ctx, r.Backend, r.job(there, c.Picks[0], k.Seed, store, KeepAll), k.Property)
+		*k.Try, _ = reproduce(ctx, r.Backend, r.job(there, c.Picks[0], k.Seed, store, KeepAll), k.Property)
 	}
 }
 
 // ExpectBug returns a scenario that expects only the bug, so that a run is as expected if it shows
 // the bug. The scenario has a name of its own and the seed's plan.
-func Expecting(s scenario.Scenario, b Bug) scenario.Scenario {
+func ExpectBug(s scenario.Scenario, b Bug) scenario.Scenario {
 	s.Name, s.Variant, s.Tags, s.Debate, s.Tier, s.Cures, s.Numbers = "small", "", nil, nil, "", nil, nil
 	s.Expect = map[string]scenario.Expectation{ // these two are required unless the scenario says otherwise
 		verdict.MutualExclusion: {Want: outcome.AnyOutcome}, verdict.ResourceSafety: {Want: outcome.AnyOutcome},
 	}
 	s.Expect[b.Property] = scenario.Expectation{Want: string(verdict.Violated), Cause: b.Cause}
-	scenario.Imply(s.Expect, s.Tier)
+	scenario.AddImplied(s.Expect, s.Tier)
 	return s
 }
 
 // minimizeAll tries all edits until none of them preserves the bug.
-func (x *search) all() {
-	for range mostRounds {
-		before := x.kept
-		x.distil()
-		x.pass(shorter(x.best))
-		x.pass(smallWorld(x.best)) // before the steps, because it makes them cheaper, and again after them
-		x.steps()
-		x.leap()
-		x.pass(certain(x.best))
-		x.pass(fewer(x.best))
-		x.pass(smallWorld(x.best))
-		x.pass(briefer(x.best))
-		x.pass(plainer(x.best))
-		x.pass(together(x.best))
-		x.pass(rounder(x.best))
-		if x.kept == before {
-			x.hop()
+func (x *search) minimizeAll() {
+	for range maxRounds {
+		before := x.accepted
+		x.distillPlan()
+		x.pass(shorterRun(x.best))
+		x.pass(shrinkTopology(x.best)) // before the steps, because it makes them cheaper, and again after them
+		x.removeSteps()
+		x.removePartsOtherSeeds()
+		x.pass(makeCertain(x.best))
+		x.pass(fewerTargets(x.best))
+		x.pass(shrinkTopology(x.best))
+		x.pass(fewerCycles(x.best))
+		x.pass(dropSettings(x.best))
+		x.pass(sameTrigger(x.best))
+		x.pass(roundValues(x.best))
+		if x.accepted == before {
+			x.removeOtherSeeds()
 		}
-		if x.kept == before || x.over() {
+		if x.accepted == before || x.stopped() {
 			return
 		}
 	}
 }
 
 // maxAnchors is the number of triggers to try for a step that was planned at a time.
-const mostAnchors = 6
+const maxAnchors = 6
 
 // distillPlan replaces a long plan by the faults that were in force during the violation, each
 // triggered by its victims' last actions before it. A fault planned at a time has its effect by
 // chance, and most steps of a long plan only shift the timing of others.
-func (x *search) distil() {
-	if x.Record == nil || len(x.best.Plan) <= fewSteps || x.over() {
+func (x *search) distillPlan() {
+	if x.Record == nil || len(x.best.Plan) <= fewSteps || x.stopped() {
 		return
 	}
 	h, v, err := x.Record(x.ctx, x.best, x.seed)
@@ -241,33 +241,33 @@ func (x *search) distil() {
 	if r == nil || r.Witness == nil || len(r.Witness.Sessions) == 0 {
 		return
 	}
-	look := lookAt(h, r.Witness)
+	rec := newViolationRecord(h, r.Witness)
 	var edits []edit
-	for nearest := range mostAnchors {
-		plan := look.plan(x.best, nearest)
+	for nearest := range maxAnchors {
+		plan := rec.planOf(x.best, nearest)
 		edits = append(edits, func(s *scenario.Scenario) {
 			if len(plan) < len(s.Plan) {
 				s.Plan = plan
 			}
 		})
 	}
-	if x.firstOf(edits, append([]uint64{x.seed}, otherSeeds()...)) >= 0 {
-		x.steps()
+	if x.acceptFirstWithSeeds(edits, append([]uint64{x.seed}, otherSeeds()...)) >= 0 {
+		x.removeSteps()
 	}
 }
 
 // violationRecord is a history with the span in which a violation came about.
-type look struct {
-	events   []history.Event
-	faults   []*facts.Fault
-	from, to int64
-	anchored map[*facts.Fault][]nemesis.Trigger // caches the possible triggers of each fault
+type violationRecord struct {
+	events      []history.Event
+	faults      []*facts.Fault
+	from, to    int64
+	anchorCache map[*facts.Fault][]nemesis.Trigger // caches the possible triggers of each fault
 }
 
 // newViolationRecord finds the span of a violation. It starts when the earlier session began the
 // attempt that got its lock, and ends at the violation.
-func lookAt(h *history.History, w *verdict.Witness) look {
-	l := look{h.Events, facts.Read(h).Faults, w.From, w.From, map[*facts.Fault][]nemesis.Trigger{}}
+func newViolationRecord(h *history.History, w *verdict.Witness) violationRecord {
+	l := violationRecord{h.Events, facts.Read(h).Faults, w.From, w.From, map[*facts.Fault][]nemesis.Trigger{}}
 	token := ""
 	for _, e := range h.Events {
 		if e.Session == w.Sessions[0] && e.Op == history.OpAcquire && e.Type == history.OK {
@@ -285,14 +285,14 @@ func lookAt(h *history.History, w *verdict.Witness) look {
 // planOf returns the faults in force during the span. A fault that was planned at a time is
 // triggered by the nearest earlier action of its victims, or an action nearest steps before that
 // one.
-func (l look) plan(s scenario.Scenario, nearest int) (plan nemesis.Plan) {
+func (l violationRecord) planOf(s scenario.Scenario, nearest int) (plan nemesis.Plan) {
 	whole := map[int]bool{} // steps copied unchanged
 	for _, f := range l.faults {
 		if f.Begin == nil || f.Step < 1 || f.Step > len(s.Plan) || f.From() > l.to || whole[f.Step] {
 			continue
 		}
 		st, end := s.Plan[f.Step-1], f.To()
-		if kind, _ := nemesis.KindOf(st.Fault.Kind); kind.Loses {
+		if kind, _ := nemesis.KindOf(st.Fault.Kind); kind.LosesMessage {
 			end = f.From()
 		}
 		switch {
@@ -302,7 +302,7 @@ func (l look) plan(s scenario.Scenario, nearest int) (plan nemesis.Plan) {
 			plan = append(plan, st)
 		default:
 			if when, ok := l.trigger(s, st.When, f, nearest); ok {
-				plan = append(plan, nemesis.Step{When: when, Fault: l.fault(st.Fault, f, end), Drawn: st.Drawn})
+				plan = append(plan, nemesis.Step{When: when, Fault: l.faultOf(st.Fault, f, end), Drawn: st.Drawn})
 			}
 		}
 	}
@@ -311,9 +311,9 @@ func (l look) plan(s scenario.Scenario, nearest int) (plan nemesis.Plan) {
 
 // faultOf returns a fault as it was on one target. Each occurrence of a repeating fault becomes a
 // fault of its own.
-func (l look) fault(planned nemesis.Fault, f *facts.Fault, end int64) nemesis.Fault {
-	if kind, _ := nemesis.KindOf(planned.Kind); kind.Again {
-		planned.Kind, planned.Every, planned.Lasts = kind.As, nemesis.Span{}, nemesis.Span{}
+func (l violationRecord) faultOf(planned nemesis.Fault, f *facts.Fault, end int64) nemesis.Fault {
+	if kind, _ := nemesis.KindOf(planned.Kind); kind.Repeats {
+		planned.Kind, planned.Every, planned.Lasts = kind.RecordedAs, nemesis.Span{}, nemesis.Span{}
 	}
 	if lasts := time.Duration(end - max(f.From(), l.from)); end <= l.to && lasts > 0 {
 		planned.For, planned.Until, planned.Timer = &lasts, nil, nil
@@ -325,7 +325,7 @@ func (l look) fault(planned nemesis.Fault, f *facts.Fault, end int64) nemesis.Fa
 }
 
 // trigger returns the trigger of a fault that began in the span.
-func (l look) trigger(s scenario.Scenario, w nemesis.Trigger, f *facts.Fault, nearest int) (nemesis.Trigger, bool) {
+func (l violationRecord) trigger(s scenario.Scenario, w nemesis.Trigger, f *facts.Fault, nearest int) (nemesis.Trigger, bool) {
 	switch {
 	case w.Message != nil:
 		m := *w.Message
@@ -338,10 +338,10 @@ func (l look) trigger(s scenario.Scenario, w nemesis.Trigger, f *facts.Fault, ne
 		w.Point = &p
 		return w, true
 	}
-	all, ok := l.anchored[f]
+	all, ok := l.anchorCache[f]
 	if !ok {
 		all = l.anchors(s, f.Target, max(f.From(), l.from))
-		l.anchored[f] = all
+		l.anchorCache[f] = all
 	}
 	if len(all) == 0 {
 		return w, false
@@ -351,7 +351,7 @@ func (l look) trigger(s scenario.Scenario, w nemesis.Trigger, f *facts.Fault, ne
 
 // anchors returns the possible triggers of a fault: its victim's actions in the span before the
 // fault, the latest first. If the target is a node, these are the actions of all clients.
-func (l look) anchors(s scenario.Scenario, target string, at int64) (all []nemesis.Trigger) {
+func (l violationRecord) anchors(s scenario.Scenario, target string, at int64) (all []nemesis.Trigger) {
 	type candidate struct {
 		at   int64
 		when nemesis.Trigger
@@ -363,12 +363,12 @@ func (l look) anchors(s scenario.Scenario, target string, at int64) (all []nemes
 	}
 	for _, c := range clients {
 		for _, name := range nemesis.EventNames() {
-			if e, last := l.last(nemesis.Event{Client: c, Event: name}, at); e.Nth > 0 {
+			if e, last := l.lastEvent(nemesis.Event{Client: c, Event: name}, at); e.Nth > 0 {
 				e.After = time.Duration(at - last)
 				found = append(found, candidate{last, nemesis.Trigger{Event: &e}})
 			}
 		}
-		for m, last := range l.messages(c, at) {
+		for m, last := range l.lastMessages(c, at) {
 			found = append(found, candidate{last, nemesis.Trigger{Message: &m}})
 		}
 	}
@@ -383,7 +383,7 @@ func (l look) anchors(s scenario.Scenario, target string, at int64) (all []nemes
 
 // lastEvent counts an event of a client in the span before a time, and returns the time of the last
 // one.
-func (l look) last(e nemesis.Event, before int64) (nemesis.Event, int64) {
+func (l violationRecord) lastEvent(e nemesis.Event, before int64) (nemesis.Event, int64) {
 	at := int64(0)
 	for _, f := range l.events {
 		if f.Process == e.Client && f.T >= l.from && f.T <= before && e.Matches(f) { // a fault's own effects are not included
@@ -396,7 +396,7 @@ func (l look) last(e nemesis.Event, before int64) (nemesis.Event, int64) {
 
 // lastMessages returns the last message of each kind between a client and the nodes in the span
 // before a time, with its number and time.
-func (l look) messages(client string, before int64) map[nemesis.OnMessage]int64 {
+func (l violationRecord) lastMessages(client string, before int64) map[nemesis.OnMessage]int64 {
 	count, last := map[nemesis.OnMessage]int{}, map[nemesis.OnMessage]int64{}
 	for _, e := range l.events {
 		if left, _, isLink := nemesis.SplitLink(e.Process); !isLink || left != client || !slices.Contains(nemesis.MessageKinds, e.Op) {
@@ -419,7 +419,7 @@ func (l look) messages(client string, before int64) map[nemesis.OnMessage]int64 
 }
 
 // fewerTargets leaves each step only one of its targets, or removes targets one at a time.
-func fewer(best scenario.Scenario) (edits []edit) {
+func fewerTargets(best scenario.Scenario) (edits []edit) {
 	for i, st := range best.Plan {
 		targets := st.Fault.Targets
 		if len(targets) < 2 {
@@ -445,12 +445,12 @@ func fewer(best scenario.Scenario) (edits []edit) {
 
 // shrinkTopology removes clients, nodes and keys, and renumbers the clients. Steps and settings of
 // a removed client or node are removed too, or moved to a remaining one.
-func smallWorld(best scenario.Scenario) (edits []edit) {
+func shrinkTopology(best scenario.Scenario) (edits []edit) {
 	for _, c := range slices.Backward(best.Clients) {
 		this := func(name string) bool { return name == c.Name }
 		edits = append(edits, func(s *scenario.Scenario) {
 			if len(s.Clients) > 1 {
-				without(s, this)
+				removeNames(s, this)
 			}
 		}, func(s *scenario.Scenario) {
 			i := slices.IndexFunc(s.Clients, func(x scenario.Client) bool { return x.Name != c.Name })
@@ -460,14 +460,14 @@ func smallWorld(best scenario.Scenario) (edits []edit) {
 			}
 			heir := s.Clients[i].Name
 			s.Clients = slices.Delete(s.Clients, j, j+1)
-			renamed(s, func(name string) string {
+			renameAll(s, func(name string) string {
 				if name == c.Name {
 					return heir
 				}
 				return name
 			})
 		}, func(s *scenario.Scenario) { // two clients with one more cycle may do the same as three
-			if len(s.Clients) >= 3 && s.Workload.Cycles > 0 && without(s, this) {
+			if len(s.Clients) >= 3 && s.Workload.Cycles > 0 && removeNames(s, this) {
 				s.Workload.Cycles++
 				for i := range s.Clients {
 					s.Clients[i].Cycles = nil
@@ -479,7 +479,7 @@ func smallWorld(best scenario.Scenario) (edits []edit) {
 		edits = append(edits, func(s *scenario.Scenario) {
 			nodes := s.NodeNames()
 			s.Topology.Nodes = min(s.Topology.Nodes, n)
-			renamed(s, func(name string) string {
+			renameAll(s, func(name string) string {
 				if k := slices.Index(nodes, name); k >= n {
 					return nodes[k%n]
 				}
@@ -489,25 +489,25 @@ func smallWorld(best scenario.Scenario) (edits []edit) {
 			if n < s.Topology.Nodes {
 				gone := s.NodeNames()[n:]
 				s.Topology.Nodes = n
-				without(s, func(name string) bool { return slices.Contains(gone, name) })
+				removeNames(s, func(name string) bool { return slices.Contains(gone, name) })
 			}
 		})
 	}
 	for n := 1; n < best.Workload.Keys; n *= 2 {
-		edits = append(edits, lower(func(s *scenario.Scenario) *int { return &s.Workload.Keys }, n))
+		edits = append(edits, lowerTo(func(s *scenario.Scenario) *int { return &s.Workload.Keys }, n))
 	}
-	return append(edits, renumbered)
+	return append(edits, renumberClients)
 }
 
 // longerFactor is how much longer two clients may work to show what three show sooner.
-const patience = 16
+const longerFactor = 16
 
 // longerWithoutClient removes one of several clients and lets the others work longer.
-func patient(best scenario.Scenario) (edits []edit) {
+func longerWithoutClient(best scenario.Scenario) (edits []edit) {
 	for _, c := range slices.Backward(best.Clients) {
 		edits = append(edits, func(s *scenario.Scenario) {
-			if len(s.Clients) >= 3 && without(s, func(name string) bool { return name == c.Name }) {
-				s.Workload.For, s.Workload.Cycles, s.Limit = s.Workload.For*patience, s.Workload.Cycles*patience, s.Limit*patience
+			if len(s.Clients) >= 3 && removeNames(s, func(name string) bool { return name == c.Name }) {
+				s.Workload.For, s.Workload.Cycles, s.Limit = s.Workload.For*longerFactor, s.Workload.Cycles*longerFactor, s.Limit*longerFactor
 			}
 		})
 	}
@@ -515,16 +515,16 @@ func patient(best scenario.Scenario) (edits []edit) {
 }
 
 // lowerTo lowers a number to a limit. field returns nil if the number is no longer there.
-func lower[T cmp.Ordered](of func(*scenario.Scenario) *T, to T) edit {
+func lowerTo[T cmp.Ordered](field func(*scenario.Scenario) *T, to T) edit {
 	return func(s *scenario.Scenario) {
-		if x := of(s); x != nil {
+		if x := field(s); x != nil {
 			*x = min(*x, to)
 		}
 	}
 }
 
 // removeNames removes clients or nodes by name, and reports whether it removed a client.
-func without(s *scenario.Scenario, gone func(name string) bool) bool {
+func removeNames(s *scenario.Scenario, gone func(name string) bool) bool {
 	about := func(target string) bool {
 		left, right, isLink := nemesis.SplitLink(target)
 		return gone(left) || isLink && gone(right)
@@ -552,9 +552,9 @@ func without(s *scenario.Scenario, gone func(name string) bool) bool {
 }
 
 // renumberClients renames the clients to c1, c2 and so on, after some were removed.
-func renumbered(s *scenario.Scenario) {
+func renumberClients(s *scenario.Scenario) {
 	before := s.ClientNames()
-	renamed(s, func(name string) string {
+	renameAll(s, func(name string) string {
 		if i := slices.Index(before, name); i >= 0 {
 			return fmt.Sprintf("c%d", i+1)
 		}
@@ -563,11 +563,11 @@ func renumbered(s *scenario.Scenario) {
 }
 
 // renameAll renames clients and nodes everywhere, and removes duplicates from lists.
-func renamed(s *scenario.Scenario, called func(name string) string) {
+func renameAll(s *scenario.Scenario, newName func(name string) string) {
 	rename := func(name *string) {
 		left, right, isLink := nemesis.SplitLink(*name)
-		if *name = called(left); isLink {
-			*name = nemesis.LinkName(*name, called(right))
+		if *name = newName(left); isLink {
+			*name = nemesis.LinkName(*name, newName(right))
 		}
 	}
 	list := func(names []string) (once []string) {
@@ -607,66 +607,66 @@ func renamed(s *scenario.Scenario, called func(name string) string) {
 }
 
 // setTo sets a field to its default.
-func plain[T any](of func(*scenario.Scenario) *T, to T) edit {
-	return func(s *scenario.Scenario) { *of(s) = to }
+func setTo[T any](field func(*scenario.Scenario) *T, to T) edit {
+	return func(s *scenario.Scenario) { *field(s) = to }
 }
 
 // clearField clears an optional field.
-func absent[T any](of func(*scenario.Scenario) *T) edit {
-	var nothing T
-	return plain(of, nothing)
+func clearField[T any](field func(*scenario.Scenario) *T) edit {
+	var zero T
+	return setTo(field, zero)
 }
 
 // dropSettings removes settings.
-func plainer(best scenario.Scenario) []edit {
+func dropSettings(best scenario.Scenario) []edit {
 	type sc = scenario.Scenario
 	edits := []edit{
-		absent(func(s *sc) *int { return &s.Topology.Replicas }),
-		plain(func(s *sc) *string { return &s.Topology.Persistence }, scenario.PersistNone),
-		absent(func(s *sc) *string { return &s.Topology.Expiry }),
-		absent(func(s *sc) *[]string { return &s.Topology.Addresses }),
-		plain(func(s *sc) *string { return &s.Workload.Fence }, client.FenceNone),
-		absent(func(s *sc) *bool { return &s.Lock.Fence }),
-		absent(func(s *sc) *string { return &s.Lock.Ask }),
-		absent(func(s *sc) *int { return &s.Lock.Extends }),
-		plain(func(s *sc) *int { return &s.Workload.Writes }, 1),
-		absent(func(s *sc) *client.Range { return &s.Workload.Prepare }),
-		absent(func(s *sc) *bool { return &s.Workload.NoCheck }),
-		absent(func(s *sc) *bool { return &s.Vacuous }),
+		clearField(func(s *sc) *int { return &s.Topology.Replicas }),
+		setTo(func(s *sc) *string { return &s.Topology.Persistence }, scenario.PersistNone),
+		clearField(func(s *sc) *string { return &s.Topology.Expiry }),
+		clearField(func(s *sc) *[]string { return &s.Topology.Addresses }),
+		setTo(func(s *sc) *string { return &s.Workload.Fence }, client.FenceNone),
+		clearField(func(s *sc) *bool { return &s.Lock.Fence }),
+		clearField(func(s *sc) *string { return &s.Lock.Ask }),
+		clearField(func(s *sc) *int { return &s.Lock.Extends }),
+		setTo(func(s *sc) *int { return &s.Workload.Writes }, 1),
+		clearField(func(s *sc) *client.Range { return &s.Workload.Prepare }),
+		clearField(func(s *sc) *bool { return &s.Workload.NoCheck }),
+		clearField(func(s *sc) *bool { return &s.Vacuous }),
 	}
 	if best.Expect[verdict.BoundedHold].Want == "" {
-		edits = append(edits, absent(func(s *sc) *scenario.Limits { return &s.Limits }))
+		edits = append(edits, clearField(func(s *sc) *scenario.Limits { return &s.Limits }))
 	}
 	for i := range best.Clients {
 		edits = append(edits,
-			absent(func(s *sc) **nemesis.Event { return &s.Clients[i].Start }),
-			absent(func(s *sc) *[]string { return &s.Clients[i].Reach }),
-			absent(func(s *sc) **client.Range { return &s.Clients[i].Think }),
-			absent(func(s *sc) **client.Range { return &s.Clients[i].Hold }),
-			absent(func(s *sc) **int { return &s.Clients[i].Cycles }))
+			clearField(func(s *sc) **nemesis.Event { return &s.Clients[i].Start }),
+			clearField(func(s *sc) *[]string { return &s.Clients[i].Reach }),
+			clearField(func(s *sc) **client.Range { return &s.Clients[i].Think }),
+			clearField(func(s *sc) **client.Range { return &s.Clients[i].Hold }),
+			clearField(func(s *sc) **int { return &s.Clients[i].Cycles }))
 	}
 	for i := range best.Plan {
-		edits = append(edits, plainStep(func(s *sc) *nemesis.Step { return &s.Plan[i] })...)
+		edits = append(edits, dropStepSettings(func(s *sc) *nemesis.Step { return &s.Plan[i] })...)
 	}
 	return edits
 }
 
 // dropStepSettings removes everything from a step but the kind of fault, the targets and the
 // trigger.
-func plainStep(of func(*scenario.Scenario) *nemesis.Step) []edit {
+func dropStepSettings(of func(*scenario.Scenario) *nemesis.Step) []edit {
 	type sc = scenario.Scenario
 	return []edit{
-		absent(func(s *sc) *string { return &of(s).Fault.Way }),
-		absent(func(s *sc) *float64 { return &of(s).Fault.Share }),
-		absent(func(s *sc) **nemesis.Timer { return &of(s).Fault.Timer }),
-		absent(func(s *sc) **nemesis.Event { return &of(s).Fault.Until }),
+		clearField(func(s *sc) *string { return &of(s).Fault.Way }),
+		clearField(func(s *sc) *float64 { return &of(s).Fault.Share }),
+		clearField(func(s *sc) **nemesis.Timer { return &of(s).Fault.Timer }),
+		clearField(func(s *sc) **nemesis.Event { return &of(s).Fault.Until }),
 		func(s *sc) {
 			f := &of(s).Fault
 			if kind, _ := nemesis.KindOf(f.Kind); len(kind.Modes) > 0 {
 				f.Mode = kind.Modes[0]
 			}
 		},
-		lower(func(s *sc) *int {
+		lowerTo(func(s *sc) *int {
 			switch w := of(s).When; {
 			case w.Event != nil:
 				return &w.Event.Nth
@@ -682,7 +682,7 @@ func plainStep(of func(*scenario.Scenario) *nemesis.Step) []edit {
 
 // makeCertain makes drawn steps, which may or may not happen, certain: first all of them, then each
 // by itself.
-func certain(best scenario.Scenario) []edit {
+func makeCertain(best scenario.Scenario) []edit {
 	surely := func(st *nemesis.Step) { st.Drawn, st.When.Before = false, 0 }
 	all := []edit{func(s *scenario.Scenario) {
 		for i := range s.Plan {
@@ -691,7 +691,7 @@ func certain(best scenario.Scenario) []edit {
 	}}
 	for i := range best.Plan {
 		all = append(all, func(s *scenario.Scenario) { surely(&s.Plan[i]) },
-			absent(func(s *scenario.Scenario) *bool { return &s.Plan[i].Drawn }))
+			clearField(func(s *scenario.Scenario) *bool { return &s.Plan[i].Drawn }))
 	}
 	return all
 }

@@ -26,23 +26,23 @@ type edit func(s *scenario.Scenario)
 // search is the state of a minimization.
 type search struct {
 	Minimizer
-	ctx  context.Context
-	bug  Bug
-	seed uint64
-	best scenario.Scenario
-	seen map[string]bool // attempts already made
-	runs int
-	kept int // accepted edits
-	left int // runs still allowed
-	idle chan struct{}
+	ctx      context.Context
+	bug      Bug
+	seed     uint64
+	best     scenario.Scenario
+	seen     map[string]bool // attempts already made
+	runs     int
+	accepted int // accepted edits
+	runsLeft int // runs still allowed
+	slots    chan struct{}
 }
 
-func (x *search) over() bool { return x.left <= 0 || x.ctx.Err() != nil }
+func (x *search) stopped() bool { return x.runsLeft <= 0 || x.ctx.Err() != nil }
 
 // pass tries edits in order, each on the result of the accepted ones before it.
 func (x *search) pass(edits []edit) {
 	for len(edits) > 0 {
-		i := x.first(edits)
+		i := x.acceptFirst(edits)
 		if i < 0 {
 			return
 		}
@@ -52,45 +52,47 @@ func (x *search) pass(edits []edit) {
 
 // attempt is an edited scenario and its result.
 type attempt struct {
-	at     int // index of the edit
-	seed   uint64
-	name   string
-	edited scenario.Scenario
-	end    chan struct{}
-	holds  bool
+	index    int // index of the edit
+	seed     uint64
+	name     string
+	edited   scenario.Scenario
+	done     chan struct{}
+	showsBug bool
 }
 
 // acceptFirst accepts the first edit that preserves the bug and returns its index, or -1 if none
 // does. Idle workers try later edits at the same time. Those do not count if an earlier edit is
 // accepted, so the result and the number of runs do not depend on the number of workers.
-func (x *search) first(edits []edit) int { return x.firstOf(edits, []uint64{x.seed}) }
+func (x *search) acceptFirst(edits []edit) int {
+	return x.acceptFirstWithSeeds(edits, []uint64{x.seed})
+}
 
 // acceptFirstWithSeeds is like acceptFirst, but tries each edit with several seeds.
-func (x *search) firstOf(edits []edit, seeds []uint64) int {
-	if x.over() {
+func (x *search) acceptFirstWithSeeds(edits []edit, seeds []uint64) int {
+	if x.stopped() {
 		return -1
 	}
 	ctx, enough := context.WithCancel(x.ctx)
 	defer enough()
-	begun := make(chan *attempt, cap(x.idle))
-	go x.begin(ctx, x.best, edits, seeds, begun)
+	begun := make(chan *attempt, cap(x.slots))
+	go x.startAttempts(ctx, x.best, edits, seeds, begun)
 	for a := range begun {
 		if x.seen[a.name] {
 			continue
 		}
-		<-a.end
+		<-a.done
 		if x.ctx.Err() != nil {
 			return -1
 		}
 		x.seen[a.name] = true
 		x.runs++
-		x.left--
-		if a.holds {
+		x.runsLeft--
+		if a.showsBug {
 			x.best, x.seed = a.edited, a.seed
-			x.kept++
-			return a.at
+			x.accepted++
+			return a.index
 		}
-		if x.left <= 0 {
+		if x.runsLeft <= 0 {
 			return -1
 		}
 	}
@@ -98,25 +100,25 @@ func (x *search) firstOf(edits []edit, seeds []uint64) int {
 }
 
 // startAttempts starts the attempts in order, until ctx ends.
-func (x *search) begin(ctx context.Context, s scenario.Scenario, edits []edit, seeds []uint64, begun chan<- *attempt) {
+func (x *search) startAttempts(ctx context.Context, s scenario.Scenario, edits []edit, seeds []uint64, begun chan<- *attempt) {
 	defer close(begun)
-	before := nameOf(s, 0)
+	before := digestOf(s, 0)
 	for i, e := range edits {
-		edited := copied(s)
+		edited := deepCopy(s)
 		e(&edited)
-		if nameOf(edited, 0) == before || edited.Check(x.Known) != nil {
+		if digestOf(edited, 0) == before || edited.Check(x.Known) != nil {
 			continue
 		}
 		for _, seed := range seeds {
-			a := &attempt{at: i, seed: seed, edited: edited, name: nameOf(edited, seed), end: make(chan struct{})}
+			a := &attempt{index: i, seed: seed, edited: edited, name: digestOf(edited, seed), done: make(chan struct{})}
 			select {
-			case x.idle <- struct{}{}:
+			case x.slots <- struct{}{}:
 			case <-ctx.Done():
 				return
 			}
 			go func() {
-				defer func() { <-x.idle; close(a.end) }()
-				a.holds = x.Run(x.ctx, a.edited, seed)
+				defer func() { <-x.slots; close(a.done) }()
+				a.showsBug = x.Run(x.ctx, a.edited, seed)
 			}()
 			select {
 			case begun <- a:
@@ -128,7 +130,7 @@ func (x *search) begin(ctx context.Context, s scenario.Scenario, edits []edit, s
 }
 
 // deepCopy returns a copy that shares no memory with the original.
-func copied(s scenario.Scenario) (own scenario.Scenario) {
+func deepCopy(s scenario.Scenario) (own scenario.Scenario) {
 	text, err := json.Marshal(s)
 	if err == nil {
 		err = json.Unmarshal(text, &own)
@@ -140,7 +142,7 @@ func copied(s scenario.Scenario) (own scenario.Scenario) {
 }
 
 // digestOf is the same for equal scenarios and seeds.
-func nameOf(s scenario.Scenario, seed uint64) string {
+func digestOf(s scenario.Scenario, seed uint64) string {
 	text, _ := json.Marshal(s)
 	return fmt.Sprintf("%d %x", seed, sha256.Sum256(text))
 }
@@ -148,14 +150,14 @@ func nameOf(s scenario.Scenario, seed uint64) string {
 // removeSteps removes steps that the bug does not need: halves of the plan, then quarters, and
 // finally single steps. Source: A. Zeller and R. Hildebrandt, "Simplifying and Isolating
 // Failure-Inducing Input", IEEE Transactions on Software Engineering 28 (2002), 183–200.
-func (x *search) steps() {
+func (x *search) removeSteps() {
 	for parts := 2; len(x.best.Plan) > 0; {
 		all := len(x.best.Plan)
 		size := (all + parts - 1) / parts
-		switch i := x.first(less(all, size)); {
+		switch i := x.acceptFirst(removeParts(all, size)); {
 		case i >= 0:
 			parts = max(parts-1, 2)
-		case size == 1 || x.over():
+		case size == 1 || x.stopped():
 			return
 		default:
 			parts = min(2*parts, all)
@@ -164,7 +166,7 @@ func (x *search) steps() {
 }
 
 // removeParts returns edits that each remove a part of the given size from the plan.
-func less(all, size int) (edits []edit) {
+func removeParts(all, size int) (edits []edit) {
 	for from := 0; from < all; from += size {
 		edits = append(edits, func(s *scenario.Scenario) { s.Plan = slices.Delete(s.Plan, from, min(from+size, len(s.Plan))) })
 	}
@@ -177,11 +179,11 @@ const fewSteps = 3
 // removePartsOtherSeeds removes halves, quarters and eighths of a plan with other seeds, until few
 // steps are left or none can be removed. A bug that only one seed in a hundred shows depends on
 // timing that each step shifts, so no step can be removed with the same seed.
-func (x *search) leap() {
-	for parts := 2; len(x.best.Plan) > fewSteps && parts <= 8 && !x.over(); {
+func (x *search) removePartsOtherSeeds() {
+	for parts := 2; len(x.best.Plan) > fewSteps && parts <= 8 && !x.stopped(); {
 		all := len(x.best.Plan)
-		if x.firstOf(less(all, (all+parts-1)/parts), otherSeeds()) >= 0 {
-			x.steps()
+		if x.acceptFirstWithSeeds(removeParts(all, (all+parts-1)/parts), otherSeeds()) >= 0 {
+			x.removeSteps()
 			parts = 2
 			continue
 		}
@@ -190,7 +192,7 @@ func (x *search) leap() {
 }
 
 func otherSeeds() (seeds []uint64) {
-	for seed := uint64(1); seed <= hops; seed++ {
+	for seed := uint64(1); seed <= otherSeedCount; seed++ {
 		seeds = append(seeds, seed)
 	}
 	return seeds
@@ -199,28 +201,28 @@ func otherSeeds() (seeds []uint64) {
 // otherSeedCount is how many other seeds to try when removing a step, a client or a node.
 // maxSingleSteps is how many steps to try.
 const (
-	hops     = 8
-	mostHops = 12
+	otherSeedCount = 8
+	maxSingleSteps = 12
 )
 
 // removeOtherSeeds removes steps, clients and nodes with other seeds. Several steps often only
 // shift the timing of other steps, and another seed has other timing.
-func (x *search) hop() {
+func (x *search) removeOtherSeeds() {
 	var edits []edit
-	for i := range x.best.Plan[:min(len(x.best.Plan), mostHops)] {
+	for i := range x.best.Plan[:min(len(x.best.Plan), maxSingleSteps)] {
 		edits = append(edits, func(s *scenario.Scenario) { s.Plan = slices.Delete(s.Plan, i, i+1) })
 	}
-	edits = append(edits, smallWorld(x.best)...)
-	edits = append(edits, patient(x.best)...)
-	x.firstOf(edits, otherSeeds())
+	edits = append(edits, shrinkTopology(x.best)...)
+	edits = append(edits, longerWithoutClient(x.best)...)
+	x.acceptFirstWithSeeds(edits, otherSeeds())
 }
 
 // seedsShowing lists the seeds from 1 to count with which the minimized scenario shows the bug.
-func (x *search) shows(of int) []uint64 {
-	held := make([]bool, of)
-	Each(x.ctx, x.Workers, of, func(i int) { held[i] = x.Run(x.ctx, x.best, uint64(i+1)) })
+func (x *search) seedsShowing(count int) []uint64 {
+	shown := make([]bool, count)
+	Each(x.ctx, x.Workers, count, func(i int) { shown[i] = x.Run(x.ctx, x.best, uint64(i+1)) })
 	var seeds []uint64
-	for i, h := range held {
+	for i, h := range shown {
 		if h {
 			seeds = append(seeds, uint64(i+1))
 		}
@@ -230,7 +232,7 @@ func (x *search) shows(of int) []uint64 {
 
 // shorterRun shortens the clients' work, and the run by the same amount. It comes first because it
 // makes all other edits cheaper.
-func shorter(best scenario.Scenario) (edits []edit) {
+func shorterRun(best scenario.Scenario) (edits []edit) {
 	tail := best.Limit - best.Workload.For
 	for d := time.Second; d < best.Workload.For; d = (d * 3 / 2).Round(time.Second / 2) {
 		edits = append(edits, func(s *scenario.Scenario) {
@@ -246,7 +248,7 @@ func shorter(best scenario.Scenario) (edits []edit) {
 }
 
 // fewerCycles limits the clients' work by cycles instead of time, or to fewer cycles.
-func briefer(best scenario.Scenario) (edits []edit) {
+func fewerCycles(best scenario.Scenario) (edits []edit) {
 	for n := 1; n <= 8; n *= 2 {
 		edits = append(edits, func(s *scenario.Scenario) {
 			switch w := &s.Workload; {
@@ -258,7 +260,7 @@ func briefer(best scenario.Scenario) (edits []edit) {
 		})
 		for i, c := range best.Clients {
 			if c.Cycles != nil {
-				edits = append(edits, lower(func(s *scenario.Scenario) *int { return s.Clients[i].Cycles }, n))
+				edits = append(edits, lowerTo(func(s *scenario.Scenario) *int { return s.Clients[i].Cycles }, n))
 			}
 		}
 	}
@@ -267,8 +269,8 @@ func briefer(best scenario.Scenario) (edits []edit) {
 
 // sameTrigger gives all steps the trigger of one of them. Often several nodes are needed only
 // because the steps happen at several times.
-func together(best scenario.Scenario) (edits []edit) {
-	for i := range best.Plan[:min(len(best.Plan), mostHops)] {
+func sameTrigger(best scenario.Scenario) (edits []edit) {
+	for i := range best.Plan[:min(len(best.Plan), maxSingleSteps)] {
 		edits = append(edits, func(s *scenario.Scenario) {
 			for j := range s.Plan {
 				s.Plan[j].When = s.Plan[i].When
@@ -280,7 +282,7 @@ func together(best scenario.Scenario) (edits []edit) {
 
 // roundValues makes times short and round, replaces ranges by single values, and rounds other
 // numbers.
-func rounder(best scenario.Scenario) (edits []edit) {
+func roundValues(best scenario.Scenario) (edits []edit) {
 	type sc = scenario.Scenario
 	for i := range ranges(&best) {
 		for _, at := range []func(client.Range) time.Duration{
@@ -298,14 +300,14 @@ func rounder(best scenario.Scenario) (edits []edit) {
 	for i, st := range best.Plan {
 		if at := st.When.At; at != nil {
 			for d := time.Second; d < *at; d *= 2 {
-				edits = append(edits, lower(func(s *sc) *time.Duration { return s.Plan[i].When.At }, d))
+				edits = append(edits, lowerTo(func(s *sc) *time.Duration { return s.Plan[i].When.At }, d))
 			}
 		}
 		if st.Fault.For == nil {
 			continue
 		}
 		for d := 10 * time.Millisecond; d < *st.Fault.For; d *= 2 {
-			edits = append(edits, lower(func(s *sc) *time.Duration { return s.Plan[i].Fault.For }, d))
+			edits = append(edits, lowerTo(func(s *sc) *time.Duration { return s.Plan[i].Fault.For }, d))
 		}
 	}
 	for i := range times(&best) {
@@ -320,7 +322,7 @@ func rounder(best scenario.Scenario) (edits []edit) {
 		for digits := 1; digits <= 2; digits++ {
 			edits = append(edits, func(s *sc) {
 				x := numbers(s)[i]
-				*x = rounded(*x, digits)
+				*x = roundTo(*x, digits)
 			})
 		}
 	}
@@ -328,7 +330,7 @@ func rounder(best scenario.Scenario) (edits []edit) {
 		if st.Fault.Bandwidth > 0 {
 			edits = append(edits, func(s *sc) {
 				x := &s.Plan[i].Fault.Bandwidth
-				*x = int(rounded(float64(*x), 1))
+				*x = int(roundTo(float64(*x), 1))
 			})
 		}
 	}
@@ -336,7 +338,7 @@ func rounder(best scenario.Scenario) (edits []edit) {
 }
 
 // roundTo rounds a number to significant digits.
-func rounded(x float64, digits int) float64 {
+func roundTo(x float64, digits int) float64 {
 	y, err := strconv.ParseFloat(strconv.FormatFloat(x, 'g', digits, 64), 64)
 	if err != nil {
 		return x
@@ -414,7 +416,7 @@ func (r Minimized) Write(name string, known scenario.Known) ([]byte, error) {
 	s := r.Scenario
 	s.Name = name
 	s.Claim = r.claim()
-	s.Source = fmt.Sprintf("lockpick minimize, from %s with seed %d", r.From, r.Given)
+	s.Source = fmt.Sprintf("lockpick minimize, from %s with seed %d", r.From, r.OriginalSeed)
 	return scenario.Write(s, r.Caption(), known)
 }
 
@@ -446,17 +448,17 @@ func (r Minimized) Caption() string {
 	if len(r.Scenario.Plan) == 0 {
 		fmt.Fprintf(&b, "  no faults\n")
 	}
-	fmt.Fprintf(&b, "\nMinimized from %s, seed %d: %s.\n", r.From, r.Given, r.Sum())
-	again := "To reproduce: lockpick run FILE"
+	fmt.Fprintf(&b, "\nMinimized from %s, seed %d: %s.\n", r.From, r.OriginalSeed, r.Summary())
+	hint := "To reproduce: lockpick run FILE"
 	if r.Seed != 1 {
-		again += fmt.Sprintf(" --seed %d", r.Seed)
+		hint += fmt.Sprintf(" --seed %d", r.Seed)
 	}
-	b.WriteString(again + "\n")
+	b.WriteString(hint + "\n")
 	return b.String()
 }
 
 // Summary describes the result of the minimization in one line.
-func (r Minimized) Sum() string {
+func (r Minimized) Summary() string {
 	parts := []string{fmt.Sprintf("%s -> %d", display.Plural(r.Before.Steps, "step"), r.After.Steps)}
 	for _, x := range []struct {
 		was, is int
@@ -466,8 +468,8 @@ func (r Minimized) Sum() string {
 			parts = append(parts, fmt.Sprintf("%s -> %d", display.Plural(x.was, x.what), x.is))
 		}
 	}
-	parts = append(parts, display.Plural(r.Runs, "run"), fmt.Sprintf("reproduces with %d of %d seeds", r.Shows, r.Others))
-	if !r.Whole {
+	parts = append(parts, display.Plural(r.Runs, "run"), fmt.Sprintf("reproduces with %d of %d seeds", r.SeedsShowing, r.SeedsTried))
+	if !r.Complete {
 		parts = append(parts, "more runs might make it smaller")
 	}
 	return strings.Join(parts, ", ")
@@ -477,7 +479,7 @@ func (r Minimized) Sum() string {
 func (k *MinimizedRun) Print(w io.Writer) {
 	fmt.Fprintf(w, "%s\n", strings.TrimRight(k.Caption(), "\n"))
 	if k.Try != nil {
-		fmt.Fprintln(w, suites.CardTries(k.Try))
+		fmt.Fprintln(w, suites.DescribeTry(k.Try))
 	}
 	fmt.Fprintf(w, "\n    scenario:  %s\n    record:    %s\n    run again: %s\n", k.File, k.Dir, k.Command)
 }
@@ -485,14 +487,14 @@ func (k *MinimizedRun) Print(w io.Writer) {
 // DescribeStep describes a step in plain words: "at 3s: n2 is killed (for 10ms)".
 func DescribeStep(st nemesis.Step) string {
 	targets := display.List(st.Fault.Targets)
-	told := nemesis.ToldOf(st.Fault.Kind)
-	began := cmp.Or(told.Began, "{targets}: {kind}")
-	whom := "all"
+	wording := nemesis.WordingOf(st.Fault.Kind)
+	began := cmp.Or(wording.Began, "{targets}: {kind}")
+	subject := "all"
 	if len(st.Fault.Targets) > 0 {
-		whom = targets
+		subject = targets
 	}
-	text := strings.NewReplacer("{targets}", whom, "{client} is cut off from {targets}", "the links "+whom+" are cut",
-		"messages between {client} and {targets}", "messages on "+whom,
+	text := strings.NewReplacer("{targets}", subject, "{client} is cut off from {targets}", "the links "+subject+" are cut",
+		"messages between {client} and {targets}", "messages on "+subject,
 		"{message}", "it", "{saw}", "", "{kind}", st.Fault.Kind).Replace(began)
 	text = st.When.String() + ": " + text
 	if d := st.Fault.Details(); d != "" {

@@ -18,13 +18,13 @@ func TestJudgeNumbers(t *testing.T) {
 		text  string
 		code  int
 	}{
-		{scenario.Bound{Is: ">=", Value: 8}, measured, "grants 8 (>= 8)", outcome.ExitOK},
-		{scenario.Bound{Is: "<=", Value: 8}, measured, "grants 8 (<= 8)", outcome.ExitOK},
-		{scenario.Bound{Is: ">", Value: 8}, measured, "grants 8, expected > 8", outcome.ExitUnexpected},
-		{scenario.Bound{Is: "<", Value: 8}, measured, "grants 8, expected < 8", outcome.ExitUnexpected},
-		{scenario.Bound{Is: ">=", Value: 8}, verdict.Verdict{}, "grants inconclusive, expected >= 8", outcome.ExitUndecided},
-		{scenario.Bound{Is: ">=", Value: 8}, vacuous, "grants inconclusive, expected >= 8", outcome.ExitUndecided},
-		{scenario.Bound{Is: "<", Value: 0.5, Than: "other"}, measured, "grants inconclusive, expected < 0.5 * other", outcome.ExitUndecided},
+		{scenario.Bound{Operator: ">=", Value: 8}, measured, "grants 8 (>= 8)", outcome.ExitOK},
+		{scenario.Bound{Operator: "<=", Value: 8}, measured, "grants 8 (<= 8)", outcome.ExitOK},
+		{scenario.Bound{Operator: ">", Value: 8}, measured, "grants 8, expected > 8", outcome.ExitUnexpected},
+		{scenario.Bound{Operator: "<", Value: 8}, measured, "grants 8, expected < 8", outcome.ExitUnexpected},
+		{scenario.Bound{Operator: ">=", Value: 8}, verdict.Verdict{}, "grants inconclusive, expected >= 8", outcome.ExitUndecided},
+		{scenario.Bound{Operator: ">=", Value: 8}, vacuous, "grants inconclusive, expected >= 8", outcome.ExitUndecided},
+		{scenario.Bound{Operator: "<", Value: 0.5, Variant: "other"}, measured, "grants inconclusive, expected < 0.5 * other", outcome.ExitUndecided},
 	} {
 		js := judgeNumbers(map[string]scenario.Bound{verdict.Grants: c.bound}, c.v)
 		if len(js) != 1 || js[0].String() != c.text || outcome.CodeOf(js) != c.code || js[0].Because == "" {
@@ -37,13 +37,13 @@ func TestJudgeNumbers(t *testing.T) {
 // retried nor counted. Without the variant or its number, it is undecided.
 func TestSettle(t *testing.T) {
 	bounds := map[string]scenario.Bound{
-		verdict.Grants:    {Is: "<", Value: 0.5, Than: "other"},
-		"split-vote-rate": {Is: ">", Value: 1, Than: "base"},
+		verdict.Grants:    {Operator: "<", Value: 0.5, Variant: "other"},
+		"split-vote-rate": {Operator: ">", Value: 1, Variant: "base"},
 	}
 	v := verdict.Verdict{Numbers: map[string]float64{verdict.Grants: 8, "split-vote-rate": 0.3}}
 	waiting := func() *outcome.Outcome { return &outcome.Outcome{Judgements: judgeNumbers(bounds, v)} }
-	if o := waiting(); len(o.Waits()) != 2 || again(*o) != "" {
-		t.Errorf("waits for %v, retry reason %q", o.Waits(), again(*o))
+	if o := waiting(); len(o.PendingVariants()) != 2 || retryReason(*o) != "" {
+		t.Errorf("waits for %v, retry reason %q", o.PendingVariants(), retryReason(*o))
 	}
 	for _, c := range []struct {
 		other, base map[string]float64
@@ -56,11 +56,11 @@ func TestSettle(t *testing.T) {
 	} {
 		o := waiting()
 		settle(o, "other", c.other)
-		if len(o.Waits()) != 1 {
-			t.Errorf("waits for %v, want one variant", o.Waits())
+		if len(o.PendingVariants()) != 1 {
+			t.Errorf("waits for %v, want one variant", o.PendingVariants())
 		}
 		settle(o, "base", c.base)
-		if o.Code != c.code || len(o.Waits()) != 0 {
+		if o.Code != c.code || len(o.PendingVariants()) != 0 {
 			t.Errorf("%v, %v: code %d, want %d: %v", c.other, c.base, o.Code, c.code, o.Judgements)
 		}
 	}

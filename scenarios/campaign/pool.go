@@ -29,11 +29,11 @@ import (
 
 // Pool runs jobs in worker processes.
 type Pool struct {
-	Command  []string      // starts a worker
-	Env      []string      // added to this process's environment
-	Size     int           // number of workers
-	Patience time.Duration // wall-clock limit of one job
-	Stacks   string        // folder for the stacks of workers that ended in the middle of a job
+	Command     []string      // starts a worker
+	Env         []string      // added to this process's environment
+	Size        int           // number of workers
+	Timeout     time.Duration // wall-clock limit of one job
+	StackFolder string        // folder for the stacks of workers that ended in the middle of a job
 }
 
 // Run runs n jobs. It calls job to create each job when a worker is free for it, and done when it
@@ -55,10 +55,10 @@ func (p Pool) Run(ctx context.Context, n int, job func(i int) Job, done func(i i
 
 // Each calls do for the numbers below n in order, several calls in parallel, until ctx ends, and
 // waits for the calls it started.
-func Each(ctx context.Context, atOnce, n int, do func(i int)) {
+func Each(ctx context.Context, parallel, n int, do func(i int)) {
 	var next atomic.Int64
 	var all sync.WaitGroup
-	for range min(atOnce, n) {
+	for range min(parallel, n) {
 		all.Go(func() {
 			for i := int(next.Add(1)) - 1; i < n && ctx.Err() == nil; i = int(next.Add(1)) - 1 {
 				do(i)
@@ -73,21 +73,21 @@ func Each(ctx context.Context, atOnce, n int, do func(i int)) {
 // the machine's time.
 type Runner struct {
 	harness.Backend
-	Able    Abilities
-	Workers Pool
-	AtOnce  int
-	Version string                                         // of lockpick
-	Command func(s *Selection, p Pick, seed uint64) string // the command that repeats a run
+	Capabilities Capabilities
+	Workers      Pool
+	Parallel     int
+	Version      string                                         // of lockpick
+	Command      func(s *Selection, p Pick, seed uint64) string // the command that repeats a run
 }
 
 // Each runs n jobs. It starts no more jobs once startCtx ends. Jobs in real time that have started
 // are finished, unless ctx ends.
-func (r *Runner) Each(ctx, more context.Context, n int, job func(i int) Job, done func(i int, o outcome.Outcome)) {
+func (r *Runner) Each(ctx, startCtx context.Context, n int, job func(i int) Job, done func(i int, o outcome.Outcome)) {
 	if r.Name() == simulation {
-		r.Workers.Run(more, n, job, done)
+		r.Workers.Run(startCtx, n, job, done)
 		return
 	}
-	Each(more, r.AtOnce, n, func(i int) { done(i, Execute(ctx, r.Backend, job(i))) })
+	Each(startCtx, r.Parallel, n, func(i int) { done(i, Execute(ctx, r.Backend, job(i))) })
 }
 
 // Close releases the resources that the backend keeps between runs.
@@ -104,11 +104,11 @@ func (r *Runner) Close() error {
 // choose resolves a selection and drops the scenarios that the backend can't run.
 func (r *Runner) choose(s *Selection, known scenario.Known) (Choice, error) {
 	c, err := s.Choose(known)
-	c.Restrict(r.Able, known.Kinds)
+	c.Restrict(r.Capabilities, known.Kinds)
 	return c, err
 }
 
-func (r *Runner) job(s *Selection, p Pick, seed uint64, store string, keep Keep) Job {
+func (r *Runner) job(s *Selection, p Pick, seed uint64, store string, keep KeepPolicy) Job {
 	j := s.Job(p, seed)
 	j.Store, j.Keep, j.Reports, j.Version, j.Command = store, keep, keep, r.Version, r.Command(s, p, seed)
 	return j
@@ -163,14 +163,14 @@ func (x Simulator) Save(ctx context.Context, s scenario.Scenario, seed uint64, f
 		err = files.WriteIn(filepath.Dir(file), filepath.Base(file), text)
 	}
 	if err != nil {
-		return outcome.Outcome{}, failed(storeFailed, err)
+		return outcome.Outcome{}, withKind(storeFailed, err)
 	}
 	return x.Do(ctx, Job{Scenario: s, Seed: seed, Backend: simulation, Store: store, Keep: KeepAll, Version: x.Version, Command: command}), nil
 }
 
 // Minimizer returns a Minimizer that makes at most maxRuns runs; 0 means the default limit.
-func (x Simulator) Minimizer(most int) Minimizer {
-	return Minimizer{Known: x.Known, Workers: cap(x.Idle), Most: most,
+func (x Simulator) Minimizer(maxRuns int) Minimizer {
+	return Minimizer{Known: x.Known, Workers: cap(x.Idle), MaxRuns: maxRuns,
 		Run: func(ctx context.Context, s scenario.Scenario, seed uint64) bool {
 			return x.Run(ctx, s, seed).Code == outcome.ExitOK
 		},
@@ -185,65 +185,65 @@ type Worker struct {
 	cmd     *exec.Cmd
 	in      io.WriteCloser
 	answers chan []byte // closed when the process has ended
-	said    *speech
+	output  *workerOutput
 }
 
 // worker returns a worker of the pool, for jobs that come one at a time. Stop ends it.
-func (p Pool) worker() *Worker { return &Worker{pool: p, said: &speech{}} }
+func (p Pool) worker() *Worker { return &Worker{pool: p, output: &workerOutput{}} }
 
 // Output returns what the process has printed during its last job, except its answers.
-func (w *Worker) Said() string { return w.said.String() }
+func (w *Worker) Output() string { return w.output.String() }
 
 // Do runs a job. If the process ends in the middle of it, that is the outcome.
 func (w *Worker) Do(ctx context.Context, j Job) outcome.Outcome {
 	if w.cmd == nil {
 		if err := w.start(); err != nil {
-			return unanswered(j, startFailed(err))
+			return failedOutcome(j, startFailure(err))
 		}
 	}
-	w.said.forget()
+	w.output.reset()
 	line, err := json.Marshal(j)
 	if err != nil {
-		return w.lost(j, death{outcome.ExitBug, fmt.Sprintf("send job: %v", err), ""})
+		return w.fail(j, workerFailure{outcome.ExitBug, fmt.Sprintf("send job: %v", err), ""})
 	}
 	if _, err := w.in.Write(append(line, '\n')); err != nil {
-		if !w.await() {
-			return w.lost(j, death{outcome.ExitBug, "the worker accepts no more jobs but keeps running", ""})
+		if !w.awaitExit() {
+			return w.fail(j, workerFailure{outcome.ExitBug, "the worker accepts no more jobs but keeps running", ""})
 		}
-		return w.lost(j, w.died())
+		return w.fail(j, w.failure())
 	}
-	patience := time.NewTimer(w.pool.Patience)
+	patience := time.NewTimer(w.pool.Timeout)
 	defer patience.Stop()
 	select {
 	case answer, ok := <-w.answers:
 		var o outcome.Outcome
 		if !ok {
-			return w.lost(j, w.died())
+			return w.fail(j, w.failure())
 		}
 		if err := json.Unmarshal(answer, &o); err != nil {
-			return w.lost(j, death{outcome.ExitBug, fmt.Sprintf("invalid answer from the worker: %v", err), ""})
+			return w.fail(j, workerFailure{outcome.ExitBug, fmt.Sprintf("invalid answer from the worker: %v", err), ""})
 		}
 		return o
 	case <-patience.C:
-		w.dump()
-		return w.lost(j, death{outcome.ExitBackend, fmt.Sprintf(TooLong+"%v of wall clock", w.pool.Patience),
+		w.dumpStacks()
+		return w.fail(j, workerFailure{outcome.ExitBackend, fmt.Sprintf(TimeoutMessage+"%v of wall clock", w.pool.Timeout),
 			"raise the limit with --timeout; a run that takes minutes hangs, which is a bug in lockpick"})
 	case <-ctx.Done():
 		w.kill()
-		return unanswered(j, death{outcome.ExitInterrupt, "interrupted", ""})
+		return failedOutcome(j, workerFailure{outcome.ExitInterrupt, "interrupted", ""})
 	}
 }
 
 // fail ends the worker if it is still running, saves its output, and returns the outcome of the
 // job.
-func (w *Worker) lost(j Job, d death) outcome.Outcome {
+func (w *Worker) fail(j Job, d workerFailure) outcome.Outcome {
 	w.kill()
-	d.why += w.said.keep(w.pool.Stacks, j)
-	return unanswered(j, d)
+	d.reason += w.output.save(w.pool.StackFolder, j)
+	return failedOutcome(j, d)
 }
 
-func unanswered(j Job, d death) outcome.Outcome {
-	return outcome.Outcome{Schema: 1, Scenario: j.Scenario.ID(), Backend: j.Backend, Seed: j.Seed, Command: j.Command, Code: d.code, Error: d.why, Hint: d.hint}
+func failedOutcome(j Job, d workerFailure) outcome.Outcome {
+	return outcome.Outcome{Schema: 1, Scenario: j.Scenario.ID(), Backend: j.Backend, Seed: j.Seed, Command: j.Command, Code: d.code, Error: d.reason, Hint: d.hint}
 }
 
 // workerEnv configures the Go runtime of a worker. A run allocates much and retains little, so
@@ -251,13 +251,13 @@ func unanswered(j Job, d death) outcome.Outcome {
 // processors than on one. A driver starts a goroutine for each request, and growing its stack twice
 // took a tenth of the run, so new stacks get the size of recent ones. Values that are already in
 // the environment take precedence.
-var settings = []string{"GOGC=400", "GOMAXPROCS=1", "GODEBUG=adaptivestackstart=1"}
+var workerEnv = []string{"GOGC=400", "GOMAXPROCS=1", "GODEBUG=adaptivestackstart=1"}
 
 func (w *Worker) start() error {
 	cmd := exec.Command(w.pool.Command[0], w.pool.Command[1:]...)
-	cmd.Env = slices.Concat(settings, os.Environ(), w.pool.Env)
-	w.said = &speech{}
-	cmd.Stderr = w.said
+	cmd.Env = slices.Concat(workerEnv, os.Environ(), w.pool.Env)
+	w.output = &workerOutput{}
+	cmd.Stderr = w.output
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		return err
@@ -270,7 +270,7 @@ func (w *Worker) start() error {
 		return err
 	}
 	w.cmd, w.in, w.answers = cmd, in, make(chan []byte)
-	go w.read(cmd, out, w.said)
+	go w.readAnswers(cmd, out, w.output)
 	return nil
 }
 
@@ -279,10 +279,10 @@ func (w *Worker) start() error {
 const answerMark = "lockpick answers: "
 
 // maxAnswer limits an answer, in bytes. The outcome of a run takes a few thousand.
-const mostAnswer = 64 << 20
+const maxAnswer = 64 << 20
 
 // readAnswers passes the worker's answers on until it ends.
-func (w *Worker) read(cmd *exec.Cmd, out io.Reader, said *speech) {
+func (w *Worker) readAnswers(cmd *exec.Cmd, out io.Reader, output *workerOutput) {
 	defer close(w.answers)
 	lines := bufio.NewReaderSize(out, 1<<16)
 	var answer []byte // the beginning of an answer line
@@ -292,10 +292,10 @@ func (w *Worker) read(cmd *exec.Cmd, out io.Reader, said *speech) {
 		if err != nil && !errors.Is(err, bufio.ErrBufferFull) {
 			break
 		}
-		is := answer != nil || !inLine && bytes.HasPrefix(part, []byte(answerMark))
+		isAnswer := answer != nil || !inLine && bytes.HasPrefix(part, []byte(answerMark))
 		switch {
-		case !is || len(answer)+len(part) > mostAnswer:
-			said.Write(part)
+		case !isAnswer || len(answer)+len(part) > maxAnswer:
+			output.Write(part)
 			answer = nil
 		case err != nil:
 			answer = append(answer, part...)
@@ -309,14 +309,14 @@ func (w *Worker) read(cmd *exec.Cmd, out io.Reader, said *speech) {
 }
 
 // dumpStacks makes a hanging worker print its stacks.
-func (w *Worker) dump() {
-	if files.ProcessQuit(w.cmd.Process) == nil {
-		w.await()
+func (w *Worker) dumpStacks() {
+	if files.QuitProcess(w.cmd.Process) == nil {
+		w.awaitExit()
 	}
 }
 
 // awaitExit waits a few seconds for a worker to end that accepts no more jobs.
-func (w *Worker) await() (ended bool) {
+func (w *Worker) awaitExit() (ended bool) {
 	end := time.After(5 * time.Second)
 	for {
 		select {
@@ -389,75 +389,75 @@ func ServeWorker(in io.Reader, out io.Writer, backends map[string]harness.Backen
 }
 
 // workerFailure explains why a worker gave no answer: the exit code, the reason and a hint.
-type death struct {
-	code      int
-	why, hint string
+type workerFailure struct {
+	code         int
+	reason, hint string
 }
 
-func startFailed(err error) death {
+func startFailure(err error) workerFailure {
 	if hint := files.Remedy(err, files.TempDirHint); hint != "" {
-		return death{outcome.ExitBackend, fmt.Sprintf("start worker: %v", err), hint}
+		return workerFailure{outcome.ExitBackend, fmt.Sprintf("start worker: %v", err), hint}
 	}
-	return death{outcome.ExitBug, fmt.Sprintf("start worker: %v", err), ""}
+	return workerFailure{outcome.ExitBug, fmt.Sprintf("start worker: %v", err), ""}
 }
 
 // TimeoutMessage begins the error of a run that exceeded its time limit.
-const TooLong = "the run did not end within "
+const TimeoutMessage = "the run did not end within "
 
 // externalSignals are the signals by which a user or the kernel ends a program. Any other signal
 // comes from the program itself.
-var outside = []syscall.Signal{syscall.SIGKILL, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP}
+var externalSignals = []syscall.Signal{syscall.SIGKILL, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP}
 
 // failure explains why a worker ended: a bug in lockpick, a kill, or a shortage of some resource.
 // The exit status of Go's runtime is 2 for most of these, so it does not help.
-func (w *Worker) died() death {
-	if status, ok := w.cmd.ProcessState.Sys().(syscall.WaitStatus); ok && status.Signaled() && slices.Contains(outside, status.Signal()) {
-		return death{outcome.ExitBackend, fmt.Sprintf("the worker was killed in this run (%v)", w.cmd.ProcessState),
+func (w *Worker) failure() workerFailure {
+	if status, ok := w.cmd.ProcessState.Sys().(syscall.WaitStatus); ok && status.Signaled() && slices.Contains(externalSignals, status.Signal()) {
+		return workerFailure{outcome.ExitBackend, fmt.Sprintf("the worker was killed in this run (%v)", w.cmd.ProcessState),
 			"if you did not kill it, the kernel did because memory ran out (see dmesg): allow more memory, or use fewer clients"}
 	}
-	last := w.said.reason()
+	last := w.output.failureLine()
 	if strings.HasPrefix(last, "SIGQUIT:") {
-		return death{outcome.ExitBackend, "the worker got a quit signal in this run (" + last + ")", "let the run finish"}
+		return workerFailure{outcome.ExitBackend, "the worker got a quit signal in this run (" + last + ")", "let the run finish"}
 	}
 	if hint := files.Remedy(errors.New(last), ""); hint != "" {
-		return death{outcome.ExitBackend, "the worker died in this run: " + last, hint}
+		return workerFailure{outcome.ExitBackend, "the worker died in this run: " + last, hint}
 	}
 	if last == "" {
 		last = w.cmd.ProcessState.String()
 	}
-	return death{outcome.ExitBug, "the worker died in this run: " + last, ""}
+	return workerFailure{outcome.ExitBug, "the worker died in this run: " + last, ""}
 }
 
 // workerOutput is what a worker has printed on standard error since its job began.
-type speech struct {
+type workerOutput struct {
 	mu   sync.Mutex
 	text []byte
 }
 
 // maxOutput limits the stored output. The reason comes first, then all goroutines.
-const longestSpeech = 4 << 20
+const maxOutput = 4 << 20
 
-func (s *speech) Write(b []byte) (int, error) {
+func (s *workerOutput) Write(b []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.text = append(s.text, b[:min(len(b), longestSpeech-len(s.text))]...)
+	s.text = append(s.text, b[:min(len(b), maxOutput-len(s.text))]...)
 	return len(b), nil
 }
 
-func (s *speech) forget() {
+func (s *workerOutput) reset() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.text = s.text[:0]
 }
 
-func (s *speech) String() string {
+func (s *workerOutput) String() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return string(s.text)
 }
 
 // failureLine returns the line in which Go's runtime says why it ends a program, or "".
-func (s *speech) reason() string {
+func (s *workerOutput) failureLine() string {
 	for line := range strings.Lines(s.String()) {
 		for _, begin := range []string{"panic: ", "fatal error: ", "SIG", "runtime: out of memory", "runtime: failed to create", "error: "} {
 			if strings.HasPrefix(line, begin) {
@@ -470,7 +470,7 @@ func (s *speech) reason() string {
 
 // save writes the output to a file and returns a message that names it, since the output is too
 // long for the message.
-func (s *speech) keep(folder string, j Job) string {
+func (s *workerOutput) save(folder string, j Job) string {
 	text := s.String()
 	if text == "" {
 		return ""

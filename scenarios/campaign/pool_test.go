@@ -83,7 +83,7 @@ func signalSelf(s syscall.Signal) {
 // What kills or stops a worker is the outcome of that one job, and the other jobs are done. The
 // exit status is 2 for most of these, but the exit code is never that of an undecided run. One line
 // gives the reason and names the file with the stacks.
-func TestPoolTellsWhichRunKilledItsWorker(t *testing.T) {
+func TestPoolReportsWorkerFailures(t *testing.T) {
 	t.Setenv("SWEEP_TEST_WORKER", "1")
 	ends := []struct {
 		name             string
@@ -102,7 +102,7 @@ func TestPoolTellsWhichRunKilledItsWorker(t *testing.T) {
 		{name: "gets SIGQUIT", code: 3, said: "SIGQUIT", hint: "let the run finish", kept: "goroutine "},
 	}
 	got := make([]outcome.Outcome, 2*len(ends))
-	pool := Pool{Command: []string{os.Args[0]}, Size: 2, Stacks: t.TempDir()}
+	pool := Pool{Command: []string{os.Args[0]}, Size: 2, StackFolder: t.TempDir()}
 	// Only the jobs that never end get a short limit, because the others may be slow on a busy
 	// machine.
 	for _, freezes := range []bool{false, true} {
@@ -113,8 +113,8 @@ func TestPoolTellsWhichRunKilledItsWorker(t *testing.T) {
 					Job{Scenario: scenario.Scenario{Name: "fine"}, Seed: uint64(2*i + 1)})
 			}
 		}
-		if pool.Patience = time.Minute; freezes {
-			pool.Patience, pool.Size = 2*time.Second, 1
+		if pool.Timeout = time.Minute; freezes {
+			pool.Timeout, pool.Size = 2*time.Second, 1
 		}
 		pool.Run(t.Context(), len(jobs), func(i int) Job { return jobs[i] }, func(i int, o outcome.Outcome) { got[jobs[i].Seed] = o })
 	}
@@ -137,12 +137,12 @@ func TestPoolTellsWhichRunKilledItsWorker(t *testing.T) {
 }
 
 // Output other than answers is no answer. It is available for the last job only.
-func TestWhatAWorkerHasPrinted(t *testing.T) {
-	w := Pool{Command: []string{os.Args[0]}, Env: []string{"SWEEP_TEST_WORKER=1"}, Patience: time.Minute, Stacks: t.TempDir()}.worker()
+func TestWorkerOutput(t *testing.T) {
+	w := Pool{Command: []string{os.Args[0]}, Env: []string{"SWEEP_TEST_WORKER=1"}, Timeout: time.Minute, StackFolder: t.TempDir()}.worker()
 	defer w.Stop()
 	for _, name := range []string{"fine", "dies", "fine"} {
 		o := w.Do(t.Context(), Job{Scenario: scenario.Scenario{Name: name}})
-		said, died := w.Said(), name == "dies"
+		said, died := w.Output(), name == "dies"
 		if (o.Code != 0) != died || strings.Contains(said, "panic: ") != died || strings.Contains(said, "a lock prints this") == died {
 			t.Errorf("%s: code %d, printed %q", name, o.Code, said)
 		}
@@ -154,9 +154,9 @@ func TestWhatAWorkerHasPrinted(t *testing.T) {
 }
 
 // The error says that the stacks could not be saved.
-func TestStacksWithoutAFolder(t *testing.T) {
+func TestStacksCannotBeSaved(t *testing.T) {
 	t.Setenv("SWEEP_TEST_WORKER", "1")
-	pool := Pool{Command: []string{os.Args[0]}, Size: 1, Patience: time.Minute, Stacks: filepath.Join(t.TempDir(), "none")}
+	pool := Pool{Command: []string{os.Args[0]}, Size: 1, Timeout: time.Minute, StackFolder: filepath.Join(t.TempDir(), "none")}
 	pool.Run(t.Context(), 1, func(int) Job { return Job{Scenario: scenario.Scenario{Name: "dies"}} }, func(_ int, o outcome.Outcome) {
 		if o.Code != 70 || !strings.Contains(o.Error, "could not be saved") || !strings.Contains(o.Error, "goroutine ") {
 			t.Errorf("%+v", o)
@@ -164,11 +164,11 @@ func TestStacksWithoutAFolder(t *testing.T) {
 	})
 }
 
-func TestPoolStopsWhenItIsInterrupted(t *testing.T) {
+func TestPoolStopsOnCancel(t *testing.T) {
 	t.Setenv("SWEEP_TEST_WORKER", "1")
 	ctx, cancel := context.WithCancel(t.Context())
 	jobs := []Job{{Scenario: scenario.Scenario{Name: "fine"}}, {Scenario: scenario.Scenario{Name: "freezes"}}, {Scenario: scenario.Scenario{Name: "fine"}}}
-	pool := Pool{Command: []string{os.Args[0]}, Size: 1, Patience: time.Minute}
+	pool := Pool{Command: []string{os.Args[0]}, Size: 1, Timeout: time.Minute}
 	done := 0
 	pool.Run(ctx, len(jobs), func(i int) Job { return jobs[i] }, func(int, outcome.Outcome) { done++; cancel() })
 	if done != 1 {
@@ -176,8 +176,8 @@ func TestPoolStopsWhenItIsInterrupted(t *testing.T) {
 	}
 }
 
-func TestPoolTellsThatNoWorkerStarts(t *testing.T) {
-	pool := Pool{Command: []string{"/nowhere/lockpick"}, Size: 1, Patience: time.Second}
+func TestPoolWorkerCannotStart(t *testing.T) {
+	pool := Pool{Command: []string{"/nowhere/lockpick"}, Size: 1, Timeout: time.Second}
 	var got outcome.Outcome
 	pool.Run(t.Context(), 1, func(int) Job { return Job{} }, func(_ int, o outcome.Outcome) { got = o })
 	if got.Code != 70 || !strings.Contains(got.Error, "start worker") {
@@ -187,13 +187,13 @@ func TestPoolTellsThatNoWorkerStarts(t *testing.T) {
 
 // Output of a lock under test is passed on as it arrives, even in long lines, and no answer is lost
 // in it.
-func TestLongLinesOfAWorker(t *testing.T) {
+func TestWorkerLongLines(t *testing.T) {
 	w := Pool{Command: []string{os.Args[0]}}.worker()
 	w.answers = make(chan []byte)
 	out, to := io.Pipe()
-	go w.read(exec.Command("none"), out, w.said)
+	go w.readAnswers(exec.Command("none"), out, w.output)
 	to.Write([]byte(strings.Repeat("x", 1<<20)))
-	if got := len(w.Said()); got < 1<<19 {
+	if got := len(w.Output()); got < 1<<19 {
 		t.Errorf("%d bytes of an unfinished line were passed on", got)
 	}
 	long := strings.Repeat("a", 1<<20)
@@ -206,7 +206,7 @@ func TestLongLinesOfAWorker(t *testing.T) {
 			t.Errorf("got %d bytes, %.20q", len(got), got)
 		}
 	}
-	if _, more := <-w.answers; more || !strings.Contains(w.Said(), "no answer\nnoise\n") {
-		t.Errorf("more answers %v, output …%q", more, w.Said()[max(0, len(w.Said())-50):])
+	if _, more := <-w.answers; more || !strings.Contains(w.Output(), "no answer\nnoise\n") {
+		t.Errorf("more answers %v, output …%q", more, w.Output()[max(0, len(w.Output())-50):])
 	}
 }

@@ -13,11 +13,11 @@ import (
 )
 
 // idleBackend is a backend whose runs are empty.
-type idle struct{}
+type idleBackend struct{}
 
-func (idle) Name() string                               { return "idle" }
-func (idle) Probe(context.Context) []harness.Capability { return nil }
-func (idle) Run(_ context.Context, s scenario.Scenario, seed uint64, rec *history.Recorder, _ harness.Body) error {
+func (idleBackend) Name() string                               { return "idle" }
+func (idleBackend) Probe(context.Context) []harness.Capability { return nil }
+func (idleBackend) Run(_ context.Context, s scenario.Scenario, seed uint64, rec *history.Recorder, _ harness.Body) error {
 	rec.Record(history.Event{Process: history.Harness, Type: history.Begin, Op: history.OpRun,
 		Params: &history.Params{Schema: history.Schema, Scenario: s.Name, Backend: "idle", Seed: seed, Clients: []string{"c1"}}})
 	rec.Record(history.Event{T: 1, Process: history.Harness, Type: history.End, Op: history.OpRun, Cause: "completed"})
@@ -25,9 +25,9 @@ func (idle) Run(_ context.Context, s scenario.Scenario, seed uint64, rec *histor
 }
 
 // Each run that did not count is stored with its outcome.
-func TestEveryTryIsKept(t *testing.T) {
+func TestRetriedRunsAreStored(t *testing.T) {
 	store := t.TempDir()
-	o := Execute(t.Context(), idle{}, Job{Scenario: scenario.Scenario{Name: "x", Expect: unconditional()},
+	o := Execute(t.Context(), idleBackend{}, Job{Scenario: scenario.Scenario{Name: "x", Expect: defaultExpectations()},
 		Store: store, Keep: KeepAll, Live: true, Retries: 2})
 	if o.Code != outcome.ExitUndecided || len(o.Retried) != 2 {
 		t.Errorf("code %d, retried %q", o.Code, o.Retried)
@@ -44,25 +44,25 @@ func TestEveryTryIsKept(t *testing.T) {
 }
 
 // canceledBackend is an idleBackend that cancels the second run before anything happens.
-type ended struct {
-	idle
-	end  context.CancelFunc
-	runs int
+type canceledBackend struct {
+	idleBackend
+	cancel context.CancelFunc
+	runs   int
 }
 
-func (e *ended) Run(ctx context.Context, s scenario.Scenario, seed uint64, rec *history.Recorder, body harness.Body) error {
+func (e *canceledBackend) Run(ctx context.Context, s scenario.Scenario, seed uint64, rec *history.Recorder, body harness.Body) error {
 	if e.runs++; e.runs == 1 {
-		return e.idle.Run(ctx, s, seed, rec, body)
+		return e.idleBackend.Run(ctx, s, seed, rec, body)
 	}
-	e.end()
+	e.cancel()
 	return ctx.Err()
 }
 
 // A result is not discarded for a retry that was canceled before it began.
-func TestTryThatNeverBegan(t *testing.T) {
+func TestCanceledRetryKeepsEarlierRun(t *testing.T) {
 	ctx, end := context.WithCancel(t.Context())
 	store := t.TempDir()
-	o := Execute(ctx, &ended{end: end}, Job{Scenario: scenario.Scenario{Name: "x", Expect: unconditional()},
+	o := Execute(ctx, &canceledBackend{cancel: end}, Job{Scenario: scenario.Scenario{Name: "x", Expect: defaultExpectations()},
 		Store: store, Keep: KeepAll, Live: true, Retries: 2})
 	if o.Error != "" || o.Events == 0 || len(o.Retried) > 0 {
 		t.Errorf("error %q, %d events, retried %q: want the first run", o.Error, o.Events, o.Retried)
@@ -73,21 +73,21 @@ func TestTryThatNeverBegan(t *testing.T) {
 }
 
 // countingBackend is an idleBackend that counts the runs of each scenario.
-type counted struct {
-	idle
+type countingBackend struct {
+	idleBackend
 	runs map[string]int
 }
 
-func (c counted) Run(ctx context.Context, s scenario.Scenario, seed uint64, rec *history.Recorder, body harness.Body) error {
+func (c countingBackend) Run(ctx context.Context, s scenario.Scenario, seed uint64, rec *history.Recorder, body harness.Body) error {
 	c.runs[s.Name]++
-	return c.idle.Run(ctx, s, seed, rec, body)
+	return c.idleBackend.Run(ctx, s, seed, rec, body)
 }
 
 // A comparison run that misses its own scenario's expectations is retried like any other run.
-func TestControlIsTriedAgain(t *testing.T) {
-	b := counted{runs: map[string]int{}}
-	own := scenario.Scenario{Name: "own", Expect: unconditional()}
-	Execute(t.Context(), b, Job{Scenario: scenario.Scenario{Name: "other", Expect: map[string]scenario.Expectation{}}, Control: &own, Keep: KeepNone, Retries: 2})
+func TestComparisonRunIsRetried(t *testing.T) {
+	b := countingBackend{runs: map[string]int{}}
+	own := scenario.Scenario{Name: "own", Expect: defaultExpectations()}
+	Execute(t.Context(), b, Job{Scenario: scenario.Scenario{Name: "other", Expect: map[string]scenario.Expectation{}}, Comparison: &own, Keep: KeepNone, Retries: 2})
 	if b.runs["own"] != 3 || b.runs["other"] != 1 {
 		t.Errorf("runs: %v, want 3 comparison runs", b.runs)
 	}

@@ -54,15 +54,17 @@ import (
 )
 
 // KeepPolicy selects the runs whose directories stay in the store.
-type Keep string
+type KeepPolicy string
 
 const (
-	KeepAll        Keep = "all"
-	KeepUnexpected Keep = "unexpected" // runs with an unexpected result, and violations that can't be reproduced
-	KeepNone       Keep = "none"
+	KeepAll        KeepPolicy = "all"
+	KeepUnexpected KeepPolicy = "unexpected" // runs with an unexpected result, and violations that can't be reproduced
+	KeepNone       KeepPolicy = "none"
 )
 
-func (k Keep) has(unexpected bool) bool { return k == KeepAll || k == KeepUnexpected && unexpected }
+func (k KeepPolicy) includes(unexpected bool) bool {
+	return k == KeepAll || k == KeepUnexpected && unexpected
+}
 
 // Job is one scenario to run once, or until it shows a decisive result.
 type Job struct {
@@ -70,8 +72,8 @@ type Job struct {
 	Seed     uint64            `json:"seed"`
 	Backend  string            `json:"backend"`
 	Store    string            `json:"store"` // folder of run directories
-	Keep     Keep              `json:"keep"`
-	Reports  Keep              `json:"reports,omitempty"` // which of the stored runs get their reports right away; "" means all
+	Keep     KeepPolicy        `json:"keep"`
+	Reports  KeepPolicy        `json:"reports,omitempty"` // which of the stored runs get their reports right away; "" means all
 	Command  string            `json:"command"`           // repeats the run
 	Version  string            `json:"version"`
 	Sets     []string          `json:"sets,omitempty"` // overrides that were applied to the scenario
@@ -81,7 +83,7 @@ type Job struct {
 	// Confirm checks the cause of each violation of mutual exclusion, even of an expected one.
 	Confirm bool `json:"confirm,omitempty"`
 	// Comparison is the scenario with its own lock, if Scenario uses another one.
-	Control *scenario.Scenario `json:"control,omitempty"`
+	Comparison *scenario.Scenario `json:"control,omitempty"`
 	// Relative lists the properties that Scenario must satisfy only if Comparison does, because the
 	// settings were changed and may be unsafe for any lock.
 	Relative []string `json:"relative,omitempty"`
@@ -93,22 +95,22 @@ type Job struct {
 // stack in Error.
 func Execute(ctx context.Context, b harness.Backend, j Job) (o outcome.Outcome) {
 	begin := time.Now()
-	var control *outcome.Outcome
-	if len(j.Relative) > 0 && j.Control != nil { // its result decides the expectations
-		control = j.control(ctx, b)
-		j.Scenario.Expect = j.excused(control)
+	var comparison *outcome.Outcome
+	if len(j.Relative) > 0 && j.Comparison != nil { // its result decides the expectations
+		comparison = j.runComparison(ctx, b)
+		j.Scenario.Expect = j.relaxedExpectations(comparison)
 	}
-	o = retry{j.Retries, again}.run(ctx, func(earlier []string) outcome.Outcome {
+	o = retryPolicy{j.Retries, retryReason}.run(ctx, func(earlier []string) outcome.Outcome {
 		o := execute(ctx, b, j, earlier)
 		o.Seconds = time.Since(begin).Seconds()
 		return o
 	})
 	giveUp(&o)
-	if j.Control != nil && len(o.Judgements) > 0 && ctx.Err() == nil {
-		if control == nil {
-			control = j.control(ctx, b)
+	if j.Comparison != nil && len(o.Judgements) > 0 && ctx.Err() == nil {
+		if comparison == nil {
+			comparison = j.runComparison(ctx, b)
 		}
-		j.compare(control, &o)
+		j.addComparison(comparison, &o)
 	}
 	o.Seconds = time.Since(begin).Seconds()
 	writeOutcome(&o)
@@ -118,13 +120,13 @@ func Execute(ctx context.Context, b harness.Backend, j Job) (o outcome.Outcome) 
 // retryPolicy repeats runs, in all campaigns. A run that does not count is repeated at most
 // maxRetries times and stays in the store. The last run is the result, whether it counts or not,
 // unless it was interrupted before anything happened: then it is the run before.
-type retry struct {
-	most int
-	why  func(outcome.Outcome) string // why the run does not count; "" if it does
+type retryPolicy struct {
+	maxRetries int
+	reason     func(outcome.Outcome) string // why the run does not count; "" if it does
 }
 
 // run repeats a run until it counts, and passes it the reasons why the earlier ones did not.
-func (r retry) run(ctx context.Context, run func(earlier []string) outcome.Outcome) (o outcome.Outcome) {
+func (r retryPolicy) run(ctx context.Context, run func(earlier []string) outcome.Outcome) (o outcome.Outcome) {
 	var earlier []string
 	for {
 		next := run(earlier)
@@ -133,8 +135,8 @@ func (r retry) run(ctx context.Context, run func(earlier []string) outcome.Outco
 			return o
 		}
 		o = next
-		why := r.why(o)
-		if why == "" || len(earlier) >= r.most || ctx.Err() != nil {
+		why := r.reason(o)
+		if why == "" || len(earlier) >= r.maxRetries || ctx.Err() != nil {
 			return o
 		}
 		writeOutcome(&o) // a run that does not count is stored too
@@ -147,7 +149,7 @@ func (r retry) run(ctx context.Context, run func(earlier []string) outcome.Outco
 
 // reproduce runs a job that is expected to violate a property, and reports whether it did. A
 // failure of the host says nothing about the lock, so it is retried once.
-func try(ctx context.Context, b harness.Backend, j Job, property string) (t outcome.Try, o outcome.Outcome) {
+func reproduce(ctx context.Context, b harness.Backend, j Job, property string) (t outcome.Reproduction, o outcome.Outcome) {
 	t.Backend = b.Name()
 	machineFailed := func(o outcome.Outcome) string {
 		if o.Code == outcome.ExitBackend {
@@ -155,13 +157,13 @@ func try(ctx context.Context, b harness.Backend, j Job, property string) (t outc
 		}
 		return ""
 	}
-	o = retry{1, machineFailed}.run(ctx, func([]string) outcome.Outcome {
+	o = retryPolicy{1, machineFailed}.run(ctx, func([]string) outcome.Outcome {
 		o := Execute(ctx, b, j)
 		t.Runs += len(o.Retried) + 1
 		return o
 	})
 	t.State, t.Command, t.Why = outcome.NotConfirmed, o.Command, display.FirstLine(o.Error)
-	switch got := o.Of(property); {
+	switch got := o.JudgementOf(property); {
 	case got == nil:
 	case got.Got == verdict.Violated:
 		t.State, t.Cause, t.Why = outcome.StateConfirmed, got.Cause, ""
@@ -177,13 +179,13 @@ func writeOutcome(o *outcome.Outcome) {
 		return
 	}
 	if err := writeJSON(o.Dir, outcomeFile, o); err != nil {
-		failStore(o, err)
+		recordStoreError(o, err)
 	}
 }
 
 // recordStoreError adds an error from writing to the store. The user chose the store, so it is a
 // usage error, unless the disk is full.
-func failStore(o *outcome.Outcome, err error) {
+func recordStoreError(o *outcome.Outcome, err error) {
 	code := outcome.ExitUsage
 	if o.Hint = files.Remedy(err, files.StoreHint); o.Hint != "" {
 		code = outcome.ExitBackend
@@ -195,14 +197,14 @@ func failStore(o *outcome.Outcome, err error) {
 // These texts are parts of the reasons in Retried: an expected violation did not happen, and a host
 // stall may be why.
 const (
-	Missed = " was expected to be violated but holds"
-	Stalls = "; the host stalled for up to "
+	MissedReason = " was expected to be violated but holds"
+	StallReason  = "; the host stalled for up to "
 )
 
 // retryReason returns why a run should be retried, or "". A run is retried if a race missed the
 // expected violation, if a fault did not take effect, or if an unplanned fault happened. An
 // unexpected violation is final, and so is an error, unless an unplanned event may be its cause.
-func again(o outcome.Outcome) string {
+func retryReason(o outcome.Outcome) string {
 	switch {
 	case o.Verdict.Unplanned:
 		return o.Verdict.Assumption
@@ -215,25 +217,25 @@ func again(o outcome.Outcome) string {
 	why := ""
 	for _, j := range o.Judgements {
 		switch {
-		case j.AsExpected, j.Waits():
+		case j.AsExpected, j.Pending():
 		case j.Missed:
-			why = j.Property + Missed
-		case j.Open() && why != "": // a missed violation is the more important reason
-		case j.Open():
+			why = j.Property + MissedReason
+		case j.Unresolved() && why != "": // a missed violation is the more important reason
+		case j.Unresolved():
 			why = fmt.Sprintf("%s is %s: %s", j.Property, j.Got, j.Because)
 		default:
 			return ""
 		}
 	}
 	if longest := o.Verdict.Numbers[verdict.StalledMax]; why != "" && longest > 0 {
-		why += fmt.Sprintf("%s%.3g s", Stalls, longest)
+		why += fmt.Sprintf("%s%.3g s", StallReason, longest)
 	}
 	return why
 }
 
 // giveUp makes an expected violation that several runs missed undecided, and the run with it.
 func giveUp(o *outcome.Outcome) {
-	if len(o.Retried) == 0 || o.Code != outcome.ExitUnexpected || again(*o) == "" {
+	if len(o.Retried) == 0 || o.Code != outcome.ExitUnexpected || retryReason(*o) == "" {
 		return
 	}
 	o.Code = outcome.ExitUndecided
@@ -251,7 +253,7 @@ var eventsExpected atomic.Int64
 
 // record runs a scenario until it ends or has recorded maxEvents events (0 means no limit), and
 // returns the events. It also writes them to the writer as they happen.
-func record(ctx context.Context, b harness.Backend, s scenario.Scenario, seed uint64, to io.Writer, most int) (events []history.Event, err error) {
+func record(ctx context.Context, b harness.Backend, s scenario.Scenario, seed uint64, to io.Writer, maxEvents int) (events []history.Event, err error) {
 	rec := history.NewRecorder(to)
 	rec.Watch(func(e history.Event) {
 		if len(events) == cap(events) {
@@ -260,13 +262,13 @@ func record(ctx context.Context, b harness.Backend, s scenario.Scenario, seed ui
 		events = append(events, e)
 	})
 	defer func() { eventsExpected.Store(int64(min(len(events), 1<<14))) }()
-	err = harness.RunAtMost(ctx, b, s, seed, rec, most)
+	err = harness.RunWithLimit(ctx, b, s, seed, rec, maxEvents)
 	return events, err
 }
 
 // execute runs the job once, after earlier runs that did not count.
 func execute(ctx context.Context, b harness.Backend, j Job, earlier []string) (o outcome.Outcome) {
-	j.Scenario = j.Scenario.Drawn(j.Seed)
+	j.Scenario = j.Scenario.WithRandomPlan(j.Seed)
 	o = outcome.Outcome{Schema: 1, Scenario: j.Scenario.ID(), Backend: b.Name(), Seed: j.Seed, Command: j.Command, Retried: earlier}
 	defer func() {
 		if r := recover(); r != nil {
@@ -279,8 +281,8 @@ func execute(ctx context.Context, b harness.Backend, j Job, earlier []string) (o
 	var live *os.File
 	if j.Live && j.Keep != KeepNone {
 		var err error
-		if live, err = d.live(); err != nil {
-			failStore(&o, err)
+		if live, err = d.openLive(); err != nil {
+			recordStoreError(&o, err)
 			return o
 		}
 		defer live.Close()
@@ -308,15 +310,15 @@ func execute(ctx context.Context, b harness.Backend, j Job, earlier []string) (o
 	}
 	j.confirm(ctx, b, h, &o)
 	notable := o.Code != outcome.ExitOK || j.Live && o.Violated() // or it can't be reproduced
-	if j.Keep.has(notable) {
-		if err := d.write(events, h, o, cmp.Or(j.Reports, KeepAll).has(notable)); err != nil {
-			failStore(&o, err)
+	if j.Keep.includes(notable) {
+		if err := d.write(events, h, o, cmp.Or(j.Reports, KeepAll).includes(notable)); err != nil {
+			recordStoreError(&o, err)
 		}
 		o.Dir = d.path
 	}
 	if live != nil {
-		if err := d.close(live); err != nil {
-			failStore(&o, err)
+		if err := d.compress(live); err != nil {
+			recordStoreError(&o, err)
 		}
 	}
 	return o
@@ -332,18 +334,18 @@ func judgeRecorded(o *outcome.Outcome, m scenario.Manifest, events []history.Eve
 		}
 		return nil
 	}
-	o.Events, o.Virtual = len(h.Events), history.Seconds(h.Events[len(h.Events)-1].T)
+	o.Events, o.VirtualSeconds = len(h.Events), history.Seconds(h.Events[len(h.Events)-1].T)
 	o.Stopped = stopped(h)
 	o.Verdict = checker.Check(h)
-	o.Numbers = compared(o.Verdict.Numbers)
+	o.Numbers = withoutStepNumbers(o.Verdict.Numbers)
 	o.Judgements = append(Judge(m.Scenario.Expect, o.Verdict), judgeNumbers(m.Scenario.Numbers, o.Verdict)...)
-	o.NothingExpected = outcome.NoExpectation(o.Judgements)
+	o.Informational = outcome.NoExpectation(o.Judgements)
 	if o.Verdict.Disagreement != "" {
 		o.Fail(outcome.ExitBug, fmt.Errorf("the two checkers disagree: %s", o.Verdict.Disagreement))
 	}
-	o.Code = outcome.Worse(o.Code, outcome.CodeOf(decided(o.Judgements)))
+	o.Code = outcome.WorseCode(o.Code, outcome.CodeOf(withoutWaiting(o.Judgements)))
 	if o.Verdict.Unplanned { // whatever the expectations were
-		o.Code = outcome.Worse(o.Code, outcome.ExitUndecided)
+		o.Code = outcome.WorseCode(o.Code, outcome.ExitUndecided)
 	}
 	if o.Stopped != "" {
 		o.Fail(outcome.ExitUndecided, errors.New("the run was "+o.Stopped))
@@ -381,7 +383,7 @@ func recordHistory(ctx context.Context, b harness.Backend, s scenario.Scenario, 
 
 // matchTolerance is the maximum difference in time between the same event in two runs that have
 // diverged.
-const near = int64(20 * time.Millisecond)
+const matchTolerance = int64(20 * time.Millisecond)
 
 // confirm checks the cause of a violation of mutual exclusion, if the violation was unexpected or
 // j.Confirm is set. The result changes neither the cause nor the exit code.
@@ -418,16 +420,16 @@ func confirm(ctx context.Context, b harness.Backend, s scenario.Scenario, seed u
 	if len(x.ends) == 0 {
 		return c, nil
 	}
-	again, ok := b.(harness.Sparer)
+	preserver, ok := b.(harness.KeyPreserver)
 	if !ok {
 		c.State, c.Why = outcome.FactsSuffice, b.Name()+" can't rerun the seed; the recorded facts stand"
 		return c, nil
 	}
-	try := func(ends []*ending) (result, error) {
+	try := func(ends []*earlyEnd) (rerunResult, error) {
 		c.Runs++
-		h, err := x.rerun(ctx, again, s, seed, ends)
+		h, err := x.rerun(ctx, preserver, s, seed, ends)
 		if err != nil {
-			return result{}, err
+			return rerunResult{}, err
 		}
 		return x.judge(h, ends), nil
 	}
@@ -435,33 +437,33 @@ func confirm(ctx context.Context, b harness.Backend, s scenario.Scenario, seed u
 	if err != nil {
 		return nil, err
 	}
-	if all.overlaps || all.grants != "" {
-		c.State, c.Why = outcome.Refuted, x.kept(x.ends)+": the two still overlap"
-		if all.grants != "" {
-			c.Why = fmt.Sprintf("%s: %s still grants %s the lock", x.kept(x.ends), all.grants, x.client)
+	if all.overlaps || all.grantedBy != "" {
+		c.State, c.Why = outcome.Refuted, x.describeKept(x.ends)+": the two still overlap"
+		if all.grantedBy != "" {
+			c.Why = fmt.Sprintf("%s: %s still grants %s the lock", x.describeKept(x.ends), all.grantedBy, x.secondClient)
 		}
 		return c, nil
 	}
 	for _, e := range x.ends {
 		one := all
 		if len(x.ends) > 1 {
-			if one, err = try([]*ending{e}); err != nil {
+			if one, err = try([]*earlyEnd{e}); err != nil {
 				return nil, err
 			}
 		}
 		if !one.overlaps {
-			c.Alone = append(c.Alone, e.put.Process)
+			c.Alone = append(c.Alone, e.replacement.Process)
 		}
 	}
-	named, enough := x.of(r.Cause), all
+	named, enough := x.endingsBy(r.Cause), all
 	if 1 < len(named) && len(named) < len(x.ends) {
 		if enough, err = try(named); err != nil {
 			return nil, err
 		}
 	} else if len(named) == 1 {
-		enough.overlaps = !slices.Contains(c.Alone, named[0].put.Process)
+		enough.overlaps = !slices.Contains(c.Alone, named[0].replacement.Process)
 	}
-	x.conclude(c, r.Cause, all.later, enough.overlaps)
+	x.conclude(c, r.Cause, all.overlapsLater, enough.overlaps)
 	return c, nil
 }
 
@@ -469,38 +471,38 @@ func confirm(ctx context.Context, b harness.Backend, s scenario.Scenario, seed u
 // at the same time; later reports whether they overlapped later, and named whether they overlapped
 // with only the keys lost to the named cause preserved.
 func (x *trial) conclude(c *outcome.Confirmation, cause string, later, named bool) {
-	shown := x.kept(x.ends) + ": " + x.client + " is refused there, and the two do not overlap"
+	shown := x.describeKept(x.ends) + ": " + x.secondClient + " is refused there, and the two do not overlap"
 	if later {
 		shown += " then, but they do later, after another loss"
 	}
 	c.State, c.Why = outcome.Confirmed, shown
 	switch {
-	case len(x.untried) > 0:
-		c.State = outcome.PartlyTried
-		c.Why = fmt.Sprintf("%s can't be checked on %s, where no key was cut short; result: %s", cause, verdict.List(x.untried), shown)
+	case len(x.unchecked) > 0:
+		c.State = outcome.PartlyTested
+		c.Why = fmt.Sprintf("%s can't be checked on %s, where no key was cut short; result: %s", cause, verdict.JoinNames(x.unchecked), shown)
 	case cause == verdict.Unexplained:
-		c.State = outcome.PartlyTried
+		c.State = outcome.PartlyTested
 	case len(c.Alone) == 0:
-		c.State = outcome.Jointly
+		c.State = outcome.JointlyNecessary
 		c.Why += fmt.Sprintf("; with the key kept on only one of these %d, the two still overlap", len(x.ends))
 	case named:
-		c.State = outcome.Jointly
+		c.State = outcome.JointlyNecessary
 		c.Why += fmt.Sprintf("; with only the keys lost by %s kept, the two still overlap", cause)
 	case later:
-		c.State = outcome.PutOff
+		c.State = outcome.Postponed
 	}
 }
 
 // trial reruns one violation.
 type trial struct {
-	ends    []*ending
-	untried []string // nodes of the named cause on which no key was cut short
-	first   string   // the first session
-	client  string   // the client of the second session
-	granted int64    // when the second session's lock was granted
+	ends         []*earlyEnd
+	unchecked    []string // nodes of the named cause on which no key was cut short
+	firstSession string   // the first session
+	secondClient string   // the client of the second session
+	grantedAt    int64    // when the second session's lock was granted
 }
 
-func (x *trial) of(cause string) (ends []*ending) {
+func (x *trial) endingsBy(cause string) (ends []*earlyEnd) {
 	for _, e := range x.ends {
 		if e.cause == cause {
 			ends = append(ends, e)
@@ -510,28 +512,28 @@ func (x *trial) of(cause string) (ends []*ending) {
 }
 
 // describeKept names the nodes on which keys were preserved, and what would have ended them.
-func (x *trial) kept(ends []*ending) string {
+func (x *trial) describeKept(ends []*earlyEnd) string {
 	var order, parts []string
 	nodes := map[string][]string{}
 	for _, e := range ends {
 		if !slices.Contains(order, e.cause) {
 			order = append(order, e.cause)
 		}
-		nodes[e.cause] = append(nodes[e.cause], e.put.Process)
+		nodes[e.cause] = append(nodes[e.cause], e.replacement.Process)
 	}
 	for _, cause := range order {
-		parts = append(parts, fmt.Sprintf("%s (%s)", verdict.List(nodes[cause]), cause))
+		parts = append(parts, fmt.Sprintf("%s (%s)", verdict.JoinNames(nodes[cause]), cause))
 	}
-	return "rerun with the key kept on " + verdict.List(parts)
+	return "rerun with the key kept on " + verdict.JoinNames(parts)
 }
 
 // earlyEnd is the end of a key before its expiry.
-type ending struct {
-	end, put *history.Event // the event that ended the key, and the one that set its replacement
-	cause    string
-	value    string
-	first    string // the client of the first session
-	due      int64  // when the key would have expired
+type earlyEnd struct {
+	end, replacement *history.Event // the event that ended the key, and the one that set its replacement
+	cause            string
+	value            string
+	firstClient      string // the client of the first session
+	expiresAt        int64  // when the key would have expired
 }
 
 func newTrial(h *history.History, r *verdict.Result) *trial {
@@ -542,53 +544,53 @@ func newTrial(h *history.History, r *verdict.Result) *trial {
 	for i := range f.Events {
 		byNumber[f.Events[i].N] = &f.Events[i]
 	}
-	turns := 0
+	sameOrder := 0
 	for _, l := range r.Losses {
 		if l.First == r.Losses[0].First {
-			turns++
+			sameOrder++
 		}
 		if l.Fact == 0 {
 			if l.Cause == r.Cause {
-				x.untried = append(x.untried, l.Node)
+				x.unchecked = append(x.unchecked, l.Node)
 			}
 			continue
 		}
 		end, put := byNumber[l.Fact], byNumber[l.Put]
-		stays := lives.Stays(l.Node, end.Key)
-		i := slices.IndexFunc(stays, func(s *facts.Stay) bool { return s.End == end })
-		x.ends = append(x.ends, &ending{end: end, put: put, cause: l.Cause, value: end.Life.Old, first: f.Named(l.First).Client(), due: stays[i].Due()})
+		intervals := lives.Intervals(l.Node, end.Key)
+		i := slices.IndexFunc(intervals, func(s *facts.KeyInterval) bool { return s.End == end })
+		x.ends = append(x.ends, &earlyEnd{end: end, replacement: put, cause: l.Cause, value: end.Life.Old, firstClient: f.SessionByName(l.First).Client(), expiresAt: intervals[i].ExpiresAt()})
 	}
 	if len(r.Losses) == 0 {
 		return x
 	}
 	first, second := r.Losses[0].First, r.Losses[0].Second
-	if turns*2 < len(r.Losses) {
+	if sameOrder*2 < len(r.Losses) {
 		first, second = second, first
 	}
-	x.first, x.client = first, f.Named(second).Client()
-	x.granted = f.Named(second).Acquire.Return.T
+	x.firstSession, x.secondClient = first, f.SessionByName(second).Client()
+	x.grantedAt = f.SessionByName(second).Acquire.Return.T
 	return x
 }
 
 // rerun repeats the seed and preserves these keys until they expire, unless their own client
 // deletes them.
-func (x *trial) rerun(ctx context.Context, b harness.Sparer, s scenario.Scenario, seed uint64, ends []*ending) (*history.History, error) {
+func (x *trial) rerun(ctx context.Context, b harness.KeyPreserver, s scenario.Scenario, seed uint64, ends []*earlyEnd) (*history.History, error) {
 	from := int64(facts.Never) // the runs diverge at the first of them, so that another may happen earlier
 	for _, k := range ends {
 		from = min(from, k.end.T)
 	}
-	spare := func(e history.Event) bool {
+	preserve := func(e history.Event) bool {
 		for _, k := range ends {
-			if e.Process != k.end.Process || e.Key != k.end.Key || e.Life.Old != k.value || e.T < from || e.T >= k.due {
+			if e.Process != k.end.Process || e.Key != k.end.Key || e.Life.Old != k.value || e.T < from || e.T >= k.expiresAt {
 				continue
 			}
 			client, _, _ := strings.Cut(e.Life.By, "-")
-			own := e.Life.What == history.KeyDeleted && client == k.first
+			own := e.Life.What == history.KeyDeleted && client == k.firstClient
 			return !own || k.end.Life.What == history.KeyDeleted
 		}
 		return false
 	}
-	h, err := recordHistory(ctx, b.Sparing(spare), s, seed)
+	h, err := recordHistory(ctx, b.Preserving(preserve), s, seed)
 	if err != nil {
 		err = fmt.Errorf("rerun with keys kept: %w", err)
 	}
@@ -596,34 +598,34 @@ func (x *trial) rerun(ctx context.Context, b harness.Sparer, s scenario.Scenario
 }
 
 // rerunResult is what a run with preserved keys showed.
-type result struct {
-	overlaps bool   // the same pair of sessions overlaps at the same time
-	later    bool   // the same pair overlaps later
-	grants   string // a node that granted the second session's request anyway
+type rerunResult struct {
+	overlaps      bool   // the same pair of sessions overlaps at the same time
+	overlapsLater bool   // the same pair overlaps later
+	grantedBy     string // a node that granted the second session's request anyway
 }
 
-func (x *trial) judge(h *history.History, ends []*ending) (r result) {
+func (x *trial) judge(h *history.History, ends []*earlyEnd) (r rerunResult) {
 	f := facts.Read(h)
 	beliefs := f.Beliefs()
 	for _, a := range beliefs {
-		if a.Session.Name() != x.first {
+		if a.Session.Name() != x.firstSession {
 			continue
 		}
 		for _, b := range beliefs {
-			if b.Session.Client() != x.client || b.Session == a.Session || b.Session.Key() != a.Session.Key() || max(a.From, b.From) >= min(a.To, b.To) {
+			if b.Session.Client() != x.secondClient || b.Session == a.Session || b.Session.Key() != a.Session.Key() || max(a.From, b.From) >= min(a.To, b.To) {
 				continue
 			}
-			switch d := b.From - x.granted; {
-			case d > near:
-				r.later = true
-			case d >= -near:
+			switch d := b.From - x.grantedAt; {
+			case d > matchTolerance:
+				r.overlapsLater = true
+			case d >= -matchTolerance:
 				r.overlaps = true
 			}
 		}
 	}
 	for _, e := range ends {
-		if !notConfirmed(f.Lives().Stays(e.end.Process, e.end.Key), e) {
-			r.grants = e.end.Process
+		if !refusedSecond(f.Lives().Intervals(e.end.Process, e.end.Key), e) {
+			r.grantedBy = e.end.Process
 		}
 	}
 	return r
@@ -631,34 +633,34 @@ func (x *trial) judge(h *history.History, ends []*ending) (r result) {
 
 // refusedSecond reports whether a node had the first session's key when the second session's
 // request arrived, and refused that request.
-func notConfirmed(stays []*facts.Stay, e *ending) bool {
-	at := e.put.T
-	kept := slices.ContainsFunc(stays, func(s *facts.Stay) bool {
+func refusedSecond(intervals []*facts.KeyInterval, e *earlyEnd) bool {
+	at := e.replacement.T
+	hadFirst := slices.ContainsFunc(intervals, func(s *facts.KeyInterval) bool {
 		return s.Value == e.value && s.From() <= at && (s.End == nil || s.End.T > at)
 	})
-	taken := slices.ContainsFunc(stays, func(s *facts.Stay) bool {
+	granted := slices.ContainsFunc(intervals, func(s *facts.KeyInterval) bool {
 		d := s.From() - at
-		return s.By() == e.put.Life.By && s.Value == e.put.Life.Value && d >= -near && d <= near
+		return s.By() == e.replacement.Life.By && s.Value == e.replacement.Life.Value && d >= -matchTolerance && d <= matchTolerance
 	})
-	return kept && !taken
+	return hadFirst && !granted
 }
 
 // runComparison runs the scenario with its own lock, if another lock is under test. A lock that
 // fails where the scenario's own lock passes is to blame, and a pass means little where no fault
 // was effective. The run is retried for the same reasons as any other.
-func (j Job) control(ctx context.Context, b harness.Backend) *outcome.Outcome {
+func (j Job) runComparison(ctx context.Context, b harness.Backend) *outcome.Outcome {
 	own := j
-	own.Scenario, own.Control, own.Keep, own.Confirm = *j.Control, nil, KeepNone, false
-	c := retry{j.Retries, again}.run(ctx, func([]string) outcome.Outcome { return execute(ctx, b, own, nil) })
+	own.Scenario, own.Comparison, own.Keep, own.Confirm = *j.Comparison, nil, KeepNone, false
+	c := retryPolicy{j.Retries, retryReason}.run(ctx, func([]string) outcome.Outcome { return execute(ctx, b, own, nil) })
 	return &c
 }
 
 // relaxedExpectations returns the expectations without the Relative properties that the comparison
 // run violated: no lock of its kind satisfies them under these settings.
-func (j Job) excused(control *outcome.Outcome) map[string]scenario.Expectation {
+func (j Job) relaxedExpectations(comparison *outcome.Outcome) map[string]scenario.Expectation {
 	expect := maps.Clone(j.Scenario.Expect)
 	for _, property := range j.Relative {
-		if r := control.Verdict.Result(property); r != nil && r.Outcome == verdict.Violated {
+		if r := comparison.Verdict.Result(property); r != nil && r.Outcome == verdict.Violated {
 			expect[property] = scenario.Expectation{Want: wantAny, Follows: expect[property].Follows}
 		}
 	}
@@ -667,21 +669,21 @@ func (j Job) excused(control *outcome.Outcome) map[string]scenario.Expectation {
 
 // addComparison adds the result of the comparison run to the outcome. It changes neither the
 // expectations nor the exit code.
-func (j Job) compare(c, o *outcome.Outcome) {
-	lock := j.Control.Lock.Kind
+func (j Job) addComparison(c, o *outcome.Outcome) {
+	lock := j.Comparison.Lock.Kind
 	if c.Error != "" {
-		o.Control = &outcome.Control{Lock: lock, Error: c.Error}
+		o.Comparison = &outcome.Comparison{Lock: lock, Error: c.Error}
 		return
 	}
-	o.Control = &outcome.Control{Lock: lock, Numbers: c.Numbers}
+	o.Comparison = &outcome.Comparison{Lock: lock, Numbers: c.Numbers}
 	for i := range o.Judgements {
 		if r := c.Verdict.Result(o.Judgements[i].Property); r != nil {
-			o.Judgements[i].Control = r.Outcome
+			o.Judgements[i].Comparison = r.Outcome
 		}
 	}
 	for _, r := range c.Verdict.Results {
 		if r.Outcome == verdict.Violated {
-			o.Control.Violated = append(o.Control.Violated, outcome.Judgement{Property: r.Property, Got: r.Outcome, Cause: r.Cause, Node: r.Node, Because: r.Because})
+			o.Comparison.Violated = append(o.Comparison.Violated, outcome.Judgement{Property: r.Property, Got: r.Outcome, Cause: r.Cause, Node: r.Node, Because: r.Because})
 		}
 	}
 }

@@ -32,49 +32,49 @@ type Scorer struct {
 	Base      Selection                    // common to all locks, such as tags or an adapter
 	Seed      uint64
 	Seeds     int               // random plans for each draw
-	On        *Runner           // runs everything
-	Elsewhere *Runner           // reruns violations; nil means no reruns
-	Beside    bool              // also run the catalogue on Secondary
+	Primary   *Runner           // runs everything
+	Secondary *Runner           // reruns violations; nil means no reruns
+	RunBoth   bool              // also run the catalogue on Secondary
 	Store     string            // folder of the runs
-	Say       func(line string) // reports progress
+	Report    func(line string) // reports progress
 
-	kept  map[string]string // directories of the runs that the cards refer to, and their paths next to the cards
-	runs  []scoredRun       // of the current card; its entries refer to them by index
-	tries []triedRun
-	cards int
+	runFolders map[string]string // directories of the runs that the cards refer to, and their paths next to the cards
+	runs       []scoredRun       // of the current card; its entries refer to them by index
+	tries      []triedRun
+	cards      int
 }
 
 // scoredRun is a run for a card.
 type scoredRun struct {
 	Pick
-	on        *Runner
+	runner    *Runner
 	selection *Selection
 	seed      uint64
-	draw      *outcome.Draw // nil for the scenario's own plan
-	out       outcome.Outcome
+	draw      *outcome.FaultSet // nil for the scenario's own plan
+	outcome   outcome.Outcome
 }
 
 // triedRun is a rerun on the other backend.
 type triedRun struct {
-	run int // index into Scorer.runs
-	out outcome.Outcome
+	run     int // index into Scorer.runs
+	outcome outcome.Outcome
 }
 
 // Card makes the scorecard of one lock, named as in a Selection. If it is interrupted, its runs are
 // not stored.
 func (s *Scorer) Card(ctx context.Context, lock string) (*outcome.Card, error) {
 	s.runs, s.tries = nil, nil
-	before := maps.Clone(s.kept)
+	before := maps.Clone(s.runFolders)
 	c, err := s.card(ctx, lock)
 	if ctx.Err() != nil {
-		s.kept = before
+		s.runFolders = before
 		return nil, ctx.Err()
 	}
 	return c, err
 }
 
 func (s *Scorer) card(ctx context.Context, lock string) (*outcome.Card, error) {
-	kind, err := s.selection(lock, s.On).Kind(s.Known)
+	kind, err := s.selection(lock, s.Primary).Kind(s.Known)
 	if err != nil {
 		return nil, err
 	}
@@ -82,11 +82,11 @@ func (s *Scorer) card(ctx context.Context, lock string) (*outcome.Card, error) {
 	if s.Base.Adapter != "" { // the adapter describes its lock
 		title = s.Known.Kinds[kind].Doc
 	}
-	c := outcome.NewCard(title, s.Known.Kinds[kind], s.Claims[kind], s.On.Name(), s.Seed)
-	err = s.catalogue(c, lock, s.On)
-	if err == nil && s.Beside {
-		c.Beside = s.Elsewhere.Name()
-		err = s.catalogue(c, lock, s.Elsewhere)
+	c := outcome.NewCard(title, s.Known.Kinds[kind], s.Claims[kind], s.Primary.Name(), s.Seed)
+	err = s.catalogue(c, lock, s.Primary)
+	if err == nil && s.RunBoth {
+		c.SecondBackend = s.Secondary.Name()
+		err = s.catalogue(c, lock, s.Secondary)
 	}
 	if err != nil {
 		return nil, err
@@ -95,25 +95,25 @@ func (s *Scorer) card(ctx context.Context, lock string) (*outcome.Card, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.runAll(ctx, title, s.On)
-	s.runAll(ctx, title, s.Elsewhere)
+	s.runAll(ctx, title, s.Primary)
+	s.runAll(ctx, title, s.Secondary)
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}
 	for i, r := range s.runs {
-		e := outcome.CardEntry{Scenario: r.Scenario, Outcome: r.out, Draw: r.draw, Run: i}
+		e := outcome.CardEntry{Scenario: r.Scenario, Outcome: r.outcome, FaultSet: r.draw, RunID: i}
 		if r.draw != nil {
-			c.Throw(e, s.Seeds, draws)
+			c.AddRandom(e, s.Seeds, draws)
 		} else {
 			c.Add(e)
 		}
 	}
-	c.Settle()
-	if s.Elsewhere != nil {
-		c.Tried = s.Elsewhere.Name()
-		c.Confirm(func(x outcome.Shown) outcome.Try { return s.confirm(ctx, c, lock, x) })
+	c.Finalize()
+	if s.Secondary != nil {
+		c.RetriedOn = s.Secondary.Name()
+		c.Reproduce(func(x outcome.ShownRun) outcome.Reproduction { return s.confirm(ctx, c, lock, x) })
 	}
-	s.keep(ctx, c)
+	s.keepRuns(ctx, c)
 	return c, nil
 }
 
@@ -128,15 +128,15 @@ func (s *Scorer) selection(lock string, on *Runner) *Selection {
 func (s *Scorer) catalogue(c *outcome.Card, lock string, on *Runner) error {
 	chosen := s.selection(lock, on)
 	all, err := on.choose(chosen, s.Known)
-	skipped(c, all, on)
+	recordSkips(c, all, on)
 	for _, p := range all.Picks {
-		s.runs = append(s.runs, scoredRun{Pick: p, on: on, selection: chosen, seed: s.Seed})
+		s.runs = append(s.runs, scoredRun{Pick: p, runner: on, selection: chosen, seed: s.Seed})
 	}
 	return err
 }
 
 // recordSkips adds the skipped scenarios to a card.
-func skipped(c *outcome.Card, all Choice, on *Runner) {
+func recordSkips(c *outcome.Card, all Choice, on *Runner) {
 	for _, x := range all.Skipped {
 		c.Skip(x.Scenario, on.Name(), x.Why.Error())
 	}
@@ -148,17 +148,17 @@ const randomScenario = "random-within-assumptions/any-lock"
 
 // randomPlans adds runs with random plans: with all kinds of faults, with each kind alone, and with
 // all but one.
-func (s *Scorer) randomPlans(c *outcome.Card, lock string) ([]outcome.Draw, error) {
+func (s *Scorer) randomPlans(c *outcome.Card, lock string) ([]outcome.FaultSet, error) {
 	if all, _, err := scenarios.Choose([]string{randomScenario}, s.Base.Tags, s.Known, nil); err != nil || len(all) == 0 || s.Seeds == 0 {
 		return nil, nil // excluded by the tags
 	}
-	chosen := s.selection(lock, s.On)
+	chosen := s.selection(lock, s.Primary)
 	chosen.Names = []string{randomScenario}
-	whole, err := s.On.choose(chosen, s.Known)
+	whole, err := s.Primary.choose(chosen, s.Known)
 	if err != nil {
 		return nil, err
 	}
-	skipped(c, whole, s.On)
+	recordSkips(c, whole, s.Primary)
 	if len(whole.Picks) == 0 {
 		return nil, nil
 	}
@@ -168,23 +168,23 @@ func (s *Scorer) randomPlans(c *outcome.Card, lock string) ([]outcome.Draw, erro
 			expects = append(expects, property+"="+wantHolds)
 		}
 	}
-	draws := outcome.Draws(whole.Picks[0].Scenario)
+	draws := outcome.FaultSets(whole.Picks[0].Scenario)
 	for i := range draws {
 		one := *chosen
 		one.Sets, one.Expects = []string{"plan.random.faults=[" + strings.Join(draws[i].Faults, ", ") + "]"}, expects
-		of, err := s.On.choose(&one, s.Known)
+		of, err := s.Primary.choose(&one, s.Known)
 		if err != nil {
 			return nil, err
 		}
 		for n := range s.Seeds {
-			s.runs = append(s.runs, scoredRun{Pick: of.Picks[0], on: s.On, selection: &one, seed: s.Seed + uint64(n), draw: &draws[i]})
+			s.runs = append(s.runs, scoredRun{Pick: of.Picks[0], runner: s.Primary, selection: &one, seed: s.Seed + uint64(n), draw: &draws[i]})
 		}
 	}
 	return draws, nil
 }
 
-func (s *Scorer) job(r *scoredRun, keep Keep) Job {
-	return r.on.job(r.selection, r.Pick, r.seed, s.Store, keep)
+func (s *Scorer) job(r *scoredRun, keep KeepPolicy) Job {
+	return r.runner.job(r.selection, r.Pick, r.seed, s.Store, keep)
 }
 
 // runAll runs everything on a backend. Simulated runs can be repeated, so it does not store them
@@ -192,7 +192,7 @@ func (s *Scorer) job(r *scoredRun, keep Keep) Job {
 func (s *Scorer) runAll(ctx context.Context, title string, on *Runner) {
 	var all []*scoredRun
 	for i := range s.runs {
-		if s.runs[i].on == on {
+		if s.runs[i].runner == on {
 			all = append(all, &s.runs[i])
 		}
 	}
@@ -204,114 +204,114 @@ func (s *Scorer) runAll(ctx context.Context, title string, on *Runner) {
 		keep = KeepUnexpected
 	}
 	var mu sync.Mutex
-	ended, said := 0, time.Now()
+	ended, lastReport := 0, time.Now()
 	on.Each(ctx, ctx, len(all), func(i int) Job { return s.job(all[i], keep) }, func(i int, o outcome.Outcome) {
 		mu.Lock()
 		defer mu.Unlock()
-		all[i].out = o
-		if ended++; time.Since(said) > 5*time.Second {
-			said = time.Now()
-			s.Say(fmt.Sprintf("%s: %d of %d runs on %s done", title, ended, len(all), on.Name()))
+		all[i].outcome = o
+		if ended++; time.Since(lastReport) > 5*time.Second {
+			lastReport = time.Now()
+			s.Report(fmt.Sprintf("%s: %d of %d runs on %s done", title, ended, len(all), on.Name()))
 		}
 	})
 }
 
 // confirm repeats a violating run on the other backend until it violates the property there.
-func (s *Scorer) confirm(ctx context.Context, c *outcome.Card, lock string, x outcome.Shown) outcome.Try {
-	property, from := x.Judgement.Property, s.runs[x.Run]
+func (s *Scorer) confirm(ctx context.Context, c *outcome.Card, lock string, x outcome.ShownRun) outcome.Reproduction {
+	property, from := x.Judgement.Property, s.runs[x.RunID]
 	for _, r := range s.runs { // the catalogue may have run there
-		had := slices.ContainsFunc(s.tries, func(t triedRun) bool { return t.run == x.Run })
-		if r.on == s.Elsewhere && from.draw == nil && r.Exact() == from.Exact() && !had {
-			s.tries = append(s.tries, triedRun{x.Run, r.out})
+		alreadyTried := slices.ContainsFunc(s.tries, func(t triedRun) bool { return t.run == x.RunID })
+		if r.runner == s.Secondary && from.draw == nil && r.Exact() == from.Exact() && !alreadyTried {
+			s.tries = append(s.tries, triedRun{x.RunID, r.outcome})
 		}
 	}
 	for k, t := range s.tries { // or the run may have been repeated for another property
-		if got := t.out.Of(property); t.run == x.Run && got != nil && got.Got == verdict.Violated {
-			return outcome.Try{Backend: c.Tried, State: outcome.StateConfirmed, Runs: len(t.out.Retried) + 1, Cause: got.Cause, Command: t.out.Command, Run: k}
+		if got := t.outcome.JudgementOf(property); t.run == x.RunID && got != nil && got.Got == verdict.Violated {
+			return outcome.Reproduction{Backend: c.RetriedOn, State: outcome.StateConfirmed, Runs: len(t.outcome.Retried) + 1, Cause: got.Cause, Command: t.outcome.Command, RunID: k}
 		}
 	}
-	there := s.selection(lock, s.Elsewhere)
+	there := s.selection(lock, s.Secondary)
 	there.Names, there.Sets, there.Expects = []string{from.Exact()}, from.selection.Sets, append(slices.Clone(from.selection.Expects), property+"="+wantViolated)
-	all, err := s.Elsewhere.choose(there, s.Known)
+	all, err := s.Secondary.choose(there, s.Known)
 	switch {
 	case err != nil:
-		return outcome.Try{Backend: c.Tried, State: outcome.CannotRun, Why: display.FirstLine(err.Error())}
+		return outcome.Reproduction{Backend: c.RetriedOn, State: outcome.CannotRun, Why: display.FirstLine(err.Error())}
 	case len(all.Picks) == 0:
-		return outcome.Try{Backend: c.Tried, State: outcome.CannotRun, Why: all.Skipped[0].Why.Error()}
+		return outcome.Reproduction{Backend: c.RetriedOn, State: outcome.CannotRun, Why: all.Skipped[0].Why.Error()}
 	}
-	r := scoredRun{Pick: all.Picks[0], on: s.Elsewhere, selection: there, seed: x.Outcome.Seed}
-	s.Say(fmt.Sprintf("%s: retrying %s of %s on %s", c.Lock, property, r.ID(), c.Tried))
-	r.Control = nil // the comparison run is known already
-	t, o := try(ctx, s.Elsewhere.Backend, s.job(&r, KeepUnexpected), property)
+	r := scoredRun{Pick: all.Picks[0], runner: s.Secondary, selection: there, seed: x.Outcome.Seed}
+	s.Report(fmt.Sprintf("%s: retrying %s of %s on %s", c.Lock, property, r.ID(), c.RetriedOn))
+	r.Comparison = nil // the comparison run is known already
+	t, o := reproduce(ctx, s.Secondary.Backend, s.job(&r, KeepUnexpected), property)
 	if t.State == outcome.StateConfirmed {
-		t.Run = len(s.tries)
+		t.RunID = len(s.tries)
 	}
-	s.tries = append(s.tries, triedRun{x.Run, o})
+	s.tries = append(s.tries, triedRun{x.RunID, o})
 	return t
 }
 
 // maxRepeats is how often a simulated run is repeated to store it, if its result differs: a library
 // may draw random numbers of its own.
-const mostRepeats = 3
+const maxRepeats = 3
 
 // keepRuns repeats the simulated findings to store them with their reports, and sets the folders of
 // all findings.
-func (s *Scorer) keep(ctx context.Context, c *outcome.Card) {
+func (s *Scorer) keepRuns(ctx context.Context, c *outcome.Card) {
 	s.cards++
 	var missing []outcome.CardFinding
 	for _, f := range c.Findings {
-		if s.runs[f.Entry].out.Dir == "" && f.Backend == simulation {
+		if s.runs[f.RunID].outcome.Dir == "" && f.Backend == simulation {
 			missing = append(missing, f)
 		}
 	}
 	if len(missing) > 0 {
-		w := s.On.Workers.Start()
+		w := s.Primary.Workers.Start()
 		defer w.Stop()
-		Each(ctx, s.On.Workers.Size, len(missing), func(i int) {
+		Each(ctx, s.Primary.Workers.Size, len(missing), func(i int) {
 			f := missing[i]
 			differs := func(o outcome.Outcome) string {
-				if o.Dir == "" || !shows(o, f) {
+				if o.Dir == "" || !showsFinding(o, f) {
 					return "it does not show the finding"
 				}
 				return ""
 			}
-			job := s.job(&s.runs[f.Entry], KeepAll)
-			o := retry{mostRepeats - 1, differs}.run(ctx, func([]string) outcome.Outcome { return w.Do(ctx, job) })
+			job := s.job(&s.runs[f.RunID], KeepAll)
+			o := retryPolicy{maxRepeats - 1, differs}.run(ctx, func([]string) outcome.Outcome { return w.Do(ctx, job) })
 			if differs(o) == "" {
-				s.runs[f.Entry].out.Dir = o.Dir
+				s.runs[f.RunID].outcome.Dir = o.Dir
 			}
 		})
 	}
-	if s.kept == nil {
-		s.kept = map[string]string{}
+	if s.runFolders == nil {
+		s.runFolders = map[string]string{}
 	}
-	as := func(dir, name string) string { // one run may show two findings
-		if s.kept[dir] == "" {
-			s.kept[dir] = name
+	assignFolder := func(dir, name string) string { // one run may show two findings
+		if s.runFolders[dir] == "" {
+			s.runFolders[dir] = name
 		}
-		return s.kept[dir]
+		return s.runFolders[dir]
 	}
 	for i := range c.Findings {
 		f := &c.Findings[i]
 		name := fmt.Sprintf("%s/%d-%d-%s", suites.RunFolder, s.cards, i+1, strings.ReplaceAll(f.Scenario, "/", "+"))
-		if dir := s.runs[f.Entry].out.Dir; dir != "" {
-			f.Run = as(dir, name)
+		if dir := s.runs[f.RunID].outcome.Dir; dir != "" {
+			f.Run = assignFolder(dir, name)
 		}
-		for _, h := range f.Harms {
-			if h.Try == nil || h.Try.State != outcome.StateConfirmed {
+		for _, h := range f.Violations {
+			if h.Reproduction == nil || h.Reproduction.State != outcome.StateConfirmed {
 				continue
 			}
-			if dir := s.tries[h.Try.Run].out.Dir; dir != "" && f.Elsewhere == "" {
-				f.Elsewhere = as(dir, name+"-"+h.Try.Backend)
+			if dir := s.tries[h.Reproduction.RunID].outcome.Dir; dir != "" && f.ConfirmingRun == "" {
+				f.ConfirmingRun = assignFolder(dir, name+"-"+h.Reproduction.Backend)
 			}
 		}
 	}
 }
 
 // showsFinding reports whether a run has all violations of a finding.
-func shows(o outcome.Outcome, f outcome.CardFinding) bool {
-	return !slices.ContainsFunc(f.Harms, func(h outcome.Harm) bool {
-		j := o.Of(h.Property)
+func showsFinding(o outcome.Outcome, f outcome.CardFinding) bool {
+	return !slices.ContainsFunc(f.Violations, func(h outcome.Violation) bool {
+		j := o.JudgementOf(h.Property)
 		return j == nil || j.Got != verdict.Violated || j.Cause != h.Cause
 	})
 }
@@ -323,7 +323,7 @@ func (s *Scorer) Write(all *suites.Scorecards, store string) (dir string, err er
 		return "", err
 	}
 	dir, err = files.Place(store, suites.ScoreFolder, suites.Stamp(time.Now()), func(dir string) error {
-		for from, name := range s.kept {
+		for from, name := range s.runFolders {
 			if err := errors.Join(os.MkdirAll(filepath.Join(dir, suites.RunFolder), 0o755), os.Rename(from, filepath.Join(dir, name))); err != nil {
 				return err
 			}
@@ -352,7 +352,7 @@ func (s *Scorer) Write(all *suites.Scorecards, store string) (dir string, err er
 // pictures returns the sequence diagrams of the findings, by the paths of their runs.
 func (s *Scorer) pictures(all *suites.Scorecards) (map[string]sequence.Diagram, error) {
 	out := map[string]sequence.Diagram{}
-	for dir, name := range s.kept {
+	for dir, name := range s.runFolders {
 		for _, c := range all.Cards {
 			for _, f := range c.Findings {
 				if f.Run != name {
@@ -362,7 +362,7 @@ func (s *Scorer) pictures(all *suites.Scorecards) (map[string]sequence.Diagram, 
 				if err != nil {
 					return nil, err
 				}
-				out[name] = sequence.Of(run.History, checker.Check(run.History).Result(f.Harms[0].Property))
+				out[name] = sequence.Of(run.History, checker.Check(run.History).Result(f.Violations[0].Property))
 			}
 		}
 	}

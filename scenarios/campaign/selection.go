@@ -35,53 +35,53 @@ const realRetries = 5
 
 // Selection selects scenarios, the lock and settings that they run with, and the expectations.
 type Selection struct {
-	Names   []string          // as accepted by scenarios.Find; none means the whole catalogue
-	Tags    []string          // only scenarios with all of these tags
-	Given   []scenarios.Found // scenarios to run instead of those with these names and tags
-	Lock    string            // KIND or KIND:OPTION=VALUE,… to replace each scenario's own lock; "" keeps it
-	Adapter string            // the user's name for the program that implements the lock; "" if lockpick does
-	TTLUnit time.Duration     // the lock accepts only multiples of it as a TTL; 0 means any TTL
-	Sets    []string          // overrides, as in lock.ttl=5s; they void the scenario's expectations
-	Expects []string          // as in mutual-exclusion=holds
-	Demands []string          // weaker than Expects, and silently ignored where they can't be judged
-	Backend string            // name of the backend
-	Scale   float64           // factor of all durations in real time; 0 means the scenario's factor, or RealScale
+	Names          []string          // as accepted by scenarios.Find; none means the whole catalogue
+	Tags           []string          // only scenarios with all of these tags
+	Scenarios      []scenarios.Found // scenarios to run instead of those with these names and tags
+	Lock           string            // KIND or KIND:OPTION=VALUE,… to replace each scenario's own lock; "" keeps it
+	Adapter        string            // the user's name for the program that implements the lock; "" if lockpick does
+	TTLUnit        time.Duration     // the lock accepts only multiples of it as a TTL; 0 means any TTL
+	Sets           []string          // overrides, as in lock.ttl=5s; they void the scenario's expectations
+	Expects        []string          // as in mutual-exclusion=holds
+	DefaultExpects []string          // weaker than Expects, and silently ignored where they can't be judged
+	Backend        string            // name of the backend
+	Scale          float64           // factor of all durations in real time; 0 means the scenario's factor, or RealScale
 }
 
 // Pick is a selected scenario, ready to run.
 type Pick struct {
 	scenarios.Found
 	// Comparison is the scenario with its own lock if another lock is under test, else nil.
-	Control *scenario.Scenario `json:"control,omitempty"`
+	Comparison *scenario.Scenario `json:"control,omitempty"`
 }
 
 // Skip is a scenario that does not run, with the reason.
 type Skip struct {
 	scenario.Scenario
-	Why   error
-	Lacks []harness.Capability // missing capabilities; LockUnsupported if the scenario does not apply to the lock
+	Why     error
+	Missing []harness.Capability // missing capabilities; LockUnsupported if the scenario does not apply to the lock
 }
 
 // Choice is a resolved Selection.
 type Choice struct {
-	Picks   []Pick
-	Skipped []Skip
-	Undrawn []string // faults that random plans leave out because the lock does not support them
+	Picks          []Pick
+	Skipped        []Skip
+	ExcludedFaults []string // faults that random plans leave out because the lock does not support them
 }
 
 // SelectionError is an invalid field of a Selection.
-type Invalid struct {
-	Field string   // and the problem with it, as in Lock, Lock.Mistake or Lock.Option
-	Words []string // invalid values in that field
-	Names []string // the valid values
-	Err   error
+type SelectionError struct {
+	Field   string   // and the problem with it, as in Lock, Lock.Mistake or Lock.Option
+	Invalid []string // invalid values in that field
+	Valid   []string // the valid values
+	Err     error
 }
 
-func (e *Invalid) Error() string { return e.Err.Error() }
-func (e *Invalid) Unwrap() error { return e.Err }
+func (e *SelectionError) Error() string { return e.Err.Error() }
+func (e *SelectionError) Unwrap() error { return e.Err }
 
-func invalid(field, text string, of ...any) *Invalid {
-	return &Invalid{Field: field, Err: fmt.Errorf(text, of...)}
+func invalid(field, text string, of ...any) *SelectionError {
+	return &SelectionError{Field: field, Err: fmt.Errorf(text, of...)}
 }
 
 func (s *Selection) realTime() bool { return s.Backend != simulation }
@@ -98,12 +98,12 @@ func (s *Selection) Choose(known scenario.Known) (c Choice, err error) {
 		return c, err
 	}
 	for _, f := range chosen {
-		p, left, err := s.withLock(f, kind, options, chosen, known)
-		if len(left) > 0 {
-			c.Undrawn = left
+		p, excluded, err := s.withLock(f, kind, options, chosen, known)
+		if len(excluded) > 0 {
+			c.ExcludedFaults = excluded
 		}
 		if err != nil {
-			c.Skipped = append(c.Skipped, Skip{f.Scenario, err, []harness.Capability{{Name: LockLack, Reason: err.Error()}}})
+			c.Skipped = append(c.Skipped, Skip{f.Scenario, err, []harness.Capability{{Name: LockUnsupported, Reason: err.Error()}}})
 			continue
 		}
 		c.Picks = append(c.Picks, p)
@@ -126,15 +126,15 @@ func (s *Selection) Choose(known scenario.Known) (c Choice, err error) {
 
 // Find returns the selected scenarios as in their files, with the overrides applied.
 func (s *Selection) Find(known scenario.Known) ([]scenarios.Found, error) {
-	if s.Given != nil {
-		return s.Given, nil
+	if s.Scenarios != nil {
+		return s.Scenarios, nil
 	}
 	all, failed, err := scenarios.Choose(s.Names, s.Tags, known, s.Sets)
 	if err != nil {
-		return nil, &Invalid{"Names", []string{failed}, scenarios.Names(), err}
+		return nil, &SelectionError{"Names", []string{failed}, scenarios.Names(), err}
 	}
 	if len(all) == 0 {
-		return nil, &Invalid{Field: "Tags", Words: s.Tags, Err: errors.New("no scenario selected")}
+		return nil, &SelectionError{Field: "Tags", Invalid: s.Tags, Err: errors.New("no scenario selected")}
 	}
 	return all, nil
 }
@@ -189,14 +189,14 @@ func (s *Selection) resolveLock(known scenario.Known) (kind string, options map[
 	if err := twoLocks("--set lock.kind=" + s.Lock); err != nil {
 		return "", nil, err
 	}
-	s.takeOptions()
+	s.moveOptions()
 	kind, text, _ := strings.Cut(s.Lock, ":")
 	k, is := known.Kinds[kind]
 	switch {
 	case kind == brokenLock:
 		return "", nil, invalid("Lock.Mistake", "--lock broken needs a mistake")
 	case !is:
-		return "", nil, &Invalid{"Lock", []string{kind}, known.Locks, fmt.Errorf("no lock kind %q", kind)}
+		return "", nil, &SelectionError{"Lock", []string{kind}, known.Locks, fmt.Errorf("no lock kind %q", kind)}
 	}
 	options, err = lockOptions(kind, k, text)
 	return kind, options, err
@@ -217,7 +217,7 @@ const optionKey = "lock.options."
 
 // moveOptions moves overrides of lock options into Lock. They are settings of the lock under test,
 // and the scenarios' own locks may not have them.
-func (s *Selection) takeOptions() {
+func (s *Selection) moveOptions() {
 	s.Sets = slices.DeleteFunc(s.Sets, func(set string) bool {
 		key, value, _ := strings.Cut(set, "=")
 		option, is := strings.CutPrefix(strings.TrimSpace(key), optionKey)
@@ -261,7 +261,7 @@ func lockOptions(name string, kind lock.Kind, text string) (map[string]string, e
 		option, value, _ := strings.Cut(part, "=")
 		i := slices.IndexFunc(kind.Options, func(o lock.Option) bool { return o.Name == option })
 		if i < 0 || !slices.Contains(kind.Options[i].Values, value) {
-			return nil, &Invalid{Field: "Lock.Option", Names: all, Err: fmt.Errorf("lock %s has no option %q", name, part)}
+			return nil, &SelectionError{Field: "Lock.Option", Valid: all, Err: fmt.Errorf("lock %s has no option %q", name, part)}
 		}
 		options[option] = value
 	}
@@ -270,25 +270,25 @@ func lockOptions(name string, kind lock.Kind, text string) (map[string]string, e
 
 // withLock replaces the lock of a scenario. It also returns the faults that the scenario's random
 // plans have to leave out for this lock.
-func (s *Selection) withLock(own scenarios.Found, name string, options map[string]string, chosen []scenarios.Found, known scenario.Known) (p Pick, left []string, err error) {
+func (s *Selection) withLock(own scenarios.Found, name string, options map[string]string, chosen []scenarios.Found, known scenario.Known) (p Pick, excluded []string, err error) {
 	p.Found = own
 	if name == "" {
 		return p, nil, nil
 	}
 	kind := known.Kinds[name]
-	p.Scenario, err = own.With(name, kind)
+	p.Scenario, err = own.ForLock(name, kind)
 	p.Numbers = comparableNumbers(own, name, chosen)
 	if kind.OwnTime && !s.realTime() {
-		p.Scenario, left = p.Unturned()
+		p.Scenario, excluded = p.WithoutClientClockSteps()
 	}
 	if err == nil {
-		p.Scenario = p.Having(kind, options)
+		p.Scenario = p.WithOptions(kind, options)
 		err = p.Check(known)
 	}
 	if own.Lock.Kind != p.Lock.Kind || len(options) > 0 {
-		p.Control = &own.Scenario
+		p.Comparison = &own.Scenario
 	}
-	return p, left, err
+	return p, excluded, err
 }
 
 // comparableNumbers returns the expected numbers of a scenario that keeps its own lock. It leaves
@@ -300,7 +300,7 @@ func comparableNumbers(own scenarios.Found, kind string, chosen []scenarios.Foun
 	numbers := maps.Clone(own.Numbers)
 	maps.DeleteFunc(numbers, func(_ string, b scenario.Bound) bool {
 		return slices.ContainsFunc(chosen, func(o scenarios.Found) bool {
-			return o.From == own.From && cmp.Or(o.Variant, scenario.BaseVariant) == b.Than && o.Lock.Kind != kind
+			return o.From == own.From && cmp.Or(o.Variant, scenario.BaseVariant) == b.Variant && o.Lock.Kind != kind
 		})
 	})
 	return numbers
@@ -313,22 +313,22 @@ func (s *Selection) expect(p *Pick, kind string) error {
 	if len(s.Sets) > 0 {
 		p.Numbers = nil
 		if kind == "" {
-			p.Expect = unconditional()
+			p.Expect = defaultExpectations()
 		} else {
 			p.Expect = scenario.Guarantees(p.Expect)
 		}
-		if own := p.Control; own != nil {
+		if own := p.Comparison; own != nil {
 			own.Expect, own.Numbers = scenario.Guarantees(own.Expect), nil
 		}
 	}
-	for _, e := range slices.Concat(s.Demands, s.Expects) {
+	for _, e := range slices.Concat(s.DefaultExpects, s.Expects) {
 		name, want, ok := strings.Cut(e, "=")
 		if !ok || !slices.Contains(checker.Properties(), name) || !slices.Contains([]string{wantHolds, wantViolated, wantAny}, want) {
-			return &Invalid{"Expects", []string{name}, checker.Properties(), fmt.Errorf("invalid --expect %q", e)}
+			return &SelectionError{"Expects", []string{name}, checker.Properties(), fmt.Errorf("invalid --expect %q", e)}
 		}
 		p.Expect[name] = scenario.Expectation{Want: want}
 	}
-	scenario.Imply(p.Expect, p.Tier)
+	scenario.AddImplied(p.Expect, p.Tier)
 	return nil
 }
 
@@ -343,7 +343,7 @@ func (s *Selection) requireLimits(picks []Pick) error {
 			limited = true
 		}
 	}
-	if s.expected(verdict.BoundedHold) && !limited {
+	if s.hasExpectation(verdict.BoundedHold) && !limited {
 		return invalid("Expects.Limits", "%s can't be judged: no selected scenario has limits", verdict.BoundedHold)
 	}
 	return nil
@@ -360,7 +360,7 @@ func (s *Selection) scale(p *Pick, known scenario.Known) error {
 		factor = float64((scaled+unit-1)/unit*unit) / float64(ttl)
 	}
 	p.Scenario = p.Scaled(factor)
-	if own := p.Control; own != nil {
+	if own := p.Comparison; own != nil {
 		*own = own.Scaled(factor)
 	}
 	err := p.Check(known)
@@ -376,13 +376,13 @@ func (s *Selection) scale(p *Pick, known scenario.Known) error {
 
 // Job returns the job that runs a pick once, or until it shows a decisive result.
 func (s *Selection) Job(p Pick, seed uint64) Job {
-	j := Job{Scenario: p.Scenario, Seed: seed, Backend: s.Backend, Keep: KeepAll, Sets: s.Sets, Control: p.Control}
+	j := Job{Scenario: p.Scenario, Seed: seed, Backend: s.Backend, Keep: KeepAll, Sets: s.Sets, Comparison: p.Comparison}
 	if s.realTime() {
 		j.Live, j.Retries = true, realRetries
 	}
-	if j.Control != nil && len(s.Sets) > 0 {
+	if j.Comparison != nil && len(s.Sets) > 0 {
 		for _, property := range checker.Properties() {
-			if p.Expect[property].Want == wantHolds && !s.expected(property) {
+			if p.Expect[property].Want == wantHolds && !s.hasExpectation(property) {
 				j.Relative = append(j.Relative, property)
 			}
 		}
@@ -391,16 +391,16 @@ func (s *Selection) Job(p Pick, seed uint64) Job {
 }
 
 // hasExpectation reports whether Expects names a property.
-func (s *Selection) expected(property string) bool {
+func (s *Selection) hasExpectation(property string) bool {
 	return slices.ContainsFunc(s.Expects, func(e string) bool { return strings.HasPrefix(e, property+"=") })
 }
 
 // Capabilities holds the capabilities of a backend on this machine, by name.
-type Abilities map[string]harness.Capability
+type Capabilities map[string]harness.Capability
 
 // Probe finds out what a backend can do on this machine.
-func Probe(ctx context.Context, b harness.Backend) Abilities {
-	a := Abilities{}
+func Probe(ctx context.Context, b harness.Backend) Capabilities {
+	a := Capabilities{}
 	for _, c := range b.Probe(ctx) {
 		a[c.Name] = c
 	}
@@ -408,19 +408,19 @@ func Probe(ctx context.Context, b harness.Backend) Abilities {
 }
 
 // Capability returns a capability, even one that the backend does not know.
-func (a Abilities) Of(name string) harness.Capability {
+func (a Capabilities) Capability(name string) harness.Capability {
 	c, known := a[name]
 	if !known {
-		c = harness.Capability{Name: name, Reason: cmp.Or(scenario.LackOf(name), "this backend does not have it")}
+		c = harness.Capability{Name: name, Reason: cmp.Or(scenario.ExplainUnsatisfiable(name), "this backend does not have it")}
 	}
 	return c
 }
 
 // Missing returns the capabilities that a scenario needs and the backend does not have.
-func (a Abilities) Missing(s scenario.Scenario, kinds map[string]lock.Kind) []harness.Capability {
+func (a Capabilities) Missing(s scenario.Scenario, kinds map[string]lock.Kind) []harness.Capability {
 	var out []harness.Capability
-	for _, need := range append([]string{harness.CanRun}, s.NeedsOf(kinds[s.Lock.Kind])...) {
-		if c := a.Of(need); !c.Available {
+	for _, need := range append([]string{harness.CanRun}, s.NeedsForLock(kinds[s.Lock.Kind])...) {
+		if c := a.Capability(need); !c.Available {
 			out = append(out, c)
 		}
 	}
@@ -429,13 +429,13 @@ func (a Abilities) Missing(s scenario.Scenario, kinds map[string]lock.Kind) []ha
 
 // LockUnsupported is the missing capability of a scenario that does not apply to the lock under
 // test.
-const LockLack = "lock"
+const LockUnsupported = "lock"
 
 // MissingReasons explains why capabilities are missing.
-func Reasons(cs []harness.Capability) string {
+func MissingReasons(cs []harness.Capability) string {
 	var out []string
 	for _, c := range cs {
-		if scenario.LackOf(c.Name) != "" { // the reason already names it
+		if scenario.ExplainUnsatisfiable(c.Name) != "" { // the reason already names it
 			out = append(out, c.Reason)
 		} else {
 			out = append(out, c.Name+": "+c.Reason)
@@ -446,11 +446,11 @@ func Reasons(cs []harness.Capability) string {
 }
 
 // Restrict drops the scenarios that a backend with these capabilities can't run.
-func (c *Choice) Restrict(able Abilities, kinds map[string]lock.Kind) {
+func (c *Choice) Restrict(available Capabilities, kinds map[string]lock.Kind) {
 	var picks []Pick
 	for _, p := range c.Picks {
-		if lacks := able.Missing(p.Scenario, kinds); len(lacks) > 0 {
-			c.Skipped = append(c.Skipped, Skip{p.Scenario, errors.New(Reasons(lacks)), lacks})
+		if missing := available.Missing(p.Scenario, kinds); len(missing) > 0 {
+			c.Skipped = append(c.Skipped, Skip{p.Scenario, errors.New(MissingReasons(missing)), missing})
 		} else {
 			picks = append(picks, p)
 		}

@@ -51,7 +51,7 @@ type ShardHead struct {
 	Schema    int               `json:"schema"`
 	Digest    string            `json:"digest"` // of everything that distinguishes sweeps
 	Shard     int               `json:"shard"`  // from 1
-	Of        int               `json:"of"`
+	Shards    int               `json:"of"`
 	Version   string            `json:"version"` // of lockpick
 	Backend   string            `json:"backend"`
 	Seed      uint64            `json:"seed"`  // the first seed
@@ -77,22 +77,22 @@ func (h ShardHead) digest() string {
 func (h ShardHead) total() int { return len(h.Scenarios) * h.Seeds }
 
 // Runs is the number of the sweep's runs in this shard.
-func (h ShardHead) Runs() int { return (h.total() + h.Of - h.Shard) / h.Of }
+func (h ShardHead) Runs() int { return (h.total() + h.Shards - h.Shard) / h.Shards }
 
 // Run returns the number in the sweep of the shard's j-th run, both from 0.
-func (h ShardHead) Run(j int) int { return h.Shard - 1 + j*h.Of }
+func (h ShardHead) Run(j int) int { return h.Shard - 1 + j*h.Shards }
 
 func (h ShardHead) file() string {
-	return fmt.Sprintf("%s-%d-of-%d.jsonl", h.Digest[:digestShown], h.Shard, h.Of)
+	return fmt.Sprintf("%s-%d-of-%d.jsonl", h.Digest[:digestLen], h.Shard, h.Shards)
 }
 
 // digestLen is the length of the digest in a file's name.
-const digestShown = 12
+const digestLen = 12
 
-var fileName = regexp.MustCompile(fmt.Sprintf(`^[0-9a-f]{%d}-\d+-of-\d+\.jsonl$`, digestShown))
+var shardFileName = regexp.MustCompile(fmt.Sprintf(`^[0-9a-f]{%d}-\d+-of-\d+\.jsonl$`, digestLen))
 
 // shardEnd is the last line of a shard's file.
-type end struct {
+type shardEnd struct {
 	End *int `json:"end"`
 }
 
@@ -112,21 +112,21 @@ func WriteShard(store string, h ShardHead, run func(done func(j int, o outcome.O
 		return "", err
 	}
 	defer in.Close()
-	return filepath.Join(store, shardFolder, h.file()), in.WriteBy(h.file(), func(to io.Writer) error {
+	return filepath.Join(store, shardFolder, h.file()), in.WriteFunc(h.file(), func(to io.Writer) error {
 		lines := json.NewEncoder(to)
 		lost := lines.Encode(h)
 		next, early := 0, map[int]outcome.Outcome{}
 		err := run(func(j int, o outcome.Outcome) {
 			early[j] = o
 			for o, ok := early[next]; ok && lost == nil; o, ok = early[next] {
-				if o.Dir, lost = relative(store, o.Dir); lost == nil {
+				if o.Dir, lost = relativeDir(store, o.Dir); lost == nil {
 					lost = lines.Encode(o)
 				}
 				delete(early, next)
 				next++
 			}
 		})
-		if err = cmp.Or(err, lost, lines.Encode(end{&next})); err != nil {
+		if err = cmp.Or(err, lost, lines.Encode(shardEnd{&next})); err != nil {
 			return err
 		}
 		return to.(interface{ Sync() error }).Sync()
@@ -135,7 +135,7 @@ func WriteShard(store string, h ShardHead, run func(done func(j int, o outcome.O
 
 // relativeDir returns a run's directory relative to the store, which may have moved when the shard
 // is read.
-func relative(store, dir string) (string, error) {
+func relativeDir(store, dir string) (string, error) {
 	if dir == "" {
 		return "", nil
 	}
@@ -152,8 +152,8 @@ func parseHead(line []byte) (h ShardHead, err error) {
 	switch {
 	case h.Schema != shardSchema:
 		return h, fmt.Errorf("schema %d is not supported; this version reads schema %d", h.Schema, shardSchema)
-	case h.Of < 1 || h.Of > MaxShards || h.Shard < 1 || h.Shard > h.Of:
-		return h, fmt.Errorf("there is no shard %d of %d", h.Shard, h.Of)
+	case h.Shards < 1 || h.Shards > MaxShards || h.Shard < 1 || h.Shard > h.Shards:
+		return h, fmt.Errorf("there is no shard %d of %d", h.Shard, h.Shards)
 	case h.Seeds < 1 || len(h.Scenarios) == 0 && len(h.Skipped) == 0:
 		return h, errors.New("no runs")
 	case h.Digest != h.digest():
@@ -161,8 +161,8 @@ func parseHead(line []byte) (h ShardHead, err error) {
 	}
 	for _, s := range h.Scenarios {
 		s.MapCauses(verdict.CanonicalCause)
-		if s.Control != nil {
-			s.Control.MapCauses(verdict.CanonicalCause)
+		if s.Comparison != nil {
+			s.Comparison.MapCauses(verdict.CanonicalCause)
 		}
 	}
 	return h, nil
@@ -173,14 +173,14 @@ const maxShardFile = 16 << 30
 
 // maxDepth is how many folders deep a shard may be below a named folder: the folders of an
 // artifact, of its store and of the shards.
-const mostDepth = 3
+const maxDepth = 3
 
 // storeOf returns the store of a shard's file. The directories of its runs are relative to the
 // store.
 func storeOf(path string) string { return filepath.Dir(filepath.Dir(path)) }
 
 // refuseLinks fails if a folder on the path to a run is a symbolic link.
-func unlinked(store, run string) error {
+func refuseLinks(store, run string) error {
 	for at := run; at != "" && at != "."; at = filepath.Dir(at) {
 		below := filepath.Join(store, at)
 		if is, err := os.Lstat(below); err == nil && is.Mode()&fs.ModeSymlink != 0 {
@@ -204,20 +204,20 @@ var errNoShard = errors.New("no shard files found")
 func ReadShards(ctx context.Context, paths ...string) (*Sweep, error) {
 	var found []string
 	for _, path := range paths {
-		if err := find(path, mostDepth, func(path string) { found = append(found, path) }); err != nil {
+		if err := findShards(path, maxDepth, func(path string) { found = append(found, path) }); err != nil {
 			return nil, err
 		}
 	}
 	s := &Sweep{shards: map[int]string{}}
 	for _, path := range found {
-		h, err := check(ctx, path)
+		h, err := checkShard(ctx, path)
 		if err != nil {
 			return nil, fmt.Errorf("read %s: %w", path, err)
 		}
 		if len(s.shards) == 0 {
 			s.ShardHead = h
 		}
-		if why := differs(s.ShardHead, h); why != "" {
+		if why := difference(s.ShardHead, h); why != "" {
 			return nil, fmt.Errorf("%s and %s belong to different sweeps: %s", s.shards[s.Shard], path, why)
 		}
 		if other, there := s.shards[h.Shard]; there && other != path {
@@ -232,9 +232,9 @@ func ReadShards(ctx context.Context, paths ...string) (*Sweep, error) {
 }
 
 // findShards calls add with each shard file in a folder and below it. The path may also be a file.
-func find(path string, depth int, tell func(path string)) error {
+func findShards(path string, depth int, add func(path string)) error {
 	if info, err := os.Stat(path); err == nil && !info.IsDir() {
-		tell(path)
+		add(path)
 		return nil
 	}
 	in, err := files.OpenFolder(path)
@@ -247,36 +247,36 @@ func find(path string, depth int, tell func(path string)) error {
 		return err
 	}
 	for _, e := range entries {
-		if (e.Name() == shardFolder || fileName.MatchString(e.Name())) && e.Type()&fs.ModeSymlink != 0 {
+		if (e.Name() == shardFolder || shardFileName.MatchString(e.Name())) && e.Type()&fs.ModeSymlink != 0 {
 			return fmt.Errorf("%s is a symbolic link, which is not allowed", filepath.Join(path, e.Name()))
 		}
 		if e.IsDir() && e.Name() == shardFolder { // this is a store, and everything else in it is runs
-			return find(filepath.Join(path, shardFolder), 0, tell)
+			return findShards(filepath.Join(path, shardFolder), 0, add)
 		}
 	}
 	for _, e := range entries {
 		below := filepath.Join(path, e.Name())
 		switch {
 		case e.IsDir() && depth > 0:
-			if err := find(below, depth-1, tell); err != nil {
+			if err := findShards(below, depth-1, add); err != nil {
 				return err
 			}
-		case !e.IsDir() && fileName.MatchString(e.Name()):
-			tell(below)
+		case !e.IsDir() && shardFileName.MatchString(e.Name()):
+			add(below)
 		}
 	}
 	return nil
 }
 
 // difference says how two shards differ if they belong to different sweeps, or returns "".
-func differs(a, b ShardHead) string {
+func difference(a, b ShardHead) string {
 	switch {
 	case a.Digest == b.Digest:
 		return ""
 	case a.Version != b.Version:
 		return fmt.Sprintf("versions %s and %s", a.Version, b.Version)
-	case a.Of != b.Of:
-		return fmt.Sprintf("%d shards and %d", a.Of, b.Of)
+	case a.Shards != b.Shards:
+		return fmt.Sprintf("%d shards and %d", a.Shards, b.Shards)
 	case a.Backend != b.Backend:
 		return fmt.Sprintf("backends %s and %s", a.Backend, b.Backend)
 	case a.Seed != b.Seed || a.Seeds != b.Seeds:
@@ -287,8 +287,8 @@ func differs(a, b ShardHead) string {
 
 // checkShard reads a shard's head, and checks that all outcomes are there in order and that no run
 // is behind a symbolic link.
-func check(ctx context.Context, path string) (ShardHead, error) {
-	l, err := open(path)
+func checkShard(ctx context.Context, path string) (ShardHead, error) {
+	l, err := openShard(path)
 	if err != nil {
 		return ShardHead{}, err
 	}
@@ -296,18 +296,18 @@ func check(ctx context.Context, path string) (ShardHead, error) {
 	for j := range l.Runs() {
 		o, err := l.outcome(j)
 		if err == nil {
-			err = unlinked(storeOf(path), filepath.FromSlash(o.Dir))
+			err = refuseLinks(storeOf(path), filepath.FromSlash(o.Dir))
 		}
 		if err != nil || ctx.Err() != nil {
 			return l.ShardHead, cmp.Or(err, ctx.Err())
 		}
 	}
-	return l.ShardHead, l.ends()
+	return l.ShardHead, l.checkEnd()
 }
 
 // Missing returns the numbers of the missing shards.
 func (s *Sweep) Missing() (missing []int) {
-	for k := 1; k <= s.Of; k++ {
+	for k := 1; k <= s.Shards; k++ {
 		if _, there := s.shards[k]; !there {
 			missing = append(missing, k)
 		}
@@ -321,9 +321,9 @@ func (s *Sweep) Total() int { return s.total() }
 // Each calls do with the outcome of each run, in order. No shard may be missing. It keeps only one
 // outcome in memory.
 func (s *Sweep) Each(ctx context.Context, do func(i int, o outcome.Outcome)) error {
-	in := make([]*lines, s.Of)
+	in := make([]*shardReader, s.Shards)
 	for k, path := range s.shards {
-		l, err := open(path)
+		l, err := openShard(path)
 		if err != nil {
 			return fmt.Errorf("read %s: %w", path, err)
 		}
@@ -331,8 +331,8 @@ func (s *Sweep) Each(ctx context.Context, do func(i int, o outcome.Outcome)) err
 		in[k-1] = l
 	}
 	for i := range s.total() {
-		path := s.shards[i%s.Of+1]
-		o, err := in[i%s.Of].outcome(i / s.Of)
+		path := s.shards[i%s.Shards+1]
+		o, err := in[i%s.Shards].outcome(i / s.Shards)
 		switch {
 		case ctx.Err() != nil:
 			return ctx.Err()
@@ -346,23 +346,23 @@ func (s *Sweep) Each(ctx context.Context, do func(i int, o outcome.Outcome)) err
 	return nil
 }
 
-type lines struct {
+type shardReader struct {
 	ShardHead
 	*os.File
 	scan *bufio.Scanner
 }
 
 // maxLine limits an outcome, or a head with the whole catalogue.
-const mostLine = 16 << 20
+const maxLine = 16 << 20
 
-func open(path string) (*lines, error) {
+func openShard(path string) (*shardReader, error) {
 	f, err := files.Open(path, maxShardFile)
 	if err != nil {
 		return nil, err
 	}
-	l := &lines{File: f, scan: bufio.NewScanner(f)}
-	l.scan.Buffer(nil, mostLine)
-	l.scan.Split(wholeLines)
+	l := &shardReader{File: f, scan: bufio.NewScanner(f)}
+	l.scan.Buffer(nil, maxLine)
+	l.scan.Split(splitWholeLines)
 	line, err := l.next()
 	if err == nil {
 		l.ShardHead, err = parseHead(line)
@@ -377,7 +377,7 @@ func open(path string) (*lines, error) {
 }
 
 // next returns the next line, which is valid until the next call.
-func (l *lines) next() ([]byte, error) {
+func (l *shardReader) next() ([]byte, error) {
 	if l.scan.Scan() {
 		return l.scan.Bytes(), nil
 	}
@@ -388,7 +388,7 @@ func (l *lines) next() ([]byte, error) {
 }
 
 // outcome returns the outcome of the shard's j-th run, from the next line.
-func (l *lines) outcome(j int) (o outcome.Outcome, err error) {
+func (l *shardReader) outcome(j int) (o outcome.Outcome, err error) {
 	line, err := l.next()
 	if err == nil {
 		err = json.Unmarshal(verdict.CanonicalJSON(line), &o)
@@ -411,9 +411,9 @@ func (l *lines) outcome(j int) (o outcome.Outcome, err error) {
 }
 
 // checkEnd checks that the file ends correctly after its last outcome.
-func (l *lines) ends() error {
+func (l *shardReader) checkEnd() error {
 	line, err := l.next()
-	var e end
+	var e shardEnd
 	switch {
 	case errors.Is(err, io.EOF):
 		return errors.New("the file is truncated: the end line is missing")
@@ -434,12 +434,12 @@ func (l *lines) ends() error {
 
 // isEnd reports whether a line is the end of a shard, with any count.
 func isEnd(line []byte) bool {
-	var e end
+	var e shardEnd
 	return json.Unmarshal(line, &e) == nil && e.End != nil
 }
 
 // splitWholeLines splits by line and rejects a line without an end.
-func wholeLines(text []byte, over bool) (int, []byte, error) {
+func splitWholeLines(text []byte, over bool) (int, []byte, error) {
 	if i := bytes.IndexByte(text, '\n'); i >= 0 {
 		return i + 1, text[:i], nil
 	}

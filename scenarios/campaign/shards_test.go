@@ -15,7 +15,7 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-func TestParse(t *testing.T) {
+func TestParseShard(t *testing.T) {
 	for text, want := range map[string]string{
 		"3/8":    "3/8",
 		"auto":   "error: is not a shard",
@@ -41,22 +41,22 @@ func TestParse(t *testing.T) {
 }
 
 // testHead returns the head of shard k of n, with two scenarios.
-func sweep(k, n, seeds int) ShardHead {
-	return ShardHead{Shard: k, Of: n, Version: "v1", Backend: "sim", Seed: 5, Seeds: seeds,
+func testHead(k, n, seeds int) ShardHead {
+	return ShardHead{Shard: k, Shards: n, Version: "v1", Backend: "sim", Seed: 5, Seeds: seeds,
 		Scenarios: []Pick{{Found: scenarios.Found{Scenario: scenario.Scenario{Name: "a"}}}, {Found: scenarios.Found{Scenario: scenario.Scenario{Name: "b", Variant: "c"}}}}}
 }
 
 // shardOutcome is the outcome of a run of the sweep.
-func outcomeOf(h ShardHead, i int) outcome.Outcome {
+func shardOutcome(h ShardHead, i int) outcome.Outcome {
 	return outcome.Outcome{Schema: 1, Scenario: h.Scenarios[i/h.Seeds].Scenario.ID(), Seed: h.Seed + uint64(i%h.Seeds), Events: i}
 }
 
 // writeTestShard writes a shard's file. The runs end in reverse order.
-func write(t *testing.T, store string, h ShardHead) string {
+func writeTestShard(t *testing.T, store string, h ShardHead) string {
 	t.Helper()
 	path, err := WriteShard(store, h, func(done func(int, outcome.Outcome)) error {
 		for j := h.Runs() - 1; j >= 0; j-- {
-			o := outcomeOf(h, h.Run(j))
+			o := shardOutcome(h, h.Run(j))
 			o.Dir = filepath.Join(store, "a", fmt.Sprint(j))
 			done(j, o)
 		}
@@ -69,7 +69,7 @@ func write(t *testing.T, store string, h ShardHead) string {
 }
 
 // With any number of shards, even more than runs, each run appears once and in order.
-func TestEach(t *testing.T) {
+func TestSweepEach(t *testing.T) {
 	for n := 1; n <= 9; n++ {
 		store := filepath.Join(t.TempDir(), "store")
 		if err := os.Mkdir(store, 0o755); err != nil {
@@ -77,8 +77,8 @@ func TestEach(t *testing.T) {
 		}
 		runs := 0
 		for k := n; k >= 1; k-- {
-			runs += sweep(k, n, 3).Runs()
-			write(t, store, sweep(k, n, 3))
+			runs += testHead(k, n, 3).Runs()
+			writeTestShard(t, store, testHead(k, n, 3))
 		}
 		s, err := ReadShards(t.Context(), filepath.Dir(store))
 		if err != nil || runs != s.Total() || s.Missing() != nil {
@@ -97,11 +97,11 @@ func TestEach(t *testing.T) {
 }
 
 // A failed shard leaves no file.
-func TestNothingIsLeft(t *testing.T) {
+func TestFailedShardLeavesNoFile(t *testing.T) {
 	store := t.TempDir()
 	stop := errors.New("stop")
-	if _, err := WriteShard(store, sweep(1, 2, 3), func(done func(int, outcome.Outcome)) error {
-		done(0, outcomeOf(sweep(1, 2, 3), 0))
+	if _, err := WriteShard(store, testHead(1, 2, 3), func(done func(int, outcome.Outcome)) error {
+		done(0, shardOutcome(testHead(1, 2, 3), 0))
 		return stop
 	}); !errors.Is(err, stop) {
 		t.Fatal(err)
@@ -116,14 +116,14 @@ func TestNothingIsLeft(t *testing.T) {
 
 // checkRejected writes the first of two shards, damages the store, and adds the second shard if it
 // is missing. Reading the shards must fail with an error that contains want and the name of a file.
-func refused(t *testing.T, want string, damage func(store, first string)) {
+func checkRejected(t *testing.T, want string, damage func(store, first string)) {
 	t.Helper()
 	store := t.TempDir()
-	first := write(t, store, sweep(1, 2, 3))
+	first := writeTestShard(t, store, testHead(1, 2, 3))
 	damage(store, first)
 	s, err := ReadShards(t.Context(), store)
 	if err == nil && s.Missing() != nil {
-		write(t, store, sweep(2, 2, 3))
+		writeTestShard(t, store, testHead(2, 2, 3))
 		_, err = ReadShards(t.Context(), store)
 	}
 	if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), ".jsonl") {
@@ -132,28 +132,28 @@ func refused(t *testing.T, want string, damage func(store, first string)) {
 }
 
 // Shards are rejected if their sweeps differ in anything.
-func TestOfDifferentSweeps(t *testing.T) {
+func TestReadShardsOfDifferentSweeps(t *testing.T) {
 	for want, change := range map[string]func(*ShardHead){
 		"different sweeps: versions":     func(h *ShardHead) { h.Version = "v2" },
 		"different sweeps: backends":     func(h *ShardHead) { h.Backend = "process" },
 		"3 seeds from 6":                 func(h *ShardHead) { h.Seed = 6 },
 		"4 seeds from 5":                 func(h *ShardHead) { h.Seeds = 4 },
-		" shards and ":                   func(h *ShardHead) { h.Of = 3 },
+		" shards and ":                   func(h *ShardHead) { h.Shards = 3 },
 		"their scenarios differ (":       func(h *ShardHead) { h.Scenarios[0].Scenario.Name = "x" },
 		"sweeps: their scenarios differ": func(h *ShardHead) { h.Sets = []string{"lock.ttl=5s"} },
 	} {
-		refused(t, want, func(store, _ string) {
-			h := sweep(2, 2, 3)
+		checkRejected(t, want, func(store, _ string) {
+			h := testHead(2, 2, 3)
 			change(&h)
-			write(t, store, h)
+			writeTestShard(t, store, h)
 		})
 	}
 }
 
 // A duplicate shard is rejected, whether or not the two are equal.
-func TestTwice(t *testing.T) {
+func TestReadShardsDuplicate(t *testing.T) {
 	for _, events := range []string{"0", "7"} {
-		refused(t, "duplicate shard 1", func(_, first string) {
+		checkRejected(t, "duplicate shard 1", func(_, first string) {
 			text, err := os.ReadFile(first)
 			if err == nil {
 				text = bytes.Replace(text, []byte(`"events":0`), []byte(`"events":`+events), 1)
@@ -168,7 +168,7 @@ func TestTwice(t *testing.T) {
 
 // Truncated and modified files are rejected by name. A file has a head, three outcomes and an end
 // line.
-func TestDamagedFiles(t *testing.T) {
+func TestReadShardsDamaged(t *testing.T) {
 	type lines = [][]byte
 	replace := func(old, new string) func(lines) lines {
 		return func(all lines) lines {
@@ -207,7 +207,7 @@ func TestDamagedFiles(t *testing.T) {
 		"folder outside the store":    {replace(`"dir":"`, `"dir":"../../`), "is not in the store"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			refused(t, x.want, func(_, first string) {
+			checkRejected(t, x.want, func(_, first string) {
 				text, err := os.ReadFile(first)
 				if err == nil {
 					err = os.WriteFile(first, bytes.Join(x.damage(bytes.SplitAfter(text, []byte("\n"))), nil), 0o600)
@@ -221,7 +221,7 @@ func TestDamagedFiles(t *testing.T) {
 }
 
 // Nothing is read through a symbolic link in a store: not the shard folder, a shard or a run.
-func TestLinks(t *testing.T) {
+func TestReadShardsRefusesLinks(t *testing.T) {
 	for _, what := range []func(store, first string) string{
 		func(store, _ string) string { return filepath.Join(store, shardFolder) },
 		func(_, first string) string { return first },
@@ -229,8 +229,8 @@ func TestLinks(t *testing.T) {
 		func(store, _ string) string { return filepath.Join(store, "a", "0") },
 	} {
 		store := t.TempDir()
-		first := write(t, store, sweep(1, 2, 3))
-		write(t, store, sweep(2, 2, 3))
+		first := writeTestShard(t, store, testHead(1, 2, 3))
+		writeTestShard(t, store, testHead(2, 2, 3))
 		is, away := what(store, first), filepath.Join(t.TempDir(), "away")
 		if err := errors.Join(os.MkdirAll(filepath.Join(store, "a", "0"), 0o755), os.Rename(is, away), os.Symlink(away, is)); err != nil {
 			t.Fatal(err)

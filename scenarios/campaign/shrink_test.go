@@ -20,7 +20,7 @@ import (
 var knownKinds = KnownLocks(kinds.All)
 
 // catalogueScenario reads a scenario of the catalogue by name and variant.
-func read(t *testing.T, name, variant string) scenario.Scenario {
+func catalogueScenario(t *testing.T, name, variant string) scenario.Scenario {
 	t.Helper()
 	text, err := scenarios.Read(name)
 	if err != nil {
@@ -33,11 +33,11 @@ func read(t *testing.T, name, variant string) scenario.Scenario {
 	return all[slices.IndexFunc(all, func(s scenario.Scenario) bool { return s.Variant == variant })]
 }
 
-var forgot = Bug{verdict.MutualExclusion, verdict.RestartedAndForgot}
+var forgotBug = Bug{verdict.MutualExclusion, verdict.RestartedAndForgot}
 
 // fakeRun shows a bug if the plan still kills a node and pauses a client for at least two seconds,
 // and two clients are left.
-func pretended(_ context.Context, s scenario.Scenario, _ uint64) bool {
+func fakeRun(_ context.Context, s scenario.Scenario, _ uint64) bool {
 	kill, pause := false, false
 	for _, st := range s.Plan {
 		kill = kill || st.Fault.Kind == "kill" && strings.HasPrefix(st.Fault.Targets[0], "n")
@@ -47,9 +47,9 @@ func pretended(_ context.Context, s scenario.Scenario, _ uint64) bool {
 }
 
 // seedShowingFake returns a seed whose plan shows the bug of fakeRun.
-func seedFor(t *testing.T, s scenario.Scenario) uint64 {
+func seedShowingFake(t *testing.T, s scenario.Scenario) uint64 {
 	for seed := uint64(1); seed < 200; seed++ {
-		if pretended(t.Context(), s.Drawn(seed), seed) {
+		if fakeRun(t.Context(), s.WithRandomPlan(seed), seed) {
 			return seed
 		}
 	}
@@ -58,19 +58,19 @@ func seedFor(t *testing.T, s scenario.Scenario) uint64 {
 }
 
 // The result has nothing that can be removed, and does not depend on the number of workers.
-func TestShrinks(t *testing.T) {
-	s := read(t, "random-faults", "")
-	seed := seedFor(t, s)
+func TestMinimizeFakeBug(t *testing.T) {
+	s := catalogueScenario(t, "random-faults", "")
+	seed := seedShowingFake(t, s)
 	var first Minimized
 	for _, workers := range []int{1, 2, 7} {
-		r, err := Minimizer{Known: knownKinds, Run: pretended, Workers: workers}.Shrink(t.Context(), s, seed, forgot)
+		r, err := Minimizer{Known: knownKinds, Run: fakeRun, Workers: workers}.Minimize(t.Context(), s, seed, forgotBug)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if want := (size{Steps: 2, Targets: 2, Clients: 2, Nodes: 1, Keys: 1}); r.After != want || r.Before.Steps < 20 {
+		if want := (scenarioSize{Steps: 2, Targets: 2, Clients: 2, Nodes: 1, Keys: 1}); r.After != want || r.Before.Steps < 20 {
 			t.Errorf("%d workers: %+v -> %+v", workers, r.Before, r.After)
 		}
-		if !r.Whole || r.Shows != others || r.Seed != 1 || r.Given != seed {
+		if !r.Complete || r.SeedsShowing != robustnessSeeds || r.Seed != 1 || r.OriginalSeed != seed {
 			t.Errorf("%d workers: %s", workers, r.Caption())
 		}
 		for _, st := range r.Scenario.Plan {
@@ -90,28 +90,28 @@ func TestShrinks(t *testing.T) {
 }
 
 // A scenario that does not show the bug is rejected, and the limit of runs is respected.
-func TestShrinkRefuses(t *testing.T) {
-	s := read(t, "baseline", "")
+func TestMinimizeErrors(t *testing.T) {
+	s := catalogueScenario(t, "baseline", "")
 	k := Minimizer{Known: knownKinds, Run: func(context.Context, scenario.Scenario, uint64) bool { return false }, Workers: 2}
-	if _, err := k.Shrink(t.Context(), s, 1, forgot); err == nil || !strings.Contains(err.Error(), "does not violate mutual-exclusion (restarted-and-forgot) with seed 1") {
+	if _, err := k.Minimize(t.Context(), s, 1, forgotBug); err == nil || !strings.Contains(err.Error(), "does not violate mutual-exclusion (restarted-and-forgot) with seed 1") {
 		t.Error(err)
 	}
 	ctx, end := context.WithCancel(t.Context())
 	k.Run = func(context.Context, scenario.Scenario, uint64) bool { end(); return true }
-	if _, err := k.Shrink(ctx, s, 1, forgot); err != context.Canceled {
+	if _, err := k.Minimize(ctx, s, 1, forgotBug); err != context.Canceled {
 		t.Error(err)
 	}
-	s = read(t, "random-faults", "")
-	k = Minimizer{Known: knownKinds, Run: pretended, Workers: 2, Most: 5}
-	r, err := k.Shrink(t.Context(), s, seedFor(t, s), forgot)
-	if err != nil || r.Runs != 5 || r.Whole || !strings.Contains(r.Sum(), "more runs might make it smaller") {
-		t.Errorf("%d runs, complete %v, %s, %v", r.Runs, r.Whole, r.Sum(), err)
+	s = catalogueScenario(t, "random-faults", "")
+	k = Minimizer{Known: knownKinds, Run: fakeRun, Workers: 2, MaxRuns: 5}
+	r, err := k.Minimize(t.Context(), s, seedShowingFake(t, s), forgotBug)
+	if err != nil || r.Runs != 5 || r.Complete || !strings.Contains(r.Summary(), "more runs might make it smaller") {
+		t.Errorf("%d runs, complete %v, %s, %v", r.Runs, r.Complete, r.Summary(), err)
 	}
 }
 
 // A simulated run is reduced to the known core of its bug, and the written file shows the same bug.
 // Three losses at different times on five nodes reduce to one loss on a single node.
-func TestShrinksARun(t *testing.T) {
+func TestMinimizeSimulatedRun(t *testing.T) {
 	b := sim.New(kinds.All)
 	run := func(ctx context.Context, s scenario.Scenario, seed uint64) outcome.Outcome {
 		return Execute(ctx, b, Job{Scenario: s, Seed: seed, Backend: "sim", Keep: KeepNone})
@@ -124,11 +124,11 @@ func TestShrinksARun(t *testing.T) {
 		shows int // minimum
 	}{"restart-forgets": {"1 step", 20}, "keys-lost-one-by-one": {"3 steps", 10}} {
 		t.Run(name, func(t *testing.T) {
-			r, err := k.Shrink(t.Context(), read(t, name, ""), 1, forgot)
+			r, err := k.Minimize(t.Context(), catalogueScenario(t, name, ""), 1, forgotBug)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if r.After.Steps != 1 || r.After.Clients != 2 || r.After.Nodes != 1 || r.Scenario.Plan[0].Fault.Kind != "kill" || r.Shows < want.shows {
+			if r.After.Steps != 1 || r.After.Clients != 2 || r.After.Nodes != 1 || r.Scenario.Plan[0].Fault.Kind != "kill" || r.SeedsShowing < want.shows {
 				t.Errorf("%s: %s", r.Bug, r.Caption())
 			}
 			text, err := r.Write("small", knownKinds)
@@ -154,7 +154,7 @@ func TestShrinksARun(t *testing.T) {
 
 // Removing a client or a node removes everything about it and nothing else. Renaming changes the
 // name everywhere.
-func TestWithoutAndRenamed(t *testing.T) {
+func TestRemoveNamesAndRename(t *testing.T) {
 	at := time.Second
 	s := scenario.Scenario{
 		Topology: scenario.Topology{Nodes: 3, Addresses: []string{"n1", "n2"}},
@@ -167,21 +167,21 @@ func TestWithoutAndRenamed(t *testing.T) {
 			{When: nemesis.Trigger{At: &at}, Fault: nemesis.Fault{Kind: "cut", Targets: []string{"n2-replica", "n12"}, Until: &nemesis.Event{Client: "c3"}}},
 		},
 	}
-	a := copied(s)
-	if !without(&a, func(name string) bool { return name == "c1" }) {
+	a := deepCopy(s)
+	if !removeNames(&a, func(name string) bool { return name == "c1" }) {
 		t.Error("c1 was not found")
 	}
 	if len(a.Clients) != 2 || a.Clients[0].Start != nil || len(a.Plan) != 3 || !slices.Equal(a.Plan[0].Fault.Targets, []string{"c3"}) || a.Plan[1].When.Message == nil {
 		t.Errorf("without c1: %+v", a)
 	}
-	a = copied(s)
-	without(&a, func(name string) bool { return name == "n2" })
+	a = deepCopy(s)
+	removeNames(&a, func(name string) bool { return name == "n2" })
 	if len(a.Plan) != 3 || !slices.Equal(a.Plan[2].Fault.Targets, []string{"n12"}) || !slices.Equal(a.Topology.Addresses, []string{"n1"}) || a.Clients[0].Reach != nil {
 		t.Errorf("without n2: %+v", a)
 	}
-	a = copied(s)
-	without(&a, func(name string) bool { return name == "c1" })
-	renumbered(&a)
+	a = deepCopy(s)
+	removeNames(&a, func(name string) bool { return name == "c1" })
+	renumberClients(&a)
 	if got := a.ClientNames(); !slices.Equal(got, []string{"c1", "c2"}) || a.Plan[1].When.Message.Link != "c2-n2" || a.Plan[2].Fault.Until.Client != "c2" || a.Plan[0].Fault.Targets[0] != "c2" {
 		t.Errorf("renumbered: %+v", a)
 	}

@@ -15,7 +15,7 @@ import (
 )
 
 // slurmConf configures a cluster of only this machine.
-const slurm = `ClusterName=lockpick
+const slurmConf = `ClusterName=lockpick
 SlurmctldHost=%[2]s(127.0.0.1)
 SlurmctldPort=%[3]d
 SlurmdPort=%[4]d
@@ -56,26 +56,26 @@ func startSlurm(t *testing.T) func(name string, args ...string) string {
 	if err := os.WriteFile(filepath.Join(dir, "keys", "munge"), key, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	host, _, _ := strings.Cut(says(t, exec.Command("hostname")), ".")
+	host, _, _ := strings.Cut(outputOf(t, exec.Command("hostname")), ".")
 	host = strings.TrimSpace(host)
-	node, _, _ := strings.Cut(says(t, exec.Command("slurmd", "-C")), "\n") // the machine as Slurm detects it
-	text := fmt.Sprintf(slurm, dir, host, freePort(t), freePort(t), node)
+	node, _, _ := strings.Cut(outputOf(t, exec.Command("slurmd", "-C")), "\n") // the machine as Slurm detects it
+	text := fmt.Sprintf(slurmConf, dir, host, freePort(t), freePort(t), node)
 	if err := os.WriteFile(conf, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	t.Setenv("SLURM_CONF", conf)
 	startServer(t, "munged", "--foreground", "--force", "--key-file", filepath.Join(dir, "keys", "munge"), "--socket", filepath.Join(dir, "munge"),
 		"--pid-file", filepath.Join(dir, "munge.pid"), "--log-file", filepath.Join(dir, "munge.log"), "--seed-file", filepath.Join(dir, "munge.seed"))
-	await(t, "munged is running", time.Minute, func() bool { _, err := os.Stat(filepath.Join(dir, "munge")); return err == nil })
+	waitFor(t, "munged is running", time.Minute, func() bool { _, err := os.Stat(filepath.Join(dir, "munge")); return err == nil })
 	startServer(t, "slurmctld", "-D", "-f", conf)
 	startServer(t, "slurmd", "-D", "-N", host, "-f", conf)
 	in := t.TempDir() // for the logs of jobs
 	command := func(name string, args ...string) *exec.Cmd {
-		c := exec.CommandContext(quickly(t), name, args...)
+		c := exec.CommandContext(shortContext(t), name, args...)
 		c.Dir = in
 		return c
 	}
-	await(t, "a Slurm node is idle", 2*time.Minute, func() bool {
+	waitFor(t, "a Slurm node is idle", 2*time.Minute, func() bool {
 		text, err := command("sinfo", "--noheader", "--format", "%t").Output()
 		return err == nil && strings.TrimSpace(string(text)) == "idle"
 	})
@@ -83,12 +83,14 @@ func startSlurm(t *testing.T) func(name string, args ...string) string {
 		if text, err := command("scancel", "--user", "root").CombinedOutput(); err != nil {
 			t.Errorf("scancel: %v: %s", err, text)
 		}
-		await(t, "no job is left", 2*time.Minute, func() bool {
+		waitFor(t, "no job is left", 2*time.Minute, func() bool {
 			text, err := command("squeue", "--noheader").Output()
 			return err == nil && len(text) == 0
 		})
 	})
-	return func(name string, args ...string) string { return strings.TrimSpace(says(t, command(name, args...))) }
+	return func(name string, args ...string) string {
+		return strings.TrimSpace(outputOf(t, command(name, args...)))
+	}
 }
 
 // freePort returns a port that is free at the moment.
@@ -104,8 +106,8 @@ func freePort(t *testing.T) int {
 // A sweep runs as an array of eight jobs, one of which is killed and repeated. Two lost shards are
 // repeated by the numbers that merge prints.
 func TestSlurm(t *testing.T) {
-	needsRoot(t)
-	needs(t, "apt-get install slurm-wlm munge", "munged", "slurmctld", "slurmd", "sbatch")
+	requireRoot(t)
+	requirePrograms(t, "apt-get install slurm-wlm munge", "munged", "slurmctld", "slurmd", "sbatch")
 	binary, store := lockpick(t), t.TempDir()
 	run := startSlurm(t)
 	t.Setenv("LOCKPICK", binary)
@@ -114,24 +116,24 @@ func TestSlurm(t *testing.T) {
 		t.Fatal(err)
 	}
 	submit := func(array string) string {
-		return run("sbatch", append([]string{"--parsable", "--array=" + array, script, "8", "--store", store}, swept()...)...)
+		return run("sbatch", append([]string{"--parsable", "--array=" + array, script, "8", "--store", store}, sweepArgs()...)...)
 	}
 	over := func(id string) {
-		await(t, "job "+id+" is over", 10*time.Minute, func() bool { return run("squeue", "--noheader", "--jobs", id) == "" })
+		waitFor(t, "job "+id+" is over", 10*time.Minute, func() bool { return run("squeue", "--noheader", "--jobs", id) == "" })
 	}
 	id := submit("1-8%2")
 	killMidway(t, store, "SLURM_ARRAY_TASK_ID=3")
 	third := id + "_3"
-	await(t, "the third job is requeued", 2*time.Minute, func() bool {
+	waitFor(t, "the third job is requeued", 2*time.Minute, func() bool {
 		return strings.Contains(run("scontrol", "show", "job", "-o", third), "Restarts=1")
 	})
 	// Slurm delays a requeued job by two minutes.
-	await(t, "the third job can begin", 3*time.Minute, func() bool {
+	waitFor(t, "the third job can begin", 3*time.Minute, func() bool {
 		exec.Command("scontrol", "update", "jobid="+third, "starttime=now").Run()
 		return run("squeue", "--noheader", "--jobs", third, "--format", "%r") != "BeginTime"
 	})
 	over(id)
-	sameAsOne(t, binary, store)
+	checkMerged(t, binary, store)
 
 	for _, k := range []string{"2", "7"} {
 		found, err := filepath.Glob(filepath.Join(store, shardFolder, "*-"+k+"-of-8.jsonl"))
@@ -142,10 +144,10 @@ func TestSlurm(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	missing := strings.TrimSpace(says(t, exec.Command(binary, "merge", "--missing", store)))
+	missing := strings.TrimSpace(outputOf(t, exec.Command(binary, "merge", "--missing", store)))
 	if missing != "2,7" {
 		t.Fatalf("missing shards are %q", missing)
 	}
 	over(submit(missing))
-	sameAsOne(t, binary, store)
+	checkMerged(t, binary, store)
 }

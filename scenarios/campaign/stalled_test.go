@@ -10,7 +10,7 @@ import (
 
 // A host stall excuses an expected violation that did not happen or had another cause. It does not
 // excuse an unexpected violation, which is up to the checker.
-func TestStallExcuses(t *testing.T) {
+func TestStallExcusesExpectedViolations(t *testing.T) {
 	violated := func(property, cause string) verdict.Result {
 		return verdict.Result{Property: property, Outcome: verdict.Violated, Cause: cause, Occasions: 1}
 	}
@@ -48,9 +48,9 @@ func TestStallExcuses(t *testing.T) {
 			if c.excused && stalled > 0 {
 				want, retried = outcome.ExitUndecided, true
 			}
-			if o.Code != want || (again(o) != "") != retried {
+			if o.Code != want || (retryReason(o) != "") != retried {
 				t.Errorf("%s %s (%s), expected %s, after a stall of %g s: code %d, want %d; retry reason %q",
-					c.got.Property, c.got.Outcome, c.got.Cause, c.want, stalled, o.Code, want, again(o))
+					c.got.Property, c.got.Outcome, c.got.Cause, c.want, stalled, o.Code, want, retryReason(o))
 			}
 		}
 	}
@@ -58,7 +58,7 @@ func TestStallExcuses(t *testing.T) {
 
 // A stall may also excuse numbers.
 func TestStallExcusesNumbers(t *testing.T) {
-	count, wait := scenario.Bound{Is: ">=", Value: 3}, scenario.Bound{Is: "<=", Value: 1}
+	count, wait := scenario.Bound{Operator: ">=", Value: 3}, scenario.Bound{Operator: "<=", Value: 1}
 	for _, row := range []struct {
 		name    string
 		bound   scenario.Bound
@@ -80,12 +80,12 @@ func TestStallExcusesNumbers(t *testing.T) {
 }
 
 // A run with an unplanned event does not count, whatever its error and the expectations.
-func TestUnplannedIsTriedAgain(t *testing.T) {
+func TestUnplannedEventsAreRetried(t *testing.T) {
 	v := verdict.Verdict{Assumption: "unplanned: n1 ended at 1 s", Unplanned: true}
 	for _, o := range []outcome.Outcome{{}, {Error: "the resource is gone", Code: outcome.ExitBackend}, {Stopped: "at a violation"}} {
 		o.Verdict = v
-		if again(o) != v.Assumption {
-			t.Errorf("%+v: retry reason %q", o, again(o))
+		if retryReason(o) != v.Assumption {
+			t.Errorf("%+v: retry reason %q", o, retryReason(o))
 		}
 	}
 }

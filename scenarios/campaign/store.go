@@ -77,7 +77,7 @@ func CanWrite(store string) error {
 }
 
 // openLive creates the directory now and opens the history file in it.
-func (d *runDir) live() (*os.File, error) {
+func (d *runDir) openLive() (*os.File, error) {
 	if err := d.create(); err != nil {
 		return nil, err
 	}
@@ -90,11 +90,11 @@ func (d *runDir) live() (*os.File, error) {
 }
 
 // compress compresses a history that was written as it happened.
-func (d *runDir) close(live *os.File) error {
+func (d *runDir) compress(live *os.File) error {
 	if _, err := live.Seek(0, io.SeekStart); err != nil {
 		return fmt.Errorf("compress history: %w", err)
 	}
-	if err := pack(d.path, live); err != nil {
+	if err := packHistory(d.path, live); err != nil {
 		return err
 	}
 	dir, err := files.OpenFolder(d.path)
@@ -105,18 +105,18 @@ func (d *runDir) close(live *os.File) error {
 	return dir.Remove(HistoryFile)
 }
 
-func pack(path string, text io.Reader) error {
+func packHistory(path string, text io.Reader) error {
 	dir, err := files.OpenFolder(path)
 	if err != nil {
 		return fmt.Errorf("write history: %w", err)
 	}
 	defer dir.Close()
-	return dir.WriteBy(PackedFile, func(to io.Writer) error { return history.Pack(to, text) })
+	return dir.WriteFunc(PackedFile, func(to io.Writer) error { return history.Pack(to, text) })
 }
 
 // write writes the files that are not there yet, and the reports if withReports is set. Reports
 // take most of a run's time and space, and can be generated from its history at any time.
-func (d *runDir) write(events []history.Event, h *history.History, o outcome.Outcome, drawn bool) error {
+func (d *runDir) write(events []history.Event, h *history.History, o outcome.Outcome, withReports bool) error {
 	if d.path == "" {
 		if err := d.create(); err != nil {
 			return err
@@ -125,7 +125,7 @@ func (d *runDir) write(events []history.Event, h *history.History, o outcome.Out
 		if err != nil {
 			return err
 		}
-		if err := pack(d.path, bytes.NewReader(lines)); err != nil {
+		if err := packHistory(d.path, bytes.NewReader(lines)); err != nil {
 			return err
 		}
 	}
@@ -137,7 +137,7 @@ func (d *runDir) write(events []history.Event, h *history.History, o outcome.Out
 			return err
 		}
 	}
-	if err := writeJSON(d.path, verdictFile, o.Verdict); err != nil || !drawn {
+	if err := writeJSON(d.path, verdictFile, o.Verdict); err != nil || !withReports {
 		return err
 	}
 	return reports.Write(d.path, outcome.Run{Manifest: &d.manifest, History: h, Verdict: o.Verdict, Outcome: o})
@@ -152,12 +152,12 @@ func writeJSON(dir, name string, v any) error {
 }
 
 // maxJSON limits run.json and outcome.json. The longest plan takes a tenth of it.
-const mostJSON = 8 << 20
+const maxJSON = 8 << 20
 
 // ReadOutcome reads the outcome.json of a run directory. It rejects an outcome that is not valid.
 func ReadOutcome(dir string) (outcome.Outcome, error) {
 	var o outcome.Outcome
-	text, err := files.ReadIn(dir, outcomeFile, mostJSON)
+	text, err := files.ReadIn(dir, outcomeFile, maxJSON)
 	if err != nil {
 		return o, fmt.Errorf("read outcome: %w", err)
 	}
@@ -185,13 +185,13 @@ func IsRun(dir string) bool {
 }
 
 // HistoryText returns the text of the history in a run directory.
-func Facts(path string) ([]byte, error) {
+func HistoryText(path string) ([]byte, error) {
 	dir, err := files.OpenFolder(path)
 	if err != nil {
 		return nil, err
 	}
 	defer dir.Close()
-	f, err := openFacts(dir)
+	f, err := openHistory(dir)
 	if err != nil {
 		return nil, err
 	}
@@ -205,16 +205,16 @@ func Facts(path string) ([]byte, error) {
 
 // openHistory opens the history in a run directory. If both files are there, lockpick was killed
 // before it removed one, and they have the same content.
-func openFacts(dir *files.Folder) (*os.File, error) {
-	f, err := dir.Open(PackedFile, history.MaxFile)
+func openHistory(dir *files.Folder) (*os.File, error) {
+	f, err := dir.Open(PackedFile, history.MaxFileBytes)
 	if errors.Is(err, fs.ErrNotExist) {
-		return dir.Open(HistoryFile, history.MaxFile)
+		return dir.Open(HistoryFile, history.MaxFileBytes)
 	}
 	return f, err
 }
 
 // StoredRun is a run in a store.
-type Stored struct {
+type StoredRun struct {
 	Dir      string
 	Manifest *scenario.Manifest // nil for a bare history
 	History  *history.History   // nil for a Jepsen history with a model that has no handles
@@ -241,7 +241,7 @@ type Model struct {
 func Models() []string { return append(mutex.Models(), Handle, Lease) }
 
 // HasHandles reports whether a client can hold such a lock by a handle.
-func (m Model) Holders() bool { return !slices.Contains(mutex.Models(), m.Name) }
+func (m Model) HasHandles() bool { return !slices.Contains(mutex.Models(), m.Name) }
 
 // String describes the model.
 func (m Model) String() string {
@@ -259,32 +259,32 @@ func (m Model) String() string {
 }
 
 // OpenJepsen reads a Jepsen history of a lock, to be judged by a model.
-func OpenForeign(path string, m Model) (s Stored, err error) {
-	s = Stored{Dir: path, Model: m}
-	lasts := m.TTL
+func OpenJepsen(path string, m Model) (s StoredRun, err error) {
+	s = StoredRun{Dir: path, Model: m}
+	ttl := m.TTL
 	switch {
-	case !m.Holders():
+	case !m.HasHandles():
 		s.operations, s.Notes, err = edn.OperationsFile(path)
 		return s, err
 	case m.Name == Handle:
-		lasts = edn.Never
-	case lasts == 0:
-		lasts = edn.Unknown
+		ttl = edn.NoDeadline
+	case ttl == 0:
+		ttl = edn.UnknownTTL
 	}
-	s.History, s.Notes, err = edn.ReadFile(path, lasts)
+	s.History, s.Notes, err = edn.ReadFile(path, ttl)
 	return s, err
 }
 
 // Judge checks the run and compares the verdict with the expectations.
-func (s Stored) Judge() (verdict.Verdict, []outcome.Judgement) {
+func (s StoredRun) Judge() (verdict.Verdict, []outcome.Judgement) {
 	v := s.check()
 	return v, s.judgements(v)
 }
 
 // check checks the run. In a Jepsen history each lease has the earliest possible deadline, so an
 // acquire that returns after it proves nothing, and it is unknown when a key was free.
-func (s Stored) check() verdict.Verdict {
-	if !s.Model.Holders() {
+func (s StoredRun) check() verdict.Verdict {
+	if !s.Model.HasHandles() {
 		return mutex.Check(s.Model.Name, s.operations)
 	}
 	v := checker.Check(s.History, slices.DeleteFunc(checker.Properties(), func(name string) bool {
@@ -295,7 +295,7 @@ func (s Stored) check() verdict.Verdict {
 }
 
 // Run judges the run and adds the earlier runs and other data that only outcome.json has.
-func (s Stored) Run() outcome.Run {
+func (s StoredRun) Run() outcome.Run {
 	p := s.History.Params
 	o := outcome.Outcome{Schema: 1, Scenario: p.Scenario, Backend: p.Backend, Seed: p.Seed}
 	o.Verdict, o.Judgements = s.Judge()
@@ -303,7 +303,7 @@ func (s Stored) Run() outcome.Run {
 		o.Scenario += "/" + p.Variant
 	}
 	if n := len(s.History.Events); n > 0 {
-		o.Events, o.Virtual = n, history.Seconds(s.History.Events[n-1].T)
+		o.Events, o.VirtualSeconds = n, history.Seconds(s.History.Events[n-1].T)
 	}
 	before, err := ReadOutcome(s.Dir)
 	if err == nil { // an interrupted run has none
@@ -313,9 +313,9 @@ func (s Stored) Run() outcome.Run {
 	if s.Manifest != nil {
 		o.Command = cmp.Or(o.Command, s.Manifest.Command)
 	}
-	o.Code, o.NothingExpected = outcome.CodeOf(o.Judgements), outcome.NoExpectation(o.Judgements)
+	o.Code, o.Informational = outcome.CodeOf(o.Judgements), outcome.NoExpectation(o.Judgements)
 	if before.Error != "" {
-		o.Code = outcome.Worse(o.Code, before.Code)
+		o.Code = outcome.WorseCode(o.Code, before.Code)
 	}
 	if o.Verdict.Disagreement != "" {
 		o.Code = outcome.ExitBug
@@ -325,8 +325,8 @@ func (s Stored) Run() outcome.Run {
 
 // OpenStored reads a run directory, or a history.jsonl without one, compressed or not. It rejects a
 // run.json that no run can have written.
-func OpenStored(path string, known scenario.Known) (Stored, error) {
-	s := Stored{Dir: path}
+func OpenStored(path string, known scenario.Known) (StoredRun, error) {
+	s := StoredRun{Dir: path}
 	info, err := os.Stat(path)
 	switch {
 	case err != nil:
@@ -334,37 +334,37 @@ func OpenStored(path string, known scenario.Known) (Stored, error) {
 	case info.IsDir():
 		return openDir(path, known)
 	case filepath.Ext(path) == ".edn":
-		return OpenForeign(path, Model{Name: Handle})
+		return OpenJepsen(path, Model{Name: Handle})
 	}
 	if s.History, err = history.ReadFile(path); err == nil {
-		err = bounded(path, s.History)
+		err = checkSize(path, s.History)
 	}
 	return s, err
 }
 
 // checkSize rejects a history that exceeds the limits of a run.
-func bounded(path string, h *history.History) error {
-	if err := scenario.CheckRecord(h); err != nil {
+func checkSize(path string, h *history.History) error {
+	if err := scenario.CheckHistorySize(h); err != nil {
 		return fmt.Errorf("read history %s: %w", path, err)
 	}
 	return nil
 }
 
-func openDir(path string, known scenario.Known) (Stored, error) {
-	s := Stored{Dir: path}
+func openDir(path string, known scenario.Known) (StoredRun, error) {
+	s := StoredRun{Dir: path}
 	dir, err := files.OpenFolder(path)
 	if err != nil {
 		return s, fmt.Errorf("open run: %w", err)
 	}
 	defer dir.Close()
-	text, err := dir.Read(ManifestFile, mostJSON)
+	text, err := dir.Read(ManifestFile, maxJSON)
 	if err != nil {
 		return s, fmt.Errorf("open run: %w", err)
 	}
 	if s.Manifest, err = scenario.ReadManifest(filepath.Join(path, ManifestFile), text, known); err != nil {
 		return s, err
 	}
-	f, err := openFacts(dir)
+	f, err := openHistory(dir)
 	if err != nil {
 		return s, fmt.Errorf("read history: %w", err)
 	}
@@ -373,5 +373,5 @@ func openDir(path string, known scenario.Known) (Stored, error) {
 	if s.History, err = history.FromFile(f); err != nil {
 		return s, fmt.Errorf("read history %s: %w", file, err)
 	}
-	return s, bounded(file, s.History)
+	return s, checkSize(file, s.History)
 }

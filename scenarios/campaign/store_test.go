@@ -28,21 +28,21 @@ func TestFailedRunDirectoryLeavesNothing(t *testing.T) {
 // Files of earlier versions may have the old spelling of a cause.
 func TestOldCauseIsRead(t *testing.T) {
 	o, err := parseOutcome([]byte(`{"schema":1,"judgements":[{"property":"mutual-exclusion","got":"violated","cause":"told-late","expected":"violated: told-late"}]}`))
-	if err != nil || o.Judgements[0].Cause != verdict.ToldLate || o.Judgements[0].Expected != "violated: notified-late" {
+	if err != nil || o.Judgements[0].Cause != verdict.NotifiedLate || o.Judgements[0].Expected != "violated: notified-late" {
 		t.Errorf("outcome.json: got %+v, %v", o.Judgements, err)
 	}
-	h, err := parse([]byte(`{"schema":1,"scenarios":["a"],"runs":1,"next":1,"finds":[{"property":"mutual-exclusion","cause":"told-late","runs":1}]}`))
-	if err != nil || h.Finds[0].Cause != verdict.ToldLate {
+	h, err := parseFuzz([]byte(`{"schema":1,"scenarios":["a"],"runs":1,"next":1,"finds":[{"property":"mutual-exclusion","cause":"told-late","runs":1}]}`))
+	if err != nil || h.Findings[0].Cause != verdict.NotifiedLate {
 		t.Errorf("fuzz.json: got %+v, %v", h, err)
 	}
 	expect := map[string]scenario.Expectation{verdict.MutualExclusion: {Want: wantViolated, Cause: "told-late"}}
-	head := ShardHead{Schema: shardSchema, Shard: 1, Of: 1, Seeds: 1, Scenarios: []Pick{{Found: scenarios.Found{Scenario: scenario.Scenario{Expect: expect}}}}}
+	head := ShardHead{Schema: shardSchema, Shard: 1, Shards: 1, Seeds: 1, Scenarios: []Pick{{Found: scenarios.Found{Scenario: scenario.Scenario{Expect: expect}}}}}
 	head.Digest = head.digest()
 	line, err := json.Marshal(head)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if head, err = parseHead(line); err != nil || head.Scenarios[0].Expect[verdict.MutualExclusion].Cause != verdict.ToldLate {
+	if head, err = parseHead(line); err != nil || head.Scenarios[0].Expect[verdict.MutualExclusion].Cause != verdict.NotifiedLate {
 		t.Errorf("head of a shard: got %+v, %v", head.Scenarios, err)
 	}
 }

@@ -17,7 +17,7 @@ import (
 
 // recordText returns the history of a run without its first event, which contains the scenario's
 // texts. It fails if the simulation does not support the scenario.
-func recorded(t *testing.T, s scenario.Scenario, seed uint64) (string, error) {
+func recordText(t *testing.T, s scenario.Scenario, seed uint64) (string, error) {
 	var text bytes.Buffer
 	err := harness.Run(t.Context(), sim.New(kinds.All), s, seed, history.NewRecorder(&text))
 	_, rest, _ := strings.Cut(text.String(), "\n")
@@ -26,7 +26,7 @@ func recorded(t *testing.T, s scenario.Scenario, seed uint64) (string, error) {
 
 // A written scenario with its drawn plan gives the same history, byte for byte. This covers the
 // whole catalogue, and random scenarios with more seeds.
-func TestWrittenScenariosAreTheSameRuns(t *testing.T) {
+func TestWrittenScenariosRepeatTheRun(t *testing.T) {
 	all, err := scenarios.Find("*", knownKinds, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -38,24 +38,24 @@ func TestWrittenScenariosAreTheSameRuns(t *testing.T) {
 			seeds = 10
 		}
 		for seed := uint64(1); seed <= seeds; seed++ {
-			drawn := f.Drawn(seed)
+			drawn := f.WithRandomPlan(seed)
 			text, err := scenario.Write(drawn, "", knownKinds)
 			if err != nil {
 				t.Logf("%s, seed %d: %v", f.ID(), seed, err)
 				unwritten++
 				continue
 			}
-			again, err := scenario.Parse("written.yaml", text, knownKinds)
+			reparsed, err := scenario.Parse("written.yaml", text, knownKinds)
 			if err != nil {
 				t.Errorf("%s, seed %d: %v\n%s", f.ID(), seed, err, text)
 				continue
 			}
-			was, err := recorded(t, drawn, seed)
+			was, err := recordText(t, drawn, seed)
 			if err != nil {
 				lacking++
 				continue
 			}
-			if is, err := recorded(t, again[0], seed); is != was || err != nil {
+			if is, err := recordText(t, reparsed[0], seed); is != was || err != nil {
 				t.Errorf("%s, seed %d: the history differs when run from\n%s%v", f.ID(), seed, text, err)
 			}
 		}

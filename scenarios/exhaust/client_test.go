@@ -23,40 +23,40 @@ const (
 // script holds the nodes' replies to one client and the readings of its clock. Attempts are
 // distinguished by their tokens.
 type script struct {
-	mu      sync.Mutex
-	tokens  []string
-	sent    []string // requests
-	answers [][]byte // for each attempt one letter per node: y, n, or - for no reply
-	extend  []byte   // replies to the extension
-	elapsed []time.Duration
-	reads   int // number of clock readings
+	mu         sync.Mutex
+	tokens     []string
+	sent       []string // requests
+	answers    [][]byte // for each attempt one letter per node: y, n, or - for no reply
+	extend     []byte   // replies to the extension
+	elapsed    []time.Duration
+	clockReads int // number of clock readings
 }
 
 var epoch = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // now is called when a round begins and when it ends.
 func (s *script) now() time.Time {
-	round := s.reads / 2
-	s.reads++
-	if s.reads%2 == 0 {
+	round := s.clockReads / 2
+	s.clockReads++
+	if s.clockReads%2 == 0 {
 		return epoch.Add(s.elapsed[round])
 	}
 	return epoch
 }
 
 // scriptedNode is a node that replies according to a script.
-type puppet struct {
+type scriptedNode struct {
 	*script
 	node int
 }
 
-func (p puppet) ask(ctx context.Context, what, token string, answers func(attempt int) []byte) (bool, error) {
+func (p scriptedNode) ask(ctx context.Context, what, token string, answers func(attempt int) []byte) (bool, error) {
 	p.mu.Lock()
 	if !slices.Contains(p.tokens, token) {
 		p.tokens = append(p.tokens, token)
 	}
 	attempt := slices.Index(p.tokens, token)
-	p.sent = append(p.sent, asked(what, attempt, p.node))
+	p.sent = append(p.sent, describeRequest(what, attempt, p.node))
 	answer := answers(attempt)[p.node]
 	p.mu.Unlock()
 	if answer == '-' {
@@ -66,19 +66,19 @@ func (p puppet) ask(ctx context.Context, what, token string, answers func(attemp
 	return answer == 'y', nil
 }
 
-func asked(what string, attempt, node int) string {
+func describeRequest(what string, attempt, node int) string {
 	return fmt.Sprintf("%s of attempt %d to node %d", what, attempt+1, node+1)
 }
 
-func (p puppet) Set(ctx context.Context, _, token string, _ time.Duration) (bool, error) {
+func (p scriptedNode) Set(ctx context.Context, _, token string, _ time.Duration) (bool, error) {
 	return p.ask(ctx, "SET", token, func(a int) []byte { return p.answers[a] })
 }
 
-func (p puppet) Extend(ctx context.Context, _, token string, _ time.Duration) (bool, error) {
+func (p scriptedNode) Extend(ctx context.Context, _, token string, _ time.Duration) (bool, error) {
 	return p.ask(ctx, "EXTEND", token, func(int) []byte { return p.extend })
 }
 
-func (p puppet) Release(ctx context.Context, _, token string) (bool, error) {
+func (p scriptedNode) Release(ctx context.Context, _, token string) (bool, error) {
 	return p.ask(ctx, "DEL", token, func(int) []byte { return []byte("-----") })
 }
 
@@ -86,7 +86,7 @@ func (p puppet) Release(ctx context.Context, _, token string) (bool, error) {
 func (s *script) client(t *testing.T, nodes int, change func(*redlock.Config)) *redlock.Client {
 	cfg := redlock.Config{TTL: ttl, Timeout: timeout, Tries: len(s.answers), Now: s.now}
 	for n := range nodes {
-		cfg.Nodes = append(cfg.Nodes, puppet{s, n})
+		cfg.Nodes = append(cfg.Nodes, scriptedNode{s, n})
 	}
 	if change != nil {
 		change(&cfg)
@@ -99,7 +99,7 @@ func (s *script) client(t *testing.T, nodes int, change func(*redlock.Config)) *
 }
 
 // run runs the real client with a script. It returns whether the client acquired the lock, and its requests.
-func (s *script) did(t *testing.T, nodes int, change func(*redlock.Config)) (held bool, sent []string) {
+func (s *script) run(t *testing.T, nodes int, change func(*redlock.Config)) (held bool, sent []string) {
 	synctest.Test(t, func(t *testing.T) {
 		l, err := s.client(t, nodes, change).Acquire(t.Context(), "k")
 		if held = err == nil; held {
@@ -110,32 +110,32 @@ func (s *script) did(t *testing.T, nodes int, change func(*redlock.Config)) (hel
 }
 
 // withReplies returns a state of the model in which the first client has received these replies.
-func (m *model) answered(attempt int, answers []byte, late, extends bool) state {
+func (m *model) withReplies(attempt int, answers []byte, late, extends bool) state {
 	var s state
-	s.client[0] = clientState{phase: asking, begun: uint8(attempt + 1)}
+	s.client[0] = clientState{phase: acquiring, attempts: uint8(attempt + 1)}
 	l := m.lease(0, attempt)
 	for n := range m.Nodes {
-		r := map[byte]request{'y': heardYes, 'n': heardNo, '-': flying}[answers[n]]
+		r := map[byte]request{'y': receivedYes, 'n': receivedNo, '-': inFlight}[answers[n]]
 		if s.node[n].set[l] = r; extends {
 			s.node[n].set[l], s.node[n].ext[l] = none, r
 		}
 	}
 	if extends {
-		s.client[0].phase, s.client[0].asked = extending, 1
+		s.client[0].phase, s.client[0].extensions = extending, 1
 	}
 	if late {
-		s.over[l] = 1
+		s.endedWindows[l] = 1
 	}
 	return s
 }
 
 // decide returns the only step that the model's client can take in a state with replies, and the state after
 // it, which contains the requests that it sends.
-func (m *model) decides(t *testing.T, s state) (did Step, after state) {
+func (m *model) decide(t *testing.T, s state) (did Step, after state) {
 	t.Helper()
 	walk{m, &s, func(next *state, step Step) {
 		switch step.Action {
-		case over, released, Extending:
+		case windowEnded, released, extendStarted:
 			return
 		}
 		if did.Action != "" {
@@ -149,22 +149,22 @@ func (m *model) decides(t *testing.T, s state) (did Step, after state) {
 // expected returns the model's result for a script, as run does.
 func (m *model) expected(t *testing.T, s *script) (held bool, sent []string) {
 	for a := 0; a < len(s.answers) && !held; a++ {
-		did, after := m.decides(t, m.answered(a, s.answers[a], s.elapsed[a] >= window, false))
+		did, after := m.decide(t, m.withReplies(a, s.answers[a], s.elapsed[a] >= window, false))
 		if held = did.Action == acquired; held {
 			m.release(&after, 0)
 		}
 		token := 0 // number of the first attempt with the same token
-		for !m.same(&after, token, a) {
+		for !m.sameToken(&after, token, a) {
 			token++
 		}
 		for n := range m.Nodes {
-			sent = append(sent, asked("SET", token, n))
+			sent = append(sent, describeRequest("SET", token, n))
 			switch after.node[n].del[m.lease(0, a)] {
 			case none:
-			case plain:
-				sent = append(sent, asked("DEL", -1, n))
+			case unconditional:
+				sent = append(sent, describeRequest("DEL", -1, n))
 			default:
-				sent = append(sent, asked("DEL", token, n))
+				sent = append(sent, describeRequest("DEL", token, n))
 			}
 		}
 	}
@@ -209,7 +209,7 @@ func (m *model) differs(t *testing.T, answers [][]byte, change func(*redlock.Con
 			for _, e := range elapsed() {
 				cases++
 				s := &script{answers: [][]byte{first, second}, elapsed: e}
-				held, sent := s.did(t, m.Nodes, change)
+				held, sent := s.run(t, m.Nodes, change)
 				if want, requests := m.expected(t, s); held != want || !slices.Equal(sent, requests) {
 					return cases, fmt.Sprintf("%s then %s after %v: client: held %v after %q; model: held %v after %q", first, second, e, held, sent, want, requests)
 				}
@@ -221,7 +221,7 @@ func (m *model) differs(t *testing.T, answers [][]byte, change func(*redlock.Con
 
 // The real client and the model's client agree in two attempts, for all replies and durations: all cases of
 // three nodes, and all counts of votes of five.
-func TestClient(t *testing.T) {
+func TestClientMatchesModel(t *testing.T) {
 	for nodes, answers := range map[int][][]byte{3: vectors(3), 5: multisets(5)} {
 		m := newModel(Scope{Nodes: nodes, Attempts: 2}, Reductions{})
 		cases, difference := m.differs(t, answers, nil)
@@ -233,12 +233,12 @@ func TestClient(t *testing.T) {
 }
 
 // noRelease is a node whose releases are not recorded.
-type mute struct{ redlock.Node }
+type noRelease struct{ redlock.Node }
 
-func (m mute) Release(context.Context, string, string) (bool, error) { return false, nil }
+func (m noRelease) Release(context.Context, string, string) (bool, error) { return false, nil }
 
 // Changes to the client or to the model are detected.
-func TestClientDiffers(t *testing.T) {
+func TestClientDifferencesAreDetected(t *testing.T) {
 	right := Scope{Nodes: 3, Attempts: 2}
 	for name, p := range map[string]struct {
 		scope  Scope
@@ -247,7 +247,7 @@ func TestClientDiffers(t *testing.T) {
 		"a stopped clock":               {right, func(c *redlock.Config) { c.Now = func() time.Time { return epoch } }},
 		"a smaller margin":              {right, func(c *redlock.Config) { c.Drift = drift / 2 }},
 		"a node left out":               {right, func(c *redlock.Config) { c.Nodes = c.Nodes[:2] }},
-		"a missing release":             {right, func(c *redlock.Config) { c.Nodes[2] = mute{c.Nodes[2]} }},
+		"a missing release":             {right, func(c *redlock.Config) { c.Nodes[2] = noRelease{c.Nodes[2]} }},
 		"one token for all attempts":    {right, func(c *redlock.Config) { c.Random = func(string, []byte) error { return nil } }},
 		"one attempt only":              {right, func(c *redlock.Config) { c.Tries = 1 }},
 		"a model with a smaller quorum": {Scope{Nodes: 3, Attempts: 2, Mistake: "quorum-half"}, nil},
@@ -275,7 +275,7 @@ func (m *model) extensionDiffers(t *testing.T, answers [][]byte, change func(*re
 				s.sent = nil
 				switch err := l.Extend(t.Context()); {
 				case err == nil:
-					did = Extended
+					did = extendSucceeded
 				case errors.Is(err, redlock.ErrLost):
 					did = extendLost
 				default:
@@ -283,7 +283,7 @@ func (m *model) extensionDiffers(t *testing.T, answers [][]byte, change func(*re
 				}
 				sent = s.sent
 			})
-			if want, _ := m.decides(t, m.answered(0, v, e >= window, true)); did != want.Action || len(sent) != m.Nodes {
+			if want, _ := m.decide(t, m.withReplies(0, v, e >= window, true)); did != want.Action || len(sent) != m.Nodes {
 				return cases, fmt.Sprintf("%s after %v: client: %s after %q; model: %s", v, e, did, sent, want.Action)
 			}
 		}
@@ -292,7 +292,7 @@ func (m *model) extensionDiffers(t *testing.T, answers [][]byte, change func(*re
 }
 
 // The real client and the model's client also agree in extensions.
-func TestExtension(t *testing.T) {
+func TestExtensionMatchesModel(t *testing.T) {
 	for nodes, answers := range map[int][][]byte{3: vectors(3), 5: multisets(5)} {
 		m := newModel(Scope{Nodes: nodes, Attempts: 1, Extends: 1}, Reductions{})
 		cases, difference := m.extensionDiffers(t, answers, nil)

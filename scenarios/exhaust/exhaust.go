@@ -89,33 +89,35 @@ type Restart string
 
 // Values of Restart.
 const (
-	Forgets  Restart = "none"     // immediately, without data
-	Delayed  Restart = "delayed"  // without data, once the key it lost would have expired
-	everySec Restart = "everysec" // immediately, with the data of some earlier moment
-	Always   Restart = "always"   // immediately, with all its data
+	RestartEmpty    Restart = "none"     // immediately, without data
+	RestartDelayed  Restart = "delayed"  // without data, once the key it lost would have expired
+	restartEverySec Restart = "everysec" // immediately, with the data of some earlier moment
+	RestartAlways   Restart = "always"   // immediately, with all its data
 )
 
 // Restarts lists the values of Restart.
-func Restarts() []Restart { return []Restart{Forgets, Delayed, everySec, Always} }
+func Restarts() []Restart {
+	return []Restart{RestartEmpty, RestartDelayed, restartEverySec, RestartAlways}
+}
 
 // rules are the parameters of the lock algorithm. A mistake changes one of them.
 type rules struct {
-	quorum, renewal int  // votes that an attempt and an extension need
-	noElapsed       bool // clients do not check the elapsed time after an attempt, and their window starts at its end
-	noNX            bool // SET overwrites
-	plainDel        bool // a hold is released by DEL, no matter whose key it is
-	firstCount      bool // the token is the count of the first granting node, and is not written back
-	shares          sharing
+	quorum, extendQuorum int  // votes that an attempt and an extension need
+	noElapsed            bool // clients do not check the elapsed time after an attempt, and their window starts at its end
+	noNX                 bool // SET overwrites
+	plainDel             bool // a hold is released by DEL, no matter whose key it is
+	firstNodeCount       bool // the token is the count of the first granting node, and is not written back
+	sharing              tokenSharing
 	hardening
 }
 
-// sharing is the scope in which SETs share one token.
-type sharing uint8
+// tokenSharing is the scope in which SETs share one token.
+type tokenSharing uint8
 
 const (
-	nobody   sharing = iota
-	attempts         // the attempts of one acquire
-	everybody
+	shareNever     tokenSharing = iota
+	shareInAcquire              // the attempts of one acquire
+	shareAlways
 )
 
 var mistakes = map[string]func(*rules){
@@ -123,10 +125,10 @@ var mistakes = map[string]func(*rules){
 	"no-elapsed-check":       func(r *rules) { r.noElapsed = true },
 	"set-without-nx":         func(r *rules) { r.noNX = true },
 	"plain-del":              func(r *rules) { r.plainDel = true },
-	"same-value-for-retries": func(r *rules) { r.shares = attempts },
-	"same-value-for-clients": func(r *rules) { r.shares = everybody },
-	"extension-below-quorum": func(r *rules) { r.renewal = 1 },
-	"fence-from-one-node":    func(r *rules) { r.firstCount = true },
+	"same-value-for-retries": func(r *rules) { r.sharing = shareInAcquire },
+	"same-value-for-clients": func(r *rules) { r.sharing = shareAlways },
+	"extension-below-quorum": func(r *rules) { r.extendQuorum = 1 },
+	"fence-from-one-node":    func(r *rules) { r.firstNodeCount = true },
 }
 
 // Mistakes lists the valid values of Scope.Mistake.
@@ -162,10 +164,10 @@ func (s Scope) Check() error {
 	}
 	switch r := s.rules(); {
 	case r.quorum < 1:
-		return fmt.Errorf("%s with %s needs no votes", s.Mistake, count(s.Nodes, "node"))
+		return fmt.Errorf("%s with %s needs no votes", s.Mistake, plural(s.Nodes, "node"))
 	case r.noNX && s.Fence:
 		return fmt.Errorf("a lock with %s does not issue fencing tokens", s.Mistake)
-	case r.firstCount && !s.Fence:
+	case r.firstNodeCount && !s.Fence:
 		return fmt.Errorf("%s is a mistake with fencing tokens, but the lock does not issue any", s.Mistake)
 	}
 	return nil
@@ -173,22 +175,22 @@ func (s Scope) Check() error {
 
 // SetImplied sets the fields that a mistake or a property requires. It leaves a field alone if set
 // reports that the user set it.
-func (s *Scope) Imply(set func(field string) bool) {
+func (s *Scope) SetImplied(isSet func(field string) bool) {
 	ofTokens := strings.HasPrefix(s.Mistake, "fence-") || s.Without == clockCount
-	if strings.HasPrefix(s.Mistake, "extension-") && !set("extends") {
+	if strings.HasPrefix(s.Mistake, "extension-") && !isSet("extends") {
 		s.Extends = 1
 	}
-	if (s.Without != "" || s.Quarantine) && !set("lock") {
+	if (s.Without != "" || s.Quarantine) && !isSet("lock") {
 		s.Lock = hardenedLock
 	}
 	switch {
-	case set("property"):
+	case isSet("property"):
 	case s.Without == tombstones || s.Without == debts:
 		s.Property = leftKeys
 	case ofTokens:
 		s.Property = fencingOrder
 	}
-	if (ofTokens || s.Property == fencingOrder) && !set("fence") {
+	if (ofTokens || s.Property == fencingOrder) && !isSet("fence") {
 		s.Fence = true
 	}
 }
@@ -197,7 +199,7 @@ func (s *Scope) Imply(set func(field string) bool) {
 // even and odd numbers of nodes.
 func (s Scope) rules() rules {
 	majority := s.Nodes/2 + 1
-	r := rules{quorum: majority, renewal: majority}
+	r := rules{quorum: majority, extendQuorum: majority}
 	if wrong := mistakes[s.Mistake]; wrong != nil {
 		wrong(&r)
 	}
@@ -206,7 +208,7 @@ func (s Scope) rules() rules {
 }
 
 // knownScope is a scope whose verdict is known.
-type row struct {
+type knownScope struct {
 	Scope
 	// Cause is the cause of the violation when the story is run; "" if the property holds.
 	Cause string
@@ -214,8 +216,8 @@ type row struct {
 
 // knownScopes returns the scopes whose verdicts are known and whose search takes a fraction of a second:
 // the reference lock within its assumptions, then beyond them, and locks with a mistake.
-func knownRows() []row {
-	return append([]row{
+func knownScopes() []knownScope {
+	return append([]knownScope{
 		{Scope{Nodes: 1, Attempts: 3}, ""},
 		{Scope{Nodes: 3, Attempts: 1}, ""},
 		{Scope{Nodes: 3, Attempts: 2}, ""},
@@ -223,16 +225,16 @@ func knownRows() []row {
 		{Scope{Nodes: 5, Attempts: 2}, ""},
 		{Scope{Nodes: 5, Attempts: 3}, ""},
 		{Scope{Nodes: 3, Attempts: 2, Extends: 1}, ""},
-		{Scope{Nodes: 3, Attempts: 3, Crashes: 2, Restart: Delayed}, ""},
-		{Scope{Nodes: 5, Attempts: 2, Crashes: 1, Restart: Delayed}, ""},
-		{Scope{Nodes: 3, Attempts: 2, Crashes: 1, Restart: Always}, ""},
-		{Scope{Nodes: 3, Attempts: 2, Extends: 1, Crashes: 1, Restart: Delayed}, ""},
+		{Scope{Nodes: 3, Attempts: 3, Crashes: 2, Restart: RestartDelayed}, ""},
+		{Scope{Nodes: 5, Attempts: 2, Crashes: 1, Restart: RestartDelayed}, ""},
+		{Scope{Nodes: 3, Attempts: 2, Crashes: 1, Restart: RestartAlways}, ""},
+		{Scope{Nodes: 3, Attempts: 2, Extends: 1, Crashes: 1, Restart: RestartDelayed}, ""},
 
-		{Scope{Nodes: 1, Attempts: 1, Crashes: 1, Restart: Forgets}, "restarted-and-forgot"},
-		{Scope{Nodes: 2, Attempts: 1, Crashes: 2, Restart: Forgets}, "restarted-and-forgot"},
-		{Scope{Nodes: 3, Attempts: 1, Crashes: 1, Restart: Forgets}, "restarted-and-forgot"},
-		{Scope{Nodes: 5, Attempts: 1, Crashes: 1, Restart: Forgets}, "restarted-and-forgot"},
-		{Scope{Nodes: 3, Attempts: 1, Crashes: 1, Restart: everySec}, "lost-unsynced"},
+		{Scope{Nodes: 1, Attempts: 1, Crashes: 1, Restart: RestartEmpty}, "restarted-and-forgot"},
+		{Scope{Nodes: 2, Attempts: 1, Crashes: 2, Restart: RestartEmpty}, "restarted-and-forgot"},
+		{Scope{Nodes: 3, Attempts: 1, Crashes: 1, Restart: RestartEmpty}, "restarted-and-forgot"},
+		{Scope{Nodes: 5, Attempts: 1, Crashes: 1, Restart: RestartEmpty}, "restarted-and-forgot"},
+		{Scope{Nodes: 3, Attempts: 1, Crashes: 1, Restart: restartEverySec}, "lost-unsynced"},
 		{Scope{Nodes: 3, Attempts: 1, Jumps: 1}, "expired-early"},
 		{Scope{Nodes: 5, Attempts: 1, Jumps: 1}, "expired-early"},
 
@@ -248,59 +250,59 @@ func knownRows() []row {
 		{Scope{Nodes: 1, Attempts: 1, Property: resourceSafety}, "overrun"},
 		{Scope{Nodes: 3, Attempts: 1, Property: resourceSafety}, "overrun"},
 		{Scope{Nodes: 5, Attempts: 2, Property: resourceSafety}, "overrun"},
-		{Scope{Nodes: 3, Attempts: 1, Crashes: 1, Restart: Always, Property: resourceSafety}, "overrun"},
+		{Scope{Nodes: 3, Attempts: 1, Crashes: 1, Restart: RestartAlways, Property: resourceSafety}, "overrun"},
 		{Scope{Nodes: 3, Attempts: 1, Fence: true, Property: resourceSafety}, ""},
 		{Scope{Nodes: 3, Attempts: 1, Extends: 1, Fence: true, Property: resourceSafety}, ""},
 		{Scope{Nodes: 5, Attempts: 1, Fence: true, Property: resourceSafety}, ""},
-		{Scope{Nodes: 3, Attempts: 1, Crashes: 1, Restart: Always, Fence: true, Property: resourceSafety}, ""},
+		{Scope{Nodes: 3, Attempts: 1, Crashes: 1, Restart: RestartAlways, Fence: true, Property: resourceSafety}, ""},
 		{Scope{Nodes: 3, Attempts: 1, Jumps: 2, Fence: true, Property: resourceSafety}, ""},
-		{Scope{Nodes: 3, Attempts: 1, Crashes: 1, Restart: Delayed, Fence: true, Property: resourceSafety}, "fence-broken"},
+		{Scope{Nodes: 3, Attempts: 1, Crashes: 1, Restart: RestartDelayed, Fence: true, Property: resourceSafety}, "fence-broken"},
 		{Scope{Nodes: 3, Attempts: 1, Fence: true, Property: fencingOrder}, ""},
 		{Scope{Nodes: 5, Attempts: 1, Fence: true, Property: fencingOrder}, ""},
-		{Scope{Nodes: 3, Attempts: 1, Crashes: 1, Restart: Always, Fence: true, Property: fencingOrder}, ""},
+		{Scope{Nodes: 3, Attempts: 1, Crashes: 1, Restart: RestartAlways, Fence: true, Property: fencingOrder}, ""},
 		{Scope{Nodes: 3, Attempts: 1, Jumps: 2, Fence: true, Property: fencingOrder}, ""},
-		{Scope{Nodes: 3, Attempts: 1, Crashes: 1, Restart: Forgets, Fence: true, Property: fencingOrder}, "token-twice"},
-		{Scope{Nodes: 3, Attempts: 1, Crashes: 1, Restart: Delayed, Fence: true, Property: fencingOrder}, "token-twice"},
-		{Scope{Nodes: 3, Attempts: 1, Crashes: 1, Restart: everySec, Fence: true, Property: fencingOrder}, "token-twice"},
+		{Scope{Nodes: 3, Attempts: 1, Crashes: 1, Restart: RestartEmpty, Fence: true, Property: fencingOrder}, "token-twice"},
+		{Scope{Nodes: 3, Attempts: 1, Crashes: 1, Restart: RestartDelayed, Fence: true, Property: fencingOrder}, "token-twice"},
+		{Scope{Nodes: 3, Attempts: 1, Crashes: 1, Restart: restartEverySec, Fence: true, Property: fencingOrder}, "token-twice"},
 		{Scope{Nodes: 3, Attempts: 1, Mistake: "fence-from-one-node", Fence: true, Property: fencingOrder}, "token-twice"},
-	}, hardenedRows()...)
+	}, hardenedScopes()...)
 }
 
 // hardenedScopes returns the known scopes of the hardened lock, and of the faults that it is hardened against.
-func hardenedRows() []row {
-	return []row{
+func hardenedScopes() []knownScope {
+	return []knownScope{
 		{Scope{Nodes: 3, Attempts: 3, Lock: hardenedLock}, ""},
 		{Scope{Nodes: 5, Attempts: 2, Lock: hardenedLock}, ""},
 		{Scope{Nodes: 3, Attempts: 2, Extends: 1, Lock: hardenedLock}, ""},
 		{Scope{Nodes: 3, Attempts: 1, Crashes: 1, Lock: hardenedLock}, "restarted-and-forgot"},
-		{Scope{Nodes: 3, Attempts: 1, Crashes: 1, Restart: everySec, Lock: hardenedLock}, "lost-unsynced"},
+		{Scope{Nodes: 3, Attempts: 1, Crashes: 1, Restart: restartEverySec, Lock: hardenedLock}, "lost-unsynced"},
 		{Scope{Nodes: 3, Attempts: 1, Jumps: 1, Lock: hardenedLock}, "expired-early"},
 		{Scope{Nodes: 3, Attempts: 3, Crashes: 2, Lock: hardenedLock, Quarantine: true}, ""},
 		{Scope{Nodes: 5, Attempts: 2, Crashes: 1, Lock: hardenedLock, Quarantine: true}, ""},
 		{Scope{Nodes: 3, Attempts: 2, Extends: 1, Crashes: 1, Lock: hardenedLock, Quarantine: true}, ""},
-		{Scope{Nodes: 3, Attempts: 2, Crashes: 1, Restart: everySec, Lock: hardenedLock, Quarantine: true}, ""},
+		{Scope{Nodes: 3, Attempts: 2, Crashes: 1, Restart: restartEverySec, Lock: hardenedLock, Quarantine: true}, ""},
 		{Scope{Nodes: 3, Attempts: 1, Lock: hardenedLock, Property: resourceSafety}, "overrun"},
 		{Scope{Nodes: 3, Attempts: 1, Crashes: 1, Fence: true, Lock: hardenedLock, Quarantine: true, Property: resourceSafety}, ""},
 		{Scope{Nodes: 3, Attempts: 1, Crashes: 1, Fence: true, Lock: hardenedLock, Property: fencingOrder}, ""},
-		{Scope{Nodes: 3, Attempts: 1, Crashes: 2, Restart: Delayed, Fence: true, Lock: hardenedLock, Property: fencingOrder}, ""},
-		{Scope{Nodes: 3, Attempts: 1, Crashes: 1, Fence: true, Lock: hardenedLock, Without: clockCount, Property: fencingOrder}, inTheModel},
-		{Scope{Nodes: 1, Attempts: 1, Property: leftKeys}, inTheModel},
-		{Scope{Nodes: 3, Attempts: 1, Property: leftKeys}, inTheModel},
+		{Scope{Nodes: 3, Attempts: 1, Crashes: 2, Restart: RestartDelayed, Fence: true, Lock: hardenedLock, Property: fencingOrder}, ""},
+		{Scope{Nodes: 3, Attempts: 1, Crashes: 1, Fence: true, Lock: hardenedLock, Without: clockCount, Property: fencingOrder}, modelOnly},
+		{Scope{Nodes: 1, Attempts: 1, Property: leftKeys}, modelOnly},
+		{Scope{Nodes: 3, Attempts: 1, Property: leftKeys}, modelOnly},
 		{Scope{Nodes: 3, Attempts: 1, Lock: hardenedLock, Property: leftKeys}, ""},
 		{Scope{Nodes: 3, Attempts: 1, Extends: 1, Lock: hardenedLock, Property: leftKeys}, ""},
 		{Scope{Nodes: 5, Attempts: 1, Lock: hardenedLock, Property: leftKeys}, ""},
-		{Scope{Nodes: 3, Attempts: 1, Lock: hardenedLock, Without: tombstones, Property: leftKeys}, inTheModel},
-		{Scope{Nodes: 3, Attempts: 1, Lock: hardenedLock, Without: debts, Property: leftKeys}, inTheModel},
+		{Scope{Nodes: 3, Attempts: 1, Lock: hardenedLock, Without: tombstones, Property: leftKeys}, modelOnly},
+		{Scope{Nodes: 3, Attempts: 1, Lock: hardenedLock, Without: debts, Property: leftKeys}, modelOnly},
 	}
 }
 
 // String describes the scope.
 func (s Scope) String() string {
-	return strings.Join(append([]string{count(s.Nodes, "node"), count(s.Attempts, "attempt")}, s.besides()...), ", ")
+	return strings.Join(append([]string{plural(s.Nodes, "node"), plural(s.Attempts, "attempt")}, s.options()...), ", ")
 }
 
 // options describes everything in a scope except nodes and attempts.
-func (s Scope) besides() (parts []string) {
+func (s Scope) options() (parts []string) {
 	if s.Lock != "" {
 		parts = append(parts, s.Lock)
 	}
@@ -311,14 +313,14 @@ func (s Scope) besides() (parts []string) {
 		parts = append(parts, "extend")
 	}
 	if s.Crashes > 0 {
-		parts = append(parts, count(s.Crashes, "crash"), map[Restart]string{"": "restart without data", Forgets: "restart without data",
-			Delayed: "delayed restart", everySec: "fsync everysec", Always: "fsync always"}[s.Restart])
+		parts = append(parts, plural(s.Crashes, "crash"), map[Restart]string{"": "restart without data", RestartEmpty: "restart without data",
+			RestartDelayed: "delayed restart", restartEverySec: "fsync everysec", RestartAlways: "fsync always"}[s.Restart])
 	}
 	if s.Quarantine {
 		parts = append(parts, "quarantine")
 	}
 	if s.Jumps > 0 {
-		parts = append(parts, count(s.Jumps, "clock jump"))
+		parts = append(parts, plural(s.Jumps, "clock jump"))
 	}
 	if s.Fence {
 		parts = append(parts, "fence")
@@ -329,7 +331,7 @@ func (s Scope) besides() (parts []string) {
 	return parts
 }
 
-func count(n int, what string) string {
+func plural(n int, what string) string {
 	switch {
 	case n == 1:
 	case strings.HasSuffix(what, "sh"):
@@ -353,7 +355,7 @@ func (s Scope) Name() string {
 			parts = append(parts, fmt.Sprintf("%d-%s", x.n, x.what))
 		}
 	}
-	if s.Crashes > 0 && s.Restart != "" && s.Restart != Forgets {
+	if s.Crashes > 0 && s.Restart != "" && s.Restart != RestartEmpty {
 		parts = append(parts, string(s.Restart))
 	}
 	if s.Quarantine {

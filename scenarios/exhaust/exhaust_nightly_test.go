@@ -5,19 +5,19 @@ package exhaust
 import "testing"
 
 // Each reduction leads to the same verdict as no reduction, in many and larger scopes.
-func TestReductionsAgreeAtLength(t *testing.T) { agree(t, 300, 64<<20) }
+func TestReductionsAgreeInLargerScopes(t *testing.T) { checkReductions(t, 300, 64<<20) }
 
 // Thousands of real runs are paths of the model.
 func TestManyRealRunsArePaths(t *testing.T) {
-	realRunsArePaths(t, 5000)
-	hardenedRunsArePaths(t, 2500)
+	checkRealRuns(t, 5000)
+	checkHardenedRuns(t, 2500)
 }
 
 // The largest scope whose search completed fits into the memory of a small machine.
 func TestLargestScope(t *testing.T) {
-	r := newModel(Scope{Nodes: 5, Attempts: 2, Extends: 1, Crashes: 1, Restart: Delayed}, fully).Search(t.Context(), 300e6, nil)
-	if !r.Whole || r.Story != nil || r.Acquires == 0 {
-		t.Errorf("complete %v, story %v", r.Whole, r.Story)
+	r := newModel(Scope{Nodes: 5, Attempts: 2, Extends: 1, Crashes: 1, Restart: RestartDelayed}, fullReductions).Search(t.Context(), 300e6, nil)
+	if !r.Complete || r.Story != nil || r.Acquires == 0 {
+		t.Errorf("complete %v, story %v", r.Complete, r.Story)
 	}
 	t.Logf("%d states, %d acquires, %d MB", r.States, r.Acquires, r.Bytes/1e6)
 }

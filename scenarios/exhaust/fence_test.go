@@ -16,9 +16,9 @@ import (
 
 // countingNode is a scriptedNode that counts grants. It replies to SET with a count instead of y, and to RAISE
 // according to script.extend.
-type counting struct{ puppet }
+type countingNode struct{ scriptedNode }
 
-func (p counting) SetFenced(ctx context.Context, _, token string, _ time.Duration) (count int64, err error) {
+func (p countingNode) SetFenced(ctx context.Context, _, token string, _ time.Duration) (count int64, err error) {
 	_, err = p.ask(ctx, "SET", token, func(a int) []byte { return p.answers[a] })
 	if answer := p.answers[0][p.node]; err == nil && answer != 'n' {
 		count = int64(answer - '0')
@@ -26,7 +26,7 @@ func (p counting) SetFenced(ctx context.Context, _, token string, _ time.Duratio
 	return count, err
 }
 
-func (p counting) RaiseFence(ctx context.Context, _, token string, count int64) (bool, error) {
+func (p countingNode) RaiseFence(ctx context.Context, _, token string, count int64) (bool, error) {
 	return p.ask(ctx, fmt.Sprintf("RAISE to %d", count), token, func(int) []byte { return p.extend })
 }
 
@@ -60,7 +60,7 @@ type fencedOutcome struct {
 func (s *script) fencedClient(t *testing.T, nodes int, change func(*redlock.Config)) (out fencedOutcome) {
 	cfg := redlock.Config{TTL: ttl, Timeout: timeout, Tries: 1, Now: s.now, Fence: true}
 	for n := range nodes {
-		cfg.Nodes = append(cfg.Nodes, counting{puppet{s, n}})
+		cfg.Nodes = append(cfg.Nodes, countingNode{scriptedNode{s, n}})
 	}
 	if change != nil {
 		change(&cfg)
@@ -81,10 +81,10 @@ func (s *script) fencedClient(t *testing.T, nodes int, change func(*redlock.Conf
 // fencedModel returns the result of the model.
 func (m *model) fencedModel(t *testing.T, s *script) (out fencedOutcome) {
 	t.Helper()
-	in := m.answered(0, []byte(strings.NewReplacer("1", "y", "2", "y").Replace(string(s.answers[0]))), false, false)
+	in := m.withReplies(0, []byte(strings.NewReplacer("1", "y", "2", "y").Replace(string(s.answers[0]))), false, false)
 	var sent []string
 	for i := range m.Nodes {
-		sent = append(sent, asked("SET", 0, i))
+		sent = append(sent, describeRequest("SET", 0, i))
 		if a := s.answers[0][i]; a == '1' || a == '2' {
 			in.node[i].granted[0] = a - '0'
 		}
@@ -93,24 +93,24 @@ func (m *model) fencedModel(t *testing.T, s *script) (out fencedOutcome) {
 	if s.elapsed[0] >= window {
 		late = 1
 	}
-	did, after := m.decides(t, in)
-	if did.Action == Raising {
+	did, after := m.decide(t, in)
+	if did.Action == raiseStarted {
 		for i := range m.Nodes {
-			if r := &after.node[i].raise[0]; *r == flying {
-				sent = append(sent, asked(fmt.Sprintf("RAISE to %d", did.Fence), 0, i))
-				*r = map[byte]request{'y': heardYes, 'n': heardNo, '-': flying}[s.extend[i]]
+			if r := &after.node[i].raise[0]; *r == inFlight {
+				sent = append(sent, describeRequest(fmt.Sprintf("RAISE to %d", did.Fence), 0, i))
+				*r = map[byte]request{'y': receivedYes, 'n': receivedNo, '-': inFlight}[s.extend[i]]
 			}
 		}
 		in = after
 	}
-	in.over[0] = late
-	did, after = m.decides(t, in)
+	in.endedWindows[0] = late
+	did, after = m.decide(t, in)
 	if did.Action == acquired {
 		out.fence = int64(did.Fence)
 	}
 	for i := range m.Nodes {
 		if after.node[i].del[0] != none {
-			sent = append(sent, asked("DEL", 0, i))
+			sent = append(sent, describeRequest("DEL", 0, i))
 		}
 	}
 	out.sent = fmt.Sprint(slices.Sorted(slices.Values(sent)))
@@ -135,7 +135,7 @@ func (m *model) fencedDiffers(t *testing.T, answers, raises [][]byte, change fun
 
 // The real client and the model issue the same tokens and write them back to the same nodes, for all counts and
 // confirmations: all cases of three nodes, and all multisets of replies of five.
-func TestFencedClient(t *testing.T) {
+func TestFencedClientMatchesModel(t *testing.T) {
 	for _, c := range []struct {
 		nodes           int
 		answers, raises [][]byte
@@ -152,14 +152,14 @@ func TestFencedClient(t *testing.T) {
 }
 
 // unraised is a node that confirms tokens that were not written back to it.
-type unconfirmed struct{ counting }
+type unraised struct{ countingNode }
 
-func (u unconfirmed) RaiseFence(context.Context, string, string, int64) (bool, error) {
+func (u unraised) RaiseFence(context.Context, string, string, int64) (bool, error) {
 	return true, nil
 }
 
 // Changes to the client or to the model are detected.
-func TestFencedClientDiffers(t *testing.T) {
+func TestFencedClientDifferencesAreDetected(t *testing.T) {
 	right := Scope{Nodes: 3, Attempts: 1, Fence: true}
 	wrong := right
 	wrong.Mistake = "fence-from-one-node"
@@ -169,7 +169,7 @@ func TestFencedClientDiffers(t *testing.T) {
 	}{
 		"a token that is not written back": {right, func(c *redlock.Config) {
 			for i, n := range c.Nodes {
-				c.Nodes[i] = unconfirmed{n.(counting)}
+				c.Nodes[i] = unraised{n.(countingNode)}
 			}
 		}},
 		"a stopped clock":                   {right, func(c *redlock.Config) { c.Now = func() time.Time { return epoch } }},
@@ -184,14 +184,14 @@ func TestFencedClientDiffers(t *testing.T) {
 
 // fencedCommands returns the commands of a lock that counts grants.
 func fencedCommands(t *testing.T) commands {
-	sends := reference(t)
-	for a, name := range map[action]string{set: "set_fenced.lua", Raise: "raise_fence.lua"} {
+	sends := referenceCommands(t)
+	for a, name := range map[action]string{setArrived: "set_fenced.lua", raiseArrived: "raise_fence.lua"} {
 		text, err := os.ReadFile("../../redlock/driver/" + name)
 		if err != nil {
 			t.Fatal(err)
 		}
 		last := fmt.Sprint(ttl.Milliseconds())
-		if a == Raise {
+		if a == raiseArrived {
 			last = "3"
 		}
 		sends[a] = []string{"EVAL", string(text), "2", "k", "k:fence", "0", last}
@@ -202,7 +202,7 @@ func fencedCommands(t *testing.T) commands {
 // countDiffers compares the simulated node with the model, for each request at a node with a key and a count:
 // its reply, and its count afterwards. The token to write back is 3.
 func (m *model) countDiffers(t *testing.T, sends commands) (cases int, difference string) {
-	for _, a := range []action{set, Raise, extend, del} {
+	for _, a := range []action{setArrived, raiseArrived, extendArrived, delArrived} {
 		for lease := -1; lease < 2; lease++ {
 			for count := range 5 {
 				cases++
@@ -228,8 +228,8 @@ func (m *model) countDiffers(t *testing.T, sends commands) (cases int, differenc
 				seen := map[string]bool{fmt.Sprintf("reply %v, then count %v", reply, has): true}
 
 				s, allowed := m.before(lease, false, a), map[string]bool{}
-				if s.node[0].count = uint8(count); a == Raise {
-					s.client[0].phase, s.fence[0], s.node[0].raise[0] = raising, 3, flying
+				if s.node[0].count = uint8(count); a == raiseArrived {
+					s.client[0].phase, s.fence[0], s.node[0].raise[0] = raising, 3, inFlight
 				}
 				walk{m, &s, func(next *state, did Step) {
 					if did.Action != a {
@@ -239,7 +239,7 @@ func (m *model) countDiffers(t *testing.T, sends commands) (cases int, differenc
 					if did.Yes {
 						answer = 1
 					}
-					if a == set {
+					if a == setArrived {
 						answer = int(next.node[0].granted[0])
 					}
 					allowed[fmt.Sprintf("reply %d, then count %d", answer, next.node[0].count)] = true
@@ -254,8 +254,8 @@ func (m *model) countDiffers(t *testing.T, sends commands) (cases int, differenc
 }
 
 // The simulated node with the real scripts counts grants like the model's node.
-func TestCounts(t *testing.T) {
-	m := newModel(Scope{Nodes: 1, Attempts: 1, Extends: 1, Fence: true}, exactly)
+func TestGrantCountsMatchModel(t *testing.T) {
+	m := newModel(Scope{Nodes: 1, Attempts: 1, Extends: 1, Fence: true}, exactReductions)
 	cases, difference := m.countDiffers(t, fencedCommands(t))
 	if difference != "" {
 		t.Error(difference)
@@ -263,16 +263,16 @@ func TestCounts(t *testing.T) {
 	t.Logf("%d cases", cases)
 	for name, change := range map[string]func(commands){
 		"a count of every request": func(c commands) {
-			c[set][1] = "redis.call('incr', KEYS[2]) " + c[set][1]
+			c[setArrived][1] = "redis.call('incr', KEYS[2]) " + c[setArrived][1]
 		},
 		"a count that restarts": func(c commands) {
-			c[set][1] = strings.Replace(c[set][1], `return redis.call("incr", KEYS[2])`, `redis.call("set", KEYS[2], 1) return 1`, 1)
+			c[setArrived][1] = strings.Replace(c[setArrived][1], `return redis.call("incr", KEYS[2])`, `redis.call("set", KEYS[2], 1) return 1`, 1)
 		},
 		"a token that is written back to any key": func(c commands) {
-			c[Raise][1] = strings.Replace(c[Raise][1], "~= ARGV[1]", "~= ARGV[1] and false", 1)
+			c[raiseArrived][1] = strings.Replace(c[raiseArrived][1], "~= ARGV[1]", "~= ARGV[1] and false", 1)
 		},
 		"a token that lowers the count": func(c commands) {
-			c[Raise][1] = strings.Replace(c[Raise][1], `if tonumber(redis.call("get", KEYS[2]) or "0") < tonumber(ARGV[2])`, `if true`, 1)
+			c[raiseArrived][1] = strings.Replace(c[raiseArrived][1], `if tonumber(redis.call("get", KEYS[2]) or "0") < tonumber(ARGV[2])`, `if true`, 1)
 		},
 	} {
 		sends := fencedCommands(t)

@@ -15,27 +15,27 @@ import (
 )
 
 // grantingConn is a client's connection to a node of the hardened lock.
-type granter struct{ wire }
+type grantingConn struct{ conn }
 
-func (g granter) Grant(ctx context.Context, key, token string, t driver.Terms) (int64, error) {
-	return voted(g.Set(ctx, key, token, t.TTL))
+func (g grantingConn) Grant(ctx context.Context, key, token string, t driver.Terms) (int64, error) {
+	return grantCount(g.Set(ctx, key, token, t.TTL))
 }
 
-func (g granter) Abandon(ctx context.Context, key, token string, _ time.Duration) (bool, error) {
+func (g grantingConn) Abandon(ctx context.Context, key, token string, _ time.Duration) (bool, error) {
 	return g.Release(ctx, key, token)
 }
 
-// hardenedSends returns the commands of the hardened lock. Releases use the abandon script: for a client that
+// hardenedCommands returns the commands of the hardened lock. Releases use the abandon script: for a client that
 // received the grant, it is equivalent.
-func hardenedSends(t *testing.T, quarantine bool) commands {
+func hardenedCommands(t *testing.T, quarantine bool) commands {
 	scripts, px, q := hardenedScripts(t), fmt.Sprint(runTTL.Milliseconds()), "0"
 	if quarantine {
 		q = px
 	}
 	return commands{
-		set:    {"EVAL", scripts[set], "5", "k", "k:fence", "k:gone:0", "known", "quarantine", "0", px, "", q},
-		extend: {"EVAL", scripts[extend], "1", "k", "0", px},
-		del:    {"EVAL", scripts[del], "2", "k", "k:gone:0", "0", px},
+		setArrived:    {"EVAL", scripts[setArrived], "5", "k", "k:fence", "k:gone:0", "known", "quarantine", "0", px, "", q},
+		extendArrived: {"EVAL", scripts[extendArrived], "1", "k", "0", px},
+		delArrived:    {"EVAL", scripts[delArrived], "2", "k", "k:gone:0", "0", px},
 	}
 }
 
@@ -44,7 +44,7 @@ func (r *run) contendHardened(t *testing.T, c, attempts int) {
 	cfg := *r.hardened
 	cfg.TTL, cfg.Timeout, cfg.Tries, cfg.RetryMin, cfg.RetryMax = runTTL, runTimeout, 1, time.Millisecond, 20*time.Millisecond
 	for n := range r.nodes {
-		cfg.Nodes = append(cfg.Nodes, granter{wire{r, c, n}})
+		cfg.Nodes = append(cfg.Nodes, grantingConn{conn{r, c, n}})
 	}
 	l, err := redlock.New(cfg)
 	if err != nil {
@@ -56,7 +56,7 @@ func (r *run) contendHardened(t *testing.T, c, attempts int) {
 		r.mu.Lock()
 		for _, s := range did {
 			if !slices.Contains(r.steps, s) {
-				r.note(s)
+				r.record(s)
 			}
 		}
 		d := r.delay()
@@ -67,35 +67,35 @@ func (r *run) contendHardened(t *testing.T, c, attempts int) {
 		pause()
 		s, err := l.Acquire(t.Context(), "k")
 		if err != nil {
-			pause(Step{Action: failed, Client: c + 1, Attempt: a + 1})
+			pause(Step{Action: acquireFailed, Client: c + 1, Attempt: a + 1})
 			continue
 		}
-		pause(r.of(acquired, c, s.Token()))
+		pause(r.stepOf(acquired, c, s.Token()))
 		if s.Remaining() > 0 {
 			switch err := s.Extend(t.Context()); {
 			case err == nil:
-				pause(r.of(Extended, c, s.Token()))
+				pause(r.stepOf(extendSucceeded, c, s.Token()))
 			case errors.Is(err, redlock.ErrLost):
-				pause(r.of(extendLost, c, s.Token()))
-			case !errors.Is(err, redlock.ErrExpired) || slices.Contains(r.steps, r.of(Extending, c, s.Token())):
-				pause(r.of(extendFailed, c, s.Token()))
+				pause(r.stepOf(extendLost, c, s.Token()))
+			case !errors.Is(err, redlock.ErrExpired) || slices.Contains(r.steps, r.stepOf(extendStarted, c, s.Token())):
+				pause(r.stepOf(extendFailed, c, s.Token()))
 			}
 		}
 		r.mu.Lock()
-		r.note(r.of(released, c, s.Token()))
+		r.record(r.stepOf(released, c, s.Token()))
 		r.mu.Unlock()
 		s.Release(t.Context())
 	}
 }
 
 // addUnseen adds the states that follow by a step that is not recorded: the end of a quarantine.
-func (m *model) unseen(now map[state]bool) {
-	for again := true; again; {
-		again = false
+func (m *model) addUnseen(now map[state]bool) {
+	for changed := true; changed; {
+		changed = false
 		for s := range maps.Clone(now) {
 			m.next(&s, func(after *state, did Step) {
-				if did.Action == votes && !now[*after] {
-					now[*after], again = true, true
+				if did.Action == quarantineEnded && !now[*after] {
+					now[*after], changed = true, true
 				}
 			})
 		}
@@ -111,7 +111,7 @@ var (
 func hardenedPlay(t *testing.T, m *model, seed uint64, change func(*run)) (steps []Step, quarantined int) {
 	var of *run
 	steps = play(t, m, seed, func(r *run) {
-		of, r.hardened, r.sends = r, new(redlock.Config), hardenedSends(t, m.Quarantine)
+		of, r.hardened, r.commands = r, new(redlock.Config), hardenedCommands(t, m.Quarantine)
 		change(r)
 	})
 	return steps, of.quarantined
@@ -119,15 +119,15 @@ func hardenedPlay(t *testing.T, m *model, seed uint64, change func(*run)) (steps
 
 // Each run of two real Lockers and simulated nodes is a path of the model, even if nodes restart without data
 // and do not vote during a quarantine.
-func TestHardenedRunsArePaths(t *testing.T) { hardenedRunsArePaths(t, 60) }
+func TestHardenedRunsArePaths(t *testing.T) { checkHardenedRuns(t, 60) }
 
-func hardenedRunsArePaths(t *testing.T, runs int) {
+func checkHardenedRuns(t *testing.T, runs int) {
 	for _, scope := range []Scope{hardenedContention, quarantinedContention} {
 		m, seen, quarantined := newModel(scope, Reductions{Merge: true}), map[string]int{}, 0
 		for seed := range uint64(runs) {
 			steps, q := hardenedPlay(t, m, seed, func(*run) {})
 			quarantined += q
-			if so := m.follows(steps); so < len(steps) {
+			if so := m.follow(steps); so < len(steps) {
 				t.Fatalf("%v, seed %d: the model does not allow step %d, %v, after %v", scope, seed, so, steps[so], steps[:so])
 			}
 			for _, s := range steps {
@@ -136,7 +136,7 @@ func hardenedRunsArePaths(t *testing.T, runs int) {
 		}
 		t.Logf("%v: %d runs: %v, %d SETs in quarantine", scope, runs, seen, quarantined)
 		for _, what := range []string{"SET yes true", "SET yes false", "EXTEND yes true", "EXTEND yes false", "DEL yes true", "DEL yes false",
-			string(acquired) + " yes false", string(failed) + " yes false", string(Extended) + " yes false"} {
+			string(acquired) + " yes false", string(acquireFailed) + " yes false", string(extendSucceeded) + " yes false"} {
 			if seen[what] == 0 {
 				t.Errorf("%v: no run contains %s", scope, what)
 			}
@@ -148,20 +148,20 @@ func hardenedRunsArePaths(t *testing.T, runs int) {
 }
 
 // Wrong Lockers and nodes are detected.
-func TestOtherHardenedRunsAreNoPaths(t *testing.T) {
+func TestWrongHardenedRunsAreDetected(t *testing.T) {
 	for name, p := range map[string]struct {
 		scope  Scope
 		change func(*run)
 	}{
 		"nodes that ignore tombstones": {hardenedContention, func(r *run) {
-			r.sends[set][1] = strings.Replace(r.sends[set][1], `redis.call("exists", KEYS[3]) == 1`, `false`, 1)
+			r.commands[setArrived][1] = strings.Replace(r.commands[setArrived][1], `redis.call("exists", KEYS[3]) == 1`, `false`, 1)
 		}},
 		"nodes that set no tombstones": {hardenedContention, func(r *run) {
-			r.sends[del][1] = strings.Replace(r.sends[del][1], `redis.call("set", KEYS[2], "", "PX", ARGV[2])`, ``, 1)
+			r.commands[delArrived][1] = strings.Replace(r.commands[delArrived][1], `redis.call("set", KEYS[2], "", "PX", ARGV[2])`, ``, 1)
 		}},
-		"nodes without a quarantine":   {quarantinedContention, func(r *run) { r.sends[set][11] = "0" }},
-		"a short quarantine":           {quarantinedContention, func(r *run) { r.sends[set][11] = "1" }},
-		"nodes that expire keys early": {hardenedContention, func(r *run) { r.fast = 1.5 }},
+		"nodes without a quarantine":   {quarantinedContention, func(r *run) { r.commands[setArrived][11] = "0" }},
+		"a short quarantine":           {quarantinedContention, func(r *run) { r.commands[setArrived][11] = "1" }},
+		"nodes that expire keys early": {hardenedContention, func(r *run) { r.clockRate = 1.5 }},
 		"a stopped clock": {hardenedContention, func(r *run) {
 			began := time.Now()
 			r.hardened.Now = func() time.Time { return began }
@@ -170,7 +170,7 @@ func TestOtherHardenedRunsAreNoPaths(t *testing.T) {
 		m, noticed := newModel(p.scope, Reductions{Merge: true}), false
 		for seed := uint64(0); seed < 400 && !noticed; seed++ {
 			steps, _ := hardenedPlay(t, m, seed, p.change)
-			noticed = m.follows(steps) < len(steps)
+			noticed = m.follow(steps) < len(steps)
 		}
 		if !noticed {
 			t.Errorf("%s: not detected", name)

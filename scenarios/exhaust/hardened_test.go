@@ -17,7 +17,7 @@ import (
 // hardenedScripts returns the scripts of the hardened lock, by their action in the model.
 func hardenedScripts(t *testing.T) map[action]string {
 	out := map[action]string{}
-	for a, name := range map[action]string{set: "grant", del: "abandon", Raise: "raise_fence", extend: "extend"} {
+	for a, name := range map[action]string{setArrived: "grant", delArrived: "abandon", raiseArrived: "raise_fence", extendArrived: "extend"} {
 		text, err := os.ReadFile("../../redlock/driver/" + name + ".lua")
 		if err != nil {
 			t.Fatal(err)
@@ -29,10 +29,10 @@ func hardenedScripts(t *testing.T) map[action]string {
 
 // nodeState is the state of a node at which the first lease's request arrives.
 type nodeState struct {
-	lease           int // lease of its key; -1 for none
-	count           int // count of grants; 0 for none
-	buried, secured bool
-	quarantine      bool // whether the scope has a quarantine
+	lease                  int // lease of its key; -1 for none
+	count                  int // count of grants; 0 for none
+	tombstone, quarantined bool
+	quarantine             bool // whether the scope has a quarantine
 }
 
 const raisedTo = 3
@@ -46,7 +46,7 @@ func (s nodeState) real(t *testing.T, scripts map[action]string, a action) strin
 		quarantine = fmt.Sprint(ttl.Milliseconds())
 		n.do(t, "SET", "known", id)
 	}
-	if s.secured {
+	if s.quarantined {
 		n.do(t, "SET", "known", "another process")
 	}
 	if s.lease >= 0 {
@@ -55,15 +55,15 @@ func (s nodeState) real(t *testing.T, scripts map[action]string, a action) strin
 	if s.count > 0 {
 		n.do(t, "SET", "k:fence", fmt.Sprint(s.count))
 	}
-	if s.buried {
+	if s.tombstone {
 		n.do(t, "SET", "k:gone:0", "", "PX", fmt.Sprint(ttl.Milliseconds()))
 	}
 	px := fmt.Sprint(ttl.Milliseconds())
 	args := map[action][]string{
-		set:    {"5", "k", "k:fence", "k:gone:0", "known", "quarantine", "0", px, "1", quarantine},
-		del:    {"2", "k", "k:gone:0", "0", px},
-		Raise:  {"2", "k", "k:fence", "0", fmt.Sprint(raisedTo)},
-		extend: {"1", "k", "0", px},
+		setArrived:    {"5", "k", "k:fence", "k:gone:0", "known", "quarantine", "0", px, "1", quarantine},
+		delArrived:    {"2", "k", "k:gone:0", "0", px},
+		raiseArrived:  {"2", "k", "k:fence", "0", fmt.Sprint(raisedTo)},
+		extendArrived: {"1", "k", "0", px},
 	}[a]
 	reply, err := n.Do(append([]string{"EVAL", scripts[a]}, args...)...)
 	if err != nil {
@@ -84,7 +84,7 @@ func (s nodeState) real(t *testing.T, scripts map[action]string, a action) strin
 	if count == nil {
 		count = "0"
 	}
-	return fmt.Sprintf("reply %v, then key %q, count %v, SET refused: %v", reply, n.has(t), count, gone == int64(1))
+	return fmt.Sprintf("reply %v, then key %q, count %v, SET refused: %v", reply, n.token(t), count, gone == int64(1))
 }
 
 // model does the same with the model's node.
@@ -92,15 +92,15 @@ func (s nodeState) model(m *model, a action) string {
 	in := m.before(s.lease, false, a)
 	n := &in.node[0]
 	n.count = uint8(s.count)
-	n.set[0] = flying // if another request arrives, the SET is still in flight
-	if s.buried {
-		n.set[0] = doomed
+	n.set[0] = inFlight // if another request arrives, the SET is still in flight
+	if s.tombstone {
+		n.set[0] = tombstoned
 	}
-	if s.secured {
+	if s.quarantined {
 		n.down = downWith(0)
 	}
-	if a == Raise {
-		in.client[0].phase, in.fence[0], n.raise[0] = raising, raisedTo, flying
+	if a == raiseArrived {
+		in.client[0].phase, in.fence[0], n.raise[0] = raising, raisedTo, inFlight
 	}
 	answer, after := any("none"), in
 	walk{m, &in, func(next *state, did Step) {
@@ -109,7 +109,7 @@ func (s nodeState) model(m *model, a action) string {
 		}
 		after, answer = *next, 0
 		switch {
-		case did.Yes && a == set:
+		case did.Yes && a == setArrived:
 			answer = next.node[0].granted[0]
 		case did.Yes:
 			answer = 1
@@ -119,21 +119,21 @@ func (s nodeState) model(m *model, a action) string {
 	if k := after.node[0].key; k > 0 {
 		has = fmt.Sprint(k.lease())
 	}
-	buried := after.node[0].set[0] == doomed || s.buried && a == set
+	buried := after.node[0].set[0] == tombstoned || s.tombstone && a == setArrived
 	return fmt.Sprintf("reply %v, then key %q, count %d, SET refused: %v", answer, has, after.node[0].count, buried)
 }
 
 // hardenedNodeDiffers compares the two in each state of the key, its count, its tombstone and the quarantine.
 func hardenedNodeDiffers(t *testing.T, m *model, scripts map[action]string) (cases int, difference string) {
-	for _, a := range []action{set, del, Raise, extend} {
+	for _, a := range []action{setArrived, delArrived, raiseArrived, extendArrived} {
 		for lease := -1; lease < 2; lease++ {
 			for count := range 5 {
 				for flags := range 4 {
 					s := nodeState{lease, count, flags&1 == 1, flags&2 == 2, m.Quarantine}
-					if s.secured && !m.Quarantine || lease == 0 && count == 0 {
+					if s.quarantined && !m.Quarantine || lease == 0 && count == 0 {
 						continue // each grant was counted
 					}
-					if a == del && lease == 0 && !s.buried {
+					if a == delArrived && lease == 0 && !s.tombstone {
 						continue // granted, so no SET is in flight that could be refused
 					}
 					cases++
@@ -148,7 +148,7 @@ func hardenedNodeDiffers(t *testing.T, m *model, scripts map[action]string) (cas
 }
 
 // The simulated node with the hardened lock's scripts behaves like the model's node.
-func TestHardenedNode(t *testing.T) {
+func TestHardenedNodeMatchesModel(t *testing.T) {
 	scope := Scope{Nodes: 1, Attempts: 1, Extends: 1, Fence: true, Lock: hardenedLock, Crashes: 1}
 	quarantined := scope
 	quarantined.Quarantine = true
@@ -165,13 +165,13 @@ func TestHardenedNode(t *testing.T) {
 		scope    Scope
 		modelled string
 	}{
-		"a tombstone that is ignored":      {set, `redis.call("exists", KEYS[3]) == 1`, `false`, scope, ""},
-		"a tombstone that is not set":      {del, `redis.call("set", KEYS[2], "", "PX", ARGV[2])`, ``, scope, tombstones},
-		"a grant that ignores its own key": {set, `if redis.call("get", KEYS[1]) ~= ARGV[1] then`, `if true then`, scope, ""},
-		"a grant to every client":          {set, `if redis.call("get", KEYS[1]) ~= ARGV[1] then`, `if false then`, scope, ""},
-		"no quarantine":                    {set, `if left > 0 then`, `if false then`, quarantined, ""},
-		"a token that lowers the count":    {Raise, `if tonumber(redis.call("get", KEYS[2]) or "0") < tonumber(ARGV[2])`, `if true`, scope, ""},
-		"a release of any key":             {del, `redis.call("get", KEYS[1]) == ARGV[1]`, `true`, scope, ""},
+		"a tombstone that is ignored":      {setArrived, `redis.call("exists", KEYS[3]) == 1`, `false`, scope, ""},
+		"a tombstone that is not set":      {delArrived, `redis.call("set", KEYS[2], "", "PX", ARGV[2])`, ``, scope, tombstones},
+		"a grant that ignores its own key": {setArrived, `if redis.call("get", KEYS[1]) ~= ARGV[1] then`, `if true then`, scope, ""},
+		"a grant to every client":          {setArrived, `if redis.call("get", KEYS[1]) ~= ARGV[1] then`, `if false then`, scope, ""},
+		"no quarantine":                    {setArrived, `if left > 0 then`, `if false then`, quarantined, ""},
+		"a token that lowers the count":    {raiseArrived, `if tonumber(redis.call("get", KEYS[2]) or "0") < tonumber(ARGV[2])`, `if true`, scope, ""},
+		"a release of any key":             {delArrived, `redis.call("get", KEYS[1]) == ARGV[1]`, `true`, scope, ""},
 	} {
 		scripts := hardenedScripts(t)
 		wrong := strings.Replace(scripts[p.of], p.was, p.is, 1)
@@ -194,17 +194,17 @@ func TestHardenedNode(t *testing.T) {
 }
 
 // grantingNode is a scriptedNode with the commands of the hardened lock. It confirms all releases.
-type granting struct{ puppet }
+type grantingNode struct{ scriptedNode }
 
-func (g granting) Grant(ctx context.Context, _, token string, _ driver.Terms) (int64, error) {
-	return voted(g.ask(ctx, "SET", token, func(a int) []byte { return g.answers[a] }))
+func (g grantingNode) Grant(ctx context.Context, _, token string, _ driver.Terms) (int64, error) {
+	return grantCount(g.ask(ctx, "SET", token, func(a int) []byte { return g.answers[a] }))
 }
 
-func (g granting) Abandon(ctx context.Context, _, token string, _ time.Duration) (bool, error) {
+func (g grantingNode) Abandon(ctx context.Context, _, token string, _ time.Duration) (bool, error) {
 	return g.ask(ctx, "ABANDON", token, func(int) []byte { return []byte("yyyyy") })
 }
 
-func (g granting) Release(ctx context.Context, _, token string) (bool, error) {
+func (g grantingNode) Release(ctx context.Context, _, token string) (bool, error) {
 	return g.ask(ctx, "DEL", token, func(int) []byte { return []byte("yyyyy") })
 }
 
@@ -212,7 +212,7 @@ func (g granting) Release(ctx context.Context, _, token string) (bool, error) {
 func (s *script) hardenedClient(t *testing.T, nodes int, change func(*redlock.Config)) (held bool, sent []string) {
 	cfg := redlock.Config{TTL: ttl, Timeout: timeout, Tries: 1, Now: s.now}
 	for n := range nodes {
-		cfg.Nodes = append(cfg.Nodes, granting{puppet{s, n}})
+		cfg.Nodes = append(cfg.Nodes, grantingNode{scriptedNode{s, n}})
 	}
 	if change != nil {
 		change(&cfg)
@@ -236,19 +236,19 @@ func (s *script) hardenedClient(t *testing.T, nodes int, change func(*redlock.Co
 // hardenedModel returns the result of the model. A node whose reply is missing gets a tombstone for the SET;
 // others delete their key.
 func (m *model) hardenedModel(t *testing.T, s *script) (held bool, sent []string) {
-	before := m.answered(0, s.answers[0], s.elapsed[0] >= window, false)
-	did, after := m.decides(t, before)
+	before := m.withReplies(0, s.answers[0], s.elapsed[0] >= window, false)
+	did, after := m.decide(t, before)
 	if held = did.Action == acquired; held {
 		m.release(&after, 0)
 	}
 	for n := range m.Nodes {
-		sent = append(sent, asked("SET", 0, n))
+		sent = append(sent, describeRequest("SET", 0, n))
 		switch {
 		case after.node[n].del[0] == none:
-		case before.node[n].set[0] == flying && m.tombstones:
-			sent = append(sent, asked("ABANDON", 0, n))
+		case before.node[n].set[0] == inFlight && m.tombstones:
+			sent = append(sent, describeRequest("ABANDON", 0, n))
 		default:
-			sent = append(sent, asked("DEL", 0, n))
+			sent = append(sent, describeRequest("DEL", 0, n))
 		}
 	}
 	return held, slices.Sorted(slices.Values(sent))
@@ -269,11 +269,11 @@ func (m *model) hardenedDiffers(t *testing.T, answers [][]byte, change func(*red
 }
 
 // plainNode is a node without tombstones.
-type barren struct{ redlock.Node }
+type plainNode struct{ redlock.Node }
 
 // The real Locker behaves like the model's client for all replies: all cases of three nodes, and all counts
 // of votes of five.
-func TestHardenedClient(t *testing.T) {
+func TestHardenedClientMatchesModel(t *testing.T) {
 	right := Scope{Nodes: 3, Attempts: 1, Lock: hardenedLock}
 	for nodes, answers := range map[int][][]byte{3: vectors(3), 5: multisets(5)} {
 		m := newModel(Scope{Nodes: nodes, Attempts: 1, Lock: hardenedLock}, Reductions{})
@@ -291,7 +291,7 @@ func TestHardenedClient(t *testing.T) {
 	}{
 		"a stopped clock":            {right, func(c *redlock.Config) { c.Now = func() time.Time { return epoch } }},
 		"a smaller margin":           {right, func(c *redlock.Config) { c.Drift = drift / 2 }},
-		"a node without tombstones":  {right, func(c *redlock.Config) { c.Nodes[1] = barren{c.Nodes[1]} }},
+		"a node without tombstones":  {right, func(c *redlock.Config) { c.Nodes[1] = plainNode{c.Nodes[1]} }},
 		"a node left out":            {right, func(c *redlock.Config) { c.Nodes = c.Nodes[:2] }},
 		"the specification's model":  {Scope{Nodes: 3, Attempts: 1}, nil},
 		"a model without tombstones": {without, nil},
@@ -302,7 +302,7 @@ func TestHardenedClient(t *testing.T) {
 	}
 }
 
-func voted(yes bool, err error) (int64, error) {
+func grantCount(yes bool, err error) (int64, error) {
 	if yes {
 		return 1, err
 	}

@@ -11,38 +11,38 @@ func (w walk) client(c int) {
 	me := &w.from.client[c]
 	switch me.phase {
 	case idle:
-		if int(me.begun) < w.Attempts {
-			w.step(Step{Action: started, Client: c + 1, Attempt: int(me.begun) + 1}, func(t *state) { w.start(t, c) })
+		if int(me.attempts) < w.Attempts {
+			w.step(Step{Action: started, Client: c + 1, Attempt: int(me.attempts) + 1}, func(t *state) { w.start(t, c) })
 		}
-	case asking:
+	case acquiring:
 		if w.Fence {
-			w.fenced(c)
+			w.fencedAttempt(c)
 		} else {
 			w.attempt(c)
 		}
 	case raising:
 		w.raised(c)
 	case holding:
-		w.step(w.of(c, released), func(t *state) { w.release(t, c) })
+		w.step(w.clientStep(c, released), func(t *state) { w.release(t, c) })
 		if w.Property == resourceSafety {
 			w.work(c)
 		}
-		if int(me.asked) < w.Extends && w.believes(w.from, c) {
-			w.step(w.of(c, Extending), func(t *state) {
+		if int(me.extensions) < w.Extends && w.believes(w.from, c) {
+			w.step(w.clientStep(c, extendStarted), func(t *state) {
 				t.client[c].phase = extending
-				t.client[c].asked++
-				send(t, w.Nodes, func(n *node) *request { return &n.ext[w.current(t, c)] }, flying)
+				t.client[c].extensions++
+				send(t, w.Nodes, func(n *node) *request { return &n.ext[w.current(t, c)] }, inFlight)
 			})
 		}
 	case extending:
 		w.extension(c)
 	case lost:
-		w.step(w.of(c, released), func(t *state) { w.release(t, c) })
+		w.step(w.clientStep(c, released), func(t *state) { w.release(t, c) })
 	}
-	for a := range int(me.begun) {
+	for a := range int(me.attempts) {
 		l := w.lease(c, a)
-		if w.from.over[l] < w.windows(w.from, c, a) {
-			w.step(Step{Action: over, Client: c + 1, Attempt: a + 1}, func(t *state) { t.over[l]++ })
+		if w.from.endedWindows[l] < w.windows(w.from, c, a) {
+			w.step(Step{Action: windowEnded, Client: c + 1, Attempt: a + 1}, func(t *state) { t.endedWindows[l]++ })
 		}
 	}
 }
@@ -50,36 +50,36 @@ func (w walk) client(c int) {
 // windows returns the number of windows of an attempt that can end.
 func (m *model) windows(s *state, c, a int) uint8 {
 	me := &s.client[c]
-	if a == int(me.begun)-1 {
+	if a == int(me.attempts)-1 {
 		switch me.phase {
-		case asking, raising:
+		case acquiring, raising:
 			return 1
 		case holding, extending:
-			return 1 + me.asked
+			return 1 + me.extensions
 		}
 	}
 	return uint8(1 + m.Extends)
 }
 
 // clientStep returns a step of a client's latest attempt.
-func (w walk) of(c int, a action) Step {
-	return Step{Action: a, Client: c + 1, Attempt: int(w.from.client[c].begun)}
+func (w walk) clientStep(c int, a action) Step {
+	return Step{Action: a, Client: c + 1, Attempt: int(w.from.client[c].attempts)}
 }
 
 func (m *model) start(t *state, c int) {
-	t.client[c].phase = asking
-	t.client[c].begun++
-	send(t, m.Nodes, func(n *node) *request { return &n.set[m.current(t, c)] }, flying)
+	t.client[c].phase = acquiring
+	t.client[c].attempts++
+	send(t, m.Nodes, func(n *node) *request { return &n.set[m.current(t, c)] }, inFlight)
 }
 
 // release ends a hold.
 func (m *model) release(t *state, c int) {
-	how := flying
+	how := inFlight
 	if m.plainDel {
-		how = plain
+		how = unconditional
 	}
-	if m.shares == attempts {
-		t.client[c].held |= 1 << (t.client[c].begun - 1)
+	if m.sharing == shareInAcquire {
+		t.client[c].acquired |= 1 << (t.client[c].attempts - 1)
 	}
 	m.leave(t, m.current(t, c))
 	m.end(t, c, how)
@@ -88,7 +88,7 @@ func (m *model) release(t *state, c int) {
 // end ends an attempt or a hold: the client sends a DEL to all nodes.
 func (m *model) end(t *state, c int, how request) {
 	me := &t.client[c]
-	me.phase, me.asked, me.gen, me.free = idle, 0, 0, 0
+	me.phase, me.extensions, me.generation, me.unbounded = idle, 0, 0, 0
 	send(t, m.Nodes, func(n *node) *request { return &n.del[m.current(t, c)] }, how)
 }
 
@@ -103,12 +103,12 @@ func send(t *state, nodes int, to func(*node) *request, how request) {
 func (w walk) attempt(c int) {
 	l := w.current(w.from, c)
 	voted, _ := w.replies(c, func(n *node) *request { return &n.set[l] })
-	won := bits.OnesCount8(voted) >= w.quorum && (w.from.over[l] == 0 || w.noElapsed)
+	won := bits.OnesCount8(voted) >= w.quorum && (w.from.endedWindows[l] == 0 || w.noElapsed)
 	if won {
-		w.step(w.of(c, acquired), func(t *state) { w.acquire(t, c, 0) })
+		w.step(w.clientStep(c, acquired), func(t *state) { w.acquire(t, c, 0) })
 	}
 	if !won || w.Merge { // with Merge, replies may still be in flight
-		w.step(w.of(c, failed), func(t *state) { w.fail(t, c) })
+		w.step(w.clientStep(c, acquireFailed), func(t *state) { w.fail(t, c) })
 	}
 }
 
@@ -116,51 +116,51 @@ func (w walk) attempt(c int) {
 func (w walk) extension(c int) {
 	l := w.current(w.from, c)
 	ends := func(a action, p phase, more uint8) {
-		w.step(w.of(c, a), func(t *state) {
-			w.deaf(t, l)
+		w.step(w.clientStep(c, a), func(t *state) {
+			w.dropReplies(t, l)
 			t.client[c].phase = p
-			t.client[c].gen += more
+			t.client[c].generation += more
 		})
 	}
 	agreed, refused := w.replies(c, func(n *node) *request { return &n.ext[l] })
 	against := bits.OnesCount8(refused)
-	won := bits.OnesCount8(agreed) >= w.renewal
-	if won && w.from.over[l] <= w.from.client[c].gen {
-		ends(Extended, holding, 1)
+	won := bits.OnesCount8(agreed) >= w.extendQuorum
+	if won && w.from.endedWindows[l] <= w.from.client[c].generation {
+		ends(extendSucceeded, holding, 1)
 	}
 	if against >= w.Nodes/2+1 && (w.Merge || !won) {
 		ends(extendLost, lost, 0)
 	}
-	if w.Merge || !won && against < w.Nodes/2+1 || won && w.from.over[l] > w.from.client[c].gen {
+	if w.Merge || !won && against < w.Nodes/2+1 || won && w.from.endedWindows[l] > w.from.client[c].generation {
 		ends(extendFailed, holding, 0)
 	}
 }
 
 // replies returns bit sets of the nodes whose replies a client has received in a round. With Merge they
 // include replies that it may have received.
-func (w walk) replies(c int, of func(*node) *request) (agreed, refused uint8) {
+func (w walk) replies(c int, field func(*node) *request) (agreed, refused uint8) {
 	for n := range w.Nodes {
-		r := *of(&w.from.node[n])
+		r := *field(&w.from.node[n])
 		switch {
-		case r == heardYes || w.Merge && r == yes:
+		case r == receivedYes || w.Merge && r == replyYes:
 			agreed |= 1 << n
-		case r == heardNo || w.Merge && r == no:
+		case r == receivedNo || w.Merge && r == replyNo:
 			refused |= 1 << n
-		case r == yes || r == no:
-			did := w.of(c, reply)
-			did.Node, did.Yes = n+1, r == yes
-			w.step(did, func(t *state) { *of(&t.node[n]) += heardYes - yes })
+		case r == replyYes || r == replyNo:
+			did := w.clientStep(c, replyArrived)
+			did.Node, did.Yes = n+1, r == replyYes
+			w.step(did, func(t *state) { *field(&t.node[n]) += receivedYes - replyYes })
 		}
 	}
 	return agreed, refused
 }
 
 // dropReplies drops the replies to a lease's finished rounds. No client waits for them.
-func (m *model) deaf(t *state, l int) {
+func (m *model) dropReplies(t *state, l int) {
 	for i := range m.Nodes {
 		n := &t.node[i]
 		for _, r := range []*request{&n.set[l], &n.ext[l], &n.raise[l]} {
-			if *r != flying {
+			if *r != inFlight {
 				*r = none
 			}
 		}
@@ -175,9 +175,9 @@ func (w walk) node(n int) {
 	at := func(a action) Step { return Step{Action: a, Node: n + 1} }
 	if me.down != up {
 		if lost := key(me.down - 1); lost == 0 || w.mayExpire(s, lost) {
-			back := restarted
+			back := nodeRestarted
 			if w.Quarantine {
-				back = votes
+				back = quarantineEnded
 			}
 			w.step(at(back), func(t *state) { t.node[n].down = up })
 		}
@@ -186,10 +186,10 @@ func (w walk) node(n int) {
 		}
 	}
 	if s.crashes > 0 && (!w.Dominate || me.key > 0 || me.disk > 0 || me.count > 0) { // otherwise the crash loses nothing
-		w.step(at(crashed), func(t *state) { w.crash(t, n) })
+		w.step(at(nodeCrashed), func(t *state) { w.crash(t, n) })
 	}
 	if s.jumps > 0 && me.key > 0 {
-		w.step(at(jumped), func(t *state) {
+		w.step(at(clockJumped), func(t *state) {
 			t.jumps--
 			t.node[n].key = 0
 		})
@@ -202,10 +202,10 @@ func (w walk) node(n int) {
 		return
 	}
 	if w.mayExpire(s, me.key) {
-		w.step(at(expired), func(t *state) { t.node[n].key = 0 })
+		w.step(at(keyExpired), func(t *state) { t.node[n].key = 0 })
 	}
-	if w.Restart == everySec && (me.disk != me.key || me.synced != me.count) {
-		w.step(at(synced), func(t *state) { t.node[n].sync() })
+	if w.Restart == restartEverySec && (me.disk != me.key || me.synced != me.count) {
+		w.step(at(diskSynced), func(t *state) { t.node[n].sync() })
 	}
 	w.messages(n, false)
 }
@@ -215,14 +215,14 @@ func (m *model) crash(t *state, n int) {
 	me := &t.node[n]
 	before := *me
 	switch m.Restart {
-	case Forgets:
+	case RestartEmpty:
 		me.key, me.count = 0, 0
-	case Delayed:
+	case RestartDelayed:
 		me.down, me.key, me.count = downWith(me.key), 0, 0
-	case everySec:
+	case restartEverySec:
 		me.key, me.count = me.disk, me.synced
 	}
-	forgets(m, t, n, &before)
+	afterCrash(m, t, n, &before)
 }
 
 func (n *node) sync() { n.disk, n.synced = n.key, n.count }
@@ -231,20 +231,20 @@ func (n *node) sync() { n.disk, n.synced = n.key, n.count }
 func (w walk) messages(n int, expired bool) {
 	me := w.from.node[n]
 	for l := range w.leases() {
-		if (me.set[l] == flying || me.set[l] == doomed) && me.down == up { // in quarantine the node does not answer SETs
-			w.arrive(n, l, set, expired)
-			w.lapsed(n, l, expired)
+		if (me.set[l] == inFlight || me.set[l] == tombstoned) && me.down == up { // in quarantine the node does not answer SETs
+			w.arrive(n, l, setArrived, expired)
+			w.lapsedTombstone(n, l, expired)
 		}
-		if me.ext[l] == flying {
-			w.arrive(n, l, extend, expired)
+		if me.ext[l] == inFlight {
+			w.arrive(n, l, extendArrived, expired)
 		}
-		if me.raise[l] == flying {
-			w.arrive(n, l, Raise, expired)
+		if me.raise[l] == inFlight {
+			w.arrive(n, l, raiseArrived, expired)
 		}
 		if me.del[l] != none {
-			w.arrive(n, l, del, expired)
+			w.arrive(n, l, delArrived, expired)
 			if w.Property == leftKeys && !w.debts && !expired {
-				w.step(Step{Action: Lost, Client: l/w.Attempts + 1, Attempt: l%w.Attempts + 1, Node: n + 1}, func(t *state) { t.node[n].del[l] = none })
+				w.step(Step{Action: delLost, Client: l/w.Attempts + 1, Attempt: l%w.Attempts + 1, Node: n + 1}, func(t *state) { t.node[n].del[l] = none })
 			}
 		}
 	}
@@ -263,18 +263,18 @@ func (w walk) arrive(n, l int, a action, expired bool) {
 	deliver := func(t *state) {
 		t.node[n].key = left
 		switch a {
-		case set:
-			w.begins(t, l/w.Attempts, l)
-		case del:
-			bury(w.model, &t.node[n], l)
+		case setArrived:
+			w.recordBegin(t, l/w.Attempts, l)
+		case delArrived:
+			addTombstone(w.model, &t.node[n], l)
 		}
 		if w.Fence && did.Yes {
-			w.counts(t, n, l, a, old)
+			w.updateCount(t, n, l, a, old)
 		}
-		w.answer(t, n, l, a, did.Yes)
+		w.sendReply(t, n, l, a, did.Yes)
 	}
 	w.step(did, deliver)
-	if w.Merge && w.Restart == everySec && w.from.crashes > 0 {
+	if w.Merge && w.Restart == restartEverySec && w.from.crashes > 0 {
 		after := *w.from
 		if deliver(&after); after.node[n].key != after.node[n].disk || after.node[n].count != after.node[n].synced {
 			did.Synced = true
@@ -287,61 +287,61 @@ func (w walk) arrive(n, l int, a action, expired bool) {
 }
 
 // updateCount applies a request that took effect to a node's count of grants.
-func (m *model) counts(t *state, n, l int, a action, old key) {
+func (m *model) updateCount(t *state, n, l int, a action, old key) {
 	switch me := &t.node[n]; a {
-	case set:
+	case setArrived:
 		if !m.hardened || old == 0 { // otherwise it has counted that grant already
 			me.count++
 		}
 		me.granted[l] = me.count
-	case Raise:
+	case raiseArrived:
 		me.count = max(me.count, t.fence[l])
 	}
 }
 
 // apply returns the key on a node after a lease's request, and whether the node grants the request.
 func (w walk) apply(me *node, old key, l int, a action) (left key, ok bool) {
-	own := old > 0 && w.same(w.from, old.lease(), l)
+	own := old > 0 && w.sameToken(w.from, old.lease(), l)
 	switch {
-	case a == set && me.set[l] == doomed:
+	case a == setArrived && me.set[l] == tombstoned:
 		return old, false
-	case a == set && w.hardened && own:
+	case a == setArrived && w.hardened && own:
 		return old, true
-	case a == set && (old == 0 || w.noNX):
+	case a == setArrived && (old == 0 || w.noNX):
 		return keyOf(l, 0), true
-	case a == extend && own && old.lease() > l && old.lease()/w.Attempts == l/w.Attempts:
+	case a == extendArrived && own && old.lease() > l && old.lease()/w.Attempts == l/w.Attempts:
 		return old, true // a later attempt with the same token; its expiry does not get earlier
-	case a == extend && own:
+	case a == extendArrived && own:
 		return keyOf(l, 1), true
-	case a == Raise && own:
+	case a == raiseArrived && own:
 		return old, true
-	case a == del && (own || me.del[l] == plain && old > 0):
+	case a == delArrived && (own || me.del[l] == unconditional && old > 0):
 		return 0, true
 	}
 	return old, false
 }
 
 // sendReply sends the reply if a client waits for it.
-func (w walk) answer(t *state, n, l int, a action, ok bool) {
+func (w walk) sendReply(t *state, n, l int, a action, ok bool) {
 	r, wanted := &t.node[n].del[l], idle
 	switch a {
-	case set:
-		r, wanted = &t.node[n].set[l], asking
-	case extend:
+	case setArrived:
+		r, wanted = &t.node[n].set[l], acquiring
+	case extendArrived:
 		r, wanted = &t.node[n].ext[l], extending
-	case Raise:
+	case raiseArrived:
 		r, wanted = &t.node[n].raise[l], raising
 	}
 	c := l / w.Attempts
-	waits := a != del && w.current(t, c) == l && t.client[c].phase == wanted
+	waits := a != delArrived && w.current(t, c) == l && t.client[c].phase == wanted
 	switch {
 	case !waits:
 		*r = none
 		t.node[n].granted[l] = 0
 	case ok:
-		*r = yes
+		*r = replyYes
 	default:
-		*r = no
+		*r = replyNo
 	}
 }
 
@@ -364,34 +364,34 @@ func (w walk) work(c int) {
 	l := w.current(w.from, c)
 	switch w.from.section[l] {
 	case unread:
-		did := w.of(c, Read)
+		did := w.clientStep(c, readDone)
 		did.Yes = w.accepts(w.from, l)
-		w.step(did, func(t *state) { w.reads(t, c) })
+		w.step(did, func(t *state) { w.applyRead(t, c) })
 	case read, readLate:
 		if w.believes(w.from, c) { // it checks its clock first; the write may arrive arbitrarily late
-			w.step(w.of(c, writing), func(t *state) { t.section[l] += sent - read })
+			w.step(w.clientStep(c, writeSent), func(t *state) { t.section[l] += sent - read })
 		}
 	}
 }
 
 // accepts reports whether the resource accepts a lease's token.
-func (m *model) accepts(s *state, l int) bool { return !m.Fence || s.fence[l] >= s.top }
+func (m *model) accepts(s *state, l int) bool { return !m.Fence || s.fence[l] >= s.maxToken }
 
 // applyRead applies a hold's read. A client whose read is refused releases the lock.
-func (m *model) reads(t *state, c int) {
+func (m *model) applyRead(t *state, c int) {
 	l := m.current(t, c)
 	if !m.accepts(t, l) {
 		m.release(t, c)
 		return
 	}
 	t.section[l] = read
-	m.see(t, l)
+	m.recordToken(t, l)
 }
 
 // recordToken records a token at the resource, which remembers the highest one.
-func (m *model) see(t *state, l int) {
+func (m *model) recordToken(t *state, l int) {
 	if m.Fence {
-		t.top = max(t.top, t.fence[l])
+		t.maxToken = max(t.maxToken, t.fence[l])
 	}
 }
 
@@ -401,16 +401,16 @@ func (w walk) writes() {
 		if s := w.from.section[l]; s != sent && s != sentLate {
 			continue
 		}
-		did := Step{Action: write, Client: l/w.Attempts + 1, Attempt: l%w.Attempts + 1, Yes: w.accepts(w.from, l)}
-		w.step(did, func(t *state) { w.write(t, l, did.Yes) })
+		did := Step{Action: writeArrived, Client: l/w.Attempts + 1, Attempt: l%w.Attempts + 1, Yes: w.accepts(w.from, l)}
+		w.step(did, func(t *state) { w.applyWrite(t, l, did.Yes) })
 	}
 }
 
 // applyWrite applies or refuses a write.
-func (m *model) write(t *state, l int, accepted bool) {
+func (m *model) applyWrite(t *state, l int, accepted bool) {
 	if accepted {
-		m.see(t, l)
-		t.harm = t.harm || t.section[l] == sentLate
+		m.recordToken(t, l)
+		t.violated = t.violated || t.section[l] == sentLate
 		for k := range m.leases() {
 			switch s := &t.section[k]; *s {
 			case read, sent:
@@ -439,30 +439,30 @@ func (m *model) leave(t *state, l int) {
 
 // fencedAttempt yields the ways an attempt with fencing tokens can continue after its first round. They
 // depend on which counts the client received. With Merge that is any subset of the possible ones.
-func (w walk) fenced(c int) {
+func (w walk) fencedAttempt(c int) {
 	l := w.current(w.from, c)
 	voted, _ := w.replies(c, func(n *node) *request { return &n.set[l] })
 	for heard := voted; ; heard = (heard - 1) & voted {
 		if bits.OnesCount8(heard) >= w.quorum {
-			w.count(c, heard)
+			w.issueToken(c, heard)
 		}
 		if !w.Merge || heard == 0 {
 			break
 		}
 	}
-	if w.Merge || bits.OnesCount8(voted) < w.quorum || w.from.over[l] > 0 {
-		w.step(w.of(c, failed), func(t *state) { w.fail(t, c) })
+	if w.Merge || bits.OnesCount8(voted) < w.quorum || w.from.endedWindows[l] > 0 {
+		w.step(w.clientStep(c, acquireFailed), func(t *state) { w.fail(t, c) })
 	}
 }
 
 // issueToken yields the step after the first round, given the nodes whose counts were received.
-func (w walk) count(c int, heard uint8) {
+func (w walk) issueToken(c int, heard uint8) {
 	l := w.current(w.from, c)
 	fence, behind := w.token(l, heard)
-	did := w.of(c, Raising)
+	did := w.clientStep(c, raiseStarted)
 	did.Heard, did.Behind, did.Fence = heard, behind, fence
 	if behind == 0 {
-		if w.from.over[l] == 0 || w.noElapsed {
+		if w.from.endedWindows[l] == 0 || w.noElapsed {
 			did.Action = acquired
 			w.step(did, func(t *state) { w.acquire(t, c, fence) })
 		}
@@ -474,10 +474,10 @@ func (w walk) count(c int, heard uint8) {
 			n := &t.node[i]
 			switch n.granted[l] = 0; {
 			case behind>>i&1 == 1:
-				n.set[l], n.raise[l] = none, flying
+				n.set[l], n.raise[l] = none, inFlight
 			case heard>>i&1 == 1:
-				n.set[l] = heardYes // its vote counts
-			case n.set[l] != flying:
+				n.set[l] = receivedYes // its vote counts
+			case n.set[l] != inFlight:
 				n.set[l] = none
 			}
 		}
@@ -487,12 +487,12 @@ func (w walk) count(c int, heard uint8) {
 // token returns the highest received count, and the bit set of nodes with a lower count.
 func (w walk) token(l int, heard uint8) (fence, behind uint8) {
 	for i := range w.Nodes {
-		if n := &w.from.node[i]; heard>>i&1 == 1 && (!w.firstCount || fence == 0) {
+		if n := &w.from.node[i]; heard>>i&1 == 1 && (!w.firstNodeCount || fence == 0) {
 			fence = max(fence, n.granted[l])
 		}
 	}
 	for i := range w.Nodes {
-		if n := &w.from.node[i]; heard>>i&1 == 1 && n.granted[l] < fence && !w.firstCount {
+		if n := &w.from.node[i]; heard>>i&1 == 1 && n.granted[l] < fence && !w.firstNodeCount {
 			behind |= 1 << i
 		}
 	}
@@ -505,41 +505,41 @@ func (w walk) raised(c int) {
 	confirmed, _ := w.replies(c, func(n *node) *request { return &n.raise[l] })
 	votes := bits.OnesCount8(confirmed)
 	for i := range w.Nodes {
-		if w.from.node[i].set[l] == heardYes {
+		if w.from.node[i].set[l] == receivedYes {
 			votes++
 		}
 	}
-	won := votes >= w.quorum && (w.from.over[l] == 0 || w.noElapsed)
+	won := votes >= w.quorum && (w.from.endedWindows[l] == 0 || w.noElapsed)
 	if won {
-		did := w.of(c, acquired)
+		did := w.clientStep(c, acquired)
 		did.Fence = w.from.fence[l]
 		w.step(did, func(t *state) { w.acquire(t, c, did.Fence) })
 	}
 	if !won || w.Merge {
-		w.step(w.of(c, failed), func(t *state) { w.fail(t, c) })
+		w.step(w.clientStep(c, acquireFailed), func(t *state) { w.fail(t, c) })
 	}
 }
 
 // acquire ends an attempt that got the lock.
 func (m *model) acquire(t *state, c int, fence uint8) {
 	l := m.current(t, c)
-	m.deaf(t, l)
+	m.dropReplies(t, l)
 	t.client[c].phase, t.fence[l] = holding, fence
 	if m.noElapsed {
-		t.client[c].free = 1
+		t.client[c].unbounded = 1
 	}
 	if m.Property == fencingOrder {
-		t.harm = t.harm || fence < t.client[c].floor
-		t.top = max(t.top, fence)
-		t.client[c].floor = 0
+		t.violated = t.violated || fence < t.client[c].minToken
+		t.maxToken = max(t.maxToken, fence)
+		t.client[c].minToken = 0
 	}
 }
 
 // recordBegin records that a SET of an attempt has arrived. The attempt may have begun just now, after every
 // lock granted so far.
-func (m *model) begins(t *state, c, l int) {
-	if me := &t.client[c]; m.Property == fencingOrder && me.floor == 0 && me.phase == asking && l == m.current(t, c) {
-		me.floor = t.top + 1
+func (m *model) recordBegin(t *state, c, l int) {
+	if me := &t.client[c]; m.Property == fencingOrder && me.minToken == 0 && me.phase == acquiring && l == m.current(t, c) {
+		me.minToken = t.maxToken + 1
 	}
 }
 
@@ -547,27 +547,27 @@ func (m *model) begins(t *state, c, l int) {
 func (m *model) fail(t *state, c int) {
 	l, refused := m.current(t, c), uint8(0)
 	for n := range m.Nodes {
-		if t.node[n].set[l] == heardNo {
+		if t.node[n].set[l] == receivedNo {
 			refused |= 1 << n
 		}
 	}
-	m.deaf(t, l)
-	m.end(t, c, flying)
-	spare(m, t, l, refused)
-	t.client[c].floor = 0
+	m.dropReplies(t, l)
+	m.end(t, c, inFlight)
+	skipRefused(m, t, l, refused)
+	t.client[c].minToken = 0
 }
 
 // dropTokens clears tokens that will not be used any more, so states do not differ in them.
-func (m *model) settle(t *state) {
+func (m *model) dropTokens(t *state) {
 	for l := range m.leases() {
 		c := l / m.Attempts
 		asked := t.section[l] == sent || t.section[l] == sentLate
-		if int(t.client[c].begun) > 0 && l == m.current(t, c) {
+		if int(t.client[c].attempts) > 0 && l == m.current(t, c) {
 			p := t.client[c].phase
 			asked = asked || p == raising || m.Property == resourceSafety && (p == holding || p == extending)
 		}
 		for n := range m.Nodes {
-			asked = asked || t.node[n].raise[l] == flying
+			asked = asked || t.node[n].raise[l] == inFlight
 		}
 		if !asked {
 			t.fence[l] = 0
@@ -626,9 +626,9 @@ func (s Scope) checkHardened() error {
 		return fmt.Errorf("%s is a mistake in the specification's lock; from lock %s, leave out one of %q", s.Mistake, hardenedLock, Parts())
 	case s.Without == clockCount && !s.Fence:
 		return fmt.Errorf("%s are about fencing tokens, but the lock does not issue any", clockCount)
-	case s.Quarantine && (s.Crashes == 0 || s.Restart == Delayed):
+	case s.Quarantine && (s.Crashes == 0 || s.Restart == RestartDelayed):
 		return fmt.Errorf("quarantine requires nodes that crash and restart immediately")
-	case s.Quarantine && s.Restart == everySec && s.Extends > 0 && s.Crashes > 1:
+	case s.Quarantine && s.Restart == restartEverySec && s.Extends > 0 && s.Crashes > 1:
 		return fmt.Errorf("nodes in quarantine that also lose an extension are not modeled")
 	case s.Property == leftKeys && (s.Crashes > 0 || s.Jumps > 0 || s.Mistake != ""):
 		return fmt.Errorf("%s requires a scope without faults and mistakes", leftKeys)
@@ -636,18 +636,18 @@ func (s Scope) checkHardened() error {
 	return nil
 }
 
-// inTheModel is the cause of a violation that cannot be run.
-const inTheModel = "in the model"
+// modelOnly is the cause of a violation that cannot be run.
+const modelOnly = "in the model"
 
 // CanRun reports whether a violation in the scope can be run: the lock and a verdict on the property exist
 // outside the model, and a scenario can express the steps. It cannot if nodes restart with older counts of
 // the hardened lock: that violation needs failed attempts, which a scenario cannot express.
-func (s Scope) Runs() bool {
-	return s.Without == "" && s.Property != leftKeys && !(s.Lock == hardenedLock && s.Property == fencingOrder && s.Restart == everySec)
+func (s Scope) CanRun() bool {
+	return s.Without == "" && s.Property != leftKeys && !(s.Lock == hardenedLock && s.Property == fencingOrder && s.Restart == restartEverySec)
 }
 
 // skipRefused drops the DELs to nodes that are known to have refused the SET: they have no key to delete.
-func spare(m *model, t *state, l int, refused uint8) {
+func skipRefused(m *model, t *state, l int, refused uint8) {
 	for n := range m.Nodes {
 		if m.hardened && refused>>n&1 == 1 {
 			t.node[n].del[l] = none
@@ -656,35 +656,35 @@ func spare(m *model, t *state, l int, refused uint8) {
 }
 
 // addTombstone leaves a tombstone on a node: it will refuse the SET of a lease that is still in flight.
-func bury(m *model, n *node, l int) {
-	if m.tombstones && n.set[l] == flying {
-		n.set[l] = doomed
+func addTombstone(m *model, n *node, l int) {
+	if m.tombstones && n.set[l] == inFlight {
+		n.set[l] = tombstoned
 	}
 }
 
 // lapsedTombstone yields the arrival of a SET after its tombstone may have expired. A tombstone lives a TTL, like a
 // key, so the window of the attempt has ended by then.
-func (w walk) lapsed(n, l int, expired bool) {
-	if w.from.node[n].set[l] != doomed || w.from.over[l] == 0 {
+func (w walk) lapsedTombstone(n, l int, expired bool) {
+	if w.from.node[n].set[l] != tombstoned || w.from.endedWindows[l] == 0 {
 		return
 	}
 	late := *w.from
-	late.node[n].set[l] = flying
+	late.node[n].set[l] = inFlight
 	if w.debts {
-		late.node[n].del[l] = flying // without a reply, the client repeats it
+		late.node[n].del[l] = inFlight // without a reply, the client repeats it
 	}
-	walk{w.model, &late, w.yield}.arrive(n, l, set, expired)
+	walk{w.model, &late, w.yield}.arrive(n, l, setArrived, expired)
 }
 
 // afterCrash applies the effects of a crash other than the loss of keys and counts. Messages sent before the crash may still
 // arrive, so losing a tombstone lets its SET take effect. A node without a count starts from its clock,
 // which is above all earlier counts.
-func forgets(m *model, t *state, n int, before *node) {
+func afterCrash(m *model, t *state, n int, before *node) {
 	me := &t.node[n]
-	if m.Restart != Always {
+	if m.Restart != RestartAlways {
 		for l := range m.leases() {
-			if me.set[l] == doomed {
-				me.set[l] = flying
+			if me.set[l] == tombstoned {
+				me.set[l] = inFlight
 			}
 		}
 	}
@@ -704,7 +704,7 @@ func forgets(m *model, t *state, n int, before *node) {
 
 // hasLeftKey reports whether a key stays on a node without a client that would delete it: its attempt or
 // hold has ended, its window has not, and no DEL is in flight.
-func left(m *model, s *state) bool {
+func hasLeftKey(m *model, s *state) bool {
 	for n := range m.Nodes {
 		k := s.node[n].key
 		if k == 0 || m.mayExpire(s, k) || s.node[n].del[k.lease()] != none {

@@ -15,8 +15,8 @@ import (
 // commands maps actions to the commands that a client sends to a node. The token is the lease's number.
 type commands map[action][]string
 
-// reference returns the commands of the reference lock.
-func reference(t *testing.T) commands {
+// referenceCommands returns the commands of the reference lock.
+func referenceCommands(t *testing.T) commands {
 	script := func(name string) string {
 		text, err := os.ReadFile("../../redlock/driver/" + name)
 		if err != nil {
@@ -26,9 +26,9 @@ func reference(t *testing.T) commands {
 	}
 	px := fmt.Sprint(ttl.Milliseconds())
 	return commands{
-		set:    {"SET", "k", "0", "NX", "PX", px},
-		extend: {"EVAL", script("extend.lua"), "1", "k", "0", px},
-		del:    {"EVAL", script("release.lua"), "1", "k", "0"},
+		setArrived:    {"SET", "k", "0", "NX", "PX", px},
+		extendArrived: {"EVAL", script("extend.lua"), "1", "k", "0", px},
+		delArrived:    {"EVAL", script("release.lua"), "1", "k", "0"},
 	}
 }
 
@@ -62,7 +62,7 @@ func (n *instance) do(t *testing.T, args ...string) (yes bool) {
 }
 
 // token returns the token of the node's key, or "".
-func (n *instance) has(t *testing.T) string {
+func (n *instance) token(t *testing.T) string {
 	t.Helper()
 	v, err := n.Do("GET", "k")
 	if err != nil {
@@ -82,25 +82,25 @@ func (n *instance) set(t *testing.T, lease int) {
 func (m *model) before(lease int, over bool, a action) state {
 	var s state
 	for c := range s.client {
-		s.client[c] = clientState{phase: asking, begun: 1}
+		s.client[c] = clientState{phase: acquiring, attempts: 1}
 	}
 	n := &s.node[0]
 	if lease >= 0 {
 		n.key = keyOf(lease, 0)
 	}
 	if over {
-		s.over = [maxLeases]uint8{1, 1}
+		s.endedWindows = [maxLeases]uint8{1, 1}
 	}
 	switch a {
-	case set:
-		n.set[0] = flying
-	case extend:
-		s.client[0].phase, s.client[0].asked = extending, 1
-		n.ext[0] = flying
-	case del:
-		n.del[0] = flying
+	case setArrived:
+		n.set[0] = inFlight
+	case extendArrived:
+		s.client[0].phase, s.client[0].extensions = extending, 1
+		n.ext[0] = inFlight
+	case delArrived:
+		n.del[0] = inFlight
 		if m.plainDel {
-			n.del[0] = plain
+			n.del[0] = unconditional
 		}
 	}
 	return s
@@ -115,18 +115,20 @@ func (m *model) allows(lease int, over bool, a action) map[string]bool {
 			if k := next.node[0].key; k > 0 {
 				after = fmt.Sprint(k.lease())
 			}
-			out[told(did.Yes, after)] = true
+			out[describeResult(did.Yes, after)] = true
 		}
 	}}.node(0)
 	return out
 }
 
-func told(yes bool, after string) string { return fmt.Sprintf("yes %v, then key %q", yes, after) }
+func describeResult(yes bool, after string) string {
+	return fmt.Sprintf("yes %v, then key %q", yes, after)
+}
 
 // nodeDiffers compares the simulated node with the model. The node must show all results that the model
 // allows, and no others.
 func (m *model) nodeDiffers(t *testing.T, sends commands) (cases int, difference string) {
-	for _, a := range []action{set, extend, del} {
+	for _, a := range []action{setArrived, extendArrived, delArrived} {
 		for lease := -1; lease < 2; lease++ { // none, the requester's, the other client's
 			for _, over := range []bool{false, true} {
 				seen := map[string]bool{}
@@ -145,7 +147,7 @@ func (m *model) nodeDiffers(t *testing.T, sends commands) (cases int, difference
 					if err != nil {
 						return cases, fmt.Sprintf("%s: node: %v", a, err)
 					}
-					seen[told(reply == "OK" || reply == int64(1), n.has(t))] = true
+					seen[describeResult(reply == "OK" || reply == int64(1), n.token(t))] = true
 					n.Close()
 				}
 				if allowed := m.allows(lease, over, a); !maps.Equal(allowed, seen) {
@@ -160,8 +162,8 @@ func (m *model) nodeDiffers(t *testing.T, sends commands) (cases int, difference
 
 // For each request of the reference lock and each state of the key, the simulated node shows exactly the
 // results that the model allows.
-func TestNode(t *testing.T) {
-	cases, difference := newModel(Scope{Nodes: 1, Attempts: 1, Extends: 1}, exactly).nodeDiffers(t, reference(t))
+func TestNodeMatchesModel(t *testing.T) {
+	cases, difference := newModel(Scope{Nodes: 1, Attempts: 1, Extends: 1}, exactReductions).nodeDiffers(t, referenceCommands(t))
 	if difference != "" {
 		t.Error(difference)
 	}
@@ -169,44 +171,44 @@ func TestNode(t *testing.T) {
 }
 
 // Wrong requests are detected, unless the model has the same mistake.
-func TestNodeDiffers(t *testing.T) {
+func TestWrongCommandsAreDetected(t *testing.T) {
 	px := fmt.Sprint(ttl.Milliseconds())
 	for name, p := range map[string]struct {
 		mistake string
 		change  func(commands)
 	}{
-		"SET without NX":         {"set-without-nx", func(c commands) { c[set] = []string{"SET", "k", "0", "PX", px} }},
-		"DEL without comparison": {"plain-del", func(c commands) { c[del] = []string{"DEL", "k"} }},
-		"EXTEND of any key":      {"", func(c commands) { c[extend] = []string{"PEXPIRE", "k", px} }},
+		"SET without NX":         {"set-without-nx", func(c commands) { c[setArrived] = []string{"SET", "k", "0", "PX", px} }},
+		"DEL without comparison": {"plain-del", func(c commands) { c[delArrived] = []string{"DEL", "k"} }},
+		"EXTEND of any key":      {"", func(c commands) { c[extendArrived] = []string{"PEXPIRE", "k", px} }},
 	} {
-		sends := reference(t)
+		sends := referenceCommands(t)
 		p.change(sends)
-		if _, difference := newModel(Scope{Nodes: 1, Attempts: 1, Extends: 1}, exactly).nodeDiffers(t, sends); difference == "" {
+		if _, difference := newModel(Scope{Nodes: 1, Attempts: 1, Extends: 1}, exactReductions).nodeDiffers(t, sends); difference == "" {
 			t.Errorf("%s is not detected", name)
 		}
 		if p.mistake == "" {
 			continue
 		}
-		wrong := newModel(Scope{Nodes: 1, Attempts: 1, Extends: 1, Mistake: p.mistake}, exactly)
+		wrong := newModel(Scope{Nodes: 1, Attempts: 1, Extends: 1, Mistake: p.mistake}, exactReductions)
 		if _, difference := wrong.nodeDiffers(t, sends); difference != "" {
 			t.Errorf("%s: %s", name, difference)
 		}
-		if _, difference := wrong.nodeDiffers(t, reference(t)); difference == "" {
+		if _, difference := wrong.nodeDiffers(t, referenceCommands(t)); difference == "" {
 			t.Errorf("a model with %s is not detected", name)
 		}
 	}
 }
 
 // A crashed node restarts with the data that the model keeps.
-func TestCrash(t *testing.T) {
+func TestRestartData(t *testing.T) {
 	for _, c := range []struct {
 		restart Restart
 		policy  server.Fsync
 		synced  bool
 		keeps   string
 	}{
-		{Forgets, "", false, ""}, {Delayed, "", false, ""}, {Always, server.Always, true, "0"},
-		{everySec, server.EverySec, true, "0"}, {everySec, server.EverySec, false, ""},
+		{RestartEmpty, "", false, ""}, {RestartDelayed, "", false, ""}, {RestartAlways, server.Always, true, "0"},
+		{restartEverySec, server.EverySec, true, "0"}, {restartEverySec, server.EverySec, false, ""},
 	} {
 		n := start(c.policy)
 		n.set(t, 0)
@@ -221,11 +223,11 @@ func TestCrash(t *testing.T) {
 			n.disk.LosePower(false)
 		}
 		n.restart()
-		if got := n.has(t); got != c.keeps {
+		if got := n.token(t); got != c.keeps {
 			t.Errorf("%s, synced %v: the node has key %q, want %q", c.restart, c.synced, got, c.keeps)
 		}
-		m := newModel(Scope{Nodes: 1, Attempts: 1, Crashes: 1, Restart: c.restart}, exactly)
-		s := m.before(0, false, reply)
+		m := newModel(Scope{Nodes: 1, Attempts: 1, Crashes: 1, Restart: c.restart}, exactReductions)
+		s := m.before(0, false, replyArrived)
 		s.crashes = 1
 		if c.synced {
 			s.node[0].disk = s.node[0].key
@@ -234,7 +236,7 @@ func TestCrash(t *testing.T) {
 		if has := s.node[0].key > 0; has != (c.keeps != "") {
 			t.Errorf("%s, synced %v: the model has a key: %v", c.restart, c.synced, has)
 		}
-		if down := s.node[0].down != up; down != (c.restart == Delayed) {
+		if down := s.node[0].down != up; down != (c.restart == RestartDelayed) {
 			t.Errorf("%s: the model's node is down: %v", c.restart, down)
 		}
 	}

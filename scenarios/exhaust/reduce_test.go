@@ -7,8 +7,8 @@ import (
 )
 
 // randomScope returns a random scope that is small enough for a search without reductions.
-func drawn(r *rand.Rand) Scope {
-	restarts := append(Restarts(), Delayed)
+func randomScope(r *rand.Rand) Scope {
+	restarts := append(Restarts(), RestartDelayed)
 	s := Scope{Nodes: 2, Attempts: 1, Crashes: r.IntN(2), Restart: restarts[r.IntN(len(restarts))]}
 	if r.IntN(6) == 0 {
 		s.Jumps = 1
@@ -35,50 +35,50 @@ func drawn(r *rand.Rand) Scope {
 		}
 	}
 	if s.Check() != nil {
-		return drawn(r)
+		return randomScope(r)
 	}
 	return s
 }
 
 // verdictOf returns the verdict of a search: "" if it hits the limit, and its panic if different states have
 // the same canonical form.
-func verdictOf(t *testing.T, m *model, most int) (came string) {
+func verdictOf(t *testing.T, m *model, maxBytes int) (result string) {
 	defer func() {
 		if r := recover(); r != nil {
-			came = fmt.Sprint(r)
+			result = fmt.Sprint(r)
 		}
 	}()
-	r := m.Search(t.Context(), most, nil)
+	r := m.Search(t.Context(), maxBytes, nil)
 	switch {
 	case r.Story != nil:
 		return "violated"
-	case r.Whole:
+	case r.Complete:
 		return "none"
 	}
 	return ""
 }
 
 // reductionSteps adds the reductions one by one.
-var steps = map[string]Reductions{
-	"symmetry": {Symmetry: true}, "merge": {Merge: true}, "exact": exactly,
-	"eager": {Symmetry: true, Merge: true, Eager: true}, "full": fully,
+var reductionSteps = map[string]Reductions{
+	"symmetry": {Symmetry: true}, "merge": {Merge: true}, "exact": exactReductions,
+	"eager": {Symmetry: true, Merge: true, Eager: true}, "full": fullReductions,
 }
 
 // checkReductions compares searches of random scopes with and without reductions. It skips scopes whose states take more
 // than maxBytes.
-func agree(t *testing.T, scopes, most int) {
+func checkReductions(t *testing.T, scopes, maxBytes int) {
 	r := rand.New(rand.NewPCG(1, 2))
 	seen := map[string]int{}
 	for range scopes {
-		s := drawn(r)
-		plain := verdictOf(t, newModel(s, Reductions{}), most)
-		seen[plain]++
-		if plain == "" {
+		s := randomScope(r)
+		unreduced := verdictOf(t, newModel(s, Reductions{}), maxBytes)
+		seen[unreduced]++
+		if unreduced == "" {
 			continue
 		}
-		for name, reductions := range steps {
-			if got := verdictOf(t, newModel(s, reductions), most); got != plain && got != "" {
-				t.Errorf("%+v: %s with reductions %s, %s without", s, got, name, plain)
+		for name, reductions := range reductionSteps {
+			if got := verdictOf(t, newModel(s, reductions), maxBytes); got != unreduced && got != "" {
+				t.Errorf("%+v: %s with reductions %s, %s without", s, got, name, unreduced)
 			}
 		}
 	}
@@ -89,7 +89,7 @@ func agree(t *testing.T, scopes, most int) {
 }
 
 // Each reduction leads to the same verdict as no reduction.
-func TestReductionsAgree(t *testing.T) { agree(t, 10, 2<<20) }
+func TestReductionsAgree(t *testing.T) { checkReductions(t, 10, 2<<20) }
 
 // everywhere calls do for each node and lease.
 func everywhere(m *model, t *state, do func(*node, int)) {
@@ -112,19 +112,19 @@ var wrongReductions = map[string]struct {
 	"clock jumps don't matter": {Scope{Nodes: 3, Attempts: 1, Jumps: 1}, func(_ *model, t *state) { t.jumps = 0 }},
 	"votes don't matter": {Scope{Nodes: 3, Attempts: 1, Mistake: "quorum-half"}, func(m *model, t *state) {
 		everywhere(m, t, func(n *node, l int) {
-			if n.set[l] == yes {
+			if n.set[l] == replyYes {
 				n.set[l] = none
 			}
 		})
 	}},
 	"windows end for believing clients": {Scope{Nodes: 3, Attempts: 1, Mistake: "set-without-nx"}, func(m *model, t *state) {
 		for l := range m.leases() {
-			t.over[l] = 1
+			t.endedWindows[l] = 1
 		}
 	}},
 	"the window does not matter to the client": {Scope{Nodes: 3, Attempts: 1, Extends: 1}, func(_ *model, t *state) {
 		for c := range t.client {
-			t.client[c].free = 1
+			t.client[c].unbounded = 1
 		}
 	}},
 	"keys expire at any time": {Scope{Nodes: 3, Attempts: 1}, func(m *model, t *state) {
@@ -132,19 +132,19 @@ var wrongReductions = map[string]struct {
 			t.node[n].key = 0
 		}
 	}},
-	"nodes restart immediately": {Scope{Nodes: 3, Attempts: 1, Crashes: 1, Restart: Delayed}, func(m *model, t *state) {
+	"nodes restart immediately": {Scope{Nodes: 3, Attempts: 1, Crashes: 1, Restart: RestartDelayed}, func(m *model, t *state) {
 		for n := range m.Nodes {
 			t.node[n].down = up
 		}
 	}},
-	"disks lose everything": {Scope{Nodes: 1, Attempts: 1, Crashes: 1, Restart: Always}, func(m *model, t *state) {
+	"disks lose everything": {Scope{Nodes: 1, Attempts: 1, Crashes: 1, Restart: RestartAlways}, func(m *model, t *state) {
 		if t.crashes == 0 {
 			t.node[0].key = 0
 		}
 	}},
 	"an extension lasts forever": {Scope{Nodes: 3, Attempts: 1, Extends: 1}, func(_ *model, t *state) {
 		for c := range t.client {
-			t.client[c].free |= t.client[c].gen
+			t.client[c].unbounded |= t.client[c].generation
 		}
 	}},
 	"counts of grants don't matter": {Scope{Nodes: 3, Attempts: 1, Fence: true, Property: fencingOrder}, func(m *model, t *state) {
@@ -152,20 +152,20 @@ var wrongReductions = map[string]struct {
 			t.node[n].count = 0
 		}
 	}},
-	"nodes remember counts": {Scope{Nodes: 3, Attempts: 1, Crashes: 1, Restart: Delayed, Fence: true, Property: fencingOrder}, func(m *model, t *state) {
+	"nodes remember counts": {Scope{Nodes: 3, Attempts: 1, Crashes: 1, Restart: RestartDelayed, Fence: true, Property: fencingOrder}, func(m *model, t *state) {
 		for n := range m.Nodes {
-			t.node[n].count = max(t.node[n].count, t.top)
+			t.node[n].count = max(t.node[n].count, t.maxToken)
 		}
 	}},
 	"writing back does not matter": {Scope{Nodes: 3, Attempts: 2, Fence: true, Property: fencingOrder}, func(m *model, t *state) {
 		everywhere(m, t, func(n *node, l int) {
-			if n.raise[l] == flying {
-				n.raise[l] = yes
+			if n.raise[l] == inFlight {
+				n.raise[l] = replyYes
 			}
 		})
 	}},
 	"tokens don't matter": {Scope{Nodes: 3, Attempts: 1, Fence: true, Property: resourceSafety}, func(m *model, t *state) {
-		t.top = min(t.top, 1)
+		t.maxToken = min(t.maxToken, 1)
 		for l := range m.leases() {
 			t.fence[l] = min(t.fence[l], 1)
 		}
@@ -186,8 +186,8 @@ var wrongReductions = map[string]struct {
 	}},
 	"tombstones don't matter": {Scope{Nodes: 3, Attempts: 1, Lock: hardenedLock, Property: leftKeys}, func(m *model, t *state) {
 		everywhere(m, t, func(n *node, l int) {
-			if n.set[l] == doomed {
-				n.set[l] = flying
+			if n.set[l] == tombstoned {
+				n.set[l] = inFlight
 			}
 		})
 	}},
@@ -198,7 +198,7 @@ var wrongReductions = map[string]struct {
 	}},
 	"windows don't matter to left keys": {Scope{Nodes: 3, Attempts: 1, Lock: hardenedLock, Without: debts, Property: leftKeys}, func(m *model, t *state) {
 		for l := range m.leases() {
-			t.over[l] = 1
+			t.endedWindows[l] = 1
 		}
 	}},
 	"key owners don't matter": {Scope{Nodes: 3, Attempts: 2}, func(m *model, t *state) {
@@ -213,9 +213,9 @@ var wrongReductions = map[string]struct {
 // Wrong reductions lead to a different verdict.
 func TestWrongReductionsDiffer(t *testing.T) {
 	for name, p := range wrongReductions {
-		right := verdictOf(t, newModel(p.scope, fully), 0)
-		m := newModel(p.scope, fully)
-		m.also = func(t *state) { p.wrong(m, t) }
+		right := verdictOf(t, newModel(p.scope, fullReductions), 0)
+		m := newModel(p.scope, fullReductions)
+		m.extraReduction = func(t *state) { p.wrong(m, t) }
 		if got := verdictOf(t, m, 0); got == right {
 			t.Errorf("%s: verdict %s did not change", name, got)
 		}

@@ -39,7 +39,7 @@ type Search struct {
 
 // KnownScopes returns the searches of the scopes whose verdicts are known.
 func KnownScopes(reduce string) (all []*Search) {
-	for _, r := range knownRows() {
+	for _, r := range knownScopes() {
 		all = append(all, &Search{Scope: r.Scope, Reduce: reduce, known: true, Expected: r.Cause})
 	}
 	return all
@@ -51,8 +51,8 @@ var reductions = map[string]struct {
 	same string
 }{
 	"none":  {Reductions{}, "nothing"},
-	"exact": {exactly, "identity of nodes and clients, arrival times of replies"},
-	"full":  {fully, "identity of nodes and clients, arrival times of replies, needless waiting, steps that can only obstruct others"},
+	"exact": {exactReductions, "identity of nodes and clients, arrival times of replies"},
+	"full":  {fullReductions, "identity of nodes and clients, arrival times of replies, needless waiting, steps that can only obstruct others"},
 }
 
 // ReductionNames lists the valid values of Search.Reduce.
@@ -60,34 +60,34 @@ func ReductionNames() []string { return slices.Sorted(maps.Keys(reductions)) }
 
 // Searcher searches scopes and runs the stories that it finds with the real lock.
 type Searcher struct {
-	Limit time.Duration // time limit of one search
-	Bytes int           // memory limit for its states
-	Known scenario.Known
-	Store string
+	TimeLimit time.Duration // time limit of one search
+	MaxBytes  int           // memory limit for its states
+	Known     scenario.Known
+	Store     string
 	// Run runs a scenario in the simulation. Keep first writes the scenario to a file, and stores the run.
-	Run  func(ctx context.Context, s scenario.Scenario, seed uint64) outcome.Outcome
-	Keep func(ctx context.Context, s scenario.Scenario, seed uint64, file string, text []byte, command string) (outcome.Outcome, error)
+	Run         func(ctx context.Context, s scenario.Scenario, seed uint64) outcome.Outcome
+	RunAndStore func(ctx context.Context, s scenario.Scenario, seed uint64, file string, text []byte, command string) (outcome.Outcome, error)
 }
 
 // Folder is the folder in a store with the scenarios that searches found.
 const Folder = "exhaust"
 
-// NotReplayed is the error of a violation in the model that does not occur in the simulation.
-type NotReplayed string
+// NotReplayedError is the error of a violation in the model that does not occur in the simulation.
+type NotReplayedError string
 
-func (e NotReplayed) Error() string { return string(e) }
+func (e NotReplayedError) Error() string { return string(e) }
 
 // Search searches the scope of r and stores the result in r.
 func (x Searcher) Search(ctx context.Context, r *Search) error {
-	limited, end := context.WithTimeout(ctx, x.Limit)
+	limited, end := context.WithTimeout(ctx, x.TimeLimit)
 	defer end()
 	begun := time.Now()
 	var found scenario.Scenario
-	r.Result = newModel(r.Scope, reductions[r.Reduce].Reductions).Search(limited, x.Bytes, func(path []Step) bool {
-		if !r.Runs() {
+	r.Result = newModel(r.Scope, reductions[r.Reduce].Reductions).Search(limited, x.MaxBytes, func(path []Step) bool {
+		if !r.CanRun() {
 			return true
 		}
-		s, err := scenarioOf(r.Name(), r.Scope, path, x.Known)
+		s, err := newScenario(r.Name(), r.Scope, path, x.Known)
 		found = s
 		return err == nil
 	})
@@ -96,7 +96,7 @@ func (x Searcher) Search(ctx context.Context, r *Search) error {
 	case r.Story != nil:
 		r.Verdict = verdict.Violated
 		return x.replay(ctx, r, found)
-	case r.Whole && r.Untimed == 0:
+	case r.Complete && r.Rejected == 0:
 		r.Verdict = verdict.Holds
 	default:
 		r.Verdict = verdict.Undecided
@@ -106,8 +106,8 @@ func (x Searcher) Search(ctx context.Context, r *Search) error {
 
 // replay runs the scenario of a violation in the simulation, and stores it unless it is known.
 func (x Searcher) replay(ctx context.Context, r *Search, s scenario.Scenario) error {
-	if !r.Runs() {
-		r.Cause = inTheModel
+	if !r.CanRun() {
+		r.Cause = modelOnly
 		return nil
 	}
 	o := x.Run(ctx, s, 1)
@@ -115,12 +115,12 @@ func (x Searcher) replay(ctx context.Context, r *Search, s scenario.Scenario) er
 		return ctx.Err()
 	}
 	property := string(r.property())
-	if j := o.Of(property); j != nil && j.Got == verdict.Violated {
+	if j := o.JudgementOf(property); j != nil && j.Got == verdict.Violated {
 		r.Cause, r.Node, r.Because = j.Cause, j.Node, j.Because
 	}
 	switch {
 	case r.Cause == "":
-		return NotReplayed(fmt.Sprintf("%v: %s is violated in the model, but not in the simulation: %s\n%s", r.Scope, property, o.Error, caption(r.Story)))
+		return NotReplayedError(fmt.Sprintf("%v: %s is violated in the model, but not in the simulation: %s\n%s", r.Scope, property, o.Error, caption(r.Story)))
 	case r.known:
 		return nil
 	}
@@ -130,8 +130,8 @@ func (x Searcher) replay(ctx context.Context, r *Search, s scenario.Scenario) er
 		return err
 	}
 	r.File = filepath.Join(x.Store, Folder, r.Name()+".yaml")
-	r.Command, r.exact = "lockpick run "+display.ShellWord(r.File), s.Exact
-	o, err = x.Keep(ctx, s, 1, r.File, text, r.Command)
+	r.Command, r.exact = "lockpick run "+display.ShellQuote(r.File), s.Exact
+	o, err = x.RunAndStore(ctx, s, 1, r.File, text, r.Command)
 	r.Dir = o.Dir
 	return cmp.Or(err, ctx.Err())
 }
@@ -159,9 +159,9 @@ func assumptions(scope Scope) []string {
 	switch {
 	case scope.Crashes == 0:
 		out = append(out, "nodes do not lose data")
-	case scope.Restart == Delayed:
+	case scope.Restart == RestartDelayed:
 		out = append(out, "a crashed node restarts once all its keys would have expired")
-	case scope.Restart == Always:
+	case scope.Restart == RestartAlways:
 		out = append(out, "a crashed node restarts with all acknowledged data")
 	}
 	if scope.Fence && scope.Lock == hardenedLock && scope.Crashes > 0 {
@@ -179,10 +179,10 @@ func (r *Search) outcome() string {
 		return fmt.Sprintf("violated, as expected (%s)", r.Cause)
 	case r.Verdict == verdict.Violated:
 		return fmt.Sprintf("VIOLATED (%s)", r.Cause)
-	case !r.Whole:
+	case !r.Complete:
 		return "inconclusive: the search hit a limit"
 	}
-	return fmt.Sprintf("inconclusive: %s without possible times", display.Plural(r.Untimed, "violation"))
+	return fmt.Sprintf("inconclusive: %s without possible times", display.Plural(r.Rejected, "violation"))
 }
 
 // steps returns the number of steps of the story, or "".
@@ -199,7 +199,7 @@ func (r *Search) Print(w io.Writer) {
 		display.Plural(r.States, "state"), display.Plural(r.Acquires, "acquire"), r.Seconds, (r.Bytes+1<<20-1)>>20)
 	if r.Verdict == verdict.Violated {
 		fmt.Fprintf(w, "%s %s in %d steps, the minimum\n\n%s\n", r.property(), display.Paint(w, display.Bad, "VIOLATED"), len(r.Story), caption(r.Story))
-		if !r.Runs() {
+		if !r.CanRun() {
 			fmt.Fprintln(w, "cannot be replayed: the lock or the property exists only in the model, or the simulation cannot express the steps")
 			return
 		}
@@ -226,16 +226,16 @@ func byProperty(all []*Search, do func(Property, []*Search)) {
 
 // Print prints the searches of scopes with known verdicts.
 func Print(w io.Writer, all []*Search) {
-	unlike := 0
+	unexpected := 0
 	byProperty(all, func(p Property, rows []*Search) {
 		t := display.Table{{"nodes", "attempts", "options", "states", "acquires", "steps", string(p)}}
 		for _, r := range rows {
 			what := r.outcome()
 			if r.Code() != outcome.ExitOK {
-				unlike++
+				unexpected++
 				what += ", NOT AS EXPECTED"
 			}
-			t = append(t, []string{fmt.Sprint(r.Nodes), fmt.Sprint(r.Attempts), strings.Join(r.besides(), ", "), fmt.Sprint(r.States), fmt.Sprint(r.Acquires), r.steps(), what})
+			t = append(t, []string{fmt.Sprint(r.Nodes), fmt.Sprint(r.Attempts), strings.Join(r.options(), ", "), fmt.Sprint(r.States), fmt.Sprint(r.Acquires), r.steps(), what})
 		}
 		fmt.Fprintf(w, "%s\n\n", strings.Join(t.Lines("", 160), "\n"))
 	})
@@ -245,7 +245,7 @@ ignores: %s
 Each violation was run in the simulation with the real lock, and the checker named its cause. Those
 marked "in the model" cannot be run.
 %s: %d as expected
-`, strings.Join(assumptions(Scope{Crashes: 1}), ";\n    "), reductions[all[0].Reduce].same, display.Plural(len(all), "scope"), len(all)-unlike)
+`, strings.Join(assumptions(Scope{Crashes: 1}), ";\n    "), reductions[all[0].Reduce].same, display.Plural(len(all), "scope"), len(all)-unexpected)
 }
 
 // Markdown prints the searches as parts of a page: a table for each property, and the assumptions.

@@ -11,21 +11,21 @@ import (
 // resourceDiffers lets holds read and write at random, with the real scripts of the resource on a simulated node
 // and in the model. It compares which requests are accepted, and which writes overwrite one that their hold
 // has not seen.
-func (m *model) resourceDiffers(t *testing.T, rounds int, change func(script string) string) (harms, refusals int, difference string) {
+func (m *model) resourceDiffers(t *testing.T, rounds int, change func(script string) string) (lostUpdates, refusals int, difference string) {
 	scripts := resourceScripts(t, change)
 	mode := "none"
 	if m.Fence {
 		mode = "token"
 	}
-	dice := rand.New(rand.NewPCG(3, 4))
+	rng := rand.New(rand.NewPCG(3, 4))
 	for round := range rounds {
-		n, s := start(""), m.first()
+		n, s := start(""), m.initial()
 		for c := range s.client {
-			s.client[c] = clientState{phase: holding, begun: uint8(m.Attempts)}
+			s.client[c] = clientState{phase: holding, attempts: uint8(m.Attempts)}
 		}
 		base := map[int]int64{}
 		for l := range m.leases() {
-			s.fence[l] = uint8(1 + dice.IntN(3))
+			s.fence[l] = uint8(1 + rng.IntN(3))
 		}
 		ask := func(a action, l int, version int64) []any {
 			reply, err := n.Do("EVAL", scripts[a], "1", "r", fmt.Sprintf("%d:%s", l, a), fmt.Sprint(l), fmt.Sprint(version), fmt.Sprint(s.fence[l]), "token", mode)
@@ -36,18 +36,18 @@ func (m *model) resourceDiffers(t *testing.T, rounds int, change func(script str
 		}
 		var did []string
 		for range 12 {
-			l := dice.IntN(m.leases())
+			l := rng.IntN(m.leases())
 			accepted := m.accepts(&s, l)
 			switch s.section[l] {
 			case unread:
 				did = append(did, fmt.Sprintf("%d reads with token %d", l, s.fence[l]))
-				reply := ask(Read, l, 0)
-				if reply[0] != number(accepted) {
-					return harms, refusals, fmt.Sprintf("round %d, %v: resource replied %v; model accepts: %v", round, did, reply[0], accepted)
+				reply := ask(readDone, l, 0)
+				if reply[0] != replyNumber(accepted) {
+					return lostUpdates, refusals, fmt.Sprintf("round %d, %v: resource replied %v; model accepts: %v", round, did, reply[0], accepted)
 				}
 				if base[l] = reply[1].(int64); accepted {
 					s.section[l] = read
-					m.see(&s, l)
+					m.recordToken(&s, l)
 				} else {
 					refusals++
 					s.section[l] = wrote // the hold's work ends
@@ -56,18 +56,18 @@ func (m *model) resourceDiffers(t *testing.T, rounds int, change func(script str
 				s.section[l] += sent - read
 			case sent, sentLate:
 				did = append(did, fmt.Sprintf("%d writes with token %d", l, s.fence[l]))
-				reply := ask(write, l, base[l])
-				if reply[0] != number(accepted) {
-					return harms, refusals, fmt.Sprintf("round %d, %v: resource replied %v; model accepts: %v", round, did, reply[0], accepted)
+				reply := ask(writeArrived, l, base[l])
+				if reply[0] != replyNumber(accepted) {
+					return lostUpdates, refusals, fmt.Sprintf("round %d, %v: resource replied %v; model accepts: %v", round, did, reply[0], accepted)
 				}
-				s.harm = false
-				m.write(&s, l, accepted)
+				s.violated = false
+				m.applyWrite(&s, l, accepted)
 				lost := accepted && reply[1] != base[l]+1
-				if lost != s.harm {
-					return harms, refusals, fmt.Sprintf("round %d, %v: version %v, based on %d; lost update in the model: %v", round, did, reply[1], base[l], s.harm)
+				if lost != s.violated {
+					return lostUpdates, refusals, fmt.Sprintf("round %d, %v: version %v, based on %d; lost update in the model: %v", round, did, reply[1], base[l], s.violated)
 				}
 				if lost {
-					harms++
+					lostUpdates++
 				}
 				if !accepted {
 					refusals++
@@ -77,12 +77,12 @@ func (m *model) resourceDiffers(t *testing.T, rounds int, change func(script str
 		}
 		n.Close()
 	}
-	return harms, refusals, ""
+	return lostUpdates, refusals, ""
 }
 
 func resourceScripts(t *testing.T, change func(string) string) map[action]string {
 	scripts := map[action]string{}
-	for a, name := range map[action]string{Read: "read.lua", write: "write.lua"} {
+	for a, name := range map[action]string{readDone: "read.lua", writeArrived: "write.lua"} {
 		text, err := os.ReadFile("../../harness/client/" + name)
 		if err != nil {
 			t.Fatal(err)
@@ -92,7 +92,7 @@ func resourceScripts(t *testing.T, change func(string) string) map[action]string
 	return scripts
 }
 
-func number(yes bool) int64 {
+func replyNumber(yes bool) int64 {
 	if yes {
 		return 1
 	}
@@ -104,12 +104,12 @@ func TestResource(t *testing.T) {
 	same := func(script string) string { return script }
 	for _, fence := range []bool{false, true} {
 		m := newModel(Scope{Nodes: 1, Attempts: 2, Fence: fence, Property: resourceSafety}, Reductions{})
-		harms, refusals, difference := m.resourceDiffers(t, 300, same)
+		lostUpdates, refusals, difference := m.resourceDiffers(t, 300, same)
 		if difference != "" {
 			t.Error(difference)
 		}
-		if harms == 0 || fence != (refusals > 0) {
-			t.Errorf("fence %v: %d lost updates, %d refusals", fence, harms, refusals)
+		if lostUpdates == 0 || fence != (refusals > 0) {
+			t.Errorf("fence %v: %d lost updates, %d refusals", fence, lostUpdates, refusals)
 		}
 		for name, change := range map[string][2]string{
 			"tokens that are not stored":         {`redis.call('set', k .. ':fence', `, `redis.call('set', k .. ':other', `},

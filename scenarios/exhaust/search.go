@@ -16,19 +16,19 @@ type Result struct {
 	Acquires int    `json:"acquires"` // transitions that acquired the lock; if there are none, the verdict "none" is vacuous
 	Depth    int    `json:"depth"`    // distance of the farthest state from the first one
 	Bytes    int    `json:"bytes"`    // memory used by the states
-	Whole    bool   `json:"whole"`    // whether the search was exhaustive
-	Untimed  int    `json:"untimed"`  // violations that accept rejected
+	Complete bool   `json:"whole"`    // whether the search was exhaustive
+	Rejected int    `json:"untimed"`  // violations that accept rejected
 	Story    []Step `json:"story"`    // the shortest path to a violation, with consistent names for nodes and clients; nil if there is none
 }
 
 // Search explores all states until it finds a violation for which accept returns true, no state is left,
 // the states use more than maxBytes (0 for no limit), or ctx is done. In the last two cases the result is
 // not complete.
-func (m *model) Search(ctx context.Context, bytesAtMost int, accept func([]Step) bool) Result {
+func (m *model) Search(ctx context.Context, maxBytes int, accept func([]Step) bool) Result {
 	r := Result{}
 	all := newTable(m.codec.size())
 	var name []byte
-	first := m.first()
+	first := m.initial()
 	name = m.codec.canonical(name[:0], &first)
 	all.add(name, 0)
 	level := 1 // index of the first state of the next depth
@@ -37,7 +37,7 @@ func (m *model) Search(ctx context.Context, bytesAtMost int, accept func([]Step)
 			r.Depth++
 			level = all.count
 		}
-		if bytesAtMost > 0 && all.bytes() > bytesAtMost || i%1024 == 0 && ctx.Err() != nil {
+		if maxBytes > 0 && all.bytes() > maxBytes || i%1024 == 0 && ctx.Err() != nil {
 			break
 		}
 		s := m.codec.unpack(all.state(i))
@@ -50,13 +50,13 @@ func (m *model) Search(ctx context.Context, bytesAtMost int, accept func([]Step)
 			if r.Story != nil || !all.add(name, i) || !m.violated(t) {
 				return
 			}
-			if story := all.story(m, all.count-1); accept == nil || accept(story) {
+			if story := all.pathTo(m, all.count-1); accept == nil || accept(story) {
 				r.Story = story
 			} else {
-				r.Untimed++
+				r.Rejected++
 			}
 		})
-		if r.Whole = i == all.count-1 || r.Story != nil; r.Story != nil {
+		if r.Complete = i == all.count-1 || r.Story != nil; r.Story != nil {
 			break
 		}
 	}
@@ -66,7 +66,7 @@ func (m *model) Search(ctx context.Context, bytesAtMost int, accept func([]Step)
 
 // pathTo returns the path from the first state to a state of the table. The names of nodes and clients
 // stay the same along the path.
-func (all *table) story(m *model, to int) []Step {
+func (all *table) pathTo(m *model, to int) []Step {
 	var way []int
 	for i := to; i != 0; i = all.parent(i) {
 		way = append(way, i)
@@ -74,7 +74,7 @@ func (all *table) story(m *model, to int) []Step {
 	slices.Reverse(way)
 	var out []Step
 	var name []byte
-	s := m.first()
+	s := m.initial()
 	for _, i := range way {
 		var after state
 		found := false
@@ -174,8 +174,8 @@ type Reductions struct {
 
 // exactReductions preserve every run. fullReductions preserve at least one violating run if there is any.
 var (
-	exactly = Reductions{Symmetry: true, Merge: true}
-	fully   = Reductions{Symmetry: true, Merge: true, Eager: true, Dominate: true}
+	exactReductions = Reductions{Symmetry: true, Merge: true}
+	fullReductions  = Reductions{Symmetry: true, Merge: true, Eager: true, Dominate: true}
 )
 
 // reducer applies the reductions of a model.
@@ -183,8 +183,8 @@ type reducer struct{ *model }
 
 // reduce replaces a state by its representative.
 func (m reducer) reduce(t *state) {
-	if m.also != nil {
-		m.also(t)
+	if m.extraReduction != nil {
+		m.extraReduction(t)
 	}
 	if t.crashes == 0 {
 		for n := range m.Nodes {
@@ -193,7 +193,7 @@ func (m reducer) reduce(t *state) {
 	}
 	if m.Eager {
 		for c := range 2 {
-			m.hurry(t, c)
+			m.advanceClient(t, c)
 		}
 	}
 	if m.Dominate {
@@ -204,43 +204,43 @@ func (m reducer) reduce(t *state) {
 	}
 	if m.Eager {
 		for n := range m.Nodes {
-			m.drop(t, &t.node[n])
+			m.dropDels(t, &t.node[n])
 		}
 	}
 	if m.Fence {
-		m.settle(t)
+		m.dropTokens(t)
 	}
 }
 
 // advanceClient takes the steps that a client could only postpone.
-func (m reducer) hurry(t *state, c int) {
+func (m reducer) advanceClient(t *state, c int) {
 	me := &t.client[c]
 	if me.phase == lost || (me.phase == holding || me.phase == extending) && !m.believes(t, c) {
 		m.release(t, c)
 	}
 	if me.phase == holding && m.Property == resourceSafety {
-		m.hurryWork(t, c)
+		m.advanceWork(t, c)
 	}
-	for a := range int(me.begun) {
+	for a := range int(me.attempts) {
 		if m.Property == leftKeys { // for this property, keys count even if no client believes by them
 			break
 		}
-		if a == int(me.begun)-1 && (me.phase == asking || me.phase == raising || me.phase == holding || me.phase == extending) {
+		if a == int(me.attempts)-1 && (me.phase == acquiring || me.phase == raising || me.phase == holding || me.phase == extending) {
 			continue
 		}
-		t.over[m.lease(c, a)] = uint8(1 + m.Extends)
+		t.endedWindows[m.lease(c, a)] = uint8(1 + m.Extends)
 	}
-	if me.phase == idle && int(me.begun) < m.Attempts {
+	if me.phase == idle && int(me.attempts) < m.Attempts {
 		m.start(t, c) // its messages may still be arbitrarily late
 	}
 }
 
 // advanceWork makes a holder read immediately, unless the read is refused, and send its write, which may
 // arrive arbitrarily late.
-func (m reducer) hurryWork(t *state, c int) {
+func (m reducer) advanceWork(t *state, c int) {
 	l := m.current(t, c)
 	if t.section[l] == unread && m.accepts(t, l) {
-		m.reads(t, c)
+		m.applyRead(t, c)
 	}
 	if s := &t.section[l]; *s == read || *s == readLate {
 		*s += sent - read
@@ -257,7 +257,7 @@ func (m reducer) hurryWork(t *state, c int) {
 // holds, so for broken locks dominate does not apply to counted grants.
 func (m reducer) dominate(t *state, n *node) {
 	counted := m.Fence && m.Mistake != ""
-	if m.mayExpire(t, n.key) && (!counted || n.raise[n.key.lease()] != flying) {
+	if m.mayExpire(t, n.key) && (!counted || n.raise[n.key.lease()] != inFlight) {
 		n.key = 0
 	}
 	if m.mayExpire(t, n.disk) {
@@ -267,12 +267,12 @@ func (m reducer) dominate(t *state, n *node) {
 		n.down = up
 	}
 	for l := range m.leases() {
-		if n.set[l] == no || n.set[l] == doomed && t.crashes == 0 {
+		if n.set[l] == replyNo || n.set[l] == tombstoned && t.crashes == 0 {
 			n.set[l] = none
 		}
 		// With noNX such a SET still removes another key; with noElapsed it still is a vote.
-		if int(t.over[l]) == 1+m.Extends && !m.noNX && !m.noElapsed && !counted {
-			if n.set[l] == flying || n.set[l] == doomed {
+		if int(t.endedWindows[l]) == 1+m.Extends && !m.noNX && !m.noElapsed && !counted {
+			if n.set[l] == inFlight || n.set[l] == tombstoned {
 				n.set[l] = none
 			}
 			n.ext[l], n.raise[l] = none, none
@@ -284,15 +284,15 @@ func (m reducer) dominate(t *state, n *node) {
 func (m reducer) dominateWrites(t *state) {
 	for l := range m.leases() {
 		if s := t.section[l]; (s == sent || s == sentLate) && !m.accepts(t, l) {
-			m.write(t, l, false)
+			m.applyWrite(t, l, false)
 		}
 	}
 }
 
 // dropDels removes each DEL that cannot find a key with its token.
-func (m reducer) drop(t *state, n *node) {
+func (m reducer) dropDels(t *state, n *node) {
 	for l := range m.leases() {
-		if n.del[l] == flying && !m.mayFind(t, n, l) {
+		if n.del[l] == inFlight && !m.mayFind(t, n, l) {
 			n.del[l] = none
 		}
 	}
@@ -301,15 +301,15 @@ func (m reducer) drop(t *state, n *node) {
 // mayFind reports whether a key with the token of a lease is on the node or may still be set there.
 func (m reducer) mayFind(t *state, n *node, l int) bool {
 	for _, k := range []key{n.key, n.disk} {
-		if k > 0 && m.same(t, k.lease(), l) {
+		if k > 0 && m.sameToken(t, k.lease(), l) {
 			return true
 		}
 	}
 	for k := range m.leases() {
-		if !m.same(t, k, l) {
+		if !m.sameToken(t, k, l) {
 			continue
 		}
-		if n.set[k] == flying || k%m.Attempts >= int(t.client[k/m.Attempts].begun) {
+		if n.set[k] == inFlight || k%m.Attempts >= int(t.client[k/m.Attempts].attempts) {
 			return true
 		}
 	}

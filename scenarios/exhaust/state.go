@@ -11,7 +11,7 @@ type phase uint8
 
 const (
 	idle      phase = iota
-	asking          // an attempt is in progress
+	acquiring       // an attempt is in progress
 	raising         // the client has the votes and is writing its fencing token back
 	holding         // the client holds the lock
 	extending       // the client holds the lock and has requested an extension
@@ -22,14 +22,14 @@ const (
 type request uint8
 
 const (
-	none     request = iota // not sent, or no longer relevant
-	flying                  // in flight
-	yes                     // granted; the reply is in flight
-	no                      // refused; the reply is in flight
-	heardYes                // granted; the reply has arrived
-	heardNo                 // refused; the reply has arrived
-	plain                   // a DEL in flight that does not check the token
-	doomed                  // a SET in flight that a tombstone on the node will refuse
+	none          request = iota // not sent, or no longer relevant
+	inFlight                     // in flight
+	replyYes                     // granted; the reply is in flight
+	replyNo                      // refused; the reply is in flight
+	receivedYes                  // granted; the reply has arrived
+	receivedNo                   // refused; the reply has arrived
+	unconditional                // a DEL in flight that does not check the token
+	tombstoned                   // a SET in flight that a tombstone on the node will refuse
 )
 
 // key is the key on a node: 0 for none, else its lease and generation. They determine the window after
@@ -45,25 +45,25 @@ func (k key) generation() int { return int(k-1) % 2 }
 // state is a complete state of the model. Leases are numbered by attempt: client × Attempts + attempt.
 type state struct {
 	client         [2]clientState
-	over           [maxLeases]uint8 // number of windows that have ended: the attempt's, then the extension's
+	endedWindows   [maxLeases]uint8 // number of windows that have ended: the attempt's, then the extension's
 	crashes, jumps uint8            // remaining budget
 	node           [MaxNodes]node
 
-	fence   [maxLeases]uint8   // fencing tokens, as long as they may still be used
-	section [maxLeases]section // progress of each hold's work on the resource
-	top     uint8              // the highest token that the resource has seen; with fencingOrder, that was issued
-	harm    bool               // the property was violated
+	fence    [maxLeases]uint8   // fencing tokens, as long as they may still be used
+	section  [maxLeases]section // progress of each hold's work on the resource
+	maxToken uint8              // the highest token that the resource has seen; with fencingOrder, that was issued
+	violated bool               // the property was violated
 }
 
 // clientState is the state of one client.
 type clientState struct {
-	phase phase
-	begun uint8 // number of attempts
-	held  uint8 // bit set of attempts that acquired, if tokens are shared
-	asked uint8 // number of extensions requested in this hold
-	gen   uint8 // window in which the client believes: 0 for the attempt's, 1 for the extension's
-	free  uint8 // 1 if no window bounds its belief
-	floor uint8 // with fencingOrder: top + 1 when the first SET of this attempt arrived; 0 if none has arrived
+	phase      phase
+	attempts   uint8 // number of attempts
+	acquired   uint8 // bit set of attempts that acquired, if tokens are shared
+	extensions uint8 // number of extensions requested in this hold
+	generation uint8 // window in which the client believes: 0 for the attempt's, 1 for the extension's
+	unbounded  uint8 // 1 if no window bounds its belief
+	minToken   uint8 // with fencingOrder: top + 1 when the first SET of this attempt arrived; 0 if none has arrived
 }
 
 // node is the state of one server and of the messages to and from it.
@@ -88,20 +88,20 @@ type model struct {
 	Scope
 	Reductions
 	rules
-	codec codec
-	also  func(*state) // an extra reduction, for tests of wrong reductions
+	codec          codec
+	extraReduction func(*state) // an extra reduction, for tests of wrong reductions
 }
 
 // newModel returns a model of a scope that Check accepted.
 func newModel(s Scope, r Reductions) *model {
 	if s.Restart == "" {
-		s.Restart = Forgets
+		s.Restart = RestartEmpty
 	}
 	if s.Property == "" {
 		s.Property = MutualExclusion
 	}
 	m := &model{Scope: s, Reductions: r, rules: s.rules()}
-	if m.firstCount {
+	if m.firstNodeCount {
 		m.Symmetry = false // the first node is special
 	}
 	m.codec = newCodec(s, m.Symmetry)
@@ -112,19 +112,19 @@ func (s Scope) leases() int         { return 2 * s.Attempts }
 func (m *model) lease(c, a int) int { return c*m.Attempts + a }
 
 // current returns the lease of a client's latest attempt.
-func (m *model) current(s *state, c int) int { return m.lease(c, int(s.client[c].begun)-1) }
+func (m *model) current(s *state, c int) int { return m.lease(c, int(s.client[c].attempts)-1) }
 
 // sameToken reports whether two leases have the same token.
-func (m *model) same(s *state, l, k int) bool {
+func (m *model) sameToken(s *state, l, k int) bool {
 	switch {
-	case l == k || m.shares == everybody:
+	case l == k || m.sharing == shareAlways:
 		return true
-	case m.shares == nobody || l/m.Attempts != k/m.Attempts:
+	case m.sharing == shareNever || l/m.Attempts != k/m.Attempts:
 		return false
 	}
 	l, k = min(l, k), max(l, k)
 	between := uint8(1)<<(k%m.Attempts) - uint8(1)<<(l%m.Attempts)
-	return s.client[l/m.Attempts].held&between == 0
+	return s.client[l/m.Attempts].acquired&between == 0
 }
 
 // believes reports whether a client believes that it holds the lock.
@@ -133,7 +133,7 @@ func (m *model) believes(s *state, c int) bool {
 	if k.phase != holding && k.phase != extending {
 		return false
 	}
-	return k.free == 1 || s.over[m.current(s, c)] <= k.gen
+	return k.unbounded == 1 || s.endedWindows[m.current(s, c)] <= k.generation
 }
 
 // violated reports whether the state violates the scope's property.
@@ -142,18 +142,18 @@ func (m *model) violated(s *state) bool {
 	case MutualExclusion:
 		return m.believes(s, 0) && m.believes(s, 1)
 	case leftKeys:
-		return left(m, s)
+		return hasLeftKey(m, s)
 	}
-	return s.harm
+	return s.violated
 }
 
 // mayExpire reports whether a key's last window has ended.
 func (m *model) mayExpire(s *state, k key) bool {
-	return k > 0 && int(s.over[k.lease()]) > k.generation()
+	return k > 0 && int(s.endedWindows[k.lease()]) > k.generation()
 }
 
 // initial returns the state before the first step.
-func (m *model) first() state {
+func (m *model) initial() state {
 	s := state{crashes: uint8(m.Crashes), jumps: uint8(m.Jumps)}
 	reducer{m}.reduce(&s)
 	return s
@@ -198,11 +198,11 @@ type codec struct {
 
 func newCodec(s Scope, symmetry bool) codec {
 	c := codec{Scope: s, symmetry: symmetry}
-	var nothing state
+	var zero state
 	var head, node packer
-	c.head(&nothing, &head)
-	c.node(&nothing.node[0], &node)
-	c.headBytes, c.nodeBytes = (head.at+7)/8, (node.at+7)/8
+	c.head(&zero, &head)
+	c.node(&zero.node[0], &node)
+	c.headBytes, c.nodeBytes = (head.offset+7)/8, (node.offset+7)/8
 	return c
 }
 
@@ -216,19 +216,19 @@ func (c codec) head(s *state, p *packer) {
 	for i := range s.client {
 		k := &s.client[i]
 		p.field((*uint8)(&k.phase), 3)
-		p.field(&k.begun, 2)
-		p.field(&k.held, 3)
-		p.field(&k.asked, 1)
-		p.field(&k.gen, 1)
-		p.field(&k.free, 1)
+		p.field(&k.attempts, 2)
+		p.field(&k.acquired, 3)
+		p.field(&k.extensions, 1)
+		p.field(&k.generation, 1)
+		p.field(&k.unbounded, 1)
 		if c.Property == fencingOrder {
-			p.field(&k.floor, tokenBits)
+			p.field(&k.minToken, tokenBits)
 		}
 	}
 	p.field(&s.crashes, 3)
 	p.field(&s.jumps, 3)
 	for l := range c.leases() {
-		p.field(&s.over[l], 2)
+		p.field(&s.endedWindows[l], 2)
 		if c.Property == resourceSafety {
 			p.field((*uint8)(&s.section[l]), 3)
 		}
@@ -237,13 +237,13 @@ func (c codec) head(s *state, p *packer) {
 		}
 	}
 	if c.Property != MutualExclusion {
-		p.field(&s.top, tokenBits)
-		harm := uint8(0)
-		if s.harm {
-			harm = 1
+		p.field(&s.maxToken, tokenBits)
+		violated := uint8(0)
+		if s.violated {
+			violated = 1
 		}
-		p.field(&harm, 1)
-		s.harm = harm == 1
+		p.field(&violated, 1)
+		s.violated = violated == 1
 	}
 }
 
@@ -262,7 +262,7 @@ func (c codec) node(n *node, p *packer) {
 		p.field((*uint8)(&n.ext[l]), 3)
 		p.field(&del, 2)
 		if n.del[l] = request(del); del == 2 {
-			n.del[l] = plain
+			n.del[l] = unconditional
 		}
 		if c.Fence {
 			p.field(&n.granted[l], tokenBits)
@@ -272,28 +272,28 @@ func (c codec) node(n *node, p *packer) {
 }
 
 // swapClients returns a state with the two clients exchanged.
-func (c codec) swapped(s *state) state {
+func (c codec) swapClients(s *state) state {
 	t := *s
 	t.client[0], t.client[1] = s.client[1], s.client[0]
 	other := func(l int) int { return (l + c.Attempts) % c.leases() }
-	named := func(k *key) {
+	rename := func(k *key) {
 		if *k > 0 {
 			*k = keyOf(other(k.lease()), k.generation())
 		}
 	}
 	for n := range c.Nodes {
 		me := &t.node[n]
-		named(&me.key)
-		named(&me.disk)
+		rename(&me.key)
+		rename(&me.disk)
 		if me.down != up {
 			lost := key(me.down - 1)
-			named(&lost)
+			rename(&lost)
 			me.down = downWith(lost)
 		}
 	}
 	for l := range c.leases() {
 		k := other(l)
-		t.over[l], t.section[l], t.fence[l] = s.over[k], s.section[k], s.fence[k]
+		t.endedWindows[l], t.section[l], t.fence[l] = s.endedWindows[k], s.section[k], s.fence[k]
 		for n := range c.Nodes {
 			me, old := &t.node[n], &s.node[n]
 			me.set[l], me.ext[l], me.del[l], me.granted[l], me.raise[l] = old.set[k], old.ext[k], old.del[k], old.granted[k], old.raise[k]
@@ -310,7 +310,7 @@ func (c codec) append(b []byte, s *state) []byte {
 	b = head.append(b, c.headBytes)
 	for i := range c.Nodes {
 		c.node(&s.node[i], &node[i])
-		for k := i; c.symmetry && k > 0 && node[k].below(node[k-1].word); k-- {
+		for k := i; c.symmetry && k > 0 && node[k].less(node[k-1].word); k-- {
 			node[k], node[k-1] = node[k-1], node[k]
 		}
 	}
@@ -322,9 +322,9 @@ func (c codec) append(b []byte, s *state) []byte {
 
 // unpack is the inverse of append.
 func (c codec) unpack(b []byte) (s state) {
-	c.head(&s, &packer{word: readWord(b[:c.headBytes]), takes: true})
+	c.head(&s, &packer{word: readWord(b[:c.headBytes]), unpacking: true})
 	for n := range c.Nodes {
-		c.node(&s.node[n], &packer{word: readWord(b[c.headBytes+n*c.nodeBytes:][:c.nodeBytes]), takes: true})
+		c.node(&s.node[n], &packer{word: readWord(b[c.headBytes+n*c.nodeBytes:][:c.nodeBytes]), unpacking: true})
 	}
 	return s
 }
@@ -336,7 +336,7 @@ func (c codec) canonical(b []byte, s *state) []byte {
 	if !c.symmetry {
 		return b
 	}
-	n, other := len(b), c.swapped(s)
+	n, other := len(b), c.swapClients(s)
 	b = c.append(b, &other)
 	if bytes.Compare(b[n:], b[:n]) < 0 {
 		copy(b, b[n:])
@@ -347,7 +347,7 @@ func (c codec) canonical(b []byte, s *state) []byte {
 // word is 128 bits.
 type word struct{ low, high uint64 }
 
-func (w word) below(v word) bool { return w.high < v.high || w.high == v.high && w.low < v.low }
+func (w word) less(v word) bool { return w.high < v.high || w.high == v.high && w.low < v.low }
 
 // append appends the given number of low-order bytes of a word.
 func (w word) append(b []byte, bytes int) []byte {
@@ -366,13 +366,13 @@ func readWord(b []byte) word {
 // packer packs numbers into a word one after the other, or unpacks them in the same order.
 type packer struct {
 	word
-	at    int  // number of bits processed
-	takes bool // unpack instead of pack
+	offset    int  // number of bits processed
+	unpacking bool // unpack instead of pack
 }
 
 // field packs or unpacks a number.
 func (p *packer) field(x *uint8, bits int) {
-	if p.takes {
+	if p.unpacking {
 		*x = p.take(bits)
 	} else {
 		p.put(uint64(*x), bits)
@@ -380,13 +380,13 @@ func (p *packer) field(x *uint8, bits int) {
 }
 
 func (p *packer) put(x uint64, bits int) {
-	if p.at < 64 {
-		p.low |= x << p.at
-		p.high |= x >> (64 - p.at) // zero if the shift is 64
+	if p.offset < 64 {
+		p.low |= x << p.offset
+		p.high |= x >> (64 - p.offset) // zero if the shift is 64
 	} else {
-		p.high |= x << (p.at - 64)
+		p.high |= x << (p.offset - 64)
 	}
-	p.at += bits
+	p.offset += bits
 }
 
 func (p *packer) take(bits int) uint8 {
@@ -401,31 +401,31 @@ type action string
 
 // Actions of clients, windows, messages and nodes. The values are printed.
 const (
-	started      action = "starts"
-	acquired     action = "acquires"
-	failed       action = "fails to acquire"
-	released     action = "releases"
-	Extending    action = "begins to extend"
-	Extended     action = "extends"
-	extendLost   action = "learns that the lock is lost"
-	extendFailed action = "fails to extend"
-	over         action = "window ends"
-	reply        action = "reply arrives"
-	Raising      action = "writes its token back"
-	Read         action = "reads"
-	writing      action = "sends its write"
-	set          action = "SET"
-	extend       action = "EXTEND"
-	del          action = "DEL"
-	Raise        action = "RAISE"
-	write        action = "WRITE"
-	expired      action = "key expires"
-	synced       action = "syncs its disk"
-	crashed      action = "crashes"
-	restarted    action = "restarts"
-	votes        action = "votes again"
-	Lost         action = "is lost"
-	jumped       action = "clock jumps"
+	started         action = "starts"
+	acquired        action = "acquires"
+	acquireFailed   action = "fails to acquire"
+	released        action = "releases"
+	extendStarted   action = "begins to extend"
+	extendSucceeded action = "extends"
+	extendLost      action = "learns that the lock is lost"
+	extendFailed    action = "fails to extend"
+	windowEnded     action = "window ends"
+	replyArrived    action = "reply arrives"
+	raiseStarted    action = "writes its token back"
+	readDone        action = "reads"
+	writeSent       action = "sends its write"
+	setArrived      action = "SET"
+	extendArrived   action = "EXTEND"
+	delArrived      action = "DEL"
+	raiseArrived    action = "RAISE"
+	writeArrived    action = "WRITE"
+	keyExpired      action = "key expires"
+	diskSynced      action = "syncs its disk"
+	nodeCrashed     action = "crashes"
+	nodeRestarted   action = "restarts"
+	quarantineEnded action = "votes again"
+	delLost         action = "is lost"
+	clockJumped     action = "clock jumps"
 )
 
 // Step is one transition.
@@ -449,7 +449,7 @@ func (s Step) String() string {
 		who += fmt.Sprintf(" (attempt %d)", s.Attempt)
 	}
 	switch s.Action {
-	case set, extend, del, Raise, reply:
+	case setArrived, extendArrived, delArrived, raiseArrived, replyArrived:
 		answer := "no"
 		if s.Yes {
 			answer = "yes"
@@ -460,31 +460,31 @@ func (s Step) String() string {
 		if s.Synced {
 			answer += ", on disk"
 		}
-		if s.Action == reply {
+		if s.Action == replyArrived {
 			return fmt.Sprintf("%s receives the reply of n%d: %s", who, s.Node, answer)
 		}
 		return fmt.Sprintf("%s of %s at n%d: %s", s.Action, who, s.Node, answer)
-	case acquired, Raising:
+	case acquired, raiseStarted:
 		if s.Fence > 0 {
 			who += fmt.Sprintf(", with token %d,", s.Fence)
 		}
 		return fmt.Sprintf("%s %s", who, s.Action)
-	case Read, write:
+	case readDone, writeArrived:
 		text := fmt.Sprintf("%s %s", who, s.Action)
-		if s.Action == write {
+		if s.Action == writeArrived {
 			text = fmt.Sprintf("the write of %s arrives", who)
 		}
 		if !s.Yes {
 			text += " and is refused"
 		}
 		return text
-	case over:
+	case windowEnded:
 		return who + "'s window ends"
-	case expired, jumped:
+	case keyExpired, clockJumped:
 		return fmt.Sprintf("n%d's %s", s.Node, s.Action)
-	case Lost:
+	case delLost:
 		return fmt.Sprintf("DEL of %s to n%d is lost", who, s.Node)
-	case crashed, restarted, votes, synced:
+	case nodeCrashed, nodeRestarted, quarantineEnded, diskSynced:
 		return fmt.Sprintf("n%d %s", s.Node, s.Action)
 	}
 	return fmt.Sprintf("%s %s", who, s.Action)

@@ -55,22 +55,22 @@ func beliefWindow() time.Duration { return leaseTTL - redlock.Drift(leaseTTL, le
 // Times that several steps depend on, to be tried in order: how long a client holds a lock that it
 // releases, and after how long both clients extend theirs.
 var (
-	sections = []time.Duration{1500 * time.Millisecond, 7500 * time.Millisecond}
-	extends  = []time.Duration{time.Second, 3 * time.Second, 5 * time.Second, 7 * time.Second}
+	sections     = []time.Duration{1500 * time.Millisecond, 7500 * time.Millisecond}
+	extendDelays = []time.Duration{time.Second, 3 * time.Second, 5 * time.Second, 7 * time.Second}
 )
 
 // newScenario turns a path of a scope into a scenario with the given name, which expects a violation of the
 // scope's property. known holds the names that a scenario file may use.
-func scenarioOf(name string, scope Scope, path []Step, known scenario.Known) (scenario.Scenario, error) {
+func newScenario(name string, scope Scope, path []Step, known scenario.Known) (scenario.Scenario, error) {
 	for _, p := range paces {
 		for _, section := range sections {
-			for _, after := range extends[:1+scope.Extends*(len(extends)-1)] {
-				t := &telling{scope: scope, path: path, pace: p, after: after, section: section}
-				if err := t.read(); err != nil {
+			for _, after := range extendDelays[:1+scope.Extends*(len(extendDelays)-1)] {
+				t := &timedPath{scope: scope, path: path, pace: p, extendAfter: after, section: section}
+				if err := t.readPath(); err != nil {
 					return scenario.Scenario{}, err
 				}
-				if (limits{t}).order(); t.solve() {
-					return arrange{t}.scenario(name, known)
+				if (ordering{t}).order(); t.solve() {
+					return planner{t}.scenario(name, known)
 				}
 			}
 		}
@@ -79,26 +79,26 @@ func scenarioOf(name string, scope Scope, path []Step, known scenario.Known) (sc
 }
 
 // timedPath is a path whose steps get times.
-type telling struct {
+type timedPath struct {
 	instants
 	pace
-	scope    Scope
-	path     []Step
-	section  time.Duration // length of a hold that ends without an extension
-	after    time.Duration // time from the grant to the extension
-	attempts [2][]*attempt
-	when     []instant // instant of each step
-	faults   []faulty
+	scope       Scope
+	path        []Step
+	section     time.Duration // length of a hold that ends without an extension
+	extendAfter time.Duration // time from the grant to the extension
+	attempts    [2][]*attempt
+	when        []instant // instant of each step
+	faults      []timedFault
 }
 
 // ordering adds constraints to the instants of a timed path.
-type limits struct{ *telling }
+type ordering struct{ *timedPath }
 
 // planner turns a timed path whose instants are known into clients and a plan.
-type arrange struct{ *telling }
+type planner struct{ *timedPath }
 
 // timedFault is a crash or a jump.
-type faulty struct {
+type timedFault struct {
 	Step
 	at    instant
 	stall instant // with fsync everysec, when syncing stops
@@ -106,26 +106,26 @@ type faulty struct {
 
 // attempt is an attempt of a client, with the hold that may follow.
 type attempt struct {
-	start, end    instant // when the SETs are sent, and when the client has decided
-	won, late     bool    // late: decided after its own window
-	pause         instant // when the client is paused, if it is late: after its round
-	extend        instant // when the extension begins
-	extends       bool
-	extended      instant          // when the extension ends
-	longer, lost  bool             // the extension succeeded, or a majority refused it
-	release       instant          // when the DELs are sent
-	ended         bool             // the DELs are sent: the attempt failed or the hold ended
-	set, ext, del map[int]delivery // by node
+	start, end                  instant // when the SETs are sent, and when the client has decided
+	won, late                   bool    // late: decided after its own window
+	pause                       instant // when the client is paused, if it is late: after its round
+	extend                      instant // when the extension begins
+	extends                     bool
+	extended                    instant          // when the extension ends
+	extendSucceeded, extendLost bool             // the extension succeeded, or a majority refused it
+	release                     instant          // when the DELs are sent
+	ended                       bool             // the DELs are sent: the attempt failed or the hold ended
+	set, ext, del               map[int]delivery // by node
 
-	decides int // the node with the deciding vote, for a lock that returns at a quorum
+	decidingNode int // the node with the deciding vote, for a lock that returns at a quorum
 
-	counted       bool    // the token comes from the counts of the nodes in heard
+	fenced        bool    // the token comes from the counts of the nodes in heard
 	heard, behind uint8   // bit sets of nodes
 	raised        []raise // where the token was written back
 	sent          instant // when the write is sent, with resourceSafety
 	write         *delivery
 	refused       bool // the read was refused, so there is no write
-	over          int  // number of windows that have ended so far
+	endedWindows  int  // number of windows that have ended so far
 }
 
 // raise is the arrival of a token at a node.
@@ -142,7 +142,7 @@ type delivery struct {
 }
 
 // scenarioHead is the part that all these scenarios share.
-const head = `name: %s
+const scenarioHead = `name: %s
 claim: %s
 source: a search of all orders of messages and faults in a small scope (lockpick model-check)
 topology: {nodes: %d, persistence: %s}
@@ -160,7 +160,7 @@ var claims = map[Property]string{
 }
 
 // scenario returns the path as a scenario.
-func (t arrange) scenario(name string, known scenario.Known) (scenario.Scenario, error) {
+func (t planner) scenario(name string, known scenario.Known) (scenario.Scenario, error) {
 	kind := "redlock"
 	switch {
 	case t.scope.Mistake != "":
@@ -172,14 +172,14 @@ func (t arrange) scenario(name string, known scenario.Known) (scenario.Scenario,
 	}
 	persistence := scenario.PersistNone
 	switch t.scope.Restart {
-	case Always, everySec:
+	case RestartAlways, restartEverySec:
 		persistence = string(t.scope.Restart)
 	}
 	property, fence := cmp.Or(t.scope.Property, MutualExclusion), "none"
 	if t.scope.Fence {
 		fence = "token"
 	}
-	text := fmt.Sprintf(head, name, claims[property], t.scope.Nodes, persistence, kind, leaseTTL, nodeTimeout, retry, t.scope.Attempts, t.scope.Fence, fence)
+	text := fmt.Sprintf(scenarioHead, name, claims[property], t.scope.Nodes, persistence, kind, leaseTTL, nodeTimeout, retry, t.scope.Attempts, t.scope.Fence, fence)
 	all, err := scenario.Parse(name, []byte(text), known)
 	if err != nil {
 		return scenario.Scenario{}, err
@@ -193,26 +193,26 @@ func (t arrange) scenario(name string, known scenario.Known) (scenario.Scenario,
 			s.Clients = append(s.Clients, clients[c])
 		}
 	}
-	if t.extending() {
-		s.Workload.Extend, s.Lock.Extends = t.after, 1
+	if t.anyExtends() {
+		s.Workload.Extend, s.Lock.Extends = t.extendAfter, 1
 	}
 	s.Plan, s.Scale, s.Exact = t.plan(), t.scale, t.scale == 0
-	s.Limit = max(s.Limit, t.never()+time.Minute)
+	s.Limit = max(s.Limit, t.afterRun()+time.Minute)
 	s.Expect = map[string]scenario.Expectation{verdict.MutualExclusion: {Want: outcome.AnyOutcome}, verdict.ResourceSafety: {Want: outcome.AnyOutcome}}
 	if t.scope.Fence {
 		s.Expect[verdict.FencingOrder] = scenario.Expectation{Want: outcome.AnyOutcome}
 	}
 	s.Expect[string(property)] = scenario.Expectation{Want: string(verdict.Violated)}
-	scenario.Imply(s.Expect, s.Tier)
+	scenario.AddImplied(s.Expect, s.Tier)
 	return s, nil
 }
 
-func (t arrange) extending() bool {
+func (t planner) anyExtends() bool {
 	return t.extends(0) || t.extends(1)
 }
 
 // client sets when a client starts, how often it acquires, and how long it holds the lock.
-func (t arrange) client(c int, k *scenario.Client) {
+func (t planner) client(c int, k *scenario.Client) {
 	k.Delay = t.at[t.attempts[c][0].start]
 	hold := t.hold(c)
 	k.Hold = &client.Range{Min: hold, Max: hold}
@@ -226,9 +226,9 @@ func (t arrange) client(c int, k *scenario.Client) {
 }
 
 // hold returns how long a client holds the lock: long enough to contain the other client's section.
-func (t arrange) hold(c int) time.Duration {
-	if t.fixed(c) {
-		return t.held(c)
+func (t planner) hold(c int) time.Duration {
+	if t.hasFixedHold(c) {
+		return t.holdTime(c)
 	}
 	own, other := t.at[t.last(c).end], t.at[t.last(1-c).end]
 	if own >= other {
@@ -238,12 +238,12 @@ func (t arrange) hold(c int) time.Duration {
 }
 
 // afterRun returns a time after all events of the run.
-func (t arrange) never() time.Duration {
+func (t planner) afterRun() time.Duration {
 	return (slices.Max(t.at) + 30*time.Second).Round(time.Second)
 }
 
 // plan returns the plan: the faults, and for each message a delay until it arrives as in the path, or never.
-func (t arrange) plan() nemesis.Plan {
+func (t planner) plan() nemesis.Plan {
 	var out nemesis.Plan
 	for _, f := range t.faults {
 		out = append(out, t.fault(f)...)
@@ -258,36 +258,36 @@ func (t arrange) plan() nemesis.Plan {
 					Fault: nemesis.Fault{Kind: "pause", Targets: []string{who}, For: new(t.at[a.end] - t.at[a.pause])},
 				})
 			}
-			out = append(out, t.messages(c, "set", n+1, a.start, t.asked(a))...)
-			if t.prolongs(c, n) {
+			out = append(out, t.messages(c, "set", n+1, a.start, t.acquireRound(a))...)
+			if t.willExtend(c, n) {
 				prolonged++
-				out = append(out, t.messages(c, "extend", prolonged, a.extend, roundState(t.scope.Nodes, a.ext, a.longer, a.lost))...)
+				out = append(out, t.messages(c, "extend", prolonged, a.extend, newRound(t.scope.Nodes, a.ext, a.extendSucceeded, a.extendLost))...)
 			}
 			if a.ended {
 				deleted++
-				out = append(out, t.messages(c, "release", deleted, a.release, roundState(t.scope.Nodes, a.del, false, false))...)
+				out = append(out, t.messages(c, "release", deleted, a.release, newRound(t.scope.Nodes, a.del, false, false))...)
 			}
 			if t.scope.Property == resourceSafety && a.won && !a.refused {
 				written++
-				out = append(out, t.writing(c, written, a))
+				out = append(out, t.delayedWrite(c, written, a))
 			}
 		}
-		out = append(out, t.further(c)...)
+		out = append(out, t.extraAttempts(c)...)
 	}
 	return out
 }
 
 // delayedWrite delays a write until it arrives as in the path, or never.
-func (t arrange) writing(c, nth int, a *attempt) nemesis.Step {
-	late := t.never()
+func (t planner) delayedWrite(c, nth int, a *attempt) nemesis.Step {
+	late := t.afterRun()
 	if a.write != nil {
 		late = t.at[a.write.at] - t.at[a.sent]
 	}
-	return held(c, scenario.ResourceName, "write", nemesis.Request, nth, late)
+	return delay(c, scenario.ResourceName, "write", nemesis.Request, nth, late)
 }
 
 // delay returns a step in which the network holds a message of a client for some time.
-func held(c int, other, kind, of string, nth int, d time.Duration) nemesis.Step {
+func delay(c int, other, kind, of string, nth int, d time.Duration) nemesis.Step {
 	return nemesis.Step{
 		When:  nemesis.Trigger{Message: &nemesis.OnMessage{Link: fmt.Sprintf("c%d-%s", c+1, other), Message: kind, Of: of, Nth: nth}},
 		Fault: nemesis.Fault{Kind: nemesis.Hold, For: &d},
@@ -296,7 +296,7 @@ func held(c int, other, kind, of string, nth int, d time.Duration) nemesis.Step 
 
 // extraAttempts returns the steps that make additional attempts fail. A client whose last attempt in the path
 // failed makes such attempts.
-func (t arrange) further(c int) (out nemesis.Plan) {
+func (t planner) extraAttempts(c int) (out nemesis.Plan) {
 	failed := 0
 	for _, a := range t.attempts[c] {
 		if failed++; a.won {
@@ -313,30 +313,30 @@ func (t arrange) further(c int) (out nemesis.Plan) {
 }
 
 // willExtend reports whether a hold lasts long enough for an extension, even if the path has none.
-func (t arrange) prolongs(c, n int) bool {
+func (t planner) willExtend(c, n int) bool {
 	a := t.attempts[c][n]
-	return a.won && t.extending() && (a.extends || t.hold(c) >= t.after)
+	return a.won && t.anyExtends() && (a.extends || t.hold(c) >= t.extendAfter)
 }
 
 // messages returns the steps for the nth round of messages of a kind. Messages arrive as in the path, and
 // all others never. Replies arrive in time, too late, or last.
-func (t arrange) messages(c int, kind string, nth int, sent instant, r round) (out nemesis.Plan) {
+func (t planner) messages(c int, kind string, nth int, sent instant, r round) (out nemesis.Plan) {
 	hold := func(node int, of string, nth int, d time.Duration) {
-		out = append(out, held(c, fmt.Sprintf("n%d", node), kind, of, nth, d))
+		out = append(out, delay(c, fmt.Sprintf("n%d", node), kind, of, nth, d))
 	}
 	for node := 1; node <= r.nodes; node++ {
-		d, arrives := r.all[node]
+		d, arrives := r.arrivals[node]
 		if !arrives {
-			hold(node, nemesis.Request, nth, t.never())
-			out[len(out)-1].When.Before = t.never() // it may not even be sent: a crash may have reset its connection
+			hold(node, nemesis.Request, nth, t.afterRun())
+			out[len(out)-1].When.Before = t.afterRun() // it may not even be sent: a crash may have reset its connection
 			continue
 		}
 		there := t.at[d.at] - t.at[sent]
 		switch hold(node, nemesis.Request, nth, there); {
-		case slices.Contains(r.unheard, node):
-			hold(node, nemesis.Reply, t.reply(c, kind, node, d), t.never())
-		case node == r.last:
-			hold(node, nemesis.Reply, t.reply(c, kind, node, d), t.lasts(r)-there)
+		case slices.Contains(r.lateReplies, node):
+			hold(node, nemesis.Reply, t.reply(c, kind, node, d), t.afterRun())
+		case node == r.lastReply:
+			hold(node, nemesis.Reply, t.reply(c, kind, node, d), t.duration(r)-there)
 		}
 	}
 	return out
@@ -344,7 +344,7 @@ func (t arrange) messages(c int, kind string, nth int, sent instant, r round) (o
 
 // reply returns the ordinal of the reply to one message, among the replies of a node to a client's messages
 // of a kind. They are in the order in which the messages arrived; a message that never arrives has no reply.
-func (t arrange) reply(c int, kind string, node int, to delivery) int {
+func (t planner) reply(c int, kind string, node int, to delivery) int {
 	nth := 1
 	for _, a := range t.attempts[c] {
 		all := map[string]map[int]delivery{"set": a.set, "extend": a.ext, "release": a.del}[kind]
@@ -355,15 +355,15 @@ func (t arrange) reply(c int, kind string, node int, to delivery) int {
 	return nth
 }
 
-func (t arrange) fault(f faulty) nemesis.Plan {
+func (t planner) fault(f timedFault) nemesis.Plan {
 	targets := []string{fmt.Sprintf("n%d", f.Node)}
 	step := nemesis.Step{When: t.trigger(f, t.at[f.at]), Fault: nemesis.Fault{Kind: "kill", Targets: targets, For: new(10 * time.Millisecond)}}
 	switch {
-	case f.Action == jumped:
+	case f.Action == clockJumped:
 		step.Fault = nemesis.Fault{Kind: "clock-jump", Targets: targets, By: leaseTTL + time.Second}
-	case t.scope.Restart == Delayed:
-		step.Fault.For = new(away)
-	case t.scope.Restart == everySec:
+	case t.scope.Restart == RestartDelayed:
+		step.Fault.For = new(downTime)
+	case t.scope.Restart == restartEverySec:
 		step.Fault.Kind, step.Fault.Mode = "power-loss", nemesis.PowerClean
 		stall := nemesis.Fault{Kind: "slow-disk", Targets: targets, For: new(t.at[f.at] - t.at[f.stall] + t.gap)}
 		return nemesis.Plan{{When: t.trigger(f, t.at[f.stall]), Fault: stall}, step}
@@ -374,7 +374,7 @@ func (t arrange) fault(f faulty) nemesis.Plan {
 // trigger returns a trigger for a part of a fault. It is relative to the acquire whose message was the last
 // at the node before the fault, because a client process takes some time to start. If the fault comes
 // before any acquire, the trigger is an absolute time.
-func (t arrange) trigger(f faulty, when time.Duration) nemesis.Trigger {
+func (t planner) trigger(f timedFault, when time.Duration) nemesis.Trigger {
 	for i, s := range slices.Backward(t.path) {
 		if s.Node != f.Node || s.Client == 0 || t.at[t.when[i]] > t.at[f.at] {
 			continue
@@ -408,15 +408,15 @@ type instant int
 
 // instants is a system of difference constraints: times with minimum distances.
 type instants struct {
-	at     []time.Duration
-	limits []limit
+	at          []time.Duration
+	constraints []constraint
 }
 
 // constraint requires that to is at least min later than from. If min is negative, to may be earlier by at
 // most that much.
-type limit struct {
+type constraint struct {
 	from, to instant
-	least    time.Duration
+	min      time.Duration
 }
 
 func (s *instants) add() instant {
@@ -424,16 +424,16 @@ func (s *instants) add() instant {
 	return instant(len(s.at) - 1)
 }
 
-func (s *instants) least(from, to instant, d time.Duration) {
-	s.limits = append(s.limits, limit{from, to, d})
+func (s *instants) atLeast(from, to instant, d time.Duration) {
+	s.constraints = append(s.constraints, constraint{from, to, d})
 }
 
 // atMost requires that to is at most d later than from.
-func (s *instants) most(from, to instant, d time.Duration) { s.least(to, from, -d) }
+func (s *instants) atMost(from, to instant, d time.Duration) { s.atLeast(to, from, -d) }
 
 func (s *instants) exact(from, to instant, d time.Duration) {
-	s.least(from, to, d)
-	s.most(from, to, d)
+	s.atLeast(from, to, d)
+	s.atMost(from, to, d)
 }
 
 // solve finds the earliest nonnegative times, and reports whether there are any. They are the longest paths
@@ -442,8 +442,8 @@ func (s *instants) solve() bool {
 	clear(s.at)
 	for range len(s.at) + 1 {
 		moved := false
-		for _, l := range s.limits {
-			if t := s.at[l.from] + l.least; s.at[l.to] < t {
+		for _, l := range s.constraints {
+			if t := s.at[l.from] + l.min; s.at[l.to] < t {
 				s.at[l.to], moved = t, true
 			}
 		}
@@ -457,129 +457,129 @@ func (s *instants) solve() bool {
 // round is a round of messages. It determines which replies the client receives in time, so its decision
 // is as in the path.
 type round struct {
-	nodes   int
-	all     map[int]delivery // messages that arrive, by node
-	unheard []int            // nodes whose messages arrive in time but whose replies must be too late
-	last    int              // the node whose reply arrives last, if all replies are needed; 0 if one is missing
-	decides int              // the node whose vote ends the round, for a lock that returns at a quorum; 0 if the client waits for all
+	nodes        int
+	arrivals     map[int]delivery // messages that arrive, by node
+	lateReplies  []int            // nodes whose messages arrive in time but whose replies must be too late
+	lastReply    int              // the node whose reply arrives last, if all replies are needed; 0 if one is missing
+	decidingNode int              // the node whose vote ends the round, for a lock that returns at a quorum; 0 if the client waits for all
 }
 
 // acquireRound returns the round of an attempt. With fencing tokens the client receives the replies of
 // exactly the nodes in a.heard.
-func (t *telling) asked(a *attempt) round {
+func (t *timedPath) acquireRound(a *attempt) round {
 	if t.hardened() {
-		return round{nodes: t.scope.Nodes, all: a.set, decides: a.decides}
+		return round{nodes: t.scope.Nodes, arrivals: a.set, decidingNode: a.decidingNode}
 	}
-	if !a.counted {
-		return roundState(t.scope.Nodes, a.set, a.won, false)
+	if !a.fenced {
+		return newRound(t.scope.Nodes, a.set, a.won, false)
 	}
-	r := round{nodes: t.scope.Nodes, all: a.set}
+	r := round{nodes: t.scope.Nodes, arrivals: a.set}
 	for n, d := range a.set {
 		switch {
 		case a.heard>>(n-1)&1 == 1:
-			r.last = max(r.last, n)
+			r.lastReply = max(r.lastReply, n)
 		case d.inTime:
-			r.unheard = append(r.unheard, n)
+			r.lateReplies = append(r.lateReplies, n)
 		}
 	}
 	if bits.OnesCount8(a.heard) < r.nodes {
-		r.last = 0
+		r.lastReply = 0
 	}
 	return r
 }
 
 // newRound returns a round that is won, refused by a majority (lost), or neither.
-func roundState(nodes int, all map[int]delivery, won, lost bool) round {
-	r := round{nodes: nodes, all: all}
+func newRound(nodes int, all map[int]delivery, won, lost bool) round {
+	r := round{nodes: nodes, arrivals: all}
 	heard := slices.DeleteFunc(slices.Sorted(maps.Keys(all)), func(n int) bool { return !all[n].inTime })
 	agree := slices.DeleteFunc(slices.Clone(heard), func(n int) bool { return all[n].yes != won })
 	against := slices.DeleteFunc(slices.Clone(heard), func(n int) bool { return all[n].yes == won })
 	switch {
 	case !won && !lost:
-		r.unheard = heard
+		r.lateReplies = heard
 	case len(against) > 0:
-		r.unheard = against
+		r.lateReplies = against
 	case len(heard) < r.nodes:
 	case r.nodes > 2: // the others still form a majority
-		r.unheard = agree[len(agree)-1:]
+		r.lateReplies = agree[len(agree)-1:]
 	default:
-		r.last = agree[0]
+		r.lastReply = agree[0]
 	}
 	return r
 }
 
 // duration returns how long a round takes: the timeout if a reply is missing, otherwise a bit less, when the
 // last reply arrives.
-func (t *telling) lasts(r round) time.Duration {
-	if r.last > 0 {
+func (t *timedPath) duration(r round) time.Duration {
+	if r.lastReply > 0 {
 		return nodeTimeout - 2*t.gap
 	}
 	return nodeTimeout
 }
 
 // readPath assigns the path's steps to attempts.
-func (t *telling) read() error {
+func (t *timedPath) readPath() error {
 	for i, s := range t.path {
 		t.when = append(t.when, t.add())
 		at := t.when[i]
-		if s.Action == crashed || s.Action == jumped {
-			t.faults = append(t.faults, faulty{s, at, t.add()})
+		if s.Action == nodeCrashed || s.Action == clockJumped {
+			t.faults = append(t.faults, timedFault{s, at, t.add()})
 		}
 		if s.Client == 0 {
 			continue
 		}
 		a := t.attempt(s.Client-1, s.Attempt-1)
 		switch s.Action {
-		case set:
+		case setArrived:
 			a.set[s.Node] = delivery{at, s.Yes, a.end < 0}
 			if s.Yes && a.end < 0 {
-				a.decides = s.Node
+				a.decidingNode = s.Node
 			}
-		case extend:
+		case extendArrived:
 			a.ext[s.Node] = delivery{at, s.Yes, a.extended < 0}
-		case del:
+		case delArrived:
 			a.del[s.Node] = delivery{at, s.Yes, true}
 		case acquired:
 			a.end, a.won = at, true
-			t.hear(a, s)
-		case Raising:
-			t.hear(a, s)
-		case Raise:
+			t.setCounts(a, s)
+		case raiseStarted:
+			t.setCounts(a, s)
+		case raiseArrived:
 			a.raised = append(a.raised, raise{s.Node, at})
-		case Read:
+		case readDone:
 			a.refused = !s.Yes
-		case write:
-			a.write = &delivery{at, s.Yes, !a.ended && t.attempts[s.Client-1][len(t.attempts[s.Client-1])-1] == a && (a.over == 0 || a.longer && a.over == 1)}
-		case failed:
+		case writeArrived:
+			a.write = &delivery{at, s.Yes, !a.ended && t.attempts[s.Client-1][len(t.attempts[s.Client-1])-1] == a && (a.endedWindows == 0 || a.extendSucceeded && a.endedWindows == 1)}
+		case acquireFailed:
 			a.end, a.ended = at, true
 			a.release = at
-		case Extending:
+		case extendStarted:
 			a.extend, a.extends = at, true
-		case Extended, extendFailed, extendLost:
-			a.extended, a.longer, a.lost = at, s.Action == Extended, s.Action == extendLost
+		case extendSucceeded, extendFailed, extendLost:
+			a.extended, a.extendSucceeded, a.extendLost = at, s.Action == extendSucceeded, s.Action == extendLost
 		case released:
 			a.release, a.ended = at, true
-		case over:
+		case windowEnded:
 			a.late = a.late || a.end < 0
-			a.over++
-		case started, reply, writing:
+			a.endedWindows++
+		case started, replyArrived, writeSent:
 		default:
 			return fmt.Errorf("a scenario cannot express this step: %v", s)
 		}
 	}
 	t.complete()
-	if err := t.returns(); err != nil {
+	if err := t.checkQuorum(); err != nil {
 		return err
 	}
-	return t.raises()
+	return t.checkRaises()
 }
 
 // hardened reports whether the lock returns at a quorum.
-func (t *telling) hardened() bool { return t.scope.Lock == hardenedLock }
+func (t *timedPath) hardened() bool { return t.scope.Lock == hardenedLock }
 
 // checkQuorum returns an error if a lock that returns at a quorum cannot behave as in the path: it must
 // have received exactly a quorum of votes. Scenarios cannot express its failures and extensions yet.
-func (t *telling) returns() error {
+func (t *timedPath) checkQuorum() error {
 	for _, a := range slices.Concat(t.attempts[0], t.attempts[1]) {
 		votes, heard := 0, uint8(0)
 		for n, d := range a.set {
@@ -588,7 +588,7 @@ func (t *telling) returns() error {
 				heard |= 1 << (n - 1)
 			}
 		}
-		if t.hardened() && (!a.won || a.extends || votes != t.scope.Nodes/2+1 || a.counted && a.heard != heard) {
+		if t.hardened() && (!a.won || a.extends || votes != t.scope.Nodes/2+1 || a.fenced && a.heard != heard) {
 			return fmt.Errorf("%w: a lock that returns at a quorum does not wait for more", errUntimed)
 		}
 	}
@@ -596,15 +596,15 @@ func (t *telling) returns() error {
 }
 
 // setCounts records which counts determine the token.
-func (t *telling) hear(a *attempt, s Step) {
+func (t *timedPath) setCounts(a *attempt, s Step) {
 	if s.Heard > 0 {
-		a.counted, a.heard, a.behind = true, s.Heard, s.Behind
+		a.fenced, a.heard, a.behind = true, s.Heard, s.Behind
 	}
 }
 
 // checkRaises returns an error unless all tokens are written back immediately and confirmed. A plan cannot
 // delay that.
-func (t *telling) raises() error {
+func (t *timedPath) checkRaises() error {
 	for _, a := range slices.Concat(t.attempts[0], t.attempts[1]) {
 		arrived := uint8(0)
 		for _, r := range a.raised {
@@ -618,7 +618,7 @@ func (t *telling) raises() error {
 }
 
 // attempt returns an attempt of a client, and creates it if necessary.
-func (t *telling) attempt(c, n int) *attempt {
+func (t *timedPath) attempt(c, n int) *attempt {
 	for len(t.attempts[c]) <= n {
 		t.attempts[c] = append(t.attempts[c], &attempt{start: t.add(), end: -1, extended: -1, release: -1,
 			set: map[int]delivery{}, ext: map[int]delivery{}, del: map[int]delivery{}})
@@ -628,7 +628,7 @@ func (t *telling) attempt(c, n int) *attempt {
 
 // complete adds events that the search leaves out of its paths: for example, a hold that is followed by
 // another attempt has been released.
-func (t *telling) complete() {
+func (t *timedPath) complete() {
 	for c := range t.attempts {
 		for n, a := range t.attempts[c] {
 			if a.end < 0 {
@@ -639,9 +639,9 @@ func (t *telling) complete() {
 			}
 			switch {
 			case a.ended:
-			case a.won && (n < len(t.attempts[c])-1 || len(a.del) > 0 || !t.both()):
+			case a.won && (n < len(t.attempts[c])-1 || len(a.del) > 0 || !t.endsInOverlap()):
 				a.release, a.ended = t.add(), true
-			case !a.won && !t.both():
+			case !a.won && !t.endsInOverlap():
 				a.release, a.ended = a.end, true
 			}
 			a.sent = t.add()
@@ -657,10 +657,10 @@ func (t *telling) complete() {
 //
 //	end ── hold time ──► sent ─────► write arrives ──► release
 //	 reads                └─ or its lease ends ───────► release … the write arrives
-func (t limits) works(c int, a *attempt) {
-	held := t.held(c)
+func (t ordering) works(c int, a *attempt) {
+	held := t.holdTime(c)
 	if t.extends(c) { // plus the time of the extension
-		held += t.lasts(roundState(t.scope.Nodes, a.ext, a.longer, a.lost))
+		held += t.duration(newRound(t.scope.Nodes, a.ext, a.extendSucceeded, a.extendLost))
 	}
 	t.exact(a.end, a.sent, held)
 	switch {
@@ -670,16 +670,16 @@ func (t limits) works(c int, a *attempt) {
 		t.exact(a.end, a.release, 0)
 	case a.write != nil && a.write.inTime:
 		t.exact(a.write.at, a.release, 0)
-		t.most(t.lease(a), a.release, beliefWindow()-t.gap)
+		t.atMost(t.leaseStart(a), a.release, beliefWindow()-t.gap)
 	default:
-		t.exact(t.lease(a), a.release, beliefWindow())
+		t.exact(t.leaseStart(a), a.release, beliefWindow())
 	}
 }
 
 // leaseStart returns when the window began in which the client believes at the end.
-func (t limits) lease(a *attempt) instant {
+func (t ordering) leaseStart(a *attempt) instant {
 	switch {
-	case a.longer:
+	case a.extendSucceeded:
 		return a.extend
 	case t.scope.Mistake == noElapsed:
 		return a.end
@@ -689,11 +689,11 @@ func (t limits) lease(a *attempt) instant {
 
 // resource adds the constraints between events at the resource. A read follows immediately after the
 // acquire. A write was sent while its client believed.
-func (t limits) resource() {
+func (t ordering) resource() {
 	last := instant(-1)
 	next := func(at instant) {
 		if last >= 0 {
-			t.least(last, at, t.gap)
+			t.atLeast(last, at, t.gap)
 		}
 		last = at
 	}
@@ -706,20 +706,20 @@ func (t limits) resource() {
 			if !t.reads(s) {
 				next(a.end)
 			}
-		case Read:
+		case readDone:
 			t.exact(a.end, t.when[i], 0)
 			next(t.when[i])
-		case write:
-			t.least(a.sent, a.write.at, t.gap)
+		case writeArrived:
+			t.atLeast(a.sent, a.write.at, t.gap)
 			next(a.write.at)
 		}
 	}
 	for c := range t.attempts {
 		for _, a := range t.attempts[c] {
 			if a.won && !a.refused {
-				t.most(t.lease(a), a.sent, beliefWindow()-t.gap)
+				t.atMost(t.leaseStart(a), a.sent, beliefWindow()-t.gap)
 				if a.write != nil && !a.write.inTime {
-					t.least(a.release, a.write.at, t.gap)
+					t.atLeast(a.release, a.write.at, t.gap)
 				}
 			}
 		}
@@ -727,9 +727,9 @@ func (t limits) resource() {
 }
 
 // reads reports whether the path contains the read of a hold.
-func (t limits) reads(of Step) bool {
+func (t ordering) reads(of Step) bool {
 	for _, s := range t.path {
-		if s.Action == Read && s.Client == of.Client && s.Attempt == of.Attempt {
+		if s.Action == readDone && s.Client == of.Client && s.Attempt == of.Attempt {
 			return true
 		}
 	}
@@ -738,7 +738,7 @@ func (t limits) reads(of Step) bool {
 
 // laterAttempts puts the beginning of each attempt after all locks that were granted before its first SET
 // arrived.
-func (t limits) later() {
+func (t ordering) laterAttempts() {
 	var given []instant
 	begun := map[*attempt]bool{}
 	for _, s := range t.path {
@@ -748,10 +748,10 @@ func (t limits) later() {
 		switch a := t.attempts[s.Client-1][s.Attempt-1]; {
 		case s.Action == acquired:
 			given = append(given, a.end)
-		case s.Action == set && !begun[a]:
+		case s.Action == setArrived && !begun[a]:
 			begun[a] = true
 			for _, g := range given {
-				t.least(g, a.start, t.gap)
+				t.atLeast(g, a.start, t.gap)
 			}
 		}
 	}

@@ -22,17 +22,17 @@ var notSimulated = map[string]string{
 }
 
 // Every violation found in a small scope occurs in the simulation, with and without reductions.
-func TestAllStoriesHappen(t *testing.T) {
+func TestAllStoriesOccur(t *testing.T) {
 	found, untimed, exact, unseen := 0, 0, 0, 0
 	for r := range stories(t) {
-		if untimed += r.Untimed; r.Story == nil {
+		if untimed += r.Rejected; r.Story == nil {
 			continue
 		}
 		found++
 		if r.scenario.Exact {
 			exact++
 		}
-		j, o, text := shown(t, r.scope, r.scenario)
+		j, o, text := simulate(t, r.scope, r.scenario)
 		not := notSimulated[r.scenario.Name] != ""
 		if not {
 			unseen++
@@ -42,40 +42,40 @@ func TestAllStoriesHappen(t *testing.T) {
 		}
 	}
 	t.Logf("%d stories: %d need exact times, %d are not simulated; %d paths have no possible times", found, exact, unseen, untimed)
-	if *named == "" && found < 1300 {
+	if *storyFilter == "" && found < 1300 {
 		t.Errorf("found only %d stories", found)
 	}
 }
 
 // storyFilter selects the stories that tests run; by default all.
-var named = flag.String("stories", "", "run only the stories of scopes whose name matches the regular expression")
+var storyFilter = flag.String("stories", "", "run only the stories of scopes whose name matches the regular expression")
 
 // foundStory is the result of a search and its scenario.
-type scenarioFound struct {
+type foundStory struct {
 	Result
 	scope    Scope
 	scenario scenario.Scenario
 }
 
-// all caches the stories of all searches.
-var all []scenarioFound
+// allStories caches the stories of all searches.
+var allStories []foundStory
 
 // stories searches all small scopes, each with exactReductions and fullReductions.
-func stories(t *testing.T) iter.Seq[scenarioFound] {
-	if all != nil {
-		return slices.Values(all)
+func stories(t *testing.T) iter.Seq[foundStory] {
+	if allStories != nil {
+		return slices.Values(allStories)
 	}
-	return func(yield func(scenarioFound) bool) {
-		for _, s := range scopes() {
-			if !regexp.MustCompile(*named).MatchString(s.Name()) {
+	return func(yield func(foundStory) bool) {
+		for _, s := range smallScopes() {
+			if !regexp.MustCompile(*storyFilter).MatchString(s.Name()) {
 				continue
 			}
-			for _, reductions := range []Reductions{exactly, fully} {
-				if s.Fence && s.Nodes > 1 && reductions == exactly {
+			for _, reductions := range []Reductions{exactReductions, fullReductions} {
+				if s.Fence && s.Nodes > 1 && reductions == exactReductions {
 					continue // the counts make too many states
 				}
 				r, found := search(t, s, reductions)
-				if all = append(all, scenarioFound{r, s, found}); !yield(all[len(all)-1]) {
+				if allStories = append(allStories, foundStory{r, s, found}); !yield(allStories[len(allStories)-1]) {
 					return
 				}
 			}
@@ -83,10 +83,10 @@ func stories(t *testing.T) iter.Seq[scenarioFound] {
 	}
 }
 
-// scopes returns all small scopes: for mutual exclusion with each mistake and each fault, and for the resource
+// smallScopes returns all small scopes: for mutual exclusion with each mistake and each fault, and for the resource
 // and its tokens with the reference lock and each fault.
-func scopes() (out []Scope) {
-	faults := []Scope{{}, {Crashes: 1}, {Jumps: 1}, {Crashes: 1, Restart: everySec}, {Crashes: 1, Restart: Delayed}, {Crashes: 1, Restart: Always}}
+func smallScopes() (out []Scope) {
+	faults := []Scope{{}, {Crashes: 1}, {Jumps: 1}, {Crashes: 1, Restart: restartEverySec}, {Crashes: 1, Restart: RestartDelayed}, {Crashes: 1, Restart: RestartAlways}}
 	add := func(s Scope) {
 		if s.Check() == nil {
 			out = append(out, s)

@@ -29,14 +29,14 @@ func TestMain(m *testing.M) {
 }
 
 // maxRetries bounds the retries of a run on real servers that missed its expected violation.
-const tries = 5
+const maxRetries = 5
 
 // onProcesses writes a scenario to a file, reads it back, and runs it on real servers.
 func onProcesses(t *testing.T, s scenario.Scenario) (outcome.Outcome, string) {
 	t.Helper()
 	s, text := reread(t, s)
 	b := process.New(process.Config{Self: []string{os.Args[0], "__client"}, Dir: t.TempDir()})
-	return campaign.Execute(t.Context(), b, campaign.Job{Scenario: s.Scaled(s.Scale), Seed: 1, Backend: b.Name(), Keep: campaign.KeepNone, Live: true, Retries: tries}), text
+	return campaign.Execute(t.Context(), b, campaign.Job{Scenario: s.Scaled(s.Scale), Seed: 1, Backend: b.Name(), Keep: campaign.KeepNone, Live: true, Retries: maxRetries}), text
 }
 
 func needRedis(t *testing.T) {
@@ -54,27 +54,27 @@ func needRedis(t *testing.T) {
 // covers that.
 func TestStoriesOnProcesses(t *testing.T) {
 	needRedis(t)
-	told := map[string]bool{"lost-unsynced": true}
-	for _, row := range knownRows() {
-		if row.Cause == "" || !row.Runs() || told[row.Cause] {
+	tested := map[string]bool{"lost-unsynced": true}
+	for _, row := range knownScopes() {
+		if row.Cause == "" || !row.CanRun() || tested[row.Cause] {
 			continue
 		}
-		r, s := search(t, row.Scope, fully)
+		r, s := search(t, row.Scope, fullReductions)
 		if s.Scale != paces[0].scale {
 			continue
 		}
-		told[row.Cause] = true
+		tested[row.Cause] = true
 		t.Run(row.Cause, func(t *testing.T) {
 			t.Parallel() // mostly idle
 			o, text := onProcesses(t, s)
 			t.Logf("%.1f s, retried: %q", o.Seconds, o.Retried)
-			if j := judged(row.Scope, o); j.Cause != row.Cause || o.Code != outcome.ExitOK {
+			if j := judgementOf(row.Scope, o); j.Cause != row.Cause || o.Code != outcome.ExitOK {
 				t.Errorf("%s (%s), want violated (%s); code %d %s\n%s%s", j.Got, j.Cause, row.Cause, o.Code, o.Error, caption(r.Story), text)
 			}
 		})
 	}
-	for _, row := range knownRows() {
-		if row.Cause != "" && row.Runs() && !told[row.Cause] {
+	for _, row := range knownScopes() {
+		if row.Cause != "" && row.CanRun() && !tested[row.Cause] {
 			t.Errorf("no fast story for cause %s", row.Cause)
 		}
 	}

@@ -13,22 +13,22 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// sideBySide is the number of parallel runs. They mostly wait for timers.
-var sideBySide = flag.Int("side-by-side", 12, "number of parallel runs on real servers")
+// parallelRuns is the number of parallel runs. They mostly wait for timers.
+var parallelRuns = flag.Int("side-by-side", 12, "number of parallel runs on real servers")
 
 // All stories that do not need exact times occur on real servers, with the same cause as in the simulation.
 func TestAllStoriesOnProcesses(t *testing.T) {
 	needRedis(t)
 	var runs sync.WaitGroup
 	var mu sync.Mutex
-	room := make(chan struct{}, *sideBySide)
+	slots := make(chan struct{}, *parallelRuns)
 	here, there, retried := map[string]int{}, map[string]int{}, 0
 	exact, same, seen := 0, 0, map[string]bool{}
 	for r := range stories(t) {
 		if r.Story == nil {
 			continue
 		}
-		j, _, text := shown(t, r.scope, r.scenario)
+		j, _, text := simulate(t, r.scope, r.scenario)
 		if cause := notSimulated[r.scenario.Name]; cause != "" {
 			j.Cause = cause
 		}
@@ -42,9 +42,9 @@ func TestAllStoriesOnProcesses(t *testing.T) {
 		}
 		seen[text] = true
 		there[j.Cause]++
-		room <- struct{}{}
+		slots <- struct{}{}
 		runs.Go(func() {
-			defer func() { <-room }()
+			defer func() { <-slots }()
 			o, _ := onProcesses(t, r.scenario)
 			mu.Lock()
 			defer mu.Unlock()
@@ -52,7 +52,7 @@ func TestAllStoriesOnProcesses(t *testing.T) {
 				retried++
 				t.Logf("%v was retried: %q", r.scope, o.Retried)
 			}
-			if got := judged(r.scope, o); got.Cause != j.Cause || o.Code != outcome.ExitOK {
+			if got := judgementOf(r.scope, o); got.Cause != j.Cause || o.Code != outcome.ExitOK {
 				t.Errorf("%v: %s (%s), want violated (%s); code %d %s: %s\n%s%s", r.scope, got.Got, got.Cause, j.Cause, o.Code, o.Error, got.Because, caption(r.Story), text)
 				return
 			}
@@ -70,7 +70,7 @@ func TestAllStoriesOnProcesses(t *testing.T) {
 	for _, cause := range slices.SortedFunc(maps.Keys(there), cmp.Compare) {
 		t.Logf("%s: %d of %d", cause, here[cause], there[cause])
 	}
-	if found := sum(there) + exact + same; *named == "" && found < 1300 {
+	if found := sum(there) + exact + same; *storyFilter == "" && found < 1300 {
 		t.Errorf("found only %d stories", found)
 	}
 }

@@ -17,11 +17,11 @@ var known = campaign.KnownLocks(kinds.All)
 
 // simulate runs a scenario in the simulation. It returns the judgement of the scope's property, the outcome,
 // and the scenario file.
-func shown(t *testing.T, scope Scope, s scenario.Scenario) (outcome.Judgement, outcome.Outcome, string) {
+func simulate(t *testing.T, scope Scope, s scenario.Scenario) (outcome.Judgement, outcome.Outcome, string) {
 	t.Helper()
 	s, text := reread(t, s)
 	o := campaign.Execute(t.Context(), sim.New(kinds.All), campaign.Job{Scenario: s, Seed: 1, Backend: "sim", Keep: campaign.KeepNone})
-	return judged(scope, o), o, text
+	return judgementOf(scope, o), o, text
 }
 
 // reread writes a scenario to a file and reads it back. It returns the scenario and the file.
@@ -39,8 +39,8 @@ func reread(t *testing.T, s scenario.Scenario) (scenario.Scenario, string) {
 }
 
 // judgementOf returns a run's judgement of a scope's property.
-func judged(scope Scope, o outcome.Outcome) outcome.Judgement {
-	if j := o.Of(string(cmp.Or(scope.Property, MutualExclusion))); j != nil {
+func judgementOf(scope Scope, o outcome.Outcome) outcome.Judgement {
+	if j := o.JudgementOf(string(cmp.Or(scope.Property, MutualExclusion))); j != nil {
 		return *j
 	}
 	return outcome.Judgement{}
@@ -52,7 +52,7 @@ func search(t *testing.T, scope Scope, reductions Reductions) (Result, scenario.
 	var s scenario.Scenario
 	r := newModel(scope, reductions).Search(t.Context(), 20e6, func(path []Step) bool {
 		var err error
-		if s, err = scenarioOf(scope.Name(), scope, path, known); err != nil && !errors.Is(err, errUntimed) {
+		if s, err = newScenario(scope.Name(), scope, path, known); err != nil && !errors.Is(err, errUntimed) {
 			t.Fatal(err)
 		}
 		return err == nil
@@ -62,17 +62,17 @@ func search(t *testing.T, scope Scope, reductions Reductions) (Result, scenario.
 
 // Each known violation becomes a scenario. Its run with the real lock on simulated nodes violates the property,
 // with the cause that follows from the model's fault or mistake.
-func TestStoriesHappen(t *testing.T) {
-	for _, row := range knownRows() {
-		if row.Cause == "" || !row.Runs() {
+func TestStoriesOccur(t *testing.T) {
+	for _, row := range knownScopes() {
+		if row.Cause == "" || !row.CanRun() {
 			continue
 		}
 		t.Run(row.Name(), func(t *testing.T) {
-			r, s := search(t, row.Scope, fully)
+			r, s := search(t, row.Scope, fullReductions)
 			if r.Story == nil {
-				t.Fatalf("none of %d paths has possible times", r.Untimed)
+				t.Fatalf("none of %d paths has possible times", r.Rejected)
 			}
-			j, o, text := shown(t, row.Scope, s)
+			j, o, text := simulate(t, row.Scope, s)
 			if j.Got != verdict.Violated || j.Cause != row.Cause || o.Code != outcome.ExitOK {
 				t.Errorf("%s (%s), want violated (%s); code %d %s\n%s%s", j.Got, j.Cause, row.Cause, o.Code, o.Error, caption(r.Story), text)
 			}
@@ -81,30 +81,30 @@ func TestStoriesHappen(t *testing.T) {
 }
 
 // A path without possible times returns errUntimed: two clients cannot hold one node's key within its TTL.
-func TestUntimed(t *testing.T) {
+func TestImpossibleTimesAreReported(t *testing.T) {
 	step := func(a action, client, node int) Step {
 		return Step{Action: a, Client: client, Attempt: 1, Node: node, Yes: true}
 	}
 	path := []Step{
-		step(set, 1, 1), step(set, 1, 2), step(acquired, 1, 0),
-		step(set, 2, 1), step(set, 2, 2), step(acquired, 2, 0),
+		step(setArrived, 1, 1), step(setArrived, 1, 2), step(acquired, 1, 0),
+		step(setArrived, 2, 1), step(setArrived, 2, 2), step(acquired, 2, 0),
 	}
-	if _, err := scenarioOf("untimed", Scope{Nodes: 3, Attempts: 1}, path, known); !errors.Is(err, errUntimed) {
+	if _, err := newScenario("untimed", Scope{Nodes: 3, Attempts: 1}, path, known); !errors.Is(err, errUntimed) {
 		t.Errorf("got %v", err)
 	}
 }
 
 // solve finds the earliest times, or reports that there are none.
-func TestInstants(t *testing.T) {
+func TestSolve(t *testing.T) {
 	var s instants
 	a, b, c := s.add(), s.add(), s.add()
-	s.least(a, b, 3)
+	s.atLeast(a, b, 3)
 	s.exact(b, c, 4)
-	s.most(a, c, 7)
+	s.atMost(a, c, 7)
 	if !s.solve() || s.at[a] != 0 || s.at[b] != 3 || s.at[c] != 7 {
 		t.Errorf("got %v", s.at)
 	}
-	s.most(a, c, 6)
+	s.atMost(a, c, 6)
 	if s.solve() {
 		t.Errorf("got %v for unsatisfiable constraints", s.at)
 	}

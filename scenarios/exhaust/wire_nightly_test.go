@@ -20,7 +20,7 @@ var update = flag.Bool("update", false, "update the table of locks in README.md"
 
 // The table in README.md is up to date. For each broken lock and each setup of redsync, it shows whether the lock
 // behaves as specified on the wire, and the result of a search with its mistake.
-func TestTableOfLocks(t *testing.T) {
+func TestTableOfLocksIsUpToDate(t *testing.T) {
 	const path = "README.md"
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -48,8 +48,8 @@ func TestTableOfLocks(t *testing.T) {
 
 // The same holds for five nodes, by counts of votes.
 func TestFiveNodesOnTheWire(t *testing.T) {
-	locksOnTheWire(t, 5)
-	redsyncOnTheWire(t, 5)
+	checkLocksOnTheWire(t, 5)
+	checkRedsyncOnTheWire(t, 5)
 }
 
 func tableOfLocks(t *testing.T) string {
@@ -58,10 +58,10 @@ func tableOfLocks(t *testing.T) string {
 		all = append(all, library{"redsync", "", map[string]string{o[0]: o[1]}, redsync.New})
 	}
 	for _, m := range broken.Mistakes() {
-		all = append(all, mistaken(m.Name))
+		all = append(all, brokenLibrary(m.Name))
 	}
 	right, five := newModel(Scope{Nodes: 3, Attempts: 2, Extends: 1}, Reductions{}), newModel(Scope{Nodes: 5, Attempts: 2, Extends: 1}, Reductions{})
-	one := newModel(Scope{Nodes: 1, Attempts: 1, Extends: 1}, exactly)
+	one := newModel(Scope{Nodes: 1, Attempts: 1, Extends: 1}, exactReductions)
 	var b strings.Builder
 	b.WriteString("| lock | differing cases of 262 | first difference | of 567 with five nodes | nodes with its requests | search with its mistake |\n|---|---:|---|---:|---|---|\n")
 	for _, of := range all {
@@ -76,7 +76,7 @@ func tableOfLocks(t *testing.T) string {
 		if cases != 262 {
 			t.Errorf("%s: %d cases", name, cases)
 		}
-		nodes := one.nodes(t, asks)
+		nodes := one.nodeDifference(t, asks)
 		if nodes == "" {
 			nodes = "as specified"
 		}
@@ -86,15 +86,15 @@ func tableOfLocks(t *testing.T) string {
 		}
 		counted, withFive := fmt.Sprint(differ), fmt.Sprint(others)
 		if of.options["fail-fast"] != "" { // the first reply cancels the other requests, and all replies arrive at the same time
-			counted, withFive, first = most(t, name, differ, cases), most(t, name, others, more), "the scheduler determines which requests are sent"
+			counted, withFive, first = checkMostDiffer(t, name, differ, cases), checkMostDiffer(t, name, others, more), "the scheduler determines which requests are sent"
 		}
-		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s |\n", name, counted, first, withFive, nodes, searched(t, of.mistake))
+		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s |\n", name, counted, first, withFive, nodes, searchResult(t, of.mistake))
 	}
 	return b.String()
 }
 
 // checkMostDiffer checks that most cases differ, for a lock whose differences vary with the scheduler.
-func most(t *testing.T, name string, differ, cases int) string {
+func checkMostDiffer(t *testing.T, name string, differ, cases int) string {
 	if 2*differ <= cases {
 		t.Errorf("%s: only %d of %d cases differ", name, differ, cases)
 	}
@@ -102,11 +102,11 @@ func most(t *testing.T, name string, differ, cases int) string {
 }
 
 // searchResult describes the search of the first known scope with a mistake.
-func searched(t *testing.T, mistake string) string {
-	i := slices.IndexFunc(knownRows(), func(r row) bool { return r.Mistake == mistake })
+func searchResult(t *testing.T, mistake string) string {
+	i := slices.IndexFunc(knownScopes(), func(r knownScope) bool { return r.Mistake == mistake })
 	if mistake == "" || i < 0 {
 		return ""
 	}
-	r := newModel(knownRows()[i].Scope, fully).Search(t.Context(), 0, nil)
+	r := newModel(knownScopes()[i].Scope, fullReductions).Search(t.Context(), 0, nil)
 	return fmt.Sprintf("violated in %d steps", len(r.Story))
 }

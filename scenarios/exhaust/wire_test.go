@@ -27,7 +27,7 @@ import (
 // scriptedServers serves the Redis protocol with scripted replies, to any lock that is created from an Env. The
 // nth SET gets the nth replies, an extension the replies in extend, and a release always succeeds. The delay of
 // replies determines whether a round is late.
-type wired struct {
+type scriptedServers struct {
 	mu      sync.Mutex
 	scripts resp.Scripts
 	known   map[string]bool // SHAs of loaded scripts, by node
@@ -40,7 +40,7 @@ type wired struct {
 	sets    [MaxNodes]int
 	tokens  []string
 	sent    []string
-	asks    commands // form of each request, with token 0
+	forms   commands // form of each request, with token 0
 }
 
 // wireTTL is shorter than the drivers' own timeouts. wireWindow follows from it.
@@ -51,7 +51,7 @@ const (
 
 // roundTimeout returns how long a round with a missing reply lasts: just longer than replies take, if that
 // matters.
-func (w *wired) patience(ownTime bool) time.Duration {
+func (w *scriptedServers) roundTimeout(ownTime bool) time.Duration {
 	switch {
 	case w.delay == 0:
 		return timeout
@@ -63,14 +63,14 @@ func (w *wired) patience(ownTime bool) time.Duration {
 
 // now is the clock of locks that accept one. It advances while the lock waits for the replies of a round, so a
 // round may take longer than any timeout.
-func (w *wired) now() time.Time {
+func (w *scriptedServers) now() time.Time {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return time.Now().Add(w.skew)
 }
 
 // beginRound advances the clock with the first request of a round.
-func (w *wired) begins(round int) {
+func (w *scriptedServers) beginRound(round int) {
 	if round >= w.rounds {
 		w.rounds = round + 1
 		w.skew += w.delay
@@ -78,13 +78,13 @@ func (w *wired) begins(round int) {
 }
 
 // dial connects to the node with the number in addr.
-func (w *wired) dial(_ context.Context, _, addr string) (net.Conn, error) {
+func (w *scriptedServers) dial(_ context.Context, _, addr string) (net.Conn, error) {
 	client, server := net.Pipe()
 	go w.serve(server, int(addr[0]-'1'))
 	return client, nil
 }
 
-func (w *wired) serve(conn net.Conn, node int) {
+func (w *scriptedServers) serve(conn net.Conn, node int) {
 	defer conn.Close()
 	stream, b := resp.NewStream(&w.scripts), make([]byte, 1<<14)
 	for {
@@ -93,7 +93,7 @@ func (w *wired) serve(conn net.Conn, node int) {
 			return
 		}
 		for _, c := range stream.Request(b[:n], 0) {
-			answer, after := w.answer(c, node)
+			answer, after := w.reply(c, node)
 			time.Sleep(after)
 			if answer == "" {
 				return
@@ -107,13 +107,13 @@ func (w *wired) serve(conn net.Conn, node int) {
 }
 
 // extensionRound is the round number of an extension.
-const ext = 1 << 10
+const extensionRound = 1 << 10
 
 // maxWait is longer than any lock should wait. After it the connection breaks.
-const ever = 10 * wireTTL
+const maxWait = 10 * wireTTL
 
-// answer returns a node's reply and its delay. If the reply is "", the node closes the connection.
-func (w *wired) answer(c *resp.Command, node int) (answer string, after time.Duration) {
+// reply returns a node's reply and its delay. If the reply is "", the node closes the connection.
+func (w *scriptedServers) reply(c *resp.Command, node int) (answer string, after time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.unknown(c.Args, node) {
@@ -125,16 +125,16 @@ func (w *wired) answer(c *resp.Command, node int) (answer string, after time.Dur
 	letter, plainSet := byte('y'), strings.EqualFold(c.Args[0], "SET")
 	switch c.Op {
 	case history.OpSet:
-		w.note(set, c, node)
+		w.record(setArrived, c, node)
 		letter = w.answers[min(w.sets[node], len(w.answers)-1)][node]
-		w.begins(w.sets[node])
+		w.beginRound(w.sets[node])
 		w.sets[node]++
 	case history.OpExtend:
-		w.note(extend, c, node)
-		w.begins(ext)
+		w.record(extendArrived, c, node)
+		w.beginRound(extensionRound)
 		letter = w.extend[node]
 	case history.OpRelease:
-		w.note(del, c, node)
+		w.record(delArrived, c, node)
 	default:
 		return "+OK\r\n", 0
 	}
@@ -143,7 +143,7 @@ func (w *wired) answer(c *resp.Command, node int) (answer string, after time.Dur
 	}
 	switch {
 	case letter == '-':
-		return "", ever
+		return "", maxWait
 	case letter == 'y' && plainSet:
 		return "+OK\r\n", after
 	case letter == 'y':
@@ -155,7 +155,7 @@ func (w *wired) answer(c *resp.Command, node int) (answer string, after time.Dur
 }
 
 // unknown reports whether a request refers to a script that the node has not seen.
-func (w *wired) unknown(args []string, node int) bool {
+func (w *scriptedServers) unknown(args []string, node int) bool {
 	switch strings.ToUpper(args[0]) {
 	case "EVAL":
 		sum := sha1.Sum([]byte(args[1]))
@@ -166,14 +166,14 @@ func (w *wired) unknown(args []string, node int) bool {
 	return false
 }
 
-// note records a request: the first attempt with its token, and its form.
-func (w *wired) note(a action, c *resp.Command, node int) {
+// record records a request: the first attempt with its token, and its form.
+func (w *scriptedServers) record(a action, c *resp.Command, node int) {
 	attempt := slices.Index(w.tokens, c.Token)
 	if attempt < 0 && c.Token != "" {
 		attempt = len(w.tokens)
 		w.tokens = append(w.tokens, c.Token)
 	}
-	w.sent = append(w.sent, asked(string(a), attempt, node))
+	w.sent = append(w.sent, describeRequest(string(a), attempt, node))
 	form := slices.Clone(c.Args)
 	if strings.EqualFold(form[0], "EVALSHA") {
 		return // the EVAL before it had the same form
@@ -186,26 +186,26 @@ func (w *wired) note(a action, c *resp.Command, node int) {
 			form[i] = fmt.Sprint(ttl.Milliseconds())
 		}
 	}
-	w.asks[a] = form
+	w.forms[a] = form
 }
 
 // playResult is the result of a lock for a script.
-type played struct {
+type playResult struct {
 	held   bool
 	lease  time.Duration // from the start of the first attempt to the deadline; 0 if the lock reports none
 	sent   []string
 	extend action // result of the extension, if the script has one
-	asks   commands
+	forms  commands
 }
 
 // play runs one client with a lock.
-func (w *wired) play(t *testing.T, nodes int, of library) (out played) {
-	w.known, w.asks, w.ownTime = map[string]bool{}, commands{}, of.kind == "redsync"
+func (w *scriptedServers) play(t *testing.T, nodes int, of library) (out playResult) {
+	w.known, w.forms, w.ownTime = map[string]bool{}, commands{}, of.kind == "redsync"
 	synctest.Test(t, func(t *testing.T) {
 		env := lock.Env{
 			Client: "c1", Now: w.now, Wall: w.now, After: time.After, Dial: w.dial,
 			Random: func(name string) uint64 { h := fnv.New64a(); h.Write([]byte(name)); return h.Sum64() },
-			Settings: lock.Settings{Kind: of.kind, Mistake: of.mistake, TTL: wireTTL, Timeout: w.patience(w.ownTime), Drift: drift,
+			Settings: lock.Settings{Kind: of.kind, Mistake: of.mistake, TTL: wireTTL, Timeout: w.roundTimeout(w.ownTime), Drift: drift,
 				RetryMin: time.Millisecond, RetryMax: time.Millisecond, Tries: len(w.answers), Options: of.options},
 		}
 		if of.kind == "broken" && w.extend != nil {
@@ -218,7 +218,7 @@ func (w *wired) play(t *testing.T, nodes int, of library) (out played) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		ctx, cancel := context.WithTimeout(t.Context(), ever)
+		ctx, cancel := context.WithTimeout(t.Context(), maxWait)
 		defer cancel()
 		delay := w.delay
 		if w.extend != nil {
@@ -236,14 +236,14 @@ func (w *wired) play(t *testing.T, nodes int, of library) (out played) {
 		}
 		if out.held && w.extend != nil {
 			w.sent, w.delay = nil, delay
-			out.extend = extended(h.(lock.Extender).Extend(ctx))
+			out.extend = extensionResult(h.(lock.Extender).Extend(ctx))
 			synctest.Wait() // for requests that the extension did not wait for
 			out.sent = slices.Clone(w.sent)
 		}
 		if out.held {
 			h.Release(ctx)
 		}
-		time.Sleep(2 * ever) // for requests that continue in the background
+		time.Sleep(2 * maxWait) // for requests that continue in the background
 		if out.sent == nil {
 			out.sent = w.sent
 		}
@@ -252,14 +252,14 @@ func (w *wired) play(t *testing.T, nodes int, of library) (out played) {
 		}
 	})
 	slices.Sort(out.sent)
-	out.asks = w.asks
+	out.forms = w.forms
 	return out
 }
 
-func extended(err error) action {
+func extensionResult(err error) action {
 	switch {
 	case err == nil:
-		return Extended
+		return extendSucceeded
 	case errors.Is(err, lock.ErrNotHeld):
 		return extendLost
 	}
@@ -300,8 +300,8 @@ func (m *model) wireDiffers(t *testing.T, of library) (asks commands, cases, dif
 	}
 	check := func(answers [][]byte, delay time.Duration) {
 		cases++
-		got := (&wired{answers: answers, delay: delay}).play(t, m.Nodes, of)
-		for a, form := range got.asks {
+		got := (&scriptedServers{answers: answers, delay: delay}).play(t, m.Nodes, of)
+		for a, form := range got.forms {
 			asks[a] = form
 		}
 		s := &script{answers: answers, elapsed: []time.Duration{delay + window - lease, delay + window - lease}}
@@ -310,7 +310,7 @@ func (m *model) wireDiffers(t *testing.T, of library) (asks commands, cases, dif
 		case held && got.held && len(answers) == 1 && !m.noElapsed && got.lease != lease:
 			differs("with %s after %v: holds the lock for %v from its start; specified: %v", answers[0], delay, got.lease, lease)
 		case got.held != held || !slices.Equal(got.sent, sent):
-			differs("with %s after %v: holds the lock: %v, after %s; specified: %v, after %s", bytes.Join(answers, []byte(", then ")), delay, got.held, short(got.sent), held, short(sent))
+			differs("with %s after %v: holds the lock: %v, after %s; specified: %v, after %s", bytes.Join(answers, []byte(", then ")), delay, got.held, countRequests(got.sent), held, countRequests(sent))
 		}
 	}
 	all := vectors(m.Nodes)
@@ -330,12 +330,12 @@ func (m *model) wireDiffers(t *testing.T, of library) (asks commands, cases, dif
 	for _, delay := range delays(lease) {
 		for _, v := range all {
 			cases++
-			got := (&wired{answers: [][]byte{[]byte("yyyyy")}, extend: v, delay: delay}).play(t, m.Nodes, of)
-			for a, form := range got.asks {
+			got := (&scriptedServers{answers: [][]byte{[]byte("yyyyy")}, extend: v, delay: delay}).play(t, m.Nodes, of)
+			for a, form := range got.forms {
 				asks[a] = form
 			}
-			if want, _ := m.decides(t, m.answered(0, v, delay >= lease, true)); got.extend != want.Action || len(got.sent) != m.Nodes {
-				differs("extension with %s after %v: %s, after %s; specified: %s", v, delay, got.extend, short(got.sent), want.Action)
+			if want, _ := m.decide(t, m.withReplies(0, v, delay >= lease, true)); got.extend != want.Action || len(got.sent) != m.Nodes {
+				differs("extension with %s after %v: %s, after %s; specified: %s", v, delay, got.extend, countRequests(got.sent), want.Action)
 			}
 		}
 	}
@@ -343,7 +343,7 @@ func (m *model) wireDiffers(t *testing.T, of library) (asks commands, cases, dif
 }
 
 // countRequests counts requests by kind.
-func short(sent []string) string {
+func countRequests(sent []string) string {
 	n := map[string]int{}
 	for _, s := range sent {
 		n[s[:strings.LastIndex(s, " to ")]]++
@@ -351,11 +351,11 @@ func short(sent []string) string {
 	return strings.TrimPrefix(fmt.Sprint(n), "map")
 }
 
-func mistaken(mistake string) library { return library{"broken", mistake, nil, broken.New} }
+func brokenLibrary(mistake string) library { return library{"broken", mistake, nil, broken.New} }
 
 // nodeDifference describes how nodes differ from the model when they get a lock's requests.
-func (m *model) nodes(t *testing.T, asks commands) (difference string) {
-	for _, a := range []action{set, extend} {
+func (m *model) nodeDifference(t *testing.T, asks commands) (difference string) {
+	for _, a := range []action{setArrived, extendArrived} {
 		if asks[a] == nil {
 			return fmt.Sprintf("not compared: only the digest of %s was observed", a)
 		}
@@ -372,13 +372,13 @@ func (m *model) nodes(t *testing.T, asks commands) (difference string) {
 
 // The reference lock with its driver behaves as specified. Each broken lock whose mistake the model knows agrees
 // with the model with that mistake, and differs from the model without it.
-func TestLocksOnTheWire(t *testing.T) { locksOnTheWire(t, 3) }
+func TestLocksOnTheWire(t *testing.T) { checkLocksOnTheWire(t, 3) }
 
-func locksOnTheWire(t *testing.T, nodes int) {
+func checkLocksOnTheWire(t *testing.T, nodes int) {
 	all := []library{{"redlock", "", nil, reflock.New}}
 	for _, name := range Mistakes() {
 		if name != "fence-from-one-node" { // needs fencing tokens
-			all = append(all, mistaken(name))
+			all = append(all, brokenLibrary(name))
 		}
 	}
 	for _, of := range all {
@@ -388,17 +388,17 @@ func locksOnTheWire(t *testing.T, nodes int) {
 			t.Errorf("%s %s, %d nodes: %d of %d cases: %s", of.kind, of.mistake, nodes, differ, cases, difference)
 		}
 		node := Scope{Nodes: 1, Attempts: 1, Extends: 1, Mistake: of.mistake}
-		if node.Check() != nil || m.shares != nobody { // one node cannot tell which clients share a token
+		if node.Check() != nil || m.sharing != shareNever { // one node cannot tell which clients share a token
 			node.Mistake = ""
 		}
-		if difference := newModel(node, exactly).nodes(t, asks); difference != "" {
+		if difference := newModel(node, exactReductions).nodeDifference(t, asks); difference != "" {
 			t.Errorf("%s %s: %s", of.kind, of.mistake, difference)
 		}
 		if of.mistake == "" {
 			continue
 		}
 		_, _, differ, _ = newModel(Scope{Nodes: nodes, Attempts: 2, Extends: 1}, Reductions{}).wireDiffers(t, of)
-		if differ == 0 && newModel(Scope{Nodes: 1, Attempts: 1, Extends: 1}, exactly).nodes(t, asks) == "" {
+		if differ == 0 && newModel(Scope{Nodes: 1, Attempts: 1, Extends: 1}, exactReductions).nodeDifference(t, asks) == "" {
 			t.Errorf("%s behaves as specified", of.mistake)
 		}
 	}
@@ -406,16 +406,16 @@ func locksOnTheWire(t *testing.T, nodes int) {
 
 // Redsync sets the same value in all attempts of an acquire, and its safety margin is 2 ms smaller than
 // specified. Otherwise it agrees with the model with that mistake.
-func TestRedsyncOnTheWire(t *testing.T) { redsyncOnTheWire(t, 3) }
+func TestRedsyncOnTheWire(t *testing.T) { checkRedsyncOnTheWire(t, 3) }
 
-func redsyncOnTheWire(t *testing.T, nodes int) {
+func checkRedsyncOnTheWire(t *testing.T, nodes int) {
 	of := library{"redsync", "", nil, redsync.New}
 	m := newModel(Scope{Nodes: nodes, Attempts: 2, Extends: 1, Mistake: "same-value-for-retries"}, Reductions{})
 	asks, cases, differ, difference := m.wireDiffers(t, of)
 	if differ > 0 {
 		t.Errorf("%d nodes: %d of %d cases: %s", nodes, differ, cases, difference)
 	}
-	if difference := newModel(Scope{Nodes: 1, Attempts: 1, Extends: 1}, exactly).nodes(t, asks); difference != "" {
+	if difference := newModel(Scope{Nodes: 1, Attempts: 1, Extends: 1}, exactReductions).nodeDifference(t, asks); difference != "" {
 		t.Error(difference)
 	}
 	right := newModel(Scope{Nodes: nodes, Attempts: 2, Extends: 1}, Reductions{})

@@ -12,19 +12,19 @@ func TestFindings(t *testing.T) {
 	violated := func(property, cause, node, expected string) Judgement {
 		return Judgement{Property: property, Got: verdict.Violated, Cause: cause, Node: node, Expected: expected, AsExpected: expected != "holds"}
 	}
-	two := violated(verdict.MutualExclusion, verdict.RestartedAndForgot, "n3", "holds")
+	mutex := violated(verdict.MutualExclusion, verdict.RestartedAndForgot, "n3", "holds")
 	overlap := violated(verdict.LeaseLinearizable, verdict.Overlap, "", "holds")
-	harm := violated(verdict.ResourceSafety, verdict.LockBroken, "", "holds")
+	damage := violated(verdict.ResourceSafety, verdict.LockBroken, "", "holds")
 	for name, c := range map[string]struct {
 		js   []Judgement
 		want []string
 	}{
-		"one cause": {[]Judgement{two, overlap, harm},
+		"one cause": {[]Judgement{mutex, overlap, damage},
 			[]string{"mutual-exclusion, lease-linearizable and resource-safety violated (restarted-and-forgot at n3), expected holds"}},
-		"damage for another cause": {[]Judgement{two, violated(verdict.ResourceSafety, verdict.Overrun, "", "holds")},
+		"damage for another cause": {[]Judgement{mutex, violated(verdict.ResourceSafety, verdict.Overrun, "", "holds")},
 			[]string{"mutual-exclusion violated (restarted-and-forgot at n3), expected holds", "resource-safety violated (overrun), expected holds"}},
-		"damage only": {[]Judgement{harm}, []string{"resource-safety violated (lock-broken), expected holds"}},
-		"different expectations": {[]Judgement{violated(verdict.MutualExclusion, verdict.RestartedAndForgot, "n3", "violated"), harm},
+		"damage only": {[]Judgement{damage}, []string{"resource-safety violated (lock-broken), expected holds"}},
+		"different expectations": {[]Judgement{violated(verdict.MutualExclusion, verdict.RestartedAndForgot, "n3", "violated"), damage},
 			[]string{"mutual-exclusion violated, as expected (restarted-and-forgot at n3)", "resource-safety violated (lock-broken), expected holds"}},
 		"implied violation is not named": {[]Judgement{violated(verdict.MutualExclusion, verdict.RestartedAndForgot, "n3", "violated"),
 			{Property: verdict.LeaseLinearizable, Got: verdict.Violated, Cause: verdict.LostEarly, Expected: "violated", AsExpected: true, Follows: verdict.MutualExclusion}},

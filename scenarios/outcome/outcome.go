@@ -34,28 +34,28 @@ type Outcome struct {
 	Seed     uint64 `json:"seed"`
 	Code     int    `json:"code"` // exit code of this run alone
 	// Informational is set if the scenario expects nothing, so the exit code says nothing about the lock.
-	NothingExpected bool               `json:"anyOutcome,omitempty"`
-	Judgements      []Judgement        `json:"judgements,omitempty"`
-	Error           string             `json:"error,omitempty"`   // why it could not be run or judged
-	Hint            string             `json:"hint,omitempty"`    // how to fix the error, if known
-	Skipped         string             `json:"skipped,omitempty"` // why it was not run
-	Retried         []string           `json:"retried,omitempty"` // why each earlier attempt was discarded, and its directory
-	Stopped         string             `json:"stopped,omitempty"` // where and why the run was stopped early
-	Dir             string             `json:"dir,omitempty"`     // run directory
-	Command         string             `json:"command"`
-	Seconds         float64            `json:"seconds"` // wall-clock time
-	Virtual         float64            `json:"virtual"` // true time that passed in the run, in seconds
-	Events          int                `json:"events"`
-	Numbers         map[string]float64 `json:"numbers,omitempty"` // for comparison with other variants
-	Control         *Control           `json:"control,omitempty"` // nil: no comparison run
-	Verdict         verdict.Verdict    `json:"-"`
+	Informational  bool               `json:"anyOutcome,omitempty"`
+	Judgements     []Judgement        `json:"judgements,omitempty"`
+	Error          string             `json:"error,omitempty"`   // why it could not be run or judged
+	Hint           string             `json:"hint,omitempty"`    // how to fix the error, if known
+	Skipped        string             `json:"skipped,omitempty"` // why it was not run
+	Retried        []string           `json:"retried,omitempty"` // why each earlier attempt was discarded, and its directory
+	Stopped        string             `json:"stopped,omitempty"` // where and why the run was stopped early
+	Dir            string             `json:"dir,omitempty"`     // run directory
+	Command        string             `json:"command"`
+	Seconds        float64            `json:"seconds"` // wall-clock time
+	VirtualSeconds float64            `json:"virtual"` // true time that passed in the run, in seconds
+	Events         int                `json:"events"`
+	Numbers        map[string]float64 `json:"numbers,omitempty"` // for comparison with other variants
+	Comparison     *Comparison        `json:"control,omitempty"` // nil: no comparison run
+	Verdict        verdict.Verdict    `json:"-"`
 	// Disturbed describes interference from outside that the history does not show; "" for none.
 	Disturbed string `json:"-"`
 }
 
 // Comparison is the result of the comparison run: the same scenario and seed with the scenario's own
 // lock. It exists only if another lock was under test.
-type Control struct {
+type Comparison struct {
 	Lock     string             `json:"lock"`
 	Error    string             `json:"error,omitempty"` // why there is no result
 	Violated []Judgement        `json:"violated,omitempty"`
@@ -77,8 +77,8 @@ func (o *Outcome) Check() error {
 		return fmt.Errorf("schema is %d, but this version reads only 1", o.Schema)
 	case !KnownCode(o.Code):
 		return fmt.Errorf("code: %d is not an exit code", o.Code)
-	case !(o.Seconds >= 0 && o.Seconds < mostSeconds && o.Virtual >= 0 && o.Virtual < mostSeconds):
-		return fmt.Errorf("seconds: %g and virtual: %g must both be between 0 and %g", o.Seconds, o.Virtual, float64(mostSeconds))
+	case !(o.Seconds >= 0 && o.Seconds < maxSeconds && o.VirtualSeconds >= 0 && o.VirtualSeconds < maxSeconds):
+		return fmt.Errorf("seconds: %g and virtual: %g must both be between 0 and %g", o.Seconds, o.VirtualSeconds, float64(maxSeconds))
 	case o.Events < 0:
 		return fmt.Errorf("events: %d is negative", o.Events)
 	}
@@ -86,7 +86,7 @@ func (o *Outcome) Check() error {
 }
 
 // maxSeconds bounds the duration of a run in a stored outcome: one year.
-const mostSeconds = 366 * 24 * 3600
+const maxSeconds = 366 * 24 * 3600
 
 // AnyOutcome is the expectation for a property whose outcome does not matter.
 const AnyOutcome = "any"
@@ -112,7 +112,7 @@ type Judgement struct {
 	// Confirmation is the result of testing the cause; nil if it was not tested.
 	Confirmation *Confirmation `json:"confirmation,omitempty"`
 	// Comparison is the property's outcome in the comparison run; "" if there was none.
-	Control verdict.Outcome `json:"control,omitempty"`
+	Comparison verdict.Outcome `json:"control,omitempty"`
 	// Number is set if the property is a measured number with a bound.
 	Number *Number `json:"number,omitempty"`
 }
@@ -122,7 +122,7 @@ type Number struct {
 	Value float64        `json:"value"` // 0 if it is missing
 	Bound scenario.Bound `json:"bound"`
 	// Pending is set while the other variant's number is not available yet.
-	Waits bool `json:"waits,omitempty"`
+	Pending bool `json:"waits,omitempty"`
 }
 
 // NoExpectation reports whether none of the judgements has an expectation.
@@ -131,50 +131,50 @@ func NoExpectation(js []Judgement) bool {
 }
 
 // Informational reports whether the property was violated and had no expectation.
-func (j Judgement) Free() bool {
+func (j Judgement) Informational() bool {
 	return j.Got == verdict.Violated && j.AsExpected && (j.Expected == "" || j.Expected == AnyOutcome)
 }
 
 // Unresolved reports whether the expectation was neither met nor contradicted. The property is
 // undecided, or it should hold and the run gave no occasion to violate it.
-func (j Judgement) Open() bool {
+func (j Judgement) Unresolved() bool {
 	return j.Got == verdict.Undecided || j.Got == verdict.NotExercised && !j.AsExpected && !j.Missed
 }
 
 // Reportable reports whether the judgement is worth a line of a report. A property that had no
 // expectation and was not violated is not.
-func (j Judgement) Tells() bool {
+func (j Judgement) Reportable() bool {
 	return j.Expected != "" || j.Got == verdict.Violated || !j.AsExpected
 }
 
 // FindOrAdd returns the first entry of the table that matches. If there is none, it appends initial and
 // returns that entry, so a table keeps the order in which its entries were first seen.
-func Entry[T any](table *[]*T, is func(*T) bool, fresh T) *T {
-	if i := slices.IndexFunc(*table, is); i >= 0 {
+func FindOrAdd[T any](table *[]*T, match func(*T) bool, initial T) *T {
+	if i := slices.IndexFunc(*table, match); i >= 0 {
 		return (*table)[i]
 	}
-	*table = append(*table, &fresh)
-	return &fresh
+	*table = append(*table, &initial)
+	return &initial
 }
 
 // isViolation reports whether a property was violated, expected or not.
-func (j Judgement) harms() bool { return j.Got == verdict.Violated && j.Number == nil }
+func (j Judgement) isViolation() bool { return j.Got == verdict.Violated && j.Number == nil }
 
 // Violated reports whether any property was violated, expected or not.
-func (o *Outcome) Violated() bool { return slices.ContainsFunc(o.Judgements, Judgement.harms) }
+func (o *Outcome) Violated() bool { return slices.ContainsFunc(o.Judgements, Judgement.isViolation) }
 
 // Violations returns the violated properties, except those that only follow from another one.
 func (o *Outcome) Violations() []Judgement {
-	return slices.DeleteFunc(slices.Clone(o.Judgements), func(j Judgement) bool { return !j.harms() || j.Follows != "" })
+	return slices.DeleteFunc(slices.Clone(o.Judgements), func(j Judgement) bool { return !j.isViolation() || j.Follows != "" })
 }
 
 // InformationalOnly reports whether properties were violated and none of them had an expectation.
-func (o *Outcome) FreeOnly() bool {
-	return o.Violated() && !slices.ContainsFunc(o.Judgements, func(j Judgement) bool { return j.harms() && !j.Free() })
+func (o *Outcome) InformationalOnly() bool {
+	return o.Violated() && !slices.ContainsFunc(o.Judgements, func(j Judgement) bool { return j.isViolation() && !j.Informational() })
 }
 
 // JudgementOf returns the judgement of a property or of a bounded number, or nil if it was not judged.
-func (o *Outcome) Of(property string) *Judgement {
+func (o *Outcome) JudgementOf(property string) *Judgement {
 	if i := slices.IndexFunc(o.Judgements, func(j Judgement) bool { return j.Property == property }); i >= 0 {
 		return &o.Judgements[i]
 	}
@@ -182,8 +182,8 @@ func (o *Outcome) Of(property string) *Judgement {
 }
 
 // Unexercised returns the first property that the run should have exercised and did not, or nil.
-func (o *Outcome) Unmet() *Judgement {
-	if i := slices.IndexFunc(o.Judgements, func(j Judgement) bool { return j.Got == verdict.NotExercised && j.Open() }); i >= 0 {
+func (o *Outcome) Unexercised() *Judgement {
+	if i := slices.IndexFunc(o.Judgements, func(j Judgement) bool { return j.Got == verdict.NotExercised && j.Unresolved() }); i >= 0 {
 		return &o.Judgements[i]
 	}
 	return nil
@@ -195,14 +195,14 @@ func (o *Outcome) Unexplained() bool {
 }
 
 // Pending reports whether another run of the same suite decides the judgement.
-func (j Judgement) Waits() bool { return j.Number != nil && j.Number.Waits }
+func (j Judgement) Pending() bool { return j.Number != nil && j.Number.Pending }
 
 // PendingVariants lists the variants that the outcome's numbers still have to be compared with.
-func (o *Outcome) Waits() []string {
+func (o *Outcome) PendingVariants() []string {
 	var out []string
 	for _, j := range o.Judgements {
-		if j.Waits() && !slices.Contains(out, j.Number.Bound.Than) {
-			out = append(out, j.Number.Bound.Than)
+		if j.Pending() && !slices.Contains(out, j.Number.Bound.Variant) {
+			out = append(out, j.Number.Bound.Variant)
 		}
 	}
 	return out
@@ -210,7 +210,7 @@ func (o *Outcome) Waits() []string {
 
 // Fail adds an error, and its exit code if that is worse than the current one.
 func (o *Outcome) Fail(code int, err error) {
-	o.Code = Worse(o.Code, code)
+	o.Code = WorseCode(o.Code, code)
 	if o.Error != "" {
 		o.Error += "\n"
 	}
@@ -219,7 +219,7 @@ func (o *Outcome) Fail(code int, err error) {
 
 func (j Judgement) String() string {
 	if j.Number != nil {
-		return j.number()
+		return j.numberText()
 	}
 	cause := j.Cause
 	if j.Node != "" {
@@ -239,16 +239,16 @@ func (j Judgement) String() string {
 		text += ", expected " + j.Expected
 	}
 	switch {
-	case j.Control == j.Got && j.Got == verdict.Violated:
+	case j.Comparison == j.Got && j.Got == verdict.Violated:
 		text += ", as in the comparison run"
-	case j.Alone():
-		text += "; " + controlled[j.Control] + " in the comparison run"
+	case j.ComparisonDiffers():
+		text += "; " + comparisonTexts[j.Comparison] + " in the comparison run"
 	}
 	return text
 }
 
 // comparisonTexts maps outcomes other than a violation to their texts for the comparison run.
-var controlled = map[verdict.Outcome]string{verdict.Holds: "holds", verdict.Undecided: "inconclusive", verdict.NotExercised: "not exercised"}
+var comparisonTexts = map[verdict.Outcome]string{verdict.Holds: "holds", verdict.Undecided: "inconclusive", verdict.NotExercised: "not exercised"}
 
 // outcomeText returns an outcome as shown to people. Stored files keep "undecided".
 func outcomeText(o verdict.Outcome) string {
@@ -259,16 +259,16 @@ func outcomeText(o verdict.Outcome) string {
 }
 
 // ComparisonDiffers reports whether the property was violated here, but not in the comparison run.
-func (j Judgement) Alone() bool {
-	return j.Got == verdict.Violated && j.Control != "" && j.Control != verdict.Violated
+func (j Judgement) ComparisonDiffers() bool {
+	return j.Got == verdict.Violated && j.Comparison != "" && j.Comparison != verdict.Violated
 }
 
-func (j Judgement) number() string {
+func (j Judgement) numberText() string {
 	text := j.Property
 	if j.Got == verdict.Undecided {
 		text += " " + outcomeText(j.Got)
 	} else {
-		text += " " + Figure(j.Number.Value)
+		text += " " + FormatNumber(j.Number.Value)
 	}
 	if j.AsExpected {
 		return text + " (" + j.Expected + ")"
@@ -277,7 +277,7 @@ func (j Judgement) number() string {
 }
 
 // FormatNumber formats a number with three significant digits.
-func Figure(x float64) string { return strconv.FormatFloat(x, 'g', 3, 64) }
+func FormatNumber(x float64) string { return strconv.FormatFloat(x, 'g', 3, 64) }
 
 // Confirmation is the result of rerunning a violation's seed with its cause removed: nodes keep the
 // keys that they had lost. The reported cause does not depend on it.
@@ -294,13 +294,13 @@ type Certainty string
 
 // Values of Certainty.
 const (
-	Confirmed     Certainty = "confirmed"         // with the first client's keys preserved, each node refuses the second client, and their holds never overlap
-	PutOff        Certainty = "put-off"           // as Confirmed, but the holds overlap later because of another lost key
-	Jointly       Certainty = "jointly-necessary" // Confirmed or Postponed, but preserving the key on one node, or only on the nodes of the named cause, does not prevent the overlap
-	PartlyTried   Certainty = "partly-tried"      // as JointlyNecessary, but the named cause could not be removed on each of its nodes
-	Refuted       Certainty = "refuted"           // the holds still overlap, or a node still grants the lock
-	NotApplicable Certainty = "not-applicable"    // no key disappeared early
-	FactsSuffice  Certainty = "facts-suffice"     // this backend cannot repeat the run; the keys that the nodes reported are the only evidence
+	Confirmed        Certainty = "confirmed"         // with the first client's keys preserved, each node refuses the second client, and their holds never overlap
+	Postponed        Certainty = "put-off"           // as Confirmed, but the holds overlap later because of another lost key
+	JointlyNecessary Certainty = "jointly-necessary" // Confirmed or Postponed, but preserving the key on one node, or only on the nodes of the named cause, does not prevent the overlap
+	PartlyTested     Certainty = "partly-tried"      // as JointlyNecessary, but the named cause could not be removed on each of its nodes
+	Refuted          Certainty = "refuted"           // the holds still overlap, or a node still grants the lock
+	NotApplicable    Certainty = "not-applicable"    // no key disappeared early
+	FactsSuffice     Certainty = "facts-suffice"     // this backend cannot repeat the run; the keys that the nodes reported are the only evidence
 )
 
 // Exit codes of the command line; see lockpick help exit-codes.
@@ -325,17 +325,17 @@ func CodeOf(js []Judgement) int {
 	for _, j := range js {
 		switch {
 		case j.AsExpected:
-		case j.Open():
-			code = Worse(code, ExitUndecided)
+		case j.Unresolved():
+			code = WorseCode(code, ExitUndecided)
 		default:
-			code = Worse(code, ExitUnexpected)
+			code = WorseCode(code, ExitUnexpected)
 		}
 	}
 	return code
 }
 
 // WorseCode returns the code that takes precedence: 130, 70, 64, 1, 3, 2, 0.
-func Worse(a, b int) int {
+func WorseCode(a, b int) int {
 	rank := []int{ExitOK, ExitUndecided, ExitBackend, ExitUnexpected, ExitUsage, ExitBug, ExitInterrupt}
 	if slices.Index(rank, a) >= slices.Index(rank, b) {
 		return a
@@ -346,30 +346,30 @@ func Worse(a, b int) int {
 // States of an outcome, in the order of a summary. They are also stored as JSON values;
 // StateText returns them as shown to people.
 const (
-	AsExpected      = "as expected"
-	NothingExpected = "nothing expected" // the scenario has no expectation
-	Unexpected      = "unexpected"
-	Undecided       = "undecided"
-	Failed          = "failed" // the run could not be executed or judged
-	Interrupted     = "interrupted"
-	Skipped         = "skipped"
+	AsExpected    = "as expected"
+	Informational = "nothing expected" // the scenario has no expectation
+	Unexpected    = "unexpected"
+	Undecided     = "undecided"
+	Failed        = "failed" // the run could not be executed or judged
+	Interrupted   = "interrupted"
+	Skipped       = "skipped"
 )
 
 // States lists the states of an outcome, in the order of a summary.
 func States() []string {
-	return []string{AsExpected, NothingExpected, Unexpected, Undecided, Failed, Interrupted, Skipped}
+	return []string{AsExpected, Informational, Unexpected, Undecided, Failed, Interrupted, Skipped}
 }
 
 // StatesBySeverity lists the states by how much attention they need, most urgent first.
-func WorstFirst() []string {
-	return []string{Failed, Unexpected, Undecided, Interrupted, AsExpected, NothingExpected, Skipped}
+func StatesBySeverity() []string {
+	return []string{Failed, Unexpected, Undecided, Interrupted, AsExpected, Informational, Skipped}
 }
 
 // CountPassed returns the number of outcomes that need no attention.
-func Fine(counts map[string]int) int { return counts[AsExpected] + counts[NothingExpected] }
+func CountPassed(counts map[string]int) int { return counts[AsExpected] + counts[Informational] }
 
 // DescribeCounts lists the number of outcomes in each state, for example "3 as expected".
-func Counted(counts map[string]int) []string {
+func DescribeCounts(counts map[string]int) []string {
 	var parts []string
 	for _, state := range States() {
 		if n := counts[state]; n > 0 {
@@ -382,7 +382,7 @@ func Counted(counts map[string]int) []string {
 // StateText returns a state as shown to people.
 func StateText(state string) string {
 	switch state {
-	case NothingExpected:
+	case Informational:
 		return "informational"
 	case Undecided:
 		return "inconclusive"
@@ -395,8 +395,8 @@ func (o Outcome) State() string {
 	switch {
 	case o.Skipped != "":
 		return Skipped
-	case o.Code == ExitOK && o.NothingExpected:
-		return NothingExpected
+	case o.Code == ExitOK && o.Informational:
+		return Informational
 	case o.Code == ExitOK:
 		return AsExpected
 	case o.Code == ExitUndecided:
@@ -413,7 +413,7 @@ func (o Outcome) State() string {
 // and the properties violated along with it.
 type Finding struct {
 	Judgement
-	With []Judgement
+	Related []Judgement
 }
 
 // Findings groups the violated properties of a run by cause, in the order of the judgements. Two
@@ -423,12 +423,12 @@ type Finding struct {
 func (o *Outcome) Findings() (all []Finding) {
 next:
 	for _, j := range o.Judgements {
-		if !j.harms() {
+		if !j.isViolation() {
 			continue
 		}
 		for i := range all {
 			if all[i].explains(j) {
-				all[i].With = append(all[i].With, j)
+				all[i].Related = append(all[i].Related, j)
 				continue next
 			}
 		}
@@ -442,7 +442,7 @@ func (f Finding) explains(j Judgement) bool {
 	switch {
 	case f.implies(j):
 		return true
-	case j.AsExpected != f.AsExpected || j.Expected != f.Expected || j.Control != f.Control:
+	case j.AsExpected != f.AsExpected || j.Expected != f.Expected || j.Comparison != f.Comparison:
 		return false
 	}
 	if f.Property == verdict.MutualExclusion && (j.Cause == verdict.Overlap || j.Cause == verdict.LockBroken) {
@@ -459,9 +459,9 @@ func (f Finding) implies(j Judgement) bool {
 
 // PropertyList lists the properties, for example "mutual-exclusion, lease-linearizable and
 // resource-safety".
-func (f Finding) Names() string {
+func (f Finding) PropertyList() string {
 	names := []string{f.Property}
-	for _, j := range f.With {
+	for _, j := range f.Related {
 		if !f.implies(j) {
 			names = append(names, j.Property)
 		}
@@ -475,7 +475,7 @@ func (f Finding) Names() string {
 // String returns the judgement's sentence with all properties of the finding as its subject.
 func (f Finding) String() string {
 	j := f.Judgement
-	j.Property = f.Names()
+	j.Property = f.PropertyList()
 	return j.String()
 }
 
@@ -525,10 +525,10 @@ func Rate(k, n int) string {
 // Near 100 % the significant digits are those of the difference to 100 %.
 func percent(share float64) string {
 	x := 100 * share
-	least := min(x, 100-x)
+	distance := min(x, 100-x)
 	digits := 0
-	if least > 0 {
-		digits = max(1, 1-int(math.Floor(math.Log10(least))))
+	if distance > 0 {
+		digits = max(1, 1-int(math.Floor(math.Log10(distance))))
 	}
 	s := strconv.FormatFloat(x, 'f', digits, 64)
 	if strings.Contains(s, ".") {

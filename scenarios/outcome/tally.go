@@ -40,9 +40,9 @@ type Row struct {
 	// It contains wholeRun if a run as a whole is worth a line.
 	Reported []string `json:"-"`
 	// WholeRuns counts the reports about runs as a whole, WholeRunsFailed those that are failures.
-	Whole, WholeFailed int `json:"-"`
+	WholeRuns, WholeRunsFailed int `json:"-"`
 
-	quoted map[string]int // quoted runs by reason
+	quoteCounts map[string]int // quoted runs by reason
 }
 
 // wholeRun represents a run as a whole in Row.Reported.
@@ -51,30 +51,30 @@ const wholeRun = "run"
 // Cell summarizes one property, or one bounded number, over all runs of a scenario. Got, Cause, Node
 // and Because are those of one run, identified by Seed and Command.
 type Cell struct {
-	Property   string          `json:"property"`
-	Expected   string          `json:"expected"` // as text; "" for no expectation
-	Got        verdict.Outcome `json:"got"`
-	Cause      string          `json:"cause,omitempty"`
-	Node       string          `json:"node,omitempty"`
-	Because    string          `json:"because"`
-	Seed       uint64          `json:"seed"`
-	Command    string          `json:"command,omitempty"`
-	Decided    int             `json:"decided"`                // runs with a decision
-	Violated   int             `json:"violated"`               // runs with a violation
-	Idle       int             `json:"notExercised,omitempty"` // runs without an occasion to violate the property
-	Unexpected int             `json:"unexpected,omitempty"`   // runs with an unexpected result
-	Follows    string          `json:"follows,omitempty"`      // the property that determines this one
-	Number     string          `json:"number,omitempty"`       // the measured value, as text
+	Property     string          `json:"property"`
+	Expected     string          `json:"expected"` // as text; "" for no expectation
+	Got          verdict.Outcome `json:"got"`
+	Cause        string          `json:"cause,omitempty"`
+	Node         string          `json:"node,omitempty"`
+	Because      string          `json:"because"`
+	Seed         uint64          `json:"seed"`
+	Command      string          `json:"command,omitempty"`
+	Decided      int             `json:"decided"`                // runs with a decision
+	Violated     int             `json:"violated"`               // runs with a violation
+	NotExercised int             `json:"notExercised,omitempty"` // runs without an occasion to violate the property
+	Unexpected   int             `json:"unexpected,omitempty"`   // runs with an unexpected result
+	Follows      string          `json:"follows,omitempty"`      // the property that determines this one
+	Number       string          `json:"number,omitempty"`       // the measured value, as text
 
-	Shown    Judgement   `json:"-"` // the judgement of the shown run
-	NoAnswer string      `json:"-"` // reason of the last run that left the property undecided
-	Ways     map[Way]int `json:"-"` // number of runs by result
+	Shown           Judgement         `json:"-"` // the judgement of the shown run
+	UndecidedReason string            `json:"-"` // reason of the last run that left the property undecided
+	Results         map[ResultKey]int `json:"-"` // number of runs by result
 
 	rank int
 }
 
 // ResultKey is a judgement without its texts, so equal results can be counted.
-type Way struct {
+type ResultKey struct {
 	Judgement
 	Waiting bool // another run decides the judgement
 }
@@ -98,8 +98,8 @@ type Example struct {
 
 // Limits on the runs that a row stores.
 const (
-	MostQuoted  = 5  // quoted runs for each reason
-	MostRetries = 20 // retried or stopped runs; a row stores one more, so reports can see that there are more
+	MaxQuoted  = 5  // quoted runs for each reason
+	MaxRetries = 20 // retried or stopped runs; a row stores one more, so reports can see that there are more
 )
 
 // Add adds the outcome of one run.
@@ -108,7 +108,7 @@ func (t *Tally) Add(o Outcome) {
 		t.Counts = map[string]int{}
 	}
 	t.Counts[o.State()]++
-	Entry(&t.Rows, func(r *Row) bool { return r.Scenario == o.Scenario && r.Backend == o.Backend }, Row{}).Add(o)
+	FindOrAdd(&t.Rows, func(r *Row) bool { return r.Scenario == o.Scenario && r.Backend == o.Backend }, Row{}).Add(o)
 }
 
 // Add adds the outcome of one run of the scenario.
@@ -119,7 +119,7 @@ func (r *Row) Add(o Outcome) {
 	r.quote(o)
 	if o.Skipped != "" {
 		r.Skipped = o.Skipped
-		r.whole(o.Code != ExitOK)
+		r.reportWholeRun(o.Code != ExitOK)
 		return
 	}
 	if r.Counts == nil {
@@ -127,14 +127,14 @@ func (r *Row) Add(o Outcome) {
 	}
 	r.Runs++
 	r.Counts[o.State()]++
-	if r.Runs == 1 || moreTelling(o, r.Shown) {
+	if r.Runs == 1 || showsMore(o, r.Shown) {
 		r.Shown, r.Dir, r.Command = o, o.Dir, o.Command
 	}
-	if o.Error != "" && len(r.Errors) < MostQuoted {
+	if o.Error != "" && len(r.Errors) < MaxQuoted {
 		r.Errors = append(r.Errors, o.Error)
 	}
 	r.Retries += len(o.Retried)
-	r.Retried = append(r.Retried, o.Retried[:min(len(o.Retried), MostQuoted-len(r.Retried))]...)
+	r.Retried = append(r.Retried, o.Retried[:min(len(o.Retried), MaxQuoted-len(r.Retried))]...)
 	for _, j := range o.Judgements {
 		c := r.Cell(j.Property)
 		if c == nil {
@@ -142,64 +142,64 @@ func (r *Row) Add(o Outcome) {
 			c = &r.Cells[len(r.Cells)-1]
 		}
 		c.add(j, o)
-		if j.Tells() {
-			r.report(j.Property)
+		if j.Reportable() {
+			r.addReported(j.Property)
 		}
 	}
-	if o.Unmet() != nil {
-		r.whole(true)
+	if o.Unexercised() != nil {
+		r.reportWholeRun(true)
 	}
 	if o.Unexplained() {
-		r.whole(o.Code != ExitOK)
+		r.reportWholeRun(o.Code != ExitOK)
 	} else if len(r.Reported) == 0 {
-		r.whole(false)
+		r.reportWholeRun(false)
 	}
 	r.addCauses(o)
 }
 
-func (r *Row) report(property string) {
+func (r *Row) addReported(property string) {
 	if !slices.Contains(r.Reported, property) {
 		r.Reported = append(r.Reported, property)
 	}
 }
 
 // reportWholeRun records that a run as a whole is worth a line of a report.
-func (r *Row) whole(failed bool) {
-	r.report(wholeRun)
-	if r.Whole++; failed {
-		r.WholeFailed++
+func (r *Row) reportWholeRun(failed bool) {
+	r.addReported(wholeRun)
+	if r.WholeRuns++; failed {
+		r.WholeRunsFailed++
 	}
 }
 
 // quote stores a run if it is among the first few for some reason to quote it.
 func (r *Row) quote(o Outcome) {
-	if r.quoted == nil {
-		r.quoted = map[string]int{}
+	if r.quoteCounts == nil {
+		r.quoteCounts = map[string]int{}
 	}
 	keep := false
-	note := func(why string, most int) {
-		if r.quoted[why] < most {
-			r.quoted[why]++
+	note := func(why string, limit int) {
+		if r.quoteCounts[why] < limit {
+			r.quoteCounts[why]++
 			keep = true
 		}
 	}
 	switch {
 	case o.Code != ExitOK:
-		note("not as expected", MostQuoted)
+		note("not as expected", MaxQuoted)
 	case o.Violated():
 		note("violated", 1)
 	}
 	if o.Code != ExitOK && o.Unexplained() {
-		note("failed", MostQuoted)
+		note("failed", MaxQuoted)
 	}
 	if len(o.Retried) > 0 || o.Stopped != "" {
-		note("retried", MostRetries+1)
+		note("retried", MaxRetries+1)
 	}
 	for _, j := range o.Judgements {
 		switch {
-		case !j.AsExpected && !j.Waits():
-			note(string(j.Got)+" "+j.Property, MostQuoted)
-		case j.harms():
+		case !j.AsExpected && !j.Pending():
+			note(string(j.Got)+" "+j.Property, MaxQuoted)
+		case j.isViolation():
 			note(j.Property, 1)
 		}
 	}
@@ -210,9 +210,9 @@ func (r *Row) quote(o Outcome) {
 
 // FailedRuns returns the first quoted runs that failed or were not as expected, at most limit. They
 // include skipped runs that were required.
-func (r *Row) NotFine(most int) []Outcome {
+func (r *Row) FailedRuns(limit int) []Outcome {
 	all := slices.DeleteFunc(slices.Clone(r.Quoted), func(o Outcome) bool { return o.Code == ExitOK })
-	return all[:min(len(all), most)]
+	return all[:min(len(all), limit)]
 }
 
 // Cell returns the cell of a property, or nil.
@@ -225,7 +225,7 @@ func (r *Row) Cell(property string) *Cell {
 
 // State returns the worst state of the scenario's runs, or "" if there are none.
 func (r *Row) State() string {
-	for _, s := range WorstFirst() {
+	for _, s := range StatesBySeverity() {
 		if r.Counts[s] > 0 {
 			return s
 		}
@@ -238,22 +238,22 @@ func (r *Row) State() string {
 
 // showsMore reports whether outcome a should be shown rather than b. Worse states come first, then
 // violations, then smaller seeds.
-func moreTelling(a, b Outcome) bool {
-	worst := func(o Outcome) int {
-		rank := 2 * slices.Index(WorstFirst(), o.State())
+func showsMore(a, b Outcome) bool {
+	severity := func(o Outcome) int {
+		rank := 2 * slices.Index(StatesBySeverity(), o.State())
 		if !o.Violated() {
 			rank++
 		}
 		return rank
 	}
-	return cmp.Or(cmp.Compare(worst(a), worst(b)), cmp.Compare(a.Seed, b.Seed)) < 0
+	return cmp.Or(cmp.Compare(severity(a), severity(b)), cmp.Compare(a.Seed, b.Seed)) < 0
 }
 
 func (c *Cell) add(j Judgement, o Outcome) {
-	if c.Ways == nil {
-		c.Ways = map[Way]int{}
+	if c.Results == nil {
+		c.Results = map[ResultKey]int{}
 	}
-	c.Ways[Way{Judgement{Expected: j.Expected, Got: j.Got, AsExpected: j.AsExpected, Missed: j.Missed, Control: j.Control}, j.Waits()}]++
+	c.Results[ResultKey{Judgement{Expected: j.Expected, Got: j.Got, AsExpected: j.AsExpected, Missed: j.Missed, Comparison: j.Comparison}, j.Pending()}]++
 	switch j.Got {
 	case verdict.Violated:
 		c.Violated++
@@ -261,15 +261,15 @@ func (c *Cell) add(j Judgement, o Outcome) {
 	case verdict.Holds:
 		c.Decided++
 	case verdict.NotExercised:
-		c.Idle++
+		c.NotExercised++
 	}
 	rank := 1
 	switch {
-	case j.Waits():
+	case j.Pending():
 	case !j.AsExpected:
 		c.Unexpected++
 		rank = 4
-		if j.Open() {
+		if j.Unresolved() {
 			rank = 3
 		}
 	case j.Got == verdict.Violated:
@@ -284,15 +284,15 @@ func (c *Cell) add(j Judgement, o Outcome) {
 			c.Number = j.String()
 		}
 	}
-	if j.Tells() && (j.Waits() || j.Got == verdict.NotExercised && !j.Missed) {
-		c.NoAnswer = j.Because
+	if j.Reportable() && (j.Pending() || j.Got == verdict.NotExercised && !j.Missed) {
+		c.UndecidedReason = j.Because
 	}
 }
 
 // Count returns the number of reportable results that match.
-func (c *Cell) Count(is func(Way) bool) (n int) {
-	for w, k := range c.Ways {
-		if w.Tells() && is(w) {
+func (c *Cell) Count(match func(ResultKey) bool) (n int) {
+	for w, k := range c.Results {
+		if w.Reportable() && match(w) {
 			n += k
 		}
 	}
@@ -300,22 +300,22 @@ func (c *Cell) Count(is func(Way) bool) (n int) {
 }
 
 // Unresolved reports whether the shown result neither meets nor contradicts the expectation.
-func (c Cell) Open() bool {
+func (c Cell) Unresolved() bool {
 	return c.Got == verdict.Undecided || c.Got == verdict.NotExercised && !strings.HasPrefix(c.Expected, string(verdict.Violated))
 }
 
 // minRuns is the number of decided runs from which a rate is meaningful.
-const leastRuns = 20
+const minRuns = 20
 
 // HasRate reports whether the share of violations on a backend can be shown as a rate. A rate needs
 // independent trials, and only the simulation has them: other backends retry a run that missed its
 // expected violation.
-func (c Cell) Rated(backend string) bool { return backend == "sim" && c.Decided >= leastRuns }
+func (c Cell) HasRate(backend string) bool { return backend == "sim" && c.Decided >= minRuns }
 
 // addCauses adds the violations of a run. The result does not depend on the order of the runs.
 func (r *Row) addCauses(o Outcome) {
 	for _, j := range o.Judgements {
-		if !j.harms() {
+		if !j.isViolation() {
 			continue
 		}
 		this := Example{o.Seed, j.Length, o.Command}

@@ -15,7 +15,7 @@ import (
 //	keys, in descending order    6,700    8,800
 //	locks that one process has   5,200    5,200
 func BenchmarkDoubling(b *testing.B) {
-	for name, tell := range map[string]func(w *bytes.Buffer, n int){
+	for name, write := range map[string]func(w *bytes.Buffer, n int){
 		"keys": func(w *bytes.Buffer, n int) {
 			for i := range n {
 				for _, typ := range []string{"invoke", "ok"} {
@@ -36,10 +36,10 @@ func BenchmarkDoubling(b *testing.B) {
 		for _, n := range []int{40_000, 80_000} {
 			b.Run(name+"/"+strconv.Itoa(n), func(b *testing.B) {
 				var file bytes.Buffer
-				tell(&file, n)
+				write(&file, n)
 				operations := bytes.Count(file.Bytes(), []byte{'\n'})
 				for b.Loop() {
-					if _, _, err := Read(bytes.NewReader(file.Bytes()), Never); err != nil {
+					if _, _, err := Read(bytes.NewReader(file.Bytes()), NoDeadline); err != nil {
 						b.Fatal(err)
 					}
 				}

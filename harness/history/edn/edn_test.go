@@ -24,7 +24,7 @@ func TestForms(t *testing.T) {
 		`##NaN ##-Inf #"a\d" #object[a.B 0x1f "x"]`: `##NaN ##-Inf a\d [a.B 0x1f x]`,
 		``: ``,
 	} {
-		got, err := forms(text)
+		got, err := parseAll(text)
 		if err != nil || got != want {
 			t.Errorf("%s: got %s, %v, want %s", text, got, err, want)
 		}
@@ -32,12 +32,12 @@ func TestForms(t *testing.T) {
 }
 
 // parseAll returns all forms of a text, as they print.
-func forms(s string) (_ string, err error) {
-	defer caught(&err)
+func parseAll(s string) (_ string, err error) {
+	defer recoverFailure(&err)
 	r := newReader(strings.NewReader(s))
 	var all []string
 	for {
-		c, more := r.begin(0)
+		c, more := r.firstByte(0)
 		if !more {
 			return strings.Join(all, " "), nil
 		}
@@ -46,7 +46,7 @@ func forms(s string) (_ string, err error) {
 	}
 }
 
-func TestWhatIsNoFormIsTold(t *testing.T) {
+func TestInvalidFormsAreRejected(t *testing.T) {
 	for text, want := range map[string]string{
 		"\n[1":                         "line 2: the file ends inside",
 		`"a`:                           "the file ends inside",
@@ -67,17 +67,17 @@ func TestWhatIsNoFormIsTold(t *testing.T) {
 		strings.Repeat("#a ", 1<<20):   "forms are nested more than 100 deep",
 		strings.Repeat("a", maxForm+1): "a form is longer than",
 	} {
-		if got, err := forms(text); err == nil || !strings.Contains(err.Error(), want) {
+		if got, err := parseAll(text); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%.20q: got %q, %v, want an error with %q", text, got, err, want)
 		}
 	}
 }
 
 // listEvents lists events as in "4@9 p0 ok acquire p0/1", without those of the run.
-func short(h *history.History) string {
+func listEvents(h *history.History) string {
 	var b strings.Builder
 	for _, e := range h.Events[1 : len(h.Events)-1] {
-		fmt.Fprintf(&b, "%d@%d %s %s %s %s%s\n", e.N, e.T, e.Process, e.Type, e.Op, e.Session, strings.TrimPrefix(e.Key, theLock))
+		fmt.Fprintf(&b, "%d@%d %s %s %s %s%s\n", e.N, e.T, e.Process, e.Type, e.Op, e.Session, strings.TrimPrefix(e.Key, onlyLock))
 	}
 	return b.String()
 }
@@ -152,14 +152,14 @@ var translations = []struct{ name, text, want, note string }{
 `, "it covers 2 locks"},
 }
 
-func TestOperationsBecomeFacts(t *testing.T) {
+func TestReadTranslatesOperations(t *testing.T) {
 	for _, c := range translations {
 		h, notes, err := Read(strings.NewReader(c.text), 0)
 		if err != nil {
 			t.Errorf("%s: %v", c.name, err)
 			continue
 		}
-		if got := strings.ReplaceAll(short(h), " \n", "\n"); got != c.want[1:] {
+		if got := strings.ReplaceAll(listEvents(h), " \n", "\n"); got != c.want[1:] {
 			t.Errorf("%s: got\n%swant%s", c.name, got, c.want)
 		}
 		if all := strings.Join(notes, "\n"); !strings.Contains(all, c.note) {
@@ -168,7 +168,7 @@ func TestOperationsBecomeFacts(t *testing.T) {
 	}
 }
 
-func TestReadRefuses(t *testing.T) {
+func TestReadRejectsInvalidHistories(t *testing.T) {
 	const first = "{:type :invoke :f :acquire :process 0 :time 1}\n"
 	for text, want := range map[string]string{
 		"":                            "line 1: there is no operation with :f :acquire",
@@ -225,13 +225,13 @@ func FuzzRead(f *testing.F) {
 }
 
 // A lease expires never, immediately if its duration is unknown, or a TTL after its call.
-func TestLapsesAgainstTheirTimes(t *testing.T) {
+func TestLeaseExpiry(t *testing.T) {
 	const file = `
 {:type :invoke, :f :acquire, :process 0, :time 10}
 {:type :ok,     :f :acquire, :process 0, :time 20}
 {:type :invoke, :f :acquire, :process 1, :time 30}
 {:type :ok,     :f :acquire, :process 1, :time 50}`
-	for ttl, want := range map[time.Duration][]int64{Never: {0, 0}, Unknown: {20, 50}, 100: {110, 130}} {
+	for ttl, want := range map[time.Duration][]int64{NoDeadline: {0, 0}, UnknownTTL: {20, 50}, 100: {110, 130}} {
 		h, _, err := Read(strings.NewReader(file), ttl)
 		if err != nil {
 			t.Fatal(err)

@@ -17,7 +17,7 @@ import (
 )
 
 // simulation is a lock and its processes, which log their operations in Jepsen's format.
-type simulated struct {
+type simulation struct {
 	rnd    *rand.Rand
 	honest bool          // it grants no lock that another process holds, and releases only for the holder
 	ttl    time.Duration // of its leases; 0: they don't expire
@@ -41,8 +41,8 @@ type simProcess struct {
 }
 
 // simulate runs the processes for some steps.
-func simulate(rnd *rand.Rand, honest bool, ttl time.Duration) *simulated {
-	s := &simulated{rnd: rnd, honest: honest, ttl: ttl}
+func simulate(rnd *rand.Rand, honest bool, ttl time.Duration) *simulation {
+	s := &simulation{rnd: rnd, honest: honest, ttl: ttl}
 	for n := range 1 + rnd.IntN(4) {
 		s.procs = append(s.procs, simProcess{number: n + 1})
 	}
@@ -54,7 +54,7 @@ func simulate(rnd *rand.Rand, honest bool, ttl time.Duration) *simulated {
 }
 
 // step lets a process call, take effect or return.
-func (s *simulated) step(p *simProcess) {
+func (s *simulation) step(p *simProcess) {
 	switch {
 	case p.op == "":
 		p.op = history.OpAcquire
@@ -62,21 +62,21 @@ func (s *simulated) step(p *simProcess) {
 			p.op = history.OpRelease
 		}
 		p.at = len(s.ops)
-		s.ops = append(s.ops, facts.Operation{Call: s.told(p, history.Invoke)})
+		s.ops = append(s.ops, facts.Operation{Call: s.log(p, history.Invoke)})
 	case s.rnd.IntN(15) == 0:
-		s.ops[p.at].Return = s.told(p, history.Info)
+		s.ops[p.at].Return = s.log(p, history.Info)
 		*p = simProcess{number: p.number + len(s.procs)}
 	case p.outcome == "":
-		s.affect(p)
+		s.apply(p)
 	default:
-		s.ops[p.at].Return = s.told(p, p.outcome)
+		s.ops[p.at].Return = s.log(p, p.outcome)
 		p.holds = p.op == history.OpAcquire && p.outcome == history.OK || p.holds && p.outcome != history.OK && p.cause != "[:not-held]"
 		p.op, p.outcome, p.cause = "", "", ""
 	}
 }
 
 // apply lets a call take effect, if it can now.
-func (s *simulated) affect(p *simProcess) {
+func (s *simulation) apply(p *simProcess) {
 	free := s.holder == 0 || s.ttl > 0 && s.now >= s.until
 	lies := !s.honest && s.rnd.IntN(4) == 0
 	switch {
@@ -94,7 +94,7 @@ func (s *simulated) affect(p *simProcess) {
 }
 
 // log logs one event.
-func (s *simulated) told(p *simProcess, typ history.Type) *history.Event {
+func (s *simulation) log(p *simProcess, typ history.Type) *history.Event {
 	cause := ""
 	if typ == history.Fail && p.op == history.OpRelease {
 		cause = ", :error " + p.cause
@@ -102,12 +102,12 @@ func (s *simulated) told(p *simProcess, typ history.Type) *history.Event {
 	s.lines = append(s.lines, fmt.Sprintf("{:type :%s, :f :%s, :process %d%%s%s}", typ, p.op, p.number, cause))
 	s.times = append(s.times, s.now)
 	n := int64(len(s.lines))
-	return &history.Event{N: n, T: n, Process: fmt.Sprint("p", p.number), Type: typ, Op: p.op, Key: theLock}
+	return &history.Event{N: n, T: n, Process: fmt.Sprint("p", p.number), Type: typ, Op: p.op, Key: onlyLock}
 }
 
 // text returns the history with its stamps rounded down to a multiple of to, or without stamps if
 // to is 0.
-func (s *simulated) text(to time.Duration) string {
+func (s *simulation) text(to time.Duration) string {
 	var b strings.Builder
 	for i, line := range s.lines {
 		stamp := ""
@@ -119,14 +119,14 @@ func (s *simulated) text(to time.Duration) string {
 	return b.String()
 }
 
-func (s *simulated) granted() bool {
+func (s *simulation) granted() bool {
 	return slices.ContainsFunc(s.ops, func(o facts.Operation) bool {
 		return o.Call.Op == history.OpAcquire && o.Outcome() == history.OK
 	})
 }
 
 // outcomes returns the results of a text under each model: the mutexes, and the lease.
-func answers(t *testing.T, text string, ttl time.Duration) map[string]verdict.Outcome {
+func outcomes(t *testing.T, text string, ttl time.Duration) map[string]verdict.Outcome {
 	t.Helper()
 	ops, _, err := Operations(strings.NewReader(text))
 	if err != nil {
@@ -151,17 +151,17 @@ func answers(t *testing.T, text string, ttl time.Duration) map[string]verdict.Ou
 
 // TestOrderCountsNotStamps checks that a history gives the same outcomes with stamps of a
 // millisecond, of ten, all equal or none as with exact stamps. An honest lock's history holds.
-func TestStampsAgainstOrder(t *testing.T) {
+func TestOrderCountsNotStamps(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(21, 22))
 	seen := map[string]int{}
-	for i := range histories.Some(2000) {
+	for i := range histories.Cases(2000) {
 		s := simulate(rnd, i%4 == 0, 0)
 		if !s.granted() {
 			continue
 		}
-		exact := answers(t, s.text(1), 0)
+		exact := outcomes(t, s.text(1), 0)
 		for _, to := range []time.Duration{time.Millisecond, 10 * time.Millisecond, time.Hour, 0} {
-			for name, got := range answers(t, s.text(to), 0) {
+			for name, got := range outcomes(t, s.text(to), 0) {
 				if got != exact[name] {
 					t.Fatalf("%s is %s with exact stamps, but %s with stamps of %v:\n%s", name, exact[name], got, to, s.text(1))
 				}
@@ -181,7 +181,7 @@ func TestStampsAgainstOrder(t *testing.T) {
 	}
 	t.Log(seen)
 	for _, name := range []string{mutex.Mutex, mutex.OwnerMutex, verdict.MutualExclusion, verdict.LeaseLinearizable} {
-		if few := histories.Some(100); seen[name+" holds"] < few || seen[name+" violated"] < few {
+		if few := histories.Cases(100); seen[name+" holds"] < few || seen[name+" violated"] < few {
 			t.Errorf("%s: the comparison is one-sided: %v", name, seen)
 		}
 	}
@@ -190,24 +190,24 @@ func TestStampsAgainstOrder(t *testing.T) {
 // TestLeaseHistoriesHoldWithTheirTTL checks that the history of a lock whose leases expire a TTL
 // after they were set holds with that TTL, and often doesn't with a longer one, without one, or as
 // a mutex.
-func TestLeasesAgainstTheirLock(t *testing.T) {
+func TestLeaseHistoriesHoldWithTheirTTL(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(23, 24))
 	const ttl = 10 * time.Millisecond
 	violated := map[string]int{}
-	for range histories.Some(1500) {
+	for range histories.Cases(1500) {
 		s := simulate(rnd, true, ttl)
 		if !s.granted() {
 			continue
 		}
-		right := answers(t, s.text(1), ttl)
+		right := outcomes(t, s.text(1), ttl)
 		for _, name := range []string{verdict.MutualExclusion, verdict.LeaseLinearizable} {
 			if right[name] != verdict.Holds {
 				t.Fatalf("%s is %s:\n%s", name, right[name], s.text(1))
 			}
-			if answers(t, s.text(1), 0)[name] == verdict.Violated {
+			if outcomes(t, s.text(1), 0)[name] == verdict.Violated {
 				violated[name+" without a TTL"]++
 			}
-			if answers(t, s.text(1), 2*ttl)[name] == verdict.Violated {
+			if outcomes(t, s.text(1), 2*ttl)[name] == verdict.Violated {
 				violated[name+" with a longer TTL"]++
 			}
 		}
@@ -216,7 +216,7 @@ func TestLeasesAgainstTheirLock(t *testing.T) {
 		}
 	}
 	t.Log(violated)
-	if len(violated) != 5 || slices.ContainsFunc([]string{mutex.OwnerMutex, verdict.MutualExclusion + " with a longer TTL"}, func(name string) bool { return violated[name] < histories.Some(50) }) {
+	if len(violated) != 5 || slices.ContainsFunc([]string{mutex.OwnerMutex, verdict.MutualExclusion + " with a longer TTL"}, func(name string) bool { return violated[name] < histories.Cases(50) }) {
 		t.Errorf("too few leases expire: %v", violated)
 	}
 }

@@ -43,12 +43,12 @@ import (
 
 // spacing is the time between operations without a :time. Their times then mean nothing but their
 // order.
-const apart = 1000 // nanoseconds
+const spacing = 1000 // nanoseconds
 
 // When a lease expires, other than a TTL after its acquire was called.
 const (
-	Never   time.Duration = 0  // the lock is believed in until its release is called
-	Unknown time.Duration = -1 // at any instant after the grant, so nobody believes for longer
+	NoDeadline time.Duration = 0  // the lock is believed in until its release is called
+	UnknownTTL time.Duration = -1 // at any instant after the grant, so nobody believes for longer
 )
 
 // Read reads a history: one map for each operation, one after the other or in one vector. Events
@@ -61,7 +61,7 @@ func Read(r io.Reader, ttl time.Duration) (h *history.History, notes []string, e
 	if err := t.read(r); err != nil {
 		return nil, nil, err
 	}
-	h, err = history.New(t.finish())
+	h, err = history.New(t.allEvents())
 	return h, t.notes(), err
 }
 
@@ -75,7 +75,7 @@ func ReadFile(path string, ttl time.Duration) (h *history.History, notes []strin
 }
 
 func fromFile[T any](path string, read func(io.Reader) (T, []string, error)) (all T, notes []string, err error) {
-	f, err := files.Open(path, history.MaxFile)
+	f, err := files.Open(path, history.MaxFileBytes)
 	if err != nil {
 		return all, nil, fmt.Errorf("read history: %w", err)
 	}
@@ -87,18 +87,18 @@ func fromFile[T any](path string, read func(io.Reader) (T, []string, error)) (al
 }
 
 // eachOperation calls do for each operation as it is read.
-func each(r *reader, do func(form) error) (err error) {
-	defer caught(&err)
+func eachOperation(r *reader, do func(form) error) (err error) {
+	defer recoverFailure(&err)
 	var end byte // closing byte of the vector that contains the operations; 0: no vector
 	closed := false
 	for n := 0; ; n++ {
 		r.left = maxForm
-		c, more := r.begin(0)
+		c, more := r.firstByte(0)
 		switch {
 		case !more && end == 0:
 			return nil
-		case n > history.MaxStored:
-			fail(r.line, "more than %d operations", history.MaxStored)
+		case n > history.MaxStoredEvents:
+			fail(r.line, "more than %d operations", history.MaxStoredEvents)
 		case closed && more:
 			fail(r.line, "something follows the vector of operations")
 		case n == 0 && (c == '[' || c == '('):
@@ -111,7 +111,7 @@ func each(r *reader, do func(form) error) (err error) {
 		if end == 0 {
 			r.top = r.line
 		}
-		if err := do(r.form(r.must(c, more), 1)); err != nil {
+		if err := do(r.form(r.mustByte(c, more), 1)); err != nil {
 			return err
 		}
 	}
@@ -119,56 +119,56 @@ func each(r *reader, do func(form) error) (err error) {
 
 // operation is one of Jepsen's maps, reduced to what a lock's history needs.
 type operation struct {
-	line    int
-	kind    history.Type
-	f       string
-	process string // "" if it is not a client
-	time    int64  // -1: missing
-	index   int64  // -1: missing
-	key     *form  // the lock's name, if there is a :key
-	value   *form
-	failure *form
+	line      int
+	kind      history.Type
+	f         string
+	process   string // "" if it is not a client
+	time      int64  // -1: missing
+	index     int64  // -1: missing
+	key       *form  // the lock's name, if there is a :key
+	value     *form
+	errorForm *form
 }
 
 // maxTime is the largest accepted time: over seventy years.
-const mostTime = math.MaxInt64 / 4
+const maxTime = math.MaxInt64 / 4
 
 func parse(f form) (o operation, err error) {
-	o = operation{line: f.line, key: f.get("key"), value: f.get("value"), failure: f.get("error")}
-	wrong := func(format string, a ...any) (operation, error) {
+	o = operation{line: f.line, key: f.get("key"), value: f.get("value"), errorForm: f.get("error")}
+	invalid := func(format string, a ...any) (operation, error) {
 		return o, fmt.Errorf("line %d: %s", f.line, fmt.Sprintf(format, a...))
 	}
 	if f.kind != table {
-		return wrong("%s is not a map, as an operation must be", shortened(&f))
+		return invalid("%s is not a map, as an operation must be", abbreviate(&f))
 	}
 	typ, name, process := f.get("type"), f.get("f"), f.get("process")
 	switch {
 	case typ == nil || typ.kind != keyword:
-		return wrong("an operation without a :type such as :invoke")
+		return invalid("an operation without a :type such as :invoke")
 	case name.isNil():
-		return wrong("an operation without :f")
+		return invalid("an operation without :f")
 	case process.isNil():
-		return wrong("an operation without :process")
+		return invalid("an operation without :process")
 	}
 	o.kind = history.Type(typ.text)
 	switch o.kind {
 	case history.Invoke, history.OK, history.Fail, history.Info:
 	default:
-		return wrong(":type %s is not :invoke, :ok, :fail or :info", shortened(typ))
+		return invalid(":type %s is not :invoke, :ok, :fail or :info", abbreviate(typ))
 	}
 	o.f = name.text
 	if process.kind != keyword { // such as :nemesis
 		n, err := strconv.ParseUint(process.text, 10, 63)
 		if process.kind != symbol || err != nil {
-			return wrong(":process %s is neither a number nor a keyword such as :nemesis", shortened(process))
+			return invalid(":process %s is neither a number nor a keyword such as :nemesis", abbreviate(process))
 		}
 		o.process = "p" + strconv.FormatUint(n, 10)
 	}
-	if o.time, err = count(&f, "time", mostTime); err != nil {
-		return wrong("%v", err)
+	if o.time, err = count(&f, "time", maxTime); err != nil {
+		return invalid("%v", err)
 	}
-	if o.index, err = count(&f, "index", mostTime/apart); err != nil {
-		return wrong("%v", err)
+	if o.index, err = count(&f, "index", maxTime/spacing); err != nil {
+		return invalid("%v", err)
 	}
 	return o, nil
 }
@@ -181,7 +181,7 @@ func count(f *form, name string, most int64) (int64, error) {
 	}
 	n, err := strconv.ParseInt(strings.TrimSuffix(v.text, "N"), 10, 64)
 	if v.kind != symbol || err != nil || n < 0 || n > most {
-		return -1, fmt.Errorf(":%s %s is not an integer from 0 to %d", name, shortened(v), most)
+		return -1, fmt.Errorf(":%s %s is not an integer from 0 to %d", name, abbreviate(v), most)
 	}
 	return n, nil
 }
@@ -192,7 +192,7 @@ func (o operation) isLock() bool {
 }
 
 // abbreviate shortens a form for an error message.
-func shortened(f *form) string {
+func abbreviate(f *form) string {
 	s := []rune(f.String())
 	if len(s) > 40 {
 		return string(s[:40]) + "…"
@@ -204,12 +204,12 @@ func shortened(f *form) string {
 // events are numbered as in Read and have no session.
 func Operations(r io.Reader) (ops []facts.Operation, notes []string, err error) {
 	t := newTranslation()
-	t.plain = true
+	t.asMutex = true
 	if err := t.read(r); err != nil {
 		return nil, nil, err
 	}
-	t.rise()
-	ops, err = paired(t.events)
+	t.sortInstants()
+	ops, err = pairOperations(t.events)
 	return ops, t.notes(), err
 }
 
@@ -220,7 +220,7 @@ func OperationsFile(path string) (ops []facts.Operation, notes []string, err err
 
 // pairOperations makes operations of events in order of time. The translation has checked, in the
 // order of the file, that each return has a call.
-func paired(events []history.Event) ([]facts.Operation, error) {
+func pairOperations(events []history.Event) ([]facts.Operation, error) {
 	last := map[string]int64{}
 	for _, e := range events {
 		if e.N < last[e.Process] {
@@ -229,15 +229,15 @@ func paired(events []history.Event) ([]facts.Operation, error) {
 		last[e.Process] = e.N
 	}
 	var ops []facts.Operation
-	open := map[string]int{} // index of a process's operation that has not returned
+	pending := map[string]int{} // index of a process's operation that has not returned
 	for i := range events {
 		switch e := &events[i]; {
 		case e.Op == history.OpClient:
 		case e.Type == history.Invoke:
-			open[e.Process] = len(ops)
+			pending[e.Process] = len(ops)
 			ops = append(ops, facts.Operation{Call: e})
 		default:
-			ops[open[e.Process]].Return = e
+			ops[pending[e.Process]].Return = e
 		}
 	}
 	return ops, nil
@@ -270,7 +270,7 @@ func fail(line int, format string, a ...any) {
 }
 
 // recoverFailure is deferred by callers of the reader, and stores its failure in err.
-func caught(err *error) {
+func recoverFailure(err *error) {
 	switch r := recover().(type) {
 	case nil:
 	case failure:
@@ -299,7 +299,7 @@ func (r *reader) byte() (c byte, more bool) {
 }
 
 // mustByte returns a byte that was read, and fails at the end of the file.
-func (r *reader) must(c byte, more bool) byte {
+func (r *reader) mustByte(c byte, more bool) byte {
 	if !more {
 		fail(r.line, "the file ends inside the form that begins on line %d", r.top)
 	}
@@ -307,7 +307,7 @@ func (r *reader) must(c byte, more bool) byte {
 }
 
 // unread returns the last byte to the input.
-func (r *reader) back(c byte) {
+func (r *reader) unread(c byte) {
 	r.in.UnreadByte() // can't fail after ReadByte
 	r.left++
 	if c == '\n' {
@@ -317,7 +317,7 @@ func (r *reader) back(c byte) {
 
 // firstByte returns the first byte of the next form, if there is one. It skips white space,
 // comments and forms discarded by #_.
-func (r *reader) begin(depth int) (c byte, more bool) {
+func (r *reader) firstByte(depth int) (c byte, more bool) {
 	if depth > maxDepth {
 		fail(r.line, "forms are nested more than %d deep", maxDepth)
 	}
@@ -331,8 +331,8 @@ func (r *reader) begin(depth int) (c byte, more bool) {
 			for more && c != '\n' {
 				c, more = r.byte()
 			}
-		case c == '#' && r.follows('_'):
-			r.inside(depth + 1)
+		case c == '#' && r.accept('_'):
+			r.mustForm(depth + 1)
 		default:
 			return c, true
 		}
@@ -340,16 +340,16 @@ func (r *reader) begin(depth int) (c byte, more bool) {
 }
 
 // accept reads the next byte if it is the wanted one.
-func (r *reader) follows(want byte) bool {
+func (r *reader) accept(want byte) bool {
 	c, more := r.byte()
 	if more && c != want {
-		r.back(c)
+		r.unread(c)
 	}
 	return more && c == want
 }
 
 // mustForm reads a form and fails if there is none.
-func (r *reader) inside(depth int) form { return r.form(r.must(r.begin(depth)), depth) }
+func (r *reader) mustForm(depth int) form { return r.form(r.mustByte(r.firstByte(depth)), depth) }
 
 // form reads the form that begins with byte c.
 func (r *reader) form(c byte, depth int) form {
@@ -357,17 +357,17 @@ func (r *reader) form(c byte, depth int) form {
 	switch c {
 	case '{':
 		f.kind = table
-		if f.items = r.until('}', depth); len(f.items)%2 != 0 {
+		if f.items = r.forms('}', depth); len(f.items)%2 != 0 {
 			fail(f.line, "a map with a key and no value")
 		}
 	case '[':
-		f.kind, f.items = vector, r.until(']', depth)
+		f.kind, f.items = vector, r.forms(']', depth)
 	case '(':
-		f.kind, f.items = vector, r.until(')', depth)
+		f.kind, f.items = vector, r.forms(')', depth)
 	case '"':
 		f.kind, f.text = text, r.quoted()
 	case '\\': // \a, \newline, \( and the like
-		f.kind, f.text = text, r.word(r.must(r.byte()))
+		f.kind, f.text = text, r.word(r.mustByte(r.byte()))
 	case '#':
 		return r.dispatch(f, depth)
 	case ':':
@@ -385,10 +385,10 @@ func (r *reader) form(c byte, depth int) form {
 // dispatch reads what begins with #: a set, a symbolic number such as ##NaN, a string that Clojure
 // treats as a pattern, or a tag with its form.
 func (r *reader) dispatch(f form, depth int) form {
-	c := r.must(r.byte())
+	c := r.mustByte(r.byte())
 	switch {
 	case c == '{':
-		f.kind, f.items = set, r.until('}', depth)
+		f.kind, f.items = set, r.forms('}', depth)
 		return f
 	case c == '#':
 		f.kind, f.text = symbol, r.word('#', '#')
@@ -399,13 +399,13 @@ func (r *reader) dispatch(f form, depth int) form {
 		fail(r.line, "# without a tag")
 	}
 	r.word(c)
-	return r.inside(depth + 1)
+	return r.mustForm(depth + 1)
 }
 
 // forms reads the forms up to the end of a collection.
-func (r *reader) until(end byte, depth int) (items []form) {
+func (r *reader) forms(end byte, depth int) (items []form) {
 	for {
-		c := r.must(r.begin(depth))
+		c := r.mustByte(r.firstByte(depth))
 		if c == end {
 			return items
 		}
@@ -417,14 +417,14 @@ func (r *reader) until(end byte, depth int) (items []form) {
 func (r *reader) quoted() string {
 	var b []byte
 	for {
-		c := r.must(r.byte())
+		c := r.mustByte(r.byte())
 		switch c {
 		case '"':
 			return r.valid(b)
 		case '\\':
 			// Replace escapes for a single character. Keep all others, such as \u00e9 and a
 			// pattern's \d, as they are written.
-			c = r.must(r.byte())
+			c = r.mustByte(r.byte())
 			if i := strings.IndexByte(`"\nrt`, c); i >= 0 {
 				c = "\"\\\n\r\t"[i]
 			} else {
@@ -440,7 +440,7 @@ func (r *reader) word(b ...byte) string {
 	for {
 		c, more := r.byte()
 		if more && (isSpace(c) || isDelimiter(c)) {
-			r.back(c)
+			r.unread(c)
 			more = false
 		}
 		if !more {
@@ -495,12 +495,12 @@ func (f *form) get(key string) *form {
 func (f *form) isNil() bool { return f == nil || f.kind == symbol && f.text == "nil" }
 
 // contains reports whether the form is the keyword or contains it at any depth.
-func (f *form) mentions(key string) bool {
+func (f *form) contains(key string) bool {
 	if f == nil {
 		return false
 	}
 	for i := range f.items {
-		if f.items[i].mentions(key) {
+		if f.items[i].contains(key) {
 			return true
 		}
 	}

@@ -16,11 +16,11 @@ import (
 // TestWriteRoundTrip checks that a run of ours, whose instants often coincide, keeps its meaning
 // when it is written and read back: two clients believe at the same time, as a lease and as an
 // owner-mutex, if and only if they did in ours.
-func TestWrittenAgainstOurs(t *testing.T) {
+func TestWriteRoundTrip(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(31, 32))
 	seen := map[verdict.Outcome]int{}
-	for range histories.Some(3000) {
-		h := ours(rnd)
+	for range histories.Cases(3000) {
+		h := randomRun(rnd)
 		want := checker.Check(h, verdict.MutualExclusion).Results[0]
 		if want.Outcome == verdict.Undecided {
 			continue
@@ -32,7 +32,7 @@ func TestWrittenAgainstOurs(t *testing.T) {
 			t.Fatal(err)
 		}
 		text := b.String()
-		for name, got := range answers(t, text, 0) {
+		for name, got := range outcomes(t, text, 0) {
 			if name != verdict.MutualExclusion && name != mutex.OwnerMutex {
 				continue // other models also check replies, and an expiry has none
 			}
@@ -42,7 +42,7 @@ func TestWrittenAgainstOurs(t *testing.T) {
 		}
 	}
 	t.Log(seen)
-	if few := histories.Some(300); seen[verdict.Violated] < few || seen[verdict.Holds]+seen[verdict.NotExercised] < few {
+	if few := histories.Cases(300); seen[verdict.Violated] < few || seen[verdict.Holds]+seen[verdict.NotExercised] < few {
 		t.Errorf("the comparison is one-sided: %v", seen)
 	}
 }
@@ -50,7 +50,7 @@ func TestWrittenAgainstOurs(t *testing.T) {
 // randomRun makes a run of few clients and few instants. A lease may be over when its acquire
 // returns, and a release may come at once or much later. Only a client's last session may have no
 // release.
-func ours(rnd *rand.Rand) *history.History {
+func randomRun(rnd *rand.Rand) *history.History {
 	clients := []string{"c1", "c2", "c3"}[:1+rnd.IntN(3)]
 	h := &history.History{Params: history.Params{Clients: clients}}
 	add := func(e history.Event) { h.Events = append(h.Events, e) }
@@ -60,7 +60,7 @@ func ours(rnd *rand.Rand) *history.History {
 		sessions := 1 + rnd.IntN(3)
 		for n := range sessions {
 			e := history.Event{Process: c, Key: "lock", Session: fmt.Sprintf("%s/%d", c, n+1)}
-			did := func(op string, outcome history.Type, until int64) {
+			do := func(op string, outcome history.Type, until int64) {
 				e.Op, e.Type, e.T = op, history.Invoke, at
 				add(e)
 				at += int64(rnd.IntN(3))
@@ -76,16 +76,16 @@ func ours(rnd *rand.Rand) *history.History {
 				return []history.Type{history.OK, history.OK, history.OK, history.OK, history.Fail, history.Info}[rnd.IntN(6)]
 			}
 			if got := outcome(); got != history.OK {
-				did(history.OpAcquire, got, 0)
+				do(history.OpAcquire, got, 0)
 				continue
 			}
-			did(history.OpAcquire, history.OK, int64(rnd.IntN(8)))
+			do(history.OpAcquire, history.OK, int64(rnd.IntN(8)))
 			releases := rnd.IntN(3)
 			if n < sessions-1 {
 				releases = max(1, releases)
 			}
 			for range releases {
-				did(history.OpRelease, outcome(), 0)
+				do(history.OpRelease, outcome(), 0)
 			}
 		}
 	}

@@ -13,28 +13,28 @@ import (
 
 // translation converts operations to facts, in the order of the file.
 type translation struct {
-	events    []history.Event
-	processes map[string]*process
-	clients   []string // in the order of their first operation
-	count     int64    // operations read
-	timed     bool     // operations have :time
-	indexed   bool     // operations have no :time, but :index
-	keyed     bool     // operations name their lock
-	keys      map[string]bool
+	events     []history.Event
+	processes  map[string]*process
+	clients    []string // in the order of their first operation
+	count      int64    // operations read
+	hasTimes   bool     // operations have :time
+	hasIndexes bool     // operations have no :time, but :index
+	hasKeys    bool     // operations name their lock
+	keys       map[string]bool
 
-	plain bool          // keep calls and returns as they are, without sessions
-	ttl   time.Duration // of a lease; or NoDeadline, UnknownTTL
+	asMutex bool          // keep calls and returns as they are, without sessions
+	ttl     time.Duration // of a lease; or NoDeadline, UnknownTTL
 
-	acquires int
-	others   int // operations other than acquire and release
-	unheld   int // releases by processes that held nothing
-	unheldOK int // those that succeeded
+	acquires          int
+	otherOps          int // operations other than acquire and release
+	releasesNotHeld   int // releases by processes that held nothing
+	releasesNotHeldOK int // those that succeeded
 }
 
 // process is the state of one of Jepsen's processes.
 type process struct {
 	open     *operation // the call that has not returned
-	told     bool       // the call was recorded, so its return will be
+	recorded bool       // the call was recorded, so its return will be
 	session  string     // of the call; "" if it belongs to none
 	sessions int
 	held     map[string][]string // lock: sessions granted and not released, the latest last
@@ -42,7 +42,7 @@ type process struct {
 }
 
 // onlyLock is the name of the only lock, for which Jepsen records none.
-const theLock = "lock"
+const onlyLock = "lock"
 
 func newTranslation() *translation {
 	return &translation{processes: map[string]*process{}, keys: map[string]bool{}}
@@ -50,7 +50,7 @@ func newTranslation() *translation {
 
 func (t *translation) read(r io.Reader) error {
 	in := newReader(r)
-	if err := each(in, t.add); err != nil {
+	if err := eachOperation(in, t.add); err != nil {
 		return err
 	}
 	if t.acquires == 0 {
@@ -65,14 +65,14 @@ func (t *translation) add(f form) error {
 		return err
 	}
 	t.count++
-	if err := t.follow(o); err != nil {
+	if err := t.enter(o); err != nil {
 		return fmt.Errorf("line %d: %w", o.line, err)
 	}
 	return nil
 }
 
 // enter enters one operation.
-func (t *translation) follow(o operation) error {
+func (t *translation) enter(o operation) error {
 	at, err := t.instant(o)
 	if err != nil || o.process == "" {
 		return err
@@ -87,25 +87,25 @@ func (t *translation) follow(o operation) error {
 	if o.kind == history.Invoke {
 		return t.call(p, o, at)
 	}
-	return t.finished(p, o, at)
+	return t.finish(p, o, at)
 }
 
 // instant returns when an operation happened. Either all operations have a :time or none.
 func (t *translation) instant(o operation) (int64, error) {
 	if t.count == 1 {
-		t.timed, t.indexed = o.time >= 0, o.time < 0 && o.index >= 0
+		t.hasTimes, t.hasIndexes = o.time >= 0, o.time < 0 && o.index >= 0
 	}
 	switch {
-	case t.timed != (o.time >= 0):
+	case t.hasTimes != (o.time >= 0):
 		return 0, fmt.Errorf("some operations have a :time and some don't, so they can't be ordered")
-	case t.timed:
+	case t.hasTimes:
 		return o.time, nil
-	case t.indexed && o.index < 0:
+	case t.hasIndexes && o.index < 0:
 		return 0, fmt.Errorf("an operation has no :time or :index, while others have an :index")
-	case t.indexed:
-		return o.index * apart, nil
+	case t.hasIndexes:
+		return o.index * spacing, nil
 	}
-	return (t.count - 1) * apart, nil
+	return (t.count - 1) * spacing, nil
 }
 
 func (t *translation) record(e history.Event) {
@@ -115,14 +115,14 @@ func (t *translation) record(e history.Event) {
 
 func (t *translation) call(p *process, o operation, at int64) error {
 	if p.open != nil {
-		return fmt.Errorf("process %s calls :%s while its :%s of line %d has not returned", number(o), o.f, p.open.f, p.open.line)
+		return fmt.Errorf("process %s calls :%s while its :%s of line %d has not returned", processNumber(o), o.f, p.open.f, p.open.line)
 	}
-	if p.crashed && (o.f == history.OpAcquire || t.plain && o.isLock()) {
-		return fmt.Errorf("process %s calls :%s after an :info: a process that crashed must continue under another number", number(o), o.f)
+	if p.crashed && (o.f == history.OpAcquire || t.asMutex && o.isLock()) {
+		return fmt.Errorf("process %s calls :%s after an :info: a process that crashed must continue under another number", processNumber(o), o.f)
 	}
-	p.open, p.told, p.session = &o, false, ""
+	p.open, p.recorded, p.session = &o, false, ""
 	if !o.isLock() {
-		t.others++
+		t.otherOps++
 		return nil
 	}
 	key, err := t.lock(o)
@@ -133,44 +133,44 @@ func (t *translation) call(p *process, o operation, at int64) error {
 		t.acquires++
 	}
 	switch held := p.held[key]; {
-	case t.plain:
+	case t.asMutex:
 	case o.f == history.OpAcquire:
 		p.sessions++
 		p.session = o.process + "/" + strconv.Itoa(p.sessions)
 	case len(held) > 0 && !p.crashed:
 		p.session = held[len(held)-1]
 	default:
-		t.unheld++
+		t.releasesNotHeld++
 		return nil
 	}
-	p.told = true
+	p.recorded = true
 	t.record(history.Event{T: at, Process: o.process, Type: history.Invoke, Op: o.f, Key: key, Session: p.session})
 	return nil
 }
 
 // finish enters a return. A crashed process does nothing any more, so nobody believes in what it
 // held.
-func (t *translation) finished(p *process, o operation, at int64) error {
+func (t *translation) finish(p *process, o operation, at int64) error {
 	open := p.open
 	if open == nil || open.f != o.f {
-		return fmt.Errorf("process %s returns from :%s, which it had not called", number(o), o.f)
+		return fmt.Errorf("process %s returns from :%s, which it had not called", processNumber(o), o.f)
 	}
 	p.open = nil
-	if !t.plain && !p.told && open.isLock() && o.kind == history.OK {
-		t.unheldOK++
+	if !t.asMutex && !p.recorded && open.isLock() && o.kind == history.OK {
+		t.releasesNotHeldOK++
 	}
-	if p.told {
+	if p.recorded {
 		key, _ := t.lock(*open) // can't fail, because it succeeded for the call
 		e := history.Event{T: at, Process: o.process, Type: o.kind, Op: o.f, Key: key, Session: p.session}
-		if !t.plain {
+		if !t.asMutex {
 			e.Type = o.outcome()
 		}
-		if !o.failure.isNil() {
-			e.Cause = o.failure.String()
+		if !o.errorForm.isNil() {
+			e.Cause = o.errorForm.String()
 		}
 		t.record(e)
 		switch held := p.held[key]; {
-		case t.plain || o.kind != history.OK:
+		case t.asMutex || o.kind != history.OK:
 		case o.f == history.OpAcquire:
 			p.held[key] = append(held, p.session)
 		default:
@@ -187,7 +187,7 @@ func (t *translation) finished(p *process, o operation, at int64) error {
 // outcome returns the type of a return. Jepsen's :fail says that a release had no effect, but it
 // says that the lock was not held only if :error does.
 func (o operation) outcome() history.Type {
-	if o.kind == history.Fail && o.f == history.OpRelease && !o.failure.mentions("not-held") {
+	if o.kind == history.Fail && o.f == history.OpRelease && !o.errorForm.contains("not-held") {
 		return history.Info
 	}
 	return o.kind
@@ -201,26 +201,26 @@ func (t *translation) lock(o operation) (string, error) {
 		name = &o.value.items[0]
 	}
 	if first := len(t.keys) == 0; first {
-		t.keyed = !name.isNil()
-	} else if t.keyed == name.isNil() {
+		t.hasKeys = !name.isNil()
+	} else if t.hasKeys == name.isNil() {
 		return "", fmt.Errorf("some operations name their lock, by :key or a :value of two elements, and some don't")
 	}
-	key := theLock
-	if t.keyed {
+	key := onlyLock
+	if t.hasKeys {
 		key = name.String()
 	}
 	t.keys[key] = true
 	return key, nil
 }
 
-func number(o operation) string { return strings.TrimPrefix(o.process, "p") }
+func processNumber(o operation) string { return strings.TrimPrefix(o.process, "p") }
 
 // allEvents returns all events, with the start and the end of the run. The outcome of an operation
 // that never returned is unknown, as it is for Jepsen.
-func (t *translation) finish() []history.Event {
-	t.rise()
-	t.number()
-	t.lease()
+func (t *translation) allEvents() []history.Event {
+	t.sortInstants()
+	t.clearNumbers()
+	t.setLeases()
 	begin := history.Event{T: t.events[0].T, Process: history.Harness, Type: history.Begin, Op: history.OpRun,
 		Params: &history.Params{Schema: history.Schema, Scenario: "history.edn", Backend: "jepsen", Clients: t.clients}}
 	last := t.events[len(t.events)-1].T
@@ -232,7 +232,7 @@ func (t *translation) finish() []history.Event {
 // which is the order that counts in Jepsen. Stamps of whole milliseconds would make sequential
 // operations concurrent, so each operation gets an instant of its own, 1 ns after the previous one
 // if necessary.
-func (t *translation) rise() {
+func (t *translation) sortInstants() {
 	history.Sort(t.events) // numbers are positions in the file
 	last, n := int64(-1), int64(0)
 	for i := range t.events {
@@ -246,7 +246,7 @@ func (t *translation) rise() {
 
 // clearNumbers removes the numbers of events that are not in the file: the start of a client, and
 // its end after an unknown outcome, 1 ns later.
-func (t *translation) number() {
+func (t *translation) clearNumbers() {
 	for i := range t.events {
 		e := &t.events[i]
 		switch {
@@ -261,8 +261,8 @@ func (t *translation) number() {
 
 // setLeases lets each granted lease expire a TTL after the call of its acquire. The lock set it
 // then or later, so that is when its client stops believing.
-func (t *translation) lease() {
-	if t.ttl == Never {
+func (t *translation) setLeases() {
+	if t.ttl == NoDeadline {
 		return
 	}
 	called := map[string]int64{}
@@ -271,10 +271,10 @@ func (t *translation) lease() {
 		case e.Op != history.OpAcquire:
 		case e.Type == history.Invoke:
 			called[e.Process] = e.T
-		case e.Type == history.OK && t.ttl == Unknown:
+		case e.Type == history.OK && t.ttl == UnknownTTL:
 			e.ValidUntil = e.T
 		case e.Type == history.OK:
-			e.ValidUntil = called[e.Process] + min(int64(t.ttl), mostTime)
+			e.ValidUntil = called[e.Process] + min(int64(t.ttl), maxTime)
 		}
 	}
 }
@@ -283,31 +283,31 @@ func (t *translation) notes() []string {
 	var notes []string
 	add := func(format string, a ...any) { notes = append(notes, fmt.Sprintf(format, a...)) }
 	switch {
-	case t.plain:
+	case t.asMutex:
 	case t.ttl > 0:
 		add("leases are assumed to last %v from the call of their acquire", t.ttl)
-	case t.ttl == Unknown:
+	case t.ttl == UnknownTTL:
 		add("the duration of leases is unknown: one may have expired as soon as it was granted, so only replies show what was held; --ttl sets the duration")
 	default:
 		add("the history has no leases: a client is assumed to hold the lock until it calls release, so a lease that expired earlier counts as a violation; use --model lease to let leases expire, and --ttl to set when")
 	}
 	switch {
-	case t.indexed:
+	case t.hasIndexes:
 		add("there is no :time: operations are placed 1 µs apart by :index, so durations mean nothing")
-	case !t.timed:
+	case !t.hasTimes:
 		add("there is no :time and no :index: operations are placed 1 µs apart in file order, so durations mean nothing")
 	}
-	if t.keyed {
+	if t.hasKeys {
 		add("it covers %d locks, distinguished by :key or the first element of a :value of two", len(t.keys))
 	}
-	if t.unheld > 0 {
-		add("skipped releases by processes that held nothing: %d", t.unheld)
+	if t.releasesNotHeld > 0 {
+		add("skipped releases by processes that held nothing: %d", t.releasesNotHeld)
 	}
-	if t.unheldOK > 0 {
-		add("%d of these releases returned ok, which --model owner-mutex checks", t.unheldOK)
+	if t.releasesNotHeldOK > 0 {
+		add("%d of these releases returned ok, which --model owner-mutex checks", t.releasesNotHeldOK)
 	}
-	if t.others > 0 {
-		add("skipped operations other than acquire and release: %d", t.others)
+	if t.otherOps > 0 {
+		add("skipped operations other than acquire and release: %d", t.otherOps)
 	}
 	return notes
 }

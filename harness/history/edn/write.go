@@ -37,7 +37,7 @@ import (
 //
 // Characters that EDN can't represent are escaped, and invalid UTF-8 is replaced.
 func Write(w io.Writer, h *history.History) error {
-	t := &writing{Facts: facts.Read(h), keys: map[string]bool{}, number: map[string]int{}, open: map[string]line{}}
+	t := &writer{Facts: facts.Read(h), keys: map[string]bool{}, number: map[string]int{}, open: map[string]line{}}
 	t.gather()
 	out := bufio.NewWriterSize(w, 1<<16)
 	for i, o := range t.operations() {
@@ -51,18 +51,18 @@ func Write(w io.Writer, h *history.History) error {
 
 // line is a call or a return that has not been placed yet.
 type line struct {
-	t     int64
-	n     int64 // number of the event; orders lines with equal t
-	order int   // orders lines of one event
-	of    int   // number of its operation
-	call  bool
-	e     history.Event
-	f     string
-	cause string // a keyword for :error
-	text  string
+	t         int64
+	n         int64 // number of the event; orders lines with equal t
+	order     int   // orders lines of one event
+	operation int   // number of its operation
+	call      bool
+	e         history.Event
+	f         string
+	cause     string // a keyword for :error
+	text      string
 }
 
-type writing struct {
+type writer struct {
 	*facts.Facts
 	lines  []line
 	count  int // number of operations
@@ -75,7 +75,7 @@ type writing struct {
 	waiting map[string][]line // lines of processes that are in the middle of an operation
 }
 
-func (t *writing) gather() {
+func (t *writer) gather() {
 	for _, c := range t.Params.Clients {
 		if t.Began[c] {
 			t.client(c)
@@ -91,7 +91,7 @@ func (t *writing) gather() {
 }
 
 // client gives a client its first process number.
-func (t *writing) client(name string) {
+func (t *writer) client(name string) {
 	if _, ok := t.number[name]; !ok {
 		t.number[name] = t.next
 		t.next++
@@ -100,15 +100,15 @@ func (t *writing) client(name string) {
 
 // session adds what a session did with its lock. A session whose belief ended without a release is
 // released only once.
-func (t *writing) session(s *facts.Session) {
+func (t *writer) session(s *facts.Session) {
 	t.client(s.Client())
 	t.keys[s.Key()] = true
 	opened, released := false, false
 	for w := range t.Windows(s) {
 		_, how := t.Closing(w)
-		t.span(w, how)
+		t.beliefEnds(w, how)
 		opened = opened || w.Opens == s.Acquire.Return
-		released = how == facts.Released || how == facts.Still
+		released = how == facts.Released || how == facts.StillBelieved
 	}
 	acquire := s.Acquire
 	if s.Granted() && !opened {
@@ -126,42 +126,42 @@ func (t *writing) session(s *facts.Session) {
 }
 
 // operation adds an operation that the client called.
-func (t *writing) operation(f string, o facts.Operation) {
+func (t *writer) operation(f string, o facts.Operation) {
 	t.count++
-	t.lines = append(t.lines, line{t: o.Call.T, n: o.Call.N, of: t.count, call: true, e: *o.Call, f: f})
+	t.lines = append(t.lines, line{t: o.Call.T, n: o.Call.N, operation: t.count, call: true, e: *o.Call, f: f})
 	if o.Return != nil {
-		t.lines = append(t.lines, line{t: o.Return.T, n: o.Return.N, of: t.count, e: *o.Return, f: f})
+		t.lines = append(t.lines, line{t: o.Return.T, n: o.Return.N, operation: t.count, e: *o.Return, f: f})
 	}
 }
 
 // beliefEnds adds the parts of a belief that the model can't represent: an end that is not a
 // release, and a beginning that is not an acquire.
-func (t *writing) span(w facts.Window, how facts.Ending) {
+func (t *writer) beliefEnds(w facts.Window, how facts.Ending) {
 	e := history.Event{N: w.Opens.N, Process: w.Session.Client(), Key: w.Session.Key(), Session: w.Session.Name()}
 	if w.Opens.Op == history.OpExtend {
-		t.pair(line{t: w.From, n: w.Opens.N, e: e, f: history.OpAcquire})
+		t.addPair(line{t: w.From, n: w.Opens.N, e: e, f: history.OpAcquire})
 	}
-	if how != facts.Released && how != facts.Still {
+	if how != facts.Released && how != facts.StillBelieved {
 		t.release(e, w.To, 0, how)
 	}
 }
 
 // release adds a release of a lock that nobody believes in any more.
-func (t *writing) release(e history.Event, at, n int64, why facts.Ending) {
-	t.pair(line{t: at, n: n, order: 2, e: e, f: history.OpRelease, cause: string(why)})
+func (t *writer) release(e history.Event, at, n int64, why facts.Ending) {
+	t.addPair(line{t: at, n: n, order: 2, e: e, f: history.OpRelease, cause: string(why)})
 }
 
 // addPair adds an operation that the client did not call, and that returns at once.
-func (t *writing) pair(l line) {
+func (t *writer) addPair(l line) {
 	t.count++
-	l.of = t.count
+	l.operation = t.count
 	call := l
 	call.call, call.cause, call.e.Type = true, "", history.Invoke
 	l.order, l.e.Type = l.order+1, history.OK
 	t.lines = append(t.lines, call, l)
 }
 
-func (t *writing) fault(word string, e *history.Event) {
+func (t *writer) fault(word string, e *history.Event) {
 	if e == nil {
 		return
 	}
@@ -174,18 +174,18 @@ func (t *writing) fault(word string, e *history.Event) {
 
 // operations returns the lines in order, with their text. An operation that never returned is
 // :info.
-func (t *writing) operations() []line {
+func (t *writer) operations() []line {
 	slices.SortStableFunc(t.lines, func(a, b line) int {
 		return cmp.Or(cmp.Compare(a.t, b.t), cmp.Compare(a.rank(), b.rank()), cmp.Compare(a.n, b.n), cmp.Compare(a.order, b.order))
 	})
 	t.waiting = map[string][]line{}
 	for _, l := range t.lines {
-		t.do(l)
+		t.emit(l)
 	}
 	for len(t.open) > 0 {
 		l := t.open[slices.Min(slices.Collect(maps.Keys(t.open)))]
 		l.call, l.t, l.e.Type, l.e.Cause = false, 0, history.Info, "it never returned"
-		t.do(l)
+		t.emit(l)
 	}
 	return t.out
 }
@@ -202,12 +202,12 @@ func (l line) rank() int {
 
 // emit places a line. A process that is in the middle of an operation does nothing else until that
 // has returned.
-func (t *writing) do(l line) {
+func (t *writer) emit(l line) {
 	name := l.e.Process
 	open, busy := t.open[name]
 	switch {
 	case name == history.Nemesis:
-	case busy && open.of != l.of:
+	case busy && open.operation != l.operation:
 		t.waiting[name] = append(t.waiting[name], l)
 		return
 	case l.call:
@@ -220,18 +220,18 @@ func (t *writing) do(l line) {
 	if n := len(t.out); n > 0 {
 		l.t = max(l.t, t.out[n-1].t) // for a line that waited
 	}
-	t.out = append(t.out, t.written(l))
+	t.out = append(t.out, t.format(l))
 	if l.call {
 		return
 	}
 	held := t.waiting[name]
 	delete(t.waiting, name)
 	for _, l := range held {
-		t.do(l)
+		t.emit(l)
 	}
 }
 
-func (t *writing) written(l line) line {
+func (t *writer) format(l line) line {
 	e, kind := l.e, l.e.Type
 	var b strings.Builder
 	if e.Process == history.Nemesis {
@@ -276,13 +276,13 @@ func keywordOf(s string) string {
 }
 
 // maxString bounds one string, in bytes.
-const mostString = 64 << 10
+const maxString = 64 << 10
 
 // quotedText returns a string literal of EDN, on one line and restricted to what Clojure's reader
 // accepts: \uNNNN replaces control characters and line separators.
 func quotedText(s string) string {
-	if len(s) > mostString {
-		s = s[:mostString] + "…"
+	if len(s) > maxString {
+		s = s[:maxString] + "…"
 	}
 	var b strings.Builder
 	b.WriteByte('"')

@@ -132,7 +132,7 @@ func TestWriteHostileNames(t *testing.T) {
 				t.Fatalf("%.40q: %v", key, err)
 			}
 			got, named := op["key"].(string)
-			if cut := len(key) > mostString; named && got != key && !(cut && strings.HasPrefix(got, key[:mostString])) {
+			if cut := len(key) > maxString; named && got != key && !(cut && strings.HasPrefix(got, key[:maxString])) {
 				t.Errorf("%.40q came back as %.40q", key, got)
 			}
 			if op["index"] != int64(n) {

@@ -8,10 +8,10 @@ import (
 	"lockpick/harness/history"
 )
 
-// pick is an endless source of choices: the bytes, then zeros.
-type pick []byte
+// choices is an endless source of choices: the bytes, then zeros.
+type choices []byte
 
-func (p *pick) n(n int) int {
+func (p *choices) n(n int) int {
 	if len(*p) == 0 {
 		return 0
 	}
@@ -20,13 +20,13 @@ func (p *pick) n(n int) int {
 	return int(b) % n
 }
 
-func choose[T any](p *pick, of ...T) T { return of[p.n(len(of))] }
+func choose[T any](p *choices, of ...T) T { return of[p.n(len(of))] }
 
 // anyHistory makes a history with valid names and values in random combinations.
-func anyHistory(p *pick) *history.History {
+func anyHistory(p *choices) *history.History {
 	names := []string{"c1", "c1", "c1", "c1", "c2", "c2", "c3", "n1", "c1-n1", "c2-r1", "r1", history.Nemesis, history.Harness, history.Machine, ""}
 	ops := []string{history.OpAcquire, history.OpAcquire, history.OpAcquire, history.OpAcquire, history.OpRead, history.OpCheck, history.OpWrite, history.OpRelease, history.OpExtend, history.OpSet,
-		history.OpLog, history.OpClient, history.OpRun, history.OpClock, history.OpStop, history.OpLack, history.OpLife, Pause, Kill, history.OpStall, "\x00"}
+		history.OpLog, history.OpClient, history.OpRun, history.OpClock, history.OpStop, history.OpUnsupported, history.OpLife, Pause, Kill, history.OpStall, "\x00"}
 	types := []history.Type{history.Invoke, history.Invoke, history.OK, history.OK, history.Fail, history.Info, history.Begin, history.End, "?"}
 	times := []int64{0, 1, 5e8, 1e9, 1e9 + 1, 2e9, 11e9, -1, math.MaxInt64, math.MinInt64}
 	h := &history.History{Params: history.Params{Epoch: choose(p, times...)}}
@@ -50,7 +50,7 @@ func anyHistory(p *pick) *history.History {
 
 // checkInvariants checks what is true of the facts of any history: each event occurs at most once,
 // in the right place.
-func holds(t *testing.T, f *Facts) {
+func checkInvariants(t *testing.T, f *Facts) {
 	t.Helper()
 	places := map[*history.Event]int{}
 	put := func(events ...*history.Event) {
@@ -80,7 +80,7 @@ func holds(t *testing.T, f *Facts) {
 		}
 		last := int64(math.MinInt64)
 		for w := range f.Windows(s) {
-			if w.From > w.To || w.From == w.To && !f.Open(w) || w.From < last || w.Opens == nil {
+			if w.From > w.To || w.From == w.To && !f.StillOpen(w) || w.From < last || w.Opens == nil {
 				t.Fatalf("%s has a window from %d to %d, after %d", s.Name(), w.From, w.To, last)
 			}
 			last = w.To
@@ -99,24 +99,24 @@ func holds(t *testing.T, f *Facts) {
 	}
 	for _, x := range f.Faults {
 		put(x.Events()...)
-		whole(t, f, x)
+		checkFault(t, f, x)
 	}
-	for _, list := range [][]*history.Event{f.Links, f.Others, f.Lacks, f.Log, f.Loose} {
+	for _, list := range [][]*history.Event{f.LockCommands, f.OtherCommands, f.Unsupported, f.Log, f.Unmatched} {
 		put(list...)
 	}
-	if put(f.Stop); len(f.Sent()) != len(f.Links)+len(f.Others) {
+	if put(f.Stop); len(f.SentCommands()) != len(f.LockCommands)+len(f.OtherCommands) {
 		t.Fatal("a command is missing or listed twice")
 	}
-	inferred(t, f)
+	checkDerived(t, f)
 	f.Beliefs()
 	f.Writes()
-	f.ByNode()
+	f.LockCommandsByNode()
 }
 
 // checkDerived checks the facts that are computed when first needed.
-func inferred(t *testing.T, f *Facts) {
+func checkDerived(t *testing.T, f *Facts) {
 	t.Helper()
-	for _, w := range f.Wires() {
+	for _, w := range f.AttemptsByLock() {
 		for _, a := range w.Attempts {
 			if len(a.Sets) > 0 && a.Session.Client() != Sender(a.Sets[0]) {
 				t.Fatalf("an attempt of %s was sent by another client", a.Session.Name())
@@ -124,8 +124,8 @@ func inferred(t *testing.T, f *Facts) {
 		}
 	}
 	for _, key := range f.Lives().Keys {
-		for _, s := range f.Lives().Stays("n1", key) {
-			if s.To(); s.Put == nil || s.Put.Process != "n1" || s.Put.Key != key {
+		for _, s := range f.Lives().Intervals("n1", key) {
+			if s.To(); s.Start == nil || s.Start.Process != "n1" || s.Start.Key != key {
 				t.Fatalf("a value of %s on n1 has no valid start", key)
 			}
 		}
@@ -133,7 +133,7 @@ func inferred(t *testing.T, f *Facts) {
 }
 
 // checkFault checks what is true of any fault.
-func whole(t *testing.T, f *Facts, x *Fault) {
+func checkFault(t *testing.T, f *Facts, x *Fault) {
 	t.Helper()
 	if x.First() == nil || x.To() < x.From() && f.Malformed == "" && x.End.N > x.Begin.N {
 		t.Fatalf("%s %s is from %d to %d", x.Kind, x.Target, x.From(), x.To())
@@ -145,7 +145,7 @@ func whole(t *testing.T, f *Facts, x *Fault) {
 	}
 }
 
-func TestAnyHistoryIsRead(t *testing.T) {
+func TestReadAcceptsAnyHistory(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	granted, lost := 0, 0
 	for range 3000 {
@@ -153,20 +153,20 @@ func TestAnyHistoryIsRead(t *testing.T) {
 		for i := range raw {
 			raw[i] = byte(rng.Uint32())
 		}
-		p := pick(raw)
+		p := choices(raw)
 		h := anyHistory(&p)
 		f := Read(h)
-		holds(t, f)
-		holds(t, ReadUpToStop(h))
+		checkInvariants(t, f)
+		checkInvariants(t, ReadUpToStop(h))
 		granted += f.Grants
-		lost += len(f.Loose)
+		lost += len(f.Unmatched)
 	}
 	if granted < 200 || lost < 1000 {
 		t.Errorf("all histories together have %d grants and %d unmatched events: too few to show anything", granted, lost)
 	}
 }
 
-func TestNothingIsRead(t *testing.T) {
+func TestReadNil(t *testing.T) {
 	if f := Read(nil); f.Malformed != "" || f.First != -1 {
 		t.Errorf("without a history: %+v", f)
 	}
@@ -175,9 +175,9 @@ func TestNothingIsRead(t *testing.T) {
 func FuzzRead(f *testing.F) {
 	f.Add([]byte("\x03\x01\x01\x02 acquire ok acquire"))
 	f.Fuzz(func(t *testing.T, raw []byte) {
-		p := pick(raw)
+		p := choices(raw)
 		h := anyHistory(&p)
-		holds(t, Read(h))
-		holds(t, ReadUpToStop(h))
+		checkInvariants(t, Read(h))
+		checkInvariants(t, ReadUpToStop(h))
 	})
 }

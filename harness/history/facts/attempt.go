@@ -16,61 +16,61 @@ type Attempt struct {
 	Session  *Session
 	Token    string
 	From, To int64            // when the first set was sent, and when the last was answered or given up
-	Over     int64            // the attempt was over by then: the next one began, acquire returned, or the holder released; From if the client had given up before
+	End      int64            // the attempt was over by then: the next one began, acquire returned, or the holder released; From if the client had given up before
 	Yes, No  int              // nodes that answered in time for the client to know
 	Won      bool             // the session got the lock through this attempt
-	Asked    []*history.Event // in the order in which they were sent
+	AllSets  []*history.Event // in the order in which they were sent
 	Sets     []*history.Event // the sets that a node applied, or may have applied
 	Deletes  []*history.Event // releases that may have deleted its keys, applied or not
 
-	first  *Attempt // the first attempt with this token; nil: this is the first
-	before *Attempt // the session's latest attempt before this one with a different token
-	resent bool     // see isResent
-	end    int64    // the end if no other attempt follows
+	firstOfToken   *Attempt // the first attempt with this token; nil: this is the first
+	previous       *Attempt // the session's latest attempt before this one with a different token
+	resent         bool     // see isResent
+	endWithoutNext int64    // the end if no other attempt follows
 }
 
 // LockAttempts holds what the links recorded of one lock, grouped into attempts.
-type Wire struct {
-	Attempts []*Attempt            // in the order of their beginnings
-	Last     map[*Session]*Attempt // the last attempt of each session
-	Extended map[*Session]int64    // when a node last applied an extension of the session, except extensions after the client gave up
+type LockAttempts struct {
+	Attempts      []*Attempt            // in the order of their beginnings
+	LastAttempt   map[*Session]*Attempt // the last attempt of each session
+	LastExtension map[*Session]int64    // when a node last applied an extension of the session, except extensions after the client gave up
 }
 
 // AttemptsByLock groups what the links recorded of every lock, in one pass, when it is first
 // needed.
-func (f *Facts) Wires() map[string]*Wire {
-	if f.wires != nil {
-		return f.wires
+func (f *Facts) AttemptsByLock() map[string]*LockAttempts {
+	if f.attempts != nil {
+		return f.attempts
 	}
-	in := wireReader{locks: map[string]*Wire{}, clients: map[clientKey]*clientAttempts{}, until: map[*Session]int64{}, gone: f.Gone}
-	in.late, in.life = int64(f.Params.NodeTimeout), 2*int64(f.Params.TTL)
-	if len(f.Links) > 0 {
+	in := attemptReader{locks: map[string]*LockAttempts{}, clients: map[clientKey]*clientAttempts{}, until: map[*Session]int64{}, gone: f.GoneAt}
+	in.nodeTimeout, in.maxLife = int64(f.Params.NodeTimeout), 2*int64(f.Params.TTL)
+	if len(f.LockCommands) > 0 {
 		for s := range f.Sessions() {
 			a := in.client(s.Client(), s.Key())
 			a.sessions = append(a.sessions, s)
 		}
 	}
-	for _, g := range in.byToken(f.Links) {
+	for _, g := range in.byToken(f.LockCommands) {
 		slices.SortStableFunc(g.events, bySent)
-		in.rounds(g)
+		in.splitRounds(g)
 	}
 	for _, w := range in.locks {
 		slices.SortStableFunc(w.Attempts, func(a, b *Attempt) int { return cmp.Compare(a.From, b.From) })
-		in.settle(f, w)
+		in.finishAttempts(f, w)
 	}
-	in.extended()
-	f.wires = in.locks
-	return f.wires
+	in.recordExtensions()
+	f.attempts = in.locks
+	return f.attempts
 }
 
-type wireReader struct {
-	locks   map[string]*Wire
-	clients map[clientKey]*clientAttempts
-	extends []*history.Event   // in the order in which they were sent
-	late    int64              // how long a client waits for a node
-	life    int64              // a key has certainly expired after this
-	gone    map[string]int64   // Facts.Gone
-	until   map[*Session]int64 // see gaveUpAt
+type attemptReader struct {
+	locks       map[string]*LockAttempts
+	clients     map[clientKey]*clientAttempts
+	extends     []*history.Event   // in the order in which they were sent
+	nodeTimeout int64              // how long a client waits for a node
+	maxLife     int64              // a key has certainly expired after this
+	gone        map[string]int64   // Facts.Gone
+	until       map[*Session]int64 // see gaveUpAt
 }
 
 type clientKey struct{ client, key string }
@@ -83,7 +83,7 @@ type clientAttempts struct {
 	last     *group // the group used last
 }
 
-func (in *wireReader) client(client, key string) *clientAttempts {
+func (in *attemptReader) client(client, key string) *clientAttempts {
 	a := in.clients[clientKey{client, key}]
 	if a == nil {
 		a = &clientAttempts{groups: map[string]*group{}}
@@ -96,16 +96,16 @@ func (in *wireReader) client(client, key string) *clientAttempts {
 // sent.
 type group struct {
 	*clientAttempts
-	wire   *Wire
-	token  string
-	events []*history.Event
+	lockAttempts *LockAttempts
+	token        string
+	events       []*history.Event
 }
 
 // byToken groups sets and releases, in the order in which their tokens first occur. It collects
 // extensions separately.
-func (in *wireReader) byToken(links []*history.Event) (all []*group) {
+func (in *attemptReader) byToken(links []*history.Event) (all []*group) {
 	for _, e := range links {
-		a, w := in.client(Sender(e), e.Key), in.wire(e.Key)
+		a, w := in.client(Sender(e), e.Key), in.lockAttempts(e.Key)
 		if e.Op == history.OpExtend {
 			in.extends = append(in.extends, e)
 			continue
@@ -113,7 +113,7 @@ func (in *wireReader) byToken(links []*history.Event) (all []*group) {
 		g := a.last
 		if g == nil || g.token != e.Token {
 			if g = a.groups[e.Token]; g == nil {
-				g = &group{clientAttempts: a, wire: w, token: e.Token}
+				g = &group{clientAttempts: a, lockAttempts: w, token: e.Token}
 				a.groups[e.Token], all = g, append(all, g)
 			}
 			a.last = g
@@ -123,16 +123,16 @@ func (in *wireReader) byToken(links []*history.Event) (all []*group) {
 	return all
 }
 
-func (in *wireReader) wire(key string) *Wire {
+func (in *attemptReader) lockAttempts(key string) *LockAttempts {
 	w := in.locks[key]
 	if w == nil {
-		w = &Wire{Last: map[*Session]*Attempt{}, Extended: map[*Session]int64{}}
+		w = &LockAttempts{LastAttempt: map[*Session]*Attempt{}, LastExtension: map[*Session]int64{}}
 		in.locks[key] = w
 	}
 	return w
 }
 
-func (a *Attempt) set(e *history.Event) {
+func (a *Attempt) addSet(e *history.Event) {
 	a.To = max(a.To, e.T)
 	known := e.Answered > 0
 	switch {
@@ -147,26 +147,26 @@ func (a *Attempt) set(e *history.Event) {
 }
 
 // finishAttempts determines for each attempt of a lock whether it won, and when it was over.
-func (in *wireReader) settle(f *Facts, w *Wire) {
+func (in *attemptReader) finishAttempts(f *Facts, w *LockAttempts) {
 	for _, a := range w.Attempts {
 		s := a.Session
-		if a.before = w.Last[s]; a.before != nil && a.before.Token == a.Token {
-			a.before = a.before.before
+		if a.previous = w.LastAttempt[s]; a.previous != nil && a.previous.Token == a.Token {
+			a.previous = a.previous.previous
 		}
-		if a.resent = a.again(in.late) || a.From > s.Ended && a.From-in.givenUp(s) > in.late; a.resent || a.stray() {
-			a.end, a.Over = a.From, a.From
+		if a.resent = a.isResent(in.nodeTimeout) || a.From > s.Ended && a.From-in.gaveUpAt(s) > in.nodeTimeout; a.resent || a.afterGrant() {
+			a.endWithoutNext, a.End = a.From, a.From
 			continue
 		}
-		if last := w.Last[s]; last != nil {
-			last.Over = min(last.Over, a.From)
-			a.end = last.end
+		if last := w.LastAttempt[s]; last != nil {
+			last.End = min(last.End, a.From)
+			a.endWithoutNext = last.endWithoutNext
 		} else {
-			a.end = f.over(s)
+			a.endWithoutNext = f.endOf(s)
 		}
-		a.Over = a.end
-		w.Last[s] = a
+		a.End = a.endWithoutNext
+		w.LastAttempt[s] = a
 	}
-	for s, a := range w.Last {
+	for s, a := range w.LastAttempt {
 		a.Won = s.Granted()
 	}
 }
@@ -174,7 +174,7 @@ func (in *wireReader) settle(f *Facts, w *Wire) {
 // recordExtensions enters extensions of locks. An extension belongs to the session that set its
 // token, or to the one that its client called last. Extensions after the client has given up belong
 // to no session: a lock that keeps renewing then keeps its key for nobody.
-func (in *wireReader) extended() {
+func (in *attemptReader) recordExtensions() {
 	type owned struct {
 		clientKey
 		token string
@@ -190,7 +190,7 @@ func (in *wireReader) extended() {
 	}
 	for _, e := range in.extends {
 		from := clientKey{Sender(e), e.Key}
-		s := lastCalled(in.client(from.client, from.key).sessions, e.Sent)
+		s := lastCalledBy(in.client(from.client, from.key).sessions, e.Sent)
 		of := attempts[owned{from, e.Token}]
 		if i := sort.Search(len(of), func(i int) bool { return of[i].From > e.Sent }); i > 0 {
 			s = of[i-1].Session
@@ -198,17 +198,17 @@ func (in *wireReader) extended() {
 		if s == nil || e.Type == history.Fail {
 			continue
 		}
-		if w := in.wire(e.Key); e.Sent-in.givenUp(s) <= in.late {
-			w.Extended[s] = max(w.Extended[s], Applied(e))
+		if w := in.lockAttempts(e.Key); e.Sent-in.gaveUpAt(s) <= in.nodeTimeout {
+			w.LastExtension[s] = max(w.LastExtension[s], Applied(e))
 		}
 	}
 }
 
 // gaveUpAt caches Session.gaveUpAt, which walks all calls of the session.
-func (in *wireReader) givenUp(s *Session) int64 {
+func (in *attemptReader) gaveUpAt(s *Session) int64 {
 	at, known := in.until[s]
 	if !known {
-		at = s.givenUp(in.gone)
+		at = s.gaveUpAt(in.gone)
 		in.until[s] = at
 	}
 	return at
@@ -217,7 +217,7 @@ func (in *wireReader) givenUp(s *Session) int64 {
 // gaveUpAt returns when the session's client had a reply of any kind to its last release, or to an
 // acquire that failed, with no later extension; or when the client was gone. Never means that it
 // has not given up.
-func (s *Session) givenUp(gone map[string]int64) int64 {
+func (s *Session) gaveUpAt(gone map[string]int64) int64 {
 	at := int64(Never)
 	if !s.Granted() {
 		at = s.Ended
@@ -238,19 +238,19 @@ func (s *Session) givenUp(gone map[string]int64) int64 {
 
 // SentAfterGivingUp reports whether a set of the attempt was sent more than a node time-out after
 // the client had given up on it, as by a driver that retries on its own.
-func (a *Attempt) GivenUp(set *history.Event, late int64) bool {
-	return a.resent || a.Over < Never && set.Sent-a.Over > late
+func (a *Attempt) SentAfterGivingUp(set *history.Event, nodeTimeout int64) bool {
+	return a.resent || a.End < Never && set.Sent-a.End > nodeTimeout
 }
 
 // isResent reports whether an attempt repeats the sets of an earlier attempt that had been
 // released, more than a node time-out after the client began to use another token.
-func (a *Attempt) again(late int64) bool {
-	if a.first == nil || len(a.first.Deletes) == 0 {
+func (a *Attempt) isResent(nodeTimeout int64) bool {
+	if a.firstOfToken == nil || len(a.firstOfToken.Deletes) == 0 {
 		return false
 	}
-	back := a.first.Deletes[0].Sent
-	for b := a.before; b != nil && b.From >= back; b = b.before {
-		if b.Token != a.Token && a.From-b.From > late {
+	back := a.firstOfToken.Deletes[0].Sent
+	for b := a.previous; b != nil && b.From >= back; b = b.previous {
+		if b.Token != a.Token && a.From-b.From > nodeTimeout {
 			return true
 		}
 	}
@@ -259,19 +259,19 @@ func (a *Attempt) again(late int64) bool {
 
 // afterGrant reports whether an attempt's sets were sent after its session had got the lock with
 // another token, as by a driver that continues what its client has given up.
-func (a *Attempt) stray() bool {
+func (a *Attempt) afterGrant() bool {
 	s := a.Session
 	return s.Granted() && a.From > s.Acquire.Returned() && s.Token() != "" && s.Token() != a.Token
 }
 
 // endOf returns when a session's acquire had returned without the lock, its holder had released, or
 // its client was gone.
-func (f *Facts) over(s *Session) int64 {
+func (f *Facts) endOf(s *Session) int64 {
 	at := s.Acquire.Returned()
 	if s.Granted() {
 		at = s.Released()
 	}
-	if t, ok := f.Gone[s.Client()]; ok {
+	if t, ok := f.GoneAt[s.Client()]; ok {
 		at = min(at, t)
 	}
 	return at
@@ -294,9 +294,9 @@ func (a *Attempt) Deletion(set *history.Event) (at, sent int64) {
 
 // Answer returns the node's reply to the attempt's sets that arrived within a node time-out: a
 // success if there is one, otherwise the last reply, or nil.
-func (a *Attempt) Answer(node string, late int64) (answer *history.Event) {
-	for _, e := range a.Asked {
-		if e.Node == node && e.Answered != 0 && e.Answered-e.Sent <= late && (answer == nil || answer.Type != history.OK) {
+func (a *Attempt) Answer(node string, nodeTimeout int64) (answer *history.Event) {
+	for _, e := range a.AllSets {
+		if e.Node == node && e.Answered != 0 && e.Answered-e.Sent <= nodeTimeout && (answer == nil || answer.Type != history.OK) {
 			answer = e
 		}
 	}
@@ -304,11 +304,11 @@ func (a *Attempt) Answer(node string, late int64) (answer *history.Event) {
 }
 
 // isErrorReply reports whether a node replied to a release with an error, so it deleted nothing.
-func refused(d *history.Event) bool { return d.Type == history.Fail && d.Cause != "" }
+func isErrorReply(d *history.Event) bool { return d.Type == history.Fail && d.Cause != "" }
 
 // lastCalledBy returns the last of one client's sessions, in call order, whose acquire had been
 // called by an instant, or nil.
-func lastCalled(sessions []*Session, at int64) *Session {
+func lastCalledBy(sessions []*Session, at int64) *Session {
 	i := sort.Search(len(sessions), func(i int) bool { return sessions[i].Acquire.Call.T > at })
 	if i == 0 {
 		return nil
@@ -326,7 +326,7 @@ func lastCalled(sessions []*Session, at int64) *Session {
 //
 // A lock may contact all nodes at once or one after the other, and a reply may be late, so the
 // order of replies shows nothing.
-func (in *wireReader) rounds(g *group) {
+func (in *attemptReader) splitRounds(g *group) {
 	var all []*Attempt
 	var sets, deletes []*history.Event // of this round so far
 	var of *Session
@@ -343,13 +343,13 @@ func (in *wireReader) rounds(g *group) {
 			}
 			continue
 		}
-		switch s := lastCalled(g.sessions, e.Sent); {
+		switch s := lastCalledBy(g.sessions, e.Sent); {
 		case s == nil: // of no session
 			continue
-		case len(sets) == 0, len(deletes) > 0, s != of && !in.still(of, s, e):
+		case len(sets) == 0, len(deletes) > 0, s != of && !in.mayBelongTo(of, s, e):
 			begin(s, nil)
-		case in.again(sets, e):
-			n := in.before(sets, e)
+		case in.repeatsNode(sets, e):
+			n := in.roundStart(sets, e)
 			first := sets[n:]
 			sets = sets[:n:n]
 			begin(s, first)
@@ -359,17 +359,17 @@ func (in *wireReader) rounds(g *group) {
 	begin(nil, nil)
 	if len(all) > 1 {
 		for _, a := range all[1:] {
-			a.first = all[0]
+			a.firstOfToken = all[0]
 		}
-		in.share(all)
+		in.assignReleases(all)
 	}
-	g.wire.Attempts = append(g.wire.Attempts, all...)
+	g.lockAttempts.Attempts = append(g.lockAttempts.Attempts, all...)
 }
 
 func newAttempt(s *Session, sets, deletes []*history.Event) *Attempt {
-	a := &Attempt{Session: s, Token: sets[0].Token, From: sets[0].Sent, Asked: sets, Deletes: deletes}
+	a := &Attempt{Session: s, Token: sets[0].Token, From: sets[0].Sent, AllSets: sets, Deletes: deletes}
 	for _, e := range sets {
-		a.set(e)
+		a.addSet(e)
 	}
 	return a
 }
@@ -381,13 +381,13 @@ func newAttempt(s *Session, sets, deletes []*history.Event) *Attempt {
 //	n1  |=====|                      |=====|
 //	n2  |=======|                    |======|
 //	n3                              |====|      it was down in the first round
-func (in *wireReader) before(sets []*history.Event, e *history.Event) int {
+func (in *attemptReader) roundStart(sets []*history.Event, e *history.Event) int {
 	n := len(sets)
-	for n > 0 && !in.over(sets[n-1], e.Sent) {
+	for n > 0 && !in.isOver(sets[n-1], e.Sent) {
 		n--
 	}
 	for _, x := range sets[:n] {
-		if n < len(sets) && !in.over(x, sets[n].Sent) {
+		if n < len(sets) && !in.isOver(x, sets[n].Sent) {
 			return len(sets)
 		}
 	}
@@ -395,27 +395,27 @@ func (in *wireReader) before(sets []*history.Event, e *history.Event) int {
 }
 
 // repeatsNode reports whether a set contacts a node a second time.
-func (in *wireReader) again(asked []*history.Event, e *history.Event) bool {
+func (in *attemptReader) repeatsNode(asked []*history.Event, e *history.Event) bool {
 	return slices.ContainsFunc(asked, func(x *history.Event) bool {
-		return x.Node == e.Node && in.over(x, e.Sent)
+		return x.Node == e.Node && in.isOver(x, e.Sent)
 	})
 }
 
 // isOver reports whether a set had been answered or given up by an instant.
-func (in *wireReader) over(x *history.Event, at int64) bool {
-	return x.T <= at || at-x.Sent >= in.late
+func (in *attemptReader) isOver(x *history.Event, at int64) bool {
+	return x.T <= at || at-x.Sent >= in.nodeTimeout
 }
 
 // mayBelongTo reports whether a set sent after the next acquire was called may belong to a round of
 // the previous one.
-func (in *wireReader) still(last, next *Session, e *history.Event) bool {
+func (in *attemptReader) mayBelongTo(last, next *Session, e *history.Event) bool {
 	over := last.Acquire.Ended()
-	return next.Token() != e.Token && over < Never && e.Sent-over <= in.late
+	return next.Token() != e.Token && over < Never && e.Sent-over <= in.nodeTimeout
 }
 
 // assignReleases adds each release to all rounds of its token whose keys it may have deleted:
 // earlier rounds whose key still existed, and rounds that began while the release was in flight.
-func (in *wireReader) share(all []*Attempt) {
+func (in *attemptReader) assignReleases(all []*Attempt) {
 	own := make([][]*history.Event, len(all)) // the releases that were sent in each round
 	for i, a := range all {
 		own[i] = a.Deletes[:len(a.Deletes):len(a.Deletes)]
@@ -431,17 +431,17 @@ func (in *wireReader) share(all []*Attempt) {
 			}
 		}
 		for _, e := range a.Sets {
-			a.Deletes = append(a.Deletes, in.later(e, own[i], all[i+1:], own[i+1:])...)
+			a.Deletes = append(a.Deletes, in.laterReleases(e, own[i], all[i+1:], own[i+1:])...)
 		}
 	}
 }
 
 // laterReleases returns the releases of later rounds that may have deleted a key, unless the key
 // was already deleted by its own releases, or was gone when it was set again.
-func (in *wireReader) later(e *history.Event, own []*history.Event, rounds []*Attempt, theirs [][]*history.Event) (deletes []*history.Event) {
+func (in *attemptReader) laterReleases(e *history.Event, own []*history.Event, rounds []*Attempt, theirs [][]*history.Event) (deletes []*history.Event) {
 	gone := deletedBy(e, own)
 	for i, a := range rounds {
-		if a.From >= gone || in.life > 0 && a.From-Applied(e) > in.life {
+		if a.From >= gone || in.maxLife > 0 && a.From-Applied(e) > in.maxLife {
 			break
 		}
 		for _, s := range a.Sets {
@@ -463,7 +463,7 @@ func (in *wireReader) later(e *history.Event, own []*history.Event, rounds []*At
 func deletedBy(set *history.Event, deletes []*history.Event) int64 {
 	at := int64(Never)
 	for _, d := range deletes {
-		if d.Node == set.Node && d.Applied > Applied(set) && !refused(d) {
+		if d.Node == set.Node && d.Applied > Applied(set) && !isErrorReply(d) {
 			at = min(at, d.Applied)
 		}
 	}
@@ -471,13 +471,13 @@ func deletedBy(set *history.Event, deletes []*history.Event) int64 {
 }
 
 // isLinkCommand reports whether an event is a command recorded by a link.
-func onWire(e *history.Event) bool {
+func isLinkCommand(e *history.Event) bool {
 	return e.Node != "" && e.Process != history.Nemesis && e.Process != history.Harness
 }
 
 // SentCommands returns all commands that the links recorded, in the order in which they were sent.
-func (f *Facts) Sent() []*history.Event {
-	all := slices.Concat(f.Links, f.Others)
+func (f *Facts) SentCommands() []*history.Event {
+	all := slices.Concat(f.LockCommands, f.OtherCommands)
 	slices.SortStableFunc(all, bySent)
 	return all
 }
@@ -488,9 +488,9 @@ func bySent(a, b *history.Event) int {
 
 // LockCommandsByNode returns the lock commands of each node, in the order in which it answered. It
 // omits commands for which that is unknown.
-func (f *Facts) ByNode() map[string][]*history.Event {
+func (f *Facts) LockCommandsByNode() map[string][]*history.Event {
 	nodes := map[string][]*history.Event{}
-	for _, e := range f.Links {
+	for _, e := range f.LockCommands {
 		if e.Applied != 0 {
 			nodes[e.Node] = append(nodes[e.Node], e)
 		}
@@ -517,7 +517,7 @@ func Sender(e *history.Event) string {
 
 // ReleaseOf returns the release with which a node deleted a key, according to the node, or nil.
 func (f *Facts) ReleaseOf(end *history.Event) *history.Event {
-	for _, e := range f.Links {
+	for _, e := range f.LockCommands {
 		if e.Op == history.OpRelease && e.Process == end.Life.By && e.Sent == end.Sent && e.Key == end.Key {
 			return e
 		}
@@ -530,10 +530,10 @@ func (f *Facts) ReleaseOf(end *history.Event) *history.Event {
 // resource does the counting.
 type Write struct {
 	*history.Event
-	Read *history.Event // the session's last read before, on which the write is based; nil: not in the log
-	Met  int64          // the version that the write found
-	Made int64          // the version that it made, if it was applied
-	Seen int64          // the largest fencing token that the resource had accepted by then
+	Read          *history.Event // the session's last read before, on which the write is based; nil: not in the log
+	VersionBefore int64          // the version that the write found
+	VersionAfter  int64          // the version that it made, if it was applied
+	MaxFence      int64          // the largest fencing token that the resource had accepted by then
 }
 
 // Writes returns the writes of the resource's log, in the order of application.
@@ -550,10 +550,10 @@ func (f *Facts) Writes() []Write {
 		}
 		applied := e.Type == history.OK
 		if e.Cause == history.OpWrite {
-			w := Write{Event: e, Read: reads[e.Session], Met: r.version, Seen: r.fence}
+			w := Write{Event: e, Read: reads[e.Session], VersionBefore: r.version, MaxFence: r.fence}
 			if applied {
 				r.version++
-				w.Made = r.version
+				w.VersionAfter = r.version
 			}
 			all = append(all, w)
 		} else if applied {

@@ -41,36 +41,36 @@ type Facts struct {
 	Events    []history.Event
 	End       int64 // the instant of the last event before the run's teardown
 
-	Grants  int
-	Shares  []int            // number of grants of each client that tried
-	Locks   []*Lock          // in order of first use
-	Began   map[string]bool  // clients that began
-	Gone    map[string]int64 // the instant at which a client ended or was about to be killed
-	gone    int64            // the earliest of these
-	First   int64            // instants of the clients' first and last event; -1: there is none
-	Last    int64
-	Touched bool             // a client called the resource
-	Loose   []*history.Event // events of clients that belong to no session or answer no call
+	Grants         int
+	GrantsByClient []int            // number of grants of each client that tried
+	Locks          []*Lock          // in order of first use
+	Began          map[string]bool  // clients that began
+	GoneAt         map[string]int64 // the instant at which a client ended or was about to be killed
+	firstGone      int64            // the earliest of these
+	First          int64            // instants of the clients' first and last event; -1: there is none
+	Last           int64
+	UsedResource   bool             // a client called the resource
+	Unmatched      []*history.Event // events of clients that belong to no session or answer no call
 
 	Interleaved bool // a client used an old handle after it had begun another session
 
-	Faults []*Fault         // in the order in which they were injected
-	Turns  []Turn           // in order of time
-	Links  []*history.Event // sets, extensions and releases, as recorded by the links
-	Others []*history.Event // all other commands on the links
-	Lacks  []*history.Event // commands that the simulation doesn't support
-	Log    []*history.Event // the resource's log, in the order of application
-	Stop   *history.Event   // where the run was stopped early; may be nil
+	Faults        []*Fault         // in the order in which they were injected
+	ClockChanges  []ClockChange    // in order of time
+	LockCommands  []*history.Event // sets, extensions and releases, as recorded by the links
+	OtherCommands []*history.Event // all other commands on the links
+	Unsupported   []*history.Event // commands that the simulation doesn't support
+	Log           []*history.Event // the resource's log, in the order of application
+	Stop          *history.Event   // where the run was stopped early; may be nil
 
-	sessions []*Session // in the order of their acquires' calls
-	named    map[string]*Session
-	locks    map[string]*Lock
-	wires    map[string]*Wire            // computed when first needed
-	lives    *Lives                      // computed when first needed
-	departed map[string]*history.Event   // by client; computed when first needed
-	lost     map[*Session]*history.Event // the first loss of which the client was notified
-	promised map[*Session]int64          // for the sessions in losses, see Promised
-	told     []*history.Event            // lives of keys, as reported by the nodes
+	sessions   []*Session // in the order of their acquires' calls
+	byName     map[string]*Session
+	locks      map[string]*Lock
+	attempts   map[string]*LockAttempts    // computed when first needed
+	lives      *Lives                      // computed when first needed
+	departed   map[string]*history.Event   // by client; computed when first needed
+	losses     map[*Session]*history.Event // the first loss of which the client was notified
+	promised   map[*Session]int64          // for the sessions in losses, see Promised
+	lifeEvents []*history.Event            // lives of keys, as reported by the nodes
 }
 
 // Read indexes a history. It keeps the events, and copies them only if a clock was changed or a
@@ -80,12 +80,12 @@ func Read(h *history.History) *Facts {
 		h = &history.History{}
 	}
 	in := read(h, h.Events)
-	if in.turned || len(in.lost) > 0 { // rare, so don't search for it beforehand
-		if came := history.CameTrue(h.Events); &came[0] != &h.Events[0] {
+	if in.clockChanged || len(in.losses) > 0 { // rare, so don't search for it beforehand
+		if came := history.WithActualDeadlines(h.Events); &came[0] != &h.Events[0] {
 			in = read(h, came)
 		}
-		if len(in.lost) > 0 {
-			in.promise(history.Reckoned(h.Events))
+		if len(in.losses) > 0 {
+			in.notePromises(history.WithClockDeadlines(h.Events))
 		}
 	}
 	in.finish()
@@ -94,19 +94,19 @@ func Read(h *history.History) *Facts {
 }
 
 // read enters the events of a history, each with its actual ValidUntil.
-func read(h *history.History, events []history.Event) *reading {
-	in := &reading{
+func read(h *history.History, events []history.Event) *reader {
+	in := &reader{
 		Facts: &Facts{
-			Params: h.Params, Cut: h.Cut, Events: events, First: -1, Last: -1, gone: Never,
-			Began: map[string]bool{}, Gone: map[string]int64{}, locks: map[string]*Lock{},
+			Params: h.Params, Cut: h.Cut, Events: events, First: -1, Last: -1, firstGone: Never,
+			Began: map[string]bool{}, GoneAt: map[string]int64{}, locks: map[string]*Lock{},
 		},
-		clients: map[string]*client{}, pending: map[faultKey]*pendingFaults{}, numbers: make([]bool, len(events)+1), beyond: map[int64]bool{},
+		clients: map[string]*client{}, pending: map[faultKey]*pendingFaults{}, numbers: make([]bool, len(events)+1), extraNumbers: map[int64]bool{},
 	}
 	for _, name := range h.Params.Clients {
 		in.client(name)
 	}
 	for i := range events {
-		in.event(&events[i])
+		in.add(&events[i])
 	}
 	return in
 }
@@ -115,14 +115,14 @@ func read(h *history.History, events []history.Event) *reading {
 func (f *Facts) Sessions() iter.Seq[*Session] { return slices.Values(f.sessions) }
 
 // SessionByName returns the session with that name, or nil.
-func (f *Facts) Named(name string) *Session {
-	if f.named == nil {
-		f.named = map[string]*Session{}
+func (f *Facts) SessionByName(name string) *Session {
+	if f.byName == nil {
+		f.byName = map[string]*Session{}
 		for _, s := range f.sessions {
-			f.named[s.Name()] = s
+			f.byName[s.Name()] = s
 		}
 	}
-	return f.named[name]
+	return f.byName[name]
 }
 
 // Lock returns the lock with that name, or nil.
@@ -138,7 +138,7 @@ func ReadUpToStop(h *history.History) *Facts {
 	}
 	short := &history.History{Params: h.Params, Cut: h.Cut}
 	for i := range h.Events {
-		if e := &h.Events[i]; !takenDown(f.Stop, e) {
+		if e := &h.Events[i]; !inTeardown(f.Stop, e) {
 			short.Events = append(short.Events, *e)
 		}
 	}
@@ -147,91 +147,91 @@ func ReadUpToStop(h *history.History) *Facts {
 
 // inTeardown reports whether an event belongs to the teardown after a stop. A command counts by
 // when it was sent. The resource's log, which is read back during teardown, belongs to the run.
-func takenDown(stop, e *history.Event) bool {
+func inTeardown(stop, e *history.Event) bool {
 	switch {
 	case e.Op == history.OpLog:
 		return false
-	case onWire(e) && e.Sent != 0:
+	case isLinkCommand(e) && e.Sent != 0:
 		return e.Sent > stop.T
 	}
 	return e.T > stop.T || e.T == stop.T && e.N > stop.N
 }
 
 // noteGone notes when a client was gone.
-func (f *Facts) leave(client string, at int64) {
-	if t, ok := f.Gone[client]; !ok || at < t {
-		f.Gone[client] = at
-		f.gone = min(f.gone, at)
+func (f *Facts) noteGone(client string, at int64) {
+	if t, ok := f.GoneAt[client]; !ok || at < t {
+		f.GoneAt[client] = at
+		f.firstGone = min(f.firstGone, at)
 	}
 }
 
 // sortByNumber sorts events by number. For events that are read back after the run, that is the
 // order in which they happened, or were asked for, which may differ from that of T.
-func inOrder(events []*history.Event) {
+func sortByNumber(events []*history.Event) {
 	slices.SortStableFunc(events, func(a, b *history.Event) int { return cmp.Compare(a.N, b.N) })
 }
 
 // reader builds facts in one pass over a history. It also detects what clients that do one thing at
 // a time can't have done.
-type reading struct {
+type reader struct {
 	*Facts
 	clients map[string]*client
 	all     []*client
 	pending map[faultKey]*pendingFaults
 
-	backwards string         // describes where time runs backwards, or ""
-	numbers   []bool         // event numbers seen, up to the number of events
-	beyond    map[int64]bool // larger event numbers seen
-	misuse    string         // describes what no client can have done, or ""
-	wired     bool           // there are stamps of links
-	turned    bool           // a clock was changed
+	backwards     string         // describes where time runs backwards, or ""
+	numbers       []bool         // event numbers seen, up to the number of events
+	extraNumbers  map[int64]bool // larger event numbers seen
+	misuse        string         // describes what no client can have done, or ""
+	hasLinkStamps bool           // there are stamps of links
+	clockChanged  bool           // a clock was changed
 }
 
 type client struct {
-	session *Session
-	lock    *Lock          // the session's lock
-	open    *history.Event // the call that is waiting for its return
-	of      *Session       // the session of that call and its index there
-	place   int
-	called  *history.Event // the call that has not returned
-	last    *history.Event
-	serial  int // the highest number in the names of its sessions
-	grants  int
-	dead    *history.Event // the event by which it ended or was killed
+	session       *Session
+	lock          *Lock          // the session's lock
+	open          *history.Event // the call that is waiting for its return
+	actionSession *Session       // the session of that call and its index there
+	actionIndex   int
+	called        *history.Event // the call that has not returned
+	last          *history.Event
+	serial        int // the highest number in the names of its sessions
+	grants        int
+	death         *history.Event // the event by which it ended or was killed
 }
 
 // client adds a client.
-func (in *reading) client(name string) *client {
+func (in *reader) client(name string) *client {
 	c := &client{}
 	in.clients[name] = c
 	in.all = append(in.all, c)
 	return c
 }
 
-func (in *reading) event(e *history.Event) {
+func (in *reader) add(e *history.Event) {
 	if in.Stop == nil {
 		in.End = e.T
 	}
-	in.wired = in.wired || e.Applied != 0 || e.Answered != 0
-	in.turned = in.turned || e.Op == history.OpClock
+	in.hasLinkStamps = in.hasLinkStamps || e.Applied != 0 || e.Answered != 0
+	in.clockChanged = in.clockChanged || e.Op == history.OpClock
 	c := in.clients[e.Process]
 	if in.misuse == "" {
-		in.misuse = in.strange(e, c != nil || e.Op == history.OpAcquire)
+		in.misuse = in.checkEvent(e, c != nil || e.Op == history.OpAcquire)
 	}
 	if c == nil && e.Op == history.OpAcquire {
-		c = in.stranger(e)
+		c = in.unlistedClient(e)
 	}
 	switch {
 	case c != nil:
-		in.look(c, e)
-		in.book(c, e)
+		in.checkClient(c, e)
+		in.enter(c, e)
 	case e.Process == history.Nemesis:
 		in.nemesis(e)
 	case e.Op == history.OpLife && e.Life != nil:
-		in.told = append(in.told, e)
+		in.lifeEvents = append(in.lifeEvents, e)
 	case e.Op == history.OpLife: // without a life there is nothing to add
-	case e.Op == history.OpLack:
-		in.Lacks = append(in.Lacks, e)
+	case e.Op == history.OpUnsupported:
+		in.Unsupported = append(in.Unsupported, e)
 	case e.Op == history.OpLog:
 		in.Log = append(in.Log, e)
 	case e.Process == history.Harness:
@@ -240,17 +240,17 @@ func (in *reading) event(e *history.Event) {
 		}
 	case e.Node == "" && e.Op == history.OpClient: // a client that the run doesn't know
 	case e.Node == "":
-		in.Loose = append(in.Loose, e)
+		in.Unmatched = append(in.Unmatched, e)
 	case e.Op == history.OpSet || e.Op == history.OpExtend || e.Op == history.OpRelease:
-		in.Links = append(in.Links, e)
+		in.LockCommands = append(in.LockCommands, e)
 	default:
-		in.Others = append(in.Others, e)
+		in.OtherCommands = append(in.OtherCommands, e)
 	}
 }
 
 // unlistedClient adds a client that is not in the run's list, upon its acquire.
-func (in *reading) stranger(e *history.Event) *client {
-	in.misused("%s acquires (event %d), but is not among the clients", e.Process, e.N)
+func (in *reader) unlistedClient(e *history.Event) *client {
+	in.recordMisuse("%s acquires (event %d), but is not among the clients", e.Process, e.N)
 	if e.Node != "" || e.Process == history.Nemesis || e.Process == history.Harness {
 		return nil
 	}
@@ -258,54 +258,54 @@ func (in *reading) stranger(e *history.Event) *client {
 }
 
 // nemesis enters a change of a clock, or an event of a fault.
-func (in *reading) nemesis(e *history.Event) {
-	in.turn(e)
+func (in *reader) nemesis(e *history.Event) {
+	in.clockChange(e)
 	in.fault(e)
 	if c := in.clients[e.Node]; c != nil && e.Op == Kill && e.Type == history.Begin {
-		c.die(e)
+		c.markDead(e)
 	}
 }
 
-func (in *reading) book(c *client, e *history.Event) {
+func (in *reader) enter(c *client, e *history.Event) {
 	switch {
 	case e.Op == history.OpClient:
 		if e.Type == history.Begin {
 			in.Began[e.Process] = true
 		}
 		if e.Type == history.End {
-			in.leave(e.Process, e.T)
-			c.die(e)
+			in.noteGone(e.Process, e.T)
+			c.markDead(e)
 		}
 	case e.Op == history.OpLost:
-		if s := in.of(c, e); s != nil && in.lost[s] == nil {
-			if in.lost == nil {
-				in.lost = map[*Session]*history.Event{}
+		if s := in.sessionOf(c, e); s != nil && in.losses[s] == nil {
+			if in.losses == nil {
+				in.losses = map[*Session]*history.Event{}
 			}
-			in.lost[s] = e
+			in.losses[s] = e
 		}
 	case e.Type == history.Invoke && e.Op == history.OpAcquire:
-		in.begin(c, e)
+		in.beginSession(c, e)
 	case e.Type == history.Invoke:
 		c.open = nil
-		if s := in.act(c, e, nil); s != nil {
-			c.open, c.of, c.place = e, s, len(s.actions)-1
-			in.Touched = in.Touched || e.Op == history.OpRead || e.Op == history.OpWrite
+		if s := in.enterAction(c, e, nil); s != nil {
+			c.open, c.actionSession, c.actionIndex = e, s, len(s.actions)-1
+			in.UsedResource = in.UsedResource || e.Op == history.OpRead || e.Op == history.OpWrite
 		}
 	case c.open != nil && e.Op == c.open.Op:
 		in.returned(c, e)
 	case e.Op == history.OpCheck:
-		in.act(c, e, e)
+		in.enterAction(c, e, e)
 	default:
-		in.Loose = append(in.Loose, e)
+		in.Unmatched = append(in.Unmatched, e)
 	}
 }
 
 // enterAction enters an action on a session's handle and returns the session, or nil if there is
 // none.
-func (in *reading) act(c *client, call, ret *history.Event) *Session {
-	s := in.of(c, call)
+func (in *reader) enterAction(c *client, call, ret *history.Event) *Session {
+	s := in.sessionOf(c, call)
 	if s == nil || !isAction(call.Op) && call.Op != history.OpCheck {
-		in.Loose = append(in.Loose, call)
+		in.Unmatched = append(in.Unmatched, call)
 		return nil
 	}
 	in.Interleaved = in.Interleaved || s != c.session
@@ -314,10 +314,10 @@ func (in *reading) act(c *client, call, ret *history.Event) *Session {
 }
 
 // returned enters the return that a client waits for.
-func (in *reading) returned(c *client, e *history.Event) {
+func (in *reader) returned(c *client, e *history.Event) {
 	c.open = nil
 	if e.Op != history.OpAcquire {
-		c.of.actions[c.place].Return = e
+		c.actionSession.actions[c.actionIndex].Return = e
 		return
 	}
 	c.session.returned(e)
@@ -333,22 +333,22 @@ func (c *client) acquiring() bool {
 	return c.open != nil && c.open.Op == history.OpAcquire
 }
 
-func (c *client) die(by *history.Event) {
-	if c.dead == nil {
-		c.dead = by
+func (c *client) markDead(by *history.Event) {
+	if c.death == nil {
+		c.death = by
 	}
 }
 
-func (in *reading) begin(c *client, e *history.Event) {
+func (in *reader) beginSession(c *client, e *history.Event) {
 	if c.acquiring() { // it never returned
 		c.lock.sessions = append(c.lock.sessions, c.session)
 	}
-	c.session = &Session{Acquire: Operation{Call: e}, Called: e.T, Ended: Never, Until: Nothing}
+	c.session = &Session{Acquire: Operation{Call: e}, Called: e.T, Ended: Never, Until: NotGranted}
 	c.open = e
 	in.sessions = append(in.sessions, c.session)
 	c.serial = max(c.serial, serialOf(e))
-	if in.named != nil {
-		in.named[e.Session] = c.session
+	if in.byName != nil {
+		in.byName[e.Session] = c.session
 	}
 	if c.lock == nil || c.lock.Name != e.Key {
 		c.lock = in.lockNamed(e.Key)
@@ -356,7 +356,7 @@ func (in *reading) begin(c *client, e *history.Event) {
 }
 
 // lockNamed returns the lock with that name, adding it if necessary.
-func (in *reading) lockNamed(key string) *Lock {
+func (in *reader) lockNamed(key string) *Lock {
 	l := in.locks[key]
 	if l == nil {
 		l = &Lock{Name: key}
@@ -367,11 +367,11 @@ func (in *reading) lockNamed(key string) *Lock {
 }
 
 // sessionOf returns the client's session that an event belongs to: the one it names, or the latest.
-func (in *reading) of(c *client, e *history.Event) *Session {
+func (in *reader) sessionOf(c *client, e *history.Event) *Session {
 	if e.Session == "" || c.session != nil && c.session.Name() == e.Session {
 		return c.session
 	}
-	if s := in.Named(e.Session); s != nil && s.Client() == e.Process {
+	if s := in.SessionByName(e.Session); s != nil && s.Client() == e.Process {
 		return s
 	}
 	return c.session
@@ -390,22 +390,22 @@ func serialOf(e *history.Event) int {
 }
 
 // finish enters what is known only at the end of the history.
-func (in *reading) finish() {
+func (in *reader) finish() {
 	for _, c := range in.all {
 		if c.acquiring() {
 			c.lock.sessions = append(c.lock.sessions, c.session)
 		}
 		if c.session != nil {
-			in.Shares = append(in.Shares, c.grants)
+			in.GrantsByClient = append(in.GrantsByClient, c.grants)
 		}
 	}
-	inOrder(in.Log)
+	sortByNumber(in.Log)
 	for _, f := range in.Faults {
 		if f.Kind == Kill && in.clients[f.Target] != nil {
-			in.leave(f.Target, f.First().T)
+			in.noteGone(f.Target, f.First().T)
 		}
 	}
-	slices.SortStableFunc(in.Turns, func(a, b Turn) int { return cmp.Compare(a.T, b.T) })
+	slices.SortStableFunc(in.ClockChanges, func(a, b ClockChange) int { return cmp.Compare(a.T, b.T) })
 }
 
 // Stamps of a record lie within 73 years of its beginning, and clock readings within 146 years of
@@ -418,13 +418,13 @@ const (
 // checkEvent describes why no recorder can have written an event, or returns "": a type or
 // operation that does not exist or does not fit the process, a stamp out of range, or a duplicate
 // number. Kinds of fault are not checked, because the nemesis may name them freely.
-func (in *reading) strange(e *history.Event, ofClient bool) string {
+func (in *reader) checkEvent(e *history.Event, ofClient bool) string {
 	switch {
-	case !known(e, ofClient):
+	case !isValidEvent(e, ofClient):
 		return fmt.Sprintf("event %d of %s is %q of %q, which no recorder writes", e.N, e.Process, e.Type, e.Op)
-	case beyond(e.T) || beyond(e.ValidUntil) || beyond(e.Sent) || beyond(e.Applied) || beyond(e.Answered) || beyond(e.TTL), e.Local > maxClock, e.Local < -maxClock:
+	case outOfRange(e.T) || outOfRange(e.ValidUntil) || outOfRange(e.Sent) || outOfRange(e.Applied) || outOfRange(e.Answered) || outOfRange(e.TTL), e.Local > maxClock, e.Local < -maxClock:
 		return fmt.Sprintf("event %d of %s has a stamp out of range", e.N, e.Process)
-	case e.N > 0 && in.taken(e.N): // generated events have the number 0
+	case e.N > 0 && in.numberTaken(e.N): // generated events have the number 0
 		return fmt.Sprintf("two events have the number %d", e.N)
 	}
 	return ""
@@ -432,10 +432,10 @@ func (in *reading) strange(e *history.Event, ofClient bool) string {
 
 // numberTaken enters the number of an event, and reports whether another event has it. Most records
 // are numbered without gaps.
-func (in *reading) taken(n int64) bool {
+func (in *reader) numberTaken(n int64) bool {
 	if n >= int64(len(in.numbers)) {
-		taken := in.beyond[n]
-		in.beyond[n] = true
+		taken := in.extraNumbers[n]
+		in.extraNumbers[n] = true
 		return taken
 	}
 	taken := in.numbers[n]
@@ -444,7 +444,7 @@ func (in *reading) taken(n int64) bool {
 }
 
 // isValidEvent reports whether such events exist, for a client or for another process.
-func known(e *history.Event, ofClient bool) bool {
+func isValidEvent(e *history.Event, ofClient bool) bool {
 	switch e.Type {
 	case history.Invoke, history.OK, history.Fail, history.Info, history.Begin, history.End:
 	default:
@@ -460,16 +460,16 @@ func known(e *history.Event, ofClient bool) bool {
 		return ofClient && e.Type == history.Info
 	case history.OpClient, history.OpRun:
 		return e.Type == history.Begin || e.Type == history.End || e.Type == history.Info
-	case history.OpSet, history.OpFence, history.OpLog, history.OpStop, history.OpClock, history.OpLack, history.OpLife:
+	case history.OpSet, history.OpFence, history.OpLog, history.OpStop, history.OpClock, history.OpUnsupported, history.OpLife:
 		return !ofClient && answer
 	}
 	return e.Process == history.Nemesis
 }
 
-func beyond(stamp int64) bool { return stamp > maxStamp || stamp < -maxStamp }
+func outOfRange(stamp int64) bool { return stamp > maxStamp || stamp < -maxStamp }
 
 // paramOutOfRange describes a parameter of the run that is out of range, or returns "".
-func extreme(p *history.Params) string {
+func paramOutOfRange(p *history.Params) string {
 	for _, f := range []struct {
 		name string
 		of   int64

@@ -36,7 +36,7 @@ func TestStories(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got := tell(ReadUpToStop(h))
+			got := describe(ReadUpToStop(h))
 			if *update {
 				a.Files[1].Data = []byte(got)
 				if err := os.WriteFile(path, txtar.Format(a), 0o644); err != nil {
@@ -60,12 +60,12 @@ func TestHits(t *testing.T) {
 }
 
 // An unplanned fault is known for one instant only, unless it ended the process.
-func TestEndOfAnUnplannedFault(t *testing.T) {
+func TestEndOfUnplannedFault(t *testing.T) {
 	for _, c := range []struct {
 		kind string
 		step int
 		want int64
-	}{{Pause, history.Unplanned, 5}, {Pause, 1, Never}, {Kill, history.Unplanned, Never}} {
+	}{{Pause, history.UnplannedStep, 5}, {Pause, 1, Never}, {Kill, history.UnplannedStep, Never}} {
 		if got := (&Fault{Kind: c.kind, Step: c.step, Begin: &history.Event{T: 5}}).To(); got != c.want {
 			t.Errorf("%s of step %d lasts until %d, want %d", c.kind, c.step, got, c.want)
 		}
@@ -73,16 +73,16 @@ func TestEndOfAnUnplannedFault(t *testing.T) {
 }
 
 // A begin after a failed injection is a new fault.
-func TestFaultThatFailed(t *testing.T) {
-	f := Read(histories.Story("params clients=c1 nodes=n1\n1 nemesis invoke pause node=n1 step=1\n2 nemesis fail pause node=n1 step=1\n3 nemesis begin pause node=n1 step=1\n9 harness end run"))
+func TestBeginAfterFailedInjection(t *testing.T) {
+	f := Read(histories.MustParse("params clients=c1 nodes=n1\n1 nemesis invoke pause node=n1 step=1\n2 nemesis fail pause node=n1 step=1\n3 nemesis begin pause node=n1 step=1\n9 harness end run"))
 	if len(f.Faults) != 2 || f.Faults[0].Fail == nil || f.Faults[0].Begin != nil || f.Faults[1].Begin == nil {
 		t.Errorf("%d faults, the first begins at %v", len(f.Faults), f.Faults[0].Begin)
 	}
 }
 
 // Facts may be missing if a gap overlaps the span, including its ends.
-func TestGapThatMeets(t *testing.T) {
-	f := Read(histories.Story("params clients=c1 nodes=n1\n9 n1 life gap lo=3 hi=5\n12 harness end run"))
+func TestGapOverlap(t *testing.T) {
+	f := Read(histories.MustParse("params clients=c1 nodes=n1\n9 n1 life gap lo=3 hi=5\n12 harness end run"))
 	const s = int64(1e9)
 	for _, c := range []struct {
 		from, to int64
@@ -95,8 +95,8 @@ func TestGapThatMeets(t *testing.T) {
 }
 
 // A clock change takes effect at its own instant.
-func TestClockAtATurn(t *testing.T) {
-	turns := []Turn{{T: 3, Offset: 30, Rate: 1}, {T: 5, Offset: 50, Rate: 1}}
+func TestClockAtChange(t *testing.T) {
+	turns := []ClockChange{{T: 3, Offset: 30, Rate: 1}, {T: 5, Offset: 50, Rate: 1}}
 	for at, want := range map[int64]int64{2: 0, 3: 30, 4: 30, 5: 50, 9: 50} {
 		if got := ClockAt(turns, at).Offset; got != want {
 			t.Errorf("at %d: %d ahead, want %d", at, got, want)
@@ -106,7 +106,7 @@ func TestClockAtATurn(t *testing.T) {
 
 // A release on a link is identified by its link, its lock and when it was sent.
 func TestReleaseOf(t *testing.T) {
-	f := Read(histories.Story(`params clients=c1 nodes=n1
+	f := Read(histories.MustParse(`params clients=c1 nodes=n1
 1 c1 invoke acquire session=c1/1
 1.1 c1 ok acquire session=c1/1 token=A until=9
 2.1 c1-n1 ok release token=A sent=2 applied=2.05
@@ -118,7 +118,7 @@ func TestReleaseOf(t *testing.T) {
 2.17 n1 life deleted old=A by=c2 sent=2
 9 harness end run`))
 	var got []string
-	for _, e := range f.told {
+	for _, e := range f.lifeEvents {
 		if d := f.ReleaseOf(e); d != nil {
 			got = append(got, d.Token)
 		} else {
@@ -151,24 +151,24 @@ func TestEarliestDeparture(t *testing.T) {
 		"2 nemesis invoke kill node=c1\n3 nemesis begin kill node=c1\n3 c1 end client": 2e9,
 		"3 c1 end client\n4 nemesis invoke kill node=c1\n5 nemesis begin kill node=c1": 3e9,
 	} {
-		f := Read(histories.Story("params clients=c1 nodes=n1\n0 c1 begin client\n" + text + "\n9 harness end run"))
-		if f.Gone["c1"] != want || f.gone != want {
-			t.Errorf("%s: gone at %d", text, f.Gone["c1"])
+		f := Read(histories.MustParse("params clients=c1 nodes=n1\n0 c1 begin client\n" + text + "\n9 harness end run"))
+		if f.GoneAt["c1"] != want || f.firstGone != want {
+			t.Errorf("%s: gone at %d", text, f.GoneAt["c1"])
 		}
 	}
 }
 
 // The first notification of a loss counts, and a death closes only the belief that it ends.
-func TestHowBeliefEnds(t *testing.T) {
+func TestEndOfBelief(t *testing.T) {
 	const held = "params clients=c1 nodes=n1\n1 c1 invoke acquire session=c1/1\n2 c1 ok acquire session=c1/1\n"
 	for text, want := range map[string]string{
 		"5 c1 info lost session=c1/1\n6 c1 info lost session=c1/1\n9 harness end run": "from 2 s to 5 s (3 s) lost at 5 s",
 		"9 nemesis begin kill node=c1\n9 harness end run":                             "from 2 s to 9 s (7 s) died at 9 s",
 		"5 harness info stop\n7 nemesis begin kill node=c1\n9 harness end run":        "from 2 s to 5 s (3 s)",
 	} {
-		f := Read(histories.Story(held + text))
+		f := Read(histories.MustParse(held + text))
 		got := ""
-		for w := range f.Windows(f.Named("c1/1")) {
+		for w := range f.Windows(f.SessionByName("c1/1")) {
 			got += FromTo(w.From, w.To)
 			if by, how := f.Closing(w); by != nil {
 				got += " " + string(how) + " at " + Seconds(by.T)
@@ -181,20 +181,20 @@ func TestHowBeliefEnds(t *testing.T) {
 }
 
 // describe writes facts as text, with events by their numbers.
-func tell(f *Facts) string {
+func describe(f *Facts) string {
 	var s strings.Builder
-	line := func(format string, args ...any) { fmt.Fprintf(&s, format+"\n", args...) }
+	printf := func(format string, args ...any) { fmt.Fprintf(&s, format+"\n", args...) }
 	if f.Malformed != "" {
-		line("malformed: %s", f.Malformed)
+		printf("malformed: %s", f.Malformed)
 	}
 	for x := range f.Sessions() {
-		line("session %s of %s: acquire %s", cmp.Or(x.Name(), "-"), x.Client(), pair(x.Acquire))
+		printf("session %s of %s: acquire %s", cmp.Or(x.Name(), "-"), x.Client(), pair(x.Acquire))
 		for a := range x.Actions() {
-			line("  %s %s", a.Call.Op, pair(a))
+			printf("  %s %s", a.Call.Op, pair(a))
 		}
 		for w := range f.Windows(x) {
 			by, how := f.Closing(w)
-			line("  believed in %s to %s, by %s, %s by %s", Seconds(w.From), Seconds(w.To), number(w.Opens), cmp.Or(how, "still"), number(by))
+			printf("  believed in %s to %s, by %s, %s by %s", Seconds(w.From), Seconds(w.To), number(w.Opens), cmp.Or(how, "still"), number(by))
 		}
 	}
 	for _, l := range f.Locks {
@@ -202,48 +202,48 @@ func tell(f *Facts) string {
 		for x := range l.Sessions() {
 			names = append(names, x.Name())
 		}
-		line("lock %s: %s", l.Name, strings.Join(names, " "))
+		printf("lock %s: %s", l.Name, strings.Join(names, " "))
 	}
-	for _, client := range slices.Sorted(maps.Keys(f.Gone)) {
-		line("%s is gone at %s", client, Seconds(f.Gone[client]))
+	for _, client := range slices.Sorted(maps.Keys(f.GoneAt)) {
+		printf("%s is gone at %s", client, Seconds(f.GoneAt[client]))
 	}
 	for _, x := range f.Faults {
-		line("%s %s, step %d: invoke %s, begin %s, end %s, fail %s", x.Kind, x.Target, x.Step, number(x.Invoke), number(x.Begin), number(x.End), number(x.Fail))
+		printf("%s %s, step %d: invoke %s, begin %s, end %s, fail %s", x.Kind, x.Target, x.Step, number(x.Invoke), number(x.Begin), number(x.End), number(x.Fail))
 	}
-	for _, x := range f.Turns {
-		line("clock of %s at %s: %s ahead, rate %g, wrong %t, %s ahead a second later", x.Process, Seconds(x.T), Seconds(x.Offset), x.Rate, x.Wrong(), Seconds(x.Ahead(x.T+1e9)))
+	for _, x := range f.ClockChanges {
+		printf("clock of %s at %s: %s ahead, rate %g, wrong %t, %s ahead a second later", x.Process, Seconds(x.T), Seconds(x.Offset), x.Rate, x.Wrong(), Seconds(x.Ahead(x.T+1e9)))
 	}
 	for _, w := range f.Writes() {
-		line("write %s %s: read %s, met version %d, made %d, tokens up to %d", number(w.Event), w.Type, number(w.Read), w.Met, w.Made, w.Seen)
+		printf("write %s %s: read %s, met version %d, made %d, tokens up to %d", number(w.Event), w.Type, number(w.Read), w.VersionBefore, w.VersionAfter, w.MaxFence)
 	}
-	wires := f.Wires()
+	wires := f.AttemptsByLock()
 	for _, l := range slices.Sorted(maps.Keys(wires)) {
 		for _, a := range wires[l].Attempts {
-			line("attempt of %s at %s with %s, %s to %s: sets %s, %d yes, %d no, won %t, over at %s, deletes %s",
-				a.Session.Name(), l, a.Token, Seconds(a.From), Seconds(a.To), numbers(a.Sets), a.Yes, a.No, a.Won, Seconds(a.Over), numbers(a.Deletes))
+			printf("attempt of %s at %s with %s, %s to %s: sets %s, %d yes, %d no, won %t, over at %s, deletes %s",
+				a.Session.Name(), l, a.Token, Seconds(a.From), Seconds(a.To), numbers(a.Sets), a.Yes, a.No, a.Won, Seconds(a.End), numbers(a.Deletes))
 		}
 		for s := range f.Sessions() {
-			if t, ok := wires[l].Extended[s]; ok {
-				line("extended %s at %s", s.Name(), Seconds(t))
+			if t, ok := wires[l].LastExtension[s]; ok {
+				printf("extended %s at %s", s.Name(), Seconds(t))
 			}
 		}
 	}
-	nodes := f.ByNode()
+	nodes := f.LockCommandsByNode()
 	for _, n := range slices.Sorted(maps.Keys(nodes)) {
-		line("%s did %s", n, numbers(nodes[n]))
+		printf("%s did %s", n, numbers(nodes[n]))
 	}
 	for _, part := range []struct {
 		name   string
 		events []*history.Event
-	}{{"sent", f.Sent()}, {"lacks", f.Lacks}, {"loose", f.Loose}} {
+	}{{"sent", f.SentCommands()}, {"lacks", f.Unsupported}, {"loose", f.Unmatched}} {
 		if len(part.events) > 0 {
-			line("%s: %s", part.name, numbers(part.events))
+			printf("%s: %s", part.name, numbers(part.events))
 		}
 	}
 	if f.Stop != nil {
-		line("stopped by %s", number(f.Stop))
+		printf("stopped by %s", number(f.Stop))
 	}
-	line("%d grants, shares %v, ends at %s", f.Grants, f.Shares, Seconds(f.End))
+	printf("%d grants, shares %v, ends at %s", f.Grants, f.GrantsByClient, Seconds(f.End))
 	return s.String()
 }
 
@@ -288,7 +288,7 @@ func TestUnreturned(t *testing.T) {
 			t.Fatal(err)
 		}
 		f := Read(h)
-		if got := f.Unreturned(f.Named("c1/1").Acquire); got != want {
+		if got := f.Unreturned(f.SessionByName("c1/1").Acquire); got != want {
 			t.Errorf("%q: %v", text, got)
 		}
 	}
@@ -296,7 +296,7 @@ func TestUnreturned(t *testing.T) {
 
 // A node has a key until it reports otherwise, even if the key should have expired by a correct
 // clock.
-func TestWhatANodeHasAtAnInstant(t *testing.T) {
+func TestValueOfKeyAtInstant(t *testing.T) {
 	h, err := histories.Parse(`params clients=c1 nodes=n1 ttl=2s epoch=1000
 1    n1 life set value=A by=c1
 9    n1 life expired old=A local=1003
@@ -315,17 +315,17 @@ func TestWhatANodeHasAtAnInstant(t *testing.T) {
 			t.Errorf("at %g s: %q, want %q", at, got, want)
 		}
 	}
-	stays := lives.Stays("n1", "lock-1")
-	if a, b := stays[0].Lifetime(), stays[1].Lifetime(); a != 2e9 || b != 3e9+0.0007e9 { // a node counts from the whole millisecond
+	intervals := lives.Intervals("n1", "lock-1")
+	if a, b := intervals[0].Lifetime(), intervals[1].Lifetime(); a != 2e9 || b != 3e9+0.0007e9 { // a node counts from the whole millisecond
 		t.Errorf("A got %s and B %s", Seconds(a), Seconds(b))
 	}
-	if stays[1].Given.Life.Expires = 0; stays[1].Lifetime() != Never {
+	if intervals[1].ExpirySet.Life.Expires = 0; intervals[1].Lifetime() != Never {
 		t.Error("a key without an expiry has a lifetime")
 	}
 }
 
 // A client's clock advances according to its changes.
-func TestWhatAClockShows(t *testing.T) {
+func TestElapsedOnClock(t *testing.T) {
 	h, err := histories.Parse(`params clients=c1 nodes=n1 epoch=1000
 0  c1 begin client
 1  c1 invoke acquire session=c1/1
@@ -338,9 +338,9 @@ func TestWhatAClockShows(t *testing.T) {
 		t.Fatal(err)
 	}
 	f := Read(h)
-	since := f.Named("c1/1").Acquire.Return
+	since := f.SessionByName("c1/1").Acquire.Return
 	for until, want := range map[float64]float64{2: 0, 2.5: 0.5, 4: 1.9, 5: 8, 6.5: 9.5} {
-		if got := f.Shown(since, int64(until*1e9)); got != int64(want*1e9) {
+		if got := f.ElapsedOnClock(since, int64(until*1e9)); got != int64(want*1e9) {
 			t.Errorf("until %g s: %s, want %g s", until, Seconds(got), want)
 		}
 	}
@@ -362,7 +362,7 @@ func TestWhenAKeyLapses(t *testing.T) {
 			t.Fatal(err)
 		}
 		f := Read(h)
-		if got := f.Lives().Stays("n1", "lock-1")[0].Lapse(f.TurnsOf("n1")); got != int64(want*1e9) {
+		if got := f.Lives().Intervals("n1", "lock-1")[0].Lapse(f.ClockChangesOf("n1")); got != int64(want*1e9) {
 			t.Errorf("%s: %s, want %g s", clock, Seconds(got), want)
 		}
 	}

@@ -40,13 +40,13 @@ type faultKey struct {
 // pendingFaults lists the faults of one key that may still get another event. The event belongs to
 // the last fault in the list that can take it.
 type pendingFaults struct {
-	tried []*Fault // may begin
-	whole []*Fault // may fail
-	begun []*Fault // may end
+	tried    []*Fault // may begin
+	unfailed []*Fault // may fail
+	begun    []*Fault // may end
 }
 
 // fault enters an event of the nemesis.
-func (in *reading) fault(e *history.Event) {
+func (in *reader) fault(e *history.Event) {
 	key := faultKey{e.Op, e.Node, e.Step}
 	p := in.pending[key]
 	if p == nil {
@@ -59,7 +59,7 @@ func (in *reading) fault(e *history.Event) {
 	case history.Begin:
 		f = last(&p.tried, func(f *Fault) bool { return f.Begin == nil && f.End == nil && f.Fail == nil })
 	case history.Fail:
-		f = last(&p.whole, func(f *Fault) bool { return f.End == nil && f.Fail == nil })
+		f = last(&p.unfailed, func(f *Fault) bool { return f.End == nil && f.Fail == nil })
 	case history.End:
 		f = last(&p.begun, func(f *Fault) bool { return f.End == nil })
 	default:
@@ -68,7 +68,7 @@ func (in *reading) fault(e *history.Event) {
 	if f == nil {
 		f = &Fault{Kind: e.Op, Target: e.Node, Step: e.Step}
 		in.Faults = append(in.Faults, f)
-		p.tried, p.whole = append(p.tried, f), append(p.whole, f)
+		p.tried, p.unfailed = append(p.tried, f), append(p.unfailed, f)
 	}
 	switch e.Type {
 	case history.Invoke:
@@ -120,14 +120,14 @@ func (f *Fault) To() int64 {
 	switch {
 	case f.End != nil:
 		return f.End.T
-	case f.Step == history.Unplanned && f.Kind != Kill:
+	case f.Step == history.UnplannedStep && f.Kind != Kill:
 		return f.From()
 	}
 	return Never
 }
 
 // ChangesClock reports whether the fault changes a clock.
-func (f *Fault) TurnsClock() bool { return strings.HasPrefix(f.Kind, "clock-") }
+func (f *Fault) ChangesClock() bool { return strings.HasPrefix(f.Kind, "clock-") }
 
 // Hits reports whether the fault's target is the client or one of its links.
 func (f *Fault) Hits(client string) bool {
@@ -145,7 +145,7 @@ func (f *Facts) departure(client string) *history.Event {
 	if f.departed == nil {
 		f.departed = map[string]*history.Event{}
 		for _, x := range f.Faults {
-			if at, ok := f.Gone[x.Target]; ok && x.Kind == Kill && x.First().T == at && f.departed[x.Target] == nil {
+			if at, ok := f.GoneAt[x.Target]; ok && x.Kind == Kill && x.First().T == at && f.departed[x.Target] == nil {
 				f.departed[x.Target] = x.First()
 			}
 		}
@@ -156,19 +156,19 @@ func (f *Facts) departure(client string) *history.Event {
 // malformed describes why the history can't be a record of clients that do one thing at a time
 // under the recorded faults, or returns "". If time runs backwards, the order of events means
 // nothing, so that is reported first.
-func (in *reading) malformed() string {
-	return cmp.Or(extreme(&in.Params), in.backwards, in.misuse, in.unfaithful())
+func (in *reader) malformed() string {
+	return cmp.Or(paramOutOfRange(&in.Params), in.backwards, in.misuse, in.contradiction())
 }
 
 // checkClient checks for what a client can't have done.
-func (in *reading) look(c *client, e *history.Event) {
-	in.order(c, e)
+func (in *reader) checkClient(c *client, e *history.Event) {
+	in.checkOrder(c, e)
 	if in.misuse == "" {
-		in.misuse = cmp.Or(c.outlive(e), in.use(c, e), c.pair(e))
+		in.misuse = cmp.Or(c.checkAlive(e), in.checkSession(c, e), c.checkPairing(e))
 	}
 }
 
-func (in *reading) misused(format string, args ...any) {
+func (in *reader) recordMisuse(format string, args ...any) {
 	if in.misuse == "" {
 		in.misuse = fmt.Sprintf(format, args...)
 	}
@@ -176,7 +176,7 @@ func (in *reading) misused(format string, args ...any) {
 
 // checkOrder detects time that runs backwards. Events are sorted by time, and each client's events
 // arrive in the order in which they happened, so the numbers reveal it.
-func (in *reading) order(c *client, e *history.Event) {
+func (in *reader) checkOrder(c *client, e *history.Event) {
 	if c.last != nil && 0 < e.N && e.N < c.last.N && in.backwards == "" {
 		in.backwards = fmt.Sprintf("time runs backwards in %s: event %d is stamped %s, and the later event %d is stamped %s",
 			e.Process, e.N, Seconds(e.T), c.last.N, Seconds(c.last.T))
@@ -191,21 +191,21 @@ func (in *reading) order(c *client, e *history.Event) {
 }
 
 // checkAlive detects what a client does after its end, or after it was seen to be killed.
-func (c *client) outlive(e *history.Event) string {
+func (c *client) checkAlive(e *history.Event) string {
 	switch {
-	case c.dead == nil:
+	case c.death == nil:
 		return ""
-	case c.dead.Process == history.Nemesis: // a different process: the order at one instant is unknown
-		if e.T == c.dead.T {
+	case c.death.Process == history.Nemesis: // a different process: the order at one instant is unknown
+		if e.T == c.death.T {
 			return ""
 		}
-		return fmt.Sprintf("%s does something (event %d: %s) after it was seen to be killed (event %d)", e.Process, e.N, e.Op, c.dead.N)
+		return fmt.Sprintf("%s does something (event %d: %s) after it was seen to be killed (event %d)", e.Process, e.N, e.Op, c.death.N)
 	}
-	return fmt.Sprintf("%s does something (event %d: %s) after its end (event %d)", e.Process, e.N, e.Op, c.dead.N)
+	return fmt.Sprintf("%s does something (event %d: %s) after its end (event %d)", e.Process, e.N, e.Op, c.death.N)
 }
 
 // checkSession detects sessions that are used by several clients or out of order.
-func (in *reading) use(c *client, e *history.Event) string {
+func (in *reader) checkSession(c *client, e *history.Event) string {
 	calls := e.Op == history.OpAcquire && e.Type == history.Invoke
 	if e.Session == "" {
 		if calls {
@@ -216,8 +216,8 @@ func (in *reading) use(c *client, e *history.Event) string {
 	s := c.session
 	if s == nil || s.Name() != e.Session {
 		s = nil
-		if !calls || in.named != nil || serialOf(e) <= c.serial {
-			s = in.Named(e.Session)
+		if !calls || in.byName != nil || serialOf(e) <= c.serial {
+			s = in.SessionByName(e.Session)
 		}
 	}
 	switch {
@@ -234,7 +234,7 @@ func (in *reading) use(c *client, e *history.Event) string {
 }
 
 // checkPairing detects concurrent operations of one client, and returns without a call.
-func (c *client) pair(e *history.Event) string {
+func (c *client) checkPairing(e *history.Event) string {
 	if !IsOperation(e.Op) {
 		return ""
 	}
@@ -268,9 +268,9 @@ func (c *client) pair(e *history.Event) string {
 //
 // Each fault's recorded span is when it was certainly in force: from when it was seen to be in
 // force until just before its end.
-func (in *reading) unfaithful() string {
-	stops := stopsIn(in.Faults)
-	if len(stops) == 0 && !in.wired {
+func (in *reader) contradiction() string {
+	stops := stopsByProcess(in.Faults)
+	if len(stops) == 0 && !in.hasLinkStamps {
 		return ""
 	}
 	for i := range in.Events {
@@ -292,20 +292,20 @@ func (in *reading) unfaithful() string {
 
 // stopList holds the pauses and kills of a process that were certainly in force for a time, in the
 // order in which they were tried, and when each was over.
-type stops struct {
+type stopList struct {
 	faults []*Fault
-	to     history.Peaks
+	ends   history.MaxTree
 }
 
 // stopsByProcess returns the stops of each process that the faults stopped.
-func stopsIn(faults []*Fault) map[string]*stops {
-	all := map[string]*stops{}
+func stopsByProcess(faults []*Fault) map[string]*stopList {
+	all := map[string]*stopList{}
 	for _, f := range faults {
 		if f.Begin == nil || f.Kind != Pause && f.Kind != Kill || f.To() <= f.Begin.T {
 			continue
 		}
 		if all[f.Target] == nil {
-			all[f.Target] = &stops{}
+			all[f.Target] = &stopList{}
 		}
 		all[f.Target].faults = append(all[f.Target].faults, f)
 	}
@@ -314,18 +314,18 @@ func stopsIn(faults []*Fault) map[string]*stops {
 		for _, f := range s.faults {
 			to = append(to, f.To())
 		}
-		s.to = history.PeaksOf(to)
+		s.ends = history.NewMaxTree(to)
 	}
 	return all
 }
 
 // at returns the first fault that was in force at an instant, or nil. At the instants of its start
 // and its end it may not have been.
-func (s *stops) at(t int64) *Fault {
+func (s *stopList) at(t int64) *Fault {
 	if s == nil {
 		return nil
 	}
-	for i := s.to.From(0, t+1); i < len(s.faults) && s.faults[i].First().T < t; i = s.to.From(i+1, t+1) {
+	for i := s.ends.Next(0, t+1); i < len(s.faults) && s.faults[i].First().T < t; i = s.ends.Next(i+1, t+1) {
 		if s.faults[i].Begin.T < t {
 			return s.faults[i]
 		}

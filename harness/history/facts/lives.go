@@ -17,16 +17,16 @@ import (
 //	set          expiry       deleted, expired, changed, lost, reverted, …
 //	 |-------------|-------------|
 //	Start      ExpirySet        End
-type Stay struct {
+type KeyInterval struct {
 	Node, Key, Value string
-	Put              *history.Event // set, changed, reverted or appeared
-	Given            *history.Event // the last fact that set an expiry; Start if there is no later one
-	Renewed          *history.Event // the same, counting only facts by the client that set the value
+	Start            *history.Event // set, changed, reverted or appeared
+	ExpirySet        *history.Event // the last fact that set an expiry; Start if there is no later one
+	RenewedByOwner   *history.Event // the same, counting only facts by the client that set the value
 	End              *history.Event // nil: the record has no end
 }
 
 // Holds reports whether the value is the token, or has it among its fields.
-func (s *Stay) Holds(token string) bool {
+func (s *KeyInterval) Holds(token string) bool {
 	word := func(i int) bool {
 		return i >= 0 && i < len(s.Value) && (unicode.IsLetter(rune(s.Value[i])) || unicode.IsDigit(rune(s.Value[i])))
 	}
@@ -43,15 +43,15 @@ func (s *Stay) Holds(token string) bool {
 }
 
 // SetBy reports whether the session's client set the value, with the session's token.
-func (s *Stay) Of(x *Session) bool {
+func (s *KeyInterval) SetBy(x *Session) bool {
 	return LinkClient(s.By()) == x.Client() && x.Token() != "" && s.Holds(x.Token())
 }
 
 // By returns the issuer of the value, see history.Life.
-func (s *Stay) By() string { return s.Put.Life.By }
+func (s *KeyInterval) By() string { return s.Start.Life.By }
 
 // Issuer returns who made a change that a node reports: a client, lockpick, or nobody.
-func Doer(e *history.Event) string {
+func Issuer(e *history.Event) string {
 	switch by := e.Life.By; by {
 	case "":
 		return "nobody"
@@ -63,67 +63,67 @@ func Doer(e *history.Event) string {
 }
 
 // From returns when the value was set.
-func (s *Stay) From() int64 { return s.Put.T }
+func (s *KeyInterval) From() int64 { return s.Start.T }
 
 // To returns when the value was gone, as far as the record shows: the instant of End, or when it
 // expired if no command touched the key afterwards.
-func (s *Stay) To() int64 {
+func (s *KeyInterval) To() int64 {
 	if s.End == nil {
-		return s.Due()
+		return s.ExpiresAt()
 	}
 	if s.End.Life.What == history.KeyExpired { // recorded only when a command touched the key
-		return min(s.End.T, max(s.Due(), s.Given.T))
+		return min(s.End.T, max(s.ExpiresAt(), s.ExpirySet.T))
 	}
 	return s.End.T
 }
 
 // ExpiresAt returns when the key expires if the node's clock runs correctly from ExpirySet on. This
 // is T + Expires − Local, or Never if it has no expiry.
-func (s *Stay) Due() int64 {
-	l := s.Given.Life
-	if l.Expires == 0 || s.Given.Local == 0 {
+func (s *KeyInterval) ExpiresAt() int64 {
+	l := s.ExpirySet.Life
+	if l.Expires == 0 || s.ExpirySet.Local == 0 {
 		return Never
 	}
-	return s.Given.T + l.Expires - s.Given.Local
+	return s.ExpirySet.T + l.Expires - s.ExpirySet.Local
 }
 
 // Lapse returns the instant at which the key expired by its node's clock, whose changes are turned. It
 // is Due unless the clock was changed meanwhile, and never before the key got its expiry. If the
 // changes don't match what the clock showed when the key ended, the node expires keys by another
 // clock, and the result is Due. Never means that the key had no expiry.
-func (s *Stay) Lapse(turned []Turn) int64 {
+func (s *KeyInterval) Lapse(turned []ClockChange) int64 {
 	const tick = int64(time.Millisecond)
-	due := s.Due()
+	due := s.ExpiresAt()
 	if due == Never || len(turned) == 0 {
-		return max(due, s.Given.T)
+		return max(due, s.ExpirySet.T)
 	}
 	gain := func(e *history.Event) int64 { return e.Local - e.T - ClockAt(turned, e.T).Ahead(e.T) }
 	if e := s.End; e != nil && e.Local != 0 {
-		if off := gain(e) - gain(s.Given); max(off, -off) > tick+Error(e)+Error(s.Given) {
-			return max(due, s.Given.T)
+		if off := gain(e) - gain(s.ExpirySet); max(off, -off) > tick+TimestampError(e)+TimestampError(s.ExpirySet) {
+			return max(due, s.ExpirySet.T)
 		}
 	}
 	var turns []history.Event
 	for _, t := range turned {
 		turns = append(turns, *t.Event)
 	}
-	given := *s.Given
+	given := *s.ExpirySet
 	given.Process, given.Wall, given.ValidUntil = s.Node, true, due
-	return max(given.Reached(turns), s.Given.T)
+	return max(given.DeadlineReached(turns), s.ExpirySet.T)
 }
 
 // Lifetime returns the time to live that the key got last, or Never if it has no expiry. A node
 // counts it from the whole millisecond that its clock showed.
-func (s *Stay) Lifetime() int64 {
-	if s.Given.Life.Expires == 0 || s.Given.Local == 0 {
+func (s *KeyInterval) Lifetime() int64 {
+	if s.ExpirySet.Life.Expires == 0 || s.ExpirySet.Local == 0 {
 		return Never
 	}
 	const tick = int64(time.Millisecond)
-	return s.Given.Life.Expires - s.Given.Local/tick*tick
+	return s.ExpirySet.Life.Expires - s.ExpirySet.Local/tick*tick
 }
 
 // TimestampError bounds the error of a fact's T.
-func Error(e *history.Event) int64 {
+func TimestampError(e *history.Event) int64 {
 	if e.Life == nil || e.Life.Hi == 0 {
 		return 0
 	}
@@ -133,10 +133,10 @@ func Error(e *history.Event) int64 {
 // Lives holds the values of each key on each node, as the nodes reported them (history.OpLife). It
 // is empty if the nodes reported nothing.
 type Lives struct {
-	stays map[nodeKey][]*Stay
-	gaps  map[string][]*history.Event // by node
-	spans map[nodeKey]lasting         // of intervals; computed when first needed
-	Keys  []string                    // in the order of their first fact
+	intervals map[nodeKey][]*KeyInterval
+	gaps      map[string][]*history.Event // by node
+	spans     map[nodeKey]intervalBounds  // of intervals; computed when first needed
+	Keys      []string                    // in the order of their first fact
 }
 
 type nodeKey struct{ node, key string }
@@ -145,25 +145,25 @@ type nodeKey struct{ node, key string }
 // node's own order.
 func (f *Facts) Lives() *Lives {
 	if f.lives == nil {
-		f.lives = readLives(f.told)
+		f.lives = readLives(f.lifeEvents)
 	}
 	return f.lives
 }
 
-func readLives(told []*history.Event) *Lives {
-	l := &Lives{stays: map[nodeKey][]*Stay{}, gaps: map[string][]*history.Event{}}
-	all := slices.Clone(told)
+func readLives(events []*history.Event) *Lives {
+	l := &Lives{intervals: map[nodeKey][]*KeyInterval{}, gaps: map[string][]*history.Event{}}
+	all := slices.Clone(events)
 	slices.SortStableFunc(all, func(a, b *history.Event) int {
 		return cmp.Or(cmp.Compare(a.Process, b.Process), cmp.Compare(a.Life.Seq, b.Life.Seq))
 	})
-	open, seen := map[nodeKey]*Stay{}, map[string]bool{}
+	open, seen := map[nodeKey]*KeyInterval{}, map[string]bool{}
 	for _, e := range all {
 		if e.Life.What == history.KeyGap {
 			l.gaps[e.Process] = append(l.gaps[e.Process], e)
 			continue
 		}
 		p := nodeKey{e.Process, e.Key}
-		open[p] = l.next(open[p], p, e)
+		open[p] = l.advance(open[p], p, e)
 		if !seen[e.Key] {
 			seen[e.Key] = true
 			l.Keys = append(l.Keys, e.Key)
@@ -173,10 +173,10 @@ func readLives(told []*history.Event) *Lives {
 }
 
 // advance enters one fact, and returns the interval of the value that exists after it, or nil.
-func (l *Lives) next(now *Stay, p nodeKey, e *history.Event) *Stay {
-	begin := func() *Stay {
-		s := &Stay{Node: p.node, Key: p.key, Value: e.Life.Value, Put: e, Given: e, Renewed: e}
-		l.stays[p] = append(l.stays[p], s)
+func (l *Lives) advance(now *KeyInterval, p nodeKey, e *history.Event) *KeyInterval {
+	begin := func() *KeyInterval {
+		s := &KeyInterval{Node: p.node, Key: p.key, Value: e.Life.Value, Start: e, ExpirySet: e, RenewedByOwner: e}
+		l.intervals[p] = append(l.intervals[p], s)
 		return s
 	}
 	switch e.Life.What {
@@ -185,9 +185,9 @@ func (l *Lives) next(now *Stay, p nodeKey, e *history.Event) *Stay {
 			return begin() // the facts before it are missing
 		}
 		if e.Life.What == history.KeyExpiry {
-			now.Given = e
+			now.ExpirySet = e
 			if owner := LinkClient(now.By()); owner == "" || LinkClient(e.Life.By) == owner {
-				now.Renewed = e
+				now.RenewedByOwner = e
 			}
 		}
 		return now
@@ -207,13 +207,13 @@ func (l *Lives) next(now *Stay, p nodeKey, e *history.Event) *Stay {
 }
 
 // Intervals returns the values of a key on a node, in order.
-func (l *Lives) Stays(node, key string) []*Stay { return l.stays[nodeKey{node, key}] }
+func (l *Lives) Intervals(node, key string) []*KeyInterval { return l.intervals[nodeKey{node, key}] }
 
 // At returns the value that a key had on a node at an instant, or nil. It uses the node's own
 // report of when the key ended, even if the key's TTL was over earlier: the node's clock may have
 // been wrong.
-func (l *Lives) At(node, key string, at int64) *Stay {
-	all := l.Stays(node, key)
+func (l *Lives) At(node, key string, at int64) *KeyInterval {
+	all := l.Intervals(node, key)
 	i := sort.Search(len(all), func(i int) bool { return all[i].From() > at }) - 1
 	if i < 0 || all[i].End != nil && all[i].End.T < at {
 		return nil
@@ -223,39 +223,39 @@ func (l *Lives) At(node, key string, at int64) *Stay {
 
 // intervalBounds holds, for each interval of a key on a node, the latest end of it and all before
 // it, and the earliest start of it and all after it.
-type lasting struct{ to, from []int64 }
+type intervalBounds struct{ maxTo, minFrom []int64 }
 
 // During returns a contiguous part of the intervals that contains all that overlap a span.
-func (l *Lives) During(node, key string, from, to int64) []*Stay {
-	all := l.Stays(node, key)
+func (l *Lives) During(node, key string, from, to int64) []*KeyInterval {
+	all := l.Intervals(node, key)
 	t, ok := l.spans[nodeKey{node, key}]
 	if !ok {
-		t = lastingOf(all)
+		t = boundsOf(all)
 		if l.spans == nil {
-			l.spans = map[nodeKey]lasting{}
+			l.spans = map[nodeKey]intervalBounds{}
 		}
 		l.spans[nodeKey{node, key}] = t
 	}
-	first, _ := slices.BinarySearch(t.to, from)
-	end, _ := slices.BinarySearch(t.from, to)
-	for end < len(all) && t.from[end] <= to {
+	first, _ := slices.BinarySearch(t.maxTo, from)
+	end, _ := slices.BinarySearch(t.minFrom, to)
+	for end < len(all) && t.minFrom[end] <= to {
 		end++
 	}
 	return all[min(first, end):end]
 }
 
-func lastingOf(stays []*Stay) lasting {
-	t := lasting{make([]int64, len(stays)), make([]int64, len(stays))}
-	for i, s := range stays {
-		t.to[i] = s.To()
+func boundsOf(intervals []*KeyInterval) intervalBounds {
+	t := intervalBounds{make([]int64, len(intervals)), make([]int64, len(intervals))}
+	for i, s := range intervals {
+		t.maxTo[i] = s.To()
 		if i > 0 {
-			t.to[i] = max(t.to[i], t.to[i-1])
+			t.maxTo[i] = max(t.maxTo[i], t.maxTo[i-1])
 		}
 	}
-	for i := len(stays) - 1; i >= 0; i-- {
-		t.from[i] = stays[i].From()
-		if i+1 < len(stays) {
-			t.from[i] = min(t.from[i], t.from[i+1])
+	for i := len(intervals) - 1; i >= 0; i-- {
+		t.minFrom[i] = intervals[i].From()
+		if i+1 < len(intervals) {
+			t.minFrom[i] = min(t.minFrom[i], t.minFrom[i+1])
 		}
 	}
 	return t

@@ -17,7 +17,7 @@ import (
 
 // TestCorruptedEventsAreMalformed corrupts each event of valid histories in every way, and expects
 // Malformed to name the event.
-func TestWhatNoRecordHas(t *testing.T) {
+func TestCorruptedEventsAreMalformed(t *testing.T) {
 	ways := map[string]func(e, other *history.Event) bool{
 		"type":    func(e, _ *history.Event) bool { e.Type += "ay"; return true },
 		"no type": func(e, _ *history.Event) bool { e.Type = ""; return true },
@@ -36,7 +36,7 @@ func TestWhatNoRecordHas(t *testing.T) {
 		"ttl":      func(e, _ *history.Event) bool { e.TTL = math.MinInt64; return true },
 		"clock":    func(e, _ *history.Event) bool { e.Local = math.MinInt64; return true },
 	}
-	spoilt := 0
+	corrupted := 0
 	for _, name := range []string{"attempts", "sessions", "faults", "resource", "stopped"} {
 		a, err := txtar.ParseFile(filepath.Join("testdata", name+".txt"))
 		if err != nil {
@@ -50,13 +50,13 @@ func TestWhatNoRecordHas(t *testing.T) {
 			t.Fatalf("%s: malformed: %s", name, why)
 		}
 		for i := range h.Events {
-			for way, spoil := range ways {
+			for way, corrupt := range ways {
 				events := slices.Clone(h.Events)
 				e := &events[i]
-				if !spoil(e, &events[(i+1)%len(events)]) {
+				if !corrupt(e, &events[(i+1)%len(events)]) {
 					continue
 				}
-				spoilt++
+				corrupted++
 				n := fmt.Sprint(e.N)
 				history.Sort(events)
 				why := Read(&history.History{Params: h.Params, Events: events}).Malformed
@@ -66,14 +66,14 @@ func TestWhatNoRecordHas(t *testing.T) {
 			}
 		}
 	}
-	if spoilt < 500 {
-		t.Errorf("only %d events were corrupted", spoilt)
+	if corrupted < 500 {
+		t.Errorf("only %d events were corrupted", corrupted)
 	}
 }
 
 // Out-of-range parameters are reported, too.
-func TestWhatNoRunHas(t *testing.T) {
-	for i, spoil := range []func(*history.Params){
+func TestParamsOutOfRangeAreMalformed(t *testing.T) {
+	for i, corrupt := range []func(*history.Params){
 		func(p *history.Params) { p.TTL = math.MaxInt64 }, func(p *history.Params) { p.TTL = -1 },
 		func(p *history.Params) { p.StampError = math.MaxInt64 }, func(p *history.Params) { p.StampError = -time.Second },
 		func(p *history.Params) { p.Rate = math.NaN() }, func(p *history.Params) { p.Rate = -1 }, func(p *history.Params) { p.Rate = math.Inf(1) },
@@ -81,7 +81,7 @@ func TestWhatNoRunHas(t *testing.T) {
 		func(p *history.Params) { p.Slack = math.MaxInt64 }, func(p *history.Params) { p.MaxHold = math.MaxInt64 },
 	} {
 		h := &history.History{}
-		if spoil(&h.Params); Read(h).Malformed == "" {
+		if corrupt(&h.Params); Read(h).Malformed == "" {
 			t.Errorf("invalid parameter %d is accepted: %+v", i, h.Params)
 		}
 	}

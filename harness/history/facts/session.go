@@ -36,7 +36,7 @@ func (s *Session) Token() string {
 }
 
 // Granted reports whether the acquire returned the lock.
-func (s *Session) Granted() bool { return s.Until != Nothing }
+func (s *Session) Granted() bool { return s.Until != NotGranted }
 
 // Calls iterates over the session's operations of one kind, in call order.
 func (s *Session) Calls(op string) iter.Seq[Operation] {
@@ -183,11 +183,11 @@ type Window struct {
 }
 
 // StillOpen reports whether the belief outlasts the record.
-func (f *Facts) Open(w Window) bool {
+func (f *Facts) StillOpen(w Window) bool {
 	if w.Closes != nil || w.To != f.End {
 		return false
 	}
-	t, gone := f.Gone[w.Session.Client()]
+	t, gone := f.GoneAt[w.Session.Client()]
 	return !(gone && t <= f.End)
 }
 
@@ -199,10 +199,10 @@ func (f *Facts) Windows(s *Session) iter.Seq[Window] {
 			if w.To > end {
 				w.To, w.Closes = end, release
 			}
-			return w.From > w.To || w.From == w.To && !f.Open(w) || yield(w)
+			return w.From > w.To || w.From == w.To && !f.StillOpen(w) || yield(w)
 		}
 		var last Window
-		until := int64(Nothing)
+		until := int64(NotGranted)
 		if s.Granted() {
 			last = Window{From: s.Ended, To: s.Until, Session: s, Opens: s.Acquire.Return, Closes: s.Acquire.Return}
 			until = s.Until
@@ -210,37 +210,37 @@ func (f *Facts) Windows(s *Session) iter.Seq[Window] {
 		for x := range s.Calls(history.OpExtend) {
 			switch ret := x.Return; x.Outcome() {
 			case history.OK:
-				d := Renewed(ret, until)
+				d := ExtendedDeadline(ret, until)
 				switch {
-				case until == Nothing:
-					last = opened(s, ret, d)
+				case until == NotGranted:
+					last = newWindow(s, ret, d)
 				case d > ret.T && ret.T > last.To:
 					if !held(last) {
 						return
 					}
-					last = opened(s, ret, d)
+					last = newWindow(s, ret, d)
 				case d > ret.T || d < last.To:
 					last.To, last.Closes = d, ret
 				}
 				until = d
 			case history.Fail:
-				if until != Nothing && ret.T < last.To {
+				if until != NotGranted && ret.T < last.To {
 					last.To, last.Closes, until = ret.T, ret, ret.T
 				}
 			}
 		}
-		if until != Nothing {
+		if until != NotGranted {
 			held(last)
 		}
 	}
 }
 
-func opened(s *Session, ret *history.Event, to int64) Window {
+func newWindow(s *Session, ret *history.Event, to int64) Window {
 	return Window{From: ret.T, To: to, Session: s, Opens: ret, Closes: ret}
 }
 
 // NotGranted is the deadline of a client that believes nothing.
-const Nothing = math.MinInt64
+const NotGranted = math.MinInt64
 
 // Deadline returns when a client stops believing, given the return of its acquire. A lock without a
 // deadline is believed in until it is released.
@@ -254,9 +254,9 @@ func Deadline(ret *history.Event) int64 {
 // ExtendedDeadline returns the deadline after a successful extension, given the deadline before it,
 // or NotGranted. An extension without a deadline leaves it unchanged. One that returns after its
 // own deadline ends belief when it returns, and does not shorten belief before that.
-func Renewed(ret *history.Event, until int64) int64 {
+func ExtendedDeadline(ret *history.Event, until int64) int64 {
 	switch {
-	case ret.ValidUntil == 0 && until != Nothing:
+	case ret.ValidUntil == 0 && until != NotGranted:
 		return until
 	case ret.ValidUntil != 0 && ret.ValidUntil < ret.T:
 		return min(until, ret.T)
@@ -268,11 +268,11 @@ func Renewed(ret *history.Event, until int64) int64 {
 // lock, whatever its deadline, and the release that determines it, if any.
 func (f *Facts) LastMoment(s *Session) (int64, *history.Event) {
 	call := s.FirstRelease()
-	if call != nil && call.T <= min(f.End, f.gone) { // the usual case, without a look at which clients are gone
+	if call != nil && call.T <= min(f.End, f.firstGone) { // the usual case, without a look at which clients are gone
 		return call.T, call
 	}
 	end := f.End
-	if t, ok := f.Gone[s.Client()]; ok && t < end {
+	if t, ok := f.GoneAt[s.Client()]; ok && t < end {
 		end = t
 	}
 	if call != nil && call.T <= end {
@@ -285,12 +285,12 @@ func (f *Facts) LastMoment(s *Session) (int64, *history.Event) {
 type Ending string
 
 const (
-	Released Ending = "released" // the client called release
-	Expired  Ending = "expired"  // the deadline passed
-	notHeld  Ending = "not-held" // an extension failed because the lock is not held
-	Lost     Ending = "lost"     // the lock notified the client of its loss
-	Died     Ending = "died"     // the client was killed
-	Still    Ending = ""         // the record ended
+	Released      Ending = "released" // the client called release
+	Expired       Ending = "expired"  // the deadline passed
+	notHeld       Ending = "not-held" // an extension failed because the lock is not held
+	Lost          Ending = "lost"     // the lock notified the client of its loss
+	Died          Ending = "died"     // the client was killed
+	StillBelieved Ending = ""         // the record ended
 )
 
 // Beliefs returns the windows of all sessions, ordered by acquire call and then by time. Closes is
@@ -307,7 +307,7 @@ func (f *Facts) Beliefs() (all []Window) {
 
 // Loss returns the first event by which the lock notified the client that it had lost the session's
 // hold, or nil.
-func (f *Facts) Lost(s *Session) *history.Event { return f.lost[s] }
+func (f *Facts) Loss(s *Session) *history.Event { return f.losses[s] }
 
 // Promised returns the deadline that came with a session's lock, regardless of any later loss.
 // Never means that it had none.
@@ -320,10 +320,10 @@ func (f *Facts) Promised(s *Session) int64 {
 
 // notePromises notes what lost locks had promised, using the same events with their deadlines
 // before any loss.
-func (f *Facts) promise(reckoned []history.Event) {
+func (f *Facts) notePromises(reckoned []history.Event) {
 	f.promised = map[*Session]int64{}
 	of := map[*history.Event]*Session{}
-	for s := range f.lost {
+	for s := range f.losses {
 		if s.Granted() {
 			of[s.Acquire.Return] = s
 		}
@@ -342,22 +342,22 @@ func (f *Facts) Closing(w Window) (*history.Event, Ending) {
 		if d := f.departure(w.Session.Client()); d != nil && d.T == w.To {
 			return d, Died
 		}
-		return nil, Still
+		return nil, StillBelieved
 	case e.Op == history.OpRelease:
 		return e, Released
 	case e.Op == history.OpExtend && e.Type == history.Fail:
 		return e, notHeld
-	case f.lost[w.Session] != nil && f.lost[w.Session].T == w.To:
-		return f.lost[w.Session], Lost
+	case f.losses[w.Session] != nil && f.losses[w.Session].T == w.To:
+		return f.losses[w.Session], Lost
 	case w.To == Never:
-		return nil, Still
+		return nil, StillBelieved
 	}
 	return w.Closes, Expired
 }
 
 // ClockChange describes how the wall clock of a client or a lock node ran from an instant on. A
 // record without an Epoch doesn't show by how much a clock is wrong, so it has none.
-type Turn struct {
+type ClockChange struct {
 	T       int64
 	Process string
 	Offset  int64   // how far it was ahead of a correct clock at T, in nanoseconds
@@ -365,23 +365,23 @@ type Turn struct {
 	Event   *history.Event
 }
 
-func (f *Facts) turn(e *history.Event) {
+func (f *Facts) clockChange(e *history.Event) {
 	if e.Op != history.OpClock || !e.Wall || f.Params.Epoch == 0 || e.Local == 0 {
 		return
 	}
-	f.Turns = append(f.Turns, Turn{T: e.T, Process: e.Node, Offset: e.Local - f.Params.Epoch - e.T, Rate: 1 + float64(e.Drift)/1e9, Event: e})
+	f.ClockChanges = append(f.ClockChanges, ClockChange{T: e.T, Process: e.Node, Offset: e.Local - f.Params.Epoch - e.T, Rate: 1 + float64(e.Drift)/1e9, Event: e})
 }
 
 // ClockChangesOf returns the changes of one process's clock, in order of time.
-func (f *Facts) TurnsOf(process string) []Turn {
-	return slices.DeleteFunc(slices.Clone(f.Turns), func(t Turn) bool { return t.Process != process })
+func (f *Facts) ClockChangesOf(process string) []ClockChange {
+	return slices.DeleteFunc(slices.Clone(f.ClockChanges), func(t ClockChange) bool { return t.Process != process })
 }
 
 // ClockAt returns the change, of one clock's changes in order of time, that is in effect at an
 // instant.
-func ClockAt(turns []Turn, at int64) Turn {
-	now := Turn{Rate: 1}
-	for _, t := range turns {
+func ClockAt(changes []ClockChange, at int64) ClockChange {
+	now := ClockChange{Rate: 1}
+	for _, t := range changes {
 		if t.T <= at {
 			now = t
 		}
@@ -391,7 +391,7 @@ func ClockAt(turns []Turn, at int64) Turn {
 
 // ElapsedOnClock returns how much time passed from an event to a later instant, by the client's
 // clock that was read for the event.
-func (f *Facts) Shown(since *history.Event, until int64) int64 {
+func (f *Facts) ElapsedOnClock(since *history.Event, until int64) int64 {
 	at, shows, drift := since.T, since.Local, int64(0)
 	if shows == 0 {
 		return until - since.T
@@ -399,7 +399,7 @@ func (f *Facts) Shown(since *history.Event, until int64) int64 {
 	for i := range f.Events {
 		switch e := &f.Events[i]; {
 		case e.T > until:
-			return shows - since.Local + elapsed(until-at, drift)
+			return shows - since.Local + elapsedOn(until-at, drift)
 		case e.Op != history.OpClock || e.Node != since.Process || e.Wall != since.Wall:
 		case e.T <= since.T:
 			drift = e.Drift
@@ -407,22 +407,24 @@ func (f *Facts) Shown(since *history.Event, until int64) int64 {
 			at, shows, drift = e.T, e.Local, e.Drift
 		}
 	}
-	return shows - since.Local + elapsed(until-at, drift)
+	return shows - since.Local + elapsedOn(until-at, drift)
 }
 
 // elapsedOn returns how far a clock advances in a span of true time if it runs fast by drift, in
 // parts per 10⁹.
-func elapsed(span, drift int64) int64 { return span + int64(float64(span)*(float64(drift)/1e9)) }
+func elapsedOn(span, drift int64) int64 { return span + int64(float64(span)*(float64(drift)/1e9)) }
 
 // readError bounds the error of reading a correct clock.
 const readError = int64(time.Millisecond) / 2
 
 // Wrong reports whether the clock is off or runs at the wrong rate.
-func (t Turn) Wrong() bool { return t.Offset >= readError || t.Offset <= -readError || t.Rate != 1 }
+func (t ClockChange) Wrong() bool {
+	return t.Offset >= readError || t.Offset <= -readError || t.Rate != 1
+}
 
 // Ahead returns how far the clock is ahead at an instant after the change, if it is not changed
 // again.
-func (t Turn) Ahead(at int64) int64 {
+func (t ClockChange) Ahead(at int64) int64 {
 	gained := float64(at-t.T) * (t.Rate - 1)
 	return int64(min(max(float64(t.Offset)+gained, math.MinInt64/2), math.MaxInt64/2))
 }

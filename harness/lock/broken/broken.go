@@ -31,7 +31,7 @@ var _ lock.Factory = New
 
 // New returns a lock with the mistake named in env's settings.
 func New(env lock.Env) (lock.Lock, error) {
-	m, err := find(env.Settings.Mistake)
+	m, err := findMistake(env.Settings.Mistake)
 	if err != nil {
 		return nil, err
 	}
@@ -39,14 +39,14 @@ func New(env lock.Env) (lock.Lock, error) {
 	if err != nil {
 		return nil, err
 	}
-	m.make(l)
-	if l.cfg.Fence && !l.counts {
+	m.apply(l)
+	if l.cfg.Fence && !l.countsGrants {
 		return nil, errors.Join(fmt.Errorf("lock broken with mistake %s has no fencing tokens: remove fence", m.Name), l.Close())
 	}
 	return l, nil
 }
 
-func find(name string) (mistake, error) {
+func findMistake(name string) (mistake, error) {
 	if i := slices.IndexFunc(mistakes, func(m mistake) bool { return m.Name == name }); i >= 0 {
 		return mistakes[i], nil
 	}
@@ -85,14 +85,14 @@ func newBroken(env lock.Env) (*broken, error) {
 	if l.cfg, err = cfg.WithDefaults(); err != nil {
 		return nil, errors.Join(err, l.Close())
 	}
-	l.course = l.right()
+	l.algorithm = l.reference()
 	return l, nil
 }
 
 // broken is one client's lock.
 type broken struct {
 	lock.Clients[*redis.Client]
-	course
+	algorithm
 	env     lock.Env
 	cfg     redlock.Config
 	nodes   []*redisnode.Node
@@ -110,7 +110,7 @@ func (l *broken) Close() error {
 func (l *broken) Acquire(ctx context.Context, key string) (lock.Handle, error) {
 	for try := 1; ctx.Err() == nil; try++ {
 		if h := l.attempt(ctx, key, try); h != nil {
-			return l.give(h), nil
+			return l.wrap(h), nil
 		}
 		if try == l.cfg.Tries && ctx.Err() == nil {
 			return nil, fmt.Errorf("acquire %q: no quorum in %d attempts", key, try)
@@ -128,12 +128,12 @@ func (l *broken) attempt(ctx context.Context, key string, try int) *handle {
 		return l.set(ctx, node, key, h.value)
 	})
 	if l.cfg.Fence && driver.Count(h.granted).Yes >= l.quorum {
-		h.fence = l.number(ctx, h)
+		h.fence = l.fencingToken(ctx, h)
 	}
 	end := l.now()
 
-	if l.votes(try, h.granted) >= l.quorum && l.inTime(start, end) && ctx.Err() == nil {
-		h.deadline = l.until(start, end)
+	if l.votes(try, h.granted) >= l.quorum && l.valid(start, end) && ctx.Err() == nil {
+		h.deadline = l.deadlineFrom(start, end)
 		return h
 	}
 	l.undo(ctx, h)
@@ -160,57 +160,57 @@ func (l *broken) wait(ctx context.Context) {
 type step func(ctx context.Context, node int, key, value string) (int64, error)
 
 // algorithm contains the steps of Redlock. A mistake replaces one of them.
-type course struct {
+type algorithm struct {
 	now    func() time.Time
 	byWall bool          // whether now is the wall clock
 	drift  time.Duration // allowance for clock drift
 
-	ask     func(ctx context.Context, nodes []int, request func(ctx context.Context, node int) (int64, error)) []driver.Answer // sends a request to each node
-	value   func(try int, start time.Time) string                                                                              // value to set; tries count from 1
-	set     step                                                                                                               // sets the key in an attempt
-	counts  bool                                                                                                               // whether nodes count grants, which fencing tokens require
-	quorum  int                                                                                                                // votes needed by an attempt
-	votes   func(try int, granted []driver.Answer) int                                                                         // votes of an attempt; tries count from 1
-	inTime  func(start, end time.Time) bool                                                                                    // whether an attempt leaves any validity
-	until   func(start, end time.Time) time.Time                                                                               // deadline of an attempt
-	number  func(ctx context.Context, h *handle) int64                                                                         // fencing token from the answers of a quorum
-	give    func(h *handle) lock.Handle                                                                                        // wraps the handle for the caller
-	undo    func(ctx context.Context, h *handle) []driver.Answer                                                               // cleans up a failed attempt
-	delay   func() time.Duration                                                                                               // before the next attempt
-	del     step                                                                                                               // deletes the key in a release
-	holders func(h *handle) []int                                                                                              // nodes contacted by a release
+	ask          func(ctx context.Context, nodes []int, request func(ctx context.Context, node int) (int64, error)) []driver.Answer // sends a request to each node
+	value        func(try int, start time.Time) string                                                                              // value to set; tries count from 1
+	set          step                                                                                                               // sets the key in an attempt
+	countsGrants bool                                                                                                               // whether nodes count grants, which fencing tokens require
+	quorum       int                                                                                                                // votes needed by an attempt
+	votes        func(try int, granted []driver.Answer) int                                                                         // votes of an attempt; tries count from 1
+	valid        func(start, end time.Time) bool                                                                                    // whether an attempt leaves any validity
+	deadlineFrom func(start, end time.Time) time.Time                                                                               // deadline of an attempt
+	fencingToken func(ctx context.Context, h *handle) int64                                                                         // fencing token from the answers of a quorum
+	wrap         func(h *handle) lock.Handle                                                                                        // wraps the handle for the caller
+	undo         func(ctx context.Context, h *handle) []driver.Answer                                                               // cleans up a failed attempt
+	delay        func() time.Duration                                                                                               // before the next attempt
+	deleteKey    step                                                                                                               // deletes the key in a release
+	releaseNodes func(h *handle) []int                                                                                              // nodes contacted by a release
 
-	current func(h *handle, start time.Time) bool // whether an extension may start at this time
-	extends int                                   // maximum number of extensions
-	extend  step
-	renewal int                                             // votes needed by an extension
-	renewed func(h *handle, start, end time.Time) (ok bool) // whether an extension finished in time
-	further func(start, end time.Time) (until time.Time)    // deadline of an extension
+	canExtend        func(h *handle, start time.Time) bool // whether an extension may start at this time
+	maxExtensions    int                                   // maximum number of extensions
+	extend           step
+	extensionQuorum  int                                             // votes needed by an extension
+	extendedInTime   func(h *handle, start, end time.Time) (ok bool) // whether an extension finished in time
+	extendedDeadline func(start, end time.Time) (until time.Time)    // deadline of an extension
 
-	look  func(h *handle) (lost, over bool) // checks a lock that extends itself; over means stop checking
-	pause time.Duration                     // before each check
+	checkHold     func(h *handle) (lost, over bool) // checks a lock that extends itself; over means stop checking
+	checkInterval time.Duration                     // before each check
 }
 
 // reference returns the reference's algorithm.
-func (l *broken) right() course {
+func (l *broken) reference() algorithm {
 	majority := redlock.Quorum(len(l.nodes))
-	return course{
-		now: l.cfg.Now, drift: redlock.Drift(l.cfg.TTL, l.cfg.Drift), counts: true,
+	return algorithm{
+		now: l.cfg.Now, drift: redlock.Drift(l.cfg.TTL, l.cfg.Drift), countsGrants: true,
 		// A mistake may change the configuration.
 		ask: func(ctx context.Context, nodes []int, request func(ctx context.Context, node int) (int64, error)) []driver.Answer {
 			return l.cfg.Ask(ctx, nodes, request)
 		},
 		value: func(int, time.Time) string { return l.random() }, set: l.setFree, quorum: majority,
-		votes:  func(_ int, granted []driver.Answer) int { return driver.Count(granted).Yes },
-		inTime: l.leaves, until: l.fromStart, number: l.highest, give: func(h *handle) lock.Handle { return h },
-		undo:  func(ctx context.Context, h *handle) []driver.Answer { return l.release(ctx, l.all, h, l.delOwn) },
-		delay: func() time.Duration { return l.env.Delay(l.retries, l.cfg.RetryMin, l.cfg.RetryMax) },
-		del:   l.delOwn, holders: func(*handle) []int { return l.all },
+		votes: func(_ int, granted []driver.Answer) int { return driver.Count(granted).Yes },
+		valid: l.hasTimeLeft, deadlineFrom: l.fromStart, fencingToken: l.highestCount, wrap: func(h *handle) lock.Handle { return h },
+		undo:      func(ctx context.Context, h *handle) []driver.Answer { return l.release(ctx, l.all, h, l.delOwn) },
+		delay:     func() time.Duration { return l.env.Delay(l.retries, l.cfg.RetryMin, l.cfg.RetryMax) },
+		deleteKey: l.delOwn, releaseNodes: func(*handle) []int { return l.all },
 
-		current: func(h *handle, start time.Time) bool { return start.Before(h.deadline) },
-		extends: l.cfg.Extends, extend: l.extendOwn, renewal: majority,
-		renewed: func(h *handle, start, end time.Time) bool { return end.Before(h.deadline) && l.leaves(start, end) },
-		further: l.fromStart,
+		canExtend:     func(h *handle, start time.Time) bool { return start.Before(h.deadline) },
+		maxExtensions: l.cfg.Extends, extend: l.extendOwn, extensionQuorum: majority,
+		extendedInTime:   func(h *handle, start, end time.Time) bool { return end.Before(h.deadline) && l.hasTimeLeft(start, end) },
+		extendedDeadline: l.fromStart,
 	}
 }
 
@@ -225,18 +225,18 @@ func (l *broken) setFree(ctx context.Context, node int, key, value string) (int6
 	if l.cfg.Fence {
 		return l.nodes[node].SetFenced(ctx, key, value, l.cfg.TTL)
 	}
-	return number(l.nodes[node].Set(ctx, key, value, l.cfg.TTL))
+	return boolToCount(l.nodes[node].Set(ctx, key, value, l.cfg.TTL))
 }
 
 func (l *broken) extendOwn(ctx context.Context, node int, key, value string) (int64, error) {
-	return number(l.nodes[node].Extend(ctx, key, value, l.cfg.TTL))
+	return boolToCount(l.nodes[node].Extend(ctx, key, value, l.cfg.TTL))
 }
 
 func (l *broken) delOwn(ctx context.Context, node int, key, value string) (int64, error) {
-	return number(l.nodes[node].Release(ctx, key, value))
+	return boolToCount(l.nodes[node].Release(ctx, key, value))
 }
 
-func (l *broken) leaves(start, end time.Time) bool {
+func (l *broken) hasTimeLeft(start, end time.Time) bool {
 	return redlock.Validity(l.cfg.TTL, end.Sub(start), l.drift) > 0
 }
 
@@ -245,17 +245,17 @@ func (l *broken) fromEnd(_, end time.Time) time.Time     { return end.Add(l.cfg.
 
 // highestCount returns the highest count of the nodes that granted the lock. It raises the count of
 // nodes that are behind, and removes the vote of each one that doesn't confirm that.
-func (l *broken) highest(ctx context.Context, h *handle) int64 {
-	fence, behind := driver.Highest(h.granted)
+func (l *broken) highestCount(ctx context.Context, h *handle) int64 {
+	fence, behind := driver.HighestCount(h.granted)
 	for _, a := range l.ask(ctx, behind, func(ctx context.Context, node int) (int64, error) {
-		return number(l.nodes[node].RaiseFence(ctx, h.key, h.value, fence))
+		return boolToCount(l.nodes[node].RaiseFence(ctx, h.key, h.value, fence))
 	}) {
 		h.granted[a.Node] = a
 	}
 	return fence
 }
 
-func number(yes bool, err error) (int64, error) {
+func boolToCount(yes bool, err error) (int64, error) {
 	if yes {
 		return 1, err
 	}
@@ -280,10 +280,10 @@ type handle struct {
 }
 
 var (
-	_ lock.Tokener     = (*handle)(nil)
-	_ lock.Extender    = (*handle)(nil)
-	_ lock.WallClocked = (*handle)(nil)
-	_ lock.Fencer      = (*handle)(nil)
+	_ lock.Tokener         = (*handle)(nil)
+	_ lock.Extender        = (*handle)(nil)
+	_ lock.WallClockHandle = (*handle)(nil)
+	_ lock.Fencer          = (*handle)(nil)
 )
 
 func (h *handle) Deadline() time.Time { return h.deadline }
@@ -293,7 +293,7 @@ func (h *handle) Fence() int64        { return h.fence }
 
 func (h *handle) Release(ctx context.Context) error {
 	l := h.lock
-	answers := driver.Count(l.release(ctx, l.holders(h), h, l.del))
+	answers := driver.Count(l.release(ctx, l.releaseNodes(h), h, l.deleteKey))
 	switch quorum := redlock.Quorum(len(l.nodes)); {
 	case answers.Yes >= quorum:
 		return nil
@@ -307,9 +307,9 @@ func (h *handle) Extend(ctx context.Context) error {
 	l := h.lock
 	start := l.now()
 	switch {
-	case !l.current(h, start):
+	case !l.canExtend(h, start):
 		return fmt.Errorf("extend %q: %w", h.key, errExpired)
-	case h.extends >= l.extends:
+	case h.extends >= l.maxExtensions:
 		return fmt.Errorf("extend %q: %w", h.key, errLimit)
 	}
 	h.extends++
@@ -319,16 +319,16 @@ func (h *handle) Extend(ctx context.Context) error {
 	end := l.now()
 
 	switch quorum := redlock.Quorum(len(l.nodes)); {
-	case answers.Yes >= l.renewal:
+	case answers.Yes >= l.extensionQuorum:
 	case answers.No >= quorum:
 		return fmt.Errorf("extend %q: %w", h.key, lock.ErrNotHeld)
 	default:
 		return fmt.Errorf("extend %q: outcome unknown: %d nodes answered yes, %d no", h.key, answers.Yes, answers.No)
 	}
-	if !l.renewed(h, start, end) {
+	if !l.extendedInTime(h, start, end) {
 		return fmt.Errorf("extend %q: %w", h.key, errExpired)
 	}
-	if until := l.further(start, end); until.After(h.deadline) {
+	if until := l.extendedDeadline(start, end); until.After(h.deadline) {
 		h.deadline = until
 	}
 	return nil
@@ -338,8 +338,8 @@ var contextByTimer = mistake{Mistake{"context-by-timer",
 	"ends its context only by a timer that starts when the context is first requested, and never checks the clock: a context requested after the deadline has not ended yet",
 	"a context that nobody has requested needs no timer, and the timer knows when to fire"},
 	func(l *broken) {
-		l.give = func(h *handle) lock.Handle {
-			return &contexter{handle: h, until: h.deadline, wait: func(left time.Duration) time.Duration { return left }}
+		l.wrap = func(h *handle) lock.Handle {
+			return &contextHandle{handle: h, until: h.deadline, wait: func(left time.Duration) time.Duration { return left }}
 		}
 	}}
 
@@ -347,13 +347,13 @@ var contextByTicker = mistake{Mistake{"context-by-ticker",
 	"checks the deadline only every three quarters of a TTL to end its context, so the context can outlive the lease",
 	"an occasional check is cheaper than a timer for each lock, and the deadline is checked either way"},
 	func(l *broken) {
-		l.give = func(h *handle) lock.Handle {
-			return contextLoser{&contexter{handle: h, until: h.deadline, wait: func(time.Duration) time.Duration { return l.cfg.TTL * 3 / 4 }}}
+		l.wrap = func(h *handle) lock.Handle {
+			return contextNotifier{&contextHandle{handle: h, until: h.deadline, wait: func(time.Duration) time.Duration { return l.cfg.TTL * 3 / 4 }}}
 		}
 	}}
 
 // contextHandle is a handle with a context that a goroutine cancels.
-type contexter struct {
+type contextHandle struct {
 	*handle
 	wait func(left time.Duration) time.Duration // until the next check of the deadline
 
@@ -363,10 +363,10 @@ type contexter struct {
 	end   context.CancelFunc
 }
 
-var _ lock.Contexter = (*contexter)(nil)
+var _ lock.ContextHandle = (*contextHandle)(nil)
 
 // Context implements lock.Contexter.
-func (c *contexter) Context() context.Context {
+func (c *contextHandle) Context() context.Context {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.ctx == nil {
@@ -377,7 +377,7 @@ func (c *contexter) Context() context.Context {
 }
 
 // watch cancels the context once the deadline has passed.
-func (c *contexter) watch(ctx context.Context, end context.CancelFunc) {
+func (c *contextHandle) watch(ctx context.Context, end context.CancelFunc) {
 	l := c.handle.lock
 	left := func() time.Duration {
 		c.mu.Lock()
@@ -400,7 +400,7 @@ func (c *contexter) watch(ctx context.Context, end context.CancelFunc) {
 	}
 }
 
-func (c *contexter) Extend(ctx context.Context) error {
+func (c *contextHandle) Extend(ctx context.Context) error {
 	err := c.handle.Extend(ctx)
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -408,7 +408,7 @@ func (c *contexter) Extend(ctx context.Context) error {
 	return err
 }
 
-func (c *contexter) Release(ctx context.Context) error {
+func (c *contextHandle) Release(ctx context.Context) error {
 	c.mu.Lock()
 	end := c.end
 	c.mu.Unlock()
@@ -419,9 +419,9 @@ func (c *contexter) Release(ctx context.Context) error {
 }
 
 // contextNotifier is a contextHandle whose holder watches the context from the start.
-type contextLoser struct{ *contexter }
+type contextNotifier struct{ *contextHandle }
 
-var _ lock.Loser = contextLoser{}
+var _ lock.LossNotifier = contextNotifier{}
 
 // Lost implements lock.Loser.
-func (c contextLoser) Lost() <-chan struct{} { return c.Context().Done() }
+func (c contextNotifier) Lost() <-chan struct{} { return c.Context().Done() }

@@ -110,14 +110,14 @@ func (n nodes) acquire(l *broken) lock.Handle {
 	return h
 }
 
-// another makes the lock that of another client, with its own random numbers.
-func another(e *lock.Env) {
+// anotherClient makes the lock that of another client, with its own random numbers.
+func anotherClient(e *lock.Env) {
 	random := e.Random
 	e.Client, e.Random = "c2", func(name string) uint64 { return random("c2/" + name) }
 }
 
 // Each lock makes its own mistake. TestExactlyOneMistake checks that it makes no other.
-func TestEachMistakeIsMade(t *testing.T) {
+func TestEachLockMakesItsMistake(t *testing.T) {
 	n := start(t)
 	for _, m := range Mistakes() {
 		if makes := experiments[m.Name]; makes == nil || !makes(n, m.Name) {
@@ -127,19 +127,19 @@ func TestEachMistakeIsMade(t *testing.T) {
 }
 
 // visibleMistakes are the mistakes that affect the second acquire of a lock.
-var shown = []string{"set-without-nx", "ttl-in-wrong-unit", "same-value-for-clients", "release-on-quorum", "undo-by-plain-del"}
+var visibleMistakes = []string{"set-without-nx", "ttl-in-wrong-unit", "same-value-for-clients", "release-on-quorum", "undo-by-plain-del"}
 
 // In the absence of faults no other mistake has any effect.
-func TestOrdinaryUse(t *testing.T) {
+func TestUseWithoutFaults(t *testing.T) {
 	n := start(t)
 	for _, m := range Mistakes() {
-		if slices.Contains(shown, m.Name) {
+		if slices.Contains(visibleMistakes, m.Name) {
 			continue
 		}
 		n.take(0)
 		for _, ask := range []string{"multiplexed", "sequential"} {
 			change := func(e *lock.Env) { e.Settings.Ask = ask }
-			first, second := n.open(m.Name, change), n.open(m.Name, change, another)
+			first, second := n.open(m.Name, change), n.open(m.Name, change, anotherClient)
 			for range 2 {
 				h := n.acquire(first)
 				for i, c := range n.clients {
@@ -165,7 +165,7 @@ func TestOrdinaryUse(t *testing.T) {
 }
 
 // The algorithm without replacements makes no mistake.
-func TestRightCourse(t *testing.T) {
+func TestUnmodifiedAlgorithm(t *testing.T) {
 	n := start(t)
 	defer func(table []mistake) { mistakes = table }(mistakes)
 	mistakes = []mistake{{Mistake{Name: "none"}, func(*broken) {}}}
@@ -176,7 +176,7 @@ func TestRightCourse(t *testing.T) {
 	}
 }
 
-func TestCancelled(t *testing.T) {
+func TestCanceled(t *testing.T) {
 	n := start(t)
 	n.take(5)
 	l := n.open("plain-del", func(e *lock.Env) { e.Settings.Tries = 0 })
@@ -227,7 +227,7 @@ func TestFailedAttemptIsUndone(t *testing.T) {
 func TestExtendLostLock(t *testing.T) {
 	n := start(t)
 	for _, m := range Mistakes() {
-		if strings.HasPrefix(m.Name, "extension-") || n.open(m.Name).look != nil {
+		if strings.HasPrefix(m.Name, "extension-") || n.open(m.Name).checkHold != nil {
 			continue
 		}
 		for taken, lost := range map[int]bool{2: false, 3: true} {
@@ -253,7 +253,7 @@ func TestExtendLostLock(t *testing.T) {
 
 // A lock with the mistake tells-late does not notify its holder while no node answers, but does
 // once the nodes report the loss.
-func TestTellsLate(t *testing.T) {
+func TestNotifiesLate(t *testing.T) {
 	n := start(t)
 	n.take(0)
 	asked, no, on := 0, make(chan bool), make(chan bool)
@@ -276,7 +276,7 @@ func TestTellsLate(t *testing.T) {
 		}
 		return 0, nil
 	}
-	lost := n.acquire(l).(lock.Loser).Lost()
+	lost := n.acquire(l).(lock.LossNotifier).Lost()
 	<-no
 	select {
 	case <-lost:
@@ -291,7 +291,7 @@ func TestTellsLate(t *testing.T) {
 	}
 }
 
-func TestRefused(t *testing.T) {
+func TestRejectsInvalidSettings(t *testing.T) {
 	for want, s := range map[string]lock.Settings{
 		"use one of no-elapsed-check, elapsed-not-subtracted, no-drift-margin, ": {Mistake: "all of them"},
 		"has no mistake \"\"":           {},

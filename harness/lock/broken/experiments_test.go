@@ -52,7 +52,7 @@ func (n nodes) pastDeadline(mistake string) lock.Handle {
 		e.Wall = e.Now
 		e.After = func(time.Duration) <-chan time.Time { return nil }
 	}))
-	if listens, ok := h.(lock.Loser); ok {
+	if listens, ok := h.(lock.LossNotifier); ok {
 		listens.Lost()
 	}
 	late.Store(int64(time.Minute))
@@ -61,13 +61,13 @@ func (n nodes) pastDeadline(mistake string) lock.Handle {
 
 const validity = 9898 * time.Millisecond // TTL less drift
 
-// wall makes the wall clock wrong by the given duration.
-func wall(by time.Duration) func(*lock.Env) {
+// wallOffset makes the wall clock wrong by the given duration.
+func wallOffset(by time.Duration) func(*lock.Env) {
 	return func(e *lock.Env) { e.Wall = func() time.Time { return time.Now().Add(by) } }
 }
 
-// lives returns the key's time to live on the first node. -1 means that it doesn't expire.
-func (n nodes) lives() time.Duration {
+// timeToLive returns the key's time to live on the first node. -1 means that it doesn't expire.
+func (n nodes) timeToLive() time.Duration {
 	n.t.Helper()
 	left, err := n.clients[0].PTTL(n.t.Context(), "k").Result()
 	if err != nil {
@@ -76,14 +76,16 @@ func (n nodes) lives() time.Duration {
 	return left
 }
 
-// fractional makes the TTL two and a half seconds.
-func fractional(e *lock.Env) { e.Settings.TTL, e.Settings.Timeout = 2500*time.Millisecond, time.Second }
+// fractionalTTL makes the TTL two and a half seconds.
+func fractionalTTL(e *lock.Env) {
+	e.Settings.TTL, e.Settings.Timeout = 2500*time.Millisecond, time.Second
+}
 
-// livesFor returns the time to live of the keys set by a lock with the fractional TTL.
-func (n nodes) livesFor(mistake string) time.Duration {
+// timeToLiveAfterSet returns the time to live of the keys set by a lock with the fractional TTL.
+func (n nodes) timeToLiveAfterSet(mistake string) time.Duration {
 	n.take(0)
-	n.acquire(n.open(mistake, fractional))
-	return n.lives()
+	n.acquire(n.open(mistake, fractionalTTL))
+	return n.timeToLive()
 }
 
 // extended returns the time to live of a lock's keys after the acquire, and after an extension if
@@ -91,7 +93,7 @@ func (n nodes) livesFor(mistake string) time.Duration {
 func (n nodes) extended(mistake string, left time.Duration, changes ...func(*lock.Env)) (before, after time.Duration) {
 	n.take(0)
 	h := n.acquire(n.open(mistake, changes...))
-	before = n.lives()
+	before = n.timeToLive()
 	if before > 10*time.Millisecond { // otherwise the keys may have expired
 		for _, c := range n.clients {
 			if err := c.PExpire(n.t.Context(), "k", left).Err(); err != nil {
@@ -102,7 +104,7 @@ func (n nodes) extended(mistake string, left time.Duration, changes ...func(*loc
 	if h.(lock.Extender).Extend(n.t.Context()) != nil {
 		return before, 0
 	}
-	return before, n.lives()
+	return before, n.timeToLive()
 }
 
 // deadlines returns the deadlines after the acquire and after an extension. Each of these reads the
@@ -138,11 +140,11 @@ func (n nodes) waits(mistake string, changes ...func(*lock.Env)) []time.Duration
 	return waits
 }
 
-// oneValue reports whether a client uses the same value in two acquires, and another client a
+// reusesValue reports whether a client uses the same value in two acquires, and another client a
 // different one.
-func (n nodes) oneValue(mistake string) bool {
+func (n nodes) reusesValue(mistake string) bool {
 	var values []string
-	for _, change := range []func(*lock.Env){ticking(time.Millisecond), another} {
+	for _, change := range []func(*lock.Env){ticking(time.Millisecond), anotherClient} {
 		l := n.open(mistake, change)
 		l.cfg.Sequential, l.all = true, []int{0}
 		l.set = func(_ context.Context, _ int, _, value string) (int64, error) {
@@ -158,10 +160,10 @@ func (n nodes) oneValue(mistake string) bool {
 
 // checkWithoutAnswers calls checkHold of a lock that extends itself while no node answers
 // extensions. asked reports whether it sent any. Its wall clock is stopped.
-func (n nodes) silentLook(mistake string) (lost, over, asked bool, pause time.Duration) {
+func (n nodes) checkWithoutAnswers(mistake string) (lost, over, asked bool, pause time.Duration) {
 	n.take(0)
 	l := n.open(mistake, func(e *lock.Env) { e.Wall = func() time.Time { return epoch } })
-	if l.look == nil {
+	if l.checkHold == nil {
 		return false, false, false, 0
 	}
 	var requests atomic.Int64
@@ -169,17 +171,17 @@ func (n nodes) silentLook(mistake string) (lost, over, asked bool, pause time.Du
 		requests.Add(1)
 		return 0, errDown
 	}
-	lost, over = l.look(l.attempt(n.t.Context(), "k", 1))
-	return lost, over, requests.Load() > 0, l.pause
+	lost, over = l.checkHold(l.attempt(n.t.Context(), "k", 1))
+	return lost, over, requests.Load() > 0, l.checkInterval
 }
 
-// fenced returns the fencing token if the first node has counted three grants and the last node
+// fencingCounts returns the fencing token if the first node has counted three grants and the last node
 // seven, and the first node's count after the acquire and after the release. The token of a lock
 // without fencing is 0.
-func (n nodes) fenced(mistake string) (token, counted, left int64) {
+func (n nodes) fencingCounts(mistake string) (token, counted, left int64) {
 	n.take(0)
-	if !n.open(mistake).counts {
-		return 0, 0, 0 // TestRefused
+	if !n.open(mistake).countsGrants {
+		return 0, 0, 0 // TestRejectsInvalidSettings
 	}
 	for node, grants := range map[int]int{0: 3, 4: 7} {
 		if err := n.clients[node].Set(n.t.Context(), "k:fence", grants, 0).Err(); err != nil {
@@ -227,32 +229,32 @@ var experiments = map[string]func(nodes, string) bool{
 		return n.lease(mistake, 5*time.Second) == 5*time.Second+validity && n.lease(mistake, 12*time.Second) == 0
 	},
 	"no-drift-margin": func(n nodes, mistake string) bool {
-		return n.lease(mistake, time.Second, fractional) == 2500*time.Millisecond
+		return n.lease(mistake, time.Second, fractionalTTL) == 2500*time.Millisecond
 	},
 	"returns-late": func(n nodes, mistake string) bool {
 		return n.lease(mistake, 12*time.Second) == validity
 	},
-	// TestTellsLate checks the notification.
+	// TestNotifiesLate checks the notification.
 	"tells-late": func(n nodes, mistake string) bool {
-		lost, over, asked, pause := n.silentLook(mistake)
+		lost, over, asked, pause := n.checkWithoutAnswers(mistake)
 		if n.take(0); pause > 0 {
 			h := n.acquire(n.open(mistake))
-			if _, tells := h.(lock.Loser); !tells || !h.Deadline().IsZero() {
+			if _, tells := h.(lock.LossNotifier); !tells || !h.Deadline().IsZero() {
 				n.t.Errorf("%s: a lock that extends itself has no loss notification, or the deadline %v", mistake, h.Deadline())
 			}
 		}
 		return asked && !lost && !over
 	},
 	"renewal-gives-up": func(n nodes, mistake string) bool {
-		lost, over, asked, _ := n.silentLook(mistake)
+		lost, over, asked, _ := n.checkWithoutAnswers(mistake)
 		return asked && !lost && over
 	},
 	"renews-too-late": func(n nodes, mistake string) bool {
-		lost, _, _, pause := n.silentLook(mistake)
+		lost, _, _, pause := n.checkWithoutAnswers(mistake)
 		return lost && pause > 10*time.Second
 	},
 	"renews-by-wall-clock": func(n nodes, mistake string) bool {
-		_, _, asked, pause := n.silentLook(mistake)
+		_, _, asked, pause := n.checkWithoutAnswers(mistake)
 		return !asked && pause > 0
 	},
 	// The wall clock is set back during the requests.
@@ -274,33 +276,33 @@ var experiments = map[string]func(nodes, string) bool{
 		return n.lease(mistake, 5*time.Second) == 2*10*time.Second-validity
 	},
 	"deadline-rounded-up": func(n nodes, mistake string) bool {
-		return n.lease(mistake, time.Second, fractional) == 3*time.Second
+		return n.lease(mistake, time.Second, fractionalTTL) == 3*time.Second
 	},
 	"ttl-rounded-down": func(n nodes, mistake string) bool {
-		left := n.livesFor(mistake)
+		left := n.timeToLiveAfterSet(mistake)
 		return left > time.Second && left <= 2*time.Second
 	},
 	"ttl-rounded-up": func(n nodes, mistake string) bool {
-		left := n.livesFor(mistake)
+		left := n.timeToLiveAfterSet(mistake)
 		return left > 2500*time.Millisecond && left <= 3*time.Second
 	},
-	"milliseconds-as-seconds": func(n nodes, mistake string) bool { return n.livesFor(mistake) > 40*time.Minute },
-	"no-expiry":               func(n nodes, mistake string) bool { return n.livesFor(mistake) == -1 },
+	"milliseconds-as-seconds": func(n nodes, mistake string) bool { return n.timeToLiveAfterSet(mistake) > 40*time.Minute },
+	"no-expiry":               func(n nodes, mistake string) bool { return n.timeToLiveAfterSet(mistake) == -1 },
 	// No node answers the release.
 	"renews-after-failed-release": func(n nodes, mistake string) bool {
 		n.take(0)
 		l := n.open(mistake)
 		h := n.acquire(l)
-		l.del = func(context.Context, int, string, string) (int64, error) { return 0, errDown }
+		l.deleteKey = func(context.Context, int, string, string) (int64, error) { return 0, errDown }
 		if err := h.Release(n.t.Context()); err == nil {
 			n.t.Errorf("%s: a release succeeded although no node answered", mistake)
 		}
-		w, renews := h.(*renewing)
+		w, renews := h.(*renewingHandle)
 		if !renews {
 			return false
 		}
 		select {
-		case <-w.over:
+		case <-w.done:
 			return false
 		default:
 			return true
@@ -309,22 +311,22 @@ var experiments = map[string]func(nodes, string) bool{
 	// The context is first requested after the deadline, and no timer has fired. It is not
 	// canceled.
 	"context-by-timer": func(n nodes, mistake string) bool {
-		h, isContexter := n.pastDeadline(mistake).(lock.Contexter)
-		_, listens := h.(lock.Loser)
+		h, isContexter := n.pastDeadline(mistake).(lock.ContextHandle)
+		_, listens := h.(lock.LossNotifier)
 		return isContexter && !listens && h.Context().Err() == nil
 	},
 	// A context that was already in use is not canceled either.
 	"context-by-ticker": func(n nodes, mistake string) bool {
-		h, isContexter := n.pastDeadline(mistake).(lock.Contexter)
-		_, listens := h.(lock.Loser)
+		h, isContexter := n.pastDeadline(mistake).(lock.ContextHandle)
+		_, listens := h.(lock.LossNotifier)
 		return isContexter && listens && h.Context().Err() == nil
 	},
 	// The wall clock is an hour ahead.
 	"wall-clock-deadline": func(n nodes, mistake string) bool {
 		n.take(0)
-		h := n.acquire(n.open(mistake, wall(time.Hour)))
+		h := n.acquire(n.open(mistake, wallOffset(time.Hour)))
 		made := time.Until(h.Deadline()) > time.Minute
-		if h.(lock.WallClocked).ByWall() != made {
+		if h.(lock.WallClockHandle).ByWall() != made {
 			n.t.Errorf("%s: the lock reports the wrong clock for its deadline", mistake)
 		}
 		return made
@@ -332,7 +334,7 @@ var experiments = map[string]func(nodes, string) bool{
 	// The wall clock is an hour behind.
 	"absolute-expiry": func(n nodes, mistake string) bool {
 		n.take(0)
-		n.acquire(n.open(mistake, wall(-time.Hour)))
+		n.acquire(n.open(mistake, wallOffset(-time.Hour)))
 		_, own := n.keys()
 		return own == 0
 	},
@@ -366,7 +368,7 @@ var experiments = map[string]func(nodes, string) bool{
 	// One node votes in each of three attempts.
 	"votes-add-up": func(n nodes, mistake string) bool {
 		l := n.open(mistake, func(e *lock.Env) { e.Settings.Tries = 3 })
-		l.set = func(_ context.Context, node int, _, _ string) (int64, error) { return number(node == 0, nil) }
+		l.set = func(_ context.Context, node int, _, _ string) (int64, error) { return boolToCount(node == 0, nil) }
 		h, _ := l.Acquire(n.t.Context(), "k")
 		return h != nil
 	},
@@ -425,7 +427,7 @@ var experiments = map[string]func(nodes, string) bool{
 	"ttl-in-wrong-unit": func(n nodes, mistake string) bool {
 		n.take(0)
 		n.acquire(n.open(mistake))
-		left := n.lives()
+		left := n.timeToLive()
 		return left <= 10*time.Millisecond && left != -1
 	},
 	// Another client has the key by the time of the release.
@@ -452,7 +454,7 @@ var experiments = map[string]func(nodes, string) bool{
 		n.take(0)
 		l := n.open(mistake)
 		h := n.acquire(l)
-		l.del = func(context.Context, int, string, string) (int64, error) { return 0, errDown }
+		l.deleteKey = func(context.Context, int, string, string) (int64, error) { return 0, errDown }
 		return errors.Is(h.Release(n.t.Context()), lock.ErrNotHeld)
 	},
 	// Another client has the key by the time of the release, and keeps it.
@@ -482,15 +484,15 @@ var experiments = map[string]func(nodes, string) bool{
 	},
 	"same-value-for-retries": func(n nodes, mistake string) bool {
 		v := n.values(mistake, ticking(time.Millisecond))
-		return v[0] == v[2] && v[0] != n.values(mistake, another, ticking(time.Second))[0] && !n.oneValue(mistake)
+		return v[0] == v[2] && v[0] != n.values(mistake, anotherClient, ticking(time.Second))[0] && !n.reusesValue(mistake)
 	},
-	"same-value-for-holds": func(n nodes, mistake string) bool { return n.oneValue(mistake) },
+	"same-value-for-holds": func(n nodes, mistake string) bool { return n.reusesValue(mistake) },
 	"same-value-for-clients": func(n nodes, mistake string) bool {
-		return n.values(mistake, ticking(time.Millisecond))[0] == n.values(mistake, another, ticking(time.Second))[1]
+		return n.values(mistake, ticking(time.Millisecond))[0] == n.values(mistake, anotherClient, ticking(time.Second))[1]
 	},
 	// Two clients start in the same microsecond, and are a second apart afterwards.
 	"weak-token": func(n nodes, mistake string) bool {
-		one, two := n.values(mistake, ticking(time.Millisecond)), n.values(mistake, another, ticking(time.Second))
+		one, two := n.values(mistake, ticking(time.Millisecond)), n.values(mistake, anotherClient, ticking(time.Second))
 		return one[0] == two[0] && one[1] != two[1]
 	},
 	// A node is asked twice with one value, and then with another.
@@ -518,7 +520,7 @@ var experiments = map[string]func(nodes, string) bool{
 			return false
 		}
 		others, _ := n.keys()
-		return others == 5 && n.lives() > 0
+		return others == 5 && n.timeToLive() > 0
 	},
 	// In the same situation, the key has the lock's own value afterwards.
 	"extension-overwrites": func(n nodes, mistake string) bool {
@@ -539,7 +541,7 @@ var experiments = map[string]func(nodes, string) bool{
 			return n.clients[0].Set(n.t.Context(), "k", "other", 0).Err()
 		}})
 		_ = h.(lock.Extender).Extend(n.t.Context())
-		return took && n.lives() > 0
+		return took && n.timeToLive() > 0
 	},
 	"extension-without-drift": func(n nodes, mistake string) bool {
 		acquired, extended := n.deadlines(mistake)
@@ -563,7 +565,7 @@ var experiments = map[string]func(nodes, string) bool{
 	},
 	// The wall clock is an hour ahead.
 	"extension-by-wall-clock": func(n nodes, mistake string) bool {
-		before, after := n.extended(mistake, 10*time.Second, wall(time.Hour))
+		before, after := n.extended(mistake, 10*time.Second, wallOffset(time.Hour))
 		return before <= 10*time.Second && after > time.Hour
 	},
 	// No node answers.
@@ -624,8 +626,8 @@ var experiments = map[string]func(nodes, string) bool{
 		n.take(0)
 		ctx, cancel := context.WithCancel(n.t.Context())
 		l := n.open(mistake)
-		in := l.inTime
-		l.inTime = func(start, end time.Time) bool { cancel(); return in(start, end) }
+		in := l.valid
+		l.valid = func(start, end time.Time) bool { cancel(); return in(start, end) }
 		_, err := l.Acquire(ctx, "k")
 		_, own := n.keys()
 		return err != nil && own == 5
@@ -706,7 +708,7 @@ var experiments = map[string]func(nodes, string) bool{
 	},
 	"same-jitter": func(n nodes, mistake string) bool {
 		waits := n.waits(mistake)
-		return slices.Min(waits) < slices.Max(waits) && slices.Max(waits) <= 9*time.Millisecond && slices.Equal(waits, n.waits(mistake, another))
+		return slices.Min(waits) < slices.Max(waits) && slices.Max(waits) <= 9*time.Millisecond && slices.Equal(waits, n.waits(mistake, anotherClient))
 	},
 	"delay-without-bound": func(n nodes, mistake string) bool { return slices.Max(n.waits(mistake)) > 100*time.Millisecond },
 	// The first attempt fails. Each attempt reads the clock twice.
@@ -716,30 +718,30 @@ var experiments = map[string]func(nodes, string) bool{
 		asked := 0
 		l.set = func(context.Context, int, string, string) (int64, error) {
 			asked++
-			return number(asked > len(l.all), nil)
+			return boolToCount(asked > len(l.all), nil)
 		}
 		h, _ := l.Acquire(n.t.Context(), "k")
 		return h != nil && h.Deadline().Equal(epoch.Add(validity))
 	},
 
 	"fence-from-one-node": func(n nodes, mistake string) bool {
-		token, _, _ := n.fenced(mistake)
+		token, _, _ := n.fencingCounts(mistake)
 		return token == 4
 	},
 	"fence-not-written-back": func(n nodes, mistake string) bool {
-		token, counted, _ := n.fenced(mistake)
+		token, counted, _ := n.fencingCounts(mistake)
 		return token == 8 && counted == 4
 	},
 	"fence-by-wall-clock": func(n nodes, mistake string) bool {
-		token, _, _ := n.fenced(mistake)
+		token, _, _ := n.fencingCounts(mistake)
 		return token > 1_000_000_000_000
 	},
 	"fence-by-client": func(n nodes, mistake string) bool {
-		token, _, _ := n.fenced(mistake)
+		token, _, _ := n.fencingCounts(mistake)
 		return token == 1
 	},
 	"fence-deleted-with-key": func(n nodes, mistake string) bool {
-		token, _, left := n.fenced(mistake)
+		token, _, left := n.fencingCounts(mistake)
 		return token == 8 && left == 0
 	},
 }

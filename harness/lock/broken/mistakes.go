@@ -28,7 +28,7 @@ type Mistake struct {
 // mistake is a Mistake with the code that makes it.
 type mistake struct {
 	Mistake
-	make func(*broken)
+	apply func(*broken)
 }
 
 // mistakes lists all of them: first those that let two clients hold the lock, then those in extensions,
@@ -38,17 +38,17 @@ var mistakes = []mistake{
 		"never measures how long the attempt took, and claims TTL − drift from the end of the attempt",
 		"Redis answers in a millisecond, so reading the clock again tells us nothing"},
 		func(l *broken) {
-			l.inTime, l.until = func(_, _ time.Time) bool { return true }, l.fromEnd
+			l.valid, l.deadlineFrom = func(_, _ time.Time) bool { return true }, l.fromEnd
 		}},
 	{Mistake{"elapsed-not-subtracted",
 		"discards an attempt that took longer than the TTL, but claims TTL − drift from the end of the others",
 		"the lease starts when the quorum grants it"},
-		func(l *broken) { l.until = l.fromEnd }},
+		func(l *broken) { l.deadlineFrom = l.fromEnd }},
 	{Mistake{"no-drift-margin",
 		"claims the whole TTL, with no margin for clock drift",
 		"all our machines run NTP, so their clocks agree"},
 		func(l *broken) { l.drift = 0 }},
-	tellsLate,
+	notifiesLate,
 	contextByTimer,
 	contextByTicker,
 	{Mistake{"wall-clock-deadline",
@@ -59,7 +59,7 @@ var mistakes = []mistake{
 		"sends the nodes an absolute expiry time, taken from its own wall clock, instead of a TTL",
 		"an absolute time makes the key expire at the same moment on every node, however slow the requests are"},
 		func(l *broken) {
-			l.sets(func(ctx context.Context, node int, key, value string) (int64, error) {
+			l.replaceSet(func(ctx context.Context, node int, key, value string) (int64, error) {
 				return l.setWith("NX", "PXAT", l.expiry())(ctx, node, key, value)
 			})
 		}},
@@ -72,7 +72,7 @@ var mistakes = []mistake{
 		"an expired key belongs to nobody, and our servers agree on the time"},
 		func(l *broken) {
 			l.value = func(int, time.Time) string { return fmt.Sprintf("%d-%s", l.expiry(), l.random()) }
-			l.sets(l.script(setOrTakeOver))
+			l.replaceSet(l.script(setOrTakeOver))
 		}},
 	{Mistake{"drift-added",
 		"adds the drift allowance to the lease instead of subtracting it",
@@ -83,13 +83,13 @@ var mistakes = []mistake{
 		"deadlines are stored in seconds, and a started second counts"},
 		func(l *broken) {
 			lease := (l.cfg.TTL - l.drift + time.Second - 1).Truncate(time.Second)
-			l.until = func(start, _ time.Time) time.Time { return start.Add(lease) }
-			l.further = l.until
+			l.deadlineFrom = func(start, _ time.Time) time.Time { return start.Add(lease) }
+			l.extendedDeadline = l.deadlineFrom
 		}},
 	{Mistake{"ttl-rounded-down",
 		"rounds the keys' TTL down to whole seconds, but claims the full TTL",
 		"EXPIRE takes seconds, and a fraction of a second does not matter"},
-		func(l *broken) { l.keysLive(max(time.Second, l.cfg.TTL.Truncate(time.Second))) }},
+		func(l *broken) { l.setKeyTTL(max(time.Second, l.cfg.TTL.Truncate(time.Second))) }},
 	{Mistake{"quorum-half",
 		"needs N/2 votes instead of N/2+1, so two clients can each have a quorum",
 		"half of the nodes is as good as a majority"},
@@ -124,21 +124,21 @@ var mistakes = []mistake{
 	{Mistake{"set-without-nx",
 		"sets the key even if it exists, and so overwrites the holder's key",
 		"SET with an expiry is the recipe; NX is for special cases"},
-		func(l *broken) { l.sets(l.setWith("PX", l.cfg.TTL.Milliseconds())) }},
+		func(l *broken) { l.replaceSet(l.setWith("PX", l.cfg.TTL.Milliseconds())) }},
 	{Mistake{"ttl-in-wrong-unit",
 		"passes the TTL in seconds where Redis expects milliseconds, so keys expire a thousand times too soon",
 		"it was either EX or PX"},
 		func(l *broken) {
-			l.sets(func(ctx context.Context, node int, key, value string) (int64, error) {
+			l.replaceSet(func(ctx context.Context, node int, key, value string) (int64, error) {
 				seconds := max(time.Second, l.cfg.TTL) / time.Second
-				return number(l.nodes[node].Set(ctx, key, value, seconds*time.Millisecond))
+				return boolToCount(l.nodes[node].Set(ctx, key, value, seconds*time.Millisecond))
 			})
 		}},
 	{Mistake{"plain-del",
 		"releases with DEL, whoever holds the key by then (it still undoes failed attempts by a compare-and-delete)",
 		"only the holder calls release, so the key must be the holder's"},
 		func(l *broken) {
-			l.del = func(ctx context.Context, node int, key, _ string) (int64, error) {
+			l.deleteKey = func(ctx context.Context, node int, key, _ string) (int64, error) {
 				return l.Clients[node].Del(ctx, key).Result()
 			}
 		}},
@@ -159,7 +159,7 @@ var mistakes = []mistake{
 		"the name says who owns the key; the rest only makes the value unique"},
 		func(l *broken) {
 			l.value = func(int, time.Time) string { return l.env.Client + "-" + l.random() }
-			l.del = l.script(releaseByPrefix)
+			l.deleteKey = l.script(releaseByPrefix)
 		}},
 	{Mistake{"same-value-for-retries",
 		"uses one random value for all attempts of an acquire, so a delayed release of one attempt deletes the key of another",
@@ -191,37 +191,37 @@ var mistakes = []mistake{
 	{Mistake{"yes-to-own-value",
 		"counts a key that already has its own value as a vote, and so counts a node twice that is configured twice",
 		"a request that is sent twice must get the same answer twice; that makes it idempotent"},
-		func(l *broken) { l.sets(l.script(setOrOwn)) }},
+		func(l *broken) { l.replaceSet(l.script(setOrConfirmOwn)) }},
 
 	{Mistake{"extension-without-token-check",
 		"extends whatever key is there, even another client's, and counts that as a vote",
 		"only the holder extends, and PEXPIRE says whether the key still exists"},
 		func(l *broken) {
 			l.extend = func(ctx context.Context, node int, key, _ string) (int64, error) {
-				return number(l.Clients[node].PExpire(ctx, key, l.cfg.TTL).Result())
+				return boolToCount(l.Clients[node].PExpire(ctx, key, l.cfg.TTL).Result())
 			}
 		}},
 	{Mistake{"extension-below-quorum",
 		"treats an extension as successful if one node says yes",
 		"the vote was at the acquire; extending is just housekeeping"},
-		func(l *broken) { l.renewal = 1 }},
+		func(l *broken) { l.extensionQuorum = 1 }},
 	{Mistake{"extension-elapsed-not-subtracted",
 		"claims TTL − drift from the end of an extension, however long that took",
 		"the nodes have just said yes, so the TTL starts now"},
-		func(l *broken) { l.further = l.fromEnd }},
-	extensionUnheard,
+		func(l *broken) { l.extendedDeadline = l.fromEnd }},
+	extensionIgnoresAnswers,
 	{Mistake{"extension-without-drift",
 		"subtracts the drift margin when it acquires, but claims the whole TTL when it extends",
 		"the margin has already been subtracted"},
 		func(l *broken) {
-			l.further = func(start, _ time.Time) time.Time { return start.Add(l.cfg.TTL) }
+			l.extendedDeadline = func(start, _ time.Time) time.Time { return start.Add(l.cfg.TTL) }
 		}},
 	{Mistake{"extension-adds-to-deadline",
 		"adds a whole lease to its deadline with each extension, though the keys live for only one TTL from then",
 		"extending by ten seconds means having ten seconds more"},
 		func(l *broken) {
-			in := l.renewed
-			l.renewed = func(h *handle, start, end time.Time) bool {
+			in := l.extendedInTime
+			l.extendedInTime = func(h *handle, start, end time.Time) bool {
 				ok := in(h, start, end)
 				if ok {
 					h.deadline = h.deadline.Add(l.cfg.TTL - l.drift)
@@ -236,7 +236,7 @@ var mistakes = []mistake{
 	{Mistake{"extension-drops-expiry",
 		"extends by setting its own key again without an expiry, so the key never expires",
 		"SET keeps the options it is not asked to change"},
-		func(l *broken) { l.extend = l.script(extendForEver) }},
+		func(l *broken) { l.extend = l.script(extendWithoutExpiry) }},
 	{Mistake{"extension-only-checks",
 		"checks that the key is still its own, but does not extend the key's expiry",
 		"the key is there and it is ours, so we hold the lock"},
@@ -249,7 +249,7 @@ var mistakes = []mistake{
 				if own, err := l.hasOwn(ctx, node, key, value); own == 0 {
 					return 0, err
 				}
-				return number(l.Clients[node].PExpire(ctx, key, l.cfg.TTL).Result())
+				return boolToCount(l.Clients[node].PExpire(ctx, key, l.cfg.TTL).Result())
 			}
 		}},
 	{Mistake{"extension-overwrites",
@@ -266,22 +266,22 @@ var mistakes = []mistake{
 		func(l *broken) {
 			l.extend = l.script(extendOrSet)
 			// Such an extension is an acquire with the same value, so it doesn't need an existing lease.
-			l.current = func(*handle, time.Time) bool { return true }
-			l.renewed = func(_ *handle, start, end time.Time) bool { return l.leaves(start, end) }
+			l.canExtend = func(*handle, time.Time) bool { return true }
+			l.extendedInTime = func(_ *handle, start, end time.Time) bool { return l.hasTimeLeft(start, end) }
 		}},
 
 	{Mistake{"no-expiry",
 		"sets its key without an expiry, so a holder that dies keeps the lock forever",
 		"the holder always deletes its key when it is done; that is what defer is for"},
-		func(l *broken) { l.sets(l.setWith("NX")) }},
+		func(l *broken) { l.replaceSet(l.setWith("NX")) }},
 	{Mistake{"ttl-rounded-up",
 		"rounds the keys' TTL up to whole seconds, so a dead client's keys live longer than the TTL",
 		"EXPIRE takes seconds, and too long is the safe side"},
-		func(l *broken) { l.keysLive((l.cfg.TTL + time.Second - 1).Truncate(time.Second)) }},
+		func(l *broken) { l.setKeyTTL((l.cfg.TTL + time.Second - 1).Truncate(time.Second)) }},
 	{Mistake{"milliseconds-as-seconds",
 		"passes the TTL in milliseconds where Redis expects seconds, so keys live a thousand times too long",
 		"it was either EX or PX"},
-		func(l *broken) { l.keysLive(1000 * l.cfg.TTL) }},
+		func(l *broken) { l.setKeyTTL(1000 * l.cfg.TTL) }},
 	{Mistake{"no-release-on-failure",
 		"leaves the keys of a failed attempt until they expire",
 		"cleaning up is what the TTL is for"},
@@ -290,13 +290,15 @@ var mistakes = []mistake{
 		"releases only on the nodes whose grant it received, though a reply can get lost",
 		"where nothing was set, there is nothing to delete"},
 		func(l *broken) {
-			l.holders = granting
-			l.undo = func(ctx context.Context, h *handle) []driver.Answer { return l.release(ctx, granting(h), h, l.delOwn) }
+			l.releaseNodes = grantingNodes
+			l.undo = func(ctx context.Context, h *handle) []driver.Answer {
+				return l.release(ctx, grantingNodes(h), h, l.delOwn)
+			}
 		}},
 	{Mistake{"set-goes-on",
 		"lets the driver go on sending a SET after its attempt is over, so that it can reach nodes after the release",
 		"the driver knows best when to retry; the caller need not wait for it"},
-		func(l *broken) { l.sets(l.setGoingOn) }},
+		func(l *broken) { l.replaceSet(l.setWithRetries) }},
 	{Mistake{"driver-time-out",
 		"waits for a node as long as its driver does, and ignores the node timeout",
 		"timeouts are the driver's business, and its defaults have served for years"},
@@ -305,11 +307,11 @@ var mistakes = []mistake{
 		"needs one vote more than N/2+1, so the lock is unavailable while a minority is down",
 		"more votes make the lock safer, and nodes are rarely down"},
 		func(l *broken) { l.quorum = redlock.Quorum(len(l.nodes)) + 1 }},
-	renewsOn,
+	renewsAfterFailedRelease,
 	{Mistake{"release-on-quorum",
 		"releases on only a quorum of nodes, and leaves its other keys to expire",
 		"without a majority of keys nobody holds the lock, so the leftover keys do no harm"},
-		func(l *broken) { l.holders = func(h *handle) []int { return granting(h)[:l.quorum] } }},
+		func(l *broken) { l.releaseNodes = func(h *handle) []int { return grantingNodes(h)[:l.quorum] } }},
 	{Mistake{"no-jitter",
 		"waits the same time after each failed attempt, so clients that split the vote collide again",
 		"the middle of the range is the best delay, so why randomize?"},
@@ -347,29 +349,29 @@ var mistakes = []mistake{
 				}
 				return l.random()
 			}
-			l.inTime = func(_, end time.Time) bool { return l.leaves(called, end) }
-			l.until = func(_, _ time.Time) time.Time { return l.fromStart(called, called) }
+			l.valid = func(_, end time.Time) bool { return l.hasTimeLeft(called, end) }
+			l.deadlineFrom = func(_, _ time.Time) time.Time { return l.fromStart(called, called) }
 		}},
 	forgetsFailedNodes,
-	undoneByCaller,
+	undoneByCallersContext,
 	waitsForAll,
 	returnsLate,
 
 	{Mistake{"unbounded-extension",
 		"extends as often as it is asked to and ignores the limit, so one holder can lock all others out",
 		"a client that is still working still needs the lock"},
-		func(l *broken) { l.extends = math.MaxInt }},
+		func(l *broken) { l.maxExtensions = math.MaxInt }},
 
 	{Mistake{"fence-from-one-node",
 		"uses the first granting node's counter as the fencing token, though the first node of another quorum may be behind",
 		"every node counts the grants, so any of them will do"},
-		func(l *broken) { l.number = firstCount }},
+		func(l *broken) { l.fencingToken = firstCount }},
 	{Mistake{"fence-not-written-back",
 		"uses its nodes' highest counter as the fencing token but never writes it back, so the next quorum may not include the node that has it",
 		"majorities overlap, so the highest counter of a majority is above all earlier ones"},
 		func(l *broken) {
-			l.number = func(_ context.Context, h *handle) int64 {
-				fence, _ := driver.Highest(h.granted)
+			l.fencingToken = func(_ context.Context, h *handle) int64 {
+				fence, _ := driver.HighestCount(h.granted)
 				return fence
 			}
 		}},
@@ -377,14 +379,14 @@ var mistakes = []mistake{
 		"uses its own wall clock as the fencing token",
 		"time only moves forward, so each token is higher than the last"},
 		func(l *broken) {
-			l.number = func(context.Context, *handle) int64 { return l.env.Wall().UnixMilli() }
+			l.fencingToken = func(context.Context, *handle) int64 { return l.env.Wall().UnixMilli() }
 		}},
 	{Mistake{"fence-by-client",
 		"uses a counter of its own grants as the fencing token, though other clients have counters of their own",
 		"a fencing token only has to increase"},
 		func(l *broken) {
 			count := int64(0)
-			l.number = func(context.Context, *handle) int64 {
+			l.fencingToken = func(context.Context, *handle) int64 {
 				count++
 				return count
 			}
@@ -392,12 +394,12 @@ var mistakes = []mistake{
 	{Mistake{"fence-deleted-with-key",
 		"deletes the grant counter together with the key, so the next holder's token is no higher",
 		"releasing a lock should remove everything that belongs to it"},
-		func(l *broken) { l.del = l.script(releaseWithCount) }},
+		func(l *broken) { l.deleteKey = l.script(releaseWithCount) }},
 }
 
 var (
 	//go:embed set_or_own.lua
-	setOrOwn string
+	setOrConfirmOwn string
 	//go:embed extend_or_set.lua
 	extendOrSet string
 	//go:embed release_by_prefix.lua
@@ -407,7 +409,7 @@ var (
 	//go:embed extend_by_more.lua
 	extendByMore string
 	//go:embed extend_for_ever.lua
-	extendForEver string
+	extendWithoutExpiry string
 	//go:embed extend_any_by_set.lua
 	extendAnyBySet string
 	//go:embed extend_until.lua
@@ -417,7 +419,7 @@ var (
 )
 
 // replaceSet replaces the step that sets the key by one that doesn't count grants.
-func (l *broken) sets(s step) { l.set, l.counts = s, false }
+func (l *broken) replaceSet(s step) { l.set, l.countsGrants = s, false }
 
 // setWith returns a step that sends SET with options.
 func (l *broken) setWith(options ...any) step {
@@ -426,17 +428,17 @@ func (l *broken) setWith(options ...any) step {
 		if errors.Is(err, redis.Nil) {
 			return 0, nil
 		}
-		return number(err == nil, err)
+		return boolToCount(err == nil, err)
 	}
 }
 
 // setKeyTTL gives keys a TTL of their own, which is not used to compute deadlines.
-func (l *broken) keysLive(ttl time.Duration) {
-	l.sets(func(ctx context.Context, node int, key, value string) (int64, error) {
-		return number(l.nodes[node].Set(ctx, key, value, ttl))
+func (l *broken) setKeyTTL(ttl time.Duration) {
+	l.replaceSet(func(ctx context.Context, node int, key, value string) (int64, error) {
+		return boolToCount(l.nodes[node].Set(ctx, key, value, ttl))
 	})
 	l.extend = func(ctx context.Context, node int, key, value string) (int64, error) {
-		return number(l.nodes[node].Extend(ctx, key, value, ttl))
+		return boolToCount(l.nodes[node].Extend(ctx, key, value, ttl))
 	}
 }
 
@@ -446,7 +448,7 @@ func (l *broken) hasOwn(ctx context.Context, node int, key, value string) (int64
 	if errors.Is(err, redis.Nil) {
 		return 0, nil
 	}
-	return number(held == value, err)
+	return boolToCount(held == value, err)
 }
 
 // script returns a step that runs a script with the value and the TTL.
@@ -469,7 +471,7 @@ const driverTries = 4
 func (l *broken) driverWait() time.Duration { return 3 * l.cfg.TTL / 10 }
 
 // setWithRetries is setFree by a driver that retries without regard to attempts.
-func (l *broken) setGoingOn(ctx context.Context, node int, key, value string) (yes int64, err error) {
+func (l *broken) setWithRetries(ctx context.Context, node int, key, value string) (yes int64, err error) {
 	for range driverTries {
 		own, end := context.WithTimeout(context.WithoutCancel(ctx), l.driverWait())
 		yes, err = l.setFree(own, node, key, value)
@@ -481,7 +483,7 @@ func (l *broken) setGoingOn(ctx context.Context, node int, key, value string) (y
 }
 
 // grantingNodes lists the nodes known to have granted an attempt.
-func granting(h *handle) []int {
+func grantingNodes(h *handle) []int {
 	var nodes []int
 	for _, a := range h.granted {
 		if a.Yes() {
@@ -492,7 +494,7 @@ func granting(h *handle) []int {
 }
 
 func firstCount(_ context.Context, h *handle) int64 {
-	return h.granted[granting(h)[0]].Value
+	return h.granted[grantingNodes(h)[0]].Value
 }
 
 // Mistakes lists the possible values of Settings.Mistake.
@@ -504,7 +506,7 @@ func Mistakes() []Mistake {
 	return out
 }
 
-var undoneByCaller = mistake{Mistake{"undone-by-the-callers-context",
+var undoneByCallersContext = mistake{Mistake{"undone-by-the-callers-context",
 	"undoes a failed attempt with the caller's context, so a canceled acquire leaves its keys to expire",
 	"a context is passed down to every call; the linter complains if it is not"},
 	func(l *broken) {
@@ -540,15 +542,15 @@ var waitsForAll = mistake{Mistake{"waits-for-all",
 var returnsLate = mistake{Mistake{"returns-late",
 	"returns the lock however long the acquire took, even if its deadline has passed",
 	"the caller checks the deadline before it works, so checking here too is a waste"},
-	func(l *broken) { l.inTime = func(_, _ time.Time) bool { return true } }}
+	func(l *broken) { l.valid = func(_, _ time.Time) bool { return true } }}
 
-var renewsOn = mistake{Mistake{"renews-after-failed-release",
+var renewsAfterFailedRelease = mistake{Mistake{"renews-after-failed-release",
 	"renews its keys in the background until a release succeeds, so a release without an answer ends nothing",
 	"the release failed, so we still hold the lock and must keep it"},
 	func(l *broken) {
-		l.give = func(h *handle) lock.Handle {
-			r := &renewing{tended{handle: h, over: make(chan struct{})}}
-			go r.each(l.cfg.TTL/3, func() (done bool) {
+		l.wrap = func(h *handle) lock.Handle {
+			r := &renewingHandle{backgroundHandle{handle: h, done: make(chan struct{})}}
+			go r.repeat(l.cfg.TTL/3, func() (done bool) {
 				l.ask(context.Background(), l.all, func(ctx context.Context, node int) (int64, error) {
 					return l.extend(ctx, node, h.key, h.value)
 				})
@@ -559,9 +561,9 @@ var renewsOn = mistake{Mistake{"renews-after-failed-release",
 	}}
 
 // renewingHandle is a handle whose keys are renewed in the background. Its deadline stays the same.
-type renewing struct{ tended }
+type renewingHandle struct{ backgroundHandle }
 
-func (r *renewing) Release(ctx context.Context) error {
+func (r *renewingHandle) Release(ctx context.Context) error {
 	err := r.handle.Release(ctx)
 	if err == nil {
 		r.end()
@@ -570,20 +572,20 @@ func (r *renewing) Release(ctx context.Context) error {
 }
 
 // backgroundHandle is a handle with a task in the background.
-type tended struct {
+type backgroundHandle struct {
 	*handle
-	over chan struct{}
+	done chan struct{}
 	once sync.Once
 }
 
-func (t *tended) end() { t.once.Do(func() { close(t.over) }) }
+func (t *backgroundHandle) end() { t.once.Do(func() { close(t.done) }) }
 
 // repeat calls do periodically until it returns true, the lock is released, or the client closes.
-func (t *tended) each(pause time.Duration, do func() (done bool)) {
+func (t *backgroundHandle) repeat(pause time.Duration, do func() (done bool)) {
 	l := t.handle.lock
 	for {
 		select {
-		case <-t.over:
+		case <-t.done:
 			return
 		case <-l.closed:
 			return
@@ -595,19 +597,19 @@ func (t *tended) each(pause time.Duration, do func() (done bool)) {
 	}
 }
 
-var extensionUnheard = mistake{Mistake{"extension-unheard",
+var extensionIgnoresAnswers = mistake{Mistake{"extension-unheard",
 	"moves its deadline with each extension, whatever the nodes answer",
 	"we hold the lock, so extending can't fail; and if a node is down, the next extension will reach it"},
 	func(l *broken) {
-		l.renewal = 0
-		l.current = func(*handle, time.Time) bool { return true }
-		l.renewed = func(*handle, time.Time, time.Time) bool { return true }
+		l.extensionQuorum = 0
+		l.canExtend = func(*handle, time.Time) bool { return true }
+		l.extendedInTime = func(*handle, time.Time, time.Time) bool { return true }
 	}}
 
 // NotFoundByFuzzing lists the mistakes that no plan within the assumptions reveals. The text says
 // when they show, and completes "which shows only". A scenario of the catalogue reveals each of
 // them.
-var Unhunted = map[string]string{
+var NotFoundByFuzzing = map[string]string{
 	"extension-in-two-steps": "if a holder dies while an extension by the previous holder is between its two steps: " +
 		"extending the key of a live holder has no effect on mutual exclusion",
 	"extension-overwrites": "if a holder dies while an extension by the previous holder is under way: " +
@@ -619,11 +621,11 @@ var Unhunted = map[string]string{
 		"a node that remembers may have two votes safely, as it gives both to the same client",
 }
 
-var tellsLate = mistake{Mistake{"tells-late",
+var notifiesLate = mistake{Mistake{"tells-late",
 	"has no deadline, extends itself, and reports a loss only if a node says so: while no node answers, it reports nothing",
 	"no answer proves nothing: the key may still be there"},
 	func(l *broken) {
-		l.watches(l.cfg.TTL/3, func(h *handle) (lost, over bool) {
+		l.extendAutomatically(l.cfg.TTL/3, func(h *handle) (lost, over bool) {
 			lost = errors.Is(h.Extend(context.Background()), lock.ErrNotHeld)
 			return lost, lost
 		})
@@ -633,7 +635,7 @@ var renewsTooLate = mistake{Mistake{"renews-too-late",
 	"has no deadline and extends itself, but for the first time only after its keys have expired",
 	"a lease is renewed when it runs out"},
 	func(l *broken) {
-		l.watches(l.cfg.TTL*5/4, func(h *handle) (lost, over bool) {
+		l.extendAutomatically(l.cfg.TTL*5/4, func(h *handle) (lost, over bool) {
 			lost = h.Extend(context.Background()) != nil
 			return lost, lost
 		})
@@ -643,7 +645,7 @@ var renewalGivesUp = mistake{Mistake{"renewal-gives-up",
 	"has no deadline, extends itself, and stops at the first error without telling its holder",
 	"an error ends the loop, and the caller will notice"},
 	func(l *broken) {
-		l.watches(l.cfg.TTL/3, func(h *handle) (lost, over bool) { return false, h.Extend(context.Background()) != nil })
+		l.extendAutomatically(l.cfg.TTL/3, func(h *handle) (lost, over bool) { return false, h.Extend(context.Background()) != nil })
 	}}
 
 var renewsByWallClock = mistake{Mistake{"renews-by-wall-clock",
@@ -651,7 +653,7 @@ var renewsByWallClock = mistake{Mistake{"renews-by-wall-clock",
 	"note the time of the next extension, and check the clock now and then"},
 	func(l *broken) {
 		l.now = l.env.Wall
-		l.watches(l.cfg.TTL/12, func(h *handle) (lost, over bool) {
+		l.extendAutomatically(l.cfg.TTL/12, func(h *handle) (lost, over bool) {
 			if l.now().Before(h.deadline.Add(-l.cfg.TTL / 2)) {
 				return false, false
 			}
@@ -661,12 +663,12 @@ var renewsByWallClock = mistake{Mistake{"renews-by-wall-clock",
 	}}
 
 // extendAutomatically makes handles without a deadline that extend themselves.
-func (l *broken) watches(pause time.Duration, look func(h *handle) (lost, over bool)) {
-	l.pause, l.look = pause, look
-	l.current = func(*handle, time.Time) bool { return true }
-	l.give = func(h *handle) lock.Handle {
-		w := &watched{tended{handle: h, over: make(chan struct{})}, make(chan struct{})}
-		go w.each(pause, func() (done bool) {
+func (l *broken) extendAutomatically(pause time.Duration, look func(h *handle) (lost, over bool)) {
+	l.checkInterval, l.checkHold = pause, look
+	l.canExtend = func(*handle, time.Time) bool { return true }
+	l.wrap = func(h *handle) lock.Handle {
+		w := &notifyingHandle{backgroundHandle{handle: h, done: make(chan struct{})}, make(chan struct{})}
+		go w.repeat(pause, func() (done bool) {
 			h.extends = 0 // these extensions are not limited
 			lost, over := look(h)
 			if lost {
@@ -679,19 +681,19 @@ func (l *broken) watches(pause time.Duration, look func(h *handle) (lost, over b
 }
 
 // notifyingHandle is a handle that extends itself and notifies its holder in place of a deadline.
-type watched struct {
-	tended
+type notifyingHandle struct {
+	backgroundHandle
 	lost chan struct{}
 }
 
-var _ lock.Loser = (*watched)(nil)
+var _ lock.LossNotifier = (*notifyingHandle)(nil)
 
 // Deadline implements lock.Handle. It returns zero, as there is no deadline.
-func (w *watched) Deadline() time.Time { return time.Time{} }
+func (w *notifyingHandle) Deadline() time.Time { return time.Time{} }
 
-func (w *watched) Lost() <-chan struct{} { return w.lost }
+func (w *notifyingHandle) Lost() <-chan struct{} { return w.lost }
 
-func (w *watched) Release(ctx context.Context) error {
+func (w *notifyingHandle) Release(ctx context.Context) error {
 	w.end()
 	return w.handle.Release(ctx)
 }
@@ -706,16 +708,16 @@ var elapsedByWallClock = mistake{Mistake{"elapsed-by-wall-clock",
 			return l.random()
 		}
 		left := func() time.Duration { return l.cfg.TTL - l.env.Wall().Sub(start) - l.drift }
-		l.inTime = func(_, _ time.Time) bool { return left() > 0 }
-		l.until = func(_, end time.Time) time.Time { return end.Add(left()) }
+		l.valid = func(_, _ time.Time) bool { return left() > 0 }
+		l.deadlineFrom = func(_, end time.Time) time.Time { return end.Add(left()) }
 	}}
 
 var silenceIsNotHeld = mistake{Mistake{"silence-is-not-held",
 	"reports a release that got no answer as \"not held\", though its keys may still be there",
 	"a release that did not succeed found nothing to release"},
 	func(l *broken) {
-		l.give = func(h *handle) lock.Handle {
-			return answering{h, func(err error) error {
+		l.wrap = func(h *handle) lock.Handle {
+			return overridingHandle{h, func(err error) error {
 				if err != nil {
 					return fmt.Errorf("release %q: %w", h.key, lock.ErrNotHeld)
 				}
@@ -728,8 +730,8 @@ var lossIsReleased = mistake{Mistake{"loss-is-released",
 	"reports success when a release finds that the lock was lost, so its holder never learns of the loss",
 	"the key had to go, and it is gone"},
 	func(l *broken) {
-		l.give = func(h *handle) lock.Handle {
-			return answering{h, func(err error) error {
+		l.wrap = func(h *handle) lock.Handle {
+			return overridingHandle{h, func(err error) error {
 				if errors.Is(err, lock.ErrNotHeld) {
 					return nil
 				}
@@ -739,12 +741,14 @@ var lossIsReleased = mistake{Mistake{"loss-is-released",
 	}}
 
 // overridingHandle is a handle that changes the result of a release.
-type answering struct {
+type overridingHandle struct {
 	*handle
-	says func(error) error
+	override func(error) error
 }
 
-func (a answering) Release(ctx context.Context) error { return a.says(a.handle.Release(ctx)) }
+func (a overridingHandle) Release(ctx context.Context) error {
+	return a.override(a.handle.Release(ctx))
+}
 
 var forgetsFailedNodes = mistake{Mistake{"forgets-failed-nodes",
 	"never asks a node again that once failed to answer, so it lacks votes when other nodes fail later",

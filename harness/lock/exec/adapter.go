@@ -31,14 +31,14 @@ import (
 
 // errBroken means that an adapter violated the protocol or has exited. It matches lock.ErrBroken
 // but doesn't blame the lock.
-var errBroken error = broken{}
+var errBroken error = brokenAdapter{}
 
-type broken struct{}
+type brokenAdapter struct{}
 
-func (broken) Error() string { return "adapter" }
+func (brokenAdapter) Error() string { return "adapter" }
 
 // Is reports whether err is lock.ErrBroken.
-func (broken) Is(err error) bool { return err == lock.ErrBroken }
+func (brokenAdapter) Is(err error) bool { return err == lock.ErrBroken }
 
 // StartWithin is the time limit for an adapter's hello, and for its answer to open. On a busy host
 // the virtual machine of a language may need many seconds to load a library.
@@ -56,27 +56,27 @@ type Adapter struct {
 	out    *bufio.Reader
 	ended  chan struct{} // closed when the adapter's output has ended
 
-	mu      sync.Mutex
-	err     error // why the output ended
-	last    int64 // ID of the last request
-	waiting map[int64]chan reply
-	handles map[string]*Handle
-	early   map[string]string // reasons for handles that were lost before they were returned
-	clocks  reading
+	mu        sync.Mutex
+	err       error // why the output ended
+	last      int64 // ID of the last request
+	waiting   map[int64]chan reply
+	handles   map[string]*Handle
+	lostEarly map[string]string // reasons for handles that were lost before they were returned
+	clocks    clockReading
 }
 
 // clockReading is a reading of the adapter's monotonic clock, taken at or after a time on the
 // client's clock.
-type reading struct {
-	mono int64
-	own  time.Time
-	took time.Duration
+type clockReading struct {
+	adapter int64
+	client  time.Time
+	took    time.Duration
 }
 
 // Connect reads the hello of an adapter. now is the client's monotonic clock.
-func Meet(in io.Writer, out io.Reader, now func() time.Time) (*Adapter, error) {
-	a := &Adapter{now: now, in: in, out: bufio.NewReaderSize(out, longest), ended: make(chan struct{}),
-		waiting: map[int64]chan reply{}, handles: map[string]*Handle{}, early: map[string]string{}}
+func Connect(in io.Writer, out io.Reader, now func() time.Time) (*Adapter, error) {
+	a := &Adapter{now: now, in: in, out: bufio.NewReaderSize(out, maxLineLen), ended: make(chan struct{}),
+		waiting: map[int64]chan reply{}, handles: map[string]*Handle{}, lostEarly: map[string]string{}}
 	err := readLine(a.out, &a.Hello)
 	if err == nil {
 		err = a.Hello.check()
@@ -94,22 +94,22 @@ func (a *Adapter) Open(ctx context.Context, client string, nodes []lock.Node, s 
 	for _, n := range nodes {
 		r.Nodes = append(r.Nodes, node{n.Name, n.Addr})
 	}
-	answer, err := a.ask(ctx, r)
+	answer, err := a.call(ctx, r)
 	if err != nil {
 		return fmt.Errorf("open: %w", err)
 	}
 	a.Quorum = int(answer.Quorum)
-	return a.compare(ctx)
+	return a.compareClocks(ctx)
 }
 
 // clockReadings is the maximum number of readings. The one with the shortest round trip is the most
 // precise.
-const comparisons = 5
+const clockReadings = 5
 
 // compareClocks reads the adapter's clocks between two readings of the client's clock.
-func (a *Adapter) compare(ctx context.Context) error {
-	best := reading{took: math.MaxInt64}
-	for range comparisons {
+func (a *Adapter) compareClocks(ctx context.Context) error {
+	best := clockReading{took: math.MaxInt64}
+	for range clockReadings {
 		from := a.now()
 		mono, _, err := a.readClocks(ctx)
 		if err != nil {
@@ -117,25 +117,25 @@ func (a *Adapter) compare(ctx context.Context) error {
 		}
 		if took := a.now().Sub(from); took < best.took {
 			// Use the earlier time: the delay of the answer must shorten the client's belief.
-			best = reading{mono, from, took}
+			best = clockReading{mono, from, took}
 		}
 	}
 	a.mu.Lock()
 	a.clocks = best
 	a.mu.Unlock()
-	return a.turned(ctx)
+	return a.checkWallClock(ctx)
 }
 
 // maxClockDifference is the maximum difference between the wall clocks of the adapter and its
 // client. Both are set within some milliseconds of each other, and some languages' clocks have no
 // better resolution.
-const apart = 100 * time.Millisecond
+const maxClockDifference = 100 * time.Millisecond
 
 // checkWallClock checks that the adapter's wall clock still agrees with its client's. Faults set
 // both clocks together.
-func (a *Adapter) turned(ctx context.Context) error {
+func (a *Adapter) checkWallClock(ctx context.Context) error {
 	var off time.Duration
-	for range comparisons {
+	for range clockReadings {
 		from := time.Now().Round(0)
 		_, wall, err := a.readClocks(ctx)
 		if err != nil {
@@ -143,9 +143,9 @@ func (a *Adapter) turned(ctx context.Context) error {
 		}
 		shown, to := time.Unix(0, wall), time.Now().Round(0)
 		switch {
-		case shown.Before(from.Add(-apart)):
+		case shown.Before(from.Add(-maxClockDifference)):
 			off = from.Sub(shown)
-		case shown.After(to.Add(apart)):
+		case shown.After(to.Add(maxClockDifference)):
 			off = to.Sub(shown)
 		default:
 			return nil
@@ -155,8 +155,8 @@ func (a *Adapter) turned(ctx context.Context) error {
 }
 
 // clientTime converts an instant of the adapter's monotonic clock to the client's clock.
-func (a *Adapter) own(mono int64) time.Time {
-	return a.clocks.own.Add(time.Duration(mono - a.clocks.mono))
+func (a *Adapter) clientTime(mono int64) time.Time {
+	return a.clocks.client.Add(time.Duration(mono - a.clocks.adapter))
 }
 
 func (a *Adapter) listen() {
@@ -168,7 +168,7 @@ func (a *Adapter) listen() {
 		}
 		a.mu.Lock()
 		if err == nil {
-			err = a.heard(r)
+			err = a.handleReply(r)
 		}
 		if err != nil {
 			a.err = err
@@ -181,15 +181,15 @@ func (a *Adapter) listen() {
 }
 
 // handleReply processes a line of the adapter. The caller holds a.mu.
-func (a *Adapter) heard(r reply) error {
+func (a *Adapter) handleReply(r reply) error {
 	switch {
 	case r.Lost != "":
 		if h := a.handles[r.Lost]; h != nil {
-			h.lose()
-		} else if len(a.waiting) == 0 || len(a.early) > 1000 {
+			h.notifyLost()
+		} else if len(a.waiting) == 0 || len(a.lostEarly) > 1000 {
 			return fmt.Errorf("it reported the loss of an unknown handle: %q", r.Lost)
 		} else {
-			a.early[r.Lost] = r.Why
+			a.lostEarly[r.Lost] = r.Why
 		}
 		return nil
 	case r.Renewed != "":
@@ -197,8 +197,8 @@ func (a *Adapter) heard(r reply) error {
 		if h == nil {
 			return fmt.Errorf("it renewed an unknown handle: %q", r.Renewed)
 		}
-		h.until(r)
-		h.renew()
+		h.setDeadline(r)
+		h.notifyRenewed()
 		return nil
 	}
 	w := a.waiting[int64(r.ID)]
@@ -208,10 +208,10 @@ func (a *Adapter) heard(r reply) error {
 	delete(a.waiting, int64(r.ID))
 	if r.OK && r.Handle != "" && a.handles[r.Handle] == nil {
 		h := &Handle{adapter: a, id: r.Handle, token: r.Token, fence: int64(r.Fence), lost: make(chan struct{}), renewed: make(chan struct{}, 1)}
-		h.until(r)
+		h.setDeadline(r)
 		a.handles[r.Handle] = h
-		if _, was := a.early[r.Handle]; was {
-			h.lose()
+		if _, lost := a.lostEarly[r.Handle]; lost {
+			h.notifyLost()
 		}
 	}
 	w <- r
@@ -231,14 +231,14 @@ func (a *Adapter) send(r *request) (<-chan reply, error) {
 		_, err = a.in.Write(append(text, '\n'))
 	}
 	if err != nil {
-		return nil, a.broken(err)
+		return nil, a.failure(err)
 	}
 	return w, nil
 }
 
 // failure returns the error of a broken adapter. The reason why its output ended is preferred over
 // err, because it is more informative.
-func (a *Adapter) broken(err error) error {
+func (a *Adapter) failure(err error) error {
 	select {
 	case <-a.ended:
 	case <-time.After(grace / 10):
@@ -255,14 +255,14 @@ func (a *Adapter) broken(err error) error {
 // adapter supports it. Whenever the library's time limit has passed, call pings the adapter's
 // reader: as long as that answers, it is the library that hangs, and call keeps waiting, as with
 // any other lock.
-func (a *Adapter) ask(ctx context.Context, r request) (reply, error) {
+func (a *Adapter) call(ctx context.Context, r request) (reply, error) {
 	w, err := a.send(&r)
 	if err != nil {
 		return reply{}, err
 	}
 	// Wait half of the grace period twice: if the client was paused together with its adapter, the
 	// first timer may already have expired.
-	late, again := time.NewTimer(r.limit()-grace/2), false
+	late, extended := time.NewTimer(r.timeout()-grace/2), false
 	defer late.Stop()
 	done := ctx.Done()
 	for {
@@ -274,7 +274,7 @@ func (a *Adapter) ask(ctx context.Context, r request) (reply, error) {
 			case answer := <-w: // its last message
 				return answer, answer.refusal()
 			default:
-				return reply{}, a.broken(nil)
+				return reply{}, a.failure(nil)
 			}
 		case <-done:
 			done = nil
@@ -284,15 +284,15 @@ func (a *Adapter) ask(ctx context.Context, r request) (reply, error) {
 				}
 			}
 		case <-late.C:
-			if !again {
-				again = true
+			if !extended {
+				extended = true
 				late.Reset(grace / 2)
 				continue
 			}
-			if r.own() {
-				return reply{}, fmt.Errorf("%w: no answer to %s within %v", errBroken, r.Op, r.limit())
+			if r.withoutLibrary() {
+				return reply{}, fmt.Errorf("%w: no answer to %s within %v", errBroken, r.Op, r.timeout())
 			}
-			if _, err := a.ask(context.WithoutCancel(ctx), request{Op: "ping"}); err != nil {
+			if _, err := a.call(context.WithoutCancel(ctx), request{Op: "ping"}); err != nil {
 				return reply{}, fmt.Errorf("%w, after %s", err, r.Op)
 			}
 			late.Reset(grace)
@@ -301,10 +301,10 @@ func (a *Adapter) ask(ctx context.Context, r request) (reply, error) {
 }
 
 // withoutLibrary reports whether the adapter can answer without calling the library.
-func (r request) own() bool { return r.Op == "ping" || r.Op == "clock" || r.Op == "open" }
+func (r request) withoutLibrary() bool { return r.Op == "ping" || r.Op == "clock" || r.Op == "open" }
 
 // timeout returns how long an answer may take.
-func (r request) limit() time.Duration {
+func (r request) timeout() time.Duration {
 	switch {
 	case r.Within != nil:
 		return time.Duration(*r.Within*1e6) + grace
@@ -315,9 +315,9 @@ func (r request) limit() time.Duration {
 }
 
 // RefusedError is an answer that isn't ok.
-type Refused struct{ No, Why string }
+type RefusedError struct{ No, Why string }
 
-func (r *Refused) Error() string {
+func (r *RefusedError) Error() string {
 	if r.Why == "" {
 		return r.No
 	}
@@ -325,20 +325,20 @@ func (r *Refused) Error() string {
 }
 
 // Is reports whether the answer is not-held and err is lock.ErrNotHeld.
-func (r *Refused) Is(err error) bool { return err == lock.ErrNotHeld && r.No == noHeld }
+func (r *RefusedError) Is(err error) bool { return err == lock.ErrNotHeld && r.No == refusedNotHeld }
 
 // refusal returns an error for a reply that isn't ok.
 func (r reply) refusal() error {
 	if r.OK || r.Pong {
 		return nil
 	}
-	return &Refused{r.No, r.Why}
+	return &RefusedError{r.No, r.Why}
 }
 
 // Acquire requests a lock once. A lock acquired after ctx has ended is released.
 func (a *Adapter) Acquire(ctx context.Context, key string, within time.Duration) (*Handle, error) {
 	millis := ms(within)
-	r, err := a.ask(ctx, request{Op: "acquire", Key: key, Within: &millis})
+	r, err := a.call(ctx, request{Op: "acquire", Key: key, Within: &millis})
 	if err != nil {
 		return nil, err
 	}
@@ -346,30 +346,30 @@ func (a *Adapter) Acquire(ctx context.Context, key string, within time.Duration)
 	h := a.handles[r.Handle]
 	a.mu.Unlock()
 	switch {
-	case h == nil || h.given:
+	case h == nil || h.returned:
 		return nil, fmt.Errorf("%w: it acquired a lock without a new handle (%q)", errBroken, r.Handle)
 	case ctx.Err() != nil:
 		return nil, errors.Join(ctx.Err(), h.Release(context.WithoutCancel(ctx)))
 	}
-	h.given = true
+	h.returned = true
 	return h, nil
 }
 
 // Ping checks that the adapter's reader answers. It doesn't have to wait for the library.
 func (a *Adapter) Ping(ctx context.Context) error {
-	_, err := a.ask(ctx, request{Op: "ping"})
+	_, err := a.call(ctx, request{Op: "ping"})
 	return err
 }
 
 // readClocks reads the adapter's clocks, in nanoseconds.
 func (a *Adapter) readClocks(ctx context.Context) (monotonic, wall int64, err error) {
-	r, err := a.ask(ctx, request{Op: "clock"})
+	r, err := a.call(ctx, request{Op: "clock"})
 	return int64(r.Mono), int64(r.Wall), err
 }
 
 // Close tells the adapter to exit.
 func (a *Adapter) Close(ctx context.Context) error {
-	_, err := a.ask(ctx, request{Op: "close"})
+	_, err := a.call(ctx, request{Op: "close"})
 	return err
 }
 

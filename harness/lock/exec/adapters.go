@@ -12,7 +12,7 @@ import (
 )
 
 //go:embed adapters/node/*.js adapters/python/*.py adapters/ruby/*.rb adapters/php/*.php adapters/_go adapters/java/*.java adapters/java/starter.xml adapters/rust/src/*.rs adapters/rust/starter.toml
-var all embed.FS
+var adapterFiles embed.FS
 
 // starter is a template for an adapter.
 type starter struct {
@@ -45,7 +45,7 @@ func Languages() (names []string) {
 }
 
 // FindStarter returns the starter of a language.
-func StarterIn(lang string) (starter, bool) {
+func FindStarter(lang string) (starter, bool) {
 	i := slices.IndexFunc(Starters, func(s starter) bool { return s.Lang == lang })
 	if i < 0 {
 		return starter{}, false
@@ -61,7 +61,7 @@ func (s starter) Write(dir string) error {
 		}
 	}
 	for _, f := range s.files {
-		text, err := all.ReadFile("adapters/" + f.from)
+		text, err := adapterFiles.ReadFile("adapters/" + f.from)
 		if err != nil {
 			return err
 		}
@@ -93,7 +93,7 @@ func (s starter) Files() (names []string) {
 const AdapterFolder = ".adapters"
 
 // libraryAdapter is the adapter of a published library.
-type shipped struct {
+type libraryAdapter struct {
 	Name    string // name of the adapter in reports and tests
 	Library string // name, version and registry
 	Set     string // the set that .ci/adapters installs it with
@@ -101,7 +101,7 @@ type shipped struct {
 }
 
 // Libraries lists the adapters that can be installed for the tests.
-var Libraries = []shipped{
+var Libraries = []libraryAdapter{
 	{"node-redlock-4", "redlock 4.2.0 (npm)", "node", "node redlock4.js"},
 	{"node-redlock-5", "redlock 5.0.0-beta.2 (npm), acquire", "node", "node redlock5.js"},
 	{"node-redlock-5-using", "redlock 5.0.0-beta.2 (npm), using, which renews", "node", "node redlock5-using.js"},
@@ -117,7 +117,7 @@ var Libraries = []shipped{
 }
 
 // Command returns the adapter's command if dir is its installation folder.
-func (s shipped) Command(dir string) string {
+func (s libraryAdapter) Command(dir string) string {
 	words := strings.Fields(s.command)
 	for i, w := range words {
 		if strings.ContainsAny(w, "./") {

@@ -18,7 +18,7 @@ import (
 
 // The adapters for Node use ioredis with its defaults and only set the server's address. If they
 // disabled the offline queue or retries, a violation might be the adapter's fault.
-func TestNodeKeepsDriverDefaults(t *testing.T) {
+func TestNodeAdaptersKeepDriverDefaults(t *testing.T) {
 	node, err := exec.LookPath("node")
 	if err != nil {
 		t.Skip("node is missing: apt-get install nodejs")
@@ -67,9 +67,9 @@ func TestNodeKeepsDriverDefaults(t *testing.T) {
 	}
 }
 
-// overStandIn starts one of our adapters with stand-ins for the packages that it imports, given as
+// startWithStandIns starts one of our adapters with stand-ins for the packages that it imports, given as
 // files by name. said waits for its end and returns the stand-ins' output on stderr.
-func overStandIn(t *testing.T, program, script string, files map[string]string) (a *Adapter, said func() string) {
+func startWithStandIns(t *testing.T, program, script string, files map[string]string) (a *Adapter, output func() string) {
 	t.Helper()
 	path, err := exec.LookPath(program)
 	if err != nil {
@@ -107,16 +107,16 @@ func overStandIn(t *testing.T, program, script string, files map[string]string) 
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	said = sync.OnceValue(func() string { // when it has ended
+	output = sync.OnceValue(func() string { // when it has ended
 		in.Close()
 		cmd.Wait()
 		return strings.TrimSpace(stderr.String())
 	})
-	t.Cleanup(func() { said() })
-	if a, err = Meet(in, out, time.Now); err != nil {
-		t.Fatal(err, said())
+	t.Cleanup(func() { output() })
+	if a, err = Connect(in, out, time.Now); err != nil {
+		t.Fatal(err, output())
 	}
-	return a, said
+	return a, output
 }
 
 // npm adds a stand-in for a package of npm, and pypi for one of PyPI.
@@ -163,7 +163,7 @@ class Redlock:
 		{"python3", "python/pottery_redlock.py", python, "", "Redis\nRedlock"},
 	} {
 		t.Run(c.script+" "+c.options, func(t *testing.T) {
-			a, said := overStandIn(t, c.program, c.script, c.files)
+			a, said := startWithStandIns(t, c.program, c.script, c.files)
 			settings := lock.Settings{TTL: time.Second, Timeout: 50 * time.Millisecond, Drift: 0.01, Options: map[string]string{}}
 			for option := range strings.SplitSeq(c.options, ",") {
 				if name, value, is := strings.Cut(option, "="); is {
@@ -196,7 +196,7 @@ class Redlock:
 
 // pottery raises the same exception if the lock is not held and if nodes fail. Only the former
 // means not-held.
-func TestPotteryErrorsAreNoRefusal(t *testing.T) {
+func TestPotteryNodeErrorsAreNotRefusals(t *testing.T) {
 	python := map[string]string{}
 	pypi(python, "redis", "redis", "class Redis:\n  def __init__(self, **set): pass\n")
 	pypi(python, "pottery", "pottery", `
@@ -214,7 +214,7 @@ class Redlock:
     raise ExtendUnlockedLock([ConnectionError("n1")] if self.key == "down" else [])
   def release(self): raise ReleaseUnlockedLock([ConnectionError("n1")] if self.key == "down" else [])
 `)
-	a, _ := overStandIn(t, "python3", "python/pottery_redlock.py", python)
+	a, _ := startWithStandIns(t, "python3", "python/pottery_redlock.py", python)
 	if err := a.Open(t.Context(), "c1", []lock.Node{{Name: "n1", Addr: "127.0.0.1:1"}}, lock.Settings{TTL: time.Second}); err != nil {
 		t.Fatal(err)
 	}
@@ -224,7 +224,7 @@ class Redlock:
 			t.Fatal(err)
 		}
 		for op, err := range map[string]error{"extend": h.Extend(t.Context()), "release": h.Release(t.Context())} {
-			if no := (*Refused)(nil); !errors.As(err, &no) || errors.Is(err, lock.ErrNotHeld) != want {
+			if no := (*RefusedError)(nil); !errors.As(err, &no) || errors.Is(err, lock.ErrNotHeld) != want {
 				t.Errorf("%s %s: %v; want not held: %v", op, key, err, want)
 			}
 		}

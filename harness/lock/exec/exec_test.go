@@ -22,8 +22,8 @@ const hello = `{"hello":1,"name":"made up","version":"2","can":["extend","lost",
 // answers is a scripted adapter: its answer to each request by op. %d stands for the request's id.
 type answers map[string]string
 
-// play starts an adapter that says hello and answers requests. The requests are recorded in asked.
-func play(t *testing.T, first string, say func(m map[string]any, out io.Writer)) (*Adapter, error) {
+// startScripted starts an adapter that says hello and answers requests. The requests are recorded in asked.
+func startScripted(t *testing.T, first string, say func(m map[string]any, out io.Writer)) (*Adapter, error) {
 	t.Helper()
 	in, ask := io.Pipe()
 	heard, out := io.Pipe()
@@ -46,7 +46,7 @@ func play(t *testing.T, first string, say func(m map[string]any, out io.Writer))
 			}
 		}
 	}()
-	return Meet(ask, heard, time.Now)
+	return Connect(ask, heard, time.Now)
 }
 
 func (a answers) say(m map[string]any, out io.Writer) {
@@ -76,7 +76,7 @@ const epoch = 777
 
 func open(t *testing.T, a answers) *Adapter {
 	t.Helper()
-	ad, err := play(t, hello, a.say)
+	ad, err := startScripted(t, hello, a.say)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -87,7 +87,7 @@ func open(t *testing.T, a answers) *Adapter {
 }
 
 // An invalid hello is reported with what is wrong.
-func TestHello(t *testing.T) {
+func TestRejectsInvalidHello(t *testing.T) {
 	for first, want := range map[string]string{
 		"":                              "its stdout has ended",
 		"ready\n":                       `violates the protocol: "ready"`,
@@ -104,20 +104,20 @@ func TestHello(t *testing.T) {
 		`{"hello":1,"name":"x","options":[{"name":"a","values":["c"]}]}` + "\n":                                     "option a with 1 values: list the library's default first",
 		`{"hello":1,"name":"x","options":[{"name":"a","values":["c","d,e"]}]}` + "\n":                               "a value \"d,e\"",
 		`{"hello":1,"name":"x","options":[{"name":"a","values":["c","d"]},{"name":"a","values":["c","d"]}]}` + "\n": "duplicate option a",
-		`{"hello":1,"name":"x"`:               "in the middle of a line",
-		strings.Repeat("x", longest+1) + "\n": "longer than 65536 bytes",
+		`{"hello":1,"name":"x"`:                  "in the middle of a line",
+		strings.Repeat("x", maxLineLen+1) + "\n": "longer than 65536 bytes",
 	} {
 		heard, out := io.Pipe()
 		go func() { io.WriteString(out, first); out.Close() }()
-		if _, err := Meet(io.Discard, heard, time.Now); !errors.Is(err, errBroken) || !errors.Is(err, lock.ErrBroken) || !strings.Contains(err.Error(), want) {
+		if _, err := Connect(io.Discard, heard, time.Now); !errors.Is(err, errBroken) || !errors.Is(err, lock.ErrBroken) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%.40q: %v; want %q", first, err, want)
 		}
 	}
 }
 
 // An adapter's options become options of its kind of lock. They can't forgo properties.
-func TestOptionsOfAHello(t *testing.T) {
-	a, err := play(t, `{"hello":1,"name":"x","options":[{"name":"retries","doc":"tries","values":["defaults","none"],"forgoes":["fault-tolerance"]}]}`+"\n", answers{}.say)
+func TestHelloOptions(t *testing.T) {
+	a, err := startScripted(t, `{"hello":1,"name":"x","options":[{"name":"retries","doc":"tries","values":["defaults","none"],"forgoes":["fault-tolerance"]}]}`+"\n", answers{}.say)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -143,12 +143,12 @@ func (e *answersAndEnds) Write(line []byte) (int, error) {
 
 // The last message of an adapter is used, for example its answer to close, even if its stdout has
 // ended by the time it is read.
-func TestLastWord(t *testing.T) {
+func TestLastMessageIsUsed(t *testing.T) {
 	for range 50 { // select chooses randomly between two ready channels
 		heard, out := io.Pipe()
 		stdin := &answersAndEnds{stdout: out}
 		go io.WriteString(out, hello)
-		a, err := Meet(stdin, heard, time.Now)
+		a, err := Connect(stdin, heard, time.Now)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -163,7 +163,7 @@ func TestLastWord(t *testing.T) {
 }
 
 // An adapter that violates the protocol ends the run with a description of the violation.
-func TestBroken(t *testing.T) {
+func TestProtocolViolations(t *testing.T) {
 	for answer, want := range map[string]string{
 		"boom":                             `violates the protocol: "boom"`,
 		"end":                              "its stdout has ended",
@@ -196,13 +196,13 @@ func TestBroken(t *testing.T) {
 }
 
 // Whole numbers may be strings.
-func TestNumbersAsStrings(t *testing.T) {
-	a, err := play(t, `{"hello":"1","name":"x","grain":"1000"}`+"\n", answers{"open": `{"id":"%d","ok":true,"quorum":"3"}`}.say)
+func TestNumbersMayBeStrings(t *testing.T) {
+	a, err := startScripted(t, `{"hello":"1","name":"x","grain":"1000"}`+"\n", answers{"open": `{"id":"%d","ok":true,"quorum":"3"}`}.say)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := a.Open(t.Context(), "c1", nil, lock.Settings{}); err != nil || a.Quorum != 3 || a.Hello.Grain != 1000 {
-		t.Errorf("%v, quorum %d, grain %d; want 3 and 1000", err, a.Quorum, a.Hello.Grain)
+	if err := a.Open(t.Context(), "c1", nil, lock.Settings{}); err != nil || a.Quorum != 3 || a.Hello.TTLUnit != 1000 {
+		t.Errorf("%v, quorum %d, grain %d; want 3 and 1000", err, a.Quorum, a.Hello.TTLUnit)
 	}
 }
 
@@ -219,7 +219,7 @@ func TestDeadline(t *testing.T) {
 			`{"id":%d,"ok":true,"handle":"h"}`:              -1,
 			`{"id":%d,"ok":true,"handle":"h","until":null}`: -1,
 		} {
-			a, err := play(t, hello, func(m map[string]any, out io.Writer) {
+			a, err := startScripted(t, hello, func(m map[string]any, out io.Writer) {
 				if m["op"] == "acquire" {
 					time.Sleep(3 * time.Second)
 				}
@@ -251,7 +251,7 @@ func TestDeadline(t *testing.T) {
 // Faults would not affect a clock that differs from its client's.
 func TestClocks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a, err := play(t, hello, answers{"clock": `{"id":%d,"ok":true,"monotonic":1,"wall":1}`}.say)
+		a, err := startScripted(t, hello, answers{"clock": `{"id":%d,"ok":true,"monotonic":1,"wall":1}`}.say)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -263,7 +263,7 @@ func TestClocks(t *testing.T) {
 
 // A loss is reported immediately, even if it arrives before the handle. A renewal changes the
 // deadline.
-func TestUnasked(t *testing.T) {
+func TestNotifications(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := open(t, answers{
 			"acquire": `{"lost":"h","why":"gone"}` + "\n" + `{"id":%d,"ok":true,"handle":"h","until":5,"clock":"wall"}`,
@@ -300,7 +300,7 @@ func TestUnasked(t *testing.T) {
 func TestCancel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var asked []string
-		a, err := play(t, hello, func(m map[string]any, out io.Writer) {
+		a, err := startScripted(t, hello, func(m map[string]any, out io.Writer) {
 			asked = append(asked, m["op"].(string))
 			switch m["op"] {
 			case "acquire":
@@ -327,10 +327,10 @@ func TestCancel(t *testing.T) {
 
 // If a library hangs, its adapter is not broken as long as it answers pings. The caller keeps
 // waiting.
-func TestHang(t *testing.T) {
+func TestHangingLibrary(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var silent atomic.Bool
-		a, err := play(t, hello, func(m map[string]any, out io.Writer) {
+		a, err := startScripted(t, hello, func(m map[string]any, out io.Writer) {
 			if m["op"] != "acquire" && !silent.Load() {
 				answers{}.say(m, out)
 			}
@@ -358,7 +358,7 @@ func TestHang(t *testing.T) {
 // A virtual machine that loads a library on a busy host is slow, but not broken.
 func TestSlowToOpen(t *testing.T) {
 	open := func(t *testing.T, after time.Duration) error {
-		a, err := play(t, hello, func(m map[string]any, out io.Writer) {
+		a, err := startScripted(t, hello, func(m map[string]any, out io.Writer) {
 			if m["op"] == "open" {
 				time.Sleep(after)
 			}

@@ -17,10 +17,10 @@ const Name = "exec"
 
 // PipesEnv is the environment variable that tells a client that it has an adapter: its file
 // descriptor 3 is the adapter's stdout, and 4 its stdin.
-const Pipes = "LOCKPICK_ADAPTER"
+const PipesEnv = "LOCKPICK_ADAPTER"
 
 // acquireTTLs is how long a library that retries by itself may wait for a lock, in TTLs.
-const waits = 2
+const acquireTTLs = 2
 
 var _ lock.Factory = New
 
@@ -28,12 +28,12 @@ var _ lock.Factory = New
 func New(env lock.Env) (lock.Lock, error) {
 	in, out := attached.in, attached.out
 	switch {
-	case os.Getenv(Pipes) != "":
+	case os.Getenv(PipesEnv) != "":
 		in, out = os.NewFile(4, "the adapter's stdin"), os.NewFile(3, "the adapter's stdout")
 	case in == nil:
 		return nil, errors.New("lock exec has no program: pass --adapter COMMAND with real processes or containers (--backend process)")
 	}
-	a, err := Meet(in, out, env.Now)
+	a, err := Connect(in, out, env.Now)
 	if err != nil {
 		return nil, err
 	}
@@ -56,21 +56,21 @@ func (p *program) Acquire(ctx context.Context, key string) (lock.Handle, error) 
 	s := p.env.Settings
 	within := time.Duration(0)
 	if p.Hello.Retries == "library" {
-		within = waits * s.TTL
+		within = acquireTTLs * s.TTL
 	}
-	if err := p.turned(context.WithoutCancel(ctx)); err != nil {
+	if err := p.checkWallClock(context.WithoutCancel(ctx)); err != nil {
 		return nil, fmt.Errorf("acquire %q: %w", key, err)
 	}
 	for n := 1; ; n++ {
 		h, err := p.Adapter.Acquire(ctx, key, within)
-		var no *Refused
+		var no *RefusedError
 		switch {
 		case err == nil:
 			return h, nil
-		case ctx.Err() != nil, n == s.Tries && within == 0, !errors.As(err, &no), no.No == noUnsupported, no.No == noCancelled:
+		case ctx.Err() != nil, n == s.Tries && within == 0, !errors.As(err, &no), no.No == refusedUnsupported, no.No == refusedCanceled:
 			return nil, fmt.Errorf("acquire %q: %w", key, err)
 		}
-		if within > 0 && no.No != noError { // the library has already waited
+		if within > 0 && no.No != refusedError { // the library has already waited
 			continue
 		}
 		p.tries++
@@ -91,25 +91,25 @@ func (p *program) Close() error {
 }
 
 var (
-	_ lock.Extender    = (*Handle)(nil)
-	_ lock.Loser       = (*Handle)(nil)
-	_ lock.Holder      = (*Handle)(nil)
-	_ lock.Renewer     = (*Handle)(nil)
-	_ lock.Fencer      = (*Handle)(nil)
-	_ lock.Tokener     = (*Handle)(nil)
-	_ lock.WallClocked = (*Handle)(nil)
+	_ lock.Extender        = (*Handle)(nil)
+	_ lock.LossNotifier    = (*Handle)(nil)
+	_ lock.HeldChecker     = (*Handle)(nil)
+	_ lock.RenewalNotifier = (*Handle)(nil)
+	_ lock.Fencer          = (*Handle)(nil)
+	_ lock.Tokener         = (*Handle)(nil)
+	_ lock.WallClockHandle = (*Handle)(nil)
 )
 
 // Handle is a held lock.
 type Handle struct {
-	adapter *Adapter
-	id      string
-	token   string
-	fence   int64
-	given   bool
-	renewed chan struct{} // receives a value when the library has changed the deadline
-	lost    chan struct{} // closed once the lock is lost
-	once    sync.Once
+	adapter  *Adapter
+	id       string
+	token    string
+	fence    int64
+	returned bool
+	renewed  chan struct{} // receives a value when the library has changed the deadline
+	lost     chan struct{} // closed once the lock is lost
+	once     sync.Once
 
 	mu       sync.Mutex
 	deadline time.Time
@@ -117,7 +117,7 @@ type Handle struct {
 }
 
 // setDeadline sets the deadline to that of a reply.
-func (h *Handle) until(r reply) {
+func (h *Handle) setDeadline(r reply) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	switch {
@@ -126,13 +126,13 @@ func (h *Handle) until(r reply) {
 	case r.Clock == "wall":
 		h.deadline, h.wall = time.Unix(0, int64(r.Until)), true
 	default:
-		h.deadline, h.wall = h.adapter.own(int64(r.Until)), false
+		h.deadline, h.wall = h.adapter.clientTime(int64(r.Until)), false
 	}
 }
 
-func (h *Handle) lose() { h.once.Do(func() { close(h.lost) }) }
+func (h *Handle) notifyLost() { h.once.Do(func() { close(h.lost) }) }
 
-func (h *Handle) renew() {
+func (h *Handle) notifyRenewed() {
 	select {
 	case h.renewed <- struct{}{}:
 	default: // the previous renewal has not been received yet
@@ -141,17 +141,17 @@ func (h *Handle) renew() {
 
 // Extend implements lock.Extender.
 func (h *Handle) Extend(ctx context.Context) error {
-	r, err := h.adapter.ask(ctx, request{Op: "extend", Handle: h.id})
+	r, err := h.adapter.call(ctx, request{Op: "extend", Handle: h.id})
 	if err != nil {
 		return fmt.Errorf("extend: %w", err)
 	}
-	h.until(r)
+	h.setDeadline(r)
 	return nil
 }
 
 // Release implements lock.Handle.
 func (h *Handle) Release(ctx context.Context) error {
-	if _, err := h.adapter.ask(ctx, request{Op: "release", Handle: h.id}); err != nil {
+	if _, err := h.adapter.call(ctx, request{Op: "release", Handle: h.id}); err != nil {
 		return fmt.Errorf("release: %w", err)
 	}
 	return nil
@@ -164,7 +164,7 @@ func (h *Handle) Deadline() time.Time {
 	return h.deadline
 }
 
-// ByWall implements lock.WallClocked.
+// ByWall implements lock.WallClockHandle.
 func (h *Handle) ByWall() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -173,10 +173,10 @@ func (h *Handle) ByWall() bool {
 
 // Held implements lock.HeldChecker. It returns an error if the library doesn't support it.
 func (h *Handle) Held(ctx context.Context) (bool, error) {
-	if !h.adapter.Hello.can(canHeld) {
+	if !h.adapter.Hello.can(canCheckHeld) {
 		return false, errors.ErrUnsupported
 	}
-	r, err := h.adapter.ask(ctx, request{Op: "held", Handle: h.id})
+	r, err := h.adapter.call(ctx, request{Op: "held", Handle: h.id})
 	if err != nil {
 		return false, fmt.Errorf("held: %w", err)
 	}

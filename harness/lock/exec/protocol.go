@@ -19,7 +19,7 @@ import (
 const version = 1
 
 // maxLineLen is the maximum length of a line in bytes.
-const longest = 64 << 10
+const maxLineLen = 64 << 10
 
 // Hello is the first line of an adapter. It identifies the library and its features.
 type Hello struct {
@@ -38,7 +38,7 @@ type Hello struct {
 	// Nodes is "one" for a lock on one node, or "many", the default.
 	Nodes string `json:"nodes"`
 	// TTLUnit is the library's unit of TTLs in milliseconds. 0 means that it accepts any TTL.
-	Grain number `json:"grain"`
+	TTLUnit number `json:"grain"`
 	// Retries is who retries if a lock is taken: driver (the default), for a library that tries
 	// only once, or library.
 	Retries string `json:"retries"`
@@ -49,15 +49,15 @@ type Hello struct {
 
 // Capabilities of an adapter besides acquire and release.
 const (
-	canExtend = "extend"  // a holder can extend its lock
-	canHeld   = "held"    // the library can check whether a lock is held
-	canLose   = "lost"    // the library notifies the client of a loss
-	canRenew  = "renewed" // the library reports its automatic extensions
-	canCancel = "cancel"  // an acquire can be canceled
-	canFence  = "fence"   // an acquire returns a fencing token
+	canExtend        = "extend"  // a holder can extend its lock
+	canCheckHeld     = "held"    // the library can check whether a lock is held
+	canNotifyLoss    = "lost"    // the library notifies the client of a loss
+	canNotifyRenewal = "renewed" // the library reports its automatic extensions
+	canCancel        = "cancel"  // an acquire can be canceled
+	canFence         = "fence"   // an acquire returns a fencing token
 )
 
-var powers = []string{canExtend, canHeld, canLose, canRenew, canCancel, canFence}
+var capabilities = []string{canExtend, canCheckHeld, canNotifyLoss, canNotifyRenewal, canCancel, canFence}
 
 var beliefs = []string{"", "deadline", string(lock.BySignal), string(lock.ByNothing)}
 
@@ -81,10 +81,10 @@ func (h Hello) check() error {
 		return errors.New("its hello has no name")
 	case !slices.Contains(beliefs, h.Belief):
 		return fmt.Errorf("its hello has belief %q: use deadline, signal or none", h.Belief)
-	case h.Belief == string(lock.BySignal) && !h.can(canLose):
+	case h.Belief == string(lock.BySignal) && !h.can(canNotifyLoss):
 		return errors.New("its hello has belief signal, but not the capability lost: add lost to can")
-	case !lock.PrefixFits(h.KeyPrefix):
-		return fmt.Errorf("its hello has keyPrefix %.200q: use at most %d bytes of printable ASCII", h.KeyPrefix, lock.MostPrefix)
+	case !lock.ValidPrefix(h.KeyPrefix):
+		return fmt.Errorf("its hello has keyPrefix %.200q: use at most %d bytes of printable ASCII", h.KeyPrefix, lock.MaxPrefixLen)
 	case h.Server != "" && h.Server != redis && !slices.Contains(lock.Servers(), h.Server):
 		return fmt.Errorf("its hello has server %q: use one of %s", h.Server, strings.Join(append([]string{redis}, lock.Servers()...), ", "))
 	case h.Nodes != "" && h.Nodes != "one" && h.Nodes != "many":
@@ -93,8 +93,8 @@ func (h Hello) check() error {
 		return fmt.Errorf("its hello has retries %q: use driver or library", h.Retries)
 	}
 	for _, c := range h.Can {
-		if !slices.Contains(powers, c) {
-			return fmt.Errorf("its hello has the unknown capability %q: the capabilities are %s", c, strings.Join(powers, ", "))
+		if !slices.Contains(capabilities, c) {
+			return fmt.Errorf("its hello has the unknown capability %q: the capabilities are %s", c, strings.Join(capabilities, ", "))
 		}
 	}
 	return checkOptions(h.Options)
@@ -143,7 +143,7 @@ func (h Hello) Kind() lock.Kind {
 	return lock.Kind{
 		Options: options,
 		New:     New, Belief: belief, Doc: h.Title(), OwnTime: true, OwnTokens: true, OneNode: h.Nodes == "one", Server: h.Store(), Prefix: h.KeyPrefix,
-		Can: lock.Powers{Extend: h.can(canExtend), Fence: h.can(canFence)},
+		Can: lock.Features{Extend: h.can(canExtend), Fence: h.can(canFence)},
 	}
 }
 
@@ -205,15 +205,15 @@ type reply struct {
 
 // Values of no in a reply that isn't ok.
 const (
-	noTaken       = "taken"       // another client has the lock
-	noUnknown     = "unknown"     // not acquired, or the outcome is unknown
-	noHeld        = "not-held"    // definite refusal of a release or extend
-	noCancelled   = "cancelled"   // canceled as requested
-	noUnsupported = "unsupported" // not supported by the library
-	noError       = "error"       // the library failed with an exception
+	refusedTaken       = "taken"       // another client has the lock
+	refusedUnknown     = "unknown"     // not acquired, or the outcome is unknown
+	refusedNotHeld     = "not-held"    // definite refusal of a release or extend
+	refusedCanceled    = "cancelled"   // canceled as requested
+	refusedUnsupported = "unsupported" // not supported by the library
+	refusedError       = "error"       // the library failed with an exception
 )
 
-var refusals = []string{noTaken, noUnknown, noHeld, noCancelled, noUnsupported, noError}
+var refusals = []string{refusedTaken, refusedUnknown, refusedNotHeld, refusedCanceled, refusedUnsupported, refusedError}
 
 // number is a JSON number or a string with a whole number, because some languages can't represent
 // integers above 2^53.
@@ -239,7 +239,7 @@ func readLine(from *bufio.Reader, to any) error {
 	b, err := from.ReadSlice('\n')
 	switch {
 	case errors.Is(err, bufio.ErrBufferFull):
-		return fmt.Errorf("a line on its stdout is longer than %d bytes: %.60q…", longest, b)
+		return fmt.Errorf("a line on its stdout is longer than %d bytes: %.60q…", maxLineLen, b)
 	case err != nil && len(bytes.TrimSpace(b)) > 0:
 		return fmt.Errorf("its stdout ended in the middle of a line: %.100q", b)
 	case err != nil:

@@ -21,24 +21,24 @@ import (
 
 // All contains each kind by name.
 var All = map[string]lock.Kind{
-	"redlock": {Doc: "the reference: Redlock as specified", New: redlock.New, Can: all},
+	"redlock": {Doc: "the reference: Redlock as specified", New: redlock.New, Can: allFeatures},
 	"hardened": {Doc: "the lock recommended by package redlock, which is safe in cases where the specification isn't", New: redlock.Hardened,
-		Can: lock.Powers{Extend: true, Limit: true, Fence: true}, Options: redlock.Own, Distinct: true},
-	"broken":   {Doc: "redlock with one deliberate mistake, selected by lock.mistake", New: broken.New, Can: all},
-	"single":   {Doc: "one key on one server", New: single.New, OneNode: true, Can: most},
-	"failover": {Doc: "single, on a master with a replica that may take its place", New: single.New, OneNode: true, Can: most},
+		Can: lock.Features{Extend: true, Limit: true, Fence: true}, Options: redlock.Options, Distinct: true},
+	"broken":   {Doc: "redlock with one deliberate mistake, selected by lock.mistake", New: broken.New, Can: allFeatures},
+	"single":   {Doc: "one key on one server", New: single.New, OneNode: true, Can: withoutFencing},
+	"failover": {Doc: "single, on a master with a replica that may take its place", New: single.New, OneNode: true, Can: withoutFencing},
 
 	// Published libraries, unmodified.
-	"redsync":   {Doc: "go-redsync/redsync v4", New: redsync.New, OwnTime: true, Can: lock.Powers{Extend: true}, Options: redsync.Own},
-	"redislock": {Doc: "bsm/redislock", New: redislock.New, OwnTime: true, OneNode: true, Can: lock.Powers{Extend: true}},
+	"redsync":   {Doc: "go-redsync/redsync v4", New: redsync.New, OwnTime: true, Can: lock.Features{Extend: true}, Options: redsync.Options},
+	"redislock": {Doc: "bsm/redislock", New: redislock.New, OwnTime: true, OneNode: true, Can: lock.Features{Extend: true}},
 	"rueidis": {Doc: "rueidislock from redis/rueidis, which extends locks automatically and reports when one is lost", New: rueidis.New,
-		OwnTime: true, OwnTokens: true, OneNode: true, Belief: lock.BySignal, Prefix: rueidis.Prefix, Options: rueidis.Own},
+		OwnTime: true, OwnTokens: true, OneNode: true, Belief: lock.BySignal, Prefix: rueidis.Prefix, Options: rueidis.Options},
 }
 
 // Features of our own kinds.
 var (
-	all  = lock.Powers{Extend: true, Limit: true, Fence: true, Sequential: true}
-	most = lock.Powers{Extend: true, Limit: true}
+	allFeatures    = lock.Features{Extend: true, Limit: true, Fence: true, Sequential: true}
+	withoutFencing = lock.Features{Extend: true, Limit: true}
 )
 
 // Names lists the kinds in alphabetical order.
@@ -58,12 +58,12 @@ func Setups(kind string) []string {
 // Claims quotes the guarantees in the documentation of a kind, with their source, by kind and
 // property. The documentation doesn't mention properties that are not listed.
 var Claims = map[string]map[string]string{
-	"redlock":  pattern("the specification"),
-	"hardened": pattern("the specification, which package redlock claims to implement"),
-	"redsync": with(pattern("README, which links to it"), mutualExclusion,
+	"redlock":  patternClaims("the specification"),
+	"hardened": patternClaims("the specification, which package redlock claims to implement"),
+	"redsync": withClaim(patternClaims("README, which links to it"), mutualExclusion,
 		`"After this is successful, no one else can obtain the same lock (the same mutex name) until we unlock it." (README)`),
-	"redislock": pattern("README, which links to it"),
-	"rueidis": with(pattern("README, which links to it"), mutualExclusion,
+	"redislock": patternClaims("README, which links to it"),
+	"rueidis": withClaim(patternClaims("README, which links to it"), mutualExclusion,
 		`"At any given moment, only one client can hold a lock." (redis.io, which the README links to); `+
 			`"The returned ctx will be canceled automatically and immediately once the KeyMajority is not held anymore" (README, of client-side caching)`),
 }
@@ -77,7 +77,7 @@ const (
 
 // patternClaims returns the guarantees of the documentation page on the pattern, which lists three
 // "safety and liveness guarantees".
-func pattern(source string) map[string]string {
+func patternClaims(source string) map[string]string {
 	const page = " (redis.io, Distributed Locks with Redis; "
 	return map[string]string{
 		mutualExclusion:    `"At any given moment, only one client can hold a lock."` + page + source + ")",
@@ -87,7 +87,7 @@ func pattern(source string) map[string]string {
 	}
 }
 
-func with(claims map[string]string, property, words string) map[string]string {
+func withClaim(claims map[string]string, property, words string) map[string]string {
 	claims[property] = words
 	return claims
 }

@@ -20,7 +20,7 @@ func TestNames(t *testing.T) {
 }
 
 // Scenarios refer to options by name alone, so two kinds must not define the same option.
-func TestOptions(t *testing.T) {
+func TestOptionsAreDistinct(t *testing.T) {
 	of := map[string]string{}
 	for _, kind := range Names() {
 		for _, o := range All[kind].Options {
@@ -47,7 +47,7 @@ func open(t *testing.T, client, addr string, s lock.Settings) lock.Lock {
 
 // With one try, an acquire is a TryLock: if the lock is taken, it returns without waiting, even if
 // the delay before the next try would be an hour. The lock can be acquired later.
-func TestOneTry(t *testing.T) {
+func TestOneTryDoesNotWait(t *testing.T) {
 	addr := redistest.Start(t, 1)[0]
 	for _, name := range Names() {
 		settings := lock.Settings{Kind: name, Timeout: 5 * time.Second, TTL: time.Minute, RetryMin: time.Hour, RetryMax: time.Hour, Tries: 1}
@@ -68,7 +68,7 @@ func TestOneTry(t *testing.T) {
 
 // A lock's deadline depends only on its settings: the TTL minus the drift, and at most the 2 ms
 // that the specification adds. A library's own default for drift must not have any effect.
-func TestDriftIsAsSet(t *testing.T) {
+func TestDeadlineFollowsDriftSetting(t *testing.T) {
 	addr := redistest.Start(t, 1)[0]
 	const ttl = 10 * time.Second
 	for _, name := range Names() {
@@ -88,7 +88,7 @@ func TestDriftIsAsSet(t *testing.T) {
 	}
 }
 
-func TestEachKindLocksARealNode(t *testing.T) {
+func TestEachKindLocksRealNode(t *testing.T) {
 	addr := redistest.Start(t, 1)[0]
 	for _, name := range Names() {
 		l := open(t, "c1", addr, lock.Settings{Kind: name, Timeout: 5 * time.Second, TTL: 10 * time.Second})

@@ -54,13 +54,13 @@ func (l *library) Close() error { return l.client.Close() }
 
 // Acquire implements lock.Lock. If ctx has no deadline, the library gives up after a TTL.
 func (l *library) Acquire(ctx context.Context, key string) (lock.Handle, error) {
-	t := &tries{library: l, left: l.settings.Tries, began: time.Now()}
+	t := &retryStrategy{library: l, left: l.settings.Tries, began: time.Now()}
 	for {
 		l.drawn++
 		held, err := l.locker.Obtain(ctx, key, l.settings.TTL, &redislock.Options{RetryStrategy: t, Token: l.env.Token(l.drawn)})
 		if err == nil {
 			h := &handle{library: l, lock: held}
-			h.believe(t.began)
+			h.setDeadline(t.began)
 			return h, nil
 		}
 		delay := t.NextBackoff()
@@ -75,13 +75,13 @@ func (l *library) Acquire(ctx context.Context, key string) (lock.Handle, error) 
 }
 
 // retryStrategy implements the library's RetryStrategy, with a random delay before each retry.
-type tries struct {
+type retryStrategy struct {
 	library *library
 	left    int
 	began   time.Time // not after the start of the last try
 }
 
-func (t *tries) NextBackoff() time.Duration {
+func (t *retryStrategy) NextBackoff() time.Duration {
 	l := t.library
 	if t.left--; t.left <= 0 {
 		return 0
@@ -105,7 +105,7 @@ var (
 )
 
 // setDeadline computes the deadline of a lock that was requested at the given time.
-func (h *handle) believe(asked time.Time) {
+func (h *handle) setDeadline(asked time.Time) {
 	s := h.library.settings
 	h.deadline = asked.Add(s.TTL - redlock.Drift(s.TTL, s.Drift))
 }
@@ -113,19 +113,19 @@ func (h *handle) believe(asked time.Time) {
 func (h *handle) Deadline() time.Time { return h.deadline }
 func (h *handle) Token() string       { return h.lock.Token() }
 
-func (h *handle) Release(ctx context.Context) error { return definite(h.lock.Release(ctx)) }
+func (h *handle) Release(ctx context.Context) error { return toNotHeld(h.lock.Release(ctx)) }
 
 func (h *handle) Extend(ctx context.Context) error {
 	asked := time.Now()
-	err := definite(h.lock.Refresh(ctx, h.library.settings.TTL, nil))
+	err := toNotHeld(h.lock.Refresh(ctx, h.library.settings.TTL, nil))
 	if err == nil {
-		h.believe(asked)
+		h.setDeadline(asked)
 	}
 	return err
 }
 
 // toNotHeld converts the library's definite refusals to lock.ErrNotHeld.
-func definite(err error) error {
+func toNotHeld(err error) error {
 	if errors.Is(err, redislock.ErrLockNotHeld) || errors.Is(err, redislock.ErrNotObtained) {
 		return fmt.Errorf("%w: %w", lock.ErrNotHeld, err)
 	}

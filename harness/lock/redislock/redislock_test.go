@@ -106,7 +106,7 @@ func answers(took time.Duration, replies ...string) func(context.Context, string
 
 // The deadline counts from the earliest possible start of the successful try. Each draw has a name
 // of its own, and a failed request ends a try.
-func TestDeadlineAndNames(t *testing.T) {
+func TestDeadlineAndDrawNames(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := env("c1", "10.0.0.1:6379")
 		var drawn []string
@@ -140,7 +140,7 @@ func TestDeadlineAndNames(t *testing.T) {
 	})
 }
 
-func TestRefused(t *testing.T) {
+func TestRejectsInvalidSettings(t *testing.T) {
 	for want, change := range map[string]func(*lock.Env){
 		"has no node: specify one":         func(e *lock.Env) { e.Nodes = nil },
 		"it has only one node":             func(e *lock.Env) { e.Settings.Ask = "sequential" },

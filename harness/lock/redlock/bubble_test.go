@@ -15,7 +15,7 @@ import (
 // Nodes may be unreachable in different ways. Whatever go-redis does with them, a round lasts one
 // timeout at most, and no goroutines are left once the lock is closed. A synctest bubble fails if a
 // goroutine outlives it.
-func TestUnreachable(t *testing.T) {
+func TestUnreachableNodes(t *testing.T) {
 	type dial = func(context.Context, string, string) (net.Conn, error)
 	refused := errors.New("connection refused")
 	for name, c := range map[string]struct {
@@ -30,7 +30,7 @@ func TestUnreachable(t *testing.T) {
 			<-ctx.Done()
 			return nil, ctx.Err()
 		}},
-		"silent node": {200, 50 * time.Millisecond, redistest.DialSilent},
+		"silent node": {200, 50 * time.Millisecond, redistest.DialUnresponsive},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

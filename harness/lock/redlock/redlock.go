@@ -38,7 +38,7 @@ func New(env lock.Env) (lock.Lock, error) {
 		return nil, err
 	}
 	l := &reference{}
-	cfg.Nodes, l.Closer = onGoRedis(env)
+	cfg.Nodes, l.Closer = goRedisNodes(env)
 	if l.redlock, err = redlock.Specification(cfg); err != nil {
 		return nil, errors.Join(err, l.Close())
 	}
@@ -60,12 +60,12 @@ func configure(env lock.Env) (cfg redlock.Config, err error) {
 	return redlock.Config{
 		TTL: s.TTL, Timeout: s.Timeout, Drift: cmp.Or(s.Drift, redlock.NoDrift), RetryMin: s.RetryMin, RetryMax: s.RetryMax,
 		Tries: s.Tries, Extends: s.Extends, Sequential: s.Ask == "sequential", Fence: s.Fence,
-		Now: env.Now, After: env.After, Random: named(env.Random),
+		Now: env.Now, After: env.After, Random: namedRandom(env.Random),
 	}, nil
 }
 
 // goRedisNodes returns the nodes, accessed by go-redis, and their clients.
-func onGoRedis(env lock.Env) (nodes []redlock.Node, clients lock.Clients[*redis.Client]) {
+func goRedisNodes(env lock.Env) (nodes []redlock.Node, clients lock.Clients[*redis.Client]) {
 	for _, n := range env.Nodes {
 		o := redisnode.Options(n.Addr)
 		o.Dialer = redisnode.Guard(env.Dial)
@@ -85,7 +85,7 @@ type node struct {
 func (n node) String() string { return n.name }
 
 // namedRandom returns a function that fills bytes with 64-bit words, each drawn with its own name.
-func named(random func(string) uint64) func(string, []byte) error {
+func namedRandom(random func(string) uint64) func(string, []byte) error {
 	var mu sync.Mutex
 	drawn := map[string]int{}
 	return func(use string, b []byte) error {
@@ -118,9 +118,9 @@ func (l *reference) Acquire(ctx context.Context, key string) (lock.Handle, error
 }
 
 // handle is a held lock of either kind.
-type handle[H holding] struct{ held H }
+type handle[H heldLock] struct{ held H }
 
-type holding interface {
+type heldLock interface {
 	Release(ctx context.Context) error
 	Extend(ctx context.Context) error
 	Until() time.Time
@@ -128,14 +128,14 @@ type holding interface {
 	Fence() int64
 }
 
-func (h handle[_]) Release(ctx context.Context) error { return verdict(h.held.Release(ctx)) }
-func (h handle[_]) Extend(ctx context.Context) error  { return verdict(h.held.Extend(ctx)) }
+func (h handle[_]) Release(ctx context.Context) error { return toNotHeld(h.held.Release(ctx)) }
+func (h handle[_]) Extend(ctx context.Context) error  { return toNotHeld(h.held.Extend(ctx)) }
 func (h handle[_]) Deadline() time.Time               { return h.held.Until() }
 func (h handle[_]) Token() string                     { return h.held.Token() }
 func (h handle[_]) Fence() int64                      { return h.held.Fence() }
 
 // toNotHeld converts a definite loss to lock.ErrNotHeld.
-func verdict(err error) error {
+func toNotHeld(err error) error {
 	if errors.Is(err, redlock.ErrLost) {
 		return fmt.Errorf("%w: %w", lock.ErrNotHeld, err)
 	}
@@ -145,7 +145,7 @@ func verdict(err error) error {
 var _ lock.Factory = Hardened
 
 // Options are the settings specific to kind hardened.
-var Own = []lock.Option{
+var Options = []lock.Option{
 	{Name: "quarantine", Doc: "a node that has restarted or lost its data doesn't vote for one TTL, which delays acquires; c1 acts as the administrator who declares new nodes ready", Values: []string{"no", "yes"}, Forgoes: []string{"fault-tolerance", "deadlock-freedom"}},
 	{Name: "repair", Doc: "once a majority has confirmed the lock, an extension restores the key on nodes that lost it", Values: []string{"no", "yes"}},
 	{Name: "context", Doc: "the client relies on the lease's context rather than its deadline; it gets the context right after the acquire (taken) or just before a write (late)", Values: []string{"no", "taken", "late"}},
@@ -165,15 +165,15 @@ func Hardened(env lock.Env) (lock.Lock, error) {
 		cfg.After = func(d time.Duration) <-chan time.Time { return env.After(d + cfg.TTL/2) }
 	}
 	if own["wire"] == "yes" {
-		cfg.Nodes, l.clients = onWire(env, cfg)
+		cfg.Nodes, l.clients = wireNodes(env, cfg)
 	} else {
-		cfg.Nodes, l.clients = onGoRedis(env)
+		cfg.Nodes, l.clients = goRedisNodes(env)
 	}
 	cfg.Repair = own["repair"] == "yes"
 	if own["quarantine"] == "yes" {
 		cfg.Quarantine = cfg.TTL
 		if env.Client == administrator {
-			l.fresh = cfg
+			l.newNodes = cfg
 		}
 	}
 	if l.locker, err = redlock.New(cfg); err != nil {
@@ -183,30 +183,30 @@ func Hardened(env lock.Env) (lock.Lock, error) {
 }
 
 // wireNodes returns the nodes, accessed by package wire.
-func onWire(env lock.Env, cfg redlock.Config) (nodes []redlock.Node, closers lock.Clients[*wire.Node]) {
+func wireNodes(env lock.Env, cfg redlock.Config) (nodes []redlock.Node, closers lock.Clients[*wire.Node]) {
 	timeout := cmp.Or(cfg.Timeout, min(50*time.Millisecond, cfg.TTL/10)) // as in package redlock
 	for _, n := range env.Nodes {
 		w := wire.New(wire.Options{Addr: n.Addr, Dial: env.Dial, Timeout: timeout, Now: cfg.Now, After: cfg.After})
-		nodes, closers = append(nodes, wired{w, n.Name}), append(closers, w)
+		nodes, closers = append(nodes, wireNode{w, n.Name}), append(closers, w)
 	}
 	return nodes, closers
 }
 
 // wireNode is a node accessed by package wire, with its name in the run.
-type wired struct {
+type wireNode struct {
 	*wire.Node
 	name string
 }
 
-func (n wired) String() string { return n.name }
+func (n wireNode) String() string { return n.name }
 
 // hardened adapts the hardened lock to lock.Lock.
 type hardened struct {
-	clients io.Closer
-	locker  *redlock.Locker
-	after   func(time.Duration) <-chan time.Time
-	context string         // the option
-	fresh   redlock.Config // its nodes have not been declared ready yet
+	clients  io.Closer
+	locker   *redlock.Locker
+	after    func(time.Duration) <-chan time.Time
+	context  string         // the option
+	newNodes redlock.Config // its nodes have not been declared ready yet
 }
 
 // administrator is the client that declares new nodes ready before its first acquire.
@@ -214,20 +214,20 @@ const administrator = "c1"
 
 // declareReady tells the nodes that they haven't lost any data, as an administrator does when
 // setting them up.
-func (l *hardened) declare(ctx context.Context) {
+func (l *hardened) declareReady(ctx context.Context) {
 	var asked sync.WaitGroup
-	ctx, cancel := context.WithTimeout(ctx, l.fresh.TTL/2)
+	ctx, cancel := context.WithTimeout(ctx, l.newNodes.TTL/2)
 	defer cancel()
-	for _, n := range l.fresh.Nodes {
+	for _, n := range l.newNodes.Nodes {
 		asked.Go(func() { n.(interface{ Ready(context.Context) error }).Ready(ctx) }) // a node that doesn't answer starts with a quarantine
 	}
 	asked.Wait()
-	l.fresh.Nodes = nil
+	l.newNodes.Nodes = nil
 }
 
 // Acquire implements lock.Lock. If ctx ended, the error wraps its error.
 func (l *hardened) Acquire(ctx context.Context, key string) (lock.Handle, error) {
-	l.declare(ctx)
+	l.declareReady(ctx)
 	held, err := l.locker.Acquire(ctx, key)
 	if errors.Is(err, redlock.ErrSameNode) {
 		return nil, errors.Join(lock.ErrBroken, err)
@@ -240,18 +240,18 @@ func (l *hardened) Acquire(ctx context.Context, key string) (lock.Handle, error)
 	}
 	switch l.context {
 	case "taken":
-		return contextTaken{told{lease{held}}}, nil
+		return contextTaken{notifiedLease{lease{held}}}, nil
 	case "late":
 		return contextLate{lease{held}}, nil
 	}
-	return told{lease{held}}, nil
+	return notifiedLease{lease{held}}, nil
 }
 
 // Close implements lock.Lock. It first finishes the lock's background work, then closes the
 // connections. A node that is down at the end is not the lock's fault.
 func (l *hardened) Close() error {
 	err := l.locker.Close()
-	if errors.Is(err, redlock.ErrOwed) {
+	if errors.Is(err, redlock.ErrReleasesPending) {
 		err = nil
 	}
 	return errors.Join(err, l.clients.Close())
@@ -260,23 +260,23 @@ func (l *hardened) Close() error {
 type lease = handle[*redlock.Lease]
 
 var (
-	_ lock.Extender = lease{}
-	_ lock.Tokener  = lease{}
-	_ lock.Fencer   = lease{}
-	_ lock.Loser    = told{}
+	_ lock.Extender     = lease{}
+	_ lock.Tokener      = lease{}
+	_ lock.Fencer       = lease{}
+	_ lock.LossNotifier = notifiedLease{}
 
-	_ lock.Contexter = contextTaken{}
-	_ lock.Contexter = contextLate{}
+	_ lock.ContextHandle = contextTaken{}
+	_ lock.ContextHandle = contextLate{}
 )
 
 // notifiedLease is a lease whose client relies on its deadline and watches for its loss. The
 // context is in use from the start.
-type told struct{ lease }
+type notifiedLease struct{ lease }
 
-func (h told) Lost() <-chan struct{} { return h.held.Context().Done() }
+func (h notifiedLease) Lost() <-chan struct{} { return h.held.Context().Done() }
 
 // contextTaken is a notifiedLease whose client relies on the context.
-type contextTaken struct{ told }
+type contextTaken struct{ notifiedLease }
 
 func (h contextTaken) Context() context.Context { return h.held.Context() }
 

@@ -109,7 +109,7 @@ func TestFence(t *testing.T) {
 }
 
 // Every draw has its own name, so that a run can be repeated.
-func TestRandomByName(t *testing.T) {
+func TestDrawsHaveDistinctNames(t *testing.T) {
 	addrs := redistest.Start(t, 1)
 	var tokens []string
 	for range 2 {
@@ -138,7 +138,7 @@ func TestRandomByName(t *testing.T) {
 	}
 }
 
-func TestCancelled(t *testing.T) {
+func TestCanceled(t *testing.T) {
 	l := redistest.Open(t, New, env(redistest.Start(t, 1), &draws{}))
 	for _, c := range []struct {
 		end  func() (context.Context, context.CancelFunc)
@@ -161,7 +161,7 @@ func TestCancelled(t *testing.T) {
 	}
 }
 
-func TestRefused(t *testing.T) {
+func TestRejectsInvalidSettings(t *testing.T) {
 	for want, change := range map[string]func(*lock.Env){
 		"no nodes: need at least one": func(e *lock.Env) { e.Nodes = nil },
 		"use multiplexed or sequential": func(e *lock.Env) {
@@ -195,15 +195,15 @@ func TestContextOption(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, listens := h.(lock.Loser)
-		c, asks := h.(lock.Contexter)
-		if listens != want.listens || asks != want.asks || asks && c.Context().Err() != nil {
-			t.Errorf("option %q: the client watches %v and checks %v, want %+v, and the context must not have ended", option, listens, asks, want)
+		_, watches := h.(lock.LossNotifier)
+		c, checks := h.(lock.ContextHandle)
+		if watches != want.listens || checks != want.asks || checks && c.Context().Err() != nil {
+			t.Errorf("option %q: the client watches %v and checks %v, want %+v, and the context must not have ended", option, watches, checks, want)
 		}
 		if err := errors.Join(h.Release(t.Context()), l.Close()); err != nil {
 			t.Error(err)
 		}
-		if asks && c.Context().Err() == nil {
+		if checks && c.Context().Err() == nil {
 			t.Errorf("option %q: the context is not canceled after the release", option)
 		}
 	}
@@ -223,7 +223,7 @@ func TestLateTimers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h.(lock.Contexter).Context()
+	h.(lock.ContextHandle).Context()
 	for d := range shortest { // the last one is the context's
 		if d < e.Settings.TTL/2 {
 			t.Errorf("unexpected timer of %v", d)

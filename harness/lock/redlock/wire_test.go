@@ -20,17 +20,17 @@ import (
 type tap struct {
 	net.Conn
 	stream *resp.Stream
-	ears   *ears
+	ears   *recorder
 }
 
 // recorder collects the lock commands of all connections.
-type ears struct {
+type recorder struct {
 	mu      sync.Mutex
 	scripts resp.Scripts
 	seen    []*resp.Command
 }
 
-func (w *ears) dial(ctx context.Context, network, addr string) (net.Conn, error) {
+func (w *recorder) dial(ctx context.Context, network, addr string) (net.Conn, error) {
 	conn, err := (&net.Dialer{}).DialContext(ctx, network, addr)
 	if err != nil {
 		return nil, err
@@ -58,12 +58,12 @@ func (t *tap) Read(b []byte) (int, error) {
 }
 
 // events returns and clears the recorded events, sorted by meaning.
-func (w *ears) events() []history.Event {
+func (w *recorder) events() []history.Event {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	var out []history.Event
 	for _, c := range w.seen {
-		for _, e := range c.Facts(nil, "", "") {
+		for _, e := range c.Events(nil, "", "") {
 			out = append(out, history.Event{Op: e.Op, Type: e.Type, Key: e.Key, Token: e.Token, TTL: e.TTL, Fence: e.Fence})
 		}
 	}
@@ -72,10 +72,10 @@ func (w *ears) events() []history.Event {
 }
 
 // Each step of the lock sends one message to each node, and the history parses it correctly.
-func TestOnTheWire(t *testing.T) {
+func TestOneMessagePerNodeAndStep(t *testing.T) {
 	for _, fence := range []bool{false, true} {
 		addrs := redistest.Start(t, 1)
-		w := &ears{}
+		w := &recorder{}
 		e := env(addrs, &draws{})
 		e.Dial, e.Settings.Fence = w.dial, fence
 		l := redistest.Open(t, New, e)
@@ -118,14 +118,14 @@ func TestOnTheWire(t *testing.T) {
 }
 
 // A node whose count is behind receives the token.
-func TestWriteBackOnTheWire(t *testing.T) {
+func TestTokenIsWrittenBack(t *testing.T) {
 	addrs, ctx := redistest.Start(t, 2), context.Background()
 	ahead := redis.NewClient(&redis.Options{Addr: addrs[0]})
 	defer ahead.Close()
 	if err := ahead.Set(ctx, "k:fence", 6, 0).Err(); err != nil {
 		t.Fatal(err)
 	}
-	w := &ears{}
+	w := &recorder{}
 	e := env(addrs, &draws{})
 	e.Dial, e.Settings.Fence, e.Settings.Ask = w.dial, true, "sequential"
 	h, err := redistest.Open(t, New, e).Acquire(ctx, "k")

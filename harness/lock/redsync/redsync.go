@@ -32,7 +32,7 @@ import (
 var _ lock.Factory = New
 
 // Options are the settings specific to this kind.
-var Own = []lock.Option{
+var Options = []lock.Option{
 	{Name: "driver", Doc: "configuration of go-redis: bounded respects the library's timeouts and doesn't retry; defaults is unchanged; context-timeout is the default with ContextTimeoutEnabled",
 		Values: []string{"bounded", "defaults", "context-timeout"}},
 	{Name: "fail-fast", Doc: "stop as soon as a quorum has either agreed or refused", Values: []string{"no", "yes"}},
@@ -43,9 +43,9 @@ var Own = []lock.Option{
 // from an interval that grows with each retry, using a source that can't be seeded.
 const retryBackoff = 8 * time.Millisecond
 
-// driver returns the options of a node's client. By default go-redis keeps trying for five seconds
+// driverOptions returns the options of a node's client. By default go-redis keeps trying for five seconds
 // and sends a request up to four times, regardless of the timeout of the library's context.
-func driver(setUp, addr string) *redis.Options {
+func driverOptions(setUp, addr string) *redis.Options {
 	tuned := redisnode.Options(addr)
 	if setUp != "defaults" && setUp != "context-timeout" {
 		return tuned
@@ -66,7 +66,7 @@ func New(env lock.Env) (lock.Lock, error) {
 	l := &library{settings: s, env: env, quorum: len(env.Nodes)/2 + 1}
 	var pools []rsredis.Pool
 	for _, n := range env.Nodes {
-		o := driver(s.Options["driver"], n.Addr)
+		o := driverOptions(s.Options["driver"], n.Addr)
 		o.Dialer = env.Dial
 		client := redis.NewClient(o)
 		l.Clients = append(l.Clients, client)
@@ -101,7 +101,7 @@ func (l *library) Acquire(ctx context.Context, key string) (lock.Handle, error) 
 	}
 	m := l.redsync.NewMutex(key, options...)
 	if err := m.LockContext(ctx); err != nil {
-		return nil, fmt.Errorf("acquire %q: %w", key, errors.Join(inOrder(err), ctx.Err()))
+		return nil, fmt.Errorf("acquire %q: %w", key, errors.Join(sortErrors(err), ctx.Err()))
 	}
 	return handle{l, m}, nil
 }
@@ -145,7 +145,7 @@ func (h handle) ask(ctx context.Context, step func(context.Context) (bool, error
 	ctx, cancel := context.WithTimeout(ctx, h.library.settings.Timeout)
 	defer cancel()
 	ok, err := step(ctx)
-	err = inOrder(err)
+	err = sortErrors(err)
 	switch {
 	case ok:
 		return nil
@@ -159,7 +159,7 @@ func (h handle) ask(ctx context.Context, step func(context.Context) (bool, error
 
 // sortErrors sorts the errors of several nodes. The library returns them in the order of its
 // goroutines, which varies between runs.
-func inOrder(err error) error {
+func sortErrors(err error) error {
 	if err == nil {
 		return nil
 	}

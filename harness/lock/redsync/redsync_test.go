@@ -92,27 +92,27 @@ func TestRefusals(t *testing.T) {
 }
 
 // Errors must not depend on which node answered first.
-func TestInOrder(t *testing.T) {
+func TestErrorsAreSorted(t *testing.T) {
 	a, b := &redsync.RedisError{Node: 1, Err: io.EOF}, &redsync.RedisError{Node: 4, Err: os.ErrDeadlineExceeded}
-	one, other := inOrder(errors.Join(errors.Join(nil, b), a)), inOrder(errors.Join(errors.Join(nil, a), b))
+	one, other := sortErrors(errors.Join(errors.Join(nil, b), a)), sortErrors(errors.Join(errors.Join(nil, a), b))
 	if one.Error() != other.Error() || !errors.Is(one, io.EOF) || !errors.Is(one, os.ErrDeadlineExceeded) {
 		t.Errorf("%q and %q", one, other)
 	}
-	if inOrder(nil) != nil {
+	if sortErrors(nil) != nil {
 		t.Error("an error without any cause")
 	}
 }
 
 // Unresponsive nodes cost one timeout to set and one to undo, in virtual time, and no goroutines
 // are left. Every draw has its own name.
-func TestSilence(t *testing.T) {
+func TestUnresponsiveNodes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := env("c1", "10.0.0.1:6379", "10.0.0.2:6379", "10.0.0.3:6379")
 		var drawn []string
 		e.Random = func(name string) uint64 { drawn = append(drawn, name); return 0 }
 		e.Settings.Timeout, e.Settings.Tries = 50*time.Millisecond, 3
 		e.Settings.RetryMin, e.Settings.RetryMax = 20*time.Millisecond, 20*time.Millisecond
-		e.Dial = redistest.DialSilent
+		e.Dial = redistest.DialUnresponsive
 		l, err := New(e)
 		if err != nil {
 			t.Fatal(err)
@@ -141,7 +141,7 @@ func TestSilence(t *testing.T) {
 
 // With an unresponsive node, the driver determines how long an acquire takes. With the driver's
 // defaults, the library's timeout has no effect.
-func TestDrivers(t *testing.T) {
+func TestDriverOptions(t *testing.T) {
 	for name, c := range map[string]struct {
 		options map[string]string
 		want    time.Duration
@@ -154,7 +154,7 @@ func TestDrivers(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			e := env("c1", "10.0.0.1:6379")
 			e.Settings.Timeout, e.Settings.Options = 50*time.Millisecond, c.options
-			e.Dial = redistest.DialSilent
+			e.Dial = redistest.DialUnresponsive
 			l, err := New(e)
 			if err != nil {
 				t.Fatal(err)
@@ -186,7 +186,7 @@ func TestSetups(t *testing.T) {
 		if addr != "10.0.0.9:6379" {
 			return dial(ctx, network, addr)
 		}
-		return redistest.DialSilent(ctx, network, addr)
+		return redistest.DialUnresponsive(ctx, network, addr)
 	}
 	for name, option := range map[string]string{"FailFast": "fail-fast", "SetNXOnExtend": "set-nx-on-extend"} {
 		if name == "SetNXOnExtend" {
@@ -220,7 +220,7 @@ func TestSetups(t *testing.T) {
 	}
 }
 
-func TestRefused(t *testing.T) {
+func TestRejectsInvalidSettings(t *testing.T) {
 	for want, change := range map[string]func(*lock.Env){
 		"no nodes: specify at least one":   func(e *lock.Env) { e.Nodes = nil },
 		"use multiplexed":                  func(e *lock.Env) { e.Settings.Ask = "sequential" },

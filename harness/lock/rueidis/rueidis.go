@@ -30,7 +30,7 @@ import (
 var _ lock.Factory = New
 
 // Options are the settings specific to this kind.
-var Own = []lock.Option{
+var Options = []lock.Option{
 	{Name: "caching", Doc: "client-side caching, recommended by the library's documentation: the server notifies waiting clients and holders of changes", Values: []string{"no", "yes"}},
 	{Name: "no-loop", Doc: "with caching, clients are not notified of their own changes", Values: []string{"yes", "no"}, With: "caching=yes"},
 }
@@ -47,8 +47,8 @@ func New(env lock.Env) (lock.Lock, error) {
 	caching := s.Options["caching"] == "yes"
 	l := &library{env: env, tries: env.Settings.Tries, opened: make(chan struct{})}
 	option := rueidislock.LockerOption{
-		ClientBuilder: unconnected,
-		ClientOption:  l.client(!caching),
+		ClientBuilder: newClient,
+		ClientOption:  l.clientOption(!caching),
 		KeyValidity:   s.TTL, TryNextAfter: env.Settings.Timeout, KeyMajority: 1, NoLoopTracking: caching && s.Options["no-loop"] != "no",
 	}
 	go func() { // connecting may take as long as a dial
@@ -60,7 +60,7 @@ func New(env lock.Env) (lock.Lock, error) {
 
 // newClient returns a client even if its server can't be reached. The client dials again whenever
 // it is used.
-func unconnected(o rueidis.ClientOption) (rueidis.Client, error) {
+func newClient(o rueidis.ClientOption) (rueidis.Client, error) {
 	client, err := rueidis.NewClient(o)
 	if client == nil {
 		return nil, err
@@ -70,7 +70,7 @@ func unconnected(o rueidis.ClientOption) (rueidis.Client, error) {
 
 // clientOption returns the options of a client with a single connection, dialed by the harness. Its
 // random values are drawn by name.
-func (l *library) client(plain bool) rueidis.ClientOption {
+func (l *library) clientOption(plain bool) rueidis.ClientOption {
 	return rueidis.ClientOption{
 		InitAddress: []string{l.env.Nodes[0].Addr}, ForceSingleClient: true, DisableCache: plain,
 		DialCtxFn: func(ctx context.Context, addr string, _ *net.Dialer, _ *tls.Config) (net.Conn, error) {
@@ -116,7 +116,7 @@ func (l *library) Acquire(ctx context.Context, key string) (lock.Handle, error) 
 	}
 	ask := l.locker.WithContext
 	if l.tries > 0 {
-		ask = l.try
+		ask = l.acquireWithTries
 	}
 	// In the library, a lock ends when the context of its acquire ends. In the harness, that
 	// context only limits the wait for the lock.
@@ -135,7 +135,7 @@ func (l *library) Acquire(ctx context.Context, key string) (lock.Handle, error) 
 }
 
 // acquireWithTries tries up to l.tries times, with a delay between tries.
-func (l *library) try(ctx context.Context, key string) (holding context.Context, release context.CancelFunc, err error) {
+func (l *library) acquireWithTries(ctx context.Context, key string) (holding context.Context, release context.CancelFunc, err error) {
 	for n := 1; ; n++ {
 		holding, release, err = l.locker.TryWithContext(ctx, key)
 		if err == nil || n == l.tries {
@@ -158,7 +158,7 @@ func (l *library) Close() error {
 	return nil
 }
 
-var _ lock.Loser = (*handle)(nil)
+var _ lock.LossNotifier = (*handle)(nil)
 
 // handle is a held lock.
 type handle struct {

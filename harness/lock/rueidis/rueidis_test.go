@@ -35,8 +35,8 @@ func env(client string, addrs ...string) lock.Env {
 
 const key = "rueidislock:0:k"
 
-// soon waits for a channel, but not longer than a test may take.
-func soon(t *testing.T, what string, ch <-chan struct{}) {
+// waitFor waits for a channel, but not longer than a test may take.
+func waitFor(t *testing.T, what string, ch <-chan struct{}) {
 	t.Helper()
 	select {
 	case <-ch:
@@ -85,15 +85,15 @@ func TestSetups(t *testing.T) {
 				// With client-side caching a waiting client may miss the release and then wait
 				// forever, so it retries.
 				for err = context.DeadlineExceeded; errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil; {
-					again, cancel := context.WithTimeout(ctx, 2*time.Second)
-					other, err = second.Acquire(again, "k")
+					reacquired, cancel := context.WithTimeout(ctx, 2*time.Second)
+					other, err = second.Acquire(reacquired, "k")
 					cancel()
 				}
 			}()
 			if err := h.Release(ctx); !errors.Is(err, ErrUnknown) {
 				t.Errorf("release: %v, want %v", err, ErrUnknown)
 			}
-			if soon(t, "the lock", got); err != nil {
+			if waitFor(t, "the lock", got); err != nil {
 				t.Fatal(err)
 			}
 			lost := other.(interface{ Lost() <-chan struct{} }).Lost()
@@ -105,7 +105,7 @@ func TestSetups(t *testing.T) {
 			if err := server.Do(ctx, server.B().Del().Key(key).Build()).Error(); err != nil {
 				t.Fatal(err)
 			}
-			soon(t, "the loss", lost)
+			waitFor(t, "the loss", lost)
 			if err := other.Release(ctx); !errors.Is(err, errLost) {
 				t.Errorf("release: %v, want %v", err, errLost)
 			}
@@ -135,7 +135,7 @@ func TestTries(t *testing.T) {
 
 // A client starts without delay if its node is unreachable, finds the node later, and leaves no
 // goroutines behind.
-func TestLateNode(t *testing.T) {
+func TestUnreachableNodeIsFoundLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := env("c1", "10.0.0.1:6379")
 		dials := 0
@@ -178,7 +178,7 @@ func TestRetryDelay(t *testing.T) {
 	}
 }
 
-func TestRefused(t *testing.T) {
+func TestRejectsInvalidSettings(t *testing.T) {
 	for want, change := range map[string]func(*lock.Env){
 		"has no node: specify one":         func(e *lock.Env) { e.Nodes = nil },
 		"it has only one node":             func(e *lock.Env) { e.Settings.Ask = "sequential" },

@@ -61,7 +61,7 @@ func TestTwoClients(t *testing.T) {
 	if err := h.Release(ctx); err != nil {
 		t.Error(err)
 	}
-	again, err := second.Acquire(ctx, "k")
+	reacquired, err := second.Acquire(ctx, "k")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,7 +70,7 @@ func TestTwoClients(t *testing.T) {
 			t.Errorf("%s of another client's lock: %v, want %v", op, err, lock.ErrNotHeld)
 		}
 	}
-	if v, _ := server.Get(ctx, "k").Result(); v != again.(lock.Tokener).Token() || v == token {
+	if v, _ := server.Get(ctx, "k").Result(); v != reacquired.(lock.Tokener).Token() || v == token {
 		t.Errorf("value %q on the server after a late release, want the second client's token", v)
 	}
 }
@@ -98,7 +98,7 @@ func TestExtendLimit(t *testing.T) {
 }
 
 // An attempt that took longer than the lease fails and is undone.
-func TestElapsed(t *testing.T) {
+func TestSlowAttemptIsUndone(t *testing.T) {
 	addr := redistest.Start(t, 1)[0]
 	e := env(addr, "c1")
 	reads, start := 0, time.Now()
@@ -114,12 +114,12 @@ func TestElapsed(t *testing.T) {
 }
 
 // An unresponsive node costs one timeout to set and one to undo, in virtual time.
-func TestSilence(t *testing.T) {
+func TestUnresponsiveNode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := env("10.0.0.1:6379", "c1")
 		e.Settings.Timeout, e.Settings.Tries = 50*time.Millisecond, 3
 		e.Settings.RetryMin, e.Settings.RetryMax = 20*time.Millisecond, 20*time.Millisecond
-		e.Dial = redistest.DialSilent
+		e.Dial = redistest.DialUnresponsive
 		l, err := New(e)
 		if err != nil {
 			t.Fatal(err)
@@ -143,7 +143,7 @@ func TestSilence(t *testing.T) {
 	})
 }
 
-func TestRefused(t *testing.T) {
+func TestRejectsInvalidSettings(t *testing.T) {
 	for want, change := range map[string]func(*lock.Env){
 		"set topology.nodes: 1": func(e *lock.Env) { e.Nodes = append(e.Nodes, e.Nodes...) },
 		"use kind broken":       func(e *lock.Env) { e.Settings.Mistake = "plain-del" },

@@ -25,34 +25,34 @@ import (
 
 // Disk is one mounted file system.
 type Disk struct {
-	dir   string
-	ended chan struct{} // closed when it is no longer served
+	dir  string
+	done chan struct{} // closed when it is no longer served
 
 	power sync.Mutex // held while the power is cut, or while probing whether requests complete
 
-	mu      sync.Mutex // guards the fields below and all nodes
-	root    *node
-	ino     uint64
-	off     bool          // it has no power, so all requests fail
-	full    bool          // writes fail for lack of space
-	harmed  bool          // whether there has been any fault
-	stalled chan struct{} // closed when syncs complete again; nil if they do
-	met     int           // syncs that had to wait and writes that failed since the last fault
+	mu       sync.Mutex // guards the fields below and all nodes
+	root     *node
+	ino      uint64
+	off      bool          // it has no power, so all requests fail
+	full     bool          // writes fail for lack of space
+	faulted  bool          // whether there has been any fault
+	stalled  chan struct{} // closed when syncs complete again; nil if they do
+	affected int           // syncs that had to wait and writes that failed since the last fault
 }
 
 // Mount mounts an empty disk on a directory.
 func Mount(dir string) (*Disk, error) {
-	d := &Disk{dir: dir, ended: make(chan struct{})}
+	d := &Disk{dir: dir, done: make(chan struct{})}
 	d.root = d.newNode(true)
 	fd, err := mount(dir)
 	if err != nil {
 		return nil, err
 	}
 	// The kernel must not cache entries, so that a power loss does not need a new mount.
-	var never time.Duration
+	var noCache time.Duration
 	server, err := fuse.NewServer(
 		fs.NewNodeFS(d.root, &fs.Options{
-			EntryTimeout: &never, AttrTimeout: &never, NegativeTimeout: &never,
+			EntryTimeout: &noCache, AttrTimeout: &noCache, NegativeTimeout: &noCache,
 			RootStableAttr: &fs.StableAttr{Ino: d.root.ino, Mode: syscall.S_IFDIR},
 		}),
 		fmt.Sprintf("/dev/fd/%d", fd), // it is already mounted
@@ -62,7 +62,7 @@ func Mount(dir string) (*Disk, error) {
 	}
 	go func() {
 		server.Serve()
-		close(d.ended)
+		close(d.done)
 	}()
 	return d, nil
 }
@@ -76,10 +76,10 @@ func (d *Disk) Unmount() error {
 		return err
 	}
 	select {
-	case <-d.ended:
+	case <-d.done:
 		return nil
 	case <-time.After(unmountBound):
-		return proc.Late(fmt.Sprintf("unmount %s: it is still in use after %v", d.dir, unmountBound))
+		return proc.TimeoutError(fmt.Sprintf("unmount %s: it is still in use after %v", d.dir, unmountBound))
 	}
 }
 
@@ -90,7 +90,7 @@ func (d *Disk) LosePower(kill func() (string, error), torn bool) (readBack strin
 	d.power.Lock()
 	defer d.power.Unlock()
 	d.mu.Lock()
-	d.off, d.harmed = true, true
+	d.off, d.faulted = true, true
 	d.mu.Unlock()
 	killed, err := kill()
 	d.mu.Lock()
@@ -123,7 +123,7 @@ func (d *Disk) unsynced() []string {
 		switch {
 		case !committed:
 			out = append(out, path+" as a whole")
-		case n.file.changed():
+		case n.file.dirty():
 			out = append(out, fmt.Sprintf("%d bytes of %s", max(len(n.file.data)-len(n.file.disk), 0), path))
 		}
 	})
@@ -141,8 +141,8 @@ func (d *Disk) stall() (readBack string, err error) {
 		d.mu.Unlock()
 		return "", fmt.Errorf("stall %s: it is already slow or full", d.dir)
 	}
-	d.stalled, d.harmed = make(chan struct{}), true
-	d.met = -1 // the probe does not count
+	d.stalled, d.faulted = make(chan struct{}), true
+	d.affected = -1 // the probe does not count
 	d.mu.Unlock()
 	if errno := d.probeSync(); errno != syscall.EINTR {
 		return "", fmt.Errorf("stall %s: a sync completed with %v", d.dir, errno)
@@ -158,10 +158,10 @@ func (d *Disk) Stalled() bool {
 }
 
 // Faulted reports whether there has been any fault. A server may then end by itself.
-func (d *Disk) Harmed() bool {
+func (d *Disk) Faulted() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.harmed
+	return d.faulted
 }
 
 // Fill makes every write fail for lack of space until free, and verifies this with a probe.
@@ -171,8 +171,8 @@ func (d *Disk) Fill() (readBack string, err error) {
 		d.mu.Unlock()
 		return "", fmt.Errorf("fill %s: it is already slow or full", d.dir)
 	}
-	d.full, d.harmed = true, true
-	d.met = -1
+	d.full, d.faulted = true, true
+	d.affected = -1
 	d.mu.Unlock()
 	if errno := d.probeWrite(); errno != syscall.ENOSPC {
 		return "", fmt.Errorf("fill %s: a write completed with %v", d.dir, errno)
@@ -181,10 +181,10 @@ func (d *Disk) Fill() (readBack string, err error) {
 }
 
 // Affected returns how many syncs had to wait since stall, or how many writes failed since Fill.
-func (d *Disk) Met() int {
+func (d *Disk) Affected() int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.met
+	return d.affected
 }
 
 // free ends stall and Fill, and verifies that writes and syncs complete. If the power is being cut, it
@@ -229,11 +229,11 @@ func (d *Disk) probe() *node {
 }
 
 // Targeted reports whether a plan has faults for a node's disk or power.
-func Hit(plan nemesis.Plan, node string) bool {
+func Targeted(plan nemesis.Plan, node string) bool {
 	return slices.ContainsFunc(plan, func(st nemesis.Step) bool {
 		kind, _ := nemesis.KindOf(st.Fault.Kind)
 		power := kind.Capability(nemesis.Node)
-		return (power == LosesPower || power == HitsDisks) && slices.Contains(st.Fault.Targets, node)
+		return (power == PowerLoss || power == DiskFaults) && slices.Contains(st.Fault.Targets, node)
 	})
 }
 
@@ -250,8 +250,8 @@ type Disks struct {
 }
 
 var (
-	_ nemesis.PowerLoser = (*Disks)(nil)
-	_ nemesis.Disker     = (*Disks)(nil)
+	_ nemesis.PowerLoser  = (*Disks)(nil)
+	_ nemesis.DiskFaulter = (*Disks)(nil)
 )
 
 // mount mounts a disk for a node on a directory that it creates.
@@ -277,9 +277,9 @@ func (ds *Disks) mount(node, dir string) (*Disk, error) {
 
 // MountTargeted mounts a disk for each node with disk or power faults in a plan, where the group has
 // the node's data. The group unmounts it.
-func (ds *Disks) MountHit(plan nemesis.Plan, nodes []string, group *proc.Group) error {
+func (ds *Disks) MountTargeted(plan nemesis.Plan, nodes []string, group *proc.Group) error {
 	for _, node := range nodes {
-		if !Hit(plan, node) {
+		if !Targeted(plan, node) {
 			continue
 		}
 		d, err := ds.mount(node, group.DataDir(node))
@@ -292,7 +292,7 @@ func (ds *Disks) MountHit(plan nemesis.Plan, nodes []string, group *proc.Group) 
 }
 
 // Disk returns a node's disk, or nil if it has none.
-func (ds *Disks) Of(node string) *Disk {
+func (ds *Disks) Disk(node string) *Disk {
 	ds.mu.Lock()
 	defer ds.mu.Unlock()
 	return ds.disks[node]
@@ -307,13 +307,13 @@ func (ds *Disks) Forget(node string) {
 
 // Stalled reports whether a node may be waiting for its disk.
 func (ds *Disks) Stalled(node string) bool {
-	d := ds.Of(node)
+	d := ds.Disk(node)
 	return d != nil && d.Stalled()
 }
 
 // Unsynced describes what a node would lose in a power loss, or returns "".
 func (ds *Disks) Unsynced(node string) string {
-	if d := ds.Of(node); d != nil {
+	if d := ds.Disk(node); d != nil {
 		if left := d.Unsynced(); len(left) > 0 {
 			return "; not synced: " + strings.Join(left, ", ")
 		}
@@ -321,16 +321,16 @@ func (ds *Disks) Unsynced(node string) string {
 	return ""
 }
 
-func (ds *Disks) of(verb, node string) (*Disk, error) {
-	if d := ds.Of(node); d != nil {
+func (ds *Disks) find(verb, node string) (*Disk, error) {
+	if d := ds.Disk(node); d != nil {
 		return d, nil
 	}
 	return nil, fmt.Errorf("%s %s: it has no disk for faults", verb, node)
 }
 
 // findRunning is find for a fault that only a running node can notice.
-func (ds *Disks) harmable(verb, node string) (*Disk, error) {
-	d, err := ds.of(verb, node)
+func (ds *Disks) findRunning(verb, node string) (*Disk, error) {
+	d, err := ds.find(verb, node)
 	if err == nil && !ds.Runs(node) {
 		return nil, fmt.Errorf("%s %s: it is down", verb, node)
 	}
@@ -346,7 +346,7 @@ func (ds *Disks) around(node string) (done func()) {
 
 // LosePower cuts a node's power.
 func (ds *Disks) LosePower(node string, torn bool) (string, error) {
-	d, err := ds.of("cut the power of", node)
+	d, err := ds.find("cut the power of", node)
 	if err != nil {
 		return "", err
 	}
@@ -356,7 +356,7 @@ func (ds *Disks) LosePower(node string, torn bool) (string, error) {
 // StallSync blocks all syncs of a node's disk.
 func (ds *Disks) StallSync(node string) (string, error) {
 	defer ds.around(node)()
-	d, err := ds.harmable("slow the disk of", node)
+	d, err := ds.findRunning("slow the disk of", node)
 	if err != nil {
 		return "", err
 	}
@@ -366,7 +366,7 @@ func (ds *Disks) StallSync(node string) (string, error) {
 // FillDisk makes all writes to a node's disk fail for lack of space.
 func (ds *Disks) FillDisk(node string) (string, error) {
 	defer ds.around(node)()
-	d, err := ds.harmable("fill the disk of", node)
+	d, err := ds.findRunning("fill the disk of", node)
 	if err != nil {
 		return "", err
 	}
@@ -376,7 +376,7 @@ func (ds *Disks) FillDisk(node string) (string, error) {
 // FreeDisk ends StallSync and FillDisk.
 func (ds *Disks) FreeDisk(node string) (string, error) {
 	defer ds.around(node)()
-	d, err := ds.of("free the disk of", node)
+	d, err := ds.find("free the disk of", node)
 	if err != nil {
 		return "", err
 	}
@@ -384,9 +384,9 @@ func (ds *Disks) FreeDisk(node string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	met := d.Met()
-	back = fmt.Sprintf("it met %d writes and syncs; %s", met, back)
-	if met == 0 {
+	affected := d.Affected()
+	back = fmt.Sprintf("it met %d writes and syncs; %s", affected, back)
+	if affected == 0 {
 		return back, nemesis.ErrIdle
 	}
 	return back, nil
@@ -400,20 +400,20 @@ type content struct {
 }
 
 // dirty reports whether a file differs from its synced state.
-func (c *content) changed() bool { return string(c.data) != string(c.disk) }
+func (c *content) dirty() bool { return string(c.data) != string(c.disk) }
 
-func (c *content) synced() { c.disk, c.first = c.data[:len(c.data):len(c.data)], 0 }
+func (c *content) markSynced() { c.disk, c.first = c.data[:len(c.data):len(c.data)], 0 }
 
 func (c *content) set(b []byte) { c.data, c.first = b, 0 }
 
 // revert restores the synced state. With torn, half of the first write since then remains.
 func (c *content) revert(torn bool) {
-	kept := slices.Clone(c.disk)
+	data := slices.Clone(c.disk)
 	if at := len(c.disk); torn && c.first > 1 && at+c.first <= len(c.data) {
-		kept = append(kept, c.data[at:at+c.first/2]...)
+		data = append(data, c.data[at:at+c.first/2]...)
 	}
-	c.set(kept)
-	c.synced()
+	c.set(data)
+	c.markSynced()
 }
 
 // resize truncates a file, or extends it with zeros.
@@ -427,13 +427,13 @@ func (c *content) write(b []byte, at int64) {
 	if at < int64(len(c.disk)) { // the synced data shares the array
 		c.data = slices.Clone(c.data)
 	}
-	if !c.changed() && at == int64(len(c.data)) {
+	if !c.dirty() && at == int64(len(c.data)) {
 		c.first = len(b)
 	}
 	if gap := at - int64(len(c.data)); gap > 0 {
 		c.data = append(c.data, make([]byte, gap)...)
 	}
-	if over := len(c.data) - int(at); over >= len(b) {
+	if tail := len(c.data) - int(at); tail >= len(b) {
 		copy(c.data[at:], b)
 	} else {
 		c.data = append(c.data[:at], b...)
@@ -471,11 +471,11 @@ func mountAsUser(dir string) (fd int, err error) {
 		return -1, fmt.Errorf("create a socket pair: %w", err)
 	}
 	defer unix.Close(pair[0])
-	theirs := os.NewFile(uintptr(pair[1]), "fusermount")
-	defer theirs.Close()
+	child := os.NewFile(uintptr(pair[1]), "fusermount")
+	defer child.Close()
 	cmd := exec.Command(fusermount, "-o", "nosuid,nodev,fsname="+fsName+",subtype="+fsName, "--", dir)
 	cmd.Env = append(os.Environ(), "_FUSE_COMMFD=3")
-	cmd.ExtraFiles = []*os.File{theirs}
+	cmd.ExtraFiles = []*os.File{child}
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return -1, fmt.Errorf("mount a file system on %s: %s: %w: %s", dir, fusermount, err, bytes.TrimSpace(out))
 	}

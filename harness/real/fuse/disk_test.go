@@ -40,11 +40,11 @@ func (d *Disk) sh(t *testing.T, script string) string {
 	return string(out)
 }
 
-func nobody() (string, error) { return "no process used it", nil }
+func noProcess() (string, error) { return "no process used it", nil }
 
-func (d *Disk) lose(t *testing.T, torn bool) string {
+func (d *Disk) losePower(t *testing.T, torn bool) string {
 	t.Helper()
-	back, err := d.LosePower(nobody, torn)
+	back, err := d.LosePower(noProcess, torn)
 	if err != nil {
 		t.Error(err)
 	}
@@ -53,7 +53,7 @@ func (d *Disk) lose(t *testing.T, torn bool) string {
 
 // A mount namespace that another process creates while the disk is mounted contains the mount too, and
 // must not keep it.
-func TestUnmountEndsCopiesOfTheMount(t *testing.T) {
+func TestUnmountEndsCopiesInOtherNamespaces(t *testing.T) {
 	if !mayMount() {
 		return // only root can unmount it in other namespaces
 	}
@@ -80,7 +80,7 @@ func TestUnmountEndsCopiesOfTheMount(t *testing.T) {
 	}
 }
 
-func TestItIsAFileSystem(t *testing.T) {
+func TestFileSystemOperations(t *testing.T) {
 	d := newDisk(t)
 	for script, want := range map[string]string{
 		"printf hello > a; cat a":                                                          "hello",
@@ -100,46 +100,46 @@ func TestItIsAFileSystem(t *testing.T) {
 	}
 }
 
-func TestPowerLossTakesWhatWasNotSynced(t *testing.T) {
+func TestPowerLossDropsUnsyncedData(t *testing.T) {
 	d := newDisk(t)
 	// A sync of one file commits the entries of all files, but not their data.
 	d.sh(t, "mkdir dir; printf 1 > dir/synced; printf 2 > dir/other; sync dir/synced; printf 3 >> dir/synced; printf 4 > late")
-	if back, want := d.lose(t, false), "no process used it; lost 1 bytes of dir/other, 1 bytes of dir/synced, late as a whole"; back != want {
+	if back, want := d.losePower(t, false), "no process used it; lost 1 bytes of dir/other, 1 bytes of dir/synced, late as a whole"; back != want {
 		t.Errorf("LosePower returned %q, want %q", back, want)
 	}
 	if got := d.sh(t, "cat dir/synced dir/other; echo; ls; ls dir"); got != "1\ndir\nother\nsynced\n" {
 		t.Errorf("the remaining files are %q", got)
 	}
-	if back := d.lose(t, false); back != "no process used it; its disk lost 0 records, all was synced" {
+	if back := d.losePower(t, false); back != "no process used it; its disk lost 0 records, all was synced" {
 		t.Errorf("a second call returned %q", back)
 	}
 	// Overwriting does not change the synced data.
 	d.sh(t, "printf 12345 > f; sync f; printf x | dd of=f bs=1 seek=1 conv=notrunc status=none; printf 6 >> f")
-	d.lose(t, false)
+	d.losePower(t, false)
 	if got := d.sh(t, "cat f"); got != "12345" {
 		t.Errorf("f is %q", got)
 	}
 	// A new name is a directory entry, which needs a sync too.
 	d.sh(t, "printf new > g; sync g; mv g f")
-	d.lose(t, false)
+	d.losePower(t, false)
 	if got := d.sh(t, "cat f g"); got != "12345new" {
 		t.Errorf("f and g are %q", got)
 	}
 }
 
-func TestTornTailIsHalfOfTheFirstLostWrite(t *testing.T) {
+func TestTornTailKeepsHalfOfFirstLostWrite(t *testing.T) {
 	d := newDisk(t)
 	d.sh(t, "printf synced > f; sync f; printf abcdef >> f; printf ghi >> f")
-	d.lose(t, true)
+	d.losePower(t, true)
 	if got := d.sh(t, "cat f"); got != "syncedabc" {
 		t.Errorf("f is %q", got)
 	}
-	if back := d.lose(t, true); !strings.HasSuffix(back, "all was synced") {
+	if back := d.losePower(t, true); !strings.HasSuffix(back, "all was synced") {
 		t.Errorf("a second call returned %q", back)
 	}
 }
 
-func TestWithoutPowerNothingIsDone(t *testing.T) {
+func TestRequestsFailWithoutPower(t *testing.T) {
 	d := newDisk(t)
 	d.sh(t, "printf 1 > f; sync f")
 	_, err := d.LosePower(func() (string, error) {
@@ -230,7 +230,7 @@ func TestFreeWhilePowerIsCut(t *testing.T) {
 }
 
 // A fault that has no effect must not be reported as successful.
-func TestReadBackSeesWhatIsNotInForce(t *testing.T) {
+func TestReadBackDetectsIneffectiveFault(t *testing.T) {
 	d := newDisk(t)
 	d.off = true // every request fails, but not in the expected way
 	if back, err := d.stall(); err == nil {

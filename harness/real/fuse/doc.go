@@ -22,6 +22,6 @@ import "lockpick/nemesis"
 
 // Capabilities that a plan needs of a node's disk.
 var (
-	LosesPower = nemesis.Capability("power-loss", nemesis.Node)
-	HitsDisks  = nemesis.Capability(nemesis.PowerDisk, nemesis.Node)
+	PowerLoss  = nemesis.Capability("power-loss", nemesis.Node)
+	DiskFaults = nemesis.Capability(nemesis.PowerDisk, nemesis.Node)
 )

@@ -54,7 +54,7 @@ func (d *Disk) newNode(dir bool) *node {
 }
 
 // ifPowered handles a request of the kernel with the disk's lock held, or fails if the power is off.
-func (n *node) powered(do func() syscall.Errno) syscall.Errno {
+func (n *node) ifPowered(do func() syscall.Errno) syscall.Errno {
 	n.d.mu.Lock()
 	defer n.d.mu.Unlock()
 	if n.d.off {
@@ -114,20 +114,20 @@ func (n *node) mode() uint32 {
 }
 
 // childInode returns the inode of a child for the kernel.
-func (n *node) child(ctx context.Context, c *node, out *fuse.EntryOut) *fs.Inode {
+func (n *node) childInode(ctx context.Context, c *node, out *fuse.EntryOut) *fs.Inode {
 	c.attr(&out.Attr)
 	return n.NewInode(ctx, c, fs.StableAttr{Mode: c.mode(), Ino: c.ino})
 }
 
 func (n *node) Getattr(_ context.Context, _ fs.FileHandle, out *fuse.AttrOut) syscall.Errno {
-	return n.powered(func() syscall.Errno {
+	return n.ifPowered(func() syscall.Errno {
 		n.attr(&out.Attr)
 		return 0
 	})
 }
 
 func (n *node) Setattr(_ context.Context, _ fs.FileHandle, in *fuse.SetAttrIn, out *fuse.AttrOut) syscall.Errno {
-	return n.powered(func() syscall.Errno {
+	return n.ifPowered(func() syscall.Errno {
 		if size, ok := in.GetSize(); ok && !n.dir {
 			if n.d.full && size > uint64(len(n.file.data)) {
 				return syscall.ENOSPC
@@ -140,12 +140,12 @@ func (n *node) Setattr(_ context.Context, _ fs.FileHandle, in *fuse.SetAttrIn, o
 }
 
 func (n *node) Lookup(ctx context.Context, name string, out *fuse.EntryOut) (child *fs.Inode, errno syscall.Errno) {
-	errno = n.powered(func() syscall.Errno {
+	errno = n.ifPowered(func() syscall.Errno {
 		c := n.entries[name]
 		if c == nil {
 			return syscall.ENOENT
 		}
-		child = n.child(ctx, c, out)
+		child = n.childInode(ctx, c, out)
 		return 0
 	})
 	return child, errno
@@ -153,7 +153,7 @@ func (n *node) Lookup(ctx context.Context, name string, out *fuse.EntryOut) (chi
 
 func (n *node) Readdir(context.Context) (fs.DirStream, syscall.Errno) {
 	var list []fuse.DirEntry
-	errno := n.powered(func() syscall.Errno {
+	errno := n.ifPowered(func() syscall.Errno {
 		for _, name := range slices.Sorted(maps.Keys(n.entries)) {
 			c := n.entries[name]
 			list = append(list, fuse.DirEntry{Name: name, Ino: c.ino, Mode: c.mode()})
@@ -164,13 +164,13 @@ func (n *node) Readdir(context.Context) (fs.DirStream, syscall.Errno) {
 }
 
 func (n *node) add(ctx context.Context, name string, dir bool, out *fuse.EntryOut) (child *fs.Inode, errno syscall.Errno) {
-	errno = n.powered(func() syscall.Errno {
+	errno = n.ifPowered(func() syscall.Errno {
 		if n.d.full {
 			return syscall.ENOSPC
 		}
 		c := n.d.newNode(dir)
 		n.entries[name] = c
-		child = n.child(ctx, c, out)
+		child = n.childInode(ctx, c, out)
 		return 0
 	})
 	return child, errno
@@ -187,7 +187,7 @@ func (n *node) Create(ctx context.Context, name string, _, _ uint32, out *fuse.E
 }
 
 func (n *node) Open(_ context.Context, flags uint32) (fs.FileHandle, uint32, syscall.Errno) {
-	return nil, fuse.FOPEN_DIRECT_IO, n.powered(func() syscall.Errno {
+	return nil, fuse.FOPEN_DIRECT_IO, n.ifPowered(func() syscall.Errno {
 		if flags&syscall.O_TRUNC != 0 {
 			n.file.resize(0)
 		}
@@ -197,7 +197,7 @@ func (n *node) Open(_ context.Context, flags uint32) (fs.FileHandle, uint32, sys
 
 func (n *node) Read(_ context.Context, _ fs.FileHandle, to []byte, at int64) (fuse.ReadResult, syscall.Errno) {
 	read := 0
-	errno := n.powered(func() syscall.Errno {
+	errno := n.ifPowered(func() syscall.Errno {
 		read = copy(to, n.file.data[min(at, int64(len(n.file.data))):])
 		return 0
 	})
@@ -205,9 +205,9 @@ func (n *node) Read(_ context.Context, _ fs.FileHandle, to []byte, at int64) (fu
 }
 
 func (n *node) Write(_ context.Context, _ fs.FileHandle, b []byte, at int64) (uint32, syscall.Errno) {
-	return uint32(len(b)), n.powered(func() syscall.Errno {
+	return uint32(len(b)), n.ifPowered(func() syscall.Errno {
 		if n.d.full {
-			n.d.met++
+			n.d.affected++
 			return syscall.ENOSPC
 		}
 		n.file.write(b, at)
@@ -220,12 +220,12 @@ func (n *node) Write(_ context.Context, _ fs.FileHandle, b []byte, at int64) (ui
 func (n *node) Fsync(ctx context.Context, _ fs.FileHandle, _ uint32) syscall.Errno {
 	for counted := false; ; counted = true {
 		var stalled chan struct{}
-		errno := n.powered(func() syscall.Errno {
+		errno := n.ifPowered(func() syscall.Errno {
 			if stalled = n.d.stalled; stalled == nil {
-				n.file.synced()
+				n.file.markSynced()
 				n.d.root.commit()
 			} else if !counted {
-				n.d.met++
+				n.d.affected++
 			}
 			return 0
 		})
@@ -243,7 +243,7 @@ func (n *node) Fsync(ctx context.Context, _ fs.FileHandle, _ uint32) syscall.Err
 func (n *node) Flush(context.Context, fs.FileHandle) syscall.Errno { return 0 }
 
 func (n *node) Unlink(_ context.Context, name string) syscall.Errno {
-	return n.powered(func() syscall.Errno {
+	return n.ifPowered(func() syscall.Errno {
 		if n.entries[name] == nil {
 			return syscall.ENOENT
 		}
@@ -258,7 +258,7 @@ func (n *node) Rename(_ context.Context, name string, parent fs.InodeEmbedder, t
 	if flags != 0 { // exchange or no-replace, which Redis does not use
 		return syscall.EINVAL
 	}
-	return n.powered(func() syscall.Errno {
+	return n.ifPowered(func() syscall.Errno {
 		c := n.entries[name]
 		if c == nil {
 			return syscall.ENOENT
@@ -270,7 +270,7 @@ func (n *node) Rename(_ context.Context, name string, parent fs.InodeEmbedder, t
 }
 
 func (n *node) Statfs(_ context.Context, out *fuse.StatfsOut) syscall.Errno {
-	return n.powered(func() syscall.Errno {
+	return n.ifPowered(func() syscall.Errno {
 		const blocks = 1 << 20
 		out.Bsize, out.Blocks = 4096, blocks
 		if !n.d.full {

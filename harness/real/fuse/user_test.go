@@ -12,11 +12,11 @@ import (
 )
 
 // unprivileged is the user id of a user without rights.
-const anybody = 65534
+const unprivileged = 65534
 
 // Tests that run as root do not show that the disk works for an ordinary user, for whom fusermount3
 // mounts it. This test runs them as one.
-func TestAsAnOrdinaryUser(t *testing.T) {
+func TestAsOrdinaryUser(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("already running as an ordinary user")
 	}
@@ -26,7 +26,7 @@ func TestAsAnOrdinaryUser(t *testing.T) {
 	if reason, remedy := Missing(); reason != "" {
 		t.Skipf("%s: %s", reason, remedy)
 	}
-	if is, err := os.Stat(device); err != nil || is.Mode().Perm()&0o006 != 0o006 {
+	if info, err := os.Stat(device); err != nil || info.Mode().Perm()&0o006 != 0o006 {
 		t.Skipf("%s is not accessible to ordinary users (%v): chmod 666 %s", device, err, device)
 	}
 	dir, err := os.MkdirTemp("", "lockpick-user-") // the user can't access t.TempDir()
@@ -34,20 +34,20 @@ func TestAsAnOrdinaryUser(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer os.RemoveAll(dir)
-	if err := os.Chown(dir, anybody, anybody); err != nil {
+	if err := os.Chown(dir, unprivileged, unprivileged); err != nil {
 		t.Fatal(err)
 	}
 	// The program's path may not be accessible to other users.
 	cmd := exec.Command("/proc/self/exe", "-test.v", "-test.timeout=60s", "-test.skip=^"+t.Name()+"$")
 	cmd.Dir, cmd.Env = "/", append(os.Environ(), "TMPDIR="+dir, "HOME="+dir)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: anybody, Gid: anybody}}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: unprivileged, Gid: unprivileged}}
 	out, err := cmd.CombinedOutput()
 	text := string(out)
 	if err != nil && strings.Contains(text, fusermount+": exit status") && strings.Contains(text, "not permitted") {
 		t.Skipf("ordinary users can't mount on this machine: %s", text)
 	}
 	if err != nil || strings.Contains(text, "--- SKIP") || !strings.Contains(text, "--- PASS: TestFullAndStalledDisk") {
-		t.Errorf("as user %d: %v\n%s", anybody, err, text)
+		t.Errorf("as user %d: %v\n%s", unprivileged, err, text)
 	}
 	mounts, err := os.ReadFile("/proc/self/mounts")
 	if err != nil || strings.Contains(string(mounts), dir) {

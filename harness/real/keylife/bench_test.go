@@ -29,7 +29,7 @@ type bench struct {
 	group  *proc.Group
 	node   *proc.Redis
 	mesh   *proxy.Mesh
-	lives  *keylife.Lives
+	lives  *keylife.Recorder
 	origin time.Duration
 
 	mu    sync.Mutex
@@ -49,7 +49,7 @@ func newBench(t testing.TB, persist string, settings ...string) *bench {
 	if b.node, err = b.group.StartRedis(t.Context(), "n1", program(t, settings), persist); err != nil {
 		t.Fatal(err)
 	}
-	b.lives = keylife.New(keylife.Config{Clock: proc.TrueClock, Ours: proc.Asked, Record: b.fact})
+	b.lives = keylife.New(keylife.Config{Clock: proc.TrueClock, FromHarness: proc.AskedFrom, Record: b.record})
 	b.lives.Start(b.origin)
 	b.mesh = proxy.NewMesh(1, func() time.Duration { return proc.TrueClock() - b.origin }, func(e history.Event) {
 		b.mu.Lock()
@@ -91,7 +91,7 @@ func (b *bench) check(err error) {
 	}
 }
 
-func (b *bench) fact(e history.Event) {
+func (b *bench) record(e history.Event) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.facts = append(b.facts, e)
@@ -106,7 +106,7 @@ func (b *bench) watch() {
 }
 
 // allFacts returns all facts, once the node has reported them.
-func (b *bench) all() []history.Event {
+func (b *bench) allFacts() []history.Event {
 	b.Helper()
 	b.check(b.lives.Close())
 	return b.soFar()
@@ -119,7 +119,7 @@ func (b *bench) soFar() []history.Event {
 }
 
 // waitFor waits for a fact.
-func (b *bench) until(what history.Change, key string) history.Event {
+func (b *bench) waitFor(what history.Change, key string) history.Event {
 	b.Helper()
 	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(time.Millisecond) {
 		for _, e := range b.soFar() {
@@ -128,7 +128,7 @@ func (b *bench) until(what history.Change, key string) history.Event {
 			}
 		}
 	}
-	b.Fatalf("no %s of %q was recorded, only\n%s", what, key, words(b.soFar()))
+	b.Fatalf("no %s of %q was recorded, only\n%s", what, key, formatFacts(b.soFar()))
 	return history.Event{}
 }
 
@@ -143,7 +143,7 @@ func (b *bench) direct(args ...string) resp.Value {
 }
 
 // formatFacts formats facts as lines: change, key, value, old value, client and command.
-func words(facts []history.Event) string {
+func formatFacts(facts []history.Event) string {
 	var out strings.Builder
 	for _, e := range facts {
 		l := e.Life
@@ -161,9 +161,9 @@ func words(facts []history.Event) string {
 }
 
 // wantFacts compares all facts.
-func (b *bench) wants(want string) {
+func (b *bench) wantFacts(want string) {
 	b.Helper()
-	if got := words(b.all()); strings.TrimSpace(got) != strings.TrimSpace(want) {
+	if got := formatFacts(b.allFacts()); strings.TrimSpace(got) != strings.TrimSpace(want) {
 		b.Errorf("recorded:\n%swant:\n%s", got, want)
 	}
 	for i, e := range b.soFar() {

@@ -12,11 +12,11 @@ import (
 	"lockpick/harness/history"
 )
 
-const release = `if redis.call("get",KEYS[1]) == ARGV[1] then return redis.call("del",KEYS[1]) else return 0 end`
+const releaseScript = `if redis.call("get",KEYS[1]) == ARGV[1] then return redis.call("del",KEYS[1]) else return 0 end`
 
 // Each change is recorded once, with its client and command, and commands without effect are not
 // recorded.
-func TestEachChangeIsToldOnce(t *testing.T) {
+func TestEachChangeIsRecordedOnce(t *testing.T) {
 	b := newBench(t, "none")
 	b.watch()
 	c, d, s := b.client("c1"), b.client("c2"), b.stranger()
@@ -26,8 +26,8 @@ func TestEachChangeIsToldOnce(t *testing.T) {
 	d.do("SET", "k", "b")
 	d.do("PEXPIRE", "k", "60000")
 	d.do("PERSIST", "k")
-	c.do("EVAL", release, "1", "k", "a")
-	d.do("EVAL", release, "1", "k", "b")
+	c.do("EVAL", releaseScript, "1", "k", "a")
+	d.do("EVAL", releaseScript, "1", "k", "b")
 	s.do("SET", "two words", "x y")
 	s.do("RENAME", "two words", "one")
 	c.do("MULTI")
@@ -42,7 +42,7 @@ func TestEachChangeIsToldOnce(t *testing.T) {
 	d.do("FLUSHALL")
 	c.do("SADD", "set", "x")
 	c.do("SET", "set", "text")
-	b.wants(`
+	b.wantFacts(`
 set k "a" was "" by c1-n1 set
 changed k "b" was "a" by c2-n1 set
 expiry k "b" was "b" by c2-n1 pexpire
@@ -64,20 +64,20 @@ changed set "text" was "" by c1-n1 set
 }
 
 // An expiry is recorded without a client, and before the set that follows it.
-func TestExpiryIsTold(t *testing.T) {
+func TestExpiryIsRecorded(t *testing.T) {
 	b := newBench(t, "none")
 	b.watch()
 	c := b.client("c1")
 	c.do("SET", "k", "a", "NX", "PX", "20")
 	for c.do("SET", "k", "b", "NX", "PX", "20").Null {
 	}
-	b.until(history.KeyExpired, "k")
+	b.waitFor(history.KeyExpired, "k")
 	for end := time.Now().Add(5 * time.Second); time.Now().Before(end); time.Sleep(time.Millisecond) {
-		if n := strings.Count(words(b.soFar()), "expired"); n == 2 {
+		if n := strings.Count(formatFacts(b.soFar()), "expired"); n == 2 {
 			break // found by the node itself
 		}
 	}
-	b.wants(`
+	b.wantFacts(`
 set k "a" was "" by c1-n1 set
 expired k "" was "a" by
 set k "b" was "" by c1-n1 set
@@ -95,14 +95,14 @@ expired k "" was "b" by
 }
 
 // A node without free memory reports the keys that it evicts.
-func TestEvictionIsTold(t *testing.T) {
+func TestEvictionIsRecorded(t *testing.T) {
 	b := newBench(t, "none", "--maxmemory", "3mb", "--maxmemory-policy", "allkeys-random")
 	b.watch()
 	c := b.client("c1")
 	for i := range 40 {
 		c.do("SET", fmt.Sprint("k", i), strings.Repeat("x", 100_000))
 	}
-	facts := b.all()
+	facts := b.allFacts()
 	set, evicted := map[string]bool{}, 0
 	for _, e := range facts {
 		switch e.Life.What {
@@ -122,7 +122,7 @@ func TestEvictionIsTold(t *testing.T) {
 }
 
 // Under contention the facts agree with the replies on clients and times.
-func TestFactsAndAnswersAgree(t *testing.T) {
+func TestFactsAgreeWithReplies(t *testing.T) {
 	const clients = 4
 	each := 3000
 	if testing.Short() {
@@ -140,13 +140,13 @@ func TestFactsAndAnswersAgree(t *testing.T) {
 				token := fmt.Sprintf("%d-%d", i, k)
 				v, err := c.try("SET", "lock", token, "NX", "PX", fmt.Sprint(1+k%3))
 				if granted[i][token] = err == nil && v.Str == "OK"; granted[i][token] && k%2 == 0 {
-					c.try("EVAL", release, "1", "lock", token)
+					c.try("EVAL", releaseScript, "1", "lock", token)
 				}
 			}
 		})
 	}
 	all.Wait()
-	facts := b.all()
+	facts := b.allFacts()
 	b.check(b.mesh.Close())
 	sets := map[string]history.Event{} // by token, as the link saw them
 	for _, e := range b.wire {
@@ -154,7 +154,7 @@ func TestFactsAndAnswersAgree(t *testing.T) {
 			sets[e.Token] = e
 		}
 	}
-	told := map[string]bool{}
+	recorded := map[string]bool{}
 	for _, e := range facts {
 		l := e.Life
 		if e.T < l.Lo || e.T > l.Hi {
@@ -164,10 +164,10 @@ func TestFactsAndAnswersAgree(t *testing.T) {
 			continue
 		}
 		w := sets[l.Value]
-		if told[l.Value] || w.Process != l.By || w.Sent != e.Sent || l.Lo < w.Sent || l.Lo > w.Applied { // a fact read before the link recorded the answer is bounded by its read time
+		if recorded[l.Value] || w.Process != l.By || w.Sent != e.Sent || l.Lo < w.Sent || l.Lo > w.Applied { // a fact read before the link recorded the answer is bounded by its read time
 			t.Errorf("%q was set by %s in [%d, %d], sent %d; the link saw %s in [%d, %d]", l.Value, l.By, l.Lo, l.Hi, e.Sent, w.Process, w.Sent, w.Applied)
 		}
-		told[l.Value] = true
+		recorded[l.Value] = true
 	}
 	accepted := 0
 	for i := range clients {
@@ -175,8 +175,8 @@ func TestFactsAndAnswersAgree(t *testing.T) {
 			if ok {
 				accepted++
 			}
-			if ok != told[token] {
-				t.Errorf("%s: accepted by the reply: %v, by the fact: %v", token, ok, told[token])
+			if ok != recorded[token] {
+				t.Errorf("%s: accepted by the reply: %v, by the fact: %v", token, ok, recorded[token])
 			}
 		}
 	}

@@ -27,10 +27,10 @@ func (b *bench) cpu() time.Duration {
 
 // BenchmarkLock measures the cost of recording: a lock is set and released over a link.
 func BenchmarkLock(b *testing.B) {
-	for _, tells := range []bool{false, true} {
-		b.Run(fmt.Sprintf("tells=%v", tells), func(b *testing.B) {
+	for _, recording := range []bool{false, true} {
+		b.Run(fmt.Sprintf("tells=%v", recording), func(b *testing.B) {
 			n := newBench(b, "none")
-			if tells {
+			if recording {
 				n.watch()
 			}
 			c := n.client("c1")
@@ -40,7 +40,7 @@ func BenchmarkLock(b *testing.B) {
 				began := time.Now()
 				c.do("SET", "k", fmt.Sprint(i), "NX", "PX", "60000")
 				took = append(took, time.Since(began))
-				c.do("EVAL", release, "1", "k", fmt.Sprint(i))
+				c.do("EVAL", releaseScript, "1", "k", fmt.Sprint(i))
 			}
 			b.ReportMetric(float64(n.cpu()-before)/float64(2*len(took)), "node-ns/command")
 			slices.Sort(took)

@@ -18,8 +18,8 @@ type command struct {
 
 // effect returns a key's state after a command for which the node reported an event. If a condition of
 // the command was not met, there is no event. before returns the states from before the command.
-func (c command) effect(key, done string, before func(key string) *state) *state {
-	switch done {
+func (c command) effect(key, event string, before func(key string) *state) *state {
+	switch event {
 	case "del", "rename_from", "move_from":
 		return nil
 	case "rename_to", "copy_to":
@@ -31,54 +31,54 @@ func (c command) effect(key, done string, before func(key string) *state) *state
 	}
 	switch name := strings.ToLower(c.args[0]); name {
 	case "expire", "pexpire", "expireat", "pexpireat":
-		was.expires = c.expiry(strings.TrimPrefix(strings.ToUpper(name), "P")[len("EXPIRE"):], name[0] == 'p', c.word(2))
+		was.expires = c.expiry(strings.TrimPrefix(strings.ToUpper(name), "P")[len("EXPIRE"):], name[0] == 'p', c.arg(2))
 		return &was
 	case "persist":
 		was.expires = 0
 		return &was
 	case "getex":
-		c.expires(&was, 2)
+		c.setExpiry(&was, 2)
 		return &was
 	case "hset", "hmset", "hsetnx", "hincrby", "hdel":
-		return c.hash(name, was)
+		return c.hashEffect(name, was)
 	case "lpush", "rpush", "lpushx", "rpushx", "lpop", "rpop":
-		return c.list(name, was)
+		return c.listEffect(name, was)
 	default:
-		return c.text(name, key, was)
+		return c.stringEffect(name, key, was)
 	}
 }
 
 // stringEffect is the effect of commands that set or change a string.
-func (c command) text(name, key string, was state) *state {
+func (c command) stringEffect(name, key string, was state) *state {
 	made := &state{kind: "string"}
 	switch name {
 	case "set":
-		made.words, made.expires = []string{c.word(2)}, 0
+		made.elements, made.expires = []string{c.arg(2)}, 0
 		if keepsExpiry(c.args[3:]) {
 			made.expires = was.expires
 		}
-		c.expires(made, 3)
+		c.setExpiry(made, 3)
 	case "setnx", "getset":
-		made.words = []string{c.word(2)}
+		made.elements = []string{c.arg(2)}
 	case "setex", "psetex":
-		made.words, made.expires = []string{c.word(3)}, c.expiry("", name[0] == 'p', c.word(2))
+		made.elements, made.expires = []string{c.arg(3)}, c.expiry("", name[0] == 'p', c.arg(2))
 	case "mset", "msetnx":
 		for i := 1; i+1 < len(c.args); i += 2 {
 			if c.args[i] == key {
-				made.words = []string{c.args[i+1]}
+				made.elements = []string{c.args[i+1]}
 			}
 		}
 	case "append":
-		made.words, made.expires = []string{was.text() + c.word(2)}, was.expires
+		made.elements, made.expires = []string{was.text() + c.arg(2)}, was.expires
 	case "incr", "decr", "incrby", "decrby":
-		made.words, made.expires = []string{c.sum(name, was.text())}, was.expires
+		made.elements, made.expires = []string{c.sum(name, was.text())}, was.expires
 	default:
 		return &state{expires: was.expires} // an unsupported command
 	}
 	return made
 }
 
-func (c command) word(i int) string {
+func (c command) arg(i int) string {
 	if i < len(c.args) {
 		return c.args[i]
 	}
@@ -90,11 +90,11 @@ func keepsExpiry(options []string) bool {
 }
 
 // setExpiry applies EX, PX, EXAT, PXAT or PERSIST among a command's options.
-func (c command) expires(s *state, from int) {
+func (c command) setExpiry(s *state, from int) {
 	for i := from; i < len(c.args); i++ {
 		switch word := strings.ToUpper(c.args[i]); word {
 		case "EX", "PX", "EXAT", "PXAT":
-			s.expires = c.expiry(word[2:], word[0] == 'P', c.word(i+1))
+			s.expires = c.expiry(word[2:], word[0] == 'P', c.arg(i+1))
 			return
 		case "PERSIST":
 			s.expires = 0
@@ -118,7 +118,7 @@ func (c command) expiry(at string, millis bool, when string) int64 {
 func (c command) sum(name, was string) string {
 	by := int64(1)
 	if strings.HasSuffix(name, "by") {
-		by, _ = strconv.ParseInt(c.word(2), 10, 64)
+		by, _ = strconv.ParseInt(c.arg(2), 10, 64)
 	}
 	if strings.HasPrefix(name, "decr") {
 		by = -by
@@ -128,12 +128,12 @@ func (c command) sum(name, was string) string {
 }
 
 // hashEffect is the effect of commands that change a hash. The node reports the deletion of an empty one.
-func (c command) hash(name string, was state) *state {
-	now := state{kind: "hash", words: slices.Clone(was.words), expires: was.expires}
+func (c command) hashEffect(name string, was state) *state {
+	now := state{kind: "hash", elements: slices.Clone(was.elements), expires: was.expires}
 	if name == "hdel" {
 		for _, field := range c.args[2:] {
 			if i := now.field(field); i >= 0 {
-				now.words = slices.Delete(now.words, i, i+2)
+				now.elements = slices.Delete(now.elements, i, i+2)
 			}
 		}
 		return &now
@@ -143,15 +143,15 @@ func (c command) hash(name string, was state) *state {
 		if name == "hincrby" {
 			n := int64(0)
 			if at >= 0 {
-				n, _ = strconv.ParseInt(now.words[at+1], 10, 64)
+				n, _ = strconv.ParseInt(now.elements[at+1], 10, 64)
 			}
 			by, _ := strconv.ParseInt(value, 10, 64)
 			value = strconv.FormatInt(n+by, 10)
 		}
 		if at < 0 {
-			now.words = append(now.words, c.args[i], value)
+			now.elements = append(now.elements, c.args[i], value)
 		} else {
-			now.words[at+1] = value
+			now.elements[at+1] = value
 		}
 	}
 	return &now
@@ -159,33 +159,33 @@ func (c command) hash(name string, was state) *state {
 
 // field returns the index of a hash's field, or -1.
 func (s *state) field(name string) int {
-	for i := 0; i < len(s.words); i += 2 {
-		if s.words[i] == name {
+	for i := 0; i < len(s.elements); i += 2 {
+		if s.elements[i] == name {
 			return i
 		}
 	}
 	return -1
 }
 
-func (c command) list(name string, was state) *state {
-	now := state{kind: "list", words: slices.Clone(was.words), expires: was.expires}
+func (c command) listEffect(name string, was state) *state {
+	now := state{kind: "list", elements: slices.Clone(was.elements), expires: was.expires}
 	switch {
 	case strings.HasPrefix(name, "rpush"):
-		now.words = append(now.words, c.args[2:]...)
+		now.elements = append(now.elements, c.args[2:]...)
 	case strings.HasPrefix(name, "lpush"):
 		for _, w := range c.args[2:] {
-			now.words = slices.Insert(now.words, 0, w)
+			now.elements = slices.Insert(now.elements, 0, w)
 		}
 	default:
 		count := 1
 		if len(c.args) > 2 {
 			count, _ = strconv.Atoi(c.args[2])
 		}
-		count = min(count, len(now.words))
+		count = min(count, len(now.elements))
 		if name == "lpop" {
-			now.words = now.words[count:]
+			now.elements = now.elements[count:]
 		} else {
-			now.words = now.words[:len(now.words)-count]
+			now.elements = now.elements[:len(now.elements)-count]
 		}
 	}
 	return &now
@@ -193,10 +193,10 @@ func (c command) list(name string, was state) *state {
 
 // cause is the command that caused a change, and its times.
 type cause struct {
-	by, command    string
-	script         bool
-	sent, answered int64 // by Clock, as seen by a link, or 0
-	clock          int64 // the node's clock, from which its expiries count
+	issuer, command string
+	script          bool
+	sent, answered  int64 // by Clock, as seen by a link, or 0
+	clock           int64 // the node's clock, from which its expiries count
 }
 
 // bounds is the time of a change, by Clock: t is an estimate, and lo and hi are certain bounds.
@@ -214,56 +214,56 @@ type fact struct {
 }
 
 // process converts the items of a stream to facts.
-func (n *node) take(s *stream, items []item) {
+func (n *node) process(s *stream, items []item) {
 	for _, it := range items {
 		if it.args == nil {
 			n.pending = append(n.pending, it)
 			continue
 		}
-		n.line(s, it)
+		n.processLine(s, it)
 	}
 	if len(items) > 0 {
-		n.told = items[len(items)-1].at
+		n.lastRead = items[len(items)-1].at
 	}
 	// If only expirations and evictions are pending, they need no command and are recorded now.
-	if !slices.ContainsFunc(n.pending, func(it item) bool { return !natural(it.done) }) {
+	if !slices.ContainsFunc(n.pending, func(it item) bool { return !spontaneous(it.event) }) {
 		for _, it := range n.pending {
-			n.t = max(n.t, it.at)
-			n.end(it, bounds{n.t, n.low, it.at}, n.t+n.ahead)
+			n.lastT = max(n.lastT, it.at)
+			n.removed(it, bounds{n.lastT, n.lastLo, it.at}, n.lastT+n.clockAhead)
 		}
 		n.pending = nil
 	}
 }
 
 // spontaneous reports whether an event can occur without a command.
-func natural(done string) bool { return done == "expired" || done == "evicted" }
+func spontaneous(event string) bool { return event == "expired" || event == "evicted" }
 
 // processLine handles a command together with its pending events, of which there may be none.
-func (n *node) line(s *stream, it item) {
-	who := n.whose(s, it)
-	when := n.when(it, who)
+func (n *node) processLine(s *stream, it item) {
+	who := n.causeOf(s, it)
+	when := n.bound(it, who)
 	events := n.pending
 	n.pending = nil
-	for len(events) > 0 && natural(events[0].done) {
-		n.end(events[0], when, it.clock)
+	for len(events) > 0 && spontaneous(events[0].event) {
+		n.removed(events[0], when, it.clock)
 		events = events[1:]
 	}
 	name := strings.ToLower(it.args[0])
 	who.command = name
 	if flushes(name, it.args[1:]) {
 		for _, key := range slices.Sorted(maps.Keys(n.keys)) {
-			n.become(fact{what: history.KeyFlushed, key: key, bounds: when, clock: it.clock, cause: who})
+			n.apply(fact{what: history.KeyFlushed, key: key, bounds: when, clock: it.clock, cause: who})
 		}
 	}
 	// The intermediate states of commands that change a key several times are not recorded.
 	after := map[string]*state{}
 	var order []string
 	for _, e := range events {
-		if natural(e.done) {
-			n.end(e, when, it.clock)
+		if spontaneous(e.event) {
+			n.removed(e, when, it.clock)
 			continue
 		}
-		if _, is := after[e.key]; !is {
+		if _, seen := after[e.key]; !seen {
 			order = append(order, e.key)
 		}
 		after[e.key] = effectOf(it, who, e, func(key string) *state { return n.keys[key] })
@@ -274,7 +274,7 @@ func (n *node) line(s *stream, it item) {
 			f.cause = cause{} // it was changed on behalf of another client
 		}
 		if f.what = change(n.keys[key], f.after); f.what != "" {
-			n.become(f)
+			n.apply(f)
 		}
 	}
 }
@@ -289,16 +289,16 @@ func flushes(name string, options []string) bool {
 
 // effectOf returns a key's state after an event of a command.
 func effectOf(it item, who cause, e item, before func(key string) *state) *state {
-	if e.done != "del" && !slices.Contains(it.args, e.key) {
+	if e.event != "del" && !slices.Contains(it.args, e.key) {
 		return &state{}
 	}
 	c := command{args: it.args, now: who.clock / 1e6}
-	return c.effect(e.key, e.done, before)
+	return c.effect(e.key, e.event, before)
 }
 
 // causeOf finds which client sent a command, and when.
-func (n *node) whose(s *stream, it item) (who cause) {
-	if it.from == byScript {
+func (n *node) causeOf(s *stream, it item) (who cause) {
+	if it.from == scriptAddr {
 		who = n.script
 		who.script = true
 		if !s.frozen {
@@ -306,15 +306,15 @@ func (n *node) whose(s *stream, it item) (who cause) {
 		}
 		return who
 	}
-	who = cause{by: it.from, clock: it.clock}
-	if it.from == s.own {
+	who = cause{issuer: it.from, clock: it.clock}
+	if it.from == s.ownAddr {
 		s.mark(it.args)
-		who.by = history.Harness
-	} else if of, is := n.senders.Load(it.from); is {
-		of.(*sender).claim(&who, it.args, n.lives.origin.Load())
+		who.issuer = history.Harness
+	} else if found, ok := n.senders.Load(it.from); ok {
+		found.(*sender).attribute(&who, it.args, n.recorder.origin.Load())
 	}
-	if who.sent == 0 && n.lives.cfg.Ours(s.server, it.from) { // a link may have used that port before
-		who.by = history.Harness
+	if who.sent == 0 && n.recorder.cfg.FromHarness(s.serverAddr, it.from) { // a link may have used that port before
+		who.issuer = history.Harness
 	}
 	switch strings.ToLower(it.args[0]) {
 	case "eval", "evalsha", "fcall", "eval_ro", "evalsha_ro", "fcall_ro":
@@ -324,41 +324,41 @@ func (n *node) whose(s *stream, it item) (who cause) {
 }
 
 // clockTolerance is by how many nanoseconds a correct clock's time may be outside of its bounds.
-const doubt = 1_000_000
+const clockTolerance = 1_000_000
 
 // bound bounds a command's time: it was executed after it entered its link and after the node's previous
 // change, and before it was read or answered. Within that, the node's clock decides unless it was just
 // changed.
-func (n *node) when(it item, who cause) bounds {
-	b := bounds{lo: max(n.low, who.sent), hi: it.at}
+func (n *node) bound(it item, who cause) bounds {
+	b := bounds{lo: max(n.lastLo, who.sent), hi: it.at}
 	if who.answered != 0 {
 		b.hi = min(b.hi, who.answered)
 	}
 	b.lo = min(b.lo, b.hi)
 	b.t = b.hi
-	for _, ahead := range []int64{n.lives.wall, n.ahead} { // the clock is correct, or as wrong as before
-		if t := it.clock - ahead; t >= b.lo-doubt && t <= b.hi+doubt {
+	for _, ahead := range []int64{n.recorder.wall, n.clockAhead} { // the clock is correct, or as wrong as before
+		if t := it.clock - ahead; t >= b.lo-clockTolerance && t <= b.hi+clockTolerance {
 			b.t = t
 			break
 		}
 	}
-	b.t = min(max(b.t, b.lo, n.t), b.hi)
-	n.low, n.t, n.ahead = b.lo, b.t, it.clock-b.t
+	b.t = min(max(b.t, b.lo, n.lastT), b.hi)
+	n.lastLo, n.lastT, n.clockAhead = b.lo, b.t, it.clock-b.t
 	return b
 }
 
 // removed records that a key has expired or was evicted. The node's clock, calculated from a line, may
 // have been changed since: no key expires before its expiry.
-func (n *node) end(it item, when bounds, clock int64) {
-	f := fact{what: history.KeyExpired, key: it.key, bounds: when, clock: max(clock, n.keys[it.key].until())}
-	if it.done == "evicted" {
+func (n *node) removed(it item, when bounds, clock int64) {
+	f := fact{what: history.KeyExpired, key: it.key, bounds: when, clock: max(clock, n.keys[it.key].expiryNanos())}
+	if it.event == "evicted" {
 		f.what, f.clock = history.KeyEvicted, clock
 	}
-	n.become(f)
+	n.apply(f)
 }
 
 // apply records a fact that changes a key's state.
-func (n *node) become(f fact) {
+func (n *node) apply(f fact) {
 	f.before = n.keys[f.key]
 	if f.before != nil {
 		n.past[f.key] = append(n.past[f.key], f.before)
@@ -372,16 +372,16 @@ func (n *node) become(f fact) {
 
 func (n *node) record(f fact) {
 	n.seq++
-	origin := n.lives.origin.Load()
+	origin := n.recorder.origin.Load()
 	e := history.Event{
 		T: f.t - origin, Process: n.name, Type: history.Info, Op: history.OpLife, Key: f.key, Local: f.clock,
 		Life: &history.Life{
-			What: f.what, Seq: n.seq, Run: n.run, Value: f.after.text(), Old: f.before.text(), Expires: f.after.until(), Before: f.before.until(),
-			Lo: f.lo - origin, Hi: f.hi - origin, By: f.by, Command: f.command, Script: f.script, Why: f.why,
+			What: f.what, Seq: n.seq, Run: n.run, Value: f.after.text(), Old: f.before.text(), Expires: f.after.expiryNanos(), Before: f.before.expiryNanos(),
+			Lo: f.lo - origin, Hi: f.hi - origin, By: f.issuer, Command: f.command, Script: f.script, Why: f.why,
 		},
 	}
 	if f.sent != 0 {
 		e.Sent = f.sent - origin
 	}
-	n.lives.cfg.Record(e)
+	n.recorder.cfg.Record(e)
 }

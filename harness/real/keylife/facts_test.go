@@ -9,7 +9,7 @@ import (
 
 // A key that the node itself found expired has expired by the node's clock, even if the clock was changed
 // since the last report.
-func TestFoundAfterATurn(t *testing.T) {
+func TestExpiryFoundAfterClockChange(t *testing.T) {
 	const second = int64(time.Second)
 	for _, c := range []struct {
 		name, done  string
@@ -20,12 +20,12 @@ func TestFoundAfterATurn(t *testing.T) {
 		{"evicted", "evicted", 0, 2},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			var told []history.Event
-			l := New(Config{Clock: func() time.Duration { return 0 }, Record: func(e history.Event) { told = append(told, e) }})
-			n := &node{name: "n1", lives: l, keys: map[string]*state{"k": {expires: 5000}}, past: map[string][]*state{}, t: second, ahead: c.ahead * second}
-			n.take(nil, []item{{at: 2 * second, key: "k", done: c.done}})
-			if len(told) != 1 || told[0].T != 2*second || told[0].Local != c.want*second {
-				t.Errorf("recorded %+v, want it at 2 s with the clock at %d s", told, c.want)
+			var recorded []history.Event
+			l := New(Config{Clock: func() time.Duration { return 0 }, Record: func(e history.Event) { recorded = append(recorded, e) }})
+			n := &node{name: "n1", recorder: l, keys: map[string]*state{"k": {expires: 5000}}, past: map[string][]*state{}, lastT: second, clockAhead: c.ahead * second}
+			n.process(nil, []item{{at: 2 * second, key: "k", event: c.done}})
+			if len(recorded) != 1 || recorded[0].T != 2*second || recorded[0].Local != c.want*second {
+				t.Errorf("recorded %+v, want it at 2 s with the clock at %d s", recorded, c.want)
 			}
 		})
 	}

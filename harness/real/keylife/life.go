@@ -51,13 +51,13 @@ import (
 
 // Config configures a Recorder.
 type Config struct {
-	Clock  func() time.Duration           // true time, with any origin
-	Ours   func(server, from string) bool // reports whether lockpick itself sends commands to server from that address
-	Record func(e history.Event)          // receives the facts
+	Clock       func() time.Duration           // true time, with any origin
+	FromHarness func(server, from string) bool // reports whether lockpick itself sends commands to server from that address
+	Record      func(e history.Event)          // receives the facts
 }
 
 // Recorder records the key lives of the nodes of one run. A nil Recorder records nothing.
-type Lives struct {
+type Recorder struct {
 	cfg    Config
 	origin atomic.Int64 // true time zero of the run, by Clock
 	wall   int64        // how far a correct wall clock is ahead of Clock
@@ -67,31 +67,31 @@ type Lives struct {
 }
 
 // New returns a recorder of key lives for a run that has not begun.
-func New(c Config) *Lives {
-	l := &Lives{cfg: c}
-	l.wall = vdso.Ahead(l.now, func() int64 { return time.Now().UnixNano() })
+func New(c Config) *Recorder {
+	l := &Recorder{cfg: c}
+	l.wall = vdso.ClockOffset(l.now, func() int64 { return time.Now().UnixNano() })
 	return l
 }
 
 // Start makes an instant of Clock true time zero of the run.
-func (l *Lives) Start(origin time.Duration) { l.origin.Store(int64(origin)) }
+func (l *Recorder) Start(origin time.Duration) { l.origin.Store(int64(origin)) }
 
 // Epoch returns what a correct wall clock shows at true time zero, in nanoseconds since 1970.
-func (l *Lives) Epoch() int64 { return l.wall + l.origin.Load() }
+func (l *Recorder) Epoch() int64 { return l.wall + l.origin.Load() }
 
 // Watch starts recording the nodes with the given names and addresses. If it fails for any of them,
 // nothing is recorded and the error gives the reason.
-func (l *Lives) Watch(nodes map[string]string) error {
+func (l *Recorder) Watch(nodes map[string]string) error {
 	all := map[string]*node{}
 	for name, addr := range nodes {
-		all[name] = &node{lives: l, name: name, addr: addr, keys: map[string]*state{}, past: map[string][]*state{}}
+		all[name] = &node{recorder: l, name: name, addr: addr, keys: map[string]*state{}, past: map[string][]*state{}}
 	}
-	err := atOnce(all, (*node).first)
+	err := forAll(all, (*node).attachFirst)
 	l.mu.Lock()
 	l.nodes = all
 	l.mu.Unlock()
 	if err != nil {
-		err = errors.Join(err, l.leave(func(n *node) error { return n.leave(false) }))
+		err = errors.Join(err, l.stopAll(func(n *node) error { return n.stop(false) }))
 	}
 	return err
 }
@@ -99,33 +99,33 @@ func (l *Lives) Watch(nodes map[string]string) error {
 // Reattach resumes recording a node that has restarted, or that the server at another address has
 // replaced. why is history.Restart or history.Failover. The node's links must be held meanwhile. It
 // returns once the node was read or reading it has failed.
-func (l *Lives) Again(name, addr, why string) {
+func (l *Recorder) Reattach(name, addr, why string) {
 	if n := l.node(name); n != nil {
-		n.again(addr, why)
+		n.reattach(addr, why)
 	}
 }
 
 // ExpectEnd announces that a node is about to end, and that Reattach will be called if it comes back. It
 // returns when everything that the node has done is recorded, or after endBound: changes that a killed
 // node has answered but not reported are lost. A node that shuts down cleanly reports everything.
-func (l *Lives) Ends(name string, inOrder bool) {
+func (l *Recorder) ExpectEnd(name string, inOrder bool) {
 	if n := l.node(name); n != nil && !inOrder {
 		n.catchUp()
 	}
-	l.expect(name, true, inOrder)
+	l.setExpected(name, true, inOrder)
 }
 
 // CancelEnd announces that the node has not ended after all.
-func (l *Lives) Lives(name string) { l.expect(name, false, false) }
+func (l *Recorder) CancelEnd(name string) { l.setExpected(name, false, false) }
 
-func (l *Lives) expect(name string, end, inOrder bool) {
+func (l *Recorder) setExpected(name string, end, inOrder bool) {
 	if n := l.node(name); n != nil {
 		n.awaited.Store(end)
 		n.orderly.Store(inOrder)
 	}
 }
 
-func (l *Lives) node(name string) *node {
+func (l *Recorder) node(name string) *node {
 	if l == nil {
 		return nil
 	}
@@ -136,22 +136,22 @@ func (l *Lives) node(name string) *node {
 
 // Close returns once all remaining facts of the nodes are recorded, and restores the nodes' settings. It
 // waits a while for nodes that don't answer.
-func (l *Lives) Close() error {
+func (l *Recorder) Close() error {
 	if l == nil {
 		return nil
 	}
-	return l.leave(func(n *node) error { return n.leave(true) })
+	return l.stopAll(func(n *node) error { return n.stop(true) })
 }
 
-func (l *Lives) leave(how func(*node) error) error {
+func (l *Recorder) stopAll(stop func(*node) error) error {
 	l.mu.Lock()
 	nodes := l.nodes
 	l.nodes = nil
 	l.mu.Unlock()
-	return atOnce(nodes, how)
+	return forAll(nodes, stop)
 }
 
-func atOnce(nodes map[string]*node, do func(*node) error) (err error) {
+func forAll(nodes map[string]*node, do func(*node) error) (err error) {
 	errs := make(chan error, len(nodes))
 	for _, n := range nodes {
 		go func() { errs <- do(n) }()
@@ -162,22 +162,22 @@ func atOnce(nodes map[string]*node, do func(*node) error) (err error) {
 	return err
 }
 
-func (l *Lives) now() int64 { return int64(l.cfg.Clock()) }
+func (l *Recorder) now() int64 { return int64(l.cfg.Clock()) }
 
 // node is one node of the run. While it is attached, only its reader accesses its keys. Attaching and
 // detaching need the mutex, and there is no reader then.
 type node struct {
-	lives   *Lives
-	name    string
-	senders sync.Map    // *sender by the address that the node sees
-	awaited atomic.Bool // its end was announced, and its return will be
-	orderly atomic.Bool // and it shuts down cleanly
+	recorder *Recorder
+	name     string
+	senders  sync.Map    // *sender by the address that the node sees
+	awaited  atomic.Bool // its end was announced, and its return will be
+	orderly  atomic.Bool // and it shuts down cleanly
 
 	mu       sync.Mutex
 	addr     string
 	notify   *string // its earlier notify-keyspace-events; nil if unchanged
 	stream   *stream // nil while detached
-	over     bool    // the run is over
+	runOver  bool    // the run is over
 	retrying bool
 	running  sync.WaitGroup
 
@@ -186,32 +186,32 @@ type node struct {
 	keys map[string]*state
 	past map[string][]*state // earlier states of each key
 
-	pending []item // events whose command has not been read yet
-	low     int64  // by Clock: lower bound of the last change
-	told    int64  // when the last change was read
-	t       int64  // its assumed time
-	ahead   int64  // how far the node's clock was ahead of Clock then
-	script  cause  // the cause of the script commands that follow
+	pending    []item // events whose command has not been read yet
+	lastLo     int64  // by Clock: lower bound of the last change
+	lastRead   int64  // when the last change was read
+	lastT      int64  // its assumed time
+	clockAhead int64  // how far the node's clock was ahead of Clock then
+	script     cause  // the cause of the script commands that follow
 }
 
 // attachFirst starts the recording at the beginning of the run.
-func (n *node) first() error {
+func (n *node) attachFirst() error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	s, err := n.attach()
 	if err != nil {
 		return err
 	}
-	maps.Copy(n.keys, s.found)
+	maps.Copy(n.keys, s.keys)
 	n.listen(s)
 	return nil
 }
 
 // reattach resumes the recording in another life of the node, or with its replacement.
-func (n *node) again(addr, why string) {
+func (n *node) reattach(addr, why string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.over || n.stream != nil && n.addr == addr && n.stream.lives() { // its end was not announced
+	if n.runOver || n.stream != nil && n.addr == addr && n.stream.alive() { // its end was not announced
 		return
 	}
 	if s := n.stream; s != nil {
@@ -247,11 +247,11 @@ func (n *node) listen(s *stream) {
 	n.awaited.Store(false)
 	n.orderly.Store(false)
 	n.pending, n.script = nil, cause{}
-	n.low, n.told, n.t, n.ahead = s.from, s.at, s.from, s.ahead
+	n.lastLo, n.lastRead, n.lastT, n.clockAhead = s.from, s.at, s.from, s.ahead
 	n.running.Go(func() {
 		for {
-			items, err := s.items(n.lives.cfg.Clock)
-			n.take(s, items)
+			items, err := s.items(n.recorder.cfg.Clock)
+			n.process(s, items)
 			if err != nil {
 				break
 			}
@@ -275,7 +275,7 @@ func (n *node) catchUp() {
 	s := n.stream
 	n.mu.Unlock()
 	if s != nil {
-		s.drained(endBound)
+		s.drain(endBound)
 	}
 }
 
@@ -283,18 +283,18 @@ func (n *node) catchUp() {
 func (n *node) detach() {
 	n.stream.close()
 	n.stream = nil
-	now := n.lives.now()
+	now := n.recorder.now()
 	if !n.orderly.Load() {
 		n.gap(now)
 	}
-	n.told = now
+	n.lastRead = now
 }
 
 // gap records that facts may be missing since the last change, and is dated at that change. The node may
 // have been dead at the end of the gap.
 func (n *node) gap(until int64) {
-	since := max(min(n.told, until), n.lives.origin.Load()) // nothing can be missing before the run
-	n.record(fact{what: history.KeyGap, bounds: bounds{since, since, until}, clock: since + n.ahead})
+	since := max(min(n.lastRead, until), n.recorder.origin.Load()) // nothing can be missing before the run
+	n.record(fact{what: history.KeyGap, bounds: bounds{since, since, until}, clock: since + n.clockAhead})
 }
 
 // retryAfter is the pause after a failed attempt to attach a node.
@@ -302,14 +302,14 @@ const retryAfter = 20 * time.Millisecond
 
 // retry attaches the node as soon as possible, unless its return will be announced. The mutex is held.
 func (n *node) retry() {
-	if n.retrying || n.over || n.awaited.Load() {
+	if n.retrying || n.runOver || n.awaited.Load() {
 		return
 	}
 	n.retrying = true
 	n.running.Go(func() {
 		for {
 			time.Sleep(retryAfter)
-			if n.tried() {
+			if n.tryAttach() {
 				return
 			}
 		}
@@ -317,10 +317,10 @@ func (n *node) retry() {
 }
 
 // tryAttach reports whether no further attempt is needed.
-func (n *node) tried() bool {
+func (n *node) tryAttach() bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if !n.over && n.stream == nil {
+	if !n.runOver && n.stream == nil {
 		s, err := n.attach()
 		if err != nil {
 			return false
@@ -334,11 +334,11 @@ func (n *node) tried() bool {
 
 // stop ends the recording and restores the node's setting. If the run has begun, all remaining facts are
 // recorded first.
-func (n *node) leave(begun bool) error {
+func (n *node) stop(begun bool) error {
 	n.mu.Lock()
-	n.over = true
+	n.runOver = true
 	if s := n.stream; s != nil {
-		drained := begun && s.drained(drainBound)
+		drained := begun && s.drain(drainBound)
 		if drained {
 			s.close()
 		}
@@ -346,7 +346,7 @@ func (n *node) leave(begun bool) error {
 		n.stream = nil
 		s.close()
 		if begun && !drained {
-			n.gap(n.lives.now())
+			n.gap(n.recorder.now())
 		}
 	}
 	err := n.restore()
@@ -357,9 +357,9 @@ func (n *node) leave(begun bool) error {
 
 // state is the value of a key and its expiry. States are immutable.
 type state struct {
-	kind    string   // as in TYPE: string, hash or list; "" if the value isn't known
-	words   []string // the string, the hash's fields and values, or the list's elements
-	expires int64    // milliseconds of the node's clock, or 0
+	kind     string   // as in TYPE: string, hash or list; "" if the value isn't known
+	elements []string // the string, the hash's fields and values, or the list's elements
+	expires  int64    // milliseconds of the node's clock, or 0
 }
 
 // text returns the value as it is written in facts.
@@ -367,27 +367,27 @@ func (s *state) text() string {
 	if s == nil {
 		return ""
 	}
-	return strings.Join(s.words, " ")
+	return strings.Join(s.elements, " ")
 }
 
 // expiryNanos returns the expiry as it is written in facts.
-func (s *state) until() int64 {
+func (s *state) expiryNanos() int64 {
 	if s == nil {
 		return 0
 	}
 	return s.expires * 1e6
 }
 
-func (s *state) holds(o *state) bool {
-	return s.kind != "" && s.kind == o.kind && slices.Equal(s.words, o.words)
+func (s *state) sameValue(o *state) bool {
+	return s.kind != "" && s.kind == o.kind && slices.Equal(s.elements, o.elements)
 }
 
 // expiryTolerance is by how many milliseconds a replayed expiry may be off on a busy machine.
-const nearly = 20
+const expiryTolerance = 20
 
 // matches reports whether a state that was read agrees with a replayed one.
-func (s *state) is(o *state) bool {
-	return s.holds(o) && (s.expires == 0) == (o.expires == 0) && max(s.expires-o.expires, o.expires-s.expires) <= nearly
+func (s *state) matches(o *state) bool {
+	return s.sameValue(o) && (s.expires == 0) == (o.expires == 0) && max(s.expires-o.expires, o.expires-s.expires) <= expiryTolerance
 }
 
 // change returns how a key has changed, or "" if it has not.
@@ -399,7 +399,7 @@ func change(before, after *state) history.Change {
 		return history.KeySet
 	case after == nil:
 		return history.KeyDeleted
-	case !after.holds(before):
+	case !after.sameValue(before):
 		return history.KeyChanged
 	case after.expires != before.expires:
 		return history.KeyExpiry
@@ -460,7 +460,7 @@ func (c *conn) next() (resp.Value, error) {
 }
 
 // doAll sends commands and returns the replies. An error reply is returned as a reply.
-func (c *conn) ask(commands ...[]string) ([]resp.Value, error) {
+func (c *conn) doAll(commands ...[]string) ([]resp.Value, error) {
 	c.SetDeadline(time.Now().Add(answerBound))
 	defer c.SetDeadline(time.Time{})
 	if err := c.send(commands...); err != nil {
@@ -478,8 +478,8 @@ func (c *conn) ask(commands ...[]string) ([]resp.Value, error) {
 }
 
 // do is doAll for one command. An error reply is returned as an error.
-func (c *conn) tell(args ...string) (resp.Value, error) {
-	replies, err := c.ask(args)
+func (c *conn) do(args ...string) (resp.Value, error) {
+	replies, err := c.doAll(args)
 	if err != nil {
 		return resp.Value{}, err
 	}

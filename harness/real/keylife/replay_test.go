@@ -11,14 +11,14 @@ import (
 )
 
 const (
-	extend   = `if redis.call("get",KEYS[1]) == ARGV[1] then return redis.call("pexpire",KEYS[1],ARGV[2]) else return 0 end`
-	swapped  = `return redis.call("set",ARGV[2],KEYS[1],"PX",ARGV[1],"NX")`
-	redisson = `if (redis.call('exists', KEYS[1]) == 0 or redis.call('hexists', KEYS[1], ARGV[2]) == 1) then redis.call('hincrby', KEYS[1], ARGV[2], 1) redis.call('pexpire', KEYS[1], ARGV[1]) return nil end return redis.call('pttl', KEYS[1])`
-	unlock   = `if redis.call('hexists', KEYS[1], ARGV[2]) == 0 then return nil end local c = redis.call('hincrby', KEYS[1], ARGV[2], -1) if c > 0 then redis.call('pexpire', KEYS[1], ARGV[1]) return 0 else redis.call('del', KEYS[1]) return 1 end`
+	extendScript  = `if redis.call("get",KEYS[1]) == ARGV[1] then return redis.call("pexpire",KEYS[1],ARGV[2]) else return 0 end`
+	setSwapped    = `return redis.call("set",ARGV[2],KEYS[1],"PX",ARGV[1],"NX")`
+	acquireScript = `if (redis.call('exists', KEYS[1]) == 0 or redis.call('hexists', KEYS[1], ARGV[2]) == 1) then redis.call('hincrby', KEYS[1], ARGV[2], 1) redis.call('pexpire', KEYS[1], ARGV[1]) return nil end return redis.call('pttl', KEYS[1])`
+	unlockScript  = `if redis.call('hexists', KEYS[1], ARGV[2]) == 0 then return nil end local c = redis.call('hincrby', KEYS[1], ARGV[2], -1) if c > 0 then redis.call('pexpire', KEYS[1], ARGV[1]) return 0 else redis.call('del', KEYS[1]) return 1 end`
 )
 
 // randomCommand returns a random command that a lock may send, and its key.
-func draw(r *rand.Rand) (key string, command []string) {
+func randomCommand(r *rand.Rand) (key string, command []string) {
 	key = []string{"{a}:lock", "lock-b"}[r.IntN(2)]
 	token, ttl := fmt.Sprint("t", r.IntN(4)), fmt.Sprint(1+r.IntN(40))
 	h, l, n := key+"h", key+"l", key+"n"
@@ -38,16 +38,16 @@ func draw(r *rand.Rand) (key string, command []string) {
 		{key, "PERSIST", key},
 		{key, "RENAME", "other", key},
 		{key, "COPY", "other", key},
-		{key, "EVAL", release, "1", key, token},
-		{key, "EVAL", extend, "1", key, token, ttl},
-		{key, "EVAL", swapped, "1", token, ttl, key},
+		{key, "EVAL", releaseScript, "1", key, token},
+		{key, "EVAL", extendScript, "1", key, token, ttl},
+		{key, "EVAL", setSwapped, "1", token, ttl, key},
 		{key, "PEXPIRE", key, ttl, "GT"},
 		{key, "PEXPIRE", key, "100", "LT"},
 		{key, "EXPIRE", key, "0"},
 		{key, "DEL", key},
 		{key, "UNLINK", key, "other"},
-		{h, "EVAL", redisson, "1", h, ttl, token},
-		{h, "EVAL", unlock, "1", h, ttl, token},
+		{h, "EVAL", acquireScript, "1", h, ttl, token},
+		{h, "EVAL", unlockScript, "1", h, ttl, token},
 		{h, "HSET", h, token, ttl, "g", "1"},
 		{h, "HDEL", h, token, "g"},
 		{l, "RPUSH", l, token, ttl},
@@ -65,26 +65,26 @@ func draw(r *rand.Rand) (key string, command []string) {
 }
 
 // keyState is the state of a key as read from the node.
-type truth struct {
+type keyState struct {
 	key, value string
 	expires    int64
-	there      bool
+	exists     bool
 }
 
 // The recorded state of a key is what the node has.
-func TestWhatIsToldIsWhatIsThere(t *testing.T) {
+func TestRecordedStateMatchesNode(t *testing.T) {
 	b := newBench(t, "none")
 	b.watch()
 	c, p := b.client("c1"), b.stranger()
 	r := rand.New(rand.NewPCG(1, 2))
 	read := map[byte][]string{'h': {"HGETALL"}, 'l': {"LRANGE", "0", "-1"}}
-	var then []truth
+	var then []keyState
 	commands := 3000
 	if testing.Short() {
 		commands = 1000
 	}
 	for i := range commands {
-		key, command := draw(r)
+		key, command := randomCommand(r)
 		c.do(command...)
 		get := read[key[len(key)-1]]
 		if get == nil {
@@ -96,22 +96,22 @@ func TestWhatIsToldIsWhatIsThere(t *testing.T) {
 		p.do(append([]string{get[0], key}, get[1:]...)...)
 		p.do("SET", "mark", fmt.Sprint(i))
 		both := p.do("EXEC").Items
-		is := truth{key: key, expires: both[0].Int, there: both[0].Int != -2, value: both[1].Str}
+		state := keyState{key: key, expires: both[0].Int, exists: both[0].Int != -2, value: both[1].Str}
 		if both[1].Kind == '*' {
-			is.value = strings.Join(both[1].Strings(), " ")
+			state.value = strings.Join(both[1].Strings(), " ")
 		}
-		then = append(then, is)
+		then = append(then, state)
 		if r.IntN(4) == 0 {
 			time.Sleep(time.Duration(r.IntN(8000)) * time.Microsecond)
 		}
 	}
-	now := map[string]truth{}
+	now := map[string]keyState{}
 	late := map[int64]int{}
 	wrong := 0
-	for _, e := range b.all() {
+	for _, e := range b.allFacts() {
 		l := e.Life
 		if e.Key != "mark" {
-			now[e.Key] = truth{e.Key, l.Value, l.Expires / 1e6, l.What == "set" || l.What == "changed" || l.What == "expiry"}
+			now[e.Key] = keyState{e.Key, l.Value, l.Expires / 1e6, l.What == "set" || l.What == "changed" || l.What == "expiry"}
 			continue
 		}
 		var i int
@@ -121,10 +121,10 @@ func TestWhatIsToldIsWhatIsThere(t *testing.T) {
 		if want.expires == -1 {
 			off = got.expires
 		}
-		if want.there && got.there {
+		if want.exists && got.exists {
 			late[off]++
 		}
-		if want.there != got.there || want.there && (want.value != got.value || off < 0 || off > 20) {
+		if want.exists != got.exists || want.exists && (want.value != got.value || off < 0 || off > 20) {
 			if wrong++; wrong < 6 {
 				t.Errorf("after %d commands the node has %+v, recorded %+v", i+1, want, got)
 			}

@@ -17,7 +17,7 @@ import (
 // kill ends the node as a nemesis does.
 func (b *bench) kill() {
 	b.Helper()
-	b.lives.Ends("n1", false)
+	b.lives.ExpectEnd("n1", false)
 	if _, err := b.node.Kill(b.Context()); err != nil {
 		b.Fatal(err)
 	}
@@ -30,23 +30,23 @@ func (b *bench) restart() {
 	if _, err := b.node.Restart(b.Context()); err != nil {
 		b.Fatal(err)
 	}
-	b.lives.Again("n1", b.node.Addr(), history.Restart)
+	b.lives.Reattach("n1", b.node.Addr(), history.Restart)
 }
 
 // Lost keys are recorded while the links are held, before any client can set them anew, and a gap records
 // that facts of the node's last moments may be missing.
-func TestKilledNodeForgets(t *testing.T) {
+func TestKilledNodeLosesKeys(t *testing.T) {
 	b := newBench(t, "none")
 	b.watch()
 	c := b.client("c1")
 	c.do("SET", "k", "a", "PX", "60000")
 	c.do("SET", "short", "a", "PX", "50")
-	b.until(history.KeySet, "short")
+	b.waitFor(history.KeySet, "short")
 	b.kill()
 	time.Sleep(60 * time.Millisecond) // it expires while the node is down
 	b.restart()
 	b.client("c2").do("SET", "k", "b", "NX", "PX", "60000")
-	b.wants(`
+	b.wantFacts(`
 set k "a" was "" by c1-n1 set
 set short "a" was "" by c1-n1 set
 gap "" was "" by
@@ -55,29 +55,29 @@ expired short "" was "a" by
 set k "b" was "" by c2-n1 set
 `)
 	facts := b.soFar()
-	set, gap, lost, again := facts[1], facts[2], facts[3], facts[5]
+	set, gap, lost, reset := facts[1], facts[2], facts[3], facts[5]
 	if gap.Life.Lo < set.Life.Lo || gap.Life.Hi < gap.Life.Lo || gap.Life.Run != set.Life.Run {
 		t.Errorf("the gap is in run %s at [%d, %d], after a fact in run %s at [%d, %d]", gap.Life.Run, gap.Life.Lo, gap.Life.Hi, set.Life.Run, set.Life.Lo, set.Life.Hi)
 	}
-	if lost.Life.Run == set.Life.Run || lost.Life.Lo < gap.Life.Hi || lost.Life.Before != facts[0].Life.Expires || again.T < lost.T {
-		t.Errorf("the loss is %+v at %d, the next fact at %d", *lost.Life, lost.T, again.T)
+	if lost.Life.Run == set.Life.Run || lost.Life.Lo < gap.Life.Hi || lost.Life.Before != facts[0].Life.Expires || reset.T < lost.T {
+		t.Errorf("the loss is %+v at %d, the next fact at %d", *lost.Life, lost.T, reset.T)
 	}
 }
 
 // Keys that a node kept are recorded as kept, including their expiry.
-func TestNodeThatComesBackWithWhatItHad(t *testing.T) {
+func TestRestartKeepsPersistedKeys(t *testing.T) {
 	b := newBench(t, "always")
 	b.watch()
 	c := b.client("c1")
 	c.do("SET", "k", "a", "PX", "60000")
 	c.do("HSET", "h", "f", "v", "g", "w")
 	c.do("RPUSH", "l", "x", "y")
-	b.until(history.KeySet, "l")
+	b.waitFor(history.KeySet, "l")
 	b.kill()
 	b.restart()
 	c = b.client("c2")
 	c.do("DEL", "l")
-	if got := words(b.all()); !strings.HasSuffix(got, `gap "" was "" by
+	if got := formatFacts(b.allFacts()); !strings.HasSuffix(got, `gap "" was "" by
 kept h "f v g w" was "f v g w" by restart
 kept k "a" was "a" by restart
 kept l "x y" was "x y" by restart
@@ -91,7 +91,7 @@ deleted l "" was "x y" by c2-n1 del
 }
 
 // An old data file brings back old values, like a power loss.
-func TestReverted(t *testing.T) {
+func TestRestoredFileRevertsKeys(t *testing.T) {
 	b := newBench(t, "always")
 	b.watch()
 	c := b.client("c1")
@@ -100,11 +100,11 @@ func TestReverted(t *testing.T) {
 	keep := b.copyData()
 	c.do("SET", "k", "new", "PX", "60000")
 	c.do("DEL", "gone")
-	b.until(history.KeyDeleted, "gone")
+	b.waitFor(history.KeyDeleted, "gone")
 	b.kill()
 	b.putData(keep)
 	b.restart()
-	got := words(b.all())
+	got := formatFacts(b.allFacts())
 	if !strings.HasSuffix(got, "appeared gone \"x\" was \"\" by restart\nreverted k \"old\" was \"new\" by restart\n") {
 		t.Errorf("recorded:\n%s", got)
 	}
@@ -118,12 +118,12 @@ func TestShutdownLeavesNoGap(t *testing.T) {
 	for i := range 200 {
 		c.do("SET", fmt.Sprintf("k%03d", i), "v")
 	}
-	b.lives.Ends("n1", true)
+	b.lives.ExpectEnd("n1", true)
 	if _, err := b.node.Shutdown(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	b.restart()
-	facts := b.all()
+	facts := b.allFacts()
 	count := map[history.Change]int{}
 	for _, e := range facts {
 		count[e.Life.What]++
@@ -135,27 +135,27 @@ func TestShutdownLeavesNoGap(t *testing.T) {
 
 // The node's connection is cut, and later the node is killed and restarted, all without announcement. The
 // recording resumes, and gaps say since when facts may be missing.
-func TestUnannounced(t *testing.T) {
+func TestUnannouncedRestart(t *testing.T) {
 	b := newBench(t, "none")
 	b.watch()
 	c := b.client("c1")
 	c.do("SET", "a", "1")
-	b.until(history.KeySet, "a")
+	b.waitFor(history.KeySet, "a")
 	s := b.stranger()
 	if got := s.do("CLIENT", "KILL", "TYPE", "pubsub").Int; got != 1 {
 		t.Fatalf("%d connections were cut", got)
 	}
 	c.do("SET", "b", "1")
-	b.until(history.KeySet, "b")
+	b.waitFor(history.KeySet, "b")
 	if _, err := b.node.Kill(b.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := b.node.Restart(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	b.until(history.KeyLost, "b")
+	b.waitFor(history.KeyLost, "b")
 	b.client("c2").do("SET", "c", "1")
-	facts := b.all()
+	facts := b.allFacts()
 	var gaps, runs []string
 	seen := map[string]bool{}
 	for _, e := range facts {
@@ -168,11 +168,11 @@ func TestUnannounced(t *testing.T) {
 		seen[string(e.Life.What)+" "+e.Key] = true
 	}
 	if len(gaps) < 3 || len(runs) != 2 {
-		t.Errorf("%d gaps in %d lives:\n%s", len(gaps), len(runs), words(facts))
+		t.Errorf("%d gaps in %d lives:\n%s", len(gaps), len(runs), formatFacts(facts))
 	}
 	for _, want := range []string{"set a", "set b", "lost a", "lost b", "set c"} {
 		if !seen[want] {
-			t.Errorf("no %s:\n%s", want, words(facts))
+			t.Errorf("no %s:\n%s", want, formatFacts(facts))
 		}
 	}
 }
@@ -213,11 +213,11 @@ func TestKilledUnderLoad(t *testing.T) {
 		b.kill()
 		all.Wait()
 		b.restart()
-		told := map[string]bool{}
+		recorded := map[string]bool{}
 		var gap history.Event
 		for _, e := range b.soFar() {
 			if e.Life.What == history.KeySet {
-				told[e.Key] = true
+				recorded[e.Key] = true
 			}
 			if e.Life.What == history.KeyGap {
 				gap = e
@@ -225,7 +225,7 @@ func TestKilledUnderLoad(t *testing.T) {
 		}
 		b.mu.Lock()
 		for _, w := range b.wire {
-			if w.Type == history.OK && !told[w.Key] && (w.Applied < gap.Life.Lo-stampError || w.Applied > gap.Life.Hi+stampError) {
+			if w.Type == history.OK && !recorded[w.Key] && (w.Applied < gap.Life.Lo-stampError || w.Applied > gap.Life.Hi+stampError) {
 				t.Errorf("%s was set at %d, but not recorded, and the gap is [%d, %d]", w.Key, w.Applied, gap.Life.Lo, gap.Life.Hi)
 			}
 		}
@@ -233,11 +233,11 @@ func TestKilledUnderLoad(t *testing.T) {
 		clear(b.wire)
 		b.wire = nil
 	}
-	b.all()
+	b.allFacts()
 }
 
 // A node that is read under traffic, because its connection was cut, matches the recorded state in the end.
-func TestReadInTheMidstOfTraffic(t *testing.T) {
+func TestReattachUnderTraffic(t *testing.T) {
 	b := newBench(t, "none")
 	b.watch()
 	var all sync.WaitGroup
@@ -267,7 +267,7 @@ func TestReadInTheMidstOfTraffic(t *testing.T) {
 			t.Fatal("the node is not watched any more")
 		}
 	}
-	facts := b.all()
+	facts := b.allFacts()
 	now, gaps := map[string]string{}, 0
 	for _, e := range facts {
 		if e.Life.What == history.KeyGap {
@@ -279,9 +279,9 @@ func TestReadInTheMidstOfTraffic(t *testing.T) {
 		}
 		now[e.Key] = e.Life.Value
 	}
-	for key, told := range now {
-		if is := b.direct("GET", key).Str; is != told {
-			t.Errorf("%s is %q, recorded %q", key, is, told)
+	for key, recorded := range now {
+		if actual := b.direct("GET", key).Str; actual != recorded {
+			t.Errorf("%s is %q, recorded %q", key, actual, recorded)
 		}
 	}
 	if gaps < 10 || len(now) != 7 {

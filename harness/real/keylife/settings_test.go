@@ -17,34 +17,34 @@ func (b *bench) setting(name string) string {
 }
 
 // A changed setting is restored at the end, also after a restart, and if another node can't be watched.
-func TestSettingsArePutBack(t *testing.T) {
+func TestSettingsAreRestored(t *testing.T) {
 	for _, was := range []string{"xE", ""} {
 		b := newBench(t, "none", "--"+notify, `"`+was+`"`)
 		was = b.setting(notify)
 		b.watch()
-		if is := b.setting(notify); !strings.Contains(is, "K") || !strings.Contains(is, "A") {
-			t.Errorf("it reports only %q", is)
+		if now := b.setting(notify); !strings.Contains(now, "K") || !strings.Contains(now, "A") {
+			t.Errorf("it reports only %q", now)
 		}
 		b.client("c1").do("SET", "k", "v")
-		b.until(history.KeySet, "k")
+		b.waitFor(history.KeySet, "k")
 		b.kill()
 		b.restart()
-		b.until(history.KeyLost, "k")
-		b.all()
-		if is := b.setting(notify); is != was {
-			t.Errorf("it was %q and is %q", was, is)
+		b.waitFor(history.KeyLost, "k")
+		b.allFacts()
+		if now := b.setting(notify); now != was {
+			t.Errorf("it was %q and is %q", was, now)
 		}
 		if err := b.lives.Watch(map[string]string{"n1": b.node.Addr(), "n2": "127.0.0.1:1"}); err == nil || !strings.Contains(err.Error(), "n2") {
 			t.Errorf("Watch of a missing node: %v", err)
 		}
-		if is := b.setting(notify); is != was {
-			t.Errorf("it was %q and is %q after another node failed", was, is)
+		if now := b.setting(notify); now != was {
+			t.Errorf("it was %q and is %q after another node failed", was, now)
 		}
 	}
 }
 
 // A node that refuses a required command is left unchanged, and the error says why.
-func TestRefused(t *testing.T) {
+func TestWatchNamesRefusedCommand(t *testing.T) {
 	for command, want := range map[string]string{"CONFIG": "CONFIG: ERR unknown command", "MONITOR": "ERR unknown command 'MONITOR'"} {
 		b := newBench(t, "none", "--rename-command", command, `""`)
 		err := b.lives.Watch(map[string]string{"n1": b.node.Addr()})
@@ -52,7 +52,7 @@ func TestRefused(t *testing.T) {
 			t.Errorf("without %s: %v", command, err)
 		}
 		b.client("c1").do("SET", "k", "v")
-		b.lives.Again("n1", b.node.Addr(), history.Restart)
-		b.wants("")
+		b.lives.Reattach("n1", b.node.Addr(), history.Restart)
+		b.wantFacts("")
 	}
 }

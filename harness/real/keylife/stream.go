@@ -16,9 +16,9 @@ import (
 
 // stream is the connection on which a server reports changes, and a second connection for commands.
 type stream struct {
-	main, probe *conn
-	server, own string // the probe's two addresses: the server's, and its own as the server sees it
-	done        chan struct{}
+	main, probe         *conn
+	serverAddr, ownAddr string // the probe's two addresses: the server's, and its own as the server sees it
+	done                chan struct{}
 
 	frozen bool // the clock stands still during a script
 
@@ -27,7 +27,7 @@ type stream struct {
 	at    int64             // when the state was read
 	clock int64             // the server's clock at that time
 	ahead int64             // how far it is ahead of Clock
-	found map[string]*state // the state that was read
+	keys  map[string]*state // the state that was read
 
 	mu     sync.Mutex
 	marks  map[string]chan struct{} // closed when the line has been read
@@ -36,7 +36,7 @@ type stream struct {
 
 // attach connects to the server and reads its state. The mutex is held.
 func (n *node) attach() (*stream, error) {
-	s := &stream{done: make(chan struct{}), marks: map[string]chan struct{}{}, found: map[string]*state{}}
+	s := &stream{done: make(chan struct{}), marks: map[string]chan struct{}{}, keys: map[string]*state{}}
 	err := n.open(s)
 	if err == nil {
 		err = n.read(s)
@@ -52,11 +52,11 @@ func (n *node) open(s *stream) (err error) {
 	if s.probe, err = dial(n.addr); err != nil {
 		return err
 	}
-	s.server, s.own = s.probe.RemoteAddr().String(), s.probe.LocalAddr().String()
+	s.serverAddr, s.ownAddr = s.probe.RemoteAddr().String(), s.probe.LocalAddr().String()
 	if err := n.prepare(s.probe); err != nil {
 		return err
 	}
-	info, err := s.probe.tell("INFO", "server")
+	info, err := s.probe.do("INFO", "server")
 	if err != nil {
 		return err
 	}
@@ -65,11 +65,11 @@ func (n *node) open(s *stream) (err error) {
 	if s.main, err = dial(n.addr); err != nil {
 		return err
 	}
-	hello, err := s.main.tell("HELLO", "3")
+	hello, err := s.main.do("HELLO", "3")
 	if err != nil {
 		return err
 	}
-	if s.frozen, err = recent(hello); err != nil {
+	if s.frozen, err = checkVersion(hello); err != nil {
 		return err
 	}
 	s.main.SetDeadline(time.Now().Add(answerBound))
@@ -86,7 +86,7 @@ func (n *node) open(s *stream) (err error) {
 			return errors.New(text)
 		}
 		if v.Kind == '+' {
-			s.from = n.lives.now()
+			s.from = n.recorder.now()
 			return nil
 		}
 	}
@@ -97,7 +97,7 @@ const runDigits = 8
 
 // checkVersion returns an error if the server is too old to have PEXPIRETIME. From version 7.2 on, all
 // commands of a script are executed at the time at which the script began.
-func recent(hello resp.Value) (frozen bool, err error) {
+func checkVersion(hello resp.Value) (frozen bool, err error) {
 	for i := 0; i+1 < len(hello.Items); i += 2 {
 		if hello.Items[i].Str != "version" {
 			continue
@@ -116,22 +116,22 @@ const notify = "notify-keyspace-events"
 
 // prepare makes a server report all key-space events, if it does not do so already.
 func (n *node) prepare(c *conn) error {
-	v, err := c.tell("CONFIG", "GET", notify)
+	v, err := c.do("CONFIG", "GET", notify)
 	if err != nil {
 		return err
 	}
 	if len(v.Items) != 2 {
 		return fmt.Errorf("the server has no setting %s", notify)
 	}
-	is := v.Items[1].Str
-	if strings.Contains(is, "K") && strings.Contains(is, "A") {
+	setting := v.Items[1].Str
+	if strings.Contains(setting, "K") && strings.Contains(setting, "A") {
 		return nil
 	}
-	if _, err := c.tell("CONFIG", "SET", notify, is+"KA"); err != nil {
+	if _, err := c.do("CONFIG", "SET", notify, setting+"KA"); err != nil {
 		return err
 	}
 	if n.notify == nil {
-		n.notify = &is
+		n.notify = &setting
 	}
 	return nil
 }
@@ -146,7 +146,7 @@ func (n *node) restore() error {
 		return nil
 	}
 	defer c.Close()
-	if _, err := c.tell("CONFIG", "SET", notify, *n.notify); err != nil {
+	if _, err := c.do("CONFIG", "SET", notify, *n.notify); err != nil {
 		return fmt.Errorf("restore %s of %s to %q: %w", notify, n.name, *n.notify, err)
 	}
 	n.notify = nil
@@ -161,7 +161,7 @@ func (s *stream) items(clock func() time.Duration) (items []item, err error) {
 	}
 	at := int64(clock())
 	for _, v := range values {
-		if it, ok := itemOf(v, at); ok {
+		if it, ok := parseItem(v, at); ok {
 			items = append(items, it)
 		}
 	}
@@ -169,8 +169,8 @@ func (s *stream) items(clock func() time.Duration) (items []item, err error) {
 }
 
 // alive reports whether the server that it is connected to still answers.
-func (s *stream) lives() bool {
-	_, err := s.probe.tell("PING")
+func (s *stream) alive() bool {
+	_, err := s.probe.do("PING")
 	return err == nil
 }
 
@@ -188,7 +188,7 @@ const drainBound = 2 * time.Second
 
 // drain waits until everything that the server has done so far is processed, and reports whether that
 // happened in time.
-func (s *stream) drained(bound time.Duration) bool {
+func (s *stream) drain(bound time.Duration) bool {
 	mark := make(chan struct{})
 	s.mu.Lock()
 	s.marked++
@@ -232,9 +232,9 @@ func (s *stream) close() {
 
 // item is one report of a node: a key-space event or a command, never both.
 type item struct {
-	at   int64 // when it was read, by Clock
-	key  string
-	done string // the event's name, for example "set" or "expired"
+	at    int64 // when it was read, by Clock
+	key   string
+	event string // the event's name, for example "set" or "expired"
 
 	args  []string // the command's arguments
 	from  string   // the client's address, or "lua"
@@ -242,7 +242,7 @@ type item struct {
 }
 
 // scriptAddr is the address that MONITOR shows for a command of a script.
-const byScript = "lua"
+const scriptAddr = "lua"
 
 // pattern matches the key-space events of database 0.
 const pattern = channel + "*"
@@ -250,36 +250,36 @@ const pattern = channel + "*"
 const channel = "__keyspace@0__:"
 
 // parseItem converts a value that was received. ok is false if it is not an item.
-func itemOf(v resp.Value, at int64) (it item, ok bool) {
+func parseItem(v resp.Value, at int64) (it item, ok bool) {
 	if v.Kind == '>' {
 		if len(v.Items) != 4 || v.Items[0].Str != "pmessage" {
 			return it, false
 		}
-		key, of := strings.CutPrefix(v.Items[2].Str, channel)
-		return item{at: at, key: key, done: v.Items[3].Str}, of
+		key, isKey := strings.CutPrefix(v.Items[2].Str, channel)
+		return item{at: at, key: key, event: v.Items[3].Str}, isKey
 	}
 	if v.Kind != '+' {
 		return it, false
 	}
-	it, ok = lineOf(v.Str)
+	it, ok = parseLine(v.Str)
 	it.at = at
 	return it, ok
 }
 
 // parseLine parses a MONITOR line: 1795393203.412202 [0 127.0.0.1:36220] "SET" "k" "v".
-func lineOf(line string) (it item, ok bool) {
+func parseLine(line string) (it item, ok bool) {
 	head, rest, ok := strings.Cut(line, "] ")
 	if !ok {
 		return it, false
 	}
-	stamp, whence, ok := strings.Cut(head, " [")
+	stamp, source, ok := strings.Cut(head, " [")
 	if !ok {
 		return it, false
 	}
 	seconds, micros, _ := strings.Cut(stamp, ".")
 	s, err1 := strconv.ParseInt(seconds, 10, 64)
 	us, err2 := strconv.ParseInt(micros, 10, 64)
-	database, from, ok := strings.Cut(whence, " ")
+	database, from, ok := strings.Cut(source, " ")
 	if !ok || err1 != nil || err2 != nil || database != "0" {
 		return it, false
 	}
@@ -301,7 +301,7 @@ func lineOf(line string) (it item, ok bool) {
 
 // readScript reads each key with its type, expiry and, if the type is supported, its value. All are read
 // at one instant of the node's order, which the MONITOR line of the script's last command marks.
-const script = `
+const readScript = `
 local all, get = {}, {string = {'GET'}, hash = {'HGETALL'}, list = {'LRANGE', '0', '-1'}}
 for i, key in ipairs(redis.call('KEYS', '*')) do
 	local kind = redis.call('TYPE', key).ok
@@ -316,13 +316,13 @@ return all`
 // contained in the state that was read. Later ones still have to be processed.
 func (n *node) read(s *stream) error {
 	const word = "lockpick: keys up to here"
-	all, err := s.probe.tell("EVAL_RO", script, "0", word)
+	all, err := s.probe.do("EVAL_RO", readScript, "0", word)
 	if err != nil {
 		return err
 	}
 	for _, v := range all.Items {
 		if k := v.Items; len(k) == 4 {
-			s.found[k[0].Str] = stateOf(k[1].Str, k[2].Int, k[3])
+			s.keys[k[0].Str] = newState(k[1].Str, k[2].Int, k[3])
 		}
 	}
 	s.main.SetReadDeadline(time.Now().Add(answerBound))
@@ -332,8 +332,8 @@ func (n *node) read(s *stream) error {
 		if err != nil {
 			return fmt.Errorf("wait for the end of the script: %w", err)
 		}
-		it, ok := itemOf(v, n.lives.now())
-		if ok && it.from == byScript && len(it.args) == 2 && it.args[1] == word {
+		it, ok := parseItem(v, n.recorder.now())
+		if ok && it.from == scriptAddr && len(it.args) == 2 && it.args[1] == word {
 			s.at, s.clock, s.ahead = it.at, it.clock, it.clock-it.at
 			return nil
 		}
@@ -341,13 +341,13 @@ func (n *node) read(s *stream) error {
 }
 
 // newState converts a key that was read.
-func stateOf(kind string, expires int64, v resp.Value) *state {
+func newState(kind string, expires int64, v resp.Value) *state {
 	s := &state{kind: kind, expires: max(expires, 0)}
 	switch kind {
 	case "string":
-		s.words = []string{v.Str}
+		s.elements = []string{v.Str}
 	case "hash", "list":
-		s.words = v.Strings()
+		s.elements = v.Strings()
 	default:
 		s.kind = ""
 	}
@@ -358,11 +358,11 @@ func stateOf(kind string, expires int64, v resp.Value) *state {
 // in the same life, in which case why is "". The node's mutex is held, and it has no reader.
 func (n *node) compare(s *stream, why string) {
 	all := maps.Clone(n.keys)
-	maps.Copy(all, s.found)
+	maps.Copy(all, s.keys)
 	for _, key := range slices.Sorted(maps.Keys(all)) {
-		before, after := n.keys[key], s.found[key]
-		f := fact{key: key, after: after, bounds: bounds{s.at, min(n.told, s.at), s.at}, clock: s.clock, why: why}
-		f.what = n.fate(key, before, after, s.clock/1e6, why)
+		before, after := n.keys[key], s.keys[key]
+		f := fact{key: key, after: after, bounds: bounds{s.at, min(n.lastRead, s.at), s.at}, clock: s.clock, why: why}
+		f.what = n.changeUnseen(key, before, after, s.clock/1e6, why)
 		switch {
 		case f.what == "":
 			n.keys[key] = after // with the actual expiry instead of the replayed one
@@ -370,16 +370,16 @@ func (n *node) compare(s *stream, why string) {
 		case f.what == history.KeyExpired:
 			f.why = ""
 		}
-		n.become(f)
+		n.apply(f)
 	}
 }
 
 // changeUnseen returns how a key has changed while the node was not read.
-func (n *node) fate(key string, before, after *state, now int64, why string) history.Change {
+func (n *node) changeUnseen(key string, before, after *state, now int64, why string) history.Change {
 	switch {
 	case after == nil && before.expires != 0 && now >= before.expires:
 		return history.KeyExpired
-	case why == "" && before != nil && after != nil && after.is(before):
+	case why == "" && before != nil && after != nil && after.matches(before):
 		return ""
 	case why == "":
 		return change(before, after)
@@ -387,9 +387,9 @@ func (n *node) fate(key string, before, after *state, now int64, why string) his
 		return history.KeyLost
 	case before == nil:
 		return history.KeyAppeared
-	case after.is(before):
+	case after.matches(before):
 		return history.KeyKept
-	case slices.ContainsFunc(n.past[key], after.is):
+	case slices.ContainsFunc(n.past[key], after.matches):
 		return history.KeyReverted
 	}
 	return change(before, after)
@@ -401,7 +401,7 @@ type sender struct {
 
 	mu      sync.Mutex
 	queue   []sent
-	passed  int // number of commands removed from the queue
+	removed int // number of commands removed from the queue
 	answers int
 }
 
@@ -413,14 +413,14 @@ type sent struct {
 }
 
 // maxQueued bounds the queue. The node reports no line for some commands: MONITOR omits AUTH.
-const mostSent = 10_000
+const maxQueued = 10_000
 
 // Sent records a command before the node receives it.
 func (s *sender) Sent(args []string, at int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.queue) == mostSent {
-		s.queue, s.passed = s.queue[1:], s.passed+1
+	if len(s.queue) == maxQueued {
+		s.queue, s.removed = s.queue[1:], s.removed+1
 	}
 	s.queue = append(s.queue, sent{args: args, at: at})
 }
@@ -429,7 +429,7 @@ func (s *sender) Sent(args []string, at int64) {
 func (s *sender) Answered(at int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if i := s.answers - s.passed; i >= 0 && i < len(s.queue) {
+	if i := s.answers - s.removed; i >= 0 && i < len(s.queue) {
 		s.queue[i].answered = at
 	}
 	s.answers++
@@ -437,12 +437,12 @@ func (s *sender) Answered(at int64) {
 
 // match finds the command that a MONITOR line shows, and drops the earlier ones: a node executes the
 // commands of a connection in order, so those will never get a line.
-func (s *sender) told(args []string) (c sent) {
+func (s *sender) match(args []string) (c sent) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i, c := range s.queue {
 		if slices.Equal(c.args, args) {
-			s.queue, s.passed = s.queue[i+1:], s.passed+i+1
+			s.queue, s.removed = s.queue[i+1:], s.removed+i+1
 			return c
 		}
 	}
@@ -450,9 +450,9 @@ func (s *sender) told(args []string) (c sent) {
 }
 
 // attribute marks a command as sent from here.
-func (s *sender) claim(who *cause, args []string, origin int64) {
-	who.by = s.link
-	c := s.told(args)
+func (s *sender) attribute(who *cause, args []string, origin int64) {
+	who.issuer = s.link
+	c := s.match(args)
 	if c.args == nil {
 		return
 	}
@@ -464,7 +464,7 @@ func (s *sender) claim(who *cause, args []string, origin int64) {
 
 // Sender returns the sender for a connection that a link has made to a node from an address, or nil if
 // the node is not watched. Its times are true time since the run began.
-func (l *Lives) Sender(link, name, from string) *sender {
+func (l *Recorder) Sender(link, name, from string) *sender {
 	n := l.node(name)
 	if n == nil {
 		return nil

@@ -40,13 +40,13 @@ func Open() (*Filter, error) {
 		f.chains[way] = conn.AddChain(&nftables.Chain{Name: way, Table: f.table, Type: nftables.ChainTypeFilter, Hooknum: hook, Priority: nftables.ChainPriorityFilter})
 	}
 	if err := conn.Flush(); err != nil {
-		return nil, errors.Join(fmt.Errorf("open packet filter: %w", permitted(err)), conn.CloseLasting())
+		return nil, errors.Join(fmt.Errorf("open packet filter: %w", explainPermission(err)), conn.CloseLasting())
 	}
 	return f, nil
 }
 
 // explainPermission adds the required capability to a permission error.
-func permitted(err error) error {
+func explainPermission(err error) error {
 	if errors.Is(err, unix.EPERM) {
 		return fmt.Errorf("%w; it needs the capability NET_ADMIN, as with --cap-add NET_ADMIN", err)
 	}
@@ -71,7 +71,7 @@ func (f *Filter) Drop(r Rule) error {
 	}
 	f.conn.AddRule(&nftables.Rule{Table: f.table, Chain: f.chains[r.Way], Exprs: r.exprs(), UserData: []byte(r.String())})
 	if err := f.conn.Flush(); err != nil {
-		return fmt.Errorf("drop packets of %v: %w", r, permitted(err))
+		return fmt.Errorf("drop packets of %v: %w", r, explainPermission(err))
 	}
 	return nil
 }
@@ -80,7 +80,7 @@ func (f *Filter) Drop(r Rule) error {
 func (f *Filter) Lost(r Rule) (int, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	_, lost, err := f.lost(r)
+	_, lost, err := f.count(r)
 	return lost, err
 }
 
@@ -88,7 +88,7 @@ func (f *Filter) Lost(r Rule) (int, error) {
 func (f *Filter) Pass(r Rule) (lost int, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	rule, lost, err := f.lost(r)
+	rule, lost, err := f.count(r)
 	if err != nil {
 		return 0, err
 	}
@@ -113,7 +113,7 @@ func (f *Filter) Close() error {
 }
 
 // count returns the kernel's rule and its packet count.
-func (f *Filter) lost(r Rule) (*nftables.Rule, int, error) {
+func (f *Filter) count(r Rule) (*nftables.Rule, int, error) {
 	rule, err := f.find(r)
 	if err != nil {
 		return nil, 0, fmt.Errorf("count lost packets: %w", err)
@@ -166,13 +166,13 @@ func (r Rule) exprs() []expr.Any {
 		&expr.Payload{DestRegister: 1, Base: expr.PayloadBaseTransportHeader, Offset: port, Len: 2},
 		&expr.Range{Op: expr.CmpOpEq, Register: 1, FromData: binaryutil.BigEndian.PutUint16(r.First), ToData: binaryutil.BigEndian.PutUint16(r.Last)},
 		&expr.Counter{},
-	}, r.loss()...)
+	}, r.dropExprs()...)
 }
 
 // dropExprs drop a packet. If an outgoing packet is dropped here, its sender's TCP is notified: it holds
 // back its data and detects no loss. So that packet is sent with a header checksum that is wrong by one
 // bit, and the peer's kernel discards it.
-func (r Rule) loss() []expr.Any {
+func (r Rule) dropExprs() []expr.Any {
 	if r.Way == nemesis.Request {
 		return []expr.Any{&expr.Verdict{Kind: expr.VerdictDrop}}
 	}

@@ -18,21 +18,21 @@ import (
 )
 
 // insideNamespace is an environment variable that marks the test process in its own network namespace.
-const inside = "LOCKPICK_TEST_NETNS"
+const insideNamespace = "LOCKPICK_TEST_NETNS"
 
 // skipReason is why no namespace could be created, or "".
-var lacking string
+var skipReason string
 
 // TestMain runs all tests in their own network namespace, where they disturb no other process.
 func TestMain(m *testing.M) {
-	if os.Getenv(inside) != "" {
+	if os.Getenv(insideNamespace) != "" {
 		if err := loopback(); err != nil {
-			lacking = err.Error()
+			skipReason = err.Error()
 		}
 		os.Exit(m.Run())
 	}
 	c := exec.Command("/proc/self/exe", os.Args[1:]...)
-	c.Env = append(os.Environ(), inside+"=1")
+	c.Env = append(os.Environ(), insideNamespace+"=1")
 	c.Stdout, c.Stderr = os.Stdout, os.Stderr
 	c.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET, Pdeathsig: syscall.SIGKILL}
 	if os.Getuid() != 0 {
@@ -46,7 +46,7 @@ func TestMain(m *testing.M) {
 	case errors.As(err, &ended):
 		os.Exit(max(ended.ExitCode(), 1))
 	case err != nil:
-		lacking = "no network namespace can be created: " + err.Error()
+		skipReason = "no network namespace can be created: " + err.Error()
 		os.Exit(m.Run())
 	}
 }
@@ -71,10 +71,10 @@ func loopback() error {
 
 var host = netip.MustParseAddr("127.0.0.1")
 
-func filter(t *testing.T) *Filter {
+func openFilter(t *testing.T) *Filter {
 	t.Helper()
-	if lacking != "" {
-		t.Skip(lacking)
+	if skipReason != "" {
+		t.Skip(skipReason)
 	}
 	f, err := Open()
 	if errors.Is(err, unix.EPERM) || errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.EPROTONOSUPPORT) {
@@ -87,12 +87,12 @@ func filter(t *testing.T) *Filter {
 }
 
 // connection is a connection to a node from a port that we choose.
-type wire struct {
+type connection struct {
 	t          *testing.T
 	peer, node *net.TCPConn
 }
 
-func listening(t *testing.T) *net.TCPListener {
+func listen(t *testing.T) *net.TCPListener {
 	t.Helper()
 	ln, err := net.ListenTCP("tcp4", &net.TCPAddr{IP: host.AsSlice()})
 	if err != nil {
@@ -113,20 +113,20 @@ func connect(ln *net.TCPListener, port int, within time.Duration) (*net.TCPConn,
 
 // ports are the next ports inside and outside of the rule's range. Each is used once, because a used port
 // stays taken for a while.
-var port = map[bool]int{true: 20000, false: 20100}
+var ports = map[bool]int{true: 20000, false: 20100}
 
 // testRule is a rule for the range.
-func ours(way string) Rule { return Rule{Peer: host, First: 20000, Last: 20099, Way: way} }
+func testRule(way string) Rule { return Rule{Peer: host, First: 20000, Last: 20099, Way: way} }
 
-func next(within bool) int {
-	port[within]++
-	return port[within] - 1
+func nextPort(within bool) int {
+	ports[within]++
+	return ports[within] - 1
 }
 
-func connected(t *testing.T, within bool) wire {
+func newConnection(t *testing.T, within bool) connection {
 	t.Helper()
-	port := next(within)
-	ln := listening(t)
+	port := nextPort(within)
+	ln := listen(t)
 	peer, err := connect(ln, port, time.Second)
 	if err != nil {
 		t.Fatal(err)
@@ -136,7 +136,7 @@ func connected(t *testing.T, within bool) wire {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { peer.Close(); node.Close() })
-	return wire{t, peer, node}
+	return connection{t, peer, node}
 }
 
 // quiet is long compared to the tenth of a millisecond that a transfer takes, and covers two
@@ -144,7 +144,7 @@ func connected(t *testing.T, within bool) wire {
 const quiet = 700 * time.Millisecond
 
 // arrives reports whether text sent at one end is received at the other within a time.
-func (w wire) arrives(from, to *net.TCPConn, text string, within time.Duration) bool {
+func (w connection) arrives(from, to *net.TCPConn, text string, within time.Duration) bool {
 	w.t.Helper()
 	if _, err := from.Write([]byte(text)); err != nil {
 		w.t.Fatal(err)
@@ -152,7 +152,7 @@ func (w wire) arrives(from, to *net.TCPConn, text string, within time.Duration) 
 	return w.reads(to, text, within)
 }
 
-func (w wire) reads(to *net.TCPConn, text string, within time.Duration) bool {
+func (w connection) reads(to *net.TCPConn, text string, within time.Duration) bool {
 	w.t.Helper()
 	to.SetReadDeadline(time.Now().Add(within))
 	b := make([]byte, len(text))
@@ -164,7 +164,7 @@ func (w wire) reads(to *net.TCPConn, text string, within time.Duration) bool {
 }
 
 // retransmits returns how many segments TCP has retransmitted on a connection.
-func sentAgain(t *testing.T, c *net.TCPConn) uint32 {
+func retransmits(t *testing.T, c *net.TCPConn) uint32 {
 	t.Helper()
 	raw, err := c.SyscallConn()
 	if err != nil {
@@ -179,16 +179,16 @@ func sentAgain(t *testing.T, c *net.TCPConn) uint32 {
 
 // Data lost in one direction arrives late when packets pass again, because TCP has retransmitted it. The
 // other direction is not affected, and no connection breaks.
-func TestLateAfterHealing(t *testing.T) {
-	for way, ends := range map[string]func(w wire) (from, to *net.TCPConn){
-		nemesis.Request: func(w wire) (from, to *net.TCPConn) { return w.peer, w.node },
-		nemesis.Reply:   func(w wire) (from, to *net.TCPConn) { return w.node, w.peer },
+func TestLostDataArrivesLate(t *testing.T) {
+	for way, ends := range map[string]func(w connection) (from, to *net.TCPConn){
+		nemesis.Request: func(w connection) (from, to *net.TCPConn) { return w.peer, w.node },
+		nemesis.Reply:   func(w connection) (from, to *net.TCPConn) { return w.node, w.peer },
 	} {
 		t.Run(way, func(t *testing.T) {
-			f := filter(t)
+			f := openFilter(t)
 			defer f.Close()
-			rule := ours(way)
-			inRange, other := connected(t, true), connected(t, false)
+			rule := testRule(way)
+			inRange, other := newConnection(t, true), newConnection(t, false)
 			if err := f.Drop(rule); err != nil {
 				t.Fatal(err)
 			}
@@ -196,7 +196,7 @@ func TestLateAfterHealing(t *testing.T) {
 			if inRange.arrives(from, to, "lost", quiet) {
 				t.Fatalf("it arrived although %v is dropped", rule)
 			}
-			if sentAgain(t, from) == 0 {
+			if retransmits(t, from) == 0 {
 				t.Error("TCP has retransmitted nothing: it has detected no loss")
 			}
 			lost, err := f.Lost(rule)
@@ -222,10 +222,10 @@ func TestLateAfterHealing(t *testing.T) {
 
 // Data in the other direction arrives, although its acknowledgments are lost.
 func TestOneWay(t *testing.T) {
-	f := filter(t)
+	f := openFilter(t)
 	defer f.Close()
-	w := connected(t, true)
-	if err := f.Drop(ours(nemesis.Reply)); err != nil {
+	w := newConnection(t, true)
+	if err := f.Drop(testRule(nemesis.Reply)); err != nil {
 		t.Fatal(err)
 	}
 	if !w.arrives(w.peer, w.node, "request", time.Second) {
@@ -237,17 +237,17 @@ func TestOneWay(t *testing.T) {
 }
 
 // No connection can be established: in either direction one packet of the handshake is lost.
-func TestNoConnection(t *testing.T) {
+func TestConnectFailsWhileDropping(t *testing.T) {
 	for _, way := range []string{nemesis.Request, nemesis.Reply} {
 		t.Run(way, func(t *testing.T) {
-			f := filter(t)
+			f := openFilter(t)
 			defer f.Close()
-			ln := listening(t)
-			rule := ours(way)
+			ln := listen(t)
+			rule := testRule(way)
 			if err := f.Drop(rule); err != nil {
 				t.Fatal(err)
 			}
-			c, err := connect(ln, next(true), quiet)
+			c, err := connect(ln, nextPort(true), quiet)
 			var late net.Error
 			if !errors.As(err, &late) || !late.Timeout() {
 				t.Fatalf("connected: %v, %v", c, err)
@@ -259,7 +259,7 @@ func TestNoConnection(t *testing.T) {
 			if err := f.Close(); err != nil {
 				t.Fatal(err)
 			}
-			if c, err = connect(ln, next(true), 5*time.Second); err != nil {
+			if c, err = connect(ln, nextPort(true), 5*time.Second); err != nil {
 				t.Fatalf("no connection after the table was removed: %v", err)
 			}
 			c.Close()
@@ -268,18 +268,18 @@ func TestNoConnection(t *testing.T) {
 }
 
 // Open removes the table of a filter that was not closed.
-func TestOpenReplacesWhatWasLeft(t *testing.T) {
-	left := filter(t)
-	rule := ours(nemesis.Request)
+func TestOpenReplacesLeftoverTable(t *testing.T) {
+	left := openFilter(t)
+	rule := testRule(nemesis.Request)
 	if err := left.Drop(rule); err != nil {
 		t.Fatal(err)
 	}
 	if err := left.Drop(rule); err == nil || !strings.Contains(err.Error(), "already dropped") {
 		t.Errorf("dropped twice: %v", err)
 	}
-	f := filter(t)
+	f := openFilter(t)
 	defer f.Close()
-	if w := connected(t, true); !w.arrives(w.peer, w.node, "passes", time.Second) {
+	if w := newConnection(t, true); !w.arrives(w.peer, w.node, "passes", time.Second) {
 		t.Error("packets are still dropped")
 	}
 	if _, err := f.Pass(rule); err == nil || !strings.Contains(err.Error(), "not dropped") {
@@ -287,8 +287,8 @@ func TestOpenReplacesWhatWasLeft(t *testing.T) {
 	}
 }
 
-func TestRulesThatAreNone(t *testing.T) {
-	f := filter(t)
+func TestDropRejectsInvalidRules(t *testing.T) {
+	f := openFilter(t)
 	defer f.Close()
 	for want, r := range map[string]Rule{
 		"is not an IPv4 address":         {Peer: netip.IPv6Loopback(), First: 1, Last: 2, Way: nemesis.Request},

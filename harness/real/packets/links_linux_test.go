@@ -16,7 +16,7 @@ import (
 )
 
 // newLinks starts a real node with a link for each of two clients.
-func linked(t *testing.T) (c1, c2 *proxy.Link) {
+func newLinks(t *testing.T) (c1, c2 *proxy.Link) {
 	t.Helper()
 	bin, err := exec.LookPath("redis-server")
 	if err != nil {
@@ -26,14 +26,14 @@ func linked(t *testing.T) (c1, c2 *proxy.Link) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { closed(t, g.Close) })
+	t.Cleanup(func() { checkClose(t, g.Close) })
 	node, err := g.StartRedis(t.Context(), "n1", bin, "none")
 	if err != nil {
 		t.Fatal(err)
 	}
 	m := proxy.NewMesh(1, proc.TrueClock, func(history.Event) {})
 	m.Ports = 22000
-	t.Cleanup(func() { closed(t, m.Close) })
+	t.Cleanup(func() { checkClose(t, m.Close) })
 	if c1, err = m.Open("c1", "n1", node.Addr()); err != nil {
 		t.Fatal(err)
 	}
@@ -43,7 +43,7 @@ func linked(t *testing.T) (c1, c2 *proxy.Link) {
 	return c1, c2
 }
 
-func closed(t *testing.T, end func() error) {
+func checkClose(t *testing.T, end func() error) {
 	t.Helper()
 	if err := end(); err != nil {
 		t.Error(err)
@@ -57,7 +57,7 @@ type client struct {
 	in   *bufio.Reader
 }
 
-func over(t *testing.T, l *proxy.Link) client {
+func dialLink(t *testing.T, l *proxy.Link) client {
 	t.Helper()
 	conn, err := net.Dial("tcp4", l.Addr())
 	if err != nil {
@@ -89,13 +89,13 @@ func (c client) ask(command string, within time.Duration) string {
 
 // A link is identified by its ports: its client gets no answers over any connection, old or new, while
 // another link's client gets all. When packets pass again, the old connection goes on.
-func TestOneLink(t *testing.T) {
+func TestDropAffectsOneLink(t *testing.T) {
 	for _, way := range []string{nemesis.Request, nemesis.Reply} {
 		t.Run(way, func(t *testing.T) {
-			f := filter(t)
+			f := openFilter(t)
 			defer f.Close()
-			c1, c2 := linked(t)
-			old, other := over(t, c1), over(t, c2)
+			c1, c2 := newLinks(t)
+			old, other := dialLink(t, c1), dialLink(t, c2)
 			for _, c := range []client{old, other} {
 				if got := c.ask("PING", 5*time.Second); got != "+PONG" {
 					t.Fatalf("PING: %q", got)
@@ -106,7 +106,7 @@ func TestOneLink(t *testing.T) {
 			if err := f.Drop(rule); err != nil {
 				t.Fatal(err)
 			}
-			fresh := over(t, c1)
+			fresh := dialLink(t, c1)
 			fresh.send("PING")
 			if got := old.ask("SET k 1", quiet); got != "" {
 				t.Errorf("the old connection was answered %q", got)
@@ -125,7 +125,7 @@ func TestOneLink(t *testing.T) {
 			if got := old.answer(10 * time.Second); got != "+OK" {
 				t.Errorf("the late answer is %q", got)
 			}
-			if got := over(t, c1).ask("PING", 5*time.Second); got != "+PONG" {
+			if got := dialLink(t, c1).ask("PING", 5*time.Second); got != "+PONG" {
 				t.Errorf("a new connection afterwards: %q", got)
 			}
 		})

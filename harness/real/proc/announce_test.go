@@ -14,7 +14,7 @@ import (
 
 // If a replica connects through a link from another host, its master and the sentinels must still see
 // the replica's own address.
-func TestReplicaIsFoundPastItsLink(t *testing.T) {
+func TestReplicaAnnouncesOwnAddress(t *testing.T) {
 	bin, err := exec.LookPath("redis-server")
 	if err != nil {
 		t.Skip("redis-server is not on PATH: apt-get install redis-server")

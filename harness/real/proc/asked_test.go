@@ -7,7 +7,7 @@ import (
 
 // A connection to one server does not count for another: the kernel may give the same port to another
 // process that connects to a different server.
-func TestAskedIsOfOneServer(t *testing.T) {
+func TestAskedFromIsPerServer(t *testing.T) {
 	from := make(chan string, 1)
 	listen, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -29,10 +29,10 @@ func TestAskedIsOfOneServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	at := <-from
-	if !Asked(server, at) {
+	if !AskedFrom(server, at) {
 		t.Errorf("%s was not recorded as asked from %s", server, at)
 	}
-	if other := "127.0.0.1:1"; Asked(other, at) {
+	if other := "127.0.0.1:1"; AskedFrom(other, at) {
 		t.Errorf("%s was recorded as asked from %s, want only %s", other, at, server)
 	}
 }

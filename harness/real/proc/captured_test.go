@@ -21,13 +21,13 @@ func flood() *exec.Cmd { return exec.Command("sh", "-c", "echo first >&2; exec y
 
 // A child that writes without end must not use up memory or disk, and must not block reading its output
 // or killing it.
-func TestFloodIsBounded(t *testing.T) {
+func TestOutputFloodIsBounded(t *testing.T) {
 	g := newGroup(t)
-	p, err := g.JoinPiped(nil, "flood", flood())
+	p, err := g.StartPiped(nil, "flood", flood())
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer p.Leave()
+	defer p.ClosePipes()
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	dropped := regexp.MustCompile(`^first\n(?s:.*)\n… (\d+) bytes dropped …\n(?s:.*)\ny$`)
@@ -35,17 +35,17 @@ func TestFloodIsBounded(t *testing.T) {
 		if size := diskUse(t, g.Dir); size > 1<<20 {
 			t.Fatalf("%d bytes on disk", size)
 		}
-		words := p.Words()
-		if len(words) > 10_000 {
-			t.Fatalf("%d bytes of output kept", len(words))
+		output := p.StderrTail()
+		if len(output) > 10_000 {
+			t.Fatalf("%d bytes of output kept", len(output))
 		}
-		if m := dropped.FindStringSubmatch(words); m != nil {
+		if m := dropped.FindStringSubmatch(output); m != nil {
 			if n, err := strconv.Atoi(m[1]); err == nil && n > 32<<20 {
 				break
 			}
 		}
 		if time.Now().After(end) {
-			t.Fatalf("output %.100q … %.100q", words, words[max(0, len(words)-100):])
+			t.Fatalf("output %.100q … %.100q", output, output[max(0, len(output)-100):])
 		}
 	}
 	runtime.ReadMemStats(&after)
@@ -77,38 +77,38 @@ func diskUse(t *testing.T, dir string) (sum int64) {
 
 // What a child wrote before a visible action, such as exiting or writing to stdout, is in its output by
 // the time that the action is seen.
-func TestWordsAreThereOnceTheyMatter(t *testing.T) {
+func TestOutputIsCompleteOnceVisible(t *testing.T) {
 	g := newGroup(t)
 	for range 20 {
-		p, err := g.JoinPiped(nil, "talker", exec.Command("sh", "-c", "echo reason >&2; echo; read line; echo last >&2"))
+		p, err := g.StartPiped(nil, "talker", exec.Command("sh", "-c", "echo reason >&2; echo; read line; echo last >&2"))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := p.Out.Read(make([]byte, 1)); err != nil || p.Words() != "reason" {
-			t.Fatalf("output is %q after it wrote to stdout; %v", p.Words(), err)
+		if _, err := p.Out.Read(make([]byte, 1)); err != nil || p.StderrTail() != "reason" {
+			t.Fatalf("output is %q after it wrote to stdout; %v", p.StderrTail(), err)
 		}
 		p.In.WriteString("\n")
-		if <-p.Done(); p.Words() != "reason\nlast" {
-			t.Fatalf("output is %q after it has ended", p.Words())
+		if <-p.Done(); p.StderrTail() != "reason\nlast" {
+			t.Fatalf("output is %q after it has ended", p.StderrTail())
 		}
-		p.Leave()
+		p.ClosePipes()
 	}
 }
 
 // A process that a child started may outlive it and hold the pipe open.
-func TestHeirOfThePipeKeepsNobodyWaiting(t *testing.T) {
+func TestCloseDoesNotWaitForPipeHolder(t *testing.T) {
 	g := newGroup(t)
-	p, err := g.JoinPiped(nil, "parent", exec.Command("sh", "-c", "setsid sleep 60 & echo $!"))
+	p, err := g.StartPiped(nil, "parent", exec.Command("sh", "-c", "setsid sleep 60 & echo $!"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer p.Leave()
+	defer p.ClosePipes()
 	<-p.Done()
-	var heir int
-	if _, err := fmt.Fscan(p.Out, &heir); err != nil {
+	var holder int
+	if _, err := fmt.Fscan(p.Out, &holder); err != nil {
 		t.Fatal(err)
 	}
-	defer unix.Kill(heir, unix.SIGKILL)
+	defer unix.Kill(holder, unix.SIGKILL)
 	closed := make(chan error, 1)
 	go func() { closed <- g.Close() }()
 	select {

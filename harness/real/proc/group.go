@@ -31,7 +31,7 @@ type Group struct {
 	AtStart func(name string, pid int) error
 	tasks   chan func()
 
-	unasked unasked
+	unexpected unexpectedEvents
 
 	mu       sync.Mutex
 	closed   bool
@@ -42,36 +42,36 @@ type Group struct {
 
 // NewGroup creates a group with its own directory below dir. It sweeps dir first.
 func NewGroup(dir string) (*Group, error) {
-	own, err := MakeDir(dir)
+	runDir, err := MakeDir(dir)
 	if err == nil {
-		err = room(own)
+		err = checkSpace(runDir)
 	}
 	if err != nil {
-		return nil, errors.Join(err, os.RemoveAll(own))
+		return nil, errors.Join(err, os.RemoveAll(runDir))
 	}
-	record, err := os.Create(filepath.Join(own, childrenFile))
+	record, err := os.Create(filepath.Join(runDir, childrenFile))
 	if err != nil {
-		os.RemoveAll(own)
+		os.RemoveAll(runDir)
 		return nil, fmt.Errorf("make run directory: %w", err)
 	}
-	g := &Group{Dir: own, tasks: make(chan func()), record: record}
-	go g.start()
+	g := &Group{Dir: runDir, tasks: make(chan func()), record: record}
+	go g.runTasks()
 	return g, nil
 }
 
 // minFreeBytes is the free disk space that a run needs for its servers' data. With less, servers
 // refuse all writes and the run shows nothing about the lock.
-const leastRoom = 16 << 20
+const minFreeBytes = 16 << 20
 
 // checkSpace returns an error if a file system has too little space for a run. A file system that
 // does not report its free space is accepted.
-func room(dir string) error {
-	var is unix.Statfs_t
-	if err := unix.Statfs(dir, &is); err != nil || is.Blocks == 0 {
+func checkSpace(dir string) error {
+	var stat unix.Statfs_t
+	if err := unix.Statfs(dir, &stat); err != nil || stat.Blocks == 0 {
 		return nil
 	}
-	if free := is.Bavail * uint64(is.Bsize); free < leastRoom {
-		return fmt.Errorf("make run directory: %d kB are free, but a run needs %d kB: %w", free>>10, leastRoom>>10, &os.PathError{Op: "write", Path: dir, Err: unix.ENOSPC})
+	if free := stat.Bavail * uint64(stat.Bsize); free < minFreeBytes {
+		return fmt.Errorf("make run directory: %d kB are free, but a run needs %d kB: %w", free>>10, minFreeBytes>>10, &os.PathError{Op: "write", Path: dir, Err: unix.ENOSPC})
 	}
 	return nil
 }
@@ -79,7 +79,7 @@ func room(dir string) error {
 // runTasks runs the tasks on one thread. A child's death signal is sent when the thread that started
 // it ends, not when the process ends, and Go ends threads whenever it likes. This thread is locked and
 // lives until Close.
-func (g *Group) start() {
+func (g *Group) runTasks() {
 	runtime.LockOSThread()
 	for task := range g.tasks {
 		task()
@@ -90,12 +90,12 @@ func (g *Group) start() {
 // recognizes children by the directory. StderrTail returns what the child writes to stderr, and to
 // stdout unless cmd redirects that.
 func (g *Group) Start(name string, cmd *exec.Cmd) (*Child, error) {
-	return g.Join(nil, name, cmd)
+	return g.StartIn(nil, name, cmd)
 }
 
 // StartIn is Start in the process group of an earlier child, so that stop, continue and kill signals
 // to the new child reach both at the same instant. A nil leader means a new process group.
-func (g *Group) Join(leader *Child, name string, cmd *exec.Cmd) (*Child, error) {
+func (g *Group) StartIn(leader *Child, name string, cmd *exec.Cmd) (*Child, error) {
 	cmd.SysProcAttr = &unix.SysProcAttr{Pdeathsig: unix.SIGKILL, Setpgid: true}
 	if leader != nil {
 		cmd.SysProcAttr.Pgid = leader.pid
@@ -116,7 +116,7 @@ func (g *Group) Join(leader *Child, name string, cmd *exec.Cmd) (*Child, error) 
 	if g.closed {
 		return nil, fmt.Errorf("start %s: the run has ended", name)
 	}
-	words, to, err := capture(cmd)
+	output, to, err := capture(cmd)
 	if err != nil {
 		return nil, fmt.Errorf("start %s: %w", name, err)
 	}
@@ -125,14 +125,14 @@ func (g *Group) Join(leader *Child, name string, cmd *exec.Cmd) (*Child, error) 
 	err = <-done
 	to.Close()
 	if err != nil {
-		words.from.Close()
+		output.from.Close()
 		return nil, fmt.Errorf("start %s: %w", name, err)
 	}
-	go words.follow()
-	c, err := newChild(name, cmd, &g.unasked)
-	c.words = words
+	go output.follow()
+	c, err := newChild(name, cmd, &g.unexpected)
+	c.output = output
 	if leader != nil {
-		c.group, c.mates = leader.pid, []*Child{leader}
+		c.pgid, c.mates = leader.pid, []*Child{leader}
 	}
 	g.children = append(g.children, c)
 	if err == nil {
@@ -165,13 +165,13 @@ func (g *Group) startTraced(name string, cmd *exec.Cmd) error {
 		return err
 	}
 	pid := cmd.Process.Pid
-	err := stopped(pid)
+	err := awaitStop(pid)
 	if err == nil {
 		err = g.AtStart(name, pid)
 	}
 	if err = errors.Join(err, unix.PtraceDetach(pid)); err != nil {
-		if is, gone := files.StatOf(pid); gone != nil || is.Ends() || errors.Is(err, unix.ESRCH) || errors.Is(err, ErrStruck) { // or it is just dying
-			g.unasked.add(Unasked{Child: name, What: Ended, Status: -1, Cause: fmt.Sprintf("process %d got a signal from outside before its first instruction", pid)})
+		if stat, statErr := files.StatOf(pid); statErr != nil || stat.Ending() || errors.Is(err, unix.ESRCH) || errors.Is(err, ErrSignaled) { // or it is just dying
+			g.unexpected.add(UnexpectedEvent{Child: name, Kind: Ended, Status: -1, Cause: fmt.Sprintf("process %d got a signal from outside before its first instruction", pid)})
 		}
 		cmd.Process.Kill()
 		cmd.Wait() // its error is only that it was killed
@@ -180,7 +180,7 @@ func (g *Group) startTraced(name string, cmd *exec.Cmd) error {
 }
 
 // awaitStop waits until a traced child is stopped before its first instruction.
-func stopped(pid int) error {
+func awaitStop(pid int) error {
 	for {
 		var status unix.WaitStatus
 		_, err := unix.Wait4(pid, &status, 0, nil)
@@ -207,7 +207,7 @@ func (g *Group) Close() error {
 	var errs []error
 	for _, c := range g.children {
 		errs = append(errs, c.Kill())
-		c.words.from.Close() // a process that the child started may still hold the other end
+		c.output.from.Close() // a process that the child started may still hold the other end
 	}
 	if mark, err := filepath.EvalSymlinks(g.Dir); err == nil {
 		errs = append(errs, endMarked(mark))
@@ -222,14 +222,14 @@ func (g *Group) Close() error {
 
 // Listen calls report for every unexpected event of the children, from the start of the run on, one at
 // a time, until stop is called. Before it returns, stop checks every child one last time.
-func (g *Group) Listen(tell func(Unasked)) (over func()) {
-	u := &g.unasked
+func (g *Group) Listen(report func(UnexpectedEvent)) (stop func()) {
+	u := &g.unexpected
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	for _, x := range u.untold {
-		tell(x)
+	for _, x := range u.queued {
+		report(x)
 	}
-	u.untold, u.tell = nil, tell
+	u.queued, u.report = nil, report
 	return func() {
 		g.mu.Lock()
 		all := slices.Clone(g.children)
@@ -238,13 +238,13 @@ func (g *Group) Listen(tell func(Unasked)) (over func()) {
 			c.mu.Lock()
 			c.look()
 			c.mu.Unlock()
-			if s, err := files.StatOf(c.pid); err == nil && s.Start == c.start && s.Ends() {
+			if s, err := files.StatOf(c.pid); err == nil && s.Start == c.start && s.Ending() {
 				<-c.done
 			}
 		}
 		u.mu.Lock()
 		defer u.mu.Unlock()
-		u.tell = func(Unasked) {}
+		u.report = func(UnexpectedEvent) {}
 	}
 }
 
@@ -259,26 +259,26 @@ type Child struct {
 	start uint64 // see files.ProcessStat
 	done  chan struct{}
 	// mates are the other children of its process group. Signals to this child reach them too.
-	mates []*Child
-	group int // process group id
-	words *captured
+	mates  []*Child
+	pgid   int // process group id
+	output *capturedOutput
 
-	unasked *unasked // collects events that the Group did not cause
+	unexpected *unexpectedEvents // collects events that the Group did not cause
 
-	mu         sync.Mutex // held while it is signaled or reaped: its pid is not reused until it is reaped
-	ended      bool
-	err        error
-	asked      bool // the Group asked it to end
-	stopping   bool // Stop was called, with no Continue since
-	continuing bool // Continue was called, and the kernel has not reported it yet
-	strange    bool // a signal from outside stopped it
-	stays      bool // it is expected to run until it is asked to end
-	struck     bool // a signal from outside ended it
+	mu                sync.Mutex // held while it is signaled or reaped: its pid is not reused until it is reaped
+	ended             bool
+	err               error
+	endRequested      bool // the Group asked it to end
+	stopping          bool // Stop was called, with no Continue since
+	continuing        bool // Continue was called, and the kernel has not reported it yet
+	stoppedExternally bool // a signal from outside stopped it
+	expectedToRun     bool // it is expected to run until it is asked to end
+	killedExternally  bool // a signal from outside ended it
 }
 
 // newChild takes charge of a started command. Nothing else may wait for it.
-func newChild(name string, cmd *exec.Cmd, u *unasked) (*Child, error) {
-	c := &Child{name: name, pid: cmd.Process.Pid, group: cmd.Process.Pid, done: make(chan struct{}), unasked: u}
+func newChild(name string, cmd *exec.Cmd, u *unexpectedEvents) (*Child, error) {
+	c := &Child{name: name, pid: cmd.Process.Pid, pgid: cmd.Process.Pid, done: make(chan struct{}), unexpected: u}
 	s, err := files.StatOf(c.pid) // it is not reaped yet, so it exists
 	c.start = s.Start
 	go c.reap(cmd)
@@ -289,7 +289,7 @@ func newChild(name string, cmd *exec.Cmd, u *unasked) (*Child, error) {
 func (c *Child) PID() int { return c.pid }
 
 // StderrTail returns the beginning and the end of its output so far. See Group.Start.
-func (c *Child) Words() string { return c.words.read() }
+func (c *Child) StderrTail() string { return c.output.read() }
 
 // Done returns a channel that is closed once the process has ended and was reaped.
 func (c *Child) Done() <-chan struct{} { return c.done }
@@ -302,12 +302,12 @@ func (c *Child) Err() error {
 
 // Stop stops all threads, and returns once /proc shows them stopped.
 func (c *Child) Stop() (readBack string, err error) {
-	return c.drive("stop", unix.SIGSTOP, func(states string) bool { return strings.Trim(states, "T") == "" })
+	return c.signalAndWait("stop", unix.SIGSTOP, func(states string) bool { return strings.Trim(states, "T") == "" })
 }
 
 // Continue resumes the process, and returns once /proc shows it running.
 func (c *Child) Continue() (readBack string, err error) {
-	return c.drive("continue", unix.SIGCONT, func(states string) bool { return !strings.Contains(states, "T") })
+	return c.signalAndWait("continue", unix.SIGCONT, func(states string) bool { return !strings.Contains(states, "T") })
 }
 
 // Kill sends SIGKILL and reaps the process. It is not an error if it has already ended.
@@ -319,7 +319,7 @@ func (c *Child) Kill() error {
 	case <-c.done:
 		return nil
 	case <-time.After(signalBound):
-		return Late(fmt.Sprintf("kill %s: process %d is still there after %v", c.name, c.pid, signalBound))
+		return TimeoutError(fmt.Sprintf("kill %s: process %d is still there after %v", c.name, c.pid, signalBound))
 	}
 }
 
@@ -336,7 +336,7 @@ func (c *Child) signal(s unix.Signal) error {
 		m.expect(s)
 	}
 	c.expect(s)
-	return unix.Kill(-c.group, s)
+	return unix.Kill(-c.pgid, s)
 }
 
 // expect records that the child is about to get a signal. The lock is held.
@@ -346,16 +346,16 @@ func (c *Child) expect(s unix.Signal) {
 	case unix.SIGSTOP:
 		c.stopping = true
 	case unix.SIGCONT:
-		c.continuing = c.stopping || c.strange
+		c.continuing = c.stopping || c.stoppedExternally
 		c.stopping = false
 	case unix.SIGKILL:
-		if is, err := files.StatOf(c.pid); err != nil || !is.Ends() { // otherwise it was killed from outside first
-			c.asked = true
+		if stat, err := files.StatOf(c.pid); err != nil || !stat.Ending() { // otherwise it was killed from outside first
+			c.endRequested = true
 		}
 	}
 }
 
-func (c *Child) drive(verb string, s unix.Signal, reached func(states string) bool) (string, error) {
+func (c *Child) signalAndWait(verb string, s unix.Signal, reached func(states string) bool) (string, error) {
 	if err := c.signal(s); err != nil {
 		return "", fmt.Errorf("%s %s: %w", verb, c.name, err)
 	}
@@ -378,7 +378,7 @@ func (c *Child) await(verb string, end time.Time, reached func(states string) bo
 	for ; ; time.Sleep(100 * time.Microsecond) {
 		states, err := threads(c.pid)
 		switch {
-		case files.ProcessGone(err), err == nil && !files.ProcessRuns(c.pid, c.start):
+		case files.IsProcessGone(err), err == nil && !files.ProcessRuns(c.pid, c.start):
 			return "", fmt.Errorf("%s %s: %w", verb, c.name, ErrEnded)
 		case err != nil:
 			return "", fmt.Errorf("%s %s: %w", verb, c.name, err)
@@ -400,7 +400,7 @@ func threads(pid int) (string, error) {
 	var states []byte
 	for _, t := range tasks {
 		s, err := files.ReadStat(dir + "/" + t.Name() + "/stat")
-		if files.ProcessGone(err) {
+		if files.IsProcessGone(err) {
 			continue
 		}
 		if err != nil {
@@ -418,7 +418,7 @@ type Piped struct {
 }
 
 // StartPiped is StartIn with pipes to the program's stdin and stdout.
-func (g *Group) JoinPiped(leader *Child, name string, cmd *exec.Cmd) (*Piped, error) {
+func (g *Group) StartPiped(leader *Child, name string, cmd *exec.Cmd) (*Piped, error) {
 	// exec.Cmd's own pipes are closed when it is reaped, whether or not they were read.
 	stdin, in, err := os.Pipe()
 	if err != nil {
@@ -432,19 +432,19 @@ func (g *Group) JoinPiped(leader *Child, name string, cmd *exec.Cmd) (*Piped, er
 	defer stdout.Close()
 	p := &Piped{In: in, Out: out}
 	cmd.Stdin, cmd.Stdout = stdin, stdout
-	if p.Child, err = g.Join(leader, name, cmd); err != nil {
-		p.Leave()
+	if p.Child, err = g.StartIn(leader, name, cmd); err != nil {
+		p.ClosePipes()
 		return nil, err
 	}
 	return p, nil
 }
 
 // ClosePipes closes our ends of the pipes.
-func (p *Piped) Leave() { p.In.Close(); p.Out.Close() }
+func (p *Piped) ClosePipes() { p.In.Close(); p.Out.Close() }
 
 // capturedOutput is the Output of a child, which is read from a pipe: a file would grow for as long as
 // the child writes.
-type captured struct {
+type capturedOutput struct {
 	Output
 	from *os.File
 	raw  syscall.RawConn
@@ -453,16 +453,16 @@ type captured struct {
 
 // maxPipeRead is more than a pipe holds. It ends the reading of the output of a child that never stops
 // writing.
-const mostWaiting = 2 << 20
+const maxPipeRead = 2 << 20
 
 // capture connects the stderr of a command that has not started yet to a pipe, and its stdout unless
 // that is redirected. The caller closes to once the command has started.
-func capture(cmd *exec.Cmd) (c *captured, to *os.File, err error) {
+func capture(cmd *exec.Cmd) (c *capturedOutput, to *os.File, err error) {
 	from, to, err := os.Pipe()
 	if err != nil {
 		return nil, nil, err
 	}
-	c = &captured{from: from}
+	c = &capturedOutput{from: from}
 	if c.raw, err = from.SyscallConn(); err != nil {
 		return nil, nil, errors.Join(err, from.Close(), to.Close())
 	}
@@ -474,8 +474,8 @@ func capture(cmd *exec.Cmd) (c *captured, to *os.File, err error) {
 }
 
 // follow reads until no process holds the other end any more.
-func (c *captured) follow() {
-	c.raw.Read(func(fd uintptr) (over bool) {
+func (c *capturedOutput) follow() {
+	c.raw.Read(func(fd uintptr) (done bool) {
 		for {
 			c.mu.Lock()
 			n, err := c.take(fd)
@@ -492,7 +492,7 @@ func (c *captured) follow() {
 }
 
 // take reads the available bytes. The lock is held.
-func (c *captured) take(fd uintptr) (n int, err error) {
+func (c *capturedOutput) take(fd uintptr) (n int, err error) {
 	for {
 		if n, err = unix.Read(int(fd), c.buf[:]); !errors.Is(err, unix.EINTR) {
 			break
@@ -505,11 +505,11 @@ func (c *captured) take(fd uintptr) (n int, err error) {
 }
 
 // read returns the output so far, including everything written before the call.
-func (c *captured) read() string {
+func (c *capturedOutput) read() string {
 	c.raw.Control(func(fd uintptr) { // an error means that everything has been read
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		for sum := 0; sum < mostWaiting; {
+		for sum := 0; sum < maxPipeRead; {
 			n, err := c.take(fd)
 			if n <= 0 || err != nil {
 				return
@@ -527,8 +527,8 @@ func InContainer(pid int, id string) bool {
 	if err != nil || pid <= 1 || len(id) < 12 || !strings.Contains(string(groups), id) {
 		return false
 	}
-	is, err := files.StatOf(pid)
-	return err == nil && !is.Ended()
+	stat, err := files.StatOf(pid)
+	return err == nil && !stat.Ended()
 }
 
 // StoppedIn returns the pid of a process in the container with that id that a signal has stopped: the
@@ -565,7 +565,7 @@ func StoppedIn(pid int, id string, started bool) int {
 
 // KillInContainer kills a process in the container with that id, and returns when it is gone. It is
 // not an error if the process has already ended.
-func KillContained(ctx context.Context, pid int, id string) error {
+func KillInContainer(ctx context.Context, pid int, id string) error {
 	if err := killIf(ctx, pid, func() bool { return InContainer(pid, id) }); err != nil {
 		return fmt.Errorf("kill process %d: %w", pid, err)
 	}
@@ -574,16 +574,16 @@ func KillContained(ctx context.Context, pid int, id string) error {
 
 // killIf kills a process if matches confirms that it is the right one, and returns when it is gone. It
 // holds a pidfd from the start, so that the pid can't be reused meanwhile.
-func killIf(ctx context.Context, pid int, meant func() bool) error {
+func killIf(ctx context.Context, pid int, matches func() bool) error {
 	fd, err := unix.PidfdOpen(pid, 0)
 	if errors.Is(err, unix.ESRCH) {
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("%w: %w", errHeldBack, err)
+		return fmt.Errorf("%w: %w", errNoPidfd, err)
 	}
 	defer unix.Close(fd)
-	if !meant() {
+	if !matches() {
 		return nil
 	}
 	if err := unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0); err != nil && !errors.Is(err, unix.ESRCH) {
@@ -599,7 +599,7 @@ func killIf(ctx context.Context, pid int, meant func() bool) error {
 }
 
 // errNoPidfd reports that no pidfd can be opened for a process.
-var errHeldBack = errors.New("open its pidfd")
+var errNoPidfd = errors.New("open its pidfd")
 
 // Frozen reports whether the kernel keeps a process of this machine frozen with its control group, as
 // it does with a paused container's processes, and whether this can be known. It reads freezer.state

@@ -26,21 +26,21 @@ type member struct {
 
 // memberPoll is the interval at which a starting member is polled. An answer may cost all members a
 // round.
-const memberEvery = 10 * time.Millisecond
+const memberPoll = 10 * time.Millisecond
 
 // StartStore starts the members of a store on free loopback ports, and returns once they have formed a
 // cluster.
-func (g *Group) StartStore(ctx context.Context, of Store, names []string) (all []*Redis, err error) {
-	bin, err := exec.LookPath(of.Program)
+func (g *Group) StartStore(ctx context.Context, store Store, names []string) (all []*Redis, err error) {
+	bin, err := exec.LookPath(store.Program)
 	if err != nil {
-		return nil, fmt.Errorf("start %s: %w; to fix it: %s", of.Name, err, of.Remedy)
+		return nil, fmt.Errorf("start %s: %w; to fix it: %s", store.Name, err, store.Remedy)
 	}
 	for range portTries {
-		if all, err = g.members(bin, of, names); err != nil {
+		if all, err = g.newMembers(bin, store, names); err != nil {
 			return nil, err
 		}
 		// A port may have been taken, which need not be the last thing that an ending member writes.
-		err = join(ctx, all)
+		err = startMembers(ctx, all)
 		if err == nil || ctx.Err() != nil || !errors.Is(err, errNotOurs) && !errors.Is(err, ErrWontStart) {
 			return all, err
 		}
@@ -55,46 +55,46 @@ func (g *Group) StartStore(ctx context.Context, of Store, names []string) (all [
 }
 
 // newMembers prepares the members without starting them. Each gets the addresses of all.
-func (g *Group) members(bin string, of Store, names []string) (all []*Redis, err error) {
-	addrs, err := freePorts(of.Ports * len(names))
+func (g *Group) newMembers(bin string, store Store, names []string) (all []*Redis, err error) {
+	addrs, err := freePorts(store.Ports * len(names))
 	if err != nil {
 		return nil, err
 	}
-	var know []StoreMember
+	var configs []StoreMember
 	for i, name := range names {
-		own := addrs[i*of.Ports:][:of.Ports]
-		m := StoreMember{Name: name, Dir: g.DataDir(name), Addrs: own}
-		know = append(know, m)
-		r := &Redis{bin: bin, group: g, dir: m.Dir, member: &member{of, m}}
-		r.Server = Server{Name: name, At: own[0], Ask: Ask, Log: r.log}
+		ownAddrs := addrs[i*store.Ports:][:store.Ports]
+		m := StoreMember{Name: name, Dir: g.DataDir(name), Addrs: ownAddrs}
+		configs = append(configs, m)
+		r := &Redis{bin: bin, group: g, dir: m.Dir, member: &member{store, m}}
+		r.Server = Server{Name: name, At: ownAddrs[0], Ask: Ask, Log: r.log}
 		if err := os.Mkdir(r.dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 			return nil, fmt.Errorf("start %s: %w", name, err)
 		}
 		all = append(all, r)
 	}
 	for i, r := range all {
-		r.settings = of.Args(know[i], know)
+		r.settings = store.Args(configs[i], configs)
 	}
 	return all, nil
 }
 
 // startMembers starts all members and waits until each has joined the cluster.
-func join(ctx context.Context, all []*Redis) error {
-	var start, meet []func() error
+func startMembers(ctx context.Context, all []*Redis) error {
+	var start, joins []func() error
 	for _, r := range all {
 		start = append(start, func() error { return r.start(ctx) })
-		meet = append(meet, func() error {
-			err := r.Await(ctx, r.child.Done(), memberEvery, func(ctx context.Context) error { return r.member.Joined(ctx, r.member.StoreMember) })
+		joins = append(joins, func() error {
+			err := r.AwaitReady(ctx, r.child.Done(), memberPoll, func(ctx context.Context) error { return r.member.Joined(ctx, r.member.StoreMember) })
 			if err != nil {
 				return fmt.Errorf("start %s at %s: %w", r.Name, r.At, err)
 			}
 			return nil
 		})
 	}
-	if failed := AtOnce(start...); len(failed) > 0 {
+	if failed := Parallel(start...); len(failed) > 0 {
 		return errors.Join(failed...)
 	}
-	return errors.Join(AtOnce(meet...)...)
+	return errors.Join(Parallel(joins...)...)
 }
 
 // Redis is one redis-server, or one member of a store that takes its place. It keeps its port and its
@@ -107,10 +107,10 @@ type Redis struct {
 	member   *member               // nil for a redis-server
 	last     atomic.Pointer[Child] // nil before the first start
 
-	mu      sync.Mutex
-	child   *Child // nil after it was killed or shut down
-	stopped bool
-	is      Identity
+	mu       sync.Mutex
+	child    *Child // nil after it was killed or shut down
+	stopped  bool
+	identity Identity
 }
 
 const portTries = 5 // how often to try another port if one turns out to be taken
@@ -202,14 +202,14 @@ func (r *Redis) Restart(ctx context.Context) (readBack string, err error) {
 	if r.runs() {
 		return "", fmt.Errorf("restart %s: it is running", r.Name)
 	}
-	before := r.is
+	before := r.identity
 	if err := r.start(ctx); err != nil {
 		return "", err
 	}
 	if r.member != nil {
 		return fmt.Sprintf("process %d answers", r.child.PID()), nil
 	}
-	keys, err := r.Again(ctx, before, r.is)
+	keys, err := r.ConfirmRestart(ctx, before, r.identity)
 	if err != nil {
 		return "", err
 	}
@@ -232,12 +232,12 @@ func (r *Redis) start(ctx context.Context) error {
 	if err := r.ready(ctx, child); err != nil {
 		// A server that can't start exits with an error status. One that exits successfully was asked to
 		// shut down from outside and logs that, or it is not a server at all.
-		if asked := strings.Contains(child.Words(), "shutdown"); errors.Is(err, ErrWontStart) && child.Err() == nil && (asked || r.member != nil) {
-			child.Stays()
+		if asked := strings.Contains(child.StderrTail(), "shutdown"); errors.Is(err, ErrWontStart) && child.Err() == nil && (asked || r.member != nil) {
+			child.ExpectToRun()
 		}
 		return errors.Join(fmt.Errorf("start %s at %s: %w", r.Name, r.At, err), child.Kill())
 	}
-	child.Stays()
+	child.ExpectToRun()
 	r.child, r.stopped = child, false
 	return nil
 }
@@ -254,27 +254,27 @@ func (r *Redis) args() []string {
 // ready waits until PING is answered by this very process: a port that was free a moment ago may
 // belong to another process now.
 func (r *Redis) ready(ctx context.Context, child *Child) error {
-	var is Identity
+	var id Identity
 	var err error
 	if r.member != nil {
-		err = r.Await(ctx, child.Done(), memberEvery, r.Answers)
+		err = r.AwaitReady(ctx, child.Done(), memberPoll, r.Ping)
 	} else {
-		is, err = r.Ready(ctx, child.Done())
+		id, err = r.Ready(ctx, child.Done())
 	}
 	switch {
 	case errors.Is(err, ErrWontStart) && strings.Contains(strings.ToLower(err.Error()), "address already in use"):
 		return errNotOurs
 	case err != nil:
 		return err
-	case r.member == nil && is.Process != fmt.Sprint(child.PID()):
+	case r.member == nil && id.Process != fmt.Sprint(child.PID()):
 		return errNotOurs
 	}
-	r.is = is
+	r.identity = id
 	return nil
 }
 
 // Ping pings it directly, not through a link.
-func (r *Redis) Answers(ctx context.Context) error {
+func (r *Redis) Ping(ctx context.Context) error {
 	if r.member != nil {
 		return r.member.Alive(ctx, r.member.StoreMember)
 	}
@@ -285,7 +285,7 @@ func (r *Redis) Answers(ctx context.Context) error {
 // log returns the output of its last process.
 func (r *Redis) log() string {
 	if c := r.last.Load(); c != nil {
-		return c.Words()
+		return c.StderrTail()
 	}
 	return ""
 }
@@ -301,9 +301,9 @@ func freePort() (addr string, err error) {
 // freePorts returns n different addresses with unused ports.
 func freePorts(n int) (addrs []string, err error) {
 	for range n {
-		l, fails := net.Listen("tcp", loopback+":0")
-		if fails != nil {
-			return nil, fmt.Errorf("find a free port: %w", fails)
+		l, listenErr := net.Listen("tcp", loopback+":0")
+		if listenErr != nil {
+			return nil, fmt.Errorf("find a free port: %w", listenErr)
 		}
 		defer func() { err = errors.Join(err, l.Close()) }() // each is held until all are found
 		addrs = append(addrs, l.Addr().String())
@@ -352,7 +352,7 @@ func (r *Redis) Resume(context.Context) (readBack string, err error) {
 }
 
 // WhyUnresponsive returns why it runs but can't answer, or "" if it can.
-func (r *Redis) Mute() string {
+func (r *Redis) WhyUnresponsive() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.stopped && r.runs() {
@@ -362,7 +362,7 @@ func (r *Redis) Mute() string {
 }
 
 // MayNotAnswer reports whether it need not answer: it is stopped, has ended, or is just being changed.
-func (r *Redis) Silent() bool {
+func (r *Redis) MayNotAnswer() bool {
 	if !r.mu.TryLock() {
 		return true
 	}
@@ -380,7 +380,7 @@ func (r *Redis) Shutdown(ctx context.Context) (readBack string, err error) {
 	case r.stopped:
 		return "", fmt.Errorf("shut %s down: it is stopped and can't receive the request", r.Name)
 	}
-	if err := r.Server.Shutdown(ctx, r.child.Done(), r.child.mayEnd, r.child.Err); err != nil {
+	if err := r.Server.Shutdown(ctx, r.child.Done(), r.child.setEndRequested, r.child.Err); err != nil {
 		return "", err
 	}
 	pid := r.child.PID()

@@ -37,15 +37,15 @@ import (
 var ErrEnded = errors.New("process has ended")
 
 // ErrSignaled is returned by Group.AtStart if an external process sent the child a signal.
-var ErrStruck = errors.New("it received a signal from outside")
+var ErrSignaled = errors.New("it received a signal from outside")
 
 // TimeoutError is the error of a wait that exceeded its limit. Its text names what was waited for.
-type Late string
+type TimeoutError string
 
-func (l Late) Error() string { return string(l) }
+func (l TimeoutError) Error() string { return string(l) }
 
 // Timeout implements the Timeout method of net.Error.
-func (Late) Timeout() bool { return true }
+func (TimeoutError) Timeout() bool { return true }
 
 // MakeDir creates a temporary directory below dir, after removing leftovers of killed lockpick
 // processes there. The name identifies the owner, so that a later Sweep can remove the directory.
@@ -57,24 +57,24 @@ func MakeDir(dir string) (string, error) {
 	if _, err := Sweep(dir); err != nil {
 		return "", err
 	}
-	own, err := files.Temporary.MakeDir(dir)
+	runDir, err := files.Temporary.MakeDir(dir)
 	if err != nil {
 		return "", fmt.Errorf("make run directory: %w", err)
 	}
-	return own, nil
+	return runDir, nil
 }
 
 // Sweep removes the directories below dir whose owners are dead, including what is mounted in them,
 // and kills any of their processes that still run. It returns the paths that it removed.
 func Sweep(dir string) ([]string, error) {
 	k := files.Temporary
-	k.Before = putAway
+	k.Before = cleanUpRun
 	return k.Sweep(dir)
 }
 
 // keepBytes is how many bytes an Output keeps of the beginning and of the end: the beginning has the
 // first error and the end has the last one.
-const keptOutput = 2000
+const keepBytes = 2000
 
 // Output keeps the beginning and the end of a program's output, however long it is.
 type Output struct {
@@ -94,11 +94,11 @@ func (o *Output) Write(b []byte) (int, error) {
 // add is Write with the lock held.
 func (o *Output) add(b []byte) {
 	o.written += int64(len(b))
-	n := min(len(b), keptOutput-len(o.head))
+	n := min(len(b), keepBytes-len(o.head))
 	o.head = append(o.head, b[:n]...)
 	b = b[n:]
-	b = b[max(0, len(b)-keptOutput):]
-	o.tail = append(o.tail[max(0, len(o.tail)+len(b)-keptOutput):], b...)
+	b = b[max(0, len(b)-keepBytes):]
+	o.tail = append(o.tail[max(0, len(o.tail)+len(b)-keepBytes):], b...)
 }
 
 // String returns the output, with a note in place of the bytes that were dropped.
@@ -114,10 +114,10 @@ func (o *Output) String() string {
 
 // Timeline is the true time of one run and the tasks that are scheduled in it.
 type Timeline struct {
-	ctx    context.Context
-	cancel context.CancelCauseFunc
-	ahead  atomic.Int64 // how far the run's clock is ahead of TrueClock
-	origin atomic.Int64 // true time zero, by the run's clock
+	ctx        context.Context
+	cancel     context.CancelCauseFunc
+	clockAhead atomic.Int64 // how far the run's clock is ahead of TrueClock
+	origin     atomic.Int64 // true time zero, by the run's clock
 
 	mu     sync.Mutex
 	closed bool
@@ -136,9 +136,9 @@ func (t *Timeline) Context() context.Context { return t.ctx }
 
 // SetClockAhead makes the timeline use the clock of another machine, which is ahead of this one's by
 // the given duration. It must be called before Begin.
-func (t *Timeline) GoBy(ahead time.Duration) { t.ahead.Store(int64(ahead)) }
+func (t *Timeline) SetClockAhead(ahead time.Duration) { t.clockAhead.Store(int64(ahead)) }
 
-func (t *Timeline) clock() time.Duration { return TrueClock() + time.Duration(t.ahead.Load()) }
+func (t *Timeline) clock() time.Duration { return TrueClock() + time.Duration(t.clockAhead.Load()) }
 
 // Begin makes this instant true time zero.
 func (t *Timeline) Begin() { t.origin.Store(int64(t.clock())) }
@@ -196,7 +196,7 @@ func (t *Timeline) Wait() error {
 	case <-done:
 		return nil
 	case <-time.After(taskBound):
-		return Late(fmt.Sprintf("end the run: a function given to At or Tap is still running after %v", taskBound))
+		return TimeoutError(fmt.Sprintf("end the run: a function given to At or Tap is still running after %v", taskBound))
 	}
 }
 
@@ -208,15 +208,15 @@ const (
 )
 
 // Probe is a request that is repeated to a server that has to answer in time.
-type Question struct {
+type Probe struct {
 	Ask func(context.Context) // returns once the request is answered, or no answer is needed
 	// OnWait is called at each step with the time that the answer has been outstanding.
-	Late func(waited time.Duration)
+	OnWait func(waited time.Duration)
 }
 
 // AwaitAnswer returns once a server answers. It also returns as soon as excused reports that no
 // answer is expected any more.
-func Answers(ctx context.Context, excused func() bool, ask func(context.Context) error) {
+func AwaitAnswer(ctx context.Context, excused func() bool, ask func(context.Context) error) {
 	for ctx.Err() == nil && !excused() {
 		limit, cancel := context.WithTimeout(ctx, askEvery)
 		err := ask(limit)
@@ -232,16 +232,16 @@ func Answers(ctx context.Context, excused func() bool, ask func(context.Context)
 }
 
 // AskOnce sends the request once and waits up to patience for the answer.
-func (q Question) Last(patience time.Duration) {
+func (q Probe) AskOnce(patience time.Duration) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	q.answered(ctx, patience)
+	q.await(ctx, patience)
 }
 
 // Run repeats the request until the context ends.
-func (q Question) Put(ctx context.Context) {
+func (q Probe) Run(ctx context.Context) {
 	for {
-		q.answered(ctx, math.MaxInt64-waitStep)
+		q.await(ctx, math.MaxInt64-waitStep)
 		if ctx.Err() != nil {
 			return
 		}
@@ -254,7 +254,7 @@ func (q Question) Put(ctx context.Context) {
 }
 
 // await sends the request once and waits for the answer until patience runs out.
-func (q Question) answered(ctx context.Context, patience time.Duration) {
+func (q Probe) await(ctx context.Context, patience time.Duration) {
 	done := make(chan struct{})
 	go func() { defer close(done); q.Ask(ctx) }()
 	for waited := waitStep; waited <= patience; waited += waitStep {
@@ -262,7 +262,7 @@ func (q Question) answered(ctx context.Context, patience time.Duration) {
 		case <-done:
 			return
 		case <-time.After(waitStep):
-			q.Late(waited)
+			q.OnWait(waited)
 		}
 	}
 }
@@ -288,7 +288,7 @@ func ask(ctx context.Context, addr string, args []string) (resp.Value, error) {
 		return resp.Value{}, err
 	}
 	defer conn.Close()
-	asked.note(asking{conn.RemoteAddr().String(), conn.LocalAddr().String()})
+	recentAsks.add(connKey{conn.RemoteAddr().String(), conn.LocalAddr().String()})
 	end := context.AfterFunc(ctx, func() { conn.SetDeadline(time.Unix(1, 0)) })
 	defer end()
 	if _, err := conn.Write(resp.Append(nil, args...)); err != nil {
@@ -311,36 +311,36 @@ func ask(ctx context.Context, addr string, args []string) (resp.Value, error) {
 // recentAsks holds the addresses from which this process has recently sent commands. A server that
 // reports who sent a command knows only the address of the connection, and may report it long after
 // the connection was closed.
-var asked askers
+var recentAsks askLog
 
-type askers struct {
-	mu  sync.Mutex
-	all map[asking]time.Duration // TrueClock at the last command
+type askLog struct {
+	mu    sync.Mutex
+	times map[connKey]time.Duration // TrueClock at the last command
 }
 
 // connKey is a server and a client address. The server is part of the key because another process may
 // connect to another server from the same port.
-type asking struct{ server, from string }
+type connKey struct{ server, from string }
 
 // recentFor is how long an address counts as ours after a command. The kernel reuses it later.
-const askedFor = time.Minute
+const recentFor = time.Minute
 
-func (a *askers) note(x asking) {
+func (a *askLog) add(x connKey) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.all == nil {
-		a.all = map[asking]time.Duration{}
+	if a.times == nil {
+		a.times = map[connKey]time.Duration{}
 	}
-	a.all[x] = TrueClock()
+	a.times[x] = TrueClock()
 }
 
 // AskedFrom reports whether Ask recently sent a command to server from the address from. Both
 // addresses are written as in the connection.
-func Asked(server, from string) bool {
-	asked.mu.Lock()
-	defer asked.mu.Unlock()
-	at, ok := asked.all[asking{server, from}]
-	return ok && TrueClock()-at < askedFor
+func AskedFrom(server, from string) bool {
+	recentAsks.mu.Lock()
+	defer recentAsks.mu.Unlock()
+	at, ok := recentAsks.times[connKey{server, from}]
+	return ok && TrueClock()-at < recentFor
 }
 
 // Command sends a command to the server and returns the reply as a Go value: nil, int64, string or
@@ -400,12 +400,12 @@ func AskVersion(ctx context.Context, pattern *regexp.Regexp, program string, arg
 }
 
 // Parallel runs all jobs concurrently and returns their errors in the order in which they occurred.
-func AtOnce(jobs ...func() error) (failed []error) {
+func Parallel(jobs ...func() error) (failed []error) {
 	var mu sync.Mutex
 	var all sync.WaitGroup
-	for _, do := range jobs {
+	for _, job := range jobs {
 		all.Go(func() {
-			if err := do(); err != nil {
+			if err := job(); err != nil {
 				mu.Lock()
 				defer mu.Unlock()
 				failed = append(failed, err)

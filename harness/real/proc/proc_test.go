@@ -38,7 +38,7 @@ func newGroup(t *testing.T) *Group {
 	return g
 }
 
-func TestRedisKeepsWhatItsDiskKeeps(t *testing.T) {
+func TestRestartKeepsPersistedKeys(t *testing.T) {
 	bin := redisServer(t)
 	g := newGroup(t)
 	for mode, want := range map[string]string{"none": " (keys: 0)", "always": " (keys: 1)"} {
@@ -63,7 +63,7 @@ func TestRedisKeepsWhatItsDiskKeeps(t *testing.T) {
 	}
 }
 
-func TestStartSaysWhatTheServerSaid(t *testing.T) {
+func TestStartErrors(t *testing.T) {
 	bin := redisServer(t)
 	g := newGroup(t)
 	r, err := g.StartRedis(t.Context(), "n1", bin, "none")
@@ -95,7 +95,7 @@ func TestStartSaysWhatTheServerSaid(t *testing.T) {
 	}
 }
 
-func TestReadyMeansThatOurServerAnswers(t *testing.T) {
+func TestReadyRejectsOtherServer(t *testing.T) {
 	bin := redisServer(t)
 	g := newGroup(t)
 	other, err := g.StartRedis(t.Context(), "other", bin, "none")
@@ -151,7 +151,7 @@ func TestStopAndContinue(t *testing.T) {
 	}
 }
 
-func TestCloseEndsAll(t *testing.T) {
+func TestCloseKillsChildren(t *testing.T) {
 	g, err := NewGroup(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
@@ -174,7 +174,7 @@ func TestCloseEndsAll(t *testing.T) {
 	}
 }
 
-func TestTrueClockGoesOn(t *testing.T) {
+func TestTrueClockAdvances(t *testing.T) {
 	a, wall := TrueClock(), time.Now()
 	b, spent := TrueClock(), time.Since(wall)
 	if b < a || b-a > spent+time.Second {

@@ -43,8 +43,8 @@ func (c *Child) reap(cmd *exec.Cmd) {
 	}
 	c.mu.Lock()
 	c.ended, c.err = true, cmd.Wait()
-	if !c.asked {
-		c.tellEnd()
+	if !c.endRequested {
+		c.reportEnd()
 	}
 	c.mu.Unlock()
 	close(c.done)
@@ -58,102 +58,102 @@ func (c *Child) look() {
 	}
 	expected := c.continuing
 	c.continuing = false
-	tell := func(what Happening, seen string) {
-		c.unasked.add(Unasked{Child: c.name, What: what, Status: -1, Cause: fmt.Sprintf("process %d was %s", c.pid, seen)})
+	report := func(what EventKind, seen string) {
+		c.unexpected.add(UnexpectedEvent{Child: c.name, Kind: what, Status: -1, Cause: fmt.Sprintf("process %d was %s", c.pid, seen)})
 	}
 	switch {
 	case info.Code == childStopped && !c.stopping:
-		c.strange = true
-		tell(Stopped, "stopped by a signal from outside")
+		c.stoppedExternally = true
+		report(Stopped, "stopped by a signal from outside")
 	case info.Code != childContinued:
-	case c.strange: // the stop was reported
-		c.strange = false
+	case c.stoppedExternally: // the stop was reported
+		c.stoppedExternally = false
 	case c.stopping:
-		tell(Continued, "continued by a signal from outside, while it was paused")
+		report(Continued, "continued by a signal from outside, while it was paused")
 	case !expected: // it was stopped, but too briefly for that to be seen
-		tell(Stopped, "stopped by a signal from outside")
+		report(Stopped, "stopped by a signal from outside")
 	}
 }
 
 // reportEnd reports that it has ended, unless it exited by itself and was allowed to. The lock is held.
-func (c *Child) tellEnd() {
-	x := Unasked{Child: c.name, What: Ended, Status: -1, Cause: fmt.Sprintf("process %d ended: %v", c.pid, c.err)}
+func (c *Child) reportEnd() {
+	x := UnexpectedEvent{Child: c.name, Kind: Ended, Status: -1, Cause: fmt.Sprintf("process %d ended: %v", c.pid, c.err)}
 	if exit, ok := errors.AsType[*exec.ExitError](c.err); ok {
 		x.Status = exit.ExitCode() // -1 if a signal ended it
-		if is, ok := exit.Sys().(syscall.WaitStatus); ok && is.Signaled() {
-			x.Cause = fmt.Sprintf("process %d was ended by signal %d (%v)", c.pid, is.Signal(), is.Signal())
+		if status, ok := exit.Sys().(syscall.WaitStatus); ok && status.Signaled() {
+			x.Cause = fmt.Sprintf("process %d was ended by signal %d (%v)", c.pid, status.Signal(), status.Signal())
 		}
 	} else if c.err == nil {
 		x.Status = 0
 	}
-	c.struck = x.Status < 0
+	c.killedExternally = x.Status < 0
 	if x.Status >= 0 {
-		if !c.stays {
+		if !c.expectedToRun {
 			return
 		}
 		x.Cause = fmt.Sprintf("process %d ended with exit status %d", c.pid, x.Status)
 	}
-	c.unasked.add(x)
+	c.unexpected.add(x)
 }
 
 // ExpectToRun declares that from now on the child has to run until it is asked to end: an exit by itself
 // is then unexpected too.
-func (c *Child) Stays() {
+func (c *Child) ExpectToRun() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.stays = true
-	if c.ended && !c.asked {
-		c.tellEnd()
+	c.expectedToRun = true
+	if c.ended && !c.endRequested {
+		c.reportEnd()
 	}
 }
 
 // KilledExternally reports whether a signal from outside ended it. It waits for the end.
-func (c *Child) Struck() bool {
+func (c *Child) KilledExternally() bool {
 	<-c.done
-	return c.struck
+	return c.killedExternally
 }
 
 // setEndRequested records whether it is being asked to end by means other than a signal.
-func (c *Child) mayEnd(may bool) {
+func (c *Child) setEndRequested(may bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.asked = may
+	c.endRequested = may
 }
 
 // EventKind is the kind of an UnexpectedEvent.
-type Happening int
+type EventKind int
 
 const (
-	Ended Happening = iota
+	Ended EventKind = iota
 	Stopped
 	Continued // during a pause that the Group had requested
 )
 
 // UnexpectedEvent is a state change of a child that its Group did not cause: the child got a signal from
 // outside, or exited by itself.
-type Unasked struct {
+type UnexpectedEvent struct {
 	Child string // name of the child
-	What  Happening
+	Kind  EventKind
 	// Status is the exit status, or -1 if it was ended by a signal or has not ended.
 	Status int
 	Cause  string // what was observed
 }
 
 // unexpectedEvents queues events until Listen is called.
-type unasked struct {
+type unexpectedEvents struct {
 	mu     sync.Mutex
-	tell   func(Unasked)
-	untold []Unasked
+	report func(UnexpectedEvent)
+	queued []UnexpectedEvent
 }
 
-func (u *unasked) add(x Unasked) {
+func (u *unexpectedEvents) add(x UnexpectedEvent) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if u.tell == nil {
-		u.untold = append(u.untold, x)
+	if u.report == nil {
+		u.queued = append(u.queued, x)
 		return
 	}
-	u.tell(x)
+	u.report(x)
 }
 
 // DiskName is the name of the disks of runs in the list of mounts.
@@ -187,12 +187,12 @@ func Unmount(dir string) error {
 	return nil
 }
 
-type mount struct{ point, kind, source, settings string }
+type mount struct{ point, kind, source, options string }
 
 // isOurs reports whether it is a disk that this user has mounted.
-func (m mount) ours() bool {
+func (m mount) isOurs() bool {
 	return m.kind == "fuse."+DiskName && m.source == DiskName &&
-		slices.Contains(strings.Split(m.settings, ","), fmt.Sprintf("user_id=%d", os.Geteuid()))
+		slices.Contains(strings.Split(m.options, ","), fmt.Sprintf("user_id=%d", os.Geteuid()))
 }
 
 // disksBelow lists the disks that are mounted below a directory, the most recent first. If something
@@ -207,8 +207,8 @@ func disksBelow(dir string) ([]mount, error) {
 		if m.point != dir && !strings.HasPrefix(m.point, dir+"/") {
 			continue
 		}
-		if !m.ours() {
-			return nil, fmt.Errorf("%w: %s is mounted on %s", files.ErrLeave, m.source, m.point)
+		if !m.isOurs() {
+			return nil, fmt.Errorf("%w: %s is mounted on %s", files.ErrKeepFolder, m.source, m.point)
 		}
 		out = append([]mount{m}, out...)
 	}
@@ -225,7 +225,7 @@ func mounts(mountinfo string) []mount {
 		if len(f) < 5 || len(g) < 3 {
 			continue
 		}
-		out = append(out, mount{point: plain.Replace(f[4]), kind: g[0], source: plain.Replace(g[1]), settings: g[2]})
+		out = append(out, mount{point: plain.Replace(f[4]), kind: g[0], source: plain.Replace(g[1]), options: g[2]})
 	}
 	return out
 }

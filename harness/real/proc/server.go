@@ -15,13 +15,13 @@ import (
 
 // askFunc sends one command to the server at addr on a new connection and returns the reply. An error
 // reply is returned as a reply.
-type asker func(ctx context.Context, addr string, args ...string) (resp.Value, error)
+type askFunc func(ctx context.Context, addr string, args ...string) (resp.Value, error)
 
 // Server is one redis-server.
 type Server struct {
 	Name string
 	At   string        // host:port, as other servers reach it
-	Ask  asker         // depends on how the server was started
+	Ask  askFunc       // depends on how the server was started
 	Log  func() string // returns the end of its log
 }
 
@@ -39,7 +39,7 @@ const (
 )
 
 // errNoAnswer reports that a server is running but does not answer.
-var errSilent = Late("no answer in time")
+var errNoAnswer = TimeoutError("no answer in time")
 
 // ErrWontStart reports that a server ended while it was starting.
 var ErrWontStart = errors.New("redis-server ended")
@@ -65,9 +65,9 @@ func (s *Server) Hello(ctx context.Context) (Identity, error) {
 // Ready waits until a server answers PING at its address, and returns its identity. If the server ends
 // instead, for example because it can't read its data, the error is ErrWontStart.
 func (s *Server) Ready(ctx context.Context, ended <-chan struct{}) (id Identity, err error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, readyBound, errSilent)
+	ctx, cancel := context.WithTimeoutCause(ctx, readyBound, errNoAnswer)
 	defer cancel()
-	err = s.Await(ctx, ended, time.Millisecond, func(ctx context.Context) (err error) {
+	err = s.AwaitReady(ctx, ended, time.Millisecond, func(ctx context.Context) (err error) {
 		id, err = s.Hello(ctx) // it may not be listening yet, or still be loading
 		return err
 	})
@@ -76,8 +76,8 @@ func (s *Server) Ready(ctx context.Context, ended <-chan struct{}) (id Identity,
 
 // AwaitReady is Ready with another check and polling interval. It waits as long as a store may take to
 // form a cluster.
-func (s *Server) Await(ctx context.Context, ended <-chan struct{}, every time.Duration, hello func(context.Context) error) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, joinBound, errSilent)
+func (s *Server) AwaitReady(ctx context.Context, ended <-chan struct{}, every time.Duration, hello func(context.Context) error) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, joinBound, errNoAnswer)
 	defer cancel()
 	for {
 		select {
@@ -85,7 +85,7 @@ func (s *Server) Await(ctx context.Context, ended <-chan struct{}, every time.Du
 			return fmt.Errorf("%w:\n%s", ErrWontStart, s.Log())
 		case <-ctx.Done():
 			err := context.Cause(ctx)
-			if err == errSilent {
+			if err == errNoAnswer {
 				err = fmt.Errorf("%w\n%s", err, s.Log())
 			}
 			return err
@@ -98,7 +98,7 @@ func (s *Server) Await(ctx context.Context, ended <-chan struct{}, every time.Du
 }
 
 // ConfirmRestart verifies that the server has restarted, and reports how many keys it has.
-func (s *Server) Again(ctx context.Context, before, now Identity) (readBack string, err error) {
+func (s *Server) ConfirmRestart(ctx context.Context, before, now Identity) (readBack string, err error) {
 	if now.Run == before.Run {
 		return "", fmt.Errorf("restart %s: run_id is still %s", s.Name, before.Run)
 	}
@@ -113,7 +113,7 @@ func (s *Server) Again(ctx context.Context, before, now Identity) (readBack stri
 // shutdown is in progress, and status returns how the server ended.
 func (s *Server) Shutdown(ctx context.Context, ended <-chan struct{}, mayEnd func(bool), status func() error) error {
 	mayEnd(true)
-	if err := s.end(ctx, ended); err != nil {
+	if err := s.shutDown(ctx, ended); err != nil {
 		mayEnd(false)
 		return err
 	}
@@ -124,7 +124,7 @@ func (s *Server) Shutdown(ctx context.Context, ended <-chan struct{}, mayEnd fun
 }
 
 // shutDown sends SHUTDOWN and returns once the server has ended, whatever its status.
-func (s *Server) end(ctx context.Context, ended <-chan struct{}) error {
+func (s *Server) shutDown(ctx context.Context, ended <-chan struct{}) error {
 	// A server that shuts down closes the connection without an answer.
 	if v, err := s.Ask(ctx, s.At, "SHUTDOWN"); err == nil {
 		return fmt.Errorf("shut %s down: it answered %q", s.Name, v.Str)
@@ -146,25 +146,25 @@ func (s *Server) Keys(ctx context.Context) (int64, error) {
 }
 
 // TouchKey is the key that Touch writes. No lock uses it.
-const Touched = "lockpick-touched"
+const TouchKey = "lockpick-touched"
 
 // Touch writes TouchKey, without going through a link, and reads it back.
 func (s *Server) Touch(ctx context.Context, value string) (readBack string, err error) {
-	if _, err := s.tell(ctx, "SET", Touched, value); err != nil {
+	if _, err := s.do(ctx, "SET", TouchKey, value); err != nil {
 		return "", err
 	}
-	is, err := s.tell(ctx, "GET", Touched)
+	got, err := s.do(ctx, "GET", TouchKey)
 	if err != nil {
 		return "", err
 	}
-	if is != value {
-		return "", fmt.Errorf("touch %s: the key is %q, not %s", s.Name, is, value)
+	if got != value {
+		return "", fmt.Errorf("touch %s: the key is %q, not %s", s.Name, got, value)
 	}
-	return fmt.Sprintf("the key %s is %s", Touched, value), nil
+	return fmt.Sprintf("the key %s is %s", TouchKey, value), nil
 }
 
 // do sends a command and returns an error reply as an error.
-func (s *Server) tell(ctx context.Context, args ...string) (string, error) {
+func (s *Server) do(ctx context.Context, args ...string) (string, error) {
 	v, err := s.Ask(ctx, s.At, args...)
 	if err == nil && v.Kind == '-' {
 		err = errors.New(v.Str)
@@ -191,7 +191,7 @@ var persistence = map[string][]string{
 
 // keyEventArgs make a server report all changes of keys, for package keylife, and never disconnect a
 // slow reader of these reports.
-var tells = []string{"--notify-keyspace-events", "KA", "--client-output-buffer-limit", "pubsub 0 0 0"}
+var keyEventArgs = []string{"--notify-keyspace-events", "KA", "--client-output-buffer-limit", "pubsub 0 0 0"}
 
 // RedisArgs returns the redis-server arguments for a persistence mode, used on every real backend. The
 // address and the data directory are not included.
@@ -201,7 +201,7 @@ func RedisArgs(persist string) ([]string, error) {
 		return nil, fmt.Errorf("invalid persistence %q: want none, everysec, always or no", persist)
 	}
 	common := []string{"--databases", "1", "--save", "", "--repl-diskless-sync-delay", "0"} // the delay would wait for more replicas
-	return slices.Concat(common, tells, args), nil
+	return slices.Concat(common, keyEventArgs, args), nil
 }
 
 // SentinelConfig returns the initial configuration of a sentinel that others reach at host. It must be
@@ -230,12 +230,12 @@ func (s *Server) Follow(ctx context.Context, addr string) error {
 		{"CONFIG", "SET", "replica-announce-port", ownPort},
 		{"REPLICAOF", host, port},
 	} {
-		if _, err := s.tell(ctx, command...); err != nil {
+		if _, err := s.do(ctx, command...); err != nil {
 			return err
 		}
 	}
 	for end := time.Now().Add(readyBound); ; {
-		info, err := s.tell(ctx, "INFO", "replication")
+		info, err := s.do(ctx, "INFO", "replication")
 		if err != nil {
 			return err
 		}
@@ -243,7 +243,7 @@ func (s *Server) Follow(ctx context.Context, addr string) error {
 			return nil
 		}
 		if time.Now().After(end) {
-			return Late(fmt.Sprintf("make %s follow %s: not in sync after %v\n%s", s.Name, addr, readyBound, s.Log()))
+			return TimeoutError(fmt.Sprintf("make %s follow %s: not in sync after %v\n%s", s.Name, addr, readyBound, s.Log()))
 		}
 		select {
 		case <-ctx.Done():
@@ -256,7 +256,7 @@ func (s *Server) Follow(ctx context.Context, addr string) error {
 // Promote makes a replica an independent master with the data that it has now, and returns its process
 // and its number of keys.
 func (s *Server) Promote(ctx context.Context) (readBack string, err error) {
-	if _, err := s.tell(ctx, "REPLICAOF", "NO", "ONE"); err != nil {
+	if _, err := s.do(ctx, "REPLICAOF", "NO", "ONE"); err != nil {
 		return "", err
 	}
 	return s.Promoted(ctx)
@@ -264,7 +264,7 @@ func (s *Server) Promote(ctx context.Context) (readBack string, err error) {
 
 // Promoted verifies that a replica is a master now, whoever promoted it.
 func (s *Server) Promoted(ctx context.Context) (readBack string, err error) {
-	info, err := s.tell(ctx, "INFO")
+	info, err := s.do(ctx, "INFO")
 	if err != nil {
 		return "", err
 	}
@@ -280,7 +280,7 @@ func (s *Server) Promoted(ctx context.Context) (readBack string, err error) {
 
 // Follows reports whether it is a replica of the server at addr and in sync.
 func (s *Server) Follows(ctx context.Context, addr string) (bool, error) {
-	info, err := s.tell(ctx, "INFO", "replication")
+	info, err := s.do(ctx, "INFO", "replication")
 	if err != nil {
 		return false, err
 	}
@@ -306,18 +306,18 @@ type SentinelSettings struct {
 // second. After a stall of two seconds a sentinel distrusts its own clock and stays passive, by default
 // for half a minute, which is as long as this package waits for it.
 // Redis added these settings for its own tests in 7.0. Older sentinels keep their default timings.
-var eager = []string{"INFO-PERIOD", "200", "PUBLISH-PERIOD", "200", "PING-PERIOD", "400", "TILT-PERIOD", "2000"}
+var fastTimings = []string{"INFO-PERIOD", "200", "PUBLISH-PERIOD", "200", "PING-PERIOD", "400", "TILT-PERIOD", "2000"}
 
 // NewSentinel wraps a running server that does not monitor any master yet.
 func NewSentinel(ctx context.Context, s *Server) (*Sentinel, error) {
-	info, err := s.tell(ctx, "INFO", "server")
+	info, err := s.do(ctx, "INFO", "server")
 	if err != nil {
 		return nil, err
 	}
 	if mode := field(info, "redis_mode"); mode != "sentinel" {
 		return nil, fmt.Errorf("start %s: its mode is %q", s.Name, mode)
 	}
-	s.Ask(ctx, s.At, append([]string{"SENTINEL", "DEBUG"}, eager...)...) // old versions don't have this command
+	s.Ask(ctx, s.At, append([]string{"SENTINEL", "DEBUG"}, fastTimings...)...) // old versions don't have this command
 	return &Sentinel{s}, nil
 }
 
@@ -327,10 +327,10 @@ func (s *Sentinel) Watch(ctx context.Context, name, addr string, set SentinelSet
 	if err != nil {
 		return fmt.Errorf("make %s watch %s: %w", s.Name, addr, err)
 	}
-	if _, err := s.tell(ctx, "SENTINEL", "MONITOR", name, host, port, strconv.Itoa(set.Quorum)); err != nil {
+	if _, err := s.do(ctx, "SENTINEL", "MONITOR", name, host, port, strconv.Itoa(set.Quorum)); err != nil {
 		return err
 	}
-	if _, err := s.tell(ctx, "SENTINEL", "SET", name, "down-after-milliseconds", ms(set.DownAfter)); err != nil {
+	if _, err := s.do(ctx, "SENTINEL", "SET", name, "down-after-milliseconds", ms(set.DownAfter)); err != nil {
 		return err
 	}
 	return s.SetFailoverTimeout(ctx, name, set.FailoverTimeout)
@@ -338,7 +338,7 @@ func (s *Sentinel) Watch(ctx context.Context, name, addr string, set SentinelSet
 
 // SetFailoverTimeout changes failover-timeout. It also applies to a wait that is already in progress.
 func (s *Sentinel) SetFailoverTimeout(ctx context.Context, name string, d time.Duration) error {
-	_, err := s.tell(ctx, "SENTINEL", "SET", name, "failover-timeout", ms(d))
+	_, err := s.do(ctx, "SENTINEL", "SET", name, "failover-timeout", ms(d))
 	return err
 }
 
@@ -346,11 +346,11 @@ func ms(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10)
 
 // AwaitPeers returns once it knows the given number of sentinels of a master, itself included, and a
 // healthy replica.
-func (s *Sentinel) Meet(ctx context.Context, name string, sentinels int) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, readyBound, errAlone)
+func (s *Sentinel) AwaitPeers(ctx context.Context, name string, sentinels int) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, readyBound, errPeersMissing)
 	defer cancel()
 	for {
-		quorum, err := s.tell(ctx, "SENTINEL", "CKQUORUM", name)
+		quorum, err := s.do(ctx, "SENTINEL", "CKQUORUM", name)
 		if err == nil && strings.HasPrefix(quorum, fmt.Sprintf("OK %d ", sentinels)) && s.hasReplica(ctx, name) {
 			return nil
 		}
@@ -362,7 +362,7 @@ func (s *Sentinel) Meet(ctx context.Context, name string, sentinels int) error {
 	}
 }
 
-var errAlone = Late(fmt.Sprintf("it did not find the other sentinels or the replica within %v", readyBound))
+var errPeersMissing = TimeoutError(fmt.Sprintf("it did not find the other sentinels or the replica within %v", readyBound))
 
 // hasReplica reports whether it knows a replica that it could promote.
 func (s *Sentinel) hasReplica(ctx context.Context, name string) bool {
@@ -370,8 +370,8 @@ func (s *Sentinel) hasReplica(ctx context.Context, name string) bool {
 	if err != nil || len(v.Items) != 1 {
 		return false
 	}
-	is := pairs(v.Items[0])
-	return is["flags"] == "slave" && is["role-reported"] == "slave" && is["master-link-status"] == "ok"
+	replica := pairs(v.Items[0])
+	return replica["flags"] == "slave" && replica["role-reported"] == "slave" && replica["master-link-status"] == "ok"
 }
 
 // SeesDown reports whether it considers a master down.
@@ -382,11 +382,11 @@ func (s *Sentinel) SeesDown(ctx context.Context, name string) bool {
 
 // pairs converts a reply of alternating names and values to a map.
 func pairs(v resp.Value) map[string]string {
-	is := map[string]string{}
+	m := map[string]string{}
 	for i := 0; i+1 < len(v.Items); i += 2 {
-		is[v.Items[i].Str] = v.Items[i+1].Str
+		m[v.Items[i].Str] = v.Items[i+1].Str
 	}
-	return is
+	return m
 }
 
 // Master returns the address of a master as the sentinel knows it.

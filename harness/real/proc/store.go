@@ -19,9 +19,9 @@ type Store struct {
 	Remedy  string // how to install it
 	Ports   int    // addresses per member; clients connect to the first
 	// ProbePath is the URL path that shows over a link whether a member answers.
-	Question string
-	Version  []string                                         // arguments that make the program print its version
-	Args     func(me StoreMember, all []StoreMember) []string // program arguments for member me
+	ProbePath string
+	Version   []string                                         // arguments that make the program print its version
+	Args      func(me StoreMember, all []StoreMember) []string // program arguments for member me
 
 	alive  func(me StoreMember) (url string)           // answered by a running member, whether or not the others run
 	joined func(me StoreMember) (url, contains string) // contains is part of the answer of a member that has joined the others
@@ -37,7 +37,7 @@ type StoreMember struct {
 // Stores lists all kinds of stores.
 var Stores = []Store{
 	{
-		Name: lock.Etcd, Program: "etcd", Remedy: "apt-get install etcd-server", Ports: 2, Question: "/version",
+		Name: lock.Etcd, Program: "etcd", Remedy: "apt-get install etcd-server", Ports: 2, ProbePath: "/version",
 		Version: []string{"--version"},
 		Args:    etcdArgs,
 		// At the peer address: at the client address a member answers only once a majority has heard of it.
@@ -45,7 +45,7 @@ var Stores = []Store{
 		joined: func(me StoreMember) (string, string) { return "http://" + me.Addrs[0] + "/health", `"health":"true"` },
 	},
 	{
-		Name: lock.Consul, Program: "consul", Remedy: "put HashiCorp's consul on PATH", Ports: 3, Question: "/v1/agent/self",
+		Name: lock.Consul, Program: "consul", Remedy: "put HashiCorp's consul on PATH", Ports: 3, ProbePath: "/v1/agent/self",
 		Version: []string{"version"},
 		Args:    consulArgs,
 		alive:   func(me StoreMember) string { return "http://" + me.Addrs[0] + "/v1/agent/self" },
@@ -124,12 +124,12 @@ func (s Store) Joined(ctx context.Context, me StoreMember) error {
 
 // Ask checks that a member answers at an address, which may be that of a link.
 func (s Store) Ask(ctx context.Context, addr string) error {
-	_, err := askStore(ctx, "http://"+addr+s.Question)
+	_, err := askStore(ctx, "http://"+addr+s.ProbePath)
 	return err
 }
 
 // maxAnswer is how many bytes of an answer are read.
-const longest = 64 << 10
+const maxAnswer = 64 << 10
 
 // askStore sends a request on a new connection and without a proxy. An error page counts as an answer.
 func askStore(ctx context.Context, url string) (body string, err error) {
@@ -144,6 +144,6 @@ func askStore(ctx context.Context, url string) (body string, err error) {
 		return "", errors.Join(ctx.Err(), err)
 	}
 	defer a.Body.Close()
-	b, err := io.ReadAll(io.LimitReader(a.Body, longest))
+	b, err := io.ReadAll(io.LimitReader(a.Body, maxAnswer))
 	return string(b), err
 }

@@ -19,12 +19,12 @@ const (
 	childrenFile = "children" // in a run's directory: a line "pid start name" for each child
 
 	// maxRecord bounds the size of that file, in bytes: tens of thousands of children.
-	mostRecorded = 1 << 20
+	maxRecord = 1 << 20
 )
 
 // cleanUpRun ends the processes that a dead owner left behind, and unmounts its disks. It leaves a
 // directory alone if its contents are not as lockpick creates them.
-func putAway(dir string, known bool) error {
+func cleanUpRun(dir string, known bool) error {
 	dir, err := filepath.EvalSymlinks(dir) // the form that /proc uses
 	if err != nil {
 		return err
@@ -33,9 +33,9 @@ func putAway(dir string, known bool) error {
 	if err != nil {
 		return err
 	}
-	record, err := files.ReadIn(dir, childrenFile, mostRecorded)
+	record, err := files.ReadIn(dir, childrenFile, maxRecord)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) { // a run that was killed early has no such file
-		return fmt.Errorf("%w: %w", files.ErrLeave, err)
+		return fmt.Errorf("%w: %w", files.ErrKeepFolder, err)
 	}
 	for line := range strings.Lines(string(record)) {
 		var pid int
@@ -68,11 +68,11 @@ func endChild(pid int, start uint64, dir string) error {
 	defer cancel()
 	err := killIf(ctx, pid, func() bool {
 		s, err := files.StatOf(pid)
-		return err == nil && !s.Ended() && s.Start == start && within(pid, dir)
+		return err == nil && !s.Ended() && s.Start == start && worksIn(pid, dir)
 	})
 	switch {
-	case errors.Is(err, errHeldBack):
-		return fmt.Errorf("%w: process %d: %w", files.ErrLeave, pid, err)
+	case errors.Is(err, errNoPidfd):
+		return fmt.Errorf("%w: process %d: %w", files.ErrKeepFolder, pid, err)
 	case err != nil:
 		return fmt.Errorf("end process %d: %w", pid, err)
 	}
@@ -118,7 +118,7 @@ func endMarked(dir string) error {
 
 // worksIn reports whether a process has its working directory or an open file below a directory, which
 // is true of everything that a Group starts.
-func within(pid int, dir string) bool {
+func worksIn(pid int, dir string) bool {
 	links, _ := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid))
 	return slices.ContainsFunc(append(links, fmt.Sprintf("/proc/%d/cwd", pid)), func(link string) bool {
 		to, err := os.Readlink(link)

@@ -3,4 +3,4 @@
 package proc
 
 // cleanUpRun is nil: on other systems a run leaves no processes and no disks.
-var putAway func(dir string, known bool) error
+var cleanUpRun func(dir string, known bool) error

@@ -19,7 +19,7 @@ import (
 )
 
 // otherUID is a user that lockpick does not know.
-const stranger = 65534
+const otherUID = 65534
 
 func self(t *testing.T) files.Owner {
 	t.Helper()
@@ -45,7 +45,7 @@ func must(t *testing.T, errs ...error) {
 }
 
 // makeLeftover creates what a killed lockpick leaves below dir, with a record of children.
-func left(t *testing.T, dir, name string, record ...*Child) string {
+func makeLeftover(t *testing.T, dir, name string, record ...*Child) string {
 	t.Helper()
 	path := filepath.Join(dir, name)
 	text := "garbage\n"
@@ -66,7 +66,7 @@ func sleeper(t *testing.T, g *Group, in string, files ...*os.File) *Child {
 	return c
 }
 
-func lives(c *Child) bool { return files.ProcessRuns(c.pid, c.start) }
+func alive(c *Child) bool { return files.ProcessRuns(c.pid, c.start) }
 
 func sweep(t *testing.T, dir string) []string {
 	t.Helper()
@@ -77,11 +77,11 @@ func sweep(t *testing.T, dir string) []string {
 	return removed
 }
 
-func TestSweepTouchesOnlyTheDead(t *testing.T) {
+func TestSweepRemovesOnlyDeadOwners(t *testing.T) {
 	me := self(t)
 	with := func(change func(*files.Owner)) files.Owner { o := me; change(&o); return o }
-	elsewhere := with(func(o *files.Owner) { o.Space, o.PID = "1", 1<<22+1 })
-	before := with(func(o *files.Owner) { o.Boot = "00000000" })
+	otherContainer := with(func(o *files.Owner) { o.Space, o.PID = "1", 1<<22+1 })
+	otherBoot := with(func(o *files.Owner) { o.Boot = "00000000" })
 	for _, c := range []struct {
 		what string
 		o    files.Owner
@@ -89,18 +89,18 @@ func TestSweepTouchesOnlyTheDead(t *testing.T) {
 		goes bool
 	}{
 		{"living", me, true, false},
-		{"in another container", elsewhere, false, false},
-		{"in another container, long ago", elsewhere, true, true},
+		{"in another container", otherContainer, false, false},
+		{"in another container, long ago", otherContainer, true, true},
 		{"dead, with its pid reused", with(func(o *files.Owner) { o.Start-- }), false, true},
 		{"dead", with(func(o *files.Owner) { o.PID = 1<<22 + 1 }), false, true},
-		{"of another boot", before, false, false},
-		{"of another boot, long ago", before, true, true},
+		{"of another boot", otherBoot, false, false},
+		{"of another boot, long ago", otherBoot, true, true},
 	} {
 		dir := t.TempDir()
-		path := left(t, dir, files.Temporary.Prefix+c.o.String()+"-1")
+		path := makeLeftover(t, dir, files.Temporary.Prefix+c.o.String()+"-1")
 		if c.old {
-			then := time.Now().Add(-files.OwnedPatience - time.Minute)
-			must(t, os.Chtimes(path, then, then))
+			old := time.Now().Add(-files.OwnerTimeout - time.Minute)
+			must(t, os.Chtimes(path, old, old))
 		}
 		removed := sweep(t, dir)
 		if _, err := os.Stat(path); (err != nil) != c.goes || len(removed) > 0 != c.goes {
@@ -110,33 +110,33 @@ func TestSweepTouchesOnlyTheDead(t *testing.T) {
 }
 
 // Sweep kills the processes of a dead run, whichever way they are recognized, and no others.
-func TestSweepEndsOnlyChildren(t *testing.T) {
+func TestSweepKillsOnlyRecordedChildren(t *testing.T) {
 	g := newGroup(t)
 	dir := t.TempDir()
-	path := left(t, dir, deadName(t))
+	path := makeLeftover(t, dir, deadName(t))
 	log, err := os.Create(filepath.Join(path, "n1.log"))
 	must(t, err)
 	defer log.Close()
-	works, writes, elsewhere := sleeper(t, g, path), sleeper(t, g, "/", log), sleeper(t, g, "/")
+	worker, writer, elsewhere := sleeper(t, g, path), sleeper(t, g, "/", log), sleeper(t, g, "/")
 	below := sleeper(t, g, filepath.Join(path, "n1"))
 	later := sleeper(t, g, path) // the record names another process with this pid
 	recorded := &Child{pid: later.pid, start: later.start - 1}
-	alike := sleeper(t, g, dir) // its path has the same prefix
+	sibling := sleeper(t, g, dir) // its path has the same prefix
 	var text string
-	for _, c := range []*Child{works, writes, below, elsewhere, recorded, alike} {
+	for _, c := range []*Child{worker, writer, below, elsewhere, recorded, sibling} {
 		text += fmt.Sprintln(c.pid, c.start)
 	}
 	must(t, os.WriteFile(filepath.Join(path, childrenFile), []byte(text), 0o644))
 	if removed := sweep(t, dir); !slices.Equal(removed, []string{path}) {
 		t.Errorf("removed %v", removed)
 	}
-	for what, c := range map[string]*Child{"works in the folder": works, "has a file open there": writes, "works below the folder": below} {
-		if lives(c) {
+	for what, c := range map[string]*Child{"works in the folder": worker, "has a file open there": writer, "works below the folder": below} {
+		if alive(c) {
 			t.Errorf("a child that %s is still running", what)
 		}
 	}
-	for what, c := range map[string]*Child{"has nothing to do with the folder": elsewhere, "has the number of a child": later, "works in a sibling folder": alike} {
-		if !lives(c) {
+	for what, c := range map[string]*Child{"has nothing to do with the folder": elsewhere, "has the number of a child": later, "works in a sibling folder": sibling} {
+		if !alive(c) {
 			t.Errorf("a process that %s was killed", what)
 		}
 	}
@@ -144,7 +144,7 @@ func TestSweepEndsOnlyChildren(t *testing.T) {
 
 // A daemon that a child left in its own session and directory is killed when the run ends, or by Sweep if
 // the run was killed. Daemons of other runs keep running.
-func TestDaemonsEndWithTheirRun(t *testing.T) {
+func TestDaemonsAreKilledWithTheirRun(t *testing.T) {
 	daemon := func(g *Group) *Child {
 		t.Helper()
 		pidFile := filepath.Join(t.TempDir(), "pid")
@@ -156,42 +156,42 @@ func TestDaemonsEndWithTheirRun(t *testing.T) {
 			text, _ := os.ReadFile(pidFile)
 			fmt.Sscan(string(text), &d.pid)
 		}
-		is, err := files.StatOf(d.pid)
+		stat, err := files.StatOf(d.pid)
 		must(t, err)
-		d.start = is.Start
+		d.start = stat.Start
 		return d
 	}
 	g, other := newGroup(t), newGroup(t)
 	ends, stays := daemon(g), daemon(other)
-	if !lives(ends) || !lives(stays) {
+	if !alive(ends) || !alive(stays) {
 		t.Fatal("a daemon ended by itself")
 	}
 	must(t, g.Close())
-	if lives(ends) || !lives(stays) {
-		t.Errorf("after the run its daemon runs: %v, that of another run: %v", lives(ends), lives(stays))
+	if alive(ends) || !alive(stays) {
+		t.Errorf("after the run its daemon runs: %v, that of another run: %v", alive(ends), alive(stays))
 	}
 
 	dir := t.TempDir()
-	path := left(t, dir, deadName(t))
+	path := makeLeftover(t, dir, deadName(t))
 	cmd := exec.Command("/bin/sleep", "60")
 	cmd.Dir, cmd.Env = "/", []string{runEnv + "=" + path}
 	must(t, cmd.Start())
 	go cmd.Wait()
-	is, err := files.StatOf(cmd.Process.Pid)
+	stat, err := files.StatOf(cmd.Process.Pid)
 	must(t, err)
 	sweep(t, dir)
-	if files.ProcessRuns(cmd.Process.Pid, is.Start) {
+	if files.ProcessRuns(cmd.Process.Pid, stat.Start) {
 		t.Error("a daemon of a killed run is still running")
 		cmd.Process.Kill()
 	}
-	if !lives(stays) {
+	if !alive(stays) {
 		t.Error("the sweep ended another run's daemon")
 	}
 }
 
 // Everything that a Group starts is recognized, including servers, which change their directory and
 // clear their environment.
-func TestChildrenAreKnownAgain(t *testing.T) {
+func TestChildrenAreRecognized(t *testing.T) {
 	bin := redisServer(t)
 	g := newGroup(t)
 	r, err := g.StartRedis(t.Context(), "n1", bin, "always")
@@ -201,7 +201,7 @@ func TestChildrenAreKnownAgain(t *testing.T) {
 	_ = s
 	children := append(slices.Clone(g.children), sleeper(t, g, ""))
 	for _, c := range children {
-		if lives(c) && !within(c.pid, g.Dir) {
+		if alive(c) && !worksIn(c.pid, g.Dir) {
 			t.Errorf("process %d is not recognized", c.pid)
 		}
 	}
@@ -211,7 +211,7 @@ func TestChildrenAreKnownAgain(t *testing.T) {
 }
 
 // Sweep leaves other users' files in a shared directory alone, whatever they look like.
-func TestSweepTouchesNothingOfOthers(t *testing.T) {
+func TestSweepLeavesOtherUsersFiles(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can create files of another user")
 	}
@@ -224,28 +224,28 @@ func TestSweepTouchesNothingOfOthers(t *testing.T) {
 	}
 	for what, plant := range map[string]func(dir, path string){
 		"another user's folder": func(dir, path string) {
-			left(t, dir, filepath.Base(path), innocent)
-			must(t, os.Chown(path, stranger, stranger))
+			makeLeftover(t, dir, filepath.Base(path), innocent)
+			must(t, os.Chown(path, otherUID, otherUID))
 		},
 		"a link of another user": func(dir, path string) {
-			to := left(t, dir, "real", innocent)
-			must(t, os.Symlink(to, path), os.Lchown(path, stranger, stranger))
+			to := makeLeftover(t, dir, "real", innocent)
+			must(t, os.Symlink(to, path), os.Lchown(path, otherUID, otherUID))
 		},
-		"a link of ours": func(dir, path string) { must(t, os.Symlink(left(t, dir, "real", innocent), path)) },
+		"a link of ours": func(dir, path string) { must(t, os.Symlink(makeLeftover(t, dir, "real", innocent), path)) },
 		"a file of ours": func(dir, path string) { must(t, os.WriteFile(path, []byte("mine"), 0o600)) },
 		"a record that is a link": func(dir, path string) {
-			left(t, dir, filepath.Base(path))
+			makeLeftover(t, dir, filepath.Base(path))
 			record := filepath.Join(path, childrenFile)
 			text := fmt.Sprintln(innocent.pid, innocent.start)
 			must(t, os.WriteFile(filepath.Join(dir, "record"), []byte(text), 0o644), os.Remove(record), os.Symlink("../record", record))
 		},
 		"a record that is a pipe": func(dir, path string) {
-			left(t, dir, filepath.Base(path))
+			makeLeftover(t, dir, filepath.Base(path))
 			record := filepath.Join(path, childrenFile)
 			must(t, os.Remove(record), unix.Mkfifo(record, 0o600))
 		},
 		"a record without end": func(dir, path string) {
-			left(t, dir, filepath.Base(path), innocent)
+			makeLeftover(t, dir, filepath.Base(path), innocent)
 			must(t, os.Truncate(filepath.Join(path, childrenFile), 1<<40))
 		},
 	} {
@@ -259,7 +259,7 @@ func TestSweepTouchesNothingOfOthers(t *testing.T) {
 		if after := tree(t, dir); after != before {
 			t.Errorf("%s: before:\n%s, after:\n%s", what, before, after)
 		}
-		if !lives(innocent) {
+		if !alive(innocent) {
 			t.Fatalf("%s: an unrelated process was killed", what)
 		}
 	}
@@ -294,26 +294,26 @@ func TestSweepUnmountsOnlyDisks(t *testing.T) {
 
 	name := func(n int) string { return fmt.Sprintf("%s%d", deadName(t), n) }
 	must(t, os.Symlink(other, filepath.Join(dir, name(1)))) // the directory itself is a link
-	within := left(t, dir, name(2))                         // a link inside the directory
+	within := makeLeftover(t, dir, name(2))                 // a link inside the directory
 	must(t, os.Symlink(other, filepath.Join(within, "n2")))
-	bound := left(t, dir, name(3)) // something other than a disk is mounted
+	bound := makeLeftover(t, dir, name(3)) // something other than a disk is mounted
 	mountAt(filepath.Join(other, "kept"), "", filepath.Join(bound, "n1"), unix.MS_BIND)
-	strange := left(t, dir, name(4))
-	mountAt("lockpick", "tmpfs", filepath.Join(strange, "n1"), 0)
-	over := filepath.Join(dir, name(5)) // the directory itself is a mount point
-	must(t, os.Mkdir(over, 0o700))
-	mountAt("other", "tmpfs", over, 0)
-	must(t, os.Chmod(over, 0o700), os.WriteFile(filepath.Join(over, "precious"), nil, 0o600))
+	otherKind := makeLeftover(t, dir, name(4))
+	mountAt("lockpick", "tmpfs", filepath.Join(otherKind, "n1"), 0)
+	mountPoint := filepath.Join(dir, name(5)) // the directory itself is a mount point
+	must(t, os.Mkdir(mountPoint, 0o700))
+	mountAt("other", "tmpfs", mountPoint, 0)
+	must(t, os.Chmod(mountPoint, 0o700), os.WriteFile(filepath.Join(mountPoint, "precious"), nil, 0o600))
 
 	count := func() int { return len(strings.Split(tree(t, other), "\n")) }
-	had, mounted := count(), mountsBelow(t, dir, other)
+	entriesBefore, mountsBefore := count(), mountsBelow(t, dir, other)
 	if removed := sweep(t, dir); !slices.Equal(removed, []string{within}) { // the link is ours, but not its target
 		t.Errorf("removed %v", removed)
 	}
-	if has, still := count(), mountsBelow(t, dir, other); has != had || still != mounted || mounted != 4 {
-		t.Errorf("had %d entries, now %d; had %d mounts, now %d", had, has, mounted, still)
+	if entriesAfter, mountsAfter := count(), mountsBelow(t, dir, other); entriesAfter != entriesBefore || mountsAfter != mountsBefore || mountsBefore != 4 {
+		t.Errorf("had %d entries, now %d; had %d mounts, now %d", entriesBefore, entriesAfter, mountsBefore, mountsAfter)
 	}
-	for _, path := range []string{bound, strange, filepath.Join(over, "precious")} {
+	for _, path := range []string{bound, otherKind, filepath.Join(mountPoint, "precious")} {
 		if _, err := os.Stat(path); err != nil {
 			t.Error(err)
 		}

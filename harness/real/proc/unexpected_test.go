@@ -18,10 +18,10 @@ type step func(*testing.T, *Child)
 func send(s syscall.Signal) step {
 	return func(t *testing.T, c *Child) { must(t, syscall.Kill(c.PID(), s)) }
 }
-func stop(t *testing.T, c *Child) { _, err := c.Stop(); must(t, err) }
-func goOn(t *testing.T, c *Child) { _, err := c.Continue(); must(t, err) }
-func kill(t *testing.T, c *Child) { must(t, c.Kill()) }
-func end(_ *testing.T, c *Child)  { <-c.Done() }
+func stop(t *testing.T, c *Child)    { _, err := c.Stop(); must(t, err) }
+func cont(t *testing.T, c *Child)    { _, err := c.Continue(); must(t, err) }
+func kill(t *testing.T, c *Child)    { must(t, c.Kill()) }
+func waitEnd(_ *testing.T, c *Child) { <-c.Done() }
 
 // state waits until /proc shows the given state.
 func state(want byte) step {
@@ -40,7 +40,7 @@ func state(want byte) step {
 
 // Listen reports what others do to a child, and an exit of a child that is expected to run, but nothing
 // that the Group itself did.
-func TestUnasked(t *testing.T) {
+func TestUnexpectedEvents(t *testing.T) {
 	type course []step
 	sleep, fail := []string{"sleep", "60"}, []string{"sh", "-c", "read line; exit 3"}
 	for name, c := range map[string]struct {
@@ -49,19 +49,19 @@ func TestUnasked(t *testing.T) {
 		course  course
 		want    string
 	}{
-		"our own signals":                 {sleep, true, course{stop, goOn, stop, goOn, kill}, ""},
-		"external kill":                   {sleep, false, course{send(syscall.SIGKILL), end}, "ended by signal 9"},
+		"our own signals":                 {sleep, true, course{stop, cont, stop, cont, kill}, ""},
+		"external kill":                   {sleep, false, course{send(syscall.SIGKILL), waitEnd}, "ended by signal 9"},
 		"external kill, then ours":        {sleep, false, course{send(syscall.SIGKILL), state('X'), kill}, "ended by signal 9"},
-		"external kill while paused":      {sleep, false, course{stop, send(syscall.SIGKILL), end}, "ended by signal 9"},
-		"external SIGTERM":                {sleep, false, course{send(syscall.SIGTERM), end}, "ended by signal 15"},
+		"external kill while paused":      {sleep, false, course{stop, send(syscall.SIGKILL), waitEnd}, "ended by signal 9"},
+		"external SIGTERM":                {sleep, false, course{send(syscall.SIGTERM), waitEnd}, "ended by signal 15"},
 		"external stop":                   {sleep, false, course{send(syscall.SIGSTOP), state('T')}, "was stopped"},
 		"external stop, then our kill":    {sleep, false, course{send(syscall.SIGSTOP), state('T'), kill}, "was stopped"},
 		"external stop and continue":      {sleep, false, course{send(syscall.SIGSTOP), state('T'), send(syscall.SIGCONT), state('S')}, "was stopped"},
 		"external SIGTSTP":                {sleep, false, course{send(syscall.SIGTSTP), state('T')}, "was stopped"},
 		"external continue while paused":  {sleep, false, course{stop, send(syscall.SIGCONT), state('S')}, "was continued"},
-		"external continue while running": {sleep, false, course{stop, goOn, send(syscall.SIGCONT), state('S')}, ""},
-		"exit by itself":                  {fail, false, course{end}, ""},
-		"unexpected exit by itself":       {fail, true, course{end}, "ended with exit status 3"},
+		"external continue while running": {sleep, false, course{stop, cont, send(syscall.SIGCONT), state('S')}, ""},
+		"exit by itself":                  {fail, false, course{waitEnd}, ""},
+		"unexpected exit by itself":       {fail, true, course{waitEnd}, "ended with exit status 3"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -69,23 +69,23 @@ func TestUnasked(t *testing.T) {
 			child, err := g.Start("child", exec.Command(c.command[0], c.command[1:]...))
 			must(t, err)
 			if c.stays {
-				child.Stays()
+				child.ExpectToRun()
 			}
-			var told []string
-			over := g.Listen(func(x Unasked) {
+			var reported []string
+			stopListening := g.Listen(func(x UnexpectedEvent) {
 				text := x.Cause
 				for _, part := range []string{"was stopped", "was continued", "ended by signal 9", "ended by signal 15", "ended with exit status 3"} {
 					if strings.Contains(x.Cause, part) {
 						text = part
 					}
 				}
-				told = append(told, text)
+				reported = append(reported, text)
 			})
 			for _, step := range c.course {
 				step(t, child)
 			}
-			over()
-			if got := strings.Join(told, "; "); got != c.want {
+			stopListening()
+			if got := strings.Join(reported, "; "); got != c.want {
 				t.Errorf("reported %q, want %q", got, c.want)
 			}
 		})
@@ -93,7 +93,7 @@ func TestUnasked(t *testing.T) {
 }
 
 // Events from before Listen are reported once it is called.
-func TestUnaskedBefore(t *testing.T) {
+func TestUnexpectedEventBeforeListen(t *testing.T) {
 	g := newGroup(t)
 	child, err := g.Start("child", exec.Command("sleep", "60"))
 	if err != nil {
@@ -103,10 +103,10 @@ func TestUnaskedBefore(t *testing.T) {
 		t.Fatal(err)
 	}
 	<-child.Done()
-	var told []Unasked
-	over := g.Listen(func(x Unasked) { told = append(told, x) })
-	over()
-	if len(told) != 1 || told[0].Child != "child" || told[0].What != Ended || !child.Struck() {
-		t.Errorf("reported %+v", told)
+	var reported []UnexpectedEvent
+	stopListening := g.Listen(func(x UnexpectedEvent) { reported = append(reported, x) })
+	stopListening()
+	if len(reported) != 1 || reported[0].Child != "child" || reported[0].Kind != Ended || !child.KilledExternally() {
+		t.Errorf("reported %+v", reported)
 	}
 }

@@ -25,9 +25,9 @@ type bench struct {
 	link   *Link
 	origin time.Duration
 
-	mu     sync.Mutex
-	events []history.Event
-	news   chan struct{}
+	mu       sync.Mutex
+	events   []history.Event
+	recorded chan struct{}
 }
 
 func newBench(t *testing.T) *bench {
@@ -41,7 +41,7 @@ func newBench(t *testing.T) *bench {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { check(t, g.Close()) })
-	b := &bench{t: t, origin: proc.TrueClock(), news: make(chan struct{}, 1000)}
+	b := &bench{t: t, origin: proc.TrueClock(), recorded: make(chan struct{}, 1000)}
 	if b.node, err = g.StartRedis(t.Context(), "n1", bin, "none"); err != nil {
 		t.Fatal(err)
 	}
@@ -49,7 +49,7 @@ func newBench(t *testing.T) *bench {
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		b.events = append(b.events, e)
-		b.news <- struct{}{}
+		b.recorded <- struct{}{}
 	})
 	if b.link, err = b.mesh.Open("c1", "n1", b.node.Addr()); err != nil {
 		t.Fatal(err)
@@ -66,7 +66,7 @@ func check(t *testing.T, err error) {
 }
 
 // waitEvents returns all events in time order once there are n. Each connection records in its own goroutine.
-func (b *bench) wait(n int) []history.Event {
+func (b *bench) waitEvents(n int) []history.Event {
 	b.t.Helper()
 	limit := time.After(5 * time.Second)
 	for {
@@ -78,7 +78,7 @@ func (b *bench) wait(n int) []history.Event {
 			return events
 		}
 		select {
-		case <-b.news:
+		case <-b.recorded:
 		case <-limit:
 			b.t.Fatalf("%d events, want %d: %+v", len(events), n, events)
 		}
@@ -86,11 +86,11 @@ func (b *bench) wait(n int) []history.Event {
 }
 
 // waitLink waits for a state of the link.
-func (b *bench) until(what string, is func(l *Link) bool) {
+func (b *bench) waitLink(what string, reached func(l *Link) bool) {
 	b.t.Helper()
 	for end := time.Now().Add(soon); ; time.Sleep(time.Millisecond) {
 		b.link.mu.Lock()
-		done := is(b.link)
+		done := reached(b.link)
 		b.link.mu.Unlock()
 		if done {
 			return

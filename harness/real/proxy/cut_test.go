@@ -17,7 +17,7 @@ import (
 )
 
 // readEnd returns the error that ends the connection.
-func (c *caller) ends() error {
+func (c *caller) readEnd() error {
 	c.t.Helper()
 	c.conn.SetReadDeadline(time.Now().Add(soon))
 	line, err := c.in.ReadString('\n')
@@ -28,7 +28,7 @@ func (c *caller) ends() error {
 }
 
 // formatEvents returns the recorded events as text.
-func wire(events []history.Event) string {
+func formatEvents(events []history.Event) string {
 	var out []string
 	for _, e := range events {
 		out = append(out, fmt.Sprintf("%s %s applied %v answered %v", e.Key, e.Type, e.Applied > 0, e.Answered > 0))
@@ -50,7 +50,7 @@ func TestCutDrops(t *testing.T) {
 		busy.want("+PONG")
 		check(t, b.link.Cut(nemesis.CutDrop, way))
 		busy.send("SET a 1")
-		b.until("the loss", func(l *Link) bool {
+		b.waitLink("the loss", func(l *Link) bool {
 			for c := range l.conns {
 				if c.broken {
 					return true
@@ -62,12 +62,12 @@ func TestCutDrops(t *testing.T) {
 			t.Errorf("%q: in the cut: %q", way, got)
 		}
 		check(t, b.link.Mend())
-		if err := busy.ends(); !errors.Is(err, syscall.ECONNRESET) {
+		if err := busy.readEnd(); !errors.Is(err, syscall.ECONNRESET) {
 			t.Errorf("%q: after the cut: %v", way, err)
 		}
 		idle.send("SET c 1")
 		idle.want("+OK")
-		got := wire(b.wait(2))
+		got := formatEvents(b.waitEvents(2))
 		if !strings.Contains(got, want) || !strings.Contains(got, "c ok applied true answered true") {
 			t.Errorf("%q: recorded %s, want %s", way, got, want)
 		}
@@ -94,7 +94,7 @@ func TestCutHoldsOneWay(t *testing.T) {
 		}
 		check(t, b.link.Mend())
 		c.want("+OK")
-		if got := wire(b.wait(1)); got != "a ok applied true answered true" {
+		if got := formatEvents(b.waitEvents(1)); got != "a ok applied true answered true" {
 			t.Errorf("%s: recorded %s", way, got)
 		}
 	}
@@ -107,7 +107,7 @@ func TestCutResets(t *testing.T) {
 	c.send("SET a 1")
 	c.want("+OK")
 	check(t, b.link.Cut(nemesis.CutReset, ""))
-	if err := c.ends(); !errors.Is(err, syscall.ECONNRESET) {
+	if err := c.readEnd(); !errors.Is(err, syscall.ECONNRESET) {
 		t.Errorf("old connection: %v", err)
 	}
 	conn, err := net.Dial("tcp", b.link.Addr())
@@ -146,7 +146,7 @@ func TestCutRefuses(t *testing.T) {
 	check(t, b.link.Cut(nemesis.CutRefuse, "")) // it is closed in this state
 }
 
-func TestCutRefusesWhatIsNone(t *testing.T) {
+func TestCutRejectsInvalidModes(t *testing.T) {
 	b := newBench(t)
 	if b.link.Cut("saw", "") == nil || b.link.Cut(nemesis.CutReset, nemesis.Reply) == nil {
 		t.Error("an invalid cut was accepted")
@@ -159,28 +159,28 @@ func TestCutRefusesWhatIsNone(t *testing.T) {
 
 // A tap that drops its message resets the connection at once.
 func TestTapLoses(t *testing.T) {
-	for of, want := range map[string]string{
+	for direction, want := range map[string]string{
 		nemesis.Request: "a info applied false answered false",
 		nemesis.Reply:   "a ok applied true answered false",
 	} {
 		b := newBench(t)
-		hit := b.keep("set", of, 1)
+		hit := b.hold("set", direction, 1)
 		c := b.dial()
 		c.send("SET a 1")
 		m := hit()
 		m.Lose()
 		m.Pass() // too late
-		if err := c.ends(); !errors.Is(err, syscall.ECONNRESET) {
-			t.Errorf("%s: %v", of, err)
+		if err := c.readEnd(); !errors.Is(err, syscall.ECONNRESET) {
+			t.Errorf("%s: %v", direction, err)
 		}
 		other := b.dial()
 		other.send("SET b 1")
 		other.want("+OK")
-		if got := wire(b.wait(2)); !strings.Contains(got, want) {
-			t.Errorf("%s: recorded %s, want %s", of, got, want)
+		if got := formatEvents(b.waitEvents(2)); !strings.Contains(got, want) {
+			t.Errorf("%s: recorded %s, want %s", direction, got, want)
 		}
-		if got := b.direct("GET", "a"); (got == "1") != (of == nemesis.Reply) {
-			t.Errorf("%s: a is %q", of, got)
+		if got := b.direct("GET", "a"); (got == "1") != (direction == nemesis.Reply) {
+			t.Errorf("%s: a is %q", direction, got)
 		}
 	}
 }

@@ -12,33 +12,33 @@ import (
 )
 
 // tap holds the message. hit waits for it and returns how to let it pass.
-func (b *bench) tap(message, of string, nth int) (hit func() (pass func())) {
+func (b *bench) tap(message, direction string, nth int) (hit func() (pass func())) {
 	b.t.Helper()
-	held := b.keep(message, of, nth)
+	held := b.hold(message, direction, nth)
 	return func() func() { return held().Pass }
 }
 
 // hold holds the message. hit waits for it and returns it.
-func (b *bench) keep(message, of string, nth int) (hit func() nemesis.Held) {
+func (b *bench) hold(message, direction string, nth int) (hit func() nemesis.HeldMessage) {
 	b.t.Helper()
-	hits := make(chan nemesis.Held, 1)
-	err := b.link.Tap(nemesis.OnMessage{Link: "c1-n1", Message: message, Of: of, Nth: nth}, func(m nemesis.Held) { hits <- m })
+	hits := make(chan nemesis.HeldMessage, 1)
+	err := b.link.Tap(nemesis.OnMessage{Link: "c1-n1", Message: message, Of: direction, Nth: nth}, func(m nemesis.HeldMessage) { hits <- m })
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	return func() nemesis.Held {
+	return func() nemesis.HeldMessage {
 		b.t.Helper()
 		select {
 		case m := <-hits:
 			return m
 		case <-time.After(soon):
 			b.t.Fatal("the message was not seen")
-			return nemesis.Held{}
+			return nemesis.HeldMessage{}
 		}
 	}
 }
 
-func TestTapHoldsTheSecondRequestWhileOthersPass(t *testing.T) {
+func TestTapHoldsNthRequest(t *testing.T) {
 	b := newBench(t)
 	hit := b.tap("set", nemesis.Request, 2)
 	held, other := b.dial(), b.dial()
@@ -58,7 +58,7 @@ func TestTapHoldsTheSecondRequestWhileOthersPass(t *testing.T) {
 	}
 }
 
-func TestTapHoldsAReplyAfterItWasApplied(t *testing.T) {
+func TestTapHoldsReply(t *testing.T) {
 	b := newBench(t)
 	hit := b.tap("set", nemesis.Reply, 1)
 	held, other := b.dial(), b.dial()
@@ -76,7 +76,7 @@ func TestTapHoldsAReplyAfterItWasApplied(t *testing.T) {
 	pass()
 	held.want("+OK")
 	held.want("+PONG")
-	e := b.wait(2)[1]
+	e := b.waitEvents(2)[1]
 	if e.Token != "A" || e.Applied >= released || e.Answered < released {
 		t.Errorf("applied %d, let pass %d, answered %d", e.Applied, released, e.Answered)
 	}
@@ -105,7 +105,7 @@ func (b *bench) untilGone() {
 	}
 }
 
-func TestHeldRequestIsDeliveredAfterItsClientClosed(t *testing.T) {
+func TestHeldRequestIsDeliveredAfterClientCloses(t *testing.T) {
 	b := newBench(t)
 	hit := b.tap("release", nemesis.Request, 1)
 	c := b.dial()
@@ -122,7 +122,7 @@ func TestHeldRequestIsDeliveredAfterItsClientClosed(t *testing.T) {
 		t.Fatalf("lock is %q while its release is held", got)
 	}
 	pass()
-	e := b.wait(3)[2]
+	e := b.waitEvents(3)[2]
 	if e.Op != history.OpRelease || e.Type != history.OK || e.Applied == 0 || e.Answered != 0 {
 		t.Errorf("release is %+v, want it applied and never answered", e)
 	}

@@ -60,29 +60,29 @@ type Link struct {
 	serving sync.WaitGroup // accept loops and connects
 	joining sync.Mutex     // held while a connection is set up
 
-	mu       sync.Mutex // guards the fields below and the state of all connections
-	upstream string     // where the node listens
-	listener net.Listener
-	refusing func() error // releases the address while nothing listens there
-	cut      nemesis.LinkCut
-	shapes   []*shape
-	random   *rand.Rand
-	gates    int             // read-backs of the node in progress, during which no data passes
-	down     bool            // no host has that address
-	way      context.Context // canceled when the link stops leading to upstream
-	leave    context.CancelFunc
-	closed   bool
-	lacked   error // why a connection failed that neither the client nor the node is to blame for
-	taps     []*tap
-	opening  *conn          // the connection whose pipes are being created
-	conns    map[*conn]bool // connections whose events are not all recorded
-	changed  chan struct{}  // closed and replaced at each change that pipes must notice
+	mu          sync.Mutex // guards the fields below and the state of all connections
+	upstream    string     // where the node listens
+	listener    net.Listener
+	refusing    func() error // releases the address while nothing listens there
+	cut         nemesis.LinkCut
+	shapes      []*shape
+	random      *rand.Rand
+	gates       int             // read-backs of the node in progress, during which no data passes
+	down        bool            // no host has that address
+	route       context.Context // canceled when the link stops leading to upstream
+	cancelRoute context.CancelFunc
+	closed      bool
+	shortage    error // why a connection failed that neither the client nor the node is to blame for
+	taps        []*tap
+	opening     *conn          // the connection whose pipes are being created
+	conns       map[*conn]bool // connections whose events are not all recorded
+	changed     chan struct{}  // closed and replaced at each change that pipes must notice
 }
 
 type tap struct {
 	nemesis.OnMessage
 	seen int
-	hit  func(nemesis.Held)
+	hit  func(nemesis.HeldMessage)
 }
 
 // Name returns the link's name, for example "c1-n3".
@@ -93,7 +93,7 @@ func (l *Link) Addr() string { return l.proxy.Listen }
 
 // Tap holds the nth message that m describes, and what follows it on the same connection and direction,
 // until it is passed on or dropped. hit is called in its own goroutine.
-func (l *Link) Tap(m nemesis.OnMessage, hit func(nemesis.Held)) error {
+func (l *Link) Tap(m nemesis.OnMessage, hit func(nemesis.HeldMessage)) error {
 	if err := m.Check(); err != nil {
 		return fmt.Errorf("tap link %s: %w", l.name, err)
 	}
@@ -104,9 +104,9 @@ func (l *Link) Tap(m nemesis.OnMessage, hit func(nemesis.Held)) error {
 }
 
 // applyTaps counts a message for the taps, and holds its last piece if a tap is waiting for it.
-func (l *Link) tapped(c *conn, of string, counts func(op string) bool, p *piece) {
+func (l *Link) applyTaps(c *conn, direction string, counts func(op string) bool, p *piece) {
 	for _, t := range l.taps {
-		if t.Of != of || !counts(t.Message) {
+		if t.Of != direction || !counts(t.Message) {
 			continue
 		}
 		if t.seen++; t.seen != t.Nth {
@@ -114,7 +114,7 @@ func (l *Link) tapped(c *conn, of string, counts func(op string) bool, p *piece)
 		}
 		p.holds++
 		var once sync.Once
-		go t.hit(nemesis.Held{
+		go t.hit(nemesis.HeldMessage{
 			Pass: func() { once.Do(func() { l.update(func() { p.holds-- }) }) },
 			Lose: func() { once.Do(func() { l.update(c.reset) }) }, // nothing more arrives on the connection
 		})
@@ -135,9 +135,9 @@ func (l *Link) wake() {
 }
 
 // newRoute cancels pending connects to the node. The mutex is held.
-func (l *Link) newWay() {
-	l.leave()
-	l.way, l.leave = context.WithCancel(l.ctx)
+func (l *Link) newRoute() {
+	l.cancelRoute()
+	l.route, l.cancelRoute = context.WithCancel(l.ctx)
 }
 
 // Mesh is the set of links of one run. Create a new one for each run.
@@ -159,9 +159,9 @@ type Mesh struct {
 	scripts resp.Scripts
 	server  *toxiproxy.ApiServer
 
-	mu    sync.Mutex
-	links map[string]*Link
-	given int // port ranges assigned so far
+	mu          sync.Mutex
+	links       map[string]*Link
+	rangesGiven int // port ranges assigned so far
 }
 
 // Witness observes one connection: each command before the node receives it, and each answer, which
@@ -203,12 +203,12 @@ func (m *Mesh) open(l *Link, upstream string) (*Link, error) {
 	named.Write([]byte(l.name))
 	l.random = rand.New(rand.NewPCG(m.seed, named.Sum64()))
 	l.proxy = toxiproxy.NewProxy(m.server, l.name, m.host()+":0", upstream)
-	if err := m.givePorts(l); err != nil {
+	if err := m.assignPorts(l); err != nil {
 		return nil, err
 	}
 	l.ctx, l.cancel = context.WithCancel(context.Background())
-	l.way, l.leave = context.WithCancel(l.ctx)
-	if err := bounded(l.name, "open", l.start); err != nil {
+	l.route, l.cancelRoute = context.WithCancel(l.ctx)
+	if err := withTimeout(l.name, "open", l.start); err != nil {
 		return nil, err
 	}
 	m.mu.Lock()
@@ -251,14 +251,14 @@ func (m *Mesh) Gate(node string) (open func()) {
 // SetDown declares whether the host of the server at upstream is down. Clients of links to a host that
 // is down are disconnected at once: a connect to an unused address takes seconds to fail, and would
 // delay clients that come after the host is back.
-func (m *Mesh) Down(upstream string, is bool) {
+func (m *Mesh) SetDown(upstream string, down bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, l := range m.links {
 		if l.upstream == upstream {
 			l.update(func() {
-				if l.down = is; is {
-					l.newWay()
+				if l.down = down; down {
+					l.newRoute()
 				}
 			})
 		}
@@ -267,14 +267,14 @@ func (m *Mesh) Down(upstream string, is bool) {
 
 // Redirect makes all links to a node lead to another server, which is not down. Existing connections are
 // reset, because the server that they lead to may still be running. Clients keep their addresses.
-func (m *Mesh) Turn(node, upstream string) {
+func (m *Mesh) Redirect(node, upstream string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, l := range m.links {
 		if l.node == node {
 			l.update(func() {
 				l.upstream, l.down = upstream, false
-				l.newWay()
+				l.newRoute()
 				for c := range l.conns {
 					c.reset()
 				}
@@ -289,7 +289,7 @@ func (m *Mesh) Close() error {
 	defer m.mu.Unlock()
 	errs := make(chan error, len(m.links))
 	for _, l := range m.links {
-		go func() { errs <- bounded(l.name, "close", l.stop) }()
+		go func() { errs <- withTimeout(l.name, "close", l.stop) }()
 	}
 	var all error
 	for range m.links {
@@ -302,7 +302,7 @@ func (m *Mesh) Close() error {
 // changeBound is how long toxiproxy may take for a change. It takes microseconds unless it hangs.
 const changeBound = 5 * time.Second
 
-func bounded(link, verb string, change func() error) error {
+func withTimeout(link, verb string, change func() error) error {
 	done := make(chan error, 1)
 	go func() { done <- change() }()
 	select {
@@ -325,14 +325,14 @@ type conn struct {
 	clientGone   bool
 	nodeGone     bool
 	broken       bool // it has lost a message
-	over         bool
+	wasReset     bool
 	finished     int // number of finished pipes
 }
 
 // start listens for the client.
 func (l *Link) start() error {
-	for _, of := range []string{nemesis.Request, nemesis.Reply} {
-		if err := addToxic(l, of); err != nil {
+	for _, direction := range []string{nemesis.Request, nemesis.Reply} {
+		if err := addToxic(l, direction); err != nil {
 			return err
 		}
 	}
@@ -352,8 +352,8 @@ func (l *Link) accept(ln net.Listener) {
 	l.serving.Go(func() {
 		for {
 			client, err := ln.Accept()
-			if l.lacks(err) {
-				time.Sleep(acceptAgain) // until another connection ends
+			if l.noteShortage(err) {
+				time.Sleep(acceptRetryDelay) // until another connection ends
 				continue
 			}
 			if err != nil {
@@ -370,18 +370,18 @@ func (l *Link) accept(ln net.Listener) {
 }
 
 // acceptRetryDelay is how long a link waits after an accept failed because too many files were open.
-const acceptAgain = 5 * time.Millisecond
+const acceptRetryDelay = 5 * time.Millisecond
 
 // noteShortage reports whether err was caused by a resource shortage of this machine, and records the
 // first such error: to its clients the link looks cut, although no fault was planned.
-func (l *Link) lacks(err error) bool {
+func (l *Link) noteShortage(err error) bool {
 	if files.Remedy(err, "") == "" {
 		return false
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.lacked == nil {
-		l.lacked = fmt.Errorf("connect: %w", err)
+	if l.shortage == nil {
+		l.shortage = fmt.Errorf("connect: %w", err)
 	}
 	return true
 }
@@ -389,7 +389,7 @@ func (l *Link) lacks(err error) bool {
 // connect connects an accepted client to the node.
 func (l *Link) connect(client *net.TCPConn) {
 	l.mu.Lock()
-	resets, closed, upstream, way := l.cut.Mode == nemesis.CutReset, l.closed || l.down, l.upstream, l.way
+	resets, closed, upstream, route := l.cut.Mode == nemesis.CutReset, l.closed || l.down, l.upstream, l.route
 	l.mu.Unlock()
 	if resets {
 		client.SetLinger(0)
@@ -398,19 +398,19 @@ func (l *Link) connect(client *net.TCPConn) {
 		client.Close()
 		return
 	}
-	node, err := l.dial(way, client, upstream)
+	node, err := l.dial(route, client, upstream)
 	if err != nil {
-		l.lacks(err)
+		l.noteShortage(err)
 		client.Close()
 		return
 	}
-	l.join(way, client, node)
+	l.join(route, client, node)
 }
 
 // join connects a client and a node, one pair at a time: toxiproxy requests the pipes of the connection
 // that is being opened. A closed listener may still be handling its last client when the next listener
 // gets its first.
-func (l *Link) join(way context.Context, client *net.TCPConn, node net.Conn) {
+func (l *Link) join(route context.Context, client *net.TCPConn, node net.Conn) {
 	l.joining.Lock()
 	defer l.joining.Unlock()
 	c := &conn{link: l, stream: resp.NewStream(l.scripts), client: client, node: node.(*net.TCPConn)}
@@ -418,7 +418,7 @@ func (l *Link) join(way context.Context, client *net.TCPConn, node net.Conn) {
 		c.witness = l.witness(l.name, l.node, node.LocalAddr().String())
 	}
 	l.mu.Lock()
-	if way.Err() != nil {
+	if route.Err() != nil {
 		l.mu.Unlock()
 		client.Close()
 		node.Close()
@@ -440,10 +440,10 @@ func (l *Link) join(way context.Context, client *net.TCPConn, node net.Conn) {
 // reset resets the connection, as TCP does when it can't go on: both ends get an error, and data in
 // transit is lost. The link's mutex is held.
 func (c *conn) reset() {
-	if c.over {
+	if c.wasReset {
 		return
 	}
-	c.over = true
+	c.wasReset = true
 	for _, end := range []*net.TCPConn{c.client, c.node} {
 		end.SetLinger(0)
 		end.Close()
@@ -481,10 +481,10 @@ func (l *Link) stop() error {
 	l.serving.Wait()
 	for {
 		l.mu.Lock()
-		open, changed, lacked := len(l.conns), l.changed, l.lacked
+		open, changed, shortage := len(l.conns), l.changed, l.shortage
 		l.mu.Unlock()
 		if open == 0 {
-			return errors.Join(l.ports.short(), lacked)
+			return errors.Join(l.ports.err(), shortage)
 		}
 		<-changed
 	}
@@ -492,15 +492,15 @@ func (l *Link) stop() error {
 
 // portsPerLink is how many ports a link has. A connection that a proxy has closed keeps its port for a
 // while, and one whose packets are lost keeps it until they pass again.
-const portsOfLink = 500
+const portsPerLink = 500
 
 // ports is the range of local ports that a link connects from. The zero value means any port.
 type ports struct {
 	first, last int
 
-	mu   sync.Mutex
-	next int
-	none int // how often all were taken
+	mu        sync.Mutex
+	next      int
+	exhausted int // how often all were taken
 }
 
 var errNoPort = errors.New("all ports of the link are in use")
@@ -508,23 +508,23 @@ var errNoPort = errors.New("all ports of the link are in use")
 // Ports returns the range of local ports from which the link connects to its node, or 0, 0 for any.
 func (l *Link) Ports() (first, last int) { return l.ports.first, l.ports.last }
 
-func (m *Mesh) givePorts(l *Link) error {
+func (m *Mesh) assignPorts(l *Link) error {
 	if m.Ports == 0 {
 		return nil
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	first := m.Ports + m.given*portsOfLink
-	if first+portsOfLink > 1<<16 {
-		return fmt.Errorf("open link %s: no ports are left above %d, as each link needs %d", l.name, m.Ports, portsOfLink)
+	first := m.Ports + m.rangesGiven*portsPerLink
+	if first+portsPerLink > 1<<16 {
+		return fmt.Errorf("open link %s: no ports are left above %d, as each link needs %d", l.name, m.Ports, portsPerLink)
 	}
-	m.given++
-	l.ports.first, l.ports.last, l.ports.next = first, first+portsOfLink-1, first
+	m.rangesGiven++
+	l.ports.first, l.ports.last, l.ports.next = first, first+portsPerLink-1, first
 	return nil
 }
 
 // nextPort returns the next port of the range.
-func (p *ports) turn() int {
+func (p *ports) nextPort() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	port := p.next
@@ -536,27 +536,27 @@ func (p *ports) turn() int {
 
 // err returns an error if a client found no free port: to that client the node looked down, although no
 // fault was planned.
-func (p *ports) short() error {
+func (p *ports) err() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.none == 0 {
+	if p.exhausted == 0 {
 		return nil
 	}
-	return fmt.Errorf("%d times, all ports from %d to %d were in use", p.none, p.first, p.last)
+	return fmt.Errorf("%d times, all ports from %d to %d were in use", p.exhausted, p.first, p.last)
 }
 
 // dial connects to the node. If the link has its own ports, the attempt ends when the client
 // disconnects, as the client's kernel would end it.
-func (l *Link) dial(way context.Context, client *net.TCPConn, upstream string) (net.Conn, error) {
+func (l *Link) dial(route context.Context, client *net.TCPConn, upstream string) (net.Conn, error) {
 	if l.ports.first == 0 {
-		return new(net.Dialer).DialContext(way, "tcp", upstream)
+		return new(net.Dialer).DialContext(route, "tcp", upstream)
 	}
-	ctx, done := whileThere(way, client)
+	ctx, done := whileConnected(route, client)
 	defer done()
 	var d net.Dialer
-	d.Control = func(_, _ string, c syscall.RawConn) error { return reusable(c) }
-	for range portsOfLink {
-		d.LocalAddr = &net.TCPAddr{Port: l.ports.turn()}
+	d.Control = func(_, _ string, c syscall.RawConn) error { return setReuseAddr(c) }
+	for range portsPerLink {
+		d.LocalAddr = &net.TCPAddr{Port: l.ports.nextPort()}
 		node, err := d.DialContext(ctx, "tcp4", upstream)
 		// Another process may have bound it, or be connected from it to this very node.
 		if errors.Is(err, syscall.EADDRINUSE) || errors.Is(err, syscall.EADDRNOTAVAIL) {
@@ -566,6 +566,6 @@ func (l *Link) dial(way context.Context, client *net.TCPConn, upstream string) (
 	}
 	l.ports.mu.Lock()
 	defer l.ports.mu.Unlock()
-	l.ports.none++
+	l.ports.exhausted++
 	return nil, errNoPort
 }

@@ -24,7 +24,7 @@ import (
 	"lockpick/nemesis"
 )
 
-func TestRecordsCommandsWithTheirStamps(t *testing.T) {
+func TestRecordsCommandTimes(t *testing.T) {
 	b := newBench(t)
 	c1, c2 := b.dial(), b.dial()
 	c1.send("SET lock tokenA NX PX 10000")
@@ -36,7 +36,7 @@ func TestRecordsCommandsWithTheirStamps(t *testing.T) {
 	c1.want("tokenA")
 	c1.send("DEL lock")
 	c1.want(":1")
-	events := b.wait(3)
+	events := b.waitEvents(3)
 	want := []struct {
 		op, token string
 		typ       history.Type
@@ -73,7 +73,7 @@ func TestMatchesRepliesOfConcurrentConnections(t *testing.T) {
 	}
 	all.Wait()
 	seen := map[string]bool{}
-	for _, e := range b.wait(conns * each) {
+	for _, e := range b.waitEvents(conns * each) {
 		if e.Type != history.OK || strings.TrimPrefix(e.Key, "k") != strings.TrimPrefix(e.Token, "v") {
 			text, _ := json.Marshal(e)
 			t.Errorf("wrong reply: %s", text)
@@ -85,7 +85,7 @@ func TestMatchesRepliesOfConcurrentConnections(t *testing.T) {
 	}
 }
 
-func TestCutKeepsBothWaysAndMendDelivers(t *testing.T) {
+func TestCutHoldsBothWaysAndMendDelivers(t *testing.T) {
 	b := newBench(t)
 	old := b.dial()
 	old.send("PING")
@@ -104,7 +104,7 @@ func TestCutKeepsBothWaysAndMendDelivers(t *testing.T) {
 	old.want("+OK")
 	late.want("+OK")
 	unanswered := 0
-	for _, e := range b.wait(3) {
+	for _, e := range b.waitEvents(3) {
 		if e.Applied == 0 {
 			t.Errorf("not applied: %+v", e)
 		}
@@ -117,7 +117,7 @@ func TestCutKeepsBothWaysAndMendDelivers(t *testing.T) {
 	}
 }
 
-func TestDeadNodeLeavesRequestsWithoutAnswer(t *testing.T) {
+func TestDeadNodeLeavesRequestUnanswered(t *testing.T) {
 	b := newBench(t)
 	hit := b.tap("set", nemesis.Request, 1)
 	c := b.dial()
@@ -129,12 +129,12 @@ func TestDeadNodeLeavesRequestsWithoutAnswer(t *testing.T) {
 	if got := c.receive(soon); got != "" {
 		t.Errorf("%q from a dead node", got)
 	}
-	if e := b.wait(1)[0]; e.Type != history.Info || e.Applied != 0 || e.Answered != 0 {
+	if e := b.waitEvents(1)[0]; e.Type != history.Info || e.Applied != 0 || e.Answered != 0 {
 		t.Errorf("%+v, want no answer", e)
 	}
 }
 
-func TestCloseRecordsWhatIsHeld(t *testing.T) {
+func TestCloseRecordsHeldReply(t *testing.T) {
 	b := newBench(t)
 	hit := b.tap("set", nemesis.Reply, 1)
 	c := b.dial()
@@ -150,7 +150,7 @@ func TestCloseRecordsWhatIsHeld(t *testing.T) {
 }
 
 // Large values whose clients give up midway make toxiproxy's own changes hang.
-func TestAbandonedTrafficLeavesNothing(t *testing.T) {
+func TestAbandonedTrafficLeaksNoGoroutines(t *testing.T) {
 	b := newBench(t)
 	value := strings.Repeat("x", 256<<10)
 	before := runtime.NumGoroutine()
@@ -198,7 +198,7 @@ func TestAbandonedTrafficLeavesNothing(t *testing.T) {
 	}
 }
 
-func TestTapRefusesWhatCannotHappen(t *testing.T) {
+func TestTapRejectsInvalidMessages(t *testing.T) {
 	l := &Link{name: "c1-n1"}
 	for _, m := range []nemesis.OnMessage{{Message: "steal", Of: "reply", Nth: 1}, {Message: "set", Of: "both", Nth: 1}, {Message: "set", Of: "reply"}} {
 		if err := l.Tap(m, nil); err == nil || !strings.Contains(err.Error(), "c1-n1") {
@@ -222,7 +222,7 @@ func TestRefuse(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoRESPPasses(t *testing.T) {
+func TestScannerPassesNonRESP(t *testing.T) {
 	var s resp.Scanner
 	for _, b := range []string{"*1\r\n$4\r\nPI", "NG\r\nPING\r\n*x\r\n", "garbage"} {
 		if got := s.Cut([]byte(b)); join(got) != b {
@@ -244,17 +244,17 @@ func join(parts [][]byte) string {
 }
 
 // Links of a node that is down accept no clients until they are redirected to one that is up.
-func TestTurnedLinksAreNotDown(t *testing.T) {
+func TestRedirectedLinksAreNotDown(t *testing.T) {
 	b := newBench(t)
 	asks := func() error {
 		_, err := proc.Ask(t.Context(), b.link.Addr(), "PING")
 		return err
 	}
-	b.mesh.Down(b.node.Addr(), true)
+	b.mesh.SetDown(b.node.Addr(), true)
 	if err := asks(); err == nil {
 		t.Error("a node that is down answers")
 	}
-	b.mesh.Turn("n1", b.node.Addr())
+	b.mesh.Redirect("n1", b.node.Addr())
 	if err := asks(); err != nil {
 		t.Error(err)
 	}
@@ -262,14 +262,14 @@ func TestTurnedLinksAreNotDown(t *testing.T) {
 
 // A client that waits for a node that does not answer is disconnected once the link is redirected, is
 // known to be down, or is closed. It does not delay other clients.
-func TestVainConnectIsBrokenOff(t *testing.T) {
+func TestPendingConnectIsAborted(t *testing.T) {
 	for what, end := range map[string]func(b *bench, upstream string){
 		"turned": func(*bench, string) {},
-		"down":   func(b *bench, upstream string) { b.mesh.Down(upstream, true) },
+		"down":   func(b *bench, upstream string) { b.mesh.SetDown(upstream, true) },
 		"closed": func(b *bench, _ string) { check(t, b.mesh.Close()) },
 	} {
-		b, upstream := newBench(t), silent(t)
-		b.mesh.Turn("n1", upstream)
+		b, upstream := newBench(t), unreachable(t)
+		b.mesh.Redirect("n1", upstream)
 		waits := b.dial()
 		brief, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		if _, err := proc.Ask(brief, b.link.Addr(), "PING"); !errors.Is(err, os.ErrDeadlineExceeded) {
@@ -278,19 +278,19 @@ func TestVainConnectIsBrokenOff(t *testing.T) {
 		cancel()
 		end(b, upstream)
 		if what == "turned" {
-			b.mesh.Turn("n1", b.node.Addr())
+			b.mesh.Redirect("n1", b.node.Addr())
 			if _, err := proc.Ask(t.Context(), b.link.Addr(), "PING"); err != nil {
 				t.Error(err)
 			}
 		}
-		if err := waits.ends(); errors.Is(err, os.ErrDeadlineExceeded) {
+		if err := waits.readEnd(); errors.Is(err, os.ErrDeadlineExceeded) {
 			t.Errorf("%s: the client is still waiting", what)
 		}
 	}
 }
 
 // unreachable returns an address where a connect gets no answer: its accept queue is full.
-func silent(t *testing.T) string {
+func unreachable(t *testing.T) string {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	check(t, err)
 	t.Cleanup(func() { unix.Close(fd) })

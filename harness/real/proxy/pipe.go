@@ -17,12 +17,12 @@ import (
 // pipe is one direction of a connection: data that came in and has not gone out yet. Only its toxic's
 // goroutine uses it, except for the holds of its pieces.
 type pipe struct {
-	conn  *conn
-	of    string // nemesis.Request or nemesis.Reply
-	split resp.Scanner
-	queue []*piece // unbounded: lock commands are small, and clients give up
-	ended bool     // the source has closed its side
-	dead  bool     // it has lost a piece: everything after it is lost too
+	conn      *conn
+	direction string // nemesis.Request or nemesis.Reply
+	split     resp.Scanner
+	queue     []*piece // unbounded: lock commands are small, and clients give up
+	ended     bool     // the source has closed its side
+	dead      bool     // it has lost a piece: everything after it is lost too
 
 	// A client's close is passed on only after the node has answered everything that was sent before, so
 	// that this is delivered and its result recorded, but after closeGrace at the latest.
@@ -32,56 +32,56 @@ type pipe struct {
 
 // piece is a sequence of bytes in which at most the last ones end a message.
 type piece struct {
-	data    []byte
-	command *resp.Command // whose reply it ends
-	holds   int           // taps that hold it; guarded by the link
-	due     time.Duration // true time before which it is not sent
-	paced   bool          // its bytes were counted against the bandwidth limit
-	lost    bool          // it will be lost
-	locks   bool          // it contains a lock command
+	data           []byte
+	command        *resp.Command // whose reply it ends
+	holds          int           // taps that hold it; guarded by the link
+	due            time.Duration // true time before which it is not sent
+	paced          bool          // its bytes were counted against the bandwidth limit
+	lost           bool          // it will be lost
+	hasLockCommand bool          // it contains a lock command
 }
 
 // closeGrace is how long the node may take to answer a client that has disconnected.
 const closeGrace = time.Second
 
 // newPipe creates the next pipe of the connection that is being opened.
-func (l *Link) newPipe(of string) *pipe {
+func (l *Link) newPipe(direction string) *pipe {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return &pipe{conn: l.opening, of: of, patient: true}
+	return &pipe{conn: l.opening, direction: direction, patient: true}
 }
 
 // step is what a pipe can do next.
 type step struct {
 	data    []byte        // to be sent
-	over    bool          // everything is done
+	done    bool          // everything is done
 	wait    time.Duration // time until it can do more, or 0 if unknown
 	changed chan struct{} // closed when it may be able to do more
 }
 
 // nextStep returns what can be done now. It drops data that is lost or that no one will receive.
-func (p *pipe) look(now time.Duration) step {
+func (p *pipe) nextStep(now time.Duration) step {
 	l, c := p.conn.link, p.conn
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	s := step{changed: l.changed}
 	sinkGone := c.nodeGone
-	if p.of == nemesis.Reply {
+	if p.direction == nemesis.Reply {
 		sinkGone = c.clientGone
 	}
-	if sinkGone || c.over || l.closed {
+	if sinkGone || c.wasReset || l.closed {
 		p.drop()
-		s.over = p.ended
+		s.done = p.ended
 		return s
 	}
-	blocked := l.cut.Blocks(p.of)
+	blocked := l.cut.Blocks(p.direction)
 	if blocked && l.cut.Mode == nemesis.CutHold || l.gates > 0 {
 		return s
 	}
 	for len(p.queue) > 0 {
 		q := p.queue[0]
 		if q.due <= now && q.holds == 0 && !q.paced {
-			q.paced, q.due = true, l.turn(p.of, q, now)
+			q.paced, q.due = true, l.sendTime(p.direction, q, now)
 		}
 		switch {
 		case q.holds > 0:
@@ -96,7 +96,7 @@ func (p *pipe) look(now time.Duration) step {
 		p.lose()
 	}
 	// The end of the data is not a byte, but comes after all bytes.
-	s.over = p.ended && !p.dead && !blocked && !p.lingers()
+	s.done = p.ended && !p.dead && !blocked && !p.lingers()
 	return s
 }
 
@@ -108,13 +108,13 @@ func (p *pipe) lose() {
 	p.queue = p.queue[1:]
 	p.dead, c.broken = true, true
 	losing := slices.ContainsFunc(l.shapes, func(s *shape) bool { return s.Lose })
-	if !losing && !l.cut.Blocks(p.of) {
+	if !losing && !l.cut.Blocks(p.direction) {
 		c.reset() // the fault that lost it is already over
 	}
 }
 
 func (p *pipe) lingers() bool {
-	if p.of == nemesis.Reply || !p.patient || len(p.conn.stream.Waiting()) == 0 {
+	if p.direction == nemesis.Reply || !p.patient || len(p.conn.stream.Waiting()) == 0 {
 		return false
 	}
 	if p.grace == nil {
@@ -132,7 +132,7 @@ func (p *pipe) drop() {
 }
 
 // receive queues bytes from the source and looks for messages in them.
-func (p *pipe) take(b []byte) {
+func (p *pipe) receive(b []byte) {
 	l, c := p.conn.link, p.conn
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -144,32 +144,32 @@ func (p *pipe) take(b []byte) {
 	if l.unread {
 		q := &piece{data: b}
 		p.queue = append(p.queue, q)
-		l.meet(p.of, q, nil, at)
+		l.shapePiece(p.direction, q, nil, at)
 		return
 	}
 	now := int64(at)
 	for _, data := range p.split.Cut(b) {
 		q := &piece{data: data}
 		p.queue = append(p.queue, q)
-		if p.of == nemesis.Request {
+		if p.direction == nemesis.Request {
 			commands := c.stream.Request(data, now)
-			l.meet(p.of, q, commands, at)
+			l.shapePiece(p.direction, q, commands, at)
 			for _, cmd := range commands {
 				if c.witness != nil {
 					c.witness.Sent(cmd.Args, now)
 				}
-				l.tapped(c, p.of, cmd.Counts, q)
+				l.applyTaps(c, p.direction, cmd.Counts, q)
 			}
 			continue
 		}
 		commands := c.stream.Reply(data, now)
-		l.meet(p.of, q, commands, at)
+		l.shapePiece(p.direction, q, commands, at)
 		for _, cmd := range commands {
 			if c.witness != nil {
 				c.witness.Answered(now)
 			}
 			q.command = cmd
-			l.tapped(c, p.of, cmd.CountsReply, q)
+			l.applyTaps(c, p.direction, cmd.CountsReply, q)
 		}
 	}
 	if c.clientGone {
@@ -178,7 +178,7 @@ func (p *pipe) take(b []byte) {
 }
 
 // sent removes the first piece from the queue. It was sent no earlier than now.
-func (p *pipe) passed(now time.Duration) {
+func (p *pipe) sent(now time.Duration) {
 	q := p.queue[0]
 	p.queue = p.queue[1:]
 	if q.command != nil {
@@ -191,7 +191,7 @@ func (p *pipe) passed(now time.Duration) {
 func (p *pipe) end() {
 	p.ended = true
 	p.conn.link.update(func() {
-		if p.of == nemesis.Request {
+		if p.direction == nemesis.Request {
 			p.conn.clientGone = true
 		} else {
 			p.conn.nodeGone = true
@@ -216,7 +216,7 @@ func (p *pipe) finish() {
 // write records a command if locks use it.
 func (l *Link) write(cmd *resp.Command) {
 	if cmd != nil && cmd.Recorded() {
-		for _, e := range cmd.Facts(nil, l.name, l.node) {
+		for _, e := range cmd.Events(nil, l.name, l.node) {
 			l.record(e)
 		}
 	}
@@ -276,8 +276,8 @@ func (l *Link) Mend() error {
 
 // toxic is one direction of a link. toxiproxy creates it by its registered type.
 type toxic struct {
-	link *Link
-	of   string // nemesis.Request or nemesis.Reply
+	link      *Link
+	direction string // nemesis.Request or nemesis.Reply
 }
 
 var _ toxics.StatefulToxic = (*toxic)(nil)
@@ -288,23 +288,23 @@ const toxicType = "lockpick"
 var registerOnce = sync.OnceFunc(func() { toxics.Register(toxicType, new(toxic)) })
 
 // addToxic adds the toxic to the proxy, which has no connection yet.
-func addToxic(l *Link, of string) error {
+func addToxic(l *Link, way string) error {
 	direction := stream.Upstream
-	if of == nemesis.Reply {
+	if way == nemesis.Reply {
 		direction = stream.Downstream
 	}
 	w, err := l.proxy.Toxics.AddToxicJson(strings.NewReader(
-		fmt.Sprintf(`{"name":%q,"type":%q,"stream":%q,"toxicity":1,"attributes":{}}`, of, toxicType, direction)))
+		fmt.Sprintf(`{"name":%q,"type":%q,"stream":%q,"toxicity":1,"attributes":{}}`, way, toxicType, direction)))
 	if err != nil {
 		return fmt.Errorf("add toxic: %w", err)
 	}
 	t := w.Toxic.(*toxic)
-	t.link, t.of = l, of
+	t.link, t.direction = l, way
 	return nil
 }
 
 // NewState returns one pipe of the connection that is being opened.
-func (t *toxic) NewState() any { return t.link.newPipe(t.of) }
+func (t *toxic) NewState() any { return t.link.newPipe(t.direction) }
 
 // Pipe moves data until the source has ended and everything is delivered, or until the chain of toxics
 // changes. It is then called again with the same state.
@@ -315,8 +315,8 @@ func (t *toxic) Pipe(stub *toxics.ToxicStub) {
 		var out chan<- *stream.StreamChunk
 		var chunk *stream.StreamChunk
 		now := p.conn.link.now()
-		next := p.look(now)
-		if next.over {
+		next := p.nextStep(now)
+		if next.done {
 			stub.Close()
 			p.finish()
 			return
@@ -342,10 +342,10 @@ func (t *toxic) Pipe(stub *toxics.ToxicStub) {
 			if c == nil {
 				p.end()
 			} else {
-				p.take(c.Data)
+				p.receive(c.Data)
 			}
 		case out <- chunk:
-			p.passed(now)
+			p.sent(now)
 		}
 	}
 }
@@ -370,13 +370,13 @@ func (l *Link) Unshape(t nemesis.Traffic) (nemesis.Impact, error) {
 	if i < 0 {
 		return nemesis.Impact{}, fmt.Errorf("unshape link %s: it has no such shape", l.name)
 	}
-	met := l.shapes[i].Impact
+	impact := l.shapes[i].Impact
 	l.shapes = slices.Delete(l.shapes, i, i+1)
 	if t.Lose {
 		l.resetBroken()
 	}
 	l.wake()
-	return met, nil
+	return impact, nil
 }
 
 // Disturbed reports whether any fault affects the link's traffic, so that a PING may succeed or fail.
@@ -387,10 +387,10 @@ func (l *Link) Disturbed() bool {
 }
 
 // shapePiece decides at random what happens to a piece that has come in. The link's mutex is held.
-func (l *Link) meet(of string, p *piece, commands []*resp.Command, now time.Duration) {
-	p.locks = l.unread || slices.ContainsFunc(commands, func(c *resp.Command) bool { return c.Op != "" })
+func (l *Link) shapePiece(direction string, p *piece, commands []*resp.Command, now time.Duration) {
+	p.hasLockCommand = l.unread || slices.ContainsFunc(commands, func(c *resp.Command) bool { return c.Op != "" })
 	for _, s := range l.shapes {
-		if !s.On(of) {
+		if !s.AppliesTo(direction) {
 			continue
 		}
 		hit, late := s.Hits(l.random.Uint64()), time.Duration(0)
@@ -399,21 +399,21 @@ func (l *Link) meet(of string, p *piece, commands []*resp.Command, now time.Dura
 		case s.Lose:
 			p.lost = true
 		case s.DelayMax > 0:
-			late = s.Late(l.random.Uint64())
+			late = s.Delay(l.random.Uint64())
 			p.due = max(p.due, now) + late
 		}
-		s.Count(p.locks, hit, s.Lose || late >= nemesis.Felt)
+		s.Count(p.hasLockCommand, hit, s.Lose || late >= nemesis.MinNoticeable)
 	}
 }
 
 // sendTime returns when a piece that could be sent now is through, given the bandwidth limits. The link's
 // mutex is held.
-func (l *Link) turn(of string, p *piece, now time.Duration) (due time.Duration) {
+func (l *Link) sendTime(direction string, p *piece, now time.Duration) (due time.Duration) {
 	for _, s := range l.shapes {
-		if s.Bandwidth > 0 && s.On(of) {
-			s.busy[of] = max(now, s.busy[of]) + s.Takes(len(p.data))
-			due = max(due, s.busy[of])
-			s.Felt = s.Felt || p.locks && s.busy[of]-now >= nemesis.Felt
+		if s.Bandwidth > 0 && s.AppliesTo(direction) {
+			s.busy[direction] = max(now, s.busy[direction]) + s.TransmitTime(len(p.data))
+			due = max(due, s.busy[direction])
+			s.Noticeable = s.Noticeable || p.hasLockCommand && s.busy[direction]-now >= nemesis.MinNoticeable
 		}
 	}
 	return due

@@ -22,7 +22,7 @@ import (
 const firstPort = 21000
 
 // meshWithPorts adds a second mesh whose links have their own ports.
-func (b *bench) ported() *Mesh {
+func (b *bench) meshWithPorts() *Mesh {
 	b.t.Helper()
 	m := NewMesh(1, func() time.Duration { return proc.TrueClock() - b.origin }, func(history.Event) {})
 	m.Ports = firstPort
@@ -30,7 +30,7 @@ func (b *bench) ported() *Mesh {
 	return m
 }
 
-func (b *bench) through(l *Link) *caller {
+func (b *bench) dialLink(l *Link) *caller {
 	b.t.Helper()
 	b.link = l
 	return b.dial()
@@ -42,7 +42,7 @@ func TestPorts(t *testing.T) {
 	if first, last := b.link.Ports(); first != 0 || last != 0 {
 		t.Errorf("ports %d to %d, want none", first, last)
 	}
-	m := b.ported()
+	m := b.meshWithPorts()
 	taken, err := net.Listen("tcp4", fmt.Sprintf("127.0.0.1:%d", firstPort))
 	if err != nil {
 		t.Fatal(err)
@@ -54,10 +54,10 @@ func TestPorts(t *testing.T) {
 			t.Fatal(err)
 		}
 		first, last := l.Ports()
-		if first != firstPort+i*portsOfLink || last != first+portsOfLink-1 {
+		if first != firstPort+i*portsPerLink || last != first+portsPerLink-1 {
 			t.Errorf("%s has ports %d to %d", client, first, last)
 		}
-		c := b.through(l)
+		c := b.dialLink(l)
 		c.send("CLIENT SETNAME " + client)
 		c.want("+OK")
 		port := 0
@@ -76,23 +76,23 @@ func TestPorts(t *testing.T) {
 // Open fails when all port ranges are assigned, and clients without a free port are counted.
 func TestPortsRunOut(t *testing.T) {
 	b := newBench(t)
-	m := b.ported()
-	m.Ports = 1<<16 - portsOfLink
+	m := b.meshWithPorts()
+	m.Ports = 1<<16 - portsPerLink
 	if _, err := m.Open("c1", "n1", b.node.Addr()); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := m.Open("c2", "n1", b.node.Addr()); err == nil || !strings.Contains(err.Error(), "no ports are left") {
 		t.Errorf("a link without ports: %v", err)
 	}
-	p := ports{first: 1, last: 2, none: 3}
-	if err := p.short(); err == nil || !strings.Contains(err.Error(), "3 times, all ports from 1 to 2 were in use") {
+	p := ports{first: 1, last: 2, exhausted: 3}
+	if err := p.err(); err == nil || !strings.Contains(err.Error(), "3 times, all ports from 1 to 2 were in use") {
 		t.Errorf("3 clients found no port: %v", err)
 	}
 }
 
 // fullQueue returns the address of a node whose kernel answers no connect, because its accept queue is
 // full. accept makes room for one.
-func deaf(t *testing.T) (addr string, hear func()) {
+func fullQueue(t *testing.T) (addr string, acceptOne func()) {
 	t.Helper()
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -141,18 +141,18 @@ func connecting(t *testing.T, addr string) bool {
 }
 
 // A connect whose packets are lost is retried a second later. Later clients must not wait for that.
-func TestNobodyWaitsForALostConnect(t *testing.T) {
-	addr, hear := deaf(t)
+func TestLostConnectDoesNotBlockOthers(t *testing.T) {
+	addr, accept := fullQueue(t)
 	b := newBench(t)
-	l, err := b.ported().Open("c1", "n1", addr)
+	l, err := b.meshWithPorts().Open("c1", "n1", addr)
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.through(l)
-	b.until("the first's connect is lost", func(*Link) bool { return connecting(t, addr) })
-	hear()
-	second := b.through(l)
-	b.until("one connection", func(l *Link) bool { return len(l.conns) > 0 })
+	b.dialLink(l)
+	b.waitLink("the first's connect is lost", func(*Link) bool { return connecting(t, addr) })
+	accept()
+	second := b.dialLink(l)
+	b.waitLink("one connection", func(l *Link) bool { return len(l.conns) > 0 })
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for c := range l.conns {
@@ -164,7 +164,7 @@ func TestNobodyWaitsForALostConnect(t *testing.T) {
 
 // When a client disconnects, its pending connect is canceled, as its kernel would do. A client that only
 // sends data is still connected, and none of the data is lost.
-func TestWhileThere(t *testing.T) {
+func TestWhileConnected(t *testing.T) {
 	ln, err := net.Listen("tcp4", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -180,7 +180,7 @@ func TestWhileThere(t *testing.T) {
 	}
 	defer seen.Close()
 	fmt.Fprint(client, "PING")
-	ctx, done := whileThere(context.Background(), seen.(*net.TCPConn))
+	ctx, done := whileConnected(context.Background(), seen.(*net.TCPConn))
 	fmt.Fprint(client, "PING")
 	select {
 	case <-ctx.Done():
@@ -192,7 +192,7 @@ func TestWhileThere(t *testing.T) {
 	if n, err := seen.Read(got); err != nil || string(got[:n]) != "PINGPING" {
 		t.Errorf("read %q, %v", got[:n], err)
 	}
-	ctx, done = whileThere(context.Background(), seen.(*net.TCPConn))
+	ctx, done = whileConnected(context.Background(), seen.(*net.TCPConn))
 	defer done()
 	client.Close()
 	select {

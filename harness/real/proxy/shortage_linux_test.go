@@ -30,20 +30,20 @@ func TestTooFewOpenFiles(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		enough := limitFiles(t, left)
+		restore := limitFiles(t, left)
 		addr, err := net.ResolveTCPAddr("tcp4", l.Addr())
 		if err == nil {
 			err = unix.Connect(client, &unix.SockaddrInet4{Port: addr.Port, Addr: [4]byte(addr.IP.To4())})
 		}
-		lacked := func() error {
+		shortage := func() error {
 			l.mu.Lock()
 			defer l.mu.Unlock()
-			return l.lacked
+			return l.shortage
 		}
-		for end := time.Now().Add(5 * time.Second); lacked() == nil && time.Now().Before(end); {
+		for end := time.Now().Add(5 * time.Second); shortage() == nil && time.Now().Before(end); {
 			time.Sleep(time.Millisecond)
 		}
-		enough()
+		restore()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -64,7 +64,7 @@ func TestTooFewOpenFiles(t *testing.T) {
 }
 
 // limitFiles allows this process to open only some more files until restore is called.
-func limitFiles(t *testing.T, more uint64) (enough func()) {
+func limitFiles(t *testing.T, more uint64) (restore func()) {
 	t.Helper()
 	var before syscall.Rlimit
 	free, err := unix.Dup(0)

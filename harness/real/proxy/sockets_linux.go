@@ -16,7 +16,7 @@ func listen(addr string) (net.Listener, error) {
 	var l net.ListenConfig
 	l.Control = func(_, _ string, c syscall.RawConn) error {
 		var err error
-		if e := c.Control(func(fd uintptr) { err = share(int(fd)) }); e != nil {
+		if e := c.Control(func(fd uintptr) { err = setReusePort(int(fd)) }); e != nil {
 			return e
 		}
 		return err
@@ -24,10 +24,10 @@ func listen(addr string) (net.Listener, error) {
 	return l.Listen(context.Background(), "tcp4", addr)
 }
 
-func share(fd int) error { return unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_REUSEPORT, 1) }
+func setReusePort(fd int) error { return unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_REUSEPORT, 1) }
 
 // setReuseAddr allows a socket to bind a port whose last connection is in the TIME_WAIT state.
-func reusable(c syscall.RawConn) error {
+func setReuseAddr(c syscall.RawConn) error {
 	var err error
 	if e := c.Control(func(fd uintptr) { err = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_REUSEADDR, 1) }); e != nil {
 		return e
@@ -40,7 +40,7 @@ const established = 1
 
 // whileConnected returns a context that ends when the client closes its connection. It reads no data.
 // Nothing else may read until done has returned.
-func whileThere(ctx context.Context, client *net.TCPConn) (_ context.Context, done func()) {
+func whileConnected(ctx context.Context, client *net.TCPConn) (_ context.Context, done func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	raw, err := client.SyscallConn()
 	if err != nil {
@@ -94,7 +94,7 @@ func bind(a netip.AddrPort, shared bool) (addr string, release func() error, err
 		return "", nil, fmt.Errorf("make a refusing address: %w", err)
 	}
 	if shared {
-		err = share(fd)
+		err = setReusePort(fd)
 	}
 	if err == nil {
 		err = unix.Bind(fd, &unix.SockaddrInet4{Addr: a.Addr().As4(), Port: int(a.Port())})

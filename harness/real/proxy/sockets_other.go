@@ -22,6 +22,10 @@ func refuse(string) (addr string, release func() error, err error) {
 }
 
 // setReuseAddr and whileConnected need Linux.
-func reusable(syscall.RawConn) error { return errors.New("dialing from reserved ports needs Linux") }
+func setReuseAddr(syscall.RawConn) error {
+	return errors.New("dialing from reserved ports needs Linux")
+}
 
-func whileThere(ctx context.Context, _ *net.TCPConn) (context.Context, func()) { return ctx, func() {} }
+func whileConnected(ctx context.Context, _ *net.TCPConn) (context.Context, func()) {
+	return ctx, func() {}
+}

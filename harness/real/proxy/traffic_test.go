@@ -17,10 +17,10 @@ import (
 const ms = time.Millisecond
 
 // wantImpact ends a shape and checks its impact.
-func (b *bench) counts(t nemesis.Traffic, met, hit int) {
+func (b *bench) wantImpact(t nemesis.Traffic, met, hit int) {
 	b.t.Helper()
 	s, err := b.link.Unshape(t)
-	if err != nil || s.Met != met || s.Hit != hit {
+	if err != nil || s.Seen != met || s.Hit != hit {
 		b.t.Errorf("%v: %+v, %v; want %d of %d hit", t, s, err, hit, met)
 	}
 }
@@ -42,8 +42,8 @@ func TestDelay(t *testing.T) {
 		}
 		c.send("PING") // not a lock command
 		c.want("+PONG")
-		b.counts(shape, 3*ways, 3*ways)
-		for _, e := range b.wait(3) {
+		b.wantImpact(shape, 3*ways, 3*ways)
+		for _, e := range b.waitEvents(3) {
 			request, reply := e.Applied-e.Sent, e.Answered-e.Applied
 			if (request >= int64(20*ms)) != (way != nemesis.Reply) || (reply >= int64(20*ms)) != (way != nemesis.Request) {
 				t.Errorf("%q: the request took %v, the reply %v", way, time.Duration(request), time.Duration(reply))
@@ -53,7 +53,7 @@ func TestDelay(t *testing.T) {
 }
 
 // Messages may overtake each other between connections, but not within one.
-func TestDelayKeepsTheOrderOfAConnection(t *testing.T) {
+func TestDelayKeepsOrderWithinConnection(t *testing.T) {
 	b := newBench(t)
 	b.link.Shape(nemesis.Traffic{Way: nemesis.Request, DelayMin: ms, DelayMax: 30 * ms})
 	c := b.dial()
@@ -76,15 +76,15 @@ func TestThrottle(t *testing.T) {
 	b.link.Shape(shape)
 	c, other := b.dial(), b.dial()
 	began := proc.TrueClock()
-	for _, of := range []*caller{c, other} {
-		of.send("SET a " + strings.Repeat("x", 1000-len("SET a \r\n")))
+	for _, client := range []*caller{c, other} {
+		client.send("SET a " + strings.Repeat("x", 1000-len("SET a \r\n")))
 	}
 	c.want("+OK")
 	other.want("+OK")
 	if took := proc.TrueClock() - began; took < 100*ms {
 		t.Errorf("2000 bytes took %v", took)
 	}
-	b.counts(shape, 2, 2)
+	b.wantImpact(shape, 2, 2)
 }
 
 // Everything after a lost message is lost too on its connection, which is reset once the fault is over.
@@ -100,9 +100,9 @@ func TestLose(t *testing.T) {
 			c.send("SET a 1")
 			callers = append(callers, c)
 		}
-		b.until("twenty messages", func(l *Link) bool { return l.shapes[0].Met == 20 })
+		b.waitLink("twenty messages", func(l *Link) bool { return l.shapes[0].Seen == 20 })
 		lost := 0
-		b.until("the losses", func(l *Link) bool {
+		b.waitLink("the losses", func(l *Link) bool {
 			lost = 0
 			for c := range l.conns {
 				if c.broken {
@@ -111,7 +111,7 @@ func TestLose(t *testing.T) {
 			}
 			return lost == l.shapes[0].Hit
 		})
-		b.counts(shape, 20, lost)
+		b.wantImpact(shape, 20, lost)
 		reset := 0
 		for _, c := range callers {
 			c.conn.SetReadDeadline(time.Now().Add(soon))
@@ -129,7 +129,7 @@ func TestLose(t *testing.T) {
 			t.Errorf("%s: %d of 20 lost a message, %d were reset", way, lost, reset)
 		}
 		unanswered := 0
-		for _, e := range b.wait(20) {
+		for _, e := range b.waitEvents(20) {
 			if e.Answered == 0 {
 				unanswered++
 			}
@@ -143,7 +143,7 @@ func TestLose(t *testing.T) {
 	}
 }
 
-func TestUnshapeOfWhatIsNone(t *testing.T) {
+func TestUnshapeRejectsUnknownShape(t *testing.T) {
 	b := newBench(t)
 	if _, err := b.link.Unshape(nemesis.Traffic{Lose: true}); err == nil || b.link.Disturbed() {
 		t.Error("an unknown shape was ended")
@@ -152,5 +152,5 @@ func TestUnshapeOfWhatIsNone(t *testing.T) {
 	if !b.link.Disturbed() {
 		t.Error("Disturbed is false while a shape is in force")
 	}
-	b.counts(nemesis.Traffic{Lose: true}, 0, 0)
+	b.wantImpact(nemesis.Traffic{Lose: true}, 0, 0)
 }

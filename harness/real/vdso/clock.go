@@ -43,7 +43,7 @@ type line struct {
 // one is the rate of a correct clock.
 const one = 1 << 32
 
-var right = line{Rate: one}
+var correct = line{Rate: one}
 
 // at returns the time that the clock shows at t.
 func (l line) at(t int64) int64 {
@@ -56,7 +56,7 @@ func (l line) at(t int64) int64 {
 }
 
 // adjusted is the line from t on, if the clock is moved by `by` and runs at rate from then on.
-func (l line) turned(t, by int64, rate float64) line {
+func (l line) adjusted(t, by int64, rate float64) line {
 	return line{Real0: t, Fake0: l.at(t) + by, Rate: int64(math.Round(rate * one))}
 }
 
@@ -66,14 +66,14 @@ func (l line) speed() float64 { return float64(l.Rate) / one }
 // ClockOffset returns how far the clock wall is ahead of the clock true. It changes only when a clock is
 // set, but this thread may be preempted between two readings. Therefore the closest of several readings
 // counts.
-func Ahead(true, wall func() int64) int64 {
+func ClockOffset(true, wall func() int64) int64 {
 	best, apart := int64(0), int64(math.MaxInt64)
-	for range mostTries {
+	for range maxTries {
 		from, at, to := true(), wall(), true()
 		if to-from < apart {
 			best, apart = at-from-(to-from)/2, to-from
 		}
-		if apart < int64(soon) {
+		if apart < int64(maxGap) {
 			break
 		}
 	}
@@ -81,13 +81,13 @@ func Ahead(true, wall func() int64) int64 {
 }
 
 const (
-	mostTries = 20                    // how often clocks are read together, or a late change is prepared
-	soon      = 10 * time.Microsecond // two consecutive readings take no longer unless the thread is preempted
+	maxTries = 20                    // how often clocks are read together, or a late change is prepared
+	maxGap   = 10 * time.Microsecond // two consecutive readings take no longer unless the thread is preempted
 )
 
 // ClockState is the state of a machine's clocks as data: with it, one process can calculate with clocks
 // that another process changes. Zero lines are correct clocks.
-type Shown struct {
+type ClockState struct {
 	Lines  [2]line `json:"lines"`
 	Offset int64   `json:"offset"` // how far the true wall clock is ahead of the true monotonic clock
 }
@@ -97,40 +97,40 @@ const (
 	monotonic = 1
 )
 
-func (s Shown) line(which int) line {
+func (s ClockState) line(which int) line {
 	if l := s.Lines[which]; l != (line{}) {
 		return l
 	}
-	return right
+	return correct
 }
 
 // Rate returns how fast the clocks run. The rate of a correct clock is 1.
-func (s Shown) Rate() float64 { return s.line(wall).speed() }
+func (s ClockState) Rate() float64 { return s.line(wall).speed() }
 
 // Wall returns what the wall clock shows at an instant of true time, given by CLOCK_MONOTONIC, and what it
 // would show if it were correct.
-func (s Shown) Wall(t time.Duration) (shown, true time.Time) {
+func (s ClockState) Wall(t time.Duration) (shown, true time.Time) {
 	real := int64(t) + s.Offset
 	return time.Unix(0, s.line(wall).at(real)), time.Unix(0, real)
 }
 
 // Mono returns what the monotonic clock shows at an instant of true time.
-func (s Shown) Mono(t time.Duration) time.Duration {
+func (s ClockState) Mono(t time.Duration) time.Duration {
 	return time.Duration(s.line(monotonic).at(int64(t)))
 }
 
 // Adjusted returns the state after the wall clock was moved by `by` at an instant of true time and began
 // to run at rate. With both, the monotonic clock runs at that rate too.
-func (s Shown) Turned(at, by time.Duration, rate float64, both bool) (Shown, error) {
+func (s ClockState) Adjusted(at, shift time.Duration, rate float64, both bool) (ClockState, error) {
 	if !(rate > 0 && rate <= 1000) {
 		return s, fmt.Errorf("change a clock: rate %g is not above 0 and at most 1000", rate)
 	}
-	lines := [2]line{s.line(wall).turned(int64(at)+s.Offset, int64(by), rate), s.line(monotonic)}
+	lines := [2]line{s.line(wall).adjusted(int64(at)+s.Offset, int64(shift), rate), s.line(monotonic)}
 	if lines[wall].Fake0 <= 0 {
-		return s, fmt.Errorf("change a clock by %v: it would show a time before 1970", by)
+		return s, fmt.Errorf("change a clock by %v: it would show a time before 1970", shift)
 	}
 	if both {
-		lines[monotonic] = lines[monotonic].turned(int64(at), 0, rate)
+		lines[monotonic] = lines[monotonic].adjusted(int64(at), 0, rate)
 	}
-	return Shown{lines, s.Offset}, nil
+	return ClockState{lines, s.Offset}, nil
 }

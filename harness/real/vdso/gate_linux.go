@@ -22,7 +22,7 @@ func init() {
 
 // gateSignal is the signal with which a tracer opens a gate: a gate in its own pid namespace can't see
 // an outside tracer. Other programs ignore the signal.
-const opens = unix.SIGWINCH
+const gateSignal = unix.SIGWINCH
 
 // Gate waits until this process is traced, and then executes a program. The tracer can stop it before the
 // program's first instruction. Gate returns only if it fails. It must be called on the main goroutine.
@@ -37,8 +37,8 @@ func Gate(program []string) error {
 	if err != nil {
 		return fmt.Errorf("open the gate: %w", err)
 	}
-	signalled := make(chan os.Signal, 1)
-	signal.Notify(signalled, opens)
-	<-signalled
+	signaled := make(chan os.Signal, 1)
+	signal.Notify(signaled, gateSignal)
+	<-signaled
 	return fmt.Errorf("execute %s: %w", path, syscall.Exec(path, program, os.Environ()))
 }

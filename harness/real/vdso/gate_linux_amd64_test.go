@@ -24,7 +24,7 @@ func date() {
 }
 
 // startGate starts a program behind a gate. Its process id does not change.
-func atAGate(t *testing.T, program ...string) (cmd *exec.Cmd, stdout *strings.Builder) {
+func startGate(t *testing.T, program ...string) (cmd *exec.Cmd, stdout *strings.Builder) {
 	t.Helper()
 	stdout = &strings.Builder{}
 	cmd = exec.Command(os.Args[0], append([]string{GateVerb}, program...)...)
@@ -36,24 +36,24 @@ func atAGate(t *testing.T, program ...string) (cmd *exec.Cmd, stdout *strings.Bu
 }
 
 // The program behind the gate never sees the true time, and its stdin is not consumed by the gate.
-func TestAGateLeadsToWrongClocks(t *testing.T) {
+func TestGateStartsProgramWithWrongClocks(t *testing.T) {
 	first := &Machine{}
-	if _, _, err := first.Turn(-time.Hour, 1); err != nil {
+	if _, _, err := first.Adjust(-time.Hour, 1); err != nil {
 		t.Fatal(err)
 	}
 	for range 20 {
-		text, err := json.Marshal(first.Shown()) // as received from another machine
+		text, err := json.Marshal(first.ClockState()) // as received from another machine
 		if err != nil {
 			t.Fatal(err)
 		}
-		var shown Shown
+		var shown ClockState
 		if err := json.Unmarshal(text, &shown); err != nil {
 			t.Fatal(err)
 		}
 		m := &Machine{}
-		m.Take(shown)
+		m.SetClockState(shown)
 		before := time.Now()
-		cmd, stdout := atAGate(t, os.Args[0], "__date")
+		cmd, stdout := startGate(t, os.Args[0], "__date")
 		stop := make(chan bool)
 		go func() { // as the Go runtime may do at any time
 			for tick := time.NewTicker(100 * time.Microsecond); ; {
@@ -88,8 +88,8 @@ func TestAGateLeadsToWrongClocks(t *testing.T) {
 	}
 }
 
-func TestAGateWithoutAProgram(t *testing.T) {
-	cmd, stdout := atAGate(t, "/there/is/none")
+func TestGateWithoutProgram(t *testing.T) {
+	cmd, stdout := startGate(t, "/there/is/none")
 	if err := cmd.Wait(); err == nil || !strings.Contains(stdout.String(), "/there/is/none") {
 		t.Errorf("%v, it printed %q", err, stdout)
 	}
@@ -97,7 +97,7 @@ func TestAGateWithoutAProgram(t *testing.T) {
 	if err := os.WriteFile(text, []byte("no program"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	cmd, stdout = atAGate(t, text)
+	cmd, stdout = startGate(t, text)
 	if err := new(Machine).StartGate(cmd.Process.Pid); err == nil || !strings.Contains(err.Error(), "ended at its gate") {
 		t.Error(err)
 	}

@@ -20,20 +20,20 @@ func TestLineIsExact(t *testing.T) {
 	}
 }
 
-func TestLineTurns(t *testing.T) {
+func TestLineAdjustments(t *testing.T) {
 	const s = int64(1e9)
-	if got := right.at(7*s + 1); got != 7*s+1 {
+	if got := correct.at(7*s + 1); got != 7*s+1 {
 		t.Errorf("a correct clock shows %d", got)
 	}
-	jumped := right.turned(10*s, 3*s, 1)
-	fast := jumped.turned(20*s, 0, 2)
-	slow := fast.turned(30*s, 0, 0.5)
+	jumped := correct.adjusted(10*s, 3*s, 1)
+	fast := jumped.adjusted(20*s, 0, 2)
+	slow := fast.adjusted(30*s, 0, 0.5)
 	for _, c := range []struct {
 		l        line
 		at, want int64
 	}{
 		{jumped, 10 * s, 13 * s}, {jumped, 20 * s, 23 * s}, {fast, 20 * s, 23 * s}, {fast, 30 * s, 43 * s},
-		{slow, 30 * s, 43 * s}, {slow, 40 * s, 48 * s}, {slow.turned(40*s, -8*s, 1), 41 * s, 41 * s},
+		{slow, 30 * s, 43 * s}, {slow, 40 * s, 48 * s}, {slow.adjusted(40*s, -8*s, 1), 41 * s, 41 * s},
 	} {
 		if got := c.l.at(c.at); got != c.want {
 			t.Errorf("%+v shows %d at %d, want %d", c.l, got, c.at, c.want)

@@ -36,7 +36,7 @@ var ids = [2]int32{wall: unix.CLOCK_REALTIME, monotonic: unix.CLOCK_MONOTONIC}
 
 // leadTime is how long before its effect a change is written: so the process switches between the lines
 // at one instant, and a clock that is slowed down does not go back by the duration of the write.
-const ahead = time.Millisecond
+const leadTime = time.Millisecond
 
 // Start patches a process that starts on the machine. The calling thread must be its tracer, and it must
 // be stopped before its first instruction. From then on it reads the machine's clocks.
@@ -53,7 +53,7 @@ func (m *Machine) Start(pid int) error {
 	m.mem, m.at, m.count = mem, at, [2]uint64{}
 	// These are both the newer and the older lines: no time is before them.
 	for range 2 {
-		lines := [2]line{m.shown().line(wall), m.shown().line(monotonic)}
+		lines := [2]line{m.clockState().line(wall), m.clockState().line(monotonic)}
 		if err := errors.Join(m.prepare(lines), m.enforce(lines)); err != nil {
 			return fmt.Errorf("set the clock of process %d: %w", pid, err)
 		}
@@ -64,29 +64,29 @@ func (m *Machine) Start(pid int) error {
 // Adjust moves the wall clock by `by`, and makes the clocks run at rate from then on. It returns once the
 // change is in effect, with the bounds in true time of when it took effect. If no process runs, the next
 // one starts with the changed clocks.
-func (m *Machine) Turn(by time.Duration, rate float64) (from, to time.Duration, err error) {
+func (m *Machine) Adjust(by time.Duration, rate float64) (from, to time.Duration, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for try := 1; ; try++ {
-		at := now(monotonic) + int64(ahead)
-		shown, err := m.shown().Turned(time.Duration(at), by, rate, m.Monotonic)
+		at := now(monotonic) + int64(leadTime)
+		shown, err := m.clockState().Adjusted(time.Duration(at), by, rate, m.Monotonic)
 		if err != nil {
 			return 0, 0, err
 		}
-		turned := shown.Lines
+		lines := shown.Lines
 		// A process that has ended has no memory. The next one starts with the new line.
-		if err := m.prepare(turned); err != nil && !errors.Is(err, errEnded) {
+		if err := m.prepare(lines); err != nil && !errors.Is(err, errEnded) {
 			return 0, 0, fmt.Errorf("change a clock: %w", err)
 		}
-		if now(monotonic) > at-int64(ahead)/2 && try < mostTries {
+		if now(monotonic) > at-int64(leadTime)/2 && try < maxTries {
 			continue // this thread was preempted; nothing is in effect yet
 		}
-		if err := m.enforce(turned); err != nil && !errors.Is(err, errEnded) {
+		if err := m.enforce(lines); err != nil && !errors.Is(err, errEnded) {
 			return 0, 0, fmt.Errorf("change a clock: %w", err)
 		}
 		written := now(monotonic)
-		m.lines = turned
-		time.Sleep(ahead)
+		m.lines = lines
+		time.Sleep(leadTime)
 		return time.Duration(at), time.Duration(max(at, written)), nil
 	}
 }
@@ -104,18 +104,18 @@ func (m *Machine) Close() error {
 }
 
 // ClockState returns the state of the clocks.
-func (m *Machine) Shown() Shown {
+func (m *Machine) ClockState() ClockState {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.shown()
+	return m.clockState()
 }
 
-func (m *Machine) shown() Shown {
-	return Shown{Lines: m.lines, Offset: Ahead(func() int64 { return now(monotonic) }, func() int64 { return now(wall) })}
+func (m *Machine) clockState() ClockState {
+	return ClockState{Lines: m.lines, Offset: ClockOffset(func() int64 { return now(monotonic) }, func() int64 { return now(wall) })}
 }
 
 // SetClockState sets the clocks to another machine's state, before a process starts.
-func (m *Machine) Take(s Shown) {
+func (m *Machine) SetClockState(s ClockState) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.lines = s.Lines
@@ -133,10 +133,10 @@ func (m *Machine) slot(which int) int64 {
 func (m *Machine) prepare(lines [2]line) error {
 	for which, l := range lines {
 		m.count[which] += 2 // the newer line stays in force
-		if err := m.put(words(m.count[which]), m.block(which)); err != nil {
+		if err := m.put(encode(m.count[which]), m.block(which)); err != nil {
 			return err
 		}
-		if err := m.put(words(uint64(l.Real0), uint64(l.Fake0), uint64(l.Rate)), m.slot(which)); err != nil {
+		if err := m.put(encode(uint64(l.Real0), uint64(l.Fake0), uint64(l.Rate)), m.slot(which)); err != nil {
 			return err
 		}
 	}
@@ -147,14 +147,14 @@ func (m *Machine) prepare(lines [2]line) error {
 func (m *Machine) enforce(lines [2]line) error {
 	for which := range lines {
 		m.count[which]++
-		if err := m.put(words(m.count[which]), m.block(which)); err != nil {
+		if err := m.put(encode(m.count[which]), m.block(which)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func words(w ...uint64) (b []byte) {
+func encode(w ...uint64) (b []byte) {
 	for _, v := range w {
 		b = binary.LittleEndian.AppendUint64(b, v)
 	}
@@ -197,7 +197,7 @@ const page = 4096
 
 // patchedFuncs are the vDSO functions that return the time, in the order of their numbers in the machine
 // code.
-var patched = []string{"__vdso_clock_gettime", "__vdso_gettimeofday", "__vdso_time"}
+var patchedFuncs = []string{"__vdso_clock_gettime", "__vdso_gettimeofday", "__vdso_time"}
 
 // jumpSize is how many bytes of a function are overwritten.
 const jumpSize = 12
@@ -222,23 +222,23 @@ func patch(pid int) (mem *os.File, control int64, err error) {
 	if err != nil {
 		return nil, 0, err
 	}
-	own := bytes.Index(image, []byte{0x0f, 0x05}) // a syscall instruction in the vDSO
-	if own < 0 {
+	syscallOffset := bytes.Index(image, []byte{0x0f, 0x05}) // a syscall instruction in the vDSO
+	if syscallOffset < 0 {
 		return nil, 0, errors.New("the vDSO makes no system call")
 	}
-	call := base + uint64(own)
+	call := base + uint64(syscallOffset)
 	code, err := inject(pid, call, unix.SYS_MMAP, 0, 2*page, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON, ^uint64(0), 0)
 	if err != nil {
 		return nil, 0, fmt.Errorf("map two pages in process %d: %w", pid, err)
 	}
-	text, stubs := program(code, code+page)
+	text, stubs := codePage(code, code+page)
 	if _, err := mem.WriteAt(text, int64(code)); err != nil {
 		return nil, 0, fmt.Errorf("write code into process %d: %w", pid, err)
 	}
 	if _, err := inject(pid, call, unix.SYS_MPROTECT, code, page, unix.PROT_READ|unix.PROT_EXEC, 0, 0, 0); err != nil {
 		return nil, 0, fmt.Errorf("protect code of process %d: %w", pid, err)
 	}
-	for i, name := range patched {
+	for i, name := range patchedFuncs {
 		at, ok := functions[name]
 		if !ok {
 			continue // only clock_gettime is required
@@ -251,9 +251,9 @@ func patch(pid int) (mem *os.File, control int64, err error) {
 }
 
 // codePage returns the code page: the clock function, and a stub for each patched vDSO function.
-func program(code, control uint64) (text []byte, stubs []uint64) {
+func codePage(code, control uint64) (text []byte, stubs []uint64) {
 	text = machineCode()
-	for which := range patched {
+	for which := range patchedFuncs {
 		for len(text)%16 != 0 {
 			text = append(text, 0xcc)
 		}
@@ -320,8 +320,8 @@ func symbols(base uint64, image []byte) (map[string]uint64, error) {
 			found[s.Name] = base + s.Value // it is linked at 0
 		}
 	}
-	if _, ok := found[patched[0]]; !ok {
-		return nil, errors.New("the vDSO has no " + patched[0])
+	if _, ok := found[patchedFuncs[0]]; !ok {
+		return nil, errors.New("the vDSO has no " + patchedFuncs[0])
 	}
 	return found, nil
 }
@@ -375,9 +375,9 @@ func (m *Machine) StartGate(pid int) error {
 	if err := seize(pid); err != nil {
 		return fmt.Errorf("trace process %d: %w", pid, err)
 	}
-	err := executed(pid)
+	err := awaitExec(pid)
 	if err == nil {
-		err = unsignalled(pid, func() error { return m.Start(pid) })
+		err = withSignalsBlocked(pid, func() error { return m.Start(pid) })
 	}
 	if err != nil {
 		// It must not continue with true clocks. In its own container it can't be killed this way, and stays
@@ -391,7 +391,7 @@ func (m *Machine) StartGate(pid int) error {
 // awaitGate waits until a process is a gate.
 func awaitGate(pid int) error {
 	for end := time.Now().Add(gateBound); time.Now().Before(end); time.Sleep(time.Millisecond) {
-		switch at, err := atGate(pid); {
+		switch at, err := isGate(pid); {
 		case err != nil:
 			return fmt.Errorf("process %d ended before it reached its gate: %w", pid, err)
 		case at:
@@ -402,7 +402,7 @@ func awaitGate(pid int) error {
 }
 
 // isGate reports whether a process is still a gate.
-func atGate(pid int) (bool, error) {
+func isGate(pid int) (bool, error) {
 	line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
 	// A dynamic loader may come before the verb.
 	return bytes.Contains(line, []byte("\x00"+GateVerb+"\x00")), err
@@ -420,16 +420,16 @@ func seize(pid int) error {
 
 // awaitExec lets a seized process through its gate, and waits until it has executed the program and is
 // stopped before its first instruction.
-func executed(pid int) error {
+func awaitExec(pid int) error {
 	defer signalGate(pid)()
 	for {
-		status, err := traced(pid)
+		status, err := awaitStop(pid)
 		if err != nil {
 			return err
 		}
 		if status.TrapCause() == unix.PTRACE_EVENT_EXEC {
 			// This may have been the exec of the gate itself, whose name shows a moment earlier.
-			if at, err := atGate(pid); err != nil || !at {
+			if at, err := isGate(pid); err != nil || !at {
 				break
 			}
 		}
@@ -446,7 +446,7 @@ func executed(pid int) error {
 	if err := unix.PtraceSyscall(pid, 0); err != nil {
 		return err
 	}
-	status, err := traced(pid)
+	status, err := awaitStop(pid)
 	if err == nil && status.StopSignal() != unix.SIGTRAP {
 		err = fmt.Errorf("process %d did not stop before its first instruction: status %#x", pid, uint32(status))
 	}
@@ -455,7 +455,7 @@ func executed(pid int) error {
 
 // withSignalsBlocked blocks the signals of a stopped process while f steps through it. They come from the
 // gate's Go runtime, which preempts with SIGURG, and stay pending.
-func unsignalled(pid int, f func() error) error {
+func withSignalsBlocked(pid int, f func() error) error {
 	var before uint64
 	if err := signalMask(unix.PTRACE_GETSIGMASK, pid, &before); err != nil {
 		return err
@@ -482,7 +482,7 @@ func signalGate(pid int) (stop func()) {
 	tick, done := time.NewTicker(time.Millisecond), make(chan bool)
 	go func() {
 		for {
-			unix.Kill(pid, opens) // if the process has ended, its tracer notices
+			unix.Kill(pid, gateSignal) // if the process has ended, its tracer notices
 			select {
 			case <-tick.C:
 			case <-done:
@@ -497,7 +497,7 @@ func signalGate(pid int) (stop func()) {
 }
 
 // awaitStop waits until a traced process stops.
-func traced(pid int) (status unix.WaitStatus, err error) {
+func awaitStop(pid int) (status unix.WaitStatus, err error) {
 	for {
 		_, err = unix.Wait4(pid, &status, unix.WALL, nil)
 		switch {

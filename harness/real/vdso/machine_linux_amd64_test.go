@@ -47,9 +47,9 @@ func watch() {
 			if !ok {
 				return
 			}
-			s := look(began)
-			for try := 1; try < mostTries && s.to-s.from > soon; try++ {
-				if next := look(began); next.to-next.from < s.to-s.from {
+			s := readClocks(began)
+			for try := 1; try < maxTries && s.to-s.from > maxGap; try++ {
+				if next := readClocks(began); next.to-next.from < s.to-s.from {
 					s = next
 				}
 			}
@@ -62,21 +62,21 @@ func watch() {
 }
 
 // readClocks reads all clocks once. The thread may be preempted between the readings.
-func look(began time.Time) (s shown) {
+func readClocks(began time.Time) (s reading) {
 	s.from = proc.TrueClock()
 	s.wall, s.mono = time.Now().UnixNano(), time.Since(began)
 	s.to = proc.TrueClock()
 	return s
 }
 
-type watched struct {
+type watchedProcess struct {
 	*testing.T
 	*Machine
 	in  *os.File
 	out *bufio.Reader
 }
 
-func start(t *testing.T, m *Machine) watched {
+func start(t *testing.T, m *Machine) watchedProcess {
 	t.Helper()
 	group, err := proc.NewGroup(t.TempDir())
 	if err != nil {
@@ -100,15 +100,15 @@ func start(t *testing.T, m *Machine) watched {
 			}
 		}
 	})
-	return watched{t, m, in, bufio.NewReader(out)}
+	return watchedProcess{t, m, in, bufio.NewReader(out)}
 }
 
-type shown struct {
+type reading struct {
 	from, to, mono, back time.Duration
 	wall                 int64
 }
 
-func (w watched) read() (s shown) {
+func (w watchedProcess) read() (s reading) {
 	w.Helper()
 	fmt.Fprintln(w.in)
 	if _, err := fmt.Fscan(w.out, &s.from, &s.wall, &s.mono, &s.to, &s.back); err != nil {
@@ -118,20 +118,20 @@ func (w watched) read() (s shown) {
 }
 
 // ahead checks by how much the process's wall clock is ahead of the true one.
-func (w watched) ahead(what string, want time.Duration) {
+func (w watchedProcess) ahead(what string, want time.Duration) {
 	w.Helper()
 	s := w.read()
-	_, from := w.Shown().Wall(s.from)
-	_, to := w.Shown().Wall(s.to)
+	_, from := w.ClockState().Wall(s.from)
+	_, to := w.ClockState().Wall(s.to)
 	low, high := s.wall-to.UnixNano(), s.wall-from.UnixNano()
 	if tick := int64(10 * time.Microsecond); int64(want) < low-tick || int64(want) > high+tick {
 		w.Errorf("%s: the wall clock is %v to %v ahead, want %v", what, time.Duration(low), time.Duration(high), want)
 	}
 }
 
-func (w watched) turn(by time.Duration, rate float64) {
+func (w watchedProcess) adjust(by time.Duration, rate float64) {
 	w.Helper()
-	if _, _, err := w.Turn(by, rate); err != nil {
+	if _, _, err := w.Adjust(by, rate); err != nil {
 		w.Fatal(err)
 	}
 }
@@ -144,35 +144,35 @@ func (s speed) String() string { return fmt.Sprintf("%.4f to %.4f", s.least, s.m
 func (s speed) near(want float64) bool { return s.least < want+0.01 && s.most > want-0.01 }
 
 // speeds measures how fast the process's clocks run.
-func (w watched) speeds() (wall, mono speed) {
+func (w watchedProcess) speeds() (wall, mono speed) {
 	w.Helper()
 	a := w.read()
 	time.Sleep(50 * time.Millisecond)
 	b := w.read()
-	of := func(ran float64) speed { return speed{ran / float64(b.to-a.from), ran / float64(b.from-a.to)} }
-	return of(float64(b.wall - a.wall)), of(float64(b.mono - a.mono))
+	bounds := func(ran float64) speed { return speed{ran / float64(b.to-a.from), ran / float64(b.from-a.to)} }
+	return bounds(float64(b.wall - a.wall)), bounds(float64(b.mono - a.mono))
 }
 
-func TestAJumpTurnsTheWallClockAlone(t *testing.T) {
+func TestJumpChangesOnlyWallClock(t *testing.T) {
 	w := start(t, &Machine{Monotonic: true})
 	w.ahead("untouched", 0)
 	before := w.read()
-	w.turn(11*time.Second, 1)
+	w.adjust(11*time.Second, 1)
 	w.ahead("set forward", 11*time.Second)
-	w.turn(-14*time.Second, 1)
+	w.adjust(-14*time.Second, 1)
 	w.ahead("set back", -3*time.Second)
 	if after := w.read(); after.mono-before.mono > after.to-before.from || after.mono < before.mono {
 		t.Errorf("the monotonic clock advanced by %v in %v", after.mono-before.mono, after.to-before.from)
 	}
-	w.turn(3*time.Second, 1)
+	w.adjust(3*time.Second, 1)
 	w.ahead("corrected", 0)
 }
 
-func TestARateTurnsBothClocksOrOne(t *testing.T) {
+func TestRateAppliesToConfiguredClocks(t *testing.T) {
 	for _, both := range []bool{true, false} {
 		w := start(t, &Machine{Monotonic: both})
 		for _, rate := range []float64{2, 0.5, 1.1, 1} {
-			w.turn(0, rate)
+			w.adjust(0, rate)
 			want := rate
 			if !both {
 				want = 1
@@ -185,12 +185,12 @@ func TestARateTurnsBothClocksOrOne(t *testing.T) {
 }
 
 // Programs break if their monotonic clock goes back.
-func TestAMonotonicClockNeverGoesBack(t *testing.T) {
+func TestMonotonicClockNeverGoesBack(t *testing.T) {
 	w := start(t, &Machine{Monotonic: true})
 	var late time.Duration // how late changes were written: at triple speed the clock goes back by up to that
 	for range 50 {
 		for _, rate := range []float64{3, 0.3} {
-			from, to, err := w.Turn(0, rate)
+			from, to, err := w.Adjust(0, rate)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -202,27 +202,27 @@ func TestAMonotonicClockNeverGoesBack(t *testing.T) {
 	}
 }
 
-func TestTheNextProcessFindsTheClockAsItIs(t *testing.T) {
+func TestNextProcessInheritsClocks(t *testing.T) {
 	m := &Machine{}
-	if _, _, err := m.Turn(time.Hour, 1); err != nil {
+	if _, _, err := m.Adjust(time.Hour, 1); err != nil {
 		t.Fatal(err)
 	}
 	start(t, m).ahead("first", time.Hour)
 	w := start(t, m)
 	w.ahead("second", time.Hour)
-	w.turn(0, 2)
+	w.adjust(0, 2)
 	if wall, _ := start(t, m).speeds(); !wall.near(2) {
 		t.Errorf("the third process's clock runs at %v", wall)
 	}
 }
 
-func TestWhatNoClockDoes(t *testing.T) {
+func TestAdjustRejectsInvalidValues(t *testing.T) {
 	m := &Machine{}
 	for _, c := range []struct {
 		by   time.Duration
 		rate float64
 	}{{0, 0}, {0, -1}, {0, 1e9}, {-100 * 365 * 24 * time.Hour, 1}} {
-		if _, _, err := m.Turn(c.by, c.rate); err == nil || !strings.Contains(err.Error(), "change a clock") {
+		if _, _, err := m.Adjust(c.by, c.rate); err == nil || !strings.Contains(err.Error(), "change a clock") {
 			t.Errorf("changed by %v at rate %g: %v", c.by, c.rate, err)
 		}
 	}

@@ -23,7 +23,7 @@ func (*Machine) Start(int) error { return Available() }
 func (*Machine) StartGate(int) error { return Available() }
 
 // Adjust always fails.
-func (*Machine) Turn(time.Duration, float64) (from, to time.Duration, err error) {
+func (*Machine) Adjust(time.Duration, float64) (from, to time.Duration, err error) {
 	return 0, 0, Available()
 }
 
@@ -31,7 +31,7 @@ func (*Machine) Turn(time.Duration, float64) (from, to time.Duration, err error)
 func (*Machine) Close() error { return nil }
 
 // ClockState returns correct clocks.
-func (*Machine) Shown() Shown { return Shown{} }
+func (*Machine) ClockState() ClockState { return ClockState{} }
 
 // SetClockState does nothing.
-func (*Machine) Take(Shown) {}
+func (*Machine) SetClockState(ClockState) {}

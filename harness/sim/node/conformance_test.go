@@ -27,7 +27,7 @@ func stories(t *testing.T) (all []*Story) {
 		t.Fatal("no stories", err)
 	}
 	for _, path := range paths {
-		s, err := read(path, "../../..")
+		s, err := readStory(path, "../../..")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -55,12 +55,12 @@ func TestStories(t *testing.T) {
 		for _, s := range stories(t) {
 			t.Run(on.name+"/"+strings.TrimSuffix(filepath.Base(s.Path), ".txt"), func(t *testing.T) {
 				t.Parallel()
-				if why, left := s.Not[on.name]; left {
+				if why, left := s.Excluded[on.name]; left {
 					t.Skip(why)
 				}
-				replies := heard(t, s, on.start)
+				replies := timelyReplies(t, s, on.start)
 				if *update {
-					if err := os.WriteFile(s.Path, []byte(s.rewritten(replies)), 0o644); err != nil {
+					if err := os.WriteFile(s.Path, []byte(s.rewrite(replies)), 0o644); err != nil {
 						t.Fatal(err)
 					}
 					return
@@ -74,24 +74,24 @@ func TestStories(t *testing.T) {
 }
 
 // maxPlays is how often a story is played to a server that is too late.
-const tellings = 10
+const maxPlays = 10
 
 // timelyReplies returns the replies of a server that was in time. It fails the test if the server
 // was always late.
-func heard(t *testing.T, s *Story, start func(*testing.T, *Story) Server) []Reply {
+func timelyReplies(t *testing.T, s *Story, start func(*testing.T, *Story) Server) []Reply {
 	t.Helper()
 	var last Reply
-	for range tellings {
-		replies, err := tell(s, start(t, s))
+	for range maxPlays {
+		replies, err := play(s, start(t, s))
 		if err != nil {
 			t.Fatal(err)
 		}
 		late := false
-		if last, late = Late(s, replies); !late {
+		if last, late = firstLate(s, replies); !late {
 			return replies
 		}
 	}
 	t.Fatalf("%s:%d: the reply was %v late in the last of %d attempts, and at most %v is allowed: is this machine busy?",
-		s.Path, last.Step.Line, last.Late, tellings, s.slack())
+		s.Path, last.Step.Line, last.Late, maxPlays, s.slack())
 	return nil
 }

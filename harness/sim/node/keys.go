@@ -37,7 +37,7 @@ func (v *value) String() string {
 }
 
 // expiresNanos returns the expiry in nanoseconds of the node's clock.
-func (v *value) until() int64 {
+func (v *value) expiresNanos() int64 {
 	if v == nil {
 		return 0
 	}
@@ -49,19 +49,19 @@ type keyspace struct {
 	keys      map[string]*value
 	clock     *Clock
 	monotonic bool      // keys expire as if the clock had never been set
-	teller    Teller    // may be nil
+	observer  Observer  // may be nil
 	file      *appender // receives each change
 
-	touch    func(key string, expired bool) // called for each key that changes
-	doing    string                         // name of the running command in lower case, or ""
-	scripted bool                           // the running command was called by a script
+	onChange       func(key string, expired bool) // called for each key that changes
+	runningCommand string                         // name of the running command in lower case, or ""
+	inScript       bool                           // the running command was called by a script
 }
 
 // ExpiryClock returns the reading of the clock by which keys expire, in nanoseconds since 1970.
 func (k *keyspace) ExpiryClock() int64 {
 	now := k.clock.Now()
 	if k.monotonic {
-		now -= k.clock.set
+		now -= k.clock.totalStep
 	}
 	return now
 }
@@ -73,9 +73,9 @@ const wrongType = failure("WRONGTYPE Operation against a key holding the wrong k
 
 // lookup returns the value of a key. It removes the key if it has expired, which is once now >
 // expires.
-func (k *keyspace) look(key string) *value {
+func (k *keyspace) lookup(key string) *value {
 	v := k.keys[key]
-	if v != nil && v.expires != 0 && k.millis() > v.expires && k.end(key, history.KeyExpired) {
+	if v != nil && v.expires != 0 && k.millis() > v.expires && k.remove(key, history.KeyExpired) {
 		return nil
 	}
 	return v
@@ -83,22 +83,22 @@ func (k *keyspace) look(key string) *value {
 
 // lookupKind is lookup for commands that work on a single kind. ok is false if the key holds
 // another kind.
-func (k *keyspace) find(key string, want kind) (v *value, ok bool) {
-	v = k.look(key)
+func (k *keyspace) lookupKind(key string, want kind) (v *value, ok bool) {
+	v = k.lookup(key)
 	return v, v == nil || v.kind == want
 }
 
 // edit is like lookupKind but returns a copy that isn't stored yet. For a missing key the copy is
 // empty.
 func (k *keyspace) edit(key string, want kind) (v *value, ok bool) {
-	if v, ok = k.find(key, want); v == nil {
+	if v, ok = k.lookupKind(key, want); v == nil {
 		return &value{kind: want}, ok
 	}
 	return &value{v.kind, v.words, v.expires}, ok
 }
 
 // withValue adapts a command on such a copy of the value of its first argument.
-func of(k kind, run func(n *Node, v *value, a []string) any) func(*Node, *Session, []string) any {
+func withValue(k kind, run func(n *Node, v *value, a []string) any) func(*Node, *Session, []string) any {
 	return func(n *Node, _ *Session, a []string) any {
 		v, ok := n.edit(a[1], k)
 		if !ok {
@@ -115,32 +115,32 @@ func (k *keyspace) put(key string, v *value) {
 		k.drop(key)
 		return
 	}
-	if f, changed := k.becomes(key, v); changed {
-		k.teller.Tell(f)
+	if f, changed := k.setFact(key, v); changed {
+		k.observer.Observe(f)
 	}
 	k.keys[key] = v
 	k.file.note(change{key: key, value: v})
-	k.touch(key, false)
+	k.onChange(key, false)
 }
 
-func (k *keyspace) drop(key string) { k.end(key, history.KeyDeleted) }
+func (k *keyspace) drop(key string) { k.remove(key, history.KeyDeleted) }
 
 // remove removes a key. It returns false if the observer preserves the key.
-func (k *keyspace) end(key string, how history.Change) bool {
+func (k *keyspace) remove(key string, how history.Change) bool {
 	if _, there := k.keys[key]; !there {
 		return true
 	}
-	if k.teller != nil {
+	if k.observer != nil {
 		f := k.fact(key, how)
-		if k.teller.Spare(f) {
+		if k.observer.Preserve(f) {
 			return false
 		}
-		k.teller.Tell(f)
+		k.observer.Observe(f)
 	}
 	delete(k.keys, key)
 	k.file.note(change{key: key})
 	if how != history.KeyFlushed { // a flush reports all keys at once
-		k.touch(key, how == history.KeyExpired)
+		k.onChange(key, how == history.KeyExpired)
 	}
 	return true
 }
@@ -185,8 +185,8 @@ func (k *keyspace) Dump() Record {
 
 // setOptions holds the options of SET.
 type setOptions struct {
-	free, present, keepTTL, get bool
-	expires                     int64 // of the node's clock; 0: never
+	nx, xx, keepTTL, get bool
+	expires              int64 // of the node's clock; 0: never
 }
 
 func set(n *Node, _ *Session, a []string) any {
@@ -194,7 +194,7 @@ func set(n *Node, _ *Session, a []string) any {
 	if bad != "" {
 		return bad
 	}
-	old := n.look(a[1])
+	old := n.lookup(a[1])
 	var reply any = ok
 	if o.get {
 		if reply = nil; old != nil {
@@ -204,7 +204,7 @@ func set(n *Node, _ *Session, a []string) any {
 			reply = old.words[0]
 		}
 	}
-	if o.free && old != nil || o.present && old == nil {
+	if o.nx && old != nil || o.xx && old == nil {
 		if o.get {
 			return reply
 		}
@@ -214,7 +214,7 @@ func set(n *Node, _ *Session, a []string) any {
 	if o.keepTTL && old != nil {
 		v.expires = old.expires
 	}
-	if f, changed := n.becomes(a[1], v); changed && f.What == history.KeyChanged && n.teller.Spare(f) {
+	if f, changed := n.setFact(a[1], v); changed && f.What == history.KeyChanged && n.observer.Preserve(f) {
 		return nil
 	}
 	n.put(a[1], v)
@@ -228,9 +228,9 @@ func (n *Node) setOptions(a []string) (o setOptions, bad failure) {
 	for i := 0; i < len(a); i++ {
 		switch word := strings.ToUpper(a[i]); word {
 		case "NX":
-			o.free = true
+			o.nx = true
 		case "XX":
-			o.present = true
+			o.xx = true
 		case "GET":
 			o.get = true
 		case "KEEPTTL":
@@ -245,18 +245,18 @@ func (n *Node) setOptions(a []string) (o setOptions, bad failure) {
 			return o, syntax
 		}
 	}
-	if o.free && o.present || o.keepTTL && until != "" {
+	if o.nx && o.xx || o.keepTTL && until != "" {
 		return o, syntax
 	}
 	if until == "" {
 		return o, ""
 	}
-	o.expires, bad = n.until("set", until, when)
+	o.expires, bad = n.parseExpiry("set", until, when)
 	return o, bad
 }
 
 // parseExpiry parses the expiry given by EX, PX, EXAT or PXAT and the following number.
-func (k *keyspace) until(command, word, when string) (ms int64, bad failure) {
+func (k *keyspace) parseExpiry(command, word, when string) (ms int64, bad failure) {
 	t, isInt := integer(when)
 	if !isInt {
 		return 0, notInteger
@@ -265,7 +265,7 @@ func (k *keyspace) until(command, word, when string) (ms int64, bad failure) {
 	if word[0] == 'E' {
 		unit = 1000
 	}
-	at, fits := k.instant(t, unit, strings.HasSuffix(word, "AT"))
+	at, fits := k.expiryTime(t, unit, strings.HasSuffix(word, "AT"))
 	if t <= 0 || !fits {
 		return 0, badExpiry(command)
 	}
@@ -273,7 +273,7 @@ func (k *keyspace) until(command, word, when string) (ms int64, bad failure) {
 }
 
 // expiryTime returns the absolute expiry, in milliseconds, for t units.
-func (k *keyspace) instant(t, unit int64, absolute bool) (ms int64, fits bool) {
+func (k *keyspace) expiryTime(t, unit int64, absolute bool) (ms int64, fits bool) {
 	if t > math.MaxInt64/unit || t < math.MinInt64/unit {
 		return 0, false
 	}
@@ -288,8 +288,8 @@ func badExpiry(command string) failure {
 	return failure("ERR invalid expire time in '" + command + "' command")
 }
 
-func setIfFree(n *Node, _ *Session, a []string) any {
-	if n.look(a[1]) != nil {
+func setnx(n *Node, _ *Session, a []string) any {
+	if n.lookup(a[1]) != nil {
 		return int64(0)
 	}
 	n.put(a[1], &value{kind: text, words: a[2:3:3]})
@@ -304,7 +304,7 @@ func get(_ *Node, v *value, _ []string) any {
 }
 
 // incrby implements INCRBY. The expiry does not change.
-func (n *Node) add(key, by string) any {
+func (n *Node) incrby(key, by string) any {
 	d, isInt := integer(by)
 	if !isInt {
 		return notInteger
@@ -336,7 +336,7 @@ func getrange(n *Node, _ *Session, a []string) any {
 	if !ok1 || !ok2 {
 		return notInteger
 	}
-	v, ok := n.find(a[1], text)
+	v, ok := n.lookupKind(a[1], text)
 	switch {
 	case !ok:
 		return wrongType
@@ -368,7 +368,7 @@ func getex(n *Node, _ *Session, a []string) any {
 	if bad != "" {
 		return bad
 	}
-	v, ok := n.find(a[1], text)
+	v, ok := n.lookupKind(a[1], text)
 	switch {
 	case !ok:
 		return wrongType
@@ -382,7 +382,7 @@ func getex(n *Node, _ *Session, a []string) any {
 			n.put(a[1], &value{v.kind, v.words, 0})
 		}
 	default:
-		at, bad := n.until("getex", word, a[3])
+		at, bad := n.parseExpiry("getex", word, a[3])
 		switch {
 		case bad != "":
 			return bad
@@ -410,7 +410,7 @@ func getexOption(a []string) (word string, bad failure) {
 }
 
 // fieldIndex returns the index of a field's value among the words, or 0 if there is no such field.
-func (v *value) field(name string) int {
+func (v *value) fieldIndex(name string) int {
 	for i := 0; i < len(v.words); i += 2 {
 		if v.words[i] == name {
 			return i + 1
@@ -421,7 +421,7 @@ func (v *value) field(name string) int {
 
 // setField sets a field and reports whether it is new.
 func (v *value) setField(name, val string) bool {
-	if i := v.field(name); i > 0 {
+	if i := v.fieldIndex(name); i > 0 {
 		v.words = slices.Clone(v.words)
 		v.words[i] = val
 		return false
@@ -440,14 +440,14 @@ func hset(n *Node, _ *Session, a []string) any {
 	}
 	var added int64
 	for i := 2; i < len(a); i += 2 {
-		added += yesNo(v.setField(a[i], a[i+1]))
+		added += boolToInt(v.setField(a[i], a[i+1]))
 	}
 	n.put(a[1], v)
 	return added
 }
 
 func hget(n *Node, v *value, a []string) any {
-	if i := v.field(a[2]); i > 0 {
+	if i := v.fieldIndex(a[2]); i > 0 {
 		return v.words[i]
 	}
 	return nil
@@ -462,7 +462,7 @@ func hgetall(n *Node, v *value, a []string) any {
 }
 
 func hexists(n *Node, v *value, a []string) any {
-	return yesNo(v.field(a[2]) > 0)
+	return boolToInt(v.fieldIndex(a[2]) > 0)
 }
 
 func hincrby(n *Node, _ *Session, a []string) any {
@@ -475,7 +475,7 @@ func hincrby(n *Node, _ *Session, a []string) any {
 		return wrongType
 	}
 	var old int64
-	if i := v.field(a[2]); i > 0 {
+	if i := v.fieldIndex(a[2]); i > 0 {
 		if old, isInt = integer(v.words[i]); !isInt {
 			return failure("ERR hash value is not an integer")
 		}
@@ -492,7 +492,7 @@ func hincrby(n *Node, _ *Session, a []string) any {
 func hdel(n *Node, v *value, a []string) any {
 	var gone int64
 	for _, name := range a[2:] {
-		if i := v.field(name); i > 0 {
+		if i := v.fieldIndex(name); i > 0 {
 			v.words = slices.Concat(v.words[:i-1], v.words[i+1:])
 			gone++
 		}
@@ -593,7 +593,7 @@ func lrem(n *Node, _ *Session, a []string) any {
 	var gone int64
 	v.words = slices.DeleteFunc(v.words, func(w string) bool {
 		hit := w == a[3] && (count == 0 || gone < max(count, -count))
-		gone += yesNo(hit)
+		gone += boolToInt(hit)
 		return hit
 	})
 	if count < 0 {
@@ -632,7 +632,7 @@ func lrange(n *Node, _ *Session, a []string) any {
 func del(n *Node, _ *Session, a []string) any {
 	var gone int64
 	for _, key := range a[1:] {
-		if n.look(key) != nil {
+		if n.lookup(key) != nil {
 			n.drop(key)
 			gone++
 		}
@@ -643,13 +643,13 @@ func del(n *Node, _ *Session, a []string) any {
 func exists(n *Node, _ *Session, a []string) any {
 	var there int64
 	for _, key := range a[1:] {
-		there += yesNo(n.look(key) != nil)
+		there += boolToInt(n.lookup(key) != nil)
 	}
 	return there
 }
 
 func typeOf(n *Node, _ *Session, a []string) any {
-	v := n.look(a[1])
+	v := n.lookup(a[1])
 	if v == nil {
 		return status("none")
 	}
@@ -657,9 +657,9 @@ func typeOf(n *Node, _ *Session, a []string) any {
 }
 
 // expireCommand returns EXPIRE or a variant of it.
-func expireIn(name string, unit int64, absolute bool) func(*Node, *Session, []string) any {
+func expireCommand(name string, unit int64, absolute bool) func(*Node, *Session, []string) any {
 	return func(n *Node, _ *Session, a []string) any {
-		allowed, bad := expireIf(a[3:])
+		allowed, bad := parseExpireOptions(a[3:])
 		if bad != "" {
 			return bad
 		}
@@ -667,11 +667,11 @@ func expireIn(name string, unit int64, absolute bool) func(*Node, *Session, []st
 		if !isInt {
 			return notInteger
 		}
-		at, fits := n.instant(t, unit, absolute)
+		at, fits := n.expiryTime(t, unit, absolute)
 		if !fits {
 			return badExpiry(name)
 		}
-		v := n.look(a[1])
+		v := n.lookup(a[1])
 		if v == nil || !allowed(v.expires, at) {
 			return int64(0)
 		}
@@ -686,7 +686,7 @@ func expireIn(name string, unit int64, absolute bool) func(*Node, *Session, []st
 
 // parseExpireOptions parses the options of EXPIRE. allowed reports whether an expiry may replace
 // the old one, where 0, no expiry, counts as later than any.
-func expireIf(a []string) (allowed func(old, at int64) bool, bad failure) {
+func parseExpireOptions(a []string) (allowed func(old, at int64) bool, bad failure) {
 	var nx, xx, gt, lt bool
 	for _, word := range a {
 		switch strings.ToUpper(word) {
@@ -722,7 +722,7 @@ func expireIf(a []string) (allowed func(old, at int64) bool, bad failure) {
 }
 
 func persist(n *Node, _ *Session, a []string) any {
-	v := n.look(a[1])
+	v := n.lookup(a[1])
 	if v == nil || v.expires == 0 {
 		return int64(0)
 	}
@@ -732,9 +732,9 @@ func persist(n *Node, _ *Session, a []string) any {
 
 // expiryCommand returns TTL or a variant of it. The reply is the remaining time or the absolute
 // expiry of a key, in units of so many milliseconds.
-func expiry(unit int64, left bool) func(*Node, *Session, []string) any {
+func expiryCommand(unit int64, left bool) func(*Node, *Session, []string) any {
 	return func(n *Node, _ *Session, a []string) any {
-		v := n.look(a[1])
+		v := n.lookup(a[1])
 		switch {
 		case v == nil:
 			return int64(-2)

@@ -12,47 +12,47 @@ import (
 )
 
 var (
-	_ Server = (*mini)(nil)
-	_ clock  = (*mini)(nil)
+	_ Server = (*miniServer)(nil)
+	_ clock  = (*miniServer)(nil)
 
-	_ dialler = (*mini)(nil)
+	_ dialer = (*miniServer)(nil)
 )
 
 // miniServer is a miniredis in virtual time. It has no disk and can't be killed, and expired keys
 // don't come back when its clock is set back.
-type mini struct {
+type miniServer struct {
 	server *miniredis.Miniredis
 	now    int64
 	clock  *Clock
 }
 
-func newMini(t *testing.T) *mini {
-	m := &mini{server: miniredis.RunT(t)}
+func newMini(t *testing.T) *miniServer {
+	m := &miniServer{server: miniredis.RunT(t)}
 	m.clock = NewClock(started, func() int64 { return m.now })
-	m.tell()
+	m.setTime()
 	m.server.ClockTTL(true)
 	return m
 }
 
 // setTime sets the server's clock.
-func (m *mini) tell() { m.server.SetTime(time.Unix(0, m.clock.Now()).UTC()) }
+func (m *miniServer) setTime() { m.server.SetTime(time.Unix(0, m.clock.Now()).UTC()) }
 
-func (m *mini) Do(words []string) (resp.Value, error) {
+func (m *miniServer) Do(words []string) (resp.Value, error) {
 	return proc.Ask(context.Background(), m.server.Addr(), words...)
 }
 
-func (m *mini) Wait(d time.Duration) error {
+func (m *miniServer) Wait(d time.Duration) error {
 	m.now += int64(max(d, 0))
-	m.tell()
+	m.setTime()
 	return nil
 }
 
-func (m *mini) Dial() (line, error) { return dialTCP(m.server.Addr()) }
+func (m *miniServer) Dial() (line, error) { return dialTCP(m.server.Addr()) }
 
-func (m *mini) Late() time.Duration { return 0 }
+func (m *miniServer) Late() time.Duration { return 0 }
 
-func (m *mini) Turn(by time.Duration, rate float64) error {
-	m.clock.Turn(by, rate)
-	m.tell()
+func (m *miniServer) Adjust(by time.Duration, rate float64) error {
+	m.clock.Adjust(by, rate)
+	m.setTime()
 	return nil
 }

@@ -30,14 +30,14 @@ import (
 
 // Config configures a node.
 type Config struct {
-	RunID     string // 40 hexadecimal digits, different for each process
-	ProcessID int64
-	Clock     *Clock
-	Monotonic bool         // keys expire by a clock that runs at Clock's rate but can't be set; no real Redis has one
-	Disk      *Disk        // nil: no persistence
-	Replicate func(Record) // called for each change; may be nil
-	Teller    Teller       // notified of changes of keys; may be nil
-	Lacks     func(string) // called for each Redis feature that a client uses and this node doesn't support; may be nil
+	RunID       string // 40 hexadecimal digits, different for each process
+	ProcessID   int64
+	Clock       *Clock
+	Monotonic   bool         // keys expire by a clock that runs at Clock's rate but can't be set; no real Redis has one
+	Disk        *Disk        // nil: no persistence
+	Replicate   func(Record) // called for each change; may be nil
+	Observer    Observer     // notified of changes of keys; may be nil
+	Unsupported func(string) // called for each Redis feature that a client uses and this node doesn't support; may be nil
 }
 
 // Node is a Redis server process. It is not safe for concurrent use.
@@ -48,28 +48,28 @@ type Node struct {
 	config Config
 	keyspace
 	appender
-	trackers
-	commands map[string]command
-	scripts  map[string]*loaded // by SHA-1
-	texts    map[string]*loaded // the same, by source text
-	lua      *interpreter
-	sessions int64                         // number of sessions so far
-	open     map[int64]*Session            // by number
-	own      Session                       // used by Do
-	current  *Session                      // session whose command is running, or nil
-	watchers map[string]map[*Session]bool  // by key
-	channels map[string]map[int64]*Session // subscribers by channel name
-	pushed   []*Session                    // sessions with pending pushes
+	trackingState
+	commands        map[string]command
+	scripts         map[string]*loadedScript // by SHA-1
+	scriptsBySource map[string]*loadedScript // the same, by source text
+	lua             *interpreter
+	sessions        int64                         // number of sessions so far
+	open            map[int64]*Session            // by number
+	internal        Session                       // used by Do
+	current         *Session                      // session whose command is running, or nil
+	watchers        map[string]map[*Session]bool  // by key
+	channels        map[string]map[int64]*Session // subscribers by channel name
+	pushed          []*Session                    // sessions with pending pushes
 }
 
 // New starts a node with the data on its disk.
 func New(c Config) *Node {
-	n := &Node{config: c, commands: commands(), scripts: map[string]*loaded{}, texts: map[string]*loaded{}, open: map[int64]*Session{},
+	n := &Node{config: c, commands: commands(), scripts: map[string]*loadedScript{}, scriptsBySource: map[string]*loadedScript{}, open: map[int64]*Session{},
 		watchers: map[string]map[*Session]bool{}, channels: map[string]map[int64]*Session{},
-		trackers: trackers{table: map[string]map[int64]*Session{}, changed: map[string]map[string]*Session{}}}
-	n.own.node = n
+		trackingState: trackingState{table: map[string]map[int64]*Session{}, changed: map[string]map[string]*Session{}}}
+	n.internal.node = n
 	n.appender = appender{disk: c.Disk, clock: c.Clock, replicate: c.Replicate}
-	n.keyspace = keyspace{keys: map[string]*value{}, clock: c.Clock, monotonic: c.Monotonic, teller: c.Teller, file: &n.appender, touch: n.touched}
+	n.keyspace = keyspace{keys: map[string]*value{}, clock: c.Clock, monotonic: c.Monotonic, observer: c.Observer, file: &n.appender, onChange: n.keyChanged}
 	n.readFile()
 	return n
 }
@@ -84,14 +84,14 @@ func (n *Node) readFile() {
 	for _, r := range d.written {
 		n.Apply(r)
 	}
-	n.appender.asked, n.appender.lastSync = len(d.written), n.seconds()
+	n.appender.requested, n.appender.lastSync = len(d.written), n.seconds()
 }
 
 // Sweep removes expired keys. Redis does so ten times a second, so setting its clock back can't
 // revive them. Code that sets the clock back must call Sweep first.
 func (n *Node) Sweep() {
 	for _, key := range slices.Sorted(maps.Keys(n.keys)) {
-		n.look(key)
+		n.lookup(key)
 	}
 	n.commit()
 }
@@ -110,7 +110,7 @@ func (n *Node) Do(args ...string) (any, error) {
 	if len(args) == 0 {
 		return nil, errors.New("no command")
 	}
-	return plain(n.exec(&n.own, args))
+	return plainReply(n.exec(&n.internal, args))
 }
 
 // Session is a connection to a node.
@@ -122,14 +122,14 @@ type Session struct {
 	quit  bool
 	out   []byte
 
-	multi     *transaction    // nil: no open transaction
-	transacts bool            // EXEC is running
-	watches   []string        // keys watched for its next transaction
-	changed   bool            // one of these keys has changed
-	channels  map[string]bool // its subscriptions
-	tracking  *tracking       // nil: tracking is off
-	caching   bool            // the last command was CLIENT CACHING
-	pushed    []byte          // pending out-of-band data
+	multi    *transaction    // nil: no open transaction
+	inExec   bool            // EXEC is running
+	watches  []string        // keys watched for its next transaction
+	changed  bool            // one of these keys has changed
+	channels map[string]bool // its subscriptions
+	tracking *tracking       // nil: tracking is off
+	caching  bool            // the last command was CLIENT CACHING
+	pushed   []byte          // pending out-of-band data
 }
 
 // Open opens a session.
@@ -143,7 +143,7 @@ func (n *Node) Open() *Session {
 // Execute runs the commands received on the connection. wrong is the protocol error that follows
 // them, if any. The replies are valid until the next call. hangUp reports whether the node closes
 // the connection after them.
-func (s *Session) Take(commands []*resp.Command, wrong error) (replies []byte, hangUp bool) {
+func (s *Session) Execute(commands []*resp.Command, wrong error) (replies []byte, hangUp bool) {
 	s.out, s.node.current = s.out[:0], s
 	for _, c := range commands {
 		s.do(c.Args)
@@ -162,7 +162,7 @@ func (s *Session) do(args []string) {
 	if len(args) > 0 && !s.quit {
 		v := s.node.exec(s, args)
 		s.out = appendReply(s.out, v, s.resp3)
-		s.settle()
+		s.sendDeferred()
 	}
 }
 
@@ -173,20 +173,20 @@ func (n *Node) exec(s *Session, args []string) any {
 	bad := failure("")
 	switch {
 	case !ok:
-		n.lacksCommand(s, args, 1)
+		n.noteUnsupportedCommand(s, args, 1)
 		bad = unknownCommand(args)
-	case !c.takes(len(args)):
+	case !c.acceptsArgs(len(args)):
 		bad = wrongNumber(name)
 	case n.appender.failed && (c.writes || name == "ping"):
 		bad = misconf
-	case s.listens() && !s.resp3 && !c.heard:
+	case s.subscribed() && !s.resp3 && !c.whileSubscribed:
 		bad = failure("ERR Can't execute '" + fullName(args) + "': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context")
 	}
 	if bad != "" {
-		s.spoil()
+		s.abort()
 		return bad
 	}
-	if s.multi != nil && !c.atOnce {
+	if s.multi != nil && !c.immediate {
 		s.multi.queue = append(s.multi.queue, args)
 		return status("QUEUED")
 	}
@@ -199,13 +199,13 @@ func (n *Node) exec(s *Session, args []string) any {
 }
 
 func (n *Node) run(s *Session, name string, c command, args []string) any {
-	n.doing = name
+	n.runningCommand = name
 	reply := c.run(n, s, args)
-	n.doing, n.scripted = "", false
+	n.runningCommand, n.inScript = "", false
 	if bad, failed := reply.(failure); failed && len(args) > 1 && bad == unknownSubcommand(args) {
-		n.lacksCommand(s, args, 2)
+		n.noteUnsupportedCommand(s, args, 2)
 	}
-	s.remember(c, args)
+	s.trackReads(c, args)
 	return reply
 }
 
@@ -218,7 +218,7 @@ func clockTime(n *Node, _ *Session, _ []string) any {
 }
 
 func ping(_ *Node, s *Session, a []string) any {
-	if len(a) <= 2 && s.listens() && !s.resp3 {
+	if len(a) <= 2 && s.subscribed() && !s.resp3 {
 		return []any{"pong", strings.Join(a[1:], "")}
 	}
 	switch len(a) {
@@ -236,29 +236,31 @@ func dbsize(n *Node, _ *Session, _ []string) any {
 }
 
 func flushAll(n *Node, _ *Session, a []string) any {
-	if len(a) > 2 || len(a) == 2 && !syncWord(a[1]) {
+	if len(a) > 2 || len(a) == 2 && !isSyncOption(a[1]) {
 		return syntax
 	}
-	n.flushed()
-	if n.teller == nil {
+	n.allKeysChanged()
+	if n.observer == nil {
 		clear(n.keys)
 		n.note(change{all: true})
 		return ok
 	}
 	for _, key := range slices.Sorted(maps.Keys(n.keys)) {
-		if n.look(key) != nil {
-			n.end(key, history.KeyFlushed)
+		if n.lookup(key) != nil {
+			n.remove(key, history.KeyFlushed)
 		}
 	}
 	return ok
 }
 
-func syncWord(s string) bool { return strings.EqualFold(s, "SYNC") || strings.EqualFold(s, "ASYNC") }
+func isSyncOption(s string) bool {
+	return strings.EqualFold(s, "SYNC") || strings.EqualFold(s, "ASYNC")
+}
 
 func info(n *Node, s *Session, a []string) any {
 	for _, word := range a[1:] {
 		if redisSections[strings.ToLower(word)] {
-			n.lacks(s, "INFO "+strings.ToUpper(word))
+			n.noteUnsupported(s, "INFO "+strings.ToUpper(word))
 		}
 	}
 	wanted := func(section string) bool {
@@ -277,7 +279,7 @@ func info(n *Node, s *Session, a []string) any {
 			status = "err"
 		}
 		sections = append(sections, fmt.Sprintf("# Persistence\r\nloading:0\r\naof_enabled:%d\r\naof_last_write_status:%s\r\naof_pending_bio_fsync:%d\r\n",
-			yesNo(n.config.Disk != nil), status, yesNo(n.appender.syncing)))
+			boolToInt(n.config.Disk != nil), status, boolToInt(n.appender.syncing)))
 	}
 	if wanted("keyspace") {
 		text := "# Keyspace\r\n"
@@ -373,7 +375,7 @@ func selectDB(n *Node, s *Session, a []string) any {
 	}
 	if i != 0 {
 		if i > 0 && i < redisDatabases {
-			n.lacks(s, "SELECT "+a[1])
+			n.noteUnsupported(s, "SELECT "+a[1])
 		}
 		return failure("ERR DB index is out of range")
 	}
@@ -398,7 +400,7 @@ func setClientName(_ *Node, s *Session, a []string) any {
 // clientKill closes another session by ID. Other filters of CLIENT KILL are not supported.
 func clientKill(n *Node, s *Session, a []string) any {
 	if len(a) != 4 || !strings.EqualFold(a[2], "ID") {
-		n.lacks(s, "CLIENT KILL "+strings.ToUpper(a[2]))
+		n.noteUnsupported(s, "CLIENT KILL "+strings.ToUpper(a[2]))
 		return syntax
 	}
 	id, isInt := integer(a[3])
@@ -425,7 +427,7 @@ func quit(_ *Node, s *Session, _ []string) any {
 type Clock struct {
 	base, since int64
 	drift       int64
-	set         int64 // sum of all steps by which it was set
+	totalStep   int64 // sum of all steps by which it was set
 	trueNow     func() int64
 }
 
@@ -447,9 +449,9 @@ func (c *Clock) At(t int64) int64 {
 }
 
 // Adjust moves the clock by an offset, which may be negative, and sets its rate.
-func (c *Clock) Turn(by time.Duration, rate float64) {
+func (c *Clock) Adjust(by time.Duration, rate float64) {
 	c.base, c.since = c.Now()+int64(by), c.trueNow()
-	c.set += int64(by)
+	c.totalStep += int64(by)
 	c.drift = int64(math.Round((rate - 1) * 1e9))
 }
 
@@ -472,7 +474,7 @@ func (c *Clock) Until(t int64) time.Duration {
 func drand48Seed(s uint32) uint64 { return uint64(s)<<16 | 0x330e }
 
 // luaRandom implements math.random.
-func (in *interpreter) draw(l *lua.LState) int {
+func (in *interpreter) luaRandom(l *lua.LState) int {
 	in.random = (in.random*0x5deece66d + 0xb) & (1<<48 - 1)
 	r := float64((in.random>>17)%math.MaxInt32) / math.MaxInt32
 	switch l.GetTop() {
@@ -495,27 +497,27 @@ func (in *interpreter) draw(l *lua.LState) int {
 }
 
 // luaRandomSeed implements math.randomseed.
-func (in *interpreter) seed(l *lua.LState) int {
+func (in *interpreter) luaRandomSeed(l *lua.LState) int {
 	in.random = drand48Seed(uint32(int64(l.CheckNumber(1))))
 	return 0
 }
 
 // noteUnsupported reports a Redis feature that this node doesn't support, if a client uses it.
 // Requests that Redis itself would reject are not reported.
-func (n *Node) lacks(s *Session, what string) {
-	if n.config.Lacks != nil && s != &n.own {
-		n.config.Lacks(what)
+func (n *Node) noteUnsupported(s *Session, what string) {
+	if n.config.Unsupported != nil && s != &n.internal {
+		n.config.Unsupported(what)
 	}
 }
 
 // noteUnsupportedCommand reports a command or a subcommand that Redis supports and this node
 // doesn't.
-func (n *Node) lacksCommand(s *Session, args []string, words int) {
+func (n *Node) noteUnsupportedCommand(s *Session, args []string, words int) {
 	if len(args) < words {
 		return
 	}
 	if name := strings.Join(args[:words], "|"); redisCommands[strings.ToLower(name)] {
-		n.lacks(s, strings.ToUpper(strings.Join(args[:words], " ")))
+		n.noteUnsupported(s, strings.ToUpper(strings.Join(args[:words], " ")))
 	}
 }
 
@@ -594,16 +596,16 @@ func wordSet(text string) map[string]bool {
 // command describes a command. A positive arity is exact, a negative one is a minimum. Both count
 // the name, as in COMMAND INFO.
 type command struct {
-	arity    int
-	noScript bool // not allowed in scripts
-	writes   bool // may change keys
-	reads    int  // keys that it reads; 0: none, 1: its first argument, 2: all of its arguments
-	atOnce   bool // runs immediately even in a transaction
-	heard    bool // allowed while a RESP2 session is subscribed to channels
-	run      func(n *Node, s *Session, a []string) any
+	arity           int
+	noScript        bool // not allowed in scripts
+	writes          bool // may change keys
+	reads           int  // keys that it reads; 0: none, 1: its first argument, 2: all of its arguments
+	immediate       bool // runs immediately even in a transaction
+	whileSubscribed bool // allowed while a RESP2 session is subscribed to channels
+	run             func(n *Node, s *Session, a []string) any
 }
 
-func (c command) takes(words int) bool {
+func (c command) acceptsArgs(words int) bool {
 	return words == c.arity || c.arity < 0 && words >= -c.arity
 }
 
@@ -612,39 +614,39 @@ func (c command) takes(words int) bool {
 func commands() map[string]command {
 	return map[string]command{
 		"set":       {arity: -3, writes: true, run: set},
-		"setnx":     {arity: 3, writes: true, run: setIfFree},
-		"get":       {arity: 2, reads: 1, run: of(text, get)},
+		"setnx":     {arity: 3, writes: true, run: setnx},
+		"get":       {arity: 2, reads: 1, run: withValue(text, get)},
 		"del":       {arity: -2, writes: true, run: del},
 		"unlink":    {arity: -2, writes: true, run: del},
 		"exists":    {arity: -2, reads: 2, run: exists},
-		"incr":      {arity: 2, writes: true, run: func(n *Node, _ *Session, a []string) any { return n.add(a[1], "1") }},
-		"incrby":    {arity: 3, writes: true, run: func(n *Node, _ *Session, a []string) any { return n.add(a[1], a[2]) }},
+		"incr":      {arity: 2, writes: true, run: func(n *Node, _ *Session, a []string) any { return n.incrby(a[1], "1") }},
+		"incrby":    {arity: 3, writes: true, run: func(n *Node, _ *Session, a []string) any { return n.incrby(a[1], a[2]) }},
 		"type":      {arity: 2, reads: 1, run: typeOf},
-		"expire":    {arity: -3, writes: true, run: expireIn("expire", 1000, false)},
-		"pexpire":   {arity: -3, writes: true, run: expireIn("pexpire", 1, false)},
-		"expireat":  {arity: -3, writes: true, run: expireIn("expireat", 1000, true)},
-		"pexpireat": {arity: -3, writes: true, run: expireIn("pexpireat", 1, true)},
-		"ttl":       {arity: 2, reads: 1, run: expiry(1000, true)},
-		"pttl":      {arity: 2, reads: 1, run: expiry(1, true)},
-		"lpush":     {arity: -3, writes: true, run: of(list, lpush)},
+		"expire":    {arity: -3, writes: true, run: expireCommand("expire", 1000, false)},
+		"pexpire":   {arity: -3, writes: true, run: expireCommand("pexpire", 1, false)},
+		"expireat":  {arity: -3, writes: true, run: expireCommand("expireat", 1000, true)},
+		"pexpireat": {arity: -3, writes: true, run: expireCommand("pexpireat", 1, true)},
+		"ttl":       {arity: 2, reads: 1, run: expiryCommand(1000, true)},
+		"pttl":      {arity: 2, reads: 1, run: expiryCommand(1, true)},
+		"lpush":     {arity: -3, writes: true, run: withValue(list, lpush)},
 		"lpop":      {arity: -2, writes: true, run: pop(true)},
 		"rpop":      {arity: -2, writes: true, run: pop(false)},
 		"lrem":      {arity: 4, writes: true, run: lrem},
-		"lindex":    {arity: 3, reads: 1, run: of(list, lindex)},
-		"rpush":     {arity: -3, writes: true, run: of(list, rpush)},
-		"llen":      {arity: 2, reads: 1, run: of(list, llen)},
+		"lindex":    {arity: 3, reads: 1, run: withValue(list, lindex)},
+		"rpush":     {arity: -3, writes: true, run: withValue(list, rpush)},
+		"llen":      {arity: 2, reads: 1, run: withValue(list, llen)},
 		"lrange":    {arity: 4, reads: 1, run: lrange},
 		"hset":      {arity: -4, writes: true, run: hset},
-		"hget":      {arity: 3, reads: 1, run: of(hash, hget)},
-		"hgetall":   {arity: 2, reads: 1, run: of(hash, hgetall)},
-		"hexists":   {arity: 3, reads: 1, run: of(hash, hexists)},
+		"hget":      {arity: 3, reads: 1, run: withValue(hash, hget)},
+		"hgetall":   {arity: 2, reads: 1, run: withValue(hash, hgetall)},
+		"hexists":   {arity: 3, reads: 1, run: withValue(hash, hexists)},
 		"hincrby":   {arity: 4, writes: true, run: hincrby},
-		"hdel":      {arity: -3, writes: true, run: of(hash, hdel)},
+		"hdel":      {arity: -3, writes: true, run: withValue(hash, hdel)},
 		"eval":      {arity: -3, noScript: true, run: eval},
 		"evalsha":   {arity: -3, noScript: true, run: eval},
 		"script":    {arity: -2, noScript: true, run: subcommand},
 		"time":      {arity: 1, run: clockTime},
-		"ping":      {arity: -1, heard: true, run: ping},
+		"ping":      {arity: -1, whileSubscribed: true, run: ping},
 		"echo":      {arity: 2, run: func(_ *Node, _ *Session, a []string) any { return a[1] }},
 		"dbsize":    {arity: 1, run: dbsize},
 		"flushall":  {arity: -1, writes: true, run: flushAll},
@@ -654,23 +656,23 @@ func commands() map[string]command {
 		"auth":      {arity: -2, noScript: true, run: auth},
 		"select":    {arity: 2, run: selectDB},
 		"client":    {arity: -2, noScript: true, run: subcommand},
-		"quit":      {arity: -1, noScript: true, atOnce: true, heard: true, run: quit},
+		"quit":      {arity: -1, noScript: true, immediate: true, whileSubscribed: true, run: quit},
 
 		"getrange":    {arity: 4, reads: 1, run: getrange},
-		"getdel":      {arity: 2, writes: true, run: of(text, getdel)},
+		"getdel":      {arity: 2, writes: true, run: withValue(text, getdel)},
 		"getex":       {arity: -2, writes: true, run: getex},
 		"persist":     {arity: 2, writes: true, run: persist},
-		"expiretime":  {arity: 2, reads: 1, run: expiry(1000, false)},
-		"pexpiretime": {arity: 2, reads: 1, run: expiry(1, false)},
+		"expiretime":  {arity: 2, reads: 1, run: expiryCommand(1000, false)},
+		"pexpiretime": {arity: 2, reads: 1, run: expiryCommand(1, false)},
 
-		"multi":   {arity: 1, noScript: true, atOnce: true, run: multi},
-		"exec":    {arity: 1, noScript: true, atOnce: true, run: execute},
-		"discard": {arity: 1, noScript: true, atOnce: true, run: discard},
-		"watch":   {arity: -2, noScript: true, atOnce: true, run: watch},
+		"multi":   {arity: 1, noScript: true, immediate: true, run: multi},
+		"exec":    {arity: 1, noScript: true, immediate: true, run: execTransaction},
+		"discard": {arity: 1, noScript: true, immediate: true, run: discard},
+		"watch":   {arity: -2, noScript: true, immediate: true, run: watch},
 		"unwatch": {arity: 1, noScript: true, run: unwatch},
 
-		"subscribe":   {arity: -2, noScript: true, heard: true, run: subscribe},
-		"unsubscribe": {arity: -1, noScript: true, heard: true, run: unsubscribe},
+		"subscribe":   {arity: -2, noScript: true, whileSubscribed: true, run: subscribe},
+		"unsubscribe": {arity: -1, noScript: true, whileSubscribed: true, run: unsubscribe},
 		"publish":     {arity: 3, run: publish},
 	}
 }
@@ -697,7 +699,7 @@ func subcommand(n *Node, s *Session, a []string) any {
 	switch c, known := subcommands[full]; {
 	case !known:
 		return unknownSubcommand(a)
-	case !c.takes(len(a)):
+	case !c.acceptsArgs(len(a)):
 		return wrongNumber(full)
 	default:
 		return c.run(n, s, a)
@@ -742,7 +744,7 @@ func sum(a, b int64) (int64, bool) {
 	return c, (c > a) == (b > 0)
 }
 
-func yesNo(b bool) int64 {
+func boolToInt(b bool) int64 {
 	if b {
 		return 1
 	}

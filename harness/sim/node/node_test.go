@@ -41,14 +41,14 @@ func words(line string) []string {
 
 // testdata/answers.txt holds a conversation with a real Redis: commands, each followed by the
 // reply.
-func TestAnswersAsRedis(t *testing.T) {
+func TestRepliesMatchRedis(t *testing.T) {
 	const file = "testdata/answers.txt"
 	text, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if *redis != "" {
-		if err := os.WriteFile(file, answers(t, string(text)), 0o644); err != nil {
+		if err := os.WriteFile(file, recordReplies(t, string(text)), 0o644); err != nil {
 			t.Fatal(err)
 		}
 		return
@@ -67,7 +67,7 @@ func TestAnswersAsRedis(t *testing.T) {
 	}
 }
 
-func answers(t *testing.T, text string) []byte {
+func recordReplies(t *testing.T, text string) []byte {
 	c, err := net.Dial("tcp", *redis)
 	if err != nil {
 		t.Fatal(err)
@@ -96,7 +96,7 @@ func answers(t *testing.T, text string) []byte {
 }
 
 // Replies that can't be compared with a real Redis line by line.
-func TestAnswers(t *testing.T) {
+func TestReplies(t *testing.T) {
 	var now time.Duration
 	s := start(&now).Open()
 	for _, tt := range []struct{ command, want string }{
@@ -173,10 +173,10 @@ func feed(s *Session, in *resp.Scanner, b []byte) (replies []byte, hangUp bool) 
 	for _, args := range all {
 		commands = append(commands, &resp.Command{Args: args})
 	}
-	return s.Take(commands, wrong)
+	return s.Execute(commands, wrong)
 }
 
-func TestFeedTakesAnyChunks(t *testing.T) {
+func TestFeedAnyChunks(t *testing.T) {
 	var now time.Duration
 	whole := append(resp.Append(nil, "SET", "k", "a\r\nb"), "PING\r\n\r\n*0\r\n"...)
 	whole = append(whole, resp.Append(nil, "GET", "k")...)

@@ -13,25 +13,25 @@ type appender struct {
 	clock     *Clock       // clock of the node's machine
 	replicate func(Record) // called for each change; may be nil
 
-	changes   Record   // of the running command
-	buffer    []Record // not written yet
-	asked     int      // number of records written when the last sync was requested
-	lastSync  int64    // time of that request, in whole seconds of the node's clock
-	syncing   bool     // the sync has not completed
-	postponed bool     // a write is waiting for it
-	since     int64    // start of that wait, in seconds
-	failed    bool     // the last write failed
+	changes        Record   // of the running command
+	buffer         []Record // not written yet
+	requested      int      // number of records written when the last sync was requested
+	lastSync       int64    // time of that request, in whole seconds of the node's clock
+	syncing        bool     // the sync has not completed
+	postponed      bool     // a write is waiting for it
+	postponedSince int64    // start of that wait, in seconds
+	failed         bool     // the last write failed
 }
 
 // flushResult is the action that Flush requires from its caller.
-type after int
+type flushResult int
 
 // Actions required after a Flush.
 const (
-	GoOn       after = iota
-	Background       // start a sync; call SyncDone when it completes
-	Wait             // the same, and send no reply before it completes
-	Die              // the node exits: it can't write but has to
+	Continue    flushResult = iota
+	StartSync               // start a sync; call SyncDone when it completes
+	WaitForSync             // the same, and send no reply before it completes
+	Exit                    // the node exits: it can't write but has to
 )
 
 // misconf is the reply to writes and PING while the node can't write its file.
@@ -65,64 +65,64 @@ func (f *appender) seconds() int64 { return f.clock.Now() / 1e9 }
 // (flushAppendOnlyFile of aof.c). Under everysec a sync is due when the wall clock shows a later
 // second than at the last sync, so setting the clock back delays it. While a sync is under way,
 // writes wait for it, but at most two seconds by that clock.
-func (f *appender) Flush() after {
+func (f *appender) Flush() flushResult {
 	d := f.disk
 	if d == nil {
-		return GoOn
+		return Continue
 	}
 	now, each := f.seconds(), d.policy == EverySec
 	if len(f.buffer) == 0 {
-		if each && f.asked != len(d.written) && now > f.lastSync && !f.syncing {
-			return f.ask(d, now)
+		if each && f.requested != len(d.written) && now > f.lastSync && !f.syncing {
+			return f.requestSync(d, now)
 		}
-		return GoOn
+		return Continue
 	}
 	if each && f.syncing {
 		if !f.postponed {
-			f.postponed, f.since = true, now
-			return GoOn
+			f.postponed, f.postponedSince = true, now
+			return Continue
 		}
-		if now-f.since < 2 {
-			return GoOn
+		if now-f.postponedSince < 2 {
+			return Continue
 		}
 	}
 	f.postponed = false
 	if f.failed = d.Full; d.Full {
-		d.Met++
+		d.Affected++
 		if d.policy == Always {
-			return Die
+			return Exit
 		}
-		return GoOn
+		return Continue
 	}
 	d.written = append(d.written, f.buffer...)
 	f.buffer = nil
 	switch {
 	case d.policy == Always:
-		f.ask(d, now)
-		return Wait
+		f.requestSync(d, now)
+		return WaitForSync
 	case each && now > f.lastSync:
 		if !f.syncing {
-			return f.ask(d, now)
+			return f.requestSync(d, now)
 		}
 		f.lastSync = now
 	}
-	return GoOn
+	return Continue
 }
 
-func (f *appender) ask(d *Disk, now int64) after {
-	f.asked, f.lastSync, f.syncing = len(d.written), now, true
-	return Background
+func (f *appender) requestSync(d *Disk, now int64) flushResult {
+	f.requested, f.lastSync, f.syncing = len(d.written), now, true
+	return StartSync
 }
 
 // SyncDone records that the sync requested by Flush has completed.
-func (f *appender) Synced() {
+func (f *appender) SyncDone() {
 	f.syncing = false
 }
 
 // NeedsFlush reports whether Flush will have something to do eventually.
-func (f *appender) Restless() bool {
+func (f *appender) NeedsFlush() bool {
 	d := f.disk
-	return d != nil && (len(f.buffer) > 0 || d.policy == EverySec && f.asked != len(d.written))
+	return d != nil && (len(f.buffer) > 0 || d.policy == EverySec && f.requested != len(d.written))
 }
 
 // Shutdown writes and syncs everything, unless the disk is full. Then it only syncs what was
@@ -160,13 +160,13 @@ type Disk struct {
 	// Full reports whether all writes fail.
 	Full bool
 	// Affected counts the syncs that stalled and the writes that failed. Callers may reset it.
-	Met int
+	Affected int
 
-	policy  Fsync
-	written []Record
-	synced  int  // number of records that are safe
-	torn    bool // half of the first lost record is left
-	losses  int
+	policy      Fsync
+	written     []Record
+	synced      int  // number of records that are safe
+	torn        bool // half of the first lost record is left
+	powerLosses int
 }
 
 // NewDisk returns an empty disk for a node with this policy.
@@ -174,15 +174,15 @@ func NewDisk(policy Fsync) *Disk { return &Disk{policy: policy} }
 
 // Replacement returns the disk of the machine that takes the node's place. It holds only the given
 // record, which is synced. Affected carries over, since it counts for the node on any machine.
-func (d *Disk) Another(kept Record) *Disk {
-	return &Disk{policy: d.policy, written: []Record{kept}, synced: 1, Met: d.Met}
+func (d *Disk) Replacement(kept Record) *Disk {
+	return &Disk{policy: d.policy, written: []Record{kept}, synced: 1, Affected: d.Affected}
 }
 
 // Sync starts a sync; done completes it.
 func (d *Disk) Sync() (done func()) {
-	upTo, losses := len(d.written), d.losses
+	upTo, losses := len(d.written), d.powerLosses
 	return func() {
-		if losses == d.losses {
+		if losses == d.powerLosses {
 			d.synced = max(d.synced, upTo)
 		}
 	}
@@ -193,7 +193,7 @@ func (d *Disk) LosePower(torn bool) (lost int) {
 	lost = len(d.written) - d.synced
 	d.written = slices.Clip(d.written[:d.synced])
 	d.torn = torn && lost > 0
-	d.losses++
+	d.powerLosses++
 	return lost
 }
 
@@ -228,7 +228,7 @@ type change struct {
 }
 
 // WriteHash passes the contents of a record to a hash function.
-func (r Record) Sum(add func(string)) {
+func (r Record) WriteHash(add func(string)) {
 	for _, c := range r {
 		add(c.key)
 		switch {
@@ -250,23 +250,23 @@ type Fact struct {
 }
 
 // Observer is notified of changes of keys.
-type Teller interface {
+type Observer interface {
 	// Observe is called for each change of a key.
-	Tell(Fact)
+	Observe(Fact)
 	// Preserve reports whether to suppress a change, which then doesn't happen. The client that
 	// deletes a key still gets the reply that it is gone, and a SET is refused. Preserve isn't
 	// called for values that are changed in place, such as hashes.
-	Spare(Fact) bool
+	Preserve(Fact) bool
 }
 
 // setFact returns the event for setting a key to a value. changed is false if there is no observer
 // or the value is the same.
-func (k *keyspace) becomes(key string, v *value) (f Fact, changed bool) {
-	if k.teller == nil {
+func (k *keyspace) setFact(key string, v *value) (f Fact, changed bool) {
+	if k.observer == nil {
 		return f, false
 	}
 	f = k.fact(key, history.KeySet)
-	f.Value, f.Expires = v.String(), v.until()
+	f.Value, f.Expires = v.String(), v.expiresNanos()
 	if k.keys[key] == nil {
 		return f, true
 	}
@@ -279,30 +279,30 @@ func (k *keyspace) becomes(key string, v *value) (f Fact, changed bool) {
 // fact returns an event for a key that has not changed yet.
 func (k *keyspace) fact(key string, what history.Change) Fact {
 	old := k.keys[key]
-	f := Fact{Key: key, Now: k.ExpiryClock(), Life: history.Life{What: what, Old: old.String(), Before: old.until()}}
+	f := Fact{Key: key, Now: k.ExpiryClock(), Life: history.Life{What: what, Old: old.String(), Before: old.expiresNanos()}}
 	if what != history.KeyExpired { // nobody caused the expiry, whoever noticed it
-		f.Command, f.Script = k.doing, k.scripted
+		f.Command, f.Script = k.runningCommand, k.inScript
 	}
 	return f
 }
 
 // AllKeys returns all stored keys, including expired ones that have not been accessed since.
-func (k *keyspace) Held() map[string]Fact {
+func (k *keyspace) AllKeys() map[string]Fact {
 	all := map[string]Fact{}
 	for key, v := range k.keys {
-		all[key] = Fact{Key: key, Life: history.Life{Value: v.String(), Expires: v.until()}}
+		all[key] = Fact{Key: key, Life: history.Life{Value: v.String(), Expires: v.expiresNanos()}}
 	}
 	return all
 }
 
 // LiveKeys returns all keys that have not expired.
-func (k *keyspace) Living() map[string]Fact {
-	all, now := k.Held(), k.ExpiryClock()/1e6
+func (k *keyspace) LiveKeys() map[string]Fact {
+	all, now := k.AllKeys(), k.ExpiryClock()/1e6
 	maps.DeleteFunc(all, func(_ string, f Fact) bool { return f.Expires != 0 && now > f.Expires/1e6 })
 	return all
 }
 
 // Restore sets a key to its value in an earlier process. It must be a string.
-func (k *keyspace) Plant(f Fact) {
+func (k *keyspace) Restore(f Fact) {
 	k.keys[f.Key] = &value{text, []string{f.Old}, f.Before / 1e6}
 }

@@ -19,16 +19,16 @@ import (
 )
 
 var (
-	_ Server = (*real)(nil)
-	_ ender  = (*real)(nil)
-	_ disk   = (*real)(nil)
-	_ clock  = (*real)(nil)
+	_ Server    = (*realServer)(nil)
+	_ restarter = (*realServer)(nil)
+	_ disk      = (*realServer)(nil)
+	_ clock     = (*realServer)(nil)
 
-	_ dialler = (*real)(nil)
+	_ dialer = (*realServer)(nil)
 )
 
 // realServer is a redis-server.
-type real struct {
+type realServer struct {
 	redis   *proc.Redis
 	machine *vdso.Machine // nil: a correct clock
 	disk    *fuse.Disk    // nil: the host's disk
@@ -55,7 +55,7 @@ func newReal(t *testing.T, s *Story) Server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &real{}
+	r := &realServer{}
 	t.Cleanup(func() {
 		err := group.Close()
 		if r.machine != nil {
@@ -65,10 +65,10 @@ func newReal(t *testing.T, s *Story) Server {
 			t.Error(err)
 		}
 	})
-	if uses(s, "clock") {
+	if usesDirective(s, "clock") {
 		r.giveClock(t, group)
 	}
-	if uses(s, "power-loss", "sync") {
+	if usesDirective(s, "power-loss", "sync") {
 		r.giveDisk(t, group)
 	}
 	if r.redis, err = group.StartRedis(t.Context(), "n1", bin, s.Persistence); err != nil {
@@ -82,11 +82,11 @@ var sweep = sync.OnceValue(func() error {
 	return err
 })
 
-func uses(s *Story, directives ...string) bool {
+func usesDirective(s *Story, directives ...string) bool {
 	return slices.ContainsFunc(s.Steps, func(st step) bool { return slices.Contains(directives, st.Words[0]) })
 }
 
-func (r *real) giveClock(t *testing.T, group *proc.Group) {
+func (r *realServer) giveClock(t *testing.T, group *proc.Group) {
 	t.Helper()
 	if err := vdso.Available(); err != nil {
 		t.Skipf("clocks can't be changed here: %v", err)
@@ -95,7 +95,7 @@ func (r *real) giveClock(t *testing.T, group *proc.Group) {
 	group.AtStart = func(_ string, pid int) error { return r.machine.Start(pid) }
 }
 
-func (r *real) giveDisk(t *testing.T, group *proc.Group) {
+func (r *realServer) giveDisk(t *testing.T, group *proc.Group) {
 	t.Helper()
 	if reason, remedy := fuse.Missing(); reason != "" {
 		t.Skipf("power losses are not possible here: %s; fix: %s", reason, remedy)
@@ -111,23 +111,23 @@ func (r *real) giveDisk(t *testing.T, group *proc.Group) {
 	group.Cleanup(r.disk.Unmount)
 }
 
-func (r *real) begin() {
+func (r *realServer) begin() {
 	if r.began == 0 {
 		r.began = proc.TrueClock()
 	}
 }
 
-func (r *real) Do(words []string) (resp.Value, error) {
+func (r *realServer) Do(words []string) (resp.Value, error) {
 	r.begin()
 	return proc.Ask(context.Background(), r.redis.Addr(), words...)
 }
 
-func (r *real) Dial() (line, error) {
+func (r *realServer) Dial() (line, error) {
 	r.begin()
 	return dialTCP(r.redis.Addr())
 }
 
-func (r *real) Wait(d time.Duration) error {
+func (r *realServer) Wait(d time.Duration) error {
 	r.begin() // the story may begin with a wait
 	r.passed += max(d, 0)
 	time.Sleep(-r.Late())
@@ -135,13 +135,13 @@ func (r *real) Wait(d time.Duration) error {
 }
 
 // Late is negative before the story's time.
-func (r *real) Late() time.Duration {
+func (r *realServer) Late() time.Duration {
 	r.begin()
 	return proc.TrueClock() - r.began - r.passed
 }
 
-func (r *real) Kill() error {
-	if err := r.written(); err != nil {
+func (r *realServer) Kill() error {
+	if err := r.waitWritten(); err != nil {
 		return err
 	}
 	_, err := r.redis.Kill(context.Background())
@@ -151,7 +151,7 @@ func (r *real) Kill() error {
 // waitWritten waits until the operating system has all acknowledged writes. With appendfsync
 // everysec, the server postpones writes for up to two seconds while a sync is slow, as on a busy
 // disk, and a kill loses them. A story with its own disk or clock defines the outcome itself.
-func (r *real) written() error {
+func (r *realServer) waitWritten() error {
 	for end := time.Now().Add(2 * time.Second); r.disk == nil && r.machine == nil && time.Now().Before(end); time.Sleep(time.Millisecond) {
 		info, err := r.Do([]string{"INFO", "persistence"})
 		if said := replyText(info); err != nil || !strings.Contains(said, "aof_buffer_length:") || strings.Contains(said, "aof_buffer_length:0\r") {
@@ -161,25 +161,25 @@ func (r *real) written() error {
 	return nil
 }
 
-func (r *real) Shutdown() error {
+func (r *realServer) Shutdown() error {
 	_, err := r.redis.Shutdown(context.Background())
 	return err
 }
 
-func (r *real) Restart() error {
+func (r *realServer) Restart() error {
 	_, err := r.redis.Restart(context.Background())
 	return err
 }
 
-func (r *real) LosePower(torn bool) error {
+func (r *realServer) LosePower(torn bool) error {
 	_, err := r.disk.LosePower(func() (string, error) { return r.redis.Kill(context.Background()) }, torn)
 	return err
 }
 
-func (r *real) Unsynced() bool { return len(r.disk.Unsynced()) > 0 }
+func (r *realServer) Unsynced() bool { return len(r.disk.Unsynced()) > 0 }
 
-func (r *real) Turn(by time.Duration, rate float64) error {
-	if _, _, err := r.machine.Turn(by, rate); err != nil {
+func (r *realServer) Adjust(by time.Duration, rate float64) error {
+	if _, _, err := r.machine.Adjust(by, rate); err != nil {
 		return fmt.Errorf("change its clock: %w", err)
 	}
 	return nil

@@ -21,23 +21,23 @@ type script struct {
 }
 
 // loadedScript is a script in a node's script cache, ready to run there.
-type loaded struct {
+type loadedScript struct {
 	sha string
 	run *lua.LFunction
 }
 
-// parsed caches all scripts of the process by source: a run creates many nodes and a sweep makes
+// parsedScripts caches all scripts of the process by source: a run creates many nodes and a sweep makes
 // many runs, but there are few scripts.
-var parsed sync.Map
+var parsedScripts sync.Map
 
 func parseScript(source string) (*script, error) {
-	if s, ok := parsed.Load(source); ok {
+	if s, ok := parsedScripts.Load(source); ok {
 		return s.(*script), nil
 	}
 	chunk, err := parse.Parse(strings.NewReader(source), chunkName)
 	if err != nil {
 		//lint:ignore ST1005 same text as Redis
-		return nil, fmt.Errorf("Error compiling script (new function): %w", atSymbol(err, source))
+		return nil, fmt.Errorf("Error compiling script (new function): %w", luaSyntaxError(err, source))
 	}
 	proto, err := lua.Compile(chunk, chunkName)
 	if err != nil {
@@ -47,13 +47,13 @@ func parseScript(source string) (*script, error) {
 	// gopher-lua would create a table arg for each call, which Lua 5.1 does only in functions.
 	proto.IsVarArg &^= lua.VarArgNeedsArg
 	s := &script{sha: sha1hex(source), proto: proto}
-	parsed.Store(strings.Clone(source), s)
+	parsedScripts.Store(strings.Clone(source), s)
 	return s, nil
 }
 
 // luaSyntaxError rewords a parser's error as Lua 5.1 does for an unexpected symbol. If Lua would
 // name the symbol that it expected, the message differs, since that is not known here.
-func atSymbol(err error, source string) error {
+func luaSyntaxError(err error, source string) error {
 	var e *parse.Error
 	if !errors.As(err, &e) || e.Message != "syntax error" {
 		return err
@@ -71,8 +71,8 @@ func sha1hex(s string) string {
 }
 
 // load adds a script to the node's cache.
-func (n *Node) load(source string) (*loaded, failure) {
-	if l := n.texts[source]; l != nil {
+func (n *Node) load(source string) (*loadedScript, failure) {
+	if l := n.scriptsBySource[source]; l != nil {
 		return l, ""
 	}
 	s, err := parseScript(source)
@@ -82,11 +82,11 @@ func (n *Node) load(source string) (*loaded, failure) {
 	l := n.scripts[s.sha]
 	if l == nil {
 		in := n.interpreter()
-		l = &loaded{sha: s.sha, run: in.state.NewFunctionFromProto(s.proto)}
+		l = &loadedScript{sha: s.sha, run: in.state.NewFunctionFromProto(s.proto)}
 		l.run.Env = in.env
 		n.scripts[s.sha] = l
 	}
-	n.texts[strings.Clone(source)] = l
+	n.scriptsBySource[strings.Clone(source)] = l
 	return l, ""
 }
 
@@ -96,7 +96,7 @@ func eval(n *Node, s *Session, a []string) any {
 	if bad != "" {
 		return bad
 	}
-	var l *loaded
+	var l *loadedScript
 	if strings.EqualFold(a[0], "eval") {
 		l, bad = n.load(a[1])
 	} else if l = n.scripts[strings.ToLower(a[1])]; l == nil {
@@ -132,17 +132,17 @@ func scriptLoad(n *Node, _ *Session, a []string) any {
 func scriptExists(n *Node, _ *Session, a []string) any {
 	out := []any{}
 	for _, sha := range a[2:] {
-		out = append(out, yesNo(n.scripts[strings.ToLower(sha)] != nil))
+		out = append(out, boolToInt(n.scripts[strings.ToLower(sha)] != nil))
 	}
 	return out
 }
 
 func scriptFlush(n *Node, _ *Session, a []string) any {
-	if len(a) > 3 || len(a) == 3 && !syncWord(a[2]) {
+	if len(a) > 3 || len(a) == 3 && !isSyncOption(a[2]) {
 		return failure("ERR SCRIPT FLUSH only support SYNC|ASYNC option")
 	}
 	clear(n.scripts)
-	clear(n.texts)
+	clear(n.scriptsBySource)
 	return ok
 }
 
@@ -182,8 +182,8 @@ func newInterpreter(n *Node) *interpreter {
 		in.globals.RawSetString(name, lua.LNil)
 	}
 	library := state.SetFuncs(state.NewTable(), map[string]lua.LGFunction{
-		"call":         func(l *lua.LState) int { return in.redis(l, false) },
-		"pcall":        func(l *lua.LState) int { return in.redis(l, true) },
+		"call":         func(l *lua.LState) int { return in.callRedis(l, false) },
+		"pcall":        func(l *lua.LState) int { return in.callRedis(l, true) },
 		"status_reply": func(l *lua.LState) int { return reply(l, "ok", l.CheckString(1)) },
 		"error_reply":  func(l *lua.LState) int { return reply(l, "err", errorText(l.CheckString(1))) },
 		"sha1hex": func(l *lua.LState) int {
@@ -194,7 +194,7 @@ func newInterpreter(n *Node) *interpreter {
 	state.SetMetatable(library, state.SetFuncs(state.NewTable(), map[string]lua.LGFunction{
 		"__index": func(l *lua.LState) int {
 			if name := lua.LVAsString(l.Get(2)); redisFields[name] {
-				in.node.lacks(in.session, "redis."+name+" in scripts")
+				in.node.noteUnsupported(in.session, "redis."+name+" in scripts")
 			}
 			l.Push(lua.LNil)
 			return 1
@@ -202,11 +202,11 @@ func newInterpreter(n *Node) *interpreter {
 	}))
 	in.globals.RawSetString("redis", readOnly(state, library))
 	maths := in.globals.RawGetString("math").(*lua.LTable)
-	state.SetFuncs(maths, map[string]lua.LGFunction{"random": in.draw, "randomseed": in.seed})
+	state.SetFuncs(maths, map[string]lua.LGFunction{"random": in.luaRandom, "randomseed": in.luaRandomSeed})
 	state.SetMetatable(in.globals, state.SetFuncs(state.NewTable(), map[string]lua.LGFunction{
 		"__index": func(l *lua.LState) int {
 			if name := lua.LVAsString(l.Get(2)); redisGlobals[name] {
-				in.node.lacks(in.session, name+" in scripts")
+				in.node.noteUnsupported(in.session, name+" in scripts")
 			}
 			l.RaiseError("Script attempted to access nonexistent global variable '%s'", lua.LVAsString(l.Get(2)))
 			return 0
@@ -231,7 +231,7 @@ func readOnly(l *lua.LState, t *lua.LTable) *lua.LTable {
 }
 
 // call runs a script.
-func (in *interpreter) call(s *Session, script *loaded, keys, args []string) any {
+func (in *interpreter) call(s *Session, script *loadedScript, keys, args []string) any {
 	l := in.state
 	in.session = s
 	in.globals.RawSetString("KEYS", wordTable(l, keys))
@@ -253,11 +253,11 @@ func wordTable(l *lua.LState, in []string) *lua.LTable {
 }
 
 // callRedis implements redis.call and redis.pcall.
-func (in *interpreter) redis(l *lua.LState, protected bool) int {
+func (in *interpreter) callRedis(l *lua.LState, protected bool) int {
 	v := in.command(l)
 	bad, failed := v.(failure)
 	if failed && !protected {
-		l.Error(tagged(l, "err", string(bad)), 0)
+		l.Error(replyTable(l, "err", string(bad)), 0)
 	}
 	l.Push(toLua(l, v))
 	return 1
@@ -273,7 +273,7 @@ func (in *interpreter) command(l *lua.LState) any {
 		case lua.LString:
 			args[i] = string(v)
 		case lua.LNumber:
-			args[i] = number(float64(v))
+			args[i] = formatNumber(float64(v))
 		default:
 			return failure("ERR Lua redis lib command arguments must be strings or integers")
 		}
@@ -282,23 +282,23 @@ func (in *interpreter) command(l *lua.LState) any {
 	c, known := in.node.commands[name]
 	switch {
 	case !known:
-		in.node.lacksCommand(in.session, args, 1)
+		in.node.noteUnsupportedCommand(in.session, args, 1)
 		return failure("ERR Unknown Redis command called from script")
-	case !c.takes(len(args)):
+	case !c.acceptsArgs(len(args)):
 		return failure("ERR Wrong number of args calling Redis command from script")
 	case c.noScript:
 		return failure("ERR This Redis command is not allowed from script")
 	case c.writes && in.node.appender.failed:
 		return misconf
 	}
-	in.node.doing, in.node.scripted = name, true
+	in.node.runningCommand, in.node.inScript = name, true
 	reply := c.run(in.node, in.session, args)
-	in.session.remember(c, args)
+	in.session.trackReads(c, args)
 	return reply
 }
 
 // formatNumber formats a number as Redis does for a script's argument.
-func number(f float64) string {
+func formatNumber(f float64) string {
 	if f == math.Trunc(f) && math.Abs(f) < 1<<63 {
 		return fmt.Sprintf("%d", int64(f))
 	}
@@ -306,13 +306,13 @@ func number(f float64) string {
 }
 
 func reply(l *lua.LState, field, text string) int {
-	l.Push(tagged(l, field, text))
+	l.Push(replyTable(l, field, text))
 	return 1
 }
 
 // replyTable returns a status or an error in Lua's format: {ok=text} or {err=text}. A table created
 // without a size would have room for 32 fields.
-func tagged(l *lua.LState, field, text string) *lua.LTable {
+func replyTable(l *lua.LState, field, text string) *lua.LTable {
 	t := l.CreateTable(0, 1)
 	t.RawSetString(field, lua.LString(text))
 	return t
@@ -349,9 +349,9 @@ func scriptError(err error, sha string) failure {
 func toLua(l *lua.LState, v any) lua.LValue {
 	switch v := v.(type) {
 	case status:
-		return tagged(l, "ok", string(v))
+		return replyTable(l, "ok", string(v))
 	case failure:
-		return tagged(l, "err", string(v))
+		return replyTable(l, "err", string(v))
 	case string:
 		return lua.LString(v)
 	case verbatim:

@@ -9,12 +9,12 @@ import (
 )
 
 var (
-	_ Server = (*simulated)(nil)
-	_ ender  = (*simulated)(nil)
-	_ disk   = (*simulated)(nil)
-	_ clock  = (*simulated)(nil)
+	_ Server    = (*simulated)(nil)
+	_ restarter = (*simulated)(nil)
+	_ disk      = (*simulated)(nil)
+	_ clock     = (*simulated)(nil)
 
-	_ dialler = (*simulated)(nil)
+	_ dialer = (*simulated)(nil)
 )
 
 // simulated is a node on a machine in virtual time. Syncs complete at once.
@@ -24,11 +24,11 @@ type simulated struct {
 	disk  *Disk // nil: no disk
 	node  *Node // nil: down
 	lives int64
-	lines []*virtual
+	lines []*virtualLine
 }
 
 // virtualLine is a connection to a simulated node.
-type virtual struct {
+type virtualLine struct {
 	to      *simulated
 	session *Session
 	in      resp.Scanner
@@ -40,26 +40,26 @@ func (s *simulated) Dial() (line, error) {
 	if s.node == nil {
 		return nil, errDown
 	}
-	v := &virtual{to: s, session: s.node.Open()}
+	v := &virtualLine{to: s, session: s.node.Open()}
 	s.lines = append(s.lines, v)
 	return v, nil
 }
 
-func (v *virtual) Send(words []string) error {
-	out, _ := v.session.Take([]*resp.Command{{Args: words}}, nil)
+func (v *virtualLine) Send(words []string) error {
+	out, _ := v.session.Execute([]*resp.Command{{Args: words}}, nil)
 	if err := v.take(out); err != nil {
 		return err
 	}
 	return v.to.flush()
 }
 
-func (v *virtual) take(out []byte) error {
+func (v *virtualLine) take(out []byte) error {
 	values, err := v.in.Feed(out)
 	v.values = append(v.values, values...)
 	return err
 }
 
-func (v *virtual) Next() (resp.Value, error) {
+func (v *virtualLine) Next() (resp.Value, error) {
 	if len(v.values) == 0 {
 		return resp.Value{}, errors.New("no value came")
 	}
@@ -68,7 +68,7 @@ func (v *virtual) Next() (resp.Value, error) {
 	return next, nil
 }
 
-func (v *virtual) Close() error {
+func (v *virtualLine) Close() error {
 	v.session.Close()
 	return nil
 }
@@ -120,7 +120,7 @@ func (s *simulated) Do(words []string) (resp.Value, error) {
 	}
 	session := s.node.Open()
 	defer session.Close()
-	out, _ := session.Take([]*resp.Command{{Args: words}}, nil)
+	out, _ := session.Execute([]*resp.Command{{Args: words}}, nil)
 	var scan resp.Scanner
 	values, err := scan.Feed(out)
 	if err != nil || len(values) != 1 {
@@ -132,10 +132,10 @@ func (s *simulated) Do(words []string) (resp.Value, error) {
 // flush does Redis's work before a reply.
 func (s *simulated) flush() error {
 	switch s.node.Flush() {
-	case Background, Wait:
+	case StartSync, WaitForSync:
 		s.disk.Sync()()
-		s.node.Synced()
-	case Die:
+		s.node.SyncDone()
+	case Exit:
 		return errors.New("it exited: its disk is full")
 	}
 	return s.deliver()
@@ -199,14 +199,14 @@ func (s *simulated) LosePower(torn bool) error {
 }
 
 func (s *simulated) Unsynced() bool {
-	return s.disk != nil && (s.disk.Unsynced() > 0 || s.node != nil && s.node.Restless())
+	return s.disk != nil && (s.disk.Unsynced() > 0 || s.node != nil && s.node.NeedsFlush())
 }
 
 // Adjust removes expired keys before it sets the clock back, as Redis has by then.
-func (s *simulated) Turn(by time.Duration, rate float64) error {
+func (s *simulated) Adjust(by time.Duration, rate float64) error {
 	if s.node != nil && by < 0 {
 		s.node.Sweep()
 	}
-	s.clock.Turn(by, rate)
+	s.clock.Adjust(by, rate)
 	return nil
 }

@@ -63,7 +63,7 @@ type Server interface {
 }
 
 // restarter is a server that can be ended and restarted.
-type ender interface {
+type restarter interface {
 	Kill() error
 	Shutdown() error
 	Restart() error
@@ -79,11 +79,11 @@ type disk interface {
 
 // clock is a server whose clock can be set, and run at a rate.
 type clock interface {
-	Turn(by time.Duration, rate float64) error
+	Adjust(by time.Duration, rate float64) error
 }
 
 // dialer is a server that accepts several connections.
-type dialler interface {
+type dialer interface {
 	Dial() (line, error)
 }
 
@@ -104,14 +104,14 @@ type connection struct {
 
 // session <name> switches to that connection, which is opened if necessary. Without a name each
 // command has a connection of its own again.
-func (t *telling) session(a []string) error {
-	if t.on = nil; len(a) == 0 {
+func (t *player) session(a []string) error {
+	if t.current = nil; len(a) == 0 {
 		return nil
 	}
-	if t.on = t.lines[a[0]]; t.on != nil {
+	if t.current = t.connections[a[0]]; t.current != nil {
 		return nil
 	}
-	d, ok := t.to.(dialler)
+	d, ok := t.to.(dialer)
 	if !ok {
 		return errUnable
 	}
@@ -119,63 +119,63 @@ func (t *telling) session(a []string) error {
 	if err != nil {
 		return err
 	}
-	t.on = &connection{line: line}
-	t.lines[a[0]] = t.on
-	id, err := t.on.ask([]string{"CLIENT", "ID"})
-	t.on.id = strings.TrimPrefix(id, ":")
+	t.current = &connection{line: line}
+	t.connections[a[0]] = t.current
+	id, err := t.current.ask([]string{"CLIENT", "ID"})
+	t.current.id = strings.TrimPrefix(id, ":")
 	return err
 }
 
 // expandSessions replaces @ and a session's name with the session's number.
-func (t *telling) named(words []string) []string {
+func (t *player) expandSessions(words []string) []string {
 	words = slices.Clone(words)
 	for i, w := range words {
-		if c := t.lines[strings.TrimPrefix(w, "@")]; c != nil && strings.HasPrefix(w, "@") {
+		if c := t.connections[strings.TrimPrefix(w, "@")]; c != nil && strings.HasPrefix(w, "@") {
 			words[i] = c.id
 		}
 	}
 	return words
 }
 
-func (t *telling) hangUp([]string) error {
-	if t.on == nil {
+func (t *player) hangUp([]string) error {
+	if t.current == nil {
 		return errors.New("no session: choose one with session <name>")
 	}
-	for name, c := range t.lines {
-		if c == t.on {
-			delete(t.lines, name)
+	for name, c := range t.connections {
+		if c == t.current {
+			delete(t.connections, name)
 		}
 	}
-	line := t.on.line
-	t.on = nil
+	line := t.current.line
+	t.current = nil
 	return line.Close()
 }
 
-func (t *telling) close() {
-	for _, c := range t.lines {
+func (t *player) close() {
+	for _, c := range t.connections {
 		c.line.Close()
 	}
 }
 
 // execute sends a command on the current connection and returns its reply.
-func (t *telling) say(words []string) (string, error) {
+func (t *player) execute(words []string) (string, error) {
 	switch {
-	case words[0] == listening && t.on == nil:
+	case words[0] == heardStep && t.current == nil:
 		return "", errors.New("no session: choose one with session <name>")
-	case words[0] == listening:
-		return t.on.heard()
-	case t.on != nil:
-		return t.on.ask(t.named(words))
+	case words[0] == heardStep:
+		return t.current.takePushes()
+	case t.current != nil:
+		return t.current.ask(t.expandSessions(words))
 	}
 	v, err := t.to.Do(words)
 	return replyText(v), err
 }
 
 // heardStep is a step with a reply: the pushes on the connection since the last such step.
-const listening = "heard"
+const heardStep = "heard"
 
 // takePushes sends a PING first: all earlier pushes arrive before its reply.
-func (c *connection) heard() (string, error) {
+func (c *connection) takePushes() (string, error) {
 	if _, err := c.ask([]string{"PING"}); err != nil {
 		return "", err
 	}
@@ -202,7 +202,7 @@ func (c *connection) ask(words []string) (string, error) {
 		if err != nil {
 			return "", fmt.Errorf("no reply to %q: %w", words[0], err)
 		}
-		if pushed(v) {
+		if isPush(v) {
 			c.pushed = append(c.pushed, replyText(v))
 			continue
 		}
@@ -213,7 +213,7 @@ func (c *connection) ask(words []string) (string, error) {
 
 // isPush reports whether a value is not a reply. In RESP3, the reply to SUBSCRIBE has the type of a
 // push; in RESP2, a push has the type of an array.
-func pushed(v resp.Value) bool {
+func isPush(v resp.Value) bool {
 	first := ""
 	if len(v.Items) > 0 {
 		first = v.Items[0].Str
@@ -248,7 +248,7 @@ func differences(s *Story, replies []Reply) (out []string) {
 }
 
 // firstLate returns the first reply that came too late to count.
-func Late(s *Story, replies []Reply) (r Reply, late bool) {
+func firstLate(s *Story, replies []Reply) (r Reply, late bool) {
 	slack := s.slack()
 	for _, r := range replies {
 		if r.Late > slack {
@@ -299,7 +299,7 @@ func pattern(want string) (expr string, ok bool) {
 }
 
 // checkReply returns an error for an expected reply with invalid syntax.
-func matchable(want string) error {
+func checkReply(want string) error {
 	if _, _, ok := bounds(want); !ok && strings.HasPrefix(want, "~") {
 		return fmt.Errorf("%q is not ~number±tolerance", want)
 	}
@@ -325,7 +325,7 @@ func matches(want, got string) bool {
 type Story struct {
 	Path        string
 	Persistence string
-	Not         map[string]string // servers to which it can't be played, with reasons
+	Excluded    map[string]string // servers to which it can't be played, with reasons
 	Steps       []step
 	lines       []string
 	scripts     map[string]string
@@ -333,17 +333,17 @@ type Story struct {
 
 // step is a command or a directive.
 type step struct {
-	Line  int // in the file, from 1
-	Words []string
-	Reply string // of a command
-	reply int    // line of the reply; 0: none yet
+	Line      int // in the file, from 1
+	Words     []string
+	Reply     string // of a command
+	replyLine int    // line of the reply; 0: none yet
 }
 
 // Command reports whether the step has a reply.
-func (s step) Command() bool { return unicode.IsUpper(rune(s.Words[0][0])) || s.Words[0] == listening }
+func (s step) Command() bool { return unicode.IsUpper(rune(s.Words[0][0])) || s.Words[0] == heardStep }
 
 // readStory reads a story. Script paths are relative to top.
-func read(path, top string) (*Story, error) {
+func readStory(path, top string) (*Story, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("read story: %w", err)
@@ -352,7 +352,7 @@ func read(path, top string) (*Story, error) {
 }
 
 func parseStory(path, top, text string) (*Story, error) {
-	s := &Story{Path: path, Persistence: "none", Not: map[string]string{}, scripts: map[string]string{},
+	s := &Story{Path: path, Persistence: "none", Excluded: map[string]string{}, scripts: map[string]string{},
 		lines: strings.Split(strings.TrimSuffix(text, "\n"), "\n")}
 	for i, line := range s.lines {
 		if err := s.add(i+1, line, top); err != nil {
@@ -367,9 +367,9 @@ func parseStory(path, top, text string) (*Story, error) {
 
 func (s *Story) add(number int, line, top string) error {
 	if reply, indented := strings.CutPrefix(line, "\t"); indented {
-		if n := len(s.Steps); n > 0 && s.Steps[n-1].Command() && s.Steps[n-1].reply == 0 {
-			s.Steps[n-1].Reply, s.Steps[n-1].reply = reply, number
-			return matchable(reply)
+		if n := len(s.Steps); n > 0 && s.Steps[n-1].Command() && s.Steps[n-1].replyLine == 0 {
+			s.Steps[n-1].Reply, s.Steps[n-1].replyLine = reply, number
+			return checkReply(reply)
 		}
 		return fmt.Errorf("reply %q does not follow a command", reply)
 	}
@@ -377,7 +377,7 @@ func (s *Story) add(number int, line, top string) error {
 		return nil
 	}
 	if who, why, ok := strings.Cut(strings.TrimPrefix(line, "not "), ": "); ok && strings.HasPrefix(line, "not ") {
-		s.Not[who] = why
+		s.Excluded[who] = why
 		return nil
 	}
 	words, err := s.split(line)
@@ -399,7 +399,7 @@ func (s *Story) add(number int, line, top string) error {
 	}
 	step := step{Line: number, Words: words}
 	if d := directives[words[0]]; !step.Command() && (d.run == nil || len(words)-1 < d.least || len(words)-1 > d.most) {
-		return fmt.Errorf("%q is not a directive; known are %s", line, known())
+		return fmt.Errorf("%q is not a directive; known are %s", line, directiveNames())
 	}
 	s.Steps = append(s.Steps, step)
 	return nil
@@ -433,33 +433,33 @@ func (s *Story) split(line string) (words []string, err error) {
 
 // maxLate is how late a server may be in a time-sensitive story. Stories leave more time than this
 // between a command and the instant at which its reply would change.
-const mostLate = 250 * time.Millisecond
+const maxLate = 250 * time.Millisecond
 
 // slack returns how late a reply may be and still count: the smallest tolerance in the story, or
 // any time if the story is not time-sensitive.
 func (s *Story) slack() time.Duration {
 	slack := time.Duration(math.MaxInt64)
 	for _, st := range s.Steps {
-		if !st.Command() && directives[st.Words[0]].tellsTime {
-			slack = min(slack, mostLate)
+		if !st.Command() && directives[st.Words[0]].timeSensitive {
+			slack = min(slack, maxLate)
 		}
 		if _, within, ok := bounds(st.Reply); ok {
-			slack = min(slack, mostLate, time.Duration(within)*time.Millisecond)
+			slack = min(slack, maxLate, time.Duration(within)*time.Millisecond)
 		}
 	}
 	return slack
 }
 
 // rewrite returns the story's text with the actual replies where they differ.
-func (s *Story) rewritten(replies []Reply) string {
+func (s *Story) rewrite(replies []Reply) string {
 	var b strings.Builder
 	byLine := map[int]string{} // by the line that a reply replaces or follows
 	skip := map[int]bool{}
 	for _, r := range replies {
-		if !r.Step.Command() || r.Step.reply != 0 && matches(r.Step.Reply, r.Text) {
+		if !r.Step.Command() || r.Step.replyLine != 0 && matches(r.Step.Reply, r.Text) {
 			continue
 		}
-		byLine[r.Step.Line], skip[r.Step.reply] = r.Text, true
+		byLine[r.Step.Line], skip[r.Step.replyLine] = r.Text, true
 	}
 	for i, line := range s.lines {
 		if skip[i+1] {

@@ -16,7 +16,7 @@ func story(t *testing.T, text string) *Story {
 	return s
 }
 
-func TestTextsThatAreNoStory(t *testing.T) {
+func TestParseStoryErrors(t *testing.T) {
 	for text, want := range map[string]string{
 		"# nothing":                     "story.txt: no step",
 		"\t+OK":                         "does not follow a command",
@@ -38,9 +38,9 @@ func TestTextsThatAreNoStory(t *testing.T) {
 }
 
 // For a wrong reply, and for one that the story doesn't list, the difference shows both texts.
-func TestDifferencesShowBoth(t *testing.T) {
+func TestDifferences(t *testing.T) {
 	s := story(t, "SET k v PX 10000\n\t+OK\nGET k\n\t\"w\"\nPTTL k\n\t~9000±500\nPTTL k\n\t/:1.*/\nDBSIZE\n")
-	replies, err := tell(s, newSimulated("none"))
+	replies, err := play(s, newSimulated("none"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,21 +58,21 @@ want `
 		t.Errorf("differences:\n%s\nwant:\n%s", got, want)
 	}
 	mended := "SET k v PX 10000\n\t+OK\nGET k\n\t\"v\"\nPTTL k\n\t:10000\nPTTL k\n\t/:1.*/\nDBSIZE\n\t:1\n"
-	if got := s.rewritten(replies); got != mended {
+	if got := s.rewrite(replies); got != mended {
 		t.Errorf("rewritten:\n%s\nwant:\n%s", got, mended)
 	}
 }
 
 // lateServer is a server that is always late.
-type slow struct {
+type lateServer struct {
 	*simulated
 	late time.Duration
 }
 
-func (s slow) Late() time.Duration { return s.late }
+func (s lateServer) Late() time.Duration { return s.late }
 
 // A late reply is ignored if the story is time-sensitive.
-func TestLateRepliesSayNothing(t *testing.T) {
+func TestLateReplies(t *testing.T) {
 	const untimed = "SET k v\n\t+OK\nkill\n"
 	for _, c := range []struct {
 		text string
@@ -80,18 +80,18 @@ func TestLateRepliesSayNothing(t *testing.T) {
 		want string
 	}{
 		{untimed, time.Hour, ""},
-		{untimed + "wait 1s\n", mostLate, ""},
-		{untimed + "wait 1s\n", mostLate + 1, "SET"},
-		{"wait 1s\nkill\n", mostLate + 1, "kill"},
+		{untimed + "wait 1s\n", maxLate, ""},
+		{untimed + "wait 1s\n", maxLate + 1, "SET"},
+		{"wait 1s\nkill\n", maxLate + 1, "kill"},
 		{"PTTL k\n\t~-2±100\n", 100 * time.Millisecond, ""},
 		{"PTTL k\n\t~-2±100\n", 101 * time.Millisecond, "PTTL"},
 	} {
 		s := story(t, c.text)
-		replies, err := tell(s, slow{newSimulated("none"), c.late})
+		replies, err := play(s, lateServer{newSimulated("none"), c.late})
 		if err != nil {
 			t.Fatal(err)
 		}
-		first, late := Late(s, replies)
+		first, late := firstLate(s, replies)
 		if late != (c.want != "") || late && first.Step.Words[0] != c.want {
 			t.Errorf("%q, %v late: %v %v, want %q", c.text, c.late, first, late, c.want)
 		}
@@ -99,37 +99,37 @@ func TestLateRepliesSayNothing(t *testing.T) {
 }
 
 // slowDiskServer is a server whose disk is slow regardless of the story.
-type lazy struct {
+type slowDiskServer struct {
 	*simulated
-	looks int
+	checks int
 }
 
-func (l *lazy) Unsynced() bool {
-	l.looks--
-	return l.looks >= 0
+func (l *slowDiskServer) Unsynced() bool {
+	l.checks--
+	return l.checks >= 0
 }
 
 // A sync with a time limit is late if the disk is not done by then.
-func TestLateSyncsSayNothing(t *testing.T) {
+func TestLateSyncs(t *testing.T) {
 	s := story(t, "SET k v\n\t+OK\nsync 300ms\npower-loss\n")
-	for looks, want := range map[int]bool{0: false, int(mostLate / syncStep): false, int(mostLate/syncStep) + 1: true} {
-		replies, err := tell(s, &lazy{newSimulated("always"), looks})
+	for looks, want := range map[int]bool{0: false, int(maxLate / syncStep): false, int(maxLate/syncStep) + 1: true} {
+		replies, err := play(s, &slowDiskServer{newSimulated("always"), looks})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if at, late := Late(s, replies); late != want {
+		if at, late := firstLate(s, replies); late != want {
 			t.Errorf("done at check %d: late %v at %v", looks, late, at)
 		}
 	}
 }
 
 // bareServer is a server without optional capabilities.
-type only struct{ Server }
+type bareServer struct{ Server }
 
 // A directive that the server doesn't support is an error and never skipped.
-func TestDirectivesThatAServerLacks(t *testing.T) {
+func TestUnsupportedDirectives(t *testing.T) {
 	for _, d := range []string{"kill", "shutdown", "restart", "power-loss", "sync", "sync 1s", "clock +1s"} {
-		if _, err := tell(story(t, d), only{newSimulated("always")}); !errors.Is(err, errUnable) {
+		if _, err := play(story(t, d), bareServer{newSimulated("always")}); !errors.Is(err, errUnable) {
 			t.Errorf("%s: %v", d, err)
 		}
 	}
@@ -137,7 +137,7 @@ func TestDirectivesThatAServerLacks(t *testing.T) {
 		"clock fast": "invalid duration", "clock rate x": "invalid syntax", "clock still 2": "invalid clock directive",
 		"run_id kept": "no run_id was noted", "restart": "it runs", "run_id noted\nkill\nrestart\nrun_id kept": ", was ",
 		"run_id noted\nrun_id new": ", was ", "kill\nGET k": "it is down"} {
-		if _, err := tell(story(t, d), newSimulated("always")); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := play(story(t, d), newSimulated("always")); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", d, err, want)
 		}
 	}

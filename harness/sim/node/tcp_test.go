@@ -11,28 +11,28 @@ import (
 const patience = 5 * time.Second
 
 // tcpLine is a connection to a server in another process or goroutine.
-type tcp struct {
+type tcpLine struct {
 	conn   net.Conn
 	in     resp.Scanner
 	values []resp.Value
 }
 
-var _ line = (*tcp)(nil)
+var _ line = (*tcpLine)(nil)
 
 func dialTCP(addr string) (line, error) {
 	conn, err := net.DialTimeout("tcp", addr, patience)
 	if err != nil {
 		return nil, err
 	}
-	return &tcp{conn: conn}, nil
+	return &tcpLine{conn: conn}, nil
 }
 
-func (t *tcp) Send(words []string) error {
+func (t *tcpLine) Send(words []string) error {
 	_, err := t.conn.Write(resp.Append(nil, words...))
 	return err
 }
 
-func (t *tcp) Next() (resp.Value, error) {
+func (t *tcpLine) Next() (resp.Value, error) {
 	buf := make([]byte, 4096)
 	for len(t.values) == 0 {
 		if err := t.conn.SetReadDeadline(time.Now().Add(patience)); err != nil {
@@ -53,4 +53,4 @@ func (t *tcp) Next() (resp.Value, error) {
 	return next, nil
 }
 
-func (t *tcp) Close() error { return t.conn.Close() }
+func (t *tcpLine) Close() error { return t.conn.Close() }

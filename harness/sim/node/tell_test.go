@@ -13,13 +13,13 @@ import (
 
 // play plays a story to a server. It returns the replies to the commands, and the delays of
 // time-sensitive directives. It returns an error if a step fails.
-func tell(s *Story, to Server) ([]Reply, error) {
-	t := &telling{to: to, rate: 1, lines: map[string]*connection{}}
+func play(s *Story, to Server) ([]Reply, error) {
+	t := &player{to: to, rate: 1, connections: map[string]*connection{}}
 	defer t.close()
 	var out []Reply
 	for _, st := range s.Steps {
 		if !st.Command() {
-			if directives[st.Words[0]].atOnce {
+			if directives[st.Words[0]].immediate {
 				out = append(out, Reply{Step: st, Late: t.late()})
 			}
 			if err := directives[st.Words[0]].run(t, st.Words[1:]); err != nil {
@@ -27,7 +27,7 @@ func tell(s *Story, to Server) ([]Reply, error) {
 			}
 			continue
 		}
-		reply, err := t.say(st.Words)
+		reply, err := t.execute(st.Words)
 		if err != nil {
 			return out, fmt.Errorf("%s:%d: %s: %w", s.Path, st.Line, st.Words[0], err)
 		}
@@ -36,45 +36,45 @@ func tell(s *Story, to Server) ([]Reply, error) {
 	return out, nil
 }
 
-type telling struct {
-	to    Server
-	rate  float64 // of its clock
-	runID string
-	over  time.Duration // time that waits took beyond the story
-	lines map[string]*connection
-	on    *connection // nil: a connection for each command
+type player struct {
+	to          Server
+	rate        float64 // of its clock
+	runID       string
+	overrun     time.Duration // time that waits took beyond the story
+	connections map[string]*connection
+	current     *connection // nil: a connection for each command
 }
 
-func (t *telling) late() time.Duration { return t.to.Late() + t.over }
+func (t *player) late() time.Duration { return t.to.Late() + t.overrun }
 
 type directive struct {
-	least, most int  // number of arguments
-	tellsTime   bool // later replies depend on when they are requested
-	atOnce      bool // later replies depend on when this is done; other directives may take time
-	run         func(*telling, []string) error
+	least, most   int  // number of arguments
+	timeSensitive bool // later replies depend on when they are requested
+	immediate     bool // later replies depend on when this is done; other directives may take time
+	run           func(*player, []string) error
 }
 
 // directives lists the directives of stories.
 var directives = map[string]directive{
-	"wait":       {1, 1, true, false, (*telling).wait},
-	"second":     {0, 0, true, false, (*telling).second},
-	"kill":       {0, 0, false, true, ending(ender.Kill)},
-	"shutdown":   {0, 0, false, true, ending(ender.Shutdown)},
-	"restart":    {0, 0, false, false, ending(ender.Restart)},
-	"power-loss": {0, 1, false, true, (*telling).losePower},
-	"sync":       {0, 1, true, false, (*telling).sync},
-	"clock":      {1, 2, true, true, (*telling).clock},
-	"run_id":     {1, 1, false, false, (*telling).generation},
-	"session":    {0, 1, false, false, (*telling).session},
-	"hang-up":    {0, 0, false, true, (*telling).hangUp},
+	"wait":       {1, 1, true, false, (*player).wait},
+	"second":     {0, 0, true, false, (*player).second},
+	"kill":       {0, 0, false, true, withRestarter(restarter.Kill)},
+	"shutdown":   {0, 0, false, true, withRestarter(restarter.Shutdown)},
+	"restart":    {0, 0, false, false, withRestarter(restarter.Restart)},
+	"power-loss": {0, 1, false, true, (*player).losePower},
+	"sync":       {0, 1, true, false, (*player).sync},
+	"clock":      {1, 2, true, true, (*player).clock},
+	"run_id":     {1, 1, false, false, (*player).checkRunID},
+	"session":    {0, 1, false, false, (*player).session},
+	"hang-up":    {0, 0, false, true, (*player).hangUp},
 }
 
-func known() string { return strings.Join(slices.Sorted(maps.Keys(directives)), ", ") }
+func directiveNames() string { return strings.Join(slices.Sorted(maps.Keys(directives)), ", ") }
 
 var errUnable = errors.New("not supported by this server; add to the story: not <server>: <why>")
 
 // wait <duration> lets time pass.
-func (t *telling) wait(a []string) error {
+func (t *player) wait(a []string) error {
 	d, err := time.ParseDuration(a[0])
 	if err != nil {
 		return err
@@ -84,7 +84,7 @@ func (t *telling) wait(a []string) error {
 
 // second waits until the server's clock is a tenth of a second into a new second, and resets the
 // story's time.
-func (t *telling) second([]string) error {
+func (t *player) second([]string) error {
 	if err := t.to.Wait(t.to.Late()); err != nil {
 		return err
 	}
@@ -96,7 +96,7 @@ func (t *telling) second([]string) error {
 }
 
 // time returns the server's reply to TIME.
-func (t *telling) time() (time.Time, error) {
+func (t *player) time() (time.Time, error) {
 	v, err := t.to.Do([]string{"TIME"})
 	if err != nil {
 		return time.Time{}, err
@@ -110,9 +110,9 @@ func (t *telling) time() (time.Time, error) {
 	return time.Unix(seconds, micros*1000), errors.Join(err1, err2)
 }
 
-func ending(do func(ender) error) func(*telling, []string) error {
-	return func(t *telling, _ []string) error {
-		e, ok := t.to.(ender)
+func withRestarter(do func(restarter) error) func(*player, []string) error {
+	return func(t *player, _ []string) error {
+		e, ok := t.to.(restarter)
 		if !ok {
 			return errUnable
 		}
@@ -121,7 +121,7 @@ func ending(do func(ender) error) func(*telling, []string) error {
 }
 
 // power-loss [torn]
-func (t *telling) losePower(a []string) error {
+func (t *player) losePower(a []string) error {
 	d, ok := t.to.(disk)
 	if !ok {
 		return errUnable
@@ -139,7 +139,7 @@ const (
 
 // sync waits until a power loss would lose nothing, and resets the story's time. sync <duration> is
 // a wait after which everything must be synced. If that takes longer, the server is late.
-func (t *telling) sync(a []string) error {
+func (t *player) sync(a []string) error {
 	d, ok := t.to.(disk)
 	if !ok {
 		return errUnable
@@ -159,46 +159,46 @@ func (t *telling) sync(a []string) error {
 		}
 	}
 	if len(a) == 1 {
-		t.over += waited
+		t.overrun += waited
 		return nil
 	}
 	return t.to.Wait(t.to.Late())
 }
 
 // stillRate is the rate of a clock that stands still: a nanosecond per millisecond.
-const still = 1e-6
+const stillRate = 1e-6
 
 // clock +<duration>, clock -<duration>, clock rate <number>, or clock still, which stops the clock
 // in the middle of a millisecond.
-func (t *telling) clock(a []string) error {
+func (t *player) clock(a []string) error {
 	c, ok := t.to.(clock)
 	if !ok {
 		return errUnable
 	}
 	switch {
 	case a[0] == "still" && len(a) == 1:
-		t.rate = still
-		if err := c.Turn(0, still); err != nil {
+		t.rate = stillRate
+		if err := c.Adjust(0, stillRate); err != nil {
 			return err
 		}
 		now, err := t.time()
 		if err != nil {
 			return err
 		}
-		return c.Turn(now.Truncate(time.Millisecond).Add(time.Millisecond*3/2).Sub(now), still)
+		return c.Adjust(now.Truncate(time.Millisecond).Add(time.Millisecond*3/2).Sub(now), stillRate)
 	case a[0] == "rate" && len(a) == 2:
 		rate, err := strconv.ParseFloat(a[1], 64)
 		if err != nil {
 			return err
 		}
 		t.rate = rate
-		return c.Turn(0, rate)
+		return c.Adjust(0, rate)
 	case len(a) == 1:
 		by, err := time.ParseDuration(a[0])
 		if err != nil {
 			return err
 		}
-		return c.Turn(by, t.rate)
+		return c.Adjust(by, t.rate)
 	}
 	return fmt.Errorf("invalid clock directive: want +1s, -1s, rate 2 or still")
 }
@@ -206,7 +206,7 @@ func (t *telling) clock(a []string) error {
 var runID = regexp.MustCompile(`run_id:([0-9a-f]{40})\r`)
 
 // run_id noted, followed later by run_id kept or run_id new.
-func (t *telling) generation(a []string) error {
+func (t *player) checkRunID(a []string) error {
 	v, err := t.to.Do([]string{"INFO", "server"})
 	if err != nil {
 		return err

@@ -24,15 +24,15 @@ type tracking struct {
 	broken        bool  // that session has ended
 }
 
-// trackers holds the tracking state of a node.
-type trackers struct {
-	table   map[string]map[int64]*Session  // sessions that have read a key, by key
-	changed map[string]map[string]*Session // for BCAST: by prefix, the changed keys and the session that changed each, or nil
-	later   []any                          // keys for notifications of the current session, sent after its reply; nil: all keys
+// trackingState holds the tracking state of a node.
+type trackingState struct {
+	table    map[string]map[int64]*Session  // sessions that have read a key, by key
+	changed  map[string]map[string]*Session // for BCAST: by prefix, the changed keys and the session that changed each, or nil
+	deferred []any                          // keys for notifications of the current session, sent after its reply; nil: all keys
 }
 
 // trackReads records the keys that a command has read, if the session tracks them.
-func (s *Session) remember(c command, a []string) {
+func (s *Session) trackReads(c command, a []string) {
 	t := s.tracking
 	if c.reads == 0 || t == nil || t.broadcast || t.optIn && !s.caching || t.optOut && s.caching {
 		return
@@ -50,13 +50,13 @@ func (s *Session) remember(c command, a []string) {
 }
 
 // keyChanged notifies all sessions that watch or track a key.
-func (n *Node) touched(key string, expired bool) {
+func (n *Node) keyChanged(key string, expired bool) {
 	for s := range n.watchers[key] {
 		s.changed = true
 	}
 	for prefix, keys := range n.changed {
 		if _, known := keys[key]; !known && strings.HasPrefix(key, prefix) {
-			keys[key] = n.doer(expired)
+			keys[key] = n.issuer(expired)
 		}
 	}
 	readers := n.table[key]
@@ -68,7 +68,7 @@ func (n *Node) touched(key string, expired bool) {
 		switch s := readers[id]; {
 		case s.tracking == nil || s.tracking.broadcast || s.tracking.noLoop && s == n.current:
 		case s == n.current:
-			n.later = append(n.later, key)
+			n.deferred = append(n.deferred, key)
 		default:
 			s.invalidate([]any{key})
 		}
@@ -77,17 +77,17 @@ func (n *Node) touched(key string, expired bool) {
 
 // issuer returns the session whose command changes a key, or nil if the key expired or a script
 // changed it.
-func (n *Node) doer(expired bool) *Session {
-	if expired || n.scripted {
+func (n *Node) issuer(expired bool) *Session {
+	if expired || n.inScript {
 		return nil
 	}
 	return n.current
 }
 
 // allKeysChanged notifies all sessions of a flush.
-func (n *Node) flushed() {
+func (n *Node) allKeysChanged() {
 	for key, watchers := range n.watchers {
-		if n.look(key) == nil {
+		if n.lookup(key) == nil {
 			continue
 		}
 		for s := range watchers {
@@ -99,7 +99,7 @@ func (n *Node) flushed() {
 		switch s := n.open[id]; {
 		case s.tracking == nil:
 		case s == n.current:
-			n.later = append(n.later, nil)
+			n.deferred = append(n.deferred, nil)
 		default:
 			s.invalidate(nil)
 		}
@@ -107,8 +107,8 @@ func (n *Node) flushed() {
 }
 
 // sendDeferred sends the current session the notifications that must follow its reply.
-func (s *Session) settle() {
-	for _, key := range s.node.later {
+func (s *Session) sendDeferred() {
+	for _, key := range s.node.deferred {
 		switch {
 		case s.tracking == nil:
 		case key == nil:
@@ -117,7 +117,7 @@ func (s *Session) settle() {
 			s.invalidate([]any{key})
 		}
 	}
-	s.node.later = nil
+	s.node.deferred = nil
 }
 
 // invalidationChannel is the channel on which RESP2 sessions receive notifications redirected to
@@ -136,16 +136,16 @@ func (s *Session) invalidate(keys []any) {
 		if to = s.node.open[s.tracking.redirect]; to == nil {
 			s.tracking.broken = true
 			if s.resp3 {
-				s.tell(push{"tracking-redir-broken", s.tracking.redirect})
+				s.sendPush(push{"tracking-redir-broken", s.tracking.redirect})
 			}
 			return
 		}
 	}
 	switch {
 	case to.resp3:
-		to.tell(push{"invalidate", what})
-	case redirects && to.listens():
-		to.tell(push{"message", invalidationChannel, what})
+		to.sendPush(push{"invalidate", what})
+	case redirects && to.subscribed():
+		to.sendPush(push{"message", invalidationChannel, what})
 	}
 }
 
@@ -197,16 +197,16 @@ func (s *Session) untrack() {
 }
 
 // trackedKeys lists the keys whose expiry must be notified.
-func (n *Node) tracked() (keys []string) {
+func (n *Node) trackedKeys() (keys []string) {
 	if len(n.table) == 0 && len(n.changed) == 0 {
 		return nil
 	}
 	for key, v := range n.keys {
-		told := n.table[key] != nil
+		tracked := n.table[key] != nil
 		for prefix := range n.changed {
-			told = told || strings.HasPrefix(key, prefix)
+			tracked = tracked || strings.HasPrefix(key, prefix)
 		}
-		if told && v.expires != 0 {
+		if tracked && v.expires != 0 {
 			keys = append(keys, key)
 		}
 	}
@@ -217,15 +217,15 @@ func (n *Node) tracked() (keys []string) {
 // Expire removes expired keys that a session tracks. Redis removes all expired keys, ten times a
 // second; for keys that nobody tracks, the difference is not observable.
 func (n *Node) Expire() {
-	for _, key := range n.tracked() {
-		n.look(key)
+	for _, key := range n.trackedKeys() {
+		n.lookup(key)
 	}
 	n.commit()
 }
 
 // HasListeners reports whether a push is pending, or will be when a key expires.
-func (n *Node) Watched() bool {
-	return len(n.pushed) > 0 || len(n.tracked()) > 0
+func (n *Node) HasListeners() bool {
+	return len(n.pushed) > 0 || len(n.trackedKeys()) > 0
 }
 
 // clientTracking implements CLIENT TRACKING.
@@ -299,7 +299,7 @@ func (s *Session) track(t tracking) any {
 		return failure("ERR You can't switch OPTIN/OPTOUT mode before disabling tracking for this client, and then re-enabling it with a different mode.")
 	}
 	if t.broadcast {
-		if bad := overlap(old.prefixes, t.prefixes); bad != "" {
+		if bad := checkOverlap(old.prefixes, t.prefixes); bad != "" {
 			return bad
 		}
 		if len(t.prefixes) == 0 {
@@ -317,7 +317,7 @@ func (s *Session) track(t tracking) any {
 }
 
 // checkOverlap returns an error if two prefixes match a common key.
-func overlap(old, added []string) failure {
+func checkOverlap(old, added []string) failure {
 	meet := func(a, b string) bool { return strings.HasPrefix(a, b) || strings.HasPrefix(b, a) }
 	for i, p := range added {
 		for _, q := range old {
@@ -365,9 +365,9 @@ func redirection(_ *Node, s *Session, _ []string) any {
 func trackingInfo(_ *Node, s *Session, _ []string) any {
 	t := s.tracking
 	if t == nil {
-		return pairs{"flags", distinct{"off"}, "redirect", int64(-1), "prefixes", []any{}}
+		return pairs{"flags", setReply{"off"}, "redirect", int64(-1), "prefixes", []any{}}
 	}
-	flags := distinct{"on"}
+	flags := setReply{"on"}
 	for _, f := range []struct {
 		on   bool
 		name string
@@ -387,14 +387,14 @@ func trackingInfo(_ *Node, s *Session, _ []string) any {
 }
 
 // subscribed reports whether the session has subscribed to any channel.
-func (s *Session) listens() bool { return len(s.channels) > 0 }
+func (s *Session) subscribed() bool { return len(s.channels) > 0 }
 
 func subscribe(n *Node, s *Session, a []string) any {
-	if s.transacts {
-		n.lacks(s, "SUBSCRIBE in MULTI")
+	if s.inExec {
+		n.noteUnsupported(s, "SUBSCRIBE in MULTI")
 		return failure("ERR Command not allowed inside a transaction")
 	}
-	var out several
+	var out sequence
 	for _, name := range a[1:] {
 		if n.channels[name] == nil {
 			n.channels[name] = map[int64]*Session{}
@@ -417,15 +417,15 @@ func unsubscribe(n *Node, s *Session, a []string) any {
 			return push{"unsubscribe", nil, int64(0)}
 		}
 	}
-	var out several
+	var out sequence
 	for _, name := range names {
-		s.leave(name)
+		s.leaveChannel(name)
 		out = append(out, push{"unsubscribe", name, int64(len(s.channels))})
 	}
 	return out
 }
 
-func (s *Session) leave(channel string) {
+func (s *Session) leaveChannel(channel string) {
 	delete(s.channels, channel)
 	if delete(s.node.channels[channel], s.id); len(s.node.channels[channel]) == 0 {
 		delete(s.node.channels, channel)
@@ -435,7 +435,7 @@ func (s *Session) leave(channel string) {
 func publish(n *Node, _ *Session, a []string) any {
 	heard := n.channels[a[1]]
 	for _, id := range slices.Sorted(maps.Keys(heard)) {
-		heard[id].tell(push{"message", a[1], a[2]})
+		heard[id].sendPush(push{"message", a[1], a[2]})
 	}
 	return int64(len(heard))
 }
@@ -448,7 +448,7 @@ type Push struct {
 }
 
 // sendPush sends a session a value out of band.
-func (s *Session) tell(v any) {
+func (s *Session) sendPush(v any) {
 	if s == s.node.current {
 		s.out = appendReply(s.out, v, s.resp3)
 		return
@@ -477,9 +477,9 @@ func (n *Node) Pushed() []Push {
 // Close closes a session.
 func (s *Session) Close() {
 	n := s.node
-	s.forget()
+	s.unwatchAll()
 	for name := range s.channels {
-		s.leave(name)
+		s.leaveChannel(name)
 	}
 	s.tracking = nil
 	s.untrack()

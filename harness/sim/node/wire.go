@@ -9,14 +9,14 @@ import (
 
 // Replies besides int64, string, []any and nil.
 type (
-	status   string   // +OK
-	failure  string   // -ERR …
-	verbatim string   // human-readable text
-	pairs    []any    // a map in RESP3, an array in RESP2
-	push     []any    // an out-of-band push in RESP3, an array in RESP2
-	several  []any    // several replies in sequence
-	nothing  struct{} // a null array
-	distinct []any    // a set in RESP3, an array in RESP2
+	status    string   // +OK
+	failure   string   // -ERR …
+	verbatim  string   // human-readable text
+	pairs     []any    // a map in RESP3, an array in RESP2
+	push      []any    // an out-of-band push in RESP3, an array in RESP2
+	sequence  []any    // several replies in sequence
+	nullArray struct{} // a null array
+	setReply  []any    // a set in RESP3, an array in RESP2
 )
 
 func appendReply(out []byte, v any, resp3 bool) []byte {
@@ -48,11 +48,11 @@ func appendReply(out []byte, v any, resp3 bool) []byte {
 		return appendItems(appendCount(out, '*', int64(len(v))), v, resp3)
 	case push:
 		return appendAs(out, '>', v, resp3)
-	case distinct:
+	case setReply:
 		return appendAs(out, '~', v, resp3)
-	case several:
+	case sequence:
 		return appendItems(out, v, resp3)
-	case nothing:
+	case nullArray:
 		if resp3 {
 			return append(out, "_\r\n"...)
 		}
@@ -97,7 +97,7 @@ func oneLine(s string) string {
 }
 
 // plainReply converts a reply to the types that Do returns.
-func plain(v any) (any, error) {
+func plainReply(v any) (any, error) {
 	switch v := v.(type) {
 	case failure:
 		return nil, errors.New(string(v))
@@ -106,19 +106,19 @@ func plain(v any) (any, error) {
 	case verbatim:
 		return string(v), nil
 	case pairs:
-		return plain([]any(v))
+		return plainReply([]any(v))
 	case push:
-		return plain([]any(v))
-	case distinct:
-		return plain([]any(v))
-	case several:
-		return plain([]any(v))
-	case nothing:
+		return plainReply([]any(v))
+	case setReply:
+		return plainReply([]any(v))
+	case sequence:
+		return plainReply([]any(v))
+	case nullArray:
 		return nil, nil
 	case []any:
 		out := make([]any, len(v))
 		for i, item := range v {
-			p, err := plain(item)
+			p, err := plainReply(item)
 			if err != nil {
 				return nil, err
 			}
@@ -131,14 +131,14 @@ func plain(v any) (any, error) {
 
 // transaction holds the commands that a session has queued since MULTI.
 type transaction struct {
-	queue  [][]string
-	spoilt bool // a command could not be queued
+	queue   [][]string
+	aborted bool // a command could not be queued
 }
 
 // abort makes the EXEC of an open transaction fail.
-func (s *Session) spoil() {
+func (s *Session) abort() {
 	if s.multi != nil {
-		s.multi.spoilt = true
+		s.multi.aborted = true
 	}
 }
 
@@ -155,31 +155,31 @@ func discard(n *Node, s *Session, _ []string) any {
 		return failure("ERR DISCARD without MULTI")
 	}
 	s.multi = nil
-	s.forget()
+	s.unwatchAll()
 	return ok
 }
 
 // execTransaction implements EXEC. All commands see the same instant of the clock and are one
 // change on disk.
-func execute(n *Node, s *Session, _ []string) any {
+func execTransaction(n *Node, s *Session, _ []string) any {
 	t := s.multi
 	if t == nil {
 		return failure("ERR EXEC without MULTI")
 	}
 	for _, key := range s.watches {
-		n.look(key) // one that has expired since counts as changed
+		n.lookup(key) // one that has expired since counts as changed
 	}
 	changed := s.changed
-	s.forget()
+	s.unwatchAll()
 	s.multi = nil
 	switch {
-	case t.spoilt:
+	case t.aborted:
 		return failure("EXECABORT Transaction discarded because of previous errors.")
 	case changed:
-		return nothing{}
+		return nullArray{}
 	}
-	s.transacts = true
-	defer func() { s.transacts = false }()
+	s.inExec = true
+	defer func() { s.inExec = false }()
 	// Replies are written one by one, because messages published by a command go in between.
 	s.out = appendCount(s.out, '*', int64(len(t.queue)))
 	for _, args := range t.queue {
@@ -187,7 +187,7 @@ func execute(n *Node, s *Session, _ []string) any {
 		reply := n.run(s, name, n.commands[name], args)
 		s.out = appendReply(s.out, reply, s.resp3)
 	}
-	return several{}
+	return sequence{}
 }
 
 func watch(n *Node, s *Session, a []string) any {
@@ -195,7 +195,7 @@ func watch(n *Node, s *Session, a []string) any {
 		return failure("ERR WATCH inside MULTI is not allowed")
 	}
 	for _, key := range a[1:] {
-		n.look(key)
+		n.lookup(key)
 		s.watches = append(s.watches, key)
 		if n.watchers[key] == nil {
 			n.watchers[key] = map[*Session]bool{}
@@ -206,12 +206,12 @@ func watch(n *Node, s *Session, a []string) any {
 }
 
 func unwatch(n *Node, s *Session, _ []string) any {
-	s.forget()
+	s.unwatchAll()
 	return ok
 }
 
 // unwatchAll ends the session's watches.
-func (s *Session) forget() {
+func (s *Session) unwatchAll() {
 	for _, key := range s.watches {
 		if delete(s.node.watchers[key], s); len(s.node.watchers[key]) == 0 {
 			delete(s.node.watchers, key)

@@ -11,10 +11,10 @@ import (
 
 // Handler is the behavior of a server on a connection after the first byte of a request. The server closes
 // the connection when the Handler returns; gone is closed when the client closes it.
-type Answer func(c net.Conn, gone <-chan struct{})
+type Handler func(c net.Conn, gone <-chan struct{})
 
 // Serve starts a server and returns its address. The server discards all further input.
-func Serve(t testing.TB, answer Answer) string {
+func Serve(t testing.TB, handler Handler) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -38,7 +38,7 @@ func Serve(t testing.TB, answer Answer) string {
 					c.Close() // unblocks the handler if it is writing
 					close(gone)
 				}()
-				answer(c, gone)
+				handler(c, gone)
 			}()
 		}
 	}()
@@ -53,7 +53,7 @@ func Drop(net.Conn, <-chan struct{}) {}
 
 // Garbage contains, by name, replies that no Redis server sends to a lock. They continue until the
 // connection is closed.
-var Garbage = map[string]Answer{
+var Garbage = map[string]Handler{
 	"endless string":   flood("$2147483640\r\n", strings.Repeat("x", 4<<10)),
 	"endless status":   flood("+", strings.Repeat("x", 4<<10)),
 	"endless error":    flood("-ERR ", strings.Repeat("x", 4<<10)),
@@ -78,7 +78,7 @@ var Garbage = map[string]Answer{
 }
 
 // flood returns a Handler that writes head once and then more repeatedly.
-func flood(head, more string) Answer {
+func flood(head, more string) Handler {
 	chunk := bytes.Repeat([]byte(more), 8)
 	return func(c net.Conn, _ <-chan struct{}) {
 		_, err := io.WriteString(c, head)

@@ -48,7 +48,7 @@ func start(t testing.TB, path string, args []string) string {
 		go func() { cmd.Wait(); close(exited) }()
 		stop := func() { cmd.Process.Signal(syscall.SIGKILL); <-exited }
 		addr := net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
-		if ready(addr, cmd.Process.Pid, exited) {
+		if waitReady(addr, cmd.Process.Pid, exited) {
 			t.Cleanup(stop)
 			return addr
 		}
@@ -68,13 +68,13 @@ func freePort(t testing.TB) int {
 	return l.Addr().(*net.TCPAddr).Port
 }
 
-// ready waits until the server with that process ID answers.
-func ready(addr string, pid int, exited <-chan struct{}) bool {
+// waitReady waits until the server with that process ID answers.
+func waitReady(addr string, pid int, exited <-chan struct{}) bool {
 	deadline := time.After(10 * time.Second)
 	for {
 		if conn, err := net.Dial("tcp", addr); err == nil {
 			conn.Close()
-			return answers(addr, pid)
+			return isProcess(addr, pid)
 		}
 		select {
 		case <-exited:
@@ -86,7 +86,7 @@ func ready(addr string, pid int, exited <-chan struct{}) bool {
 	}
 }
 
-func answers(addr string, pid int) bool {
+func isProcess(addr string, pid int) bool {
 	client := redis.NewClient(redisnode.Options(addr))
 	defer client.Close()
 	info, err := client.InfoMap(context.Background(), "server").Result()
@@ -109,7 +109,7 @@ func Open[E any, C io.Closer](t testing.TB, make func(E) (C, error), env E) C {
 }
 
 // DialUnresponsive connects to a server that reads all requests but never answers.
-func DialSilent(context.Context, string, string) (net.Conn, error) {
+func DialUnresponsive(context.Context, string, string) (net.Conn, error) {
 	client, server := net.Pipe()
 	go io.Copy(io.Discard, server)
 	return client, nil
