@@ -13,7 +13,7 @@ import (
 )
 
 // unnotifiedLock is a lock without a deadline that reports no loss. c1 holds it, and c2 gets it at 12 s.
-const unnotifiedLock = `params clients=c1,c2 nodes=n1 quorum=1 ttl=10s nodeTimeout=100ms retryMax=100ms slack=100ms rate=0.01 rounds=10 life untold
+const unnotifiedLock = `params clients=c1,c2 nodes=n1 quorum=1 ttl=10s nodeTimeout=100ms retryMax=100ms slack=100ms rate=0.01 rounds=10 life noLossNotice
 0      harness begin run
 0.001  c1 begin client
 0.001  c2 begin client
@@ -62,7 +62,7 @@ func TestHolderNotified(t *testing.T) {
 			t.Errorf("%s: %s", name, v.Disagreement)
 		}
 	}
-	if v := Check(parseHistory(t, strings.Replace(strings.Replace(unnotifiedLock, " untold", "", 1), "END", expired, 1))); v.Result(verdict.HolderNotified) != nil || v.Result(verdict.MutualExclusion).Outcome != verdict.Violated {
+	if v := Check(parseHistory(t, strings.Replace(strings.Replace(unnotifiedLock, " noLossNotice", "", 1), "END", expired, 1))); v.Result(verdict.HolderNotified) != nil || v.Result(verdict.MutualExclusion).Outcome != verdict.Violated {
 		t.Errorf("a lock that notifies its holder: %+v", v.Results)
 	}
 }

@@ -109,7 +109,7 @@ func TestMissingResourcesAreNamed(t *testing.T) {
 		error, hint      string
 	}{
 		{"open files for workers", "ulimit -n 10", dir, simulated, 3, "too many open files", "ulimit -n"},
-		{"open files for links", "ulimit -n 50", dir, real, 3, "open files or more, and this process may have 50", "ulimit -n"},
+		{"open files for links", "ulimit -n 50", dir, real, 3, "open files, but the process may have only 50", "ulimit -n"},
 		{"open files for a trial", "ulimit -n 10", dir, real, 3, "too many open files", "ulimit -n"},
 		{"open files for a server", "ulimit -n 20", dir, real, 3, "increase your open file limit", "ulimit -n"},
 		{"size of files", "ulimit -f 1", dir, simulated, 3, "file too large", "ulimit -f"},

@@ -190,7 +190,7 @@ func TestInterruptedScorecard(t *testing.T) {
 	}
 	var said string
 	for lines := bufio.NewScanner(errs); lines.Scan(); said += lines.Text() + "\n" {
-		if strings.Contains(lines.Text(), " is scored: 2 of ") {
+		if strings.Contains(lines.Text(), " done: 2 of ") {
 			cmd.Process.Signal(os.Interrupt)
 		}
 	}

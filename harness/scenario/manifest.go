@@ -61,7 +61,7 @@ func ReadManifest(name string, text []byte, known Known) (*Manifest, error) {
 		return nil, &Error{File: name, Field: "JSON", What: clip(err.Error(), 200), Hint: "its history can still be checked on its own"}
 	}
 	if known.CanonicalCause != nil {
-		m.Scenario.MapCauses(known.CanonicalCause)
+		MapCauses(m.Scenario, known.CanonicalCause)
 	}
 	err := m.check(known)
 	if err == nil {
@@ -198,8 +198,8 @@ func (s Scenario) Check(known Known) error {
 	return s.roundTripError(r.scenario)
 }
 
-// MapCauses replaces each expected cause by f of it.
-func (s Scenario) MapCauses(f func(string) string) {
+// MapCauses replaces each expected cause of a scenario by f(cause).
+func MapCauses(s Scenario, f func(string) string) {
 	for property, e := range s.Expect {
 		e.Cause = f(e.Cause)
 		s.Expect[property] = e

@@ -24,7 +24,7 @@ func WriteJUnit(w io.Writer, t *outcome.Tally, diagram func(outcome.Outcome) str
 	total, seconds := 0.0, map[string]float64{}
 	var backends []*xmlSuite
 	for _, r := range t.Rows {
-		x := outcome.FindOrAdd(&backends, func(x *xmlSuite) bool { return x.backend == r.Backend }, xmlSuite{Name: shortName(r.Backend), backend: r.Backend})
+		x := outcome.GetOrAdd(&backends, func(x *xmlSuite) bool { return x.backend == r.Backend }, xmlSuite{Name: shortName(r.Backend), backend: r.Backend})
 		total, seconds[r.Backend] = total+r.Seconds, seconds[r.Backend]+r.Seconds
 		for i, property := range r.Reported {
 			e := junitCase(r, property, diagram)

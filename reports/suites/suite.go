@@ -150,7 +150,7 @@ func (s *Suite) relative(dir string) string {
 // scenario returns the scenario with an ID, and adds it if it does not exist.
 func (s *Suite) scenario(id string) *Scenario {
 	name, variant, _ := strings.Cut(id, "/")
-	return outcome.FindOrAdd(&s.Scenarios, func(c *Scenario) bool { return c.ID() == id }, Scenario{Name: name, Variant: variant})
+	return outcome.GetOrAdd(&s.Scenarios, func(c *Scenario) bool { return c.ID() == id }, Scenario{Name: name, Variant: variant})
 }
 
 // sortOutcomes sorts the outcomes by scenario and seed.

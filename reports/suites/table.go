@@ -109,7 +109,7 @@ func (v *view) fillTable(all []*Suite, has existsFunc) {
 					x.State, x.Reason = "not run", "the suite ended earlier"
 				}
 				states[x.State] = true
-				same := outcome.FindOrAdd(&v.Skipped, func(o *skipGroup) bool { return o.State == x.State && o.Reason == x.Reason && o.Backend == x.Backend }, x)
+				same := outcome.GetOrAdd(&v.Skipped, func(o *skipGroup) bool { return o.State == x.State && o.Reason == x.Reason && o.Backend == x.Backend }, x)
 				same.IDs = append(same.IDs, c.ID())
 				continue
 			}
@@ -117,7 +117,7 @@ func (v *view) fillTable(all []*Suite, has existsFunc) {
 			if r.Href == "" && c.Dir != "" {
 				v.Undrawn++
 			}
-			f := outcome.FindOrAdd(&families, func(f *family) bool { return f.Name == c.Name }, family{Name: c.Name, rank: 2})
+			f := outcome.GetOrAdd(&families, func(f *family) bool { return f.Name == c.Name }, family{Name: c.Name, rank: 2})
 			f.Rows, f.rank = append(f.Rows, r), min(f.rank, rank(r.State))
 			states[r.State] = true
 			rows++

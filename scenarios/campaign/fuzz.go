@@ -203,7 +203,7 @@ func (h *FuzzState) record(i int, o outcome.Outcome) (fresh []*FuzzFinding, requ
 	for _, j := range o.Violations() {
 		this := fuzzExample{scenario, outcome.Example{Seed: seed, Events: j.Length, Command: o.Command}}
 		b := Bug{Property: j.Property, Cause: j.Cause}
-		f := outcome.FindOrAdd(&h.Findings, func(f *FuzzFinding) bool { return f.Bug == b }, FuzzFinding{Bug: b, First: this, Shortest: this, RunsBefore: h.Runs})
+		f := outcome.GetOrAdd(&h.Findings, func(f *FuzzFinding) bool { return f.Bug == b }, FuzzFinding{Bug: b, First: this, Shortest: this, RunsBefore: h.Runs})
 		if f.Runs++; f.Runs == 1 {
 			fresh = append(fresh, f)
 		}

@@ -18,6 +18,7 @@ import (
 	"strings"
 
 	"lockpick/checker/verdict"
+	"lockpick/harness/scenario"
 	"lockpick/internal/files"
 	"lockpick/scenarios/outcome"
 )
@@ -160,9 +161,9 @@ func parseHead(line []byte) (h ShardHead, err error) {
 		return h, errors.New("the digest does not match: the file was modified")
 	}
 	for _, s := range h.Scenarios {
-		s.MapCauses(verdict.CanonicalCause)
+		scenario.MapCauses(s.Scenario, verdict.CanonicalCause)
 		if s.Comparison != nil {
-			s.Comparison.MapCauses(verdict.CanonicalCause)
+			scenario.MapCauses(*s.Comparison, verdict.CanonicalCause)
 		}
 	}
 	return h, nil

@@ -147,9 +147,9 @@ func (j Judgement) Reportable() bool {
 	return j.Expected != "" || j.Got == verdict.Violated || !j.AsExpected
 }
 
-// FindOrAdd returns the first entry of the table that matches. If there is none, it appends initial and
+// GetOrAdd returns the first entry of the table that matches. If there is none, it appends initial and
 // returns that entry, so a table keeps the order in which its entries were first seen.
-func FindOrAdd[T any](table *[]*T, match func(*T) bool, initial T) *T {
+func GetOrAdd[T any](table *[]*T, match func(*T) bool, initial T) *T {
 	if i := slices.IndexFunc(*table, match); i >= 0 {
 		return (*table)[i]
 	}

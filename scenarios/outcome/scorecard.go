@@ -167,7 +167,7 @@ func (c *Card) Add(e CardEntry) {
 		c.Errors = append(c.Errors, o.Scenario+": "+first)
 	}
 	c.ensureColumn(column)
-	m := FindOrAdd(&c.Measurements, func(m *Measurement) bool { return m.Column == column }, Measurement{Column: column})
+	m := GetOrAdd(&c.Measurements, func(m *Measurement) bool { return m.Column == column }, Measurement{Column: column})
 	m.Lock.add(cardNumbers(o.Numbers))
 	if o.Comparison != nil {
 		m.Comparison.add(cardNumbers(o.Comparison.Numbers))
@@ -299,7 +299,7 @@ func (c *Card) judge(column string, j Judgement, e CardEntry) {
 
 // addViolation adds a violation to its case.
 func (c *Card) addViolation(column string, j Judgement, e CardEntry, required bool) {
-	x := FindOrAdd(&c.cases, func(x *cardCase) bool {
+	x := GetOrAdd(&c.cases, func(x *cardCase) bool {
 		return x.Property == j.Property && x.Column == column && x.Cause == j.Cause && x.Required == required
 	}, cardCase{Property: j.Property, Column: column, Cause: j.Cause, Required: required})
 	x.Runs = append(x.Runs, ShownRun{e, j})
@@ -311,7 +311,7 @@ func (c *Card) addViolation(column string, j Judgement, e CardEntry, required bo
 // Skip adds a scenario that was not run on a backend. The reason is shown in the cells of its column
 // unless the scenario is about a broken lock.
 func (c *Card) Skip(s scenario.Scenario, backend, why string) {
-	x := FindOrAdd(&c.Skipped, func(x *cardSkip) bool { return x.Why == why }, cardSkip{Why: why})
+	x := GetOrAdd(&c.Skipped, func(x *cardSkip) bool { return x.Why == why }, cardSkip{Why: why})
 	if !slices.Contains(x.Scenarios, s.ID()) {
 		x.Scenarios = append(x.Scenarios, s.ID())
 	}

@@ -108,7 +108,7 @@ func (t *Tally) Add(o Outcome) {
 		t.Counts = map[string]int{}
 	}
 	t.Counts[o.State()]++
-	FindOrAdd(&t.Rows, func(r *Row) bool { return r.Scenario == o.Scenario && r.Backend == o.Backend }, Row{}).Add(o)
+	GetOrAdd(&t.Rows, func(r *Row) bool { return r.Scenario == o.Scenario && r.Backend == o.Backend }, Row{}).Add(o)
 }
 
 // Add adds the outcome of one run of the scenario.

@@ -1,0 +1,206 @@
+package sequence
+
+import (
+	"cmp"
+	"fmt"
+	"lockpick/harness/history"
+	"lockpick/harness/history/facts"
+	"lockpick/nemesis"
+	"lockpick/reports/display"
+	"slices"
+	"strings"
+)
+
+// faultLane returns the lane of the target, or the client's lane if the target is a link.
+func (b *builder) faultLane(g []*facts.Fault) int {
+	if lane, ok := b.lanes.laneOf(g[0].Target); ok {
+		return lane
+	}
+	if lane, ok := b.lanes.laneOf(b.layout.linkOwner(g[0].Target)); ok {
+		return lane
+	}
+	return -1
+}
+
+// maxFaults is how many faults a reader can follow.
+const maxFaults = 12
+
+// faultGroups groups faults of one kind that begin at about the same time: those of one step, and
+// held or lost messages of one type.
+func (sc *layout) faultGroups() [][]*facts.Fault {
+	var out [][]*facts.Fault
+	for _, ft := range sc.faults {
+		i := slices.IndexFunc(out, func(g []*facts.Fault) bool {
+			kind, _ := nemesis.KindOf(ft.Kind)
+			same := g[0].Step == ft.Step || (kind.HoldsMessage || kind.LosesMessage) && sc.f.heldMessage(ft) == sc.f.heldMessage(g[0])
+			return same && (g[0].End == nil) == (ft.End == nil) && g[0].Kind == ft.Kind && saturatingSub(ft.From(), g[0].From()) <= sc.f.slowThreshold() && sc.linkOwner(g[0].Target) == sc.linkOwner(ft.Target)
+		})
+		if i < 0 {
+			out = append(out, nil)
+			i = len(out) - 1
+		}
+		out[i] = append(out[i], ft)
+	}
+	return out
+}
+
+// faultTargets names the targets of a group of faults.
+func (sc *layout) faultTargets(g []*facts.Fault) string {
+	owner := sc.linkOwner(g[0].Target)
+	var names []string
+	for _, ft := range g {
+		if owner == "" {
+			names = append(names, ft.Target)
+			continue
+		}
+		_, node, _ := nemesis.SplitLink(ft.Target[len(owner):])
+		names = append(names, node)
+	}
+	return nodeList(names)
+}
+
+// linkOwner returns the client of a link, or "" if the target is not a link.
+func (sc *layout) linkOwner(target string) string {
+	for _, c := range sc.clients() {
+		if c != "" && strings.HasPrefix(target, c+"-") {
+			return c
+		}
+	}
+	return ""
+}
+
+// heldMessage names the message that a hold affects. That is the message that triggered it. Without
+// a trigger it is, among the messages that were under way on its link for at least half of the
+// fault, the one sent nearest to its start.
+func (f *trace) heldMessage(ft *facts.Fault) string {
+	for _, p := range f.Params.Steps {
+		if trigger := strings.Fields(p.When); p.Step == ft.Step && len(trigger) > 1 {
+			switch trigger[1] {
+			case "request":
+				return trigger[0]
+			case "reply":
+				return "reply to " + trigger[0]
+			}
+		}
+	}
+	half := saturatingSub(min(ft.To(), f.end), ft.From()) / 2
+	what, nearest := "message", int64(never)
+	consider := func(name string, from, to int64) {
+		distance := max(saturatingSub(from, ft.From()), saturatingSub(ft.From(), from))
+		if from != 0 && (to == 0 || saturatingSub(to, from) >= half) && distance < nearest {
+			what, nearest = name, distance
+		}
+	}
+	for _, e := range f.commands {
+		if e.Process == ft.Target {
+			consider(e.Op, e.Sent, e.Applied)
+			consider("reply to "+e.Op, e.Applied, e.Answered)
+		}
+	}
+	return what
+}
+
+// maxReadBack limits the length of a read-back in a sentence.
+const maxReadBack = 200
+
+type faultWording struct {
+	nemesis.Wording
+	beginMark, endMark symbol
+}
+
+// pastSentence describes faults that have ended. For a node that restarted, it includes the
+// read-back.
+func (w faultWording) pastSentence(begun, ended []int64, back string) string {
+	from, to := when("at", begun), when("at", ended)
+	switch {
+	case w.Returned != "":
+		return fmt.Sprintf("%s %s, and %s %s", w.Past, from, w.Returned, to)
+	case w.State != nemesis.Down && strings.HasPrefix(from, "at") && strings.HasPrefix(to, "at"):
+		return w.Past + " " + display.FromTo(begun[0], ended[0])
+	case w.State != nemesis.Down:
+		return fmt.Sprintf("%s, beginning %s and ending %s", w.Past, from, to)
+	case back != "":
+		back = " (" + display.Fit(back, maxReadBack) + ")"
+	}
+	return fmt.Sprintf("%s %s and started again %s%s", w.Past, from, to, back)
+}
+
+// wordingFor describes a group of faults on targets. held names the affected message, for faults of
+// single messages.
+func wordingFor(g []*facts.Fault, targets, held string) faultWording {
+	client, _, _ := nemesis.SplitLink(g[0].Target)
+	client = shorten(client)
+	readBack := ""
+	if first := g[0].Begin; first != nil && first.Cause != "" && !slices.ContainsFunc(g, func(ft *facts.Fault) bool { return ft.Begin == nil || ft.Begin.Cause != first.Cause }) {
+		readBack = " (" + display.Fit(first.Cause, maxReadBack) + ")"
+	}
+	w := faultWording{Wording: wordingOf(g[0].Kind), beginMark: down, endMark: up}
+	kind, _ := nemesis.KindOf(g[0].Kind)
+	switch {
+	case w.State == nemesis.Down:
+		w.beginMark, w.endMark = cross, ring
+	case kind.LosesMessage:
+		w.beginMark = cross
+	case w.Returned != "":
+		w.endMark = ring
+	}
+	replacer := strings.NewReplacer("{targets}", targets, "{client}", client, "{kind}", shorten(g[0].Kind), "{message}", messageText(held, client, targets, len(g), len(g) > countTargets(g)), "{saw}", readBack)
+	w.Subject = cmp.Or(w.Subject, "{targets}")
+	if w.Subject == "{targets}" && countTargets(g) > 1 || w.Subject == "{message}" && len(g) > 1 {
+		w.Past = pluralVerb(w.Past)
+		for _, text := range []*string{&w.Began, &w.Ended} {
+			if verb, ok := strings.CutPrefix(*text, "{targets} "); ok {
+				*text = "{targets} " + pluralVerb(verb)
+			}
+		}
+	}
+	w.Subject = replacer.Replace(w.Subject)
+	w.Began, w.Ended, w.Past = replacer.Replace(w.Began), replacer.Replace(w.Ended), replacer.Replace(w.Past)
+	return w
+}
+
+// wordingOf returns the wording of a kind of fault, including one that no plan can contain.
+func wordingOf(kind string) nemesis.Wording {
+	if kind == history.OpContinue {
+		return nemesis.Wording{Began: "{targets} resumes by itself"}
+	}
+	return nemesis.WordingOf(kind)
+}
+
+// pluralVerb changes the verb of a predicate from singular to plural.
+func pluralVerb(words string) string {
+	verb, rest, _ := strings.Cut(words, " ")
+	switch verb {
+	case "is":
+		verb = "are"
+	case "was":
+		verb = "were"
+	case "goes":
+		verb = "go"
+	default:
+		verb = strings.TrimSuffix(verb, "s")
+	}
+	return verb + " " + rest
+}
+
+// countTargets counts the distinct targets of a group of faults.
+func countTargets(g []*facts.Fault) int {
+	return len(unique(collect(g, func(ft *facts.Fault) string { return ft.Target })))
+}
+
+// messageText names a number of messages of one type. If repeated is set, there are several to one
+// target.
+func messageText(held, client, targets string, count int, repeated bool) string {
+	s, replies := "", "reply"
+	if count > 1 {
+		s, replies = "s", "replies"
+	}
+	if sort, ok := strings.CutPrefix(held, "reply to "); ok {
+		of := shorten(sort)
+		if repeated {
+			of += "s"
+		}
+		return fmt.Sprintf("the %s from %s to %s's %s", replies, targets, client, of)
+	}
+	return fmt.Sprintf("the %s%s from %s to %s", shorten(held), s, client, targets)
+}
