@@ -52,17 +52,17 @@ func failedAttempts(to float64) string {
 func TestRenewalAfterGivingUp(t *testing.T) {
 	const granted, unknown = "c1 ok acquire session=c1/1 token=A until=5", "c1 info acquire session=c1/1"
 	const released = "1.2 c1 invoke release session=c1/1\n1.6 c1 info release session=c1/1"
-	const told = "1.2 c1 invoke release session=c1/1\n1.6 c1 ok release session=c1/1"
-	again := released + "\n3 c1 invoke acquire session=c1/2\n3.1 c1 fail acquire session=c1/2\n9 c1 invoke acquire session=c1/3\n9.1 c1 info acquire session=c1/3"
+	const reported = "1.2 c1 invoke release session=c1/1\n1.6 c1 ok release session=c1/1"
+	retries := released + "\n3 c1 invoke acquire session=c1/2\n3.1 c1 fail acquire session=c1/2\n9 c1 invoke acquire session=c1/3\n9.1 c1 info acquire session=c1/3"
 	for name, row := range map[string]struct {
 		acquired, client, renewals string
 		free                       float64 // c2 gets the lock half a second later, in time; 0: not in time
 	}{
 		"a failed release":                              {granted, released, renewals(2, 30, "extend"), 0},
 		"a failed release, renewed by sets":             {granted, released, renewals(2, 30, "set"), 0},
-		"a failed release, and the client keeps trying": {granted, again, renewals(2, 30, "extend"), 0},
+		"a failed release, and the client keeps trying": {granted, retries, renewals(2, 30, "extend"), 0},
 		"a failed release that is repeated":             {granted, released + "\n2 c1 invoke release session=c1/1\n2.4 c1 info release session=c1/1", renewals(3, 30, "extend"), 0},
-		"a release that it reports as successful":       {granted, told, renewals(2, 30, "extend"), 0},
+		"a release that it reports as successful":       {granted, reported, renewals(2, 30, "extend"), 0},
 		"an acquire of unknown outcome":                 {unknown, "", renewals(1, 30, "extend"), 0},
 		"a client that has died":                        {granted, "1.2 nemesis begin kill node=c1", renewals(2, 30, "extend"), 0},
 		"a failed release, and no renewal":              {granted, released, "", 6},

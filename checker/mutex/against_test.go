@@ -267,7 +267,7 @@ var checks = []struct {
 	}},
 	{"two locks, two holders", "p0 invoke acquire a\np0 ok acquire a\np1 invoke acquire b\np1 ok acquire b\n", nil},
 	{"no acquire succeeded", "p0 invoke acquire\np0 fail acquire\np1 invoke acquire\np1 info acquire\n", map[string]expected{
-		Mutex:      {verdict.Undecided, "no client acquired a lock", nil},
-		OwnerMutex: {verdict.Undecided, "no client acquired a lock", nil},
+		Mutex:      {verdict.Undecided, "nobody acquired a lock", nil},
+		OwnerMutex: {verdict.Undecided, "nobody acquired a lock", nil},
 	}},
 }

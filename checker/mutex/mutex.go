@@ -68,7 +68,7 @@ func Check(model string, ops []facts.Operation) verdict.Verdict {
 	switch {
 	case res.Outcome == verdict.Violated:
 	case granted == 0:
-		v.Assumption = "no client acquired a lock"
+		v.Assumption = "nobody acquired a lock"
 		res.Outcome, res.Because = verdict.Undecided, "the run is vacuous: "+v.Assumption
 	default:
 		res.Because = fmt.Sprintf("one %s could have given these results, %d of them ok", model, res.Occasions)

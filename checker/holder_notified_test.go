@@ -39,7 +39,7 @@ func TestHolderNotified(t *testing.T) {
 	withoutLife := regexp.MustCompile(`(?m)^\S+ +n1 life .*\n|^END| life\b`).ReplaceAllString(unnotifiedLock, "")
 	for name, row := range map[string]struct {
 		text                   string
-		exclusion, told, lease verdict.Outcome
+		exclusion, notified, lease verdict.Outcome
 	}{
 		"the key expired after its TTL":      {strings.Replace(unnotifiedLock, "END", expired, 1), verdict.NotExercised, verdict.Violated, verdict.Holds},
 		"another client deleted it":          {strings.ReplaceAll(strings.Replace(unnotifiedLock, "END", deleted, 1), "12.0", "6.0"), verdict.Violated, verdict.Holds, verdict.Holds},
@@ -52,7 +52,7 @@ func TestHolderNotified(t *testing.T) {
 			"9.001 n1 life deleted old=A by=c1 sent=9 command=del\n9.1 c1 ok release session=c1/1", 1), verdict.NotExercised, verdict.Holds, verdict.Holds},
 	} {
 		v := Check(parseHistory(t, row.text))
-		for property, want := range map[string]verdict.Outcome{verdict.MutualExclusion: row.exclusion, verdict.HolderNotified: row.told, verdict.LeaseLinearizable: row.lease} {
+		for property, want := range map[string]verdict.Outcome{verdict.MutualExclusion: row.exclusion, verdict.HolderNotified: row.notified, verdict.LeaseLinearizable: row.lease} {
 			got := v.Result(property)
 			if got == nil || got.Outcome != want && (want != verdict.NotExercised || got.Outcome == verdict.Violated) {
 				t.Errorf("%s: %s: %+v, want %s", name, property, got, want)
