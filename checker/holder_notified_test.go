@@ -38,7 +38,7 @@ func TestHolderNotified(t *testing.T) {
 	expired, deleted := "11.011 n1 life expired old=A", "5.011 n1 life deleted old=A by=c2 sent=5 command=del"
 	withoutLife := regexp.MustCompile(`(?m)^\S+ +n1 life .*\n|^END| life\b`).ReplaceAllString(unnotifiedLock, "")
 	for name, row := range map[string]struct {
-		text                   string
+		text                       string
 		exclusion, notified, lease verdict.Outcome
 	}{
 		"the key expired after its TTL":      {strings.Replace(unnotifiedLock, "END", expired, 1), verdict.NotExercised, verdict.Violated, verdict.Holds},
