@@ -142,7 +142,7 @@ type Kind struct {
 	// Proof lists the required evidence that the fault hit something. It is not required in random
 	// plans.
 	Proof history.Proof
-	// Costs is the kind's impact on contending clients (history.CostsAnswers …), for the checker.
+	// Costs is the kind's impact on contending clients (history.ImpactAnswers …), for the checker.
 	// "" means the checker's own value for the kind's name, or the maximum if it has none.
 	Costs string
 	// Wording describes the fault in reports.
@@ -262,10 +262,10 @@ func (k Kind) Capability(on Target) string { return Capability(cmp.Or(k.Power, k
 // read-back, in parentheses.
 type Wording struct {
 	Name     string // "delayed messages", as in a list of planned faults
-	Subject  string // subject of Was: "the disk of {targets}"; "": {targets}
+	Subject  string // subject of Past: "the disk of {targets}"; "": {targets}
 	Began    string // "{targets} is paused"
 	Ended    string // "{targets} resumes"
-	Past     string // predicate of Whom: "was paused"
+	Past     string // predicate of the subject: "was paused"
 	Returned string // for faults that replace a node: the sentence for the return of the old one
 	State    State  // of a client or a node during the fault
 }

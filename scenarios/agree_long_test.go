@@ -21,7 +21,7 @@ import (
 )
 
 // For each key that ended, the diagram and the timeline show the event that the
-// node reported and the verdict names. Checked for the catalogue and random plans.
+// node reported and the verdict names. Checked for the catalog and random plans.
 func TestPicturesAgreeWithVerdicts(t *testing.T) {
 	random := choose(t, "random-faults")
 	losses, ends := 0, 0

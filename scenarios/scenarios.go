@@ -1,9 +1,9 @@
-// Package scenarios holds the catalogue of experiments: one YAML file each,
+// Package scenarios holds the catalog of experiments: one YAML file each,
 // embedded in the program.
 //
 // Each file draws its schedule at the top, and states its claim, the source of
 // the claim and the expected result. Names lists the files in the order of the
-// catalogue: first the faults that a lock must survive, then those that break
+// catalog: first the faults that a lock must survive, then those that break
 // it, with the fix as a variant. Find resolves a name to scenarios.
 //
 // The file format is defined by package harness/scenario.
@@ -26,7 +26,7 @@ import (
 //go:embed *.yaml
 var Files embed.FS
 
-// order lists the names in the order of the catalogue.
+// order lists the names in the order of the catalog.
 var order = []string{
 	"baseline",
 	"skewed-clocks",
@@ -111,27 +111,27 @@ var order = []string{
 	"random-faults",
 }
 
-// Names lists the scenarios in the order of the catalogue.
+// Names lists the scenarios in the order of the catalog.
 func Names() []string { return slices.Clone(order) }
 
 // Read returns the text of a scenario.
 func Read(name string) ([]byte, error) {
 	if !slices.Contains(order, name) {
-		return nil, fmt.Errorf("find scenario %q: the catalogue has %s", name, strings.Join(order, ", "))
+		return nil, fmt.Errorf("find scenario %q: the catalog has %s", name, strings.Join(order, ", "))
 	}
 	return Files.ReadFile(name + ".yaml")
 }
 
 // Found is a scenario together with the name by which the user referred to its file.
 type Found struct {
-	From              string `json:"from"` // a path, or a name in the catalogue
+	From              string `json:"from"` // a path, or a name in the catalog
 	scenario.Scenario `json:"scenario"`
 }
 
 // Exact returns the name of exactly this scenario, as accepted by Find.
 func (f Found) Exact() string { return f.From + "/" + f.Variant }
 
-// Choose resolves several names, or the whole catalogue if there are none, and selects the scenarios that have all
+// Choose resolves several names, or the whole catalog if there are none, and selects the scenarios that have all
 // tags. A scenario that is named twice is returned once. If err is not nil, failed is the name that caused it.
 func Choose(names, tags []string, known scenario.Known, sets []string) (all []Found, failed string, err error) {
 	if len(names) == 0 {

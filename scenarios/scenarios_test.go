@@ -39,6 +39,6 @@ func TestRead(t *testing.T) {
 		}
 	}
 	if _, err := Read("../go"); err == nil {
-		t.Error("Read accepts a name that is not in the catalogue")
+		t.Error("Read accepts a name that is not in the catalog")
 	}
 }

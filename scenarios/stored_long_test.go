@@ -24,7 +24,7 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// The stored history of each run of the catalogue leads to the same verdict as the run, and other tools can read
+// The stored history of each run of the catalog leads to the same verdict as the run, and other tools can read
 // it. At night the test also draws the reports.
 func TestStoredRuns(t *testing.T) {
 	reports := campaign.KeepNone

@@ -32,7 +32,7 @@ const batch = 20
 
 // TestBrokenLocksUnderRandomPlans lists the broken locks that random plans catch without knowing what to
 // look for: by a violation that the reference lock does not show under the same plan. The missed locks
-// need situations that random plans don't create; a scenario of the catalogue catches them.
+// need situations that random plans don't create; a scenario of the catalog catches them.
 func TestBrokenLocksUnderRandomPlans(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Minute)
 	defer cancel()

@@ -20,9 +20,9 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// TestCatalogueOnDocker runs the catalogue in containers: all of it at night, and by day the scenarios
+// TestCatalogOnDocker runs the catalog in containers: all of it at night, and by day the scenarios
 // that only containers can run. TestBackendsAgree runs other types of faults.
-func TestCatalogueOnDocker(t *testing.T) {
+func TestCatalogOnDocker(t *testing.T) {
 	needEngine(t)
 	began := time.Now()
 	args, skipped := []string{"run", "--backend", "docker", "--jobs", "2"}, simulatedOnly

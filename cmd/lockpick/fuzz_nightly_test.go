@@ -30,7 +30,7 @@ func testSimRunner(t *testing.T) simRunner {
 	return c
 }
 
-// TestMinimizedForms minimizes each scenario of the catalogue that expects a violation and compares the
+// TestMinimizedForms minimizes each scenario of the catalog that expects a violation and compares the
 // result with its line in testdata/shrunk.txt. With -update, it rewrites the lines of the scenarios that
 // -run selects.
 func TestMinimizedForms(t *testing.T) {

@@ -140,7 +140,7 @@ func scenarioNames() []string {
 	return out
 }
 
-// tagNames lists the tags of the catalogue.
+// tagNames lists the tags of the catalog.
 func tagNames() []string {
 	all, err := choice{}.scenarios()
 	if err != nil {

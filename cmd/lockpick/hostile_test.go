@@ -30,7 +30,7 @@ func checkRefused(t *testing.T, what string, args ...string) (errs string) {
 	return errs
 }
 
-// realRun makes a run of the catalogue in a store, and a suite with it.
+// realRun makes a run of the catalog in a store, and a suite with it.
 func realRun(t *testing.T, name string) (store, dir, suiteDir string) {
 	t.Helper()
 	store = filepath.Join(t.TempDir(), "store")

@@ -9,9 +9,9 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// TestEveryLockUnderTheCatalogue runs every kind of lock through the catalogue: each scenario runs or is
+// TestEveryLockUnderTheCatalog runs every kind of lock through the catalog: each scenario runs or is
 // skipped for a reason, and the only problems are violations by the lock.
-func TestEveryLockUnderTheCatalogue(t *testing.T) {
+func TestEveryLockUnderTheCatalog(t *testing.T) {
 	all, err := choice{}.scenarios()
 	if err != nil {
 		t.Fatal(err)

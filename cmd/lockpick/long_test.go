@@ -74,7 +74,7 @@ func TestHardenedUnderRandomPlans(t *testing.T) {
 }
 
 // TestSameSeedSameBytes replays stored runs in processes with one or two processors: by day every fourth
-// run of the catalogue, at night all of them with both. TestEverySeedTwice runs each of them twice.
+// run of the catalog, at night all of them with both. TestEverySeedTwice runs each of them twice.
 func TestSameSeedSameBytes(t *testing.T) {
 	binary := build(t)
 	_, all := outcomes(t, binary, "run", "--seed", "7")

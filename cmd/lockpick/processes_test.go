@@ -11,9 +11,9 @@ import (
 	"lockpick/scenarios/campaign"
 )
 
-// TestCatalogueOnProcesses runs the catalogue on real redis-servers, by day the scenarios tagged ci. Every
+// TestCatalogOnProcesses runs the catalog on real redis-servers, by day the scenarios tagged ci. Every
 // run must be as expected, and only what real servers can't do may be skipped.
-func TestCatalogueOnProcesses(t *testing.T) {
+func TestCatalogOnProcesses(t *testing.T) {
 	needRedis(t)
 	began := time.Now()
 	code, all := outcomes(t, build(t), append([]string{"run", "--backend", "process", "--jobs", "4"}, tagFlags()...)...)

@@ -21,7 +21,7 @@ func TestReadme(t *testing.T) {
 	store := filepath.Join(t.TempDir(), "store")
 	printed := lockpick(t, "run", "--store", store)
 	if n := strings.Count(printed, "\n"); n > 25 {
-		t.Errorf("the output for the whole catalogue has %d lines, too many for a screen", n)
+		t.Errorf("the output for the whole catalog has %d lines, too many for a screen", n)
 	}
 	drawn := lockpick(t, "explain", filepath.Join(store, "gc-pause-after-acquire", "latest"))
 	lockpick(t, "report", filepath.Join(store, "gc-pause-after-acquire", "latest"))

@@ -23,7 +23,7 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// report collects the outcomes of runs, passes them on in the order of the catalogue, and shows the
+// report collects the outcomes of runs, passes them on in the order of the catalog, and shows the
 // progress.
 type report struct {
 	*app

@@ -23,7 +23,7 @@ import (
 // scorecardFlags are the flags of scorecard.
 type scorecardFlags struct {
 	backend  string
-	beside   string // a second backend for the catalogue; "": none
+	beside   string // a second backend for the catalog; "": none
 	adapter  string // the command that starts the lock's adapter, as the user wrote it; "": locks are kinds
 	try      string // a backend on which violations are tried again; "": none
 	seed     uint64
@@ -37,7 +37,7 @@ type scorecardFlags struct {
 	command  string // the command that repeats it
 }
 
-const scorecardLong = `Run locks through the whole catalogue and random plans, with comparison runs of each
+const scorecardLong = `Run locks through the whole catalog and random plans, with comparison runs of each
 scenario's own lock, and write a scorecard for each lock. It has a row for each property,
 a column for each type of fault and, for each violation, the shortest run that shows it,
 with its diagram.
@@ -50,7 +50,7 @@ that type alone and plans with all types, so that a violation can be attributed 
 
 With --try process, each violation of a required property is tried on real servers, up to
 six times per run. Violations that do not occur there are marked ◇. --beside process does
-the same and also runs the whole catalogue there, in separate columns.
+the same and also runs the whole catalog there, in separate columns.
 
 A library in another language needs an adapter. With --adapter all runs use real servers,
 and each violation is tried there once more.
@@ -63,7 +63,7 @@ func scorecardCmd(a *app) *cobra.Command {
 	f := &scorecardFlags{}
 	c := &cobra.Command{
 		Use:   "scorecard LOCK…",
-		Short: "run locks through the whole catalogue and print a scorecard",
+		Short: "run locks through the whole catalog and print a scorecard",
 		Long:  scorecardLong,
 		Example: `  lockpick scorecard redsync
   lockpick scorecard 'redsync:*' --try process      all configurations; violations also on real servers
@@ -80,7 +80,7 @@ func scorecardCmd(a *app) *cobra.Command {
 	c.ValidArgsFunction = completer(false, kinds.Names)
 	fs := c.Flags()
 	fs.StringVarP(&f.backend, "backend", "b", backendNames[0], "where to run: "+strings.Join(backendNames, ", "))
-	fs.StringVar(&f.beside, "beside", "", "run the catalogue on this backend as well, in separate columns")
+	fs.StringVar(&f.beside, "beside", "", "run the catalog on this backend as well, in separate columns")
 	fs.StringVar(&f.try, "try", "", "try each violation again on this backend")
 	fs.Uint64Var(&f.seed, "seed", 1, "random seed")
 	fs.IntVar(&f.seeds, "seeds", 10, "number of random plans of each type, starting with --seed; 0 for none")

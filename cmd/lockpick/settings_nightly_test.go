@@ -4,5 +4,5 @@ package main
 
 import "testing"
 
-// TestUnchangedSettingsInCatalogue checks the whole catalogue, with every kind of lock.
-func TestUnchangedSettingsInCatalogue(t *testing.T) { sameVerdicts(t) }
+// TestUnchangedSettingsInCatalog checks the whole catalog, with every kind of lock.
+func TestUnchangedSettingsInCatalog(t *testing.T) { sameVerdicts(t) }

@@ -9,7 +9,7 @@ import (
 	"lockpick/scenarios/campaign"
 )
 
-// minimizedForms has a line for each scenario of the catalogue that expects a violation, with its minimized
+// minimizedForms has a line for each scenario of the catalog that expects a violation, with its minimized
 // form.
 const minimizedForms = "testdata/shrunk.txt"
 
@@ -19,7 +19,7 @@ type minimizable struct {
 	bug campaign.Bug // the first expected violation with a cause
 }
 
-// minimizables lists the scenarios of the catalogue that expect a violation.
+// minimizables lists the scenarios of the catalog that expect a violation.
 func minimizables(t *testing.T) []minimizable {
 	t.Helper()
 	all, err := choice{}.scenarios()
@@ -68,7 +68,7 @@ func TestMinimizedFormsAreComplete(t *testing.T) {
 		}
 	}
 	for id := range forms {
-		t.Errorf("%s has a line for %s, which is not in the catalogue or expects no violation", minimizedForms, id)
+		t.Errorf("%s has a line for %s, which is not in the catalog or expects no violation", minimizedForms, id)
 	}
 }
 

@@ -383,7 +383,7 @@ func (a *app) reportRun(s campaign.StoredRun) error {
 }
 
 // maxDrawnEvents is the longest run, in events, whose reports are drawn when a user opens its page:
-// twice the longest of the catalogue, which takes seconds.
+// twice the longest of the catalog, which takes seconds.
 const maxDrawnEvents = 50_000
 
 // drawStored draws the reports of a run when a user opens its page. It prints nothing.

@@ -11,10 +11,10 @@ import (
 	"lockpick/harness/real/proc"
 )
 
-// TestStoresUnderTheCatalogue checks the shipped adapters for locks on other stores. Each passes adapter
+// TestStoresUnderTheCatalog checks the shipped adapters for locks on other stores. Each passes adapter
 // check, and gets a scorecard of the scenarios tagged score on real servers. Scenarios that the store does
 // not support are skipped with a reason.
-func TestStoresUnderTheCatalogue(t *testing.T) {
+func TestStoresUnderTheCatalog(t *testing.T) {
 	needRedis(t)
 	bin := t.TempDir()
 	build := exec.Command("go", "build", "-C", "../../harness/lock/exec/adapters/go", "-o", bin+"/", "./...")

@@ -324,7 +324,7 @@ func (s *interner) intern(t string) string {
 }
 
 // MaxEvents is the number of events after which a run is stopped. Its record is kept in memory
-// until it is checked, which by then takes about a gigabyte. The longest run of the catalogue has
+// until it is checked, which by then takes about a gigabyte. The longest run of the catalog has
 // 22,609 events.
 const MaxEvents = 300_000
 

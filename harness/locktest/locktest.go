@@ -349,7 +349,7 @@ func (c choice) name() string {
 	return c.ID()
 }
 
-// chooseScenarios returns the scenarios selected by the options, in the order of the catalogue.
+// chooseScenarios returns the scenarios selected by the options, in the order of the catalog.
 func (r *run) chooseScenarios() ([]choice, error) {
 	all, _, err := scenarios.Choose(r.Scenarios, r.Tags, r.known, nil)
 	if err != nil {

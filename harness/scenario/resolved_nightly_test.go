@@ -4,5 +4,5 @@ package scenario
 
 import "testing"
 
-// TestCheckOfManyDrawnPlans is TestCheckOfTheCatalogue with many random plans.
-func TestCheckOfManyDrawnPlans(t *testing.T) { checkOfTheCatalogue(t, 100, 0.1, 0.2) }
+// TestCheckOfManyDrawnPlans is TestCheckOfTheCatalog with many random plans.
+func TestCheckOfManyDrawnPlans(t *testing.T) { checkOfTheCatalog(t, 100, 0.1, 0.2) }

@@ -7,20 +7,20 @@ import (
 	"testing"
 )
 
-// All scenarios of the catalogue pass Check after scaling and drawing.
-func TestCheckOfTheCatalogue(t *testing.T) {
+// All scenarios of the catalog pass Check after scaling and drawing.
+func TestCheckOfTheCatalog(t *testing.T) {
 	drawn := uint64(3)
 	if testing.Short() {
 		drawn = 1
 	}
-	checkOfTheCatalogue(t, drawn, 0.1)
+	checkOfTheCatalog(t, drawn, 0.1)
 }
 
-// checkOfTheCatalogue draws the given number of plans per scenario with a random plan, and scales
+// checkOfTheCatalog draws the given number of plans per scenario with a random plan, and scales
 // each scenario by its own factor and by the given ones.
-func checkOfTheCatalogue(t *testing.T, drawn uint64, factors ...float64) {
+func checkOfTheCatalog(t *testing.T, drawn uint64, factors ...float64) {
 	t.Helper()
-	for _, all := range parsedCatalogue(t) {
+	for _, all := range parsedCatalog(t) {
 		for _, s := range all {
 			for _, factor := range append([]float64{1, s.Scale}, factors...) {
 				if factor == 0 {

@@ -372,11 +372,11 @@ func (s Scenario) links(target string) []string {
 	return out
 }
 
-// MaxFile is the size of the largest scenario file that is read. The largest in the catalogue has
+// MaxFile is the size of the largest scenario file that is read. The largest in the catalog has
 // a few kilobytes.
 const MaxFile = 1 << 20
 
-// Limits on the size of a single run. The catalogue needs no more than five nodes, five clients,
+// Limits on the size of a single run. The catalog needs no more than five nodes, five clients,
 // one key and two writes. checkWork limits combinations of them.
 const (
 	maxNodes    = 99
@@ -398,7 +398,7 @@ const (
 // maxItems limits the length of a list, and thus the time it takes to read a hostile file.
 const maxItems = 1000
 
-// maxDrawnSteps limits the length of a random plan. No seed of the catalogue draws a tenth of it.
+// maxDrawnSteps limits the length of a random plan. No seed of the catalog draws a tenth of it.
 const maxDrawnSteps = 10_000
 
 // maxScale is the largest factor for durations, and maxDuration the longest duration. Their
@@ -408,7 +408,7 @@ const (
 	maxDuration = 24 * time.Hour
 )
 
-// maxLinks limits the number of links between clients and nodes. The catalogue has up to 25.
+// maxLinks limits the number of links between clients and nodes. The catalog has up to 25.
 const maxLinks = 10_000
 
 // SizeLimits describes how large a single run may be.

@@ -12,9 +12,9 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-func TestSchemaAcceptsCatalogue(t *testing.T) {
+func TestSchemaAcceptsCatalog(t *testing.T) {
 	schema := readSchema(t)
-	for name, data := range catalogue(t) {
+	for name, data := range catalog(t) {
 		if err := conforms(t, schema, data); err != nil {
 			t.Errorf("%s.yaml: %v", name, err)
 		}

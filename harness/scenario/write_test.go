@@ -34,13 +34,13 @@ func checkRoundTrip(t *testing.T, s Scenario) []byte {
 	return text
 }
 
-// TestWrite writes and reads the catalogue, with fixed and random plans.
+// TestWrite writes and reads the catalog, with fixed and random plans.
 func TestWrite(t *testing.T) {
 	steps, seeds := 0, uint64(3)
 	if testing.Short() {
 		seeds = 1
 	}
-	for _, all := range parsedCatalogue(t) {
+	for _, all := range parsedCatalog(t) {
 		for _, s := range all {
 			checkRoundTrip(t, stored(t, s))
 			if s.Random == nil {
@@ -60,7 +60,7 @@ func TestWrite(t *testing.T) {
 
 // A file is laid out as a person would write it.
 func TestWriteIsReadable(t *testing.T) {
-	all, err := Parse("restart-forgets.yaml", catalogue(t)["restart-forgets"], known)
+	all, err := Parse("restart-forgets.yaml", catalog(t)["restart-forgets"], known)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -115,7 +115,7 @@ func TestSharesRoundTripExactly(t *testing.T) {
 // Any scenario that Parse accepts is unchanged after writing and reading it, or Write returns an
 // error.
 func FuzzWrite(f *testing.F) {
-	files := catalogue(f)
+	files := catalog(f)
 	for _, name := range []string{"restart-forgets", "random-faults", "gc-pause-after-acquire", "loss-is-told", "redlock-on-replicas", "unlimited-extension"} {
 		f.Add(files[name], uint64(1))
 	}

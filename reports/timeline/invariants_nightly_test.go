@@ -18,8 +18,8 @@ import (
 	"lockpick/scenarios"
 )
 
-// Checks the layout of every scenario in the catalogue.
-func TestCatalogueLayouts(t *testing.T) {
+// Checks the layout of every scenario in the catalog.
+func TestCatalogLayouts(t *testing.T) {
 	known := scenario.Known{Properties: checker.Properties(), Causes: verdict.Causes(), Numbers: checker.Numbers()}.With(kinds.All)
 	for _, m := range broken.Mistakes() {
 		known.Mistakes = append(known.Mistakes, m.Name)

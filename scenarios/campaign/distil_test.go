@@ -20,7 +20,7 @@ import (
 // A bug that depends on the timing of a hundred faults can still be minimized, because the history
 // shows which of them were in force: a slow extension, and a pause after it.
 func TestDistillPlan(t *testing.T) {
-	s := catalogueScenario(t, "random-settings", "extending")
+	s := catalogScenario(t, "random-settings", "extending")
 	s.Lock.Kind, s.Lock.Mistake = "broken", "extension-elapsed-not-subtracted"
 	b := sim.New(kinds.All)
 	k := Minimizer{Known: knownKinds,

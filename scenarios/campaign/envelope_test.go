@@ -16,7 +16,7 @@ import (
 
 var known = KnownLocks(kinds.All)
 
-// defaultSetting is the setting of the redlock lock in the catalogue.
+// defaultSetting is the setting of the redlock lock in the catalog.
 func defaultSetting() EnvelopeSetting {
 	minLatency, maxLatency := sim.Latency()
 	return EnvelopeSetting{TTL: 10 * time.Second, Nodes: 5, Drift: 0.01, Timeout: 50 * time.Millisecond,

@@ -10,7 +10,7 @@
 //	Sweep           the runs of many seeds, split into shards, and their merged outcomes
 //	Fuzzer          searches for violations and minimizes them. Its progress is in one small file
 //	                that is replaced atomically, so that a killed search can resume
-//	Scorer          runs a lock through the catalogue and random plans, for its scorecard
+//	Scorer          runs a lock through the catalog and random plans, for its scorecard
 //	Minimizer       finds the smallest scenario that still shows a violation (a Bug)
 //	EnvelopeFinder  finds how much of each fault a lock tolerates, and compares it with theory
 //

@@ -25,7 +25,7 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// Scorer runs locks through the catalogue and through random plans, and makes a scorecard for each.
+// Scorer runs locks through the catalog and through random plans, and makes a scorecard for each.
 type Scorer struct {
 	Known     scenario.Known
 	Claims    map[string]map[string]string // guarantees in the documentation of each kind, by property
@@ -34,7 +34,7 @@ type Scorer struct {
 	Seeds     int               // random plans for each draw
 	Primary   *Runner           // runs everything
 	Secondary *Runner           // reruns violations; nil means no reruns
-	RunBoth   bool              // also run the catalogue on Secondary
+	RunBoth   bool              // also run the catalog on Secondary
 	Store     string            // folder of the runs
 	Report    func(line string) // reports progress
 
@@ -83,10 +83,10 @@ func (s *Scorer) card(ctx context.Context, lock string) (*outcome.Card, error) {
 		title = s.Known.Kinds[kind].Doc
 	}
 	c := outcome.NewCard(title, s.Known.Kinds[kind], s.Claims[kind], s.Primary.Name(), s.Seed)
-	err = s.catalogue(c, lock, s.Primary)
+	err = s.catalog(c, lock, s.Primary)
 	if err == nil && s.RunBoth {
 		c.SecondBackend = s.Secondary.Name()
-		err = s.catalogue(c, lock, s.Secondary)
+		err = s.catalog(c, lock, s.Secondary)
 	}
 	if err != nil {
 		return nil, err
@@ -124,8 +124,8 @@ func (s *Scorer) selection(lock string, on *Runner) *Selection {
 	return &own
 }
 
-// catalogue adds the runs of the catalogue on a backend.
-func (s *Scorer) catalogue(c *outcome.Card, lock string, on *Runner) error {
+// catalog adds the runs of the catalog on a backend.
+func (s *Scorer) catalog(c *outcome.Card, lock string, on *Runner) error {
 	chosen := s.selection(lock, on)
 	all, err := on.choose(chosen, s.Known)
 	recordSkips(c, all, on)
@@ -219,7 +219,7 @@ func (s *Scorer) runAll(ctx context.Context, title string, on *Runner) {
 // confirm repeats a violating run on the other backend until it violates the property there.
 func (s *Scorer) confirm(ctx context.Context, c *outcome.Card, lock string, x outcome.ShownRun) outcome.Reproduction {
 	property, from := x.Judgement.Property, s.runs[x.RunID]
-	for _, r := range s.runs { // the catalogue may have run there
+	for _, r := range s.runs { // the catalog may have run there
 		alreadyTried := slices.ContainsFunc(s.tries, func(t triedRun) bool { return t.run == x.RunID })
 		if r.runner == s.Secondary && from.draw == nil && r.Exact() == from.Exact() && !alreadyTried {
 			s.tries = append(s.tries, triedRun{x.RunID, r.outcome})

@@ -35,7 +35,7 @@ const realRetries = 5
 
 // Selection selects scenarios, the lock and settings that they run with, and the expectations.
 type Selection struct {
-	Names          []string          // as accepted by scenarios.Find; none means the whole catalogue
+	Names          []string          // as accepted by scenarios.Find; none means the whole catalog
 	Tags           []string          // only scenarios with all of these tags
 	Scenarios      []scenarios.Found // scenarios to run instead of those with these names and tags
 	Lock           string            // KIND or KIND:OPTION=VALUE,… to replace each scenario's own lock; "" keeps it

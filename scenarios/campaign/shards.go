@@ -353,7 +353,7 @@ type shardReader struct {
 	scan *bufio.Scanner
 }
 
-// maxLine limits an outcome, or a head with the whole catalogue.
+// maxLine limits an outcome, or a head with the whole catalog.
 const maxLine = 16 << 20
 
 func openShard(path string) (*shardReader, error) {

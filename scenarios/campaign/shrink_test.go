@@ -19,8 +19,8 @@ import (
 
 var knownKinds = KnownLocks(kinds.All)
 
-// catalogueScenario reads a scenario of the catalogue by name and variant.
-func catalogueScenario(t *testing.T, name, variant string) scenario.Scenario {
+// catalogScenario reads a scenario of the catalog by name and variant.
+func catalogScenario(t *testing.T, name, variant string) scenario.Scenario {
 	t.Helper()
 	text, err := scenarios.Read(name)
 	if err != nil {
@@ -59,7 +59,7 @@ func seedShowingFake(t *testing.T, s scenario.Scenario) uint64 {
 
 // The result has nothing that can be removed, and does not depend on the number of workers.
 func TestMinimizeFakeBug(t *testing.T) {
-	s := catalogueScenario(t, "random-faults", "")
+	s := catalogScenario(t, "random-faults", "")
 	seed := seedShowingFake(t, s)
 	var first Minimized
 	for _, workers := range []int{1, 2, 7} {
@@ -91,7 +91,7 @@ func TestMinimizeFakeBug(t *testing.T) {
 
 // A scenario that does not show the bug is rejected, and the limit of runs is respected.
 func TestMinimizeErrors(t *testing.T) {
-	s := catalogueScenario(t, "baseline", "")
+	s := catalogScenario(t, "baseline", "")
 	k := Minimizer{Known: knownKinds, Run: func(context.Context, scenario.Scenario, uint64) bool { return false }, Workers: 2}
 	if _, err := k.Minimize(t.Context(), s, 1, forgotBug); err == nil || !strings.Contains(err.Error(), "does not violate mutual-exclusion (restarted-and-forgot) with seed 1") {
 		t.Error(err)
@@ -101,7 +101,7 @@ func TestMinimizeErrors(t *testing.T) {
 	if _, err := k.Minimize(ctx, s, 1, forgotBug); err != context.Canceled {
 		t.Error(err)
 	}
-	s = catalogueScenario(t, "random-faults", "")
+	s = catalogScenario(t, "random-faults", "")
 	k = Minimizer{Known: knownKinds, Run: fakeRun, Workers: 2, MaxRuns: 5}
 	r, err := k.Minimize(t.Context(), s, seedShowingFake(t, s), forgotBug)
 	if err != nil || r.Runs != 5 || r.Complete || !strings.Contains(r.Summary(), "more runs might make it smaller") {
@@ -124,7 +124,7 @@ func TestMinimizeSimulatedRun(t *testing.T) {
 		shows int // minimum
 	}{"restart-forgets": {"1 step", 20}, "keys-lost-one-by-one": {"3 steps", 10}} {
 		t.Run(name, func(t *testing.T) {
-			r, err := k.Minimize(t.Context(), catalogueScenario(t, name, ""), 1, forgotBug)
+			r, err := k.Minimize(t.Context(), catalogScenario(t, name, ""), 1, forgotBug)
 			if err != nil {
 				t.Fatal(err)
 			}

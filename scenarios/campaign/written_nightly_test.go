@@ -25,7 +25,7 @@ func recordText(t *testing.T, s scenario.Scenario, seed uint64) (string, error) 
 }
 
 // A written scenario with its drawn plan gives the same history, byte for byte. This covers the
-// whole catalogue, and random scenarios with more seeds.
+// whole catalog, and random scenarios with more seeds.
 func TestWrittenScenariosRepeatTheRun(t *testing.T) {
 	all, err := scenarios.Find("*", knownKinds, nil)
 	if err != nil {

@@ -163,7 +163,7 @@ func TestHardenedNodeMatchesModel(t *testing.T) {
 		of       action
 		was, is  string
 		scope    Scope
-		modelled string
+		modeled string
 	}{
 		"a tombstone that is ignored":      {setArrived, `redis.call("exists", KEYS[3]) == 1`, `false`, scope, ""},
 		"a tombstone that is not set":      {delArrived, `redis.call("set", KEYS[2], "", "PX", ARGV[2])`, ``, scope, tombstones},
@@ -179,16 +179,16 @@ func TestHardenedNodeMatchesModel(t *testing.T) {
 			t.Fatalf("%s: the script lacks the text to replace", name)
 		}
 		scripts[p.of] = wrong
-		if p.modelled == "" {
+		if p.modeled == "" {
 			if _, difference := hardenedNodeDiffers(t, newModel(p.scope, Reductions{Merge: true}), scripts); difference == "" {
 				t.Errorf("%s is not detected", name)
 			}
 			continue
 		}
 		wrongly := p.scope
-		wrongly.Without = p.modelled
+		wrongly.Without = p.modeled
 		if _, difference := hardenedNodeDiffers(t, newModel(wrongly, Reductions{Merge: true}), hardenedScripts(t)); difference == "" {
-			t.Errorf("a model without %s is not detected", p.modelled)
+			t.Errorf("a model without %s is not detected", p.modeled)
 		}
 	}
 }

@@ -23,8 +23,8 @@ type Card struct {
 	SecondBackend string              `json:"beside,omitempty"` // a second backend, with columns of its own; "" for none
 	Seed          uint64              `json:"seed"`
 	RetriedOn     string              `json:"triedOn,omitempty"`    // the backend on which violations were retried; "" for none
-	Runs          int                 `json:"runs"`                 // runs of the catalogue on Backend
-	RunsOnSecond  int                 `json:"runsBeside,omitempty"` // runs of the catalogue on SecondBackend
+	Runs          int                 `json:"runs"`                 // runs of the catalog on Backend
+	RunsOnSecond  int                 `json:"runsBeside,omitempty"` // runs of the catalog on SecondBackend
 	Columns       []string            `json:"columns"`              // kinds of failures, and the same on the second backend (see ColumnOn)
 	Rows          []CardRow           `json:"rows"`
 	Measurements  []*Measurement      `json:"measured"`
@@ -153,7 +153,7 @@ type CardEntry struct {
 	RunID int
 }
 
-// Add adds a run of the catalogue.
+// Add adds a run of the catalog.
 func (c *Card) Add(e CardEntry) {
 	o := e.Outcome
 	column := c.ColumnOn(CardColumn(e.Scenario), o.Backend)

@@ -607,7 +607,7 @@ var extensionIgnoresAnswers = mistake{Mistake{"extension-unheard",
 	}}
 
 // NotFoundByFuzzing lists the mistakes that no plan within the assumptions reveals. The text says
-// when they show, and completes "which shows only". A scenario of the catalogue reveals each of
+// when they show, and completes "which shows only". A scenario of the catalog reveals each of
 // them.
 var NotFoundByFuzzing = map[string]string{
 	"extension-in-two-steps": "if a holder dies while an extension by the previous holder is between its two steps: " +

@@ -8,11 +8,11 @@ type Forgetter interface {
 }
 
 var forget = Kind{
-	Name:      "forget",
-	Doc:       "empties a node, like FLUSHALL by an operator",
-	On:        []Target{Node},
-	Momentary: true,
-	Costs:     history.CostsNothing,
-	Told:      Told{Name: "emptied node", Began: "{targets} forgets everything", Was: "forgot everything{saw}"},
-	Act:       by("forget", func(c Forgetter, _ Fault, node string) (string, error) { return c.Forget(node) }, nil),
+	Name:    "forget",
+	Doc:     "empties a node, like FLUSHALL by an operator",
+	On:      []Target{Node},
+	Instant: true,
+	Costs:   history.ImpactNone,
+	Wording: Wording{Name: "emptied node", Began: "{targets} forgets everything", Past: "forgot everything{saw}"},
+	Action:  newAction("forget", func(c Forgetter, _ Fault, node string) (string, error) { return c.Forget(node) }, nil),
 }

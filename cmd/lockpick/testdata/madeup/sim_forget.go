@@ -4,10 +4,10 @@ import "fmt"
 
 // Forget empties a node.
 func (c *cluster) Forget(node string) (string, error) {
-	c.inTurn(node)
+	c.waitTurn(node)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	s, err := c.up("empty", node, "it is down")
+	s, err := c.runningNode("empty", node, "it is down")
 	if err != nil {
 		return "", err
 	}

@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// catalogue returns the catalogue's files by name. It reads them from disk, because this package
+// catalog returns the catalog's files by name. It reads them from disk, because this package
 // doesn't import package scenarios.
-func catalogue(t testing.TB) map[string][]byte {
+func catalog(t testing.TB) map[string][]byte {
 	t.Helper()
 	paths, err := filepath.Glob("../../scenarios/*.yaml")
 	if err != nil || len(paths) == 0 {
@@ -28,7 +28,7 @@ func catalogue(t testing.TB) map[string][]byte {
 	return files
 }
 
-// parsedOnce parses the catalogue once for all tests.
+// parsedOnce parses the catalog once for all tests.
 var parsedOnce = sync.OnceValues(func() (map[string][]Scenario, error) {
 	paths, err := filepath.Glob("../../scenarios/*.yaml")
 	if err != nil {
@@ -48,8 +48,8 @@ var parsedOnce = sync.OnceValues(func() (map[string][]Scenario, error) {
 	return files, nil
 })
 
-// parsedCatalogue returns the scenarios of each file. Tests share them, and must not change them.
-func parsedCatalogue(t *testing.T) map[string][]Scenario {
+// parsedCatalog returns the scenarios of each file. Tests share them, and must not change them.
+func parsedCatalog(t *testing.T) map[string][]Scenario {
 	t.Helper()
 	files, err := parsedOnce()
 	if err != nil || len(files) == 0 {
@@ -58,9 +58,9 @@ func parsedCatalogue(t *testing.T) map[string][]Scenario {
 	return files
 }
 
-func TestCatalogue(t *testing.T) {
+func TestCatalog(t *testing.T) {
 	ids := map[string]bool{}
-	for file, all := range parsedCatalogue(t) {
+	for file, all := range parsedCatalog(t) {
 		for _, s := range all {
 			if s.Name != file {
 				t.Errorf("%s.yaml has the name %s", file, s.Name)
@@ -86,15 +86,15 @@ func TestCatalogue(t *testing.T) {
 		"slow-network", "slow-acquire/no-elapsed-check", "delayed-write/fenced", "holder-cut-off/dropped", "sequential-or-multiplexed/sequential",
 	} {
 		if !ids[id] {
-			t.Errorf("the catalogue has no %s", id)
+			t.Errorf("the catalog has no %s", id)
 		}
 	}
 }
 
 // Without expectations nothing would catch a broken lock, and a comparison run that is expected to
 // violate a property must name the cause.
-func TestCatalogueExpectations(t *testing.T) {
-	for _, all := range parsedCatalogue(t) {
+func TestCatalogExpectations(t *testing.T) {
+	for _, all := range parsedCatalog(t) {
 		for _, s := range all {
 			violated := false
 			for property, e := range s.Expect {
@@ -115,7 +115,7 @@ func TestCatalogueExpectations(t *testing.T) {
 // TestSharedNodeQuorums checks restart-forgets, delayed-restart and clock-jump, in which a single
 // node decides: two clients run one cycle each, and their quorums share only that node.
 func TestSharedNodeQuorums(t *testing.T) {
-	files := parsedCatalogue(t)
+	files := parsedCatalog(t)
 	for _, name := range []string{"restart-forgets", "delayed-restart", "clock-jump"} {
 		s := files[name][0]
 		same(t, name+": reach", [][]string{s.Clients[0].Reach, s.Clients[1].Reach}, [][]string{{"n1", "n2", "n3"}, {"n3", "n4", "n5"}})
@@ -134,7 +134,7 @@ func checkDebates(t *testing.T) {
 	t.Helper()
 	names := map[string]string{"kleppmann": "Kleppmann", "antirez": "antirez", "redis": "Redis documentation"}
 	had := map[string]int{}
-	files := parsedCatalogue(t)
+	files := parsedCatalog(t)
 	for _, all := range files {
 		for _, s := range all {
 			for _, other := range s.Cures {
