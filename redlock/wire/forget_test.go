@@ -126,10 +126,14 @@ func (f *forgetfulServers) whileLocking(times int, forget func(*redis.Client), r
 		f.Error(err)
 	}
 	for _, c := range f.clients {
-		for _, key := range f.must(c, "KEYS", "*").([]any) {
-			if name := fmt.Sprint(key); !strings.HasSuffix(name, ":fence") && !strings.Contains(name, ":gone:") {
+		all := c.Scan(ctx, 0, "*", 10).Iterator() // a few at a time, because the client rejects long replies
+		for all.Next(ctx) {
+			if name := all.Val(); !strings.HasSuffix(name, ":fence") && !strings.Contains(name, ":gone:") {
 				f.Errorf("key %s is left", name)
 			}
+		}
+		if err := all.Err(); err != nil {
+			f.Error(err)
 		}
 	}
 	f.Logf("%d locks", pairs.Load())
