@@ -189,7 +189,7 @@ func (r *run) complete() error {
 	case r.Backend != Simulation && r.Backend != Servers:
 		return fmt.Errorf("unknown backend %q: use %q or %q", r.Backend, Simulation, Servers)
 	case r.Backend == Simulation && r.Scale != 0:
-		return fmt.Errorf("Scale is only for real servers: the simulation runs in virtual time")
+		return fmt.Errorf("option Scale is only for real servers: the simulation runs in virtual time")
 	case r.Backend == Servers && !slices.ContainsFunc(clients, func(k lock.Kind) bool { return withName(k).Name == r.kind.Name }):
 		return fmt.Errorf("on real servers the clients are processes of this test's binary: add\n\n\tfunc TestMain(m *testing.M) { locktest.Process(m, kind) }\n\nfor the kind named %q", r.kind.Name)
 	}
