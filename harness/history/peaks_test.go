@@ -17,7 +17,7 @@ func Example() {
 }
 
 // On short lists, Next gives the same results as a linear scan.
-func TestMaxTreeMatchesScan(t *testing.T) {
+func TestMaxTreeAgainstScan(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for n := range 40 {
 		for range 20 {

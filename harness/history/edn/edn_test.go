@@ -225,7 +225,7 @@ func FuzzRead(f *testing.F) {
 }
 
 // A lease expires never, immediately if its duration is unknown, or a TTL after its call.
-func TestLeaseExpiry(t *testing.T) {
+func TestLeaseExpiryAgainstDeadlines(t *testing.T) {
 	const file = `
 {:type :invoke, :f :acquire, :process 0, :time 10}
 {:type :ok,     :f :acquire, :process 0, :time 20}

@@ -149,9 +149,9 @@ func outcomes(t *testing.T, text string, ttl time.Duration) map[string]verdict.O
 	return all
 }
 
-// TestOrderCountsNotStamps checks that a history gives the same outcomes with stamps of a
+// TestOrderAgainstStamps checks that a history gives the same outcomes with stamps of a
 // millisecond, of ten, all equal or none as with exact stamps. An honest lock's history holds.
-func TestOrderCountsNotStamps(t *testing.T) {
+func TestOrderAgainstStamps(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(21, 22))
 	seen := map[string]int{}
 	for i := range histories.Cases(2000) {
@@ -187,10 +187,10 @@ func TestOrderCountsNotStamps(t *testing.T) {
 	}
 }
 
-// TestLeaseHistoriesHoldWithTheirTTL checks that the history of a lock whose leases expire a TTL
+// TestLeasesAgainstTheirTTL checks that the history of a lock whose leases expire a TTL
 // after they were set holds with that TTL, and often doesn't with a longer one, without one, or as
 // a mutex.
-func TestLeaseHistoriesHoldWithTheirTTL(t *testing.T) {
+func TestLeasesAgainstTheirTTL(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(23, 24))
 	const ttl = 10 * time.Millisecond
 	violated := map[string]int{}

@@ -13,10 +13,10 @@ import (
 	"lockpick/internal/histories"
 )
 
-// TestWriteRoundTrip checks that a run of ours, whose instants often coincide, keeps its meaning
+// TestWrittenHistoryAgainstOriginal checks that a run of ours, whose instants often coincide, keeps its meaning
 // when it is written and read back: two clients believe at the same time, as a lease and as an
 // owner-mutex, if and only if they did in ours.
-func TestWriteRoundTrip(t *testing.T) {
+func TestWrittenHistoryAgainstOriginal(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(31, 32))
 	seen := map[verdict.Outcome]int{}
 	for range histories.Cases(3000) {
