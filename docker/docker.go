@@ -62,7 +62,7 @@ import (
 	"lockpick/harness"
 )
 
-// Config sets the programs and images that containers use. The zero value is ready for use.
+// Config specifies the programs and images that containers use. The zero value is ready for use.
 type Config struct {
 	Client       []string // client program and its arguments; nil: lockpick
 	ClientBinary string   // lockpick binary for containers if Client is nil; "": this binary, or one that the go tool builds from source
@@ -72,10 +72,12 @@ type Config struct {
 }
 
 // AgentVerb is the first argument with which this backend starts lockpick in containers. A program
-// that uses this backend passes the arguments after it to Agent. The other such argument is vdso.GateVerb.
+// that uses this backend must pass the arguments after it to Agent, and must also handle
+// vdso.GateVerb.
 const AgentVerb = "__agent"
 
-// MissingError reports an image or program that a run needs and does not have, and how to provide it.
+// MissingError reports that an image or program that a run needs is missing, and how to provide
+// it.
 type MissingError struct {
 	Reason error
 	Remedy string
@@ -86,10 +88,10 @@ func (l *MissingError) Unwrap() error { return l.Reason }
 
 const defaultImage = "redis:7"
 
-// runLabel distinguishes the runs of one owner.
+// runLabel is the label that distinguishes the runs of one owner.
 const runLabel = "lockpick.run"
 
-// backend runs scenarios in containers. Close removes the testbeds that it keeps between runs.
+// backend runs scenarios in containers. It keeps testbeds between runs; Close removes them.
 type backend struct {
 	cfg     Config
 	clients *clientProgram

@@ -32,8 +32,8 @@ import (
 	"lockpick/nemesis"
 )
 
-// Cluster is what the clusters of all real backends implement: the faults on servers and clients, links,
-// messages, clocks and disks.
+// Cluster is the interface that the clusters of all real backends implement. It comprises the
+// faults on servers, clients, links, messages, clocks and disks.
 type Cluster interface {
 	harness.Cluster
 	nemesis.Pauser
@@ -51,7 +51,8 @@ type Cluster interface {
 	nemesis.SentinelFailOverer
 }
 
-// ClockPowers are the capabilities for clock faults. They need more of a machine than the others.
+// ClockPowers lists the capabilities for clock faults. They require more of a machine than the
+// others do.
 var ClockPowers = []string{
 	nemesis.Capability(nemesis.PowerClock, nemesis.Client),
 	nemesis.Capability(nemesis.PowerClock, nemesis.Node),
@@ -66,9 +67,10 @@ type SmokeStep struct {
 	Failed   bool
 }
 
-// Abilities lists the capabilities of a real backend on this machine. It derives the names from powers,
-// a value with the fault interfaces of its cluster. All are unavailable if run is. Otherwise own overrides
-// single capabilities, and never lists those that the backend never has.
+// Abilities returns the capabilities of a real backend on this machine. It derives their names
+// from powers, a value that implements the fault interfaces of the backend's cluster. If run is
+// unavailable, so are all others. Otherwise, own overrides individual capabilities, and never
+// lists those that the backend does not support on any machine.
 func Abilities(run harness.Capability, powers any, own map[string]harness.Capability, never ...harness.Capability) []harness.Capability {
 	all := []harness.Capability{run}
 	for _, name := range append([]string{scenario.CanPersist, scenario.CanReplicate, scenario.CanReportKeyLife, scenario.CanSetOwnTime, scenario.CanUseImage}, lock.Servers()...) {

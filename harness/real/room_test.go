@@ -10,7 +10,8 @@ import (
 	"testing"
 )
 
-// echoClient echoes each line. It exits on "end", and with status 4 on "4", in the middle of a line.
+// echoClient echoes each line. It exits with status 0 on "end". On "4" it exits with status 4 in
+// the middle of a line.
 const echoClient = `while read -r line; do echo "{\"at\":\"$$ $line\"}"; case "$line" in end) exit 0;; 4) printf '{"at":"bro'; exit 4;; esac; done; exit 1`
 
 func TestClientLoop(t *testing.T) {

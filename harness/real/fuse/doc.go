@@ -20,7 +20,7 @@ package fuse
 
 import "lockpick/nemesis"
 
-// Capabilities that a plan needs of a node's disk.
+// These are the capabilities for disk and power faults.
 var (
 	PowerLoss  = nemesis.Capability("power-loss", nemesis.Node)
 	DiskFaults = nemesis.Capability(nemesis.PowerDisk, nemesis.Node)

@@ -18,7 +18,7 @@ import (
 	"lockpick/nemesis"
 )
 
-// Rule selects the TCP packets that are dropped, as seen by a node.
+// Rule selects the TCP packets to drop, as seen by a node.
 type Rule struct {
 	Peer        netip.Addr // source of requests and destination of replies
 	First, Last uint16     // its ports
@@ -37,7 +37,7 @@ func (r Rule) validate() error {
 	return nil
 }
 
-// String describes the rule. It also identifies the rule in the kernel's table.
+// String describes the rule. The text also identifies the rule in the kernel's table.
 func (r Rule) String() string {
 	return fmt.Sprintf("%s, %v ports %d to %d", r.Way, r.Peer, r.First, r.Last)
 }
