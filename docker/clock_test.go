@@ -122,7 +122,7 @@ func restartedKeepsClock(t *testing.T, on *backend) {
 		b.onNode("n2", "SET", "k", "v", "PX", "1000")
 		for range 2 {
 			b.do("kill", func() (string, error) { return b.Kill("n1") })
-			if back := b.turnClock("n1", -time.Hour, 1); !strings.HasPrefix(back, "no process runs there; the machine's clock shows") {
+			if back := b.turnClock("n1", -time.Hour, 1); !strings.HasPrefix(back, "no process is running there; the machine's clock shows") {
 				t.Errorf("a dead node's clock was read back as %q", back)
 			}
 			time.Sleep(time.Second) // the key's TTL in true time

@@ -29,15 +29,15 @@ type cluster struct {
 	testbed        *testbed
 
 	// These fields are set before body is called.
-	names            []string      // of nodes
+	names            []string      // names of the nodes
 	clockOffset      time.Duration // how far the engine's clock is ahead of ours
-	clockOffsetError time.Duration // error bound of ahead
+	clockOffsetError time.Duration // error bound of clockOffset
 	runLimit         time.Duration // how long the run may take
-	group            *proc.Group   // directory below which disks are mounted; nil: there are none
+	group            *proc.Group   // owns the directory below which disks are mounted; nil if there are none
 	monitor          *monitor
 
 	mu             sync.Mutex
-	waitingClients map[string]*container // of clients without an order yet
+	waitingClients map[string]*container // containers of clients that have not received an order yet
 }
 
 var _ real.Cluster = (*cluster)(nil)
@@ -264,17 +264,17 @@ func (c *cluster) ClearLimits(node string) (string, error) {
 		err = n.engine.SetLimits(c.Ctx, n.id, engine.Limits{}) // for its next start
 	}
 	if err != nil {
-		return "", fmt.Errorf("lift the limits of %s: %w", node, err)
+		return "", fmt.Errorf("remove the limits of %s: %w", node, err)
 	}
 	answer, err := n.awaitAnswer(c.Ctx)
 	n.starved.Store(false)
 	n.updateLinks(c.Ctx)
 	if err != nil {
-		return "", fmt.Errorf("lift the limits of %s: %w", node, err)
+		return "", fmt.Errorf("remove the limits of %s: %w", node, err)
 	}
 	usage, err := n.engine.Usage(c.Ctx, n.id)
 	if err != nil {
-		return "", fmt.Errorf("lift the limits of %s: %w", node, err)
+		return "", fmt.Errorf("remove the limits of %s: %w", node, err)
 	}
 	back := usage.String() + "; " + answer
 	if usage.Periods > 0 && usage.Throttled == 0 {

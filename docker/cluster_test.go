@@ -29,7 +29,7 @@ func TestRunsClientsAndRecordsBothSides(t *testing.T) {
 		}
 		s := spec("c1", 1)
 		s.Lock.Kind = "padlock"
-		if err := b.RunClient(t.Context(), s, ignorePoint); err == nil || !strings.Contains(err.Error(), `there is no kind "padlock"`) {
+		if err := b.RunClient(t.Context(), s, ignorePoint); err == nil || !strings.Contains(err.Error(), `unknown kind "padlock"`) {
 			t.Errorf("unknown lock: %v", err)
 		}
 	})

@@ -31,15 +31,15 @@ type container struct {
 	name, id      string
 	host          int        // host part of its address on the network
 	onThisMachine bool       // its processes run on this machine
-	killable      bool       // and lockpick may kill them
-	sidecar       *container // opens its gate; nil: it has no gate, or this process opens it
+	killable      bool       // lockpick may kill its processes
+	sidecar       *container // sidecar that opens its gate; nil if it has no gate or this process opens it
 	clocksChange  bool       // it is a client whose clocks the run changes
-	stdio         *stdio     // streams of its program; nil: not attached
+	stdio         *stdio     // streams of its program; nil if not attached
 
 	mu               sync.Mutex
-	run              *programRun // the latest; nil: never started
+	run              *programRun // latest run; nil if it was never started
 	paused           bool
-	onEnd            func(*programRun) // is called at each end, possibly more than once; nil: not monitored
+	onEnd            func(*programRun) // called after each exit, possibly more than once; nil if not monitored
 	externallyPaused bool              // paused from outside
 	// These count the pauses and resumptions that were requested but not yet reported by the
 	// engine.
@@ -49,7 +49,7 @@ type container struct {
 
 // programRun is one run of a container's program.
 type programRun struct {
-	pid          int           // PID on this machine; 0: unknown
+	pid          int           // PID on this machine, or 0 if unknown
 	once         sync.Once     // guards closing of ended
 	ended        chan struct{} // closed when the program has exited
 	reported     chan struct{} // closed when the engine has reported the exit and the fields below are set
@@ -396,7 +396,7 @@ type imageSource struct {
 	cfg     Config
 	program *clientProgram
 	engine  *engine.Engine
-	labels  map[string]string // of everything that is created
+	labels  map[string]string // labels of everything that is created
 	report  func(string)      // reports slow steps
 }
 

@@ -30,18 +30,18 @@ type monitor struct {
 	testbed *testbed
 
 	mu         sync.Mutex
-	containers map[string]monitoredContainer // by container ID
-	stopped    map[string]bool               // processes stopped by a signal, by container ID
+	containers map[string]monitoredContainer // monitored containers by container ID
+	stopped    map[string]bool               // container IDs for which a process stopped by a signal was reported
 }
 
 // monitoredContainer is a container together with the actor to which its events are attributed.
 type monitoredContainer struct {
 	*container
-	actor       string // name in the record
+	actor       string // name in the history
 	part        string // prefix of its causes if it is a part of the actor; "": the actor itself
-	node        *node  // nil: not a node's
-	runsClients bool   // its program is a client or starts clients
-	fresh       bool   // it is being set up and may fail to start
+	node        *node  // node that the container belongs to, or nil
+	runsClients bool   // whether its program is a client or starts clients
+	fresh       bool   // set while it is being set up and may fail to start
 }
 
 func (g *monitor) report(w monitoredContainer, u harness.UnplannedEvent) {
@@ -71,7 +71,7 @@ func monitoredClient(b *container) monitoredContainer {
 // answerTimeout is the time limit for a container's answer. If the links do not answer within
 // linksTimeout, the run fails, because every query goes through them.
 const (
-	answerTimeout = 3 * time.Second // every question goes through the engine, which may be busy
+	answerTimeout = 3 * time.Second // long, because every probe goes through the engine, which may be busy
 	linksTimeout  = 10 * time.Second
 )
 

@@ -21,10 +21,10 @@ import (
 // image is a root file system. It contains either a program of this machine and the shared
 // libraries that it needs, with the same paths as on this machine, or a single static program.
 type image struct {
-	kind    string            // redis or client, in its name
+	kind    string            // redis or client; part of its name
 	program string            // path of the program
-	loader  string            // path of the program's loader; "": none, it is static
-	files   map[string][]byte // by path
+	loader  string            // path of the program's loader, or "" if it is statically linked
+	files   map[string][]byte // contents by path
 	ref     string            // its name, with a checksum of its contents
 }
 
@@ -166,11 +166,11 @@ const gateDir = "/lockpick-gate"
 
 // software is the server program that nodes run, and its image.
 type software struct {
-	ref       string // of the image
-	digest    string // of the contents; "": built here, with a checksum in its name
+	ref       string // name of the image
+	digest    string // digest of the contents, or "" if it was built here and has a checksum in its name
 	program   string
-	builtFrom string // program of this machine that it was built from; "": not built here
-	hasGate   bool   // it has lockpick in gateDir
+	builtFrom string // program of this machine that it was built from, or "" if it was not built here
+	hasGate   bool   // whether it contains lockpick in gateDir
 }
 
 func (s software) String() string {

@@ -26,15 +26,15 @@ import (
 
 // These are the host parts of the addresses on a testbed's network.
 const (
-	gatewayHost   = 1 // of the bridge
+	gatewayHost   = 1 // host of the bridge
 	linksHost     = 2
 	resourceHost  = 10
-	anyHost       = 0 // the first free one from firstNode on
+	anyHost       = 0 // stands for the first free host from firstNode on
 	firstNode     = 11
 	firstReplica  = 51
 	firstSentinel = 91
 	firstClient   = 101
-	lastHost      = 254 // of clients
+	lastHost      = 254 // last host for clients
 )
 
 type privateNet struct {
@@ -132,7 +132,7 @@ type stdio struct {
 	out *io.PipeReader
 
 	mu     sync.Mutex
-	stderr bytes.Buffer // the end of its stderr
+	stderr bytes.Buffer // end of its stderr
 }
 
 // startAttached starts the program and attaches to it, so that all of its output is read. The
@@ -286,7 +286,7 @@ type packetFilter struct {
 
 	mu     sync.Mutex
 	caller *real.Caller
-	rules  map[string][]packets.Rule // in force, by link
+	rules  map[string][]packets.Rule // active rules by link
 }
 
 // filterCapability is the capability that is needed to install packet rules.
@@ -491,8 +491,8 @@ func (fs *packetFilters) filterOf(link string) (*packetFilter, error) {
 
 type packetFilters struct {
 	testbed *testbed
-	ctx     context.Context          // ends with the run
-	byNode  map[string]*packetFilter // by node
+	ctx     context.Context          // canceled when the run ends
+	byNode  map[string]*packetFilter // filters by node
 }
 
 var _ nemesis.PacketCutter = (*packetFilters)(nil)

@@ -37,15 +37,15 @@ type node struct {
 	address *container // container whose network it shares
 	spec    nodeSpec
 
-	lifecycle sync.Mutex // held while it is started or stopped
+	lifecycle sync.Mutex // held while the node is started or stopped
 	identity  proc.Identity
 
-	linksMu sync.Mutex // held while its state is sent to the links
+	linksMu sync.Mutex // held while the node's state is sent to the links
 	removed bool
 
-	unplugged, starved atomic.Bool // now
-	everStarved        atomic.Bool // now or earlier
-	modified           atomic.Bool // differs from a new node in ways that wipe does not undo
+	unplugged, starved atomic.Bool // currently
+	everStarved        atomic.Bool // whether it is or was starved
+	modified           atomic.Bool // whether it differs from a new node in ways that wipe does not undo
 }
 
 // role identifies a node that the testbed keeps for reuse. There is one for each name and
@@ -53,7 +53,7 @@ type node struct {
 // roles of their own.
 type role struct {
 	name, persist string
-	singleUse     bool // no other run can reuse it
+	singleUse     bool // whether no other run can reuse it
 }
 
 // updateLinks sends the node's state to the links. If the node is down, they close the connections
@@ -130,7 +130,7 @@ func (n *node) begin(ctx context.Context) (err error) {
 // read-back says which process answers now and how many keys it has.
 func (n *node) Restart(ctx context.Context) (readBack string, err error) {
 	if n.unplugged.Load() {
-		return "", fmt.Errorf("restart %s: it is unplugged, so a restart could not be confirmed", n.Name)
+		return "", fmt.Errorf("restart %s: it is unplugged, so lockpick could not confirm a restart", n.Name)
 	}
 	n.lifecycle.Lock()
 	defer n.lifecycle.Unlock()
@@ -184,9 +184,9 @@ func (n *node) end(ctx context.Context) (readBack string, err error) {
 // nodeSpec describes the container of a node.
 type nodeSpec struct {
 	role
-	disk  *fuse.Disk  // faulty disk; nil: none
-	data  string      // data directory on the engine's machine; "": in the container
-	clock *real.Clock // its clock in this run; nil: no fault changes it
+	disk  *fuse.Disk  // disk for faults, or nil
+	data  string      // data directory on the engine's machine, or "" if it is in the container
+	clock *real.Clock // its clock in this run, or nil if no fault changes it
 }
 
 // wipe resets the node to its initial state and verifies it. The node must then be a master
@@ -389,14 +389,14 @@ func diskUnsupported(e *engine.Engine, a engine.About) (reason, remedy string) {
 		return "faulty disks are file systems of the lockpick process, and only root can share them with the engine", "run as root, or use --backend process"
 	}
 	if !e.SharesFiles() {
-		return "faulty disks are file systems of the lockpick process, and the engine sees other files because one of the two is in a container", "run lockpick outside containers, or use --backend process"
+		return "faulty disks are file systems of the lockpick process, and the engine sees other files, because lockpick or the engine runs in a container", "run lockpick outside containers, or use --backend process"
 	}
 	group, err := proc.NewGroup(os.TempDir())
 	if err == nil {
 		err = group.Close()
 	}
 	if err != nil {
-		return "faulty disks need a folder on this machine: " + err.Error(), files.Remedy(err, files.TempDirHint)
+		return "faulty disks need a directory on this machine: " + err.Error(), files.Remedy(err, files.TempDirHint)
 	}
 	return fuse.Missing()
 }

@@ -286,8 +286,8 @@ func (b *backend) imageSource(e *engine.Engine, owner string, say func(string)) 
 const (
 	linksAgent   = "links"   // serves the links of runs
 	clockAgent   = "clock"   // changes the clocks of the container beside it
-	packetsAgent = "packets" // drops packets in the network namespace it is started in
-	addressAgent = "address" // keeps the address of a node until its input ends
+	packetsAgent = "packets" // drops packets in the network namespace in which it is started
+	addressAgent = "address" // holds the address of a node until its input is closed
 	loopAgent    = "loop"    // runs clients one after another; the remaining arguments are their command
 )
 

@@ -21,25 +21,25 @@ import (
 type testbed struct {
 	cfg           Config
 	engine        *engine.Engine
-	engineIsLocal bool     // the engine is on this machine
+	engineIsLocal bool     // whether the engine is on this machine
 	clientCommand []string // client program and its arguments
-	nodeImage     string   // image of nodes that the scenario names; "": none
+	nodeImage     string   // image for nodes that the scenario names, or ""
 	software      software // what nodes run
 	ownImage      *image   // image of clients and links; gates are copied from it
 	labels        map[string]string
-	prefix        string // of container names
+	prefix        string // prefix of container names
 	net           privateNet
 
 	onCreate func(*container) // is called for each new container before it starts; nil: not set
 
 	remote         *real.RemoteNetwork
-	linksContainer *container    // container of the links; nil: not created
+	linksContainer *container    // container of the links, or nil before it is created
 	linksReady     chan struct{} // closed when the links answer or have failed to start
 
 	mu               sync.Mutex
-	nodes            map[role]*node        // including the resource, replicas and sentinels
+	nodes            map[role]*node        // includes the resource, replicas and sentinels
 	clientContainers map[string]*container // by client; they stay for the next run, with their programs running
-	clientHosts      map[string]int        // of clients, on the network
+	clientHosts      map[string]int        // hosts on the network by client
 	usedHosts        map[int]bool          // hosts assigned to nodes
 	// addresses maps hosts on the network to containers that only hold the host's address. A node
 	// that shares the network of such a container starts and stops in less than half the time,

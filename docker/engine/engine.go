@@ -48,7 +48,7 @@ type Engine struct {
 type OwnedObject struct {
 	ID, Name, owner string
 	created         time.Time
-	running         bool // only of a container
+	running         bool // only set for containers
 }
 
 // An engine that accepts a connection but sends nothing hangs, or has died while another process
@@ -124,12 +124,12 @@ type ContainerSpec struct {
 	Addr                 netip.Addr
 	Command              []string
 	Labels               map[string]string
-	HostDataDir          string // directory on the engine's machine to mount at DataDir; "": none
+	HostDataDir          string // directory on the engine's machine to mount at DataDir, or ""
 	Attached             bool   // lockpick attaches to its streams
 	Sysctls              map[string]string
-	NetworkOf            string // container whose network it shares; "": none
-	ProcessesOf          string // container whose processes it shares, without a network; "": none
-	Capability           string // its only kernel capability; "": none
+	NetworkOf            string // container whose network it shares, or ""
+	ProcessesOf          string // container whose processes it shares; it then has no network; "" if none
+	Capability           string // its only kernel capability, or ""
 }
 
 func (m ContainerSpec) mounts() []mount.Mount {

@@ -23,7 +23,7 @@ import (
 
 // ImageInfo describes an image that the engine has.
 type ImageInfo struct {
-	Digest  string   // of its contents
+	Digest  string   // digest of its contents
 	Command []string // its entrypoint and command
 	Path    string   // its PATH
 }
@@ -232,8 +232,8 @@ func (e *Engine) LimitsUnsupported(ctx context.Context) (reason string) {
 
 // Limits limits the resources that a container may use.
 type Limits struct {
-	Quota  time.Duration // CPU time per SharePeriod; 0: no limit
-	Memory int64         // bytes, including swap; 0: no limit
+	Quota  time.Duration // CPU time per SharePeriod; 0 means no limit
+	Memory int64         // bytes, including swap; 0 means no limit
 }
 
 // SharePeriod is the kernel's default period for accounting of CPU time.
@@ -252,9 +252,9 @@ func (s Limits) String() string {
 
 // usage describes how a container's limits have affected it.
 type usage struct {
-	Ended              string // why it has exited; "": it is running
-	Periods, Throttled uint64 // periods of length SharePeriod; those in which it wanted more CPU time
-	Memory             uint64 // in use, bytes
+	Ended              string // why it has exited, or "" if it is running
+	Periods, Throttled uint64 // number of periods of length SharePeriod, and of those in which it was throttled
+	Memory             uint64 // bytes in use
 }
 
 func (h usage) String() string {
@@ -322,7 +322,7 @@ func RemoveAllRetrying(ctx context.Context, e *Engine, label string) error {
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("%w; the next lockpick removes what is left", errors.Join(held, err))
+			return fmt.Errorf("%w; the next run of lockpick removes what is left", errors.Join(held, err))
 		case <-time.After(200 * time.Millisecond):
 		}
 	}

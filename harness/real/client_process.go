@@ -37,14 +37,14 @@ func ClientMain(in io.Reader, out io.Writer, locks map[string]lock.Kind) error {
 // clientConn is the client's end of the protocol between client and harness.
 type clientConn struct {
 	in     *bufio.Reader
-	resume chan struct{} // receives when the harness sends go
+	resume chan struct{} // receives a value when the harness sends goLine
 	ended  chan struct{} // closed when the harness is gone
 	began  time.Time
 
 	outMu sync.Mutex
 	out   *json.Encoder
 
-	pointMu sync.Mutex // at most one point at a time
+	pointMu sync.Mutex // ensures that the client waits at most at one point at a time
 }
 
 func (w *clientConn) run(locks map[string]lock.Kind) error {
@@ -58,7 +58,7 @@ func (w *clientConn) run(locks map[string]lock.Kind) error {
 	}
 	kind, ok := locks[o.Spec.Lock.Kind]
 	if !ok {
-		return fmt.Errorf("create lock: there is no kind %q", o.Spec.Lock.Kind)
+		return fmt.Errorf("create lock: unknown kind %q", o.Spec.Lock.Kind)
 	}
 	if o.Clocks {
 		w.sendClock()
@@ -163,7 +163,7 @@ func (w *clientConn) send(r clientReport) {
 // clientOrder is the first line that the harness sends to a client.
 type clientOrder struct {
 	Spec   client.Spec   `json:"spec"`
-	Origin time.Duration `json:"origin"` // true time zero on proc.TrueClock
+	Origin time.Duration `json:"origin"` // true time zero, by proc.TrueClock
 	// Clocks is set if the client's clocks may be changed. The client then first reports what they
 	// show.
 	Clocks bool `json:"clocks,omitempty"`
@@ -172,12 +172,12 @@ type clientOrder struct {
 // clientReport is one line of a client's output. Only one field is set, except that Broken
 // accompanies Error.
 type clientReport struct {
-	Event  *history.Event `json:"event,omitempty"` // T is true time since zero
+	Event  *history.Event `json:"event,omitempty"` // Event.T is true time since the run began
 	At     string         `json:"at,omitempty"`    // the point where it waits
 	Clock  *ClockReading  `json:"clock,omitempty"` // what its clocks show
 	Error  string         `json:"error,omitempty"`
-	Broken bool           `json:"broken,omitempty"` // the error is lock.ErrBroken
-	Exit   *clientExit    `json:"left,omitempty"`   // it has exited; from the client loop, which continues
+	Broken bool           `json:"broken,omitempty"` // whether the error is lock.ErrBroken
+	Exit   *clientExit    `json:"left,omitempty"`   // sent by ClientLoop, which continues, when the client has exited
 }
 
 // err returns the error in the report, or nil.
@@ -190,17 +190,17 @@ func (r clientReport) err() error {
 
 // clientExit describes how a client run by ClientLoop exited.
 type clientExit struct {
-	Error  string `json:"error,omitempty"`  // "": exit status 0
-	Signal int    `json:"signal,omitempty"` // that killed it
+	Error  string `json:"error,omitempty"`  // "" for exit status 0
+	Signal int    `json:"signal,omitempty"` // number of the signal that killed it
 }
 
 // ClockReading is what a process's clocks showed at some instant between From and To, in true
 // time.
 type ClockReading struct {
-	From time.Duration `json:"from"` // on proc.TrueClock
+	From time.Duration `json:"from"` // by proc.TrueClock
 	To   time.Duration `json:"to"`
 	Wall int64         `json:"wall"` // nanoseconds since 1970
-	Now  int64         `json:"now"`  // a client's monotonic clock, nanoseconds; 0: not read
+	Now  int64         `json:"now"`  // monotonic clock of a client, in nanoseconds; 0 if not read
 }
 
 const (
@@ -216,8 +216,8 @@ type clientSession struct {
 	Record func(history.Event)      // records its events
 	At     func(point string)       // is called at each point; the client waits until it returns
 	Began  func(ClockReading) error // checks the first reading of its clocks
-	Clocks chan ClockReading        // has the latest of the later readings; capacity 1
-	OnExit func(clientExit)         // is called when a client loop reports its exit
+	Clocks chan ClockReading        // holds the latest of the later readings; has capacity 1
+	OnExit func(clientExit)         // called when ClientLoop reports the client's exit
 }
 
 // maxLine is the maximum length of a line from a client, in bytes. A lock under test may print to
@@ -353,7 +353,7 @@ func runNext(program []string, out, errs io.Writer, lines <-chan string) (*clien
 			}
 		case err := <-ended:
 			if !ordered {
-				return nil, fmt.Errorf("a client exited before it had an order: %v", err)
+				return nil, fmt.Errorf("a client exited before it received an order: %v", err)
 			}
 			if err == nil {
 				return &clientExit{}, nil

@@ -24,17 +24,17 @@ import (
 // their state when the process exits and another one starts. This process changes them, or an
 // agent does if this process is not allowed to trace theirs.
 type Clock struct {
-	Paired *Clock // is changed at the same instant; nil: none
+	Paired *Clock // clock that is changed at the same instant, or nil
 
-	ctx      context.Context      // bounds calls to the agent
+	ctx      context.Context      // context for calls to the agent
 	trueTime func() time.Duration // true time, by CLOCK_MONOTONIC on the process's machine
 	machine  vdso.Machine
 
 	mu        sync.Mutex
-	agent     *Caller         // the latest; nil: this process changes them
-	lastState vdso.ClockState // as the agent reported last
+	agent     *Caller         // latest agent; nil if this process changes the clocks
+	lastState vdso.ClockState // last state reported by the agent
 
-	changing sync.Mutex // held during a change with its read-back, and while the process starts
+	changing sync.Mutex // held during a change and its read-back, and while the process starts
 
 	// minAhead and maxAhead are the bounds, in nanoseconds, on how far a client's monotonic clock
 	// is ahead of the machine's.
@@ -185,7 +185,7 @@ func (m *Clock) record(rec *history.Recorder, whose string, at, origin time.Dura
 }
 
 // withoutProcess returns the read-back for the case that no process is running.
-func (m *Clock) withoutProcess() string { return m.unreadable("no process runs there") }
+func (m *Clock) withoutProcess() string { return m.unreadable("no process is running there") }
 
 // unreadable returns the read-back for a process that can't report its clocks: the state that was
 // written to its memory and read back from there.
@@ -202,7 +202,7 @@ func (m *Clock) describe(who string, shown, right time.Time) string {
 func stamp(t time.Time) string { return t.UTC().Format("15:04:05.000000") }
 
 const (
-	clockError = time.Millisecond      // error of a reading beyond its duration; Redis caches the time during a command
+	clockError = time.Millisecond      // error of a reading in addition to its duration, because Redis caches the time during a command
 	rateWatch  = 50 * time.Millisecond // how long a rate is observed
 )
 
@@ -257,7 +257,7 @@ func (m *Clock) check(r ClockReading) error {
 	}
 	least, most := int64(s.Mono(r.From))+m.minAhead, int64(s.Mono(r.To))+m.maxAhead
 	if r.Now < least-int64(clockError) || r.Now > most+int64(clockError) {
-		return fmt.Errorf("its monotonic clock is %v from what it should show", time.Duration(r.Now-most))
+		return fmt.Errorf("its monotonic clock is off by %v", time.Duration(r.Now-most))
 	}
 	return nil
 }
@@ -285,7 +285,7 @@ func (m *Clock) checkFirstReading(r ClockReading) error {
 
 // clocks maps the names of a run's nodes and clients to their adjustable clocks.
 type clocks struct {
-	CheckOthers func(m *Clock) error // checks that no other node's clock was changed; nil: no check
+	CheckOthers func(m *Clock) error // checks that no other node's clock was changed; may be nil
 
 	run *Run
 	all map[string]*Clock
@@ -314,7 +314,7 @@ func (cs *clocks) TurnClock(target string, by time.Duration, rate float64) (stri
 	m := cs.Clock(name)
 	switch {
 	case m == nil:
-		return "", fmt.Errorf("turn clock of %s: no node or client of that name has adjustable clocks", target)
+		return "", fmt.Errorf("turn clock of %s: no node or client with that name has adjustable clocks", target)
 	case !isNode && cs.run.clientEnded(target):
 		return "", fmt.Errorf("turn clock of %s: %w", target, nemesis.ErrEnded)
 	}

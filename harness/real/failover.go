@@ -25,8 +25,8 @@ type Nodes struct {
 	normalTimeout  time.Duration // the sentinels' failover-timeout while no master is down
 
 	mu            sync.Mutex
-	masters       map[string]Server // behind the node's links
-	replicas      map[string]Server // that have not taken over
+	masters       map[string]Server // servers behind the nodes' links
+	replicas      map[string]Server // replicas that have not taken over
 	formerMasters map[string]Server // masters replaced by sentinels
 }
 
@@ -124,7 +124,7 @@ func (n *Nodes) switchToReplica(node string) (former Server, err error) {
 
 const (
 	sentinelCount  = 3
-	sentinelQuorum = 2 // of them must agree that a master is down
+	sentinelQuorum = 2 // how many sentinels must agree that a master is down
 
 	defaultPromoteTimeout = 30 * time.Second // for repeated elections, Redis's random delay of up to a second, and a busy machine
 	demoteTimeout         = 15 * time.Second // Redis before 7.0 waits for 8 s and checks every 10 s
@@ -188,7 +188,7 @@ func (n *Nodes) FailOverBySentinel(node string, stop bool) (readBack string, err
 		return "", err
 	}
 	if k := n.countAgreeing(node, n.Server(node).Addr()); k < sentinelQuorum {
-		return "", fmt.Errorf("fail over %s: only %d sentinels watch its master", node, k)
+		return "", fmt.Errorf("fail over %s: only %d sentinels monitor its master", node, k)
 	}
 	take := n.run.Kill
 	if stop {
@@ -231,7 +231,7 @@ func (n *Nodes) countAgreeing(node, addr string) int {
 	return count
 }
 
-var errNoPromotion = errors.New("its sentinels promoted nobody")
+var errNoPromotion = errors.New("its sentinels promoted no replica")
 
 func (n *Nodes) awaitPromotion(node string, replica *proc.Server) error {
 	ctx, cancel := context.WithTimeoutCause(n.run.Ctx, n.promoteTimeout(), errNoPromotion)

@@ -18,10 +18,10 @@ type Monitor struct {
 	fail func(error)
 
 	mu         sync.Mutex
-	receiver   func(harness.UnplannedEvent) // nil: recording has not begun, or has ended
-	when       string                       // as in harness.Interference
+	receiver   func(harness.UnplannedEvent) // nil before recording has begun and after it has ended
+	when       string                       // see harness.Interference
 	first      error                        // the first interference without a receiver
-	interfered bool                         // there was interference
+	interfered bool                         // whether there was any interference
 }
 
 // NewMonitor returns a monitor without a receiver. It calls fail to end the run. when describes

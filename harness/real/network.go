@@ -23,18 +23,18 @@ import (
 // Network holds the links of one run and records the changes of its nodes' keys. Its methods take
 // the name of a node or of the resource. Once the network is open, they may be called at any time.
 type Network struct {
-	Addr         func(node string) string // its address, bypassing the links
-	Down         func(node string) bool   // it is not running
-	Unresponsive func(node string) bool   // it is running but can't answer, whatever the links do
-	Go           func(func())             // runs the function on the engine's behalf
-	Mesh         *proxy.Mesh              // its Host and Ports are set before Open
+	Addr         func(node string) string // returns the node's address without links
+	Down         func(node string) bool   // whether it is not running
+	Unresponsive func(node string) bool   // whether it is running but can't answer, whatever the links do
+	Go           func(func())             // runs the function in a goroutine that the run waits for
+	Mesh         *proxy.Mesh              // Host and Ports must be set before Open
 	// Store is the server software of the nodes. It is set before Open; nil means Redis.
 	Store *proc.Store
 
-	ctx         context.Context // ends with the run
+	ctx         context.Context // canceled when the run ends
 	keyRecorder *keylife.Recorder
-	addrs       map[string]addresses    // by client; filled by Open
-	refused     map[string]func() error // by link name: frees an address that refuses connections
+	addrs       map[string]addresses    // addresses by client; set by Open
+	refused     map[string]func() error // functions that free the addresses that refuse connections, by link name
 }
 
 // NewNetwork returns a network without links. seed determines which messages random faults affect.
@@ -213,8 +213,8 @@ func (*Network) AskStamped(ctx context.Context, addr string, args ...string) (st
 
 // serverState is the part of a server's state that its links can't observe.
 type state struct {
-	Down         bool `json:"down"` // it is not running
-	Unresponsive bool `json:"mute"` // it is running but can't answer
+	Down         bool `json:"down"` // whether it is not running
+	Unresponsive bool `json:"mute"` // whether it is running but can't answer
 }
 
 // clockID identifies the clock that proc.TrueClock reads, by the machine's boot and the time

@@ -29,10 +29,10 @@ type RemoteNetwork struct {
 
 // NetworkRun is the part of a run that a RemoteNetwork needs.
 type NetworkRun struct {
-	Context context.Context     // ends with the run
+	Context context.Context     // canceled when the run ends
 	Record  func(history.Event) // records the links' events
-	Go      func(func())        // runs the function on the engine's behalf
-	Ports   int                 // the first of the local ports that links dial from, see proxy.Mesh; 0: any
+	Go      func(func())        // runs the function in a goroutine that the run waits for
+	Ports   int                 // first of the local ports from which links connect, or 0 for any; see proxy.Mesh
 }
 
 var (
@@ -266,7 +266,7 @@ type networkServer struct {
 	rpc CallServer
 
 	mu  sync.Mutex
-	run *servedRun // nil: none
+	run *servedRun // current run, or nil
 }
 
 type servedRun struct {
@@ -276,10 +276,10 @@ type servedRun struct {
 	cancel context.CancelFunc
 
 	mu     sync.Mutex
-	addrs  map[string]string // of its nodes and the resource
-	states map[string]state  // by address
+	addrs  map[string]string // addresses of the nodes and the resource
+	states map[string]state  // server states by address
 	held   map[int64]nemesis.HeldMessage
-	holds  map[string][]func() error // by node: the functions that end its holds
+	holds  map[string][]func() error // functions that end the holds, by node
 }
 
 // ServeLinks serves the links of one run after another, until in is closed. It receives calls from

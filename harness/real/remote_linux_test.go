@@ -119,7 +119,7 @@ func TestAgentChangesClocks(t *testing.T) {
 	// state.
 	end()
 	<-agent.Ended()
-	if _, err := m.Adjust(-48*time.Hour, 1); err != nil || !strings.HasPrefix(m.withoutProcess(), "no process runs there") {
+	if _, err := m.Adjust(-48*time.Hour, 1); err != nil || !strings.HasPrefix(m.withoutProcess(), "no process is running there") {
 		t.Errorf("without a process: %q, %v", m.withoutProcess(), err)
 	}
 	agent, _ = startClockAgent(t)

@@ -24,7 +24,7 @@ type message struct {
 	Args    []json.RawMessage `json:"args,omitempty"`
 	Results []json.RawMessage `json:"results,omitempty"`
 	Error   string            `json:"error,omitempty"`
-	Is      []string          `json:"is,omitempty"` // the names of the knownErrors that it wraps
+	Is      []string          `json:"is,omitempty"` // names of the knownErrors that the error wraps
 }
 
 func marshalAll(values []any) (all []json.RawMessage, err error) {
@@ -175,14 +175,14 @@ var ErrAgentGone = errors.New("the other end has exited")
 
 // Caller is the end of the protocol that makes calls.
 type Caller struct {
-	noticeTarget any // has the methods that notices call; nil: there are no notices
+	noticeTarget any // has the methods that notices call; nil if there are no notices
 	ended        chan struct{}
 
-	mu      sync.Mutex // guards the fields below, and keeps lines whole
+	mu      sync.Mutex // guards the fields below, and keeps lines from being interleaved
 	in      *json.Encoder
 	lastID  int64
 	pending map[int64]chan message
-	err     error // why the other end has ended
+	err     error // why the other end is gone
 }
 
 // NewCaller returns a Caller that writes to in and reads from out until out is closed. Notices

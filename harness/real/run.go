@@ -56,8 +56,8 @@ type Server interface {
 	Redis() *proc.Server
 	Addr() string
 	Runs() bool
-	Ended() bool             // it has exited, including just now
-	WhyUnresponsive() string // why a running server can't answer; "": it can
+	Ended() bool             // whether it has exited; also detects an exit that was not reported yet
+	WhyUnresponsive() string // why a running server can't answer, or "" if it can
 	Restart(ctx context.Context) (readBack string, err error)
 	Shutdown(ctx context.Context) (readBack string, err error)
 }
@@ -69,10 +69,10 @@ type Run struct {
 	*fuse.Disks
 	*Nodes
 	*clocks                 // of nodes and clients, if they can be changed
-	Ctx     context.Context // ends with the run
+	Ctx     context.Context // canceled when the run ends
 	Store   Server          // the resource's server
 	Servers []Server        // all servers including replicas, in starting order
-	Version string          // of the nodes' server software; "": not reported
+	Version string          // version of the nodes' server software, or "" if it is not reported
 
 	// Start starts a client, or returns a client whose process is already waiting for its order.
 	Start func(name string) (*Client, error)
@@ -81,13 +81,13 @@ type Run struct {
 	True func() time.Duration
 
 	rec         *history.Recorder
-	reportsKeys bool  // the nodes report their keys
-	epoch       int64 // what a right wall clock shows at true time zero
+	reportsKeys bool  // whether the nodes report their keys
+	epoch       int64 // what a correct wall clock shows at true time zero, in nanoseconds since 1970
 
 	mu        sync.Mutex
-	replicaOf map[string]Server  // replicas, by their nodes
+	replicaOf map[string]Server  // replicas by node
 	clients   map[string]*Client // running clients
-	ended     map[string]bool    // clients that ran and have exited
+	ended     map[string]bool    // clients that have run and have exited
 }
 
 // Begin makes the current instant true time zero.
@@ -145,8 +145,8 @@ func New(ctx context.Context, rec *history.Recorder) *Run {
 // Role describes a server to be started.
 type Role struct {
 	Name, Persistence string
-	Master            string // the node whose replica it is; "": not a replica
-	Replicated        bool   // it is a replica or has one
+	Master            string // node whose replica it is, or "" if it is not a replica
+	Replicated        bool   // whether it is a replica or has one
 }
 
 // StartServers starts the resource, the nodes that are redis-servers, and their replicas. They
@@ -446,8 +446,8 @@ type Program interface {
 	Machine
 	Paused() bool
 	Done() <-chan struct{}
-	End() error             // waits for the exit and returns its error; nil: exit status 0
-	KilledExternally() bool // waits for the exit and reports whether it came from outside
+	End() error             // waits for the exit and returns its error, or nil for exit status 0
+	KilledExternally() bool // waits for the exit and reports whether something outside of lockpick caused it
 	StderrTail() string     // the end of its stderr
 }
 
@@ -466,9 +466,9 @@ type Client struct {
 	AwaitCause func(ctx context.Context, end error)
 
 	killed  atomic.Bool
-	killErr atomic.Pointer[error] // why it could not be killed; nil: it could
-	clocks  chan ClockReading     // its reports of its clocks
-	exit    *clientExit           // from its client loop; nil: the loop has exited, or there is none
+	killErr atomic.Pointer[error] // why it could not be killed, or nil
+	clocks  chan ClockReading     // clock readings that it has reported
+	exit    *clientExit           // reported by its ClientLoop; nil if that has exited or there is none
 }
 
 // killTimeout is the time limit for a client to exit after it was killed or its output was closed.

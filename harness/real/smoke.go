@@ -21,9 +21,9 @@ import (
 const (
 	smokeTTL    = 4 * time.Second
 	answerLimit = 10 * time.Second // for the library's work on a request; hello and open have exec.StartWithin
-	contendFor  = time.Second      // an acquire of a held lock may wait longer
+	contendFor  = time.Second      // how long to wait for an answer while the lock is held
 	smokeKey    = "smoke"
-	longestGot  = 300 // characters of an error
+	longestGot  = 300 // maximum number of characters of an error
 )
 
 var settings = lock.Settings{Kind: exec.Name, TTL: smokeTTL, Timeout: 200 * time.Millisecond, Drift: 0.01, RetryMin: 10 * time.Millisecond, RetryMax: 30 * time.Millisecond}
@@ -61,7 +61,7 @@ func SmokeTest(ctx context.Context, dir, redis string, argv []string, report fun
 		{"open", fmt.Sprintf("an answer within %v", exec.StartWithin), s.open},
 		{"acquire", fmt.Sprintf("a free lock within %v", answerLimit), s.acquire},
 		{"contend", "no lock for a second client while the first holds it", s.contend},
-		{"release", fmt.Sprintf("the lock for the second client before the TTL of %v is over", smokeTTL), s.release},
+		{"release", fmt.Sprintf("the lock for the second client before the TTL of %v has passed", smokeTTL), s.release},
 		{"expire", fmt.Sprintf("the lock within %v after the TTL of a holder that was killed", answerLimit), s.expire},
 		{"", "", s.stopServers},
 		{"ping", "a pong within 2s while an acquire waits for stopped servers", s.ping},
@@ -283,8 +283,8 @@ func (s *smoke) close() (string, error) {
 type smokeClient struct {
 	*AdapterProcess
 	adapter *exec.Adapter
-	pending *attempt // nil: no acquire is pending
-	held    *attempt // the last acquire that got a lock
+	pending *attempt // pending acquire, or nil
+	held    *attempt // last acquire that succeeded
 }
 
 // attempt is an acquire that was sent. Its answer is set once done is closed.

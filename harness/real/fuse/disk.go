@@ -26,18 +26,18 @@ import (
 // Disk is a mounted file system that can lose power, stall or be full.
 type Disk struct {
 	dir  string
-	done chan struct{} // closed when it is no longer served
+	done chan struct{} // closed when the file system is no longer served
 
 	power sync.Mutex // held while the power is cut, or while probing whether requests complete
 
 	mu       sync.Mutex // guards the fields below and all nodes
 	root     *node
 	ino      uint64
-	off      bool          // it has no power, so all requests fail
+	off      bool          // whether the power is off, so that all requests fail
 	full     bool          // writes fail for lack of space
-	faulted  bool          // whether there has been any fault
+	faulted  bool          // whether the disk has had any fault
 	stalled  chan struct{} // closed when syncs complete again; nil if they do
-	affected int           // syncs that had to wait and writes that failed since the last fault
+	affected int           // number of syncs that were blocked and writes that failed since the last fault began
 }
 
 // Mount mounts an empty disk on a directory.
@@ -402,7 +402,7 @@ func (ds *Disks) FreeDisk(node string) (string, error) {
 // content holds the data of a file as programs see it and as it was last synced.
 type content struct {
 	data  []byte
-	disk  []byte // may share data's array, but never beyond its own length
+	disk  []byte // synced data; may share data's array, but only up to its own length
 	first int    // size of the first write since the last sync, if it was an append
 }
 

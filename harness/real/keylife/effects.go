@@ -198,7 +198,7 @@ func (c command) listEffect(name string, was state) *state {
 type cause struct {
 	issuer, command string
 	script          bool
-	sent, answered  int64 // by Clock, as seen by a link, or 0
+	sent, answered  int64 // when the link sent it and got the answer, by Clock, or 0
 	clock           int64 // the node's clock, from which its expiries count
 }
 

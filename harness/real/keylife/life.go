@@ -5,32 +5,32 @@
 //	             │                                                    ▲
 //	             ╰── sender: which command came from where, and when ─╯
 //
-// A Recorder watches the nodes of one run. A sender is one connection of a link to a node, from which
-// the Recorder learns what was sent there. A separate connection to each node, not through a link,
-// receives key-space events and MONITOR lines together, in RESP3: the events of a command arrive before
-// the command's line, in the order in which the node executed them.
+// A Recorder watches the nodes of one run. A sender is one connection from a link to a node; it
+// informs the Recorder of the commands that are sent. A separate connection to each node, not through a
+// link, receives both key-space events and MONITOR lines, in RESP3. The events of a command arrive
+// before the command's line, and lines arrive in the order in which the node executed the commands.
 //
-// These are exact: the order of a node's facts (Seq), the keys that a command changed, its client's address,
-// the node's clock (Local, to a microsecond) and values: a string, a hash's fields and values or a
-// list's elements, separated by spaces, in the node's order. An expiry is calculated from the command
-// and the clock on its line, which the node reads after executing the command. It is therefore late,
-// usually by nothing and seldom by a millisecond.
+// The following are exact: the order of a node's facts (Seq), the keys that a command changed, its
+// client's address, the node's clock (Local, to a microsecond), and values. A value is a string, or the
+// fields and values of a hash, or the elements of a list, separated by spaces, in the node's order. An
+// expiry is calculated from the command and the time on its line, which the node reads after executing
+// the command. The result is usually exact, but it can be a millisecond late.
 //
 // T is bounded by Lo and Hi. A command from a link was executed after it entered the link, and before
 // the fact was read or the link had the answer. Commands from elsewhere, and changes without a command,
-// happened after the node's previous change. If no client accesses an expired key, the node finds it
-// some tenths of a second late and reports it then. Its Local is calculated from the previous line, but
-// is at least the key's expiry, because the clock may have been changed since.
+// happened after the node's previous change. If no client accesses an expired key, the node finds and
+// reports it some tenths of a second later. Local is then calculated from the previous line, but is not
+// before the key's expiry, because the clock may have been changed since that line.
 //
-// The last changes of a node that was killed may be missing, which a gap reports. A node that starts
-// does not report the keys that it loads, nor does a promoted replica report those that it has: the
-// node is read while its links are held (Reattach) and compared with the recorded state. If a
-// connection is lost for another reason, it is replaced, and a gap reports since when facts may be
-// missing.
+// If a node is killed, its last changes may be missing, and a gap is recorded. A node does not report
+// the keys that it loads when it starts, and a promoted replica does not report those that it has.
+// Therefore the node's keys are read while its links are held (Reattach), and compared with the
+// recorded state. If a connection is lost for another reason, it is replaced, and a gap shows since when
+// facts may be missing.
 //
-// Deliberately missing: databases other than 0, the values of sets, sorted sets and streams (their
-// facts have none), Redis before 7.0, which can't report when a key expires (PEXPIRETIME), and the
-// meaning of facts.
+// Deliberately missing: databases other than 0; the values of sets, sorted sets and streams, whose facts
+// have no values; Redis before 7.0, which can't report when a key expires (PEXPIRETIME); and the
+// interpretation of facts.
 package keylife
 
 import (
@@ -51,7 +51,7 @@ import (
 
 // Config configures a Recorder.
 type Config struct {
-	Clock       func() time.Duration           // true time, with any origin
+	Clock       func() time.Duration           // returns true time since any origin
 	FromHarness func(server, from string) bool // reports whether lockpick itself sends commands to server from that address
 	Record      func(e history.Event)          // receives the facts
 }
@@ -170,29 +170,29 @@ func (l *Recorder) now() int64 { return int64(l.cfg.Clock()) }
 type node struct {
 	recorder *Recorder
 	name     string
-	senders  sync.Map    // *sender by the address that the node sees
+	senders  sync.Map    // maps the address that the node sees to a *sender
 	awaited  atomic.Bool // its end was announced, and its return will be
-	orderly  atomic.Bool // and it shuts down cleanly
+	orderly  atomic.Bool // its announced end is a clean shutdown
 
 	mu       sync.Mutex
 	addr     string
 	notify   *string // its earlier notify-keyspace-events; nil if unchanged
 	stream   *stream // nil while detached
-	runOver  bool    // the run is over
+	runOver  bool    // whether the run is over
 	retrying bool
 	running  sync.WaitGroup
 
-	run  string // run_id of the recorded life
+	run  string // run_id of the server process whose keys are recorded
 	seq  int64
 	keys map[string]*state
 	past map[string][]*state // earlier states of each key
 
 	pending    []item // events whose command has not been read yet
-	lastLo     int64  // by Clock: lower bound of the last change
+	lastLo     int64  // lower bound of the last change's time, by Clock
 	lastRead   int64  // when the last change was read
-	lastT      int64  // its assumed time
-	clockAhead int64  // how far the node's clock was ahead of Clock then
-	script     cause  // the cause of the script commands that follow
+	lastT      int64  // estimated time of the last change
+	clockAhead int64  // how far the node's clock was ahead of Clock at that time
+	script     cause  // cause of the script commands that follow
 }
 
 // attachFirst starts the recording of the node at the beginning of the run.
@@ -361,7 +361,7 @@ func (n *node) stop(begun bool) error {
 // state is the value and the expiry of a key. States are immutable.
 type state struct {
 	kind     string   // as in TYPE: string, hash or list; "" if the value isn't known
-	elements []string // the string, the hash's fields and values, or the list's elements
+	elements []string // the string; or the hash's fields and values; or the list's elements
 	expires  int64    // milliseconds of the node's clock, or 0
 }
 
@@ -411,8 +411,8 @@ func change(before, after *state) history.Change {
 }
 
 const (
-	dialBound   = 2 * time.Second // how long a connect may take
-	answerBound = 5 * time.Second // how long an answer may take
+	dialBound   = 2 * time.Second // time limit for connecting
+	answerBound = 5 * time.Second // time limit for an answer
 )
 
 type conn struct {

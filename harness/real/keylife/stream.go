@@ -18,17 +18,17 @@ import (
 // for commands.
 type stream struct {
 	main, probe         *conn
-	serverAddr, ownAddr string // the probe's two addresses: the server's, and its own as the server sees it
+	serverAddr, ownAddr string // both addresses of the probe connection: the server's, and its own as the server sees it
 	done                chan struct{}
 
-	frozen bool // the clock stands still during a script
+	frozen bool // whether the server's clock stands still during a script
 
 	run   string
 	from  int64             // when the reports began, by Clock
 	at    int64             // when the state was read
 	clock int64             // the server's clock at that time
-	ahead int64             // how far it is ahead of Clock
-	keys  map[string]*state // the state that was read
+	ahead int64             // how far the server's clock is ahead of Clock
+	keys  map[string]*state // state that was read
 
 	mu     sync.Mutex
 	marks  map[string]chan struct{} // closed when the line has been read

@@ -23,7 +23,7 @@ type Filter struct {
 	mu     sync.Mutex
 	conn   *nftables.Conn
 	table  *nftables.Table
-	chains map[string]*nftables.Chain // by Rule.Way
+	chains map[string]*nftables.Chain // chains by Rule.Way
 }
 
 // Open creates the table in the network namespace of the calling thread, and replaces any leftover

@@ -52,7 +52,7 @@ func NewGroup(dir string) (*Group, error) {
 	record, err := os.Create(filepath.Join(runDir, childrenFile))
 	if err != nil {
 		os.RemoveAll(runDir)
-		return nil, fmt.Errorf("make run directory: %w", err)
+		return nil, fmt.Errorf("create run directory: %w", err)
 	}
 	g := &Group{Dir: runDir, tasks: make(chan func()), record: record}
 	go g.runTasks()
@@ -71,7 +71,7 @@ func checkSpace(dir string) error {
 		return nil
 	}
 	if free := stat.Bavail * uint64(stat.Bsize); free < minFreeBytes {
-		return fmt.Errorf("make run directory: %d kB are free, but a run needs %d kB: %w", free>>10, minFreeBytes>>10, &os.PathError{Op: "write", Path: dir, Err: unix.ENOSPC})
+		return fmt.Errorf("create run directory: %d kB are free, but a run needs %d kB: %w", free>>10, minFreeBytes>>10, &os.PathError{Op: "write", Path: dir, Err: unix.ENOSPC})
 	}
 	return nil
 }
@@ -259,24 +259,24 @@ const signalBound = 5 * time.Second
 type Child struct {
 	name  string
 	pid   int
-	start uint64 // see files.ProcessStat
+	start uint64 // start time; see files.ProcessStat
 	done  chan struct{}
 	// groupMembers are the other children in its process group. Signals to this child reach them
 	// too.
 	mates  []*Child
-	pgid   int // process group id
+	pgid   int // process group ID
 	output *capturedOutput
 
 	unexpected *unexpectedEvents // collects events that the Group did not cause
 
-	mu                sync.Mutex // held while it is signaled or reaped: its pid is not reused until it is reaped
+	mu                sync.Mutex // held while the child is signaled or reaped, because its PID is not reused until it is reaped
 	ended             bool
 	err               error
-	endRequested      bool // the Group asked it to end
-	stopping          bool // Stop was called, with no Continue since
+	endRequested      bool // the Group asked it to exit
+	stopping          bool // Stop was called, and Continue was not called since
 	continuing        bool // Continue was called, and the kernel has not reported it yet
 	stoppedExternally bool // a signal from outside stopped it
-	expectedToRun     bool // it is expected to run until it is asked to end
+	expectedToRun     bool // it is expected to run until it is asked to exit
 	killedExternally  bool // a signal from outside ended it
 }
 
@@ -419,7 +419,7 @@ func threads(pid int) (string, error) {
 // Piped is a child with pipes to its stdin and stdout.
 type Piped struct {
 	*Child
-	In, Out *os.File // our ends of its stdin and stdout
+	In, Out *os.File // this process's ends of the pipes
 }
 
 // StartPiped is like StartIn, with pipes to the program's stdin and stdout.

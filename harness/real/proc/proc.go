@@ -6,12 +6,12 @@
 // lockpick processes; package files identifies their owners. TrueClock is the clock that no fault
 // changes.
 //
-// Server and Sentinel query and configure a redis-server, wherever it runs: its arguments, when it
-// is ready, and how each change is read back. Redis is a redis-server that is a child. Store is a
-// kind of server other than Redis that a lock may use (etcd, Consul). StoreMember is one of its
-// members, which talk to each other without going through links.
+// Server and Sentinel query and configure a redis-server, wherever it runs. They wait until it is
+// ready and read back each change. Redis is a redis-server that is a child. Store is a kind of server
+// other than Redis that a lock may use (etcd, Consul). StoreMember is one member of its cluster.
+// Members communicate with each other without going through links.
 //
-// Not here: failover between servers (package real), and clock and disk faults, which hook in at
+// Not here: failover between servers (package real), and clock and disk faults, which use the hook
 // Group.AtStart. Everything except TrueClock, MakeDir and Sweep needs Linux.
 package proc
 
@@ -54,14 +54,14 @@ func (TimeoutError) Timeout() bool { return true }
 func MakeDir(dir string) (string, error) {
 	dir, err := filepath.Abs(dir) // the directory is used from other working directories
 	if err != nil {
-		return "", fmt.Errorf("make run directory: %w", err)
+		return "", fmt.Errorf("create run directory: %w", err)
 	}
 	if _, err := Sweep(dir); err != nil {
 		return "", err
 	}
 	runDir, err := files.Temporary.MakeDir(dir)
 	if err != nil {
-		return "", fmt.Errorf("make run directory: %w", err)
+		return "", fmt.Errorf("create run directory: %w", err)
 	}
 	return runDir, nil
 }

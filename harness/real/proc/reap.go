@@ -21,7 +21,7 @@ import (
 // These are the codes with which the kernel reports a child's state change to its parent. See
 // waitid(2).
 const (
-	childDumped    = 3 // this code and smaller ones mean that it has ended
+	childDumped    = 3 // this code and lower ones mean that the child has exited
 	childStopped   = 5
 	childContinued = 6
 )

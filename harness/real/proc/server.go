@@ -20,7 +20,7 @@ type askFunc func(ctx context.Context, addr string, args ...string) (resp.Value,
 // Server is one redis-server.
 type Server struct {
 	Name string
-	At   string        // host:port, as other servers reach it
+	At   string        // host:port at which other servers reach it
 	Ask  askFunc       // depends on how the server was started
 	Log  func() string // returns the end of its log
 }
@@ -32,10 +32,10 @@ func (s *Server) Addr() string { return s.At }
 func (s *Server) Redis() *Server { return s }
 
 const (
-	joinBound  = 30 * time.Second       // how long the members of a store may take to form a cluster
-	readyBound = 10 * time.Second       // how long a server may take to answer
-	helloBound = 200 * time.Millisecond // how long one try waits: the process that has the port may not be a server
-	endBound   = 5 * time.Second        // how long a shutdown may take
+	joinBound  = 30 * time.Second       // time limit for the members of a store to form a cluster
+	readyBound = 10 * time.Second       // time limit for a server to become ready
+	helloBound = 200 * time.Millisecond // time limit for one attempt: the process that uses the port may not be a server
+	endBound   = 5 * time.Second        // time limit for a shutdown
 )
 
 // errNoAnswer reports that a server is running but does not answer.
@@ -46,7 +46,7 @@ var ErrWontStart = errors.New("redis-server ended")
 
 // Identity identifies a process of a server, as reported by the server.
 type Identity struct {
-	Process string // process_id, in its own PID namespace
+	Process string // process_id, which is a PID in the server's PID namespace
 	Run     string // run_id, which changes at each start
 }
 
@@ -109,9 +109,9 @@ func (s *Server) ConfirmRestart(ctx context.Context, before, now Identity) (read
 	return fmt.Sprintf("run_id %.8s was %.8s (keys: %d)", now.Run, before.Run, keys), nil
 }
 
-// Shutdown requests a clean shutdown of the server, and returns once it has exited. It calls
-// setEnding with true while the shutdown is in progress and with false when it is over. status
-// returns how the server ended.
+// Shutdown requests a clean shutdown of the server, and returns once it has exited. It first calls
+// setEnding(true), and calls setEnding(false) if the server does not exit. status returns the error
+// with which the server exited, or nil.
 func (s *Server) Shutdown(ctx context.Context, ended <-chan struct{}, mayEnd func(bool), status func() error) error {
 	mayEnd(true)
 	if err := s.shutDown(ctx, ended); err != nil {
@@ -295,7 +295,7 @@ type Sentinel struct{ *Server }
 
 // SentinelSettings configures how sentinels monitor a master.
 type SentinelSettings struct {
-	Quorum          int           // sentinels that must agree that the master is down
+	Quorum          int           // number of sentinels that must agree that the master is down
 	DownAfter       time.Duration // time without an answer after which a sentinel considers it down
 	FailoverTimeout time.Duration // failover-timeout in sentinel.conf
 }

@@ -16,16 +16,16 @@ import (
 // they answer.
 type Store struct {
 	Name    string
-	Program string // found on PATH
-	Remedy  string // how to install it
-	Ports   int    // addresses per member; clients connect to the first
+	Program string // name of the program, which must be on PATH
+	Remedy  string // how to install the program
+	Ports   int    // number of ports per member; clients connect to the first
 	// ProbePath is the path of the URL with which to test over a link whether a member answers.
 	ProbePath string
 	Version   []string                                         // arguments that make the program print its version
 	Args      func(me StoreMember, all []StoreMember) []string // program arguments for member me
 
-	alive  func(me StoreMember) (url string)           // answered by a running member, whether or not the others run
-	joined func(me StoreMember) (url, contains string) // contains is part of the answer of a member that has joined the others
+	alive  func(me StoreMember) (url string)           // URL that a running member answers, whether or not the others are running
+	joined func(me StoreMember) (url, contains string) // contains is part of the answer if the member has joined the others
 }
 
 // StoreMember is one server of a store.

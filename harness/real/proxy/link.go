@@ -10,12 +10,13 @@
 // message while others pass. Mesh.Refuse creates the address of an unreachable node.
 //
 // Each connection has two pipes, one per direction. A pipe is the state of toxiproxy's stub. All faults
-// are states of our own toxic, which is added to a proxy before its first connection and stays: adding
-// and removing toxics under traffic can hang (toxiproxy #558), and toxiproxy's own toxics drop data and
-// close connections. The listener is our own too, so that connections can be reset and refused.
+// are states of a single toxic that this package implements. It is added to a proxy before its first
+// connection and stays, because adding and removing toxics under traffic can hang (toxiproxy #558), and
+// toxiproxy's own toxics drop data and close connections. The package also has its own listener, so that
+// connections can be reset and refused.
 //
 // Deliberately missing: anything below TCP. Connections are established without delay, whatever faults
-// apply to the data on them.
+// affect their data.
 package proxy
 
 import (
@@ -49,30 +50,30 @@ type Link struct {
 	scripts    *resp.Scripts
 	proxy      *toxiproxy.Proxy
 	witness    func(link, node, from string) Witness
-	raw        bool // it carries no lock commands
-	unread     bool // it carries lock commands in a protocol that is not parsed
+	raw        bool // whether it carries no lock commands
+	unread     bool // whether it carries lock commands in a protocol that is not parsed
 
 	ports ports
 
-	ctx     context.Context // ends with the link
+	ctx     context.Context // canceled when the link is closed
 	cancel  context.CancelFunc
 	server  *toxiproxy.ApiServer
-	serving sync.WaitGroup // accept loops and connects
+	serving sync.WaitGroup // running accept loops and connects
 	joining sync.Mutex     // held while a connection is set up
 
 	mu          sync.Mutex // guards the fields below and the state of all connections
-	upstream    string     // where the node listens
+	upstream    string     // address on which the node listens
 	listener    net.Listener
 	refusing    func() error // releases the address while nothing listens there
 	cut         nemesis.LinkCut
 	shapes      []*shape
 	random      *rand.Rand
-	gates       int             // read-backs of the node in progress, during which no data passes
-	down        bool            // no host has that address
+	gates       int             // number of closed gates; no data passes unless it is 0
+	down        bool            // the node's host is down
 	route       context.Context // canceled when the link stops leading to upstream
 	cancelRoute context.CancelFunc
 	closed      bool
-	shortage    error // why a connection failed that neither the client nor the node is to blame for
+	shortage    error // first connection error caused by a resource shortage of this machine
 	taps        []*tap
 	opening     *conn          // the connection whose pipes are being created
 	conns       map[*conn]bool // connections whose events are not all recorded
@@ -332,7 +333,7 @@ type conn struct {
 	witness      Witness // may be nil
 	clientGone   bool
 	nodeGone     bool
-	broken       bool // it has lost a message
+	broken       bool // whether it has lost a message
 	wasReset     bool
 	finished     int // number of finished pipes
 }
@@ -511,7 +512,7 @@ type ports struct {
 
 	mu        sync.Mutex
 	next      int
-	exhausted int // how often all were taken
+	exhausted int // how often all ports were in use
 }
 
 var errNoPort = errors.New("all ports of the link are in use")

@@ -149,8 +149,7 @@ func TestCloseRecordsHeldReply(t *testing.T) {
 	}
 }
 
-// If a client sends large values and gives up before they are through, removing toxics from
-// toxiproxy would hang.
+// If clients that send large values give up midway, toxiproxy's own way of changing toxics hangs.
 func TestAbandonedTrafficLeaksNoGoroutines(t *testing.T) {
 	b := newBench(t)
 	value := strings.Repeat("x", 256<<10)

@@ -20,9 +20,9 @@ type pipe struct {
 	conn      *conn
 	direction string // nemesis.Request or nemesis.Reply
 	split     resp.Scanner
-	queue     []*piece // unbounded: lock commands are small, and clients give up
+	queue     []*piece // unbounded, because lock commands are small and clients give up
 	ended     bool     // the source has closed its side
-	dead      bool     // it has lost a piece: everything after it is lost too
+	dead      bool     // it has lost a piece, so everything after that is lost too
 
 	// delayClose is set if a client's close must not be passed on before the node has answered
 	// everything that was sent earlier. So all requests are delivered and their results recorded.
@@ -35,12 +35,12 @@ type pipe struct {
 // piece.
 type piece struct {
 	data           []byte
-	command        *resp.Command // whose reply it ends
-	holds          int           // taps that hold it; guarded by the link
-	due            time.Duration // true time before which it is not sent
-	paced          bool          // its bytes were counted against the bandwidth limit
-	lost           bool          // it will be lost
-	hasLockCommand bool          // it contains a lock command
+	command        *resp.Command // command whose reply ends with this piece
+	holds          int           // number of taps that hold it; guarded by the link's mutex
+	due            time.Duration // true time before which it must not be sent
+	paced          bool          // whether its bytes were counted against the bandwidth limit
+	lost           bool          // whether it will be lost
+	hasLockCommand bool          // whether it contains a lock command
 }
 
 // closeGrace is how long a node may take to answer a client that has disconnected.
@@ -56,9 +56,9 @@ func (l *Link) newPipe(direction string) *pipe {
 // step describes what a pipe can do next.
 type step struct {
 	data    []byte        // to be sent
-	done    bool          // everything is done
+	done    bool          // the pipe has nothing more to do
 	wait    time.Duration // time until it can do more, or 0 if unknown
-	changed chan struct{} // closed when it may be able to do more
+	changed chan struct{} // closed when the pipe may be able to do more
 }
 
 // nextStep returns what the pipe can do now. It drops data that is lost or has no receiver any
@@ -359,7 +359,7 @@ func (t *toxic) Pipe(stub *toxics.ToxicStub) {
 type shape struct {
 	nemesis.Traffic
 	nemesis.Impact
-	busy map[string]time.Duration // by direction: when the last byte within the bandwidth limit is through
+	busy map[string]time.Duration // when the bandwidth is next available, by direction
 }
 
 // Shape changes the traffic until Unshape is called. Several shapes may be active at the same

@@ -72,7 +72,7 @@ func whileConnected(ctx context.Context, client *net.TCPConn) (_ context.Context
 func refuse(host string) (addr string, release func() error, err error) {
 	a, err := netip.ParseAddr(host)
 	if err != nil {
-		return "", nil, fmt.Errorf("make a refusing address: %w", err)
+		return "", nil, fmt.Errorf("reserve an address that refuses connections: %w", err)
 	}
 	return bind(netip.AddrPortFrom(a, 0), false)
 }
@@ -91,7 +91,7 @@ func occupy(addr string) (release func() error, err error) {
 func bind(a netip.AddrPort, shared bool) (addr string, release func() error, err error) {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
-		return "", nil, fmt.Errorf("make a refusing address: %w", err)
+		return "", nil, fmt.Errorf("reserve an address that refuses connections: %w", err)
 	}
 	if shared {
 		err = setReusePort(fd)
@@ -105,7 +105,7 @@ func bind(a netip.AddrPort, shared bool) (addr string, release func() error, err
 	}
 	if err != nil {
 		unix.Close(fd)
-		return "", nil, fmt.Errorf("make a refusing address: %w", err)
+		return "", nil, fmt.Errorf("reserve an address that refuses connections: %w", err)
 	}
 	return netip.AddrPortFrom(a.Addr(), uint16(name.(*unix.SockaddrInet4).Port)).String(), func() error { return unix.Close(fd) }, nil
 }

@@ -151,7 +151,7 @@ func TestUnshapeRejectsUnknownShape(t *testing.T) {
 	}
 	b.link.Shape(nemesis.Traffic{Lose: true})
 	if !b.link.Disturbed() {
-		t.Error("Disturbed is false while a shape is in force")
+		t.Error("Disturbed is false while a shape is active")
 	}
 	b.wantImpact(nemesis.Traffic{Lose: true}, 0, 0)
 }

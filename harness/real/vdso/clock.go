@@ -3,7 +3,7 @@
 // programs in any language.
 //
 // A Machine is the wall clock and the monotonic clock of one machine, on which one process runs at a
-// time. They stay wrong when it ends and another starts. ClockState describes the clocks as data, for
+// time. They stay wrong when that process exits and another one starts. ClockState describes the clocks as data, for
 // calculations elsewhere. A line maps true time to the time that a clock shows.
 //
 //	program ──► __vdso_clock_gettime ──► jump ──► clock_gettime, the system call
@@ -11,12 +11,12 @@
 //	                                               of the control block ◄── Machine.Adjust
 //
 // A child that its parent traces is patched before its first instruction. The program of a container is
-// a child of the container engine, so it starts as a Gate: the Gate waits for a signal from its tracer,
-// inside or outside of the container, and then executes the program.
+// a child of the container engine. It therefore starts as a Gate, which waits for a signal from its
+// tracer, inside or outside of the container, and then executes the program.
 //
-// It does not affect programs that make the system call themselves, as this package does to read true
-// time; sleeps and timeouts, which the kernel counts by its own clock; CPU time; and programs that the
-// process executes. The package needs Linux on amd64.
+// The following are not affected: programs that make the system call themselves, as this package does to
+// read true time; sleeps and timeouts, which the kernel measures by its own clock; CPU time; and programs
+// that the process executes. The package needs Linux on amd64.
 package vdso
 
 import (
@@ -82,8 +82,8 @@ func ClockOffset(true, wall func() int64) int64 {
 }
 
 const (
-	maxTries = 20                    // how often clocks are read together, or a late change is prepared
-	maxGap   = 10 * time.Microsecond // two consecutive readings take no longer unless the thread is preempted
+	maxTries = 20                    // maximum number of attempts to read clocks together or to prepare a change in time
+	maxGap   = 10 * time.Microsecond // two consecutive readings take less than this unless the thread is preempted
 )
 
 // ClockState is the state of a machine's clocks as data, which allows one process to calculate

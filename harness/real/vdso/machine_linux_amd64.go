@@ -136,7 +136,7 @@ func (m *Machine) slot(which int) int64 {
 // prepare overwrites the process's older lines, which no longer apply, and reads them back.
 func (m *Machine) prepare(lines [2]line) error {
 	for which, l := range lines {
-		m.count[which] += 2 // the newer line stays in force
+		m.count[which] += 2 // the newer line stays active
 		if err := m.put(encode(m.count[which]), m.block(which)); err != nil {
 			return err
 		}
