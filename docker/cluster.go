@@ -42,7 +42,7 @@ type cluster struct {
 
 var _ real.Cluster = (*cluster)(nil)
 
-// powers is a value that implements the fault interfaces that this backend supports on Linux.
+// faultInterfaces is a value that implements the fault interfaces that this backend supports on Linux.
 var powers any = (*cluster)(nil)
 
 // openLinks opens the links between clients and servers.
@@ -283,7 +283,7 @@ func (c *cluster) ClearLimits(node string) (string, error) {
 	return back, nil
 }
 
-// ending reports whether the program is about to exit or has just exited. The engine may know this
+// isEnding reports whether the program is about to exit or has just exited. The engine may know this
 // earlier than lockpick does.
 func (n *node) ending() bool {
 	select {

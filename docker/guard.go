@@ -95,7 +95,7 @@ func (n *node) pollPing(ctx context.Context) {
 	})
 }
 
-// exempt reports whether the node need not answer, because it is being started or stopped or
+// isExempt reports whether the node need not answer, because it is being started or stopped or
 // because a fault of the plan prevents it from answering.
 func (n *node) exempt() bool {
 	if !n.lifecycle.TryLock() {

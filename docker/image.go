@@ -100,7 +100,7 @@ func loaderOf(f *elf.File) (string, error) {
 	return "", nil
 }
 
-// standalone returns the program and its dependencies as files in one directory, where they do not
+// standaloneFiles returns the program and its dependencies as files in one directory, where they do not
 // conflict with another image's libraries. The returned command starts the program there with its
 // own loader.
 func (i *image) standalone(dir string) (files map[string][]byte, command []string) {

@@ -23,7 +23,7 @@ func packetLossScenario() scenario.Scenario {
 	return s
 }
 
-// answered reports whether PING is answered over a link before the timeout.
+// isAnswered reports whether PING is answered over a link before the timeout.
 func (b testRun) answered(client string, node int, within time.Duration) bool {
 	b.Helper()
 	way, _ := b.Addresses(client)

@@ -60,8 +60,8 @@ func (p *clientProgram) image(ctx context.Context, arch string, say func(string)
 	return p.built, err
 }
 
-// unsupported returns why there is no client program and why none can be built, as far as this can
-// be determined without building one.
+// checkSupported returns an error if there is no client program and none can be built, as far as this
+// can be determined without building one.
 func (p *clientProgram) unsupported(ctx context.Context, arch string) error {
 	_, unsuitable, err := p.choose(arch)
 	if err != nil || unsuitable == nil {
@@ -73,7 +73,7 @@ func (p *clientProgram) unsupported(ctx context.Context, arch string) error {
 	return nil
 }
 
-// choose returns the binary to use: the one that the user specified, which must be suitable, or
+// chooseBinary returns the binary to use: the one that the user specified, which must be suitable, or
 // else this binary. For this binary, it also returns why it is unsuitable, or nil.
 func (p *clientProgram) choose(arch string) (file string, unsuitable, err error) {
 	if file := p.binary; file != "" {

@@ -173,7 +173,7 @@ func (e *Engine) SetLimits(ctx context.Context, id string, s Limits) error {
 	return err
 }
 
-// allMemory is more memory than any machine has. It stands for no limit, because the engine can
+// unlimitedMemory is more memory than any machine has. It stands for no limit, because the engine can
 // raise a memory limit but not remove it.
 const allMemory = 1 << 50
 

@@ -57,7 +57,7 @@ func (m *Monitor) SettingUp() bool {
 	return m.receiver == nil && m.when == harness.DuringSetup
 }
 
-// Interfered reports whether there was any interference.
+// SawInterference reports whether there was any interference.
 func (m *Monitor) Interfered() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()

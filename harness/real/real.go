@@ -51,7 +51,7 @@ type Cluster interface {
 	nemesis.SentinelFailOverer
 }
 
-// ClockPowers lists the capabilities for clock faults. They require more of a machine than the
+// ClockCapabilities lists the capabilities for clock faults. They require more of a machine than the
 // others do.
 var ClockPowers = []string{
 	nemesis.Capability(nemesis.PowerClock, nemesis.Client),
@@ -67,10 +67,10 @@ type SmokeStep struct {
 	Failed   bool
 }
 
-// Abilities returns the capabilities of a real backend on this machine. It derives their names
-// from powers, a value that implements the fault interfaces of the backend's cluster. If run is
-// unavailable, so are all others. Otherwise, own overrides individual capabilities, and never
-// lists those that the backend does not support on any machine.
+// Abilities returns the capabilities of a real backend on this machine. It derives their names from
+// faultInterfaces, a value that implements the fault interfaces of the backend's cluster. If run is
+// unavailable, so are all others. Otherwise, overrides replaces individual capabilities, and
+// unsupported lists those that the backend does not support on any machine.
 func Abilities(run harness.Capability, powers any, own map[string]harness.Capability, never ...harness.Capability) []harness.Capability {
 	all := []harness.Capability{run}
 	for _, name := range append([]string{scenario.CanPersist, scenario.CanReplicate, scenario.CanReportKeyLife, scenario.CanSetOwnTime, scenario.CanUseImage}, lock.Servers()...) {

@@ -10,7 +10,7 @@ import (
 	"lockpick/nemesis"
 )
 
-// pair returns a caller connected to a server by pipes.
+// newPair returns a caller connected to a server by pipes.
 func pair(t *testing.T, s *CallServer, noticeTarget any) (c *Caller, end func()) {
 	t.Helper()
 	in, ask := io.Pipe()

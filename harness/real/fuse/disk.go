@@ -159,7 +159,7 @@ func (d *Disk) Stalled() bool {
 	return d.stalled != nil
 }
 
-// Faulted reports whether the disk has had any fault. If so, a server that uses it may exit on its
+// HadFault reports whether the disk has had any fault. If so, a server that uses it may exit on its
 // own.
 func (d *Disk) Faulted() bool {
 	d.mu.Lock()
@@ -233,7 +233,7 @@ func (d *Disk) probe() *node {
 	return &node{d: d}
 }
 
-// Targeted reports whether a plan has disk or power faults for a node.
+// HasFaults reports whether a plan has disk or power faults for a node.
 func Targeted(plan nemesis.Plan, node string) bool {
 	return slices.ContainsFunc(plan, func(st nemesis.Step) bool {
 		kind, _ := nemesis.KindOf(st.Fault.Kind)
@@ -246,7 +246,7 @@ func Targeted(plan nemesis.Plan, node string) bool {
 type Disks struct {
 	Kill func(node string) (readBack string, err error)
 	Runs func(node string) bool
-	// Around, if set, is called before a disk is stalled, filled or freed. The function that it
+	// WrapFault, if set, is called before a disk is stalled, filled or freed. The function that it
 	// returns is called afterwards.
 	Around func(node string) (done func())
 

@@ -30,7 +30,7 @@ func self(t *testing.T) files.Owner {
 	return o
 }
 
-// deadName returns the name of a directory whose owner has exited.
+// deadOwnerName returns the name of a directory whose owner has exited.
 func deadName(t *testing.T) string {
 	o := self(t)
 	o.PID = 1<<22 + 1

@@ -35,7 +35,7 @@ func setReuseAddr(c syscall.RawConn) error {
 	return err
 }
 
-// established is the TCP state of a connection that neither end has closed.
+// stateEstablished is the TCP state of a connection that neither end has closed.
 const established = 1
 
 // whileConnected returns a context that is canceled when the client closes its connection. It
