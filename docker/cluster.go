@@ -157,7 +157,7 @@ func serverVersion(info string) string {
 	return ""
 }
 
-// addClocks adds the clocks that the scenario may change.
+// addClocks makes the clocks that the scenario may change adjustable.
 func (c *cluster) addClocks(s scenario.Scenario) {
 	for _, name := range adjustableClocks(s) {
 		k := real.NewClock(c.Ctx, slices.Contains(s.ClientNames(), name), c.engineTime)

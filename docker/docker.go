@@ -1,7 +1,7 @@
 // Package docker is the container backend. It runs each redis-server, each client and the
 // resource in a container of its own, on a private network and in real time.
 //
-// The main types are Backend; testbed, the engine-side setup that consecutive runs share: a
+// The main types are backend; testbed, the engine-side setup that consecutive runs share: a
 // network, the links' container and the containers on that network; cluster, one run on a
 // testbed (real.Run) with the faults that it can inject; container, which holds a node, a
 // client or the links; address, a container that only holds an IP address, where nodes come

@@ -159,7 +159,7 @@ func (b *container) startAttached(ctx context.Context) error {
 // maxStderr is how many bytes of a program's stderr are kept.
 const maxStderr = 1000
 
-// Write appends to the kept part of stderr.
+// Write appends b to stderr, of which only the last maxStderr bytes are kept.
 func (t *stdio) Write(b []byte) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

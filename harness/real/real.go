@@ -1,8 +1,8 @@
-// Package real is the common part of the backends with real processes and containers: a run's
+// Package real is shared by the backends that use real processes and containers. It contains a run's
 // servers, clients, links, clocks and failovers, and the read-back of each fault.
 //
 //	Machine         runs a program, and pauses, resumes and kills it; each backend has its own.
-//	                Server and Program are the machines of a server and of a client
+//	                Server and Program are machines that run a server or a client
 //	Run             one run: implements the fault interfaces of package nemesis with machines, links,
 //	                clocks and disks; a backend embeds it and adds how to start servers and clients
 //	Abilities       the capabilities of a backend on this machine, as far as it has tested them

@@ -2,7 +2,7 @@
 // the functions of the process's vDSO, through which programs read the time. Therefore it works with
 // programs in any language.
 //
-// A Machine is the wall clock and the monotonic clock of one machine, on which one process runs at a
+// A Machine holds the wall clock and the monotonic clock of one machine, on which one process runs at a
 // time. They stay wrong when that process exits and another one starts. ClockState describes the clocks as data, for
 // calculations elsewhere. A line maps true time to the time that a clock shows.
 //
