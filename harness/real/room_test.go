@@ -72,7 +72,7 @@ func TestClientLoop(t *testing.T) {
 
 func TestClientLoopProgramFails(t *testing.T) {
 	in, _ := io.Pipe()
-	if err := ClientLoop(in, io.Discard, io.Discard, []string{"false"}, nil); err == nil || !strings.Contains(err.Error(), "before it had an order") {
+	if err := ClientLoop(in, io.Discard, io.Discard, []string{"false"}, nil); err == nil || !strings.Contains(err.Error(), "before it received an order") {
 		t.Errorf("a program that exits at once: %v", err)
 	}
 	if err := ClientLoop(in, io.Discard, io.Discard, []string{"/none"}, nil); err == nil || !strings.Contains(err.Error(), "/none") {
