@@ -23,9 +23,9 @@ import (
 	"lockpick/internal/files"
 )
 
-// makeClient starts a client's process, which waits for its order. It reuses the client's earlier
-// container if possible, because starting a container takes tenths of a second and clients should
-// begin at once.
+// makeClient starts the process of a client, which then waits for its order. If possible, it
+// reuses the client's container from an earlier run, because starting a container takes tenths of
+// a second and clients should begin at once.
 func (s *testbed) makeClient(ctx context.Context, name string, k *real.Clock) (*container, error) {
 	s.mu.Lock()
 	at, host := s.clientContainers[name], s.clientHosts[name]
@@ -69,7 +69,7 @@ func (s *testbed) makeClient(ctx context.Context, name string, k *real.Clock) (*
 	return at, s.openGate(ctx, at, k)
 }
 
-// killLeftovers kills the processes that a client has left running in its container, and reaps them.
+// killLeftovers kills and reaps the processes that a client has left running in its container.
 func killLeftovers() {
 	if os.Getpid() != 1 { // not in a container: -1 would be all processes of this machine
 		return
@@ -99,7 +99,7 @@ func (s imageSource) checkAdapterImage(ctx context.Context) error {
 }
 
 // makeAdapterContainer creates a client's container from the image of its adapter. Faults on the
-// container hit both the client and the adapter that it starts.
+// container affect both the client and the adapter that it starts.
 func (s *testbed) makeAdapterContainer(ctx context.Context, name string, host int, m engine.ContainerSpec) (*container, error) {
 	files, gate := s.ownImage.standalone(gateDir)
 	m.Image, m.Command = s.cfg.AdapterImage, slices.Concat(gate, []string{AgentVerb, loopAgent}, gate, s.clientCommand[1:], s.cfg.Adapter)
@@ -113,7 +113,8 @@ func (s *testbed) makeAdapterContainer(ctx context.Context, name string, host in
 	return b, nil
 }
 
-// Hello starts the adapter briefly, without a network, and returns the first line of its output.
+// Hello briefly starts the adapter in a container without a network, and returns the first line of
+// its output.
 func (b *backend) Hello(ctx context.Context) (line string, err error) {
 	e, _, err := engine.Open(ctx)
 	if err != nil {
@@ -148,11 +149,12 @@ func (b *backend) Hello(ctx context.Context) (line string, err error) {
 	return line, nil
 }
 
-// stderrWait is how long an adapter's stderr may lag behind its client's report.
+// stderrWait is how long to wait for the adapter's last output on stderr, which may arrive after
+// its client's report.
 const stderrWait = time.Second
 
-// RunClient runs a client with real.Run. If its adapter breaks, the error includes the adapter's
-// last output.
+// RunClient runs a client like real.Run. If the client's adapter fails, the error includes the
+// adapter's last output.
 func (c *cluster) RunClient(ctx context.Context, s client.Spec, at func(point string)) error {
 	err := c.Run.RunClient(ctx, s, at)
 	if !errors.Is(err, lock.ErrBroken) {

@@ -18,7 +18,7 @@ import (
 	"lockpick/nemesis"
 )
 
-// clockScenario is twoNodes with a plan that changes clocks.
+// clockScenario returns twoNodes with a plan that changes the given clocks.
 func clockScenario(t *testing.T, persist string, targets ...string) scenario.Scenario {
 	t.Helper()
 	needEngine(t)
@@ -31,7 +31,7 @@ func clockScenario(t *testing.T, persist string, targets ...string) scenario.Sce
 	return s
 }
 
-// bothTracers runs a test with clocks changed from this process and with clocks changed from a
+// bothTracers runs a test twice: clocks are changed first from this process and then from a
 // sidecar container.
 func bothTracers(t *testing.T, test func(t *testing.T, on *backend)) {
 	for name, far := range map[string]bool{"from here": false, "from a sidecar": true} {
@@ -111,8 +111,8 @@ func jumpExpiresKeys(t *testing.T, on *backend) {
 	})
 }
 
-// A restarted node never sees true time. When it loads its file, it keeps a key whose TTL is over in true
-// time but not by its own clock.
+// A restarted node never sees true time. When it loads its data file, it keeps a key that has
+// expired in true time but not by its own clock.
 func TestRestartedNodeKeepsItsClock(t *testing.T) { bothTracers(t, restartedKeepsClock) }
 
 func restartedKeepsClock(t *testing.T, on *backend) {
@@ -122,7 +122,7 @@ func restartedKeepsClock(t *testing.T, on *backend) {
 		b.onNode("n2", "SET", "k", "v", "PX", "1000")
 		for range 2 {
 			b.do("kill", func() (string, error) { return b.Kill("n1") })
-			if back := b.turnClock("n1", -time.Hour, 1); !strings.HasPrefix(back, "no process runs there; the machine's clock shows") {
+			if back := b.turnClock("n1", -time.Hour, 1); !strings.HasPrefix(back, "no process is running there; the machine's clock shows") {
 				t.Errorf("a dead node's clock was read back as %q", back)
 			}
 			time.Sleep(time.Second) // the key's TTL in true time
@@ -175,7 +175,7 @@ func clientClocks(t *testing.T, on *backend) {
 		}
 	})
 	history.Sort(events)
-	// A hold of 2 s on its own clock takes 250 ms once the clock runs at rate 8.
+	// When a client's clock runs at rate 8, a hold of 2 s by that clock takes 250 ms.
 	var held []time.Duration
 	turns := 0
 	for i, e := range events {
@@ -198,7 +198,7 @@ func clientClocks(t *testing.T, on *backend) {
 	}
 }
 
-// If nodes run a named image, the gate is copied into the container with its dependencies.
+// If nodes run a named image, the gate and its dependencies are copied into the container.
 func TestClocksInNamedImage(t *testing.T) {
 	s := clockScenario(t, "none", "n1")
 	s.Topology.Image = "lockpick-test:clocks"
@@ -219,8 +219,8 @@ func TestUntargetedClocksStayRight(t *testing.T) {
 	})
 }
 
-// Only a sidecar of a container with changing clocks has a capability, and it exists only if the clocks
-// can't be changed from here.
+// The only containers with a capability are the sidecars of containers with changing clocks. They
+// exist only if the clocks can't be changed from this process.
 func TestOnlySidecarsHaveCapabilities(t *testing.T) { bothTracers(t, onlySidecarsHaveCapabilities) }
 
 func onlySidecarsHaveCapabilities(t *testing.T, on *backend) {

@@ -28,21 +28,21 @@ type cluster struct {
 	*packetFilters // of nodes whose packets the plan drops
 	testbed        *testbed
 
-	// These are filled before body is called.
-	names            []string      // of nodes
+	// These fields are set before body is called.
+	names            []string      // names of the nodes
 	clockOffset      time.Duration // how far the engine's clock is ahead of ours
-	clockOffsetError time.Duration // error bound of ahead
+	clockOffsetError time.Duration // error bound of clockOffset
 	runLimit         time.Duration // how long the run may take
-	group            *proc.Group   // directory below which disks are mounted; nil: there are none
+	group            *proc.Group   // owns the directory below which disks are mounted; nil if there are none
 	monitor          *monitor
 
 	mu             sync.Mutex
-	waitingClients map[string]*container // of clients without an order yet
+	waitingClients map[string]*container // containers of clients that have not received an order yet
 }
 
 var _ real.Cluster = (*cluster)(nil)
 
-// powers is a value with the fault interfaces that this backend implements on Linux.
+// faultInterfaces is a value that implements the fault interfaces that this backend supports on Linux.
 var powers any = (*cluster)(nil)
 
 // openLinks opens the links between clients and servers.
@@ -66,7 +66,7 @@ func (c *cluster) openLinks(s scenario.Scenario, seed uint64, rec *history.Recor
 	return remote.Open(run, seed, c.testbed.net.addr(linksHost).String(), addrs, c.names, s.Clients)
 }
 
-// watchLinks ends the run if the links exit.
+// watchLinks ends the run if the links' container exits.
 func (c *cluster) watchLinks() {
 	select {
 	case <-c.testbed.remote.Ended():
@@ -75,7 +75,8 @@ func (c *cluster) watchLinks() {
 	}
 }
 
-// close ends the run's clients and links, and waits for its goroutines. The servers stay.
+// close stops the run's clients, closes its links, and waits for its goroutines. The servers keep
+// running.
 func (c *cluster) close() error {
 	c.Stop()
 	ctx, cancel := context.WithTimeout(context.Background(), removeTimeout)
@@ -99,7 +100,8 @@ func (c *cluster) close() error {
 	return errors.Join(append(errs, c.Wait())...)
 }
 
-// checkClockOffset checks that the engine's clock is still within the error that StampError reports.
+// checkClockOffset checks that the offset of the engine's clock is still within the error bound
+// that StampError reports.
 func (c *cluster) checkClockOffset(ctx context.Context) error {
 	if c.clockOffsetError == 0 {
 		return nil
@@ -124,8 +126,8 @@ func (c *cluster) nodeNamed(name string) *node {
 	return c.Store.(*node)
 }
 
-// StampError bounds the error of true-time stamps. Those of clients and links come from the engine's
-// clock; lockpick's own are converted to that clock.
+// StampError returns an error bound for true-time stamps. Clients and links read the engine's
+// clock. lockpick reads its own clock and converts the time to the engine's clock.
 func (c *cluster) StampError() time.Duration {
 	if c.clockOffsetError == 0 {
 		return stampError
@@ -133,7 +135,7 @@ func (c *cluster) StampError() time.Duration {
 	return stampError + c.clockOffsetError + maxDriftIn(c.runLimit)
 }
 
-// NodeReport includes the servers' own version and the image.
+// NodeReport includes the version that the servers report, and their image.
 func (c *cluster) NodeReport() harness.NodeReport {
 	r := c.Run.NodeReport()
 	r.ServerVersion = c.testbed.software.String()
@@ -143,8 +145,8 @@ func (c *cluster) NodeReport() harness.NodeReport {
 	return r
 }
 
-// serverVersion extracts a server's name and version from its INFO reply. Valkey reports a Redis
-// version, too.
+// serverVersion returns a server's name and version from its reply to INFO. Valkey reports a Redis
+// version in addition to its own.
 func serverVersion(info string) string {
 	for _, name := range []string{"valkey", "redis"} {
 		if _, rest, ok := strings.Cut(info, "\n"+name+"_version:"); ok {
@@ -155,7 +157,7 @@ func serverVersion(info string) string {
 	return ""
 }
 
-// addClocks adds the clocks that the scenario may change.
+// addClocks makes the clocks that the scenario may change adjustable.
 func (c *cluster) addClocks(s scenario.Scenario) {
 	for _, name := range adjustableClocks(s) {
 		k := real.NewClock(c.Ctx, slices.Contains(s.ClientNames(), name), c.engineTime)
@@ -164,11 +166,12 @@ func (c *cluster) addClocks(s scenario.Scenario) {
 	}
 }
 
-// engineTime returns true time by the engine's clock.
+// engineTime returns true time on the engine's clock.
 func (c *cluster) engineTime() time.Duration { return c.Now() + c.Origin() }
 
-// checkOtherClocks checks that the nodes whose clocks are not changed still show true time, because a
-// fault must hit only its targets. It skips nodes that can't answer now, and returns the checked ones.
+// checkOtherClocks checks that all nodes whose clocks are not changed still show true time,
+// because a fault must affect only its targets. It skips nodes that can't answer at present, and
+// returns the names of the nodes that it checked.
 func (c *cluster) checkOtherClocks(right vdso.ClockState) (names []string, err error) {
 	for _, name := range c.names {
 		n := c.nodeNamed(name)
@@ -187,8 +190,8 @@ func (c *cluster) checkOtherClocks(right vdso.ClockState) (names []string, err e
 	return names, nil
 }
 
-// Prepare gets the images that the scenarios need, and reports what nodes will run. If an image is
-// not available, the error is a *MissingError.
+// Prepare makes sure that the engine has the images that the scenarios need, and says what nodes
+// will run. If an image is not available, the error is a *MissingError.
 func (b *backend) Prepare(ctx context.Context, all []scenario.Scenario, say func(string)) error {
 	e, _, err := engine.Open(ctx)
 	if err != nil {
@@ -251,7 +254,7 @@ func (c *cluster) Starve(node string, cpu float64, memory int) (string, error) {
 }
 
 // ClearLimits removes the limits, and reports how they affected the node. A node that was killed
-// for lack of memory stays down.
+// because it ran out of memory stays down.
 func (c *cluster) ClearLimits(node string) (string, error) {
 	n := c.nodeNamed(node)
 	n.lifecycle.Lock()
@@ -261,17 +264,17 @@ func (c *cluster) ClearLimits(node string) (string, error) {
 		err = n.engine.SetLimits(c.Ctx, n.id, engine.Limits{}) // for its next start
 	}
 	if err != nil {
-		return "", fmt.Errorf("lift the limits of %s: %w", node, err)
+		return "", fmt.Errorf("remove the limits of %s: %w", node, err)
 	}
 	answer, err := n.awaitAnswer(c.Ctx)
 	n.starved.Store(false)
 	n.updateLinks(c.Ctx)
 	if err != nil {
-		return "", fmt.Errorf("lift the limits of %s: %w", node, err)
+		return "", fmt.Errorf("remove the limits of %s: %w", node, err)
 	}
 	usage, err := n.engine.Usage(c.Ctx, n.id)
 	if err != nil {
-		return "", fmt.Errorf("lift the limits of %s: %w", node, err)
+		return "", fmt.Errorf("remove the limits of %s: %w", node, err)
 	}
 	back := usage.String() + "; " + answer
 	if usage.Periods > 0 && usage.Throttled == 0 {
@@ -280,7 +283,8 @@ func (c *cluster) ClearLimits(node string) (string, error) {
 	return back, nil
 }
 
-// ending reports whether the program is just exiting. The engine may know that earlier than lockpick.
+// isEnding reports whether the program is about to exit or has just exited. The engine may know this
+// earlier than lockpick does.
 func (n *node) ending() bool {
 	select {
 	case <-n.Done():

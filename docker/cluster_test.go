@@ -29,7 +29,7 @@ func TestRunsClientsAndRecordsBothSides(t *testing.T) {
 		}
 		s := spec("c1", 1)
 		s.Lock.Kind = "padlock"
-		if err := b.RunClient(t.Context(), s, ignorePoint); err == nil || !strings.Contains(err.Error(), `there is no kind "padlock"`) {
+		if err := b.RunClient(t.Context(), s, ignorePoint); err == nil || !strings.Contains(err.Error(), `unknown kind "padlock"`) {
 			t.Errorf("unknown lock: %v", err)
 		}
 	})
@@ -98,8 +98,8 @@ func TestKilledClientReturnsErrKilled(t *testing.T) {
 	})
 }
 
-// A node keeps its address when it is killed, and its data as far as it persists it. Its links refuse
-// connections while it is down, and lead to it again after a restart.
+// When a node is killed, it keeps its address and the data that it has persisted. While it is
+// down, its links refuse connections. After a restart they lead to it again.
 func TestNodesRestart(t *testing.T) {
 	t.Parallel() // it mostly waits
 	for mode, keys := range map[string]string{"none": " (keys: 0)", "always": " (keys: 1)"} {

@@ -19,8 +19,9 @@ import (
 	"lockpick/docker/engine"
 )
 
-// wholeImage imports an image for compose.yaml: lockpick, and this machine's redis-server to build nodes
-// from. It has no owner label, because its containers would inherit the label.
+// composeImage imports an image for compose.yaml with lockpick and, to build node images from,
+// this machine's redis-server. It has no owner label, because its containers would inherit the
+// label.
 func wholeImage(t *testing.T, e *engine.Engine) (ref string) {
 	t.Helper()
 	is, err := e.About(t.Context())
@@ -60,7 +61,7 @@ func wholeImage(t *testing.T, e *engine.Engine) (ref string) {
 	return ref
 }
 
-// composeCommand returns the command, in one of its two forms.
+// composeCommand returns the compose command, which exists in two forms.
 func composeCommand(t *testing.T) []string {
 	if exec.Command("docker", "compose", "version").Run() == nil {
 		return []string{"docker", "compose"}
@@ -73,8 +74,8 @@ func composeCommand(t *testing.T) []string {
 	return []string{"docker-compose"}
 }
 
-// The lockpick of compose.yaml creates its own nodes. So does one that can't see the machine's processes
-// and has to kill through the engine. Neither leaves anything behind.
+// The lockpick in compose.yaml creates its own nodes. A lockpick that can't see the machine's
+// processes, and must kill them through the engine, does so too. Neither leaves anything behind.
 func TestCompose(t *testing.T) {
 	e := testEngine(t)
 	command := composeCommand(t)

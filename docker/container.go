@@ -20,35 +20,36 @@ import (
 	"lockpick/harness/real/proc"
 )
 
-// engineTimeout is how long the engine may take to start, pause, kill or remove a
-// container. It takes tenths of a second; beyond the bound something is wrong.
+// engineTimeout is the time limit for the engine to start, pause, kill or remove a container. This
+// normally takes tenths of a second.
 const engineTimeout = 15 * time.Second
 
-// container is a container of a testbed: it runs a node, a client, the links or a sidecar, or holds
-// an address.
+// container is a container of a testbed. It runs a node, a client, the links or a sidecar, or it
+// only holds an address.
 type container struct {
 	engine        *engine.Engine
 	name, id      string
 	host          int        // host part of its address on the network
 	onThisMachine bool       // its processes run on this machine
-	killable      bool       // and lockpick may kill them
-	sidecar       *container // opens its gate; nil: it has no gate, or this process opens it
+	killable      bool       // lockpick may kill its processes
+	sidecar       *container // sidecar that opens its gate; nil if it has no gate or this process opens it
 	clocksChange  bool       // it is a client whose clocks the run changes
-	stdio         *stdio     // streams of its program; nil: not attached
+	stdio         *stdio     // streams of its program; nil if not attached
 
 	mu               sync.Mutex
-	run              *programRun // the latest; nil: never started
+	run              *programRun // latest run; nil if it was never started
 	paused           bool
-	onEnd            func(*programRun) // is called at each end, possibly more than once; nil: not monitored
+	onEnd            func(*programRun) // called after each exit, possibly more than once; nil if not monitored
 	externallyPaused bool              // paused from outside
-	// Pauses and resumptions that were requested and that the engine has not reported yet.
+	// These count the pauses and resumptions that were requested but not yet reported by the
+	// engine.
 	pendingPauses, pendingResumes int
 	lastPauseChange               time.Time // time of the last such request
 }
 
 // programRun is one run of a container's program.
 type programRun struct {
-	pid          int           // PID on this machine; 0: unknown
+	pid          int           // PID on this machine, or 0 if unknown
 	once         sync.Once     // guards closing of ended
 	ended        chan struct{} // closed when the program has exited
 	reported     chan struct{} // closed when the engine has reported the exit and the fields below are set
@@ -106,8 +107,8 @@ func (b *container) start(ctx context.Context) error {
 }
 
 // awaitPreviousEnd waits until the engine knows that the previous run of the program has ended. If
-// the process was killed directly, the engine considers it running for a while longer. The caller holds
-// the lock.
+// the process was killed directly, the engine considers it running for a while longer. The caller
+// holds the lock.
 func (b *container) awaitPreviousEnd() error {
 	if b.run == nil {
 		return nil
@@ -118,14 +119,14 @@ func (b *container) awaitPreviousEnd() error {
 	return nil
 }
 
-// Done is closed when the program has exited.
+// Done returns a channel that is closed when the program has exited.
 func (b *container) Done() <-chan struct{} {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.run.ended
 }
 
-// Runs reports whether the program is running.
+// Running reports whether the program is running.
 func (b *container) Runs() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -177,7 +178,7 @@ func (b *container) Pause(ctx context.Context) (readBack string, err error) {
 	return b.awaitStatus(ctx, "pause", "running", "paused")
 }
 
-// Resume resumes the container. If the program has exited meanwhile, it does nothing.
+// Resume resumes the container. It does nothing if the program exited while it was paused.
 func (b *container) Resume(ctx context.Context) (readBack string, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -199,13 +200,14 @@ func (b *container) Resume(ctx context.Context) (readBack string, err error) {
 	return b.awaitStatus(ctx, "resume", "paused", "") // a program that exits right after is no error
 }
 
-// echoWindow is how long the engine may still receive events about pauses that it requested itself,
-// and mistake them for new ones. Engine 20.10 treats every event from containerd as news
-// (daemon/monitor.go, EventPaused and EventResumed).
+// echoWindow is how long the engine may still receive events about pauses that it requested
+// itself, and mistake them for pauses from outside. Engine 20.10 treats every event from
+// containerd as new (daemon/monitor.go, EventPaused and EventResumed).
 const echoWindow = 5 * time.Second
 
-// retryStaleState repeats a request as long as the engine refuses it because of such an echo: it
-// claims that the container is already in the requested state. The caller holds the lock.
+// retryStaleState repeats a request as long as the engine refuses it because of such an echo. In
+// that case, the engine claims that the container is already in the requested state. The caller
+// holds the lock.
 func (b *container) retryStaleState(ctx context.Context, request func(context.Context, string) error, already string, frozen bool) error {
 	for {
 		err := request(ctx, b.id)
@@ -224,8 +226,8 @@ func (b *container) retryStaleState(ctx context.Context, request func(context.Co
 }
 
 // mayBeEcho reports whether a pause event of the engine may be an echo: a pause or resumption was
-// requested recently, and the container, if visible, is in the expected state. The caller holds the
-// lock.
+// requested recently, and the container, as far as its state is visible, is in the expected state.
+// The caller holds the lock.
 func (b *container) mayBeEcho() bool {
 	if time.Since(b.lastPauseChange) > echoWindow {
 		return false
@@ -238,8 +240,9 @@ func (b *container) mayBeEcho() bool {
 	return !known || is == (b.paused || b.externallyPaused)
 }
 
-// awaitStatus waits until a container's status is no longer before, and checks that it is want, if
-// want is not "". A busy engine updates the status late. The caller holds the lock.
+// awaitStatus waits until a container's status is no longer the given one. If want is not "", it
+// checks that the new status is want. A busy engine updates the status late. The caller holds the
+// lock.
 func (b *container) awaitStatus(ctx context.Context, verb, before, want string) (string, error) {
 	for {
 		status, pid, err := b.engine.State(ctx, b.id)
@@ -255,8 +258,8 @@ func (b *container) awaitStatus(ctx context.Context, verb, before, want string) 
 	}
 }
 
-// Kill kills the program and returns once it has exited. The error is ErrEnded if it has
-// exited before.
+// Kill kills the program and returns once it has exited. If the program had already exited, the
+// error is ErrEnded.
 func (b *container) Kill(ctx context.Context) (readBack string, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -289,15 +292,16 @@ func (b *container) Kill(ctx context.Context) (readBack string, err error) {
 	return b.awaitEnd(ctx, "kill")
 }
 
-// killTimeout is how long a process may take to exit after it was killed. It takes milliseconds,
-// unless its container was paused from outside just before.
+// killTimeout is the time limit for a process to exit after it was killed. This takes
+// milliseconds, unless its container was paused from outside just before.
 const killTimeout = time.Second
 
-// endReportTimeout is how long the engine may take to report the end of a program that was already
-// noticed by others.
+// endReportTimeout is how long the engine may take to report the exit of a program after lockpick
+// has noticed the exit in another way.
 const endReportTimeout = 2 * time.Second
 
-// Ended reports whether the program has exited, including just now.
+// Ended reports whether the program has exited. It also detects an exit that has not been reported
+// yet.
 func (b *container) Ended() bool {
 	select {
 	case <-b.Done():
@@ -307,7 +311,7 @@ func (b *container) Ended() bool {
 	}
 }
 
-// expectEnd sets whether lockpick is requesting the program's end.
+// expectEnd sets whether lockpick is currently making the program exit.
 func (b *container) expectEnd(expected bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -316,7 +320,8 @@ func (b *container) expectEnd(expected bool) {
 	}
 }
 
-// KilledExternally reports whether the program was ended from outside. It waits for the end.
+// KilledExternally waits for the program to exit and reports whether something outside of lockpick
+// ended it.
 func (b *container) KilledExternally() bool {
 	b.mu.Lock()
 	r, onEnd := b.run, b.onEnd
@@ -361,7 +366,7 @@ func (b *container) awaitEnd(ctx context.Context, verb string) (readBack string,
 	return fmt.Sprintf("container %.12s exited with status %d", b.id, b.run.status), nil
 }
 
-// End waits for the program's exit and returns its error; nil means exit status 0.
+// End waits for the program to exit and returns its error, or nil for exit status 0.
 func (b *container) End() error {
 	b.mu.Lock()
 	r := b.run
@@ -378,10 +383,12 @@ func (b *container) End() error {
 	return nil
 }
 
-// signalStatusBase is added to the signal's number in the exit status of a container killed by a signal.
+// signalStatusBase is the exit status of a container killed by a signal, minus the signal's
+// number.
 const signalStatusBase = 128
 
-// removeTimeout is how long removing everything may take, even if the engine is just restarting.
+// removeTimeout is the time limit for removing everything, even if the engine is restarting at the
+// time.
 const removeTimeout = 4 * engineTimeout
 
 // imageSource provides the images for a run or for Prepare.
@@ -389,13 +396,13 @@ type imageSource struct {
 	cfg     Config
 	program *clientProgram
 	engine  *engine.Engine
-	labels  map[string]string // of everything that is created
+	labels  map[string]string // labels of everything that is created
 	report  func(string)      // reports slow steps
 }
 
-// nodeSoftware makes sure that the engine has the image for nodes: the named one; or, if none is
-// named, redis:7 if the engine has it, else an image of this machine's redis-server, else redis:7 from
-// its registry.
+// nodeSoftware makes sure that the engine has the image for nodes. If an image is named, it is
+// used. Otherwise, the choices are redis:7 if the engine has it, an image of this machine's
+// redis-server, and redis:7 from its registry, in this order.
 func (s imageSource) nodeSoftware(ctx context.Context, named string) (software, error) {
 	if named != "" {
 		return s.findImage(ctx, named, "run docker pull "+named+" if you can reach its registry, or name another image with --set topology.image=NAME")
@@ -417,10 +424,11 @@ func (s imageSource) nodeSoftware(ctx context.Context, named string) (software, 
 	return s.findImage(ctx, defaultImage, "apt-get install redis-server; or docker pull "+defaultImage+" if you can reach its registry; or name another image with --set topology.image=NAME")
 }
 
-// errNoServer reports that this machine has no redis-server for the nodes' image.
+// errNoServer reports that this machine has no redis-server that could be put into an image for
+// nodes.
 var errNoServer = errors.New("this machine has no redis-server that can run in a container")
 
-// makeFromHost creates the image of this machine's redis-server.
+// makeFromHost creates an image with this machine's redis-server.
 func (s imageSource) makeFromHost(ctx context.Context) (software, error) {
 	path, err := s.findServer()
 	if err != nil {
@@ -463,7 +471,8 @@ func (s imageSource) findServer() (string, error) {
 	return filepath.Abs(path)
 }
 
-// findImage has the engine pull the image if it doesn't have it, and finds the server in it.
+// findImage finds the server program in an image. If the engine doesn't have the image, findImage
+// pulls it first.
 func (s imageSource) findImage(ctx context.Context, ref, remedy string) (software, error) {
 	has, err := s.engine.HasImage(ctx, ref)
 	if err != nil {
@@ -498,9 +507,9 @@ func (s imageSource) findImage(ctx context.Context, ref, remedy string) (softwar
 	return nodes, nil
 }
 
-// serverCommand returns the server program in an image's command, or "" if there is none. It skips
-// the entrypoint script of most images, which switches to another user: root without capabilities
-// can't do that.
+// serverCommand returns the server program in an image's command, or "" if there is none. It
+// ignores the entrypoint script that most images have, because the script switches to another
+// user, which root can't do without capabilities.
 func serverCommand(i engine.ImageInfo) (program string) {
 	for _, word := range i.Command {
 		if strings.HasSuffix(word, "-server") && !strings.HasPrefix(word, "-") && !strings.ContainsAny(word, " \t\n") {
@@ -510,7 +519,7 @@ func serverCommand(i engine.ImageInfo) (program string) {
 	return program
 }
 
-// serverPaths lists where an image may have a server, the likelier places first.
+// serverPaths lists the paths at which an image may have a server, most likely ones first.
 func serverPaths(i engine.ImageInfo) (files []string) {
 	path := cmp.Or(i.Path, "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin") // the engine's default
 	for _, name := range []string{"redis-server", "valkey-server"} {
@@ -521,8 +530,8 @@ func serverPaths(i engine.ImageInfo) (files []string) {
 	return files
 }
 
-// provideClients makes sure that the engine has the clients' image, and returns the command that
-// starts a client.
+// provideClients makes sure that the engine has the clients' image. It returns the image and the
+// command that starts a client.
 func (s imageSource) provideClients(ctx context.Context) (i *image, command []string, err error) {
 	if i, command, err = s.clientImage(ctx); err != nil {
 		return nil, nil, err

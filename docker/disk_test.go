@@ -12,8 +12,8 @@ import (
 	"lockpick/nemesis"
 )
 
-// A power loss takes what a node had not synced, and the node restarts with the rest of its data. Writes
-// fail on a full disk. None of this needs a capability in the container.
+// A power loss drops the data that a node has not synced, and the node restarts with the rest.
+// Writes to a full disk fail. None of this requires the container to have a capability.
 func TestPowerLossAndDisks(t *testing.T) {
 	t.Parallel() // it mostly waits
 	if disks := testBackend().findCapabilities(t.Context()).disks; !disks.Available {

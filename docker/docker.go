@@ -1,7 +1,7 @@
 // Package docker is the container backend. It runs each redis-server, each client and the
 // resource in a container of its own, on a private network and in real time.
 //
-// The main types are Backend; testbed, the engine-side setup that consecutive runs share: a
+// The main types are backend; testbed, the engine-side setup that consecutive runs share: a
 // network, the links' container and the containers on that network; cluster, one run on a
 // testbed (real.Run) with the faults that it can inject; container, which holds a node, a
 // client or the links; address, a container that only holds an IP address, where nodes come
@@ -18,39 +18,39 @@
 //	                                              .91+
 //
 // Lockpick itself does not use the network. The links' container queries the nodes on its
-// behalf. The next run reuses a node that is in order: the node is wiped, and the wipe is
+// behalf. The next run reuses a node if it is healthy: the node is wiped, and the wipe is
 // verified. Other nodes are created anew, and so are nodes that had replicas, faulty disks or
 // changed clocks. A testbed keeps one node for each persistence mode. Creating a container costs
 // tenths of a second of CPU time, most of it for its network. So a node uses the network of its
-// address, which survives the node's death, and each run starts a new client process in a
-// container that stays until the client is killed.
+// address, which survives the node's death. Each run starts a new client process in a
+// container that is kept until the client is killed.
 //
 // A container whose clocks the plan changes starts its program through a gate (package vdso).
 // If the engine is on this machine and lockpick is root, lockpick traces the program itself and
 // opens the gate. Otherwise, or if it cannot see or trace the process, an agent in a sidecar
 // container does. The sidecar shares the first container's processes, has no network, and has
-// one capability, SYS_PTRACE. Without it, no process may rewrite the code by which another one
-// reads the time. The sidecar can trace nothing else.
+// one capability, SYS_PTRACE, without which no process may rewrite the code with which another
+// one reads the time. The sidecar can't trace any other processes.
 //
 // A node whose packets the plan drops has a packet filter in a sidecar, which shares the node's
-// network namespace and has one capability, NET_ADMIN. Without it, no process may install rules
-// that drop packets there. The sidecar can reach no other namespace. No other container has any
-// capability.
+// network namespace and has one capability, NET_ADMIN, without which no process may install
+// rules that drop packets there. The sidecar has no access to other namespaces. No other
+// container has any capability.
 //
 // Nodes report changes of their keys to the links' container, over a connection outside the links.
 //
-// The monitor (guard.go) reports what others do to a container or to a process in it. It learns of
-// exits and pauses from the engine, of processes stopped by a signal from /proc if the engine is
-// on this machine, and of everything else from missing answers.
+// The monitor (guard.go) reports interference with a container or with a process in it. The engine
+// reports exits and pauses. If the engine is on this machine, the monitor finds processes stopped
+// by a signal in /proc. It notices everything else by missing answers.
 //
-// Containers and networks carry a label with their owner. They are removed by that label, also
-// when the owner is dead. Images stay as a cache, one of each kind; their names are checksums of
-// their contents.
+// Containers and networks have a label that names their owner. They are found and removed by that
+// label, even if the owner is dead. Images are kept as a cache, one of each kind. Their names
+// contain checksums of their contents.
 //
-// Nodes run the image that the scenario names, without its entrypoint script; or redis:7; or an
-// image built from this machine's redis-server (container.go). Clients and links run lockpick, in
-// an image that has only lockpick and its shared libraries, which Go links if there is a C
-// compiler (program.go).
+// Nodes run the image that the scenario names, without its entrypoint script. If it names none, they
+// run redis:7 or an image built from this machine's redis-server (container.go). Clients and links
+// run an image that contains only lockpick and its shared libraries (program.go). It has shared
+// libraries if Go built it with a C compiler.
 //
 // Deliberately missing: Redis features between servers other than replication, such as Redis
 // Cluster. The package needs Linux.
@@ -62,9 +62,9 @@ import (
 	"lockpick/harness"
 )
 
-// Config sets the programs and images that containers use. The zero value is ready for use.
+// Config specifies the programs and images that containers use. The zero value is ready for use.
 type Config struct {
-	Client       []string // client program and its arguments; nil: lockpick
+	Client       []string // client program and its arguments; lockpick if nil
 	ClientBinary string   // lockpick binary for containers if Client is nil; "": this binary, or one that the go tool builds from source
 	Adapter      []string // command that runs the lock's adapter in containers of AdapterImage; see package lock/exec
 	AdapterImage string   // image of the clients if Adapter is set; the engine must have it
@@ -72,10 +72,12 @@ type Config struct {
 }
 
 // AgentVerb is the first argument with which this backend starts lockpick in containers. A program
-// that uses this backend passes the arguments after it to Agent. The other such argument is vdso.GateVerb.
+// that uses this backend must pass the arguments after it to Agent, and must also handle
+// vdso.GateVerb.
 const AgentVerb = "__agent"
 
-// MissingError reports an image or program that a run needs and does not have, and how to provide it.
+// MissingError reports that an image or program that a run needs is missing, and how to provide
+// it.
 type MissingError struct {
 	Reason error
 	Remedy string
@@ -86,10 +88,10 @@ func (l *MissingError) Unwrap() error { return l.Reason }
 
 const defaultImage = "redis:7"
 
-// runLabel distinguishes the runs of one owner.
+// runLabel is the label that distinguishes the runs of one owner.
 const runLabel = "lockpick.run"
 
-// backend runs scenarios in containers. Close removes the testbeds that it keeps between runs.
+// backend runs scenarios in containers. It keeps testbeds between runs; Close removes them.
 type backend struct {
 	cfg     Config
 	clients *clientProgram

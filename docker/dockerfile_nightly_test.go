@@ -27,7 +27,7 @@ func dockerCommand(t *testing.T, args ...string) string {
 	return strings.TrimSpace(string(out))
 }
 
-// The images of the Dockerfiles build, and lockpick in them runs on each backend.
+// The images of both Dockerfiles can be built, and lockpick runs in them on each backend.
 func TestDockerfiles(t *testing.T) {
 	e := testEngine(t)
 	if _, err := exec.LookPath("docker"); err != nil {
@@ -48,7 +48,7 @@ func TestDockerfiles(t *testing.T) {
 		t.Skipf("go env GOPROXY: %v", err)
 	}
 	const prefix = "lockpick-test:"
-	// The build stage gets a tag of its own, by which it is removed.
+	// The build stage gets its own tag, so that it can be removed by that tag.
 	for _, image := range []struct{ name, file, target, in string }{
 		{"build", "Dockerfile", "build", ".."}, {"alone", "Dockerfile", "client", ".."}, {"whole", "Dockerfile", "", ".."}, {"node", "node.Dockerfile", "", "."},
 	} {
@@ -95,8 +95,8 @@ func TestDockerfiles(t *testing.T) {
 	}
 }
 
-// needBaseImages skips the test unless the engine has the base images of the Dockerfile, and returns
-// the one of Redis.
+// needBaseImages skips the test unless the engine has the base images of the Dockerfile. It
+// returns the base image with Redis.
 func needBaseImages(t *testing.T, e *engine.Engine) (redis string) {
 	t.Helper()
 	text, err := os.ReadFile("Dockerfile")

@@ -22,9 +22,9 @@ import (
 // clockAhead is how far the clock of the second engine's containers is ahead.
 const clockAhead = 5000 * time.Second
 
-// secondEngine is an engine in namespaces of its own, as on another machine. Its processes and mounts
-// end with it, it can't remove bridges of the first engine, and it has another monotonic clock. It
-// inherits its socket from the test.
+// secondEngine is an engine in its own namespaces, which simulates an engine on another machine:
+// its processes and mounts end with it, it can't remove the first engine's network bridges, and
+// its monotonic clock differs. It inherits its socket from the test.
 type secondEngine struct {
 	*testing.T
 	dir     string
@@ -34,8 +34,8 @@ type secondEngine struct {
 	ended   chan error
 }
 
-// startSecondEngine starts a second engine and makes it the engine of this test. prepare is shell code
-// that runs first.
+// startSecondEngine starts a second engine and makes the test use it. prepare is shell code that
+// runs before the engine starts.
 func startSecondEngine(t *testing.T, prepare string) *secondEngine {
 	t.Helper()
 	skipIfShort(t)
@@ -76,7 +76,7 @@ func startSecondEngine(t *testing.T, prepare string) *secondEngine {
 	return e
 }
 
-// remoteBackend returns a backend that treats the engine as one on another machine.
+// remoteBackend returns a backend that treats the engine as if it were on another machine.
 func remoteBackend() *backend {
 	b := testBackend()
 	b.assumeRemote = true
@@ -110,7 +110,7 @@ func (e *secondEngine) start() {
 	e.process, e.ended = cmd.Process, ended
 }
 
-// end ends the engine and everything in its namespaces.
+// end stops the engine and everything in its namespaces.
 func (e *secondEngine) end(signal syscall.Signal) {
 	syscall.Kill(-e.process.Pid, signal)
 	select {
@@ -139,7 +139,7 @@ func checkNothingLeft(t *testing.T, dir string) {
 	}
 }
 
-// awaitEngine waits until the engine of the environment answers.
+// awaitEngine waits until the engine that the environment specifies answers.
 func awaitEngine(t *testing.T) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
@@ -173,8 +173,8 @@ func TestRemarkNamesTheEngine(t *testing.T) {
 	}
 }
 
-// In a run on the engine of another machine, whose clock differs from ours, stamps use that
-// machine's clock, and the run knows the error of its offset.
+// In a run on another machine's engine, whose clock differs from ours, timestamps use that
+// machine's clock, and the error of the measured offset is known.
 func TestRunOnRemoteEngine(t *testing.T) {
 	startSecondEngine(t, "")
 	events := runOn(t, remoteBackend(), twoNodes, func(b testRun) {

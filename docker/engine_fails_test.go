@@ -17,7 +17,7 @@ import (
 	"lockpick/internal/files"
 )
 
-// If the engine dies during a run, the run reports it, keeps what was recorded, and removes its
+// If the engine dies during a run, the run reports this, keeps what was recorded, and removes its
 // containers once an engine answers again. The next run on the same backend succeeds.
 func TestEngineRestartsDuringRun(t *testing.T) {
 	e := startSecondEngine(t, "")
@@ -68,7 +68,7 @@ func TestEngineOutOfDiskSpace(t *testing.T) {
 	}
 }
 
-// If a server does not start, the error has its output, and nothing is left behind.
+// If a server does not start, the error includes its output, and nothing is left behind.
 func TestServerFailsToStart(t *testing.T) {
 	needEngine(t)
 	backend := New(Config{Client: []string{os.Args[0], "__client"}, RedisServer: "sleep"}) // which has no option --bind

@@ -12,8 +12,8 @@ import (
 	"lockpick/nemesis"
 )
 
-// replicatedScenario is a scenario with one client and one node that has a replica. Sentinels are there if a
-// step needs them.
+// replicatedScenario returns a scenario with one client and one node, which has a replica. There
+// are sentinels if one of the steps needs them.
 func replicatedScenario(steps ...nemesis.Step) scenario.Scenario {
 	s := twoNodes
 	s.Topology.Nodes, s.Topology.Replicas, s.Topology.DownAfter = 1, 1, scenario.MinDownAfter
@@ -21,7 +21,7 @@ func replicatedScenario(steps ...nemesis.Step) scenario.Scenario {
 	return s
 }
 
-// setKeys sets the key early on the node and its replica, and the key late only on the node.
+// setKeys sets the key early on both the node and its replica, and the key late only on the node.
 func (b testRun) setKeys() (link string) {
 	b.Helper()
 	way, _ := b.Addresses("c1")
@@ -48,8 +48,8 @@ func (b testRun) expectReply(addr, want string, args ...string) {
 	}
 }
 
-// A replica takes over with the data that it has, and serves the node from then on. The next run gets
-// other servers.
+// A replica takes over with the data that it has, and serves as the node from then on. The next
+// run uses new servers.
 func TestReplicaTakesOver(t *testing.T) {
 	t.Parallel() // it mostly waits
 	site := sharedTestbed(t)
@@ -95,8 +95,8 @@ func TestReplicaTakesOver(t *testing.T) {
 	})
 }
 
-// Sentinels promote the replica with the data that it has. The old master comes back as a replica, and
-// loses the data that only it had.
+// Sentinels promote the replica with the data that it has. The old master comes back as a replica,
+// and loses the data that only it had.
 func TestSentinelsPromoteReplica(t *testing.T) {
 	t.Parallel() // it mostly waits
 	site := sharedTestbed(t)

@@ -20,28 +20,28 @@ import (
 	"lockpick/harness/real/proc"
 )
 
-// monitor watches a run's containers for interference, that is, for events that the plan does not
-// cause. It learns of exits and pauses from the engine, and of processes stopped by a signal from
-// /proc if the engine is on this machine. A server that does not answer for longer than
-// answerTimeout counts as paused, whatever the reason.
+// monitor watches a run's containers for interference, which means events that the plan does not
+// cause. The engine reports exits and pauses to it. If the engine is on this machine, the monitor
+// checks /proc for processes stopped by a signal. A server that does not answer for longer than
+// answerTimeout is treated as paused, whatever the reason.
 type monitor struct {
 	*real.Monitor
 	run     *real.Run
 	testbed *testbed
 
 	mu         sync.Mutex
-	containers map[string]monitoredContainer // by container ID
-	stopped    map[string]bool               // processes stopped by a signal, by container ID
+	containers map[string]monitoredContainer // monitored containers by container ID
+	stopped    map[string]bool               // container IDs for which a process stopped by a signal was reported
 }
 
-// monitoredContainer is a container with the actor to which its events are attributed.
+// monitoredContainer is a container together with the actor to which its events are attributed.
 type monitoredContainer struct {
 	*container
-	actor       string // name in the record
+	actor       string // name in the history
 	part        string // prefix of its causes if it is a part of the actor; "": the actor itself
-	node        *node  // nil: not a node's
-	runsClients bool   // its program is a client or starts clients
-	fresh       bool   // it is being set up and may fail to start
+	node        *node  // node that the container belongs to, or nil
+	runsClients bool   // whether its program is a client or starts clients
+	fresh       bool   // set while it is being set up and may fail to start
 }
 
 func (g *monitor) report(w monitoredContainer, u harness.UnplannedEvent) {
@@ -49,7 +49,7 @@ func (g *monitor) report(w monitoredContainer, u harness.UnplannedEvent) {
 	g.Handle(u)
 }
 
-// explain wraps Monitor.Explain and first checks all containers for interference.
+// explain is like Monitor.Explain but first checks all containers for interference.
 func (g *monitor) explain(err error) error {
 	if err != nil {
 		g.checkAll()
@@ -68,14 +68,14 @@ func monitoredClient(b *container) monitoredContainer {
 	return monitoredContainer{container: b, actor: b.name, runsClients: true}
 }
 
-// answerTimeout is the time to answer a question. If the links do not answer within linksTimeout,
-// the run is over, because every query goes through them.
+// answerTimeout is the time limit for a container's answer. If the links do not answer within
+// linksTimeout, the run fails, because every query goes through them.
 const (
-	answerTimeout = 3 * time.Second // every question goes through the engine, which may be busy
+	answerTimeout = 3 * time.Second // long, because every probe goes through the engine, which may be busy
 	linksTimeout  = 10 * time.Second
 )
 
-// question returns the question that checks whether a container answers.
+// answerProbe returns the probe that checks whether a container answers.
 func (g *monitor) question(w monitoredContainer, answers func(context.Context)) proc.Probe {
 	return proc.Probe{Ask: answers, OnWait: func(waited time.Duration) {
 		switch {
@@ -87,7 +87,7 @@ func (g *monitor) question(w monitoredContainer, answers func(context.Context)) 
 	}}
 }
 
-// pollPing pings the node until it answers, or need not answer.
+// pollPing sends PING to the node until it answers, or until no answer is required.
 func (n *node) pollPing(ctx context.Context) {
 	proc.AwaitAnswer(ctx, n.exempt, func(ctx context.Context) error {
 		_, err := n.Ask(ctx, n.At, "PING")
@@ -95,8 +95,8 @@ func (n *node) pollPing(ctx context.Context) {
 	})
 }
 
-// exempt reports whether the node need not answer: it is being started or stopped, or a fault of
-// the plan prevents it.
+// isExempt reports whether the node need not answer, because it is being started or stopped or
+// because a fault of the plan prevents it from answering.
 func (n *node) exempt() bool {
 	if !n.lifecycle.TryLock() {
 		return true
@@ -105,7 +105,7 @@ func (n *node) exempt() bool {
 	return !n.Runs() || n.unresponsive()
 }
 
-// handleEnd processes the end of a container's program, as reported by the engine.
+// handleEnd handles the exit of a container's program, as reported by the engine.
 func (g *monitor) handleEnd(b *container, r *programRun) {
 	w, ours := g.monitored(b.id)
 	unexpected := ours && w.endedUnexpectedly(r)
@@ -128,12 +128,13 @@ func (g *monitor) handleEnd(b *container, r *programRun) {
 	g.report(w, harness.UnplannedEvent{Op: "kill", Cause: cause})
 }
 
-// goEarlySignalStatus is the exit status of a Go program that is the first process of a container and
-// gets a signal before its runtime handles signals. The kernel does not let it die of the signal.
+// goEarlySignalStatus is the exit status of a Go program that is the first process of a container
+// and receives a signal before its runtime handles signals. The kernel does not let such a process
+// die of the signal.
 const goEarlySignalStatus = 2
 
-// endedUnexpectedly reports whether an end without a request was not caused by a fault of the plan
-// or by the client's program itself.
+// endedUnexpectedly reports whether an exit that lockpick did not request was caused neither by a
+// fault of the plan nor by the client's program itself.
 func (w monitoredContainer) endedUnexpectedly(r *programRun) bool {
 	switch {
 	case r.err != nil || r.status > signalStatusBase && !r.outOfMemory:
@@ -182,8 +183,8 @@ func (g *monitor) checkAll() {
 	})
 }
 
-// add monitors a container from now on. A fresh container that has already exited did so before the
-// run, and is about to be restarted.
+// add starts to monitor a container. If a fresh container has already exited, it did so before the
+// run and is about to be restarted.
 func (g *monitor) add(w monitoredContainer) {
 	g.mu.Lock()
 	was, taken := g.containers[w.id]
@@ -234,7 +235,7 @@ func (g *monitor) handlePause(w monitoredContainer, resumed bool) {
 	}
 }
 
-// stoppedPollInterval is how often /proc is checked for stopped processes.
+// stoppedPollInterval is the interval at which /proc is checked for stopped processes.
 const stoppedPollInterval = 20 * time.Millisecond
 
 func (g *monitor) pollStopped(ctx context.Context) {
@@ -250,8 +251,8 @@ func (g *monitor) pollStopped(ctx context.Context) {
 	}
 }
 
-// checkStopped looks for processes stopped by a signal. No fault of the plan stops a process in a
-// container that way.
+// checkStopped looks for processes that were stopped by a signal. No fault of the plan does that
+// to a process in a container.
 func (g *monitor) checkStopped() {
 	g.mu.Lock()
 	all := slices.Collect(maps.Values(g.containers))
@@ -279,8 +280,9 @@ func (g *monitor) checkStopped() {
 	}
 }
 
-// watchSetUp monitors the run's containers while they are set up, and ends the run if one is disturbed
-// from outside. Guard takes over once the run has begun.
+// watchSetUp monitors the run's containers while they are set up, and ends the run if something
+// outside of lockpick interferes with one of them. MonitorProcesses takes over once the run has
+// begun.
 func (c *cluster) watchSetUp() {
 	g := &monitor{Monitor: real.NewMonitor(harness.DuringSetup, c.Fail), run: c.Run, testbed: c.testbed, containers: map[string]monitoredContainer{}, stopped: map[string]bool{}}
 	c.monitor = g
@@ -307,11 +309,12 @@ func (c *cluster) watchSetUp() {
 	})
 }
 
-// setUpTimeout is how long setting up a run may take. It takes seconds, and many times that on a very
-// busy engine.
+// setUpTimeout is the time limit for setting up a run. This normally takes seconds, but many times
+// that on a very busy engine.
 const setUpTimeout = 2 * time.Minute
 
-// MonitorProcesses reports interference with the run's containers until over is called.
+// MonitorProcesses reports interference with the run's containers until the returned function is
+// called.
 func (c *cluster) MonitorProcesses(report func(harness.UnplannedEvent)) (over func()) {
 	g := c.monitor
 	g.SetReceiver(report, "")

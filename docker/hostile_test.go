@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// A path that is not a regular file is rejected as a program, without blocking.
+// If the path of a program is not a regular file, it is rejected without blocking.
 func TestRejectsSpecialFilesAsProgram(t *testing.T) {
 	for name, plant := range map[string]func(path string) error{
 		"a pipe":   func(path string) error { return syscall.Mkfifo(path, 0o600) },

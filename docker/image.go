@@ -18,18 +18,18 @@ import (
 	"lockpick/internal/files"
 )
 
-// image is a root file system. It has a program of this machine and its shared libraries, each at
-// its path here, or a single static program.
+// image is a root file system. It contains either a program of this machine and the shared
+// libraries that it needs, with the same paths as on this machine, or a single static program.
 type image struct {
-	kind    string            // redis or client, in its name
+	kind    string            // redis or client; part of its name
 	program string            // path of the program
-	loader  string            // path of the program's loader; "": none, it is static
-	files   map[string][]byte // by path
+	loader  string            // path of the program's loader, or "" if it is statically linked
+	files   map[string][]byte // contents by path
 	ref     string            // its name, with a checksum of its contents
 }
 
-// imageOf reads a program of this machine and its dependencies. The program gets the path inside in
-// the image; its dependencies keep their paths.
+// imageOf reads a program of this machine and its dependencies. In the image, the program has the
+// path inside, and its dependencies have the same paths as on this machine.
 func imageOf(kind, program, inside string) (*image, error) {
 	i := &image{kind: kind, program: inside, files: map[string][]byte{}}
 	if err := i.add(program, inside); err != nil {
@@ -46,7 +46,7 @@ func (i *image) addFiles(files map[string][]byte) {
 
 func (i *image) setRef() { i.ref = "lockpick-" + i.kind + ":" + i.sum() }
 
-// add adds a file of this machine with its loader and its libraries.
+// add adds a file of this machine, together with the loader and libraries that it needs.
 func (i *image) add(path, inside string) error {
 	if i.files[inside] != nil {
 		return nil
@@ -100,8 +100,9 @@ func loaderOf(f *elf.File) (string, error) {
 	return "", nil
 }
 
-// standalone returns the program and its dependencies as files in one directory, where they do not
-// conflict with another image's libraries. command starts it there with its own loader.
+// standaloneFiles returns the program and its dependencies as files in one directory, where they do not
+// conflict with another image's libraries. The returned command starts the program there with its
+// own loader.
 func (i *image) standalone(dir string) (files map[string][]byte, command []string) {
 	files = map[string][]byte{}
 	for at, text := range i.files {
@@ -157,19 +158,19 @@ func (i *image) write(w io.Writer) error {
 	return t.Close()
 }
 
-// maxProgramSize bounds the size of a program, in bytes: ten times lockpick's own.
+// maxProgramSize is the maximum size of a program, in bytes. It is ten times the size of lockpick.
 const maxProgramSize = 512 << 20
 
 // gateDir is the directory for lockpick and its dependencies in a container of another image.
 const gateDir = "/lockpick-gate"
 
-// software is the server program of nodes and its image.
+// software is the server program that nodes run, and its image.
 type software struct {
-	ref       string // of the image
-	digest    string // of the contents; "": built here, with a checksum in its name
+	ref       string // name of the image
+	digest    string // digest of the contents, or "" if it was built here and has a checksum in its name
 	program   string
-	builtFrom string // program of this machine that it was built from; "": not built here
-	hasGate   bool   // it has lockpick in gateDir
+	builtFrom string // program of this machine that it was built from, or "" if it was not built here
+	hasGate   bool   // whether it contains lockpick in gateDir
 }
 
 func (s software) String() string {

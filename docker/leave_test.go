@@ -21,7 +21,7 @@ import (
 	"lockpick/internal/files"
 )
 
-// victim is a lockpick in the middle of a run with a paused client.
+// runVictim runs lockpick with a paused client, for the test to kill in the middle of the run.
 func victim() {
 	ctx := context.Background()
 	err := testBackend().Run(ctx, twoNodes, 1, history.NewRecorder(os.Stderr), func(_ context.Context, c harness.Cluster) error {
@@ -36,7 +36,8 @@ func victim() {
 	os.Exit(1)
 }
 
-// A run removes what a killed lockpick left behind, and does not touch the containers of a living one.
+// A run removes what a killed lockpick left behind, and does not touch the containers of one that
+// is alive.
 func TestRunRemovesLeftoversOfKilledRun(t *testing.T) {
 	needEngine(t)
 	cmd := exec.Command(os.Args[0], "__victim")
@@ -67,7 +68,8 @@ func TestRunRemovesLeftoversOfKilledRun(t *testing.T) {
 	})
 }
 
-// Another machine may use this engine over the network. Its objects can be judged only by their age.
+// Another machine may use this engine over the network. Whether its objects are leftovers can be
+// judged only by their age.
 func TestSweepKeepsNetworksOfOtherMachines(t *testing.T) {
 	needEngine(t)
 	e, err := engine.Connect()

@@ -26,7 +26,7 @@ import (
 	"lockpick/harness/scenario"
 )
 
-// The test binary is also the client, the agent, the gate, and a lockpick to be killed.
+// The test binary also serves as the client, the agent, the gate, and a lockpick to be killed.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 {
 		switch os.Args[1] {
@@ -54,7 +54,7 @@ func TestMain(m *testing.M) {
 
 var locks = map[string]lock.Kind{"plain": {New: func(e lock.Env) (lock.Lock, error) { return plainLock{e}, nil }}}
 
-// plainLock sets a key on each node in turn, and deletes it to release the lock.
+// plainLock sets a key on each node in turn. To release the lock, it deletes the keys.
 type plainLock struct{ env lock.Env }
 
 func (p plainLock) Acquire(ctx context.Context, key string) (lock.Handle, error) {
@@ -96,7 +96,7 @@ func (h plainHandle) Deadline() time.Time { return time.Time{} }
 
 func testBackend() *backend { return New(Config{Client: []string{os.Args[0], "__client"}}) }
 
-// skipIfShort skips a test that needs an engine or builds a program if only quick tests should run.
+// skipIfShort skips tests that need an engine or build a program if only quick tests should run.
 func skipIfShort(t *testing.T) {
 	t.Helper()
 	if testing.Short() {
@@ -112,7 +112,7 @@ func needEngine(t *testing.T) {
 	}
 }
 
-// twoNodes has two nodes; c1 reaches both, c2 only the second.
+// twoNodes is a scenario with two nodes. Client c1 reaches both of them, c2 only the second.
 var twoNodes = scenario.Scenario{
 	Name:     "test",
 	Topology: scenario.Topology{Nodes: 2, Persistence: "none"},

@@ -24,17 +24,17 @@ import (
 	"lockpick/nemesis"
 )
 
-// Host parts of the addresses on a testbed's network.
+// These are the host parts of the addresses on a testbed's network.
 const (
-	gatewayHost   = 1 // of the bridge
+	gatewayHost   = 1 // host of the bridge
 	linksHost     = 2
 	resourceHost  = 10
-	anyHost       = 0 // the first free one from firstNode on
+	anyHost       = 0 // stands for the first free host from firstNode on
 	firstNode     = 11
 	firstReplica  = 51
 	firstSentinel = 91
 	firstClient   = 101
-	lastHost      = 254 // of clients
+	lastHost      = 254 // last host for clients
 )
 
 type privateNet struct {
@@ -49,8 +49,9 @@ func (n privateNet) addr(host int) netip.Addr {
 	return netip.AddrFrom4(a)
 }
 
-// makeNet creates the testbed's network in the first free subnet of 10.213.0.0/16, starting at one
-// that depends on the pid, so that several lockpicks don't collide.
+// makeNet creates the testbed's network in the first free subnet of 10.213.0.0/16. The search
+// starts at a subnet that depends on the PID, so that lockpicks started at the same time don't
+// collide.
 func makeNet(ctx context.Context, e *engine.Engine, name string, labels map[string]string) (privateNet, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), engineTimeout) // as in makeContainer
 	defer cancel()
@@ -72,8 +73,8 @@ func makeNet(ctx context.Context, e *engine.Engine, name string, labels map[stri
 	return privateNet{}, errors.New("create a network: every subnet of 10.213.0.0/16 is in use; see docker network ls")
 }
 
-// subnetInUse reports whether this machine has an address in the subnet. The engine knows only
-// its own networks.
+// subnetInUse reports whether this machine has an address in the subnet. Asking the engine would
+// not suffice, because it knows only its own networks.
 func subnetInUse(subnet netip.Prefix) bool {
 	addrs, err := net.InterfaceAddrs()
 	if err != nil {
@@ -87,8 +88,8 @@ func subnetInUse(subnet netip.Prefix) bool {
 	return false
 }
 
-// assignHosts assigns each client a host on the network, for the lifetime of the testbed. It returns
-// false if there are not enough hosts.
+// assignHosts assigns each client a host on the network, for the lifetime of the testbed. It
+// returns false if there are not enough hosts.
 func (s *testbed) assignHosts(clients []string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -114,7 +115,7 @@ func (s *testbed) containers() (all []*container) {
 	return slices.AppendSeq(all, maps.Values(s.addresses))
 }
 
-// close removes everything on the testbed.
+// close removes all containers of the testbed, and its network.
 func (s *testbed) close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), removeTimeout)
 	defer cancel()
@@ -125,17 +126,17 @@ func (s *testbed) close() error {
 	return errors.Join(err, s.engine.Close())
 }
 
-// stdio is the stdin, stdout and stderr of a container's program.
+// stdio holds the stdin, stdout and stderr of a container's program.
 type stdio struct {
 	in  io.WriteCloser
 	out *io.PipeReader
 
 	mu     sync.Mutex
-	stderr bytes.Buffer // the end of its stderr
+	stderr bytes.Buffer // end of its stderr
 }
 
-// startAttached starts the program and attaches to it from its first output on. The attachment
-// outlives the context, so that output during the program's end is still read.
+// startAttached starts the program and attaches to it, so that all of its output is read. The
+// attachment outlives the context, so that the last output before the program's exit is read too.
 func (b *container) startAttached(ctx context.Context) error {
 	b.detach()
 	b.mu.Lock()
@@ -155,10 +156,10 @@ func (b *container) startAttached(ctx context.Context) error {
 	return b.start(ctx)
 }
 
-// maxStderr bounds the part of a program's stderr that is kept, in bytes.
+// maxStderr is how many bytes of a program's stderr are kept.
 const maxStderr = 1000
 
-// Write appends to the kept part of stderr.
+// Write appends b to stderr, of which only the last maxStderr bytes are kept.
 func (t *stdio) Write(b []byte) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -188,8 +189,8 @@ func (b *container) detach() {
 
 var _ nemesis.Unplugger = (*cluster)(nil)
 
-// unpluggedWait is how long an unplugged node is given to answer. A reachable node takes about a
-// millisecond.
+// unpluggedWait is how long to wait for an unplugged node to answer. A node that is reachable
+// answers in about a millisecond.
 const unpluggedWait = 20 * time.Millisecond
 
 func (c *cluster) Unplug(node string) (string, error) {
@@ -237,7 +238,7 @@ func (c *cluster) Plug(node string) (string, error) {
 	return back, nil
 }
 
-// awaitAnswer waits until a node answers again, if it can.
+// awaitAnswer waits until a node answers again, provided that it can.
 func (n *node) awaitAnswer(ctx context.Context) (readBack string, err error) {
 	began := time.Now()
 	limit, cancel := context.WithTimeout(ctx, readyTimeout)
@@ -264,7 +265,7 @@ func (n *node) awaitAnswer(ctx context.Context) (readBack string, err error) {
 	}
 }
 
-// servePackets drops packets in its network namespace, as requested on in.
+// servePackets drops packets in this process's network namespace, as requested on in.
 func servePackets(in io.Reader, out io.Writer) error {
 	f, err := packets.Open()
 	if err != nil {
@@ -274,21 +275,21 @@ func servePackets(in io.Reader, out io.Writer) error {
 	return errors.Join(s.Serve(in, out), f.Close())
 }
 
-// firstPort is the first local port that links dial from in a run whose packets are filtered.
-// There, the port identifies the link of a packet.
+// firstPort is the first local port from which links connect in a run in which packets are
+// filtered. In such a run, the port of a packet identifies its link.
 const firstPort = 10000
 
-// packetFilter is the sidecar that drops a node's packets, for one run.
+// packetFilter is the sidecar that drops a node's packets during one run.
 type packetFilter struct {
 	*container
 	node *node
 
 	mu     sync.Mutex
 	caller *real.Caller
-	rules  map[string][]packets.Rule // in force, by link
+	rules  map[string][]packets.Rule // active rules by link
 }
 
-// filterCapability is the capability needed to install packet rules.
+// filterCapability is the capability that is needed to install packet rules.
 const filterCapability = "NET_ADMIN"
 
 func makeFilter(ctx context.Context, n *node, capability string) (*packetFilter, error) {
@@ -320,7 +321,8 @@ func (f *packetFilter) begin(ctx context.Context) error {
 	return nil
 }
 
-// call makes a call to the filter. It takes milliseconds, unless the filter was stopped from outside.
+// call makes a call to the filter. This takes milliseconds, unless something outside of lockpick
+// has stopped the filter.
 func (f *packetFilter) call(ctx context.Context, call string, r packets.Rule, results ...any) error {
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()
@@ -342,7 +344,8 @@ func (f *packetFilter) cut(ctx context.Context, link string, rules []packets.Rul
 	return nil
 }
 
-// count sums the packet counts that a call returns for each rule of a link.
+// count makes a call for each rule of a link, and returns the sum of the packet counts that it
+// returns.
 func (f *packetFilter) count(ctx context.Context, call, link string) (sum int, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -359,11 +362,11 @@ func (f *packetFilter) count(ctx context.Context, call, link string) (sum int, e
 	return sum, nil
 }
 
-// filterCloseTimeout is how long a filter may take to remove its rules.
+// filterCloseTimeout is the time limit for a filter to remove its rules.
 const filterCloseTimeout = 5 * time.Second
 
-// close lets all packets pass and removes the filter. The namespace belongs to the node and would
-// keep any rules that the filter leaves in it.
+// close makes all packets pass and removes the filter. The network namespace belongs to the node
+// and would keep rules that the filter does not remove.
 func (f *packetFilter) close(ctx context.Context) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -398,7 +401,7 @@ func dropsPackets(s scenario.Scenario, node string) bool {
 	})
 }
 
-// makeFilters creates a filter for each node whose packets the plan drops. It does so before the
+// makeFilters creates a filter for each node whose packets the plan drops. This is done before the
 // run, because it takes tenths of a second and a fault must begin on time.
 func (fs *packetFilters) makeFilters(s scenario.Scenario, server func(name string) *node) error {
 	var mu sync.Mutex
@@ -461,7 +464,7 @@ func (fs *packetFilters) CutPackets(link, way string) (string, error) {
 	return fmt.Sprintf("%s; %d packets were dropped", back, lost), nil
 }
 
-// MendPackets lets the packets of a link pass again.
+// MendPackets makes the packets of a link pass again.
 func (fs *packetFilters) MendPackets(link string) (string, error) {
 	f, err := fs.filterOf(link)
 	if err != nil {
@@ -488,8 +491,8 @@ func (fs *packetFilters) filterOf(link string) (*packetFilter, error) {
 
 type packetFilters struct {
 	testbed *testbed
-	ctx     context.Context          // ends with the run
-	byNode  map[string]*packetFilter // by node
+	ctx     context.Context          // canceled when the run ends
+	byNode  map[string]*packetFilter // filters by node
 }
 
 var _ nemesis.PacketCutter = (*packetFilters)(nil)

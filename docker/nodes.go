@@ -25,11 +25,11 @@ import (
 	"lockpick/nemesis"
 )
 
-// redisPort is the port of every server in its container.
+// redisPort is the port on which each server listens in its container.
 const redisPort = "6379"
 
-// node is a redis-server in a container. It keeps its address and its data when it
-// is killed and restarted.
+// node is a redis-server in a container. It keeps its address and its data when it is killed and
+// restarted.
 type node struct {
 	proc.Server
 	*container
@@ -37,26 +37,27 @@ type node struct {
 	address *container // container whose network it shares
 	spec    nodeSpec
 
-	lifecycle sync.Mutex // held while it is started or stopped
+	lifecycle sync.Mutex // held while the node is started or stopped
 	identity  proc.Identity
 
-	linksMu sync.Mutex // held while its state is sent to the links
+	linksMu sync.Mutex // held while the node's state is sent to the links
 	removed bool
 
-	unplugged, starved atomic.Bool // now
-	everStarved        atomic.Bool // now or earlier
-	modified           atomic.Bool // differs from a new node in ways that wipe does not undo
+	unplugged, starved atomic.Bool // currently
+	everStarved        atomic.Bool // whether it is or was starved
+	modified           atomic.Bool // whether it differs from a new node in ways that wipe does not undo
 }
 
-// role identifies a node that the testbed keeps for reuse: one for each name and persistence mode,
-// and a separate one for a run that changes its nodes in ways that wipe does not undo.
+// role identifies a node that the testbed keeps for reuse. There is one for each name and
+// persistence mode. If a run changes its nodes in ways that wipe does not undo, its nodes have
+// roles of their own.
 type role struct {
 	name, persist string
-	singleUse     bool // no other run can reuse it
+	singleUse     bool // whether no other run can reuse it
 }
 
-// updateLinks sends the node's state to the links. They close the clients of a node that is down
-// at once, because a connect to an address without a server takes seconds to fail.
+// updateLinks sends the node's state to the links. If the node is down, they close the connections
+// of its clients at once, because connecting to an address without a server takes seconds to fail.
 func (n *node) updateLinks(ctx context.Context) {
 	remote, err := n.testbed.awaitLinks(ctx)
 	if err != nil {
@@ -69,12 +70,12 @@ func (n *node) updateLinks(ctx context.Context) {
 	}
 }
 
-// unresponsive reports whether the node may run without answering, whatever its links do.
+// unresponsive reports whether the node may be running without answering, whatever its links do.
 func (n *node) unresponsive() bool {
 	return n.Paused() || n.unplugged.Load() || n.starved.Load() || n.spec.disk != nil && n.spec.disk.Stalled()
 }
 
-// WhyUnresponsive returns the reason why a running node can't answer, or "" if it can.
+// WhyUnresponsive returns why the node is running but can't answer, or "" if it can.
 func (n *node) WhyUnresponsive() string {
 	switch {
 	case n.Paused():
@@ -86,7 +87,7 @@ func (n *node) WhyUnresponsive() string {
 }
 
 // lockLifecycle waits until no start or stop of the node is in progress, and prevents new ones
-// until done is called. done then sends the node's state to the links.
+// until done is called. done also sends the node's state to the links.
 func (n *node) lockLifecycle(ctx context.Context) (done func()) {
 	n.lifecycle.Lock()
 	return func() {
@@ -125,11 +126,11 @@ func (n *node) begin(ctx context.Context) (err error) {
 	return nil
 }
 
-// Restart restarts the node after it has exited, with the data that its disk kept. The read-back
-// names the process that answers now and the number of its keys.
+// Restart restarts the node after it has exited, with the data that was left on its disk. The
+// read-back says which process answers now and how many keys it has.
 func (n *node) Restart(ctx context.Context) (readBack string, err error) {
 	if n.unplugged.Load() {
-		return "", fmt.Errorf("restart %s: it is unplugged, so a restart could not be confirmed", n.Name)
+		return "", fmt.Errorf("restart %s: it is unplugged, so lockpick could not confirm a restart", n.Name)
 	}
 	n.lifecycle.Lock()
 	defer n.lifecycle.Unlock()
@@ -147,7 +148,7 @@ func (n *node) Restart(ctx context.Context) (readBack string, err error) {
 	return fmt.Sprintf("container %.12s, %s", n.id, keys), nil
 }
 
-// Shutdown asks the node to shut down cleanly, and waits until it has exited.
+// Shutdown requests a clean shutdown of the node, and waits until it has exited.
 func (n *node) Shutdown(ctx context.Context) (readBack string, err error) {
 	n.lifecycle.Lock()
 	defer n.lifecycle.Unlock()
@@ -170,7 +171,7 @@ func (n *node) Kill(ctx context.Context) (readBack string, err error) {
 	return n.end(ctx)
 }
 
-// end is Kill for a caller that holds lifecycle.
+// end is like Kill, for a caller that holds lifecycle.
 func (n *node) end(ctx context.Context) (readBack string, err error) {
 	back, err := n.container.Kill(ctx)
 	if errors.Is(err, proc.ErrEnded) {
@@ -183,13 +184,13 @@ func (n *node) end(ctx context.Context) (readBack string, err error) {
 // nodeSpec describes the container of a node.
 type nodeSpec struct {
 	role
-	disk  *fuse.Disk  // faulty disk; nil: none
-	data  string      // data directory on the engine's machine; "": in the container
-	clock *real.Clock // its clock in this run; nil: no fault changes it
+	disk  *fuse.Disk  // disk for faults, or nil
+	data  string      // data directory on the engine's machine, or "" if it is in the container
+	clock *real.Clock // its clock in this run, or nil if no fault changes it
 }
 
-// wipe resets the node to its initial state and verifies it: a master without keys or scripts,
-// still the same process.
+// wipe resets the node to its initial state and verifies it. The node must then be a master
+// without keys or scripts, and still run in the same process.
 func (n *node) wipe(ctx context.Context) error {
 	for _, command := range [][]string{{"FLUSHALL"}, {"SCRIPT", "FLUSH"}, {"CONFIG", "RESETSTAT"}} {
 		if _, err := n.Command(ctx, n.Name, command); err != nil {
@@ -211,8 +212,8 @@ func (n *node) wipe(ctx context.Context) error {
 	return nil
 }
 
-// makeNode returns a running container for a node or for the resource. It reuses and wipes the one
-// from an earlier run if possible.
+// makeNode returns a running container for a node or for the resource. If possible, it wipes and
+// reuses a container from an earlier run.
 func (s *testbed) makeNode(ctx context.Context, host int, want nodeSpec) (*node, error) {
 	s.mu.Lock()
 	n := s.nodes[want.role]
@@ -236,7 +237,8 @@ func (s *testbed) makeNode(ctx context.Context, host int, want nodeSpec) (*node,
 	return s.makeServer(ctx, at, want, engine.ContainerSpec{Command: s.redisCommand(settings), Name: fmt.Sprintf("%s-%d", want.name, at.host)}, nil)
 }
 
-// makeServer creates the container of a redis-server at an address, copies files into it, and starts it.
+// makeServer creates the container of a redis-server at an address, copies files into it, and
+// starts it.
 func (s *testbed) makeServer(ctx context.Context, at *container, want nodeSpec, m engine.ContainerSpec, files map[string][]byte) (*node, error) {
 	makeContainer := s.makeContainer
 	if want.clock != nil {
@@ -290,7 +292,7 @@ func (s *testbed) removeNode(ctx context.Context, n *node) error {
 	return nil
 }
 
-// removeNodes removes all nodes that match.
+// removeNodes removes all nodes for which match returns true.
 func (s *testbed) removeNodes(ctx context.Context, match func(*node) bool) error {
 	s.mu.Lock()
 	going := slices.DeleteFunc(slices.Collect(maps.Values(s.nodes)), func(n *node) bool { return !match(n) })
@@ -309,10 +311,10 @@ func (s *testbed) reserveAddresses(ctx context.Context, nodes int) error {
 	return s.removeNodes(ctx, func(n *node) bool { return firstNode <= n.address.host && n.address.host < firstReplica })
 }
 
-// sentinelConfig is the file in which a sentinel keeps its state.
+// sentinelConfig is the path of the file in which a sentinel keeps its state.
 const sentinelConfig = engine.DataDir + "/sentinel.conf"
 
-// makeSentinel creates a sentinel for one run. It monitors no master yet.
+// makeSentinel creates a sentinel for one run. The sentinel does not monitor any master yet.
 func (s *testbed) makeSentinel(ctx context.Context, name string) (*proc.Sentinel, error) {
 	var i int
 	if _, err := fmt.Sscanf(name, "sentinel%d", &i); err != nil {
@@ -330,8 +332,8 @@ func (s *testbed) makeSentinel(ctx context.Context, name string) (*proc.Sentinel
 	return proc.NewSentinel(ctx, n.Redis())
 }
 
-// assignAddress returns the address container at a host, which must be free. For anyHost it takes
-// the first free host for nodes; reserveAddresses has made sure that there is one.
+// assignAddress returns the address container for a host, which must be free. If host is anyHost,
+// it uses the first free host for nodes; reserveAddresses has made sure that there is one.
 func (s *testbed) assignAddress(ctx context.Context, host int) (*container, error) {
 	s.mu.Lock()
 	if host == anyHost {
@@ -366,8 +368,8 @@ func (s *testbed) removeAddress(ctx context.Context, p *container) error {
 	return p.remove(ctx)
 }
 
-// mountDisks gives a disk to each node whose disk or power the plan faults. The disks are below a
-// directory of this machine that is bind-mounted into the containers.
+// mountDisks mounts a disk for each node that has disk or power faults in the plan. The disks are
+// below a directory of this machine that is bind-mounted into the containers.
 func (c *cluster) mountDisks(s scenario.Scenario) (err error) {
 	if slices.ContainsFunc(s.NodeNames(), func(node string) bool { return fuse.Targeted(s.Plan, node) }) {
 		if c.group, err = proc.NewGroup(os.TempDir()); err != nil {
@@ -377,8 +379,8 @@ func (c *cluster) mountDisks(s scenario.Scenario) (err error) {
 	return c.Disks.MountTargeted(s.Plan, s.NodeNames(), c.group)
 }
 
-// diskUnsupported returns why this machine can't provide faulty disks to the engine's containers.
-// Both results are "" if it can.
+// diskUnsupported returns why this machine can't provide faulty disks to the engine's containers,
+// and a remedy. Both are "" if it can.
 func diskUnsupported(e *engine.Engine, a engine.About) (reason, remedy string) {
 	if !e.IsHere(a) {
 		return "faulty disks are file systems of the lockpick process, and the engine may be on another machine", "run lockpick where the engine is"
@@ -387,19 +389,19 @@ func diskUnsupported(e *engine.Engine, a engine.About) (reason, remedy string) {
 		return "faulty disks are file systems of the lockpick process, and only root can share them with the engine", "run as root, or use --backend process"
 	}
 	if !e.SharesFiles() {
-		return "faulty disks are file systems of the lockpick process, and the engine sees other files because one of the two is in a container", "run lockpick outside containers, or use --backend process"
+		return "faulty disks are file systems of the lockpick process, and the engine sees other files, because lockpick or the engine runs in a container", "run lockpick outside containers, or use --backend process"
 	}
 	group, err := proc.NewGroup(os.TempDir())
 	if err == nil {
 		err = group.Close()
 	}
 	if err != nil {
-		return "faulty disks need a folder on this machine: " + err.Error(), files.Remedy(err, files.TempDirHint)
+		return "faulty disks need a directory on this machine: " + err.Error(), files.Remedy(err, files.TempDirHint)
 	}
 	return fuse.Missing()
 }
 
-// LosePower cuts a node's power, once no start or stop of it is in progress.
+// LosePower cuts a node's power, once no start or stop of the node is in progress.
 func (c *cluster) LosePower(node string, torn bool) (string, error) {
 	if c.Nodes.Server(node) == nil {
 		return "", fmt.Errorf("cut the power of %s: there is no such node", node)
@@ -410,8 +412,8 @@ func (c *cluster) LosePower(node string, torn bool) (string, error) {
 	return c.Disks.LosePower(node, torn)
 }
 
-// clocksUnsupported returns why the clocks of containers can't be changed on an engine with this
-// architecture. The reason is "" if they can.
+// clocksUnsupported returns why the clocks of containers can't be changed on an engine with the
+// given architecture, and a remedy. Both are "" if they can.
 func clocksUnsupported(arch string) (reason, remedy string) {
 	remedy = "use an engine on amd64, or the simulation (--backend sim)"
 	if err := vdso.Available(); err != nil {
@@ -442,8 +444,8 @@ func (s *testbed) makeGated(ctx context.Context, name string, host int, m engine
 	return b, nil
 }
 
-// openGate lets a container's program through its gate, if its clock can be changed. It opens the
-// gate from this process if that can trace the program, and from a sidecar otherwise.
+// openGate lets a container's program through its gate, if its clock can be changed. If this
+// process can trace the program, it opens the gate itself. Otherwise a sidecar does.
 func (s *testbed) openGate(ctx context.Context, b *container, k *real.Clock) error {
 	if k == nil {
 		return nil
@@ -461,8 +463,8 @@ func (s *testbed) openGate(ctx context.Context, b *container, k *real.Clock) err
 	return nil
 }
 
-// traceablePID returns the process of a container, or 0 if it is not visible here or its
-// CLOCK_MONOTONIC differs from ours.
+// traceablePID returns the PID of a container's process. It returns 0 if this process can't see
+// it, or if its CLOCK_MONOTONIC differs from ours.
 func (b *container) traceablePID() int {
 	b.mu.Lock()
 	defer b.mu.Unlock()

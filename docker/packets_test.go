@@ -13,8 +13,8 @@ import (
 	"lockpick/nemesis"
 )
 
-// packetLossScenario has a plan that drops packets of c1's links to n1 and the resource. The test decides
-// when.
+// packetLossScenario has a plan that drops packets of c1's links to n1 and to the resource, at
+// times chosen by the test.
 func packetLossScenario() scenario.Scenario {
 	s := twoNodes
 	s.Plan = nemesis.Plan{{
@@ -23,7 +23,7 @@ func packetLossScenario() scenario.Scenario {
 	return s
 }
 
-// answered reports whether PING gets an answer over a link.
+// isAnswered reports whether PING is answered over a link before the timeout.
 func (b testRun) answered(client string, node int, within time.Duration) bool {
 	b.Helper()
 	way, _ := b.Addresses(client)
@@ -41,8 +41,8 @@ const (
 	answerWait  = 5 * time.Second
 )
 
-// Only the packets of one link are dropped, also after the node has restarted in another network
-// namespace. Nothing of it is left for the next run.
+// Only the packets of one link are dropped. This is also the case after the node has restarted in
+// a different network namespace. No rule is left for the next run.
 func TestCutPacketsOfOneLink(t *testing.T) {
 	run(t, packetLossScenario(), func(b testRun) {
 		for _, c := range []struct {
@@ -86,7 +86,7 @@ func TestCutPacketsOfOneLink(t *testing.T) {
 	})
 }
 
-// If the kernel does not let a filter drop packets, the run fails before it begins.
+// If the kernel does not allow a filter to drop packets, the run fails before it begins.
 func TestFilterWithoutCapability(t *testing.T) {
 	run(t, twoNodes, func(b testRun) {
 		_, err := makeFilter(t.Context(), b.Store.(*node), "")

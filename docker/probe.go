@@ -12,7 +12,7 @@ import (
 	"lockpick/nemesis"
 )
 
-// Remark names the engine and the image that nodes run.
+// Remark returns a note that says which engine is used, and which image nodes run.
 func (*backend) Remark(ctx context.Context) string {
 	return engineRemark(ctx) + "; nodes run topology.image if it is set, else " + defaultImage + " if the engine has it, else this machine's redis-server"
 }
@@ -25,7 +25,7 @@ func capability(reason, remedy string) harness.Capability {
 	return harness.Capability{Reason: reason, Remedy: remedy}
 }
 
-// capabilities are the abilities that depend on the engine.
+// capabilities holds the capabilities that depend on the engine.
 type capabilities struct{ run, clocks, clientClocks, disks, limits harness.Capability }
 
 // Probe reports the backend's capabilities on this machine.

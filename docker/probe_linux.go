@@ -12,8 +12,9 @@ import (
 	"lockpick/internal/files"
 )
 
-// probeEngine connects to the engine, and checks that clients can be built and which faults work
-// on its containers. It does not check the nodes' images, which may have to be pulled: Prepare does.
+// probeEngine connects to the engine, and checks whether clients can be built and which faults
+// work on the engine's containers. It does not check the images of the nodes, because they might
+// have to be pulled. Prepare does that.
 func (b *backend) probeEngine(ctx context.Context) (can capabilities) {
 	e, a, err := engine.Open(ctx)
 	if err != nil {
@@ -28,7 +29,8 @@ func (b *backend) probeEngine(ctx context.Context) (can capabilities) {
 	return can
 }
 
-// clientsUnsupported returns why there is no client program for an architecture; "" if there is one.
+// clientsUnsupported returns why there is no client program for an architecture, and a remedy.
+// Both are "" if there is one.
 func (b *backend) clientsUnsupported(ctx context.Context, arch string) (reason, remedy string) {
 	if len(b.cfg.Client) > 0 {
 		return "", ""

@@ -16,11 +16,12 @@ import (
 	"lockpick/internal/files"
 )
 
-// clientPath is the path of the program in a client's container. The image has nothing else.
+// clientPath is the path of the program in a client's container. The image contains only the
+// program and its libraries.
 const clientPath = "/bin/lockpick"
 
-// clientPackage is the package that the go tool builds for containers if this binary can't run in
-// them.
+// clientPackage is the package that the go tool builds for containers if they can't run this
+// binary.
 const clientPackage = "lockpick/cmd/lockpick"
 
 // clientProgram finds or builds the clients' program once, with its shared libraries.
@@ -31,8 +32,8 @@ type clientProgram struct {
 	built *image
 }
 
-// image returns the image of a lockpick for an architecture. It has the binary that the user
-// names, this binary, or one built from source.
+// image returns an image of lockpick for an architecture. It contains the binary that the user
+// specified, this binary, or one built from source.
 func (p *clientProgram) image(ctx context.Context, arch string, say func(string)) (*image, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -59,8 +60,8 @@ func (p *clientProgram) image(ctx context.Context, arch string, say func(string)
 	return p.built, err
 }
 
-// unsupported returns why there is no client program and why none can be built, as far as it can
-// tell without building.
+// checkSupported returns an error if there is no client program and none can be built, as far as this
+// can be determined without building one.
 func (p *clientProgram) unsupported(ctx context.Context, arch string) error {
 	_, unsuitable, err := p.choose(arch)
 	if err != nil || unsuitable == nil {
@@ -72,8 +73,8 @@ func (p *clientProgram) unsupported(ctx context.Context, arch string) error {
 	return nil
 }
 
-// choose returns the binary that the user names, which must be suitable, or else this binary and
-// why it is unsuitable.
+// chooseBinary returns the binary to use: the one that the user specified, which must be suitable, or
+// else this binary. For this binary, it also returns why it is unsuitable, or nil.
 func (p *clientProgram) choose(arch string) (file string, unsuitable, err error) {
 	if file := p.binary; file != "" {
 		if err := checkStatic(file, arch); err != nil {
@@ -99,7 +100,7 @@ func buildHint(arch string) string {
 }
 
 // runGo runs the go tool for Linux on an architecture, without cgo. tmp is the directory for its
-// temporary files; "" is the default.
+// temporary files, or "" for the default directory.
 func runGo(ctx context.Context, arch, tmp string, args ...string) error {
 	tool, err := exec.LookPath("go")
 	if err != nil {
@@ -119,14 +120,14 @@ func runGo(ctx context.Context, arch, tmp string, args ...string) error {
 	return nil
 }
 
-// elfMachines maps the names of Go's architectures to those in ELF files.
+// elfMachines maps Go's names of architectures to those in ELF files.
 var elfMachines = map[string]elf.Machine{
 	"386": elf.EM_386, "amd64": elf.EM_X86_64, "arm": elf.EM_ARM, "arm64": elf.EM_AARCH64, "loong64": elf.EM_LOONGARCH,
 	"ppc64le": elf.EM_PPC64, "riscv64": elf.EM_RISCV, "s390x": elf.EM_S390,
 }
 
-// checkRunsOn returns why a program can't run in a container of an architecture, with this
-// machine's libraries if it needs any; nil if it can.
+// checkRunsOn returns nil if a program can run in a container of an architecture, with this
+// machine's libraries if it needs any. Otherwise the error says why it can't.
 func checkRunsOn(file, arch string) error {
 	text, err := files.Open(file, maxProgramSize)
 	if err != nil {
@@ -143,8 +144,8 @@ func checkRunsOn(file, arch string) error {
 	return (&image{files: map[string][]byte{}}).add(file, clientPath)
 }
 
-// checkStatic is checkRunsOn for a program that may come from another machine and so can't use this
-// machine's libraries.
+// checkStatic is like checkRunsOn, for a program that may come from another machine and therefore
+// can't use this machine's libraries.
 func checkStatic(file, arch string) error {
 	if err := checkRunsOn(file, arch); err != nil {
 		return err

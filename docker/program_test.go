@@ -13,7 +13,8 @@ import (
 	"testing"
 )
 
-// Containers run this binary with its shared libraries, or a static binary that the user names.
+// Containers run this binary with its shared libraries, or a static binary that the user
+// specified.
 func TestClientProgramSelection(t *testing.T) {
 	skipIfShort(t)
 	tool, err := exec.LookPath("go")
@@ -68,7 +69,8 @@ func TestClientProgramSelection(t *testing.T) {
 	}
 }
 
-// A program starts from a directory with only its own libraries, whatever other libraries there are.
+// A program can be started from a directory that contains only its own libraries, whatever other
+// libraries there are.
 func TestStandaloneProgram(t *testing.T) {
 	for _, program := range []string{"/bin/sh", os.Args[0]} {
 		i, err := imageOf("test", program, program)
@@ -79,8 +81,8 @@ func TestStandaloneProgram(t *testing.T) {
 	}
 }
 
-// checkStandalone checks that an image's program starts from a directory with its dependencies, and
-// loads no other library.
+// checkStandalone checks that an image's program can be started from a directory that contains it
+// and its dependencies, and that it loads no other libraries.
 func checkStandalone(t *testing.T, i *image) {
 	t.Helper()
 	dir := t.TempDir()

@@ -14,8 +14,8 @@ import (
 	"lockpick/harness/scenario"
 )
 
-// sharedTestbed returns a function that makes runs one after another on a testbed. It checks at the end that
-// nothing is left behind.
+// sharedTestbed returns a function that makes runs one after another on the same testbed. At the
+// end of the test, it checks that nothing is left behind.
 func sharedTestbed(t *testing.T) func(name string, s scenario.Scenario, body func(b testRun)) {
 	needEngine(t)
 	backend := testBackend()
@@ -43,8 +43,8 @@ func sharedTestbed(t *testing.T) func(name string, s scenario.Scenario, body fun
 	}
 }
 
-// The next run gets the wiped containers of the one before. A node that has exited or that needs
-// another persistence mode is created anew.
+// The next run reuses the containers of the run before it, after wiping them. A node that has
+// exited or that needs another persistence mode is created anew.
 func TestRunsReuseTestbed(t *testing.T) {
 	var ids []map[string]string
 	onSite := sharedTestbed(t)

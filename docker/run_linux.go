@@ -22,11 +22,11 @@ import (
 	"lockpick/internal/files"
 )
 
-// testbedCount counts the testbeds of this process, to name them.
+// testbedCount counts this process's testbeds, which are named by their number.
 var testbedCount atomic.Int64
 
-// Run creates the network and the containers or reuses those of an earlier run, opens the links,
-// and calls body just after true time zero. It keeps what the next run can reuse. The seed
+// Run creates a network and containers, or reuses those of an earlier run. Then it opens the
+// links, and calls body just after true time zero. It keeps what the next run can reuse. The seed
 // determines the random faults of messages; clients get their own seeds in their Spec.
 func (b *backend) Run(ctx context.Context, s scenario.Scenario, seed uint64, rec *history.Recorder, body harness.Body) (err error) {
 	b.creating.RLock()
@@ -68,7 +68,7 @@ func (b *backend) Run(ctx context.Context, s scenario.Scenario, seed uint64, rec
 	return err
 }
 
-// setUp connects the containers and lets the run begin.
+// setUp connects the containers and begins the run.
 func (c *cluster) setUp(s scenario.Scenario, seed uint64, rec *history.Recorder) error {
 	if err := c.makeFilters(s, c.nodeNamed); err != nil {
 		return err
@@ -120,7 +120,7 @@ func (b *backend) takeTestbed(ctx context.Context, s scenario.Scenario) (*testbe
 	return st, nil
 }
 
-// Fits returns an error if a scenario is too large for any machine.
+// Fits returns an error if a scenario is too large to run on any machine.
 func (*backend) Fits(s scenario.Scenario) error {
 	if n, m := len(s.NodeNames()), len(s.Clients); firstNode+n > firstReplica || firstClient+m-1 > lastHost {
 		return fmt.Errorf("create a network: it has room for %d nodes and %d clients, not for %d and %d",
@@ -129,7 +129,7 @@ func (*backend) Fits(s scenario.Scenario) error {
 	return nil
 }
 
-// takeIdle takes a testbed left by an earlier run; nil if there is none.
+// takeIdle returns a testbed left by an earlier run, or nil if there is none.
 func (b *backend) takeIdle() *testbed {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -158,8 +158,8 @@ func (b *backend) Close() error {
 	return errors.Join(errs...)
 }
 
-// setUp makes sure that the engine has the images, removes leftovers of dead lockpicks, and creates
-// the network. It reports no progress, because Prepare has fetched the images before.
+// setUp makes sure that the engine has the images, removes leftovers of dead lockpicks, and
+// creates the network. It reports no progress, because Prepare has already fetched the images.
 func (s *testbed) setUp(ctx context.Context, b *backend) (err error) {
 	from := b.imageSource(s.engine, s.labels[engine.OwnerLabel], func(string) {})
 	if s.software, err = from.nodeSoftware(ctx, s.nodeImage); err != nil {
@@ -225,8 +225,8 @@ func (c *cluster) startServer(r real.Role) (real.Server, error) {
 	return c.testbed.makeNode(c.Ctx, host, want)
 }
 
-// startClient returns the client whose process waits for its order, or starts another process if
-// it runs a second time.
+// startClient returns the client whose process is waiting for its order. If the client has already
+// run, it starts another process.
 func (c *cluster) startClient(name string) (*real.Client, error) {
 	c.mu.Lock()
 	at := c.waitingClients[name]
@@ -245,12 +245,12 @@ func (c *cluster) startClient(name string) (*real.Client, error) {
 	return &real.Client{Program: at, In: at.stdio.in, Out: at.stdio.out, OnSignal: gone, AwaitCause: awaitLinksEnd}, nil
 }
 
-// linksEndTimeout is how much later than a client's end that of the links may come, if the engine
-// stopped and ended both.
+// linksEndTimeout is the time limit for the links to end after a client, if the engine stopped and
+// ended both.
 const linksEndTimeout = 5 * time.Second
 
-// awaitLinksEnd waits if the engine is gone: watchLinks knows the reason and is about to end the
-// run with it.
+// awaitLinksEnd waits for the links to end if the engine is gone, because watchLinks then knows
+// the reason and ends the run with it.
 func awaitLinksEnd(ctx context.Context, end error) {
 	if engine.Unreachable(end) {
 		select {
@@ -277,21 +277,22 @@ func newCluster(ctx context.Context, s *testbed, rec *history.Recorder) *cluster
 	return c
 }
 
-// imageSource returns the image source for a run or for Prepare.
+// imageSource returns the source of images for a run or for Prepare.
 func (b *backend) imageSource(e *engine.Engine, owner string, say func(string)) imageSource {
 	return imageSource{b.cfg, b.clients, e, map[string]string{engine.OwnerLabel: owner}, say}
 }
 
-// Roles of an agent, that is, the argument after AgentVerb.
+// These are the roles of an agent. The role is the argument after AgentVerb.
 const (
 	linksAgent   = "links"   // serves the links of runs
 	clockAgent   = "clock"   // changes the clocks of the container beside it
-	packetsAgent = "packets" // drops packets in the network namespace it is started in
-	addressAgent = "address" // keeps the address of a node until its input ends
+	packetsAgent = "packets" // drops packets in the network namespace in which it is started
+	addressAgent = "address" // holds the address of a node until its input is closed
 	loopAgent    = "loop"    // runs clients one after another; the remaining arguments are their command
 )
 
-// Agent is the part of lockpick that runs in a container. It serves requests from in until in ends.
+// Agent is the part of lockpick that runs in a container. It serves requests from in until in is
+// closed.
 func Agent(in io.Reader, out, errs io.Writer, args []string) error {
 	if len(args) == 0 {
 		args = []string{""}

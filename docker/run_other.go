@@ -19,12 +19,12 @@ func (b *backend) Run(ctx context.Context, _ scenario.Scenario, _ uint64, _ *his
 
 func (*backend) probeEngine(context.Context) capabilities { return capabilities{} } // findCapabilities does not call it on this system
 
-// Hello always fails.
+// Hello always fails on this system.
 func (b *backend) Hello(ctx context.Context) (string, error) {
 	return "", errors.New("ask the adapter: " + b.findCapabilities(ctx).run.Reason)
 }
 
-// Agent always fails.
+// Agent always fails on this system.
 func Agent(io.Reader, io.Writer, io.Writer, []string) error {
 	return errors.New("start an agent: it needs Linux")
 }
@@ -35,5 +35,5 @@ type testbed struct{}
 
 var powers any
 
-// Close has nothing to do.
+// Close does nothing on this system.
 func (*backend) Close() error { return nil }

@@ -16,43 +16,43 @@ import (
 	"lockpick/harness/resp"
 )
 
-// testbed is the engine-side setup that consecutive runs share: a network, the links' container,
-// whose name and address stay the same, and the containers of nodes and clients.
+// testbed is the engine-side setup that consecutive runs share. It consists of a network, the
+// links' container, whose name and address stay the same, and the containers of nodes and clients.
 type testbed struct {
 	cfg           Config
 	engine        *engine.Engine
-	engineIsLocal bool     // the engine is on this machine
+	engineIsLocal bool     // whether the engine is on this machine
 	clientCommand []string // client program and its arguments
-	nodeImage     string   // image of nodes that the scenario names; "": none
+	nodeImage     string   // image for nodes that the scenario names, or ""
 	software      software // what nodes run
 	ownImage      *image   // image of clients and links; gates are copied from it
 	labels        map[string]string
-	prefix        string // of container names
+	prefix        string // prefix of container names
 	net           privateNet
 
 	onCreate func(*container) // is called for each new container before it starts; nil: not set
 
 	remote         *real.RemoteNetwork
-	linksContainer *container    // container of the links; nil: not created
+	linksContainer *container    // container of the links, or nil before it is created
 	linksReady     chan struct{} // closed when the links answer or have failed to start
 
 	mu               sync.Mutex
-	nodes            map[role]*node        // including the resource, replicas and sentinels
+	nodes            map[role]*node        // includes the resource, replicas and sentinels
 	clientContainers map[string]*container // by client; they stay for the next run, with their programs running
-	clientHosts      map[string]int        // of clients, on the network
+	clientHosts      map[string]int        // hosts on the network by client
 	usedHosts        map[int]bool          // hosts assigned to nodes
-	// addresses are containers that only hold an address on the network, by host. A node that shares
-	// such a network starts and stops in less than half the time, because the engine does not set up
-	// a new one.
+	// addresses maps hosts on the network to containers that only hold the host's address. A node
+	// that shares the network of such a container starts and stops in less than half the time,
+	// because the engine does not have to set up a new one.
 	addresses map[int]*container
 }
 
-// agentCommand returns the command that starts an agent in a role.
+// agentCommand returns the command that starts an agent with the given role.
 func (s *testbed) agentCommand(role ...string) []string {
 	return append([]string{s.clientCommand[0], AgentVerb}, role...)
 }
 
-// linksAlive reports whether the links run. Without them the testbed can't be reused.
+// linksAlive reports whether the links are running. Without them, the testbed can't be reused.
 func (s *testbed) linksAlive() bool {
 	select {
 	case <-s.remote.Ended():
@@ -62,9 +62,10 @@ func (s *testbed) linksAlive() bool {
 	}
 }
 
-// makeContainer creates a container on the testbed's network. Its name is m.Name or else name, and its
-// image m.Image or else lockpick's. Creation is not canceled halfway, because the engine would
-// continue and create a container unknown to close.
+// makeContainer creates a container on the testbed's network. Its name is m.Name or, if that is
+// empty, name. Its image is m.Image or, if that is empty, lockpick's. Canceling the context does
+// not interrupt the creation, because the engine would continue and create a container that close
+// does not know.
 func (s *testbed) makeContainer(ctx context.Context, name string, host int, m engine.ContainerSpec) (*container, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
@@ -122,17 +123,17 @@ func (s *testbed) awaitLinks(ctx context.Context) (*real.RemoteNetwork, error) {
 }
 
 const (
-	// stampError is generous: all stamps are readings of one kernel's clock by
+	// stampError is a generous bound: all timestamps are readings of one kernel's clock by
 	// different processes, possibly on different cores.
 	stampError = time.Millisecond
 
-	// maxDrift bounds the relative drift between two clocks that NTP disciplines.
+	// maxDrift is the maximum relative drift between two clocks that NTP disciplines.
 	maxDrift = 100e-6
 )
 
 func maxDriftIn(d time.Duration) time.Duration { return time.Duration(maxDrift * float64(d)) }
 
-// ask sends a command to a server from the links' container, bypassing all links.
+// ask sends a command to a server from the links' container, without going through a link.
 func (s *testbed) ask(ctx context.Context, addr string, args ...string) (resp.Value, error) {
 	remote, err := s.awaitLinks(ctx)
 	if err != nil {
@@ -149,7 +150,7 @@ func (s *testbed) ask(ctx context.Context, addr string, args ...string) (resp.Va
 
 const readyTimeout = 10 * time.Second // for the links to answer
 
-// linksName is the name of the links' container in the record.
+// linksName is the name of the links' container in the history.
 const linksName = "links"
 
 func (s *testbed) linksAnswer(ctx context.Context) bool {

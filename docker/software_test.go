@@ -31,8 +31,8 @@ func testEngine(t *testing.T) *engine.Engine {
 	return e
 }
 
-// officialImage makes an image similar to the official ones: its entrypoint is a script that runs as another
-// user, who owns /data. Here the script fails.
+// officialImageChanges makes an image similar to the official ones: its entrypoint is a script
+// that runs as another user, who owns /data. In this image, the script fails.
 var officialImage = []string{"ENTRYPOINT [\"docker-entrypoint.sh\"]", "CMD [\"redis-server\"]", "VOLUME /data", "WORKDIR /data", "USER 999"}
 
 // importTestImage imports an image with this machine's redis-server under the given name.
@@ -75,7 +75,7 @@ func importTestImage(t *testing.T, e *engine.Engine, ref, server string, changes
 	t.Cleanup(func() { e.RemoveImage(context.Background(), ref) })
 }
 
-// Nodes run the image that the scenario names. The server keeps its data although the image's own
+// Nodes run the image that the scenario names. The server's data is kept although the image's own
 // data directory belongs to another user.
 func TestNodesRunNamedImage(t *testing.T) {
 	e := testEngine(t)
@@ -123,7 +123,8 @@ func TestUnusableImages(t *testing.T) {
 	}
 }
 
-// The image's command names the server. If it does not, the image is searched.
+// The server is found in the image's command or, if the command does not start one, by searching
+// the image.
 func TestFindsServerInImage(t *testing.T) {
 	for want, starts := range map[string][]string{
 		"redis-server":            {"docker-entrypoint.sh", "redis-server"},

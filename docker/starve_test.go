@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// An unplugged node is unreachable but not down. It comes back unchanged.
+// An unplugged node is unreachable but not down. When it is plugged in again, it is unchanged.
 func TestUnpluggedNodeIsUnreachable(t *testing.T) {
 	run(t, twoNodes, func(b testRun) {
 		way, _ := b.Addresses("c1")
@@ -54,8 +54,8 @@ func TestUnpluggedNodeIsUnreachable(t *testing.T) {
 	})
 }
 
-// A starved node answers late, and normally once its limits are removed. A node that needs more memory
-// than its limit is killed, and stays down.
+// A starved node answers late, and answers normally once its limits are removed. A node that needs
+// more memory than its limit is killed, and stays down.
 func TestStarvedNode(t *testing.T) {
 	run(t, twoNodes, func(b testRun) {
 		began := time.Now()

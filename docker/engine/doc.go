@@ -1,15 +1,15 @@
-// Package engine is lockpick's client of the Docker engine. It finds the engine, creates and controls
-// containers, and removes what dead owners left there.
+// Package engine is lockpick's client for the Docker engine. It finds the engine, creates and controls
+// containers, and removes objects that dead owners have left there.
 //
 // The main types are Engine; About, the engine's description of itself; ContainerSpec, which describes
 // a new container, by default without any privilege; Limits, the CPU time and memory that a container
 // may use; ImageInfo, the properties of an image; and OwnedObject, a container, network or image with
 // its owner's label, by which Sweep recognizes leftovers of dead owners.
 //
-// Every call ends: the package gives up on an engine that accepts a connection and never answers.
+// Every call returns: the package gives up on an engine that accepts a connection but never answers.
 //
-// Deliberately missing: the purpose of containers. The package knows no nodes, clients or runs. It
-// does not log in anywhere either: it finds the engine by DOCKER_HOST, and pulls only public images.
+// Deliberately missing: what containers are for, and logging in to registries. The package does not
+// deal with nodes, clients or runs. It finds the engine by DOCKER_HOST, and pulls only public images.
 // It needs Linux.
 package engine
 

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// clearEngineEnv makes the environment name no engine.
+// clearEngineEnv makes sure that the environment specifies no engine.
 func clearEngineEnv(t *testing.T) {
 	for _, name := range []string{"DOCKER_HOST", "DOCKER_CONTEXT", "DOCKER_TLS_VERIFY", "DOCKER_CERT_PATH", "DOCKER_API_VERSION", "XDG_RUNTIME_DIR"} {
 		t.Setenv(name, "")
@@ -56,7 +56,7 @@ func TestConnectErrors(t *testing.T) {
 	}
 }
 
-// The error for an engine that does not answer has its address and a remedy.
+// The error for an engine that does not answer contains its address and a remedy.
 func TestOpenWithoutEngine(t *testing.T) {
 	clearEngineEnv(t)
 	for host, want := range map[string]string{"unix://" + t.TempDir() + "/none.sock": StartEngine, "tcp://127.0.0.1:1": "start an engine there"} {
@@ -85,8 +85,8 @@ func TestFallsBackToRootlessSocket(t *testing.T) {
 	}
 }
 
-// Only an engine with a local socket and our kernel is known to be on this machine. One with another
-// kernel is in a virtual machine.
+// Only an engine that has a local socket and runs our kernel is known to be on this machine. One
+// that runs another kernel is in a virtual machine.
 func TestIsHere(t *testing.T) {
 	ours, err := os.ReadFile("/proc/sys/kernel/osrelease")
 	if err != nil {

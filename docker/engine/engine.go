@@ -32,8 +32,8 @@ import (
 	"lockpick/internal/files"
 )
 
-// OwnerLabel is the label of everything that a run creates; its value is a files.Owner.
-// ImageLabel is the label with an image's kind.
+// OwnerLabel is the label of everything that a run creates. Its value is a files.Owner. ImageLabel
+// is the label that contains the kind of an image.
 const (
 	OwnerLabel = "lockpick"
 	ImageLabel = "lockpick.image"
@@ -44,23 +44,24 @@ type Engine struct {
 	Host string // where it listens, as in unix:///var/run/docker.sock
 }
 
-// OwnedObject is a container, network or image of the engine that has our label.
+// OwnedObject is one of the engine's containers, networks or images that has an owner label.
 type OwnedObject struct {
 	ID, Name, owner string
 	created         time.Time
-	running         bool // only of a container
+	running         bool // only set for containers
 }
 
-// An engine that accepts a connection and then says nothing hangs, or has died while another process
-// holds its socket. No call is known to need answerTimeout: even slow ones, such as a pull or a wait
-// for an exit, begin to answer at once.
+// An engine that accepts a connection but sends nothing hangs, or has died while another process
+// keeps its socket open. No call is known to need answerTimeout: the engine begins to answer even
+// slow ones, such as a pull or a wait for an exit, at once.
 const (
 	handshakeTimeout = 10 * time.Second
 	answerTimeout    = 2 * time.Minute
 )
 
-// Connect finds the engine by DOCKER_HOST. It uses the newest API version that both sides know, or
-// DOCKER_API_VERSION. The client library configures TLS from DOCKER_CERT_PATH and DOCKER_TLS_VERIFY.
+// Connect finds the engine by DOCKER_HOST. It uses the API version in DOCKER_API_VERSION, or else
+// the newest one that both sides support. The client library configures TLS from DOCKER_CERT_PATH
+// and DOCKER_TLS_VERIFY.
 func Connect() (*Engine, error) {
 	host, err := findHost()
 	if err != nil {
@@ -90,8 +91,8 @@ type About struct {
 	Arch     string // architecture of its containers as a GOARCH, such as amd64
 }
 
-// About queries the engine, and negotiates the API version first. Without that, the client library
-// would ignore an error of the negotiation and continue with a version of its own.
+// About queries the engine. Before that, it negotiates the API version, because the client library
+// would ignore an error of the negotiation and continue with a default version.
 func (e *Engine) About(ctx context.Context) (About, error) {
 	p, err := e.API.Ping(ctx)
 	if err != nil {
@@ -113,22 +114,22 @@ func labeled(labels ...string) filters.Args {
 	return f
 }
 
-// DataDir is a node's data directory. The engine creates it, since few images have it, and it lives
-// as long as the container.
+// DataDir is a node's data directory. The engine creates it, because few images have it. It exists
+// as long as the container does.
 const DataDir = "/lockpick"
 
-// ContainerSpec describes a new container.
+// ContainerSpec describes a container to be created.
 type ContainerSpec struct {
 	Name, Image, Network string
 	Addr                 netip.Addr
 	Command              []string
 	Labels               map[string]string
-	HostDataDir          string // directory on the engine's machine to mount at DataDir; "": none
+	HostDataDir          string // directory on the engine's machine to mount at DataDir, or ""
 	Attached             bool   // lockpick attaches to its streams
 	Sysctls              map[string]string
-	NetworkOf            string // container whose network it shares; "": none
-	ProcessesOf          string // container whose processes it shares, without a network; "": none
-	Capability           string // its only kernel capability; "": none
+	NetworkOf            string // container whose network it shares, or ""
+	ProcessesOf          string // container whose processes it shares; it then has no network; "" if none
+	Capability           string // its only kernel capability, or ""
 }
 
 func (m ContainerSpec) mounts() []mount.Mount {
@@ -138,7 +139,7 @@ func (m ContainerSpec) mounts() []mount.Mount {
 	return []mount.Mount{{Type: mount.TypeBind, Source: m.HostDataDir, Target: DataDir}}
 }
 
-// Create creates a container with no privileges but those in its spec.
+// Create creates a container that has no privileges except those in its spec.
 func (e *Engine) Create(ctx context.Context, m ContainerSpec) (id string, err error) {
 	host := &container.HostConfig{
 		NetworkMode: container.NetworkMode(m.Network), CapDrop: []string{"ALL"}, SecurityOpt: []string{"no-new-privileges"},
@@ -190,11 +191,12 @@ func Unreachable(err error) bool {
 	return client.IsErrConnectionFailed(err) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, syscall.ECONNRESET)
 }
 
-// startTimeout is how long the engine may take to start a container. It takes tenths of a second, but
-// many times that on a very busy engine.
+// startTimeout is the time limit for the engine to start a container. This normally takes tenths
+// of a second, but many times that on a very busy engine.
 const startTimeout = 30 * time.Second
 
-// Start starts a container. ended waits for its exit status.
+// Start starts a container. The returned function waits for the container to exit and returns its
+// exit status.
 func (e *Engine) Start(ctx context.Context, id string) (ended func() (status int64, err error), err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	exit, failed := e.API.ContainerWait(ctx, id, container.WaitConditionNextExit)
@@ -215,8 +217,8 @@ func (e *Engine) Start(ctx context.Context, id string) (ended func() (status int
 	}, nil
 }
 
-// State returns a container's status, such as running or paused, and the PID of its first process on
-// the engine's machine.
+// State returns a container's status, such as running or paused, and the PID that its first
+// process has on the engine's machine.
 func (e *Engine) State(ctx context.Context, id string) (status string, pid int, err error) {
 	is, err := e.API.ContainerInspect(ctx, id)
 	if err != nil {
@@ -225,7 +227,7 @@ func (e *Engine) State(ctx context.Context, id string) (status string, pid int, 
 	return is.State.Status, is.State.Pid, nil
 }
 
-// Attach attaches to a container's stdin, stdout and stderr before it starts.
+// Attach connects to the stdin, stdout and stderr of a container that has not been started yet.
 func (e *Engine) Attach(ctx context.Context, id string, stdout, stderr io.Writer) (in net.Conn, copyOut func() error, err error) {
 	a, err := e.API.ContainerAttach(ctx, id, container.AttachOptions{Stream: true, Stdin: true, Stdout: true, Stderr: true})
 	if err != nil {
@@ -237,7 +239,7 @@ func (e *Engine) Attach(ctx context.Context, id string, stdout, stderr io.Writer
 	}, nil
 }
 
-// maxLogBytes bounds the part of a container's log that is read, because a line may have any length.
+// maxLogBytes limits how much of a container's log is read, because its lines may have any length.
 const maxLogBytes = 64 << 10
 
 // Logs returns the end of a container's output.
@@ -266,7 +268,8 @@ func (e *Engine) Remove(ctx context.Context, id string) error {
 	return ignoreGone(e.API.ContainerRemove(ctx, id, container.RemoveOptions{Force: true, RemoveVolumes: true}))
 }
 
-// ignoreGone drops the error of a removal if the object is already removed or about to be.
+// ignoreGone ignores the error of a removal if the object has already been removed or is being
+// removed.
 func ignoreGone(err error) error {
 	if errdefs.IsNotFound(err) || err != nil && strings.Contains(err.Error(), "already in progress") {
 		return nil
@@ -274,10 +277,10 @@ func ignoreGone(err error) error {
 	return err
 }
 
-// pingTimeout is how long the engine may take to answer the first queries.
+// pingTimeout is the time limit for the engine to answer the first queries.
 const pingTimeout = 5 * time.Second
 
-// Explain returns why there is no engine, and how to fix it.
+// Explain returns why there is no usable engine, and how to fix that.
 func Explain(err error) (reason, remedy string) {
 	remedy = "set DOCKER_HOST as in unix://" + DefaultSocket + " or tcp://HOST:2375"
 	if a := (*endpointError)(nil); errors.As(err, &a) {
@@ -287,7 +290,8 @@ func Explain(err error) (reason, remedy string) {
 	return FirstLine(err), remedy
 }
 
-// Open connects to the engine, negotiates the API version, and checks that it runs Linux containers.
+// Open connects to the engine, negotiates the API version, and checks that the engine runs Linux
+// containers.
 func Open(ctx context.Context) (*Engine, About, error) {
 	e, err := Connect()
 	if err != nil {
@@ -305,10 +309,10 @@ func Open(ctx context.Context) (*Engine, About, error) {
 	return e, a, nil
 }
 
-// ErrOverlaps reports that another network uses the addresses.
+// ErrOverlaps reports that another network uses the same addresses.
 var ErrOverlaps = errors.New("another network has these addresses")
 
-// MakeNetwork creates a bridge network without access to the outside.
+// MakeNetwork creates a bridge network that can't reach the outside.
 func MakeNetwork(ctx context.Context, e *Engine, name string, subnet netip.Prefix, gateway netip.Addr, labels map[string]string) (id string, err error) {
 	made, err := e.API.NetworkCreate(ctx, name, network.CreateOptions{
 		Driver: "bridge", Internal: true, Labels: labels,
@@ -328,8 +332,8 @@ func (e *Engine) Networks(ctx context.Context, label string) (found []OwnedObjec
 	return found, err
 }
 
-// errNetworkInUse reports that the engine believes a network has containers. Under load some engines
-// lose track of those that have left.
+// errNetworkInUse reports that the engine considers a network to be in use by containers. Under
+// load, some engines don't notice that containers have left a network.
 var errNetworkInUse = errors.New("the engine considers it in use; it can be removed after the engine restarts")
 
 func removeNetwork(ctx context.Context, e *Engine, id string) error {
@@ -340,7 +344,7 @@ func removeNetwork(ctx context.Context, e *Engine, id string) error {
 	return err
 }
 
-// endpointAt returns the settings of a network endpoint with a fixed address.
+// endpointAt returns settings that connect a container to a network with a fixed address.
 func endpointAt(addr netip.Addr) *network.EndpointSettings {
 	return &network.EndpointSettings{IPAMConfig: &network.EndpointIPAMConfig{IPv4Address: addr.String()}}
 }
@@ -357,7 +361,7 @@ func (e *Engine) PauseEvents(ctx context.Context) (<-chan events.Message, <-chan
 		filters.Arg("event", string(events.ActionPause)), filters.Arg("event", string(events.ActionUnPause)))})
 }
 
-// endpointError says why there is no usable engine, and how to fix it.
+// endpointError reports why there is no usable engine, and how to fix that.
 type endpointError struct {
 	error
 	Remedy string
@@ -365,18 +369,19 @@ type endpointError struct {
 
 func (a *endpointError) Unwrap() error { return a.error }
 
-// DefaultSocket is where an engine listens by default.
+// DefaultSocket is the socket on which an engine listens by default.
 const DefaultSocket = "/var/run/docker.sock"
 
 const (
 	hostFromContext = "export DOCKER_HOST=$(docker context inspect -f '{{.Endpoints.docker.Host}}')"
 
-	// StartEngine is the remedy if nothing listens at a socket.
+	// StartEngine is the remedy to suggest if nothing listens on a socket.
 	StartEngine = "start an engine (apt-get install docker.io; dockerd &), or use the docker command's: " + hostFromContext
 )
 
-// findHost returns the address in DOCKER_HOST, or else that of this machine's socket. It rejects ssh://
-// addresses and DOCKER_CONTEXT, because ignoring them would select another engine than the user meant.
+// findHost returns the address in DOCKER_HOST or, if that is not set, the address of this
+// machine's socket. It rejects ssh:// addresses and DOCKER_CONTEXT. If it ignored them, it would
+// select another engine than the user intended.
 func findHost() (string, error) {
 	host, context := os.Getenv("DOCKER_HOST"), os.Getenv("DOCKER_CONTEXT")
 	switch {
@@ -391,8 +396,8 @@ func findHost() (string, error) {
 	return "unix://" + socket(DefaultSocket), nil
 }
 
-// socket returns where an engine of this machine listens: at a rootless engine's socket if the usual
-// one does not exist.
+// socket returns the path of the socket of an engine on this machine: the given default path or,
+// if that does not exist, the socket of a rootless engine.
 func socket(usual string) string {
 	if run := os.Getenv("XDG_RUNTIME_DIR"); run != "" && !exists(usual) {
 		if rootless := filepath.Join(run, "docker.sock"); exists(rootless) {
@@ -407,7 +412,7 @@ func exists(path string) bool {
 	return !errors.Is(err, fs.ErrNotExist)
 }
 
-// noAnswer returns the error for an engine that does not answer, with a remedy.
+// noAnswerError returns the error for an engine that does not answer, with a remedy.
 func (e *Engine) noAnswer(err error) error {
 	remedy := "start an engine there, or set DOCKER_HOST to another one"
 	switch {
@@ -420,18 +425,20 @@ func (e *Engine) noAnswer(err error) error {
 	return &endpointError{fmt.Errorf("no Docker engine answers at %s: %w", e.Host, err), remedy}
 }
 
-// isSocket reports whether the engine has a local socket. It may still run in a virtual machine.
+// isSocket reports whether the engine is reached through a local socket. Even so, it may run in a
+// virtual machine.
 func (e *Engine) isSocket() bool { return strings.HasPrefix(e.Host, "unix://") }
 
-// IsHere reports whether the engine is known to be on this machine: it has a local socket and runs
-// our kernel. If it returns false, the engine may still be here.
+// IsHere reports whether the engine is known to be on this machine, because it has a local socket
+// and runs our kernel. If it returns false, the engine may still be on this machine.
 func (e *Engine) IsHere(a About) bool {
 	kernel, err := os.ReadFile("/proc/sys/kernel/osrelease")
 	return err == nil && e.isSocket() && strings.TrimSpace(string(kernel)) == a.Kernel
 }
 
-// SharesFiles reports whether the engine's process has the same root directory as this one, and so the
-// same files. In a container with the engine's socket, the files differ although the engine is here.
+// SharesFiles reports whether the engine's process has the same root directory as this process,
+// and so sees the same files. If lockpick runs in a container that has access to the engine's
+// socket, the files differ although the engine is on this machine.
 func (e *Engine) SharesFiles() bool {
 	conn, err := net.Dial("unix", strings.TrimPrefix(e.Host, "unix://"))
 	if err != nil {

@@ -23,7 +23,7 @@ import (
 
 // ImageInfo describes an image that the engine has.
 type ImageInfo struct {
-	Digest  string   // of its contents
+	Digest  string   // digest of its contents
 	Command []string // its entrypoint and command
 	Path    string   // its PATH
 }
@@ -49,8 +49,8 @@ func InspectImage(ctx context.Context, e *Engine, ref string) (ImageInfo, error)
 	return s, nil
 }
 
-// FindFile returns the first of the files that an image has, or "" if it has none. It looks in a
-// container that is never started.
+// FindFile returns the first of the given files that exists in an image, or "" if none does. It
+// creates a container to look for them but never starts it.
 func FindFile(ctx context.Context, e *Engine, ref string, labels map[string]string, files []string) (found string, err error) {
 	made, err := e.API.ContainerCreate(ctx, &container.Config{Image: ref, Entrypoint: []string{"none"}, Labels: labels},
 		&container.HostConfig{NetworkMode: "none"}, nil, nil, "")
@@ -70,7 +70,8 @@ func FindFile(ctx context.Context, e *Engine, ref string, labels map[string]stri
 	return "", nil
 }
 
-// Pull has the engine pull an image, without logging in to its registry. It reports progress in bytes.
+// Pull makes the engine pull an image without logging in to a registry. It calls progress with the
+// numbers of bytes pulled so far and in total.
 func Pull(ctx context.Context, e *Engine, ref string, progress func(done, all int64)) error {
 	out, err := e.API.ImagePull(ctx, ref, imageapi.PullOptions{})
 	if err != nil {
@@ -102,10 +103,11 @@ func Pull(ctx context.Context, e *Engine, ref string, progress func(done, all in
 	}
 }
 
-// progressInterval is how often a long pull reports its progress.
+// progressInterval is the interval at which a long pull reports its progress.
 const progressInterval = 5 * time.Second
 
-// Progress returns a function for Pull that reports progress every progressInterval.
+// Progress returns a function to be passed to Pull. It calls say with a progress message every
+// progressInterval.
 func Progress(ref string, say func(string)) func(done, all int64) {
 	last := time.Now()
 	return func(done, all int64) {
@@ -116,7 +118,7 @@ func Progress(ref string, say func(string)) func(done, all int64) {
 	}
 }
 
-// ImportImage creates an image from a root file system.
+// ImportImage creates an image from the archive of a root file system.
 func ImportImage(ctx context.Context, e *Engine, ref string, tar io.Reader, labels map[string]string) error {
 	var changes []string
 	for k, v := range labels {
@@ -158,7 +160,7 @@ func (e *Engine) RemoveImage(ctx context.Context, ref string) error {
 	return err
 }
 
-// SetLimits limits a container's CPU time and memory. The zero Limits removes all limits.
+// SetLimits limits a container's CPU time and memory. The zero value of Limits removes all limits.
 func (e *Engine) SetLimits(ctx context.Context, id string, s Limits) error {
 	r := container.Resources{CPUQuota: s.Quota.Microseconds(), Memory: s.Memory, MemorySwap: s.Memory}
 	if s == (Limits{}) {
@@ -171,7 +173,8 @@ func (e *Engine) SetLimits(ctx context.Context, id string, s Limits) error {
 	return err
 }
 
-// allMemory is more than any machine has. The engine can't remove a memory limit, only raise it.
+// unlimitedMemory is more memory than any machine has. It stands for no limit, because the engine can
+// raise a memory limit but not remove it.
 const allMemory = 1 << 50
 
 // ReadLimits returns a container's limits as the engine reports them.
@@ -187,7 +190,7 @@ func (e *Engine) ReadLimits(ctx context.Context, id string) (Limits, error) {
 	return s, nil
 }
 
-// Usage returns how far a container has used up its limits, as the engine reports it.
+// Usage returns how much of its limits a container has used, as the engine reports it.
 func (e *Engine) Usage(ctx context.Context, id string) (usage, error) {
 	is, err := e.API.ContainerInspect(ctx, id)
 	if err != nil {
@@ -207,7 +210,7 @@ func (e *Engine) Usage(ctx context.Context, id string) (usage, error) {
 	return usage{Periods: cpu.Periods, Throttled: cpu.ThrottledPeriods, Memory: s.MemoryStats.Usage}, err
 }
 
-// OutOfMemory reports whether the kernel killed a container for lack of memory.
+// OutOfMemory reports whether the kernel killed a container because it ran out of memory.
 func (e *Engine) OutOfMemory(ctx context.Context, id string) bool {
 	is, err := e.API.ContainerInspect(ctx, id)
 	return err == nil && is.State.OOMKilled
@@ -227,13 +230,13 @@ func (e *Engine) LimitsUnsupported(ctx context.Context) (reason string) {
 	return ""
 }
 
-// Limits bounds what a container may use of its machine.
+// Limits limits the resources that a container may use.
 type Limits struct {
-	Quota  time.Duration // CPU time per SharePeriod; 0: no limit
-	Memory int64         // bytes, including swap; 0: no limit
+	Quota  time.Duration // CPU time per SharePeriod; 0 means no limit
+	Memory int64         // bytes, including swap; 0 means no limit
 }
 
-// SharePeriod is the kernel's default accounting period of CPU time.
+// SharePeriod is the kernel's default period for accounting of CPU time.
 const SharePeriod = 100 * time.Millisecond
 
 func (s Limits) String() string {
@@ -247,11 +250,11 @@ func (s Limits) String() string {
 	return strings.Join(parts, ", ")
 }
 
-// usage is the state of a container with limits.
+// usage describes how a container's limits have affected it.
 type usage struct {
-	Ended              string // why it has exited; "": it is running
-	Periods, Throttled uint64 // periods of length SharePeriod; those in which it wanted more CPU time
-	Memory             uint64 // in use, bytes
+	Ended              string // why it has exited, or "" if it is running
+	Periods, Throttled uint64 // number of periods of length SharePeriod, and of those in which it was throttled
+	Memory             uint64 // bytes in use
 }
 
 func (h usage) String() string {
@@ -261,9 +264,9 @@ func (h usage) String() string {
 	return fmt.Sprintf("it was throttled in %d of %d periods, and uses %d KB of memory", h.Throttled, h.Periods, h.Memory>>10)
 }
 
-// Sweep removes what dead owners left: containers, networks, and images that newer ones have replaced.
-// It does not touch objects of a living or unknown owner. here reports whether the engine is on this
-// machine.
+// Sweep removes what dead owners have left: containers, networks, and images that newer ones have
+// replaced. It does not touch objects of an owner that is alive or unknown. here reports whether
+// the engine is on this machine.
 func Sweep(ctx context.Context, e *Engine, here bool, keep ...string) error {
 	self, err := files.Self()
 	if err != nil {
@@ -309,8 +312,8 @@ func sameKind(a, b string) bool {
 	return a == b
 }
 
-// RemoveAllRetrying removes everything with a label. If the engine is down, perhaps to restart, it
-// retries until ctx ends.
+// RemoveAllRetrying removes everything with a label. If the engine is down, perhaps because it
+// restarts, RemoveAllRetrying retries until ctx is done.
 func RemoveAllRetrying(ctx context.Context, e *Engine, label string) error {
 	for {
 		held, err := Remove(ctx, e, label, func(OwnedObject) bool { return true })
@@ -319,14 +322,15 @@ func RemoveAllRetrying(ctx context.Context, e *Engine, label string) error {
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("%w; the next lockpick removes what is left", errors.Join(held, err))
+			return fmt.Errorf("%w; the next run of lockpick removes what is left", errors.Join(held, err))
 		case <-time.After(200 * time.Millisecond):
 		}
 	}
 }
 
-// Remove removes the containers and then the networks that have a label and match. held has the errors of
-// networks with errNetworkInUse.
+// Remove removes the containers, and then the networks, that have a label and for which match
+// returns true. inUse contains the errors of networks that could not be removed because of
+// errNetworkInUse.
 func Remove(ctx context.Context, e *Engine, label string, match func(OwnedObject) bool) (held, err error) {
 	containers, err := e.Containers(ctx, label)
 	if err != nil {
@@ -362,7 +366,7 @@ func Remove(ctx context.Context, e *Engine, label string, match func(OwnedObject
 	return held, failed
 }
 
-// Parallel calls a function for each element of a list, all at the same time.
+// Parallel calls a function concurrently for all elements of a list.
 func Parallel[T any](list []T, do func(T) error) error {
 	errs := make([]error, len(list))
 	var all sync.WaitGroup

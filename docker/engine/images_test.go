@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// A pull reports the progress over all layers, and returns the engine's error.
+// Pull reports the progress of all layers together, and returns the engine's error.
 func TestPull(t *testing.T) {
 	clearEngineEnv(t)
 	answer := ""

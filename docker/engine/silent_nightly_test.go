@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// If an engine has died while another process holds its socket, as systemd does, connections succeed but
-// nothing ever answers.
+// If an engine has died but another process, such as systemd, keeps its socket open, connections
+// succeed but are never answered.
 func TestUnresponsiveEngineTimesOut(t *testing.T) {
 	clearEngineEnv(t)
 	l, err := net.Listen("tcp", "127.0.0.1:0")

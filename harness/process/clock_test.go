@@ -144,7 +144,7 @@ func TestRestartedNodeKeepsItsClock(t *testing.T) {
 		b.changeClock("n1", time.Hour, 1)
 		for range 2 {
 			b.do("kill", func() (string, error) { return b.Kill("n1") })
-			if back := b.changeClock("n1", time.Minute, 1); !strings.HasPrefix(back, "no process runs there; the machine's clock shows") {
+			if back := b.changeClock("n1", time.Minute, 1); !strings.HasPrefix(back, "no process is running there; the machine's clock shows") {
 				t.Errorf("a dead node's clock was read back as %q", back)
 			}
 			back := b.do("restart", func() (string, error) { return b.Restart("n1") })

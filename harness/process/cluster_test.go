@@ -119,7 +119,7 @@ func TestClientThatFailsToRun(t *testing.T) {
 	run(t, func(b bench) {
 		s := spec("c1", 1)
 		s.Lock.Kind = "padlock"
-		if err := b.RunClient(t.Context(), s, noPoint); err == nil || !strings.Contains(err.Error(), `there is no kind "padlock"`) {
+		if err := b.RunClient(t.Context(), s, noPoint); err == nil || !strings.Contains(err.Error(), `unknown kind "padlock"`) {
 			t.Errorf("unknown lock: %v", err)
 		}
 		b.cfg.Self = []string{"/bin/sh", "-c", "echo it hurts >&2; exit 7"}

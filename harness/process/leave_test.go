@@ -177,7 +177,7 @@ func TestFailedStartNamesRemedy(t *testing.T) {
 	runs := t.TempDir()
 	for what, cfg := range map[string]Config{
 		"it hurts\n3 of 3 servers did not start; try " + bin + " --port 0": {RedisServer: bin, Dir: runs},
-		"make run directory: mkdir " + filepath.Join(dir, "none"):          {Dir: filepath.Join(dir, "none")},
+		"create run directory: mkdir " + filepath.Join(dir, "none"):        {Dir: filepath.Join(dir, "none")},
 	} {
 		err := New(cfg).Run(t.Context(), twoNodes, 1, history.NewRecorder(&strings.Builder{}), body)
 		if err == nil || !strings.Contains(err.Error(), what) {

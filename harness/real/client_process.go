@@ -21,9 +21,10 @@ import (
 	"lockpick/harness/real/proc"
 )
 
-// ClientMain is the main function of a client process. It reads its order from in, runs the client,
-// and reports on out. The process must exit when it returns, with a status other than 0 if it returns
-// an error. locks are the kinds of locks that it can run.
+// ClientMain is the main function of a client process. It reads its order from in, runs the
+// client, and reports its progress on out. locks maps the name of each kind of lock to its
+// implementation. When ClientMain returns, the process must exit, with a nonzero status if there
+// was an error.
 func ClientMain(in io.Reader, out io.Writer, locks map[string]lock.Kind) error {
 	w := &clientConn{in: bufio.NewReader(in), out: json.NewEncoder(out), resume: make(chan struct{}), ended: make(chan struct{}), began: time.Now()}
 	err := w.run(locks)
@@ -33,17 +34,17 @@ func ClientMain(in io.Reader, out io.Writer, locks map[string]lock.Kind) error {
 	return err
 }
 
-// clientConn is the client's end of the protocol.
+// clientConn is the client's end of the protocol between client and harness.
 type clientConn struct {
 	in     *bufio.Reader
-	resume chan struct{} // receives when the harness sends go
+	resume chan struct{} // receives a value when the harness sends goLine
 	ended  chan struct{} // closed when the harness is gone
 	began  time.Time
 
 	outMu sync.Mutex
 	out   *json.Encoder
 
-	pointMu sync.Mutex // at most one point at a time
+	pointMu sync.Mutex // ensures that the client waits at most at one point at a time
 }
 
 func (w *clientConn) run(locks map[string]lock.Kind) error {
@@ -57,7 +58,7 @@ func (w *clientConn) run(locks map[string]lock.Kind) error {
 	}
 	kind, ok := locks[o.Spec.Lock.Kind]
 	if !ok {
-		return fmt.Errorf("create lock: there is no kind %q", o.Spec.Lock.Kind)
+		return fmt.Errorf("create lock: unknown kind %q", o.Spec.Lock.Kind)
 	}
 	if o.Clocks {
 		w.sendClock()
@@ -107,8 +108,8 @@ func (w *clientConn) listen() {
 	}
 }
 
-// now returns the monotonic clock as a time. Setting the wall clock must not change the times that
-// the client records.
+// now returns the current time by the monotonic clock, so that setting the wall clock does not
+// change the times that the client records.
 func (w *clientConn) now() time.Time { return w.began.Add(time.Since(w.began)) }
 
 func (w *clientConn) sendClock() {
@@ -118,8 +119,9 @@ func (w *clientConn) sendClock() {
 	w.send(clientReport{Clock: r})
 }
 
-// beat makes timers fire on time. The kernel measures a sleep by its own clock, so timers would be
-// late if the process's clock runs faster. The runtime checks all timers whenever it wakes up.
+// wakeTimers makes timers fire on time. The kernel measures a sleep by its own clock, so timers
+// would fire late if the process's clock runs faster. The runtime checks all timers whenever it
+// wakes up.
 func beat() {
 	for range time.Tick(time.Millisecond) {
 	}
@@ -136,7 +138,7 @@ func (w *clientConn) waitAtPoint(point string) {
 	}
 }
 
-// send ignores errors: when the harness is gone, stdin ends too.
+// send ignores errors: if the harness is gone, stdin is closed too.
 func (w *clientConn) send(r clientReport) {
 	w.outMu.Lock()
 	defer w.outMu.Unlock()
@@ -158,25 +160,27 @@ func (w *clientConn) send(r clientReport) {
 //
 // The process exits with status 0 when its work is done, and at once when its stdin ends.
 
-// clientOrder is the first line sent to a client.
+// clientOrder is the first line that the harness sends to a client.
 type clientOrder struct {
 	Spec   client.Spec   `json:"spec"`
-	Origin time.Duration `json:"origin"` // true time zero on proc.TrueClock
-	// Clocks is set if the client's clocks may be changed. It then reports them first.
+	Origin time.Duration `json:"origin"` // true time zero, by proc.TrueClock
+	// Clocks is set if the client's clocks may be changed. The client then first reports what they
+	// show.
 	Clocks bool `json:"clocks,omitempty"`
 }
 
-// clientReport is a line from a client. Only one field is set, except Broken, which goes with Error.
+// clientReport is one line of a client's output. Only one field is set, except that Broken
+// accompanies Error.
 type clientReport struct {
-	Event  *history.Event `json:"event,omitempty"` // T is true time since zero
+	Event  *history.Event `json:"event,omitempty"` // Event.T is true time since the run began
 	At     string         `json:"at,omitempty"`    // the point where it waits
 	Clock  *ClockReading  `json:"clock,omitempty"` // what its clocks show
 	Error  string         `json:"error,omitempty"`
-	Broken bool           `json:"broken,omitempty"` // the error is lock.ErrBroken
-	Exit   *clientExit    `json:"left,omitempty"`   // it has exited; from the client loop, which continues
+	Broken bool           `json:"broken,omitempty"` // whether the error is lock.ErrBroken
+	Exit   *clientExit    `json:"left,omitempty"`   // sent by ClientLoop, which continues, when the client has exited
 }
 
-// err returns the reported error.
+// err returns the error in the report, or nil.
 func (r clientReport) err() error {
 	if r.Broken {
 		return &remoteError{r.Error, []error{lock.ErrBroken}} // its text has the message of ErrBroken already
@@ -184,23 +188,24 @@ func (r clientReport) err() error {
 	return errors.New(r.Error)
 }
 
-// clientExit describes how a client of a ClientLoop exited.
+// clientExit describes how a client run by ClientLoop exited.
 type clientExit struct {
-	Error  string `json:"error,omitempty"`  // "": exit status 0
-	Signal int    `json:"signal,omitempty"` // that killed it
+	Error  string `json:"error,omitempty"`  // "" for exit status 0
+	Signal int    `json:"signal,omitempty"` // number of the signal that killed it
 }
 
-// ClockReading is what a process's clocks showed at some instant between From and To, in true time.
+// ClockReading is what a process's clocks showed at some instant between From and To, in true
+// time.
 type ClockReading struct {
-	From time.Duration `json:"from"` // on proc.TrueClock
+	From time.Duration `json:"from"` // by proc.TrueClock
 	To   time.Duration `json:"to"`
 	Wall int64         `json:"wall"` // nanoseconds since 1970
-	Now  int64         `json:"now"`  // a client's monotonic clock, nanoseconds; 0: not read
+	Now  int64         `json:"now"`  // monotonic clock of a client, in nanoseconds; 0 if not read
 }
 
 const (
 	goLine = "go\n" // lets a client continue from its point
-	// clockLine requests a reading of its clocks.
+	// clockLine asks the client for a reading of its clocks.
 	clockLine = "clock\n"
 )
 
@@ -211,11 +216,12 @@ type clientSession struct {
 	Record func(history.Event)      // records its events
 	At     func(point string)       // is called at each point; the client waits until it returns
 	Began  func(ClockReading) error // checks the first reading of its clocks
-	Clocks chan ClockReading        // has the latest of the later readings; capacity 1
-	OnExit func(clientExit)         // is called when a client loop reports its exit
+	Clocks chan ClockReading        // holds the latest of the later readings; has capacity 1
+	OnExit func(clientExit)         // called when ClientLoop reports the client's exit
 }
 
-// maxLine bounds a line from a client, in bytes. A lock under test may print to the same stdout.
+// maxLine is the maximum length of a line from a client, in bytes. A lock under test may print to
+// the same stdout.
 const maxLine = 16 << 20
 
 func readLine(r *bufio.Reader) (line []byte, err error) {
@@ -231,8 +237,8 @@ func readLine(r *bufio.Reader) (line []byte, err error) {
 	}
 }
 
-// run sends the order and handles the client's reports until they end. While the client waits at a
-// point, it may still be asked for its clocks.
+// run sends the order and handles the client's reports until the client's output ends. A client
+// that waits at a point still answers requests for its clocks.
 func (c clientSession) run(o clientOrder) error {
 	began := c.Began
 	if err := json.NewEncoder(c.In).Encode(o); err != nil {
@@ -283,11 +289,12 @@ func (c clientSession) run(o clientOrder) error {
 	}
 }
 
-// ClientLoop runs clients one after another in a place where starting a process is cheap but creating
-// the place is not, such as a container. Each order gets a fresh process, which is started as soon as
-// the previous one has exited and waits for its order. Later lines go to that process until it
-// exits, which ClientLoop reports. It calls afterExit, unless it is nil, after each exit. It returns
-// when in ends, or if a process exits without an order.
+// ClientLoop runs clients one after another in an environment, such as a container, that is
+// expensive to create but in which starting a process is cheap. Each order gets a fresh process,
+// which is started as soon as the previous one has exited and then waits for its order. Later
+// lines go to that process until it exits. ClientLoop reports each exit and then calls afterExit,
+// unless it is nil. It returns when in is closed, or when a process exits before it has received
+// an order.
 func ClientLoop(in io.Reader, out, errs io.Writer, program []string, afterExit func()) error {
 	lines := make(chan string)
 	go func() {
@@ -319,7 +326,7 @@ func ClientLoop(in io.Reader, out, errs io.Writer, program []string, afterExit f
 	}
 }
 
-// runNext runs one client and returns how it exited; nil if there are no more lines.
+// runNext runs one client and returns how it exited, or nil if there are no more lines.
 func runNext(program []string, out, errs io.Writer, lines <-chan string) (*clientExit, error) {
 	cmd := exec.Command(program[0], program[1:]...)
 	cmd.Stdout, cmd.Stderr = out, errs
@@ -346,7 +353,7 @@ func runNext(program []string, out, errs io.Writer, lines <-chan string) (*clien
 			}
 		case err := <-ended:
 			if !ordered {
-				return nil, fmt.Errorf("a client exited before it had an order: %v", err)
+				return nil, fmt.Errorf("a client exited before it received an order: %v", err)
 			}
 			if err == nil {
 				return &clientExit{}, nil

@@ -14,7 +14,7 @@ import (
 	"lockpick/harness/real/proc"
 )
 
-// freeLock is a lock that every client gets at any time.
+// freeLock is a lock that every client can acquire at any time.
 type freeLock struct{}
 
 func (freeLock) Acquire(context.Context, string) (lock.Handle, error) { return freeLock{}, nil }

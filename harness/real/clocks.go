@@ -20,32 +20,34 @@ import (
 	"lockpick/nemesis"
 )
 
-// Clock is the clocks of one node, client or adapter. They keep their state when the process exits and
-// another one starts. This process changes them, or an agent if this process may not trace theirs.
+// Clock holds the wall clock and the monotonic clock of one node, client or adapter. They keep
+// their state when the process exits and another one starts. This process changes them, or an
+// agent does if this process is not allowed to trace theirs.
 type Clock struct {
-	Paired *Clock // is changed at the same instant; nil: none
+	Paired *Clock // clock that is changed at the same instant, or nil
 
-	ctx      context.Context      // bounds calls to the agent
+	ctx      context.Context      // context for calls to the agent
 	trueTime func() time.Duration // true time, by CLOCK_MONOTONIC on the process's machine
 	machine  vdso.Machine
 
 	mu        sync.Mutex
-	agent     *Caller         // the latest; nil: this process changes them
-	lastState vdso.ClockState // as the agent reported last
+	agent     *Caller         // latest agent; nil if this process changes the clocks
+	lastState vdso.ClockState // last state reported by the agent
 
-	changing sync.Mutex // held during a change with its read-back, and while the process starts
+	changing sync.Mutex // held during a change and its read-back, and while the process starts
 
-	// minAhead and maxAhead bound how far a client's monotonic clock is ahead of the machine's, in
-	// nanoseconds.
+	// minAhead and maxAhead are the bounds, in nanoseconds, on how far a client's monotonic clock
+	// is ahead of the machine's.
 	minAhead, maxAhead int64
 }
 
-// NewClock returns clocks that are right. If both is set, a rate also applies to the monotonic clock.
+// NewClock returns correct clocks. If both is set, changing the rate also affects the monotonic
+// clock; otherwise it affects only the wall clock.
 func NewClock(ctx context.Context, both bool, trueTime func() time.Duration) *Clock {
 	return &Clock{ctx: ctx, trueTime: trueTime, machine: vdso.Machine{Monotonic: both}}
 }
 
-// Start applies the clocks to a process that the calling thread traces, see vdso.Machine.
+// Start applies the clocks to a process that the calling thread traces. See vdso.Machine.
 func (m *Clock) Start(pid int) error {
 	err := m.machine.Start(pid)
 	if errors.Is(err, vdso.ErrSignaled) {
@@ -54,7 +56,8 @@ func (m *Clock) Start(pid int) error {
 	return err
 }
 
-// StartGate lets a process through its gate, and returns once its program runs with these clocks.
+// StartGate lets a process through its gate, and returns once the program behind the gate runs
+// with these clocks.
 func (m *Clock) StartGate(pid int) error {
 	m.assignAgent(nil)
 	started := make(chan error, 1)
@@ -69,13 +72,15 @@ func (m *Clock) StartGate(pid int) error {
 	}
 }
 
-// StartWithAgent is StartGate through an agent, which ends with the process. pid is the agent's view.
+// StartWithAgent is like StartGate but uses an agent, which exits together with the process. pid
+// is the process ID as the agent sees it.
 func (m *Clock) StartWithAgent(agent *Caller, pid int) error {
 	shown := m.assignAgent(agent)
 	return m.call(agent, "Start", CallArgs{pid, shown, m.machine.Monotonic})
 }
 
-// assignAgent lets an agent change the clocks from now on; nil: this process does.
+// assignAgent makes the agent responsible for changing the clocks from now on. If agent is nil,
+// this process changes them.
 func (m *Clock) assignAgent(agent *Caller) vdso.ClockState {
 	shown := m.State()
 	m.mu.Lock()
@@ -85,7 +90,7 @@ func (m *Clock) assignAgent(agent *Caller) vdso.ClockState {
 	return shown
 }
 
-// Close releases the process.
+// Close stops tracing the process.
 func (m *Clock) Close() error { return m.machine.Close() }
 
 func (m *Clock) State() vdso.ClockState {
@@ -97,10 +102,11 @@ func (m *Clock) State() vdso.ClockState {
 	return m.lastState
 }
 
-// agentTimeout is how long a call to an agent may take. Waiting for a gate takes longest.
+// agentTimeout is the time limit for a call to an agent. Waiting for a gate takes longest.
 const agentTimeout = 10 * time.Second
 
-// call makes a call to an agent. The last result of every call is the state of the clocks after it.
+// call makes a call to an agent. Every call returns the state of the clocks after it as its last
+// result.
 func (m *Clock) call(agent *Caller, call string, args CallArgs, results ...any) error {
 	ctx, cancel := context.WithTimeout(m.ctx, agentTimeout)
 	defer cancel()
@@ -118,8 +124,9 @@ func (m *Clock) setState(shown vdso.ClockState) {
 	m.lastState = shown
 }
 
-// change steps the wall clock and sets the rate of the clocks. The change happened between two instants
-// of true time. If no process runs, the next one starts with the change.
+// change steps the wall clock by the given duration and sets the rate of the clocks. It returns
+// two instants of true time between which the change took effect. If no process is running, the
+// change applies to the next one.
 func (m *Clock) change(by time.Duration, rate float64) (from, to time.Duration, err error) {
 	other := make(chan error, 1)
 	go func() {
@@ -148,9 +155,9 @@ func (m *Clock) change(by time.Duration, rate float64) (from, to time.Duration, 
 	return from, to, errors.Join(err, <-other)
 }
 
-// Adjust changes the clocks and returns the true time from which they count as changed. The checker
-// computes a lock holder's belief from a client's clocks, so Adjust picks the instant that makes the
-// belief shorter.
+// Adjust changes the clocks and returns the true time from which the change counts. The checker
+// uses a client's clocks to compute how long the client considered itself the holder, so Adjust
+// chooses the instant that makes this period shorter.
 func (m *Clock) Adjust(by time.Duration, rate float64) (at time.Duration, err error) {
 	before := m.State().Rate()
 	from, to, err := m.change(by, rate)
@@ -160,7 +167,7 @@ func (m *Clock) Adjust(by time.Duration, rate float64) (at time.Duration, err er
 	return from, err
 }
 
-// record records what a node's wall clock or a client's clocks show from an instant of true time on.
+// record records what a node's wall clock or a client's clocks show from the given true time on.
 func (m *Clock) record(rec *history.Recorder, whose string, at, origin time.Duration) {
 	s := m.State()
 	shown, _ := s.Wall(at)
@@ -177,11 +184,11 @@ func (m *Clock) record(rec *history.Recorder, whose string, at, origin time.Dura
 	rec.Record(e)
 }
 
-// withoutProcess is the read-back if no process is running.
-func (m *Clock) withoutProcess() string { return m.unreadable("no process runs there") }
+// withoutProcess returns the read-back for the case that no process is running.
+func (m *Clock) withoutProcess() string { return m.unreadable("no process is running there") }
 
-// unreadable is the read-back if a process can't report its clocks: the state in its memory, which was
-// read back after it was written.
+// unreadable returns the read-back for a process that can't report its clocks: the state that was
+// written to its memory and read back from there.
 func (m *Clock) unreadable(why string) string {
 	shown, right := m.State().Wall(m.trueTime())
 	return m.describe(why+"; the machine's clock shows", shown, right)
@@ -195,13 +202,13 @@ func (m *Clock) describe(who string, shown, right time.Time) string {
 func stamp(t time.Time) string { return t.UTC().Format("15:04:05.000000") }
 
 const (
-	clockError = time.Millisecond      // error of a reading beyond its duration; Redis caches the time during a command
+	clockError = time.Millisecond      // error of a reading in addition to its duration, because Redis caches the time during a command
 	rateWatch  = 50 * time.Millisecond // how long a rate is observed
 )
 
-// ReadBack reads the clocks and compares them with their expected state. It watches a rate until the rate
-// has made a visible difference. If the rate is too near 1 for that, its effect is checked at the
-// next change.
+// ReadBack reads the clocks and compares them with their expected state. After a change of rate it
+// keeps watching until the rate has made a measurable difference. If the rate is too close to 1
+// for that, its effect is checked at the next change.
 func (m *Clock) ReadBack(who string, read func() (ClockReading, error)) (string, error) {
 	var first ClockReading
 	rate := m.State().Rate()
@@ -232,7 +239,7 @@ func (m *Clock) ReadBack(who string, read func() (ClockReading, error)) (string,
 	}
 }
 
-// CheckWallClock returns an error if a wall clock does not show the expected time.
+// CheckWallClock returns an error if the wall clock does not show the expected time.
 func CheckWallClock(s vdso.ClockState, r ClockReading) error {
 	from, _ := s.Wall(r.From)
 	to, right := s.Wall(r.To)
@@ -250,13 +257,14 @@ func (m *Clock) check(r ClockReading) error {
 	}
 	least, most := int64(s.Mono(r.From))+m.minAhead, int64(s.Mono(r.To))+m.maxAhead
 	if r.Now < least-int64(clockError) || r.Now > most+int64(clockError) {
-		return fmt.Errorf("its monotonic clock is %v from what it should show", time.Duration(r.Now-most))
+		return fmt.Errorf("its monotonic clock is off by %v", time.Duration(r.Now-most))
 	}
 	return nil
 }
 
-// lockUntilStarted prevents changes of the clocks until the process has started, or another change is
-// read back. The returned function releases the lock and may be called more than once.
+// lockUntilStarted prevents changes of the clocks until the process has started, or until the
+// read-back of another change is complete. The returned function releases the lock and may be
+// called more than once.
 func (m *Clock) lockUntilStarted() (started func()) {
 	if m == nil {
 		return func() {}
@@ -275,15 +283,16 @@ func (m *Clock) checkFirstReading(r ClockReading) error {
 	return m.check(r)
 }
 
-// clocks are the adjustable clocks of a run, by the names of its nodes and clients.
+// clocks maps the names of a run's nodes and clients to their adjustable clocks.
 type clocks struct {
-	CheckOthers func(m *Clock) error // checks that no other node's clock was changed; nil: no check
+	CheckOthers func(m *Clock) error // checks that no other node's clock was changed; may be nil
 
 	run *Run
 	all map[string]*Clock
 }
 
-// AddClock makes a node's or a client's clocks adjustable. It is called before the run begins.
+// AddClock makes the clocks of a node or client adjustable. It must be called before the run
+// begins.
 func (cs *clocks) AddClock(name string, m *Clock) {
 	if cs.all == nil {
 		cs.all = map[string]*Clock{}
@@ -291,11 +300,11 @@ func (cs *clocks) AddClock(name string, m *Clock) {
 	cs.all[name] = m
 }
 
-// Clock returns the clocks of a node or client; nil if they can't be changed.
+// Clock returns the clocks of a node or client, or nil if they can't be changed.
 func (cs *clocks) Clock(name string) *Clock { return cs.all[name] }
 
-// TurnClock changes the clocks of a node or a client, and reads them back from its process. If no
-// process is running, the next one is read back at its start.
+// TurnClock changes the clocks of a node or client, and reads them back from its process. If no
+// process is running, the read-back is done when the next one starts.
 func (cs *clocks) TurnClock(target string, by time.Duration, rate float64) (string, error) {
 	name := target
 	n, isNode := cs.run.Find(target)
@@ -305,7 +314,7 @@ func (cs *clocks) TurnClock(target string, by time.Duration, rate float64) (stri
 	m := cs.Clock(name)
 	switch {
 	case m == nil:
-		return "", fmt.Errorf("turn clock of %s: no node or client of that name has adjustable clocks", target)
+		return "", fmt.Errorf("turn clock of %s: no node or client with that name has adjustable clocks", target)
 	case !isNode && cs.run.clientEnded(target):
 		return "", fmt.Errorf("turn clock of %s: %w", target, nemesis.ErrEnded)
 	}
@@ -326,8 +335,8 @@ func (cs *clocks) TurnClock(target string, by time.Duration, rate float64) (stri
 	return back, nil
 }
 
-// readRestartedClock reads back the clock of a restarted node, which still has its earlier offset.
-// It returns "" if the run does not change that clock.
+// readRestartedClock reads back the clock of a restarted node, which must still have its earlier
+// offset. It returns "" if the run does not change that clock.
 func (cs *clocks) readRestartedClock(n Server) (string, error) {
 	m := cs.Clock(n.Redis().Name)
 	if m == nil {
@@ -383,13 +392,14 @@ func ParseTimeReply(v resp.Value, from, to time.Duration) (ClockReading, error) 
 	return ClockReading{From: from, To: to, Wall: seconds*1e9 + micros*1e3}, cmp.Or(err1, err2)
 }
 
-// clockReplyTimeout is how long a running client may take to report its clocks.
+// clockReplyTimeout is the time limit for a running client to report its clocks.
 const clockReplyTimeout = 2 * time.Second
 
-// errPaused reports that a client can't report its clocks.
+// errPaused is returned for a client that can't report its clocks because it is paused.
 var errPaused = errors.New("it is paused")
 
-// ReadClocks requests a reading of the client's clocks. trueTime returns true time on its machine.
+// ReadClocks asks the client for a reading of its clocks. trueTime returns true time on the
+// client's machine.
 func (p *Client) ReadClocks(trueTime func() time.Duration) (ClockReading, error) {
 	asked, began, ended := trueTime(), time.Now(), p.Done()
 	if _, err := io.WriteString(p.In, clockLine); err != nil {
@@ -418,21 +428,22 @@ func (p *Client) ReadClocks(trueTime func() time.Duration) (ClockReading, error)
 
 type clockServer struct{ m vdso.Machine }
 
-// Start lets a process through its gate, with the clocks of its predecessor. If both is set, a rate
-// also applies to the monotonic clock.
+// Start lets a process through its gate and gives it the clocks of its predecessor. If both is
+// set, the rate also applies to the monotonic clock.
 func (a *clockServer) Start(pid int, shown vdso.ClockState, both bool) (vdso.ClockState, error) {
 	a.m.Monotonic = both
 	a.m.SetClockState(shown)
 	return a.m.ClockState(), a.m.StartGate(pid)
 }
 
-// Turn changes the clocks, and returns the time of the change and their state after it.
+// Turn changes the clocks. It returns bounds on the time of the change, and the state of the
+// clocks after it.
 func (a *clockServer) Turn(by time.Duration, rate float64) (from, to time.Duration, shown vdso.ClockState, err error) {
 	from, to, err = a.m.Adjust(by, rate)
 	return from, to, a.m.ClockState(), err
 }
 
-// ServeClock changes the clocks of one process, as requested on in, until in ends.
+// ServeClock changes the clocks of one process, as requested on in, until in is closed.
 func ServeClock(in io.Reader, out io.Writer) error {
 	a := &clockServer{}
 	defer a.m.Close()

@@ -15,25 +15,26 @@ import (
 	"lockpick/harness/scenario"
 )
 
-// Nodes maps a run's nodes to their servers, and fails over between servers.
+// Nodes maps a run's nodes to their servers, and performs failovers between servers.
 type Nodes struct {
 	run *Run
 
-	// These are filled before the run begins.
+	// These fields are set before the run begins.
 	Sentinels      []*proc.Sentinel
 	PromoteTimeout time.Duration // to wait for a promotion, once a master is down; 0: the default
 	normalTimeout  time.Duration // the sentinels' failover-timeout while no master is down
 
 	mu            sync.Mutex
-	masters       map[string]Server // behind the node's links
-	replicas      map[string]Server // that have not taken over
+	masters       map[string]Server // servers behind the nodes' links
+	replicas      map[string]Server // replicas that have not taken over
 	formerMasters map[string]Server // masters replaced by sentinels
 }
 
-// SetMaster sets a node's first server.
+// SetMaster sets the server on which a node starts.
 func (n *Nodes) SetMaster(node string, master Server) { n.setServer(&n.masters, node, master) }
 
-// replicate makes a server follow a node through the link at addr, and returns once it is in sync.
+// replicate makes a server a replica of the node, which it reaches through the link at addr, and
+// returns once the replica is in sync.
 func (n *Nodes) replicate(node string, replica Server, addr string) error {
 	if err := replica.Redis().Follow(n.run.Ctx, addr); err != nil {
 		return err
@@ -51,14 +52,15 @@ func (n *Nodes) setServer(in *map[string]Server, node string, s Server) {
 	(*in)[node] = s
 }
 
-// Server returns the server that serves a node now, behind its links; nil if there is no such node.
+// Server returns the server that currently runs as the given node, or nil if there is no such
+// node. Clients reach it through the node's links.
 func (n *Nodes) Server(node string) Server {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.masters[node]
 }
 
-// Find is like Server for a name that may not be a node's.
+// Find is like Server but also accepts names that don't belong to a node.
 func (n *Nodes) Find(node string) (s Server, ok bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -66,7 +68,7 @@ func (n *Nodes) Find(node string) (s Server, ok bool) {
 	return s, ok
 }
 
-// Replica returns the server that can take over from a node's master; nil if there is none.
+// Replica returns the server that can take over from a node's master, or nil if there is none.
 func (n *Nodes) Replica(node string) Server {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -80,8 +82,8 @@ func (n *Nodes) replicaServer(node string) (*proc.Server, error) {
 	return nil, fmt.Errorf("fail over %s: it has no replica", node)
 }
 
-// FailOver kills a node's master and lets the replica take its place behind the clients' links. Until
-// then, connections to the node find no server.
+// FailOver kills a node's master and redirects the clients' links to the replica. Until then,
+// connections to the node find no server.
 func (n *Nodes) FailOver(node string) (readBack string, err error) {
 	replica, err := n.replicaServer(node)
 	if err != nil {
@@ -106,7 +108,8 @@ func (n *Nodes) FailOver(node string) (readBack string, err error) {
 	return back + "; " + dead, nil
 }
 
-// switchToReplica connects the clients' links to a promoted replica, and returns the former master.
+// switchToReplica redirects the clients' links to a promoted replica, and returns the former
+// master.
 func (n *Nodes) switchToReplica(node string) (former Server, err error) {
 	replica := n.Replica(node)
 	if err := n.run.redirectToReplica(node, replica.Addr()); err != nil {
@@ -121,23 +124,24 @@ func (n *Nodes) switchToReplica(node string) (former Server, err error) {
 
 const (
 	sentinelCount  = 3
-	sentinelQuorum = 2 // of them must agree that a master is down
+	sentinelQuorum = 2 // how many sentinels must agree that a master is down
 
 	defaultPromoteTimeout = 30 * time.Second // for repeated elections, Redis's random delay of up to a second, and a busy machine
 	demoteTimeout         = 15 * time.Second // Redis before 7.0 waits for 8 s and checks every 10 s
 
-	// urgentFailoverTimeout is failover-timeout while a master is down. If each sentinel has voted for itself,
-	// they vote again after twice that time. A promotion must be done within it.
+	// urgentFailoverTimeout is the failover-timeout to use while a master is down. If every
+	// sentinel has voted for itself, they vote again after twice this time. A promotion must
+	// complete within this time.
 	urgentFailoverTimeout = 3 * time.Second
 )
 
-// sentinelStarter starts a sentinel that does not monitor a master yet.
+// sentinelStarter starts a sentinel that does not monitor any master yet.
 type sentinelStarter func(name string) (*proc.Sentinel, error)
 
-// StartSentinels starts sentinels that monitor the nodes which the plan fails over by sentinel. It
-// returns once they know each other and the replicas. They do not monitor other nodes, which must not
-// be replaced when another fault pauses them. They bypass all links, so that a cut between a client
-// and a node does not affect them.
+// StartSentinels starts sentinels that monitor the nodes for which the plan has a failover by
+// sentinels. It returns once the sentinels have discovered each other and the replicas. The
+// sentinels do not monitor other nodes, which must not be replaced when another fault pauses them.
+// They bypass all links, so that a cut between a client and a node does not affect them.
 func (n *Nodes) StartSentinels(s scenario.Scenario, start sentinelStarter) error {
 	nodes := s.SentinelNodes()
 	if len(nodes) == 0 {
@@ -166,7 +170,7 @@ func (n *Nodes) StartSentinels(s scenario.Scenario, start sentinelStarter) error
 	})
 }
 
-// forEachSentinel calls f for all sentinels concurrently.
+// forEachSentinel calls f concurrently for all sentinels.
 func (n *Nodes) forEachSentinel(f func(i int) error) error {
 	var jobs []func() error
 	for i := range n.Sentinels {
@@ -175,15 +179,16 @@ func (n *Nodes) forEachSentinel(f func(i int) error) error {
 	return errors.Join(proc.Parallel(jobs...)...)
 }
 
-// FailOverBySentinel stops a node's master and waits until a quorum of its sentinels, and the replica
-// itself, report the replica as master. Only then does it redirect the clients' links.
+// FailOverBySentinel makes a node's master unavailable and waits until a quorum of its sentinels,
+// and the replica itself, report the replica as master. Only then does it redirect the clients'
+// links.
 func (n *Nodes) FailOverBySentinel(node string, stop bool) (readBack string, err error) {
 	replica, err := n.replicaServer(node)
 	if err != nil {
 		return "", err
 	}
 	if k := n.countAgreeing(node, n.Server(node).Addr()); k < sentinelQuorum {
-		return "", fmt.Errorf("fail over %s: only %d sentinels watch its master", node, k)
+		return "", fmt.Errorf("fail over %s: only %d sentinels monitor its master", node, k)
 	}
 	take := n.run.Kill
 	if stop {
@@ -215,7 +220,7 @@ func (n *Nodes) FailOverBySentinel(node string, stop bool) (readBack string, err
 	return fmt.Sprintf("promoted by its sentinels after %v: %s; %s", took, back, gone), nil
 }
 
-// countAgreeing counts the sentinels that report addr as the address of a node's master.
+// countAgreeing returns how many sentinels report addr as the address of a node's master.
 func (n *Nodes) countAgreeing(node, addr string) int {
 	count := 0
 	for _, s := range n.Sentinels {
@@ -226,7 +231,7 @@ func (n *Nodes) countAgreeing(node, addr string) int {
 	return count
 }
 
-var errNoPromotion = errors.New("its sentinels promoted nobody")
+var errNoPromotion = errors.New("its sentinels promoted no replica")
 
 func (n *Nodes) awaitPromotion(node string, replica *proc.Server) error {
 	ctx, cancel := context.WithTimeoutCause(n.run.Ctx, n.promoteTimeout(), errNoPromotion)
@@ -247,8 +252,9 @@ func (n *Nodes) awaitPromotion(node string, replica *proc.Server) error {
 	return nil
 }
 
-// shortenTimeouts shortens failover-timeout in each sentinel that considers a node's master down. It must
-// not do so earlier: while the master is up, the sentinel would reconfigure the replica to bypass its link.
+// shortenTimeouts shortens failover-timeout in each sentinel that considers a node's master down.
+// It must not do so earlier: while the master is up, the sentinel would reconfigure the replica to
+// bypass its link.
 func (n *Nodes) shortenTimeouts(node string, done map[*proc.Sentinel]bool) {
 	for _, s := range n.Sentinels {
 		if !done[s] && s.SeesDown(n.run.Ctx, node) {
@@ -263,8 +269,9 @@ func (n *Nodes) promoteTimeout() time.Duration {
 
 func lastLine(text string) string { return text[strings.LastIndexByte(text, '\n')+1:] }
 
-// ReturnMaster resumes or restarts an old master, with the data that its disk kept, and waits until the
-// sentinels make it follow the new one. If they don't, that is the fault's effect and not an error.
+// ReturnMaster resumes or restarts an old master, with the data that was left on its disk, and
+// waits until the sentinels make it follow the new master. If they never do, that is an effect of
+// the fault and not an error.
 func (n *Nodes) ReturnMaster(node string) (string, error) {
 	n.mu.Lock()
 	back, now := n.formerMasters[node], n.masters[node]

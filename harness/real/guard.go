@@ -12,22 +12,23 @@ import (
 	"lockpick/harness/real/proc"
 )
 
-// Monitor collects interference with a run's programs, such as a signal that no step of the plan sent.
-// While it has no receiver, the first interference ends the run.
+// Monitor collects interference with a run's programs, such as a signal that was not sent by any
+// step of the plan. As long as there is no receiver, the first interference ends the run.
 type Monitor struct {
 	fail func(error)
 
 	mu         sync.Mutex
-	receiver   func(harness.UnplannedEvent) // nil: recording has not begun, or has ended
-	when       string                       // as in harness.Interference
+	receiver   func(harness.UnplannedEvent) // nil before recording has begun and after it has ended
+	when       string                       // see harness.Interference
 	first      error                        // the first interference without a receiver
-	interfered bool                         // there was interference
+	interfered bool                         // whether there was any interference
 }
 
-// NewMonitor returns a monitor without a receiver. fail ends the run.
+// NewMonitor returns a monitor without a receiver. It calls fail to end the run. when describes
+// the current phase of the run for error messages.
 func NewMonitor(when string, fail func(error)) *Monitor { return &Monitor{when: when, fail: fail} }
 
-// Handle reports interference to the receiver.
+// Handle passes interference to the receiver. If there is none, it ends the run.
 func (m *Monitor) Handle(u harness.UnplannedEvent) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -41,29 +42,30 @@ func (m *Monitor) Handle(u harness.UnplannedEvent) {
 	}
 }
 
-// SetReceiver sets the receiver of further reports; nil: none.
+// SetReceiver sets the function that receives all further reports. If to is nil, there is no
+// receiver.
 func (m *Monitor) SetReceiver(to func(harness.UnplannedEvent), when string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.receiver, m.when = to, when
 }
 
-// DuringSetup reports whether the run is still being set up, so that there is no record yet.
+// SettingUp reports whether the run is still being set up, so that there is no history yet.
 func (m *Monitor) SettingUp() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.receiver == nil && m.when == harness.DuringSetup
 }
 
-// Interfered reports whether there was any interference.
+// SawInterference reports whether there was any interference.
 func (m *Monitor) Interfered() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.interfered
 }
 
-// Explain joins an error with its likely cause: the first interference that was not reported, or a step
-// that took too long.
+// Explain joins an error with its likely cause: the first interference that was not reported, or a
+// step of the plan that took too long.
 func (m *Monitor) Explain(err error) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -78,7 +80,7 @@ func (m *Monitor) Explain(err error) error {
 	return errors.Join(m.first, err)
 }
 
-// Poll repeats questions until over is called, and then asks each one last time.
+// Poll keeps sending each probe until stop is called, and then sends each one a last time.
 func (r *Run) Poll(patience time.Duration, all ...proc.Probe) (over func()) {
 	ctx, cancel := context.WithCancel(r.Ctx)
 	var asking sync.WaitGroup

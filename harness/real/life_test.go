@@ -13,8 +13,9 @@ import (
 	"lockpick/harness/scenario"
 )
 
-// A node of the user, whose links another process serves, reports its keys. Its setting is restored when
-// the run ends, and also when the process that changed it is killed.
+// Nodes that the user runs report their keys if their links are served by another process. Each
+// node's setting is restored when the run ends, and also when the process that changed it is
+// killed.
 func TestRemoteNodesReportKeys(t *testing.T) {
 	node := startRedis(t, "n1")[0]
 	setting := func() string {

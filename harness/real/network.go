@@ -20,25 +20,25 @@ import (
 	"lockpick/nemesis"
 )
 
-// Network has the links of one run and the record of its nodes' keys. Its methods take the name of a
-// node or of the resource, and may be called at any time once it is open.
+// Network holds the links of one run and records the changes of its nodes' keys. Its methods take
+// the name of a node or of the resource. Once the network is open, they may be called at any time.
 type Network struct {
-	Addr         func(node string) string // its address, bypassing the links
-	Down         func(node string) bool   // it is not running
-	Unresponsive func(node string) bool   // it is running but can't answer, whatever the links do
-	Go           func(func())             // runs the function on the engine's behalf
-	Mesh         *proxy.Mesh              // its Host and Ports are set before Open
-	// Store is the server software of the nodes, set before Open; nil: Redis.
+	Addr         func(node string) string // returns the node's address without links
+	Down         func(node string) bool   // whether it is not running
+	Unresponsive func(node string) bool   // whether it is running but can't answer, whatever the links do
+	Go           func(func())             // runs the function in a goroutine that the run waits for
+	Mesh         *proxy.Mesh              // Host and Ports must be set before Open
+	// Store is the server software of the nodes. It is set before Open; nil means Redis.
 	Store *proc.Store
 
-	ctx         context.Context // ends with the run
+	ctx         context.Context // canceled when the run ends
 	keyRecorder *keylife.Recorder
-	addrs       map[string]addresses    // by client; filled by Open
-	refused     map[string]func() error // by link name: frees an address that refuses connections
+	addrs       map[string]addresses    // addresses by client; set by Open
+	refused     map[string]func() error // functions that free the addresses that refuse connections, by link name
 }
 
-// NewNetwork returns a network without links. The seed determines the random faults of messages. record
-// gets the events of links and keys, with true time from now.
+// NewNetwork returns a network without links. seed determines which messages random faults affect.
+// record receives the events of links and keys. now returns the true time of these events.
 func NewNetwork(ctx context.Context, seed uint64, now func() time.Duration, record func(history.Event)) *Network {
 	return &Network{
 		ctx: ctx, Mesh: proxy.NewMesh(seed, now, record),
@@ -46,13 +46,13 @@ func NewNetwork(ctx context.Context, seed uint64, now func() time.Duration, reco
 	}
 }
 
-// addresses has the addresses that one client uses for the nodes and the resource.
+// clientAddresses holds the addresses at which one client reaches the nodes and the resource.
 type addresses struct {
 	Nodes    []lock.Node
 	Resource lock.Node
 }
 
-// Addresses returns a client's addresses; ok is false if there is no such client.
+// Addresses returns the addresses that a client uses. ok is false if there is no such client.
 func (n *Network) Addresses(client string) (a addresses, ok bool) {
 	a, ok = n.addrs[client]
 	return a, ok
@@ -60,7 +60,7 @@ func (n *Network) Addresses(client string) (a addresses, ok bool) {
 
 var _ nemesis.Tapper = (*Network)(nil)
 
-// Open opens the links of every client to all nodes and the resource. For a node that a client can't
+// Open opens links from each client to all nodes and the resource. For a node that a client can't
 // reach, it reserves an address that refuses connections.
 func (n *Network) Open(nodes []string, clients []scenario.Client) error {
 	n.addrs, n.refused = map[string]addresses{}, map[string]func() error{}
@@ -121,43 +121,44 @@ func (n *Network) Close() error {
 	return errors.Join(errs...)
 }
 
-// Begin makes an instant of proc.TrueClock true time zero. It returns what a right wall clock showed
-// at that time.
+// Begin makes the given instant of proc.TrueClock true time zero. It returns what a correct wall
+// clock showed at that instant.
 func (n *Network) Begin(origin time.Duration) (epoch int64, err error) {
 	n.keyRecorder.Start(origin)
 	return n.keyRecorder.Epoch(), nil
 }
 
-// WatchKeys makes nodes report changes of their keys. nodes has the nodes' addresses.
+// WatchKeys makes nodes report changes of their keys. nodes maps their names to their addresses.
 func (n *Network) WatchKeys(nodes map[string]string) error { return n.keyRecorder.Watch(nodes) }
 
-// NodeReturned records that a node has restarted, or that the server at another address has taken over
-// from it, see keylife.Recorder.
+// NodeReturned records that a node has restarted, or that the server at another address has taken
+// over from it. See keylife.Recorder.
 func (n *Network) NodeReturned(node, addr, why string) { n.keyRecorder.Reattach(node, addr, why) }
 
-// NodeEnding records that a node is about to exit. The caller calls stillRuns if it did not.
+// NodeEnding records that a node is about to exit. If the node does not exit after all, the caller
+// must call stillRuns.
 func (n *Network) NodeEnding(node string, inOrder bool) (stillRuns func()) {
 	n.keyRecorder.ExpectEnd(node, inOrder)
 	return func() { n.keyRecorder.CancelEnd(node) }
 }
 
-// StopWatchingKeys stops the nodes' reports, because the nodes are about to exit.
+// StopWatchingKeys makes the nodes stop reporting changes, because they are about to exit.
 func (n *Network) StopWatchingKeys() { n.keyRecorder.Close() }
 
-// HoldTraffic holds all data from and to a node until open is called.
+// HoldTraffic holds all data to and from a node until the returned function is called.
 func (n *Network) HoldTraffic(node string) (open func() error, err error) {
 	end := n.Mesh.Gate(node)
 	return func() error { end(); return nil }, nil
 }
 
-// Redirect connects a node's links to another server.
+// Redirect makes a node's links lead to another server.
 func (n *Network) Redirect(node, upstream string) error {
 	n.Mesh.Redirect(node, upstream)
 	return nil
 }
 
-// OpenReplication opens the link over which a replica follows the node at addr, and returns the link's
-// address.
+// OpenReplication opens the link over which a replica follows the node at addr. It returns the
+// address of the link.
 func (n *Network) OpenReplication(node, addr string) (link string, err error) {
 	l, err := n.Mesh.OpenReplication(node, addr)
 	if err != nil {
@@ -166,7 +167,7 @@ func (n *Network) OpenReplication(node, addr string) (link string, err error) {
 	return l.Addr(), nil
 }
 
-// Tap watches a link for one message.
+// Tap watches a link for one message and calls hit when it arrives.
 func (n *Network) Tap(m nemesis.OnMessage, hit func(nemesis.HeldMessage)) error {
 	l, err := n.link("tap", m.Link)
 	if err != nil {
@@ -185,16 +186,16 @@ func (n *Network) link(verb, name string) (*proxy.Link, error) {
 	return nil, fmt.Errorf("%s %s: there is no such link", verb, name)
 }
 
-// stampedReply is a server's reply, with the true times at the server's side before the request and
-// after the reply.
+// stampedReply is a server's reply, with true times from the server's machine before the request
+// and after the reply.
 type stampedReply struct {
 	Value resp.Value    `json:"value"`
 	From  time.Duration `json:"from"`
 	To    time.Duration `json:"to"`
 }
 
-// AskStamped sends one command to a server past the links, as proc.Ask does, and returns the reply
-// with its times.
+// AskStamped sends one command to a server without going through a link, as proc.Ask does, and
+// returns the reply with its times.
 func AskStamped(ctx context.Context, addr string, args ...string) (r stampedReply, err error) {
 	if len(args) == 0 {
 		return r, fmt.Errorf("ask %s: no command", addr)
@@ -205,19 +206,19 @@ func AskStamped(ctx context.Context, addr string, args ...string) (r stampedRepl
 	return r, err
 }
 
-// AskStamped calls the function AskStamped in this process.
+// AskStamped calls the function of the same name in this process.
 func (*Network) AskStamped(ctx context.Context, addr string, args ...string) (stampedReply, error) {
 	return AskStamped(ctx, addr, args...)
 }
 
-// state is a server's state as far as the links can't see it.
+// serverState is the part of a server's state that its links can't observe.
 type state struct {
-	Down         bool `json:"down"` // it is not running
-	Unresponsive bool `json:"mute"` // it is running but can't answer
+	Down         bool `json:"down"` // whether it is not running
+	Unresponsive bool `json:"mute"` // whether it is running but can't answer
 }
 
-// clockID identifies the clock that proc.TrueClock reads by the machine's boot and the time namespace;
-// "" if unknown.
+// clockID identifies the clock that proc.TrueClock reads, by the machine's boot and the time
+// namespace. It is "" if the clock can't be identified.
 func clockID() string {
 	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {
@@ -233,11 +234,11 @@ const (
 	cutWait     = 20 * time.Millisecond // a link without an answer for this long is cut; an answer takes about 0.1 ms
 	mendTimeout = 2 * time.Second       // for an answer over a mended link
 
-	// slowPingTimeout is the timeout of a PING that is expected to be slow.
+	// slowPingTimeout is the timeout for a PING that is expected to be slow.
 	slowPingTimeout = time.Second
 )
 
-// pingCommand returns the command that tests whether a link passes traffic.
+// pingCommand returns the command with which to test whether a link passes traffic.
 func pingCommand(n *Network, l *proxy.Link) string {
 	if leadsToStore(n, l) {
 		return "GET " + n.Store.ProbePath
@@ -250,7 +251,7 @@ func leadsToStore(n *Network, l *proxy.Link) bool {
 	return n.Store != nil && nodeOf(l) != scenario.ResourceName
 }
 
-// Cut cuts a link and reads back the effect with a PING.
+// Cut cuts a link and confirms the effect with a PING.
 func (n *Network) Cut(name, mode, way string) (string, error) {
 	l, err := n.link("cut", name)
 	if err != nil {
@@ -290,8 +291,8 @@ func (n *Network) Cut(name, mode, way string) (string, error) {
 	return fmt.Sprintf("%s got no answer: %v", asked, err), nil
 }
 
-// awaitPing waits until the node of a link has answered more PINGs than before. On a busy machine the
-// PING may still be on its way when its sender gives up.
+// awaitPing waits until the node of a link has answered more PINGs than before. On a busy machine,
+// the PING may still be on its way when its sender gives up.
 func awaitPing(n *Network, name string, before int) bool {
 	for end := time.Now().Add(mendTimeout); countPings(n, name) <= before; time.Sleep(time.Millisecond) {
 		if time.Now().After(end) || n.ctx.Err() != nil {
@@ -301,7 +302,7 @@ func awaitPing(n *Network, name string, before int) bool {
 	return true
 }
 
-// countPings returns how many PINGs the node of a link has answered, or −1 if it is down.
+// countPings returns how many PINGs the node of a link has answered, or -1 if it is down.
 func countPings(n *Network, name string) int {
 	_, node, _ := nemesis.SplitLink(name)
 	if n.Down(node) {
@@ -317,7 +318,7 @@ func countPings(n *Network, name string) int {
 	return count
 }
 
-// Mend mends a link and checks that PING is answered, if the node is up.
+// Mend mends a link. If the node is up, it confirms that the node answers PING.
 func (n *Network) Mend(name string) (string, error) {
 	l, err := n.link("mend", name)
 	if err != nil {
@@ -333,8 +334,8 @@ func (n *Network) Mend(name string) (string, error) {
 	return back, nil
 }
 
-// checkAnswers checks that PING is answered over a link, unless its node can't answer or another fault
-// affects the link.
+// checkAnswers checks that PING is answered over a link, unless the node can't answer or another
+// fault affects the link.
 func (n *Network) checkAnswers(l *proxy.Link) (string, error) {
 	if l.Disturbed() {
 		return "another fault affects the link", nil
@@ -378,14 +379,14 @@ func (n *Network) ping(l *proxy.Link, within time.Duration) error {
 	return err
 }
 
-// portRange is the range of local ports from which a link dials its node. The ports identify the
-// link's packets on the node's machine.
+// portRange is the range of local ports from which a link connects to its node. On the node's
+// machine, the link's packets are identified by these ports.
 type portRange struct {
 	First int `json:"first"`
 	Last  int `json:"last"`
 }
 
-// Ports returns the range of a link.
+// Ports returns the range of local ports of a link.
 func (n *Network) Ports(name string) (portRange, error) {
 	l, err := n.link("find the ports of", name)
 	if err != nil {
@@ -398,7 +399,8 @@ func (n *Network) Ports(name string) (portRange, error) {
 	return portRange{first, last}, nil
 }
 
-// CheckUnanswered checks that PING is not answered over a link whose packets are dropped below it.
+// CheckUnanswered checks that PING is not answered over a link whose packets are dropped below
+// TCP.
 func (n *Network) CheckUnanswered(name string) (readBack string, err error) {
 	l, err := n.link("check the cut of", name)
 	if err != nil {
@@ -410,7 +412,8 @@ func (n *Network) CheckUnanswered(name string) (readBack string, err error) {
 	return fmt.Sprintf("%s got no answer: %v", pingCommand(n, l), err), nil
 }
 
-// CheckAnswered checks that PING is answered after packets pass again, if the node can answer.
+// CheckAnswered checks that PING is answered once packets are no longer dropped, provided that the
+// node can answer.
 func (n *Network) CheckAnswered(name string) (readBack string, err error) {
 	l, err := n.link("check", name)
 	if err != nil {
@@ -424,8 +427,8 @@ func (n *Network) CheckAnswered(name string) (readBack string, err error) {
 
 var _ nemesis.Shaper = (*Network)(nil)
 
-// Shape changes the traffic of a link, and measures how long PING takes if one PING can show the
-// change.
+// Shape changes the traffic of a link. If a single PING can show the change, it also measures how
+// long a PING takes.
 func (n *Network) Shape(name string, t nemesis.Traffic) (string, error) {
 	l, err := n.link("shape", name)
 	if err != nil {
@@ -466,13 +469,14 @@ func undoShape(n *Network, name string, t nemesis.Traffic) error {
 	return nil
 }
 
-// pingPayload returns the text for PING to echo: long enough to take a while if bandwidth is limited.
+// pingPayload returns the text that PING echoes. It is long enough to take measurable time if
+// bandwidth is limited.
 func pingPayload(t nemesis.Traffic) string {
 	const while = 50 // for 20 ms, and at most a mebibyte
 	return strings.Repeat("x", max(1, min(t.Bandwidth/while, 1<<20)))
 }
 
-// minRoundTrip returns the least time that PING and its answer can take.
+// minRoundTrip returns the minimum time that PING and its answer can take.
 func minRoundTrip(t nemesis.Traffic, bytes int) time.Duration {
 	ways := 1
 	if t.Way == "" {
@@ -481,7 +485,7 @@ func minRoundTrip(t nemesis.Traffic, bytes int) time.Duration {
 	return time.Duration(ways) * (t.DelayMin + t.TransmitTime(bytes))
 }
 
-// Unshape ends a Shape, reports how many messages it affected, and checks that PING is answered.
+// Unshape undoes a Shape, reports how many messages it affected, and checks that PING is answered.
 func (n *Network) Unshape(name string, t nemesis.Traffic) (string, error) {
 	l, err := n.link("unshape", name)
 	if err != nil {

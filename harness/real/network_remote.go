@@ -15,7 +15,8 @@ import (
 	"lockpick/nemesis"
 )
 
-// RemoteNetwork is a Network served by another process, for one run after another.
+// RemoteNetwork is a Network served by another process. It can be used for several runs, one after
+// another.
 type RemoteNetwork struct {
 	caller *Caller
 
@@ -26,12 +27,12 @@ type RemoteNetwork struct {
 	lastTap int64
 }
 
-// NetworkRun is the part of a run that a RemoteNetwork uses.
+// NetworkRun is the part of a run that a RemoteNetwork needs.
 type NetworkRun struct {
-	Context context.Context     // ends with the run
+	Context context.Context     // canceled when the run ends
 	Record  func(history.Event) // records the links' events
-	Go      func(func())        // runs the function on the engine's behalf
-	Ports   int                 // the first of the local ports that links dial from, see proxy.Mesh; 0: any
+	Go      func(func())        // runs the function in a goroutine that the run waits for
+	Ports   int                 // first of the local ports from which links connect, or 0 for any; see proxy.Mesh
 }
 
 var (
@@ -40,17 +41,17 @@ var (
 	_ nemesis.Tapper = (*RemoteNetwork)(nil)
 )
 
-// DialNetwork returns the network that a process serves on its stdin and stdout.
+// DialNetwork connects to the process that serves a network on its stdin and stdout.
 func DialNetwork(in io.Writer, out io.Reader) *RemoteNetwork {
 	r := &RemoteNetwork{run: NetworkRun{Context: context.Background()}}
 	r.caller = NewCaller(in, out, notices{r})
 	return r
 }
 
-// Ended is closed when the process no longer serves the network.
+// Ended returns a channel that is closed when the process no longer serves the network.
 func (r *RemoteNetwork) Ended() <-chan struct{} { return r.caller.Ended() }
 
-// notices receives the notices for a RemoteNetwork. They are called by name.
+// notices handles notices from the other process, which calls its methods by name.
 type notices struct{ r *RemoteNetwork }
 
 // Event records an event.
@@ -60,7 +61,7 @@ func (n notices) Event(e history.Event) {
 	}
 }
 
-// Hit reports that a tap has caught its message.
+// Hit handles the notice that a tap has caught its message.
 func (n notices) Hit(id int64) {
 	run := n.r.current()
 	n.r.mu.Lock()
@@ -92,7 +93,7 @@ func callReadBack(r *RemoteNetwork, name string, args ...any) (back string, err 
 	return back, err
 }
 
-// Open opens the links of a run, between addresses that the other process can reach.
+// Open opens the links of a run. All addresses must be reachable from the other process.
 func (r *RemoteNetwork) Open(run NetworkRun, seed uint64, host string, addrs map[string]string, nodes []string, clients []scenario.Client) error {
 	r.mu.Lock()
 	r.run, r.taps = run, map[int64]func(nemesis.HeldMessage){}
@@ -105,7 +106,7 @@ func (r *RemoteNetwork) Open(run NetworkRun, seed uint64, host string, addrs map
 	return err
 }
 
-// Addresses returns a client's addresses.
+// Addresses returns the addresses that a client uses.
 func (r *RemoteNetwork) Addresses(client string) (a addresses, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -113,19 +114,19 @@ func (r *RemoteNetwork) Addresses(client string) (a addresses, ok bool) {
 	return a, ok
 }
 
-// Begin sets true time zero on the other machine's clock, and returns what a right wall clock showed
-// there at that time.
+// Begin sets true time zero on the other machine's clock. It returns what a correct wall clock
+// showed there at that instant.
 func (r *RemoteNetwork) Begin(origin time.Duration) (epoch int64, err error) {
 	err = r.call("Begin", CallArgs{origin}, &epoch)
 	return epoch, err
 }
 
-// WatchKeys and the following methods are like those of Network.
+// WatchKeys and the following methods correspond to those of Network.
 func (r *RemoteNetwork) WatchKeys(nodes map[string]string) error {
 	return r.call("WatchKeys", CallArgs{nodes})
 }
 
-// NodeReturned records that a node has restarted or what has taken over from it.
+// NodeReturned records that a node has restarted or was replaced.
 func (r *RemoteNetwork) NodeReturned(node, addr, why string) {
 	r.call("NodeReturned", CallArgs{node, addr, why}) // fails only if the links have exited, and key reports with them
 }
@@ -136,7 +137,7 @@ func (r *RemoteNetwork) NodeEnding(node string, inOrder bool) (stillRuns func())
 	return func() { r.call("GoesOn", CallArgs{node}) }
 }
 
-// Close closes the run's links and returns once their last events are recorded.
+// Close closes the run's links and returns once their last events have been recorded.
 func (r *RemoteNetwork) Close(ctx context.Context) error {
 	err := r.caller.Call(ctx, "Close", nil)
 	r.mu.Lock()
@@ -148,12 +149,12 @@ func (r *RemoteNetwork) Close(ctx context.Context) error {
 	return err
 }
 
-// SetServerState sets the state of the server at addr: whether it runs, and whether it can answer.
+// SetServerState tells the links whether the server at addr is running, and whether it can answer.
 func (r *RemoteNetwork) SetServerState(ctx context.Context, addr string, runs, answers bool) error {
 	return r.caller.Call(ctx, "State", CallArgs{addr, state{Down: !runs, Unresponsive: runs && !answers}})
 }
 
-// HoldTraffic holds all data from and to a node until open is called.
+// HoldTraffic holds all data to and from a node until the returned function is called.
 func (r *RemoteNetwork) HoldTraffic(node string) (open func() error, err error) {
 	ctx := r.current().Context
 	if err := r.call("Keep", CallArgs{node}); err != nil {
@@ -162,7 +163,7 @@ func (r *RemoteNetwork) HoldTraffic(node string) (open func() error, err error) 
 	return func() error { return r.caller.Call(context.WithoutCancel(ctx), "Release", CallArgs{node}) }, nil
 }
 
-// Redirect connects a node's links to another server.
+// Redirect makes a node's links lead to another server.
 func (r *RemoteNetwork) Redirect(node, addr string) error {
 	return r.call("Redirect", CallArgs{node, addr})
 }
@@ -173,7 +174,8 @@ func (r *RemoteNetwork) OpenReplication(node, addr string) (link string, err err
 	return callReadBack(r, "OpenReplication", node, addr)
 }
 
-// AskStamped sends one command to a server past the links, with the context's deadline.
+// AskStamped sends one command to a server without going through a link. The context's deadline
+// applies.
 func (r *RemoteNetwork) AskStamped(ctx context.Context, addr string, args ...string) (reply stampedReply, err error) {
 	within := time.Duration(0) // 0: the default timeout of a command
 	if end, ok := ctx.Deadline(); ok {
@@ -195,12 +197,12 @@ func (r *RemoteNetwork) Shape(link string, t nemesis.Traffic) (string, error) {
 	return callReadBack(r, "Shape", link, t)
 }
 
-// Unshape ends a Shape.
+// Unshape undoes a Shape.
 func (r *RemoteNetwork) Unshape(link string, t nemesis.Traffic) (string, error) {
 	return callReadBack(r, "Unshape", link, t)
 }
 
-// Ports returns the range of a link.
+// Ports returns the range of local ports of a link.
 func (r *RemoteNetwork) Ports(link string) (p portRange, err error) {
 	err = r.call("Ports", CallArgs{link}, &p)
 	return p, err
@@ -216,7 +218,7 @@ func (r *RemoteNetwork) CheckAnswered(link string) (string, error) {
 	return callReadBack(r, "CheckAnswered", link)
 }
 
-// Tap watches a link for one message.
+// Tap watches a link for one message and calls hit when it arrives.
 func (r *RemoteNetwork) Tap(m nemesis.OnMessage, hit func(nemesis.HeldMessage)) error {
 	r.mu.Lock()
 	r.lastTap++
@@ -226,16 +228,17 @@ func (r *RemoteNetwork) Tap(m nemesis.OnMessage, hit func(nemesis.HeldMessage)) 
 	return r.call("Watch", CallArgs{id, m})
 }
 
-// Clock returns the reading of the other machine's clock, and the clock's ID.
+// Clock returns the current time on the other machine's clock, and the ID of that clock.
 func (r *RemoteNetwork) Clock(ctx context.Context) (now time.Duration, id string, err error) {
 	err = r.caller.Call(ctx, "Clock", nil, &now, &id)
 	return now, id, err
 }
 
-// Offset returns how far the clock of the serving machine is ahead of this machine's, with an error
-// bound. If both are the same clock, both are exactly 0. Otherwise the offset is measured as in NTP (RFC
-// 5905, section 8): by the exchange that took the least time. The clock was read in the middle of that
-// exchange or, in the worst case, at one of its ends.
+// Offset returns how far the clock of the serving machine is ahead of this machine's, with an
+// error bound. If both machines use the same clock, both values are exactly 0. Otherwise the
+// offset is measured as in NTP (RFC 5905, section 8), from the exchange that took the least time.
+// The other clock was read in the middle of that exchange or, in the worst case, at one of its
+// ends.
 func (r *RemoteNetwork) Offset(ctx context.Context) (offset, within time.Duration, err error) {
 	here := clockID()
 	const exchanges = 20
@@ -257,13 +260,13 @@ func (r *RemoteNetwork) Offset(ctx context.Context) (offset, within time.Duratio
 	return offset, within, nil
 }
 
-// networkServer serves networks for runs in another process. A RemoteNetwork calls its exported methods
-// and those of its current run by name.
+// networkServer serves networks for runs in another process. A RemoteNetwork calls its exported
+// methods and those of the current run by name.
 type networkServer struct {
 	rpc CallServer
 
 	mu  sync.Mutex
-	run *servedRun // nil: none
+	run *servedRun // current run, or nil
 }
 
 type servedRun struct {
@@ -273,14 +276,14 @@ type servedRun struct {
 	cancel context.CancelFunc
 
 	mu     sync.Mutex
-	addrs  map[string]string // of its nodes and the resource
-	states map[string]state  // by address
+	addrs  map[string]string // addresses of the nodes and the resource
+	states map[string]state  // server states by address
 	held   map[int64]nemesis.HeldMessage
-	holds  map[string][]func() error // by node: the functions that end its holds
+	holds  map[string][]func() error // functions that end the holds, by node
 }
 
-// ServeLinks serves the links of one run after another to a RemoteNetwork, which sends its calls on in,
-// until in ends.
+// ServeLinks serves the links of one run after another, until in is closed. It receives calls from
+// a RemoteNetwork on in.
 func ServeLinks(in io.Reader, out io.Writer) error {
 	s := &networkServer{}
 	s.rpc.Targets = func() []any {
@@ -294,7 +297,7 @@ func ServeLinks(in io.Reader, out io.Writer) error {
 	return errors.Join(s.rpc.Serve(in, out), s.Close())
 }
 
-// Clock returns the reading of this machine's clock, and the clock's ID.
+// Clock returns the current time on this machine's clock, and the ID of that clock.
 func (s *networkServer) Clock() (now time.Duration, id string) { return proc.TrueClock(), clockID() }
 
 // Ask sends one command to a server.
@@ -308,8 +311,8 @@ func (s *networkServer) Ask(addr string, args []string, within time.Duration) (s
 	return AskStamped(ctx, addr, args...)
 }
 
-// Open opens the links of a run on the address host. They dial from the local ports starting at ports,
-// or from any if that is 0.
+// Open opens the links of a run on the address host. ports is the first local port from which the
+// links connect; 0 means any port.
 func (s *networkServer) Open(seed uint64, host string, ports int, addrs map[string]string, nodes []string, clients []scenario.Client) (map[string]addresses, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -330,7 +333,7 @@ func (s *networkServer) Open(seed uint64, host string, ports int, addrs map[stri
 	return r.Network.addrs, err
 }
 
-// Close closes the links of the run, after sending their last events.
+// Close sends the run's last events and closes its links.
 func (s *networkServer) Close() error {
 	s.mu.Lock()
 	r := s.run
@@ -343,7 +346,7 @@ func (s *networkServer) Close() error {
 	return r.Network.Close()
 }
 
-// Begin makes an instant true time zero, and returns what a right wall clock showed then.
+// Begin makes the given instant true time zero, and returns what a correct wall clock showed then.
 func (r *servedRun) Begin(at time.Duration) (epoch int64, err error) {
 	r.origin.Store(int64(at))
 	return r.Network.Begin(at)
@@ -361,7 +364,7 @@ func (r *servedRun) stateOf(node string) state {
 	return r.states[r.addrs[node]]
 }
 
-// State sets a server's state. The links to a server that is down close their clients at once.
+// State sets a server's state. Links to a server that is down disconnect their clients at once.
 func (r *servedRun) State(addr string, is state) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -369,7 +372,7 @@ func (r *servedRun) State(addr string, is state) {
 	r.Mesh.SetDown(addr, is.Down)
 }
 
-// Keep holds all data from and to a node until Release.
+// Keep holds all data to and from a node until Release is called.
 func (r *servedRun) Keep(node string) error {
 	open, err := r.HoldTraffic(node)
 	if err != nil {
@@ -392,7 +395,7 @@ func (r *servedRun) Release(node string) error {
 	return all[0]()
 }
 
-// Redirect makes another server the node's.
+// Redirect makes another server take the place of a node.
 func (r *servedRun) Redirect(node, addr string) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -405,10 +408,11 @@ func (r *servedRun) Redirect(node, addr string) error {
 // End records that a node is about to exit.
 func (r *servedRun) End(node string, inOrder bool) { r.keyRecorder.ExpectEnd(node, inOrder) }
 
-// GoesOn records that a node has not exited after all.
+// GoesOn records that a node did not exit after all.
 func (r *servedRun) GoesOn(node string) { r.keyRecorder.CancelEnd(node) }
 
-// Watch watches a link for one message, and sends a notice with the tap's ID when it has one.
+// Watch watches a link for one message. When the message arrives, it sends a notice with the ID of
+// the tap.
 func (r *servedRun) Watch(id int64, m nemesis.OnMessage) error {
 	return r.Tap(m, func(held nemesis.HeldMessage) {
 		r.mu.Lock()
@@ -418,13 +422,13 @@ func (r *servedRun) Watch(id int64, m nemesis.OnMessage) error {
 	})
 }
 
-// Pass delivers the message that a tap holds.
+// Pass delivers the message held by a tap.
 func (r *servedRun) Pass(id int64) { r.take(id).Pass() }
 
-// Lose drops the message that a tap holds.
+// Lose drops the message held by a tap.
 func (r *servedRun) Lose(id int64) { r.take(id).Lose() }
 
-// take removes and returns the message that a tap holds.
+// takeMessage removes and returns the message held by a tap.
 func (r *servedRun) take(id int64) nemesis.HeldMessage {
 	r.mu.Lock()
 	defer r.mu.Unlock()

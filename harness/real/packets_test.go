@@ -14,7 +14,8 @@ import (
 	"lockpick/nemesis"
 )
 
-// remoteNetwork is a network with one client and one real node, whose links ServeLinks serves.
+// remoteNetwork returns a network with one client and one real node, whose links are served by
+// ServeLinks.
 func remoteNetwork(t *testing.T, ports int) *RemoteNetwork {
 	t.Helper()
 	node := startRedis(t, "n1")[0]
@@ -44,7 +45,8 @@ func checkErr(t *testing.T, err error) {
 	}
 }
 
-// A packet filter finds a link's packets by the link's ports. Its effect is read back with PING.
+// A packet filter can identify a link's packets by the link's ports. PING confirms the effect of
+// the filter.
 func TestPacketCutReadBack(t *testing.T) {
 	r := remoteNetwork(t, 26000)
 	p, err := r.Ports("c1-n1")
@@ -71,7 +73,7 @@ func TestPacketCutReadBack(t *testing.T) {
 	}
 }
 
-// The packets of links that dial from any port can't be told apart.
+// If links connect from arbitrary ports, their packets can't be told apart.
 func TestPortsWithoutRange(t *testing.T) {
 	r := remoteNetwork(t, 0)
 	if p, err := r.Ports("c1-n1"); err == nil || !strings.Contains(err.Error(), "links dial from any") {

@@ -1,22 +1,22 @@
-// Package real is the common part of the backends with real processes and containers: a run's
-// servers, clients, links, clocks and fail-overs, and the read-back of each fault.
+// Package real is shared by the backends that use real processes and containers. It contains a run's
+// servers, clients, links, clocks and failovers, and the read-back of each fault.
 //
 //	Machine         runs a program, and pauses, resumes and kills it; each backend has its own.
-//	                Server and Program are the machines of a server and of a client
+//	                Server and Program are machines that run a server or a client
 //	Run             one run: implements the fault interfaces of package nemesis with machines, links,
 //	                clocks and disks; a backend embeds it and adds how to start servers and clients
-//	Abilities       the capabilities of a backend here, from what it has tried
+//	Abilities       the capabilities of a backend on this machine, as far as it has tested them
 //	Network         the links between clients and nodes; RemoteNetwork implements the same with
 //	                links in another process, where ServeLinks serves them
-//	Clock           the clocks of one process, changed from here or by ServeClock in its container
+//	Clock           the clocks of one process, changed by lockpick or by ServeClock in a container
 //	Client          a client process, whose program is ClientMain
-//	Nodes           the server of each node, and fail-over by command or by sentinels
+//	Nodes           the server of each node, and failover by command or by sentinels
 //	Monitor         collects interference with a run's programs
-//	Caller          calls to a part of lockpick in another process, one JSON value per line
+//	Caller          calls functions of lockpick in another process, with one JSON value per line
 //	AdapterProcess  the program of an adapter; SmokeTest tries one before a run
 //
-// A fault changes a node's wall clock, because Redis expires keys by it, and leaves its monotonic
-// clock right. A client's clocks both change: a jump steps the wall clock, a rate applies to both.
+// A clock fault changes only the wall clock of a node, by which Redis expires keys. On a client, a
+// jump steps the wall clock, and a rate applies to both the wall clock and the monotonic clock.
 //
 // Not here: starting programs (packages process and docker), the proxies' handling of bytes
 // (package proxy), the nodes' reports about their keys (package keylife), changing a process's
@@ -32,8 +32,8 @@ import (
 	"lockpick/nemesis"
 )
 
-// Cluster is what the clusters of all real backends implement: the faults on servers and clients, links,
-// messages, clocks and disks.
+// Cluster is the interface that the clusters of all real backends implement. It comprises the
+// faults on servers, clients, links, messages, clocks and disks.
 type Cluster interface {
 	harness.Cluster
 	nemesis.Pauser
@@ -51,7 +51,8 @@ type Cluster interface {
 	nemesis.SentinelFailOverer
 }
 
-// ClockPowers are the capabilities for clock faults. They need more of a machine than the others.
+// ClockCapabilities lists the capabilities for clock faults. They require more of a machine than the
+// others do.
 var ClockPowers = []string{
 	nemesis.Capability(nemesis.PowerClock, nemesis.Client),
 	nemesis.Capability(nemesis.PowerClock, nemesis.Node),
@@ -61,14 +62,15 @@ var ClockPowers = []string{
 // SmokeStep is the result of one step of the smoke test.
 type SmokeStep struct {
 	Name     string
-	Expected string // including the time limit
+	Expected string // what the step expects, including the time limit
 	Got      string
 	Failed   bool
 }
 
-// Abilities lists the capabilities of a real backend on this machine. It derives the names from powers,
-// a value with the fault interfaces of its cluster. All are unavailable if run is. Otherwise own overrides
-// single capabilities, and never lists those that the backend never has.
+// Abilities returns the capabilities of a real backend on this machine. It derives their names from
+// faultInterfaces, a value that implements the fault interfaces of the backend's cluster. If run is
+// unavailable, so are all others. Otherwise, overrides replaces individual capabilities, and
+// unsupported lists those that the backend does not support on any machine.
 func Abilities(run harness.Capability, powers any, own map[string]harness.Capability, never ...harness.Capability) []harness.Capability {
 	all := []harness.Capability{run}
 	for _, name := range append([]string{scenario.CanPersist, scenario.CanReplicate, scenario.CanReportKeyLife, scenario.CanSetOwnTime, scenario.CanUseImage}, lock.Servers()...) {

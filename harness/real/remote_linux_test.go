@@ -17,7 +17,7 @@ import (
 	"lockpick/harness/real/vdso"
 )
 
-// The test binary is also the process whose clocks change, and its gate.
+// The test binary also serves as the process whose clocks change, and as its gate.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 {
 		switch os.Args[1] {
@@ -32,7 +32,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// reportClocks writes a reading of its clocks for each line that it reads.
+// reportClocks prints a reading of its clocks for each line that it reads.
 func reportClocks() {
 	began := time.Now()
 	for in := bufio.NewScanner(os.Stdin); in.Scan(); {
@@ -43,7 +43,7 @@ func reportClocks() {
 	}
 }
 
-// startClockAgent starts an agent and returns a function that ends it.
+// startClockAgent starts an agent and returns it with a function that stops it.
 func startClockAgent(t *testing.T) (agent *Caller, end func()) {
 	in, ask := io.Pipe()
 	answers, out := io.Pipe()
@@ -53,8 +53,8 @@ func startClockAgent(t *testing.T) (agent *Caller, end func()) {
 	return NewCaller(ask, answers, nil), end
 }
 
-// startBehindGate starts a process behind a gate, opens the gate, and returns a function that reads
-// the process's clocks.
+// startBehindGate starts a process behind a gate, opens the gate, and returns a function that
+// reads the process's clocks.
 func startBehindGate(t *testing.T, start func(pid int) error) (read func() (ClockReading, error)) {
 	t.Helper()
 	cmd := exec.Command(os.Args[0], vdso.GateVerb, os.Args[0], "__tell")
@@ -115,10 +115,11 @@ func TestAgentChangesClocks(t *testing.T) {
 		t.Errorf("a clock that runs backwards: %v", err)
 	}
 
-	// An agent ends with its process. The next process gets the clocks as they are.
+	// The agent exits together with its process. The next process gets the clocks in their current
+	// state.
 	end()
 	<-agent.Ended()
-	if _, err := m.Adjust(-48*time.Hour, 1); err != nil || !strings.HasPrefix(m.withoutProcess(), "no process runs there") {
+	if _, err := m.Adjust(-48*time.Hour, 1); err != nil || !strings.HasPrefix(m.withoutProcess(), "no process is running there") {
 		t.Errorf("without a process: %q, %v", m.withoutProcess(), err)
 	}
 	agent, _ = startClockAgent(t)
@@ -139,7 +140,7 @@ func TestReadBackRejectsWrongClock(t *testing.T) {
 	}
 }
 
-// pausedProgram is a client's program that does not report its clocks.
+// pausedProgram is a client program that does not report its clocks.
 type pausedProgram struct {
 	Program
 	paused bool

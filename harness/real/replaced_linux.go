@@ -12,11 +12,12 @@ import (
 	"unsafe"
 )
 
-// ReplacedCommand returns the command of a process that was started as program and has since replaced
-// itself by another program. It returns nil if it has not, or if that can't be seen. env, a shell and
-// the shims of version managers (pyenv, rbenv, asdf) replace themselves. The kernel then maps a new
-// vDSO, and the process no longer uses the clock that lockpick controls. So an adapter is started
-// with the command that it becomes.
+// ReplacedCommand detects that a process has replaced itself with another program, as env, shells
+// and the shims of version managers (pyenv, rbenv, asdf) do. It returns the command of the new
+// program, or nil if the process still runs the given program or can't be inspected. When a
+// process replaces itself, the kernel maps a new vDSO, and the process no longer uses the clock
+// that lockpick controls. An adapter is therefore started directly with the command that it would
+// become.
 func ReplacedCommand(pid int, program string) []string {
 	path, err := executedPath(pid)
 	if err != nil {
@@ -40,7 +41,7 @@ func ReplacedCommand(pid int, program string) []string {
 	return argv
 }
 
-// isScript reports whether a file is a script, which the kernel hands to an interpreter.
+// isScript reports whether a file is a script that the kernel passes to an interpreter.
 func isScript(path string) bool {
 	f, err := os.Open(path)
 	if err != nil {
@@ -52,7 +53,7 @@ func isScript(path string) bool {
 	return err == nil && mark == [2]byte{'#', '!'}
 }
 
-// atExecFn is the entry of the auxiliary vector with the path of the executed program, see
+// atExecFn is the type of the auxiliary vector entry with the path of the executed program. See
 // getauxval(3).
 const atExecFn = 31
 

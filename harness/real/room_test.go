@@ -10,7 +10,8 @@ import (
 	"testing"
 )
 
-// echoClient echoes each line. It exits on "end", and with status 4 on "4", in the middle of a line.
+// echoClient echoes each line. It exits with status 0 on "end". On "4" it exits with status 4 in
+// the middle of a line.
 const echoClient = `while read -r line; do echo "{\"at\":\"$$ $line\"}"; case "$line" in end) exit 0;; 4) printf '{"at":"bro'; exit 4;; esac; done; exit 1`
 
 func TestClientLoop(t *testing.T) {
@@ -71,7 +72,7 @@ func TestClientLoop(t *testing.T) {
 
 func TestClientLoopProgramFails(t *testing.T) {
 	in, _ := io.Pipe()
-	if err := ClientLoop(in, io.Discard, io.Discard, []string{"false"}, nil); err == nil || !strings.Contains(err.Error(), "before it had an order") {
+	if err := ClientLoop(in, io.Discard, io.Discard, []string{"false"}, nil); err == nil || !strings.Contains(err.Error(), "before it received an order") {
 		t.Errorf("a program that exits at once: %v", err)
 	}
 	if err := ClientLoop(in, io.Discard, io.Discard, []string{"/none"}, nil); err == nil || !strings.Contains(err.Error(), "/none") {

@@ -16,15 +16,15 @@ import (
 	"lockpick/nemesis"
 )
 
-// message is one line of the protocol. With ID and Call it is a request, with ID alone a reply, and
-// with Call alone a notice.
+// message is one line of the protocol. A request has both ID and Call, a reply has only ID, and a
+// notice has only Call.
 type message struct {
 	ID      int64             `json:"id,omitempty"`
 	Call    string            `json:"call,omitempty"`
 	Args    []json.RawMessage `json:"args,omitempty"`
 	Results []json.RawMessage `json:"results,omitempty"`
 	Error   string            `json:"error,omitempty"`
-	Is      []string          `json:"is,omitempty"` // the names of the knownErrors that it wraps
+	Is      []string          `json:"is,omitempty"` // names of the knownErrors that the error wraps
 }
 
 func marshalAll(values []any) (all []json.RawMessage, err error) {
@@ -38,10 +38,10 @@ func marshalAll(values []any) (all []json.RawMessage, err error) {
 	return all, nil
 }
 
-// knownErrors are the errors that callers branch on, by the names that both ends know.
+// knownErrors maps names that both ends know to the errors that callers distinguish.
 var knownErrors = map[string]error{"idle": nemesis.ErrIdle, "ended": nemesis.ErrEnded, "permission": fs.ErrPermission}
 
-// errorNames lists the names of the knownErrors that err wraps.
+// errorNames lists the names of those knownErrors that err wraps.
 func errorNames(err error) (is []string) {
 	for _, name := range slices.Sorted(maps.Keys(knownErrors)) {
 		if errors.Is(err, knownErrors[name]) {
@@ -51,7 +51,7 @@ func errorNames(err error) (is []string) {
 	return is
 }
 
-// remoteError is an error that was received from the other end.
+// remoteError is an error received from the other end.
 type remoteError struct {
 	text    string
 	wrapped []error
@@ -74,7 +74,7 @@ func decodeError(m message) error {
 	return f
 }
 
-// CallServer is the end that serves calls, with the exported methods of some values.
+// CallServer is the end that serves calls. It calls the exported methods of some values.
 type CallServer struct {
 	Targets func() []any // returns the current values; the first with the method is called
 
@@ -82,8 +82,8 @@ type CallServer struct {
 	out *json.Encoder
 }
 
-// Serve serves the calls on in until it ends, and returns when all are answered. Each call runs in
-// its own goroutine.
+// Serve serves the calls that arrive on in until in is closed. It returns once all calls are
+// answered. Each call runs in its own goroutine.
 func (s *CallServer) Serve(in io.Reader, out io.Writer) error {
 	s.mu.Lock()
 	s.out = json.NewEncoder(out)
@@ -117,8 +117,8 @@ func (s *CallServer) answer(m message) {
 	s.send(reply)
 }
 
-// notify calls a method of the other end's notice receiver. It does nothing once the other end is
-// gone.
+// notify calls a method of the value that receives notices at the other end. It does nothing if
+// the other end is gone.
 func (s *CallServer) notify(notice string, args ...any) {
 	text, err := marshalAll(args)
 	if err != nil {
@@ -133,8 +133,8 @@ func (s *CallServer) send(m message) {
 	s.out.Encode(m) // fails only if the caller is gone
 }
 
-// invoke calls the method that a message names, on the first value that has it. It returns the other
-// results even if the method returns an error.
+// invoke calls the method named in a message, on the first value that has it. If the method
+// returns an error, the other results are returned too.
 func invoke(of []any, m message) (results []any, err error) {
 	var method reflect.Value
 	for _, v := range of {
@@ -170,23 +170,23 @@ func invoke(of []any, m message) (results []any, err error) {
 	return results, err
 }
 
-// ErrAgentGone reports that the other end has exited.
+// ErrAgentGone reports that the process at the other end has exited.
 var ErrAgentGone = errors.New("the other end has exited")
 
-// Caller is the end that makes calls.
+// Caller is the end of the protocol that makes calls.
 type Caller struct {
-	noticeTarget any // has the methods that notices call; nil: there are no notices
+	noticeTarget any // has the methods that notices call; nil if there are no notices
 	ended        chan struct{}
 
-	mu      sync.Mutex // guards the fields below, and keeps lines whole
+	mu      sync.Mutex // guards the fields below, and keeps lines from being interleaved
 	in      *json.Encoder
 	lastID  int64
 	pending map[int64]chan message
-	err     error // why the other end has ended
+	err     error // why the other end is gone
 }
 
-// NewCaller returns a Caller that writes to in and reads from out until out ends. Notices call methods of
-// noticeTarget, one after another, before the replies that follow them are delivered.
+// NewCaller returns a Caller that writes to in and reads from out until out is closed. Notices
+// call the methods of noticeTarget, one at a time, before any later reply is delivered.
 func NewCaller(in io.Writer, out io.Reader, noticeTarget any) *Caller {
 	c := &Caller{noticeTarget: noticeTarget, ended: make(chan struct{}), in: json.NewEncoder(in), pending: map[int64]chan message{}}
 	go func() {
@@ -199,7 +199,7 @@ func NewCaller(in io.Writer, out io.Reader, noticeTarget any) *Caller {
 	return c
 }
 
-// Ended is closed when the other end has exited.
+// Ended returns a channel that is closed when the other end has exited.
 func (c *Caller) Ended() <-chan struct{} { return c.ended }
 
 func (c *Caller) read(out io.Reader) error {
@@ -234,8 +234,8 @@ func (c *Caller) read(out io.Reader) error {
 // CallArgs are the arguments of a call.
 type CallArgs []any
 
-// Call makes a call and waits for its reply. It stores the results where results point, also with most
-// errors.
+// Call makes a call and waits for its reply. It stores each result in the value that the
+// corresponding pointer in results points to. It does so even for most calls that return an error.
 func (c *Caller) Call(ctx context.Context, call string, args CallArgs, results ...any) error {
 	written, err := marshalAll(args)
 	if err != nil {

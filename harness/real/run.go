@@ -25,7 +25,8 @@ import (
 	"lockpick/nemesis"
 )
 
-// Links connect clients and servers: a Network or a RemoteNetwork.
+// Links is the network between clients and servers. It is implemented by Network and
+// RemoteNetwork.
 type Links interface {
 	nemesis.Cutter
 	nemesis.Shaper
@@ -41,21 +42,22 @@ type Links interface {
 	NodeEnding(node string, inOrder bool) (goesOn func())
 }
 
-// Machine runs one program at a time: it is a process of this machine, or a container.
+// Machine runs one program at a time, either as a process on this machine or in a container.
 type Machine interface {
 	Pause(ctx context.Context) (readBack string, err error)
 	Resume(ctx context.Context) (readBack string, err error)
 	Kill(ctx context.Context) (readBack string, err error)
 }
 
-// Server is a server on its machine. It keeps its address when it is killed and restarted.
+// Server is a server with the machine that it runs on. It keeps its address when it is killed and
+// restarted.
 type Server interface {
 	Machine
 	Redis() *proc.Server
 	Addr() string
 	Runs() bool
-	Ended() bool             // it has exited, including just now
-	WhyUnresponsive() string // why a running server can't answer; "": it can
+	Ended() bool             // whether it has exited; also detects an exit that was not reported yet
+	WhyUnresponsive() string // why a running server can't answer, or "" if it can
 	Restart(ctx context.Context) (readBack string, err error)
 	Shutdown(ctx context.Context) (readBack string, err error)
 }
@@ -67,27 +69,28 @@ type Run struct {
 	*fuse.Disks
 	*Nodes
 	*clocks                 // of nodes and clients, if they can be changed
-	Ctx     context.Context // ends with the run
+	Ctx     context.Context // canceled when the run ends
 	Store   Server          // the resource's server
 	Servers []Server        // all servers including replicas, in starting order
-	Version string          // of the nodes' server software; "": not reported
+	Version string          // version of the nodes' server software, or "" if it is not reported
 
-	// Start starts a client, or returns one whose process waits for its order.
+	// Start starts a client, or returns a client whose process is already waiting for its order.
 	Start func(name string) (*Client, error)
-	// True returns true time on CLOCK_MONOTONIC of the servers' and clients' machine; nil: proc.TrueClock.
+	// TrueTime returns true time by CLOCK_MONOTONIC of the machine on which servers and clients
+	// run. If nil, proc.TrueClock is used.
 	True func() time.Duration
 
 	rec         *history.Recorder
-	reportsKeys bool  // the nodes report their keys
-	epoch       int64 // what a right wall clock shows at true time zero
+	reportsKeys bool  // whether the nodes report their keys
+	epoch       int64 // what a correct wall clock shows at true time zero, in nanoseconds since 1970
 
 	mu        sync.Mutex
-	replicaOf map[string]Server  // replicas, by their nodes
+	replicaOf map[string]Server  // replicas by node
 	clients   map[string]*Client // running clients
-	ended     map[string]bool    // clients that ran and have exited
+	ended     map[string]bool    // clients that have run and have exited
 }
 
-// Begin makes this instant true time zero.
+// Begin makes the current instant true time zero.
 func (r *Run) Begin() (err error) {
 	r.Timeline.Begin()
 	r.epoch, err = r.Links.Begin(r.Origin())
@@ -98,7 +101,8 @@ func (r *Run) NodeReport() harness.NodeReport {
 	return harness.NodeReport{ReportsKeys: r.reportsKeys, Epoch: r.epoch, ServerVersion: r.Version}
 }
 
-// server returns the server that serves a node now. verb is for the error.
+// server returns the server that currently runs as the given node. verb names the failed operation
+// in the error.
 func (r *Run) server(verb, node string) (Server, error) {
 	n, ok := r.Nodes.Find(node)
 	if !ok {
@@ -107,12 +111,12 @@ func (r *Run) server(verb, node string) (Server, error) {
 	return n, nil
 }
 
-// Resource sends a command to the resource directly. It returns error replies as errors.
+// Resource sends a command directly to the resource. It returns an error reply as an error.
 func (r *Run) Resource(ctx context.Context, args ...string) (any, error) {
 	return r.Store.Redis().Command(ctx, "the resource", args)
 }
 
-// Touch writes a key on a node, past the links, and reads it back.
+// Touch writes a key on a node, without going through a link, and reads it back.
 func (r *Run) Touch(node string) (string, error) {
 	n, err := r.server("touch", node)
 	if err == nil && !n.Runs() { // a connect could hang instead of being refused
@@ -128,7 +132,7 @@ func (r *Run) Touch(node string) (string, error) {
 	return back + r.Unsynced(node), nil
 }
 
-// New returns a run without servers that has not begun.
+// New returns a run that has no servers and has not begun.
 func New(ctx context.Context, rec *history.Recorder) *Run {
 	r := &Run{rec: rec, True: proc.TrueClock, replicaOf: map[string]Server{}, clients: map[string]*Client{}, ended: map[string]bool{}}
 	r.Timeline = proc.NewTimeline(ctx)
@@ -138,15 +142,15 @@ func New(ctx context.Context, rec *history.Recorder) *Run {
 	return r
 }
 
-// Role describes the server to start.
+// Role describes a server to be started.
 type Role struct {
 	Name, Persistence string
-	Master            string // the node whose replica it is; "": not a replica
-	Replicated        bool   // it is a replica or has one
+	Master            string // node whose replica it is, or "" if it is not a replica
+	Replicated        bool   // whether it is a replica or has one
 }
 
-// StartServers starts the resource, the nodes that are redis-servers, and their replicas, concurrently
-// with each other and with other jobs. It returns the errors.
+// StartServers starts the resource, the nodes that are redis-servers, and their replicas. They
+// start concurrently with each other and with the other jobs. It returns the errors that occurred.
 func (r *Run) StartServers(s scenario.Scenario, nodes []string, start func(Role) (Server, error), also ...func() error) (failed []error) {
 	add := func(role Role) {
 		also = append(also, func() error {
@@ -183,8 +187,8 @@ func (r *Run) addServer(role Role, server Server) {
 	}
 }
 
-// SetUp prepares the run once the links are open: the nodes report their keys if they can, each replica
-// follows its node over a link of its own, and sentinels start.
+// SetUp prepares the run once the links are open: nodes start to report their keys if they can,
+// each replica follows its node over its own link, and sentinels start.
 func (r *Run) SetUp(s scenario.Scenario, sentinel sentinelStarter) error {
 	addrs := map[string]string{}
 	for _, node := range s.NodeNames() {
@@ -209,9 +213,9 @@ func (r *Run) SetUp(s scenario.Scenario, sentinel sentinelStarter) error {
 	return nil
 }
 
-// awaitFullSecond waits until a second of the nodes' wall clock begins, for runs under everysec. Redis
-// up to 7.0 syncs at such seconds, not one second after its last sync. So a plan can place a crash
-// between two syncs without luck.
+// awaitFullSecond waits until a second of the nodes' wall clock begins, in runs with persistence
+// everysec. Redis up to 7.0 syncs at the beginning of a second, not one second after its last
+// sync. So a plan can reliably place a crash between two syncs.
 func (r *Run) awaitFullSecond(node string) error {
 	now, err := r.ReadTime(r.Nodes.Server(node))
 	if err != nil {
@@ -225,7 +229,8 @@ func (r *Run) awaitFullSecond(node string) error {
 	}
 }
 
-// redirectToReplica connects a node's links to its replica. The node's disk was the dead master's.
+// redirectToReplica connects a node's links to its replica. The node no longer has a disk, because
+// that belonged to the dead master.
 func (r *Run) redirectToReplica(node, upstream string) error {
 	r.Forget(node)
 	r.NodeReturned(node, upstream, history.Failover)
@@ -245,7 +250,7 @@ func (r *Run) Pause(target string) (string, error) {
 	return back, translateEnded("pause", target, err)
 }
 
-// Resume resumes a client or a node. If it was killed meanwhile, Resume does nothing.
+// Resume resumes a client or node. It does nothing if the program was killed while it was paused.
 func (r *Run) Resume(target string) (string, error) {
 	if n, ok := r.Nodes.Find(target); ok {
 		return n.Resume(r.Ctx)
@@ -277,7 +282,8 @@ func (r *Run) Kill(target string) (string, error) {
 	return back, translateEnded("kill", target, err)
 }
 
-// translateEnded replaces proc.ErrEnded by the nemesis package's error for a client that had exited.
+// translateEnded replaces proc.ErrEnded by the error that package nemesis defines for a client
+// that has exited.
 func translateEnded(verb, client string, err error) error {
 	if errors.Is(err, proc.ErrEnded) {
 		return fmt.Errorf("%s %s: %w", verb, client, nemesis.ErrEnded)
@@ -285,7 +291,7 @@ func translateEnded(verb, client string, err error) error {
 	return err
 }
 
-// Shutdown shuts a node down, as an operator would.
+// Shutdown shuts a node down cleanly, as an operator would.
 func (r *Run) Shutdown(node string) (string, error) {
 	n, err := r.server("shut down", node)
 	if err != nil {
@@ -294,7 +300,8 @@ func (r *Run) Shutdown(node string) (string, error) {
 	return r.EndNode(node, true, func() (string, error) { return n.Shutdown(r.Ctx) })
 }
 
-// EndNode calls end and has the links wait for the node's last key reports.
+// EndNode calls end, which ends a node. It also makes the links wait for the node's last key
+// reports.
 func (r *Run) EndNode(node string, inOrder bool, end func() (string, error)) (string, error) {
 	stillRuns := r.NodeEnding(node, inOrder)
 	back, err := end()
@@ -304,8 +311,8 @@ func (r *Run) EndNode(node string, inOrder bool, end func() (string, error)) (st
 	return back, err
 }
 
-// Restart restarts a node that is down. A node whose disk can lose data or be full may fail to start.
-// That is the fault's effect and not an error.
+// Restart restarts a node that is down. If the node's disk can lose data or be full, the node may
+// fail to start. That is an effect of the fault and not an error.
 func (r *Run) Restart(node string) (back string, err error) {
 	n, err := r.server("restart", node)
 	if err != nil {
@@ -329,7 +336,7 @@ func (r *Run) Restart(node string) (back string, err error) {
 	return back + shown, err
 }
 
-// ParseTimeReply reads a server's clock, past the links.
+// ReadTime reads a server's clock without going through a link.
 func (r *Run) ReadTime(s Server) (ClockReading, error) {
 	reply, err := r.AskStamped(r.Ctx, s.Addr(), "TIME")
 	if err != nil {
@@ -338,7 +345,8 @@ func (r *Run) ReadTime(s Server) (ClockReading, error) {
 	return ParseTimeReply(reply.Value, reply.From, reply.To)
 }
 
-// RunClient runs a client until it has exited. Its error is harness.ErrKilled if Kill killed the client.
+// RunClient runs a client until it exits. If Kill killed the client, the error is
+// harness.ErrKilled.
 func (r *Run) RunClient(ctx context.Context, s client.Spec, at func(point string)) error {
 	a, ok := r.Addresses(s.Name)
 	if !ok {
@@ -411,7 +419,7 @@ func (r *Run) startClient(name string) (*Client, error) {
 	return p, nil
 }
 
-// Client returns the running client of that name, or nil.
+// Client returns the running client with the given name, or nil.
 func (r *Run) Client(name string) *Client {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -425,21 +433,21 @@ func (r *Run) Clients() map[string]*Client {
 	return maps.Clone(r.clients)
 }
 
-// clientEnded reports whether a client ran and has exited.
+// clientEnded reports whether a client has run and has exited.
 func (r *Run) clientEnded(client string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.ended[client] && r.clients[client] == nil
 }
 
-// Program is a client's program. Its methods except Resume return proc.ErrEnded if the program has
-// exited.
+// Program is a program that runs a client. All of its methods but Resume return proc.ErrEnded once
+// the program has exited.
 type Program interface {
 	Machine
 	Paused() bool
 	Done() <-chan struct{}
-	End() error             // waits for the exit and returns its error; nil: exit status 0
-	KilledExternally() bool // waits for the exit and reports whether it came from outside
+	End() error             // waits for the exit and returns its error, or nil for exit status 0
+	KilledExternally() bool // waits for the exit and reports whether something outside of lockpick caused it
 	StderrTail() string     // the end of its stderr
 }
 
@@ -449,23 +457,24 @@ type Client struct {
 	In  io.Writer // its stdin
 	Out io.Reader // its stdout
 
-	// OnEnd is called when the client has ended; nil: none.
+	// OnEnd, if set, is called when the client has exited.
 	OnEnd func()
-	// OnSignal is called when a signal not sent by this run killed a client in a ClientLoop.
+	// OnSignal is called when a client run by ClientLoop was killed by a signal that this run did
+	// not send.
 	OnSignal func(signal int)
-	// AwaitCause waits until a wider cause of the client's end is known, if there may be one.
+	// AwaitCause waits until it is known whether the client's exit has a more general cause.
 	AwaitCause func(ctx context.Context, end error)
 
 	killed  atomic.Bool
-	killErr atomic.Pointer[error] // why it could not be killed; nil: it could
-	clocks  chan ClockReading     // its reports of its clocks
-	exit    *clientExit           // from its client loop; nil: the loop has exited, or there is none
+	killErr atomic.Pointer[error] // why it could not be killed, or nil
+	clocks  chan ClockReading     // clock readings that it has reported
+	exit    *clientExit           // reported by its ClientLoop; nil if that has exited or there is none
 }
 
-// killTimeout is how long a client may take to exit after it was killed or its output has ended.
+// killTimeout is the time limit for a client to exit after it was killed or its output was closed.
 const killTimeout = 10 * time.Second
 
-// kill kills the client. If that fails, it closes its output.
+// kill kills the client. If that fails, it closes the client's output.
 func (p *Client) kill() {
 	_, err := p.Kill(context.Background())
 	select {
@@ -479,7 +488,7 @@ func (p *Client) kill() {
 	}
 }
 
-// exitErr returns the error of the client's exit; nil means exit status 0. It waits for the exit.
+// exitErr waits for the client to exit and returns its error, or nil for exit status 0.
 func (p *Client) exitErr() error {
 	stuck := p.killErr.Load()
 	switch {
@@ -493,7 +502,7 @@ func (p *Client) exitErr() error {
 	return nil
 }
 
-// result returns the client's error, from its last report and its exit.
+// result returns the client's error, based on its last report and on how it exited.
 func (p *Client) result(ctx context.Context, reported, end error) error {
 	switch {
 	case p.killErr.Load() != nil:
@@ -515,8 +524,8 @@ func (p *Client) result(ctx context.Context, reported, end error) error {
 // AdapterProcess is a running adapter.
 type AdapterProcess struct{ *proc.Piped }
 
-// StartAdapter starts an adapter in a group. Its working directory is lockpick's, so that paths among
-// its arguments mean what the user intended.
+// StartAdapter starts an adapter in a group. The adapter runs in lockpick's working directory, so
+// that relative paths in its arguments mean what the user intended.
 func StartAdapter(g *proc.Group, name string, argv []string) (*AdapterProcess, error) {
 	cmd := exec.Command(argv[0], argv[1:]...)
 	var err error
@@ -537,7 +546,7 @@ func StartAdapter(g *proc.Group, name string, argv []string) (*AdapterProcess, e
 	return &AdapterProcess{p}, nil
 }
 
-// AwaitOutput waits until the adapter's stdout has something to read.
+// AwaitOutput waits until there is output on the adapter's stdout.
 func (p *AdapterProcess) AwaitOutput(ctx context.Context, bound time.Duration) error {
 	fds := []unix.PollFd{{Fd: int32(p.Out.Fd()), Events: unix.POLLIN}}
 	for end := time.Now().Add(bound); ; {
@@ -557,7 +566,8 @@ func (p *AdapterProcess) AwaitOutput(ctx context.Context, bound time.Duration) e
 	}
 }
 
-// StderrSuffix returns the end of the adapter's stderr as a suffix for an error; "" if it wrote nothing.
+// StderrSuffix returns the end of the adapter's stderr, formatted as a suffix for an error
+// message. It returns "" if the adapter wrote nothing there.
 func (p *AdapterProcess) StderrSuffix() string {
 	words := p.Piped.StderrTail()
 	if words == "" {

@@ -21,17 +21,18 @@ import (
 const (
 	smokeTTL    = 4 * time.Second
 	answerLimit = 10 * time.Second // for the library's work on a request; hello and open have exec.StartWithin
-	contendFor  = time.Second      // an acquire of a held lock may wait longer
+	contendFor  = time.Second      // how long to wait for an answer while the lock is held
 	smokeKey    = "smoke"
-	longestGot  = 300 // characters of an error
+	longestGot  = 300 // maximum number of characters of an error
 )
 
 var settings = lock.Settings{Kind: exec.Name, TTL: smokeTTL, Timeout: 200 * time.Millisecond, Drift: 0.01, RetryMin: 10 * time.Millisecond, RetryMax: 30 * time.Millisecond}
 
-// errSlow reports that the lock may have expired before a step was over, so that the step shows nothing.
+// errSlow reports that the lock may have expired before a step finished, so that the step proves
+// nothing.
 var errSlow = fmt.Errorf("a step took longer than the lock's TTL of %v", smokeTTL)
 
-// smoke is the state of a smoke test: two clients, on servers started for it.
+// smoke is the state of a smoke test, with two clients and the servers started for it.
 type smoke struct {
 	ctx     context.Context
 	group   *proc.Group
@@ -41,8 +42,9 @@ type smoke struct {
 	clients [2]*smokeClient
 }
 
-// SmokeTest takes an adapter through the protocol, with two clients on servers of its own. It reports
-// each step, and stops at the first that fails. An error means that the test could not be made.
+// SmokeTest exercises an adapter with all requests of the protocol, using two clients and servers
+// of its own. It reports each step, and stops at the first one that fails. An error means that the
+// test could not be run.
 func SmokeTest(ctx context.Context, dir, redis string, argv []string, report func(SmokeStep)) (passed bool, err error) {
 	g, err := proc.NewGroup(dir)
 	if err != nil {
@@ -59,7 +61,7 @@ func SmokeTest(ctx context.Context, dir, redis string, argv []string, report fun
 		{"open", fmt.Sprintf("an answer within %v", exec.StartWithin), s.open},
 		{"acquire", fmt.Sprintf("a free lock within %v", answerLimit), s.acquire},
 		{"contend", "no lock for a second client while the first holds it", s.contend},
-		{"release", fmt.Sprintf("the lock for the second client before the TTL of %v is over", smokeTTL), s.release},
+		{"release", fmt.Sprintf("the lock for the second client before the TTL of %v has passed", smokeTTL), s.release},
 		{"expire", fmt.Sprintf("the lock within %v after the TTL of a holder that was killed", answerLimit), s.expire},
 		{"", "", s.stopServers},
 		{"ping", "a pong within 2s while an acquire waits for stopped servers", s.ping},
@@ -81,7 +83,8 @@ func SmokeTest(ctx context.Context, dir, redis string, argv []string, report fun
 	return true, nil
 }
 
-// stderr returns what the adapters wrote to standard error, once if both wrote the same.
+// stderr returns what the adapters wrote to stderr. If both wrote the same text, it is included
+// once.
 func (s *smoke) stderr() string {
 	var all []string
 	for _, c := range s.clients {
@@ -121,7 +124,7 @@ func (s *smoke) hello() (string, error) {
 	return text, nil
 }
 
-// within runs do, and gives up after the limit.
+// withTimeout calls do and returns an error if do has not returned within the limit.
 func within(limit time.Duration, do func() error) error {
 	done := make(chan error, 1)
 	go func() { done <- do() }()
@@ -133,7 +136,7 @@ func within(limit time.Duration, do func() error) error {
 	}
 }
 
-// startServers starts the servers that the hello says the lock needs.
+// startServers starts the servers that the lock needs according to the adapter's hello.
 func (s *smoke) startServers() (_ string, err error) {
 	hello := s.clients[0].adapter.Hello
 	names := []string{"n1", "n2", "n3", "n4", "n5"}
@@ -170,8 +173,8 @@ func (s *smoke) open() (string, error) {
 	return fmt.Sprintf("quorum %d of %d", s.clients[0].adapter.Quorum, len(nodes)), nil
 }
 
-// acquire gets a lock for each client. The second client first gets another lock, to show that it has
-// connected before it contends for the first client's.
+// acquire acquires a lock for each client. The second client first acquires a different lock. This
+// proves that the client has connected before it contends for the first client's lock.
 func (s *smoke) acquire() (string, error) {
 	first, second := s.clients[0], s.clients[1]
 	err := second.obtain(s.ctx, "other", answerLimit)
@@ -184,8 +187,8 @@ func (s *smoke) acquire() (string, error) {
 	return "it", err
 }
 
-// contend leaves the acquire pending if the library waits for the lock. Whether it may wait that long
-// is for runs to find out.
+// contend leaves the acquire pending if the library waits for the lock. Only real runs test
+// whether it is allowed to wait that long.
 func (s *smoke) contend() (string, error) {
 	first, second := s.clients[0], s.clients[1]
 	a := second.try(s.ctx, smokeKey)
@@ -220,7 +223,8 @@ func (s *smoke) release() (string, error) {
 	return "it", second.obtain(s.ctx, smokeKey, left())
 }
 
-// expire kills the holder, because a library may extend its lock for as long as it lives.
+// expire kills the holder, because a library may keep extending its lock for as long as the
+// process lives.
 func (s *smoke) expire() (string, error) {
 	first, second := s.clients[0], s.clients[1]
 	if err := second.Kill(); err != nil {
@@ -246,8 +250,8 @@ func (s *smoke) stopServers() (_ string, err error) {
 
 func (s *smoke) ping() (string, error) { return "it", s.clients[0].adapter.Ping(s.ctx) }
 
-// continueServers resumes the servers and waits for the acquire. How soon a library reconnects is not
-// tested.
+// continueServers resumes the servers and waits for the acquire to complete. How soon a library
+// reconnects is not tested.
 func (s *smoke) continueServers() (_ string, err error) {
 	for _, n := range s.nodes {
 		_, failed := n.Resume(s.ctx)
@@ -279,11 +283,11 @@ func (s *smoke) close() (string, error) {
 type smokeClient struct {
 	*AdapterProcess
 	adapter *exec.Adapter
-	pending *attempt // nil: no acquire is pending
-	held    *attempt // the last acquire that got a lock
+	pending *attempt // pending acquire, or nil
+	held    *attempt // last acquire that succeeded
 }
 
-// attempt is an acquire that was sent, and its answer once done is closed.
+// attempt is an acquire that was sent. Its answer is set once done is closed.
 type attempt struct {
 	sent   time.Time
 	done   chan struct{} // closed once it is answered
@@ -291,7 +295,7 @@ type attempt struct {
 	err    error
 }
 
-// try begins to acquire a lock.
+// startAcquire begins to acquire a lock.
 func (c *smokeClient) try(ctx context.Context, key string) *attempt {
 	a := &attempt{sent: time.Now(), done: make(chan struct{})}
 	within := time.Duration(0)
@@ -306,7 +310,8 @@ func (c *smokeClient) try(ctx context.Context, key string) *attempt {
 	return a
 }
 
-// obtain tries to acquire a lock until it has it. A pending acquire counts, too.
+// acquireWithin tries to acquire a lock until it succeeds or the limit has passed. If an earlier
+// acquire is pending, it waits for that first.
 func (c *smokeClient) obtain(ctx context.Context, key string, limit time.Duration) error {
 	last := "no answer"
 	for end := time.Now().Add(limit); time.Now().Before(end); time.Sleep(settings.RetryMax) {
@@ -330,7 +335,8 @@ func (c *smokeClient) obtain(ctx context.Context, key string, limit time.Duratio
 	return fmt.Errorf("%s, for %v", last, limit.Round(time.Millisecond))
 }
 
-// release gives the lock back. A library may answer that it does not know whether it still held it.
+// release releases the lock. A library may answer that it does not know whether it still held the
+// lock.
 func (c *smokeClient) release(ctx context.Context) error {
 	err := within(answerLimit, func() error { return c.held.handle.Release(ctx) })
 	if no, refused := errors.AsType[*exec.RefusedError](err); refused && no.No == "unknown" {

@@ -7,10 +7,10 @@ import (
 	"errors"
 )
 
-// ReplacedCommand needs Linux.
+// ReplacedCommand always returns nil, because replaced processes are detected only on Linux.
 func ReplacedCommand(int, string) []string { return nil }
 
-// SmokeTest needs Linux.
+// SmokeTest always fails, because it needs Linux.
 func SmokeTest(context.Context, string, string, []string, func(SmokeStep)) (passed bool, err error) {
 	return false, errors.New("adapters need real processes, and those need Linux")
 }

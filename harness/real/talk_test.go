@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// endlessLine is the output of a client that never ends its line, up to a size that a test can read.
+// endlessLine simulates a client whose output is one line without end. It stops after left bytes,
+// which is as much as a test can read.
 type endlessLine struct{ left int }
 
 func (e *endlessLine) Read(b []byte) (int, error) {

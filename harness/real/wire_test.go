@@ -10,7 +10,7 @@ import (
 	"lockpick/nemesis"
 )
 
-// pair returns a caller and its server, connected by pipes.
+// newPair returns a caller connected to a server by pipes.
 func pair(t *testing.T, s *CallServer, noticeTarget any) (c *Caller, end func()) {
 	t.Helper()
 	in, ask := io.Pipe()
@@ -30,7 +30,7 @@ func pair(t *testing.T, s *CallServer, noticeTarget any) (c *Caller, end func())
 	return NewCaller(ask, answers, noticeTarget), end
 }
 
-// testMethods has the methods to call, and noticeRecorder those for notices.
+// testMethods has the methods that the tests call, and noticeRecorder those for notices.
 type testMethods struct {
 	s       *CallServer
 	release chan struct{}

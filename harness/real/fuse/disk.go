@@ -23,21 +23,21 @@ import (
 	"lockpick/nemesis"
 )
 
-// Disk is one mounted file system.
+// Disk is a mounted file system that can lose power, stall or be full.
 type Disk struct {
 	dir  string
-	done chan struct{} // closed when it is no longer served
+	done chan struct{} // closed when the file system is no longer served
 
 	power sync.Mutex // held while the power is cut, or while probing whether requests complete
 
 	mu       sync.Mutex // guards the fields below and all nodes
 	root     *node
 	ino      uint64
-	off      bool          // it has no power, so all requests fail
+	off      bool          // whether the power is off, so that all requests fail
 	full     bool          // writes fail for lack of space
-	faulted  bool          // whether there has been any fault
+	faulted  bool          // whether the disk has had any fault
 	stalled  chan struct{} // closed when syncs complete again; nil if they do
-	affected int           // syncs that had to wait and writes that failed since the last fault
+	affected int           // number of syncs that were blocked and writes that failed since the last fault began
 }
 
 // Mount mounts an empty disk on a directory.
@@ -48,7 +48,8 @@ func Mount(dir string) (*Disk, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The kernel must not cache entries, so that a power loss does not need a new mount.
+	// The kernel must not cache entries. Otherwise the disk would have to be mounted anew after a
+	// power loss.
 	var noCache time.Duration
 	server, err := fuse.NewServer(
 		fs.NewNodeFS(d.root, &fs.Options{
@@ -67,10 +68,10 @@ func Mount(dir string) (*Disk, error) {
 	return d, nil
 }
 
-// unmountBound is how long the kernel may take to release an unused disk.
+// unmountTimeout is the time limit for the kernel to release an unused disk.
 const unmountBound = 5 * time.Second
 
-// Unmount removes the disk and its data. The processes that used it must have ended.
+// Unmount removes the disk and its data. The processes that used it must have exited.
 func (d *Disk) Unmount() error {
 	if err := proc.Unmount(d.dir); err != nil {
 		return err
@@ -83,9 +84,9 @@ func (d *Disk) Unmount() error {
 	}
 }
 
-// LosePower cuts the power: from the beginning no more requests reach the disk, kill ends its users, and
-// only the synced data remains. With torn, half of the first lost write in each file also remains. It
-// returns what was lost.
+// LosePower cuts the power. First it blocks all requests to the disk, then it calls kill to end
+// the processes that use the disk, and finally it drops all data that was not synced. If torn is
+// set, half of the first lost write to each file survives. The read-back lists what was lost.
 func (d *Disk) LosePower(kill func() (string, error), torn bool) (readBack string, err error) {
 	d.power.Lock()
 	defer d.power.Unlock()
@@ -110,7 +111,7 @@ func (d *Disk) LosePower(kill func() (string, error), torn bool) (readBack strin
 	return killed + "; lost " + strings.Join(lost, ", "), nil
 }
 
-// Unsynced lists what a power loss would lose now.
+// Unsynced lists what would be lost if the power were cut now.
 func (d *Disk) Unsynced() []string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -131,10 +132,11 @@ func (d *Disk) unsynced() []string {
 	return out
 }
 
-// probeBound is how long a sync may take if it isn't stalled. It takes microseconds.
+// probeTimeout is how long a sync may take on a disk that isn't stalled. It normally takes
+// microseconds.
 const probeBound = 20 * time.Millisecond
 
-// stall blocks all syncs until free, and verifies this with a probe.
+// stall blocks all syncs until free is called, and confirms with a probe that they block.
 func (d *Disk) stall() (readBack string, err error) {
 	d.mu.Lock()
 	if d.stalled != nil || d.full {
@@ -157,14 +159,16 @@ func (d *Disk) Stalled() bool {
 	return d.stalled != nil
 }
 
-// Faulted reports whether there has been any fault. A server may then end by itself.
+// HadFault reports whether the disk has had any fault. If so, a server that uses it may exit on its
+// own.
 func (d *Disk) Faulted() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.faulted
 }
 
-// Fill makes every write fail for lack of space until free, and verifies this with a probe.
+// Fill makes every write fail for lack of space until free is called, and confirms with a probe
+// that writes fail.
 func (d *Disk) Fill() (readBack string, err error) {
 	d.mu.Lock()
 	if d.stalled != nil || d.full {
@@ -180,15 +184,16 @@ func (d *Disk) Fill() (readBack string, err error) {
 	return "a write failed: " + syscall.ENOSPC.Error(), nil
 }
 
-// Affected returns how many syncs had to wait since stall, or how many writes failed since Fill.
+// Affected returns how many syncs have been blocked since stall was called, or how many writes
+// have failed since Fill was called.
 func (d *Disk) Affected() int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.affected
 }
 
-// free ends stall and Fill, and verifies that writes and syncs complete. If the power is being cut, it
-// waits for the end of that first.
+// free ends the effect of stall or Fill, and confirms that writes and syncs complete. If a power
+// cut is in progress, it waits for its end first.
 func (d *Disk) free() (readBack string, err error) {
 	d.mu.Lock()
 	if d.stalled != nil {
@@ -228,7 +233,7 @@ func (d *Disk) probe() *node {
 	return &node{d: d}
 }
 
-// Targeted reports whether a plan has faults for a node's disk or power.
+// HasFaults reports whether a plan has disk or power faults for a node.
 func Targeted(plan nemesis.Plan, node string) bool {
 	return slices.ContainsFunc(plan, func(st nemesis.Step) bool {
 		kind, _ := nemesis.KindOf(st.Fault.Kind)
@@ -241,8 +246,8 @@ func Targeted(plan nemesis.Plan, node string) bool {
 type Disks struct {
 	Kill func(node string) (readBack string, err error)
 	Runs func(node string) bool
-	// Around, if set, is called before a disk is stalled, filled or freed. The function that it returns is
-	// called afterwards.
+	// WrapFault, if set, is called before a disk is stalled, filled or freed. The function that it
+	// returns is called afterwards.
 	Around func(node string) (done func())
 
 	mu    sync.Mutex
@@ -254,7 +259,7 @@ var (
 	_ nemesis.DiskFaulter = (*Disks)(nil)
 )
 
-// mount mounts a disk for a node on a directory that it creates.
+// mount creates a directory and mounts a disk for a node on it.
 func (ds *Disks) mount(node, dir string) (*Disk, error) {
 	if reason, remedy := Missing(); reason != "" {
 		return nil, fmt.Errorf("create the disk of %s: %s; to fix it: %s", node, reason, remedy)
@@ -275,8 +280,8 @@ func (ds *Disks) mount(node, dir string) (*Disk, error) {
 	return d, nil
 }
 
-// MountTargeted mounts a disk for each node with disk or power faults in a plan, where the group has
-// the node's data. The group unmounts it.
+// MountTargeted mounts a disk for each node that has disk or power faults in a plan, on the node's
+// data directory in the group. The group unmounts the disks.
 func (ds *Disks) MountTargeted(plan nemesis.Plan, nodes []string, group *proc.Group) error {
 	for _, node := range nodes {
 		if !Targeted(plan, node) {
@@ -298,20 +303,22 @@ func (ds *Disks) Disk(node string) *Disk {
 	return ds.disks[node]
 }
 
-// Forget removes a node's disk from the set, because the server that now runs as the node has none.
+// Forget removes a node's disk from the set, because the server that now runs as this node does
+// not use it.
 func (ds *Disks) Forget(node string) {
 	ds.mu.Lock()
 	defer ds.mu.Unlock()
 	delete(ds.disks, node)
 }
 
-// Stalled reports whether a node may be waiting for its disk.
+// Stalled reports whether a node may be waiting for a stalled disk.
 func (ds *Disks) Stalled(node string) bool {
 	d := ds.Disk(node)
 	return d != nil && d.Stalled()
 }
 
-// Unsynced describes what a node would lose in a power loss, or returns "".
+// Unsynced describes the data that a node would lose in a power loss. It returns "" if there is
+// none.
 func (ds *Disks) Unsynced(node string) string {
 	if d := ds.Disk(node); d != nil {
 		if left := d.Unsynced(); len(left) > 0 {
@@ -328,7 +335,7 @@ func (ds *Disks) find(verb, node string) (*Disk, error) {
 	return nil, fmt.Errorf("%s %s: it has no disk for faults", verb, node)
 }
 
-// findRunning is find for a fault that only a running node can notice.
+// findRunning is like find, for a fault that has an effect only while the node is running.
 func (ds *Disks) findRunning(verb, node string) (*Disk, error) {
 	d, err := ds.find(verb, node)
 	if err == nil && !ds.Runs(node) {
@@ -344,7 +351,7 @@ func (ds *Disks) around(node string) (done func()) {
 	return ds.Around(node)
 }
 
-// LosePower cuts a node's power.
+// LosePower cuts the power of a node.
 func (ds *Disks) LosePower(node string, torn bool) (string, error) {
 	d, err := ds.find("cut the power of", node)
 	if err != nil {
@@ -373,7 +380,7 @@ func (ds *Disks) FillDisk(node string) (string, error) {
 	return d.Fill()
 }
 
-// FreeDisk ends StallSync and FillDisk.
+// FreeDisk ends the effect of StallSync or FillDisk.
 func (ds *Disks) FreeDisk(node string) (string, error) {
 	defer ds.around(node)()
 	d, err := ds.find("free the disk of", node)
@@ -392,21 +399,22 @@ func (ds *Disks) FreeDisk(node string) (string, error) {
 	return back, nil
 }
 
-// content is the data of a file, current and synced.
+// content holds the data of a file as programs see it and as it was last synced.
 type content struct {
 	data  []byte
-	disk  []byte // may share data's array, but never beyond its own length
+	disk  []byte // synced data; may share data's array, but only up to its own length
 	first int    // size of the first write since the last sync, if it was an append
 }
 
-// dirty reports whether a file differs from its synced state.
+// dirty reports whether a file has data that is not synced.
 func (c *content) dirty() bool { return string(c.data) != string(c.disk) }
 
 func (c *content) markSynced() { c.disk, c.first = c.data[:len(c.data):len(c.data)], 0 }
 
 func (c *content) set(b []byte) { c.data, c.first = b, 0 }
 
-// revert restores the synced state. With torn, half of the first write since then remains.
+// revert restores the synced state. If torn is set, half of the first write after the last sync
+// survives.
 func (c *content) revert(torn bool) {
 	data := slices.Clone(c.disk)
 	if at := len(c.disk); torn && c.first > 1 && at+c.first <= len(c.data) {
@@ -416,7 +424,7 @@ func (c *content) revert(torn bool) {
 	c.markSynced()
 }
 
-// resize truncates a file, or extends it with zeros.
+// resize truncates a file or extends it with zeros.
 func (c *content) resize(size uint64) {
 	b := make([]byte, size)
 	copy(b, c.data)
@@ -445,10 +453,10 @@ const (
 	fusermount = "fusermount3"
 )
 
-// mount mounts a FUSE file system on dir and returns the descriptor that serves it. The descriptor has
-// close-on-exec set from the beginning: a redis-server that inherited it would keep the file system alive
-// after this process was killed, and would hang on it forever. go-fuse opens the device without
-// close-on-exec, so it can't do the mount.
+// mount mounts a FUSE file system on dir and returns the descriptor that serves it. The descriptor
+// has close-on-exec set from the beginning: a redis-server that inherited it would keep the file
+// system alive after this process was killed, and would hang on it forever. go-fuse can't be used
+// for this, because it opens the device without close-on-exec.
 func mount(dir string) (fd int, err error) {
 	if !mayMount() {
 		return mountAsUser(dir)
@@ -464,7 +472,8 @@ func mount(dir string) (fd int, err error) {
 	return fd, nil
 }
 
-// mountAsUser mounts with fusermount3, which is setuid root and sends the descriptor over a socket.
+// mountAsUser mounts with fusermount3, which is setuid root and sends the descriptor over a
+// socket.
 func mountAsUser(dir string) (fd int, err error) {
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -497,11 +506,11 @@ func mountAsUser(dir string) (fd int, err error) {
 
 const device = "/dev/fuse"
 
-// Remedy is a suggestion for a machine that has everything needed but does not permit mounting.
+// Remedy suggests what to do on a machine that has everything needed but does not permit mounting.
 const Remedy = "in a container: --user 0 --cap-add SYS_ADMIN --security-opt apparmor=unconfined; elsewhere make sure that fusermount3 is setuid root, or run as root"
 
-// Missing returns why such disks are not supported on this machine, and a remedy. Both are "" if they
-// are supported. It mounts nothing.
+// Missing returns why such disks are not supported on this machine, and a remedy. If they are
+// supported, both are "". Missing does not mount anything.
 func Missing() (reason, remedy string) {
 	fd, err := openDevice()
 	if err != nil {
@@ -519,7 +528,7 @@ func Missing() (reason, remedy string) {
 
 func openDevice() (int, error) { return unix.Open(device, unix.O_RDWR|unix.O_CLOEXEC, 0) }
 
-// mayMount reports whether this process has the effective capability CAP_SYS_ADMIN.
+// canMount reports whether this process has the effective capability CAP_SYS_ADMIN.
 func mayMount() bool {
 	b, err := os.ReadFile("/proc/self/status")
 	if err != nil {

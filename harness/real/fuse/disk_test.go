@@ -29,8 +29,8 @@ func newDisk(t *testing.T) *Disk {
 	return d
 }
 
-// sh runs a script in the disk's directory. This process must not use the disk itself, so the shell
-// changes the directory.
+// sh runs a script in the disk's directory. The test process must not use the disk itself, so it
+// is the shell that changes to the directory.
 func (d *Disk) sh(t *testing.T, script string) string {
 	t.Helper()
 	out, err := exec.Command("/bin/sh", "-ec", `cd "$0"; `+script, d.dir).CombinedOutput()
@@ -51,8 +51,8 @@ func (d *Disk) losePower(t *testing.T, torn bool) string {
 	return back
 }
 
-// A mount namespace that another process creates while the disk is mounted contains the mount too, and
-// must not keep it.
+// If another process creates a mount namespace while the disk is mounted, that namespace also
+// contains the mount. It must not keep the disk alive.
 func TestUnmountEndsCopiesInOtherNamespaces(t *testing.T) {
 	if !mayMount() {
 		return // only root can unmount it in other namespaces
@@ -61,7 +61,7 @@ func TestUnmountEndsCopiesInOtherNamespaces(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// cat is in the namespace once it has answered.
+	// Once cat has answered, it runs in the new namespace.
 	other := exec.Command("unshare", "--mount", "--propagation", "private", "cat")
 	in, err1 := other.StdinPipe()
 	out, err2 := other.StdoutPipe()
@@ -199,7 +199,8 @@ func TestFullAndStalledDisk(t *testing.T) {
 	}
 }
 
-// A stall that is ended while the power is being cut ends at once. The probe waits until the power is back.
+// If a stall is ended while the power is being cut, it ends at once, but the probe waits until the
+// power is back.
 func TestFreeWhilePowerIsCut(t *testing.T) {
 	d := newDisk(t)
 	if _, err := d.stall(); err != nil {
@@ -246,7 +247,8 @@ func TestReadBackDetectsIneffectiveFault(t *testing.T) {
 	d.off = false
 }
 
-// A process that inherits the descriptor keeps the file system alive after this one was killed.
+// A process that inherits the descriptor would keep the file system alive after this process was
+// killed.
 func TestDescriptorIsClosedOnExec(t *testing.T) {
 	newDisk(t)
 	found := 0

@@ -7,5 +7,5 @@ func Missing() (reason, remedy string) {
 	return "it needs FUSE, which lockpick supports only on Linux", "use the simulation (--backend sim)"
 }
 
-// Remedy is a suggestion for a machine that has everything needed but does not permit mounting.
+// Remedy suggests what to do on a machine that does not permit mounting.
 const Remedy = "use the simulation (--backend sim)"

@@ -12,7 +12,7 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 )
 
-// node is a file or a directory, in its current and in its synced state.
+// node is a file or directory, with its current state and its synced state.
 type node struct {
 	fs.Inode
 	d   *Disk
@@ -43,7 +43,8 @@ var (
 	_ fs.NodeStatfser  = (*node)(nil)
 )
 
-// newNode creates a node. The disk's lock is held, or the disk is not shared yet.
+// newNode creates a node. The caller must hold the disk's lock, unless no other goroutine uses the
+// disk yet.
 func (d *Disk) newNode(dir bool) *node {
 	d.ino++
 	n := &node{d: d, ino: d.ino, dir: dir}
@@ -53,7 +54,8 @@ func (d *Disk) newNode(dir bool) *node {
 	return n
 }
 
-// ifPowered handles a request of the kernel with the disk's lock held, or fails if the power is off.
+// ifPowered handles a request from the kernel with the disk's lock held. If the power is off, it
+// fails the request.
 func (n *node) ifPowered(do func() syscall.Errno) syscall.Errno {
 	n.d.mu.Lock()
 	defer n.d.mu.Unlock()
@@ -63,7 +65,8 @@ func (n *node) ifPowered(do func() syscall.Errno) syscall.Errno {
 	return do()
 }
 
-// walk calls f for each file below a directory, with whether the entry is committed.
+// walk calls f for each file below a directory, and reports whether the file's directory entry is
+// committed.
 func (n *node) walk(path string, f func(path string, n *node, committed bool)) {
 	for name, c := range n.entries {
 		if c.dir {
@@ -74,7 +77,7 @@ func (n *node) walk(path string, f func(path string, n *node, committed bool)) {
 	}
 }
 
-// revert returns everything to its synced state.
+// revert restores the synced state of the node and of everything below it.
 func (n *node) revert(torn bool) {
 	if n.dir {
 		n.entries = maps.Clone(n.committed)
@@ -113,7 +116,7 @@ func (n *node) mode() uint32 {
 	return syscall.S_IFREG
 }
 
-// childInode returns the inode of a child for the kernel.
+// childInode returns the inode with which the kernel refers to a child.
 func (n *node) childInode(ctx context.Context, c *node, out *fuse.EntryOut) *fs.Inode {
 	c.attr(&out.Attr)
 	return n.NewInode(ctx, c, fs.StableAttr{Mode: c.mode(), Ino: c.ino})
@@ -180,7 +183,7 @@ func (n *node) Mkdir(ctx context.Context, name string, _ uint32, out *fuse.Entry
 	return n.add(ctx, name, true, out)
 }
 
-// Create and Open request direct I/O: the kernel caches no pages.
+// Create and Open request direct I/O, so that the kernel caches no pages.
 func (n *node) Create(ctx context.Context, name string, _, _ uint32, out *fuse.EntryOut) (*fs.Inode, fs.FileHandle, uint32, syscall.Errno) {
 	c, errno := n.add(ctx, name, false, out)
 	return c, nil, fuse.FOPEN_DIRECT_IO, errno
@@ -215,8 +218,9 @@ func (n *node) Write(_ context.Context, _ fs.FileHandle, b []byte, at int64) (ui
 	})
 }
 
-// Fsync makes a file durable, together with all directory entries. It waits while the disk is stalled,
-// unless the caller is killed: otherwise that process could not end.
+// Fsync makes a file durable, together with all directory entries. While the disk is stalled, it
+// blocks until the stall ends or the calling process is killed: otherwise that process could not
+// exit.
 func (n *node) Fsync(ctx context.Context, _ fs.FileHandle, _ uint32) syscall.Errno {
 	for counted := false; ; counted = true {
 		var stalled chan struct{}

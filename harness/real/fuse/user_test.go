@@ -11,11 +11,11 @@ import (
 	"testing"
 )
 
-// unprivileged is the user id of a user without rights.
+// unprivilegedUID is the ID of a user without privileges.
 const unprivileged = 65534
 
-// Tests that run as root do not show that the disk works for an ordinary user, for whom fusermount3
-// mounts it. This test runs them as one.
+// Ordinary users mount the disk with fusermount3, so tests that run as root don't show that it
+// works for them. This test runs the other tests as an ordinary user.
 func TestAsOrdinaryUser(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("already running as an ordinary user")
@@ -37,7 +37,7 @@ func TestAsOrdinaryUser(t *testing.T) {
 	if err := os.Chown(dir, unprivileged, unprivileged); err != nil {
 		t.Fatal(err)
 	}
-	// The program's path may not be accessible to other users.
+	// The path of the test program may not be accessible to other users.
 	cmd := exec.Command("/proc/self/exe", "-test.v", "-test.timeout=60s", "-test.skip=^"+t.Name()+"$")
 	cmd.Dir, cmd.Env = "/", append(os.Environ(), "TMPDIR="+dir, "HOME="+dir)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: unprivileged, Gid: unprivileged}}

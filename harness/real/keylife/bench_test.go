@@ -23,7 +23,7 @@ import (
 	"lockpick/harness/resp"
 )
 
-// bench is one real node behind links whose key lives are recorded.
+// bench is one real node behind links, with a recorder of its key lives.
 type bench struct {
 	testing.TB
 	group  *proc.Group
@@ -66,7 +66,8 @@ func newBench(t testing.TB, persist string, settings ...string) *bench {
 	return b
 }
 
-// program returns redis-server, or a script that starts it with additional settings.
+// program returns the path of redis-server, or of a script that starts it with additional
+// settings.
 func program(t testing.TB, settings []string) string {
 	t.Helper()
 	bin, err := exec.LookPath("redis-server")
@@ -105,7 +106,7 @@ func (b *bench) watch() {
 	b.Cleanup(func() { b.check(b.lives.Close()) })
 }
 
-// allFacts returns all facts, once the node has reported them.
+// allFacts waits until the node has reported everything, and returns all facts.
 func (b *bench) allFacts() []history.Event {
 	b.Helper()
 	b.check(b.lives.Close())
@@ -118,7 +119,7 @@ func (b *bench) soFar() []history.Event {
 	return append([]history.Event(nil), b.facts...)
 }
 
-// waitFor waits for a fact.
+// waitFor waits until a fact is recorded, and returns it.
 func (b *bench) waitFor(what history.Change, key string) history.Event {
 	b.Helper()
 	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(time.Millisecond) {
@@ -142,7 +143,8 @@ func (b *bench) direct(args ...string) resp.Value {
 	return v
 }
 
-// formatFacts formats facts as lines: change, key, value, old value, client and command.
+// formatFacts formats each fact as a line with the change, key, value, old value, client and
+// command.
 func formatFacts(facts []history.Event) string {
 	var out strings.Builder
 	for _, e := range facts {
@@ -160,7 +162,7 @@ func formatFacts(facts []history.Event) string {
 	return out.String()
 }
 
-// wantFacts compares all facts.
+// wantFacts checks that the recorded facts are exactly those in want.
 func (b *bench) wantFacts(want string) {
 	b.Helper()
 	if got := formatFacts(b.allFacts()); strings.TrimSpace(got) != strings.TrimSpace(want) {
@@ -173,14 +175,14 @@ func (b *bench) wantFacts(want string) {
 	}
 }
 
-// caller is a client's connection, through a link or directly.
+// caller is a client's connection, either through a link or directly to the node.
 type caller struct {
 	b    *bench
 	conn net.Conn
 	scan resp.Scanner
 }
 
-// client connects through its own link.
+// client connects to the node through the client's link.
 func (b *bench) client(name string) *caller {
 	b.Helper()
 	l := b.mesh.Link(name + "-n1")
@@ -193,7 +195,7 @@ func (b *bench) client(name string) *caller {
 	return b.connect(l.Addr())
 }
 
-// stranger connects directly.
+// directCaller connects to the node without going through a link.
 func (b *bench) stranger() *caller { return b.connect(b.node.Addr()) }
 
 func (b *bench) connect(addr string) *caller {
@@ -233,7 +235,8 @@ func (c *caller) do(args ...string) resp.Value {
 	return v
 }
 
-// copyData copies the node's data directory. The node syncs each write.
+// copyData copies the node's data directory. The copy is complete, because the node syncs each
+// write.
 func (b *bench) copyData() string {
 	b.Helper()
 	to := filepath.Join(b.TempDir(), "data")
@@ -241,7 +244,7 @@ func (b *bench) copyData() string {
 	return to
 }
 
-// putData restores a copy of the data directory while the node is down.
+// restoreData restores a copy of the data directory while the node is down.
 func (b *bench) putData(from string) {
 	b.Helper()
 	dir := b.group.DataDir("n1")

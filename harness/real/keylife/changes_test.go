@@ -14,7 +14,7 @@ import (
 
 const releaseScript = `if redis.call("get",KEYS[1]) == ARGV[1] then return redis.call("del",KEYS[1]) else return 0 end`
 
-// Each change is recorded once, with its client and command, and commands without effect are not
+// Each change is recorded once, with its client and command. Commands that change nothing are not
 // recorded.
 func TestEachChangeIsRecordedOnce(t *testing.T) {
 	b := newBench(t, "none")
@@ -94,7 +94,7 @@ expired k "" was "b" by
 	}
 }
 
-// A node without free memory reports the keys that it evicts.
+// A node that has run out of memory reports the keys that it evicts.
 func TestEvictionIsRecorded(t *testing.T) {
 	b := newBench(t, "none", "--maxmemory", "3mb", "--maxmemory-policy", "allkeys-random")
 	b.watch()
@@ -121,7 +121,7 @@ func TestEvictionIsRecorded(t *testing.T) {
 	}
 }
 
-// Under contention the facts agree with the replies on clients and times.
+// Under contention, facts and replies agree on clients and times.
 func TestFactsAgreeWithReplies(t *testing.T) {
 	const clients = 4
 	each := 3000

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// cpu returns how much CPU time the node has used.
+// cpu returns the CPU time that the node has used.
 func (b *bench) cpu() time.Duration {
 	b.Helper()
 	_, rest, _ := strings.Cut(b.direct("INFO", "server").Str, "\nprocess_id:")
@@ -25,7 +25,8 @@ func (b *bench) cpu() time.Duration {
 	return time.Duration(ns)
 }
 
-// BenchmarkLock measures the cost of recording: a lock is set and released over a link.
+// BenchmarkLock measures the cost of recording while a client sets and releases a lock through a
+// link.
 func BenchmarkLock(b *testing.B) {
 	for _, recording := range []bool{false, true} {
 		b.Run(fmt.Sprintf("tells=%v", recording), func(b *testing.B) {

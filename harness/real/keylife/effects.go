@@ -9,15 +9,16 @@ import (
 	"lockpick/harness/history"
 )
 
-// command is an executed command, with the time from which relative expiries count, in milliseconds of
-// the node's clock.
+// command is a command that the node has executed. Relative expiries count from its time, which is
+// in milliseconds of the node's clock.
 type command struct {
 	args []string
 	now  int64
 }
 
-// effect returns a key's state after a command for which the node reported an event. If a condition of
-// the command was not met, there is no event. before returns the states from before the command.
+// effect returns a key's state after a command for which the node reported an event. There is no
+// event if a condition of the command was not met. before returns a key's state before the
+// command.
 func (c command) effect(key, event string, before func(key string) *state) *state {
 	switch event {
 	case "del", "rename_from", "move_from":
@@ -48,7 +49,7 @@ func (c command) effect(key, event string, before func(key string) *state) *stat
 	}
 }
 
-// stringEffect is the effect of commands that set or change a string.
+// stringEffect returns the effect of a command that sets or changes a string.
 func (c command) stringEffect(name, key string, was state) *state {
 	made := &state{kind: "string"}
 	switch name {
@@ -89,7 +90,7 @@ func keepsExpiry(options []string) bool {
 	return slices.ContainsFunc(options, func(o string) bool { return strings.EqualFold(o, "KEEPTTL") })
 }
 
-// setExpiry applies EX, PX, EXAT, PXAT or PERSIST among a command's options.
+// setExpiry applies the option EX, PX, EXAT, PXAT or PERSIST of a command, if it has one.
 func (c command) setExpiry(s *state, from int) {
 	for i := from; i < len(c.args); i++ {
 		switch word := strings.ToUpper(c.args[i]); word {
@@ -103,7 +104,8 @@ func (c command) setExpiry(s *state, from int) {
 	}
 }
 
-// expiry returns an expiry in milliseconds, from an absolute or relative time in milliseconds or seconds.
+// expiry returns an absolute expiry in milliseconds. It converts an absolute or relative time in
+// milliseconds or seconds.
 func (c command) expiry(at string, millis bool, when string) int64 {
 	t, _ := strconv.ParseInt(when, 10, 64) // the node has accepted it
 	if !millis {
@@ -127,7 +129,8 @@ func (c command) sum(name, was string) string {
 	return strconv.FormatInt(n+by, 10)
 }
 
-// hashEffect is the effect of commands that change a hash. The node reports the deletion of an empty one.
+// hashEffect returns the effect of a command that changes a hash. The node reports the deletion of
+// a hash that has become empty.
 func (c command) hashEffect(name string, was state) *state {
 	now := state{kind: "hash", elements: slices.Clone(was.elements), expires: was.expires}
 	if name == "hdel" {
@@ -157,7 +160,7 @@ func (c command) hashEffect(name string, was state) *state {
 	return &now
 }
 
-// field returns the index of a hash's field, or -1.
+// fieldIndex returns the index of a field in a hash, or -1.
 func (s *state) field(name string) int {
 	for i := 0; i < len(s.elements); i += 2 {
 		if s.elements[i] == name {
@@ -191,18 +194,18 @@ func (c command) listEffect(name string, was state) *state {
 	return &now
 }
 
-// cause is the command that caused a change, and its times.
+// cause describes the command that caused a change, and when it was sent and answered.
 type cause struct {
 	issuer, command string
 	script          bool
-	sent, answered  int64 // by Clock, as seen by a link, or 0
+	sent, answered  int64 // when the link sent it and got the answer, by Clock, or 0
 	clock           int64 // the node's clock, from which its expiries count
 }
 
-// bounds is the time of a change, by Clock: t is an estimate, and lo and hi are certain bounds.
+// bounds is the time of a change, by Clock. t is an estimate; lo and hi are certain bounds.
 type bounds struct{ t, lo, hi int64 }
 
-// fact is a fact before it is numbered.
+// fact is a fact without its sequence number.
 type fact struct {
 	what          history.Change
 	key           string
@@ -213,7 +216,7 @@ type fact struct {
 	why string
 }
 
-// process converts the items of a stream to facts.
+// process converts items of a stream to facts.
 func (n *node) process(s *stream, items []item) {
 	for _, it := range items {
 		if it.args == nil {
@@ -225,7 +228,8 @@ func (n *node) process(s *stream, items []item) {
 	if len(items) > 0 {
 		n.lastRead = items[len(items)-1].at
 	}
-	// If only expirations and evictions are pending, they need no command and are recorded now.
+	// If the only pending events are expirations and evictions, no command caused them and they
+	// are recorded now.
 	if !slices.ContainsFunc(n.pending, func(it item) bool { return !spontaneous(it.event) }) {
 		for _, it := range n.pending {
 			n.lastT = max(n.lastT, it.at)
@@ -235,10 +239,10 @@ func (n *node) process(s *stream, items []item) {
 	}
 }
 
-// spontaneous reports whether an event can occur without a command.
+// isSpontaneous reports whether an event can occur without a command.
 func spontaneous(event string) bool { return event == "expired" || event == "evicted" }
 
-// processLine handles a command together with its pending events, of which there may be none.
+// processLine handles a command together with the events that precede it, if there are any.
 func (n *node) processLine(s *stream, it item) {
 	who := n.causeOf(s, it)
 	when := n.bound(it, who)
@@ -255,7 +259,7 @@ func (n *node) processLine(s *stream, it item) {
 			n.apply(fact{what: history.KeyFlushed, key: key, bounds: when, clock: it.clock, cause: who})
 		}
 	}
-	// The intermediate states of commands that change a key several times are not recorded.
+	// If a command changes a key several times, its intermediate states are not recorded.
 	after := map[string]*state{}
 	var order []string
 	for _, e := range events {
@@ -279,7 +283,8 @@ func (n *node) processLine(s *stream, it item) {
 	}
 }
 
-// flushes reports whether a command deletes all keys. There are no events for that.
+// isFlush reports whether a command deletes all keys. The node reports no events for such a
+// command.
 func flushes(name string, options []string) bool {
 	if name != "flushall" && name != "flushdb" {
 		return false
@@ -287,7 +292,7 @@ func flushes(name string, options []string) bool {
 	return len(options) == 0 || len(options) == 1 && (strings.EqualFold(options[0], "SYNC") || strings.EqualFold(options[0], "ASYNC"))
 }
 
-// effectOf returns a key's state after an event of a command.
+// effectOf returns a key's state after an event that a command has caused.
 func effectOf(it item, who cause, e item, before func(key string) *state) *state {
 	if e.event != "del" && !slices.Contains(it.args, e.key) {
 		return &state{}
@@ -296,7 +301,7 @@ func effectOf(it item, who cause, e item, before func(key string) *state) *state
 	return c.effect(e.key, e.event, before)
 }
 
-// causeOf finds which client sent a command, and when.
+// causeOf finds the client that sent a command, and the time at which it was sent.
 func (n *node) causeOf(s *stream, it item) (who cause) {
 	if it.from == scriptAddr {
 		who = n.script
@@ -323,12 +328,14 @@ func (n *node) causeOf(s *stream, it item) (who cause) {
 	return who
 }
 
-// clockTolerance is by how many nanoseconds a correct clock's time may be outside of its bounds.
+// clockTolerance is by how many nanoseconds the time of a correct clock may lie outside of the
+// bounds.
 const clockTolerance = 1_000_000
 
-// bound bounds a command's time: it was executed after it entered its link and after the node's previous
-// change, and before it was read or answered. Within that, the node's clock decides unless it was just
-// changed.
+// boundTime returns bounds on the time at which a command was executed: after it entered its link
+// and after the node's previous change, but before its MONITOR line was read and before it was
+// answered. Within these bounds, the estimate is the time by the node's clock, unless that clock
+// has just been changed.
 func (n *node) bound(it item, who cause) bounds {
 	b := bounds{lo: max(n.lastLo, who.sent), hi: it.at}
 	if who.answered != 0 {
@@ -347,8 +354,9 @@ func (n *node) bound(it item, who cause) bounds {
 	return b
 }
 
-// removed records that a key has expired or was evicted. The node's clock, calculated from a line, may
-// have been changed since: no key expires before its expiry.
+// recordRemoval records that a key has expired or was evicted. clock is calculated from a MONITOR
+// line, and the node's clock may have been changed since then. Therefore an expiry is never dated
+// before the key's expiry time.
 func (n *node) removed(it item, when bounds, clock int64) {
 	f := fact{what: history.KeyExpired, key: it.key, bounds: when, clock: max(clock, n.keys[it.key].expiryNanos())}
 	if it.event == "evicted" {
@@ -357,7 +365,7 @@ func (n *node) removed(it item, when bounds, clock int64) {
 	n.apply(f)
 }
 
-// apply records a fact that changes a key's state.
+// apply changes a key's state as described by a fact, and records the fact.
 func (n *node) apply(f fact) {
 	f.before = n.keys[f.key]
 	if f.before != nil {

@@ -7,8 +7,8 @@ import (
 	"lockpick/harness/history"
 )
 
-// A key that the node itself found expired has expired by the node's clock, even if the clock was changed
-// since the last report.
+// A key that the node itself found expired has expired by the node's clock, even if that clock was
+// changed after the last report.
 func TestExpiryFoundAfterClockChange(t *testing.T) {
 	const second = int64(time.Second)
 	for _, c := range []struct {

@@ -5,32 +5,32 @@
 //	             │                                                    ▲
 //	             ╰── sender: which command came from where, and when ─╯
 //
-// A Recorder watches the nodes of one run. A sender is one connection of a link to a node, from which
-// the Recorder learns what was sent there. A separate connection to each node, not through a link,
-// receives key-space events and MONITOR lines together, in RESP3: the events of a command arrive before
-// the command's line, in the order in which the node executed them.
+// A Recorder watches the nodes of one run. A sender is one connection from a link to a node; it
+// informs the Recorder of the commands that are sent. A separate connection to each node, not through a
+// link, receives both key-space events and MONITOR lines, in RESP3. The events of a command arrive
+// before the command's line, and lines arrive in the order in which the node executed the commands.
 //
-// These are exact: the order of a node's facts (Seq), the keys that a command changed, its client's address,
-// the node's clock (Local, to a microsecond) and values: a string, a hash's fields and values or a
-// list's elements, separated by spaces, in the node's order. An expiry is calculated from the command
-// and the clock on its line, which the node reads after executing the command. It is therefore late,
-// usually by nothing and seldom by a millisecond.
+// The following are exact: the order of a node's facts (Seq), the keys that a command changed, its
+// client's address, the node's clock (Local, to a microsecond), and values. A value is a string, or the
+// fields and values of a hash, or the elements of a list, separated by spaces, in the node's order. An
+// expiry is calculated from the command and the time on its line, which the node reads after executing
+// the command. The result is usually exact, but it can be a millisecond late.
 //
 // T is bounded by Lo and Hi. A command from a link was executed after it entered the link, and before
 // the fact was read or the link had the answer. Commands from elsewhere, and changes without a command,
-// happened after the node's previous change. If no client accesses an expired key, the node finds it
-// some tenths of a second late and reports it then. Its Local is calculated from the previous line, but
-// is at least the key's expiry, because the clock may have been changed since.
+// happened after the node's previous change. If no client accesses an expired key, the node finds and
+// reports it some tenths of a second later. Local is then calculated from the previous line, but is not
+// before the key's expiry, because the clock may have been changed since that line.
 //
-// The last changes of a node that was killed may be missing, which a gap reports. A node that starts
-// does not report the keys that it loads, nor does a promoted replica report those that it has: the
-// node is read while its links are held (Reattach) and compared with the recorded state. If a
-// connection is lost for another reason, it is replaced, and a gap reports since when facts may be
-// missing.
+// If a node is killed, its last changes may be missing, and a gap is recorded. A node does not report
+// the keys that it loads when it starts, and a promoted replica does not report those that it has.
+// Therefore the node's keys are read while its links are held (Reattach), and compared with the
+// recorded state. If a connection is lost for another reason, it is replaced, and a gap shows since when
+// facts may be missing.
 //
-// Deliberately missing: databases other than 0, the values of sets, sorted sets and streams (their
-// facts have none), Redis before 7.0, which can't report when a key expires (PEXPIRETIME), and the
-// meaning of facts.
+// Deliberately missing: databases other than 0; the values of sets, sorted sets and streams, whose facts
+// have no values; Redis before 7.0, which can't report when a key expires (PEXPIRETIME); and the
+// interpretation of facts.
 package keylife
 
 import (
@@ -51,7 +51,7 @@ import (
 
 // Config configures a Recorder.
 type Config struct {
-	Clock       func() time.Duration           // true time, with any origin
+	Clock       func() time.Duration           // returns true time since any origin
 	FromHarness func(server, from string) bool // reports whether lockpick itself sends commands to server from that address
 	Record      func(e history.Event)          // receives the facts
 }
@@ -66,21 +66,21 @@ type Recorder struct {
 	nodes map[string]*node // the watched nodes; nil if there are none
 }
 
-// New returns a recorder of key lives for a run that has not begun.
+// New returns a recorder of key lives for a run that has not begun yet.
 func New(c Config) *Recorder {
 	l := &Recorder{cfg: c}
 	l.wall = vdso.ClockOffset(l.now, func() int64 { return time.Now().UnixNano() })
 	return l
 }
 
-// Start makes an instant of Clock true time zero of the run.
+// Start makes the given instant of Clock true time zero of the run.
 func (l *Recorder) Start(origin time.Duration) { l.origin.Store(int64(origin)) }
 
 // Epoch returns what a correct wall clock shows at true time zero, in nanoseconds since 1970.
 func (l *Recorder) Epoch() int64 { return l.wall + l.origin.Load() }
 
-// Watch starts recording the nodes with the given names and addresses. If it fails for any of them,
-// nothing is recorded and the error gives the reason.
+// Watch starts recording the nodes with the given names and addresses. If it fails for any of
+// them, nothing is recorded and the error gives the reason.
 func (l *Recorder) Watch(nodes map[string]string) error {
 	all := map[string]*node{}
 	for name, addr := range nodes {
@@ -96,18 +96,19 @@ func (l *Recorder) Watch(nodes map[string]string) error {
 	return err
 }
 
-// Reattach resumes recording a node that has restarted, or that the server at another address has
-// replaced. why is history.Restart or history.Failover. The node's links must be held meanwhile. It
-// returns once the node was read or reading it has failed.
+// Reattach resumes recording a node that has restarted or was replaced by the server at another
+// address. why is history.Restart or history.Failover. The node's links must be held until
+// Reattach returns, which it does once the node's keys were read or reading them has failed.
 func (l *Recorder) Reattach(name, addr, why string) {
 	if n := l.node(name); n != nil {
 		n.reattach(addr, why)
 	}
 }
 
-// ExpectEnd announces that a node is about to end, and that Reattach will be called if it comes back. It
-// returns when everything that the node has done is recorded, or after endBound: changes that a killed
-// node has answered but not reported are lost. A node that shuts down cleanly reports everything.
+// ExpectEnd announces that a node is about to exit, and that Reattach will be called if it comes
+// back. It returns when everything that the node has done is recorded, or after endTimeout. A node
+// that is killed may have answered changes that it has not reported; these are lost. A node that
+// shuts down cleanly reports everything.
 func (l *Recorder) ExpectEnd(name string, inOrder bool) {
 	if n := l.node(name); n != nil && !inOrder {
 		n.catchUp()
@@ -115,7 +116,7 @@ func (l *Recorder) ExpectEnd(name string, inOrder bool) {
 	l.setExpected(name, true, inOrder)
 }
 
-// CancelEnd announces that the node has not ended after all.
+// CancelEnd announces that the node did not exit after all.
 func (l *Recorder) CancelEnd(name string) { l.setExpected(name, false, false) }
 
 func (l *Recorder) setExpected(name string, end, inOrder bool) {
@@ -134,8 +135,8 @@ func (l *Recorder) node(name string) *node {
 	return l.nodes[name]
 }
 
-// Close returns once all remaining facts of the nodes are recorded, and restores the nodes' settings. It
-// waits a while for nodes that don't answer.
+// Close returns once all remaining facts of the nodes are recorded, and restores the nodes'
+// settings. For nodes that don't answer, it waits for a limited time.
 func (l *Recorder) Close() error {
 	if l == nil {
 		return nil
@@ -164,37 +165,37 @@ func forAll(nodes map[string]*node, do func(*node) error) (err error) {
 
 func (l *Recorder) now() int64 { return int64(l.cfg.Clock()) }
 
-// node is one node of the run. While it is attached, only its reader accesses its keys. Attaching and
-// detaching need the mutex, and there is no reader then.
+// node is one node of the run. While it is attached, only its reader accesses its keys. Attaching
+// and detaching require the mutex, and there is no reader at those times.
 type node struct {
 	recorder *Recorder
 	name     string
-	senders  sync.Map    // *sender by the address that the node sees
+	senders  sync.Map    // maps the address that the node sees to a *sender
 	awaited  atomic.Bool // its end was announced, and its return will be
-	orderly  atomic.Bool // and it shuts down cleanly
+	orderly  atomic.Bool // its announced end is a clean shutdown
 
 	mu       sync.Mutex
 	addr     string
 	notify   *string // its earlier notify-keyspace-events; nil if unchanged
 	stream   *stream // nil while detached
-	runOver  bool    // the run is over
+	runOver  bool    // whether the run is over
 	retrying bool
 	running  sync.WaitGroup
 
-	run  string // run_id of the recorded life
+	run  string // run_id of the server process whose keys are recorded
 	seq  int64
 	keys map[string]*state
 	past map[string][]*state // earlier states of each key
 
 	pending    []item // events whose command has not been read yet
-	lastLo     int64  // by Clock: lower bound of the last change
+	lastLo     int64  // lower bound of the last change's time, by Clock
 	lastRead   int64  // when the last change was read
-	lastT      int64  // its assumed time
-	clockAhead int64  // how far the node's clock was ahead of Clock then
-	script     cause  // the cause of the script commands that follow
+	lastT      int64  // estimated time of the last change
+	clockAhead int64  // how far the node's clock was ahead of Clock at that time
+	script     cause  // cause of the script commands that follow
 }
 
-// attachFirst starts the recording at the beginning of the run.
+// attachFirst starts the recording of the node at the beginning of the run.
 func (n *node) attachFirst() error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -207,7 +208,7 @@ func (n *node) attachFirst() error {
 	return nil
 }
 
-// reattach resumes the recording in another life of the node, or with its replacement.
+// reattach resumes the recording after the node has restarted or was replaced.
 func (n *node) reattach(addr, why string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -230,8 +231,8 @@ func (n *node) reattach(addr, why string) {
 	n.resume(s, why)
 }
 
-// resume resumes the recording, after comparing the node's state with the recorded one. The mutex is
-// held.
+// resume resumes the recording, after comparing the node's state with the recorded state. The
+// caller holds the mutex.
 func (n *node) resume(s *stream, why string) {
 	if n.run == s.run {
 		why = "" // it did not restart
@@ -241,7 +242,7 @@ func (n *node) resume(s *stream, why string) {
 	n.listen(s)
 }
 
-// listen starts a reader that processes everything from now on. The mutex is held.
+// listen starts a reader that processes all further reports. The caller holds the mutex.
 func (n *node) listen(s *stream) {
 	n.run, n.stream = s.run, s
 	n.awaited.Store(false)
@@ -266,10 +267,10 @@ func (n *node) listen(s *stream) {
 	})
 }
 
-// endBound is how long to wait for the reports of a node that is about to be killed.
+// endTimeout is how long to wait for the reports of a node that is about to be killed.
 const endBound = 100 * time.Millisecond
 
-// catchUp waits until the reports so far are processed, or for endBound.
+// catchUp waits until all reports so far are processed, or until endTimeout has passed.
 func (n *node) catchUp() {
 	n.mu.Lock()
 	s := n.stream
@@ -279,7 +280,8 @@ func (n *node) catchUp() {
 	}
 }
 
-// detach records that the node is no longer read. Its reader has ended. The mutex is held.
+// detach records that the node is no longer watched. Its reader has already exited. The caller
+// holds the mutex.
 func (n *node) detach() {
 	n.stream.close()
 	n.stream = nil
@@ -290,17 +292,18 @@ func (n *node) detach() {
 	n.lastRead = now
 }
 
-// gap records that facts may be missing since the last change, and is dated at that change. The node may
-// have been dead at the end of the gap.
+// recordGap records that facts may be missing since the last change, and dates this record at that
+// change. The node may have been dead at the end of the gap.
 func (n *node) gap(until int64) {
 	since := max(min(n.lastRead, until), n.recorder.origin.Load()) // nothing can be missing before the run
 	n.record(fact{what: history.KeyGap, bounds: bounds{since, since, until}, clock: since + n.clockAhead})
 }
 
-// retryAfter is the pause after a failed attempt to attach a node.
+// retryDelay is the pause after a failed attempt to attach a node.
 const retryAfter = 20 * time.Millisecond
 
-// retry attaches the node as soon as possible, unless its return will be announced. The mutex is held.
+// retry attaches the node as soon as possible, unless Reattach will be called for it. The caller
+// holds the mutex.
 func (n *node) retry() {
 	if n.retrying || n.runOver || n.awaited.Load() {
 		return
@@ -316,7 +319,7 @@ func (n *node) retry() {
 	})
 }
 
-// tryAttach reports whether no further attempt is needed.
+// tryAttach tries to attach the node. It returns true if no further attempt is needed.
 func (n *node) tryAttach() bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -332,8 +335,8 @@ func (n *node) tryAttach() bool {
 	return true
 }
 
-// stop ends the recording and restores the node's setting. If the run has begun, all remaining facts are
-// recorded first.
+// stop ends the recording and restores the node's setting. If the run has begun, it first records
+// all remaining facts.
 func (n *node) stop(begun bool) error {
 	n.mu.Lock()
 	n.runOver = true
@@ -355,14 +358,14 @@ func (n *node) stop(begun bool) error {
 	return err
 }
 
-// state is the value of a key and its expiry. States are immutable.
+// state is the value and the expiry of a key. States are immutable.
 type state struct {
 	kind     string   // as in TYPE: string, hash or list; "" if the value isn't known
-	elements []string // the string, the hash's fields and values, or the list's elements
+	elements []string // the string; or the hash's fields and values; or the list's elements
 	expires  int64    // milliseconds of the node's clock, or 0
 }
 
-// text returns the value as it is written in facts.
+// text returns the value in the format used in facts.
 func (s *state) text() string {
 	if s == nil {
 		return ""
@@ -370,7 +373,7 @@ func (s *state) text() string {
 	return strings.Join(s.elements, " ")
 }
 
-// expiryNanos returns the expiry as it is written in facts.
+// expiryNanos returns the expiry in the format used in facts.
 func (s *state) expiryNanos() int64 {
 	if s == nil {
 		return 0
@@ -382,10 +385,10 @@ func (s *state) sameValue(o *state) bool {
 	return s.kind != "" && s.kind == o.kind && slices.Equal(s.elements, o.elements)
 }
 
-// expiryTolerance is by how many milliseconds a replayed expiry may be off on a busy machine.
+// expiryTolerance is the maximum error of a replayed expiry on a busy machine, in milliseconds.
 const expiryTolerance = 20
 
-// matches reports whether a state that was read agrees with a replayed one.
+// matches reports whether a state read from the node agrees with a replayed state.
 func (s *state) matches(o *state) bool {
 	return s.sameValue(o) && (s.expires == 0) == (o.expires == 0) && max(s.expires-o.expires, o.expires-s.expires) <= expiryTolerance
 }
@@ -408,8 +411,8 @@ func change(before, after *state) history.Change {
 }
 
 const (
-	dialBound   = 2 * time.Second // how long a connect may take
-	answerBound = 5 * time.Second // how long an answer may take
+	dialBound   = 2 * time.Second // time limit for connecting
+	answerBound = 5 * time.Second // time limit for an answer
 )
 
 type conn struct {
@@ -436,7 +439,7 @@ func (c *conn) send(commands ...[]string) error {
 	return err
 }
 
-// read waits for bytes and returns the values that are complete then.
+// read waits for data and returns all values that are then complete.
 func (c *conn) read() ([]resp.Value, error) {
 	n, err := c.Read(c.buf[:])
 	values, bad := c.scan.Feed(c.buf[:n])
@@ -477,7 +480,7 @@ func (c *conn) doAll(commands ...[]string) ([]resp.Value, error) {
 	return replies, nil
 }
 
-// do is doAll for one command. An error reply is returned as an error.
+// do sends one command and returns the reply. An error reply is returned as an error.
 func (c *conn) do(args ...string) (resp.Value, error) {
 	replies, err := c.doAll(args)
 	if err != nil {

@@ -17,7 +17,7 @@ const (
 	unlockScript  = `if redis.call('hexists', KEYS[1], ARGV[2]) == 0 then return nil end local c = redis.call('hincrby', KEYS[1], ARGV[2], -1) if c > 0 then redis.call('pexpire', KEYS[1], ARGV[1]) return 0 else redis.call('del', KEYS[1]) return 1 end`
 )
 
-// randomCommand returns a random command that a lock may send, and its key.
+// randomCommand returns a random command that a lock might send, and the key that it accesses.
 func randomCommand(r *rand.Rand) (key string, command []string) {
 	key = []string{"{a}:lock", "lock-b"}[r.IntN(2)]
 	token, ttl := fmt.Sprint("t", r.IntN(4)), fmt.Sprint(1+r.IntN(40))
@@ -71,7 +71,7 @@ type keyState struct {
 	exists     bool
 }
 
-// The recorded state of a key is what the node has.
+// The recorded state of each key matches the state on the node.
 func TestRecordedStateMatchesNode(t *testing.T) {
 	b := newBench(t, "none")
 	b.watch()

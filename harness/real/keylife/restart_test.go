@@ -14,7 +14,7 @@ import (
 	"lockpick/harness/history"
 )
 
-// kill ends the node as a nemesis does.
+// kill kills the node as a fault does.
 func (b *bench) kill() {
 	b.Helper()
 	b.lives.ExpectEnd("n1", false)
@@ -33,8 +33,8 @@ func (b *bench) restart() {
 	b.lives.Reattach("n1", b.node.Addr(), history.Restart)
 }
 
-// Lost keys are recorded while the links are held, before any client can set them anew, and a gap records
-// that facts of the node's last moments may be missing.
+// The loss of keys is recorded while the links are held, before any client can set these keys
+// again. A gap records that facts from just before the node's death may be missing.
 func TestKilledNodeLosesKeys(t *testing.T) {
 	b := newBench(t, "none")
 	b.watch()
@@ -64,7 +64,7 @@ set k "b" was "" by c2-n1 set
 	}
 }
 
-// Keys that a node kept are recorded as kept, including their expiry.
+// Keys that a node has persisted are recorded as unchanged by the restart, including their expiry.
 func TestRestartKeepsPersistedKeys(t *testing.T) {
 	b := newBench(t, "always")
 	b.watch()
@@ -90,7 +90,7 @@ deleted l "" was "x y" by c2-n1 del
 	}
 }
 
-// An old data file brings back old values, like a power loss.
+// An old data file restores old values, as after a power loss.
 func TestRestoredFileRevertsKeys(t *testing.T) {
 	b := newBench(t, "always")
 	b.watch()
@@ -110,7 +110,7 @@ func TestRestoredFileRevertsKeys(t *testing.T) {
 	}
 }
 
-// A node that shuts down cleanly reports everything, so there is no gap.
+// A node that shuts down cleanly reports everything, so no gap is recorded.
 func TestShutdownLeavesNoGap(t *testing.T) {
 	b := newBench(t, "none")
 	b.watch()
@@ -133,8 +133,8 @@ func TestShutdownLeavesNoGap(t *testing.T) {
 	}
 }
 
-// The node's connection is cut, and later the node is killed and restarted, all without announcement. The
-// recording resumes, and gaps say since when facts may be missing.
+// First the connection to the node is cut. Later, the node is killed and restarted. Neither is
+// announced. The recording resumes, and gaps show since when facts may be missing.
 func TestUnannouncedRestart(t *testing.T) {
 	b := newBench(t, "none")
 	b.watch()
@@ -177,11 +177,11 @@ func TestUnannouncedRestart(t *testing.T) {
 	}
 }
 
-// stampError is the stamp error of the process backend, whose stamps are read by several goroutines: on a
-// busy machine a later one may be read first.
+// stampError is the error of the process backend's timestamps. Several goroutines take them, so on
+// a busy machine a later timestamp may be taken first.
 const stampError = int64(time.Millisecond)
 
-// Every answered command is recorded or lies in a gap.
+// Every command that was answered is either recorded or falls into a gap.
 func TestKilledUnderLoad(t *testing.T) {
 	b := newBench(t, "none")
 	b.watch()
@@ -236,7 +236,8 @@ func TestKilledUnderLoad(t *testing.T) {
 	b.allFacts()
 }
 
-// A node that is read under traffic, because its connection was cut, matches the recorded state in the end.
+// If the connection is cut and the node is read again while clients change keys, the recorded
+// state matches the node in the end.
 func TestReattachUnderTraffic(t *testing.T) {
 	b := newBench(t, "none")
 	b.watch()

@@ -16,7 +16,8 @@ func (b *bench) setting(name string) string {
 	return b.direct("CONFIG", "GET", name).Items[1].Str
 }
 
-// A changed setting is restored at the end, also after a restart, and if another node can't be watched.
+// A changed setting is restored at the end, also after a restart or if another node can't be
+// watched.
 func TestSettingsAreRestored(t *testing.T) {
 	for _, was := range []string{"xE", ""} {
 		b := newBench(t, "none", "--"+notify, `"`+was+`"`)
@@ -43,7 +44,8 @@ func TestSettingsAreRestored(t *testing.T) {
 	}
 }
 
-// A node that refuses a required command is left unchanged, and the error says why.
+// If a node refuses a required command, its settings are left unchanged and the error gives the
+// reason.
 func TestWatchNamesRefusedCommand(t *testing.T) {
 	for command, want := range map[string]string{"CONFIG": "CONFIG: ERR unknown command", "MONITOR": "ERR unknown command 'MONITOR'"} {
 		b := newBench(t, "none", "--rename-command", command, `""`)

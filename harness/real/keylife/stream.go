@@ -14,27 +14,28 @@ import (
 	"lockpick/harness/resp"
 )
 
-// stream is the connection on which a server reports changes, and a second connection for commands.
+// stream is the connection on which a server reports changes, together with a second connection
+// for commands.
 type stream struct {
 	main, probe         *conn
-	serverAddr, ownAddr string // the probe's two addresses: the server's, and its own as the server sees it
+	serverAddr, ownAddr string // both addresses of the probe connection: the server's, and its own as the server sees it
 	done                chan struct{}
 
-	frozen bool // the clock stands still during a script
+	frozen bool // whether the server's clock stands still during a script
 
 	run   string
 	from  int64             // when the reports began, by Clock
 	at    int64             // when the state was read
 	clock int64             // the server's clock at that time
-	ahead int64             // how far it is ahead of Clock
-	keys  map[string]*state // the state that was read
+	ahead int64             // how far the server's clock is ahead of Clock
+	keys  map[string]*state // state that was read
 
 	mu     sync.Mutex
 	marks  map[string]chan struct{} // closed when the line has been read
 	marked int                      // number of marks so far
 }
 
-// attach connects to the server and reads its state. The mutex is held.
+// attach connects to the server and reads its keys. The caller holds the mutex.
 func (n *node) attach() (*stream, error) {
 	s := &stream{done: make(chan struct{}), marks: map[string]chan struct{}{}, keys: map[string]*state{}}
 	err := n.open(s)
@@ -92,11 +93,12 @@ func (n *node) open(s *stream) (err error) {
 	}
 }
 
-// runDigits is how many digits of a run_id identify one life.
+// runIDDigits is how many digits of a run_id are recorded to identify a server process.
 const runDigits = 8
 
-// checkVersion returns an error if the server is too old to have PEXPIRETIME. From version 7.2 on, all
-// commands of a script are executed at the time at which the script began.
+// checkVersion returns an error if the server is too old for PEXPIRETIME. Since version 7.2, a
+// server executes all commands of a script at the time at which the script began; frozenTime
+// reports whether it does.
 func checkVersion(hello resp.Value) (frozen bool, err error) {
 	for i := 0; i+1 < len(hello.Items); i += 2 {
 		if hello.Items[i].Str != "version" {
@@ -114,7 +116,7 @@ func checkVersion(hello resp.Value) (frozen bool, err error) {
 
 const notify = "notify-keyspace-events"
 
-// prepare makes a server report all key-space events, if it does not do so already.
+// prepare makes a server report all key-space events, unless it already does.
 func (n *node) prepare(c *conn) error {
 	v, err := c.do("CONFIG", "GET", notify)
 	if err != nil {
@@ -136,7 +138,8 @@ func (n *node) prepare(c *conn) error {
 	return nil
 }
 
-// restore restores the server's setting. A server that has ended does not have ours. The mutex is held.
+// restore restores the server's setting. A server that has exited no longer has the setting. The
+// caller holds the mutex.
 func (n *node) restore() error {
 	if n.notify == nil {
 		return nil
@@ -168,13 +171,14 @@ func (s *stream) items(clock func() time.Duration) (items []item, err error) {
 	return items, err
 }
 
-// alive reports whether the server that it is connected to still answers.
+// alive reports whether the server at the other end still answers.
 func (s *stream) alive() bool {
 	_, err := s.probe.do("PING")
 	return err == nil
 }
 
-// finishBound is how long data in transit may take: a server that has ended sends no more.
+// finishTimeout is how long data that is still in transit may take to arrive. A server that has
+// exited sends no more.
 const finishBound = 50 * time.Millisecond
 
 // finish waits until the reader has read everything.
@@ -183,11 +187,11 @@ func (s *stream) finish() {
 	<-s.done
 }
 
-// drainBound is how long a server may take to send all reports at the end of a run.
+// drainTimeout is the time limit for a server to send all reports at the end of a run.
 const drainBound = 2 * time.Second
 
-// drain waits until everything that the server has done so far is processed, and reports whether that
-// happened in time.
+// drain waits until everything that the server has done so far is processed. It returns false if
+// that took longer than the time limit.
 func (s *stream) drain(bound time.Duration) bool {
 	mark := make(chan struct{})
 	s.mu.Lock()
@@ -212,7 +216,7 @@ func (s *stream) drain(bound time.Duration) bool {
 	}
 }
 
-// mark handles a MONITOR line of the probe.
+// handleMarker handles the MONITOR line of a command that the probe connection sent.
 func (s *stream) mark(args []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -230,7 +234,7 @@ func (s *stream) close() {
 	}
 }
 
-// item is one report of a node: a key-space event or a command, never both.
+// item is one report from a node: either a key-space event or a command.
 type item struct {
 	at    int64 // when it was read, by Clock
 	key   string
@@ -241,15 +245,15 @@ type item struct {
 	clock int64    // the node's clock, nanoseconds since 1970
 }
 
-// scriptAddr is the address that MONITOR shows for a command of a script.
+// scriptAddr is the address that MONITOR shows for commands executed by a script.
 const scriptAddr = "lua"
 
-// pattern matches the key-space events of database 0.
+// eventPattern matches the key-space events of database 0.
 const pattern = channel + "*"
 
 const channel = "__keyspace@0__:"
 
-// parseItem converts a value that was received. ok is false if it is not an item.
+// parseItem converts a value received from the node to an item. ok is false if it is not an item.
 func parseItem(v resp.Value, at int64) (it item, ok bool) {
 	if v.Kind == '>' {
 		if len(v.Items) != 4 || v.Items[0].Str != "pmessage" {
@@ -299,8 +303,9 @@ func parseLine(line string) (it item, ok bool) {
 	return it, len(it.args) > 0
 }
 
-// readScript reads each key with its type, expiry and, if the type is supported, its value. All are read
-// at one instant of the node's order, which the MONITOR line of the script's last command marks.
+// readScript returns each key with its type, its expiry and, if the type is supported, its value.
+// The script is atomic. The MONITOR line of its last command marks the point in the node's reports
+// at which the keys were read.
 const readScript = `
 local all, get = {}, {string = {'GET'}, hash = {'HGETALL'}, list = {'LRANGE', '0', '-1'}}
 for i, key in ipairs(redis.call('KEYS', '*')) do
@@ -312,8 +317,9 @@ end
 redis.call('ECHO', ARGV[1])
 return all`
 
-// read reads the keys of a server whose reports have begun. Reports before the script's last line are
-// contained in the state that was read. Later ones still have to be processed.
+// read reads the keys of a server that has begun to report changes. The effects of reports before
+// the script's last line are contained in the state that is read. Later reports remain to be
+// processed.
 func (n *node) read(s *stream) error {
 	const word = "lockpick: keys up to here"
 	all, err := s.probe.do("EVAL_RO", readScript, "0", word)
@@ -340,7 +346,7 @@ func (n *node) read(s *stream) error {
 	}
 }
 
-// newState converts a key that was read.
+// newState builds a state from a key's type, expiry and value as read from the server.
 func newState(kind string, expires int64, v resp.Value) *state {
 	s := &state{kind: kind, expires: max(expires, 0)}
 	switch kind {
@@ -354,8 +360,9 @@ func newState(kind string, expires int64, v resp.Value) *state {
 	return s
 }
 
-// compare records how each key has changed while the node was not read: because it restarted, or unseen
-// in the same life, in which case why is "". The node's mutex is held, and it has no reader.
+// compare records how each key has changed while the node was not watched. why is the reason for
+// that, or "" if the node did not restart. The caller holds the node's mutex, and there is no
+// reader.
 func (n *node) compare(s *stream, why string) {
 	all := maps.Clone(n.keys)
 	maps.Copy(all, s.keys)
@@ -374,7 +381,7 @@ func (n *node) compare(s *stream, why string) {
 	}
 }
 
-// changeUnseen returns how a key has changed while the node was not read.
+// unseenChange returns how a key has changed while the node was not watched.
 func (n *node) changeUnseen(key string, before, after *state, now int64, why string) history.Change {
 	switch {
 	case after == nil && before.expires != 0 && now >= before.expires:
@@ -395,7 +402,8 @@ func (n *node) changeUnseen(key string, before, after *state, now int64, why str
 	return change(before, after)
 }
 
-// sender is one connection of a link to a node, with the commands whose lines have not been read yet.
+// sender is one connection from a link to a node. It holds the commands whose MONITOR lines have
+// not been read yet.
 type sender struct {
 	link string
 
@@ -405,14 +413,15 @@ type sender struct {
 	answers int
 }
 
-// sent is a command as seen by its link.
+// sentCommand is a command as seen by its link.
 type sent struct {
 	args     []string
 	at       int64 // when it entered the link
 	answered int64 // when the link had the answer, or 0
 }
 
-// maxQueued bounds the queue. The node reports no line for some commands: MONITOR omits AUTH.
+// maxQueued is the maximum length of the queue. It is needed because the node reports no line for
+// some commands: MONITOR omits AUTH.
 const maxQueued = 10_000
 
 // Sent records a command before the node receives it.
@@ -425,7 +434,7 @@ func (s *sender) Sent(args []string, at int64) {
 	s.queue = append(s.queue, sent{args: args, at: at})
 }
 
-// Answered records the answer to the first command without one.
+// Answered records the answer to the earliest command that has none yet.
 func (s *sender) Answered(at int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -435,8 +444,8 @@ func (s *sender) Answered(at int64) {
 	s.answers++
 }
 
-// match finds the command that a MONITOR line shows, and drops the earlier ones: a node executes the
-// commands of a connection in order, so those will never get a line.
+// match finds the command that a MONITOR line shows. It drops the commands before it, for which
+// there will never be a line, because a node executes the commands of a connection in order.
 func (s *sender) match(args []string) (c sent) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -449,7 +458,7 @@ func (s *sender) match(args []string) (c sent) {
 	return sent{}
 }
 
-// attribute marks a command as sent from here.
+// attribute records in who that this sender sent the command.
 func (s *sender) attribute(who *cause, args []string, origin int64) {
 	who.issuer = s.link
 	c := s.match(args)
@@ -462,8 +471,9 @@ func (s *sender) attribute(who *cause, args []string, origin int64) {
 	}
 }
 
-// Sender returns the sender for a connection that a link has made to a node from an address, or nil if
-// the node is not watched. Its times are true time since the run began.
+// Sender returns the sender for a connection that a link has made to a node, or nil if the node is
+// not watched. from is the local address of the connection. The times passed to the sender are
+// true time since the run began.
 func (l *Recorder) Sender(link, name, from string) *sender {
 	n := l.node(name)
 	if n == nil {

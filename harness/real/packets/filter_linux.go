@@ -13,19 +13,21 @@ import (
 	"lockpick/nemesis"
 )
 
-// tableName is used by lockpick only, so that leftovers of a Filter that was not closed can be removed.
+// tableName is a name that only lockpick uses, so that the table of a Filter that was not closed
+// can be found and removed.
 const tableName = "lockpick"
 
-// Filter is a table in one network namespace. It is safe for concurrent use.
+// Filter drops packets by means of a table in one network namespace. It is safe for concurrent
+// use.
 type Filter struct {
 	mu     sync.Mutex
 	conn   *nftables.Conn
 	table  *nftables.Table
-	chains map[string]*nftables.Chain // by Rule.Way
+	chains map[string]*nftables.Chain // chains by Rule.Way
 }
 
-// Open creates the table in the network namespace of the calling thread, and replaces a leftover one. It
-// does not drop anything yet.
+// Open creates the table in the network namespace of the calling thread, and replaces any leftover
+// one. At first, no packets are dropped.
 func Open() (*Filter, error) {
 	// A lasting connection stays in the namespace in which it was opened.
 	conn, err := nftables.New(nftables.AsLasting())
@@ -53,10 +55,10 @@ func explainPermission(err error) error {
 	return err
 }
 
-// Ready does nothing. It shows a caller that Open was successful.
+// Ready does nothing. A successful call shows the caller that Open succeeded.
 func (f *Filter) Ready() {}
 
-// Drop drops the packets that match a rule, from now until Pass.
+// Drop drops the packets that match a rule until Pass is called.
 func (f *Filter) Drop(r Rule) error {
 	if err := r.validate(); err != nil {
 		return fmt.Errorf("drop packets: %w", err)
@@ -84,7 +86,7 @@ func (f *Filter) Lost(r Rule) (int, error) {
 	return lost, err
 }
 
-// Pass ends a Drop, and returns how many packets have matched the rule.
+// Pass stops dropping packets that match a rule, and returns how many were dropped.
 func (f *Filter) Pass(r Rule) (lost int, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -112,7 +114,7 @@ func (f *Filter) Close() error {
 	return nil
 }
 
-// count returns the kernel's rule and its packet count.
+// count returns the kernel's version of a rule, and how many packets have matched it.
 func (f *Filter) count(r Rule) (*nftables.Rule, int, error) {
 	rule, err := f.find(r)
 	if err != nil {
@@ -146,13 +148,13 @@ func (f *Filter) find(r Rule) (*nftables.Rule, error) {
 	return nil, nil
 }
 
-// Offsets in the IPv4 and TCP headers of the fields that a rule matches or corrupts.
+// These are the offsets of the IPv4 and TCP header fields that a rule matches or corrupts.
 const (
 	headerSum, sourceAddr, destinationAddr = 10, 12, 16
 	sourcePort, destinationPort            = 0, 2
 )
 
-// exprs match a rule's packets, count them, and drop them.
+// exprs returns expressions that match a rule's packets, count them, and drop them.
 func (r Rule) exprs() []expr.Any {
 	addr, port := uint32(sourceAddr), uint32(sourcePort)
 	if r.Way == nemesis.Reply {
@@ -169,9 +171,10 @@ func (r Rule) exprs() []expr.Any {
 	}, r.dropExprs()...)
 }
 
-// dropExprs drop a packet. If an outgoing packet is dropped here, its sender's TCP is notified: it holds
-// back its data and detects no loss. So that packet is sent with a header checksum that is wrong by one
-// bit, and the peer's kernel discards it.
+// dropExprs returns expressions that drop a packet. If the kernel drops an outgoing packet, it
+// notifies TCP on the same host, which then holds back its data and detects no loss. Therefore an
+// outgoing packet is sent with one bit of its header checksum inverted, and the peer's kernel
+// discards it.
 func (r Rule) dropExprs() []expr.Any {
 	if r.Way == nemesis.Request {
 		return []expr.Any{&expr.Verdict{Kind: expr.VerdictDrop}}

@@ -17,13 +17,15 @@ import (
 	"lockpick/nemesis"
 )
 
-// insideNamespace is an environment variable that marks the test process in its own network namespace.
+// namespaceEnv is the environment variable that marks a test process as running in its own network
+// namespace.
 const insideNamespace = "LOCKPICK_TEST_NETNS"
 
 // skipReason is why no namespace could be created, or "".
 var skipReason string
 
-// TestMain runs all tests in their own network namespace, where they disturb no other process.
+// TestMain runs all tests in their own network namespace, where they can't disturb other
+// processes.
 func TestMain(m *testing.M) {
 	if os.Getenv(insideNamespace) != "" {
 		if err := loopback(); err != nil {
@@ -51,7 +53,7 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// loopback brings the namespace's only interface up.
+// loopback brings up the namespace's only interface.
 func loopback() error {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -86,7 +88,7 @@ func openFilter(t *testing.T) *Filter {
 	return f
 }
 
-// connection is a connection to a node from a port that we choose.
+// connection is a connection to a node from a port chosen by the test.
 type connection struct {
 	t          *testing.T
 	peer, node *net.TCPConn
@@ -111,11 +113,11 @@ func connect(ln *net.TCPListener, port int, within time.Duration) (*net.TCPConn,
 	return c.(*net.TCPConn), nil
 }
 
-// ports are the next ports inside and outside of the rule's range. Each is used once, because a used port
-// stays taken for a while.
+// nextPorts holds the next unused port inside the rule's range (true) and outside of it (false).
+// Each port is used once, because a used port stays unavailable for a while.
 var ports = map[bool]int{true: 20000, false: 20100}
 
-// testRule is a rule for the range.
+// testRule returns a rule for the range of ports.
 func testRule(way string) Rule { return Rule{Peer: host, First: 20000, Last: 20099, Way: way} }
 
 func nextPort(within bool) int {
@@ -139,11 +141,11 @@ func newConnection(t *testing.T, within bool) connection {
 	return connection{t, peer, node}
 }
 
-// quiet is long compared to the tenth of a millisecond that a transfer takes, and covers two
-// retransmissions.
+// quiet is how long a test waits before it concludes that no data arrives. It is far longer than a
+// transfer takes (0.1 ms), and long enough for two retransmissions.
 const quiet = 700 * time.Millisecond
 
-// arrives reports whether text sent at one end is received at the other within a time.
+// canSend reports whether text sent from one end is received at the other end before the timeout.
 func (w connection) arrives(from, to *net.TCPConn, text string, within time.Duration) bool {
 	w.t.Helper()
 	if _, err := from.Write([]byte(text)); err != nil {
@@ -163,7 +165,7 @@ func (w connection) reads(to *net.TCPConn, text string, within time.Duration) bo
 	return string(b[:n]) == text
 }
 
-// retransmits returns how many segments TCP has retransmitted on a connection.
+// retransmissions returns how many segments TCP has retransmitted on a connection.
 func retransmits(t *testing.T, c *net.TCPConn) uint32 {
 	t.Helper()
 	raw, err := c.SyscallConn()
@@ -177,8 +179,8 @@ func retransmits(t *testing.T, c *net.TCPConn) uint32 {
 	return info.Total_retrans
 }
 
-// Data lost in one direction arrives late when packets pass again, because TCP has retransmitted it. The
-// other direction is not affected, and no connection breaks.
+// Data lost in one direction is retransmitted by TCP, so it arrives late, once packets pass again.
+// The other direction is not affected, and no connection breaks.
 func TestLostDataArrivesLate(t *testing.T) {
 	for way, ends := range map[string]func(w connection) (from, to *net.TCPConn){
 		nemesis.Request: func(w connection) (from, to *net.TCPConn) { return w.peer, w.node },
@@ -236,7 +238,8 @@ func TestOneWay(t *testing.T) {
 	}
 }
 
-// No connection can be established: in either direction one packet of the handshake is lost.
+// No connection can be established, whichever direction is blocked: each carries at least one
+// packet of the handshake.
 func TestConnectFailsWhileDropping(t *testing.T) {
 	for _, way := range []string{nemesis.Request, nemesis.Reply} {
 		t.Run(way, func(t *testing.T) {
@@ -267,7 +270,7 @@ func TestConnectFailsWhileDropping(t *testing.T) {
 	}
 }
 
-// Open removes the table of a filter that was not closed.
+// Open replaces the table of a filter that was not closed.
 func TestOpenReplacesLeftoverTable(t *testing.T) {
 	left := openFilter(t)
 	rule := testRule(nemesis.Request)

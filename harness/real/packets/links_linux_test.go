@@ -15,7 +15,7 @@ import (
 	"lockpick/nemesis"
 )
 
-// newLinks starts a real node with a link for each of two clients.
+// newLinks starts a real node and opens a link to it for each of two clients.
 func newLinks(t *testing.T) (c1, c2 *proxy.Link) {
 	t.Helper()
 	bin, err := exec.LookPath("redis-server")
@@ -50,7 +50,7 @@ func checkClose(t *testing.T, end func() error) {
 	}
 }
 
-// client is one connection over a link.
+// client is one connection through a link.
 type client struct {
 	t    *testing.T
 	conn net.Conn
@@ -74,7 +74,7 @@ func (c client) send(command string) {
 	}
 }
 
-// answer returns the next line, or "" if none arrives in time.
+// answer returns the next line, or "" if none arrives before the timeout.
 func (c client) answer(within time.Duration) string {
 	c.conn.SetReadDeadline(time.Now().Add(within))
 	line, _ := c.in.ReadString('\n')
@@ -87,8 +87,9 @@ func (c client) ask(command string, within time.Duration) string {
 	return c.answer(within)
 }
 
-// A link is identified by its ports: its client gets no answers over any connection, old or new, while
-// another link's client gets all. When packets pass again, the old connection goes on.
+// A link is identified by its ports: its client gets no answers over any connection, old or new,
+// while the client of another link gets all of its answers. When packets pass again, the old
+// connection still works.
 func TestDropAffectsOneLink(t *testing.T) {
 	for _, way := range []string{nemesis.Request, nemesis.Reply} {
 		t.Run(way, func(t *testing.T) {

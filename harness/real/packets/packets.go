@@ -1,14 +1,14 @@
 // Package packets drops packets below TCP, with nftables in one network namespace. Data sent on an
-// affected connection is lost, is retransmitted at growing intervals, and arrives late once packets pass
-// again.
+// affected connection is lost, is retransmitted at increasing intervals, and arrives late, once packets
+// pass again.
 //
 //	peer's ports ── request ──► input chain │ node │ output chain ── reply ──► peer's ports
 //
-// A Rule selects the packets to drop. A Filter is our own table in the namespace, which counts them. A
-// link is identified by the ports from which its proxy connects, see package proxy.
+// A Rule selects the packets to drop. A Filter drops and counts them, by means of its own table in the
+// namespace. A link is identified by the ports from which its proxy connects. See package proxy.
 //
-// Deliberately missing: IPv6, loss of a share of the packets, and the choice of the namespace: it is that
-// of the thread that calls Open. The package needs Linux.
+// Deliberately missing: IPv6, dropping only some of the packets, and a choice of the namespace, which is
+// always that of the thread that calls Open. The package needs Linux.
 package packets
 
 import (
@@ -18,10 +18,10 @@ import (
 	"lockpick/nemesis"
 )
 
-// Rule selects the TCP packets that are dropped, as seen by a node.
+// Rule selects the TCP packets to drop, as seen by a node.
 type Rule struct {
 	Peer        netip.Addr // source of requests and destination of replies
-	First, Last uint16     // its ports
+	First, Last uint16     // range of the peer's ports
 	Way         string     // nemesis.Request for packets into the node, nemesis.Reply for those out of it
 }
 
@@ -37,7 +37,7 @@ func (r Rule) validate() error {
 	return nil
 }
 
-// String describes the rule. It also identifies the rule in the kernel's table.
+// String describes the rule. The text also identifies the rule in the kernel's table.
 func (r Rule) String() string {
 	return fmt.Sprintf("%s, %v ports %d to %d", r.Way, r.Peer, r.First, r.Last)
 }

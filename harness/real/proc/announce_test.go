@@ -12,8 +12,8 @@ import (
 	"lockpick/harness/real/proc"
 )
 
-// If a replica connects through a link from another host, its master and the sentinels must still see
-// the replica's own address.
+// If a replica connects through a link from another host, its master and the sentinels must still
+// see the replica's own address.
 func TestReplicaAnnouncesOwnAddress(t *testing.T) {
 	bin, err := exec.LookPath("redis-server")
 	if err != nil {
@@ -36,7 +36,7 @@ func TestReplicaAnnouncesOwnAddress(t *testing.T) {
 		return r
 	}
 	master, replica := start("n1"), start("n1-replica")
-	// In protected mode it refuses connections from there.
+	// In protected mode, the master refuses connections from that host.
 	if v, err := proc.Ask(t.Context(), master.Addr(), "CONFIG", "SET", "protected-mode", "no"); err != nil || v.Str != "OK" {
 		t.Fatal(v, err)
 	}
@@ -53,7 +53,7 @@ func TestReplicaAnnouncesOwnAddress(t *testing.T) {
 	}
 }
 
-// forward relays connections to an address, from another host.
+// forward relays connections from another host to an address.
 func forward(t *testing.T, from, to string) (addr string) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// A connection to one server does not count for another: the kernel may give the same port to another
-// process that connects to a different server.
+// A connection to one server does not count as a connection to another. The kernel may give the
+// same port to another process that connects to a different server.
 func TestAskedFromIsPerServer(t *testing.T) {
 	from := make(chan string, 1)
 	listen, err := net.Listen("tcp", "127.0.0.1:0")

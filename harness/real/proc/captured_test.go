@@ -16,11 +16,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// flood writes one word and then never stops writing.
+// flood returns a command that writes one word and then never stops writing.
 func flood() *exec.Cmd { return exec.Command("sh", "-c", "echo first >&2; exec yes >&2") }
 
-// A child that writes without end must not use up memory or disk, and must not block reading its output
-// or killing it.
+// A child that never stops writing must not exhaust memory or disk space. It must also not prevent
+// its output from being read or the child from being killed.
 func TestOutputFloodIsBounded(t *testing.T) {
 	g := newGroup(t)
 	p, err := g.StartPiped(nil, "flood", flood())
@@ -75,8 +75,8 @@ func diskUse(t *testing.T, dir string) (sum int64) {
 	return sum
 }
 
-// What a child wrote before a visible action, such as exiting or writing to stdout, is in its output by
-// the time that the action is seen.
+// Anything that a child wrote before a visible action, such as exiting or writing to stdout, is in
+// its output by the time that the action can be observed.
 func TestOutputIsCompleteOnceVisible(t *testing.T) {
 	g := newGroup(t)
 	for range 20 {
@@ -95,7 +95,7 @@ func TestOutputIsCompleteOnceVisible(t *testing.T) {
 	}
 }
 
-// A process that a child started may outlive it and hold the pipe open.
+// A process started by a child may outlive it and keep the pipe open.
 func TestCloseDoesNotWaitForPipeHolder(t *testing.T) {
 	g := newGroup(t)
 	p, err := g.StartPiped(nil, "parent", exec.Command("sh", "-c", "setsid sleep 60 & echo $!"))

@@ -6,9 +6,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TrueClock reads CLOCK_MONOTONIC, the time since this machine started, with the system call itself.
-// Go's own clock reads it through the vDSO, which a clock fault patches. The value is the same in every
-// process of the machine.
+// TrueClock reads CLOCK_MONOTONIC, the time since this machine started. It makes the system call
+// itself, because Go's own clock uses the vDSO, which a clock fault patches. The clock is the same
+// for all processes of the machine.
 func TrueClock() time.Duration {
 	var ts unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts); err != nil {

@@ -22,12 +22,12 @@ import (
 	"lockpick/internal/files"
 )
 
-// Group is the set of processes of one run, with their directory. When lockpick dies, for whatever
-// reason, the kernel kills them.
+// Group is the set of processes of one run, with their directory. If lockpick dies for any reason,
+// the kernel kills these processes.
 type Group struct {
 	Dir string // its name identifies the owner
 	// AtStart, if set, is called for each child before its first instruction, on the thread that
-	// traces it. It must be set before the first Start.
+	// traces the child. It must be set before the first call to Start.
 	AtStart func(name string, pid int) error
 	tasks   chan func()
 
@@ -40,7 +40,7 @@ type Group struct {
 	cleanup  []func() error
 }
 
-// NewGroup creates a group with its own directory below dir. It sweeps dir first.
+// NewGroup creates a group with its own directory below dir. Before that, it calls Sweep on dir.
 func NewGroup(dir string) (*Group, error) {
 	runDir, err := MakeDir(dir)
 	if err == nil {
@@ -52,7 +52,7 @@ func NewGroup(dir string) (*Group, error) {
 	record, err := os.Create(filepath.Join(runDir, childrenFile))
 	if err != nil {
 		os.RemoveAll(runDir)
-		return nil, fmt.Errorf("make run directory: %w", err)
+		return nil, fmt.Errorf("create run directory: %w", err)
 	}
 	g := &Group{Dir: runDir, tasks: make(chan func()), record: record}
 	go g.runTasks()
@@ -63,22 +63,22 @@ func NewGroup(dir string) (*Group, error) {
 // refuse all writes and the run shows nothing about the lock.
 const minFreeBytes = 16 << 20
 
-// checkSpace returns an error if a file system has too little space for a run. A file system that
-// does not report its free space is accepted.
+// checkSpace returns an error if a file system has too little space for a run. It accepts a file
+// system that does not report its free space.
 func checkSpace(dir string) error {
 	var stat unix.Statfs_t
 	if err := unix.Statfs(dir, &stat); err != nil || stat.Blocks == 0 {
 		return nil
 	}
 	if free := stat.Bavail * uint64(stat.Bsize); free < minFreeBytes {
-		return fmt.Errorf("make run directory: %d kB are free, but a run needs %d kB: %w", free>>10, minFreeBytes>>10, &os.PathError{Op: "write", Path: dir, Err: unix.ENOSPC})
+		return fmt.Errorf("create run directory: %d kB are free, but a run needs %d kB: %w", free>>10, minFreeBytes>>10, &os.PathError{Op: "write", Path: dir, Err: unix.ENOSPC})
 	}
 	return nil
 }
 
-// runTasks runs the tasks on one thread. A child's death signal is sent when the thread that started
-// it ends, not when the process ends, and Go ends threads whenever it likes. This thread is locked and
-// lives until Close.
+// runTasks runs the tasks on one thread. The kernel sends a child its death signal when the thread
+// that started it exits, not when the process exits, and Go may end a thread at any time. This
+// thread is locked and lives until Close.
 func (g *Group) runTasks() {
 	runtime.LockOSThread()
 	for task := range g.tasks {
@@ -86,15 +86,16 @@ func (g *Group) runTasks() {
 	}
 }
 
-// Start starts cmd in its own process group, in the group's directory unless cmd names another: Sweep
-// recognizes children by the directory. StderrTail returns what the child writes to stderr, and to
-// stdout unless cmd redirects that.
+// Start starts cmd in its own process group. The working directory is the group's directory,
+// unless cmd specifies another; Sweep recognizes children by it. StderrTail returns what the child
+// writes to stderr, and to stdout unless cmd redirects that.
 func (g *Group) Start(name string, cmd *exec.Cmd) (*Child, error) {
 	return g.StartIn(nil, name, cmd)
 }
 
-// StartIn is Start in the process group of an earlier child, so that stop, continue and kill signals
-// to the new child reach both at the same instant. A nil leader means a new process group.
+// StartIn is like Start but starts cmd in the process group of an earlier child. Stop, continue
+// and kill signals to the new child then reach both at the same instant. If leader is nil, cmd
+// gets a new process group.
 func (g *Group) StartIn(leader *Child, name string, cmd *exec.Cmd) (*Child, error) {
 	cmd.SysProcAttr = &unix.SysProcAttr{Pdeathsig: unix.SIGKILL, Setpgid: true}
 	if leader != nil {
@@ -147,15 +148,17 @@ func (g *Group) StartIn(leader *Child, name string, cmd *exec.Cmd) (*Child, erro
 // DataDir returns the data directory of the server with that name.
 func (g *Group) DataDir(name string) string { return filepath.Join(g.Dir, name) }
 
-// Cleanup makes Close call f after the children have ended and before it removes the directory.
+// Cleanup registers a function that Close calls after the children have exited and before it
+// removes the directory.
 func (g *Group) Cleanup(f func() error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.cleanup = append(g.cleanup, f)
 }
 
-// startTraced starts cmd. It must run on the task thread: a traced child accepts requests only from the
-// thread that started it, and nothing else may wait for it meanwhile.
+// startTraced starts cmd. It must run on the task thread, because a traced child accepts requests
+// only from the thread that started it. Nothing else may wait for the child until startTraced
+// returns.
 func (g *Group) startTraced(name string, cmd *exec.Cmd) error {
 	if g.AtStart == nil {
 		return cmd.Start()
@@ -179,7 +182,7 @@ func (g *Group) startTraced(name string, cmd *exec.Cmd) error {
 	return err
 }
 
-// awaitStop waits until a traced child is stopped before its first instruction.
+// awaitStop waits until a traced child has stopped before its first instruction.
 func awaitStop(pid int) error {
 	for {
 		var status unix.WaitStatus
@@ -220,8 +223,8 @@ func (g *Group) Close() error {
 	return errors.Join(errs...)
 }
 
-// Listen calls report for every unexpected event of the children, from the start of the run on, one at
-// a time, until stop is called. Before it returns, stop checks every child one last time.
+// Listen calls report for every unexpected event of the children since the start of the run, one
+// at a time, until stop is called. stop checks every child a last time before it returns.
 func (g *Group) Listen(report func(UnexpectedEvent)) (stop func()) {
 	u := &g.unexpected
 	u.mu.Lock()
@@ -248,35 +251,36 @@ func (g *Group) Listen(report func(UnexpectedEvent)) (stop func()) {
 	}
 }
 
-// signalBound is how long the kernel may take to stop, continue or end a process. It normally takes
-// milliseconds.
+// signalTimeout is the time limit for the kernel to stop, continue or end a process. That normally
+// takes milliseconds.
 const signalBound = 5 * time.Second
 
 // Child is one process of a Group.
 type Child struct {
 	name  string
 	pid   int
-	start uint64 // see files.ProcessStat
+	start uint64 // start time; see files.ProcessStat
 	done  chan struct{}
-	// mates are the other children of its process group. Signals to this child reach them too.
+	// groupMembers are the other children in its process group. Signals to this child reach them
+	// too.
 	mates  []*Child
-	pgid   int // process group id
+	pgid   int // process group ID
 	output *capturedOutput
 
 	unexpected *unexpectedEvents // collects events that the Group did not cause
 
-	mu                sync.Mutex // held while it is signaled or reaped: its pid is not reused until it is reaped
+	mu                sync.Mutex // held while the child is signaled or reaped, because its PID is not reused until it is reaped
 	ended             bool
 	err               error
-	endRequested      bool // the Group asked it to end
-	stopping          bool // Stop was called, with no Continue since
+	endRequested      bool // the Group asked it to exit
+	stopping          bool // Stop was called, and Continue was not called since
 	continuing        bool // Continue was called, and the kernel has not reported it yet
 	stoppedExternally bool // a signal from outside stopped it
-	expectedToRun     bool // it is expected to run until it is asked to end
+	expectedToRun     bool // it is expected to run until it is asked to exit
 	killedExternally  bool // a signal from outside ended it
 }
 
-// newChild takes charge of a started command. Nothing else may wait for it.
+// newChild takes over a started command. Nothing else may wait for the process.
 func newChild(name string, cmd *exec.Cmd, u *unexpectedEvents) (*Child, error) {
 	c := &Child{name: name, pid: cmd.Process.Pid, pgid: cmd.Process.Pid, done: make(chan struct{}), unexpected: u}
 	s, err := files.StatOf(c.pid) // it is not reaped yet, so it exists
@@ -285,32 +289,33 @@ func newChild(name string, cmd *exec.Cmd, u *unexpectedEvents) (*Child, error) {
 	return c, err
 }
 
-// PID returns the process id.
+// PID returns the process ID.
 func (c *Child) PID() int { return c.pid }
 
-// StderrTail returns the beginning and the end of its output so far. See Group.Start.
+// StderrTail returns the beginning and the end of the child's output so far. See Group.Start.
 func (c *Child) StderrTail() string { return c.output.read() }
 
-// Done returns a channel that is closed once the process has ended and was reaped.
+// Done returns a channel that is closed once the process has exited and was reaped.
 func (c *Child) Done() <-chan struct{} { return c.done }
 
-// Err returns how the process ended: nil for exit status 0. It waits for the end.
+// Err waits for the process to exit and returns its error, or nil for exit status 0.
 func (c *Child) Err() error {
 	<-c.done
 	return c.err
 }
 
-// Stop stops all threads, and returns once /proc shows them stopped.
+// Stop stops all threads of the process, and returns once /proc shows that they are stopped.
 func (c *Child) Stop() (readBack string, err error) {
 	return c.signalAndWait("stop", unix.SIGSTOP, func(states string) bool { return strings.Trim(states, "T") == "" })
 }
 
-// Continue resumes the process, and returns once /proc shows it running.
+// Continue resumes the process, and returns once /proc shows that it is running.
 func (c *Child) Continue() (readBack string, err error) {
 	return c.signalAndWait("continue", unix.SIGCONT, func(states string) bool { return !strings.Contains(states, "T") })
 }
 
-// Kill sends SIGKILL and reaps the process. It is not an error if it has already ended.
+// Kill sends SIGKILL and waits until the process was reaped. If the process has already exited,
+// that is not an error.
 func (c *Child) Kill() error {
 	if err := c.signal(unix.SIGKILL); err != nil && !errors.Is(err, ErrEnded) {
 		return fmt.Errorf("kill %s: %w", c.name, err)
@@ -323,7 +328,7 @@ func (c *Child) Kill() error {
 	}
 }
 
-// signal signals the whole process group, because a client may have started a program.
+// signal sends a signal to the whole process group, because a client may have started a program.
 func (c *Child) signal(s unix.Signal) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -339,7 +344,7 @@ func (c *Child) signal(s unix.Signal) error {
 	return unix.Kill(-c.pgid, s)
 }
 
-// expect records that the child is about to get a signal. The lock is held.
+// expectSignal records that the child is about to receive a signal. The caller holds the lock.
 func (c *Child) expect(s unix.Signal) {
 	c.look() // handle earlier changes before the expectations change
 	switch s {
@@ -373,7 +378,7 @@ func (c *Child) signalAndWait(verb string, s unix.Signal, reached func(states st
 	return strings.Join(append([]string{back}, others...), "; "), err
 }
 
-// await waits until its threads have reached the state that a signal causes.
+// awaitState waits until all threads of the child have reached the state that a signal causes.
 func (c *Child) await(verb string, end time.Time, reached func(states string) bool) (string, error) {
 	for ; ; time.Sleep(100 * time.Microsecond) {
 		states, err := threads(c.pid)
@@ -390,7 +395,7 @@ func (c *Child) await(verb string, end time.Time, reached func(states string) bo
 	}
 }
 
-// threads returns the state letter of each thread of a process.
+// threadStates returns the state letter of each thread of a process.
 func threads(pid int) (string, error) {
 	dir := fmt.Sprintf("/proc/%d/task", pid)
 	tasks, err := os.ReadDir(dir)
@@ -414,12 +419,13 @@ func threads(pid int) (string, error) {
 // Piped is a child with pipes to its stdin and stdout.
 type Piped struct {
 	*Child
-	In, Out *os.File // our ends of its stdin and stdout
+	In, Out *os.File // this process's ends of the pipes
 }
 
-// StartPiped is StartIn with pipes to the program's stdin and stdout.
+// StartPiped is like StartIn, with pipes to the program's stdin and stdout.
 func (g *Group) StartPiped(leader *Child, name string, cmd *exec.Cmd) (*Piped, error) {
-	// exec.Cmd's own pipes are closed when it is reaped, whether or not they were read.
+	// The pipes that exec.Cmd creates are closed when the process is reaped, even if they have
+	// unread data.
 	stdin, in, err := os.Pipe()
 	if err != nil {
 		return nil, err
@@ -439,11 +445,11 @@ func (g *Group) StartPiped(leader *Child, name string, cmd *exec.Cmd) (*Piped, e
 	return p, nil
 }
 
-// ClosePipes closes our ends of the pipes.
+// ClosePipes closes this process's ends of the pipes.
 func (p *Piped) ClosePipes() { p.In.Close(); p.Out.Close() }
 
-// capturedOutput is the Output of a child, which is read from a pipe: a file would grow for as long as
-// the child writes.
+// capturedOutput holds the Output of a child. The output goes through a pipe, because a file would
+// grow for as long as the child writes.
 type capturedOutput struct {
 	Output
 	from *os.File
@@ -451,12 +457,12 @@ type capturedOutput struct {
 	buf  [64 << 10]byte
 }
 
-// maxPipeRead is more than a pipe holds. It ends the reading of the output of a child that never stops
-// writing.
+// maxPipeRead is more than a pipe can hold. Reading stops after that many bytes, so that it ends
+// even if the child never stops writing.
 const maxPipeRead = 2 << 20
 
-// capture connects the stderr of a command that has not started yet to a pipe, and its stdout unless
-// that is redirected. The caller closes to once the command has started.
+// capture connects a pipe to the stderr of a command that has not started yet, and to its stdout
+// unless that is redirected. The caller must close to once the command has started.
 func capture(cmd *exec.Cmd) (c *capturedOutput, to *os.File, err error) {
 	from, to, err := os.Pipe()
 	if err != nil {
@@ -473,7 +479,7 @@ func capture(cmd *exec.Cmd) (c *capturedOutput, to *os.File, err error) {
 	return c, to, nil
 }
 
-// follow reads until no process holds the other end any more.
+// follow reads the output until no process holds the write end of the pipe open.
 func (c *capturedOutput) follow() {
 	c.raw.Read(func(fd uintptr) (done bool) {
 		for {
@@ -491,7 +497,7 @@ func (c *capturedOutput) follow() {
 	c.from.Close()
 }
 
-// take reads the available bytes. The lock is held.
+// take reads the bytes that are available. The caller holds the lock.
 func (c *capturedOutput) take(fd uintptr) (n int, err error) {
 	for {
 		if n, err = unix.Read(int(fd), c.buf[:]); !errors.Is(err, unix.EINTR) {
@@ -504,7 +510,7 @@ func (c *capturedOutput) take(fd uintptr) (n int, err error) {
 	return n, err
 }
 
-// read returns the output so far, including everything written before the call.
+// read returns the output so far, including everything that was written before the call.
 func (c *capturedOutput) read() string {
 	c.raw.Control(func(fd uintptr) { // an error means that everything has been read
 		c.mu.Lock()
@@ -520,8 +526,8 @@ func (c *capturedOutput) read() string {
 	return c.String()
 }
 
-// InContainer reports whether a process of this machine runs in the container with that id, according
-// to its control groups.
+// InContainer reports whether a process on this machine runs in the container with the given ID,
+// according to its control groups.
 func InContainer(pid int, id string) bool {
 	groups, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))
 	if err != nil || pid <= 1 || len(id) < 12 || !strings.Contains(string(groups), id) {
@@ -531,8 +537,9 @@ func InContainer(pid int, id string) bool {
 	return err == nil && !stat.Ended()
 }
 
-// StoppedIn returns the pid of a process in the container with that id that a signal has stopped: the
-// given process or, with started, one of its children. It returns 0 if there is none.
+// StoppedIn looks for a process that a signal has stopped in the container with the given ID. It
+// checks the given process and, if started is set, the children that it has started. It returns
+// the PID, or 0 if there is none.
 func StoppedIn(pid int, id string, started bool) int {
 	if !InContainer(pid, id) {
 		return 0
@@ -563,8 +570,8 @@ func StoppedIn(pid int, id string, started bool) int {
 	return 0
 }
 
-// KillInContainer kills a process in the container with that id, and returns when it is gone. It is
-// not an error if the process has already ended.
+// KillInContainer kills a process in the container with the given ID, and returns when the process
+// is gone. If it has already exited, that is not an error.
 func KillInContainer(ctx context.Context, pid int, id string) error {
 	if err := killIf(ctx, pid, func() bool { return InContainer(pid, id) }); err != nil {
 		return fmt.Errorf("kill process %d: %w", pid, err)
@@ -572,8 +579,8 @@ func KillInContainer(ctx context.Context, pid int, id string) error {
 	return nil
 }
 
-// killIf kills a process if matches confirms that it is the right one, and returns when it is gone. It
-// holds a pidfd from the start, so that the pid can't be reused meanwhile.
+// killIf kills a process if matches confirms that it is the right one, and returns when the
+// process is gone. It opens a pidfd first, so that the PID can't be reused before the kill.
 func killIf(ctx context.Context, pid int, matches func() bool) error {
 	fd, err := unix.PidfdOpen(pid, 0)
 	if errors.Is(err, unix.ESRCH) {
@@ -601,10 +608,10 @@ func killIf(ctx context.Context, pid int, matches func() bool) error {
 // errNoPidfd reports that no pidfd can be opened for a process.
 var errNoPidfd = errors.New("open its pidfd")
 
-// Frozen reports whether the kernel keeps a process of this machine frozen with its control group, as
-// it does with a paused container's processes, and whether this can be known. It reads freezer.state
-// for version 1 of control groups and cgroup.events for version 2 (Linux documentation,
-// admin-guide/cgroup-v1/freezer-subsystem and admin-guide/cgroup-v2).
+// Frozen reports whether a control group keeps a process of this machine frozen, as it does with
+// the processes of a paused container. known is false if this can't be determined. Frozen reads
+// freezer.state for version 1 of control groups and cgroup.events for version 2 (Linux
+// documentation, admin-guide/cgroup-v1/freezer-subsystem and admin-guide/cgroup-v2).
 func Frozen(pid int) (frozen, known bool) {
 	groups, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))
 	if err != nil {

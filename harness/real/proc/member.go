@@ -18,18 +18,18 @@ import (
 	"time"
 )
 
-// member describes a process that is a member of a store rather than a redis-server.
+// member describes a process that is a member of a store and not a redis-server.
 type member struct {
 	Store
 	StoreMember
 }
 
-// memberPoll is the interval at which a starting member is polled. An answer may cost all members a
-// round.
+// memberPoll is the interval at which a starting member is polled. It is not shorter because
+// answering may cost all members a round of messages.
 const memberPoll = 10 * time.Millisecond
 
-// StartStore starts the members of a store on free loopback ports, and returns once they have formed a
-// cluster.
+// StartStore starts the members of a store on free loopback ports, and returns once they have
+// formed a cluster.
 func (g *Group) StartStore(ctx context.Context, store Store, names []string) (all []*Redis, err error) {
 	bin, err := exec.LookPath(store.Program)
 	if err != nil {
@@ -54,7 +54,8 @@ func (g *Group) StartStore(ctx context.Context, store Store, names []string) (al
 	return nil, err
 }
 
-// newMembers prepares the members without starting them. Each gets the addresses of all.
+// newMembers prepares the members without starting them. Each one gets the addresses of all
+// members.
 func (g *Group) newMembers(bin string, store Store, names []string) (all []*Redis, err error) {
 	addrs, err := freePorts(store.Ports * len(names))
 	if err != nil {
@@ -97,8 +98,8 @@ func startMembers(ctx context.Context, all []*Redis) error {
 	return errors.Join(Parallel(joins...)...)
 }
 
-// Redis is one redis-server, or one member of a store that takes its place. It keeps its port and its
-// directory across restarts.
+// Redis is one redis-server, or one member of a store that is used in its place. It keeps its port
+// and its directory across restarts.
 type Redis struct {
 	Server
 	bin, dir string
@@ -155,7 +156,7 @@ func (g *Group) newRedis(name, bin string, settings []string) (*Redis, error) {
 	return r, nil
 }
 
-// begin starts it for the first time, on a free port.
+// begin starts the server for the first time, on a free port.
 func (r *Redis) begin(ctx context.Context) (err error) {
 	for range portTries {
 		if r.At, err = freePort(); err != nil {
@@ -168,17 +169,17 @@ func (r *Redis) begin(ctx context.Context) (err error) {
 	return err
 }
 
-// Runs reports whether its process exists.
+// Running reports whether the server's process exists.
 func (r *Redis) Runs() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.runs()
 }
 
-// Ended reports whether its process no longer exists.
+// Ended reports whether the server's process no longer exists.
 func (r *Redis) Ended() bool { return !r.Runs() }
 
-// Kill ends it with SIGKILL.
+// Kill kills the server with SIGKILL.
 func (r *Redis) Kill(context.Context) (readBack string, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -193,9 +194,9 @@ func (r *Redis) Kill(context.Context) (readBack string, err error) {
 	return fmt.Sprintf("process %d has ended", pid), nil
 }
 
-// Restart starts it again after it has ended, with the data that its disk kept, and returns which
-// process answers now and how many keys it has. If it ends again immediately, for example because it
-// can't read its data, the error is ErrWontStart.
+// Restart starts the server after it has exited, with the data that was left on its disk. The
+// read-back says which process answers now and how many keys it has. If the server exits again
+// immediately, for example because it can't read its data, the error is ErrWontStart.
 func (r *Redis) Restart(ctx context.Context) (readBack string, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -216,7 +217,7 @@ func (r *Redis) Restart(ctx context.Context) (readBack string, err error) {
 	return fmt.Sprintf("process %d, %s", r.child.PID(), keys), nil
 }
 
-// errNotOurs reports that the port belongs to another process.
+// errNotOurs reports that another process uses the port.
 var errNotOurs = errors.New("the port is taken by another process")
 
 func (r *Redis) start(ctx context.Context) error {
@@ -251,8 +252,8 @@ func (r *Redis) args() []string {
 	return append(slices.Clone(r.settings), listen...)
 }
 
-// ready waits until PING is answered by this very process: a port that was free a moment ago may
-// belong to another process now.
+// ready waits until this very process answers PING. A port that was free a moment ago may belong
+// to another process by now.
 func (r *Redis) ready(ctx context.Context, child *Child) error {
 	var id Identity
 	var err error
@@ -273,7 +274,7 @@ func (r *Redis) ready(ctx context.Context, child *Child) error {
 	return nil
 }
 
-// Ping pings it directly, not through a link.
+// Ping sends PING to the server without going through a link.
 func (r *Redis) Ping(ctx context.Context) error {
 	if r.member != nil {
 		return r.member.Alive(ctx, r.member.StoreMember)
@@ -282,7 +283,7 @@ func (r *Redis) Ping(ctx context.Context) error {
 	return err
 }
 
-// log returns the output of its last process.
+// log returns the output of the server's latest process.
 func (r *Redis) log() string {
 	if c := r.last.Load(); c != nil {
 		return c.StderrTail()
@@ -311,7 +312,7 @@ func freePorts(n int) (addrs []string, err error) {
 	return addrs, nil
 }
 
-// runs reports whether its process exists. The lock is held.
+// running reports whether the server's process exists. The caller holds the lock.
 func (r *Redis) runs() bool {
 	if r.child == nil {
 		return false
@@ -324,7 +325,7 @@ func (r *Redis) runs() bool {
 	}
 }
 
-// Pause stops it with SIGSTOP. The kernel buffers what arrives meanwhile.
+// Pause stops the server with SIGSTOP. Meanwhile, the kernel buffers the data that arrives.
 func (r *Redis) Pause(context.Context) (readBack string, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -340,7 +341,7 @@ func (r *Redis) Pause(context.Context) (readBack string, err error) {
 	return readBack, err
 }
 
-// Resume continues it. It does nothing if the process was killed meanwhile.
+// Resume continues the server. It does nothing if the process was killed while it was paused.
 func (r *Redis) Resume(context.Context) (readBack string, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -351,7 +352,7 @@ func (r *Redis) Resume(context.Context) (readBack string, err error) {
 	return r.child.Continue()
 }
 
-// WhyUnresponsive returns why it runs but can't answer, or "" if it can.
+// WhyUnresponsive returns why the server is running but can't answer, or "" if it can.
 func (r *Redis) WhyUnresponsive() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -361,7 +362,8 @@ func (r *Redis) WhyUnresponsive() string {
 	return ""
 }
 
-// MayNotAnswer reports whether it need not answer: it is stopped, has ended, or is just being changed.
+// MayBeUnresponsive reports whether the server may be unable to answer, because it is stopped, has
+// exited, or is being started or stopped.
 func (r *Redis) MayNotAnswer() bool {
 	if !r.mu.TryLock() {
 		return true
@@ -370,7 +372,7 @@ func (r *Redis) MayNotAnswer() bool {
 	return r.stopped || !r.runs()
 }
 
-// Shutdown asks it to shut down cleanly, and waits until it has ended.
+// Shutdown requests a clean shutdown of the server, and waits until it has exited.
 func (r *Redis) Shutdown(ctx context.Context) (readBack string, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

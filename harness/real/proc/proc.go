@@ -6,12 +6,12 @@
 // lockpick processes; package files identifies their owners. TrueClock is the clock that no fault
 // changes.
 //
-// Server and Sentinel query and configure a redis-server, wherever it runs: its arguments, when it
-// is ready, and how each change is read back. Redis is a redis-server that is a child. Store is a
-// kind of server other than Redis that a lock may use (etcd, Consul). StoreMember is one of its
-// members, which talk to each other without going through links.
+// Server and Sentinel query and configure a redis-server, wherever it runs. They wait until it is
+// ready and read back each change. Redis is a redis-server that is a child. Store is a kind of server
+// other than Redis that a lock may use (etcd, Consul). StoreMember is one member of its cluster.
+// Members communicate with each other without going through links.
 //
-// Not here: failover between servers (package real), and clock and disk faults, which hook in at
+// Not here: failover between servers (package real), and clock and disk faults, which use the hook
 // Group.AtStart. Everything except TrueClock, MakeDir and Sweep needs Linux.
 package proc
 
@@ -33,13 +33,14 @@ import (
 	"lockpick/internal/files"
 )
 
-// ErrEnded reports that a process has already ended.
+// ErrEnded reports that a process has already exited.
 var ErrEnded = errors.New("process has ended")
 
-// ErrSignaled is returned by Group.AtStart if an external process sent the child a signal.
+// ErrSignaled is returned by Group.AtStart if the child received a signal from another process.
 var ErrSignaled = errors.New("it received a signal from outside")
 
-// TimeoutError is the error of a wait that exceeded its limit. Its text names what was waited for.
+// TimeoutError is the error of a wait that exceeded its time limit. Its text says what was waited
+// for.
 type TimeoutError string
 
 func (l TimeoutError) Error() string { return string(l) }
@@ -47,36 +48,38 @@ func (l TimeoutError) Error() string { return string(l) }
 // Timeout implements the Timeout method of net.Error.
 func (TimeoutError) Timeout() bool { return true }
 
-// MakeDir creates a temporary directory below dir, after removing leftovers of killed lockpick
-// processes there. The name identifies the owner, so that a later Sweep can remove the directory.
+// MakeDir creates a temporary directory below dir. Before that, it removes leftovers of killed
+// lockpick processes there. The directory's name identifies its owner, so that a later Sweep can
+// remove it.
 func MakeDir(dir string) (string, error) {
 	dir, err := filepath.Abs(dir) // the directory is used from other working directories
 	if err != nil {
-		return "", fmt.Errorf("make run directory: %w", err)
+		return "", fmt.Errorf("create run directory: %w", err)
 	}
 	if _, err := Sweep(dir); err != nil {
 		return "", err
 	}
 	runDir, err := files.Temporary.MakeDir(dir)
 	if err != nil {
-		return "", fmt.Errorf("make run directory: %w", err)
+		return "", fmt.Errorf("create run directory: %w", err)
 	}
 	return runDir, nil
 }
 
-// Sweep removes the directories below dir whose owners are dead, including what is mounted in them,
-// and kills any of their processes that still run. It returns the paths that it removed.
+// Sweep removes the directories below dir whose owners are dead. It also unmounts everything that
+// is mounted in them, and kills any of their processes that are still running. It returns the
+// paths that it removed.
 func Sweep(dir string) ([]string, error) {
 	k := files.Temporary
 	k.Before = cleanUpRun
 	return k.Sweep(dir)
 }
 
-// keepBytes is how many bytes an Output keeps of the beginning and of the end: the beginning has the
-// first error and the end has the last one.
+// keepBytes is how many bytes an Output keeps from the beginning and from the end. The first error
+// is at the beginning, and the last one is at the end.
 const keepBytes = 2000
 
-// Output keeps the beginning and the end of a program's output, however long it is.
+// Output keeps only the beginning and the end of a program's output, which may have any length.
 type Output struct {
 	mu         sync.Mutex
 	head, tail []byte
@@ -91,7 +94,7 @@ func (o *Output) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// add is Write with the lock held.
+// add is like Write, for a caller that holds the lock.
 func (o *Output) add(b []byte) {
 	o.written += int64(len(b))
 	n := min(len(b), keepBytes-len(o.head))
@@ -101,7 +104,7 @@ func (o *Output) add(b []byte) {
 	o.tail = append(o.tail[max(0, len(o.tail)+len(b)-keepBytes):], b...)
 }
 
-// String returns the output, with a note in place of the bytes that were dropped.
+// String returns the output, with a note in place of any bytes that were dropped.
 func (o *Output) String() string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -112,7 +115,7 @@ func (o *Output) String() string {
 	return strings.TrimSpace(string(o.head) + dropped + string(o.tail))
 }
 
-// Timeline is the true time of one run and the tasks that are scheduled in it.
+// Timeline holds the true time of one run and the tasks that are scheduled for it.
 type Timeline struct {
 	ctx        context.Context
 	cancel     context.CancelCauseFunc
@@ -124,35 +127,37 @@ type Timeline struct {
 	tasks  sync.WaitGroup
 }
 
-// NewTimeline returns a timeline whose context ends with ctx or when the timeline is stopped.
+// NewTimeline returns a timeline with a context that is canceled when ctx is canceled or the
+// timeline is stopped.
 func NewTimeline(ctx context.Context) *Timeline {
 	t := &Timeline{}
 	t.ctx, t.cancel = context.WithCancelCause(ctx)
 	return t
 }
 
-// Context returns a context that ends with the run.
+// Context returns a context that is canceled when the run ends.
 func (t *Timeline) Context() context.Context { return t.ctx }
 
-// SetClockAhead makes the timeline use the clock of another machine, which is ahead of this one's by
-// the given duration. It must be called before Begin.
+// SetClockAhead makes the timeline use the clock of another machine, which is ahead of this
+// machine's clock by the given duration. It must be called before Begin.
 func (t *Timeline) SetClockAhead(ahead time.Duration) { t.clockAhead.Store(int64(ahead)) }
 
 func (t *Timeline) clock() time.Duration { return TrueClock() + time.Duration(t.clockAhead.Load()) }
 
-// Begin makes this instant true time zero.
+// Begin makes the current instant true time zero.
 func (t *Timeline) Begin() { t.origin.Store(int64(t.clock())) }
 
-// Origin returns true time zero, by TrueClock of the machine whose clock the run uses.
+// Origin returns true time zero, as a reading of TrueClock on the machine whose clock the run
+// uses.
 func (t *Timeline) Origin() time.Duration { return time.Duration(t.origin.Load()) }
 
 // Now returns the true time since the run began.
 func (t *Timeline) Now() time.Duration { return t.clock() - t.Origin() }
 
-// Fail cancels the context with err as its cause, and so ends the run.
+// Fail ends the run by canceling the context with err as its cause.
 func (t *Timeline) Fail(err error) { t.cancel(err) }
 
-// Go calls f in a goroutine that Wait waits for. It does nothing after Stop.
+// Go calls f in a goroutine, which Wait waits for. After Stop, it does nothing.
 func (t *Timeline) Go(f func()) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -161,7 +166,7 @@ func (t *Timeline) Go(f func()) {
 	}
 }
 
-// At calls f at a true time, unless the run ends first.
+// At calls f at the given true time, unless the run ends first.
 func (t *Timeline) At(at time.Duration, f func()) {
 	t.Go(func() {
 		timer := time.NewTimer(at - t.Now())
@@ -185,10 +190,10 @@ func (t *Timeline) Stop() {
 	t.cancel(nil)
 }
 
-// taskBound is how long running tasks may take after the run has ended.
+// taskTimeout is how long a running task may continue after the run has ended.
 const taskBound = 5 * time.Second
 
-// Wait waits for the running tasks. It is called after Stop.
+// Wait waits for the running tasks to finish. It must be called after Stop.
 func (t *Timeline) Wait() error {
 	done := make(chan struct{})
 	go func() { t.tasks.Wait(); close(done) }()
@@ -200,22 +205,24 @@ func (t *Timeline) Wait() error {
 	}
 }
 
-// A probe is sent every askEvery. The wait for its answer is counted in steps of this process's own
-// running time: if this process is stalled itself, no server counts as slow.
+// A probe is sent at intervals of askEvery. The time that it waits for an answer is measured in
+// short sleeps of this process. So if this process is itself stalled, no server is considered
+// slow.
 const (
 	askEvery = 200 * time.Millisecond
 	waitStep = 20 * time.Millisecond
 )
 
-// Probe is a request that is repeated to a server that has to answer in time.
+// Probe is a request that is sent repeatedly to a server that must answer in time.
 type Probe struct {
 	Ask func(context.Context) // returns once the request is answered, or no answer is needed
-	// OnWait is called at each step with the time that the answer has been outstanding.
+	// OnWait is called after each step of waiting, with the time that has passed without an
+	// answer.
 	OnWait func(waited time.Duration)
 }
 
-// AwaitAnswer returns once a server answers. It also returns as soon as excused reports that no
-// answer is expected any more.
+// AwaitAnswer returns once a server answers, or as soon as excused reports that the server need no
+// longer answer.
 func AwaitAnswer(ctx context.Context, excused func() bool, ask func(context.Context) error) {
 	for ctx.Err() == nil && !excused() {
 		limit, cancel := context.WithTimeout(ctx, askEvery)
@@ -231,14 +238,14 @@ func AwaitAnswer(ctx context.Context, excused func() bool, ask func(context.Cont
 	}
 }
 
-// AskOnce sends the request once and waits up to patience for the answer.
+// AskOnce sends the request once and waits for the answer, at most for the duration patience.
 func (q Probe) AskOnce(patience time.Duration) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	q.await(ctx, patience)
 }
 
-// Run repeats the request until the context ends.
+// Run repeats the request until the context is canceled.
 func (q Probe) Run(ctx context.Context) {
 	for {
 		q.await(ctx, math.MaxInt64-waitStep)
@@ -253,7 +260,7 @@ func (q Probe) Run(ctx context.Context) {
 	}
 }
 
-// await sends the request once and waits for the answer until patience runs out.
+// await sends the request once and waits for the answer, at most for the duration patience.
 func (q Probe) await(ctx context.Context, patience time.Duration) {
 	done := make(chan struct{})
 	go func() { defer close(done); q.Ask(ctx) }()
@@ -267,11 +274,11 @@ func (q Probe) await(ctx context.Context, patience time.Duration) {
 	}
 }
 
-// askBound is how long a server may take to answer when the context sets no deadline.
+// askTimeout is the time limit for a server's answer if the context has no deadline.
 const askBound = 5 * time.Second
 
-// Ask sends one command to a Redis server on a new connection and returns the reply. An error reply
-// is returned as a reply.
+// Ask sends one command to a Redis server on a new connection and returns the reply. An error
+// reply is returned as a reply.
 func Ask(ctx context.Context, addr string, args ...string) (resp.Value, error) {
 	ctx, cancel := context.WithTimeout(ctx, askBound)
 	defer cancel()
@@ -308,9 +315,9 @@ func ask(ctx context.Context, addr string, args []string) (resp.Value, error) {
 	}
 }
 
-// recentAsks holds the addresses from which this process has recently sent commands. A server that
-// reports who sent a command knows only the address of the connection, and may report it long after
-// the connection was closed.
+// recentAsks records the local addresses from which this process has recently sent commands. A
+// server that reports the sender of a command knows only the address of the connection, and may
+// report it long after the connection was closed.
 var recentAsks askLog
 
 type askLog struct {
@@ -318,11 +325,12 @@ type askLog struct {
 	times map[connKey]time.Duration // TrueClock at the last command
 }
 
-// connKey is a server and a client address. The server is part of the key because another process may
-// connect to another server from the same port.
+// connKey identifies a connection by the addresses of its server and its client. The server's
+// address is needed because another process may use the same port to connect to another server.
 type connKey struct{ server, from string }
 
-// recentFor is how long an address counts as ours after a command. The kernel reuses it later.
+// recentFor is how long after a command its local address is considered this process's own. Later,
+// the kernel may reuse the port.
 const recentFor = time.Minute
 
 func (a *askLog) add(x connKey) {
@@ -334,8 +342,8 @@ func (a *askLog) add(x connKey) {
 	a.times[x] = TrueClock()
 }
 
-// AskedFrom reports whether Ask recently sent a command to server from the address from. Both
-// addresses are written as in the connection.
+// AskedFrom reports whether Ask has recently sent a command to the given server from the address
+// from. Both addresses have the format used by net.Conn.
 func AskedFrom(server, from string) bool {
 	recentAsks.mu.Lock()
 	defer recentAsks.mu.Unlock()
@@ -344,7 +352,7 @@ func AskedFrom(server, from string) bool {
 }
 
 // Command sends a command to the server and returns the reply as a Go value: nil, int64, string or
-// []any of these. An error reply is returned as an error. Error messages refer to the server as name.
+// []any of these. An error reply is returned as an error. Error messages use name for the server.
 func (s *Server) Command(ctx context.Context, name string, args []string) (any, error) {
 	if len(args) == 0 {
 		return nil, fmt.Errorf("ask %s: no command", name)
@@ -360,7 +368,7 @@ func (s *Server) Command(ctx context.Context, name string, args []string) (any, 
 	return r, nil
 }
 
-// reply converts a RESP value to nil, int64, string, error or []any of these.
+// toGoValue converts a RESP value to nil, int64, string, error or []any of these.
 func reply(v resp.Value) any {
 	switch {
 	case v.Null:
@@ -379,10 +387,11 @@ func reply(v resp.Value) any {
 	return v.Str
 }
 
-// versionBound is how long a program may take to print its version.
+// versionTimeout is the time limit for a program to print its version.
 const versionBound = 5 * time.Second
 
-// AskVersion runs a program that prints its version, and returns the first group that pattern matches.
+// AskVersion runs a program that prints its version, and returns the first capture group of
+// pattern.
 func AskVersion(ctx context.Context, pattern *regexp.Regexp, program string, args ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, versionBound)
 	defer cancel()
@@ -399,7 +408,8 @@ func AskVersion(ctx context.Context, pattern *regexp.Regexp, program string, arg
 	return "", fmt.Errorf("ask %s for its version: unexpected output %.100q", program, out.String())
 }
 
-// Parallel runs all jobs concurrently and returns their errors in the order in which they occurred.
+// Parallel runs all jobs concurrently and returns their errors in the order in which they
+// occurred.
 func Parallel(jobs ...func() error) (failed []error) {
 	var mu sync.Mutex
 	var all sync.WaitGroup

@@ -73,7 +73,7 @@ func TestStartErrors(t *testing.T) {
 	if _, err := r.Kill(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	// Its port is taken when it restarts.
+	// Another server takes the port before the restart.
 	l, err := net.Listen("tcp", r.Addr())
 	if err != nil {
 		t.Fatal(err)
@@ -102,7 +102,7 @@ func TestReadyRejectsOtherServer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// A live process, at a port where another server answers.
+	// sleeper is a live process, but another server answers on its port.
 	sleeper, err := g.Start("sleeper", exec.Command("/bin/sleep", "60"))
 	if err != nil {
 		t.Fatal(err)

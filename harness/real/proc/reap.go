@@ -18,15 +18,17 @@ import (
 	"lockpick/internal/files"
 )
 
-// Codes with which the kernel reports a child's state change to its parent, see waitid(2).
+// These are the codes with which the kernel reports a child's state change to its parent. See
+// waitid(2).
 const (
-	childDumped    = 3 // this code and smaller ones mean that it has ended
+	childDumped    = 3 // this code and lower ones mean that the child has exited
 	childStopped   = 5
 	childContinued = 6
 )
 
-// reap follows the child's state changes until it has ended, and reaps it. The kernel reports every
-// stop, however short. If the child has continued since, it reports that instead.
+// reap follows the child's state changes until the child has exited, and then reaps it. The kernel
+// reports every stop, however short. If the child has already continued by then, the kernel
+// reports that instead.
 func (c *Child) reap(cmd *exec.Cmd) {
 	for {
 		var info unix.Siginfo
@@ -50,7 +52,7 @@ func (c *Child) reap(cmd *exec.Cmd) {
 	close(c.done)
 }
 
-// look handles a stop or continue that the kernel has not reported yet. The lock is held.
+// checkState handles a stop or continue that has not been handled yet. The caller holds the lock.
 func (c *Child) look() {
 	var info unix.Siginfo
 	if c.ended || unix.Waitid(unix.P_PID, c.pid, &info, unix.WSTOPPED|unix.WCONTINUED|unix.WNOHANG, nil) != nil || info.Code == 0 {
@@ -75,7 +77,8 @@ func (c *Child) look() {
 	}
 }
 
-// reportEnd reports that it has ended, unless it exited by itself and was allowed to. The lock is held.
+// reportEnd reports that the child has ended, unless it exited on its own and was allowed to do
+// so. The caller holds the lock.
 func (c *Child) reportEnd() {
 	x := UnexpectedEvent{Child: c.name, Kind: Ended, Status: -1, Cause: fmt.Sprintf("process %d ended: %v", c.pid, c.err)}
 	if exit, ok := errors.AsType[*exec.ExitError](c.err); ok {
@@ -96,8 +99,8 @@ func (c *Child) reportEnd() {
 	c.unexpected.add(x)
 }
 
-// ExpectToRun declares that from now on the child has to run until it is asked to end: an exit by itself
-// is then unexpected too.
+// ExpectToRun declares that from now on the child must run until it is asked to exit. If it exits
+// on its own, that is then an unexpected event too.
 func (c *Child) ExpectToRun() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -107,13 +110,13 @@ func (c *Child) ExpectToRun() {
 	}
 }
 
-// KilledExternally reports whether a signal from outside ended it. It waits for the end.
+// KilledExternally waits for the child to exit and reports whether a signal from outside ended it.
 func (c *Child) KilledExternally() bool {
 	<-c.done
 	return c.killedExternally
 }
 
-// setEndRequested records whether it is being asked to end by means other than a signal.
+// setEndRequested records whether the child is being asked to exit by means other than a signal.
 func (c *Child) setEndRequested(may bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -129,12 +132,12 @@ const (
 	Continued // during a pause that the Group had requested
 )
 
-// UnexpectedEvent is a state change of a child that its Group did not cause: the child got a signal from
-// outside, or exited by itself.
+// UnexpectedEvent is a state change of a child that was not caused by its Group: the child
+// received a signal from outside, or exited on its own.
 type UnexpectedEvent struct {
 	Child string // name of the child
 	Kind  EventKind
-	// Status is the exit status, or -1 if it was ended by a signal or has not ended.
+	// Status is the exit status, or -1 if the child was killed by a signal or has not exited.
 	Status int
 	Cause  string // what was observed
 }
@@ -156,13 +159,14 @@ func (u *unexpectedEvents) add(x UnexpectedEvent) {
 	u.report(x)
 }
 
-// DiskName is the name of the disks of runs in the list of mounts.
+// DiskName is the name under which the disks of runs appear in the list of mounts.
 const DiskName = "lockpick"
 
-// Unmount unmounts a FUSE file system that lockpick mounted. MNT_FORCE ends its connection: a mount
-// namespace that was created meanwhile also has the file system mounted, and would keep it alive for as
-// long as the namespace lasts. A process that has just ended may keep it busy for a moment. If it is
-// still busy after that, it is detached.
+// Unmount unmounts a FUSE file system that lockpick mounted. MNT_FORCE ends its connection to the
+// kernel, because a mount namespace that was created while it was mounted has a copy of the mount,
+// which would keep the file system alive for as long as the namespace exists. A process that has
+// just exited may keep the file system busy for a moment. If it is still busy after a while, it is
+// detached.
 func Unmount(dir string) error {
 	var err error
 	for range 20 {
@@ -189,14 +193,14 @@ func Unmount(dir string) error {
 
 type mount struct{ point, kind, source, options string }
 
-// isOurs reports whether it is a disk that this user has mounted.
+// isLockpickDisk reports whether the mount is a disk of a lockpick run by the current user.
 func (m mount) isOurs() bool {
 	return m.kind == "fuse."+DiskName && m.source == DiskName &&
 		slices.Contains(strings.Split(m.options, ","), fmt.Sprintf("user_id=%d", os.Geteuid()))
 }
 
-// disksBelow lists the disks that are mounted below a directory, the most recent first. If something
-// else is mounted there, the error is ErrKeepFolder: nothing in the directory may be touched.
+// disksBelow lists the disks that are mounted below a directory, most recent first. If anything
+// else is mounted there, the error is ErrKeepFolder and nothing in the directory may be touched.
 func disksBelow(dir string) ([]mount, error) {
 	b, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {
@@ -216,7 +220,7 @@ func disksBelow(dir string) ([]mount, error) {
 }
 
 func mounts(mountinfo string) []mount {
-	// Spaces, tabs, newlines and backslashes are written as octal numbers.
+	// Spaces, tabs, newlines and backslashes are written as octal escapes.
 	plain := strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`)
 	var out []mount
 	for line := range strings.Lines(mountinfo) {

@@ -13,44 +13,44 @@ import (
 	"lockpick/harness/resp"
 )
 
-// askFunc sends one command to the server at addr on a new connection and returns the reply. An error
-// reply is returned as a reply.
+// askFunc sends one command to the server at addr on a new connection and returns the reply. An
+// error reply is returned as a reply.
 type askFunc func(ctx context.Context, addr string, args ...string) (resp.Value, error)
 
 // Server is one redis-server.
 type Server struct {
 	Name string
-	At   string        // host:port, as other servers reach it
+	At   string        // host:port at which other servers reach it
 	Ask  askFunc       // depends on how the server was started
 	Log  func() string // returns the end of its log
 }
 
-// Addr returns its host:port.
+// Addr returns the server's address as host:port.
 func (s *Server) Addr() string { return s.At }
 
 // Redis returns the server itself, for types that embed it.
 func (s *Server) Redis() *Server { return s }
 
 const (
-	joinBound  = 30 * time.Second       // how long the members of a store may take to form a cluster
-	readyBound = 10 * time.Second       // how long a server may take to answer
-	helloBound = 200 * time.Millisecond // how long one try waits: the process that has the port may not be a server
-	endBound   = 5 * time.Second        // how long a shutdown may take
+	joinBound  = 30 * time.Second       // time limit for the members of a store to form a cluster
+	readyBound = 10 * time.Second       // time limit for a server to become ready
+	helloBound = 200 * time.Millisecond // time limit for one attempt: the process that uses the port may not be a server
+	endBound   = 5 * time.Second        // time limit for a shutdown
 )
 
 // errNoAnswer reports that a server is running but does not answer.
 var errNoAnswer = TimeoutError("no answer in time")
 
-// ErrWontStart reports that a server ended while it was starting.
+// ErrWontStart reports that a server exited while it was starting.
 var ErrWontStart = errors.New("redis-server ended")
 
-// Identity is what a server reports about itself.
+// Identity identifies a process of a server, as reported by the server.
 type Identity struct {
-	Process string // process_id, in its own PID namespace
+	Process string // process_id, which is a PID in the server's PID namespace
 	Run     string // run_id, which changes at each start
 }
 
-// Hello checks once whether the server is ready, and returns its identity.
+// Hello makes one attempt to reach the server, and returns its identity if it is ready.
 func (s *Server) Hello(ctx context.Context) (Identity, error) {
 	ctx, cancel := context.WithTimeout(ctx, helloBound)
 	defer cancel()
@@ -62,8 +62,8 @@ func (s *Server) Hello(ctx context.Context) (Identity, error) {
 	return Identity{Process: field(v.Str, "process_id"), Run: field(v.Str, "run_id")}, err
 }
 
-// Ready waits until a server answers PING at its address, and returns its identity. If the server ends
-// instead, for example because it can't read its data, the error is ErrWontStart.
+// Ready waits until a server answers PING at the address, and returns its identity. If the server
+// exits before it answers, for example because it can't read its data, the error is ErrWontStart.
 func (s *Server) Ready(ctx context.Context, ended <-chan struct{}) (id Identity, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, readyBound, errNoAnswer)
 	defer cancel()
@@ -74,8 +74,8 @@ func (s *Server) Ready(ctx context.Context, ended <-chan struct{}) (id Identity,
 	return id, err
 }
 
-// AwaitReady is Ready with another check and polling interval. It waits as long as a store may take to
-// form a cluster.
+// AwaitReady is like Ready but uses another check and another polling interval. It allows as much
+// time as a store may need to form a cluster.
 func (s *Server) AwaitReady(ctx context.Context, ended <-chan struct{}, every time.Duration, hello func(context.Context) error) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, joinBound, errNoAnswer)
 	defer cancel()
@@ -109,8 +109,9 @@ func (s *Server) ConfirmRestart(ctx context.Context, before, now Identity) (read
 	return fmt.Sprintf("run_id %.8s was %.8s (keys: %d)", now.Run, before.Run, keys), nil
 }
 
-// Shutdown asks it to shut down cleanly, and returns once it has. mayEnd is called with whether a
-// shutdown is in progress, and status returns how the server ended.
+// Shutdown requests a clean shutdown of the server, and returns once it has exited. It first calls
+// setEnding(true), and calls setEnding(false) if the server does not exit. status returns the error
+// with which the server exited, or nil.
 func (s *Server) Shutdown(ctx context.Context, ended <-chan struct{}, mayEnd func(bool), status func() error) error {
 	mayEnd(true)
 	if err := s.shutDown(ctx, ended); err != nil {
@@ -123,7 +124,7 @@ func (s *Server) Shutdown(ctx context.Context, ended <-chan struct{}, mayEnd fun
 	return nil
 }
 
-// shutDown sends SHUTDOWN and returns once the server has ended, whatever its status.
+// shutDown sends SHUTDOWN and returns once the server has exited, whatever its exit status.
 func (s *Server) shutDown(ctx context.Context, ended <-chan struct{}) error {
 	// A server that shuts down closes the connection without an answer.
 	if v, err := s.Ask(ctx, s.At, "SHUTDOWN"); err == nil {
@@ -139,7 +140,7 @@ func (s *Server) shutDown(ctx context.Context, ended <-chan struct{}) error {
 	}
 }
 
-// Keys returns how many keys it has.
+// Keys returns the number of keys on the server.
 func (s *Server) Keys(ctx context.Context) (int64, error) {
 	v, err := s.Ask(ctx, s.At, "DBSIZE")
 	return v.Int, err
@@ -163,7 +164,7 @@ func (s *Server) Touch(ctx context.Context, value string) (readBack string, err 
 	return fmt.Sprintf("the key %s is %s", TouchKey, value), nil
 }
 
-// do sends a command and returns an error reply as an error.
+// do sends a command and returns the reply. An error reply is returned as an error.
 func (s *Server) do(ctx context.Context, args ...string) (string, error) {
 	v, err := s.Ask(ctx, s.At, args...)
 	if err == nil && v.Kind == '-' {
@@ -181,7 +182,7 @@ func field(info, name string) string {
 	return value
 }
 
-// persistence lists the Redis arguments for each persistence mode of a scenario's topology.
+// persistence maps each persistence mode of a scenario's topology to arguments of redis-server.
 var persistence = map[string][]string{
 	"none":     {"--appendonly", "no"},
 	"always":   {"--appendonly", "yes", "--appendfsync", "always"},
@@ -189,12 +190,12 @@ var persistence = map[string][]string{
 	"no":       {"--appendonly", "yes", "--appendfsync", "no"},
 }
 
-// keyEventArgs make a server report all changes of keys, for package keylife, and never disconnect a
-// slow reader of these reports.
+// keyEventArgs make a server report all changes of keys, which package keylife requires. The
+// server then never disconnects a client that reads these reports too slowly.
 var keyEventArgs = []string{"--notify-keyspace-events", "KA", "--client-output-buffer-limit", "pubsub 0 0 0"}
 
-// RedisArgs returns the redis-server arguments for a persistence mode, used on every real backend. The
-// address and the data directory are not included.
+// RedisArgs returns the redis-server arguments for a persistence mode. All real backends use them.
+// They do not include the address and the data directory.
 func RedisArgs(persist string) ([]string, error) {
 	args, ok := persistence[persist]
 	if !ok {
@@ -204,16 +205,17 @@ func RedisArgs(persist string) ([]string, error) {
 	return slices.Concat(common, keyEventArgs, args), nil
 }
 
-// SentinelConfig returns the initial configuration of a sentinel that others reach at host. It must be
-// in a file that the sentinel can write to, in a directory where it can create files. The arguments are
-// SentinelArgs.
+// SentinelConfig returns the initial configuration of a sentinel that other servers reach at host.
+// It must be stored in a file that the sentinel can write to, in a directory where it can create
+// files. SentinelArgs returns the matching arguments.
 func SentinelConfig(host string) string { return "sentinel announce-ip " + host + "\n" }
 
-// SentinelArgs returns redis-server's arguments for a sentinel with the given configuration file. The
-// listening address follows them.
+// SentinelArgs returns redis-server arguments that start a sentinel with the given configuration
+// file. The caller appends the listening address.
 func SentinelArgs(config string) []string { return []string{config, "--sentinel"} }
 
-// Follow makes it an asynchronous replica of the server at addr, and returns once it is in sync.
+// Follow makes the server an asynchronous replica of the server at addr, and returns once it is in
+// sync.
 func (s *Server) Follow(ctx context.Context, addr string) error {
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil {
@@ -223,8 +225,8 @@ func (s *Server) Follow(ctx context.Context, addr string) error {
 	if err != nil {
 		return fmt.Errorf("make %s follow %s: %w", s.Name, addr, err)
 	}
-	// Sentinels look for a replica at the address that its master reports, which would be the address of
-	// the link between the two.
+	// Sentinels connect to a replica at the address that its master reports. Without these
+	// settings, that would be the address of the link between the two.
 	for _, command := range [][]string{
 		{"CONFIG", "SET", "replica-announce-ip", ownHost},
 		{"CONFIG", "SET", "replica-announce-port", ownPort},
@@ -253,8 +255,8 @@ func (s *Server) Follow(ctx context.Context, addr string) error {
 	}
 }
 
-// Promote makes a replica an independent master with the data that it has now, and returns its process
-// and its number of keys.
+// Promote makes a replica an independent master with the data that it has now. The read-back
+// contains its process and its number of keys.
 func (s *Server) Promote(ctx context.Context) (readBack string, err error) {
 	if _, err := s.do(ctx, "REPLICAOF", "NO", "ONE"); err != nil {
 		return "", err
@@ -262,7 +264,7 @@ func (s *Server) Promote(ctx context.Context) (readBack string, err error) {
 	return s.Promoted(ctx)
 }
 
-// Promoted verifies that a replica is a master now, whoever promoted it.
+// ConfirmPromoted verifies that a former replica is now a master, whoever promoted it.
 func (s *Server) Promoted(ctx context.Context) (readBack string, err error) {
 	info, err := s.do(ctx, "INFO")
 	if err != nil {
@@ -278,7 +280,7 @@ func (s *Server) Promoted(ctx context.Context) (readBack string, err error) {
 	return fmt.Sprintf("process %s, run_id %.8s (keys: %d)", field(info, "process_id"), field(info, "run_id"), keys), nil
 }
 
-// Follows reports whether it is a replica of the server at addr and in sync.
+// IsReplicaOf reports whether the server is a replica of the server at addr and in sync with it.
 func (s *Server) Follows(ctx context.Context, addr string) (bool, error) {
 	info, err := s.do(ctx, "INFO", "replication")
 	if err != nil {
@@ -288,27 +290,28 @@ func (s *Server) Follows(ctx context.Context, addr string) (bool, error) {
 	return field(info, "role") == "slave" && master == addr && field(info, "master_link_status") == "up", nil
 }
 
-// Sentinel is a redis-server in sentinel mode, the same program as redis-sentinel.
+// Sentinel is a redis-server in sentinel mode, which is the same program as redis-sentinel.
 type Sentinel struct{ *Server }
 
 // SentinelSettings configures how sentinels monitor a master.
 type SentinelSettings struct {
-	Quorum          int           // sentinels that must agree that the master is down
+	Quorum          int           // number of sentinels that must agree that the master is down
 	DownAfter       time.Duration // time without an answer after which a sentinel considers it down
 	FailoverTimeout time.Duration // failover-timeout in sentinel.conf
 }
 
-// fastTimings make sentinels poll a server's role more often than every ten seconds, and discover each
-// other sooner than after two: a run lasts only some seconds. Sentinels wait one ping-period (a second
-// by default) before they reconnect. If that is near or above down-after, they consider a master that
-// they have just promoted dead, and promote the dead one again once it is back. Five ping-periods must
-// last longer than the INFO request to a replica whose master is down, which has its own timeout of one
-// second. After a stall of two seconds a sentinel distrusts its own clock and stays passive, by default
-// for half a minute, which is as long as this package waits for it.
-// Redis added these settings for its own tests in 7.0. Older sentinels keep their default timings.
+// fastTimings speed sentinels up, because a run lasts only some seconds. By default, sentinels
+// poll a server's role every ten seconds and discover each other after two. Sentinels wait one
+// ping-period (a second by default) before they reconnect. If ping-period is close to down-after
+// or above it, they consider a master that they have just promoted dead, and promote the old, dead
+// one again once it is back. Five ping-periods must last longer than the INFO request to a replica
+// whose master is down, which has its own timeout of one second. After a stall of tilt-period, a
+// sentinel distrusts its own clock and stays passive, by default for half a minute, which is as
+// long as this package waits for it. Redis added these settings for its own tests in 7.0. Older
+// sentinels keep their default timings.
 var fastTimings = []string{"INFO-PERIOD", "200", "PUBLISH-PERIOD", "200", "PING-PERIOD", "400", "TILT-PERIOD", "2000"}
 
-// NewSentinel wraps a running server that does not monitor any master yet.
+// NewSentinel returns a Sentinel for a running server that does not monitor any master yet.
 func NewSentinel(ctx context.Context, s *Server) (*Sentinel, error) {
 	info, err := s.do(ctx, "INFO", "server")
 	if err != nil {
@@ -321,7 +324,7 @@ func NewSentinel(ctx context.Context, s *Server) (*Sentinel, error) {
 	return &Sentinel{s}, nil
 }
 
-// Watch makes it monitor the master at addr under a name.
+// Watch makes the sentinel monitor the master at addr under the given name.
 func (s *Sentinel) Watch(ctx context.Context, name, addr string, set SentinelSettings) error {
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil {
@@ -336,7 +339,8 @@ func (s *Sentinel) Watch(ctx context.Context, name, addr string, set SentinelSet
 	return s.SetFailoverTimeout(ctx, name, set.FailoverTimeout)
 }
 
-// SetFailoverTimeout changes failover-timeout. It also applies to a wait that is already in progress.
+// SetFailoverTimeout changes failover-timeout. The change also applies to a wait that is already
+// in progress.
 func (s *Sentinel) SetFailoverTimeout(ctx context.Context, name string, d time.Duration) error {
 	_, err := s.do(ctx, "SENTINEL", "SET", name, "failover-timeout", ms(d))
 	return err
@@ -344,8 +348,8 @@ func (s *Sentinel) SetFailoverTimeout(ctx context.Context, name string, d time.D
 
 func ms(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
 
-// AwaitPeers returns once it knows the given number of sentinels of a master, itself included, and a
-// healthy replica.
+// AwaitPeers returns once the sentinel knows a healthy replica of the given master and the given
+// number of sentinels, including itself.
 func (s *Sentinel) AwaitPeers(ctx context.Context, name string, sentinels int) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, readyBound, errPeersMissing)
 	defer cancel()
@@ -364,7 +368,7 @@ func (s *Sentinel) AwaitPeers(ctx context.Context, name string, sentinels int) e
 
 var errPeersMissing = TimeoutError(fmt.Sprintf("it did not find the other sentinels or the replica within %v", readyBound))
 
-// hasReplica reports whether it knows a replica that it could promote.
+// hasReplica reports whether the sentinel knows a replica that it could promote.
 func (s *Sentinel) hasReplica(ctx context.Context, name string) bool {
 	v, err := s.Ask(ctx, s.At, "SENTINEL", "REPLICAS", name)
 	if err != nil || len(v.Items) != 1 {
@@ -374,13 +378,13 @@ func (s *Sentinel) hasReplica(ctx context.Context, name string) bool {
 	return replica["flags"] == "slave" && replica["role-reported"] == "slave" && replica["master-link-status"] == "ok"
 }
 
-// SeesDown reports whether it considers a master down.
+// ConsidersDown reports whether the sentinel considers the given master down.
 func (s *Sentinel) SeesDown(ctx context.Context, name string) bool {
 	v, err := s.Ask(ctx, s.At, "SENTINEL", "MASTER", name)
 	return err == nil && slices.Contains(strings.Split(pairs(v)["flags"], ","), "s_down")
 }
 
-// pairs converts a reply of alternating names and values to a map.
+// parsePairs converts a reply of alternating names and values to a map.
 func pairs(v resp.Value) map[string]string {
 	m := map[string]string{}
 	for i := 0; i+1 < len(v.Items); i += 2 {
@@ -389,7 +393,7 @@ func pairs(v resp.Value) map[string]string {
 	return m
 }
 
-// Master returns the address of a master as the sentinel knows it.
+// Master returns the address that the sentinel has for the given master.
 func (s *Sentinel) Master(ctx context.Context, name string) (addr string, err error) {
 	v, err := s.Ask(ctx, s.At, "SENTINEL", "GET-MASTER-ADDR-BY-NAME", name)
 	if err != nil {

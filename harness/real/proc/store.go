@@ -12,19 +12,20 @@ import (
 	"lockpick/harness/lock"
 )
 
-// Store is a kind of server other than Redis. Its servers sync every write before they answer.
+// Store is a kind of server other than Redis, such as etcd. Its servers sync every write before
+// they answer.
 type Store struct {
 	Name    string
-	Program string // found on PATH
-	Remedy  string // how to install it
-	Ports   int    // addresses per member; clients connect to the first
-	// ProbePath is the URL path that shows over a link whether a member answers.
+	Program string // name of the program, which must be on PATH
+	Remedy  string // how to install the program
+	Ports   int    // number of ports per member; clients connect to the first
+	// ProbePath is the path of the URL with which to test over a link whether a member answers.
 	ProbePath string
 	Version   []string                                         // arguments that make the program print its version
 	Args      func(me StoreMember, all []StoreMember) []string // program arguments for member me
 
-	alive  func(me StoreMember) (url string)           // answered by a running member, whether or not the others run
-	joined func(me StoreMember) (url, contains string) // contains is part of the answer of a member that has joined the others
+	alive  func(me StoreMember) (url string)           // URL that a running member answers, whether or not the others are running
+	joined func(me StoreMember) (url, contains string) // contains is part of the answer if the member has joined the others
 }
 
 // StoreMember is one server of a store.
@@ -55,7 +56,8 @@ var Stores = []Store{
 
 var storeVersion = regexp.MustCompile(`(?:^|\s)v?([0-9]\S*)`)
 
-// AskVersion returns the name and version that the store's program prints, for example "etcd 3.4.23".
+// AskVersion returns the store's name and the version that its program prints, for example "etcd
+// 3.4.23".
 func (s Store) AskVersion(ctx context.Context) (string, error) {
 	v, err := AskVersion(ctx, storeVersion, s.Program, s.Version...)
 	if err != nil {
@@ -64,7 +66,7 @@ func (s Store) AskVersion(ctx context.Context) (string, error) {
 	return s.Name + " " + v, nil
 }
 
-// StoreOf finds a store by name.
+// StoreOf returns the store with the given name.
 func StoreOf(name string) (Store, error) {
 	for _, s := range Stores {
 		if s.Name == name {
@@ -74,8 +76,8 @@ func StoreOf(name string) (Store, error) {
 	return Store{}, fmt.Errorf("unknown server %q", name)
 }
 
-// etcdArgs uses the shortest timeouts with which a busy machine keeps its leader. They allow leases of
-// one second.
+// etcdArgs uses the shortest timeouts at which a cluster on a busy machine keeps its leader. With
+// them, leases can be as short as one second.
 func etcdArgs(me StoreMember, all []StoreMember) []string {
 	var cluster []string
 	for _, m := range all {
@@ -89,7 +91,8 @@ func etcdArgs(me StoreMember, all []StoreMember) []string {
 	}
 }
 
-// consulArgs allows sessions as short as a lock requests, instead of at least ten seconds.
+// consulArgs allows sessions to be as short as a lock requests. By default they last at least ten
+// seconds.
 func consulArgs(me StoreMember, all []StoreMember) []string {
 	port := func(i int) string { return me.Addrs[i][strings.LastIndexByte(me.Addrs[i], ':')+1:] }
 	args := []string{
@@ -112,7 +115,7 @@ func (s Store) Alive(ctx context.Context, me StoreMember) error {
 	return err
 }
 
-// Joined checks that a member and a majority of the others have formed a cluster.
+// Joined checks that a member has formed a cluster with a majority of the members.
 func (s Store) Joined(ctx context.Context, me StoreMember) error {
 	url, want := s.joined(me)
 	body, err := askStore(ctx, url)
@@ -122,16 +125,17 @@ func (s Store) Joined(ctx context.Context, me StoreMember) error {
 	return err
 }
 
-// Ask checks that a member answers at an address, which may be that of a link.
+// Ask checks that a member answers at the given address, which may be that of a link.
 func (s Store) Ask(ctx context.Context, addr string) error {
 	_, err := askStore(ctx, "http://"+addr+s.ProbePath)
 	return err
 }
 
-// maxAnswer is how many bytes of an answer are read.
+// maxAnswer is the maximum number of bytes that are read from an answer.
 const maxAnswer = 64 << 10
 
-// askStore sends a request on a new connection and without a proxy. An error page counts as an answer.
+// askStore sends a request on a new connection, without an HTTP proxy. An error page counts as an
+// answer.
 func askStore(ctx context.Context, url string) (body string, err error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {

@@ -18,12 +18,13 @@ import (
 const (
 	childrenFile = "children" // in a run's directory: a line "pid start name" for each child
 
-	// maxRecord bounds the size of that file, in bytes: tens of thousands of children.
+	// maxRecord is the maximum size of that file, in bytes. It suffices for tens of thousands of
+	// children.
 	maxRecord = 1 << 20
 )
 
-// cleanUpRun ends the processes that a dead owner left behind, and unmounts its disks. It leaves a
-// directory alone if its contents are not as lockpick creates them.
+// cleanUpRun kills the processes that a dead owner left behind, and unmounts its disks. It does
+// not touch a directory whose contents don't look like those that lockpick creates.
 func cleanUpRun(dir string, known bool) error {
 	dir, err := filepath.EvalSymlinks(dir) // the form that /proc uses
 	if err != nil {
@@ -61,8 +62,8 @@ func cleanUpRun(dir string, known bool) error {
 	return nil
 }
 
-// endChild kills a recorded process if the pid still belongs to it, and waits until it has ended: until
-// then it may write into the directory.
+// killRecorded kills a recorded process, if the PID still belongs to it, and waits until it has
+// exited. Until then, the process might write to the directory.
 func endChild(pid int, start uint64, dir string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), signalBound)
 	defer cancel()
@@ -79,13 +80,14 @@ func endChild(pid int, start uint64, dir string) error {
 	return nil
 }
 
-// runEnv is set in the environment of all processes of a run, and names its directory. A run uses it to
-// find processes that its children left running, such as a daemon with its own session and directory.
+// runEnv is an environment variable that is set for all processes of a run and contains the path
+// of the run's directory. A run uses it to find processes that its children left running, such as
+// a daemon with its own session and working directory.
 const runEnv = "LOCKPICK_RUN"
 
-// endMarked kills the processes whose environment names the directory, and waits until they have ended.
-// It repeats the search until there are none, because they may start others meanwhile. It does not find
-// a process that hides or replaces its environment.
+// killMarked kills the processes whose environment names the directory, and waits until they have
+// exited. It repeats the search until it finds none, because they may start others before they are
+// killed. It does not find a process that hides or replaces its environment.
 func endMarked(dir string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), signalBound)
 	defer cancel()
@@ -116,8 +118,8 @@ func endMarked(dir string) error {
 	}
 }
 
-// worksIn reports whether a process has its working directory or an open file below a directory, which
-// is true of everything that a Group starts.
+// usesDir reports whether the working directory or an open file of a process is below a directory.
+// This is the case for everything that a Group starts.
 func worksIn(pid int, dir string) bool {
 	links, _ := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid))
 	return slices.ContainsFunc(append(links, fmt.Sprintf("/proc/%d/cwd", pid)), func(link string) bool {

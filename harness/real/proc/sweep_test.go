@@ -18,7 +18,7 @@ import (
 	"lockpick/internal/files"
 )
 
-// otherUID is a user that lockpick does not know.
+// otherUID is the ID of a user other than lockpick's.
 const otherUID = 65534
 
 func self(t *testing.T) files.Owner {
@@ -30,7 +30,7 @@ func self(t *testing.T) files.Owner {
 	return o
 }
 
-// deadName returns the name of a directory whose owner has ended.
+// deadOwnerName returns the name of a directory whose owner has exited.
 func deadName(t *testing.T) string {
 	o := self(t)
 	o.PID = 1<<22 + 1
@@ -44,7 +44,8 @@ func must(t *testing.T, errs ...error) {
 	}
 }
 
-// makeLeftover creates what a killed lockpick leaves below dir, with a record of children.
+// makeLeftover creates a directory below dir such as a killed lockpick leaves behind, with a
+// record of its children.
 func makeLeftover(t *testing.T, dir, name string, record ...*Child) string {
 	t.Helper()
 	path := filepath.Join(dir, name)
@@ -56,7 +57,8 @@ func makeLeftover(t *testing.T, dir, name string, record ...*Child) string {
 	return path
 }
 
-// sleeper starts a process with the working directory in, which may be empty.
+// sleeper starts a process with the working directory in. If in is "", it is the group's
+// directory.
 func sleeper(t *testing.T, g *Group, in string, files ...*os.File) *Child {
 	t.Helper()
 	cmd := exec.Command("/bin/sleep", "60")
@@ -109,7 +111,7 @@ func TestSweepRemovesOnlyDeadOwners(t *testing.T) {
 	}
 }
 
-// Sweep kills the processes of a dead run, whichever way they are recognized, and no others.
+// Sweep kills the processes of a dead run, however they are recognized, and no others.
 func TestSweepKillsOnlyRecordedChildren(t *testing.T) {
 	g := newGroup(t)
 	dir := t.TempDir()
@@ -142,8 +144,8 @@ func TestSweepKillsOnlyRecordedChildren(t *testing.T) {
 	}
 }
 
-// A daemon that a child left in its own session and directory is killed when the run ends, or by Sweep if
-// the run was killed. Daemons of other runs keep running.
+// A child may leave a daemon in its own session and working directory. It is killed when the run
+// ends, or by Sweep if the run was killed. Daemons of other runs keep running.
 func TestDaemonsAreKilledWithTheirRun(t *testing.T) {
 	daemon := func(g *Group) *Child {
 		t.Helper()
@@ -189,8 +191,8 @@ func TestDaemonsAreKilledWithTheirRun(t *testing.T) {
 	}
 }
 
-// Everything that a Group starts is recognized, including servers, which change their directory and
-// clear their environment.
+// Every process that a Group starts is recognized, including servers that change their directory
+// and clear their environment.
 func TestChildrenAreRecognized(t *testing.T) {
 	bin := redisServer(t)
 	g := newGroup(t)
@@ -210,7 +212,7 @@ func TestChildrenAreRecognized(t *testing.T) {
 	}
 }
 
-// Sweep leaves other users' files in a shared directory alone, whatever they look like.
+// Sweep does not touch other users' files in a shared directory, whatever they look like.
 func TestSweepLeavesOtherUsersFiles(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can create files of another user")
@@ -276,7 +278,7 @@ func tree(t *testing.T, dir string) string {
 	return b.String()
 }
 
-// Sweep unmounts only lockpick's disks, and none through a link.
+// Sweep unmounts only lockpick's disks, and it does not follow symbolic links.
 func TestSweepUnmountsOnlyDisks(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can mount")

@@ -12,7 +12,7 @@ import (
 	"lockpick/internal/files"
 )
 
-// step is an action on a child, or a wait.
+// step performs an action on a child, or waits.
 type step func(*testing.T, *Child)
 
 func send(s syscall.Signal) step {
@@ -23,7 +23,7 @@ func cont(t *testing.T, c *Child)    { _, err := c.Continue(); must(t, err) }
 func kill(t *testing.T, c *Child)    { must(t, c.Kill()) }
 func waitEnd(_ *testing.T, c *Child) { <-c.Done() }
 
-// state waits until /proc shows the given state.
+// state returns a step that waits until /proc shows the given state.
 func state(want byte) step {
 	return func(t *testing.T, c *Child) {
 		for until := time.Now().Add(signalBound); ; time.Sleep(time.Millisecond) {
@@ -38,8 +38,8 @@ func state(want byte) step {
 	}
 }
 
-// Listen reports what others do to a child, and an exit of a child that is expected to run, but nothing
-// that the Group itself did.
+// Listen reports what other processes do to a child. It also reports the exit of a child that is
+// expected to run. It does not report anything that the Group itself did.
 func TestUnexpectedEvents(t *testing.T) {
 	type course []step
 	sleep, fail := []string{"sleep", "60"}, []string{"sh", "-c", "read line; exit 3"}
@@ -92,7 +92,7 @@ func TestUnexpectedEvents(t *testing.T) {
 	}
 }
 
-// Events from before Listen are reported once it is called.
+// Events that occurred before Listen was called are reported once it is called.
 func TestUnexpectedEventBeforeListen(t *testing.T) {
 	g := newGroup(t)
 	child, err := g.Start("child", exec.Command("sleep", "60"))

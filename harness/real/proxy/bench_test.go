@@ -17,7 +17,7 @@ import (
 	"lockpick/harness/real/proc"
 )
 
-// bench is one real node behind one link, and what the link recorded.
+// bench is one real node behind one link, with the events that the link recorded.
 type bench struct {
 	t      *testing.T
 	node   *proc.Redis
@@ -65,7 +65,8 @@ func check(t *testing.T, err error) {
 	}
 }
 
-// waitEvents returns all events in time order once there are n. Each connection records in its own goroutine.
+// waitEvents waits until there are n events, and returns all events in time order. They may be
+// recorded out of order, because each connection records its events in its own goroutine.
 func (b *bench) waitEvents(n int) []history.Event {
 	b.t.Helper()
 	limit := time.After(5 * time.Second)
@@ -85,7 +86,7 @@ func (b *bench) waitEvents(n int) []history.Event {
 	}
 }
 
-// waitLink waits for a state of the link.
+// waitLink waits until the link has reached a state.
 func (b *bench) waitLink(what string, reached func(l *Link) bool) {
 	b.t.Helper()
 	for end := time.Now().Add(soon); ; time.Sleep(time.Millisecond) {
@@ -135,7 +136,7 @@ func (c *caller) send(command string) {
 	}
 }
 
-// receive returns the next line, or "" if none arrives in time.
+// receive returns the next line, or "" if none arrives before the timeout.
 func (c *caller) receive(within time.Duration) string {
 	c.conn.SetReadDeadline(time.Now().Add(within))
 	line, _ := c.in.ReadString('\n')

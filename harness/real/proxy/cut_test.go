@@ -16,7 +16,7 @@ import (
 	"lockpick/nemesis"
 )
 
-// readEnd returns the error that ends the connection.
+// readError reads until the connection ends and returns the error.
 func (c *caller) readEnd() error {
 	c.t.Helper()
 	c.conn.SetReadDeadline(time.Now().Add(soon))
@@ -27,7 +27,7 @@ func (c *caller) readEnd() error {
 	return err
 }
 
-// formatEvents returns the recorded events as text.
+// formatEvents formats the recorded events as text.
 func formatEvents(events []history.Event) string {
 	var out []string
 	for _, e := range events {
@@ -36,8 +36,8 @@ func formatEvents(events []history.Event) string {
 	return strings.Join(out, "; ")
 }
 
-// Messages in a dropping cut are lost: their connection is silent during the cut and reset at its end. A
-// connection that sent nothing meanwhile survives.
+// A cut in mode drop loses all messages. A connection that sent a message gets no answer during
+// the cut and is reset at its end. A connection that sent nothing survives.
 func TestCutDrops(t *testing.T) {
 	for way, want := range map[string]string{
 		"":              "a info applied false answered false",
@@ -77,7 +77,7 @@ func TestCutDrops(t *testing.T) {
 	}
 }
 
-// A holding cut of one direction lets the other pass, and loses nothing.
+// A cut in mode hold that affects one direction lets the other direction pass, and loses nothing.
 func TestCutHoldsOneWay(t *testing.T) {
 	for way, applied := range map[string]string{nemesis.Request: "", nemesis.Reply: "1"} {
 		b := newBench(t)
@@ -100,7 +100,7 @@ func TestCutHoldsOneWay(t *testing.T) {
 	}
 }
 
-// A resetting cut ends all connections and each new one.
+// A cut in mode reset ends all existing connections, and each new one.
 func TestCutResets(t *testing.T) {
 	b := newBench(t)
 	c := b.dial()
@@ -123,7 +123,7 @@ func TestCutResets(t *testing.T) {
 	c.want("+OK")
 }
 
-// A refusing cut leaves existing connections alone, and the address stays reserved.
+// A cut in mode refuse does not affect existing connections. The address stays reserved.
 func TestCutRefuses(t *testing.T) {
 	b := newBench(t)
 	c := b.dial()

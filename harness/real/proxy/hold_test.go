@@ -11,14 +11,16 @@ import (
 	"lockpick/nemesis"
 )
 
-// tap holds the message. hit waits for it and returns how to let it pass.
+// tap makes the link hold a message. The returned function hit waits until the message is held,
+// and returns a function that lets it pass.
 func (b *bench) tap(message, direction string, nth int) (hit func() (pass func())) {
 	b.t.Helper()
 	held := b.hold(message, direction, nth)
 	return func() func() { return held().Pass }
 }
 
-// hold holds the message. hit waits for it and returns it.
+// hold makes the link hold a message. The returned function hit waits until the message is held,
+// and returns it.
 func (b *bench) hold(message, direction string, nth int) (hit func() nemesis.HeldMessage) {
 	b.t.Helper()
 	hits := make(chan nemesis.HeldMessage, 1)
@@ -82,7 +84,7 @@ func TestTapHoldsReply(t *testing.T) {
 	}
 }
 
-// untilGone waits until the link has noticed that a client has disconnected.
+// waitDisconnect waits until the link has noticed that a client has disconnected.
 func (b *bench) untilGone() {
 	b.t.Helper()
 	l := b.link

@@ -10,12 +10,13 @@
 // message while others pass. Mesh.Refuse creates the address of an unreachable node.
 //
 // Each connection has two pipes, one per direction. A pipe is the state of toxiproxy's stub. All faults
-// are states of our own toxic, which is added to a proxy before its first connection and stays: adding
-// and removing toxics under traffic can hang (toxiproxy #558), and toxiproxy's own toxics drop data and
-// close connections. The listener is our own too, so that connections can be reset and refused.
+// are states of a single toxic that this package implements. It is added to a proxy before its first
+// connection and stays, because adding and removing toxics under traffic can hang (toxiproxy #558), and
+// toxiproxy's own toxics drop data and close connections. The package also has its own listener, so that
+// connections can be reset and refused.
 //
 // Deliberately missing: anything below TCP. Connections are established without delay, whatever faults
-// apply to the data on them.
+// affect their data.
 package proxy
 
 import (
@@ -49,30 +50,30 @@ type Link struct {
 	scripts    *resp.Scripts
 	proxy      *toxiproxy.Proxy
 	witness    func(link, node, from string) Witness
-	raw        bool // it carries no lock commands
-	unread     bool // it carries lock commands in a protocol that is not parsed
+	raw        bool // whether it carries no lock commands
+	unread     bool // whether it carries lock commands in a protocol that is not parsed
 
 	ports ports
 
-	ctx     context.Context // ends with the link
+	ctx     context.Context // canceled when the link is closed
 	cancel  context.CancelFunc
 	server  *toxiproxy.ApiServer
-	serving sync.WaitGroup // accept loops and connects
+	serving sync.WaitGroup // running accept loops and connects
 	joining sync.Mutex     // held while a connection is set up
 
 	mu          sync.Mutex // guards the fields below and the state of all connections
-	upstream    string     // where the node listens
+	upstream    string     // address on which the node listens
 	listener    net.Listener
 	refusing    func() error // releases the address while nothing listens there
 	cut         nemesis.LinkCut
 	shapes      []*shape
 	random      *rand.Rand
-	gates       int             // read-backs of the node in progress, during which no data passes
-	down        bool            // no host has that address
+	gates       int             // number of closed gates; no data passes unless it is 0
+	down        bool            // the node's host is down
 	route       context.Context // canceled when the link stops leading to upstream
 	cancelRoute context.CancelFunc
 	closed      bool
-	shortage    error // why a connection failed that neither the client nor the node is to blame for
+	shortage    error // first connection error caused by a resource shortage of this machine
 	taps        []*tap
 	opening     *conn          // the connection whose pipes are being created
 	conns       map[*conn]bool // connections whose events are not all recorded
@@ -91,8 +92,8 @@ func (l *Link) Name() string { return l.name }
 // Addr returns the address at which the client reaches the node.
 func (l *Link) Addr() string { return l.proxy.Listen }
 
-// Tap holds the nth message that m describes, and what follows it on the same connection and direction,
-// until it is passed on or dropped. hit is called in its own goroutine.
+// Tap holds the nth message that matches m, and everything after it on the same connection in the
+// same direction, until the message is passed on or dropped. hit is called in its own goroutine.
 func (l *Link) Tap(m nemesis.OnMessage, hit func(nemesis.HeldMessage)) error {
 	if err := m.Check(); err != nil {
 		return fmt.Errorf("tap link %s: %w", l.name, err)
@@ -103,7 +104,8 @@ func (l *Link) Tap(m nemesis.OnMessage, hit func(nemesis.HeldMessage)) error {
 	return nil
 }
 
-// applyTaps counts a message for the taps, and holds its last piece if a tap is waiting for it.
+// applyTaps counts a message for each tap that it matches. If a tap is waiting for it, the last
+// piece of the message is held.
 func (l *Link) applyTaps(c *conn, direction string, counts func(op string) bool, p *piece) {
 	for _, t := range l.taps {
 		if t.Of != direction || !counts(t.Message) {
@@ -121,7 +123,7 @@ func (l *Link) applyTaps(c *conn, direction string, counts func(op string) bool,
 	}
 }
 
-// update changes the link's state and wakes its pipes.
+// update changes the link's state and notifies its pipes.
 func (l *Link) update(change func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -134,7 +136,7 @@ func (l *Link) wake() {
 	l.changed = make(chan struct{})
 }
 
-// newRoute cancels pending connects to the node. The mutex is held.
+// newRoute cancels pending connects to the node. The caller holds the mutex.
 func (l *Link) newRoute() {
 	l.cancelRoute()
 	l.route, l.cancelRoute = context.WithCancel(l.ctx)
@@ -142,15 +144,16 @@ func (l *Link) newRoute() {
 
 // Mesh is the set of links of one run. Create a new one for each run.
 type Mesh struct {
-	// Host is the local address that links listen on, by default 127.0.0.1. It must be set before the
-	// first Open.
-	Host string
-	// Ports is the first of the local ports from which links connect to their nodes. Each link has its
-	// own range (Link.Ports), by which its packets can be identified. 0 means any port. It must be set
+	// Host is the local address on which links listen. The default is 127.0.0.1. It must be set
 	// before the first Open.
+	Host string
+	// Ports is the first of the local ports from which links connect to their nodes. Each link has
+	// its own range (Link.Ports), by which its packets can be identified. 0 means any port. It
+	// must be set before the first Open.
 	Ports int
-	// Witness returns the observer of a connection that a link has made to its node, or nil. from is the
-	// address that the node sees. It must be set before the first Open.
+	// Witness returns the observer of a connection that a link has made to its node, or nil. from
+	// is the address from which the connection comes, as seen by the node. It must be set before
+	// the first Open.
 	Witness func(link, node, from string) Witness
 
 	seed    uint64
@@ -164,15 +167,17 @@ type Mesh struct {
 	rangesGiven int // port ranges assigned so far
 }
 
-// Witness observes one connection: each command before the node receives it, and each answer, which
-// belongs to the first command without one. It must not block.
+// Witness observes one connection. Sent is called for each command before the node receives it.
+// Answered is called for each answer, which belongs to the earliest command without one. The
+// methods must not block.
 type Witness interface {
 	Sent(args []string, at int64)
 	Answered(at int64)
 }
 
-// NewMesh returns a mesh without links. seed determines the random choices for the messages of each
-// link. now returns true time since the run began. record receives one event per lock command.
+// NewMesh returns a mesh without links. seed determines the random choices for the messages of
+// each link. now returns true time since the run began. record is called with one event per lock
+// command.
 func NewMesh(seed uint64, now func() time.Duration, record func(history.Event)) *Mesh {
 	registerOnce()
 	server := toxiproxy.NewServer(toxiproxy.NewMetricsContainer(prometheus.NewRegistry()), zerolog.Nop())
@@ -184,14 +189,14 @@ func (m *Mesh) Open(client, node, upstream string) (*Link, error) {
 	return m.open(&Link{name: nemesis.LinkName(client, node), node: node}, upstream)
 }
 
-// OpenUnread is Open for a node other than Redis: the protocol is not parsed, and every piece of data
-// counts as a message.
+// OpenOpaque is like Open, for a node that is not a Redis server. The link does not parse the
+// protocol, and treats every piece of data as a message.
 func (m *Mesh) OpenUnread(client, node, upstream string) (*Link, error) {
 	return m.open(&Link{name: nemesis.LinkName(client, node), node: node, unread: true}, upstream)
 }
 
-// OpenReplication creates the link over which a node's replica follows it. The traffic is a snapshot and
-// a replication stream, not lock commands.
+// OpenReplication creates the link over which a node's replica follows it. It carries a snapshot
+// and a replication stream, not lock commands.
 func (m *Mesh) OpenReplication(node, upstream string) (*Link, error) {
 	return m.open(&Link{name: nemesis.LinkName(node, nemesis.Replica), node: nemesis.Replica, raw: true}, upstream)
 }
@@ -219,18 +224,20 @@ func (m *Mesh) open(l *Link, upstream string) (*Link, error) {
 
 func (m *Mesh) host() string { return cmp.Or(m.Host, "127.0.0.1") }
 
-// Refuse returns an address that refuses every connection. It is reserved until release is called.
+// Refuse returns an address that refuses every connection. The address stays reserved until
+// release is called.
 func (m *Mesh) Refuse() (addr string, release func() error, err error) { return refuse(m.host()) }
 
-// Link returns the link with that name, or nil.
+// Link returns the link with the given name, or nil.
 func (m *Mesh) Link(name string) *Link {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.links[name]
 }
 
-// Gate holds all data from and to a node until open is called, so that a read-back shows the state in
-// which the node came back. If several gates are closed, data passes once the last one is opened.
+// Gate holds all data to and from a node until open is called, so that the state in which the node
+// came back can be read before clients change it. If several gates are closed for a node, data
+// passes once the last one is opened.
 func (m *Mesh) Gate(node string) (open func()) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -248,9 +255,9 @@ func (m *Mesh) Gate(node string) (open func()) {
 	}
 }
 
-// SetDown declares whether the host of the server at upstream is down. Clients of links to a host that
-// is down are disconnected at once: a connect to an unused address takes seconds to fail, and would
-// delay clients that come after the host is back.
+// SetDown declares whether the host of the server at upstream is down. While it is down, its links
+// disconnect their clients at once: connecting to an unused address takes seconds to fail, and
+// would delay clients that connect after the host is back up.
 func (m *Mesh) SetDown(upstream string, down bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -265,8 +272,9 @@ func (m *Mesh) SetDown(upstream string, down bool) {
 	}
 }
 
-// Redirect makes all links to a node lead to another server, which is not down. Existing connections are
-// reset, because the server that they lead to may still be running. Clients keep their addresses.
+// Redirect makes all links to a node lead to another server, which counts as up. Existing
+// connections are reset, because the server that they lead to may still be running. Clients keep
+// their addresses.
 func (m *Mesh) Redirect(node, upstream string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -299,7 +307,8 @@ func (m *Mesh) Close() error {
 	return all
 }
 
-// changeBound is how long toxiproxy may take for a change. It takes microseconds unless it hangs.
+// changeTimeout is the time limit for toxiproxy to make a change. It takes microseconds unless it
+// hangs.
 const changeBound = 5 * time.Second
 
 func withTimeout(link, verb string, change func() error) error {
@@ -316,7 +325,7 @@ func withTimeout(link, verb string, change func() error) error {
 	}
 }
 
-// conn is one connection of a client to a node. Its fields are guarded by the link.
+// conn is one connection of a client to a node. Its fields are guarded by the link's mutex.
 type conn struct {
 	link         *Link
 	stream       *resp.Stream
@@ -324,12 +333,12 @@ type conn struct {
 	witness      Witness // may be nil
 	clientGone   bool
 	nodeGone     bool
-	broken       bool // it has lost a message
+	broken       bool // whether it has lost a message
 	wasReset     bool
 	finished     int // number of finished pipes
 }
 
-// start listens for the client.
+// start starts to listen for the client's connections.
 func (l *Link) start() error {
 	for _, direction := range []string{nemesis.Request, nemesis.Reply} {
 		if err := addToxic(l, direction); err != nil {
@@ -345,8 +354,8 @@ func (l *Link) start() error {
 	return nil
 }
 
-// accept accepts the client's connections until the listener is closed. toxiproxy's own listener closes
-// all connections when it is closed, and can't reset any.
+// accept accepts the client's connections until the listener is closed. It is used in place of
+// toxiproxy's own listener, which closes all connections when it is closed, and can't reset any.
 func (l *Link) accept(ln net.Listener) {
 	l.listener = ln
 	l.serving.Go(func() {
@@ -369,11 +378,13 @@ func (l *Link) accept(ln net.Listener) {
 	})
 }
 
-// acceptRetryDelay is how long a link waits after an accept failed because too many files were open.
+// acceptRetryDelay is how long a link waits after it failed to accept a connection because too
+// many files were open.
 const acceptRetryDelay = 5 * time.Millisecond
 
-// noteShortage reports whether err was caused by a resource shortage of this machine, and records the
-// first such error: to its clients the link looks cut, although no fault was planned.
+// noteShortage reports whether err was caused by a resource shortage on this machine, and records
+// the first such error. A link with this problem looks cut to its clients, although no fault was
+// planned.
 func (l *Link) noteShortage(err error) bool {
 	if files.Remedy(err, "") == "" {
 		return false
@@ -407,9 +418,9 @@ func (l *Link) connect(client *net.TCPConn) {
 	l.join(route, client, node)
 }
 
-// join connects a client and a node, one pair at a time: toxiproxy requests the pipes of the connection
-// that is being opened. A closed listener may still be handling its last client when the next listener
-// gets its first.
+// join connects a client and a node, one pair at a time, because toxiproxy assigns new pipes to
+// the connection that is currently being opened. A closed listener may still be handling its last
+// client when the next listener accepts its first one.
 func (l *Link) join(route context.Context, client *net.TCPConn, node net.Conn) {
 	l.joining.Lock()
 	defer l.joining.Unlock()
@@ -437,8 +448,8 @@ func (l *Link) join(route context.Context, client *net.TCPConn, node net.Conn) {
 	}
 }
 
-// reset resets the connection, as TCP does when it can't go on: both ends get an error, and data in
-// transit is lost. The link's mutex is held.
+// reset resets the connection, as TCP does after a fatal error: both ends get an error, and data
+// in transit is lost. The caller holds the link's mutex.
 func (c *conn) reset() {
 	if c.wasReset {
 		return
@@ -451,8 +462,8 @@ func (c *conn) reset() {
 	c.link.wake()
 }
 
-// resetBroken resets the connections that have lost a message: TCP delivers everything or fails. The
-// link's mutex is held.
+// resetBroken resets the connections that have lost a message, because TCP either delivers
+// everything or fails. The caller holds the link's mutex.
 func (l *Link) resetBroken() {
 	for c := range l.conns {
 		if c.broken {
@@ -490,22 +501,24 @@ func (l *Link) stop() error {
 	}
 }
 
-// portsPerLink is how many ports a link has. A connection that a proxy has closed keeps its port for a
-// while, and one whose packets are lost keeps it until they pass again.
+// portsPerLink is how many ports a link has. They are not all available at any time: a connection
+// that a proxy has closed keeps its port for a while, and one whose packets are lost keeps it
+// until they pass again.
 const portsPerLink = 500
 
-// ports is the range of local ports that a link connects from. The zero value means any port.
+// ports is the range of local ports from which a link connects. The zero value means any port.
 type ports struct {
 	first, last int
 
 	mu        sync.Mutex
 	next      int
-	exhausted int // how often all were taken
+	exhausted int // how often all ports were in use
 }
 
 var errNoPort = errors.New("all ports of the link are in use")
 
-// Ports returns the range of local ports from which the link connects to its node, or 0, 0 for any.
+// Ports returns the range of local ports from which the link connects to its node. It returns 0, 0
+// if the link uses any port.
 func (l *Link) Ports() (first, last int) { return l.ports.first, l.ports.last }
 
 func (m *Mesh) assignPorts(l *Link) error {
@@ -523,7 +536,7 @@ func (m *Mesh) assignPorts(l *Link) error {
 	return nil
 }
 
-// nextPort returns the next port of the range.
+// nextPort returns the next port of the range, and starts over at the end.
 func (p *ports) nextPort() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -534,8 +547,8 @@ func (p *ports) nextPort() int {
 	return port
 }
 
-// err returns an error if a client found no free port: to that client the node looked down, although no
-// fault was planned.
+// err returns an error if there was no free port for a client. To that client, the node looked
+// down although no fault was planned.
 func (p *ports) err() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -545,8 +558,8 @@ func (p *ports) err() error {
 	return fmt.Errorf("%d times, all ports from %d to %d were in use", p.exhausted, p.first, p.last)
 }
 
-// dial connects to the node. If the link has its own ports, the attempt ends when the client
-// disconnects, as the client's kernel would end it.
+// dial connects to the node. If the link has its own ports, it gives up when the client
+// disconnects, as the client's kernel would without a proxy.
 func (l *Link) dial(route context.Context, client *net.TCPConn, upstream string) (net.Conn, error) {
 	if l.ports.first == 0 {
 		return new(net.Dialer).DialContext(route, "tcp", upstream)

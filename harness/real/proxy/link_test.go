@@ -149,7 +149,7 @@ func TestCloseRecordsHeldReply(t *testing.T) {
 	}
 }
 
-// Large values whose clients give up midway make toxiproxy's own changes hang.
+// If clients that send large values give up midway, toxiproxy's own way of changing toxics hangs.
 func TestAbandonedTrafficLeaksNoGoroutines(t *testing.T) {
 	b := newBench(t)
 	value := strings.Repeat("x", 256<<10)
@@ -243,7 +243,8 @@ func join(parts [][]byte) string {
 	return b.String()
 }
 
-// Links of a node that is down accept no clients until they are redirected to one that is up.
+// The links of a node that is down disconnect all clients until they are redirected to a node that
+// is up.
 func TestRedirectedLinksAreNotDown(t *testing.T) {
 	b := newBench(t)
 	asks := func() error {
@@ -260,8 +261,8 @@ func TestRedirectedLinksAreNotDown(t *testing.T) {
 	}
 }
 
-// A client that waits for a node that does not answer is disconnected once the link is redirected, is
-// known to be down, or is closed. It does not delay other clients.
+// A client that waits for a node that does not answer is disconnected once the link is redirected
+// or closed, or the node is declared down. It does not delay other clients.
 func TestPendingConnectIsAborted(t *testing.T) {
 	for what, end := range map[string]func(b *bench, upstream string){
 		"turned": func(*bench, string) {},
@@ -289,7 +290,8 @@ func TestPendingConnectIsAborted(t *testing.T) {
 	}
 }
 
-// unreachable returns an address where a connect gets no answer: its accept queue is full.
+// unreachable returns an address at which a connect gets no answer, because the accept queue is
+// full.
 func unreachable(t *testing.T) string {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	check(t, err)

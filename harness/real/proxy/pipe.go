@@ -14,34 +14,36 @@ import (
 	"lockpick/nemesis"
 )
 
-// pipe is one direction of a connection: data that came in and has not gone out yet. Only its toxic's
-// goroutine uses it, except for the holds of its pieces.
+// pipe is one direction of a connection, with the data that has arrived but was not sent yet. Only
+// the goroutine of its toxic uses it, except that others may hold and release its pieces.
 type pipe struct {
 	conn      *conn
 	direction string // nemesis.Request or nemesis.Reply
 	split     resp.Scanner
-	queue     []*piece // unbounded: lock commands are small, and clients give up
+	queue     []*piece // unbounded, because lock commands are small and clients give up
 	ended     bool     // the source has closed its side
-	dead      bool     // it has lost a piece: everything after it is lost too
+	dead      bool     // it has lost a piece, so everything after that is lost too
 
-	// A client's close is passed on only after the node has answered everything that was sent before, so
-	// that this is delivered and its result recorded, but after closeGrace at the latest.
+	// delayClose is set if a client's close must not be passed on before the node has answered
+	// everything that was sent earlier. So all requests are delivered and their results recorded.
+	// The delay is at most closeGrace.
 	patient bool
 	grace   <-chan time.Time
 }
 
-// piece is a sequence of bytes in which at most the last ones end a message.
+// piece is a sequence of bytes. If it contains the end of a message, that is also the end of the
+// piece.
 type piece struct {
 	data           []byte
-	command        *resp.Command // whose reply it ends
-	holds          int           // taps that hold it; guarded by the link
-	due            time.Duration // true time before which it is not sent
-	paced          bool          // its bytes were counted against the bandwidth limit
-	lost           bool          // it will be lost
-	hasLockCommand bool          // it contains a lock command
+	command        *resp.Command // command whose reply ends with this piece
+	holds          int           // number of taps that hold it; guarded by the link's mutex
+	due            time.Duration // true time before which it must not be sent
+	paced          bool          // whether its bytes were counted against the bandwidth limit
+	lost           bool          // whether it will be lost
+	hasLockCommand bool          // whether it contains a lock command
 }
 
-// closeGrace is how long the node may take to answer a client that has disconnected.
+// closeGrace is how long a node may take to answer a client that has disconnected.
 const closeGrace = time.Second
 
 // newPipe creates the next pipe of the connection that is being opened.
@@ -51,15 +53,16 @@ func (l *Link) newPipe(direction string) *pipe {
 	return &pipe{conn: l.opening, direction: direction, patient: true}
 }
 
-// step is what a pipe can do next.
+// step describes what a pipe can do next.
 type step struct {
 	data    []byte        // to be sent
-	done    bool          // everything is done
+	done    bool          // the pipe has nothing more to do
 	wait    time.Duration // time until it can do more, or 0 if unknown
-	changed chan struct{} // closed when it may be able to do more
+	changed chan struct{} // closed when the pipe may be able to do more
 }
 
-// nextStep returns what can be done now. It drops data that is lost or that no one will receive.
+// nextStep returns what the pipe can do now. It drops data that is lost or has no receiver any
+// more.
 func (p *pipe) nextStep(now time.Duration) step {
 	l, c := p.conn.link, p.conn
 	l.mu.Lock()
@@ -100,8 +103,8 @@ func (p *pipe) nextStep(now time.Duration) step {
 	return s
 }
 
-// lose drops the first piece, and with it everything that follows on this connection, which is broken
-// until it is reset.
+// lose drops the first piece. Everything that follows on this connection is lost too, because the
+// connection is then broken until it is reset.
 func (p *pipe) lose() {
 	l, c := p.conn.link, p.conn
 	l.write(p.queue[0].command)
@@ -123,7 +126,7 @@ func (p *pipe) lingers() bool {
 	return true
 }
 
-// drop records replies that the client will never see.
+// drop records the replies that the client will never receive.
 func (p *pipe) drop() {
 	for _, q := range p.queue {
 		p.conn.link.write(q.command)
@@ -131,7 +134,7 @@ func (p *pipe) drop() {
 	p.queue = nil
 }
 
-// receive queues bytes from the source and looks for messages in them.
+// receive queues bytes from the source and finds the messages in them.
 func (p *pipe) receive(b []byte) {
 	l, c := p.conn.link, p.conn
 	l.mu.Lock()
@@ -177,7 +180,7 @@ func (p *pipe) receive(b []byte) {
 	}
 }
 
-// sent removes the first piece from the queue. It was sent no earlier than now.
+// markSent removes the first piece from the queue. It was sent no earlier than now.
 func (p *pipe) sent(now time.Duration) {
 	q := p.queue[0]
 	p.queue = p.queue[1:]
@@ -187,7 +190,7 @@ func (p *pipe) sent(now time.Duration) {
 	}
 }
 
-// end records that the source has closed.
+// end records that the source has closed its side.
 func (p *pipe) end() {
 	p.ended = true
 	p.conn.link.update(func() {
@@ -199,7 +202,7 @@ func (p *pipe) end() {
 	})
 }
 
-// finish records the commands that stayed unanswered, once both pipes are done.
+// finish records the commands that were never answered, once both pipes are done.
 func (p *pipe) finish() {
 	l, c := p.conn.link, p.conn
 	l.update(func() {
@@ -213,7 +216,7 @@ func (p *pipe) finish() {
 	})
 }
 
-// write records a command if locks use it.
+// recordCommand records a command if it is one that locks use.
 func (l *Link) write(cmd *resp.Command) {
 	if cmd != nil && cmd.Recorded() {
 		for _, e := range cmd.Events(nil, l.name, l.node) {
@@ -222,8 +225,8 @@ func (l *Link) write(cmd *resp.Command) {
 	}
 }
 
-// Cut cuts the link until Mend, in one of the modes of a cut. The mode "" holds messages. If messages
-// are held or dropped, connects still succeed as long as the node is up.
+// Cut cuts the link until Mend is called, in one of the modes of a cut. The mode "" holds
+// messages. If messages are held or dropped, clients can still connect as long as the node is up.
 func (l *Link) Cut(mode, way string) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -249,7 +252,8 @@ func (l *Link) Cut(mode, way string) error {
 	return nil
 }
 
-// Mend delivers the held messages in order, and resets the connections that lost a message in the cut.
+// Mend ends a cut. It delivers the held messages in order, and resets the connections that lost a
+// message in the cut.
 func (l *Link) Mend() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -274,7 +278,7 @@ func (l *Link) Mend() error {
 	return nil
 }
 
-// toxic is one direction of a link. toxiproxy creates it by its registered type.
+// toxic is one direction of a link. toxiproxy creates toxics by their registered type.
 type toxic struct {
 	link      *Link
 	direction string // nemesis.Request or nemesis.Reply
@@ -284,10 +288,11 @@ var _ toxics.StatefulToxic = (*toxic)(nil)
 
 const toxicType = "lockpick"
 
-// registerOnce is needed because toxiproxy has one registry for the whole process.
+// registerOnce ensures that the type is registered once, because toxiproxy has one registry for
+// the whole process.
 var registerOnce = sync.OnceFunc(func() { toxics.Register(toxicType, new(toxic)) })
 
-// addToxic adds the toxic to the proxy, which has no connection yet.
+// addToxic adds the toxic to the proxy, which must not have any connections yet.
 func addToxic(l *Link, way string) error {
 	direction := stream.Upstream
 	if way == nemesis.Reply {
@@ -303,11 +308,11 @@ func addToxic(l *Link, way string) error {
 	return nil
 }
 
-// NewState returns one pipe of the connection that is being opened.
+// NewState returns one of the two pipes of the connection that is being opened.
 func (t *toxic) NewState() any { return t.link.newPipe(t.direction) }
 
-// Pipe moves data until the source has ended and everything is delivered, or until the chain of toxics
-// changes. It is then called again with the same state.
+// Pipe moves data until the source has closed its side and everything is delivered, or until the
+// chain of toxics changes. In the latter case, it is called again with the same state.
 func (t *toxic) Pipe(stub *toxics.ToxicStub) {
 	p := stub.State.(*pipe)
 	for {
@@ -354,15 +359,16 @@ func (t *toxic) Pipe(stub *toxics.ToxicStub) {
 type shape struct {
 	nemesis.Traffic
 	nemesis.Impact
-	busy map[string]time.Duration // by direction: when the last byte within the bandwidth limit is through
+	busy map[string]time.Duration // when the bandwidth is next available, by direction
 }
 
-// Shape changes the traffic until Unshape. Several shapes may be in force.
+// Shape changes the traffic until Unshape is called. Several shapes may be active at the same
+// time.
 func (l *Link) Shape(t nemesis.Traffic) {
 	l.update(func() { l.shapes = append(l.shapes, &shape{Traffic: t, busy: map[string]time.Duration{}}) })
 }
 
-// Unshape ends a shape and returns its impact. Connections that have lost a message are reset.
+// Unshape removes a shape and returns its impact. It resets connections that have lost a message.
 func (l *Link) Unshape(t nemesis.Traffic) (nemesis.Impact, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -379,14 +385,16 @@ func (l *Link) Unshape(t nemesis.Traffic) (nemesis.Impact, error) {
 	return impact, nil
 }
 
-// Disturbed reports whether any fault affects the link's traffic, so that a PING may succeed or fail.
+// Disturbed reports whether any fault affects the link's traffic, so that the result of a PING is
+// unpredictable.
 func (l *Link) Disturbed() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return len(l.shapes) > 0 || l.cut != nemesis.LinkCut{} || l.gates > 0
 }
 
-// shapePiece decides at random what happens to a piece that has come in. The link's mutex is held.
+// shapePiece decides at random what happens to a piece that has arrived. The caller holds the
+// link's mutex.
 func (l *Link) shapePiece(direction string, p *piece, commands []*resp.Command, now time.Duration) {
 	p.hasLockCommand = l.unread || slices.ContainsFunc(commands, func(c *resp.Command) bool { return c.Op != "" })
 	for _, s := range l.shapes {
@@ -406,8 +414,8 @@ func (l *Link) shapePiece(direction string, p *piece, commands []*resp.Command, 
 	}
 }
 
-// sendTime returns when a piece that could be sent now is through, given the bandwidth limits. The link's
-// mutex is held.
+// sendTime returns the time at which a piece that could be sent now will have been transferred,
+// given the bandwidth limits. The caller holds the link's mutex.
 func (l *Link) sendTime(direction string, p *piece, now time.Duration) (due time.Duration) {
 	for _, s := range l.shapes {
 		if s.Bandwidth > 0 && s.AppliesTo(direction) {

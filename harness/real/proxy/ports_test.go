@@ -18,7 +18,7 @@ import (
 	"lockpick/harness/real/proc"
 )
 
-// firstPort is below the ephemeral ports of kernels.
+// firstPort is below the range from which kernels choose ephemeral ports.
 const firstPort = 21000
 
 // meshWithPorts adds a second mesh whose links have their own ports.
@@ -36,7 +36,7 @@ func (b *bench) dialLink(l *Link) *caller {
 	return b.dial()
 }
 
-// Each link connects from its own range, and skips a port that is in use.
+// Each link connects from its own range of ports, and skips ports that are in use.
 func TestPorts(t *testing.T) {
 	b := newBench(t)
 	if first, last := b.link.Ports(); first != 0 || last != 0 {
@@ -73,7 +73,8 @@ func TestPorts(t *testing.T) {
 	}
 }
 
-// Open fails when all port ranges are assigned, and clients without a free port are counted.
+// Open fails once all port ranges are assigned. Clients for which there is no free port are
+// counted.
 func TestPortsRunOut(t *testing.T) {
 	b := newBench(t)
 	m := b.meshWithPorts()
@@ -90,8 +91,8 @@ func TestPortsRunOut(t *testing.T) {
 	}
 }
 
-// fullQueue returns the address of a node whose kernel answers no connect, because its accept queue is
-// full. accept makes room for one.
+// fullQueueNode returns the address of a node whose kernel does not answer connects, because its
+// accept queue is full. acceptOne makes room for one connection.
 func fullQueue(t *testing.T) (addr string, acceptOne func()) {
 	t.Helper()
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
@@ -122,7 +123,7 @@ func fullQueue(t *testing.T) (addr string, acceptOne func()) {
 	return addr, accept
 }
 
-// connecting reports whether a connect to addr is pending.
+// isConnecting reports whether a connect to addr is pending.
 func connecting(t *testing.T, addr string) bool {
 	t.Helper()
 	table, err := os.ReadFile("/proc/net/tcp")
@@ -140,7 +141,8 @@ func connecting(t *testing.T, addr string) bool {
 	return false
 }
 
-// A connect whose packets are lost is retried a second later. Later clients must not wait for that.
+// If the packets of a connect are lost, TCP retries a second later. Other clients must not wait
+// for that.
 func TestLostConnectDoesNotBlockOthers(t *testing.T) {
 	addr, accept := fullQueue(t)
 	b := newBench(t)
@@ -162,8 +164,9 @@ func TestLostConnectDoesNotBlockOthers(t *testing.T) {
 	}
 }
 
-// When a client disconnects, its pending connect is canceled, as its kernel would do. A client that only
-// sends data is still connected, and none of the data is lost.
+// When a client disconnects, its pending connect is canceled, as the client's kernel would do
+// without a proxy. A client that has already sent data still counts as connected, and none of the
+// data is lost.
 func TestWhileConnected(t *testing.T) {
 	ln, err := net.Listen("tcp4", "127.0.0.1:0")
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 	"lockpick/harness/history"
 )
 
-// A link that can't connect because too many files are open looks cut, although no fault was planned: it
-// returns an error when it is closed. Until then it keeps working.
+// A link that can't connect because too many files are open looks cut, although no fault was
+// planned. It keeps working, but returns an error when it is closed.
 func TestTooFewOpenFiles(t *testing.T) {
 	for what, left := range map[string]uint64{"to accept": 0, "to dial": 1} {
 		node, err := net.Listen("tcp4", "127.0.0.1:0")
@@ -63,7 +63,7 @@ func TestTooFewOpenFiles(t *testing.T) {
 	}
 }
 
-// limitFiles allows this process to open only some more files until restore is called.
+// limitFiles limits how many more files this process can open, until restore is called.
 func limitFiles(t *testing.T, more uint64) (restore func()) {
 	t.Helper()
 	var before syscall.Rlimit

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// listen listens on an address that another socket may be bound to, see occupy.
+// listen listens on an address that another socket may already be bound to. See occupy.
 func listen(addr string) (net.Listener, error) {
 	var l net.ListenConfig
 	l.Control = func(_, _ string, c syscall.RawConn) error {
@@ -26,7 +26,7 @@ func listen(addr string) (net.Listener, error) {
 
 func setReusePort(fd int) error { return unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_REUSEPORT, 1) }
 
-// setReuseAddr allows a socket to bind a port whose last connection is in the TIME_WAIT state.
+// setReuseAddr allows a socket to bind to a port whose last connection is in the TIME_WAIT state.
 func setReuseAddr(c syscall.RawConn) error {
 	var err error
 	if e := c.Control(func(fd uintptr) { err = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_REUSEADDR, 1) }); e != nil {
@@ -35,11 +35,11 @@ func setReuseAddr(c syscall.RawConn) error {
 	return err
 }
 
-// established is the TCP state of a connection that neither end has closed.
+// stateEstablished is the TCP state of a connection that neither end has closed.
 const established = 1
 
-// whileConnected returns a context that ends when the client closes its connection. It reads no data.
-// Nothing else may read until done has returned.
+// whileConnected returns a context that is canceled when the client closes its connection. It
+// reads no data. Nothing else may read from the connection until done has returned.
 func whileConnected(ctx context.Context, client *net.TCPConn) (_ context.Context, done func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	raw, err := client.SyscallConn()
@@ -68,17 +68,17 @@ func whileConnected(ctx context.Context, client *net.TCPConn) (_ context.Context
 	}
 }
 
-// refuse returns a local address whose socket is bound and does not listen.
+// refuse returns a local address with a socket that is bound but does not listen.
 func refuse(host string) (addr string, release func() error, err error) {
 	a, err := netip.ParseAddr(host)
 	if err != nil {
-		return "", nil, fmt.Errorf("make a refusing address: %w", err)
+		return "", nil, fmt.Errorf("reserve an address that refuses connections: %w", err)
 	}
 	return bind(netip.AddrPortFrom(a, 0), false)
 }
 
-// occupy reserves an address that listen listens on, so that it refuses connections once the listener is
-// closed.
+// occupy reserves the address of a listener created by listen, so that it refuses connections once
+// the listener is closed.
 func occupy(addr string) (release func() error, err error) {
 	a, err := netip.ParseAddrPort(addr)
 	if err != nil {
@@ -91,7 +91,7 @@ func occupy(addr string) (release func() error, err error) {
 func bind(a netip.AddrPort, shared bool) (addr string, release func() error, err error) {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
-		return "", nil, fmt.Errorf("make a refusing address: %w", err)
+		return "", nil, fmt.Errorf("reserve an address that refuses connections: %w", err)
 	}
 	if shared {
 		err = setReusePort(fd)
@@ -105,7 +105,7 @@ func bind(a netip.AddrPort, shared bool) (addr string, release func() error, err
 	}
 	if err != nil {
 		unix.Close(fd)
-		return "", nil, fmt.Errorf("make a refusing address: %w", err)
+		return "", nil, fmt.Errorf("reserve an address that refuses connections: %w", err)
 	}
 	return netip.AddrPortFrom(a.Addr(), uint16(name.(*unix.SockaddrInet4).Port)).String(), func() error { return unix.Close(fd) }, nil
 }

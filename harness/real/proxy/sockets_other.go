@@ -11,17 +11,17 @@ import (
 
 func listen(addr string) (net.Listener, error) { return net.Listen("tcp4", addr) }
 
-// occupy needs an address that two sockets can share.
+// occupy always fails here, because it requires an address that two sockets can share.
 func occupy(string) (release func() error, err error) {
 	return nil, errors.New("refusing connections needs Linux")
 }
 
-// refuse needs an address that is bound without being listened on.
+// refuse always fails here, because it requires an address that is bound but not listened on.
 func refuse(string) (addr string, release func() error, err error) {
 	return "", nil, errors.New("refusing connections needs Linux")
 }
 
-// setReuseAddr and whileConnected need Linux.
+// setReuseAddr and whileConnected require Linux.
 func setReuseAddr(syscall.RawConn) error {
 	return errors.New("dialing from reserved ports needs Linux")
 }

@@ -16,7 +16,7 @@ import (
 
 const ms = time.Millisecond
 
-// wantImpact ends a shape and checks its impact.
+// wantImpact removes a shape and checks its impact.
 func (b *bench) wantImpact(t nemesis.Traffic, met, hit int) {
 	b.t.Helper()
 	s, err := b.link.Unshape(t)
@@ -52,7 +52,8 @@ func TestDelay(t *testing.T) {
 	}
 }
 
-// Messages may overtake each other between connections, but not within one.
+// Messages on different connections may overtake each other, but those on the same connection stay
+// in order.
 func TestDelayKeepsOrderWithinConnection(t *testing.T) {
 	b := newBench(t)
 	b.link.Shape(nemesis.Traffic{Way: nemesis.Request, DelayMin: ms, DelayMax: 30 * ms})
@@ -69,7 +70,7 @@ func TestDelayKeepsOrderWithinConnection(t *testing.T) {
 	}
 }
 
-// The bandwidth limit applies to all connections together.
+// All connections share the bandwidth limit.
 func TestThrottle(t *testing.T) {
 	b := newBench(t)
 	shape := nemesis.Traffic{Way: nemesis.Request, Bandwidth: 20_000}
@@ -87,8 +88,8 @@ func TestThrottle(t *testing.T) {
 	b.wantImpact(shape, 2, 2)
 }
 
-// Everything after a lost message is lost too on its connection, which is reset once the fault is over.
-// Other connections go on.
+// After a lost message, everything that follows on its connection is lost too, and the connection
+// is reset once the fault ends. Other connections are not affected.
 func TestLose(t *testing.T) {
 	for _, way := range []string{nemesis.Request, nemesis.Reply} {
 		b := newBench(t)
@@ -150,7 +151,7 @@ func TestUnshapeRejectsUnknownShape(t *testing.T) {
 	}
 	b.link.Shape(nemesis.Traffic{Lose: true})
 	if !b.link.Disturbed() {
-		t.Error("Disturbed is false while a shape is in force")
+		t.Error("Disturbed is false while a shape is active")
 	}
 	b.wantImpact(nemesis.Traffic{Lose: true}, 0, 0)
 }

@@ -2,8 +2,8 @@
 // the functions of the process's vDSO, through which programs read the time. Therefore it works with
 // programs in any language.
 //
-// A Machine is the wall clock and the monotonic clock of one machine, on which one process runs at a
-// time. They stay wrong when it ends and another starts. ClockState describes the clocks as data, for
+// A Machine holds the wall clock and the monotonic clock of one machine, on which one process runs at a
+// time. They stay wrong when that process exits and another one starts. ClockState describes the clocks as data, for
 // calculations elsewhere. A line maps true time to the time that a clock shows.
 //
 //	program ──► __vdso_clock_gettime ──► jump ──► clock_gettime, the system call
@@ -11,12 +11,12 @@
 //	                                               of the control block ◄── Machine.Adjust
 //
 // A child that its parent traces is patched before its first instruction. The program of a container is
-// a child of the container engine, so it starts as a Gate: the Gate waits for a signal from its tracer,
-// inside or outside of the container, and then executes the program.
+// a child of the container engine. It therefore starts as a Gate, which waits for a signal from its
+// tracer, inside or outside of the container, and then executes the program.
 //
-// It does not affect programs that make the system call themselves, as this package does to read true
-// time; sleeps and timeouts, which the kernel counts by its own clock; CPU time; and programs that the
-// process executes. The package needs Linux on amd64.
+// The following are not affected: programs that make the system call themselves, as this package does to
+// read true time; sleeps and timeouts, which the kernel measures by its own clock; CPU time; and programs
+// that the process executes. The package needs Linux on amd64.
 package vdso
 
 import (
@@ -27,20 +27,20 @@ import (
 	"time"
 )
 
-// GateVerb is the first argument of one of our programs that makes it a Gate.
+// GateVerb is the first argument that makes one of our programs act as a Gate.
 const GateVerb = "__gate"
 
 // ErrSignaled reports that a process received an external signal while it was being patched.
 var ErrSignaled = errors.New("a signal came from outside")
 
-// line is the time that a clock shows from real0 on: fake0 + (t − real0) · rate. All times are in
-// nanoseconds. The unit of rate is 2⁻³². The patched process calculates the same with the same rounding,
-// so that a change of rate alone causes no jump.
+// line maps true time t to the time that a clock shows, from real0 on: fake0 + (t − real0) · rate.
+// All times are in nanoseconds. The unit of rate is 2⁻³². The patched process does the same
+// calculation with the same rounding, so that changing only the rate does not cause a jump.
 type line struct {
 	Real0, Fake0, Rate int64
 }
 
-// one is the rate of a correct clock.
+// unitRate is the rate of a correct clock.
 const one = 1 << 32
 
 var correct = line{Rate: one}
@@ -55,7 +55,8 @@ func (l line) at(t int64) int64 {
 	return l.Fake0 + int64(hi<<32|lo>>32)
 }
 
-// adjusted is the line from t on, if the clock is moved by `by` and runs at rate from then on.
+// adjusted returns the line that applies from t on if the clock is moved by the duration by and
+// then runs at the given rate.
 func (l line) adjusted(t, by int64, rate float64) line {
 	return line{Real0: t, Fake0: l.at(t) + by, Rate: int64(math.Round(rate * one))}
 }
@@ -63,9 +64,9 @@ func (l line) adjusted(t, by int64, rate float64) line {
 // speed returns the rate as a factor.
 func (l line) speed() float64 { return float64(l.Rate) / one }
 
-// ClockOffset returns how far the clock wall is ahead of the clock true. It changes only when a clock is
-// set, but this thread may be preempted between two readings. Therefore the closest of several readings
-// counts.
+// ClockOffset returns how far the clock wall is ahead of the clock true. The offset changes only
+// when a clock is set, but this thread may be preempted between two readings. Therefore
+// ClockOffset uses the two readings that are closest together.
 func ClockOffset(true, wall func() int64) int64 {
 	best, apart := int64(0), int64(math.MaxInt64)
 	for range maxTries {
@@ -81,12 +82,12 @@ func ClockOffset(true, wall func() int64) int64 {
 }
 
 const (
-	maxTries = 20                    // how often clocks are read together, or a late change is prepared
-	maxGap   = 10 * time.Microsecond // two consecutive readings take no longer unless the thread is preempted
+	maxTries = 20                    // maximum number of attempts to read clocks together or to prepare a change in time
+	maxGap   = 10 * time.Microsecond // two consecutive readings take less than this unless the thread is preempted
 )
 
-// ClockState is the state of a machine's clocks as data: with it, one process can calculate with clocks
-// that another process changes. Zero lines are correct clocks.
+// ClockState is the state of a machine's clocks as data, which allows one process to calculate
+// with clocks that another process changes. The zero value of a line stands for a correct clock.
 type ClockState struct {
 	Lines  [2]line `json:"lines"`
 	Offset int64   `json:"offset"` // how far the true wall clock is ahead of the true monotonic clock
@@ -107,8 +108,8 @@ func (s ClockState) line(which int) line {
 // Rate returns how fast the clocks run. The rate of a correct clock is 1.
 func (s ClockState) Rate() float64 { return s.line(wall).speed() }
 
-// Wall returns what the wall clock shows at an instant of true time, given by CLOCK_MONOTONIC, and what it
-// would show if it were correct.
+// Wall returns what the wall clock shows at an instant of true time, and what it would show if it
+// were correct. The instant is given as a reading of CLOCK_MONOTONIC.
 func (s ClockState) Wall(t time.Duration) (shown, true time.Time) {
 	real := int64(t) + s.Offset
 	return time.Unix(0, s.line(wall).at(real)), time.Unix(0, real)
@@ -119,8 +120,9 @@ func (s ClockState) Mono(t time.Duration) time.Duration {
 	return time.Duration(s.line(monotonic).at(int64(t)))
 }
 
-// Adjusted returns the state after the wall clock was moved by `by` at an instant of true time and began
-// to run at rate. With both, the monotonic clock runs at that rate too.
+// Adjusted returns the state after a change at an instant of true time: the wall clock is moved by
+// the duration shift and then runs at the given rate. If both is set, the rate also applies to the
+// monotonic clock.
 func (s ClockState) Adjusted(at, shift time.Duration, rate float64, both bool) (ClockState, error) {
 	if !(rate > 0 && rate <= 1000) {
 		return s, fmt.Errorf("change a clock: rate %g is not above 0 and at most 1000", rate)

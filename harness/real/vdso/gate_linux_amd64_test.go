@@ -11,10 +11,10 @@ import (
 	"time"
 )
 
-// began is the wall clock before any of our functions has run.
+// began is the wall-clock time before any of our functions has run.
 var began = time.Now()
 
-// date prints began and its stdin.
+// printDate prints began and everything that it reads from stdin.
 func date() {
 	fmt.Print(began.UnixNano())
 	in := make([]byte, 10)
@@ -23,7 +23,7 @@ func date() {
 	os.Exit(0)
 }
 
-// startGate starts a program behind a gate. Its process id does not change.
+// startGate starts a program behind a gate. The program has the same process ID as the gate.
 func startGate(t *testing.T, program ...string) (cmd *exec.Cmd, stdout *strings.Builder) {
 	t.Helper()
 	stdout = &strings.Builder{}
@@ -35,7 +35,8 @@ func startGate(t *testing.T, program ...string) (cmd *exec.Cmd, stdout *strings.
 	return cmd, stdout
 }
 
-// The program behind the gate never sees the true time, and its stdin is not consumed by the gate.
+// The program behind the gate never sees true time. The gate does not read from the program's
+// stdin.
 func TestGateStartsProgramWithWrongClocks(t *testing.T) {
 	first := &Machine{}
 	if _, _, err := first.Adjust(-time.Hour, 1); err != nil {

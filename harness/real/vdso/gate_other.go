@@ -2,5 +2,5 @@
 
 package vdso
 
-// Gate always fails.
+// Gate always fails, because gates are supported only on Linux.
 func Gate([]string) error { return Available() }

@@ -16,9 +16,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Machine is the clocks of one machine. The zero value has correct clocks. Rates apply to the wall clock
-// and, if Monotonic is set, to the monotonic clock. Jumps change only the wall clock, as settimeofday
-// does.
+// Machine holds the clocks of one machine. The clocks of the zero value are correct. A change of
+// rate affects the wall clock and, if Monotonic is set, the monotonic clock. A jump changes only
+// the wall clock, as settimeofday does.
 type Machine struct {
 	Monotonic bool
 
@@ -29,17 +29,19 @@ type Machine struct {
 	count [2]uint64
 }
 
-// Available returns nil if processes can get wrong clocks.
+// Available returns nil, because this system allows giving processes wrong clocks.
 func Available() error { return nil }
 
 var ids = [2]int32{wall: unix.CLOCK_REALTIME, monotonic: unix.CLOCK_MONOTONIC}
 
-// leadTime is how long before its effect a change is written: so the process switches between the lines
-// at one instant, and a clock that is slowed down does not go back by the duration of the write.
+// leadTime is how long before its effect a change is written to the process. It ensures that the
+// process switches to the new line at a definite instant, and that a clock that is slowed down
+// does not go back by the duration of the write.
 const leadTime = time.Millisecond
 
-// Start patches a process that starts on the machine. The calling thread must be its tracer, and it must
-// be stopped before its first instruction. From then on it reads the machine's clocks.
+// Start patches a process that starts on the machine, so that it reads the machine's clocks. The
+// calling thread must be the tracer of the process, which must be stopped before its first
+// instruction.
 func (m *Machine) Start(pid int) error {
 	mem, at, err := patch(pid)
 	if err != nil {
@@ -51,7 +53,7 @@ func (m *Machine) Start(pid int) error {
 		m.mem.Close()
 	}
 	m.mem, m.at, m.count = mem, at, [2]uint64{}
-	// These are both the newer and the older lines: no time is before them.
+	// Write the lines twice, as the older and the newer ones, so that they apply to all times.
 	for range 2 {
 		lines := [2]line{m.clockState().line(wall), m.clockState().line(monotonic)}
 		if err := errors.Join(m.prepare(lines), m.enforce(lines)); err != nil {
@@ -61,9 +63,9 @@ func (m *Machine) Start(pid int) error {
 	return nil
 }
 
-// Adjust moves the wall clock by `by`, and makes the clocks run at rate from then on. It returns once the
-// change is in effect, with the bounds in true time of when it took effect. If no process runs, the next
-// one starts with the changed clocks.
+// Adjust moves the wall clock by the duration by, and makes the clocks run at the given rate from
+// then on. It returns once the change is in effect. from and to are bounds, in true time, on when
+// it took effect. If no process is running, the next one starts with the changed clocks.
 func (m *Machine) Adjust(by time.Duration, rate float64) (from, to time.Duration, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -91,7 +93,7 @@ func (m *Machine) Adjust(by time.Duration, rate float64) (from, to time.Duration
 	}
 }
 
-// Close releases the process. The clocks stay as they are.
+// Close stops accessing the process. The clocks keep their state.
 func (m *Machine) Close() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -114,7 +116,8 @@ func (m *Machine) clockState() ClockState {
 	return ClockState{Lines: m.lines, Offset: ClockOffset(func() int64 { return now(monotonic) }, func() int64 { return now(wall) })}
 }
 
-// SetClockState sets the clocks to another machine's state, before a process starts.
+// SetClockState sets the clocks to the state of another machine's clocks. It must be called before
+// a process starts.
 func (m *Machine) SetClockState(s ClockState) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -123,16 +126,17 @@ func (m *Machine) SetClockState(s ClockState) {
 
 var errEnded = errors.New("the process has ended")
 
-// block returns the address of a clock in the control block, and slot that of its older line.
+// blockAddr returns the address of a clock in the control block, and slotAddr that of its older
+// line.
 func (m *Machine) block(which int) int64 { return m.at + int64(which)*64 }
 func (m *Machine) slot(which int) int64 {
 	return m.block(which) + 8 + int64((m.count[which]+1)&1)*24
 }
 
-// prepare overwrites the process's older lines, which are no longer in effect, and reads them back.
+// prepare overwrites the process's older lines, which no longer apply, and reads them back.
 func (m *Machine) prepare(lines [2]line) error {
 	for which, l := range lines {
-		m.count[which] += 2 // the newer line stays in force
+		m.count[which] += 2 // the newer line stays active
 		if err := m.put(encode(m.count[which]), m.block(which)); err != nil {
 			return err
 		}
@@ -143,7 +147,7 @@ func (m *Machine) prepare(lines [2]line) error {
 	return nil
 }
 
-// enforce makes the prepared lines the newer ones.
+// activate makes the prepared lines the newer ones.
 func (m *Machine) enforce(lines [2]line) error {
 	for which := range lines {
 		m.count[which]++
@@ -161,7 +165,7 @@ func encode(w ...uint64) (b []byte) {
 	return b
 }
 
-// put writes into the process's memory and reads it back.
+// writeMemory writes to the process's memory and reads the data back.
 func (m *Machine) put(b []byte, at int64) error {
 	if m.mem == nil {
 		return errEnded
@@ -182,7 +186,7 @@ func (m *Machine) put(b []byte, at int64) error {
 	return nil
 }
 
-// now reads a true clock with the system call itself.
+// now reads a correct clock by making the system call itself.
 func now(which int) int64 {
 	var ts unix.Timespec
 	if err := unix.ClockGettime(ids[which], &ts); err != nil {
@@ -191,19 +195,20 @@ func now(which int) int64 {
 	return ts.Nano()
 }
 
-// page is the page size. Two pages are added to the process: one with code and one with the control
-// block.
+// page is the page size. Two pages are mapped into the process: one for code and one for the
+// control block.
 const page = 4096
 
-// patchedFuncs are the vDSO functions that return the time, in the order of their numbers in the machine
-// code.
+// patchedFuncs lists the vDSO functions that return the time, in the order of their numbers in the
+// machine code.
 var patchedFuncs = []string{"__vdso_clock_gettime", "__vdso_gettimeofday", "__vdso_time"}
 
 // jumpSize is how many bytes of a function are overwritten.
 const jumpSize = 12
 
-// patch rewrites the vDSO of a process that the calling thread traces and that is stopped before its first
-// instruction. It returns the process's memory and the address of the zeroed control block in it.
+// patch rewrites the vDSO of a process that the calling thread traces and that is stopped before
+// its first instruction. It returns the process's memory and the address of the zeroed control
+// block in it.
 func patch(pid int) (mem *os.File, control int64, err error) {
 	mem, err = os.OpenFile(fmt.Sprintf("/proc/%d/mem", pid), os.O_RDWR, 0)
 	if err != nil {
@@ -250,7 +255,8 @@ func patch(pid int) (mem *os.File, control int64, err error) {
 	return mem, int64(code + page), nil
 }
 
-// codePage returns the code page: the clock function, and a stub for each patched vDSO function.
+// codePage returns the contents of the code page, which consists of the clock function and a stub
+// for each patched vDSO function, and the addresses of the stubs.
 func codePage(code, control uint64) (text []byte, stubs []uint64) {
 	text = machineCode()
 	for which := range patchedFuncs {
@@ -266,14 +272,14 @@ func codePage(code, control uint64) (text []byte, stubs []uint64) {
 	return text, stubs
 }
 
-// jump is movabs rax, to; jmp rax.
+// jumpCode returns the machine code of movabs rax, to; jmp rax.
 func jump(to uint64) []byte {
 	return append(binary.LittleEndian.AppendUint64([]byte{0x48, 0xb8}, to), 0xff, 0xe0)
 }
 
 func fakeAddr() uintptr
 
-// machineCode copies the assembled clock function, up to the marker at its end.
+// machineCode returns a copy of the assembled clock function, up to the marker at its end.
 func machineCode() []byte {
 	var p *byte
 	*(*uintptr)(unsafe.Pointer(&p)) = fakeAddr() // code never moves
@@ -281,7 +287,7 @@ func machineCode() []byte {
 	return bytes.Clone(text[:bytes.Index(text, []byte{0xf4, 0xcc, 0xf4, 0xcc, 0xf4, 0xcc, 0xf4, 0xcc})])
 }
 
-// vdso reads the pages that the kernel maps into each process.
+// readVDSO reads the vDSO pages that the kernel has mapped into a process.
 func vdso(pid int, mem *os.File) (base uint64, image []byte, err error) {
 	maps, err := os.ReadFile(fmt.Sprintf("/proc/%d/maps", pid))
 	if err != nil {
@@ -326,7 +332,8 @@ func symbols(base uint64, image []byte) (map[string]uint64, error) {
 	return found, nil
 }
 
-// inject makes a stopped process execute one system call, with the syscall instruction at `at`.
+// inject makes a stopped process execute one system call, using the syscall instruction at the
+// address at.
 func inject(pid int, at, number, a, b, c, d, e, f uint64) (uint64, error) {
 	var before, after unix.PtraceRegs
 	if err := unix.PtraceGetRegs(pid, &before); err != nil {
@@ -360,12 +367,13 @@ func inject(pid int, at, number, a, b, c, d, e, f uint64) (uint64, error) {
 	return after.Rax, nil
 }
 
-// gateBound is how long the engine that starts a gate, and the gate, may take.
+// gateTimeout is the time limit for the engine to start a gate, and for the gate to execute its
+// program.
 const gateBound = 10 * time.Second
 
-// StartGate is Start for a process that waits at a Gate and need not be a child. It lets the process
-// through, and returns when the program runs with the machine's clocks. Nothing else in this process may
-// wait for it meanwhile.
+// StartGate is like Start for a process that waits at a Gate, which need not be a child of this
+// process. It lets the process through, and returns when the program runs with the machine's
+// clocks. Nothing else in this process may wait for it meanwhile.
 func (m *Machine) StartGate(pid int) error {
 	runtime.LockOSThread() // a traced process accepts requests from one thread only
 	defer runtime.UnlockOSThread()
@@ -388,7 +396,7 @@ func (m *Machine) StartGate(pid int) error {
 	return unix.PtraceDetach(pid)
 }
 
-// awaitGate waits until a process is a gate.
+// awaitGate waits until a process has become a gate.
 func awaitGate(pid int) error {
 	for end := time.Now().Add(gateBound); time.Now().Before(end); time.Sleep(time.Millisecond) {
 		switch at, err := isGate(pid); {
@@ -404,12 +412,12 @@ func awaitGate(pid int) error {
 // isGate reports whether a process is still a gate.
 func isGate(pid int) (bool, error) {
 	line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
-	// A dynamic loader may come before the verb.
+	// The path of a dynamic loader may precede the verb.
 	return bytes.Contains(line, []byte("\x00"+GateVerb+"\x00")), err
 }
 
-// seize traces a process without stopping it. The process stops after it has executed a program, and is
-// killed if this process ends before detaching.
+// seize starts to trace a process without stopping it. The process stops when it has executed a
+// program. It is killed if this process exits before it stops tracing.
 func seize(pid int) error {
 	_, _, errno := unix.Syscall6(unix.SYS_PTRACE, unix.PTRACE_SEIZE, uintptr(pid), 0, unix.PTRACE_O_TRACEEXEC|unix.PTRACE_O_EXITKILL, 0, 0)
 	if errno != 0 {
@@ -418,8 +426,8 @@ func seize(pid int) error {
 	return nil
 }
 
-// awaitExec lets a seized process through its gate, and waits until it has executed the program and is
-// stopped before its first instruction.
+// awaitExec lets a seized process through its gate. It returns when the process has executed the
+// program and is stopped before the program's first instruction.
 func awaitExec(pid int) error {
 	defer signalGate(pid)()
 	for {
@@ -442,7 +450,8 @@ func awaitExec(pid int) error {
 			return err
 		}
 	}
-	// It is still inside of the exec call, whose end would overwrite the registers that we set.
+	// The process is still inside the exec call, whose completion would overwrite the registers
+	// that we set.
 	if err := unix.PtraceSyscall(pid, 0); err != nil {
 		return err
 	}
@@ -453,8 +462,8 @@ func awaitExec(pid int) error {
 	return err
 }
 
-// withSignalsBlocked blocks the signals of a stopped process while f steps through it. They come from the
-// gate's Go runtime, which preempts with SIGURG, and stay pending.
+// withSignalsBlocked blocks the signals of a stopped process while f steps through it. They come
+// from the gate's Go runtime, which uses SIGURG for preemption, and stay pending.
 func withSignalsBlocked(pid int, f func() error) error {
 	var before uint64
 	if err := signalMask(unix.PTRACE_GETSIGMASK, pid, &before); err != nil {
@@ -476,8 +485,8 @@ func signalMask(request uintptr, pid int, mask *uint64) error {
 	return nil
 }
 
-// signalGate sends the signal that opens a gate, repeatedly until stop is called: a signal that arrives
-// before the gate listens has no effect.
+// signalGate sends the signal that opens a gate until stop is called. It sends the signal
+// repeatedly, because one that arrives before the gate is ready for it has no effect.
 func signalGate(pid int) (stop func()) {
 	tick, done := time.NewTicker(time.Millisecond), make(chan bool)
 	go func() {

@@ -12,7 +12,7 @@ import (
 	"lockpick/harness/real/proc"
 )
 
-// The test binary is also the process whose clock is changed.
+// The test binary also serves as the process whose clocks are changed.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 {
 		switch os.Args[1] {
@@ -29,8 +29,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// watch reads its clocks continuously. For each line on stdin it prints what they showed, and the longest
-// step back of its monotonic clock.
+// watch reads its clocks continuously. For each line on stdin, it prints what they showed last,
+// and by how much its monotonic clock has gone back at most.
 func watch() {
 	asked := make(chan bool)
 	go func() {
@@ -117,7 +117,7 @@ func (w watchedProcess) read() (s reading) {
 	return s
 }
 
-// ahead checks by how much the process's wall clock is ahead of the true one.
+// checkAhead checks how far the process's wall clock is ahead of the true one.
 func (w watchedProcess) ahead(what string, want time.Duration) {
 	w.Helper()
 	s := w.read()
@@ -136,7 +136,7 @@ func (w watchedProcess) adjust(by time.Duration, rate float64) {
 	}
 }
 
-// speed bounds how fast a clock ran between two readings.
+// speed gives bounds on how fast a clock ran between two readings.
 type speed struct{ least, most float64 }
 
 func (s speed) String() string { return fmt.Sprintf("%.4f to %.4f", s.least, s.most) }
@@ -184,7 +184,7 @@ func TestRateAppliesToConfiguredClocks(t *testing.T) {
 	}
 }
 
-// Programs break if their monotonic clock goes back.
+// Programs fail if their monotonic clock goes back.
 func TestMonotonicClockNeverGoesBack(t *testing.T) {
 	w := start(t, &Machine{Monotonic: true})
 	var late time.Duration // how late changes were written: at triple speed the clock goes back by up to that

@@ -11,7 +11,7 @@ import (
 // Machine has clocks that can't be changed on this system.
 type Machine struct{ Monotonic bool }
 
-// Available returns why processes can't get wrong clocks on this system.
+// Available returns why this system does not allow giving processes wrong clocks.
 func Available() error {
 	return errors.New("it needs Linux on amd64, this is " + runtime.GOOS + " on " + runtime.GOARCH)
 }
