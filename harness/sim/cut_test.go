@@ -16,7 +16,7 @@ import (
 	"lockpick/nemesis"
 )
 
-// reply reads data that arrives within a time limit.
+// readWithin reads data that arrives within a time limit.
 func reply(conn net.Conn, within time.Duration) (string, error) {
 	conn.SetReadDeadline(time.Now().Add(within))
 	b := make([]byte, 256)
