@@ -14,8 +14,8 @@ type drawing struct {
 	usedTriggers map[any]bool      // points and messages that already trigger a step
 }
 
-// drawnStep is a step and the time at which it happens, which is approximate if an event triggers
-// it.
+// drawnStep is a step and the time at which it happens. The time is approximate if an event
+// triggers the step.
 type drawnStep struct {
 	at time.Duration
 	Step

@@ -5,8 +5,7 @@ import (
 	"slices"
 )
 
-// HeldMessage is a message held by a tap. Its recipient must call exactly one of the functions,
-// once.
+// HeldMessage is a message held by a tap. Exactly one of its functions must be called, once.
 type HeldMessage struct {
 	Pass func() // delivers it, even if the client has closed the connection meanwhile
 	Lose func() // drops it and resets its connection

@@ -4,8 +4,8 @@
 // lists for each fault what it can hit and under what conditions, the capability that a cluster
 // needs, how the fault is injected, read back and healed, and how reports describe it. Each fault
 // has its own file. A cluster supports a fault if it implements the small interface declared in
-// that file. So nothing here depends on a backend, and code that runs, checks or draws faults does
-// not depend on a particular fault.
+// that file. So this package does not depend on any backend, and code that runs, checks or draws
+// faults does not depend on a particular fault.
 //
 // The files; each uses only those listed below it:
 //
@@ -200,7 +200,7 @@ func (d RandomSource) logUniformFloat(least, most float64, names ...string) floa
 	return logScale(least, most, d.chance(names...))
 }
 
-// shuffled returns the items in random order.
+// shuffle returns the items in random order.
 func (d RandomSource) shuffled(things []string, names ...string) []string {
 	order := map[string]uint64{}
 	for _, t := range things {
