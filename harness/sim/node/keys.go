@@ -71,8 +71,7 @@ func (k *keyspace) millis() int64 { return k.ExpiryClock() / 1e6 }
 
 const wrongType = failure("WRONGTYPE Operation against a key holding the wrong kind of value")
 
-// lookup returns the value of a key. It removes the key if it has expired, that is, if now >
-// expires.
+// lookup returns the value of a key. If the key has expired (now > expires), lookup removes it.
 func (k *keyspace) lookup(key string) *value {
 	v := k.keys[key]
 	if v != nil && v.expires != 0 && k.millis() > v.expires && k.remove(key, history.KeyExpired) {
