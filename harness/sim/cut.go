@@ -126,7 +126,7 @@ func (f *flow) drops(m *message) bool {
 // client's clock. All other clients share the run's bubble, which is faster, and in which package
 // time is true time.
 
-// needsOwnBubbles reports whether the clients of a run have bubbles of their own.
+// needsClientBubbles reports whether the clients of a run need their own bubbles.
 func needsOwnBubbles(s scenario.Scenario, k lock.Kind) bool {
 	return k.OwnTime && slices.ContainsFunc(s.Plan, func(st nemesis.Step) bool { return changesClientClock(s, st) })
 }

@@ -115,8 +115,8 @@ func (r *replica) lag() string {
 	return fmt.Sprintf("%s: link %s, keys of the replica: %v, changes that it lacks: %d", r.link, link, keys, len(r.queue))
 }
 
-// FailOver kills a node's master. Its replica takes over the address, on its own machine and
-// without a replica of its own. The changes it has received by then are on its disk.
+// FailOver kills a node's master. Its replica takes over the address. It stays on its machine and
+// has no replica itself. The changes it has received by then are on its disk.
 func (c *cluster) FailOver(target string) (string, error) {
 	c.waitTurn(target)
 	c.mu.Lock()

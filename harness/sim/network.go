@@ -348,7 +348,7 @@ func (l *link) openCommands() []*resp.Command {
 	return open
 }
 
-// removeIfDone removes a connection that both ends are done with.
+// removeIfDone removes the connection once both ends have finished with it.
 func (c *conn) removeIfDone() {
 	if (c.closed || c.err != nil) && c.session == nil && len(c.up.queue) == 0 && len(c.down.queue) == 0 {
 		c.link.conns = slices.DeleteFunc(c.link.conns, func(o *conn) bool { return o == c })
@@ -687,7 +687,7 @@ func (r *reader) wake() {
 	}
 }
 
-// nudge does the same for callers in the client's bubble.
+// nudge is like wake, but must be called in the client's bubble.
 func (r *reader) nudge() {
 	select {
 	case r.notify <- struct{}{}:

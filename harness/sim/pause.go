@@ -159,8 +159,8 @@ const (
 // tick is the interval of Redis's periodic tasks (hz 10).
 const tick = 100 * time.Millisecond
 
-// flush does what Redis does before it replies, and then sends the reply, and pending pushes to
-// other connections. The reply's bytes must stay valid until they are sent.
+// flush does what Redis does before it replies, and then sends the reply. It also sends pending
+// pushes to other connections. The reply's bytes must stay valid until they are sent.
 func (s *server) flush(r response) {
 	pushed := s.node.Pushed()
 	switch s.node.Flush() {

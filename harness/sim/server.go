@@ -315,7 +315,7 @@ func (h *host) emit(e history.Event) {
 }
 
 // resume ends a pause. Waiters resume one after the other, a quantum apart, ordered by slot and
-// then by arrival, each in its own slot. It returns the number of waiters.
+// then by arrival, each in its slot. It returns the number of waiters.
 func (h *host) resume() (released int) {
 	h.paused = false
 	waiters := h.waiters
