@@ -17,7 +17,7 @@ import (
 	"lockpick/harness/history"
 )
 
-// Special instants: the end of a span without end, and an unknown instant.
+// Special instants. forever means that there is no end, and unset that nothing is known yet.
 const (
 	forever = math.MaxInt64
 	unset   = math.MinInt64
@@ -34,7 +34,7 @@ type operation struct {
 	index       int   // number of the client's earlier operations with an answer
 }
 
-// state is the state after the first operations of one order.
+// state describes the lock after a prefix of one order of the operations.
 type state struct {
 	done    [4]int // by client: number of operations with an answer that have taken effect
 	applied uint64 // operations without an answer that have taken effect, by index
