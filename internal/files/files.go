@@ -120,7 +120,7 @@ func JSON(text []byte, into any, options ...func(*json.Decoder)) error {
 	return nil
 }
 
-// Folder is a directory. Names that lead out of it, through links or "..", can't be opened.
+// Folder is an open directory. Names that lead out of it, through links or "..", can't be opened.
 type Folder struct {
 	root *os.Root
 	path string
@@ -430,8 +430,8 @@ var shortages = []shortage{
 }
 
 // Remedy suggests how to fix an error that was caused by a shortage or by a folder that is not writable. It
-// returns "" for any other error. folder is TempDirHint or StoreHint, depending on how the user chooses the
-// folder in question.
+// returns "" for any other error. folder, TempDirHint or StoreHint, is the setting with which the user
+// chooses the folder in question.
 func Remedy(err error, folder string) string {
 	if err == nil {
 		return ""
