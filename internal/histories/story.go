@@ -21,10 +21,10 @@ import (
 //
 //	SECONDS NODE life WHAT [value=… old=… by=CLIENT ttl=SECONDS local=SECONDS …]
 //
-// PROCESS may be several links, as in c1-n1,n2, and NODE several nodes. Missing fields of a command get
-// defaults: the command was sent 2 ms and applied 1 ms before it was answered. Unless a life fact says
-// otherwise, a node's clock is correct, and a key that it sets or extends has the lock's TTL. If a history
-// contains any life facts, it must contain all of them. The key is lock-1 and the resource is r1.
+// PROCESS may name several links, as in c1-n1,n2, and NODE may name several nodes. Missing fields of a
+// command get defaults: the command was sent 2 ms and applied 1 ms before it was answered. Unless a life
+// fact says otherwise, a node's clock is correct, and a key that it sets or extends has the lock's TTL. If
+// a history contains any life facts, it must contain all of them. The key is lock-1 and the resource is r1.
 //
 // Errors name the line.
 func Parse(text string) (*history.History, error) {
