@@ -6,16 +6,16 @@ import (
 	"time"
 )
 
-// ClockChanger changes the clock of a client or node: it jumps by an offset, and from then on runs
-// at rate, where 1 is correct. It reads back the clock's reading compared with true time. The error
-// is ErrEnded if the target has ended. If the target reads only one clock, both its wall clock and
-// its monotonic clock change; the read-back says which clocks have changed.
+// ClockChanger changes the clock of a client or node. The clock jumps by an offset and then runs at
+// the given rate, where 1 is correct. The read-back compares the clock with true time. The error is
+// ErrEnded if the target has ended. If the target reads only one clock, both its wall clock and its
+// monotonic clock change; the read-back says which clocks have changed.
 type ClockChanger interface {
 	TurnClock(target string, by time.Duration, rate float64) (readBack string, err error)
 }
 
-// clockAction returns an action that changes the offset and the rate of a clock, as the fault
-// specifies, and restores them at the end. It ignores targets that have ended meanwhile.
+// clockAction returns an action that changes a clock's offset and rate as the fault specifies, and
+// undoes both changes at the end. Targets that have ended by then are ignored.
 func clockAction(kind string, how func(Fault) (by time.Duration, rate float64)) action {
 	return newAction(kind, func(c ClockChanger, f Fault, target string) (string, error) {
 		by, rate := how(f)
@@ -32,7 +32,7 @@ func clockAction(kind string, how func(Fault) (by time.Duration, rate float64)) 
 
 func jump(f Fault) (time.Duration, float64) { return f.By, 1 }
 
-// clockKind completes a kind that changes a clock.
+// clockKind fills in the fields that all clock faults share.
 func clockKind(name string, k Kind) Kind {
 	k.On, k.Proof, k.Power, k.Fields = []Target{Node, Client}, usedWithError, PowerClock, k.RequiredFields
 	k.Wording = Wording{Name: name, Subject: "the clock of {targets}", Began: "the clock of {targets} goes wrong{saw}",
@@ -43,7 +43,7 @@ func clockKind(name string, k Kind) Kind {
 var clockJump = clockKind("clock jump", Kind{
 	Name:           "clock-jump",
 	Model:          "clocks",
-	Doc:            "sets a clock forward, or back if `by` is negative; after `for` it is set right again",
+	Doc:            "sets a clock forward, or back if `by` is negative; corrects it after `for`",
 	Allowed:        "a node's clock by up to a fifth of the margin, or by any amount before the first acquire; a client's clock by any amount, since its leases are measured by its monotonic clock",
 	RequiredFields: []string{"by"},
 	SetsClock:      true, Instant: true,
@@ -59,8 +59,8 @@ var clockRate = clockKind("wrong clock rate", Kind{
 	Action:         clockAction("clock-rate", func(f Fault) (time.Duration, float64) { return 0, f.Rate }),
 })
 
-// slewRate is the rate offset of a clock while it is slewed: 500 ppm, the maximum of adjtime(3) of
-// Linux and of NTP (RFC 5905, section 12).
+// slewRate is how far the rate of a slewed clock is from 1: 500 ppm, the maximum of Linux's
+// adjtime(3) and of NTP (RFC 5905, section 12).
 const slewRate = 500e-6
 
 var clockSlew = clockKind("slewed clock", Kind{
@@ -85,7 +85,8 @@ var clockStrobe = clockKind("clock that jumps back and forth", Kind{
 	Action: clockAction("clock-strobe", jump),
 })
 
-// slewedRate returns the clock rate while a clock is slewed by an offset.
+// slewedRate returns the rate of a clock while it is slewed by an offset. Only the sign of the
+// offset matters.
 func slewedRate(by time.Duration) float64 {
 	if by < 0 {
 		return 1 - slewRate
@@ -93,7 +94,7 @@ func slewedRate(by time.Duration) float64 {
 	return 1 + slewRate
 }
 
-// DescribeClock describes a clock's offset and new rate, as in a read-back: "2s ahead, rate 1.1".
+// DescribeClock formats a clock's offset and new rate for a read-back, as in "2s ahead, rate 1.1".
 func DescribeClock(off time.Duration, rate float64) string {
 	words := "which is right"
 	switch {

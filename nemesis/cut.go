@@ -9,35 +9,35 @@ import (
 
 // Modes of a cut.
 const (
-	// CutHold holds messages and delivers them after healing, like TCP with a connection that
-	// outlives a partition.
+	// CutHold holds messages and delivers them when the link is restored, as TCP does on a
+	// connection that outlives a partition.
 	CutHold = "hold"
-	// CutDrop drops messages. Connections that lost a message are reset on healing, since TCP never
-	// skips bytes.
+	// CutDrop drops messages. Connections that lost a message are reset when the link is restored,
+	// since TCP never skips bytes.
 	CutDrop = "drop"
 	// CutReset resets all existing connections at once, and each new one.
 	CutReset = "reset"
 	// CutRefuse leaves existing connections alone and refuses new ones.
 	CutRefuse = "refuse"
-	// CutPackets drops packets below TCP: no new connection succeeds, and data is retransmitted at
-	// increasing intervals and arrives late after healing.
+	// CutPackets drops packets below TCP. No new connection succeeds. Data is retransmitted at
+	// increasing intervals, so it arrives some time after the link is restored.
 	CutPackets = "packets"
 )
 
-// PowerPackets is the additional capability for CutPackets.
+// PowerPackets is the base name of the capability that CutPackets needs.
 const PowerPackets = "packets"
 
-// oneWay lists the modes that can cut a single direction of a link.
+// oneWayModes lists the modes that can cut a single direction of a link.
 var oneWay = []string{CutHold, CutDrop, CutPackets}
 
 // cutsOneWay reports whether a cut of this mode can be limited to one direction.
 func cutsOneWay(mode string) bool { return slices.Contains(oneWay, cmp.Or(mode, CutHold)) }
 
-// LinkCut is the state of a link, for all modes but CutPackets. The zero value means that it is not
-// cut.
+// LinkCut describes how a link is cut, in any mode but CutPackets. The zero value means that the
+// link is not cut.
 type LinkCut struct{ Mode, Way string }
 
-// Begin returns the state after a cut. The default mode is CutHold.
+// Begin returns the state of the link after it is cut. The default mode is CutHold.
 func (c LinkCut) Begin(mode, way string) (LinkCut, error) {
 	mode = cmp.Or(mode, CutHold)
 	switch {
@@ -51,13 +51,13 @@ func (c LinkCut) Begin(mode, way string) (LinkCut, error) {
 	return LinkCut{mode, way}, nil
 }
 
-// Blocks reports whether messages in this direction don't arrive.
+// Blocks reports whether the cut blocks messages in a direction: Request or Reply.
 func (c LinkCut) Blocks(of string) bool {
 	return (c.Mode == CutHold || c.Mode == CutDrop) && (c.Way == "" || c.Way == of)
 }
 
-// Cutter cuts and mends links, in all modes but CutPackets. The way is Request, Reply or "" for
-// both directions; see cutsOneWay.
+// Cutter cuts and mends links in all modes but CutPackets. way is Request, Reply, or "" for both
+// directions; see cutsOneWay.
 type Cutter interface {
 	Cut(link, mode, way string) (readBack string, err error)
 	Mend(link string) (readBack string, err error)
@@ -67,7 +67,7 @@ type Cutter interface {
 // packets were dropped.
 type PacketCutter interface {
 	CutPackets(link, way string) (readBack string, err error)
-	// MendPackets ends the cut, and reads back how many packets were dropped in total.
+	// MendPackets ends the cut and reads back how many packets it dropped in total.
 	MendPackets(link string) (readBack string, err error)
 }
 

@@ -2,9 +2,9 @@ package nemesis
 
 import "lockpick/harness/history"
 
-// PowerLoser cuts a node's power. Its process ends, and data that its disk has not synced is lost.
-// Torn leaves the last record half written. A Restarter brings the node back. This may fail: a node
-// that can't read its disk stays down.
+// PowerLoser cuts a node's power. Its process ends, and data not synced to its disk is lost. If
+// torn is set, the last record on the disk is only half written. A Restarter brings the node back,
+// unless the node can't read its disk.
 type PowerLoser interface {
 	LosePower(node string, torn bool) (readBack string, err error)
 }
@@ -37,8 +37,8 @@ type DiskFaulter interface {
 	StallSync(node string) (readBack string, err error)
 	// FillDisk makes every write to the node's disk fail because the disk is full.
 	FillDisk(node string) (readBack string, err error)
-	// FreeDisk ends both faults, and reads back how many of the node's syncs and writes they
-	// affected. If none, the error is ErrIdle.
+	// FreeDisk ends both faults and reads back how many of the node's syncs and writes they
+	// affected. If they affected none, the error is ErrIdle.
 	FreeDisk(node string) (readBack string, err error)
 }
 
@@ -46,7 +46,7 @@ var slowDisk = Kind{
 	Name:    "slow-disk",
 	Model:   "disks",
 	Doc:     "stalls all syncs of a node's disk",
-	Allowed: "any: a node waiting for its disk only fails to answer",
+	Allowed: "any: a node waiting for its disk merely does not answer",
 	On:      []Target{Node}, Power: PowerDisk, CheckTopology: needsPersistence("slow-disk"),
 	Wording: Wording{Name: "stalled disk", Subject: "the disk of {targets}", Began: "the disk of {targets} stalls",
 		Ended: "the disk of {targets} syncs again", Past: "stalled"},
@@ -65,7 +65,7 @@ var fullDisk = Kind{
 	Action: newAction("full-disk", func(d DiskFaulter, _ Fault, node string) (string, error) { return d.FillDisk(node) }, freeDisk),
 }
 
-// needsPersistence returns a topology check that requires nodes to have persistence.
+// needsPersistence returns a check that rejects topologies without persistence.
 func needsPersistence(kind string) func(Topology) *Problem {
 	return func(t Topology) *Problem {
 		return problemIf(!t.Persists, "kind", "the "+kind+" fault needs nodes with persistence", "set topology.persistence: everysec, always or no")

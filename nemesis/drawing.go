@@ -5,22 +5,23 @@ import (
 	"time"
 )
 
-// drawing is the state of drawing a plan.
+// drawing holds the state needed while a random plan is drawn.
 type drawing struct {
 	Random
 	Environment
 	safetyEnd    time.Duration     // end of the safety phase
-	reserved     map[string][]Span // reserved times, by target or by link and capability
-	usedTriggers map[any]bool      // points and messages that trigger a step already
+	reserved     map[string][]Span // occupied times, by target or by capability and link
+	usedTriggers map[any]bool      // points and messages that already trigger a step
 }
 
-// drawnStep is a step with its time, which is approximate if an event triggers it.
+// drawnStep is a step and the time at which it happens. The time is approximate if an event
+// triggers the step.
 type drawnStep struct {
 	at time.Duration
 	Step
 }
 
-// style defines how a seed uses a choice.
+// style holds the parameters that a seed has drawn for all faults of one Choice.
 type style struct {
 	Choice
 	longest   time.Duration
@@ -31,7 +32,7 @@ type style struct {
 	lost      bool     // the node is lost for good, so it must be one of a minority and stays faulty
 }
 
-// lastsToEnd reports whether nothing but the end of the run ends the fault.
+// lastsToEnd reports whether steps have no For, because the fault ends by itself or with the run.
 func (s style) lastsToEnd() bool {
 	return s.lost || s.Fatal() || s.Kind.Instant && !s.Kind.SetsClock || s.Kind.Name == clockSlew.Name
 }
@@ -41,7 +42,7 @@ func (s style) onlyOnce() bool {
 	return s.lost || s.Fatal() || s.Kind.Name == failover.Name
 }
 
-// interval returns the range of intervals of a fault that repeats.
+// interval returns the range from which the intervals of a repeating fault are drawn.
 func (s style) interval() Span {
 	most := max(s.longest/4, 4*time.Millisecond)
 	return Span{most / 4, most}
@@ -59,7 +60,7 @@ func (d *drawing) links(want func(client, node string) bool) []string {
 	return out
 }
 
-// linksOf returns a target's links. For a link that is the link itself.
+// linksOf returns the links of a client or a node. If the target is a link, it returns that link.
 func (d *drawing) linksOf(target string) []string {
 	if _, _, isLink := SplitLink(target); isLink {
 		return []string{target}
@@ -67,12 +68,12 @@ func (d *drawing) linksOf(target string) []string {
 	return d.links(func(c, n string) bool { return target == c || target == n })
 }
 
-// Shapes of link faults: which clients are separated from which nodes. Partitions are between
-// clients and lock nodes; Redlock nodes don't talk to each other.
+// A shape decides which clients a link fault separates from which nodes. Nodes are not separated
+// from each other, since Redlock nodes don't talk to each other.
 const (
 	isolate    = "isolate"  // one client or one node is separated from all others
 	halves     = "halves"   // half of the clients and nodes are separated from the other half
-	majority   = "majority" // some clients with a minority of the nodes are separated from the others with the majority
+	majority   = "majority" // some clients and a minority of the nodes are separated from the others
 	bridge     = "bridge"   // halves, except for one node that both sides reach
 	ring       = "ring"     // each client reaches a different majority
 	single     = "single"   // a few links
@@ -86,7 +87,7 @@ func (d *drawing) allowsShape(shape string) bool {
 	return d.Shapes == nil || slices.Contains(d.Shapes, shape)
 }
 
-// shape draws the links to hit.
+// drawLinks draws the links to hit.
 func (d *drawing) shape(s style, k string) []string {
 	shapes := slices.DeleteFunc(slices.Clone(Shapes), func(x string) bool { return x == oneWayOnly || !d.allowsShape(x) })
 	if len(shapes) == 0 || len(d.Clients) == 0 {
@@ -120,15 +121,16 @@ func (d *drawing) targetsWithLinks(targets []string) []string {
 	return slices.DeleteFunc(slices.Clone(targets), func(t string) bool { return len(d.linksOf(t)) == 0 })
 }
 
-// between returns the links between the given clients and nodes and all other clients and nodes.
+// linksAcross returns the links that connect the given clients and nodes with all other clients and
+// nodes, except links of sharedNodes.
 func (d *drawing) between(clients, nodes, both []string) []string {
 	return d.links(func(c, n string) bool {
 		return n != d.Resource && !slices.Contains(both, n) && slices.Contains(clients, c) != slices.Contains(nodes, n)
 	})
 }
 
-// ring returns the links from each client to the nodes outside its own majority: the i-th client
-// reaches a quorum that starts at the i-th node.
+// ringLinks returns, for each client, the links to the nodes outside its majority. The majority of
+// the i-th client starts at the i-th node.
 func (d *drawing) ring(clients, nodes []string) []string {
 	quorum := len(nodes)/2 + 1
 	return d.links(func(c, n string) bool {

@@ -3,19 +3,20 @@ package nemesis
 import "lockpick/harness/history"
 
 // FailOverer kills a node's master and promotes its asynchronous replica, which takes over the
-// address, with the data replicated so far. It reads back which process answers now and how many
-// keys it has.
+// address with the data replicated so far. It reads back which process now answers and how many
+// keys that process has.
 type FailOverer interface {
 	FailOver(node string) (readBack string, err error)
 }
 
 // SentinelFailOverer leaves the promotion to the node's sentinels.
 type SentinelFailOverer interface {
-	// FailOverBySentinel kills or stops a node's master. It returns when its sentinels have
-	// promoted the replica and the replica confirms this, or with an error if they have not.
+	// FailOverBySentinel kills a node's master, or stops it if stop is set. It returns once the
+	// sentinels have promoted the replica and the replica confirms this. If they don't promote it,
+	// it returns an error.
 	FailOverBySentinel(node string, stop bool) (readBack string, err error)
-	// ReturnMaster brings the old master back. It reads back its number of keys before and after it
-	// follows the new master.
+	// ReturnMaster brings the old master back. It reads back how many keys the old master has
+	// before and after it starts to follow the new one.
 	ReturnMaster(node string) (readBack string, err error)
 }
 
@@ -26,7 +27,7 @@ const (
 	FailOverPaused = "sentinel-pause" // the master is stopped; when it resumes, it still considers itself the master
 )
 
-// PowerSentinel is the additional capability for failovers by sentinels.
+// PowerSentinel is the base name of the capability that failovers by sentinels need.
 const PowerSentinel = "sentinel"
 
 var failover = Kind{
@@ -58,5 +59,5 @@ var bySentinels = mode{Capability(PowerSentinel, Node), newAction("fail over by 
 	},
 	func(c SentinelFailOverer, _ Fault, node string) (string, error) { return c.ReturnMaster(node) }).adjust(endOnlyIfPlanned)}
 
-// Replica is the end of a node's replication link, as in "n3-replica".
+// Replica names the replica's end of a node's replication link, as in "n3-replica".
 const Replica = history.Replica

@@ -5,15 +5,15 @@ import (
 	"slices"
 )
 
-// HeldMessage is a message held by a tap. Exactly one of its functions is called, once.
+// HeldMessage is a message held by a tap. Exactly one of its functions must be called, once.
 type HeldMessage struct {
 	Pass func() // delivers it, even if the client has closed the connection meanwhile
 	Lose func() // drops it and resets its connection
 }
 
-// Tapper watches a link for one message, starting before the clients do. When the message arrives,
-// it is held, and hit is called. Later messages on the same connection wait behind it, but other
-// connections are not affected.
+// Tapper watches a link for one message. It must be called before the clients start. When the
+// message arrives, it is held, and hit is called. Later messages on the same connection wait behind
+// it, but other connections are not affected.
 type Tapper interface {
 	Tap(m OnMessage, hit func(HeldMessage)) error
 }
@@ -24,21 +24,21 @@ func (m OnMessage) Check() error {
 	case m.Of != Request && m.Of != Reply:
 		return fmt.Errorf("%q is neither %s nor %s", m.Of, Request, Reply)
 	case !slices.Contains(MessageKinds, m.Message):
-		return fmt.Errorf("unknown message %q; known are %v", m.Message, MessageKinds)
+		return fmt.Errorf("unknown message %q: want one of %v", m.Message, MessageKinds)
 	case m.Nth < 1:
 		return fmt.Errorf("messages are counted from 1, not %d", m.Nth)
 	}
 	return nil
 }
 
-// Faults of a single message.
+// Faults that affect a single message.
 const (
 	Hold = "hold"
 	Drop = "drop"
 )
 
-// tapAction only reads back that the message was matched: the trigger's tap holds it already, and
-// ending the fault releases it.
+// tapAction only reads back that the message was matched. The trigger's tap already holds the
+// message, and ending the fault releases it.
 var tapAction = newAction("watch messages", func(_ Tapper, _ Fault, link string) (string, error) { return "the message was matched on " + link, nil }, nil)
 
 var hold = Kind{

@@ -5,8 +5,8 @@ type Killer interface {
 	Kill(target string) (readBack string, err error)
 }
 
-// Restarter restarts a node that is down, with the data on its disk, and reads back which process
-// answers now and how many keys it has.
+// Restarter restarts a node that is down, with the data on its disk. It reads back which process
+// now answers and how many keys that process has.
 type Restarter interface {
 	Restart(node string) (readBack string, err error)
 }
@@ -28,7 +28,7 @@ var kill = Kind{
 	Action:    newAction("kill", func(c Killer, _ Fault, target string) (string, error) { return c.Kill(target) }, nil).adjust(healByRestart),
 }
 
-// healByRestart makes Heal restart the target, if the plan ends the fault.
+// healByRestart makes Heal restart the target if the plan ends the fault.
 func healByRestart(e *Effect, cluster any, f Fault, target string) {
 	if r, ok := cluster.(Restarter); ok && f.hasEnd() {
 		e.Heal = func() (string, error) { return r.Restart(target) }

@@ -14,7 +14,7 @@ import (
 var Kinds = []Kind{pause, gc, kill, shutdown, powerLoss, cut, delay, throttle, lose, hold, drop,
 	clockJump, clockRate, clockSlew, clockStrobe, slowDisk, fullDisk, failover, unplug, starve, touch}
 
-// KindOf finds a kind by its name.
+// KindOf returns the kind with the given name.
 func KindOf(name string) (Kind, bool) {
 	i := slices.IndexFunc(Kinds, func(k Kind) bool { return k.Name == name })
 	if i < 0 {
@@ -23,8 +23,8 @@ func KindOf(name string) (Kind, bool) {
 	return Kinds[i], true
 }
 
-// Capabilities lists the capabilities that the kinds need, each once, and reports for each whether
-// a cluster of this type has it.
+// Capabilities lists the capabilities that the kinds need, without duplicates. has reports for each
+// whether a cluster of this type has it.
 func Capabilities(cluster any) (names []string, has map[string]bool) {
 	has = map[string]bool{}
 	add := func(name string, a action) {
@@ -46,8 +46,9 @@ func Capabilities(cluster any) (names []string, has map[string]bool) {
 	return names, has
 }
 
-// WordingOf returns the wording for a kind named in a record. The record may come from another
-// version of lockpick, or the event from the host itself.
+// WordingOf returns the wording for a kind named in a history, or generic wording if the kind is
+// unknown. The history may come from another version of lockpick, or the event from the host
+// itself.
 func WordingOf(kind string) Wording {
 	k, _ := KindOf(kind)
 	wording := k.Wording
@@ -90,45 +91,45 @@ func (f Fault) Details() string {
 	return strings.Join(parts, ", ")
 }
 
-// Kind defines a kind of fault completely. Adding one takes a file of its own, a file in each
-// backend that supports it, and an entry in Kinds.
+// Kind defines a kind of fault completely. To add one, write a file for it here and in each backend
+// that supports it, and add it to Kinds.
 type Kind struct {
 	Name string
 	Doc  string // one sentence
 	// Model is the failure model to which the kind belongs, in the plural, or "" if it is not a
 	// failure by itself.
 	Model string
-	// On lists its possible targets. The capability that a backend needs is Name and the target, as
-	// in "pause-client".
+	// On lists the types of targets that it can hit. The capability that a backend needs is named
+	// after the kind and the target, as in "pause-client".
 	On    []Target
 	Modes []string // the first is the default; nil: no modes
 	// ByMode lists the modes that need a different capability.
 	ByMode map[string]mode
-	// ExcludedModes lists the modes that random plans leave out, because their seeds must run in
-	// the simulation. "" stands for a kind without modes.
+	// ExcludedModes lists the modes that random plans leave out because the simulation, in which
+	// every seed must run, does not support them. "" excludes a kind without modes.
 	ExcludedModes []string
 	// Fields and RequiredFields list the fields of Fault that apply to the kind, by their names in
 	// a scenario file. For and Until apply to every kind.
 	Fields, RequiredFields []string
-	// CheckFault validates a fault of the kind, which has only fields that apply to the kind.
-	// CheckTarget validates one of its targets and CheckTopology a topology. Each may be nil.
+	// CheckFault validates a fault of the kind, after its fields have been checked against Fields.
+	// CheckTarget validates one of its targets, and CheckTopology a topology. Each may be nil.
 	CheckFault    func(f Fault) *Problem
 	CheckTarget   func(f Fault, target string, on Target) *Problem
 	CheckTopology func(t Topology) *Problem
 
-	RecordedAs string // kind under which it is recorded; "": its own name
+	RecordedAs string // kind under which histories record it; "": Name
 	Power      string // base name of the capability that a cluster needs; "": Name
-	Action     action // injects it
+	Action     action // injects the fault
 
-	Overlaps        bool                  // several steps may be in force on one target at the same time
+	Overlaps        bool                  // several steps may be active on one target at the same time
 	ClockRate       func(f Fault) float64 // clock rate during the fault; nil: as the fault specifies
 	SetsClock       bool                  // sets a clock instead of changing its rate
-	Repeats         bool                  // repeats at intervals of Every, for Lasts each
+	Repeats         bool                  // repeats at intervals of Every; each repetition lasts for Lasts
 	Instant         bool                  // happens at once, and lasts only if the plan ends it
 	FatalTo         Target                // targets of this type can't be restarted
 	HitsReplication bool                  // can also hit the link between a node and its replica
-	HoldsMessage    bool                  // holds the message that triggered it until it ends
-	LosesMessage    bool                  // drops that message
+	HoldsMessage    bool                  // holds the message that triggered it until the fault ends
+	LosesMessage    bool                  // drops the message that triggered it
 	// AlsoNeeds lists further capabilities that random plans with this kind need.
 	AlsoNeeds []string
 	// Allowed describes which faults of the kind Redlock's assumptions allow, and how random plans
@@ -136,36 +137,38 @@ type Kind struct {
 	// Redis", safety arguments, and performance, crash recovery and fsync; antirez 2016, "Is
 	// Redlock safe?", http://antirez.com/news/101.
 	Allowed string
-	// MayForget reports whether a node that it hits may come back without keys that it promised to
-	// keep, and EndsNode whether the node is gone for good. nil means never.
+	// MayForget reports whether a node hit by the fault may come back without keys that it promised
+	// to keep. EndsNode reports whether the node never comes back. nil means that this never
+	// happens.
 	MayForget, EndsNode func(Environment) bool
-	// Proof lists the required evidence that the fault hit something. It is not required in random
-	// plans.
+	// Proof lists the evidence required to show that the fault hit something. Random plans don't
+	// require it.
 	Proof history.Proof
-	// Costs is the kind's impact on contending clients (history.ImpactAnswers …), for the checker.
-	// "" means the checker's own value for the kind's name, or the maximum if it has none.
+	// Costs tells the checker how the kind affects contending clients (history.ImpactAnswers …). If
+	// it is "", the checker uses its own value for the kind's name, or the maximum if it has none.
 	Costs string
 	// Wording describes the fault in reports.
 	Wording Wording
 }
 
-// mode is a mode that needs a different capability.
+// mode holds the capability and the action of a mode that needs a different capability.
 type mode struct {
 	Capability string
 	Action     action
 }
 
-// Topology lists the properties of the nodes that a kind may require.
+// Topology holds the properties of nodes that a kind may require.
 type Topology struct {
 	Replicas int  // replicas per node
 	Persists bool // nodes have persistence
 }
 
-// Problem describes what is wrong with a field of a fault and how to fix it. Without a field it is
-// about the whole fault.
+// Problem describes what is wrong with a field of a fault and how to fix it. If Field is "", the
+// problem concerns the whole fault.
 type Problem struct{ Field, What, Hint string }
 
-// Validate checks a fault of the kind in a topology. It returns nil if the fault is valid.
+// Validate checks a fault of the kind, to be used in topology t. It returns nil if the fault is
+// valid.
 func (k Kind) Validate(f Fault, t Topology) *Problem {
 	given := f.fieldNames()
 	for _, name := range given {
@@ -190,8 +193,8 @@ func (k Kind) Validate(f Fault, t Topology) *Problem {
 	return nil
 }
 
-// ValidateTopology checks whether the topology meets the kind's requirements. It returns nil if it
-// does.
+// ValidateTopology returns a problem if the topology does not meet the kind's requirements, else
+// nil.
 func (k Kind) ValidateTopology(t Topology) *Problem {
 	if k.CheckTopology == nil {
 		return nil
@@ -210,7 +213,7 @@ func problemIf(wrong bool, field, what, hint string) *Problem {
 // Hits reports whether the fault can hit targets of this type.
 func (k Kind) Hits(t Target) bool { return slices.Contains(k.On, t) }
 
-// Inject injects a fault of the kind on one target, and reads back that it is in force.
+// Inject injects a fault of the kind into one target and reads back that it is active.
 func (k Kind) Inject(cluster any, f Fault, target string) (Effect, error) {
 	if m, ok := k.ByMode[f.Mode]; ok {
 		return m.Action.inject(cluster, f, target)
@@ -231,7 +234,7 @@ var (
 // Anything less is lost in the variation of message latency, and in Redis's millisecond resolution.
 const MinNoticeable = 100 * time.Microsecond
 
-// RecordedName returns the kind that the fault's events in the history have.
+// RecordedName returns the name under which histories record faults of the kind.
 func (k Kind) RecordedName() string { return cmp.Or(k.RecordedAs, k.Name) }
 
 // ProofOf returns the required evidence for a fault of the kind, given the nodes' persistence.
@@ -254,7 +257,8 @@ func (k Kind) RateOf(f Fault) float64 {
 	return f.Rate
 }
 
-// Capability returns the capability that a cluster needs to inject the fault on a target.
+// Capability returns the capability that a cluster needs to inject the fault into a target of this
+// type.
 func (k Kind) Capability(on Target) string { return Capability(cmp.Or(k.Power, k.Name), on) }
 
 // Wording describes a kind in reports. Its sentences may contain placeholders: {targets} for the
@@ -267,10 +271,10 @@ type Wording struct {
 	Ended    string // "{targets} resumes"
 	Past     string // predicate of the subject: "was paused"
 	Returned string // for faults that replace a node: the sentence for the return of the old one
-	State    State  // of a client or a node during the fault
+	State    State  // state of a client or a node during the fault
 }
 
-// State is the state of a faulty client or node in figures.
+// State is the state that figures show for a client or node during a fault.
 type State string
 
 const (

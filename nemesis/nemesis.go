@@ -4,10 +4,10 @@
 // lists for each fault what it can hit and under what conditions, the capability that a cluster
 // needs, how the fault is injected, read back and healed, and how reports describe it. Each fault
 // has its own file. A cluster supports a fault if it implements the small interface declared in
-// that file. So nothing here depends on a backend, and code that runs, checks or draws faults does
-// not depend on a particular fault.
+// that file. So this package does not depend on any backend, and code that runs, checks or draws
+// faults does not depend on a particular fault.
 //
-// The files, each of which uses only those below it:
+// The files; each uses only those listed below it:
 //
 //	random.go, drawing.go  random plans
 //	kinds.go               the table of kinds, and the definition of a kind
@@ -43,15 +43,16 @@ type Step struct {
 	Drawn bool `json:"drawn,omitempty"`
 }
 
-// Fault describes a fault and its targets. Kinds defines which fields apply to a kind.
+// Fault describes a fault and its targets. The entries of Kinds list the fields that apply to each
+// kind.
 type Fault struct {
 	Kind    string         `json:"kind"`
 	Targets []string       `json:"targets,omitempty"` // clients, nodes or links ("c1-n3")
 	Mode    string         `json:"mode,omitempty"`    // variant of the fault, if it has several
 	For     *time.Duration `json:"for,omitempty"`     // duration since the fault took effect; for a node that is down: until it is restarted
-	Until   *Event         `json:"until,omitempty"`   // or the event that ends it; neither: it lasts until the run ends
+	Until   *Event         `json:"until,omitempty"`   // event that ends the fault; if For is nil too, the fault lasts until the run ends
 
-	Way       string        `json:"way,omitempty"`       // of a link: Request, Reply or "" for both directions
+	Way       string        `json:"way,omitempty"`       // direction on a link: Request, Reply, or "" for both
 	By        time.Duration `json:"by,omitempty"`        // clock offset; negative: the clock is set back
 	Rate      float64       `json:"rate,omitempty"`      // clock rate; 1 is correct
 	Delay     Span          `json:"delay,omitzero"`      // latency added to messages
@@ -130,7 +131,7 @@ type Timer struct {
 	Step time.Duration `json:"step,omitempty"` // jump forward during the delay
 }
 
-// TrueDuration returns the true time until the timer has measured d.
+// TrueDuration returns how much true time passes until the timer has measured d.
 func (t *Timer) TrueDuration(d time.Duration) time.Duration {
 	if t == nil {
 		return d
@@ -161,11 +162,11 @@ func unitInterval(word uint64) float64 { return float64(word>>11) / (1 << 53) }
 
 // Environment describes the run for which a plan is drawn.
 type Environment struct {
-	Clients  []string      // those that run through the safety phase
+	Clients  []string      // clients that run throughout the safety phase
 	Begin    time.Duration // when the clients have started
 	Nodes    []string
 	Resource string
-	Linked   func(client, node string) bool // reports whether they have a link
+	Linked   func(client, node string) bool // reports whether there is a link between them
 	Limit    time.Duration
 	TTL      time.Duration
 	Margin   time.Duration // clock drift per TTL that the lock tolerates
@@ -174,7 +175,8 @@ type Environment struct {
 	RandomSource
 }
 
-// RandomSource returns a number for a name. It always returns the same number for the same seed.
+// RandomSource returns a random number for a name. For the same seed and name, it always returns
+// the same number.
 type RandomSource func(names ...string) uint64
 
 func (d RandomSource) chance(names ...string) float64 { return unitInterval(d(names...)) }
@@ -198,7 +200,7 @@ func (d RandomSource) logUniformFloat(least, most float64, names ...string) floa
 	return logScale(least, most, d.chance(names...))
 }
 
-// shuffled returns the items in random order.
+// shuffle returns the items in random order.
 func (d RandomSource) shuffled(things []string, names ...string) []string {
 	order := map[string]uint64{}
 	for _, t := range things {
@@ -215,18 +217,18 @@ func (d RandomSource) sample(things []string, names ...string) []string {
 	return d.shuffled(things, names...)[:1+d.intn(len(things), slices.Concat(names, []string{"many"})...)]
 }
 
-// Trigger triggers a step. Exactly one of the first four fields is set.
+// Trigger specifies when a step happens. Exactly one of the first four fields is set.
 type Trigger struct {
 	At      *time.Duration `json:"at,omitempty"`      // true time since the run began
-	Event   *Event         `json:"event,omitempty"`   // seen in the history: triggers shortly after it, never exactly
-	Point   *OnPoint       `json:"point,omitempty"`   // a client waits at a point: exact
-	Message *OnMessage     `json:"message,omitempty"` // a message waits on the wire: exact
+	Event   *Event         `json:"event,omitempty"`   // an event in the history; the step happens shortly after it
+	Point   *OnPoint       `json:"point,omitempty"`   // a point in a client's program; the client waits there for the step
+	Message *OnMessage     `json:"message,omitempty"` // a message on a link; the message is held for the step
 	// Before is a deadline: a later event triggers nothing, and the step is optional. 0 means that
 	// the step must be triggered.
 	Before time.Duration `json:"before,omitempty"`
 }
 
-// Event is the nth occurrence of a client's event, plus a delay After.
+// Event is the nth occurrence of a client's event, followed by a delay of After.
 type Event struct {
 	Client string        `json:"client"`
 	Event  string        `json:"event"` // one of EventNames
@@ -282,7 +284,7 @@ var events = map[string]struct {
 // EventNames lists the valid names of events.
 func EventNames() []string { return slices.Sorted(maps.Keys(events)) }
 
-// Matches reports whether a history event is an occurrence of the event. It ignores Nth.
+// Matches reports whether f, an event of the history, is an occurrence of e. It ignores Nth.
 func (e Event) Matches(f history.Event) bool {
 	want, ok := events[e.Event]
 	if !ok || f.Op != want.op || f.Type != want.t {

@@ -70,7 +70,7 @@ func TestKinds(t *testing.T) {
 	}
 }
 
-// A killed node is restarted after a delay or by an event. A client never is.
+// A killed node is restarted after a delay or by an event. A killed client is never restarted.
 func TestKillHeals(t *testing.T) {
 	c := &killableCluster{}
 	none := time.Duration(0)
@@ -91,9 +91,9 @@ func TestKillHeals(t *testing.T) {
 // Faults that only containers support are injected and healed by their own interfaces.
 func TestContainerFaults(t *testing.T) {
 	for want, f := range map[string]Fault{
-		"reply of x cut, x mended":            {Kind: "cut", Mode: CutPackets, Way: Reply},
-		"x unplugged, x plugged":              {Kind: "unplug"},
-		"x gets 0.02 and 8388608 B, x is fed": {Kind: "starve", CPU: 0.02, Memory: 8 << 20},
+		"reply of x cut, x mended":                  {Kind: "cut", Mode: CutPackets, Way: Reply},
+		"x unplugged, x plugged":                    {Kind: "unplug"},
+		"x gets 0.02 and 8388608 B, x is unlimited": {Kind: "starve", CPU: 0.02, Memory: 8 << 20},
 	} {
 		k, _ := KindOf(f.Kind)
 		e, err := k.Inject(&containerCluster{}, f, "x")
@@ -117,7 +117,7 @@ func (*containerCluster) CutPackets(link, way string) (string, error) {
 func (*containerCluster) MendPackets(link string) (string, error) { return link + " mended", nil }
 func (*containerCluster) Unplug(node string) (string, error)      { return node + " unplugged", nil }
 func (*containerCluster) Plug(node string) (string, error)        { return node + " plugged", nil }
-func (*containerCluster) ClearLimits(node string) (string, error) { return node + " is fed", nil }
+func (*containerCluster) ClearLimits(node string) (string, error) { return node + " is unlimited", nil }
 func (*containerCluster) Starve(node string, cpu float64, memory int) (string, error) {
 	return fmt.Sprintf("%s gets %g and %d B", node, cpu, memory), nil
 }

@@ -7,8 +7,8 @@ var ErrEnded = errors.New("it has ended")
 
 // Pauser stops and resumes a client or a node. While stopped, the target sends nothing, sees
 // nothing and records nothing, but its clock runs on, as in a stop-the-world collection or after
-// SIGSTOP. When a node resumes, it handles the requests that arrived meanwhile, even if their
-// clients no longer wait.
+// SIGSTOP. When a node resumes, it handles the requests that arrived in the meantime, even if their
+// clients are no longer waiting.
 //
 // The error is ErrEnded if the target finished before the fault.
 type Pauser interface {
@@ -20,7 +20,7 @@ var pause = Kind{
 	Name:    "pause",
 	Model:   "pauses",
 	Doc:     "stops a client or a node temporarily, like a garbage collection or a suspended machine",
-	Allowed: "any: a stopped node only fails to answer, and a client checks its lease when it resumes",
+	Allowed: "any: a stopped node merely does not answer, and a client checks its lease when it resumes",
 	On:      []Target{Client, Node}, Overlaps: true,
 	Proof:   usedBoth,
 	Wording: Wording{Name: "pause", Began: "{targets} is paused", Ended: "{targets} resumes", Past: "was paused", State: Stopped},

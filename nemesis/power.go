@@ -12,18 +12,19 @@ type action struct {
 	inject func(cluster any, f Fault, target string) (Effect, error)
 }
 
-// Effect is a fault that is in force.
+// Effect is an active fault.
 type Effect struct {
-	ReadBack string // evidence that the fault is in force
+	ReadBack string // evidence that the fault is active
 	// Heal ends the fault and reads back that it is over. It is nil if the fault can't be ended.
 	// ErrIdle means that the fault is over but had no effect.
 	Heal func() (readBack string, err error)
-	// Over is the time until the fault ends by itself. 0 means that For or Until decides.
+	// EndsAfter is the time after which the fault ends by itself. If it is 0, For or Until ends the
+	// fault.
 	Over time.Duration
 }
 
-// ErrIdle is returned by Heal if the fault had no effect. A step that is idle on all of its targets
-// counts as not having happened.
+// ErrIdle is returned by Heal if the fault had no effect. A step that had no effect on any of its
+// targets counts as not having happened.
 var ErrIdle = errors.New("it hit nothing")
 
 // newAction returns the action for clusters that implement P. do injects the fault and undo ends
@@ -46,7 +47,7 @@ func newAction[P any](what string, do, undo func(c P, f Fault, target string) (r
 	}
 }
 
-// adjust returns an action that changes the effect of a.
+// adjust returns an action that injects the same fault and then changes its Effect.
 func (a action) adjust(change func(e *Effect, cluster any, f Fault, target string)) action {
 	return action{a.has, func(cluster any, f Fault, target string) (Effect, error) {
 		e, err := a.inject(cluster, f, target)
@@ -62,7 +63,8 @@ func endOnlyIfPlanned(e *Effect, _ any, f Fault, _ string) {
 	}
 }
 
-// Capabilities that several kinds share. For other kinds, the capability has the kind's name.
+// Base names of capabilities that several kinds share. Other capabilities are named after their
+// kind.
 const (
 	PowerClock = "clock"
 	powerShape = "shape"

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Random is a plan that each seed draws anew, in two phases:
+// Random describes the plans that seeds draw. Each plan has two phases:
 //
 //	0          safety phase: faults come and go          │ liveness phase: faults healed   limit
 //	├──▒▒──▒▒▒▒▒▒▒────▒────▒▒▒▒▒▒▒▒▒▒▒▒───▒▒▒─────▒▒▒▒──│──────────────────────────────────┤
@@ -16,23 +16,23 @@ import (
 // clients must be able to acquire locks again.
 //
 // Plans are drawn as in swarm testing. A seed leaves out about half of the faults. For each of the
-// others it draws the frequency, the maximum duration, the mode and the targets. Behavior shared by
-// all seeds rarely triggers unusual situations, and a fault that is left out can't mask other
+// others it draws the frequency, the maximum duration, the mode and the targets. If all seeds used
+// all faults alike, unusual situations would be rare. And a fault that is left out can't mask other
 // faults. Source: A. Groce, C. Zhang, E. Eide, Y. Chen and J. Regehr, "Swarm Testing", ISSTA 2012.
 type Random struct {
 	Faults []string `json:"faults"`           // see Choices
 	Within string   `json:"within,omitempty"` // Assumptions, or "" for no bounds
 	Every  Span     `json:"every"`            // range of the mean interval between faults of a kind; each seed draws a mean
-	Lasts  Span     `json:"lasts"`            // shortest and longest fault; a seed's longest is above the middle
+	Lasts  Span     `json:"lasts"`            // shortest and longest fault; each seed draws its own longest from the upper half
 	Safety float64  `json:"safety"`           // the safety phase's share of the time limit
 	Modes  []string `json:"modes,omitempty"`  // nil: all modes
 	Shapes []string `json:"shapes,omitempty"` // shapes of link faults; nil: all
 }
 
-// Assumptions limits a plan to Redlock's assumptions: clock errors are smaller than the drift
-// allowed for, a node that may have forgotten its keys comes back after all of them have expired,
-// and masters are independent. There is no limit to pauses, client crashes and network faults.
-// Kind.Allowed has the details for each kind.
+// Assumptions limits a plan to Redlock's assumptions: clock errors are smaller than the drift that
+// the lock allows for, a node that may have forgotten its keys comes back only after all of them
+// have expired, and masters are independent. Pauses, client crashes and network faults are
+// unlimited. Kind.Allowed has the details for each kind.
 const Assumptions = "assumptions"
 
 // Choice is a kind of fault on one type of target.
@@ -83,7 +83,7 @@ func (r Random) Choices() []Choice {
 	})
 }
 
-// Without returns the plan without some choices, and the names of these choices.
+// Without returns the plan without the choices to exclude, and their names.
 func (r Random) Without(out func(Choice) bool) (_ Random, left []string) {
 	var kept []string
 	for _, c := range r.Choices() {
@@ -113,11 +113,11 @@ const (
 )
 
 // clockShare is the share of the margin that one clock may use up within the assumptions. A clock
-// that goes from behind to ahead moves twice as far in a TTL, and a client's clock may move the
-// other way from a node's. This leaves four times the share.
+// that goes from behind to ahead within a TTL moves by twice this share, and a client's clock may
+// move in the opposite direction. So two clocks may diverge by four times the share.
 const clockShare = 0.2
 
-// minSlew is the minimum duration of a slew: the time to slew a clock by a millisecond.
+// minSlew is the minimum duration of a slew, long enough to slew a clock by a millisecond.
 const minSlew = 2 * time.Second
 
 // slewAllowed reports whether a slewed clock stays within the assumptions.
@@ -133,7 +133,7 @@ func (d *drawing) restartDelay() time.Duration { return d.TTL + 2*d.Margin + d.T
 const maxOffset = 24 * time.Hour
 
 // offsetSteps returns steps that permanently set nodes' clocks ahead before the clients begin, when
-// there are no keys that could expire as a result. Setting clocks back is unnecessary, since only
+// no key exists yet that could expire as a result. There is no need to set clocks back, since only
 // the difference between two clocks could matter.
 func (d *drawing) offsetSteps(s style) []drawnStep {
 	if d.Begin == 0 || d.chance(s.Name, "offsets") < 0.5 {
@@ -141,15 +141,15 @@ func (d *drawing) offsetSteps(s style) []drawnStep {
 	}
 	var out []drawnStep
 	for i, node := range d.sample(d.Nodes, s.Name, "ahead") {
-		at := time.Duration(i) // each at an instant of its own
+		at := time.Duration(i) // each at a different instant
 		by := d.logUniform(Span{time.Millisecond, maxOffset}, s.Name, "ahead by", node)
 		out = append(out, drawnStep{at, Step{When: Trigger{At: &at}, Fault: Fault{Kind: s.Kind.Name, Targets: []string{node}, By: by}, Drawn: true}})
 	}
 	return out
 }
 
-// lag returns how long a replica has been cut off from its master before the failover. It is 0 in
-// half of the failovers.
+// drawLag draws how long a replica is cut off from its master before the failover. It is 0 in half
+// of the failovers.
 func (d *drawing) lag(s style, k string, at time.Duration) time.Duration {
 	if s.Kind.Name != failover.Name || d.chance(s.Name, "lags", k) < 0.5 {
 		return 0
@@ -165,7 +165,7 @@ func (d *drawing) cutReplica(failover Step, at, lag time.Duration) Step {
 	return Step{When: Trigger{At: &at}, Fault: Fault{Kind: cut.Name, Mode: CutHold, Targets: []string{link}, For: &lasts}, Drawn: true}
 }
 
-// maxSteps limits the steps of one choice.
+// maxSteps is the maximum number of steps for one choice.
 const maxSteps = 100
 
 // Draw draws a plan.
@@ -184,7 +184,7 @@ func (r Random) Draw(w Environment) Plan {
 	return plan
 }
 
-// swarm returns the choices that a seed uses.
+// drawSwarm draws the choices that the seed uses.
 func (d *drawing) swarm() []Choice {
 	all := d.Choices()
 	used := slices.DeleteFunc(slices.Clone(all), func(c Choice) bool { return d.chance("use", c.Name) >= 0.5 })
@@ -234,8 +234,8 @@ func (d *drawing) style(c Choice, swarm []Choice) style {
 			s.targets = s.targets[:min(len(s.targets), (len(d.Nodes)-1)/2)]
 		}
 	case Client:
-		// A client that will be killed gets no other faults, which would not take effect after its
-		// death.
+		// A client that will be killed gets no other faults, since they would have no effect after
+		// its death.
 		victims := d.victims(swarm)
 		s.targets = d.sample(slices.DeleteFunc(slices.Clone(d.Clients), func(n string) bool { return slices.Contains(victims, n) }), c.Name, "whom")
 		if c.Fatal() {
@@ -248,10 +248,11 @@ func (d *drawing) style(c Choice, swarm []Choice) style {
 	return s
 }
 
-// Survivors is the minimum number of clients that live to the end, so that there is contention.
+// MinSurvivors is the minimum number of clients that are not killed, so that contention continues
+// until the end.
 const Survivors = 2
 
-// victims returns the clients that a seed will kill.
+// drawVictims draws the clients to kill.
 func (d *drawing) victims(swarm []Choice) []string {
 	if !slices.ContainsFunc(swarm, Choice.Fatal) || len(d.Clients) <= Survivors {
 		return nil
@@ -259,7 +260,8 @@ func (d *drawing) victims(swarm []Choice) []string {
 	return d.sample(d.shuffled(d.Clients, "survivors")[Survivors:], "mortals")
 }
 
-// step draws the k-th fault of a style at an instant. It returns false if the fault does not fit.
+// drawStep draws the k-th fault of a style, which happens at the given time. It returns false if
+// the fault does not fit into the safety phase or conflicts with another one.
 func (d *drawing) step(s style, k string, at time.Duration) (Step, bool) {
 	f := Fault{Kind: s.Kind.Name, Mode: s.mode, Way: s.way}
 	lasts := d.logUniform(Span{d.Lasts.Min, s.longest}, s.Name, "lasts", k)
@@ -303,8 +305,9 @@ func (d *drawing) step(s style, k string, at time.Duration) (Step, bool) {
 	return Step{When: when, Fault: f, Drawn: true}, true
 }
 
-// pickTargets draws the targets and the trigger. Half of the faults that may overlap with others of
-// their kind are triggered by an event or at a client's point, when they are most disruptive.
+// pickTargets draws the targets and the trigger. If the fault may overlap with others of its kind,
+// the trigger is in half of the cases an event or a client's point at which the fault is most
+// disruptive.
 func (d *drawing) pickTargets(s style, k string, at, before time.Duration) (Trigger, []string) {
 	when := Trigger{At: &at}
 	switch s.On {
@@ -336,8 +339,8 @@ var (
 	disruptivePoints = []string{"during-acquire", "after-acquire", "between-check-and-write", "before-release"}
 )
 
-// trigger draws an event or a client's point, or returns the given time. client is the client that
-// triggers the step, or "" for any client.
+// drawTrigger draws an event or a client's point, or returns the given time. client is the client
+// that triggers the step, or "" if any client may.
 func (d *drawing) trigger(s style, k, client string, at Trigger, before time.Duration) Trigger {
 	if before <= 0 || len(d.Clients) == 0 {
 		return at
@@ -354,7 +357,7 @@ func (d *drawing) trigger(s style, k, client string, at Trigger, before time.Dur
 	case 1:
 		p := OnPoint{Client: client, Point: disruptivePoints[d.intn(len(disruptivePoints), s.Name, "point", k)], Nth: nth}
 		if d.usedTriggers[p] || s.Kind.Repeats {
-			return at // a client reaches each of them only once
+			return at // a client reaches a point for the nth time only once
 		}
 		d.usedTriggers[p] = true
 		return Trigger{Point: &p, Before: before}
@@ -362,7 +365,8 @@ func (d *drawing) trigger(s style, k, client string, at Trigger, before time.Dur
 	return at
 }
 
-// message draws the message to hit: usually one of the lock's, sometimes a write.
+// drawMessage draws the message to hit: usually one that belongs to the lock, sometimes a write to
+// the resource.
 func (d *drawing) message(s style, k string) *OnMessage {
 	links := d.links(func(_, node string) bool { return node != d.Resource })
 	m := &OnMessage{Message: []string{"set", "release"}[d.intn(2, s.Name, "message", k)]}
@@ -376,8 +380,8 @@ func (d *drawing) message(s style, k string) *OnMessage {
 	return m
 }
 
-// occupy reserves targets for a time. It returns false if another fault occupies them. A node or a
-// client has at most one fault at a time, and a link at most one per capability.
+// occupy reserves targets for a span of time. It returns false if another fault occupies any of
+// them. A node or a client has at most one fault at a time, and a link at most one per capability.
 func (d *drawing) occupy(s style, targets []string, when Span) bool {
 	if s.onlyOnce() {
 		when.Max = d.Limit
@@ -404,7 +408,7 @@ func (d *drawing) occupy(s style, targets []string, when Span) bool {
 	return true
 }
 
-// drawFields draws the other parameters of the fault.
+// drawFields draws the values of the fields that apply to the fault.
 func (d *drawing) drawFields(s style, k string, f *Fault) {
 	name := func(what string) []string { return []string{s.Name, what, k} }
 	for _, field := range s.Kind.Fields {
@@ -431,14 +435,14 @@ func (d *drawing) drawFields(s style, k string, f *Fault) {
 		case "timer":
 			if f.For != nil && d.Within == "" && d.chance(name("timer")...) < 0.3 {
 				f.Timer = &Timer{Rate: d.logUniformFloat(minRate, maxRate, name("timer rate")...)}
-				counted := time.Duration(float64(*f.For) * f.Timer.Rate) // so that the node is down for as long as was drawn
+				counted := time.Duration(float64(*f.For) * f.Timer.Rate) // so that the node is down for the drawn duration of true time
 				f.For = &counted
 			}
 		}
 	}
 }
 
-// drawOffset draws a clock offset, unless by is given, and its sign.
+// drawOffset draws the sign of a clock offset, and also its size if by is 0.
 func (d *drawing) drawOffset(s style, k string, by time.Duration) time.Duration {
 	if by == 0 {
 		most := 2 * d.TTL

@@ -10,8 +10,8 @@ import (
 )
 
 // environment returns the environment for plans in these tests: five clients and five nodes, where
-// c5 can't reach n1. By the seed modulo 3, nodes have no persistence, have persistence, or sync
-// each write.
+// c5 can't reach n1. The seed modulo 3 decides whether nodes have no persistence, have persistence,
+// or sync each write.
 func environment(seed uint64) Environment {
 	return Environment{
 		Clients: []string{"c1", "c2", "c3", "c4", "c5"}, Nodes: []string{"n1", "n2", "n3", "n4", "n5"}, Resource: "r1",
@@ -52,8 +52,8 @@ func targetType(s Step) Target {
 	return Node
 }
 
-// stepDuration returns when a step is in force. If it is triggered by an event, that may be any
-// time.
+// activeSpan returns when a step's fault is active. If an event triggers the step, that may be any
+// time before the end of the safety phase.
 func stepDuration(s Step, over time.Duration) Span {
 	if s.When.At == nil {
 		return Span{0, over}
@@ -72,7 +72,7 @@ func stepDuration(s Step, over time.Duration) Span {
 	return span
 }
 
-// Every step of a random plan is possible, and is over when the liveness phase begins.
+// Every step of a random plan is valid, and its fault ends before the liveness phase begins.
 func TestRandomPlansArePossible(t *testing.T) {
 	drawnKinds, triggers := map[string]int{}, map[string]int{}
 	for seed := range uint64(60) {
@@ -181,7 +181,7 @@ func TestRandomPlansWithinAssumptions(t *testing.T) {
 	}
 }
 
-// beyondAssumptions returns the assumption that a step satisfies, or how it violates one.
+// checkAssumptions returns the assumption that a step satisfies, or why it violates one.
 func beyondAssumptions(s Step, w Environment) (what, why string) {
 	f, most := s.Fault, w.Margin/4
 	switch f.Kind {
@@ -268,7 +268,7 @@ func TestRandomFailoversLag(t *testing.T) {
 	}
 }
 
-// In a swarm, seeds differ in the faults that they use, and each uses about half.
+// Seeds differ in the faults that they use, and each uses about half of them.
 func TestSwarm(t *testing.T) {
 	r := allFaults("")
 	used, seen := 0, map[string]bool{}

@@ -1,7 +1,7 @@
 package nemesis
 
-// Shutdowner shuts a node down cleanly, as SHUTDOWN does: everything its persistence covers is on
-// disk. A Restarter brings it back.
+// Shutdowner shuts a node down cleanly, as SHUTDOWN does. If the node has persistence, all of its
+// data is on disk afterwards. A Restarter brings it back.
 type Shutdowner interface {
 	Shutdown(node string) (readBack string, err error)
 }

@@ -4,8 +4,8 @@ package nemesis
 // unlimited.
 type Starver interface {
 	Starve(node string, cpu float64, memory int) (readBack string, err error)
-	// ClearLimits removes the limits and reads back their effect. If the node never needed more CPU
-	// than it got, the error is ErrIdle.
+	// ClearLimits removes the limits and reads back what effect they had. If the node never needed
+	// more CPU than it got, the error is ErrIdle.
 	ClearLimits(node string) (readBack string, err error)
 }
 
@@ -13,7 +13,7 @@ var starve = Kind{
 	Name:          "starve",
 	Model:         "loads",
 	Doc:           "limits a node to a share of one processor (`cpu`), an amount of memory (`memory`), or both",
-	Allowed:       "memory limits for a minority, since a node that exceeds its limit is killed; any CPU limit, since the node only fails to answer",
+	Allowed:       "memory limits for a minority, since a node that exceeds its limit is killed; any CPU limit, since the node merely does not answer",
 	On:            []Target{Node},
 	ExcludedModes: []string{""},
 	Fields:        []string{"cpu", "memory"},

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Traffic is a change of a link's normal traffic. The zero value changes nothing.
+// Traffic describes how a fault changes the traffic of a link. The zero value changes nothing.
 type Traffic struct {
 	Way         string        // Request, Reply or "" for both directions
 	DelayMin    time.Duration // each message of the share is delayed by a random time in this range
@@ -16,16 +16,17 @@ type Traffic struct {
 	Bandwidth   int     // bytes per second; 0: unlimited
 }
 
-// Shaper changes the traffic of a link: the data on its connections, but not how they are made.
-// Several changes may be in force on one link, in different directions. It reads back the result of
-// a PING, or the setting if a single PING can't show it.
+// Shaper changes the traffic of a link: the data on its connections, but not how connections are
+// established. Several changes may be active on one link at the same time, in different directions.
+// It reads back the result of a PING, or a description of the change if a single PING can't show
+// it.
 //
-// A connection that lost a message behaves as in a cut that drops: it is silent from then on, and
+// A connection that lost a message behaves as under CutDrop: it delivers nothing from then on, and
 // is reset when Unshape ends the loss.
 type Shaper interface {
 	Shape(link string, t Traffic) (readBack string, err error)
-	// Unshape ends a change, and reads back how many messages with lock commands it hit. If none,
-	// the error is ErrIdle.
+	// Unshape ends a change and reads back how many messages with lock commands it hit. If it hit
+	// none, the error is ErrIdle.
 	Unshape(link string, t Traffic) (readBack string, err error)
 }
 
@@ -65,10 +66,10 @@ func (t Traffic) AppliesTo(of string) bool { return t.Way == "" || t.Way == of }
 // HitsAll reports whether every message is affected, so that a single PING shows the change.
 func (t Traffic) HitsAll() bool { return t.Share == 0 || t.Share >= 1 }
 
-// Hits reports whether a message belongs to the share, given a random word for the message.
+// Hits reports whether the change hits a message, given a random word for the message.
 func (t Traffic) Hits(word uint64) bool { return t.HitsAll() || unitInterval(word) < t.Share }
 
-// Delay returns the delay of a message of the share, given a random word for the message.
+// Delay returns the delay of a message that is hit, given a random word for the message.
 func (t Traffic) Delay(word uint64) time.Duration {
 	if t.HeavyTailed && t.DelayMin > 0 {
 		return Span{t.DelayMin, t.DelayMax}.HeavyTailed(word)

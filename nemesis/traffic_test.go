@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// word returns the k-th of 2^16 evenly spread words.
+// randomWord returns the k-th of 2^16 evenly spread words.
 func word(k int) uint64 { return bits.Reverse64(uint64(k)) }
 
-// The share of messages that are hit is correct, delays are in their span, and in a heavy-tailed
+// The correct share of messages is hit, delays are within their span, and in a heavy-tailed
 // distribution each order of magnitude is equally likely.
 func TestTraffic(t *testing.T) {
 	const words = 1 << 16

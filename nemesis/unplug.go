@@ -1,7 +1,8 @@
 package nemesis
 
-// Unplugger unplugs a node's network cable, and with it its address, and plugs it back in. The node
-// keeps running without network. Its connections survive, and data sent over them arrives late.
+// Unplugger unplugs a node's network cable, so that the node also loses its address, and plugs it
+// back in. The node keeps running in the meantime. Its connections survive, and data sent over them
+// arrives late.
 type Unplugger interface {
 	Unplug(node string) (readBack string, err error)
 	Plug(node string) (readBack string, err error)

@@ -2,23 +2,23 @@
 // go-redis against simulated Redis nodes over a simulated network. A simulated minute takes
 // milliseconds, and the same seed gives the same history, byte for byte.
 //
-// Vocabulary: a bubble (of testing/synctest) holds a run. The timeline is its true time. A network
-// has hosts, on which clients run, servers, on which nodes run (package sim/node), and links
-// between them. A conn is a TCP connection over a link, a flow is one direction of it, and a
-// message is what travels along a flow.
+// Terms: each run takes place in a bubble (of testing/synctest). The timeline defines true time. A
+// network has hosts, on which clients run, servers, on which nodes run (package sim/node), and
+// links between them. A conn is a TCP connection over a link, a flow is one direction of a conn,
+// and a message is a piece of data sent along a flow.
 //
-// Three rules make a run deterministic. No two things happen at the same instant (timeline). Every
-// random value is a hash of its name. Paused code blocks, and each blocked goroutine resumes at an
-// instant of its own (server.go). Three sources of nondeterminism remain: a select among several
+// Three rules make a run deterministic. No two events happen at the same instant (see timeline).
+// Every random value is a hash of a name. Paused code blocks, and each blocked goroutine resumes at
+// a different instant (server.go). Three sources of nondeterminism remain: a select among several
 // ready channels, map iteration order, and the global random numbers of the code under test.
 //
-// A lock that reads package time directly, instead of its Env, can still get a wrong clock: its
-// client runs in a bubble of its own, whose time advances at the client's rate in lockstep with
-// true time (clock.go). Such a clock can run fast or slow, but it can't be set: in a bubble,
-// package time has no monotonic clock besides the wall clock and never goes back.
+// A lock that reads package time directly instead of using its Env can still be given a wrong
+// clock: its client runs in a separate bubble, in which time advances at the client's rate, in
+// lockstep with true time (clock.go). Such a clock can run fast or slow, but it can't be set,
+// because in a bubble, package time has only one clock, which never goes back.
 //
-// Deliberately missing: a scheduler of goroutines, and a watchdog on the wall clock for the run's
-// own bubble, which belongs to the process that starts runs (see inBubble).
+// Deliberately missing: a goroutine scheduler, and a real-time watchdog for the run's bubble. The
+// process that starts runs must provide the watchdog (see inBubble).
 package sim
 
 import (
@@ -85,7 +85,7 @@ func (b *Backend) Probe(context.Context) []harness.Capability {
 	return append(out, harness.CapabilitiesOf((*cluster)(nil), containerOnly...)...)
 }
 
-// containerOnly lists capabilities that only containers have.
+// containerCapabilities lists capabilities that only containers have.
 var containerOnly = []harness.Capability{
 	{Name: nemesis.Capability(nemesis.PowerPackets, nemesis.Link), Reason: "simulated connections carry messages, not packets", Remedy: "use --backend docker, or a cut in another mode"},
 	{Name: nemesis.Capability("unplug", nemesis.Node), Reason: "simulated nodes have links but no network cable", Remedy: "use --backend docker, or cut the node's links"},
@@ -93,8 +93,8 @@ var containerOnly = []harness.Capability{
 }
 
 // Run runs body in virtual time, which begins at zero. ctx is checked only before the run: a run
-// takes milliseconds, and code in the bubble must neither wait for a context from outside nor
-// derive one from it.
+// takes milliseconds, and code in the bubble must neither wait for a context created outside the
+// bubble nor derive one from it.
 func (b *Backend) Run(ctx context.Context, s scenario.Scenario, seed uint64, rec *history.Recorder, body harness.Body) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -135,8 +135,8 @@ func (b *Backend) Run(ctx context.Context, s scenario.Scenario, seed uint64, rec
 	return errors.Join(bodyErr, crash, errors.Join(ends...))
 }
 
-// emptyPools clears sync.Pools of libraries. It collects twice because pooled items survive one
-// collection. A timer created in one bubble must not be used in another.
+// emptyPools empties the sync.Pools of libraries, since a timer created in one bubble must not be
+// used in another. It collects garbage twice because pooled items survive one collection.
 func emptyPools() {
 	runtime.GC()
 	runtime.GC()
@@ -167,8 +167,8 @@ func checkSupported(s scenario.Scenario, k lock.Kind) error {
 	return checkSize(s)
 }
 
-// Preserving returns a backend that calls spare before a key is changed, deleted, flushed, expired,
-// lost or reverted.
+// Preserving returns a backend that calls preserve before a key is changed, deleted, flushed,
+// expired, lost or reverted. If preserve returns true, the change does not happen.
 func (b *Backend) Preserving(preserve func(history.Event) bool) harness.Backend {
 	other := *b
 	other.preserve = preserve
@@ -234,7 +234,7 @@ func address(subnet byte, i int) *net.TCPAddr {
 	return &net.TCPAddr{IP: net.IPv4(10, 0, subnet, byte(i+1)), Port: 6379}
 }
 
-// cluster is the network as the engine sees it.
+// cluster implements harness.Cluster for a simulated network.
 type cluster struct {
 	*network
 	clients
@@ -244,7 +244,7 @@ type cluster struct {
 
 var _ harness.Cluster = (*cluster)(nil)
 
-// StampError returns zero: the simulation owns true time.
+// StampError returns zero, since the simulation defines true time.
 func (c *cluster) StampError() time.Duration { return 0 }
 
 // At calls f in its own goroutine at a unique instant, at most a few microseconds after t. Nothing
@@ -264,7 +264,8 @@ func (c *cluster) Resource(_ context.Context, args ...string) (any, error) {
 	return c.resource.node.Do(args...)
 }
 
-// NodeReport reports that nodes record the life of each key, and which Redis commands they lack.
+// NodeReport reports that nodes record the life of each key, and which of the Redis commands sent
+// by clients they don't support.
 func (c *cluster) NodeReport() harness.NodeReport {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -277,7 +278,7 @@ func (c *cluster) NodeReport() harness.NodeReport {
 	return r
 }
 
-// coolDown is the virtual time that goroutines get to unwind after the run.
+// coolDown is how much virtual time goroutines have to unwind after the run.
 const coolDown = time.Minute
 
 // close ends the run: it records commands that are still open, heals every fault, kills every
@@ -311,15 +312,16 @@ func (c *cluster) close() {
 }
 
 // inBubble runs f in a bubble of virtual time, which begins on 2000-01-01, and returns when all
-// goroutines of the bubble have ended. A panic in f is an error, and so is a deadlock of all
-// goroutines, which then leak for the rest of the process. A panic in another goroutine ends the
+// goroutines of the bubble have ended. A panic in f is returned as an error, and so is a deadlock
+// of all goroutines, which then leak until the process exits. A panic in another goroutine ends the
 // process. A goroutine that blocks on anything outside the bubble (a contended mutex, a socket, a
 // channel from outside) stops virtual time forever, so code that starts many runs uses subprocesses
-// with a watchdog on the wall clock.
+// with a real-time watchdog.
 //
-// synctest requires a testing.T and gets an empty one. go1.26 accepts that as long as nobody uses
-// it. This is why f runs in a goroutine of its own, where even runtime.Goexit is safe. Should a
-// later Go reject it, testing.MainStart with its own testDeps and one InternalTest gives a real T.
+// synctest requires a testing.T and is passed an empty one, which go1.26 accepts as long as nobody
+// uses the T. This is why f runs in a separate goroutine, in which even runtime.Goexit is safe. If
+// a later Go version rejects an empty T, testing.MainStart with a custom testDeps and one
+// InternalTest provides a real one.
 func inBubble(f func()) (err error) {
 	var inner error
 	defer func() {
@@ -359,10 +361,10 @@ func protect(what string, f func()) (err error) {
 	return err
 }
 
-// lockStep is the timeline's loop if clients have bubbles of their own. Before true time advances
-// to the next event, every client's clock runs up to the reading it will have then. If a client
-// acts earlier, that action is an event too and comes first: the client waits at a gate until true
-// time catches up. So no client gets ahead of anything it could have observed.
+// lockStep is the timeline's loop if clients have their own bubbles. Before true time advances to
+// the next event, every client's clock is advanced to the reading that it will have at that event.
+// If a client acts earlier, its action is also an event and comes first: the client waits at a gate
+// until true time catches up. So no client gets ahead of anything that it could have observed.
 //
 // An action of one client can reach another within minLatency, before any event for it is queued.
 // So clients that are reading from a connection run after the others, whose next actions are known
@@ -400,7 +402,8 @@ func (n *network) lockStep() {
 	}
 }
 
-// runPending runs, in each bubble, the calls that other bubbles have queued for it.
+// runPending runs, in each bubble, the calls that other bubbles have queued for it. It reports
+// whether it found any.
 func (n *network) runPending() (some bool) {
 	for _, h := range n.hosts {
 		o := h.bubble
@@ -431,8 +434,8 @@ func (n *network) runPending() (some bool) {
 	return some
 }
 
-// runClients advances each client's clock to an instant of true time, and reports whether a client
-// acts before it.
+// runClients advances each client's clock to its reading at a true instant. It stops and returns
+// true if a client acts before then.
 func (n *network) runClients(until int64) (acts bool) {
 	for _, listens := range []bool{false, true} {
 		for _, h := range n.hosts {
@@ -474,7 +477,7 @@ func (n *network) horizon(next int64) int64 {
 // awaitsData reports whether a read or a dial is waiting on the connection.
 func (c *conn) awaitsData() bool { return (c.reading || !c.answered.Load()) && !c.closed }
 
-// awake reports whether any client can still act by itself.
+// anyAwake reports whether any client can still act by itself.
 func (n *network) awake() bool {
 	for _, h := range n.hosts {
 		if h.awake() {
@@ -505,8 +508,8 @@ func (tl *timeline) stopped() bool {
 	return tl.over
 }
 
-// waitTurn waits for an instant that is unique to the node. Code that acts on several nodes at once
-// acts on one after the other, so that the order of their recorded events is fixed.
+// waitTurn waits for an instant at which only this node can act. A fault that hits several nodes
+// thus hits one after the other, so that the order of their recorded events is fixed.
 func (n *network) waitTurn(target string) {
 	n.mu.Lock()
 	s, err := n.node(target)
@@ -527,13 +530,14 @@ func (n *network) waitIdle(s *server) {
 	}
 }
 
-// quantum is the granularity of time, in nanoseconds. Every spontaneous event happens on a slot: an
-// instant with t mod quantum == slot. Each direction of a link, each client and the harness has its
-// own slot and uses no instant twice. So no two things ever happen at the same instant, and the
-// order in which goroutines run has no effect.
+// quantum is the period at which slots recur, in nanoseconds. Every spontaneous event happens in a
+// slot, that is, at an instant with t mod quantum == slot. Each direction of a link, each client
+// and the harness has its own slot and uses no instant twice. So no two events ever happen at the
+// same instant, and the order in which goroutines run has no effect.
 const quantum = 4096
 
-// Slots of links count up from 0. Slots of clients, servers and replicas start here.
+// The slots of links count up from 0. These are the first slots of clients, servers and replicas,
+// and the slot of the harness.
 const (
 	firstClientSlot  = quantum / 2
 	firstServerSlot  = firstClientSlot + 256
@@ -553,7 +557,7 @@ type event struct {
 	action action
 }
 
-// action is the effect of an event. It is called with the network locked and must not block.
+// action is the effect of an event. fire is called with the network locked and must not block.
 type action interface{ fire() }
 
 // actionFunc adapts a function to action.
@@ -561,24 +565,24 @@ type actionFunc func()
 
 func (f actionFunc) fire() { f() }
 
-// timeline is true time and the queue of future events. Network, nodes and clients are written
-// against now and at. One goroutine runs all events, one after the other: a goroutine per event
-// would spend its life growing its stack.
+// timeline keeps true time and the queue of future events. The network, nodes and clients get the
+// time from now and schedule events with at. One goroutine runs all events, one after the other,
+// since a goroutine per event would spend most of its time growing its stack.
 type timeline struct {
 	start   time.Time
 	began   int64       // start, in nanoseconds since 1970
 	netLock sync.Locker // held while an action runs
 	mu      sync.Mutex
-	queue   []event // the first event is last, because most new events are among the first
+	queue   []event // latest event first, because most new events are due soon
 	timer   *time.Timer
 	armed   int64         // when the timer fires
-	over    bool          // nothing happens anymore
+	over    bool          // no more events are run
 	ended   chan struct{} // closed when loop has returned
 
 	settling chan struct{} // held while a goroutine waits for all others to block
 
-	// If clients have bubbles of their own, lockStep is the loop and sets true time: package time
-	// differs in those bubbles.
+	// stepped is set if clients have their own bubbles. lockStep is then the loop and sets true
+	// time, since package time differs between bubbles.
 	stepped bool
 	moment  atomic.Int64
 	never   chan struct{}
@@ -595,8 +599,8 @@ func newTimeline(stepped bool, world sync.Locker) *timeline {
 	return tl
 }
 
-// now returns true time in nanoseconds since the run began. It needs little stack: its callers are
-// many, deep down and short-lived.
+// now returns true time in nanoseconds since the run began. It uses little stack, since it is
+// called very often, from deep stacks of short-lived goroutines.
 func (tl *timeline) now() int64 {
 	if tl.stepped {
 		return tl.moment.Load()
@@ -627,7 +631,7 @@ func (tl *timeline) schedule(s slot, t int64, what action) int64 {
 	return t
 }
 
-// sleep waits for a later instant of the slot.
+// sleep waits until a free instant of the slot that is not before t.
 func (tl *timeline) sleep(s slot, t int64) {
 	done := make(chan struct{})
 	tl.at(s, t, func() { close(done) })
@@ -642,8 +646,8 @@ func (tl *timeline) settle() {
 	<-tl.settling
 }
 
-// stop ends the timeline and waits for that: virtual time stops once the run's own function has
-// returned.
+// stop ends the timeline and waits until its loop has returned, because virtual time stops as soon
+// as the run's main function returns.
 func (tl *timeline) stop() {
 	tl.mu.Lock()
 	tl.over = true
@@ -687,7 +691,7 @@ func (tl *timeline) fire() {
 	what.fire()
 }
 
-// arm sets the timer for the first event, unless it is set to that already.
+// arm sets the timer to the first event, unless the timer already fires by then.
 func (tl *timeline) arm(now int64) {
 	if due := tl.due(); !tl.stepped && !tl.over && due < tl.armed {
 		tl.armed = due
@@ -695,7 +699,7 @@ func (tl *timeline) arm(now int64) {
 	}
 }
 
-// due returns the time of the first event, or math.MaxInt64 if there is none.
+// nextDue returns the time of the first event, or math.MaxInt64 if there is none.
 func (tl *timeline) due() int64 {
 	if n := len(tl.queue); n > 0 {
 		return tl.queue[n-1].at

@@ -69,8 +69,8 @@ func TestRunRejectsUnsupported(t *testing.T) {
 	}
 }
 
-// The end of a run waits for the run's own goroutine: a goroutine that waits for virtual time after
-// the bubble's first function has returned waits forever.
+// A run waits for the timeline's goroutine before it ends. Virtual time stops when the bubble's
+// first function returns, so a goroutine that is still waiting for it then would wait forever.
 func TestRunsEnd(t *testing.T) {
 	for range 300 {
 		simulate(t, topology(1, 1), 1, func(c *cluster) error {

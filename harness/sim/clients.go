@@ -17,7 +17,7 @@ import (
 	"lockpick/nemesis"
 )
 
-// clients runs programs on a network's hosts.
+// clientRunner runs programs on a network's hosts.
 type clients struct {
 	net   *network
 	locks map[string]lock.Kind // available to the programs
@@ -43,7 +43,7 @@ func (c *clients) RunClient(ctx context.Context, s client.Spec, at func(point st
 	})
 }
 
-// run runs a program as a client.
+// run runs a program on a client's host.
 func (c *clients) run(ctx context.Context, name string, at func(string), program func(context.Context, client.Env) error) error {
 	h := c.net.host(name)
 	if h == nil {
@@ -96,9 +96,9 @@ func (c *clients) run(ctx context.Context, name string, at func(string), program
 // waiting for.
 const grace = 30 * time.Second
 
-// overdue returns a channel that is closed when the program is still running some time after its
-// cancellation, because a call of the lock doesn't return. The record has its last events, and the
-// host is treated as killed.
+// overdueSignal returns a channel that is closed if the program is still running a grace period
+// after its cancellation, because a call of its lock doesn't return. The history contains the
+// program's last events, and the host is treated as killed.
 func (h *host) overdue(ctx context.Context) <-chan struct{} {
 	late := make(chan struct{})
 	var wait func()
@@ -136,8 +136,8 @@ func (n *network) node(name string) (*server, error) {
 	return nil, fmt.Errorf("there is no such client or node")
 }
 
-// runningNode returns a node that must be running. Otherwise the error is down. The network's mutex
-// is held.
+// runningNode returns a node, or an error with the text down if the node is not running. The caller
+// holds the network's mutex.
 func (n *network) runningNode(what, target, down string) (*server, error) {
 	s, err := n.node(target)
 	if err == nil && s.node == nil {
@@ -242,13 +242,14 @@ func (c *cluster) Shutdown(target string) (string, error) {
 	return fmt.Sprintf("%s was shut down; PING: %s", before, s.ping()), nil
 }
 
-// tokens maps the values of keys to numbered placeholders, in the order of their first appearance
+// tokens maps the values of keys to numbered placeholders, in the order in which they first appear
 // on a link. It is used for locks that draw their tokens from a source that can't be seeded. The
-// placeholders replace the tokens in the record and in hashes of message contents, so that a seed
-// has one history. Nodes and clients see the real values. For other locks the map is nil.
+// placeholders replace the tokens in the history and in hashes of message contents, so that a seed
+// always gives the same history. Nodes and clients see the real values. For other locks the map is
+// nil.
 type tokens map[string]string
 
-// placeholder returns the placeholder of a value, or the value itself.
+// placeholder returns the placeholder for a value, or the value itself if it has none.
 func (t tokens) placeholder(value string) string {
 	if number, known := t[value]; known {
 		return number
@@ -256,8 +257,8 @@ func (t tokens) placeholder(value string) string {
 	return value
 }
 
-// maskRequest numbers new tokens of the commands, and returns a request's bytes with placeholders
-// for tokens.
+// maskRequest assigns placeholders to new tokens in the commands, and returns a request's bytes
+// with all tokens replaced.
 func (t tokens) maskRequest(payload []byte, commands []*resp.Command) []byte {
 	if t == nil {
 		return payload
@@ -273,7 +274,7 @@ func (t tokens) maskRequest(payload []byte, commands []*resp.Command) []byte {
 	return payload
 }
 
-// maskReply returns a reply's bytes with placeholders for tokens.
+// maskReply returns a reply's bytes with all tokens replaced.
 func (t tokens) maskReply(payload []byte, answers []*resp.Command) []byte {
 	if t == nil {
 		return payload

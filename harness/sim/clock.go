@@ -20,14 +20,14 @@ var _ nemesis.ClockChanger = (*cluster)(nil)
 
 // clocks are the clocks of a client. A jump changes only the wall clock, a rate changes both. Code
 // under test that bypasses its Env, as drivers do for their timeouts, sees true time, or the
-// client's own time if it has a bubble of its own.
+// client's time if the client has its own bubble.
 type clocks struct{ wall, monotonic *node.Clock }
 
 // timer is a pending timer on the client's monotonic clock.
 type timer struct {
-	due        int64 // reading of that clock
+	due        int64 // reading of the clock at which the timer fires
 	fired      chan time.Time
-	generation int // how often it was scheduled; only the latest event counts
+	generation int // number of times it was scheduled; only the latest event counts
 }
 
 // read returns the reading of a clock of the host. It waits while the host is paused.
@@ -38,8 +38,8 @@ func (h *host) read(c *node.Clock) time.Time {
 	return h.reading(c)
 }
 
-// reading returns what a clock shows in the host's bubble. If the host has its own bubble, there is
-// only one clock, and a goroutine ahead of true time sees a later reading.
+// reading returns the reading of a clock in the host's bubble. If the host has its own bubble,
+// there is only one clock, and a goroutine that is ahead of true time sees a later reading.
 func (h *host) reading(c *node.Clock) time.Time {
 	if h.bubble != nil {
 		return time.Now().UTC()
@@ -47,7 +47,7 @@ func (h *host) reading(c *node.Clock) time.Time {
 	return time.Unix(0, c.Now()).UTC()
 }
 
-// after implements Env.After. Each timer fires at an instant of its own.
+// after implements Env.After. Each timer fires at a different instant.
 func (h *host) after(d time.Duration) <-chan time.Time {
 	h.net.mu.Lock()
 	defer h.net.mu.Unlock()
@@ -112,7 +112,7 @@ func (c *cluster) TurnClock(target string, by time.Duration, rate float64) (stri
 }
 
 func (h *host) adjustClocks(by time.Duration, rate float64) (string, error) {
-	h.net.sleep(h.slot, h.net.now()) // several clients' clocks changed at the same time are changed one after the other
+	h.net.sleep(h.slot, h.net.now()) // if a fault changes the clocks of several clients, they change one after the other
 	h.net.mu.Lock()
 	defer h.net.mu.Unlock()
 	if over := h.endedError(); over != nil {
@@ -164,19 +164,19 @@ func describeReading(t time.Time, rate float64) string {
 }
 
 // clientBubble is a bubble for a single client, so that package time shows the client's own clock
-// at its own rate. Its driver waits for orders on a channel from outside, and while it waits, the
-// bubble's clock stands still.
+// at its own rate. Its driver waits for orders on a channel created outside the bubble. While it
+// waits, the bubble's clock stands still.
 //
 //	run's bubble                       client's bubble
 //	lockStep ── order: until 4.2 s ──► drive ── time passes ──► library
 //	         ◄── report ──────────────       ◄── stop the clock ──
 //
-// Work that one side wants done on the other side is queued here: no channel, timer or context may
-// be touched outside the bubble in which it was created.
+// Calls that one bubble wants to make in the other are queued here, because channels, timers and
+// contexts must not be used outside the bubble in which they were created.
 type clientBubble struct {
 	orders   chan order
 	reports  chan int64    // reading of the bubble's clock after each order; closed when the bubble has ended
-	ended    chan struct{} // closed after that
+	ended    chan struct{} // closed after reports
 	stuck    chan struct{} // closed if an order takes too long
 	busy     atomic.Int64  // number of orders and reports so far: odd while an order is being carried out
 	err      error         // the bubble's error
@@ -195,8 +195,8 @@ type clientBubble struct {
 	cancel      func()      // to be called in the client's bubble
 }
 
-// order sets the bubble's clock to now and lets it run until a limit. Both are readings of that
-// clock, in nanoseconds since 1970.
+// order sets the bubble's clock to from and lets it run to until. Both are readings of that clock,
+// in nanoseconds since 1970.
 type order struct{ from, until int64 }
 
 // newClientBubble creates a bubble. It is called outside any bubble; the bubble starts with its
@@ -213,8 +213,8 @@ func newClientBubble() *clientBubble {
 	return o
 }
 
-// drive runs the bubble's clock: up to the limit of each order, or until a goroutine in the bubble
-// acts on the outside world, and then stops it.
+// drive carries out orders. For each, it runs the bubble's clock until the limit, or until a
+// goroutine in the bubble acts on the outside world.
 func (o *clientBubble) drive(x order) {
 	o.mu.Lock()
 	o.interrupt = make(chan struct{}, 1)
@@ -263,9 +263,8 @@ func (o *clientBubble) enqueue(list *[]func(), f func()) {
 	*list = append(*list, f)
 }
 
-// runInside runs f in the bubble of a client's program at the current instant, as soon as the
-// bubble has its turn. If o is nil, that bubble is the run's, and f is called at once. f must not
-// block.
+// runInside runs f in the client's bubble at the current instant, as soon as it is the bubble's
+// turn. If o is nil, the client shares the run's bubble, and f is called at once. f must not block.
 func (o *clientBubble) runInside(f func()) {
 	if o == nil {
 		f()
@@ -284,7 +283,7 @@ func (o *clientBubble) runOutside(f func()) {
 	o.stopClock()
 }
 
-// reachPoint runs the harness's actions for a point and waits for them.
+// reachPoint runs the harness's actions for a point and waits until they are done.
 func (o *clientBubble) reachPoint(at func(string), point string) {
 	if o == nil {
 		at(point)
@@ -308,8 +307,8 @@ func (o *clientBubble) stopClock() {
 	}
 }
 
-// execute sends an order and waits until it is carried out. Both channels are from outside the
-// run's bubble, so the run's clock stands still meanwhile.
+// execute sends an order and waits until it is carried out. Both channels were created outside the
+// run's bubble, so the run's clock stands still in the meantime.
 func (o *clientBubble) execute(x order) {
 	if o.gone {
 		return
@@ -347,9 +346,9 @@ func (o *clientBubble) wait() error {
 	}
 }
 
-// watch gives up on a bubble that has not carried out an order within the given real time: its
-// program is waiting for something outside, such as a socket. The bubble's goroutines leak. watch
-// runs outside any bubble until over is closed.
+// watch gives up on a bubble that takes longer than patience, in real time, to carry out an order,
+// because its program is waiting for something outside, such as a socket. The bubble's goroutines
+// leak. watch runs outside any bubble until over is closed.
 func (o *clientBubble) watch(client string, patience time.Duration, over <-chan struct{}) {
 	for last := int64(0); ; {
 		select {

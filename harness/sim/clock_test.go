@@ -27,7 +27,7 @@ func (c *cluster) do(t *testing.T, node string, args ...string) any {
 	return reply
 }
 
-// Keys expire by the node's own clock, also after it was changed.
+// Keys expire according to the node's clock, even after that clock was changed.
 func TestNodeClock(t *testing.T) {
 	for name, tt := range map[string]struct {
 		by   time.Duration

@@ -57,8 +57,8 @@ func (w *linkSet) Mend(name string) (string, error) {
 	return "PING through " + name + ": " + l.ping(), nil
 }
 
-// mend dispatches waiting messages, in order for each connection, and resets the connections that
-// have lost any.
+// mend dispatches waiting messages, in order for each connection, and resets connections that have
+// lost a message.
 func (l *link) mend() {
 	l.cut = nemesis.LinkCut{}
 	l.resetBroken()
@@ -85,7 +85,7 @@ func (c *conn) reset() {
 	}
 }
 
-// ping returns the result of a PING through the link at this very instant. It takes no virtual
+// ping returns the result of a PING through the link at the current instant. It takes no virtual
 // time, so that a cut of many links takes effect at once. If the link's traffic is shaped, the
 // result includes how long the PING would have taken.
 func (l *link) ping() string {
@@ -110,8 +110,8 @@ func (l *link) ping() string {
 }
 
 // holds reports whether a message that arrives now has to wait, as opposed to being delivered or
-// lost. In a cut that drops, the beginning and the end of a connection wait, because TCP
-// retransmits them.
+// lost. Under CutDrop, the beginning and the end of a connection wait, because TCP retransmits
+// them.
 func (d *direction) holds(m *message) bool {
 	cut := d.link.cut
 	return cut.Blocks(d.carries) && (cut.Mode == nemesis.CutHold || m.size == 0)
@@ -126,7 +126,7 @@ func (f *flow) drops(m *message) bool {
 // client's clock. All other clients share the run's bubble, which is faster, and in which package
 // time is true time.
 
-// needsOwnBubbles reports whether the clients of a run have bubbles of their own.
+// needsClientBubbles reports whether the clients of a run need their own bubbles.
 func needsOwnBubbles(s scenario.Scenario, k lock.Kind) bool {
 	return k.OwnTime && slices.ContainsFunc(s.Plan, func(st nemesis.Step) bool { return changesClientClock(s, st) })
 }
@@ -152,8 +152,8 @@ func (h *host) trueTimeOf(t time.Time) int64 {
 	return h.net.now() + int64(h.clocks.monotonic.Until(t.UnixNano()))
 }
 
-// waitForTrueTime holds w back until true time reaches the instant of the calling goroutine. The
-// network's mutex is held.
+// waitForTrueTime delays w until true time reaches the time of the calling goroutine. The network's
+// mutex is held.
 func (h *host) waitForTrueTime(w waiter) {
 	h.aheadWaiters = append(h.aheadWaiters, w)
 	h.releaseAheadAt(time.Now())
@@ -187,8 +187,8 @@ func (h *host) rateChanged() {
 	}
 }
 
-// nap waits for a later instant of the slot, unless the host was killed. It is called in the host's
-// bubble.
+// nap waits until a free instant of the slot, unless the host was killed. It is called in the
+// host's bubble.
 func (h *host) nap(s slot) {
 	h.net.mu.Lock()
 	if h.killed {
@@ -225,5 +225,5 @@ func (h *host) launch(ctx context.Context, at func(string), program func(context
 	context.AfterFunc(ctx, func() { h.bubble.runInside(func() { h.bubble.cancel() }) })
 }
 
-// oneClock is the reason why such a client's clock can't be set.
+// oneClockReason explains why the clock of a client that reads package time can't be set.
 const oneClock = "a lock that reads package time directly has one clock in the simulation, which can run fast or slow but can't be set"

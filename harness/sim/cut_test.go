@@ -16,7 +16,7 @@ import (
 	"lockpick/nemesis"
 )
 
-// reply reads data that arrives within a time limit.
+// readWithin reads data that arrives within a time limit.
 func reply(conn net.Conn, within time.Duration) (string, error) {
 	conn.SetReadDeadline(time.Now().Add(within))
 	b := make([]byte, 256)
@@ -36,7 +36,7 @@ func recordedSets(events []history.Event) string {
 }
 
 // A message dropped by a cut is lost: its connection is silent during the cut and is reset when the
-// cut ends. A connection that sent nothing meanwhile survives.
+// cut ends. A connection that sent nothing in the meantime survives.
 func TestCutDropsMessages(t *testing.T) {
 	for way, want := range map[string]struct{ ping, wire string }{
 		"":              {"no answer", "a info applied false answered false; c ok applied true answered true"},

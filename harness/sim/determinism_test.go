@@ -26,8 +26,8 @@ var (
 	releaseScript = redis.NewScript(`if redis.call("get",KEYS[1]) == ARGV[1] then return redis.call("del",KEYS[1]) end return 0`)
 )
 
-// contend is a crude Redlock, which causes many concurrent goroutines, timeouts and connections. It
-// checks nothing.
+// contend runs a client with a crude Redlock, which causes many concurrent goroutines, timeouts and
+// connections. It checks nothing.
 func contend(ctx context.Context, c *cluster, e client.Env, name string, until time.Duration) {
 	draw := func(what string, i int, most time.Duration) time.Duration {
 		return time.Duration(mix(c.seed, sum(name), sum(what), uint64(i)) % uint64(most))
@@ -78,7 +78,7 @@ func contend(ctx context.Context, c *cluster, e client.Env, name string, until t
 	}
 }
 
-// chaos injects a mix of faults into a cluster.
+// injectFaults injects a mix of faults into a cluster.
 func chaos(c *cluster) {
 	at := func(ms int, f func()) { c.At(time.Duration(ms)*time.Millisecond, f) }
 	at(700, func() { c.Pause("c1") })
@@ -182,8 +182,8 @@ func TestSeedsAreReproducible(t *testing.T) {
 	}
 }
 
-// A pool closes its connections in map order. That order must have no effect, even if the link was
-// restored just before, and all ends of connections arrive in the order in which they were sent.
+// A pool closes its connections in map order. That order must have no effect, even if the
+// connections are closed during a cut that ends at the same instant.
 func TestCloseOrderHasNoEffect(t *testing.T) {
 	run := func(order ...int) string {
 		text, _, digest := simulate(t, topology(1, 1), 1, func(c *cluster) error {

@@ -13,7 +13,7 @@ var (
 )
 
 // LosePower cuts the power of a node's machine. Clients are not notified: they receive nothing
-// until the machine is up again, which then rejects their old connections.
+// until the machine is up again and rejects their old connections.
 func (c *cluster) LosePower(target string, torn bool) (string, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -41,8 +41,8 @@ func mustFail(t *testing.T, want string) func(back string, err error) {
 	}
 }
 
-// Data that survives under each policy, with one key set at 0.3 s and another at 1.3 s: the write
-// of the first second is synced once the wall clock shows the next second.
+// Each policy preserves different data. One key is set at 0.3 s and another at 1.3 s. Under
+// everysec, the first write is synced once the wall clock shows the next second.
 func TestPersistence(t *testing.T) {
 	const early, late, both, none = "early", "late", "early late", ""
 	for name, tt := range map[string]struct {
@@ -96,7 +96,7 @@ func losePowerTorn(c *cluster, t *testing.T) {
 }
 func shutDown(c *cluster, t *testing.T) { mustSucceed(t, "PING: refused")(c.Shutdown("n1")) }
 
-// Keys expire while the node is off.
+// Keys expire while the node is powered off.
 func TestExpiryWhilePoweredOff(t *testing.T) {
 	simulate(t, persistent("always"), 1, func(c *cluster) error {
 		c.do(t, "n1", "SET", "k", "v", "PX", "10000")
@@ -108,7 +108,8 @@ func TestExpiryWhilePoweredOff(t *testing.T) {
 	})
 }
 
-// everysec relies on the wall clock: if it is set back by an hour, nothing is synced for an hour.
+// everysec relies on the wall clock: if the clock is set back by an hour, nothing is synced for an
+// hour.
 func TestEverySecUsesWallClock(t *testing.T) {
 	for _, by := range []time.Duration{0, -time.Hour} {
 		simulate(t, persistent("everysec"), 1, func(c *cluster) error {
@@ -208,7 +209,8 @@ func TestSlowDiskAlways(t *testing.T) {
 	})
 }
 
-// With a full disk, everysec refuses writes until there is space, and always ends the process.
+// With a full disk, a node with everysec refuses writes until there is space, and a node with
+// always exits.
 func TestFullDisk(t *testing.T) {
 	simulate(t, persistent("everysec"), 1, func(c *cluster) error {
 		return c.runOneClient(func(ctx context.Context, e client.Env) error {

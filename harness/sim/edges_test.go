@@ -76,7 +76,7 @@ func TestRestartedNodeGetsNoOldRequests(t *testing.T) {
 	}
 }
 
-// A request is applied even if its client dies before the reply arrives, and the record shows that
+// A request is applied even if its client dies before the reply arrives, and the history shows that
 // nobody received the reply.
 func TestReplyToDeadClient(t *testing.T) {
 	_, events, _ := simulate(t, topology(1, 1), 1, func(c *cluster) error {

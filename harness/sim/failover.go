@@ -12,8 +12,8 @@ import (
 
 var _ nemesis.FailOverer = (*cluster)(nil)
 
-// replica is the Redis server that replicates a server, on a machine of its own. The master sends
-// it each change asynchronously.
+// replica is a Redis server that replicates a master and runs on a separate machine. The master
+// sends it each change asynchronously.
 type replica struct {
 	net    *network
 	master *server
@@ -67,15 +67,15 @@ func (r *replica) arrive(u *update) {
 	}
 }
 
-// resync sends the full data set of a restarted master and discards the previous one's changes: a
-// replica that connects to a restarted master starts over.
+// resync sends the full data set of a restarted master and discards pending changes of the previous
+// process, since a replica that connects to a restarted master starts over.
 func (r *replica) resync() {
 	r.queue = nil
 	r.send(r.master.node.Dump())
 }
 
-// cutOff cuts the link, in any mode. When the link is back, a replica requests the changes that
-// could not be sent.
+// cutOff cuts the link, in any mode. When the link is restored, the replica requests the changes
+// that could not be sent.
 func (r *replica) cutOff(way string) (string, error) {
 	switch {
 	case r.master.replica != r:
@@ -105,7 +105,7 @@ func (r *replica) mend() (string, error) {
 	return r.lag(), nil
 }
 
-// lag describes how far the replica is behind.
+// lag describes how far the replica lags behind its master.
 func (r *replica) lag() string {
 	keys, _ := r.node.Do("DBSIZE")
 	link := "up"
@@ -115,8 +115,8 @@ func (r *replica) lag() string {
 	return fmt.Sprintf("%s: link %s, keys of the replica: %v, changes that it lacks: %d", r.link, link, keys, len(r.queue))
 }
 
-// FailOver kills a node's master. Its replica takes over the address, on its own machine and
-// without a replica of its own. The changes it has received by then are on its disk.
+// FailOver kills a node's master. Its replica takes over the address. It stays on its machine and
+// has no replica itself. The changes it has received by then are on its disk.
 func (c *cluster) FailOver(target string) (string, error) {
 	c.waitTurn(target)
 	c.mu.Lock()
@@ -164,7 +164,7 @@ type replacedMaster struct {
 	data  node.Record // data of a stopped master
 }
 
-// election returns how long sentinels that have lost a master take to promote its replica and
+// electionTime returns how long sentinels that have lost a master take to promote its replica and
 // recognize it as a master. Redis's sentinels wait for a random time of up to SENTINEL_MAX_DESYNC,
 // one second, to avoid split votes, and query the replica's role every second (src/sentinel.c,
 // sentinelStartFailover and sentinelSendPeriodicCommands).
@@ -177,8 +177,8 @@ func (q *sentinels) election(target string) time.Duration {
 //	master ──✗ killed or stopped               the replica is promoted
 //	          ├──── down-after ────┬── election ──┤
 //
-// It is a model: sentinels are not machines here, so they always form a majority, reach everybody
-// and agree in the first election.
+// This is a simplified model. Sentinels are not machines here, so they always form a majority,
+// reach every server and agree in the first election.
 func (q *sentinels) FailOverBySentinel(target string, stop bool) (string, error) {
 	q.net.mu.Lock()
 	s, err := q.net.failoverTarget(target)
@@ -212,8 +212,8 @@ func (q *sentinels) FailOverBySentinel(target string, stop bool) (string, error)
 	return fmt.Sprintf("promoted by its sentinels after %v: %s; %s %s", took.Round(time.Millisecond), s.promote(), before, became), nil
 }
 
-// ReturnMaster brings an old master back, and its sentinels make it follow the new one at once. No
-// client has its address anymore.
+// ReturnMaster brings an old master back, and its sentinels make it follow the new one at once.
+// Clients can no longer reach the old master, since the new one has taken over its address.
 func (q *sentinels) ReturnMaster(target string) (string, error) {
 	q.net.mu.Lock()
 	defer q.net.mu.Unlock()

@@ -35,10 +35,11 @@ func between(t *testing.T, what string, got, from, to time.Duration) {
 	}
 }
 
-// Start and end of the pause in TestPauseStopsClient. All actions wait for its end.
+// The pause in TestPauseStopsClient lasts from pause to resume. All actions wait until then and
+// complete before resumedBy.
 const pause, resume, resumedBy = time.Second, 10 * time.Second, 10*time.Second + 10*time.Millisecond
 
-// clientActions are the actions that a client is about to do when it is paused.
+// clientActions are actions that a client is about to perform when it is paused.
 var clientActions = map[string]func(ctx context.Context, c *cluster, e client.Env) error{
 	"dial": func(ctx context.Context, c *cluster, e client.Env) error {
 		<-c.after(2 * time.Second)
@@ -116,7 +117,7 @@ func TestPauseStopsClient(t *testing.T) {
 	}
 }
 
-// after is the engine's timer, which pauses don't affect.
+// after returns a channel that is closed once d has passed. Pauses of clients don't affect it.
 func (c *cluster) after(d time.Duration) <-chan struct{} {
 	done := make(chan struct{})
 	c.At(c.Now()+d, func() { close(done) })

@@ -32,7 +32,7 @@ func (n hangingLock) Deadline() time.Time           { return time.Time{} }
 func (n hangingLock) Close() error                  { n.call("close"); return nil }
 
 // A client that ignores the end of the run is abandoned, and its pending operation stays open in
-// the record, whether the client has its own bubble or not. The run reports no error.
+// the history, whether or not the client has its own bubble. The run reports no error.
 func TestHungClientIsAbandoned(t *testing.T) {
 	for _, own := range []bool{false, true} {
 		for _, op := range []string{"acquire", "release", "close"} {

@@ -21,7 +21,7 @@ import (
 	"lockpick/nemesis"
 )
 
-// A message takes between minLatency and minLatency+spread one way.
+// The one-way latency of a message is between minLatency and minLatency+latencySpread.
 const (
 	minLatency = 200 * time.Microsecond
 	spread     = time.Millisecond
@@ -42,8 +42,8 @@ type network struct {
 	scripts resp.Scripts
 
 	// mu guards everything below and everything in hosts, servers, links and conns. It is held
-	// while an action runs and while an event is recorded, never while a client's or the engine's
-	// function runs.
+	// while an action runs and while an event is recorded, but never while a function of a client
+	// or of the engine runs.
 	mu  sync.Mutex
 	rec *history.Recorder // nil once the run has ended
 	linkSet
@@ -105,7 +105,6 @@ func (n *network) recordEvent(e history.Event) {
 	}
 }
 
-// recordCommands records commands of a link.
 func (n *network) recordCommands(l *link, commands []*resp.Command) {
 	for _, c := range commands {
 		if !c.Recorded() {
@@ -130,7 +129,7 @@ type conn struct {
 	stream          *resp.Stream
 	unansweredTaken bool // commands without an answer have been recorded
 	session         *node.Session
-	orphaned        bool // the server's machine lost power, and with it the state of the connection
+	orphaned        bool // the server's machine lost power, and with it the state for the connection
 	sentSinceOutage bool // orphaned, and the client has sent something since
 
 	dialed        chan error  // how the dial ended
@@ -193,10 +192,10 @@ func (c *conn) sendError() error {
 	return nil
 }
 
-// Read prefers data to a deadline that has passed. A deadline takes effect strictly after its
-// nominal instant, on the connection's own slot. The reason is that go-redis sets a connection's
-// deadline to the very deadline of its context, and the runtime fires two timers of the same
-// instant in either order.
+// Read returns available data even if the deadline has passed. A deadline takes effect strictly
+// after its nominal instant, on the connection's own slot. The reason is that go-redis sets a
+// connection's deadline to the very deadline of its context, and the runtime fires two timers of
+// the same instant in either order.
 func (c *conn) Read(b []byte) (int, error) {
 	c.net.mu.Lock()
 	defer c.net.mu.Unlock()
@@ -293,7 +292,7 @@ func (l *link) sendEnds() {
 	l.ending = nil
 }
 
-// closeSession drops the server's state of the connection.
+// closeSession drops the server's state for the connection.
 func (c *conn) closeSession() {
 	if c.session != nil {
 		c.session.Close()
@@ -301,7 +300,7 @@ func (c *conn) closeSession() {
 	}
 }
 
-// received handles data from the server.
+// handleData handles data from the server.
 func (c *conn) received(m *message) {
 	if !c.closed {
 		for _, cmd := range m.commands {
@@ -314,7 +313,7 @@ func (c *conn) received(m *message) {
 	c.removeIfDone()
 }
 
-// serverEnded handles the server's end of the connection: io.EOF or ECONNRESET.
+// handleServerEnd handles the end of the connection by the server: io.EOF or ECONNRESET.
 func (c *conn) serverEnded(err error) {
 	c.net.recordCommands(c.link, c.unanswered())
 	if !errors.Is(err, io.EOF) {
@@ -327,7 +326,7 @@ func (c *conn) serverEnded(err error) {
 	c.removeIfDone()
 }
 
-// unanswered returns the commands without an answer. A second call returns nothing.
+// takeUnanswered returns the commands without an answer. A second call returns nothing.
 func (c *conn) unanswered() []*resp.Command {
 	if c.unansweredTaken {
 		return nil
@@ -349,7 +348,7 @@ func (l *link) openCommands() []*resp.Command {
 	return open
 }
 
-// removeIfDone removes a connection that both ends are done with.
+// removeIfDone removes the connection once both ends have finished with it.
 func (c *conn) removeIfDone() {
 	if (c.closed || c.err != nil) && c.session == nil && len(c.up.queue) == 0 && len(c.down.queue) == 0 {
 		c.link.conns = slices.DeleteFunc(c.link.conns, func(o *conn) bool { return o == c })
@@ -404,9 +403,9 @@ func (h *host) dial(ctx context.Context, _, addr string) (net.Conn, error) {
 	return c.awaitDial(ctx)
 }
 
-// awaitDial waits for the server's answer or the context's end. An answer at the exact instant of
-// the deadline is accepted, but only as late as the deadline would take effect, since it is
-// undefined which of the two wakes the dialer first.
+// awaitDial waits for the server's answer or the context's end. An answer that arrives exactly at
+// the deadline is accepted, but only at the instant at which the deadline would take effect, since
+// it is undefined which of the two wakes the dialer first.
 func (c *conn) awaitDial(ctx context.Context) (net.Conn, error) {
 	n := c.net
 	n.mu.Unlock()
@@ -463,21 +462,22 @@ const (
 	held                  // held by a tap
 )
 
-// message is a chunk of data in one direction of a connection, or its beginning or end.
+// message is a chunk of data in one direction of a connection, or the beginning or end of the
+// connection.
 type message struct {
 	flow           *flow // its path
 	size           int   // bytes; 0 for a beginning or an end
 	state          messageState
 	hasLockCommand bool            // contains a lock command
 	paced          bool            // already delayed by limited bandwidth
-	commands       []*resp.Command // those that a request completes or a reply answers
+	commands       []*resp.Command // commands that a request completes or a reply answers
 	protocolErr    error           // protocol error behind the commands of a request
 	sent           int64           // when a request entered the link
 	payload        []byte          // of a reply
 	smallBuf       [24]byte        // backs most payloads
 	contentHash    uint64          // hash of the contents
 	drawKey        uint64          // source of all random values of the message
-	taps           []*tap          // those that hold it, one after the other
+	taps           []*tap          // taps that will hold it, one after the other
 	deliver        func()          // nil: delivered as a request or a reply
 }
 
@@ -656,7 +656,7 @@ func (r *reader) wait() {
 }
 
 // setAlarm schedules a wake-up at the deadline. Deadlines are nearly always extended before they
-// expire, so an existing alarm may be early and is then set anew. A timer for each read would cost
+// expire, so an alarm may go off too early and is then set again. A timer for each read would cost
 // far more.
 func (r *reader) setAlarm() {
 	if due := r.deadline(); !r.readDeadline.IsZero() && (r.alarm == 0 || due < r.alarm) {
@@ -687,7 +687,7 @@ func (r *reader) wake() {
 	}
 }
 
-// nudge is wake, called in the client's own bubble.
+// nudge is like wake, but must be called in the client's bubble.
 func (r *reader) nudge() {
 	select {
 	case r.notify <- struct{}{}:
@@ -702,7 +702,7 @@ func (r *reader) nudge() {
 //go:linkname semTimers github.com/redis/go-redis/v9/internal.semTimers
 var semTimers sync.Pool
 
-// resetMu is held while the pool is replaced: runs may start concurrently.
+// resetMu is held while the pool is replaced, since runs may start concurrently.
 var resetMu sync.Mutex
 
 // resetTimers discards the timers of earlier runs.

@@ -17,7 +17,7 @@ import (
 	"lockpick/nemesis"
 )
 
-// ownTimeScenario returns a scenario whose clients have bubbles of their own.
+// clientBubbleScenario returns a scenario whose clients have their own bubbles.
 func ownTimeScenario(clients, nodes int) scenario.Scenario {
 	s := topology(clients, nodes)
 	s.Lock = lock.Settings{Kind: "own"}
@@ -25,8 +25,8 @@ func ownTimeScenario(clients, nodes int) scenario.Scenario {
 	return s
 }
 
-// Package time runs at the client's rate: the time, timers and context deadlines. Timestamps in
-// events are true time.
+// In a client's bubble, clock readings, timers and context deadlines follow the client's clock
+// rate. Timestamps of events are true time.
 func TestClientBubbleClock(t *testing.T) {
 	_, events, _ := simulate(t, ownTimeScenario(2, 1), 1, func(c *cluster) error {
 		c.At(0, func() {
@@ -96,7 +96,8 @@ func chaosWithClocks(c *cluster) {
 	}
 }
 
-// A bubble's clock can't be set, so such a run is rejected instead of running without the fault.
+// A bubble's clock can't be set, so a run that would set it is rejected instead of running without
+// the fault.
 func TestClientBubbleClockCannotBeSet(t *testing.T) {
 	s := ownTimeScenario(1, 1)
 	s.Plan[0].Fault = nemesis.Fault{Kind: "clock-jump", Targets: []string{"c1"}, By: time.Second}
@@ -127,8 +128,8 @@ func TestClientBubblesAreReproducible(t *testing.T) {
 	}
 }
 
-// A stopped client neither acts nor observes anything, though its clock runs on. A killed client is
-// gone.
+// A paused client neither acts nor observes anything, although its clock keeps running. A killed
+// client never acts again.
 func TestClientBubblePauseAndKill(t *testing.T) {
 	simulate(t, ownTimeScenario(2, 1), 1, func(c *cluster) error {
 		c.At(time.Second, func() { c.Pause("c1") })

@@ -13,8 +13,8 @@ import (
 
 var _ nemesis.Pauser = (*cluster)(nil)
 
-// Pause stops a client at all its gates, or a node. A stopped node's machine still accepts
-// connections and receives data.
+// Pause stops a node, or a client, which then blocks at every gate. The machine of a stopped node
+// still accepts connections and receives data.
 func (c *cluster) Pause(target string) (string, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -44,7 +44,7 @@ func (c *cluster) pauseNode(target string) (string, error) {
 	return fmt.Sprintf("%s is stopped; PING: %s", target, s.ping()), nil
 }
 
-// Resume resumes a client or a node. A node then handles the requests that arrived meanwhile.
+// Resume resumes a client or a node. A node then handles the requests that arrived in the meantime.
 func (c *cluster) Resume(target string) (string, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -106,14 +106,13 @@ func (s *server) process(m *message) {
 	}
 }
 
-// response is a reply on a connection. The zero value is no reply.
+// response is a reply on a connection. The zero value means that there is none.
 type response struct {
 	conn   *conn
 	out    []byte
 	hangUp bool
 }
 
-// sendReply sends a response to the client.
 func (s *server) sendReply(r response) {
 	c := r.conn
 	if c == nil || c.session == nil {
@@ -133,7 +132,7 @@ func (s *server) sendReply(r response) {
 	}
 }
 
-// catchUp lets Redis handle its backlog, one message after the other.
+// catchUp makes Redis handle its backlog, one message after the other.
 func (s *server) catchUp() {
 	if s.catchUpScheduled || len(s.backlog) == 0 {
 		return
@@ -160,8 +159,8 @@ const (
 // tick is the interval of Redis's periodic tasks (hz 10).
 const tick = 100 * time.Millisecond
 
-// flush does Redis's work before a reply, and then sends the reply and pending pushes to other
-// connections. The reply's bytes must stay valid until they are sent.
+// flush does what Redis does before it replies, and then sends the reply. It also sends pending
+// pushes to other connections. The reply's bytes must stay valid until they are sent.
 func (s *server) flush(r response) {
 	pushed := s.node.Pushed()
 	switch s.node.Flush() {
@@ -185,7 +184,6 @@ func (s *server) flush(r response) {
 	s.scheduleTick()
 }
 
-// deliver sends the reply and the pushes.
 func (s *server) deliver(r response, others []node.Push) {
 	s.sendReply(r)
 	for _, p := range others {

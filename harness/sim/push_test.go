@@ -111,7 +111,7 @@ func TestKilledConnection(t *testing.T) {
 	})
 }
 
-// readAvailable reads until no data arrives for a few milliseconds.
+// readAvailable reads until no data arrives within the given time.
 func readAvailable(conn net.Conn, patience time.Duration) (string, error) {
 	all, buf := "", make([]byte, 1024)
 	for {

@@ -78,7 +78,7 @@ func (s *server) startNode(c node.Config) {
 	s.node = node.New(c)
 }
 
-// runID returns 40 digits, which differ for each start of a server.
+// runID returns 40 hexadecimal digits, which differ for each start of a server.
 func runID(seed uint64, name string, life int64) string {
 	id := ""
 	for i := range 3 {
@@ -87,7 +87,7 @@ func runID(seed uint64, name string, life int64) string {
 	return id[:40]
 }
 
-// retransmit simulates TCP retransmission of packets that a machine without power has missed.
+// retransmit simulates TCP retransmission of packets that the machine missed while it had no power.
 func (s *server) retransmit() {
 	for _, c := range s.pendingDials {
 		s.net.at(s.slot, s.net.now()+1, func() { s.accept(c) })
@@ -114,8 +114,8 @@ func (s *server) stop(err error) {
 	}
 }
 
-// do runs a command on the node directly, even if Redis is stopped, with all consequences once it
-// can run.
+// do runs a command on the node directly, even if Redis is stopped. Pending effects, such as syncs
+// and pushes, follow once Redis can run.
 func (s *server) do(args ...string) (any, error) {
 	reply, err := s.node.Do(args...)
 	switch {
@@ -211,12 +211,11 @@ func (s *server) receiveEnd(end *message) {
 	s.process(end)
 }
 
-// host is the machine of one client. While it is paused, everything its program does to or observes
-// of the outside world waits at a gate. It blocks instead of being queued, since otherwise a retry
-// loop would use up its attempts during a pause. All resulting executions are possible with a real
-// pause, since others know a process only by its messages. A gate blocks, so while holding a mutex
-// that other goroutines wait for, a program must not call the functions of its Env or use a
-// connection.
+// host is the machine of one client. While it is paused, every interaction of its program with the
+// outside world blocks at a gate. Actions are not queued, since a retry loop would then use up its
+// attempts during a pause. All resulting executions are also possible with a real pause, since
+// others see only the messages of a process. Because a gate blocks, a program must not call
+// functions of its Env or use a connection while it holds a mutex that other goroutines wait for.
 type host struct {
 	net          *network
 	name         string
@@ -230,7 +229,7 @@ type host struct {
 	paused       bool
 	killed       bool
 	ended        bool               // its program has returned
-	hung         bool               // it was canceled but did not return
+	hung         bool               // its program was canceled but did not return
 	waiters      []waiter           // resumed when the pause ends
 	cancel       context.CancelFunc // cancels the program's context
 	dead         chan struct{}      // closed when the host is killed
@@ -271,8 +270,8 @@ func (h *host) env(at func(point string)) client.Env {
 	}
 }
 
-// gate waits while the host is paused or ahead of true time. The network's mutex is held before and
-// after.
+// gate waits while the host is paused or ahead of true time. The caller holds the network's mutex,
+// which is released while waiting.
 func (h *host) gate(s slot) {
 	for !h.killed && (h.paused || h.aheadOfTrueTime()) {
 		open := make(chan struct{})
@@ -296,7 +295,7 @@ func (h *host) passGate() (alive bool) {
 	return !h.killed
 }
 
-// whenRunning calls f now, or at the end of the pause.
+// whenRunning calls f now or, if the host is paused, at the end of the pause.
 func (h *host) whenRunning(s slot, f func()) {
 	if h.paused && !h.killed {
 		h.waiters = append(h.waiters, waiter{s, f})
@@ -315,8 +314,8 @@ func (h *host) emit(e history.Event) {
 	}
 }
 
-// resume ends a pause. Waiters resume one after the other, a quantum apart, in the order of slots
-// and then of arrival, each on its own slot.
+// resume ends a pause. Waiters resume one after the other, a quantum apart, ordered by slot and
+// then by arrival, each in its slot. It returns the number of waiters.
 func (h *host) resume() (released int) {
 	h.paused = false
 	waiters := h.waiters
@@ -329,8 +328,8 @@ func (h *host) resume() (released int) {
 	return len(waiters)
 }
 
-// kill ends the program without warning. Its goroutines are left to unwind: from now on, none of
-// their actions has an effect or blocks.
+// kill ends the program without warning. Its goroutines unwind by themselves: from now on, none of
+// their actions has an effect or blocks. It returns the number of connections that it closed.
 func (h *host) kill() (closed int) {
 	if h.killed {
 		return 0
@@ -398,7 +397,7 @@ func (w *lifeRecorder) Observe(f node.Fact) {
 	w.server.net.recordEvent(e)
 }
 
-// Preserve reports whether the event is to be suppressed.
+// Preserve reports whether to suppress the event.
 func (w *lifeRecorder) Preserve(f node.Fact) bool {
 	preserve := w.server.net.preserve
 	return preserve != nil && preserve(w.event(f))
@@ -435,8 +434,7 @@ func (s *server) saveKeys() {
 	}
 }
 
-// recordRestart records the changes from the keys of the previous process to those of the current
-// one.
+// recordRestart records how the keys of the current process differ from those of the previous one.
 func (s *server) recordRestart(why string) {
 	w := s.recorder
 	if w == nil || w.keysBefore == nil {

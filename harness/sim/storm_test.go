@@ -13,9 +13,9 @@ import (
 	"lockpick/nemesis"
 )
 
-// storm changes clocks, stops, ends and restarts nodes, breaks their disks, and cuts links and
-// replicas off, at times drawn from the seed. Some faults are impossible when their time comes. It
-// counts the injected faults.
+// injectStorm changes clocks, stops, kills and restarts nodes, breaks their disks, and cuts off
+// links and replicas, at times drawn from the seed. Some faults turn out to be impossible at their
+// time. It returns how many faults of each kind were injected.
 func storm(c *cluster, until time.Duration) map[string]int {
 	var mu sync.Mutex
 	done := map[string]int{}

@@ -11,7 +11,7 @@ import (
 
 var _ nemesis.Shaper = (*cluster)(nil)
 
-// shape is a change of a link's traffic, with the impact it has had.
+// shape is a change of a link's traffic, and its impact so far.
 type shape struct {
 	nemesis.Traffic
 	nemesis.Impact
@@ -75,7 +75,7 @@ func (d *direction) extraDelay(m *message) (late int64) {
 	return late
 }
 
-// lost reports whether a message that would be delivered now is lost.
+// losesMessage reports whether a message that would be delivered now is lost.
 func (d *direction) lost(m *message) (lost bool) {
 	for k, s := range d.link.shapes {
 		if s.Lose && s.AppliesTo(d.carries) {
@@ -106,7 +106,7 @@ func (d *direction) bandwidthDelay(m *message) (wait int64) {
 	return wait
 }
 
-// transmittedAt returns when bytes that arrive now have been transmitted.
+// transmittedAt returns the time at which bytes that arrive now have been transmitted.
 func (s *shape) transmittedAt(d *direction, now int64, bytes int) int64 {
 	return max(now, s.busyUntil[d]) + int64(s.TransmitTime(bytes))
 }

@@ -15,7 +15,7 @@ import (
 	"lockpick/nemesis"
 )
 
-// shaped runs a client on a link with changed traffic, and returns the read-backs.
+// runShaped runs a client on a link with changed traffic, and returns the read-backs.
 func shaped(t *testing.T, traffic nemesis.Traffic, program func(c *cluster, e client.Env, conn net.Conn) error) (begin, end string, idle bool) {
 	t.Helper()
 	_, _, _ = simulate(t, topology(1, 1), 1, func(c *cluster) error {
@@ -40,7 +40,7 @@ func shaped(t *testing.T, traffic nemesis.Traffic, program func(c *cluster, e cl
 	return begin, end, idle
 }
 
-// rounds sends n SETs, one after the other, and returns how long each took.
+// timeSets sends n SETs, one after the other, and returns how long each took.
 func rounds(e client.Env, conn net.Conn, n int) (took []time.Duration, err error) {
 	for i := range n {
 		began := e.True()
@@ -208,7 +208,7 @@ func TestLose(t *testing.T) {
 	})
 }
 
-// A shape reports that it had no effect, if it saw no message or hit none.
+// A shape reports that it had no effect if it saw no message or hit none.
 func TestShapeWithoutEffect(t *testing.T) {
 	for n, want := range map[int]string{0: "it hit 0 of 0 messages", 3: "it hit 0 of 6 messages"} {
 		_, end, idle := shaped(t, nemesis.Traffic{Lose: true, Share: 1e-9}, func(c *cluster, e client.Env, conn net.Conn) error {

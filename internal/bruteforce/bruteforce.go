@@ -1,6 +1,6 @@
-// Package bruteforce judges small histories by trying everything: each order in which one lease lock could
-// have given the answers, and each instant at which two clients could have believed that they held it. It
-// is slow, and too simple to be wrong in the same way as the judges that it is compared with.
+// Package bruteforce checks small histories exhaustively. It tries every order in which a lease lock could
+// have given the recorded answers, and every instant at which two clients could have believed that they
+// held the lock. It is slow, but too simple to have the same bugs as the checks that it is compared with.
 //
 // It reads raw events, and shares no code with the checker, with the facts that the checker reads or with
 // the model that the checker gives to porcupine. It may import only package history, which the import
@@ -17,7 +17,7 @@ import (
 	"lockpick/harness/history"
 )
 
-// Special instants: no end, and no value.
+// Special instants. forever means that there is no end, and unset that nothing is known yet.
 const (
 	forever = math.MaxInt64
 	unset   = math.MinInt64
@@ -29,12 +29,12 @@ type operation struct {
 	client      int
 	outcome     history.Type
 	call, ret   int64 // ret is forever if the outcome is unknown
-	deadline    int64 // the deadline that it returned, or 0
-	returned    int64 // the time stamp of its return
-	index       int   // number of its client's earlier operations with an answer
+	deadline    int64 // deadline that the operation returned, or 0
+	returned    int64 // timestamp of the return
+	index       int   // number of the client's earlier operations with an answer
 }
 
-// state is the progress of one order.
+// state describes the lock after a prefix of one order of the operations.
 type state struct {
 	done    [4]int // by client: number of operations with an answer that have taken effect
 	applied uint64 // operations without an answer that have taken effect, by index
@@ -43,7 +43,7 @@ type state struct {
 	now     int64
 }
 
-// search is the operations of one key, and the states from which no order can be completed.
+// search holds the operations on one key, and the states from which no order can be completed.
 type search struct {
 	ops      []operation
 	answered [4]int
@@ -52,10 +52,10 @@ type search struct {
 	deadEnds map[state]bool
 }
 
-// Lease reports whether a lease lock for each key could have given the answers in a history of at most four
-// clients, with at most 64 operations per key. An operation with an answer takes effect at one instant
-// between its call and its return, within the stamp error. One without an answer takes effect at any later
-// instant or never. The operations of one client take effect in order:
+// Lease reports whether lease locks, one for each key, could have given the answers in a history. The
+// history must have at most four clients and 64 operations per key. An operation with an answer takes
+// effect at one instant between its call and its return, give or take the stamp error. An operation without
+// an answer takes effect at any later instant or never. The operations of one client take effect in order:
 //
 //	acquire ok    the lock was free, and the session holds it from then on
 //	extend ok     the session held it, and gets a new deadline
@@ -87,7 +87,7 @@ func keys(h *history.History) []string {
 	return all
 }
 
-// lose ends everything that the session was promised so far.
+// loseLeases ends the leases that were granted to the event's session so far.
 func (t *search) lose(e history.Event) {
 	granted := false
 	for i := range t.ops {
@@ -165,7 +165,7 @@ func (t *search) read(h *history.History, key string) {
 	t.ops = relevant
 }
 
-// completes reports whether some order of the remaining operations gives the answers.
+// canComplete reports whether some order of the remaining operations gives the recorded answers.
 func (t *search) completes(s state) bool {
 	if s.done == t.answered {
 		return true
@@ -207,7 +207,7 @@ func (t *search) completes(s state) bool {
 	return false
 }
 
-// apply applies an operation to a state, and reports whether that is possible.
+// apply applies an operation to a state and reports whether that is possible.
 func (o *operation) apply(s *state) bool {
 	own := s.session == o.session
 	switch {
@@ -243,7 +243,7 @@ func (o *operation) apply(s *state) bool {
 // Overlaps describes the times at which two or more clients believed that they held the lock.
 type Overlaps struct {
 	Incidents  int   // connected components of overlapping beliefs
-	From, To   int64 // the longest overlap, and the earliest of equal ones
+	From, To   int64 // the longest overlap, or the earliest of several longest ones
 	DoubleHold int64 // total time with two or more beliefs
 }
 
@@ -251,11 +251,12 @@ type Overlaps struct {
 type belief struct {
 	session  string
 	from, to int64
-	open     bool // it lasts beyond the end of the record
+	open     bool // it lasts beyond the end of the history
 }
 
-// MutualExclusion finds overlaps in a history of one key whose events all fall on beats. It checks for each
-// session and each instant between two beats whether the session believed that it held the lock.
+// MutualExclusion finds overlaps in a history of one key in which all times are multiples of beat. It
+// checks for each session and each instant between two beats whether the session believed that it held the
+// lock.
 func MutualExclusion(h *history.History, beat int64) Overlaps {
 	end := h.Events[len(h.Events)-1].T
 	ε := int64(h.Params.StampError)
@@ -288,8 +289,8 @@ func sessions(h *history.History) []string {
 	return all
 }
 
-// Believes reports whether a session believed that it held the lock at an instant, by replaying its
-// events.
+// ConsidersItselfHolder reports whether a session believed at an instant that it held the lock. It replays
+// the session's events.
 func Believes(h *history.History, session string, at int64) bool {
 	client := ""
 	until := int64(unset)

@@ -1,15 +1,15 @@
-// Package files opens, creates and cleans up files that others may have modified: runs and scenarios
-// come from strangers, and a store may be shared.
+// Package files opens, creates and cleans up files that others may have modified: runs and scenarios may
+// come from untrusted sources, and a store may be shared.
 //
 // Open and Read accept only a regular file of bounded size: a pipe may block forever, and a device never
-// ends. A Folder is a directory that no link can escape from, for reading or writing. Written files
-// appear complete, under their final names.
+// ends. A Folder is a directory for reading and writing files that no link can escape from. Written files
+// appear under their final names once they are complete.
 //
-// An Owner identifies a process among all that ever ran, by its pid and start time. OwnedKind gives
-// files and folders names that identify the process that created them, and removes those with a dead
-// owner: Temporary ones below the system's temporary directory, Unfinished ones in a store. A name
-// proves nothing, because others can write to a shared directory. Therefore only what belongs to this
-// user is removed, and no link is followed.
+// An Owner identifies a process among all processes that ever ran, by its pid and start time. An ownedKind
+// gives files and folders names that identify the process that created them, and removes those with a dead
+// owner: Temporary ones below the system's temporary directory, Unfinished ones in a store. A name proves
+// nothing, because others can write to a shared directory. Therefore only files and folders of this user
+// are removed, and no link is followed.
 //
 // Remedy suggests what to do when the machine is out of disk space, open files or processes, or when a
 // folder is not writable.
@@ -41,14 +41,14 @@ func invalidFile(path, what string, args ...any) error {
 	return &InvalidFileError{path, fmt.Sprintf(what, args...)}
 }
 
-// Open opens a regular file of at most that many bytes for reading. It follows links, because the path
-// comes from the caller, not from data.
+// Open opens a regular file of at most limit bytes for reading. It follows links, because the path comes
+// from the caller, not from data.
 func Open(path string, limit int64) (*os.File, error) {
 	f, err := os.OpenFile(path, openFlags, 0)
 	return checkFile(path, limit, f, err)
 }
 
-// openFlags opens a pipe without waiting for a writer.
+// openFlags make opening a pipe return without waiting for a writer.
 const openFlags = os.O_RDONLY | syscall.O_NONBLOCK
 
 // checkFile returns an opened file if it is regular and not too large. Otherwise it closes the file.
@@ -70,14 +70,14 @@ func checkFile(name string, limit int64, f *os.File, err error) (*os.File, error
 	return nil, err
 }
 
-// OpenOutput opens or creates a file for writing that the user has named. It may be a device or a pipe. A
-// pipe without a reader is an error immediately.
+// OpenOutput opens or creates a file named by the user, for writing. It may be a device or a pipe. Opening
+// a pipe that has no reader fails immediately.
 func OpenOutput(path string, flags int) (*os.File, error) {
 	return os.OpenFile(path, os.O_WRONLY|os.O_CREATE|syscall.O_NONBLOCK|flags, 0o644)
 }
 
-// Read returns the content of a file that Open accepts. A file that grows beyond the limit meanwhile is
-// an error.
+// Read returns the content of a file that Open accepts. It fails if the file grows beyond the limit in the
+// meantime.
 func Read(path string, limit int64) ([]byte, error) {
 	f, err := Open(path, limit)
 	return readAll(f, err, path, limit)
@@ -98,8 +98,8 @@ func readAll(f *os.File, err error, name string, limit int64) ([]byte, error) {
 	return text, nil
 }
 
-// maxObjects bounds the number of objects in a JSON text: an empty object is three bytes long and may
-// take hundreds in memory.
+// maxObjects limits the number of objects in a JSON text, since an empty object is three bytes long but may
+// take up hundreds of bytes in memory.
 const maxObjects = 200_000
 
 // JSON decodes a text that contains exactly one JSON value.
@@ -120,7 +120,7 @@ func JSON(text []byte, into any, options ...func(*json.Decoder)) error {
 	return nil
 }
 
-// Folder is a directory as a root: names that lead out of it, through links or "..", can't be opened.
+// Folder is an open directory. Names that lead out of it, through links or "..", can't be opened.
 type Folder struct {
 	root *os.Root
 	path string
@@ -130,8 +130,8 @@ type Folder struct {
 // be in the same parent directory.
 func OpenFolder(path string) (*Folder, error) { return openFolder(path, false) }
 
-// MakeFolder is OpenFolder for a directory that is created if it does not exist, and that must not be a
-// link. Its parent must exist.
+// MakeFolder is like OpenFolder, but creates the directory if it does not exist. The directory must not be
+// a link, and its parent must exist.
 func MakeFolder(path string) (*Folder, error) { return openFolder(path, true) }
 
 func openFolder(path string, create bool) (*Folder, error) {
@@ -222,13 +222,13 @@ func (f *Folder) Create(name string) (*os.File, error) {
 	return file, withPath(f.join(name), err)
 }
 
-// Write writes a file that appears under its name once it is complete. It replaces an earlier file or
+// Write writes a file, which appears under its name once it is complete. It replaces an existing file or
 // link of that name.
 func (f *Folder) Write(name string, text []byte) error {
 	return f.WriteFunc(name, func(to io.Writer) error { _, err := to.Write(text); return err })
 }
 
-// WriteFunc is Write for content that is produced in several steps.
+// WriteFunc is like Write, for content that is produced in several steps.
 func (f *Folder) WriteFunc(name string, write func(to io.Writer) error) error {
 	tempName, err := Unfinished.Name()
 	if err != nil {
@@ -266,7 +266,7 @@ func (f *Folder) Entries() ([]fs.DirEntry, error) { return f.EntriesOf(".") }
 func (f *Folder) EntriesOf(name string) ([]fs.DirEntry, error) { return fs.ReadDir(f.root.FS(), name) }
 
 // Measure returns the total size of the files in a subfolder, and the time of the last change to any of
-// them or their folders. Entries that are removed meanwhile do not count.
+// them or their folders. Entries that are removed in the meantime do not count.
 func (f *Folder) Measure(name string) (sum int64, last time.Time, err error) {
 	err = fs.WalkDir(f.root.FS(), filepath.ToSlash(name), func(_ string, d fs.DirEntry, err error) error {
 		var info fs.FileInfo
@@ -289,7 +289,7 @@ func (f *Folder) Measure(name string) (sum int64, last time.Time, err error) {
 	return sum, last, withPath(f.join(name), err)
 }
 
-// withPath replaces the path in an error by the one that the reader knows. A path that escapes from its
+// withPath replaces the path in an error with the one that the user knows. A path that escapes from its
 // folder becomes an InvalidFileError, because package os has no error value for that.
 func withPath(path string, err error) error {
 	var p *fs.PathError
@@ -302,9 +302,9 @@ func withPath(path string, err error) error {
 	return fmt.Errorf("%s %s: %w", strings.TrimSuffix(p.Op, "at"), path, p.Err)
 }
 
-// Place creates the folder STORE/SHELF/NAME, or NAME-2 and so on if the name is taken. It appears under
-// its name once fill has written its content, and the link `latest` beside it then points to it. If
-// links can't be created, there is no `latest`.
+// Place creates the folder STORE/SHELF/NAME, or NAME-2 and so on if the name is taken. The folder appears
+// under its name once fill has written its content. The link `latest` beside it then points to it. If links
+// can't be created, there is no `latest`.
 func Place(store, shelf, name string, fill func(dir string) error) (dir string, err error) {
 	fail := func(err error) (string, error) { return "", fmt.Errorf("create directory: %w", err) }
 	if err := os.MkdirAll(store, 0o755); err != nil {
@@ -323,7 +323,7 @@ func Place(store, shelf, name string, fill func(dir string) error) (dir string, 
 	if err := in.root.Mkdir(temp, 0o755); err != nil {
 		return fail(err)
 	}
-	defer in.root.RemoveAll(temp) // it has been renamed by then, unless something failed
+	defer in.root.RemoveAll(temp) // no longer exists under this name, unless something failed
 	if err := fill(in.join(temp)); err != nil {
 		return "", err
 	}
@@ -350,9 +350,9 @@ func Place(store, shelf, name string, fill func(dir string) error) (dir string, 
 // latest is a link to the folder that was placed last.
 const latest = "latest"
 
-// RemovePlaced removes the folders STORE/SHELF/NAME. Each loses its name at once, so that no half-removed
-// folder is ever seen. `latest` then points to the last remaining one. A shelf without other content is
-// removed. is reports whether a name may be that of a placed folder.
+// RemovePlaced removes the folders STORE/SHELF/NAME. Each is renamed first, so that a half-removed folder
+// is never seen under its name. `latest` then points to the last remaining folder. If the shelf is then
+// empty, it is removed. isPlaced reports whether a name may be that of a placed folder.
 func RemovePlaced(store, shelf string, names []string, isPlaced func(name string) bool) error {
 	parent := filepath.Join(store, shelf)
 	fail := func(err error) error { return fmt.Errorf("remove from %s: %w", parent, err) }
@@ -400,7 +400,7 @@ func RemovePlaced(store, shelf string, names []string, isPlaced func(name string
 	return nil
 }
 
-// How a user chooses a folder.
+// Settings with which a user chooses a folder.
 const (
 	TempDirHint = "TMPDIR"  // for data of one run
 	StoreHint   = "--store" // for permanent data
@@ -409,13 +409,13 @@ const (
 // shortage is an errno that indicates a shortage, with its remedy.
 type shortage struct {
 	errno       syscall.Errno
-	messages    []string // messages of Go's runtime and of other programs, besides the error's own text
+	messages    []string // messages of Go's runtime and of other programs, in addition to the text of errno
 	remedy      string
 	folderHelps bool // another folder helps, too
 }
 
-// shortages are the errors that mean a shortage wherever they occur. If the text of one is a prefix of
-// another's, the longer one comes first.
+// shortages lists the errors that indicate a shortage wherever they occur. If the text of one is a prefix
+// of another's, the longer one comes first.
 var shortages = []shortage{
 	{errno: syscall.ENOSPC, remedy: "make room on that file system", folderHelps: true},
 	{errno: syscall.EDQUOT, remedy: "remove some of your files there: your quota is used up", folderHelps: true},
@@ -429,9 +429,9 @@ var shortages = []shortage{
 		remedy: "allow more memory: ulimit -v, or the memory limit of the container; or use fewer clients"},
 }
 
-// Remedy suggests how to fix an error that was caused by a shortage or by a folder that is not writable.
-// It returns "" for any other error. folder is TempDirHint or StoreHint: how the user chooses the folder
-// that was to be used.
+// Remedy suggests how to fix an error that was caused by a shortage or by a folder that is not writable. It
+// returns "" for any other error. folder, TempDirHint or StoreHint, is the setting with which the user
+// chooses the folder in question.
 func Remedy(err error, folder string) string {
 	if err == nil {
 		return ""
@@ -466,7 +466,7 @@ func (s shortage) withFolder(folder string) string {
 	return fmt.Sprintf("%s, or use %s to choose a folder on another one", s.remedy, folder)
 }
 
-// deniedRemedy suggests what to do about a folder that is missing or not writable. With other paths the
+// deniedRemedy suggests what to do about a folder that is missing or not writable. For other paths, the
 // same errors mean something else, such as a missing program.
 func deniedRemedy(err error, folder string) string {
 	pathErr, ok := errors.AsType[*fs.PathError](err)

@@ -32,7 +32,8 @@ func check(t *testing.T, err error) {
 	}
 }
 
-// Anything but a regular file of bounded size is refused at once, by path and in a folder.
+// Anything but a regular file of bounded size is refused at once, whether it is opened by path or
+// in a folder.
 func TestOpenRejectsInvalidFiles(t *testing.T) {
 	for name, make := range obstacles {
 		dir := t.TempDir()
@@ -66,7 +67,8 @@ func TestSizeErrorNamesSizeAndLimit(t *testing.T) {
 	}
 }
 
-// outside creates a directory to work in, and beside it one with a file that must not change.
+// makeDirs creates a directory to work in, and beside it a directory with a file that must not
+// change.
 func outside(t *testing.T) (dir, elsewhere, file string) {
 	top := t.TempDir()
 	dir, elsewhere = filepath.Join(top, "dir"), filepath.Join(top, "elsewhere")

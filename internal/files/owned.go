@@ -12,13 +12,13 @@ import (
 	"time"
 )
 
-// ownedKind is a kind of names that contain an owner.
+// ownedKind is a naming scheme for files and folders whose names contain an owner.
 type ownedKind struct {
 	Prefix string
 	Files  bool // files and links may have such names, too, not only folders
 	// Before, if set, cleans up before a folder of a dead owner is removed. If it returns ErrKeepFolder,
-	// the folder stays. known reports whether the owner ran in this boot and PID namespace, so that
-	// process ids noted in the folder are meaningful here.
+	// the folder stays. known reports whether the owner ran since the last boot and in this PID namespace,
+	// so that process ids noted in the folder are meaningful.
 	Before func(dir string, known bool) error
 }
 
@@ -61,12 +61,12 @@ func (k ownedKind) owner(name string) (Owner, bool) {
 	return ParseOwner(id)
 }
 
-// OwnerTimeout is how old something must be before its owner is considered dead if that can't be checked,
-// because it ran on another machine or before a reboot.
+// OwnerTimeout is how old a file or folder must be before its owner is considered dead, if that can't be
+// checked because the owner ran on another machine or before a reboot.
 const OwnerTimeout = 24 * time.Hour
 
-// Ended reports whether o has certainly ended, as seen from self, or can't be checked and has changed
-// nothing for longer than OwnerTimeout.
+// Ended reports whether o is known to have ended, as seen from self. If that can't be checked, it reports
+// whether touched is longer ago than OwnerTimeout.
 func (o Owner) Ended(self Owner, touched time.Time) bool {
 	if o.visibleFrom(self) {
 		return !o.runs()
@@ -74,7 +74,7 @@ func (o Owner) Ended(self Owner, touched time.Time) bool {
 	return time.Since(touched) > OwnerTimeout
 }
 
-// Owner identifies a process among all that ever ran.
+// Owner identifies a process among all processes that ever ran.
 type Owner struct {
 	Boot  string // first part of the boot id, which also differs between machines
 	Space string // inode of the PID namespace, because containers may share a directory
@@ -95,9 +95,9 @@ func ParseOwner(s string) (Owner, bool) {
 	return Owner{Boot: f[0], Space: f[1], PID: pid, Start: start}, err1 == nil && err2 == nil && pid > 0
 }
 
-// Sweep removes what dead owners left in dir under names of this kind, and returns the paths. It keeps
-// what belongs to a living owner, since several lockpick processes may run at once, to another user, or
-// to an unknown owner. A directory that can't be read is skipped.
+// Sweep removes files and folders of this kind from dir if their owner is dead, and returns their paths. It
+// keeps those of living owners, since several lockpick processes may run at once, of other users, and of
+// unknown owners. A directory that can't be read is skipped.
 func (k ownedKind) Sweep(dir string) (removed []string, err error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -107,8 +107,8 @@ func (k ownedKind) Sweep(dir string) (removed []string, err error) {
 	return k.sweep(root, ".")
 }
 
-// SweepTree is Sweep of dir and of those folders below it for which enter returns true. enter gets paths
-// relative to dir.
+// SweepTree does what Sweep does, for dir and for those folders below it for which enter returns true.
+// enter gets paths relative to dir.
 func (k ownedKind) SweepTree(dir string, enter func(path string) bool) error {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -130,7 +130,7 @@ func (k ownedKind) sweepTree(root *os.Root, path string, enter func(path string)
 	return errors.Join(errs...)
 }
 
-// sweep is Sweep of one folder of root.
+// sweep does what Sweep does, for one folder of root.
 func (k ownedKind) sweep(root *os.Root, path string) (removed []string, err error) {
 	self, err := Self()
 	if err != nil {

@@ -25,7 +25,7 @@ func Self() (Owner, error) {
 	}
 	s, err := StatOf(os.Getpid())
 	if err != nil {
-		return Owner{}, fmt.Errorf("read own start time: %w", err)
+		return Owner{}, fmt.Errorf("read start time of this process: %w", err)
 	}
 	id, _, _ := strings.Cut(strings.TrimSpace(string(boot)), "-")
 	return Owner{Boot: id, Space: strings.Trim(space, "pid:[]"), PID: os.Getpid(), Start: s.Start}, nil
@@ -36,7 +36,7 @@ func (o Owner) visibleFrom(self Owner) bool { return o.Boot == self.Boot && o.Sp
 
 func (o Owner) runs() bool { return ProcessRuns(o.PID, o.Start) }
 
-// processStat is the part of /proc/PID/stat that is used here, of a process or a thread.
+// processStat holds the fields of /proc/PID/stat that are used here, for a process or a thread.
 type processStat struct {
 	State    byte   // R, S, D, T (stopped), t, Z (ended, not reaped), X
 	Flags    uint64 // kernel flags
@@ -44,13 +44,13 @@ type processStat struct {
 	CPUTicks uint64 // CPU time in clock ticks, user and system
 }
 
-// exiting is the kernel's PF_EXITING: the process is ending, but its files may still be open.
+// flagExiting is the kernel's PF_EXITING: the process is ending, but its files may still be open.
 const exiting = 0x4
 
-// Ending reports whether it has ended or is about to.
+// Ending reports whether the process has ended or is about to end.
 func (s processStat) Ending() bool { return s.Ended() || s.Flags&exiting != 0 }
 
-// Ended reports whether it no longer runs.
+// Ended reports whether the process is no longer running.
 func (s processStat) Ended() bool { return s.State == 'Z' || s.State == 'X' }
 
 // ReadStat parses a file /proc/…/stat.
@@ -72,7 +72,7 @@ func ReadStat(path string) (processStat, error) {
 	return processStat{State: f[0][0], Flags: flags, Start: start, CPUTicks: userTicks + systemTicks}, errors.Join(err, flagsErr, userErr, systemErr)
 }
 
-// StatOf reads the state of a process. The state of a missing process is X.
+// StatOf reads the state of a process. A missing process has state X.
 func StatOf(pid int) (processStat, error) {
 	s, err := ReadStat(fmt.Sprintf("/proc/%d/stat", pid))
 	if !IsProcessGone(err) {
@@ -90,17 +90,17 @@ func IsProcessGone(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH)
 }
 
-// ProcessRuns reports whether the process with this pid and start time is still running. If unknown, it
-// reports true.
+// ProcessRuns reports whether the process with this pid and start time is still running. If that is
+// unknown, it reports true.
 func ProcessRuns(pid int, start uint64) bool {
 	s, err := StatOf(pid)
 	return err != nil || !s.Ended() && s.Start == start
 }
 
 // QuitProcess makes a Go program print the stacks of its goroutines and exit. Go prints the stack of a
-// running goroutine only if its own thread gets the signal or can be stopped in time, so the busiest
-// thread gets it. On a busy machine that thread may have to wait for its turn, hence the repeated
-// sampling.
+// running goroutine only if its own thread gets the signal or can be stopped in time, so the busiest thread
+// gets it. CPU times are sampled repeatedly, because on a busy machine that thread may have to wait for its
+// turn.
 func QuitProcess(p *os.Process) error {
 	thread, maxTicks := p.Pid, uint64(0)
 	before := cpuTicks(p.Pid)

@@ -1,7 +1,7 @@
 // Package histories creates histories for tests.
 //
-// Random is a small history of a lock with arbitrary behavior. RandomWithFaults is a history of clients,
-// links, nodes and faults that all behave arbitrarily. MustParse reads one that is written by hand, in
+// Random returns a small history of a lock with arbitrary behavior. RandomWithFaults returns a history of
+// clients, links, nodes and faults that all behave arbitrarily. MustParse parses a handwritten history in
 // the format of Parse.
 package histories
 
@@ -18,8 +18,8 @@ import (
 	"lockpick/harness/history"
 )
 
-// Beat is the time grid of random histories. Events fall on beats, so that many coincide, and the
-// brute-force judge looks at the instants between them.
+// Beat is the interval of the time grid on which events of random histories happen. Many events therefore
+// coincide, and the brute-force check looks at the instants between beats.
 const Beat = int64(time.Millisecond)
 
 // Random returns a small well-formed history of a lock with arbitrary behavior.
@@ -58,8 +58,8 @@ func (g *randomClient) emit(typ history.Type, op, session string) *history.Event
 
 func (g *randomClient) advance(limit int) { g.at += Beat * int64(g.IntN(limit+1)) }
 
-// cycle acquires, extends and releases at random, with its handle or an older one. It returns false if
-// the client was killed.
+// cycle acquires, extends and releases the lock at random, with the session's handle or an older one. It
+// returns false if the client was killed.
 func (g *randomClient) cycle(session string) bool {
 	g.advance(3)
 	g.emit(history.Invoke, history.OpAcquire, session)
@@ -71,13 +71,13 @@ func (g *randomClient) cycle(session string) bool {
 	case g.IntN(6) == 0:
 	case ret.Type == history.Fail || g.IntN(2) == 0:
 		return true
-	} // otherwise it goes on with a handle that may be invalid
+	} // otherwise the client goes on with a handle that may be invalid
 	g.handles = append(g.handles, session)
 	for g.IntN(3) == 0 {
 		g.extend(g.handle(session))
 	}
 	g.advance(6)
-	if g.IntN(10) == 0 { // the lock notifies it of a loss
+	if g.IntN(10) == 0 { // the lock notifies the client of a loss
 		g.emit(history.Info, history.OpLost, g.handle(session))
 		if g.advance(2); g.IntN(3) == 0 {
 			g.extend(session)
@@ -87,14 +87,14 @@ func (g *randomClient) cycle(session string) bool {
 	case 0:
 		g.events = append(g.events, history.Event{T: g.at, Process: history.Nemesis, Type: history.Invoke, Op: "kill", Node: g.name})
 		g.advance(1)
-		if g.IntN(3) == 0 { // its death was not visible yet
+		if g.IntN(3) == 0 { // the client's death was not visible yet
 			g.emit(history.Invoke, history.OpRelease, g.handle(session))
 			g.advance(1)
 		}
 		g.events = append(g.events, history.Event{T: g.at, Process: history.Nemesis, Type: history.Begin, Op: "kill", Node: g.name})
 		return false
 	case 1:
-		return true // it forgets to release
+		return true // the client forgets to release
 	}
 	for more := true; more; more = g.IntN(10) == 0 {
 		s := g.handle(session)
@@ -112,7 +112,7 @@ func (g *randomClient) outcome() history.Type {
 	return []history.Type{history.OK, history.OK, history.OK, history.Fail, history.Info}[g.IntN(5)]
 }
 
-// handle returns the session's own handle in most cases.
+// handle usually returns the session's handle, and sometimes an older one.
 func (g *randomClient) handle(session string) string {
 	if g.IntN(8) > 0 {
 		return session
@@ -133,7 +133,7 @@ func (g *randomClient) grant(ret *history.Event) {
 	}
 }
 
-// Lines formats a history for the message of a failed test.
+// Lines formats a history for a test failure message, one event per line.
 func Lines(h *history.History) string {
 	var all string
 	for _, e := range h.Events {
@@ -164,7 +164,7 @@ func Names(prefix string, n int) []string {
 }
 
 // Cases returns how many of n random cases a test tries: all of them, or a quarter with -short, as in make
-// test. The mutants and the nightly checks run without -short.
+// test. Mutation tests and nightly checks run without -short.
 func Cases(n int) int {
 	if testing.Short() {
 		return n / 4
@@ -172,9 +172,9 @@ func Cases(n int) int {
 	return n
 }
 
-// Compare runs each check on Cases(3000) random histories with faults, as converted by read, and fails if
-// what a judge found differs from the result of an exhaustive search. Malformed histories, for which read
-// returns false, are skipped.
+// Compare runs each check on Cases(3000) random histories with faults, converted by read. It fails the test
+// if a check's result, got, differs from that of an exhaustive search, want. Malformed histories, for which
+// read returns false, are skipped.
 func Compare[R any](t *testing.T, read func(*history.History) (R, bool), checks map[string]func(*rand.Rand, R) (got, want string)) {
 	t.Helper()
 	for seed := range uint64(Cases(3000)) {
@@ -192,9 +192,9 @@ func Compare[R any](t *testing.T, read func(*history.History) (R, bool), checks 
 	}
 }
 
-// faultyHistory generates unlikely histories: clients, links, nodes and all kinds of faults that behave
-// arbitrarily, mostly one thing after the other. No property has to hold: tests compare two ways to find
-// the same thing.
+// faultyHistory generates unlikely histories, in which clients, links, nodes and all kinds of faults behave
+// arbitrarily, mostly one at a time. No property has to hold, since tests only compare two ways to compute
+// the same result.
 type faultyHistory struct {
 	*rand.Rand
 	params  history.Params
@@ -264,7 +264,7 @@ func (u *faultyHistory) emit(e history.Event) {
 	u.events = append(u.events, e)
 }
 
-// client makes a client call, or a call return.
+// addClientEvent makes the client call an operation, or makes its pending call return.
 func (u *faultyHistory) client(name string) {
 	c := u.clients[name]
 	if c.stopped && u.IntN(100) > 0 {
@@ -321,7 +321,7 @@ func (u *faultyHistory) command() {
 	u.emit(e)
 }
 
-// fault begins, continues or ends a fault, or changes a clock.
+// addFaultEvent begins, continues or ends a fault, or changes a clock.
 func (u *faultyHistory) fault() {
 	process := u.pick(append(u.params.Clients, u.params.Nodes...))
 	if u.IntN(3) == 0 {

@@ -21,12 +21,12 @@ import (
 //
 //	SECONDS NODE life WHAT [value=… old=… by=CLIENT ttl=SECONDS local=SECONDS …]
 //
-// PROCESS may be several links, as in c1-n1,n2, and NODE several nodes. Missing fields of a wire command
-// get defaults: it was sent 2 ms and applied 1 ms before it was answered. Unless a life fact says
-// otherwise, a node's clock is correct, and a key that it sets or extends has the lock's TTL. If a
-// history has such a fact, it must have all of them. The key is lock-1 and the resource is r1.
+// PROCESS may name several links, as in c1-n1,n2, and NODE may name several nodes. Missing fields of a
+// command get defaults: the command was sent 2 ms and applied 1 ms before it was answered. Unless a life
+// fact says otherwise, a node's clock is correct, and a key that it sets or extends has the lock's TTL. If
+// a history contains any life facts, it must contain all of them. The key is lock-1 and the resource is r1.
 //
-// An error names the line.
+// Errors name the line.
 func Parse(text string) (*history.History, error) {
 	h := &history.History{Params: history.Params{Resource: "r1"}}
 	for i, line := range strings.Split(text, "\n") {
@@ -123,8 +123,8 @@ func setFields(e *history.Event, fields []string, p history.Params) error {
 	return nil
 }
 
-// set parses a value into the field with that name, in the first of several structs that has it. An int64
-// is an instant or a duration in seconds, except for the counts below.
+// setField parses a value into the field with the given name, in the first struct that has such a field. An
+// int64 is an instant or a duration in seconds, except for the counts below.
 func set(name, value string, structs ...any) (err error) {
 	if name == "until" {
 		name = "validUntil"

@@ -2,11 +2,11 @@
 // with the mistake that its design invites. They are test fixtures: a violation reported for a correct
 // version is a false alarm, and an undetected mistake is a gap.
 //
-// A design says where a lock differs from the common procedure. A vote is the command for one node. A
-// Shape is an entry of All with both versions.
+// A design specifies how a lock differs from the common procedure. A vote is the command sent to one node.
+// A Shape is an entry of All and contains both versions.
 //
 // Deliberately missing: registration as kinds of locks, because nobody should use them, and mistakes that
-// the reference can make too, which are in package broken.
+// the reference implementation can also contain, which are in package broken.
 package shapes
 
 import (
@@ -31,21 +31,21 @@ import (
 // Shape is a correct lock and a broken version of it.
 type Shape struct {
 	lock.Kind
-	Mistake string       // the mistake of the broken version
+	Mistake string       // mistake in the broken version
 	Broken  lock.Factory // creates the broken version
-	// Fenced reports whether it hands out fencing tokens.
+	// Fenced reports whether the lock hands out fencing tokens.
 	Fenced bool
 }
 
-// design is one lock: how it differs from the common procedure.
+// design specifies how one lock differs from the common procedure.
 type design struct {
 	set, del      vote
-	extend        vote          // nil if it can't be extended
-	renew         time.Duration // percent of the TTL after which it extends itself, or 0
+	extend        vote          // nil if the lock can't be extended
+	renew         time.Duration // percentage of the TTL after which the lock extends itself, or 0
 	quorum        func(answers []driver.Answer) bool
 	order         func(nodes []int) // orders the nodes for sequential requests; nil sends all at once
-	eager         bool              // it returns as soon as enough nodes have granted
-	giveUp        bool              // it stops at the first refusal and undoes nothing
+	eager         bool              // an attempt returns as soon as enough nodes have granted
+	giveUp        bool              // an attempt stops at the first refusal and undoes nothing
 	grantedOnly   bool              // a release goes only to nodes known to have granted
 	maxSends      int               // how often an attempt sends to a node that doesn't answer; 0 means once
 	abandons      bool              // an attempt with an unknown outcome is not undone
@@ -79,10 +79,10 @@ func factory(d design) lock.Factory {
 	}
 }
 
-// instance is one key on one server. Most other designs change one aspect of it.
+// instance is the design that uses one key on one server. Most other designs change one aspect of it.
 var instance = design{set: set, del: compareAndDelete, extend: compareAndExpire, quorum: atLeast(func(int) int { return 1 })}
 
-// multiNode is the same on several servers.
+// multiNode is the same design on several servers.
 var multiNode = instance.with(func(d *design) { d.quorum = atLeast(redlock.Quorum) })
 
 func (d design) with(change func(*design)) design {
@@ -90,12 +90,12 @@ func (d design) with(change func(*design)) design {
 	return d
 }
 
-// atLeast requires a quorum of all nodes.
+// atLeast returns a condition that requires a quorum of all nodes.
 func atLeast(quorum func(n int) int) func([]driver.Answer) bool {
 	return func(all []driver.Answer) bool { return driver.Count(all).Yes >= quorum(len(all)) }
 }
 
-// atLeastOfAnswers requires a quorum of the nodes that answered.
+// atLeastOfAnswers returns a condition that requires a quorum of the nodes that answered.
 func atLeastOfAnswers(quorum func(n int) int) func([]driver.Answer) bool {
 	return func(all []driver.Answer) bool {
 		t := driver.Count(all)
@@ -105,13 +105,13 @@ func atLeastOfAnswers(quorum func(n int) int) func([]driver.Answer) bool {
 
 func allOf(n int) int { return n }
 
-// binary returns a token that contains arbitrary bytes.
+// binaryToken returns a token that contains arbitrary bytes.
 func binary(token string) string {
 	raw, _ := hex.DecodeString(token)
 	return string(raw) + "\r\n\x00\xff"
 }
 
-// oneNode returns a shape on one server, and manyNodes one on all servers.
+// oneNode returns a shape that uses one server, and manyNodes one that uses all servers.
 func oneNode(doc, slip string, right, wrong design) Shape {
 	s := manyNodes(doc, slip, right, wrong)
 	s.OneNode = true
@@ -127,13 +127,13 @@ func (s Shape) with(change func(*Shape)) Shape {
 	return s
 }
 
-// All contains each shape by name.
+// All contains all shapes by name.
 var All = map[string]Shape{
 	"instance": oneNode("one key on one server", "compares and deletes in two steps",
 		instance, instance.with(func(d *design) { d.del = checkThenDelete })),
 	"polling": oneNode("retries after a constant delay", "does not undo an attempt with an unknown outcome",
 		instance.with(func(d *design) { d.constantDelay = true }), instance.with(func(d *design) { d.constantDelay, d.abandons = true, true })),
-	"idempotent": oneNode("resends its request with the same token", "takes any key for its own when it resends",
+	"idempotent": oneNode("resends its request with the same token", "treats any existing key as its own when it resends",
 		instance.with(func(d *design) { d.set, d.maxSends = setOrOwn, 3 }), instance.with(func(d *design) { d.set, d.maxSends = setOrAny, 3 })),
 	"scripted": oneNode("checks and sets in a script", "checks and sets in two steps",
 		instance.with(func(d *design) { d.set = setIfAbsent }), instance.with(func(d *design) { d.set = checkThenSet })),
@@ -178,7 +178,8 @@ var All = map[string]Shape{
 		multiNode.with(func(d *design) { d.eager = true }), multiNode.with(func(d *design) { d.eager, d.grantedOnly = true, true })),
 }
 
-// queue is the vote of the ticket script. silent is the condition under which a waiting client is dropped.
+// queue returns the vote of the ticket script. silent is the condition under which a waiting client is
+// dropped.
 func queue(silent string) vote { return script(strings.Replace(ticket, "{{silent}}", silent, 1)) }
 
 // locker is one client's lock.
@@ -191,15 +192,15 @@ type locker struct {
 	attempts, waits int
 }
 
-// hold is one attempt, and the hold that it results in.
+// hold is an attempt, and the resulting hold if it succeeds.
 type hold struct {
 	*locker
 	req      request
 	deadline time.Time // zero if there is none
 	fence    int64
-	granted  []int           // nodes that are known to have granted
+	granted  []int           // nodes known to have granted
 	pending  []chan struct{} // by node, for late answers: closed once it has answered
-	watch    *watch          // nil if it doesn't extend itself
+	watch    *watch          // nil if the hold doesn't extend itself
 }
 
 var (
@@ -240,7 +241,7 @@ func (l *locker) wait(ctx context.Context) {
 	}
 }
 
-// attempt tries once. If it fails, it undoes what it may have set.
+// attempt tries once to acquire the lock. If that fails, it removes keys that it may have set.
 func (l *locker) attempt(ctx context.Context, key, waiter string) *hold {
 	l.attempts++
 	h := &hold{locker: l, req: request{key: key, token: l.env.Token(l.attempts), waiter: waiter, ttl: l.cfg.TTL.Milliseconds(), patience: 2 * (l.cfg.RetryMax + l.cfg.Timeout).Milliseconds()}}
@@ -274,7 +275,8 @@ func (l *locker) attempt(ctx context.Context, key, waiter string) *hold {
 	return nil
 }
 
-// until returns when a node may have dropped a key that was requested at an instant.
+// earliestExpiry returns the earliest time at which a node may have dropped a key that was requested at the
+// given time.
 func (l *locker) until(asked time.Time) time.Time {
 	return asked.Add(l.cfg.TTL - redlock.Drift(l.cfg.TTL, l.cfg.Drift))
 }
@@ -334,7 +336,7 @@ func (h *hold) acquireEagerly(ctx context.Context) []driver.Answer {
 
 var errNoAnswer = errors.New("no answer yet")
 
-// undo removes what was set, or may have been set, on all nodes.
+// undo removes keys that were set, or may have been set, on any node.
 func (h *hold) undo(ctx context.Context) []driver.Answer {
 	ctx = context.WithoutCancel(ctx)
 	nodes := h.all
@@ -405,7 +407,7 @@ type reentrant struct {
 	entries int
 }
 
-// outermost is the handle of the first acquire, which is released last.
+// outermostHandle is the handle of the first acquire, which is released last.
 type outermost struct {
 	*hold
 	lock *reentrant
@@ -428,7 +430,7 @@ func (r *reentrant) Acquire(ctx context.Context, key string) (lock.Handle, error
 	return outermost{r.held, r}, nil
 }
 
-// reenter acquires a held lock once more. No other client can be in the way, so a refusal means that the
+// reenter acquires a held lock once more. No other client can hold the lock, so a refusal means that the
 // lock is lost. Repeating the request is harmless.
 func (r *reentrant) reenter(ctx context.Context) (lock.Handle, error) {
 	r.entries++
@@ -463,7 +465,7 @@ if redis.call("hlen", KEYS[1]) == 1 then redis.call("del", KEYS[1]) end return 1
 	extendEntry = script(`if redis.call("hexists", KEYS[1], ARGV[1]) == 0 then return 0 end return redis.call("pexpire", KEYS[1], ARGV[2])`)
 )
 
-// makeReentrant returns a shape that its holder can acquire repeatedly.
+// makeReentrant returns a version of a shape that its holder can acquire repeatedly.
 func makeReentrant(s Shape) Shape {
 	wrap := func(make lock.Factory) lock.Factory {
 		return func(env lock.Env) (lock.Lock, error) {
@@ -499,15 +501,16 @@ func set(ctx context.Context, node *redis.Client, a request) (int64, error) {
 	return 1, err
 }
 
-// script is a vote by a script with two keys, the second of which has the suffix ":more". Its arguments are
-// the token, the TTL, the waiter and the patience.
+// script returns a vote that runs a script with two keys, the second of which has the suffix ":more". The
+// script's arguments are the token, the TTL, the waiter and the patience.
 func script(text string) vote {
 	return func(ctx context.Context, node *redis.Client, a request) (int64, error) {
 		return node.Do(ctx, "EVAL", text, 2, a.key, a.key+":more", a.token, a.ttl, a.waiter, a.patience).Int64()
 	}
 }
 
-// unlessTaken grants on a nil reply. Any other reply is the remaining time of the current holder.
+// unlessTaken returns a vote that grants on a nil reply. Any other reply is the remaining time of the
+// current holder.
 func unlessTaken(v vote) vote {
 	return func(ctx context.Context, node *redis.Client, a request) (int64, error) {
 		_, err := v(ctx, node, a)
@@ -518,7 +521,7 @@ func unlessTaken(v vote) vote {
 	}
 }
 
-// ttlFirst is a vote by a script with one key and the arguments TTL and token.
+// ttlFirst returns a vote that runs a script with one key and the arguments TTL and token.
 func ttlFirst(text string) vote {
 	return func(ctx context.Context, node *redis.Client, a request) (int64, error) {
 		return node.Do(ctx, "EVAL", text, 1, a.key, a.ttl, a.token).Int64()
@@ -565,8 +568,8 @@ redis.call("hdel", KEYS[2], ARGV[3])
 return 1`
 )
 
-// inTransaction sets the key and its expiry in a transaction. Without "NX", PEXPIRE extends the key of
-// another holder.
+// inTransaction returns a vote that sets the key and its expiry in a transaction. Without "NX", PEXPIRE
+// extends the key of another holder.
 func inTransaction(condition ...any) vote {
 	return func(ctx context.Context, node *redis.Client, a request) (int64, error) {
 		var free *redis.Cmd
@@ -582,7 +585,7 @@ func inTransaction(condition ...any) vote {
 	}
 }
 
-// setThenExpire sets them in two steps, between which a client can die.
+// setThenExpire sets the key and its expiry in two steps, between which a client can die.
 func setThenExpire(ctx context.Context, node *redis.Client, a request) (int64, error) {
 	n, err := node.Do(ctx, "SETNX", a.key, a.token).Int64()
 	if n > 0 {
@@ -599,7 +602,7 @@ func checkThenSet(ctx context.Context, node *redis.Client, a request) (int64, er
 	return 1, node.Do(ctx, "SET", a.key, a.token, "PX", a.ttl).Err()
 }
 
-// checkThenDelete deletes a key that was its own when it checked.
+// checkThenDelete deletes a key that belonged to the client when it checked.
 func checkThenDelete(ctx context.Context, node *redis.Client, a request) (int64, error) {
 	switch value, err := node.Do(ctx, "GET", a.key).Text(); {
 	case errors.Is(err, redis.Nil), err == nil && value != a.token:
@@ -610,7 +613,8 @@ func checkThenDelete(ctx context.Context, node *redis.Client, a request) (int64,
 	return node.Do(ctx, "DEL", a.key).Int64()
 }
 
-// setOrAny takes any key for its own when it resends: it assumes that it has set the key itself.
+// setOrAny treats any existing key as its own when it resends the request, because it assumes that an
+// earlier request has set the key.
 func setOrAny(ctx context.Context, node *redis.Client, a request) (int64, error) {
 	n, err := set(ctx, node, a)
 	if a.sent > 0 && err == nil {
@@ -631,12 +635,12 @@ func countThenSet(ctx context.Context, node *redis.Client, a request) (int64, er
 	return fence, nil
 }
 
-// expireAnyway extends the key whoever holds it.
+// expireAnyway extends the key no matter who holds it.
 func expireAnyway(ctx context.Context, node *redis.Client, a request) (int64, error) {
 	return node.Do(ctx, "PEXPIRE", a.key, a.ttl).Int64()
 }
 
-// asText sends the token as text, with invalid bytes replaced.
+// asText returns a vote that sends the token as text, with invalid bytes replaced.
 func asText(v vote) vote {
 	return func(ctx context.Context, node *redis.Client, a request) (int64, error) {
 		a.token = strings.ToValidUTF8(a.token, "\uFFFD")
@@ -649,7 +653,7 @@ type watch struct {
 	lost, stop, done chan struct{}
 }
 
-// watched is a hold that reports its loss.
+// watchedHold is a hold that reports its loss.
 type watched struct{ *hold }
 
 var _ lock.LossNotifier = watched{}
@@ -665,8 +669,8 @@ func (w *watch) end() {
 // less learns of the loss before another client has the lock.
 const unusedShare = 0.4
 
-// startRenewal starts to extend a hold that was requested at an instant. The hold is lost when the node
-// reports so, and when it has not answered for most of the lease.
+// startRenewal starts to extend a hold that was requested at the given time. The hold counts as lost when
+// the node reports that it is, or when the node has not answered for most of the lease.
 func (h *hold) startRenewal(asked time.Time) *watch {
 	w := &watch{lost: make(chan struct{}), stop: make(chan struct{}), done: make(chan struct{})}
 	until := func(asked time.Time) time.Time {

@@ -11,7 +11,8 @@ import (
 // update rewrites the stories with redis-server's replies, for review.
 var update = flag.Bool("update", false, "write the replies of a real redis-server into testdata/conformance/*.txt")
 
-// Stories mostly wait, so playing more of them in parallel than there are cores is faster.
+// Stories spend most of their time waiting, so it is faster to run more of them in parallel than
+// there are cores.
 func TestMain(m *testing.M) {
 	flag.Parse()
 	if err := flag.Set("test.parallel", "6"); err != nil {
@@ -36,7 +37,7 @@ func stories(t *testing.T) (all []*Story) {
 	return all
 }
 
-// servers lists the servers, by their names in the stories' not lines.
+// servers lists the servers by the names used in the "not" lines of stories.
 var servers = []struct {
 	name  string
 	start func(*testing.T, *Story) Server
@@ -73,11 +74,11 @@ func TestStories(t *testing.T) {
 	}
 }
 
-// maxPlays is how often a story is played to a server that is too late.
+// maxAttempts is how often a story is run against a server that lags too far behind.
 const maxPlays = 10
 
-// timelyReplies returns the replies of a server that was in time. It fails the test if the server
-// was always late.
+// timelyReplies returns the server's replies from the first attempt in which none was too late. It
+// fails the test if there is no such attempt.
 func timelyReplies(t *testing.T, s *Story, start func(*testing.T, *Story) Server) []Reply {
 	t.Helper()
 	var last Reply

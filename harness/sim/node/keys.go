@@ -11,7 +11,7 @@ import (
 	"lockpick/harness/history"
 )
 
-// kind is the type of a value, as TYPE names it.
+// kind is the type of a value, as reported by TYPE.
 type kind string
 
 const (
@@ -20,11 +20,11 @@ const (
 	hash kind = "hash"
 )
 
-// value is the value of a key. It is immutable: a change stores a new value, which may share the
-// words before those that it appends.
+// value is the value of a key. It is immutable. A change stores a new value, which may share a
+// prefix of its words with the old one.
 type value struct {
 	kind    kind
-	words   []string // of a string, its only word; of a hash, alternating names and values in insertion order, as in a small hash of Redis
+	words   []string // for a string, its only word; for a hash, alternating names and values in insertion order, as in a small Redis hash
 	expires int64    // milliseconds of the node's clock; 0: never
 }
 
@@ -71,8 +71,7 @@ func (k *keyspace) millis() int64 { return k.ExpiryClock() / 1e6 }
 
 const wrongType = failure("WRONGTYPE Operation against a key holding the wrong kind of value")
 
-// lookup returns the value of a key. It removes the key if it has expired, which is once now >
-// expires.
+// lookup returns the value of a key. If the key has expired (now > expires), lookup removes it.
 func (k *keyspace) lookup(key string) *value {
 	v := k.keys[key]
 	if v != nil && v.expires != 0 && k.millis() > v.expires && k.remove(key, history.KeyExpired) {
@@ -81,8 +80,8 @@ func (k *keyspace) lookup(key string) *value {
 	return v
 }
 
-// lookupKind is lookup for commands that work on a single kind. ok is false if the key holds
-// another kind.
+// lookupKind is like lookup, for commands that work on a single kind of value. ok is false if the
+// key holds another kind.
 func (k *keyspace) lookupKind(key string, want kind) (v *value, ok bool) {
 	v = k.lookup(key)
 	return v, v == nil || v.kind == want
@@ -97,7 +96,8 @@ func (k *keyspace) edit(key string, want kind) (v *value, ok bool) {
 	return &value{v.kind, v.words, v.expires}, ok
 }
 
-// withValue adapts a command on such a copy of the value of its first argument.
+// withValue adapts a command that works on a copy, returned by edit, of the value of its first
+// argument.
 func withValue(k kind, run func(n *Node, v *value, a []string) any) func(*Node, *Session, []string) any {
 	return func(n *Node, _ *Session, a []string) any {
 		v, ok := n.edit(a[1], k)
@@ -160,7 +160,7 @@ func (k *keyspace) count() (keys, expires int64) {
 	return keys, expires
 }
 
-// Apply applies a record, which comes from the disk or from the master of this node.
+// Apply applies a record from the node's disk or master.
 func (k *keyspace) Apply(r Record) {
 	for _, c := range r {
 		switch {
@@ -221,7 +221,7 @@ func set(n *Node, _ *Session, a []string) any {
 	return reply
 }
 
-// setOptions parses the options. bad is Redis's error.
+// parseSetOptions parses the options of SET. bad is Redis's error reply.
 func (n *Node) setOptions(a []string) (o setOptions, bad failure) {
 	var until string // EX, PX, EXAT or PXAT, if given
 	var when string
@@ -272,7 +272,8 @@ func (k *keyspace) parseExpiry(command, word, when string) (ms int64, bad failur
 	return at, ""
 }
 
-// expiryTime returns the absolute expiry, in milliseconds, for t units.
+// expiryTime returns the absolute expiry, in milliseconds, for t units. fits is false if it
+// overflows.
 func (k *keyspace) expiryTime(t, unit int64, absolute bool) (ms int64, fits bool) {
 	if t > math.MaxInt64/unit || t < math.MinInt64/unit {
 		return 0, false
@@ -395,7 +396,7 @@ func getex(n *Node, _ *Session, a []string) any {
 	return v.words[0]
 }
 
-// getexOption returns the option of a GETEX, or "".
+// getexOption returns the option of GETEX, or "" if there is none.
 func getexOption(a []string) (word string, bad failure) {
 	if len(a) == 0 {
 		return "", ""
@@ -537,7 +538,7 @@ func lindex(n *Node, v *value, a []string) any {
 	return v.words[at]
 }
 
-// pop returns LPOP or RPOP.
+// popCommand returns the implementation of LPOP or RPOP.
 func pop(left bool) func(*Node, *Session, []string) any {
 	return func(n *Node, _ *Session, a []string) any {
 		count, many := int64(1), len(a) > 2
@@ -656,7 +657,7 @@ func typeOf(n *Node, _ *Session, a []string) any {
 	return status(v.kind)
 }
 
-// expireCommand returns EXPIRE or a variant of it.
+// expireCommand returns the implementation of EXPIRE or a variant of it.
 func expireCommand(name string, unit int64, absolute bool) func(*Node, *Session, []string) any {
 	return func(n *Node, _ *Session, a []string) any {
 		allowed, bad := parseExpireOptions(a[3:])
@@ -685,7 +686,7 @@ func expireCommand(name string, unit int64, absolute bool) func(*Node, *Session,
 }
 
 // parseExpireOptions parses the options of EXPIRE. allowed reports whether an expiry may replace
-// the old one, where 0, no expiry, counts as later than any.
+// the old one. An old expiry of 0 means that there is none, which counts as later than any other.
 func parseExpireOptions(a []string) (allowed func(old, at int64) bool, bad failure) {
 	var nx, xx, gt, lt bool
 	for _, word := range a {
@@ -730,8 +731,8 @@ func persist(n *Node, _ *Session, a []string) any {
 	return int64(1)
 }
 
-// expiryCommand returns TTL or a variant of it. The reply is the remaining time or the absolute
-// expiry of a key, in units of so many milliseconds.
+// expiryCommand returns the implementation of TTL or a variant of it. The reply is the remaining
+// time or the absolute expiry of a key. unit is in milliseconds.
 func expiryCommand(unit int64, left bool) func(*Node, *Session, []string) any {
 	return func(n *Node, _ *Session, a []string) any {
 		v := n.lookup(a[1])

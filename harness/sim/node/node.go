@@ -1,9 +1,9 @@
 // Package node simulates a Redis server without a process. It executes commands and returns replies
 // synchronously, in the caller's goroutine.
 //
-// A Node is one server process: keys, scripts, run_id. To kill it, drop it; to restart it, create
-// another one. So no state survives by accident. A Session is a connection to it. Its Clock and its
-// Disk belong to the machine and outlive it.
+// A Node is one server process: keys, scripts, run_id. To kill a node, drop it; to restart it,
+// create a new one. So no state survives by accident. A Session is a connection to a node. A node's
+// Clock and Disk belong to its machine and outlive it.
 //
 // It supports RESP2 and RESP3 and the commands that lock libraries send, with the error texts of
 // Redis 7.0. Deliberately missing: goroutines, sockets, active expiry (an expired key is removed on
@@ -140,9 +140,9 @@ func (n *Node) Open() *Session {
 	return s
 }
 
-// Execute runs the commands received on the connection. wrong is the protocol error that follows
-// them, if any. The replies are valid until the next call. hangUp reports whether the node closes
-// the connection after them.
+// Execute runs the commands received on the connection. protocolErr is the protocol error that
+// follows them, if any. The replies are valid until the next call. hangUp reports whether the node
+// closes the connection after them.
 func (s *Session) Execute(commands []*resp.Command, wrong error) (replies []byte, hangUp bool) {
 	s.out, s.node.current = s.out[:0], s
 	for _, c := range commands {
@@ -291,7 +291,7 @@ func info(n *Node, s *Session, a []string) any {
 	return verbatim(strings.Join(sections, "\r\n"))
 }
 
-// settings lists the settings for CONFIG GET, in its order.
+// settings lists the settings that CONFIG GET returns, in its order.
 func (n *Node) settings() [][2]string {
 	keeps, policy := "no", EverySec
 	if d := n.config.Disk; d != nil {
@@ -422,8 +422,8 @@ func quit(_ *Node, s *Session, _ []string) any {
 	return ok
 }
 
-// Clock is a machine's clock, which may be wrong. Since the true time since, it has been running
-// from base, too fast by drift parts in 10⁹. All times are in nanoseconds.
+// Clock is a machine's clock, which may be wrong. It showed base at the true time since, and has
+// been running too fast by drift parts per 10⁹ ever since. All times are in nanoseconds.
 type Clock struct {
 	base, since int64
 	drift       int64
@@ -439,7 +439,8 @@ func NewClock(base int64, trueNow func() int64) *Clock {
 // Now returns the clock's reading, in nanoseconds since 1970.
 func (c *Clock) Now() int64 { return c.At(c.trueNow()) }
 
-// At returns the reading at an instant of true time, assuming that the clock is not changed before.
+// At returns the reading at an instant of true time, assuming that the clock is not changed before
+// then.
 func (c *Clock) At(t int64) int64 {
 	passed := t - c.since
 	if c.drift == 0 { // a float64 is too coarse for days in nanoseconds
@@ -458,8 +459,8 @@ func (c *Clock) Adjust(by time.Duration, rate float64) {
 // Drift returns by how much the clock runs too fast, in parts per 10⁹.
 func (c *Clock) Drift() int64 { return c.drift }
 
-// Until returns how much true time passes until the clock shows t, assuming that it is not changed
-// before.
+// Until returns how much true time passes until the clock shows t, assuming that the clock is not
+// changed before then.
 func (c *Clock) Until(t int64) time.Duration {
 	left := t - c.Now()
 	if c.drift == 0 {
@@ -502,8 +503,8 @@ func (in *interpreter) luaRandomSeed(l *lua.LState) int {
 	return 0
 }
 
-// noteUnsupported reports a Redis feature that this node doesn't support, if a client uses it.
-// Requests that Redis itself would reject are not reported.
+// noteUnsupported reports that a client used a Redis feature that this node doesn't support. It
+// does not report requests that Redis itself would reject.
 func (n *Node) noteUnsupported(s *Session, what string) {
 	if n.config.Unsupported != nil && s != &n.internal {
 		n.config.Unsupported(what)
@@ -546,7 +547,7 @@ var redisSections = wordSet("clients memory stats replication cpu modules comman
 const redisDatabases = 16
 
 // redisCommands is the output of COMMAND LIST of Redis 7.0.15, without COMMAND itself, which
-// libraries send on their own and can do without.
+// libraries send by themselves but do not depend on.
 var redisCommands = wordSet(`
 acl acl|cat acl|deluser acl|dryrun acl|genpass acl|getuser acl|help acl|list acl|load acl|log acl|save
 acl|setuser acl|users acl|whoami append asking auth bgrewriteaof bgsave bitcount bitfield bitfield_ro bitop
@@ -609,8 +610,8 @@ func (c command) acceptsArgs(words int) bool {
 	return words == c.arity || c.arity < 0 && words >= -c.arity
 }
 
-// commands returns the command table. Each node has its own: a global variable would refer to
-// itself, since commands run scripts and scripts run commands.
+// commands returns the command table. Each node has its own table, since a global variable would
+// refer to itself: commands run scripts, and scripts run commands.
 func commands() map[string]command {
 	return map[string]command{
 		"set":       {arity: -3, writes: true, run: set},
@@ -732,13 +733,14 @@ func unknownSubcommand(a []string) failure {
 	return failure(fmt.Sprintf("ERR unknown subcommand '%.128s'. Try %s HELP.", a[1], strings.ToUpper(a[0])))
 }
 
-// integer parses an integer as strictly as Redis does: no plus sign, no leading zeros, no spaces.
+// parseInteger parses an integer as strictly as Redis does: no plus sign, no leading zeros, no
+// spaces.
 func integer(s string) (int64, bool) {
 	n, err := strconv.ParseInt(s, 10, 64)
 	return n, err == nil && strconv.FormatInt(n, 10) == s
 }
 
-// sum adds two numbers. It returns false if the sum overflows.
+// addChecked adds two numbers. It returns false if the sum overflows.
 func sum(a, b int64) (int64, bool) {
 	c := a + b
 	return c, (c > a) == (b > 0)

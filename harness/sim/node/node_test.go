@@ -15,8 +15,8 @@ import (
 	"lockpick/harness/resp"
 )
 
-// redis is used to add lines to testdata/answers.txt: the file is rewritten with the replies of a
-// real Redis 7.0, which must be empty.
+// redisAddr is the address of a real Redis 7.0 without data. If it is set, testdata/answers.txt is
+// rewritten with the replies of that Redis. Use it after adding lines to the file.
 var redis = flag.String("redis", "", "address of a Redis for regenerating testdata/answers.txt")
 
 // start returns a node whose clock is *now.
@@ -39,8 +39,7 @@ func words(line string) []string {
 	return out
 }
 
-// testdata/answers.txt holds a conversation with a real Redis: commands, each followed by the
-// reply.
+// testdata/answers.txt contains commands, each followed by the reply of a real Redis.
 func TestRepliesMatchRedis(t *testing.T) {
 	const file = "testdata/answers.txt"
 	text, err := os.ReadFile(file)
@@ -95,7 +94,7 @@ func recordReplies(t *testing.T, text string) []byte {
 	return []byte(out.String())
 }
 
-// Replies that can't be compared with a real Redis line by line.
+// These replies can't be compared with a real Redis line by line.
 func TestReplies(t *testing.T) {
 	var now time.Duration
 	s := start(&now).Open()

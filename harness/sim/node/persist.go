@@ -7,7 +7,7 @@ import (
 	"lockpick/harness/history"
 )
 
-// appender writes a node's append-only file, and replicates the same changes.
+// appender writes a node's changes to its append-only file and replicates them.
 type appender struct {
 	disk      *Disk        // nil: no file
 	clock     *Clock       // clock of the node's machine
@@ -31,20 +31,20 @@ const (
 	Continue    flushResult = iota
 	StartSync               // start a sync; call SyncDone when it completes
 	WaitForSync             // the same, and send no reply before it completes
-	Exit                    // the node exits: it can't write but has to
+	Exit                    // the node exits because it can't write
 )
 
 // misconf is the reply to writes and PING while the node can't write its file.
 const misconf = failure("MISCONF Errors writing to the AOF file: No space left on device")
 
-// note records a change for the file and the replica.
+// note collects a change of the running command for the file and the replica.
 func (f *appender) note(c change) {
 	if f.disk != nil || f.replicate != nil {
 		f.changes = append(f.changes, c)
 	}
 }
 
-// commit completes the changes of a client's command.
+// commit turns the changes of a completed command into a record.
 func (f *appender) commit() {
 	r := f.changes
 	if len(r) == 0 {
@@ -62,9 +62,9 @@ func (f *appender) commit() {
 func (f *appender) seconds() int64 { return f.clock.Now() / 1e9 }
 
 // Flush writes pending records. Redis does so before it replies, and several times a second
-// (flushAppendOnlyFile of aof.c). Under everysec a sync is due when the wall clock shows a later
-// second than at the last sync, so setting the clock back delays it. While a sync is under way,
-// writes wait for it, but at most two seconds by that clock.
+// (flushAppendOnlyFile of aof.c). Under everysec, a sync is due when the wall clock shows a later
+// second than at the last sync, so setting the clock back delays the next sync. While a sync is
+// under way, writes wait for it, but for at most two seconds by that clock.
 func (f *appender) Flush() flushResult {
 	d := f.disk
 	if d == nil {
@@ -119,14 +119,14 @@ func (f *appender) SyncDone() {
 	f.syncing = false
 }
 
-// NeedsFlush reports whether Flush will have something to do eventually.
+// NeedsFlush reports whether Flush has something to do now or will have later.
 func (f *appender) NeedsFlush() bool {
 	d := f.disk
 	return d != nil && (len(f.buffer) > 0 || d.policy == EverySec && f.requested != len(d.written))
 }
 
-// Shutdown writes and syncs everything, unless the disk is full. Then it only syncs what was
-// written.
+// Shutdown writes and syncs everything. If the disk is full, it only syncs records that were
+// already written.
 func (f *appender) Shutdown() {
 	d := f.disk
 	if d == nil {
@@ -139,7 +139,7 @@ func (f *appender) Shutdown() {
 	d.synced = len(d.written)
 }
 
-// Fsync is the policy for syncing the file, as appendfsync of Redis.
+// Fsync is the policy for syncing the file, like Redis's appendfsync setting.
 type Fsync string
 
 // Policies. A node without persistence has no disk.
@@ -155,7 +155,7 @@ const (
 //	buffer ─── write ──► written, page cache ── fsync ──► synced
 //	  lost with the process      lost with the power       kept
 type Disk struct {
-	// Stalled reports whether syncs don't complete. The caller of Sync has to enforce it.
+	// Stalled reports whether syncs hang. The caller of Sync must enforce it.
 	Stalled bool
 	// Full reports whether all writes fail.
 	Full bool
@@ -165,7 +165,7 @@ type Disk struct {
 	policy      Fsync
 	written     []Record
 	synced      int  // number of records that are safe
-	torn        bool // half of the first lost record is left
+	torn        bool // half of the first lost record remains
 	powerLosses int
 }
 
@@ -173,7 +173,7 @@ type Disk struct {
 func NewDisk(policy Fsync) *Disk { return &Disk{policy: policy} }
 
 // Replacement returns the disk of the machine that takes the node's place. It holds only the given
-// record, which is synced. Affected carries over, since it counts for the node on any machine.
+// record, which is synced. Affected is copied, since it belongs to the node and not to a machine.
 func (d *Disk) Replacement(kept Record) *Disk {
 	return &Disk{policy: d.policy, written: []Record{kept}, synced: 1, Affected: d.Affected}
 }
@@ -204,7 +204,7 @@ func (d *Disk) Torn() bool { return d.torn }
 // Unsynced returns the number of records that a power loss would drop now.
 func (d *Disk) Unsynced() int { return len(d.written) - d.synced }
 
-// Probe describes the result of a write and a sync now.
+// Probe describes what would happen to a write and a sync now.
 func (d *Disk) Probe() string {
 	write, sync := "ok", "ok"
 	if d.Full {
@@ -253,9 +253,9 @@ type Fact struct {
 type Observer interface {
 	// Observe is called for each change of a key.
 	Observe(Fact)
-	// Preserve reports whether to suppress a change, which then doesn't happen. The client that
-	// deletes a key still gets the reply that it is gone, and a SET is refused. Preserve isn't
-	// called for values that are changed in place, such as hashes.
+	// Preserve reports whether to suppress a change. A client that deletes a key still gets the
+	// reply that the key was deleted, and a SET is refused. Preserve isn't called for values that
+	// are changed in place, such as hashes.
 	Preserve(Fact) bool
 }
 
@@ -286,7 +286,7 @@ func (k *keyspace) fact(key string, what history.Change) Fact {
 	return f
 }
 
-// AllKeys returns all stored keys, including expired ones that have not been accessed since.
+// AllKeys returns all stored keys, including expired ones that have not been removed yet.
 func (k *keyspace) AllKeys() map[string]Fact {
 	all := map[string]Fact{}
 	for key, v := range k.keys {

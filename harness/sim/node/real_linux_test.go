@@ -36,7 +36,7 @@ type realServer struct {
 	passed  time.Duration // in the story's time
 }
 
-// newReal starts a redis-server with the clock and the disk that the story needs. If this host does
+// newReal starts a redis-server with the clock and the disk that the story needs. If the host does
 // not support them, the test is skipped.
 func newReal(t *testing.T, s *Story) Server {
 	t.Helper()
@@ -134,7 +134,7 @@ func (r *realServer) Wait(d time.Duration) error {
 	return nil
 }
 
-// Late is negative before the story's time.
+// Lag is negative while the server is ahead of the story's time.
 func (r *realServer) Late() time.Duration {
 	r.begin()
 	return proc.TrueClock() - r.began - r.passed

@@ -26,8 +26,8 @@ type loadedScript struct {
 	run *lua.LFunction
 }
 
-// parsedScripts caches all scripts of the process by source: a run creates many nodes and a sweep makes
-// many runs, but there are few scripts.
+// parsedScripts caches all scripts of the process by source. A run creates many nodes and a sweep makes
+// many runs, but they use few different scripts.
 var parsedScripts sync.Map
 
 func parseScript(source string) (*script, error) {
@@ -51,8 +51,8 @@ func parseScript(source string) (*script, error) {
 	return s, nil
 }
 
-// luaSyntaxError rewords a parser's error as Lua 5.1 does for an unexpected symbol. If Lua would
-// name the symbol that it expected, the message differs, since that is not known here.
+// luaSyntaxError rewords a parse error like Lua 5.1's error for an unexpected symbol. If Lua would name the
+// symbol that it expected, the messages differ, since that symbol is not known here.
 func luaSyntaxError(err error, source string) error {
 	var e *parse.Error
 	if !errors.As(err, &e) || e.Message != "syntax error" {
@@ -310,8 +310,8 @@ func reply(l *lua.LState, field, text string) int {
 	return 1
 }
 
-// replyTable returns a status or an error in Lua's format: {ok=text} or {err=text}. A table created
-// without a size would have room for 32 fields.
+// replyTable returns a status or an error in Lua's format: {ok=text} or {err=text}. A table created without
+// a size would allocate room for 32 fields.
 func replyTable(l *lua.LState, field, text string) *lua.LTable {
 	t := l.CreateTable(0, 1)
 	t.RawSetString(field, lua.LString(text))

@@ -17,7 +17,7 @@ var (
 	_ dialer = (*simulated)(nil)
 )
 
-// simulated is a node on a machine in virtual time. Syncs complete at once.
+// simulatedServer is a node on a machine in virtual time. Syncs complete at once.
 type simulated struct {
 	now   int64 // true time
 	clock *Clock
@@ -88,7 +88,7 @@ func (s *simulated) deliver() error {
 	return nil
 }
 
-// started is the beginning of virtual time.
+// virtualStart is the beginning of virtual time, in nanoseconds since 1970.
 const started = 946684800e9
 
 func newSimulated(persistence string) *simulated {
@@ -129,7 +129,7 @@ func (s *simulated) Do(words []string) (resp.Value, error) {
 	return values[0], s.flush()
 }
 
-// flush does Redis's work before a reply.
+// flush does what Redis does before it replies.
 func (s *simulated) flush() error {
 	switch s.node.Flush() {
 	case StartSync, WaitForSync:
@@ -202,7 +202,7 @@ func (s *simulated) Unsynced() bool {
 	return s.disk != nil && (s.disk.Unsynced() > 0 || s.node != nil && s.node.NeedsFlush())
 }
 
-// Adjust removes expired keys before it sets the clock back, as Redis has by then.
+// Adjust removes expired keys before it sets the clock back, as Redis would have done by then.
 func (s *simulated) Adjust(by time.Duration, rate float64) error {
 	if s.node != nil && by < 0 {
 		s.node.Sweep()

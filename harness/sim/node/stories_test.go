@@ -1,11 +1,11 @@
-// Conformance tests compare servers: the stories in testdata/conformance, played to the simulated
-// node, a real redis-server and miniredis, must get the same replies everywhere. If they differ,
-// redis-server is right.
+// Conformance tests compare servers. Each story in testdata/conformance is run against the
+// simulated node, a real redis-server and miniredis, and must get the same replies from all of
+// them. If replies differ, redis-server is right.
 //
 // The types are Story (commands with their replies, and directives such as wait, kill, restart and
-// clock), Server (the server to which it is played) and Reply (the server's reply, and how late it
-// was). Each capability of a server besides replying is an interface of its own: restarter, disk,
-// clock, dialer.
+// clock), Server (the server against which it is run) and Reply (the server's reply, and how late
+// it was). Each optional capability of a server has its own interface: restarter, disk, clock,
+// dialer.
 //
 //	# topic of the story
 //	not miniredis: it has no disk        reason for leaving a server out
@@ -21,16 +21,16 @@
 // The directives are wait, second (wait for the start of a second), kill, shutdown, restart,
 // power-loss [torn], sync [duration], clock (+1s, -1s, rate 2, still), run_id (noted, kept, new),
 // session <name> (use one connection from now on; without a name each command has its own) and
-// hang-up (close the connection). @name stands for that session's number. heard, with a reply,
-// lists what the server has pushed on the session's connection since the last time. go test -update
+// hang-up (close the connection). @name stands for that session's number. The reply to heard lists
+// what the server has pushed on the session's connection since the previous heard. go test -update
 // writes redis-server's replies into the stories.
 //
-// Time is the story's time: a wait ends when that much time has passed since the first command, so
-// that the duration of commands does not add up. Replies of a server that is later than the story
-// allows don't count, and the story is played again.
+// Waits refer to the story's time: each wait ends at a fixed time after the first command, so that
+// the time taken by commands does not add up. If a server lags behind by more than the story
+// allows, its replies are discarded, and the story is run again.
 //
 // Not covered: concurrent commands, and more than one node. The simulation's network and its faults
-// have tests of their own.
+// have separate tests.
 
 package node
 
@@ -52,32 +52,32 @@ import (
 	"lockpick/harness/resp"
 )
 
-// Server is a server to which a story is played.
+// Server is a server against which stories are run.
 type Server interface {
 	// Do sends one command. An error reply is a reply.
 	Do(words []string) (resp.Value, error)
-	// Wait waits until that much more of the story's time has passed.
+	// Wait advances the story's time by d and waits until then.
 	Wait(d time.Duration) error
-	// Late returns by how much the server lags behind the story's time. It is 0 in virtual time.
+	// Lag returns by how much the server lags behind the story's time. It is 0 in virtual time.
 	Late() time.Duration
 }
 
-// restarter is a server that can be ended and restarted.
+// restarter is a server that can be killed, shut down and restarted.
 type restarter interface {
 	Kill() error
 	Shutdown() error
 	Restart() error
 }
 
-// disk is a server whose machine can lose power, and with it unsynced data.
+// disk is a server whose machine can lose power, and thereby unsynced data.
 type disk interface {
-	// LosePower also ends the server. Torn leaves half of the first lost write.
+	// LosePower also ends the server. If torn is set, half of the first lost write survives.
 	LosePower(torn bool) error
 	// Unsynced reports whether a power loss would lose data.
 	Unsynced() bool
 }
 
-// clock is a server whose clock can be set, and run at a rate.
+// clock is a server whose clock and clock rate can be changed.
 type clock interface {
 	Adjust(by time.Duration, rate float64) error
 }
@@ -95,15 +95,15 @@ type line interface {
 	Close() error
 }
 
-// connection is a line of a story, with its unread pushes.
+// connection is a session of a story, with the pushes that the story has not read yet.
 type connection struct {
 	line   line
 	id     string // the server's ID of the session
 	pushed []string
 }
 
-// session <name> switches to that connection, which is opened if necessary. Without a name each
-// command has a connection of its own again.
+// session <name> switches to that connection and opens it if necessary. Without a name, each
+// command uses a separate connection again.
 func (t *player) session(a []string) error {
 	if t.current = nil; len(a) == 0 {
 		return nil
@@ -126,7 +126,7 @@ func (t *player) session(a []string) error {
 	return err
 }
 
-// expandSessions replaces @ and a session's name with the session's number.
+// expandSessions replaces each @name with the number of the session of that name.
 func (t *player) expandSessions(words []string) []string {
 	words = slices.Clone(words)
 	for i, w := range words {
@@ -171,10 +171,10 @@ func (t *player) execute(words []string) (string, error) {
 	return replyText(v), err
 }
 
-// heardStep is a step with a reply: the pushes on the connection since the last such step.
+// heardStep is a step whose reply lists the pushes on the connection since the last such step.
 const heardStep = "heard"
 
-// takePushes sends a PING first: all earlier pushes arrive before its reply.
+// takePushes sends a PING first, since all earlier pushes arrive before its reply.
 func (c *connection) takePushes() (string, error) {
 	if _, err := c.ask([]string{"PING"}); err != nil {
 		return "", err
@@ -234,7 +234,7 @@ type Reply struct {
 	Late time.Duration // delay of the reply or the directive, compared with the story
 }
 
-// differences compares replies with those of the story.
+// differences describes how replies differ from those in the story.
 func differences(s *Story, replies []Reply) (out []string) {
 	for _, r := range replies {
 		if !r.Step.Command() {
@@ -247,7 +247,7 @@ func differences(s *Story, replies []Reply) (out []string) {
 	return out
 }
 
-// firstLate returns the first reply that came too late to count.
+// firstLateReply returns the first reply that came too late to count.
 func firstLate(s *Story, replies []Reply) (r Reply, late bool) {
 	slack := s.slack()
 	for _, r := range replies {
@@ -279,7 +279,7 @@ func replyText(v resp.Value) string {
 
 var bounded = regexp.MustCompile(`^~(-?\d+)±(\d+)$`)
 
-// bounds parses ~number±tolerance.
+// parseBounds parses ~number±tolerance.
 func bounds(want string) (number, within int64, ok bool) {
 	m := bounded.FindStringSubmatch(want)
 	if m == nil {
@@ -290,7 +290,7 @@ func bounds(want string) (number, within int64, ok bool) {
 	return number, within, err1 == nil && err2 == nil
 }
 
-// pattern parses /regular expression/.
+// parsePattern parses /regular expression/.
 func pattern(want string) (expr string, ok bool) {
 	if len(want) < 2 || want[0] != '/' || want[len(want)-1] != '/' {
 		return "", false
@@ -321,11 +321,11 @@ func matches(want, got string) bool {
 	return want == got
 }
 
-// Story is one file.
+// Story is a parsed story file.
 type Story struct {
 	Path        string
 	Persistence string
-	Excluded    map[string]string // servers to which it can't be played, with reasons
+	Excluded    map[string]string // servers against which it can't be run, with reasons
 	Steps       []step
 	lines       []string
 	scripts     map[string]string
@@ -339,7 +339,7 @@ type step struct {
 	replyLine int    // line of the reply; 0: none yet
 }
 
-// Command reports whether the step has a reply.
+// HasReply reports whether the step has a reply.
 func (s step) Command() bool { return unicode.IsUpper(rune(s.Words[0][0])) || s.Words[0] == heardStep }
 
 // readStory reads a story. Script paths are relative to top.
@@ -399,7 +399,7 @@ func (s *Story) add(number int, line, top string) error {
 	}
 	step := step{Line: number, Words: words}
 	if d := directives[words[0]]; !step.Command() && (d.run == nil || len(words)-1 < d.least || len(words)-1 > d.most) {
-		return fmt.Errorf("%q is not a directive; known are %s", line, directiveNames())
+		return fmt.Errorf("%q is not a directive: want one of %s", line, directiveNames())
 	}
 	s.Steps = append(s.Steps, step)
 	return nil
@@ -431,12 +431,12 @@ func (s *Story) split(line string) (words []string, err error) {
 	return words, nil
 }
 
-// maxLate is how late a server may be in a time-sensitive story. Stories leave more time than this
-// between a command and the instant at which its reply would change.
+// maxDelay is the maximum delay of a reply in a time-sensitive story. Stories leave more time than
+// this between a command and the instant at which its reply would change.
 const maxLate = 250 * time.Millisecond
 
-// slack returns how late a reply may be and still count: the smallest tolerance in the story, or
-// any time if the story is not time-sensitive.
+// slack returns the maximum delay with which a reply still counts: the smallest tolerance in the
+// story, or no limit if the story is not time-sensitive.
 func (s *Story) slack() time.Duration {
 	slack := time.Duration(math.MaxInt64)
 	for _, st := range s.Steps {
@@ -450,10 +450,10 @@ func (s *Story) slack() time.Duration {
 	return slack
 }
 
-// rewrite returns the story's text with the actual replies where they differ.
+// rewrite returns the story's text with expected replies replaced by actual ones where they differ.
 func (s *Story) rewrite(replies []Reply) string {
 	var b strings.Builder
-	byLine := map[int]string{} // by the line that a reply replaces or follows
+	byLine := map[int]string{} // replies, by the line that they replace or follow
 	skip := map[int]bool{}
 	for _, r := range replies {
 		if !r.Step.Command() || r.Step.replyLine != 0 && matches(r.Step.Reply, r.Text) {

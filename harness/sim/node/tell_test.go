@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// play plays a story to a server. It returns the replies to the commands, and the delays of
+// runStory runs a story against a server. It returns the replies to the commands, and the delays of
 // time-sensitive directives. It returns an error if a step fails.
 func play(s *Story, to Server) ([]Reply, error) {
 	t := &player{to: to, rate: 1, connections: map[string]*connection{}}
@@ -38,9 +38,9 @@ func play(s *Story, to Server) ([]Reply, error) {
 
 type player struct {
 	to          Server
-	rate        float64 // of its clock
+	rate        float64 // current rate of the server's clock
 	runID       string
-	overrun     time.Duration // time that waits took beyond the story
+	overrun     time.Duration // time by which waits were longer than in the story
 	connections map[string]*connection
 	current     *connection // nil: a connection for each command
 }
@@ -50,7 +50,7 @@ func (t *player) late() time.Duration { return t.to.Late() + t.overrun }
 type directive struct {
 	least, most   int  // number of arguments
 	timeSensitive bool // later replies depend on when they are requested
-	immediate     bool // later replies depend on when this is done; other directives may take time
+	immediate     bool // later replies depend on when the directive is carried out; other directives may take time
 	run           func(*player, []string) error
 }
 
@@ -205,7 +205,8 @@ func (t *player) clock(a []string) error {
 
 var runID = regexp.MustCompile(`run_id:([0-9a-f]{40})\r`)
 
-// run_id noted, followed later by run_id kept or run_id new.
+// checkRunID implements run_id noted, and a later run_id kept or run_id new, which check whether
+// the process was replaced.
 func (t *player) checkRunID(a []string) error {
 	v, err := t.to.Do([]string{"INFO", "server"})
 	if err != nil {

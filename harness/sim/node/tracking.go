@@ -84,7 +84,7 @@ func (n *Node) issuer(expired bool) *Session {
 	return n.current
 }
 
-// allKeysChanged notifies all sessions of a flush.
+// allKeysChanged notifies all sessions that a node was flushed.
 func (n *Node) allKeysChanged() {
 	for key, watchers := range n.watchers {
 		if n.lookup(key) == nil {
@@ -196,7 +196,7 @@ func (s *Session) untrack() {
 	}
 }
 
-// trackedKeys lists the keys whose expiry must be notified.
+// trackedKeys lists the keys whose expiry must be reported to a session.
 func (n *Node) trackedKeys() (keys []string) {
 	if len(n.table) == 0 && len(n.changed) == 0 {
 		return nil
@@ -215,7 +215,7 @@ func (n *Node) trackedKeys() (keys []string) {
 }
 
 // Expire removes expired keys that a session tracks. Redis removes all expired keys, ten times a
-// second; for keys that nobody tracks, the difference is not observable.
+// second. For keys that no session tracks, the difference can't be observed.
 func (n *Node) Expire() {
 	for _, key := range n.trackedKeys() {
 		n.lookup(key)
@@ -223,7 +223,7 @@ func (n *Node) Expire() {
 	n.commit()
 }
 
-// HasListeners reports whether a push is pending, or will be when a key expires.
+// HasListeners reports whether a push is pending or will be sent when a key expires.
 func (n *Node) HasListeners() bool {
 	return len(n.pushed) > 0 || len(n.trackedKeys()) > 0
 }
@@ -353,7 +353,7 @@ func clientCaching(_ *Node, s *Session, a []string) any {
 	return ok
 }
 
-// redirection implements CLIENT GETREDIR.
+// clientGetRedir implements CLIENT GETREDIR.
 func redirection(_ *Node, s *Session, _ []string) any {
 	if s.tracking == nil {
 		return int64(-1)
@@ -361,7 +361,7 @@ func redirection(_ *Node, s *Session, _ []string) any {
 	return s.tracking.redirect
 }
 
-// trackingInfo implements CLIENT TRACKINGINFO.
+// clientTrackingInfo implements CLIENT TRACKINGINFO.
 func trackingInfo(_ *Node, s *Session, _ []string) any {
 	t := s.tracking
 	if t == nil {
@@ -459,7 +459,7 @@ func (s *Session) sendPush(v any) {
 	s.pushed = appendReply(s.pushed, v, s.resp3)
 }
 
-// Pushed returns the pushes since the last call, in the order of sessions.
+// TakePushes returns the pushes since the last call, in the order of sessions.
 func (n *Node) Pushed() []Push {
 	if n.broadcast(); len(n.pushed) == 0 {
 		return nil

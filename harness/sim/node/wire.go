@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Replies besides int64, string, []any and nil.
+// Types of replies other than int64, string, []any and nil.
 type (
 	status    string   // +OK
 	failure   string   // -ERR …
@@ -88,7 +88,7 @@ func appendItems(out []byte, items []any, resp3 bool) []byte {
 	return out
 }
 
-// oneLine removes line breaks, which would end a reply early.
+// joinLines removes line breaks, which would end a reply early.
 func oneLine(s string) string {
 	if !strings.ContainsAny(s, "\r\n") {
 		return s
@@ -159,8 +159,8 @@ func discard(n *Node, s *Session, _ []string) any {
 	return ok
 }
 
-// execTransaction implements EXEC. All commands see the same instant of the clock and are one
-// change on disk.
+// execTransaction implements EXEC. All commands see the same clock reading and form a single record
+// on disk.
 func execTransaction(n *Node, s *Session, _ []string) any {
 	t := s.multi
 	if t == nil {
