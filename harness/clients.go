@@ -25,11 +25,11 @@ type clients struct {
 	atPoint func(client, point string)
 	ended   chan error // receives the result of each client
 
-	running  atomic.Int64 // number of clients that run or are about to
+	running  atomic.Int64 // number of clients that are running or about to start
 	finished sync.Map     // names of the clients that have ended
 }
 
-// schedule starts a client at its time or upon its event.
+// schedule starts a client at its configured time, or when the event it waits for occurs.
 func (c *clients) schedule(ctx context.Context, spec scenario.Client) {
 	start := func() {
 		err := c.cluster.RunClient(ctx, specOf(c.s, c.seed, spec), func(point string) { c.atPoint(spec.Name, point) })
@@ -47,7 +47,7 @@ func (c *clients) schedule(ctx context.Context, spec scenario.Client) {
 	c.cluster.At(spec.Delay, start)
 }
 
-// anyRunning reports whether a client runs or is about to.
+// anyRunning reports whether a client is running or about to start.
 func (c *clients) anyRunning() bool { return c.running.Load() > 0 }
 
 func (c *clients) hasEnded(name string) bool {
@@ -55,7 +55,6 @@ func (c *clients) hasEnded(name string) bool {
 	return gone
 }
 
-// specOf returns the spec for one client.
 func specOf(s scenario.Scenario, seed uint64, c scenario.Client) client.Spec {
 	w := s.Workload
 	spec := client.Spec{
@@ -85,34 +84,34 @@ func specOf(s scenario.Scenario, seed uint64, c scenario.Client) client.Spec {
 	return spec
 }
 
-// queued is a fault in the queue of one target. If the plan starts it after another fault's end, it
-// waits for that end, however late it comes. If the plan starts it while the other fault is in
-// force, it does not wait.
+// queuedFault is a fault in the queue of one target. If it is planned to start after another fault
+// has ended, it waits for that end, even if the end is late. If it is planned to start while the
+// other fault is active, it does not wait.
 //
 //	plan      ▒▒ kill ▒▒      ▒▒ shutdown ▒▒
 //	record    ▒▒ kill ▒▒ node is starting ▒▒ shutdown ▒▒
 type queued struct {
 	target  string
 	at, end time.Duration // as planned
-	waiting bool          // it has had to wait and is not in force yet
+	waiting bool          // it had to wait and is not active yet
 	done    bool          // it has ended, or never started
 }
 
-// noEnd is the end of a fault that the plan does not end at a fixed time.
+// noEnd is the planned end of a fault that has no fixed end time.
 const noEnd = time.Duration(math.MaxInt64)
 
-// queues holds, for each target, the faults that are due or in force, and counts those being
-// injected. Injecting a fault may take time on the cluster's clock, and virtual time stops while a
-// goroutine waits for a mutex, so callers here wait on a condition variable instead.
+// queues holds the due and active faults of each target, and counts the injections in progress.
+// Injecting a fault may take time by the cluster's clock, and virtual time stops while a goroutine
+// waits for a mutex. That is why callers wait on a condition variable instead.
 type queues struct {
 	cluster Cluster
 
 	mu        sync.Mutex
 	changed   *sync.Cond
 	byTarget  map[string][]*queued
-	injecting int  // number of faults being injected
-	stopped   bool // nobody waits for a turn after this
-	closed    bool // nothing is injected after this
+	injecting int  // injections in progress
+	stopped   bool // waiting for turns is over
+	closed    bool // no more injections
 }
 
 func newQueues(c Cluster) *queues {
@@ -121,7 +120,7 @@ func newQueues(c Cluster) *queues {
 	return q
 }
 
-// update changes the queues and wakes everybody who waits on them.
+// update changes the queues under their lock and wakes all goroutines that wait for a change.
 func (q *queues) update(do func()) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -141,8 +140,8 @@ func (q *queues) enqueue(targets []string, at, end time.Duration) []*queued {
 	return all
 }
 
-// blocker returns a condition that becomes true when the fault ahead of this one is done, or nil if
-// there is none. A waiting fault goes before those behind it, so they stay in order.
+// blocker returns a condition that becomes true once the fault ahead of this one no longer blocks
+// it, or nil if none does. A waiting fault blocks those behind it, which keeps them in order.
 func (q *queues) blocker(fault []*queued) (done func() bool) {
 	for _, p := range fault {
 		for _, o := range q.byTarget[p.target] {
@@ -163,8 +162,8 @@ func (q *queues) blocker(fault []*queued) (done func() bool) {
 	return done
 }
 
-// awaitTurn waits until it is a fault's turn on all of its targets. It returns false if the run is
-// stopping first.
+// awaitTurn waits until it is the fault's turn on all of its targets. It returns false if the run
+// stops first.
 func (q *queues) awaitTurn(fault []*queued) (ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -172,7 +171,7 @@ func (q *queues) awaitTurn(fault []*queued) (ok bool) {
 		if !q.wait(done) {
 			return false
 		}
-		own := false // start at an instant of its own
+		own := false // start at a separate instant, not that of the blocker's end
 		q.cluster.At(q.cluster.Now(), func() { q.update(func() { own = true }) })
 		if !q.wait(func() bool { return own }) {
 			return false
@@ -181,7 +180,7 @@ func (q *queues) awaitTurn(fault []*queued) (ok bool) {
 	return true
 }
 
-// wait waits until a condition is true. It returns false if waiting was stopped first.
+// wait waits until cond is true. It returns false if stopWaiting is called first.
 func (q *queues) wait(cond func() bool) bool {
 	for !cond() && !q.stopped {
 		q.changed.Wait()
@@ -189,7 +188,6 @@ func (q *queues) wait(cond func() bool) bool {
 	return cond()
 }
 
-// markInForce marks a fault as in force.
 func (q *queues) markInForce(fault []*queued) {
 	q.update(func() {
 		for _, p := range fault {
@@ -198,12 +196,12 @@ func (q *queues) markInForce(fault []*queued) {
 	})
 }
 
-// setEnd sets the end of a fault, unless it has an earlier one.
+// setEnd moves the planned end of a fault to an earlier time. It never postpones it.
 func (q *queues) setEnd(p *queued, end time.Duration) {
 	q.update(func() { p.end = min(p.end, end) })
 }
 
-// remove removes faults from their queues and so lets those behind them start.
+// remove removes faults from their queues, which lets the faults behind them start.
 func (q *queues) remove(all ...*queued) {
 	q.update(func() {
 		for _, p := range all {
@@ -213,11 +211,11 @@ func (q *queues) remove(all ...*queued) {
 	})
 }
 
-// stopWaiting ends all waiting for a turn.
+// stopWaiting makes all goroutines stop waiting for their turn.
 func (q *queues) stopWaiting() { q.update(func() { q.stopped = true }) }
 
-// beginInjection reports whether faults may still be injected. If so, the caller must call
-// endInjection afterwards.
+// beginInjection reports whether a fault may still be injected. If so, the caller must call
+// endInjection after injecting it.
 func (q *queues) beginInjection() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -230,7 +228,7 @@ func (q *queues) beginInjection() bool {
 
 func (q *queues) endInjection() { q.update(func() { q.injecting-- }) }
 
-// awaitInjections returns once nothing is being injected.
+// awaitInjections waits until no injection is in progress.
 func (q *queues) awaitInjections() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -239,17 +237,18 @@ func (q *queues) awaitInjections() {
 	}
 }
 
-// close prevents further injections, ends all waiting, and waits for injections in progress.
+// close prevents further injections, makes all waits for a turn return, and waits for the
+// injections in progress.
 func (q *queues) close() {
 	q.update(func() { q.stopped, q.closed = true, true })
 	q.awaitInjections()
 }
 
-// resourceLogs reads the resource's own logs, one for each key, which give the true order of
-// writes. The links have recorded when each write was applied.
+// resourceLogs reads the logs that the resource keeps, one for each key. They give the true order
+// of writes. The times at which writes were applied come from the events that links recorded.
 type resourceLogs struct {
 	mu      sync.Mutex
-	applied map[string]int64 // unique value → when the resource answered it
+	applied map[string]int64 // unique value of a command → when the resource replied
 }
 
 // observe is called with every event as it is recorded.
@@ -264,7 +263,7 @@ func (l *resourceLogs) observe(ev history.Event) {
 	}
 }
 
-// read reads the logs of the given keys and records their entries.
+// read reads the resource's logs for the given keys and records their entries as events.
 func (l *resourceLogs) read(ctx context.Context, c Cluster, keys []string, rec record) error {
 	for _, key := range keys {
 		reply, err := c.Resource(ctx, "LRANGE", client.LogKey(key), "0", "-1")

@@ -18,44 +18,43 @@ import (
 )
 
 // faults injects faults into the cluster. Each fault waits for its turn on its targets, is read
-// back once it is in force, and is healed exactly once.
+// back once it is active, and is healed exactly once.
 type faults struct {
 	cluster Cluster
 	rec     record
 	waits   *eventWaits
-	queues  *queues // one for each target; stopped at the limit, closed when the clients are done
+	queues  *queues // one for each target; stopped at the time limit, closed when the clients are done
 	shared  *sharedFaults
 
 	mu      sync.Mutex
-	active  []*active     // faults in force
+	active  []*active     // faults that are active now
 	failed  []error       // errors of faults that could not be healed
 	healed  []healedFault // faults that were healed
-	healing bool          // the clients are done, and the remaining faults are being ended
+	healing bool          // the clients are done, and the remaining faults are being healed
 }
 
-// active is a fault that is in force on one target.
+// activeFault is a fault that is active on one target.
 type active struct {
 	step   int
 	kind   string
 	target string
 	heal   func() (string, error)
-	over   time.Duration // when it ends by itself; 0: it doesn't
+	over   time.Duration // time after which it ends by itself; 0: it doesn't
 	queued *queued
 }
 
-// healedFault is a fault that was healed, and whether it was idle: in force, but without any
-// effect.
+// healedFault is a fault that was healed. It is idle if it was active but had no effect.
 type healedFault struct {
 	*active
 	readBack string
 	idle     bool
 }
 
-// isIdle reports whether an error of Heal only means that the fault had no effect.
+// isIdle reports whether an error from Heal only means that the fault had no effect.
 func isIdle(err error) bool { return errors.Is(err, nemesis.ErrIdle) }
 
-// inject waits for the fault's turn and injects it on all its targets at once, if it is still
-// wanted then. It returns the faults that can be healed.
+// inject waits for the fault's turn and, if it is still wanted then, injects it on all its targets
+// at once. It returns the faults that can be healed.
 func (fs *faults) inject(step int, f nemesis.Fault, targets []*queued, wanted func() bool, healBy func() (string, error)) (begun []*active, fired bool) {
 	if !fs.queues.awaitTurn(targets) || !wanted() || !fs.queues.beginInjection() {
 		fs.queues.remove(targets...)
@@ -66,8 +65,8 @@ func (fs *faults) inject(step int, f nemesis.Fault, targets []*queued, wanted fu
 	for _, p := range targets {
 		fs.rec.add(history.Event{Process: history.Nemesis, Type: history.Invoke, Op: kind.RecordedName(), Node: p.target, Step: step + 1})
 	}
-	// Reading a fault back takes time on a real backend, and must not delay the fault on the next
-	// target.
+	// Inject in parallel: reading a fault back takes time on a real backend, and must not delay the
+	// fault on the next target.
 	effects := make([]injectionResult, len(targets))
 	var done sync.WaitGroup
 	for i, p := range targets {
@@ -92,8 +91,8 @@ func (fs *faults) inject(step int, f nemesis.Fault, targets []*queued, wanted fu
 	return begun, true
 }
 
-// recordBegin records the result of an injection on one target. It returns the fault if it can be
-// healed, and nil otherwise.
+// recordBegin records the result of an injection on one target. It returns the active fault if it
+// can be healed, and nil otherwise.
 func (fs *faults) recordBegin(step int, kind nemesis.Kind, p *queued, x injectionResult, healBy func() (string, error)) *active {
 	ev := history.Event{T: int64(x.at), Process: history.Nemesis, Type: history.Begin, Op: kind.RecordedName(), Node: p.target, Step: step + 1, Cause: x.ReadBack}
 	if kind.Repeats && errors.Is(x.err, nemesis.ErrEnded) {
@@ -121,8 +120,9 @@ type injectionResult struct {
 	at  time.Duration
 }
 
-// scheduleEnd plans the end of faults from when they took effect, so that a late fault is not
-// shortened. A node that loses its keys must stay down for as long as its grants may last.
+// scheduleEnd schedules the end of faults relative to when they took effect, so that a late fault
+// is not shortened: a node that loses its keys, for example, must stay down for as long as the
+// locks it granted may last.
 func (fs *faults) scheduleEnd(f nemesis.Fault, begun []*active) {
 	for _, a := range begun {
 		if f.For == nil && a.over > 0 {
@@ -132,8 +132,8 @@ func (fs *faults) scheduleEnd(f nemesis.Fault, begun []*active) {
 	}
 }
 
-// atEnd calls end when a fault that is in force now is over: after its duration, when it ends by
-// itself, or upon an event.
+// atEnd arranges for end to be called when the fault, which is active now, is over: after its
+// planned duration, when it ends by itself (after byItself), or when its end event occurs.
 func (fs *faults) atEnd(f nemesis.Fault, byItself time.Duration, end func()) {
 	switch {
 	case f.For != nil:
@@ -145,9 +145,9 @@ func (fs *faults) atEnd(f nemesis.Fault, byItself time.Duration, end func()) {
 	}
 }
 
-// heal ends a fault once. The end is stamped before healing starts, just as the start is stamped
-// after the fault was seen. Between the two stamps the fault was certainly in force, and nothing
-// that a healed process does can be stamped inside.
+// heal ends a fault, unless that has already been done. The end is stamped before healing starts,
+// just as the start is stamped after the fault was seen to be active. So the fault was certainly
+// active between the two stamps, and nothing that a healed process does is stamped in between.
 func (fs *faults) heal(a *active) {
 	fs.mu.Lock()
 	i := slices.Index(fs.active, a)
@@ -173,20 +173,21 @@ func (fs *faults) heal(a *active) {
 	fs.mu.Unlock()
 }
 
-// healAll ends the faults that are still in force when the clients are done.
+// healAll ends the faults that are still active when the clients are done.
 func (fs *faults) healAll(ctx context.Context) {
 	fs.mu.Lock()
 	fs.healing = true
 	left := slices.Clone(fs.active)
 	fs.mu.Unlock()
 	for _, a := range left {
-		// Each end needs an instant of its own.
+		// Heal each at a different instant, because events at the same instant have no defined
+		// order.
 		pause(ctx, fs.cluster, time.Microsecond)
 		fs.heal(a)
 	}
 }
 
-// isHealing reports whether the remaining faults are being ended.
+// isHealing reports whether healAll has been called.
 func (fs *faults) isHealing() bool {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
@@ -200,10 +201,10 @@ func (fs *faults) healErrors() error {
 	return errors.Join(fs.failed...)
 }
 
-// recordIdle records each step as failed that had no effect on any of its targets. Missing one
-// target is chance. But if a step had no effect at all it did not take place, and a run meant to
-// show its effect shows nothing. Randomly drawn steps are exempt because no run depends on any
-// single one.
+// recordIdle records a failure for each step that had no effect on any of its targets. A single
+// target may be missed by chance. But a step without any effect did not really take place, and a
+// run meant to show its effect shows nothing. Randomly drawn steps are exempt because no run
+// depends on any single one.
 func (fs *faults) recordIdle(plan nemesis.Plan) {
 	fs.mu.Lock()
 	all := fs.healed
@@ -219,8 +220,8 @@ func (fs *faults) recordIdle(plan nemesis.Plan) {
 	}
 }
 
-// pause waits by the cluster's clock, or until the run is stopped. After that the cluster runs no
-// more timers.
+// pause waits for d by the cluster's clock. It returns early if the run is stopped, because the
+// cluster's timers no longer fire then.
 func pause(ctx context.Context, c Cluster, d time.Duration) {
 	done := make(chan struct{})
 	c.At(c.Now()+d, func() { close(done) })
@@ -230,17 +231,17 @@ func pause(ctx context.Context, c Cluster, d time.Duration) {
 	}
 }
 
-// A tick is due every stallTick. If one comes more than stallBound after the previous one, it was
-// delayed for half of the shortest time-out of a request to a node. A client that sent a request in
-// that time, on a machine that was busy before and after, may well have given up.
+// Ticks are due every stallTick. Two ticks more than stallBound apart count as a stall of the host.
+// That bound is half of the shortest time-out of a request to a node: on a machine that is also
+// busy before and after the stall, such a request may well have timed out.
 const (
 	stallTick  = 10 * time.Millisecond
 	stallBound = scenario.MinTimeout / 2
 )
 
-// stallDetector records when this host, or this process on it, stalled. A hypervisor may take the
-// processor from a virtual machine for seconds, stopping all its processes at once. That does not
-// affect safety, but nobody can be expected to meet a deadline meanwhile.
+// stallDetector records when this host, or this process on it, stalled. A hypervisor may suspend a
+// virtual machine for seconds, which stops all its processes at once. That does not affect safety,
+// but no lock can be expected to meet a deadline during a stall.
 type stallDetector struct {
 	cluster Cluster
 	rec     record
@@ -248,10 +249,11 @@ type stallDetector struct {
 	enabled bool
 
 	mu   sync.Mutex
-	last time.Duration // when progress was last seen
+	last time.Duration // time of the last tick
 }
 
-// start starts the detection. A clock without error belongs to a simulation, which cannot stall.
+// start starts the ticks, except in a simulation, which cannot stall. A simulation is recognized by
+// its exact clock.
 func (s *stallDetector) start() {
 	if s.cluster.StampError() > 0 {
 		s.enabled, s.last = true, s.cluster.Now()
@@ -259,7 +261,7 @@ func (s *stallDetector) start() {
 	}
 }
 
-// scheduleTick repeats the check after each tick, as long as faults are injected.
+// scheduleTick schedules the next tick, unless faults can no longer be injected by then.
 func (s *stallDetector) scheduleTick() {
 	s.cluster.At(s.cluster.Now()+stallTick, func() {
 		if !s.queues.beginInjection() {
@@ -271,8 +273,8 @@ func (s *stallDetector) scheduleTick() {
 	})
 }
 
-// recordStall records a stall that has just ended, if there was one. It is also called when the
-// clients are done, because clients with processes of their own may do all their work in one tick.
+// recordStall records a stall if the previous tick is too long ago. It is also called when the
+// clients are done, because clients in separate processes may do all their work between two ticks.
 func (s *stallDetector) recordStall() {
 	if !s.enabled {
 		return
@@ -288,11 +290,11 @@ func (s *stallDetector) recordStall() {
 	}
 }
 
-// eventLimitHint says why a run was stopped and what to do about it.
+// eventLimitHint says why a run was stopped and how to avoid that.
 const eventLimitHint = "a run may record no more events; let clients think or hold longer, or set a shorter limit"
 
-// eventLimit stops a run that has recorded the maximum number of events. It does so once, and only
-// while clients run.
+// eventLimit stops a run that has recorded the maximum number of events. It acts at most once, and
+// only while clients are running.
 type eventLimit struct {
 	maxEvents int // 0: no limit
 	cluster   Cluster
@@ -302,10 +304,10 @@ type eventLimit struct {
 	halted    chan struct{} // closed when the run must stop
 
 	mu    sync.Mutex
-	cause string // why the run ends early; "": it doesn't
+	cause string // why the run was stopped early; "": it wasn't
 }
 
-// observe stops the run if the event just recorded is the last one allowed.
+// observe stops the run if ev, the event just recorded, reaches the limit.
 func (s *eventLimit) observe(ev history.Event) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -322,16 +324,16 @@ func (s *eventLimit) reason() string {
 	return s.cause
 }
 
-// halt records that the run was stopped, and stops it.
+// halt stops the run and records that. since is the time of the event that reached the limit.
 func (s *eventLimit) halt(since time.Duration) {
-	// The event that led here may be stamped later than our clock, by the error of stamps.
+	// Because of the error of stamps, that event may be stamped later than the current time.
 	at := max(s.cluster.Now(), since)
 	s.quit()
 	s.rec.add(history.Event{T: int64(at), Process: history.Harness, Type: history.Info, Op: history.OpStop, Cause: s.reason()})
 	close(s.halted)
 }
 
-// triggers starts the steps of a plan.
+// triggers starts the steps of a plan at their times, events, points and messages.
 type triggers struct {
 	s        scenario.Scenario
 	cluster  Cluster
@@ -339,7 +341,7 @@ type triggers struct {
 	repeater repeater
 
 	mu     sync.Mutex
-	points map[string][]int // "client point" → planned steps, in the order of their nth
+	points map[string][]int // "client point" → indexes of the steps planned there, ordered by Nth
 }
 
 // arm sets up the trigger of each planned step.
@@ -385,7 +387,7 @@ func (t *triggers) atPoint(client, point string) {
 	}
 }
 
-// onMessage is called while a message is held on its link.
+// onMessage starts a step when its message is seen. The message is held on its link meanwhile.
 func (t *triggers) onMessage(step int, m nemesis.HeldMessage) {
 	kind, _ := nemesis.KindOf(t.s.Plan[step].Fault.Kind)
 	switch {
@@ -405,9 +407,9 @@ func (t *triggers) onMessage(step int, m nemesis.HeldMessage) {
 	}
 }
 
-// fire injects a step's fault on all its targets at once and schedules its end. healBy ends the
-// fault if it has no Heal of its own. Nothing is injected once the run is stopping, or when the
-// step comes too late.
+// fire injects a step's fault on all its targets at once and schedules its end. If the fault's
+// Effect has no Heal function, healBy heals it. Nothing is injected if the run is stopping or if it
+// is too late for the step (Trigger.Before).
 func (t *triggers) fire(step int, healBy func() (string, error)) (fired bool) {
 	f, when, targets := t.s.Plan[step].Fault, t.s.Plan[step].When, t.s.Targets(t.s.Plan[step])
 	wanted := func() bool { return when.Before == 0 || t.cluster.Now() <= when.Before }
@@ -430,19 +432,20 @@ func (t *triggers) fire(step int, healBy func() (string, error)) (fired bool) {
 	return fired
 }
 
-// UnplannedEvent is something that somebody other than the harness did to a process of the run: a
-// node, the resource, a client, a replica, a sentinel or the links.
+// UnplannedEvent is something that happened to one of the run's processes without being caused by
+// the harness, such as an external kill. The process may be a node, the resource, a client, a
+// replica, a Sentinel or the proxy that carries the links.
 type UnplannedEvent struct {
 	Op    string // kill, pause or history.OpContinue
 	Node  string // name of the process
 	Cause string // what was observed
 }
 
-// Interference is the error of a run that somebody else disturbed before its record began or after
-// it ended, so that no event records it. Retrying the run may help.
+// Interference is the error for a run that was disturbed from outside before its history began or
+// after it ended, so that no event records the disturbance. Retrying the run may help.
 type Interference struct {
 	UnplannedEvent
-	When string // as in "while the run was being set up"
+	When string // such as DuringSetup
 }
 
 func (i *Interference) Error() string {
@@ -453,8 +456,8 @@ func (i *Interference) Error() string {
 	return fmt.Sprintf("unplanned: %s %s %s (%s)", i.Node, did, i.When, i.Cause)
 }
 
-// TimeoutAsInterference adds an Interference to a time-out error: the process that was waited for
-// was stopped, or the machine is too busy. Other errors are returned unchanged.
+// TimeoutAsInterference adds an Interference to a time-out error, because either the awaited
+// process was stopped from outside or the machine is too busy. It returns other errors unchanged.
 func TimeoutAsInterference(err error, when string) error {
 	type timeout interface {
 		error
@@ -467,21 +470,21 @@ func TimeoutAsInterference(err error, when string) error {
 	return err
 }
 
-// When a run may be disturbed outside its record.
+// Values of Interference.When.
 const (
 	DuringSetup    = "while the run was being set up"
 	DuringTeardown = "while the run was being torn down"
 )
 
-// processMonitor is a cluster that notices what others do to its processes. MonitorProcesses
-// reports everything that happened since they were started, and everything until stop is called.
-// stop checks once more, and nothing is reported after it.
+// processMonitor is implemented by clusters that detect outside interference with their processes.
+// MonitorProcesses reports everything since the processes were started, and keeps reporting until
+// stop is called. stop does a final check; nothing is reported after it returns.
 type processMonitor interface {
 	MonitorProcesses(report func(UnplannedEvent)) (stop func())
 }
 
-// recordUnplanned records unplanned events until stop is called. If a process ends or is stopped by
-// somebody else, the run no longer follows its plan.
+// recordUnplanned records unplanned events until stop is called. If something other than the
+// harness ends or stops a process, the run no longer follows its plan.
 func recordUnplanned(c Cluster, rec record) (stop func()) {
 	g, ok := c.(processMonitor)
 	if !ok {
@@ -492,16 +495,16 @@ func recordUnplanned(c Cluster, rec record) (stop func()) {
 	})
 }
 
-// eventWait is a function that waits for an event.
+// eventWait is a function to call when an event occurs.
 type eventWait struct {
 	event nemesis.Event
 	seen  int
-	// onMatch is called at once, under the recorder's lock; may be nil.
+	// onMatch is called immediately, while the recorder's lock is held. It may be nil.
 	onMatch func()
 	f       func()
 }
 
-// eventWaits holds all functions that wait for events.
+// eventWaits holds the functions to call when events occur.
 type eventWaits struct {
 	cluster Cluster
 
@@ -509,7 +512,8 @@ type eventWaits struct {
 	all []*eventWait
 }
 
-// await calls f in its own goroutine soon after the event, but never at exactly the same instant.
+// await arranges for f to be called in its own goroutine soon after the event, but never at exactly
+// the same instant.
 func (w *eventWaits) await(ev nemesis.Event, onMatch func(), f func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -543,16 +547,16 @@ func (w *eventWaits) observe(ev history.Event) {
 	}
 }
 
-// repeater injects faults repeatedly.
+// repeater injects faults over and over.
 type repeater struct {
 	cluster  Cluster
 	faults   *faults
 	rand     seededRand
-	hasEnded func(target string) bool // the target has ended, and nothing can hit it
+	hasEnded func(target string) bool // reports whether the target has ended and can't be hit any more
 }
 
-// start injects a fault repeatedly on each of its targets, until its time is over, the run ends or
-// the target has ended.
+// start injects a fault over and over on each of its targets, until the fault's end, the end of the
+// run, or the end of the target.
 func (a repeater) start(step int, f nemesis.Fault, targets []string) {
 	var over atomic.Bool
 	stop := func() { over.Store(true) }
@@ -572,7 +576,7 @@ func (a repeater) start(step int, f nemesis.Fault, targets []string) {
 				now := a.cluster.Now()
 				begun, _ := a.faults.inject(step, f, a.faults.queues.enqueue([]string{target}, now, now+lasts), func() bool { return !stopped(target) }, nil)
 				if len(begun) == 0 {
-					return // injecting failed, as the record shows
+					return // the injection failed, which is already recorded
 				}
 				after(lasts, func() {
 					for _, one := range begun {
@@ -587,7 +591,7 @@ func (a repeater) start(step int, f nemesis.Fault, targets []string) {
 	a.faults.atEnd(f, 0, stop)
 }
 
-// seededRand draws random numbers that depend only on a seed and on the draw's name.
+// seededRand draws random numbers that depend only on the seed and on what is being drawn.
 type seededRand uint64
 
 // duration draws a duration uniformly from a span.
@@ -599,17 +603,16 @@ func (d seededRand) number(step int, target, what string, k int) uint64 {
 	return client.Random(uint64(d), "step", fmt.Sprint(step), target, what, fmt.Sprint(k))
 }
 
-// sharedFault is a fault that is in force on one target, possibly for several steps. Each has a
-// mutex of its own, since a fault that waits for a stopped node must not delay the end of that
-// stop.
+// sharedFault is a fault on one target that several steps may share. Each sharedFault has its own
+// mutex, so that a fault that waits for a stopped node does not delay the node's resumption.
 type sharedFault struct {
 	mu    sync.Mutex
 	fault nemesis.Fault
-	steps int // number of steps that keep it in force; 0: none
+	steps int // number of steps that keep it active
 	heal  func() (string, error)
 }
 
-// sharedFaults holds the faults that may be in force for several steps, by kind and target.
+// sharedFaults holds the faults that several steps may share, by kind and target.
 type sharedFaults struct {
 	cluster Cluster
 
@@ -617,9 +620,9 @@ type sharedFaults struct {
 	byTarget map[string]*sharedFault
 }
 
-// inject injects a fault, unless the same fault is already in force on the target. In that case the
-// fault lasts until both steps have ended. Two different faults of one kind can't be in force on
-// one target at the same time.
+// inject injects a fault, unless the same fault is already active on the target. In that case the
+// fault lasts until all steps that share it have ended. Two different faults of one kind can't be
+// active on the same target at once.
 func (all *sharedFaults) inject(kind nemesis.Kind, f nemesis.Fault, target string) (nemesis.Effect, error) {
 	if !kind.Overlaps {
 		return kind.Inject(all.cluster, f, target)
@@ -652,7 +655,7 @@ func (all *sharedFaults) entry(name string) *sharedFault {
 	return all.byTarget[name]
 }
 
-// end ends one step's use of a fault, and the fault itself with the last step.
+// end ends one step's share of the fault, and heals the fault if that was the last one.
 func (n *sharedFault) end() (string, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

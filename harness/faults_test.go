@@ -39,7 +39,7 @@ func (c *tickingCluster) RunClient(_ context.Context, _ client.Spec, at func(str
 
 func (c *tickingCluster) Resource(context.Context, ...string) (any, error) { return []any{}, nil }
 
-// At ignores timers in the far future, such as the run's limit.
+// At ignores timers far in the future, such as the one for the run's limit.
 func (c *tickingCluster) At(t time.Duration, f func()) {
 	if t < time.Hour {
 		go f()
@@ -51,7 +51,7 @@ func (c *tickingCluster) Run(ctx context.Context, _ scenario.Scenario, _ uint64,
 	return body(ctx, c)
 }
 
-// What a client does right after it is resumed is stamped after the end of its pause.
+// Events of a client that has just been resumed are stamped after the end of its pause.
 func TestPauseEndPrecedesClientEvents(t *testing.T) {
 	s := scenario.Scenario{Name: "t", Clients: []scenario.Client{{Name: "c1"}}, Limit: time.Hour, Plan: nemesis.Plan{{
 		When:  nemesis.Trigger{Point: &nemesis.OnPoint{Client: "c1", Point: client.BeforeRelease, Nth: 1}},

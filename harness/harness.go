@@ -1,18 +1,18 @@
 // Package harness is the engine: it interprets a scenario on a Cluster and records a history.
 //
-// A Backend makes a Cluster and calls the engine with it. Run joins the two.
+// A Backend creates a Cluster and calls the engine with it. Run connects the two.
 //
 //	harness.go  one run, from its first event to its last; what backends and clusters provide
-//	clients.go  the clients that contend; the order of faults on one target
-//	faults.go   what triggers the steps of the plan, what they do to the cluster, and the
-//	            recording of unplanned events
+//	clients.go  the contending clients; the order of faults on one target
+//	faults.go   triggering the plan's steps, injecting and healing their faults, and recording
+//	            unplanned events
 //
 // Related packages:
 //
-//	scenario/  one experiment as plain data, and the YAML file that it is written in
+//	scenario/  one experiment as plain data, and its YAML format
 //	history/   the facts: Event, Params, the recorder and the reader
-//	resp/      parses lock commands from the bytes on a link
-//	lock/      the environment and the interface of a lock under test; lock/kinds is the table of locks
+//	resp/      parses the lock commands on a link
+//	lock/      the interface of a lock under test, and its environment; lock/kinds is the table of locks
 //	client/    the program that each contending client runs, and the protected resource
 //	sim/       backend: virtual time, simulated network and Redis nodes, deterministic
 //	process/   backend: real redis-servers, clients as subprocesses
@@ -22,15 +22,15 @@
 // virtual and in real time.
 //
 // A fault's planned duration counts from the moment the fault takes effect, which may be later than
-// planned. To still keep the faults of a plan in order on each target, a fault that the plan
-// starts after another fault's end waits for that end, and its invoke event is recorded then. A
-// fault that the plan starts while another is in force does not wait.
+// planned. So that the faults on each target still follow the plan's order, a fault planned to
+// start after another one has ended waits for that end, and its invoke event is recorded then. A
+// fault planned to start while another is active does not wait.
 //
-// The engine also records what nobody planned: stalls of a real host, and what somebody else did to
-// a process of the run.
+// The engine also records unplanned events: stalls of a real host, and interference with the run's
+// processes from outside.
 //
-// Deliberately missing: any backend, any checker, any report, any file. The engine knows what was
-// planned and what happened, but not what it means.
+// Deliberately missing: backends, checkers, reports and files. The engine knows what was planned
+// and what happened, but not what it means.
 package harness
 
 import (
@@ -48,13 +48,13 @@ import (
 )
 
 // Run runs a scenario once on a backend and records what happens. It returns an error if the
-// backend or a client program failed to do its part. The record then holds what was seen until
-// then.
+// backend or a client program failed; the history then contains everything recorded until the
+// failure.
 func Run(ctx context.Context, b Backend, s scenario.Scenario, seed uint64, rec *history.Recorder) error {
 	return RunWithLimit(ctx, b, s, seed, rec, 0)
 }
 
-// RunWithLimit is like Run, but stops the run after that many events. 0 means no limit.
+// RunWithLimit is like Run, but stops the run after maxEvents events; 0 means no limit.
 func RunWithLimit(ctx context.Context, b Backend, s scenario.Scenario, seed uint64, rec *history.Recorder, maxEvents int) error {
 	s = s.WithRandomPlan(seed)
 	var e *engine
@@ -78,10 +78,11 @@ func RunWithLimit(ctx context.Context, b Backend, s scenario.Scenario, seed uint
 	return errors.Join(err, rec.Err())
 }
 
-// engine is one run: its clients, its nemesis and the observers of the record.
+// engine executes one run. It consists of the clients, the faults and the observers of recorded
+// events.
 //
-//	             ┌──► logs        when the resource answered
-//	recorder ────┼──► eventLimit  whether to stop the run here
+//	             ┌──► logs        when the resource replied
+//	recorder ────┼──► eventLimit  whether to stop the run now
 //	             └──► waits ────► clients, triggers ───► faults ───► cluster
 type engine struct {
 	s       scenario.Scenario
@@ -96,7 +97,7 @@ type engine struct {
 	eventLimit *eventLimit
 	stalls     *stallDetector
 
-	endTime time.Duration // when the run was finished
+	endTime time.Duration // when the run finished
 }
 
 func newEngine(s scenario.Scenario, seed uint64, c Cluster, to *history.Recorder, maxEvents int) *engine {
@@ -126,13 +127,13 @@ func (e *engine) run(ctx context.Context) error {
 	defer stopMonitor()
 	err := e.runClients(ctx)
 	e.stalls.recordStall()
-	e.faults.queues.close() // no fault starts after this; those being injected are recorded first
+	e.faults.queues.close() // no fault starts after this; injections in progress are finished and recorded
 	e.faults.healAll(ctx)
-	// Messages that were held back are delivered now, and late replies arrive.
+	// Wait for messages that were held back and for late replies.
 	pause(ctx, e.cluster, 4*e.s.Lock.Timeout)
 	e.faults.recordIdle(e.s.Plan)
 	recordUnsupported(e.cluster, e.rec)
-	if ctx.Err() != nil { // the backend is shutting down and answers no more
+	if ctx.Err() != nil { // the backend is shutting down and no longer answers
 		err = context.Cause(ctx)
 	} else {
 		err = errors.Join(err, e.logs.read(ctx, e.cluster, e.s.KeyNames(), e.rec), e.faults.healErrors())
@@ -142,8 +143,8 @@ func (e *engine) run(ctx context.Context) error {
 	return err
 }
 
-// end records the end of the run, which is the last event: the backend has already recorded the
-// messages that were still in flight.
+// end records the end of the run. This is the last event, because the backend has already recorded
+// the messages that were still in flight.
 func (e *engine) end(err error) {
 	ev := history.Event{T: int64(e.endTime), Process: history.Harness, Type: history.End, Op: history.OpRun, Cause: "completed"}
 	if why := e.eventLimit.reason(); why != "" {
@@ -155,8 +156,9 @@ func (e *engine) end(err error) {
 	e.rec.to.Record(ev)
 }
 
-// runClients starts each client at its time. It returns once all clients have ended, the limit is
-// reached, or none is running that could trigger the start of another.
+// runClients starts each client at its configured time or event, and stops them all when the time
+// limit or the event limit is reached. It returns when no client is running. A client whose start
+// event has not occurred by then is never started.
 func (e *engine) runClients(ctx context.Context) error {
 	var stops []context.CancelFunc
 	for _, c := range e.s.Clients {
@@ -168,7 +170,7 @@ func (e *engine) runClients(ctx context.Context) error {
 	limit := make(chan struct{})
 	e.cluster.At(e.s.Limit, func() { close(limit) })
 	stopAll := func() {
-		// Stop them one at a time: events at the same instant have no defined order.
+		// Stop them one by one, because events at the same instant have no defined order.
 		for _, stop := range stops {
 			e.cluster.At(e.cluster.Now(), stop)
 		}
@@ -178,7 +180,8 @@ func (e *engine) runClients(ctx context.Context) error {
 	for e.clients.anyRunning() {
 		select {
 		case err := <-e.clients.ended:
-			// If a fault killed it, another client may start once that fault is recorded.
+			// If a fault killed the client, recording that fault may start another client. Wait for
+			// that, so that the run doesn't end too early.
 			e.faults.queues.awaitInjections()
 			e.clients.running.Add(-1)
 			errs = append(errs, err)
@@ -198,31 +201,31 @@ func (e *engine) runClients(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// Backend makes clusters: simulated, of processes or of containers.
+// Backend creates clusters, which are simulated or consist of processes or containers.
 type Backend interface {
 	Name() string
-	// Probe reports what the backend can do on this machine. The capability "run" is available if
-	// it can run at all. nemesis.Capability names the others.
+	// Probe reports what the backend can do on this machine. CanRun is available if it can run
+	// any scenario. nemesis.Capability names the other capabilities.
 	Probe(ctx context.Context) []Capability
-	// Run sets up a cluster for the scenario, calls body with it, and always takes it down
-	// afterwards. The backend calls the engine, and not the other way round, because a virtual-time
-	// bubble must enclose the engine. Links record each lock command in rec.
+	// Run sets up a cluster for the scenario, calls body with it, and always tears it down
+	// afterwards. The backend calls the engine, and not the other way around, because a
+	// virtual-time bubble must enclose the engine. Links record each lock command in rec.
 	Run(ctx context.Context, s scenario.Scenario, seed uint64, rec *history.Recorder, body Body) error
 }
 
-// KeyPreserver is a backend that can rerun a seed with some changes of keys prevented.
+// KeyPreserver is a backend that can rerun a seed while preventing chosen changes to keys.
 type KeyPreserver interface {
-	// Preserving returns a backend whose lock nodes call preserve before a key ends or changes
-	// (history.OpLife). If preserve returns true, that change does not happen. Everything before
-	// the first true is the same as in a normal run.
+	// WithPreservedKeys returns a backend whose lock nodes call preserve before they change, delete
+	// or expire a key (history.OpLife). If preserve returns true, the key stays as it is. Until it
+	// first does, the run is identical to a normal run.
 	Preserving(preserve func(history.Event) bool) Backend
 }
 
-// Body is the function that a backend calls with its cluster. It must use the context it is given:
-// a context from outside does not work in virtual time.
+// Body is the function that a backend calls with its cluster. It must use the context passed to it,
+// because a context from outside does not work in virtual time.
 type Body func(ctx context.Context, c Cluster) error
 
-// Capability is one thing that a backend can do, or the reason why it can't.
+// Capability says whether a backend can do one thing and, if not, why.
 type Capability struct {
 	Name      string `json:"name"`
 	Available bool   `json:"available"`
@@ -233,14 +236,14 @@ type Capability struct {
 	Unknown bool `json:"unknown,omitempty"`
 }
 
-// nodeReporter is a cluster that knows more about its nodes than clients can see.
+// nodeReporter is implemented by clusters that know more about their nodes than clients can see.
 type nodeReporter interface{ NodeReport() NodeReport }
 
 // NodeReport describes a cluster's nodes at one moment.
 type NodeReport struct {
-	ServerVersion string               // as in "redis 7.0.15, image redis:7"; "" where the backend implies it
-	ReportsKeys   bool                 // the nodes report the life of each key (history.Life)
-	Epoch         int64                // what a correct wall clock shows at T = 0, in nanoseconds since 1970
+	ServerVersion string               // such as "redis 7.0.15, image redis:7"; "" if the backend implies it
+	ReportsKeys   bool                 // the nodes report every change to a key (history.OpLife)
+	Epoch         int64                // Unix time at T = 0, in nanoseconds
 	Unsupported   []UnsupportedCommand // commands from clients that the nodes could not execute
 }
 
@@ -259,8 +262,8 @@ func reportOf(c Cluster) NodeReport {
 }
 
 // CapabilitiesOf lists every capability that faults need and whether the cluster has it. A cluster
-// has a capability if its type implements the interface declared in the fault's file. own replaces
-// entries for which the backend knows a better reason or remedy.
+// has a capability if its type implements the interface declared in the fault's file. overrides
+// replaces entries for which the backend knows a better reason or remedy.
 func CapabilitiesOf(cluster any, own ...Capability) (all []Capability) {
 	names, has := nemesis.Capabilities(cluster)
 	for _, name := range names {
@@ -276,37 +279,37 @@ func CapabilitiesOf(cluster any, own ...Capability) (all []Capability) {
 	return all
 }
 
-// ErrKilled is returned by RunClient for a client that the nemesis killed.
+// ErrKilled is the error that RunClient returns for a client killed by the nemesis.
 var ErrKilled = errors.New("client was killed")
 
-// CanRun is the capability that a backend needs to be of any use.
+// CanRun is the capability of running scenarios at all on this machine.
 const CanRun = "run"
 
-// Cluster is a running cluster, as the engine uses it. The optional interfaces in package nemesis
-// declare the faults that it can inject.
+// Cluster is a running cluster as the engine sees it. The faults that can be injected into it
+// depend on which of the optional interfaces in package nemesis it implements.
 type Cluster interface {
 	// Now returns the true time since the run began.
 	Now() time.Duration
 	// At calls f in its own goroutine at true time t, or at once if t has passed.
 	At(t time.Duration, f func())
-	// RunClient runs a client and returns when it has ended or was killed. It calls at each time
-	// the client reaches an armed point, and the client waits until at returns.
+	// RunClient runs a client and returns when the client has ended or was killed. When the client
+	// reaches an armed point, it waits there while RunClient calls at.
 	RunClient(ctx context.Context, s client.Spec, at func(point string)) error
-	// Resource sends one command to the protected resource, past all links and faults, and returns
-	// its reply. It is used before the clients start and after they have ended.
+	// Resource sends one command to the protected resource, bypassing all links and faults, and
+	// returns its reply. It is called only before the clients start and after they have ended.
 	Resource(ctx context.Context, args ...string) (any, error)
-	// StampError bounds the error of true stamps (ε).
+	// StampError returns the maximum error of true-time stamps (ε).
 	StampError() time.Duration
 }
 
 // Liveness parameters that are the same for every scenario.
 const (
-	clockRate = 0.0005                 // ρ: drift that a healthy quartz clock with an NTP daemon stays below
+	clockRate = 0.0005                 // ρ: maximum drift of a healthy quartz clock with an NTP daemon
 	slack     = 250 * time.Millisecond // delay that scheduling may add on a busy machine
-	rounds    = 10                     // k: losing this many rounds in a row to split votes is a bug in the lock, not bad luck
+	rounds    = 10                     // k: a lock that loses this many rounds in a row to split votes has a bug, not just bad luck
 )
 
-// paramsOf returns the parameters that are recorded at the beginning of a run.
+// paramsOf returns the parameters recorded at the beginning of a run.
 func paramsOf(s scenario.Scenario, seed uint64, backend string, on Cluster) history.Params {
 	p := history.Params{
 		Schema: history.Schema, Scenario: s.Name, Variant: s.Variant, Backend: backend, Seed: seed,
@@ -344,7 +347,7 @@ func recordUnsupported(on Cluster, rec record) {
 	}
 }
 
-// record writes events to the history. Events without a time get the current time.
+// record adds events to the history. Events without a time get the current time.
 type record struct {
 	cluster Cluster
 	to      *history.Recorder

@@ -33,7 +33,7 @@ func (q *quietCluster) Run(ctx context.Context, _ scenario.Scenario, _ uint64, r
 	return body(ctx, q)
 }
 
-// A step that hit nothing fails. A step that missed only some of its targets does not.
+// A step without any effect is recorded as failed. A step that affected some of its targets is not.
 func TestIdleStepFails(t *testing.T) {
 	s := scenario.Scenario{Name: "t", Topology: scenario.Topology{Nodes: 2}, Clients: []scenario.Client{{Name: "c1"}}, Limit: time.Hour, Plan: nemesis.Plan{{
 		When:  nemesis.Trigger{Point: &nemesis.OnPoint{Client: "c1", Point: client.BeforeRelease, Nth: 1}},
@@ -57,8 +57,8 @@ func TestIdleStepFails(t *testing.T) {
 	}
 }
 
-// idleSteps runs a scenario in which only some links are busy. It returns the failures that its
-// lose fault recorded and how often the fault ended.
+// idleSteps runs a scenario in which only the named links are busy. It returns the recorded
+// failures of its lose fault, and how many times that fault ended.
 func idleSteps(t *testing.T, s scenario.Scenario, busy string) (failed []string, ends int) {
 	t.Helper()
 	var text strings.Builder

@@ -17,8 +17,8 @@ func (s *pauseCounter) Cut(link, mode, way string) (string, error) {
 }
 func (s *pauseCounter) Mend(link string) (string, error) { return link, nil }
 
-// TestSharedFault checks that a fault in force for two steps ends with the later one, and that a
-// different fault of the same kind can't begin meanwhile.
+// TestSharedFault checks that a fault shared by two steps ends with the later one, and that a
+// different fault of the same kind can't begin while it is active.
 func TestSharedFault(t *testing.T) {
 	s := &pauseCounter{}
 	all := &sharedFaults{byTarget: map[string]*sharedFault{}, cluster: struct {
@@ -54,7 +54,7 @@ func TestSharedFault(t *testing.T) {
 	}
 }
 
-// blockedMend is a cluster that can mend a link only once the link's node runs.
+// blockedMendCluster is a cluster that can mend a link only while the link's node is running.
 type blockedMend struct {
 	Cluster
 	pauseCounter
@@ -68,7 +68,7 @@ func (w *blockedMend) Mend(string) (string, error) {
 	return "mended", nil
 }
 
-// The end of a pause must not wait for the end of a cut that itself waits for the paused node.
+// Ending a pause must not have to wait for ending a cut that itself waits for the paused node.
 func TestSharedFaultsEndIndependently(t *testing.T) {
 	w := &blockedMend{resumed: make(chan struct{}), mending: make(chan struct{})}
 	all := &sharedFaults{cluster: w, byTarget: map[string]*sharedFault{}}

@@ -16,8 +16,8 @@ import (
 	"lockpick/nemesis"
 )
 
-// slowCluster is a cluster in virtual time whose nodes take long to restart and whose client
-// reaches a point at 500 ms.
+// slowCluster is a cluster in virtual time whose nodes restart slowly and whose client reaches a
+// point at 500 ms.
 type slowCluster struct {
 	tickingCluster
 	start time.Time
@@ -77,8 +77,8 @@ func (c *slowCluster) Run(ctx context.Context, _ scenario.Scenario, _ uint64, re
 	return body(ctx, c)
 }
 
-// A step that is due while an earlier step's end is overdue starts after that end. A step planned
-// to overlap the earlier one does not wait.
+// A step that is due while an earlier step is overdue to end waits for that end. A step planned to
+// overlap the earlier one does not wait.
 func TestStepsStartInPlanOrder(t *testing.T) {
 	at := func(ms int) nemesis.Trigger {
 		d := time.Duration(ms) * time.Millisecond
@@ -133,8 +133,8 @@ func TestStepsStartInPlanOrder(t *testing.T) {
 	}
 }
 
-// spans describes when each step was in force, in milliseconds. It fails if a step's invoke event
-// was recorded long before its injection.
+// spans lists when each step was active, in milliseconds. It fails the test if a step's invoke
+// event was recorded long before its injection.
 func spans(t *testing.T, text string) string {
 	t.Helper()
 	h, err := history.Read(strings.NewReader(text))

@@ -11,7 +11,7 @@ import (
 	"lockpick/harness/scenario"
 )
 
-// chatty is a cluster whose client records events until it is stopped.
+// chattyCluster is a cluster whose client records events until it is stopped.
 type chatty struct{ tickingCluster }
 
 func (c *chatty) Run(ctx context.Context, _ scenario.Scenario, _ uint64, rec *history.Recorder, body Body) error {
@@ -27,7 +27,7 @@ func (c *chatty) RunClient(ctx context.Context, s client.Spec, _ func(string)) e
 	return nil
 }
 
-// A run stops at the last event that it may record.
+// A run stops at the maximum number of events.
 func TestRunStopsAtEventLimit(t *testing.T) {
 	s := scenario.Scenario{Name: "t", Clients: []scenario.Client{{Name: "c1"}, {Name: "c2"}}, Limit: time.Hour}
 	var text strings.Builder

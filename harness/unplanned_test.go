@@ -12,8 +12,8 @@ import (
 	"lockpick/harness/scenario"
 )
 
-// disturbedCluster is a cluster whose processes somebody else disturbs: before the run, during it
-// and at its very end.
+// disturbedCluster is a cluster whose processes are disturbed from outside before the run, during
+// it and at its very end.
 type disturbedCluster struct{ tickingCluster }
 
 func (b *disturbedCluster) Run(ctx context.Context, _ scenario.Scenario, _ uint64, rec *history.Recorder, body Body) error {
@@ -27,7 +27,7 @@ func (b *disturbedCluster) MonitorProcesses(report func(UnplannedEvent)) (stop f
 	return func() { report(UnplannedEvent{Op: history.OpContinue, Node: "n2"}) }
 }
 
-// Events that a cluster reports are recorded as unplanned, with times within the run.
+// Interference that a cluster reports is recorded as unplanned, with times within the run.
 func TestUnplannedEventsAreRecorded(t *testing.T) {
 	var text strings.Builder
 	s := scenario.Scenario{Name: "t", Clients: []scenario.Client{{Name: "c1"}}, Limit: time.Hour}

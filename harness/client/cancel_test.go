@@ -10,7 +10,7 @@ import (
 	"lockpick/harness/lock"
 )
 
-// waitingLock is a lock whose acquire returns when its context ends, or at once.
+// waitingLock is a lock whose acquire returns when its context is canceled, or at once.
 type waitingLock struct {
 	lease
 	waits bool
@@ -26,8 +26,8 @@ func (l *waitingLock) Acquire(ctx context.Context, _ string) (lock.Handle, error
 	return &l.lease, l.err
 }
 
-// An acquire is recorded once, canceled or not. A lock that is returned after the cancellation is
-// released.
+// An acquire is recorded exactly once, whether or not it is canceled. A lock acquired in spite of
+// the cancellation is released.
 func TestLockAcquiredAfterCancelIsReleased(t *testing.T) {
 	for _, row := range []struct {
 		name   string
@@ -60,7 +60,7 @@ type heldLock struct {
 
 func (l *heldLock) Held(context.Context) (bool, error) { return l.held, l.err }
 
-// A lock that denies being held is recorded as lost. If it can't say, the client continues.
+// A lock that says it is not held is recorded as lost. If it can't say, the client continues.
 func TestClientAsksWhetherLockIsHeld(t *testing.T) {
 	for _, row := range []struct {
 		held   bool

@@ -1,13 +1,13 @@
 // Package client is the program that each contending client runs, the same for every backend and
 // every lock: think, acquire, read the resource, hold and perhaps extend, check the deadline,
-// write, release. Each step is recorded by two events, one before it starts and one when it ends.
+// write, release. Each step is recorded as two events, one before it starts and one when it ends.
 //
-// A Spec describes what the client does. An Env is the environment it runs in. Points are the
-// places where the harness can stop the client exactly. LogKey and the two scripts implement
-// the protected resource: a separate server that logs each attempt, so that its log gives the true
-// order of writes.
+// A Spec describes what the client does. An Env is the environment it runs in. At Points the
+// harness can stop the client exactly. LogKey and the two scripts implement the protected resource:
+// a separate server that logs every attempt to write, so that its log gives the true order of
+// writes.
 //
-// Deliberately missing: anything about faults. A client can't distinguish them from bad luck.
+// Deliberately missing: anything about faults. A client can't tell them from bad luck.
 package client
 
 import (
@@ -25,16 +25,16 @@ import (
 	"lockpick/harness/lock"
 )
 
-// Errors of a scenario that needs a feature the lock doesn't have.
+// Errors for scenarios that need a feature that the lock doesn't have.
 var (
-	errNoTokens  = errors.New("the resource wants fencing tokens, and this lock gives none")
-	errNoExtends = errors.New("the workload extends its lock, and this lock can't be extended")
-	errNoReentry = errors.New("the workload reacquires a lock that it holds, and this lock isn't reentrant")
+	errNoTokens  = errors.New("the resource needs fencing tokens, but this lock doesn't provide any")
+	errNoExtends = errors.New("the workload extends its lock, but this lock can't be extended")
+	errNoReentry = errors.New("the workload reacquires a lock that it holds, but this lock isn't reentrant")
 )
 
-// Run runs the client until its cycles or its time are over, or ctx ends. It returns an error only
-// if the client could not run at all. A lock or a resource that doesn't answer is just recorded in
-// the history.
+// Run runs the client until it has completed its cycles, its time is up, or ctx is canceled. It
+// returns an error only if the client can't do its job at all. A lock or a resource that doesn't
+// answer is not an error: that is recorded in the history.
 func Run(ctx context.Context, s Spec, e Env) error {
 	silenceRedis()
 	p := newProgram(s, e)
@@ -58,12 +58,12 @@ type program struct {
 	e          Env
 	lock       lock.Lock
 	resource   *resource
-	recordLock chan struct{} // holds a value while an event is stamped and recorded, see lockRecord
+	recordLock chan struct{} // a lock: full while an event is stamped and recorded, see lockRecord
 
-	mu        sync.Mutex     // because a lock may read its clocks in several goroutines
-	passes    map[string]int // how often the client has passed each point
+	mu        sync.Mutex     // needed because a lock may read its clocks in several goroutines
+	passes    map[string]int // how many times the client has reached each point
 	acquiring bool
-	readings  int // of the clock since the acquire began
+	readings  int // clock readings since the acquire began
 }
 
 func newProgram(s Spec, e Env) *program {
@@ -71,8 +71,8 @@ func newProgram(s Spec, e Env) *program {
 }
 
 func (p *program) loop(ctx context.Context) error {
-	// Acquiring and thinking stop when the client's time is over, but a critical section is
-	// finished.
+	// When the client's time is up, it stops thinking and acquiring, but finishes its critical
+	// section.
 	begin, cancel := context.WithCancel(ctx)
 	defer cancel()
 	if p.s.Until > 0 {
@@ -98,7 +98,7 @@ func (p *program) loop(ctx context.Context) error {
 }
 
 // think sleeps before cycle n. The time that the client's process took to start counts as thinking,
-// so that clients meant to begin together do so, however long each took to start.
+// so that clients meant to begin together do so even if some processes start more slowly.
 func (p *program) think(ctx context.Context, n int) {
 	d := p.s.Think.Draw(Random(p.s.Seed, p.s.Name, "think", strconv.Itoa(n)))
 	if n == 1 && p.s.Start > 0 {
@@ -129,15 +129,15 @@ func (p *program) cycle(ctx, begin context.Context, n int) error {
 	return errors.Join(c.fatal, ctx.Err())
 }
 
-// lockNow is the clock that the lock reads. Each attempt reads it twice, before and after it
-// contacts the nodes. Redlock's defense against messages delayed in flight depends on the second
-// reading.
+// lockNow is the monotonic clock that the lock reads. Each attempt reads it twice, before and after
+// contacting the nodes. The second reading is Redlock's defense against messages delayed in flight,
+// so DuringAcquire is the point just before it.
 func (p *program) lockNow() time.Time {
 	p.countReading()
 	return p.e.Now()
 }
 
-// lockWall is the wall clock, which the lock may read instead.
+// lockWall is the wall clock, which some locks read instead of lockNow.
 func (p *program) lockWall() time.Time {
 	p.countReading()
 	return p.e.Wall()
@@ -155,14 +155,14 @@ func (p *program) countReading() {
 	}
 }
 
-// setAcquiring notes that an acquire begins or has ended.
+// setAcquiring marks the beginning or the end of an acquire, and resets the count of readings.
 func (p *program) setAcquiring(acquiring bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.acquiring, p.readings = acquiring, 0
 }
 
-// atPoint stops the client if this pass of the point is armed.
+// atPoint stops the client at a point if this occurrence of it is armed.
 func (p *program) atPoint(point string) {
 	p.mu.Lock()
 	p.passes[point]++
@@ -187,21 +187,21 @@ func (p *program) sleep(ctx context.Context, d time.Duration) {
 }
 
 // lockRecord keeps the client's other goroutines from recording events until unlock is called, so
-// that events are recorded in the order of their stamps. It uses a channel and not a mutex because
-// the client may be paused meanwhile, and a simulation's time only advances while goroutines wait
-// on channels.
+// that events are recorded in the order of their stamps. The lock is a channel and not a mutex
+// because the client may be paused while holding it, and the simulation's time advances while
+// goroutines wait for channels, but not while they wait for mutexes.
 func (p *program) lockRecord() (unlock func()) {
 	p.recordLock <- struct{}{}
 	return func() { <-p.recordLock }
 }
 
-// emit records an event of this client, stamped now unless it has a stamp.
+// emit records an event of this client. An event without a stamp gets the current time.
 func (p *program) emit(e history.Event) {
 	defer p.lockRecord()()
 	p.emitLocked(e)
 }
 
-// emitLocked is emit for a caller that holds the record lock.
+// emitLocked is like emit, for callers that have called lockRecord.
 func (p *program) emitLocked(e history.Event) {
 	e.Process = p.s.Name
 	if e.T == 0 {
@@ -210,8 +210,8 @@ func (p *program) emitLocked(e history.Event) {
 	p.e.Emit(e)
 }
 
-// Points are the places at which a client can be stopped exactly. At an armed point it tells the
-// harness and waits until the harness lets it continue.
+// Points are the places at which a client can be stopped exactly. At an armed point the client
+// notifies the harness and waits until the harness lets it continue.
 const (
 	DuringAcquire = "during-acquire"          // inside an attempt's second clock reading, just before the clock is read
 	AfterAcquire  = "after-acquire"           // the lock is held and nothing has been read yet
@@ -219,19 +219,19 @@ const (
 	BeforeRelease = "before-release"          // the work is done and the release has not been sent yet
 )
 
-// Points lists the points in the order of a cycle.
+// Points lists the points in the order in which a cycle reaches them.
 var Points = []string{DuringAcquire, AfterAcquire, betweenCheck, BeforeRelease}
 
-// Fence modes of the resource.
+// Fencing modes of the resource.
 const (
 	FenceNone     = "none"          // every write is applied
-	FenceToken    = "token"         // tokens below the largest seen are refused (Kleppmann 2016)
-	FenceCounter  = "counter"       // the same, but the read itself draws the token, after the acquire (antirez 2016)
-	FenceCheckSet = "check-and-set" // one script claims and reads; a write needs its claim (antirez 2016)
+	FenceToken    = "token"         // writes with a token below the largest seen are refused (Kleppmann 2016)
+	FenceCounter  = "counter"       // the same, but the token is drawn by the client's read after the acquire (antirez 2016)
+	FenceCheckSet = "check-and-set" // the read also sets a claim, and a write is refused once another claim has replaced it (antirez 2016)
 )
 
-// Spec describes what one client does. It is plain data: a subprocess gets it as one JSON line.
-// Durations are already scaled.
+// Spec describes what one client does. It is plain data, and is passed to a subprocess as one line
+// of JSON. Durations are already scaled.
 type Spec struct {
 	Name      string        `json:"name"` // c1, c2, …
 	Seed      uint64        `json:"seed"` // the run's seed
@@ -239,20 +239,20 @@ type Spec struct {
 	Nodes     []lock.Node   `json:"nodes"`               // filled in by the backend
 	Addresses []string      `json:"addresses,omitempty"` // names of the nodes in the lock's configuration; nil: all
 	Resource  lock.Node     `json:"resource"`            // filled in by the backend
-	Keys      []string      `json:"keys"`                // the locks that it uses, in turn
-	Fence     string        `json:"fence"`               // fence mode of the resource
-	Writes    int           `json:"writes"`              // writes in one critical section
-	Cycles    int           `json:"cycles"`              // number of cycles; 0: until Until
-	Until     time.Duration `json:"until"`               // true time after which it starts nothing new; 0: no limit
-	Start     time.Duration `json:"start,omitempty"`     // true time at which it was asked to start; 0: starting takes no time
-	Think     Range         `json:"think"`               // before each cycle
-	Hold      Range         `json:"hold"`                // between read and check
-	Prepare   Range         `json:"prepare"`             // between check and write
-	Cancel    time.Duration `json:"cancel,omitempty"`    // after which it cancels an acquire that has not returned; 0: never
-	Extend    time.Duration `json:"extend"`              // interval between extensions; 0: it doesn't extend
-	Reenter   int           `json:"reenter,omitempty"`   // how many times it reacquires the lock that it holds, for half of the hold
-	NoCheck   bool          `json:"noCheck"`             // it does not check its deadline before it writes
-	Armed     []Point       `json:"armed"`               // the points at which it stops
+	Keys      []string      `json:"keys"`                // the locks that the client uses, in turn
+	Fence     string        `json:"fence"`               // fencing mode of the resource
+	Writes    int           `json:"writes"`              // writes per critical section
+	Cycles    int           `json:"cycles"`              // number of cycles; 0: unlimited, see Until
+	Until     time.Duration `json:"until"`               // true time after which the client starts nothing new; 0: no limit
+	Start     time.Duration `json:"start,omitempty"`     // true time at which the client was asked to start; 0: starting takes no time
+	Think     Range         `json:"think"`               // pause before each cycle
+	Hold      Range         `json:"hold"`                // time between read and check
+	Prepare   Range         `json:"prepare"`             // time between check and write
+	Cancel    time.Duration `json:"cancel,omitempty"`    // time after which the client cancels a pending acquire; 0: never
+	Extend    time.Duration `json:"extend"`              // interval between extensions; 0: no extensions
+	Reenter   int           `json:"reenter,omitempty"`   // how many times the client reacquires the lock it holds; it releases these acquisitions after half of Hold
+	NoCheck   bool          `json:"noCheck"`             // the client does not check its deadline before writing
+	Armed     []Point       `json:"armed"`               // the points at which the client stops
 }
 
 // lockNodes lists the nodes in the lock's configuration.
@@ -269,13 +269,13 @@ func (s Spec) lockNodes() []lock.Node {
 	return out
 }
 
-// Range is a span from which a duration is drawn, including both ends.
+// Range is a range of durations to draw from, including both ends.
 type Range struct {
 	Min time.Duration `json:"min"`
 	Max time.Duration `json:"max"`
 }
 
-// Point is one pass of a point, counted from 1; Nth 0 means every pass.
+// Point is the nth time, counted from 1, that a client reaches a point. Nth 0 means every time.
 type Point struct {
 	Name string `json:"name"`
 	Nth  int    `json:"nth"`
@@ -285,19 +285,20 @@ type Point struct {
 // the real ones in a subprocess.
 type Env struct {
 	Dial  func(ctx context.Context, network, addr string) (net.Conn, error)
-	Now   func() time.Time                       // own monotonic clock
-	Wall  func() time.Time                       // own wall clock
-	After func(d time.Duration) <-chan time.Time // own timer
+	Now   func() time.Time                       // the client's monotonic clock
+	Wall  func() time.Time                       // the client's wall clock
+	After func(d time.Duration) <-chan time.Time // the client's timer
 	True  func() time.Duration                   // true time since the run began
 	Emit  func(history.Event)                    // records an event; the client sets T itself
-	// At blocks while the harness does what the plan says for this pass of an armed point.
+	// At is called when the client reaches an armed point. It blocks while the harness carries out
+	// the step planned for that point.
 	At func(point string)
-	// Lock makes the lock under test.
+	// Lock creates the lock under test.
 	Lock lock.Factory
 }
 
-// Random returns a number that depends on the seed and the names only, so that no draw depends on
-// how many others came before it.
+// Random returns a number that depends only on the seed and the names, so that no draw depends on
+// how many draws preceded it.
 func Random(seed uint64, names ...string) uint64 {
 	h := fnv.New64a()
 	for i := range 8 {
@@ -310,8 +311,8 @@ func Random(seed uint64, names ...string) uint64 {
 	return mix(h.Sum64())
 }
 
-// mix is the finalizer of splitmix64 (Steele, Lea and Flood 2014). FNV alone gives similar names
-// similar low bits.
+// mix is the finalizer of splitmix64 (Steele, Lea and Flood 2014). It is needed because FNV alone
+// yields similar low bits for similar names.
 func mix(x uint64) uint64 {
 	x ^= x >> 30
 	x *= 0xbf58476d1ce4e5b9
@@ -328,16 +329,17 @@ func (g Range) Draw(r uint64) time.Duration {
 	return g.Min + time.Duration(r%uint64(g.Max-g.Min+1))
 }
 
-// reenter acquires the held lock as often as the workload says, works for a time, and releases each
-// of these acquisitions. It reports whether the client should continue working.
+// reenter reacquires the held lock as often as the workload says, works for d, and releases each of
+// these acquisitions. It reports whether the client should continue working.
 //
 //	acquire   reacquire         release one            release
 //	   |==========|=====================|=====================|
 //	              extend                extend
 //
-// To the checker there is one hold, from the first acquire to the last release. Everything in
-// between is an extension of it: success means that the lock is held, and until when. So if a lock
-// lets go upon the first of its releases, its holder believes in a lock that somebody else has.
+// To the checker this is one hold, from the first acquire to the last release. Everything in
+// between is recorded as an extension: its success confirms that the lock is held, and until when.
+// So if the first of several releases already frees the lock, its holder still considers the lock
+// its own while another client acquires it.
 func (c *section) reenter(ctx context.Context, d time.Duration) bool {
 	var inner []lock.Handle
 	proceed := true
@@ -356,8 +358,8 @@ func (c *section) reenter(ctx context.Context, d time.Duration) bool {
 	return proceed
 }
 
-// reacquire acquires the held lock once more. That should need no waiting, so it gives up when its
-// lease is over. A lock that arrives later would be a new hold that began at an unknown time.
+// reacquire acquires the held lock once more. That should not have to wait, so the client gives up
+// when the lease is over: a lock granted later would be a new hold that began at an unknown time.
 func (c *section) reacquire(ctx context.Context) (_ lock.Handle, proceed bool) {
 	expired := func() bool {
 		deadline := c.own.deadline()
@@ -388,7 +390,7 @@ func (c *section) reacquire(ctx context.Context) (_ lock.Handle, proceed bool) {
 	return h, true
 }
 
-// releaseInner releases one of several acquisitions.
+// releaseInner releases one of several acquisitions, which is recorded as an extension.
 func (c *section) releaseInner(ctx context.Context, h lock.Handle) (proceed bool) {
 	c.emit(markExtension(c.event(history.Invoke, history.OpExtend), history.OpRelease))
 	if err := h.Release(ctx); err != nil {

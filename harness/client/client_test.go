@@ -61,8 +61,8 @@ func TestParseLog(t *testing.T) {
 	}
 }
 
-// A lock under test may read its clocks in several goroutines. Every second reading is the point,
-// whichever goroutine makes it.
+// A lock under test may read its clocks in several goroutines. Every second reading is the
+// DuringAcquire point, whichever goroutine makes it.
 func TestConcurrentClockReadings(t *testing.T) {
 	var stops atomic.Int64
 	p := &program{passes: map[string]int{}, s: Spec{Armed: []Point{{Name: DuringAcquire}}},
@@ -83,7 +83,7 @@ func TestConcurrentClockReadings(t *testing.T) {
 	}
 }
 
-// Clients meant to begin together do so, however long each took to start.
+// Clients meant to begin together do so even if their processes take different times to start.
 func TestStartupTimeCountsAsThinking(t *testing.T) {
 	for _, c := range []struct{ start, came, first, second time.Duration }{
 		{0, 400, 1400, 2400}, // starting took no time

@@ -11,7 +11,7 @@ import (
 	"lockpick/harness/lock"
 )
 
-// contextLease is a lease with a context.
+// contextLease is a lease with a context that tells whether it is held.
 type contextLease struct {
 	*lease
 	ctx context.Context
@@ -24,8 +24,8 @@ type notifyingLease struct{ contextLease }
 
 func (c notifyingLease) Lost() <-chan struct{} { return c.ctx.Done() }
 
-// A client whose lock has a context writes as long as the context has not ended. After the deadline
-// this is recorded as an extension; before the deadline, an ended context is a loss.
+// A client whose lock has a context may write until the context is canceled. Continuing after the
+// deadline is recorded as an extension. A context canceled before the deadline is a loss.
 func TestContextDecidesWhetherToWrite(t *testing.T) {
 	for name, row := range map[string]struct {
 		listens bool

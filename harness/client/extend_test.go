@@ -12,7 +12,7 @@ import (
 	"lockpick/harness/lock"
 )
 
-// world is an environment whose timers fire at once and advance its clock.
+// fakeEnv is an environment whose timers fire at once and advance its clock.
 type world struct {
 	now    time.Duration
 	events []string
@@ -40,7 +40,8 @@ func (w *world) env() Env {
 	}
 }
 
-// lease is a lock of 10 s. Extensions return the given errors, and succeed after that.
+// lease is a handle that each extension renews for 10 s. The first extensions return the given
+// errors, and all later ones succeed.
 type lease struct {
 	*world
 	until time.Time
@@ -98,7 +99,7 @@ func TestHold(t *testing.T) {
 	}
 }
 
-// A client that was asked to stop doesn't extend any more.
+// A client that was asked to stop no longer extends its lock.
 func TestHoldEndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

@@ -13,7 +13,7 @@ import (
 	"lockpick/harness/lock"
 )
 
-// reentrant is a lock that its holder can acquire repeatedly. Acquires take a while, and acquires
+// reentrantLock is a lock that its holder can acquire repeatedly. Acquires take a while. Acquires
 // and releases return the given errors.
 type reentrant struct {
 	lease
@@ -42,8 +42,8 @@ func (l *reentrant) Release(context.Context) error {
 	return l.next()
 }
 
-// Reacquiring and releasing a held lock are extensions of the hold, and the client releases what it
-// has acquired, whatever the result.
+// Reacquiring a held lock and releasing such an acquisition are recorded as extensions. The client
+// releases every acquisition, whatever the results.
 func TestReentryExtendsTheHold(t *testing.T) {
 	lost, unknown := fmt.Errorf("oh: %w", lock.ErrNotHeld), errors.New("no answer")
 	for _, row := range []struct {

@@ -10,7 +10,7 @@ import (
 	"lockpick/harness/history"
 )
 
-// selfExtending is a lease that its library extends by itself.
+// selfExtendingLease is a lease that its library extends by itself.
 type selfExtending struct {
 	*lease
 	renewed, lost chan struct{}
@@ -19,8 +19,8 @@ type selfExtending struct {
 func (r selfExtending) Renewed() <-chan struct{} { return r.renewed }
 func (r selfExtending) Lost() <-chan struct{}    { return r.lost }
 
-// A client believes an extension by the library from when the library reports it, and records it
-// then. Nothing is reported after the lock is released.
+// A client records an extension by the library, and adopts the new deadline, when the library
+// reports it. It ignores reports after it has released the lock.
 func TestLibraryExtensionIsRecorded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{}
@@ -52,8 +52,8 @@ func TestLibraryExtensionIsRecorded(t *testing.T) {
 	})
 }
 
-// A report from the lock while its holder reads its clock is recorded in stamp order, whether it
-// arrives just before or just after the reading.
+// If the lock reports something while its holder is reading the clock, the events are recorded in
+// stamp order, whether the report arrives just before or just after the reading.
 func TestReportsAreRecordedInStampOrder(t *testing.T) {
 	for name, at := range map[string]int{"before": 0, "after": 1} {
 		for _, extended := range []bool{false, true} {

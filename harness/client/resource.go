@@ -25,10 +25,11 @@ var writeScript string
 // resourceKey is the key prefix of the resource that a lock protects.
 func resourceKey(lockKey string) string { return "resource:" + lockKey }
 
-// LogKey is the list in which a resource logs every attempt, in the order of application.
+// LogKey returns the key of the list in which the resource logs every read and write attempt, in
+// the order in which it processed them.
 func LogKey(lockKey string) string { return resourceKey(lockKey) + ":log" }
 
-// resource is one client's connection to the protected resource. It never sends a command twice.
+// resource is a client's connection to the protected resource. It never resends a command.
 type resource struct {
 	db   *redis.Client
 	mode string
@@ -38,21 +39,21 @@ func openResource(s Spec, e Env) *resource {
 	return &resource{mode: s.Fence, db: redis.NewClient(&redis.Options{
 		Addr: s.Resource.Addr, Dialer: e.Dial, Protocol: 2, DisableIdentity: true,
 		MaxRetries: -1, DialerRetries: 1, MinRetryBackoff: -1, PoolSize: 4, ContextTimeoutEnabled: true,
-		// The context alone bounds a command.
+		// Only the context limits how long a command may take.
 		ReadTimeout: -1, WriteTimeout: -1, DialTimeout: s.Lock.TTL,
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 	})}
 }
 
-// silenceRedis keeps go-redis from logging each failed connection to stderr. Here they fail on
-// purpose, and the history records the result.
+// silenceRedis keeps go-redis from logging each failed connection to stderr. Connections fail on
+// purpose here, and the history records the result.
 var silenceRedis = sync.OnceFunc(func() { redis.SetLogger(discardLogger{}) })
 
 type discardLogger struct{}
 
 func (discardLogger) Printf(context.Context, string, ...any) {}
 
-// entry is one command to the resource.
+// entry holds the arguments of a command to the resource.
 type entry struct {
 	key, value, session, token string
 	version, fence             int64
@@ -63,11 +64,11 @@ var errNoAnswer = errors.New("no answer")
 // answer is the resource's reply to a command.
 type answer struct {
 	allowed bool
-	version int64 // the current version
-	fence   int64 // the fencing token that was used
+	version int64 // the resource's version after the command
+	fence   int64 // the fencing token that the resource used for the command
 }
 
-// send sends a command and waits for the reply, at most for wait.
+// send sends a command and waits at most wait for the reply.
 func (r *resource) send(ctx context.Context, script string, en entry, wait time.Duration) (answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
@@ -82,7 +83,7 @@ func (r *resource) send(ctx context.Context, script string, en entry, wait time.
 	return answer{reply[0] == 1, reply[1], reply[2]}, nil
 }
 
-// ParseLogEntry converts an entry of the resource's log to an event.
+// ParseLogEntry converts an entry of the resource's log for a lock to an event.
 func ParseLogEntry(lockKey, text string) (history.Event, error) {
 	f := strings.Fields(text)
 	if len(f) != 6 {

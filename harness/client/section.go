@@ -12,18 +12,18 @@ import (
 	"lockpick/harness/lock"
 )
 
-// section is one critical section: one acquire and all that is done with its handle.
+// section is one critical section: an acquire and everything done with its handle.
 type section struct {
 	*program
 	key, session string
 	handle       lock.Handle
 	own          belief
-	useWall      bool // the clock is its wall clock
+	useWall      bool // deadlines are measured by the client's wall clock, not its monotonic clock
 	token        string
 	fence        int64
-	version      int64      // version read from the resource
+	version      int64      // latest version seen by the client in the resource's replies
 	loss         *lossWatch // nil: the lock doesn't report losses
-	fatal        error      // the client can't continue with this lock
+	fatal        error      // why the client can't continue with this lock
 }
 
 func (c *section) acquire(ctx context.Context) bool {
@@ -60,7 +60,7 @@ func (c *section) acquire(ctx context.Context) bool {
 	return true
 }
 
-// withTimeout returns a context that ends after d by the client's clock.
+// withTimeout returns a context that is canceled after d by the client's clock.
 func (c *section) withTimeout(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
 	late := c.e.After(d)
@@ -74,10 +74,11 @@ func (c *section) withTimeout(ctx context.Context, d time.Duration) (context.Con
 	return ctx, cancel
 }
 
-// believe adopts the deadline that an acquire or an extension returned.
+// adoptDeadline adopts the deadline that an acquire or an extension returned, and returns the event
+// to record.
 func (c *section) believe(op string, deadline time.Time) history.Event {
-	// Read true time first: a pause between the two readings must shorten belief, never lengthen
-	// it.
+	// Read true time first: a pause between the two readings may only make the recorded deadline
+	// too early, never too late.
 	truth, own := int64(c.e.True()), c.clock()
 	c.own.set(deadline)
 	e := c.event(history.OK, op)
@@ -136,8 +137,8 @@ func (c *section) read(ctx context.Context) bool {
 	return a.allowed
 }
 
-// stillHeld checks with the lock or its context, if possible, whether it is held. A lock that
-// denies it is lost from then on.
+// stillHeld asks the lock or its context, if possible, whether the lock is held. If the answer is
+// no, the lock counts as lost from then on.
 func (c *section) stillHeld(ctx context.Context) bool {
 	held, err := true, error(nil)
 	switch h := c.handle.(type) {
@@ -155,10 +156,10 @@ func (c *section) stillHeld(ctx context.Context) bool {
 	return false
 }
 
-// check compares the client's clock with its deadline, as the algorithm requires before the client
-// touches the resource. If the lock has a context, that decides.
+// check compares the client's clock with its deadline, as the algorithm requires before each access
+// to the resource. If the lock has a context, the context decides.
 func (c *section) check() bool {
-	notified := c.loss.notified() // before the clock is read, because this waits until the loss is recorded
+	notified := c.loss.notified() // call this before reading the clock, because it waits until the loss is recorded
 	done := c.lockRecord()
 	truth, own := int64(c.e.True()), c.clock()
 	deadline := c.own.deadline()
@@ -179,9 +180,9 @@ func (c *section) check() bool {
 	return e.Type == history.OK
 }
 
-// outlivedDeadline asks the lock's context, once the deadline has passed, and reports whether it
-// says that the lock is still held. If so the client believes it for as long as it waits for the
-// resource. To the checker this is an extension, since the lock has confirmed the hold.
+// confirmedByContext reports whether the lock's context says that the lock is still held although
+// its deadline has passed. If so, the client adopts a new deadline, as late as it waits for a reply
+// of the resource. To the checker this is an extension, since the lock has confirmed the hold.
 func (c *section) outlivedDeadline() bool {
 	h, ok := c.handle.(lock.ContextHandle)
 	if !ok || h.Context().Err() != nil {
@@ -218,8 +219,8 @@ func (c *section) release(ctx context.Context) {
 	c.emit(c.event(history.OK, history.OpRelease))
 }
 
-// failureType is the event type for an error of a release or an extension: definitely not held, or
-// unknown.
+// failureType returns the event type for an error from a release or an extension: Fail if the lock
+// is definitely not held, Info if that is unknown.
 func failureType(err error) history.Type {
 	if errors.Is(err, lock.ErrNotHeld) {
 		return history.Fail
@@ -227,8 +228,8 @@ func failureType(err error) history.Type {
 	return history.Info
 }
 
-// replyTimeout is how long the client waits for the resource's reply: as long as the lease lasts,
-// or a TTL if it is already over.
+// replyTimeout returns how long the client waits for the resource's reply: the rest of the lease,
+// or a TTL if the lease is already over or has no deadline.
 func (c *section) replyTimeout() time.Duration {
 	deadline := c.own.deadline()
 	if left := deadline.Sub(c.clock()); !deadline.IsZero() && left > 0 {
@@ -245,7 +246,7 @@ func (c *section) entry(value string) entry {
 	return entry{key: c.key, value: value, session: c.session, token: claim, version: c.version, fence: c.fence}
 }
 
-// markExtension marks an event as an extension that the client made through another operation, see
+// markExtension marks an extension that the client made by another operation (via), see
 // history.OpExtend.
 func markExtension(e history.Event, via string) history.Event {
 	e.Value = via
@@ -272,9 +273,9 @@ func (a answer) outcome() history.Type {
 	return history.Fail
 }
 
-// hold works for a time, and extends the lock every so often if the workload says so. It returns
-// false if there is no point in continuing: the lock is lost, or the client checked its deadline
-// and it has passed. Extensions add to the time.
+// hold works for d, and extends the lock at the workload's interval. It returns false if there is
+// no point in continuing, because the lock is lost or a check showed that the deadline has passed.
+// The time that extensions take is added to d.
 func (c *section) hold(ctx context.Context, d time.Duration) bool {
 	if c.s.Extend == 0 {
 		c.sleep(ctx, d)
@@ -302,8 +303,8 @@ func (c *section) hold(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// extend returns false if the lock is definitely lost. After any other failure, such as a limit on
-// extensions, the lock is held until its old deadline, and the next try may succeed.
+// extend returns false if the lock is definitely lost. After any other failure, such as reaching a
+// limit on extensions, the lock is held until its old deadline, and the next extension may succeed.
 func (c *section) extend(ctx context.Context) bool {
 	c.emit(c.event(history.Invoke, history.OpExtend))
 	if err := c.handle.(lock.Extender).Extend(ctx); err != nil {
@@ -314,24 +315,25 @@ func (c *section) extend(ctx context.Context) bool {
 	return true
 }
 
-// recordExtension records that the client believes until the deadline, and by which operation if it
-// was not an extension.
+// recordExtension adopts a deadline and records an extension. If another operation than an
+// extension returned the deadline, via names it.
 func (c *section) recordExtension(deadline time.Time, via string) {
 	defer c.lockRecord()()
 	c.emitLocked(markExtension(c.believe(history.OpExtend, deadline), via))
 }
 
-// lossWatch waits for a lock to notify its holder of a loss. A nil lossWatch is for a lock that
-// never does.
+// lossWatch waits for a lock to notify its holder that the lock is lost. It is nil for locks that
+// never do.
 type lossWatch struct {
 	lost     <-chan struct{}
-	recorded context.Context // ends when the loss is recorded
+	recorded context.Context // canceled when the loss is recorded
 	cancel   context.CancelFunc
 	stopped  chan struct{}
 	done     chan struct{}
 }
 
-// belief is the deadline until which the holder believes. A lock that extends itself may change it.
+// leaseDeadline is the deadline until which the client considers itself the holder. The mutex is
+// needed because a library that extends the lock changes it in another goroutine.
 type belief struct {
 	mu    sync.Mutex
 	until time.Time
@@ -343,15 +345,15 @@ func (b *belief) set(until time.Time) {
 	b.until = until
 }
 
-// deadline returns the deadline by the client's own clock, or zero if there is none.
+// deadline returns the deadline as a time of the client's clock, or zero if there is none.
 func (b *belief) deadline() time.Time {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.until
 }
 
-// watchLoss waits, until the lock is released, for the lock to report that it is lost or that the
-// library has extended it, and records that.
+// watchLoss starts recording what the lock reports until it is released: that it is lost, or that
+// its library has extended it.
 func (c *section) watchLoss(ctx context.Context) {
 	var lost, renewed <-chan struct{}
 	if h, ok := c.handle.(lock.LossNotifier); ok {
@@ -385,7 +387,7 @@ func (c *section) watchLoss(ctx context.Context) {
 	c.loss = l
 }
 
-// untilLost returns a context that ends when the lock is lost, unless the client ignores losses.
+// cancelOnLoss returns a context that is canceled when the lock is lost, unless ignoreLoss is set.
 func (l *lossWatch) untilLost(ctx context.Context, ignoreLoss bool) context.Context {
 	if l == nil || ignoreLoss {
 		return ctx
@@ -395,7 +397,8 @@ func (l *lossWatch) untilLost(ctx context.Context, ignoreLoss bool) context.Cont
 	return ctx
 }
 
-// notified reports whether the lock has reported its loss. It returns after that is recorded.
+// notified reports whether the lock has notified the client of its loss. If so, it waits until the
+// loss is recorded.
 func (l *lossWatch) notified() bool {
 	if l == nil {
 		return false
@@ -409,7 +412,8 @@ func (l *lossWatch) notified() bool {
 	}
 }
 
-// close stops the watch, since releasing a lock may look like losing it.
+// close stops the watch. It is called before a release, because releasing a lock may look like
+// losing it.
 func (l *lossWatch) close() {
 	if l == nil {
 		return

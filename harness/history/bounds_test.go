@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// A stored history is limited to what a run can record, compressed or not, however small the file
-// is.
+// A stored history is limited to what a run can record, even if its file is small because it is
+// compressed.
 func TestStoredHistorySizeIsLimited(t *testing.T) {
 	many := func(w io.Writer) error {
 		to := bufio.NewWriter(w)

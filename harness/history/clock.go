@@ -7,12 +7,13 @@ import (
 	"sort"
 )
 
-// WithActualDeadlines returns the events with each ValidUntil replaced by the actual end of belief.
-// It is the result of WithClockDeadlines, or earlier: a client notified of a loss by its lock
-// (OpLost) stops believing at that instant.
+// WithActualDeadlines returns the events with each ValidUntil replaced with the time at which the
+// client actually stopped considering itself the holder. That is the corrected deadline (see
+// WithClockDeadlines), or the time at which the lock notified the client of a loss (OpLost) if that
+// is earlier.
 //
-// Events must be in order of time. They are not changed: they are returned as they are if no clock
-// was changed and nothing was lost, and copied otherwise.
+// Events must be in order of time, and are not modified. The result is the same slice if no clock
+// was changed and nothing was lost, and a copy otherwise.
 func WithActualDeadlines(events []Event) []Event {
 	lost, out := findLosses(events), WithClockDeadlines(events)
 	if lost == nil {
@@ -27,17 +28,17 @@ func WithActualDeadlines(events []Event) []Event {
 	return out
 }
 
-// WithClockDeadlines returns the events with each ValidUntil corrected for clock changes. A client
-// computes its deadline from the clock reading when it gets the lock, as if that clock were correct
-// from then on. It stops believing when its clock first shows the deadline, even if the clock steps
-// back later. After a clock change (OpClock) that is a different instant:
+// WithClockDeadlines returns the events with each ValidUntil corrected for clock changes. The
+// recorded ValidUntil assumes that the client's clock runs correctly after the lock was granted. In
+// fact the deadline is when the clock first shows it, even if the clock is set back later. A clock
+// change (OpClock) moves that instant:
 //
 //	clock shows     set back          deadline
 //	     |-------------|\                |
 //	                     \---------------|--->  later
 //
-// Events must be in order of time. They are not changed: they are returned as they are if no clock
-// was changed, and copied otherwise.
+// Events must be in order of time, and are not modified. The result is the same slice if no clock
+// was changed, and a copy otherwise.
 func WithClockDeadlines(events []Event) []Event {
 	clocks := clockChanges(events)
 	if clocks == nil {
@@ -55,13 +56,13 @@ func WithClockDeadlines(events []Event) []Event {
 // holdID identifies the hold that a loss event refers to.
 type holdID struct{ client, session string }
 
-// lossEvents holds the positions of the loss events of each hold, and the holds that have begun.
+// lossEvents holds the indexes of each hold's loss events, and which holds have begun.
 type lossEvents struct {
 	at    map[holdID][]int
 	begun map[holdID]bool
 }
 
-// findLosses returns the loss events, or nil if there are none.
+// findLosses indexes the loss events. It returns nil if there are none.
 func findLosses(events []Event) *lossEvents {
 	var lost *lossEvents
 	for i := range events {
@@ -78,8 +79,9 @@ func findLosses(events []Event) *lossEvents {
 	return lost
 }
 
-// endAtLoss ends the promise made by the return at a position when the hold is lost next. An
-// extension without a deadline leaves the deadline unchanged, unless nothing was held before.
+// endAtLoss moves the deadline of the event at an index to the next loss of its hold, if that comes
+// first and the event is the return of an acquire or extension. An extension without a deadline
+// leaves the previous deadline in effect, unless the hold begins with it.
 func (l *lossEvents) endAtLoss(events []Event, place int) {
 	e := &events[place]
 	if e.Type != OK || e.Op != OpAcquire && e.Op != OpExtend {
@@ -103,16 +105,16 @@ type clockID struct {
 	wall   bool
 }
 
-// clock holds the changes of one clock, in order of time.
+// clock holds the changes to one clock, in order of time.
 type clock struct {
 	changes []Event
-	sorted  bool    // always true for events that were read
-	shown   MaxTree // upper bound of what the clock shows before the next change
+	sorted  bool    // the changes are in order of time, which is always so for events that were read
+	shown   MaxTree // for each change, an upper bound of what the clock shows until the next one
 }
 
-// clockChanges returns the changes of each client clock that was changed.
+// clockChanges returns the changes to each client clock that was changed.
 func clockChanges(events []Event) map[clockID]*clock {
-	nodes := map[string]bool{} // no client goes by their clocks
+	nodes := map[string]bool{} // nodes' clocks don't affect the deadlines of clients
 	if len(events) > 0 && events[0].Params != nil {
 		for _, n := range events[0].Params.Nodes {
 			nodes[n] = true
@@ -145,13 +147,12 @@ func clockChanges(events []Event) map[clockID]*clock {
 	return clocks
 }
 
-// maxInstant bounds the instants and readings used in sums, so that these can't overflow.
+// maxInstant is the largest instant or reading that is used in a sum, so that sums can't overflow.
 const maxInstant = 1 << 61
 
 func outOfRange(instant int64) bool { return instant > maxInstant || instant < -maxInstant }
 
-// maxShown is an upper bound of the deadlines that the clock shows after a change and before the
-// next.
+// maxShown returns an upper bound of what the clock shows between change i and the next.
 func (c *clock) maxShown(i int) int64 {
 	if i+1 == len(c.changes) {
 		return math.MaxInt64
@@ -170,8 +171,8 @@ func (c *clock) maxShown(i int) int64 {
 	return t.Local + int64(by*(1+1e-12)) + 2 // rounding
 }
 
-// deadlineReached returns the same as e.DeadlineReached(c.changes) without looking at each change.
-// c may be nil.
+// deadlineReached returns e.DeadlineReached(c.changes) without looking at every change. c may be
+// nil.
 func (c *clock) deadlineReached(e *Event) int64 {
 	switch {
 	case c == nil:
@@ -184,8 +185,8 @@ func (c *clock) deadlineReached(e *Event) int64 {
 	if i == len(c.changes) || outOfRange(deadline) {
 		return e.DeadlineReached(c.changes[max(0, i-1):])
 	}
-	// The clock runs unchanged until the next change. After that, only those changes matter after
-	// which it may show the deadline.
+	// The clock runs undisturbed until the next change. From there on, skip to the changes after
+	// which the clock may show the deadline.
 	drift := int64(0)
 	if i > 0 {
 		drift = c.changes[i-1].Drift
@@ -208,7 +209,7 @@ func (c *clock) deadlineReached(e *Event) int64 {
 }
 
 // DeadlineReached returns ValidUntil corrected for clock changes, which must be in order of time.
-// Changes of other clocks are ignored.
+// It ignores changes to other clocks.
 func (e Event) DeadlineReached(changes []Event) int64 {
 	if e.ValidUntil == 0 || e.Local == 0 {
 		return e.ValidUntil
@@ -233,7 +234,8 @@ func (e Event) DeadlineReached(changes []Event) int64 {
 	return elapseAt(at, deadline-shown, drift)
 }
 
-// elapseAt returns when a clock that runs fast by drift has advanced by span since at.
+// instantAfter returns the instant at which a clock that runs fast by drift (in parts per 10⁹) has
+// advanced by span since the instant at.
 func elapseAt(at, span, drift int64) int64 {
 	if drift == 0 { // float64 can't represent days in nanoseconds exactly
 		return at + span

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// Belief ends when the client's clock first shows the deadline.
+// A client stops considering itself the holder when its clock first shows the deadline.
 func TestActualDeadlinesAfterClockChanges(t *testing.T) {
 	const s = int64(1e9)
 	got := func(wall bool) Event {

@@ -19,8 +19,8 @@ import (
 	"lockpick/internal/files"
 )
 
-// Lines returns the lines of a complete record, as a Recorder writes them. The events may be in any
-// order.
+// Lines encodes all events of a history as a Recorder writes them, in the order of their numbers.
+// The events may be in any order.
 func Lines(events []Event) (lines []byte, err error) {
 	recorded := make([]*Event, len(events))
 	for i := range events {
@@ -34,8 +34,8 @@ func Lines(events []Event) (lines []byte, err error) {
 	return lines, nil
 }
 
-// appendLine appends an event as its JSON line. The bytes are exactly those of encoding/json, at a
-// fraction of the cost: a run writes thousands of lines.
+// appendLine appends an event as a line of JSON. The bytes are exactly those of encoding/json, at a
+// fraction of the cost, because a run writes thousands of lines.
 func appendLine(b []byte, e *Event) ([]byte, error) {
 	c := codec{job: writing, out: b}
 	c.fields(e)
@@ -49,7 +49,7 @@ func appendLine(b []byte, e *Event) ([]byte, error) {
 	return append(c.out, '}', '\n'), nil
 }
 
-// appendString uses encoding/json only for strings that need escaping.
+// appendString appends a JSON string. It uses encoding/json only for strings that need escaping.
 func appendString(b []byte, s string) []byte {
 	for i := range len(s) {
 		if c := s[i]; c < ' ' || c >= utf8.RuneSelf || c == '"' || c == '\\' || c == '<' || c == '>' || c == '&' {
@@ -61,8 +61,8 @@ func appendString(b []byte, s string) []byte {
 	return append(b, '"')
 }
 
-// asRead returns the event as a reader will see it. JSON can't represent invalid UTF-8 or
-// distinguish an empty list from a missing one, so writing loses both.
+// asRead returns the event as a reader will see it. JSON can't represent invalid UTF-8, and Params
+// omits empty lists, so writing loses both.
 func (e Event) asRead() Event {
 	if e.Life != nil {
 		l := *e.Life
@@ -79,14 +79,15 @@ func (e Event) asRead() Event {
 	return e
 }
 
-// codec performs one job on each field of an event, in the order of a line. It parses lines written
-// by appendLine directly, at a fraction of the cost of encoding/json. All other lines go to decode,
-// which alone reports errors. The two agree on every line that decodePlain accepts.
+// codec does one job for each field of an event, in the order in which a line has them. It parses
+// lines written by appendLine itself, at a fraction of the cost of encoding/json, and passes all
+// other lines to decode, which is also the only one to report errors. On every line that
+// decodePlain accepts, decode gives the same result.
 type codec struct {
 	job        job
-	writeEmpty bool     // writing: also write a field that is empty
+	writeEmpty bool     // writing: write a field even if it is empty
 	out        []byte   // writing: the line so far
-	rest       []byte   // reading: the unread part of the line; nil once it turned out not to be plain
+	rest       []byte   // reading: the unread part of the line, or nil if the line turned out not to be plain
 	strings    interner // reading and sharing
 }
 
@@ -111,9 +112,9 @@ func (c *codec) decode(line []byte, e *Event) error {
 	return err
 }
 
-// decodePlain decodes a line as appendLine writes it, without params and escapes. It returns false
-// for any other line. The order of fields is fixed, so no field can occur twice. A missing field is
-// empty, as in encoding/json.
+// decodePlain decodes a plain line: one as appendLine writes it, without params or escapes. It
+// returns false for any other line. The order of fields is fixed, so no field can occur twice. A
+// missing field is left empty, as in encoding/json.
 func (c *codec) decodePlain(line []byte, e *Event) bool {
 	c.job, c.rest = reading, line
 	c.fields(e)
@@ -188,7 +189,7 @@ func (c *codec) life(name string, life **Life) {
 	}
 }
 
-// consume removes a field's name from the line if it comes next.
+// consume removes name from the rest of the line if it comes next, and reports whether it did.
 func (c *codec) consume(name string) bool {
 	if len(c.rest) < len(name) || string(c.rest[:len(name)]) != name {
 		return false
@@ -291,9 +292,9 @@ func (e *Event) check() error {
 	return nil
 }
 
-// interner holds recently seen strings, so that events with equal strings share them: a token
-// occurs in a dozen events near each other. A newer string replaces an older one, so the table has
-// a fixed size, whatever a file contains.
+// interner makes equal strings share memory if they occur close to each other: a token, for
+// example, occurs in a dozen consecutive events. Its table has a fixed size, because newer strings
+// replace older ones, so that no file can make it use much memory.
 type interner struct {
 	seed  maphash.Seed
 	slots []string
@@ -305,7 +306,7 @@ func newInterner() interner {
 	return interner{maphash.MakeSeed(), make([]string, internSlots)}
 }
 
-// internBytes returns the string of bytes that may be overwritten later.
+// internBytes returns b as a string, shared if possible. The caller may overwrite b later.
 func (s *interner) internBytes(b []byte) string {
 	slot := &s.slots[maphash.Bytes(s.seed, b)%internSlots]
 	if *slot != string(b) {
@@ -314,7 +315,7 @@ func (s *interner) internBytes(b []byte) string {
 	return *slot
 }
 
-// intern returns an equal string, shared if possible.
+// intern returns a string equal to t, shared if possible.
 func (s *interner) intern(t string) string {
 	slot := &s.slots[maphash.String(s.seed, t)%internSlots]
 	if *slot != t {
@@ -323,44 +324,46 @@ func (s *interner) intern(t string) string {
 	return *slot
 }
 
-// MaxEvents is the number of events after which a run is stopped. Its record is kept in memory
-// until it is checked, which by then takes about a gigabyte. The longest run of the catalog has
-// 22,609 events.
+// MaxEvents is the number of events after which a run is stopped. All its events are kept in memory
+// until they have been checked, and this many take about a gigabyte. The longest run in the catalog
+// has 22,609 events.
 const MaxEvents = 300_000
 
-// Limits of a stored history, whoever made it. A run that was stopped at MaxEvents still records
-// the resource's log, which has at most one entry for every two events of its writes.
+// Limits of a stored history, whatever its origin. They exceed MaxEvents because a run stopped
+// there still records the resource's log, which has at most one entry for every two events.
 const (
 	MaxStoredEvents = MaxEvents * 3 / 2 // events
-	MaxFileBytes    = 256 << 20         // bytes, uncompressed; the events take somewhat more memory
+	MaxFileBytes    = 256 << 20         // bytes, uncompressed; in memory the events take somewhat more
 )
 
-// maxLine bounds one line, so that a file that is no history can't exhaust memory.
+// maxLine is the maximum length of a line, so that a file that is not a history can't exhaust
+// memory.
 const maxLine = 16 << 20
 
 const bufferSize = 1 << 16
 
-// The first chunk is small, since most histories are. Later chunks are at most maxChunk.
+// Numbers of events in the first and the largest chunk that Read allocates. The first chunk is
+// small, because most histories are short.
 const (
 	minChunk = 64
 	maxChunk = 1 << 14
 )
 
-// Read reads a history as a stream. If the last line is incomplete, as after a crash, the history
-// ends before it and Cut says so. A history without the run's end is reported in the same way.
-// Anything else that no recorder wrote is an error that names the line.
+// Read reads a history as a stream. If the last line is incomplete, for example after a crash, the
+// history ends before that line and Cut says so. Cut also reports a missing end of the run.
+// Anything else that can't come from a recorder is an error, which names the line.
 //
-// Read keeps one line of the file in memory, and collects the events in chunks, so for a moment it
-// needs twice the memory of the events.
+// Read keeps one line of the file in memory. It collects the events in chunks and joins them at the
+// end, so for a moment it needs twice the memory of the events.
 func Read(r io.Reader) (*History, error) { return read(r, math.MaxInt) }
 
-// read reads a history of at most that many events.
+// read reads a history of at most maxEvents events.
 func read(r io.Reader, maxEvents int) (*History, error) {
 	br := bufio.NewReaderSize(r, bufferSize)
 	var long []byte // a line longer than the buffer
 	d := codec{strings: newInterner()}
 	events := make([]Event, 0, minChunk)
-	var chunks [][]Event // earlier chunks, so that events are not copied as their number grows
+	var chunks [][]Event // full chunks, so that events need not be copied whenever more space is needed
 	lastN := int64(0)
 	cutLine := ""
 	for line := 1; ; line++ {
@@ -408,8 +411,9 @@ func read(r io.Reader, maxEvents int) (*History, error) {
 	return h, err
 }
 
-// New makes a history of events in the order in which they were recorded. It keeps and sorts the
-// slice. The result is the same as that of Read for the lines of these events.
+// New returns a history of the given events, which must be in the order in which they were
+// recorded. It keeps and sorts the slice. The result is what Read would return for the events'
+// lines.
 func New(events []Event) (*History, error) {
 	if len(events) == 0 {
 		return nil, errors.New("line 1: the history is empty")
@@ -430,7 +434,7 @@ func New(events []Event) (*History, error) {
 	return h, nil
 }
 
-// stopCause returns why the run was stopped early, or "".
+// stopCause returns why the run was stopped early, or "" if it wasn't.
 func stopCause(events []Event) string {
 	for i := range events {
 		if e := &events[i]; e.Op == OpStop && e.Process == Harness {
@@ -440,7 +444,7 @@ func stopCause(events []Event) string {
 	return ""
 }
 
-// Ended reports whether the record has the end of the run. Usually it is the last event.
+// HasEnd reports whether the history contains an end-of-run event, which is usually the last one.
 func (h *History) Ended() bool {
 	for i := len(h.Events) - 1; i >= 0; i-- {
 		if h.Events[i].Op == OpRun && h.Events[i].Type == End {
@@ -450,7 +454,7 @@ func (h *History) Ended() bool {
 	return false
 }
 
-// checkFirst returns an error if an event can't be the first one.
+// checkFirst returns an error if e can't be the first event of a history.
 func checkFirst(e Event) error {
 	if e.Op != OpRun || e.Params == nil {
 		return errors.New("line 1: not a run event with params: this is not a lockpick history")
@@ -464,7 +468,7 @@ func checkFirst(e Event) error {
 	return nil
 }
 
-// ReadFile reads the history in a regular file of at most MaxFileBytes.
+// ReadFile reads a history from a regular file of at most MaxFileBytes.
 func ReadFile(path string) (*History, error) {
 	f, err := files.Open(path, MaxFileBytes)
 	if err != nil {
@@ -478,7 +482,7 @@ func ReadFile(path string) (*History, error) {
 	return h, nil
 }
 
-// FromFile reads the history in an open file, which may be compressed.
+// FromFile reads a history from an open file, which may be compressed.
 func FromFile(f *os.File) (*History, error) {
 	text, err := Unpack(f)
 	if err != nil {
@@ -487,7 +491,7 @@ func FromFile(f *os.File) (*History, error) {
 	return read(text, MaxStoredEvents)
 }
 
-// Pack compresses a history's text with gzip. The same text gives the same bytes.
+// Pack compresses a history with gzip. The same text always gives the same bytes.
 func Pack(to io.Writer, text io.Reader) error {
 	z := gzip.NewWriter(to)
 	if _, err := io.Copy(z, text); err != nil {
@@ -496,8 +500,8 @@ func Pack(to io.Writer, text io.Reader) error {
 	return z.Close()
 }
 
-// Unpack returns the text of a history file, at most MaxFileBytes of it. A truncated compressed
-// file reads like truncated text.
+// Unpack returns a reader for the text of a history file. It decompresses the file if necessary,
+// and then fails after MaxFileBytes. A truncated compressed file reads like truncated text.
 func Unpack(f *os.File) (io.Reader, error) {
 	if !isGzip(f) {
 		return f, nil
@@ -509,14 +513,14 @@ func Unpack(f *os.File) (io.Reader, error) {
 	return &boundedReader{z, MaxFileBytes}, nil
 }
 
-// isGzip reports whether a file starts like gzip data. It does not move the file's offset.
+// isGzip reports whether a file begins like gzip data. It does not move the file's offset.
 func isGzip(f *os.File) bool {
 	var magic [2]byte
 	_, err := f.ReadAt(magic[:], 0)
 	return err == nil && magic == [2]byte{0x1f, 0x8b}
 }
 
-// boundedReader reads a compressed file, and fails if it expands too much.
+// boundedReader decompresses a file, and fails if the text is too long.
 type boundedReader struct {
 	z         *gzip.Reader
 	remaining int64
@@ -533,7 +537,8 @@ func (u *boundedReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// readLine reads a line with its newline. The result is valid until the next call.
+// readLine reads a line, including its newline. The result is valid until the next call. long is
+// the caller's buffer for lines that don't fit into br's.
 func readLine(br *bufio.Reader, long *[]byte) ([]byte, error) {
 	line, err := br.ReadSlice('\n')
 	if !errors.Is(err, bufio.ErrBufferFull) {
@@ -550,8 +555,9 @@ func readLine(br *bufio.Reader, long *[]byte) ([]byte, error) {
 	return *long, err
 }
 
-// Sort orders events by true time, and events of the same instant by number. Real backends number
-// events as they arrive, which is not exactly the order in which they happened.
+// Sort orders events by true time, and events at the same instant by number. This is needed because
+// real backends number events as they arrive, which is not exactly the order in which they
+// happened.
 func Sort(events []Event) {
 	if sorted(events) {
 		return
@@ -571,7 +577,7 @@ func Sort(events []Event) {
 		}
 		return cmp.Or(cmp.Compare(events[a.i].N, events[b.i].N), cmp.Compare(a.i, b.i))
 	})
-	// Each iteration moves one cycle of the permutation. A position that is done points to itself.
+	// Each iteration resolves one cycle of the permutation. Finished positions point to themselves.
 	for i := range places {
 		if places[i].i == i {
 			continue

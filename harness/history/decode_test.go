@@ -10,8 +10,8 @@ import (
 	"unsafe"
 )
 
-// checkDecoder compares the decoder with encoding/json on one line, and reports whether the line
-// was plain.
+// checkDecoder checks that the codec and encoding/json agree on a line, and reports whether the
+// line is plain.
 func checkDecoder(t testing.TB, d *codec, line []byte) bool {
 	t.Helper()
 	want, wantErr := decode(line)
@@ -43,7 +43,7 @@ func TestRecordedLinesArePlain(t *testing.T) {
 			t.Errorf("%q isn't plain", line)
 		}
 	}
-	// Each field alone, with extreme values.
+	// Each field by itself, with extreme values.
 	for i := range reflect.TypeFor[Event]().NumField() {
 		for _, n := range []int64{-1<<63 + 1, -1, 1, 2, 1<<63 - 1} {
 			e, full := Event{N: 1, Process: "c1", Type: OK, Op: OpRead}, hostileEvent("~ /<'", n)
@@ -96,7 +96,8 @@ func TestDecoderAgreesWithJSON(t *testing.T) {
 	}
 }
 
-// Recorded lines with a few bytes changed, removed, duplicated or inserted.
+// The decoder agrees with encoding/json on recorded lines after a few bytes have been changed,
+// removed, duplicated or inserted.
 func TestDecoderAgreesWithJSONOnMutatedLines(t *testing.T) {
 	d := codec{strings: newInterner()}
 	rnd := rand.New(rand.NewPCG(1, 2))
@@ -148,7 +149,7 @@ func FuzzDecode(f *testing.F) {
 	f.Fuzz(func(t *testing.T, line []byte) { checkDecoder(t, &d, line) })
 }
 
-// Lines decoded by encoding/json share their strings, too.
+// Lines decoded by encoding/json also share their strings.
 func TestUnusualLinesShareStrings(t *testing.T) {
 	d := codec{strings: newInterner()}
 	var a, b Event
@@ -162,7 +163,7 @@ func TestUnusualLinesShareStrings(t *testing.T) {
 	}
 }
 
-// The table keeps its size and shares repeated strings, whatever a file contains.
+// Whatever a file contains, the interner's table does not grow, and repeated strings are shared.
 func TestRecentStringsAreInterned(t *testing.T) {
 	s := newInterner()
 	const n = 5 * internSlots
@@ -186,7 +187,7 @@ func TestRecentStringsAreInterned(t *testing.T) {
 	}
 }
 
-// Each field of a Life alone, with extreme values.
+// Lines of life events are plain, with each field of a Life by itself at extreme values.
 func TestLifeEventsArePlain(t *testing.T) {
 	d := codec{strings: newInterner()}
 	for i := range reflect.TypeFor[Life]().NumField() {

@@ -6,16 +6,16 @@ import (
 	"io"
 )
 
-// generated is a history of any length that is generated while it is read: a run of one lock on
-// five nodes, like the baseline scenario. One command in each cycle is recorded late, as on real
-// nodes.
+// generatedHistory is a reader that generates a history of any length while it is read: a run of
+// one lock on five nodes, like the baseline scenario. One command in each cycle is recorded late,
+// as on real nodes.
 type generated struct {
 	cycles int
-	fail   int64 // number of bytes after which the read fails; 0: never
+	fail   int64 // number of bytes after which Read fails; 0: never
 
 	cycle  int
 	n      int64 // number of the last event
-	lines  int   // lines begun
+	lines  int   // number of lines that have been begun
 	bytes  int64
 	unread []byte
 	buf    []byte
@@ -52,8 +52,8 @@ func (g *generated) put(e Event) {
 	g.buf, _ = appendLine(g.buf, &e)
 }
 
-// generate makes the lines of the next cycle. The first cycle has the run's start, and the one
-// after the last has its end.
+// generate generates the lines of the next cycle. The first cycle includes the start of the run.
+// The last cycle is followed by an extra one with the end of the run.
 func (g *generated) generate() {
 	at, c := int64(g.cycle)*1_200_000_000, g.cycle%5+1
 	if g.cycle == g.cycles {

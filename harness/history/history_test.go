@@ -155,7 +155,7 @@ func TestLinesMatchJSON(t *testing.T) {
 			checkLine(t, hostileEvent(text, n))
 		}
 	}
-	// Each field alone, so that none hides another.
+	// Each field by itself, so that none hides an error in another.
 	for i := range reflect.TypeFor[Event]().NumField() {
 		e, full := Event{}, hostileEvent("x", 2)
 		reflect.ValueOf(&e).Elem().Field(i).Set(reflect.ValueOf(full).Field(i))
@@ -175,7 +175,7 @@ func checkLine(t *testing.T, e Event) {
 	}
 }
 
-// Watchers get the same events as a reader, even where JSON loses something.
+// Watchers get the same events as a reader, even if JSON can't represent a value.
 func TestWatchersSeeWhatReadersRead(t *testing.T) {
 	var b bytes.Buffer
 	var watched []Event
@@ -213,7 +213,7 @@ func FuzzLine(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string, n int64) { checkLine(t, hostileEvent(text, n)) })
 }
 
-// Events during the setup of a run are not part of its history.
+// Events recorded during the setup of a run are dropped from its history.
 func TestEventsBeforeBeginAreDropped(t *testing.T) {
 	var got []Event
 	r := NewRecorder(nil)

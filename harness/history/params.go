@@ -10,9 +10,9 @@ import (
 // Schema is the version of the history format.
 const Schema = 1
 
-// Params is what a reader needs to know besides the facts. It is part of the first event. Durations
-// are nanoseconds of true time. A parameter of 0 is missing, and a property that needs it is
-// undecided.
+// Params holds what a reader must know about a run in general. It is part of the first event.
+// Durations are nanoseconds of true time. A parameter that is 0 counts as missing, and a property
+// that needs it is undecided.
 type Params struct {
 	Schema   int    `json:"schema"`
 	Scenario string `json:"scenario"`
@@ -23,40 +23,40 @@ type Params struct {
 	Clients  []string `json:"clients"`
 	Nodes    []string `json:"nodes"`
 	Resource string   `json:"resource"` // process name of the protected resource
-	Quorum   int      `json:"quorum"`   // votes that the lock needs: ⌊N/2⌋+1, or the lock's own number
+	Quorum   int      `json:"quorum"`   // votes that the lock needs: ⌊N/2⌋+1, unless the lock has another rule
 
 	Lock         string        `json:"lock"`                  // kind of the lock under test
 	TTL          time.Duration `json:"ttl"`                   // time to live of a key
-	Drift        time.Duration `json:"drift"`                 // what the client subtracts for clock drift
-	NodeTimeout  time.Duration `json:"nodeTimeout"`           // bound on one request to one node
-	RetryMin     time.Duration `json:"retryMin"`              // bounds of the random delay between attempts
+	Drift        time.Duration `json:"drift"`                 // what the client subtracts from the TTL for clock drift
+	NodeTimeout  time.Duration `json:"nodeTimeout"`           // time-out of one request to one node
+	RetryMin     time.Duration `json:"retryMin"`              // range of the random delay between attempts
 	RetryMax     time.Duration `json:"retryMax"`              //
-	Rate         float64       `json:"rate"`                  // ρ: clocks run within [1−ρ, 1+ρ]
-	StampError   time.Duration `json:"stampError"`            // ε: bound on the error of T
+	Rate         float64       `json:"rate"`                  // ρ: the rates of correct clocks lie within [1−ρ, 1+ρ]
+	StampError   time.Duration `json:"stampError"`            // ε: maximum error of T
 	Slack        time.Duration `json:"slack"`                 // scheduling delay allowed before a liveness bound counts as missed
-	Rounds       int           `json:"rounds,omitempty"`      // k: rounds of a node time-out and RetryMax within which somebody must get a free lock
+	Rounds       int           `json:"rounds,omitempty"`      // k: number of rounds, of a node time-out plus RetryMax each, within which some client must acquire a free lock
 	Fence        string        `json:"fence"`                 // none, token, counter or check-and-set
-	Limit        time.Duration `json:"limit"`                 // when the run is stopped at the latest
+	Limit        time.Duration `json:"limit"`                 // when the run is stopped if it has not ended by itself
 	MaxExtends   int           `json:"maxExtends,omitempty"`  // maximum number of extensions of one hold
-	MaxHold      time.Duration `json:"maxHold,omitempty"`     // how long one hold may last, including extensions
-	MayBeIdle    bool          `json:"vacuousOk,omitempty"`   // the scenario allows that nobody acquires
+	MaxHold      time.Duration `json:"maxHold,omitempty"`     // maximum duration of one hold, including extensions
+	MayBeIdle    bool          `json:"vacuousOk,omitempty"`   // the scenario may end without any client acquiring the lock
 	NoLossNotice bool          `json:"untold,omitempty"`      // the lock has no deadline and does not notify its holder of a loss
 	Steps        []PlannedStep `json:"steps,omitempty"`       // the plan of the nemesis
 	Reach        []Reach       `json:"reach,omitempty"`       // clients that can't reach every node
 	Persistence  string        `json:"persistence,omitempty"` // the nodes' persistence: none, everysec, always, no
-	Life         bool          `json:"life,omitempty"`        // the record includes each key's life as reported by the nodes, see Life
-	Epoch        int64         `json:"epoch,omitempty"`       // what a correct wall clock shows at T = 0, in nanoseconds since 1970
-	Server       string        `json:"server,omitempty"`      // description of the nodes' software, where the backend knows it
+	Life         bool          `json:"life,omitempty"`        // the nodes reported every change to a key, see Life
+	Epoch        int64         `json:"epoch,omitempty"`       // Unix time at T = 0, in nanoseconds
+	Server       string        `json:"server,omitempty"`      // description of the nodes' software, if the backend knows it
 }
 
-// Reach lists the nodes that a client can talk to. The other nodes refuse it.
+// Reach lists the nodes that a client can reach. All other nodes refuse its connections.
 type Reach struct {
 	Client string   `json:"client"`
 	Nodes  []string `json:"nodes"`
 }
 
-// PlannedStep is one step of the nemesis plan, as far as a reader must know it to see whether it
-// took place.
+// PlannedStep is what a reader must know about a step of the nemesis plan to tell whether it took
+// place.
 type PlannedStep struct {
 	Step    int      `json:"step"`    // from 1
 	Fault   string   `json:"fault"`   // kind
@@ -65,41 +65,42 @@ type PlannedStep struct {
 	Every   bool     `json:"every,omitempty"`
 	// Delay is the maximum delay that the step adds to messages, one way. 0 means none or unknown.
 	Delay time.Duration `json:"delay,omitempty"`
-	// By is how far the step sets clocks forward, or back if negative. 0 means that it doesn't.
+	// By is how far the step sets clocks forward, or back if it is negative. 0 means that the step
+	// doesn't set clocks.
 	By time.Duration `json:"by,omitempty"`
-	// Rate is the rate at which the step lets clocks run. 0 means that it doesn't change the rate.
+	// Rate is the rate that the step gives to clocks. 0 means that it doesn't change their rate.
 	Rate float64 `json:"rate,omitempty"`
-	// Proof is what must be observed to show that the step had an effect; may be nil.
+	// Proof is what must be observed to show that the step had an effect. It may be nil.
 	Proof *Proof `json:"proof,omitempty"`
-	// Impact is what the fault takes from contending clients (ImpactAnswers, …). If "", the kind's
-	// usual impact applies, or else everything.
+	// Impact says how the fault affects contending clients (ImpactAnswers, …). "" means the usual
+	// impact of this kind of fault, or the worst if that is not known.
 	Impact string `json:"costs,omitempty"`
-	// Optional means that the trigger need not occur. If it does, the fault must take effect.
+	// Optional means that the trigger need not occur. If it occurs, the fault must take effect.
 	Optional bool `json:"optional,omitempty"`
 }
 
-// What a fault may take from contending clients while it is in force.
+// Impacts that an active fault may have on contending clients.
 const (
 	ImpactNone     = "nothing" // no reply is delayed or missing
-	ImpactMessages = "little"  // single messages; nothing that a lock misses for longer than a node time-out
+	ImpactMessages = "little"  // single messages are lost or late; a lock notices nothing for longer than a node time-out
 	ImpactAnswers  = "answers" // an affected client or node does nothing, an affected link carries nothing
 )
 
-// Proof is what must be observed of a fault in force, on at least one of its targets, to show that
-// it had an effect. A run in which a step had no effect shows nothing about it.
+// Proof is what must be observed on at least one of an active fault's targets to show that the
+// fault had an effect. A run in which a step had no effect shows nothing about that step.
 type Proof struct {
-	// Use lists the sorts of target that a lock must have used meanwhile.
+	// Use lists the sorts of target that a lock must have used while the fault was active.
 	Use []string `json:"use,omitempty"`
-	// MinOffset is the minimum error that a clock must have had.
+	// MinOffset is how far a clock must have been off, at least.
 	MinOffset time.Duration `json:"off,omitempty"`
-	// NeedsPersistence means that the nodes must persist their keys to disk.
+	// NeedsPersistence means that the nodes must write their keys to disk.
 	NeedsPersistence bool `json:"keeps,omitempty"`
-	// IdleText is a text in the read-back of the start that shows that the fault had no effect.
+	// IdleText is a text that the fault's first read-back contains if the fault had no effect.
 	IdleText string `json:"idle,omitempty"`
 }
 
 // Sorts of target that a lock can use: a client that wants or holds the lock, a node that is
-// contacted or has a key, and a link that carries a command or is about to.
+// contacted or stores a key, and a link that carries a command or is about to.
 const (
 	UseClient = "client"
 	UseNode   = "node"
@@ -109,10 +110,11 @@ const (
 // Replica is the far end of a node's replication link, as in "n3-replica".
 const Replica = "replica"
 
-// Bounds of Params. They are far above what any run has (package scenario), so that calculations
-// with them neither overflow nor use more memory than the size of the file justifies.
+// Upper bounds for Params. They are far above the limits of a run (package scenario), but low
+// enough that calculations neither overflow nor use more memory than the size of the file
+// justifies.
 const (
-	maxClients = 100_000 // a Jepsen history has a new client after each crash
+	maxClients = 100_000 // in a Jepsen history, each crash is followed by a new client
 	maxNodes   = 1000
 	maxSteps   = 10_000
 	maxName    = 1024
@@ -121,7 +123,7 @@ const (
 	maxEpoch   = 1 << 62 // in the year 2116
 )
 
-// check returns an error if params from a file are out of range.
+// check returns an error if a value, as read from a file, is out of range.
 func (p *Params) check() error {
 	spans := map[string]time.Duration{"ttl": p.TTL, "drift": p.Drift, "nodeTimeout": p.NodeTimeout, "retryMin": p.RetryMin, "retryMax": p.RetryMax,
 		"stampError": p.StampError, "slack": p.Slack, "limit": p.Limit, "maxHold": p.MaxHold}

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Out-of-range params are rejected: each number, count and name.
+// Every number, count and name in the params is rejected if it is out of range.
 func TestParamsAreRangeChecked(t *testing.T) {
 	full := func() Params {
 		return Params{Schema: Schema, Scenario: "s", Variant: "v", Backend: "sim", Seed: 1, Clients: []string{"c1"}, Nodes: []string{"n1"}, Resource: "r1", Quorum: 1,
@@ -77,7 +77,7 @@ func TestParamsAreRangeChecked(t *testing.T) {
 	}
 }
 
-// The error for invalid params names their line.
+// The error for invalid params names the line that contains them.
 func TestInvalidParamsErrorNamesLine(t *testing.T) {
 	p := Params{Schema: Schema, TTL: -1}
 	line, err := json.Marshal(Event{N: 1, Process: Harness, Type: Begin, Op: OpRun, Params: &p})

@@ -9,9 +9,10 @@ import (
 	"testing"
 )
 
-// Read streams a history of more than 1 GiB. Its lines have 195 bytes on average and an event takes
-// 240, so the events take 1.23 times the size of the file, and twice that for a moment. Everything
-// else (strings, the sort, garbage not collected yet) may take 0.3.
+// Read streams a history of more than 1 GiB. A line has 195 bytes on average and an event takes 240
+// bytes, so the events take 1.23 times the size of the file, and twice that for a moment.
+// Everything else (strings, sorting, garbage not yet collected) may take 0.3 times the size of the
+// file.
 func TestReadGigabyte(t *testing.T) {
 	const cycles = 292_000
 	const lines = 19*cycles + 2
@@ -23,7 +24,7 @@ func TestReadGigabyte(t *testing.T) {
 	if !sorted(h.Events) {
 		t.Error("not sorted")
 	}
-	// The heap size at its peak; HeapSys never shrinks.
+	// This is the peak size of the heap, because HeapSys never shrinks.
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	got := float64(m.HeapSys) / float64(g.bytes)

@@ -18,7 +18,7 @@ import (
 	"testing"
 )
 
-// readSlowly is Read as it would be written if time and memory were free.
+// readSlowly does the same as Read in the simplest way, without regard for time and memory.
 func readSlowly(text []byte) (*History, error) {
 	br := bufio.NewReaderSize(bytes.NewReader(text), len(text)+1)
 	var events []Event
@@ -55,7 +55,8 @@ func readSlowly(text []byte) (*History, error) {
 	return h, err
 }
 
-// checkRead compares Read with readSlowly, then writes the events again and rereads them.
+// checkRead checks that Read and readSlowly agree, and that writing the events and reading them
+// again changes nothing.
 func checkRead(t testing.TB, text []byte) *History {
 	t.Helper()
 	want, wantErr := readSlowly(text)
@@ -105,8 +106,8 @@ func TestReadAnyLength(t *testing.T) {
 	}
 }
 
-// A compressed history reads like the original. A truncated one gives the events up to there. Files
-// that are not a history, or expand too much, are rejected.
+// A compressed history reads like the original, and a truncated one like its uncompressed part.
+// Compressed files that are not a history, or that expand too much, are rejected.
 func TestReadCompressed(t *testing.T) {
 	var plain, packed, repeated bytes.Buffer
 	g := generated{cycles: 1500}
@@ -160,7 +161,7 @@ func TestReadCompressed(t *testing.T) {
 	}
 }
 
-// However small a file is, it can't expand to more than the allowed bytes.
+// Even a small file can't expand to more than MaxFileBytes.
 func TestUnpackIsLimited(t *testing.T) {
 	var bomb bytes.Buffer
 	if err := Pack(&bomb, io.LimitReader(zeros{}, 1<<20)); err != nil {
@@ -218,7 +219,7 @@ func TestReadErrorsNameLines(t *testing.T) {
 	}
 }
 
-// Wherever a file is cut, all complete lines are read and the cut is reported.
+// Wherever a file is truncated, all complete lines are read and the truncation is reported.
 func TestReadTruncatedAnywhere(t *testing.T) {
 	text := record(t, complete...)
 	for i := range text {
@@ -235,7 +236,8 @@ func TestReadTruncatedAnywhere(t *testing.T) {
 	}
 }
 
-// Earlier releases recorded the lock's key on each node when they stopped a run.
+// Events of op "key" are skipped. Earlier releases used them to record the lock's key on each node
+// when they stopped a run.
 func TestReadSkipsKeysOfAStoppedRun(t *testing.T) {
 	events := slices.Insert(slices.Clone(complete), 3,
 		Event{T: 9, Process: Harness, Type: Info, Op: OpStop, Key: "lock-1", Cause: "stopped at event 3"},

@@ -6,8 +6,8 @@ import (
 	"sync"
 )
 
-// Recorder numbers events, passes each one to its watchers, and writes it at once as a JSON line if
-// it has a writer. It is safe for concurrent use.
+// Recorder numbers events, passes them to its watchers and, if it has a writer, writes each of them
+// immediately as a line of JSON. It is safe for concurrent use.
 type Recorder struct {
 	mu       sync.Mutex
 	w        io.Writer // may be nil
@@ -15,32 +15,32 @@ type Recorder struct {
 	err      error
 	line     []byte // buffer for the current line
 	watch    []func(Event)
-	names    map[string]string // of locks, by key, where the two differ
-	dropping bool              // the run has not begun
+	names    map[string]string // lock names by key, for keys with a prefix
+	dropping bool              // drop events because the run has not begun
 }
 
-// NewRecorder returns a recorder that makes one call of w.Write for each event. If w is nil, only
-// watchers get the events.
+// NewRecorder returns a recorder that calls w.Write once for each event. If w is nil, events are
+// only passed to watchers.
 func NewRecorder(w io.Writer) *Recorder { return &Recorder{w: w} }
 
-// Watch calls f with every later event, in order and exactly as a reader will see it. f runs under
-// the recorder's lock, so it must neither block nor record.
+// Watch makes the recorder call f with every later event, in order and exactly as a reader will see
+// it. The recorder's lock is held meanwhile, so f must neither block nor record events.
 func (r *Recorder) Watch(f func(Event)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.watch = append(r.watch, f)
 }
 
-// DropUntilBegin drops all events until the run begins. A node that dies during setup may report
-// facts that are no part of the run.
+// DropUntilBegin makes the recorder drop all events until the run begins. They may come from nodes
+// that died during setup, and are not part of the run.
 func (r *Recorder) DropUntilBegin() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.dropping = true
 }
 
-// NameLocks makes the recorder replace the prefixed keys that nodes and links report by the names
-// of the locks.
+// NameLocks makes the recorder substitute lock names for the prefixed keys reported by nodes and
+// links.
 func (r *Recorder) NameLocks(prefix string, locks []string) {
 	if prefix == "" {
 		return
@@ -53,8 +53,7 @@ func (r *Recorder) NameLocks(prefix string, locks []string) {
 	}
 }
 
-// Record numbers e and writes it. Err returns a write error later, so that those who record facts
-// need not handle it.
+// Record numbers e and writes it. Callers need not handle write errors, which are kept for Err.
 func (r *Recorder) Record(e Event) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

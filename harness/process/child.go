@@ -32,7 +32,7 @@ var _ real.Program = (*child)(nil)
 
 // Pause stops the process.
 func (ch *child) Pause(context.Context) (string, error) {
-	// With two pauses in force, the end of the first would let the process run during the second.
+	// If two pauses overlapped, the end of the first would let the process run during the second.
 	if ch.paused.Swap(true) {
 		return "", fmt.Errorf("pause %s: it is paused already", ch.name)
 	}
@@ -49,7 +49,7 @@ func (ch *child) Resume(context.Context) (string, error) {
 	return back, err
 }
 
-// Kill ends the process without warning.
+// Kill kills the process.
 func (ch *child) Kill(context.Context) (string, error) {
 	select {
 	case <-ch.Done():
@@ -83,12 +83,11 @@ func (c *cluster) startChild(name string) (*real.Client, error) {
 	return &real.Client{Program: &child{Piped: p, name: name}, In: p.In, Out: p.Out, OnEnd: p.ClosePipes}, nil
 }
 
-// adapterName returns the process name of a client's adapter.
 func adapterName(client string) string { return client + "-adapter" }
 
 // startAdapters starts the adapters of all clients before time zero, and waits until each has sent
-// its hello. The hello is left for its client, which joins the adapter's process group and inherits
-// its pipes.
+// its hello. The hello stays in the pipe for the client, which later joins the adapter's process
+// group and inherits its pipes.
 func (c *cluster) startAdapters(s scenario.Scenario) error {
 	if s.Lock.Kind != lockexec.Name {
 		return nil
@@ -112,7 +111,7 @@ func (c *cluster) startAdapters(s scenario.Scenario) error {
 	return nil
 }
 
-// RunClient is like that of real.Run. If an adapter breaks, the error includes the adapter's last
+// RunClient is like real.Run.RunClient, but if an adapter fails, the error includes the end of its
 // output.
 func (c *cluster) RunClient(ctx context.Context, s client.Spec, at func(point string)) error {
 	err := c.Run.RunClient(ctx, s, at)
@@ -122,8 +121,8 @@ func (c *cluster) RunClient(ctx context.Context, s client.Spec, at func(point st
 	return err
 }
 
-// setClocks makes the clocks of nodes, clients and adapters changeable, by starting their processes
-// traced. Other processes' clocks are not touched.
+// setClocks makes it possible to change the clocks of nodes, clients and adapters, by starting
+// their processes under ptrace. Other processes are not affected.
 func (c *cluster) setClocks(s scenario.Scenario) {
 	all := map[string]*real.Clock{} // by process name
 	add := func(name string, client bool) {
@@ -150,7 +149,8 @@ func (c *cluster) setClocks(s scenario.Scenario) {
 	}
 }
 
-// checkDateClock changes the clock of a program that prints the time, and checks that it follows.
+// checkDateClock checks that clocks can be changed: it runs the program date with a changed clock,
+// and compares what it prints.
 func checkDateClock(ctx context.Context, group *proc.Group) error {
 	m := real.NewClock(ctx, false, proc.TrueClock)
 	defer m.Close()
@@ -181,12 +181,12 @@ func checkDateClock(ctx context.Context, group *proc.Group) error {
 	return nil
 }
 
-// MonitorProcesses reports what happens to the run's processes and is not part of the plan. It uses
-// the names that processes had from the start: a replica that now serves a node keeps its name.
+// MonitorProcesses reports unplanned events of the run's processes. Processes keep the names they
+// were started with: a replica that has replaced a node is still reported under its own name.
 func (c *cluster) MonitorProcesses(report func(harness.UnplannedEvent)) (stop func()) {
 	stopListening := c.group.Listen(func(x proc.UnexpectedEvent) {
 		if x.Kind == proc.Ended && x.Status > 0 && c.diskFaulted(x.Child) {
-			return // servers exit by themselves after a disk fault
+			return // after a disk fault, servers exit by themselves
 		}
 		report(unplannedEvent(x))
 	})
@@ -206,9 +206,9 @@ func unplannedEvent(x proc.UnexpectedEvent) harness.UnplannedEvent {
 	return harness.UnplannedEvent{Op: op[x.Kind], Node: x.Child, Cause: x.Cause}
 }
 
-// watchInterference watches a group's processes until MonitorProcesses takes over. It calls fail
-// with the first interference. explain adds that interference, or a time-out, to the error that it
-// caused.
+// watchInterference watches a group's processes before MonitorProcesses takes over. It calls fail
+// with the first interference. explain stops watching. If interference or a time-out caused an
+// error, explain adds that cause to the error.
 func watchInterference(group *proc.Group, when string, fail func(error)) (explain func(error) error) {
 	m := real.NewMonitor(when, fail)
 	over := group.Listen(func(x proc.UnexpectedEvent) { m.Handle(unplannedEvent(x)) })
@@ -218,11 +218,11 @@ func watchInterference(group *proc.Group, when string, fail func(error)) (explai
 	}
 }
 
-// answerTimeout is how long a server may take to answer.
+// answerTimeout is how long a server may take to answer before it counts as unresponsive.
 const answerTimeout = 2 * time.Second
 
-// unresponsiveCheck reports when a server doesn't answer although no signal has stopped it and no
-// fault of the plan keeps it from answering.
+// unresponsiveCheck returns a probe that reports a server that doesn't answer although no signal
+// has stopped it and no planned fault keeps it from answering.
 func (c *cluster) unresponsiveCheck(s *proc.Redis, report func(harness.UnplannedEvent)) proc.Probe {
 	return proc.Probe{OnWait: func(waited time.Duration) {
 		if waited == answerTimeout {
@@ -234,7 +234,7 @@ func (c *cluster) unresponsiveCheck(s *proc.Redis, report func(harness.Unplanned
 	}}
 }
 
-// diskFaulted reports whether a fault has hit a node's disk.
+// hasDiskFault reports whether a fault has affected a node's disk.
 func (c *cluster) diskFaulted(node string) bool {
 	d := c.Disk(node)
 	return d != nil && d.Faulted()

@@ -23,8 +23,7 @@ import (
 	"lockpick/nemesis"
 )
 
-// clockScenario is the two-node scenario with another number of nodes and a plan that changes
-// clocks.
+// clockScenario returns a scenario with the given number of nodes and a plan that changes clocks.
 func clockScenario(nodes int) scenario.Scenario {
 	s := twoNodes
 	s.Topology.Nodes = nodes
@@ -54,18 +53,19 @@ func (b bench) onNode(node string, args ...string) any {
 	return v
 }
 
-// bounds is the smallest and the largest value that a duration can have, given what was observed.
+// bounds holds the smallest and the largest value that a duration can have, given what was
+// observed.
 type bounds struct{ least, most time.Duration }
 
 func (d bounds) String() string { return fmt.Sprintf("%v to %v", d.least, d.most) }
 
-// allows reports whether the duration can be want, within a tick of a node's clock.
+// allows reports whether the duration can be want, to within a tick of a node's clock.
 func (d bounds) allows(want time.Duration) bool {
 	const tick = time.Millisecond
 	return d.least <= want+tick && d.most >= want-tick
 }
 
-// clockOffset returns how far a node's clock is ahead, according to TIME.
+// clockOffset returns how far a node's clock is ahead, as shown by the TIME command.
 func (b bench) clockOffset(node string) bounds {
 	b.Helper()
 	before := time.Now()
@@ -127,12 +127,12 @@ func TestNodeClockRate(t *testing.T) {
 		looked := time.Now()
 		was := b.clockOffset("n1")
 		b.changeClock("n1", 0, 1)
-		gained := time.Since(looked) // upper bound, until the clock was changed
+		gained := time.Since(looked) // upper bound of the time until the clock was changed
 		time.Sleep(50 * time.Millisecond)
 		if is := b.clockOffset("n1"); is.most < was.least || is.least > was.most+gained {
 			t.Errorf("the clock was ahead by %v and is now ahead by %v, changed %v later", was, is, gained)
 		}
-		// A slew is too slow to be observed at once.
+		// A slew is too slow to be seen immediately.
 		if back := b.changeClock("n1", 0, 1.0005); !strings.HasSuffix(back, " ahead, rate 1.0005") {
 			t.Errorf("a slew was read back as %q", back)
 		}
@@ -221,8 +221,8 @@ func TestClientClocks(t *testing.T) {
 	}
 }
 
-// A client's clocks show what the recorded clock changes say, so a reader of the history can tell
-// what the client believed.
+// A client's clocks show what the recorded clock changes say, so that a reader of the history can
+// tell until when the client considered itself the holder.
 func TestClockChangesMatchClientReadings(t *testing.T) {
 	var readings []real.ClockReading
 	events := runClocked(t, 1, func(b bench) {
@@ -287,7 +287,7 @@ func TestClockChangeIsRejected(t *testing.T) {
 	})
 }
 
-// If a process's clock does not follow a change, that is an error and not a fault in force.
+// If a process's clock does not follow a change, that is an error, and the fault is not active.
 func TestClockThatDoesNotFollowIsAnError(t *testing.T) {
 	runClocked(t, 1, func(b bench) {
 		k := b.Clock("n1")
@@ -295,7 +295,7 @@ func TestClockThatDoesNotFollowIsAnError(t *testing.T) {
 		if _, err := k.ReadBack("TIME shows", func() (real.ClockReading, error) { return wrong, nil }); err == nil || !strings.Contains(err.Error(), "should show") {
 			t.Errorf("a clock that is a second off: %v", err)
 		}
-		// After Close the process shows true time, whatever is written for it.
+		// After Close the process's clock shows true time, whatever change is requested.
 		if err := k.Close(); err != nil {
 			t.Fatal(err)
 		}
@@ -308,7 +308,7 @@ func TestClockThatDoesNotFollowIsAnError(t *testing.T) {
 	})
 }
 
-// Each of five servers started at the same time follows its clock, repeatedly.
+// If five servers are started at the same time, each follows the changes to its own clock.
 func TestManyStarts(t *testing.T) { manyStarts(t, 4) }
 
 func manyStarts(t *testing.T, rounds int) {
@@ -376,7 +376,7 @@ func TestProbeChecksClocks(t *testing.T) {
 	}
 }
 
-// The cost of starting a server traced, until it is ready.
+// BenchmarkStart measures how long it takes to start a server under ptrace until it is ready.
 func BenchmarkStart(b *testing.B) {
 	for _, traced := range []bool{false, true} {
 		b.Run(fmt.Sprintf("traced=%v", traced), func(b *testing.B) {

@@ -21,19 +21,20 @@ type cluster struct {
 
 var _ real.Cluster = (*cluster)(nil)
 
-// faultCapabilities determines which faults the backend can inject on a suitable machine.
+// faultCapabilities has the method set that determines which faults the backend can inject on a
+// suitable machine.
 var faultCapabilities any = (*cluster)(nil)
 
-// close ends everything that the run started, and waits for it.
+// close ends everything that the run has started, and waits until it has ended.
 func (c *cluster) close() error {
 	c.Stop()
 	c.network.StopWatchingKeys() // because the nodes are about to end
-	// Processes first, so that none of them sees the links end.
+	// End processes first, so that none of them sees its links fail.
 	errs := []error{c.group.Close(), c.network.Close()}
 	return harness.TimeoutAsInterference(errors.Join(append(errs, c.Wait())...), harness.DuringTeardown)
 }
 
-// addr returns where a node or the resource listens, bypassing the links.
+// addr returns the address at which a node or the resource itself listens, not that of a link.
 func (c *cluster) addr(node string) string {
 	if n := c.Server(node); n != nil {
 		return n.Addr()
@@ -46,12 +47,12 @@ func (c *cluster) down(node string) bool {
 	return n != nil && !n.Runs()
 }
 
-// unresponsive reports whether a node runs but can't answer, whatever its links do.
+// isUnresponsive reports whether a node is running but can't answer, even if its links work.
 func (c *cluster) unresponsive(node string) bool {
 	n := c.Server(node)
 	return c.Stalled(node) || n != nil && n.WhyUnresponsive() != ""
 }
 
-// StampError is generous: all stamps are readings of one clock, but by different processes, which
-// may be on different cores.
+// StampError returns a generous bound. All stamps are readings of the same clock, but by different
+// processes, which may be on different cores.
 func (c *cluster) StampError() time.Duration { return time.Millisecond }

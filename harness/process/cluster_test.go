@@ -50,7 +50,7 @@ func TestRunsClientsAndRecordsBothSides(t *testing.T) {
 			t.Errorf("got %d of %q, want %d", count[what], what, n)
 		}
 	}
-	// In true time the links' events lie between the client's.
+	// In true time, the links' events lie between those of the client.
 	first := func(process, op string, typ history.Type) int {
 		return slices.IndexFunc(events, func(e history.Event) bool { return e.Process == process && e.Op == op && e.Type == typ })
 	}
@@ -163,7 +163,8 @@ func TestKillAndRestartNode(t *testing.T) {
 	})
 }
 
-// A client that keeps sending commands must not reach a restarted node before it is read back.
+// A client that keeps sending commands must not reach a restarted node before the node has been
+// read back.
 func TestRestartIsReadBackBeforeClientsConnect(t *testing.T) {
 	run(t, func(b bench) {
 		var over atomic.Bool

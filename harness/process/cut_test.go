@@ -14,7 +14,7 @@ import (
 	"lockpick/nemesis"
 )
 
-// Each kind of cut is observed by a PING, and so is its end.
+// A PING confirms each kind of cut, and also its end.
 func TestEveryCutIsReadBack(t *testing.T) {
 	events := run(t, func(b bench) {
 		for _, c := range []struct{ mode, way, want string }{
@@ -41,8 +41,8 @@ func TestEveryCutIsReadBack(t *testing.T) {
 	}
 }
 
-// A shape is observed by how long PING takes, or described, and its end counts the affected
-// messages.
+// The read-back of a shape contains how long a PING takes, or else a description. That of its end
+// contains the number of affected messages.
 func TestShapeIsReadBack(t *testing.T) {
 	const ms = time.Millisecond
 	run(t, func(b bench) {
@@ -88,8 +88,8 @@ func TestShapeIsReadBack(t *testing.T) {
 	})
 }
 
-// A lost reply was applied, and the client never gets it. The client's next command goes through on
-// another connection.
+// If a reply is lost, its command was applied but the client never gets the reply. The client's
+// next command succeeds on another connection.
 func TestTapLosesMessage(t *testing.T) {
 	for of, applied := range map[string]bool{nemesis.Request: false, nemesis.Reply: true} {
 		events := run(t, func(b bench) {

@@ -22,7 +22,7 @@ func needDisk(t *testing.T) {
 	}
 }
 
-// hitsN1 is a plan that hits n1's disk.
+// powerLossN1 is a step that affects n1's disk.
 var hitsN1 = nemesis.Step{Fault: nemesis.Fault{Kind: "power-loss", Targets: []string{"n1"}}}
 
 func mounts(t *testing.T, below string) (n int) {
@@ -34,8 +34,8 @@ func mounts(t *testing.T, below string) (n int) {
 	return strings.Count(string(b), " "+below+"/")
 }
 
-// What a power loss destroys depends on what was synced, so the table covers Redis's policies. A
-// kill destroys nothing if there is a file.
+// What a power loss destroys depends on what was synced, so the table covers Redis's sync policies.
+// A kill destroys nothing if the server persists its keys.
 func TestPowerLossDropsUnsyncedData(t *testing.T) {
 	needDisk(t)
 	for _, c := range []struct {
@@ -73,15 +73,15 @@ func TestPowerLossDropsUnsyncedData(t *testing.T) {
 	}
 }
 
-// pause waits by the cluster's clock.
+// pause waits for d by the cluster's clock.
 func (b bench) pause(d time.Duration) {
 	done := make(chan bool, 1)
 	b.At(b.Now()+d, func() { done <- true })
 	receive(b.T, "timer", done)
 }
 
-// awaitSync waits until the server has no sync in progress. A sync triggered by a write counts as in
-// progress from before the write is answered.
+// awaitSync waits until the server has no sync in progress. A sync triggered by a write is in
+// progress before the write is answered, so no sync is missed.
 func (b bench) awaitSync(addr string) {
 	b.T.Helper()
 	for range 1000 {
@@ -111,7 +111,7 @@ func TestTornTailIsTruncated(t *testing.T) {
 	})
 }
 
-// Some power losses leave a manifest that can't be read.
+// A power loss may leave a manifest that can't be read.
 func TestNodeThatFailsToRestartIsReported(t *testing.T) {
 	needDisk(t)
 	runOn(t, withTopology("always", 0, hitsN1), func(b bench) {
@@ -179,7 +179,7 @@ func TestStalledSyncBlocksWrites(t *testing.T) {
 		if got := receive(t, "answer", answer); got != "OK" {
 			t.Errorf("after the stall it says %q", got)
 		}
-		// A server killed while it waits for a sync still ends.
+		// A server that is killed while it waits for a sync still exits.
 		b.do("stall", func() (string, error) { return b.StallSync("n1") })
 		go b.ask(addr, "SET", "k", "w")
 		b.pause(50 * time.Millisecond)

@@ -14,7 +14,7 @@ import (
 	"lockpick/harness/client"
 )
 
-// await waits until a process's unplanned event was reported.
+// awaitUnplanned waits until an unplanned event of a process has been reported.
 func (b bench) await(node, op string) {
 	b.Helper()
 	for end := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
@@ -33,8 +33,8 @@ func (b bench) await(node, op string) {
 	}
 }
 
-// endScript ends a server's script. The server accepts SCRIPT KILL once the script has run for its
-// time limit.
+// endScript ends a server's running script. The server accepts SCRIPT KILL only after the script
+// has exceeded its time limit.
 func (b bench) endScript(addr string) {
 	b.Helper()
 	for end := time.Now().Add(20 * time.Second); ; {
@@ -48,7 +48,7 @@ func (b bench) endScript(addr string) {
 	}
 }
 
-// Interference with a process from outside is reported, whatever kind it is.
+// Every kind of outside interference with a process is reported.
 func TestInterferenceIsReported(t *testing.T) {
 	t.Parallel()
 	run(t, func(b bench) {

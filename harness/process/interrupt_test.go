@@ -17,8 +17,8 @@ import (
 	"lockpick/nemesis"
 )
 
-// A run that is stopped while a fault is in force ends at once: the fault is healed, the record is
-// complete up to there, and nothing is left behind.
+// A run that is canceled while a fault is active ends at once: the fault is healed, the history is
+// complete up to that point, and nothing is left behind.
 func TestCancelDuringFault(t *testing.T) {
 	needRedis(t)
 	dir := t.TempDir()

@@ -26,7 +26,7 @@ import (
 	"lockpick/nemesis"
 )
 
-// children lists the processes of the runs in dir.
+// children lists the processes of the runs whose directories are in dir.
 func children(t *testing.T, dir string) (pids []int) {
 	t.Helper()
 	records, _ := filepath.Glob(filepath.Join(dir, "*", "children"))
@@ -44,8 +44,8 @@ func children(t *testing.T, dir string) (pids []int) {
 	return pids
 }
 
-// stillRuns reports whether a process exists and is not a zombie: in a container there may be
-// nobody to reap it.
+// isRunning reports whether a process exists and is not a zombie. Zombies may remain because a
+// container may have no init process that reaps them.
 func stillRuns(pid int) bool {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	_, rest, _ := strings.Cut(string(b), ") ")
@@ -64,8 +64,8 @@ func TestSIGKILLLeavesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	line, _ := bufio.NewReader(out).ReadString('\n')
-	// A server whose port was taken at the last moment has ended, and another was started in its
-	// place.
+	// A server whose port was taken at the last moment has exited, and another one was started
+	// instead.
 	pids := slices.DeleteFunc(children(t, dir), func(pid int) bool { return !stillRuns(pid) })
 	disks := mounts(t, dir)
 	cmd.Process.Kill()
@@ -141,7 +141,7 @@ func TestPanicAndCancelLeaveNothing(t *testing.T) {
 	}
 }
 
-// An interrupt ends a run of the engine at once, and no timer fires any more.
+// An interrupt ends a run at once, and no timer fires afterwards.
 func TestInterruptEndsRun(t *testing.T) {
 	needRedis(t)
 	dir := t.TempDir()

@@ -18,7 +18,7 @@ import (
 	"lockpick/nemesis"
 )
 
-// describeLives describes the lives of a node's keys.
+// describeLives describes the recorded changes to a node's keys.
 func describeLives(events []history.Event, node string) string {
 	var out []string
 	for _, e := range events {
@@ -42,7 +42,7 @@ func (b bench) wantLives(events []history.Event, node, want string) {
 	}
 }
 
-// awaitLife waits until the last recorded life of a node's keys is the given one.
+// awaitLife waits until the last recorded change to a node's keys has the given description.
 func (b bench) awaitLife(node, last string) {
 	b.Helper()
 	for end := time.Now().Add(5 * time.Second); ; time.Sleep(time.Millisecond) {
@@ -64,8 +64,8 @@ func (b bench) viaLink(client string, node int, args ...string) string {
 	return b.ask(b.addr(client, node), args...)
 }
 
-// Keys that a replica doesn't have when it replaces its master are lost, and those it has are kept.
-// Both are reported before anybody reaches it.
+// When a replica replaces its master, keys that it doesn't have are reported as lost, and those
+// that it has as kept. Both are reported before any client reaches the replica.
 func TestFailoverReportsKeys(t *testing.T) {
 	for name, fail := range map[string]func(b bench) (string, error){
 		"by hand": func(b bench) (string, error) { return b.FailOver("n1") },
@@ -87,7 +87,7 @@ func TestFailoverReportsKeys(t *testing.T) {
 				}
 				b.do("cut", func() (string, error) { return b.Cut("n1-replica", nemesis.CutHold, "") })
 				b.viaLink("c1", 0, "SET", "late", "v", "PX", "600000")
-				b.awaitLife("n1", "set late v by c1-n1") // anything not reported before the node stops becomes a gap
+				b.awaitLife("n1", "set late v by c1-n1") // changes not reported before the node stops appear as a gap
 				b.do("fail over", func() (string, error) { return fail(b) })
 				b.viaLink("c1", 0, "SET", "late", "w", "NX", "PX", "600000")
 			})
@@ -96,7 +96,7 @@ func TestFailoverReportsKeys(t *testing.T) {
 	}
 }
 
-// A power loss restores an earlier value of a key.
+// A power loss that restores an earlier value of a key is reported.
 func TestPowerLossReportsKeys(t *testing.T) {
 	needDisk(t)
 	var in bench
@@ -113,8 +113,8 @@ func TestPowerLossReportsKeys(t *testing.T) {
 	in.wantLives(events, "n1", "set k old by c1-n1; changed k new by c1-n1; set j new by c1-n1; gap by; lost j by restart; reverted k old by restart")
 }
 
-// Facts carry the reading of the node's own, wrong clock and the true time seen by its links. Each
-// clock change is recorded with what the clock shows right after it.
+// Reports contain the reading of the node's own, wrong clock and the true time seen by its links.
+// Each clock change is recorded with what the clock shows right after it.
 func TestLivesWithWrongClocks(t *testing.T) {
 	var c *cluster
 	events := runClocked(t, 1, func(b bench) {
@@ -128,7 +128,7 @@ func TestLivesWithWrongClocks(t *testing.T) {
 		b.pause(200 * time.Millisecond)
 		b.viaLink("c1", 0, "SET", "k", "d", "PX", "600000")
 	})
-	var turned int64 // when the clock was set to run at 1.5; what it gains after that is subtracted
+	var turned int64 // when the clock was set to run at 1.5; what it has gained since then is subtracted
 	correctedBounds := func(e history.Event, lo, hi int64) bounds {
 		at := func(t int64) time.Duration {
 			d := e.Local - c.NodeReport().Epoch - t
@@ -172,7 +172,8 @@ func TestLivesWithWrongClocks(t *testing.T) {
 		if e.Op != history.OpLife {
 			continue
 		}
-		// The node may report it before the link has noted the reply, and is then bounded by that.
+		// The node may report the change before the link has seen the reply, which then gives a
+		// bound.
 		if w := wire[i]; e.Sent != w.Sent || e.T < e.Life.Lo || e.T > e.Life.Hi || e.Life.Lo < w.Sent || e.Life.Lo > w.Applied {
 			t.Errorf("fact %d is stamped %d in [%d, %d]; the link saw the command in [%d, %d]", i+1, e.T, e.Life.Lo, e.Life.Hi, w.Sent, w.Applied)
 		}
@@ -183,8 +184,8 @@ func TestLivesWithWrongClocks(t *testing.T) {
 	}
 }
 
-// What lockpick does to a key past the links is attributed to it. A pause delays reports, but loses
-// none.
+// Changes that lockpick itself makes to a key, bypassing the links, are attributed to it. A pause
+// delays reports, but none are lost.
 func TestLivesWithTouchAndPause(t *testing.T) {
 	var in bench
 	events := run(t, func(b bench) {
@@ -226,7 +227,7 @@ func runEngine(t *testing.T, ctx context.Context, b *backend, until func(history
 	return events, err
 }
 
-// All facts of a run come before its end, and its first event says that nodes report them.
+// All reports of a run come before its end, and its first event says that nodes report changes.
 func TestRunReportsAllLives(t *testing.T) {
 	needRedis(t)
 	events, err := runEngine(t, t.Context(), testBackend(t.TempDir()), func(history.Event) {})
@@ -258,8 +259,7 @@ func TestRunReportsAllLives(t *testing.T) {
 	}
 }
 
-// A server that refuses CONFIG reports nothing. The run continues without reports, and Probe says
-// so.
+// A server that refuses CONFIG reports no changes. Runs work without reports, and Probe says so.
 func TestServerWithoutKeyReports(t *testing.T) {
 	needRedis(t)
 	bin, err := exec.LookPath("redis-server")
@@ -286,7 +286,7 @@ func TestServerWithoutKeyReports(t *testing.T) {
 	}
 }
 
-// An interrupted run has everything that was reported until then.
+// The history of an interrupted run contains everything that was reported until then.
 func TestInterruptedRunKeepsLives(t *testing.T) {
 	needRedis(t)
 	ctx, cancel := context.WithCancel(t.Context())

@@ -27,7 +27,7 @@ import (
 	"lockpick/nemesis"
 )
 
-// The test binary also serves as the client program, and as a lockpick process to be killed.
+// The test binary is also used as the client program, and as a lockpick process to be killed.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 {
 		switch os.Args[1] {
@@ -41,13 +41,13 @@ func TestMain(m *testing.M) {
 			victim(os.Args[2])
 		}
 	}
-	os.Setenv("GORACE", "atexit_sleep_ms=0") // or each client takes a second to end under -race
+	os.Setenv("GORACE", "atexit_sleep_ms=0") // otherwise each client takes a second to exit under -race
 	os.Exit(m.Run())
 }
 
 var locks = map[string]lock.Kind{"plain": {New: func(e lock.Env) (lock.Lock, error) { return plainLock{e}, nil }}}
 
-// plainLock is a lock that sets a key on each node in turn, and releases by deleting it.
+// plainLock is a lock that sets a key on each node in turn. Releasing it deletes the keys.
 type plainLock struct{ env lock.Env }
 
 func (p plainLock) Acquire(ctx context.Context, key string) (lock.Handle, error) {
@@ -98,7 +98,7 @@ func testBackend(dir string) *backend {
 	return New(Config{Self: []string{os.Args[0], "__client"}, Dir: dir})
 }
 
-// twoNodes is a scenario with two nodes: c1 reaches both, c2 only the second.
+// twoNodes is a scenario with two nodes. c1 reaches both, c2 only the second.
 var twoNodes = scenario.Scenario{
 	Name:     "test",
 	Topology: scenario.Topology{Nodes: 2, Persistence: "none"},
@@ -112,17 +112,17 @@ func spec(name string, cycles int, armed ...client.Point) client.Spec {
 	}
 }
 
-// bench is a run and its recorded events.
+// testRun is a run and its recorded events.
 type bench struct {
 	*testing.T
 	*cluster
 	mu       *sync.Mutex
 	events   *[]history.Event
-	expected map[string]bool // processes that the test itself ends or stops
+	expected map[string]bool // names of the processes that the test itself kills or stops
 	reported *[]harness.UnplannedEvent
 }
 
-// run runs body on a cluster, and checks that nothing is left behind.
+// run runs body on a cluster, checks that nothing is left behind, and returns the recorded events.
 func run(t *testing.T, body func(b bench)) []history.Event {
 	t.Helper()
 	return runOn(t, twoNodes, body)
@@ -167,7 +167,7 @@ func runOn(t *testing.T, s scenario.Scenario, body func(b bench)) []history.Even
 			t.Errorf("process %d still runs", pid)
 		}
 	}
-	slices.SortFunc(events, func(a, b history.Event) int { return cmp.Or(cmp.Compare(a.T, b.T), cmp.Compare(a.N, b.N)) }) // in a reader's order
+	slices.SortFunc(events, func(a, b history.Event) int { return cmp.Or(cmp.Compare(a.T, b.T), cmp.Compare(a.N, b.N)) }) // in the order in which a reader gets them
 	return events
 }
 
@@ -177,7 +177,7 @@ func (b bench) start(s client.Spec, at func(string)) (done chan error) {
 	return done
 }
 
-// addr returns the address at which a client finds a node, counted from 0.
+// addr returns the address that a client uses for a node, which is counted from 0.
 func (b bench) addr(client string, node int) string {
 	a, _ := b.Addresses(client)
 	return a.Nodes[node].Addr
@@ -202,8 +202,8 @@ func receive[T any](t *testing.T, what string, c <-chan T) (v T) {
 	return v
 }
 
-// victim is a lockpick process in the middle of a run, with a stopped client and, if possible, a
-// node that waits for its disk.
+// runVictim runs lockpick until the parent test kills it mid-run, while a client is stopped and, if
+// disks can be mounted, a node is waiting for its disk.
 func victim(dir string) {
 	ctx := context.Background()
 	s := twoNodes
@@ -240,7 +240,7 @@ func dial(t *testing.T, addr string) net.Conn {
 	return conn
 }
 
-// shell runs a script in another process, because this process must not access its own disk.
+// shell runs a script in another process, because a process that serves a disk must not access it.
 func shell(script string) ([]byte, error) {
 	return exec.Command("/bin/sh", "-c", script).CombinedOutput()
 }

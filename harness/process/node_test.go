@@ -27,7 +27,7 @@ func (b bench) ask(addr string, args ...string) string {
 	return v.Str
 }
 
-// withTopology is the two-node scenario with another persistence, number of replicas and plan.
+// withTopology returns twoNodes with the given persistence, number of replicas and plan.
 func withTopology(persistence string, replicas int, plan ...nemesis.Step) scenario.Scenario {
 	s := twoNodes
 	s.Topology.Persistence, s.Topology.Replicas, s.Plan = persistence, replicas, plan

@@ -1,14 +1,14 @@
-// Package process is the backend of real processes: redis-servers or members of another store,
-// clients, and the links between them, on this machine and in real time.
+// Package process is the backend that runs real processes on this machine in real time:
+// redis-servers or members of another store, clients, and the links between them.
 //
-// Its main types are Backend, which sets up a run and takes it down, and cluster, a run on this
-// machine's processes. Each client is a subprocess (child.go).
+// Its main types are backend, which sets up a run and tears it down, and cluster, the processes of
+// one run. Each client is a subprocess (child.go).
 //
-// Interference with a process by others is recorded, because the kernel notifies the parent
+// If a process is disturbed from outside, the kernel notifies its parent, and the event is recorded
 // (child.go).
 //
 // Deliberately missing: the client's program (package client) and the meaning of faults (package
-// nemesis). It needs Linux.
+// nemesis). The backend needs Linux.
 package process
 
 import (
@@ -26,12 +26,12 @@ import (
 	"lockpick/nemesis"
 )
 
-// Config is the configuration of a backend. The zero value is ready to be probed.
+// Config is the configuration of a backend. The zero value is enough for Probe.
 type Config struct {
-	Self        []string // command that starts a client
-	Adapter     []string // command of the adapter program, for locks of kind exec; see package lock/exec
-	RedisServer string   // program; "": redis-server on PATH
-	Dir         string   // parent of a run's temporary directory; "": the system's
+	Self        []string // command line that starts a client
+	Adapter     []string // command line of the adapter program for locks of kind exec, see package lock/exec
+	RedisServer string   // server program; "": redis-server on PATH
+	Dir         string   // parent directory of a run's temporary directory; "": the system's
 }
 
 // backend runs scenarios with real processes.
@@ -53,7 +53,7 @@ func New(cfg Config) *backend {
 // Name returns "process".
 func (*backend) Name() string { return "process" }
 
-// Probe reports what the backend can do on this machine.
+// Probe reports what the backend can do on this machine. It tries each capability.
 func (b *backend) Probe(ctx context.Context) []harness.Capability {
 	run := b.canRun()
 	if run.Available {

@@ -25,8 +25,9 @@ import (
 	"lockpick/nemesis"
 )
 
-// Run starts the servers and links, calls body just after true time zero, and takes everything down
-// afterwards. The seed determines what is drawn for messages. Clients get their seed in their Spec.
+// Run starts the servers and links, calls body just after true time zero, and tears everything down
+// afterwards. The seed determines the random choices for messages. Clients get the seed in their
+// Spec.
 func (b *backend) Run(ctx context.Context, s scenario.Scenario, seed uint64, rec *history.Recorder, body harness.Body) (err error) {
 	if can := b.canRun(); !can.Available {
 		return fmt.Errorf("run: %s; to fix it: %s", can.Reason, can.Remedy)
@@ -84,7 +85,7 @@ func (b *backend) newCluster(ctx context.Context, seed uint64, group *proc.Group
 	return c
 }
 
-// redisNodes lists the nodes that are redis-servers.
+// redisNodes lists the nodes that run redis-server: all of them, or none if another store is used.
 func redisNodes(s scenario.Scenario) []string {
 	if s.Topology.Server != "" {
 		return nil
@@ -92,7 +93,7 @@ func redisNodes(s scenario.Scenario) []string {
 	return s.NodeNames()
 }
 
-// startStore starts the nodes that are members of another store, if any.
+// startStore starts the nodes as members of another store, if the topology has one.
 func (c *cluster) startStore(ctx context.Context, s scenario.Scenario) error {
 	if s.Topology.Server == "" {
 		return nil
@@ -124,10 +125,10 @@ func (c *cluster) startServers(s scenario.Scenario) error {
 	if len(failed) == 0 {
 		return nil
 	}
-	if c.Ctx.Err() != nil { // the run was canceled, so the program is not to blame
+	if c.Ctx.Err() != nil { // the run was canceled, so there is nothing to fix
 		return failed[0]
 	}
-	// They all fail for the same reason, so showing one error is enough.
+	// Servers usually all fail for the same reason, so one error is enough.
 	program, err := exec.LookPath(c.cfg.RedisServer)
 	if err != nil {
 		program = c.cfg.RedisServer
@@ -136,12 +137,13 @@ func (c *cluster) startServers(s scenario.Scenario) error {
 		failed[0], len(failed), len(failed)+len(c.Servers), program, filepath.Dir(c.group.Dir))
 }
 
-// extraFiles is the number of files that servers, logs and requests to servers need temporarily.
+// extraFiles is the number of open files that starting servers, their logs and requests to them
+// need temporarily.
 const extraFiles = 16
 
-// checkFileLimit checks that this process may open the minimum number of files that a run needs:
-// for each link a listener and both ends of one connection, and for each client two pipes. A run
-// that hits the limit later fails in the same way, but only after starting hundreds of processes.
+// checkFileLimit checks that this process may open as many files as a run needs at least: for each
+// link a listener and both ends of a connection, and for each client two pipes. Without the check,
+// such a run would fail only after starting hundreds of processes.
 func checkFileLimit(s scenario.Scenario) error {
 	open, err := os.ReadDir("/proc/self/fd")
 	if err != nil {
@@ -167,13 +169,15 @@ func checkFileLimit(s scenario.Scenario) error {
 		len(s.Clients), nodes, need, limit.Cur, syscall.EMFILE)
 }
 
-// trialTimeout is how long a server may take to start when nothing else is running.
+// trialTimeout is how long a trial may take. It must be enough to start a server while nothing else
+// is running.
 const trialTimeout = 5 * time.Second
 
-// maxTrials is how often a probe is tried if its failure says nothing about the machine.
+// maxTrials is how often a trial is repeated, at most, as long as it fails for transient reasons.
 const maxTrials = 3
 
-// onTrial tries something for a moment and leaves nothing behind.
+// onTrial calls do to try whether something works on this machine. It ends all processes that do
+// starts in the group, and repeats the trial if it fails for a transient reason.
 func (b *backend) onTrial(ctx context.Context, do func(context.Context, *proc.Group) error) error {
 	return retryTransient(func() (err error) {
 		ctx, cancel := context.WithTimeout(ctx, trialTimeout)
@@ -193,8 +197,8 @@ func (b *backend) onTrial(ctx context.Context, do func(context.Context, *proc.Gr
 	})
 }
 
-// retryTransient repeats what failed for a transient reason. If it fails each time, the error is
-// inconclusive.
+// retryTransient calls f again as long as it fails for a transient reason. If it fails every time,
+// the error is an inconclusiveError.
 func retryTransient(f func() error) (err error) {
 	for range maxTrials {
 		if err = f(); err == nil || !isTransient(err) {
@@ -204,8 +208,8 @@ func retryTransient(f func() error) (err error) {
 	return inconclusiveError{err}
 }
 
-// isTransient reports whether an error is transient: somebody disturbed a process, or the machine
-// is too busy. It then says nothing about what the machine can do.
+// isTransient reports whether an error has a transient reason, and therefore says nothing about
+// what the machine can do: a process was disturbed from outside, or the machine is too busy.
 func isTransient(err error) bool {
 	if _, ok := errors.AsType[*harness.Interference](err); ok {
 		return true
@@ -217,19 +221,20 @@ func isTransient(err error) bool {
 	return false
 }
 
-// inconclusiveError is the error of a trial that says nothing about the machine.
+// inconclusiveError is an error that says nothing about what the machine can do.
 type inconclusiveError struct{ error }
 
 func (u inconclusiveError) Error() string { return "this check was inconclusive: " + u.error.Error() }
 func (u inconclusiveError) Unwrap() error { return u.error }
 
-// isUnknown reports whether a trial failed for a reason other than a missing capability.
+// isUnknown reports whether a trial's error leaves open whether the machine has the capability.
 func isUnknown(err error) bool {
 	_, ok := errors.AsType[inconclusiveError](err)
 	return ok || files.Remedy(err, files.TempDirHint) != ""
 }
 
-// machineCapabilities lists the capabilities that depend on the machine. Each is tried.
+// machineCapabilities returns the capabilities that depend on the machine, by name. Each of them is
+// tried, except that stores only need to be on PATH.
 func (b *backend) machineCapabilities(ctx context.Context) map[string]harness.Capability {
 	disks, clocks := b.canMount(), b.canTurnClocks()
 	own := map[string]harness.Capability{
@@ -246,8 +251,8 @@ func (b *backend) machineCapabilities(ctx context.Context) map[string]harness.Ca
 	return own
 }
 
-// capabilityFrom converts the error of a trial to a capability. otherwise is the remedy if the
-// error has none.
+// capabilityFrom converts the error of a trial to a capability. fallback is the remedy if none is
+// known for the error.
 func capabilityFrom(err error, otherwise string) harness.Capability {
 	if err == nil {
 		return harness.Capability{Available: true}
@@ -262,8 +267,8 @@ func prefixed(prefix string, c harness.Capability) harness.Capability {
 	return c
 }
 
-// programCapability is like capabilityFrom for a program. The reason begins with what the program
-// can't do, unless the trial shows nothing about it.
+// programCapability is like capabilityFrom, but for a program. Unless the trial was inconclusive,
+// the reason begins with what, which says what the program can't do.
 func programCapability(err error, what, otherwise string) harness.Capability {
 	c := capabilityFrom(err, otherwise)
 	if !c.Available && !c.Unknown {
@@ -272,7 +277,7 @@ func programCapability(err error, what, otherwise string) harness.Capability {
 	return c
 }
 
-// canMount mounts a disk on trial, because only that shows whether the user may.
+// canMount tries to mount a disk, because only that shows whether the user is allowed to.
 func (b *backend) canMount() harness.Capability {
 	if reason, remedy := fuse.Missing(); reason != "" {
 		return harness.Capability{Reason: reason, Remedy: remedy}
@@ -290,7 +295,7 @@ func (b *backend) canMount() harness.Capability {
 	}), fuse.Remedy)
 }
 
-// sentinelCapability needs a redis-server that can be a sentinel. Some builds don't have that mode.
+// sentinelCapability is available if redis-server can run as a Sentinel. Some builds can't.
 var sentinelCapability = nemesis.Capability(nemesis.PowerSentinel, nemesis.Node)
 
 func (b *backend) canRunSentinel(ctx context.Context) harness.Capability {
@@ -302,7 +307,8 @@ func (b *backend) canRunSentinel(ctx context.Context) harness.Capability {
 		"apt-get install redis-server, whose program can also be redis-sentinel, and make sure it comes first on PATH")
 }
 
-// canReportKeys reports whether nodes report the lives of their keys. Runs work without it.
+// canReportKeys tries whether nodes can report changes to their keys. Runs work without these
+// reports.
 func (b *backend) canReportKeys(ctx context.Context) harness.Capability {
 	err := b.onTrial(ctx, func(ctx context.Context, group *proc.Group) error {
 		r, err := group.StartRedis(ctx, "trial", b.cfg.RedisServer, "none")
@@ -325,16 +331,16 @@ func (b *backend) canTurnClocks() harness.Capability {
 	return prefixed("clocks of processes can't be changed: ", capabilityFrom(err, otherwise))
 }
 
-// remedy returns how to fix the error of a trial, or otherwise if it has no remedy of its own.
+// remedy returns how to fix the error of a trial, or fallback if no specific remedy is known.
 func remedy(err error, otherwise string) string {
 	if _, ok := errors.AsType[inconclusiveError](err); ok {
-		otherwise = "retry while nobody ends or stops lockpick's processes and the machine is less busy"
+		otherwise = "try again when the machine is less busy, and make sure nothing kills or suspends lockpick's processes"
 	}
 	return cmp.Or(files.Remedy(err, files.TempDirHint), otherwise)
 }
 
-// checkServer checks the version that the program reports, and that it answers PING with its own
-// process id, because any program can be named redis-server.
+// checkServer checks that the redis-server program reports its version, starts and answers, because
+// any program can be named redis-server.
 func (b *backend) checkServer(ctx context.Context) harness.Capability {
 	program, err := exec.LookPath(b.cfg.RedisServer)
 	if err == nil {
@@ -353,8 +359,8 @@ func (b *backend) checkServer(ctx context.Context) harness.Capability {
 	return c
 }
 
-// mainLine returns the line of an error, which may include a server's log, that names a resource
-// the machine is short of, or else the first line.
+// mainLine returns the most informative line of an error, which may include a server's log: the
+// line that names a resource that has run out, or else the first line.
 func mainLine(err error) string {
 	for line := range strings.Lines(err.Error()) {
 		if files.Remedy(errors.New(line), "") != "" {

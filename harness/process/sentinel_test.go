@@ -15,7 +15,7 @@ import (
 	"lockpick/nemesis"
 )
 
-// withSentinels is a scenario with sentinels for n1.
+// withSentinels returns a scenario with Sentinels for n1.
 func withSentinels() scenario.Scenario {
 	s := withTopology("none", 1, nemesis.Step{Fault: nemesis.Fault{Kind: "failover", Mode: nemesis.FailOverKilled, Targets: []string{"n1"}}})
 	s.Topology.Nodes, s.Clients = 1, s.Clients[:1]
@@ -31,8 +31,8 @@ func needSentinel(t *testing.T) {
 	}
 }
 
-// Sentinels promote the replica with the data it has. The old master returns as its replica and
-// loses what only it had.
+// Sentinels promote the replica with whatever data it has. The old master comes back as its replica
+// and loses all data that the new master doesn't have.
 func TestSentinelsPromote(t *testing.T) {
 	needSentinel(t)
 	for _, mode := range []string{nemesis.FailOverKilled, nemesis.FailOverPaused} {
@@ -69,7 +69,7 @@ func TestSentinelsPromote(t *testing.T) {
 				if n, err := open.Read(make([]byte, 1)); err == nil || os.IsTimeout(err) {
 					t.Errorf("the old master's connection is still open: %d, %v", n, err)
 				}
-				had := 0 // it lost its keys
+				had := 0 // the node has lost its keys
 				if mode == nemesis.FailOverPaused {
 					had = 2
 				}
@@ -84,8 +84,8 @@ func TestSentinelsPromote(t *testing.T) {
 	}
 }
 
-// Sentinels that have all voted without a result wait twice failover-timeout before they vote
-// again, which is as short as possible.
+// After a split vote, Sentinels still promote a replica, although they vote again only after twice
+// failover-timeout, which we set as short as possible.
 func TestFailoverAfterSplitVote(t *testing.T) {
 	needSentinel(t)
 	t.Parallel()
@@ -104,13 +104,13 @@ func TestFailoverAfterSplitVote(t *testing.T) {
 	})
 }
 
-// Sentinels that stalled for a while, as on a busy machine, still promote a replica.
+// Sentinels still promote a replica after they have stalled, as on a busy machine.
 func TestSentinelsAfterAStall(t *testing.T) {
 	needSentinel(t)
 	t.Parallel()
 	runOn(t, withSentinels(), func(b bench) {
 		for _, s := range b.Sentinels {
-			b.ask(s.Addr(), "SENTINEL", "DEBUG", "TILT-TRIGGER", "1") // anything longer than a millisecond counts as a stall
+			b.ask(s.Addr(), "SENTINEL", "DEBUG", "TILT-TRIGGER", "1") // a delay of more than 1 ms counts as a stall
 		}
 		for _, s := range b.Sentinels {
 			for end := time.Now().Add(5 * time.Second); !strings.Contains(b.ask(s.Addr(), "INFO", "sentinel"), "sentinel_tilt:1"); time.Sleep(time.Millisecond) {
@@ -136,7 +136,7 @@ func TestNoQuorumNoFailover(t *testing.T) {
 			b.mu.Lock()
 			b.expected[s.Name] = true
 			b.mu.Unlock()
-			b.ask(s.Addr(), "SHUTDOWN") // closes the connection when the server has ended
+			b.ask(s.Addr(), "SHUTDOWN") // the connection closes when the server has exited
 		}
 		if back, err := b.FailOverBySentinel("n1", false); err == nil || !strings.Contains(err.Error(), "only 1 sentinels watch") {
 			t.Errorf("failover says %q, %v", back, err)

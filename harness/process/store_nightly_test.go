@@ -16,7 +16,7 @@ import (
 )
 
 // Members of a store form one cluster. They can be paused, killed and cut off like redis-servers,
-// and each fault is observed with the store's own request.
+// and each fault is read back with the store's own request.
 func TestStores(t *testing.T) {
 	for _, of := range proc.Stores {
 		t.Run(of.Name, func(t *testing.T) {
@@ -53,7 +53,7 @@ func TestStores(t *testing.T) {
 				if back := b.do("mend", func() (string, error) { return b.Mend("c2-n2") }); back != word+" was answered" {
 					t.Errorf("mend with two of three members running says %q", back)
 				}
-				// One of three is no majority: it runs, but doesn't answer clients.
+				// One of three is not a majority: it is running, but doesn't answer clients.
 				b.do("kill", func() (string, error) { return b.Kill("n3") })
 				b.do("restart", func() (string, error) { return b.Restart("n1") })
 				b.do("restart", func() (string, error) { return b.Restart("n3") })
@@ -71,7 +71,7 @@ func TestStores(t *testing.T) {
 	}
 }
 
-// The error for a store whose program fails to start includes the program's last output.
+// If a store's program fails to start, the error includes the end of its output.
 func TestStoreThatFailsToStart(t *testing.T) {
 	needRedis(t)
 	dir := t.TempDir()
@@ -88,5 +88,5 @@ func TestStoreThatFailsToStart(t *testing.T) {
 	}
 }
 
-// Like TestManyStarts, but longer.
+// TestVeryManyStarts is a longer TestManyStarts.
 func TestVeryManyStarts(t *testing.T) { manyStarts(t, 50) }

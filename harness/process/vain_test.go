@@ -22,7 +22,7 @@ func (b bench) inject(f nemesis.Fault) (nemesis.Effect, error) {
 	return kind.Inject(b.cluster, f, f.Targets[0])
 }
 
-// A fault that can't take effect is an error, not a fault in force.
+// Injecting a fault that can't take effect is an error, and the fault is not active.
 func TestFaultWithoutEffectIsAnError(t *testing.T) {
 	needDisk(t)
 	n1, c1 := []string{"n1"}, []string{"c1"}
@@ -56,7 +56,7 @@ func TestFaultWithoutEffectIsAnError(t *testing.T) {
 				t.Errorf("%s without effect ends with %q, %v", f.Kind, back, err)
 			}
 		}
-		// Only replies are cut: the node got the PING.
+		// Only replies are cut, so the node got the PING.
 		if x := must(replies); !strings.HasPrefix(x.ReadBack, "PING got no answer, though the node gave one") {
 			t.Errorf("cut of replies: %q", x.ReadBack)
 		}
@@ -88,7 +88,7 @@ func TestClockOfEndedClient(t *testing.T) {
 	lasts := time.Second
 	runClocked(t, 2, func(b bench) {
 		f := nemesis.Fault{Kind: "clock-jump", Targets: []string{"c1"}, By: time.Hour, For: &lasts}
-		x, err := b.inject(f) // before its start: it will see the change
+		x, err := b.inject(f) // before the client starts, so it will see the change
 		if err != nil {
 			t.Fatal(err)
 		}

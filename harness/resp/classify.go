@@ -13,32 +13,32 @@ import (
 	"lockpick/harness/history"
 )
 
-// marker begins the first line of a script that names its own operation: "-- lockpick:write". The
-// scripts of the protected resource do. A lock's script may, if it would be misclassified
-// otherwise.
+// marker begins the first line of a script that names its own operation, such as
+// "-- lockpick:write". The scripts of the protected resource do so. A lock's script may do so if it
+// would otherwise be misclassified.
 const marker = "-- lockpick:"
 
-// lockOps are the operations that a lock's script can name.
+// lockOps lists the operations that a lock's script can name.
 var lockOps = []string{history.OpSet, history.OpExtend, history.OpRelease, history.OpFence}
 
-// Scripts remembers the texts of scripts, so that an EVALSHA can be identified, and what each
-// script does. All links of a run share one. The zero value is ready to use.
+// Scripts remembers what each script does, by its text and by its SHA-1 hash, which is all that an
+// EVALSHA contains. All links of a run share one Scripts. The zero value is ready to use.
 type Scripts struct {
 	mu     sync.Mutex
 	byText map[string]*script
 	bySHA  map[string]*script
 }
 
-// script is a script and the operation that it performs, "" if it is of no interest.
+// script is a script and what it does. op is "" if the script performs no lock operation.
 type script struct {
 	text, op   string
-	resource   bool // a script of the protected resource: it named its operation itself
-	ttl        int  // which argument is the TTL, from 1; 0: none
-	token      int  // which argument is the lock's random value, from 1
+	resource   bool // a script of the protected resource, which names its operation itself
+	ttl        int  // index in ARGV of the TTL, from 1; 0: none
+	token      int  // index in ARGV of the lock's random value, from 1
 	seconds    bool // the TTL is in seconds
-	returnsTTL bool // it returns how long the lock is still taken, or nil if it has set the lock
-	zeroIsOK   bool // it returns 0 for success, and a reason for refusal otherwise
-	everyKey   bool // it does the same to each key, with the argument at the key's position
+	returnsTTL bool // the script returns the remaining time of the lock, or nil if it has set the lock
+	zeroIsOK   bool // the script returns 0 for success, or else a reason for the refusal
+	everyKey   bool // the script does the same to each key, with the argument at the key's index
 }
 
 func (s *Scripts) add(text string) *script {
@@ -57,43 +57,45 @@ func (s *Scripts) add(text string) *script {
 	return added
 }
 
-// lookup returns the script with a SHA-1 hash, or nil.
+// lookup returns the script with the given SHA-1 hash, or nil.
 func (s *Scripts) lookup(sha string) *script {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.bySHA[strings.ToLower(sha)]
 }
 
-// ttlArgument matches where a script uses one of its arguments as the TTL.
+// ttlArgPattern matches the use of an argument as the TTL.
 var ttlArgument = regexp.MustCompile(`["'](px|ex|pexpire|expire)["']\s*,\s*(?:keys\[1\]\s*,\s*)?argv\[([1-9])\]`)
 
-// tokenArgument matches where a script sets the lock's random value or compares it.
+// tokenArgPattern matches the use of an argument as the lock's random value, which is set or
+// compared.
 var tokenArgument = regexp.MustCompile(`["'](?:set|setnx|hset|hsetnx|hexists|hincrby)["']\s*,\s*keys\[1\]\s*,\s*argv\[([1-9])\]|["']get["']\s*,\s*keys\[1\]\s*\)\s*[=~]=\s*argv\[([1-9])\]`)
 
-// setsLock matches a script that sets the lock's key itself, not an auxiliary key.
+// setPattern matches a command that sets the lock's key itself, not an auxiliary key.
 var setsLock = regexp.MustCompile(`["'](?:set|setnx)["']\s*,\s*keys\[1\]`)
 
-// deletesLock and expiresLock match scripts that do so to the lock's key itself. A key that wakes
-// waiting clients may be deleted and expire as well.
+// deletePattern and expirePattern match commands that delete the lock's key itself or set its
+// expiry. Scripts may do the same to an auxiliary key that wakes waiting clients.
 var (
 	deletesLock = regexp.MustCompile(`["'](?:del|unlink)["']\s*,\s*keys\[1\]\s*\)`)
 	expiresLock = regexp.MustCompile(`["']p?expire(?:at)?["']\s*,\s*keys\[1\]`)
 )
 
-// refusal matches a script that returns early if the key has another value, or none.
+// refusalPattern matches an early return if the key has another value or none.
 var refusal = regexp.MustCompile(`if\s+redis\.call\(\s*["']get["']\s*,[^)]*\)\s*~=\s*argv\[[1-9]\]\s*then\s*return`)
 
-// refusalByNumber matches one that then returns a number, like an exit code.
+// numericRefusalPattern matches an early return of a nonzero number, like an exit code.
 var refusalByNumber = regexp.MustCompile(refusal.String() + `\s+[1-9]`)
 
-// eachKey matches a script that loops over its keys with an index.
+// keyLoopPattern matches a loop over the script's keys with an index.
 var eachKey = regexp.MustCompile(`for\s+(\w+)\s*(?:,\s*\w+\s+in\s+ipairs\s*\(\s*keys\s*\)|=\s*1\s*,\s*#\s*keys\b)`)
 
-// timeLeft matches the reply of a script that refuses by returning the remaining time.
+// returnTTLPattern matches the return of the key's remaining time, by which a script refuses the
+// lock.
 var timeLeft = regexp.MustCompile(`return\s+redis\.call\(\s*["']p?ttl["']`)
 
-// newScript classifies a script by its text: each lock library writes its own scripts, but with the
-// same few commands.
+// newScript classifies a script by its text. Each lock library has its own scripts, but they all
+// use the same few commands.
 func newScript(text string) *script {
 	s := &script{text: text, ttl: 2, token: 1}
 	named, isNamed := strings.CutPrefix(text, marker)
@@ -112,7 +114,7 @@ func newScript(text string) *script {
 		s.ttl, _ = strconv.Atoi(m[2])
 		s.seconds = m[1] == "ex" || m[1] == "expire"
 	} else if has("pxat") || has("pexpireat") {
-		s.ttl = 0 // an instant, not a duration
+		s.ttl = 0 // the argument is an instant, not a duration
 	}
 	if m := tokenArgument.FindStringSubmatch(lower); m != nil {
 		s.token, _ = strconv.Atoi(m[1] + m[2])
@@ -123,9 +125,9 @@ func newScript(text string) *script {
 	case isNamed:
 	case deletesLock.MatchString(lower) && !expiresLock.MatchString(lower) && !setsLock.MatchString(lower):
 		s.op = history.OpRelease
-	case fields && (has("del") || has("hdel")) && !setsLock.MatchString(lower): // it counts down, and the last release deletes the key
+	case fields && (has("del") || has("hdel")) && !setsLock.MatchString(lower): // a reentrant lock, which counts down and whose last release deletes the key
 		s.op = history.OpRelease
-	case expires && !has("nx") && refusal.MatchString(lower): // it sets a key that it owns
+	case expires && !has("nx") && refusal.MatchString(lower): // sets a key again that the client owns
 		s.op = history.OpExtend
 	case has("nx"), has("setnx"), expires && !has("xx"):
 		s.op = history.OpSet
@@ -146,7 +148,7 @@ func newScript(text string) *script {
 	return s
 }
 
-// classify fills in what a command does to a lock. Op stays "" if it does nothing.
+// classify fills in what a command does to a lock. If it does nothing, Op stays "".
 func (c *Command) classify(scripts *Scripts) {
 	if len(c.Args) < 2 {
 		return
@@ -197,7 +199,7 @@ func (c *Command) plainSet() {
 	}
 }
 
-// script reads the arguments of a script. All libraries pass the lock's key first.
+// parseScriptArgs reads the arguments of a script. All libraries pass the lock's key first.
 func (c *Command) script(s *script) {
 	if len(c.Args) < 4 {
 		return
@@ -207,7 +209,7 @@ func (c *Command) script(s *script) {
 		return
 	}
 	argv := c.Args[3+n:]
-	if s == nil { // its text has not been seen yet
+	if s == nil { // the script's text has not been seen yet
 		if len(argv) > 0 {
 			c.Token = argv[0]
 		}
@@ -240,10 +242,10 @@ func (c *Command) script(s *script) {
 	}
 }
 
-// resource reads the arguments that the resource's scripts share: unique value, session, version
-// that the write is based on, fencing token, lock token.
+// parseResourceArgs reads the arguments that the resource's scripts have in common: unique value,
+// session, version that the write is based on, fencing token, lock token.
 func (c *Command) resource(argv []string) {
-	a := slices.Concat(argv, make([]string, 5)) // missing ones are empty
+	a := slices.Concat(argv, make([]string, 5)) // missing arguments are empty
 	c.Value, c.Session, c.Token = a[0], a[1], a[4]
 	c.Version, _ = strconv.ParseInt(a[2], 10, 64)
 	c.Fence, _ = strconv.ParseInt(a[3], 10, 64)

@@ -11,13 +11,13 @@ import (
 	"lockpick/harness/history"
 )
 
-// command encodes a command as a client does.
+// command returns a command as a client encodes it.
 func command(w ...string) string { return string(Append(nil, w...)) }
 
 const compareAndDelete = `if redis.call("get",KEYS[1]) == ARGV[1] then return redis.call("del",KEYS[1]) else return 0 end`
 
-// A hash field, as in Redisson: the TTL is the first argument, and a refusal returns the remaining
-// time.
+// Scripts that use a hash field, as in Redisson: the TTL is the first argument, and a refusal
+// returns the remaining time.
 const (
 	fieldSet = `if (redis.call('exists', KEYS[1]) == 0) or (redis.call('hexists', KEYS[1], ARGV[2]) == 1) then
 redis.call('hincrby', KEYS[1], ARGV[2], 1); redis.call('pexpire', KEYS[1], ARGV[1]); return nil; end; return redis.call('pttl', KEYS[1]);`
@@ -80,7 +80,7 @@ func TestClassify(t *testing.T) {
 		{[]string{"EVAL", at, "1", "k", "tok", "1700000000000"}, "set k tok 0 0"},
 		{[]string{"EVAL", extendAt, "1", "k", "tok", "1700000000000"}, "extend k tok 0 0"},
 		{[]string{"PEXPIREAT", "k", "1700000000000"}, "extend k  0 0"},
-		{[]string{"EVALSHA", "0123", "1", "k", "tok", "500"}, "  tok 0 0"}, // the script is unknown, but its first argument is taken as the token
+		{[]string{"EVALSHA", "0123", "1", "k", "tok", "500"}, "  tok 0 0"}, // the script is unknown, so its first argument is assumed to be the token
 		{[]string{"GET", "k"}, "   0 0"},
 		{[]string{"PING"}, "   0 0"},
 		{[]string{"EVAL", "return 1", "0"}, "   0 0"},
@@ -97,7 +97,7 @@ func TestClassify(t *testing.T) {
 	}
 }
 
-// Scripts that return exit codes return 0 for success.
+// For scripts that return an exit code, 0 means success.
 func TestZeroMeansSuccess(t *testing.T) {
 	for script, want := range map[string][2]history.Type{
 		compareAndDelete: {history.Fail, history.OK},
@@ -116,7 +116,7 @@ func TestZeroMeansSuccess(t *testing.T) {
 	}
 }
 
-// The same commands and replies result, however the bytes are chunked.
+// Commands and replies are the same, however the bytes are divided into chunks.
 func TestChunkingIsIrrelevant(t *testing.T) {
 	in := command("SET", "k", "a\r\nb", "NX", "PX", "5") + "PING\r\n" + command("EVAL", compareAndDelete, "1", "k", "x")
 	out := "+OK\r\n" + ">2\r\n$10\r\ninvalidate\r\n*1\r\n$1\r\nk\r\n" + "+PONG\r\n" + ":0\r\n"
@@ -143,7 +143,7 @@ func transcript(in, out string, a, b int) string {
 	return text
 }
 
-// A script that the node doesn't know is sent twice and counts once.
+// A script that the node doesn't know is sent twice, but counts as one message.
 func TestUnknownScriptCountsOnce(t *testing.T) {
 	scripts := &Scripts{}
 	scripts.add(compareAndDelete)
@@ -164,8 +164,8 @@ func TestUnknownScriptCountsOnce(t *testing.T) {
 	}
 }
 
-// An EVALSHA of a script nobody has seen does not count, so the EVAL that follows does, even if
-// another connection has revealed the text meanwhile.
+// An EVALSHA of a script that has not been seen does not count as a message, so the EVAL that
+// follows does, even if the text has been seen on another connection in between.
 func TestUnseenScriptCountsWhenItsTextIsSent(t *testing.T) {
 	scripts := &Scripts{}
 	known := &Scripts{}
@@ -209,8 +209,8 @@ func TestEventShowsReply(t *testing.T) {
 	}
 }
 
-// A script that does the same to each of its keys gives one event for each key, with that key's
-// outcome.
+// A script that does the same to each of its keys results in one event for each key, with that
+// key's outcome.
 func TestEventsOfSeveralKeys(t *testing.T) {
 	each := `local out = {} for i, key in ipairs(KEYS) do if redis.call("get", key) == ARGV[i] then out[i] = redis.call("del", key) else out[i] = 0 end end return out`
 	counted := `local n = 0 for i = 1, #KEYS do if redis.call('get', KEYS[i]) == ARGV[ i ] then n = n + redis.call('del', KEYS[i]) end end return n`
@@ -239,7 +239,7 @@ func TestEventsOfSeveralKeys(t *testing.T) {
 	}
 }
 
-// A reply that gives the remaining time is a refusal.
+// A reply that contains the remaining time is a refusal.
 func TestRemainingTimeMeansRefusal(t *testing.T) {
 	for reply, want := range map[string]history.Type{"$-1\r\n": history.OK, ":0\r\n": history.Fail, ":-1\r\n": history.Fail, ":700\r\n": history.Fail, "-ERR no\r\n": history.Fail, "": history.Info} {
 		s := NewStream(&Scripts{})
@@ -251,7 +251,8 @@ func TestRemainingTimeMeansRefusal(t *testing.T) {
 	}
 }
 
-// Pushed messages answer no command, and queued commands of a transaction are answered by its EXEC.
+// Pushed messages are not replies to a command, and the commands queued in a transaction get their
+// replies with its EXEC.
 func TestPushesAndTransactions(t *testing.T) {
 	for _, tt := range []struct {
 		commands, replies string
@@ -287,7 +288,7 @@ func TestPushesAndTransactions(t *testing.T) {
 	}
 }
 
-// Numbers are parsed as strconv does, even those that no server should send.
+// Numbers are parsed as by strconv, including some that no server should send.
 func TestNumbers(t *testing.T) {
 	for _, text := range []string{"", "0", "7", "-1", "+5", "007", "123456789012345678", "9223372036854775807", "9223372036854775808",
 		"-9223372036854775808", "12x", "x", "-", " 1", "1_000", "99999999999999999999999"} {

@@ -1,12 +1,12 @@
-// Package resp recognizes lock commands in the bytes on a connection, and the node's replies to
-// them, both for the simulated network and for the real links.
+// Package resp recognizes lock commands, and the node's replies to them, in the bytes on a
+// connection. It is used for the simulated network and for the real links.
 //
-// A Stream follows one connection. It gets the bytes of both directions and returns Commands, each
-// with three stamps: sent (the request entered the link), applied (the node had answered) and
-// answered (the reply left for the client). A Command becomes one event of the history, or one for
-// each key if a script does the same to several keys.
+// A Stream follows one connection. It takes the bytes of both directions and returns Commands with
+// up to three stamps: sent (the request entered the link), applied (the node had replied) and
+// answered (the reply left the link for the client). A Command becomes one event of the history or,
+// if a script does the same to several keys, one event for each key.
 //
-// Deliberately missing: sockets, faults, and the meaning of a reply to the lock.
+// Deliberately missing: sockets, faults, and what a reply means to the lock.
 package resp
 
 import (
@@ -22,17 +22,17 @@ import (
 
 // Command is one command on one connection.
 type Command struct {
-	history.Event // what it does and when; Op is "" if it is of no interest
+	history.Event // what the command does and when; Op is "" if it is not a lock command
 	Args          []string
-	// Retry marks the EVAL that repeats an EVALSHA which the node did not know. The pair counts as
-	// one message.
+	// Retry marks an EVAL that is sent because the node did not know the script of an EVALSHA. The
+	// two count as one message.
 	Retry        bool
 	Reply        Value
 	answered     bool
-	returnsTTL   bool // a null reply means success; otherwise it is how long the lock is still taken
-	zeroIsOK     bool // 0 means success; otherwise the reply is the reason for refusal
-	keys         int  // number of keys to which its script does the same, each with its token; 0: only the first key
-	pendingParts int  // number of parts still missing from a reply; 0: until no subscriptions are left
+	returnsTTL   bool // a null reply means success; any other is the remaining time of the lock
+	zeroIsOK     bool // the reply 0 means success; any other is the reason for a refusal
+	keys         int  // number of keys to which the script does the same, each with its own token; 0: there is only one key
+	pendingParts int  // number of parts that the reply to a subscribe or unsubscribe still lacks; 0: unsubscribe from all channels, which is complete when no subscriptions are left
 }
 
 // Stream follows one connection between a client and a node.
@@ -40,21 +40,21 @@ type Stream struct {
 	scripts      *Scripts
 	in, out      Scanner
 	waiting      []*Command
-	queued       []*Command      // of an open transaction
-	unknownTexts map[string]bool // texts of scripts that the node did not know
+	queued       []*Command      // commands of an open transaction
+	unknownTexts map[string]bool // texts of scripts for which the node replied NOSCRIPT
 }
 
-// NewStream returns a stream. All streams of a run share scripts.
+// NewStream returns a stream. All streams of a run must share the same scripts.
 func NewStream(scripts *Scripts) *Stream { return &Stream{scripts: scripts} }
 
-// Request takes bytes that the client sent at an instant and returns the commands that are now
+// Request takes bytes that the client sent at time now, and returns the commands that they
 // complete.
 func (s *Stream) Request(b []byte, now int64) []*Command {
-	commands, _ := s.in.Commands(b) // bytes that are not RESP pass and are of no interest
+	commands, _ := s.in.Commands(b) // bytes that are not RESP are ignored here
 	before := len(s.waiting)
 	for _, args := range commands {
 		if len(args) == 0 {
-			continue // has no reply
+			continue // an empty command has no reply
 		}
 		c := &Command{Args: args, Event: history.Event{Sent: now}, pendingParts: len(args) - 1}
 		c.classify(s.scripts)
@@ -67,17 +67,17 @@ func (s *Stream) Request(b []byte, now int64) []*Command {
 	return slices.Clip(s.waiting[before:])
 }
 
-// ProtocolError returns the error that Redis would report for the client's input, or nil if it has
-// been valid so far.
+// ProtocolError returns the error that Redis would report for the client's input, or nil if the
+// input has been valid so far.
 func (s *Stream) ProtocolError() error { return s.in.err }
 
-// Reply takes bytes that the node sent at an instant and returns the commands whose replies are now
+// Reply takes bytes that the node sent at time now, and returns the commands whose replies they
 // complete.
 func (s *Stream) Reply(b []byte, now int64) []*Command {
 	values, _ := s.out.Feed(b)
 	var out []*Command
 	for _, v := range values {
-		if len(s.waiting) == 0 || !s.waiting[0].answeredBy(v) { // a push, or a reply without a command
+		if len(s.waiting) == 0 || !s.waiting[0].answeredBy(v) { // pushed, or an incomplete reply, or no command is waiting
 			continue
 		}
 		first := s.waiting[:1:1]
@@ -108,7 +108,7 @@ func (s *Stream) Reply(b []byte, now int64) []*Command {
 
 func (c *Command) answer(v Value, now int64) { c.Reply, c.Applied, c.answered = v, now, true }
 
-// executed returns the commands that an EXEC or a DISCARD answers besides itself.
+// finishTransaction returns the queued commands that by completes, if it is an EXEC or a DISCARD.
 func (s *Stream) executed(by *Command, now int64) (all []*Command) {
 	exec := strings.EqualFold(by.Args[0], "EXEC")
 	if !exec && !strings.EqualFold(by.Args[0], "DISCARD") {
@@ -125,8 +125,9 @@ func (s *Stream) executed(by *Command, now int64) (all []*Command) {
 	return all
 }
 
-// answeredBy reports whether a value is the last part of the command's reply. Pushed messages are
-// arrays in RESP2. In RESP3, a subscription is answered by one push for each channel.
+// isLastReply reports whether v completes the reply to c. That isn't obvious because in RESP2
+// pushed messages are arrays, and in RESP3 the reply to a subscription is one push for each
+// channel.
 func (c *Command) answeredBy(v Value) bool {
 	if v.Kind != '>' && v.Kind != '*' {
 		return true
@@ -148,7 +149,7 @@ func (c *Command) answeredBy(v Value) bool {
 	return first != "message" || name != "ping" && name != "quit"
 }
 
-// Waiting returns the commands that have no reply yet, for example when the connection ends.
+// Pending returns the commands that have no reply yet, for use when the connection ends.
 func (s *Stream) Waiting() []*Command { return slices.Concat(s.queued, s.waiting) }
 
 func (c *Command) unknownScript() bool {
@@ -156,18 +157,18 @@ func (c *Command) unknownScript() bool {
 	return isErr && strings.HasPrefix(text, "NOSCRIPT") && strings.EqualFold(c.Args[0], "EVALSHA")
 }
 
-// Counts reports whether c counts as a message of kind op.
+// IsMessage reports whether c counts as a message with operation op.
 func (c *Command) Counts(op string) bool { return c.Op == op && !c.Retry && c.Op != "" }
 
-// CountsReply is like Counts for the reply. A node that does not know a script has not answered
-// yet.
+// IsReply is like IsMessage, but for the reply. A reply saying that the script is unknown doesn't
+// count, because the EVAL that follows will be answered.
 func (c *Command) CountsReply(op string) bool { return c.Op == op && c.Op != "" && !c.unknownScript() }
 
-// Recorded reports whether the history has an event for c.
+// IsRecorded reports whether c is recorded in the history.
 func (c *Command) Recorded() bool { return c.Op != "" && !c.unknownScript() }
 
-// Events appends c's events to out, one for each key, stamped with its last stamp. Their process is
-// the link.
+// Events appends c's events to out, one for each key. Their T is c's last stamp, and their Process
+// is the link.
 func (c *Command) Events(out []history.Event, link, node string) []history.Event {
 	e := c.Event
 	e.T, e.Process, e.Node = max(c.Sent, c.Applied, c.Answered), link, node
@@ -185,7 +186,7 @@ func (c *Command) Events(out []history.Event, link, node string) []history.Event
 	return out
 }
 
-// outcome returns e with the result that a reply shows.
+// outcome returns e with the type, cause and fence that follow from a reply.
 func (c *Command) outcome(e history.Event, reply Value) history.Event {
 	e.Type = history.Info
 	if !c.answered {
@@ -207,14 +208,14 @@ func (c *Command) outcome(e history.Event, reply Value) history.Event {
 	if done {
 		e.Type = history.OK
 		if c.Op == history.OpSet && reply.Kind == ':' {
-			e.Fence = reply.Int // the acquire script returns the number of grants
+			e.Fence = reply.Int // the acquire script returns the number of grants, which is the fencing token
 		}
 	}
 	return e
 }
 
-// isSuccess interprets a reply as success or refusal. OK, a positive number and an array that
-// begins with a success are successes.
+// isSuccess reports whether a reply means success and not refusal: OK, a positive number, a
+// non-empty string, or an array that begins with a success.
 func isSuccess(v Value) bool {
 	switch v.Kind {
 	case '+':
@@ -229,17 +230,17 @@ func isSuccess(v Value) bool {
 
 // Value is one RESP2 or RESP3 value.
 type Value struct {
-	Kind  byte   // its first byte: + - : $ * % ~ > _ , #
-	Str   string // text of + - $ , #
-	Int   int64  // of :
-	Null  bool   // _, $-1 or *-1
+	Kind  byte   // the value's first byte: + - : $ * % ~ > _ , #
+	Str   string // text of kinds + - $ , #
+	Int   int64  // number of kind :
+	Null  bool   // the value is _, $-1 or *-1
 	Items []Value
 }
 
 // Error returns the text of v and whether it is an error reply.
 func (v Value) Error() (string, bool) { return v.Str, v.Kind == '-' }
 
-// Strings returns the words of a command.
+// Strings returns the items of v as strings, such as the words of a command.
 func (v Value) Strings() []string {
 	out := make([]string, len(v.Items))
 	for i, it := range v.Items {
@@ -256,21 +257,21 @@ var errShort = errors.New("incomplete")
 
 const (
 	maxBulk  = 64 << 20
-	maxWord  = 512 << 20 // for a word of a command, as in Redis
+	maxWord  = 512 << 20 // maximum length of a word of a command, as in Redis
 	maxItems = 1 << 20
 	maxDepth = 32
 )
 
-// Scanner splits a stream of bytes into values, regardless of how it is chunked.
+// Scanner splits a stream of bytes into values, however the stream is divided into chunks.
 type Scanner struct {
-	pending  []byte // beginning of a value that isn't complete
+	pending  []byte // beginning of an incomplete value
 	err      error
-	commands [][]string // result of the last call
-	ends     []int      // where each word of a command begins and ends
+	commands [][]string // result of the last call of Commands
+	ends     []int      // start and end of each word of a command
 }
 
-// Feed takes the next bytes and returns the values that are now complete. After an error the stream
-// can't be parsed any more, and Feed keeps returning that error.
+// Feed takes the next bytes and returns the values that they complete. After an error the stream
+// can't be parsed any further, and Feed keeps returning that error.
 func (s *Scanner) Feed(b []byte) (out []Value, err error) {
 	rest := s.withPending(b)
 	for len(rest) > 0 && s.err == nil {
@@ -284,8 +285,8 @@ func (s *Scanner) Feed(b []byte) (out []Value, err error) {
 	return out, s.err
 }
 
-// Commands is like Feed for commands, as words. The error has Redis's own text. The list, but not
-// the commands in it, is valid until the next call.
+// Commands is like Feed, but for commands, which it returns as lists of words. Errors have the text
+// that Redis uses. The outer slice is valid only until the next call.
 func (s *Scanner) Commands(b []byte) ([][]string, error) {
 	rest := s.withPending(b)
 	s.commands = s.commands[:0]
@@ -300,7 +301,7 @@ func (s *Scanner) Commands(b []byte) ([][]string, error) {
 	return s.commands, s.err
 }
 
-// Cut splits b after each value that ends in it. Bytes that are not RESP stay in one piece.
+// Cut splits b after each value that ends in it. It does not split bytes that are not RESP.
 func (s *Scanner) Cut(b []byte) (pieces [][]byte) {
 	rest := s.withPending(b)
 	for len(rest) > 0 && s.err == nil {
@@ -318,7 +319,7 @@ func (s *Scanner) Cut(b []byte) (pieces [][]byte) {
 	return pieces
 }
 
-// withPending returns b appended to the bytes of the incomplete value.
+// withPending returns the bytes of the pending incomplete value, followed by b.
 func (s *Scanner) withPending(b []byte) []byte {
 	if len(s.pending) == 0 {
 		return b
@@ -327,7 +328,7 @@ func (s *Scanner) withPending(b []byte) []byte {
 	return s.pending
 }
 
-// check reports whether a value was complete, and remembers a parse error.
+// check reports whether err means that a value was complete. It remembers parse errors.
 func (s *Scanner) check(err error) bool {
 	if err != nil && err != errShort {
 		s.err = err
@@ -335,17 +336,16 @@ func (s *Scanner) check(err error) bool {
 	return err == nil
 }
 
-// savePending keeps the bytes of an incomplete value.
+// savePending keeps the bytes of an incomplete value for the next call.
 func (s *Scanner) savePending(rest []byte) {
 	if s.pending = s.pending[:0]; s.err == nil {
 		s.pending = append(s.pending, rest...)
 	}
 }
 
-// parseCommand cuts one command off b as Redis does, with Redis's own error texts. All words of a
-// command share one string. Commands are parsed by clients' goroutines, which are many and
-// short-lived, and whose stacks have to grow for every frame, so this function doesn't call many
-// others.
+// parseCommand parses the first command in b as Redis does, with Redis's own error texts. All words
+// of a command share one string. Commands are parsed in clients' goroutines, which are many and
+// short-lived and start with a small stack, so this function avoids deep calls.
 func (s *Scanner) parseCommand(b []byte) (args []string, rest []byte, err error) {
 	line, rest, err := cutLine(b)
 	if err != nil {
@@ -387,7 +387,7 @@ func (s *Scanner) parseCommand(b []byte) (args []string, rest []byte, err error)
 	return args, rest, nil
 }
 
-// cutLine cuts one line off b. As in Redis, a bare newline also ends an inline command.
+// cutLine splits b after its first line. As in Redis, a bare newline also ends an inline command.
 func cutLine(b []byte) (line, rest []byte, err error) {
 	i := bytes.IndexByte(b, '\n')
 	if i < 0 {
@@ -399,7 +399,7 @@ func cutLine(b []byte) (line, rest []byte, err error) {
 	return bytes.TrimSuffix(b[:i], []byte("\r")), b[i+1:], nil
 }
 
-// Append encodes a command as clients do.
+// Append appends a command to out, encoded as clients do.
 func Append(out []byte, args ...string) []byte {
 	out = fmt.Appendf(out, "*%d\r\n", len(args))
 	for _, a := range args {
@@ -408,8 +408,8 @@ func Append(out []byte, args ...string) []byte {
 	return out
 }
 
-// parse cuts the first value off b. errShort means that b ends inside it. Inline commands
-// ("PING\r\n") become arrays.
+// parse parses the first value in b and returns it and the rest of b. The error is errShort if b
+// ends inside the value. Inline commands ("PING\r\n") become arrays.
 func parse(b []byte, depth int) (Value, []byte, error) {
 	if depth > maxDepth {
 		return Value{}, nil, errors.New("RESP value is nested too deeply")
@@ -461,7 +461,8 @@ func parse(b []byte, depth int) (Value, []byte, error) {
 
 var crlf = []byte("\r\n")
 
-// number is like strconv.ParseInt, but handles the usual short numbers without allocating a string.
+// parseNumber is like strconv.ParseInt, but does not allocate a string for a short number, as
+// almost all are.
 func number(b []byte) (n int64, ok bool) {
 	if len(b) == 0 || len(b) > 18 || b[0] < '0' || b[0] > '9' {
 		n, err := strconv.ParseInt(string(b), 10, 64)
@@ -483,7 +484,7 @@ func items(v Value, n int64, rest []byte, depth int) (Value, []byte, error) {
 	if n > maxItems {
 		return Value{}, nil, fmt.Errorf("RESP array of %d items is too long", n)
 	}
-	v.Items = make([]Value, 0, min(n, 8)) // the announced number may be wrong
+	v.Items = make([]Value, 0, min(n, 8)) // n may be wrong, so don't allocate that much
 	for range n {
 		it, r, err := parse(rest, depth+1)
 		if err != nil {

@@ -8,12 +8,12 @@ import (
 )
 
 // BenchmarkDoubling reads Jepsen histories that grow in one dimension at a time, and reports the
-// time per operation. It stays about the same if twice as many operations take twice as long. On
-// one core of a busy machine, in nanoseconds per operation:
+// time per operation, which should not grow much with the number of operations. On one core of a
+// busy machine, in nanoseconds per operation:
 //
 //	                           40,000   80,000
 //	keys, in descending order    6,700    8,800
-//	locks that one process has   5,200    5,200
+//	locks held by one process    5,200    5,200
 func BenchmarkDoubling(b *testing.B) {
 	for name, write := range map[string]func(w *bytes.Buffer, n int){
 		"keys": func(w *bytes.Buffer, n int) {

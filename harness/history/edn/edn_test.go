@@ -31,7 +31,7 @@ func TestForms(t *testing.T) {
 	}
 }
 
-// parseAll returns all forms of a text, as they print.
+// parseAll parses a text and returns all its forms, formatted.
 func parseAll(s string) (_ string, err error) {
 	defer recoverFailure(&err)
 	r := newReader(strings.NewReader(s))
@@ -73,7 +73,8 @@ func TestInvalidFormsAreRejected(t *testing.T) {
 	}
 }
 
-// listEvents lists events as in "4@9 p0 ok acquire p0/1", without those of the run.
+// listEvents lists events in the form "4@9 p0 ok acquire p0/1", without the begin and end of the
+// run.
 func listEvents(h *history.History) string {
 	var b strings.Builder
 	for _, e := range h.Events[1 : len(h.Events)-1] {
@@ -224,7 +225,8 @@ func FuzzRead(f *testing.F) {
 	})
 }
 
-// A lease expires never, immediately if its duration is unknown, or a TTL after its call.
+// A lease never expires, expires at once (if its duration is unknown), or expires a TTL after the
+// call of acquire.
 func TestLeaseExpiryAgainstDeadlines(t *testing.T) {
 	const file = `
 {:type :invoke, :f :acquire, :process 0, :time 10}

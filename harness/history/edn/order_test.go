@@ -19,15 +19,15 @@ import (
 // simulation is a lock and its processes, which log their operations in Jepsen's format.
 type simulation struct {
 	rnd    *rand.Rand
-	honest bool          // it grants no lock that another process holds, and releases only for the holder
-	ttl    time.Duration // of its leases; 0: they don't expire
+	honest bool          // the lock is never granted while another process holds it, and only its holder can release it
+	ttl    time.Duration // TTL of its leases; 0: they don't expire
 	now    time.Duration
 
 	holder int // 0: nobody
 	until  time.Duration
 	procs  []simProcess
 	ops    []facts.Operation // the logged operations
-	lines  []string          // their text, with %s in place of each :time
+	lines  []string          // the history's lines, with %s for each :time
 	times  []time.Duration
 }
 
@@ -53,7 +53,8 @@ func simulate(rnd *rand.Rand, honest bool, ttl time.Duration) *simulation {
 	return s
 }
 
-// step lets a process call, take effect or return.
+// step makes a process call an operation, makes its pending operation take effect, or makes it
+// return.
 func (s *simulation) step(p *simProcess) {
 	switch {
 	case p.op == "":
@@ -75,7 +76,7 @@ func (s *simulation) step(p *simProcess) {
 	}
 }
 
-// apply lets a call take effect, if it can now.
+// apply makes a pending call take effect, if that is possible now.
 func (s *simulation) apply(p *simProcess) {
 	free := s.holder == 0 || s.ttl > 0 && s.now >= s.until
 	lies := !s.honest && s.rnd.IntN(4) == 0
@@ -93,7 +94,7 @@ func (s *simulation) apply(p *simProcess) {
 	}
 }
 
-// log logs one event.
+// log adds an event to the log and returns it.
 func (s *simulation) log(p *simProcess, typ history.Type) *history.Event {
 	cause := ""
 	if typ == history.Fail && p.op == history.OpRelease {
@@ -105,8 +106,8 @@ func (s *simulation) log(p *simProcess, typ history.Type) *history.Event {
 	return &history.Event{N: n, T: n, Process: fmt.Sprint("p", p.number), Type: typ, Op: p.op, Key: onlyLock}
 }
 
-// text returns the history with its stamps rounded down to a multiple of to, or without stamps if
-// to is 0.
+// text returns the history with its stamps rounded down to a multiple of unit, or without stamps if
+// unit is 0.
 func (s *simulation) text(to time.Duration) string {
 	var b strings.Builder
 	for i, line := range s.lines {
@@ -125,7 +126,8 @@ func (s *simulation) granted() bool {
 	})
 }
 
-// outcomes returns the results of a text under each model: the mutexes, and the lease.
+// outcomes checks a history under each model, the mutexes and the lease, and returns the outcomes
+// by model.
 func outcomes(t *testing.T, text string, ttl time.Duration) map[string]verdict.Outcome {
 	t.Helper()
 	ops, _, err := Operations(strings.NewReader(text))
@@ -149,8 +151,8 @@ func outcomes(t *testing.T, text string, ttl time.Duration) map[string]verdict.O
 	return all
 }
 
-// TestOrderAgainstStamps checks that a history gives the same outcomes with stamps of a
-// millisecond, of ten, all equal or none as with exact stamps. An honest lock's history holds.
+// TestOrderMattersNotStamps checks that outcomes are the same as with exact stamps if these are
+// rounded to 1 ms or 10 ms, all equal, or missing. The history of an honest lock must hold.
 func TestOrderAgainstStamps(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(21, 22))
 	seen := map[string]int{}
@@ -173,7 +175,7 @@ func TestOrderAgainstStamps(t *testing.T) {
 			}
 			seen[name+" "+string(got)]++
 		}
-		for _, model := range mutex.Models() { // the operations themselves, without the text
+		for _, model := range mutex.Models() { // checks the operations directly, without formatting and parsing them
 			if want := mutex.Check(model, s.ops).Results[0].Outcome; want != exact[model] {
 				t.Fatalf("%s is %s, but as text %s:\n%s", model, want, exact[model], s.text(1))
 			}
@@ -187,9 +189,8 @@ func TestOrderAgainstStamps(t *testing.T) {
 	}
 }
 
-// TestLeasesAgainstTheirTTL checks that the history of a lock whose leases expire a TTL
-// after they were set holds with that TTL, and often doesn't with a longer one, without one, or as
-// a mutex.
+// TestLeasesAgainstTheirTTL checks that the history of a lock with leases holds if it is
+// checked with their true TTL, and often doesn't with a longer TTL, without one, or as a mutex.
 func TestLeasesAgainstTheirTTL(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(23, 24))
 	const ttl = 10 * time.Millisecond

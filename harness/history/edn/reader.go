@@ -1,27 +1,26 @@
-// Package edn reads the history of a lock recorded by Jepsen, its history.edn, so that it can be
-// checked like one of our own runs. It also writes our runs for Jepsen's tools, see write.go.
+// Package edn reads a history.edn, in which Jepsen recorded the history of a lock, so that it can
+// be checked like one of our own runs. It also writes our runs for Jepsen's tools, see write.go.
 //
-// Its main types are form (a value of EDN), operation (one of Jepsen's maps) and the facts that
-// operations are translated to. Whatever such a history does not contain is left empty: there are
-// no nodes and no resource. Operations other than acquire and release, and the nemesis, are
-// skipped. Operations with the same :time are in the order of the file.
+// Its main types are form (a value of EDN), operation (one of Jepsen's maps) and translation, which
+// converts operations to events. Whatever such a history does not contain is left empty: there are
+// no nodes and no resource. The nemesis and all operations other than acquire and release are
+// skipped. Operations with the same :time keep the order of the file.
 //
 // There are two ways to read a history, depending on the model of the lock:
 //
-//   - Read treats it as a lock that is held through a handle. Each acquire is a session. A
-//     release belongs to its process's last acquire that was granted and not yet released. A
-//     release without one is skipped, whatever its result. A release definitely failed only
-//     if its :error contains :not-held. After any other failure its outcome is unknown. Such
-//     a history does not say whether there is a lease, or how long it lasts, so the caller
-//     does: NoDeadline, UnknownTTL or a TTL.
-//   - Operations treats it as a mutex, which may know its owner but has no handles: calls
-//     and returns are taken as they are, and an operation that failed did not happen.
+//   - For Read, the lock is held through a handle, and each acquire begins a session. A
+//     release belongs to its process's last acquire that was granted and not yet released.
+//     If there is none, the release is skipped, whatever its result. A release definitely
+//     failed only if its :error contains :not-held; after any other failure its outcome is
+//     unknown. The history does not say whether there are leases or how long they last, so
+//     the caller must: NoDeadline, UnknownTTL or a TTL.
+//   - For Operations, the lock is a mutex, which may know its owner but has no handles.
+//     Calls and returns are taken as they are, and an operation that failed did not happen.
 //
-// We have our own reader because the EDN library for Go (olympos.io/encoding/edn) has had no
-// release and no change since 2020, is more than ten times as long, and does not give line numbers
-// in errors.
+// We have our own reader because the EDN library for Go (olympos.io/encoding/edn) has not been
+// changed since 2020, is more than ten times as long, and has no line numbers in its errors.
 //
-// Deliberately missing: any model other than a lock.
+// Deliberately missing: models of anything but a lock.
 package edn
 
 import (
@@ -41,18 +40,18 @@ import (
 	"lockpick/internal/files"
 )
 
-// spacing is the time between operations without a :time. Their times then mean nothing but their
-// order.
+// spacing is the assumed time between operations without a :time. Only the order of such times is
+// meaningful.
 const spacing = 1000 // nanoseconds
 
-// When a lease expires, other than a TTL after its acquire was called.
+// Special values for the TTL of leases, which otherwise counts from the call of acquire.
 const (
-	NoDeadline time.Duration = 0  // the lock is believed in until its release is called
-	UnknownTTL time.Duration = -1 // at any instant after the grant, so nobody believes for longer
+	NoDeadline time.Duration = 0  // no leases: a client holds the lock until it calls release
+	UnknownTTL time.Duration = -1 // a lease may expire at any time after the grant, so it is assumed to expire at once
 )
 
-// Read reads a history: one map for each operation, one after the other or in one vector. Events
-// have the numbers of the operations in the file, from 1. Events that are not in the file, such as
+// Read reads a history, which has one map for each operation, in sequence or in one vector. Events
+// are numbered like the operations in the file, from 1. Events that are not in the file, such as
 // the beginning of a client, have the number 0 or a number that no other event has. The notes
 // describe what was assumed or skipped. Errors name the line.
 func Read(r io.Reader, ttl time.Duration) (h *history.History, notes []string, err error) {
@@ -65,7 +64,7 @@ func Read(r io.Reader, ttl time.Duration) (h *history.History, notes []string, e
 	return h, t.notes(), err
 }
 
-// ReadFile reads the history in a file.
+// ReadFile reads a history from a file, see Read.
 func ReadFile(path string, ttl time.Duration) (h *history.History, notes []string, err error) {
 	h, notes, err = fromFile(path, func(r io.Reader) (*history.History, []string, error) { return Read(r, ttl) })
 	if err == nil {
@@ -117,7 +116,7 @@ func eachOperation(r *reader, do func(form) error) (err error) {
 	}
 }
 
-// operation is one of Jepsen's maps, reduced to what a lock's history needs.
+// operation contains those fields of one of Jepsen's maps that the history of a lock needs.
 type operation struct {
 	line      int
 	kind      history.Type
@@ -130,7 +129,7 @@ type operation struct {
 	errorForm *form
 }
 
-// maxTime is the largest accepted time: over seventy years.
+// maxTime is the largest accepted time in nanoseconds: more than seventy years.
 const maxTime = math.MaxInt64 / 4
 
 func parse(f form) (o operation, err error) {
@@ -173,7 +172,7 @@ func parse(f form) (o operation, err error) {
 	return o, nil
 }
 
-// count returns the value of a non-negative integer field, or -1 if it is missing.
+// parseCount returns the value of a non-negative integer field, or -1 if the field is missing.
 func count(f *form, name string, most int64) (int64, error) {
 	v := f.get(name)
 	if v.isNil() {
@@ -186,7 +185,7 @@ func count(f *form, name string, most int64) (int64, error) {
 	return n, nil
 }
 
-// isLock reports whether it is an operation of a client on a lock.
+// isLock reports whether o is an acquire or a release by a client.
 func (o operation) isLock() bool {
 	return o.process != "" && (o.f == history.OpAcquire || o.f == history.OpRelease)
 }
@@ -200,8 +199,8 @@ func abbreviate(f *form) string {
 	return string(s)
 }
 
-// Operations reads the calls and returns of a history as they are, in the order of calls. Their
-// events are numbered as in Read and have no session.
+// Operations reads the operations of a history without assigning them to sessions, in the order of
+// their calls. Events are numbered as by Read.
 func Operations(r io.Reader) (ops []facts.Operation, notes []string, err error) {
 	t := newTranslation()
 	t.asMutex = true
@@ -213,13 +212,13 @@ func Operations(r io.Reader) (ops []facts.Operation, notes []string, err error) 
 	return ops, t.notes(), err
 }
 
-// OperationsFile reads the operations of the history in a file.
+// OperationsFile reads the operations of a history from a file, see Operations.
 func OperationsFile(path string) (ops []facts.Operation, notes []string, err error) {
 	return fromFile(path, Operations)
 }
 
-// pairOperations makes operations of events in order of time. The translation has checked, in the
-// order of the file, that each return has a call.
+// pairOperations combines calls and returns, which must be in order of time, to operations. The
+// translation has already checked that each return has a call before it in the file.
 func pairOperations(events []history.Event) ([]facts.Operation, error) {
 	last := map[string]int64{}
 	for _, e := range events {
@@ -243,18 +242,18 @@ func pairOperations(events []history.Event) ([]facts.Operation, error) {
 	return ops, nil
 }
 
-// Limits of one form, so that a file that is no history can't exhaust memory.
+// Limits for one form, so that a file that is not a history can't exhaust memory.
 const (
-	maxForm  = 16 << 20 // bytes, including everything inside
+	maxForm  = 16 << 20 // bytes, including nested forms
 	maxDepth = 100
 )
 
-// reader reads EDN (https://github.com/edn-format/edn) one form at a time: the
-// subset that Clojure prints for data.
+// reader reads EDN (https://github.com/edn-format/edn) one form at a time. It supports the subset
+// that Clojure uses to print data.
 type reader struct {
 	in   *bufio.Reader
 	line int
-	left int // remaining bytes that the form may have
+	left int // number of bytes that the outermost form may still have
 	top  int // line on which the outermost form begins
 }
 
@@ -262,14 +261,14 @@ func newReader(r io.Reader) *reader {
 	return &reader{in: bufio.NewReaderSize(r, 1<<16), line: 1, left: maxForm}
 }
 
-// failure is a syntax error, with which the reader panics.
+// failure is an error of the reader, which panics with it.
 type failure struct{ error }
 
 func fail(line int, format string, a ...any) {
 	panic(failure{fmt.Errorf("line %d: %w", line, fmt.Errorf(format, a...))})
 }
 
-// recoverFailure is deferred by callers of the reader, and stores its failure in err.
+// recoverFailure must be deferred by callers of the reader. It stores the reader's failure in err.
 func recoverFailure(err *error) {
 	switch r := recover().(type) {
 	case nil:
@@ -280,7 +279,7 @@ func recoverFailure(err *error) {
 	}
 }
 
-// byte reads the next byte, if there is one.
+// byte reads the next byte. more is false at the end of the file.
 func (r *reader) byte() (c byte, more bool) {
 	c, err := r.in.ReadByte()
 	switch {
@@ -298,7 +297,8 @@ func (r *reader) byte() (c byte, more bool) {
 	return c, true
 }
 
-// mustByte returns a byte that was read, and fails at the end of the file.
+// mustByte takes the results of byte or firstByte and returns the byte. It fails at the end of the
+// file.
 func (r *reader) mustByte(c byte, more bool) byte {
 	if !more {
 		fail(r.line, "the file ends inside the form that begins on line %d", r.top)
@@ -306,7 +306,7 @@ func (r *reader) mustByte(c byte, more bool) byte {
 	return c
 }
 
-// unread returns the last byte to the input.
+// unread puts the last byte, c, back into the input.
 func (r *reader) unread(c byte) {
 	r.in.UnreadByte() // can't fail after ReadByte
 	r.left++
@@ -315,8 +315,8 @@ func (r *reader) unread(c byte) {
 	}
 }
 
-// firstByte returns the first byte of the next form, if there is one. It skips white space,
-// comments and forms discarded by #_.
+// firstByte reads the first byte of the next form, after skipping white space, comments and forms
+// discarded by #_. more is false if there is no further form.
 func (r *reader) firstByte(depth int) (c byte, more bool) {
 	if depth > maxDepth {
 		fail(r.line, "forms are nested more than %d deep", maxDepth)
@@ -339,7 +339,7 @@ func (r *reader) firstByte(depth int) (c byte, more bool) {
 	}
 }
 
-// accept reads the next byte if it is the wanted one.
+// accept reads the next byte if it is want, and reports whether it was.
 func (r *reader) accept(want byte) bool {
 	c, more := r.byte()
 	if more && c != want {
@@ -348,10 +348,10 @@ func (r *reader) accept(want byte) bool {
 	return more && c == want
 }
 
-// mustForm reads a form and fails if there is none.
+// mustForm reads the next form, and fails if there is none.
 func (r *reader) mustForm(depth int) form { return r.form(r.mustByte(r.firstByte(depth)), depth) }
 
-// form reads the form that begins with byte c.
+// form reads the rest of the form that begins with byte c.
 func (r *reader) form(c byte, depth int) form {
 	f := form{line: r.line}
 	switch c {
@@ -382,8 +382,8 @@ func (r *reader) form(c byte, depth int) form {
 	return f
 }
 
-// dispatch reads what begins with #: a set, a symbolic number such as ##NaN, a string that Clojure
-// treats as a pattern, or a tag with its form.
+// dispatch reads a form that begins with #: a set, a symbolic number such as ##NaN, a regular
+// expression (read as a string), or a tagged form.
 func (r *reader) dispatch(f form, depth int) form {
 	c := r.mustByte(r.byte())
 	switch {
@@ -402,7 +402,7 @@ func (r *reader) dispatch(f form, depth int) form {
 	return r.mustForm(depth + 1)
 }
 
-// forms reads the forms up to the end of a collection.
+// forms reads all forms up to the closing byte of a collection.
 func (r *reader) forms(end byte, depth int) (items []form) {
 	for {
 		c := r.mustByte(r.firstByte(depth))
@@ -413,7 +413,7 @@ func (r *reader) forms(end byte, depth int) (items []form) {
 	}
 }
 
-// quoted reads the rest of a string after its first quote.
+// quoted reads the rest of a string after its opening quote.
 func (r *reader) quoted() string {
 	var b []byte
 	for {
@@ -422,8 +422,8 @@ func (r *reader) quoted() string {
 		case '"':
 			return r.valid(b)
 		case '\\':
-			// Replace escapes for a single character. Keep all others, such as \u00e9 and a
-			// pattern's \d, as they are written.
+			// Decode escapes for a single character. Keep all others, such as \u00e9 and a regular
+			// expression's \d, as they are written.
 			c = r.mustByte(r.byte())
 			if i := strings.IndexByte(`"\nrt`, c); i >= 0 {
 				c = "\"\\\n\r\t"[i]
@@ -435,7 +435,7 @@ func (r *reader) quoted() string {
 	}
 }
 
-// word reads up to the next delimiter.
+// word appends everything up to the next delimiter to b.
 func (r *reader) word(b ...byte) string {
 	for {
 		c, more := r.byte()
@@ -461,7 +461,7 @@ func isSpace(c byte) bool { return c <= ' ' && strings.IndexByte(" \t\r\n\f", c)
 
 func isDelimiter(c byte) bool { return strings.IndexByte(`()[]{}";`, c) >= 0 }
 
-// kind is the kind of a form, as far as a history needs it.
+// kind is the kind of a form. Kinds that make no difference here are combined.
 type kind byte
 
 const (
@@ -473,7 +473,7 @@ const (
 	set
 )
 
-// form is one value. Tags are skipped, since their meaning is not known here.
+// form is one value. Tags are skipped, because their meaning is unknown here.
 type form struct {
 	kind  kind
 	text  string
@@ -481,7 +481,7 @@ type form struct {
 	line  int // where it begins, from 1
 }
 
-// get returns the value of a keyword in a map, or nil.
+// get returns the value of a key, which is a keyword, in a map, or nil.
 func (f *form) get(key string) *form {
 	for i := 0; i+1 < len(f.items); i += 2 {
 		if k := f.items[i]; k.kind == keyword && k.text == key {
@@ -494,7 +494,7 @@ func (f *form) get(key string) *form {
 // isNil reports whether a value is missing or nil.
 func (f *form) isNil() bool { return f == nil || f.kind == symbol && f.text == "nil" }
 
-// contains reports whether the form is the keyword or contains it at any depth.
+// contains reports whether the form is the keyword key or contains it at any depth.
 func (f *form) contains(key string) bool {
 	if f == nil {
 		return false

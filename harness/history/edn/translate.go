@@ -11,37 +11,37 @@ import (
 	"lockpick/harness/history"
 )
 
-// translation converts operations to facts, in the order of the file.
+// translation converts operations to events, in the order of the file.
 type translation struct {
 	events     []history.Event
 	processes  map[string]*process
 	clients    []string // in the order of their first operation
-	count      int64    // operations read
+	count      int64    // number of operations read
 	hasTimes   bool     // operations have :time
 	hasIndexes bool     // operations have no :time, but :index
 	hasKeys    bool     // operations name their lock
 	keys       map[string]bool
 
 	asMutex bool          // keep calls and returns as they are, without sessions
-	ttl     time.Duration // of a lease; or NoDeadline, UnknownTTL
+	ttl     time.Duration // TTL of leases, or NoDeadline or UnknownTTL
 
 	acquires          int
 	otherOps          int // operations other than acquire and release
 	releasesNotHeld   int // releases by processes that held nothing
-	releasesNotHeldOK int // those that succeeded
+	releasesNotHeldOK int // those of them that returned ok
 }
 
 // process is the state of one of Jepsen's processes.
 type process struct {
 	open     *operation // the call that has not returned
 	recorded bool       // the call was recorded, so its return will be
-	session  string     // of the call; "" if it belongs to none
+	session  string     // the session of that call, or ""
 	sessions int
-	held     map[string][]string // lock: sessions granted and not released, the latest last
-	crashed  bool                // an outcome was unknown: Jepsen continues with another process number
+	held     map[string][]string // by lock: sessions granted and not released, the latest last
+	crashed  bool                // some outcome was unknown, after which Jepsen continues with another process number
 }
 
-// onlyLock is the name of the only lock, for which Jepsen records none.
+// onlyLock is the name of the lock if there is only one, for which Jepsen records no name.
 const onlyLock = "lock"
 
 func newTranslation() *translation {
@@ -71,7 +71,6 @@ func (t *translation) add(f form) error {
 	return nil
 }
 
-// enter enters one operation.
 func (t *translation) enter(o operation) error {
 	at, err := t.instant(o)
 	if err != nil || o.process == "" {
@@ -90,7 +89,7 @@ func (t *translation) enter(o operation) error {
 	return t.finish(p, o, at)
 }
 
-// instant returns when an operation happened. Either all operations have a :time or none.
+// instant returns the time of an operation. It fails if only some operations have a :time.
 func (t *translation) instant(o operation) (int64, error) {
 	if t.count == 1 {
 		t.hasTimes, t.hasIndexes = o.time >= 0, o.time < 0 && o.index >= 0
@@ -148,8 +147,8 @@ func (t *translation) call(p *process, o operation, at int64) error {
 	return nil
 }
 
-// finish enters a return. A crashed process does nothing any more, so nobody believes in what it
-// held.
+// finish adds a return. After an unknown outcome, the process counts as crashed, and its client
+// ends, so that it no longer counts as the holder of any lock.
 func (t *translation) finish(p *process, o operation, at int64) error {
 	open := p.open
 	if open == nil || open.f != o.f {
@@ -184,8 +183,8 @@ func (t *translation) finish(p *process, o operation, at int64) error {
 	return nil
 }
 
-// outcome returns the type of a return. Jepsen's :fail says that a release had no effect, but it
-// says that the lock was not held only if :error does.
+// outcome returns the type of a return. For Jepsen, a release with :fail had no effect. For us,
+// Fail also means that the lock was not held, so :error must say that.
 func (o operation) outcome() history.Type {
 	if o.kind == history.Fail && o.f == history.OpRelease && !o.errorForm.contains("not-held") {
 		return history.Info
@@ -193,8 +192,8 @@ func (o operation) outcome() history.Type {
 	return o.kind
 }
 
-// lock returns the name of an operation's lock: its :key, or the key of a value [key value] as made
-// by jepsen.independent, or onlyLock if there is only one.
+// lock returns the name of an operation's lock: its :key, the first element of a :value [key value]
+// as recorded by jepsen.independent, or else onlyLock.
 func (t *translation) lock(o operation) (string, error) {
 	name := o.key
 	if name.isNil() && !o.value.isNil() && o.value.kind == vector && len(o.value.items) == 2 {
@@ -215,8 +214,8 @@ func (t *translation) lock(o operation) (string, error) {
 
 func processNumber(o operation) string { return strings.TrimPrefix(o.process, "p") }
 
-// allEvents returns all events, with the start and the end of the run. The outcome of an operation
-// that never returned is unknown, as it is for Jepsen.
+// allEvents returns all events, including the begin and end of the run. An operation that never
+// returned has no return event, so that its outcome is unknown, as in Jepsen.
 func (t *translation) allEvents() []history.Event {
 	t.sortInstants()
 	t.clearNumbers()
@@ -228,10 +227,10 @@ func (t *translation) allEvents() []history.Event {
 	return slices.Concat([]history.Event{begin}, t.events, []history.Event{end})
 }
 
-// sortInstants puts events in order of time, and those of the same time in the order of the file,
-// which is the order that counts in Jepsen. Stamps of whole milliseconds would make sequential
-// operations concurrent, so each operation gets an instant of its own, 1 ns after the previous one
-// if necessary.
+// sortInstants puts events in order of time, and those at the same time in the order of the file,
+// which is what counts for Jepsen. If stamps are in whole milliseconds, sequential operations may
+// have the same one and would look concurrent. Therefore each operation gets a distinct time, which
+// is 1 ns after that of the previous one if necessary.
 func (t *translation) sortInstants() {
 	history.Sort(t.events) // numbers are positions in the file
 	last, n := int64(-1), int64(0)
@@ -244,8 +243,8 @@ func (t *translation) sortInstants() {
 	}
 }
 
-// clearNumbers removes the numbers of events that are not in the file: the start of a client, and
-// its end after an unknown outcome, 1 ns later.
+// clearNumbers sets the numbers of events that are not in the file to 0: the beginning of a client,
+// and its end after an unknown outcome. It also moves that end 1 ns after the outcome.
 func (t *translation) clearNumbers() {
 	for i := range t.events {
 		e := &t.events[i]
@@ -259,8 +258,8 @@ func (t *translation) clearNumbers() {
 	}
 }
 
-// setLeases lets each granted lease expire a TTL after the call of its acquire. The lock set it
-// then or later, so that is when its client stops believing.
+// setLeases makes each granted lease expire a TTL after its acquire was called. The lock set the
+// lease no earlier than that, so the client can't rely on the lease for longer.
 func (t *translation) setLeases() {
 	if t.ttl == NoDeadline {
 		return

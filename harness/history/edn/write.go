@@ -16,24 +16,25 @@ import (
 )
 
 // Write writes one of our histories in Jepsen's format: one map per line, with :index (from 0,
-// without gaps), :type, :process, :f, :value and :time (nanoseconds). In addition it has :key, the
-// lock, and :event, our number of the event.
+// without gaps), :type, :process, :f, :value and :time (nanoseconds). Two extra keys are :key,
+// which is the lock, and :event, which is the number of our event.
 //
 //   - Only acquire and release are written, because the model that checks them (Knossos'
-//     mutex) knows no others. :value is nil, or [lock nil] if there are several locks, as in
-//     jepsen.independent.
-//   - That model knows no leases. Belief that ends without a release, at the deadline, by a
-//     death or by a definite no, is written as a release at that instant, with :error
-//     [:expired]. The session's own release, which comes later, is omitted. An extension
-//     that returns after the deadline is an acquire of its own. Nobody believed in an
-//     acquire that returned after its deadline, so it is :fail with :error [:expired]. If
-//     there are several releases, the first ends belief and the others are omitted.
-//   - A release that failed, or whose outcome is unknown, is :info, because its client has
-//     stopped believing, whatever the nodes say.
-//   - A client that had an :info continues under another number, like Jepsen's processes:
+//     mutex) has no other operations. :value is nil, or [lock nil] if there are several
+//     locks, as in jepsen.independent.
+//   - That model has no leases. If a window (facts.Window) ends without a release, at the
+//     deadline, by the client's death or because the lock is known to be lost, that end is
+//     written as a release, with the kind of ending as :error, such as [:expired]. The
+//     session's later release is omitted. A window opened by an extension is written as a
+//     new acquire. An acquire that returned after its deadline opens no window, so it is
+//     :fail with :error [:expired]. Of several releases, only the first is written.
+//   - A release that failed, or whose outcome is unknown, is :info, because the client no
+//     longer considers itself the holder, whatever the nodes say.
+//   - After an :info, a client continues under another number, like Jepsen's processes:
 //     client i of n is i, then i+n, and so on.
-//   - A fault is two :info of :process :nemesis, since Jepsen's nemesis calls and returns:
-//     :start-pause with [target], and the same with what was read back.
+//   - Each begin and end of a fault is written as two :info by :process :nemesis, since
+//     Jepsen's nemesis calls and returns: :start-pause with [target], and the same with
+//     what was read back.
 //
 // Characters that EDN can't represent are escaped, and invalid UTF-8 is replaced.
 func Write(w io.Writer, h *history.History) error {
@@ -49,30 +50,30 @@ func Write(w io.Writer, h *history.History) error {
 	return nil
 }
 
-// line is a call or a return that has not been placed yet.
+// line is a line of the file, for a call or a return.
 type line struct {
 	t         int64
-	n         int64 // number of the event; orders lines with equal t
-	order     int   // orders lines of one event
-	operation int   // number of its operation
+	n         int64 // number of the event; determines the order of lines with equal t
+	order     int   // determines the order of lines for the same event
+	operation int   // number of the operation that the line belongs to
 	call      bool
 	e         history.Event
 	f         string
-	cause     string // a keyword for :error
+	cause     string // keyword for :error, without its colon
 	text      string
 }
 
 type writer struct {
 	*facts.Facts
 	lines  []line
-	count  int // number of operations
+	count  int // number of operations so far
 	keys   map[string]bool
-	number map[string]int // a client's process number
+	number map[string]int // current process number of each client
 	next   int            // number of clients so far
 	open   map[string]line
 
 	out     []line
-	waiting map[string][]line // lines of processes that are in the middle of an operation
+	waiting map[string][]line // lines to be written once their process's open operation has returned
 }
 
 func (t *writer) gather() {
@@ -90,7 +91,7 @@ func (t *writer) gather() {
 	}
 }
 
-// client gives a client its first process number.
+// assignNumber gives a client its first process number, unless it has one.
 func (t *writer) client(name string) {
 	if _, ok := t.number[name]; !ok {
 		t.number[name] = t.next
@@ -98,8 +99,8 @@ func (t *writer) client(name string) {
 	}
 }
 
-// session adds what a session did with its lock. A session whose belief ended without a release is
-// released only once.
+// addSession adds a session's acquire, the starts and ends of its windows, and its release, unless
+// the end of the last window was already written as a release.
 func (t *writer) session(s *facts.Session) {
 	t.client(s.Client())
 	t.keys[s.Key()] = true
@@ -125,7 +126,7 @@ func (t *writer) session(s *facts.Session) {
 	}
 }
 
-// operation adds an operation that the client called.
+// addOperation adds an operation that the client called.
 func (t *writer) operation(f string, o facts.Operation) {
 	t.count++
 	t.lines = append(t.lines, line{t: o.Call.T, n: o.Call.N, operation: t.count, call: true, e: *o.Call, f: f})
@@ -134,8 +135,8 @@ func (t *writer) operation(f string, o facts.Operation) {
 	}
 }
 
-// beliefEnds adds the parts of a belief that the model can't represent: an end that is not a
-// release, and a beginning that is not an acquire.
+// addWindowEnds adds operations for a window that was opened by something other than an acquire, or
+// ended by something other than a release.
 func (t *writer) beliefEnds(w facts.Window, how facts.Ending) {
 	e := history.Event{N: w.Opens.N, Process: w.Session.Client(), Key: w.Session.Key(), Session: w.Session.Name()}
 	if w.Opens.Op == history.OpExtend {
@@ -146,12 +147,12 @@ func (t *writer) beliefEnds(w facts.Window, how facts.Ending) {
 	}
 }
 
-// release adds a release of a lock that nobody believes in any more.
+// addRelease adds a release at the end of a window that was not ended by a release.
 func (t *writer) release(e history.Event, at, n int64, why facts.Ending) {
 	t.addPair(line{t: at, n: n, order: 2, e: e, f: history.OpRelease, cause: string(why)})
 }
 
-// addPair adds an operation that the client did not call, and that returns at once.
+// addPair adds an operation that the client did not call. It returns at once.
 func (t *writer) addPair(l line) {
 	t.count++
 	l.operation = t.count
@@ -172,8 +173,8 @@ func (t *writer) fault(word string, e *history.Event) {
 	t.lines = append(t.lines, l)
 }
 
-// operations returns the lines in order, with their text. An operation that never returned is
-// :info.
+// operations returns all lines in order, with their text. An operation that never returned gets an
+// :info at the end.
 func (t *writer) operations() []line {
 	slices.SortStableFunc(t.lines, func(a, b line) int {
 		return cmp.Or(cmp.Compare(a.t, b.t), cmp.Compare(a.rank(), b.rank()), cmp.Compare(a.n, b.n), cmp.Compare(a.order, b.order))
@@ -190,9 +191,9 @@ func (t *writer) operations() []line {
 	return t.out
 }
 
-// rank places a call of release before everything else at the same instant. A client that believes
-// until then and one that believes from then on never believe at the same time, and for Jepsen the
-// order counts.
+// rank sorts calls of release before everything else at the same instant. If one window ends at the
+// instant at which another begins, they don't overlap, and for Jepsen only the order of lines
+// counts.
 func (l line) rank() int {
 	if l.call && l.f == history.OpRelease {
 		return 0
@@ -200,8 +201,8 @@ func (l line) rank() int {
 	return 1
 }
 
-// emit places a line. A process that is in the middle of an operation does nothing else until that
-// has returned.
+// emit adds a line to the output. If the process has another open operation, the line waits until
+// that one has returned.
 func (t *writer) emit(l line) {
 	name := l.e.Process
 	open, busy := t.open[name]
@@ -218,7 +219,7 @@ func (t *writer) emit(l line) {
 		delete(t.open, name)
 	}
 	if n := len(t.out); n > 0 {
-		l.t = max(l.t, t.out[n-1].t) // for a line that waited
+		l.t = max(l.t, t.out[n-1].t) // a line that had to wait is late
 	}
 	t.out = append(t.out, t.format(l))
 	if l.call {
@@ -265,8 +266,8 @@ func (t *writer) format(l line) line {
 	return l
 }
 
-// keywordOf returns the keyword for a fault's operation. Operations other than our own are not
-// expected.
+// keywordOf returns the keyword for a fault's operation, or :fault if the name is not one of ours
+// and can't be a keyword.
 func keywordOf(s string) string {
 	ok := strings.IndexFunc(s, func(r rune) bool { return (r < 'a' || r > 'z') && r != '-' }) < 0
 	if !ok {
@@ -275,11 +276,11 @@ func keywordOf(s string) string {
 	return ":" + s
 }
 
-// maxString bounds one string, in bytes.
+// maxString is the maximum length of a string, in bytes.
 const maxString = 64 << 10
 
-// quotedText returns a string literal of EDN, on one line and restricted to what Clojure's reader
-// accepts: \uNNNN replaces control characters and line separators.
+// quotedText returns s as a string literal of EDN, on one line and restricted to what Clojure's
+// reader accepts. Control characters and line separators are written as \uNNNN.
 func quotedText(s string) string {
 	if len(s) > maxString {
 		s = s[:maxString] + "…"

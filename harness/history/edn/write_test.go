@@ -31,8 +31,8 @@ const paused = `params clients=c1,c2 nodes=n1 ttl=10s
 26 harness end run
 `
 
-// The expired lease is released at its deadline. A client that had an :info continues under another
-// number. An operation that never returned is :info.
+// wantEDN is pausedHistory as EDN. The expired lease is released at its deadline. After an :info, a
+// client continues under another number. An operation that never returned is :info.
 const want = `{:index 0, :type :invoke, :process 0, :f :acquire, :value nil, :time 1000000000, :key "lock-1", :event 3}
 {:index 1, :type :ok, :process 0, :f :acquire, :value nil, :time 2000000000, :key "lock-1", :event 4}
 {:index 2, :type :info, :process :nemesis, :f :start-pause, :value ["c1"], :time 3000000000, :event 5}
@@ -68,9 +68,9 @@ func TestWrite(t *testing.T) {
 	}
 }
 
-// A client whose acquire got no reply continues under another number, higher by the number of
-// clients, and may still release the lock. If a client believed until the run was stopped, only its
-// own release is written.
+// A client whose acquire got no reply continues under another number, which is larger by the number
+// of clients, and may still release the lock. No release is added for a client that held the lock
+// until the run was stopped.
 func TestWriteUnknownAcquire(t *testing.T) {
 	h, err := histories.Parse(`params clients=c1,c2 nodes=n1
 0 c1 begin client
@@ -103,7 +103,7 @@ func TestWriteUnknownAcquire(t *testing.T) {
 	}
 }
 
-// Whatever characters a name contains, an EDN library reads it as one string.
+// A name is read back as one string by an EDN library, whatever characters it contains.
 func TestWriteHostileNames(t *testing.T) {
 	for _, key := range []string{"a\"b", `back\slash`, "new\nline\r\t", "\x00\x1b\x7f\u0085\u2028", "né 🔒", "#{:a}", "", strings.Repeat("x", 1<<20)} {
 		h, err := histories.Parse(paused)

@@ -8,7 +8,7 @@ import (
 	"lockpick/harness/history"
 )
 
-// choices is an endless source of choices: the bytes, then zeros.
+// choices is an endless source of choices. It uses up its bytes, and then supplies zeros.
 type choices []byte
 
 func (p *choices) n(n int) int {
@@ -22,7 +22,7 @@ func (p *choices) n(n int) int {
 
 func choose[T any](p *choices, of ...T) T { return of[p.n(len(of))] }
 
-// anyHistory makes a history with valid names and values in random combinations.
+// anyHistory returns a history that combines valid names and values at random.
 func anyHistory(p *choices) *history.History {
 	names := []string{"c1", "c1", "c1", "c1", "c2", "c2", "c3", "n1", "c1-n1", "c2-r1", "r1", history.Nemesis, history.Harness, history.Machine, ""}
 	ops := []string{history.OpAcquire, history.OpAcquire, history.OpAcquire, history.OpAcquire, history.OpRead, history.OpCheck, history.OpWrite, history.OpRelease, history.OpExtend, history.OpSet,
@@ -48,8 +48,8 @@ func anyHistory(p *choices) *history.History {
 	return h
 }
 
-// checkInvariants checks what is true of the facts of any history: each event occurs at most once,
-// in the right place.
+// checkInvariants checks what must be true of the facts from any history: each event occurs at most
+// once, and in the right place.
 func checkInvariants(t *testing.T, f *Facts) {
 	t.Helper()
 	places := map[*history.Event]int{}
@@ -132,7 +132,7 @@ func checkDerived(t *testing.T, f *Facts) {
 	}
 }
 
-// checkFault checks what is true of any fault.
+// checkFault checks what must be true of any fault.
 func checkFault(t *testing.T, f *Facts, x *Fault) {
 	t.Helper()
 	if x.First() == nil || x.To() < x.From() && f.Malformed == "" && x.End.N > x.Begin.N {

@@ -9,35 +9,34 @@ import (
 	"lockpick/harness/history"
 )
 
-// Attempt is one round of requests to the nodes: the sets of one token, by one client, during one
-// acquire, with one set per node. A lock may use one token for several rounds or several acquires,
+// Attempt is one round of requests to the nodes: sets with one token, by one client, during one
+// acquire, at most one for each node. A lock may use the same token for several rounds or acquires,
 // see splitRounds.
 type Attempt struct {
 	Session  *Session
 	Token    string
-	From, To int64            // when the first set was sent, and when the last was answered or given up
-	End      int64            // the attempt was over by then: the next one began, acquire returned, or the holder released; From if the client had given up before
-	Yes, No  int              // nodes that answered in time for the client to know
-	Won      bool             // the session got the lock through this attempt
+	From, To int64            // when the first set was sent, and when the last one was answered or given up
+	End      int64            // when the attempt was over at the latest: the next one began, acquire returned, or the holder released the lock; From if the client had given up before that
+	Yes, No  int              // numbers of nodes whose replies reached the client
+	Won      bool             // the session acquired the lock by this attempt
 	AllSets  []*history.Event // in the order in which they were sent
-	Sets     []*history.Event // the sets that a node applied, or may have applied
-	Deletes  []*history.Event // releases that may have deleted its keys, applied or not
+	Sets     []*history.Event // the sets that a node applied or may have applied
+	Deletes  []*history.Event // releases that may have deleted its keys, whether or not they were applied
 
-	firstOfToken   *Attempt // the first attempt with this token; nil: this is the first
-	previous       *Attempt // the session's latest attempt before this one with a different token
+	firstOfToken   *Attempt // the first attempt with this token; nil: this one
+	previous       *Attempt // the session's latest earlier attempt with a different token
 	resent         bool     // see isResent
-	endWithoutNext int64    // the end if no other attempt follows
+	endWithoutNext int64    // what End would be if no other attempt followed
 }
 
-// LockAttempts holds what the links recorded of one lock, grouped into attempts.
+// LockAttempts holds the commands for one lock, as recorded by the links, grouped into attempts.
 type LockAttempts struct {
-	Attempts      []*Attempt            // in the order of their beginnings
+	Attempts      []*Attempt            // ordered by From
 	LastAttempt   map[*Session]*Attempt // the last attempt of each session
-	LastExtension map[*Session]int64    // when a node last applied an extension of the session, except extensions after the client gave up
+	LastExtension map[*Session]int64    // when a node last applied an extension for the session, not counting those after the client gave up
 }
 
-// AttemptsByLock groups what the links recorded of every lock, in one pass, when it is first
-// needed.
+// AttemptsByLock returns the attempts for every lock. It computes them all when it is first called.
 func (f *Facts) AttemptsByLock() map[string]*LockAttempts {
 	if f.attempts != nil {
 		return f.attempts
@@ -69,18 +68,17 @@ type attemptReader struct {
 	extends     []*history.Event   // in the order in which they were sent
 	nodeTimeout int64              // how long a client waits for a node
 	maxLife     int64              // a key has certainly expired after this
-	gone        map[string]int64   // Facts.Gone
-	until       map[*Session]int64 // see gaveUpAt
+	gone        map[string]int64   // Facts.GoneAt
+	until       map[*Session]int64 // cache for gaveUpAt
 }
 
 type clientKey struct{ client, key string }
 
-// clientAttempts holds what one client did with one lock: its sessions, and its sets and releases
-// by token.
+// clientAttempts holds one client's sessions with one lock, and its sets and releases by token.
 type clientAttempts struct {
 	sessions []*Session
 	groups   map[string]*group
-	last     *group // the group used last
+	last     *group // the group of the previous command, which is likely to be needed again
 }
 
 func (in *attemptReader) client(client, key string) *clientAttempts {
@@ -92,8 +90,7 @@ func (in *attemptReader) client(client, key string) *clientAttempts {
 	return a
 }
 
-// group holds the sets and releases of one token by one client, in the order in which they were
-// sent.
+// group holds one client's sets and releases with one token, in the order in which they were sent.
 type group struct {
 	*clientAttempts
 	lockAttempts *LockAttempts
@@ -101,8 +98,8 @@ type group struct {
 	events       []*history.Event
 }
 
-// byToken groups sets and releases, in the order in which their tokens first occur. It collects
-// extensions separately.
+// byToken groups sets and releases by client, lock and token, in the order in which these first
+// occur. It collects extensions in in.extends.
 func (in *attemptReader) byToken(links []*history.Event) (all []*group) {
 	for _, e := range links {
 		a, w := in.client(Sender(e), e.Key), in.lockAttempts(e.Key)
@@ -146,7 +143,7 @@ func (a *Attempt) addSet(e *history.Event) {
 	}
 }
 
-// finishAttempts determines for each attempt of a lock whether it won, and when it was over.
+// finishAttempts determines for each attempt on a lock whether it won and when it was over.
 func (in *attemptReader) finishAttempts(f *Facts, w *LockAttempts) {
 	for _, a := range w.Attempts {
 		s := a.Session
@@ -171,9 +168,9 @@ func (in *attemptReader) finishAttempts(f *Facts, w *LockAttempts) {
 	}
 }
 
-// recordExtensions enters extensions of locks. An extension belongs to the session that set its
-// token, or to the one that its client called last. Extensions after the client has given up belong
-// to no session: a lock that keeps renewing then keeps its key for nobody.
+// recordExtensions determines the LastExtension of each session. An extension belongs to the
+// session that set its token, or else to its client's latest. Extensions sent after the client has
+// given up are ignored, because a lock that keeps renewing its key then has no holder any more.
 func (in *attemptReader) recordExtensions() {
 	type owned struct {
 		clientKey
@@ -204,7 +201,7 @@ func (in *attemptReader) recordExtensions() {
 	}
 }
 
-// gaveUpAt caches Session.gaveUpAt, which walks all calls of the session.
+// gaveUpAt caches Session.gaveUpAt, which goes through all calls of the session.
 func (in *attemptReader) gaveUpAt(s *Session) int64 {
 	at, known := in.until[s]
 	if !known {
@@ -214,9 +211,9 @@ func (in *attemptReader) gaveUpAt(s *Session) int64 {
 	return at
 }
 
-// gaveUpAt returns when the session's client had a reply of any kind to its last release, or to an
-// acquire that failed, with no later extension; or when the client was gone. Never means that it
-// has not given up.
+// gaveUpAt returns when the session's client gave up the lock: when its last release, or its failed
+// acquire, returned in any way and was not followed by a successful extension; or when the client
+// was gone. Never means that it did not give up the lock.
 func (s *Session) gaveUpAt(gone map[string]int64) int64 {
 	at := int64(Never)
 	if !s.Granted() {
@@ -237,13 +234,13 @@ func (s *Session) gaveUpAt(gone map[string]int64) int64 {
 }
 
 // SentAfterGivingUp reports whether a set of the attempt was sent more than a node time-out after
-// the client had given up on it, as by a driver that retries on its own.
+// the client had given up the attempt, for example by a driver that retries on its own.
 func (a *Attempt) SentAfterGivingUp(set *history.Event, nodeTimeout int64) bool {
 	return a.resent || a.End < Never && set.Sent-a.End > nodeTimeout
 }
 
-// isResent reports whether an attempt repeats the sets of an earlier attempt that had been
-// released, more than a node time-out after the client began to use another token.
+// isResent reports whether an attempt repeats the sets of an earlier attempt that was released,
+// more than a node time-out after the client began to use another token.
 func (a *Attempt) isResent(nodeTimeout int64) bool {
 	if a.firstOfToken == nil || len(a.firstOfToken.Deletes) == 0 {
 		return false
@@ -257,15 +254,15 @@ func (a *Attempt) isResent(nodeTimeout int64) bool {
 	return false
 }
 
-// afterGrant reports whether an attempt's sets were sent after its session had got the lock with
-// another token, as by a driver that continues what its client has given up.
+// afterGrant reports whether an attempt's sets were sent after its session had acquired the lock
+// with another token, for example by a driver that continues after its client has given up.
 func (a *Attempt) afterGrant() bool {
 	s := a.Session
 	return s.Granted() && a.From > s.Acquire.Returned() && s.Token() != "" && s.Token() != a.Token
 }
 
-// endOf returns when a session's acquire had returned without the lock, its holder had released, or
-// its client was gone.
+// endOf returns when a session was over: its acquire returned without the lock, its holder had
+// released the lock, or its client was gone.
 func (f *Facts) endOf(s *Session) int64 {
 	at := s.Acquire.Returned()
 	if s.Granted() {
@@ -277,12 +274,12 @@ func (f *Facts) endOf(s *Session) int64 {
 	return at
 }
 
-// Deletion returns when the deletion of an attempt's key on a node was applied, or Never, and when
-// it was sent, or 0 if it was not.
+// Deletion returns when the key of a set was deleted on its node by a release, or Never, and when
+// that release was sent, or 0 if none was.
 func (a *Attempt) Deletion(set *history.Event) (at, sent int64) {
 	sent = Never
 	for _, d := range a.Deletes {
-		if d.Node == set.Node && d.Sent >= set.Sent { // otherwise it refers to an earlier key
+		if d.Node == set.Node && d.Sent >= set.Sent { // an earlier release is for an earlier key
 			sent = min(sent, d.Sent)
 		}
 	}
@@ -292,8 +289,8 @@ func (a *Attempt) Deletion(set *history.Event) (at, sent int64) {
 	return deletedBy(set, a.Deletes), sent
 }
 
-// Answer returns the node's reply to the attempt's sets that arrived within a node time-out: a
-// success if there is one, otherwise the last reply, or nil.
+// Answer returns the attempt's set that the node answered within a node time-out, or nil. If there
+// are several, it returns the successful one, or else the last.
 func (a *Attempt) Answer(node string, nodeTimeout int64) (answer *history.Event) {
 	for _, e := range a.AllSets {
 		if e.Node == node && e.Answered != 0 && e.Answered-e.Sent <= nodeTimeout && (answer == nil || answer.Type != history.OK) {
@@ -303,11 +300,12 @@ func (a *Attempt) Answer(node string, nodeTimeout int64) (answer *history.Event)
 	return answer
 }
 
-// isErrorReply reports whether a node replied to a release with an error, so it deleted nothing.
+// isErrorReply reports whether a node replied to a release with an error, so that it deleted
+// nothing.
 func isErrorReply(d *history.Event) bool { return d.Type == history.Fail && d.Cause != "" }
 
-// lastCalledBy returns the last of one client's sessions, in call order, whose acquire had been
-// called by an instant, or nil.
+// lastCalledBy returns the last of a client's sessions, which must be in call order, whose acquire
+// had been called at the given time, or nil.
 func lastCalledBy(sessions []*Session, at int64) *Session {
 	i := sort.Search(len(sessions), func(i int) bool { return sessions[i].Acquire.Call.T > at })
 	if i == 0 {
@@ -316,19 +314,19 @@ func lastCalledBy(sessions []*Session, at int64) *Session {
 	return sessions[i-1]
 }
 
-// splitRounds separates the rounds of one token. A set begins a new round if
+// splitRounds splits the commands with one token into rounds. A set begins a new round if
 //
-//   - its node was already sent a set in this round, and that one is over (a lock that takes
+//   - another set was sent to the same node in this round and is over (a lock that mistakes
 //     one node for two sends it two sets at the same time),
-//   - the token was released on any node since, or
-//   - the next acquire has been called. A lock that has a different token for that acquire
-//     may still send sets with this one, for as long as a node time-out.
+//   - the token has been released on any node since the round began, or
+//   - the next acquire has been called. If the lock uses a different token for that acquire,
+//     however, it may go on sending sets with this one for a node time-out.
 //
-// A lock may contact all nodes at once or one after the other, and a reply may be late, so the
-// order of replies shows nothing.
+// The order of replies says nothing about rounds: a lock may contact all nodes at once or one after
+// the other, and replies may be late.
 func (in *attemptReader) splitRounds(g *group) {
 	var all []*Attempt
-	var sets, deletes []*history.Event // of this round so far
+	var sets, deletes []*history.Event // in this round so far
 	var of *Session
 	begin := func(s *Session, first []*history.Event) {
 		if len(sets) > 0 {
@@ -344,7 +342,7 @@ func (in *attemptReader) splitRounds(g *group) {
 			continue
 		}
 		switch s := lastCalledBy(g.sessions, e.Sent); {
-		case s == nil: // of no session
+		case s == nil: // belongs to no session
 			continue
 		case len(sets) == 0, len(deletes) > 0, s != of && !in.mayBelongTo(of, s, e):
 			begin(s, nil)
@@ -374,13 +372,13 @@ func newAttempt(s *Session, sets, deletes []*history.Event) *Attempt {
 	return a
 }
 
-// roundStart returns how many of a round's sets come before the round that the set e begins. Sets
-// that were in flight together with e belong to the new round, if their nodes had not been
-// contacted before:
+// roundStart returns the index of the first set in sets that belongs to the new round begun by e.
+// These are the sets that were in flight together with e, provided that the previous round was over
+// before the first of them:
 //
 //	n1  |=====|                      |=====|
 //	n2  |=======|                    |======|
-//	n3                              |====|      it was down in the first round
+//	n3                              |====|      n3 was down in the first round
 func (in *attemptReader) roundStart(sets []*history.Event, e *history.Event) int {
 	n := len(sets)
 	for n > 0 && !in.isOver(sets[n-1], e.Sent) {
@@ -394,29 +392,30 @@ func (in *attemptReader) roundStart(sets []*history.Event, e *history.Event) int
 	return n
 }
 
-// repeatsNode reports whether a set contacts a node a second time.
+// repeatsNode reports whether e was sent to a node to which an earlier set, now over, was sent.
 func (in *attemptReader) repeatsNode(asked []*history.Event, e *history.Event) bool {
 	return slices.ContainsFunc(asked, func(x *history.Event) bool {
 		return x.Node == e.Node && in.isOver(x, e.Sent)
 	})
 }
 
-// isOver reports whether a set had been answered or given up by an instant.
+// isOver reports whether a set had been answered or given up at the given time.
 func (in *attemptReader) isOver(x *history.Event, at int64) bool {
 	return x.T <= at || at-x.Sent >= in.nodeTimeout
 }
 
-// mayBelongTo reports whether a set sent after the next acquire was called may belong to a round of
-// the previous one.
+// mayBelongTo reports whether set e, which was sent after the next acquire was called, may belong
+// to a round of the last one.
 func (in *attemptReader) mayBelongTo(last, next *Session, e *history.Event) bool {
 	over := last.Acquire.Ended()
 	return next.Token() != e.Token && over < Never && e.Sent-over <= in.nodeTimeout
 }
 
-// assignReleases adds each release to all rounds of its token whose keys it may have deleted:
-// earlier rounds whose key still existed, and rounds that began while the release was in flight.
+// assignReleases adds each release to all other rounds with its token whose keys it may have
+// deleted: earlier rounds whose keys still existed, and rounds that began while the release was in
+// flight.
 func (in *attemptReader) assignReleases(all []*Attempt) {
-	own := make([][]*history.Event, len(all)) // the releases that were sent in each round
+	own := make([][]*history.Event, len(all)) // by round: the releases sent in it
 	for i, a := range all {
 		own[i] = a.Deletes[:len(a.Deletes):len(a.Deletes)]
 		a.Deletes = own[i]
@@ -436,8 +435,9 @@ func (in *attemptReader) assignReleases(all []*Attempt) {
 	}
 }
 
-// laterReleases returns the releases of later rounds that may have deleted a key, unless the key
-// was already deleted by its own releases, or was gone when it was set again.
+// laterReleases returns the releases of later rounds that may have deleted the key set by e. It
+// stops at the round in which the key was certainly gone: deleted by a release, expired, or set
+// again.
 func (in *attemptReader) laterReleases(e *history.Event, own []*history.Event, rounds []*Attempt, theirs [][]*history.Event) (deletes []*history.Event) {
 	gone := deletedBy(e, own)
 	for i, a := range rounds {
@@ -459,7 +459,8 @@ func (in *attemptReader) laterReleases(e *history.Event, own []*history.Event, r
 	return deletes
 }
 
-// deletedBy returns when the first release that may have deleted a key did so, or Never.
+// deletedBy returns when the first release that may have deleted the key of a set was applied, or
+// Never.
 func deletedBy(set *history.Event, deletes []*history.Event) int64 {
 	at := int64(Never)
 	for _, d := range deletes {
@@ -486,8 +487,8 @@ func bySent(a, b *history.Event) int {
 	return cmp.Or(cmp.Compare(a.Sent, b.Sent), cmp.Compare(a.N, b.N))
 }
 
-// LockCommandsByNode returns the lock commands of each node, in the order in which it answered. It
-// omits commands for which that is unknown.
+// LockCommandsByNode returns the lock commands to each node, in the order in which it replied to
+// them. It omits commands without a known reply.
 func (f *Facts) LockCommandsByNode() map[string][]*history.Event {
 	nodes := map[string][]*history.Event{}
 	for _, e := range f.LockCommands {
@@ -507,7 +508,8 @@ func LinkClient(link string) string {
 	return client
 }
 
-// Sender returns the client that sent a command. Unlike in LinkClient, its name may contain a dash.
+// Sender returns the client that sent a command. In contrast to LinkClient, it supports client
+// names that contain a dash.
 func Sender(e *history.Event) string {
 	if client, ok := strings.CutSuffix(e.Process, e.Node); ok {
 		return strings.TrimSuffix(client, "-")
@@ -515,7 +517,8 @@ func Sender(e *history.Event) string {
 	return e.Process
 }
 
-// ReleaseOf returns the release with which a node deleted a key, according to the node, or nil.
+// ReleaseOf returns the release that deleted a key according to its node, which reported end, or
+// nil.
 func (f *Facts) ReleaseOf(end *history.Event) *history.Event {
 	for _, e := range f.LockCommands {
 		if e.Op == history.OpRelease && e.Process == end.Life.By && e.Sent == end.Sent && e.Key == end.Key {
@@ -525,18 +528,18 @@ func (f *Facts) ReleaseOf(end *history.Event) *history.Event {
 	return nil
 }
 
-// Write is an entry of the resource's log for a write, applied or refused. A version is the number
-// of writes applied to a key. If a read shows a different version, the read is right, because the
-// resource does the counting.
+// Write is an entry of the resource's log for a write, which was applied or refused. Versions count
+// the writes applied to a key. If a read shows a different version, that one is used, because the
+// resource itself counts them.
 type Write struct {
 	*history.Event
-	Read          *history.Event // the session's last read before, on which the write is based; nil: not in the log
+	Read          *history.Event // the session's previous read, on which the write is based; nil: not in the log
 	VersionBefore int64          // the version that the write found
-	VersionAfter  int64          // the version that it made, if it was applied
+	VersionAfter  int64          // the version that the write produced, if it was applied
 	MaxFence      int64          // the largest fencing token that the resource had accepted by then
 }
 
-// Writes returns the writes of the resource's log, in the order of application.
+// Writes returns the writes in the resource's log, in the order in which the resource handled them.
 func (f *Facts) Writes() []Write {
 	type resource struct{ version, fence int64 }
 	keys := map[string]*resource{}
@@ -566,6 +569,6 @@ func (f *Facts) Writes() []Write {
 	return all
 }
 
-// Applied returns when a log entry was applied, or when a node had executed a command, as far as
-// the record shows. For other events it returns when they happened.
+// Applied returns when the resource applied a log entry, or when a node had executed a command, if
+// that is known. Otherwise it returns e.T.
 func Applied(e *history.Event) int64 { return cmp.Or(e.Applied, e.T) }

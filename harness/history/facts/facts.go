@@ -3,22 +3,22 @@
 // Its main types are Facts (an indexed history), Session (one acquire call and everything done with
 // its handle), Operation (a call and its return), Lock (a key and its sessions), Attempt (one round
 // of requests to the nodes, as recorded by the links), Fault (one fault on one target, from its
-// invoke to its end), Window (a span in which a session's client certainly believed that it held
-// its lock), ClockChange (a change of a clock, in numbers), KeyInterval (an interval during which a
-// key on a node had one value, as reported by the node) and Write (an entry of the resource's log,
-// with the version that it found). One pass over the events finds them (facts.go). fault.go detects
-// histories that no client can have produced.
+// invoke to its end), Window (a time span in which a session's client certainly considered itself
+// the holder of the lock), ClockChange (by how much a clock was off from some instant on),
+// KeyInterval (a time span in which a key on a node had one value, as reported by the node) and
+// Write (an entry of the resource's log, with the version that it found). They are built in one
+// pass over the events (facts.go). fault.go detects histories that no client can have produced.
 //
 // Read accepts any history, even an impossible one: it pairs the events that make sense, describes
-// the first problem in Malformed, and never panics. Questions such as which return answers which
-// call, when a fault was over and until when a client believed are answered only here, so that
-// pictures and verdicts agree.
+// the first problem in Malformed, and never panics. Only this package decides which return belongs
+// to which call, when a fault was over, and until when a client considered itself the holder, so
+// that pictures and verdicts agree.
 //
-// Facts are read at once. Anything derived from them, such as attempts and lives, is computed when
-// it is first needed.
+// Read processes every event. Whatever is derived from the result, such as attempts and lives, is
+// computed when it is first needed.
 //
-// Deliberately missing: what any of it means. Causes, violations and explanations belong to the
-// packages that check and draw.
+// Deliberately missing: interpretation. Causes, violations and explanations belong to the packages
+// that check and draw.
 package facts
 
 import (
@@ -32,27 +32,27 @@ import (
 	"lockpick/harness/history"
 )
 
-// Facts is an indexed history. Events are those of the history, with each ValidUntil replaced by
-// the actual end of belief. Pointers to events point into it.
+// Facts is an indexed history. Events are those of the history, with each ValidUntil replaced with
+// the actual deadline (history.WithActualDeadlines). All pointers to events point into Events.
 type Facts struct {
 	Params    history.Params
 	Cut       string
-	Malformed string // why nobody can have recorded this history, or ""
+	Malformed string // why no run can have produced this history, or ""
 	Events    []history.Event
-	End       int64 // the instant of the last event before the run's teardown
+	End       int64 // time of the last event before the run's teardown
 
 	Grants         int
-	GrantsByClient []int            // number of grants of each client that tried
+	GrantsByClient []int            // number of grants for each client that called acquire
 	Locks          []*Lock          // in order of first use
 	Began          map[string]bool  // clients that began
-	GoneAt         map[string]int64 // the instant at which a client ended or was about to be killed
-	firstGone      int64            // the earliest of these
-	First          int64            // instants of the clients' first and last event; -1: there is none
+	GoneAt         map[string]int64 // when a client ended or was about to be killed
+	firstGone      int64            // the earliest time in GoneAt
+	First          int64            // times of the clients' first and last event; -1: none
 	Last           int64
-	UsedResource   bool             // a client called the resource
-	Unmatched      []*history.Event // events of clients that belong to no session or answer no call
+	UsedResource   bool             // some client sent a command to the resource
+	Unmatched      []*history.Event // clients' events that belong to no session or are the return of no call
 
-	Interleaved bool // a client used an old handle after it had begun another session
+	Interleaved bool // some client used an old handle after it had begun another session
 
 	Faults        []*Fault         // in the order in which they were injected
 	ClockChanges  []ClockChange    // in order of time
@@ -60,7 +60,7 @@ type Facts struct {
 	OtherCommands []*history.Event // all other commands on the links
 	Unsupported   []*history.Event // commands that the simulation doesn't support
 	Log           []*history.Event // the resource's log, in the order of application
-	Stop          *history.Event   // where the run was stopped early; may be nil
+	Stop          *history.Event   // the event that stopped the run early, or nil
 
 	sessions   []*Session // in the order of their acquires' calls
 	byName     map[string]*Session
@@ -68,19 +68,19 @@ type Facts struct {
 	attempts   map[string]*LockAttempts    // computed when first needed
 	lives      *Lives                      // computed when first needed
 	departed   map[string]*history.Event   // by client; computed when first needed
-	losses     map[*Session]*history.Event // the first loss of which the client was notified
-	promised   map[*Session]int64          // for the sessions in losses, see Promised
-	lifeEvents []*history.Event            // lives of keys, as reported by the nodes
+	losses     map[*Session]*history.Event // the first loss event of each session that has one
+	promised   map[*Session]int64          // for the sessions in losses, see PromisedDeadline
+	lifeEvents []*history.Event            // changes to keys, as reported by the nodes
 }
 
-// Read indexes a history. It keeps the events, and copies them only if a clock was changed or a
-// hold was lost.
+// Read indexes a history. The result refers to the history's own events, or to copies if a clock
+// was changed or a hold was lost.
 func Read(h *history.History) *Facts {
 	if h == nil {
 		h = &history.History{}
 	}
 	in := read(h, h.Events)
-	if in.clockChanged || len(in.losses) > 0 { // rare, so don't search for it beforehand
+	if in.clockChanged || len(in.losses) > 0 { // rare, so it is not checked beforehand
 		if came := history.WithActualDeadlines(h.Events); &came[0] != &h.Events[0] {
 			in = read(h, came)
 		}
@@ -93,7 +93,7 @@ func Read(h *history.History) *Facts {
 	return in.Facts
 }
 
-// read enters the events of a history, each with its actual ValidUntil.
+// read indexes the given events of h. Read passes either h's own or ones with actual deadlines.
 func read(h *history.History, events []history.Event) *reader {
 	in := &reader{
 		Facts: &Facts{
@@ -114,7 +114,7 @@ func read(h *history.History, events []history.Event) *reader {
 // Sessions iterates over the sessions in the order of their acquire calls.
 func (f *Facts) Sessions() iter.Seq[*Session] { return slices.Values(f.sessions) }
 
-// SessionByName returns the session with that name, or nil.
+// SessionByName returns the session with the given name, or nil.
 func (f *Facts) SessionByName(name string) *Session {
 	if f.byName == nil {
 		f.byName = map[string]*Session{}
@@ -125,12 +125,11 @@ func (f *Facts) SessionByName(name string) *Session {
 	return f.byName[name]
 }
 
-// Lock returns the lock with that name, or nil.
+// Lock returns the lock with the given name, or nil.
 func (f *Facts) Lock(key string) *Lock { return f.locks[key] }
 
-// ReadUpToStop indexes the part of a history before the run was stopped early, for descriptions of
-// the run, because nobody intended what happened during the teardown. A run that was not stopped is
-// indexed as a whole.
+// ReadUpToStop is like Read but, if the run was stopped early, ignores its teardown. It is meant
+// for descriptions of the run, of which the teardown is not an intended part.
 func ReadUpToStop(h *history.History) *Facts {
 	f := Read(h)
 	if f.Stop == nil {
@@ -145,8 +144,9 @@ func ReadUpToStop(h *history.History) *Facts {
 	return Read(short)
 }
 
-// inTeardown reports whether an event belongs to the teardown after a stop. A command counts by
-// when it was sent. The resource's log, which is read back during teardown, belongs to the run.
+// inTeardown reports whether an event belongs to the teardown after a stop. For a command, the time
+// at which it was sent decides. The resource's log belongs to the run, although it is read back
+// during the teardown.
 func inTeardown(stop, e *history.Event) bool {
 	switch {
 	case e.Op == history.OpLog:
@@ -157,7 +157,6 @@ func inTeardown(stop, e *history.Event) bool {
 	return e.T > stop.T || e.T == stop.T && e.N > stop.N
 }
 
-// noteGone notes when a client was gone.
 func (f *Facts) noteGone(client string, at int64) {
 	if t, ok := f.GoneAt[client]; !ok || at < t {
 		f.GoneAt[client] = at
@@ -166,41 +165,40 @@ func (f *Facts) noteGone(client string, at int64) {
 }
 
 // sortByNumber sorts events by number. For events that are read back after the run, that is the
-// order in which they happened, or were asked for, which may differ from that of T.
+// order in which the resource logged them, and T need not agree with it.
 func sortByNumber(events []*history.Event) {
 	slices.SortStableFunc(events, func(a, b *history.Event) int { return cmp.Compare(a.N, b.N) })
 }
 
-// reader builds facts in one pass over a history. It also detects what clients that do one thing at
-// a time can't have done.
+// reader builds Facts in one pass over a history. It also detects events that can't come from
+// clients that do one thing at a time.
 type reader struct {
 	*Facts
 	clients map[string]*client
 	all     []*client
 	pending map[faultKey]*pendingFaults
 
-	backwards     string         // describes where time runs backwards, or ""
+	backwards     string         // description of where time runs backwards, or ""
 	numbers       []bool         // event numbers seen, up to the number of events
 	extraNumbers  map[int64]bool // larger event numbers seen
-	misuse        string         // describes what no client can have done, or ""
-	hasLinkStamps bool           // there are stamps of links
-	clockChanged  bool           // a clock was changed
+	misuse        string         // description of something that no client can have done, or ""
+	hasLinkStamps bool           // some events have link stamps
+	clockChanged  bool           // some clock was changed
 }
 
 type client struct {
 	session       *Session
 	lock          *Lock          // the session's lock
-	open          *history.Event // the call that is waiting for its return
-	actionSession *Session       // the session of that call and its index there
+	open          *history.Event // the session operation that has not returned
+	actionSession *Session       // the session that open belongs to, and open's index in its actions
 	actionIndex   int
-	called        *history.Event // the call that has not returned
+	called        *history.Event // the same as open, for checkPairing, which also sees invalid events
 	last          *history.Event
-	serial        int // the highest number in the names of its sessions
+	serial        int // the largest number in the names of its sessions
 	grants        int
-	death         *history.Event // the event by which it ended or was killed
+	death         *history.Event // the event that recorded its end or that it was killed
 }
 
-// client adds a client.
 func (in *reader) client(name string) *client {
 	c := &client{}
 	in.clients[name] = c
@@ -238,7 +236,7 @@ func (in *reader) add(e *history.Event) {
 		if e.Op == history.OpStop && in.Stop == nil {
 			in.Stop = e
 		}
-	case e.Node == "" && e.Op == history.OpClient: // a client that the run doesn't know
+	case e.Node == "" && e.Op == history.OpClient: // a client that is not in the run's params
 	case e.Node == "":
 		in.Unmatched = append(in.Unmatched, e)
 	case e.Op == history.OpSet || e.Op == history.OpExtend || e.Op == history.OpRelease:
@@ -248,7 +246,7 @@ func (in *reader) add(e *history.Event) {
 	}
 }
 
-// unlistedClient adds a client that is not in the run's list, upon its acquire.
+// unlistedClient adds a client that is not listed in the run's params, when it calls acquire.
 func (in *reader) unlistedClient(e *history.Event) *client {
 	in.recordMisuse("%s acquires (event %d), but is not among the clients", e.Process, e.N)
 	if e.Node != "" || e.Process == history.Nemesis || e.Process == history.Harness {
@@ -257,7 +255,7 @@ func (in *reader) unlistedClient(e *history.Event) *client {
 	return in.client(e.Process)
 }
 
-// nemesis enters a change of a clock, or an event of a fault.
+// addNemesisEvent adds a clock change or an event of a fault.
 func (in *reader) nemesis(e *history.Event) {
 	in.clockChange(e)
 	in.fault(e)
@@ -300,8 +298,8 @@ func (in *reader) enter(c *client, e *history.Event) {
 	}
 }
 
-// enterAction enters an action on a session's handle and returns the session, or nil if there is
-// none.
+// enterAction adds an action to the session on whose handle it was called, and returns that
+// session, or nil if there is none.
 func (in *reader) enterAction(c *client, call, ret *history.Event) *Session {
 	s := in.sessionOf(c, call)
 	if s == nil || !isAction(call.Op) && call.Op != history.OpCheck {
@@ -313,7 +311,7 @@ func (in *reader) enterAction(c *client, call, ret *history.Event) *Session {
 	return s
 }
 
-// returned enters the return that a client waits for.
+// recordReturn adds the return of the client's pending call.
 func (in *reader) returned(c *client, e *history.Event) {
 	c.open = nil
 	if e.Op != history.OpAcquire {
@@ -328,7 +326,7 @@ func (in *reader) returned(c *client, e *history.Event) {
 	}
 }
 
-// acquiring reports whether the client waits for an acquire to return.
+// acquiring reports whether the client is waiting for an acquire to return.
 func (c *client) acquiring() bool {
 	return c.open != nil && c.open.Op == history.OpAcquire
 }
@@ -355,7 +353,7 @@ func (in *reader) beginSession(c *client, e *history.Event) {
 	}
 }
 
-// lockNamed returns the lock with that name, adding it if necessary.
+// lockNamed returns the lock with the given name, and adds it if necessary.
 func (in *reader) lockNamed(key string) *Lock {
 	l := in.locks[key]
 	if l == nil {
@@ -366,7 +364,8 @@ func (in *reader) lockNamed(key string) *Lock {
 	return l
 }
 
-// sessionOf returns the client's session that an event belongs to: the one it names, or the latest.
+// sessionOf returns the client's session that an event belongs to: the one that the event names, or
+// else the client's latest.
 func (in *reader) sessionOf(c *client, e *history.Event) *Session {
 	if e.Session == "" || c.session != nil && c.session.Name() == e.Session {
 		return c.session
@@ -377,9 +376,9 @@ func (in *reader) sessionOf(c *client, e *history.Event) *Session {
 	return c.session
 }
 
-// serialOf returns the number in a session name of the form "c1/3", or 0. A client that counts
-// upwards can't use a name twice, so such names need no index. Building one would take as long as
-// the rest of the reading.
+// serialOf returns the number in a session name of the form "c1/3", or 0. As long as a client
+// counts upwards it can't use a name twice, so no index of names is needed. Building one would take
+// as long as everything else that Read does.
 func serialOf(e *history.Event) int {
 	digits, ok := strings.CutPrefix(e.Session, e.Process+"/")
 	if !ok {
@@ -389,7 +388,7 @@ func serialOf(e *history.Event) int {
 	return n
 }
 
-// finish enters what is known only at the end of the history.
+// finish adds what is known only at the end of the history.
 func (in *reader) finish() {
 	for _, c := range in.all {
 		if c.acquiring() {
@@ -408,16 +407,17 @@ func (in *reader) finish() {
 	slices.SortStableFunc(in.ClockChanges, func(a, b ClockChange) int { return cmp.Compare(a.T, b.T) })
 }
 
-// Stamps of a record lie within 73 years of its beginning, and clock readings within 146 years of
-// 1970, so that no sum of two of them overflows.
+// Limits for the stamps of a history, which correspond to 73 years after its beginning, and for
+// clock readings, which correspond to 146 years after 1970. With them, no sum of two values
+// overflows.
 const (
 	maxStamp = 1 << 61
 	maxClock = 1 << 62
 )
 
-// checkEvent describes why no recorder can have written an event, or returns "": a type or
-// operation that does not exist or does not fit the process, a stamp out of range, or a duplicate
-// number. Kinds of fault are not checked, because the nemesis may name them freely.
+// checkEvent returns why no recorder can have written an event, or "": its type or operation does
+// not exist or does not fit the process, a stamp is out of range, or its number is a duplicate.
+// Kinds of fault are not checked, because the nemesis may use any name.
 func (in *reader) checkEvent(e *history.Event, ofClient bool) string {
 	switch {
 	case !isValidEvent(e, ofClient):
@@ -430,8 +430,8 @@ func (in *reader) checkEvent(e *history.Event, ofClient bool) string {
 	return ""
 }
 
-// numberTaken enters the number of an event, and reports whether another event has it. Most records
-// are numbered without gaps.
+// numberTaken marks an event number as taken, and reports whether it was taken before. It is
+// optimized for histories that are numbered without gaps.
 func (in *reader) numberTaken(n int64) bool {
 	if n >= int64(len(in.numbers)) {
 		taken := in.extraNumbers[n]
@@ -443,7 +443,8 @@ func (in *reader) numberTaken(n int64) bool {
 	return taken
 }
 
-// isValidEvent reports whether such events exist, for a client or for another process.
+// isValidEvent reports whether a client, or another process, can have events of e's type and
+// operation.
 func isValidEvent(e *history.Event, ofClient bool) bool {
 	switch e.Type {
 	case history.Invoke, history.OK, history.Fail, history.Info, history.Begin, history.End:
@@ -468,7 +469,7 @@ func isValidEvent(e *history.Event, ofClient bool) bool {
 
 func outOfRange(stamp int64) bool { return stamp > maxStamp || stamp < -maxStamp }
 
-// paramOutOfRange describes a parameter of the run that is out of range, or returns "".
+// paramOutOfRange returns a description of a parameter that is out of range, or "".
 func paramOutOfRange(p *history.Params) string {
 	for _, f := range []struct {
 		name string
@@ -487,8 +488,8 @@ func paramOutOfRange(p *history.Params) string {
 	return ""
 }
 
-// Seconds formats an instant or a span for people: to the millisecond, and more precisely only if
-// it would otherwise be zero.
+// Seconds formats an instant or a duration for people: to the millisecond, or more precisely if it
+// would otherwise be shown as zero.
 func Seconds(ns int64) string {
 	for _, digits := range []int{3, 6} {
 		s := strconv.FormatFloat(history.Seconds(ns), 'f', digits, 64)
@@ -499,8 +500,8 @@ func Seconds(ns int64) string {
 	return strconv.FormatInt(ns, 10) + " ns"
 }
 
-// FromTo formats a span by its ends and its length. If both ends look the same, it gives the
-// beginning and the length in microseconds.
+// FromTo formats a time span by its start, end and length. If start and end would look the same, it
+// shows the start and the length in microseconds.
 func FromTo(from, to int64) string {
 	a, b := Seconds(from), Seconds(to)
 	if a != b {

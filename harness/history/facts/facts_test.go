@@ -19,8 +19,8 @@ import (
 
 var update = flag.Bool("update", false, "update the facts in testdata")
 
-// TestStories reads the histories in testdata and describes their facts. Each file has a section --
-// history -- and a section -- facts --.
+// TestStories compares descriptions of the facts with those expected. Each file in testdata has a
+// section "-- history --" and a section "-- facts --".
 func TestStories(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txt")
 	if err != nil || len(files) < 5 {
@@ -59,7 +59,7 @@ func TestHits(t *testing.T) {
 	}
 }
 
-// An unplanned fault is known for one instant only, unless it ended the process.
+// An unplanned fault ends when it begins, unless it killed the process.
 func TestEndOfUnplannedFault(t *testing.T) {
 	for _, c := range []struct {
 		kind string
@@ -72,7 +72,7 @@ func TestEndOfUnplannedFault(t *testing.T) {
 	}
 }
 
-// A begin after a failed injection is a new fault.
+// A begin event after a failed injection belongs to a new fault.
 func TestBeginAfterFailedInjection(t *testing.T) {
 	f := Read(histories.MustParse("params clients=c1 nodes=n1\n1 nemesis invoke pause node=n1 step=1\n2 nemesis fail pause node=n1 step=1\n3 nemesis begin pause node=n1 step=1\n9 harness end run"))
 	if len(f.Faults) != 2 || f.Faults[0].Fail == nil || f.Faults[0].Begin != nil || f.Faults[1].Begin == nil {
@@ -80,7 +80,7 @@ func TestBeginAfterFailedInjection(t *testing.T) {
 	}
 }
 
-// Facts may be missing if a gap overlaps the span, including its ends.
+// A gap counts if it overlaps the span, even if only at its start or end.
 func TestGapOverlap(t *testing.T) {
 	f := Read(histories.MustParse("params clients=c1 nodes=n1\n9 n1 life gap lo=3 hi=5\n12 harness end run"))
 	const s = int64(1e9)
@@ -94,7 +94,7 @@ func TestGapOverlap(t *testing.T) {
 	}
 }
 
-// A clock change takes effect at its own instant.
+// A clock change is in effect from its own instant on.
 func TestClockAtChange(t *testing.T) {
 	turns := []ClockChange{{T: 3, Offset: 30, Rate: 1}, {T: 5, Offset: 50, Rate: 1}}
 	for at, want := range map[int64]int64{2: 0, 3: 30, 4: 30, 5: 50, 9: 50} {
@@ -104,7 +104,7 @@ func TestClockAtChange(t *testing.T) {
 	}
 }
 
-// A release on a link is identified by its link, its lock and when it was sent.
+// A release is identified by its link, its lock and when it was sent.
 func TestReleaseOf(t *testing.T) {
 	f := Read(histories.MustParse(`params clients=c1 nodes=n1
 1 c1 invoke acquire session=c1/1
@@ -130,8 +130,8 @@ func TestReleaseOf(t *testing.T) {
 	}
 }
 
-// Of the releases that may have deleted a key, the first one did, in whatever order they are
-// recorded.
+// Of the releases that may have deleted a key, the one that was applied first did, regardless of
+// the order in which they are recorded.
 func TestFirstDeletion(t *testing.T) {
 	set := &history.Event{Node: "n1", Sent: 1, Applied: 2}
 	release := func(node string, applied int64) *history.Event {
@@ -145,7 +145,7 @@ func TestFirstDeletion(t *testing.T) {
 	}
 }
 
-// A client is gone at the earliest possible instant.
+// If several events show that a client is gone, the earliest counts.
 func TestEarliestDeparture(t *testing.T) {
 	for text, want := range map[string]int64{
 		"2 nemesis invoke kill node=c1\n3 nemesis begin kill node=c1\n3 c1 end client": 2e9,
@@ -158,7 +158,8 @@ func TestEarliestDeparture(t *testing.T) {
 	}
 }
 
-// The first notification of a loss counts, and a death closes only the belief that it ends.
+// The first notification of a loss counts, and a client's death closes only the window that it
+// ends.
 func TestEndOfBelief(t *testing.T) {
 	const held = "params clients=c1 nodes=n1\n1 c1 invoke acquire session=c1/1\n2 c1 ok acquire session=c1/1\n"
 	for text, want := range map[string]string{
@@ -180,7 +181,7 @@ func TestEndOfBelief(t *testing.T) {
 	}
 }
 
-// describe writes facts as text, with events by their numbers.
+// describe formats facts as text, in which numbers stand for events.
 func describe(f *Facts) string {
 	var s strings.Builder
 	printf := func(format string, args ...any) { fmt.Fprintf(&s, format+"\n", args...) }
@@ -266,8 +267,8 @@ func number(e *history.Event) string {
 	return fmt.Sprint(e.N)
 }
 
-// A call that returns because its client is stopped, at the limit or before, has not returned by
-// itself.
+// A call that returns only because its client is stopped, at the limit or earlier, counts as
+// pending.
 func TestUnreturned(t *testing.T) {
 	const calls = `params clients=c1 limit=20s
 0  c1 begin client
@@ -294,7 +295,7 @@ func TestUnreturned(t *testing.T) {
 	}
 }
 
-// A node has a key until it reports otherwise, even if the key should have expired by a correct
+// A node has a key until it reports otherwise, even if the key would have expired by a correct
 // clock.
 func TestValueOfKeyAtInstant(t *testing.T) {
 	h, err := histories.Parse(`params clients=c1 nodes=n1 ttl=2s epoch=1000
@@ -316,7 +317,7 @@ func TestValueOfKeyAtInstant(t *testing.T) {
 		}
 	}
 	intervals := lives.Intervals("n1", "lock-1")
-	if a, b := intervals[0].Lifetime(), intervals[1].Lifetime(); a != 2e9 || b != 3e9+0.0007e9 { // a node counts from the whole millisecond
+	if a, b := intervals[0].Lifetime(), intervals[1].Lifetime(); a != 2e9 || b != 3e9+0.0007e9 { // a TTL begins at a whole millisecond of the node's clock
 		t.Errorf("A got %s and B %s", Seconds(a), Seconds(b))
 	}
 	if intervals[1].ExpirySet.Life.Expires = 0; intervals[1].Lifetime() != Never {
@@ -324,7 +325,7 @@ func TestValueOfKeyAtInstant(t *testing.T) {
 	}
 }
 
-// A client's clock advances according to its changes.
+// The time that elapses on a client's clock depends on the changes to it.
 func TestElapsedOnClock(t *testing.T) {
 	h, err := histories.Parse(`params clients=c1 nodes=n1 epoch=1000
 0  c1 begin client
@@ -346,7 +347,8 @@ func TestElapsedOnClock(t *testing.T) {
 	}
 }
 
-// A key's time is over when its node's clock shows it, at the latest turn that shows more, and not before it was given.
+// A key expires when its node's clock first shows the expiry or, if a clock change skips that, at
+// the change. It never expires before the expiry was set.
 func TestWhenAKeyLapses(t *testing.T) {
 	for clock, want := range map[string]float64{
 		"": 11,
@@ -355,7 +357,7 @@ func TestWhenAKeyLapses(t *testing.T) {
 		"3 nemesis info clock node=n1 local=1020 wall":                               3,
 		"3 nemesis info clock node=n2 local=1020 wall":                               11,
 		"0.5 nemesis info clock node=n1 local=1000.5 wall":                           11,
-		"3 nemesis info clock node=n1 local=1020 wall\n11.001 n1 life expired old=A": 11, // it expires by another clock
+		"3 nemesis info clock node=n1 local=1020 wall\n11.001 n1 life expired old=A": 11, // the node uses another clock for expiry
 	} {
 		h, err := histories.Parse("params clients=c1 nodes=n1,n2 epoch=1000 ttl=10s\n1 n1 life set value=A by=c1\n" + clock + "\n20 harness end run")
 		if err != nil {

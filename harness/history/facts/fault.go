@@ -9,26 +9,26 @@ import (
 	"lockpick/harness/history"
 )
 
-// Kinds of fault with a specific meaning to the packages that read facts.
+// Kinds of fault that packages using facts treat specially.
 const (
-	Kill      = "kill"       // a client stops without warning and for good, a node until it is restarted
-	Pause     = "pause"      // a process stops for a time
+	Kill      = "kill"       // a client ends without warning, or a node ends without warning until it is restarted
+	Pause     = "pause"      // a process is stopped for some time
 	Shutdown  = "shutdown"   // a node exits cleanly
-	PowerLoss = "power-loss" // a node stops and loses what it had not synced
+	PowerLoss = "power-loss" // a node stops and loses all data that it had not synced
 	Failover  = "failover"   // a replica replaces a node
 	Cut       = "cut"        // a link carries nothing
 	ClockJump = "clock-jump"
 )
 
-// Fault is one fault on one target. A fault planned for every occurrence of its trigger has one
-// entry for each.
+// Fault is one fault on one target. If a step is triggered by every occurrence of an event, there
+// is one Fault for each occurrence.
 type Fault struct {
 	Kind, Target string
 	Step         int
 	Invoke       *history.Event
-	Begin        *history.Event // nil: it was not seen to be in force
-	End          *history.Event // nil: it was in force until the end of the record
-	Fail         *history.Event // it could not be injected, observed or healed
+	Begin        *history.Event // nil: the fault was not seen to be active
+	End          *history.Event // nil: the fault was active until the end of the history
+	Fail         *history.Event // the fault could not be injected, observed or healed; may be nil
 }
 
 // faultKey identifies the events of one fault.
@@ -37,15 +37,15 @@ type faultKey struct {
 	step         int
 }
 
-// pendingFaults lists the faults of one key that may still get another event. The event belongs to
-// the last fault in the list that can take it.
+// pendingFaults lists the faults with one faultKey that may get further events. An event belongs to
+// the last fault in its list that can take it.
 type pendingFaults struct {
-	tried    []*Fault // may begin
-	unfailed []*Fault // may fail
-	begun    []*Fault // may end
+	tried    []*Fault // faults that may begin
+	unfailed []*Fault // faults that may fail
+	begun    []*Fault // faults that may end
 }
 
-// fault enters an event of the nemesis.
+// addFaultEvent adds an event of a fault.
 func (in *reader) fault(e *history.Event) {
 	key := faultKey{e.Op, e.Node, e.Step}
 	p := in.pending[key]
@@ -83,8 +83,8 @@ func (in *reader) fault(e *history.Event) {
 	}
 }
 
-// last returns the last fault that may take an event, or nil. It drops the faults after that one,
-// which never can again, so that each is skipped only once.
+// lastAccepting returns the last fault for which may returns true, or nil. It drops the faults
+// after that one, which will never take an event again, so that each of them is skipped only once.
 func last(list *[]*Fault, may func(*Fault) bool) *Fault {
 	for n := len(*list); n > 0; n-- {
 		if f := (*list)[n-1]; may(f) {
@@ -96,7 +96,7 @@ func last(list *[]*Fault, may func(*Fault) bool) *Fault {
 	return nil
 }
 
-// First returns the earliest event of the fault. The fault can't have been in force before it.
+// First returns the earliest event of the fault. The fault can't have been active before it.
 func (f *Fault) First() *history.Event {
 	for _, e := range []*history.Event{f.Invoke, f.Begin, f.Fail} {
 		if e != nil {
@@ -106,7 +106,7 @@ func (f *Fault) First() *history.Event {
 	return f.End
 }
 
-// From returns when the fault was seen to be in force, or else when it was tried.
+// From returns when the fault was seen to be active or, if it wasn't, the time of its first event.
 func (f *Fault) From() int64 {
 	if f.Begin != nil {
 		return f.Begin.T
@@ -114,8 +114,8 @@ func (f *Fault) From() int64 {
 	return f.First().T
 }
 
-// To returns when the fault's end was seen, or Never. An unplanned fault is known for one instant
-// only, unless it ended the process.
+// To returns when the fault's end was recorded, or Never. How long an unplanned fault lasted is not
+// known, so it ends when it begins, unless it killed the process.
 func (f *Fault) To() int64 {
 	switch {
 	case f.End != nil:
@@ -134,13 +134,12 @@ func (f *Fault) Hits(client string) bool {
 	return f.Target == client || client != "" && strings.HasPrefix(f.Target, client+"-")
 }
 
-// Events lists the events of the fault.
 func (f *Fault) Events() []*history.Event {
 	all := []*history.Event{f.Invoke, f.Begin, f.End, f.Fail}
 	return slices.DeleteFunc(all, func(e *history.Event) bool { return e == nil })
 }
 
-// departure returns the event by which a client was gone if a fault killed it, or nil.
+// departure returns the first event of the fault that killed a client, or nil.
 func (f *Facts) departure(client string) *history.Event {
 	if f.departed == nil {
 		f.departed = map[string]*history.Event{}
@@ -153,14 +152,14 @@ func (f *Facts) departure(client string) *history.Event {
 	return f.departed[client]
 }
 
-// malformed describes why the history can't be a record of clients that do one thing at a time
-// under the recorded faults, or returns "". If time runs backwards, the order of events means
-// nothing, so that is reported first.
+// malformed returns why the history can't come from clients that do one thing at a time under the
+// recorded faults, or "". If time runs backwards, the order of events is meaningless, so that is
+// reported in preference to what depends on the order.
 func (in *reader) malformed() string {
 	return cmp.Or(paramOutOfRange(&in.Params), in.backwards, in.misuse, in.contradiction())
 }
 
-// checkClient checks for what a client can't have done.
+// checkClient checks that a client can have produced an event.
 func (in *reader) checkClient(c *client, e *history.Event) {
 	in.checkOrder(c, e)
 	if in.misuse == "" {
@@ -174,8 +173,8 @@ func (in *reader) recordMisuse(format string, args ...any) {
 	}
 }
 
-// checkOrder detects time that runs backwards. Events are sorted by time, and each client's events
-// arrive in the order in which they happened, so the numbers reveal it.
+// checkOrder detects that a client's time runs backwards. Events are sorted by time, and a client's
+// events are numbered in the order in which they happened, so its numbers must be ascending.
 func (in *reader) checkOrder(c *client, e *history.Event) {
 	if c.last != nil && 0 < e.N && e.N < c.last.N && in.backwards == "" {
 		in.backwards = fmt.Sprintf("time runs backwards in %s: event %d is stamped %s, and the later event %d is stamped %s",
@@ -190,12 +189,12 @@ func (in *reader) checkOrder(c *client, e *history.Event) {
 	in.Last = e.T
 }
 
-// checkAlive detects what a client does after its end, or after it was seen to be killed.
+// checkAlive detects events of a client after its end, or after it was seen to be killed.
 func (c *client) checkAlive(e *history.Event) string {
 	switch {
 	case c.death == nil:
 		return ""
-	case c.death.Process == history.Nemesis: // a different process: the order at one instant is unknown
+	case c.death.Process == history.Nemesis: // recorded by another process, so the order at one instant is unknown
 		if e.T == c.death.T {
 			return ""
 		}
@@ -204,7 +203,7 @@ func (c *client) checkAlive(e *history.Event) string {
 	return fmt.Sprintf("%s does something (event %d: %s) after its end (event %d)", e.Process, e.N, e.Op, c.death.N)
 }
 
-// checkSession detects sessions that are used by several clients or out of order.
+// checkSession detects that a session is used by another client, for another lock, or out of order.
 func (in *reader) checkSession(c *client, e *history.Event) string {
 	calls := e.Op == history.OpAcquire && e.Type == history.Invoke
 	if e.Session == "" {
@@ -233,7 +232,7 @@ func (in *reader) checkSession(c *client, e *history.Event) string {
 	return ""
 }
 
-// checkPairing detects concurrent operations of one client, and returns without a call.
+// checkPairing detects concurrent operations of one client and returns that don't match a call.
 func (c *client) checkPairing(e *history.Event) string {
 	if !IsOperation(e.Op) {
 		return ""
@@ -261,13 +260,13 @@ func (c *client) checkPairing(e *history.Event) string {
 	return ""
 }
 
-// contradiction describes where a history contradicts itself about time, or returns "": a link
-// command whose stamps are not in order of cause and effect, or a client that does something while
-// it was stopped or after it was killed. Then either the fault was not what the record says or the
-// stamps are wrong, and the history can't be checked with either.
+// contradiction returns a description of where a history contradicts itself about time, or "".
+// Either the stamps of a command violate the order of cause and effect, or a process does something
+// while it is stopped or after it was killed. Then the stamps are wrong or the fault is not what
+// the history says, so the history can't be checked.
 //
-// Each fault's recorded span is when it was certainly in force: from when it was seen to be in
-// force until just before its end.
+// A fault was certainly active in its recorded span, from when it was seen to be active until just
+// before its end.
 func (in *reader) contradiction() string {
 	stops := stopsByProcess(in.Faults)
 	if len(stops) == 0 && !in.hasLinkStamps {
@@ -275,7 +274,7 @@ func (in *reader) contradiction() string {
 	}
 	for i := range in.Events {
 		e := &in.Events[i]
-		if e.Process == history.Nemesis || e.Op == history.OpLife { // a node that is back reports its keys before the end is stamped
+		if e.Process == history.Nemesis || e.Op == history.OpLife { // a restarted node reports its keys before the end of the fault is stamped
 			continue
 		}
 		if f := stops[e.Process].at(e.T); f != nil {
@@ -290,14 +289,14 @@ func (in *reader) contradiction() string {
 	return ""
 }
 
-// stopList holds the pauses and kills of a process that were certainly in force for a time, in the
-// order in which they were tried, and when each was over.
+// stopList holds the pauses and kills of a process that were certainly active for some time, in the
+// order of their first events, and when each was over.
 type stopList struct {
 	faults []*Fault
 	ends   history.MaxTree
 }
 
-// stopsByProcess returns the stops of each process that the faults stopped.
+// stopsByProcess returns the pauses and kills of each process that has any.
 func stopsByProcess(faults []*Fault) map[string]*stopList {
 	all := map[string]*stopList{}
 	for _, f := range faults {
@@ -319,8 +318,8 @@ func stopsByProcess(faults []*Fault) map[string]*stopList {
 	return all
 }
 
-// at returns the first fault that was in force at an instant, or nil. At the instants of its start
-// and its end it may not have been.
+// at returns the first fault that was certainly active at the given time, or nil. At the very
+// instants of its start and end, a fault need not have been active.
 func (s *stopList) at(t int64) *Fault {
 	if s == nil {
 		return nil

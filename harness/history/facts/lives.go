@@ -11,8 +11,8 @@ import (
 	"lockpick/harness/history"
 )
 
-// KeyInterval is an interval during which a key on a node had one value, from the fact that set the
-// value to the fact that ended it.
+// KeyInterval is a time span in which a key on a node had one value. It extends from the change
+// that set the value to the change that ended it.
 //
 //	set          expiry       deleted, expired, changed, lost, reverted, …
 //	 |-------------|-------------|
@@ -20,12 +20,12 @@ import (
 type KeyInterval struct {
 	Node, Key, Value string
 	Start            *history.Event // set, changed, reverted or appeared
-	ExpirySet        *history.Event // the last fact that set an expiry; Start if there is no later one
-	RenewedByOwner   *history.Event // the same, counting only facts by the client that set the value
-	End              *history.Event // nil: the record has no end
+	ExpirySet        *history.Event // the last change that set the expiry; Start if there is no later one
+	RenewedByOwner   *history.Event // the same, counting only changes by the client that set the value
+	End              *history.Event // nil: no end was reported
 }
 
-// Holds reports whether the value is the token, or has it among its fields.
+// Holds reports whether the value is the token or contains it as a separate word, such as a field.
 func (s *KeyInterval) Holds(token string) bool {
 	word := func(i int) bool {
 		return i >= 0 && i < len(s.Value) && (unicode.IsLetter(rune(s.Value[i])) || unicode.IsDigit(rune(s.Value[i])))
@@ -42,15 +42,16 @@ func (s *KeyInterval) Holds(token string) bool {
 	return true
 }
 
-// SetBy reports whether the session's client set the value, with the session's token.
+// SetBy reports whether session x's client set the value, and used the session's token.
 func (s *KeyInterval) SetBy(x *Session) bool {
 	return LinkClient(s.By()) == x.Client() && x.Token() != "" && s.Holds(x.Token())
 }
 
-// By returns the issuer of the value, see history.Life.
+// By returns who set the value, in the form of history.Life.By.
 func (s *KeyInterval) By() string { return s.Start.Life.By }
 
-// Issuer returns who made a change that a node reports: a client, lockpick, or nobody.
+// Issuer returns who sent the command that caused the change reported by e: a client, "lockpick" or
+// "nobody".
 func Issuer(e *history.Event) string {
 	switch by := e.Life.By; by {
 	case "":
@@ -65,20 +66,20 @@ func Issuer(e *history.Event) string {
 // From returns when the value was set.
 func (s *KeyInterval) From() int64 { return s.Start.T }
 
-// To returns when the value was gone, as far as the record shows: the instant of End, or when it
-// expired if no command touched the key afterwards.
+// To returns when the value was gone, as far as is known: the time of End or, if the key expired,
+// the time of its expiry, since that is reported only when a command next accesses the key.
 func (s *KeyInterval) To() int64 {
 	if s.End == nil {
 		return s.ExpiresAt()
 	}
-	if s.End.Life.What == history.KeyExpired { // recorded only when a command touched the key
+	if s.End.Life.What == history.KeyExpired { // reported only when a command accessed the key
 		return min(s.End.T, max(s.ExpiresAt(), s.ExpirySet.T))
 	}
 	return s.End.T
 }
 
-// ExpiresAt returns when the key expires if the node's clock runs correctly from ExpirySet on. This
-// is T + Expires − Local, or Never if it has no expiry.
+// ExpiresAt returns when the key expires if the node's clock runs correctly after ExpirySet, that
+// is, at T + Expires − Local. It returns Never if the key has no expiry.
 func (s *KeyInterval) ExpiresAt() int64 {
 	l := s.ExpirySet.Life
 	if l.Expires == 0 || s.ExpirySet.Local == 0 {
@@ -87,10 +88,10 @@ func (s *KeyInterval) ExpiresAt() int64 {
 	return s.ExpirySet.T + l.Expires - s.ExpirySet.Local
 }
 
-// Lapse returns the instant at which the key expired by its node's clock, whose changes are turned. It
-// is Due unless the clock was changed meanwhile, and never before the key got its expiry. If the
-// changes don't match what the clock showed when the key ended, the node expires keys by another
-// clock, and the result is Due. Never means that the key had no expiry.
+// ExpiredAt returns when the key expired by its node's clock, given the changes to that clock. This
+// is the same as ExpiresAt unless the clock was changed in between, but is never before the expiry
+// was set. If the changes don't agree with what the clock showed when the key ended, the node uses
+// another clock for expiry, and the changes are ignored. Never means that the key had no expiry.
 func (s *KeyInterval) Lapse(turned []ClockChange) int64 {
 	const tick = int64(time.Millisecond)
 	due := s.ExpiresAt()
@@ -112,8 +113,8 @@ func (s *KeyInterval) Lapse(turned []ClockChange) int64 {
 	return max(given.DeadlineReached(turns), s.ExpirySet.T)
 }
 
-// Lifetime returns the time to live that the key got last, or Never if it has no expiry. A node
-// counts it from the whole millisecond that its clock showed.
+// Lifetime returns the time to live that ExpirySet gave the key, or Never if the key has no expiry.
+// It begins at the whole millisecond that the node's clock showed.
 func (s *KeyInterval) Lifetime() int64 {
 	if s.ExpirySet.Life.Expires == 0 || s.ExpirySet.Local == 0 {
 		return Never
@@ -122,7 +123,7 @@ func (s *KeyInterval) Lifetime() int64 {
 	return s.ExpirySet.Life.Expires - s.ExpirySet.Local/tick*tick
 }
 
-// TimestampError bounds the error of a fact's T.
+// TimestampError returns the maximum error of the T of an event.
 func TimestampError(e *history.Event) int64 {
 	if e.Life == nil || e.Life.Hi == 0 {
 		return 0
@@ -130,19 +131,19 @@ func TimestampError(e *history.Event) int64 {
 	return max(e.Life.Hi-e.T, e.T-e.Life.Lo)
 }
 
-// Lives holds the values of each key on each node, as the nodes reported them (history.OpLife). It
-// is empty if the nodes reported nothing.
+// Lives holds the successive values of each key on each node, as reported by the nodes
+// (history.OpLife). It is empty if the nodes reported nothing.
 type Lives struct {
 	intervals map[nodeKey][]*KeyInterval
 	gaps      map[string][]*history.Event // by node
-	spans     map[nodeKey]intervalBounds  // of intervals; computed when first needed
-	Keys      []string                    // in the order of their first fact
+	spans     map[nodeKey]intervalBounds  // bounds of intervals; computed when first needed
+	Keys      []string                    // in the order of their first changes
 }
 
 type nodeKey struct{ node, key string }
 
-// Lives indexes the nodes' reports when it is first called. The facts of each node are in the
-// node's own order.
+// Lives returns the nodes' reports, which it indexes when it is first called. The changes on each
+// node are in the order in which the node made them (history.Life.Seq).
 func (f *Facts) Lives() *Lives {
 	if f.lives == nil {
 		f.lives = readLives(f.lifeEvents)
@@ -172,7 +173,8 @@ func readLives(events []*history.Event) *Lives {
 	return l
 }
 
-// advance enters one fact, and returns the interval of the value that exists after it, or nil.
+// advance adds one change to a key, given the current interval of the key, or nil. It returns the
+// interval that is current after the change, or nil if the key is gone.
 func (l *Lives) advance(now *KeyInterval, p nodeKey, e *history.Event) *KeyInterval {
 	begin := func() *KeyInterval {
 		s := &KeyInterval{Node: p.node, Key: p.key, Value: e.Life.Value, Start: e, ExpirySet: e, RenewedByOwner: e}
@@ -182,7 +184,7 @@ func (l *Lives) advance(now *KeyInterval, p nodeKey, e *history.Event) *KeyInter
 	switch e.Life.What {
 	case history.KeyExpiry, history.KeyKept:
 		if now == nil || now.Value != e.Life.Value {
-			return begin() // the facts before it are missing
+			return begin() // earlier reports are missing
 		}
 		if e.Life.What == history.KeyExpiry {
 			now.ExpirySet = e
@@ -196,7 +198,7 @@ func (l *Lives) advance(now *KeyInterval, p nodeKey, e *history.Event) *KeyInter
 			now.End = e
 		}
 		return begin()
-	case history.KeySet, history.KeyAppeared: // if there was a value, the fact that ended it is missing
+	case history.KeySet, history.KeyAppeared: // if there was a value, the report of its end is missing
 		return begin()
 	default:
 		if now != nil {
@@ -206,12 +208,12 @@ func (l *Lives) advance(now *KeyInterval, p nodeKey, e *history.Event) *KeyInter
 	}
 }
 
-// Intervals returns the values of a key on a node, in order.
+// Intervals returns the intervals of a key on a node, in order.
 func (l *Lives) Intervals(node, key string) []*KeyInterval { return l.intervals[nodeKey{node, key}] }
 
-// At returns the value that a key had on a node at an instant, or nil. It uses the node's own
-// report of when the key ended, even if the key's TTL was over earlier: the node's clock may have
-// been wrong.
+// At returns the interval of a key on a node that includes the given time, or nil. An interval
+// lasts until the node reports its end, even if the key should have expired earlier, because the
+// node's clock may have been wrong.
 func (l *Lives) At(node, key string, at int64) *KeyInterval {
 	all := l.Intervals(node, key)
 	i := sort.Search(len(all), func(i int) bool { return all[i].From() > at }) - 1
@@ -221,11 +223,11 @@ func (l *Lives) At(node, key string, at int64) *KeyInterval {
 	return all[i]
 }
 
-// intervalBounds holds, for each interval of a key on a node, the latest end of it and all before
-// it, and the earliest start of it and all after it.
+// intervalBounds holds, for each interval of a key on a node, the latest end of this and all
+// earlier intervals, and the earliest start of this and all later intervals.
 type intervalBounds struct{ maxTo, minFrom []int64 }
 
-// During returns a contiguous part of the intervals that contains all that overlap a span.
+// During returns a subslice of Intervals that contains all intervals that overlap [from, to].
 func (l *Lives) During(node, key string, from, to int64) []*KeyInterval {
 	all := l.Intervals(node, key)
 	t, ok := l.spans[nodeKey{node, key}]
@@ -261,7 +263,7 @@ func boundsOf(intervals []*KeyInterval) intervalBounds {
 	return t
 }
 
-// Gap returns a gap of the node that overlaps [from, to], in which facts may be missing, or nil.
+// Gap returns a gap in the node's reports that overlaps [from, to], or nil.
 func (l *Lives) Gap(node string, from, to int64) *history.Event {
 	for _, g := range l.gaps[node] {
 		if g.Life.Lo <= to && g.Life.Hi >= from {

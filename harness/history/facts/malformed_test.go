@@ -15,8 +15,8 @@ import (
 	"lockpick/internal/histories"
 )
 
-// TestCorruptedEventsAreMalformed corrupts each event of valid histories in every way, and expects
-// Malformed to name the event.
+// TestCorruptedEventsAreMalformed corrupts each event of valid histories in several ways, and
+// expects Malformed to name that event.
 func TestCorruptedEventsAreMalformed(t *testing.T) {
 	ways := map[string]func(e, other *history.Event) bool{
 		"type":    func(e, _ *history.Event) bool { e.Type += "ay"; return true },
@@ -71,7 +71,7 @@ func TestCorruptedEventsAreMalformed(t *testing.T) {
 	}
 }
 
-// Out-of-range parameters are reported, too.
+// Parameters that are out of range are reported as well.
 func TestParamsOutOfRangeAreMalformed(t *testing.T) {
 	for i, corrupt := range []func(*history.Params){
 		func(p *history.Params) { p.TTL = math.MaxInt64 }, func(p *history.Params) { p.TTL = -1 },

@@ -9,17 +9,17 @@ import (
 	"lockpick/harness/history"
 )
 
-// Never is the instant of an event that did not happen, or is not known to have happened.
+// Never is the time of something that did not happen or is not known to have happened.
 const Never = math.MaxInt64
 
-// Session is one acquire call and everything done with its handle. The most used fields of the
-// acquire are copied here, because events are large and, in a long history, far apart in memory.
+// Session is one acquire call and everything done with its handle. Copies of the acquire's most
+// used fields are kept here because events are large and, in a long history, far apart in memory.
 type Session struct {
 	Acquire Operation
 	Called  int64       // when acquire was called
 	Ended   int64       // when it returned, whatever the outcome, or Never
-	Until   int64       // the deadline that came with the lock (Deadline); NotGranted: the lock was not granted
-	actions []Operation // what was done with the handle, in call order
+	Until   int64       // the deadline returned by acquire (see Deadline), or NotGranted
+	actions []Operation // operations on the handle, in call order
 }
 
 // Name, Client and Key return the session's name, its client and the name of its lock.
@@ -49,11 +49,11 @@ func (s *Session) Calls(op string) iter.Seq[Operation] {
 	}
 }
 
-// Actions iterates over everything done with the handle, in call order. The client's check of its
-// own deadline is an action that takes no time: its call is also its return.
+// Actions iterates over all operations on the handle, in call order. They include the client's
+// checks of its deadline, which take no time: their Call and Return are the same event.
 func (s *Session) Actions() iter.Seq[Operation] { return slices.Values(s.actions) }
 
-// Extended reports whether an extension was called.
+// HasExtension reports whether the client tried to extend the lock.
 func (s *Session) Extended() bool {
 	return slices.ContainsFunc(s.actions, func(a Operation) bool { return a.Call.Op == history.OpExtend })
 }
@@ -66,8 +66,8 @@ func (s *Session) FirstRelease() *history.Event {
 	return nil
 }
 
-// Released returns when the session had certainly released the lock, according to its client, or
-// Never.
+// ReleasedAt returns when the client knew that the session no longer held the lock, because a
+// release succeeded or definitely failed. Otherwise it returns Never.
 func (s *Session) Released() int64 {
 	for x := range s.Calls(history.OpRelease) {
 		if x.Outcome() != history.Info {
@@ -77,7 +77,7 @@ func (s *Session) Released() int64 {
 	return Never
 }
 
-// returned enters the return of the session's acquire.
+// recordReturn adds the return of the session's acquire.
 func (s *Session) returned(e *history.Event) {
 	s.Acquire.Return = e
 	if s.Ended = e.T; e.Type == history.OK {
@@ -91,17 +91,18 @@ type Lock struct {
 	sessions []*Session
 }
 
-// Sessions iterates over the lock's sessions in the order in which their acquires returned. Those
-// that never returned come last.
+// Sessions iterates over the lock's sessions in the order in which their acquires returned.
+// Sessions whose acquire never returned come last.
 func (l *Lock) Sessions() iter.Seq[*Session] { return slices.Values(l.sessions) }
 
 // Operation is a call and its return.
 type Operation struct {
 	Call   *history.Event
-	Return *history.Event // nil: it never returned
+	Return *history.Event // nil: the call never returned
 }
 
-// Outcome is OK, Fail or Info. The outcome of an operation that never returned is unknown.
+// Outcome returns OK, Fail or Info, which means unknown. The outcome of an operation that never
+// returned is Info.
 func (o Operation) Outcome() history.Type {
 	if o.Return == nil {
 		return history.Info
@@ -109,8 +110,8 @@ func (o Operation) Outcome() history.Type {
 	return o.Return.Type
 }
 
-// Returned returns the instant of the return, or Never if the outcome is unknown: such an operation
-// may take effect at any later time.
+// OutcomeAt returns the time of the return, or Never if the outcome is unknown, because then the
+// operation may take effect at any later time.
 func (o Operation) Returned() int64 {
 	if o.Outcome() == history.Info {
 		return Never
@@ -118,8 +119,8 @@ func (o Operation) Returned() int64 {
 	return o.Return.T
 }
 
-// Unreturned reports whether a call had not returned by itself when the run was stopped, at the
-// scenario's limit or before. A call that returns because its client is stopped doesn't count.
+// PendingAtStop reports whether a call was pending when the run was stopped, at the scenario's
+// limit or earlier. A call that returned only because its client was stopped counts as pending.
 func (f *Facts) Unreturned(o Operation) bool {
 	if o.Return == nil {
 		return true
@@ -134,7 +135,7 @@ func (f *Facts) Unreturned(o Operation) bool {
 	return o.Return.T >= limit-int64(f.Params.StampError)
 }
 
-// Ended returns when the call returned, whatever the outcome, or Never.
+// ReturnedAt returns when the call returned, whatever its outcome, or Never.
 func (o Operation) Ended() int64 {
 	if o.Return == nil {
 		return Never
@@ -142,11 +143,11 @@ func (o Operation) Ended() int64 {
 	return o.Return.T
 }
 
-// IsOperation reports whether a client's operation has a call and a return. The check of its own
-// deadline and remarks don't.
+// IsOperation reports whether op is an operation of a client with both a call and a return. A check
+// of the deadline, for example, has only one event.
 func IsOperation(op string) bool { return op == history.OpAcquire || isAction(op) }
 
-// isAction reports whether an operation uses a handle.
+// isAction reports whether op has a call and a return and uses a handle.
 func isAction(op string) bool {
 	switch op {
 	case history.OpExtend, history.OpRead, history.OpWrite, history.OpRelease:
@@ -155,34 +156,33 @@ func isAction(op string) bool {
 	return false
 }
 
-// Window is a span of true time in which a client certainly believed, by its own clock, that it
-// held a lock:
+// Window is a span of true time in which a client, going by its own clock, certainly considered
+// itself the holder of a lock:
 //
 //	acquire call   return            call of the first release, or
 //	     |-----------|=================| deadline, or death
 //	                From               To
 //
-// It begins when acquire has returned, because until then the client believes nothing. It ends at
+// It begins when acquire returns, because the client does not know of the grant earlier. It ends at
 // the earliest of the deadline, the call of the first release (whatever its result), the instant
 // before the client is killed, a definite "not held" in reply to an extension, and a notification
-// by the lock that it is lost. A pause does not end it, because the clock keeps running, and
-// validity is what the lock promised. An extension that returns late opens another window. So does
-// an extension after an acquire of unknown outcome or a failed one, neither of which opens a
-// window. An extension that returns after its own deadline ends belief when it returns: until then
-// the client went by the previous deadline.
+// by the lock that it is lost. A pause does not end it: the clock keeps running, and the lock has
+// promised to be valid until the deadline. An extension that returns after the window has ended
+// opens another one. So does an extension after an acquire that failed or whose outcome is unknown,
+// neither of which opens a window. An extension that returns after its own new deadline ends the
+// window when it returns, because until then the client went by the previous deadline.
 //
-// A client whose grant is the record's last event believes from then on. That window has no length,
-// but counts.
+// If a grant is the last event of the history, its window has no length, but counts.
 //
-// Each end may be off by Params.StampError.
+// Both ends may be off by Params.StampError.
 type Window struct {
 	From, To int64
 	Session  *Session
 	Opens    *history.Event // the return that opened it
-	Closes   *history.Event // the event that determined its end; nil: the end of the record, or a death
+	Closes   *history.Event // the event that determined its end; nil: the history or the client ended
 }
 
-// StillOpen reports whether the belief outlasts the record.
+// StillOpen reports whether the window was still open at the end of the history.
 func (f *Facts) StillOpen(w Window) bool {
 	if w.Closes != nil || w.To != f.End {
 		return false
@@ -239,11 +239,11 @@ func newWindow(s *Session, ret *history.Event, to int64) Window {
 	return Window{From: ret.T, To: to, Session: s, Opens: ret, Closes: ret}
 }
 
-// NotGranted is the deadline of a client that believes nothing.
+// NotGranted is the deadline of a client that does not consider itself the holder.
 const NotGranted = math.MinInt64
 
-// Deadline returns when a client stops believing, given the return of its acquire. A lock without a
-// deadline is believed in until it is released.
+// Deadline returns when a client stops considering itself the holder, given the return of its
+// acquire. It returns Never for a lock without a deadline, which is held until it is released.
 func Deadline(ret *history.Event) int64 {
 	if ret.ValidUntil == 0 {
 		return Never
@@ -251,9 +251,10 @@ func Deadline(ret *history.Event) int64 {
 	return ret.ValidUntil
 }
 
-// ExtendedDeadline returns the deadline after a successful extension, given the deadline before it,
-// or NotGranted. An extension without a deadline leaves it unchanged. One that returns after its
-// own deadline ends belief when it returns, and does not shorten belief before that.
+// ExtendedDeadline returns the deadline after a successful extension, given the deadline before it
+// (or NotGranted). An extension without a deadline leaves the deadline unchanged. An extension that
+// returns after its own deadline sets the deadline to the time of its return, but does not postpone
+// an earlier one.
 func ExtendedDeadline(ret *history.Event, until int64) int64 {
 	switch {
 	case ret.ValidUntil == 0 && until != NotGranted:
@@ -264,11 +265,11 @@ func ExtendedDeadline(ret *history.Event, until int64) int64 {
 	return Deadline(ret)
 }
 
-// LastMoment returns the instant after which a session's client can't believe that it holds the
-// lock, whatever its deadline, and the release that determines it, if any.
+// LastMoment returns the time after which a session's client can't consider itself the holder,
+// whatever its deadline, and the release that determines this time, if any.
 func (f *Facts) LastMoment(s *Session) (int64, *history.Event) {
 	call := s.FirstRelease()
-	if call != nil && call.T <= min(f.End, f.firstGone) { // the usual case, without a look at which clients are gone
+	if call != nil && call.T <= min(f.End, f.firstGone) { // the usual case, for which GoneAt isn't needed
 		return call.T, call
 	}
 	end := f.End
@@ -281,7 +282,7 @@ func (f *Facts) LastMoment(s *Session) (int64, *history.Event) {
 	return end, nil
 }
 
-// Ending is what ended a belief.
+// Ending says what ended a window.
 type Ending string
 
 const (
@@ -290,11 +291,11 @@ const (
 	notHeld       Ending = "not-held" // an extension failed because the lock is not held
 	Lost          Ending = "lost"     // the lock notified the client of its loss
 	Died          Ending = "died"     // the client was killed
-	StillBelieved Ending = ""         // the record ended
+	StillBelieved Ending = ""         // the history ended
 )
 
-// Beliefs returns the windows of all sessions, ordered by acquire call and then by time. Closes is
-// the event that ended each window (Closing).
+// Beliefs returns the windows of all sessions, ordered by acquire call and then by time. Their
+// Closes is the event that WindowEnd returns.
 func (f *Facts) Beliefs() (all []Window) {
 	for s := range f.Sessions() {
 		for w := range f.Windows(s) {
@@ -305,12 +306,12 @@ func (f *Facts) Beliefs() (all []Window) {
 	return all
 }
 
-// Loss returns the first event by which the lock notified the client that it had lost the session's
-// hold, or nil.
+// Loss returns the first event in which the lock notified the client that the session no longer
+// holds it, or nil.
 func (f *Facts) Loss(s *Session) *history.Event { return f.losses[s] }
 
-// Promised returns the deadline that came with a session's lock, regardless of any later loss.
-// Never means that it had none.
+// PromisedDeadline returns the deadline that a session's acquire returned, regardless of any later
+// loss. Never means that the lock had no deadline.
 func (f *Facts) Promised(s *Session) int64 {
 	if until, ok := f.promised[s]; ok {
 		return until
@@ -318,8 +319,8 @@ func (f *Facts) Promised(s *Session) int64 {
 	return s.Until
 }
 
-// notePromises notes what lost locks had promised, using the same events with their deadlines
-// before any loss.
+// notePromises records the promised deadlines of sessions that lost their lock. corrected are the
+// same events with deadlines that don't take losses into account.
 func (f *Facts) notePromises(reckoned []history.Event) {
 	f.promised = map[*Session]int64{}
 	of := map[*history.Event]*Session{}
@@ -335,7 +336,7 @@ func (f *Facts) notePromises(reckoned []history.Event) {
 	}
 }
 
-// Closing returns the event that ended a window, or nil, and the kind of ending.
+// WindowEnd returns the event that ended a window, or nil, and how the window ended.
 func (f *Facts) Closing(w Window) (*history.Event, Ending) {
 	switch e := w.Closes; {
 	case e == nil:
@@ -355,13 +356,13 @@ func (f *Facts) Closing(w Window) (*history.Event, Ending) {
 	return w.Closes, Expired
 }
 
-// ClockChange describes how the wall clock of a client or a lock node ran from an instant on. A
-// record without an Epoch doesn't show by how much a clock is wrong, so it has none.
+// ClockChange describes how the wall clock of a client or a lock node ran from time T on. There are
+// none in a history without an Epoch, which doesn't show by how much a clock is off.
 type ClockChange struct {
 	T       int64
 	Process string
-	Offset  int64   // how far it was ahead of a correct clock at T, in nanoseconds
-	Rate    float64 // how fast it ran from then on; 1 is correct
+	Offset  int64   // how far the clock was ahead of a correct one at T, in nanoseconds
+	Rate    float64 // how fast the clock ran after T; 1 is correct
 	Event   *history.Event
 }
 
@@ -372,13 +373,13 @@ func (f *Facts) clockChange(e *history.Event) {
 	f.ClockChanges = append(f.ClockChanges, ClockChange{T: e.T, Process: e.Node, Offset: e.Local - f.Params.Epoch - e.T, Rate: 1 + float64(e.Drift)/1e9, Event: e})
 }
 
-// ClockChangesOf returns the changes of one process's clock, in order of time.
+// ClockChangesOf returns the changes to one process's clock, in order of time.
 func (f *Facts) ClockChangesOf(process string) []ClockChange {
 	return slices.DeleteFunc(slices.Clone(f.ClockChanges), func(t ClockChange) bool { return t.Process != process })
 }
 
-// ClockAt returns the change, of one clock's changes in order of time, that is in effect at an
-// instant.
+// ClockAt returns the last change at or before the given time, or one that describes a correct
+// clock. The changes must be those of one clock, in order of time.
 func ClockAt(changes []ClockChange, at int64) ClockChange {
 	now := ClockChange{Rate: 1}
 	for _, t := range changes {
@@ -389,8 +390,8 @@ func ClockAt(changes []ClockChange, at int64) ClockChange {
 	return now
 }
 
-// ElapsedOnClock returns how much time passed from an event to a later instant, by the client's
-// clock that was read for the event.
+// ElapsedOnClock returns how much time passed between an event and a later instant by the clock
+// that the client had read for the event.
 func (f *Facts) ElapsedOnClock(since *history.Event, until int64) int64 {
 	at, shows, drift := since.T, since.Local, int64(0)
 	if shows == 0 {
@@ -410,20 +411,20 @@ func (f *Facts) ElapsedOnClock(since *history.Event, until int64) int64 {
 	return shows - since.Local + elapsedOn(until-at, drift)
 }
 
-// elapsedOn returns how far a clock advances in a span of true time if it runs fast by drift, in
+// clockAdvance returns how far a clock advances in a span of true time if it runs fast by drift, in
 // parts per 10⁹.
 func elapsedOn(span, drift int64) int64 { return span + int64(float64(span)*(float64(drift)/1e9)) }
 
-// readError bounds the error of reading a correct clock.
+// readError is the maximum error of reading a correct clock.
 const readError = int64(time.Millisecond) / 2
 
-// Wrong reports whether the clock is off or runs at the wrong rate.
+// IsWrong reports whether the clock is off or runs at the wrong rate.
 func (t ClockChange) Wrong() bool {
 	return t.Offset >= readError || t.Offset <= -readError || t.Rate != 1
 }
 
-// Ahead returns how far the clock is ahead at an instant after the change, if it is not changed
-// again.
+// OffsetAt returns how far the clock is ahead at a time after the change, provided that it is not
+// changed again before.
 func (t ClockChange) Ahead(at int64) int64 {
 	gained := float64(at-t.T) * (t.Rate - 1)
 	return int64(min(max(float64(t.Offset)+gained, math.MinInt64/2), math.MaxInt64/2))
