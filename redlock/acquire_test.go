@@ -40,7 +40,8 @@ func TestAcquire(t *testing.T) {
 	})
 }
 
-// A failed attempt returns the kind of its error and leaves no keys behind, even if answers were lost.
+// A failed attempt returns an error of the right kind and leaves no keys behind, even if answers
+// were lost.
 func TestAcquireFails(t *testing.T) {
 	lost, down, slow := flaw{lost: true}, flaw{down: true}, flaw{delay: time.Second}
 	for name, c := range map[string]struct {
@@ -94,7 +95,8 @@ func TestErrorListsNodes(t *testing.T) {
 	})
 }
 
-// The clock is read when an attempt begins and after its last answer. The time between must leave some validity.
+// The elapsed time runs from the start of an attempt to its last answer. An attempt that leaves no
+// validity fails.
 func TestAcquireElapsed(t *testing.T) {
 	limit := ttl - 102*time.Millisecond
 	for _, c := range []struct {
@@ -221,7 +223,7 @@ func TestSequential(t *testing.T) {
 	})
 }
 
-// A driver that ignores its context delays an acquire by one timeout only.
+// A driver that ignores its context delays an acquire by no more than one timeout.
 func TestDriverIgnoresContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(5)

@@ -13,7 +13,7 @@ import (
 	"lockpick/redlock/driver"
 )
 
-// errNotAwaited is the error of a node whose answer was not needed.
+// errNotAwaited stands in for the answer of a node that the caller did not wait for.
 var errNotAwaited = errors.New("not waited for")
 
 // ballot is one request to several nodes. Each request runs until it is answered or times out, whether
@@ -38,7 +38,7 @@ type ballot struct {
 	onAnswer   func(driver.Answer)
 }
 
-// vote is a request and its answer.
+// vote is the request to one node and its answer.
 type vote struct {
 	request driver.Request // with a Batcher
 	answer  driver.Answer
@@ -57,11 +57,11 @@ func (b *ballot) begin(nodes []int, work *sync.WaitGroup) {
 	}
 }
 
-// unanswered reports whether no answer has arrived.
+// unanswered reports whether a stands for an answer that has not arrived.
 func unanswered(a driver.Answer) bool { return a.Err == errNotAwaited || a.Err == errNoAnswer }
 
-// send sends r to nodes, in batches if they are Batchers, otherwise with a goroutine per node. The end of ctx
-// does not cancel the requests.
+// send sends r to nodes, in batches if they are Batchers, otherwise with a goroutine per node.
+// Canceling ctx does not cancel the requests.
 func (l *Locker) send(ctx context.Context, nodes []int, r driver.Request) *ballot {
 	if l.client.batcher == nil || r.Op == driver.OpIdentify {
 		return l.sendEach(ctx, nodes, func(int) driver.Request { return r })
@@ -84,7 +84,7 @@ func (l *Locker) sendEach(ctx context.Context, nodes []int, r func(node int) dri
 	return b
 }
 
-// execute executes r on one node.
+// execute executes r on one node, and records the identity that OpIdentify returns.
 func (l *Locker) execute(ctx context.Context, n int, r driver.Request) (int64, error) {
 	if r.Op != driver.OpIdentify {
 		return executeOn(ctx, r, l.cfg.Nodes[n])
@@ -135,7 +135,8 @@ func (b *ballot) answer(i int, value int64, err error) {
 	}
 }
 
-// unref drops one of the two references to b: the caller's or that of its requests.
+// unref drops one of the two references to b. The caller holds one, and the requests share the
+// other.
 func (b *ballot) unref() {
 	b.mu.Lock()
 	b.refs--
@@ -146,7 +147,7 @@ func (b *ballot) unref() {
 	}
 }
 
-// forEach calls f with each answer, both those that have arrived and those still to come.
+// forEach calls f for each answer, both those that have arrived and those still to come.
 func (b *ballot) forEach(f func(driver.Answer)) {
 	var arrived []driver.Answer
 	b.mu.Lock()
@@ -162,8 +163,8 @@ func (b *ballot) forEach(f func(driver.Answer)) {
 	}
 }
 
-// decided reports whether the answers decide the outcome: b.quorum nodes said yes, or that many no longer
-// can. With waitForAll, every answer must have arrived.
+// decided reports whether the answers so far decide the outcome: b.quorum nodes have said yes, or
+// too few are left that could. With waitForAll, every answer must have arrived.
 func (b *ballot) decided() bool {
 	if b.quorum == waitForAll || b.missing == 0 {
 		return b.missing == 0
@@ -177,11 +178,11 @@ func (b *ballot) decided() bool {
 	return yes >= b.quorum || yes+b.missing < b.quorum
 }
 
-// waitForAll, as a quorum, means to wait for every answer.
+// waitForAll takes the place of a quorum to wait for every answer.
 const waitForAll = 0
 
-// wait waits until a quorum said yes or no quorum is possible, or until the timeout or the end of p. It
-// appends the answers so far to buf, in the order of the nodes.
+// wait waits until a quorum has said yes or has become impossible, the timeout has passed, or p has
+// ended. It appends the answers so far to buf, in the order of the nodes.
 func (b *ballot) wait(p waitContext, quorum int, buf []driver.Answer) []driver.Answer {
 	b.mu.Lock()
 	if b.quorum = quorum; b.decided() {
@@ -207,7 +208,7 @@ func (b *ballot) wait(p waitContext, quorum int, buf []driver.Answer) []driver.A
 	b.mu.Lock()
 	b.waiting = false
 	select {
-	case <-b.wake: // a wake-up that came meanwhile
+	case <-b.wake: // a wake-up that arrived in the meantime
 	default:
 	}
 	for i := range b.votes {
@@ -218,7 +219,7 @@ func (b *ballot) wait(p waitContext, quorum int, buf []driver.Answer) []driver.A
 	return b.appendAndUnlock(buf)
 }
 
-// appendAndUnlock appends the answers to buf and unlocks b.mu, which the caller has locked.
+// appendAndUnlock appends the answers to buf and unlocks b.mu, which the caller must hold.
 func (b *ballot) appendAndUnlock(buf []driver.Answer) []driver.Answer {
 	buf = slices.Grow(buf, len(b.votes))
 	for i := range b.votes {
@@ -228,7 +229,7 @@ func (b *ballot) appendAndUnlock(buf []driver.Answer) []driver.Answer {
 	return buf
 }
 
-// waitContext ends when its context ends, or when the Locker is closed if life is not nil.
+// waitContext ends when its context ends or, if life is not nil, when the Locker is closed.
 type waitContext struct {
 	context.Context
 	lifetime context.Context
@@ -262,9 +263,10 @@ func (c *Client) send(ctx context.Context, nodes []int, r driver.Request) []driv
 	return c.cfg.Ask(ctx, nodes, func(ctx context.Context, node int) (int64, error) { return executeOn(ctx, r, c.cfg.Nodes[node]) })
 }
 
-// Ask calls request for the nodes with these indices and returns their answers in the same order. It returns
-// at the latest when the timeout of each has passed or ctx has ended. It is meant for other locks that are
-// built on the rounds of Redlock. c must have its defaults; see WithDefaults.
+// Ask calls request for each of the given nodes, which are indices of c.Nodes, and returns the
+// answers in the same order. It returns at the latest when every request has timed out or ctx has
+// ended. It is meant for other lock implementations that send requests to many nodes at once, as
+// Redlock does. c must be a result of WithDefaults.
 func (c Config) Ask(ctx context.Context, nodes []int, request func(ctx context.Context, node int) (int64, error)) []driver.Answer {
 	if !c.Sequential {
 		return c.round(ctx, nodes, request)
@@ -278,10 +280,10 @@ func (c Config) Ask(ctx context.Context, nodes []int, request func(ctx context.C
 
 // round calls request for all nodes at once.
 //
-// A single timer of the client ends the round, so a driver that ignores its context delays nobody, and no
-// two timers compete for the same instant. The drivers' deadline is an eighth later and only frees
-// their resources. The caller is woken once, by the last answer or by the end of the round. Later answers
-// are dropped.
+// A single timer on the client's clock ends the round, so a driver that ignores its context delays
+// nobody, and no two timers are due at the same instant. The deadline passed to the drivers is an
+// eighth of the timeout later and only lets them free their resources. The caller is woken once, by
+// the last answer or by the end of the round. Later answers are dropped.
 func (c Config) round(ctx context.Context, nodes []int, request func(ctx context.Context, node int) (int64, error)) []driver.Answer {
 	out := make([]driver.Answer, len(nodes))
 	for i, n := range nodes {
@@ -301,7 +303,7 @@ func (c Config) round(ctx context.Context, nodes []int, request func(ctx context
 			value, err := request(nodeCtx, n)
 			mu.Lock()
 			defer mu.Unlock()
-			if ctx.Err() == nil { // after the end of ctx, a driver's error is no answer
+			if ctx.Err() == nil { // once ctx has ended, a driver's error does not count as an answer
 				out[i].Value, out[i].Err = value, err
 			}
 			if left--; left == 0 {
@@ -323,9 +325,9 @@ func (c Config) round(ctx context.Context, nodes []int, request func(ctx context
 // stackSize is roughly the stack that go-redis needs.
 const stackSize = 7000
 
-// growStack makes a new goroutine's stack grow while there is nothing on it to copy. Otherwise the stack would
-// be doubled twice during the driver's work, which took a tenth of the CPU time of a simulated run
-// with go-redis.
+// growStack makes a new goroutine's stack grow while there is nothing on it to copy. Otherwise the
+// stack would double twice during the driver's work, which accounted for a tenth of the CPU time of
+// a simulated run with go-redis.
 //
 //go:noinline
 func growStack(i int) byte {
@@ -333,7 +335,7 @@ func growStack(i int) byte {
 	return room[i]
 }
 
-// nodeErrors lists the nodes that did not say yes.
+// nodeErrors returns an error for each node that did not say yes.
 func (c *Client) nodeErrors(answers []driver.Answer) []NodeError {
 	var out []NodeError
 	for _, a := range answers {
@@ -355,8 +357,8 @@ func (c *Client) nodeName(node int) string {
 	return fmt.Sprintf("node %d", node+1)
 }
 
-// batchSender sends requests to nodes that are all Batchers. It needs no goroutine and no timer per
-// request.
+// batchSender sends requests to nodes that are all Batchers. It needs neither a goroutine nor a
+// timer per request.
 type batchSender struct {
 	nodes        []driver.Batcher
 	isGranter    []bool       // by node: it is a Granter

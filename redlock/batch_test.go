@@ -14,7 +14,8 @@ import (
 	"lockpick/redlock/driver"
 )
 
-// batcher is a memory that implements Batcher. It executes requests in order; its answers may be late.
+// batcher is a memoryNode that implements Batcher. It executes requests in order, but may answer
+// them late.
 type batcher struct {
 	*memoryNode
 	delay   func() time.Duration // negative: answer before Submit returns
@@ -70,8 +71,8 @@ func newBatchers() (out []*batcher, c cluster) {
 	return out, c
 }
 
-// With late answers and callers that give up, each answer still belongs to its request, and no keys are left
-// behind.
+// Even if answers are late and callers give up, each request gets its own answer, and no keys are
+// left behind.
 func TestAnswersMatchRequests(t *testing.T) {
 	for seed := range uint64(20) {
 		synctest.Test(t, func(t *testing.T) {
@@ -124,7 +125,8 @@ func TestAnswersMatchRequests(t *testing.T) {
 	}
 }
 
-// Each context ends exactly at its own deadline, in any order of leases and extensions.
+// Each lease's context ends exactly at the lease's deadline, in whatever order leases are acquired
+// and extended.
 func TestContextsOfManyLeases(t *testing.T) {
 	for seed := range uint64(20) {
 		synctest.Test(t, func(t *testing.T) {

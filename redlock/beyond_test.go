@@ -30,7 +30,7 @@ func TestExtensionAfterDeadline(t *testing.T) {
 	})
 }
 
-// An acquire whose quorum arrives when no validity is left fails, and leaves no keys.
+// An acquire that reaches its quorum with no validity left fails and leaves no keys.
 func TestAcquireWithoutValidityLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(5)
@@ -45,8 +45,8 @@ func TestAcquireWithoutValidityLeft(t *testing.T) {
 	})
 }
 
-// The end of the caller's context ends the wait but not the requests: those in progress are executed, both
-// for an acquire that has its quorum and for a release.
+// When the caller's context ends, the call returns, but requests in progress are still executed.
+// This holds for an acquire that already has its quorum and for a release.
 func TestRequestsOutliveCaller(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(5)
@@ -82,7 +82,7 @@ func (q *cancelingNode) Grant(ctx context.Context, key, token string, t driver.T
 	return q.granter.Grant(ctx, key, token, t)
 }
 
-// A quorum that was granted when the caller gives up is released.
+// If a quorum has granted the lock by the time the caller gives up, the lock is released.
 func TestCanceledWithQuorum(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(1)
@@ -100,8 +100,8 @@ func TestCanceledWithQuorum(t *testing.T) {
 	})
 }
 
-// A node that does not confirm the fencing token has no vote, because its count is lower and the next
-// holder's token could be, too.
+// A node that does not confirm the fencing token has no vote, because its count is still lower, so
+// the next holder's token could be lower, too.
 func TestUnconfirmedFenceLosesVote(t *testing.T) {
 	for name, f := range map[string]flaw{"down": {down: true}, "too late": {delay: time.Second}, "answer lost": {lost: true}} {
 		t.Run(name, func(t *testing.T) {
@@ -141,12 +141,13 @@ func TestRepairOnlyMissingKeys(t *testing.T) {
 	})
 }
 
-// anonymous is a node that does not return its identity.
+// anonymousNode is a node that does not return its identity.
 type anonymous struct{ *granter }
 
 func (anonymous) Identity(context.Context) (string, error) { return "", errors.New("no identity") }
 
-// A node that does not return its identity has no vote, because it may be the same as another.
+// A node that does not return its identity has no vote, because it may be the same server as
+// another node.
 func TestAnonymousNodesHaveNoVote(t *testing.T) {
 	for anonymousCount, want := range []error{nil, nil, redlock.ErrNoQuorum} {
 		synctest.Test(t, func(t *testing.T) {
@@ -221,7 +222,7 @@ func TestUnresponsiveNodeDoesNotBlockReleases(t *testing.T) {
 	})
 }
 
-// quarantined is a node in quarantine.
+// quarantinedNode is a node in quarantine.
 type quarantined struct{ *granter }
 
 func (c quarantined) Grant(ctx context.Context, key, token string, t driver.Terms) (int64, error) {
@@ -256,8 +257,8 @@ func TestRepairInQuarantine(t *testing.T) {
 	})
 }
 
-// A release also covers keys set by a repair, even if the answer was lost and the request may still be in
-// flight.
+// A release also covers keys set by a repair, even if the answer to the repair was lost and its
+// request may still be in flight.
 func TestReleaseAfterRepair(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(5)
@@ -333,8 +334,8 @@ func TestRenewalEndsAtLimit(t *testing.T) {
 	})
 }
 
-// Close retries the pending releases of one round in one round, even if the nodes failed at slightly
-// different times.
+// Close retries releases that failed in the same round together, even if the nodes failed at
+// slightly different times.
 func TestCloseRetriesReleasesInOneRound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(5)
@@ -354,8 +355,8 @@ func TestCloseRetriesReleasesInOneRound(t *testing.T) {
 	})
 }
 
-// On a busy machine, a short timeout may pass before a driver can react to its context. Close waits for a
-// second before it blames the driver.
+// On a busy machine, a short timeout may pass before a driver can react to its context. Close waits
+// a second before it blames the driver.
 func TestCloseWaitsForSlowDriver(t *testing.T) {
 	for name, row := range map[string]struct {
 		late time.Duration
@@ -413,7 +414,7 @@ func TestCloseEndsContexts(t *testing.T) {
 	})
 }
 
-// The time for confirming the token counts as elapsed time.
+// The time that it takes to confirm the fencing token counts as elapsed time.
 func TestFenceConfirmationCountsAsElapsed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(3)
@@ -443,7 +444,8 @@ func TestFailedAttemptIsReleasedLater(t *testing.T) {
 	})
 }
 
-// A release also covers the nodes outside the quorum, whose grants may arrive after the release.
+// A release is also sent to the nodes outside the quorum, whose grants may arrive after the
+// release.
 func TestReleaseBeforeLateGrant(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(5)

@@ -11,7 +11,8 @@ import (
 	"lockpick/redlock/driver"
 )
 
-// suspendedClock is a clock that keeps running during a simulated suspension, in which time.Now stops.
+// suspendedClock is a clock that keeps running during a simulated suspension, during which time.Now
+// stops.
 type suspendedClock struct{ offset atomic.Int64 }
 
 func (s *suspendedClock) now() time.Time                         { return time.Now().Add(time.Duration(s.offset.Load())) }
@@ -37,8 +38,8 @@ func TestAfterOnClockDuringSuspension(t *testing.T) {
 	}
 }
 
-// If the machine is suspended past the end of a lease, the lease has ended when it wakes up. An acquire during
-// which the machine is suspended fails.
+// If the machine is suspended past the end of a lease, the lease has ended when the machine wakes
+// up. An acquire during which the machine is suspended fails.
 func TestLeaseExpiresDuringSuspension(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var s suspendedClock

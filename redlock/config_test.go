@@ -9,7 +9,7 @@ import (
 	"lockpick/redlock"
 )
 
-// unfenced is a node that is not a Fencer.
+// unfencedNode is a node that is not a Fencer.
 type unfenced struct{ redlock.Node }
 
 func TestRejectsInvalidConfig(t *testing.T) {
@@ -44,7 +44,7 @@ func TestRejectsInvalidConfig(t *testing.T) {
 	}
 }
 
-// Renewal requires an explicit limit: it must neither end by a default nor continue forever.
+// Renewal requires an explicit limit: it must neither end at a default limit nor continue forever.
 func TestRenewalRequiresLimit(t *testing.T) {
 	for want, change := range map[string]func(*redlock.Config){
 		"renewal every 3s without a limit: set MaxHold": func(*redlock.Config) {},

@@ -105,8 +105,9 @@ func TestContextAndExtensions(t *testing.T) {
 	})
 }
 
-// An extension that was answered in time fails if a caller has seen the end of the lease before the extension moves
-// the deadline. Otherwise that context would have ended although the lease continues.
+// An extension that was answered in time fails if a caller has seen the end of the lease before the
+// extension moves the deadline. Otherwise the context would have ended although the lease
+// continues.
 func TestExtensionDoesNotReviveContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var held *redlock.Lease
@@ -133,8 +134,8 @@ func TestExtensionDoesNotReviveContext(t *testing.T) {
 	})
 }
 
-// The end of a lease is reported to Observe before its context ends. A check of the context in between, as in this
-// observer, still reports the end.
+// Observe learns of the end of a lease before the lease's context is canceled. An observer that
+// checks the context nevertheless finds that it has ended.
 func TestContextHasEndedBeforeObserve(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var held *redlock.Lease
@@ -158,7 +159,7 @@ func TestContextHasEndedBeforeObserve(t *testing.T) {
 	})
 }
 
-// The context of Do also ends by the clock.
+// The context that Do passes to its function also ends when the clock reaches the deadline.
 func TestContextOfDo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var d deadTimers
@@ -177,8 +178,8 @@ func TestContextOfDo(t *testing.T) {
 	})
 }
 
-// Derived contexts end with the lease: by its timer, or when the lease's own context is checked. They need no
-// goroutine, or the bubble would not end.
+// Derived contexts end with the lease: by its timer, or when the lease's own context is checked.
+// They need no goroutine, which would keep the synctest bubble from ending.
 func TestDerivedContexts(t *testing.T) {
 	derive := map[string]func(context.Context) (context.Context, context.CancelFunc){
 		"WithCancel":  context.WithCancel,

@@ -240,7 +240,7 @@ func ExampleLease_Extend() {
 	// <nil> the lock was released
 }
 
-// Specification returns a client of the plain algorithm, which waits for all nodes.
+// Specification returns a client that uses the plain algorithm, which waits for all nodes.
 func ExampleSpecification() {
 	client, err := redlock.Specification(redlock.Config{Nodes: nodes(), TTL: 10 * time.Second, Timeout: time.Second})
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"lockpick/redlock/driver"
 )
 
-// acquisition is the part that a Lock and a Lease have in common: what was acquired, and its deadline.
+// acquisition contains what a Lock and a Lease have in common: what was acquired, and its deadline.
 type acquisition struct {
 	client     *Client // its configuration applies
 	key, token string
@@ -36,8 +36,8 @@ func (h *acquisition) Key() string { return h.key }
 // Token returns the random value of the key on the nodes.
 func (h *acquisition) Token() string { return h.token }
 
-// Fence returns the fencing token, which is above those of all earlier holders of the key, or 0 without
-// Config.Fence.
+// Fence returns the fencing token, which is greater than those of all earlier holders of the key,
+// or 0 without Config.Fence.
 func (h *acquisition) Fence() int64 { return h.fence }
 
 // Votes returns the number of nodes that had granted the lock when it was acquired.
@@ -51,7 +51,7 @@ func (h *acquisition) Until() time.Time {
 	return h.deadline
 }
 
-// extend moves the deadline if a quorum of the answers of ask agrees in time. It returns the answers.
+// extend calls ask, and moves the deadline if a quorum agrees in time. It returns the answers.
 func (h *acquisition) extend(ctx context.Context, ask func() []driver.Answer) (answers []driver.Answer, err *Error) {
 	c := h.client
 	fail := Error{Op: "extend", Key: h.key}
@@ -95,8 +95,8 @@ func (h *acquisition) startExtension(start time.Time) error {
 	return nil
 }
 
-// moveDeadline moves the deadline if a successful extension ended in time. It never revives a lease that
-// was declared over meanwhile, because its context has ended permanently.
+// moveDeadline moves the deadline if a successful extension ended in time. It never revives a lease
+// that ended in the meantime, because the end of the lease's context is permanent.
 func (h *acquisition) moveDeadline(start, end time.Time) error {
 	cfg := h.client.cfg
 	h.mu.Lock()
@@ -113,8 +113,8 @@ func (h *acquisition) moveDeadline(start, end time.Time) error {
 	return nil
 }
 
-// Lease is one acquisition of a lock, with its own token. Only its deadline can change, by extensions. It is
-// safe for concurrent use.
+// Lease is one acquisition of a lock, with its own token. Extensions change its deadline, and
+// nothing else about it changes. It is safe for concurrent use.
 type Lease struct {
 	acquisition
 	locker     *Locker
@@ -138,12 +138,12 @@ func (s *Lease) startRenewal() {
 // Refusals returns the nodes that had not granted the lock when it was acquired, with the reasons.
 func (s *Lease) Refusals() []NodeError { return s.locker.client.nodeErrors(s.answers) }
 
-// Remaining returns the time left until the deadline; it is 0 or negative once the deadline has passed. It
-// does not reflect an earlier end of the lease, by loss or release. See Context for that.
+// Remaining returns the time left until the deadline; it is 0 or negative once the deadline has
+// passed. It ignores an earlier end of the lease by loss or release; use Context to detect that.
 func (s *Lease) Remaining() time.Duration { return s.Until().Sub(s.locker.cfg.Now()) }
 
-// renew extends the lease periodically until the lease ends or reaches its limit. After a failed extension
-// it goes on, because the next one may succeed.
+// renew extends the lease periodically until the lease ends or reaches its limit. After a failed
+// extension it continues, because the next one may succeed.
 func (s *Lease) renew() {
 	ctx := s.Context()
 	for {
@@ -196,9 +196,9 @@ func (s *Lease) extend(ctx context.Context) *Error {
 	return err
 }
 
-// repair sets the key again on the nodes that reported it missing in a round in which a majority confirmed
-// the lock. No other client can have acquired the lock from these nodes meanwhile. A key that another
-// client's attempt left behind is not overwritten.
+// repair sets the key again on the nodes that reported it missing in a round in which a majority
+// confirmed the lock. No other client can have acquired the lock from these nodes in the meantime.
+// A key that another client's attempt left behind is not overwritten.
 func (s *Lease) repair(ctx context.Context, answers []driver.Answer) {
 	var lost []int
 	s.mu.Lock()
@@ -228,10 +228,11 @@ func (s *Lease) repair(ctx context.Context, answers []driver.Answer) {
 	s.locker.observe(e)
 }
 
-// Release releases the lock on all nodes, and returns as soon as a quorum of them agrees. It continues in
-// the background with the remaining nodes, and retries on those that don't answer until the key has expired.
-// Nil means that a quorum had the key and deleted it, ErrLost that a quorum did not have it, and ErrNoQuorum
-// that the outcome is unknown. ctx limits how long Release waits, not the background work.
+// Release releases the lock on all nodes, and returns as soon as a quorum of them agrees. It
+// continues in the background with the remaining nodes, and retries on those that don't answer
+// until the key has expired. It returns nil if a quorum had the key and deleted it, ErrLost if a
+// quorum did not have it, and ErrNoQuorum if the outcome is unknown. ctx limits how long Release
+// waits, not the background work.
 func (s *Lease) Release(ctx context.Context) error {
 	l := s.locker
 	if err := l.startWork(); err != nil {
@@ -256,8 +257,8 @@ func (s *Lease) Release(ctx context.Context) error {
 	return e.Err
 }
 
-// pendingRelease returns the release for all nodes, and a function that reports whether it is unknown if
-// a node has the key: its last request may still set the key or move its expiry.
+// pendingRelease returns the release to send to all nodes, and a function that reports whether the
+// last request to a node may still be in flight, and so may still set the key or move its expiry.
 func (s *Lease) pendingRelease() (pendingRelease, func(node int) bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -275,10 +276,10 @@ func (s *Lease) pendingRelease() (pendingRelease, func(node int) bool) {
 // Lock is a lock that a Client holds after a quorum granted it. It is safe for concurrent use.
 type Lock struct{ acquisition }
 
-// Extend moves the deadline to a TTL after the start of the call, less drift, if a quorum still has the key
-// and extends its expiry within the lock's remaining validity. It never sets a missing key. The kinds of
-// error are ErrLost, ErrNoQuorum, ErrExpired, ErrLimit and ErrCanceled. Except after ErrLost, the lock stays
-// valid until its old deadline.
+// Extend moves the deadline to one TTL after the start of the call, minus drift, if a quorum still
+// has the key and extends its expiry within the lock's remaining validity. It never sets a missing
+// key. The kinds of error are ErrLost, ErrNoQuorum, ErrExpired, ErrLimit and ErrCanceled. Except
+// after ErrLost, the lock stays valid until its old deadline.
 func (l *Lock) Extend(ctx context.Context) error {
 	c := l.client
 	_, err := l.extend(ctx, func() []driver.Answer {
@@ -290,10 +291,10 @@ func (l *Lock) Extend(ctx context.Context) error {
 	return nil
 }
 
-// Release releases the lock on all nodes, including those that never granted it. Nil means that a quorum
-// had the key and deleted it, ErrLost that a quorum did not have it, and ErrNoQuorum that the outcome
-// is unknown. It does its work within the nodes' timeout even if ctx has ended. Once Release is
-// called, the caller must treat the lock as lost.
+// Release releases the lock on all nodes, including those that never granted it. It returns nil if
+// a quorum had the key and deleted it, ErrLost if a quorum did not have it, and ErrNoQuorum if the
+// outcome is unknown. Even if ctx has ended, it sends its requests and waits for the answers, up to
+// the nodes' timeout. Once Release is called, the caller must treat the lock as lost.
 func (l *Lock) Release(ctx context.Context) error {
 	c := l.client
 	answers := c.release(ctx, l.key, l.token)
@@ -315,10 +316,10 @@ func (c *Client) quorumError(t driver.Tally) error {
 	return ErrNoQuorum
 }
 
-// Context returns a context that ends when the lease does, regardless of pending requests: at the deadline
-// (with cause ErrExpired), earlier if a majority reports that the lock is lost (ErrLost), and on Release
-// (ErrReleased) and Locker.Close (ErrClosed). It has the values of the context that the lease was
-// acquired with, but does not end with that context.
+// Context returns a context that ends when the lease does, regardless of pending requests: at the
+// deadline (with cause ErrExpired), earlier if a majority reports that the lock is lost (ErrLost),
+// and on Release (ErrReleased) and Locker.Close (ErrClosed). It has the values of the context
+// passed to Acquire, but does not end with that context.
 //
 // The end is decided by the clock behind Until and Remaining, not by a timer. Once that clock reaches the
 // deadline, Err returns an error and Done returns a closed channel, even if Context is first called
@@ -333,9 +334,9 @@ func (c *Client) quorumError(t driver.Tally) error {
 // the context that Context returns, a context derived from it with WithValue, or Remaining. A context that
 // is derived after the deadline has already ended.
 //
-// Err always returns context.Canceled; context.Cause returns the reason. Deadline reports no deadline,
-// because extensions move it: WithTimeout and WithDeadline would drop their own deadline in favor of
-// an earlier one that then moves past it. Until returns the deadline.
+// The only error that Err returns is context.Canceled; context.Cause returns the reason. Deadline
+// reports no deadline, because extensions move it: WithTimeout and WithDeadline would drop their
+// own deadline in favor of an earlier one that then moves past it. Until returns the deadline.
 func (s *Lease) Context() context.Context {
 	s.mu.Lock()
 	if s.ctx == nil {
@@ -380,7 +381,8 @@ func (c *leaseContext) update() {
 	}
 }
 
-// endCause returns why the lease is over, or nil. A lease is over when its deadline has passed at now.
+// endCause returns the reason why the lease is over, or nil. If its deadline has passed at now, it
+// ends the lease first.
 func (s *Lease) endCause(now time.Time) error {
 	s.mu.Lock()
 	expired := s.cause == nil && !now.Before(s.deadline)
@@ -408,7 +410,8 @@ func (s *Lease) end(cause error) {
 	}
 }
 
-// notifyEnd reports the end of the lease to Observe, unless it was released, and ends its context.
+// notifyEnd reports the end of the lease to Observe, unless the lease was released, and ends its
+// context.
 func (s *Lease) notifyEnd(cause error) {
 	if cause != ErrReleased {
 		s.locker.observe(Event{Type: Info, Op: "lost", Key: s.key, Token: s.token, Err: cause})
@@ -433,7 +436,7 @@ type deadlineWatcher struct {
 	wake    chan struct{} // wakes the goroutine for an earlier deadline
 }
 
-// watchEntry is the state of one lease in the deadlineWatcher.
+// watchEntry is the state of one lease that a deadlineWatcher watches.
 type watchEntry struct {
 	due   time.Time // when to check the lease: its deadline, or an earlier one
 	index int       // position in the heap, counted from 1; 0: not watched

@@ -116,7 +116,8 @@ func TestExtendWithClockStepBack(t *testing.T) {
 	})
 }
 
-// Failed extensions count towards the limit, too; otherwise it would not limit the attempts.
+// Failed extensions also count toward the limit; otherwise the number of attempts would be
+// unlimited.
 func TestExtendLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(3)

@@ -13,8 +13,8 @@ import (
 	"lockpick/redlock/driver"
 )
 
-// Locker acquires locks by the Redlock algorithm. Unlike the plain specification, it also handles late
-// requests, nodes that forget keys, and callers that give up. It is safe for concurrent use.
+// Locker acquires locks with the Redlock algorithm. Unlike the plain specification, it also handles
+// late requests, nodes that forget keys, and callers that give up. It is safe for concurrent use.
 type Locker struct {
 	client   *Client // for its timing rules and random numbers
 	cfg      Config
@@ -50,10 +50,10 @@ func New(cfg Config) (*Locker, error) {
 	return l, nil
 }
 
-// Close cancels waiting acquires and waits until failed attempts are cleaned up. Leases that are
-// still held keep their keys until these expire. The nodes must stay open until Close returns: it
-// sends releases that were not answered once more. It returns an error if releases stay unanswered or
-// if a driver ignores its context.
+// Close cancels calls of Acquire that are still waiting, and waits until failed attempts are
+// cleaned up. The keys of leases that are still held remain until they expire. The nodes must stay
+// open until Close returns, because Close sends each unanswered release once more. It returns an
+// error if releases stay unanswered or if a driver ignores its context.
 func (l *Locker) Close() error {
 	l.mu.Lock()
 	l.closed = true
@@ -132,7 +132,7 @@ func WithWait(wait time.Duration) Option {
 	return func(c *callOptions) { c.wait, c.cfg.Tries = max(0, wait), 0 }
 }
 
-// withOptions returns a client configured for a call with opts, and the call's wait.
+// withOptions returns a client configured with opts for one call, and the wait that WithWait set.
 func (c *Client) withOptions(key string, opts []Option) (*Client, time.Duration, error) {
 	if len(opts) == 0 {
 		return c, noLimit, nil
@@ -229,14 +229,14 @@ func (l *Locker) raiseFence(p waitContext, key, token string, answers []driver.A
 	return l.client.raiseFence(key, token, answers, func(nodes []int, r driver.Request) []driver.Answer { return l.answers(p, nodes, r, waitForAll) })
 }
 
-// answers sends r to nodes and waits until quorum of them agree or can't.
+// ask sends r to nodes and waits until quorum of them have agreed or no longer can.
 func (l *Locker) answers(p waitContext, nodes []int, r driver.Request, quorum int) []driver.Answer {
 	b := l.send(p.Context, nodes, r)
 	defer b.unref()
 	return b.wait(p, quorum, nil)
 }
 
-// votes waits for a quorum of distinct servers, or until there can't be one.
+// waitForVotes waits until a quorum of distinct servers has granted the lock or no longer can.
 func (l *Locker) votes(p waitContext, grants *ballot) ([]driver.Answer, error) {
 	quorum := Quorum(len(l.all))
 	answers := grants.wait(p, quorum, nil)
@@ -291,7 +291,7 @@ func (l *Locker) identify(ctx context.Context) func(driver.Answer) {
 	}
 }
 
-// unidentified reports whether a node supports identities but its identity is not known yet.
+// needsIdentity reports whether a node supports identities but its identity is not known yet.
 func (l *Locker) unidentified(node int) bool {
 	if _, supported := l.cfg.Nodes[node].(driver.Identifier); !supported {
 		return false
@@ -301,14 +301,14 @@ func (l *Locker) unidentified(node int) bool {
 	return !l.identified[node]
 }
 
-// duplicateNode returns an error if two nodes are known to be the same server.
+// duplicateError returns an error if two nodes are known to be the same server.
 func (l *Locker) duplicateNode() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.duplicate
 }
 
-// setIdentity records the identity of a node.
+// setIdentity records the identity of a node, and detects a server that is listed twice.
 func (l *Locker) setIdentity(node int, id string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -318,10 +318,10 @@ func (l *Locker) setIdentity(node int, id string) {
 	l.ids[id], l.identified[node] = node, true
 }
 
-// Do acquires the lock on key, calls work, and releases the lock. The context passed to work ends when ctx
-// or the lease ends, as described at Lease.Context, and work must stop then. If the lease ended before
-// work returned, Do returns the reason joined with the error of work: another client may have had the
-// lock.
+// Do acquires the lock on key, calls work, and releases the lock. The context passed to work ends
+// when ctx or the lease ends, as described in Lease.Context, and work must stop then. If the lease
+// ended before work returned, Do returns the reason joined with the error of work: another client
+// may have had the lock.
 func (l *Locker) Do(ctx context.Context, key string, work func(ctx context.Context) error, opts ...Option) error {
 	lease, err := l.Acquire(ctx, key, opts...)
 	if err != nil {
@@ -345,14 +345,14 @@ type pendingRelease struct {
 	key, token string
 	ttl        time.Duration // of the grant
 	until      time.Time     // when the key has expired
-	unsure     bool          // whether the node granted: the grant may still be in flight
+	unsure     bool          // the node's grant may still be in flight
 }
 
 // maxPendingReleases limits the pending releases per node. Beyond it, the oldest, whose key expires
 // first, is dropped.
 const maxPendingReleases = 1000
 
-// release asks nodes to delete a key. unsure reports whether it is unknown if a node granted the key.
+// release asks nodes to delete a key. unsure reports whether a node's grant may still be in flight.
 // Releases that get no answer stay pending.
 func (l *Locker) release(ctx context.Context, nodes []int, d pendingRelease, unsure func(node int) bool) *ballot {
 	if l.client.batcher != nil { // Batchers retry releases themselves
@@ -390,8 +390,9 @@ func (l *Locker) addPending(node int, d pendingRelease) {
 	}
 }
 
-// retryReleases sends each node its oldest pending release, and to the nodes that answer the next one,
-// until none are left. One request at a time is enough for a node that is down. After Close it tries once.
+// retryReleases sends each node its oldest pending release and, once the node has answered, the
+// next one, until none are left. A node that is down thus gets only one request at a time. After
+// Close it makes one last attempt.
 //
 // It uses one goroutine and one timer. With one per node, the scheduler would decide which node
 // is asked first after a round without answers, and simulated runs would not be reproducible.
@@ -444,7 +445,7 @@ func (l *Locker) oldestPending(now time.Time, unresponsive []bool) (nodes []int,
 	return nodes, oldest, done
 }
 
-// removePending removes a release, unless it was dropped meanwhile.
+// removePending removes a release, unless it was dropped in the meantime.
 func (l *Locker) removePending(node int, d pendingRelease) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -480,7 +481,8 @@ func Validity(ttl, elapsed, drift time.Duration) time.Duration {
 	return max(0, ttl-elapsed-drift)
 }
 
-// executeOn executes r with the methods of a Node. If the Node is not a Granter, it uses the plain operation.
+// executeOn executes r by calling the corresponding method of n. If n is not a Granter, it calls
+// the plain one.
 func executeOn(ctx context.Context, r driver.Request, n Node) (int64, error) {
 	switch r.Op {
 	case driver.OpSet:

@@ -15,7 +15,7 @@ import (
 
 const ms = time.Millisecond
 
-// granter is a memory that is also a Granter and an Identifier.
+// granter is a memoryNode that also implements Granter and Identifier.
 type granter struct {
 	*memoryNode
 	id         string
@@ -73,8 +73,8 @@ func (c cluster) granters() (out []*granter) {
 	return out
 }
 
-// locker returns a Locker on nodes with a TTL of 10 s and one try. It is closed when the test ends. In a bubble,
-// the test fails if a goroutine is left then.
+// locker returns a Locker on nodes with a TTL of 10 s and one try. The Locker is closed when the
+// test ends. In a synctest bubble, the test then fails if any goroutine is left.
 func locker[N redlock.Node](t testing.TB, nodes []N, change func(*redlock.Config)) *redlock.Locker {
 	t.Helper()
 	cfg := redlock.Config{TTL: ttl, Tries: 1}
@@ -112,14 +112,15 @@ func wantCause(t testing.TB, ctx context.Context, kind error) {
 	}
 }
 
-// overloaded is a node whose driver is too busy to send grants.
+// overloadedNode is a node whose driver is too busy to send grants.
 type overloaded struct{ *granter }
 
 func (overloaded) Grant(context.Context, string, string, driver.Terms) (int64, error) {
 	return 0, fmt.Errorf("%w: too busy", driver.ErrNotSent)
 }
 
-// Requests that were not sent are not undone, and an overloaded driver does not look like a taken lock.
+// Requests that were not sent are not undone, and an overloaded driver does not make the lock look
+// taken.
 func TestUnsentGrantsAreNotUndone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(5)
@@ -342,7 +343,8 @@ func TestRenewal(t *testing.T) {
 	}
 }
 
-// A repair sets the key again if a minority lost it, but not if a majority lost it or another client has it.
+// A repair sets the key again if a minority of nodes lost it, but not if a majority lost it or
+// another client has it.
 func TestRepair(t *testing.T) {
 	for lost, want := range []int{5, 5, 5, 2} {
 		synctest.Test(t, func(t *testing.T) {
@@ -376,8 +378,8 @@ func TestRepair(t *testing.T) {
 	})
 }
 
-// Two votes of the same server are not a quorum, whichever votes come first. Once all identities are known, every
-// acquire fails.
+// Two votes from the same server do not make a quorum, whichever votes come first. Once all
+// identities are known, every acquire fails.
 func TestSameNodeTwice(t *testing.T) {
 	for slow, first := range []error{nil, redlock.ErrSameNode, nil} { // if one of the duplicates is late, two servers are a quorum
 		synctest.Test(t, func(t *testing.T) {
@@ -442,7 +444,7 @@ func TestObserve(t *testing.T) {
 	})
 }
 
-// The tokens of a Locker increase even if the count of a node is behind.
+// The fencing tokens of a Locker increase even if the count of one node is behind.
 func TestFenceOfLocker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(3)
@@ -461,8 +463,8 @@ func TestFenceOfLocker(t *testing.T) {
 	})
 }
 
-// Every configuration is either rejected with a reason, or it can acquire and release a lock without leaving
-// goroutines behind.
+// New either rejects a configuration with a reason, or returns a Locker that can acquire and
+// release a lock without leaving goroutines behind.
 func FuzzNew(f *testing.F) {
 	f.Add(3, int64(ttl), int64(50*ms), 0.01, int64(0), int64(0), 1, 0, int64(0), int64(0), int64(0), false, false)
 	f.Add(5, int64(time.Second), int64(0), 0.5, int64(1), int64(2), 0, 3, int64(300*ms), int64(2*time.Second), int64(time.Second), true, true)

@@ -22,7 +22,7 @@ var (
 // Faults are set per step.
 type memoryNode struct {
 	name           string
-	ignoresContext bool            // it ignores contexts
+	ignoresContext bool            // the node ignores contexts
 	flaw           map[string]flaw // by step: set, extend, release, raise
 
 	mu    sync.Mutex
@@ -36,8 +36,8 @@ type entry struct {
 	expires time.Time
 }
 
-// flaw is a fault of a step: after delay, the step is refused (down), or it is executed and its answer is
-// lost (lost).
+// stepFault is a fault of a step. After delay, the step is refused (down), or it is executed and
+// its answer is lost (lost).
 type flaw struct {
 	delay      time.Duration
 	down, lost bool
@@ -57,7 +57,7 @@ func (j *journal) add(r row) {
 	j.rows = append(j.rows, r)
 }
 
-// byStep returns the rows of a step.
+// byStep returns the rows for a step.
 func (j *journal) byStep(step string) []row {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -182,7 +182,7 @@ func (c cluster) holders(key, token string) int {
 	return n
 }
 
-// cluster is a set of nodes with a common journal.
+// cluster is a set of nodes with a shared journal.
 type cluster struct {
 	nodes []*memoryNode
 	log   *journal
@@ -206,7 +206,7 @@ func (c cluster) take(key string, nodes ...int) {
 	}
 }
 
-// set sets the flaw of a step on the given nodes.
+// setFault sets the fault of a step on the given nodes.
 func (c cluster) set(step string, f flaw, nodes ...int) {
 	for _, i := range nodes {
 		c.nodes[i].mu.Lock()

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// TestMistakesAreDetected makes one mistake after another in the lock, its drivers or its scripts, and
+// TestMistakesAreDetected plants one mistake at a time in the lock, its drivers or its scripts. It
 // expects a test of this package or a test with a real server to fail.
 func TestMistakesAreDetected(t *testing.T) {
 	for _, m := range mistakes {

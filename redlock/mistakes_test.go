@@ -6,10 +6,10 @@ import (
 	"testing"
 )
 
-// mistake is a change of one place in a file: was, which must occur exactly once, is replaced by is.
+// mistake is a change to a file. It replaces the text old, which must occur exactly once, with new.
 type mistake struct{ description, file, was, is string }
 
-// text returns the file that the mistake changes.
+// text returns the contents of the file to change.
 func (m mistake) text(t *testing.T) string {
 	t.Helper()
 	text, err := os.ReadFile(m.file)
@@ -30,7 +30,7 @@ func TestMistakesApply(t *testing.T) {
 	}
 }
 
-// mistakes lists the planted mistakes. Each description completes the sentence "it …".
+// mistakes lists the planted mistakes. Each description completes a sentence that begins with "it".
 var mistakes = []mistake{
 	{"gives up while a quorum is possible", "ballot.go",
 		`yes+b.missing < b.quorum`,

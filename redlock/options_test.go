@@ -131,7 +131,7 @@ func TestWithWait(t *testing.T) {
 			if err != nil {
 				wantKind(t, err, redlock.ErrTaken)
 			}
-			time.Sleep(2 * time.Second) // until the lock is freed
+			time.Sleep(2 * time.Second) // until the lock is released
 		})
 	}
 }

@@ -84,7 +84,7 @@ func TestDrift(t *testing.T) {
 	}
 }
 
-// The naive version computes with big integers.
+// Validity returns the same as a naive version that uses big integers.
 func TestValidityRandom(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 20_000 {
@@ -100,7 +100,8 @@ func TestValidityRandom(t *testing.T) {
 	}
 }
 
-// The result of random answers is compared with that of trying all answers that the other nodes could have given.
+// For random answers, failureKind returns the same as a naive version that tries all possible
+// answers of the other nodes.
 func TestFailureKindRandom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := rand.New(rand.NewPCG(3, 4))

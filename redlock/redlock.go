@@ -24,7 +24,8 @@
 //
 // The package deliberately omits connections and logging. It omits notifications of a release,
 // which could only shorten the polling delay and would cost each waiting client a subscription to
-// every node. It also omits protection without a clock, which is impossible in an asynchronous system.
+// every node. It offers no protection that works without clocks, which would be impossible in an
+// asynchronous system.
 package redlock
 
 import (
@@ -49,8 +50,8 @@ type Client struct {
 	batcher *batchSender
 }
 
-// Specification returns a client of the plain algorithm, or an error if the configuration is invalid.
-// Applications should use New instead.
+// Specification returns a client that uses the plain algorithm, or an error if the configuration is
+// invalid. Applications should use New instead.
 func Specification(cfg Config) (*Client, error) {
 	if err := cfg.validateSpecification(); err != nil {
 		return nil, fmt.Errorf("configure redlock: %w", err)
@@ -73,11 +74,11 @@ func newClient(cfg Config) (*Client, error) {
 	return c, nil
 }
 
-// Acquire tries to get the lock on key until it succeeds, has tried Config.Tries times, or ctx ends.
-// If it returns an error, the client does not hold the lock, and Acquire has asked all nodes to delete
-// the keys of each failed attempt. It does so even after ctx has ended, so it can return up to one node
-// timeout later than ctx (N timeouts with Config.Sequential). The kinds of error are ErrTaken,
-// ErrNoQuorum, ErrExpired and ErrCanceled, as for Locker.Acquire.
+// Acquire tries to get the lock on key until it succeeds, has tried Config.Tries times, or ctx
+// ends. If it returns an error, the client does not hold the lock, and Acquire has asked all nodes
+// to delete the keys of each failed attempt. It does so even after ctx has ended, so it can return
+// up to one node timeout after ctx ends (N timeouts with Config.Sequential). The kinds of error are
+// ErrTaken, ErrNoQuorum, ErrExpired and ErrCanceled, as for Locker.Acquire.
 func (c *Client) Acquire(ctx context.Context, key string) (*Lock, error) {
 	return acquireWithRetries(waitContext{Context: ctx}, c, noLimit, key, c.attempt)
 }
@@ -126,8 +127,8 @@ func acquireWithRetries[L any](p waitContext, c *Client, wait time.Duration, key
 	}
 }
 
-// attempt makes one attempt, the specification's steps 1 to 5. It returns the lock, the reason why
-// the attempt failed, or an error if the attempt could not be made.
+// attempt makes one attempt, which consists of steps 1 to 5 of the specification. It returns the
+// lock, the reason why the attempt failed, or an error if the attempt could not be made.
 func (c *Client) attempt(p waitContext, key string) (*Lock, *Error, error) {
 	// Each attempt needs its own token. Otherwise, a delayed release of the first attempt
 	// could delete the key that a later attempt set.
@@ -147,7 +148,8 @@ func (c *Client) attempt(p waitContext, key string) (*Lock, *Error, error) {
 	return nil, c.acquireError(key, kind, answers), nil
 }
 
-// grant asks all nodes for the key, and returns their answers and the fencing token, if one is configured.
+// grant asks all nodes for the key, and returns their answers and the fencing token, if
+// Config.Fence is set.
 func (c *Client) grant(ctx context.Context, key, token string) (answers []driver.Answer, fence int64) {
 	op := driver.OpSet
 	if c.cfg.Fence {
@@ -504,7 +506,7 @@ func (e *Error) Unwrap() []error {
 	return out
 }
 
-// canceled returns e with kind ErrCanceled, because ctx ended.
+// canceledError returns e with kind ErrCanceled and the cause and error of ctx, which has ended.
 func canceled(ctx context.Context, e Error) *Error {
 	e.Kind, e.Cause, e.err = ErrCanceled, context.Cause(ctx), ctx.Err()
 	return &e
@@ -516,8 +518,8 @@ func canceled(ctx context.Context, e Error) *Error {
 // Two quorums share a node, but the next holder's quorum may share only a node with a low count. So
 // the token is written back to every node that granted with a lower count, by a script that checks
 // that the key still belongs to this attempt. A node that does not confirm the token has no vote:
-// its answer to the write replaces its grant. Then each node of this quorum has a count of at least
-// the token, and the next grant on any of them gets a higher one.
+// its answer to the write replaces its grant. Each node of this quorum then has a count of at least
+// the token, so the next grant on any of them gets a higher one.
 func (c *Client) raiseFence(key, token string, answers []driver.Answer, ask func(nodes []int, r driver.Request) []driver.Answer) int64 {
 	if !c.cfg.Fence || driver.Count(answers).Yes < Quorum(len(c.all)) {
 		return 0 // no lock, so no token

@@ -18,8 +18,8 @@ import (
 
 var stopCount = flag.Int("stops", 20, "number of processes that TestStoppedPastTheDeadline stops")
 
-// maxConcurrent is the number of processes at a time. Stopped processes use no CPU, so the machine is not
-// busy when they resume.
+// maxConcurrent is the number of processes that run at a time. Stopped processes use no CPU, so the
+// machine is not busy when they resume.
 const maxConcurrent = 20
 
 // When a process resumes after its leases' deadlines and checks at once, the leases have ended: both the
@@ -84,7 +84,7 @@ func stopOne() (string, error) {
 
 const shortTTL = 300 * time.Millisecond
 
-// stopPastTheDeadline is the main function of such a process.
+// stopPastTheDeadline is the main function of the processes that stopOne runs.
 func stopPastTheDeadline(t *testing.T) {
 	l, err := redlock.New(redlock.Config{TTL: shortTTL, Nodes: []redlock.Node{grantingNode{}, grantingNode{}, grantingNode{}}})
 	if err != nil {

@@ -2,12 +2,12 @@
 // can take the place of the reference implementation.
 //
 // A Factory makes a Lock from an Env: the nodes' addresses, a way to dial them, a clock, named
-// randomness and Settings. Lock and Handle are the minimum that every lock implements. Optional
+// random numbers and Settings. Lock and Handle are the minimum that every lock implements. Optional
 // interfaces such as Extender, Fencer and Tokener describe additional features. A Kind is a factory
 // with the lock's properties. Package lock/kinds lists the kinds by name.
 //
-// Deliberately missing: the protected resource, think and hold times, faults. A lock that could see
-// them could cheat.
+// Deliberately missing: the protected resource, think and hold times, and faults. A lock that could
+// see them could cheat.
 package lock
 
 import (
@@ -32,22 +32,23 @@ type Kind struct {
 	Doc  string // short description
 	// OwnTime means that the lock calls package time directly, as an unmodified library does, for
 	// its clock, timers and context deadlines. Only a backend that can change the system clock can
-	// give it a wrong time. As it never calls Env.Now, it never reaches the point during-acquire.
+	// give it a wrong time. Because the lock never calls Env.Now, it never reaches the point
+	// during-acquire.
 	OwnTime bool
 	// Prefix is prepended to a lock's name to form the key on each node.
 	Prefix string
 	Belief Belief
-	// Quorum returns the number of votes needed with the given number of nodes. If nil, it is a
-	// majority.
+	// Quorum returns the number of votes that the lock needs with the given number of nodes. If
+	// nil, it is a majority.
 	Quorum func(nodes int) int
-	// OwnTokens means that the lock draws its keys' values from a source that can't be seeded. In
-	// simulated histories they are replaced by numbers.
+	// OwnTokens means that the lock draws the values of its keys from a source that can't be
+	// seeded. In simulated histories they are replaced by numbers.
 	OwnTokens bool
 	// OneNode means that the lock uses a single server and has no votes.
 	OneNode bool
 	// Distinct means that the lock rejects a configuration in which a node is listed twice.
 	Distinct bool
-	// Server is the software of its nodes, from Servers. "" means Redis.
+	// Server is the software that the lock's nodes run, from Servers. "" means Redis.
 	Server string
 	Can    Features
 	// Options are the settings specific to this kind.
@@ -71,7 +72,7 @@ type Belief string
 const (
 	ByDeadline Belief = ""       // by a deadline: Handle.Deadline
 	BySignal   Belief = "signal" // by a notification when the lock is lost: the handle is a LossNotifier
-	ByNothing  Belief = "none"   // not at all: the holder believes in it until it releases, or until a HeldChecker reports otherwise
+	ByNothing  Belief = "none"   // not at all: the holder considers the lock held until it releases it, or until a HeldChecker reports otherwise
 )
 
 // Option is a setting of a single kind, which is stored in Settings.Options under its name.
@@ -197,13 +198,14 @@ type Handle interface {
 	// Release releases the lock. ErrNotHeld means that a quorum of nodes replied that the lock was
 	// not held. After any other error the outcome is unknown.
 	Release(ctx context.Context) error
-	// Deadline returns the instant, by Env.Now, from which the client no longer believes that it
-	// holds the lock. If zero, it believes so until it releases.
+	// Deadline returns the instant on the clock Env.Now at which the client stops considering
+	// itself the holder. If it is zero, the client considers itself the holder until it releases
+	// the lock.
 	Deadline() time.Time
 }
 
-// WallClockHandle is a Handle whose Deadline may be by Env.Wall. ByWall reports whether it is. The
-// client then compares it with its wall clock before it writes.
+// WallClockHandle is a Handle whose Deadline may be measured by Env.Wall. ByWall reports whether it
+// is. The client then compares the Deadline with its wall clock before it writes.
 type WallClockHandle interface {
 	ByWall() bool
 }
@@ -225,16 +227,16 @@ type LossNotifier interface {
 	Lost() <-chan struct{}
 }
 
-// HeldChecker is a Handle that can check whether the lock is held. An error leaves that open. The
-// client checks it before it writes.
+// HeldChecker is a Handle that can check whether the lock is held. An error means that the answer
+// is unknown. The client checks before it writes.
 type HeldChecker interface {
 	Held(ctx context.Context) (bool, error)
 }
 
 // ContextHandle is a Handle with a context that is canceled when the hold ends. The client relies
 // on it in place of the Deadline: if the context has not ended just before a write, the client
-// believes that it holds the lock, whatever its clock shows. The history records the Deadline as
-// the lock's promise, and a context that contradicts it as an extension.
+// considers itself the holder, whatever its clock shows. The history records the Deadline as the
+// lock's promise, and a context that contradicts it as an extension.
 type ContextHandle interface {
 	Context() context.Context
 }
@@ -269,8 +271,8 @@ func (all Clients[C]) Close() error {
 	return errors.Join(errs...)
 }
 
-// Defaults for libraries, if the scenario doesn't set a value: the TTL of the other kinds, and the
-// timeout and delays of redsync.
+// Defaults for libraries, if the scenario doesn't set a value: the TTL of the other kinds, and
+// redsync's timeout and delays.
 const (
 	libraryTTL      = 10 * time.Second
 	libraryTimeout  = 0.05 // of the TTL
@@ -280,8 +282,8 @@ const (
 
 // ForLibrary returns the settings for an unmodified library, with defaults for all values that are
 // required. It returns an error for settings that no library supports: a mistake, fencing tokens, a
-// limit of extensions, and sequential requests. name is the kind's name. nodes and ask are the ends
-// of the messages for missing nodes and for an unsupported value of Ask.
+// limit of extensions, and sequential requests. name is the kind's name. nodes and ask are the last
+// words of the messages for missing nodes and for an unsupported value of Ask.
 func (e Env) ForLibrary(name, nodes, ask string) (Settings, error) {
 	s := e.Settings
 	switch {

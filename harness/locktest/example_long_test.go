@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestExampleModule runs the tests of the module in testdata/example as its author would. They
-// pass, and fail with the right cause if the lock has its mistake.
+// TestExampleModule runs the tests of the module in testdata/example as its author would. They must
+// pass, and must fail with the right cause once the lock has its mistake.
 func TestExampleModule(t *testing.T) {
 	binary := example(t)
 	if out, err := ran(binary, "-test.v", "-test.run=^TestLock$"); err != nil || strings.Count(out, "    --- PASS: ") < 15 {
@@ -37,7 +37,7 @@ func TestExampleModule(t *testing.T) {
 	}
 }
 
-// example builds the module's tests.
+// buildExample builds the module's tests.
 func example(t *testing.T) string {
 	t.Helper()
 	binary := filepath.Join(t.TempDir(), "example.test")

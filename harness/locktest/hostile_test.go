@@ -17,8 +17,8 @@ import (
 // hostileEnv names the lock that TestHostile runs.
 const hostileEnv = "LOCKTEST_HOSTILE"
 
-// hostile are locks that crash a run or make it hang, with the text expected in the failure. A
-// function name is that of a frame of the lock in the dump.
+// hostileLocks are locks that crash a run or make it hang, with the texts expected in the failure.
+// If a text is a function name, it must appear as a frame in the dump.
 var hostile = map[string]struct {
 	acquire func(ctx context.Context, env lock.Env) (lock.Handle, error)
 	says    []string
@@ -112,7 +112,7 @@ func TestHostile(t *testing.T) {
 	}}, Options{Scenarios: []string{"baseline/", "holder-crashes/"}, Patience: patience})
 }
 
-// A lock that ends its process or hangs fails only its own subtests. The failure shows the lock's
+// If a lock ends its process or hangs, only its own subtests fail. The failure shows the lock's
 // goroutines.
 func TestHostileLocksFail(t *testing.T) {
 	for name, h := range hostile {

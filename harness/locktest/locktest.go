@@ -17,18 +17,19 @@
 // requirement of the simulation. It should read Env.Now before it sends requests and again when it
 // has the answers, and take its values from Env.Token, so that a seed always produces the same run.
 // Set OwnTime if the lock or its library calls time.Now or time.Sleep, and OwnTokens if it draws
-// its own values. The other fields of Kind describe further properties, and nothing beyond them is
-// required of the lock. Scenarios that need unsupported features are skipped. In the simulation, so
-// are scenarios with faults that only real servers can have.
+// its own values. The other fields of Kind describe further properties. Nothing else is required of
+// the lock. Scenarios that need unsupported features are skipped. The simulation also skips
+// scenarios with faults that only real servers can have.
 //
 // None of lockpick's own scenarios tests reentrancy. To test it, write a scenario file with
 // workload: {reenter: 2} and list it in Options.Scenarios.
 //
-// Simulated nodes support the commands that locks use. If one is missing, the failure names it. Use
-// the real servers of Options.Backend, which support all commands. Faults on messages that set,
-// extend or release a lock recognize these messages by their command, or by the effect of their
-// script. If a script is misclassified, add a first line to it: -- lockpick:set, extend or release.
-// Its first key must be the lock's and its first argument the value.
+// Simulated nodes support the commands that locks use. If one is missing, the failure names it. In
+// that case, use real servers (Options.Backend), which support all commands. Some faults affect
+// messages that set, extend or release a lock. lockpick recognizes these messages by their command,
+// or by the effect of their script. If a script is misclassified, add a first line to it: --
+// lockpick:set, -- lockpick:extend or -- lockpick:release. The script's first key must then be the
+// lock's key, and its first argument the value.
 //
 // # Results
 //
@@ -37,27 +38,28 @@
 // property and its cause, draws the sequence of events, and prints the command to reproduce it. The
 // same seed always produces the same run. With go test -artifacts, the history and report.html are
 // kept in the subtest's ArtifactDir. lockpick show NAME describes a scenario, and lockpick help
-// properties the properties. An inconclusive run is a failure, because it demonstrated nothing.
+// properties explains the properties. An inconclusive run is a failure, because it demonstrated
+// nothing.
 //
 // The scenario's tier decides what is required of a lock. Tier "every" applies to every lock: its
 // faults hit clients, links, or a few nodes. Tier "quorum" applies to locks that count votes, which
-// means all locks without OneNode. Where the lock has no tier, or the property is not required, the
-// result is only logged.
+// means all locks without OneNode. If the scenario has no tier for the lock, or the tier does not
+// require the property, the result is only logged.
 //
 // # How it works
 //
 // Simulated runs are executed by separate processes of this test's binary. A lock that spins,
 // panics or hangs thus ends only its own process, and fails a single subtest, which prints the
-// lock's goroutines. Such a process runs the test itself until it reaches Run, so code before Run,
-// and in TestMain, is executed there, too. Run never returns in it. The lock's output is logged.
-// Coverage doesn't include these processes.
+// lock's goroutines. Each of these processes runs the test itself until it reaches Run, so code
+// before Run, and in TestMain, is executed there, too. Run never returns in these processes. The
+// lock's output is logged. Coverage doesn't include these processes.
 //
-// On real servers each client is a process of the test's binary, see Process.
+// On real servers each client is a process of the test's binary; see Process.
 //
-// The lock needs no entry in the table of package lock/kinds. Backends and client processes get a
-// table of kinds to look up locks. Here that table contains lockpick's own kinds, for the
-// comparison runs, and the lock under test. Nothing is registered globally, so two tests may use
-// the same name for their locks.
+// The lock needs no entry in the table of package lock/kinds. Backends and client processes look up
+// locks in a table of kinds that they are given. Here that table contains lockpick's own kinds, for
+// the comparison runs, and the lock under test. Nothing is registered globally, so two tests may
+// use the same name for their locks.
 //
 // Deliberately missing: containers, and locks that are not written in Go.
 package locktest
@@ -91,7 +93,7 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// Backends.
+// Possible values of Options.Backend.
 const (
 	Simulation = "sim"     // virtual time, wherever Go runs
 	Servers    = "process" // redis-server processes in real time, on Linux; see Process
@@ -114,20 +116,20 @@ type Options struct {
 	Without map[string]string
 	// Backend is Simulation or Servers. The default is Simulation.
 	Backend string
-	// Scale is the factor for all durations on real servers. By default it is the scenario's own,
-	// or 0.1. A library with fixed delays may need 1.
+	// Scale is the factor by which all durations are multiplied on real servers. The default is the
+	// scenario's own factor, or 0.1. A library with fixed delays may need 1.
 	Scale float64
 	// Nodes is the number of nodes, if the lock needs a number other than the scenario's, which is
-	// usually 5. Scenarios with faults on particular nodes are then skipped. 0 means the
-	// scenario's.
+	// usually 5. Scenarios with faults on particular nodes are then skipped. 0 means the scenario's
+	// number.
 	Nodes int
 	// NoDrift means that the lock has no safety margin for clocks that run fast or slow. Nothing is
 	// required of it in scenarios with such clocks.
 	NoDrift bool
 	// Set contains values for the kind's Options.
 	Set map[string]string
-	// Patience is the limit of a simulated run in real time; 0 means 20 s. Most runs take
-	// milliseconds. A run that exceeds the limit hangs.
+	// Patience limits the real time that a simulated run may take; 0 means 20 s. Most runs take
+	// milliseconds. A run that exceeds the limit counts as hung.
 	Patience time.Duration
 }
 
@@ -160,7 +162,7 @@ func Run(t *testing.T, kind lock.Kind, o Options) {
 	}
 }
 
-// run is one call of Run.
+// run is the state of one call of Run.
 type run struct {
 	Options
 	kind  lock.Kind
@@ -281,11 +283,11 @@ func (r *run) runSubtest(t *testing.T, c choice, seed uint64) {
 }
 
 // maxTries is how often an inconclusive run is retried. In the simulation each try uses another
-// seed, because a seed always gives the same result, and with some a lock that sends few requests
-// avoids all faults.
+// seed, because a seed always gives the same result, and with some seeds all faults miss a lock
+// that sends few requests.
 const maxTries = 5
 
-// simulate runs a job on a worker. output is the output of the lock.
+// simulate runs a job on a worker. output is what the lock printed.
 func (r *run) simulate(t *testing.T, j campaign.Job) (o outcome.Outcome, output string) {
 	w := <-r.workers.Idle
 	defer func() { r.workers.Idle <- w }()
@@ -308,11 +310,12 @@ func (r *run) simulate(t *testing.T, j campaign.Job) (o outcome.Outcome, output 
 	return o, output
 }
 
-// maxHung is how many runs may hang. A lock that hangs in one run does so in most of them.
+// maxHung is how many runs may hang before the remaining runs are not tried. A lock that hangs in
+// one run usually hangs in most of them.
 const maxHung = 3
 
-// missing lists what the scenario needs but is unavailable here, or returns "". The test fails if
-// that can't be determined.
+// unmetNeeds lists what the scenario needs but is unavailable here, or returns "". The test fails
+// if that can't be determined.
 func (r *run) missing(t *testing.T, s scenario.Scenario) string {
 	var reasons []string
 	for _, c := range r.abilities.Missing(s, r.table) {
@@ -336,7 +339,7 @@ func rerunCommand(test string) string {
 // choice is one variant of a scenario, with the lock under test.
 type choice struct {
 	scenario.Scenario
-	own  scenario.Scenario // with the scenario's own lock
+	own  scenario.Scenario // the scenario with the lock for which it was written
 	skip string            // why it doesn't apply to this lock, or ""
 }
 
@@ -374,7 +377,7 @@ func (r *run) chooseScenarios() ([]choice, error) {
 
 func withListHint(err error) error { return fmt.Errorf("%w: see lockpick list", err) }
 
-// hasTier reports whether a scenario is run if the options name none.
+// hasTier reports whether a scenario runs if the options name no scenarios.
 func (r *run) hasTier(s scenario.Scenario) bool {
 	return s.Lock.Mistake == "" && (s.Tier == scenario.TierEvery || s.Tier == scenario.TierQuorum && !r.kind.OneNode)
 }
@@ -428,8 +431,8 @@ func withNodes(s scenario.Scenario, nodes int) (scenario.Scenario, error) {
 	return s, nil
 }
 
-// withoutDriftFaults returns the scenario for a lock without a margin for clock drift. Random plans
-// don't change clock rates, and nothing is expected if a fixed plan does.
+// withoutDriftFaults returns the scenario for a lock without a margin for clock drift. In the
+// result, random plans don't change clock rates, and nothing is expected if a fixed plan does.
 func withoutDriftFaults(s scenario.Scenario) scenario.Scenario {
 	drifts := func(k nemesis.Kind) bool { return k.Power == nemesis.PowerClock && !k.SetsClock }
 	if s.Random != nil {
@@ -486,10 +489,11 @@ func formatJudgments(all []outcome.Judgement, wanted func(outcome.Judgement) boo
 	return out
 }
 
-// maxErrorLen limits the text of an error, because each client may have one with its stack.
+// maxErrorLen limits the length of an error's text, because it may contain an error with a stack
+// for each client.
 const maxErrorLen = 2000
 
-// explainError explains why a run has no result, with the stacks of the lock.
+// explainError explains why a run has no result, and includes the stacks of the lock's goroutines.
 func explainError(o outcome.Outcome, where string) string {
 	why, _, _ := strings.Cut(o.Error, "; its stacks are in ")
 	if len(why) > maxErrorLen {
@@ -502,7 +506,7 @@ func explainError(o outcome.Outcome, where string) string {
 	return strings.TrimSpace(why + "\n\n" + where)
 }
 
-// diagram draws the unexpected violation, or else the whole run.
+// diagram draws the unexpected violation, or the whole run if there is none.
 func (r *run) diagram(o outcome.Outcome) []string {
 	s, err := campaign.OpenStored(o.Dir, r.known)
 	if err != nil {

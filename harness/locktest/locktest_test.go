@@ -161,8 +161,8 @@ func TestOtherNumberOfNodes(t *testing.T) {
 	}
 }
 
-// A lock without a drift margin has no requirements in scenarios with clock drift, and all others
-// elsewhere.
+// In scenarios with clock drift, nothing is required of a lock without a drift margin. In all other
+// scenarios, such a lock has to meet the usual requirements.
 func TestNoDriftRequirements(t *testing.T) {
 	all := choicesByName(t, kindNamed("redlock"), Options{NoDrift: true})
 	for name, held := range map[string]bool{"ntp-slew/base": false, "baseline/base": true, "random-within-assumptions/base": true} {
@@ -176,7 +176,7 @@ func TestNoDriftRequirements(t *testing.T) {
 	}
 }
 
-// On real servers all durations are scaled, also those of the comparison run.
+// On real servers all durations are scaled, including those of the comparison run.
 func TestScaleOfComparisonRun(t *testing.T) {
 	defer func() { clients = nil }()
 	clients = []lock.Kind{kindNamed("single")}
@@ -222,7 +222,7 @@ func TestStacksOfTheLock(t *testing.T) {
 	}
 }
 
-var wish = flag.String("wish", "", "what the lock of TestFlags prints")
+var wish = flag.String("message", "", "what the lock of TestFlags prints")
 
 // TestFlags is run by TestWorkersGetFlags.
 func TestFlags(t *testing.T) {
@@ -231,15 +231,15 @@ func TestFlags(t *testing.T) {
 	}
 	k := kindNamed("single")
 	Run(t, lock.Kind{Name: "talks", OneNode: true, New: func(env lock.Env) (lock.Lock, error) {
-		os.Stdout.WriteString("the wish is " + *wish + "\n")
+		os.Stdout.WriteString("the message is " + *wish + "\n")
 		return k.New(env)
 	}}, Options{Scenarios: []string{"baseline/"}, Without: map[string]string{"lost-reply": "not asked for"}})
 }
 
 // Workers get the test's own flags, and the lock's output is shown.
 func TestWorkersGetFlags(t *testing.T) {
-	out, err := exec.Command(os.Args[0], "-test.run", "^TestFlags$", "-test.v", "-wish=a long life").CombinedOutput()
-	if err != nil || !strings.Contains(string(out), "Output of the lock:\n        the wish is a long life") || !strings.Contains(string(out), "mutual-exclusion holds: ") {
+	out, err := exec.Command(os.Args[0], "-test.run", "^TestFlags$", "-test.v", "-message=some text").CombinedOutput()
+	if err != nil || !strings.Contains(string(out), "Output of the lock:\n        the message is some text") || !strings.Contains(string(out), "mutual-exclusion holds: ") {
 		t.Errorf("%v\n%s", err, out)
 	}
 }

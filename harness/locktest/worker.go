@@ -50,7 +50,8 @@ func (r *run) work() {
 	os.Exit(0)
 }
 
-// simulation prints the stacks of all goroutines in case of a deadlock.
+// simulation is the simulated backend. It also prints the stacks of all goroutines if a run
+// deadlocks.
 type simulation struct{ *sim.Backend }
 
 // Run calls the simulation's Run.
@@ -63,7 +64,7 @@ func (b simulation) Run(ctx context.Context, s scenario.Scenario, seed uint64, r
 	return err
 }
 
-// ownFlags returns the test's own flags as given on the command line, without those of package
+// customFlags returns the flags on the command line that the test defines, without those of package
 // testing.
 func ownFlags() (out []string) {
 	flag.Visit(func(f *flag.Flag) {
@@ -97,9 +98,9 @@ const maxStacks = 5
 // addresses matches the addresses in stack frames, which are of no use to a reader.
 var addresses = regexp.MustCompile(` fp=0x[0-9a-f]+ sp=0x[0-9a-f]+ pc=0x[0-9a-f]+| gp=0x[0-9a-f]+ m=\S+|(?m)^PC=.*\n`)
 
-// stacks returns the goroutines of a dump that are in the lock's package, or the first ones if
-// there are none, after the text printed before them. It omits the test's goroutine that waits for
-// the others.
+// stacks returns the text that precedes the goroutines in a dump, and the goroutines in the lock's
+// package, or the first ones if there are none. It omits the test's goroutine that waits for the
+// others.
 func stacks(dump, pkg string) string {
 	var lock, other []string
 	before, rest, _ := strings.Cut("\n"+addresses.ReplaceAllString(dump, ""), "\ngoroutine ")

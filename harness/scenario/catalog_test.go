@@ -48,7 +48,8 @@ var parsedOnce = sync.OnceValues(func() (map[string][]Scenario, error) {
 	return files, nil
 })
 
-// parsedCatalog returns the scenarios of each file. Tests share them, and must not change them.
+// parsedCatalog returns the scenarios of each file. Tests share the scenarios, and must not change
+// them.
 func parsedCatalog(t *testing.T) map[string][]Scenario {
 	t.Helper()
 	files, err := parsedOnce()
@@ -91,8 +92,8 @@ func TestCatalog(t *testing.T) {
 	}
 }
 
-// Without expectations nothing would catch a broken lock, and a comparison run that is expected to
-// violate a property must name the cause.
+// Each scenario has expectations, because otherwise nothing would catch a broken lock. A comparison
+// run that is expected to violate a property must name the cause.
 func TestCatalogExpectations(t *testing.T) {
 	for _, all := range parsedCatalog(t) {
 		for _, s := range all {

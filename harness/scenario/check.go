@@ -317,9 +317,9 @@ func checkRandom(s *Scenario) error {
 }
 
 // checkWork limits the resources that a run needs, as far as the scenario determines them: the
-// number of objects, and the number of repetitions, each of which records at least one event.
-// Runs that repeat something without bound, as clients do that neither think nor hold, are stopped
-// once they have recorded history.MaxEvents.
+// number of objects, and the number of repetitions, each of which records at least one event. Runs
+// that repeat something without bound, for example because clients neither think nor hold, are
+// stopped once they have recorded history.MaxEvents events.
 func checkWork(s *Scenario) error {
 	nodes := max(s.Topology.Nodes, len(s.Topology.Addresses))
 	if links := nodes * len(s.Clients); links > maxLinks {
@@ -354,8 +354,8 @@ func checkWork(s *Scenario) error {
 	return nil
 }
 
-// addRepeats adds the number of times that something happens on so many targets within the
-// duration, and limits the total.
+// addRepeats adds up the occurrences of something that happens on each target, once per interval
+// every, for the given duration. It limits the total.
 func addRepeats(total *int, path string, lasts, every time.Duration, targets int) error {
 	if every <= 0 {
 		return nil // not repeated

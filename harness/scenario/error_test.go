@@ -16,7 +16,7 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the golden files")
 
-// known has the names that the tests use.
+// known contains the names that the tests use.
 var known = Known{
 	Backends: []string{"sim", "process"},
 	Locks:    []string{"broken", "failover", "hardened", "redislock", "redlock", "redsync", "rueidis", "single"},
@@ -37,11 +37,12 @@ var known = Known{
 	},
 }
 
-// head has the required keys of a scenario.
+// head contains the required keys of a scenario.
 const head = "name: x\nclaim: Something.\nsource: nobody\n"
 
 // TestParseErrors checks the archives in testdata/scenario-errors. They contain pairs of CASE.yaml
-// and CASE.err, which is the whole message. CASE.part is a file without the three lines of head.
+// and CASE.err, which contains the whole error message. CASE.part is a file without the three lines
+// of head.
 func TestParseErrors(t *testing.T) {
 	archives, err := filepath.Glob("testdata/scenario-errors/*.txtar")
 	if err != nil || len(archives) == 0 {
@@ -102,7 +103,8 @@ func parseError(t *testing.T, name, text string) string {
 	return unlisted.Replace(err.Error()) + "\n"
 }
 
-// unlisted removes the lists of fault kinds, so that a new kind doesn't change the golden files.
+// kindListRemover removes the lists of fault kinds, so that a new kind doesn't change the golden
+// files.
 var unlisted = func() *strings.Replacer {
 	var kinds []string
 	for _, k := range nemesis.Kinds {

@@ -23,7 +23,8 @@ type Known struct {
 	Mistakes   []string             // of lock kind broken
 	Properties []string             // that a scenario can set expectations for
 	Causes     []string             // causes and classes of violations
-	// CanonicalCause returns the current spelling of a cause. If nil, no cause has a former one.
+	// CanonicalCause returns the current spelling of a cause. If it is nil, the spelling of a cause
+	// never changes.
 	CanonicalCause func(string) string
 	Numbers        []string // measured numbers, which a scenario can bound
 	Backends       []string // allowed in a run.json; scenarios don't name a backend
@@ -81,11 +82,11 @@ func (r *reader) form(k Known) object {
 		{key: "clients", doc: "the number of clients, or each client with its start and the nodes it reaches", shape: clientsForm(r.minDuration)},
 		{key: "workload", doc: "what each client does", shape: workloadForm(r.minDuration)},
 		{key: "plan", doc: "what goes wrong, and when", shape: planForm(r.minDuration, r.maxSteps), goPath: wholeSection},
-		{key: "limits", doc: "limits of a single hold for bounded-hold, whatever the lock allows", shape: limitsForm(r.minDuration)},
+		{key: "limits", doc: "limits on a single hold, for bounded-hold, regardless of what the lock allows", shape: limitsForm(r.minDuration)},
 		{key: "expect", doc: "the expected result; safety properties not listed must hold", shape: expect},
 		{key: "limit", doc: "the run is stopped after this time", shape: duration(r.minDuration), defaultText: "2m0s"},
 		{key: "exact", doc: "whether events must coincide to the microsecond, which is only possible in virtual time", shape: boolean},
-		{key: "scale", doc: "factor for all durations on real backends, if it must be fixed", shape: scaleFactor},
+		{key: "scale", doc: "factor by which all durations are multiplied on real backends, if it must be fixed", shape: scaleFactor},
 		{key: "variants", doc: "the same scenario with different values for some keys", to: &r.variants, shape: dict{"variants", dashedName("variant"), maxVariants, object{"a variant", []field{
 			{key: "set", doc: "new values for keys (lock.ttl) or whole sections (plan)", shape: deferred{scalar{jsonSchema: setSchema()}}, required: true},
 			{key: "claim", doc: "replaces the scenario's claim", shape: deferred{nonEmptyText}},
@@ -142,8 +143,9 @@ func lockForm(k Known, unit time.Duration) object {
 	}}
 }
 
-// optionsForm has the options of all kinds. Two kinds may give an option of the same name different
-// values, so a field accepts the values of both. checkOptions rejects those of other kinds.
+// optionsForm contains the options of all kinds. Two kinds may give an option of the same name
+// different values, so a field accepts the values of both. checkOptions rejects values of other
+// kinds.
 func optionsForm(k Known) object {
 	o := object{name: "options"}
 	values := map[string][]string{}
@@ -165,7 +167,7 @@ func optionsForm(k Known) object {
 	return o
 }
 
-// clientsForm reads either the number of clients or a list of them.
+// clientsForm describes either the number of clients or a list of them.
 func clientsForm(unit time.Duration) shape {
 	number := integer(1, maxClients)
 	number.store = func(to reflect.Value, n any) { to.Set(reflect.ValueOf(newClients(n.(int)))) }
@@ -222,7 +224,7 @@ func limitsForm(unit time.Duration) object {
 	}}
 }
 
-// expectForm has the properties, and the other keys of the section expect.
+// expectForm contains the properties, and the other keys of the section expect.
 func (r *reader) expectForm(k Known) object {
 	outcome := oneOf("outcome", wantHolds, wantViolated, wantAny)
 	cause := oneOf("cause", k.Causes...)
@@ -244,10 +246,10 @@ func (r *reader) expectForm(k Known) object {
 	}
 	numbers := object{name: "numbers"}
 	for _, name := range k.Numbers {
-		numbers.fields = append(numbers.fields, field{key: name, doc: "bound of this number", shape: bound})
+		numbers.fields = append(numbers.fields, field{key: name, doc: "bound on this number", shape: bound})
 	}
 	if len(k.Numbers) > 0 {
-		o.fields = append(o.fields, field{key: "numbers", doc: "bounds of measured numbers", shape: numbers, to: &r.scenario.Numbers})
+		o.fields = append(o.fields, field{key: "numbers", doc: "bounds on measured numbers", shape: numbers, to: &r.scenario.Numbers})
 	}
 	vacuous := oneOf("permission", "allowed")
 	vacuous.store = func(to reflect.Value, _ any) { to.SetBool(true) }
@@ -266,13 +268,13 @@ func setSchema() map[string]any {
 	}
 }
 
-// planForm reads a list of steps, or the settings of a random plan.
+// planForm describes a list of steps, or the settings of a random plan.
 func planForm(unit time.Duration, most int) shape {
 	random := object{"plan", []field{{key: "random", doc: "each seed draws its own plan from these settings", shape: randomForm(unit), required: true}}}
 	steps := sequence{"plan", 0, most, object{"a step", []field{
 		{key: "when", doc: "trigger of the fault", shape: triggerForm(unit), required: true},
 		{key: "fault", doc: "the fault and its targets", shape: faultForm(unit), required: true},
-		{key: "drawn", doc: "whether it counts as drawn at random, so that it may not occur or have no effect", shape: boolean},
+		{key: "drawn", doc: "whether it counts as drawn at random, and so may never occur or have no effect", shape: boolean},
 	}}, false}
 	return alternatives{{field: field{key: "plan", shape: steps}}, {field{goPath: wholeSection, shape: random}, has("random"), "random"}}
 }
@@ -299,7 +301,7 @@ func triggerForm(unit time.Duration) shape {
 	}}
 }
 
-// eventFields has the keys of an event. prefix is the start of their paths.
+// eventFields contains the keys of an event. prefix is the start of their paths.
 func eventFields(prefix string) []field {
 	return []field{
 		{key: "client", goPath: prefix + "client", doc: "the client", shape: clientName, required: true},
@@ -338,7 +340,7 @@ func faultForm(unit time.Duration) object {
 	}}
 }
 
-// randomForm reads the settings of a random plan.
+// randomForm describes the settings of a random plan.
 func randomForm(unit time.Duration) object {
 	var modes []string
 	for _, k := range nemesis.Kinds {
@@ -355,8 +357,8 @@ func randomForm(unit time.Duration) object {
 	}}
 }
 
-// WithRandomPlan returns the scenario with the plan drawn for a seed. Drawing is done once: the
-// result has a fixed plan. A scenario with a fixed plan is returned unchanged.
+// WithRandomPlan returns the scenario with the plan drawn for a seed. The result has a fixed plan,
+// so the plan is drawn only once. A scenario with a fixed plan is returned unchanged.
 func (s Scenario) WithRandomPlan(seed uint64) Scenario {
 	if s.Random == nil {
 		return s
@@ -387,7 +389,7 @@ func driftAllowance(s Scenario) time.Duration {
 const latestStart = 0.1
 
 // longRunningClients lists the clients that start early and work until the end, from which targets
-// are drawn. begin is when all of them run.
+// are drawn. begin is when all of them are running.
 func longRunningClients(s Scenario) (clients []string, begin time.Duration) {
 	for _, c := range s.Clients {
 		if c.Start == nil && c.Delay <= time.Duration(latestStart*float64(s.Limit)) && c.Cycles == nil {
@@ -398,17 +400,17 @@ func longRunningClients(s Scenario) (clients []string, begin time.Duration) {
 }
 
 // MinTimeout is the shortest node timeout that scaling produces. On a busy host even a healthy
-// Redis may wait tens of milliseconds for a processor. A shorter timeout would take it for dead and
-// measure the host.
+// Redis may wait tens of milliseconds for a processor. With a shorter timeout, the lock would
+// consider it down, and the run would measure the host.
 const MinTimeout = 50 * time.Millisecond
 
 // MinDownAfter is the shortest DownAfter that scaling produces. Connecting to a newly promoted
 // master may take its sentinels half of it, and a busy host may cost some of the remaining time.
 const MinDownAfter = time.Second
 
-// Scaled returns a deep copy with every duration multiplied by f, so that a scenario of minutes
-// runs in seconds of real time. It doesn't scale the node timeout below MinTimeout or DownAfter
-// below MinDownAfter, unless they were shorter to begin with.
+// Scaled returns a deep copy with every duration multiplied by f, so that a scenario that lasts
+// minutes runs in seconds of real time. It doesn't scale the node timeout below MinTimeout or
+// DownAfter below MinDownAfter, unless they were shorter to begin with.
 func (s Scenario) Scaled(f float64) Scenario {
 	is := s
 	scale(reflect.ValueOf(&s).Elem(), f)
@@ -418,8 +420,8 @@ func (s Scenario) Scaled(f float64) Scenario {
 	return s
 }
 
-// scale multiplies every duration in a value, and replaces everything the value shares with others
-// by copies.
+// scale multiplies every duration in a value by f. It replaces everything that the value shares
+// with other values with copies.
 func scale(v reflect.Value, f float64) {
 	own := v
 	switch v.Kind() {

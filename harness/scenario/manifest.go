@@ -41,7 +41,7 @@ type Manifest struct {
 	StopAtViolation bool `json:"stopAtViolation,omitempty"`
 }
 
-// NewManifest fills in the details of the program and the host.
+// NewManifest returns a manifest that includes the details of the program and the host.
 func NewManifest(s Scenario, backend string, seed uint64, version, command string) Manifest {
 	return Manifest{Schema: 1, Scenario: s, Backend: backend, Seed: seed, Started: time.Now().UTC(), Command: command,
 		Version: version, Go: runtime.Version(), OS: runtime.GOOS, Arch: runtime.GOARCH, CPUs: runtime.NumCPU()}
@@ -149,7 +149,7 @@ func ExplainUnsatisfiable(need string) string {
 	return "the nodes run " + left + ", but only Redis supports " + strings.ReplaceAll(right, "+", ", ")
 }
 
-// onStore returns the topology with the members of a store, which sync each write.
+// onStore returns the topology with members of a store as its nodes, which sync each write.
 func (t Topology) onStore(store string) Topology {
 	t.Server, t.Persistence = store, PersistAlways
 	return t
@@ -159,7 +159,7 @@ func (t Topology) onStore(store string) Topology {
 // addition to the lease's own time.
 const storeSlack = 3 * time.Second
 
-// ExpirySlack returns how much later than a Redis lock the lock of a store may become free. As the
+// ExpirySlack returns how much later a lock on a store may become free than a lock on Redis. As the
 // stores' documentation says, a new leader restarts leases, and lapsed leases are only looked for
 // periodically.
 func (s Scenario) ExpirySlack() time.Duration {
@@ -198,7 +198,7 @@ func (s Scenario) Check(known Known) error {
 	return s.roundTripError(r.scenario)
 }
 
-// MapCauses replaces each expected cause of a scenario by f(cause).
+// MapCauses replaces each expected cause of a scenario with f(cause).
 func MapCauses(s Scenario, f func(string) string) {
 	for property, e := range s.Expect {
 		e.Cause = f(e.Cause)

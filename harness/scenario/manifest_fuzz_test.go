@@ -64,7 +64,7 @@ func FuzzManifest(f *testing.F) {
 	})
 }
 
-// normal returns a manifest as JSON, with empty lists normalized to nil.
+// normalizedJSON returns a manifest as JSON, with empty lists normalized to nil.
 func normal(t *testing.T, m *Manifest) string {
 	text, err := json.Marshal(m)
 	if err != nil {

@@ -8,7 +8,8 @@ import (
 	"lockpick/nemesis"
 )
 
-// Setting the clock of a client whose lock calls package time needs more than skewing it.
+// To set the clock of a client whose lock calls package time, a backend needs a capability that
+// skewing the clock does not require.
 func TestNeedsOfLockWithSystemClock(t *testing.T) {
 	own := lock.Kind{OwnTime: true}
 	for _, tt := range []struct {
@@ -35,7 +36,7 @@ func TestNeedsOfLockWithSystemClock(t *testing.T) {
 	}
 }
 
-// Images need containers.
+// A scenario with an image needs a backend that uses containers.
 func TestNeedsOfAnImage(t *testing.T) {
 	for image, want := range map[string]bool{"": false, "redis:7": true} {
 		s := Scenario{Topology: Topology{Nodes: 1, Persistence: PersistNone, Image: image}}

@@ -27,11 +27,11 @@ func Parse(name string, data []byte, known Known) ([]Scenario, error) {
 	return ParseWith(name, data, known, nil, nil)
 }
 
-// ParseWith is like Parse with overrides of the form key=value, which take precedence over the
-// file and its variants. A key has the form of those in a variant's set: lock.ttl,
-// plan.1.fault.for, or a whole section. The scenario's expectations may no longer apply; reporting
-// that is up to the caller. wanted selects the variants to build, so that an override doesn't have
-// to fit the others. If wanted is nil, all are built.
+// ParseWith is like Parse with overrides of the form key=value, which take precedence over the file
+// and its variants. A key has the same form as in a variant's set: lock.ttl, plan.1.fault.for, or a
+// whole section. The scenario's expectations may no longer apply; reporting that is up to the
+// caller. wanted selects the variants to build, so that an override doesn't have to fit the others.
+// If wanted is nil, all are built.
 func ParseWith(name string, data []byte, known Known, sets []string, wanted func(variant string) bool) ([]Scenario, error) {
 	doc, err := load(name, data)
 	if err != nil {
@@ -147,7 +147,7 @@ func (r *reader) checkBoundVariants(variants []variantEntry) error {
 	return nil
 }
 
-// source is a text that contains nodes.
+// source is a text from which nodes were parsed.
 type source struct {
 	name  string
 	lines []string
@@ -289,8 +289,8 @@ func find(n *yaml.Node, path string) *yaml.Node {
 	return show
 }
 
-// child returns the index in n.Content of the value with the given key, or of the item with the
-// given number, counting from 1. It returns -1 if there is none.
+// childIndex returns the index in n.Content of the value with the given key, or of the item with
+// the given number, counting from 1. It returns -1 if there is none.
 func child(n *yaml.Node, segment string) int {
 	switch n.Kind {
 	case yaml.MappingNode:
@@ -307,8 +307,8 @@ func child(n *yaml.Node, segment string) int {
 	return -1
 }
 
-// replace returns a tree with another value at path. Path holds a key node for each level, so that
-// errors point at the key in the override or variant. replace copies the nodes on the path and
+// replace returns a tree with another value at path. path contains a key node for each level, so
+// that errors point at the key in the override or variant. replace copies the nodes on the path and
 // shares all others, so n remains unchanged.
 func (d *document) replace(n *yaml.Node, path []*yaml.Node, value *yaml.Node) (*yaml.Node, error) {
 	if len(path) == 0 {
@@ -414,7 +414,7 @@ type problem struct {
 
 func (p *problem) Error() string { return p.what }
 
-// at returns the problem's node in a tree.
+// nodeIn returns the problem's node in a tree.
 func (p *problem) at(root *yaml.Node) *yaml.Node {
 	if p.node != nil {
 		return p.node

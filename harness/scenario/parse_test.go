@@ -209,7 +209,8 @@ func TestScaledTimeout(t *testing.T) {
 	}
 }
 
-// following returns the expectation for lease-linearizable if the file doesn't list it.
+// linearizableExpectation returns the expectation for lease-linearizable if the file doesn't list
+// it.
 func following(want string) Expectation {
 	return Expectation{Want: want, Implied: true, Follows: "mutual-exclusion"}
 }
@@ -219,7 +220,7 @@ func TestExplicitExpectationIsNotOverridden(t *testing.T) {
 	same(t, "expect", s.Expect["lease-linearizable"], Expectation{Want: "violated", Cause: "overrun"})
 }
 
-// A variant with a claim of its own doesn't inherit the debate about the scenario's claim.
+// A variant with its own claim doesn't inherit the debate about the scenario's claim.
 func TestDebate(t *testing.T) {
 	const text = head + `
 debate: {kleppmann: affirms, redis: denies}

@@ -56,7 +56,7 @@ type spot struct {
 	value reflect.Value
 }
 
-// places lists the values that can be set within v. A map's entries are its places.
+// places lists the values that can be set within v. Each entry of a map is a place.
 func places(field string, v reflect.Value) (all []spot) {
 	switch v.Kind() {
 	case reflect.Struct:
@@ -110,7 +110,7 @@ func fieldsOf(field string, t reflect.Type) (all []string) {
 
 var long = strings.Repeat("x", 1<<20)
 
-// extremes returns values that no run has.
+// extremes returns values that are too extreme for any run.
 func extremes(k reflect.Kind) []any {
 	switch k {
 	case reflect.String:
@@ -125,7 +125,7 @@ func extremes(k reflect.Kind) []any {
 	return nil
 }
 
-// acceptable lists the extreme values that are accepted, with the reason.
+// acceptedExtremes lists the extreme values that are accepted, with the reason.
 var acceptable = []struct{ field, value, because string }{
 	{`^scenario\.(claim|source)$`, `.`, "free text, which reports show verbatim but truncated"},
 	{`^scenario\.scale$`, `^5e-324$`, "factor that is applied when a run is selected; the result is checked"},

@@ -50,7 +50,7 @@ func checkOfTheCatalog(t *testing.T, drawn uint64, factors ...float64) {
 	}
 }
 
-// stored returns a scenario as read back from a run.json.
+// readBack returns a scenario as read back from a run.json.
 func stored(t *testing.T, s Scenario) (back Scenario) {
 	t.Helper()
 	text, err := json.Marshal(s)

@@ -75,7 +75,7 @@ type Scenario struct {
 	Limits Limits          `json:"limits,omitzero"`
 	Limit  time.Duration   `json:"limit"`           // the run is stopped after this true time
 	Exact  bool            `json:"exact,omitempty"` // events must coincide to the microsecond
-	Scale  float64         `json:"scale,omitempty"` // pinned factor of all durations on real backends; 0: the backend's default
+	Scale  float64         `json:"scale,omitempty"` // fixed factor by which all durations are multiplied on real backends; 0: the backend's default
 
 	Expect  map[string]Expectation `json:"expect"`
 	Numbers map[string]Bound       `json:"numbers,omitempty"`
@@ -207,7 +207,7 @@ func (s Scenario) ID() string {
 type Expectation struct {
 	Want  string `json:"want"`            // holds, violated or any
 	Cause string `json:"cause,omitempty"` // expected cause or class of the violation
-	Node  string `json:"node,omitempty"`  // the node expected to cause it
+	Node  string `json:"node,omitempty"`  // the node that is expected to cause the violation
 	// Implied means that the property passes even if the run didn't exercise it: the file doesn't
 	// mention it but safety must hold anyway, or the plan is random.
 	Implied bool `json:"implied,omitempty"`
@@ -234,9 +234,9 @@ func (e Expectation) String() string {
 	return s
 }
 
-// AddImplied adds the expectations that follow from the tier and from other expectations. No
-// single lease lock could have answered in a way that leads to two holders at once, and where two
-// holders are ruled out, so are all other answers that no lease lock gives.
+// AddImplied adds the expectations that follow from the tier and from other expectations. Answers
+// that lead to two holders at once can't come from a single lease lock. A scenario that rules out
+// two holders also rules out all other answers that a lease lock can't give.
 func AddImplied(expect map[string]Expectation, tier string) {
 	for _, property := range required[tier] {
 		if _, named := expect[property]; !named {
@@ -335,8 +335,8 @@ func (s Scenario) FaultModels() (models []string) {
 	return models
 }
 
-// Targets lists what a step of the plan hits, with clients and nodes expanded to their links where
-// the fault hits links.
+// Targets lists what a step of the plan hits, with clients and nodes expanded to their links if the
+// fault affects links.
 func (s Scenario) Targets(st nemesis.Step) []string {
 	kind, _ := nemesis.KindOf(st.Fault.Kind)
 	switch {
@@ -372,8 +372,8 @@ func (s Scenario) links(target string) []string {
 	return out
 }
 
-// MaxFile is the size of the largest scenario file that is read. The largest in the catalog has
-// a few kilobytes.
+// MaxFile is the maximum size of a scenario file in bytes. The largest in the catalog has a few
+// kilobytes.
 const MaxFile = 1 << 20
 
 // Limits on the size of a single run. The catalog needs no more than five nodes, five clients,
@@ -398,7 +398,8 @@ const (
 // maxItems limits the length of a list, and thus the time it takes to read a hostile file.
 const maxItems = 1000
 
-// maxDrawnSteps limits the length of a random plan. No seed of the catalog draws a tenth of it.
+// maxDrawnSteps limits the length of a random plan. No scenario of the catalog draws even a tenth
+// of it with any seed.
 const maxDrawnSteps = 10_000
 
 // maxScale is the largest factor for durations, and maxDuration the longest duration. Their
@@ -423,7 +424,7 @@ func SizeLimits() []string {
 }
 
 // CheckHistorySize reports which size limit a stored history exceeds, so that no file needs more
-// time and memory than a run does.
+// time and memory than the history of a run.
 func CheckHistorySize(h *history.History) error {
 	clients, keys := map[string]bool{}, map[string]bool{}
 	for _, c := range h.Params.Clients {

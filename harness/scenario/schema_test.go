@@ -21,7 +21,7 @@ func TestSchemaAcceptsCatalog(t *testing.T) {
 	}
 }
 
-// Mistakes that Parse detects by looking at a single key are rejected by the schema, too.
+// The schema also rejects mistakes that Parse detects by looking at a single key.
 func TestSchemaRejectsMistakes(t *testing.T) {
 	schema := readSchema(t)
 	if err := conforms(t, schema, []byte(head)); err != nil {
@@ -141,7 +141,8 @@ func matches(schemas []any, v any, at string) (n int) {
 	return n
 }
 
-// each calls f for the entries of a mapping or a list. validate reports other values by their type.
+// forEach calls f for the entries of a mapping or a list. It does nothing for other values, whose
+// type validate checks.
 func each(v any, f func(key string, item any) error) error {
 	switch v := v.(type) {
 	case map[string]any:

@@ -35,7 +35,7 @@ type field struct {
 	required    bool
 	defaultText string // the default, as written in a file; "": the zero value
 	// goPath is the path of Go fields from the section's value to this one, as in event.nth. ""
-	// means the field named like key, and wholeSection the section's value itself.
+	// means the field with the same name as key, and wholeSection the section's value itself.
 	goPath string
 	to     any // a pointer to the value, if it is stored outside the section's value
 	// stored is the value's path in a run.json, if it differs from goPath: relative to the section's path, or to
@@ -132,7 +132,7 @@ func (f *field) path(section string) string {
 	return section + "." + cmp.Or(f.goPath, f.key)
 }
 
-// removedKeys has hints for keys of earlier releases.
+// removedKeys contains hints for keys of earlier releases.
 var removedKeys = map[string]string{
 	"bypasses": "bypasses are no longer counted; delete the line, or bound jain-index or losing-streak",
 }
@@ -232,7 +232,7 @@ func pairs(n *yaml.Node, name, hint string) ([]pair, error) {
 		if line, duplicate := seen[key.Value]; duplicate {
 			hint := "keep one of them"
 			if line > 0 {
-				hint = fmt.Sprintf("it already appears in line %d; %s", line, hint)
+				hint = fmt.Sprintf("it already appears on line %d; %s", line, hint)
 			}
 			return nil, nodeProblem(key, hint, "duplicate key %s in %s", quote(key.Value), name)
 		}
@@ -273,10 +273,10 @@ func (f *form) matches(v reflect.Value) bool {
 	return mark.IsValid() && (optional || !mark.IsZero())
 }
 
-// section reports whether a node is a section rather than a single value.
+// isSection reports whether a node is a section rather than a single value.
 func section(n *yaml.Node) bool { return n.Kind != yaml.ScalarNode }
 
-// has returns a function that reports whether a node is a section with this key.
+// hasKey returns a function that reports whether a node is a section with this key.
 func has(key string) func(n *yaml.Node) bool {
 	return func(n *yaml.Node) bool { return n.Kind == yaml.MappingNode && child(n, key) >= 0 }
 }
@@ -451,7 +451,7 @@ func (m dict) schema() map[string]any {
 	}
 }
 
-// deferred stores the node itself, which is read in a later step.
+// deferredShape stores the node itself, which is read in a later step.
 type deferred struct{ shape }
 
 func (deferred) read(n *yaml.Node, to reflect.Value) error {
@@ -575,7 +575,7 @@ func dashedName(noun string) scalar {
 // HOST:PORT/, a NAME in lower case, :TAG, @DIGEST.
 var imagePattern = regexp.MustCompile(`^([A-Za-z0-9.-]+(:[0-9]+)?/)?[a-z0-9]+([._/-]+[a-z0-9]+)*(:[A-Za-z0-9_][A-Za-z0-9_.-]{0,127})?(@sha256:[0-9a-f]{64})?$`)
 
-// maxImageLen is the limit of registries.
+// maxImageLen is the maximum length of an image's name in registries.
 const maxImageLen = 255
 
 var imageName = newScalar("the name of an image", "as in redis:7, valkey/valkey:8 or localhost:5000/redis:7", textLike(imagePattern.String()), func(s string) (string, string) {
@@ -611,8 +611,8 @@ var (
 	scaleFactor = factor("1 runs as written in the file, 0.1 ten times as fast")
 	clockRate   = factor("1 is correct, 1.1 runs 10% fast, 0.9 runs 10% slow")
 
-	// cpuShare is a share of one processor. Kernels don't allocate less than a hundredth in slices
-	// that a run would notice.
+	// cpuShare is a share of one processor. The minimum is a hundredth, because kernels allocate
+	// smaller shares too coarsely for a run.
 	cpuShare = decimal("a share of one processor", "a number from 0.01 to 1, as in 0.02", map[string]any{"minimum": 0.01, "maximum": 1},
 		func(v float64) bool { return v >= 0.01 && v <= 1 })
 )
@@ -664,7 +664,8 @@ func formatPercent(x float64) string {
 	return all[:point+1] + "." + all[point+1:] + "%"
 }
 
-// byteSize accepts a number of bytes with a unit. The minimum is the least memory of a container.
+// byteSize accepts a number of bytes with a unit. The minimum is the least memory that a container
+// can have.
 var byteSize = func() scalar {
 	p := newScalarFunc("a number of bytes", "a number with its unit, from 6MB to 1GB, as in 8MB or 6500KB", textLike(`^[0-9]+(KB|MB|GB)$`),
 		func(s string) (int, bool) {
@@ -689,7 +690,7 @@ const (
 
 func parseDuration(s string, least time.Duration) (d time.Duration, wrong, hint string) {
 	if d, err := time.ParseDuration(s); err == nil && d < 0 {
-		return 0, quote(s) + " is negative", "time runs forward only"
+		return 0, quote(s) + " is negative", "time only runs forward"
 	}
 	return parseSigned(s, least)
 }

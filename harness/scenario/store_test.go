@@ -8,9 +8,9 @@ import (
 	"lockpick/harness/lock"
 )
 
-// With a lock on a store, the nodes are members of the store. Pauses, kills and cuts hit them in
-// the same way. Faults that need Redis become a need that no backend satisfies and that has a
-// reason.
+// With a lock on a store, the nodes are members of the store. Pauses, kills and cuts affect them in
+// the same way. Faults that need Redis become a need that no backend satisfies, with an
+// explanation.
 func TestLockOnStore(t *testing.T) {
 	kind := lock.Kind{Server: lock.Etcd, OwnTime: true, Belief: lock.BySignal}
 	for _, tt := range []struct {

@@ -88,7 +88,8 @@ func (d *document) override(tree *yaml.Node, sets []string) (*yaml.Node, error) 
 	return tree, nil
 }
 
-// recordSource records that a tree comes from src, with its first line shifted by some columns.
+// recordSource records that a tree comes from src, with its first line shifted by the given number
+// of columns.
 func (d *document) recordSource(n *yaml.Node, src *source, shift int) {
 	d.foreign[n] = src
 	if n.Line == 1 {
@@ -154,8 +155,8 @@ var required = map[string][]string{
 var implied = Expectation{Want: wantHolds, Implied: true}
 
 // ForLock returns the scenario with a lock of another kind, and with only those expectations that
-// the tier requires of it. A lock that uses a single node gets a topology with one node, which is
-// hit by every fault on nodes. The error explains why the scenario doesn't apply to this kind.
+// the tier requires of it. A lock that uses a single node gets a topology with one node, and every
+// fault on nodes affects that node. The error explains why the scenario doesn't apply to this kind.
 func (s Scenario) ForLock(name string, k lock.Kind) (Scenario, error) {
 	switch l := s.Lock; {
 	case s.Workload.Reenter > 0 && !k.Can.Reenter:
@@ -234,8 +235,8 @@ func DuringAcquire(st nemesis.Step) bool {
 }
 
 // WithoutClientClockSteps returns the scenario with a random plan that never sets the clocks of
-// clients, and the words for the omitted faults. It is for locks that read the system clock, where
-// that clock can't be set.
+// clients, and descriptions of the faults that it omits. It is for locks that read the system
+// clock, where that clock can't be set.
 func (s Scenario) WithoutClientClockSteps() (_ Scenario, omitted []string) {
 	if s.Random == nil {
 		return s, nil
@@ -258,8 +259,8 @@ func expectationsOf(s Scenario, k lock.Kind) map[string]Expectation {
 	return expect
 }
 
-// Guarantees returns the expectations that remain valid if settings of the scenario change, which
-// are the properties that must hold. An expected violation may or may not occur.
+// Guarantees returns the expectations that remain valid if the scenario's settings change, which
+// are those for properties that must hold. An expected violation may or may not occur.
 func Guarantees(expected map[string]Expectation) map[string]Expectation {
 	expect := map[string]Expectation{}
 	for property, e := range expected {

@@ -5,9 +5,9 @@
 //	Batcher ── Settler                         called by Submit and Flush
 //
 // A driver must implement Node. The other interfaces are optional; the lock uses one if all of its
-// nodes implement it. Answer and Tally are for other locks that are built on the rounds of Redlock
-// (redlock.Config.Ask). The package also contains code that drivers share: the Lua scripts of a lock, and
-// hints for connection errors.
+// nodes implement it. Answer and Tally are for other lock implementations that use
+// redlock.Config.Ask. The package also contains code that drivers share: the Lua scripts of a lock,
+// and hints for connection errors.
 //
 // The comment at the top of each script describes its keys, arguments and result. On a node with an
 // ACL, the lock's user needs these permissions, on the lock's keys and on all keys that begin with a
@@ -83,8 +83,8 @@ func newScript(text string) Script {
 	return Script{text, hex.EncodeToString(sum[:])}
 }
 
-// Keys for the quarantine of a node: RunIDKey stores the run_id of the last known server process, and
-// QuarantineKey exists during a quarantine.
+// Keys that implement a node's quarantine: RunIDKey stores the run_id of the last known server
+// process, and QuarantineKey exists during a quarantine.
 const (
 	RunIDKey      = "redlock:run_id"
 	QuarantineKey = "redlock:quarantine"
@@ -111,7 +111,8 @@ func Advise(err error) error {
 	return err
 }
 
-// hints lists hints by text in the errors of nodes and in TLS alerts.
+// hints lists what the user should do about an error, by a text that identifies the error. The
+// texts occur in the errors of nodes and in TLS alerts.
 var hints = []struct{ text, do string }{
 	{"NOAUTH ", "set the node's password, and a user name if the node has users"},
 	{"WRONGPASS ", "check the user name and the password; ACL LIST on the node says which users are enabled"},

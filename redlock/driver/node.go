@@ -5,11 +5,12 @@ import (
 	"time"
 )
 
-// Node is one independent Redis master, or any other store with the same three atomic operations. The
-// result yes means that the operation took effect; no means that it did not and will not. After an
-// error the outcome is unknown, unless the error wraps ErrNotSent. Each ctx has a deadline. A Node that
-// ignores it keeps a goroutine busy until it returns, but delays nothing else. Nodes must be safe for
-// concurrent use. If a Node is a fmt.Stringer, errors call it by that name.
+// Node is one independent Redis master, or any other store with the same three atomic operations.
+// The result yes means that the operation took effect; no means that it did not and will not. After
+// an error the outcome is unknown, unless the error wraps ErrNotSent. Each ctx has a deadline. A
+// Node that ignores it keeps a goroutine busy until it returns, but delays nothing else. Nodes must
+// be safe for concurrent use. If a Node is a fmt.Stringer, errors use the result of String as its
+// name.
 type Node interface {
 	// Set sets key to token with an expiry of ttl, if the key does not exist.
 	Set(ctx context.Context, key, token string, ttl time.Duration) (yes bool, err error)
@@ -33,12 +34,12 @@ type Fencer interface {
 // them, a Locker uses Set and Release.
 type Granter interface {
 	Node
-	// Grant does the same as Set, or SetFenced with Terms.Fence. The result is no if the token was
-	// abandoned, and yes if the key already has this token. The count is 0 for no, and 1 for yes without
-	// Terms.Fence.
+	// Grant does the same as Set or, if t.Fence is set, as SetFenced. The result is no if the token
+	// was abandoned, and yes if the key already has this token. The count is 0 for no; without
+	// t.Fence, it is 1 for yes.
 	Grant(ctx context.Context, key, token string, t Terms) (count int64, err error)
-	// Abandon releases a token whose grant may still be in flight. If the key does not have the token,
-	// the node refuses a grant that arrives within the time refuse.
+	// Abandon releases a token whose grant may still be in flight. If the key does not have the
+	// token, the node refuses a grant of that token for the duration refuse.
 	Abandon(ctx context.Context, key, token string, refuse time.Duration) (yes bool, err error)
 }
 
@@ -70,16 +71,17 @@ type Batcher interface {
 	// decrease from one request to the next.
 	//
 	// A release that was answered with an error remains pending: unless its key has expired (after
-	// Terms.TTL), the node receives it before any request that is submitted later, even if that uses
-	// another connection.
+	// Terms.TTL), the node receives it before any request that is submitted later, even if that
+	// request uses another connection.
 	Submit(r *Request)
 	// Flush sends the submitted requests, and never blocks. A request that is not flushed may wait
 	// until its deadline.
 	Flush()
 }
 
-// Settler is a Batcher that keeps track of releases that the node has not answered. Settle waits until
-// there are none. If ctx ends first, Settle returns an error with the number of pending releases.
+// Settler is a Batcher that keeps track of releases that the node has not answered. Settle waits
+// until there are none left. If ctx ends first, Settle returns an error with the number of pending
+// releases.
 type Settler interface {
 	Batcher
 	Settle(ctx context.Context) error
@@ -88,7 +90,7 @@ type Settler interface {
 // Op is an operation of a Request. Each corresponds to a method of Node, Fencer, Granter or Identifier.
 type Op uint8
 
-// The operations. Their scripts are the variables of this package.
+// The operations. The Lua scripts that implement them are variables of this package.
 const (
 	OpSet Op = iota
 	OpExtend
@@ -117,9 +119,9 @@ type Request struct {
 
 // Collector receives the answers to Requests.
 type Collector interface {
-	// Answered is called with the answer to r. A value above 0 means yes (for OpSetFenced, the count), and
-	// 0 means no. After an error, it is unknown whether r took effect. It is called by the goroutine
-	// that reads answers, so it must not block.
+	// Answered is called with the answer to r. A value above 0 means yes (for OpSetFenced, the
+	// count), and 0 means no. After an error, it is unknown whether r took effect. The goroutine
+	// that reads answers calls Answered, so it must not block.
 	Answered(r *Request, value int64, err error)
 }
 

@@ -53,7 +53,7 @@ func TestGarbage(t *testing.T) {
 	}
 }
 
-// openDriver returns a node with the given driver, and its closer.
+// openDriver returns a node that uses the given kind of driver, and its closer.
 func openDriver(kind, addr string) (driver.Node, io.Closer) {
 	if kind == "wire" {
 		n := wire.New(wire.Options{Addr: addr})
@@ -114,7 +114,7 @@ func TestGuardRejectsLargeReplies(t *testing.T) {
 	}
 }
 
-// scripted is a connection whose input is r.
+// scriptedConn is a connection that reads from r and discards what is written.
 type scripted struct {
 	net.Conn
 	r io.Reader

@@ -40,7 +40,8 @@ func TestAbandonBeforeGrant(t *testing.T) {
 	}
 }
 
-// Counts start at the node's clock, so a node that forgot its counts continues above them.
+// A new count starts at the time on the node's clock, so the counts of a node that forgot them
+// continue to increase.
 func TestCountsStartAtClock(t *testing.T) {
 	n, client := open(t)
 	ctx, terms := context.Background(), driver.Terms{TTL: ttl, Fence: true}

@@ -9,8 +9,8 @@ import (
 	"syscall"
 )
 
-// Limits on the replies to one write of up to 64 commands. The longest reply to a command of a lock is that
-// of INFO, about 2 kB.
+// Limits on the replies to one write of up to 64 commands. The longest reply to any command of a
+// lock is that to INFO, about 2 kB.
 const (
 	maxReply = 64 << 10 // bytes
 	maxItems = 256      // elements of arrays, maps and sets in total
@@ -19,13 +19,14 @@ const (
 // Dialer is the type of redis.Options.Dialer.
 type Dialer = func(ctx context.Context, network, addr string) (net.Conn, error)
 
-// Guard returns a dialer whose connections fail as soon as the server sends more than the commands of a lock
-// can return: more than 64 kB, the header of a longer string, or arrays with more than 256 elements in
-// total. go-redis allocates as much memory as a header announces and parses nested arrays to any depth, so a
-// server that is not Redis, or a broken proxy, could exhaust the memory of this process.
+// Guard returns a dialer whose connections fail as soon as the server sends more than a lock's
+// commands can return: more than 64 kB, the header of a longer string, or arrays with more than 256
+// elements in total. go-redis allocates as much memory as a header announces and parses nested
+// arrays to any depth, so a server that is not Redis, or a broken proxy, could exhaust the memory
+// of this process.
 //
-// Options installs it. Use it if you set your own Dialer. It does not suit a client that also reads large
-// values.
+// Options installs it. If you set your own Dialer, wrap it in Guard. Do not use Guard for a client
+// that also reads large values.
 func Guard(dial Dialer) Dialer {
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {
 		c, err := dial(ctx, network, addr)
@@ -46,7 +47,7 @@ type guardedConn struct {
 	net.Conn
 	bytesLeft, itemsLeft int    // bytes and elements that may still arrive
 	skip                 int    // remaining bytes of a string
-	head                 []byte // the line so far, cut off after maxHead bytes
+	head                 []byte // the line so far, cut off after maxHeaderLen bytes
 	err                  error
 }
 
@@ -76,10 +77,10 @@ func (g *guardedConn) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// maxHead is longer than the header of any string or array.
+// maxHeaderLen is longer than the header of any string or array.
 const maxHead = 24
 
-// scan finds the headers in b, which may end anywhere.
+// scan finds the headers in b, which may end in the middle of one.
 func (g *guardedConn) scan(b []byte) {
 	for len(b) > 0 && g.err == nil {
 		if g.skip > 0 {
@@ -97,7 +98,8 @@ func (g *guardedConn) scan(b []byte) {
 	}
 }
 
-// countHeader counts what a header announces. It ignores lines that are not numbers; go-redis rejects them.
+// countHeader counts the bytes or elements that a header announces. It ignores lines that are not
+// numbers; go-redis rejects them.
 func (g *guardedConn) countHeader(line []byte) {
 	if len(line) == 0 || !bytes.ContainsRune([]byte("$=!*~>%|"), rune(line[0])) {
 		return

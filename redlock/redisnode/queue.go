@@ -38,7 +38,6 @@ const (
 	maxBatch     = 64 // commands per exchange; limits how long one exchange occupies a node
 )
 
-// process executes a command on the node.
 func (n *Node) process(ctx context.Context, cmd redis.Cmder) error {
 	p, ok := n.client.(pipeliner)
 	if !ok {
@@ -60,7 +59,8 @@ func (n *Node) process(ctx context.Context, cmd redis.Cmder) error {
 	}
 }
 
-// admit returns nil if the caller may send the command now.
+// admit returns nil if the caller may send the command now. Otherwise it queues the command and
+// returns its waiter.
 func (q *queue) admit(ctx context.Context, cmd redis.Cmder) *waiter {
 	q.mu.Lock()
 	defer q.mu.Unlock()

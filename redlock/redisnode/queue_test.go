@@ -15,7 +15,7 @@ import (
 	"lockpick/redlock/redisnode"
 )
 
-// slowClient is a client whose node needs some time for each exchange.
+// slowClient is a client whose node takes some time for each exchange.
 type slowClient struct {
 	takes time.Duration
 

@@ -1,11 +1,11 @@
-// Package redisnode implements redlock.Node on a go-redis client.
+// Package redisnode implements redlock.Node with a go-redis client.
 //
 // A Node is one independent Redis master. Each operation is one message: SET with NX and PX, or EVAL with
 // the full text of a script. EVALSHA would save a few hundred bytes, but a restarted node does not know the
 // script, and a release that it refused for that reason would have no effect. Options returns client options
 // that suit a lock.
 //
-// Redis Cluster and replicas are deliberately not supported. A node of Redlock is a standalone master.
+// Redis Cluster and replicas are deliberately not supported. A Redlock node is a standalone master.
 package redisnode
 
 import (
@@ -28,8 +28,8 @@ type Client interface {
 	Process(ctx context.Context, cmd redis.Cmder) error
 }
 
-// Node is one Redis master. It stores the number of grants of a key under the key with the suffix ":fence",
-// which never expires.
+// Node is one Redis master. It stores the number of grants of a key under that key with the suffix
+// ":fence", which never expires.
 type Node struct {
 	client Client
 	queue  queue
@@ -47,8 +47,8 @@ var (
 // with Options: by default, go-redis resends failed commands, and contexts don't limit reads.
 func New(client Client) *Node { return &Node{client: client} }
 
-// Options returns the recommended options for a client of the node at addr. They may be changed before
-// the client is created; comments in the source give the reasons for each.
+// Options returns the recommended options for a client of the node at addr. They may be changed
+// before the client is created; comments in the source give the reason for each.
 //
 // Change the returned value, not a copy, because the dialer reads TLSConfig and DialTimeout from it. If you
 // replace Dialer, wrap yours in Guard.
@@ -80,7 +80,6 @@ func (n *Node) String() string {
 	return "a Redis node"
 }
 
-// do executes a command on the node.
 func (n *Node) do(ctx context.Context, args ...any) *redis.Cmd {
 	cmd := redis.NewCmd(ctx, args...)
 	if err := n.process(ctx, cmd); err != nil {
@@ -96,9 +95,9 @@ type replyError string
 func (r replyError) Error() string { return string(r) }
 func (replyError) RedisError()     {}
 
-// Set implements driver.Node. It parses the reply itself. go-redis treats the reply for a taken key as an
-// error and inspects it about twenty times by reflection, which took a tenth of the CPU time of clients
-// that wait for a lock.
+// Set implements driver.Node. It parses the reply itself, because go-redis treats the reply for a
+// taken key as an error and inspects it about twenty times by reflection, which took a tenth of the
+// CPU time of clients that wait for a lock.
 func (n *Node) Set(ctx context.Context, key, token string, ttl time.Duration) (bool, error) {
 	cmd := redis.NewRawCmd(ctx, "SET", key, token, "NX", "PX", ttl.Milliseconds())
 	if err := n.process(ctx, cmd); err != nil {
@@ -152,8 +151,8 @@ func (n *Node) Abandon(ctx context.Context, key, token string, refuse time.Durat
 }
 
 // Ready ends the node's quarantine, or keeps a new node from starting in quarantine. It is for an
-// administrator who knows that the node has forgotten nothing, because it is new or was restarted with all
-// its data. In a shell:
+// administrator who knows that the node has forgotten nothing, because it is new or was restarted
+// with all its data. The equivalent shell command is:
 //
 //	redis-cli EVAL "$(cat driver/ready.lua)" 2 redlock:run_id redlock:quarantine
 func (n *Node) Ready(ctx context.Context) error {

@@ -122,7 +122,7 @@ func TestFailuresAreErrors(t *testing.T) {
 	}
 }
 
-// The replies to SET are distinguished in both versions of the protocol.
+// Set distinguishes the replies to SET in both versions of the protocol.
 func TestRepliesToSet(t *testing.T) {
 	addr := redistest.Start(t, 1)[0]
 	for _, protocol := range []int{2, 3} {

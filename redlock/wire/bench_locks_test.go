@@ -21,7 +21,7 @@ import (
 	"lockpick/redlock/wire"
 )
 
-// pair acquires and releases the lock on a key.
+// pair acquires the lock on a key and releases it.
 type pair func(key string) error
 
 // contestant is a lock under measurement.

@@ -91,7 +91,7 @@ func (f *benchmark) info(section string, read func(line string) float64) (sum fl
 	return sum
 }
 
-// calls returns how often the nodes executed a command, including in scripts.
+// calls returns how often the nodes have executed a command, including calls by scripts.
 func (f *benchmark) calls(command string) float64 {
 	return f.info("commandstats", func(line string) float64 {
 		rest, ok := strings.CutPrefix(line, "cmdstat_"+command+":calls=")
@@ -103,7 +103,7 @@ func (f *benchmark) calls(command string) float64 {
 	})
 }
 
-// cpu returns the CPU time so far in µs, of this process and of the nodes.
+// cpu returns the CPU time that this process and the nodes have used so far, in µs.
 func (f *benchmark) cpu() (client, nodes float64) {
 	var u syscall.Rusage
 	syscall.Getrusage(syscall.RUSAGE_SELF, &u)
@@ -125,7 +125,7 @@ func writes() float64 {
 	return n
 }
 
-// measure runs work, which sets the number of pairs, and computes their cost.
+// measure runs work, which sets s.pairs, and computes the cost per pair.
 func (f *benchmark) measure(work func(s *sample)) sample {
 	var s sample
 	var before, after runtime.MemStats
@@ -146,7 +146,7 @@ func (f *benchmark) measure(work func(s *sample)) sample {
 	return s
 }
 
-// drive runs pairs in the given number of goroutines for a time d and measures them.
+// drive runs pairs in the given number of goroutines for duration d and measures them.
 func (f *benchmark) drive(name string, goroutines int, d time.Duration, key func(int) string) sample {
 	do := f.pairs[name]
 	took := make([][]time.Duration, goroutines)
@@ -195,8 +195,8 @@ func load() string {
 	return strings.Join(strings.Fields(string(b))[:1], "")
 }
 
-// table measures all locks in turn, *benchReps times, and prints their medians. The functions in extra are measured
-// with them.
+// table measures all locks and the functions in extra in turn, *benchReps times, and prints the
+// medians.
 func (f *benchmark) table(title string, goroutines int, key func(int) string, extra map[string]func() sample) {
 	all := map[string][]sample{}
 	before := load()
@@ -238,8 +238,8 @@ func (f *benchmark) table(title string, goroutines int, key func(int) string, ex
 	f.checkCommands(all)
 }
 
-// checkCommands fails if the nodes executed too few commands: each pair must set and delete a key on at least a
-// quorum.
+// checkCommands fails if the nodes executed too few commands: each pair must set and delete a key
+// on at least a quorum of nodes.
 func (f *benchmark) checkCommands(all map[string][]sample) {
 	for _, l := range f.locks {
 		for _, s := range all[l.name] {

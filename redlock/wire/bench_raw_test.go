@@ -14,7 +14,7 @@ import (
 	"lockpick/redlock/driver"
 )
 
-// raw holds connections for writing SET and EVALSHA without a lock.
+// rawConns holds connections for writing SET and EVALSHA without a lock.
 type raw struct {
 	conns []net.Conn
 	in    []*bufio.Reader
@@ -36,7 +36,7 @@ func newRaw(t *testing.T, addrs []string) *raw {
 	return x
 }
 
-// commands returns the commands to set and release the given number of keys.
+// commands returns the commands that set and release the given number of keys.
 func commands(name string, keys int) (set, release []byte) {
 	words := func(b []byte, words ...string) []byte {
 		b = fmt.Appendf(b, "*%d\r\n", len(words))
@@ -54,8 +54,8 @@ func commands(name string, keys int) (set, release []byte) {
 	return set, release
 }
 
-// bound repeatedly sets and releases the given number of keys on each connection, with one batch in flight, and
-// returns the number of pairs per connection.
+// measureBound repeatedly sets and releases the given number of keys on each connection, with one
+// batch in flight, and returns the number of pairs per connection.
 func (x *raw) bound(t *testing.T, keys int, d time.Duration) (pairs int) {
 	set, release := commands("raw", keys)
 	both := append(set, release...)
@@ -90,7 +90,8 @@ func (x *raw) bound(t *testing.T, keys int, d time.Duration) (pairs int) {
 	return pairs / len(x.conns)
 }
 
-// roundTrips returns a pair that only writes to all nodes and reads from all, twice. It is for a single goroutine.
+// roundTrips returns a pair that only writes to all nodes and reads from all nodes, twice. Only one
+// goroutine may use it.
 func (x *raw) roundTrips() pair {
 	set, release := commands("trip", 1)
 	return func(string) error {

@@ -49,7 +49,8 @@ func (a *authority) signed(cert *x509.Certificate, key *ecdsa.PublicKey) []byte 
 	return der
 }
 
-// issue issues a certificate for 127.0.0.1 that is valid for d, starting an hour ago.
+// issue issues a certificate for 127.0.0.1 that became valid an hour ago and stays valid for d from
+// then.
 func (a *authority) issue(name string, d time.Duration) tls.Certificate {
 	key, from := a.newKey(), time.Now().Add(-time.Hour)
 	der := a.signed(&x509.Certificate{SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: name}, NotBefore: from, NotAfter: from.Add(d),
@@ -74,7 +75,8 @@ func (a *authority) write(name string, der []byte, key *ecdsa.PrivateKey) {
 
 func (a *authority) file(name string) string { return filepath.Join(a.dir, name) }
 
-// trusts returns the configuration of a client that trusts the authority and presents the given certificates.
+// clientConfig returns the configuration of a client that trusts the authority and presents the
+// given certificates.
 func (a *authority) trusts(shown ...tls.Certificate) *tls.Config {
 	pool := x509.NewCertPool()
 	cert, err := x509.ParseCertificate(a.signed(a.cert, &a.key.PublicKey))

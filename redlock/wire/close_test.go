@@ -14,11 +14,11 @@ import (
 	"lockpick/redlock/wire"
 )
 
-// Close waits for pending releases, and reports the nodes on which they stay pending. The bubble detects goroutines
-// that are left.
+// Close waits for pending releases, and reports the nodes on which they stay pending. The synctest
+// bubble detects leftover goroutines.
 func TestCloseWaitsForPendingReleases(t *testing.T) {
 	for name, c := range map[string]struct {
-		back    time.Duration // when the nodes read again, after the call of Close
+		back    time.Duration // time from the call of Close until the nodes read again
 		took    time.Duration
 		pending string
 	}{
@@ -95,8 +95,8 @@ func newLockerOnFakes(t *testing.T) (l *redlock.Locker, all []*fake, nodes []*wi
 	return l, all, nodes
 }
 
-// The timeout of a dial doubles after each failure, up to DialTimeout. When the node responds, it starts again at
-// the minimum.
+// The timeout of a dial doubles after each failure, up to DialTimeout. When the node responds, the
+// timeout is reset to the minimum.
 func TestDialTimeoutDoubles(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var took []time.Duration

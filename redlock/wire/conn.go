@@ -16,8 +16,8 @@ import (
 	"lockpick/redlock/driver"
 )
 
-// pendingRelease is a release that the node may not have received, although it may have received the set
-// before it. until is the time at which the key has expired.
+// pendingRelease is a release that the node may not have received, although it may have received
+// the set that came before. until is when the key expires.
 type pendingRelease struct {
 	key, token string
 	until      time.Duration
@@ -30,8 +30,8 @@ const maxPending = 1 << 16
 // maxBackoff limits the delay after a failed attempt to connect.
 const maxBackoff = 100 * time.Millisecond
 
-// recordUnanswered remembers what is needed later about a request that is answered with an error: a release
-// stays pending, unless its set was never sent.
+// recordUnanswered records what must be remembered about a request that is answered with an error:
+// a release stays pending, unless its set was never sent.
 func (n *nodeState) recordUnanswered(e entry) {
 	d, isRelease := e.asRelease()
 	if !isRelease {
@@ -47,8 +47,8 @@ func (n *nodeState) recordUnanswered(e entry) {
 	}
 }
 
-// isSet reports whether an operation can give a key its token. Other operations, such as extensions, don't
-// tell whether the set before them was sent.
+// isSet reports whether an operation can give a key its token. If any other operation was not sent,
+// such as an extension, the set before it may still have been.
 func isSet(op driver.Op) bool {
 	return op == driver.OpSet || op == driver.OpSetFenced || op == driver.OpGrant
 }
@@ -161,8 +161,8 @@ func (n *nodeState) sendPendingReleases(now time.Duration) {
 	n.startTimer(now + n.opts.Timeout)
 }
 
-// shouldRetryDial reports whether to connect again after a backoff. Only pending releases require that; any
-// other request that needs a connection starts one itself.
+// shouldRetryDial reports whether to connect again after a backoff. Only pending releases require
+// that; any other request that needs a connection opens one itself.
 func (n *nodeState) shouldRetryDial() bool {
 	now := n.now()
 	n.mu.Lock()
@@ -181,9 +181,10 @@ func (n *nodeState) shouldRetryDial() bool {
 	return false
 }
 
-// firstDialTimeouts is the limit of the first dial in multiples of the lock's timeout, which is enough for
-// some round trips and computation. If a packet is lost, the kernel retransmits it after a second at the
-// earliest, so a new connection is faster. If the limit was too short, the next dial may take twice as long.
+// firstDialTimeouts limits the first dial, in multiples of the lock's timeout. It leaves time for
+// some round trips and computation. If a packet is lost, the kernel retransmits it after a second
+// at the earliest, so a new connection is faster. If the limit was too short, the next dial may
+// take twice as long.
 const firstDialTimeouts = 8
 
 func (n *nodeState) dial() (net.Conn, *replyReader, error) {
@@ -215,11 +216,11 @@ func (n *nodeState) dial() (net.Conn, *replyReader, error) {
 	return c, in, nil
 }
 
-// handshake authenticates, loads the scripts (if the node does not keep them, each is sent in full), and reads
-// the server's run_id and the ID of the connection. If the server process is still the same, it makes the
-// node kill the previous connection, which has the given id and runID. Otherwise requests still to be
-// read from that connection could be executed after those on the new one. In another process, the same ID
-// could belong to another client's connection.
+// handshake authenticates, loads the scripts (if the node does not keep them, each is sent in
+// full), and reads the server's run_id and the ID of the connection. If the server process is still
+// the same, it makes the node kill the previous connection, which has the given id and runID.
+// Otherwise the node could read requests from that connection and execute them after those on the
+// new one. In another process, the same ID could belong to another client's connection.
 func handshake(ctx context.Context, in *replyReader, o Options, id int64, runID string) error {
 	var b []byte
 	var names []string // names of the first commands, for errors
@@ -330,7 +331,7 @@ type replyReader struct {
 	runID     string
 }
 
-// answeredRequest is a request with its reply.
+// answeredRequest is a request and its reply.
 type answeredRequest struct {
 	r *driver.Request
 	reply
@@ -492,7 +493,8 @@ func (n *nodeState) resend(in *replyReader, same int, why reply) {
 			n.output = appendBulk(n.output, d.token)
 		}
 	}
-	// Keep the deadlines in the queue in order: later requests give up no later than these.
+	// Keep the queue ordered by deadline: the requests behind these must not have earlier
+	// deadlines.
 	due, rest := retried[0].due, n.waiting.entries()
 	for i := len(rest) - 1; i >= 0 && rest[i].due > due; i-- {
 		rest[i].due = due
@@ -529,7 +531,7 @@ func appendNumber(b []byte, v int64) []byte {
 	return append(b, '\r', '\n')
 }
 
-// appendCommand appends a command with these words.
+// appendCommand appends a command that consists of the given words.
 func appendCommand(b []byte, words ...string) []byte {
 	b = appendArray(b, len(words))
 	for _, w := range words {
@@ -550,7 +552,8 @@ func appendScript(b []byte, s driver.Script, whole bool, keys, args int) []byte 
 	return appendNumber(b, int64(keys))
 }
 
-// appendStep appends a request other than a release. runID is that of the server process; "": unknown.
+// appendStep appends a request other than a release. runID identifies the server process; it is ""
+// if unknown.
 func appendStep(b []byte, r *driver.Request, whole bool, runID string) []byte {
 	switch r.Op {
 	case driver.OpSet:
@@ -630,8 +633,8 @@ func appendGrant(b []byte, r *driver.Request, whole bool, runID string) []byte {
 	return b
 }
 
-// reply is a reply of a node: a value, which is above 0 for yes; an error; or the header of an array with
-// items elements, which follow as replies of their own.
+// reply is a reply of a node: an integer, which is above 0 for yes; an error; or the header of an
+// array with items elements, which follow as replies of their own.
 type reply struct {
 	value int64
 	err   error
@@ -651,7 +654,7 @@ func (r reply) answers(e *entry) bool {
 // errIncomplete means that a reply is not complete yet.
 var errIncomplete = errors.New("incomplete")
 
-// maxBulk limits the length of a string in a reply. No expected string is longer than a digest.
+// maxBulkLen limits the length of a string in a reply. No expected string is longer than a digest.
 const maxBulk = 1 << 10
 
 // shortString returns b as a string, or "" if b is so short that only its presence matters.

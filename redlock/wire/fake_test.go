@@ -18,7 +18,8 @@ import (
 	"lockpick/redlock/wire"
 )
 
-// fake is a node in memory that implements the commands of a lock on pipes. Its keys do not expire.
+// fakeNode is a node in memory that implements the commands of a lock on pipes. Its keys do not
+// expire.
 type fake struct {
 	t *testing.T
 
@@ -74,14 +75,14 @@ func (f *fake) dials() int {
 	return len(f.conns)
 }
 
-// with calls change with the mutex held.
+// update calls change with the mutex held.
 func (f *fake) with(change func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	change()
 }
 
-// commands returns the log so far.
+// commands returns the commands received so far.
 func (f *fake) commands() []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -51,7 +51,7 @@ func TestForgetfulServers(t *testing.T) {
 	}
 }
 
-// forgetfulServers is a lock on servers that forget.
+// forgetfulServers contains a lock and its servers, which forget their scripts or restart.
 type forgetfulServers struct {
 	*testing.T
 	clients []*redis.Client
@@ -85,7 +85,8 @@ func (f *forgetfulServers) must(c *redis.Client, args ...any) any {
 	return got
 }
 
-// whileLocking makes one server after another forget, the given number of times, while 16 clients lock.
+// whileLocking calls forget the given number of times, with one server after another, while 16
+// clients acquire and release locks.
 func (f *forgetfulServers) whileLocking(times int, forget func(*redis.Client), released func(error)) {
 	var done atomic.Bool
 	var pairs atomic.Int64
@@ -154,7 +155,7 @@ func (f *forgetfulServers) runID(c *redis.Client) string {
 	return strings.TrimSpace(rest[:min(len(rest), 40)])
 }
 
-// refused returns the number of scripts that the servers did not know.
+// unknownScripts returns how many scripts the servers did not know.
 func (f *forgetfulServers) refused() (sum int) {
 	for _, c := range f.clients {
 		text, _ := c.Info(context.Background(), "errorstats").Result()

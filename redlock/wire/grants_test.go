@@ -106,7 +106,8 @@ func TestBatchedGrants(t *testing.T) {
 	}
 }
 
-// A batch of grants is refused as a whole in quarantine. Without a stored count, counts start at the clock.
+// During a quarantine, a batch of grants is refused as a whole. A node without a count starts
+// counting at its clock.
 func TestBatchedGrantsOnNewNode(t *testing.T) {
 	ctx := context.Background()
 	n, client := open(t, redistest.Start(t, 1)[0])

@@ -30,7 +30,7 @@ func want(t *testing.T, what string, got, want any) {
 	}
 }
 
-// Releases share a script and are sent first, but never before their own set.
+// Releases share a script and are sent first, but never before the set that they undo.
 func TestBatch(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f, a := newFake(t), &answers{}
@@ -51,7 +51,8 @@ func TestBatch(t *testing.T) {
 	})
 }
 
-// With random bursts of requests, the operations of each token are executed in order and answered once.
+// With random bursts of requests, the operations with the same token are executed in order, and
+// each is answered once.
 func TestOrder(t *testing.T) {
 	for seed := range uint64(50) {
 		bubble(t, func(t *testing.T) {
@@ -425,7 +426,7 @@ func TestClose(t *testing.T) {
 	})
 }
 
-// A call ends with its context, but its request continues.
+// A call returns when its context ends, but its request continues.
 func TestContext(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := newFake(t)

@@ -4,7 +4,7 @@ package wire
 
 import "syscall"
 
-// nonblockingWriter does nothing: a goroutine makes all writes.
+// nonblockingWriter writes nothing, so that a goroutine makes all writes.
 type nonblockingWriter struct{}
 
 func (nonblockingWriter) write(syscall.RawConn, []byte) int { return 0 }

@@ -61,7 +61,7 @@ func newSecuredServer(t *testing.T) *securedServer {
 	return nil
 }
 
-// setCertificate sets the server's certificate. more are additional settings.
+// setCertificate sets the server's certificate and the additional settings in more.
 func (g *securedServer) setCertificate(cert string, more ...any) error {
 	return g.admin.Do(g.Context(), append([]any{"CONFIG", "SET", "tls-ca-cert-file", g.trusted.file("ca.crt"),
 		"tls-cert-file", g.trusted.file(cert + ".crt"), "tls-key-file", g.trusted.file(cert + ".key")}, more...)...).Err()
@@ -104,7 +104,7 @@ func (g *securedServer) nodes(w access) map[string]redlock.Node {
 	return all
 }
 
-// lock uses all operations of a lock on a node.
+// lock performs every operation of a lock on a node.
 func (g *securedServer) lock(n redlock.Node) error {
 	ctx := g.Context()
 	l, err := redlock.New(redlock.Config{Nodes: []redlock.Node{n}, TTL: time.Minute, Timeout: 10 * time.Second, Quarantine: time.Minute, Fence: true, Repair: true, Tries: 1})
@@ -177,7 +177,8 @@ func TestServerConfigurations(t *testing.T) {
 	}
 }
 
-// documentedPermissions returns the permissions of a lock's user in the documentation of package driver.
+// documentedPermissions returns the permissions that a lock's user needs according to the
+// documentation of package driver.
 func documentedPermissions(t *testing.T) (words []any) {
 	text, err := os.ReadFile("../driver/driver.go")
 	if err != nil {

@@ -1,6 +1,6 @@
-// Package wire implements a driver.Batcher on its own connection, for programs that lock often. It sends the
-// requests of many goroutines in one write, needs no goroutine and almost no allocation per request, and
-// combines releases in one script.
+// Package wire implements a driver.Batcher that uses its own connection, for programs that lock
+// often. It sends the requests of many goroutines in one write, needs no goroutine and almost no
+// allocation per request, and combines releases in one script.
 //
 // A Node is one independent Redis master with one connection, which is established when first needed and
 // replaced when it fails. The protocol is RESP2 over TCP, TLS or a Unix socket. All versions of Redis and
@@ -11,12 +11,12 @@
 //	                        their deadlines  ◄── one timer
 //
 // On one connection, a node executes requests in order, so no set arrives after its release. Across
-// connections, the package ensures this in two ways. A release that the node may not have received is
-// sent first on the next connection. And the next connection makes the node kill the previous one, from which
-// it may not have read everything yet.
+// connections, the package ensures this in two ways. A release that the node may not have received
+// is sent first on the next connection. And the next connection makes the node kill the previous
+// one, from which the node may not have read everything yet.
 //
-// The package deliberately omits retries, because the lock decides about those. It also omits Redis
-// Cluster, and all commands except SET and those of package driver.
+// The package deliberately omits retries, because the lock decides when to retry. It also omits
+// Redis Cluster, and all commands except SET and those of package driver.
 package wire
 
 import (
@@ -270,7 +270,7 @@ type batch struct {
 
 func (b *batch) empty() bool { return len(b.releases)+len(b.steps)+len(b.grants) == 0 }
 
-// outbox contains the requests that are to be sent to a node, and those that it has to answer.
+// outbox contains the requests that are to be sent to a node, and those that wait for its answer.
 type outbox struct {
 	runID   string // run_id of the server process; "": unknown
 	batch   batch
@@ -418,7 +418,8 @@ func (n *nodeState) Flush() {
 	}
 }
 
-// writeRest writes the data that Flush could not write, and flushes the requests that arrived meanwhile.
+// writeRest writes the data that Flush could not write, and flushes the requests that arrived in
+// the meantime.
 func (n *nodeState) writeRest(c net.Conn, buf []byte) {
 	defer n.running.Done()
 	if _, err := c.Write(buf); err != nil {
@@ -461,7 +462,7 @@ func (q *queue) pop() entry {
 type timer struct {
 	armed             bool
 	due               time.Duration // when it should fire
-	unresponsiveSince time.Duration // time since when a request is overdue and nothing was read; 0: none
+	unresponsiveSince time.Duration // since when a request has been overdue and nothing was read; 0: not unresponsive
 	paused            bool          // it last fired much too late
 }
 

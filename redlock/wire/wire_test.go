@@ -68,7 +68,8 @@ func TestSameResultsAsRedisnode(t *testing.T) {
 	}
 }
 
-// A node is in quarantine until it is declared ready, and again after it loses its data or its process changes.
+// A node is in quarantine until it is declared ready, and again after it loses its data or its
+// server process changes.
 func TestQuarantine(t *testing.T) {
 	addrs, ctx := redistest.Start(t, 1), context.Background()
 	n, client := open(t, addrs[0])

@@ -1,12 +1,12 @@
-// Package broken is Redlock with exactly one mistake, for testing whether the harness finds it. It
-// uses the reference's nodes and arithmetic but its own implementation of the algorithm, so that
-// the reference needs no switches for mistakes.
+// Package broken implements Redlock with exactly one mistake, to test whether the harness finds
+// that mistake. It uses the reference implementation's nodes and arithmetic but its own
+// implementation of the algorithm, so that the reference needs no switches for mistakes.
 //
-// The type algorithm consists of steps that can be replaced individually. The type mistake is a
-// line of the table in mistakes.go that replaces one of them and quotes the author's reasoning. An
-// algorithm without replacements behaves like the reference.
+// Type algorithm consists of steps that can be replaced individually. The table in mistakes.go
+// lists the mistakes. Each replaces one step, and quotes a programmer who thought that the change
+// was right. An algorithm without replacements behaves like the reference.
 //
-// Deliberately missing: combinations. A lock with two mistakes demonstrates neither.
+// Deliberately missing: combinations of mistakes. A lock with two mistakes demonstrates neither.
 package broken
 
 import (
@@ -57,7 +57,7 @@ func findMistake(name string) (mistake, error) {
 	return mistake{}, fmt.Errorf("lock broken has no mistake %q: use one of %s", name, strings.Join(names, ", "))
 }
 
-// newBroken returns a lock without any mistake so far.
+// newBroken returns a lock to which no mistake has been added yet.
 func newBroken(env lock.Env) (*broken, error) {
 	s := env.Settings
 	if s.Ask != "" && s.Ask != "multiplexed" && s.Ask != "sequential" {
@@ -89,7 +89,7 @@ func newBroken(env lock.Env) (*broken, error) {
 	return l, nil
 }
 
-// broken is one client's lock.
+// brokenLock is one client's lock.
 type broken struct {
 	lock.Clients[*redis.Client]
 	algorithm
@@ -140,7 +140,7 @@ func (l *broken) attempt(ctx context.Context, key string, try int) *handle {
 	return nil
 }
 
-// release deletes the key on the given nodes by means of a step, even if ctx has ended.
+// release deletes the key on the given nodes with the step by, even if ctx has ended.
 func (l *broken) release(ctx context.Context, nodes []int, h *handle, by step) []driver.Answer {
 	return l.ask(context.WithoutCancel(ctx), nodes, func(ctx context.Context, node int) (int64, error) {
 		return by(ctx, node, h.key, h.value)
@@ -191,7 +191,7 @@ type algorithm struct {
 	checkInterval time.Duration                     // before each check
 }
 
-// reference returns the reference's algorithm.
+// reference returns the algorithm of the reference implementation.
 func (l *broken) reference() algorithm {
 	majority := redlock.Quorum(len(l.nodes))
 	return algorithm{
@@ -243,8 +243,8 @@ func (l *broken) hasTimeLeft(start, end time.Time) bool {
 func (l *broken) fromStart(start, _ time.Time) time.Time { return start.Add(l.cfg.TTL - l.drift) }
 func (l *broken) fromEnd(_, end time.Time) time.Time     { return end.Add(l.cfg.TTL - l.drift) }
 
-// highestCount returns the highest count of the nodes that granted the lock. It raises the count of
-// nodes that are behind, and removes the vote of each one that doesn't confirm that.
+// highestCount returns the highest count among the nodes that granted the lock. It raises the count
+// of each node that is behind, and removes the node's vote if the node doesn't confirm this.
 func (l *broken) highestCount(ctx context.Context, h *handle) int64 {
 	fence, behind := driver.HighestCount(h.granted)
 	for _, a := range l.ask(ctx, behind, func(ctx context.Context, node int) (int64, error) {
@@ -262,14 +262,14 @@ func boolToCount(yes bool, err error) (int64, error) {
 	return 0, err
 }
 
-// Reasons for not trying an extension, or not accepting it. The lock is held until its old
+// Reasons not to try an extension, or not to accept its result. The lock is held until its old
 // deadline.
 var (
 	errLimit   = errors.New("limit of extensions reached")
 	errExpired = errors.New("validity time exceeded")
 )
 
-// handle is one acquired lock, or one attempt at it.
+// handle is one acquired lock, or one attempt to acquire it.
 type handle struct {
 	lock       *broken
 	key, value string
@@ -365,7 +365,7 @@ type contextHandle struct {
 
 var _ lock.ContextHandle = (*contextHandle)(nil)
 
-// Context implements lock.Contexter.
+// Context implements lock.ContextHandle.
 func (c *contextHandle) Context() context.Context {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -423,5 +423,5 @@ type contextNotifier struct{ *contextHandle }
 
 var _ lock.LossNotifier = contextNotifier{}
 
-// Lost implements lock.Loser.
+// Lost implements lock.LossNotifier.
 func (c contextNotifier) Lost() <-chan struct{} { return c.Context().Done() }

@@ -48,8 +48,8 @@ func (n nodes) take(some int) {
 	}
 }
 
-// keys counts the nodes whose key has another client's value, and those whose key has one of the
-// lock's values.
+// countKeys counts the nodes whose key has another client's value, and those whose key has one of
+// the lock's values.
 func (n nodes) keys() (others, own int) {
 	for _, c := range n.clients {
 		switch v, err := c.Get(n.t.Context(), "k").Result(); {
@@ -66,7 +66,7 @@ func (n nodes) keys() (others, own int) {
 // epoch is the start of a ticking clock.
 var epoch = time.Unix(1_800_000_000, 0)
 
-// ticking makes both clocks of a client advance by tick with each reading.
+// tickingClocks makes both clocks of a client advance by tick with each reading.
 func ticking(tick time.Duration) func(*lock.Env) {
 	clock := func() func() time.Time {
 		var readings atomic.Int64 // some mistakes read it concurrently, once per node
@@ -75,7 +75,8 @@ func ticking(tick time.Duration) func(*lock.Env) {
 	return func(e *lock.Env) { e.Now, e.Wall = clock(), clock() }
 }
 
-// open returns a lock with a mistake. Its timeouts are long, since no test waits for one.
+// open returns a lock with a mistake. Its timeouts are long, because no test waits for a timeout to
+// pass.
 func (n nodes) open(mistake string, changes ...func(*lock.Env)) *broken {
 	n.t.Helper()
 	e := lock.Env{
@@ -110,7 +111,7 @@ func (n nodes) acquire(l *broken) lock.Handle {
 	return h
 }
 
-// anotherClient makes the lock that of another client, with its own random numbers.
+// anotherClient makes an environment that of another client, with different random numbers.
 func anotherClient(e *lock.Env) {
 	random := e.Random
 	e.Client, e.Random = "c2", func(name string) uint64 { return random("c2/" + name) }
@@ -129,7 +130,7 @@ func TestEachLockMakesItsMistake(t *testing.T) {
 // visibleMistakes are the mistakes that affect the second acquire of a lock.
 var visibleMistakes = []string{"set-without-nx", "ttl-in-wrong-unit", "same-value-for-clients", "release-on-quorum", "undo-by-plain-del"}
 
-// In the absence of faults no other mistake has any effect.
+// Without faults, none of the other mistakes has any effect.
 func TestUseWithoutFaults(t *testing.T) {
 	n := start(t)
 	for _, m := range Mistakes() {
@@ -191,7 +192,7 @@ func TestCanceled(t *testing.T) {
 }
 
 // As in the reference, a failed attempt leaves no key on any node, whether it lost the vote or was
-// canceled. The exceptions are the locks with that mistake.
+// canceled. The exceptions are the locks whose mistake is to leave keys.
 func TestFailedAttemptIsUndone(t *testing.T) {
 	n := start(t)
 	for _, m := range Mistakes() {
@@ -222,8 +223,8 @@ func TestFailedAttemptIsUndone(t *testing.T) {
 	}
 }
 
-// The extension of a lost lock fails and sets no key. The exceptions are the locks with that
-// mistake.
+// The extension of a lost lock fails and sets no key. The exceptions are the locks whose mistake is
+// to extend lost locks.
 func TestExtendLostLock(t *testing.T) {
 	n := start(t)
 	for _, m := range Mistakes() {

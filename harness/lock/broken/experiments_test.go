@@ -15,7 +15,8 @@ import (
 
 var errDown = errors.New("down")
 
-// values returns the values that a lock sets in three attempts refused by all nodes.
+// values returns the values that a lock sets in three attempts, all of which are refused by all
+// nodes.
 func (n nodes) values(mistake string, changes ...func(*lock.Env)) []string {
 	var values []string
 	l := n.open(mistake, append(changes, func(e *lock.Env) { e.Settings.Tries, e.Settings.Ask = 3, "sequential" })...)
@@ -42,8 +43,8 @@ func (n nodes) lease(mistake string, elapsed time.Duration, changes ...func(*loc
 	return h.Deadline().Sub(epoch)
 }
 
-// pastDeadline returns a hold past its deadline. None of the lock's timers has fired since the
-// acquire.
+// pastDeadline returns a handle whose deadline has passed. None of the lock's timers has fired
+// since the acquire.
 func (n nodes) pastDeadline(mistake string) lock.Handle {
 	n.take(0)
 	var late atomic.Int64
@@ -88,8 +89,8 @@ func (n nodes) timeToLiveAfterSet(mistake string) time.Duration {
 	return n.timeToLive()
 }
 
-// extended returns the time to live of a lock's keys after the acquire, and after an extension if
-// it was set to left in between.
+// ttlAroundExtension returns the time to live of a lock's keys after the acquire and after an
+// extension. Just before the extension, it sets the time to live to left.
 func (n nodes) extended(mistake string, left time.Duration, changes ...func(*lock.Env)) (before, after time.Duration) {
 	n.take(0)
 	h := n.acquire(n.open(mistake, changes...))
@@ -107,8 +108,8 @@ func (n nodes) extended(mistake string, left time.Duration, changes ...func(*loc
 	return before, n.timeToLive()
 }
 
-// deadlines returns the deadlines after the acquire and after an extension. Each of these reads the
-// clock twice.
+// deadlines returns a lock's deadline after the acquire and after an extension. Each of these
+// operations reads the clock twice.
 func (n nodes) deadlines(mistake string) (acquired, extended time.Duration) {
 	n.take(0)
 	h := n.acquire(n.open(mistake, ticking(time.Second)))
@@ -119,7 +120,7 @@ func (n nodes) deadlines(mistake string) (acquired, extended time.Duration) {
 	return acquired, h.Deadline().Sub(epoch)
 }
 
-// waits returns a lock's delays after eight attempts. They should be between 1 and 9 ms.
+// delays returns a lock's delays after eight attempts. They should be between 1 and 9 ms.
 func (n nodes) waits(mistake string, changes ...func(*lock.Env)) []time.Duration {
 	n.take(5)
 	var waits []time.Duration
@@ -158,8 +159,9 @@ func (n nodes) reusesValue(mistake string) bool {
 	return values[0] == values[1] && values[0] != values[2]
 }
 
-// checkWithoutAnswers calls checkHold of a lock that extends itself while no node answers
-// extensions. asked reports whether it sent any. Its wall clock is stopped.
+// checkWithoutAnswers calls checkHold for a lock that extends itself, while no node answers
+// extensions and the client's wall clock is stopped. asked reports whether the lock sent any
+// extensions.
 func (n nodes) checkWithoutAnswers(mistake string) (lost, over, asked bool, pause time.Duration) {
 	n.take(0)
 	l := n.open(mistake, func(e *lock.Env) { e.Wall = func() time.Time { return epoch } })
@@ -175,9 +177,9 @@ func (n nodes) checkWithoutAnswers(mistake string) (lost, over, asked bool, paus
 	return lost, over, requests.Load() > 0, l.checkInterval
 }
 
-// fencingCounts returns the fencing token if the first node has counted three grants and the last node
-// seven, and the first node's count after the acquire and after the release. The token of a lock
-// without fencing is 0.
+// fencingCounts acquires and releases a lock after the first node has counted three grants and the
+// last node seven. It returns the fencing token, which is 0 for a lock without fencing, and the
+// first node's count after the acquire and after the release.
 func (n nodes) fencingCounts(mistake string) (token, counted, left int64) {
 	n.take(0)
 	if !n.open(mistake).countsGrants {
@@ -203,7 +205,8 @@ func (n nodes) fencingCounts(mistake string) (token, counted, left int64) {
 	return h.(lock.Fencer).Fence(), counted, count()
 }
 
-// betweenSteps sets the key for another client once the first node has answered GET.
+// betweenSteps is a go-redis hook that sets the key for another client once the first node has
+// answered GET.
 type betweenSteps struct{ set func() error }
 
 func (betweenSteps) DialHook(next redis.DialHook) redis.DialHook { return next }
@@ -220,7 +223,7 @@ func (b betweenSteps) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	}
 }
 
-// experiments check for each mistake whether a lock makes it.
+// experiments contains, for each mistake, a check whether a lock makes it.
 var experiments = map[string]func(nodes, string) bool{
 	"no-elapsed-check": func(n nodes, mistake string) bool {
 		return n.lease(mistake, 12*time.Second) == 12*time.Second+validity
@@ -746,7 +749,8 @@ var experiments = map[string]func(nodes, string) bool{
 	},
 }
 
-// extends reports whether an extension succeeds if another client has the key on some nodes.
+// canExtend reports whether an extension succeeds if another client has the key on the given number
+// of nodes.
 func (n nodes) extends(mistake string, taken int) bool {
 	n.take(0)
 	h := n.acquire(n.open(mistake, ticking(time.Millisecond)))

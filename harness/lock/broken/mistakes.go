@@ -22,7 +22,7 @@ import (
 type Mistake struct {
 	Name    string
 	Doc     string // what it does wrong, with no period at the end
-	Thought string // why its author thought that this was right
+	Thought string // why the programmer thought that this was right
 }
 
 // mistake is a Mistake with the code that makes it.
@@ -31,8 +31,9 @@ type mistake struct {
 	apply func(*broken)
 }
 
-// mistakes lists all of them: first those that let two clients hold the lock, then those in extensions,
-// those that keep the lock from being acquired or from coming free, and those in fencing tokens.
+// mistakes lists all mistakes: first those that let two clients hold the lock, then those in
+// extensions, those that keep the lock from being acquired or from becoming free, and those in
+// fencing tokens.
 var mistakes = []mistake{
 	{Mistake{"no-elapsed-check",
 		"never measures how long the attempt took, and claims TTL − drift from the end of the attempt",
@@ -135,7 +136,7 @@ var mistakes = []mistake{
 			})
 		}},
 	{Mistake{"plain-del",
-		"releases with DEL, whoever holds the key by then (it still undoes failed attempts by a compare-and-delete)",
+		"releases with DEL, whoever holds the key by then (it still undoes failed attempts with a compare-and-delete)",
 		"only the holder calls release, so the key must be the holder's"},
 		func(l *broken) {
 			l.deleteKey = func(ctx context.Context, node int, key, _ string) (int64, error) {
@@ -418,7 +419,7 @@ var (
 	releaseWithCount string
 )
 
-// replaceSet replaces the step that sets the key by one that doesn't count grants.
+// replaceSet replaces the step that sets the key with one that doesn't count grants.
 func (l *broken) replaceSet(s step) { l.set, l.countsGrants = s, false }
 
 // setWith returns a step that sends SET with options.
@@ -442,7 +443,7 @@ func (l *broken) setKeyTTL(ttl time.Duration) {
 	}
 }
 
-// hasOwn checks whether the key has the value, and changes nothing.
+// isOwner checks whether the key has the value, and changes nothing.
 func (l *broken) hasOwn(ctx context.Context, node int, key, value string) (int64, error) {
 	held, err := l.Clients[node].Get(ctx, key).Result()
 	if errors.Is(err, redis.Nil) {
@@ -451,10 +452,10 @@ func (l *broken) hasOwn(ctx context.Context, node int, key, value string) (int64
 	return boolToCount(held == value, err)
 }
 
-// script returns a step that runs a script with the value and the TTL.
+// script returns a step that runs a script with the value and the TTL as its arguments.
 func (l *broken) script(text string) step { return l.scriptOf(text, l.cfg.TTL.Milliseconds) }
 
-// scriptOf returns a step that runs a script with the value and a number.
+// scriptWith returns a step that runs a script with the value and a number as its arguments.
 func (l *broken) scriptOf(text string, number func() int64) step {
 	return func(ctx context.Context, node int, key, value string) (int64, error) {
 		return l.Clients[node].Do(ctx, "EVAL", text, 1, key, value, number()).Int64()
@@ -470,7 +471,8 @@ const driverTries = 4
 // driverWait is how long the driver waits for each answer: three seconds if the TTL is ten.
 func (l *broken) driverWait() time.Duration { return 3 * l.cfg.TTL / 10 }
 
-// setWithRetries is setFree by a driver that retries without regard to attempts.
+// setWithRetries does the same as setFree, with a driver that keeps retrying after the attempt is
+// over.
 func (l *broken) setWithRetries(ctx context.Context, node int, key, value string) (yes int64, err error) {
 	for range driverTries {
 		own, end := context.WithTimeout(context.WithoutCancel(ctx), l.driverWait())
@@ -541,7 +543,7 @@ var waitsForAll = mistake{Mistake{"waits-for-all",
 
 var returnsLate = mistake{Mistake{"returns-late",
 	"returns the lock however long the acquire took, even if its deadline has passed",
-	"the caller checks the deadline before it works, so checking here too is a waste"},
+	"the caller checks the deadline before doing its work, so checking here too is a waste"},
 	func(l *broken) { l.valid = func(_, _ time.Time) bool { return true } }}
 
 var renewsAfterFailedRelease = mistake{Mistake{"renews-after-failed-release",
@@ -571,7 +573,7 @@ func (r *renewingHandle) Release(ctx context.Context) error {
 	return err
 }
 
-// backgroundHandle is a handle with a task in the background.
+// backgroundHandle is a handle with a background task.
 type backgroundHandle struct {
 	*handle
 	done chan struct{}
@@ -607,8 +609,8 @@ var extensionIgnoresAnswers = mistake{Mistake{"extension-unheard",
 	}}
 
 // NotFoundByFuzzing lists the mistakes that no plan within the assumptions reveals. The text says
-// when they show, and completes "which shows only". A scenario of the catalog reveals each of
-// them.
+// when a mistake shows; it completes a sentence that begins with "which shows only". A scenario of
+// the catalog reveals each of these mistakes.
 var NotFoundByFuzzing = map[string]string{
 	"extension-in-two-steps": "if a holder dies while an extension by the previous holder is between its two steps: " +
 		"extending the key of a live holder has no effect on mutual exclusion",
@@ -662,7 +664,7 @@ var renewsByWallClock = mistake{Mistake{"renews-by-wall-clock",
 		})
 	}}
 
-// extendAutomatically makes handles without a deadline that extend themselves.
+// extendAutomatically makes the lock return handles that extend themselves and have no deadline.
 func (l *broken) extendAutomatically(pause time.Duration, look func(h *handle) (lost, over bool)) {
 	l.checkInterval, l.checkHold = pause, look
 	l.canExtend = func(*handle, time.Time) bool { return true }
@@ -680,7 +682,8 @@ func (l *broken) extendAutomatically(pause time.Duration, look func(h *handle) (
 	}
 }
 
-// notifyingHandle is a handle that extends itself and notifies its holder in place of a deadline.
+// notifyingHandle is a handle that extends itself. It has no deadline, but notifies its holder of a
+// loss.
 type notifyingHandle struct {
 	backgroundHandle
 	lost chan struct{}
@@ -699,7 +702,7 @@ func (w *notifyingHandle) Release(ctx context.Context) error {
 }
 
 var elapsedByWallClock = mistake{Mistake{"elapsed-by-wall-clock",
-	"measures the attempt by its wall clock, and claims the rest of the TTL from the end of the attempt",
+	"measures the attempt with its wall clock, and claims the rest of the TTL from the end of the attempt",
 	"two readings of the same clock differ by the time elapsed"},
 	func(l *broken) {
 		var start time.Time

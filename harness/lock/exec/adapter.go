@@ -1,16 +1,17 @@
-// Package exec is a lock in another program, in any language. The program is called an adapter: it
-// uses the library under test, and speaks JSON lines on its stdin and stdout.
+// Package exec implements a lock that runs in another program, in any language. The program is
+// called an adapter: it uses the library under test, and speaks JSON lines on its stdin and stdout.
 //
-// An Adapter is the harness's end of such a program. New makes a lock from the adapter whose pipes
-// this process was given. The client still takes all measurements: time stamps, points, the
-// resource. Deadlines are instants on one of the adapter's clocks, never relative durations,
-// because a client that reads a message late would then believe in its lock for too long.
+// An Adapter is the harness's end of the connection to such a program. New returns the lock of the
+// adapter whose pipes were passed to this process. All measurements remain the client's task: it
+// takes the timestamps, reaches the points at which faults strike, and accesses the resource.
+// Deadlines are instants on one of the adapter's clocks, never relative durations, because a client
+// that reads a message late would then consider itself the holder for too long.
 //
-// Starters are templates for adapters, one per language. Libraries are the adapters for published
-// libraries. adapters/README.md explains how to install them.
+// Starters lists templates for adapters, one per language. Libraries lists the adapters for
+// published libraries. adapters/README.md explains how to install them.
 //
-// Not here: starting the program (package real), and faults, which hit an adapter together with its
-// client.
+// Deliberately missing: starting the program (package real), and faults, which affect an adapter
+// together with its client.
 package exec
 
 import (
@@ -44,10 +45,11 @@ func (brokenAdapter) Is(err error) bool { return err == lock.ErrBroken }
 // the virtual machine of a language may need many seconds to load a library.
 const StartWithin = 30 * time.Second
 
-// grace is how much longer than the library's own time limit an adapter may take to answer.
+// grace is how much longer an adapter may take to answer than the library's own time limit.
 const grace = 2 * time.Second
 
-// Adapter is the harness's end of a program that contains a lock and speaks the protocol.
+// Adapter is the harness's end of the connection to a program that contains a lock and speaks the
+// protocol.
 type Adapter struct {
 	Hello  Hello
 	Quorum int // quorum of the nodes, set by Open; 0 if the adapter doesn't report it
@@ -73,7 +75,8 @@ type clockReading struct {
 	took    time.Duration
 }
 
-// Connect reads the hello of an adapter. now is the client's monotonic clock.
+// Connect returns an Adapter after reading the adapter's hello from out. now is the client's
+// monotonic clock.
 func Connect(in io.Writer, out io.Reader, now func() time.Time) (*Adapter, error) {
 	a := &Adapter{now: now, in: in, out: bufio.NewReaderSize(out, maxLineLen), ended: make(chan struct{}),
 		waiting: map[int64]chan reply{}, handles: map[string]*Handle{}, lostEarly: map[string]string{}}
@@ -127,7 +130,7 @@ func (a *Adapter) compareClocks(ctx context.Context) error {
 }
 
 // maxClockDifference is the maximum difference between the wall clocks of the adapter and its
-// client. Both are set within some milliseconds of each other, and some languages' clocks have no
+// client. Both are set within a few milliseconds of each other, and some languages' clocks have no
 // better resolution.
 const maxClockDifference = 100 * time.Millisecond
 
@@ -180,7 +183,7 @@ func (a *Adapter) listen() {
 	}
 }
 
-// handleReply processes a line of the adapter. The caller holds a.mu.
+// handleReply processes a line from the adapter. The caller holds a.mu.
 func (a *Adapter) handleReply(r reply) error {
 	switch {
 	case r.Lost != "":
@@ -236,8 +239,8 @@ func (a *Adapter) send(r *request) (<-chan reply, error) {
 	return w, nil
 }
 
-// failure returns the error of a broken adapter. The reason why its output ended is preferred over
-// err, because it is more informative.
+// failure returns the error to report for a broken adapter. The reason why its output ended is
+// preferred over err, because it is more informative.
 func (a *Adapter) failure(err error) error {
 	select {
 	case <-a.ended:
@@ -253,8 +256,8 @@ func (a *Adapter) failure(err error) error {
 
 // call sends a request and waits for the answer. If ctx ends, call cancels an acquire if the
 // adapter supports it. Whenever the library's time limit has passed, call pings the adapter's
-// reader: as long as that answers, it is the library that hangs, and call keeps waiting, as with
-// any other lock.
+// reader: as long as the reader answers, only the library hangs, and call keeps waiting, as it
+// would for any other lock.
 func (a *Adapter) call(ctx context.Context, r request) (reply, error) {
 	w, err := a.send(&r)
 	if err != nil {
@@ -300,7 +303,7 @@ func (a *Adapter) call(ctx context.Context, r request) (reply, error) {
 	}
 }
 
-// withoutLibrary reports whether the adapter can answer without calling the library.
+// bypassesLibrary reports whether the adapter can answer without calling the library.
 func (r request) withoutLibrary() bool { return r.Op == "ping" || r.Op == "clock" || r.Op == "open" }
 
 // timeout returns how long an answer may take.
@@ -324,7 +327,7 @@ func (r *RefusedError) Error() string {
 	return r.No + ": " + r.Why
 }
 
-// Is reports whether the answer is not-held and err is lock.ErrNotHeld.
+// Is reports whether err is lock.ErrNotHeld and the answer is not-held.
 func (r *RefusedError) Is(err error) bool { return err == lock.ErrNotHeld && r.No == refusedNotHeld }
 
 // refusal returns an error for a reply that isn't ok.
@@ -373,7 +376,7 @@ func (a *Adapter) Close(ctx context.Context) error {
 	return err
 }
 
-// attached holds the pipes of an adapter started by Attach, or nil.
+// attachedPipes holds the pipes of an adapter started by Attach, or nil.
 var attached struct {
 	in  io.WriteCloser
 	out io.Reader

@@ -89,7 +89,7 @@ func (s starter) Files() (names []string) {
 	return names
 }
 
-// AdapterFolder is the folder in the project where .ci/adapters installs them.
+// AdapterFolder is the folder in the project in which .ci/adapters installs the adapters.
 const AdapterFolder = ".adapters"
 
 // libraryAdapter is the adapter of a published library.

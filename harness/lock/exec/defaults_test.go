@@ -67,8 +67,9 @@ func TestNodeAdaptersKeepDriverDefaults(t *testing.T) {
 	}
 }
 
-// startWithStandIns starts one of our adapters with stand-ins for the packages that it imports, given as
-// files by name. said waits for its end and returns the stand-ins' output on stderr.
+// startWithStandIns starts one of our adapters with stand-ins for the packages that it imports,
+// given as files by name. output waits for the adapter to exit and returns what the stand-ins wrote
+// to stderr.
 func startWithStandIns(t *testing.T, program, script string, files map[string]string) (a *Adapter, output func() string) {
 	t.Helper()
 	path, err := exec.LookPath(program)
@@ -119,7 +120,7 @@ func startWithStandIns(t *testing.T, program, script string, files map[string]st
 	return a, output
 }
 
-// npm adds a stand-in for a package of npm, and pypi for one of PyPI.
+// npm adds a stand-in for an npm package, and pypi adds one for a PyPI package.
 func npm(files map[string]string, name, text string) {
 	files["node_modules/"+name+"/index.js"] = "'use strict'; const print = (...args) => require('fs').writeSync(2, JSON.stringify(args) + '\\n');\n" + text
 	files["node_modules/"+name+"/package.json"] = `{"name": "` + name + `", "version": "0"}`
@@ -131,7 +132,7 @@ func pypi(files map[string]string, module, name, text string) {
 }
 
 // Unless an option is set, adapters pass the scenario's settings to their library and nothing else.
-// Disabling retries would hide the mistakes that they cause.
+// Disabling retries would hide the mistakes that retries cause.
 func TestAdaptersKeepLibraryDefaults(t *testing.T) {
 	node, python := map[string]string{}, map[string]string{}
 	npm(node, "ioredis", "module.exports = class { on() {} once(_, ready) { ready(); } };")

@@ -19,10 +19,11 @@ import (
 
 const hello = `{"hello":1,"name":"made up","version":"2","can":["extend","lost","renewed","cancel"]}` + "\n"
 
-// answers is a scripted adapter: its answer to each request by op. %d stands for the request's id.
+// answers scripts an adapter. It maps the op of a request to the adapter's answer, in which %d
+// stands for the request's ID.
 type answers map[string]string
 
-// startScripted starts an adapter that says hello and answers requests. The requests are recorded in asked.
+// startScripted starts an adapter whose first line is first and which calls say for each request.
 func startScripted(t *testing.T, first string, say func(m map[string]any, out io.Writer)) (*Adapter, error) {
 	t.Helper()
 	in, ask := io.Pipe()
@@ -86,7 +87,7 @@ func open(t *testing.T, a answers) *Adapter {
 	return ad
 }
 
-// An invalid hello is reported with what is wrong.
+// The error for an invalid hello says what is wrong with it.
 func TestRejectsInvalidHello(t *testing.T) {
 	for first, want := range map[string]string{
 		"":                              "its stdout has ended",
@@ -115,7 +116,8 @@ func TestRejectsInvalidHello(t *testing.T) {
 	}
 }
 
-// An adapter's options become options of its kind of lock. They can't forgo properties.
+// An adapter's options become options of its kind of lock. They can't exempt the lock from any
+// property.
 func TestHelloOptions(t *testing.T) {
 	a, err := startScripted(t, `{"hello":1,"name":"x","options":[{"name":"retries","doc":"tries","values":["defaults","none"],"forgoes":["fault-tolerance"]}]}`+"\n", answers{}.say)
 	if err != nil {
@@ -127,8 +129,8 @@ func TestHelloOptions(t *testing.T) {
 	}
 }
 
-// answersAndEnds is an adapter's stdin. When a write to it returns, the adapter has already
-// answered and exited.
+// exitingStdin is an adapter's stdin. When a write to it returns, the adapter has already answered
+// and exited.
 type answersAndEnds struct {
 	stdout *io.PipeWriter
 	seen   *Adapter
@@ -195,7 +197,7 @@ func TestProtocolViolations(t *testing.T) {
 	}
 }
 
-// Whole numbers may be strings.
+// Whole numbers may be sent as strings.
 func TestNumbersMayBeStrings(t *testing.T) {
 	a, err := startScripted(t, `{"hello":"1","name":"x","grain":"1000"}`+"\n", answers{"open": `{"id":"%d","ok":true,"quorum":"3"}`}.say)
 	if err != nil {
@@ -248,7 +250,8 @@ func TestDeadline(t *testing.T) {
 	})
 }
 
-// Faults would not affect a clock that differs from its client's.
+// An adapter is rejected if its wall clock differs from its client's, because faults would not
+// affect such a clock.
 func TestClocks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, err := startScripted(t, hello, answers{"clock": `{"id":%d,"ok":true,"monotonic":1,"wall":1}`}.say)

@@ -15,8 +15,8 @@ import (
 // Name is the name of this kind.
 const Name = "exec"
 
-// PipesEnv is the environment variable that tells a client that it has an adapter: its file
-// descriptor 3 is the adapter's stdout, and 4 its stdin.
+// PipesEnv is the environment variable that tells a client that it has an adapter. The client's
+// file descriptor 3 is then the adapter's stdout, and 4 the adapter's stdin.
 const PipesEnv = "LOCKPICK_ADAPTER"
 
 // acquireTTLs is how long a library that retries by itself may wait for a lock, in TTLs.
@@ -24,7 +24,7 @@ const acquireTTLs = 2
 
 var _ lock.Factory = New
 
-// New returns the lock of the adapter that this process was given.
+// New returns the lock of the adapter whose pipes were passed to this process.
 func New(env lock.Env) (lock.Lock, error) {
 	in, out := attached.in, attached.out
 	switch {
@@ -183,7 +183,7 @@ func (h *Handle) Held(ctx context.Context) (bool, error) {
 	return r.Held != nil && *r.Held, nil
 }
 
-// Lost implements lock.Loser.
+// Lost implements lock.LossNotifier.
 func (h *Handle) Lost() <-chan struct{} { return h.lost }
 
 // Renewed receives a value when the library has extended the lock on its own.

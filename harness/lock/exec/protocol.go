@@ -39,7 +39,7 @@ type Hello struct {
 	Nodes string `json:"nodes"`
 	// TTLUnit is the library's unit of TTLs in milliseconds. 0 means that it accepts any TTL.
 	TTLUnit number `json:"grain"`
-	// Retries is who retries if a lock is taken: driver (the default), for a library that tries
+	// Retries says who retries if a lock is taken: driver (the default), for a library that tries
 	// only once, or library.
 	Retries string `json:"retries"`
 	// Options are settings specific to this library. The first value of each is the library's
@@ -64,7 +64,7 @@ var beliefs = []string{"", "deadline", string(lock.BySignal), string(lock.ByNoth
 // redis is the default of Hello.Server.
 const redis = "redis"
 
-// Store returns the software of the lock's servers. "" means Redis.
+// Store returns the software that the lock's servers run. "" means Redis.
 func (h Hello) Store() string {
 	if h.Server == redis {
 		return ""
@@ -72,7 +72,7 @@ func (h Hello) Store() string {
 	return h.Server
 }
 
-// check reports the first mistake in a hello.
+// check returns an error for the first mistake in a hello.
 func (h Hello) check() error {
 	switch {
 	case h.Hello != version:
@@ -103,7 +103,7 @@ func (h Hello) check() error {
 // optionWord matches the names and values allowed in --set lock.options.NAME=VALUE.
 var optionWord = regexp.MustCompile(`^[a-z0-9][a-z0-9-]*$`)
 
-// checkOptions reports the first mistake in the options of a hello.
+// checkOptions returns an error for the first mistake in the options of a hello.
 func checkOptions(options []lock.Option) error {
 	var names []string
 	for _, o := range options {
@@ -137,7 +137,7 @@ func (h Hello) Kind() lock.Kind {
 		belief = lock.ByDeadline
 	}
 	var options []lock.Option
-	for _, o := range h.Options { // an adapter can't declare that an option forgoes properties
+	for _, o := range h.Options { // an adapter can't declare that an option exempts the lock from properties
 		options = append(options, lock.Option{Name: o.Name, Doc: o.Doc, Values: o.Values})
 	}
 	return lock.Kind{
@@ -251,7 +251,7 @@ func readLine(from *bufio.Reader, to any) error {
 	return nil
 }
 
-// check reports the first mistake in a reply.
+// check returns an error for the first mistake in a reply.
 func (r reply) check() error {
 	switch {
 	case r.Lost != "" && r.Renewed != "":

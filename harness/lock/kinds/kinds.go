@@ -1,4 +1,4 @@
-// Package kinds is the table of all locks that can be tested, by name.
+// Package kinds lists all locks that can be tested, by name.
 //
 // To add a lock, add a package lock/<kind> and one line here.
 //
@@ -19,7 +19,7 @@ import (
 	"lockpick/harness/lock/single"
 )
 
-// All contains each kind by name.
+// All contains every kind of lock, by name.
 var All = map[string]lock.Kind{
 	"redlock": {Doc: "the reference: Redlock as specified", New: redlock.New, Can: allFeatures},
 	"hardened": {Doc: "the lock recommended by package redlock, which is safe in cases where the specification isn't", New: redlock.Hardened,
@@ -35,7 +35,7 @@ var All = map[string]lock.Kind{
 		OwnTime: true, OwnTokens: true, OneNode: true, Belief: lock.BySignal, Prefix: rueidis.Prefix, Options: rueidis.Options},
 }
 
-// Features of our own kinds.
+// Features of lockpick's own kinds.
 var (
 	allFeatures    = lock.Features{Extend: true, Limit: true, Fence: true, Sequential: true}
 	withoutFencing = lock.Features{Extend: true, Limit: true}
@@ -44,7 +44,8 @@ var (
 // Names lists the kinds in alphabetical order.
 func Names() []string { return slices.Sorted(maps.Keys(All)) }
 
-// Setups lists a kind with its default options, and with each other value of each of its options.
+// Setups lists the setups of a kind: the kind with its default options, and with each other value
+// of each option.
 func Setups(kind string) []string {
 	all := []string{kind}
 	for _, o := range All[kind].Options {
@@ -68,14 +69,14 @@ var Claims = map[string]map[string]string{
 			`"The returned ctx will be canceled automatically and immediately once the KeyMajority is not held anymore" (README, of client-side caching)`),
 }
 
-// A lock that provides mutual exclusion is also lease-linearizable: one lease lock could have given
-// all of its answers.
+// A lock that provides mutual exclusion is also lease-linearizable: a single lease lock could have
+// given all of its answers.
 const (
 	mutualExclusion   = "mutual-exclusion"
 	leaseLinearizable = "lease-linearizable"
 )
 
-// patternClaims returns the guarantees of the documentation page on the pattern, which lists three
+// patternClaims returns the guarantees that the documentation page on the pattern states as three
 // "safety and liveness guarantees".
 func patternClaims(source string) map[string]string {
 	const page = " (redis.io, Distributed Locks with Redis; "

@@ -28,7 +28,7 @@ import (
 
 var _ lock.Factory = New
 
-// New returns redislock as one client's lock, on the only node.
+// New returns a lock for one client, backed by redislock on the only node.
 func New(env lock.Env) (lock.Lock, error) {
 	s, err := env.ForLibrary("redislock", "node: specify one", "it has only one node")
 	if err != nil {
@@ -40,7 +40,7 @@ func New(env lock.Env) (lock.Lock, error) {
 	return &library{env: env, settings: s, client: client, locker: redislock.New(client)}, nil
 }
 
-// library is redislock as a lock.Lock.
+// library adapts redislock to lock.Lock.
 type library struct {
 	env      lock.Env
 	settings lock.Settings

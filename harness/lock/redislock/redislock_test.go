@@ -76,7 +76,8 @@ func TestTwoClients(t *testing.T) {
 	}
 }
 
-// answers is a node in virtual time that answers each EVALSHA after the given time.
+// scriptedNode returns a dial function for a node that answers each EVALSHA with one of the
+// replies, after the given virtual time.
 func answers(took time.Duration, replies ...string) func(context.Context, string, string) (net.Conn, error) {
 	return func(context.Context, string, string) (net.Conn, error) {
 		client, node := net.Pipe()
@@ -104,8 +105,8 @@ func answers(took time.Duration, replies ...string) func(context.Context, string
 	}
 }
 
-// The deadline counts from the earliest possible start of the successful try. Each draw has a name
-// of its own, and a failed request ends a try.
+// The deadline counts from the earliest possible start of the successful try. Each draw has its own
+// name, and a failed request ends a try.
 func TestDeadlineAndDrawNames(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := env("c1", "10.0.0.1:6379")

@@ -1,5 +1,5 @@
-// Package redlock adapts lockpick's own Redlock, the reference, to the interfaces of a lock under
-// test.
+// Package redlock adapts lockpick's own implementation of Redlock, the reference, to the interfaces
+// of a lock under test.
 //
 // It converts Env to the reference's configuration, and a definite loss to lock.ErrNotHeld. Random
 // values are drawn by name, such as "token/3/0" for the first word of the third token and
@@ -31,7 +31,7 @@ var _ lock.Factory = New
 // defaultTTL is the TTL if the scenario doesn't set one.
 const defaultTTL = 10 * time.Second
 
-// New returns the reference as one client's lock.
+// New returns a lock for one client, backed by the reference implementation of Redlock.
 func New(env lock.Env) (lock.Lock, error) {
 	cfg, err := configure(env)
 	if err != nil {
@@ -45,7 +45,8 @@ func New(env lock.Env) (lock.Lock, error) {
 	return l, nil
 }
 
-// configure converts the settings that both kinds share. It doesn't set the nodes.
+// configure builds a configuration from the settings that both kinds share. It doesn't set the
+// nodes.
 func configure(env lock.Env) (cfg redlock.Config, err error) {
 	s := env.Settings
 	if s.Mistake != "" {
@@ -64,7 +65,7 @@ func configure(env lock.Env) (cfg redlock.Config, err error) {
 	}, nil
 }
 
-// goRedisNodes returns the nodes, accessed by go-redis, and their clients.
+// goRedisNodes returns nodes that are accessed with go-redis, and their clients.
 func goRedisNodes(env lock.Env) (nodes []redlock.Node, clients lock.Clients[*redis.Client]) {
 	for _, n := range env.Nodes {
 		o := redisnode.Options(n.Addr)
@@ -102,7 +103,7 @@ func namedRandom(random func(string) uint64) func(string, []byte) error {
 	}
 }
 
-// reference adapts the reference to lock.Lock.
+// reference adapts redlock.Client to lock.Lock.
 type reference struct {
 	io.Closer // the connections to the nodes
 	redlock   *redlock.Client
@@ -153,7 +154,8 @@ var Options = []lock.Option{
 	{Name: "wire", Doc: "contact nodes by package wire, which pipelines concurrent requests, rather than go-redis", Values: []string{"no", "yes"}},
 }
 
-// Hardened returns the lock recommended by the reference's package as one client's lock.
+// Hardened returns a lock for one client, backed by redlock.Locker, the lock that package redlock
+// recommends.
 func Hardened(env lock.Env) (lock.Lock, error) {
 	cfg, err := configure(env)
 	if err != nil {
@@ -182,7 +184,7 @@ func Hardened(env lock.Env) (lock.Lock, error) {
 	return l, nil
 }
 
-// wireNodes returns the nodes, accessed by package wire.
+// wireNodes returns nodes that are accessed with package wire.
 func wireNodes(env lock.Env, cfg redlock.Config) (nodes []redlock.Node, closers lock.Clients[*wire.Node]) {
 	timeout := cmp.Or(cfg.Timeout, min(50*time.Millisecond, cfg.TTL/10)) // as in package redlock
 	for _, n := range env.Nodes {
@@ -192,7 +194,7 @@ func wireNodes(env lock.Env, cfg redlock.Config) (nodes []redlock.Node, closers 
 	return nodes, closers
 }
 
-// wireNode is a node accessed by package wire, with its name in the run.
+// wireNode is a node accessed with package wire, with its name in the run.
 type wireNode struct {
 	*wire.Node
 	name string
@@ -200,7 +202,7 @@ type wireNode struct {
 
 func (n wireNode) String() string { return n.name }
 
-// hardened adapts the hardened lock to lock.Lock.
+// hardenedLock adapts redlock.Locker to lock.Lock.
 type hardened struct {
 	clients  io.Closer
 	locker   *redlock.Locker

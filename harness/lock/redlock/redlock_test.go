@@ -32,7 +32,8 @@ func (d *draws) random(name string) uint64 {
 	return h.Sum64()
 }
 
-// env is a real environment with real nodes. Its timeouts are long, since no test waits for one.
+// env returns an environment with real nodes. Its timeouts are long, because no test waits for a
+// timeout to pass.
 func env(addrs []string, d *draws) lock.Env {
 	e := lock.Env{
 		Client: "c1", Now: time.Now, After: time.After, Random: d.random,

@@ -16,7 +16,7 @@ import (
 	"lockpick/redlock/redisnode/redistest"
 )
 
-// tap is a connection that parses its bytes in the same way as links do.
+// tap is a connection that parses the bytes sent on it, as the links of the simulation do.
 type tap struct {
 	net.Conn
 	stream *resp.Stream
@@ -57,7 +57,7 @@ func (t *tap) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// events returns and clears the recorded events, sorted by meaning.
+// events returns the events of all commands recorded so far, and forgets the commands.
 func (w *recorder) events() []history.Event {
 	w.mu.Lock()
 	defer w.mu.Unlock()

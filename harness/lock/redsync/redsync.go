@@ -3,10 +3,10 @@
 //
 // It converts Settings to the library's options, and failed releases and extensions to
 // lock.ErrNotHeld if a quorum of nodes reported that the lock was not held. The library itself is
-// unmodified. It calls package time directly, also for its timeouts. Random values are drawn by
-// name, such as "token/3/0" for the first word of the third token and "retry/2" for the second
-// delay. The library has no timeout for releases and extensions, so the adapter uses that of one
-// request.
+// unmodified. It calls package time directly, including for its timeouts. Random values are drawn
+// by name, such as "token/3/0" for the first word of the third token and "retry/2" for the second
+// delay. The library has no timeout for releases and extensions, so the adapter uses the timeout of
+// a single request.
 //
 // Deliberately missing: fencing tokens and a limit of extensions, which the library doesn't have.
 package redsync
@@ -57,7 +57,7 @@ func driverOptions(setUp, addr string) *redis.Options {
 	}
 }
 
-// New returns redsync as one client's lock.
+// New returns a lock for one client, backed by redsync.
 func New(env lock.Env) (lock.Lock, error) {
 	s, err := env.ForLibrary("redsync", "nodes: specify at least one", "use multiplexed")
 	if err != nil {

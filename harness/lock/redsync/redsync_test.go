@@ -76,7 +76,7 @@ func TestTwoClients(t *testing.T) {
 	}
 }
 
-// Only answers count as refusals, not missing answers.
+// A node counts as a refusal only if it answered, not if its answer is missing.
 func TestRefusals(t *testing.T) {
 	silent := &redsync.RedisError{Node: 1, Err: context.DeadlineExceeded}
 	for want, err := range map[int]error{
@@ -103,8 +103,8 @@ func TestErrorsAreSorted(t *testing.T) {
 	}
 }
 
-// Unresponsive nodes cost one timeout to set and one to undo, in virtual time, and no goroutines
-// are left. Every draw has its own name.
+// Unresponsive nodes cost one timeout for setting the key and one for undoing that, in virtual
+// time, and no goroutines are left. Every draw has its own name.
 func TestUnresponsiveNodes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := env("c1", "10.0.0.1:6379", "10.0.0.2:6379", "10.0.0.3:6379")

@@ -3,10 +3,10 @@
 // automatically while the lock is held.
 //
 // It converts Settings to the library's options; the library itself is unmodified. The holder has
-// no deadline but a context, which the library cancels when it detects a loss; Lost returns it. The
-// key of lock "k" is "rueidislock:0:k". It expires at an instant of the client's wall clock (PXAT),
-// and its value is drawn from a source that can't be seeded. The library doesn't report the result
-// of a release.
+// no deadline but a context, which the library cancels when it detects a loss; Lost returns the
+// context's Done channel. The key of lock "k" is "rueidislock:0:k". It expires at an instant of the
+// client's wall clock (PXAT), and its value is drawn from a source that can't be seeded. The
+// library doesn't report the result of a release.
 //
 // Deliberately missing: Extend and fencing tokens, which the library doesn't have, and the
 // scenario's drift and the delays between attempts, for which the library has no options.
@@ -38,7 +38,7 @@ var Options = []lock.Option{
 // Prefix is prepended to a lock's name to form its key, with KeyMajority 1.
 const Prefix = "rueidislock:0:"
 
-// New returns rueidislock as one client's lock on the first node.
+// New returns a lock for one client, backed by rueidislock on the first node.
 func New(env lock.Env) (lock.Lock, error) {
 	s, err := env.ForLibrary("rueidis", "node: specify one", "it has only one node")
 	if err != nil {
@@ -93,8 +93,8 @@ type library struct {
 	delays, waits int // numbers drawn so far
 }
 
-// retryDelay is the client's delay between two tries of a request, drawn by name: 2^n to 2^(n+1)
-// µs, at most a second.
+// retryDelay returns the client's delay between two tries of a request, drawn by name: 2^n to
+// 2^(n+1) µs, at most a second.
 func (l *library) retryDelay(attempts int, _ rueidis.Completed, _ error) time.Duration {
 	l.mu.Lock()
 	l.delays++
@@ -104,7 +104,8 @@ func (l *library) retryDelay(attempts int, _ rueidis.Completed, _ error) time.Du
 	return min(time.Second, time.Duration(base+l.env.Random(name)%base)*time.Microsecond)
 }
 
-// Acquire implements lock.Lock. Without a number of tries it blocks as the library does.
+// Acquire implements lock.Lock. If the number of tries is not limited, it blocks as long as the
+// library does.
 func (l *library) Acquire(ctx context.Context, key string) (lock.Handle, error) {
 	select {
 	case <-l.opened:
@@ -167,7 +168,7 @@ type handle struct {
 	end     context.CancelFunc // cancels the context of the acquire
 }
 
-// Results of Release. The library's own release returns nothing.
+// Results of Release. The library's own release returns no result.
 var (
 	ErrUnknown = errors.New("rueidislock doesn't report the outcome")
 	errLost    = errors.New("lock was lost before, as reported by rueidislock")

@@ -48,8 +48,8 @@ func waitFor(t *testing.T, what string, ch <-chan struct{}) {
 // setups are the options that change the library's behavior.
 var setups = map[string]map[string]string{"plain": nil, "caching": {"caching": "yes"}, "looping": {"caching": "yes", "no-loop": "no"}}
 
-// In each setup with a real server, a waiting client gets the lock after its release, the key lives
-// as long as the lock is held, and the holder is notified if the key is deleted.
+// In each setup with a real server, a waiting client gets the lock once it is released, the key
+// lives as long as the lock is held, and the holder is notified if the key is deleted.
 func TestSetups(t *testing.T) {
 	addr := redistest.Start(t, 1)[0]
 	for name, options := range setups {

@@ -1,13 +1,13 @@
-// Package single is the lock that most people use: one key on one Redis server, which is set with
-// NX and PX to a random value and deleted by a script that compares the value first. The Redis
-// documentation describes it under "Correct implementation with a single instance"
+// Package single implements the lock that most people use: one key on one Redis server, which is
+// set with NX and PX to a random value and deleted by a script that compares the value first. The
+// Redis documentation describes it under "Correct implementation with a single instance"
 // (https://redis.io/docs/latest/develop/clients/patterns/distributed-locks/).
 //
-// The package implements two kinds. In kind single, the server is on its own. In kind failover, the
+// The package implements two kinds. In kind single, the server stands alone. In kind failover, the
 // server is a master with an asynchronous replica that may take its place. Clients see a single
 // address in both kinds, so the lock is the same but its guarantees are not.
 //
-// Deliberately missing: votes, and WAIT. The documentation describes votes in a section of its own
+// Deliberately missing: votes, and WAIT. The documentation describes votes in another section
 // (Redlock), and says of WAIT that it doesn't make a master and its replicas strongly consistent.
 package single
 
@@ -27,7 +27,7 @@ import (
 
 var _ lock.Factory = New
 
-// New returns one client's lock, on the only node.
+// New returns a lock for one client on the only node.
 func New(env lock.Env) (lock.Lock, error) {
 	s := env.Settings
 	switch {
@@ -116,12 +116,13 @@ func (l *single) valid(elapsed time.Duration) bool {
 	return redlock.Validity(l.cfg.TTL, elapsed, l.drift()) > 0
 }
 
-// del deletes the key if it has the handle's value, even if ctx has ended.
+// deleteIfOwner deletes the key if it has the handle's value, even if ctx has ended.
 func (l *single) del(ctx context.Context, h *handle) (bool, error) {
 	return l.ask(context.WithoutCancel(ctx), func(ctx context.Context) (bool, error) { return l.node.Release(ctx, h.key, h.value) })
 }
 
-// ask waits for an answer until the timeout, which uses the client's own timer.
+// ask calls request and waits for its answer until the timeout, which is measured by the client's
+// own timer.
 func (l *single) ask(ctx context.Context, request func(context.Context) (bool, error)) (bool, error) {
 	a := l.cfg.Ask(ctx, []int{0}, func(ctx context.Context, _ int) (int64, error) {
 		if yes, err := request(ctx); !yes {

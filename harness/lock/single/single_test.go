@@ -113,7 +113,8 @@ func TestSlowAttemptIsUndone(t *testing.T) {
 	}
 }
 
-// An unresponsive node costs one timeout to set and one to undo, in virtual time.
+// An unresponsive node costs one timeout for setting the key and one for undoing that, in virtual
+// time.
 func TestUnresponsiveNode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := env("10.0.0.1:6379", "c1")

@@ -9,11 +9,12 @@ import (
 	"time"
 )
 
-// Handler is the behavior of a server on a connection after the first byte of a request. The server closes
-// the connection when the Handler returns; gone is closed when the client closes it.
+// Handler serves a connection of a server, once the first byte of a request has arrived. The server
+// closes the connection when the Handler returns; gone is closed when the client closes it.
 type Handler func(c net.Conn, gone <-chan struct{})
 
-// Serve starts a server and returns its address. The server discards all further input.
+// Serve starts a server that runs handler on each connection and discards all further input. It
+// returns the server's address.
 func Serve(t testing.TB, handler Handler) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -51,8 +52,8 @@ func Hang(_ net.Conn, gone <-chan struct{}) { <-gone }
 // Drop closes the connection.
 func Drop(net.Conn, <-chan struct{}) {}
 
-// Garbage contains, by name, replies that no Redis server sends to a lock. They continue until the
-// connection is closed.
+// Garbage contains Handlers by name. Each sends replies that no Redis server sends to a lock, until
+// the connection is closed.
 var Garbage = map[string]Handler{
 	"endless string":   flood("$2147483640\r\n", strings.Repeat("x", 4<<10)),
 	"endless status":   flood("+", strings.Repeat("x", 4<<10)),

@@ -68,7 +68,7 @@ func freePort(t testing.TB) int {
 	return l.Addr().(*net.TCPAddr).Port
 }
 
-// waitReady waits until the server with that process ID answers.
+// waitReady waits until the server with process ID pid answers.
 func waitReady(addr string, pid int, exited <-chan struct{}) bool {
 	deadline := time.After(10 * time.Second)
 	for {
@@ -93,7 +93,7 @@ func isProcess(addr string, pid int) bool {
 	return err == nil && info["Server"]["process_id"] == strconv.Itoa(pid)
 }
 
-// Open creates a client of servers, such as a lock, and closes it when the test ends.
+// Open calls make to create a client of servers, such as a lock, and closes it when the test ends.
 func Open[E any, C io.Closer](t testing.TB, make func(E) (C, error), env E) C {
 	t.Helper()
 	c, err := make(env)

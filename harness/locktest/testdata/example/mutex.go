@@ -11,7 +11,7 @@ import (
 	"lockpick/harness/lock"
 )
 
-// New returns one client's lock.
+// New returns a lock for one client.
 func New(env lock.Env) (lock.Lock, error) {
 	return &mutex{Env: env, client: redis.NewClient(&redis.Options{Addr: env.Nodes[0].Addr, Dialer: env.Dial,
 		DisableIdentity: true, Protocol: 2, MaxRetries: -1, ContextTimeoutEnabled: true})}, nil

@@ -1,5 +1,5 @@
 // A starter for an adapter: one key on one node, with SET NX PX and compare-and-delete. Replace the code
-// between the lines by your library, and adapt the answers below. See lockpick help adapter.
+// between the lines with your library, and adapt the answers below. See lockpick help adapter.
 'use strict';
 const net = require('net'), crypto = require('crypto'), {serve, now, until} = require('./lockpick');
 

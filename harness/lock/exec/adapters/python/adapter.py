@@ -1,5 +1,5 @@
 """A starter for an adapter: one key on one node, with SET NX PX and compare-and-delete. Replace the code
-between the lines by your library, and adapt the answers below. See lockpick help adapter."""
+between the lines with your library, and adapt the answers below. See lockpick help adapter."""
 import secrets, socket, time
 from contextlib import suppress
 from lockpick import No, serve, until
