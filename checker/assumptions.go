@@ -13,8 +13,8 @@ import (
 	"lockpick/harness/history/facts"
 )
 
-// vacuousReason describes what should have happened in the run and did not, or returns "". A run that
-// proves nothing must not pass.
+// vacuousReason says which event the run needs but does not contain, or returns "" if nothing is
+// missing. A run that proves nothing must not pass.
 func vacuousReason(r *facts.Facts) string {
 	if len(r.Unsupported) > 0 { // Redis would have answered differently
 		return fmt.Sprintf("the simulated %s does not support %s; run it on process", r.Unsupported[0].Node, r.Unsupported[0].Value)
@@ -36,7 +36,8 @@ func vacuousReason(r *facts.Facts) string {
 	return ""
 }
 
-// missedStep describes why a planned step did not take effect on all its targets, or returns "".
+// missedStep says why a planned step did not take effect on all of its targets, or returns "" if it
+// did.
 func missedStep(r *usage, s history.PlannedStep) string {
 	var begun []string
 	tried, effective, reason := false, s.Optional, ""
@@ -73,8 +74,8 @@ func missedStep(r *usage, s history.PlannedStep) string {
 	return ""
 }
 
-// coveredTargets returns the planned targets that were hit, directly or through one of their links. A
-// target that only the run can name, such as the holder, matches any process.
+// coveredTargets returns the planned targets that were hit, directly or through one of their links.
+// A target that is only determined during the run, such as the holder, matches any process.
 func coveredTargets(targets, begun []string) map[string]bool {
 	covered := map[string]bool{"holder": true}
 	long := map[int]bool{} // lengths of the targets' names
@@ -109,8 +110,8 @@ func describeStep(s history.PlannedStep) string {
 	return text
 }
 
-// whyNoEffect describes why a fault in force had no effect according to its step's proof, or returns
-// "".
+// noEffectReason says why an active fault had no effect according to its step's proof, or returns ""
+// if it had one.
 func whyNoEffect(r *usage, s history.PlannedStep, f *facts.Fault) string {
 	p := s.Proof
 	if p == nil {
@@ -134,8 +135,8 @@ func whyNoEffect(r *usage, s history.PlannedStep, f *facts.Fault) string {
 	return whyUnused(r, p, f)
 }
 
-// offsetOf returns by how much a fault changed a clock while it lasted. A fault that corrects the clock
-// while another clock fault is in force counts as having an effect.
+// offsetOf returns how far a fault changed a clock while the fault was active. A fault that
+// corrects the clock while another clock fault is active counts as having an effect.
 func offsetOf(r *usage, s history.PlannedStep, f *facts.Fault) time.Duration {
 	by := s.By.Abs()
 	if s.Rate != 0 {
@@ -147,7 +148,7 @@ func offsetOf(r *usage, s history.PlannedStep, f *facts.Fault) time.Duration {
 	return by
 }
 
-// faultSpan returns the span in which a fault was in force.
+// faultSpan returns the span in which a fault was active.
 func faultSpan(r *facts.Facts, f *facts.Fault) spans.Span {
 	s := spans.Of(f.First().T, max(r.End, f.Begin.T))
 	if f.End != nil {
@@ -156,8 +157,8 @@ func faultSpan(r *facts.Facts, f *facts.Fault) spans.Span {
 	return s
 }
 
-// downThroughout reports whether a node was already down when a fault of it or its link began, and did
-// not return before the fault ended.
+// downThroughout reports whether a node was already down when a fault on the node or its link
+// began, and stayed down until the fault ended.
 func downThroughout(r *usage, node string, f *facts.Fault) bool {
 	// The offset that a rate caused stays when the fault ends. A jump is undone.
 	offsetStays := f.Kind == "clock-rate" || f.Kind == "clock-slew"
@@ -171,7 +172,8 @@ func downThroughout(r *usage, node string, f *facts.Fault) bool {
 	return f.End != nil && !offsetStays && d.End.T > f.Begin.T && f.End.T <= d.End.T
 }
 
-// whyUnused describes that no lock used the target of a fault while the fault lasted, or returns "".
+// unusedReason says in what way no lock used the target of a fault while the fault was active, or
+// returns "" if a lock did use it.
 func whyUnused(r *usage, p *history.Proof, f *facts.Fault) string {
 	span := faultSpan(r.Facts, f)
 	node, use := f.Target, history.UseNode
@@ -208,8 +210,8 @@ func whyUnused(r *usage, p *history.Proof, f *facts.Fault) string {
 	return ""
 }
 
-// hadGrantCounts reports whether a node that a fault ends had counted grants since it last lost its
-// memory. Fencing tokens come from these counts, which outlive all keys.
+// hadGrantCounts reports whether a node that a fault terminates had counted grants since it last
+// lost its memory. Fencing tokens are derived from these counts, which outlive all keys.
 func hadGrantCounts(r *usage, f *facts.Fault) bool {
 	if !endsNode(f) {
 		return false
@@ -223,10 +225,11 @@ func hadGrantCounts(r *usage, f *facts.Fault) bool {
 	})
 }
 
-// wasWanted reports whether a client, or any client if client is "", must have tried to reach a node in
-// a span although no command was seen there, for example because no connection could be opened. A client
-// that calls an operation sends requests, and one that waits in an operation retries within a round. A
-// node that never received a request, while others did, is not used by the lock.
+// wasWanted reports whether a client, or any client if client is "", must have tried to reach a
+// node in a span although no command was recorded there, for example because no connection could be
+// opened. A client that calls an operation sends requests, and a client that waits in an operation
+// retries within a round. A node that never received a request, while others did, is not used by
+// the lock.
 func wasWanted(r *usage, client, node string, span spans.Span) bool {
 	onResource := node == r.Params.Resource
 	if !onResource && len(r.LockCommands) > 0 && len(r.commandSpans(commandKind{node: node}).Spans) == 0 && !spans.Covering([]spans.Span{span}, spans.Of(r.First, r.Last)) {
@@ -238,7 +241,7 @@ func wasWanted(r *usage, client, node string, span spans.Span) bool {
 	return operations.Begun(span.To) > before || before > 0 && min(operations.Reached(span.From-1), r.End, span.To)-span.From > round
 }
 
-// stallEffects finds out what stalls of the host may have delayed.
+// stallEffects determines what host stalls may have delayed.
 type stallEffects struct {
 	r            *facts.Facts
 	stalls       []spans.Span
@@ -271,9 +274,9 @@ func newStallEffects(r *facts.Facts) stallEffects {
 	return l
 }
 
-// addStall adds to a result the longest stall that may have prevented an expected violation or changed
-// its cause. A stall matters if it overlaps the span of the violation's witness, or if it delayed
-// something that was due at some instant of the run:
+// addStall adds to a result the longest host stall that may have prevented an expected violation or
+// changed its cause. A stall matters if it overlaps the span of the violation's witness, or if it
+// delayed something that was due at some point in the run:
 //
 //	▒▒▒ stall ▒▒▒
 //	       |  a holder's deadline: the holder could not act before it
@@ -293,7 +296,7 @@ func (l stallEffects) addStall(res verdict.Result) verdict.Result {
 	return res
 }
 
-// affectedBy reports whether a belief ended during a stall, or the stall delayed the plan.
+// affectedBy reports whether a belief ended during a stall or the stall delayed the plan.
 func (l stallEffects) affectedBy(stall spans.Span) bool {
 	return anyWithin(l.beliefEnds, stall) || anyWithin(l.nemesisTimes, spans.Of(stall.From, stall.To+int64(l.r.Params.Slack)))
 }
@@ -325,9 +328,10 @@ func witnessSpan(r *facts.Facts, w *verdict.Witness) spans.Span {
 // maxUnplanned limits how many unplanned faults are listed.
 const maxUnplanned = 3
 
-// unplannedFaults describes the unplanned faults of a run, if any. Such a run proves nothing: neither
-// that a lock holds under the plan's faults, nor that they break it. Stalls of the host are different:
-// they affect all processes alike, and they are so frequent that each property allows for them.
+// unplannedFaults describes the unplanned faults of a run, if any. A run that was hit by one proves
+// nothing: neither that a lock survives the plan's faults nor that they break it. Host stalls are
+// different: they affect all processes alike, and they are so frequent that each property allows
+// for them.
 func unplannedFaults(r *facts.Facts) (text string, hit bool) {
 	var all []string
 	for _, f := range r.Faults {
@@ -355,14 +359,14 @@ var unplannedVerbs = map[string]string{
 	facts.Kill: "ended", facts.Pause: "was stopped", history.OpContinue: "continued",
 }
 
-// downtimes are the faults that took a node down, in the order in which they began. For each prefix it
-// has the fault that lasted longest, and the next longest.
+// downtimes lists the faults that took a node down, in the order in which they began. For each
+// prefix of the list it stores the longest and the second-longest fault.
 type downtimes struct {
 	begins                 []int64
 	longest, secondLongest []*facts.Fault
 }
 
-// longestBegun returns the fault that lasted longest among those that had begun when f began, except f
+// longestBegun returns the longest fault among those that had begun when f began, excluding f
 // itself. It returns nil if there is none.
 func (d *downtimes) longestBegun(f *facts.Fault) *facts.Fault {
 	if d == nil {
@@ -378,7 +382,7 @@ func (d *downtimes) longestBegun(f *facts.Fault) *facts.Fault {
 	return d.longest[i-1]
 }
 
-// add appends a fault. It must not begin before the others.
+// add appends a fault. Faults must be added in the order in which they began.
 func (d *downtimes) add(f *facts.Fault) {
 	longest, second := f, (*facts.Fault)(nil)
 	if i := len(d.begins) - 1; i >= 0 {
@@ -436,7 +440,7 @@ func newUsage(r *facts.Facts) *usage {
 	return u
 }
 
-// endsNode reports whether a fault ends the process that it hits.
+// terminatesNode reports whether a fault terminates the process that it hits.
 func endsNode(f *facts.Fault) bool {
 	return f.Kind == facts.Kill || f.Kind == facts.Shutdown || f.Kind == facts.PowerLoss
 }
@@ -454,7 +458,7 @@ type operationKind struct {
 	onResource bool // on the resource
 }
 
-// spreadsBy builds a Spread for each key.
+// spreadsBy builds a Spread from the spans of each key of a map.
 func spreadsBy[K comparable](of map[K][]spans.Span) map[K]spans.Spread {
 	all := map[K]spans.Spread{}
 	for k, list := range of {
@@ -463,7 +467,7 @@ func spreadsBy[K comparable](of map[K][]spans.Span) map[K]spans.Spread {
 	return all
 }
 
-// sessionSpans returns, by client, when it wanted or held a lock.
+// sessionSpans returns, for each client, the spans in which it wanted or held a lock.
 func (r *usage) sessionSpans() map[string]spans.Spread {
 	if r.sessions == nil {
 		of := map[string][]spans.Span{}
@@ -488,7 +492,7 @@ func sessionSpan(r *facts.Facts, s *facts.Session) spans.Span {
 	return spans.Of(s.Acquire.Call.T, to)
 }
 
-// commandSpans returns when commands of a kind were in flight.
+// commandSpans returns the spans in which commands of a kind were in flight.
 func (r *usage) commandSpans(c commandKind) spans.Spread {
 	if r.commandsByKind == nil {
 		of := map[commandKind][]spans.Span{}
@@ -506,8 +510,8 @@ func (r *usage) commandSpans(c commandKind) spans.Spread {
 	return r.commandsByKind[c]
 }
 
-// keySpans returns when a node had a key of a lock. The key was set or extended less than its TTL
-// before, and not deleted since.
+// keySpans returns the spans in which a node had a key of a lock: a key that had been set or
+// extended less than its TTL before, and not deleted since.
 func (r *usage) keySpans(node string) spans.Spread {
 	if r.keys == nil {
 		type place struct{ node, key string }
@@ -537,7 +541,7 @@ func (r *usage) keySpans(node string) spans.Spread {
 	return r.keys[node]
 }
 
-// operationSpans returns when operations of a kind were in progress.
+// operationSpans returns the spans in which operations of a kind were in progress.
 func (r *usage) operationSpans(d operationKind) spans.Spread {
 	if _, ok := r.operationsByKind[operationKind{allClients: d.allClients}]; !ok {
 		of := map[operationKind][]spans.Span{{allClients: d.allClients}: nil}

@@ -13,7 +13,8 @@ import (
 	"lockpick/harness/history/facts"
 )
 
-// TestFaultToleranceBound checks each parameter of the bound, and that the bound needs all of them.
+// TestFaultToleranceBound checks how each parameter affects the bound, and that there is no bound
+// unless all of them are set.
 func TestFaultToleranceBound(t *testing.T) {
 	const tries = `
 0   c1 begin client
@@ -43,8 +44,8 @@ func TestFaultToleranceBound(t *testing.T) {
 	}
 }
 
-// BenchmarkCheckUnderFaults judges a record in which every second holder is cut off from all nodes until
-// its lease is over, while other clients wait.
+// BenchmarkCheckUnderFaults judges a record in which every other holder is cut off from all nodes
+// until its lease has expired, while other clients wait.
 func BenchmarkCheckUnderFaults(b *testing.B) {
 	h := takeTurns(20_000)
 	h.Params.Nodes, h.Params.Rounds, h.Params.Slack = []string{"n1", "n2", "n3"}, 10, time.Microsecond

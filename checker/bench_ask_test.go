@@ -16,15 +16,15 @@ import (
 	"lockpick/checker/verdict"
 )
 
-// benchLimit limits the resources of a judge for one history, not counting the generation of the
-// history.
+// benchLimit limits the resources that a judge may use for one history. Generating the history does
+// not count.
 type benchLimit struct {
 	time   time.Duration
 	memory int64 // bytes beyond those at the start
 	cores  int   // 0: all
 }
 
-// benchFigures has the medians of the measurements.
+// benchFigures contains the medians of the measurements.
 type benchFigures struct {
 	time    time.Duration
 	cpuTime time.Duration // CPU time
@@ -102,7 +102,7 @@ func watchJudge(p *os.Process, lines <-chan []string, limit benchLimit) benchFig
 	}
 }
 
-// resident returns the resident memory of a process in bytes, or 0 if it has ended.
+// residentMemory returns the resident memory of a process in bytes, or 0 if the process has ended.
 func resident(pid int) int64 {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
 	fields := strings.Fields(string(text))
@@ -125,7 +125,7 @@ func median(xs []int64) int64 {
 // disturbed reports whether the machine was busy with something else.
 func (f benchFigures) disturbed() bool { return f.cpuTime < f.time*4/5 }
 
-// formatTime formats the time, with a star if the measurement was disturbed.
+// formatTime formats the time, with an asterisk if the measurement was disturbed.
 func (f benchFigures) formatTime() string {
 	if f.disturbed() {
 		return formatDuration(f.time) + "*"

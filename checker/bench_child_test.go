@@ -16,8 +16,8 @@ import (
 	"lockpick/harness/history"
 )
 
-// benchChild is the environment variable that makes the test binary run one judge on one history. A
-// separate process can be measured and killed.
+// benchChild is the environment variable that makes the test binary run one judge on one history.
+// The judge needs a process of its own so that it can be measured and killed.
 const benchChild = "LOCKPICK_BENCH_CHILD"
 
 func TestMain(m *testing.M) {
@@ -31,7 +31,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// benchJudges are the columns of the table. Each prepares a history and returns the function to time.
+// benchJudges maps the columns of the table to functions that prepare a history and return the
+// function to time.
 var benchJudges = map[string]func(*history.History) func() verdict.Outcome{
 	"two": func(h *history.History) func() verdict.Outcome {
 		return func() verdict.Outcome {
@@ -52,7 +53,8 @@ func peer(model string) func(*history.History) func() verdict.Outcome {
 	}
 }
 
-// commonOutcome returns the outcome on which the two properties agree, or otherwise what is wrong.
+// commonOutcome returns the outcome on which the two properties agree, or a description of the
+// problem if they do not.
 func commonOutcome(v verdict.Verdict) verdict.Outcome {
 	m, l := v.Result(verdict.MutualExclusion).Outcome.Answer(), v.Result(verdict.LeaseLinearizable).Outcome.Answer()
 	switch {
@@ -74,9 +76,9 @@ const (
 	benchTimeLimit = 2 * time.Second
 )
 
-// runJudge generates a history and judges it, several times if that is quick. It prints a line before
-// each run, with the current memory, and one after it: wall-clock nanoseconds, CPU nanoseconds, peak
-// memory beyond the first value in bytes, and the answer.
+// runJudge generates a history and judges it, several times if that is quick. Before each run it
+// prints a line with the current memory, and after each run a line with the wall-clock time and the
+// CPU time in nanoseconds, the peak memory in bytes above the first value, and the answer.
 func runJudge(spec string) error {
 	var judge string
 	var c contention
@@ -108,7 +110,7 @@ func runJudge(spec string) error {
 	return nil
 }
 
-// cpuTime returns the CPU time of the process so far.
+// cpuTime returns the CPU time that the process has used so far.
 func cpuTime() time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
@@ -117,7 +119,8 @@ func cpuTime() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// residentPeak returns the peak memory of the process since the peak was reset, in bytes.
+// peakResidentMemory returns the peak resident memory of the process since the peak was last reset,
+// in bytes.
 func residentPeak() (int64, error) {
 	text, err := os.ReadFile("/proc/self/status")
 	if err != nil {

@@ -42,7 +42,7 @@ var (
 	peerLimit = benchLimit{time: 20 * time.Second, memory: 4e9}
 )
 
-// benchColumns lists the judges in the order of columns.
+// benchColumns lists the judges in column order.
 var benchColumns = []struct {
 	judge, title string
 	limit        benchLimit
@@ -55,8 +55,9 @@ var benchColumns = []struct {
 }
 
 // TestCompareWithPeers prints the table row by row. Environment variables select a part of it:
-// SIZES=1k,10M UNKNOWN=0,5 KEYS=1 VERDICTS=violated. With a single size all peers run, even if they would
-// have given up at a smaller size. The test fails if an answer is wrong, not if it is slow.
+// SIZES=1k,10M UNKNOWN=0,5 KEYS=1 VERDICTS=violated. With a single size all peers run, even those
+// that would have given up at a smaller size. The test fails if an answer is wrong, not if it is
+// slow.
 func TestCompareWithPeers(t *testing.T) {
 	fmt.Printf(benchHead, formatDuration(ownLimit.time), formatBytes(ownLimit.memory), runtime.NumCPU(), formatDuration(peerLimit.time), formatBytes(peerLimit.memory),
 		benchTimes, formatDuration(benchTimeLimit))
@@ -85,7 +86,7 @@ type bench struct {
 	perOperation map[contention][]sized
 }
 
-// sized is the time per operation in a history with that many operations.
+// timePerOp is a judge's time per operation in a history of the given number of operations.
 type sized struct {
 	operations int
 	ns         float64
@@ -123,7 +124,7 @@ func (b *bench) row(c contention) {
 	}
 }
 
-// run runs a judge, unless it gave up on a smaller history of the kind.
+// run runs a judge, unless the judge gave up on a smaller history of the same kind.
 func (b *bench) run(judge string, c contention, limit benchLimit) benchFigures {
 	kind := c
 	kind.operations = 0
@@ -158,7 +159,7 @@ func goals(c contention, f benchFigures) string {
 	return strings.Join(all, ", ")
 }
 
-// growth prints how the cost per operation grows, compared with n log n.
+// printGrowth prints how the cost per operation grows, compared with n log n.
 func (b *bench) growth() {
 	fmt.Println("\nns per operation of the checker by size, and its growth from the first size to the last: measured, and for n log n")
 	for _, kind := range b.kinds {
@@ -185,7 +186,7 @@ func benchCell(perOperation bool, time, ns, memory string) string {
 	return fmt.Sprintf("%-11s%9s", time, memory)
 }
 
-// envOr returns the value of an environment variable, or the default.
+// envOr returns the value of an environment variable, or fallback if it is not set.
 func envOr(name, usual string) string {
 	if v := os.Getenv(name); v != "" {
 		return v
@@ -193,7 +194,7 @@ func envOr(name, usual string) string {
 	return usual
 }
 
-// envNumbers parses envOr as a list of numbers.
+// envNumbers parses the value that envOr returns as a list of numbers.
 func envNumbers(name, usual string) []int {
 	var ns []int
 	for _, text := range strings.Split(envOr(name, usual), ",") {
@@ -209,7 +210,7 @@ func envNumbers(name, usual string) []int {
 
 var benchVerdicts = map[bool]string{false: "valid", true: "violated"}
 
-// verdicts returns the kinds of histories to measure: violated or not.
+// verdicts returns the kinds of histories to measure: valid, violated or both.
 func verdicts() []bool {
 	asked := strings.Split(envOr("VERDICTS", "valid,violated"), ",")
 	var kinds []bool

@@ -9,11 +9,12 @@ import (
 	"lockpick/harness/history/facts"
 )
 
-// boundedHold checks whether one client can keep a lock forever by extending it. The number of
-// extensions of a hold and its length, from the grant to the end of belief, are limited. Both limits
-// belong to the scenario, because the lock under test may have none. Only granted extensions count.
-// The error of the timestamps is subtracted from the length, so that only certain violations count. If
-// a hold exceeds the limit by no more than the host stalled meanwhile, the property is undecided. O(n).
+// boundedHold checks whether one client can keep a lock forever by extending it. The scenario
+// limits the number of extensions of a hold and the length of the hold, from the grant to the end
+// of belief; the lock under test may have no limits of its own. Only granted extensions count. The
+// timestamp error is subtracted from the length, so that only certain violations count. If a hold
+// exceeds the limit by no more than the host stalled in the meantime, the property is undecided. It
+// takes O(n) time.
 func boundedHold(r *facts.Facts) (f verdict.Finding) {
 	first := int64(facts.Never)
 	var stalled longHold
@@ -51,7 +52,7 @@ func boundedHold(r *facts.Facts) (f verdict.Finding) {
 	case f.Occasions == 0:
 		f.Because = "no client extended a lock"
 	case p.MaxExtends == 0 || p.MaxHold == 0:
-		f.Undecided = "the history has no limits for the number of extensions and the length of a hold"
+		f.Undecided = "the history sets no limits on the number of extensions or the length of a hold"
 	default:
 		f.Because = fmt.Sprintf("at most %s of one hold (limit %d), and at most %s long (limit %s)",
 			verdict.Plural(maxExtensions, "extension"), p.MaxExtends, facts.Seconds(longest), facts.Seconds(int64(p.MaxHold)))
@@ -59,7 +60,7 @@ func boundedHold(r *facts.Facts) (f verdict.Finding) {
 	return f
 }
 
-// longHold is a hold compared with the limits.
+// longHold is a hold with the result of comparing it with the limits.
 type longHold struct {
 	session  *facts.Session
 	extends  int // granted
@@ -70,11 +71,11 @@ type longHold struct {
 	stalled  int64            // how long the host stalled if that may be why the hold was too long, or 0
 }
 
-// maxShownExtensions is the number of extensions in a witness. The last ones are shown.
+// maxShownExtensions limits the number of extensions in a witness, which shows the last ones.
 const maxShownExtensions = 8
 
-// measureHold measures one hold, from its grant to the end of belief. If the acquire's outcome is
-// unknown, belief begins with an extension. ok is false if there was none.
+// measureHold measures one hold, from its grant to the end of belief. If the outcome of the acquire
+// is unknown, belief begins with the first granted extension; ok is false if there was none.
 func measureHold(r *facts.Facts, stalls []spans.Span, s *facts.Session) (h longHold, ok bool) {
 	if !s.Granted() && !s.Extended() {
 		return h, false

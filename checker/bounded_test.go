@@ -13,14 +13,14 @@ import (
 	"lockpick/internal/histories"
 )
 
-// In boundedPrelude c1 is granted the lock at 1 s, with a deadline at 11 s.
+// boundedPrelude grants c1 the lock at 1 s, with a deadline at 11 s.
 const boundedPrelude = `
 params clients=c1,c2 nodes=n1 %s
 1 c1 invoke acquire session=c1/1
 1 c1 ok acquire session=c1/1 until=11
 `
 
-// extensions returns n extensions, one every 3 s, each by 10 s.
+// extensions returns n extensions, one every 3 s, each of which extends the lock by 10 s.
 func extensions(n int) string {
 	var b strings.Builder
 	for i := range n {
@@ -38,8 +38,8 @@ var boundedRows = []struct {
 }{
 	{"no extension", "maxExtends=3 maxHold=20s", "", verdict.NotExercised, "", 0, "no client extended a lock"},
 	{"no extension and no limits", "", "", verdict.NotExercised, "", 0, "no client extended a lock"},
-	{"no limits", "", extensions(1), verdict.Undecided, "", 1, "has no limits"},
-	{"only one limit, not exceeded", "maxExtends=3", extensions(3), verdict.Undecided, "", 1, "has no limits"},
+	{"no limits", "", extensions(1), verdict.Undecided, "", 1, "sets no limits"},
+	{"only one limit, not exceeded", "maxExtends=3", extensions(3), verdict.Undecided, "", 1, "sets no limits"},
 	{"only the limit of extensions, exceeded", "maxExtends=2", extensions(3), verdict.Violated, verdict.ExtendedTooOften, 1, "c1 extended its hold of lock-1 3 times (limit 2) and held it from 1 s to 20 s (19 s)"},
 	{"only the limit of the hold, exceeded", "maxHold=18s", extensions(3), verdict.Violated, verdict.HeldTooLong, 1, "3 times and held it from 1 s to 20 s (19 s) (limit 18 s)"},
 	{"up to both limits", "maxExtends=3 maxHold=19s", extensions(3), verdict.Holds, "", 1, "at most 3 extensions of one hold (limit 3), and at most 19 s long (limit 19 s)"},
@@ -105,8 +105,8 @@ func TestLongWitness(t *testing.T) {
 	}
 }
 
-// TestBoundedHoldAgainstNaive compares the incidents with those of a judge that checks at each instant
-// whether the client believed in its session.
+// TestBoundedHoldAgainstNaive compares the incidents with those of a judge that checks at each
+// instant whether the client believed that it held the lock.
 func TestBoundedHoldAgainstNaive(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(9, 10))
 	violated, n := 0, histories.Cases(10_000)

@@ -1,38 +1,40 @@
 // Package checker judges histories. It works on the facts that package facts extracts from a
-// history, and knows nothing of backends, fault injection or expectations.
+// history, and knows nothing about backends, fault injection or expectations.
 //
 // Check returns a verdict.Verdict. For each property it contains the outcome (holds, violated,
 // undecided or not exercised), the reason in one sentence and, for a violation, the cause and a
-// Witness: the numbers of the events that prove it. Each property is one search, and its result is
-// derived from what the search found and covered (verdict.Finding). A property that was never
-// exercised does not hold. The assumptions are checked first: a run is undecided, whatever else it
-// shows, if its history is malformed or vacuous, if a fault had no effect, or if an unplanned event
-// hit a process. checker.go has the table of properties and assumptions.go checks the assumptions.
-// The subpackages judge the facts:
+// Witness: the numbers of the events that prove it. One search checks each property, and the result
+// is derived from what the search found and covered (verdict.Finding). A property that was never
+// exercised does not hold. The assumptions are checked first: whatever else it shows, a run is
+// undecided if its history is malformed or vacuous, if a fault had no effect, or if an unplanned
+// event hit a process. The table of properties is in checker.go, and the assumptions are checked in
+// assumptions.go. These subpackages judge the facts:
 //
 //	verdict      the results as data, and their texts
 //	spans        arithmetic on spans of true time, and overlaps of sessions
 //	cause        why two sessions could hold the same lock, from the nodes' reports
 //	lease        lease-linearizability, decided exactly, with a certificate
-//	second       the same question for porcupine, and porcupine's visualization
+//	second       lease-linearizability again, decided by porcupine, and porcupine's visualization
 //	resource     resource-safety and fencing-order, from the resource's log
 //	liveness     deadlock-freedom and fault-tolerance, availability and fairness
-//	mutex        locks without leases, in histories from elsewhere
+//	mutex        locks without leases, in histories recorded by other tools
 //
-// Check and Visualize wait in real time for the second judge. Call them outside of synctest bubbles.
+// Check and Visualize wait in real time for the second judge. Do not call them inside a synctest
+// bubble.
 //
-// # Why to trust it
+// # Why you can trust it
 //
-// A result that lease-linearizable holds is proven by a certificate, which is verified operation by
-// operation. Small histories are also judged by porcupine, through a separate translation. So are the
-// witnesses of violations of mutual-exclusion and lease-linearizable, unless the lock never notifies
-// its holder. Package bruteforce tries every order and every instant on raw events, and shares no code
-// with either judge. Tests compare millions of histories with porcupine and with such simple judges.
-// These tests are tested too: testdata/mutants.list lists mistakes in the checker, in package mutex, in
-// the facts and in the reader of Jepsen histories. TestMutants plants each mistake in a copy, and a
-// comparison must detect it. The tables of stories detect mistakes in causes.
+// If lease-linearizable holds, a certificate proves it, and the certificate is verified operation
+// by operation. Small histories are also judged by porcupine, through a separate translation. So
+// are the witnesses of violations of mutual-exclusion and lease-linearizable, unless the lock never
+// notifies its holder. Package bruteforce tries every order and every instant on the raw events,
+// and shares no code with either judge. Tests compare the results for millions of histories with
+// those of porcupine and of simple judges like bruteforce. The tests are tested, too:
+// testdata/mutants.list lists mistakes in the checker, in package mutex, in the facts and in the
+// reader of Jepsen histories. TestMutants plants each mistake in a copy of the code, and one of the
+// comparisons must detect it. Mistakes in causes are detected by the tables of stories.
 //
-// Deliberately missing: how the history was made, and expectations.
+// How a history was made, and what the user expects of it, are outside the scope of this package.
 package checker
 
 import (
@@ -54,7 +56,7 @@ import (
 	"lockpick/harness/history/facts"
 )
 
-// properties is the table of all properties, in the order of reports.
+// properties is the table of all properties, in the order in which reports show them.
 var properties = []property{
 	{verdict.MutualExclusion, safetyProperty, mutualExclusion},
 	{verdict.LeaseLinearizable, safetyProperty, leaseLinearizable},
@@ -85,7 +87,7 @@ func Liveness(name string) bool {
 	return slices.ContainsFunc(properties, func(p property) bool { return p.name == name && p.isLiveness })
 }
 
-// Properties lists the names of all properties in the order of reports.
+// Properties lists the names of all properties, in the order in which reports show them.
 func Properties() []string {
 	var names []string
 	for _, p := range properties {
@@ -94,7 +96,8 @@ func Properties() []string {
 	return names
 }
 
-// leaseLinearizable returns the finding of lease.Judge, and adds the reason for each early "not held".
+// leaseLinearizable returns the finding of lease.Judge, and adds the reason for each "not held"
+// that came too early.
 func leaseLinearizable(r *record) verdict.Finding {
 	f, _ := r.lease()
 	withReason := func(describe func() verdict.Result) func() verdict.Result {
@@ -116,7 +119,7 @@ func leaseLinearizable(r *record) verdict.Finding {
 	return f
 }
 
-// Check judges a history by the named properties, or by all properties if none is named.
+// Check checks the named properties of a history, or all properties if none is named.
 func Check(h *history.History, names ...string) (v verdict.Verdict) {
 	if len(names) == 0 {
 		names = Properties()
@@ -188,8 +191,8 @@ func judge(r *record, name string) verdict.Result {
 	return res
 }
 
-// search searches for violations of one property and judges the finding. The result is undecided if the
-// search panics.
+// search searches for violations of one property and judges what it finds. The result is undecided
+// if the search panics.
 func search(r *record, name string) (res verdict.Result, f verdict.Finding) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -205,8 +208,8 @@ func search(r *record, name string) (res verdict.Result, f verdict.Finding) {
 	return f.Result(), f
 }
 
-// weakenForCut weakens a result if the record is cut. A violation stays, but the events that the run
-// needs to prove anything may be missing.
+// weakenForCut weakens a result if the record was cut short. A violation stands, but events that
+// the run needs in order to prove anything may be missing.
 func weakenForCut(r *record, vacuous string, res verdict.Result) verdict.Result {
 	switch {
 	case r.Cut == "" || res.Outcome == verdict.Violated:
@@ -219,9 +222,9 @@ func weakenForCut(r *record, vacuous string, res verdict.Result) verdict.Result 
 	return res
 }
 
-// disagreement describes how the judges contradict each other, or returns "". Porcupine may contradict
-// the violations that were found, or the outcome of lease-linearizable as a whole. The certificate may
-// contradict the outcome that lease-linearizable holds.
+// disagreement describes how the judges contradict each other, or returns "" if they do not.
+// Porcupine may contradict the violations that were found, or the outcome of lease-linearizable as
+// a whole. The certificate may contradict the result that lease-linearizable holds.
 func disagreement(r *record, v verdict.Verdict) string {
 	for _, name := range []string{verdict.MutualExclusion, verdict.LeaseLinearizable} {
 		if why := r.second.Contradiction(v.Result(name)); why != "" {
@@ -258,7 +261,8 @@ func Visualize(w io.Writer, h *history.History, v verdict.Verdict) (shown bool, 
 	return second.Visualize(w, h, v)
 }
 
-// numbers measures a run and gives reasons for some of the numbers. They are reported, not judged.
+// numbers measures a run and returns the reasons for some of the numbers in words. Numbers are
+// reported, not judged.
 func numbers(r *record) (n map[string]float64, words map[string]string) {
 	o := r.beliefs.Overlaps()
 	n = map[string]float64{
@@ -302,11 +306,12 @@ func sessionNumbers(r *facts.Facts, n map[string]float64) {
 	}
 }
 
-// percentile returns the smallest of the sorted values that percent % of them do not exceed.
+// percentile returns the smallest of the sorted values such that at least percent % of the values
+// do not exceed it.
 func percentile(sorted []int64, percent int) int64 { return sorted[(len(sorted)*percent+99)/100-1] }
 
-// The numbers of a planned step of the nemesis are named "fault-STEP-" and one of these. All
-// occurrences of a repeated step count together.
+// The numbers for a planned step of the nemesis are named "fault-STEP-" plus one of these suffixes.
+// All occurrences of a repeated step are counted together.
 const (
 	faultPlanned  = "planned"   // targets
 	faultInjected = "injected"  // attempts to inject it into a target
@@ -314,7 +319,7 @@ const (
 	faultOnHeld   = "on-held"   // confirmed injections during which a client believed it held a lock
 )
 
-// stallNumbers measures stalls of the host.
+// stallNumbers measures host stalls.
 func stallNumbers(r *facts.Facts, n map[string]float64) {
 	for _, s := range spans.Stalls(r) {
 		d := history.Seconds(s.Length())
@@ -362,8 +367,8 @@ func faultNumbers(r *record, n map[string]float64) {
 
 func faultNumber(step int, what string) string { return fmt.Sprintf("fault-%d-%s", step, what) }
 
-// record holds the facts of a history and results that several properties or numbers use. The
-// functions compute their result on the first call.
+// record holds the facts of a history, and results that several properties or numbers use. Each
+// function computes its result on the first call.
 type record struct {
 	*facts.Facts
 	beliefs *spans.Beliefs
@@ -385,8 +390,8 @@ func newRecord(h *history.History) *record {
 	}
 }
 
-// Incidents lists the violations of a property, in the order of time and at most limit of them. Each
-// is the result that would show it if it were the only one. The verdict shows one of them. Incidents
+// Incidents lists the violations of a property by time, at most limit of them. Each is described by
+// the result that would show it if it were the only one. The verdict shows one of them. Incidents
 // of mutual exclusion have no cause.
 func Incidents(h *history.History, property string, limit int) (all []verdict.Result) {
 	r := newRecord(h)

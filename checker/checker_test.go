@@ -108,7 +108,7 @@ func TestMissingParamsAreUndecided(t *testing.T) {
 	}
 }
 
-// TestMalformed checks histories that no recorder of sequential clients writes.
+// TestMalformed checks histories that no recorder of sequential clients could have written.
 func TestMalformed(t *testing.T) {
 	rows := []struct{ history, want string }{
 		{"1 c1 invoke acquire session=c1/1\n2 c1 invoke read session=c1/1", "c1 calls read (event 2) while its acquire (event 1) has not returned"},
@@ -290,7 +290,7 @@ func BenchmarkCheck(b *testing.B) {
 	}
 }
 
-// BenchmarkReading reads a long history and judges nothing.
+// BenchmarkReading reads a long history without judging it.
 func BenchmarkReading(b *testing.B) {
 	h := contention{operations: 1_000_000, keys: 10, unknown: 5, seed: 1}.history()
 	b.ReportAllocs()

@@ -12,14 +12,15 @@ import (
 // contention describes a history of any length in which a few clients contend for locks. It is used to
 // measure the checker and its peers.
 //
-// Each client thinks, acquires a random lock, holds it and releases it. A client that finds the lock
-// taken waits, and any waiting client may be next. A client gives up an acquire of unknown outcome; that
-// acquire may have taken the lock until its lease lapses. A release of unknown outcome may have been lost,
-// and then the lock is free only after the lease has lapsed. So a lapse always follows an operation
-// without an answer, and a mutex without expiry can explain the history too.
+// Each client thinks, acquires a random lock, holds it and releases it. A client that finds the
+// lock taken waits, and any waiting client may get the lock next. A client abandons an acquire of
+// unknown outcome, which may have taken the lock until its lease lapses. A release of unknown
+// outcome may have been lost; then the lock is free only after the lease has lapsed. So a lapse
+// always follows an operation without an answer, and a mutex without expiry can explain the
+// history, too.
 //
-// A violated history has exactly one violation, late in the history and between two sessions whose
-// answers are all known.
+// A violated history contains exactly one violation, which is late in the history and between two
+// sessions whose answers are all known.
 type contention struct {
 	operations int // acquires and releases, each with its call and return; one less if the last session would be incomplete
 	keys       int
@@ -168,7 +169,7 @@ func (c *contentionRun) acquire(x *contender) {
 	}
 }
 
-// pickLock returns a random lock or, if the violation is due, one that is held for some more time.
+// pickLock returns a random lock or, if the violation is due, one that will stay held for a while.
 func (c *contentionRun) pickLock(at int64) *contendedLock {
 	if c.violationDue() {
 		for i := range c.locks {

@@ -10,9 +10,9 @@ import (
 	"lockpick/harness/history"
 )
 
-// BenchmarkDoubling reads and judges records that grow in one dimension at a time, and reports the time
-// per event. If the time per event doubles from one size to the next, the checker's time is quadratic in
-// that dimension. On one core of a busy machine, in nanoseconds per event:
+// BenchmarkDoubling reads and judges records that grow in one dimension at a time, and reports the
+// time per event. If this time doubles from one size to the next, the checker takes quadratic time
+// in that dimension. On one core of a busy machine, in nanoseconds per event:
 //
 //	                      40,000   80,000
 //	sections               1,200    1,100
@@ -23,8 +23,8 @@ import (
 //	stalls                 1,000    1,100
 //	kills of clients       7,300    5,600
 //
-// Records that grow in two dimensions at a time are not covered: n clients, each with a fault of its own,
-// and m faults of nodes still take time proportional to n·m.
+// Records that grow in two dimensions at a time are not covered: n clients, each hit by its own
+// fault, and m faults of nodes still take time proportional to n·m.
 func BenchmarkDoubling(b *testing.B) {
 	for _, way := range growths {
 		b.Run(way.name, func(b *testing.B) {
@@ -136,7 +136,7 @@ func (t *builder) section(client, key string) {
 	t.callAndReturn(client, history.OpRelease, history.Event{Key: key})
 }
 
-// fault adds a fault that is in force during meanwhile.
+// fault adds a fault that is active while meanwhile runs.
 func (t *builder) fault(kind, target string, step int, meanwhile func()) {
 	t.nemesisEvent(history.Invoke, kind, target, step)
 	t.nemesisEvent(history.Begin, kind, target, step)

@@ -30,6 +30,6 @@ func ExampleCheck() {
 	fmt.Println(r.Witness.Events, v.Numbers["double-hold-seconds"])
 	// Output:
 	// violated
-	// c1 and c2 both believed they held lock-1 from 4 s to 9 s (5 s): the record has no facts of the nodes
+	// c1 and c2 both believed they held lock-1 from 4 s to 9 s (5 s): the record contains no information about the nodes
 	// [3 4 5 6 7] 5
 }

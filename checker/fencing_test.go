@@ -8,10 +8,10 @@ import (
 	"lockpick/checker/verdict"
 )
 
-// fencingPrelude has three clients and two nodes. Each row adds events of the clients.
+// fencingPrelude defines three clients and two nodes. Each row adds client events.
 const fencingPrelude = "\nparams clients=c1,c2,c3 nodes=n1,n2"
 
-// fencingRows are tokens of a lock whose resource does not check them.
+// fencingRows contain the tokens of a lock whose resource does not check them.
 var fencingRows = []struct {
 	name      string
 	history   string
@@ -147,8 +147,8 @@ func TestTokenIssuedThreeTimes(t *testing.T) {
 	}
 }
 
-// In fencedPrelude c1 believes from 0.2 s to 5 s and c2 from 5.2 s to 10 s, with tokens 1 and 2. The lease
-// of c3, with token 3, ended before.
+// In fencedPrelude c1 believes it holds the lock from 0.2 s to 5 s, and c2 from 5.2 s to 10 s, with
+// tokens 1 and 2. The lease of c3, with token 3, has ended before.
 const fencedPrelude = `
 params clients=c1,c2,c3 nodes=n1 %s
 0.01 c3 invoke acquire session=c3/1
@@ -257,8 +257,8 @@ func TestFencedResource(t *testing.T) {
 	}
 }
 
-// Under check-and-set a late claim makes the resource refuse the valid holder. This is measured, not
-// judged.
+// With check-and-set, a late claim makes the resource refuse the valid holder. Such refusals are
+// measured, not judged.
 func TestRefusedHolders(t *testing.T) {
 	for _, row := range []struct {
 		fence string

@@ -33,7 +33,8 @@ END
 14     harness end run
 `
 
-// If the key lived for its TTL the lock broke no promise. If the key was deleted before, the lock is broken.
+// If the key lived for its TTL, the lock broke no promise. If the key was deleted earlier, the lock
+// is broken.
 func TestHolderNotified(t *testing.T) {
 	expired, deleted := "11.011 n1 life expired old=A", "5.011 n1 life deleted old=A by=c2 sent=5 command=del"
 	withoutLife := regexp.MustCompile(`(?m)^\S+ +n1 life .*\n|^END| life\b`).ReplaceAllString(unnotifiedLock, "")

@@ -8,7 +8,7 @@ import (
 	"lockpick/harness/history"
 )
 
-// Whether a fault had an effect depends on its proof in the plan and on the other faults in force.
+// Whether a fault had an effect depends on its proof in the plan and on the other active faults.
 func TestFaultWithoutEffectByPlan(t *testing.T) {
 	off, disk := history.Proof{MinOffset: time.Millisecond}, history.Proof{NeedsPersistence: true}
 	node, read := history.Proof{Use: []string{history.UseNode}}, history.Proof{Use: []string{history.UseNode}, MinOffset: time.Millisecond}
@@ -33,7 +33,7 @@ func TestFaultWithoutEffectByPlan(t *testing.T) {
 		{"a smaller jump", history.PlannedStep{Fault: "clock-jump", By: 999 * time.Microsecond}, off, "", quietHold, "1", "2", "the clock of n1 was wrong by less than 1ms"},
 		{"a clock that is slow for long", history.PlannedStep{Fault: "clock-rate", Rate: 0.999}, off, "", quietHold, "1", "2", ""},
 		{"a clock that is slow for a shorter time", history.PlannedStep{Fault: "clock-rate", Rate: 0.999}, off, "", quietHold, "1", "1.999", "the clock of n1 was wrong by less"},
-		{"a smaller jump while another was in force", history.PlannedStep{Fault: "clock-jump", By: time.Microsecond}, off, "", quietHold + turned, "3.999", "5", ""},
+		{"a smaller jump while another was active", history.PlannedStep{Fault: "clock-jump", By: time.Microsecond}, off, "", quietHold + turned, "3.999", "5", ""},
 		{"a smaller jump after another was over", history.PlannedStep{Fault: "clock-jump", By: time.Microsecond}, off, "", quietHold + turned, "4", "5", "the clock of n1 was wrong by less"},
 		{"a clock that is not read although a client wants the lock", history.PlannedStep{Fault: "clock-jump", By: time.Second}, read, "", quietHold, "5.9", "7", "n1 received no request meanwhile"},
 

@@ -81,8 +81,9 @@ func TestFaultWithoutEffect(t *testing.T) {
 	}
 }
 
-// Ending a node that has counted grants has an effect even if all its keys are gone, because it loses the
-// counts. It has none if there are no counts or if the fault keeps the node's memory.
+// Terminating a node that has counted grants has an effect even if all its keys are gone, because
+// the node loses the counts. It has no effect if there are no counts or if the fault preserves the
+// node's memory.
 func TestKillLosesGrantCounts(t *testing.T) {
 	fenced := strings.Replace(quietHold, "ok set token=A", "ok set token=A fence=1", 1)
 	elsewhere := strings.Replace(fenced, "c1-n1,n2,n3 ok set token=A fence=1", "c1-n2,n3 ok set token=A fence=1\n1.01 c1-n1 ok set token=A", 1)

@@ -4,5 +4,5 @@ package checker
 
 import "testing"
 
-// TestIncidentsMatchVerdict with many more random histories.
+// TestIncidentsManyHistories repeats TestIncidentsMatchVerdict with many more random histories.
 func TestIncidentsManyHistories(t *testing.T) { checkIncidents(t, 30_000) }

@@ -14,8 +14,8 @@ import (
 	"lockpick/internal/histories"
 )
 
-// There are as many incidents as the verdict counts, in the order of time. One of them is the incident that
-// the verdict shows, with the same text.
+// Incidents returns as many incidents as the verdict counts, ordered by time. One of them is the
+// incident that the verdict shows, with the same text.
 func TestIncidentsMatchVerdict(t *testing.T) {
 	checkIncidents(t, histories.Cases(600))
 }
@@ -73,8 +73,8 @@ func checkIncidents(t *testing.T, random int) {
 	}
 }
 
-// doubled returns the history with each client, lock and account duplicated. The duplicates do the same at
-// the same time.
+// duplicate returns the history with a copy of each client, lock and account. The copies do the
+// same as the originals at the same time.
 func doubled(h *history.History) *history.History {
 	double := regexp.MustCompile(`\b(c\d+|lock-|acct-)`)
 	as := func(name string) string { return double.ReplaceAllString(name, "x$1") }

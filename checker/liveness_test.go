@@ -121,7 +121,7 @@ func TestLivenessAgainstStoryVariants(t *testing.T) {
 	}
 }
 
-// TestUnavailabilityAgainstBound has clients that each give up before the bound of 3 s is over.
+// TestUnavailabilityAgainstBound uses clients that each give up before the bound of 3 s is over.
 func TestUnavailabilityAgainstBound(t *testing.T) {
 	for _, row := range []struct {
 		second, until float64

@@ -18,15 +18,16 @@ import (
 	"testing"
 )
 
-// proofs matches the tests that compare the checker with porcupine or with very simple judges.
+// comparisonTests matches the tests that compare the checker with porcupine or with very simple judges.
 const proofs = "Exhaustively|Against"
 
 // causeTests matches the tests that compare causes with the table of causes.
 const causeTests = "TestCause|TestUnavailabilityCause|TestRefusedSets|TestSpareVotes|TestNoCause"
 
-// TestMutants plants the mistakes of testdata/mutants.list in a copy of the checker and of package facts,
-// and expects the tests to detect each one. All mutants are built in at once, so that every package is
-// built only once; an environment variable selects the mutant. By default every sixth mutant is tried.
+// TestMutants plants the mistakes of testdata/mutants.list in a copy of the checker and of package
+// facts, and expects the tests to detect each one. All mutants are compiled in at once, so that
+// every package is built only once; an environment variable selects the mutant. By default every
+// sixth mutant is tried.
 func TestMutants(t *testing.T) {
 	if out, err := exec.Command("go", "vet", "./...").CombinedOutput(); err != nil {
 		t.Fatalf("the checker itself: %v\n%s", err, out)
@@ -245,7 +246,7 @@ func (p *mutantBuild) run(t *testing.T, pkg, tests string, mutant int) string {
 	return killer(string(out))
 }
 
-// killer returns the name of the failed test in the output of go test.
+// failedTest returns the name of the failed test in the output of go test.
 func killer(out string) string {
 	for line := range strings.Lines(out) {
 		if name, ok := strings.CutPrefix(line, "--- FAIL: "); ok {

@@ -31,7 +31,7 @@ type mutatedFile struct {
 	function string // source of the mutated function
 }
 
-// functionsByName has the functions of the checker and of package history, by name.
+// functionsByName maps names to the functions of the checker and of package history.
 type functionsByName map[string][]function
 
 type function struct {
@@ -199,8 +199,8 @@ func TestMutantsApply(t *testing.T) {
 	}
 }
 
-// TestInapplicableMutants checks that a missing or ambiguous text or function is an error that names the
-// mutant.
+// TestInapplicableMutants checks that a missing or ambiguous text or function causes an error that
+// names the mutant.
 func TestInapplicableMutants(t *testing.T) {
 	dir := t.TempDir()
 	all := functionsByName{}

@@ -11,10 +11,11 @@ import (
 	"lockpick/harness/history/facts"
 )
 
-// mutualExclusion checks whether two clients believed, each by its own clock, that they held the same
-// lock at the same instant. Two belief windows of different sessions that certainly overlap are a
-// violation. There are no false positives by construction, and it is always the lock's fault. An
-// acquire is an occasion if it was in progress while another session held the lock (spans.Meetings).
+// mutualExclusion checks whether two clients believed, each by its own clock, that they held the
+// same lock at the same instant. Two belief windows of different sessions that certainly overlap
+// are a violation. There are no false positives by construction, and a violation is always the
+// lock's fault. An acquire is an occasion if it was in progress while another session held the lock
+// (spans.Meetings).
 //
 // For a lock that never notifies its holder, overlaps after the first holder's key expired do not
 // count; see holderNotified.
@@ -83,11 +84,11 @@ func windowEvents(r *facts.Facts, w spans.Window) []*history.Event {
 	return events
 }
 
-// holderNotified checks whether holders knew in time that they had lost the lock, if the lock has no
-// deadline and does not notify its holder of a loss. An example is a watchdog whose renewals are not
-// visible. Such a holder believes that it holds the lock until it releases it. If another session
-// acquires the lock before that because the key expired, the lock breaks no promise, since it made
-// none. Yet two clients worked at the same time.
+// holderNotified applies to a lock that has no deadline and does not notify its holder of a loss,
+// such as a watchdog whose renewals are not visible. It checks whether holders knew in time that
+// they had lost the lock. Such a holder believes that it holds the lock until it releases it. If
+// another session acquires the lock before that because the key expired, the lock breaks no
+// promise, since it made none. Yet two clients worked at the same time.
 func holderNotified(r *record) (f verdict.Finding) {
 	if !r.Params.NoLossNotice {
 		return verdict.Finding{Because: "the lock has a deadline or notifies its holder of a loss"}
@@ -102,9 +103,9 @@ func holderNotified(r *record) (f verdict.Finding) {
 	return f
 }
 
-// excludeStalled returns the overlaps that stalls of the host cannot have caused, and the first of the
-// other overlaps, or nil. A stall may have caused an overlap if, within a TTL before it or during it,
-// the host stalled for at least as long as the overlap lasted.
+// excludeStalled returns the overlaps that host stalls cannot have caused, and the first of the
+// other overlaps, or nil. A stall may have caused an overlap if, within a TTL before it or during
+// it, the host stalled for at least as long as the overlap lasted.
 func excludeStalled(r *record, all []explainedOverlap) (sure []explainedOverlap, stalled *explainedOverlap) {
 	stalls := spans.Stalls(r.Facts)
 	for _, o := range all {

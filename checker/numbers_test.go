@@ -61,7 +61,7 @@ func TestStallNumbers(t *testing.T) {
 	}
 }
 
-// A fault that ended at the instant at which it began was in force.
+// A fault that ended at the instant at which it began was active.
 func TestInstantFaultOnHeldLock(t *testing.T) {
 	n := Check(parseHistory(t, `params clients=c1 nodes=n1
 step 1 clock-jump n1 at 2 s

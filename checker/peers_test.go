@@ -14,9 +14,10 @@ import (
 	"lockpick/harness/history/facts"
 )
 
-// mutexModel is the plain mutex that is commonly used to check locks: it has no lease, so nothing lapses. A
-// failed release means that the caller did not hold the lock. An operation of unknown outcome in a place
-// where it cannot take effect had none, so the model needs no sets of states.
+// mutexModel is the plain mutex that is commonly used to check locks: it has no lease, so nothing
+// lapses. A failed release means that the caller did not hold the lock. An operation of unknown
+// outcome that cannot take effect at its place in the order is assumed to have had no effect, so
+// the model needs no sets of states.
 var mutexModel = porcupine.Model{
 	Init: func() any { return 0 },
 	Step: func(state, input, _ any) (bool, any) {
@@ -35,7 +36,7 @@ var mutexModel = porcupine.Model{
 	DescribeOperation: second.Model.DescribeOperation,
 }
 
-// peers are the judges with which the checker is compared.
+// peers are the judges that the checker is compared with.
 var peers = map[string]porcupine.Model{"mutex": mutexModel, "lease": second.Model}
 
 // checkWithPeer checks the operations of all keys with porcupine, in parallel.
@@ -92,8 +93,8 @@ func peerOps(h *history.History) [][]porcupine.Operation {
 	return keys
 }
 
-// TestPeersAgree checks the basis of the comparison: generated histories have the intended outcome, and all
-// judges agree.
+// TestPeersAgree checks what the comparison relies on: generated histories have the intended
+// outcome, and all judges agree.
 func TestPeersAgree(t *testing.T) {
 	operations, unknowns, judged := map[int]int{}, map[int]int{}, map[string]int{}
 	for _, c := range []contention{{operations: 12}, {operations: 60}, {operations: 300}} {

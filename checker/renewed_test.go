@@ -47,8 +47,8 @@ func failedAttempts(to float64) string {
 	return b.String()
 }
 
-// If a lock renews its key after its client has given up the lock, the lock is to blame: the key no longer
-// holds anything, however long it exists.
+// If a lock renews its key after its client has given up the lock, the lock is to blame: the key no
+// longer represents a hold, however long it exists.
 func TestRenewalAfterGivingUp(t *testing.T) {
 	const granted, unknown = "c1 ok acquire session=c1/1 token=A until=5", "c1 info acquire session=c1/1"
 	const released = "1.2 c1 invoke release session=c1/1\n1.6 c1 info release session=c1/1"

@@ -7,7 +7,7 @@ import (
 	"lockpick/checker/verdict"
 )
 
-// In resourcePrelude c1 believes from 0.2 s to 5 s and c2 from 5.2 s to 10 s.
+// In resourcePrelude c1 believes it holds the lock from 0.2 s to 5 s, and c2 from 5.2 s to 10 s.
 const resourcePrelude = `
 params clients=c1,c2 nodes=n1 fence=none
 0.1 c1 invoke acquire session=c1/1
@@ -15,7 +15,7 @@ params clients=c1,c2 nodes=n1 fence=none
 5.1 c2 invoke acquire session=c2/1
 5.2 c2 ok acquire session=c2/1 until=10`
 
-// secondBelief has c1's read, a write of c2, and c1's next belief from 7 s to 12 s.
+// secondBelief contains c1's read, a write of c2, and c1's next belief, from 7 s to 12 s.
 const secondBelief = `
 4.0 c1 invoke read session=c1/1
 4.1 c1 ok read session=c1/1
@@ -123,7 +123,7 @@ cut in the middle`, verdict.NotExercised, "", 0, "in 0 writes"},
 cut in the middle
 5.3 c2 invoke write session=c2/1 value=y version=0
 5.4 c2 ok write session=c2/1
-11 r1 ok log session=c1/1 value=x version=0 applied=2 cause=write`, verdict.Undecided, "", 0, "may not have been read back whole"},
+11 r1 ok log session=c1/1 value=x version=0 applied=2 cause=write`, verdict.Undecided, "", 0, "may not have been read back completely"},
 	{"an overwriting write within a section counts once", `
 11 r1 ok log session=c1/1 value=x1 version=0 applied=3 cause=write
 11 r1 ok log session=c2/1 value=y version=1 applied=6 cause=write

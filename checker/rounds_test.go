@@ -12,8 +12,8 @@ import (
 	"lockpick/harness/history/facts"
 )
 
-// roundGenerator generates a client's requests, with their tokens and rounds. A lock with a new token for each
-// round shows the rounds by its tokens; a lock that reuses its token does not.
+// roundGenerator generates a client's requests, with their tokens and rounds. A lock that uses a
+// new token for each round reveals the rounds by its tokens; a lock that reuses its token does not.
 type roundGenerator struct {
 	*rand.Rand
 	events        []history.Event

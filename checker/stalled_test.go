@@ -11,7 +11,7 @@ import (
 	"lockpick/internal/histories"
 )
 
-// TestStallsAgainstScan compares the effects of stalls with a scan. See histories.Compare.
+// TestStallsAgainstScan compares the effects of stalls with a scan; see histories.Compare.
 func TestStallsAgainstScan(t *testing.T) {
 	histories.Compare(t, func(h *history.History) (*facts.Facts, bool) { r := facts.Read(h); return r, r.Malformed == "" }, map[string]func(*rand.Rand, *facts.Facts) (got, want string){
 		"stalls": compareStalls,

@@ -10,8 +10,8 @@ import (
 	"lockpick/checker/verdict"
 )
 
-// lateHistories are histories in which something takes too long for a property. since is when it begins and
-// bound how long it may take, in seconds.
+// lateHistories are histories in which something takes longer than a property allows. since is when
+// it begins, and bound is how long it may take, in seconds.
 var lateHistories = []struct {
 	name, property string
 	since, bound   float64
@@ -126,8 +126,8 @@ func TestStallsLengthenBounds(t *testing.T) {
 	}
 }
 
-// TestStallsExcuseKeysLeftBehind has a key that stays on its node. The lock is to blame for not deleting it,
-// unless the host was so slow that the release cannot have reached the node in time.
+// TestStallsExcuseKeysLeftBehind lets a key stay on its node. The lock is to blame for not deleting
+// it, unless the host was so slow that the release cannot have reached the node in time.
 func TestStallsExcuseKeysLeftBehind(t *testing.T) {
 	const kept = `params clients=c1,c2 nodes=n1 quorum=1 ttl=10s nodeTimeout=50ms retryMax=100ms slack=100ms rate=0.01 rounds=4 stampError=1ms life
 0      harness begin run

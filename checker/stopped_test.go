@@ -9,8 +9,8 @@ import (
 	"lockpick/internal/histories"
 )
 
-// A run that was stopped is judged until the stop: the overlap does not grow during the teardown, and missing
-// steps do not count.
+// A run that was stopped is judged up to the stop: the overlap does not grow during the teardown,
+// and missing steps do not count.
 func TestStoppedRunIsJudgedUntilStop(t *testing.T) {
 	h, err := histories.Parse("params clients=c1,c2 nodes=n1\nstep 1 pause c2 at 30 s\n0 c1 begin client\n0 c2 begin client\n" +
 		"1 c1 invoke acquire session=c1/1\n2 c1 ok acquire session=c1/1 until=10\n" +

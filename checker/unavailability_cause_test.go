@@ -18,7 +18,8 @@ const contestedLock = `params clients=c1,c2 nodes=n1,n2,n3 quorum=2 ttl=10s node
 0.010  c2 invoke acquire session=c2/1
 `
 
-// ownLeftKeys is an acquire that uses one token for all rounds and whose first round left its keys.
+// firstRoundLeftovers is an acquire that uses one token for all rounds and whose first round left
+// its keys behind.
 const ownLeftKeys = `
 0.500  c2-n2,n3 ok set token=B
 0.499  n2,n3 life set value=B by=c2
@@ -161,8 +162,8 @@ func TestUnavailabilityCauseOfLongAttempts(t *testing.T) {
 	}
 }
 
-// A key that its holder's release left is reported as such, even if it prevents a majority only together
-// with a node that is down.
+// A key left behind by its holder's release is reported as such, even if it prevents a majority
+// only together with a node that is down.
 func TestUnavailabilityCauseAfterRelease(t *testing.T) {
 	unanswered := change{"c1 ok release", "c1 ok release", "c1 info release"}
 	for name, changes := range map[string][]change{
@@ -225,8 +226,8 @@ TRIES
 9      c2 end client
 9.1    harness end run cause=completed`
 
-// A key that exists beyond its TTL is the cause as such, however it was left. A key that its owner should have
-// deleted within its TTL counts as left.
+// A key that exists beyond its TTL is reported as the cause, however it was left behind. A key that
+// its owner should have deleted within its TTL counts as left behind.
 func TestUnavailabilityCauseOutlivedTTL(t *testing.T) {
 	var tries []string
 	for i := range 80 {

@@ -12,8 +12,8 @@ import (
 	"lockpick/harness/history/facts"
 )
 
-// validOnReturn checks whether an acquire returned a lock that was past its deadline by its client's
-// own clock, although the acquire must have known. O(n log n).
+// validOnReturn checks whether an acquire returned a lock although the lock was past its deadline
+// by its client's own clock and the acquire must have known. It takes O(n log n) time.
 //
 // Any lock can be stopped between its last look at the clock and its return, and then returns an
 // expired lock through no fault of its own. A lock checks the clock when it has its quorum and before
@@ -24,7 +24,7 @@ import (
 //   - or the client kept running past the deadline, neither stopped nor stalled with the host, for
 //     longer than scheduling may take (Params.Slack).
 //
-// Other late returns are no occasions. If only stalls of the host excuse one, the property is
+// Other late returns are no occasions. If only host stalls excuse one, the property is
 // undecided.
 func validOnReturn(r *facts.Facts) (f verdict.Finding) {
 	excused, stalled, minLeft := 0, 0, int64(facts.Never)

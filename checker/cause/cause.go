@@ -1,29 +1,30 @@
-// Package cause finds out why two sessions could hold the same lock.
+// Package cause finds out why two sessions could hold the same lock at once.
 //
-// The answers that clients got are not enough for this. The nodes report what happened to each key
-// (history.Life). Any two quorums share a node, and on that node the first session's key had ended
-// when the second session was granted the lock. For each shared node the first matching row of this
-// table explains how:
+// The answers that clients received are not enough for this, so the package uses the nodes' reports
+// of what happened to each key (history.Life). Any two quorums share a node, and on that node the
+// first session's key was gone by the time the second session was granted the lock. For each shared
+// node, the first matching row of this table explains how:
 //
 //	a session's keys are on fewer nodes than a quorum          never-set
-//	it lived shorter than the TTL because clocks disagree      clocks-disagree
-//	the second session was granted after it had expired        notified-late, given-shorter, granted-late, client-clock
-//	deleted by a client, by a stranger / by lockpick           deleted-by-other / deleted-by-harness
+//	it lived for less than the TTL because clocks disagree     clocks-disagree
+//	the second grant came after it had expired                 notified-late, given-shorter, granted-late, client-clock
+//	deleted by a client or from outside / by lockpick          deleted-by-other / deleted-by-harness
 //	deleted by its holder, who had acquired the lock twice     released-early
-//	deleted with all other keys / for lack of memory           flushed / evicted
+//	deleted with all other keys / evicted for lack of memory   flushed / evicted
 //	missing, or an older value, after a failover               failed-over
 //	the same after a power loss of a persistent node           lost-unsynced
 //	the same after any other restart                           restarted-and-forgot
 //	expired, and the node's clock had gained enough            expired-early; given-shorter if the lock had to allow for it
 //	overwritten with another value                             overwritten
-//	none of these is in the record, or they contradict it      unexplained
+//	no match in the record, or the record contradicts it       unexplained
 //
-// An earlier end of the key does not matter if the key would have expired anyway before the second
-// grant. The cause consists of the rows of all shared nodes (explanation.Losses), each with the fact
-// and the steps of the plan behind it. It is named after the row that applies to the most nodes.
-// A record without reports from the nodes (Params.Life) is judged too; its overlaps are unexplained.
+// If a key ended early but would have expired before the second grant anyway, the early end does
+// not matter. The cause combines the rows for all shared nodes (explanation.Losses), each with the
+// report and the planned steps behind it, and is named after the row that applies to the most
+// nodes. If a record contains no reports from the nodes (Params.Life), its overlaps are
+// unexplained.
 //
-// Deliberately missing: the decision whether two sessions held the same lock.
+// Whether two sessions held the same lock at once is decided elsewhere.
 package cause
 
 import (
@@ -49,14 +50,14 @@ type explanation struct {
 	Events     []*history.Event // evidence
 }
 
-// causeOrder ranks causes that explain equally many nodes.
+// causeOrder ranks causes that apply to equally many nodes.
 var causeOrder = []string{verdict.RestartedAndForgot, verdict.LostUnsynced, verdict.FailedOver, verdict.DeletedByOther, verdict.ReleasedEarly, verdict.DeletedByHarness,
 	verdict.Flushed, verdict.Evicted, verdict.ClientClock, verdict.NotifiedLate, verdict.GrantedLate, verdict.GivenShorter, verdict.ClocksDisagree, verdict.ExpiredEarly,
 	verdict.Overwritten, verdict.Unexplained}
 
-// Explain finds the cause of two sessions' overlap. Any two quorums share a node, so either one
-// session had no quorum, or at least one node granted both. On that node the key that was set first
-// had ended before the other one was set, and the node reported how.
+// Explain finds the cause of an overlap of two sessions. Any two quorums share a node, so either
+// one session had no quorum, or at least one node voted for both. On that node the key that was set
+// first was gone before the other one was set, and the node reported how.
 func Explain(r *facts.Facts, a, b *facts.Session) explanation {
 	if !r.Params.Life {
 		return explainWithoutFacts(r, a, b)
@@ -85,10 +86,11 @@ func Explain(r *facts.Facts, a, b *facts.Session) explanation {
 	return x.summarize()
 }
 
-// explainWithoutFacts explains an overlap in a record without facts from the nodes. What happened to
-// the keys is unknown, but the record shows when a holder was notified of a loss.
+// explainWithoutFacts explains an overlap in a record that contains no information about the nodes.
+// What happened to the keys is unknown, but the record shows when a holder was notified of its
+// loss.
 func explainWithoutFacts(r *facts.Facts, both ...*facts.Session) explanation {
-	x := explanation{Cause: verdict.Unexplained, Text: "the record has no facts of the nodes"}
+	x := explanation{Cause: verdict.Unexplained, Text: "the record contains no information about the nodes"}
 	for _, s := range both {
 		if lost := r.Loss(s); lost != nil {
 			x.Text += fmt.Sprintf(", and %s was notified of its loss at %s", s.Client(), facts.Seconds(lost.T))
@@ -98,7 +100,7 @@ func explainWithoutFacts(r *facts.Facts, both ...*facts.Session) explanation {
 	return x
 }
 
-// explainNoQuorum explains a session that had keys on too few nodes for a quorum.
+// explainNoQuorum explains a session whose keys were on too few nodes for a quorum.
 func explainNoQuorum(r *facts.Facts, s *facts.Session, votes map[string]*facts.KeyInterval) explanation {
 	x := explanation{Cause: verdict.NeverSet}
 	for _, n := range r.Params.Nodes {
@@ -112,9 +114,10 @@ func explainNoQuorum(r *facts.Facts, s *facts.Session, votes map[string]*facts.K
 	return x
 }
 
-// votes returns, by node, the last key that the session's own link set during its acquire. Extending
-// a key that the session already had counts as a vote. A lock may use one token for all attempts of
-// an acquire, so a key that had ended before the winning attempt began is not a vote.
+// votes returns, by node, the last key that the session's own link set during the session's
+// acquire. Extending a key that the session already had counts as a vote. A lock may use one token
+// for all attempts of an acquire, so a key that was gone before the winning attempt began is not a
+// vote.
 func votes(r *facts.Facts, s *facts.Session) map[string]*facts.KeyInterval {
 	votes := map[string]*facts.KeyInterval{}
 	winningFrom := int64(math.MinInt64)
@@ -135,8 +138,8 @@ func votes(r *facts.Facts, s *facts.Session) map[string]*facts.KeyInterval {
 	return votes
 }
 
-// summarize names the explanation after the cause that applies to the most nodes, and describes the
-// first of them. If the second session had no spare vote, all nodes in the text were needed.
+// summarize names the explanation after the cause that applies to the most nodes, and begins its
+// text with the first loss that has this cause.
 func (x explanation) summarize() explanation {
 	count := map[string]int{}
 	for _, l := range x.Losses {
@@ -166,7 +169,7 @@ func (x explanation) summarize() explanation {
 	return x
 }
 
-// explainLoss explains how the first session's key on a node had ended when the node granted the
+// explainLoss explains why the first session's key was gone from a node when the node granted the
 // second session.
 func explainLoss(r *facts.Facts, first, second *facts.Session, vote, other *facts.KeyInterval) verdict.Loss {
 	for _, next := range r.Lives().Intervals(vote.Node, first.Key()) { // its own client changed it, and it still belongs to the session
@@ -192,7 +195,7 @@ func explainLoss(r *facts.Facts, first, second *facts.Session, vote, other *fact
 	return *x.Loss
 }
 
-// fillIn is the decision table. It fills in the first row that matches.
+// fillInLoss applies the decision table: it fills in the loss from the first row that matches.
 func fillIn(r *facts.Facts, x lossCase, end *history.Event) {
 	first, other, what := x.first, x.other, end.Life.What
 	switch {
@@ -220,11 +223,11 @@ func fillIn(r *facts.Facts, x lossCase, end *history.Event) {
 
 // The rows of the decision table. Each fills in the cause, the text and the steps.
 
-// tick is the resolution of expiry on a node: Redis expires keys by whole milliseconds.
+// tick is the resolution of expiry on a node: Redis keeps expiry times in whole milliseconds.
 const tick = int64(time.Millisecond)
 
-// lossCase is a node that granted both sessions, while explainLoss looks for the end of the first
-// session's key.
+// lossCase describes a node that granted both sessions, while explainLoss determines how the first
+// session's key ended.
 type lossCase struct {
 	*verdict.Loss
 	first, second *facts.Session
@@ -247,9 +250,10 @@ func describeCommand(e *history.Event) string {
 	return word
 }
 
-// shortenedByClocks finds a key that lived shorter than its lock's TTL because the clocks of its
-// client and its node disagree: the client computes the instant of expiry by its own clock, and the
-// node applies it by another. The lock should not compare the two, whichever of them is wrong.
+// shortenedByClocks reports whether a key lived for less than its lock's TTL because the clocks of
+// its client and its node disagree, and explains the loss if so. The client computes the expiry
+// time by its own clock, and the node applies it by another. A lock should not compare the two
+// clocks, whichever of them is wrong.
 func shortenedByClocks(r *facts.Facts, x lossCase) bool {
 	at := x.vote.ExpirySet
 	claimed := facts.Deadline(x.first.Acquire.Return)
@@ -287,8 +291,8 @@ func describeOffset(by int64) string {
 	return facts.Seconds(by) + " ahead"
 }
 
-// clockError returns the offset of a node's or a client's wall clock from true time at the instant of
-// a node's fact, or 0 if the record does not have it.
+// clockError returns how far the wall clock of a node or client was from true time when a node
+// reported an event, or 0 if the record does not show it.
 func clockError(r *facts.Facts, name string, at *history.Event) int64 {
 	if at.Process == name {
 		if r.Params.Epoch == 0 {
@@ -299,7 +303,8 @@ func clockError(r *facts.Facts, name string, at *history.Event) int64 {
 	return facts.ClockAt(r.ClockChangesOf(name), at.T).Ahead(at.T)
 }
 
-// explainOutlived explains a claim that outlived its key. The node did everything right.
+// explainOutlivedKey explains a session that claimed the lock for longer than its key lived. The
+// node did everything right.
 func explainOutlived(r *facts.Facts, x lossCase) {
 	x.Fact = 0 // it ended in time
 	first := x.first
@@ -337,8 +342,9 @@ func explainOutlived(r *facts.Facts, x lossCase) {
 	}
 }
 
-// overclaims returns how much longer the first session claimed its lock, by its own clock, than the
-// TTL less the drift since its key's expiry was set. It also returns the event with that claim.
+// overclaim returns the event in which the first session made its last claim, and by how much the
+// claim, measured by its own clock, exceeded the TTL minus the drift since its key's expiry was
+// set.
 func overclaims(r *facts.Facts, x lossCase) (by *history.Event, over int64) {
 	if x.first.Granted() {
 		by = x.first.Acquire.Return
@@ -355,15 +361,15 @@ func overclaims(r *facts.Facts, x lossCase) (by *history.Event, over int64) {
 	return by, by.T + r.ElapsedOnClock(by, by.ValidUntil) - limit - 2*tick
 }
 
-// withinDrift reports whether the first session claimed its lock for too long although its clock lost
-// no more than the drift that a lock must allow for.
+// withinDrift reports whether the first session claimed its lock for too long although its clock
+// lost no more time than the drift that a lock must allow for.
 func withinDrift(r *facts.Facts, x lossCase) bool {
 	by, over := overclaims(r, x)
 	return over > 0 && by.ValidUntil-by.T-r.ElapsedOnClock(by, by.ValidUntil) <= int64(r.Params.Drift)
 }
 
-// lastHeldAnswer returns the lock's last answer, after the deadline had passed, that the lock is still
-// held, or nil.
+// lastHeldAnswer returns the last time the lock said it was still held although its deadline had
+// passed, or nil if it never did.
 func lastHeldAnswer(s *facts.Session) (answer *history.Event) {
 	for x := range s.Calls(history.OpExtend) {
 		if x.Call.Value == history.OpCheck && x.Outcome() == history.OK {
@@ -373,8 +379,8 @@ func lastHeldAnswer(s *facts.Session) (answer *history.Event) {
 	return answer
 }
 
-// deadlineFromExtension reports whether the acquire's outcome is unknown and an extension named a
-// deadline.
+// deadlineFromExtension reports whether the session's deadline comes from an extension because the
+// outcome of its acquire is unknown.
 func deadlineFromExtension(s *facts.Session) bool {
 	for x := range s.Calls(history.OpExtend) {
 		if x.Outcome() == history.OK && x.Return.ValidUntil != 0 {
@@ -384,11 +390,12 @@ func deadlineFromExtension(s *facts.Session) bool {
 	return false
 }
 
-// clockFellBehind reports whether less time passed on the clock of a session's client than in truth,
-// by more than the bound of its rate and a millisecond for reading it. True time is stamped before
-// the client's clock is read. So a pause between the two can hide a loss, but it cannot invent one,
-// because readings are compared with the smallest lead so far. A clock change is a reading too, and
-// shows what the clock reads from then on. Errors before the acquire do not matter.
+// clockFellBehind reports whether the clock of a session's client advanced by less than true time,
+// even after allowing for the bound on its rate and a millisecond for reading it. True time is
+// stamped before the client's clock is read, so a pause between the two can hide a loss, but it
+// cannot invent one, because readings are compared with the smallest lead so far. A clock change is
+// also a reading: it shows what the clock reads from then on. Clock errors before the acquire do
+// not matter.
 func clockFellBehind(r *facts.Facts, s *facts.Session) bool {
 	end, _ := r.LastMoment(s)
 	for w := range r.Windows(s) {
@@ -421,9 +428,9 @@ func clockFellBehind(r *facts.Facts, s *facts.Session) bool {
 	return change != nil && lost(end, change.Local+end-change.T+int64(float64(end-change.T)*(float64(change.Drift)/1e9)))
 }
 
-// explainDeletion finds out whose command deleted the key: a late release of an earlier attempt of
-// the same client, another session's release, one of several releases of its own, or a command that
-// does not belong to the lock.
+// explainDeletion determines whose command deleted the key: a late release of an earlier attempt of
+// the same client, another session's release, one of several releases by the holder itself, or a
+// command that does not belong to the lock.
 func explainDeletion(r *facts.Facts, x lossCase, end *history.Event) {
 	by := end.Life.By
 	client := facts.LinkClient(by)
@@ -455,7 +462,7 @@ func explainDeletion(r *facts.Facts, x lossCase, end *history.Event) {
 }
 
 // isInnerRelease reports whether a release command belongs to a lock that its holder had acquired
-// more than once and so still held.
+// more than once and therefore still held.
 func isInnerRelease(s *facts.Session, client string, d *history.Event) bool {
 	for x := range s.Calls(history.OpExtend) {
 		if x.Call.Value == history.OpRelease && client == s.Client() && d.Sent >= x.Call.T && d.Sent <= x.Ended() {
@@ -490,7 +497,7 @@ func sessionOfRelease(r *facts.Facts, client string, d *history.Event) *facts.Se
 	return last
 }
 
-// explainOutage explains how a node lost a key, or returned with an older value.
+// explainOutage explains how an outage made a node lose a key or return with an older value of it.
 func explainOutage(r *facts.Facts, x lossCase, end *history.Event) {
 	f := outageBefore(r, x.Node, end)
 	key := x.first.Client() + "'s key"
@@ -511,8 +518,8 @@ func explainOutage(r *facts.Facts, x lossCase, end *history.Event) {
 	}
 }
 
-// explainEarlyExpiry explains a key that expired on its node before its time. The node's clock must
-// have gained as much.
+// explainEarlyExpiry explains a key that expired on its node too early. The node's clock must have
+// gained at least as much time.
 func explainEarlyExpiry(r *facts.Facts, x lossCase, end *history.Event) {
 	from := x.vote.ExpirySet
 	gain := (end.Local - end.T) - (from.Local - from.T)
@@ -542,8 +549,8 @@ func explainEarlyExpiry(r *facts.Facts, x lossCase, end *history.Event) {
 	}
 }
 
-// DescribeKeys describes what had happened to a session's keys when a call of its client between from
-// and to returned that the client did not hold the lock.
+// DescribeKeys describes what had happened to a session's keys when a call that its client made
+// between from and to returned that the client did not hold the lock.
 func DescribeKeys(r *facts.Facts, s *facts.Session, from, to int64) string {
 	var call facts.Operation
 	for x := range s.Actions() {
@@ -625,12 +632,12 @@ func describeEnd(s *facts.Session, call facts.Operation, key *facts.KeyInterval)
 // The steps of the plan that caused a fact. An unplanned fault has no step. It is listed as
 // history.UnplannedStep.
 
-// inForce reports whether a fault may have been in force in a span of time.
+// mayBeActive reports whether a fault may have been active during a span.
 func inForce(f *facts.Fault, from, to int64) bool {
 	return f.Begin != nil && f.First().T <= to && (f.End == nil || f.End.T >= from)
 }
 
-// stepsWhere returns the steps of the matching faults in ascending order.
+// stepsWhere returns the steps of the faults that match, in ascending order.
 func stepsWhere(r *facts.Facts, did func(*facts.Fault) bool) (all []int) {
 	for _, f := range r.Faults {
 		if f.Step != 0 && did(f) {
@@ -641,8 +648,8 @@ func stepsWhere(r *facts.Facts, did func(*facts.Fault) bool) (all []int) {
 	return slices.Compact(all)
 }
 
-// clockSteps returns the steps that made the clock of a node or a client wrong, or right again, in a
-// span. A jump sets a clock when it begins and sets it back when it ends.
+// clockSteps returns the steps that made the clock of a node or a client wrong, or corrected it,
+// during a span. A jump sets a clock when it begins and sets it back when it ends.
 func clockSteps(r *facts.Facts, name string, from, to int64) []int {
 	return stepsWhere(r, func(f *facts.Fault) bool {
 		if f.Target != name || !f.ChangesClock() || !inForce(f, from, to) {
@@ -653,20 +660,21 @@ func clockSteps(r *facts.Facts, name string, from, to int64) []int {
 	})
 }
 
-// stepsHitting returns the steps that held up a client or its messages in a span of time.
+// stepsHitting returns the steps that delayed a client or its messages during a span.
 func stepsHitting(r *facts.Facts, client string, from, to int64) []int {
 	return stepsWhere(r, func(f *facts.Fault) bool { return f.Hits(client) && inForce(f, from, to) })
 }
 
-// stepsDelaying returns the steps that hit a link, or an end of it, while a command was in flight.
+// stepsDelaying returns the steps that hit a link, or either end of it, while a command was in
+// flight.
 func stepsDelaying(r *facts.Facts, link string, e *history.Event) []int {
 	return stepsWhere(r, func(f *facts.Fault) bool {
 		return (f.Target == link || f.Target == facts.LinkClient(link) || f.Target == e.Process) && e.Sent != 0 && inForce(f, e.Sent, e.T)
 	})
 }
 
-// outageBefore returns the fault that took a node down before the event that reports a lost key: the
-// last fault of a matching kind that had begun by then.
+// outageBefore returns the fault that took a node down before the node reported the loss of a key:
+// the last fault of a matching kind that had begun by then.
 func outageBefore(r *facts.Facts, node string, e *history.Event) *facts.Fault {
 	var last *facts.Fault
 	for _, f := range r.Faults {

@@ -382,7 +382,7 @@ func TestCause(t *testing.T) {
 	}
 }
 
-// Each cause has a row, so the decision table can produce it.
+// Each cause has a row, which shows that the decision table can produce it.
 func TestEveryCauseHasTestRow(t *testing.T) {
 	for _, cause := range causeOrder {
 		found := false
@@ -398,7 +398,8 @@ func TestEveryCauseHasTestRow(t *testing.T) {
 	}
 }
 
-// The answers that clients got do not determine the cause. Without facts of the nodes there is none.
+// Without information about the nodes an overlap has no cause: the answers that clients received do
+// not determine it.
 func TestNoCauseWithoutNodeFacts(t *testing.T) {
 	got := explainHistory(t, `
 0.012 c1-n1,n2 ok set token=A
@@ -407,7 +408,7 @@ func TestNoCauseWithoutNodeFacts(t *testing.T) {
 1.050 nemesis end kill node=n2 cause=0 keys
 1.100 c2-n2,n3 ok set token=B
 1.101 c2 ok acquire session=c2/1 token=B until=40`)
-	if got.Cause != verdict.Unexplained || got.Text != "the record has no facts of the nodes" {
+	if got.Cause != verdict.Unexplained || got.Text != "the record contains no information about the nodes" {
 		t.Errorf("%s: %s", got.Cause, got.Text)
 	}
 }
@@ -439,8 +440,8 @@ func TestSpareVotes(t *testing.T) {
 	}
 }
 
-// A clock that gained no more than the allowed drift is the cause only if the lock did allow for the drift, by
-// its own clock.
+// A clock that gained no more than the allowed drift is the cause only if the lock did allow for
+// the drift, as measured by the lock's own clock.
 func TestDriftAllowance(t *testing.T) {
 	const drifting = `
 0.012 n1 life set value=A by=c1

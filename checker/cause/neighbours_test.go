@@ -9,11 +9,12 @@ import (
 	"lockpick/harness/history/facts"
 )
 
-// clockAhead8s is c1's grant with n2's clock 8 s ahead. So c1's key lives for 2 s there, until 2.012 s.
+// clockAhead8s is c1's grant while n2's clock is 8 s ahead, so c1's key lives there for only 2 s,
+// until 2.012 s.
 var clockAhead8s = wrongClock("1008.012", "2")
 
-// wrongClock returns c1's grant with a wrong clock on n2. At 0.012 s the clock shows local, while 1000.012 s is
-// right, and the key has ttl seconds left.
+// wrongClock returns c1's grant while n2's clock is wrong: at 0.012 s it shows local instead of
+// 1000.012 s, and the key has ttl seconds left.
 func wrongClock(local, ttl string) string {
 	return `
 0.000 nemesis begin clock-jump node=n2 step=2
@@ -30,7 +31,7 @@ const acquiredTwice = firstGrant + `
 1.010 c1 invoke extend session=c1/1 value=release
 1.052 c1 ok extend session=c1/1 value=release until=31`
 
-// neighborRows are histories that are close to having another cause or other steps.
+// neighborRows are histories in which a small change would lead to another cause or to other steps.
 var neighborRows = []causeRow{
 	{"a key that was set before the acquire was called is no vote", `
 0.005 n2 life set value=A by=c1
@@ -116,7 +117,7 @@ var neighborRows = []causeRow{
 1.051 c3-n2 ok release sent=1.010 applied=1.050
 1.050 n2 life deleted old=A by=c3 sent=1.010 command=del` + secondGrant("1.10"),
 		verdict.DeletedByOther, "n2", "the release of session c3/2 without a token", nil},
-	{"the faults on a link that were in force while the release was in flight", firstGrant + `
+	{"the faults on a link that were active while the release was in flight", firstGrant + `
 0.900 nemesis begin delay node=c3-n2 step=3
 0.950 nemesis end delay node=c3-n2 step=3
 1.000 nemesis begin delay node=c3-n2 step=4
@@ -388,8 +389,8 @@ params epoch=0
 		verdict.DeletedByOther, "n2", "", []int{4}},
 }
 
-// The evidence of a loss is how the session's last key was set and ended, and how the other session's key was
-// set.
+// The evidence of a loss shows how the session's last key was set and how it ended, and how the
+// other session's key was set.
 func TestEventsOfLoss(t *testing.T) {
 	for _, row := range []struct{ name, history, shows string }{
 		{"a deleted key", firstGrant + `

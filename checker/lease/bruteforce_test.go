@@ -16,8 +16,8 @@ import (
 	"lockpick/internal/histories"
 )
 
-// TestAgainstBruteForce compares the judges of mutual exclusion and of leases, and porcupine for a part
-// of the histories, with a judge that only knows raw events and tries everything.
+// TestAgainstBruteForce compares the judges of mutual exclusion and of leases, and for some of the
+// histories porcupine, with a judge that sees only raw events and tries everything.
 func TestAgainstBruteForce(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 2))
 	seen, asked, tried := map[string]int{}, 0, histories.Cases(randomHistories)
@@ -81,7 +81,8 @@ func contradiction(h *history.History) string {
 	return againstBruteForce(h)
 }
 
-// againstBruteForce is contradiction without porcupine.
+// againstBruteForce describes how the certificate or brute force contradicts the fast procedure, or
+// returns "" if they agree. It does not run porcupine.
 func againstBruteForce(h *history.History) string {
 	c := judgeLease(h)
 	fine := bruteforce.Lease(h)

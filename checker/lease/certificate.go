@@ -10,10 +10,11 @@ import (
 	"lockpick/harness/history/facts"
 )
 
-// uncertified describes what remains unexplained if lease-linearizable is said to hold, or returns "".
-// It assigns one span to each session that must have held the lock: firm holds get the forced span, and
-// brief holds the first free instant. Then it checks every operation by itself against these spans. It
-// uses no other result of the search, so it detects mistakes in the search.
+// verifyCertificate describes what contradicts the result that lease-linearizable holds, or returns
+// "" if nothing does. It assigns one span to each session that must have held the lock: a firm hold
+// gets its forced span, and a brief hold the first free instant. Then it checks each operation on
+// its own against these spans. It uses no other result of the search, so it detects mistakes in the
+// search.
 func (k *leaseKey) uncertified() string {
 	instants := make([]spans.Window, 0, len(k.brief))
 	inOrder := map[string][]hold{} // holds of each client with a brief hold, by the first call that shows them
@@ -47,8 +48,8 @@ func (k *leaseKey) uncertified() string {
 	return overlappingHolds(k.firm, instants)
 }
 
-// outOfOrder describes a client that held the lock by a session before it held it by an earlier session,
-// or returns "". brief has the brief holds of the clients to check.
+// findDisorder describes a client that held the lock in one session before it held it in an earlier
+// session, or returns "" if there is none. brief contains the brief holds of the clients to check.
 func (k *leaseKey) outOfOrder(brief map[string][]hold) string {
 	for _, w := range k.firm {
 		of, ok := brief[w.Session.Client()]
@@ -69,8 +70,8 @@ func (k *leaseKey) outOfOrder(brief map[string][]hold) string {
 	return ""
 }
 
-// overlappingHolds describes two spans that have more than an end in common, or returns "". Both lists
-// are ordered by time.
+// overlappingHolds describes two spans that share more than an endpoint, or returns "" if there are
+// none. Both lists are ordered by time.
 func overlappingHolds(firm, instants []spans.Window) string {
 	for i := 1; i < len(firm); i++ {
 		if firm[i-1].To > firm[i].From {
@@ -88,9 +89,10 @@ func overlappingHolds(firm, instants []spans.Window) string {
 	return ""
 }
 
-// unexplained describes an operation of a session that does not fit a hold for the window's span, or
-// that nothing can have ended the hold there. It returns "" if all is explained. Each operation takes
-// effect after the preceding one, as early as possible.
+// findUnexplained describes an operation of a session that does not fit a hold with the window's
+// span, or reports that nothing can have ended the hold at the end of the window. It returns "" if
+// everything is explained. Each operation takes effect after the preceding one, as early as
+// possible.
 func unexplained(w spans.Window, ops []leaseOp) string {
 	at, lapse := int64(spans.Ever), int64(facts.Never)
 	held, refused, ends := false, false, w.To == facts.Never

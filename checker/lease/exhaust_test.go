@@ -9,12 +9,13 @@ import (
 	"lockpick/internal/histories"
 )
 
-// TestLeaseExhaustively enumerates all cases of two sessions of one or two clients. Each session has an
-// acquire, and there are up to two releases, or an extension and a release. The cases cover every order
-// of calls and returns, each at the instant of the previous one or later, every outcome, and a lapse
-// between any two of these instants. Cases with an extension have no equal instants.
-// Without the tag exhaustive only every leaseStride-th case is compared, and with -short every
-// shortStride-th.
+// TestLeaseExhaustively enumerates all cases of two sessions of one or two clients. Each session
+// has an acquire, and there are up to two releases, or an extension and a release. The cases cover
+// every order of calls and returns, each at the same instant as the previous one or later, every
+// outcome, and a lapse between any two of these instants. Cases with an extension contain no equal
+// instants.
+// Without the build tag exhaustive, only every leaseStride-th case is compared, and with -short
+// only every shortStride-th.
 func TestLeaseExhaustively(t *testing.T) {
 	e := &enumeration{t: t, stride: leaseStride}
 	if testing.Short() {
@@ -123,7 +124,8 @@ func (e *enumeration) place(done []int, at int64) {
 	}
 }
 
-// lapse tries a lapse at each odd instant, and no lapse, for the returns from the i-th event on.
+// lapse tries, for each return from the i-th event on, a lapse at each odd instant and no lapse at
+// all.
 func (e *enumeration) lapse(i int, end int64) {
 	if i == len(e.events) {
 		e.compare()

@@ -6,20 +6,22 @@
 //	unknown       took effect at some time after its call, or never
 //	lapse         held → free at any time from the deadline, or never
 //
-// Each session's answers force a span in which the session held the lock. In any order that explains
-// the answers, the forced spans are disjoint, so an overlap is a violation. Conversely, if they are
-// disjoint, holding exactly the forced spans explains every answer: all other answers only require a
-// later begin or an earlier end. certificate.go verifies exactly this.
+// Each session's answers force a span in which the session held the lock. In any order that
+// explains the answers, the forced spans are disjoint, so an overlap is a violation. Conversely, if
+// they are disjoint, holding exactly the forced spans explains every answer: all other answers only
+// require a later start or an earlier end. certificate.go verifies exactly this.
 //
-// Each answer that could have contradicted another one is an occasion: every answer to an extension or a
-// release, and an acquire that was in progress while another session must have held the lock.
+// Each answer that could have contradicted another one is an occasion: every answer to an extension
+// or a release, and every acquire that was in progress while another session must have held the
+// lock.
 //
-// The operations of one client are in their order regardless of timestamps, even if the client has
-// several sessions of the lock: a brief hold follows what its client must have held before. Operations
-// of different clients with equal timestamps are concurrent.
+// The operations of one client took effect in the order in which it called them, whatever their
+// timestamps, even if the client has several sessions of the lock: a brief hold comes after
+// whatever its client must have held before. Operations of different clients with equal timestamps
+// are concurrent.
 //
-// Deliberately missing: what clients believed, why a lock failed, and porcupine, which answers the same
-// question with another algorithm.
+// What clients believed and why a lock failed are left to other packages. So is porcupine, which
+// answers the same question by another algorithm.
 package lease
 
 import (
@@ -37,7 +39,7 @@ import (
 
 // leaseKey holds the results for one key.
 type leaseKey struct {
-	firm       []spans.Window // when sessions must have held the lock, by begin
+	firm       []spans.Window // when sessions must have held the lock, by start
 	brief      []hold         // when they must have held it for an instant
 	holds      int            // sessions that must have held it
 	occasions  int            // answers that could have contradicted another
@@ -50,8 +52,9 @@ type leaseKey struct {
 	handles    *handles // nil if each client only used its last handle
 }
 
-// Judge judges each lock of a record. It reuses the memory of the belief windows. against is a reason
-// not to accept that the property holds, or "": a conflict, or what the certificate does not explain.
+// Judge judges each lock of a record. It reuses the memory of the belief windows. against is a
+// reason not to accept that the property holds, or "" if there is none: a conflict, or what the
+// certificate does not explain.
 func Judge(r *facts.Facts, beliefs *spans.Beliefs) (f verdict.Finding, against string) {
 	in := &reader{ε: int64(r.Params.StampError), gone: goneClients(r), lapsesAnytime: r.Params.NoLossNotice}
 	holds, unanswered := 0, 0
@@ -90,7 +93,8 @@ func Judge(r *facts.Facts, beliefs *spans.Beliefs) (f verdict.Finding, against s
 	return f, against
 }
 
-// judge judges one lock. Its firm holds are valid as long as memory is.
+// judge judges one lock. It stores the firm holds in memory, so they are valid only until memory is
+// reused.
 func judge(r *facts.Facts, in *reader, l *facts.Lock, memory []spans.Window) *leaseKey {
 	k := &leaseKey{operations: in.operations, firm: memory}
 	single := map[*facts.Session]*conflict{}
@@ -115,8 +119,8 @@ func (k *leaseKey) complete(c *conflict) {
 	}
 }
 
-// judge judges one key by its sessions' operations. alone has the sessions that contradict themselves
-// or other sessions of their client.
+// judge judges one key by its sessions' operations. single contains the sessions that contradict
+// themselves or other sessions of their client.
 func (k *leaseKey) judge(ss iter.Seq[*facts.Session], single map[*facts.Session]*conflict) {
 	for s := range ss {
 		k.evidence.read(k.operations(s))
@@ -165,7 +169,7 @@ func (k *leaseKey) judge(ss iter.Seq[*facts.Session], single map[*facts.Session]
 	}
 }
 
-// prove adds the operations that determine the holds of two sessions in conflict.
+// addProof adds the operations that determine the holds of two conflicting sessions.
 func (k *leaseKey) addProof(c *conflict) {
 	for _, s := range c.sessions {
 		k.evidence.read(k.operations(s))
@@ -173,7 +177,8 @@ func (k *leaseKey) addProof(c *conflict) {
 	}
 }
 
-// overlapping returns the sessions whose windows overlap another. The windows are ordered by begin.
+// overlappingSessions returns the sessions whose windows overlap another window. The windows must
+// be ordered by start.
 func overlapping(ws []spans.Window) []*facts.Session {
 	var ss []*facts.Session
 	for i, reached := 0, ws[0].From; i < len(ws); i++ {
@@ -185,10 +190,10 @@ func overlapping(ws []spans.Window) []*facts.Session {
 	return ss
 }
 
-// orderBrief moves the begin of each brief hold behind the preceding firm hold of its client, in the
-// order of the client's operations. If that leaves no instant, the hold is buried there. A preceding
-// brief hold always leaves room, because its instant cannot be later than the last possible instant of
-// this one.
+// orderBrief moves the start of each brief hold to after the preceding firm hold of its client, in
+// the order of the client's operations. If that leaves no instant, the brief hold is buried in the
+// firm one. A preceding brief hold always leaves an instant, because its own instant cannot be
+// later than the last possible instant of this one.
 func (k *leaseKey) orderBrief(ss iter.Seq[*facts.Session]) {
 	if len(k.brief) == 0 {
 		return
@@ -205,7 +210,8 @@ func (k *leaseKey) orderBrief(ss iter.Seq[*facts.Session]) {
 	}
 }
 
-// firmOf returns the firm holds of each client that has a brief one, in the client's own order.
+// firmHoldsByClient returns the firm holds of each client that has a brief hold, in the order in
+// which the client called them.
 func (k *leaseKey) firmOf(ss iter.Seq[*facts.Session]) map[string][]hold {
 	firm := map[string][]hold{}
 	for _, h := range k.brief {
@@ -237,7 +243,7 @@ func (k *leaseKey) findBuried(single map[*facts.Session]*conflict) {
 	}
 }
 
-// enclosing returns the firm window that contains all instants of a brief hold, or nil.
+// enclosingWindow returns the firm window that contains all instants of a brief hold, or nil.
 func enclosing(firm []spans.Window, h spans.Window) *spans.Window {
 	i, _ := slices.BinarySearchFunc(firm, h.From, func(w spans.Window, t int64) int { return cmp.Compare(w.From, t) })
 	if i > 0 && h.To < firm[i-1].To {
@@ -246,8 +252,9 @@ func enclosing(firm []spans.Window, h spans.Window) *spans.Window {
 	return nil
 }
 
-// worse reports whether conflict a is shown rather than than. The longest overlap is shown, or else the
-// first other conflict. Of equally long overlaps the earliest is shown.
+// isWorse reports whether conflict a should be shown rather than conflict b. The longest overlap is
+// shown or, if there is none, the first other conflict. Of equally long overlaps the earliest is
+// shown.
 func worse(a, than *conflict) bool {
 	switch {
 	case a == nil || than == nil:
@@ -299,7 +306,7 @@ func (c *conflict) witness(end int64) *verdict.Witness {
 	return w
 }
 
-// recorded limits the end of a span to the end of the record, for display. A lock without a deadline
+// displayEnd limits the end of a span to the end of the record, because a lock without a deadline
 // may be held forever.
 func recorded(from, to, end int64) int64 { return min(to, max(from, end)) }
 
@@ -314,23 +321,23 @@ type leaseOp struct {
 	late    bool  // a release of unknown outcome that cannot have ended the hold; see handles
 }
 
-// order orders the operations of one client.
+// order returns the position of an operation among the operations of its client.
 func (o *leaseOp) order() int64 { return o.Call.N }
 
 // reader reads the operations of sessions and widens their intervals by the timestamp error.
 type reader struct {
 	ε             int64
 	ops           []leaseOp        // memory shared by all sessions
-	gone          map[string]int64 // when clients were gone
+	gone          map[string]int64 // by client, the time from which it was gone
 	lapsesAnytime bool             // a lease may lapse at any time, because the lock never notifies its holder
 }
 
-// operations returns a session's operations in the order in which they were called. They are valid
-// until the next call.
+// operations returns a session's operations in the order in which they were called. The slice is
+// valid until the next call.
 //
-// The timestamp error widens every interval and moves every lapse forward. It can hide a violation but
-// never invent one. The order of one client's operations is a separate constraint, by number, and does
-// not depend on timestamps.
+// The timestamp error widens every interval and makes every lapse earlier. It can hide a violation
+// but never invent one. The order of one client's operations is a separate constraint, by number,
+// and does not depend on timestamps.
 func (in *reader) operations(s *facts.Session) []leaseOp {
 	ops := leaseOps(s, in.ops[:0])
 	in.ops = ops
@@ -352,9 +359,9 @@ func (in *reader) operations(s *facts.Session) []leaseOp {
 	return ops
 }
 
-// lapseWithClient lets a lease without a deadline lapse when its client is gone, if the lock has a TTL:
-// how long the lease lasts then is unknown. If the lock never notifies its holder, the lease may lapse
-// at any time.
+// lapseWithClient makes a lease without a deadline lapse when its client is gone, if the lock has a
+// TTL, because it is unknown how long such a lease lasts from then on. If the lock never notifies
+// its holder, the lease may lapse at any time.
 func (in *reader) lapseWithClient(s *facts.Session, ops []leaseOp) {
 	if len(in.gone) == 0 && !in.lapsesAnytime {
 		return
@@ -373,7 +380,8 @@ func (in *reader) lapseWithClient(s *facts.Session, ops []leaseOp) {
 	}
 }
 
-// goneClients returns when clients were gone, or nil if the lock has no TTL.
+// goneClients returns, by client, the time from which the client was gone, or nil if the lock has
+// no TTL.
 func goneClients(r *facts.Facts) map[string]int64 {
 	if r.Params.TTL == 0 {
 		return nil
@@ -381,11 +389,12 @@ func goneClients(r *facts.Facts) map[string]int64 {
 	return r.GoneAt
 }
 
-// leaseOps returns a session's operations with their recorded timestamps. It omits two kinds, which
-// neither judge sees. A failed acquire proves nothing, because Redlock may fail without a reason. Nor
-// does an extension of unknown outcome: a lease lapses when its client stops believing, and an answer
-// that the client never received moves no deadline. It does not show that the session held the lock
-// either, because it may never have taken effect.
+// leaseOps returns a session's operations with their recorded timestamps. It omits two kinds of
+// operations, which neither judge considers. A failed acquire proves nothing, because Redlock may
+// fail without a reason. Nor does an extension of unknown outcome: a lease lapses when its client
+// stops believing that it holds the lock, and an answer that the client never received moves no
+// deadline. The extension does not show that the session held the lock either, because it may never
+// have taken effect.
 func leaseOps(s *facts.Session, ops []leaseOp) []leaseOp {
 	add := func(o facts.Operation, op string, lapse int64) {
 		ops = append(ops, leaseOp{Operation: o, op: op, outcome: o.Outcome(), call: o.Call.T, ret: o.Returned(), lapse: lapse})
@@ -412,11 +421,11 @@ func leaseOps(s *facts.Session, ops []leaseOp) []leaseOp {
 	return ops
 }
 
-// handles applies the order of one client's operations to its sessions of one lock, if it uses a handle
-// after it has begun another session. Of two sessions, one was over when the other began. If operations
-// show that the client held the lock by the first handle, then by the second and then by the first
-// again, it must have held both. A release of unknown outcome that the client called after another
-// handle was shown to hold cannot have ended the hold before that.
+// handles applies the order of one client's operations to its sessions of one lock, if the client
+// uses a handle after it has begun another session. Of two sessions, one was over when the other
+// began. If operations show that the client held the lock by the first handle, then by the second
+// and then by the first again, it must have held both. A release of unknown outcome that the client
+// called after another handle was shown to hold the lock cannot have ended the hold before that.
 type handles struct {
 	overSince map[*facts.Session]proof // the operation that shows that the session was over
 	conflicts map[*facts.Session]*conflict
@@ -473,7 +482,8 @@ func (h *handles) markLate(s *facts.Session, ops []leaseOp) []leaseOp {
 	return ops
 }
 
-// explain adds to a conflict the session that shows that a release of its sessions was too late.
+// explain adds to a conflict the session that shows that one of the releases in the conflict came
+// too late.
 func (h *handles) explain(c *conflict, operations func(*facts.Session) []leaseOp) {
 	for _, s := range slices.Clone(c.sessions) {
 		if x := h.overSince[s]; x.session != nil && !slices.Contains(c.sessions, x.session) && slices.ContainsFunc(operations(s), func(o leaseOp) bool { return o.late }) {
@@ -482,24 +492,24 @@ func (h *handles) explain(c *conflict, operations func(*facts.Session) []leaseOp
 	}
 }
 
-// hold is when a session held its lock according to its answers. A handle is acquired once, so in any
-// order that explains the answers the session holds the lock for one span:
+// hold is the span in which a session held its lock according to its answers. A handle is acquired
+// once, so in any order that explains the answers the session holds the lock for one span:
 //
 //	acquire call          returns           first release, or earliest lapse
 //	     |------------------|====================|- - - - - - - - -
-//	   earliest begin      from      must       to   may
+//	  earliest start      from      must       to   may
 //
-// The span begins no later than the first return that shows holding. It lasts at least until the last
-// call that shows holding, or longer if nothing could have ended it before. If from < to, the hold is
-// firm: the session held the lock throughout. Otherwise the hold is brief, and one instant between to
-// and from is enough; From and To are then its bounds.
+// The span begins no later than the first return that shows that the session held the lock. It
+// lasts at least until the last call that shows it, and longer if nothing could have ended it by
+// then. If from < to, the hold is firm: the session held the lock throughout. Otherwise the hold is
+// brief, and one instant between to and from is enough; From and To are then its bounds.
 type hold struct {
 	spans.Window
 	firm  bool
 	first *history.Event // the first call that shows the hold
 }
 
-// compareFirst compares holds of one client by the client's own order.
+// compareFirst orders the holds of one client by the client's first calls.
 func compareFirst(a, b hold) int { return cmp.Compare(a.first.N, b.first.N) }
 
 // conflict is a violation with its proof. kind is one of verdict's kinds of lease violations.
@@ -515,9 +525,10 @@ func overlap(o spans.Overlap) *conflict {
 	return &conflict{kind: verdict.Overlap, sessions: []*facts.Session{o.A.Session, o.B.Session}, From: o.From, To: o.To}
 }
 
-// holdOf returns when a session held the lock according to its evidence. held is false if it need not
-// have held the lock at all. Contradictory evidence is a conflict. A lost-early conflict also has a hold,
-// which ends when the client learned of the loss, or called the release with that answer.
+// holdOf returns the span in which a session held the lock according to its evidence. held is false
+// if the session need not have held the lock at all. Contradictory evidence is returned as a
+// conflict. A lost-early conflict also comes with a hold, which ends when the client learned of the
+// loss or called the release that was answered "not held".
 func (e *evidence) holdOf(s *facts.Session) (h hold, held bool, against *conflict) {
 	newConflict := func(kind string, from, to int64, ops ...leaseOp) *conflict {
 		return &conflict{kind: kind, sessions: []*facts.Session{s}, ops: ops, From: from, To: to}
@@ -552,9 +563,9 @@ func (e *evidence) holdOf(s *facts.Session) (h hold, held bool, against *conflic
 	return h, h.firm, newConflict(verdict.LostEarly, refusal.call, refusal.ret, append(e.bounds(), *refusal)...)
 }
 
-// evidence sorts a session's operations by what they show, in the order in which its client called
-// them. This order is certain, whatever the timestamps. So after the answer "not held" the session no
-// longer held the lock, unless its acquire had no answer and may take effect later.
+// evidence classifies a session's operations by what they show, in the order in which its client
+// called them. This order is certain, whatever the timestamps. So after the answer "not held" the
+// session no longer held the lock, unless its acquire had no answer and may take effect later.
 type evidence struct {
 	failed           bool     // the acquire failed
 	acquire          *leaseOp // nil if it failed
@@ -617,9 +628,9 @@ func (e *evidence) addProof(o *leaseOp) {
 	}
 }
 
-// earliestEnd returns the earliest instant at which the hold can have ended, and the operations that
-// determine it. The hold cannot end before the last call that shows it, nor before something could end
-// it.
+// earliestEnd returns the earliest instant at which the hold can have ended, and the operations
+// that determine it. The hold cannot have ended before the last call that shows it, nor before
+// something could have ended it.
 func (e *evidence) earliestEnd() (to int64, by, with *leaseOp) {
 	shown := e.last.call
 	if e.released != nil {
@@ -639,7 +650,7 @@ func (e *evidence) earliestEnd() (to int64, by, with *leaseOp) {
 	return end, by, with
 }
 
-// bounds returns the operations that determine the begin and the end of the hold.
+// bounds returns the operations that determine the start and the end of the hold.
 func (e *evidence) bounds() []leaseOp {
 	ops := []leaseOp{*e.acquire}
 	_, by, with := e.earliestEnd()

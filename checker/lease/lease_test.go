@@ -24,8 +24,9 @@ func judgeLease(h *history.History) *leaseCase {
 	return &leaseCase{r, judge(r, in, r.Locks[0], nil)}
 }
 
-// parseLease parses operations, each SESSION OP OUTCOME CALL-RETURN [LAPSE], separated by semicolons. A
-// return of * or a missing lapse means never. Sessions 1, 1a and 1b belong to client c1.
+// parseLease parses operations, each written as SESSION OP OUTCOME CALL-RETURN [LAPSE] and
+// separated by semicolons. A return of * or a missing lapse means never. Sessions 1, 1a and 1b
+// belong to client c1.
 func parseLease(t testing.TB, text string) *history.History {
 	t.Helper()
 	h := &history.History{Params: history.Params{MayBeIdle: true}}
@@ -127,7 +128,8 @@ func TestReleasesInProgress(t *testing.T) {
 	}
 }
 
-// conflictRow has the operations of a key, and the kind and the sessions of the conflict shown.
+// conflictRow contains the operations on a key, and the kind and the sessions of the expected
+// conflict.
 type conflictRow struct{ ops, kind, sessions string }
 
 func (row conflictRow) check(t *testing.T) {
@@ -153,7 +155,7 @@ func (row conflictRow) check(t *testing.T) {
 	}
 }
 
-// TestIncidents checks that connected conflicts count once.
+// TestIncidents checks that connected conflicts count as one incident.
 func TestIncidents(t *testing.T) {
 	for ops, want := range map[string]int{
 		"1 acquire ok 1-2 9; 2 acquire ok 3-4 9; 3 acquire ok 5-6 9":                                   1,

@@ -15,21 +15,21 @@ import (
 )
 
 // FaultTolerance checks that a lock can be acquired while a majority of nodes is up. It applies
-// wherever no client holds or may hold the lock (hold) and, at each instant, at least one client
-// that is trying to acquire it is running and reaches a majority (outages). After a fault, the
-// time counts from when clients can have noticed its end: slack after the end (faultSpan), and
-// then a node timeout, the longest retry delay and slack (settled). Some client, not necessarily
-// one of those, must acquire the lock within
+// whenever no client holds or may hold the lock (hold) and, at each instant, at least one client
+// that is trying to acquire it is running and reaches a majority (outages). After a fault, time
+// counts from the moment at which clients can have noticed that the fault has ended: slack after
+// its end (faultSpan), and then a node timeout, the longest retry delay and slack (trimRecovery).
+// Some client, not necessarily one of those, must acquire the lock within
 //
 //	k·(NodeTimeout + RetryMax) + Slack
 //
-// which is k rounds of maximum length. One lost split vote is no violation, but a lock is not
-// available if k rounds fail for every client. The same bound applies after a release: with two or
-// more waiters, a split vote may cost the first round, so one retry delay is not guaranteed. A
-// single call may not take longer than this bound plus a TTL (stuckCall).
+// which is k rounds of maximum length. One lost split vote is no violation, but a lock is
+// unavailable if k rounds fail for every client. The same bound applies after a release: with two
+// or more waiters, a split vote may cost the first round, so a single retry delay may not be
+// enough. A single call may take no longer than this bound plus a TTL (stuckCall).
 //
-// Host stalls extend the bound (lockState.delayed). A span that exceeds the bound leaves the
-// property undecided if only stalls or a slow host may explain it.
+// Host stalls extend the bound (lockState.stallDelay). If a span exceeds the bound and only stalls
+// or a slow host may explain it, the property is undecided.
 func (r *Run) FaultTolerance() (f verdict.Finding) {
 	if missing := missingParam(&r.Params); missing != "" {
 		return verdict.Finding{Undecided: "the history has no " + missing + ", so there is no bound"}
@@ -283,10 +283,10 @@ func unavailableSpans(c *lockState, belief []spans.Window) iter.Seq[spans.Span] 
 	}
 }
 
-// explainWindow returns what filled most of a window in which nobody held a lock that somebody
-// wanted. The lease of a lost holder takes precedence, then a majority that is down, then all other
-// causes. Time without any of these counts as contention: an acquire in progress, split votes, or
-// leftover keys of failed attempts.
+// explainWindow returns the cause that accounts for most of a window in which nobody held a lock
+// that somebody wanted. The lease of a lost holder takes precedence, then a majority that is down,
+// then all other causes. Time without any of these counts as contention: an acquire in progress,
+// split votes, or leftover keys of failed attempts.
 func explainWindow(c *lockState, losses []loss, w spans.Span) string {
 	lost := map[*facts.Session]string{}
 	for _, d := range losses {
@@ -352,8 +352,8 @@ func heaviestCause(weights map[string]int64) string {
 }
 
 // sessionsNear returns the sessions that may affect a window: those called before its end whose
-// acquire ended at most three key lifetimes before its start. It misses a lease that was extended
-// for longer than that before it got stuck.
+// acquire ended at most three key lifetimes before its start. It misses a session whose lease was
+// extended for longer than that before its holder got stuck.
 func sessionsNear(c *lockState, w spans.Span) []*facts.Session {
 	var near []*facts.Session
 	life := c.keys.maxLifetime()
@@ -383,16 +383,16 @@ func maxDeathToGrant(losses []loss) int64 {
 var unavailabilityCauses = []string{verdict.LeftKeys, verdict.OutlivedTTL, verdict.NoMajority, verdict.WaitedLong, verdict.SplitVote, verdict.TurnedAway, verdict.TooFewVotes, verdict.GaveUp}
 
 // explainUnavailability returns the most frequent cause of the failed attempts in a span in which
-// nobody acquired a lock, and describes the first attempt with this cause. What blocked an attempt
-// is read from the nodes' own data.
+// nobody acquired a lock, and describes the first attempt with this cause. The nodes' own data
+// shows what blocked an attempt.
 //
 //	a call did not return, and contacted no node for all rounds       hung
-//	the same, but it returned, or had paused for that long before     waited-long, if no client tried in most of the span
+//	the same, but the call returned, or the lock had paused as long   waited-long, if no client tried in most of the span
 //	most attempts                                                     see voteTally.cause
 //	no attempt, and a client paused for longer than a round           waited-long
 func explainUnavailability(c *lockState, in spans.Span) (cause, text string) {
 	if !c.Params.Life {
-		return verdict.Unexplained, "the record has no facts of the nodes"
+		return verdict.Unexplained, "the record contains no information about the nodes"
 	}
 	if c.wire == nil {
 		if n, first := countGaveUp(c, in); n > 0 {
@@ -429,7 +429,7 @@ func explainUnavailability(c *lockState, in spans.Span) (cause, text string) {
 }
 
 // countCauses counts the attempts of a span by the cause of their failure, and describes the first
-// attempt of each cause. It skips attempts that lost to one with a quorum, because the cause is
+// attempt of each cause. It skips attempts that lost to one with a quorum, because what matters is
 // what happened to that one.
 func countCauses(c *lockState, attempts []*facts.Attempt, in spans.Span) (count map[string]int64, first map[string]string) {
 	count, first = map[string]int64{}, map[string]string{}
@@ -471,8 +471,8 @@ func lastFailedStart(attempts []*facts.Attempt) int64 {
 	return spans.Ever
 }
 
-// countGaveUp counts the acquires in a span that returned without the lock on their own and without
-// contacting any node, and describes the first.
+// countGaveUp counts the acquires in a span that gave up on their own, without the lock and without
+// having contacted any node, and describes the first.
 func countGaveUp(c *lockState, in spans.Span) (n int64, first string) {
 	sentTimes := map[string][]int64{} // client name → times at which it sent a command
 	for _, e := range c.SentCommands() {
@@ -504,8 +504,8 @@ type idleAcquire struct {
 }
 
 // findIdleAcquire returns the first acquire that was in progress until the end of a span and
-// contacted no node for longer than patience, although it reached a majority of nodes without a
-// key. A hung acquire takes precedence.
+// contacted no node for longer than patience, although its client reached a majority of nodes that
+// had no key. A hung acquire takes precedence.
 func findIdleAcquire(c *lockState, in spans.Span, patience int64) (found idleAcquire) {
 	asked := c.lastRequests(in.To)
 	callers := c.callers()
@@ -526,8 +526,8 @@ func findIdleAcquire(c *lockState, in spans.Span, patience int64) (found idleAcq
 	return found
 }
 
-// isHung reports whether an idle call is hung: it had not returned by the limit, and this lock never
-// retried after a pause half as long.
+// isHung reports whether an idle call is hung: it had not returned by the limit, and this lock has
+// never retried after a pause half as long.
 func isHung(c *lockState, call facts.Operation, pause spans.Span) bool {
 	return c.Unreturned(call) && pause.Length() > 2*c.longestPause()
 }
@@ -636,8 +636,8 @@ func explainLongAttempt(c *lockState, a *facts.Attempt, late []string) string {
 	return verdict.JoinNames(slow)
 }
 
-// tookTooLong reports whether an attempt took longer than it takes to contact each node twice, one
-// after the other, for keys and for fencing tokens, if none of them answers.
+// tookTooLong reports whether an attempt took longer than it takes to contact every node twice, one
+// node after the other, for keys and for fencing tokens, when no node answers.
 func (c *lockState) tookTooLong(a *facts.Attempt, in spans.Span) bool {
 	to, patience := c.attemptEnd(a), 2*int64(len(c.Params.Nodes))*int64(c.Params.NodeTimeout)+int64(c.Params.Slack)
 	return a.From < in.To && to > in.From && to-a.From > patience
@@ -649,8 +649,8 @@ func (c *lockState) timedOut(e *history.Event) bool {
 }
 
 // attemptEnd returns when an attempt acquired the lock or was undone, as far as the nodes' answers
-// show. Without any sign that it was undone, that is the start of the attempt or, if an answer is
-// missing, one maximum retry delay before Attempt.End.
+// show. If there is no sign that it was undone, attemptEnd returns the start of the attempt or, if
+// an answer is missing, one maximum retry delay before Attempt.End.
 func (c *lockState) attemptEnd(a *facts.Attempt) int64 {
 	if a.Won {
 		return a.Session.Acquire.Ended()
@@ -763,7 +763,7 @@ func roundEnd(a *facts.Attempt) int64 {
 	return end
 }
 
-// expired reports whether a key's TTL was over when an attempt began.
+// hasExpired reports whether a key's TTL was over when an attempt began.
 func expired(c *conditions, a *facts.Attempt, s *facts.KeyInterval) bool {
 	return a.From > c.keys.latest(s.RenewedByOwner.T+facts.TimestampError(s.RenewedByOwner))
 }
@@ -847,8 +847,9 @@ func blockingKey(lives *facts.Lives, node, key string, a *facts.Attempt, answer 
 	return nil
 }
 
-// cause returns what kept an attempt from a quorum, or "" if it lost to an attempt that had a
-// quorum. An obstacle is the cause if, all else being equal, there would have been a quorum without it.
+// cause returns what kept an attempt from getting a quorum, or "" if it lost to an attempt that had
+// a quorum. An obstacle is the cause if, all else being equal, there would have been a quorum
+// without it.
 func (m voteTally) cause(p *history.Params) (cause, text string) {
 	nodes, quorum := len(p.Nodes), quorumSize(p)
 	keys := len(m.leftKeys) + len(m.outlivedTTL)
@@ -882,7 +883,7 @@ func (m voteTally) cause(p *history.Params) (cause, text string) {
 
 // withUnanswered prefixes a text with the nodes that could not be contacted, and with those that
 // were contacted but neither refused in time nor voted, while they had a leftover key or a fault
-// was in force.
+// was active.
 func (m voteTally) withUnanswered(text string) string {
 	var notContacted, unanswered []string
 	for _, n := range slices.Sorted(slices.Values(slices.Concat(m.unreachable, m.leftKeys, m.outlivedTTL))) {
@@ -908,7 +909,7 @@ func (m voteTally) withUnanswered(text string) string {
 }
 
 // describeVotes lists how each node responded to an attempt that got too few votes although nothing
-// kept it from a quorum.
+// kept it from getting a quorum.
 func (m voteTally) describeVotes(p *history.Params) string {
 	quorum := quorumSize(p)
 	if len(m.votes) >= quorum {
@@ -938,7 +939,7 @@ func (m voteTally) describeVotes(p *history.Params) string {
 	return text
 }
 
-// notContacted lists the reachable nodes without leftover keys that were not sent a set.
+// uncontactedNodes lists the reachable nodes without leftover keys that were not sent a set.
 func (m voteTally) notContacted(p *history.Params) (names []string) {
 	for _, n := range p.Nodes {
 		if !m.contacted[n] && !slices.Contains(slices.Concat(m.unreachable, m.leftKeys, m.outlivedTTL), n) {

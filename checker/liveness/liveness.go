@@ -24,8 +24,8 @@ import (
 	"lockpick/harness/history/facts"
 )
 
-// Numbers measures the availability and fairness of the locks. Where a number needs an
-// explanation, words has it under the same name.
+// Numbers measures the availability and fairness of the locks. If a number needs an explanation,
+// words contains it under the same name.
 func (r *Run) Numbers(n map[string]float64) (words map[string]string) {
 	words = map[string]string{}
 	measureFairness(r, n)
@@ -57,9 +57,9 @@ func Read(r *facts.Facts, beliefs *spans.Beliefs) *Run {
 //	+ RetryMax + 2·NodeTimeout, for each waiter   a round of attempts, and the cost of a split vote
 //	+ Slack
 //
-// If nobody acquired the lock by then, but faults kept the waiter from reaching a majority
-// meanwhile, the loss is skipped, because nothing was guaranteed. Stalls of the host extend the
-// bound (lockState.delayed). A delay that they may explain leaves the property undecided.
+// If nobody acquired the lock by then, but faults kept the waiter from reaching a majority in the
+// meantime, the loss is skipped, because nothing was guaranteed. Host stalls extend the bound
+// (lockState.stallDelay). A delay that they may explain leaves the property undecided.
 func (r *Run) DeadlockFreedom() (f verdict.Finding) {
 	if missing := missingParam(&r.Params); missing != "" {
 		return verdict.Finding{Undecided: "the history has no " + missing + ", so there is no bound"}
@@ -136,7 +136,7 @@ func (d loss) judgeHandover() (f verdict.Finding, disturbed bool) {
 }
 
 // hostMayExplain reports whether host stalls, or keys that stayed because the host was slow, may
-// explain why nobody had the lock by the bound.
+// explain why nobody had acquired the lock within the bound.
 func (d loss) hostMayExplain(w, next *facts.Session, bound int64) bool {
 	to := d.lock.End
 	if next != nil {
@@ -155,7 +155,7 @@ func (d loss) undecidedMessage(why string, args ...any) string {
 		fmt.Sprintf(why, args...)
 }
 
-// hasWaiters reports whether there are waiters, without looking at each session.
+// hasWaiters reports whether there are waiters, without examining each session.
 func (d loss) hasWaiters(next *facts.Session) bool {
 	until := int64(facts.Never)
 	if next != nil {
@@ -166,8 +166,8 @@ func (d loss) hasWaiters(next *facts.Session) bool {
 	return all.countCalledBy(until)-countCalledBy(own, until) > all.countEndedBy(d.at)-(len(own)-len(endingAfter(own, d.at)))
 }
 
-// waiters returns other clients' sessions whose acquire was called before the next grant and
-// ended after the loss, and the number of these clients.
+// waiters returns other clients' sessions whose acquire was called before the next grant and ended
+// after the loss, and the number of clients that they belong to.
 func (d loss) waiters(next *facts.Session) (waiters []*facts.Session, clients int) {
 	until := int64(facts.Never)
 	if next != nil {
@@ -267,7 +267,7 @@ func countSplitVotes(c *lockState) (split, won, longest int) {
 	return split, won, longest
 }
 
-// overlapsRival reports for each attempt whether it overlapped another client's attempt, which
+// rivalOverlaps reports for each attempt whether it overlapped another client's attempt, which
 // means that neither began after all keys of the other had been deleted. A client may begin its
 // next attempt before the keys of its last one are deleted.
 func overlapsRival(w *facts.LockAttempts) []bool {
@@ -318,7 +318,7 @@ func lastCommandDone(a *facts.Attempt) int64 {
 	return at
 }
 
-// countOrphanKeys counts keys for which a node refused a set although no key had been set or
+// countOrphanKeys counts the keys that made a node refuse a set although no key had been set or
 // extended there for longer than the maximum lifetime of a key.
 func countOrphanKeys(r *conditions, n map[string]float64) {
 	type spot struct{ node, key string }
@@ -366,8 +366,8 @@ func jainIndex(grants []int) (float64, bool) {
 	return sum * sum / (float64(len(grants)) * squares), true
 }
 
-// callers lists a lock's sessions by call time, so that the sessions waiting in a span can be
-// found without looking at every client.
+// callers lists a lock's sessions by call time, so that the sessions waiting during a span can be
+// found without examining every client.
 type callers struct {
 	sessions    []*facts.Session
 	order       map[string]int  // client name → position
@@ -391,11 +391,13 @@ func newCallers(r *facts.Facts, called iter.Seq[*facts.Session], names []string)
 	return w
 }
 
-// countCalledBy and countEndedBy count the acquires called or ended by an instant.
+// countCalledBy and countEndedBy count the acquires that were called or had ended by the given
+// time.
 func (w *callers) countCalledBy(at int64) int { return countCalledBy(w.sessions, at) }
 func (w *callers) countEndedBy(at int64) int  { return spans.CountUpTo(w.sortedEnds, at) }
 
-// runningAfter yields the sessions whose acquire was called by one instant and lasted beyond another.
+// runningAfter yields the sessions whose acquire was called by the time called and lasted beyond
+// the time beyond.
 func (w *callers) runningAfter(called int64, lasted history.MaxTree, beyond int64) iter.Seq[*facts.Session] {
 	return func(yield func(*facts.Session) bool) {
 		n := countCalledBy(w.sessions, called)
@@ -421,26 +423,27 @@ func (w *callers) clientsAfter(called int64, lasted history.MaxTree, beyond int6
 	return names
 }
 
-// endingAfter returns one client's sessions whose acquire had not returned at an instant.
+// endingAfter returns one client's sessions whose acquire had not returned by the given time.
 func endingAfter(sessions []*facts.Session, at int64) []*facts.Session {
 	return sessions[searchSessions(sessions, func(s *facts.Session) bool { return s.Acquire.Ended() > at }):]
 }
 
-// countCalledBy counts the sessions called by an instant. They must be sorted by call time.
+// countCalledBy counts the sessions called by the given time. They must be sorted by call time.
 func countCalledBy(sessions []*facts.Session, at int64) int {
 	return searchSessions(sessions, func(s *facts.Session) bool { return s.Acquire.Call.T > at })
 }
 
-// searchSessions returns the index of the first session for which a predicate holds. It must hold
-// for all later sessions, too.
+// searchSessions returns the index of the first session for which a predicate holds. The predicate
+// must also hold for all later sessions.
 func searchSessions(sessions []*facts.Session, holds func(*facts.Session) bool) int {
 	return sort.Search(len(sessions), func(i int) bool { return holds(sessions[i]) })
 }
 
-// stuckCall is a call that had not returned after its keys must have lapsed and all rounds were
-// over, although its client kept running and reached a majority for that long. It is an extension,
-// a release, or an acquire that never returned and stopped contacting nodes while the lock was
-// free. An acquire that returns late is reported as unavailability (explainUnavailability).
+// stuckCall is a call that had not returned by the time its keys must have lapsed and all rounds
+// were over, although its client kept running and reached a majority for that long. It is an
+// extension, a release, or an acquire that never returned and stopped contacting nodes while the
+// lock was free. An acquire that returns late is reported as unavailability
+// (explainUnavailability).
 type stuckCall struct {
 	lock    *lockState
 	session *facts.Session

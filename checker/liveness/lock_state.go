@@ -32,17 +32,17 @@ type lockState struct {
 	holdersMemo         []holder                      // memo of holders
 	holdMemo            map[*facts.Session]cachedHold // memo of hold
 	majorityMemo        map[string][]spans.Span       // memo of majority, by client
-	availableMemo       map[string][]spans.Span       // memo of available, by client
+	availableMemo       map[string][]spans.Span       // memo of availableSpans, by client
 	certainMajorityMemo map[string][]spans.Span       // memo of certainMajority, by client
-	keylessMemo         map[string][]spans.Span       // memo of keyless, by client
+	keylessMemo         map[string][]spans.Span       // memo of keylessSpans, by client
 
 	longestPause func() int64 // memo of longestPause
 
 	lostRoundsMemo map[string][]spans.Span   // memo of lostRounds
-	delaysMemo     map[string]spans.Measured // memo of delays
+	delaysMemo     map[string]spans.Measured // memo of delaySpans
 }
 
-// memoize returns a memo's value for a key, and computes it on first use.
+// memoize returns the memoized value for a key, and computes it on first use.
 func memoize[K comparable, V any](memo map[K]V, key K, make func() V) V {
 	value, ok := memo[key]
 	if !ok {
@@ -52,7 +52,8 @@ func memoize[K comparable, V any](memo map[K]V, key K, make func() V) V {
 	return value
 }
 
-// newLockStates returns the locks of a record by first use.
+// newLockStates returns the states of the locks in a record, in the order in which the locks were
+// first used.
 func newLockStates(r *conditions) []*lockState {
 	var locks []*lockState
 	wires := r.AttemptsByLock()
@@ -130,7 +131,7 @@ func (c *lockState) grantAfter(at int64, except *facts.Session) *facts.Session {
 	return grants[i]
 }
 
-// sameGrant reports whether a grant gives a client what it already had by another grant.
+// sameGrant reports whether a grant gives a client what it already had through another grant.
 func sameGrant(grant, had *facts.Session) bool {
 	return grant.Client() == had.Client() && (grant == had || grant.Token() == had.Token())
 }
@@ -149,7 +150,8 @@ func (c *lockState) byClient() map[string][]*facts.Session {
 	return c.byClientMemo
 }
 
-// waits returns the spans in which a client was trying to acquire the lock and that overlap a span.
+// waitingSpans returns the spans in which a client was trying to acquire the lock and that overlap
+// a span.
 func (c *lockState) waits(client string, in spans.Span) []spans.Span {
 	var list []spans.Span
 	for _, s := range endingAfter(c.byClient()[client], in.From) {
@@ -173,10 +175,10 @@ func (c *lockState) couldAcquire(waits []spans.Span, in spans.Span, reached []sp
 type cachedHold struct {
 	hold
 	ok         bool  // whether the session held or may have held the lock
-	surelyOver int64 // from when on the session surely held nothing
+	surelyOver int64 // from when on the session certainly held nothing
 }
 
-// hold returns the hold of a session, with a memo because some callers need it often.
+// hold returns the hold of a session. It is memoized because some callers need it often.
 func (c *lockState) hold(s *facts.Session) cachedHold {
 	return memoize(c.holdMemo, s, func() (h cachedHold) {
 		h.hold, h.ok = findHold(c.Facts, c.keys, s, c.wire)
@@ -194,21 +196,21 @@ func (c *lockState) holders() []holder {
 }
 
 // majority returns the spans in which a client is running and reaches a majority of nodes that can
-// grant it this lock once the holder releases it: no fault prevents that.
+// grant it this lock once the holder releases it, because no fault prevents them.
 func (c *lockState) majority(client string) []spans.Span {
 	return memoize(c.majorityMemo, client, func() []spans.Span { return c.down.majorityWithout(client, c.keptByFault) })
 }
 
-// available returns the parts of majority in which the client has also had time to notice the end of
-// the last outage.
+// availableSpans returns the parts of majority in which the client has also had time to notice the
+// end of the last outage.
 func (c *lockState) available(client string) []spans.Span {
 	return memoize(c.availableMemo, client, func() []spans.Span {
 		return spans.Common(c.down.settled(c.down.majority(client)), c.majority(client))
 	})
 }
 
-// certainMajority is like majority, but also excludes nodes with a key that stayed because the host
-// was slow.
+// certainMajority is like majority, but also excludes nodes while they have a key that stayed
+// because the host was slow.
 func (c *lockState) certainMajority(client string) []spans.Span {
 	if len(c.keptByHost) == 0 {
 		return c.majority(client)
@@ -216,13 +218,14 @@ func (c *lockState) certainMajority(client string) []spans.Span {
 	return memoize(c.certainMajorityMemo, client, func() []spans.Span { return c.down.majorityWithout(client, c.leftoverSpans()) })
 }
 
-// certainlyAvailable returns the parts of certainMajority in which the client has also had time to
-// notice the end of the last outage.
+// certainlyAvailableSpans returns the parts of certainMajority in which the client has also had
+// time to notice the end of the last outage.
 func (c *lockState) certainlyAvailable(client string) []spans.Span {
 	return spans.Common(c.available(client), c.certainMajority(client))
 }
 
-// keyless returns the spans in which a client reached a majority of nodes that had no key of this lock.
+// keylessSpans returns the spans in which a client reached a majority of nodes that had no key of
+// this lock.
 func keyless(c *lockState, client string) []spans.Span {
 	return memoize(c.keylessMemo, client, func() []spans.Span {
 		had := map[string][]spans.Span{}
@@ -247,8 +250,8 @@ func (c *lockState) leftoverSpans() map[string][]spans.Span {
 	return left
 }
 
-// blocked returns the spans in which keys left behind by faults or a slow host kept every client
-// from a majority.
+// blockedSpans returns the spans in which keys left behind by faults or a slow host kept every
+// client from reaching a majority.
 func (c *lockState) blocked() []spans.Span {
 	left := c.leftoverSpans()
 	if len(left) == 0 {
@@ -263,7 +266,7 @@ func (c *lockState) blocked() []spans.Span {
 
 // findKeptKeys finds, by node, the spans in which the key of an attempt may have stayed there for
 // reasons beyond the lock's control, so that no other client could get the node's vote. The key
-// stays until its deletion was seen or it has lapsed. A fault kept it if
+// stays until it is known to have been deleted or has lapsed. A fault kept it if
 //
 //   - the client, the node or the link was down before the attempt was over,
 //   - or a fault delayed the set or the release for longer than a client waits, or forever.
@@ -299,8 +302,8 @@ func findKeptKeys(r *conditions, w *facts.LockAttempts) (kept, slow map[string][
 	return kept, slow
 }
 
-// neverApplied reports whether a node's own data shows that it never applied a set whose outcome the
-// link does not know, such as a lost one.
+// neverApplied reports whether a node's own data shows that it never applied a set whose outcome
+// the link does not know, for example because it was lost.
 func neverApplied(r *conditions, a *facts.Attempt, set *history.Event) bool {
 	until := r.keys.latest(facts.Applied(set))
 	if set.Type == history.OK || !r.Params.Life || r.Lives().Gap(set.Node, set.Sent, until) != nil {
@@ -350,15 +353,15 @@ func keptAfterAttempt(r *conditions, w *facts.LockAttempts, a *facts.Attempt, e 
 }
 
 // keptAfterHold is like keptAfterAttempt for a lock that was held and has been released, or whose
-// release is in progress. A fault can explain its key
+// release is in progress:
 //
 //	set           acquire returned           release called      over
 //	 |~~~~~~~~~~~~~~~~~~|---------------------------|~~~~~~~~~~~~~~|
 //
-// before the client held the lock, because no other client could get it then, and when the fault
-// kept the release from the node. So can a restart of the node, which breaks the client's
-// connection, if the node has not answered the client since, and a cut, if the lock has not
-// reported a successful release.
+// A fault can explain the key if it was active before the client held the lock, because no other
+// client could get the lock then, or if it kept the release from reaching the node. A restart of
+// the node can explain it, too, if the node has not answered the client since, because the restart
+// breaks the client's connection. So can a cut, if the lock has not reported a successful release.
 func keptAfterHold(r *conditions, w *facts.LockAttempts, a *facts.Attempt, e *history.Event, releasing spans.Span) (k keptSpans) {
 	timeout := int64(r.Params.NodeTimeout)
 	link, messageFaults := r.down.linkDown(a.Session.Client(), e.Node), r.down.singleMessages[e.Process]
@@ -383,7 +386,7 @@ func keptAfterHold(r *conditions, w *facts.LockAttempts, a *facts.Attempt, e *hi
 }
 
 // disconnected reports whether, after a key had been set on a node, the node was down or cut off
-// from the client and has not answered it since, up to an instant.
+// from the client and did not answer the client between then and the time until.
 func disconnected(r *facts.Facts, s *facts.Session, set *history.Event, until int64) bool {
 	downSince, claimed := int64(spans.Ever), false
 	for x := range s.Calls(history.OpRelease) {
@@ -408,15 +411,15 @@ type loss struct {
 	fault    *facts.Fault
 	lock     *lockState
 	session  *facts.Session
-	at       int64 // when the client was surely lost
-	keysGone int64 // latest time at which its keys are gone
+	at       int64 // when the client was certainly lost
+	keysGone int64 // time by which its keys must be gone
 	lastSet  *history.Event
 }
 
 // lossKinds lists the kinds of fault by which a holder is lost, in the order used in reports.
 var lossKinds = []string{facts.Kill, facts.Cut, facts.Pause}
 
-// lossWords has the words that describe a loss by each kind of fault.
+// lossWords contains the words that describe a loss by each kind of fault.
 var lossWords = map[string]struct{ verb, noun, holder string }{
 	facts.Kill:  {"was killed", "holder death", "dead holder"},
 	facts.Cut:   {"was cut off", "holder cut-off", "cut-off holder"},
@@ -467,8 +470,8 @@ func cutsByClient(r *facts.Facts) map[string][]*facts.Fault {
 	return cuts
 }
 
-// isolatedSpans returns the spans in which a client was surely cut off from so many nodes that no
-// majority was left. A client that can never reach a majority is not isolated.
+// isolatedSpans returns the spans in which a client was certainly cut off from so many nodes that
+// no majority was left. A client that can never reach a majority is not isolated.
 func isolatedSpans(down *outages, client string, cuts []*facts.Fault) []spans.Span {
 	cut := map[string][]spans.Span{} // link → spans
 	for _, f := range cuts {
@@ -500,10 +503,10 @@ type clientSessions struct {
 	lapses []int64 // for each session, when the last known key of it or of an earlier session has lapsed
 }
 
-// heldAt returns the locks that a client held or may have held at an instant. For each lock it picks
-// the session whose keys are gone last, if that is later than the instant after. For sessions before
-// the client's last one, only recorded keys count. If none is recorded for the last session, a key
-// is assumed to have been set at the instant itself.
+// heldAt returns the locks that a client held or may have held at an instant. For each lock it
+// picks the session whose keys disappear last, provided that this is later than after. For sessions
+// before the client's last one, only recorded keys count. If none is recorded for the last session,
+// a key is assumed to have been set at the given instant.
 func (w *clientSessions) heldAt(at, after int64) (all []loss) {
 	if w == nil {
 		return nil
@@ -557,8 +560,8 @@ func sessionsByClient(locks []*lockState) map[string]*clientSessions {
 
 // majorityFreed returns when, after a session's call of release, a majority of nodes no longer had
 // its key. It is needed if the release returned late or never, because the nodes may have deleted
-// the keys although the client does not know. It returns Never if release was not called or
-// the record does not show the deletion.
+// the keys although the client does not know it. It returns Never if release was not called or the
+// record does not show the deletion.
 //
 //	call             n1    n2       n3                      the client gives up
 //	  |---------------x-----x--------x-------------------------------?
@@ -582,8 +585,8 @@ func majorityFreed(r *facts.Facts, s *facts.Session, w *facts.LockAttempts, laps
 	return left[len(left)-1-spare]
 }
 
-// nodeFreed returns the latest time until which a node had a session's key, according to the node's
-// own data or its answers on the links. It may be before the session's release was called.
+// nodeFreed returns the latest time at which a node still had a session's key, according to the
+// node's own data or its answers on the links. It may be before the session called release.
 func nodeFreed(r *facts.Facts, node string, s *facts.Session, w *facts.LockAttempts, lapse int64) int64 {
 	a, call := w.LastAttempt[s], s.FirstRelease()
 	at := int64(spans.Ever)
@@ -649,7 +652,8 @@ func startSent(s *facts.KeyInterval) int64 { return cmp.Or(s.Start.Sent, s.From(
 //	    from                  since            believed                 to
 //
 // While an acquire is in progress its client holds nothing, however long that takes: a client that
-// has set keys and is still contacting nodes does not have the lock, and neither has any other.
+// has set keys and is still contacting nodes does not have the lock, and neither does any other
+// client.
 //
 // A release without a definite answer, or one still in progress, ends the hold when a majority of
 // nodes has deleted the key (majorityFreed). Otherwise the lock may be held until the last key that
@@ -660,10 +664,10 @@ type hold struct {
 	acquireEnd int64          // when acquire ended: it returned, or its client was gone
 	beliefEnd  int64          // when the client's own belief ended; From if it never began
 	lastSet    *history.Event // the last key set for it; nil if unknown
-	lapse      int64          // latest time at which the last of its keys has lapsed
+	lapse      int64          // time by which the last of its keys must have lapsed
 }
 
-// holder is a hold, starting when acquire ended, with its session. There may be millions.
+// holder is a session's hold from the end of its acquire on. There may be millions of them.
 type holder struct {
 	spans.Span
 	holdStart int64 // start of the hold itself
@@ -721,7 +725,8 @@ func (t *hold) addKeys(s *facts.Session, a *facts.Attempt, extended int64) int64
 	return at
 }
 
-// surelyOver returns when a session surely held nothing any more, according to its client or the nodes.
+// certainEnd returns the time from which a session certainly held nothing, according to its client
+// or the nodes.
 func surelyOver(r *facts.Facts, s *facts.Session, w *facts.LockAttempts, lapse int64) int64 {
 	if s.Acquire.Outcome() == history.Fail {
 		return spans.Ever

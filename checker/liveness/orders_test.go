@@ -13,7 +13,7 @@ import (
 	"lockpick/internal/histories"
 )
 
-// TestSortedSearchesAgainstNaive compares searches in sorted lists with a scan of every element, see
+// TestSortedSearchesAgainstNaive compares searches in sorted lists with scans of every element; see
 // histories.Compare.
 func TestSortedSearchesAgainstNaive(t *testing.T) {
 	histories.Compare(t, func(h *history.History) (*Run, bool) {
@@ -79,8 +79,8 @@ func waiters(rng *rand.Rand, r *Run) (got, want string) {
 	return got, want
 }
 
-// overlaps compares every pair of attempts. Two overlap if the later one began before all commands
-// of the earlier one were done.
+// compareOverlaps compares every pair of attempts. Two attempts overlap if the later one began
+// before all commands of the earlier one were done.
 func overlaps(_ *rand.Rand, r *Run) (got, want string) {
 	for _, c := range r.locks {
 		if c.wire == nil {

@@ -73,14 +73,15 @@ func newOutages(r *facts.Facts, impactOf func(*facts.Fault) impact) *outages {
 	return o
 }
 
-// uniteAll replaces each list of spans by its union.
+// uniteAll replaces each list of spans with its union.
 func uniteAll(of map[string][]spans.Span) {
 	for name, list := range of {
 		of[name] = spans.Union(list)
 	}
 }
 
-// clientDown returns the spans in which a client did nothing or nothing is guaranteed to it.
+// clientDown returns the spans in which a client did nothing, or in which nothing is guaranteed to
+// it.
 func (o *outages) clientDown(name string) []spans.Span {
 	return spans.Union(slices.Concat(o.byTarget[name], o.everyone))
 }
@@ -97,7 +98,7 @@ func (o *outages) linkDown(client, node string) []spans.Span {
 	})
 }
 
-// neverReaches reports whether a client can't reach a node at any time.
+// neverReaches reports whether a client cannot reach a node at any time.
 func (o *outages) neverReaches(client, node string) bool {
 	nodes, ok := o.reachable[client]
 	return ok && !nodes[node]
@@ -109,7 +110,8 @@ func (o *outages) majority(client string) []spans.Span {
 	return memoize(o.majorityMemo, client, func() []spans.Span { return o.majorityWithout(client, nil) })
 }
 
-// majorityWithout is like majority, but also excludes each node in the spans listed under its name.
+// majorityWithout is like majority, but also excludes each node during the spans that kept lists
+// for it.
 func (o *outages) majorityWithout(client string, kept map[string][]spans.Span) []spans.Span {
 	if len(o.nodes) == 0 {
 		return nil
@@ -126,9 +128,9 @@ func (o *outages) majorityWithout(client string, kept map[string][]spans.Span) [
 	return spans.Outside(spans.Union(slices.Concat(spans.AtLeast(tooMany, lost...), o.clientDown(client))))
 }
 
-// settled removes from the start of each span the time that a client may need to notice the end of
-// a fault: an attempt that waits for its node timeout, a retry delay, and slack. A span without an
-// earlier fault keeps its start.
+// trimRecovery removes from the start of each span the time that a client may need to notice that a
+// fault has ended: an attempt that waits for its node timeout, a retry delay, and slack. A span
+// without an earlier fault keeps its start.
 func (o *outages) settled(list []spans.Span) []spans.Span {
 	var left []spans.Span
 	for _, s := range list {
@@ -199,7 +201,7 @@ func mostlyAnswered(r *facts.Facts) func(f *facts.Fault) bool {
 	}
 }
 
-// realTime reports whether the run was in real time, so that the host can be slow.
+// isRealTime reports whether the run was in real time, so that the host can be slow.
 func (c *conditions) realTime() bool { return c.Params.StampError > 0 || len(c.stalls) > 0 }
 
 // A host stall is not a fault: it extends a bound by its own length and by what it can have delayed,
@@ -215,8 +217,8 @@ func (c *conditions) realTime() bool { return c.Params.StampError > 0 || len(c.s
 // may have failed for that reason alone, its client has lost a round. Keys that stayed on a node
 // because the host was slow are in lockState.keptByHost.
 
-// delayed returns for how long, within a span and the time that clients may need to notice the end
-// of an earlier outage, the host stalled or attempts of these clients were lost to stalls.
+// stallDelay returns how long the host stalled, or attempts of these clients were lost to stalls,
+// during a span and during the time before it that clients may need to notice the end of an outage.
 func (c *lockState) delayed(clients []string, in spans.Span) int64 {
 	if len(c.stalls) == 0 {
 		return 0
@@ -234,7 +236,8 @@ func (c *lockState) delayed(clients []string, in spans.Span) int64 {
 	return spans.Share(spans.Union(append(all, spans.After(c.stalls, in.From)...)), in)
 }
 
-// delays returns the spans in which the host stalled or the client's attempts were lost to a stall.
+// delaySpans returns the spans in which the host stalled or the client's attempts were lost to a
+// stall.
 func (c *lockState) delays(client string) spans.Measured {
 	return memoize(c.delaysMemo, client, func() spans.Measured {
 		return spans.Measure(spans.Union(slices.Concat(c.stalls, c.lostRounds()[client])))
@@ -289,7 +292,7 @@ func (c *lockState) stallMessage(in spans.Span) string {
 	return "the host stalled for " + facts.Seconds(spans.Share(c.stalls, in)) + " meanwhile, which may be why"
 }
 
-// impact is what a kind of fault disables while it is in force.
+// impact is what a kind of fault disables while it is active.
 type impact int
 
 const (
@@ -309,7 +312,7 @@ const (
 // impactByKind is the impact of each kind of fault. A kind that is not listed has impactAll. That
 // includes most clock faults, because they lengthen the lives of keys and the waits of clients by
 // an amount that the record does not contain. For clock jumps see impactOf. A host stall is not a
-// fault and extends bounds instead, see lockState.delayed.
+// fault; it extends bounds (lockState.stallDelay).
 var impactByKind = map[string]impact{
 	history.OpStall: impactNone,
 	facts.Kill:      impactAnswers, facts.Shutdown: impactAnswers, facts.PowerLoss: impactAnswers, facts.Failover: impactAnswers, // on a client or node
@@ -349,14 +352,15 @@ func missingParam(p *history.Params) string {
 	return ""
 }
 
-// setBack records that a node's clock was set back. Keys on this node live longer by that amount.
+// setBack records that a node's clock was set back. Keys on this node live longer by the amount by
+// which it was set back.
 type setBack struct {
 	spans.Span // when it happened
 	by         int64
 }
 
 // setBacks indexes the steps back of one node's clock, so that the extra lifetime of a key can be
-// found without looking at each step.
+// found without examining each step.
 type setBacks struct {
 	steps         []setBack       // sorted by start
 	sumBefore     []int64         // for each step, the sum of all earlier ones; then the total
@@ -389,8 +393,8 @@ func prefixSums(steps []setBack) []int64 {
 	return sums
 }
 
-// latestLapse returns the latest time at which a key that was set at an instant has lapsed, given
-// the lapse time without these steps.
+// latestLapse returns the time by which a key that was set at an instant must have lapsed, given
+// the time at which it would lapse if the clock were not set back.
 func (b *setBacks) latestLapse(at, lapse int64) int64 {
 	if lapse == facts.Never {
 		return facts.Never
@@ -412,9 +416,9 @@ func (b *setBacks) latestLapse(at, lapse int64) int64 {
 	return spans.Plus(lapse, b.sumBefore[after]-b.sumBefore[first])
 }
 
-// clockJump returns how far a fault sets a node's clock forward, or back if negative. It is 0 if the
-// fault does more than that or the record does not contain the amount. After a failover to a replica
-// the node has a different clock, so own must not contain this node.
+// clockJump returns how far a fault sets a node's clock forward, or back if negative. It is 0 if
+// the fault does more than that or the record does not contain the amount. After a failover to a
+// replica the node has a different clock, so noFailover must not contain this node.
 func clockJump(r *facts.Facts, own map[string]bool, f *facts.Fault) int64 {
 	i := f.Step - 1
 	if f.Kind != facts.ClockJump || i < 0 || i >= len(r.Params.Steps) || !own[f.Target] {
@@ -437,8 +441,8 @@ func nodesWithoutFailover(r *facts.Facts) map[string]bool {
 	return own
 }
 
-// faultSpan returns the span in which a fault may have been in force: from its first event until
-// its end has surely taken effect. The end is timestamped before it is carried out, and a node then
+// faultSpan returns the span in which a fault may have been active: from its first event until its
+// end has certainly taken effect. The end is timestamped before it is carried out, and a node then
 // takes time to start.
 func faultSpan(r *facts.Facts, f *facts.Fault) spans.Span {
 	s := spans.Of(f.First().T, facts.Never)
@@ -478,8 +482,8 @@ func newLapses(r *facts.Facts, own map[string]bool) lapses {
 	return l
 }
 
-// latest returns the latest time at which a key that was set or extended at an instant has lapsed:
-// TTL·(1+ρ) later, plus the amount by which its node's clock was set back meanwhile.
+// latestLapse returns the time by which a key that was set or extended at an instant must have lapsed:
+// TTL·(1+ρ) later, plus the amount by which its node's clock was set back in the meantime.
 func (l lapses) latest(at int64) int64 {
 	alone := spans.Plus(at, l.maxLife)
 	latest := alone

@@ -11,8 +11,8 @@ import (
 	"lockpick/internal/histories"
 )
 
-// TestLapseAfterClockSetBack checks the latest time, in seconds, at which a key with a TTL of 10 s that
-// was set at 10 s has lapsed.
+// TestLapseAfterClockSetBack checks the time, in seconds, by which a key with a TTL of 10 s that
+// was set at 10 s must have lapsed.
 func TestLapseAfterClockSetBack(t *testing.T) {
 	jump := func(step, from, to int, node string) string {
 		text := fmt.Sprintf("%d nemesis invoke clock-jump node=%s step=%d\n%d.1 nemesis begin clock-jump node=%s step=%d\n", from, node, step, from, node, step)

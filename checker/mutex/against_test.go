@@ -14,8 +14,9 @@ import (
 	"lockpick/harness/history/facts"
 )
 
-// Compares each judge with porcupine and with an exhaustive search over random histories of a few
-// operations. A violation must be reported at the first return that these can't explain either.
+// TestModelsAgainstPorcupine compares each judge with porcupine and with an exhaustive search, over
+// random histories of a few operations. A violation must be reported at the first return that
+// neither of these can explain.
 func TestModelsAgainstPorcupine(t *testing.T) {
 	const cases = 60_000 // of each model
 	for _, model := range Models() {
@@ -41,7 +42,7 @@ func TestModelsAgainstPorcupine(t *testing.T) {
 	}
 }
 
-// disagreement describes how a judge differs from the other two; "" if it does not.
+// disagreement describes how a judge differs from the other two, or returns "" if it does not.
 func disagreement(model string, ops []facts.Operation, c *contradiction) string {
 	if got := linearizable(model, ops); got != (c == nil) {
 		return fmt.Sprintf("the judge says %v, and porcupine %v", c == nil, got)
@@ -62,7 +63,8 @@ func disagreement(model string, ops []facts.Operation, c *contradiction) string 
 	return ""
 }
 
-// until returns the operations called by an instant. Later failures count as known.
+// operationsUntil returns the operations called by the given time. Operations that fail later are
+// already treated as failed.
 func until(ops []facts.Operation, at int64) []facts.Operation {
 	var seen []facts.Operation
 	for _, o := range ops {
@@ -90,8 +92,8 @@ func apply(model string, holder int, o facts.Operation) (int, bool) {
 	return 0, holder == p
 }
 
-// explained tries all orders. The next operation may be any that was called before the first return of
-// the remaining ones. It caches sets of operations that lead nowhere.
+// hasExplanation tries all orders. The next operation may be any that was called before the first
+// return of the remaining ones. Sets of operations that lead nowhere are cached.
 func explained(model string, ops []facts.Operation) bool {
 	type state struct{ had, holder int }
 	failed := map[state]bool{}
@@ -123,7 +125,7 @@ func explained(model string, ops []facts.Operation) bool {
 	return search(state{})
 }
 
-// linearizable asks porcupine. An operation of unknown outcome that can't take effect is skipped.
+// linearizable asks porcupine. An operation of unknown outcome that cannot take effect is skipped.
 func linearizable(model string, ops []facts.Operation) bool {
 	m := porcupine.Model{
 		Init: func() any { return 0 },
@@ -185,7 +187,7 @@ func format(ops []facts.Operation) string {
 	return b.String()
 }
 
-// Checks the explanation and the witness.
+// TestCheck checks the explanation and the witness.
 func TestCheck(t *testing.T) {
 	for _, c := range checks {
 		var ops []facts.Operation

@@ -25,7 +25,8 @@ func BenchmarkCheck(b *testing.B) {
 	}
 }
 
-// contended returns operations of processes that call acquire at the same time and hold the lock in turn.
+// contendedOperations returns operations of processes that call acquire at the same time and hold
+// the lock in turn.
 func contended(n int) []facts.Operation {
 	ops := make([]facts.Operation, 0, n)
 	t := int64(0)

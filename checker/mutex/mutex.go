@@ -12,9 +12,9 @@
 // some instant after their call, or never. Leases don't exist here: a lease that expired and was granted
 // again looks like a second holder. Package checker judges locks with leases.
 //
-// The judges see the calls and returns of one lock in the order of time. Both are exact and take
-// O(n log n), so there is no second judge. They report a violation at the first return that no order of
-// operations can explain; everything before it can be explained.
+// The judges receive the calls and returns of one lock in chronological order. Both are exact and
+// take O(n log n) time, so there is no second judge. They report a violation at the first return
+// that no order of operations can explain; everything before it can be explained.
 //
 // Handles, deadlines and all other properties are left to package checker.
 package mutex
@@ -30,8 +30,8 @@ import (
 	"lockpick/harness/history/facts"
 )
 
-// Names of the models. The property of each has the same name: a single such lock could have produced
-// these results.
+// Names of the models. The property that a model checks has the same name: a single such lock could
+// have produced these results.
 const (
 	Mutex      = "mutex"
 	OwnerMutex = "owner-mutex"
@@ -84,7 +84,7 @@ func newJudge(model string) judge {
 	return &mutexJudge{}
 }
 
-// byLock groups operations by lock. names are in the order of the first calls.
+// byLock groups operations by lock. names lists the locks in the order of their first calls.
 func byLock(ops []facts.Operation) (locks map[string][]facts.Operation, names []string) {
 	locks = map[string][]facts.Operation{}
 	for _, o := range ops {
@@ -168,7 +168,7 @@ func (w *ownerJudge) returned(o *facts.Operation) *contradiction {
 		named(o), facts.Seconds(o.Return.T), who, o.Call.Key, named(w.holder))}
 }
 
-// unheld explains a release by a process that did not hold the lock.
+// unheldRelease explains a release by a process that did not hold the lock.
 func (w *ownerJudge) unheld(o *facts.Operation) *contradiction {
 	c := &contradiction{ops: []facts.Operation{*o}}
 	why := "it had not acquired it"
@@ -180,10 +180,10 @@ func (w *ownerJudge) unheld(o *facts.Operation) *contradiction {
 	return c
 }
 
-// mutexJudge judges by Mutex. In every order that explains the results, acquires and releases alternate. The
-// judge places each operation as late as possible: at its return. If the other kind must come first, it
-// places a pending operation of that kind, the one that returns first, because that one can wait least.
-// If there is none, no order explains the result.
+// mutexJudge judges by Mutex. In every order that explains the results, acquires and releases
+// alternate. The judge places each operation as late as possible: at its return. If an operation of
+// the other kind must come first, the judge places a pending one: the one that returns first,
+// because it can wait the shortest time. If there is none, no order explains the result.
 //
 // This finds an order whenever there is one. Suppose an order places an operation earlier than necessary.
 // Then it has a neighbor of the other kind, and the state is the same without that pair, so both can be
@@ -245,7 +245,8 @@ func kind(o *facts.Operation) int {
 // queue is a heap of operations, ordered by their returns.
 type queue []*facts.Operation
 
-// popPending removes and returns the first operation that has not returned by now, or nil.
+// popPending removes and returns the operation that returns first, skipping those that have
+// returned by now. It returns nil if none is pending.
 func (q *queue) popPending(now int64) *facts.Operation {
 	for q.Len() > 0 {
 		if o := heap.Pop(q).(*facts.Operation); o.Returned() > now {
@@ -265,14 +266,14 @@ func (q *queue) Pop() any {
 	return last
 }
 
-// judge sees the calls and returns of one lock in the order of time, without failed operations.
-// Operations without an outcome never return.
+// judge receives the calls and returns of one lock in chronological order, without failed
+// operations. Operations without an outcome never return.
 type judge interface {
 	called(o *facts.Operation)
 	returned(o *facts.Operation) *contradiction // nil if it can be explained
 }
 
-// walk passes operations to a judge until one can't be explained.
+// walk passes operations to a judge until the judge finds one that cannot be explained.
 func walk(ops []facts.Operation, j judge) *contradiction {
 	type step struct {
 		at      int64
@@ -303,7 +304,8 @@ func walk(ops []facts.Operation, j judge) *contradiction {
 
 func acquires(o facts.Operation) bool { return o.Call.Op == history.OpAcquire }
 
-// named describes an operation for a sentence: its process, and its place in the file.
+// describeOperation names an operation for use in a sentence, by its process and its place in the
+// file.
 func named(o *facts.Operation) string {
 	n := fmt.Sprint("operation ", o.Call.N)
 	if o.Return != nil {

@@ -14,7 +14,8 @@ import (
 	"lockpick/internal/histories"
 )
 
-// Compares the counts with those of a naive judge that looks at every pair and every entry.
+// TestFencingAgainstNaive compares the counts with those of a naive judge that examines every pair
+// and every entry.
 func TestFencingAgainstNaive(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(7, 8))
 	seen := map[string]int{}
@@ -44,7 +45,7 @@ func TestFencingAgainstNaive(t *testing.T) {
 	}
 }
 
-// randomFenced adds tokens, sets and a resource's log to a random history.
+// randomFencedHistory returns a random history that includes tokens, sets and a resource's log.
 func randomFenced(rnd *rand.Rand) *history.History {
 	h := histories.Random(rnd)
 	h.Params.Fence, h.Params.StampError = "token", time.Duration(histories.Beat*int64(rnd.IntN(4)/3))
@@ -86,7 +87,7 @@ func randomFenced(rnd *rand.Rand) *history.History {
 	return h
 }
 
-// naiveFencing counts violations by class, as the doc of FencingOrder defines them.
+// naiveFencing counts violations by class, as the doc comment of FencingOrder defines them.
 func naiveFencing(h *history.History) map[string]int {
 	counts := map[string]int{}
 	margin := 2 * int64(h.Params.StampError)
@@ -159,8 +160,8 @@ func naiveBegin(h *history.History, ret *history.Event) int64 {
 	return begin
 }
 
-// naiveHolder looks at each instant: the refused session must have believed without a break from its grant
-// until it was refused, and the other one only before that.
+// naiveHolder checks each instant: the refused session must have believed without a break, from its
+// grant until it was refused, that it held the lock, and the other session only before that.
 func naiveHolder(h *history.History, session string, refused int64, other string, margin int64) bool {
 	if session == other {
 		other = ""

@@ -10,8 +10,8 @@ import (
 	"lockpick/harness/history/facts"
 )
 
-// refusals finds answers that a resource with fencing tokens should not have given. The order of its log
-// is exact, so errors of timestamps don't matter.
+// refusals finds answers that a resource with fencing tokens should not have given. The order of
+// the resource's log is exact, so timestamp errors do not matter.
 func refusals(r *Log) []damage {
 	var damages []damage
 	tops := map[string]*history.Event{} // key to the first entry with the highest token accepted so far
@@ -60,9 +60,9 @@ func entryName(e *history.Event) string {
 	return "read"
 }
 
-// refusedHolder reports whether the valid holder was refused because of the token of an earlier holder. If
-// the other session was granted the lock while this one held it, or both held it at once, there is no
-// single valid holder: then the fence works, and the lock is broken.
+// refusedHolder reports whether the valid holder was refused because of the token of an earlier
+// holder. If the other session was granted the lock while this one held it, or both held it at
+// once, there is no single valid holder: then the lock is broken, not the fence.
 func refusedHolder(r *Log, e, top *history.Event) bool {
 	w, held := heldWhenRefused(r, e)
 	other := r.SessionByName(top.Session)
@@ -96,8 +96,8 @@ func heldWhenRefused(r *Log, e *history.Event) (facts.Window, bool) {
 		}
 	}
 	answered += 2 * int64(r.Params.StampError)
-	// If a client released after it got the answer, this order is certain despite the error of the
-	// timestamps. Its deadline must be later than both in any case.
+	// If a client released the lock after it got the answer, this order is certain despite the
+	// timestamp error. Its deadline must be later than both in any case.
 	until := answered
 	if answered <= r.index.of(s).claimedAt(call) {
 		until = min(until, returned)
@@ -109,17 +109,19 @@ func heldWhenRefused(r *Log, e *history.Event) (facts.Window, bool) {
 	return w, true
 }
 
-// byTokens reports whether the resource compares tokens: the lock's, or numbers that it counts itself. With
-// check-and-set it compares claims, and there are no tokens to be in order.
+// hasTokenFence reports whether the resource compares tokens, either the lock's or numbers that it
+// counts itself. With check-and-set it compares claims, so there are no tokens whose order could be
+// checked.
 func byTokens(r *facts.Facts) bool { return r.Params.Fence == "token" || r.Params.Fence == "counter" }
 
-// FencingOrder checks that fencing tokens rise and that the resource enforces them. It takes O(n log n).
+// FencingOrder checks that fencing tokens rise and that the resource enforces them. It takes O(n
+// log n) time.
 //
-// Tokens rise if no two acquires of a key get the same token, and if an acquire that returned before
-// another one's winning attempt began has the lower token. The resource enforces them if, in the order of
-// its own log and for reads and writes alike, an accepted token is never below one accepted before, and a
-// refused token always is. It must not refuse the valid holder (refusedHolder). Each token or answer that
-// follows another session's is an occasion.
+// Tokens rise if no two acquires of a key get the same token, and if an acquire that returned
+// before the winning attempt of another acquire began has the lower token. The resource enforces
+// them if, in the order of its own log and for reads and writes alike, an accepted token is never
+// lower than one accepted before, and a refused token always is. It must not refuse the valid
+// holder (refusedHolder). Each token or answer that comes after another session's is an occasion.
 func (r *Log) FencingOrder() verdict.Finding {
 	grants := fencedGrants(r.Facts)
 	failures, asked, tokens := disorders(r.Facts, grants), 0, 0
@@ -174,16 +176,16 @@ func fencedGrants(r *facts.Facts) [][]*fencedGrant {
 	return keys
 }
 
-// dateAttempts finds the begin of each winning attempt. The call of the acquire is not precise enough,
-// because an acquire may wait long and make many attempts. The begin is the earliest instant at which one
-// of the nodes' votes was requested: Sent of the first wire set within the acquire that has the winning
-// token.
+// dateAttempts finds the start of each winning attempt. The call of the acquire is not precise
+// enough, because an acquire may wait for a long time and make many attempts. The start is the
+// earliest instant at which one of the nodes' votes was requested: the Sent time of the first set
+// on the links that was sent within the acquire and has the winning token.
 //
-// The attempt itself began slightly earlier, in the client, but no node can have granted it before its
-// request was sent. A session that held the lock at that instant held it earlier, and a token must be above
-// every earlier holder's. If attempts share a token, the earliest one counts. If there is no token or no
-// such set, or the record is truncated and may lack the first one, the call counts. Each of these choices
-// can hide a disorder, but none can invent one.
+// The attempt itself began slightly earlier, in the client, but no node can have granted it before
+// its request was sent. A session that held the lock at that instant held it earlier, and a token
+// must be higher than every earlier holder's. If attempts share a token, the earliest one counts.
+// If there is no token or no such set, or if the record is truncated and may lack the first one,
+// the call counts. Each of these choices can hide a disorder, but none can invent one.
 func dateAttempts(r *facts.Facts, keys [][]*fencedGrant) {
 	type attempt struct{ client, key, token string }
 	margin := 2 * int64(r.Params.StampError)
@@ -232,8 +234,9 @@ func dateAttempts(r *facts.Facts, keys [][]*fencedGrant) {
 	}
 }
 
-// disorders finds tokens that were given twice, or are below an earlier holder's. One pass over the grants
-// in the order of their begins is enough: each token must be above the highest of those returned before.
+// disorders finds tokens that were issued twice, or that are lower than an earlier holder's. One
+// pass over the grants, ordered by start, is enough: each token must be higher than all those
+// returned before.
 func disorders(r *facts.Facts, keys [][]*fencedGrant) []damage {
 	margin := 2 * int64(r.Params.StampError)
 	var damages []damage
@@ -263,7 +266,7 @@ func disorders(r *facts.Facts, keys [][]*fencedGrant) []damage {
 	return damages
 }
 
-// disorder describes what is wrong between an earlier and a later grant.
+// disorder describes what is wrong with the tokens of an earlier and a later grant.
 func disorder(r *facts.Facts, first, second *fencedGrant) damage {
 	a, b := first.session, second.session
 	h := damage{
@@ -271,7 +274,7 @@ func disorder(r *facts.Facts, first, second *fencedGrant) damage {
 		sessions: []string{a.Name(), b.Name()}, events: []*history.Event{a.Acquire.Return, b.Acquire.Call, b.Acquire.Return},
 	}
 	if first.fence == second.fence {
-		h.class, h.kind, h.from = verdict.TokenTwice, "token given twice", min(first.end, second.end)
+		h.class, h.kind, h.from = verdict.TokenTwice, "token issued twice", min(first.end, second.end)
 		h.sessions = ordered(r, a.Name(), b.Name())
 		h.text = fmt.Sprintf("%s both got token %d with %s, at %s and %s",
 			verdict.PairNames(a, b), first.fence, verdict.LockName(b.Key()), facts.Seconds(first.end), facts.Seconds(second.end))
@@ -282,7 +285,7 @@ func disorder(r *facts.Facts, first, second *fencedGrant) damage {
 	return h
 }
 
-// compared counts the comparisons that test the order of fencing tokens: each token of a key after its
+// countComparisons counts the comparisons that test the order of fencing tokens: each token of a key after its
 // first, and each answer of the resource on a key on which it had answered another session.
 func compared(r *facts.Facts, grants [][]*fencedGrant) int {
 	n := 0

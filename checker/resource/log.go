@@ -12,7 +12,7 @@ import (
 	"lockpick/harness/history/facts"
 )
 
-// Kinds of damage, as they begin a sentence.
+// Kinds of damage, worded to begin a sentence.
 const (
 	lostUpdate   = "lost update"
 	interleaving = "interleaving"
@@ -20,7 +20,7 @@ const (
 	refusedWrite = "refused write"
 )
 
-// Log is a record with its resource's log and what follows from it.
+// Log is a record with the log of its resource and what can be derived from it.
 type Log struct {
 	*facts.Facts
 	index   indexCache
@@ -68,7 +68,7 @@ func workSpanAt(w facts.Write) workSpan {
 	return s
 }
 
-// within reports whether a session worked inside one of its belief windows.
+// workedWithinLease reports whether a session worked inside one of its belief windows.
 func within(r *Log, s workSpan) bool {
 	owner := r.SessionByName(s.session)
 	if owner == nil {
@@ -103,7 +103,7 @@ func lostUpdates(r *Log) []damage {
 	return damages
 }
 
-// applied holds the applied writes of a key, in the order of versions.
+// appliedWrites holds the applied writes of a key, in the order of versions.
 type applied struct {
 	writes    []facts.Write
 	handovers []int // indices of writes whose predecessor belongs to another session
@@ -116,7 +116,8 @@ func (a *applied) add(w facts.Write) {
 	a.writes = append(a.writes, w)
 }
 
-// unseen returns the first earlier write of another session that is newer than the version w is based on.
+// firstUnseen returns the first earlier write of another session that is newer than the version w
+// is based on.
 func (a *applied) unseen(w facts.Write) (facts.Write, bool) {
 	i, _ := slices.BinarySearchFunc(a.writes, w.Version+1, func(x facts.Write, v int64) int { return cmp.Compare(x.VersionAfter, v) })
 	if i < len(a.writes) && a.writes[i].Session == w.Session {
@@ -175,10 +176,10 @@ func contradictions(r *Log) []damage {
 			h := damage{class: verdict.Unexplained, key: s.Key(), at: w.Return, from: w.Call.T, sessions: []string{s.Name()}, events: []*history.Event{w.Call, w.Return, entry}}
 			switch {
 			case w.Outcome() == history.OK && entry == nil:
-				h.kind, h.text = missingWrite, fmt.Sprintf("%s's write was acknowledged, but the resource's log does not have it", s.Client())
+				h.kind, h.text = missingWrite, fmt.Sprintf("%s's write was acknowledged, but the resource's log does not contain it", s.Client())
 			case w.Outcome() == history.Fail && entry != nil:
 				h.class = classify(r, nil)
-				h.kind, h.text = refusedWrite, fmt.Sprintf("%s's write was refused, but the resource's log has it", s.Client())
+				h.kind, h.text = refusedWrite, fmt.Sprintf("%s's write was refused, but the resource's log contains it", s.Client())
 			default:
 				continue
 			}
@@ -199,12 +200,12 @@ func workSpanOf(s *facts.Session, w facts.Operation) workSpan {
 	return workSpan{s.Name(), from, w.Return.T}
 }
 
-// stalledOverrun is the class of damage that host stalls may explain: each session that worked past its
-// lease did so by no more than the host stalled meanwhile. No verdict has this class.
+// stalledOverrun is the class of damage that host stalls may explain: each session that worked past
+// its lease did so by no more than the host stalled in the meantime. No verdict has this class.
 const stalledOverrun = "stalled-overrun"
 
-// classify blames the fence if there is one, the lock if all sessions worked inside their leases, and
-// otherwise the session that worked past its lease.
+// classify blames the fence if there is one, the lock if all sessions worked within their leases,
+// and otherwise the session that worked past its lease.
 func classify(r *Log, work []workSpan) string {
 	if fenced(r.Facts) {
 		return verdict.FenceBroken
@@ -225,8 +226,8 @@ func classify(r *Log, work []workSpan) string {
 	return class
 }
 
-// overrun returns for how long a session worked past its lease, or Never if its lease had ended before it
-// began to work.
+// overrun returns how long a session worked past its lease, or Never if its lease had ended before
+// it began to work.
 func (r *Log) overrun(s workSpan) int64 {
 	owner := r.SessionByName(s.session)
 	if owner == nil {
@@ -239,10 +240,10 @@ func (r *Log) overrun(s workSpan) int64 {
 	return s.to - w.To
 }
 
-// stalls returns for how long the host stalled while a session worked.
+// stallTime returns how long the host stalled while a session worked.
 func (r *Log) stalls(s workSpan) int64 { return r.stalled.Share(spans.Of(s.from, s.to)) }
 
-// fenced reports whether the resource refuses anything.
+// hasFence reports whether the resource can refuse anything.
 func fenced(r *facts.Facts) bool { return r.Params.Fence != "" && r.Params.Fence != "none" }
 
 // sessionIndex indexes what a session did, because the resource's log may have thousands of its writes.
@@ -254,7 +255,7 @@ type sessionIndex struct {
 	claims  []claim // sorted by time
 }
 
-// claim is a session's deadline from an instant on.
+// claim is the deadline that a session has from an instant on.
 type claim struct{ from, deadline int64 }
 
 type indexCache struct {
@@ -264,8 +265,8 @@ type indexCache struct {
 	last    *sessionIndex
 }
 
-// long is the number of actions above which a session's index is cached. There may be millions of shorter
-// sessions, and indexing one of them is cheap.
+// cacheThreshold is the number of actions above which a session's index is cached. There may be
+// millions of shorter sessions, and indexing one of them is cheap.
 const long = 16
 
 func (cs *indexCache) of(s *facts.Session) *sessionIndex {
@@ -305,7 +306,7 @@ func indexSession(r *facts.Facts, s *facts.Session) (c *sessionIndex, actions in
 	return c, actions
 }
 
-// until returns the first belief window that ends at or after an instant.
+// windowUntil returns the first belief window that ends at or after an instant.
 func (c *sessionIndex) until(at int64) (facts.Window, bool) {
 	i := sort.Search(len(c.windows), func(i int) bool { return c.windows[i].To >= at })
 	if i == len(c.windows) {
@@ -314,7 +315,7 @@ func (c *sessionIndex) until(at int64) (facts.Window, bool) {
 	return c.windows[i], true
 }
 
-// claimedAt returns the deadline of a granted session at an instant.
+// deadlineAt returns the deadline of a granted session at an instant.
 func (c *sessionIndex) claimedAt(at int64) int64 {
 	i := sort.Search(len(c.claims), func(i int) bool { return c.claims[i].from > at })
 	return c.claims[i-1].deadline

@@ -11,7 +11,8 @@ import (
 	"lockpick/internal/histories"
 )
 
-// Compares the sorted data structures with a linear search; see histories.Compare.
+// TestIndexAgainstLinearSearch compares the sorted data structures with a linear search; see
+// histories.Compare.
 func TestIndexAgainstLinearSearch(t *testing.T) {
 	histories.Compare(t, func(h *history.History) (*Log, bool) { r := facts.Read(h); return Read(r), r.Malformed == "" }, map[string]func(*rand.Rand, *Log) (got, want string){
 		"courses": compareIndexes, "unseen writes": compareUnseen,

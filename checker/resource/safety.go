@@ -1,9 +1,10 @@
-// Package resource judges by the log of the resource that the locks protect: whether the resource was
-// damaged, and whether fencing tokens rise and are enforced.
+// Package resource judges, from the log of the resource that the locks protect, whether the
+// resource was damaged and whether fencing tokens rise and are enforced.
 //
-// Log is a record together with its resource's log and what follows from it. A damage is one violation
-// by at most two sessions, a workSpan is the time in which a session worked on the resource, and a
-// sessionIndex answers questions about the writes of one session. FencingOrder is in fencing.go.
+// Log is a record with the log of its resource and what can be derived from it. A damage value is
+// one violation by at most two sessions, a workSpan is the time in which a session worked on the
+// resource, and a sessionIndex answers questions about the writes of one session. FencingOrder is
+// in fencing.go.
 //
 // Why a lock was broken is left to package cause.
 package resource
@@ -18,10 +19,11 @@ import (
 	"lockpick/harness/history/facts"
 )
 
-// Safety checks that the resource was not damaged. The resource applied writes in the order of its log.
-// Damage is a lost update, an interleaving, a write that was acknowledged but is missing, or a write that
-// was refused but is there. A write outside its session's belief that damaged nothing is counted in the
-// numbers and not judged. Each write on a key that another client uses as well is an occasion.
+// Safety checks that the resource was not damaged. The resource applied writes in the order of its
+// log. Damage is a lost update, an interleaving, a write that was acknowledged but is missing, or a
+// write that was refused but applied. A write outside its session's belief that damaged nothing is
+// counted in the numbers and not judged. Each write on a key that another client uses as well is an
+// occasion.
 func (r *Log) Safety() verdict.Finding {
 	if len(r.Log) == 0 && r.UsedResource {
 		return withoutLog(r)
@@ -34,7 +36,7 @@ func (r *Log) Safety() verdict.Finding {
 	f.Occasions = contended(r.Facts)
 	switch {
 	case r.Cut != "" && r.UsedResource:
-		f.Undecided = "the resource's log may not have been read back whole"
+		f.Undecided = "the resource's log may not have been read back completely"
 	case stalled != nil && len(damages) == 0:
 		return excusedDamage(*stalled)
 	}
@@ -42,7 +44,8 @@ func (r *Log) Safety() verdict.Finding {
 	return f
 }
 
-// damages returns all damage except that which host stalls may explain, and the first of the latter.
+// damages returns the damage that host stalls cannot explain, and the first damage that they may
+// explain, or nil.
 func (r *Log) damages() (damages []damage, stalled *damage) {
 	all := slices.Concat(r.lost, interleavings(r))
 	if r.Cut == "" { // a truncated log may continue
@@ -74,8 +77,8 @@ func otherClients(writes, contended int) string {
 	return fmt.Sprintf(", %d of them on keys that another client used as well", contended)
 }
 
-// withoutLog judges by the clients' events. If two sessions' writes, both based on the same version, were
-// acknowledged, one of them is lost in any order.
+// judgeWithoutLog judges by the clients' events. If two sessions' writes, both based on the same
+// version, were acknowledged, one of them is lost, whatever their order.
 func withoutLog(r *Log) verdict.Finding {
 	type base struct {
 		key     string
@@ -162,7 +165,7 @@ func newResult(r *facts.Facts, h damage) verdict.Result {
 	}
 }
 
-// writesOf returns the session's own calls and returns of the writes in a damage.
+// writesOf returns the session's own calls and returns of the writes in a case of damage.
 func writesOf(s *facts.Session, damage []*history.Event) []*history.Event {
 	var events []*history.Event
 	for w := range s.Calls(history.OpWrite) {
@@ -173,8 +176,8 @@ func writesOf(s *facts.Session, damage []*history.Event) []*history.Event {
 	return events
 }
 
-// eachOnce keeps one damage per event. A write that overwrites another one within a critical section is
-// one damage and not two.
+// eachOnce keeps one damage per event. A write that overwrites another one within a critical
+// section is one case of damage, not two.
 func eachOnce(damages []damage) []damage {
 	seen := map[*history.Event]bool{}
 	return slices.DeleteFunc(damages, func(h damage) bool {
@@ -191,7 +194,7 @@ func later(a, b *history.Event) *history.Event {
 	return b
 }
 
-// who returns a session's name for a sentence.
+// sessionName returns a session's name for use in a sentence.
 func who(r *facts.Facts, session string) string {
 	if s := r.SessionByName(session); s != nil {
 		return s.Client()
@@ -199,7 +202,7 @@ func who(r *facts.Facts, session string) string {
 	return "session " + session
 }
 
-// ordered returns two sessions' names, sorted by the calls of their acquires.
+// orderedNames returns two sessions' names, sorted by the calls of their acquires.
 func ordered(r *facts.Facts, a, b string) []string {
 	x, y := r.SessionByName(a), r.SessionByName(b)
 	if x != nil && y != nil && y.Acquire.Call.T < x.Acquire.Call.T {
@@ -237,7 +240,7 @@ func refusedHolders(r *Log) int {
 	return n
 }
 
-// contended counts the log's writes on keys that more than one client used.
+// countContended counts the log's writes on keys that more than one client used.
 func contended(r *facts.Facts) int {
 	several := shared(r.Log, func(e *history.Event) string { return who(r, e.Session) })
 	n := 0
@@ -249,8 +252,8 @@ func contended(r *facts.Facts) int {
 	return n
 }
 
-// shared returns the keys with entries of more than one owner, each with the index of the first entry of
-// a second owner.
+// sharedKeys returns the keys that have entries of more than one owner, each with the index of the
+// second owner's first entry.
 func shared(log []*history.Event, whose func(*history.Event) string) map[string]int {
 	first, second := map[string]string{}, map[string]int{}
 	for i, e := range log {

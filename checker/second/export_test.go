@@ -1,6 +1,6 @@
 package second
 
-// What the tests of pictures look into.
+// ResultToDraw exports resultToDraw for the tests of pictures.
 var Pictured = resultToDraw
 
 const (

@@ -1,8 +1,8 @@
 // Package second is a second judge of lease-linearizability. It checks histories with porcupine and draws
 // porcupine's findings.
 //
-// A Judge checks all sessions of a lock, or a witness alone. A Question is one operation in porcupine's
-// terms. visualize.go writes porcupine's page on a violation.
+// A Judge checks all sessions of a lock, or a witness alone. A Question is one operation in
+// porcupine's terms. visualize.go writes porcupine's page about a violation.
 //
 // The package shares no code with package lease, which decides the same question by another algorithm, so
 // that a mistake in one of them shows as a disagreement. Searches are bounded by real time, so call it
@@ -76,7 +76,7 @@ func (j Judge) Contradiction(res *verdict.Result) string {
 	return ""
 }
 
-// invisible reports whether porcupine can't see a violation: without loss notifications or deadlines, two
+// isInvisible reports whether porcupine can't see a violation: without loss notifications or deadlines, two
 // holders don't contradict a lease lock.
 func invisible(p history.Params, property string) bool {
 	return property == verdict.MutualExclusion && p.NoLossNotice
@@ -124,7 +124,8 @@ type Question struct {
 	before  int    // how many answered operations of the client precede this one
 }
 
-// questions translates sessions for porcupine. few is false if they are too many for its search.
+// questions translates sessions for porcupine. few is false if there are too many operations for
+// porcupine's search.
 func questions(r *facts.Facts, ss iter.Seq[*facts.Session]) (all []porcupine.Operation, few bool) {
 	owner, unknown := 0, 0
 	for s := range ss {
@@ -142,8 +143,8 @@ func questions(r *facts.Facts, ss iter.Seq[*facts.Session]) (all []porcupine.Ope
 	return all, true
 }
 
-// sortByNumber sorts operations by their numbers, which are in ClientId until then, and counts for each the
-// answered operations of its client before it.
+// sortByNumber sorts operations by number, which ClientId contains until then, and counts for each
+// operation the answered operations that its client called before it.
 func sortByNumber(all []porcupine.Operation) {
 	slices.SortFunc(all, func(a, b porcupine.Operation) int { return cmp.Compare(a.ClientId, b.ClientId) })
 	answered := map[string]int{}
@@ -210,8 +211,8 @@ type lease struct {
 	now    int64
 }
 
-// modelState is porcupine's state: the possible states of the lease object, and the number of answered
-// operations of each client, which take effect in their order.
+// modelState is porcupine's state: the possible states of the lease object, and the number of
+// answered operations of each client, which take effect in order.
 type modelState struct {
 	leases   []lease
 	answered map[string]int
@@ -272,8 +273,9 @@ var Model = porcupine.Model{
 	},
 }
 
-// step appends the states that an operation can lead to from s, with and without an expiry before it. An
-// operation of unknown outcome may also have no effect. sortByNumber must hold for it to take effect.
+// step appends the states that an operation can lead to from s, with and without an expiry before
+// it. An operation of unknown outcome may also have no effect; it can take effect only if inTurn is
+// set.
 func (s lease) step(next []lease, q Question, inTurn bool) []lease {
 	if q.Outcome == history.Info {
 		next = append(next, s)
@@ -311,7 +313,7 @@ func (s lease) apply(next []lease, q Question) []lease {
 	return next
 }
 
-// prune sorts states and drops those dominated by one with an earlier now.
+// prune sorts states and drops each one that is dominated by a state with an earlier now.
 func prune(states []lease) []lease {
 	slices.SortFunc(states, func(a, b lease) int {
 		return cmp.Or(cmp.Compare(a.owner, b.owner), cmp.Compare(a.expiry, b.expiry), cmp.Compare(a.now, b.now))

@@ -17,20 +17,21 @@ import (
 	"lockpick/harness/history/facts"
 )
 
-// Limits of porcupine's picture. The search is exponential in unknown outcomes, so these have a limit of
-// their own.
+// Limits of porcupine's picture. The search is exponential in unknown outcomes, so they have a
+// limit of their own.
 const (
 	pictureOperations = 200
 	pictureUnknown    = 10
 	pictureTimeout    = 10 * time.Second // of real time; the selection takes milliseconds
 )
 
-// Visualize writes porcupine's page on a verdict's violation as self-contained HTML. The page shows the
-// witness of mutual-exclusion, or else that of lease-linearizable, with neighboring sessions of its lock
-// and the spans in which clients believed they held it. Visualize writes nothing and returns false if
-// neither property is violated, if porcupine does not finish in time, or if a lock without loss
-// notifications violates mutual-exclusion only, which a lease lock may. Porcupine's order is not
-// deterministic, so the bytes differ from call to call. Call it outside bubbles of virtual time.
+// Visualize writes porcupine's page about a verdict's violation as self-contained HTML. The page
+// shows the witness of mutual-exclusion or, if that holds, of lease-linearizable, with neighboring
+// sessions of its lock and the spans in which clients believed they held it. Visualize writes
+// nothing and returns false if neither property is violated, if porcupine does not finish in time,
+// or if a lock without loss notifications violates only mutual-exclusion, which a lease lock may
+// do. Porcupine's order is not deterministic, so the bytes differ from call to call. Do not call it
+// inside a bubble of virtual time.
 func Visualize(w io.Writer, h *history.History, v verdict.Verdict) (shown bool, err error) {
 	res := resultToDraw(h, v)
 	if res == nil {
@@ -90,8 +91,9 @@ func witnesses(r *facts.Facts, w *verdict.Witness) []*facts.Session {
 	return out
 }
 
-// selectSessions returns the sessions of the witness and as many neighbors in time, of the same lock, as fit. It
-// takes sessions whole, because without its release a session would seem to hold the lock.
+// selectSessions returns the sessions of the witness and as many neighbors in time, of the same
+// lock, as fit. It takes whole sessions, because a session without its release would seem to hold
+// the lock.
 func selectSessions(r *facts.Facts, w *verdict.Witness) []*facts.Session {
 	chosen := witnesses(r, w)
 	operations, unknown := 0, 0
@@ -132,8 +134,8 @@ func selectSessions(r *facts.Facts, w *verdict.Witness) []*facts.Session {
 	return chosen
 }
 
-// pictureOps translates sessions for porcupine, with a model that describes them. Each client has a row, and
-// another one after an operation that never returned.
+// pictureOps translates sessions for porcupine, with a model that describes them. Each client has a
+// row, and gets another one after an operation that never returned.
 func pictureOps(r *facts.Facts, ss []*facts.Session) (porcupine.Model, []porcupine.Operation) {
 	names := make([]string, len(ss)+1)
 	var ops []porcupine.Operation
@@ -207,7 +209,8 @@ func describeStates(states []lease, names []string) string {
 	return strings.Join(parts, ", or ")
 }
 
-// annotations mark when clients believed that they held the lock, and the violation.
+// annotations returns the marks that show when clients believed that they held the lock, and the
+// violation.
 func annotations(r *facts.Facts, ss []*facts.Session, res *verdict.Result) []porcupine.Annotation {
 	ε := int64(r.Params.StampError)
 	var out []porcupine.Annotation

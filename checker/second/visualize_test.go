@@ -42,7 +42,7 @@ type drawing struct {
 	}
 }
 
-// drawn extracts the data, which is on a line of its own because JSON contains no line breaks.
+// dataLine extracts the data, which is on a line of its own because JSON contains no line breaks.
 var drawn = regexp.MustCompile(`(?m)^ *const data = (\{.*\})$`)
 
 // data returns the data of a picture's page.
@@ -99,7 +99,7 @@ func TestPicturesOfStories(t *testing.T) {
 	}
 }
 
-// crowd returns a violation among many other sessions with unknown outcomes, which make porcupine's search
+// crowdedHistory returns a violation among many other sessions with unknown outcomes, which make porcupine's search
 // large.
 func crowd(sessions int) *history.History {
 	rnd := rand.New(rand.NewPCG(11, 12))

@@ -11,7 +11,8 @@ import (
 	"lockpick/internal/histories"
 )
 
-// Compares the sorted data structures with a linear search; see histories.Compare.
+// TestMeetingsAgainstLinearSearch compares the sorted data structures with a linear search; see
+// histories.Compare.
 func TestMeetingsAgainstLinearSearch(t *testing.T) {
 	histories.Compare(t, func(h *history.History) (*facts.Facts, bool) { r := facts.Read(h); return r, r.Malformed == "" }, map[string]func(*rand.Rand, *facts.Facts) (got, want string){
 		"meetings": compareMeetings,

@@ -1,13 +1,13 @@
-// Package spans does arithmetic with spans of true time and with the windows in which sessions held
+// Package spans does arithmetic on spans of true time and on the windows in which sessions held
 // locks.
 //
-// A list of spans is sorted by time and disjoint. A Spread holds spans that may overlap, and Measured
-// answers many questions about one list. Wait and Stalls read spans that several judges need from a
-// record.
+// A list of spans is sorted by time and disjoint. A Spread holds spans that may overlap, and
+// Measured answers many questions about one list. Wait and Stalls extract from a record the spans
+// that several judges need.
 //
-// A Window is a span in which a session held its lock, by whatever evidence. Beliefs returns the belief
-// windows of a record's locks, Overlaps their overlaps, and Meetings counts the acquires that another
-// session's window delayed.
+// A Window is a span in which a session held its lock, whatever the evidence. Beliefs returns the
+// belief windows of a record's locks, Overlaps finds where they overlap, and Meetings counts the
+// acquires that another session's window delayed.
 //
 // What an overlap means, and who caused it, is decided elsewhere.
 package spans
@@ -28,7 +28,7 @@ type Span struct{ From, To int64 }
 // Of returns the span between two instants.
 func Of(from, to int64) Span { return Span{from, to} }
 
-// Ever is before everything.
+// DistantPast is earlier than any other instant.
 const Ever = math.MinInt64
 
 // Length returns To − From, or Never if the span is unbounded.
@@ -45,7 +45,7 @@ func Union(spans []Span) []Span {
 	return Joined(spans, 0)
 }
 
-// Joined merges spans sorted by From whose distance is at most gap.
+// Join merges the spans of a list sorted by From if the gap between them is at most gap.
 func Joined(spans []Span, gap int64) []Span {
 	var list []Span
 	for _, s := range spans {
@@ -60,7 +60,7 @@ func Joined(spans []Span, gap int64) []Span {
 	return list
 }
 
-// Common returns the intersection of two lists.
+// Intersect returns the intersection of two lists.
 func Common(a, b []Span) []Span {
 	var list []Span
 	if len(a) > 0 && len(b) > 0 { // one list may be short and the other long
@@ -79,7 +79,7 @@ func Common(a, b []Span) []Span {
 	return list
 }
 
-// Outside returns the complement of a list.
+// Complement returns the complement of a list.
 func Outside(list []Span) []Span {
 	var gaps []Span
 	at := int64(Ever)
@@ -125,7 +125,7 @@ func AtLeast(k int, lists ...[]Span) []Span {
 	return Joined(found, 0)
 }
 
-// After returns the part of a list that begins with the first span that ends after an instant.
+// After returns the part of a list that starts with the first span that ends after an instant.
 func After(list []Span, at int64) []Span {
 	return list[sort.Search(len(list), func(i int) bool { return list[i].To > at }):]
 }
@@ -136,7 +136,7 @@ func Meets(list []Span, s Span) bool {
 	return len(list) > 0 && list[0].From < s.To
 }
 
-// Covering reports whether a list covers a whole span. Every list covers an empty span.
+// Covers reports whether a list covers a whole span. Every list covers an empty span.
 func Covering(list []Span, s Span) bool {
 	if s.From >= s.To {
 		return true
@@ -145,8 +145,8 @@ func Covering(list []Span, s Span) bool {
 	return len(list) > 0 && list[0].From <= s.From && list[0].To >= s.To
 }
 
-// Measured is a list with prefix sums of its lengths. Share then takes logarithmic time, which matters
-// for many long spans.
+// Measured is a list with prefix sums of its lengths. They make Share take logarithmic time, which
+// matters for many long spans.
 type Measured struct {
 	list []Span
 	sums []int64
@@ -208,7 +208,7 @@ func Stalls(r *facts.Facts) []Span {
 	return all
 }
 
-// CountUpTo returns how many of the sorted instants are at or before at.
+// CountUpTo returns how many of the sorted instants are not later than at.
 func CountUpTo(instants []int64, at int64) int {
 	return sort.Search(len(instants), func(i int) bool { return instants[i] > at })
 }
@@ -221,8 +221,8 @@ func Plus(at, by int64) int64 {
 	return at + by
 }
 
-// Spread holds closed spans that may overlap, sorted by From, with the largest To up to each of them.
-// So it finds in logarithmic time whether any of them meets another span.
+// Spread holds closed spans that may overlap, sorted by From, with the largest To up to each of
+// them. With these it finds in logarithmic time whether any of the spans meets another span.
 type Spread struct {
 	Spans []Span
 	maxTo []int64
@@ -241,12 +241,13 @@ func NewSpread(list []Span) Spread {
 	return s
 }
 
-// Begun returns how many spans begin at or before an instant.
+// CountBegun returns how many spans begin at or before an instant.
 func (s Spread) Begun(at int64) int {
 	return sort.Search(len(s.Spans), func(i int) bool { return s.Spans[i].From > at })
 }
 
-// Reached returns the largest To of the spans that begin at or before an instant, or Ever.
+// LatestEnd returns the largest To of the spans that begin at or before an instant, or DistantPast if
+// there are none.
 func (s Spread) Reached(at int64) int64 {
 	if i := s.Begun(at); i > 0 {
 		return s.maxTo[i-1]

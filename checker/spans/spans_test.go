@@ -9,7 +9,8 @@ import (
 	"lockpick/internal/histories"
 )
 
-// Compares the arithmetic of spans with one that looks at every instant.
+// TestSpansAgainstNaive compares the arithmetic of spans with a version that examines every
+// instant.
 func TestSpansAgainstNaive(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(5, 6))
 	const instants = 24
@@ -75,7 +76,7 @@ func TestWait(t *testing.T) {
 	}
 }
 
-// Compares Spread with a linear search. Both ends belong to a span.
+// TestSpreadAgainstLinearSearch compares Spread with a linear search. Both ends belong to a span.
 func TestSpreadAgainstLinearSearch(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(7, 8))
 	for range 5000 {

@@ -15,7 +15,7 @@ type Window struct {
 	Session  *facts.Session
 }
 
-// Beliefs computes the belief windows of a record, one lock at a time, in shared memory.
+// Beliefs computes the belief windows of a record, one lock at a time, reusing the same memory.
 type Beliefs struct {
 	r        *facts.Facts
 	of       *facts.Lock
@@ -50,14 +50,14 @@ func (b *Beliefs) Of(l *facts.Lock) []Window {
 	return ws
 }
 
-// Memory returns an empty slice with capacity for a window of each grant. It invalidates the slice
-// that Of has returned.
+// Memory returns an empty slice with capacity for one window per grant. It invalidates the slice
+// that Of returned.
 func (b *Beliefs) Memory() []Window {
 	b.of, b.list = nil, slices.Grow(b.list[:0], b.r.Grants)
 	return b.list
 }
 
-// Overlaps returns the overlaps of a record and caches them. It takes O(n log n).
+// Overlaps returns the overlaps of a record and caches them. It takes O(n log n) time.
 func (b *Beliefs) Overlaps() Overlaps {
 	if b.overlaps == nil {
 		b.overlaps = &Overlaps{}
@@ -95,16 +95,16 @@ type Overlaps struct {
 	Incidents  []Overlap // the longest overlap of each incident, that is of each connected component of overlapping pairs
 }
 
-// keepLonger replaces o by x if x is longer, or as long and earlier.
+// keepLonger replaces o with x if x is longer, or equally long and earlier.
 func (o *Overlap) keepLonger(x Overlap) {
 	if than := o.To - o.From; o.A.Session == nil || x.To-x.From > than || x.To-x.From == than && x.From < o.From {
 		*o = x
 	}
 }
 
-// Sweep adds one lock's windows, sorted by From, up to the record's end. The window with the largest To
-// so far has the longest overlap with the next one, so one pass is enough. A session's own windows are
-// disjoint, so they never overlap here.
+// Sweep adds one lock's windows, sorted by From, up to the record's end. Among the windows so far,
+// the one with the largest To has the longest overlap with the next one, so one pass is enough. A
+// session's own windows are disjoint, so they never overlap here.
 func (o *Overlaps) Sweep(ws []Window, end int64) {
 	counted := int64(-facts.Never) // DoubleHold includes everything up to here
 	cluster := false               // the component of the furthest window has an entry in Each
@@ -131,10 +131,10 @@ func (o *Overlaps) Sweep(ws []Window, end int64) {
 	}
 }
 
-// Meetings counts the acquires of one lock that were under way while another session held it; ws must
-// be sorted by From. Each of them could have been granted the lock wrongly. So could a failed acquire if
-// another client held the lock within a TTL after it. The count is zero if each session ends before the
-// next acquire is called.
+// Meetings counts the acquires of one lock that were in progress while another session held the
+// lock; ws must be sorted by From. Each of these acquires could have been granted the lock wrongly.
+// So could a failed acquire if another client held the lock within a TTL after it. The count is
+// zero if each session ends before the next acquire is called.
 //
 //	c1   |=========|                |=====|
 //	c2        --------------------------------|  meets both windows, counts once
@@ -167,15 +167,15 @@ func Meetings(r *facts.Facts, l *facts.Lock, ws []Window) int {
 	return met
 }
 
-// reach finds, among the windows that have begun by an instant, the one with the largest To, and the
-// one with the largest To of another session.
+// reach finds, among the windows that have begun by an instant, the one with the largest To, and
+// the one with the largest To that belongs to another session.
 type reach struct {
 	ws         []Window // sorted by From; those that have not begun
 	far, other Window
 }
 
-// meets reports whether a window of another session than s overlaps wait. Successive calls must come
-// in the order of wait.To.
+// meets reports whether a window of a session other than s overlaps wait. Successive calls must be
+// ordered by wait.To.
 func (f *reach) meets(s *facts.Session, wait Span, ε int64) bool {
 	for ; len(f.ws) > 0 && f.ws[0].From-ε <= wait.To; f.ws = f.ws[1:] {
 		switch w := f.ws[0]; {
@@ -200,8 +200,8 @@ type successors struct {
 	run int      // all windows from the last position up to here belong to one client
 }
 
-// hasOtherClient reports whether another client held the lock within a TTL after a failed acquire. Failures
-// must come in the order of their returns.
+// hasOtherClient reports whether another client held the lock within a TTL after a failed acquire.
+// Calls must be ordered by the returns of the failed acquires.
 func (a *successors) hasOtherClient(s *facts.Session, ttl int64) bool {
 	at := s.Acquire.Return.T
 	i, _ := slices.BinarySearchFunc(a.ws, at, func(w Window, t int64) int { return cmp.Compare(w.From, t) })

@@ -5,7 +5,7 @@
 // counts them. The package also defines the names of properties, causes and numbers, and formats
 // counts and names for all judges.
 //
-// Deliberately missing: the search for violations, and expectations.
+// The search for violations, and expectations, are left to other packages.
 package verdict
 
 import (
@@ -99,9 +99,9 @@ type Result struct {
 	// NotApplicable is set if the property was not exercised because the lock never gives its
 	// holder the information that the property is about.
 	NotApplicable bool `json:"notApplicable,omitempty"`
-	// Losses explains, for each node that granted both sessions, how it could. Losses are in the
-	// order of nodes, and Cause summarizes them. SpareVotes is the number of these votes that the
-	// second session did not need. If it is 0, every loss was needed.
+	// Losses explains, for each node that granted both sessions, how it could do so. Losses are in
+	// the order of nodes, and Cause summarizes them. SpareVotes is the number of these votes that
+	// the second session did not need. If it is 0, every loss was needed.
 	Losses     []Loss `json:"losses,omitempty"`
 	SpareVotes int    `json:"spare,omitempty"`
 	// Stalled is the longest stall of the host, in seconds, that may have prevented a violation or
@@ -245,8 +245,8 @@ const (
 	FenceBroken = "fence-broken" // the write was applied in spite of the fence
 )
 
-// Kinds of fencing-order violations. The first three are seen at the resource, the others are
-// mistakes of the lock.
+// Kinds of fencing-order violations. The first three are wrong answers of the resource; the others
+// are mistakes of the lock.
 const (
 	HolderRefused = "holder-refused" // the valid holder was refused because an earlier one had a higher token
 	StaleAccepted = "stale-accepted" // a token lower than an accepted one was accepted
@@ -318,14 +318,14 @@ const (
 // Number is a measurement of a run. It is reported and not judged.
 type Number struct {
 	Name             string
-	Unit             string // "" of a count
+	Unit             string // "" for a count
 	Meaning          string
-	AffectedByStalls bool // a time that stalls of the host may lengthen
+	AffectedByStalls bool // a time that host stalls may lengthen
 }
 
-// Numbers lists the measurements in the order of reports, except those of single steps of a plan.
-// A verdict omits numbers that have no meaning for its run, such as acquire latency if nothing was
-// acquired.
+// Numbers lists the measurements in the order in which reports show them, except those for
+// individual steps of a plan. A verdict omits numbers that have no meaning for its run, such as
+// acquire latency if nothing was acquired.
 var Numbers = []Number{
 	{Grants, "", "successful acquires", false},
 	{"grants-per-second", "/s", "of true time, from the first client event to the last", false},
@@ -333,7 +333,7 @@ var Numbers = []Number{
 	{"acquire-latency-p99", "s", "the same, 99th percentile", true},
 	{"acquire-latency-max", "s", "the same, maximum", true},
 	{"double-hold-seconds", "s", "true time during which two or more sessions believed they held the same lock", true},
-	{"incidents", "", "periods of such time", false},
+	{"incidents", "", "number of such periods", false},
 	{"writes", "", "writes that reached the resource, applied or refused", false},
 	{"refused-writes", "", "writes that the resource refused", false},
 	{"writes-outside-belief", "", "writes applied when their session no longer believed it held the lock", false},
