@@ -1,7 +1,7 @@
 // Package reports turns a run into files for people and machines.
 //
-// Write puts a run's reports beside its history. The packages below produce the content, each as a
-// function of the run:
+// Write adds a run's reports to the directory that contains its history. The packages below produce
+// the content, each as a function of the run:
 //
 //	sequence   the counterexample as a sequence diagram: text, SVG, Mermaid
 //	timeline   all events, lane by lane, for a browser
@@ -10,8 +10,8 @@
 //	suites     many runs: safety report, index of a store, scorecards, JUnit, GitHub
 //	display    common formats for times, counts and untrusted text, and one color per meaning
 //
-// Deliberately missing: judging. Drawings follow the verdict's witness or, if nothing is violated,
-// the first fault.
+// The packages do not judge the run. Drawings follow the verdict's witness or, if nothing is
+// violated, the first fault.
 package reports
 
 import (
@@ -43,8 +43,8 @@ const (
 	porcupineFile = "porcupine.html" // porcupine's picture of the violated history, if there is one
 )
 
-// Write writes a run's reports into its directory. It runs porcupine, so call it outside any bubble
-// of virtual time.
+// Write writes a run's reports into its directory. It runs porcupine, so it must not be called
+// inside a bubble of virtual time.
 func Write(dir string, r outcome.Run) error {
 	to, err := files.OpenFolder(dir)
 	if err != nil {
@@ -85,13 +85,14 @@ func Write(dir string, r outcome.Run) error {
 	return nil
 }
 
-// file is a file written beside the page.
+// file is a file that is written next to the page.
 type file struct {
 	name  string
 	write func(io.Writer) error
 }
 
-// companionFiles returns the files beside the page, in the order in which the page links to them.
+// companionFiles returns the files to write next to the page, in the order in which the page links
+// to them.
 func companionFiles(r outcome.Run, d sequence.Diagram) []file {
 	text := sequence.Text(d, sequence.DefaultWidth)
 	o := r.Outcome

@@ -9,9 +9,10 @@
 // (https://jfly.uni-koeln.de/color/). Each has one meaning, and a hatch, a mark or a word always
 // repeats that meaning.
 //
-// explain.go describes key changes for the page, the sequence diagram and the timeline, and phrases
-// the cause of a verdict for a summary. The checker's own sentences, with instants and amounts, are
-// in package cause, because the checker imports no report.
+// explain.go describes changes of keys for the page, the sequence diagram and the timeline, and
+// explains the cause of a verdict for a summary. The checker's own sentences, which contain
+// instants and amounts, are in package cause, because the checker imports none of the report
+// packages.
 //
 // terminal.go is for terminal output: colors by meaning, and lines and tables that fit the width.
 //
@@ -148,7 +149,7 @@ func Escape(r rune) string {
 }
 
 // Clip cuts a text to at most the given number of bytes, at the end of a character, and adds an
-// ellipsis if it cut anything. It also cuts invalid UTF-8.
+// ellipsis if it cut anything. Invalid UTF-8 may be cut anywhere.
 func Clip(s string, limit int) string {
 	if len(s) <= limit {
 		return s
@@ -201,7 +202,7 @@ func Join(separator string, parts ...string) string {
 const (
 	Alarm = "#d55e00" // vermilion: damage, a refused or foreign action, two holders at once
 	Lease = "#0072b2" // blue: a client believes that it holds the lock
-	Stall = "#e69f00" // orange: a fault in force, such as a pause or a cut
+	Stall = "#e69f00" // orange: an active fault, such as a pause or a cut
 	Fine  = "#009e73" // green: accepted, as expected
 	Clock = "#cc79a7" // purple: clocks and their errors
 	Other = "#56b4e9" // sky blue: a second holder, or anything without another color

@@ -12,8 +12,8 @@ import (
 // for the key's name in the report.
 type changeText struct {
 	event string // one line in a page's list of events
-	lost  string // predicate of the node that lost a client's key
-	early string // reason why a key ended early, where the node is named elsewhere
+	lost  string // predicate for the node that lost a client's key
+	early string // reason why a key ended early, for a text that already names the node
 }
 
 const (
@@ -47,8 +47,8 @@ func DescribeKeyLoss(what history.Change, key, who string) string {
 	return strings.NewReplacer("KEY", key, "WHO", who).Replace(cmp.Or(changes[what].lost, "lost KEY"))
 }
 
-// DescribeEarlyEnd explains why a key ended early. If it did not survive the end of a server
-// process, why is the kind of that end, such as history.Failover.
+// DescribeEarlyEnd explains why a key ended early. If the key was lost when a server process ended,
+// why states how the process ended, such as history.Failover.
 func DescribeEarlyEnd(what history.Change, why, who string) string {
 	text := cmp.Or(changes[what].early, string(what))
 	if text == restarted && why == history.Failover {
@@ -61,8 +61,8 @@ func DescribeEarlyEnd(what history.Change, why, who string) string {
 // granted it, and Deleter deleted First's key.
 type Parties struct{ First, Second, Nodes, Deleter string }
 
-// CauseClause explains in one clause why two clients held a lock at the same time. It returns "" for
-// an unknown cause.
+// CauseClause explains in one clause why two clients held a lock at the same time. It returns ""
+// for an unknown cause.
 func CauseClause(cause string, of Parties) string {
 	return strings.NewReplacer("NODES", of.Nodes, "KEY", of.First+"'s key", "FIRST", of.First, "SECOND", of.Second, "DELETER", of.Deleter).Replace(causes[cause])
 }

@@ -32,7 +32,7 @@ func TestTextHasContrast(t *testing.T) {
 	}
 }
 
-// Every color of a drawing has a variable of its own.
+// Each color used in drawings has a variable of its own.
 func TestColorsAreVariables(t *testing.T) {
 	names := ColorVariables()
 	for hex, want := range map[string]string{Alarm: "alarm", Lease: "lease", Stall: "stall", Fine: "fine", Clock: "clock", Other: "other",

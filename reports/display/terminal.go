@@ -62,8 +62,8 @@ func Width(w io.Writer) int { return min(max(cmp.Or(Columns(w), DefaultWidth), 6
 // OneLine makes untrusted text, such as a key, a path or a library's error, safe to print in a line.
 func OneLine(s string) string { return Visible(s, math.MaxInt) }
 
-// Wrap breaks a text into lines of the given width. The first line starts at column first, and each
-// later line is indented to column others.
+// Wrap breaks a text into lines of the given width. The first line starts at column first, and all
+// later lines are indented to column others.
 func Wrap(width, first, others int, text string) string {
 	var b strings.Builder
 	at := first
@@ -179,8 +179,9 @@ func (t Table) numericColumns() []bool {
 	return out
 }
 
-// Progress shows the progress of a task that takes more than a second. On a terminal it updates one
-// line; elsewhere it prints a line now and then. It ends when stop returns.
+// Progress shows the progress of a task that takes more than a second, until the function returned
+// by Start is called. On a terminal it updates one line; elsewhere it prints a line every few
+// seconds.
 type Progress struct {
 	W       io.Writer
 	Mu      *sync.Mutex // owned by the caller; guards W
@@ -190,7 +191,7 @@ type Progress struct {
 	stopped bool
 }
 
-// redraw is the update interval on a terminal. Elsewhere it is at least a second.
+// redraw is the update interval on a terminal. Elsewhere the interval is at least a second.
 const redraw = 200 * time.Millisecond
 
 // Start begins to show progress.

@@ -42,7 +42,8 @@ func latency(m *readings) *Figure {
 // logarithmic axis can't show 0.
 func (a acquire) millis() float64 { return max(1000*a.took, 1e-3) }
 
-// setLogScale gives an axis whole decades, at least one, around its data.
+// setLogScale makes an axis logarithmic. Its range consists of the whole decades, at least one,
+// that contain the data.
 func setLogScale(a *plot.Axis) {
 	from := math.Floor(math.Log10(a.Min) + 1e-9)
 	to := max(math.Ceil(math.Log10(a.Max)-1e-9), from+1)
@@ -57,7 +58,7 @@ func setLogScale(a *plot.Axis) {
 	labelAxis(a, labels, minYLength)
 }
 
-// minAcquires is the smallest number of acquires with a quantile figure.
+// minAcquires is the smallest number of granted acquires for which the quantiles are drawn.
 const minAcquires = 10
 
 // quantiles draws the latency of granted acquires by quantile.
@@ -90,7 +91,8 @@ func quantiles(m *readings) *Figure {
 	return fig
 }
 
-// quantilePosition maps a quantile to its position: each additional nine takes the same space.
+// quantilePosition maps a quantile to its position on the axis. Each additional nine takes the same
+// space.
 func quantilePosition(q float64) float64 { return -math.Log10(1 - q) }
 
 // rate draws how many acquires per second were granted and how many were not.
@@ -125,7 +127,7 @@ func stepLine(counts []float64, bin float64) plotter.XYs {
 	return out
 }
 
-// setLinearScale gives an axis whole steps around its data.
+// setLinearScale makes an axis linear and extends its range to whole steps around the data.
 func setLinearScale(a *plot.Axis, from, to float64, length vg.Length) {
 	step := roundUp(max(to-from, 1e-9) / 5)
 	a.Min, a.Max = step*math.Floor(from/step+1e-9), step*math.Ceil(to/step-1e-9)

@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// For indivisible things the limit is exact: there are no limits and no line between the values.
+// For integer values the limit is exact, so the figure has neither an uncertain range nor a line
+// between the values.
 func TestEdgeOfIntegerValues(t *testing.T) {
 	values, limit := []float64{0, 1, 2, 3}, &Limits{Nominal: 2, AlwaysSafe: 1.5, AlwaysBreaks: 2}
 	rates := []Rate{{N: 4}, {N: 4}, {K: 4, N: 4}, {K: 4, N: 4}}

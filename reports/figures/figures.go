@@ -78,11 +78,13 @@ func Of(h *history.History) []Figure {
 }
 
 var (
-	// fontStyle matches the font that plot repeats for each text; the drawing sets it once instead.
+	// fontStyle matches the font that plot repeats for each text. The drawing sets the font once
+	// instead.
 	fontStyle = regexp.MustCompile(`font-family:[^;"]*;font-variant:normal;font-weight:normal;font-style:normal;`)
 	// paintColor matches a color in plot's output, which cannot contain variables.
 	paintColor = regexp.MustCompile(`(fill|stroke):#[0-9A-F]{6}`)
-	// pathData matches the path of a mark, and digits a coordinate with invisible precision.
+	// pathData matches the path of a mark, and extraDigits the decimals of a coordinate that are
+	// too small to see.
 	pathData, extraDigits = regexp.MustCompile(` d="[^"]*"`), regexp.MustCompile(`(\.\d)\d+`)
 )
 
@@ -160,7 +162,7 @@ func newReadings(h *history.History) *readings {
 }
 
 // A length of 1 is a pixel if a page shows a figure at its own width. Pages never scale a figure
-// down, so all text has the 11 pixels that are needed to read it.
+// down, so all text stays at 11 pixels, the smallest readable size.
 const (
 	pixel                  = vg.Length(1)
 	width                  = 520 * pixel
@@ -320,7 +322,8 @@ func newFigure(name, title, x, y string) *Figure {
 	return &Figure{Name: name, Title: title, yLabel: y, plot: p, height: height}
 }
 
-// newTimeFigure returns a figure whose x axis is the time of the run, with lanes for its faults.
+// newTimeFigure returns a figure whose x axis is the time since the run began, with lanes for the
+// run's faults.
 func newTimeFigure(m *readings, name, title, y string) *Figure {
 	fig := newFigure(name, title, "time (s)", y)
 	fig.setXMax(m.end)
@@ -344,7 +347,7 @@ func (f *Figure) add(name string, p plot.Plotter) {
 	}
 }
 
-// line returns a line with a color and a dash, so that lines differ in both.
+// line returns a line with a color and a dash pattern, so that lines can differ in both.
 func line(points plotter.XYs, hex string, dash int) *plotter.Line {
 	l, err := plotter.NewLine(points)
 	if err != nil {
@@ -355,7 +358,8 @@ func line(points plotter.XYs, hex string, dash int) *plotter.Line {
 	return l
 }
 
-// scatter draws discs or crosses of one color. It draws points on the same pixel once.
+// scatter draws discs or crosses of one color. It draws only one of several points on the same
+// pixel.
 type scatter struct {
 	plotter.XYs
 	hex   string
@@ -438,8 +442,8 @@ func labelAxis(a *plot.Axis, labels map[float64]string, length vg.Length) {
 	a.Tick.Marker = axisLabels{labels, suffix, a.Scale, float64(1.3 * room / length)}
 }
 
-// axisLabels are the labels of an axis by their values, with the part of the axis that each label takes.
-// If labels would overlap, the one nearest to 0 stays.
+// axisLabels maps the values on an axis to their labels. If labels would overlap, the one nearest
+// to 0 is shown.
 type axisLabels struct {
 	labels      map[float64]string
 	suffix      string

@@ -91,7 +91,8 @@ func wellFormed(t *testing.T, name string, svg []byte) {
 	}
 }
 
-// The line of holders exceeds 1 if two clients believed at the same time, and the caption says so.
+// The line of holders exceeds 1 if two clients believed at the same time that they held the lock,
+// and the caption states this.
 func TestHoldersExceedOne(t *testing.T) {
 	for name, maxHolders := range map[string]int{"restart-forgets": 2, "fenced": 1, "clock-jump": 2} {
 		f := newReadings(checkerHistories(t)[name])
@@ -108,7 +109,7 @@ func TestHoldersExceedOne(t *testing.T) {
 	}
 }
 
-// Empty histories and a run without events after its begin have no figures.
+// Empty histories, and a run without events after its begin event, have no figures.
 func TestEmptyRunHasNoFigures(t *testing.T) {
 	for _, h := range []*history.History{nil, {}, {Events: []history.Event{{N: 1, Process: history.Harness, Type: history.Begin, Op: history.OpRun}}}} {
 		if all := Of(h); len(all) > 0 {
@@ -151,7 +152,7 @@ func testReadings(n int) *readings {
 	return m
 }
 
-// Fewer than ten values have no quantiles.
+// Quantiles are drawn only for at least ten acquires.
 func TestQuantilesNeedTenAcquires(t *testing.T) {
 	if quantiles(testReadings(9)) != nil || quantiles(testReadings(10)) == nil {
 		t.Error("quantiles must be drawn for ten acquires or more, and not for fewer")
@@ -191,7 +192,8 @@ func TestRatesHaveNames(t *testing.T) {
 	}
 }
 
-// Clocks continue from their read-backs; similar clocks share a line.
+// The line of a clock continues from each value read back, and clocks with similar errors share a
+// line.
 func TestClocks(t *testing.T) {
 	const epoch, h = 1e18, 3600e9
 	turn := func(n, at int64, node string, off, drift int64) history.Event {

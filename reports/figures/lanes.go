@@ -21,7 +21,7 @@ type lane struct {
 	spans []span
 }
 
-// span is when a fault was in force, in seconds. An instantaneous fault ends where it begins.
+// span is when a fault was active, in seconds. For an instantaneous fault, both ends are the same.
 type span struct{ from, to float64 }
 
 // maxLanes limits the lanes for kinds of faults, because a record from another version of lockpick

@@ -28,7 +28,7 @@ func TestCatalogFigures(t *testing.T) {
 	}
 }
 
-// catalog calls f with the history of each run of the catalog that the simulation supports.
+// eachCatalogRun calls f with the history of each run of the catalog that the simulation supports.
 func catalog(t *testing.T, f func(name string, h *history.History)) {
 	t.Helper()
 	known := scenario.Known{Properties: checker.Properties(), Causes: verdict.Causes(), Numbers: checker.Numbers()}.With(kinds.All)

@@ -16,7 +16,7 @@ type Rate struct {
 	K, N int
 }
 
-// maxName limits names so that there is room for the figure.
+// maxName limits the length of a name, to leave room for the figure.
 const maxName = 40
 
 // Rates draws a row for each rate, with the 95 % interval of Wilson's score (outcome.Wilson). It
@@ -56,10 +56,10 @@ func Rates(title string, rates []Rate) *Figure {
 // AlwaysBreaks is less than AlwaysSafe.
 type Limits struct{ Nominal, AlwaysSafe, AlwaysBreaks float64 }
 
-// Edge draws how often a lock broke at each value of x, and the theoretical limits, if limit is
-// not nil. The values are sorted, the rates belong to them, and the names of the rates are not shown.
-// Values far from the limits are omitted. integral states that x counts indivisible things, for which
-// the limit is exact.
+// Edge draws how often a lock failed at each value of x and, unless limit is nil, its theoretical
+// limits. values must be sorted; rates[i] is the rate at values[i], and its name is not shown.
+// Values far from the limits are omitted. If integral is set, x counts indivisible things, for
+// which the limit is exact.
 func Edge(name, title, x string, integral bool, values []float64, rates []Rate, limit *Limits) *Figure {
 	if len(values) == 0 {
 		return nil

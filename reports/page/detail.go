@@ -144,7 +144,7 @@ var eventTexts = map[string]string{
 	"at invoke": "waits at a synchronization point",
 }
 
-// deliveryTimes describes how long a command and its reply took, from when the command was sent.
+// deliveryTimes describes how long after it was sent a command was applied and its reply arrived.
 func deliveryTimes(e *history.Event) string {
 	var parts []string
 	if e.Sent == 0 || e.Life != nil {
@@ -171,11 +171,11 @@ type faultTable struct {
 type faultStep struct {
 	Step                                 int
 	What, When                           string
-	Planned, Injected, Seen, Hit, Healed string // counts; Was counts the healed faults
+	Planned, Injected, Seen, Hit, Healed string // numbers of times; Healed counts the faults that ended
 	NotInjected                          string // why the step had no effect
 	Times                                []faultTime
 	More                                 int
-	Each                                 string // number of times, and the first
+	Each                                 string // how often the fault was injected, and when first
 }
 
 type faultTime struct {
@@ -185,7 +185,8 @@ type faultTime struct {
 	at int64
 }
 
-// How much of a long plan is shown, and how much of it unfolded.
+// With more than maxOpen steps, the times of each step are folded. maxSteps and maxTimes limit the
+// steps that are shown, and the times of each step.
 const (
 	maxOpen  = 8
 	maxSteps = 100

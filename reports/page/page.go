@@ -1,15 +1,15 @@
 // Package page creates report.html: one run on a single page that needs no network.
 //
 // Write renders a Page: the verdict, the events, the timeline, the faults, the numbers and figures,
-// the history, how to rerun it, and the limits of the run. A Page holds the run and the drawings that
-// other packages made of it. Its sections have the ids verdict, story, properties, timeline, faults,
-// numbers, figures, history, again and limits. Event N is row #eN, and the result of a property is
-// #p-PROPERTY.
+// the history, how to rerun it, and the limits of the run. A Page holds the run and the drawings
+// that other packages made of it. Its sections have the ids verdict, story, properties, timeline,
+// faults, numbers, figures, history, again and limits. Event N is row #eN, and the result of a
+// property is #p-PROPERTY.
 //
 // Each section is a function from the run to plain data, called by page.tmpl. All text from a
-// history passes through plain first, and then through html/template.
+// history passes through plainText first, and then through html/template.
 //
-// Deliberately missing: judging, drawing, and files.
+// The package does not judge, draw, or access files.
 package page
 
 import (
@@ -86,17 +86,18 @@ func Write(w io.Writer, p Page) error {
 	return nil
 }
 
-// Limits for text from a history: a sentence, a table cell, and a name within a sentence or cell.
+// Limits for text from a history: for a sentence, a table cell, and a name within a sentence or
+// cell.
 const (
 	maxTextLen = 600
 	maxCellLen = 300
 	maxNameLen = 60
 )
 
-// plain makes text from a history readable on a page. html/template escapes it for HTML.
+// plainText makes text from a history readable on a page. html/template escapes it for HTML.
 func plain(s string) string { return display.Visible(s, maxTextLen) }
 
-// name is like plain, for names.
+// name is like plainText, but applies the limit for names.
 func name(s string) string { return display.Visible(s, maxNameLen) }
 
 // asSentence capitalizes the first word, unless that would change a name, and adds a period.
@@ -121,7 +122,7 @@ type term struct {
 	Code       bool // the text is to be typed into a shell
 }
 
-// ref refers to an event; it is a link if the page has a row for the event.
+// ref refers to an event. It is a link if the page has a row for the event.
 type ref struct {
 	N   int64
 	Row bool
@@ -211,7 +212,7 @@ func limits(r outcome.Run, l listing) []term {
 	case v.Inconclusive():
 		add("Inconclusive", "%s A run that does not exercise what it was made for counts neither for the lock nor against it.", asSentence(v.Assumption))
 	case v.Assumption != "":
-		add("Only violations are decided", "%s The violations are valid. About all other properties the run is inconclusive.", asSentence(v.Assumption))
+		add("Only violations are decided", "%s The violations are valid. For all other properties, the run is inconclusive.", asSentence(v.Assumption))
 	}
 	for _, e := range r.History.Events {
 		if e.Op == history.OpUnsupported {
@@ -268,8 +269,8 @@ func backendLimits(r outcome.Run, add func(title, format string, args ...any)) {
 	}
 }
 
-// maxRows limits the events that a page lists. Browsers display this many at once, and they take
-// about a megabyte.
+// maxRows limits the events that a page lists. Browsers can display this many at once, and the page
+// stays at about a megabyte.
 const maxRows = 3000
 
 // maxChoices limits the processes offered by the filter.
@@ -290,7 +291,7 @@ type listing struct {
 type row struct {
 	N                             int64
 	Time, Process, Type, Op, What string
-	Named, Printed                bool // Named: cited by the verdict, the diagram or a fault. Printed: not only by a fault.
+	Named, Printed                bool // Named: cited by the verdict or the diagram, or an event of a fault. Printed: cited by the verdict or the diagram.
 	Gap                           string
 }
 
@@ -336,7 +337,7 @@ func newListing(r outcome.Run, d sequence.Diagram) listing {
 	return l
 }
 
-// gap adds a row for the omitted events[from:to].
+// gap adds a row that stands for the omitted events[from:to].
 func (l *listing) gap(events []history.Event, from, to int) {
 	if from >= to {
 		return
@@ -358,7 +359,7 @@ func center(r outcome.Run) int {
 	return i
 }
 
-// maxNamed limits the cited events that have a row even outside the window.
+// maxNamed limits the cited events that get a row even if they are outside the window.
 const maxNamed = maxRows / 2
 
 // citedEvents returns the numbers of the events that the verdict and the diagram refer to.

@@ -129,8 +129,9 @@ func vacuousRun() *history.History {
 	return h
 }
 
-// The body of a page for an expected violation, an unexpected one, and an inconclusive run. Styles
-// and scripts are excluded because they change without changing the meaning.
+// TestGolden compares the bodies of the pages for an expected violation, an unexpected one and an
+// inconclusive run with golden files. It excludes styles and scripts, because these may change
+// without affecting the content.
 func TestGolden(t *testing.T) {
 	vacuousHistory := vacuousRun()
 	for name, r := range map[string]outcome.Run{
@@ -178,7 +179,7 @@ func TestDeterministic(t *testing.T) {
 	}
 }
 
-// Bare and truncated histories produce a page.
+// Bare and truncated histories still produce a page.
 func TestBareHistory(t *testing.T) {
 	r := checkedRun(overlapRun(), "holds")
 	r.Manifest, r.Outcome.Judgements = nil, nil

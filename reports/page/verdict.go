@@ -15,7 +15,7 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// badge is a word with a color of the same meaning.
+// badge is a short text and the tone, which gives it a color of the same meaning.
 type badge struct{ Tone, Text string }
 
 // Tones are class names in page.css.
@@ -36,7 +36,7 @@ func subject(r outcome.Run) string {
 	return name(s)
 }
 
-// where names the backend and seed, for example "on sim, seed 1".
+// backendAndSeed describes where the run took place, for example "on sim, seed 1".
 func where(r outcome.Run) string {
 	if p := r.History.Params; p.Backend != "" {
 		return fmt.Sprintf("on %s, seed %d", name(p.Backend), p.Seed)
@@ -46,7 +46,8 @@ func where(r outcome.Run) string {
 
 func title(r outcome.Run) string { return display.Join(" ", subject(r), where(r)) }
 
-// lede summarizes the verdict in one sentence. For a violation it states the cause and the effect.
+// leadSentence summarizes the verdict in one sentence. For a violation, it states the cause and the
+// effect.
 func lede(p Page) string {
 	r := p.Run
 	if r.Verdict.Inconclusive() {
@@ -71,7 +72,7 @@ func lede(p Page) string {
 	return plain(s)
 }
 
-// violationSummary lists the violated properties and whether the violations were expected.
+// violationSummary lists the violated properties and states whether the violations were expected.
 func violationSummary(r outcome.Run) string {
 	expected, unexpected, informational := violated(r)
 	var parts []string
@@ -104,7 +105,8 @@ func wasOrWere(n int) string {
 	return "were"
 }
 
-// violated lists the violated properties by expectation. Those in informational have none.
+// violatedProperties lists the violated properties by expectation. Those in informational have
+// none.
 func violated(r outcome.Run) (expected, unexpected, informational []string) {
 	for _, res := range r.Verdict.Results {
 		if res.Outcome != verdict.Violated {
@@ -229,7 +231,7 @@ func source(r outcome.Run) []linkedText {
 	return out
 }
 
-// errorLines lists errors and disagreements between the judges, which are shown above all else.
+// errorLines lists errors and disagreements between the judges, which the page shows first.
 func errorLines(r outcome.Run) []string {
 	var out []string
 	if d := r.Verdict.Disagreement; d != "" {
@@ -251,7 +253,7 @@ type result struct {
 	Idle                                bool // not exercised
 	Witness                             []ref
 	Losses                              []lossRow
-	Confirmed                           string // what a rerun with the cause undone showed
+	Confirmed                           string // what a rerun without the cause showed
 	Range                               string // of the timeline, "FROM-TO" in seconds
 }
 
@@ -323,7 +325,8 @@ func describeChecks(res *verdict.Result) string {
 	return s
 }
 
-// lossRow states what happened to the first holder's key on one of the nodes that granted both locks.
+// lossRow states what happened to the first holder's key on one of the nodes that granted the lock
+// to both clients.
 type lossRow struct {
 	Node, Cause, Steps string
 	Fact               ref

@@ -16,11 +16,11 @@ import (
 
 type event = history.Event
 
-// never is the instant of an event that does not happen.
+// never is the time assigned to an event that does not happen.
 const never = facts.Never
 
-// trace holds the facts of a run up to the point where it was stopped, and what a drawing derives
-// from them. It accepts any history, including one that no run could have produced.
+// trace holds the facts of a run, up to the point where the run was stopped, and the data that
+// drawings derive from them. It accepts any history, including one that no run could have produced.
 type trace struct {
 	*facts.Facts
 	sessions      []*session // ordered by the call of their acquire
@@ -31,7 +31,7 @@ type trace struct {
 	faults        []*facts.Fault // faults with a read-back, ordered by its time
 	history       *history.History
 	leases        map[int64]lease // cache of lease, by event number
-	end           int64           // last instant of the run itself
+	end           int64           // time of the last event, not counting log entries
 }
 
 func newTrace(h *history.History) *trace {
@@ -58,12 +58,12 @@ func newTrace(h *history.History) *trace {
 	return f
 }
 
-// staysInForce is the read-back at the end of a step whose fault continues because another step has
-// the same one.
+// stillActiveReadBack is the read-back recorded at the end of a step if its fault remains active
+// because another step shares it.
 const staysInForce = "it stays in force for another step"
 
-// withActualEnd returns a fault with its actual end. If the end of its step ended nothing, the
-// fault lasts until the end of the other step that had the same fault.
+// withActualEnd returns a fault with the time at which it actually ended. If the fault remained
+// active at the end of its step because another step shares it, it ended with that other step.
 func withActualEnd(ft *facts.Fault, all []*facts.Fault) *facts.Fault {
 	if ft.End == nil || ft.End.Cause != staysInForce {
 		return ft
@@ -78,13 +78,14 @@ func withActualEnd(ft *facts.Fault, all []*facts.Fault) *facts.Fault {
 	return &extended
 }
 
-// lease is the deadline that came with a lock or an extension.
+// lease is the validity period that a lock reported when it was acquired or extended.
 type lease struct {
-	remaining int64 // remaining at that moment, by the client's clock
-	until     int64 // in true time, computed from the clocks; ignores later loss notifications
+	remaining int64 // remaining validity at that moment, by the client's clock
+	until     int64 // its end in true time, computed from the clocks; ignores later loss notifications
 }
 
-// lease returns the deadline that a return named, or false if it named none.
+// lease returns the lease reported by the return event of an acquire or an extension, or false if
+// the event contains no deadline.
 func (f *trace) lease(ret *event) (lease, bool) {
 	if f.leases == nil {
 		f.leases = map[int64]lease{}
@@ -101,8 +102,8 @@ func (f *trace) lease(ret *event) (lease, bool) {
 	return p, ok
 }
 
-// remaining returns how long a lock said that it would last when it was granted, or never if it
-// named no deadline.
+// remaining returns the validity that a lock reported when it was granted, or never if it reported
+// no deadline.
 func (f *trace) remaining(ret *event) int64 {
 	if p, ok := f.lease(ret); ok {
 		return p.remaining
@@ -110,7 +111,8 @@ func (f *trace) remaining(ret *event) int64 {
 	return never
 }
 
-// deadlineOf returns the deadline that a return named, or never if it named none.
+// deadlineOf returns the deadline reported by a return event, in true time, or never if it reports
+// none.
 func (f *trace) deadlineOf(ret *event) int64 {
 	if p, ok := f.lease(ret); ok {
 		return p.until
@@ -118,8 +120,8 @@ func (f *trace) deadlineOf(ret *event) int64 {
 	return never
 }
 
-// remainingAt returns how long a session's lock still lasts at a check, by the client's clock. It
-// returns never if the lock has no deadline or the rest is unknown.
+// remainingAt returns the remaining validity of a session's lock at a check, by the client's clock.
+// It returns never if the lock has no deadline or the remaining validity is unknown.
 func (f *trace) remainingAt(s *session, check *event) int64 {
 	left := int64(never)
 	for _, c := range s.calls {
@@ -137,7 +139,8 @@ func (f *trace) remainingAt(s *session, check *event) int64 {
 	return left
 }
 
-// nodes lists the lock nodes, from the params or else from the recorded commands.
+// nodes lists the lock nodes from the run's parameters or, if these name none, from the recorded
+// commands.
 func (f *trace) nodes() []string {
 	if len(f.Params.Nodes) > 0 {
 		return f.Params.Nodes
@@ -152,12 +155,12 @@ func (f *trace) nodes() []string {
 	return out
 }
 
-// slowThreshold returns the shortest time in flight for which a message is drawn as slow.
+// slowThreshold returns the time in flight above which a message is drawn as slow.
 func (f *trace) slowThreshold() int64 {
 	return int64(cmp.Or(max(f.Params.NodeTimeout, 0), 50*time.Millisecond))
 }
 
-// sentBy returns the commands that a client sent in an interval.
+// commandsSentBy returns the commands that a client sent between two instants, inclusive.
 func sentBy(commands []*event, client string, from, to int64) []*event {
 	i, _ := slices.BinarySearchFunc(commands, from, func(e *event, t int64) int { return cmp.Compare(e.Sent, t) })
 	var out []*event
@@ -172,7 +175,7 @@ func sentBy(commands []*event, client string, from, to int64) []*event {
 	return out
 }
 
-// eventNumbers returns the distinct numbers of events in order.
+// eventNumbers returns the sorted, distinct numbers of the events, ignoring nil.
 func eventNumbers(events ...*event) []int64 {
 	var out []int64
 	for _, e := range events {
@@ -189,7 +192,7 @@ type session struct {
 	calls   []facts.Operation // the first is the acquire
 	windows []facts.Window    // spans in which the client believes that it holds the lock
 
-	begin, until  int64 // span of all windows; without windows, both are the acquire's return
+	begin, until  int64 // span of all windows; without windows, both are when the acquire returned
 	deadline      int64 // end of the belief if nothing else ends it; never: no deadline
 	ending        facts.Ending
 	firstDeadline int64 // deadline named by the acquire; never: none
@@ -198,7 +201,8 @@ type session struct {
 	winningRound []*event   // winning round; nil if its commands were not recorded
 }
 
-// addSession adds a session with its windows and the end of its belief.
+// addSession adds a session, with the windows in which its client believes that it holds the lock
+// and the reason why the last window ended.
 func (f *trace) addSession(x *facts.Session) {
 	s := &session{Session: x, calls: slices.AppendSeq([]facts.Operation{x.Acquire}, x.Actions())}
 	f.sessions, f.bySession[x] = append(f.sessions, s), s
@@ -225,8 +229,8 @@ func (f *trace) addSession(x *facts.Session) {
 	}
 }
 
-// endLastWindow determines what ended a session's last window. If nothing in the record ends it, it
-// lasts until the session's deadline.
+// endLastWindow determines what ended a session's last window. If no recorded event ends the
+// window, it lasts until the session's deadline.
 func (f *trace) endLastWindow(s *session, w *facts.Window) {
 	_, s.ending = f.Closing(*w)
 	at, gone := f.GoneAt[s.Client()]
@@ -243,8 +247,8 @@ func (f *trace) endLastWindow(s *session, w *facts.Window) {
 	s.until = w.To
 }
 
-// owns reports whether the session set a key. The key has the session's token, or, for a lock that
-// reports no token, its winning round set the key.
+// owns reports whether the session set a key: the key has the session's token or, if the lock
+// reports no token, was set by the session's winning round.
 func (s *session) owns(x *facts.KeyInterval) bool {
 	return x.SetBy(s.Session) || slices.ContainsFunc(s.winningRound, func(e *event) bool {
 		return e.Process == x.By() && e.Sent != 0 && e.Sent == x.Start.Sent
@@ -268,7 +272,7 @@ func (s *session) hasPendingCall() bool {
 	return slices.ContainsFunc(s.calls, func(c facts.Operation) bool { return c.Return == nil })
 }
 
-// believesAt reports whether the client believed at an instant that it held the lock.
+// believesAt reports whether the client believed, at the given instant, that it held the lock.
 func (s *session) believesAt(at int64) bool {
 	return slices.ContainsFunc(s.windows, func(w facts.Window) bool { return w.From <= at && at < w.To })
 }
@@ -285,7 +289,7 @@ func longestOverlap(a, b *session) (from, to int64) {
 	return from, to
 }
 
-// appliedWrite is the outcome of one write at the resource.
+// appliedWrite is a write as recorded by the resource, with the updates that it overwrote.
 type appliedWrite struct {
 	facts.Write
 	overwritten []lostWrite // updates that it overwrote, ordered by version
@@ -350,7 +354,8 @@ func sentAt(f *trace, value string) int64 {
 	return 0
 }
 
-// writeCommand returns the write as its link recorded it, or nil.
+// writeCommand returns the write command as recorded by its link, or nil if there is no such
+// record.
 func (f *trace) writeCommand(value string) *event {
 	i := slices.IndexFunc(f.commands, func(w *event) bool { return w.Op == history.OpWrite && w.Value == value && value != "" })
 	if i < 0 {
@@ -361,7 +366,7 @@ func (f *trace) writeCommand(value string) *event {
 
 // A round consists of the commands of a facts.Attempt that were sent before its acquire returned.
 
-// votersBy lists the nodes of a round whose positive reply had arrived by an instant.
+// votersUntil lists the nodes whose positive replies to a round had arrived by the given instant.
 func votersBy(round []*event, by int64) []string {
 	var out []string
 	for _, e := range round {
@@ -380,7 +385,7 @@ func commandTo(round []*event, node string) *event {
 	return nil
 }
 
-// readAttempts collects the rounds of each acquire. It ignores commands sent after the acquire
+// readAttempts collects the rounds of each acquire, ignoring commands sent after the acquire
 // returned.
 func (f *trace) readAttempts() {
 	for _, w := range f.AttemptsByLock() {
@@ -406,8 +411,8 @@ func (f *trace) readAttempts() {
 }
 
 // sameRound reports whether a command can belong to a round, judging by when it was sent. A round
-// may contact one node after another, each for a node time-out, plus the time to connect. Times are
-// the only evidence, because a lock may use one token for all of its rounds.
+// may contact the nodes one after another, and spend a node timeout plus the time to connect on
+// each. Send times are the only evidence, because a lock may use one token for all of its rounds.
 func sameRound(round []*event, next *event, nodeTimeout int64) bool {
 	last := int64(0)
 	for _, e := range round {
@@ -416,7 +421,7 @@ func sameRound(round []*event, next *event, nodeTimeout int64) bool {
 	return nodeTimeout == 0 || saturatingSub(next.Sent, last) < saturatingAdd(nodeTimeout, nodeTimeout)
 }
 
-// splitAtPauses splits a round at each pause longer than the given one.
+// splitAtPauses splits a round wherever two consecutive commands were sent more than pause apart.
 func splitAtPauses(round []*event, pause int64) (all [][]*event) {
 	for i, e := range round {
 		if i == 0 || saturatingSub(e.Sent, round[i-1].Sent) > pause {
@@ -435,8 +440,8 @@ func (s *session) start() int64 {
 	return s.Acquire.Call.T
 }
 
-// requestToEveryNode makes up commands for a request that no link recorded: one to each node, all
-// sent at the same time.
+// requestToEveryNode builds commands that stand in for a request that no link recorded: one to each
+// node, all sent at the same time.
 func (f *trace) requestToEveryNode(e *event, at int64) []*event {
 	var out []*event
 	for _, n := range append(f.nodes(), "")[:max(len(f.nodes()), 1)] {
@@ -459,9 +464,9 @@ type failedAttempts struct {
 	events   []*event
 }
 
-// missingVotes is one reason why nodes gave no vote, with the affected rounds.
+// missingVotes is one reason why nodes did not vote for attempts, with the affected rounds.
 type missingVotes struct {
-	reason string           // "refused by NODES because of c1's key"
+	reason string           // for example "refused by NODES because of c1's key"
 	rounds map[string][]int // affected rounds by node
 }
 
@@ -469,8 +474,9 @@ func newFailedAttempts(f *trace, client string) *failedAttempts {
 	return &failedAttempts{f: f, client: client, from: never}
 }
 
-// failedAttempts returns the failed attempts of the session's client since an instant, up to the
-// session's own winning round. They include those of earlier sessions that failed.
+// failedAttempts returns the failed attempts of the session's client to get the session's lock,
+// from an instant until the session's own winning round. They include those of earlier failed
+// sessions.
 func (f *trace) failedAttempts(s *session, from int64) *failedAttempts {
 	w := newFailedAttempts(f, s.Client())
 	for _, prev := range f.sessions {
@@ -493,7 +499,7 @@ func (f *trace) failedAttempts(s *session, from int64) *failedAttempts {
 	return w
 }
 
-// add counts an attempt by its start and its requests.
+// add counts an attempt that began at the given instant, and the votes that its requests got.
 func (w *failedAttempts) add(at int64, requests []*event) {
 	w.rounds++
 	w.from, w.to = min(w.from, at), max(w.to, at)
@@ -520,8 +526,7 @@ func (w *failedAttempts) count(why, node string) {
 	w.reasons[i].rounds[node] = append(w.reasons[i].rounds[node], w.rounds)
 }
 
-// missingVoteReason explains why a node gave an attempt no vote. It returns "" if the node voted
-// for it.
+// missingVoteReason explains why a node did not vote for an attempt. It returns "" if the node did.
 func (w *failedAttempts) missingVoteReason(node string, from int64, requests []*event) (why string) {
 	why = "nothing sent to NODES"
 	for _, e := range requests {
@@ -531,7 +536,7 @@ func (w *failedAttempts) missingVoteReason(node string, from int64, requests []*
 			why = "a late reply from NODES"
 		case e.Type == history.OK && e.Answered != 0:
 			return ""
-		case e.Type == history.Fail && e.Cause == "" && (e.Answered != 0 || e.Applied == 0): // or a link without timestamps
+		case e.Type == history.Fail && e.Cause == "" && (e.Answered != 0 || e.Applied == 0): // a link without timestamps sets neither
 			why = "refused by NODES" + w.blockingKeyClause(e, from)
 		case e.Type == history.Fail && e.Cause != "":
 			why = "an error from NODES"
@@ -542,13 +547,13 @@ func (w *failedAttempts) missingVoteReason(node string, from int64, requests []*
 	return why
 }
 
-// isLate reports whether a reply came after the node time-out.
+// isLate reports whether a reply arrived after the node timeout.
 func (w *failedAttempts) isLate(e *event) bool {
 	timeout := int64(w.f.Params.NodeTimeout)
 	return timeout > 0 && e.Answered-e.Sent > timeout
 }
 
-// blockingKeyClause names the key that made a node refuse a request of an attempt.
+// blockingKeyClause names the key because of which a node refused a request.
 func (w *failedAttempts) blockingKeyClause(e *event, from int64) string {
 	if !w.f.Params.Life {
 		return ""
@@ -563,8 +568,8 @@ func (w *failedAttempts) blockingKeyClause(e *event, from int64) string {
 	}
 }
 
-// blockingKey returns the key that made a node refuse a request of an attempt that began at
-// an instant, or nil. It never returns a key of the attempt itself.
+// blockingKey returns the key because of which a node refused a request, or nil. The request's
+// attempt began at from; keys set by that attempt are ignored.
 func (f *trace) blockingKey(e *event, from int64) (blocking *facts.KeyInterval) {
 	if e.Type != history.Fail || e.Cause != "" {
 		return nil
@@ -579,10 +584,11 @@ func (f *trace) blockingKey(e *event, from int64) (blocking *facts.KeyInterval) 
 	return blocking
 }
 
-// reasonClause lists the reasons for missing votes, the most frequent first, as the end of a
-// clause. A reason that does not apply to every attempt gets its number of occurrences; unless all
-// is true, a reason that applies to less than nine in ten attempts is omitted. Nodes with the same
-// reason in every attempt are listed together, and so are the remaining ones.
+// reasonClause lists the reasons for missing votes as the end of a clause, the most frequent first.
+// A reason that did not apply to every attempt is followed by the number of attempts to which it
+// applied. A reason that applied to fewer than nine in ten attempts is omitted unless all is set.
+// Nodes to which the reason applied in every attempt are listed together, and so are the other
+// nodes.
 func (w *failedAttempts) reasonClause(all bool) string {
 	type reason struct {
 		rounds int
@@ -618,7 +624,7 @@ func (w *failedAttempts) reasonClause(all bool) string {
 	return ": " + strings.Join(parts, ", ")
 }
 
-// voteClause returns the highest number of votes of an attempt.
+// voteClause states the highest number of votes that an attempt got.
 func (w *failedAttempts) voteClause() string {
 	prefix := "at most "
 	if w.rounds == 1 {
@@ -627,7 +633,7 @@ func (w *failedAttempts) voteClause() string {
 	return fmt.Sprintf("with %s%d of %d votes", prefix, w.maxVotes, len(w.f.nodes()))
 }
 
-// quorumClause returns the number of votes that the lock needs, as the end of a clause.
+// quorumClause states the number of votes that the lock needs, as the end of a clause.
 func (w *failedAttempts) quorumClause() string {
 	if q := w.f.Params.Quorum; q > 0 {
 		return fmt.Sprintf(" (%d are %s)", q, quorumName(q, len(w.f.nodes())))
@@ -635,15 +641,16 @@ func (w *failedAttempts) quorumClause() string {
 	return ""
 }
 
-// deletion is a release that deleted a key in which another session's client still believed.
+// deletion is a release that deleted another session's key while that session's client still
+// believed that it held the lock.
 type deletion struct {
 	release *event
 	victim  *session
 	isCause bool // the verdict names it as a cause
 }
 
-// deletions finds the keys of the sessions that releases deleted while the session's client still
-// believed that it held the lock, ordered by time.
+// deletions finds the releases that deleted keys of the given sessions while the sessions' clients
+// still believed that they held the lock, ordered by time.
 func (f *trace) deletions(sessions []*session) []deletion {
 	if f.Params.Life {
 		return f.reportedDeletions(sessions)
@@ -680,7 +687,7 @@ func (f *trace) deletions(sessions []*session) []deletion {
 	return out
 }
 
-// reportedDeletions does the same as deletions, from the nodes' own reports.
+// reportedDeletions is like deletions, but uses the key changes reported by the nodes.
 func (f *trace) reportedDeletions(sessions []*session) []deletion {
 	var out []deletion
 	for _, s := range sessions {
@@ -700,7 +707,8 @@ func (f *trace) reportedDeletions(sessions []*session) []deletion {
 	return out
 }
 
-// clients returns the clients of the sessions and those whose releases mattered.
+// clients returns the clients to draw: those of the sessions in focus, and those that caused the
+// violation or deleted a key.
 func (sc *layout) clients() []string {
 	if sc.clientCache == nil {
 		sc.clientCache = sc.chooseClients()
@@ -726,7 +734,7 @@ func (sc *layout) chooseClients() []string {
 	return out[:min(limit, len(out))]
 }
 
-// causingClients returns the clients whose actions are the verdict's cause.
+// causingClients returns the clients whose actions the verdict names as the cause.
 func (sc *layout) causingClients() (names []string) {
 	if sc.result == nil {
 		return nil
@@ -745,10 +753,10 @@ func (sc *layout) causingClients() (names []string) {
 	return unique(names)
 }
 
-// maxClients is how many clients a reader can follow.
+// maxClients limits the clients to what a reader can follow.
 const maxClients = 3
 
-// resource returns the name of the storage, or "" if the sessions did not use it.
+// resource returns the name of the storage, or "" if no session in focus used it.
 func (sc *layout) resource() string {
 	used := slices.ContainsFunc(sc.focus, func(s *session) bool {
 		return slices.ContainsFunc(s.calls, func(c facts.Operation) bool { return c.Call.Op == history.OpRead || c.Call.Op == history.OpWrite })
@@ -762,8 +770,8 @@ func (sc *layout) resource() string {
 	return "storage"
 }
 
-// nodeGroups groups the lock nodes into at most room lanes. Nodes that behaved alike share a lane.
-// If single nodes do not matter, all nodes share one.
+// nodeGroups divides the lock nodes into at most room lanes. Nodes that behaved alike share a lane.
+// If individual nodes do not matter, all nodes share one lane.
 func (sc *layout) nodeGroups(room int) [][]string {
 	nodes := sc.f.nodes()
 	if len(nodes) == 0 {
@@ -777,7 +785,7 @@ func (sc *layout) nodeGroups(room int) [][]string {
 	return [][]string{nodes}
 }
 
-// nodesMatter reports whether single nodes matter to the story.
+// nodesMatter reports whether individual nodes matter to the story.
 func (sc *layout) nodesMatter() bool {
 	if sc.outage != nil || sc.result != nil && (sc.result.Property == verdict.MutualExclusion || sc.result.Node != "") {
 		return true
@@ -785,7 +793,7 @@ func (sc *layout) nodesMatter() bool {
 	return slices.ContainsFunc(sc.f.nodes(), func(n string) bool { return sc.faultSignature(n) != sc.faultSignature("") })
 }
 
-// blamedSignature distinguishes the node that the verdict names.
+// blamedSignature differs between the node that the verdict names and all other nodes.
 func (sc *layout) blamedSignature(node string) string {
 	return fmt.Sprint(sc.result != nil && sc.result.Node == node && node != "")
 }
@@ -804,7 +812,8 @@ func (sc *layout) faultSignature(node string) string {
 	return strings.Join(unique(strings.Fields(s)), " ")
 }
 
-// fullSignature also includes the sessions that the node voted for and lost keys of.
+// fullSignature extends faultSignature with the node's votes and whether a release deleted a key on
+// the node.
 func (sc *layout) fullSignature(node string) string {
 	s := sc.faultSignature(node)
 	if sc.outage != nil {
@@ -821,8 +830,9 @@ func (sc *layout) fullSignature(node string) string {
 	return s
 }
 
-// chooseFocus selects the sessions that the diagram is about, the earlier first: those of the
-// witness, else those that the first fault hit, else the first two.
+// chooseFocus selects the sessions that the diagram is about: those of the witness, otherwise those
+// hit by the first fault, and otherwise the first two. In a run in which nobody got the lock, it
+// selects the last session of each client.
 func (f *trace) chooseFocus(r *verdict.Result) []*session {
 	if r != nil && r.Witness != nil {
 		var out []*session
@@ -851,8 +861,8 @@ func (f *trace) chooseFocus(r *verdict.Result) []*session {
 	return nil
 }
 
-// lastSessions returns the last session of each of the first clients, for a run in which nobody got
-// the lock.
+// lastSessions returns the last session of each of the first few clients, for a run in which nobody
+// got the lock.
 func (f *trace) lastSessions() (all []*session) {
 	for _, s := range f.sessions {
 		i := slices.IndexFunc(all, func(o *session) bool { return o.Client() == s.Client() })
@@ -867,7 +877,7 @@ func (f *trace) lastSessions() (all []*session) {
 
 // sessionHitBy returns the session that a fault hit, or nil.
 func (f *trace) sessionHitBy(ft *facts.Fault) *session {
-	at := ft.First().T // a belief that it ended lasted until then
+	at := ft.First().T // if the fault ended a belief, the belief lasted until then
 	var holder, first *session
 	for _, s := range f.sessions {
 		if !s.hasPendingCall() && s.lastAction() < at && s.until < at {
@@ -888,13 +898,13 @@ func (f *trace) sessionHitBy(ft *facts.Fault) *session {
 		}
 	}
 	if slices.Contains(f.Params.Clients, ft.Target) {
-		return nil // its client was idle
+		return nil // the client was idle
 	}
 	return cmp.Or(holder, first)
 }
 
-// withNext returns the session and the next session of another client that got the same lock. If
-// there is none, it adds the first session that tried to.
+// sessionWithNext returns s and the next session in which another client got the same lock or, if
+// there is none, the first session in which another client tried to get it.
 func (f *trace) withNext(s *session) []*session {
 	var next, tried *session
 	for _, o := range f.sessions {

@@ -1,18 +1,18 @@
 // Package sequence tells the story of a run as a sequence diagram.
 //
-// OfVerdict and Of create a Diagram, which is plain data: lanes, arrows, bars, notes and the story in
-// sentences, all taken from the history. Text draws a Diagram for a terminal; every other format is
-// another function of a Diagram. The diagram of a liveness violation begins at its cause (outage.go),
-// any other with the acquire of the earlier session.
+// OfVerdict and Of create a Diagram, which is plain data: lanes, arrows, bars, notes and the story
+// in sentences, all taken from the history. Text draws a Diagram for a terminal, SVG draws a
+// picture, and Mermaid writes Mermaid's notation. The diagram of a liveness violation begins at its
+// cause (outage.go); any other diagram begins with the acquire of the earlier session.
 //
 // # Sentences
 //
-// Each fact has one wording, and the numbers in it come from that fact. T is an instant of true time
-// and D a duration. Durations are the difference of two true instants, except "D left", which the
-// lock reported by its client's clock. WHEN is "at T" or, for several nodes, "between T and T"; UNTIL
-// is "until T" or "until between T and T"; SPAN is "from T to T", "at T" or "at T for D"; N is "once",
-// "twice" or "3 times". NODES is "n1–n3 and n5". If the subject is the same as in the previous
-// sentence, it becomes It, Its, They or Their.
+// Each kind of fact has one wording, which is filled in with the details of the fact. T is an
+// instant in true time, and D a duration. Durations are differences between true instants, except
+// "D left", which is what the lock reported, by its client's clock. WHEN is "at T" or, for several
+// nodes, "between T and T"; UNTIL is "until T" or "until between T and T"; SPAN is "from T to T",
+// "at T" or "at T for D"; N is "once", "twice" or "3 times". NODES is "n1–n3 and n5". A subject
+// that is the same as in the previous sentence becomes It, Its, They or Their.
 //
 //	C acquired K at T[ with D left][, by V of N votes][ (Q are a majority)][; NODES had voted for C]
 //	C tried N without success SPAN[, with [at most ]V of N votes (Q are a majority): REASON[ (N)], …][; the longest attempt began at T and had ended by T]
@@ -50,19 +50,19 @@
 //	Keys left by N attempts of C and C blocked later attempts
 //	Nobody acquired K SPAN, for D[; the bound is D]
 //
-// Sentences about faults, with Subject, Past and Returned of nemesis.Wording:
+// Sentences about faults, with the fields Subject, Past and Returned of nemesis.Wording:
 //
 //	SUBJECT PAST SPAN, or SUBJECT PAST, beginning WHEN and ending WHEN
 //	SUBJECT PAST WHEN[, and RETURNED WHEN][ and started again WHEN[ (the read-back)]]
 //	C was paused N[ more], without effect
 //
-// Notes in the terminal, the picture and Mermaid have the same wording in the present tense, at the
-// instant of the fact. A note about several nodes is at the first or last instant and mentions the
-// other end. The headline (Summary) is "cause, so C acquired K while C still held it[, and C overwrote
-// …]" or, for an outage, "cause, so nobody acquired K SPAN, for D; the bound is D".
+// Notes in all formats have the same wording in the present tense, and are placed at the time of
+// the fact. A note about several nodes is placed at the first or last of their times and mentions
+// the other one. The headline (Summary) is "cause, so C acquired K while C still held it[, and C
+// overwrote …]" or, for an outage, "cause, so nobody acquired K SPAN, for D; the bound is D".
 //
-// The package judges nothing: a diagram follows the verdict's witness or, if nothing is violated, the
-// first fault.
+// The package makes no judgements: a diagram follows the verdict's witness or, if nothing is
+// violated, the first fault.
 package sequence
 
 import (
@@ -109,8 +109,8 @@ func (b *builder) drawHolds() {
 // DefaultWidth is the width of a drawing in characters if the terminal's width is unknown.
 const DefaultWidth = display.DefaultWidth
 
-// OfVerdict creates the diagram of the first violation that has a witness, or of the events around
-// the first fault. If the verdict is inconclusive, the diagram states the reason.
+// OfVerdict creates the diagram of the first violation that has a witness or, if there is none, of
+// the events around the first fault. If the verdict is inconclusive, the diagram states why.
 func OfVerdict(h *history.History, v verdict.Verdict) Diagram {
 	d := Of(h, ShownResult(v))
 	if v.Inconclusive() {
@@ -120,8 +120,8 @@ func OfVerdict(h *history.History, v verdict.Verdict) Diagram {
 	return d
 }
 
-// ShownResult returns the result that a diagram is about: the first violated one with a witness, or
-// nil.
+// ShownResult returns the result that a diagram shows: the first violation that has a witness, or
+// nil if there is none.
 func ShownResult(v verdict.Verdict) *verdict.Result {
 	for i := range v.Results {
 		if r := &v.Results[i]; r.Outcome == verdict.Violated && r.Witness != nil {
@@ -133,10 +133,10 @@ func ShownResult(v verdict.Verdict) *verdict.Result {
 
 // Diagram is the content of a sequence diagram as plain data. Renderers choose columns, pixels and
 // colors, and escape the texts, which may contain anything from a history. Instants are true time
-// in nanoseconds since the run began. Every part lists the events that it stands for.
+// in nanoseconds since the run began. Every element lists the events that it represents.
 type Diagram struct {
 	Title   string   `json:"title"`   // one line: the run and its result
-	Summary string   `json:"summary"` // the violation, with cause and effect, in one sentence without its period; "": no violation
+	Summary string   `json:"summary"` // the violation, with cause and effect, in one sentence without a period; "": no violation
 	Caption []string `json:"caption"` // the story in sentences, in order
 	Omitted string   `json:"omitted,omitempty"`
 
@@ -148,7 +148,7 @@ type Diagram struct {
 	Stop   *earlyStop `json:"stop,omitempty"`
 }
 
-// role is the kind of process that a lane stands for.
+// role is the kind of process that a lane represents.
 type role string
 
 const (
@@ -172,8 +172,8 @@ func (l lane) title() string {
 	return string(l.Role) + " " + l.Name
 }
 
-// arrow is a message. Arrows with the same Fact belong together: one request to many nodes, or the
-// replies to it.
+// arrow is a message. Arrows with the same Fact belong together: they are one request to several
+// nodes, or the replies to it.
 type arrow struct {
 	Fact    int     `json:"fact"` // from 1
 	From    int     `json:"from"` // lane
@@ -190,7 +190,7 @@ type arrow struct {
 	Events  []int64 `json:"events"`
 }
 
-// symbol is the mark of a point on a lane.
+// symbol marks a point on a lane.
 type symbol string
 
 const (
@@ -202,17 +202,17 @@ const (
 	up    symbol = "▲" // a fault ended
 )
 
-// state is what a bar shows about its lane.
+// state is the state of a lane that a bar shows.
 type state string
 
 const (
 	believes       state = "believes" // the client believes that it holds the lock
 	paused         state = "paused"
 	dead           state = "dead"
-	hasLeftoverKey state = "keeps" // the nodes have a leftover key, by which nobody holds the lock
+	hasLeftoverKey state = "keeps" // the nodes have a leftover key, although nobody holds the lock
 )
 
-// bar is a state that lasts from From up to, but not including, To.
+// bar shows a state that lasts from From up to, but not including, To.
 type bar struct {
 	Lane   int     `json:"lane"`
 	State  state   `json:"state"`
@@ -221,7 +221,7 @@ type bar struct {
 	Events []int64 `json:"events"`
 }
 
-// note is a fact about one lane. Lane -1 stands for no lane in particular.
+// note is a fact about one lane. Lane is -1 if the note belongs to no particular lane.
 type note struct {
 	Lane   int     `json:"lane"`
 	At     int64   `json:"at"`
@@ -278,7 +278,7 @@ type sheet struct {
 	bands  []band
 }
 
-// addArrow adds an arrow of the latest fact.
+// addArrow adds an arrow to the current fact.
 func (sh *sheet) addArrow(a arrow) {
 	a.Fact = sh.facts
 	if a.Lost {
@@ -306,14 +306,14 @@ func (sh *sheet) addBand(from, to int64, means, label string, events []int64) {
 	sh.bands = append(sh.bands, band{From: from, To: min(to, saturatingAdd(sh.to, 1)), Means: means, Label: label, Events: events})
 }
 
-// caption is the story of a diagram, in no particular order.
+// caption collects the sentences of a diagram's story, in any order.
 type caption []sentence
 
-// sentence is one fact of the caption.
+// sentence is a sentence of the caption, which states one fact.
 type sentence struct {
 	at         int64
 	subject    string
-	predicate  string // predicate
+	predicate  string // the sentence without its subject and period
 	possessive bool   // the subject becomes a possessive: "c1's lease"
 }
 
@@ -327,7 +327,7 @@ func (c *caption) addPossessive(at int64, subject, words string) {
 	*c = append(*c, sentence{at: at, subject: subject, predicate: words, possessive: true})
 }
 
-// sentences returns the story ordered by time. A repeated subject becomes a pronoun.
+// sentences returns the story in order of time, with repeated subjects replaced by pronouns.
 func (c caption) sentences(on *lanes) []string {
 	slices.SortStableFunc(c, func(x, y sentence) int { return cmp.Compare(x.at, y.at) })
 	var out []string

@@ -14,7 +14,7 @@ import (
 	"lockpick/reports/display"
 )
 
-// line is one line of fixed width.
+// line is a line of text with a fixed width.
 type line []rune
 
 func newLine(width int) line { return []rune(strings.Repeat(" ", width)) }
@@ -39,7 +39,7 @@ func (l line) at(x int) rune {
 // text returns the line without trailing blanks.
 func (l line) text() string { return strings.TrimRight(string(l), " ") + "\n" }
 
-// page is the layout of a drawing in columns.
+// page lays out a drawing in columns.
 type page struct {
 	d            Diagram
 	width        int
@@ -80,8 +80,8 @@ func newPage(d Diagram, rows []row, width int) *page {
 
 func (p *page) x(lane int) int { return p.firstColumn + lane*p.laneDistance }
 
-// decimalPlaces returns the precision of each instant, chosen so that neighbors which differ also
-// look different.
+// decimalPlaces returns the number of decimal places for each instant, chosen so that consecutive
+// instants that differ are also printed differently.
 func decimalPlaces(rows []row) map[int64]int {
 	out := map[int64]int{}
 	for i := 1; i < len(rows); i++ {
@@ -98,7 +98,8 @@ func decimalPlaces(rows []row) map[int64]int {
 	return out
 }
 
-// drawLanes draws the state of all lanes at an instant, and the gutter.
+// drawLanes draws the state of all lanes at an instant, and marks the gutter if something is wrong
+// at that time.
 func (p *page) drawLanes(l line, at int64) {
 	for i := range p.d.Lanes {
 		r, isPaused := '│', false
@@ -130,7 +131,7 @@ func (p *page) drawLanes(l line, at int64) {
 	}
 }
 
-// drawArrows draws the arrows of one fact, the longest first, and returns the text beside them.
+// drawArrows draws the arrows of one fact, the longest first, and returns the label beside them.
 func (p *page) drawArrows(l line, r row) string {
 	for far := len(p.d.Lanes); far > 0; far-- {
 		for _, a := range r.arrows {
@@ -150,7 +151,7 @@ func (p *page) drawArrows(l line, r row) string {
 	return text
 }
 
-// drawShaft draws one arrow from lane to lane. It crosses the lanes in between.
+// drawShaft draws an arrow from one lane to another, across the lanes in between.
 func (p *page) drawShaft(l line, a arrow, part part) {
 	from, to := p.x(a.From), p.x(a.To)
 	step, leaves, head := 1, "├", ">"
@@ -238,12 +239,12 @@ type layout struct {
 	deletions       []deletion
 	deleterSessions []*session     // sessions whose releases deleted a key of the focus
 	faults          []*facts.Fault // faults that may have influenced what is shown
-	idlePauses      []*facts.Fault // client pauses without effect
+	idlePauses      []*facts.Fault // client pauses that had no effect
 	from, to        int64          // span that is shown
 	omittedFaults   int            // number of faults that are not drawn
 	outage          *outage        // nil: the diagram is not about an outage
-	omittedAttempts int            // number of attempts, in an outage, of clients without a lane
-	clientCache     []string       // cache of clients
+	omittedAttempts int            // in an outage, the number of attempts by clients without a lane
+	clientCache     []string       // cached result of clients
 }
 
 // maxTargets limits the number of fault targets in a layout.
@@ -264,8 +265,8 @@ func newLayout(f *trace, r *verdict.Result) *layout {
 	return sc
 }
 
-// markDeletions marks the releases that the verdict names as a cause, and adds missing ones: a
-// release may delete a key before the acquire that set it has returned.
+// markDeletions marks the deletions that the verdict names as a cause. It adds deletions that are
+// still missing: a release may delete a key before the acquire that set the key has returned.
 func (sc *layout) markDeletions() {
 	if sc.result == nil {
 		return
@@ -290,7 +291,7 @@ func (sc *layout) markDeletions() {
 
 func (sc *layout) violated() bool { return sc.result != nil && sc.result.Outcome == verdict.Violated }
 
-// shown reports whether an instant is within the drawn span.
+// isShown reports whether an instant is within the drawn span.
 func (sc *layout) shown(t int64) bool { return sc.from <= t && t <= sc.to }
 
 // computeSpan determines the drawn span and the faults in it.
@@ -345,10 +346,10 @@ func (sc *layout) computeSpan() {
 	}
 }
 
-// hasNoEffect reports whether a violation's story would be the same without a fault. That is so for
-// a pause of a client while the client had no request for the lock and none to the storage under
-// way, and did not outlive its lease. Such pauses are only counted: a reader can follow one of
-// them, but not many.
+// hasNoEffect reports whether the story of a violation would be the same without a fault. This is
+// so if the fault paused a client that had no request to the lock or to the storage in flight, and
+// whose lease did not end during the pause. Such pauses are only counted: a reader can follow one
+// of them, but not many.
 func (sc *layout) hasNoEffect(ft *facts.Fault) bool {
 	if sc.outage != nil || !sc.violated() || nemesis.WordingOf(ft.Kind).State != nemesis.Stopped || !slices.Contains(sc.f.Params.Clients, ft.Target) {
 		return false
@@ -372,8 +373,9 @@ func (sc *layout) hasNoEffect(ft *facts.Fault) bool {
 	return !slices.ContainsFunc(sc.result.Losses, func(l verdict.Loss) bool { return slices.Contains(l.Steps, ft.Step) })
 }
 
-// keyExpiredDuring reports whether a key of a session that still believed in it reached its expiry
-// during a fault or up to a node time-out later. A paused client renews nothing.
+// keyExpiredDuring reports whether a key of a session reached its expiry, while the session's
+// client still believed that it held the lock, during a fault or up to a node timeout later. A
+// paused client renews nothing.
 func (f *trace) keyExpiredDuring(s *session, ft *facts.Fault) bool {
 	for _, node := range f.nodes() {
 		for _, x := range f.Lives().Intervals(node, s.Key()) {
@@ -387,7 +389,8 @@ func (f *trace) keyExpiredDuring(s *session, ft *facts.Fault) bool {
 	return false
 }
 
-// findDeleters returns the sessions outside the focus whose clients' releases deleted a key.
+// findDeleters returns the sessions outside the focus whose clients sent releases that deleted a
+// key.
 func (sc *layout) findDeleters() []*session {
 	var out []*session
 	for _, d := range sc.deletions {
@@ -406,8 +409,8 @@ func (sc *layout) findDeleters() []*session {
 	return out
 }
 
-// endOf returns when a session's part of the story ends: for a violation when its writes were
-// applied, otherwise after its last action.
+// endOf returns when a session's part of the story ends: for a violation, when its writes were
+// applied; otherwise, after its last action.
 func (sc *layout) endOf(s *session) int64 {
 	if !sc.violated() {
 		return s.lastAction()
@@ -421,8 +424,8 @@ func (sc *layout) endOf(s *session) int64 {
 	return t
 }
 
-// isRelevant reports whether a fault concerns the diagram: it hits a client that is shown, a link
-// of one, or a node.
+// isRelevant reports whether a fault may concern the diagram: it hit a client that is shown, a link
+// of such a client, or a node.
 func (sc *layout) isRelevant(ft *facts.Fault) bool {
 	if slices.ContainsFunc(sc.clients(), ft.Hits) ||
 		slices.ContainsFunc(sc.deletions, func(d deletion) bool { return ft.Hits(facts.Sender(d.release)) }) {
@@ -431,7 +434,7 @@ func (sc *layout) isRelevant(ft *facts.Fault) bool {
 	return slices.Contains(sc.f.Params.Nodes, ft.Target) || ft.Target == sc.f.Params.Resource && ft.Target != ""
 }
 
-// nothingShown ends the title of a diagram without a violation.
+// noViolationShown ends the title of a diagram without a violation.
 const nothingShown = "no violation shown"
 
 func (sc *layout) headline() string {
@@ -456,7 +459,7 @@ func (sc *layout) headline() string {
 	return name + ": " + what
 }
 
-// omitted lists what happened in the drawn span but is not drawn.
+// omissions lists what happened in the drawn span but is not drawn.
 func (sc *layout) omitted() string {
 	var clients []string
 	n := 0
@@ -487,10 +490,10 @@ func (sc *layout) omitted() string {
 	return "Not shown: " + strings.Join(parts, ", ") + "."
 }
 
-// maxLanes is how many lanes a reader can follow and a terminal can show.
+// maxLanes limits the lanes to what a reader can follow and a terminal can show.
 const maxLanes = 6
 
-// lanes are the lanes of a diagram, from left to right.
+// lanes holds the lanes of a diagram, from left to right.
 type lanes struct {
 	all     []lane
 	at      map[string]int // lane of each process
@@ -498,8 +501,8 @@ type lanes struct {
 	storage int            // lane of the storage; -1: no storage
 }
 
-// lanesOf arranges the lanes as Kleppmann drew them: the first client, the lock, the other clients,
-// the storage.
+// lanesOf orders the lanes as in Kleppmann's figures: the first client, the lock, the other
+// clients, the storage.
 func lanesOf(sc *layout) *lanes {
 	ls := &lanes{at: map[string]int{}, storage: -1, names: slices.Concat(sc.f.Params.Clients, sc.f.Params.Nodes)}
 	clients := sc.clients()
@@ -540,8 +543,8 @@ func (ls *lanes) laneOf(process string) (int, bool) {
 	return i, ok
 }
 
-// isProcessName reports whether a subject is the name of a process or begins with one, and so keeps
-// its lower case at the start of a sentence.
+// isProcessName reports whether a subject is the name of a process or begins with one. Such a
+// subject is not capitalized at the start of a sentence.
 func (ls *lanes) isProcessName(subject string) bool {
 	subject, _, _ = strings.Cut(subject, " ")
 	subject = strings.TrimSuffix(subject, ",")
@@ -553,13 +556,13 @@ func (ls *lanes) isProcessName(subject string) bool {
 	})
 }
 
-// laneEvents are the commands to the nodes of one lane.
+// laneEvents holds the commands to the nodes of one lane.
 type laneEvents struct {
 	lane   int
 	events []*event
 }
 
-// byLane groups commands by the lane of their node, from left to right.
+// byLane groups commands by the lanes of their nodes, from left to right.
 func (ls *lanes) byLane(events []*event) []laneEvents {
 	lock := slices.IndexFunc(ls.all, func(l lane) bool { return l.Role == locks })
 	laneOf := func(e *event) int {

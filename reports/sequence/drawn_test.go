@@ -13,8 +13,8 @@ import (
 	"lockpick/internal/histories"
 )
 
-// TestDrawCheckerHistories draws each history of the checker's tests as the terminal shows it.
-// testdata/drawn has one drawing for each.
+// TestDrawCheckerHistories compares the terminal drawing of each of the checker's test histories
+// with its file in testdata/drawn.
 func TestDrawCheckerHistories(t *testing.T) {
 	files, err := filepath.Glob("../../checker/testdata/*.txt")
 	if err != nil || len(files) == 0 {

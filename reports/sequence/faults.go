@@ -11,7 +11,8 @@ import (
 	"strings"
 )
 
-// faultLane returns the lane of the target, or the client's lane if the target is a link.
+// faultLane returns the lane of a group's target or, if the target is a link, the lane of its
+// client.
 func (b *builder) faultLane(g []*facts.Fault) int {
 	if lane, ok := b.lanes.laneOf(g[0].Target); ok {
 		return lane
@@ -22,11 +23,11 @@ func (b *builder) faultLane(g []*facts.Fault) int {
 	return -1
 }
 
-// maxFaults is how many faults a reader can follow.
+// maxFaults limits the drawn faults to what a reader can follow.
 const maxFaults = 12
 
-// faultGroups groups faults of one kind that begin at about the same time: those of one step, and
-// held or lost messages of one type.
+// faultGroups groups faults of one kind that begin at about the same time, such as the faults of
+// one step, or held or lost messages of one type.
 func (sc *layout) faultGroups() [][]*facts.Fault {
 	var out [][]*facts.Fault
 	for _, ft := range sc.faults {
@@ -69,9 +70,9 @@ func (sc *layout) linkOwner(target string) string {
 	return ""
 }
 
-// heldMessage names the message that a hold affects. That is the message that triggered it. Without
-// a trigger it is, among the messages that were under way on its link for at least half of the
-// fault, the one sent nearest to its start.
+// heldMessage describes the message that a hold affects. This is the message that triggered the
+// hold. If the hold has no trigger, it is, among the messages that were in flight on its link for
+// at least half of its duration, the one sent nearest to its start.
 func (f *trace) heldMessage(ft *facts.Fault) string {
 	for _, p := range f.Params.Steps {
 		if trigger := strings.Fields(p.When); p.Step == ft.Step && len(trigger) > 1 {
@@ -108,7 +109,7 @@ type faultWording struct {
 	beginMark, endMark symbol
 }
 
-// pastSentence describes faults that have ended. For a node that restarted, it includes the
+// pastSentence describes faults in the past tense. For a node that restarted, it includes the
 // read-back.
 func (w faultWording) pastSentence(begun, ended []int64, back string) string {
 	from, to := when("at", begun), when("at", ended)
@@ -125,8 +126,8 @@ func (w faultWording) pastSentence(begun, ended []int64, back string) string {
 	return fmt.Sprintf("%s %s and started again %s%s", w.Past, from, to, back)
 }
 
-// wordingFor describes a group of faults on targets. held names the affected message, for faults of
-// single messages.
+// wordingFor describes a group of faults on targets. held names the affected message, if the faults
+// affect single messages.
 func wordingFor(g []*facts.Fault, targets, held string) faultWording {
 	client, _, _ := nemesis.SplitLink(g[0].Target)
 	client = shorten(client)
@@ -159,7 +160,7 @@ func wordingFor(g []*facts.Fault, targets, held string) faultWording {
 	return w
 }
 
-// wordingOf returns the wording of a kind of fault, including one that no plan can contain.
+// wordingOf returns the wording for a kind of fault, even one that no plan can contain.
 func wordingOf(kind string) nemesis.Wording {
 	if kind == history.OpContinue {
 		return nemesis.Wording{Began: "{targets} resumes by itself"}
@@ -188,8 +189,8 @@ func countTargets(g []*facts.Fault) int {
 	return len(unique(collect(g, func(ft *facts.Fault) string { return ft.Target })))
 }
 
-// messageText names a number of messages of one type. If repeated is set, there are several to one
-// target.
+// messageText describes count messages of one type. If repeated is set, several of them went to the
+// same target.
 func messageText(held, client, targets string, count int, repeated bool) string {
 	s, replies := "", "reply"
 	if count > 1 {

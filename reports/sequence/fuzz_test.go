@@ -27,7 +27,7 @@ func (p *choices) intn(n int) int {
 
 func choose[T any](p *choices, of ...T) T { return of[p.intn(len(of))] }
 
-// anyHistory makes a random history from realistic vocabulary.
+// randomHistory builds a random history from realistic values.
 func anyHistory(p *choices) (*history.History, *verdict.Result) {
 	long := strings.Repeat("ü", 200)
 	names := []string{"c1", "c2", "c3", "n1", "n3", "c1-n1", "c1-n3", "c2-r1", "r1", history.Nemesis, history.Harness, "", "\x1b[2J", long}
@@ -65,7 +65,7 @@ func anyHistory(p *choices) (*history.History, *verdict.Result) {
 	return h, choose(p, r, r, nil)
 }
 
-// checkFits checks properties of every drawing.
+// checkFits checks that no line of a drawing is too long, and that special characters are escaped.
 func checkFits(t *testing.T, h *history.History, r *verdict.Result, width int) {
 	t.Helper()
 	text := Text(Of(h, r), width)

@@ -12,39 +12,39 @@ import (
 	"lockpick/reports/display"
 )
 
-// outage describes a violation of liveness. It begins at its cause: the attempt or session whose
-// keys stayed on nodes, or the call that did not return.
+// outage describes a liveness violation. Its drawing begins at the cause: the attempt or session
+// whose keys stayed on nodes, or the call that did not return.
 //
-//	c1 sets its keys      nobody acquires, by the verdict       c2 acquires
+//	c1 sets its keys      nobody acquires (per the verdict)     c2 acquires
 //	      |--------------|====================================|-----|
 //
-// Everything in it comes from the record: which key was on a node when the node refused an attempt,
-// who had set it, and how long it stayed.
+// Everything in it comes from the history: which key was on a node when the node refused an
+// attempt, who had set the key, and how long it stayed.
 type outage struct {
 	f      *trace
 	result *verdict.Result
 	key    string
-	to     int64 // end of the outage or of the record
+	to     int64 // end of the outage or of the record, whichever is earlier
 
 	lastHolder  *session // last holder, if neither keys nor calls explain the outage; nil: none
 	leftKeys    []*leftKeys
-	omittedKeys []*leftKeys // not drawn
+	omittedKeys []*leftKeys // groups that are not drawn
 	hung        []hungCall
 	failed      []*failedAttempts // by client, the one with the most attempts first
 	nextHolder  *session          // session whose acquire ended the outage; nil: none
-	wait        replyWait         // longest wait of next in its winning attempt
+	wait        replyWait         // longest wait of nextHolder in its winning attempt
 }
 
-// replyWait is the longest span in which a winning attempt only waited for the replies of some
-// nodes.
+// replyWait is the longest span in which a winning attempt did nothing but wait for replies from
+// some nodes.
 type replyWait struct {
 	nodes    []string // empty: no such span
 	from, to int64
 }
 
-// longestWait finds the nodes for which a session waited before it had the lock. A node that it
-// never contacted, for example because it could not connect, counts only if the session waited for
-// no other node.
+// longestWait finds the longest wait of a session before it got the lock, and the nodes that it
+// waited for. Nodes that it never contacted, for example because it could not connect to them,
+// count only if it waited for no other node.
 func longestWait(f *trace, s *session) (w replyWait) {
 	if s.winningRound == nil {
 		return w
@@ -80,19 +80,19 @@ func longestWait(f *trace, s *session) (w replyWait) {
 	return w
 }
 
-// leftKeys are keys that an attempt left on nodes after its end, and that made them refuse later
-// attempts.
+// leftKeys are keys that an attempt left on nodes when it ended, and because of which the nodes
+// refused later attempts.
 type leftKeys struct {
 	attempt   *facts.Attempt // nil: the links recorded no such attempt
 	original  *facts.Attempt // earlier attempt whose requests this one repeats with the same token; nil: none
 	session   *session       // session of the attempt, or nil
 	client    string
 	intervals []*facts.KeyInterval
-	refused   int // number of votes refused
+	refused   int // number of requests refused because of the keys
 }
 
 // hungCall is a call that did not return during the outage, or an acquire that sent no request for
-// longer than the bound.
+// longer than the violated bound.
 type hungCall struct {
 	*session
 	facts.Operation
@@ -101,7 +101,7 @@ type hungCall struct {
 	lastAttempt *facts.Attempt // last attempt before the pause; nil: none
 }
 
-// The numbers that a reader can follow.
+// Limits to what a reader can follow.
 const (
 	maxLeftKeys = 2
 	maxHung     = 2
@@ -142,7 +142,7 @@ func (o *outage) findHolder() {
 }
 
 // findHung finds calls of the witness's sessions that did not return, and acquires that sent no
-// request for longer than the bound.
+// request for longer than the violated bound.
 func (o *outage) findHung() {
 	if !slices.Contains([]string{verdict.Hung, verdict.WaitedLong, verdict.Unexplained}, o.result.Cause) {
 		return
@@ -175,8 +175,8 @@ func (o *outage) findHung() {
 	}
 }
 
-// findPause finds the span in which an acquire sent no request, before it got the lock or before
-// the outage ended.
+// findPause finds the span in which an acquire sent no request before its winning attempt or the
+// end of the outage.
 func (o *outage) findPause(h *hungCall) {
 	h.lastRequest, h.nextRequest = h.Call.T, never
 	for _, a := range o.attempts() {
@@ -238,21 +238,21 @@ func (o *outage) findFailed() {
 	slices.SortStableFunc(o.failed, func(a, b *failedAttempts) int { return cmp.Compare(b.rounds, a.rounds) })
 }
 
-// keysMatter reports whether leftover keys can be the verdict's cause.
+// keysMatter reports whether the verdict's cause can involve leftover keys.
 func (o *outage) keysMatter() bool {
 	return !slices.Contains([]string{verdict.WaitedLong, verdict.SplitVote, verdict.TurnedAway, verdict.TooFewVotes, verdict.GaveUp, verdict.Hung}, o.result.Cause)
 }
 
-// drawnSeparately reports whether an attempt is drawn by itself, because its keys were left or its
+// isDrawnSeparately reports whether an attempt is drawn by itself, because it left keys or its
 // acquire hung.
 func (o *outage) drawnSeparately(a *facts.Attempt) bool {
 	return slices.ContainsFunc(o.leftKeys, func(l *leftKeys) bool { return l.attempt == a || l.original == a }) ||
 		slices.ContainsFunc(o.hung, func(h hungCall) bool { return h.lastAttempt == a })
 }
 
-// attemptEnded reports whether the attempt that set a key had ended by an instant. A failed attempt
-// ends by itself. A successful one ends a node time-out after its holder called release, which is
-// time to contact a node, or when its client died.
+// attemptEnded reports whether the attempt that set a key had ended by the given instant. A failed
+// attempt ends by itself. A successful attempt ends when its client dies, or one node timeout after
+// its holder called release. The node timeout is the time allowed to contact a node.
 func (o *outage) attemptEnded(s *facts.KeyInterval, at int64) bool {
 	a := o.owner(s)
 	if a == nil {
@@ -276,8 +276,8 @@ func (o *outage) owner(s *facts.KeyInterval) *facts.Attempt {
 	return nil
 }
 
-// findLeftKeys groups the keys that blocked attempts by the attempts that left them, and keeps the
-// groups that blocked the most.
+// findLeftKeys groups the keys that blocked attempts by the attempts that left them. It draws only
+// the groups that blocked the most attempts.
 func (o *outage) findLeftKeys(refused map[*facts.KeyInterval]int) {
 	for _, node := range o.f.nodes() {
 		for _, s := range o.f.Lives().Intervals(node, o.key) {
@@ -302,9 +302,8 @@ func (o *outage) findLeftKeys(refused map[*facts.KeyInterval]int) {
 	slices.SortStableFunc(o.leftKeys, func(a, b *leftKeys) int { return cmp.Compare(a.intervals[0].From(), b.intervals[0].From()) })
 }
 
-// original returns the first attempt with the token of an attempt that did not belong to its
-// session, for example because a driver resends what its client has given up. It returns nil if the
-// attempt is not a repetition.
+// originalAttempt returns the earlier attempt whose token a reuses, or nil if there is none. For
+// example, a driver may resend a request after its client has given up.
 func (o *outage) original(a *facts.Attempt) *facts.Attempt {
 	for _, b := range o.attempts() {
 		if b == a || a.End > a.From {
@@ -346,8 +345,8 @@ func (o *outage) start() int64 {
 	return at
 }
 
-// sessions lists the drawn sessions: those whose keys were left or whose call hung, the last
-// holder, and the one that got the lock.
+// sessions lists the drawn sessions: those that left keys or whose calls hung, the last holder, and
+// the session that ended the outage.
 func (o *outage) sessions() (all []*session) {
 	add := func(s *session) {
 		if s != nil && !slices.Contains(all, s) {
@@ -368,8 +367,8 @@ func (o *outage) sessions() (all []*session) {
 	return all
 }
 
-// clients lists the clients that have a lane: those of the drawn sessions, and those with the most
-// attempts.
+// clients lists the clients that have a lane: first those of the drawn sessions, then those with
+// the most attempts.
 func (o *outage) clients() []string {
 	var out []string
 	for _, s := range o.sessions() {
@@ -387,7 +386,8 @@ func (o *outage) clients() []string {
 	return out[:min(maxClients, len(out))]
 }
 
-// signature distinguishes nodes with different leftover keys, or with keys that ended differently.
+// signature returns the same text for nodes that have the same leftover keys, if these keys also
+// ended in the same way.
 func (o *outage) signature(node string) string {
 	var parts []string
 	for i, l := range o.leftKeys {
@@ -406,7 +406,7 @@ type outageDrawing struct {
 	*outage
 }
 
-// draw draws the cause of the outage, the failed attempts, and its end.
+// draw draws the cause of the outage, the failed attempts, and the end of the outage.
 func (b outageDrawing) draw() {
 	o := b.outage
 	drawn := map[*session]bool{}
@@ -459,8 +459,8 @@ func (b outageDrawing) draw() {
 	}
 }
 
-// drawWait draws the nodes for which the acquire that ended an outage waited, and the replies that
-// it had by then. It returns the lanes whose replies came later, which are not drawn yet.
+// drawWait draws which nodes the acquire that ended an outage waited for, and the replies that had
+// arrived by then. It returns the lanes whose replies came later, which are still to be drawn.
 func (b *builder) drawWait(me int, g grant, lanes []laneEvents) (later []laneEvents) {
 	o := b.layout.outage
 	if o == nil || g.s != o.nextHolder || len(o.wait.nodes) == 0 {
@@ -492,7 +492,7 @@ func (b *builder) drawWait(me int, g grant, lanes []laneEvents) (later []laneEve
 	return later
 }
 
-// drawExtendsAndReleases draws how a session extended and released its lock.
+// drawExtendsAndReleases draws the extensions and the release of a session's lock.
 func (b outageDrawing) drawExtendsAndReleases(s *session) {
 	lane, ok := b.lanes.laneOf(s.Client())
 	for _, c := range s.calls {
@@ -534,7 +534,7 @@ func (b outageDrawing) drawAttempt(a *facts.Attempt, suffix string) {
 
 // failure groups the acquires of one client that failed in the same way.
 type failure struct {
-	outcome, message string // why is the lock's own message
+	outcome, message string // message is the lock's own error message
 	at               []int64
 	returns          []*event
 }
@@ -560,18 +560,18 @@ func failures(sc *layout, of func(*session) bool) (all []*failure) {
 	return all[:min(len(all), maxFailures)]
 }
 
-// maxFailures is how many kinds of failure a reader can follow.
+// maxFailures limits the kinds of failure to what a reader can follow.
 const maxFailures = 3
 
-// failuresOf lists how a session's acquire failed. In a run in which nobody got the lock, it
-// includes all acquires of the client.
+// failuresOf lists how a session's acquire failed. In a run in which nobody got the lock, it covers
+// all acquires of the client.
 func failuresOf(sc *layout, s *session) []*failure {
 	return failures(sc, func(o *session) bool {
 		return o == s || sc.f.Grants == 0 && o.Client() == s.Client() && o.Key() == s.Key()
 	})
 }
 
-// drawFailures notes that a client's acquires failed, with the lock's own message.
+// drawFailures adds notes about a client's failed acquires, with the lock's own error messages.
 func (b *builder) drawFailures(client string, all []*failure) {
 	lane, ok := b.lanes.laneOf(client)
 	if !ok {
@@ -594,7 +594,8 @@ func (b *builder) drawFailures(client string, all []*failure) {
 	}
 }
 
-// keyFate is what happened to a key that was left on a node, and what its client did about it.
+// keyFate describes what happened to a key that was left on a node, and what the client that left
+// it did about it.
 type keyFate struct {
 	end     string // verb for its end; "" or "forever": it existed until the end of the record
 	by      string // subject of that verb
@@ -672,7 +673,7 @@ func (o *outage) fate(l *leftKeys, s *facts.KeyInterval) keyFate {
 }
 
 // releases returns when the client sent releases of a key that it left, and when releases arrived
-// before and after the key was set.
+// before (early) or after (late) the key was set.
 func (l *leftKeys) releases(s *facts.KeyInterval, before int64) (sent, early, late []int64) {
 	for _, d := range l.attempt.Deletes {
 		switch {
@@ -689,7 +690,7 @@ func (l *leftKeys) releases(s *facts.KeyInterval, before int64) (sent, early, la
 	return sent, early, late
 }
 
-// endClause explains how keys of one fate ended, as the end of a clause.
+// endClause explains how keys with the same fate ended, as the end of a clause.
 func (o *outage) endClause(g []*facts.KeyInterval) string {
 	switch f := o.fate(&leftKeys{}, g[0]); {
 	case f.end == "forever":
@@ -703,8 +704,8 @@ func (o *outage) endClause(g []*facts.KeyInterval) string {
 	}
 }
 
-// clientClause describes what the client did about keys of one fate that it left, as the end of a
-// sentence.
+// clientClause describes what a client did about the keys that it left and that had the same fate,
+// as the end of a sentence.
 func (o *outage) clientClause(l *leftKeys, g []*facts.KeyInterval) (text string) {
 	f, who := o.fate(l, g[0]), shorten(l.client)
 	var renewed, sent, early, late []int64 // the last instant on each node
@@ -748,7 +749,7 @@ func (l *leftKeys) renewals(f *trace, s *facts.KeyInterval) (at []int64) {
 	return at
 }
 
-// drawHung notes a call that did not return.
+// drawHung adds a note about a call that did not return.
 func (b outageDrawing) drawHung(h hungCall) {
 	o := b.outage
 	lane, ok := b.lanes.laneOf(h.Client())
@@ -774,7 +775,8 @@ func (b outageDrawing) drawHung(h hungCall) {
 	b.caption.addPossessive(at, who, fmt.Sprintf("%s, called at %s,%s%s", op, display.Seconds(h.Call.T), pastText, o.boundClause(o.onlyHung())))
 }
 
-// silenceClause describes how long an acquire sent no request.
+// silenceClause states how long an acquire sent no request. asks, has and returns are verbs in the
+// tense to use.
 func (h hungCall) silenceClause(to int64, asks, has, returns string) string {
 	text := fmt.Sprintf(" %s no request after %s", asks, display.Seconds(h.lastRequest))
 	switch {
@@ -786,7 +788,8 @@ func (h hungCall) silenceClause(to int64, asks, has, returns string) string {
 	return text + " and " + returns + " at " + display.Seconds(h.Ended())
 }
 
-// onlyHung reports whether the violation is the call that hung, rather than the lack of a grant.
+// isOnlyHungCall reports whether the violation is a hung call itself, rather than that nobody got
+// the lock.
 func (o *outage) onlyHung() bool {
 	w := o.result.Witness
 	if len(o.hung) != 1 || len(w.Sessions) != 1 || w.Sessions[0] != o.hung[0].Name() {
@@ -802,7 +805,8 @@ func (o *outage) grantedMeanwhile() bool {
 	})
 }
 
-// boundClause states how long the outage lasted and how long it may last.
+// boundClause states how long the outage lasted, and the bound that it exceeded. It returns ""
+// unless shown is set.
 func (o *outage) boundClause(shown bool) string {
 	if !shown {
 		return ""
@@ -828,8 +832,9 @@ func (b outageDrawing) drawSpan() {
 	b.caption.add(w.From, "nobody", fmt.Sprintf("%s %s %s%s", o.verb("d"), shorten(o.key), display.FromTo(w.From, o.to), o.boundClause(true)))
 }
 
-// verb returns the verb for what no client did during the outage. A client whose keys had expired by the time of
-// its grant acquired the lock but did not hold it.
+// verb returns the verb for what no client did during the outage. It is "hold" if a client was
+// granted the lock meanwhile: the client acquired the lock but did not hold it, because its keys
+// had already expired.
 func (o *outage) verb(ending string) string {
 	if o.grantedMeanwhile() {
 		return map[string]string{"s": "holds", "d": "held"}[ending]
@@ -837,7 +842,8 @@ func (o *outage) verb(ending string) string {
 	return map[string]string{"s": "acquires", "d": "acquired"}[ending]
 }
 
-// summary returns the outage in one sentence, or "" if the verdict's own sentence says as much.
+// summary describes the outage in one sentence. It returns "" if that would say no more than the
+// verdict's own sentence.
 func (o *outage) summary() string {
 	var why string
 	switch {
@@ -876,7 +882,7 @@ func (o *outage) leftKeysSubject() string {
 	return fmt.Sprintf("keys left by %s of %s", display.Plural(len(clients), "attempt"), joinNames(slices.Compact(clients)))
 }
 
-// afterClause describes what the client that left a key had done before, as the end of a clause.
+// afterClause states after which event the keys were left, as the end of a clause.
 func (l *leftKeys) afterClause() string {
 	switch {
 	case l.attempt == nil || l.session == nil:
@@ -920,7 +926,7 @@ func nodesOfIntervals(intervals []*facts.KeyInterval) (names []string) {
 	return names
 }
 
-// collect returns a value, such as an instant, of each element.
+// collect returns the result of at, for example an instant, for each element.
 func collect[T, V any](all []T, at func(T) V) (out []V) {
 	for _, x := range all {
 		out = append(out, at(x))
@@ -928,7 +934,8 @@ func collect[T, V any](all []T, at func(T) V) (out []V) {
 	return out
 }
 
-// when formats the instants of several events: "at 1.000 s", or "between 1.000 s and 1.002 s".
+// formatInstants formats the instants of several events: "at 1.000 s", or "between 1.000 s and
+// 1.002 s".
 func when(preposition string, instants []int64) string {
 	first, last := display.Seconds(slices.Min(instants)), display.Seconds(slices.Max(instants))
 	if first == last {

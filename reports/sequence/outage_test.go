@@ -61,7 +61,7 @@ func drawnStory(t *testing.T, name string, seed uint64) (*history.History, Diagr
 
 func plainSpaces(s string) string { return strings.ReplaceAll(s, display.NoBreak, " ") }
 
-// failedTokens returns the tokens of a client's sets in an interval that did not get the lock.
+// failedTokens returns the tokens of a client's unsuccessful attempts to set a key in an interval.
 func failedTokens(h *history.History, client string, from, to int64) (tokens []string) {
 	won := map[string]bool{}
 	for _, e := range h.Events {
@@ -77,7 +77,8 @@ func failedTokens(h *history.History, client string, from, to int64) (tokens []s
 	return tokens
 }
 
-// keyTimes returns when keys with a value were set and when they expired, as the nodes reported.
+// keyTimes returns when keys with the given value were set and when they expired, as reported by
+// the nodes.
 func keyTimes(h *history.History, value string) (put, gone []int64) {
 	for _, e := range h.Events {
 		if l := e.Life; l != nil && l.What == history.KeySet && l.Value == value {
@@ -88,8 +89,8 @@ func keyTimes(h *history.History, value string) (put, gone []int64) {
 	return put, gone
 }
 
-// The drawing of a canceled acquire begins with it, and shows the keys that it left, the client that they blocked and
-// for how long.
+// The drawing of an outage caused by a canceled acquire begins with that acquire. It shows the keys
+// that the acquire left, and which client they blocked for how long.
 func TestOutageOfCanceledAcquire(t *testing.T) {
 	h, d, caption := drawnStory(t, "cancelled-acquire/undone-by-the-callers-context", 1)
 	w := ShownResult(checker.Check(h)).Witness
@@ -129,7 +130,8 @@ func TestOutageOfCanceledAcquire(t *testing.T) {
 	}
 }
 
-// Outages name the client that left keys or hangs, and what it did about the keys.
+// The story of an outage names the client that left keys or whose call hung, and states what it did
+// about the keys.
 func TestOutages(t *testing.T) {
 	for name, patterns := range map[string][]string{
 		"lost-reply/release-only-acknowledged": {`^c1's key stayed on n1–n3 after a failed attempt, so nobody acquired lock-1 from `,
@@ -151,7 +153,8 @@ func TestOutages(t *testing.T) {
 	}
 }
 
-// Keys that nodes lost at different instants, to one fault or several, are each reported with their own instant.
+// Keys that nodes lost at different instants, whether through one fault or several, are each
+// reported with their own instant.
 func TestLossesAreReportedAtTheirInstants(t *testing.T) {
 	losses := 0
 	for _, seed := range []uint64{900040, 900119} {
@@ -236,7 +239,8 @@ func TestPauseDuringKeyExpiry(t *testing.T) {
 	}
 }
 
-// A release that deletes a key before its acquire has returned is still the cause, so it and its client are drawn.
+// A release that deletes a key before the acquire that set it has returned is still the cause, so
+// the release and its client are drawn.
 func TestDeleterIsDrawn(t *testing.T) {
 	h := parseEvents(t, `
 {"t":1,"process":"c3","type":"invoke","op":"acquire","key":"k","session":"c3/1"}
@@ -265,7 +269,7 @@ func TestDeleterIsDrawn(t *testing.T) {
 	}
 }
 
-// The deadline of a lock is shown even if its client is notified of a loss before.
+// The deadline of a lock is shown even if its client is notified of a loss before the deadline.
 func TestDeadlineOfLostLock(t *testing.T) {
 	h := parseEvents(t, `
 {"t":10,"process":"c1","type":"invoke","op":"acquire","key":"k","session":"c1/1"}
@@ -306,8 +310,8 @@ func parseRun(t *testing.T, text string) *history.History {
 	return h
 }
 
-// A slow winning acquire within an outage shows for which nodes it waited, and how long. A client whose nodes had all
-// replied waited for none.
+// For a slow winning acquire, the drawing of an outage shows which nodes it waited for, and how
+// long. An acquire for which all nodes had replied waited for none.
 func TestWaitOfWinningAcquire(t *testing.T) {
 	const head = `params clients=c1,c2 nodes=n1,n2,n3 quorum=2 ttl=10s nodeTimeout=50ms retryMax=200ms slack=500ms rate=0.01 rounds=10
 0.010 c1 invoke acquire session=c1/1
@@ -345,7 +349,8 @@ func TestWaitOfWinningAcquire(t *testing.T) {
 	}
 }
 
-// A key is due to expire by its node's clock. An event that ended it is drawn at its instant, and once.
+// A key's due expiry is computed from its node's clock. An event that ended the key is drawn once,
+// at the time of the event.
 func TestKeyExpiryByNodeClock(t *testing.T) {
 	const head = `params clients=c1,c2 nodes=n1 quorum=1 ttl=10s nodeTimeout=50ms epoch=1000
 0.010 c1 invoke acquire session=c1/1
@@ -397,8 +402,9 @@ func endEventOf(h *history.History, wanted int64) int64 {
 	return h.Events[slices.IndexFunc(h.Events, func(e history.Event) bool { return e.Life != nil && e.Life.What == history.KeyExpired })].N
 }
 
-// The summary names what delayed a write: a fault of its link, or else the time that it took. If there are too many
-// faults, that one is drawn, and each omitted fault is counted once.
+// The summary names what delayed a write: a fault on its link or, if there was none, the time that
+// the write took. If there are too many faults to draw, that fault is drawn, and each omitted one
+// is counted once.
 func TestDelayOfWriteInSummary(t *testing.T) {
 	const run = `params clients=c1,c2 nodes=n1 quorum=1 ttl=10s nodeTimeout=50ms epoch=1000
 step 1 clock-jump c1 after
@@ -466,7 +472,8 @@ func TestPluralOfMessages(t *testing.T) {
 	}
 }
 
-// A request that reached its link slightly more than a node time-out after the others belongs to their round.
+// A request that reached its link slightly more than a node timeout after the others belongs to
+// their round.
 func TestLateRequestBelongsToItsRound(t *testing.T) {
 	round, timeout := []*event{{Sent: 1000e6}, {Sent: 1001e6}}, int64(50e6)
 	for sent, want := range map[int64]bool{1051e6: true, 1052e6: true, 1101e6: false} {

@@ -16,10 +16,10 @@ import (
 	"lockpick/scenarios"
 )
 
-// TestCatalogPictures checks the picture of each run of the catalog.
+// TestCatalogPictures checks the layout of the picture for each run of the catalog.
 func TestCatalogPictures(t *testing.T) { checkLayouts(t, catalog, 150) }
 
-// catalog calls f with the diagram of each run of the catalog that the simulation supports.
+// eachCatalogRun calls f with the diagram of each run of the catalog that the simulation supports.
 func catalog(t *testing.T, f func(name string, d Diagram)) {
 	t.Helper()
 	backend := sim.New(kinds.All)

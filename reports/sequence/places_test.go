@@ -12,9 +12,9 @@ import (
 	"unicode/utf8"
 )
 
-// TestPictureLayout checks the picture of each story: no label is cut off, leaves the picture,
-// overlaps another label or a mark, or is crossed by an arrow, and each footnote has its number in
-// the picture.
+// TestPictureLayout checks the picture of each story: no label is cut off, extends beyond the
+// picture, overlaps another label or a mark, or is crossed by an arrow, and the number of each
+// footnote is in the picture.
 func TestPictureLayout(t *testing.T) { checkLayouts(t, eachStory, 50) }
 
 // checkLayouts checks the layout of at least minPictures pictures.
@@ -100,7 +100,7 @@ func layoutErrors(svg []byte) (errs []string) {
 
 func overlap(b, o box) bool { return b.x1+1 < o.x2 && o.x1+1 < b.x2 && b.y1+1 < o.y2 && o.y1+1 < b.y2 }
 
-// lineCrosses reports whether a line crosses a box, by sampling its points.
+// lineCrosses reports whether a line crosses a box. It checks sampled points of the line.
 func lineCrosses(b box, l [4]float64) bool {
 	n := math.Max(math.Hypot(l[2]-l[0], l[3]-l[1]), 1)
 	for i := 0.0; i <= n; i++ {

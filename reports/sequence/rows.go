@@ -188,8 +188,8 @@ func (b *builder) drawGrant(me int, g grant) {
 	b.drawExpiry(g)
 }
 
-// drawExpiry notes keys that are due to expire before their holder stops believing in them. A key
-// that ended for another reason is drawn where it ended.
+// drawExpiry adds notes about keys that are due to expire before their holder stops believing that
+// it holds the lock. A key that ended for another reason is drawn where it ended.
 func (b *builder) drawExpiry(g grant) {
 	for _, l := range b.lanes.byLane(g.won) {
 		var due []*event
@@ -220,8 +220,9 @@ func (b *builder) drawExpiry(g grant) {
 	}
 }
 
-// namedEarlyEnd reports whether the verdict names what ended a session's key on a node early. For a
-// node that the verdict does not mention, it reports whether the verdict does so for another node.
+// namesEarlyEnd reports whether the verdict names the event that ended a session's key on a node
+// early. If the verdict does not mention the node, it reports whether the verdict names such an
+// event for any other node.
 func namedEarlyEnd(sc *layout, s *session, node string) (early bool) {
 	if sc.result == nil {
 		return false
@@ -239,15 +240,15 @@ func namedEarlyEnd(sc *layout, s *session, node string) (early bool) {
 	return early
 }
 
-// grant is how a session got the lock.
+// grant describes how a session got the lock.
 type grant struct {
 	s           *session
 	won         []*event
-	left        int64    // how long the lock said that it lasts, by the client's clock; never: it named no deadline
+	left        int64    // remaining validity that the lock reported, by the client's clock; never: it reported no deadline
 	votes       []string // nodes whose votes counted; empty: the commands were not recorded
 	voters      int      // number of nodes that can vote
 	quorum      int      // number of votes needed; 0: unknown
-	doubleVotes string   // clause that names the nodes that had voted for a client which still believes in the lock
+	doubleVotes string   // clause naming the nodes that had voted for another client, which still believes that it holds the lock
 }
 
 // grantOf returns the grant of a session with the given winning round.
@@ -273,7 +274,7 @@ func (sc *layout) grantOf(s *session, won []*event) grant {
 	return g
 }
 
-// minority reports whether the known votes are fewer than a quorum.
+// hasMinority reports whether the known votes are fewer than a quorum.
 func (g grant) minority() bool { return len(g.votes) > 0 && len(g.votes) < g.quorum }
 
 // quorumName returns "a majority" or "a quorum".
@@ -286,8 +287,8 @@ func quorumName(votes, nodes int) string {
 	return "a quorum"
 }
 
-// detail describes the grant on its arrows. It is bad if the session had no majority or a node
-// voted twice.
+// detail describes the grant for its arrows. bad reports whether the session had no quorum or a
+// node had voted twice.
 func (g grant) detail() (detail string, bad bool) {
 	s := g.s
 	detail = fmt.Sprintf("%s holds %s", shorten(s.Client()), shorten(s.Key()))
@@ -311,7 +312,7 @@ func (g grant) detail() (detail string, bad bool) {
 	return detail, g.minority() || g.doubleVotes != ""
 }
 
-// captionText describes the grant in the caption.
+// captionText describes the grant for the caption.
 func (g grant) captionText() string {
 	ok := g.s.Acquire.Return
 	text := fmt.Sprintf("acquired %s at %s", shorten(g.s.Key()), display.Seconds(ok.T))
@@ -330,7 +331,8 @@ func (g grant) captionText() string {
 	return text
 }
 
-// drawLease draws a session's belief, and the end of its lease if a deadline ended it.
+// drawLease draws the spans in which a session's client believed that it held the lock, and the end
+// of its lease if a deadline ended the last one.
 func (b *builder) drawLease(s *session) {
 	lane, ok := b.lanes.laneOf(s.Client())
 	if !ok || !s.Granted() {
@@ -396,8 +398,8 @@ func (b *builder) drawDeletion(victim *session, client string, releases []*event
 		when("at", sent), nodes, when("at", applied), whose))
 }
 
-// drawOverlap marks the span in which two clients believed in the same lock. If the verdict found
-// no violation, the timestamps are too coarse to show an overlap.
+// drawOverlap marks the span in which two clients both believed that they held the lock. It draws
+// nothing if there is no violation, because the timestamps are then too coarse to show an overlap.
 func (b *builder) drawOverlap() {
 	if len(b.layout.focus) < 2 || !b.layout.violated() {
 		return
@@ -416,7 +418,7 @@ func (b *builder) drawOverlap() {
 		return
 	}
 	if b.layout.result.Property == verdict.MutualExclusion && w != nil && from <= w.From && w.From < w.To && w.To <= to {
-		from, to = w.From, w.To // the verdict takes the error of the timestamps into account
+		from, to = w.From, w.To // the verdict allows for the error of the timestamps
 	}
 	label := fmt.Sprintf("BOTH %s and %s believe that they hold %s", shorten(x.Client()), shorten(y.Client()), shorten(x.Key()))
 	if to == never {
@@ -432,8 +434,8 @@ func (b *builder) drawOverlap() {
 	b.caption.add(from, "both", fmt.Sprintf("believed that they held %s %s", shorten(x.Key()), display.FromTo(from, to)))
 }
 
-// drawLosses draws where a node lost the key by which it had granted the first session, from the
-// events that the verdict names. A key deleted by a release is drawn as that release.
+// drawLosses draws where nodes lost keys of the first session, using the events that the verdict
+// names. A key deleted by a release is drawn as that release.
 func (b *builder) drawLosses() {
 	if b.layout.result == nil {
 		return
@@ -471,9 +473,9 @@ func (b *builder) drawLosses() {
 	}
 }
 
-// drawElapsedKeys draws when keys reached their expiry while their holder still believed in them,
-// unless that is already drawn. If a lock's commands contain no TTL, only the nodes report the
-// expiry.
+// drawElapsedKeys draws the expiry of keys that expired while their holder still believed that it
+// held the lock, unless the expiry is already drawn. It is needed for locks whose commands contain
+// no TTL: for these, only the nodes report when a key expires.
 func (b *builder) drawElapsedKeys() {
 	for _, l := range b.layout.result.Losses {
 		s := b.f.byName[l.First]
@@ -496,15 +498,15 @@ func (b *builder) drawElapsedKeys() {
 	}
 }
 
-// drawnAsRelease reports whether a key event was caused by a release that is drawn.
+// isDrawnAsRelease reports whether a key event was caused by a release that is drawn.
 func drawnAsRelease(sc *layout, e *event) bool {
 	release := sc.f.ReleaseOf(e)
 	return release != nil && slices.ContainsFunc(sc.deletions, func(d deletion) bool { return d.release == release })
 }
 
-// keyEnd returns the event that ended a key of the first session early, or nil. If an early end is
+// keyEnd returns the event that ended a key of the first session early, or nil. If the early end is
 // not the cause, because the key would have expired in time anyway, it returns the event that ended
-// the key while its holder believed in it.
+// the key while its holder believed that it held the lock.
 func (sc *layout) keyEnd(l verdict.Loss) *event {
 	first := sc.f.byName[l.First]
 	for _, x := range sc.f.Lives().Intervals(l.Node, sc.result.Witness.Key) {
@@ -547,8 +549,9 @@ func (b *builder) drawWork(s *session) {
 	}
 }
 
-// drawCheck notes the client's check of its own deadline if it stopped the client. It also notes a
-// passed check if a fault hit the client, because then the story depends on it.
+// drawCheck adds a note about the client's check of its own deadline if the check stopped the
+// client. It also adds one about a passed check if a fault hit the client, because then the story
+// depends on the check.
 func (b *builder) drawCheck(s *session, c facts.Operation, me int) {
 	n := note{Lane: me, At: c.Call.T, Mark: dot, Events: eventNumbers(c.Call)}
 	if c.Outcome() != history.OK {
@@ -609,7 +612,7 @@ func (b *builder) drawWrite(s *session, c facts.Operation, me int) {
 	b.sheet.addArrow(a)
 	captionAt := a.Arrived
 	if a.Lost {
-		captionAt = c.Call.T // the sentence contains this instant
+		captionAt = c.Call.T // the instant that the sentence states
 	}
 	b.caption.add(captionAt, shorten(s.Client()), w.caption)
 }
@@ -646,8 +649,8 @@ func (b *builder) drawRelease(s *session, c facts.Operation, me int) {
 	}
 }
 
-// drawExtend notes an extension. Consecutive extensions with the same outcome share a note at the
-// first of them.
+// drawExtend adds a note about an extension. Consecutive extensions with the same outcome share a
+// note at the first of them.
 func (b *builder) drawExtend(s *session, c facts.Operation, me int) {
 	run := s.sameExtends(c)
 	if run == nil {
@@ -658,9 +661,9 @@ func (b *builder) drawExtend(s *session, c facts.Operation, me int) {
 	who, what, did, try := shorten(s.Client()), "extends", "extended it", "extend it"
 	switch c.Call.Value {
 	case history.OpAcquire:
-		what, did, try = "acquires what it holds", "acquired it again", "acquire it again"
+		what, did, try = "acquires the lock again", "acquired it again", "acquire it again"
 	case history.OpRelease:
-		what, did, try = "releases one of several", "released one of several", "release one of several"
+		what, did, try = "releases one of its acquisitions", "released one of its acquisitions", "release one of its acquisitions"
 	}
 	if len(run) > 1 {
 		what += " " + display.Plural(len(run), "time")
@@ -673,7 +676,7 @@ func (b *builder) drawExtend(s *session, c facts.Operation, me int) {
 			break
 		}
 		until := b.f.deadlineOf(last.Return)
-		n.Label = fmt.Sprintf("%s %s, at last until %s", who, what, display.Seconds(until))
+		n.Label = fmt.Sprintf("%s %s, the last until %s", who, what, display.Seconds(until))
 		if len(run) == 1 {
 			n.Label = fmt.Sprintf("%s %s until %s", who, what, display.Seconds(until))
 		}
@@ -688,8 +691,8 @@ func (b *builder) drawExtend(s *session, c facts.Operation, me int) {
 	b.sheet.addNote(n)
 }
 
-// sameExtends returns the consecutive extensions from c on that have the same kind and outcome, or
-// nil if c is not the first of them.
+// consecutiveExtends returns c and the extensions that directly follow it with the same kind and
+// outcome, or nil if c is not the first of them.
 func (s *session) sameExtends(c facts.Operation) []facts.Operation {
 	all := slices.DeleteFunc(slices.Clone(s.calls), func(x facts.Operation) bool { return x.Call.Op != history.OpExtend })
 	from := slices.Index(all, c)
@@ -705,8 +708,8 @@ func (s *session) sameExtends(c facts.Operation) []facts.Operation {
 }
 
 // expiresAt returns when a key that was set is due to expire, by its node's clock. It uses the
-// node's own report, or else the set and the extensions that the node accepted. It returns never if
-// something else ended the key before.
+// node's own report, if there is one, and otherwise the set and the extensions that the node
+// accepted. It returns never if something else ended the key before.
 func (f *trace) expiresAt(set *event) int64 {
 	for _, x := range f.Lives().Intervals(set.Node, set.Key) {
 		if x.By() == set.Process && x.Start.Sent == set.Sent && set.Sent != 0 && x.ExpiresAt() != never {
@@ -725,8 +728,8 @@ func (f *trace) expiresAt(set *event) int64 {
 	return at
 }
 
-// endedByOther reports whether a key ended before its expiry for a reason other than its own
-// client.
+// endedByOther reports whether a key ended before its expiry for a reason other than an action of
+// its own client.
 func endedByOther(f *trace, x *facts.KeyInterval) bool {
 	return x.End != nil && x.End.Life.What != history.KeyExpired && x.End.T < x.Lapse(f.ClockChangesOf(x.Node)) && (x.End.Life.By == "" || facts.LinkClient(x.End.Life.By) != facts.LinkClient(x.By()))
 }
@@ -771,7 +774,7 @@ func (b *builder) drawFaults() {
 			b.sheet.addNote(note{Lane: lane, At: slices.Max(ended), Mark: w.endMark, Label: label + rangeSuffix("first", ended, slices.Min(ended)), Events: eventNumbers(ends...)})
 		}
 		switch {
-		case g[0].Step == history.UnplannedStep: // named by the verdict
+		case g[0].Step == history.UnplannedStep: // a fault that the verdict names
 		case hasEnded:
 			b.caption.add(from, w.Subject, w.pastSentence(begun, ended, commonReadBack(g)))
 		default:
@@ -783,8 +786,8 @@ func (b *builder) drawFaults() {
 	}
 }
 
-// rangeSuffix states when the first or the last of several events happened that are drawn at one
-// instant.
+// rangeSuffix states when the first or last of several events happened. The events themselves are
+// drawn at one instant.
 func rangeSuffix(which string, instants []int64, at int64) string {
 	if display.Seconds(slices.Min(instants)) == display.Seconds(slices.Max(instants)) {
 		return ""

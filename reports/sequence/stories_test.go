@@ -15,8 +15,8 @@ import (
 
 var update = flag.Bool("update", false, "update the drawings in testdata")
 
-// A story is a txtar file with the history in its short form, the violated result if there is one,
-// and the drawing.
+// A story is a txtar file that contains the history in its short form, the violated result if there
+// is one, and the drawing.
 func TestStories(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txtar")
 	if err != nil || len(files) == 0 {

@@ -131,7 +131,7 @@ func setFields(e *history.Event, kvs []string) error {
 	return nil
 }
 
-// parseSeconds reads seconds as nanoseconds.
+// parseSeconds parses a number of seconds and returns nanoseconds.
 func parseSeconds(s string) int64 {
 	f, err := strconv.ParseFloat(s, 64)
 	if err != nil {
@@ -140,7 +140,7 @@ func parseSeconds(s string) int64 {
 	return int64(f*1e9 + 0.5)
 }
 
-// expandNames reads "n1..n3,n5".
+// expandNames expands a list of names such as "n1..n3,n5".
 func expandNames(s string) []string {
 	var out []string
 	for _, part := range strings.Split(s, ",") {

@@ -17,9 +17,9 @@ import (
 	"lockpick/reports/display"
 )
 
-// summary describes the violation in one sentence, with its cause and effect, from the verdict and
-// the facts that it names. If these say no more than the verdict's own sentence, it returns that.
-// It returns "" without a violation.
+// summary describes the violation in one sentence, with its cause and effect, using the verdict and
+// the facts that it names. If these add nothing to the verdict's own sentence, it returns that
+// sentence. Without a violation, it returns "".
 func (sc *layout) summary() string {
 	if !sc.violated() {
 		return ""
@@ -38,10 +38,10 @@ func (sc *layout) summary() string {
 	return cmp.Or(text, strings.TrimSuffix(sc.result.Because, "."))
 }
 
-// narrator adds the sentences about a layout.
+// narrator describes a layout in sentences.
 type narrator struct{ *layout }
 
-// sharedHold explains why a second client got a lock that the first still held.
+// sharedHold explains why a second client got a lock that the first client still held.
 func (sc narrator) sharedHold() string {
 	first, second := sc.witnessPair()
 	if first == nil || second == nil {
@@ -62,8 +62,8 @@ func (sc narrator) sharedHold() string {
 	return got
 }
 
-// witnessPair returns the witness's sessions, ordered by their keys if the losses determine that
-// order.
+// witnessPair returns the first and second holder named by a loss that has the verdict's cause. If
+// there is none, it returns the sessions in focus.
 func (sc narrator) witnessPair() (first, second *session) {
 	if len(sc.focus) < 2 {
 		return nil, nil
@@ -76,7 +76,7 @@ func (sc narrator) witnessPair() (first, second *session) {
 	return sc.focus[0], sc.focus[1]
 }
 
-// causeClause explains why a's votes on nodes were gone when b requested the lock.
+// causeClause explains why client a's votes were gone when client b requested the lock.
 func (sc narrator) causeClause(a, b string) string {
 	var nodes []string
 	for _, l := range sc.result.Losses {
@@ -106,7 +106,8 @@ func (sc narrator) deleterNoun() string {
 	return "releases by " + joinNames(names)
 }
 
-// overrun explains why a write came after its session's lease, and what it overwrote.
+// overrun describes a write that was applied after its session's lease had ended: the reason, and
+// what the write overwrote.
 func (sc narrator) overrun() string {
 	s, write := sc.overwritingWrite()
 	if s == nil || sc.result.Cause == verdict.FenceBroken {
@@ -128,9 +129,9 @@ func (sc narrator) overrun() string {
 	return fmt.Sprintf("%s continued past the end of its lease and %s", who, effect)
 }
 
-// delayingFault returns the fault that delayed a write until its session's lease had ended, or nil.
-// If the write had been sent by then, that is a fault of its link. Otherwise it is a fault of the
-// client, preferably one that stopped it, or else of any of its links.
+// delayingFault returns the faults that delayed a write until its session's lease had ended, or
+// nil. If the write had been sent by then, these are faults on its link. Otherwise they are faults
+// of the client, preferably one that stopped it, or else faults on any of its links.
 func (sc narrator) delayingFault(s *session, write *appliedWrite) []*facts.Fault {
 	link := s.Client() + "-" + sc.resource()
 	at := sentAt(sc.f, write.Value)
@@ -171,7 +172,7 @@ func (sc narrator) blames(g []*facts.Fault) bool {
 	return slices.ContainsFunc(sc.result.Losses, func(l verdict.Loss) bool { return slices.Contains(l.Steps, g[0].Step) })
 }
 
-// faultClause describes what a fault did to a client until its lease ended.
+// faultClause describes what faults did to a client until its lease ended.
 func (sc narrator) faultClause(g []*facts.Fault, who string) string {
 	w := wordingFor(g, sc.faultTargets(g), sc.f.heldMessage(g[0]))
 	was, _, _ := strings.Cut(w.Past, " (")
@@ -182,7 +183,7 @@ func (sc narrator) faultClause(g []*facts.Fault, who string) string {
 	return text + "overran its lease and "
 }
 
-// roundSpan rounds a duration to the precision of a summary.
+// roundSpan rounds a duration to the precision used in summaries.
 func roundSpan(ns int64) int64 {
 	if ns >= 1e9 {
 		ns = saturatingAdd(ns, 5e6) / 1e7 * 1e7
@@ -190,8 +191,8 @@ func roundSpan(ns int64) int64 {
 	return ns
 }
 
-// inForceAtLeaseEnd reports whether a fault of a session's client was in force when its lease
-// ended.
+// activeAtLeaseEnd reports whether a fault of a session's client was active when the session's
+// lease ended.
 func inForceAtLeaseEnd(ft *facts.Fault, s *session) bool {
 	return ft.Hits(s.Client()) && ft.From() <= s.until && s.until <= ft.To()
 }
@@ -293,7 +294,7 @@ const maxName = 24
 // shorten cuts a name so that it leaves room for the rest of the sentence.
 func shorten(name string) string { return display.Fit(name, maxName) }
 
-// joinNames joins names as in a sentence, each cut short.
+// joinNames joins shortened names as in a sentence.
 func joinNames(names []string) string {
 	out := make([]string, len(names))
 	for i, n := range names {
@@ -334,7 +335,7 @@ func nodeParts(nodes []string) (parts []string) {
 	return parts
 }
 
-// follows reports whether b is a's name with the next number.
+// isNextName reports whether b is a's name with the next number.
 func follows(a, b string) bool {
 	pa, na, oka := splitNumber(a)
 	pb, nb, okb := splitNumber(b)
@@ -347,7 +348,7 @@ func splitNumber(name string) (prefix string, n int, ok bool) {
 	return prefix, n, err == nil
 }
 
-// unique returns the distinct names in order of their first occurrence.
+// uniqueNames returns the names without duplicates, in order of first occurrence.
 func unique(names []string) []string {
 	var out []string
 	for _, n := range names {

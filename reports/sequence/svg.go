@@ -22,15 +22,15 @@ import (
 //	                              ╱ ╲               ╲
 //	storage r1   ──────────────────────────────────✗
 //
-// A mark or a hatch repeats the meaning of each color. A label without room in the picture gets a
-// number and moves below it. Details are in title elements.
+// A mark or a hatch repeats the meaning of each color. A label that does not fit in the picture is
+// printed below it, and a number takes its place. Details are in title elements.
 func SVG(d Diagram, o SVGOptions) []byte {
 	p := newPicture(d, o)
 	var out strings.Builder
 	role, minSize := "img", ""
 	if o.Embedded {
 		role = "group" // its parts are links
-		// On a page that scales the picture down, its text stays at 11 px or more, of 12.
+		// If a page scales the picture down, its 12 px text stays at 11 px or more.
 		minSize = svgf(` style="--least:%vpx"`, math.Ceil(p.width*11/12))
 	}
 	out.WriteString(svgf(`<svg xmlns="http://www.w3.org/2000/svg" class="sq" role="%[4]v" width="%[1]v" height="%[2]v" viewBox="0 0 %[1]v %[2]v"%[3]v>`+"\n", p.width, p.height, minSize, role))
@@ -76,7 +76,7 @@ const Style = style
 // it.
 const maxInstants = 600
 
-// newPicture places all parts of a diagram, and its title and story if they are included.
+// newPicture lays out all parts of a diagram.
 func newPicture(d Diagram, o SVGOptions) *picture {
 	p := &picture{options: o, axis: newAxis(instants(d)).compressed(maxAxisWidth), used: map[state]bool{}}
 	p.right = left + 40
@@ -131,7 +131,6 @@ func instants(d Diagram) []int64 {
 	return at[:min(len(at), maxInstants)]
 }
 
-// placeHeader places the title and the story.
 func (p *picture) placeHeader(d Diagram) {
 	p.title = escape(d.Title)
 	story := escape(strings.Join(d.Caption, " "))
@@ -208,7 +207,7 @@ func (p *picture) bar(state state, x, y, w float64) string {
 	return svgf(`<rect class="sq-holds" x="%v" y="%v" width="%v" height="16" rx="2"/>`, x, y-8, w)
 }
 
-// labelBars writes labels into the bars where no arrow or mark is in the way.
+// labelBars writes labels into the bars that no arrow or mark crosses.
 func (p *picture) labelBars() {
 	const words = "believes that it holds"
 	for _, bar := range p.beliefBars {
@@ -311,7 +310,8 @@ func (p *picture) drawAxis() {
 	p.line.WriteString(breaks)
 }
 
-// placeFooter places the text below the picture. A page itself lists what is not shown.
+// placeFooter places the text below the picture. An embedded picture does not list what is omitted,
+// because its page does.
 func (p *picture) placeFooter(d Diagram) {
 	y := p.bottom + 38
 	add := func(class string, lines ...string) {
@@ -360,15 +360,15 @@ type labelRequest struct {
 	x, y     float64 // the labeled point
 	toX, toY float64 // for an arrow, its other end
 	along    bool    // place it beside the arrow
-	fixed    bool    // place it at the point, or as near above or below as possible
+	fixed    bool    // place it at the point, or as close above or below it as possible
 	far      bool    // place it anywhere nearby
 	label    string
 	bad      bool
 	rank     int // lower ranks are placed first
 }
 
-// place finds room for a label near its point, without covering anything else. A label that fits at
-// no width is replaced by a number and moves below the picture.
+// place finds room for a label near its point, without covering anything else. A label that does
+// not fit at any width is printed below the picture, and a number takes its place.
 func (p *picture) place(w labelRequest) {
 	if w.label == "" {
 		return
@@ -390,7 +390,7 @@ func (p *picture) place(w labelRequest) {
 	p.notes = append(p.notes, label)
 }
 
-// try places a label at the first free candidate. It reports whether there was one.
+// try places a label at the first free candidate. It reports whether one was free.
 func (p *picture) try(w labelRequest, lines []string) bool {
 	chars := 0
 	for _, l := range lines {
@@ -421,7 +421,7 @@ func (p *picture) try(w labelRequest, lines []string) bool {
 	return false
 }
 
-// candidates returns the possible boxes of a label, best first.
+// candidates returns the possible boxes for a label, best first.
 func (w labelRequest) candidates(wide, tall float64) []box {
 	var out []box
 	at := func(x, y float64) { out = append(out, box{x, y, x + wide, y + tall}) }
@@ -467,7 +467,7 @@ func (w labelRequest) candidates(wide, tall float64) []box {
 	return out
 }
 
-// free reports whether a box lies within the picture and covers nothing.
+// isFree reports whether a box lies within the picture and covers nothing.
 func (p *picture) free(b box) bool {
 	if b.x1 < 16 || b.x2 > p.width-4 || b.y1 < p.top-2 || b.y2 > p.bottom-2 {
 		return false
@@ -480,7 +480,7 @@ func (p *picture) free(b box) bool {
 	return p.clear(b)
 }
 
-// clear reports whether a box covers no text, mark or arrow.
+// isClear reports whether a box covers no text, mark or arrow.
 func (p *picture) clear(b box) bool {
 	return !slices.ContainsFunc(p.occupied, b.overlaps) && !slices.ContainsFunc(p.shafts, func(s shaft) bool { return s.crosses(b) })
 }
@@ -502,7 +502,7 @@ func leaderLine(b box, x, y float64) (shaft, bool) {
 	return shaft{min(max(x, b.x1), b.x2), fromY, x, toY}, true
 }
 
-// circled returns a number in a circle, up to twenty, or in parentheses.
+// circledNumber returns a number in a circle, up to twenty, or in parentheses.
 func circled(n int) string {
 	if n <= 20 {
 		return string(rune('①' + n - 1))
@@ -510,7 +510,7 @@ func circled(n int) string {
 	return fmt.Sprintf("(%d)", n)
 }
 
-// labelRank returns 0 for a label about a violation, else the given rank.
+// labelRank returns 0 for a label about a violation, and the given rank for any other.
 func labelRank(bad bool, otherwise int) int {
 	if bad {
 		return 0
@@ -621,7 +621,7 @@ func (m mark) shape() string {
 	return strings.NewReplacer("{dot}", class, "{line}", line, "{x}", svgf("%v", m.x), "{y}", svgf("%v", m.y)).Replace(form)
 }
 
-// shapes are the marks other than the dot.
+// shapes maps each symbol, except the dot, to its SVG.
 var shapes = map[symbol]string{
 	cross: `<path class="{line}" stroke-width="2" d="M{x} {y}m-6 -6l12 12m0 -12l-12 12"/>`,
 	ring:  `<circle class="sq-dot" style="fill:var(--paper);stroke:var(--ink)" cx="{x}" cy="{y}" r="5"/>`,
@@ -652,10 +652,11 @@ func (t text) svg() string {
 
 // SVGOptions describes where a picture is shown.
 type SVGOptions struct {
-	// Embedded is set for a picture in a page that has the palette's variables, Style, the story,
-	// and an element with the id eN for event N. The picture then omits these and has links.
+	// Embedded is set for a picture in a page that contains the palette's variables, Style, the
+	// story, and an element with the id eN for event N. The picture then omits these and has links.
 	Embedded bool
-	// Page is the page that contains the targets of the links; "" is the picture's own page.
+	// Page is the page that contains the targets of the links; "" means the page that contains the
+	// picture.
 	Page string
 	// Prefix starts all ids in the picture, so that a page can contain several pictures.
 	Prefix string
@@ -668,7 +669,7 @@ type axis struct {
 }
 
 // newAxis gives each gap between neighboring instants a width that grows with the logarithm of its
-// length: 1 ms is 35 px wide, 10 s are 90 px.
+// length: 1 ms takes 35 px, 10 s takes 90 px.
 func newAxis(at []int64) axis {
 	slices.Sort(at)
 	at = slices.Compact(at)
@@ -684,8 +685,7 @@ func newAxis(at []int64) axis {
 	return a
 }
 
-// compressed returns the axis with its gaps narrowed evenly, within limits, if it would be wider
-// than a page.
+// compress narrows the axis's gaps evenly, within limits, if the axis is wider than a page.
 func (a axis) compressed(maxWidth float64) axis {
 	n := len(a.x)
 	if n < 2 || a.x[n-1]-left <= maxWidth {

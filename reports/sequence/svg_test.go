@@ -18,7 +18,7 @@ import (
 	"lockpick/internal/histories"
 )
 
-// eachStory calls f with each story: those of the checker and those of this package.
+// eachStory calls f with each story of the checker and of this package.
 func eachStory(t *testing.T, f func(name string, d Diagram)) {
 	t.Helper()
 	files, err := filepath.Glob("../../checker/testdata/*.txt")
@@ -48,8 +48,8 @@ func eachStory(t *testing.T, f func(name string, d Diagram)) {
 	}
 }
 
-// Every picture is valid XML and deterministic, contains every event of its diagram, and has no
-// overlapping texts and none outside.
+// Every picture is valid XML and deterministic, and contains every event of its diagram. No text
+// overlaps another or lies outside the picture.
 func TestPicturesOfAllStories(t *testing.T) {
 	n := 0
 	eachStory(t, func(name string, d Diagram) {
@@ -133,7 +133,7 @@ func checkPlaces(t *testing.T, name string, d Diagram) {
 	}
 }
 
-// Golden pictures of stories that show different things.
+// TestGoldenPictures compares the pictures of several kinds of stories with golden files.
 func TestGoldenPictures(t *testing.T) {
 	var done []string
 	eachStory(t, func(name string, d Diagram) {

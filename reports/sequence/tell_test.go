@@ -8,7 +8,7 @@ import (
 	"lockpick/harness/history"
 )
 
-// The diagram of an inconclusive run states the reason.
+// The diagram of an inconclusive run states why the run is inconclusive.
 func TestDiagramOfInconclusiveRun(t *testing.T) {
 	h := &history.History{Params: history.Params{Scenario: "s"}, Events: []history.Event{{N: 1, Process: history.Harness, Type: history.Begin, Op: history.OpRun}}}
 	text := Text(OfVerdict(h, verdict.Verdict{Assumption: "c1 never started"}), DefaultWidth)

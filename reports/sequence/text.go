@@ -78,7 +78,7 @@ func (p *page) header() string {
 	return line.text()
 }
 
-// room returns the number of characters for a lane's name.
+// nameWidth returns the number of characters available for a lane's name.
 func (p *page) room(lane int) int {
 	if lane == len(p.d.Lanes)-1 {
 		return p.width - p.x(lane)
@@ -136,11 +136,11 @@ func (p *page) legend() string {
 }
 
 // maxRows is the maximum number of facts in a Mermaid diagram. Nobody would read more, and GitHub
-// does not render diagrams beyond its own limits.
+// refuses to render larger diagrams.
 const maxRows = 60
 
 // Mermaid draws a diagram as a Mermaid sequenceDiagram, which GitHub and GitLab render in issues
-// and summaries. Time runs downward, with one line per fact, including its instant. It shows the
+// and summaries. Time runs downward, with one line per fact that includes its instant. It shows the
 // first 60 facts and ends with the number of omitted ones.
 func Mermaid(d Diagram) string {
 	var b strings.Builder
@@ -156,7 +156,7 @@ func Mermaid(d Diagram) string {
 	exact := decimalPlaces(rows)
 	inBand := false
 	for _, r := range rows[:min(len(rows), maxRows)] {
-		within := slices.ContainsFunc(d.Bands, func(b band) bool { return b.From <= r.at && r.at < b.To }) // something was wrong at that instant
+		within := slices.ContainsFunc(d.Bands, func(b band) bool { return b.From <= r.at && r.at < b.To }) // something was wrong at that time
 		if within != inBand {
 			b.WriteString(map[bool]string{true: "  rect rgba(213, 94, 0, 0.15)\n", false: "  end\n"}[within])
 		}
@@ -212,8 +212,8 @@ func mermaidArrows(b *strings.Builder, r row, at string) {
 	}
 }
 
-// mermaidText escapes a text for Mermaid. Characters with a meaning in its grammar become character
-// codes, and so does the word "end", which would end a block.
+// mermaidText escapes a text for Mermaid. Characters that have a meaning in Mermaid's grammar
+// become character codes, and so does the word "end", which would end a block.
 func mermaidText(s string, maxChars int) string {
 	var b strings.Builder
 	for _, r := range display.Fit(strings.ReplaceAll(escape(s), display.NoBreak, " "), maxChars) {
@@ -239,8 +239,8 @@ type writeOutcome struct {
 	bad     bool
 }
 
-// describeWrite describes the outcome of a session's write. p is the resource's record of it, or
-// nil, and at is when the write reached the resource, or 0.
+// describeWrite describes the outcome of a session's write. p is the resource's record of the
+// write, or nil. at is when the write reached the resource, or 0 if unknown.
 func (s *session) describeWrite(c facts.Operation, p *appliedWrite, at int64, fencing string) writeOutcome {
 	who, base := shorten(s.Client()), c.Call.Version
 	late := at != 0 && at >= s.until && s.Granted()
@@ -284,7 +284,7 @@ func (s *session) describeWrite(c facts.Operation, p *appliedWrite, at int64, fe
 	return w
 }
 
-// lateReason returns the event that made a write late.
+// lateReason names the event after which a write was late.
 func (s *session) lateReason() string {
 	switch s.ending {
 	case facts.Released:
@@ -323,7 +323,7 @@ var narrowRunes = &unicode.RangeTable{R16: []unicode.Range16{
 	{Lo: 0x2264, Hi: 0x2265, Stride: 1}, // ≤ ≥
 }}
 
-// maxText limits the part of a text that is processed. Nothing longer is ever shown.
+// maxText limits how much of a text is processed. No output shows more.
 const maxText = 4096
 
 // escape makes a text from a history safe to print. It escapes characters that could move the
@@ -381,7 +381,7 @@ func wrap(s string, width, maxLines int) []string {
 	return out
 }
 
-// lines explains an early stop.
+// lines formats the reason for an early stop as lines.
 func (s *earlyStop) lines(width int) []string {
 	return append([]string{""}, wrap(escape(capitalize(s.Why)+"."), width, 3)...)
 }

@@ -21,9 +21,9 @@ func informationalRun(id string, seed uint64, length int, cause string) outcome.
 		Command: fmt.Sprintf("lockpick run %s/ --seed %d", id, seed)}
 }
 
-// The headline of an informational suite is neutral and states how often each property was violated.
-// Each cause has its first and its shortest seed, regardless of the order of the runs, and the cells
-// quote only seeds that show the violation.
+// The headline of an informational suite is neutral and states how often each property was
+// violated. Each cause is listed with its first and its shortest seed, regardless of the order of
+// the runs. The cells link only to seeds that show the violation.
 func TestCausesOfInformationalSuite(t *testing.T) {
 	store := t.TempDir()
 	const kept = "20260102T030405.000Z-sim-9"

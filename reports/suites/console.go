@@ -14,11 +14,11 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// Console prints the outcomes of many runs for people: the result first, then the runs that were
-// named or not as expected, then a summary by property, and finally the skipped runs. If Verbose is
-// set, it prints a line for each run, or for each scenario with many seeds, as soon as it is done.
-// If JSON is set, it prints each outcome for machines as soon as it is done, and totals at the end.
-// For runs with many seeds it keeps only sums in memory.
+// Console prints the outcomes of many runs for people: first the result, then the runs that the
+// user named or that were not as expected, then a summary by property, and finally the skipped
+// runs. If Verbose is set, it also prints a line for each run, or for each scenario with many
+// seeds, as soon as it is done. If JSON is set, it instead prints each outcome as JSON as soon as
+// the run is done, and totals at the end. For runs with many seeds it keeps only sums in memory.
 type Console struct {
 	W       io.Writer
 	Suite   *Suite // sums up the same runs
@@ -32,7 +32,7 @@ type Console struct {
 	runs    int               // number of runs added
 	retries int               // number of discarded tries
 	row     outcome.Row       // the last scenario, while more of its seeds may follow
-	rates   []rate            // of the scenarios before it
+	rates   []rate            // rates of the scenarios before it
 	rows    []outcome.Row     // to be printed at the end
 	shown   []outcome.Outcome // to be printed at the end
 	skipped []outcome.Outcome
@@ -154,7 +154,8 @@ func (c *Console) printResult(code int) {
 	fmt.Fprintln(c.W, display.Paint(c.W, in, text))
 }
 
-// countNoun writes a count with digits only, so that programs can parse it, and its noun.
+// countNoun formats a count and its noun. The count has no thousands separators, so that programs
+// can parse it.
 func countNoun(n int, noun string) string {
 	if n != 1 {
 		noun += "s"
@@ -183,7 +184,7 @@ func (c *Console) printSkipped() {
 	}
 }
 
-// numbersRow is the summary's row for all numbers with a bound.
+// numbersRow is the name of the summary's row for all numbers with a bound.
 const numbersRow = "measured numbers"
 
 // Columns of a summary.
@@ -253,11 +254,11 @@ func columnOf(w outcome.ResultKey) string {
 	return colNotExercised
 }
 
-// detailed reports whether each run is printed, which is the case if scenarios were named or Verbose
-// is set.
+// isDetailed reports whether each run is printed, which is the case if scenarios were named or
+// Verbose is set.
 func (c *Console) detailed() bool { return (c.Named || c.Verbose) && !c.Quiet }
 
-// brief reports whether a single line describes the run completely.
+// isBrief reports whether a single line describes the run completely.
 func (c *Console) brief(o outcome.Outcome) bool {
 	return o.Code == outcome.ExitOK && !(c.detailed() && c.Named && o.Violated())
 }
@@ -358,7 +359,7 @@ func (c *Console) printLine(o outcome.Outcome) {
 	}
 }
 
-// colored colors a part of a run's line by its meaning.
+// colorPart colors a part of a run's line by its meaning.
 func (c *Console) colored(o outcome.Outcome, part string) string {
 	switch {
 	case o.Code != outcome.ExitOK && o.State() != outcome.Undecided && strings.HasPrefix(part, strings.ToUpper(StateText(o.State()))):
@@ -376,8 +377,8 @@ type remark struct {
 }
 
 // remarks describes the properties that have an expectation or were violated. Violations with the
-// same cause share a remark, and so do inconclusive properties with the same reason. A property that
-// follows another one is omitted if both hold.
+// same cause share a remark, and so do inconclusive properties with the same reason. A property
+// that is implied by another one is omitted if both hold.
 func remarks(o outcome.Outcome) (all []remark) {
 	findings := o.Findings()
 	var open []outcome.Judgement // consecutive ones with the same reason
@@ -428,7 +429,7 @@ func findingRemark(f outcome.Finding) remark {
 	return p
 }
 
-// Brief summarizes the results of a run in a few words each.
+// Brief describes each result of a run in a few words.
 func Brief(o outcome.Outcome) (all []string) {
 	for _, p := range remarks(o) {
 		all = append(all, p.text)
@@ -439,7 +440,8 @@ func Brief(o outcome.Outcome) (all []string) {
 	return all
 }
 
-// printable returns the judgement with each text, which may quote data, on a single line.
+// singleLine returns a judgement in which each text, which may quote untrusted data, is on a single
+// line.
 func printable(j outcome.Judgement) outcome.Judgement {
 	for _, s := range []*string{&j.Property, &j.Expected, &j.Cause, &j.Node, &j.Because} {
 		*s = display.OneLine(*s)
@@ -447,7 +449,7 @@ func printable(j outcome.Judgement) outcome.Judgement {
 	return j
 }
 
-// propertyNames lists the properties of judgements.
+// propertyNames lists the names of the judged properties.
 func propertyNames(js []outcome.Judgement) string {
 	if len(js) >= len(checker.Properties())-1 { // holder-told applies to few locks
 		return fmt.Sprintf("all %d properties", len(js))
@@ -567,14 +569,14 @@ func (c *Console) endJSON(code int) error {
 	return err
 }
 
-// secondJudge describes the second judge's result for the whole record.
+// secondJudge maps the second judge's result for the whole history to its description.
 var secondJudge = map[verdict.Outcome]string{
 	verdict.Holds:     "consistent with a lease lock",
 	verdict.Violated:  "not consistent with any lease lock",
 	verdict.Undecided: "not run, or the record is too long for its search",
 }
 
-// PrintVerdict prints a verdict with the expectations. second reports whether a second judge was
+// PrintVerdict prints a verdict and the expectations. second reports whether a second judge was
 // available. A reason that applies to consecutive properties is printed once.
 func PrintVerdict(w io.Writer, v verdict.Verdict, js []outcome.Judgement, second bool) {
 	live := false

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// outward matches a link from a suite's page to a place outside the store.
+// externalLink matches a link from a suite's page to a place outside the store.
 var outward = regexp.MustCompile(`(href|src)="(\.\./\.\./\.\.|/|[a-z]+:)[^"]*"`)
 
 // Any text that parse accepts can be rendered, without links that lead out of the store.

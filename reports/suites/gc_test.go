@@ -12,8 +12,8 @@ import (
 	"lockpick/internal/files"
 )
 
-// fullStore creates a store with three suites, one per day, and an unfinished run. Each suite has two
-// runs and refers to one of them.
+// fullStore creates a store that contains three suites, one per day, and an unfinished run. Each
+// suite has two runs and refers to one of them.
 func fullStore(t *testing.T) string {
 	t.Helper()
 	store := t.TempDir()

@@ -64,7 +64,7 @@ func annotation(o outcome.Outcome) string {
 	return workflowCommand(fmt.Sprintf("%s: %s on %s, seed %d", StateText(o.State()), oneLine(o.Scenario), o.Backend, o.Seed), strings.Join(parts, "\n"))
 }
 
-// oneLine returns text that quotes data as a single line.
+// oneLine returns text, which may quote untrusted data, as a single line.
 func oneLine(s string) string { return display.Visible(display.Clip(s, maxText), maxText) }
 
 // workflowCommand formats a workflow command, escaped as in GitHub's own toolkit
@@ -75,8 +75,8 @@ func workflowCommand(title, message string) string {
 	return "::error title=" + property.Replace(title) + "::" + escaped.Replace(message)
 }
 
-// document is Markdown text with a maximum size. Text that does not fit is cut at the end of a line,
-// and a note says so.
+// document is Markdown text with a maximum size. Text that does not fit is cut at the end of a
+// line, and a note states this.
 type document struct {
 	b         strings.Builder
 	remaining int
@@ -110,7 +110,7 @@ func (d *document) cut() {
 	fmt.Fprintf(&d.b, "\n**Cut at %d KiB.** See the run directories for the rest.\n", maxBytes>>10)
 }
 
-// drawing adds a diagram: Mermaid, recognized by its first word, or plain text.
+// addDrawing adds a diagram as Mermaid, which is recognized by its first word, or as plain text.
 func (d *document) drawing(text string) {
 	kind := "text"
 	if strings.HasPrefix(text, "sequenceDiagram") || strings.HasPrefix(text, "%%{") || strings.HasPrefix(text, "---\n") {
@@ -123,7 +123,7 @@ func (d *document) drawing(text string) {
 	d.fenced(kind, display.Clip(text, maxDrawing))
 }
 
-// fenced adds a code block. Its fence is longer than any run of backticks in the text.
+// addCodeBlock adds a code block. Its fence is longer than any run of backticks in the text.
 func (d *document) fenced(kind, text string) {
 	longest, n := 2, 0
 	for _, r := range text {
@@ -237,7 +237,7 @@ func (d *document) run(o outcome.Outcome) {
 	d.fenced("sh", display.Clip(o.Command, maxText))
 }
 
-// table adds a line for each property of each scenario, unexpected ones first.
+// addTable adds a line for each property of each scenario, unexpected results first.
 func (d *document) table(t *outcome.Tally) {
 	d.lines("| scenario | property | expected | got | |", "|---|---|---|---|---|")
 	for _, first := range []bool{true, false} {
@@ -300,7 +300,7 @@ func tableLine(r *outcome.Row, c *outcome.Cell) string {
 	return "| " + strings.Join(cells, " | ") + " | " + mark + " |"
 }
 
-// skips lists the scenarios that were not run, with the reasons.
+// addSkips lists the scenarios that were not run, with the reasons.
 func (d *document) skips(t *outcome.Tally) {
 	head := false
 	for _, r := range t.Rows {

@@ -78,7 +78,8 @@ func seeds(n int) []outcome.Outcome {
 	return out
 }
 
-// Up to nine runs have an annotation each. With more, the last annotation states how many are left.
+// Up to nine runs have an annotation each. With more runs, the last annotation states how many are
+// not shown.
 func TestAnnotationLimit(t *testing.T) {
 	for n, want := range map[int]int{0: 0, 1: 1, 9: 9, 10: 9, 50: 9} {
 		var outcomes []outcome.Outcome
@@ -126,7 +127,7 @@ func TestSummarySizeLimit(t *testing.T) {
 	}
 }
 
-// Text of a run cannot end a table cell, begin a line, or contain HTML.
+// Text from a run cannot end a table cell, begin a line, or contain HTML.
 func TestGitHubMarkdown(t *testing.T) {
 	for in, want := range map[string]string{
 		"a|b":      `a\|b`,

@@ -25,7 +25,7 @@ var indexTemplate string
 
 var indexPage = parseOnce("index", indexTemplate)
 
-// index is the content of a store's index.
+// index is the content of a store's index page.
 type index struct {
 	Cards     []entry
 	Suites    []entry
@@ -43,16 +43,16 @@ type scenarioRuns struct {
 	Runs     []entry
 }
 
-// entry is a run or a suite.
+// entry is a run or a suite in the index.
 type entry struct {
 	Time, Backend, Seed, State, Symbol, Href, Scenario string
 	Size, Counts, Violated, Took                       string // suites only
 	name, dir                                          string
 }
 
-// Index writes the index of a store: its current content, suites first. Other lockpick processes may
-// write the index at the same time. Index checks once more after writing, so that the final index
-// includes the work of all.
+// Index writes the index of a store, which lists the store's suites and then its runs. Other
+// lockpick processes may write the index at the same time, so Index reads the store again after
+// writing and repeats the work if anything has changed.
 func Index(store string) error {
 	var before []byte
 	for range 5 {
@@ -71,7 +71,8 @@ func Index(store string) error {
 	return nil
 }
 
-// drawIndex renders the index. served is true for a server that draws a run's page on request.
+// drawIndex renders the index. served is set if the index is for a server, which draws a run's page
+// on request.
 func drawIndex(store string, served bool) ([]byte, error) {
 	x, err := readIndex(store, served)
 	if err != nil {
@@ -197,7 +198,7 @@ func listRuns(store string) ([]entry, error) {
 	return out, nil
 }
 
-// reportFile returns the file to open in a run's directory; "" if no report is drawn yet.
+// reportFile returns the file to open in a run's directory; "" if no report has been drawn yet.
 func reportFile(dir string) string {
 	in, err := files.OpenFolder(dir)
 	if err != nil {
@@ -222,7 +223,7 @@ func (e *entry) setState(state string) {
 	}
 }
 
-// parseStamp reads the start time from a directory name.
+// parseStamp formats the start time contained in a directory name.
 func parseStamp(name string) string {
 	t, err := time.Parse(stampLayout, name[:min(len(name), len(stampLayout))])
 	if err != nil {
@@ -231,13 +232,13 @@ func parseStamp(name string) string {
 	return stamp(t)
 }
 
-// group is a scenario with notes on it.
+// group lists notes on one scenario.
 type group struct {
 	ID, Href string
 	Texts    []string
 }
 
-// existsFunc reports whether a report of a run exists, to avoid dead links.
+// existsFunc reports whether a report of a run exists. It is used to avoid dead links.
 type existsFunc func(path string) bool
 
 const (
@@ -246,7 +247,8 @@ const (
 	runText     = "sequence.txt"
 )
 
-// page returns a link to a run's report or, if it is not drawn yet, to its diagram.
+// page returns a link to a run's report or, if the report has not been drawn yet, to the run's
+// diagram.
 func (has existsFunc) page(dir, anchor string) string {
 	switch {
 	case !linkable(dir):
@@ -259,8 +261,8 @@ func (has existsFunc) page(dir, anchor string) string {
 	return ""
 }
 
-// linkable reports whether dir is inside the store. An outcome.json from elsewhere may name anything
-// as its directory.
+// isLinkable reports whether dir is inside the store. An outcome.json from an untrusted source may
+// name anything as its directory.
 func linkable(dir string) bool {
 	rest, ok := strings.CutPrefix(dir, storePrefix)
 	return ok && rest != "" && !strings.Contains("/"+rest+"/", "/../") && !strings.Contains(dir, "\\")
@@ -281,7 +283,8 @@ type Excess struct {
 	Bytes int64
 }
 
-// liveWindow is how long after its last write a run without an outcome may still be running.
+// liveWindow is how long after its last write a run without an outcome is assumed to be still
+// running.
 const liveWindow = time.Hour
 
 // storedItem is a suite or a run of a store.
@@ -300,7 +303,7 @@ func FindExcess(store string, b Retention) ([]Excess, error) {
 	if err != nil {
 		return nil, err
 	}
-	references := map[string]int{} // number of kept suites that refer to a run
+	references := map[string]int{} // number of kept suites that refer to each run
 	total := int64(0)
 	for _, s := range all {
 		total += s.Bytes

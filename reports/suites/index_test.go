@@ -84,7 +84,8 @@ func TestConcurrentWrites(t *testing.T) {
 	}
 }
 
-// With thousands of runs the index lists the newest, and reads only the headers of their outcomes.
+// If a store has thousands of runs, the index lists only the newest, and reads only the headers of
+// their outcomes.
 func TestIndexLimit(t *testing.T) {
 	store := t.TempDir()
 	long := strings.Repeat("x", 1<<16)
@@ -105,7 +106,7 @@ func TestIndexLimit(t *testing.T) {
 	}
 }
 
-// The state shown for a suite in which nothing ran, or that did not complete.
+// TestSuiteState checks the state shown for a suite in which nothing ran, or that did not complete.
 func TestSuiteState(t *testing.T) {
 	for want, s := range map[string]Suite{
 		outcome.Skipped:     {Code: outcome.ExitBackend, Counts: map[string]int{outcome.Skipped: 3}},

@@ -16,9 +16,9 @@ import (
 )
 
 // WriteJUnit writes a tally as one test suite per backend, with a test case for each property of a
-// scenario. drawn returns the sequence diagram of a run as text, or "" if it has none. WriteJUnit
-// calls it only for runs whose diagram is shown, and it may be nil. Runs without a duration, such as
-// one whose own file is written while it is still running, have no time in the file.
+// scenario. diagram returns the sequence diagram of a run as text, or "" if it has none. WriteJUnit
+// calls it only for runs whose diagram is shown, and it may be nil. The file states no time for a
+// run without a duration, such as a run that is still in progress when its own file is written.
 func WriteJUnit(w io.Writer, t *outcome.Tally, diagram func(outcome.Outcome) string) error {
 	all := xmlSuites{Name: "lockpick"}
 	total, seconds := 0.0, map[string]float64{}
@@ -66,8 +66,8 @@ func junitNotes(r *outcome.Row) (notes []string) {
 	return notes
 }
 
-// junitCase returns the results of a property in all runs of a scenario, or the state of the runs as
-// a whole.
+// junitCase returns the test case for a property, with its results in all runs of a scenario. If no
+// run has a result for the property, the test case is about the runs as a whole.
 func junitCase(r *outcome.Row, property string, diagram func(outcome.Outcome) string) *junitEntry {
 	e := &junitEntry{Name: shortName(property), Class: shortName(r.Scenario)}
 	c := r.Cell(property)
@@ -96,8 +96,8 @@ func junitCase(r *outcome.Row, property string, diagram func(outcome.Outcome) st
 	return e
 }
 
-// addQuoted adds the result of a property in a run, if it is one of the first that was not as
-// expected, or the first expected violation.
+// addQuoted adds the result of a property in one run, if it is among the first results that were
+// not as expected, or is the first expected violation.
 func (e *junitEntry) addQuoted(o outcome.Outcome, j outcome.Judgement, diagram func(outcome.Outcome) string) {
 	switch {
 	case j.Got == verdict.NotExercised && !j.Missed, j.Pending():
@@ -120,9 +120,9 @@ func (e *junitEntry) addQuoted(o outcome.Outcome, j outcome.Judgement, diagram f
 	}
 }
 
-// addWholeRuns adds the runs that could not be executed or judged, and those that did not exercise a
-// property named by their scenario. The case of such a property is skipped, but the run is
-// inconclusive all the same.
+// addWholeRuns adds the runs that could not be executed or judged, and those that did not exercise
+// a property named by their scenario. The test case of such a property is skipped, but the run
+// still counts as inconclusive.
 func (e *junitEntry) addWholeRuns(r *outcome.Row) {
 	e.runs, e.errors = r.WholeRuns, r.WholeRunsFailed
 	for _, o := range r.Quoted {
@@ -230,7 +230,7 @@ func (x *xmlSuite) count(e *junitEntry) {
 	x.Cases = append(x.Cases, e)
 }
 
-// shown returns how many of the runs that did not pass are in the case.
+// numShown returns how many of the runs that did not pass are included in the case.
 func (e *junitEntry) shown() int { return len(e.Errors) + len(e.Failures) }
 
 // fail adds a run that did not pass as an error or a failure, if it is one of the first few.

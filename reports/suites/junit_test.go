@@ -105,7 +105,7 @@ func validate(t *testing.T, path string) {
 	}
 }
 
-// The schema rejects unknown attributes. Otherwise validate could not fail.
+// The schema rejects unknown attributes, which shows that validate can fail.
 func TestSchemaRejectsUnknownAttributes(t *testing.T) {
 	if _, err := exec.LookPath("xmllint"); err != nil {
 		t.Skip("xmllint is missing")
@@ -145,7 +145,7 @@ func TestLongTextLimit(t *testing.T) {
 	parseJUnit(t, &b)
 }
 
-// The file for many seeds is about as small as for one run.
+// A file for many seeds is about as small as a file for one run.
 func TestManySeedsFileSize(t *testing.T) {
 	asked := 0
 	r := &outcome.Tally{}

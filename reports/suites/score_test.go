@@ -15,8 +15,8 @@ import (
 
 const hostileText = "<script>alert(1)</script>|`\u202e"
 
-// cardOf returns a card with one row per property. Mutual exclusion has the given marks, and each mark
-// for a failure has a finding.
+// cardOf returns a card with one row per property. The row for mutual exclusion has the given
+// marks, and there is a finding for each mark that stands for a failure.
 func cardOf(name string, marks ...outcome.Mark) *outcome.Card {
 	c := &outcome.Card{Lock: name, Doc: hostileText, Backend: "sim", RetriedOn: "process", Columns: []string{"none", "networks", "pauses"}[:len(marks)]}
 	for _, p := range checker.Properties() {
@@ -64,7 +64,7 @@ func render(t *testing.T, b *Scorecards) (page, text string) {
 // codeSpans matches code spans in Markdown, where tags have no effect.
 var codeSpans = regexp.MustCompile("`[^`\n]*`")
 
-// Untrusted text stays text.
+// Untrusted text is escaped.
 func TestScorecardEscapesText(t *testing.T) {
 	page, text := render(t, &Scorecards{Command: hostileText, Cards: []*outcome.Card{cardOf(hostileText, outcome.MarkFailed, outcome.MarkHolds), cardOf("b", outcome.MarkHolds, outcome.MarkHolds)}})
 	for _, s := range []string{page, text} {

@@ -80,7 +80,7 @@ func CardHeadline(c *outcome.Card) string {
 	return text
 }
 
-// seenOnly states where an unconfirmed violation was observed.
+// unconfirmedBasis states where an unconfirmed violation was observed.
 func seenOnly(c *outcome.Card) string {
 	if c.RetriedOn == c.Backend {
 		return "once, but not again"
@@ -88,7 +88,7 @@ func seenOnly(c *outcome.Card) string {
 	return "only in the simulation"
 }
 
-// cardBasis describes the runs that a card is based on.
+// cardBasis describes the runs on which a card is based.
 func cardBasis(c *outcome.Card) string {
 	where := fmt.Sprintf("%s on %s", display.Plural(c.Runs, "run"), c.Backend)
 	if c.SecondBackend != "" {
@@ -107,7 +107,8 @@ func cardBasis(c *outcome.Card) string {
 	return text
 }
 
-// draws returns the columns of the random plans' table: all faults, and each kind of failure.
+// randomPlanColumns returns the columns of the random plans' table: one for all faults, and one for
+// each kind of failure.
 func draws(d *outcome.RandomPlans) []string {
 	out := []string{"all faults"}
 	for _, w := range d.FaultSets {
@@ -118,8 +119,8 @@ func draws(d *outcome.RandomPlans) []string {
 	return out
 }
 
-// shares returns the violation rates of a property with one kind of failure only and without it. For
-// the first column it returns the rate with all faults.
+// shares returns the violation rates of a property with only one kind of failure, and with all
+// other kinds. For the first column, it returns the rate with all faults.
 func shares(d *outcome.RandomPlans, r outcome.RandomPlansRow, sort string) (out []labeledShare) {
 	for k, w := range d.FaultSets {
 		word := "without"
@@ -154,7 +155,7 @@ func formatShare(s outcome.Share) string {
 	return text
 }
 
-// cardBlame describes which kinds of failures cause a violation found by random plans; "" if that is
+// cardBlame states which kinds of failures cause a violation found by random plans; "" if that is
 // not known.
 func cardBlame(c *outcome.Card, f outcome.CardFinding, property string) string {
 	if f.FaultSet == nil || c.RandomPlans == nil {
@@ -186,7 +187,7 @@ func DescribeTry(t *outcome.Reproduction) string {
 	return fmt.Sprintf("not confirmed on %s after %s: %s", t.Backend, display.Plural(t.Runs, "run"), t.Why)
 }
 
-// cardClaim quotes the lock's documentation on a property, or states that there is no such promise.
+// cardClaim quotes the lock's documentation on a property, or states that it makes no such promise.
 func cardClaim(c *outcome.Card, property string) string {
 	for _, r := range c.Rows {
 		if r.Property == property && r.Claim != "" {
@@ -325,7 +326,7 @@ func (t *text) findings(p findingGroup) {
 	}
 }
 
-// claimOfRequired returns cardClaim for a required property; "" for others.
+// claimOfRequired returns the result of cardClaim for a required property, and "" for any other.
 func claimOfRequired(c *outcome.Card, h outcome.Violation) string {
 	if !h.Required {
 		return ""
@@ -353,7 +354,7 @@ func cardLegend(used map[outcome.Mark]bool) string {
 	return strings.Join(parts, " · ")
 }
 
-// maxCardTextLen limits a text from elsewhere, in characters.
+// maxCardTextLen limits an untrusted text, in characters.
 const maxCardTextLen = 4096
 
 var escapes = strings.NewReplacer(`\`, `\\`, "`", "\\`", "*", `\*`, "_", `\_`, "[", `\[`, "]", `\]`, "<", "&lt;", ">", "&gt;", "|", `\|`, "#", `\#`, "~", `\~`)
@@ -450,7 +451,7 @@ func backendOf(c *outcome.Card, column string) string {
 	return c.Backend
 }
 
-// cell is a cell of the matrix, with its counterexample.
+// cell is a cell of the matrix, with a link to its counterexample.
 type cell struct {
 	outcome.CardCell
 	Column, Words string
@@ -508,7 +509,7 @@ func tone(m outcome.Mark) string {
 	return "calm"
 }
 
-// cardView is the data of the page.
+// cardView is the data for the page's template.
 type cardView struct {
 	*Scorecards
 	Pictures map[string]sequence.Diagram
@@ -534,7 +535,8 @@ func (b *Scorecards) Page(w io.Writer, pictures map[string]sequence.Diagram) err
 	return nil
 }
 
-// measure is a row of numbers: those of the lock, and those of the comparison runs.
+// measure is a row of the table of numbers, with the number of the lock and that of the comparison
+// runs in each column.
 type measure struct {
 	Name, unit string
 	pick       func(outcome.CardNumbers) float64
@@ -555,12 +557,12 @@ func formatNumber(x float64) string {
 	return strconv.FormatFloat(x, 'f', 2, 64)
 }
 
-// both formats the number of the lock, with that of the comparison run in parentheses.
+// formatBoth formats the number of the lock, with that of the comparison run in parentheses.
 func (m measure) both(lock, own outcome.CardNumbers) string {
 	return fmt.Sprintf("%s%s (%s)", formatNumber(m.pick(lock)), m.unit, formatNumber(m.pick(own)))
 }
 
-// value returns the number for a column; "–" if the column has no runs.
+// value returns the formatted numbers for a column; "–" if the column has no runs.
 func (m measure) value(c *outcome.Card, column string) string {
 	i := slices.IndexFunc(c.Measurements, func(x *outcome.Measurement) bool { return x.Column == column })
 	if i < 0 {
@@ -626,7 +628,7 @@ func printCard(w io.Writer, c *outcome.Card) {
 }
 
 // printMatrix prints the marks of a card for one of its backends. It leaves out rows and columns
-// without results; the reasons for skipped scenarios explain those.
+// without results, because the list of skipped scenarios explains them.
 func printMatrix(w io.Writer, c *outcome.Card, beside bool) {
 	used := map[outcome.Mark]bool{}
 	t := display.Table{{"property"}}

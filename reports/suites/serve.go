@@ -28,8 +28,8 @@ import (
 const policy = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src 'self' data:; " +
 	"connect-src 'none'; form-action 'none'; base-uri 'none'; frame-ancestors 'none'"
 
-// filePolicy is the policy for files. A store may hold files from others, and a page in an origin of
-// its own cannot read the rest of the store.
+// filePolicy is the policy for files. A store may contain untrusted files. The sandbox gives a page
+// an origin of its own, so that it cannot read the rest of the store.
 const filePolicy = policy + "; sandbox allow-scripts allow-popups allow-downloads"
 
 // contentTypes maps file extensions to content types. All other files are offered as downloads.
@@ -40,7 +40,8 @@ var contentTypes = map[string]string{
 	".edn": "text/plain; charset=utf-8", ".yaml": "text/plain; charset=utf-8",
 }
 
-// compress compresses text with gzip for clients that accept it. Pages shrink to an eighth.
+// compress compresses text with gzip for clients that accept it. Pages shrink to an eighth of their
+// size.
 var compress = func() func(http.Handler) http.HandlerFunc {
 	var texts []string
 	for _, kind := range contentTypes {
@@ -65,10 +66,10 @@ type server struct {
 	draw    func(dir string) error // draws the reports of a run
 }
 
-// NewServer returns an HTTP server for a store, to be used with a loopback listener. It answers only
-// GET and HEAD requests, and only if the Host header is a loopback name: this rejects pages from
-// elsewhere whose host name was made to resolve to 127.0.0.1. The index is rendered on each request.
-// A run's page is drawn by draw if it does not exist.
+// NewServer returns an HTTP server for a store, to be used with a loopback listener. It answers
+// only GET and HEAD requests whose Host header is a loopback name. This rejects requests from
+// foreign pages whose host name was made to resolve to 127.0.0.1. The index is rendered on each
+// request. If a run's page does not exist, draw creates it.
 func NewServer(store string, at net.Addr, draw func(dir string) error) (*http.Server, error) {
 	root, err := files.OpenFolder(store)
 	if err != nil {
@@ -131,7 +132,7 @@ func (s *server) isLoopbackHost(host string) bool {
 }
 
 // storePath converts the decoded path of a URL to a path inside the store. It rejects hidden files,
-// which are unfinished.
+// because these are unfinished.
 func storePath(url string) (string, bool) {
 	name := strings.TrimPrefix(url, "/")
 	if name == "" {
@@ -157,8 +158,8 @@ func (s *server) index(w http.ResponseWriter, r *http.Request) {
 	send(w, r, page)
 }
 
-// suite renders a suite's page again, with links to reports that are drawn when they are opened. If
-// that fails, it sends the page as it was written.
+// suite renders a suite's page again, with links to reports that will be drawn when they are
+// opened. If rendering fails, it sends the stored page.
 func (s *server) suite(w http.ResponseWriter, r *http.Request, name string) {
 	var page bytes.Buffer
 	suite, err := Open(filepath.Join(s.store, filepath.FromSlash(path.Dir(name))))
@@ -185,9 +186,9 @@ func send(w http.ResponseWriter, r *http.Request, page []byte) {
 	}
 }
 
-// drawReport draws the reports of a run if its page is requested and does not exist. It returns
-// fs.ErrNotExist if there is no such run. Links are followed only inside the store: a run is named by
-// its own folder, or by the `latest` link of its scenario.
+// drawReport draws the reports of a run if its page does not exist. It returns fs.ErrNotExist if
+// there is no such run. Links are followed only inside the store: a run can be requested by its own
+// directory or by the `latest` link of its scenario.
 func (s *server) drawReport(ctx context.Context, name string) error {
 	dir := path.Dir(name)
 	if path.Base(name) != runPage || !strings.Contains(dir, "/") || !s.root.Has(dir+"/"+runManifest) {

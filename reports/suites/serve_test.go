@@ -117,7 +117,8 @@ func TestServeDrawError(t *testing.T) {
 	}
 }
 
-// A run's page is drawn when it is opened. Other files, and pages outside the store, are not.
+// A run's page is drawn when it is opened. Other files, and pages outside the store, are never
+// drawn.
 func TestServeDrawsOnDemand(t *testing.T) {
 	store := storeWithSecret(t)
 	bare := func(scenario string) string {

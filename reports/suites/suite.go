@@ -15,7 +15,7 @@
 // a missing result an error. The GitHub reports keep only the outcomes they show: the summary is cut
 // below GitHub's limit of 1 MiB, and a step shows ten annotations.
 //
-// Not here: judging, and the reports of single runs.
+// The package does not judge runs, and does not create the reports of single runs.
 package suites
 
 import (
@@ -68,13 +68,14 @@ type Suite struct {
 	CPUs        int            `json:"cpus"`
 	Sets        []string       `json:"sets,omitempty"` // overrides
 	Scenarios   []*Scenario    `json:"scenarios"`
-	// Outcomes holds all outcomes, or for several seeds the first few of each scenario that were not as
-	// expected.
+	// Outcomes holds all outcomes. With several seeds, it holds only the first few outcomes of each
+	// scenario that were not as expected.
 	Outcomes []outcome.Outcome `json:"outcomes"`
-	// Rates lists the images that show how often properties were violated in several seeds.
+	// Rates lists the file names of the images that show how often properties were violated in
+	// several seeds.
 	Rates []string `json:"rates,omitempty"`
 
-	// Store is the folder of the runs' directories.
+	// Store is the directory that contains the runs' directories.
 	Store string `json:"-"`
 }
 
@@ -105,7 +106,7 @@ func (c *Scenario) ID() string {
 	return c.Name + "/" + c.Variant
 }
 
-// Add adds a final outcome: none of its numbers may wait for another run.
+// Add adds a final outcome: none of its numbers may depend on a run that is still to come.
 func (s *Suite) Add(o outcome.Outcome) {
 	o.Verdict = verdict.Verdict{} // its witness references the whole history
 	o.Dir = s.relative(o.Dir)
@@ -135,7 +136,8 @@ func (s *Suite) Add(o outcome.Outcome) {
 // storePrefix leads from a suite's directory to the store.
 const storePrefix = "../../"
 
-// relative returns a run directory relative to the suite's directory; "" if it is not in the store.
+// relativeDir returns a run directory relative to the suite's directory; "" if the run directory is
+// not in the store.
 func (s *Suite) relative(dir string) string {
 	if dir == "" {
 		return ""
@@ -147,7 +149,7 @@ func (s *Suite) relative(dir string) string {
 	return storePrefix + filepath.ToSlash(rel)
 }
 
-// scenario returns the scenario with an ID, and adds it if it does not exist.
+// scenario returns the scenario with an ID, which it adds if necessary.
 func (s *Suite) scenario(id string) *Scenario {
 	name, variant, _ := strings.Cut(id, "/")
 	return outcome.GetOrAdd(&s.Scenarios, func(c *Scenario) bool { return c.ID() == id }, Scenario{Name: name, Variant: variant})
@@ -230,7 +232,7 @@ func newView(s *Suite, others []*Suite, has existsFunc) view {
 	return v
 }
 
-// troubles lists the discarded tries and the errors.
+// problems lists the discarded tries and the errors.
 func (c *Scenario) troubles() []string {
 	var out []string
 	for _, why := range c.Retried {
@@ -350,7 +352,7 @@ func Write(s *Suite, more ...File) (dir string, err error) {
 	return dir, storeWriteError(err)
 }
 
-// storeWriteError adds the remedy to an error from writing to the store.
+// storeWriteError adds advice to an error from writing to the store.
 func storeWriteError(err error) error {
 	if err == nil {
 		return nil
@@ -358,8 +360,8 @@ func storeWriteError(err error) error {
 	return fmt.Errorf("write to store: %w; free disk space, or choose another folder with --store", err)
 }
 
-// Draw draws the reports of a stored suite again, using only its outcome.json. Nothing is judged
-// again. It first removes leftovers of killed processes from the store.
+// Draw draws the reports of a stored suite again, using only its outcome.json. It does not judge
+// anything again. First, it removes files that killed processes left in the store.
 func Draw(dir string) (*Suite, error) {
 	s, err := Open(dir)
 	if err != nil {
@@ -411,7 +413,7 @@ func otherBackends(s *Suite) []*Suite {
 // SuiteDirs lists the directories of a store's suites, newest first.
 func SuiteDirs(store string) []string { return storedIn(store, Folder) }
 
-// storedIn lists the directories in a folder of suites or scorecards, newest first.
+// listFolder lists the directories in a folder of suites or scorecards, newest first.
 func storedIn(store, folder string) []string {
 	in, err := files.OpenFolder(filepath.Join(store, folder))
 	if err != nil {
@@ -495,7 +497,7 @@ func parse(text []byte) (*Suite, error) {
 	return s, nil
 }
 
-// maxCount exceeds the number of all runs of all scenarios.
+// maxCount is larger than any realistic number of runs.
 const maxCount = 1 << 40
 
 // Sweep removes unfinished files and folders that killed lockpick processes left in a store: next to
@@ -530,8 +532,8 @@ type outcomeHeader struct {
 	AnyOutcome bool
 }
 
-// readHeader reads the first fields of a directory's outcome.json, before those that grow with the
-// run. It returns nil for any other file.
+// readHeader reads the first fields of a directory's outcome.json, which precede the fields that
+// grow with the run. It returns nil for any other file.
 func readHeader(dir string) *outcomeHeader {
 	in, err := files.OpenFolder(dir)
 	if err != nil {

@@ -116,12 +116,13 @@ func read(t *testing.T, path string) string {
 	return string(text)
 }
 
-// body returns a page without its styles and scripts, which change without changing the meaning.
+// body returns a page without its styles and scripts, which may change without affecting the
+// content.
 func body(page string) []byte {
 	return []byte(page[strings.Index(page, "<body>"):strings.Index(page, "<script>")])
 }
 
-// The complete report, with every kind of result.
+// TestGolden compares the report of a suite that has every kind of result to golden files.
 func TestGolden(t *testing.T) {
 	store := t.TempDir()
 	storeReports(t, store, "pause", "pause/fenced", "surprise")
@@ -210,7 +211,7 @@ func TestReportIncludesOtherBackends(t *testing.T) {
 	}
 }
 
-// Text in outcome.json is untrusted.
+// Text in outcome.json is untrusted and must be escaped.
 func TestSuiteEscapesText(t *testing.T) {
 	store := t.TempDir()
 	evil := "<script>alert(1)</script>|`\x1b[31m\u202e\"'\xff](javascript:alert(2))" + strings.Repeat("x", 1<<20)

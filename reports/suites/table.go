@@ -37,7 +37,7 @@ type row struct {
 	Numbers         []string
 }
 
-// familyTable is a family with the parameters of the page's table.
+// familyTable is a family with the parameters of the table on the page.
 type familyTable struct {
 	Family  *family
 	Several bool // the table has several backends
@@ -47,7 +47,7 @@ type familyTable struct {
 // Behind reports whether the row is folded under the scenario's first row.
 func (f *family) Behind(r row) bool { return f.Folded > 0 && r.ID != f.Rows[0].ID }
 
-// StateText returns a state as shown to people. Stored files keep the older words.
+// StateText returns the words for a state in reports. Stored files use older words.
 func StateText(state string) string {
 	switch state {
 	case outcome.Informational:
@@ -94,10 +94,9 @@ type skipGroup struct {
 	IDs                    []string
 }
 
-// minFolded is the number of rows from which a table folds variants.
+// minFolded is the smallest number of rows for which a table folds variants.
 const minFolded = 16
 
-// fillTable fills the table.
 func (v *view) fillTable(all []*Suite, has existsFunc) {
 	var families []*family
 	rows, states := 0, map[string]bool{}
@@ -135,8 +134,8 @@ func (v *view) fillTable(all []*Suite, has existsFunc) {
 	v.States = slices.DeleteFunc(append(outcome.States(), "not run"), func(s string) bool { return !states[s] })
 }
 
-// arrange groups the rows of each variant, across backends. In a long table it folds variants,
-// unless a row was not as expected.
+// arrange groups the rows of each variant, across backends. If the table is long, it folds the
+// variants, unless one of the rows was not as expected.
 func (f *family) arrange(rows int) {
 	at := map[string]int{}
 	for _, r := range f.Rows {
@@ -174,8 +173,8 @@ func (s *Suite) row(c *Scenario, columns []string, has existsFunc) row {
 	return r
 }
 
-// columns lists the properties that have an expectation or were violated anywhere, and the hidden
-// others.
+// columns lists as shown the properties that have an expectation or were violated in any suite, and
+// as hidden all other properties.
 func columns(all []*Suite) (shown, hidden []string) {
 	for _, p := range checker.Properties() {
 		hasExpectation := func(c *Scenario) bool {
@@ -240,7 +239,7 @@ func (s *Suite) describeCell(c *Scenario, cell *outcome.Cell, has existsFunc) ma
 	return m
 }
 
-// rateText states how often a scenario with several runs violated the property.
+// rateText states how often a scenario with several runs violated a property.
 func (s *Suite) rateText(c *Scenario, cell *outcome.Cell) string {
 	if c.Runs <= 1 {
 		return ""
@@ -263,7 +262,7 @@ func (s *Suite) share(c outcome.Cell) string {
 	return fmt.Sprintf("%d of %d", c.Violated, c.Decided)
 }
 
-// runDir returns the directory of a scenario's run with a seed.
+// runDir returns the directory of a scenario's run with the given seed.
 func (s *Suite) runDir(c *Scenario, seed uint64) string {
 	if s.Seeds > 1 {
 		return c.RunDirs[seed]
@@ -271,8 +270,8 @@ func (s *Suite) runDir(c *Scenario, seed uint64) string {
 	return c.Dir
 }
 
-// Examples lists the seeds named as first or shortest example of a cause whose runs are not in the
-// store.
+// Examples lists the seeds that are the first or shortest example of a cause but whose runs are not
+// in the store.
 func (c *Scenario) Examples() []uint64 {
 	var out []uint64
 	for _, x := range c.Causes {
@@ -285,7 +284,7 @@ func (c *Scenario) Examples() []uint64 {
 	return out
 }
 
-// SetRunDir records the directory of a run that was repeated in order to store it.
+// SetRunDir records the directory of a run that was repeated so that it could be stored.
 func (s *Suite) SetRunDir(o outcome.Outcome) {
 	if c := s.scenario(o.Scenario); o.Dir != "" {
 		c.setRunDir(o.Seed, s.relative(o.Dir))
@@ -322,7 +321,7 @@ func (s *Suite) foundCauses(has existsFunc) []foundCause {
 	return out
 }
 
-// maxCells limits the seeds that a grid shows. It shows the first ones.
+// maxCells limits the seeds that a grid shows. If there are more, it shows the first ones.
 const maxCells = 10_000
 
 // Letters of a grid's cells.
@@ -336,7 +335,7 @@ const (
 	cellAlphabet     = " .vx?-"
 )
 
-// cellLabels describes the cells.
+// cellLabels maps the letters of cells to their descriptions.
 var cellLabels = map[rune]string{cellNone: "not run", cellFine: "no unexpected violation", cellViolated: "violated, as expected or informational",
 	cellUnexpected: "not as expected", cellInconclusive: "inconclusive or interrupted", cellFailed: "failed"}
 
@@ -412,7 +411,8 @@ func (s *Suite) grid(c *Scenario) *seedGrid {
 	return g
 }
 
-// cellPaths are the SVG paths that mark a cell in addition to its color, in a square of 14.
+// cellPaths maps the letters of cells to SVG paths that mark a cell in addition to its color. A
+// cell is a square of 14 px.
 var cellPaths = map[rune]string{cellViolated: "M4 4l3 6 3-6", cellUnexpected: "M4 4l6 6m0-6l-6 6", cellInconclusive: "M4.5 5q0-2 2.5-2t2.5 2q0 1.5-2.5 2v2m0 1.5v1", cellFailed: "M4 7h6"}
 
 // gridStyle holds a grid's colors. An SVG file contains a copy.
@@ -482,8 +482,8 @@ func translate(path string, x, y int) string {
 	return fmt.Sprintf("M%g %g%s", float64(x)+dx-0.5, float64(y)+dy-0.5, rest)
 }
 
-// pictures draws images for a suite with many seeds: the result of each seed for each scenario, and
-// the violation rate of each property.
+// pictures draws images for a suite with many seeds: for each scenario the result of each seed, and
+// for each property the violation rates.
 func (s *Suite) pictures() []File {
 	if s.Seeds <= 1 {
 		return nil
@@ -559,10 +559,10 @@ func (s *Suite) Headline() string {
 	return text + "."
 }
 
-// anyOutcome reports whether all runs are informational.
+// allInformational reports whether all runs are informational.
 func (s *Suite) anyOutcome() bool { return s.Runs > 0 && s.Counts[outcome.Informational] == s.Runs }
 
-// violated counts the runs that violated each property.
+// violationCounts returns the number of runs that violated each property.
 func (s *Suite) violated() map[string]int {
 	out := map[string]int{}
 	for _, c := range s.Scenarios {
@@ -575,8 +575,8 @@ func (s *Suite) violated() map[string]int {
 	return out
 }
 
-// informational describes the results of the informational scenarios, "" if there are none, and
-// reports whether they violated anything.
+// describeInformational describes the results of the informational scenarios, or returns "" if
+// there are none. It also reports whether they violated anything.
 func (s *Suite) informational() (text string, violated bool) {
 	var all []string
 	for _, c := range s.Scenarios {
@@ -606,7 +606,7 @@ func (s *Suite) informational() (text string, violated bool) {
 	return strings.Join(clipList(all), "; "), violated
 }
 
-// decided reports whether any run decided a property.
+// anyDecided reports whether any run decided a property.
 func (s *Suite) decided() bool {
 	return slices.ContainsFunc(s.Scenarios, func(c *Scenario) bool {
 		return slices.ContainsFunc(c.Cells, func(cell outcome.Cell) bool { return cell.Decided > 0 })
@@ -616,7 +616,8 @@ func (s *Suite) decided() bool {
 // maxNamed limits the items listed in a sentence.
 const maxNamed = 8
 
-// surprises lists the unexpected violations, and all other results that were not as expected.
+// unexpectedResults lists the unexpected violations, and all other results that were not as
+// expected.
 func (s *Suite) surprises() (found, missed []string) {
 	for _, c := range s.Scenarios {
 		for _, cell := range c.Cells {
@@ -654,8 +655,8 @@ func causeText(c outcome.Cell) string {
 	return " (" + text + ")"
 }
 
-// maxTextLen limits a text of a report, in characters: longer texts are not readable, and files from
-// elsewhere may contain anything.
+// maxTextLen limits a text in a report, in characters. Longer texts are not readable, and untrusted
+// files may contain anything.
 const maxTextLen = 4096
 
 func visible(s string) string { return display.Visible(s, maxTextLen) }

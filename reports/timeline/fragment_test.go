@@ -26,7 +26,7 @@ func TestScriptIsShort(t *testing.T) {
 	}
 }
 
-// Names stay text in the page's markup and in its data.
+// Names are escaped in the page's markup and in its data.
 func TestUntrustedNames(t *testing.T) {
 	h := readHistory(t, "../../checker/testdata/restart-forgets.txt")
 	evil := `</script><script>alert(1)</script><img src=x onerror="alert(2)">` + "\x00\u202e" + strings.Repeat("A", 1<<20)
@@ -96,7 +96,7 @@ func TestLongRunIsFolded(t *testing.T) {
 	}
 }
 
-// uncompressed returns the uncompressed data of a long timeline.
+// decompress returns the uncompressed data of a long timeline.
 func uncompressed(t *testing.T, html string) []byte {
 	t.Helper()
 	_, rest, _ := strings.Cut(html, `class="tl-data">`)
@@ -116,8 +116,8 @@ func uncompressed(t *testing.T, html string) []byte {
 	return data
 }
 
-// overlap returns the first pair of overlapping beliefs as a violation. The checker would run
-// porcupine on the history, which takes seconds.
+// overlap returns the first pair of overlapping beliefs as a violation. It is used instead of the
+// checker, which would run porcupine on the history and take seconds.
 func overlap(t *testing.T, h *history.History) verdict.Result {
 	t.Helper()
 	all := facts.Read(h).Beliefs()
@@ -131,7 +131,7 @@ func overlap(t *testing.T, h *history.History) verdict.Result {
 	return verdict.Result{}
 }
 
-// longRun makes a history of two clients that alternate, with one overlap.
+// longRun builds a history of two clients that take turns holding the lock, with one overlap.
 func longRun(n int) *history.History {
 	h := &history.History{Params: history.Params{Clients: []string{"c1", "c2"}, Nodes: []string{"n1", "n2", "n3"}, Quorum: 2, TTL: 10e9, Resource: "r1", Fence: "none"}}
 	at := int64(0)

@@ -22,7 +22,8 @@ func TestLayoutInvariants(t *testing.T) {
 	}
 }
 
-// checkLayout checks a layout against the invariants of all layouts and the checker's numbers.
+// checkLayout checks a layout against the invariants of all layouts and against the checker's
+// numbers.
 func checkLayout(t *testing.T, h *history.History) Timeline {
 	t.Helper()
 	return checkLayoutOf(t, h, checker.Check(h))

@@ -17,7 +17,8 @@ import (
 // maxClients limits the clients that have lanes.
 const maxClients = 24
 
-// clientLanes draws each client: its operations, and its beliefs below them.
+// clientLanes draws each client: its operations and, below them, the spans in which it believed
+// that it held the lock.
 func (b *builder) clientLanes() {
 	names := b.chart.limitLanes(b.run.f.Params.Clients, maxClients, "client")
 	rows := map[string]int{}
@@ -80,8 +81,8 @@ func (b *builder) drawOperations(rows map[string]int) {
 	}
 }
 
-// drawOperation draws an operation at the first free position of its client's row, and returns the
-// instant from which the row is free.
+// drawOperation draws an operation in its client's row at the first position that is not taken, and
+// returns the instant from which the row is free again.
 func (b *builder) drawOperation(row int, o facts.Operation, to, free int64) int64 {
 	e := o.Call
 	if o.Return != nil {
@@ -131,8 +132,8 @@ func (r *run) endOfOperation(ops []facts.Operation, i int) int64 {
 
 const maxKeys = 4
 
-// holderLanes draws for each lock how many clients believe that they hold it. As in the checker, only
-// the certain part of a belief counts.
+// holderLanes draws, for each lock, how many clients believe that they hold it. As in the checker,
+// only the certain part of a belief counts.
 func (b *builder) holderLanes() {
 	byKey := map[string][]facts.Window{}
 	var keys []string
@@ -300,7 +301,7 @@ func (b *builder) resourceLane(v verdict.Verdict) {
 	}
 }
 
-// damagingEvents maps the events that damaged the resource to explanations.
+// damagingEvents maps the events that damaged the resource to explanations of the damage.
 func (r *run) damagingEvents(v verdict.Verdict) map[int64]string {
 	explanations := map[int64]string{}
 	for _, name := range []string{verdict.FencingOrder, verdict.ResourceSafety} {
@@ -361,7 +362,7 @@ func (b *builder) clockRow(name string) {
 	}
 }
 
-// drawStalls draws when a process was paused or down, behind its lane.
+// drawStalls draws when a process was paused or down, in the background of its lane.
 func (b *builder) drawStalls(name string) {
 	cover := -1
 	for _, f := range b.run.f.Faults {
@@ -428,7 +429,7 @@ func (b *builder) faultLane() {
 		b.drawFault(rows[i], g)
 	}
 	if crowded > 0 {
-		b.chart.noteOmitted(fmt.Sprintf("%d faults in force at the same time as %d others", crowded, maxTracks))
+		b.chart.noteOmitted(fmt.Sprintf("%d faults active at the same time as %d others", crowded, maxTracks))
 	}
 }
 
@@ -476,7 +477,8 @@ func (r *run) describeStep(step int) string {
 	return ""
 }
 
-// faultGroups groups faults that began and ended together. Groups are in the order of their begin.
+// faultGroups groups faults that began and ended together. The groups are ordered by when they
+// began.
 func (r *run) faultGroups() [][]*facts.Fault {
 	const moment = 20e6
 	near := func(x, y int64) bool { return x == y || max(x, y)-min(x, y) <= moment }

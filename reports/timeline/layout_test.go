@@ -17,7 +17,8 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the golden files")
 
-// The layouts of some of the checker's test histories. The golden files have the same names.
+// TestLayouts compares the layouts of some of the checker's test histories with golden files of the
+// same names.
 func TestLayouts(t *testing.T) {
 	for _, name := range []string{"pause-overrun", "restart-forgets", "clock-jump", "delayed-release-deletes", "client-clock-steps-back", "fenced"} {
 		t.Run(name, func(t *testing.T) {

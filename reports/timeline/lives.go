@@ -30,8 +30,8 @@ func (r *run) reportedLives() map[string][][]life {
 	return out
 }
 
-// consecutiveLives returns the lives of one key on one node without overlaps: the error of timestamps
-// may exceed the gap between two lives.
+// consecutiveLives returns the lives of one key on one node. It removes overlaps between
+// consecutive lives, which arise if the error of the timestamps exceeds the gap between the lives.
 func (r *run) consecutiveLives(intervals []*facts.KeyInterval) (lives []life) {
 	free := int64(0)
 	for i, s := range intervals {
@@ -83,7 +83,8 @@ func (r *run) markReleased(l *life, client string, at int64) {
 	}
 }
 
-// sessionOf returns the session whose token is the value or one of its fields; "" if there is none.
+// sessionOf returns the session whose token is the key's value or one of the value's fields; "" if
+// there is none.
 func (r *run) sessionOf(s *facts.KeyInterval) string {
 	if name := r.owners[s.Value]; name != "" {
 		return name
@@ -166,7 +167,7 @@ func (in *inference) begin(set *event) {
 }
 
 // end ends the current life, if there is one. at is an instant at which the key is certainly gone,
-// and by is the command that shows it.
+// and by is the command that shows this.
 func (in *inference) end(at int64, by *event, how string) {
 	l := in.open
 	if l == nil {
@@ -190,7 +191,7 @@ func (in *inference) end(at int64, by *event, how string) {
 	in.lives = append(in.lives, *l)
 }
 
-// expiryOf returns when a time to live that began at an instant ends, at the node's current clock
+// expiryOf returns when a TTL that starts at the given instant elapses, at the node's current clock
 // rate. latestEnd accounts for later changes of that clock.
 func (in *inference) expiryOf(at, ttl int64) int64 {
 	rate := facts.ClockAt(in.f.ClockChangesOf(in.node), at).Rate
@@ -200,8 +201,9 @@ func (in *inference) expiryOf(at, ttl int64) int64 {
 	return at + int64(float64(ttl)/rate)
 }
 
-// latestEnd returns the latest instant at which a key ended because of a fault on its node after it
-// was last known to exist, and the reason. shown is when another command showed that it was gone.
+// latestEnd returns the latest time at which the key can have ended, and the reason: it expired, or
+// a fault hit its node after the key was last known to exist. shown is when a command showed that
+// the key was gone.
 func (in *inference) latestEnd(l *life, shown int64) (int64, string) {
 	at, why := in.endByClock(l)
 	for _, f := range in.f.Faults {
@@ -220,8 +222,8 @@ func (in *inference) latestEnd(l *life, shown int64) (int64, string) {
 	return at, why
 }
 
-// endByClock returns when the node's clock ends a key. That is its expiry, unless the clock is
-// changed.
+// endByClock returns when the node's clock ends a key. This is the key's expiry, unless the clock
+// was changed.
 func (in *inference) endByClock(l *life) (int64, string) {
 	at, why := l.expiresAt, ""
 	changes := in.f.ClockChangesOf(in.node)
@@ -237,17 +239,19 @@ func (in *inference) endByClock(l *life) (int64, string) {
 	return at, why
 }
 
-// believes reports whether a session believes at an instant that it holds the lock.
+// believes reports whether a session's client believed, at the given instant, that it held the
+// lock.
 func (r *run) believes(session string, at int64) bool {
 	s := r.f.SessionByName(session)
 	return s != nil && slices.ContainsFunc(slices.Collect(r.f.Windows(s)), func(x facts.Window) bool { return x.From <= at && at < x.To })
 }
 
-// maxItems keeps the page small and fast to draw.
+// maxItems limits the items, so that the page stays small and fast to draw.
 const maxItems = 16000
 
-// setInitialView chooses what a reader sees first. For a violation it is the violation's window with
-// a margin, starting at the acquire of the first session involved. Otherwise it is the whole run.
+// setInitialView chooses what a reader sees first. For a violation, this is the violation's span
+// with a margin, starting at the acquire of the first session involved. Otherwise it is the whole
+// run.
 func (c *chart) setInitialView(s span, violated bool) {
 	c.t.Open = span{0, c.t.End}
 	if !violated {
@@ -262,7 +266,7 @@ func (c *chart) setInitialView(s span, violated bool) {
 	c.t.Open = span{max(0, s[0]-margin), min(c.t.End, s[1]+margin)}
 }
 
-// foldFarItems folds or omits items far from the focus if there are too many.
+// foldFarItems folds or omits items far from the focus if there are too many items.
 func (c *chart) foldFarItems(s span) {
 	c.t.Whole = span{0, c.t.End}
 	if len(c.t.Items) <= maxItems {
@@ -314,8 +318,8 @@ func (c *chart) count(w span) (n int) {
 	return n
 }
 
-// fold merges an item into the previous one if that is close, in the same row, and also outside the
-// window. It returns the number of merged items.
+// fold merges an item into the previous one if that one is close, in the same row, and also outside
+// the window. It returns the number of merged items.
 func (c *chart) fold(i item, bucket int64, w span) int {
 	if n := len(c.t.Items); n > 0 {
 		last := &c.t.Items[n-1]

@@ -15,7 +15,7 @@
 // the first fault, is complete. Outside the window there are beliefs, leases, holders and faults,
 // folded where they are dense. Omitted states what is missing.
 //
-// Deliberately missing: a definition of belief or of violations. Both are in the checker.
+// The package does not define beliefs and violations. The checker does.
 package timeline
 
 import (
@@ -52,7 +52,7 @@ type Timeline struct {
 	Items  []item   `json:"items"` // by row, and within a row by time
 	Views  []view   `json:"views"` // the incidents, in order of time
 	First  int      `json:"first"` // index of the view that the page opens with
-	// Unlisted states which incidents have no view, "" if all have one.
+	// Unlisted states which incidents have no view; "" if all have one.
 	Unlisted string `json:"-"`
 	Omitted  string `json:"omitted"` // what is not drawn; "" if everything is drawn
 }
@@ -71,7 +71,7 @@ const (
 	resource role = "resource"
 )
 
-// lane is one process, or shared by all.
+// lane represents one process, or something that all processes share, such as the faults.
 type lane struct {
 	Name string `json:"name"`
 	Role role   `json:"role"`
@@ -94,7 +94,7 @@ type line struct {
 	Points [][2]int64 `json:"points"`
 }
 
-// kind is the appearance of items, and their description.
+// kind is a kind of items, with their appearance and description.
 type kind struct {
 	Class string `json:"class"`
 	Glyph string `json:"glyph,omitempty"` // used if there is no room for a label
@@ -117,7 +117,7 @@ func (i item) MarshalJSON() ([]byte, error) {
 	return json.Marshal(append([]int64{int64(i.Row), int64(i.Kind), i.From, i.To - i.From, int64(i.Label), int64(i.Detail), int64(i.Session)}, i.Events...))
 }
 
-// view is a violation, as a span to show.
+// view is the span to show for a violation.
 type view struct {
 	Property string  `json:"property"`
 	Because  string  `json:"because"`
@@ -129,7 +129,7 @@ type view struct {
 }
 
 // Of lays out a run with its verdict. It accepts any history, even one that no run could have
-// produced: whatever is inconsistent is omitted.
+// produced, and omits whatever is inconsistent.
 func Of(h *history.History, v verdict.Verdict) Timeline {
 	b := newBuilder(h)
 	b.views(v)
@@ -158,7 +158,7 @@ const (
 	maxNameLen = 24
 )
 
-// shortName cuts a name, so that long names do not take the room of the lanes.
+// shortName shortens a name to leave room for the lanes.
 func shortName(name string) string { return display.Fit(display.Visible(name, maxNameLen), maxNameLen) }
 
 // sentence joins the parts that are not empty.
@@ -166,10 +166,10 @@ func sentence(parts ...string) string { return display.Join("; ", parts...) }
 
 type event = history.Event
 
-// run holds the facts about the run.
+// run holds the facts about a run.
 type run struct {
 	f       *facts.Facts
-	end     int64 // of the run, ns
+	end     int64 // time at which the run ended, in nanoseconds
 	beliefs []facts.Window
 	owners  map[string]string // session by token
 
@@ -224,8 +224,8 @@ func newBuilder(h *history.History) *builder {
 // maxViews limits the incidents that a page lists.
 const maxViews = 1000
 
-// views lists the violations that the verdict shows and all other incidents that it counts, in order
-// of time. First is the one that the verdict shows first.
+// views lists the violations that the verdict shows and all other incidents that it counts, in
+// order of time. First is the index of the one that the verdict shows first.
 func (b *builder) views(v verdict.Verdict) {
 	all, unlisted := []view{}, []string{}
 	for _, r := range v.Results {
@@ -273,8 +273,8 @@ func (r *run) incidents(res *verdict.Result) []verdict.Result {
 	return all
 }
 
-// focus returns the span of the violation shown first, or else of the first fault, and whether it is
-// a violation.
+// focus returns the span of the violation shown first or, without a violation, of the first fault.
+// It also reports whether the span is that of a violation.
 func (b *builder) focus() (span, bool) {
 	if t := b.chart.t; len(t.Views) > 0 {
 		return span{t.Views[t.First].From, t.Views[t.First].To}, true
@@ -373,7 +373,7 @@ func (t Timeline) legend() []legend {
 // chart builds a Timeline lane by lane.
 type chart struct {
 	t     Timeline
-	end   int64 // of the run, ns
+	end   int64 // time at which the run ended, in nanoseconds
 	kinds map[string]int
 	texts map[string]int
 	y     int
@@ -445,7 +445,7 @@ func (c *chart) kind(class string) int {
 	return i
 }
 
-// limitLanes returns the names that get lanes. It notes how many others are omitted.
+// limitLanes returns the first limit names, which get lanes, and notes how many are omitted.
 func (c *chart) limitLanes(names []string, most int, noun string) []string {
 	if len(names) <= most {
 		return names
@@ -474,7 +474,7 @@ func (c *chart) noteOmitted(what string) {
 
 // itemKinds describes each kind of item and its appearance.
 var itemKinds = map[string]kind{
-	"fault":     {Words: "fault in force"},
+	"fault":     {Words: "active fault"},
 	"fault-try": {Words: "fault being injected"},
 	"fault-at":  {Glyph: "◆", Words: "fault, at one instant"},
 	"fault-no":  {Glyph: "✗", Words: "fault that could not be injected, read back or healed"},
