@@ -20,8 +20,8 @@ import (
 	"lockpick/scenarios"
 )
 
-// For each key that ended, the diagram and the timeline show the event that the
-// node reported and the verdict names. Checked for the catalog and random plans.
+// For each key that ended, the diagram and the timeline show the same event that the node reported
+// and the verdict names. The test covers the catalog and random plans.
 func TestPicturesAgreeWithVerdicts(t *testing.T) {
 	random := choose(t, "random-faults")
 	losses, ends := 0, 0
@@ -64,14 +64,14 @@ func TestPicturesAgreeWithVerdicts(t *testing.T) {
 	}
 }
 
-// pictures holds a run with its diagram and timeline.
+// runDrawings holds a run with the events that its diagram and timeline show.
 type pictures struct {
 	h *history.History
 	f *read.Facts
 	v verdict.Verdict
 
-	diagram  map[int64]bool      // events that it refers to
-	timeline map[int64][][]int64 // by event: the items that contain it, as lists of events
+	diagram  map[int64]bool      // events to which the diagram refers
+	timeline map[int64][][]int64 // for each event, the items that contain it, as lists of events
 
 	losses, ends int
 }

@@ -19,11 +19,11 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// ownSeeds is the number of seeds within which a scenario must catch its broken lock.
+// maxSeeds is the number of seeds with which a scenario must have caught its broken lock.
 const ownSeeds = 200
 
-// TestBrokenLocks runs the scenarios that are meant to catch a broken lock, and prints the violation and the
-// first seed that shows it.
+// TestBrokenLocks runs each scenario that is meant to catch a broken lock, and prints the violation
+// and the first seed that shows it.
 func TestBrokenLocks(t *testing.T) {
 	all := choose(t)
 	table := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
@@ -55,7 +55,7 @@ func TestBrokenLocks(t *testing.T) {
 	table.Flush()
 }
 
-// firstCaught returns the first seed with the scenario's expected result, or 0.
+// findCatchingSeed returns the first seed with which the scenario has its expected result, or 0.
 func firstCaught(t *testing.T, s scenarios.Found) (seed uint64, o outcome.Outcome) {
 	t.Helper()
 	for seed = 1; seed <= ownSeeds; seed++ {

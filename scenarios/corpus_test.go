@@ -14,7 +14,7 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// Each scenario in the corpus still shows the violation that the fuzzer found, and is small.
+// Each scenario in the corpus is small, and still shows the violation that the fuzzer found.
 func TestCorpus(t *testing.T) {
 	paths, err := filepath.Glob("corpus/*.yaml")
 	if err != nil || len(paths) == 0 {

@@ -2,5 +2,5 @@
 
 package scenarios_test
 
-// night is false in the checks before a merge, which must finish within minutes.
+// nightly is false in the checks before a merge, which must finish within minutes.
 const night = false

@@ -16,8 +16,8 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// tardy is a lock whose acquire returns only 2.4 s after the lock has ended. It is not tardy for c1, because faults
-// wait for c1's acquire, and without the faults a run shows nothing.
+// tardyLock is a lock whose Acquire returns only 2.4 s after the lock's deadline. Acquire is not
+// delayed for c1, because faults wait for c1's acquire, and a run without its faults shows nothing.
 type tardy struct {
 	lock.Lock
 	env lock.Env
@@ -31,7 +31,7 @@ func (l tardy) Acquire(ctx context.Context, key string) (lock.Handle, error) {
 	return h, err
 }
 
-// makeTardy returns a tardy variant of a kind of lock.
+// makeTardy returns a variant of a kind of lock that creates tardyLocks.
 func makeTardy(k lock.Kind) lock.Kind {
 	make := k.New
 	k.New = func(e lock.Env) (lock.Lock, error) {
@@ -41,8 +41,8 @@ func makeTardy(k lock.Kind) lock.Kind {
 	return k
 }
 
-// A lock that has already ended when its acquire returns fails each scenario required of every lock, as the
-// scenario's own lock or as another one.
+// A lock whose Acquire returns only after the deadline fails every scenario that is required of all
+// locks, whether it is the scenario's own lock or another lock under test.
 func TestEndedLockFailsEveryScenario(t *testing.T) {
 	all := map[string]lock.Kind{"tardy": makeTardy(kinds.All["redlock"])}
 	for name, k := range kinds.All {

@@ -17,14 +17,14 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// scaledRuns returns a scenario as run in the simulation and as run with processes, where fixed delays of the
-// machine weigh more.
+// scaledRuns returns a scenario as it runs in the simulation and as it runs with processes.
+// Processes run at a smaller scale, at which the machine's fixed delays matter more.
 func scaledRuns(s scenario.Scenario) []scenario.Scenario {
 	return []scenario.Scenario{s, s.Scaled(cmp.Or(s.Scale, campaign.RealScale))}
 }
 
-// While a minority is down, a lock that needs more than a majority is unavailable, and the checker notices: the
-// outage is longer than the TTL of earlier keys plus the bound.
+// While a minority of nodes is down, a lock that needs more than a majority is unavailable. The
+// checker notices this because the outage is longer than the TTL of earlier keys plus the bound.
 func TestMinorityDownCatchesLockThatNeedsFourVotes(t *testing.T) {
 	for _, s := range scaledRuns(choose(t, "minority-down/one-vote-more")[0].Scenario) {
 		bound := 10*(s.Lock.Timeout+s.Lock.RetryMax) + time.Second/4
@@ -40,8 +40,9 @@ func TestMinorityDownCatchesLockThatNeedsFourVotes(t *testing.T) {
 	}
 }
 
-// Verdicts of fault-tolerance have a margin of two: violations exceed twice the bound, correct locks need at most
-// half of it, and an outage during which the lock must be available lasts twice the bound.
+// Verdicts on fault-tolerance have a margin of a factor of two. Violations exceed twice the bound,
+// correct locks need at most half of it, and outages during which the lock must be available last
+// twice the bound.
 func TestFaultToleranceHasMargins(t *testing.T) {
 	backend, tried := sim.New(kinds.All), 0
 	for _, p := range choose(t) {

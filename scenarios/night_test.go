@@ -2,5 +2,5 @@
 
 package scenarios_test
 
-// night makes the longer checks use more seeds, because nightly runs have more time.
+// nightly makes the longer checks use more seeds, because nightly runs may take longer.
 const night = true

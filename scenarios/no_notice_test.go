@@ -31,9 +31,9 @@ func (l noDeadline) Acquire(ctx context.Context, key string) (lock.Handle, error
 	return noDeadlineHandle{h}, nil
 }
 
-// A lock that reports no deadline to its holder has its own property, holder-told: if its holder outlives the lock,
-// that is neither a violation of mutual exclusion nor unexpected. The lock must keep its other promises. A
-// key that ends early still violates mutual exclusion. Both cases occur here.
+// If a lock reports no deadline and its holder goes on after the key has expired, that violates
+// holder-told, which is expected, and not mutual exclusion. A key that ends early still violates
+// mutual exclusion. Both cases occur here. The lock must satisfy all other expectations.
 func TestLockWithoutDeadline(t *testing.T) {
 	kind := lock.Kind{OneNode: true, Belief: lock.ByNothing, New: func(e lock.Env) (lock.Lock, error) {
 		l, err := kinds.All["single"].New(e)
@@ -68,7 +68,7 @@ func TestLockWithoutDeadline(t *testing.T) {
 	}
 }
 
-// noReleaseReply wraps a lock whose releases work but always return an error.
+// noReleaseReply wraps a lock so that releases work but always return an error.
 type noReleaseReply struct {
 	lock.Lock
 	suffix string // suffix of each key; if it is not empty, each client has a lock of its own
@@ -88,8 +88,8 @@ func (l noReleaseReply) Acquire(ctx context.Context, key string) (lock.Handle, e
 	return noReleaseReplyHandle{h}, nil
 }
 
-// A lock that reports no deadline and does not confirm releases passes if it excludes other clients, and fails
-// otherwise.
+// A lock that reports no deadline and does not confirm releases passes if it excludes other
+// clients. If it does not, it fails.
 func TestLockWithoutReleaseReplies(t *testing.T) {
 	for name, from := range map[string]struct {
 		lock.Factory

@@ -17,7 +17,8 @@ import (
 // clockFaults are the kinds of faults that change a clock.
 var clockFaults = []string{"clock-jump", "clock-rate", "clock-slew", "clock-strobe"}
 
-// staysInForce is the read-back of an end event without effect, because a later step has the same fault.
+// staysActive is the cause in an end event that has no effect, because a later step has the same
+// fault.
 const staysInForce = "it stays in force for another step"
 
 func ended(kind string) func(*oracle, groups) {
@@ -43,7 +44,8 @@ func (o *oracle) restarted(g groups) {
 	}
 }
 
-// lasted checks a fault of one target: its beginning, and its end if the sentence names it.
+// checkFault checks a fault on one target: when it began and, if the sentence says so, when it
+// ended.
 func lasted(kinds ...string) func(*oracle, groups) {
 	return func(o *oracle, g groups) {
 		if o.faultBegin(g["n"], g["t"], kinds...) == nil {
@@ -66,7 +68,8 @@ func healed(kinds ...string) func(*oracle, groups) {
 	}
 }
 
-// linked checks a fault on links of one client. The sentence must name all links on which it began with the first.
+// checkLinkFault checks a fault on links of one client. The sentence must name all links on which
+// the fault began at that time.
 func linked(kinds ...string) func(*oracle, groups) {
 	return func(o *oracle, g groups) {
 		named := expand(g["nodes"])
@@ -89,8 +92,9 @@ func linked(kinds ...string) func(*oracle, groups) {
 	}
 }
 
-// together reports whether a step hit a client's links to exactly these servers at the instant of a begin event.
-// Links on which the fault ended earlier do not count: the story may leave out what ended before it begins.
+// sameLinks reports whether the step of a begin event affected a client's links to exactly the
+// named servers at that instant. Links on which the fault ended earlier than on these do not count,
+// because the story may leave out faults that ended before it begins.
 func (o *oracle) together(begin fact, client string, named []string) bool {
 	over := map[string]int64{}
 	for _, f := range o.facts {
@@ -120,7 +124,8 @@ func (o *oracle) together(begin fact, client string, named []string) bool {
 	return true
 }
 
-// endedOneOf reports whether a fault ended at the printed instant, or between the first and the last of several.
+// endedOneOf reports whether a fault ended at the printed instant or, if the sentence gives the
+// first and last of several ends, between these.
 func (o *oracle) endedOneOf(target string, g groups, kinds ...string) bool {
 	return o.find(func(f *fact) bool {
 		return f.Process == "nemesis" && f.Type == "end" && f.Cause != staysInForce && f.Node == target && slices.Contains(kinds, f.Op) && (near(g["u"], f.T) || between(g["first"], g["u"], f.T))
@@ -145,9 +150,9 @@ func unlinked(kinds ...string) func(*oracle, groups) {
 	}
 }
 
-// message finds the command on a link whose request or reply was in flight at an instant. The record does not contain
-// commands that a client gave up before they reached the link. For those it returns the fault, whose step in the plan
-// names the message.
+// findMessage finds the command on a link whose request or reply was in flight at an instant. The
+// record does not contain commands that a client abandoned before they reached the link. In that
+// case, findMessage returns the fault whose step in the plan names the message.
 func (o *oracle) message(link, op string, answer bool, at int64) *fact {
 	hit := o.find(func(f *fact) bool { return f.Process == "nemesis" && f.Type == "begin" && f.Node == link && f.T == at })
 	for _, s := range o.run.Params.Steps {
@@ -253,7 +258,7 @@ func (o *oracle) clockWrong(g groups) {
 	}
 }
 
-// keyEnded checks the end of a client's key on a node against the node's own report.
+// checkKeyEnd checks the end of a client's key on a node against the node's own report.
 func keyEnded(what string) func(*oracle, groups) {
 	return func(o *oracle, g groups) {
 		if o.keyEnd(g, what) == nil {
@@ -263,7 +268,8 @@ func keyEnded(what string) func(*oracle, groups) {
 	}
 }
 
-// lived checks that the node's clock reached the expiry of the key, no matter when the node expired it.
+// checkExpiryReached checks that the node's clock reached the key's expiry time, no matter when the
+// node removed the key.
 func (o *oracle) lived(g groups) {
 	o.mentioned["key "+g["n"]+" expired "+g["c"]] = true
 	due := o.find(func(f *fact) bool {
@@ -280,7 +286,7 @@ func (o *oracle) keyEnd(g groups, what string) *fact {
 	})
 }
 
-// expiredEarly checks that the key had part of its TTL left, by true time.
+// checkEarlyExpiry checks that part of the key's TTL was left, by true time.
 func (o *oracle) expiredEarly(g groups) {
 	keyEnded("expired")(o, g)
 	end := o.keyEnd(g, "expired")
@@ -298,7 +304,8 @@ func (o *oracle) expiredEarly(g groups) {
 	}
 }
 
-// keyDue checks that a key expires at the given time by the node's clock, and that its client believes for span longer.
+// checkKeyDue checks that a key expires at the given time by the node's clock, and that its client
+// considers itself the holder for the given span longer.
 func (o *oracle) keyDue(g groups) {
 	begins, ends := false, false
 	for _, n := range expand(g["nodes"]) {
@@ -318,7 +325,7 @@ func (o *oracle) keyDue(g groups) {
 	}
 }
 
-// idlePauses checks the number of a client's pauses that had no effect.
+// checkIdlePauses checks the number of a client's pauses that had no effect.
 func (o *oracle) idlePauses(g groups) {
 	o.idle[g["c"]] = count(g["times"])
 	all := 0
@@ -347,7 +354,7 @@ func count(times string) int {
 	}
 }
 
-// holdAt finds the hold of a client that acquired the lock at a printed instant.
+// holdAt finds a client's hold by the printed instant at which it acquired the lock.
 func (o *oracle) holdAt(client, t string) *hold {
 	for _, h := range o.holds {
 		if h.client == client && near(t, h.acquiredAt) {
@@ -385,7 +392,8 @@ func (o *oracle) votes(g groups, votes int) {
 	}
 }
 
-// shared checks the voters of a hold that had voted for an earlier hold whose client still believed.
+// checkSharedVoters checks which of the voters of a hold had also voted for an earlier hold whose
+// client still considered itself the holder.
 func (o *oracle) shared(g groups, h *hold, voters map[string]int64) {
 	found := false
 	for _, other := range o.holds {
@@ -407,8 +415,8 @@ func (o *oracle) shared(g groups, h *hold, voters map[string]int64) {
 
 func (o *oracle) bothBelieved(g groups) { o.both(g, func(h *hold) int64 { return h.believedUntil }) }
 
-// bothHeld checks the period during which both clients had the lock. A client that died or was notified later still
-// has the lock until its deadline or its release.
+// checkBothHeld checks the period during which both clients held the lock. Even if a client dies or
+// is notified of a loss, it holds the lock until its deadline or its release.
 func (o *oracle) bothHeld(g groups) {
 	o.both(g, func(h *hold) int64 { return h.heldUntil() })
 }
@@ -437,7 +445,8 @@ func (o *oracle) both(g groups, until func(*hold) int64) {
 	o.fail("no two holds overlapped then; candidate: %+v", closest)
 }
 
-// written finds a client's accepted write at a printed instant. In a row that is the time at which it was sent.
+// findWrite finds a client's accepted write by its printed instant. In a row of the diagram, that
+// is the time at which the write was sent.
 func (o *oracle) written(client, t string) *appliedWrite {
 	for i, w := range o.writes {
 		if w.client != client {
@@ -490,7 +499,8 @@ func (o *oracle) wrote(g groups) {
 	}
 }
 
-// lostBy lists, by client, the versions that a write overwrote without having read them.
+// lostVersions returns, for each client, the versions that a write overwrote without having read
+// them.
 func (o *oracle) lostBy(w *appliedWrite) map[string][]int64 {
 	lost := map[string][]int64{}
 	for _, earlier := range o.writes {
@@ -542,7 +552,7 @@ func (o *oracle) leaseEnded(g groups) {
 	}
 }
 
-// step checks an event of a client.
+// checkEvent checks an event of a client.
 func step(op, kind string) func(*oracle, groups) {
 	return func(o *oracle, g groups) {
 		if f := o.event(g["c"], op, kind, g["t"]); f == nil || g["key"] != "" && f.Key != g["key"] {
@@ -555,7 +565,7 @@ func (o *oracle) event(client, op, kind, t string) *fact {
 	return o.find(func(f *fact) bool { return f.Process == client && f.Op == op && f.Type == kind && near(t, f.T) })
 }
 
-// checked checks the remaining time of a lease by the client's own clock.
+// checkRemaining checks the remaining time of a lease by the client's own clock.
 func (o *oracle) checked(g groups) {
 	check := o.event(g["c"], "check", "ok", g["t"])
 	if check == nil {
@@ -584,7 +594,7 @@ func spanNs(t string) int64 {
 	return int64(d)
 }
 
-// nearSpan reports whether a duration is printed as t, as in "663.082 ms".
+// nearSpan reports whether a duration can be printed as t, which has the form "663.082 ms".
 func nearSpan(t string, ns int64) bool {
 	number := strings.TrimRight(t, " nµms")
 	d, err := time.ParseDuration(strings.ReplaceAll(t, " ", ""))
@@ -668,7 +678,8 @@ func between(from, to string, ns int64) bool {
 	return from != "" && (near(from, ns) || near(to, ns) || float64(ns) > seconds(from)*1e9 && float64(ns) < seconds(to)*1e9)
 }
 
-// tries checks the attempts of a client: rounds of sets, each with at most one request per node.
+// checkTries checks the attempts of a client, which are rounds of sets with at most one request per
+// node.
 func (o *oracle) tries(g groups) {
 	last := g["u"]
 	end := o.find(func(f *fact) bool {
@@ -714,7 +725,8 @@ func (o *oracle) tries(g groups) {
 
 var reason = regexp.MustCompile(`(refused by|nothing sent to|no reply from|a late reply from|an error from) ([nr]\d+(?:–n\d+)?(?:(?:, | and )n\d+(?:–n\d+)?)*)(?: because of (?:(c\d+)'s key|(its own key)))?`)
 
-// reasons checks why rounds had too few votes. Each named node must show the reason in at least one round.
+// checkReasons checks why rounds had too few votes. For each named node, the reason must apply in
+// at least one round.
 func (o *oracle) reasons(g groups, rounds [][]fact) {
 	for _, m := range reason.FindAllStringSubmatch(g["reasons"], -1) {
 		why, holder := m[1], m[3]
@@ -765,8 +777,8 @@ func (o *oracle) summaryLosses(g groups) {
 	o.fail("no write of %s overwrote %s", g["w"], g["losses"])
 }
 
-// summaryOf checks the nodes on which the earlier holder's key ended in one of the given ways and which then voted for
-// the later holder.
+// checkSummary checks which nodes voted for the later holder after the earlier holder's key had
+// ended there in one of the given ways.
 func summaryOf(what ...string) func(*oracle, groups) {
 	return func(o *oracle, g groups) {
 		if len(o.holders) != 2 {
@@ -831,7 +843,7 @@ func (o *oracle) lostEarly(g groups) {
 	}
 }
 
-// describeEnd describes what a node had done with a token when it replied.
+// describeEnd describes what a node had done with a token by the time of its reply.
 func (o *oracle) describeEnd(node, token, client, session string, answered fact) string {
 	is := "no key"
 	for _, f := range o.facts {
@@ -864,7 +876,7 @@ func (o *oracle) describeEnd(node, token, client, session string, answered fact)
 	return is
 }
 
-// clock formats an instant as in a sentence.
+// formatInstant formats an instant as sentences do.
 func clock(t int64) string { return strconv.FormatFloat(math.Round(float64(t)/1e6)/1e3, 'f', -1, 64) }
 
 func (o *oracle) overlap(g groups) {
@@ -878,7 +890,7 @@ func (o *oracle) overlap(g groups) {
 	}
 }
 
-// overran checks what delayed a client or its message until its lease had ended.
+// checkOverrun checks what delayed a client, or its message, until the client's lease had ended.
 func (o *oracle) overran(g groups) {
 	o.summaryLosses(g)
 	if g["span"] == "" {
@@ -897,7 +909,7 @@ func (o *oracle) overran(g groups) {
 	}
 }
 
-// tookLong checks how long a write that was sent in time was in flight.
+// checkWriteDelay checks how long a write was in flight that was sent in time.
 func (o *oracle) tookLong(g groups) {
 	o.summaryLosses(g)
 	for _, w := range o.writes {
@@ -928,7 +940,8 @@ func (o *oracle) omitted(g groups) {
 	}
 }
 
-// sentTo checks the arrows of a client: it sent a command to at least one node of each lane.
+// checkArrow checks an arrow from a client: the client must have sent a command to at least one
+// node in each lane to which the arrow points.
 func sentTo(op string) func(*oracle, groups) {
 	return func(o *oracle, g groups) {
 		for _, lane := range o.row.to {
@@ -944,8 +957,8 @@ func sentTo(op string) func(*oracle, groups) {
 	}
 }
 
-// unreachable reports whether a node was down or its link cut. The record does not contain commands that never reached
-// a link.
+// unreachable reports whether a node was down or its link was cut. In that case the record may not
+// contain a command, because it never reached the link.
 func (o *oracle) unreachable(client, node, t string) bool {
 	out := false
 	for _, f := range o.facts {

@@ -21,9 +21,9 @@ import (
 	"lockpick/scenarios/campaign"
 )
 
-// TestDrawingsAgreeWithRecord reads the texts and diagrams of violations, and compares each name and number with
-// the record. It has its own templates of the sentences and its own model of the record. A sentence that matches
-// no template is an error.
+// TestDrawingsAgreeWithRecord reads the texts and diagrams of violations, and compares each name
+// and number with the record. It has its own templates for the sentences and its own model of the
+// record. A sentence that matches no template is an error.
 func TestDrawingsAgreeWithRecord(t *testing.T) {
 	each := 4
 	if night {
@@ -54,8 +54,8 @@ func TestDrawingsAgreeWithRecord(t *testing.T) {
 	t.Logf("%d drawings, %d sentences, %d names and numbers", drawings, sentences, values)
 }
 
-// examineRun runs a scenario and compares the drawings of its violation with its record. It returns nil if nothing is
-// violated.
+// examineRun runs a scenario and compares the drawings of its violation with its record. It returns
+// nil if there is no violation.
 func examineRun(t *testing.T, s scenario.Scenario, seed uint64) *oracle {
 	t.Helper()
 	var lines bytes.Buffer
@@ -78,7 +78,7 @@ func examineRun(t *testing.T, s scenario.Scenario, seed uint64) *oracle {
 	return o
 }
 
-// wide is a width that is large enough to avoid wrapping the lines of a diagram.
+// maxWidth is large enough that the lines of a diagram are not wrapped.
 const wide = 4000
 
 // An oracle compares drawings and sentences with a record.
@@ -89,10 +89,10 @@ type oracle struct {
 	wrong             []string
 
 	title     groups
-	holders   []*hold // the two holds whose beliefs overlap, the earlier first; empty for other violations
+	holders   []*hold // the two holds that overlap, the earlier first; empty for other violations
 	mentioned map[string]bool
-	paused    map[string]int // number of pauses by client that the story mentions with their times
-	idle      map[string]int // number of pauses by client that had no effect
+	paused    map[string]int // by client, the number of pauses that the story mentions with their times
+	idle      map[string]int // by client, the number of pauses that had no effect
 	row       *row           // the row of the diagram being compared; nil for a sentence
 }
 
@@ -100,10 +100,11 @@ func (o *oracle) fail(format string, args ...any) {
 	o.wrong = append(o.wrong, fmt.Sprintf("%q: ", o.statement)+fmt.Sprintf(format, args...))
 }
 
-// groups maps the names of a sentence's parts to their text.
+// groups maps the names of a sentence's parts to their texts.
 type groups map[string]string
 
-// A template is a sentence with parts written as {name:sort}, and a function that compares them with the record.
+// A template is a sentence that contains parts of the form {name:sort}, and a function that
+// compares the parts with the record.
 type template struct {
 	text  string
 	check func(*oracle, groups)
@@ -148,8 +149,8 @@ func compile(all []template) []template {
 	return all
 }
 
-// compare finds the template of a sentence and checks its parts. given holds parts from elsewhere, such as a row's
-// instant.
+// compare finds the template that matches a sentence, and checks the sentence's parts. given
+// contains parts from elsewhere, such as the instant of a row.
 func (o *oracle) compare(sentence string, all []template, given groups) {
 	o.statement = sentence
 	o.sentences++
@@ -174,7 +175,7 @@ func (o *oracle) compare(sentence string, all []template, given groups) {
 	o.fail("no template matches")
 }
 
-// The sentences of the story. Parts in [[…]] are optional.
+// storyTemplates are the sentences of the story. Parts in [[…]] are optional.
 var storyTemplates = compile([]template{
 	{text: "{n:any} was killed at {t:time} s[[ and started again at {u:time} s ({cause:readback})]]", check: ended("kill")},
 	{text: "{n:any} was shut down at {t:time} s[[ and started again at {u:time} s ({cause:readback})]]", check: ended("shutdown")},
@@ -218,7 +219,7 @@ var storyTemplates = compile([]template{
 	{text: "A release by {c:client} that was sent [[at {sent:time} s]][[between {sentfrom:time} s and {sentto:time} s]] reached {nodes:servers} [[at {t:time} s]][[between {from:time} s and {to:time} s]] and deleted {other:client}'s key there", check: (*oracle).releaseDeleted},
 })
 
-// The sentence above the story.
+// summaryTemplates are the forms of the sentence above the story.
 var summaryTemplates = compile([]template{
 	{text: "{nodes:servers} restarted without {a:client}'s key, so {b:client} acquired {key:key} while {a2:client} still held it[[, and {w:client} overwrote {losses:readback}]]", check: summaryOf("lost")},
 	{text: "{a:client}'s key expired early by the clock of {nodes:servers}, so {b:client} acquired {key:key} while {a2:client} still held it[[, and {w:client} overwrote {losses:readback}]]", check: summaryOf("expired")},
@@ -245,7 +246,8 @@ var omittedTemplates = compile([]template{
 	{text: "Not shown: [[{sessions:count} other sessions of {clients:clients}]][[{session:count} other session of {clients2:clients}]][[, ]][[{faults:count} other faults]][[{fault:count} other fault]].", check: (*oracle).omitted},
 })
 
-// The remarks on a row of the diagram, in the terminal and in Mermaid. The row provides the instant.
+// remarkTemplates are the remarks on a row of the diagram, in the terminal and in Mermaid. The row
+// provides the instant.
 var remarkTemplates = compile([]template{
 	{text: "{n:any} is killed", check: ended("kill")},
 	{text: "{n:any} is shut down", check: ended("shutdown")},
@@ -291,7 +293,7 @@ var remarkTemplates = compile([]template{
 	{text: "no reply[[ until {u:time} s]]", check: (*oracle).noAnswer},
 })
 
-// The labels of arrows.
+// labelTemplates are the labels of arrows.
 var labelTemplates = compile([]template{
 	{text: "acquire[[, under way until {u:time} s]]", check: sentTo("set")},
 	{text: "release[[, under way until {u:time} s]]", check: sentTo("release")},
@@ -305,7 +307,7 @@ var labelTemplates = compile([]template{
 type row struct {
 	t    string
 	from string     // the client at which an arrow starts, or ""
-	to   [][]string // the lanes at which it ends
+	to   [][]string // the lanes at which the arrow ends
 }
 
 // examine compares all drawings of a run with the lines of its record.
@@ -324,10 +326,10 @@ func examine(lines []byte, title, summary string, caption []string, text, mermai
 	return o, nil
 }
 
-// examineStory compares the sentences of the story. It replaces a leading "It" or "Its" by the subject of the previous
-// sentence.
+// examineStory compares the sentences of the story. It replaces a leading "It" or "Its" with the
+// subject of the previous sentence.
 func (o *oracle) examineStory(caption []string) {
-	subject, owner, before := "", "", 0.0 // subject of the previous sentence, and its owner
+	subject, owner, before := "", "", 0.0 // subject of the previous sentence, and the process to which "Its" would refer
 	for _, sentence := range caption {
 		o.row = nil
 		full := strings.TrimSuffix(strings.ReplaceAll(sentence, "\u00a0", " "), ".")
@@ -361,7 +363,8 @@ var (
 	instant    = regexp.MustCompile(`\d+\.\d\d\d\d*`)
 )
 
-// examineRow compares one row of a diagram. said is the text on its arrow and next to it.
+// examineRow compares one row of a diagram. text is what is written on the row's arrow and next to
+// it.
 func (o *oracle) examineRow(r *row, said string) {
 	o.row = r
 	label, remark := "", said
@@ -417,7 +420,7 @@ func (o *oracle) examineMermaid(text string) {
 	}
 }
 
-// checkNames checks the names of a lane.
+// checkNames checks that the processes named in a lane exist.
 func (o *oracle) checkNames(statement string, names []string) {
 	o.statement = statement
 	p := o.run.Params
@@ -435,8 +438,8 @@ var (
 	words    = regexp.MustCompile(`[a-z0-9/]+(?: [\d/]+)?`)
 )
 
-// examineText reads the diagram of a terminal. Each line below the names of the lanes is a row, with its remark to the
-// right.
+// examineText compares a diagram as drawn in a terminal. Each line below the names of the lanes is
+// a row, with its remark on the right.
 func (o *oracle) examineText(text string) {
 	var at []int // columns of the lanes
 	var lanes [][]string
@@ -482,7 +485,7 @@ func (o *oracle) examineText(text string) {
 	}
 }
 
-// drawnArrow returns where an arrow starts and where its heads are.
+// drawnArrow returns the client at which an arrow starts, and the lanes at which its heads are.
 func drawnArrow(line []rune, at []int, lanes [][]string) (from string, to [][]string) {
 	source := -1
 	for i, column := range at {

@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// A fact is one line of a record. The oracle parses the lines itself: it shares the file format with the
-// drawing code, but no code.
+// A fact is one line of a record. The oracle parses lines with its own code. It shares the file
+// format with the drawing code, but nothing else.
 type fact struct {
 	N, T                                         int64
 	Process, Type, Op                            string
@@ -45,26 +45,27 @@ func (f fact) link() (client, server string) {
 	return client, server
 }
 
-// A hold is a session that acquired the lock, with the client's beliefs about it. Times are nanoseconds since
-// the run began.
+// A hold is a session that acquired the lock, with the times between which its client considered
+// itself the holder. Times are nanoseconds since the run began.
 type hold struct {
 	client, session, key, token string
 	acquiredAt                  int64 // when the acquire returned
-	reportedDeadline            int64 // the deadline that the lock reported, as true time of a correct clock; 0 if it reported none
+	reportedDeadline            int64 // the deadline that the lock reported, converted to true time as if the clock were correct; 0 if the lock reported none
 	deadline                    int64 // when the client's clock showed that deadline; never if there is none
-	believedUntil               int64 // when the client stopped believing: at the deadline, its release, its death, or the notification of a loss
+	believedUntil               int64 // when the client stopped considering itself the holder: at the deadline, its release, its death, or the notification of a loss
 	released                    int64 // when its release began, or never
-	lost                        int64 // when the lock notified it of a loss, or never
+	lost                        int64 // when the lock notified the client of a loss, or never
 	local                       int64 // the reported deadline on the client's own clock
 }
 
-// heldUntil returns until when the client must have had the lock, according to the replies it got. A refused release may
-// have been refused as soon as it was called.
+// heldUntil returns the time until which the client must have held the lock, according to the
+// replies it received. A release that is refused may have been refused as soon as it was called.
 func (h *hold) heldUntil() int64 { return min(h.deadline, h.released) }
 
 const never = math.MaxInt64
 
-// An appliedWrite is a write that the resource accepted. It was based on version base and created version result.
+// An appliedWrite is a write that the resource accepted. It was based on version base, and created
+// version result.
 type appliedWrite struct {
 	client, session, value string
 	at, base, result       int64
@@ -74,7 +75,7 @@ type appliedWrite struct {
 type record struct {
 	facts  []fact
 	run    fact
-	owner  map[string]string // by token: the client that sent it
+	owner  map[string]string // for each token, the client that sent it
 	holds  []*hold
 	writes []appliedWrite
 }
@@ -129,7 +130,7 @@ func readRecord(lines []byte) (*record, error) {
 	return r, nil
 }
 
-// lastToken returns the token of the client's last granted set before an instant.
+// lastToken returns the token of the client's last set that was granted by an instant.
 func (r *record) lastToken(client string, by int64) (token string) {
 	for _, f := range r.facts {
 		if c, server := f.link(); c == client && server != "" && f.Op == "set" && f.Type == "ok" && f.Answered != 0 && f.Answered <= by {
@@ -149,7 +150,8 @@ func (r *record) holderOf(node, key string, at int64) (client string) {
 	return client
 }
 
-// readWrites numbers the writes that the resource accepted. The first creates version 1.
+// readWrites reads the writes that the resource accepted and numbers their versions, starting with
+// 1.
 func (r *record) readWrites() {
 	log := slices.DeleteFunc(slices.Clone(r.facts), func(f fact) bool { return f.Op != "log" || f.Type != "ok" || f.Cause != "write" })
 	slices.SortStableFunc(log, func(a, b fact) int { return int(max(min(a.Applied-b.Applied, 1), -1)) })
@@ -159,7 +161,7 @@ func (r *record) readWrites() {
 	}
 }
 
-// death returns when a client was killed, at or after an instant.
+// timeOfDeath returns the first time at or after an instant at which a client was killed, or never.
 func (r *record) death(client string, from int64) int64 {
 	for _, f := range r.facts {
 		if f.Process == "nemesis" && f.Op == "kill" && f.Type == "begin" && f.Node == client && f.T >= from {
@@ -169,11 +171,12 @@ func (r *record) death(client string, from int64) int64 {
 	return never
 }
 
-// clockShows returns the first instant, not before from, at which a clock shows a reading.
+// whenClockShows returns the first instant at or after from at which a clock shows the given
+// reading.
 func (r *record) clockShows(process string, wall bool, from, reading int64) int64 {
 	at, shown, rate := from, int64(0), 1.0
 	known := false
-	for _, f := range r.facts { // its reading at from, by the last change before it
+	for _, f := range r.facts { // the clock's reading at from, according to the last change before that
 		if f.Op == "clock" && f.Node == process && f.Wall == wall && f.T <= from {
 			shown, rate, known = f.Local+int64(math.Round(float64(from-f.T)*(1+float64(f.Drift)/1e9))), 1+float64(f.Drift)/1e9, true
 		}
@@ -196,7 +199,7 @@ func (r *record) clockShows(process string, wall bool, from, reading int64) int6
 	return max(at+int64(math.Ceil(float64(reading-shown)/rate)), from)
 }
 
-// base returns the reading of a client's correct clock at the beginning of the run.
+// initialReading returns what a client's clock showed at the beginning of the run.
 func (r *record) base(process string, wall bool) int64 {
 	turned := int64(never)
 	for _, f := range r.facts {
@@ -213,8 +216,9 @@ func (r *record) base(process string, wall bool) int64 {
 	return r.run.Params.Epoch
 }
 
-// voters returns the nodes that had granted a token by an instant, with the time of the grant. A grant does not count
-// if the client has released it, or if the node refused later: a lock may use a token for many attempts.
+// voters returns the nodes that had granted a token by an instant, with the times of the grants. A
+// grant does not count if the client has released it since, or if the node later refused the token,
+// because a lock may use one token for many attempts.
 func (r *record) voters(token string, by int64) map[string]int64 {
 	nodes := map[string]int64{}
 	asked := map[string]int64{}
@@ -242,14 +246,14 @@ func (r *record) find(is func(f *fact) bool) *fact {
 	return nil
 }
 
-// faultBegin finds the beginning of a fault at a printed instant.
+// faultBegin finds the beginning of a fault on a target at a printed instant.
 func (r *record) faultBegin(target, t string, kinds ...string) *fact {
 	return r.find(func(f *fact) bool {
 		return f.Process == "nemesis" && f.Type == "begin" && f.Node == target && slices.Contains(kinds, f.Op) && near(t, f.T)
 	})
 }
 
-// faultEnd finds the end of a fault of a target at a printed instant.
+// faultEnd finds the end of a fault on a target at a printed instant.
 func (r *record) faultEnd(target, t string, kinds ...string) *fact {
 	return r.find(func(f *fact) bool {
 		return f.Process == "nemesis" && f.Type == "end" && f.Node == target && slices.Contains(kinds, f.Op) && near(t, f.T)

@@ -1,10 +1,10 @@
-// Package scenarios holds the catalog of experiments: one YAML file each,
-// embedded in the program.
+// Package scenarios contains the catalog of scenarios. Each is a YAML file that is embedded in the
+// program.
 //
-// Each file draws its schedule at the top, and states its claim, the source of
-// the claim and the expected result. Names lists the files in the order of the
-// catalog: first the faults that a lock must survive, then those that break
-// it, with the fix as a variant. Find resolves a name to scenarios.
+// Each file shows a timeline of its schedule at the top, and states its claim, the source of the
+// claim and the expected result. Names lists the files in the order of the catalog: first the
+// faults that a lock must survive, then those that break it, with the fix as a variant. Find
+// resolves a name to scenarios.
 //
 // The file format is defined by package harness/scenario.
 package scenarios
@@ -21,12 +21,12 @@ import (
 	"lockpick/internal/files"
 )
 
-// Files holds NAME.yaml for each name in Names.
+// Files contains NAME.yaml for each name in Names.
 //
 //go:embed *.yaml
 var Files embed.FS
 
-// order lists the names in the order of the catalog.
+// catalogOrder lists the names in the order of the catalog.
 var order = []string{
 	"baseline",
 	"skewed-clocks",
@@ -111,10 +111,10 @@ var order = []string{
 	"random-faults",
 }
 
-// Names lists the scenarios in the order of the catalog.
+// Names lists the names of the scenarios in the order of the catalog.
 func Names() []string { return slices.Clone(order) }
 
-// Read returns the text of a scenario.
+// Read returns the text of a scenario's file.
 func Read(name string) ([]byte, error) {
 	if !slices.Contains(order, name) {
 		return nil, fmt.Errorf("find scenario %q: the catalog has %s", name, strings.Join(order, ", "))
@@ -122,17 +122,18 @@ func Read(name string) ([]byte, error) {
 	return Files.ReadFile(name + ".yaml")
 }
 
-// Found is a scenario together with the name by which the user referred to its file.
+// Found is a scenario, together with the name that the user gave for its file.
 type Found struct {
 	From              string `json:"from"` // a path, or a name in the catalog
 	scenario.Scenario `json:"scenario"`
 }
 
-// Exact returns the name of exactly this scenario, as accepted by Find.
+// Exact returns a name with which Find returns this scenario and no other.
 func (f Found) Exact() string { return f.From + "/" + f.Variant }
 
-// Choose resolves several names, or the whole catalog if there are none, and selects the scenarios that have all
-// tags. A scenario that is named twice is returned once. If err is not nil, failed is the name that caused it.
+// Choose resolves names, or selects the whole catalog if there are none, and returns the scenarios
+// that have all of the tags. A scenario that is named twice is returned once. If err is not nil,
+// failed is the name that caused it.
 func Choose(names, tags []string, known scenario.Known, sets []string) (all []Found, failed string, err error) {
 	if len(names) == 0 {
 		names = []string{"*"}
@@ -154,9 +155,9 @@ func Choose(names, tags []string, known scenario.Known, sets []string) (all []Fo
 	return all, "", nil
 }
 
-// Find resolves a name: NAME for a scenario with all variants, NAME/VARIANT, NAME/ for only the base,
-// globs of these, or the path of a file instead of NAME. sets are overrides. They must be valid only for
-// the scenarios that the name selects.
+// Find resolves a name: NAME for a scenario with all variants, NAME/VARIANT, NAME/ for only the
+// base, globs of these, or the path of a file instead of NAME. sets are overrides, which need to be
+// valid only for the scenarios that the name selects.
 func Find(name string, known scenario.Known, sets []string) ([]Found, error) {
 	if file, variant, ok := existingFile(name); ok {
 		text, err := files.Read(file, scenario.MaxFile)
@@ -211,7 +212,8 @@ func matches(pattern, name string) bool {
 	return err == nil && ok
 }
 
-// existingFile splits FILE, FILE/VARIANT or FILE/ into file and variant, if the file exists.
+// existingFile splits FILE, FILE/VARIANT or FILE/ into file and variant. ok is false if the file
+// does not exist.
 func existingFile(name string) (file, variant string, ok bool) {
 	isFile := func(p string) bool {
 		info, err := os.Stat(p)

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// order lists each embedded file exactly once.
+// catalogOrder lists each embedded file exactly once.
 func TestNamesMatchFiles(t *testing.T) {
 	files, err := fs.Glob(Files, "*.yaml")
 	if err != nil {

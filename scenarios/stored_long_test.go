@@ -24,8 +24,8 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// The stored history of each run of the catalog leads to the same verdict as the run, and other tools can read
-// it. At night the test also draws the reports.
+// For each run of the catalog, the stored history leads to the same verdict as the run itself, and
+// other tools can read it. The nightly test also draws the reports.
 func TestStoredRuns(t *testing.T) {
 	reports := campaign.KeepNone
 	if night {
@@ -48,8 +48,9 @@ func TestStoredRuns(t *testing.T) {
 	}
 }
 
-// rejudge reads the stored history of a run and judges it. The verdict must equal that of the history in memory.
-// It also checks that a property without occasions does not hold.
+// rejudge reads the stored history of a run and judges it. The verdict must be the same as that for
+// the history in memory. It also checks that a property does not hold if nothing in the run
+// exercised it.
 func rejudge(t *testing.T, o outcome.Outcome) *history.History {
 	t.Helper()
 	h, err := history.ReadFile(filepath.Join(o.Dir, campaign.PackedFile))
@@ -67,8 +68,8 @@ func rejudge(t *testing.T, o outcome.Outcome) *history.History {
 	return h
 }
 
-// readAsJepsen reads a history with a third-party library, as Jepsen's tools do, and then judges it as a history
-// recorded by Jepsen.
+// readAsJepsen reads a history with a third-party library, as Jepsen's tools do, and then judges it
+// like a history recorded by Jepsen.
 func readAsJepsen(t *testing.T, text []byte, v verdict.Verdict) {
 	t.Helper()
 	d := goedn.NewDecoder(bytes.NewReader(text))
@@ -121,7 +122,7 @@ func readAsJepsen(t *testing.T, text []byte, v verdict.Verdict) {
 	if m := mutex.Check(mutex.OwnerMutex, ops).Results[0]; m.Outcome != got.Outcome && !(m.Outcome == verdict.Holds && got.Outcome == verdict.NotExercised) {
 		t.Errorf("as %s: %s (%s), as a lease: %s (%s)", m.Property, m.Outcome, m.Because, got.Outcome, got.Because)
 	}
-	// Jepsen's history has no TTL and therefore fewer occasions.
+	// A history in Jepsen's format has no TTL, so it exercises fewer properties.
 	if (got.Outcome == verdict.Violated) != (want.Outcome == verdict.Violated) || got.Outcome == verdict.Holds && want.Outcome != verdict.Holds {
 		t.Errorf("as a Jepsen history: %s (%s), as our own: %s (%s)", got.Outcome, got.Because, want.Outcome, want.Because)
 	}

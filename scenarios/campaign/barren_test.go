@@ -14,7 +14,7 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// unavailableLock is a lock that no client ever acquires.
+// unavailableLock is a lock that no client can ever acquire.
 type unavailableLock struct{ lock.Lock }
 
 func (unavailableLock) Acquire(ctx context.Context, _ string) (lock.Handle, error) {

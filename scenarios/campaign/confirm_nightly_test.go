@@ -25,9 +25,9 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// Every overlap under random faults has a cause, and a rerun with the cause undone confirms it.
-// Undoing any other end of a key on the same nodes does not confirm a cause. LOCKPICK_SEEDS is the
-// number of seeds for each variant.
+// Every overlap under random faults has a cause, and a rerun without that cause confirms it.
+// Preventing any other loss of a key on the same nodes does not confirm a cause. LOCKPICK_SEEDS is
+// the number of seeds for each variant.
 func TestCausesOfRandomFaultsAreConfirmed(t *testing.T) {
 	seeds, from := uint64(300), uint64(1)
 	if text := os.Getenv("LOCKPICK_SEEDS"); text != "" {
@@ -78,7 +78,7 @@ func embeddedScenario(t *testing.T, name, variant string) scenario.Scenario {
 	return all[i]
 }
 
-// counts adds up violations.
+// counts is a tally of violations by the result of their reruns.
 type counts struct {
 	mu                         sync.Mutex
 	causes, states             map[string]int
@@ -116,8 +116,8 @@ func (c *counts) check(t *testing.T) {
 	}
 }
 
-// violation runs a seed and reruns its violation, if any, with the cause undone and then with other
-// ends of keys undone.
+// confirmViolation runs a seed. If the run has a violation, it reruns it without the cause, and
+// then with other losses of keys prevented instead.
 func (c *counts) violation(t *testing.T, s scenario.Scenario, seed uint64) {
 	ctx, b := context.Background(), sim.New(kinds.All)
 	s = s.WithRandomPlan(seed)
@@ -158,8 +158,8 @@ func (c *counts) violation(t *testing.T, s scenario.Scenario, seed uint64) {
 	}
 }
 
-// tryOtherEnds undoes other ends of keys on the common nodes, between the first session's acquire
-// and the second session's grant, as if they were the cause.
+// tryOtherEnds prevents other losses of keys on the common nodes, between the first session's
+// acquire and the second session's grant, as if those losses were the cause.
 func tryOtherEnds(t *testing.T, b *sim.Backend, s scenario.Scenario, seed uint64, h *history.History, r *verdict.Result) (tried, passed int) {
 	x := newTrial(h, r)
 	if len(x.ends) == 0 {

@@ -18,7 +18,7 @@ import (
 )
 
 // A bug that depends on the timing of a hundred faults can still be minimized, because the history
-// shows which of them were in force: a slow extension, and a pause after it.
+// shows which of them were active: a slow extension, and a pause after it.
 func TestDistillPlan(t *testing.T) {
 	s := catalogScenario(t, "random-settings", "extending")
 	s.Lock.Kind, s.Lock.Mistake = "broken", "extension-elapsed-not-subtracted"
@@ -45,7 +45,7 @@ func TestDistillPlan(t *testing.T) {
 
 func milliseconds(ms int64) *time.Duration { d := time.Duration(ms) * time.Millisecond; return &d }
 
-// recordedPlan is the plan of the history in TestPlanFromHistory.
+// recordedPlan returns the plan that produced the history in TestPlanFromHistory.
 func recordedPlan() nemesis.Plan {
 	at := func(ms int64, kind, target string, d *time.Duration) nemesis.Step {
 		return nemesis.Step{When: nemesis.Trigger{At: milliseconds(ms)}, Fault: nemesis.Fault{Kind: kind, Targets: []string{target}, For: d}}
@@ -59,7 +59,7 @@ func recordedPlan() nemesis.Plan {
 	point.When = nemesis.Trigger{Point: &nemesis.OnPoint{Client: "c1", Point: "after-acquire", Nth: 3}}
 	return nemesis.Plan{
 		at(10, "pause", "c1", milliseconds(10)),  // ends before the span
-		at(0, "clock-jump", "n1", nil),           // in force throughout
+		at(0, "clock-jump", "n1", nil),           // active throughout the span
 		gc,                                       // twice in the span
 		at(90, "kill", "n1", milliseconds(40)),   // begins before the span
 		drop(7),                                  // in the span, without an end
@@ -69,8 +69,8 @@ func recordedPlan() nemesis.Plan {
 	}
 }
 
-// The plan made from a history has the faults that were in force during the span of the violation,
-// with their duration, triggered by the victim's last action.
+// The plan made from a history contains the faults that were active while the violation came about,
+// with their durations, each triggered by its victim's last action.
 func TestPlanFromHistory(t *testing.T) {
 	s := scenario.Scenario{Topology: scenario.Topology{Nodes: 1}, Clients: []scenario.Client{{Name: "c1"}, {Name: "c2"}}, Plan: recordedPlan()}
 	h := &history.History{}

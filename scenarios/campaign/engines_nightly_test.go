@@ -22,10 +22,10 @@ import (
 
 var engineSeeds = flag.Int("engine-seeds", 800, "seeds of the engines' sweeps; each of eight shards takes some seconds")
 
-// sweepArgs selects the sweep that the engines run.
+// sweepArgs returns the arguments for the sweep that the engines run.
 func sweepArgs() []string { return []string{"random-faults/", "--seeds", fmt.Sprint(*engineSeeds)} }
 
-// lockpick builds the binary and returns its path.
+// buildLockpick builds the binary and returns its path.
 func lockpick(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "lockpick")
@@ -36,7 +36,7 @@ func lockpick(t *testing.T) string {
 	return path
 }
 
-// requireRoot skips a test unless root runs it, as with make engines.
+// requireRoot skips a test unless it runs as root, as it does in make engines.
 func requireRoot(t *testing.T) {
 	t.Helper()
 	if os.Getuid() != 0 {
@@ -44,7 +44,7 @@ func requireRoot(t *testing.T) {
 	}
 }
 
-// requirePrograms skips a test if programs are missing. In CI that is an error.
+// requirePrograms skips a test if any of the programs is missing. In CI it fails the test instead.
 func requirePrograms(t *testing.T, remedy string, programs ...string) {
 	t.Helper()
 	t.Setenv("PATH", os.Getenv("PATH")+":/usr/sbin")
@@ -61,7 +61,7 @@ func requirePrograms(t *testing.T, remedy string, programs ...string) {
 	}
 }
 
-// outputOf returns the output of a command, which must succeed.
+// outputOf runs a command, which must succeed, and returns its output.
 func outputOf(t *testing.T, c *exec.Cmd) string {
 	t.Helper()
 	var errs strings.Builder
@@ -73,8 +73,8 @@ func outputOf(t *testing.T, c *exec.Cmd) string {
 	return string(text)
 }
 
-// startServer starts a server that ends with the test. If the test fails, it logs the server's last
-// output.
+// startServer starts a server and stops it at the end of the test. If the test fails, it logs the
+// server's last output.
 func startServer(t *testing.T, name string, args ...string) {
 	t.Helper()
 	var output bytes.Buffer
@@ -105,8 +105,8 @@ func waitFor(t *testing.T, what string, within time.Duration, condition func() b
 	}
 }
 
-// killMidway kills the lockpick process that records a shard in a store and has this variable in
-// its environment, after it has written some outcomes.
+// killMidway waits until a lockpick process has written some outcomes of a shard, then kills it. It
+// identifies the process by the store and a variable in its environment.
 func killMidway(t *testing.T, store, variable string) {
 	t.Helper()
 	waitFor(t, "a process with "+variable+" is running", 3*time.Minute, func() bool {
@@ -139,8 +139,8 @@ func killMidway(t *testing.T, store, variable string) {
 	})
 }
 
-// jsonOutcomes returns what lockpick prints with --json, without the duration and the directory of
-// each run.
+// jsonOutcomes returns the outcomes that lockpick prints with --json, without each run's duration
+// and directory.
 func jsonOutcomes(t *testing.T, lockpick string, args ...string) (all []outcome.Outcome) {
 	t.Helper()
 	var answer struct{ Outcomes []outcome.Outcome }
@@ -155,7 +155,8 @@ func jsonOutcomes(t *testing.T, lockpick string, args ...string) (all []outcome.
 	return all
 }
 
-// checkMerged checks that the merged outcomes equal those of one machine, seed for seed.
+// checkMerged checks that the merged outcomes are the same, seed for seed, as those of a sweep on
+// one machine.
 func checkMerged(t *testing.T, lockpick, store string) {
 	t.Helper()
 	one := jsonOutcomes(t, lockpick, append([]string{"run"}, sweepArgs()...)...)
@@ -170,7 +171,7 @@ func checkMerged(t *testing.T, lockpick, store string) {
 	}
 }
 
-// shortContext is a context for a command that should end soon.
+// shortContext returns a context for a command that should finish quickly.
 func shortContext(t *testing.T) context.Context {
 	ctx, end := context.WithTimeout(context.Background(), time.Minute)
 	t.Cleanup(end)

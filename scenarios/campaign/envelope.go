@@ -30,10 +30,10 @@ type EnvelopeSetting struct {
 	Nodes int           `json:"nodes"`
 	Drift float64       `json:"drift"` // share of the TTL allowed for clock drift, in addition to 2 ms
 	Fence bool          `json:"fence"` // the resource rejects tokens lower than the highest one it has seen
-	// Retry is the time between two attempts, Timeout the limit of a request to one node.
+	// Retry is the time between two attempts. Timeout is the time limit for a request to one node.
 	Retry   client.Range  `json:"retry"`
 	Timeout time.Duration `json:"timeout"`
-	// OneWay is the latency of a message in one direction.
+	// OneWay is the one-way latency of a message.
 	OneWay client.Range `json:"oneWay"`
 }
 
@@ -46,7 +46,7 @@ const (
 	nodeCount unit = "nodes"
 )
 
-// Dimension is a kind of fault whose amount can vary.
+// Dimension is a kind of fault with a variable magnitude.
 type Dimension struct {
 	Name        string
 	Doc         string // describes the value, as in "… up to X"
@@ -55,15 +55,16 @@ type Dimension struct {
 	LessIsWorse bool // lower values are worse, as for the time a node stays away
 	// Span returns the range of values to try, and the resolution of the search.
 	Span func(EnvelopeSetting) (low, high, step float64)
-	// Edge returns where theory says that the property breaks, or nil if it never does.
+	// Edge returns the value at which the property should break in theory, or nil if it should
+	// never break.
 	Edge func(EnvelopeSetting) *predictedEdge
-	// base is the part of the scenario without faults, and plan its plan, in the format of a
-	// scenario file.
+	// base returns the scenario without its faults, and plan returns its plan, both in the format
+	// of a scenario file.
 	base func(EnvelopeSetting) string
 	plan func(s EnvelopeSetting, value float64) string
 }
 
-// noFault is the value without any fault.
+// noFault returns the value that stands for no fault at all.
 func (d Dimension) noFault() float64 {
 	switch {
 	case d.Unit == rate:
@@ -74,12 +75,12 @@ func (d Dimension) noFault() float64 {
 	return 0
 }
 
-// availability is not a property of the checker: some client acquires the lock.
+// availability means that some client acquires the lock. The checker has no such property.
 const availability = "availability"
 
-// predictedEdge is where theory says that a property breaks. The property holds in every run up to
-// Safe and breaks in every run from AlwaysBreaks on; if lower values are worse, the other way
-// round.
+// predictedEdge is the range of values in which a property should start to break in theory. The
+// property should hold in every run up to Safe, and break in every run from AlwaysBreaks on. If
+// lower values are worse, AlwaysBreaks is less than Safe.
 type predictedEdge struct {
 	// Nominal is the edge with zero message latency and no waiting between attempts.
 	Nominal      float64 `json:"sum"`
@@ -93,10 +94,12 @@ type envelopePoint struct {
 	Value  float64 `json:"value"`
 	Runs   int     `json:"runs"`
 	Broken int     `json:"broke"`
-	// NotExercised runs gave the property no chance to break. Failed runs could not be judged.
+	// NotExercised counts the runs in which the property had no chance to break. Failed counts the
+	// runs that could not be judged.
 	NotExercised int `json:"idle,omitempty"`
 	Failed       int `json:"failed,omitempty"`
-	// Seed is the first seed that broke the property, 0 if none did. Cause is the cause.
+	// Seed is the first seed that broke the property, or 0 if none did. Cause is the cause in that
+	// run.
 	Seed  uint64 `json:"seed,omitempty"`
 	Cause string `json:"cause,omitempty"`
 	Error string `json:"error,omitempty"`
@@ -111,8 +114,8 @@ type Envelope struct {
 	LessIsWorse bool            `json:"less,omitempty"`
 	Setting     EnvelopeSetting `json:"setting"`
 	Seeds       int             `json:"seeds"`
-	// HoldsAt is the last value that held with all seeds, and BreaksAt is the first that did not,
-	// next to each other. Either is nil if no such value was tried.
+	// HoldsAt and BreaksAt are adjacent values: the last one at which the property held with all
+	// seeds, and the first one at which it did not. Either is nil if no such value was tried.
 	HoldsAt      *float64        `json:"held"`
 	BreaksAt     *float64        `json:"broke"`
 	Edge         *predictedEdge  `json:"edge"` // nil if the property must not break
@@ -130,15 +133,16 @@ type envelopeSearch struct {
 	Workers int
 	Seed    uint64 // the first seed
 	Seeds   int
-	// Prepare adapts the scenario before a run, for instance to another lock; nil means no change.
+	// Prepare changes the scenario before a run, for example to use another lock; nil means no
+	// change.
 	Prepare func(scenario.Scenario) (scenario.Scenario, error)
 }
 
-// gridSize is the number of evenly spaced values tried first, to find where a property does not
-// break monotonically.
+// gridSize is the number of evenly spaced values to try first. They reveal a property that breaks
+// at some value but holds again at a worse one.
 const gridSize = 9
 
-// find finds the edge of a dimension. It calls report with each value that was tried.
+// find finds the edge in one dimension. It calls report with the result for each value tried.
 func (x envelopeSearch) find(ctx context.Context, d Dimension, s EnvelopeSetting, report func(envelopePoint)) (Envelope, error) {
 	r := Envelope{Dimension: d.Name, Doc: d.Doc, Property: d.Property, Unit: d.Unit, LessIsWorse: d.LessIsWorse, Setting: s, Seeds: x.Seeds, Edge: d.Edge(s)}
 	low, high, step := d.Span(s)
@@ -162,8 +166,7 @@ func (x envelopeSearch) find(ctx context.Context, d Dimension, s EnvelopeSetting
 			return r, err
 		}
 	}
-	// The search ends if the value between the two decides nothing because the property was not
-	// exercised.
+	// The search ends early if no run at the value in the middle exercised the property.
 	for tried := 0; len(r.Points) > tried && r.HoldsAt != nil && r.BreaksAt != nil && math.Abs(*r.BreaksAt-*r.HoldsAt) > 1.5*step; {
 		tried = len(r.Points)
 		if err := try(snap((*r.HoldsAt + *r.BreaksAt) / 2)); err != nil {
@@ -199,8 +202,8 @@ func (d Dimension) compareSeverity(a, b float64) int {
 	return int(math.Copysign(1, d.direction()*(a-b)))
 }
 
-// locateEdge finds the first value that breaks the property and the last one that holds before it.
-// The points are sorted by severity.
+// locateEdge finds the first value at which the property breaks, and the last value before that at
+// which it holds. The points must be sorted by severity.
 func (r *Envelope) locateEdge() {
 	r.HoldsAt, r.BreaksAt = nil, nil
 	for _, p := range r.Points {
@@ -225,19 +228,19 @@ func (r *Envelope) matchesPrediction(step float64) bool {
 		return r.BreaksAt == nil
 	case r.BreaksAt == nil: // the edge may be beyond the values tried
 		return sign*(r.worstPoint().Value-r.Edge.AlwaysBreaks) < step*1.5
-	default: // the same if no value holds
+	default: // also if the property holds at no value
 		return sign*(*r.BreaksAt-r.Edge.Safe) > -step/2 && (r.HoldsAt == nil || sign*(*r.BreaksAt-r.Edge.AlwaysBreaks) < step*1.5)
 	}
 }
 
-// worstPoint is the most severe value that was tried.
+// worstPoint returns the result for the most severe value tried.
 func (r *Envelope) worstPoint() envelopePoint {
 	return slices.MaxFunc(r.Points, func(a, b envelopePoint) int {
 		return Dimension{LessIsWorse: r.LessIsWorse}.compareSeverity(a.Value, b.Value)
 	})
 }
 
-// undecided reports whether nothing broke the property and the most severe value did not exercise
+// undecided reports whether no value broke the property and the most severe value did not exercise
 // it.
 func (r *Envelope) undecided() bool {
 	return r.BreaksAt == nil && !r.worstPoint().decided()
@@ -247,7 +250,7 @@ func (r *Envelope) pointAt(value float64) envelopePoint {
 	return r.Points[slices.IndexFunc(r.Points, func(p envelopePoint) bool { return p.Value == value })]
 }
 
-// runAt runs a value with all seeds.
+// runAt runs the scenario for a value with all seeds.
 func (x envelopeSearch) runAt(ctx context.Context, d Dimension, s EnvelopeSetting, value float64) (envelopePoint, error) {
 	sc, err := d.Scenario(s, value, x.Known)
 	if err == nil && x.Prepare != nil {
@@ -281,8 +284,8 @@ const expiryTick = 0.001
 func (s EnvelopeSetting) minOneWay() float64 { return s.OneWay.Min.Seconds() }
 func (s EnvelopeSetting) maxOneWay() float64 { return s.OneWay.Max.Seconds() }
 
-// retryGap is the longest time between two attempts of the other client. It learns that the first
-// attempt failed, releases the nodes that it got, waits, and tries again.
+// retryGap is the longest time between two attempts of the other client. In between, the client
+// learns that the first attempt failed, releases the nodes that voted for it, and waits.
 func (s EnvelopeSetting) retryGap() float64 { return s.Retry.Max.Seconds() + 4*s.maxOneWay() }
 
 func neverBreaks(EnvelopeSetting) *predictedEdge { return nil }
@@ -291,23 +294,23 @@ func exactEdge(n int, formula string) *predictedEdge {
 	return &predictedEdge{Nominal: float64(n), Safe: float64(n) - 0.5, AlwaysBreaks: float64(n), Formula: formula}
 }
 
-// jumpEdge: the key ends at applied + TTL - v. Both clients hold the lock if the other receives its
-// reply before the lease ends: v > margin + applied + wait + reply.
+// jumpEdge: the key expires at applied + TTL - v. Both clients hold the lock if the other one
+// receives its reply before the first one's lease ends: v > margin + applied + wait + reply.
 func jumpEdge(s EnvelopeSetting) *predictedEdge {
 	return &predictedEdge{Nominal: s.margin(), Formula: "drift·TTL + 2 ms",
 		Safe: s.margin() + 2*s.minOneWay() - expiryTick, AlwaysBreaks: s.margin() + s.retryGap() + 4*s.maxOneWay() + expiryTick}
 }
 
-// driftEdge: the key ends at applied + TTL/v. Both clients hold the lock if the other receives its
-// reply before the lease ends.
+// driftEdge: the key expires at applied + TTL/v. Both clients hold the lock if the other one
+// receives its reply before the first one's lease ends.
 func driftEdge(s EnvelopeSetting) *predictedEdge {
 	return &predictedEdge{Nominal: s.ttl() / s.lease(), Formula: "TTL ÷ (TTL − drift·TTL − 2 ms)",
 		Safe: s.ttl() / (s.lease() - 2*s.minOneWay() + expiryTick), AlwaysBreaks: s.ttl() / (s.lease() - s.retryGap() - 4*s.maxOneWay() - expiryTick)}
 }
 
-// returnEdge: the node is back, empty, at granted + v + delay. A node that was away answers
-// attempts late and needs a new connection. The specification asks for an outage of a TTL; the
-// remaining lease suffices.
+// returnEdge: the node is back, without data, at granted + v + delay. After its absence it answers
+// attempts late, because clients need a new connection. The specification requires an outage of one
+// TTL, but an outage for the rest of the lease is sufficient.
 func returnEdge(delay time.Duration, what string) func(EnvelopeSetting) *predictedEdge {
 	return func(s EnvelopeSetting) *predictedEdge {
 		left := s.lease() - delay.Seconds()
@@ -317,8 +320,9 @@ func returnEdge(delay time.Duration, what string) func(EnvelopeSetting) *predict
 }
 
 // lateWriteEdge: the holder checked its lease at most 8 one-way latencies after its start, and
-// writes as soon as it resumes. The write does damage if the next holder has read by then: it
-// acquires when the key has ended, and may read over a new connection.
+// writes as soon as it resumes. The write does damage if the next holder has already read the
+// resource. The next holder acquires the lock when the key has expired, and may need a new
+// connection to read.
 func lateWriteEdge(s EnvelopeSetting) *predictedEdge {
 	if s.Fence {
 		return nil
@@ -335,9 +339,9 @@ func delayedWriteEdge(s EnvelopeSetting) *predictedEdge {
 	return &predictedEdge{Nominal: s.lease(), Formula: "TTL − drift·TTL − 2 ms", Safe: s.lease() - 9*s.maxOneWay(), AlwaysBreaks: s.lease() + s.retryGap() + 8*s.maxOneWay()}
 }
 
-// unsyncedEdge: with everysec, a write is synced a second after the last sync, at the next of ten
-// Redis ticks per second, plus the time the disk takes (Redis documentation, "Redis persistence":
-// you may lose one second of data).
+// unsyncedEdge: with fsync everysec, Redis syncs a write at the first of its ten ticks per second
+// that is at least a second after the last sync. The time that the disk takes comes on top (Redis
+// documentation, "Redis persistence": you may lose one second of data).
 func unsyncedEdge(s EnvelopeSetting) *predictedEdge {
 	return &predictedEdge{Nominal: 1, Formula: "1 s", Safe: 1.11, AlwaysBreaks: 1 - faultDelay.Seconds() - 8*s.maxOneWay()}
 }
@@ -449,7 +453,7 @@ func (r Envelope) describePrediction() string {
 // fileName is the base name of the result's files.
 func (r Envelope) fileName() string { return r.Dimension + "-" + r.Property }
 
-// EnvelopeFinder finds the envelope of a lock in several dimensions.
+// EnvelopeFinder measures the envelope of a lock in several dimensions.
 type EnvelopeFinder struct {
 	Simulator
 	Store   string // for the results
@@ -480,8 +484,8 @@ type EnvelopeResult struct {
 	folder string
 }
 
-// Run finds the envelopes, calls found with each, and writes the result to a new folder of the
-// store.
+// Run measures the envelopes, calls found with each one, and writes the result to a new folder in
+// the store.
 func (x *EnvelopeFinder) Run(ctx context.Context, dimensions []Dimension, found func(*Envelope)) (*EnvelopeResult, error) {
 	all := &EnvelopeResult{Lock: x.Lock, Schema: 1, Seed: x.Seed, Seeds: x.Seeds, Setting: x.Setting, Version: x.Version,
 		folder: filepath.Join(x.Store, envelopesFolder, suites.Stamp(time.Now()))}
@@ -531,7 +535,7 @@ func (r *EnvelopeResult) Print(w io.Writer) {
 	fmt.Fprintf(w, "%s; %s for each value\n%d of %d match theory: %s\n", r.Setting, display.Plural(r.Seeds, "seed"), len(agree), len(r.Results), r.folder)
 }
 
-// minimize minimizes the scenario at the first value that broke the property. It skips
+// minimize minimizes the scenario for the first value that broke the property. It skips
 // availability, which the checker does not judge.
 func (x *EnvelopeFinder) minimize(ctx context.Context, r *Envelope, d Dimension, folder string) {
 	if r.BreaksAt == nil || r.Property == availability {
@@ -575,7 +579,7 @@ func (r *Envelope) writeFigure(folder string) error {
 	return errors.Join(files.WriteIn(folder, fig.Name+".svg", fig.SVG()), files.WriteIn(folder, fig.Name+".png", image))
 }
 
-// firstFailure returns the first point with a failed run, or nil.
+// firstFailure returns the first point that has a failed run, or nil.
 func (r *Envelope) firstFailure() *envelopePoint {
 	if i := slices.IndexFunc(r.Points, func(p envelopePoint) bool { return p.Error != "" }); i >= 0 {
 		return &r.Points[i]

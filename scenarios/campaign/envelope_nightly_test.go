@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Under other settings, too, the lock breaks where theory predicts, with more seeds than in the
-// daytime test.
+// The lock also breaks where theory predicts under other settings. This test uses more seeds than
+// TestMeasuredEdgesMatchPredictions.
 func TestEnvelopes(t *testing.T) {
 	settings := []EnvelopeSetting{defaultSetting()}
 	for _, change := range []func(*EnvelopeSetting){

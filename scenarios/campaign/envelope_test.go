@@ -16,7 +16,7 @@ import (
 
 var known = KnownLocks(kinds.All)
 
-// defaultSetting is the setting of the redlock lock in the catalog.
+// defaultSetting returns the settings that the catalog uses for the redlock lock.
 func defaultSetting() EnvelopeSetting {
 	minLatency, maxLatency := sim.Latency()
 	return EnvelopeSetting{TTL: 10 * time.Second, Nodes: 5, Drift: 0.01, Timeout: 50 * time.Millisecond,
@@ -32,8 +32,8 @@ func testSearch(seeds int) envelopeSearch {
 	}}
 }
 
-// The lock breaks where theory predicts, and nowhere else: times match within one retry and a round
-// trip of the nominal edge, rates within 0.1 %.
+// The lock breaks where theory predicts and nowhere else. Measured times are within one retry and
+// one round trip of the nominal edge, and measured rates within 0.1 %.
 func TestMeasuredEdgesMatchPredictions(t *testing.T) {
 	s := defaultSetting()
 	within := map[unit]float64{seconds: s.Retry.Max.Seconds() + 2*s.maxOneWay(), rate: 0.001, nodeCount: 0}
@@ -74,12 +74,12 @@ func TestLockWithoutDriftMarginDisagrees(t *testing.T) {
 	}
 }
 
-// An edge beyond all tried values contradicts nothing.
+// A predicted edge beyond all values tried does not contradict the measurement.
 func TestMatchesPrediction(t *testing.T) {
 	for _, c := range []struct {
 		of     string
 		less   bool
-		tried  string // in order of value: h holds, b breaks
+		tried  string // results in order of value: h for holds, b for breaks
 		agrees bool
 	}{
 		{"at the edge", false, "hhhhbb", true}, // the edge is between 3.5 and 4.5
@@ -118,7 +118,7 @@ func TestMatchesPrediction(t *testing.T) {
 	}
 }
 
-// Undecided or failed points are not an agreement with theory.
+// Undecided or failed points do not count as agreement with theory.
 func TestEnvelopeExitCodes(t *testing.T) {
 	at := func(v float64) *float64 { return &v }
 	edge := &predictedEdge{Nominal: 2, Safe: 1.5, AlwaysBreaks: 2}

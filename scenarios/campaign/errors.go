@@ -22,7 +22,7 @@ type Error struct {
 func (e *Error) Error() string { return e.Err.Error() }
 func (e *Error) Unwrap() error { return e.Err }
 
-// withKind returns err as an Error of a kind, or nil.
+// withKind wraps err in an Error of the given kind. It returns nil if err is nil.
 func withKind(kind ErrorKind, err error) error {
 	if err == nil {
 		return nil

@@ -33,7 +33,8 @@ import (
 // fuzzFile is the name of the state file in a search's folder.
 const fuzzFile = "hunt.json"
 
-// maxFuzzFile limits the state file. It has few findings and few runs that finished out of order.
+// maxFuzzFile is the maximum size of the state file, which contains only a few findings and a few
+// runs that finished out of order.
 const maxFuzzFile = 16 << 20
 
 // fuzzSchema is the version of the state file.
@@ -73,20 +74,20 @@ type FuzzFinding struct {
 	Runs     int         `json:"runs"`
 	First    fuzzExample `json:"first"`
 	Shortest fuzzExample `json:"shortest"`
-	// RunsBefore and Seconds are the number of runs and the search time until the finding's first
-	// run. MinimizeSeconds is the time that minimizing it took.
+	// RunsBefore is the number of runs before the finding's first run, and Seconds is the search
+	// time until then. MinimizeSeconds is how long minimizing took.
 	RunsBefore      int     `json:"after"`
 	Seconds         float64 `json:"seconds"`
 	MinimizeSeconds float64 `json:"took,omitempty"`
-	// First is the run with the lowest number among those done when the finding was processed. Dir
-	// is the directory of that run. File is the minimized scenario and Minimized describes it;
-	// NotMinimized says why there is none. Settled is set once either is there.
+	// First is the lowest-numbered run that had shown the finding when it was processed, and Dir is
+	// its directory. File is the minimized scenario, and Minimized describes it. If there is none,
+	// NotMinimized explains why. Settled is set as soon as File or NotMinimized is.
 	Dir          string     `json:"dir,omitempty"`
 	File         string     `json:"file,omitempty"`
 	Minimized    *Minimized `json:"small,omitempty"`
 	Command      string     `json:"command,omitempty"` // runs the minimized scenario
 	NotMinimized string     `json:"why,omitempty"`
-	Known        bool       `json:"known,omitempty"` // the corpus already had it
+	Known        bool       `json:"known,omitempty"` // the finding was already in the corpus
 	Settled      bool       `json:"settled"`
 }
 
@@ -99,7 +100,7 @@ type fuzzExample struct {
 // errFuzzInUse means that another process runs the same search.
 var errFuzzInUse = errors.New("another lockpick process is running this search")
 
-// openFuzz starts a search in a folder, or resumes the same search if its state is there.
+// openFuzz starts a search in a folder, or resumes the search if the folder contains its state.
 func openFuzz(folder, of string, scenarios []string, seed uint64) (*FuzzState, error) {
 	h := &FuzzState{Schema: fuzzSchema, Digest: of, Scenarios: scenarios, Seed: seed, Findings: []*FuzzFinding{}, Session: fuzzSession{Done: true}}
 	text, err := files.ReadIn(folder, fuzzFile, maxFuzzFile)
@@ -182,8 +183,8 @@ func (h *FuzzState) runOf(i int) (scenario int, seed uint64) {
 	return i % len(h.Scenarios), h.Seed + uint64(i/len(h.Scenarios))
 }
 
-// record adds the outcome of a run. It returns the new findings, and whether a required property
-// was violated. A run that is recorded twice counts once.
+// record adds the outcome of run i. It returns the new findings, and whether a required property
+// was violated. Recording a run twice has no further effect.
 func (h *FuzzState) record(i int, o outcome.Outcome) (fresh []*FuzzFinding, requiredViolated bool) {
 	if h.isDone(i) {
 		return nil, false
@@ -219,7 +220,7 @@ func (h *FuzzState) record(i int, o outcome.Outcome) (fresh []*FuzzFinding, requ
 	return fresh, requiredViolated
 }
 
-// earlier reports whether run a has a lower number than run b.
+// runsBefore reports whether run a has a lower number than run b.
 func earlier(a, b fuzzExample) bool {
 	return cmp.Or(cmp.Compare(a.Seed, b.Seed), cmp.Compare(a.Scenario, b.Scenario)) < 0
 }
@@ -257,13 +258,13 @@ func (h *FuzzState) save() error {
 	return nil
 }
 
-// close writes the state file for the last time, without an owner.
+// close writes the final state file, which no longer names an owner.
 func (h *FuzzState) close() error {
 	h.Owner = ""
 	return h.save()
 }
 
-// Fuzzer runs scenarios with one seed after another and minimizes the violations that it finds.
+// Fuzzer runs scenarios with one new seed after another and minimizes the violations it finds.
 type Fuzzer struct {
 	Simulator
 	Store     string // for the findings
@@ -336,8 +337,8 @@ func (x *Fuzzer) Open() error {
 	return x.Result.save()
 }
 
-// Run searches until the time limit, the last seed or the end of ctx, after running the scenarios
-// of the corpus. It returns the exit code for the findings.
+// Run first runs the scenarios of the corpus. It then searches until the time limit or the last
+// seed is reached, or ctx is done. It returns the exit code for the findings.
 func (x *Fuzzer) Run(ctx context.Context) (code int, err error) {
 	if err = x.runCorpus(ctx); err == nil {
 		err = x.search(ctx)
@@ -350,7 +351,7 @@ func (x *Fuzzer) Run(ctx context.Context) (code int, err error) {
 	return x.Result.finish(), cmp.Or(ctx.Err(), err)
 }
 
-// elapsed returns the search time in seconds, including interrupted invocations.
+// elapsed returns the search time in seconds, including that of interrupted invocations.
 func (x *Fuzzer) elapsed() float64 { return x.Result.Session.Seconds + time.Since(x.started).Seconds() }
 
 func (x *Fuzzer) search(ctx context.Context) error {
@@ -402,15 +403,15 @@ func (x *Fuzzer) search(ctx context.Context) error {
 	}
 }
 
-// job returns the job of a run that is not stored.
+// job returns the job for a run that is not stored.
 func (x *Fuzzer) job(n int, seed uint64) Job {
 	j := x.Job(n, seed)
 	j.Keep = KeepNone
 	return j
 }
 
-// saveInterval is how often the state is saved while nothing is found. Runs done since the last
-// save are repeated if lockpick is killed.
+// saveInterval is how often the state is saved while nothing is found. If lockpick is killed, the
+// runs since the last save are lost and have to be repeated.
 const saveInterval = time.Second
 
 // recordRun adds the outcome of a run and reports new findings.
@@ -433,7 +434,7 @@ func (x *Fuzzer) recordRun(i int, o outcome.Outcome) {
 	}
 }
 
-// settle stores a run of each new finding and minimizes it.
+// settle stores a run for each new finding and minimizes that run's scenario.
 func (x *Fuzzer) settle(ctx context.Context) error {
 	for {
 		x.mu.Lock()
@@ -471,8 +472,8 @@ func (x *Fuzzer) settle(ctx context.Context) error {
 	}
 }
 
-// minimize minimizes the scenario of a finding. It starts from the minimized scenario of another
-// finding if that also shows this one, because a run often violates several properties.
+// minimize minimizes the scenario of a finding. A run often violates several properties, so if the
+// minimized scenario of another finding also shows this one, minimize starts from there.
 func (x *Fuzzer) minimize(ctx context.Context, f *FuzzFinding) (*MinimizedRun, error) {
 	s := x.Scenarios[f.First.Scenario]
 	from, seed := s, f.First.Seed
@@ -551,7 +552,7 @@ func (h *FuzzState) printResult(w io.Writer) {
 		in, text = display.Plain, "no required property violated"
 	case h.Runs > 0:
 		_, high := outcome.Wilson(0, h.Runs)
-		text += fmt.Sprintf("; at most %.2g %% of such runs are violated", 100*high)
+		text += fmt.Sprintf("; at most %.2g %% of such runs violate a property", 100*high)
 	}
 	if h.Failed > 0 {
 		in = display.Bad
@@ -586,10 +587,12 @@ func (f *FuzzFinding) print(w io.Writer, runs int) {
 	}
 }
 
-// seedSuffix is the end of a name in the corpus if the scenario runs with a seed other than 1.
+// seedSuffix matches the end of a name in the corpus that gives the scenario's seed, if that is not
+// 1.
 var seedSuffix = regexp.MustCompile(`-seed-([0-9]+)$`)
 
-// corpusName names a minimized scenario in the corpus by its lock and what it shows.
+// corpusName returns the name of a minimized scenario in the corpus, made up of its lock and the
+// violation it shows.
 func corpusName(r Minimized) string {
 	l := r.Scenario.Lock
 	name := strings.Join([]string{cmp.Or(l.Mistake, l.Kind), r.Property, cmp.Or(r.Cause, "violated")}, "-")
@@ -600,7 +603,7 @@ func corpusName(r Minimized) string {
 	return clipName(name, 64-len(end)) + end
 }
 
-// clipName shortens a name to maxLen characters. Different names stay different.
+// clipName shortens a name to maxLen characters. Different names remain different.
 func clipName(name string, maxLen int) string {
 	if len(name) <= maxLen {
 		return name
@@ -666,7 +669,7 @@ func (x *Fuzzer) runCorpus(ctx context.Context) error {
 	return nil
 }
 
-// sameLock reports whether the search runs the same lock.
+// sameLock reports whether the search is testing the lock with settings l.
 func (x *Fuzzer) sameLock(l lock.Settings) bool {
 	return slices.ContainsFunc(x.Scenarios, func(s scenario.Scenario) bool {
 		return l.Kind == s.Lock.Kind && l.Mistake == s.Lock.Mistake && maps.Equal(l.Options, s.Lock.Options)

@@ -8,7 +8,7 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// An accepted outcome.json has a state, and so has each of its judgements.
+// An outcome.json that is accepted has a state, and so does each of its judgements.
 func FuzzOutcome(f *testing.F) {
 	whole, err := json.Marshal(outcome.Outcome{Schema: 1, Scenario: "a/b", Backend: "sim", Seed: 1, Code: 1, Error: "e", Retried: []string{"r"}, Seconds: 1.5, Events: 3,
 		Numbers:    map[string]float64{"grants": 3},

@@ -14,7 +14,7 @@ import (
 	"testing"
 )
 
-// helpFor returns the block below an engine's name in the help on shards.
+// helpFor returns the block for an engine in the help on shards.
 func helpFor(t *testing.T, binary, engine string) string {
 	t.Helper()
 	text := outputOf(t, exec.Command(binary, "help", "shards"))
@@ -25,7 +25,7 @@ func helpFor(t *testing.T, binary, engine string) string {
 	return strings.ReplaceAll(found[1], "baseline/ --seeds 10000", strings.Join(sweepArgs(), " "))
 }
 
-// shellCommand runs a script in a folder, with lockpick on the path and in bin.
+// shellCommand returns a command that runs a script in a folder, with lockpick in PATH and in bin.
 func shellCommand(t *testing.T, in, binary, script string, env ...string) *exec.Cmd {
 	t.Helper()
 	if err := os.Symlink(filepath.Dir(binary), filepath.Join(in, "bin")); err != nil && !errors.Is(err, fs.ErrExist) {
@@ -37,7 +37,7 @@ func shellCommand(t *testing.T, in, binary, script string, env ...string) *exec.
 	return c
 }
 
-// ciCommands returns the commands in a CI file that run a shard and that merge.
+// ciCommands returns the commands in a CI file that run a shard and merge the shards.
 func ciCommands(text string) (shard, merge string) {
 	for line := range strings.Lines(text) {
 		line = strings.TrimPrefix(strings.TrimPrefix(strings.TrimSpace(line), "- "), "run: ")
@@ -51,8 +51,8 @@ func ciCommands(text string) (shard, merge string) {
 	return shard, merge
 }
 
-// The commands in the help work as printed, with a smaller sweep. GNU parallel repeats the shard
-// whose first process is killed.
+// The commands in the help work as printed, except that the sweep is smaller here. When the process
+// of one shard is killed, GNU parallel repeats that shard.
 func TestShardHelpCommands(t *testing.T) {
 	requirePrograms(t, "apt-get install parallel", "parallel")
 	binary := lockpick(t)

@@ -25,8 +25,8 @@ func openTestFuzz(t *testing.T, folder string) *FuzzState {
 	return h
 }
 
-// testOutcome returns the outcome of run i: every seventh violates one property, every fifth
-// another.
+// testOutcome returns the outcome of run i: every seventh run violates one property, and every
+// fifth violates another.
 func testOutcome(i int) outcome.Outcome {
 	o := outcome.Outcome{Command: fmt.Sprintf("run %d", i)}
 	add := func(property, cause, expected string) {
@@ -54,14 +54,14 @@ func TestNextRun(t *testing.T) {
 	}
 }
 
-// A search that is killed at any time and resumed counts each run once, and ends with the same
-// result as one that was never killed.
+// A search that is killed at any time and then resumed counts each run once, and its result is the
+// same as that of an uninterrupted search.
 func TestKilledSearchCountsRunsOnce(t *testing.T) {
 	const all = 300
 	r := rand.New(rand.NewPCG(3, 4))
 	folder := t.TempDir()
 	h := openTestFuzz(t, folder)
-	var under []int // assigned, and not done
+	var under []int // runs that are assigned but not done
 	kills := 0
 	for h.Runs < all {
 		switch {
@@ -86,7 +86,7 @@ func TestKilledSearchCountsRunsOnce(t *testing.T) {
 			i := under[k]
 			under = append(under[:k], under[k+1:]...)
 			h.record(i, testOutcome(i))
-			h.record(i, testOutcome(i)) // recorded twice, it counts once
+			h.record(i, testOutcome(i)) // a run that is recorded twice counts once
 		}
 	}
 	if kills < 5 || h.Next != all || h.Runs != all || len(h.DoneAhead) != 0 {
@@ -115,7 +115,7 @@ func TestKilledSearchCountsRunsOnce(t *testing.T) {
 	}
 }
 
-// Each finding is new once.
+// Each finding is returned as new only once.
 func TestRecordReturnsNewFindings(t *testing.T) {
 	h := openTestFuzz(t, t.TempDir())
 	for i, want := range []int{2, 0, 0, 0, 0, 0, 0, 0} {
@@ -128,8 +128,8 @@ func TestRecordReturnsNewFindings(t *testing.T) {
 	}
 }
 
-// A violation of a required property is reported each time, even if the same violation was found
-// before where it was not required.
+// A violation of a required property is reported every time, even if the same violation was found
+// earlier in a scenario that did not require the property.
 func TestRecordReportsRequiredViolations(t *testing.T) {
 	h := openTestFuzz(t, t.TempDir())
 	for i, expected := range []string{"any", "holds", "any", "holds"} {
@@ -161,7 +161,7 @@ func TestSessions(t *testing.T) {
 	}
 }
 
-// A state file that no search can have written is rejected.
+// A state file that no search could have written is rejected.
 func TestOpenFuzzRejectsInvalidState(t *testing.T) {
 	folder := t.TempDir()
 	h := openTestFuzz(t, folder)
@@ -197,7 +197,8 @@ func TestOpenFuzzRejectsInvalidState(t *testing.T) {
 	}
 }
 
-// Two processes can't run the same search, but a search whose process has ended has no owner.
+// Two processes can't run the same search at once, but a search no longer has an owner when its
+// process has exited.
 func TestSearchOwner(t *testing.T) {
 	self, err := files.Self()
 	if err != nil {
@@ -221,7 +222,7 @@ func TestSearchOwner(t *testing.T) {
 	}
 }
 
-// Any state file is either rejected or can be resumed.
+// Every state file is either rejected or allows the search to be resumed.
 func FuzzParse(f *testing.F) {
 	f.Add([]byte(`{"schema": 1, "of": "this", "scenarios": ["a"], "seed": 1, "next": 2, "ahead": [3], "runs": 3, "finds": [{"property": "p", "held": true, "runs": 1, "first": {"scenario": 0, "seed": 1}, "shortest": {}}], "leg": {"begun": 0}}`))
 	f.Add([]byte(`{"schema": 1, "scenarios": ["a"], "finds": [null]}`))

@@ -21,8 +21,8 @@ const (
 	wantViolated = string(verdict.Violated)
 )
 
-// Judge compares a verdict with the expectations. Nothing else in lockpick compares the two. A
-// property without an expectation is always as expected.
+// Judge compares a verdict with the expectations. No other code in lockpick does this. A property
+// without an expectation is always as expected.
 func Judge(expect map[string]scenario.Expectation, v verdict.Verdict) []outcome.Judgement {
 	var out []outcome.Judgement
 	for _, r := range v.Results {
@@ -54,7 +54,7 @@ func Judge(expect map[string]scenario.Expectation, v verdict.Verdict) []outcome.
 	return out
 }
 
-// violationLength is the number of events up to the last one that proves the violation.
+// violationLength returns the number of events up to the last one needed to prove the violation.
 func violationLength(r verdict.Result) int {
 	if r.Witness == nil || len(r.Witness.Events) == 0 {
 		return 0
@@ -62,9 +62,9 @@ func violationLength(r verdict.Result) int {
 	return int(slices.Max(r.Witness.Events))
 }
 
-// judgements judges a stored run by its scenario's expectations, a Jepsen history by the guarantees
-// of its model, and a bare history by what is required of every lock, as far as the history shows
-// it.
+// judgements judges a stored run by its scenario's expectations, and a Jepsen history by the
+// guarantees of its model. It judges a bare history by those guarantees required of every lock that
+// can be checked without a scenario.
 func (s StoredRun) judgements(v verdict.Verdict) []outcome.Judgement {
 	switch {
 	case s.Manifest != nil:
@@ -79,7 +79,8 @@ func (s StoredRun) judgements(v verdict.Verdict) []outcome.Judgement {
 	return Judge(expect, v)
 }
 
-// defaultExpectations apply if the user sets none: a safety violation is never acceptable.
+// defaultExpectations returns the expectations to use if the user sets none: safety properties must
+// hold.
 func defaultExpectations() map[string]scenario.Expectation {
 	expect := map[string]scenario.Expectation{
 		verdict.MutualExclusion: {Want: wantHolds, Implied: true},
@@ -107,9 +108,9 @@ func judgeResult(j *outcome.Judgement, want scenario.Expectation, r verdict.Resu
 	}
 }
 
-// excuseStalled makes an expected violation undecided if it was missed or had another cause because
-// the host stalled and delayed the plan. The checker already ensures that a stall is not reported
-// as the cause of a violation.
+// excuseStalled marks a property as undecided if its expected violation was missed, or had another
+// cause, and a host stall that delayed the plan may be the reason. The checker itself makes sure
+// that a stall is not reported as the cause of a violation.
 func excuseStalled(j *outcome.Judgement, want scenario.Expectation, r verdict.Result) {
 	if j.AsExpected || r.Stalled == 0 || want.Want != wantViolated {
 		return
@@ -126,8 +127,8 @@ func excuseStalled(j *outcome.Judgement, want scenario.Expectation, r verdict.Re
 }
 
 // judgeNumbers compares measured numbers with their bounds. A number that has no meaning in the run
-// is missing, and undecided. A number that is compared with another variant waits for
-// VariantComparer.Settle.
+// is missing, and its judgement is undecided. A number that is compared with another variant stays
+// pending until VariantComparer.Settle.
 func judgeNumbers(bounds map[string]scenario.Bound, v verdict.Verdict) []outcome.Judgement {
 	var out []outcome.Judgement
 	for _, name := range slices.Sorted(maps.Keys(bounds)) {
@@ -156,8 +157,8 @@ func judgeNumbers(bounds map[string]scenario.Bound, v verdict.Verdict) []outcome
 	return out
 }
 
-// stallMayExplain reports whether host stalls may be why a number misses its bound. For a number
-// that is a time, the stalls must be at least as long as the miss.
+// stallMayExplain reports whether host stalls may be the reason why a number misses its bound by
+// the given amount. If the number is a time, the stalls must be at least that long.
 func stallMayExplain(name string, by float64, v verdict.Verdict) bool {
 	stalled := v.Numbers[verdict.StalledSeconds]
 	isTime := slices.ContainsFunc(verdict.Numbers, func(n verdict.Number) bool { return n.Name == name && n.AffectedByStalls })
@@ -168,7 +169,7 @@ func markUndecided(j *outcome.Judgement, because string) {
 	j.AsExpected, j.Got, j.Because = false, verdict.Undecided, because
 }
 
-// judgeNumber compares a number with its bound.
+// judgeNumber compares the number x with its bound.
 func judgeNumber(j *outcome.Judgement, x, other float64) {
 	b := j.Number.Bound
 	j.Got, j.AsExpected = verdict.Violated, b.Allows(x, other)
@@ -181,13 +182,13 @@ func judgeNumber(j *outcome.Judgement, x, other float64) {
 	}
 }
 
-// withoutWaiting leaves out the judgements that wait for another variant.
+// withoutPending returns the judgements that do not wait for another variant.
 func withoutWaiting(js []outcome.Judgement) []outcome.Judgement {
 	return slices.DeleteFunc(slices.Clone(js), outcome.Judgement.Pending)
 }
 
-// settle decides the judgements that waited for the numbers of another variant; numbers is nil if
-// that variant is not in this campaign. It rewrites the stored outcome.
+// settle decides the judgements that were waiting for the numbers of the variant than, and rewrites
+// the stored outcome. numbers is nil if this campaign does not include that variant.
 func settle(o *outcome.Outcome, than string, numbers map[string]float64) {
 	for i := range o.Judgements {
 		j := &o.Judgements[i]
@@ -205,8 +206,8 @@ func settle(o *outcome.Outcome, than string, numbers map[string]float64) {
 	writeOutcome(o)
 }
 
-// VariantComparer holds back the outcomes that are compared with numbers of other variants, run
-// with the same seed, until those are there.
+// VariantComparer holds back outcomes that must be compared with numbers of another variant, run
+// with the same seed, until those numbers are available.
 type VariantComparer struct {
 	Scenarios []Pick
 	Seeds     int // per scenario
@@ -215,7 +216,7 @@ type VariantComparer struct {
 	waiting []int
 }
 
-// Settle adds the outcome of run i, and returns the runs that are now decided and were not before.
+// Settle adds the outcome of run i, and returns the runs that this decides.
 func (c *VariantComparer) Settle(outcomes map[int]outcome.Outcome, i int) (decided []int) {
 	if slices.ContainsFunc(c.Scenarios, func(p Pick) bool { return len(p.Numbers) > 0 }) {
 		if c.numbers == nil {
@@ -243,7 +244,7 @@ func (c *VariantComparer) Settle(outcomes map[int]outcome.Outcome, i int) (decid
 	return decided
 }
 
-// Waits reports whether a run's outcome waits for the outcome of another run.
+// IsWaiting reports whether a run's outcome is waiting for the outcome of another run.
 func (c *VariantComparer) Waits(i int) bool { return slices.Contains(c.waiting, i) }
 
 // runOfVariant returns the run of another variant of the same scenario with the same seed. ok is
@@ -257,8 +258,8 @@ func (c *VariantComparer) runOfVariant(i int, name string) (run int, ok bool) {
 	return k*c.Seeds + i%c.Seeds, k >= 0
 }
 
-// withoutStepNumbers leaves out the numbers of single steps, which have a meaning only with their
-// plan.
+// withoutStepNumbers leaves out the numbers of individual steps, which are meaningful only for the
+// same plan.
 func withoutStepNumbers(numbers map[string]float64) map[string]float64 {
 	out := map[string]float64{}
 	for _, name := range checker.Numbers() {

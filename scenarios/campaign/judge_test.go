@@ -65,7 +65,7 @@ func TestJudgeUnknownProperty(t *testing.T) {
 	}
 }
 
-// lease-linearizable follows mutual-exclusion, but is still judged.
+// lease-linearizable follows from mutual-exclusion, but is still judged.
 func TestJudgeFollowingProperty(t *testing.T) {
 	expect := map[string]scenario.Expectation{verdict.MutualExclusion: {Want: "violated", Cause: verdict.NeverSet}}
 	scenario.AddImplied(expect, "")
@@ -83,8 +83,8 @@ func TestJudgeFollowingProperty(t *testing.T) {
 	}
 }
 
-// An unexpected violation is final. A missed one and a vacuous run are retried, and undecided in
-// the end.
+// An unexpected violation is final. A run that misses its expected violation, or is vacuous, is
+// retried. If no retry succeeds, the result is undecided.
 func TestRetries(t *testing.T) {
 	missed := outcome.Judgement{Property: "a", Got: verdict.Holds, Missed: true}
 	vacuous := outcome.Judgement{Property: "b", Got: verdict.Undecided}
@@ -124,7 +124,7 @@ func TestRetries(t *testing.T) {
 		if o.Code != c.code {
 			t.Errorf("case %d: code %d, want %d (%s)", i, o.Code, c.code, fmt.Sprint(c.js))
 		}
-		// The exit code is unexpected exactly if a property is.
+		// The exit code is ExitUnexpected if and only if a property's result is unexpected.
 		unexpected := slices.ContainsFunc(o.Judgements, func(j outcome.Judgement) bool { return !j.AsExpected && !j.Unresolved() })
 		if unexpected != (o.Code == outcome.ExitUnexpected) {
 			t.Errorf("case %d: code %d, and a property is unexpected: %v", i, o.Code, unexpected)
@@ -132,8 +132,8 @@ func TestRetries(t *testing.T) {
 	}
 }
 
-// A cause is confirmed only if it was undone on each node that it names. The message always says
-// what the reruns showed.
+// A cause is confirmed only if the reruns removed it on each node that it names. The message always
+// describes what the reruns showed.
 func TestConcludeConfirmation(t *testing.T) {
 	end := func(cause, node string) *earlyEnd {
 		return &earlyEnd{cause: cause, replacement: &history.Event{Process: node}}

@@ -14,8 +14,8 @@ import (
 	"testing"
 )
 
-// fakeAWS puts a program called aws on the path. It copies between folders, one of which stands for
-// a bucket.
+// fakeAWS adds a program called aws to PATH. It copies files between folders, one of which plays
+// the role of a bucket.
 func fakeAWS(t *testing.T) {
 	t.Helper()
 	bin, bucket := t.TempDir(), t.TempDir()
@@ -31,8 +31,8 @@ cp -r "$(at "$4")/." "$(at "$5")"
 	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
 }
 
-// The manifest is valid for Kubernetes' own decoder, and its command works for each index, with a
-// smaller sweep.
+// Kubernetes' own decoder accepts the manifest, and its command works for each index. The sweep is
+// smaller here.
 func TestKubernetes(t *testing.T) {
 	binary, reader := lockpick(t), filepath.Join(t.TempDir(), "job")
 	outputOf(t, exec.Command("go", "build", "-C", "../../.ci/engines", "-o", reader, "./job"))

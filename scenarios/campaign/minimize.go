@@ -32,8 +32,9 @@ func (b Bug) String() string {
 	return fmt.Sprintf("%s (%s)", b.Property, b.Cause)
 }
 
-// BugOf chooses the violation of a run to minimize: of the named property, or else of a required
-// property, or else the first one.
+// BugOf chooses which violation in a run to minimize: the one of the named property if there is
+// one, otherwise one of a required property, otherwise the first. It returns false if there is
+// none.
 func BugOf(o outcome.Outcome, property string) (Bug, bool) {
 	for _, required := range []bool{true, false} {
 		for _, j := range o.Violations() {
@@ -51,40 +52,41 @@ type Minimizer struct {
 	// Run runs a scenario with a seed, and reports whether the result is as the scenario expects.
 	// It is called concurrently.
 	Run func(ctx context.Context, s scenario.Scenario, seed uint64) (asExpected bool)
-	// Record runs a scenario and returns its history and verdict. If it is nil, long plans are
-	// reduced by trial and error alone.
+	// Record runs a scenario and returns its history and verdict. If Record is nil, long plans are
+	// reduced only by trial and error.
 	Record  func(ctx context.Context, s scenario.Scenario, seed uint64) (*history.History, verdict.Verdict, error)
 	Workers int
-	// MaxRuns limits the runs; 0 means defaultMaxRuns.
+	// MaxRuns is the maximum number of runs; 0 means defaultMaxRuns.
 	MaxRuns int
 }
 
-// defaultMaxRuns limits the runs of one call of Minimize. A plan of a hundred steps takes about a
-// hundred, at worst four hundred.
+// defaultMaxRuns is the default limit on the runs of one call to Minimize. A plan of a hundred
+// steps takes about a hundred runs, at worst four hundred.
 const defaultMaxRuns = 2000
 
-// maxRounds limits how often all edits are tried. Each round but the last has made the scenario
-// smaller.
+// maxRounds is the maximum number of rounds in which all edits are tried. Every round but the last
+// makes the scenario smaller.
 const maxRounds = 20
 
-// robustnessSeeds is the number of seeds that the minimized scenario runs with in the end. It may
-// depend on the timing of one seed.
+// robustnessSeeds is the number of seeds with which the minimized scenario is finally run, to see
+// how often it shows the bug. The bug may depend on one seed's timing.
 const robustnessSeeds = 100
 
 // Minimized is a minimized scenario.
 type Minimized struct {
 	Bug
 	Scenario scenario.Scenario `json:"scenario"`
-	// Seed shows the bug. It is the lowest of the tried seeds that does, or else the original seed.
+	// Seed is a seed that shows the bug: the lowest of those tried, or the original seed if none of
+	// those shows it.
 	Seed         uint64       `json:"seed"`
 	From         string       `json:"from"` // the original scenario
 	OriginalSeed uint64       `json:"given"`
 	Before       scenarioSize `json:"before"`
 	After        scenarioSize `json:"after"`
-	Runs         int          `json:"runs"`  // runs that the minimization took
+	Runs         int          `json:"runs"`  // number of runs that minimizing took
 	SeedsShowing int          `json:"shows"` // seeds that show the bug, out of SeedsTried
 	SeedsTried   int          `json:"others"`
-	// Complete reports whether no edit was left to try. Otherwise the limit of runs was reached.
+	// Complete is set if no edit was left to try. Otherwise the limit on runs was reached.
 	Complete bool `json:"whole"`
 }
 
@@ -105,8 +107,8 @@ func SizeOf(s scenario.Scenario) scenarioSize {
 	return z
 }
 
-// Minimize minimizes a scenario that shows a bug with a seed. It fails if the scenario does not
-// show the bug, or if ctx ends.
+// Minimize minimizes a scenario that shows bug b with the given seed. It fails if the scenario does
+// not show the bug, or if ctx is done.
 func (k Minimizer) Minimize(ctx context.Context, s scenario.Scenario, seed uint64, b Bug) (Minimized, error) {
 	r := Minimized{Bug: b, From: s.ID(), OriginalSeed: seed}
 	s = s.WithRandomPlan(seed)
@@ -139,16 +141,16 @@ func (k Minimizer) Minimize(ctx context.Context, s scenario.Scenario, seed uint6
 	return r, ctx.Err()
 }
 
-// MinimizedRun is a minimized scenario with its file and a run of that file.
+// MinimizedRun is a minimized scenario, the file it was written to, and a run of that file.
 type MinimizedRun struct {
 	Minimized
 	File    string                `json:"file"`
 	Dir     string                `json:"dir"` // of the run
 	Command string                `json:"command"`
-	Try     *outcome.Reproduction `json:"try,omitempty"` // nil if it was not tried on another backend
+	Try     *outcome.Reproduction `json:"try,omitempty"` // nil if the scenario was not tried on another backend
 }
 
-// SaveMinimized writes a minimized scenario to a file, runs that file, and stores the run with its
+// SaveMinimized writes a minimized scenario to a file, runs the file, and stores the run with its
 // reports.
 func (x Simulator) SaveMinimized(ctx context.Context, r Minimized, name, file, store string) (*MinimizedRun, error) {
 	text, err := r.Write(name, x.Known)
@@ -171,7 +173,7 @@ func (x Simulator) SaveMinimized(ctx context.Context, r Minimized, name, file, s
 	return &MinimizedRun{Minimized: r, File: file, Dir: o.Dir, Command: o.Command}, nil
 }
 
-// TryOn runs the scenario on another backend until it violates the same property there.
+// TryOn retries the scenario on another backend until it violates the same property there.
 func (k *MinimizedRun) TryOn(ctx context.Context, r *Runner, known scenario.Known, store string) {
 	k.Try = &outcome.Reproduction{Backend: r.Name(), State: outcome.CannotRun}
 	there := &Selection{Scenarios: []scenarios.Found{{From: k.File, Scenario: k.Scenario}}, Backend: r.Name(), Expects: []string{k.Property + "=" + wantViolated}}
@@ -186,8 +188,8 @@ func (k *MinimizedRun) TryOn(ctx context.Context, r *Runner, known scenario.Know
 	}
 }
 
-// ExpectBug returns a scenario that expects only the bug, so that a run is as expected if it shows
-// the bug. The scenario has a name of its own and the seed's plan.
+// ExpectBug returns a copy of the scenario that expects only the bug, so that a run is as expected
+// if it shows the bug. The copy has a name of its own.
 func ExpectBug(s scenario.Scenario, b Bug) scenario.Scenario {
 	s.Name, s.Variant, s.Tags, s.Debate, s.Tier, s.Cures, s.Numbers = "small", "", nil, nil, "", nil, nil
 	s.Expect = map[string]scenario.Expectation{ // these two are required unless the scenario says otherwise
@@ -223,19 +225,19 @@ func (x *search) minimizeAll() {
 	}
 }
 
-// maxAnchors is the number of triggers to try for a step that was planned at a time.
+// maxAnchors is the number of triggers to try for a step that was scheduled at a fixed time.
 const maxAnchors = 6
 
-// distillPlan replaces a long plan by the faults that were in force during the violation, each
-// triggered by its victims' last actions before it. A fault planned at a time has its effect by
-// chance, and most steps of a long plan only shift the timing of others.
+// distillPlan replaces a long plan with the faults that were active during the violation, each
+// triggered by its victim's last actions before the fault. A fault scheduled at a fixed time has
+// its effect by chance, and most steps of a long plan only shift the timing of others.
 func (x *search) distillPlan() {
 	if x.Record == nil || len(x.best.Plan) <= fewSteps || x.stopped() {
 		return
 	}
 	h, v, err := x.Record(x.ctx, x.best, x.seed)
 	if err != nil {
-		return // minimizing without it only takes longer
+		return // minimizing without the record only takes longer
 	}
 	r := v.Result(x.bug.Property)
 	if r == nil || r.Witness == nil || len(r.Witness.Sessions) == 0 {
@@ -256,7 +258,7 @@ func (x *search) distillPlan() {
 	}
 }
 
-// violationRecord is a history with the span in which a violation came about.
+// violationRecord is a history with the span during which a violation came about.
 type violationRecord struct {
 	events      []history.Event
 	faults      []*facts.Fault
@@ -264,8 +266,8 @@ type violationRecord struct {
 	anchorCache map[*facts.Fault][]nemesis.Trigger // caches the possible triggers of each fault
 }
 
-// newViolationRecord finds the span of a violation. It starts when the earlier session began the
-// attempt that got its lock, and ends at the violation.
+// newViolationRecord finds the span of a violation, which ends at the violation. It starts when the
+// earlier session began the attempt by which it acquired the lock.
 func newViolationRecord(h *history.History, w *verdict.Witness) violationRecord {
 	l := violationRecord{h.Events, facts.Read(h).Faults, w.From, w.From, map[*facts.Fault][]nemesis.Trigger{}}
 	token := ""
@@ -282,9 +284,9 @@ func newViolationRecord(h *history.History, w *verdict.Witness) violationRecord 
 	return l
 }
 
-// planOf returns the faults in force during the span. A fault that was planned at a time is
-// triggered by the nearest earlier action of its victims, or an action nearest steps before that
-// one.
+// planOf returns the faults that were active during the span. A fault that was scheduled at a fixed
+// time is triggered by an earlier action of its victim instead: the last one before the fault if
+// nearest is 0, the one before that if nearest is 1, and so on.
 func (l violationRecord) planOf(s scenario.Scenario, nearest int) (plan nemesis.Plan) {
 	whole := map[int]bool{} // steps copied unchanged
 	for _, f := range l.faults {
@@ -297,7 +299,7 @@ func (l violationRecord) planOf(s scenario.Scenario, nearest int) (plan nemesis.
 		}
 		switch {
 		case end < l.from:
-		case f.From() < l.from && end > l.to: // in force throughout the span
+		case f.From() < l.from && end > l.to: // active throughout the span
 			whole[f.Step] = true
 			plan = append(plan, st)
 		default:
@@ -309,8 +311,8 @@ func (l violationRecord) planOf(s scenario.Scenario, nearest int) (plan nemesis.
 	return plan
 }
 
-// faultOf returns a fault as it was on one target. Each occurrence of a repeating fault becomes a
-// fault of its own.
+// faultOf returns a fault as it occurred on one target. Each occurrence of a repeating fault
+// becomes a separate fault.
 func (l violationRecord) faultOf(planned nemesis.Fault, f *facts.Fault, end int64) nemesis.Fault {
 	if kind, _ := nemesis.KindOf(planned.Kind); kind.Repeats {
 		planned.Kind, planned.Every, planned.Lasts = kind.RecordedAs, nemesis.Span{}, nemesis.Span{}
@@ -324,7 +326,7 @@ func (l violationRecord) faultOf(planned nemesis.Fault, f *facts.Fault, end int6
 	return planned
 }
 
-// trigger returns the trigger of a fault that began in the span.
+// trigger returns a trigger for a fault that began during the span.
 func (l violationRecord) trigger(s scenario.Scenario, w nemesis.Trigger, f *facts.Fault, nearest int) (nemesis.Trigger, bool) {
 	switch {
 	case w.Message != nil:
@@ -349,7 +351,7 @@ func (l violationRecord) trigger(s scenario.Scenario, w nemesis.Trigger, f *fact
 	return all[min(nearest, len(all)-1)], true
 }
 
-// anchors returns the possible triggers of a fault: its victim's actions in the span before the
+// anchors returns the possible triggers of a fault: its victim's actions during the span before the
 // fault, the latest first. If the target is a node, these are the actions of all clients.
 func (l violationRecord) anchors(s scenario.Scenario, target string, at int64) (all []nemesis.Trigger) {
 	type candidate struct {
@@ -381,8 +383,8 @@ func (l violationRecord) anchors(s scenario.Scenario, target string, at int64) (
 	return all
 }
 
-// lastEvent counts an event of a client in the span before a time, and returns the time of the last
-// one.
+// lastEvent counts how often an event of a client occurred during the span before the given time.
+// It returns the event with that count as its ordinal, and the time of the last occurrence.
 func (l violationRecord) lastEvent(e nemesis.Event, before int64) (nemesis.Event, int64) {
 	at := int64(0)
 	for _, f := range l.events {
@@ -394,8 +396,8 @@ func (l violationRecord) lastEvent(e nemesis.Event, before int64) (nemesis.Event
 	return e, at
 }
 
-// lastMessages returns the last message of each kind between a client and the nodes in the span
-// before a time, with its number and time.
+// lastMessages returns the last message of each kind between a client and the nodes during the span
+// before the given time, with its ordinal and time.
 func (l violationRecord) lastMessages(client string, before int64) map[nemesis.OnMessage]int64 {
 	count, last := map[nemesis.OnMessage]int{}, map[nemesis.OnMessage]int64{}
 	for _, e := range l.events {
@@ -418,7 +420,7 @@ func (l violationRecord) lastMessages(client string, before int64) map[nemesis.O
 	return numbered
 }
 
-// fewerTargets leaves each step only one of its targets, or removes targets one at a time.
+// reduceTargets reduces each step to a single target, or removes targets one at a time.
 func fewerTargets(best scenario.Scenario) (edits []edit) {
 	for i, st := range best.Plan {
 		targets := st.Fault.Targets
@@ -443,7 +445,7 @@ func fewerTargets(best scenario.Scenario) (edits []edit) {
 	return edits
 }
 
-// shrinkTopology removes clients, nodes and keys, and renumbers the clients. Steps and settings of
+// shrinkTopology removes clients, nodes and keys, and renumbers the clients. Steps and settings for
 // a removed client or node are removed too, or moved to a remaining one.
 func shrinkTopology(best scenario.Scenario) (edits []edit) {
 	for _, c := range slices.Backward(best.Clients) {
@@ -499,10 +501,11 @@ func shrinkTopology(best scenario.Scenario) (edits []edit) {
 	return append(edits, renumberClients)
 }
 
-// longerFactor is how much longer two clients may work to show what three show sooner.
+// longerFactor is how many times longer two clients may work than three. Two clients often show the
+// same bug, but later.
 const longerFactor = 16
 
-// longerWithoutClient removes one of several clients and lets the others work longer.
+// removeClientRunLonger removes one of several clients and lets the other clients work longer.
 func longerWithoutClient(best scenario.Scenario) (edits []edit) {
 	for _, c := range slices.Backward(best.Clients) {
 		edits = append(edits, func(s *scenario.Scenario) {
@@ -514,7 +517,8 @@ func longerWithoutClient(best scenario.Scenario) (edits []edit) {
 	return edits
 }
 
-// lowerTo lowers a number to a limit. field returns nil if the number is no longer there.
+// lowerTo lowers a number to a limit. field returns nil if the scenario no longer contains the
+// number.
 func lowerTo[T cmp.Ordered](field func(*scenario.Scenario) *T, to T) edit {
 	return func(s *scenario.Scenario) {
 		if x := field(s); x != nil {
@@ -523,7 +527,8 @@ func lowerTo[T cmp.Ordered](field func(*scenario.Scenario) *T, to T) edit {
 	}
 }
 
-// removeNames removes clients or nodes by name, and reports whether it removed a client.
+// removeNames removes the clients and nodes for which gone returns true, and reports whether it
+// removed a client.
 func removeNames(s *scenario.Scenario, gone func(name string) bool) bool {
 	about := func(target string) bool {
 		left, right, isLink := nemesis.SplitLink(target)
@@ -536,7 +541,7 @@ func removeNames(s *scenario.Scenario, gone func(name string) bool) bool {
 			s.Clients[i].Start = nil
 		}
 		if s.Clients[i].Reach = slices.DeleteFunc(c.Reach, gone); len(s.Clients[i].Reach) == 0 {
-			s.Clients[i].Reach = nil // all nodes: a client that reaches none does nothing
+			s.Clients[i].Reach = nil // reach all nodes, because a client that reaches none does nothing
 		}
 	}
 	s.Topology.Addresses = slices.DeleteFunc(s.Topology.Addresses, gone)
@@ -562,7 +567,7 @@ func renumberClients(s *scenario.Scenario) {
 	})
 }
 
-// renameAll renames clients and nodes everywhere, and removes duplicates from lists.
+// renameAll renames clients and nodes throughout the scenario, and removes duplicates from lists.
 func renameAll(s *scenario.Scenario, newName func(name string) string) {
 	rename := func(name *string) {
 		left, right, isLink := nemesis.SplitLink(*name)
@@ -651,7 +656,7 @@ func dropSettings(best scenario.Scenario) []edit {
 	return edits
 }
 
-// dropStepSettings removes everything from a step but the kind of fault, the targets and the
+// dropStepSettings removes all settings of a step except the kind of fault, the targets and the
 // trigger.
 func dropStepSettings(of func(*scenario.Scenario) *nemesis.Step) []edit {
 	type sc = scenario.Scenario
@@ -680,8 +685,8 @@ func dropStepSettings(of func(*scenario.Scenario) *nemesis.Step) []edit {
 	}
 }
 
-// makeCertain makes drawn steps, which may or may not happen, certain: first all of them, then each
-// by itself.
+// makeCertain makes steps that happen only with some probability certain to happen: first all of
+// them at once, then each by itself.
 func makeCertain(best scenario.Scenario) []edit {
 	surely := func(st *nemesis.Step) { st.Drawn, st.When.Before = false, 0 }
 	all := []edit{func(s *scenario.Scenario) {

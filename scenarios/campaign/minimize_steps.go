@@ -19,11 +19,11 @@ import (
 	"lockpick/reports/suites"
 )
 
-// edit makes a scenario smaller or leaves it unchanged. It must accept any scenario that other
-// edits of its pass can make of the original one.
+// edit makes a scenario smaller or leaves it unchanged. It must accept any scenario that the other
+// edits of the same pass can produce.
 type edit func(s *scenario.Scenario)
 
-// search is the state of a minimization.
+// minimization is the state of one call of Minimize.
 type search struct {
 	Minimizer
 	ctx      context.Context
@@ -39,7 +39,7 @@ type search struct {
 
 func (x *search) stopped() bool { return x.runsLeft <= 0 || x.ctx.Err() != nil }
 
-// pass tries edits in order, each on the result of the accepted ones before it.
+// tryEdits tries edits in order, each on the result of those accepted before it.
 func (x *search) pass(edits []edit) {
 	for len(edits) > 0 {
 		i := x.acceptFirst(edits)
@@ -50,7 +50,7 @@ func (x *search) pass(edits []edit) {
 	}
 }
 
-// attempt is an edited scenario and its result.
+// attempt is an edited scenario and the result of running it.
 type attempt struct {
 	index    int // index of the edit
 	seed     uint64
@@ -61,13 +61,13 @@ type attempt struct {
 }
 
 // acceptFirst accepts the first edit that preserves the bug and returns its index, or -1 if none
-// does. Idle workers try later edits at the same time. Those do not count if an earlier edit is
-// accepted, so the result and the number of runs do not depend on the number of workers.
+// does. Idle workers try later edits at the same time. Their results do not count if an earlier
+// edit is accepted, so neither the result nor the number of runs depends on the number of workers.
 func (x *search) acceptFirst(edits []edit) int {
 	return x.acceptFirstWithSeeds(edits, []uint64{x.seed})
 }
 
-// acceptFirstWithSeeds is like acceptFirst, but tries each edit with several seeds.
+// acceptFirstWithSeeds is like acceptFirst, but tries each edit with each of the seeds.
 func (x *search) acceptFirstWithSeeds(edits []edit, seeds []uint64) int {
 	if x.stopped() {
 		return -1
@@ -99,7 +99,7 @@ func (x *search) acceptFirstWithSeeds(edits []edit, seeds []uint64) int {
 	return -1
 }
 
-// startAttempts starts the attempts in order, until ctx ends.
+// startAttempts starts the attempts in order, until ctx is done.
 func (x *search) startAttempts(ctx context.Context, s scenario.Scenario, edits []edit, seeds []uint64, begun chan<- *attempt) {
 	defer close(begun)
 	before := digestOf(s, 0)
@@ -141,14 +141,14 @@ func deepCopy(s scenario.Scenario) (own scenario.Scenario) {
 	return own
 }
 
-// digestOf is the same for equal scenarios and seeds.
+// digestOf returns a digest that is the same for equal scenarios and seeds.
 func digestOf(s scenario.Scenario, seed uint64) string {
 	text, _ := json.Marshal(s)
 	return fmt.Sprintf("%d %x", seed, sha256.Sum256(text))
 }
 
-// removeSteps removes steps that the bug does not need: halves of the plan, then quarters, and
-// finally single steps. Source: A. Zeller and R. Hildebrandt, "Simplifying and Isolating
+// removeSteps removes steps that are not needed to show the bug: halves of the plan, then quarters,
+// and so on down to single steps. Source: A. Zeller and R. Hildebrandt, "Simplifying and Isolating
 // Failure-Inducing Input", IEEE Transactions on Software Engineering 28 (2002), 183–200.
 func (x *search) removeSteps() {
 	for parts := 2; len(x.best.Plan) > 0; {
@@ -173,12 +173,13 @@ func removeParts(all, size int) (edits []edit) {
 	return edits
 }
 
-// fewSteps is the length of plan below which single steps are tried with other seeds.
+// fewSteps is the length of a plan at which single steps, rather than parts of the plan, are
+// removed with other seeds.
 const fewSteps = 3
 
-// removePartsOtherSeeds removes halves, quarters and eighths of a plan with other seeds, until few
-// steps are left or none can be removed. A bug that only one seed in a hundred shows depends on
-// timing that each step shifts, so no step can be removed with the same seed.
+// removePartsOtherSeeds removes halves, quarters and eighths of a plan, trying other seeds, until
+// few steps are left or no part can be removed. If only one seed in a hundred shows a bug, the bug
+// depends on timing that every step shifts, so no step can be removed with the same seed.
 func (x *search) removePartsOtherSeeds() {
 	for parts := 2; len(x.best.Plan) > fewSteps && parts <= 8 && !x.stopped(); {
 		all := len(x.best.Plan)
@@ -198,15 +199,15 @@ func otherSeeds() (seeds []uint64) {
 	return seeds
 }
 
-// otherSeedCount is how many other seeds to try when removing a step, a client or a node.
-// maxSingleSteps is how many steps to try.
+// otherSeedCount is the number of other seeds to try when removing a step, a client or a node.
+// maxSingleSteps is the maximum number of steps to try to remove in this way.
 const (
 	otherSeedCount = 8
 	maxSingleSteps = 12
 )
 
-// removeOtherSeeds removes steps, clients and nodes with other seeds. Several steps often only
-// shift the timing of other steps, and another seed has other timing.
+// removeOtherSeeds removes steps, clients and nodes, trying other seeds. Steps often only shift the
+// timing of other steps, and another seed may produce that timing without them.
 func (x *search) removeOtherSeeds() {
 	var edits []edit
 	for i := range x.best.Plan[:min(len(x.best.Plan), maxSingleSteps)] {
@@ -217,7 +218,7 @@ func (x *search) removeOtherSeeds() {
 	x.acceptFirstWithSeeds(edits, otherSeeds())
 }
 
-// seedsShowing lists the seeds from 1 to count with which the minimized scenario shows the bug.
+// seedsShowing returns the seeds from 1 to count with which the minimized scenario shows the bug.
 func (x *search) seedsShowing(count int) []uint64 {
 	shown := make([]bool, count)
 	Each(x.ctx, x.Workers, count, func(i int) { shown[i] = x.Run(x.ctx, x.best, uint64(i+1)) })
@@ -230,8 +231,8 @@ func (x *search) seedsShowing(count int) []uint64 {
 	return seeds
 }
 
-// shorterRun shortens the clients' work, and the run by the same amount. It comes first because it
-// makes all other edits cheaper.
+// shortenRun shortens the time that the clients work, and the run by the same amount. These edits
+// come first because they make all others cheaper.
 func shorterRun(best scenario.Scenario) (edits []edit) {
 	tail := best.Limit - best.Workload.For
 	for d := time.Second; d < best.Workload.For; d = (d * 3 / 2).Round(time.Second / 2) {
@@ -247,7 +248,8 @@ func shorterRun(best scenario.Scenario) (edits []edit) {
 	return edits
 }
 
-// fewerCycles limits the clients' work by cycles instead of time, or to fewer cycles.
+// reduceCycles limits the clients' work by a number of cycles instead of a time, or lowers that
+// number.
 func fewerCycles(best scenario.Scenario) (edits []edit) {
 	for n := 1; n <= 8; n *= 2 {
 		edits = append(edits, func(s *scenario.Scenario) {
@@ -267,8 +269,8 @@ func fewerCycles(best scenario.Scenario) (edits []edit) {
 	return edits
 }
 
-// sameTrigger gives all steps the trigger of one of them. Often several nodes are needed only
-// because the steps happen at several times.
+// shareTrigger gives all steps the trigger of one of them. Often several nodes are needed only
+// because the steps happen at different times.
 func sameTrigger(best scenario.Scenario) (edits []edit) {
 	for i := range best.Plan[:min(len(best.Plan), maxSingleSteps)] {
 		edits = append(edits, func(s *scenario.Scenario) {
@@ -337,7 +339,7 @@ func roundValues(best scenario.Scenario) (edits []edit) {
 	return edits
 }
 
-// roundTo rounds a number to significant digits.
+// roundTo rounds a number to the given number of significant digits.
 func roundTo(x float64, digits int) float64 {
 	y, err := strconv.ParseFloat(strconv.FormatFloat(x, 'g', digits, 64), 64)
 	if err != nil {
@@ -346,7 +348,7 @@ func roundTo(x float64, digits int) float64 {
 	return y
 }
 
-// ranges returns the ranges that a scenario draws times from.
+// ranges returns the ranges from which a scenario's times are drawn.
 func ranges(s *scenario.Scenario) []*client.Range {
 	all := []*client.Range{&s.Workload.Think, &s.Workload.Hold, &s.Workload.Prepare}
 	for i := range s.Clients {
@@ -363,7 +365,7 @@ func ranges(s *scenario.Scenario) []*client.Range {
 	return all
 }
 
-// times returns all times of a scenario, except those of the lock, which are its configuration.
+// times returns all times in a scenario except those that configure the lock.
 func times(s *scenario.Scenario) []*time.Duration {
 	all := []*time.Duration{&s.Workload.For, &s.Limit, &s.Workload.Extend, &s.Workload.CancelAfter}
 	for _, r := range ranges(s) {
@@ -410,8 +412,8 @@ func numbers(s *scenario.Scenario) (all []*float64) {
 	return all
 }
 
-// Write formats the result as a scenario file that expects the bug. The name must be a valid
-// scenario name.
+// Write formats the result as a scenario file that expects the bug. name must be a valid scenario
+// name.
 func (r Minimized) Write(name string, known scenario.Known) ([]byte, error) {
 	s := r.Scenario
 	s.Name = name
@@ -438,7 +440,7 @@ func (r Minimized) lock() string {
 	return name
 }
 
-// Caption describes in plain words what happens, where the scenario comes from, and how to run it.
+// Caption describes what happens in the scenario, where the scenario comes from, and how to run it.
 func (r Minimized) Caption() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s in the lock %s, %s on %s:\n", r.Bug, r.lock(), display.Plural(r.After.Clients, "client"), display.Plural(r.After.Nodes, "node"))
@@ -457,7 +459,7 @@ func (r Minimized) Caption() string {
 	return b.String()
 }
 
-// Summary describes the result of the minimization in one line.
+// Summary describes the result of minimizing in one line.
 func (r Minimized) Summary() string {
 	parts := []string{fmt.Sprintf("%s -> %d", display.Plural(r.Before.Steps, "step"), r.After.Steps)}
 	for _, x := range []struct {
@@ -475,7 +477,7 @@ func (r Minimized) Summary() string {
 	return strings.Join(parts, ", ")
 }
 
-// Print prints what the scenario shows, and where it is.
+// Print prints what the scenario shows and where its files are.
 func (k *MinimizedRun) Print(w io.Writer) {
 	fmt.Fprintf(w, "%s\n", strings.TrimRight(k.Caption(), "\n"))
 	if k.Try != nil {
@@ -484,7 +486,7 @@ func (k *MinimizedRun) Print(w io.Writer) {
 	fmt.Fprintf(w, "\n    scenario:  %s\n    record:    %s\n    run again: %s\n", k.File, k.Dir, k.Command)
 }
 
-// DescribeStep describes a step in plain words: "at 3s: n2 is killed (for 10ms)".
+// DescribeStep describes a step in words: "at 3s: n2 is killed (for 10ms)".
 func DescribeStep(st nemesis.Step) string {
 	targets := display.List(st.Fault.Targets)
 	wording := nemesis.WordingOf(st.Fault.Kind)

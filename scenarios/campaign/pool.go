@@ -33,11 +33,12 @@ type Pool struct {
 	Env         []string      // added to this process's environment
 	Size        int           // number of workers
 	Timeout     time.Duration // wall-clock limit of one job
-	StackFolder string        // folder for the stacks of workers that ended in the middle of a job
+	StackFolder string        // folder for the stacks of workers that exited during a job
 }
 
-// Run runs n jobs. It calls job to create each job when a worker is free for it, and done when it
-// ends, one call at a time. If ctx ends, Run returns early and does not report the unfinished jobs.
+// Run runs n jobs. It calls job to create each job when a worker is free to run it, and done when
+// the job ends; it makes these calls one at a time. If ctx is canceled, Run returns early and does
+// not report unfinished jobs.
 func (p Pool) Run(ctx context.Context, n int, job func(i int) Job, done func(i int, o outcome.Outcome)) {
 	p.Size = min(p.Size, n)
 	w := p.Start()
@@ -53,8 +54,8 @@ func (p Pool) Run(ctx context.Context, n int, job func(i int) Job, done func(i i
 	})
 }
 
-// Each calls do for the numbers below n in order, several calls in parallel, until ctx ends, and
-// waits for the calls it started.
+// Each calls do for the numbers from 0 to n-1 in order, with up to parallel calls at a time. It
+// makes no more calls once ctx is done, and waits for those it has started.
 func Each(ctx context.Context, parallel, n int, do func(i int)) {
 	var next atomic.Int64
 	var all sync.WaitGroup
@@ -69,8 +70,8 @@ func Each(ctx context.Context, parallel, n int, do func(i int)) {
 }
 
 // Runner runs the jobs of a campaign on one backend. Simulated jobs run in worker processes, one
-// for each processor. Jobs in real time run in this process, Parallel at a time, since they share
-// the machine's time.
+// for each processor. Jobs in real time run in this process, at most Parallel at once because they
+// compete for the machine's time.
 type Runner struct {
 	harness.Backend
 	Capabilities Capabilities
@@ -80,8 +81,8 @@ type Runner struct {
 	Command      func(s *Selection, p Pick, seed uint64) string // the command that repeats a run
 }
 
-// Each runs n jobs. It starts no more jobs once startCtx ends. Jobs in real time that have started
-// are finished, unless ctx ends.
+// Each runs n jobs. It starts no more jobs once startCtx is done. Jobs in real time that have
+// started are allowed to finish, unless ctx is done.
 func (r *Runner) Each(ctx, startCtx context.Context, n int, job func(i int) Job, done func(i int, o outcome.Outcome)) {
 	if r.Name() == simulation {
 		r.Workers.Run(startCtx, n, job, done)
@@ -101,7 +102,8 @@ func (r *Runner) Close() error {
 	return nil
 }
 
-// choose resolves a selection and drops the scenarios that the backend can't run.
+// choose resolves a selection, and moves the scenarios that the backend can't run to the skipped
+// ones.
 func (r *Runner) choose(s *Selection, known scenario.Known) (Choice, error) {
 	c, err := s.Choose(known)
 	c.Restrict(r.Capabilities, known.Kinds)
@@ -114,12 +116,12 @@ func (r *Runner) job(s *Selection, p Pick, seed uint64, store string, keep KeepP
 	return j
 }
 
-// Workers are the worker processes of a pool, for jobs that come one at a time.
+// Workers is a pool's set of running worker processes, for jobs that are submitted one at a time.
 type Workers struct {
-	Idle chan *Worker // a user of a worker returns it here
+	Idle chan *Worker // workers that are not in use; the user of a worker returns it to this channel
 }
 
-// Start creates the workers of a pool. Stop ends them.
+// Start creates the workers of a pool. The caller must call Stop to end them.
 func (p Pool) Start() Workers {
 	w := Workers{make(chan *Worker, p.Size)}
 	for range p.Size {
@@ -135,14 +137,14 @@ func (w Workers) Do(ctx context.Context, j Job) outcome.Outcome {
 	return next.Do(ctx, j)
 }
 
-// Stop ends the workers when their jobs are done.
+// Stop waits until the workers' jobs are done, then ends the workers.
 func (w Workers) Stop() {
 	for range cap(w.Idle) {
 		(<-w.Idle).Stop()
 	}
 }
 
-// Simulator runs single scenarios in workers.
+// Simulator runs individual scenarios in workers.
 type Simulator struct {
 	Workers
 	Backend harness.Backend // the simulation itself
@@ -156,7 +158,8 @@ func (x Simulator) Run(ctx context.Context, s scenario.Scenario, seed uint64) ou
 	return x.Do(ctx, Job{Scenario: s, Seed: seed, Backend: simulation, Keep: KeepNone, Version: x.Version})
 }
 
-// Save writes a scenario to a file, runs it, and stores the run with its reports.
+// Save writes text, the scenario's YAML, to a file, runs the scenario, and stores the run with its
+// reports.
 func (x Simulator) Save(ctx context.Context, s scenario.Scenario, seed uint64, file string, text []byte, store, command string) (outcome.Outcome, error) {
 	err := os.MkdirAll(filepath.Dir(file), 0o755)
 	if err == nil {
@@ -179,7 +182,7 @@ func (x Simulator) Minimizer(maxRuns int) Minimizer {
 		}}
 }
 
-// Worker is one worker process, started on its first job. It runs one job at a time.
+// Worker is a worker process, which is started for its first job. It runs one job at a time.
 type Worker struct {
 	pool    Pool
 	cmd     *exec.Cmd
@@ -188,13 +191,13 @@ type Worker struct {
 	output  *workerOutput
 }
 
-// worker returns a worker of the pool, for jobs that come one at a time. Stop ends it.
+// worker returns a worker of the pool. The caller must call Stop to end it.
 func (p Pool) worker() *Worker { return &Worker{pool: p, output: &workerOutput{}} }
 
-// Output returns what the process has printed during its last job, except its answers.
+// Output returns what the process printed during its last job, except for its answers.
 func (w *Worker) Output() string { return w.output.String() }
 
-// Do runs a job. If the process ends in the middle of it, that is the outcome.
+// Do runs a job. If the process exits before the job is done, the outcome says so.
 func (w *Worker) Do(ctx context.Context, j Job) outcome.Outcome {
 	if w.cmd == nil {
 		if err := w.start(); err != nil {
@@ -234,8 +237,8 @@ func (w *Worker) Do(ctx context.Context, j Job) outcome.Outcome {
 	}
 }
 
-// fail ends the worker if it is still running, saves its output, and returns the outcome of the
-// job.
+// fail kills the worker if it is still running, saves its output, and returns the outcome of the
+// failed job.
 func (w *Worker) fail(j Job, d workerFailure) outcome.Outcome {
 	w.kill()
 	d.reason += w.output.save(w.pool.StackFolder, j)
@@ -248,9 +251,9 @@ func failedOutcome(j Job, d workerFailure) outcome.Outcome {
 
 // workerEnv configures the Go runtime of a worker. A run allocates much and retains little, so
 // collecting a quarter as often costs only a few megabytes. A synctest bubble is slower on two
-// processors than on one. A driver starts a goroutine for each request, and growing its stack twice
-// took a tenth of the run, so new stacks get the size of recent ones. Values that are already in
-// the environment take precedence.
+// processors than on one. Drivers start a goroutine for each request, and growing these stacks
+// twice took a tenth of the run, so new stacks start at the size of recent ones. Values already set
+// in the environment take precedence.
 var workerEnv = []string{"GOGC=400", "GOMAXPROCS=1", "GODEBUG=adaptivestackstart=1"}
 
 func (w *Worker) start() error {
@@ -274,18 +277,18 @@ func (w *Worker) start() error {
 	return nil
 }
 
-// answerMark begins each line that is an answer. Everything else on standard output was printed by
-// other code in the program, such as a lock under test.
+// answerPrefix is the prefix of each line that is an answer. Everything else on standard output is
+// printed by other code in the program, such as a lock under test.
 const answerMark = "lockpick answers: "
 
-// maxAnswer limits an answer, in bytes. The outcome of a run takes a few thousand.
+// maxAnswer is the maximum size of an answer in bytes. The outcome of a run takes a few thousand.
 const maxAnswer = 64 << 20
 
-// readAnswers passes the worker's answers on until it ends.
+// readAnswers passes on the worker's answers until the worker exits.
 func (w *Worker) readAnswers(cmd *exec.Cmd, out io.Reader, output *workerOutput) {
 	defer close(w.answers)
 	lines := bufio.NewReaderSize(out, 1<<16)
-	var answer []byte // the beginning of an answer line
+	var answer []byte // the part of an answer line that was read so far
 	inLine := false   // the beginning of some other line was read
 	for {
 		part, err := lines.ReadSlice('\n')
@@ -305,7 +308,7 @@ func (w *Worker) readAnswers(cmd *exec.Cmd, out io.Reader, output *workerOutput)
 		}
 		inLine = err != nil
 	}
-	cmd.Wait() // its output explains the error
+	cmd.Wait() // the worker's output explains the error
 }
 
 // dumpStacks makes a hanging worker print its stacks.
@@ -315,7 +318,7 @@ func (w *Worker) dumpStacks() {
 	}
 }
 
-// awaitExit waits a few seconds for a worker to end that accepts no more jobs.
+// awaitExit waits a few seconds for a worker that no longer accepts jobs to exit.
 func (w *Worker) awaitExit() (ended bool) {
 	end := time.After(5 * time.Second)
 	for {
@@ -330,7 +333,7 @@ func (w *Worker) awaitExit() (ended bool) {
 	}
 }
 
-// kill ends the worker's process. The next job starts another.
+// kill kills the worker's process. The next job starts another one.
 func (w *Worker) kill() {
 	if w.cmd == nil {
 		return
@@ -341,7 +344,7 @@ func (w *Worker) kill() {
 	w.cmd = nil
 }
 
-// Stop lets the worker finish and end.
+// Stop lets the worker finish its job and exit.
 func (w *Worker) Stop() {
 	if w.cmd == nil {
 		return
@@ -352,9 +355,9 @@ func (w *Worker) Stop() {
 	w.cmd = nil
 }
 
-// ServeWorker runs the jobs that it reads, one JSON line each, and answers each with its outcome.
-// It ends with its input. If the input ends in the middle of a job, it exits at once, since nobody
-// is waiting for the answer.
+// ServeWorker reads jobs, one JSON line each, runs them, and answers each with its outcome. It
+// returns at the end of its input. If the input ends while a job is running, it exits the process
+// at once, because no one is waiting for the answer.
 func ServeWorker(in io.Reader, out io.Writer, backends map[string]harness.Backend) error {
 	jobs := make(chan []byte)
 	go func() {
@@ -388,7 +391,7 @@ func ServeWorker(in io.Reader, out io.Writer, backends map[string]harness.Backen
 	return nil
 }
 
-// workerFailure explains why a worker gave no answer: the exit code, the reason and a hint.
+// workerFailure explains why a worker did not answer: the exit code, the reason and a hint.
 type workerFailure struct {
 	code         int
 	reason, hint string
@@ -401,15 +404,15 @@ func startFailure(err error) workerFailure {
 	return workerFailure{outcome.ExitBug, fmt.Sprintf("start worker: %v", err), ""}
 }
 
-// TimeoutMessage begins the error of a run that exceeded its time limit.
+// TimeoutMessage is the beginning of the error for a run that exceeded its time limit.
 const TimeoutMessage = "the run did not end within "
 
-// externalSignals are the signals by which a user or the kernel ends a program. Any other signal
-// comes from the program itself.
+// externalSignals are the signals that a user or the kernel sends to end a program. Any other
+// signal comes from the program itself.
 var externalSignals = []syscall.Signal{syscall.SIGKILL, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP}
 
-// failure explains why a worker ended: a bug in lockpick, a kill, or a shortage of some resource.
-// The exit status of Go's runtime is 2 for most of these, so it does not help.
+// failure explains why a worker exited: a bug in lockpick, a kill, or a shortage of some resource.
+// Go's runtime exits with status 2 in most of these cases, so the status does not distinguish them.
 func (w *Worker) failure() workerFailure {
 	if status, ok := w.cmd.ProcessState.Sys().(syscall.WaitStatus); ok && status.Signaled() && slices.Contains(externalSignals, status.Signal()) {
 		return workerFailure{outcome.ExitBackend, fmt.Sprintf("the worker was killed in this run (%v)", w.cmd.ProcessState),
@@ -428,13 +431,14 @@ func (w *Worker) failure() workerFailure {
 	return workerFailure{outcome.ExitBug, "the worker died in this run: " + last, ""}
 }
 
-// workerOutput is what a worker has printed on standard error since its job began.
+// workerOutput is what a worker has printed to standard error since its job began.
 type workerOutput struct {
 	mu   sync.Mutex
 	text []byte
 }
 
-// maxOutput limits the stored output. The reason comes first, then all goroutines.
+// maxOutput is the maximum size of the stored output. Go's runtime prints the reason first and then
+// all goroutines, so the beginning is kept.
 const maxOutput = 4 << 20
 
 func (s *workerOutput) Write(b []byte) (int, error) {
@@ -456,7 +460,7 @@ func (s *workerOutput) String() string {
 	return string(s.text)
 }
 
-// failureLine returns the line in which Go's runtime says why it ends a program, or "".
+// failureLine returns the line in which Go's runtime says why it is ending the program, or "".
 func (s *workerOutput) failureLine() string {
 	for line := range strings.Lines(s.String()) {
 		for _, begin := range []string{"panic: ", "fatal error: ", "SIG", "runtime: out of memory", "runtime: failed to create", "error: "} {
@@ -468,8 +472,8 @@ func (s *workerOutput) failureLine() string {
 	return ""
 }
 
-// save writes the output to a file and returns a message that names it, since the output is too
-// long for the message.
+// save writes the output, which is too long for an error message, to a file and returns a message
+// that names the file.
 func (s *workerOutput) save(folder string, j Job) string {
 	text := s.String()
 	if text == "" {

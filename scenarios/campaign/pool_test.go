@@ -18,8 +18,8 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// TestMain makes the test binary double as a worker. The name of a job's scenario selects its
-// behavior.
+// TestMain makes the test binary double as a worker. The name of a job's scenario selects the
+// worker's behavior.
 func TestMain(m *testing.M) {
 	if os.Getenv("SWEEP_TEST_WORKER") == "" {
 		os.Exit(m.Run())
@@ -80,9 +80,9 @@ func signalSelf(s syscall.Signal) {
 	<-time.After(time.Hour)
 }
 
-// What kills or stops a worker is the outcome of that one job, and the other jobs are done. The
-// exit status is 2 for most of these, but the exit code is never that of an undecided run. One line
-// gives the reason and names the file with the stacks.
+// If a worker is killed or crashes, only the outcome of its current job reports that, and all other
+// jobs are done. The process exits with status 2 in most cases, but the outcome's code is never
+// that of an undecided run. One line gives the reason and names the file with the stacks.
 func TestPoolReportsWorkerFailures(t *testing.T) {
 	t.Setenv("SWEEP_TEST_WORKER", "1")
 	ends := []struct {
@@ -103,7 +103,7 @@ func TestPoolReportsWorkerFailures(t *testing.T) {
 	}
 	got := make([]outcome.Outcome, 2*len(ends))
 	pool := Pool{Command: []string{os.Args[0]}, Size: 2, StackFolder: t.TempDir()}
-	// Only the jobs that never end get a short limit, because the others may be slow on a busy
+	// Only jobs that never end get a short time limit, because the others may be slow on a busy
 	// machine.
 	for _, freezes := range []bool{false, true} {
 		var jobs []Job
@@ -136,7 +136,7 @@ func TestPoolReportsWorkerFailures(t *testing.T) {
 	}
 }
 
-// Output other than answers is no answer. It is available for the last job only.
+// Other output of a worker is not mistaken for answers. It is available only for the last job.
 func TestWorkerOutput(t *testing.T) {
 	w := Pool{Command: []string{os.Args[0]}, Env: []string{"SWEEP_TEST_WORKER=1"}, Timeout: time.Minute, StackFolder: t.TempDir()}.worker()
 	defer w.Stop()
@@ -153,7 +153,7 @@ func TestWorkerOutput(t *testing.T) {
 	}
 }
 
-// The error says that the stacks could not be saved.
+// If the stacks cannot be saved, the error says so.
 func TestStacksCannotBeSaved(t *testing.T) {
 	t.Setenv("SWEEP_TEST_WORKER", "1")
 	pool := Pool{Command: []string{os.Args[0]}, Size: 1, Timeout: time.Minute, StackFolder: filepath.Join(t.TempDir(), "none")}
@@ -185,8 +185,8 @@ func TestPoolWorkerCannotStart(t *testing.T) {
 	}
 }
 
-// Output of a lock under test is passed on as it arrives, even in long lines, and no answer is lost
-// in it.
+// The output of a lock under test is passed on as it arrives, even if lines are long, and no answer
+// is lost in it.
 func TestWorkerLongLines(t *testing.T) {
 	w := Pool{Command: []string{os.Args[0]}}.worker()
 	w.answers = make(chan []byte)

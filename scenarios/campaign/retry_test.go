@@ -12,7 +12,7 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// idleBackend is a backend whose runs are empty.
+// idleBackend is a backend whose runs record nothing but their beginning and end.
 type idleBackend struct{}
 
 func (idleBackend) Name() string                               { return "idle" }
@@ -24,7 +24,7 @@ func (idleBackend) Run(_ context.Context, s scenario.Scenario, seed uint64, rec 
 	return nil
 }
 
-// Each run that did not count is stored with its outcome.
+// Every run that does not count is stored with its outcome.
 func TestRetriedRunsAreStored(t *testing.T) {
 	store := t.TempDir()
 	o := Execute(t.Context(), idleBackend{}, Job{Scenario: scenario.Scenario{Name: "x", Expect: defaultExpectations()},
@@ -43,7 +43,7 @@ func TestRetriedRunsAreStored(t *testing.T) {
 	}
 }
 
-// canceledBackend is an idleBackend that cancels the second run before anything happens.
+// cancelingBackend is an idleBackend that cancels the second run before anything happens.
 type canceledBackend struct {
 	idleBackend
 	cancel context.CancelFunc
@@ -58,7 +58,7 @@ func (e *canceledBackend) Run(ctx context.Context, s scenario.Scenario, seed uin
 	return ctx.Err()
 }
 
-// A result is not discarded for a retry that was canceled before it began.
+// If a retry is canceled before it begins, the earlier result is kept.
 func TestCanceledRetryKeepsEarlierRun(t *testing.T) {
 	ctx, end := context.WithCancel(t.Context())
 	store := t.TempDir()

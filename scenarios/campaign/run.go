@@ -1,4 +1,4 @@
-// Package campaign runs many scenarios, with many seeds, in worker processes and on several
+// Package campaign runs many scenarios with many seeds, in worker processes and on several
 // machines, to find violations or to measure the limits of a lock.
 //
 //	Selection       which scenarios run, with which lock and settings, and with which expectations
@@ -14,17 +14,17 @@
 //	Minimizer       finds the smallest scenario that still shows a violation (a Bug)
 //	EnvelopeFinder  finds how much of each fault a lock tolerates, and compares it with theory
 //
-// Judge is the only place where an expectation meets a verdict. A run's folder holds run.json,
-// history.jsonl.gz, verdict.json and outcome.json. The history is written first, so that judging
-// can be repeated.
+// Judge is the only function that compares a verdict with expectations. The folder of a run
+// contains run.json, history.jsonl.gz, verdict.json and outcome.json. The history is written first,
+// so that judging can be repeated.
 //
-// A Minimizer first replaces a long plan by the faults that the history shows in force when the
-// violation happened. This reduces a hundred steps to a few in about twenty runs. Then it tries
-// edits on all processors. Which edit it accepts depends only on their order, so a bug shrinks to
-// the same scenario on every machine.
+// A Minimizer first replaces a long plan with the faults that were active during the violation,
+// according to the history. This reduces a hundred steps to a few in about twenty runs. Then it
+// tries edits on all processors. Which edits it accepts depends only on their order, so a bug
+// shrinks to the same scenario on every machine.
 //
-// Flags, exit codes and hints are not here. The caller passes in how to start the binary again, and
-// an Error says what went wrong.
+// This package does not handle flags or choose the hints for errors. The caller passes in how to
+// start another process of the binary, and an Error says what went wrong.
 package campaign
 
 import (
@@ -66,7 +66,7 @@ func (k KeepPolicy) includes(unexpected bool) bool {
 	return k == KeepAll || k == KeepUnexpected && unexpected
 }
 
-// Job is one scenario to run once, or until it shows a decisive result.
+// Job is one scenario to run once, or repeatedly until a run is decisive.
 type Job struct {
 	Scenario scenario.Scenario `json:"scenario"`
 	Seed     uint64            `json:"seed"`
@@ -77,12 +77,13 @@ type Job struct {
 	Command  string            `json:"command"`           // repeats the run
 	Version  string            `json:"version"`
 	Sets     []string          `json:"sets,omitempty"` // overrides that were applied to the scenario
-	// Live writes the history as it happens instead of at the end, if it is stored. It is for
-	// backends in real time, whose runs can't be reproduced.
+	// Live makes the run write its history as events happen rather than at the end, if the run is
+	// stored. It is meant for backends in real time, whose runs can't be reproduced.
 	Live bool `json:"live,omitempty"`
-	// Confirm checks the cause of each violation of mutual exclusion, even of an expected one.
+	// Confirm makes the run check the cause of each violation of mutual exclusion, even if the
+	// violation was expected.
 	Confirm bool `json:"confirm,omitempty"`
-	// Comparison is the scenario with its own lock, if Scenario uses another one.
+	// Comparison is the scenario with its own lock if Scenario uses another lock, or nil.
 	Comparison *scenario.Scenario `json:"control,omitempty"`
 	// Relative lists the properties that Scenario must satisfy only if Comparison does, because the
 	// settings were changed and may be unsafe for any lock.
@@ -117,15 +118,17 @@ func Execute(ctx context.Context, b harness.Backend, j Job) (o outcome.Outcome) 
 	return o
 }
 
-// retryPolicy repeats runs, in all campaigns. A run that does not count is repeated at most
-// maxRetries times and stays in the store. The last run is the result, whether it counts or not,
-// unless it was interrupted before anything happened: then it is the run before.
+// retryPolicy decides when runs are repeated, in all campaigns. A run that does not count is
+// repeated up to maxRetries times and stays in the store. The result is the last run, whether it
+// counts or not. If that run was interrupted before anything happened, the result is the run before
+// it.
 type retryPolicy struct {
 	maxRetries int
 	reason     func(outcome.Outcome) string // why the run does not count; "" if it does
 }
 
-// run repeats a run until it counts, and passes it the reasons why the earlier ones did not.
+// run calls run until its outcome counts. Each call receives the reasons why the earlier runs did
+// not count.
 func (r retryPolicy) run(ctx context.Context, run func(earlier []string) outcome.Outcome) (o outcome.Outcome) {
 	var earlier []string
 	for {
@@ -148,7 +151,7 @@ func (r retryPolicy) run(ctx context.Context, run func(earlier []string) outcome
 }
 
 // reproduce runs a job that is expected to violate a property, and reports whether it did. A
-// failure of the host says nothing about the lock, so it is retried once.
+// failure of the host says nothing about the lock, so the job is then retried once.
 func reproduce(ctx context.Context, b harness.Backend, j Job, property string) (t outcome.Reproduction, o outcome.Outcome) {
 	t.Backend = b.Name()
 	machineFailed := func(o outcome.Outcome) string {
@@ -194,16 +197,17 @@ func recordStoreError(o *outcome.Outcome, err error) {
 	o.Fail(code, err)
 }
 
-// These texts are parts of the reasons in Retried: an expected violation did not happen, and a host
-// stall may be why.
+// Texts for the reasons in Outcome.Retried: an expected violation did not happen, and a host stall
+// may be the reason.
 const (
 	MissedReason = " was expected to be violated but holds"
 	StallReason  = "; the host stalled for up to "
 )
 
-// retryReason returns why a run should be retried, or "". A run is retried if a race missed the
-// expected violation, if a fault did not take effect, or if an unplanned fault happened. An
-// unexpected violation is final, and so is an error, unless an unplanned event may be its cause.
+// retryReason returns why a run should be retried, or "". A run is retried if the expected
+// violation depends on a race and did not occur, if a fault did not take effect, or if an unplanned
+// fault happened. Unexpected violations and errors are final, unless an unplanned event may have
+// caused them.
 func retryReason(o outcome.Outcome) string {
 	switch {
 	case o.Verdict.Unplanned:
@@ -233,7 +237,8 @@ func retryReason(o outcome.Outcome) string {
 	return why
 }
 
-// giveUp makes an expected violation that several runs missed undecided, and the run with it.
+// giveUp marks an expected violation that did not occur in several runs as undecided, and the run
+// as well.
 func giveUp(o *outcome.Outcome) {
 	if len(o.Retried) == 0 || o.Code != outcome.ExitUnexpected || retryReason(*o) == "" {
 		return
@@ -247,12 +252,12 @@ func giveUp(o *outcome.Outcome) {
 	}
 }
 
-// eventsExpected is the capacity to reserve when a run begins: the number of events of the previous
-// run, up to a limit. The runs of a sweep are much alike.
+// eventsExpected is the number of events to reserve space for when a run begins. It is the number
+// that the previous run recorded, up to a limit, because the runs of a sweep are similar.
 var eventsExpected atomic.Int64
 
 // record runs a scenario until it ends or has recorded maxEvents events (0 means no limit), and
-// returns the events. It also writes them to the writer as they happen.
+// returns the events. It also writes the events to the writer to as they happen.
 func record(ctx context.Context, b harness.Backend, s scenario.Scenario, seed uint64, to io.Writer, maxEvents int) (events []history.Event, err error) {
 	rec := history.NewRecorder(to)
 	rec.Watch(func(e history.Event) {
@@ -266,7 +271,7 @@ func record(ctx context.Context, b harness.Backend, s scenario.Scenario, seed ui
 	return events, err
 }
 
-// execute runs the job once, after earlier runs that did not count.
+// execute runs the job once. earlier gives the reasons why earlier runs did not count.
 func execute(ctx context.Context, b harness.Backend, j Job, earlier []string) (o outcome.Outcome) {
 	j.Scenario = j.Scenario.WithRandomPlan(j.Seed)
 	o = outcome.Outcome{Schema: 1, Scenario: j.Scenario.ID(), Backend: b.Name(), Seed: j.Seed, Command: j.Command, Retried: earlier}
@@ -302,10 +307,10 @@ func execute(ctx context.Context, b harness.Backend, j Job, earlier []string) (o
 		broken = errors.Is(err, lock.ErrBroken)
 	}
 	h := judgeRecorded(&o, d.manifest, events)
-	if broken && o.Code == outcome.ExitUnexpected { // a lock that fails to work is not blamed for a violation
+	if broken && o.Code == outcome.ExitUnexpected { // a violation is not blamed on a lock that cannot be used at all
 		o.Code = outcome.ExitBackend
 	}
-	if interrupted && o.Code == outcome.ExitBackend { // and no violation was found before
+	if interrupted && o.Code == outcome.ExitBackend { // and no violation was found before the interruption
 		o.Code = outcome.ExitInterrupt
 	}
 	j.confirm(ctx, b, h, &o)
@@ -324,8 +329,8 @@ func execute(ctx context.Context, b harness.Backend, j Job, earlier []string) (o
 	return o
 }
 
-// judgeRecorded judges the recorded events from memory. They equal those in the file and need no
-// decoding.
+// judgeRecorded judges the recorded events in memory. They are the same as those in the file, but
+// need no decoding.
 func judgeRecorded(o *outcome.Outcome, m scenario.Manifest, events []history.Event) *history.History {
 	h, err := history.New(events)
 	if err != nil {
@@ -363,8 +368,7 @@ func stopped(h *history.History) string {
 	return ""
 }
 
-// Record runs a scenario once, for callers that want to inspect it, and returns its history and the
-// checker's verdict.
+// Record runs a scenario once, and returns its history and the checker's verdict for inspection.
 func Record(ctx context.Context, b harness.Backend, s scenario.Scenario, seed uint64) (*history.History, verdict.Verdict, error) {
 	h, err := recordHistory(ctx, b, s, seed)
 	if err != nil {
@@ -381,12 +385,12 @@ func recordHistory(ctx context.Context, b harness.Backend, s scenario.Scenario, 
 	return history.New(events)
 }
 
-// matchTolerance is the maximum difference in time between the same event in two runs that have
-// diverged.
+// matchTolerance is how far apart two events in diverged runs may be in time and still count as the
+// same event.
 const matchTolerance = int64(20 * time.Millisecond)
 
-// confirm checks the cause of a violation of mutual exclusion, if the violation was unexpected or
-// j.Confirm is set. The result changes neither the cause nor the exit code.
+// confirm checks the cause of a violation of mutual exclusion if the violation was unexpected or
+// j.Confirm is set. The result affects neither the reported cause nor the exit code.
 func (j Job) confirm(ctx context.Context, b harness.Backend, h *history.History, o *outcome.Outcome) {
 	i := slices.IndexFunc(o.Judgements, func(x outcome.Judgement) bool {
 		return x.Property == verdict.MutualExclusion && x.Got == verdict.Violated && (j.Confirm || !x.AsExpected)
@@ -402,14 +406,16 @@ func (j Job) confirm(ctx context.Context, b harness.Backend, h *history.History,
 	o.Judgements[i].Confirmation = c
 }
 
-// confirm reruns a violation of mutual exclusion with its alleged causes undone. It would prove
-// little that the overlap is gone: the second grant needs most losses between the two, as when a
-// failed attempt cleans up on the same nodes. So confirm also checks each node: with its key
-// preserved, it must refuse the second client.
+// confirmCause reruns a violation of mutual exclusion with the keys that were lost preserved. That
+// the overlap disappears proves little: the second client could not have got the lock without most
+// of these losses, even those that are not to blame, such as the cleanup of a failed attempt on the
+// same nodes. So confirmCause also checks each node: with its key preserved, it must refuse the
+// second client.
 //
-// Preserving a key undoes a deletion, a restart or an expiry, but not a claim that is longer than
-// the key's life. So a cause is confirmed only if it ended the key on each node that it names.
-// Otherwise the confirmation still says what the reruns showed.
+// Preserving a key undoes a deletion, a restart or an expiry. It cannot undo the mistake of a
+// client that considers itself the holder for longer than the key lives. So a cause is confirmed
+// only if it ended the key on each node that it names. Otherwise the confirmation still describes
+// what the reruns showed.
 func confirm(ctx context.Context, b harness.Backend, s scenario.Scenario, seed uint64, h *history.History, v verdict.Verdict) (*outcome.Confirmation, error) {
 	r := v.Result(verdict.MutualExclusion)
 	if r == nil || r.Outcome != verdict.Violated {
@@ -467,9 +473,9 @@ func confirm(ctx context.Context, b harness.Backend, s scenario.Scenario, seed u
 	return c, nil
 }
 
-// conclude sets the result of the reruns. With all keys preserved, the two sessions did not overlap
-// at the same time; later reports whether they overlapped later, and named whether they overlapped
-// with only the keys lost to the named cause preserved.
+// conclude sets the result of the reruns, given that the two sessions did not overlap at the
+// original time when all keys were preserved. later means that they overlapped later. named means
+// that they still overlapped when only the keys lost to the named cause were preserved.
 func (x *trial) conclude(c *outcome.Confirmation, cause string, later, named bool) {
 	shown := x.describeKept(x.ends) + ": " + x.secondClient + " is refused there, and the two do not overlap"
 	if later {
@@ -493,10 +499,10 @@ func (x *trial) conclude(c *outcome.Confirmation, cause string, later, named boo
 	}
 }
 
-// trial reruns one violation.
+// trial holds what is needed to rerun one violation.
 type trial struct {
 	ends         []*earlyEnd
-	unchecked    []string // nodes of the named cause on which no key was cut short
+	unchecked    []string // nodes of the named cause on which no key ended early
 	firstSession string   // the first session
 	secondClient string   // the client of the second session
 	grantedAt    int64    // when the second session's lock was granted
@@ -511,7 +517,8 @@ func (x *trial) endingsBy(cause string) (ends []*earlyEnd) {
 	return ends
 }
 
-// describeKept names the nodes on which keys were preserved, and what would have ended them.
+// describePreserved lists the nodes on which keys were preserved, and what ended those keys in the
+// original run.
 func (x *trial) describeKept(ends []*earlyEnd) string {
 	var order, parts []string
 	nodes := map[string][]string{}
@@ -527,9 +534,9 @@ func (x *trial) describeKept(ends []*earlyEnd) string {
 	return "rerun with the key kept on " + verdict.JoinNames(parts)
 }
 
-// earlyEnd is the end of a key before its expiry.
+// earlyEnd describes how a key ended before its expiry.
 type earlyEnd struct {
-	end, replacement *history.Event // the event that ended the key, and the one that set its replacement
+	end, replacement *history.Event // the event that ended the key, and the event that set the key replacing it
 	cause            string
 	value            string
 	firstClient      string // the client of the first session
@@ -572,10 +579,10 @@ func newTrial(h *history.History, r *verdict.Result) *trial {
 	return x
 }
 
-// rerun repeats the seed and preserves these keys until they expire, unless their own client
-// deletes them.
+// rerun repeats the run with the same seed. It preserves the keys in ends until they expire, unless
+// the client that set a key deletes it.
 func (x *trial) rerun(ctx context.Context, b harness.KeyPreserver, s scenario.Scenario, seed uint64, ends []*earlyEnd) (*history.History, error) {
-	from := int64(facts.Never) // the runs diverge at the first of them, so that another may happen earlier
+	from := int64(facts.Never) // the runs diverge at the first end, so another end may happen earlier than in the original
 	for _, k := range ends {
 		from = min(from, k.end.T)
 	}
@@ -597,10 +604,10 @@ func (x *trial) rerun(ctx context.Context, b harness.KeyPreserver, s scenario.Sc
 	return h, err
 }
 
-// rerunResult is what a run with preserved keys showed.
+// rerunResult is the result of a run with preserved keys.
 type rerunResult struct {
-	overlaps      bool   // the same pair of sessions overlaps at the same time
-	overlapsLater bool   // the same pair overlaps later
+	overlaps      bool   // the same two sessions overlap at the same time
+	overlapsLater bool   // the same two sessions overlap later
 	grantedBy     string // a node that granted the second session's request anyway
 }
 
@@ -645,9 +652,9 @@ func refusedSecond(intervals []*facts.KeyInterval, e *earlyEnd) bool {
 	return hadFirst && !granted
 }
 
-// runComparison runs the scenario with its own lock, if another lock is under test. A lock that
-// fails where the scenario's own lock passes is to blame, and a pass means little where no fault
-// was effective. The run is retried for the same reasons as any other.
+// runComparison runs the scenario with its own lock if another lock is under test. If the
+// scenario's own lock passes where the lock under test fails, the lock is to blame rather than the
+// faults. The run is retried for the same reasons as any other run.
 func (j Job) runComparison(ctx context.Context, b harness.Backend) *outcome.Outcome {
 	own := j
 	own.Scenario, own.Comparison, own.Keep, own.Confirm = *j.Comparison, nil, KeepNone, false
@@ -655,8 +662,9 @@ func (j Job) runComparison(ctx context.Context, b harness.Backend) *outcome.Outc
 	return &c
 }
 
-// relaxedExpectations returns the expectations without the Relative properties that the comparison
-// run violated: no lock of its kind satisfies them under these settings.
+// relaxedExpectations returns the expectations, except that a property in Relative may have any
+// outcome if the comparison run violated it: even the scenario's own lock does not satisfy it under
+// these settings.
 func (j Job) relaxedExpectations(comparison *outcome.Outcome) map[string]scenario.Expectation {
 	expect := maps.Clone(j.Scenario.Expect)
 	for _, property := range j.Relative {
@@ -667,7 +675,7 @@ func (j Job) relaxedExpectations(comparison *outcome.Outcome) map[string]scenari
 	return expect
 }
 
-// addComparison adds the result of the comparison run to the outcome. It changes neither the
+// addComparison adds the result c of the comparison run to the outcome o. It changes neither the
 // expectations nor the exit code.
 func (j Job) addComparison(c, o *outcome.Outcome) {
 	lock := j.Comparison.Lock.Kind

@@ -31,20 +31,20 @@ type Scorer struct {
 	Claims    map[string]map[string]string // guarantees in the documentation of each kind, by property
 	Base      Selection                    // common to all locks, such as tags or an adapter
 	Seed      uint64
-	Seeds     int               // random plans for each draw
-	Primary   *Runner           // runs everything
+	Seeds     int               // number of random plans for each set of faults
+	Primary   *Runner           // does all runs
 	Secondary *Runner           // reruns violations; nil means no reruns
 	RunBoth   bool              // also run the catalog on Secondary
 	Store     string            // folder of the runs
 	Report    func(line string) // reports progress
 
-	runFolders map[string]string // directories of the runs that the cards refer to, and their paths next to the cards
-	runs       []scoredRun       // of the current card; its entries refer to them by index
+	runFolders map[string]string // maps the directories of runs to which the cards refer to their paths relative to the cards
+	runs       []scoredRun       // runs of the current card, to which its entries refer by index
 	tries      []triedRun
 	cards      int
 }
 
-// scoredRun is a run for a card.
+// scoredRun is a run that counts toward a card.
 type scoredRun struct {
 	Pick
 	runner    *Runner
@@ -54,14 +54,14 @@ type scoredRun struct {
 	outcome   outcome.Outcome
 }
 
-// triedRun is a rerun on the other backend.
+// confirmingRun is a rerun on the other backend.
 type triedRun struct {
 	run     int // index into Scorer.runs
 	outcome outcome.Outcome
 }
 
-// Card makes the scorecard of one lock, named as in a Selection. If it is interrupted, its runs are
-// not stored.
+// Card makes the scorecard of one lock, which is named as in a Selection. If Card is interrupted,
+// its runs are not stored.
 func (s *Scorer) Card(ctx context.Context, lock string) (*outcome.Card, error) {
 	s.runs, s.tries = nil, nil
 	before := maps.Clone(s.runFolders)
@@ -117,14 +117,14 @@ func (s *Scorer) card(ctx context.Context, lock string) (*outcome.Card, error) {
 	return c, nil
 }
 
-// selection returns the common settings of all runs of a lock on a backend.
+// selection returns the settings shared by all runs of a lock on a backend.
 func (s *Scorer) selection(lock string, on *Runner) *Selection {
 	own := s.Base
 	own.Lock, own.Backend = lock, on.Name()
 	return &own
 }
 
-// catalog adds the runs of the catalog on a backend.
+// addCatalog schedules runs of all scenarios in the catalog on a backend.
 func (s *Scorer) catalog(c *outcome.Card, lock string, on *Runner) error {
 	chosen := s.selection(lock, on)
 	all, err := on.choose(chosen, s.Known)
@@ -142,12 +142,12 @@ func recordSkips(c *outcome.Card, all Choice, on *Runner) {
 	}
 }
 
-// randomScenario provides the random plans of a card. It requires only what is required of every
-// lock.
+// randomScenario is the scenario that provides a card's random plans. It requires only what is
+// required of every lock.
 const randomScenario = "random-within-assumptions/any-lock"
 
-// randomPlans adds runs with random plans: with all kinds of faults, with each kind alone, and with
-// all but one.
+// addRandomPlans schedules runs with random plans: with all kinds of faults, with each kind alone,
+// and with all kinds but one.
 func (s *Scorer) randomPlans(c *outcome.Card, lock string) ([]outcome.FaultSet, error) {
 	if all, _, err := scenarios.Choose([]string{randomScenario}, s.Base.Tags, s.Known, nil); err != nil || len(all) == 0 || s.Seeds == 0 {
 		return nil, nil // excluded by the tags
@@ -187,8 +187,8 @@ func (s *Scorer) job(r *scoredRun, keep KeepPolicy) Job {
 	return r.runner.job(r.selection, r.Pick, r.seed, s.Store, keep)
 }
 
-// runAll runs everything on a backend. Simulated runs can be repeated, so it does not store them
-// yet.
+// runAll does all scheduled runs on a backend. It does not store simulated runs, because they can
+// be repeated later.
 func (s *Scorer) runAll(ctx context.Context, title string, on *Runner) {
 	var all []*scoredRun
 	for i := range s.runs {
@@ -216,7 +216,8 @@ func (s *Scorer) runAll(ctx context.Context, title string, on *Runner) {
 	})
 }
 
-// confirm repeats a violating run on the other backend until it violates the property there.
+// confirm retries a run that violates a property on the other backend, until it violates the
+// property there.
 func (s *Scorer) confirm(ctx context.Context, c *outcome.Card, lock string, x outcome.ShownRun) outcome.Reproduction {
 	property, from := x.Judgement.Property, s.runs[x.RunID]
 	for _, r := range s.runs { // the catalog may have run there
@@ -250,12 +251,12 @@ func (s *Scorer) confirm(ctx context.Context, c *outcome.Card, lock string, x ou
 	return t
 }
 
-// maxRepeats is how often a simulated run is repeated to store it, if its result differs: a library
-// may draw random numbers of its own.
+// maxRepeats is how many times a simulated run is repeated in order to store it. Its result may
+// differ each time, because a library may draw random numbers of its own.
 const maxRepeats = 3
 
-// keepRuns repeats the simulated findings to store them with their reports, and sets the folders of
-// all findings.
+// keepRuns repeats the simulated runs of all findings to store them with their reports, and sets
+// the folders of the findings.
 func (s *Scorer) keepRuns(ctx context.Context, c *outcome.Card) {
 	s.cards++
 	var missing []outcome.CardFinding
@@ -316,7 +317,7 @@ func showsFinding(o outcome.Outcome, f outcome.CardFinding) bool {
 	})
 }
 
-// Write writes cards and the runs of their findings to a folder of a store.
+// Write writes cards, and the runs of their findings, to a folder in a store.
 func (s *Scorer) Write(all *suites.Scorecards, store string) (dir string, err error) {
 	pictures, err := s.pictures(all)
 	if err != nil {
@@ -349,7 +350,7 @@ func (s *Scorer) Write(all *suites.Scorecards, store string) (dir string, err er
 	return dir, suites.Index(store)
 }
 
-// pictures returns the sequence diagrams of the findings, by the paths of their runs.
+// diagrams returns the sequence diagrams of the findings, keyed by the paths of their runs.
 func (s *Scorer) pictures(all *suites.Scorecards) (map[string]sequence.Diagram, error) {
 	out := map[string]sequence.Diagram{}
 	for dir, name := range s.runFolders {

@@ -19,43 +19,44 @@ import (
 	"lockpick/scenarios"
 )
 
-// simulation is the name of the backend in virtual time.
+// simulation is the name of the backend that runs in virtual time.
 const simulation = "sim"
 
-// MaxSeeds limits the seeds of a campaign to a day of work for a large machine.
+// MaxSeeds is the maximum number of seeds in a campaign: about a day's work for a large machine.
 const MaxSeeds = 10_000_000
 
-// RealScale is the factor of all durations on real servers, unless a scenario or a Selection sets
-// another: a TTL of 10 s becomes one second.
+// RealScale is the factor by which all durations are multiplied on real servers, so that a TTL of
+// 10 s becomes one second. A scenario or a Selection may override it.
 const RealScale = 0.1
 
-// realRetries is how often an inconclusive run on real servers is repeated. Repeating a simulated
-// run would give the same result.
+// realRetries is the maximum number of times that an inconclusive run on real servers is repeated.
+// Simulated runs are not repeated, because their results would be the same.
 const realRetries = 5
 
-// Selection selects scenarios, the lock and settings that they run with, and the expectations.
+// Selection selects the scenarios to run, the lock and settings to run them with, and what to
+// expect of them.
 type Selection struct {
 	Names          []string          // as accepted by scenarios.Find; none means the whole catalog
 	Tags           []string          // only scenarios with all of these tags
 	Scenarios      []scenarios.Found // scenarios to run instead of those with these names and tags
 	Lock           string            // KIND or KIND:OPTION=VALUE,… to replace each scenario's own lock; "" keeps it
 	Adapter        string            // the user's name for the program that implements the lock; "" if lockpick does
-	TTLUnit        time.Duration     // the lock accepts only multiples of it as a TTL; 0 means any TTL
+	TTLUnit        time.Duration     // the lock accepts only TTLs that are multiples of this unit; 0 means any TTL
 	Sets           []string          // overrides, as in lock.ttl=5s; they void the scenario's expectations
 	Expects        []string          // as in mutual-exclusion=holds
 	DefaultExpects []string          // weaker than Expects, and silently ignored where they can't be judged
 	Backend        string            // name of the backend
-	Scale          float64           // factor of all durations in real time; 0 means the scenario's factor, or RealScale
+	Scale          float64           // factor by which durations are multiplied in real time; 0 means the scenario's factor, or RealScale
 }
 
 // Pick is a selected scenario, ready to run.
 type Pick struct {
 	scenarios.Found
-	// Comparison is the scenario with its own lock if another lock is under test, else nil.
+	// Comparison is the scenario with its own lock if another lock is under test, or nil.
 	Comparison *scenario.Scenario `json:"control,omitempty"`
 }
 
-// Skip is a scenario that does not run, with the reason.
+// Skip is a scenario that is skipped, with the reason.
 type Skip struct {
 	scenario.Scenario
 	Why     error
@@ -69,9 +70,9 @@ type Choice struct {
 	ExcludedFaults []string // faults that random plans leave out because the lock does not support them
 }
 
-// SelectionError is an invalid field of a Selection.
+// SelectionError reports an invalid field of a Selection.
 type SelectionError struct {
-	Field   string   // and the problem with it, as in Lock, Lock.Mistake or Lock.Option
+	Field   string   // the invalid field, possibly with the part that is invalid: Lock, Lock.Mistake or Lock.Option
 	Invalid []string // invalid values in that field
 	Valid   []string // the valid values
 	Err     error
@@ -86,8 +87,8 @@ func invalid(field, text string, of ...any) *SelectionError {
 
 func (s *Selection) realTime() bool { return s.Backend != simulation }
 
-// Choose resolves the selection. It also normalizes Lock and Sets: an override of lock.kind becomes
-// Lock, and a lock with a mistake becomes overrides.
+// Choose resolves the selection. It also normalizes Lock and Sets: it moves an override of
+// lock.kind to Lock, and turns a lock with a mistake into overrides.
 func (s *Selection) Choose(known scenario.Known) (c Choice, err error) {
 	kind, options, err := s.resolveLock(known)
 	if err != nil {
@@ -124,7 +125,7 @@ func (s *Selection) Choose(known scenario.Known) (c Choice, err error) {
 	return c, nil
 }
 
-// Find returns the selected scenarios as in their files, with the overrides applied.
+// Find reads the selected scenarios from their files and applies the overrides.
 func (s *Selection) Find(known scenario.Known) ([]scenarios.Found, error) {
 	if s.Scenarios != nil {
 		return s.Scenarios, nil
@@ -139,17 +140,16 @@ func (s *Selection) Find(known scenario.Known) ([]scenarios.Found, error) {
 	return all, nil
 }
 
-// brokenLock is the kind of the planted locks. It needs the name of a mistake.
+// brokenLock is the kind of lock that has a planted mistake. It requires the name of the mistake.
 const brokenLock = "broken"
 
-// Kind returns the kind of the lock that replaces the scenarios' own locks, or "" if they keep
-// them.
+// Kind returns the kind of lock that replaces the scenarios' own locks, or "" if no lock does.
 func (s Selection) Kind(known scenario.Known) (string, error) {
 	kind, _, err := s.resolveLock(known)
 	return kind, err
 }
 
-// Mistake returns the mistake that Sets names for the lock "broken", or "" for any other lock.
+// Mistake returns the mistake that Sets specifies for the lock "broken", or "" for any other lock.
 func (s *Selection) Mistake() string {
 	for _, set := range s.Sets {
 		if mistake, ok := strings.CutPrefix(set, "lock.mistake="); ok && s.Lock == brokenLock {
@@ -159,8 +159,8 @@ func (s *Selection) Mistake() string {
 	return ""
 }
 
-// resolveLock treats an override of lock.kind as a choice of the lock, so that scenarios that do
-// not apply to the lock are skipped. The kind "broken" stays an override.
+// resolveLock treats an override of lock.kind as the choice of a lock under test, so that scenarios
+// that do not apply to that lock are skipped. For the kind "broken" it remains an override.
 func (s *Selection) resolveLock(known scenario.Known) (kind string, options map[string]string, err error) {
 	twoLocks := func(one string) error {
 		if i := slices.IndexFunc(s.Sets, setsKind); one != "" && i >= 0 {
@@ -204,19 +204,19 @@ func (s *Selection) resolveLock(known scenario.Known) (kind string, options map[
 
 var kindKey = regexp.MustCompile(`(^|[{,\s"'])kind["']?\s*:`)
 
-// setsKind reports whether an override sets the kind of lock, directly or as part of the lock
-// section.
+// setsKind reports whether an override sets the kind of lock, either directly or by setting the
+// whole lock section.
 func setsKind(set string) bool {
 	key, value, _ := strings.Cut(set, "=")
 	key = strings.TrimSpace(key)
 	return key == "lock.kind" || key == "lock" && kindKey.MatchString(value)
 }
 
-// optionKey is the prefix of an override of a lock's option.
+// optionKey is the prefix of overrides that set an option of the lock.
 const optionKey = "lock.options."
 
-// moveOptions moves overrides of lock options into Lock. They are settings of the lock under test,
-// and the scenarios' own locks may not have them.
+// moveOptions moves overrides of lock options to Lock. They apply to the lock under test, and the
+// scenarios' own locks may not have these options.
 func (s *Selection) moveOptions() {
 	s.Sets = slices.DeleteFunc(s.Sets, func(set string) bool {
 		key, value, _ := strings.Cut(set, "=")
@@ -244,7 +244,7 @@ func (s *Selection) Options() (sets []string) {
 	return sets
 }
 
-// lockOptions parses options of a lock kind, written as OPTION=VALUE,…
+// lockOptions parses the options of a lock kind, which are written as OPTION=VALUE,…
 func lockOptions(name string, kind lock.Kind, text string) (map[string]string, error) {
 	options := map[string]string{}
 	if text == "" {
@@ -268,8 +268,8 @@ func lockOptions(name string, kind lock.Kind, text string) (map[string]string, e
 	return options, nil
 }
 
-// withLock replaces the lock of a scenario. It also returns the faults that the scenario's random
-// plans have to leave out for this lock.
+// withLock replaces a scenario's lock. It also returns the faults that the scenario's random plans
+// must not use with the new lock.
 func (s *Selection) withLock(own scenarios.Found, name string, options map[string]string, chosen []scenarios.Found, known scenario.Known) (p Pick, excluded []string, err error) {
 	p.Found = own
 	if name == "" {
@@ -291,8 +291,8 @@ func (s *Selection) withLock(own scenarios.Found, name string, options map[strin
 	return p, excluded, err
 }
 
-// comparableNumbers returns the expected numbers of a scenario that keeps its own lock. It leaves
-// out numbers that are compared with a variant that now has another lock.
+// comparableNumbers returns the bounds on numbers for a scenario that keeps its own lock. It leaves
+// out those that refer to a variant whose lock is being replaced.
 func comparableNumbers(own scenarios.Found, kind string, chosen []scenarios.Found) map[string]scenario.Bound {
 	if own.Lock.Kind != kind {
 		return nil
@@ -306,9 +306,10 @@ func comparableNumbers(own scenarios.Found, kind string, chosen []scenarios.Foun
 	return numbers
 }
 
-// expect applies Sets, Demands and Expects to the expectations. A scenario's numbers and expected
-// violations apply only to its own settings, so Sets voids them. The guarantees required of a lock
-// under test remain; without a lock under test, only the safety properties do.
+// expect applies Sets, Demands and Expects to the expectations. A scenario's bounds on numbers and
+// expected violations are valid only for its own settings, so they are dropped if Sets changes the
+// settings. If a lock is under test, the guarantees required of it are still expected; otherwise
+// only the safety properties are.
 func (s *Selection) expect(p *Pick, kind string) error {
 	if len(s.Sets) > 0 {
 		p.Numbers = nil
@@ -332,8 +333,9 @@ func (s *Selection) expect(p *Pick, kind string) error {
 	return nil
 }
 
-// requireLimits drops bounded-hold from the expectations of scenarios without limits, which the
-// property needs. It is an error if Expects names the property and no scenario has limits.
+// requireLimits drops bounded-hold from the expectations of scenarios that set no limits, because
+// the property cannot be judged without them. It returns an error if Expects names the property and
+// no scenario sets limits.
 func (s *Selection) requireLimits(picks []Pick) error {
 	limited := false
 	for _, p := range picks {
@@ -374,7 +376,7 @@ func (s *Selection) scale(p *Pick, known scenario.Known) error {
 	return nil
 }
 
-// Job returns the job that runs a pick once, or until it shows a decisive result.
+// Job returns the job that runs a pick once, or repeatedly until a run is decisive.
 func (s *Selection) Job(p Pick, seed uint64) Job {
 	j := Job{Scenario: p.Scenario, Seed: seed, Backend: s.Backend, Keep: KeepAll, Sets: s.Sets, Comparison: p.Comparison}
 	if s.realTime() {
@@ -407,7 +409,8 @@ func Probe(ctx context.Context, b harness.Backend) Capabilities {
 	return a
 }
 
-// Capability returns a capability, even one that the backend does not know.
+// Capability returns the named capability. If the backend does not know it, the result is a missing
+// capability.
 func (a Capabilities) Capability(name string) harness.Capability {
 	c, known := a[name]
 	if !known {
@@ -416,7 +419,7 @@ func (a Capabilities) Capability(name string) harness.Capability {
 	return c
 }
 
-// Missing returns the capabilities that a scenario needs and the backend does not have.
+// Missing returns the capabilities that a scenario needs but the backend does not have.
 func (a Capabilities) Missing(s scenario.Scenario, kinds map[string]lock.Kind) []harness.Capability {
 	var out []harness.Capability
 	for _, need := range append([]string{harness.CanRun}, s.NeedsForLock(kinds[s.Lock.Kind])...) {
@@ -427,8 +430,8 @@ func (a Capabilities) Missing(s scenario.Scenario, kinds map[string]lock.Kind) [
 	return out
 }
 
-// LockUnsupported is the missing capability of a scenario that does not apply to the lock under
-// test.
+// LockUnsupported is the name of the capability that is reported as missing if a scenario does not
+// apply to the lock under test.
 const LockUnsupported = "lock"
 
 // MissingReasons explains why capabilities are missing.
@@ -445,7 +448,8 @@ func MissingReasons(cs []harness.Capability) string {
 	return strings.Join(out, "; ")
 }
 
-// Restrict drops the scenarios that a backend with these capabilities can't run.
+// Restrict moves the scenarios that a backend with these capabilities can't run from Picks to
+// Skipped.
 func (c *Choice) Restrict(available Capabilities, kinds map[string]lock.Kind) {
 	var picks []Pick
 	for _, p := range c.Picks {

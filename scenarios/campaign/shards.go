@@ -23,16 +23,17 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// shardFolder is the folder of shards in a store.
+// shardFolder is the folder for shards in a store.
 const shardFolder = "shards"
 
-// shardSchema is the version of the format of shard files.
+// shardSchema is the version of the shard file format.
 const shardSchema = 1
 
-// MaxShards limits the shards of a sweep, because they are all read at the same time.
+// MaxShards is the maximum number of shards in a sweep. It is limited because merging reads all of
+// them at the same time.
 const MaxShards = 1000
 
-// ParseShard parses the number of a shard, as in 3/8.
+// ParseShard parses the number of a shard and the number of shards, written as in 3/8.
 func ParseShard(text string) (k, n int, err error) {
 	index, all, _ := strings.Cut(text, "/")
 	if k, err = strconv.Atoi(index); err != nil {
@@ -47,10 +48,10 @@ func ParseShard(text string) (k, n int, err error) {
 	return k, n, nil
 }
 
-// ShardHead is the first line of a shard's file. It describes the sweep and the shard.
+// ShardHead is the first line of a shard's file, which describes the sweep and the shard.
 type ShardHead struct {
 	Schema    int               `json:"schema"`
-	Digest    string            `json:"digest"` // of everything that distinguishes sweeps
+	Digest    string            `json:"digest"` // digest of everything in which sweeps can differ
 	Shard     int               `json:"shard"`  // from 1
 	Shards    int               `json:"of"`
 	Version   string            `json:"version"` // of lockpick
@@ -58,13 +59,14 @@ type ShardHead struct {
 	Seed      uint64            `json:"seed"`  // the first seed
 	Seeds     int               `json:"seeds"` // per scenario
 	Command   string            `json:"command"`
-	Named     bool              `json:"named"` // its scenarios were named on the command line, so each gets a line of output
+	Named     bool              `json:"named"` // the scenarios were named on the command line, so each gets a line of output
 	Sets      []string          `json:"sets,omitempty"`
 	Scenarios []Pick            `json:"scenarios"`
 	Skipped   []outcome.Outcome `json:"skipped,omitempty"`
 }
 
-// digest covers the version, the backend, the seeds, the number of shards and the scenarios.
+// digest returns a digest of the version, the backend, the seeds, the number of shards and the
+// scenarios.
 func (h ShardHead) digest() string {
 	h.Schema, h.Digest, h.Shard, h.Command, h.Named = 0, "", 0, "", false
 	text, err := json.Marshal(h)
@@ -74,20 +76,20 @@ func (h ShardHead) digest() string {
 	return fmt.Sprintf("%x", sha256.Sum256(text))
 }
 
-// total is the number of runs of the sweep.
+// total returns the number of runs in the sweep.
 func (h ShardHead) total() int { return len(h.Scenarios) * h.Seeds }
 
-// Runs is the number of the sweep's runs in this shard.
+// Runs returns the number of runs in this shard.
 func (h ShardHead) Runs() int { return (h.total() + h.Shards - h.Shard) / h.Shards }
 
-// Run returns the number in the sweep of the shard's j-th run, both from 0.
+// Run converts the index of a run in the shard to its index in the sweep.
 func (h ShardHead) Run(j int) int { return h.Shard - 1 + j*h.Shards }
 
 func (h ShardHead) file() string {
 	return fmt.Sprintf("%s-%d-of-%d.jsonl", h.Digest[:digestLen], h.Shard, h.Shards)
 }
 
-// digestLen is the length of the digest in a file's name.
+// digestLen is the number of digits of the digest in a file's name.
 const digestLen = 12
 
 var shardFileName = regexp.MustCompile(fmt.Sprintf(`^[0-9a-f]{%d}-\d+-of-\d+\.jsonl$`, digestLen))
@@ -97,9 +99,9 @@ type shardEnd struct {
 	End *int `json:"end"`
 }
 
-// WriteShard runs a shard, writes its file and returns the file's path. run must call done with the
-// number in the shard and the outcome of each run, in any order, one call at a time. If run fails,
-// there is no file.
+// WriteShard runs a shard, writes its file and returns the file's path. run must call done with
+// each run's index in the shard and outcome, in any order but one call at a time. If run fails,
+// WriteShard leaves no file.
 func WriteShard(store string, h ShardHead, run func(done func(j int, o outcome.Outcome)) error) (path string, err error) {
 	h.Schema = shardSchema
 	h.Digest = h.digest()
@@ -134,8 +136,8 @@ func WriteShard(store string, h ShardHead, run func(done func(j int, o outcome.O
 	})
 }
 
-// relativeDir returns a run's directory relative to the store, which may have moved when the shard
-// is read.
+// relativeDir returns a run's directory relative to the store, because the store may have moved by
+// the time the shard is read.
 func relativeDir(store, dir string) (string, error) {
 	if dir == "" {
 		return "", nil
@@ -144,7 +146,7 @@ func relativeDir(store, dir string) (string, error) {
 	return filepath.ToSlash(rel), err
 }
 
-// parseHead parses and validates a head.
+// parseHead parses and validates a shard's head.
 func parseHead(line []byte) (h ShardHead, err error) {
 	d := json.NewDecoder(bytes.NewReader(line))
 	if err := d.Decode(&h); err != nil {
@@ -169,15 +171,15 @@ func parseHead(line []byte) (h ShardHead, err error) {
 	return h, nil
 }
 
-// maxShardFile limits a shard's file to about ten million outcomes.
+// maxShardFile is the maximum size of a shard's file, enough for about ten million outcomes.
 const maxShardFile = 16 << 30
 
-// maxDepth is how many folders deep a shard may be below a named folder: the folders of an
-// artifact, of its store and of the shards.
+// maxDepth is how many levels below a named folder shards are searched for: the folder of an
+// artifact, that of its store, and that of the shards.
 const maxDepth = 3
 
-// storeOf returns the store of a shard's file. The directories of its runs are relative to the
-// store.
+// storeOf returns the store that contains a shard's file. The directories of the shard's runs are
+// relative to the store.
 func storeOf(path string) string { return filepath.Dir(filepath.Dir(path)) }
 
 // refuseLinks fails if a folder on the path to a run is a symbolic link.
@@ -191,7 +193,7 @@ func refuseLinks(store, run string) error {
 	return nil
 }
 
-// Sweep holds the available shards of one sweep.
+// Sweep represents a sweep by the shards that are available.
 type Sweep struct {
 	ShardHead                // of one of the shards
 	shards    map[int]string // paths by shard number
@@ -200,8 +202,9 @@ type Sweep struct {
 // errNoShard means that no shard was found.
 var errNoShard = errors.New("no shard files found")
 
-// ReadShards reads the shard files in folders and below them; a path may also be a file. It rejects
-// incomplete or modified files, duplicates, and shards of different sweeps.
+// ReadShards reads the shard files at the given paths, which may be files or folders. It also
+// searches the subfolders. It rejects incomplete or modified files, duplicates, and shards of
+// different sweeps.
 func ReadShards(ctx context.Context, paths ...string) (*Sweep, error) {
 	var found []string
 	for _, path := range paths {
@@ -232,7 +235,8 @@ func ReadShards(ctx context.Context, paths ...string) (*Sweep, error) {
 	return s, nil
 }
 
-// findShards calls add with each shard file in a folder and below it. The path may also be a file.
+// findShards calls add with each shard file in a folder and its subfolders, down to the given
+// depth. path may also be a file.
 func findShards(path string, depth int, add func(path string)) error {
 	if info, err := os.Stat(path); err == nil && !info.IsDir() {
 		add(path)
@@ -251,7 +255,7 @@ func findShards(path string, depth int, add func(path string)) error {
 		if (e.Name() == shardFolder || shardFileName.MatchString(e.Name())) && e.Type()&fs.ModeSymlink != 0 {
 			return fmt.Errorf("%s is a symbolic link, which is not allowed", filepath.Join(path, e.Name()))
 		}
-		if e.IsDir() && e.Name() == shardFolder { // this is a store, and everything else in it is runs
+		if e.IsDir() && e.Name() == shardFolder { // the folder is a store, and everything else in it is runs
 			return findShards(filepath.Join(path, shardFolder), 0, add)
 		}
 	}
@@ -269,7 +273,7 @@ func findShards(path string, depth int, add func(path string)) error {
 	return nil
 }
 
-// difference says how two shards differ if they belong to different sweeps, or returns "".
+// difference describes how the sweeps of two shards differ, or returns "" if they are the same.
 func difference(a, b ShardHead) string {
 	switch {
 	case a.Digest == b.Digest:
@@ -286,8 +290,8 @@ func difference(a, b ShardHead) string {
 	return fmt.Sprintf("their scenarios differ (%s; %s)", a.Command, b.Command)
 }
 
-// checkShard reads a shard's head, and checks that all outcomes are there in order and that no run
-// is behind a symbolic link.
+// checkShard reads a shard's head. It checks that the outcomes are complete and in order, and that
+// no path to a run contains a symbolic link.
 func checkShard(ctx context.Context, path string) (ShardHead, error) {
 	l, err := openShard(path)
 	if err != nil {
@@ -316,11 +320,11 @@ func (s *Sweep) Missing() (missing []int) {
 	return missing
 }
 
-// Total is the number of runs of the sweep.
+// Total returns the number of runs in the sweep.
 func (s *Sweep) Total() int { return s.total() }
 
-// Each calls do with the outcome of each run, in order. No shard may be missing. It keeps only one
-// outcome in memory.
+// Each calls do with the outcome of each run, in order. No shard may be missing. Each keeps only
+// one outcome in memory at a time.
 func (s *Sweep) Each(ctx context.Context, do func(i int, o outcome.Outcome)) error {
 	in := make([]*shardReader, s.Shards)
 	for k, path := range s.shards {
@@ -353,7 +357,7 @@ type shardReader struct {
 	scan *bufio.Scanner
 }
 
-// maxLine limits an outcome, or a head with the whole catalog.
+// maxLine is the maximum length of a line: an outcome, or a head that lists the whole catalog.
 const maxLine = 16 << 20
 
 func openShard(path string) (*shardReader, error) {
@@ -388,7 +392,7 @@ func (l *shardReader) next() ([]byte, error) {
 	return nil, io.EOF
 }
 
-// outcome returns the outcome of the shard's j-th run, from the next line.
+// outcome reads the outcome of the shard's j-th run from the next line.
 func (l *shardReader) outcome(j int) (o outcome.Outcome, err error) {
 	line, err := l.next()
 	if err == nil {
@@ -433,13 +437,14 @@ func (l *shardReader) checkEnd() error {
 	return nil
 }
 
-// isEnd reports whether a line is the end of a shard, with any count.
+// isEnd reports whether a line is the last line of a shard, whatever its count.
 func isEnd(line []byte) bool {
 	var e shardEnd
 	return json.Unmarshal(line, &e) == nil && e.End != nil
 }
 
-// splitWholeLines splits by line and rejects a line without an end.
+// splitWholeLines is a split function for a bufio.Scanner that splits text into lines. It returns
+// an error if the last line has no newline.
 func splitWholeLines(text []byte, over bool) (int, []byte, error) {
 	if i := bytes.IndexByte(text, '\n'); i >= 0 {
 		return i + 1, text[:i], nil

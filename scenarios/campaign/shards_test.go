@@ -46,12 +46,12 @@ func testHead(k, n, seeds int) ShardHead {
 		Scenarios: []Pick{{Found: scenarios.Found{Scenario: scenario.Scenario{Name: "a"}}}, {Found: scenarios.Found{Scenario: scenario.Scenario{Name: "b", Variant: "c"}}}}}
 }
 
-// shardOutcome is the outcome of a run of the sweep.
+// shardOutcome returns the outcome of run i of the sweep.
 func shardOutcome(h ShardHead, i int) outcome.Outcome {
 	return outcome.Outcome{Schema: 1, Scenario: h.Scenarios[i/h.Seeds].Scenario.ID(), Seed: h.Seed + uint64(i%h.Seeds), Events: i}
 }
 
-// writeTestShard writes a shard's file. The runs end in reverse order.
+// writeTestShard writes a shard's file. Its runs end in reverse order.
 func writeTestShard(t *testing.T, store string, h ShardHead) string {
 	t.Helper()
 	path, err := WriteShard(store, h, func(done func(int, outcome.Outcome)) error {
@@ -68,7 +68,8 @@ func writeTestShard(t *testing.T, store string, h ShardHead) string {
 	return path
 }
 
-// With any number of shards, even more than runs, each run appears once and in order.
+// For any number of shards, even if there are more shards than runs, each run appears once and in
+// order.
 func TestSweepEach(t *testing.T) {
 	for n := 1; n <= 9; n++ {
 		store := filepath.Join(t.TempDir(), "store")
@@ -114,8 +115,9 @@ func TestFailedShardLeavesNoFile(t *testing.T) {
 	}
 }
 
-// checkRejected writes the first of two shards, damages the store, and adds the second shard if it
-// is missing. Reading the shards must fail with an error that contains want and the name of a file.
+// checkRejected writes the first of two shards, calls damage on the store, and adds the second
+// shard if it is missing. Reading the shards must fail with an error that contains want and the
+// name of a file.
 func checkRejected(t *testing.T, want string, damage func(store, first string)) {
 	t.Helper()
 	store := t.TempDir()
@@ -131,7 +133,7 @@ func checkRejected(t *testing.T, want string, damage func(store, first string)) 
 	}
 }
 
-// Shards are rejected if their sweeps differ in anything.
+// Shards are rejected if their sweeps differ in any way.
 func TestReadShardsOfDifferentSweeps(t *testing.T) {
 	for want, change := range map[string]func(*ShardHead){
 		"different sweeps: versions":     func(h *ShardHead) { h.Version = "v2" },
@@ -150,7 +152,7 @@ func TestReadShardsOfDifferentSweeps(t *testing.T) {
 	}
 }
 
-// A duplicate shard is rejected, whether or not the two are equal.
+// A duplicate shard is rejected, whether or not it has the same content.
 func TestReadShardsDuplicate(t *testing.T) {
 	for _, events := range []string{"0", "7"} {
 		checkRejected(t, "duplicate shard 1", func(_, first string) {
@@ -166,8 +168,8 @@ func TestReadShardsDuplicate(t *testing.T) {
 	}
 }
 
-// Truncated and modified files are rejected by name. A file has a head, three outcomes and an end
-// line.
+// Truncated and modified files are rejected with an error that names the file. Each file has a
+// head, three outcomes and an end line.
 func TestReadShardsDamaged(t *testing.T) {
 	type lines = [][]byte
 	replace := func(old, new string) func(lines) lines {
@@ -220,7 +222,8 @@ func TestReadShardsDamaged(t *testing.T) {
 	}
 }
 
-// Nothing is read through a symbolic link in a store: not the shard folder, a shard or a run.
+// ReadShards follows no symbolic links in a store, whether the link is the shard folder, a shard or
+// a run.
 func TestReadShardsRefusesLinks(t *testing.T) {
 	for _, what := range []func(store, first string) string{
 		func(store, _ string) string { return filepath.Join(store, shardFolder) },

@@ -35,8 +35,8 @@ func catalogScenario(t *testing.T, name, variant string) scenario.Scenario {
 
 var forgotBug = Bug{verdict.MutualExclusion, verdict.RestartedAndForgot}
 
-// fakeRun shows a bug if the plan still kills a node and pauses a client for at least two seconds,
-// and two clients are left.
+// fakeRun pretends to show a bug if the scenario still has at least two clients, and its plan kills
+// a node and pauses a client for at least two seconds.
 func fakeRun(_ context.Context, s scenario.Scenario, _ uint64) bool {
 	kill, pause := false, false
 	for _, st := range s.Plan {
@@ -46,7 +46,7 @@ func fakeRun(_ context.Context, s scenario.Scenario, _ uint64) bool {
 	return kill && pause && len(s.Clients) >= 2
 }
 
-// seedShowingFake returns a seed whose plan shows the bug of fakeRun.
+// seedShowingFake returns a seed for which fakeRun shows the bug.
 func seedShowingFake(t *testing.T, s scenario.Scenario) uint64 {
 	for seed := uint64(1); seed < 200; seed++ {
 		if fakeRun(t.Context(), s.WithRandomPlan(seed), seed) {
@@ -57,7 +57,7 @@ func seedShowingFake(t *testing.T, s scenario.Scenario) uint64 {
 	return 0
 }
 
-// The result has nothing that can be removed, and does not depend on the number of workers.
+// The result contains nothing that could be removed, and does not depend on the number of workers.
 func TestMinimizeFakeBug(t *testing.T) {
 	s := catalogScenario(t, "random-faults", "")
 	seed := seedShowingFake(t, s)
@@ -89,7 +89,7 @@ func TestMinimizeFakeBug(t *testing.T) {
 	}
 }
 
-// A scenario that does not show the bug is rejected, and the limit of runs is respected.
+// A scenario that does not show the bug is rejected, and the limit on runs is respected.
 func TestMinimizeErrors(t *testing.T) {
 	s := catalogScenario(t, "baseline", "")
 	k := Minimizer{Known: knownKinds, Run: func(context.Context, scenario.Scenario, uint64) bool { return false }, Workers: 2}
@@ -109,8 +109,8 @@ func TestMinimizeErrors(t *testing.T) {
 	}
 }
 
-// A simulated run is reduced to the known core of its bug, and the written file shows the same bug.
-// Three losses at different times on five nodes reduce to one loss on a single node.
+// A simulated run is reduced to the known minimum for its bug, and the file written shows the same
+// bug. Three losses at different times on five nodes are reduced to one loss on a single node.
 func TestMinimizeSimulatedRun(t *testing.T) {
 	b := sim.New(kinds.All)
 	run := func(ctx context.Context, s scenario.Scenario, seed uint64) outcome.Outcome {
@@ -152,8 +152,8 @@ func TestMinimizeSimulatedRun(t *testing.T) {
 	}
 }
 
-// Removing a client or a node removes everything about it and nothing else. Renaming changes the
-// name everywhere.
+// Removing a client or a node removes all settings and steps for it and nothing else. Renaming
+// changes the name everywhere.
 func TestRemoveNamesAndRename(t *testing.T) {
 	at := time.Second
 	s := scenario.Scenario{

@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// slurmConf configures a cluster of only this machine.
+// slurmConf configures a cluster that consists of this machine only.
 const slurmConf = `ClusterName=lockpick
 SlurmctldHost=%[2]s(127.0.0.1)
 SlurmctldPort=%[3]d
@@ -43,7 +43,7 @@ MinJobAge=3600
 PartitionName=lockpick Nodes=ALL Default=YES MaxTime=60:00 State=UP
 `
 
-// startSlurm starts a cluster, and returns a function that runs its commands.
+// startSlurm starts a cluster, and returns a function that runs Slurm commands on it.
 func startSlurm(t *testing.T) func(name string, args ...string) string {
 	dir := t.TempDir()
 	for _, d := range []string{"state", "spool", "keys"} {
@@ -79,7 +79,7 @@ func startSlurm(t *testing.T) func(name string, args ...string) string {
 		text, err := command("sinfo", "--noheader", "--format", "%t").Output()
 		return err == nil && strings.TrimSpace(string(text)) == "idle"
 	})
-	t.Cleanup(func() { // before its servers end
+	t.Cleanup(func() { // before Slurm's servers are stopped
 		if text, err := command("scancel", "--user", "root").CombinedOutput(); err != nil {
 			t.Errorf("scancel: %v: %s", err, text)
 		}
@@ -93,7 +93,7 @@ func startSlurm(t *testing.T) func(name string, args ...string) string {
 	}
 }
 
-// freePort returns a port that is free at the moment.
+// freePort returns a port that is currently free.
 func freePort(t *testing.T) int {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -103,8 +103,8 @@ func freePort(t *testing.T) int {
 	return l.Addr().(*net.TCPAddr).Port
 }
 
-// A sweep runs as an array of eight jobs, one of which is killed and repeated. Two lost shards are
-// repeated by the numbers that merge prints.
+// A sweep runs as an array of eight jobs, one of which is killed and repeated. Two shards are then
+// lost, and repeated using the shard numbers that merge prints.
 func TestSlurm(t *testing.T) {
 	requireRoot(t)
 	requirePrograms(t, "apt-get install slurm-wlm munge", "munged", "slurmctld", "slurmd", "sbatch")

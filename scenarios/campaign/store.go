@@ -27,7 +27,7 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// Files of a run directory.
+// Files in a run directory.
 const (
 	ManifestFile = "run.json"
 	HistoryFile  = "history.jsonl"    // during the run, and after lockpick was killed
@@ -36,7 +36,7 @@ const (
 	outcomeFile  = "outcome.json"
 )
 
-// Folders of a store for the results of campaigns. They contain no runs of a scenario.
+// Folders in a store that contain the results of campaigns rather than single runs.
 const (
 	huntsFolder     = "hunts"
 	CorpusFolder    = "corpus"
@@ -54,7 +54,8 @@ type runDir struct {
 	manifest    scenario.Manifest
 }
 
-// create makes the directory. It appears under its name once run.json is in it.
+// create creates the directory. The directory appears under its final name only once it contains
+// run.json.
 func (d *runDir) create() (err error) {
 	m := d.manifest
 	name := fmt.Sprintf("%s-%s-%d", m.Started.Format("20060102T150405.000Z"), m.Backend, m.Seed)
@@ -64,7 +65,7 @@ func (d *runDir) create() (err error) {
 	return err
 }
 
-// CanWrite checks that runs can be saved in a store, before any run starts.
+// CanWrite checks that runs can be saved in a store. Callers use it before they start any run.
 func CanWrite(store string) error {
 	if err := os.MkdirAll(store, 0o755); err != nil {
 		return fmt.Errorf("open store: %w", err)
@@ -76,7 +77,7 @@ func CanWrite(store string) error {
 	return os.Remove(probe)
 }
 
-// openLive creates the directory now and opens the history file in it.
+// openLive creates the directory before the run, and opens the history file in it.
 func (d *runDir) openLive() (*os.File, error) {
 	if err := d.create(); err != nil {
 		return nil, err
@@ -89,7 +90,7 @@ func (d *runDir) openLive() (*os.File, error) {
 	return f.Create(HistoryFile)
 }
 
-// compress compresses a history that was written as it happened.
+// compress compresses a history that was written during the run.
 func (d *runDir) compress(live *os.File) error {
 	if _, err := live.Seek(0, io.SeekStart); err != nil {
 		return fmt.Errorf("compress history: %w", err)
@@ -114,8 +115,9 @@ func packHistory(path string, text io.Reader) error {
 	return dir.WriteFunc(PackedFile, func(to io.Writer) error { return history.Pack(to, text) })
 }
 
-// write writes the files that are not there yet, and the reports if withReports is set. Reports
-// take most of a run's time and space, and can be generated from its history at any time.
+// write writes the files that do not exist yet, including the reports if withReports is set.
+// Reports take longer and need more space than the rest of a run, and can be generated from its
+// history at any time.
 func (d *runDir) write(events []history.Event, h *history.History, o outcome.Outcome, withReports bool) error {
 	if d.path == "" {
 		if err := d.create(); err != nil {
@@ -151,10 +153,11 @@ func writeJSON(dir, name string, v any) error {
 	return files.WriteIn(dir, name, append(text, '\n')) // atomically; the error names the file
 }
 
-// maxJSON limits run.json and outcome.json. The longest plan takes a tenth of it.
+// maxJSON is the maximum size of run.json and outcome.json. The longest plan takes a tenth of that.
 const maxJSON = 8 << 20
 
-// ReadOutcome reads the outcome.json of a run directory. It rejects an outcome that is not valid.
+// ReadOutcome reads the outcome.json in a run directory. It returns an error if the outcome is
+// invalid.
 func ReadOutcome(dir string) (outcome.Outcome, error) {
 	var o outcome.Outcome
 	text, err := files.ReadIn(dir, outcomeFile, maxJSON)
@@ -174,7 +177,7 @@ func parseOutcome(text []byte) (o outcome.Outcome, err error) {
 	return o, err
 }
 
-// IsRun reports whether a directory has a history or a manifest, even an invalid one.
+// IsRun reports whether a directory contains a history or a manifest, even an invalid one.
 func IsRun(dir string) bool {
 	for _, name := range []string{PackedFile, HistoryFile, ManifestFile} {
 		if _, err := os.Lstat(filepath.Join(dir, name)); err == nil {
@@ -203,8 +206,8 @@ func HistoryText(path string) ([]byte, error) {
 	return io.ReadAll(text)
 }
 
-// openHistory opens the history in a run directory. If both files are there, lockpick was killed
-// before it removed one, and they have the same content.
+// openHistory opens the history in a run directory. If both the compressed and the uncompressed
+// file exist, lockpick was killed before it removed one, and their contents are the same.
 func openHistory(dir *files.Folder) (*os.File, error) {
 	f, err := dir.Open(PackedFile, history.MaxFileBytes)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -225,8 +228,8 @@ type StoredRun struct {
 }
 
 // Models of locks with handles, in addition to those of package mutex. A Jepsen history does not
-// say whether its lock has leases. Without a model no hold expires, so two holders at a time are
-// not excused by an expiry that may not exist.
+// say whether its lock uses leases. Without a model, no hold is assumed to expire, so that two
+// holders at a time are not excused by an expiry that may not exist.
 const (
 	Handle = "handle"
 	Lease  = "lease"
@@ -240,7 +243,7 @@ type Model struct {
 
 func Models() []string { return append(mutex.Models(), Handle, Lease) }
 
-// HasHandles reports whether a client can hold such a lock by a handle.
+// HasHandles reports whether clients hold such a lock through a handle.
 func (m Model) HasHandles() bool { return !slices.Contains(mutex.Models(), m.Name) }
 
 // String describes the model.
@@ -258,7 +261,7 @@ func (m Model) String() string {
 	return "handle: held through a handle until release is called, without a time limit"
 }
 
-// OpenJepsen reads a Jepsen history of a lock, to be judged by a model.
+// OpenJepsen reads a Jepsen history of a lock, to be judged by the given model.
 func OpenJepsen(path string, m Model) (s StoredRun, err error) {
 	s = StoredRun{Dir: path, Model: m}
 	ttl := m.TTL
@@ -281,8 +284,9 @@ func (s StoredRun) Judge() (verdict.Verdict, []outcome.Judgement) {
 	return v, s.judgements(v)
 }
 
-// check checks the run. In a Jepsen history each lease has the earliest possible deadline, so an
-// acquire that returns after it proves nothing, and it is unknown when a key was free.
+// check checks the run. A Jepsen history gives only the earliest possible deadline of each lease,
+// and does not show when a key was free. So an acquire that returns after its deadline proves
+// nothing.
 func (s StoredRun) check() verdict.Verdict {
 	if !s.Model.HasHandles() {
 		return mutex.Check(s.Model.Name, s.operations)
@@ -294,7 +298,7 @@ func (s StoredRun) check() verdict.Verdict {
 	return v
 }
 
-// Run judges the run and adds the earlier runs and other data that only outcome.json has.
+// Run judges the run, and adds data that only outcome.json contains, such as the discarded runs.
 func (s StoredRun) Run() outcome.Run {
 	p := s.History.Params
 	o := outcome.Outcome{Schema: 1, Scenario: p.Scenario, Backend: p.Backend, Seed: p.Seed}
@@ -306,7 +310,7 @@ func (s StoredRun) Run() outcome.Run {
 		o.Events, o.VirtualSeconds = n, history.Seconds(s.History.Events[n-1].T)
 	}
 	before, err := ReadOutcome(s.Dir)
-	if err == nil { // an interrupted run has none
+	if err == nil { // an interrupted run has no outcome
 		o.Retried, o.Command, o.Error, o.Stopped, o.Numbers = before.Retried, before.Command, before.Error, before.Stopped, before.Numbers
 		o.Seconds = before.Seconds
 	}
@@ -323,8 +327,8 @@ func (s StoredRun) Run() outcome.Run {
 	return outcome.Run{Manifest: s.Manifest, History: s.History, Verdict: o.Verdict, Outcome: o}
 }
 
-// OpenStored reads a run directory, or a history.jsonl without one, compressed or not. It rejects a
-// run.json that no run can have written.
+// OpenStored reads a run directory, or a history.jsonl on its own, compressed or not. It rejects a
+// run.json that no run could have written.
 func OpenStored(path string, known scenario.Known) (StoredRun, error) {
 	s := StoredRun{Dir: path}
 	info, err := os.Stat(path)

@@ -12,7 +12,8 @@ import (
 	"lockpick/scenarios"
 )
 
-// A run directory that can't be completed, as on a full disk, leaves no files.
+// If a run directory can't be completed, for example because the disk is full, no files are left
+// behind.
 func TestFailedRunDirectoryLeavesNothing(t *testing.T) {
 	store := t.TempDir()
 	unwritable := scenario.Scenario{Name: "s", Scale: math.NaN()}
@@ -25,7 +26,7 @@ func TestFailedRunDirectoryLeavesNothing(t *testing.T) {
 	}
 }
 
-// Files of earlier versions may have the old spelling of a cause.
+// Files written by earlier versions may contain the old spelling of a cause.
 func TestOldCauseIsRead(t *testing.T) {
 	o, err := parseOutcome([]byte(`{"schema":1,"judgements":[{"property":"mutual-exclusion","got":"violated","cause":"told-late","expected":"violated: told-late"}]}`))
 	if err != nil || o.Judgements[0].Cause != verdict.NotifiedLate || o.Judgements[0].Expected != "violated: notified-late" {

@@ -20,7 +20,7 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// commandLock is the single-node lock, but sends one more command before each acquire.
+// commandLock is a single-node lock that sends an additional command before each acquire.
 type commandLock struct {
 	lock.Lock
 	env  lock.Env
@@ -50,7 +50,7 @@ func commandKind(args []string) lock.Kind {
 	}}
 }
 
-// commandScenario is its scenario.
+// commandScenario is a scenario that uses commandLock.
 const commandScenario = `
 name: asks
 claim: A lock sends a command.
@@ -62,8 +62,8 @@ workload: {kind: read-modify-write, keys: 1, fence: none, think: 0s, hold: 100ms
 expect: {mutual-exclusion: holds}
 `
 
-// A run in which a lock uses a command that the simulation does not support is undecided, and names
-// the command. A command that Redis itself would reject is not reported.
+// If a lock uses a command that the simulation does not support, the run is undecided and its
+// result names the command. A command that Redis itself would reject is not reported.
 func TestUnsupportedCommandsAreUndecided(t *testing.T) {
 	for _, c := range []struct {
 		args        []string
@@ -128,8 +128,8 @@ func TestUnsupportedCommandsAreUndecided(t *testing.T) {
 	}
 }
 
-// checkRecordedOnce checks that an unsupported command is recorded only once, however often it was
-// sent.
+// checkRecordedOnce checks that an unsupported command is recorded only once, no matter how often
+// it was sent.
 func checkRecordedOnce(t *testing.T, file, what string) {
 	t.Helper()
 	h, err := history.ReadFile(file)

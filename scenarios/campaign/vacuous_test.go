@@ -21,17 +21,17 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// faultCase has a step in which a kind of fault takes effect, and steps in which it can't, each
-// with the reason why the run must be undecided.
+// faultCase has a step in which a kind of fault takes effect, and steps in which it cannot, each
+// with the reason that an undecided run must give.
 type faultCase struct {
 	when        string // "" means 100 ms after c1 has acquired the lock
 	fault       string
 	topology    string // in addition to the nodes
-	readBack    string // regular expression for the evidence that the fault is in force
+	readBack    string // regular expression for the read-back that proves the fault active
 	ineffective map[string]ineffectivePlan
 }
 
-// ineffectivePlan is a plan without effect.
+// ineffectivePlan is a plan that has no effect.
 type ineffectivePlan struct {
 	steps    []string
 	topology string
@@ -39,7 +39,7 @@ type ineffectivePlan struct {
 	change   func(*nemesis.Fault) // changes the first step beyond what a file may contain
 }
 
-// makeTiny makes a fault smaller than a file allows, as a small scale may do.
+// makeTiny makes a fault smaller than scenario files allow, which a small scale factor may do too.
 func makeTiny(f *nemesis.Fault) {
 	const scale = 20
 	f.By /= scale
@@ -220,20 +220,20 @@ var faultCases = map[string]faultCase{
 	},
 }
 
-// testedElsewhere lists the kinds that the simulation does not support, with the tests of their
-// ineffective faults.
+// testedElsewhere maps the kinds of faults that the simulation does not support to the tests that
+// cover ineffective faults of that kind.
 var testedElsewhere = map[string]string{
 	"unplug": "checker, TestFaultWithoutEffect",
 	"starve": "docker, TestStarvedNode",
 }
 
-// neverTriggers are triggers that never happen, or happen after the end of the run.
+// neverTriggers contains triggers that never fire, or fire only after the end of the run.
 var neverTriggers = map[string]string{
 	"its trigger never comes":         "{client: c1, event: acquired, nth: 9}",
 	"its trigger comes after the end": "{client: c2, event: released, after: 50ms}",
 }
 
-// skipUnsupported skips a kind of fault that the simulation does not support.
+// skipUnsupported skips the test if the simulation does not support the kind of fault.
 func skipUnsupported(t *testing.T, k nemesis.Kind) {
 	t.Helper()
 	if c := campaign.Probe(t.Context(), sim.New(nil)).Capability(k.Capability(k.On[0])); !c.Available && c.Remedy != "" {
@@ -307,7 +307,8 @@ func TestIneffectiveFaultIsUndecided(t *testing.T) {
 	}
 }
 
-// runSteps runs a small scenario and judges it: c1 holds the lock for a second, and then c2 does.
+// runSteps runs and judges a small scenario in which c1 holds the lock for a second, and then c2
+// does.
 func runSteps(t *testing.T, topology string, change func(*nemesis.Fault), steps ...string) (*history.History, verdict.Verdict, []outcome.Judgement) {
 	t.Helper()
 	nodes := "nodes: 3"

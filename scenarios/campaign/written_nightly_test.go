@@ -15,8 +15,8 @@ import (
 	"lockpick/scenarios"
 )
 
-// recordText returns the history of a run without its first event, which contains the scenario's
-// texts. It fails if the simulation does not support the scenario.
+// recordText returns the history of a run without its first event, because that contains the
+// scenario's texts. It returns an error if the simulation does not support the scenario.
 func recordText(t *testing.T, s scenario.Scenario, seed uint64) (string, error) {
 	var text bytes.Buffer
 	err := harness.Run(t.Context(), sim.New(kinds.All), s, seed, history.NewRecorder(&text))
@@ -24,8 +24,8 @@ func recordText(t *testing.T, s scenario.Scenario, seed uint64) (string, error) 
 	return rest, err
 }
 
-// A written scenario with its drawn plan gives the same history, byte for byte. This covers the
-// whole catalog, and random scenarios with more seeds.
+// A scenario that is written to a file with its drawn plan gives the same history, byte for byte.
+// The test covers the whole catalog, and random scenarios with more seeds.
 func TestWrittenScenariosRepeatTheRun(t *testing.T) {
 	all, err := scenarios.Find("*", knownKinds, nil)
 	if err != nil {

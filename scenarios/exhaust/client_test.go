@@ -20,8 +20,8 @@ const (
 	drift   = 0.01 // the default
 )
 
-// script holds the nodes' replies to one client and the readings of its clock. Attempts are
-// distinguished by their tokens.
+// script specifies the nodes' replies to one client and the readings of the client's clock.
+// Attempts are told apart by their tokens.
 type script struct {
 	mu         sync.Mutex
 	tokens     []string
@@ -82,7 +82,8 @@ func (p scriptedNode) Release(ctx context.Context, _, token string) (bool, error
 	return p.ask(ctx, "DEL", token, func(int) []byte { return []byte("-----") })
 }
 
-// client returns a real client for a script; change may introduce a difference.
+// newClient returns a real client that runs the script. change may modify its configuration, to
+// introduce a difference.
 func (s *script) client(t *testing.T, nodes int, change func(*redlock.Config)) *redlock.Client {
 	cfg := redlock.Config{TTL: ttl, Timeout: timeout, Tries: len(s.answers), Now: s.now}
 	for n := range nodes {
@@ -98,7 +99,8 @@ func (s *script) client(t *testing.T, nodes int, change func(*redlock.Config)) *
 	return c
 }
 
-// run runs the real client with a script. It returns whether the client acquired the lock, and its requests.
+// run runs the real client with the script. It returns whether the client acquired the lock, and
+// which requests it sent.
 func (s *script) run(t *testing.T, nodes int, change func(*redlock.Config)) (held bool, sent []string) {
 	synctest.Test(t, func(t *testing.T) {
 		l, err := s.client(t, nodes, change).Acquire(t.Context(), "k")
@@ -129,8 +131,8 @@ func (m *model) withReplies(attempt int, answers []byte, late, extends bool) sta
 	return s
 }
 
-// decide returns the only step that the model's client can take in a state with replies, and the state after
-// it, which contains the requests that it sends.
+// decide returns the only step that the model's client can take in a state with replies, and the
+// next state, which contains the requests sent by that step.
 func (m *model) decide(t *testing.T, s state) (did Step, after state) {
 	t.Helper()
 	walk{m, &s, func(next *state, step Step) {
@@ -146,7 +148,7 @@ func (m *model) decide(t *testing.T, s state) (did Step, after state) {
 	return did, after
 }
 
-// expected returns the model's result for a script, as run does.
+// runModel returns the model's result for a script, in the same form as run.
 func (m *model) expected(t *testing.T, s *script) (held bool, sent []string) {
 	for a := 0; a < len(s.answers) && !held; a++ {
 		did, after := m.decide(t, m.withReplies(a, s.answers[a], s.elapsed[a] >= window, false))
@@ -173,8 +175,8 @@ func (m *model) expected(t *testing.T, s *script) (held bool, sent []string) {
 
 var window = ttl - redlock.Drift(ttl, drift)
 
-// elapsed returns durations for two rounds: each round ends at the last instant that is in time, or at the
-// first that is too late.
+// roundDurations returns pairs of durations for two rounds. Each round ends at the last instant
+// that is in time, or at the first one that is too late.
 func elapsed() (out [][]time.Duration) {
 	for i := range 4 {
 		out = append(out, []time.Duration{window - time.Duration(1-i&1), window - time.Duration(1-i>>1)})
@@ -182,7 +184,8 @@ func elapsed() (out [][]time.Duration) {
 	return out
 }
 
-// vectors returns all combinations of replies of n nodes. multisets returns only one for each count of votes.
+// allReplies returns all combinations of replies of n nodes. repliesByCount returns only one
+// combination for each number of replies of each kind.
 func vectors(n int) [][]byte {
 	if n == 0 {
 		return [][]byte{nil}
@@ -202,7 +205,7 @@ func multisets(n int) [][]byte {
 	})
 }
 
-// differs searches for a case in which the real client and the model differ.
+// findDifference searches for a case in which the real client and the model differ.
 func (m *model) differs(t *testing.T, answers [][]byte, change func(*redlock.Config)) (cases int, difference string) {
 	for _, first := range answers {
 		for _, second := range answers {
@@ -219,8 +222,8 @@ func (m *model) differs(t *testing.T, answers [][]byte, change func(*redlock.Con
 	return cases, ""
 }
 
-// The real client and the model's client agree in two attempts, for all replies and durations: all cases of
-// three nodes, and all counts of votes of five.
+// The real client and the model's client agree in two attempts, for all durations. The test covers
+// all combinations of replies of three nodes, and all vote counts of five.
 func TestClientMatchesModel(t *testing.T) {
 	for nodes, answers := range map[int][][]byte{3: vectors(3), 5: multisets(5)} {
 		m := newModel(Scope{Nodes: nodes, Attempts: 2}, Reductions{})
@@ -232,12 +235,12 @@ func TestClientMatchesModel(t *testing.T) {
 	}
 }
 
-// noRelease is a node whose releases are not recorded.
+// noRelease is a node that does not record releases.
 type noRelease struct{ redlock.Node }
 
 func (m noRelease) Release(context.Context, string, string) (bool, error) { return false, nil }
 
-// Changes to the client or to the model are detected.
+// Changes to the client or the model are detected.
 func TestClientDifferencesAreDetected(t *testing.T) {
 	right := Scope{Nodes: 3, Attempts: 2}
 	for name, p := range map[string]struct {
@@ -259,7 +262,7 @@ func TestClientDifferencesAreDetected(t *testing.T) {
 	}
 }
 
-// extensionDiffers does the same for an extension of an acquired lock.
+// findExtensionDifference searches for a case in which an extension of an acquired lock differs.
 func (m *model) extensionDiffers(t *testing.T, answers [][]byte, change func(*redlock.Config)) (cases int, difference string) {
 	for _, v := range answers {
 		for _, e := range []time.Duration{window - 1, window} {
@@ -291,7 +294,7 @@ func (m *model) extensionDiffers(t *testing.T, answers [][]byte, change func(*re
 	return cases, ""
 }
 
-// The real client and the model's client also agree in extensions.
+// The real client and the model's client also agree about extensions.
 func TestExtensionMatchesModel(t *testing.T) {
 	for nodes, answers := range map[int][][]byte{3: vectors(3), 5: multisets(5)} {
 		m := newModel(Scope{Nodes: nodes, Attempts: 1, Extends: 1}, Reductions{})

@@ -1,24 +1,28 @@
-// Package exhaust is a model checker for Redlock: it explores every reachable state of a small scope.
+// Package exhaust is a model checker for Redlock that explores every reachable state of a small
+// scope.
 //
 // A Scope is a few nodes with one key, two clients with a few attempts each, a budget of faults,
-// optionally a mistake in the lock, and a Property. Search visits all reachable states in breadth-first
-// order and stops at the first violation. Its Story is the shortest sequence of Steps that violates the
-// property: both clients believe that they hold the lock, a write overwrites one that its client has
-// not seen, or a fencing token is not higher than an earlier holder's. Messages arrive in any order,
-// arbitrarily late, or never, which covers clients and nodes that pause or die.
+// optionally a mistake in the lock, and a Property. Search visits all reachable states in
+// breadth-first order and stops at the first violation. Its Story is the shortest sequence of Steps
+// that violates the property: both clients consider themselves the holder, a write overwrites
+// another that its client has not seen, or a fencing token is not higher than an earlier holder's.
+// Messages arrive in any order, arbitrarily late, or never, which covers clients and nodes that
+// pause or die.
 //
-// The model does not count time. It only has the windows in which a client may believe that it holds the lock:
+// The model has no clock. It only has windows during which a client may consider itself the holder
+// ("believes"):
 //
 //	start ─── SETs in flight ──────┬─ believes ──────────────┐ over: start + TTL − drift
 //	                               │     extend ─────────────┼───────── believes ─┐ over
 //	the key on a node     ●────────┼─────────────────────────┼─ may expire from here on
 //
-// A window ends once, at any moment. A client acquires the lock and believes in it only before that. A
-// key expires only after the window of the request that set or extended it has ended, because the
-// request was applied after the window began and the key lives a full TTL by a clock within the
-// drift. So every run within these assumptions is a path of the model, and "none" holds for all such
-// runs within the scope. The converse is not true: a path need not be a run. newScenario assigns times
-// to its steps, or reports that there are none.
+// A window may end at any moment. A client can acquire the lock and consider itself the holder only
+// before its window ends. A key expires only after the window of the request that set or extended
+// it has ended, because the request was applied after the window began and the key lives a full TTL
+// by a clock within the drift. So every run within these assumptions is a path of the model, and if
+// the result is "none", no such run within the scope has a violation. The converse is not true: not
+// every path is a possible run. newScenario assigns times to the steps of a path, or reports that
+// this is impossible.
 //
 // Each of these files uses only those below it:
 //
@@ -29,9 +33,10 @@
 //	state.go    the packed state, and the steps between states
 //	exhaust.go  the scope
 //
-// Not modeled: more than two clients or one key, more than one write in a hold, replicas, and clocks
-// that run wrong beyond a budget of jumps. The package runs no scenario itself; the caller provides
-// that. Its tests compare the model with the real client and the simulated node.
+// The model does not cover more than two clients or more than one key, more than one write in a
+// hold, replicas, or clock errors other than a limited number of jumps. The package does not run
+// scenarios itself: the caller provides functions that do. Its tests compare the model with the
+// real client and the simulated node.
 package exhaust
 
 import (
@@ -50,25 +55,27 @@ type Scope struct {
 	Restart  Restart `json:"restart,omitempty"` // what a crashed node restarts with; "" for RestartEmpty
 	Jumps    int     `json:"jumps,omitempty"`   // of nodes' clocks; each jump makes a key expire early
 	Mistake  string  `json:"mistake,omitempty"` // a mistake of package harness/lock/broken; "" for none
-	// Lock is "" for the specification's lock, or hardenedLock. Without names a part of the hardened lock
-	// to leave out. With Quarantine, a node that crashed does not vote until the key it lost would have expired.
+	// Lock is "" for the specification's lock, or hardenedLock. Without names a part of the
+	// hardened lock to leave out. With Quarantine, a node that has crashed does not vote until the
+	// key it lost would have expired.
 	Lock       string `json:"lock,omitempty"`
 	Without    string `json:"without,omitempty"`
 	Quarantine bool   `json:"quarantine,omitempty"`
-	// Fence: the lock issues fencing tokens, and the resource rejects one below the highest it has seen.
+	// Fence is set if the lock issues fencing tokens. The resource then rejects any token below the
+	// highest it has seen.
 	Fence    bool     `json:"fence,omitempty"`
 	Property Property `json:"property,omitempty"` // the property to violate; "" for MutualExclusion
 }
 
-// Property is a property that a search tries to violate.
+// Property names a property that a search tries to violate.
 type Property string
 
 // Properties, named as in the checker.
 const (
-	MutualExclusion Property = "mutual-exclusion" // both clients believe that they hold the lock
+	MutualExclusion Property = "mutual-exclusion" // both clients consider themselves the holder
 	resourceSafety  Property = "resource-safety"  // a write overwrites one that its client had not seen
 	fencingOrder    Property = "fencing-order"    // a token is not higher than one issued before its attempt began
-	leftKeys        Property = "left-keys"        // a key of a finished attempt stays on a node within its window; in the checker a cause, not a property
+	leftKeys        Property = "left-keys"        // a key of a finished attempt stays on a node within its window; for the checker this is a cause, not a property
 )
 
 // Properties lists the properties.
@@ -76,7 +83,7 @@ func Properties() []Property {
 	return []Property{MutualExclusion, resourceSafety, fencingOrder, leftKeys}
 }
 
-// Bounds of a scope.
+// Limits on a scope.
 const (
 	MaxNodes    = 5
 	MaxAttempts = 3
@@ -91,7 +98,7 @@ type Restart string
 const (
 	RestartEmpty    Restart = "none"     // immediately, without data
 	RestartDelayed  Restart = "delayed"  // without data, once the key it lost would have expired
-	restartEverySec Restart = "everysec" // immediately, with the data of some earlier moment
+	restartEverySec Restart = "everysec" // immediately, with its data as of some earlier moment
 	RestartAlways   Restart = "always"   // immediately, with all its data
 )
 
@@ -103,7 +110,7 @@ func Restarts() []Restart {
 // rules are the parameters of the lock algorithm. A mistake changes one of them.
 type rules struct {
 	quorum, extendQuorum int  // votes that an attempt and an extension need
-	noElapsed            bool // clients do not check the elapsed time after an attempt, and their window starts at its end
+	noElapsed            bool // clients do not check the elapsed time after an attempt, and their window starts at the end of the attempt
 	noNX                 bool // SET overwrites
 	plainDel             bool // a hold is released by DEL, no matter whose key it is
 	firstNodeCount       bool // the token is the count of the first granting node, and is not written back
@@ -111,7 +118,7 @@ type rules struct {
 	hardening
 }
 
-// tokenSharing is the scope in which SETs share one token.
+// tokenSharing determines which SETs share a token.
 type tokenSharing uint8
 
 const (
@@ -173,8 +180,8 @@ func (s Scope) Check() error {
 	return nil
 }
 
-// SetImplied sets the fields that a mistake or a property requires. It leaves a field alone if set
-// reports that the user set it.
+// SetImplied sets the fields that a mistake or a property requires. It does not change a field if
+// isSet reports that the user set it.
 func (s *Scope) SetImplied(isSet func(field string) bool) {
 	ofTokens := strings.HasPrefix(s.Mistake, "fence-") || s.Without == clockCount
 	if strings.HasPrefix(s.Mistake, "extension-") && !isSet("extends") {
@@ -195,8 +202,8 @@ func (s *Scope) SetImplied(isSet func(field string) bool) {
 	}
 }
 
-// rules returns the rules of the scope's lock. Half of the nodes is one vote less than a majority, for
-// even and odd numbers of nodes.
+// rules returns the rules of the scope's lock. The mistake quorum-half can subtract one vote
+// because half of the nodes (rounded down) is always one less than a majority.
 func (s Scope) rules() rules {
 	majority := s.Nodes/2 + 1
 	r := rules{quorum: majority, extendQuorum: majority}
@@ -207,15 +214,17 @@ func (s Scope) rules() rules {
 	return r
 }
 
-// knownScope is a scope whose verdict is known.
+// knownScope is a scope whose verdict is known in advance.
 type knownScope struct {
 	Scope
-	// Cause is the cause of the violation when the story is run; "" if the property holds.
+	// Cause is the cause that the checker reports when the story is run, or "" if the property
+	// holds.
 	Cause string
 }
 
-// knownScopes returns the scopes whose verdicts are known and whose search takes a fraction of a second:
-// the reference lock within its assumptions, then beyond them, and locks with a mistake.
+// knownScopes returns scopes whose verdicts are known and whose searches take a fraction of a
+// second: first the reference lock within its assumptions, then outside them, and finally locks
+// with a mistake.
 func knownScopes() []knownScope {
 	return append([]knownScope{
 		{Scope{Nodes: 1, Attempts: 3}, ""},
@@ -268,7 +277,8 @@ func knownScopes() []knownScope {
 	}, hardenedScopes()...)
 }
 
-// hardenedScopes returns the known scopes of the hardened lock, and of the faults that it is hardened against.
+// hardenedScopes returns the known scopes of the hardened lock and of the faults against which it
+// is hardened.
 func hardenedScopes() []knownScope {
 	return []knownScope{
 		{Scope{Nodes: 3, Attempts: 3, Lock: hardenedLock}, ""},

@@ -14,8 +14,8 @@ import (
 	"lockpick/redlock"
 )
 
-// countingNode is a scriptedNode that counts grants. It replies to SET with a count instead of y, and to RAISE
-// according to script.extend.
+// countingNode is a scriptedNode that counts grants. The script gives its reply to SET as a count
+// instead of y, and its reply to RAISE in script.extend.
 type countingNode struct{ scriptedNode }
 
 func (p countingNode) SetFenced(ctx context.Context, _, token string, _ time.Duration) (count int64, err error) {
@@ -30,8 +30,9 @@ func (p countingNode) RaiseFence(ctx context.Context, _, token string, count int
 	return p.ask(ctx, fmt.Sprintf("RAISE to %d", count), token, func(int) []byte { return p.extend })
 }
 
-// counts returns all combinations of replies of n nodes to SET: one of two counts, no, or no reply. The sorted
-// ones represent all that differ only in the order of nodes.
+// countReplies returns all combinations of replies of n nodes to SET. Each node replies with one of
+// two counts or no, or does not reply. A sorted combination represents all that differ only in the
+// order of the nodes.
 func counts(n int) [][]byte {
 	var out [][]byte
 	for i := range 1 << (2 * n) {
@@ -50,13 +51,14 @@ func inOrder(all [][]byte, of string) [][]byte {
 	})
 }
 
-// fencedOutcome is a client's result for a script: the token, or 0 if it failed, and its requests.
+// fencedOutcome is a client's result for a script: the token, or 0 if the client did not get the
+// lock, and the client's requests.
 type fencedOutcome struct {
 	fence int64
 	sent  string
 }
 
-// fencedClient returns the result of the real client.
+// runFencedClient returns the result of the real client.
 func (s *script) fencedClient(t *testing.T, nodes int, change func(*redlock.Config)) (out fencedOutcome) {
 	cfg := redlock.Config{TTL: ttl, Timeout: timeout, Tries: 1, Now: s.now, Fence: true}
 	for n := range nodes {
@@ -78,7 +80,7 @@ func (s *script) fencedClient(t *testing.T, nodes int, change func(*redlock.Conf
 	return out
 }
 
-// fencedModel returns the result of the model.
+// runFencedModel returns the result of the model.
 func (m *model) fencedModel(t *testing.T, s *script) (out fencedOutcome) {
 	t.Helper()
 	in := m.withReplies(0, []byte(strings.NewReplacer("1", "y", "2", "y").Replace(string(s.answers[0]))), false, false)
@@ -117,7 +119,7 @@ func (m *model) fencedModel(t *testing.T, s *script) (out fencedOutcome) {
 	return out
 }
 
-// fencedDiffers searches for a case in which the two differ.
+// findFencedDifference searches for a case in which the real client and the model differ.
 func (m *model) fencedDiffers(t *testing.T, answers, raises [][]byte, change func(*redlock.Config)) (cases int, difference string) {
 	for _, first := range answers {
 		for _, second := range raises {
@@ -133,8 +135,9 @@ func (m *model) fencedDiffers(t *testing.T, answers, raises [][]byte, change fun
 	return cases, ""
 }
 
-// The real client and the model issue the same tokens and write them back to the same nodes, for all counts and
-// confirmations: all cases of three nodes, and all multisets of replies of five.
+// The real client and the model issue the same tokens and write them back to the same nodes, for
+// all counts and confirmations. The test covers all combinations of replies of three nodes; of five
+// nodes it covers one combination for each multiset of replies.
 func TestFencedClientMatchesModel(t *testing.T) {
 	for _, c := range []struct {
 		nodes           int
@@ -151,14 +154,14 @@ func TestFencedClientMatchesModel(t *testing.T) {
 	}
 }
 
-// unraised is a node that confirms tokens that were not written back to it.
+// falseConfirmer is a node that confirms tokens although they were not written back to it.
 type unraised struct{ countingNode }
 
 func (u unraised) RaiseFence(context.Context, string, string, int64) (bool, error) {
 	return true, nil
 }
 
-// Changes to the client or to the model are detected.
+// Changes to the client or the model are detected.
 func TestFencedClientDifferencesAreDetected(t *testing.T) {
 	right := Scope{Nodes: 3, Attempts: 1, Fence: true}
 	wrong := right
@@ -182,7 +185,7 @@ func TestFencedClientDifferencesAreDetected(t *testing.T) {
 	}
 }
 
-// fencedCommands returns the commands of a lock that counts grants.
+// fencedCommands returns the commands that a lock sends if it counts grants.
 func fencedCommands(t *testing.T) commands {
 	sends := referenceCommands(t)
 	for a, name := range map[action]string{setArrived: "set_fenced.lua", raiseArrived: "raise_fence.lua"} {
@@ -199,8 +202,9 @@ func fencedCommands(t *testing.T) commands {
 	return sends
 }
 
-// countDiffers compares the simulated node with the model, for each request at a node with a key and a count:
-// its reply, and its count afterwards. The token to write back is 3.
+// findCountDifference compares the simulated node with the model for each request and each state of
+// the node's key and count. It compares the reply and the count afterwards. The token to write back
+// is 3.
 func (m *model) countDiffers(t *testing.T, sends commands) (cases int, difference string) {
 	for _, a := range []action{setArrived, raiseArrived, extendArrived, delArrived} {
 		for lease := -1; lease < 2; lease++ {
@@ -253,7 +257,7 @@ func (m *model) countDiffers(t *testing.T, sends commands) (cases int, differenc
 	return cases, ""
 }
 
-// The simulated node with the real scripts counts grants like the model's node.
+// The simulated node, running the real scripts, counts grants like the model's node.
 func TestGrantCountsMatchModel(t *testing.T) {
 	m := newModel(Scope{Nodes: 1, Attempts: 1, Extends: 1, Fence: true}, exactReductions)
 	cases, difference := m.countDiffers(t, fencedCommands(t))

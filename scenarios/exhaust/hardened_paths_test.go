@@ -25,8 +25,8 @@ func (g grantingConn) Abandon(ctx context.Context, key, token string, _ time.Dur
 	return g.Release(ctx, key, token)
 }
 
-// hardenedCommands returns the commands of the hardened lock. Releases use the abandon script: for a client that
-// received the grant, it is equivalent.
+// hardenedCommands returns the commands of the hardened lock. Releases use the abandon script,
+// which is equivalent for a client that received the grant.
 func hardenedCommands(t *testing.T, quarantine bool) commands {
 	scripts, px, q := hardenedScripts(t), fmt.Sprint(runTTL.Milliseconds()), "0"
 	if quarantine {
@@ -39,7 +39,7 @@ func hardenedCommands(t *testing.T, quarantine bool) commands {
 	}
 }
 
-// contendHardened runs one client with the hardened lock.
+// contendHardened runs one client that contends for the hardened lock.
 func (r *run) contendHardened(t *testing.T, c, attempts int) {
 	cfg := *r.hardened
 	cfg.TTL, cfg.Timeout, cfg.Tries, cfg.RetryMin, cfg.RetryMax = runTTL, runTimeout, 1, time.Millisecond, 20*time.Millisecond
@@ -88,7 +88,8 @@ func (r *run) contendHardened(t *testing.T, c, attempts int) {
 	}
 }
 
-// addUnseen adds the states that follow by a step that is not recorded: the end of a quarantine.
+// addUnrecorded adds the states that can be reached by a step that runs do not record: the end of a
+// quarantine.
 func (m *model) addUnseen(now map[state]bool) {
 	for changed := true; changed; {
 		changed = false
@@ -107,7 +108,7 @@ var (
 	quarantinedContention = Scope{Nodes: 3, Attempts: 2, Extends: 1, Crashes: 1, Lock: hardenedLock, Quarantine: true}
 )
 
-// hardenedPlay lets two Lockers contend; change may modify the run.
+// playHardened lets two Lockers contend and returns the steps. change may modify the run first.
 func hardenedPlay(t *testing.T, m *model, seed uint64, change func(*run)) (steps []Step, quarantined int) {
 	var of *run
 	steps = play(t, m, seed, func(r *run) {
@@ -147,7 +148,7 @@ func checkHardenedRuns(t *testing.T, runs int) {
 	}
 }
 
-// Wrong Lockers and nodes are detected.
+// Lockers and nodes with mistakes are detected.
 func TestWrongHardenedRunsAreDetected(t *testing.T) {
 	for name, p := range map[string]struct {
 		scope  Scope

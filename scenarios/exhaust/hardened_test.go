@@ -14,7 +14,7 @@ import (
 	"lockpick/redlock/driver"
 )
 
-// hardenedScripts returns the scripts of the hardened lock, by their action in the model.
+// hardenedScripts returns the scripts of the hardened lock, keyed by their action in the model.
 func hardenedScripts(t *testing.T) map[action]string {
 	out := map[action]string{}
 	for a, name := range map[action]string{setArrived: "grant", delArrived: "abandon", raiseArrived: "raise_fence", extendArrived: "extend"} {
@@ -27,7 +27,7 @@ func hardenedScripts(t *testing.T) map[action]string {
 	return out
 }
 
-// nodeState is the state of a node at which the first lease's request arrives.
+// nodeState is the state of a node when the first lease's request arrives there.
 type nodeState struct {
 	lease                  int // lease of its key; -1 for none
 	count                  int // count of grants; 0 for none
@@ -37,7 +37,7 @@ type nodeState struct {
 
 const raisedTo = 3
 
-// real runs the script on the simulated node and describes its reply and state.
+// runScript runs the script on the simulated node, and describes the node's reply and state.
 func (s nodeState) real(t *testing.T, scripts map[action]string, a action) string {
 	n := start("")
 	defer n.Close()
@@ -77,7 +77,8 @@ func (s nodeState) real(t *testing.T, scripts map[action]string, a action) strin
 	if err != nil {
 		t.Fatal(err)
 	}
-	// A count from the clock is far above all others. The model's node continues from the highest count.
+	// A count derived from the clock is far above all others. The model's node continues from the
+	// highest count instead.
 	if first, ok := reply.(int64); ok && s.count == 0 && first > 1e9 {
 		reply, count = int64(1), "1"
 	}
@@ -87,7 +88,7 @@ func (s nodeState) real(t *testing.T, scripts map[action]string, a action) strin
 	return fmt.Sprintf("reply %v, then key %q, count %v, SET refused: %v", reply, n.token(t), count, gone == int64(1))
 }
 
-// model does the same with the model's node.
+// runModel applies the same request to the model's node, and describes the node's reply and state.
 func (s nodeState) model(m *model, a action) string {
 	in := m.before(s.lease, false, a)
 	n := &in.node[0]
@@ -123,7 +124,8 @@ func (s nodeState) model(m *model, a action) string {
 	return fmt.Sprintf("reply %v, then key %q, count %d, SET refused: %v", answer, has, after.node[0].count, buried)
 }
 
-// hardenedNodeDiffers compares the two in each state of the key, its count, its tombstone and the quarantine.
+// findHardenedNodeDifference compares the simulated node with the model's for each state of the
+// key, the count, the tombstone and the quarantine.
 func hardenedNodeDiffers(t *testing.T, m *model, scripts map[action]string) (cases int, difference string) {
 	for _, a := range []action{setArrived, delArrived, raiseArrived, extendArrived} {
 		for lease := -1; lease < 2; lease++ {
@@ -147,7 +149,7 @@ func hardenedNodeDiffers(t *testing.T, m *model, scripts map[action]string) (cas
 	return cases, ""
 }
 
-// The simulated node with the hardened lock's scripts behaves like the model's node.
+// The simulated node, running the hardened lock's scripts, behaves like the model's node.
 func TestHardenedNodeMatchesModel(t *testing.T) {
 	scope := Scope{Nodes: 1, Attempts: 1, Extends: 1, Fence: true, Lock: hardenedLock, Crashes: 1}
 	quarantined := scope
@@ -160,9 +162,9 @@ func TestHardenedNodeMatchesModel(t *testing.T) {
 		t.Logf("%v: %d cases", s, cases)
 	}
 	for name, p := range map[string]struct {
-		of       action
-		was, is  string
-		scope    Scope
+		of      action
+		was, is string
+		scope   Scope
 		modeled string
 	}{
 		"a tombstone that is ignored":      {setArrived, `redis.call("exists", KEYS[3]) == 1`, `false`, scope, ""},
@@ -193,7 +195,8 @@ func TestHardenedNodeMatchesModel(t *testing.T) {
 	}
 }
 
-// grantingNode is a scriptedNode with the commands of the hardened lock. It confirms all releases.
+// grantingNode is a scriptedNode that supports the commands of the hardened lock. It confirms all
+// releases.
 type grantingNode struct{ scriptedNode }
 
 func (g grantingNode) Grant(ctx context.Context, _, token string, _ driver.Terms) (int64, error) {
@@ -208,7 +211,7 @@ func (g grantingNode) Release(ctx context.Context, _, token string) (bool, error
 	return g.ask(ctx, "DEL", token, func(int) []byte { return []byte("yyyyy") })
 }
 
-// hardenedClient returns the result of the real client for a script.
+// runHardenedClient returns the result of the real client for a script.
 func (s *script) hardenedClient(t *testing.T, nodes int, change func(*redlock.Config)) (held bool, sent []string) {
 	cfg := redlock.Config{TTL: ttl, Timeout: timeout, Tries: 1, Now: s.now}
 	for n := range nodes {
@@ -233,8 +236,8 @@ func (s *script) hardenedClient(t *testing.T, nodes int, change func(*redlock.Co
 	return held, slices.Sorted(slices.Values(s.sent))
 }
 
-// hardenedModel returns the result of the model. A node whose reply is missing gets a tombstone for the SET;
-// others delete their key.
+// runHardenedModel returns the result of the model. A node whose reply is missing gets a tombstone
+// for the SET, and the other nodes delete their key.
 func (m *model) hardenedModel(t *testing.T, s *script) (held bool, sent []string) {
 	before := m.withReplies(0, s.answers[0], s.elapsed[0] >= window, false)
 	did, after := m.decide(t, before)
@@ -271,8 +274,8 @@ func (m *model) hardenedDiffers(t *testing.T, answers [][]byte, change func(*red
 // plainNode is a node without tombstones.
 type plainNode struct{ redlock.Node }
 
-// The real Locker behaves like the model's client for all replies: all cases of three nodes, and all counts
-// of votes of five.
+// The real Locker behaves like the model's client. The test covers all combinations of replies of
+// three nodes, and all vote counts of five.
 func TestHardenedClientMatchesModel(t *testing.T) {
 	right := Scope{Nodes: 3, Attempts: 1, Lock: hardenedLock}
 	for nodes, answers := range map[int][][]byte{3: vectors(3), 5: multisets(5)} {

@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// client yields the next steps of a client and its windows.
+// clientSteps yields the next steps of a client, and the ends of its windows.
 func (w walk) client(c int) {
 	me := &w.from.client[c]
 	switch me.phase {
@@ -47,7 +47,7 @@ func (w walk) client(c int) {
 	}
 }
 
-// windows returns the number of windows of an attempt that can end.
+// windows returns how many windows of an attempt have begun and can therefore end.
 func (m *model) windows(s *state, c, a int) uint8 {
 	me := &s.client[c]
 	if a == int(me.attempts)-1 {
@@ -61,7 +61,7 @@ func (m *model) windows(s *state, c, a int) uint8 {
 	return uint8(1 + m.Extends)
 }
 
-// clientStep returns a step of a client's latest attempt.
+// clientStep returns a step in a client's latest attempt.
 func (w walk) clientStep(c int, a action) Step {
 	return Step{Action: a, Client: c + 1, Attempt: int(w.from.client[c].attempts)}
 }
@@ -85,7 +85,7 @@ func (m *model) release(t *state, c int) {
 	m.end(t, c, how)
 }
 
-// end ends an attempt or a hold: the client sends a DEL to all nodes.
+// end ends an attempt or a hold by sending a DEL from the client to all nodes.
 func (m *model) end(t *state, c int, how request) {
 	me := &t.client[c]
 	me.phase, me.extensions, me.generation, me.unbounded = idle, 0, 0, 0
@@ -98,8 +98,8 @@ func send(t *state, nodes int, to func(*node) *request, how request) {
 	}
 }
 
-// attempt yields the ways an attempt can end. Unless replies are merged into the end, each arrives in a
-// step of its own first.
+// attemptSteps yields the ways in which an attempt can end. Without Merge, each reply first arrives
+// in a step of its own.
 func (w walk) attempt(c int) {
 	l := w.current(w.from, c)
 	voted, _ := w.replies(c, func(n *node) *request { return &n.set[l] })
@@ -112,7 +112,7 @@ func (w walk) attempt(c int) {
 	}
 }
 
-// extension yields the ways an extension can end.
+// extensionSteps yields the ways in which an extension can end.
 func (w walk) extension(c int) {
 	l := w.current(w.from, c)
 	ends := func(a action, p phase, more uint8) {
@@ -136,8 +136,8 @@ func (w walk) extension(c int) {
 	}
 }
 
-// replies returns bit sets of the nodes whose replies a client has received in a round. With Merge they
-// include replies that it may have received.
+// replies returns bit sets of the nodes that agreed and refused, according to the replies that a
+// client has received in a round. With Merge they include replies that it may have received.
 func (w walk) replies(c int, field func(*node) *request) (agreed, refused uint8) {
 	for n := range w.Nodes {
 		r := *field(&w.from.node[n])
@@ -155,7 +155,7 @@ func (w walk) replies(c int, field func(*node) *request) (agreed, refused uint8)
 	return agreed, refused
 }
 
-// dropReplies drops the replies to a lease's finished rounds. No client waits for them.
+// dropReplies drops the replies in the finished rounds of a lease. No client is waiting for them.
 func (m *model) dropReplies(t *state, l int) {
 	for i := range m.Nodes {
 		n := &t.node[i]
@@ -168,8 +168,8 @@ func (m *model) dropReplies(t *state, l int) {
 	}
 }
 
-// node yields the next steps at a node. A message that arrives while the node is down is rejected without
-// a reply, as if it had never arrived.
+// nodeSteps yields the next steps at a node. A message that arrives while the node is down is
+// rejected without a reply, as if it had never arrived.
 func (w walk) node(n int) {
 	s, me := w.from, &w.from.node[n]
 	at := func(a action) Step { return Step{Action: a, Node: n + 1} }
@@ -227,7 +227,8 @@ func (m *model) crash(t *state, n int) {
 
 func (n *node) sync() { n.disk, n.synced = n.key, n.count }
 
-// messages yields the messages that can arrive at a node. expired is set if the node's key has expired.
+// messageSteps yields the arrivals of messages at a node. expired is set if the node's key has
+// expired.
 func (w walk) messages(n int, expired bool) {
 	me := w.from.node[n]
 	for l := range w.leases() {
@@ -250,8 +251,8 @@ func (w walk) messages(n int, expired bool) {
 	}
 }
 
-// arrive applies a message. With fsync everysec, its change is synced either immediately or not before the next
-// change. A sync in between is equivalent to one of the two.
+// arrive yields the arrival of a message. With fsync everysec, the change it makes is synced either
+// immediately or not before the next change. A sync in between is equivalent to one of the two.
 func (w walk) arrive(n, l int, a action, expired bool) {
 	old := w.from.node[n].key
 	if expired {
@@ -286,11 +287,11 @@ func (w walk) arrive(n, l int, a action, expired bool) {
 	}
 }
 
-// updateCount applies a request that took effect to a node's count of grants.
+// updateCount updates a node's count of grants for a request that took effect.
 func (m *model) updateCount(t *state, n, l int, a action, old key) {
 	switch me := &t.node[n]; a {
 	case setArrived:
-		if !m.hardened || old == 0 { // otherwise it has counted that grant already
+		if !m.hardened || old == 0 { // otherwise the node has already counted that grant
 			me.count++
 		}
 		me.granted[l] = me.count
@@ -299,7 +300,8 @@ func (m *model) updateCount(t *state, n, l int, a action, old key) {
 	}
 }
 
-// apply returns the key on a node after a lease's request, and whether the node grants the request.
+// apply applies a lease's request to a node. It returns the key on the node afterward, and whether
+// the node grants the request.
 func (w walk) apply(me *node, old key, l int, a action) (left key, ok bool) {
 	own := old > 0 && w.sameToken(w.from, old.lease(), l)
 	switch {
@@ -310,7 +312,7 @@ func (w walk) apply(me *node, old key, l int, a action) (left key, ok bool) {
 	case a == setArrived && (old == 0 || w.noNX):
 		return keyOf(l, 0), true
 	case a == extendArrived && own && old.lease() > l && old.lease()/w.Attempts == l/w.Attempts:
-		return old, true // a later attempt with the same token; its expiry does not get earlier
+		return old, true // a later attempt with the same token, which does not make the key expire earlier
 	case a == extendArrived && own:
 		return keyOf(l, 1), true
 	case a == raiseArrived && own:
@@ -321,7 +323,7 @@ func (w walk) apply(me *node, old key, l int, a action) (left key, ok bool) {
 	return old, false
 }
 
-// sendReply sends the reply if a client waits for it.
+// sendReply sends the reply to a request if the client is still waiting for it.
 func (w walk) sendReply(t *state, n, l int, a action, ok bool) {
 	r, wanted := &t.node[n].del[l], idle
 	switch a {
@@ -345,7 +347,7 @@ func (w walk) sendReply(t *state, n, l int, a action, ok bool) {
 	}
 }
 
-// section is the progress of one hold's work on the resource. The hold reads the value and sends one
+// section is the progress of a hold's work on the resource. The hold reads the value and sends one
 // write based on it. If another write is applied in between, the hold's write is late.
 type section uint8
 
@@ -358,8 +360,8 @@ const (
 	wrote
 )
 
-// work yields a holder's next steps on the resource. A read is one step: it does not matter when it was
-// sent, only what it returned.
+// resourceSteps yields a holder's next steps on the resource. A read is a single step, because it
+// does not matter when it was sent, only what it returned.
 func (w walk) work(c int) {
 	l := w.current(w.from, c)
 	switch w.from.section[l] {
@@ -368,7 +370,7 @@ func (w walk) work(c int) {
 		did.Yes = w.accepts(w.from, l)
 		w.step(did, func(t *state) { w.applyRead(t, c) })
 	case read, readLate:
-		if w.believes(w.from, c) { // it checks its clock first; the write may arrive arbitrarily late
+		if w.believes(w.from, c) { // the client checks its clock before it writes; the write may arrive arbitrarily late
 			w.step(w.clientStep(c, writeSent), func(t *state) { t.section[l] += sent - read })
 		}
 	}
@@ -395,7 +397,7 @@ func (m *model) recordToken(t *state, l int) {
 	}
 }
 
-// writes yields the writes that can arrive at the resource.
+// writeSteps yields the arrivals of writes at the resource.
 func (w walk) writes() {
 	for l := range w.leases() {
 		if s := w.from.section[l]; s != sent && s != sentLate {
@@ -424,7 +426,7 @@ func (m *model) applyWrite(t *state, l int, accepted bool) {
 	}
 }
 
-// leave ends a hold's work. A write that was sent stays in flight.
+// stopWork ends a hold's work on the resource. A write that was sent remains in flight.
 func (m *model) leave(t *state, l int) {
 	if s := &t.section[l]; *s != sent && *s != sentLate {
 		*s = unread
@@ -437,8 +439,9 @@ func (m *model) leave(t *state, l int) {
 //
 //	SET ──► counts 3, 1, 2 ──► token 3 ──► RAISE to 3 on the second and third node ──► votes
 
-// fencedAttempt yields the ways an attempt with fencing tokens can continue after its first round. They
-// depend on which counts the client received. With Merge that is any subset of the possible ones.
+// fencedAttemptSteps yields the ways in which an attempt with fencing tokens can continue after its
+// first round. They depend on which counts the client received. With Merge, it may have received
+// any subset of the counts sent.
 func (w walk) fencedAttempt(c int) {
 	l := w.current(w.from, c)
 	voted, _ := w.replies(c, func(n *node) *request { return &n.set[l] })
@@ -455,7 +458,8 @@ func (w walk) fencedAttempt(c int) {
 	}
 }
 
-// issueToken yields the step after the first round, given the nodes whose counts were received.
+// issueToken yields the step after the first round, given the set of nodes whose counts were
+// received.
 func (w walk) issueToken(c int, heard uint8) {
 	l := w.current(w.from, c)
 	fence, behind := w.token(l, heard)
@@ -484,7 +488,7 @@ func (w walk) issueToken(c int, heard uint8) {
 	})
 }
 
-// token returns the highest received count, and the bit set of nodes with a lower count.
+// token returns the highest count received, and the bit set of nodes with a lower count.
 func (w walk) token(l int, heard uint8) (fence, behind uint8) {
 	for i := range w.Nodes {
 		if n := &w.from.node[i]; heard>>i&1 == 1 && (!w.firstNodeCount || fence == 0) {
@@ -499,7 +503,7 @@ func (w walk) token(l int, heard uint8) (fence, behind uint8) {
 	return fence, behind
 }
 
-// raised yields the ways an attempt can end while its token is being written back.
+// raisingSteps yields the ways in which an attempt can end while its token is being written back.
 func (w walk) raised(c int) {
 	l := w.current(w.from, c)
 	confirmed, _ := w.replies(c, func(n *node) *request { return &n.raise[l] })
@@ -520,7 +524,7 @@ func (w walk) raised(c int) {
 	}
 }
 
-// acquire ends an attempt that got the lock.
+// acquire ends an attempt that acquired the lock.
 func (m *model) acquire(t *state, c int, fence uint8) {
 	l := m.current(t, c)
 	m.dropReplies(t, l)
@@ -535,15 +539,15 @@ func (m *model) acquire(t *state, c int, fence uint8) {
 	}
 }
 
-// recordBegin records that a SET of an attempt has arrived. The attempt may have begun just now, after every
-// lock granted so far.
+// recordBegin records that a SET of an attempt has arrived. For all that the model knows, the
+// attempt began just now, after every lock granted so far.
 func (m *model) recordBegin(t *state, c, l int) {
 	if me := &t.client[c]; m.Property == fencingOrder && me.minToken == 0 && me.phase == acquiring && l == m.current(t, c) {
 		me.minToken = t.maxToken + 1
 	}
 }
 
-// fail ends an attempt that did not get the lock.
+// fail ends an attempt that did not acquire the lock.
 func (m *model) fail(t *state, c int) {
 	l, refused := m.current(t, c), uint8(0)
 	for n := range m.Nodes {
@@ -557,7 +561,8 @@ func (m *model) fail(t *state, c int) {
 	t.client[c].minToken = 0
 }
 
-// dropTokens clears tokens that will not be used any more, so states do not differ in them.
+// dropTokens clears tokens that will not be used again, so that states do not differ only in such
+// tokens.
 func (m *model) dropTokens(t *state) {
 	for l := range m.leases() {
 		c := l / m.Attempts
@@ -577,18 +582,19 @@ func (m *model) dropTokens(t *state) {
 
 // hardenedLock is the lock of redlock.New. It differs from the specification's lock as follows:
 //
-//   - It returns once a quorum has granted the lock, or cannot any more. That adds no behavior to the
-//     model: without time, a round may end at any moment, and its messages arrive later or never.
+//   - Acquire returns once a quorum has granted the lock, or no longer can. That adds no behavior to
+//     the model, in which a round may end at any moment, and its messages may arrive later or never.
 //   - It sends no DEL to a node that refused the SET. A node whose reply to the SET is missing gets a
-//     tombstone, which makes it refuse that SET.
-//   - It repeats a DEL until it is answered: a debt. A second arrival makes no difference unless the
-//     tombstone of the first one has expired by then.
-//   - Counts of grants start at the node's clock. A node that lost its counts therefore continues above
-//     all earlier counts, as long as clocks agree.
-//   - With Scope.Quarantine, a node that crashed refuses every SET until the keys it lost would have expired.
+//     tombstone, which makes the node refuse that SET.
+//   - It repeats a DEL until the node replies; until then, the DEL is called a debt. A second arrival
+//     makes no difference unless the tombstone of the first one has expired by then.
+//   - Counts of grants start at the time shown by the node's clock. So a node that lost its counts
+//     continues above all earlier counts, as long as clocks agree.
+//   - With Scope.Quarantine, a node that has crashed refuses every SET until the keys it lost would
+//     have expired.
 //
-// Package wire needs no tombstones because messages on one connection keep their order: none of its SETs
-// arrives after its DEL. In the model, none has an effect after it.
+// Package wire needs no tombstones because messages on one connection stay in order, so a SET never
+// arrives after its DEL. In the model it may arrive later, but then it has no effect.
 const hardenedLock = "hardened"
 
 // Parts of the hardened lock that Scope.Without can leave out.
@@ -604,7 +610,7 @@ func Locks() []string { return []string{"redlock", hardenedLock} }
 // Parts lists the valid values of Scope.Without.
 func Parts() []string { return []string{tombstones, debts, clockCount} }
 
-// hardening says which parts of the hardened lock are active.
+// hardening records which parts of the hardened lock are active.
 type hardening struct{ hardened, tombstones, debts, clockCount bool }
 
 func (s Scope) harden(r *rules) {
@@ -636,17 +642,19 @@ func (s Scope) checkHardened() error {
 	return nil
 }
 
-// modelOnly is the cause of a violation that cannot be run.
+// modelOnly is the cause of a violation that exists only in the model and cannot be run.
 const modelOnly = "in the model"
 
-// CanRun reports whether a violation in the scope can be run: the lock and a verdict on the property exist
-// outside the model, and a scenario can express the steps. It cannot if nodes restart with older counts of
-// the hardened lock: that violation needs failed attempts, which a scenario cannot express.
+// CanRun reports whether a violation in the scope can be run: the lock must exist outside the
+// model, the checker must judge the property, and a scenario must be able to express the steps.
+// That is not the case if nodes of the hardened lock restart with older counts, because that
+// violation needs failed attempts, which a scenario cannot express.
 func (s Scope) CanRun() bool {
 	return s.Without == "" && s.Property != leftKeys && !(s.Lock == hardenedLock && s.Property == fencingOrder && s.Restart == restartEverySec)
 }
 
-// skipRefused drops the DELs to nodes that are known to have refused the SET: they have no key to delete.
+// skipRefused drops the DELs to nodes that are known to have refused the SET and therefore have no
+// key to delete.
 func skipRefused(m *model, t *state, l int, refused uint8) {
 	for n := range m.Nodes {
 		if m.hardened && refused>>n&1 == 1 {
@@ -655,15 +663,17 @@ func skipRefused(m *model, t *state, l int, refused uint8) {
 	}
 }
 
-// addTombstone leaves a tombstone on a node: it will refuse the SET of a lease that is still in flight.
+// addTombstone adds a tombstone to a node, which will then refuse a lease's SET that is still in
+// flight.
 func addTombstone(m *model, n *node, l int) {
 	if m.tombstones && n.set[l] == inFlight {
 		n.set[l] = tombstoned
 	}
 }
 
-// lapsedTombstone yields the arrival of a SET after its tombstone may have expired. A tombstone lives a TTL, like a
-// key, so the window of the attempt has ended by then.
+// expiredTombstoneStep yields the arrival of a SET after its tombstone has expired, if that is
+// possible. A tombstone lives for one TTL, like a key, so the window of the attempt has ended by
+// then.
 func (w walk) lapsedTombstone(n, l int, expired bool) {
 	if w.from.node[n].set[l] != tombstoned || w.from.endedWindows[l] == 0 {
 		return
@@ -671,14 +681,14 @@ func (w walk) lapsedTombstone(n, l int, expired bool) {
 	late := *w.from
 	late.node[n].set[l] = inFlight
 	if w.debts {
-		late.node[n].del[l] = inFlight // without a reply, the client repeats it
+		late.node[n].del[l] = inFlight // without a reply, the client repeats the DEL
 	}
 	walk{w.model, &late, w.yield}.arrive(n, l, setArrived, expired)
 }
 
-// afterCrash applies the effects of a crash other than the loss of keys and counts. Messages sent before the crash may still
-// arrive, so losing a tombstone lets its SET take effect. A node without a count starts from its clock,
-// which is above all earlier counts.
+// afterCrash applies the effects of a crash other than the loss of keys and counts. Messages sent
+// before the crash may still arrive, so if a tombstone is lost, its SET can take effect. A node
+// that lost its count starts from its clock, which is above all earlier counts.
 func afterCrash(m *model, t *state, n int, before *node) {
 	me := &t.node[n]
 	if m.Restart != RestartAlways {
@@ -702,8 +712,8 @@ func afterCrash(m *model, t *state, n int, before *node) {
 	}
 }
 
-// hasLeftKey reports whether a key stays on a node without a client that would delete it: its attempt or
-// hold has ended, its window has not, and no DEL is in flight.
+// hasOrphanKey reports whether a node has a key that no client will delete: the key's attempt or
+// hold has ended but its window has not, and no DEL is in flight.
 func hasLeftKey(m *model, s *state) bool {
 	for n := range m.Nodes {
 		k := s.node[n].key

@@ -12,7 +12,8 @@ import (
 	server "lockpick/harness/sim/node"
 )
 
-// commands maps actions to the commands that a client sends to a node. The token is the lease's number.
+// commands maps actions to the commands that a client sends to a node. The lease's number serves as
+// its token.
 type commands map[action][]string
 
 // referenceCommands returns the commands of the reference lock.
@@ -32,7 +33,7 @@ func referenceCommands(t *testing.T) commands {
 	}
 }
 
-// instance is a simulated node and its time.
+// instance is a simulated node with its own time.
 type instance struct {
 	*server.Node
 	now  int64
@@ -61,7 +62,7 @@ func (n *instance) do(t *testing.T, args ...string) (yes bool) {
 	return reply == "OK" || reply == int64(1)
 }
 
-// token returns the token of the node's key, or "".
+// token returns the token in the node's key, or "" if the node has no key.
 func (n *instance) token(t *testing.T) string {
 	t.Helper()
 	v, err := n.Do("GET", "k")
@@ -72,13 +73,13 @@ func (n *instance) token(t *testing.T) string {
 	return token
 }
 
-// set sets the key of a lease on the node.
+// set sets a lease's key on the node.
 func (n *instance) set(t *testing.T, lease int) {
 	n.do(t, "SET", "k", fmt.Sprint(lease), "NX", "PX", fmt.Sprint(ttl.Milliseconds()))
 }
 
-// before returns a state in which a node has a lease's key (none if lease < 0), and a request of the first
-// lease is in flight to it.
+// stateBefore returns a state in which a node has a lease's key (no key if lease < 0), and a
+// request of the first lease is on its way to the node.
 func (m *model) before(lease int, over bool, a action) state {
 	var s state
 	for c := range s.client {
@@ -106,7 +107,8 @@ func (m *model) before(lease int, over bool, a action) state {
 	return s
 }
 
-// allows returns the results that the model allows for a request: the node's reply, and its key afterwards.
+// allowedResults returns the results that the model allows for a request. Each consists of the
+// node's reply and its key afterward.
 func (m *model) allows(lease int, over bool, a action) map[string]bool {
 	s, out := m.before(lease, over, a), map[string]bool{}
 	walk{m, &s, func(next *state, did Step) {
@@ -125,8 +127,8 @@ func describeResult(yes bool, after string) string {
 	return fmt.Sprintf("yes %v, then key %q", yes, after)
 }
 
-// nodeDiffers compares the simulated node with the model. The node must show all results that the model
-// allows, and no others.
+// findNodeDifference compares the simulated node with the model. The node must produce all results
+// that the model allows, and no others.
 func (m *model) nodeDiffers(t *testing.T, sends commands) (cases int, difference string) {
 	for _, a := range []action{setArrived, extendArrived, delArrived} {
 		for lease := -1; lease < 2; lease++ { // none, the requester's, the other client's
@@ -160,8 +162,8 @@ func (m *model) nodeDiffers(t *testing.T, sends commands) (cases int, difference
 	return cases, ""
 }
 
-// For each request of the reference lock and each state of the key, the simulated node shows exactly the
-// results that the model allows.
+// For each request of the reference lock and each state of the key, the simulated node produces
+// exactly the results that the model allows.
 func TestNodeMatchesModel(t *testing.T) {
 	cases, difference := newModel(Scope{Nodes: 1, Attempts: 1, Extends: 1}, exactReductions).nodeDiffers(t, referenceCommands(t))
 	if difference != "" {
@@ -170,7 +172,7 @@ func TestNodeMatchesModel(t *testing.T) {
 	t.Logf("%d cases", cases)
 }
 
-// Wrong requests are detected, unless the model has the same mistake.
+// Incorrect requests are detected unless the model has the same mistake.
 func TestWrongCommandsAreDetected(t *testing.T) {
 	px := fmt.Sprint(ttl.Milliseconds())
 	for name, p := range map[string]struct {
@@ -199,7 +201,7 @@ func TestWrongCommandsAreDetected(t *testing.T) {
 	}
 }
 
-// A crashed node restarts with the data that the model keeps.
+// After a crash, a node has the same data as in the model.
 func TestRestartData(t *testing.T) {
 	for _, c := range []struct {
 		restart Restart

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// order adds the constraints between all steps of the path.
+// addAll adds the constraints between all steps of the path.
 func (t ordering) order() {
 	for c := range t.attempts {
 		for n, a := range t.attempts[c] {
@@ -23,7 +23,7 @@ func (t ordering) order() {
 	}
 }
 
-// attemptOrder adds the constraints of one attempt.
+// addAttempt adds the constraints on one attempt.
 func (t ordering) attemptOrder(c, n int, a *attempt) {
 	set := t.acquireRound(a)
 	for _, r := range a.raised {
@@ -61,8 +61,8 @@ func (t ordering) attemptOrder(c, n int, a *attempt) {
 	}
 }
 
-// roundOrder adds the constraints between the messages of a round and the client's decision, which falls
-// at the timeout or when all replies have arrived.
+// addRound adds the constraints between the messages of a round and the client's decision. The
+// client decides when all replies have arrived, or at the timeout.
 func (t ordering) roundOrder(begin, end instant, r round) {
 	if r.decidingNode > 0 {
 		t.atMost(begin, end, nodeTimeout-t.gap)
@@ -83,7 +83,7 @@ func (t ordering) roundOrder(begin, end instant, r round) {
 	}
 }
 
-// holdTime returns how long a client works in a hold that it releases.
+// holdTime returns how long a client works before it releases a hold.
 func (t *timedPath) holdTime(c int) time.Duration {
 	if t.extends(c) {
 		return t.extendAfter + t.section
@@ -91,13 +91,13 @@ func (t *timedPath) holdTime(c int) time.Duration {
 	return t.section
 }
 
-// extends reports whether a client extends its lock in the path. It then does so in each hold that it
-// releases.
+// extends reports whether a client extends its lock in the path. If it does, it does so in each
+// hold that it releases.
 func (t *timedPath) extends(c int) bool {
 	return slices.ContainsFunc(t.attempts[c], func(a *attempt) bool { return a.extends })
 }
 
-// nodes adds the constraints between the messages at each node, and on the expiry of its keys.
+// addNodes adds the constraints on the messages at each node and on the expiry of its keys.
 func (t ordering) nodes() {
 	for n := 1; n <= t.scope.Nodes; n++ {
 		var last, crash instant = -1, -1
@@ -128,7 +128,7 @@ func (t ordering) nodes() {
 			case diskSynced:
 				disk = k
 			case setArrived, extendArrived, delArrived, raiseArrived:
-				if crash >= 0 { // the crash reset the connections, so later messages were sent after it
+				if crash >= 0 { // the crash reset the connections, so messages that arrive later were sent after it
 					t.atLeast(crash, t.sentAt(s), t.back)
 					if t.scope.Restart == RestartDelayed {
 						t.atLeast(crash, t.sentAt(s), downTime+t.back)
@@ -142,11 +142,11 @@ func (t ordering) nodes() {
 	}
 }
 
-// downTime is how long a node with a delayed restart stays down.
+// downTime is how long a crashed node stays down if its restart is delayed.
 const downTime = leaseTTL + time.Second
 
-// afterGrants puts a crash after the locks granted before it, for a lock that notices the lost connection to
-// a node that voted.
+// addCrash requires that a crash happens after the acquires that precede it in the path. The
+// hardened lock would notice if it lost its connection to a node that voted.
 func (t ordering) afterGrants(crash int) {
 	for _, s := range t.path[:crash] {
 		if s.Action == acquired && t.hardened() {
@@ -155,8 +155,8 @@ func (t ordering) afterGrants(crash int) {
 	}
 }
 
-// unsynced adds the constraints on the disk stall before a crash with fsync everysec: nothing that the crash loses
-// was synced since the stall began.
+// addDiskStall adds the constraints on the disk stall before a crash with fsync everysec. The stall
+// keeps all changes that the crash loses from being synced.
 func (t ordering) unsynced(crash int, before instant) {
 	i := slices.IndexFunc(t.faults, func(f timedFault) bool { return f.at == t.when[crash] })
 	stall, taken := t.faults[i].stall, false
@@ -179,14 +179,14 @@ func (t ordering) unsynced(crash int, before instant) {
 	}
 }
 
-// nodeKey is the key of a node.
+// nodeKey is the key on a node.
 type nodeKey struct {
 	there bool
 	set   instant // when it was set or extended
 	owner Step
 }
 
-// sentAt returns when a message was sent.
+// sentAt returns when the message that arrives in step s was sent.
 func (t ordering) sentAt(s Step) instant {
 	a := t.attempts[s.Client-1][s.Attempt-1]
 	switch s.Action {
@@ -200,8 +200,8 @@ func (t ordering) sentAt(s Step) instant {
 	return a.start
 }
 
-// afterRequest returns a node's key after a request. The reply shows whether the key still existed or had
-// expired, which constrains the request's time.
+// afterRequest returns the key on a node after a request. The reply shows whether the previous key
+// still existed or had expired, which constrains the time of the request.
 func (t ordering) afterRequest(k nodeKey, s Step, at instant) nodeKey {
 	own := k.owner.Client == s.Client && (k.owner.Attempt == s.Attempt || t.scope.Mistake == sameForRetries) || t.scope.Mistake == sameForClients
 	var expired bool
@@ -230,7 +230,7 @@ func (t ordering) afterRequest(k nodeKey, s Step, at instant) nodeKey {
 	return k
 }
 
-// Mistakes that change which keys a request may find, or when a window begins.
+// Mistakes that change which keys a request may find, or when a client's window begins.
 const (
 	sameForRetries = "same-value-for-retries"
 	sameForClients = "same-value-for-clients"
@@ -238,12 +238,13 @@ const (
 	noElapsed      = "no-elapsed-check"
 )
 
-// endsInOverlap reports whether the story ends with both clients believing that they hold the lock.
+// endsInOverlap reports whether the story ends with both clients considering themselves the holder.
 func (t *timedPath) endsInOverlap() bool {
 	return t.scope.Property == "" || t.scope.Property == MutualExclusion
 }
 
-// overlaps requires that each client believes when the other acquires, and for some time after it.
+// addOverlap requires that each client considers itself the holder when the other one acquires the
+// lock, and for some time after that.
 func (t ordering) overlaps() {
 	for c := range t.attempts {
 		own, other := t.last(c), t.last(1-c)
@@ -255,17 +256,17 @@ func (t ordering) overlaps() {
 			from = own.end
 		}
 		t.atMost(from, other.end, beliefWindow()-overlap)
-		if t.hasFixedHold(c) { // it releases after its section, independently of the other client
+		if t.hasFixedHold(c) { // it releases the lock after a fixed time, independently of the other client
 			t.atMost(own.end, other.end, t.holdTime(c)-overlap)
 		}
 	}
 }
 
-// last returns the attempt by which a client believes at the end.
+// lastAttempt returns a client's last attempt, by which it considers itself the holder at the end.
 func (t *timedPath) last(c int) *attempt { return t.attempts[c][len(t.attempts[c])-1] }
 
-// hasFixedHold reports whether the length of a client's section is already determined: by an earlier hold, or
-// because the story does not end in an overlap.
+// hasFixedHold reports whether the length of a client's holds is already determined, either by an
+// earlier hold or because the story does not end in an overlap.
 func (t *timedPath) hasFixedHold(c int) bool {
 	if !t.endsInOverlap() {
 		return true

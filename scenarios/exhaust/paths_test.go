@@ -16,14 +16,14 @@ import (
 	"lockpick/redlock"
 )
 
-// Real runs have a short TTL, so many messages in flight outlive it.
+// Real runs use a short TTL, so that many messages are in flight for longer than it.
 const (
 	runTTL     = 100 * time.Millisecond
 	runTimeout = 45 * time.Millisecond
 )
 
-// run consists of two real clients and simulated nodes on a network with random delays. It records all events
-// as steps of the model.
+// run is a run of two real clients with simulated nodes on a network with random delays. It records
+// all events as steps of the model.
 type run struct {
 	mu        sync.Mutex
 	rng       *rand.Rand
@@ -34,7 +34,8 @@ type run struct {
 	tokens    [2][]string // of attempts, by client
 	steps     []Step
 	connect   func(countingConn) redlock.Node // a client's connection to a node
-	// hardened configures Lockers as clients; a crash then drops the messages in flight to the node.
+	// hardened is the configuration of the clients if they are Lockers, or nil. With Lockers, a
+	// crash drops the messages that are in flight to the node.
 	hardened    *redlock.Config
 	crashed     [MaxNodes]int
 	quarantined int // SETs refused in quarantine
@@ -42,12 +43,13 @@ type run struct {
 
 func (r *run) record(s Step) { r.steps = append(r.steps, s) }
 
-// stepOf returns a step of the attempt with a token.
+// stepOf returns a step in the attempt with the given token.
 func (r *run) stepOf(a action, c int, token string) Step {
 	return Step{Action: a, Client: c + 1, Attempt: slices.Index(r.tokens[c], token) + 1}
 }
 
-// delay returns a random delay: mostly much shorter than the timeout, sometimes longer than a TTL.
+// delay returns a random delay, which is usually much shorter than the timeout but sometimes longer
+// than the TTL.
 func (r *run) delay() time.Duration {
 	if r.rng.IntN(3) == 0 {
 		return time.Duration(r.rng.IntN(150_000)) * time.Microsecond
@@ -61,7 +63,7 @@ type conn struct {
 	client, node int
 }
 
-// scheduleWindowEnd records the end of a window that begins now.
+// scheduleWindowEnd makes the run record the end of a window that begins now.
 func (w conn) scheduleWindowEnd(token string) {
 	time.AfterFunc(runTTL-redlock.Drift(runTTL, drift), func() {
 		w.mu.Lock()
@@ -75,7 +77,8 @@ func (w conn) send(ctx context.Context, a action, token string) (bool, error) {
 	return count > 0, err
 }
 
-// ask sends a request; last replaces the last arguments. It returns the reply as a count: 0 for no.
+// ask sends a request whose last arguments are replaced with last. It returns the reply as a count,
+// or 0 if the node refused.
 func (w conn) ask(ctx context.Context, a action, token string, last ...string) (int64, error) {
 	w.mu.Lock()
 	there, back := w.delay(), w.delay()
@@ -112,7 +115,7 @@ func (w conn) ask(ctx context.Context, a action, token string, last ...string) (
 		s.Node, s.Yes = w.node+1, count > 0
 		granted := s
 		granted.Yes = true
-		if a != delArrived || s.Yes || !slices.Contains(w.steps, s) && !slices.Contains(w.steps, granted) { // otherwise it is a repeated DEL without effect
+		if a != delArrived || s.Yes || !slices.Contains(w.steps, s) && !slices.Contains(w.steps, granted) { // otherwise the DEL is a repetition that has no effect
 			w.record(s)
 		}
 		w.mu.Unlock()
@@ -127,7 +130,7 @@ func (w conn) ask(ctx context.Context, a action, token string, last ...string) (
 	}
 }
 
-// start records the start of an attempt with the first of its requests.
+// start records the start of an attempt when the first of its requests is sent.
 func (w conn) start(token string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -172,8 +175,8 @@ func (w countingConn) SetFenced(ctx context.Context, _, token string, _ time.Dur
 	return w.ask(ctx, setArrived, token)
 }
 
-// RaiseFence records the write-back of the token with the first of its requests, and adds the node of each
-// request. They are all sent at the same time.
+// RaiseFence records the write-back of the token when the first of its requests is sent, and adds
+// the node of each request to that step. All requests are sent at the same time.
 func (w countingConn) RaiseFence(ctx context.Context, _, token string, fence int64) (bool, error) {
 	w.mu.Lock()
 	s := w.stepOf(raiseStarted, w.client, token)
@@ -188,7 +191,7 @@ func (w countingConn) RaiseFence(ctx context.Context, _, token string, fence int
 	return count > 0, err
 }
 
-// contend runs one client.
+// contend runs one client that contends for the lock.
 func (r *run) contend(t *testing.T, c, attempts int) {
 	if r.hardened != nil {
 		r.contendHardened(t, c, attempts)
@@ -240,7 +243,7 @@ func (r *run) contend(t *testing.T, c, attempts int) {
 	}
 }
 
-// play lets two clients contend while nodes crash.
+// play lets two clients contend while nodes crash, and returns the steps.
 func play(t *testing.T, m *model, seed uint64, plant func(*run)) []Step {
 	r := &run{rng: rand.New(rand.NewPCG(seed, 1)), commands: referenceCommands(t), clockRate: 1, connect: func(w countingConn) redlock.Node { return w.conn }}
 	if m.Fence {
@@ -285,8 +288,9 @@ func play(t *testing.T, m *model, seed uint64, plant func(*run)) []Step {
 	return r.steps
 }
 
-// follow returns how many steps the model can follow. The model may be in several states at once, because the
-// steps do not show whether a key had expired or which counts a client received in time.
+// follow returns how many of the steps the model can take, one after the other. It tracks several
+// possible states, because the steps do not show whether a key had expired or which counts a client
+// received in time.
 func (m *model) follow(steps []Step) (n int) {
 	now := map[state]bool{m.initial(): true}
 	for i, want := range steps {
@@ -348,7 +352,7 @@ func checkPaths(t *testing.T, scope Scope, runs int, also ...string) {
 	}
 }
 
-// lowCount is a connection that reports a count below the node's.
+// lowCount is a connection that reports a lower count than the node's.
 type lowCount struct{ countingConn }
 
 func (n lowCount) SetFenced(ctx context.Context, key, token string, ttl time.Duration) (int64, error) {
@@ -356,14 +360,15 @@ func (n lowCount) SetFenced(ctx context.Context, key, token string, ttl time.Dur
 	return min(count, 1), err
 }
 
-// unraisedConn is a connection that confirms tokens without writing them back.
+// falselyConfirmingConn is a connection that confirms tokens without writing them back.
 type unraisedConn struct{ countingConn }
 
 func (unraisedConn) RaiseFence(context.Context, string, string, int64) (bool, error) {
 	return true, nil
 }
 
-// Runs of wrong nodes or clients are not paths of the model, with or without fencing tokens.
+// Runs of nodes or clients with mistakes are not paths of the model, with or without fencing
+// tokens.
 func TestWrongRunsAreDetected(t *testing.T) {
 	px := fmt.Sprint(runTTL.Milliseconds())
 	replaced := func(r *run, a action, old, new string) {
@@ -404,7 +409,7 @@ func TestWrongRunsAreDetected(t *testing.T) {
 	}
 }
 
-// A model whose fencing tokens differ from the client's is detected.
+// The test detects a model whose fencing tokens differ from the client's.
 func TestWrongTokensAreDetected(t *testing.T) {
 	wrong := fenced
 	wrong.Mistake = "fence-from-one-node"

@@ -40,8 +40,8 @@ func randomScope(r *rand.Rand) Scope {
 	return s
 }
 
-// verdictOf returns the verdict of a search: "" if it hits the limit, and its panic if different states have
-// the same canonical form.
+// verdictOf returns the verdict of a search, "" if the search hits the limit, or the panic message
+// if different states have the same canonical form.
 func verdictOf(t *testing.T, m *model, maxBytes int) (result string) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -58,14 +58,14 @@ func verdictOf(t *testing.T, m *model, maxBytes int) (result string) {
 	return ""
 }
 
-// reductionSteps adds the reductions one by one.
+// reductionSteps maps names to sets of reductions, each of which adds one more.
 var reductionSteps = map[string]Reductions{
 	"symmetry": {Symmetry: true}, "merge": {Merge: true}, "exact": exactReductions,
 	"eager": {Symmetry: true, Merge: true, Eager: true}, "full": fullReductions,
 }
 
-// checkReductions compares searches of random scopes with and without reductions. It skips scopes whose states take more
-// than maxBytes.
+// checkReductions compares searches of random scopes with and without reductions. It skips scopes
+// whose states need more than maxBytes.
 func checkReductions(t *testing.T, scopes, maxBytes int) {
 	r := rand.New(rand.NewPCG(1, 2))
 	seen := map[string]int{}
@@ -91,7 +91,7 @@ func checkReductions(t *testing.T, scopes, maxBytes int) {
 // Each reduction leads to the same verdict as no reduction.
 func TestReductionsAgree(t *testing.T) { checkReductions(t, 10, 2<<20) }
 
-// everywhere calls do for each node and lease.
+// forEachNodeAndLease calls do for each combination of a node and a lease.
 func everywhere(m *model, t *state, do func(*node, int)) {
 	for n := range m.Nodes {
 		for l := range m.leases() {
@@ -100,7 +100,7 @@ func everywhere(m *model, t *state, do func(*node, int)) {
 	}
 }
 
-// wrongReductions remove relevant state, or add impossible states.
+// wrongReductions contains reductions that remove relevant state or add impossible states.
 var wrongReductions = map[string]struct {
 	scope Scope
 	wrong func(m *model, t *state)

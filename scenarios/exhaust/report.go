@@ -31,13 +31,13 @@ type Search struct {
 	Dir     string          `json:"dir,omitempty"`
 	Command string          `json:"command,omitempty"`
 	exact   bool            // the scenario needs exact times, which only the simulation provides
-	// known is set if the result is known in advance. Expected is then the cause of the violation, or ""
-	// if the property holds.
+	// known is set if the result is known in advance. In that case, Expected is the cause of the
+	// violation, or "" if the property holds.
 	known    bool
 	Expected string `json:"expected,omitempty"`
 }
 
-// KnownScopes returns the searches of the scopes whose verdicts are known.
+// KnownScopes returns searches of the scopes whose verdicts are known in advance.
 func KnownScopes(reduce string) (all []*Search) {
 	for _, r := range knownScopes() {
 		all = append(all, &Search{Scope: r.Scope, Reduce: reduce, known: true, Expected: r.Cause})
@@ -45,7 +45,8 @@ func KnownScopes(reduce string) (all []*Search) {
 	return all
 }
 
-// reductions maps the names of reductions to the reductions and the differences that they ignore.
+// reductions maps names to sets of reductions, each with the differences between states that they
+// ignore.
 var reductions = map[string]struct {
 	Reductions
 	same string
@@ -64,15 +65,16 @@ type Searcher struct {
 	MaxBytes  int           // memory limit for its states
 	Known     scenario.Known
 	Store     string
-	// Run runs a scenario in the simulation. Keep first writes the scenario to a file, and stores the run.
+	// Run runs a scenario in the simulation. RunAndStore also writes the scenario to a file and
+	// stores the run.
 	Run         func(ctx context.Context, s scenario.Scenario, seed uint64) outcome.Outcome
 	RunAndStore func(ctx context.Context, s scenario.Scenario, seed uint64, file string, text []byte, command string) (outcome.Outcome, error)
 }
 
-// Folder is the folder in a store with the scenarios that searches found.
+// Folder is the folder in a store that contains the scenarios found by searches.
 const Folder = "exhaust"
 
-// NotReplayedError is the error of a violation in the model that does not occur in the simulation.
+// NotReplayedError is the error for a violation in the model that does not occur in the simulation.
 type NotReplayedError string
 
 func (e NotReplayedError) Error() string { return string(e) }
@@ -104,7 +106,8 @@ func (x Searcher) Search(ctx context.Context, r *Search) error {
 	return nil
 }
 
-// replay runs the scenario of a violation in the simulation, and stores it unless it is known.
+// replay runs the scenario of a violation in the simulation, and stores the run unless the verdict
+// was known in advance.
 func (x Searcher) replay(ctx context.Context, r *Search, s scenario.Scenario) error {
 	if !r.CanRun() {
 		r.Cause = modelOnly
@@ -136,7 +139,8 @@ func (x Searcher) replay(ctx context.Context, r *Search, s scenario.Scenario) er
 	return cmp.Or(err, ctx.Err())
 }
 
-// property returns the property that the search tries to violate.
+// property returns the property that the search tries to violate, which is MutualExclusion by
+// default.
 func (s Scope) property() Property { return cmp.Or(s.Property, MutualExclusion) }
 
 // Code returns the exit code of the search.
@@ -150,7 +154,7 @@ func (r *Search) Code() int {
 	return outcome.ExitUnexpected
 }
 
-// assumptions lists the assumptions under which "none" is valid.
+// assumptions lists the assumptions under which the result "none" is valid.
 func assumptions(scope Scope) []string {
 	out := []string{
 		"the clock rates of clients and nodes differ by no more than the allowed drift",
@@ -182,10 +186,10 @@ func (r *Search) outcome() string {
 	case !r.Complete:
 		return "inconclusive: the search hit a limit"
 	}
-	return fmt.Sprintf("inconclusive: %s without possible times", display.Plural(r.Rejected, "violation"))
+	return fmt.Sprintf("inconclusive: no times can be assigned to %s", display.Plural(r.Rejected, "violation"))
 }
 
-// steps returns the number of steps of the story, or "".
+// steps returns the number of steps in the story, or "" if there is none.
 func (r *Search) steps() string {
 	if len(r.Story) == 0 {
 		return ""
@@ -193,7 +197,7 @@ func (r *Search) steps() string {
 	return fmt.Sprint(len(r.Story))
 }
 
-// Print prints the search of one scope.
+// Print prints the result of searching one scope.
 func (r *Search) Print(w io.Writer) {
 	fmt.Fprintf(w, "2 clients, %v: all orders of messages, losses, pauses and expirations\n%s, %s, %.1f s, %d MB\n", r.Scope,
 		display.Plural(r.States, "state"), display.Plural(r.Acquires, "acquire"), r.Seconds, (r.Bytes+1<<20-1)>>20)
@@ -217,14 +221,14 @@ func (r *Search) Print(w io.Writer) {
 	fmt.Fprintf(w, "%s: %s\nassumes: %s\nignores: %s\n", r.property(), display.Paint(w, in, r.outcome()), strings.Join(assumptions(r.Scope), ";\n    "), reductions[r.Reduce].same)
 }
 
-// byProperty calls do for each property with the searches for its violations.
+// forEachProperty calls do for each property, with the searches for its violations.
 func byProperty(all []*Search, do func(Property, []*Search)) {
 	for _, p := range Properties() {
 		do(p, slices.DeleteFunc(slices.Clone(all), func(r *Search) bool { return r.property() != p }))
 	}
 }
 
-// Print prints the searches of scopes with known verdicts.
+// Print prints the results of searching scopes with known verdicts.
 func Print(w io.Writer, all []*Search) {
 	unexpected := 0
 	byProperty(all, func(p Property, rows []*Search) {
@@ -248,7 +252,7 @@ marked "in the model" cannot be run.
 `, strings.Join(assumptions(Scope{Crashes: 1}), ";\n    "), reductions[all[0].Reduce].same, display.Plural(len(all), "scope"), len(all)-unexpected)
 }
 
-// Markdown prints the searches as parts of a page: a table for each property, and the assumptions.
+// Markdown prints the results in Markdown: a table for each property, and the assumptions.
 func Markdown(w io.Writer, all []*Search) error {
 	var b strings.Builder
 	byProperty(all, func(p Property, rows []*Search) {

@@ -8,9 +8,9 @@ import (
 	"testing"
 )
 
-// resourceDiffers lets holds read and write at random, with the real scripts of the resource on a simulated node
-// and in the model. It compares which requests are accepted, and which writes overwrite one that their hold
-// has not seen.
+// findResourceDifference makes holds read and write in random order, both in the model and with the
+// resource's real scripts on a simulated node. It compares which requests are accepted, and which
+// writes overwrite one that their hold has not seen.
 func (m *model) resourceDiffers(t *testing.T, rounds int, change func(script string) string) (lostUpdates, refusals int, difference string) {
 	scripts := resourceScripts(t, change)
 	mode := "none"
@@ -99,7 +99,7 @@ func replyNumber(yes bool) int64 {
 	return 0
 }
 
-// The resource accepts the same requests as the model's, and loses the same updates.
+// The real resource accepts the same requests and loses the same updates as the model's.
 func TestResource(t *testing.T) {
 	same := func(script string) string { return script }
 	for _, fence := range []bool{false, true} {

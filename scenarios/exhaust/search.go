@@ -17,13 +17,13 @@ type Result struct {
 	Depth    int    `json:"depth"`    // distance of the farthest state from the first one
 	Bytes    int    `json:"bytes"`    // memory used by the states
 	Complete bool   `json:"whole"`    // whether the search was exhaustive
-	Rejected int    `json:"untimed"`  // violations that accept rejected
+	Rejected int    `json:"untimed"`  // number of violations that the accept function rejected
 	Story    []Step `json:"story"`    // the shortest path to a violation, with consistent names for nodes and clients; nil if there is none
 }
 
-// Search explores all states until it finds a violation for which accept returns true, no state is left,
-// the states use more than maxBytes (0 for no limit), or ctx is done. In the last two cases the result is
-// not complete.
+// Search explores all states until it finds a violation for which accept returns true, no state is
+// left, the states use more than maxBytes (0 for no limit), or ctx is done. In the last two cases
+// the result is incomplete.
 func (m *model) Search(ctx context.Context, maxBytes int, accept func([]Step) bool) Result {
 	r := Result{}
 	all := newTable(m.codec.size())
@@ -64,8 +64,8 @@ func (m *model) Search(ctx context.Context, maxBytes int, accept func([]Step) bo
 	return r
 }
 
-// pathTo returns the path from the first state to a state of the table. The names of nodes and clients
-// stay the same along the path.
+// pathTo returns the path from the first state to a state in the table. Nodes and clients keep
+// their names along the path.
 func (all *table) pathTo(m *model, to int) []Step {
 	var way []int
 	for i := to; i != 0; i = all.parent(i) {
@@ -92,8 +92,9 @@ func (all *table) pathTo(m *model, to int) []Step {
 	return out
 }
 
-// table is a set of states in insertion order, each with its predecessor. The records are allocated in
-// chunks, so at most one chunk is unused. A hash table with open addressing maps states to records.
+// table is a set of states in the order of insertion, each stored with its predecessor. Records are
+// allocated in chunks, so that less than one chunk is unused. A hash table with open addressing
+// maps states to records.
 type table struct {
 	size   int // of a record: parentBytes for its parent, then the state
 	count  int
@@ -119,7 +120,7 @@ func (t *table) state(i int) []byte { return t.record(i)[parentBytes:] }
 func (t *table) parent(i int) int   { return int(binary.LittleEndian.Uint32(t.record(i))) }
 func (t *table) bytes() int         { return len(t.chunks)*perChunk*t.size + 4*len(t.index) }
 
-// add adds a state. It returns false if the table already has it.
+// add adds a state. It returns false if the table already contains it.
 func (t *table) add(state []byte, parent int) bool {
 	if 4*t.count > 3*len(t.index) {
 		t.grow()
@@ -139,7 +140,7 @@ func (t *table) add(state []byte, parent int) bool {
 	return true
 }
 
-// slot returns the position of a state in the index, or the free position for it.
+// slot returns a state's position in the index, or the free position for it if it is not there.
 func (t *table) slot(state []byte) int {
 	at := int(maphash.Bytes(t.seed, state) & uint64(len(t.index)-1))
 	for t.index[at] != 0 && !bytes.Equal(t.state(int(t.index[at]-1)), state) {
@@ -155,24 +156,27 @@ func (t *table) grow() {
 	}
 }
 
-// Reductions merge or skip states during a search. None of them changes the verdict: tests
-// compare each with a search without reductions.
+// Reductions merge or skip states during a search. None of them changes the verdict: tests compare
+// searches with each of them to searches without any.
 type Reductions struct {
 	// Symmetry merges states that differ only in the names of nodes or clients.
 	Symmetry bool
-	// Merge delays replies until the round ends or until they are too late, key expiry until the next
-	// request reads the key, and disk syncs to right after a change or after the next change.
+	// Merge combines events with others. Replies arrive when the round ends or when it is too late,
+	// keys expire when the next request reads them, and disk syncs happen right after a change or
+	// after the next change.
 	Merge bool
-	// Eager takes steps immediately if they do not restrict what can follow. A client starts as soon as
-	// possible, and releases a lock as soon as it no longer believes in it. A window ends as soon as no
-	// client's belief depends on it. A DEL that cannot find a key is dropped.
+	// Eager takes steps immediately if they do not restrict what can follow. A client starts as
+	// soon as possible, and releases its lock as soon as it no longer considers itself the holder.
+	// A window ends as soon as no client depends on it. A DEL that cannot find a key is dropped.
 	Eager bool
-	// Dominate skips steps that can only obstruct others. A key that may expire has expired. A message
-	// that sets such a key never arrives. A refused SET equals a lost one.
+	// Dominate skips steps that can only prevent other steps. A key that may expire counts as
+	// expired. A message that would set such a key never arrives. A refused SET is treated like a
+	// lost one.
 	Dominate bool
 }
 
-// exactReductions preserve every run. fullReductions preserve at least one violating run if there is any.
+// exactReductions preserves every run. fullReductions preserves at least one run that violates the
+// property, if there is any.
 var (
 	exactReductions = Reductions{Symmetry: true, Merge: true}
 	fullReductions  = Reductions{Symmetry: true, Merge: true, Eager: true, Dominate: true}
@@ -212,7 +216,7 @@ func (m reducer) reduce(t *state) {
 	}
 }
 
-// advanceClient takes the steps that a client could only postpone.
+// advanceClient takes the steps of a client that it could only postpone.
 func (m reducer) advanceClient(t *state, c int) {
 	me := &t.client[c]
 	if me.phase == lost || (me.phase == holding || me.phase == extending) && !m.believes(t, c) {
@@ -222,7 +226,7 @@ func (m reducer) advanceClient(t *state, c int) {
 		m.advanceWork(t, c)
 	}
 	for a := range int(me.attempts) {
-		if m.Property == leftKeys { // for this property, keys count even if no client believes by them
+		if m.Property == leftKeys { // for this property, keys matter even if no client considers itself the holder because of them
 			break
 		}
 		if a == int(me.attempts)-1 && (me.phase == acquiring || me.phase == raising || me.phase == holding || me.phase == extending) {
@@ -231,12 +235,12 @@ func (m reducer) advanceClient(t *state, c int) {
 		t.endedWindows[m.lease(c, a)] = uint8(1 + m.Extends)
 	}
 	if me.phase == idle && int(me.attempts) < m.Attempts {
-		m.start(t, c) // its messages may still be arbitrarily late
+		m.start(t, c) // the client's messages may still be arbitrarily late
 	}
 }
 
-// advanceWork makes a holder read immediately, unless the read is refused, and send its write, which may
-// arrive arbitrarily late.
+// advanceWork makes a holder read immediately, unless the read would be refused, and then send its
+// write, which may arrive arbitrarily late.
 func (m reducer) advanceWork(t *state, c int) {
 	l := m.current(t, c)
 	if t.section[l] == unread && m.accepts(t, l) {
@@ -247,14 +251,14 @@ func (m reducer) advanceWork(t *state, c int) {
 	}
 }
 
-// dominate removes keys and messages that can only obstruct others.
+// dominate removes keys and messages that can only prevent other steps.
 //
-// If grants are counted, they also affect tokens. For the reference lock, dominate is still correct.
-// Suppose B's token is not higher than the token that A got before. Then each node whose count B used
-// has either forgotten what A wrote there, or A did not need that node. So the same two tokens are
-// issued if no other client's messages arrive and A's arrive only where it needs them, and that run
-// contains nothing that dominate removes. A violation by a broken lock may need more than these two
-// holds, so for broken locks dominate does not apply to counted grants.
+// If grants are counted, they also affect tokens. For the reference lock, dominate is still
+// correct. Suppose B's token is not higher than a token that A received earlier. Then each node
+// whose count B used has either forgotten what A wrote there, or is a node that A did not need. So
+// the same two tokens are issued if no other client's messages arrive and A's arrive only where A
+// needs them, and that run contains nothing that dominate removes. A violation by a broken lock may
+// need more than these two holds, so dominate is not used for broken locks that count grants.
 func (m reducer) dominate(t *state, n *node) {
 	counted := m.Fence && m.Mistake != ""
 	if m.mayExpire(t, n.key) && (!counted || n.raise[n.key.lease()] != inFlight) {
@@ -270,7 +274,8 @@ func (m reducer) dominate(t *state, n *node) {
 		if n.set[l] == replyNo || n.set[l] == tombstoned && t.crashes == 0 {
 			n.set[l] = none
 		}
-		// With noNX such a SET still removes another key; with noElapsed it still is a vote.
+		// With noNX, such a SET still removes another key. With noElapsed, it still counts as a
+		// vote.
 		if int(t.endedWindows[l]) == 1+m.Extends && !m.noNX && !m.noElapsed && !counted {
 			if n.set[l] == inFlight || n.set[l] == tombstoned {
 				n.set[l] = none
@@ -280,7 +285,7 @@ func (m reducer) dominate(t *state, n *node) {
 	}
 }
 
-// dominateWrites removes writes that will be refused whenever they arrive.
+// dominateWrites removes writes that will be refused no matter when they arrive.
 func (m reducer) dominateWrites(t *state) {
 	for l := range m.leases() {
 		if s := t.section[l]; (s == sent || s == sentLate) && !m.accepts(t, l) {
@@ -298,7 +303,7 @@ func (m reducer) dropDels(t *state, n *node) {
 	}
 }
 
-// mayFind reports whether a key with the token of a lease is on the node or may still be set there.
+// mayFindKey reports whether a key with a lease's token is on the node or may still be set there.
 func (m reducer) mayFind(t *state, n *node, l int) bool {
 	for _, k := range []key{n.key, n.disk} {
 		if k > 0 && m.sameToken(t, k.lease(), l) {

@@ -6,7 +6,7 @@ import (
 	"fmt"
 )
 
-// phase is the current activity of a client.
+// phase is what a client is currently doing.
 type phase uint8
 
 const (
@@ -32,8 +32,8 @@ const (
 	tombstoned                   // a SET in flight that a tombstone on the node will refuse
 )
 
-// key is the key on a node: 0 for none, else its lease and generation. They determine the window after
-// which it may expire.
+// key is the key on a node: 0 if there is none, otherwise an encoding of its lease and generation,
+// which determine the window after which it may expire.
 type key uint8
 
 // keyOf returns the key of a lease, set by its attempt (generation 0) or its extension (1).
@@ -51,7 +51,7 @@ type state struct {
 
 	fence    [maxLeases]uint8   // fencing tokens, as long as they may still be used
 	section  [maxLeases]section // progress of each hold's work on the resource
-	maxToken uint8              // the highest token that the resource has seen; with fencingOrder, that was issued
+	maxToken uint8              // the highest token that the resource has seen, or with fencingOrder, that has been issued
 	violated bool               // the property was violated
 }
 
@@ -61,12 +61,12 @@ type clientState struct {
 	attempts   uint8 // number of attempts
 	acquired   uint8 // bit set of attempts that acquired, if tokens are shared
 	extensions uint8 // number of extensions requested in this hold
-	generation uint8 // window in which the client believes: 0 for the attempt's, 1 for the extension's
-	unbounded  uint8 // 1 if no window bounds its belief
-	minToken   uint8 // with fencingOrder: top + 1 when the first SET of this attempt arrived; 0 if none has arrived
+	generation uint8 // window in which the client considers itself the holder: 0 for the attempt's, 1 for the extension's
+	unbounded  uint8 // 1 if the client considers itself the holder regardless of windows
+	minToken   uint8 // with fencingOrder, maxToken + 1 when the first SET of this attempt arrived; 0 if none has arrived
 }
 
-// node is the state of one server and of the messages to and from it.
+// node is the state of one node, and of the messages to and from it.
 type node struct {
 	key           key
 	disk          key // the synced key, with fsync everysec
@@ -78,7 +78,8 @@ type node struct {
 	raise         [maxLeases]request // requests to raise the count to a lease's token
 }
 
-// Values of node.down: up, or the key that the node lost.
+// up is the value of node.down for a node that is up. Otherwise node.down encodes the key that the
+// node lost.
 const up = 0
 
 func downWith(k key) uint8 { return uint8(k) + 1 }
@@ -89,10 +90,10 @@ type model struct {
 	Reductions
 	rules
 	codec          codec
-	extraReduction func(*state) // an extra reduction, for tests of wrong reductions
+	extraReduction func(*state) // an additional reduction, for tests of incorrect reductions
 }
 
-// newModel returns a model of a scope that Check accepted.
+// newModel returns a model of a scope, which must be valid according to Check.
 func newModel(s Scope, r Reductions) *model {
 	if s.Restart == "" {
 		s.Restart = RestartEmpty
@@ -127,7 +128,7 @@ func (m *model) sameToken(s *state, l, k int) bool {
 	return s.client[l/m.Attempts].acquired&between == 0
 }
 
-// believes reports whether a client believes that it holds the lock.
+// believes reports whether a client considers itself the holder.
 func (m *model) believes(s *state, c int) bool {
 	k := &s.client[c]
 	if k.phase != holding && k.phase != extending {
@@ -147,19 +148,19 @@ func (m *model) violated(s *state) bool {
 	return s.violated
 }
 
-// mayExpire reports whether a key's last window has ended.
+// mayExpire reports whether a key's last window has ended, so that the key may expire.
 func (m *model) mayExpire(s *state, k key) bool {
 	return k > 0 && int(s.endedWindows[k.lease()]) > k.generation()
 }
 
-// initial returns the state before the first step.
+// initialState returns the state before the first step.
 func (m *model) initial() state {
 	s := state{crashes: uint8(m.Crashes), jumps: uint8(m.Jumps)}
 	reducer{m}.reduce(&s)
 	return s
 }
 
-// next calls yield with each possible next state. It does not retain them.
+// next calls yield with each possible next state. A state is valid only during the call.
 func (m *model) next(s *state, yield func(*state, Step)) {
 	w := walk{m, s, yield}
 	for c := range 2 {
@@ -180,7 +181,7 @@ type walk struct {
 	yield func(*state, Step)
 }
 
-// step yields the state that results from applying change.
+// step yields the state that results from applying change to a copy of the current state.
 func (w walk) step(did Step, change func(*state)) {
 	t := *w.from
 	change(&t)
@@ -188,8 +189,8 @@ func (w walk) step(did Step, change func(*state)) {
 	w.yield(&t, did)
 }
 
-// codec packs states of a scope. A packed state consists of a head and one part for each node, with its
-// key and the messages of each lease. Each part is rounded up to whole bytes.
+// codec packs states of a scope. A packed state consists of a head and one part for each node,
+// which contains its key and the messages of each lease. The head and each part occupy whole bytes.
 type codec struct {
 	Scope
 	symmetry             bool
@@ -208,7 +209,7 @@ func newCodec(s Scope, symmetry bool) codec {
 
 func (c codec) size() int { return c.headBytes + c.Nodes*c.nodeBytes }
 
-// tokenBits suffice for a token or a count: none exceeds MaxNodes × maxLeases.
+// tokenBits is enough for a token or a count, which never exceeds MaxNodes × maxLeases.
 const tokenBits = 5
 
 // head packs or unpacks the fields of a state, except those of its nodes.
@@ -257,7 +258,7 @@ func (c codec) node(n *node, p *packer) {
 		p.field(&n.synced, tokenBits)
 	}
 	for l := range c.leases() {
-		del := uint8(min(n.del[l], 2)) // none, flying or plain
+		del := uint8(min(n.del[l], 2)) // none, in flight or unconditional
 		p.field((*uint8)(&n.set[l]), 3)
 		p.field((*uint8)(&n.ext[l]), 3)
 		p.field(&del, 2)
@@ -271,7 +272,7 @@ func (c codec) node(n *node, p *packer) {
 	}
 }
 
-// swapClients returns a state with the two clients exchanged.
+// swapClients returns the state with the two clients exchanged.
 func (c codec) swapClients(s *state) state {
 	t := *s
 	t.client[0], t.client[1] = s.client[1], s.client[0]
@@ -302,7 +303,7 @@ func (c codec) swapClients(s *state) state {
 	return t
 }
 
-// append packs a state. Each part leaves out the bytes that are always 0.
+// append appends a packed state to b. Each part leaves out the bytes that are always 0.
 func (c codec) append(b []byte, s *state) []byte {
 	var head packer
 	var node [MaxNodes]packer
@@ -349,7 +350,7 @@ type word struct{ low, high uint64 }
 
 func (w word) less(v word) bool { return w.high < v.high || w.high == v.high && w.low < v.low }
 
-// append appends the given number of low-order bytes of a word.
+// append appends the given number of a word's low-order bytes to b.
 func (w word) append(b []byte, bytes int) []byte {
 	var all [16]byte
 	binary.LittleEndian.PutUint64(all[:8], w.low)
@@ -363,7 +364,7 @@ func readWord(b []byte) word {
 	return word{binary.LittleEndian.Uint64(all[:8]), binary.LittleEndian.Uint64(all[8:])}
 }
 
-// packer packs numbers into a word one after the other, or unpacks them in the same order.
+// packer packs numbers into a word one after another, or unpacks them in the same order.
 type packer struct {
 	word
 	offset    int  // number of bits processed
@@ -428,7 +429,7 @@ const (
 	clockJumped     action = "clock jumps"
 )
 
-// Step is one transition.
+// Step is one transition of the model.
 type Step struct {
 	Action  action `json:"action"`
 	Client  int    `json:"client"` // 1 or 2; 0: none

@@ -18,7 +18,8 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// errUntimed is the error for a path without possible times. The search continues with other paths.
+// errUntimed is the error for a path to whose steps no times can be assigned. The search then
+// continues with other paths.
 var errUntimed = errors.New("no times satisfy the path")
 
 // Settings of the scenarios.
@@ -27,33 +28,34 @@ const (
 	leaseDrift  = 0.01
 	nodeTimeout = 2 * time.Second
 	retry       = 50 * time.Millisecond
-	overlap     = time.Second // minimum time during which both believe
+	overlap     = time.Second // minimum time during which both clients consider themselves the holder
 )
 
-// pace holds the minimum times between ordered events. They are longer than anything takes that the network
-// does not delay.
+// pace defines the minimum times between ordered events. They are longer than any operation takes
+// that is not delayed by the network.
 type pace struct {
 	gap   time.Duration
 	back  time.Duration // from a crash until its node answers
 	sync  time.Duration // after a change until it is certainly on disk
-	scale float64       // of these times on real servers, where a gap is 0.1 s; 0 if real servers cannot guarantee so short a gap
+	scale float64       // factor for these times on real servers, which makes the gap 0.1 s; 0 if real servers cannot guarantee the order of events so close together
 }
 
-// paces are tried in order, so a story gets the longest gaps possible.
+// paces lists the paces to try in order, so that a story gets the longest possible gaps.
 var paces = []pace{realPace(8), realPace(4), realPace(2), realPace(1), {gap: 50 * time.Millisecond, back: 50 * time.Millisecond, sync: 3 * time.Second}}
 
-// realPace returns a pace for servers and clients that are processes: times as slow as the fastest at
-// which their order can be controlled.
+// realPace returns a pace for servers and clients that run as processes. Its gaps are the given
+// multiple of the shortest ones with which the order of events can be controlled.
 func realPace(times int) pace {
 	slow := func(d time.Duration) time.Duration { return d * time.Duration(times) }
 	return pace{slow(100 * time.Millisecond), slow(400 * time.Millisecond), slow(3 * time.Second), 1 / float64(times)}
 }
 
-// beliefWindow returns how long a client may believe, from the start of its attempt.
+// beliefWindow returns how long a client may consider itself the holder, from the start of its
+// attempt.
 func beliefWindow() time.Duration { return leaseTTL - redlock.Drift(leaseTTL, leaseDrift) }
 
-// Times that several steps depend on, to be tried in order: how long a client holds a lock that it
-// releases, and after how long both clients extend theirs.
+// Times on which several steps depend, to be tried in order. sections is how long a client holds a
+// lock that it releases, and extendDelays is how long clients wait before they extend their locks.
 var (
 	sections     = []time.Duration{1500 * time.Millisecond, 7500 * time.Millisecond}
 	extendDelays = []time.Duration{time.Second, 3 * time.Second, 5 * time.Second, 7 * time.Second}
@@ -78,7 +80,7 @@ func newScenario(name string, scope Scope, path []Step, known scenario.Known) (s
 	return scenario.Scenario{}, fmt.Errorf("%w: a client or a request would have to be later than possible", errUntimed)
 }
 
-// timedPath is a path whose steps get times.
+// timedPath is a path together with the times of its steps.
 type timedPath struct {
 	instants
 	pace
@@ -94,17 +96,17 @@ type timedPath struct {
 // ordering adds constraints to the instants of a timed path.
 type ordering struct{ *timedPath }
 
-// planner turns a timed path whose instants are known into clients and a plan.
+// planner turns a timed path whose instants have been solved into clients and a plan.
 type planner struct{ *timedPath }
 
-// timedFault is a crash or a jump.
+// timedFault is a crash or a clock jump.
 type timedFault struct {
 	Step
 	at    instant
 	stall instant // with fsync everysec, when syncing stops
 }
 
-// attempt is an attempt of a client, with the hold that may follow.
+// attempt is a client's attempt, with the hold that may follow it.
 type attempt struct {
 	start, end                  instant // when the SETs are sent, and when the client has decided
 	won, late                   bool    // late: decided after its own window
@@ -117,7 +119,7 @@ type attempt struct {
 	ended                       bool             // the DELs are sent: the attempt failed or the hold ended
 	set, ext, del               map[int]delivery // by node
 
-	decidingNode int // the node with the deciding vote, for a lock that returns at a quorum
+	decidingNode int // the node with the deciding vote, for the hardened lock
 
 	fenced        bool    // the token comes from the counts of the nodes in heard
 	heard, behind uint8   // bit sets of nodes
@@ -128,7 +130,7 @@ type attempt struct {
 	endedWindows  int  // number of windows that have ended so far
 }
 
-// raise is the arrival of a token at a node.
+// raise is the arrival of a token that is written back to a node.
 type raise struct {
 	node int
 	at   instant
@@ -141,7 +143,7 @@ type delivery struct {
 	inTime bool // whether it arrived before its round ended
 }
 
-// scenarioHead is the part that all these scenarios share.
+// scenarioHead is the part that all generated scenarios share.
 const scenarioHead = `name: %s
 claim: %s
 source: a search of all orders of messages and faults in a small scope (lockpick model-check)
@@ -152,7 +154,7 @@ workload: {kind: read-modify-write, keys: 1, fence: %s, think: 0s, cycles: 1}
 expect: {mutual-exclusion: any, resource-safety: any}
 `
 
-// claims maps properties to the claims of their scenarios.
+// claims maps each property to the claim of the scenarios that violate it.
 var claims = map[Property]string{
 	MutualExclusion: "Two clients hold the lock at the same time.",
 	resourceSafety:  "A write overwrites another one that its client has not seen.",
@@ -211,7 +213,7 @@ func (t planner) anyExtends() bool {
 	return t.extends(0) || t.extends(1)
 }
 
-// client sets when a client starts, how often it acquires, and how long it holds the lock.
+// setClient sets when a client starts, how often it acquires the lock, and how long it holds it.
 func (t planner) client(c int, k *scenario.Client) {
 	k.Delay = t.at[t.attempts[c][0].start]
 	hold := t.hold(c)
@@ -225,7 +227,8 @@ func (t planner) client(c int, k *scenario.Client) {
 	k.Cycles = &cycles
 }
 
-// hold returns how long a client holds the lock: long enough to contain the other client's section.
+// hold returns how long a client holds the lock, which is long enough for the two holds to overlap
+// if the story requires that.
 func (t planner) hold(c int) time.Duration {
 	if t.hasFixedHold(c) {
 		return t.holdTime(c)
@@ -237,12 +240,13 @@ func (t planner) hold(c int) time.Duration {
 	return other - own + overlap*3/4
 }
 
-// afterRun returns a time after all events of the run.
+// afterRun returns a time after all events in the run.
 func (t planner) afterRun() time.Duration {
 	return (slices.Max(t.at) + 30*time.Second).Round(time.Second)
 }
 
-// plan returns the plan: the faults, and for each message a delay until it arrives as in the path, or never.
+// plan returns the plan. It contains the faults, and for each message a delay that makes it arrive
+// as in the path, or never.
 func (t planner) plan() nemesis.Plan {
 	var out nemesis.Plan
 	for _, f := range t.faults {
@@ -277,7 +281,7 @@ func (t planner) plan() nemesis.Plan {
 	return out
 }
 
-// delayedWrite delays a write until it arrives as in the path, or never.
+// delayedWrite returns a step that delays a write so that it arrives as in the path, or never.
 func (t planner) delayedWrite(c, nth int, a *attempt) nemesis.Step {
 	late := t.afterRun()
 	if a.write != nil {
@@ -286,7 +290,7 @@ func (t planner) delayedWrite(c, nth int, a *attempt) nemesis.Step {
 	return delay(c, scenario.ResourceName, "write", nemesis.Request, nth, late)
 }
 
-// delay returns a step in which the network holds a message of a client for some time.
+// delay returns a step in which the network holds back a client's message for time d.
 func delay(c int, other, kind, of string, nth int, d time.Duration) nemesis.Step {
 	return nemesis.Step{
 		When:  nemesis.Trigger{Message: &nemesis.OnMessage{Link: fmt.Sprintf("c%d-%s", c+1, other), Message: kind, Of: of, Nth: nth}},
@@ -294,8 +298,8 @@ func delay(c int, other, kind, of string, nth int, d time.Duration) nemesis.Step
 	}
 }
 
-// extraAttempts returns the steps that make additional attempts fail. A client whose last attempt in the path
-// failed makes such attempts.
+// extraAttempts returns the steps that make a client's additional attempts fail. A client makes
+// such attempts if its last attempt in the path failed.
 func (t planner) extraAttempts(c int) (out nemesis.Plan) {
 	failed := 0
 	for _, a := range t.attempts[c] {
@@ -318,8 +322,9 @@ func (t planner) willExtend(c, n int) bool {
 	return a.won && t.anyExtends() && (a.extends || t.hold(c) >= t.extendAfter)
 }
 
-// messages returns the steps for the nth round of messages of a kind. Messages arrive as in the path, and
-// all others never. Replies arrive in time, too late, or last.
+// messages returns the steps for a client's nth round of messages of the given kind. Messages
+// arrive as in the path; those that do not occur there never arrive. Some replies are delayed, so
+// that they arrive too late or last.
 func (t planner) messages(c int, kind string, nth int, sent instant, r round) (out nemesis.Plan) {
 	hold := func(node int, of string, nth int, d time.Duration) {
 		out = append(out, delay(c, fmt.Sprintf("n%d", node), kind, of, nth, d))
@@ -328,7 +333,7 @@ func (t planner) messages(c int, kind string, nth int, sent instant, r round) (o
 		d, arrives := r.arrivals[node]
 		if !arrives {
 			hold(node, nemesis.Request, nth, t.afterRun())
-			out[len(out)-1].When.Before = t.afterRun() // it may not even be sent: a crash may have reset its connection
+			out[len(out)-1].When.Before = t.afterRun() // the message may never be sent, because a crash may have reset its connection
 			continue
 		}
 		there := t.at[d.at] - t.at[sent]
@@ -342,8 +347,9 @@ func (t planner) messages(c int, kind string, nth int, sent instant, r round) (o
 	return out
 }
 
-// reply returns the ordinal of the reply to one message, among the replies of a node to a client's messages
-// of a kind. They are in the order in which the messages arrived; a message that never arrives has no reply.
+// replyOrdinal returns the ordinal of the reply to one message among a node's replies to a client's
+// messages of the given kind. Replies are numbered in the order in which the messages arrive; a
+// message that never arrives has no reply.
 func (t planner) reply(c int, kind string, node int, to delivery) int {
 	nth := 1
 	for _, a := range t.attempts[c] {
@@ -371,9 +377,10 @@ func (t planner) fault(f timedFault) nemesis.Plan {
 	return nemesis.Plan{step}
 }
 
-// trigger returns a trigger for a part of a fault. It is relative to the acquire whose message was the last
-// at the node before the fault, because a client process takes some time to start. If the fault comes
-// before any acquire, the trigger is an absolute time.
+// trigger returns a trigger that fires at the time when, for a part of fault f. It is relative to
+// the acquire that sent the last message to arrive at the node before the fault, because a client
+// process takes some time to start. If no acquire began before that time, the trigger is an
+// absolute time.
 func (t planner) trigger(f timedFault, when time.Duration) nemesis.Trigger {
 	for i, s := range slices.Backward(t.path) {
 		if s.Node != f.Node || s.Client == 0 || t.at[t.when[i]] > t.at[f.at] {
@@ -394,7 +401,7 @@ func (t planner) trigger(f timedFault, when time.Duration) nemesis.Trigger {
 	return nemesis.Trigger{At: &when}
 }
 
-// caption describes a path, one line for each step.
+// caption describes a path in one line for each step.
 func caption(path []Step) string {
 	var b strings.Builder
 	for i, s := range path {
@@ -403,17 +410,17 @@ func caption(path []Step) string {
 	return b.String()
 }
 
-// instant is an index into instants.at, for a time to be determined.
+// instant stands for a time to be determined. It is an index into instants.at.
 type instant int
 
-// instants is a system of difference constraints: times with minimum distances.
+// instants is a system of difference constraints, which require minimum distances between times.
 type instants struct {
 	at          []time.Duration
 	constraints []constraint
 }
 
-// constraint requires that to is at least min later than from. If min is negative, to may be earlier by at
-// most that much.
+// constraint requires that to is at least min after from. If min is negative, to may be up to -min
+// before from.
 type constraint struct {
 	from, to instant
 	min      time.Duration
@@ -428,7 +435,7 @@ func (s *instants) atLeast(from, to instant, d time.Duration) {
 	s.constraints = append(s.constraints, constraint{from, to, d})
 }
 
-// atMost requires that to is at most d later than from.
+// atMost requires that to is at most d after from.
 func (s *instants) atMost(from, to instant, d time.Duration) { s.atLeast(to, from, -d) }
 
 func (s *instants) exact(from, to instant, d time.Duration) {
@@ -436,8 +443,9 @@ func (s *instants) exact(from, to instant, d time.Duration) {
 	s.atMost(from, to, d)
 }
 
-// solve finds the earliest nonnegative times, and reports whether there are any. They are the longest paths
-// through the constraints, computed with the Bellman–Ford algorithm.
+// solve finds the earliest nonnegative times that satisfy the constraints, and reports whether
+// there are any. They are the lengths of longest paths through the constraints, computed with the
+// Bellman–Ford algorithm.
 func (s *instants) solve() bool {
 	clear(s.at)
 	for range len(s.at) + 1 {
@@ -454,18 +462,18 @@ func (s *instants) solve() bool {
 	return false
 }
 
-// round is a round of messages. It determines which replies the client receives in time, so its decision
-// is as in the path.
+// round is a round of messages. It determines which replies the client receives in time, so that
+// the client decides as in the path.
 type round struct {
 	nodes        int
 	arrivals     map[int]delivery // messages that arrive, by node
 	lateReplies  []int            // nodes whose messages arrive in time but whose replies must be too late
 	lastReply    int              // the node whose reply arrives last, if all replies are needed; 0 if one is missing
-	decidingNode int              // the node whose vote ends the round, for a lock that returns at a quorum; 0 if the client waits for all
+	decidingNode int              // the node whose vote ends the round, for the hardened lock; 0 if the client waits for all replies
 }
 
-// acquireRound returns the round of an attempt. With fencing tokens the client receives the replies of
-// exactly the nodes in a.heard.
+// acquireRound returns the round of SETs in an attempt. With fencing tokens, the client receives
+// the replies of exactly the nodes in a.heard.
 func (t *timedPath) acquireRound(a *attempt) round {
 	if t.hardened() {
 		return round{nodes: t.scope.Nodes, arrivals: a.set, decidingNode: a.decidingNode}
@@ -488,7 +496,8 @@ func (t *timedPath) acquireRound(a *attempt) round {
 	return r
 }
 
-// newRound returns a round that is won, refused by a majority (lost), or neither.
+// newRound returns a round with the given arrivals. won means that the client gets enough votes,
+// and lost that a majority refuses; if neither is set, it receives no replies in time.
 func newRound(nodes int, all map[int]delivery, won, lost bool) round {
 	r := round{nodes: nodes, arrivals: all}
 	heard := slices.DeleteFunc(slices.Sorted(maps.Keys(all)), func(n int) bool { return !all[n].inTime })
@@ -500,7 +509,7 @@ func newRound(nodes int, all map[int]delivery, won, lost bool) round {
 	case len(against) > 0:
 		r.lateReplies = against
 	case len(heard) < r.nodes:
-	case r.nodes > 2: // the others still form a majority
+	case r.nodes > 2: // the other nodes still form a majority
 		r.lateReplies = agree[len(agree)-1:]
 	default:
 		r.lastReply = agree[0]
@@ -508,8 +517,8 @@ func newRound(nodes int, all map[int]delivery, won, lost bool) round {
 	return r
 }
 
-// duration returns how long a round takes: the timeout if a reply is missing, otherwise a bit less, when the
-// last reply arrives.
+// duration returns how long a round takes: the timeout if a reply is missing, otherwise a bit less,
+// because the last reply is delayed until just before the timeout.
 func (t *timedPath) duration(r round) time.Duration {
 	if r.lastReply > 0 {
 		return nodeTimeout - 2*t.gap
@@ -574,11 +583,13 @@ func (t *timedPath) readPath() error {
 	return t.checkRaises()
 }
 
-// hardened reports whether the lock returns at a quorum.
+// hardened reports whether the lock is the hardened one, whose Acquire returns as soon as a quorum
+// has voted.
 func (t *timedPath) hardened() bool { return t.scope.Lock == hardenedLock }
 
-// checkQuorum returns an error if a lock that returns at a quorum cannot behave as in the path: it must
-// have received exactly a quorum of votes. Scenarios cannot express its failures and extensions yet.
+// checkQuorum returns an error if the hardened lock cannot behave as in the path. It returns as
+// soon as a quorum has voted, so each attempt must have received exactly a quorum of votes.
+// Scenarios cannot express its failed attempts and extensions yet.
 func (t *timedPath) checkQuorum() error {
 	for _, a := range slices.Concat(t.attempts[0], t.attempts[1]) {
 		votes, heard := 0, uint8(0)
@@ -595,15 +606,15 @@ func (t *timedPath) checkQuorum() error {
 	return nil
 }
 
-// setCounts records which counts determine the token.
+// setCounts records which nodes' counts determine the token.
 func (t *timedPath) setCounts(a *attempt, s Step) {
 	if s.Heard > 0 {
 		a.fenced, a.heard, a.behind = true, s.Heard, s.Behind
 	}
 }
 
-// checkRaises returns an error unless all tokens are written back immediately and confirmed. A plan cannot
-// delay that.
+// checkRaises returns an error unless all tokens are written back immediately and confirmed,
+// because a plan cannot delay write-backs.
 func (t *timedPath) checkRaises() error {
 	for _, a := range slices.Concat(t.attempts[0], t.attempts[1]) {
 		arrived := uint8(0)
@@ -617,7 +628,7 @@ func (t *timedPath) checkRaises() error {
 	return nil
 }
 
-// attempt returns an attempt of a client, and creates it if necessary.
+// attempt returns a client's attempt, creating it if necessary.
 func (t *timedPath) attempt(c, n int) *attempt {
 	for len(t.attempts[c]) <= n {
 		t.attempts[c] = append(t.attempts[c], &attempt{start: t.add(), end: -1, extended: -1, release: -1,
@@ -652,8 +663,8 @@ func (t *timedPath) complete() {
 	}
 }
 
-// works adds the constraints on the release: a holder releases when its work is done and the resource has
-// replied, or when its lease ends.
+// addRelease adds the constraints on a hold's release. A holder releases the lock when its work is
+// done and the resource has replied, or when its lease ends.
 //
 //	end ── hold time ──► sent ─────► write arrives ──► release
 //	 reads                └─ or its lease ends ───────► release … the write arrives
@@ -676,7 +687,8 @@ func (t ordering) works(c int, a *attempt) {
 	}
 }
 
-// leaseStart returns when the window began in which the client believes at the end.
+// leaseStart returns the beginning of the last window in which the client considers itself the
+// holder.
 func (t ordering) leaseStart(a *attempt) instant {
 	switch {
 	case a.extendSucceeded:
@@ -687,8 +699,8 @@ func (t ordering) leaseStart(a *attempt) instant {
 	return a.start
 }
 
-// resource adds the constraints between events at the resource. A read follows immediately after the
-// acquire. A write was sent while its client believed.
+// addResource adds the constraints between events at the resource. A hold's read happens
+// immediately after its acquire. A write is sent while its client considers itself the holder.
 func (t ordering) resource() {
 	last := instant(-1)
 	next := func(at instant) {
@@ -726,7 +738,7 @@ func (t ordering) resource() {
 	}
 }
 
-// reads reports whether the path contains the read of a hold.
+// hasRead reports whether the path contains a hold's read.
 func (t ordering) reads(of Step) bool {
 	for _, s := range t.path {
 		if s.Action == readDone && s.Client == of.Client && s.Attempt == of.Attempt {
@@ -736,8 +748,8 @@ func (t ordering) reads(of Step) bool {
 	return false
 }
 
-// laterAttempts puts the beginning of each attempt after all locks that were granted before its first SET
-// arrived.
+// addAttemptStarts requires that each attempt begins after all acquires that precede the arrival of
+// its first SET in the path.
 func (t ordering) laterAttempts() {
 	var given []instant
 	begun := map[*attempt]bool{}

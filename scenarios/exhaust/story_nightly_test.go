@@ -14,9 +14,9 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// notSimulated maps stories that do not occur in the simulation to their cause on real servers. In the simulation
-// a node that loses power leaves its clients' connections open until they are used; with processes they close
-// with the server.
+// notSimulated maps stories that do not occur in the simulation to their cause on real servers. In
+// the simulation, connections to a node that loses power stay open until a client uses them. With
+// processes, they are closed when the server exits.
 var notSimulated = map[string]string{
 	"exhaust-4n-1a-extend-crash-everysec-same-value-for-clients": "lost-unsynced",
 }
@@ -47,7 +47,7 @@ func TestAllStoriesOccur(t *testing.T) {
 	}
 }
 
-// storyFilter selects the stories that tests run; by default all.
+// storyFilter selects the stories that tests run. By default they run all.
 var storyFilter = flag.String("stories", "", "run only the stories of scopes whose name matches the regular expression")
 
 // foundStory is the result of a search and its scenario.
@@ -57,10 +57,11 @@ type foundStory struct {
 	scenario scenario.Scenario
 }
 
-// allStories caches the stories of all searches.
+// allStories caches the stories found by all searches.
 var allStories []foundStory
 
-// stories searches all small scopes, each with exactReductions and fullReductions.
+// stories yields the stories found by searching all small scopes, each with exactReductions and
+// with fullReductions.
 func stories(t *testing.T) iter.Seq[foundStory] {
 	if allStories != nil {
 		return slices.Values(allStories)
@@ -72,7 +73,7 @@ func stories(t *testing.T) iter.Seq[foundStory] {
 			}
 			for _, reductions := range []Reductions{exactReductions, fullReductions} {
 				if s.Fence && s.Nodes > 1 && reductions == exactReductions {
-					continue // the counts make too many states
+					continue // counts lead to too many states
 				}
 				r, found := search(t, s, reductions)
 				if allStories = append(allStories, foundStory{r, s, found}); !yield(allStories[len(allStories)-1]) {
@@ -83,8 +84,8 @@ func stories(t *testing.T) iter.Seq[foundStory] {
 	}
 }
 
-// smallScopes returns all small scopes: for mutual exclusion with each mistake and each fault, and for the resource
-// and its tokens with the reference lock and each fault.
+// smallScopes returns all small scopes. For mutual exclusion, these combine each mistake with each
+// fault. For the resource and fencing tokens, they combine the reference lock with each fault.
 func smallScopes() (out []Scope) {
 	faults := []Scope{{}, {Crashes: 1}, {Jumps: 1}, {Crashes: 1, Restart: restartEverySec}, {Crashes: 1, Restart: RestartDelayed}, {Crashes: 1, Restart: RestartAlways}}
 	add := func(s Scope) {

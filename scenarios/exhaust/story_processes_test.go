@@ -16,7 +16,7 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// The test binary is also the client program of runs on real servers.
+// TestMain makes the test binary double as the client program in runs on real servers.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == "__client" {
 		if err := real.ClientMain(os.Stdin, os.Stdout, kinds.All); err != nil {
@@ -28,10 +28,11 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// maxRetries bounds the retries of a run on real servers that missed its expected violation.
+// maxRetries is the maximum number of retries if a run on real servers misses its expected
+// violation.
 const maxRetries = 5
 
-// onProcesses writes a scenario to a file, reads it back, and runs it on real servers.
+// runOnProcesses writes a scenario to a file, reads it back, and runs it on real servers.
 func onProcesses(t *testing.T, s scenario.Scenario) (outcome.Outcome, string) {
 	t.Helper()
 	s, text := reread(t, s)
@@ -49,9 +50,9 @@ func needRedis(t *testing.T) {
 	}
 }
 
-// Stories that do not need exact times occur on real servers as in the simulation. The test runs one fast story
-// for each cause. It leaves out lost-unsynced, because the server takes seconds to sync; the nightly test
-// covers that.
+// Stories that do not need exact times occur on real servers as in the simulation. The test runs
+// one fast story for each cause. It leaves out lost-unsynced, because servers take seconds to sync.
+// The nightly test covers that cause.
 func TestStoriesOnProcesses(t *testing.T) {
 	needRedis(t)
 	tested := map[string]bool{"lost-unsynced": true}

@@ -13,10 +13,12 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// parallelRuns is the number of parallel runs. They mostly wait for timers.
+// parallelRuns is the number of parallel runs. It may exceed the number of processors because runs
+// spend most of their time waiting.
 var parallelRuns = flag.Int("side-by-side", 12, "number of parallel runs on real servers")
 
-// All stories that do not need exact times occur on real servers, with the same cause as in the simulation.
+// All stories that do not need exact times also occur on real servers, with the same cause as in
+// the simulation.
 func TestAllStoriesOnProcesses(t *testing.T) {
 	needRedis(t)
 	var runs sync.WaitGroup

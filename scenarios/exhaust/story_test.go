@@ -15,8 +15,8 @@ import (
 
 var known = campaign.KnownLocks(kinds.All)
 
-// simulate runs a scenario in the simulation. It returns the judgement of the scope's property, the outcome,
-// and the scenario file.
+// simulate runs a scenario in the simulation. It returns the judgement of the scope's property, the
+// outcome, and the text of the scenario file.
 func simulate(t *testing.T, scope Scope, s scenario.Scenario) (outcome.Judgement, outcome.Outcome, string) {
 	t.Helper()
 	s, text := reread(t, s)
@@ -24,7 +24,8 @@ func simulate(t *testing.T, scope Scope, s scenario.Scenario) (outcome.Judgement
 	return judgementOf(scope, o), o, text
 }
 
-// reread writes a scenario to a file and reads it back. It returns the scenario and the file.
+// reread writes a scenario to a file and reads it back. It returns the scenario and the text of the
+// file.
 func reread(t *testing.T, s scenario.Scenario) (scenario.Scenario, string) {
 	t.Helper()
 	text, err := scenario.Write(s, "", known)
@@ -46,7 +47,7 @@ func judgementOf(scope Scope, o outcome.Outcome) outcome.Judgement {
 	return outcome.Judgement{}
 }
 
-// search returns the first path of a scope that has possible times, as a scenario.
+// search searches a scope and returns the first path to which times can be assigned, as a scenario.
 func search(t *testing.T, scope Scope, reductions Reductions) (Result, scenario.Scenario) {
 	t.Helper()
 	var s scenario.Scenario
@@ -60,8 +61,8 @@ func search(t *testing.T, scope Scope, reductions Reductions) (Result, scenario.
 	return r, s
 }
 
-// Each known violation becomes a scenario. Its run with the real lock on simulated nodes violates the property,
-// with the cause that follows from the model's fault or mistake.
+// Each known violation can be turned into a scenario. Running it with the real lock on simulated
+// nodes violates the property, for the cause that corresponds to the model's fault or mistake.
 func TestStoriesOccur(t *testing.T) {
 	for _, row := range knownScopes() {
 		if row.Cause == "" || !row.CanRun() {
@@ -80,7 +81,8 @@ func TestStoriesOccur(t *testing.T) {
 	}
 }
 
-// A path without possible times returns errUntimed: two clients cannot hold one node's key within its TTL.
+// A path to which no times can be assigned returns errUntimed. In this path, two clients would hold
+// one node's key within its TTL.
 func TestImpossibleTimesAreReported(t *testing.T) {
 	step := func(a action, client, node int) Step {
 		return Step{Action: a, Client: client, Attempt: 1, Node: node, Yes: true}

@@ -18,8 +18,9 @@ import (
 
 var update = flag.Bool("update", false, "update the table of locks in README.md")
 
-// The table in README.md is up to date. For each broken lock and each setup of redsync, it shows whether the lock
-// behaves as specified on the wire, and the result of a search with its mistake.
+// The table of locks in README.md is up to date. For each broken lock and each configuration of
+// redsync, it shows whether the lock's messages are as specified, and the result of a search with
+// the lock's mistake.
 func TestTableOfLocksIsUpToDate(t *testing.T) {
 	const path = "README.md"
 	text, err := os.ReadFile(path)
@@ -46,7 +47,8 @@ func TestTableOfLocksIsUpToDate(t *testing.T) {
 	}
 }
 
-// The same holds for five nodes, by counts of votes.
+// TestLocksOnTheWire and TestRedsyncOnTheWire also pass with five nodes, for one combination of
+// replies for each vote count.
 func TestFiveNodesOnTheWire(t *testing.T) {
 	checkLocksOnTheWire(t, 5)
 	checkRedsyncOnTheWire(t, 5)
@@ -93,7 +95,8 @@ func tableOfLocks(t *testing.T) string {
 	return b.String()
 }
 
-// checkMostDiffer checks that most cases differ, for a lock whose differences vary with the scheduler.
+// checkMostDiffer checks that most cases differ. It is for a lock whose number of differences
+// depends on the scheduler.
 func checkMostDiffer(t *testing.T, name string, differ, cases int) string {
 	if 2*differ <= cases {
 		t.Errorf("%s: only %d of %d cases differ", name, differ, cases)
@@ -101,7 +104,7 @@ func checkMostDiffer(t *testing.T, name string, differ, cases int) string {
 	return "most"
 }
 
-// searchResult describes the search of the first known scope with a mistake.
+// searchResult describes the result of searching the first known scope that has the given mistake.
 func searchResult(t *testing.T, mistake string) string {
 	i := slices.IndexFunc(knownScopes(), func(r knownScope) bool { return r.Mistake == mistake })
 	if mistake == "" || i < 0 {

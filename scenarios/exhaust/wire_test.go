@@ -24,9 +24,9 @@ import (
 	"lockpick/harness/resp"
 )
 
-// scriptedServers serves the Redis protocol with scripted replies, to any lock that is created from an Env. The
-// nth SET gets the nth replies, an extension the replies in extend, and a release always succeeds. The delay of
-// replies determines whether a round is late.
+// scriptedServers serves the Redis protocol with scripted replies to any lock that is created from
+// an Env. The nth SET is answered with the nth replies and an extension with the replies in extend;
+// a release always succeeds. The delay of the replies determines whether a round ends too late.
 type scriptedServers struct {
 	mu      sync.Mutex
 	scripts resp.Scripts
@@ -43,14 +43,14 @@ type scriptedServers struct {
 	forms   commands // form of each request, with token 0
 }
 
-// wireTTL is shorter than the drivers' own timeouts. wireWindow follows from it.
+// wireTTL is shorter than the drivers' own timeouts.
 const (
 	wireTTL    = 2500 * time.Millisecond
 	wireWindow = wireTTL - time.Duration(drift*float64(wireTTL)) - 2*time.Millisecond
 )
 
-// roundTimeout returns how long a round with a missing reply lasts: just longer than replies take, if that
-// matters.
+// roundTimeout returns how long a round lasts if a reply is missing: just longer than replies take,
+// if that matters.
 func (w *scriptedServers) roundTimeout(ownTime bool) time.Duration {
 	switch {
 	case w.delay == 0:
@@ -61,15 +61,15 @@ func (w *scriptedServers) roundTimeout(ownTime bool) time.Duration {
 	return time.Microsecond
 }
 
-// now is the clock of locks that accept one. It advances while the lock waits for the replies of a round, so a
-// round may take longer than any timeout.
+// now is the clock for locks that accept one. It advances while the lock waits for the replies in a
+// round, so that a round may appear to take longer than any timeout.
 func (w *scriptedServers) now() time.Time {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return time.Now().Add(w.skew)
 }
 
-// beginRound advances the clock with the first request of a round.
+// beginRound advances the clock when the first request of a round arrives.
 func (w *scriptedServers) beginRound(round int) {
 	if round >= w.rounds {
 		w.rounds = round + 1
@@ -77,7 +77,7 @@ func (w *scriptedServers) beginRound(round int) {
 	}
 }
 
-// dial connects to the node with the number in addr.
+// dial connects to the node whose number is in addr.
 func (w *scriptedServers) dial(_ context.Context, _, addr string) (net.Conn, error) {
 	client, server := net.Pipe()
 	go w.serve(server, int(addr[0]-'1'))
@@ -109,10 +109,11 @@ func (w *scriptedServers) serve(conn net.Conn, node int) {
 // extensionRound is the round number of an extension.
 const extensionRound = 1 << 10
 
-// maxWait is longer than any lock should wait. After it the connection breaks.
+// maxWait is longer than any lock should wait. After that time, the connection is closed.
 const maxWait = 10 * wireTTL
 
-// reply returns a node's reply and its delay. If the reply is "", the node closes the connection.
+// reply returns a node's reply and the delay before it is sent. If the reply is "", the node closes
+// the connection.
 func (w *scriptedServers) reply(c *resp.Command, node int) (answer string, after time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -154,7 +155,7 @@ func (w *scriptedServers) reply(c *resp.Command, node int) (answer string, after
 	return ":0\r\n", after
 }
 
-// unknown reports whether a request refers to a script that the node has not seen.
+// isUnknownScript reports whether a request refers to a script that the node has not seen.
 func (w *scriptedServers) unknown(args []string, node int) bool {
 	switch strings.ToUpper(args[0]) {
 	case "EVAL":
@@ -166,7 +167,7 @@ func (w *scriptedServers) unknown(args []string, node int) bool {
 	return false
 }
 
-// record records a request: the first attempt with its token, and its form.
+// record records a request, with its form and the number of the first attempt that used its token.
 func (w *scriptedServers) record(a action, c *resp.Command, node int) {
 	attempt := slices.Index(w.tokens, c.Token)
 	if attempt < 0 && c.Token != "" {
@@ -189,7 +190,7 @@ func (w *scriptedServers) record(a action, c *resp.Command, node int) {
 	w.forms[a] = form
 }
 
-// playResult is the result of a lock for a script.
+// playResult is the result of playing a script with a lock.
 type playResult struct {
 	held   bool
 	lease  time.Duration // from the start of the first attempt to the deadline; 0 if the lock reports none
@@ -198,7 +199,7 @@ type playResult struct {
 	forms  commands
 }
 
-// play runs one client with a lock.
+// play runs one client with a lock, and returns the result.
 func (w *scriptedServers) play(t *testing.T, nodes int, of library) (out playResult) {
 	w.known, w.forms, w.ownTime = map[string]bool{}, commands{}, of.kind == "redsync"
 	synctest.Test(t, func(t *testing.T) {
@@ -273,13 +274,14 @@ type library struct {
 	factory       lock.Factory
 }
 
-// delays returns no delay, and delays after which a round is just in time or just too late.
+// delays returns three delays: none, one after which a round is just in time, and one after which
+// it is just too late.
 func delays(window time.Duration) []time.Duration {
 	return []time.Duration{0, window - 10*time.Microsecond, window}
 }
 
-// window returns how long a client may believe in a lock. Redsync does not subtract the 2 ms for the
-// resolution of Redis's and the client's clocks.
+// window returns how long a client may consider itself the holder of a lock. Redsync does not
+// subtract the 2 ms for the resolution of Redis's and the client's clocks.
 func (of library) window() time.Duration {
 	if of.kind == "redsync" {
 		return wireWindow + 2*time.Millisecond
@@ -287,9 +289,9 @@ func (of library) window() time.Duration {
 	return wireWindow
 }
 
-// wireDiffers searches for replies for which a lock differs from the model. It tries all replies to one attempt
-// and to an extension, and all counts of votes in two attempts. For five nodes it tries only one combination
-// for each count of votes.
+// findWireDifference searches for replies for which a lock differs from the model. It tries all
+// replies to one attempt and to an extension, and all vote counts in two attempts. For five nodes,
+// it tries only one combination of replies for each vote count.
 func (m *model) wireDiffers(t *testing.T, of library) (asks commands, cases, differ int, difference string) {
 	asks = commands{}
 	lease := of.window()
@@ -353,7 +355,8 @@ func countRequests(sent []string) string {
 
 func brokenLibrary(mistake string) library { return library{"broken", mistake, nil, broken.New} }
 
-// nodeDifference describes how nodes differ from the model when they get a lock's requests.
+// findNodeRequestDifference describes how a node that receives a lock's requests differs from the
+// model, or returns "".
 func (m *model) nodeDifference(t *testing.T, asks commands) (difference string) {
 	for _, a := range []action{setArrived, extendArrived} {
 		if asks[a] == nil {
@@ -370,8 +373,9 @@ func (m *model) nodeDifference(t *testing.T, asks commands) (difference string) 
 	return difference
 }
 
-// The reference lock with its driver behaves as specified. Each broken lock whose mistake the model knows agrees
-// with the model with that mistake, and differs from the model without it.
+// The reference lock behaves as specified when used through its driver. Each broken lock whose
+// mistake is in the model agrees with the model that has this mistake, and differs from the model
+// without it.
 func TestLocksOnTheWire(t *testing.T) { checkLocksOnTheWire(t, 3) }
 
 func checkLocksOnTheWire(t *testing.T, nodes int) {
@@ -404,8 +408,8 @@ func checkLocksOnTheWire(t *testing.T, nodes int) {
 	}
 }
 
-// Redsync sets the same value in all attempts of an acquire, and its safety margin is 2 ms smaller than
-// specified. Otherwise it agrees with the model with that mistake.
+// Redsync sets the same value in all attempts of an acquire, and its safety margin is 2 ms smaller
+// than specified. Apart from the margin, it agrees with the model that has this mistake.
 func TestRedsyncOnTheWire(t *testing.T) { checkRedsyncOnTheWire(t, 3) }
 
 func checkRedsyncOnTheWire(t *testing.T, nodes int) {

@@ -1,17 +1,18 @@
-// Package outcome holds the results of runs, compared with their expectations, as plain data. The
-// packages that judge runs write it, and the reports read it.
+// Package outcome defines the results of runs, and how they compare with what was expected, as
+// plain data. The packages that judge runs produce them, and the reports read them.
 //
-// An Outcome is the result of one run: a Judgement for each property and each bounded number, and the
-// exit code that follows. It is stored in outcome.json next to the verdict. A Run is an outcome together
-// with its manifest, history and verdict. A Tally summarizes many runs, in a Row for each scenario with a
-// Cell for each property. Every report of several runs is built from it. Rate formats how often
-// something happened in many runs.
+// An Outcome is the result of one run: a Judgement for each property and each bounded number, and
+// the exit code that follows. It is stored in outcome.json next to the verdict. A Run is an outcome
+// together with its manifest, history and verdict. A Tally summarizes many runs: it has a Row for
+// each scenario, and each Row has a Cell for each property. Every report on several runs is built
+// from a Tally. Rate formats how often something happened in many runs.
 //
-// A Card is the scorecard of one lock: a CardRow for each property with a CardCell for each kind of
-// failure, RandomPlans for the random fault plans, and a CardFinding for each violation. A finding shows
-// the shortest run with its property, kind of failure and cause. A CardEntry is the contribution of one run.
+// A Card is the scorecard of one lock. It has a CardRow for each property with a CardCell for each
+// kind of failure, the results of random fault plans (RandomPlans), and a CardFinding for each
+// violation. A finding shows the shortest run for its property, kind of failure and cause. A
+// CardEntry is a run to add to a card.
 //
-// This package does not run, judge or draw anything.
+// This package does not run or judge anything, and draws no figures.
 package outcome
 
 import (
@@ -33,7 +34,8 @@ type Outcome struct {
 	Backend  string `json:"backend"`
 	Seed     uint64 `json:"seed"`
 	Code     int    `json:"code"` // exit code of this run alone
-	// Informational is set if the scenario expects nothing, so the exit code says nothing about the lock.
+	// Informational is set if the scenario has no expectations, so the exit code says nothing about
+	// the lock.
 	Informational  bool               `json:"anyOutcome,omitempty"`
 	Judgements     []Judgement        `json:"judgements,omitempty"`
 	Error          string             `json:"error,omitempty"`   // why it could not be run or judged
@@ -70,7 +72,7 @@ type Run struct {
 	Outcome  Outcome
 }
 
-// Check returns an error if an outcome that was read from a file cannot be valid.
+// Check returns an error if an outcome read from a file is invalid.
 func (o *Outcome) Check() error {
 	switch {
 	case o.Schema != 1:
@@ -101,10 +103,11 @@ type Judgement struct {
 	Because  string          `json:"because"`
 	// NotApplicable is set by the checker: this lock never provides the data needed to judge the property.
 	NotApplicable bool `json:"notApplicable,omitempty"`
-	// Length is the number of events up to the last one of a violation's witness.
+	// Length is the number of events in the history up to the last event of the violation's
+	// witness.
 	Length     int  `json:"length,omitempty"`
 	AsExpected bool `json:"asExpected"`
-	// Missed is set if a violation was expected and did not occur. Another attempt may show it.
+	// Missed is set if a violation was expected but did not occur. Another attempt may show it.
 	Missed bool `json:"missed,omitempty"`
 	// Follows is copied from scenario.Expectation. An expected result that follows from another
 	// property's result is not worth reporting.
@@ -121,11 +124,11 @@ type Judgement struct {
 type Number struct {
 	Value float64        `json:"value"` // 0 if it is missing
 	Bound scenario.Bound `json:"bound"`
-	// Pending is set while the other variant's number is not available yet.
+	// Pending is set until the number of the variant it is compared with is available.
 	Pending bool `json:"waits,omitempty"`
 }
 
-// NoExpectation reports whether none of the judgements has an expectation.
+// NoExpectation reports whether there are judgements and none of them has an expectation.
 func NoExpectation(js []Judgement) bool {
 	return len(js) > 0 && !slices.ContainsFunc(js, func(j Judgement) bool { return j.Expected != "" && j.Expected != AnyOutcome })
 }
@@ -135,20 +138,21 @@ func (j Judgement) Informational() bool {
 	return j.Got == verdict.Violated && j.AsExpected && (j.Expected == "" || j.Expected == AnyOutcome)
 }
 
-// Unresolved reports whether the expectation was neither met nor contradicted. The property is
-// undecided, or it should hold and the run gave no occasion to violate it.
+// Unresolved reports whether the expectation was neither met nor contradicted: the property is
+// undecided, or it was expected to hold but the run did not exercise it.
 func (j Judgement) Unresolved() bool {
 	return j.Got == verdict.Undecided || j.Got == verdict.NotExercised && !j.AsExpected && !j.Missed
 }
 
-// Reportable reports whether the judgement is worth a line of a report. A property that had no
-// expectation and was not violated is not.
+// Reportable reports whether the judgement is worth a line of a report. It is not if the property
+// had no expectation and was not violated.
 func (j Judgement) Reportable() bool {
 	return j.Expected != "" || j.Got == verdict.Violated || !j.AsExpected
 }
 
-// GetOrAdd returns the first entry of the table that matches. If there is none, it appends initial and
-// returns that entry, so a table keeps the order in which its entries were first seen.
+// GetOrAdd returns the first entry of the table for which match returns true. If there is none, it
+// appends initial and returns the new entry, so entries stay in the order in which they were first
+// seen.
 func GetOrAdd[T any](table *[]*T, match func(*T) bool, initial T) *T {
 	if i := slices.IndexFunc(*table, match); i >= 0 {
 		return (*table)[i]
@@ -181,7 +185,8 @@ func (o *Outcome) JudgementOf(property string) *Judgement {
 	return nil
 }
 
-// Unexercised returns the first property that the run should have exercised and did not, or nil.
+// Unexercised returns the judgement of the first property that the run should have exercised but
+// did not, or nil.
 func (o *Outcome) Unexercised() *Judgement {
 	if i := slices.IndexFunc(o.Judgements, func(j Judgement) bool { return j.Got == verdict.NotExercised && j.Unresolved() }); i >= 0 {
 		return &o.Judgements[i]
@@ -197,7 +202,7 @@ func (o *Outcome) Unexplained() bool {
 // Pending reports whether another run of the same suite decides the judgement.
 func (j Judgement) Pending() bool { return j.Number != nil && j.Number.Pending }
 
-// PendingVariants lists the variants that the outcome's numbers still have to be compared with.
+// PendingVariants lists the variants whose numbers are still needed to judge the outcome.
 func (o *Outcome) PendingVariants() []string {
 	var out []string
 	for _, j := range o.Judgements {
@@ -208,7 +213,7 @@ func (o *Outcome) PendingVariants() []string {
 	return out
 }
 
-// Fail adds an error, and its exit code if that is worse than the current one.
+// Fail adds an error to the outcome, and replaces the exit code with code if that is worse.
 func (o *Outcome) Fail(code int, err error) {
 	o.Code = WorseCode(o.Code, code)
 	if o.Error != "" {
@@ -279,8 +284,8 @@ func (j Judgement) numberText() string {
 // FormatNumber formats a number with three significant digits.
 func FormatNumber(x float64) string { return strconv.FormatFloat(x, 'g', 3, 64) }
 
-// Confirmation is the result of rerunning a violation's seed with its cause removed: nodes keep the
-// keys that they had lost. The reported cause does not depend on it.
+// Confirmation is the result of rerunning a violation's seed with its cause removed, so that nodes
+// keep the keys that they lost in the original run. It does not affect the reported cause.
 type Confirmation struct {
 	State Certainty `json:"state"`
 	Why   string    `json:"why"` // explanation of State
@@ -314,7 +319,7 @@ const (
 	ExitInterrupt  = 130
 )
 
-// KnownCode reports whether a run or a suite can end with the exit code.
+// KnownCode reports whether code is an exit code of a run or a suite.
 func KnownCode(code int) bool {
 	return slices.Contains([]int{ExitOK, ExitUnexpected, ExitUndecided, ExitBackend, ExitUsage, ExitBug, ExitInterrupt}, code)
 }
@@ -343,8 +348,8 @@ func WorseCode(a, b int) int {
 	return b
 }
 
-// States of an outcome, in the order of a summary. They are also stored as JSON values;
-// StateText returns them as shown to people.
+// States of an outcome, in the order in which summaries list them. They are also stored as JSON
+// values; StateText returns them as shown to people.
 const (
 	AsExpected    = "as expected"
 	Informational = "nothing expected" // the scenario has no expectation
@@ -355,7 +360,7 @@ const (
 	Skipped       = "skipped"
 )
 
-// States lists the states of an outcome, in the order of a summary.
+// States lists the states of an outcome in the order in which summaries list them.
 func States() []string {
 	return []string{AsExpected, Informational, Unexpected, Undecided, Failed, Interrupted, Skipped}
 }
@@ -368,7 +373,7 @@ func StatesBySeverity() []string {
 // CountPassed returns the number of outcomes that need no attention.
 func CountPassed(counts map[string]int) int { return counts[AsExpected] + counts[Informational] }
 
-// DescribeCounts lists the number of outcomes in each state, for example "3 as expected".
+// DescribeCounts describes the number of outcomes in each state, for example "3 as expected".
 func DescribeCounts(counts map[string]int) []string {
 	var parts []string
 	for _, state := range States() {
@@ -409,17 +414,17 @@ func (o Outcome) State() string {
 	return Failed
 }
 
-// Finding groups the properties that one cause violated in a run: the property that names the cause,
-// and the properties violated along with it.
+// Finding groups the properties that were violated in a run for the same cause: the property that
+// names the cause, and the properties violated along with it.
 type Finding struct {
 	Judgement
 	Related []Judgement
 }
 
 // Findings groups the violated properties of a run by cause, in the order of the judgements. Two
-// holders at once (mutual-exclusion) also show as overlapping leases (lease-linearizable) and, where
-// both used the resource, as damage to it (resource-safety). These belong to the same
-// finding. Expected and unexpected violations are different findings.
+// holders at once (mutual-exclusion) also show up as overlapping leases (lease-linearizable) and,
+// if both used the resource, as damage to it (resource-safety). These belong to the same finding.
+// Expected and unexpected violations are separate findings.
 func (o *Outcome) Findings() (all []Finding) {
 next:
 	for _, j := range o.Judgements {
@@ -437,7 +442,8 @@ next:
 	return all
 }
 
-// explains reports whether a property was violated by the finding's cause and has the same expectation.
+// explains reports whether j's property was violated for the finding's cause and had the same
+// expectation.
 func (f Finding) explains(j Judgement) bool {
 	switch {
 	case f.implies(j):
@@ -452,7 +458,7 @@ func (f Finding) explains(j Judgement) bool {
 }
 
 // implies reports whether a property was violated, as expected, only because it follows from the
-// finding's property. Naming it would add nothing.
+// finding's property. Listing it would add nothing.
 func (f Finding) implies(j Judgement) bool {
 	return j.Follows == f.Property && j.AsExpected && f.AsExpected
 }
@@ -487,10 +493,9 @@ const z = 1.959963984540054
 //
 //	(p + z²/2n ± z·√(p(1−p)/n + z²/4n²)) / (1 + z²/n)
 //
-// Unlike p ± z·√(p(1−p)/n), it has a nonzero width if k is 0 or n, and never leaves
-// [0, 1]. Source: E. B. Wilson, "Probable inference, the law of succession, and
-// statistical inference", Journal of the American Statistical Association 22
-// (1927), 209–212. Without trials it is [0, 1].
+// Unlike p ± z·√(p(1−p)/n), it has a nonzero width if k is 0 or n, and never leaves [0, 1]. Source:
+// E. B. Wilson, "Probable inference, the law of succession, and statistical inference", Journal of
+// the American Statistical Association 22 (1927), 209–212. If n is 0, the interval is [0, 1].
 func Wilson(k, n int) (low, high float64) {
 	if n <= 0 {
 		return 0, 1
@@ -500,7 +505,7 @@ func Wilson(k, n int) (low, high float64) {
 	half := z * math.Sqrt(p*(1-p)/all+z*z/(4*all*all))
 	whole := 1 + z*z/all
 	low, high = (middle-half)/whole, (middle+half)/whole
-	// The ends are exact; do not let rounding change them.
+	// These bounds are exactly 0 and 1; do not let rounding change them.
 	if k == 0 {
 		low = 0
 	}
@@ -521,8 +526,8 @@ func Rate(k, n int) string {
 	return fmt.Sprintf("%d of %d (%s %%, 95 %%: %s–%s %%)", k, n, percent(float64(k)/float64(n)), percent(low), percent(high))
 }
 
-// percent formats a share with one decimal, or with two significant digits if that takes more decimals.
-// Near 100 % the significant digits are those of the difference to 100 %.
+// percent formats a share with one decimal, or with two significant digits if that takes more
+// decimals. Near 100 %, the significant digits are those of the difference from 100 %.
 func percent(share float64) string {
 	x := 100 * share
 	distance := min(x, 100-x)

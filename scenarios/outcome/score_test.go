@@ -12,7 +12,7 @@ import (
 
 const mutualExclusion = verdict.MutualExclusion
 
-// withFaults returns a scenario with one fault of each kind.
+// scenarioWithFaults returns a scenario with one fault of each kind.
 func withFaults(name string, kinds ...string) scenario.Scenario {
 	s := scenario.Scenario{Name: name}
 	for _, kind := range kinds {
@@ -21,7 +21,7 @@ func withFaults(name string, kinds ...string) scenario.Scenario {
 	return s
 }
 
-// entry returns a run with one judgement.
+// newEntry returns a run with one judgement.
 func entry(n int, s scenario.Scenario, expected string, got, control verdict.Outcome, length int) CardEntry {
 	j := Judgement{Property: mutualExclusion, Expected: expected, Got: got, Comparison: control, Length: length,
 		AsExpected: expected != "holds" || got == verdict.Holds}
@@ -130,8 +130,8 @@ func TestColumnsInOrder(t *testing.T) {
 	}
 }
 
-// violated returns a card with three runs that fail for one cause, and one run that fails under another
-// kind of failure.
+// cardWithViolations returns a card with three runs that fail for the same cause, and one run that
+// fails under another kind of failure.
 func violated() *Card {
 	c := newTestCard()
 	for i, length := range []int{30, 10, 20} {
@@ -193,7 +193,8 @@ func TestReproduce(t *testing.T) {
 	}
 }
 
-// Each fault is in the set of its own kind and in all others except the one without its kind.
+// Each fault is in the set of all faults, in the set of its own kind, and in each set that leaves
+// out another kind.
 func TestFaultSets(t *testing.T) {
 	s := scenario.Scenario{Random: &nemesis.Random{Faults: []string{"pause", "kill", "cut", "drop", "clock-rate", "touch"}}}
 	draws := FaultSets(s)
@@ -218,8 +219,8 @@ func TestFaultSets(t *testing.T) {
 	}
 }
 
-// A kind of failure that violates a property alone, and without which violations are much rarer, is
-// reported as a cause. Too few runs do not suffice for that.
+// A kind of failure is reported as a cause if it violates a property alone, or if violations are
+// much rarer without it. A single violation in two runs is not enough to report a kind.
 func TestRandomPlansCauses(t *testing.T) {
 	draws := FaultSets(scenario.Scenario{Random: &nemesis.Random{Faults: []string{"pause", "kill", "cut"}}})
 	c := newTestCard()

@@ -25,7 +25,7 @@ type Card struct {
 	RetriedOn     string              `json:"triedOn,omitempty"`    // the backend on which violations were retried; "" for none
 	Runs          int                 `json:"runs"`                 // runs of the catalog on Backend
 	RunsOnSecond  int                 `json:"runsBeside,omitempty"` // runs of the catalog on SecondBackend
-	Columns       []string            `json:"columns"`              // kinds of failures, and the same on the second backend (see ColumnOn)
+	Columns       []string            `json:"columns"`              // kinds of failure, some of them again for the second backend (see ColumnOn)
 	Rows          []CardRow           `json:"rows"`
 	Measurements  []*Measurement      `json:"measured"`
 	RandomPlans   *RandomPlans        `json:"dice,omitempty"` // nil if no random plans were run
@@ -42,7 +42,8 @@ type Card struct {
 // CardRow holds the results for one property.
 type CardRow struct {
 	Property string `json:"property"`
-	// Claim is what the lock's documentation promises about the property; "" for nothing.
+	// Claim is what the lock's documentation promises about the property; "" if it promises
+	// nothing.
 	Claim string     `json:"claim,omitempty"`
 	Cells []CardCell `json:"cells"` // one for each column
 }
@@ -51,24 +52,25 @@ type CardRow struct {
 type CardCell struct {
 	Mark               Mark   `json:"mark"`
 	Holds              int    `json:"kept,omitempty"`        // runs in which it held, as required
-	Failed             int    `json:"failed,omitempty"`      // runs in which it was violated though required
-	Unconfirmed        int    `json:"unconfirmed,omitempty"` // those of Failed that did not recur on real servers
+	Failed             int    `json:"failed,omitempty"`      // runs in which it was violated although required
+	Unconfirmed        int    `json:"unconfirmed,omitempty"` // failed runs whose violation was not reproduced on real servers
 	ComparisonHolds    int    `json:"alone,omitempty"`       // runs in which it was violated and not required, and the comparison run did not violate it
 	ComparisonViolated int    `json:"alike,omitempty"`       // runs in which it was violated and not required, as in the comparison run
 	HoldsUnrequired    int    `json:"free,omitempty"`        // runs in which it held without being required
-	Undecided          int    `json:"open,omitempty"`        // runs in which it was required, and was undecided or not exercised
+	Undecided          int    `json:"open,omitempty"`        // runs in which it was required but undecided or not exercised
 	Why                string `json:"why,omitempty"`         // why the lock or the backend does not support it
 }
 
-// Measurement holds what was measured under one kind of failure, for the lock under test and for the
-// scenarios' own locks.
+// Measurement holds the numbers measured under one kind of failure, for the lock under test and for
+// the scenarios' own locks.
 type Measurement struct {
 	Column     string      `json:"column"`
 	Lock       CardNumbers `json:"lock"`
 	Comparison CardNumbers `json:"own"`
 }
 
-// CardNumbers holds the numbers of one run, or of several: sums, and the maximum of MaxUnavailable.
+// CardNumbers holds the numbers measured in one run, or combined over several: the maximum of
+// MaxUnavailable, and the sums of the other fields.
 type CardNumbers struct {
 	Grants         float64 `json:"grants"`
 	MaxUnavailable float64 `json:"longest"` // longest time without a grant while a client tried, in seconds
@@ -83,7 +85,7 @@ func (n *CardNumbers) add(o CardNumbers) {
 	n.Grants, n.OrphanKeys, n.MaxUnavailable = n.Grants+o.Grants, n.OrphanKeys+o.OrphanKeys, max(n.MaxUnavailable, o.MaxUnavailable)
 }
 
-// undecidedProperty is a required property that a run did not decide.
+// undecidedProperty is a required property that a run left undecided.
 type undecidedProperty struct {
 	Scenario string `json:"scenario"`
 	Property string `json:"property"`
@@ -91,13 +93,13 @@ type undecidedProperty struct {
 	Because  string `json:"because"`
 }
 
-// cardSkip lists the scenarios that were not run for one reason.
+// cardSkip lists the scenarios that were skipped for the same reason.
 type cardSkip struct {
 	Why       string   `json:"why"`
 	Scenarios []string `json:"scenarios"`
 }
 
-// Columns other than a single kind of failure.
+// Columns that do not stand for a single kind of failure.
 const (
 	NoFailure    = "none"
 	otherKind    = "other"   // a fault that belongs to no kind of failure
@@ -105,7 +107,7 @@ const (
 	randomPlan   = "random"  // column of a CardFinding from a random plan
 )
 
-// CardColumn returns the column of a scenario: its kind of failure.
+// CardColumn returns the column for a scenario: its kind of failure, or one of the columns above.
 func CardColumn(s scenario.Scenario) string {
 	switch models := s.FaultModels(); {
 	case len(models) > 1:
@@ -118,7 +120,7 @@ func CardColumn(s scenario.Scenario) string {
 	return NoFailure
 }
 
-// ColumnOn returns the name of a column on a backend.
+// ColumnOn returns the name of the column for a kind of failure on a backend.
 func (c *Card) ColumnOn(kind, backend string) string {
 	if backend == c.Backend {
 		return kind
@@ -128,7 +130,7 @@ func (c *Card) ColumnOn(kind, backend string) string {
 
 const onSeparator = " on "
 
-// SplitColumn returns the kind of failure of a column, and whether it is on the second backend.
+// SplitColumn returns a column's kind of failure, and whether the column is for the second backend.
 func SplitColumn(column string) (kind string, second bool) {
 	kind, _, second = strings.Cut(column, onSeparator)
 	return kind, second
@@ -153,7 +155,7 @@ type CardEntry struct {
 	RunID int
 }
 
-// Add adds a run of the catalog.
+// Add adds a run of a scenario from the catalog.
 func (c *Card) Add(e CardEntry) {
 	o := e.Outcome
 	column := c.ColumnOn(CardColumn(e.Scenario), o.Backend)
@@ -218,8 +220,8 @@ func (c *Card) row(property string) *CardRow {
 	return &c.Rows[i]
 }
 
-// ensureColumn returns the index of a column. It inserts the column in order if the card does not
-// have it yet.
+// ensureColumn returns the index of the named column. If the card does not have it yet,
+// ensureColumn inserts it in order.
 func (c *Card) ensureColumn(name string) int {
 	if i := slices.Index(c.Columns, name); i >= 0 {
 		return i
@@ -242,8 +244,8 @@ func (c *Card) ensureColumn(name string) int {
 	return i
 }
 
-// cardCase is a violation of a property under one kind of failure for one cause, with the runs that show
-// it, the shortest first.
+// cardCase groups the runs that violated one property under one kind of failure for one cause, the
+// shortest run first.
 type cardCase struct {
 	Property, Column, Cause string
 	Required                bool // whether the property was required
@@ -271,7 +273,7 @@ func (c *Card) unsupportedReason(property string) string {
 	return ""
 }
 
-// judge counts the judgement of a property in a run.
+// judge adds a run's judgement of a property to the property's cell.
 func (c *Card) judge(column string, j Judgement, e CardEntry) {
 	if c.unsupportedReason(j.Property) != "" {
 		return
@@ -297,7 +299,7 @@ func (c *Card) judge(column string, j Judgement, e CardEntry) {
 	}
 }
 
-// addViolation adds a violation to its case.
+// addViolation adds a run to the case for its violation.
 func (c *Card) addViolation(column string, j Judgement, e CardEntry, required bool) {
 	x := GetOrAdd(&c.cases, func(x *cardCase) bool {
 		return x.Property == j.Property && x.Column == column && x.Cause == j.Cause && x.Required == required
@@ -308,8 +310,8 @@ func (c *Card) addViolation(column string, j Judgement, e CardEntry, required bo
 	})
 }
 
-// Skip adds a scenario that was not run on a backend. The reason is shown in the cells of its column
-// unless the scenario is about a broken lock.
+// Skip records that a scenario was not run on a backend. The reason is shown in the cells of its
+// column unless the scenario is about a broken lock.
 func (c *Card) Skip(s scenario.Scenario, backend, why string) {
 	x := GetOrAdd(&c.Skipped, func(x *cardSkip) bool { return x.Why == why }, cardSkip{Why: why})
 	if !slices.Contains(x.Scenarios, s.ID()) {
@@ -369,8 +371,8 @@ func (x CardCell) chooseMark() Mark {
 	return MarkNotExercised
 }
 
-// RandomPlans holds the results of random fault plans with all faults, with each kind of failure alone,
-// and with all faults except that kind.
+// RandomPlans holds the results of random fault plans with all faults, with each kind of failure
+// alone, and with all kinds but one.
 type RandomPlans struct {
 	Scenario  string           `json:"scenario"`
 	Seeds     int              `json:"seeds"` // for each set of faults
@@ -392,7 +394,8 @@ type RandomPlansRow struct {
 	Shares   []Share `json:"shares"` // one for each set of faults
 }
 
-// Share counts the runs that violated a property, with the 95 % interval of their rate.
+// Share counts the runs that violated a property. Low and High bound the rate of violations with 95
+// % confidence.
 type Share struct {
 	Runs               int     `json:"runs"` // runs that decided the property
 	Violated           int     `json:"violated"`
@@ -402,8 +405,8 @@ type Share struct {
 	High               float64 `json:"high"`
 }
 
-// FaultSets returns the sets of faults for a scenario's random plans: all faults, each kind of failure
-// alone, and all faults except each kind.
+// FaultSets returns the sets of faults for a scenario's random plans: all faults, each kind of
+// failure alone, and all kinds but one.
 func FaultSets(s scenario.Scenario) []FaultSet {
 	names := func(in func(kind string) bool) (out []string) {
 		for _, c := range s.Random.Choices() {
@@ -436,7 +439,7 @@ func failureKind(c nemesis.Choice) string {
 	return c.Kind.Model
 }
 
-// AddRandom adds a run of a random plan. e.FaultSet is one of sets.
+// AddRandom adds a run of a random plan. e.FaultSet must be one of sets.
 func (c *Card) AddRandom(e CardEntry, seeds int, sets []FaultSet) {
 	if c.RandomPlans == nil {
 		c.RandomPlans = &RandomPlans{Scenario: e.Outcome.Scenario, Seeds: seeds, FaultSets: sets}
@@ -479,9 +482,9 @@ func (s *Share) add(j Judgement) {
 	s.Low, s.High = Wilson(s.Violated, s.Runs)
 }
 
-// Causes returns the kinds of failures that cause violations of a property. Kinds in alone violated it
-// by themselves. Without a kind in needed, violations are rarer than with all faults: the
-// intervals do not overlap.
+// Causes returns the kinds of failure that cause violations of a property. Each kind in alone
+// caused violations without any other kind. Each kind in needed makes violations significantly
+// rarer when it is left out: its confidence interval does not overlap that for all faults.
 func (d *RandomPlans) Causes(property string) (alone, needed []string) {
 	i := slices.IndexFunc(d.Rows, func(r RandomPlansRow) bool { return r.Property == property })
 	if i < 0 {
@@ -499,8 +502,8 @@ func (d *RandomPlans) Causes(property string) (alone, needed []string) {
 	return alone, needed
 }
 
-// CardFinding is a run that shows violations. For each of them it is the shortest run with that property,
-// kind of failure and cause.
+// CardFinding is a run that shows one or more violations. It is the shortest run that shows them:
+// no shorter run has the same property, kind of failure and cause.
 type CardFinding struct {
 	Scenario   string      `json:"scenario"`
 	Claim      string      `json:"claim"` // claim of the scenario
@@ -515,7 +518,7 @@ type CardFinding struct {
 	Required      bool               `json:"held"`
 	Numbers       CardNumbers        `json:"numbers"`
 	Comparison    *ComparisonNumbers `json:"control,omitempty"`   // nil if the lock is the scenario's own
-	Run           string             `json:"run,omitempty"`       // directory of the stored run, relative to the card; "" if a repetition differed
+	Run           string             `json:"run,omitempty"`       // directory of the stored run, relative to the card; "" if repeating the run gave another result
 	ConfirmingRun string             `json:"elsewhere,omitempty"` // directory of the run on the other backend that confirmed it
 	RunID         int                `json:"-"`                   // CardEntry.RunID of the run
 }
@@ -535,7 +538,7 @@ type Violation struct {
 	Required     bool            `json:"held"`              // whether the property was required
 	Comparison   verdict.Outcome `json:"control,omitempty"` // outcome in the comparison run
 	Also         []string        `json:"also,omitempty"`    // other scenarios that show the same violation
-	Reproduction *Reproduction   `json:"try,omitempty"`     // nil if it was not tried on another backend
+	Reproduction *Reproduction   `json:"try,omitempty"`     // nil if it was not retried on another backend
 }
 
 // Reproduction is the result of retrying a violation on another backend.
@@ -543,10 +546,10 @@ type Reproduction struct {
 	Backend string            `json:"backend"`
 	State   ReproductionState `json:"state"`
 	Runs    int               `json:"runs,omitempty"` // number of attempts
-	Why     string            `json:"why,omitempty"`  // why it cannot run there, or was not decided
+	Why     string            `json:"why,omitempty"`  // why it cannot run there, or why the result is inconclusive
 	Cause   string            `json:"cause,omitempty"`
 	Command string            `json:"command,omitempty"`
-	// RunID identifies the run that showed the violation, for the caller.
+	// RunID tells the caller which run showed the violation.
 	RunID int `json:"-"`
 }
 
@@ -560,7 +563,7 @@ const (
 	CannotRun      ReproductionState = "can't be run there"
 )
 
-// Finalize computes the marks and findings of the runs added so far.
+// Finalize computes the marks and findings from the runs added so far.
 func (c *Card) Finalize() {
 	slices.SortStableFunc(c.cases, func(a, b *cardCase) int {
 		propertyIndex := func(x *cardCase) int { return slices.Index(checker.Properties(), x.Property) }
@@ -626,12 +629,13 @@ func (f CardFinding) Confirmed() bool {
 	})
 }
 
-// maxReproduced bounds the runs of a case that are retried on the other backend. If the shortest run does
-// not show the violation there, the next one may.
+// maxReproduced is the maximum number of runs of a case that are retried on the other backend. If
+// the shortest run does not show the violation there, the next one may.
 const maxReproduced = 3
 
-// Reproduce retries each violation of a required property on another backend, the shortest run first, and
-// moves a confirmed run to the front. Violations found on the second backend are not retried.
+// Reproduce retries each violation of a required property on another backend. It tries the shortest
+// run first, and moves a confirmed run to the front. Violations found on the second backend are not
+// retried.
 func (c *Card) Reproduce(reproduce func(ShownRun) Reproduction) {
 	for _, x := range c.cases {
 		if _, second := SplitColumn(x.Column); !x.Required || second {

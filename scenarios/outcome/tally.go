@@ -34,12 +34,13 @@ type Row struct {
 	Causes  []Cause        `json:"causes,omitempty"`  // violations by cause, with their counts and example seeds
 
 	Shown   Outcome   `json:"-"` // the run that best represents the row
-	Quoted  []Outcome `json:"-"` // the first few runs for each reason to quote a run
+	Quoted  []Outcome `json:"-"` // for each reason to quote a run, the first few such runs
 	Seconds float64   `json:"-"`
-	// Reported lists the properties worth a line of a report, in the order in which that was found.
-	// It contains wholeRun if a run as a whole is worth a line.
+	// Reported lists the properties worth a line of a report, in the order in which they first
+	// appeared. It contains wholeRun if there is something to report about a run as a whole.
 	Reported []string `json:"-"`
-	// WholeRuns counts the reports about runs as a whole, WholeRunsFailed those that are failures.
+	// WholeRuns counts how often a run as a whole was reported, WholeRunsFailed how often that was
+	// a failure.
 	WholeRuns, WholeRunsFailed int `json:"-"`
 
 	quoteCounts map[string]int // quoted runs by reason
@@ -48,8 +49,8 @@ type Row struct {
 // wholeRun represents a run as a whole in Row.Reported.
 const wholeRun = "run"
 
-// Cell summarizes one property, or one bounded number, over all runs of a scenario. Got, Cause, Node
-// and Because are those of one run, identified by Seed and Command.
+// Cell summarizes one property, or one bounded number, over all runs of a scenario. Got, Cause,
+// Node and Because come from one run, which Seed and Command identify.
 type Cell struct {
 	Property     string          `json:"property"`
 	Expected     string          `json:"expected"` // as text; "" for no expectation
@@ -61,7 +62,7 @@ type Cell struct {
 	Command      string          `json:"command,omitempty"`
 	Decided      int             `json:"decided"`                // runs with a decision
 	Violated     int             `json:"violated"`               // runs with a violation
-	NotExercised int             `json:"notExercised,omitempty"` // runs without an occasion to violate the property
+	NotExercised int             `json:"notExercised,omitempty"` // runs that did not exercise the property
 	Unexpected   int             `json:"unexpected,omitempty"`   // runs with an unexpected result
 	Follows      string          `json:"follows,omitempty"`      // the property that determines this one
 	Number       string          `json:"number,omitempty"`       // the measured value, as text
@@ -73,7 +74,7 @@ type Cell struct {
 	rank int
 }
 
-// ResultKey is a judgement without its texts, so equal results can be counted.
+// ResultKey is a judgement without its texts, used to count equal results.
 type ResultKey struct {
 	Judgement
 	Waiting bool // another run decides the judgement
@@ -163,7 +164,7 @@ func (r *Row) addReported(property string) {
 	}
 }
 
-// reportWholeRun records that a run as a whole is worth a line of a report.
+// reportWholeRun records that there is something to report about a run as a whole.
 func (r *Row) reportWholeRun(failed bool) {
 	r.addReported(wholeRun)
 	if r.WholeRuns++; failed {
@@ -171,7 +172,8 @@ func (r *Row) reportWholeRun(failed bool) {
 	}
 }
 
-// quote stores a run if it is among the first few for some reason to quote it.
+// quote stores a run if there is a reason to quote it and only a few runs were stored for that
+// reason.
 func (r *Row) quote(o Outcome) {
 	if r.quoteCounts == nil {
 		r.quoteCounts = map[string]int{}
@@ -208,8 +210,8 @@ func (r *Row) quote(o Outcome) {
 	}
 }
 
-// FailedRuns returns the first quoted runs that failed or were not as expected, at most limit. They
-// include skipped runs that were required.
+// FailedRuns returns up to limit quoted runs that failed or were not as expected, including
+// required runs that were skipped.
 func (r *Row) FailedRuns(limit int) []Outcome {
 	all := slices.DeleteFunc(slices.Clone(r.Quoted), func(o Outcome) bool { return o.Code == ExitOK })
 	return all[:min(len(all), limit)]
@@ -236,8 +238,8 @@ func (r *Row) State() string {
 	return ""
 }
 
-// showsMore reports whether outcome a should be shown rather than b. Worse states come first, then
-// violations, then smaller seeds.
+// moreRelevant reports whether outcome a should be shown rather than b. Worse states come first,
+// then violations, then smaller seeds.
 func showsMore(a, b Outcome) bool {
 	severity := func(o Outcome) int {
 		rank := 2 * slices.Index(StatesBySeverity(), o.State())
@@ -289,7 +291,7 @@ func (c *Cell) add(j Judgement, o Outcome) {
 	}
 }
 
-// Count returns the number of reportable results that match.
+// Count returns the number of reportable results for which match returns true.
 func (c *Cell) Count(match func(ResultKey) bool) (n int) {
 	for w, k := range c.Results {
 		if w.Reportable() && match(w) {
@@ -304,7 +306,7 @@ func (c Cell) Unresolved() bool {
 	return c.Got == verdict.Undecided || c.Got == verdict.NotExercised && !strings.HasPrefix(c.Expected, string(verdict.Violated))
 }
 
-// minRuns is the number of decided runs from which a rate is meaningful.
+// minRuns is the minimum number of decided runs for a rate to be meaningful.
 const minRuns = 20
 
 // HasRate reports whether the share of violations on a backend can be shown as a rate. A rate needs
@@ -312,7 +314,8 @@ const minRuns = 20
 // expected violation.
 func (c Cell) HasRate(backend string) bool { return backend == "sim" && c.Decided >= minRuns }
 
-// addCauses adds the violations of a run. The result does not depend on the order of the runs.
+// addCauses adds a run's violations to the causes. The result does not depend on the order of the
+// runs.
 func (r *Row) addCauses(o Outcome) {
 	for _, j := range o.Judgements {
 		if !j.isViolation() {
