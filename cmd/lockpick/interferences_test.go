@@ -27,7 +27,7 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-var interferences = flag.Int("interferences", 0, "number of processes or containers that TestInterferences… kills, stops or pauses; 0: a few by day, many at night")
+var interferences = flag.Int("interferences", 0, "number of processes or containers that TestInterferences… kills, stops or pauses; 0: a few, or many in nightly runs")
 
 // attack is an outside attack on a run. hit is called once in each of the first attempts (tries
 // says how many), when a client has started to write.

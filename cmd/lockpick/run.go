@@ -105,7 +105,7 @@ always is. FILE, FILE/VARIANT and FILE/ select from a scenario file.`,
 	fs.BoolVar(&f.dryRun, "dry-run", false, "print the resolved scenarios with the plans that the seeds draw, and run nothing")
 	fs.BoolVarP(&f.verbose, "verbose", "v", false, "print a line for every run, not only for unexpected ones")
 	fs.BoolVar(&f.failFast, "fail-fast", false, "stop after the first run that is unexpected or fails")
-	fs.StringVar(&f.shard, "shard", "", "make only the K-th of N parts of the runs, as in 3/8, and record the outcomes for\n\"lockpick merge\"; see lockpick help shards")
+	fs.StringVar(&f.shard, "shard", "", "run only the K-th of N parts of the sweep, as in 3/8, and record the outcomes for\n\"lockpick merge\"; see lockpick help shards")
 	return c
 }
 
