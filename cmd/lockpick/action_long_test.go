@@ -14,8 +14,8 @@ import (
 	"testing"
 )
 
-// TestActionRuns runs the action's scripts in a job's folder and compares the effects with its outputs.
-// The first job builds lockpick, and the others use that binary.
+// TestActionRuns runs the scripts of the action as a job would, and checks that their effects match
+// the action's outputs. The first job builds lockpick, and the others use that binary.
 func TestActionRuns(t *testing.T) {
 	var built map[string]string
 	for name, c := range map[string]struct {

@@ -49,7 +49,8 @@ func repository(t *testing.T) string {
 	return root
 }
 
-// TestActionLints checks our workflows, one that uses the action, and the README's with actionlint.
+// TestActionLints runs actionlint on the project's own workflows, on a workflow that uses the
+// action, and on the example in the README.
 func TestActionLints(t *testing.T) {
 	root := repository(t)
 	uses, err := os.ReadFile("testdata/workflow.yml")
@@ -96,8 +97,8 @@ func lint(t *testing.T, root string, text []byte) []*actionlint.Error {
 	return errs
 }
 
-// TestActionPins checks that workflows and actions pin commits. A tag can be moved to other code; a
-// commit can't.
+// TestActionPins checks that workflows and actions refer to other actions by commit. A tag can be
+// moved to other code; a commit can't.
 func TestActionPins(t *testing.T) {
 	root := repository(t)
 	var files []string
@@ -123,7 +124,7 @@ func TestActionPins(t *testing.T) {
 	}
 }
 
-// readmeBlock returns the YAML block of a README that contains words.
+// readmeBlock returns the YAML block of a README that contains the given words.
 func readmeBlock(t *testing.T, path, words string) string {
 	t.Helper()
 	text, err := os.ReadFile(path)

@@ -35,8 +35,8 @@ func findProgram(argv []string) error {
 	return nil
 }
 
-// readHello starts an adapter for a moment and reads its hello. It also returns the command for later
-// starts: for a shim this is the program that the shim replaces itself with.
+// readHello starts an adapter only to read its hello. It also returns the command for later starts;
+// if argv runs a shim, that is the program that the shim executes.
 func readHello(ctx context.Context, argv []string) (hello lockexec.Hello, command []string, err error) {
 	timeout := fmt.Errorf("no hello within %v", lockexec.StartWithin)
 	ctx, cancel := context.WithTimeoutCause(ctx, lockexec.StartWithin, timeout)
@@ -72,7 +72,8 @@ func readHello(ctx context.Context, argv []string) (hello lockexec.Hello, comman
 	return a.Hello, command, nil
 }
 
-// readHelloInImage reads the hello of an adapter in an image, where its command runs unchanged.
+// readHelloInImage reads the hello of an adapter in a container image. The command is run there
+// exactly as given.
 func readHelloInImage(ctx context.Context, image string, argv []string) (hello lockexec.Hello, err error) {
 	line, err := docker.New(docker.Config{Adapter: argv, AdapterImage: image}).Hello(ctx)
 	if unsupported, ok := errors.AsType[*docker.MissingError](err); ok {
@@ -132,16 +133,16 @@ func (a *app) checkAdapter(ctx context.Context, argv []string) error {
 	return nil
 }
 
-// kindsWithAdapter returns the table of kinds with the adapter's. It is separate because scenario
-// files must not name an adapter.
+// kindsWithAdapter returns the table of lock kinds with the adapter's lock added. The global table
+// does not contain it, because scenario files must not name an adapter.
 func kindsWithAdapter(hello lockexec.Hello) map[string]lock.Kind {
 	all := maps.Clone(kinds.All)
 	all[lockexec.Name] = hello.Kind()
 	return all
 }
 
-// requireServers selects a backend with real servers for an adapter if none was given, and prints
-// which: the simulation has no processes.
+// requireServers selects a backend with real servers if there is an adapter but no --backend, and
+// prints which one. The simulation has no processes, so it can't run adapters.
 func (f *runFlags) requireServers(c *cobra.Command, errs io.Writer) error {
 	switch {
 	case f.adapter == "":
@@ -157,8 +158,8 @@ func (f *runFlags) requireServers(c *cobra.Command, errs io.Writer) error {
 	return nil
 }
 
-// selectAdapter selects the lock of the adapter, if the user named one. It returns the command that
-// starts the adapter where it will run: here, or in its image.
+// selectAdapter selects the adapter's lock if the user gave --adapter. It returns the command that
+// starts the adapter where it will run: on this machine or, if image is set, in that image.
 func selectAdapter(ctx context.Context, s *campaign.Selection, image string) (program []string, err error) {
 	if s.Adapter == "" {
 		return nil, nil

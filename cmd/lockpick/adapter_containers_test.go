@@ -13,8 +13,9 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// buildImage builds the Go starting point of an adapter, with from replaced by to. It puts the adapter
-// alone into an image, built with the Dockerfile from "lockpick help adapter".
+// buildImage builds the adapter that adapter new writes for Go, after replacing from with to in its
+// source. It puts only that binary into an image, built with the Dockerfile from "lockpick help
+// adapter".
 func buildImage(t *testing.T, binary, name, from, to string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -48,8 +49,9 @@ func buildImage(t *testing.T, binary, name, from, to string) {
 	t.Cleanup(func() { run("docker", "rmi", name) })
 }
 
-// TestAdapterInContainers runs an adapter in an image as a client's lock in containers. It is killed and
-// paused with the client, its clocks can't be changed, and errors quote the end of its stderr.
+// TestAdapterInContainers uses an adapter in an image as the lock of clients in containers. The
+// adapter is killed and paused with its client, its clocks can't be changed, and errors quote the
+// end of its stderr.
 func TestAdapterInContainers(t *testing.T) {
 	needEngine(t)
 	binary := build(t)

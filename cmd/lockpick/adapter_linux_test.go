@@ -22,7 +22,8 @@ const adapterName = "lockpick-adapter"
 
 func init() { programs[adapterName] = runAdapter }
 
-// runAdapter is an adapter of a plain lock on one node. Its argument selects a mistake.
+// runAdapter runs an adapter for a plain lock on one node. Its command-line argument selects a
+// mistake to make.
 func runAdapter() {
 	mistake := ""
 	if len(os.Args) > 1 {
@@ -86,7 +87,8 @@ func runAdapter() {
 	}
 }
 
-// makeMistake makes the mistake in the second acquire. It returns true if there must be no answer.
+// makeMistake makes the mistake called how, in the second acquire. It reports whether the adapter
+// must leave request m unanswered.
 func (a *plainAdapter) makeMistake(how string, m *adapterRequest) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -109,7 +111,7 @@ func (a *plainAdapter) makeMistake(how string, m *adapterRequest) bool {
 	return how == "hangs"
 }
 
-// renews extends a hold by itself until it is released, and reports each extension.
+// renewInBackground extends a lock, unasked, until it is released, and reports each extension.
 func (a *plainAdapter) renews(key, token string) {
 	a.released = make(chan struct{})
 	go func(released chan struct{}) {

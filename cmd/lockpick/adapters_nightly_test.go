@@ -61,9 +61,9 @@ func TestStarters(t *testing.T) {
 	}
 }
 
-// wrongInBaseline maps adapters to the property that the library violates without any fault.
-// node-redlock 5 counts a lease from before the first try, so an acquire with several tries may return a
-// lease that has ended.
+// wrongInBaseline maps adapters to the property that their library violates even without faults.
+// node-redlock 5 counts a lease from before the first attempt, so an acquire with several attempts
+// may return a lease that has ended.
 var wrongInBaseline = map[string]string{"node-redlock-5": "valid-on-return"}
 
 // TestShippedAdapters checks that every shipped adapter passes the check, and that its library passes a
@@ -125,8 +125,8 @@ func TestExtensionsOnFailedNodesAreUnknown(t *testing.T) {
 	}
 }
 
-// TestAdaptersOverStubs checks the adapters of libraries that can't be installed here, over stubs. It
-// tests the adapters, not the libraries.
+// TestAdaptersOverStubs runs the adapters of libraries that can't be installed here on stubs of
+// these libraries. It tests the adapters, not the libraries.
 func TestAdaptersOverStubs(t *testing.T) {
 	binary := build(t)
 	root, err := filepath.Abs("../../harness/lock/exec/adapters")
@@ -167,8 +167,9 @@ func TestAdaptersOverStubs(t *testing.T) {
 	}
 }
 
-// TestRenewedInRuns runs libraries that extend their lock by themselves and may hold it for longer than
-// the TTL. Extensions that the adapter reports are recorded and move the deadline; using() reports none.
+// TestRenewedInRuns runs libraries that extend their locks automatically and may hold them for
+// longer than the TTL. Extensions that the adapter reports are recorded and move the deadline;
+// node-redlock's using() reports none.
 func TestRenewedInRuns(t *testing.T) {
 	binary := build(t)
 	dir := t.TempDir()
@@ -221,8 +222,8 @@ func TestRenewedInRuns(t *testing.T) {
 
 var pausesAndCuts = flag.Int("pauses-and-cuts", 10, "number of runs of TestPausesAndCuts per language")
 
-// TestPausesAndCuts checks that a correct lock behind an adapter stays correct under pauses and cuts, and
-// that no adapter fails.
+// TestPausesAndCuts checks that a correct lock behind an adapter stays correct while clients are
+// paused and links are cut, and that no adapter fails.
 func TestPausesAndCuts(t *testing.T) {
 	binary := build(t)
 	for _, lang := range []string{"node", "python"} {
@@ -250,8 +251,8 @@ func TestPausesAndCuts(t *testing.T) {
 	}
 }
 
-// TestWrongAdaptersInRuns checks that a run reports the mistake of a wrong adapter, ends, and leaves
-// neither processes nor folders behind.
+// TestWrongAdaptersInRuns checks that a run reports the mistake of a faulty adapter, ends, and
+// leaves neither processes nor folders behind.
 func TestWrongAdaptersInRuns(t *testing.T) {
 	needRedis(t)
 	binary, dir := build(t), t.TempDir()

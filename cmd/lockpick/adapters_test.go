@@ -28,8 +28,9 @@ func TestAdaptersReadme(t *testing.T) {
 	}
 }
 
-// TestOptionsOfAnAdapter checks that an override of a lock option applies to the lock under test, not to
-// the scenario's own lock, which may not have the option. A run's command repeats it.
+// TestOptionsOfAnAdapter checks that an override of a lock option applies to the lock under test,
+// not to the scenario's own lock, which may not have the option. The command that is printed to
+// rerun a run includes the override.
 func TestOptionsOfAnAdapter(t *testing.T) {
 	all := maps.Clone(kinds.All)
 	all[exec.Name] = lock.Kind{Options: []lock.Option{{Name: "driver", Values: []string{"defaults", "bounded"}}, {Name: "retries", Values: []string{"defaults", "none"}}}}

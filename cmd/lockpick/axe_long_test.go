@@ -22,8 +22,8 @@ const (
 	axeSum  = "29348999450cdf2849a8e70b7912fc2da85a849da39c0d0d5394f51d4a9ed95c"
 )
 
-// fewRows removes all but the first rows of a history, because axe examines each row and they are alike.
-// It also unfolds what is folded.
+// fewRows removes all but the first rows of a history, because axe examines every row and they are
+// all similar. It also expands collapsed sections.
 const fewRows = `document.querySelectorAll('#events tbody tr:nth-child(n+60)').forEach((r) => r.remove()),
 	document.querySelectorAll('#unfold:not([hidden])').forEach((b) => b.click()), document.querySelectorAll('details').forEach((d) => { d.open = true; })`
 
@@ -34,7 +34,7 @@ const overflow = `((width) => [...document.querySelectorAll('body *')].filter(e 
 const runAxe = `axe.run(document, { resultTypes: ['violations'] }).then((r) => { window.axed = r.violations.map((v) =>
 	v.id + ' (' + v.help + '): ' + v.nodes.slice(0, 5).map((n) => n.target.join(' ') + ' ' + n.html.slice(0, 120) + ' ' + n.any.map((c) => c.message).join('; ')).join('\n    ')); }, (e) => { window.axed = [String(e)]; }), 0`
 
-// testAxe checks pages of each kind with axe, in the modes for day or night.
+// testAxe checks pages of each kind with axe, in the modes that the function modes selects.
 func testAxe(t *testing.T, browser context.Context, pages map[string]string) {
 	script, err := os.ReadFile(axeFile)
 	if err != nil {
@@ -92,7 +92,8 @@ func TestPageAccessibility(t *testing.T) {
 	t.Run("seeds", func(t *testing.T) { testSeeds(t, browser, sweep) })
 }
 
-// wrongRun expects a violation that does not occur, and does not expect the one that does.
+// wrongRun is a scenario that expects a violation which does not occur, and does not expect the one
+// that does.
 const wrongRun = `
 name: wrong
 claim: A client that is paused between its validity check and its write does no damage.

@@ -19,8 +19,9 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// build returns the binary as a user builds it; it is built once. The longer tests run it instead of the
-// test binary, because bubbles must work outside "go test" and "go run" hides exit codes.
+// build builds lockpick as users do, once, and returns the path of the binary. The longer tests run
+// it instead of the test binary, because bubbles must work outside "go test" and "go run" hides
+// exit codes.
 func build(t *testing.T) string {
 	t.Helper()
 	path, err := buildOnce()
@@ -110,7 +111,8 @@ func size(path string) int64 {
 	return is.Size()
 }
 
-// standIn returns a link to this binary with the name of one of its programs.
+// standIn creates a link to the test binary, which acts as the program of that name when started
+// through it, and returns the path of the link.
 func standIn(t *testing.T, dir, name string) string {
 	t.Helper()
 	self, err := os.Executable()

@@ -21,18 +21,19 @@ import (
 // maxSeeds is the number of seeds that random plans may use to catch a lock.
 const maxSeeds = 200
 
-// randomPlan is the scenario with the plans. Within its assumptions the reference lock violates only the
-// order of fencing tokens, so other violations are due to the mistake. Beyond the assumptions one could
-// not attribute a violation.
+// randomPlan is the scenario whose random plans are used. Within its assumptions the reference lock
+// violates only the order of fencing tokens, so any other violation is due to the mistake. Without
+// the assumptions, a violation could not be attributed to the mistake.
 const randomPlan = "random-within-assumptions/extending"
 
 // batch is the number of seeds tried between checks, so that the reported seed is the first one for any
 // number of workers.
 const batch = 20
 
-// TestBrokenLocksUnderRandomPlans lists the broken locks that random plans catch without knowing what to
-// look for: by a violation that the reference lock does not show under the same plan. The missed locks
-// need situations that random plans don't create; a scenario of the catalog catches them.
+// TestBrokenLocksUnderRandomPlans lists the broken locks that random plans catch, without being
+// told what to look for: the lock must violate a property that the reference lock does not violate
+// under the same plan. The other broken locks need situations that random plans don't create;
+// scenarios of the catalog catch those.
 func TestBrokenLocksUnderRandomPlans(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Minute)
 	defer cancel()
@@ -66,8 +67,8 @@ type search struct {
 	references map[string][]string // properties that the reference lock violates, by settings and seed
 }
 
-// firstCaught returns the first seed whose plan shows a violation that the reference lock does not show, and
-// that violation. It returns 0 if there is none.
+// firstCatchingSeed returns the first seed with which the lock violates a property that the
+// reference lock does not violate, and that violation. It returns 0 if there is none.
 func (h search) firstCaught(ctx context.Context, mistake string) (uint64, outcome.Judgement) {
 	var sets []string
 	if !strings.HasPrefix(mistake, "fence-") { // few of the others can issue fencing tokens
@@ -103,7 +104,7 @@ func (h search) reference(ctx context.Context, s pick, name string, seed uint64)
 	return had
 }
 
-// violations returns the violations with each of n seeds.
+// violations returns the violations for each of n seeds, starting with from.
 func (h search) violations(ctx context.Context, s pick, from uint64, n int) [][]outcome.Judgement {
 	all := make([][]outcome.Judgement, n)
 	h.pool.Run(ctx, n, func(i int) campaign.Job {

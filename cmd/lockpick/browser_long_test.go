@@ -67,8 +67,8 @@ type tab struct {
 	failures []string
 }
 
-// newTab opens a tab. At the end of the test the tab must have had no error or exception, no dialog and
-// no network request.
+// newTab opens a tab. The test fails if the tab has an error, an uncaught exception, a dialog or a
+// network request.
 func newTab(t *testing.T, browser context.Context) *tab {
 	t.Helper()
 	ctx, end := chromedp.NewContext(browser)
@@ -157,7 +157,7 @@ func (b *tab) open(file, hash string) {
 	b.do(chromedp.Navigate("about:blank"), chromedp.Navigate("file://"+path+hash))
 }
 
-// is checks the value of a JavaScript expression.
+// expectValue checks the value of a JavaScript expression.
 func (b *tab) is(expression string, want any) {
 	b.Helper()
 	if got := b.value(expression); fmt.Sprint(got) != fmt.Sprint(want) {
@@ -174,7 +174,8 @@ func (b *tab) value(expression string) any {
 	return got
 }
 
-// becomes waits until a JavaScript expression is true, in this page or the one that the tab is loading.
+// waitUntil waits until a JavaScript expression is true, in this page or the one that the tab is
+// loading.
 func (b *tab) becomes(expression string) {
 	b.Helper()
 	var err error

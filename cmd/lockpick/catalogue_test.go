@@ -12,8 +12,8 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// tagFlags returns the flags that select scenarios for a real backend: all of them at night, and by day a
-// few, since they run in real time.
+// tagFlags returns the flags that select scenarios for a real backend. Nightly runs use all
+// scenarios; regular runs use only a few, because they take real time.
 func tagFlags() []string {
 	if night {
 		return nil
@@ -39,8 +39,9 @@ var simulatedOnly = map[string]string{
 	"weak-token/random-bytes":     "exact-instants: this backend does not have it",
 }
 
-// notSkipped returns the runs that were not skipped. Exactly the scenarios in lists may be skipped, for the
-// listed reason. At night, when everything runs, all listed scenarios must have been skipped.
+// notSkipped returns the runs that were not skipped. Only scenarios in lists may be skipped, each
+// for its listed reason. In nightly runs, which cover the whole catalog, all of them must have been
+// skipped.
 func notSkipped(t *testing.T, all []outcome.Outcome, lists ...map[string]string) []outcome.Outcome {
 	t.Helper()
 	why := map[string]string{}
@@ -62,12 +63,12 @@ func notSkipped(t *testing.T, all []outcome.Outcome, lists ...map[string]string)
 	return slices.DeleteFunc(all, func(o outcome.Outcome) bool { return o.Skipped != "" })
 }
 
-// maxLucky is the number of runs that may need a retry to show their violation. No scenario should depend
-// on luck, but an overloaded machine can miss a violation. The test logs which.
+// maxLucky is the number of runs that may need a retry to show their violation. No scenario should
+// depend on luck, but an overloaded machine can miss a violation. The test logs which runs did.
 const maxLucky = 4
 
-// logRetries logs retried runs: those that missed a violation, and those that showed nothing or had a host
-// stall, which are noise of the machine.
+// logRetries logs retried runs: those that missed a violation, and those that showed nothing or had
+// a host stall, which are due to load on the machine.
 func logRetries(t *testing.T, all []outcome.Outcome) {
 	t.Helper()
 	noise := 0

@@ -15,8 +15,8 @@ var (
 	tableRow = regexp.MustCompile(`(?m)^\| (Test\w+(?:, Test\w+)*) \|`)
 )
 
-// TestTableOfChecks checks that the tables list every longer test and no test that does not exist. They
-// may list a quick test for what it omits with -short.
+// TestTableOfChecks checks that the tables list every longer test and no test that does not exist.
+// The tables may also list quick tests that omit cases with -short.
 func TestTableOfChecks(t *testing.T) {
 	const table = "../../.ci/README.md"
 	text, err := os.ReadFile(table)

@@ -56,20 +56,21 @@ func (c choice) scenarios() (all []pick, err error) {
 	return all, selectionError(err)
 }
 
-// selection returns the flags' selection from these names.
+// selection returns the selection that the flags and the given names describe.
 func (f *runFlags) selection(names ...string) campaign.Selection {
 	return campaign.Selection{Names: names, Tags: f.tags, Lock: f.lock, Adapter: f.adapter, Sets: f.sets, Expects: f.expects, DefaultExpects: f.demands, Backend: f.backend, Scale: f.scale}
 }
 
-// resolve resolves a selection, and normalizes the flags of its lock for commands that repeat them.
+// resolve resolves a selection, and normalizes its lock flags, which the commands printed for
+// reruns repeat.
 func (f *runFlags) resolve(s *campaign.Selection) (campaign.Choice, error) {
 	c, err := s.Choose(knownNames())
 	f.lock, f.sets = s.Lock, s.Sets
 	return c, selectionError(err)
 }
 
-// chooseScenarios resolves the named scenarios with the lock, the expectations and the scale that the flags
-// set. not lists the scenarios that do not suit the lock.
+// chooseScenarios resolves the named scenarios with the lock, the expectations and the scale that
+// the flags set. unsuitable lists the scenarios that do not suit the lock.
 func (f *runFlags) chooseScenarios(names ...string) (suitable []pick, unsuitable []campaign.Skip, err error) {
 	s := f.selection(names...)
 	c, err := f.resolve(&s)
@@ -126,7 +127,7 @@ const (
 // backendNames lists the backends; the first is the default.
 var backendNames = []string{simulation, "process", containers}
 
-// backend returns the backend of this name. The settings in apply to containers.
+// backend returns the backend with the given name. in contains the settings for containers.
 func backend(name string, in docker.Config, adapter ...string) (harness.Backend, error) {
 	switch name {
 	case simulation:
@@ -144,7 +145,7 @@ func backend(name string, in docker.Config, adapter ...string) (harness.Backend,
 	return nil, usageError(fmt.Errorf("no backend %q", name), "one of "+strings.Join(backendNames, ", ")+suggestion(name, backendNames))
 }
 
-// remarker is a backend that differs from what users may expect; Remark explains how.
+// remarker is a backend that may not work as users expect; Remark explains how it differs.
 type remarker interface{ Remark(context.Context) string }
 
 // preparer is a backend that must fetch something before runs, such as images, which may take
@@ -172,7 +173,7 @@ func prepare(ctx context.Context, b harness.Backend, all []scenario.Scenario, pr
 	return nil
 }
 
-// rejectBroken rejects the lock with planted mistakes for commands that can't select a mistake.
+// rejectBroken rejects the lock with planted mistakes for commands with no way to select a mistake.
 func rejectBroken(verb, lock string) error {
 	if kind, _, _ := strings.Cut(lock, ":"); kind != "broken" {
 		return nil

@@ -14,7 +14,8 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// ci collects the outcomes for CI systems. Of a sweep it keeps only what it will write.
+// ci collects the outcomes for CI systems. For a sweep it keeps only the outcomes that it will
+// write.
 type ci struct {
 	junitFile   string
 	summaryFile string // $GITHUB_STEP_SUMMARY
@@ -24,8 +25,8 @@ type ci struct {
 	exampleDirs map[string]string // directories of the stored example runs, by command
 }
 
-// newCI reads the environment. It creates the file before anything runs, so that lockpick does not
-// start runs whose result can't be written.
+// newCI reads the settings of the CI system from the environment. It creates the JUnit file before
+// anything runs, so that an unwritable path is reported before time is spent on runs.
 func newCI(junitFile string) (*ci, error) {
 	c := &ci{junitFile: junitFile, summaryFile: os.Getenv("GITHUB_STEP_SUMMARY"), annotate: os.Getenv("GITHUB_ACTIONS") == "true"}
 	if junitFile == "" {
@@ -44,7 +45,7 @@ func (c *ci) render() error {
 }
 
 // finish writes everything. GitHub's runner reads annotations from either stream, so they go to the
-// stream without results.
+// one that does not carry results.
 func (c *ci) finish(to io.Writer) error {
 	var errs []error
 	if c.junitFile != "" {

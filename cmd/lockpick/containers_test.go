@@ -20,8 +20,8 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// TestCatalogOnDocker runs the catalog in containers: all of it at night, and by day the scenarios
-// that only containers can run. TestBackendsAgree runs other types of faults.
+// TestCatalogOnDocker runs scenarios in containers: nightly runs cover the catalog, and regular
+// runs the scenarios that only containers support. TestBackendsAgree covers other types of faults.
 func TestCatalogOnDocker(t *testing.T) {
 	needEngine(t)
 	began := time.Now()
@@ -67,7 +67,7 @@ func TestReadmeBuildOnDocker(t *testing.T) {
 	nothingOnEngine(t)
 }
 
-// nothingOnEngine checks that no container and no network of lockpick is left behind.
+// checkEngineIsClean checks that lockpick left no container and no network behind.
 func nothingOnEngine(t *testing.T) {
 	t.Helper()
 	for _, list := range [][]string{{"ps", "--all"}, {"network", "ls"}} {
@@ -78,8 +78,8 @@ func nothingOnEngine(t *testing.T) {
 	}
 }
 
-// TestInterruptedOnDocker checks that a signal in the middle of a run ends it with 130, keeps its
-// history, and leaves nothing on the engine.
+// TestInterruptedOnDocker checks that a signal in the middle of a run ends it with exit code 130,
+// keeps its history, and leaves nothing on the engine.
 func TestInterruptedOnDocker(t *testing.T) {
 	needEngine(t)
 	store := filepath.Join(t.TempDir(), "store")

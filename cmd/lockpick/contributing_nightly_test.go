@@ -20,10 +20,10 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 )
 
-// TestContributing follows each list in CONTRIBUTING.md in a copy of the project: it adds the
-// files and lines of an archive, which must touch every place in the list and no other, and runs
-// the list's commands. Then the archive's script and its tests must pass. They must fail if any
-// one place is left out; otherwise nobody would notice a list that forgets it.
+// TestContributing follows each list in CONTRIBUTING.md in a copy of the project: it adds the files
+// and lines of an archive, which must touch every place in the list and no other, and runs the
+// list's commands. Then the archive's script and its tests must pass. They must fail if any one
+// place is left out; otherwise a list that lacks that place would go unnoticed.
 func TestContributing(t *testing.T) {
 	guide, err := os.ReadFile("../../CONTRIBUTING.md")
 	if err != nil {
@@ -76,8 +76,8 @@ const houseTests = "./cmd/lockpick -run ^Test(ImportTable|SizesAndDocs|EngineHas
 	"ScenarioFormatTopic|FaultsTopic|PropertiesTopic|VerdictFileTopic|SchemaIsOne|ReservedFolderNames|" +
 	"ReadmeIsShort|ReadmeLinks|GuaranteesNameScenarios|Claims|ScoreTag|ScorecardsAreComplete)$"
 
-// accepted builds a copy and runs an archive's script with the binary, then its tests and
-// those of the house. It returns the first failure.
+// checkCopy builds a copy of the project, runs an archive's script with the binary, and then runs
+// the archive's tests and houseTests. It returns the first failure.
 func accepted(t *testing.T, root, script string, tests []string) error {
 	t.Helper()
 	dir := t.TempDir()
@@ -147,8 +147,8 @@ func revertFile(t *testing.T, root, name string) (undo func()) {
 	}
 }
 
-// contributions returns the lists of files and commands below headings like "## Add a lock", by the word
-// in the heading. NAME in a file stands for any name.
+// contributions returns the lists of files and commands below headings like "## Add a lock", keyed
+// by the last word of the heading. NAME in a file stands for any name.
 func contributions(guide string) map[string][]string {
 	lists := map[string][]string{}
 	heading := regexp.MustCompile(`^## Add an? (\w+)$`)
@@ -189,7 +189,7 @@ func compareWithList(t *testing.T, list []string, a *txtar.Archive) {
 	}
 }
 
-// copyProject returns the folder of a copy of the project without ignored files.
+// copyProject copies the project without ignored files, and returns the folder of the copy.
 func copyProject(t *testing.T) string {
 	t.Helper()
 	root := t.TempDir()

@@ -2,5 +2,6 @@
 
 package main
 
-// night is false in tests that run before a change lands, which must not take longer than minutes.
+// night is false in regular runs, which test a change before it is merged and must take only
+// minutes.
 const night = false

@@ -19,8 +19,8 @@ import (
 	"lockpick/scenarios/campaign"
 )
 
-// storm returns a scenario of five clients in which everything that can go wrong does, often at once. Its
-// plan depends on the seed alone.
+// storm returns a scenario of five clients in which everything that can go wrong does, often at
+// once. Its plan depends only on the seed.
 func storm(t *testing.T, seed uint64) scenario.Scenario {
 	t.Helper()
 	found, err := choice{names: []string{"baseline/"}, sets: []string{
@@ -64,15 +64,15 @@ func storm(t *testing.T, seed uint64) scenario.Scenario {
 	return s
 }
 
-// Numbers of seeds and random plans that are run twice. There are more at night.
+// Numbers of seeds and random plans that are run twice. Nightly runs use more.
 var (
 	pairs = flag.Uint64("pairs", map[bool]uint64{false: 1, true: 5}[night], "seeds of each scenario that are run twice; of storms eight times as many")
 	plans = flag.Uint64("plans", map[bool]uint64{false: 75, true: 1000}[night], "random plans that are run twice")
 )
 
-// TestEverySeedTwice runs every scenario and variant, and storms, twice per seed: on one processor, and
-// on two with a garbage collector that interrupts all the time. The scheduler must not affect anything,
-// not even the times of messages.
+// TestEverySeedTwice runs every scenario and variant, and storms, twice per seed: on one processor,
+// and on two with a garbage collector that runs all the time. The scheduler must not affect
+// anything, not even the times of messages.
 func TestEverySeedTwice(t *testing.T) {
 	picks, err := choice{}.scenarios()
 	if err != nil {
@@ -112,9 +112,9 @@ func TestLibrariesTwice(t *testing.T) {
 	})
 }
 
-// TestHardenedTwice does the same with the hardened lock, which works in the background after its calls
-// return. It uses the scenarios with a fault at a point of a client (at night all scenarios), and storms
-// of clients with and without think time.
+// TestHardenedTwice does the same with the hardened lock, which works in the background after its
+// calls return. It uses the scenarios with a fault at a point of a client (in nightly runs, all
+// scenarios), and storms of clients with and without think time.
 func TestHardenedTwice(t *testing.T) {
 	f := runFlags{backend: simulation, lock: "hardened", scale: 1}
 	fit, _, err := f.chooseScenarios()
@@ -137,8 +137,9 @@ func TestHardenedTwice(t *testing.T) {
 	})
 }
 
-// library returns a scenario with an unmodified library, in one bubble for the run or, if clocks run fast
-// and slow, in one bubble per client.
+// library returns a scenario with an unmodified library as its lock. If skewed is set, clients'
+// clocks run fast and slow, so each client has a bubble of its own; otherwise one bubble contains
+// the whole run.
 func library(s scenario.Scenario, kind string, skewed bool) scenario.Scenario {
 	s.Lock.Kind, s.Name = kind, s.Name+"-on-"+kind
 	for i, client := range s.ClientNames() {
@@ -168,8 +169,9 @@ func TestRandomPlansTwice(t *testing.T) {
 	})
 }
 
-// runTwice runs each scenario with its seed in two processes that differ in processors and garbage
-// collection, and reports differences. As many pairs of processes as processors run concurrently.
+// runTwice runs each scenario with its seed in two processes that differ in the number of
+// processors and in garbage collection, and reports differences. As many pairs of processes as
+// processors run concurrently.
 func runTwice(t *testing.T, all func(run func(scenario.Scenario, uint64))) {
 	t.Helper()
 	jobs := make(chan campaign.Job)
@@ -197,7 +199,7 @@ func runTwice(t *testing.T, all func(run func(scenario.Scenario, uint64))) {
 	t.Logf("%d runs, each twice", n)
 }
 
-// runPair runs jobs in two processes until there are no more.
+// runPair runs each job in two processes, until there are no more jobs.
 func runPair(ctx context.Context, t *testing.T, jobs <-chan campaign.Job) error {
 	one, err := startTracer(ctx, "GOMAXPROCS=1", "GOGC=100")
 	if err != nil {

@@ -54,7 +54,7 @@ DOCKER_HOST=$(docker context inspect -f '{{.Endpoints.docker.Host}}').`,
 	return c
 }
 
-// allCapabilities lists every capability. Those that the backend doesn't know are missing.
+// allCapabilities lists every capability. Those that the backend doesn't report count as missing.
 func allCapabilities(able campaign.Capabilities) (out []harness.Capability) {
 	names := append([]string{harness.CanRun}, scenario.Capabilities()...)
 	for _, more := range slices.Sorted(maps.Keys(able)) {
@@ -68,8 +68,8 @@ func allCapabilities(able campaign.Capabilities) (out []harness.Capability) {
 	return out
 }
 
-// diagnose prints a backend's capabilities by subject. If the backend can't run at all, one reason
-// suffices.
+// diagnose prints a backend's capabilities, grouped by type of target. If the backend can't run at
+// all, it prints only the reason.
 func diagnose(out io.Writer, all []harness.Capability) {
 	if run := all[0]; !run.Available {
 		printFinding(out, "run", "no: "+run.Reason)

@@ -81,7 +81,7 @@ func (f *envelopeFlags) chosenDimensions() (all []campaign.Dimension, err error)
 // maxEnvelopeSeeds limits the seeds per value.
 const maxEnvelopeSeeds = 100_000
 
-// configure derives the setting from the flags.
+// configure validates the flags and derives the settings of the envelope from them.
 func (f *envelopeFlags) configure() error {
 	switch {
 	case f.seeds > maxEnvelopeSeeds:

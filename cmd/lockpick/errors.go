@@ -8,7 +8,7 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// withHint adds the exit code and a hint to an error of a campaign.
+// withHint adds the exit code and a hint to an error from package campaign.
 func withHint(err error) error {
 	if _, ok := errors.AsType[exhaust.NotReplayedError](err); ok {
 		return &failure{err: err, code: outcome.ExitUndecided, hint: "the times chosen for these steps do not reproduce it: try --reduce exact, or another number of nodes"}

@@ -46,8 +46,8 @@ func cutFile(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(os.WriteFile(ts.MkAbs(args[1]), []byte(text[:len(text)-n]), 0o644))
 }
 
-// steps checks that every planned step of a recorded run started on each of its targets, was read back,
-// and ended.
+// steps checks that every planned step of a recorded run started on each of its targets, was
+// verified, and ended.
 func steps(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {
 		ts.Fatalf("usage: steps FILE")
@@ -73,8 +73,8 @@ func steps(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// votes checks that every successful acquire of a recorded run had the answers of a quorum when it
-// returned, as seen on the links.
+// votes checks that for every successful acquire of a recorded run, replies from a quorum had
+// arrived on the links when it returned.
 func votes(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {
 		ts.Fatalf("usage: votes FILE")
@@ -87,8 +87,8 @@ func votes(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// countGrants counts the grants of a run and describes one whose acquire returned without a quorum of
-// answers.
+// countGrants counts the grants of a run. If an acquire returned without replies from a quorum, why
+// describes one such acquire.
 func countGrants(h *history.History) (grants int, why string) {
 	for _, g := range h.Events {
 		if g.Op != history.OpAcquire || g.Type != history.OK {

@@ -38,9 +38,9 @@ func startServer(t *testing.T, namespaces uintptr) (cmd *exec.Cmd, said *bytes.B
 	return cmd, said
 }
 
-// TestRuntimeCrashesAbort checks that crashes of the Go runtime abort the process. They would otherwise
-// exit with status 2, which means inconclusive. The runtime handles these signals like lack of memory
-// and concurrent map writes.
+// TestRuntimeCrashesAbort checks that crashes of the Go runtime abort the process. They would
+// otherwise exit with status 2, which means inconclusive. The runtime treats these signals like
+// running out of memory or concurrent map writes.
 func TestRuntimeCrashesAbort(t *testing.T) {
 	for _, s := range []syscall.Signal{syscall.SIGQUIT, syscall.SIGABRT, syscall.SIGSEGV, syscall.SIGBUS, syscall.SIGILL, syscall.SIGTRAP, syscall.SIGSYS} {
 		cmd, said := startServer(t, 0)
@@ -52,8 +52,8 @@ func TestRuntimeCrashesAbort(t *testing.T) {
 	}
 }
 
-// TestFirstProcessOfAContainer checks exit codes of the first process of a container. It can't abort, so
-// it starts a child that can.
+// TestFirstProcessOfAContainer checks lockpick's exit codes when it is the first process of a
+// container. Such a process can't abort, so it starts a child that can.
 func TestFirstProcessOfAContainer(t *testing.T) {
 	for s, want := range map[syscall.Signal]int{syscall.SIGQUIT: 134, syscall.SIGTERM: 130, syscall.SIGINT: 130} {
 		cmd, said := startServer(t, syscall.CLONE_NEWPID)
@@ -157,8 +157,8 @@ func lineOf(text, begin string) string {
 	return ""
 }
 
-// smallDisk mounts a file system of a size, as in "1m", a full one ("") or a read-only one ("ro"). It
-// returns "" if this machine can't mount one.
+// smallDisk mounts a file system and returns its path: one of the given size, as in "1m", a full
+// one ("") or a read-only one ("ro"). It returns "" if this machine can't mount one.
 func smallDisk(t *testing.T, options string) string {
 	t.Helper()
 	dir := t.TempDir()

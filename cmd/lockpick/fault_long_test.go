@@ -20,9 +20,10 @@ import (
 	"lockpick/scenarios/campaign"
 )
 
-// buildWithNewFaults builds a lockpick with two more kinds of fault: limp, which lasts and is the example of how to
-// add one, and forget, which is instantaneous. Each consists of a file in nemesis, a file in the backend
-// that supports it, and an entry in the table of kinds. Nothing else of the program changes.
+// buildWithNewFaults builds a lockpick with two additional kinds of fault: limp, which lasts for a
+// while and is the example for contributors, and forget, which is instantaneous. Each consists of a
+// file in nemesis, a file in the backend that supports it, and an entry in the table of kinds. No
+// other code changes.
 func buildWithNewFaults(t *testing.T) string {
 	t.Helper()
 	root, err := filepath.Abs("../..")
@@ -87,8 +88,8 @@ func contains(t *testing.T, text string, words ...string) {
 	}
 }
 
-// TestNewFaultNeedsOneFile checks that a new kind of fault is explained in help, validated, drawn, read
-// back, used in random plans, and reported as missing by a backend that does not support it.
+// TestNewFaultNeedsOneFile checks that a new kind of fault is explained in help, validated, drawn,
+// verified, used in random plans, and reported as missing by a backend that does not support it.
 func TestNewFaultNeedsOneFile(t *testing.T) {
 	binary, store := buildWithNewFaults(t), t.TempDir()
 	runBinary := func(t *testing.T, code int, args ...string) string {
@@ -154,7 +155,8 @@ func TestNewFaultNeedsOneFile(t *testing.T) {
 	})
 }
 
-// kindsBegun returns the types of events in a history for each kind of fault, except invocations.
+// eventTypesByFault returns, for each kind of fault, the types of its events in a history, except
+// invocations.
 func kindsBegun(t *testing.T, path string) map[string]string {
 	t.Helper()
 	h, err := history.ReadFile(path)

@@ -14,8 +14,8 @@ import (
 // diagramBottom is the bottom of the diagram's lanes and axis, in window coordinates.
 const diagramBottom = `[...document.querySelectorAll('#verdict svg.sq .sq-tick')].reduce((y, e) => Math.max(y, e.getBoundingClientRect().bottom), 0)`
 
-// crossed lists labels of the diagram that are cut off, overlap, or are crossed by an arrow, as drawn by
-// the browser.
+// unreadableLabels lists labels of the diagram that are cut off, overlap, or are crossed by an
+// arrow, as drawn by the browser.
 const crossed = `(() => {
 	const svg = document.querySelector('#verdict svg.sq'), all = [...svg.querySelectorAll('text')].map((e) => ({ text: e.textContent, class: e.getAttribute('class') || '', b: e.getBBox() }));
 	const wrong = [], whole = svg.viewBox.baseVal, over = (p, q) => p.x + 1.5 < q.x + q.width && q.x + 1.5 < p.x + p.width && p.y + 2 < q.y + q.height && q.y + 2 < p.y + p.height;

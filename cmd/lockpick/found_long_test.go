@@ -15,8 +15,8 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// TestNamedSeedsShowTheirCause reruns the seeds that a sweep names for its causes: each shows its cause
-// again, and its report is in the store.
+// TestNamedSeedsShowTheirCause reruns the seeds that a sweep names for its causes. Each must show
+// its cause again, and its report must be in the store.
 func TestNamedSeedsShowTheirCause(t *testing.T) {
 	store := filepath.Join(t.TempDir(), "store")
 	printed := lockpick(t, "run", "random-faults", "--seeds", "14", "--store", store)
@@ -53,7 +53,7 @@ func TestNamedSeedsShowTheirCause(t *testing.T) {
 	}
 }
 
-// judgements runs the command of an example.
+// judgements runs the command of an example and returns the judgements.
 func judgements(t *testing.T, command string) []outcome.Judgement {
 	t.Helper()
 	words := strings.Fields(command)
@@ -64,7 +64,7 @@ func judgements(t *testing.T, command string) []outcome.Judgement {
 	return answer.Outcomes[0].Judgements
 }
 
-// shows checks that an example has its cause.
+// checkShown checks that the rerun of example e has cause x, after as many events as recorded.
 func shows(t *testing.T, all []outcome.Judgement, e outcome.Example, x outcome.Cause) {
 	t.Helper()
 	var found []string

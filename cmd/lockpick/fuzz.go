@@ -170,9 +170,9 @@ func (f *fuzzFlags) choose(args []string) (picks []pick, err error) {
 	return picks, nil
 }
 
-// requireCorrect requires of a lock with a planted mistake what a scenario requires of a correct
-// lock. What no lock is required to guarantee is required only if the user set an expectation
-// (given). Fencing tokens are checked if the lock issues them.
+// requireCorrect makes scenarios require of a lock with a planted mistake what they require of a
+// correct lock. Properties that no lock has to guarantee are required only if the user set an
+// expectation for them (given). Fencing tokens are checked if the lock issues them.
 func (f *fuzzFlags) requireCorrect(chosen []pick, args, given []string) error {
 	if !f.brokenLock {
 		return nil
@@ -207,7 +207,8 @@ func waiveTokenOrder(chosen []pick, given []string) {
 	}
 }
 
-// countsDifferently reports whether the tokens of a scenario's lock differ from the specification's.
+// countsDifferently reports whether a scenario's lock generates fencing tokens in another way than
+// the specification's lock.
 func countsDifferently(s scenario.Scenario) bool { return s.Lock.Fence && s.Lock.Kind != "redlock" }
 
 // expects reports whether the user set an expectation for the property.
@@ -216,8 +217,8 @@ func expects(given []string, property string) bool {
 }
 
 // setBrokenLock sets the expectations for --lock broken with its mistake. Few of these locks issue
-// fencing tokens, so tokens are expected only of locks whose mistake is in them. Without a fence, a
-// paused holder may write too late under any lock.
+// fencing tokens, so tokens are expected only of locks whose mistake concerns tokens. Without a
+// fence, a paused holder may write too late under any lock.
 func (f *fuzzFlags) setBrokenLock() {
 	s := f.selection()
 	mistake := s.Mistake()

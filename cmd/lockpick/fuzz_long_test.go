@@ -15,7 +15,7 @@ import (
 	"lockpick/scenarios/campaign"
 )
 
-// fuzzCommand returns a fuzz command with this store that prints JSON.
+// fuzzCommand returns a fuzz command that uses the given store and prints JSON.
 func fuzzCommand(t *testing.T, store string) *exec.Cmd {
 	t.Helper()
 	c := exec.Command("lockpick", "fuzz", "restart-forgets/", "--seeds", "40", "--store", store, "--json", "--expect", "mutual-exclusion=holds")
@@ -23,7 +23,8 @@ func fuzzCommand(t *testing.T, store string) *exec.Cmd {
 	return c
 }
 
-// counts returns how often each finding occurred, and the number of runs.
+// counts returns the number of occurrences of each finding, and of all runs, from the JSON output
+// of fuzz.
 func counts(t *testing.T, text []byte) map[string]int {
 	t.Helper()
 	var h campaign.FuzzState
@@ -40,8 +41,9 @@ func counts(t *testing.T, text []byte) map[string]int {
 	return n
 }
 
-// TestFuzzResumes interrupts or kills fuzzing in the middle. It keeps its findings, resumes when it is
-// started again, and counts each seed once: in the end it has the results of an undisturbed one.
+// TestFuzzResumes interrupts and kills lockpick fuzz. It must keep its findings, resume when it is
+// started again, and count each seed once, so that it ends with the results of an uninterrupted
+// one.
 func TestFuzzResumes(t *testing.T) {
 	whole, err := fuzzCommand(t, t.TempDir()).Output()
 	if code := err.(*exec.ExitError).ExitCode(); code != 1 {
@@ -79,7 +81,8 @@ func TestFuzzResumes(t *testing.T) {
 	}
 }
 
-// awaitRuns waits until the file of a fuzz records at least so many runs, and returns their number.
+// awaitRuns waits until hunt.json records at least the given number of runs, and returns their
+// number.
 func awaitRuns(t *testing.T, store string, least int) int {
 	t.Helper()
 	for end := time.Now().Add(2 * time.Minute); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {

@@ -186,7 +186,7 @@ func TestFuzzFindsBrokenLocks(t *testing.T) {
 	}
 }
 
-// fuzzed returns the result of fuzzing a lock with a mistake.
+// fuzzMistake fuzzes a lock with a mistake and returns the result.
 func fuzzed(t *testing.T, lockpick, mistake string) campaign.FuzzState {
 	t.Helper()
 	store := t.TempDir()

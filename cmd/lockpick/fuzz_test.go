@@ -39,8 +39,9 @@ func TestFuzzTokenExpectations(t *testing.T) {
 	}
 }
 
-// TestExpectationsCanBeChecked checks that a scenario's expectations can be checked in it; otherwise its
-// record could not be read again.
+// TestExpectationsCanBeChecked checks that no scenario gets an expectation that it can't check,
+// such as bounded-hold without limits. A recorded run with such an expectation could not be read
+// back.
 func TestExpectationsCanBeChecked(t *testing.T) {
 	for _, expects := range [][]string{nil, {"bounded-hold=holds"}} {
 		flags := runFlags{lock: "broken", sets: []string{"lock.mistake=plain-del"}, expects: expects, backend: simulation}

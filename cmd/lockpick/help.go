@@ -94,7 +94,7 @@ func faultDetails(k nemesis.Kind) []string {
 	}
 	hits := "hits:  " + strings.Join(on, ", ")
 	if k.Overlaps {
-		hits += "; several steps may have it in force at once"
+		hits += "; several steps may have it active at once"
 	}
 	out := []string{hits}
 	add := func(what string, words []string) {

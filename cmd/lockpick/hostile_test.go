@@ -30,7 +30,8 @@ func checkRefused(t *testing.T, what string, args ...string) (errs string) {
 	return errs
 }
 
-// realRun makes a run of the catalog in a store, and a suite with it.
+// realRun runs a scenario of the catalog as a suite, and returns the store and the directories of
+// the run and the suite.
 func realRun(t *testing.T, name string) (store, dir, suiteDir string) {
 	t.Helper()
 	store = filepath.Join(t.TempDir(), "store")
@@ -60,7 +61,7 @@ func unpack(t *testing.T, dir string) string {
 
 const example = "gc-pause-after-acquire/" // violated, so it has every report
 
-// fortress is a directory next to the store in which nothing may change.
+// protectedDir is a directory next to the store in which nothing may change.
 type fortress struct{ dir, file string }
 
 func newFortress(t *testing.T, store string) fortress {

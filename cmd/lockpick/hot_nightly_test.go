@@ -16,8 +16,8 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// TestEndlessRunIsStopped runs clients for a day without think or hold time. The run stops at the limit of
-// its record, within time and memory limits.
+// TestEndlessRunIsStopped runs clients for a day of virtual time without think or hold time. The
+// run must stop when its history reaches the size limit, within limits of time and memory.
 func TestEndlessRunIsStopped(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "hot.yaml")
 	must(t, os.WriteFile(file, []byte(`name: hot

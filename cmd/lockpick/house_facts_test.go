@@ -52,7 +52,7 @@ func TestHistoriesAreReadOnce(t *testing.T) {
 	}
 }
 
-// readsHistories returns the violations of the rules in a file.
+// ruleViolations returns the violations of these rules in a file.
 func readsHistories(f *ast.File) (all []string) {
 	pairs := func(at string, e ast.Expr) {
 		if x := dotted(e); slices.Contains([]string{"history.Invoke", "history.Begin", "history.End", `"invoke"`, `"begin"`, `"end"`}, x) {
@@ -95,7 +95,7 @@ func readsHistories(f *ast.File) (all []string) {
 	return all
 }
 
-// looksFor reports whether a call searches a text.
+// isTextSearch reports whether a call searches a text.
 func looksFor(c *ast.CallExpr) bool {
 	s, ok := c.Fun.(*ast.SelectorExpr)
 	if !ok {
@@ -126,7 +126,7 @@ func hasCause(e ast.Expr, causes map[string]bool) (found bool) {
 	return found
 }
 
-// dotted returns the source of a name, qualified or not, or of a literal.
+// sourceOf returns the source text of an identifier, a qualified identifier or a literal, or "".
 func dotted(e ast.Expr) string {
 	switch e := e.(type) {
 	case *ast.BasicLit:
@@ -139,7 +139,7 @@ func dotted(e ast.Expr) string {
 	return ""
 }
 
-// TestReadersAreFound plants forbidden and permitted code.
+// TestReadersAreFound checks that ruleViolations reports forbidden code and nothing else.
 func TestReadersAreFound(t *testing.T) {
 	for code, want := range map[string]int{
 		`if e.Type == history.Invoke { open[e.Process] = e }`:                        1,

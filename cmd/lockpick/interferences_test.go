@@ -27,10 +27,10 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-var interferences = flag.Int("interferences", 0, "number of processes or containers that TestInterferences… kills, stops or pauses; 0: a few by day, many at night")
+var interferences = flag.Int("interferences", 0, "number of processes or containers that TestInterferences… kills, stops or pauses; 0: a few, or many in nightly runs")
 
-// attack is an outside attack on a run: hit is called once in each of the first tries, when a client has
-// started to write.
+// attack is an outside attack on a run. hit is called once in each of the first attempts (tries
+// says how many), when a client has started to write.
 type attack struct {
 	binary   string
 	scenario string
@@ -39,7 +39,7 @@ type attack struct {
 	hit      func(lockpick int) error
 }
 
-// allTries is larger than the number of tries of a run.
+// allTries is larger than the maximum number of attempts of a run.
 const allTries = 99
 
 // run runs lockpick under the attack, and returns its exit code and output.
@@ -91,7 +91,8 @@ func attackOnChild(name string, all ...syscall.Signal) func(int) error {
 	}
 }
 
-// passesAfterHit checks that a run whose first try was hit passes with the next one, and that the output says so.
+// checkRetried checks that a run whose first attempt was hit passes with the next one, and that the
+// output says so.
 func passesAfterHit(t *testing.T, a attack, name string) {
 	t.Helper()
 	code, said := a.run(t)
@@ -126,7 +127,8 @@ type saboteur struct {
 	tally map[string]map[string]int // by kind of actor and way, and by result
 }
 
-// runUndisturbed runs a scenario undisturbed. It returns the actors seen, and the duration.
+// runUndisturbed runs a scenario without interference. It returns the actors that took part, and
+// the duration.
 func (s *saboteur) runUndisturbed(scenario string) (actors []string, duration time.Duration) {
 	s.Helper()
 	seen := map[string]bool{}
@@ -143,7 +145,7 @@ func (s *saboteur) runUndisturbed(scenario string) (actors []string, duration ti
 	return slices.Sorted(maps.Keys(seen)), time.Since(r.began)
 }
 
-// disturbedRun is one lockpick process.
+// disturbedRun is a lockpick process with whose run a saboteur interferes.
 type disturbedRun struct {
 	cmd        *exec.Cmd
 	output     bytes.Buffer
@@ -242,10 +244,10 @@ func (s *saboteur) try(i interference, duration time.Duration) bool {
 	return true
 }
 
-// probes reports whether a process only probes the machine before any run.
+// isProbe reports whether a process only probes the machine before any run.
 func probes(actor string) bool { return actor == "trial" || actor == "date" || actor == "redis-server" }
 
-// firstTryDuration returns the duration of the first try, which is the disturbed one.
+// firstTryDuration returns the duration of the first attempt, which is the disturbed one.
 func (s *saboteur) firstTryDuration(r *disturbedRun) time.Duration {
 	runs, err := filepath.Glob(filepath.Join(r.store, "*", "2*"))
 	if err != nil || len(runs) == 0 {
@@ -287,8 +289,8 @@ func (s *saboteur) countResult(i interference, result string) {
 	s.tally[key][result]++
 }
 
-// sabotage interferes n times, several at once, with every actor of each scenario in turn, at times spread
-// evenly over a run.
+// sabotage interferes n times, atOnce of them concurrently, with every actor of each scenario in
+// turn, at times spread evenly over a run.
 func (s *saboteur) sabotage(n, atOnce int) {
 	type whole struct {
 		cast []string

@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// modelFlags lists the models by which each history of testdata/jepsen is checked, in the order of the
-// columns below and in its README.
+// modelFlags lists the models that each history in testdata/jepsen is checked against, in the order
+// of the columns below and in the README there.
 var modelFlags = [][]string{{"--model", "mutex"}, {"--model", "owner-mutex"}, {"--model", "handle"}, {"--model", "lease"}, {"--model", "lease", "--ttl", "1s"}}
 
 // jepsenVerdicts maps each history to its verdicts: + holds, - violated.
@@ -62,7 +62,8 @@ var jepsenVerdicts = map[string]string{
 	"never-returned":                    "+ + + + +",
 }
 
-// TestJepsenHistories checks each history of the corpus by each model, and that the README is up to date.
+// TestJepsenHistories checks each history in testdata/jepsen against each model, and that the
+// README there is up to date.
 func TestJepsenHistories(t *testing.T) {
 	const dir = "testdata/jepsen"
 	paths, err := filepath.Glob(dir + "/*.edn")

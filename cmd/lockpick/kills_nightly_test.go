@@ -16,9 +16,10 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// TestKills kills lockpick at random times. The next start of the same kind removes everything that a
-// killed one leaves behind, and one that a signal ends leaves nothing. Together with TestKillsOnDocker
-// these are a hundred kills and twenty of each signal. KILLS_SEED selects other times.
+// TestKills kills lockpick processes at random times, and ends others with a signal. The next
+// process of the same kind must remove everything that a killed one left behind; a process ended by
+// a signal must leave nothing. Together with TestKillsOnDocker, this makes a hundred kills and
+// twenty of each signal. The environment variable KILLS_SEED selects other times.
 func TestKills(t *testing.T) {
 	endMany(newKillEnv(t, killSeed(), false), []int{40, 0, 16, 16}, []int{10, 0, 4, 0})
 }
@@ -36,7 +37,8 @@ func killSeed() uint64 {
 	return seed
 }
 
-// endMany kills so many lockpick processes of each kind, and ends so many with each signal.
+// endMany kills lockpick processes of each kind, and ends others with SIGHUP and with SIGTERM.
+// kills and signals contain the number of processes of each kind.
 func endMany(f *killEnv, kills, signals []int) {
 	began := time.Now()
 	for _, k := range f.kinds(kills[0], kills[1], kills[2], kills[3]) {
@@ -50,8 +52,8 @@ func endMany(f *killEnv, kills, signals []int) {
 	f.Logf("in %v", time.Since(began).Round(time.Second))
 }
 
-// TestSecondSignalEndsAtOnce checks that a second signal ends lockpick at once while it waits for an
-// unresponsive engine. The next start removes what is left behind.
+// TestSecondSignalEndsAtOnce checks that a second signal ends lockpick at once while it waits for
+// an unresponsive engine. The next process removes what is left behind.
 func TestSecondSignalEndsAtOnce(t *testing.T) {
 	needEngine(t)
 	f := newKillEnv(t, 1, true)

@@ -49,8 +49,8 @@ func (f *killEnv) command(args ...string) *exec.Cmd {
 	return cmd
 }
 
-// ends runs lockpick to its end and records the duration. Its verdict does not matter, because the machine
-// may be overloaded.
+// runToEnd runs lockpick without ending it, and records how long it takes. Its verdict does not
+// matter, because the machine may be overloaded.
 func (f *killEnv) ends(args ...string) {
 	f.Helper()
 	began := time.Now()
@@ -67,7 +67,8 @@ func reachedVerdict(is *os.ProcessState) bool {
 	return slices.Contains([]int{outcome.ExitOK, outcome.ExitUnexpected, outcome.ExitUndecided}, is.ExitCode())
 }
 
-// killKind is a kind of start: the commands that are ended, and the start that cleans up afterwards.
+// killKind is a kind of lockpick process: the commands that are killed or ended, and the command
+// that must clean up afterwards.
 type killKind struct {
 	name     string
 	commands [][]string // used in turn
@@ -75,11 +76,11 @@ type killKind struct {
 	kills    int
 }
 
-// killCounts counts the results of ending one kind many times.
+// killCounts counts the results of killing processes of one kind.
 type killCounts struct{ ended, alreadyEnded, leftSomething, cleanedUp int }
 
-// kill kills lockpick processes of a kind at random times, and checks that after the next start nothing is
-// left behind.
+// kill kills lockpick processes of a kind at random times, and checks that the command that follows
+// leaves nothing behind.
 func (f *killEnv) kill(k killKind) {
 	f.Helper()
 	var s killCounts
@@ -183,7 +184,7 @@ func (f *killEnv) checkVerdict(dir, what string) {
 	}
 }
 
-// awaitRemains returns remains after giving killed processes the time to end.
+// awaitRemains returns remains, after giving killed processes time to exit.
 func (f *killEnv) awaitRemains() (left string) {
 	for end := time.Now().Add(5 * time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 		if left = f.remains(); left == "" {
@@ -243,8 +244,8 @@ func (f *killEnv) processes() (left []string) {
 	return left
 }
 
-// machineState returns the other resources of runs: containers, networks, interfaces, network namespaces and
-// the rules of the kernel's filters.
+// machineState returns the other resources of runs: containers, networks, interfaces, network
+// namespaces and packet filter rules.
 func (f *killEnv) machineState() map[string]string {
 	has := map[string]string{}
 	if !f.engine {
@@ -281,7 +282,8 @@ func (f *killEnv) machineState() map[string]string {
 	return has
 }
 
-// kinds returns the kinds of starts to end, so many of each, with or without those on an engine.
+// kinds returns the kinds of processes to end, with the given number of each. Kinds with number 0
+// are omitted.
 func (f *killEnv) kinds(process, docker, replay, report int) (all []killKind) {
 	latest := func(scenario string) string { return filepath.Join(f.store, scenario, "latest") }
 	onProcess := []string{"run", "baseline/", "--backend", "process", "--set", "workload.for=5s"}

@@ -10,8 +10,8 @@ import (
 	"lockpick/scenarios/campaign"
 )
 
-// TestLibrariesOnProcesses runs each unmodified library on real redis-servers: clients exclude each other,
-// and each of them gets the lock.
+// TestLibrariesOnProcesses runs each unmodified library on real redis-servers. Clients must exclude
+// each other, and each of them must acquire the lock.
 func TestLibrariesOnProcesses(t *testing.T) {
 	t.Parallel() // it mostly waits
 	needRedis(t)

@@ -51,8 +51,8 @@ func TestRandomPlansWithinAssumptions(t *testing.T) {
 	t.Logf("%d random plans within the assumptions in %.0f s: mutual-exclusion violated in %s", len(all), time.Since(begin).Seconds(), outcome.Rate(0, len(all)))
 }
 
-// TestHardenedUnderRandomPlans checks that the hardened lock meets its guarantees within the assumptions
-// with all its settings together, and at night with each of them.
+// TestHardenedUnderRandomPlans checks that the hardened lock meets its guarantees within the
+// assumptions with all its settings enabled and, in nightly runs, with each setting alone.
 func TestHardenedUnderRandomPlans(t *testing.T) {
 	var all, setups []string
 	for _, o := range redlock.Options {
@@ -73,8 +73,9 @@ func TestHardenedUnderRandomPlans(t *testing.T) {
 	}
 }
 
-// TestSameSeedSameBytes replays stored runs in processes with one or two processors: by day every fourth
-// run of the catalog, at night all of them with both. TestEverySeedTwice runs each of them twice.
+// TestSameSeedSameBytes replays stored runs of the catalog, in processes with one or two
+// processors. Regular runs replay every fourth run with one of the two, nightly runs replay all of
+// them with both. TestEverySeedTwice runs each of them twice.
 func TestSameSeedSameBytes(t *testing.T) {
 	binary := build(t)
 	_, all := outcomes(t, binary, "run", "--seed", "7")

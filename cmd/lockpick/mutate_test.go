@@ -21,8 +21,8 @@ import (
 var wildValues = []any{-1, json.Number("-9223372036854775808"), json.Number("9223372036854775807"), json.Number("18446744073709551615"), json.Number("1e300"),
 	"", "../../../elsewhere/mine", "a\x00b", strings.Repeat("x", 1<<20), nil, true, []any{}, map[string]any{}, []any{nil}}
 
-// mutants calls do with mutants of a JSON text, in each of which a wild value replaces one value. It uses
-// one of every stride mutants.
+// eachMutant calls do with mutants of a JSON text, in each of which a wild value replaces one
+// value. It uses only every stride-th mutant, and returns how many there were.
 func mutants(t *testing.T, text []byte, do func(what string, mutant []byte)) (n int) {
 	t.Helper()
 	d := json.NewDecoder(bytes.NewReader(text))
@@ -59,8 +59,8 @@ func mutants(t *testing.T, text []byte, do func(what string, mutant []byte)) (n 
 	return n
 }
 
-// survives runs a command on hostile input. The input may be rejected or checked like any other run; anything
-// else is an error.
+// runOnHostile runs a command on hostile input. The input may be rejected, or accepted and checked
+// like any other run; anything else is an error.
 func survives(t *testing.T, what, verb, dir string) (accepted bool) {
 	t.Helper()
 	code, _, errs := runLockpick(t, verb, dir)

@@ -82,7 +82,7 @@ func (o *output) escapeCommands(text string) string {
 	return b.String()
 }
 
-// finalWriteTimeout limits a write once the program must end.
+// finalWriteTimeout limits a write when the program is about to exit.
 const finalWriteTimeout = time.Second
 
 // errStuck reports a full pipe or a stopped terminal.
@@ -151,14 +151,14 @@ func screenOf(w io.Writer) screen {
 	return screen{columns: columns, redraws: smart, color: smart && os.Getenv("NO_COLOR") == ""}
 }
 
-// Replacements of markup with the terminal's control codes, with colors and without.
+// Replacements for markup: the terminal's control codes, with and without colors.
 var (
 	colorCodes = strings.NewReplacer(string(display.Plain), "\x1b[0m", string(display.Bad), "\x1b[31m", string(display.Doubt), "\x1b[33m", string(display.Good), "\x1b[32m",
 		string(display.Dim), "\x1b[2m", string(display.ClearLine), "\r\x1b[K")
 	lineCodes = strings.NewReplacer(string(display.ClearLine), "\r\x1b[K")
 )
 
-// render replaces markup with the codes of the destination.
+// render replaces markup with the control codes for the destination.
 func (s screen) render(text string) string {
 	switch {
 	case s.color && s.redraws:

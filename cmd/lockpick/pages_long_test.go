@@ -39,8 +39,8 @@ plan:
 expect: {mutual-exclusion: holds, resource-safety: holds}
 `
 
-// TestPages opens reports in a browser: of a violation, of a clean and of an inconclusive run, of a hostile
-// one, and at night of a long one.
+// TestPages opens reports in a browser: those of a violation, a clean run, an inconclusive run, a
+// hostile history and, in nightly runs, a long run.
 func TestPages(t *testing.T) {
 	browser := chromium(t)
 	store := filepath.Join(t.TempDir(), "store")
@@ -103,8 +103,9 @@ type mode struct {
 	scheme string
 }
 
-// modes returns the modes in which the i-th of several pages is checked: all at night, and one by day,
-// since a check takes seconds of CPU. By day the pages alternate between the two modes that differ most.
+// modes returns the modes in which the i-th of several pages is checked. Nightly runs check all
+// modes. Regular runs check one, because a check takes seconds of CPU time; they alternate between
+// the two modes that differ most.
 func modes(i int) []mode {
 	if night {
 		return []mode{{1280, "light"}, {1280, "dark"}, {390, "light"}, {390, "dark"}}
@@ -185,7 +186,7 @@ func testPrint(t *testing.T, browser context.Context, report, name string) {
 	}
 }
 
-// shownTexts counts the operators of a PDF that show text.
+// countTextOperators counts the operators of a PDF that show text.
 func shownTexts(pdf []byte) int {
 	n := 0
 	for rest := pdf; ; {

@@ -11,8 +11,9 @@ import (
 	"lockpick/scenarios/campaign"
 )
 
-// TestCatalogOnProcesses runs the catalog on real redis-servers, by day the scenarios tagged ci. Every
-// run must be as expected, and only what real servers can't do may be skipped.
+// TestCatalogOnProcesses runs the catalog on real redis-servers; regular runs cover only the
+// scenarios tagged ci. Every run must have the expected result, and only what real servers can't do
+// may be skipped.
 func TestCatalogOnProcesses(t *testing.T) {
 	needRedis(t)
 	began := time.Now()

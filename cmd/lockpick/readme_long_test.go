@@ -16,7 +16,8 @@ import (
 	"lockpick/harness/lock/broken"
 )
 
-// TestReadme compares the outputs in the READMEs with those of the commands. -update rewrites them.
+// TestReadme compares the outputs shown in the READMEs with the actual outputs of the commands.
+// -update rewrites them.
 func TestReadme(t *testing.T) {
 	store := filepath.Join(t.TempDir(), "store")
 	printed := lockpick(t, "run", "--store", store)
@@ -32,7 +33,7 @@ func TestReadme(t *testing.T) {
 	checkReadme(t, "../../scenarios/exhaust/README.md", map[string]string{"exhaust": lockpick(t, "model-check", "--markdown")})
 }
 
-// ownLock returns the example of how to add a lock, which harness/lock/README.md shows.
+// exampleLock returns the example of how to add a lock, which harness/lock/README.md shows.
 func ownLock(t *testing.T) string {
 	t.Helper()
 	a, err := txtar.ParseFile("testdata/contributing/lock.txtar")

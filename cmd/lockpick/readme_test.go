@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// TestReadmeIsShort limits the README to what a reader can read in five minutes.
+// TestReadmeIsShort limits the README to what can be read in five minutes.
 func TestReadmeIsShort(t *testing.T) {
 	text, err := os.ReadFile("../../README.md")
 	if err != nil {

@@ -76,7 +76,8 @@ func (r *report) required(missing []harness.Capability) bool {
 	})
 }
 
-// done takes the outcome of the i-th run, and passes on the outcomes whose turn it is.
+// done records the outcome of the i-th run, and passes on the outcomes that are next in the order
+// of the catalog.
 func (r *report) done(i int, o outcome.Outcome) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -198,7 +199,8 @@ func (r *report) timeLeft(now time.Time) (time.Duration, bool) {
 	return each * time.Duration(r.total-r.ended), true
 }
 
-// suiteOf lists the runs in advance, so that the report also shows runs without an outcome.
+// suiteOf returns a suite that lists all chosen runs in advance, so that the report also shows runs
+// without an outcome.
 func (f *runFlags) suiteOf(chosen []pick, names []string, started time.Time) *suites.Suite {
 	s := &suites.Suite{Backend: f.backend, Seed: f.seed, Seeds: f.seeds, Started: started.UTC(), Command: f.suiteCommand(names), Version: version(),
 		Go: runtime.Version(), OS: runtime.GOOS, Arch: runtime.GOARCH, CPUs: runtime.NumCPU(), Sets: f.sets, Store: f.store}

@@ -105,7 +105,7 @@ always is. FILE, FILE/VARIANT and FILE/ select from a scenario file.`,
 	fs.BoolVar(&f.dryRun, "dry-run", false, "print the resolved scenarios with the plans that the seeds draw, and run nothing")
 	fs.BoolVarP(&f.verbose, "verbose", "v", false, "print a line for every run, not only for unexpected ones")
 	fs.BoolVar(&f.failFast, "fail-fast", false, "stop after the first run that is unexpected or fails")
-	fs.StringVar(&f.shard, "shard", "", "make only the K-th of N parts of the runs, as in 3/8, and record the outcomes for\n\"lockpick merge\"; see lockpick help shards")
+	fs.StringVar(&f.shard, "shard", "", "run only the K-th of N parts of the sweep, as in 3/8, and record the outcomes for\n\"lockpick merge\"; see lockpick help shards")
 	return c
 }
 
@@ -225,8 +225,8 @@ func checkSize(b harness.Backend, chosen []pick) error {
 	return nil
 }
 
-// storeError adds a hint to an error in writing the store. A wrong --store is a usage error; a full
-// disk is not.
+// storeError adds a hint to an error that occurred while writing the store. A wrong --store is a
+// usage error; a full disk is not.
 func storeError(err error) error {
 	hint := files.Remedy(err, files.StoreHint)
 	if hint == "" || errors.Is(err, fs.ErrPermission) || errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) || errors.Is(err, syscall.EROFS) {
@@ -239,7 +239,7 @@ func emptyStoreError() error {
 	return usageError(errors.New("--store is empty"), "name a folder, or leave it out for "+defaultStore())
 }
 
-// maxSweepSeeds limits a sweep: a day of work for a large machine.
+// maxSweepSeeds limits the seeds of a sweep to about a day of work for a large machine.
 const maxSweepSeeds = campaign.MaxSeeds
 
 // maxJobs limits the number of concurrent runs.
@@ -254,7 +254,7 @@ const (
 
 var reportChoices = []string{reportsNamed, reportsAll, reportsNone}
 
-// validate checks what the types of the flags don't.
+// validate checks what the flags' types don't enforce.
 func (f *runFlags) validate() error {
 	see := "see lockpick run --help"
 	switch {
@@ -359,8 +359,8 @@ func (r *report) runAll(ctx context.Context, b harness.Backend, chosen []pick) {
 	r.examples(more, chosen)
 }
 
-// each runs n jobs, up to --jobs of them concurrently on a real backend. No job starts after more has
-// ended.
+// each runs n jobs, up to --jobs of them concurrently on a real backend. No job starts after the
+// context more has ended.
 func (f *runFlags) each(ctx, more context.Context, b harness.Backend, n int, job func(int) campaign.Job, done func(int, outcome.Outcome)) {
 	r := &campaign.Runner{Backend: b, Workers: workers(f.patience, f.store), Parallel: f.jobs}
 	r.Each(ctx, more, n, job, done)

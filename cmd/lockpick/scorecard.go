@@ -94,7 +94,8 @@ func scorecardCmd(a *app) *cobra.Command {
 	return c
 }
 
-// named lists the locks that the arguments name. KIND:* stands for all configurations of a kind.
+// namedLocks lists the locks that the arguments name. KIND:* stands for all configurations of a
+// kind.
 func (f *scorecardFlags) named(args []string) (all []string) {
 	for _, arg := range args {
 		if kind, star := strings.CutSuffix(arg, ":*"); star {
@@ -170,7 +171,7 @@ func correctKinds() []string {
 	return slices.DeleteFunc(kinds.Names(), func(kind string) bool { return kind == "broken" })
 }
 
-// rerunCommand returns the command with the flags that affect the result, as the user gave them.
+// rerunCommand returns the command with those flags that affect the result, as the user gave them.
 func (f *scorecardFlags) rerunCommand() string {
 	c := fmt.Sprintf("%s --seed %d --seeds %d", f.command, f.seed, f.seeds)
 	if f.backend != simulation && f.adapter == "" {

@@ -12,7 +12,8 @@ import (
 	adapters "lockpick/harness/lock/exec"
 )
 
-// installed installs the libraries of a set of adapters, or skips the test if they are not available.
+// installAdapters installs the libraries for a set of adapters and returns their folder. It skips
+// the test if they are unavailable.
 func installed(t *testing.T, set string) (folder string) {
 	t.Helper()
 	needRedis(t)
@@ -34,9 +35,9 @@ func installed(t *testing.T, set string) (folder string) {
 	return folder
 }
 
-// TestScorecardsOfAdapters makes scorecards of libraries in other languages from real runs: by day of one
-// library with a scenario for each type of fault, at night of all with all scenarios. Each violation was
-// tried again, and each counterexample shows it.
+// TestScorecardsOfAdapters makes scorecards of libraries in other languages from real runs. Regular
+// runs cover one library, with a scenario for each type of fault; nightly runs cover all libraries
+// and scenarios. Each violation must have been tried again, and each counterexample must show it.
 func TestScorecardsOfAdapters(t *testing.T) {
 	t.Parallel() // it mostly waits
 	only := []string{"--tag", "score"}

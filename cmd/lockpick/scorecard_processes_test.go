@@ -12,9 +12,10 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// TestScorecardsOnProcesses makes a library's scorecard in the simulation and on real servers, which also
-// try the violations that the simulation finds: by day with a scenario for each type of fault, at night with
-// all scenarios and configurations. Each counterexample must show what the card says.
+// TestScorecardsOnProcesses makes a library's scorecard in the simulation and on real servers,
+// which also try the violations found in the simulation. Regular runs cover a scenario for each
+// type of fault; nightly runs cover all scenarios and configurations. Each counterexample must show
+// what the card says.
 func TestScorecardsOnProcesses(t *testing.T) {
 	t.Parallel() // it mostly waits
 	needRedis(t)

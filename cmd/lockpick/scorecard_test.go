@@ -82,7 +82,8 @@ func TestScorecardIsReproducible(t *testing.T) {
 	}
 }
 
-// replayed replays the simulated counterexamples of cards, and returns their number.
+// replayCounterexamples replays the simulated counterexamples of cards, and returns how many there
+// were.
 func replayed(t *testing.T, dir string, book suites.Scorecards) (n int) {
 	t.Helper()
 	for _, c := range book.Cards {
@@ -110,7 +111,7 @@ func replayed(t *testing.T, dir string, book suites.Scorecards) (n int) {
 	return n
 }
 
-// violates reports whether a stored run violates a property with the cause.
+// hasViolation reports whether a stored run violates a property with the given cause.
 func violates(t *testing.T, run, property, cause string) bool {
 	t.Helper()
 	var v verdict.Verdict

@@ -21,8 +21,8 @@ var counterexamplePattern = regexp.MustCompile("(?s)### [^\n]* \\(([^\n]*)\\)\n\
 
 var violationPattern = regexp.MustCompile(`(?m)^- ([a-z-]+) ([a-z-]+): `)
 
-// TestScorecardsReplay reruns the commands of the stored scorecards in the simulation. Today's scenarios and
-// checker must give the same verdicts and causes.
+// TestScorecardsReplay reruns the commands of the stored scorecards in the simulation. The current
+// scenarios and checker must give the same verdicts and causes.
 func TestScorecardsReplay(t *testing.T) {
 	all, err := filepath.Glob(scorecards + "*.md")
 	if err != nil {

@@ -34,7 +34,7 @@ func (f foreground) Run() int {
 	return f.M.Run()
 }
 
-// builtIn is the folder of the binary that build creates.
+// buildDir is the folder of the binary that build creates.
 var builtIn string
 
 // programs maps names of the test binary to the programs that it acts as.

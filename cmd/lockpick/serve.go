@@ -157,7 +157,8 @@ func gc(out io.Writer, store string, b suites.Retention, dry bool) error {
 	return err
 }
 
-// keepEnv sets how many suites, and runs of each scenario, stay after each run.
+// keepEnv is the environment variable that says how many suites, and how many runs of each
+// scenario, to keep after each run.
 const keepEnv = "LOCKPICK_KEEP"
 
 // keepFromEnv reads LOCKPICK_KEEP; 0 means all.

@@ -13,8 +13,8 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// underLock runs scenarios in the simulation like "run --lock KIND", with the overrides that sets returns
-// for each.
+// runWithLock runs scenarios in the simulation like "run --lock KIND", with the overrides that sets
+// returns for each.
 func underLock(t *testing.T, kind string, names []string, sets func(pick) []string) map[string]outcome.Outcome {
 	t.Helper()
 	all, err := choice{names: names}.scenarios()
@@ -50,7 +50,7 @@ func verdicts(o outcome.Outcome) string {
 
 func noSets(pick) []string { return nil }
 
-// ownTTL sets the TTL to its current value.
+// sameTTL returns an override that sets the TTL to its current value.
 func ownTTL(p pick) []string { return []string{"lock.ttl=" + p.Lock.TTL.String()} }
 
 // sameVerdicts checks that an override which changes nothing changes no verdict.
@@ -110,8 +110,8 @@ func TestOtherSettingsKeepRequirements(t *testing.T) {
 	}
 }
 
-// TestViolationsArePrinted checks that a property that follows another one is printed if only the former is
-// violated.
+// TestViolationsArePrinted checks that if a property is expected to have the same outcome as
+// another one, and only the first is violated, its violation is printed.
 func TestViolationsArePrinted(t *testing.T) {
 	judged := func(property, follows string, got verdict.Outcome) outcome.Judgement {
 		return outcome.Judgement{Property: property, Expected: outcome.AnyOutcome, Got: got, Follows: follows, AsExpected: true}

@@ -37,7 +37,7 @@ func TestLibrariesSameSeedSameBytes(t *testing.T) {
 	}
 }
 
-// holders returns how many clients got the lock.
+// countHolders returns how many clients acquired the lock.
 func holders(record []byte) int {
 	all := map[string]bool{}
 	for _, m := range regexp.MustCompile(`"process":"(c[0-9]+)","type":"ok","op":"acquire"`).FindAllSubmatch(record, -1) {

@@ -58,8 +58,8 @@ func TestNoFalseAlarms(t *testing.T) {
 	}
 }
 
-// leases returns the random plans within the assumptions for a shape, with leases shorter and longer than
-// ten rounds of attempts.
+// leasePlans returns the random plans within the assumptions for a shape, with leases shorter and
+// longer than ten rounds of attempts.
 func leases(t *testing.T, name string, s shapes.Shape) []scenario.Scenario {
 	t.Helper()
 	var all []scenario.Scenario
@@ -102,8 +102,8 @@ func guarantees(s shapes.Shape) []string {
 	return all
 }
 
-// catchingRuns lists the scenario that catches the broken lock of each shape, with one of so many seeds, and the
-// property and cause of the violation.
+// catchingRuns lists, for the broken lock of each shape, the scenario that catches it, the number
+// of seeds to try, and the property and cause of the violation.
 var catchingRuns = map[string]struct {
 	scenario, property, cause string
 	seeds                     uint64
@@ -126,8 +126,8 @@ var catchingRuns = map[string]struct {
 	"watchdog":    {"renewal-meets-other-key/", verdict.DeadlockFreedom, "outlived-ttl", 1},
 }
 
-// TestBrokenShapes checks that a lock of each shape with its typical mistake is caught, and the correct lock
-// of the same shape is not. The scenarios don't know what to look for.
+// TestBrokenShapes checks that a lock of each shape with its typical mistake is caught, and the
+// correct lock of the same shape is not. The scenarios are not told what to look for.
 func TestBrokenShapes(t *testing.T) {
 	for _, name := range slices.Sorted(maps.Keys(shapes.All)) {
 		c := catchingRuns[name]
@@ -148,7 +148,7 @@ func TestBrokenShapes(t *testing.T) {
 	}
 }
 
-// shapeViolates returns a lock's violation of a property in a scenario, or nil.
+// shapeViolation returns a lock's violation of a property in a scenario, or nil.
 func shapeViolates(t *testing.T, kind, name, property string, seed uint64) *outcome.Judgement {
 	t.Helper()
 	all := shapeKinds()

@@ -138,8 +138,8 @@ func (a *app) merge(ctx context.Context, f *runFlags, s *campaign.Sweep) error {
 	return r.finish(ctx)
 }
 
-// examples repeats the runs that the suite names as examples, to keep them with their reports: the
-// same seed gives the same run. The store already has the examples of other backends.
+// rerunExamples reruns the runs that the suite names as examples, to store them with their reports:
+// the same seed gives the same run. The store already has the examples of other backends.
 func (r *report) examples(ctx context.Context, chosen []pick) {
 	if r.flags.seeds == 1 || r.flags.backend != simulation {
 		return

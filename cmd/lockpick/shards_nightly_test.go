@@ -14,8 +14,8 @@ import (
 
 var sweepSeeds = flag.Int("sweep-seeds", 100_000, "seeds of TestHundredThousandSeeds")
 
-// TestHundredThousandSeeds runs a hundred thousand seeds in eight shards. No process may need a gigabyte,
-// neither those that run nor the one that merges, with its JSON.
+// TestHundredThousandSeeds runs a hundred thousand seeds in eight shards. No process may use a
+// gigabyte of memory: neither the shards nor the merge, including its JSON output.
 func TestHundredThousandSeeds(t *testing.T) {
 	lockpick, store := build(t), t.TempDir()
 	lean := func(args ...string) {

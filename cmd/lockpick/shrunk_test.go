@@ -9,8 +9,8 @@ import (
 	"lockpick/scenarios/campaign"
 )
 
-// minimizedForms has a line for each scenario of the catalog that expects a violation, with its minimized
-// form.
+// minimizedForms is a file with a line for each scenario of the catalog that expects a violation,
+// with the minimized form of that scenario.
 const minimizedForms = "testdata/shrunk.txt"
 
 // minimizable is a scenario that expects a violation.
@@ -38,7 +38,7 @@ func minimizables(t *testing.T) []minimizable {
 	return list
 }
 
-// readMinimizedForms returns the lines by scenario.
+// readMinimizedForms returns the lines of that file, by scenario.
 func readMinimizedForms(t *testing.T) map[string]string {
 	t.Helper()
 	text, err := os.ReadFile(minimizedForms)
@@ -72,7 +72,7 @@ func TestMinimizedFormsAreComplete(t *testing.T) {
 	}
 }
 
-// notShown is the form of a scenario whose violation does not occur with seed 1.
+// notShownForm is the form for a scenario whose violation does not occur with seed 1.
 func notShown(bug campaign.Bug) string {
 	return fmt.Sprintf("seed 1 does not show %s", bug.Property)
 }

@@ -72,14 +72,14 @@ func (a *app) waitForCleanup() {
 }
 
 // isPart reports whether this process is part of a run, such as a client or the links. A worker is
-// not: it ends with its input.
+// not, because it ends when its input ends.
 func isPart(args []string) bool {
 	return len(args) > 0 && strings.HasPrefix(args[0], "__") && args[0] != workerVerb
 }
 
-// partContext is interruptContext for a part of a run. A signal ends it like any process, so that the
-// parent sees which one it was. The kernel has no default action for the first process of a container,
-// so that one exits with the status that a shell would show.
+// partContext is interruptContext for a part of a run. A signal kills it like any process, so that
+// the parent sees which signal it was. The kernel has no default action for the first process of a
+// container, so that one exits with the status that a shell would show.
 func partContext() (ctx context.Context, end context.CancelCauseFunc, stop func()) {
 	ctx, end = context.WithCancelCause(context.Background())
 	if os.Getpid() != 1 {

@@ -64,7 +64,8 @@ func startRun(t *testing.T, length, script string, change func(*exec.Cmd)) runni
 	}
 }
 
-// ends waits for the end of the run, and checks that it has a verdict and left nothing behind.
+// awaitEnd waits for the end of the run, and checks that it exited with code want, has a verdict
+// and left nothing behind.
 func (r runningProcess) ends(want int) {
 	r.Helper()
 	late := time.AfterFunc(time.Minute, func() { r.Errorf("lockpick does not end"); r.Process.Kill() })

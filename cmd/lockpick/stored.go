@@ -382,8 +382,8 @@ func (a *app) reportRun(s campaign.StoredRun) error {
 	return nil
 }
 
-// maxDrawnEvents is the longest run, in events, whose reports are drawn when a user opens its page:
-// twice the longest of the catalog, which takes seconds.
+// maxDrawnEvents limits the size of runs whose reports are drawn when a user opens their page. It
+// is twice the number of events in the longest run of the catalog, which takes seconds to draw.
 const maxDrawnEvents = 50_000
 
 // drawStored draws the reports of a run when a user opens its page. It prints nothing.
@@ -423,8 +423,8 @@ func drawReports(s campaign.StoredRun, images bool) (dir string, err error) {
 	return dir, nil
 }
 
-// writeError adds a hint to an error in writing reports. A link or device in a file's place is the
-// fault of the directory, not of the machine.
+// writeError adds a hint to an error that occurred while writing reports. A link or device in a
+// file's place is the fault of the directory, not of the machine.
 func writeError(err error, hint string) error {
 	if _, ok := errors.AsType[*files.InvalidFileError](err); ok {
 		return usageError(err, "remove it if you did not create it")
@@ -455,7 +455,7 @@ func (a *app) reportSuite(dir string) error {
 	return errors.Join(err, suites.Index(s.Store))
 }
 
-// jepsenModel is the model by which a history from Jepsen is checked.
+// jepsenModel is the lock model that a history from Jepsen is checked against.
 type jepsenModel struct{ campaign.Model }
 
 func (f *jepsenModel) addFlags(c *cobra.Command) {

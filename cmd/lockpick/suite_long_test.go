@@ -55,7 +55,7 @@ func testSuiteFilters(t *testing.T, browser context.Context, suite string) {
 	b.is(`document.querySelectorAll('tr[data-outcome]').length === (`+rowsSeen+`).split(',').length && document.getElementById('filters').hidden`, true)
 }
 
-// testSeeds moves over the seeds of a sweep, and follows one to its report.
+// testSeeds selects seeds of a sweep with the keyboard, and follows the link of one to its report.
 func testSeeds(t *testing.T, browser context.Context, sweep string) {
 	b := newTab(t, browser)
 	b.window(1280, 900, "light")

@@ -71,8 +71,8 @@ func runUntilProgress(t *testing.T, env ...string) (said string, runs int) {
 	return said, runs
 }
 
-// TestOnATerminal checks that on a terminal the progress is one line, which is erased before other output,
-// and that nothing is wider than the window.
+// TestOnATerminal checks that on a terminal the progress takes one line, which is erased before
+// other output, and that no line is wider than the window.
 func TestOnATerminal(t *testing.T) {
 	said, runs := runUntilProgress(t)
 	for _, want := range []string{"\r\x1b[K", fmt.Sprintf(" of %d runs done, ", runs), ", about ", "\x1b[33m"} {

@@ -84,7 +84,7 @@ func testTimeline(t *testing.T, browser context.Context, report string) {
 	b.becomes(`location.hash.startsWith('#t=13.')`)
 }
 
-// seen returns the range in the address of the page, in seconds.
+// visibleRange returns the time range in the address of the page, in seconds.
 func (b *tab) seen() (from, to float64) {
 	b.Helper()
 	parts, _ := b.value(`(location.hash.match(/^#t=([\d.]+)-([\d.]+)(?:&v=\d+)?$/) || []).slice(1).map(Number)`).([]any)
@@ -94,7 +94,7 @@ func (b *tab) seen() (from, to float64) {
 	return parts[0].(float64), parts[1].(float64)
 }
 
-// middle returns the center of an element in the window.
+// center returns the window coordinates of an element's center.
 func (b *tab) middle(selector string) (x, y float64) {
 	b.Helper()
 	at, _ := b.value(`(() => { const r = document.querySelector('` + selector + `').getBoundingClientRect(); return [r.x + r.width / 2, r.y + r.height / 2]; })()`).([]any)

@@ -36,7 +36,7 @@ func simulate(s scenario.Scenario, seed uint64) (tr trace, err error) {
 	return tr, err
 }
 
-// differs describes how two traces differ, or returns "" if they are the same.
+// diff describes how two traces differ, or returns "" if they are the same.
 func (tr trace) differs(o trace) string {
 	a, b := bytes.Split(tr.History, []byte("\n")), bytes.Split(o.History, []byte("\n"))
 	for n := range max(len(a), len(b)) {

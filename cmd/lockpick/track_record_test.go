@@ -42,8 +42,8 @@ func trackRecord(t *testing.T) (all []publishedFinding) {
 	return all
 }
 
-// check checks a run of a finding's command: it exits with 0, and the finding's property is violated with the
-// cause in the row.
+// check checks the result of a finding's command: the exit code must be 0, and the finding's
+// property must be violated with the cause in the row.
 func (f publishedFinding) check(t *testing.T, code int, all []outcome.Outcome) {
 	t.Helper()
 	if code != 0 || len(all) != 1 {
@@ -56,8 +56,8 @@ func (f publishedFinding) check(t *testing.T, code int, all []outcome.Outcome) {
 	}
 }
 
-// TestTrackRecord checks the findings about locks in Go in the simulation, unless it does not support a
-// fault. TestTrackRecordOnServers runs the rest.
+// TestTrackRecord reproduces the findings about Go locks in the simulation, except those that need
+// a fault which it does not support. TestTrackRecordOnServers reproduces all of them.
 func TestTrackRecord(t *testing.T) {
 	simulated := 0
 	for _, f := range trackRecord(t) {

@@ -132,8 +132,9 @@ func childProcess(pid int) (int, error) {
 	return 0, fmt.Errorf("process %d has no child: %v", pid, err)
 }
 
-// TestInterferencesOnDocker kills, pauses, stops or ends any part of a run in containers at any time, from
-// the first container to the removal of the last: the try is discarded, and the next one counts.
+// TestInterferencesOnDocker kills, pauses, stops or ends any part of a run in containers at any
+// time, from the first container to the removal of the last. The attempt must be discarded, and the
+// next one counts.
 func TestInterferencesOnDocker(t *testing.T) {
 	needEngine(t)
 	onDocker(t).sabotage(cmp.Or(*interferences, 60), 2)

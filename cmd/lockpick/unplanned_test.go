@@ -70,8 +70,9 @@ func lockpickPath(t *testing.T) string {
 
 const oneNode, watchedNode = "./testdata/unplanned/one.yaml", "./testdata/unplanned/watched.yaml"
 
-// hitFromAdapter applies one of waysToHit to a process of the run of this adapter. At that time all servers
-// have been started, and the run has no event yet. It does so once, leaving a mark file, or each time.
+// hitFromAdapter applies one of waysToHit to a process of the run that started this adapter. At
+// that time, all servers have been started but the history has no event yet. With eachTime as mark
+// it does so in each attempt, otherwise only in the first, which creates the file mark.
 func hitFromAdapter(name, way, mark string) {
 	pid, err := childOf(os.Getppid(), name)
 	if err != nil {
@@ -89,9 +90,9 @@ func hitFromAdapter(name, way, mark string) {
 
 const eachTime = "each-time"
 
-// TestUnplannedDuringSetup checks that a try does not count if a process is hit while the run is set up, as
-// with a later hit, and that this is not reported as a bug in lockpick. TestMoreUnplannedDuringSetup hits
-// other processes in other ways.
+// TestUnplannedDuringSetup checks that an attempt does not count if a process is hit while the run
+// is set up, as with a later hit, and that this is not reported as a bug in lockpick.
+// TestMoreUnplannedDuringSetup hits other processes in other ways.
 func TestUnplannedDuringSetup(t *testing.T) {
 	for _, hit := range [][2]string{{"n1", "killed"}, {"c1-adapter", "stopped"}} {
 		retriesAfterHit(t, hit[0], hit[1])
@@ -107,7 +108,8 @@ func hitDuringSetup(t *testing.T, actor, way, mark string) (code int, said strin
 	return cmd.ProcessState.ExitCode(), string(out)
 }
 
-// retriesAfterHit checks that a run passes with its second try if a process of the first was hit.
+// checkRetryAfterHit checks that a run passes with its second attempt if a process of the first was
+// hit.
 func retriesAfterHit(t *testing.T, actor, way string) {
 	t.Run(actor+" is "+way, func(t *testing.T) {
 		t.Parallel()

@@ -26,7 +26,7 @@ const (
 	clientVerb = "__client"
 )
 
-// patience is the default time limit of a simulated run, in wall-clock time.
+// defaultTimeout is the default time limit of a simulated run, in wall-clock time.
 const patience = time.Minute
 
 // workers returns the pool of processes for simulated runs, one per core. The stacks of workers that
@@ -74,7 +74,7 @@ func hiddenCmds(in io.Reader, out io.Writer) (all []*cobra.Command) {
 	return all
 }
 
-// serveWorker makes simulated runs. It ignores signals that a terminal sends to the whole group: the
+// serveWorker runs simulations. It ignores signals that a terminal sends to the whole group: the
 // parent handles them, and a worker ends with its input.
 func serveWorker(in io.Reader, out io.Writer) error {
 	signal.Ignore(os.Interrupt, syscall.SIGHUP)

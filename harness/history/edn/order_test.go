@@ -151,7 +151,7 @@ func outcomes(t *testing.T, text string, ttl time.Duration) map[string]verdict.O
 	return all
 }
 
-// TestOrderMattersNotStamps checks that outcomes are the same as with exact stamps if these are
+// TestOrderAgainstStamps checks that outcomes are the same as with exact stamps if these are
 // rounded to 1 ms or 10 ms, all equal, or missing. The history of an honest lock must hold.
 func TestOrderAgainstStamps(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(21, 22))
