@@ -351,7 +351,7 @@ func unplannedFaults(r *facts.Facts) (text string, hit bool) {
 	if more := len(all) - maxUnplanned; more > 0 {
 		all = append(all[:maxUnplanned:maxUnplanned], fmt.Sprintf("and %d more", more))
 	}
-	return "nobody planned it: " + strings.Join(all, "; "), true
+	return "unplanned: " + strings.Join(all, "; "), true
 }
 
 // unplannedVerbs describes unplanned faults by kind.

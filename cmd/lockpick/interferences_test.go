@@ -96,7 +96,7 @@ func attackOnChild(name string, all ...syscall.Signal) func(int) error {
 func passesAfterHit(t *testing.T, a attack, name string) {
 	t.Helper()
 	code, said := a.run(t)
-	if want := "retried: nobody planned it: " + name + " "; code != 0 || !strings.Contains(said, want) {
+	if want := "retried: unplanned: " + name + " "; code != 0 || !strings.Contains(said, want) {
 		t.Errorf("exit code %d, want 0 and %q:\n%s", code, want, said)
 	}
 }

@@ -42,7 +42,7 @@ func TestUnplannedOnProcesses(t *testing.T) {
 		if code != 2 {
 			t.Errorf("exit code %d, want 2:\n%s", code, said)
 		}
-		for _, want := range []string{"nobody planned it: n1 ended", "signal 9", "5 retries"} {
+		for _, want := range []string{"unplanned: n1 ended", "signal 9", "5 retries"} {
 			if !strings.Contains(said, want) {
 				t.Errorf("no %q in the output:\n%s", want, said)
 			}
