@@ -49,7 +49,7 @@ func missedStep(r *usage, s history.PlannedStep) string {
 		if f.Begin != nil {
 			begun = append(begun, f.Target)
 			if !effective {
-				why := whyNoEffect(r, s, f)
+				why := noEffectReason(r, s, f)
 				effective, reason = why == "", cmp.Or(reason, why)
 			}
 		}
@@ -112,7 +112,7 @@ func describeStep(s history.PlannedStep) string {
 
 // noEffectReason says why an active fault had no effect according to its step's proof, or returns ""
 // if it had one.
-func whyNoEffect(r *usage, s history.PlannedStep, f *facts.Fault) string {
+func noEffectReason(r *usage, s history.PlannedStep, f *facts.Fault) string {
 	p := s.Proof
 	if p == nil {
 		return ""
@@ -132,7 +132,7 @@ func whyNoEffect(r *usage, s history.PlannedStep, f *facts.Fault) string {
 	case link && to == history.Replica && downThroughout(r, from, f), !link && downThroughout(r, f.Target, f):
 		return from + " was down the whole time"
 	}
-	return whyUnused(r, p, f)
+	return unusedReason(r, p, f)
 }
 
 // offsetOf returns how far a fault changed a clock while the fault was active. A fault that
@@ -142,7 +142,7 @@ func offsetOf(r *usage, s history.PlannedStep, f *facts.Fault) time.Duration {
 	if s.Rate != 0 {
 		by = time.Duration(max(s.Rate-1, 1-s.Rate) * float64(faultSpan(r.Facts, f).Length()))
 	}
-	if r.clocks[f.Target].Reached(f.Begin.T-1) > f.Begin.T {
+	if r.clocks[f.Target].LatestEnd(f.Begin.T-1) > f.Begin.T {
 		return facts.Never
 	}
 	return by
@@ -174,7 +174,7 @@ func downThroughout(r *usage, node string, f *facts.Fault) bool {
 
 // unusedReason says in what way no lock used the target of a fault while the fault was active, or
 // returns "" if a lock did use it.
-func whyUnused(r *usage, p *history.Proof, f *facts.Fault) string {
+func unusedReason(r *usage, p *history.Proof, f *facts.Fault) string {
 	span := faultSpan(r.Facts, f)
 	node, use := f.Target, history.UseNode
 	from, to, link := strings.Cut(f.Target, "-")
@@ -213,10 +213,10 @@ func whyUnused(r *usage, p *history.Proof, f *facts.Fault) string {
 // hadGrantCounts reports whether a node that a fault terminates had counted grants since it last
 // lost its memory. Fencing tokens are derived from these counts, which outlive all keys.
 func hadGrantCounts(r *usage, f *facts.Fault) bool {
-	if !endsNode(f) {
+	if !terminatesNode(f) {
 		return false
 	}
-	since := int64(spans.Ever)
+	since := int64(spans.DistantPast)
 	if before := r.downtimes[f.Target].longestBegun(f); before != nil && r.Params.Persistence == "none" {
 		since = before.Begin.T
 	}
@@ -232,13 +232,13 @@ func hadGrantCounts(r *usage, f *facts.Fault) bool {
 // the lock.
 func wasWanted(r *usage, client, node string, span spans.Span) bool {
 	onResource := node == r.Params.Resource
-	if !onResource && len(r.LockCommands) > 0 && len(r.commandSpans(commandKind{node: node}).Spans) == 0 && !spans.Covering([]spans.Span{span}, spans.Of(r.First, r.Last)) {
+	if !onResource && len(r.LockCommands) > 0 && len(r.commandSpans(commandKind{node: node}).Spans) == 0 && !spans.Covers([]spans.Span{span}, spans.Of(r.First, r.Last)) {
 		return false
 	}
 	round := int64(r.Params.NodeTimeout + r.Params.RetryMax)
 	operations := r.operationSpans(operationKind{client: client, allClients: client == "", onResource: onResource})
-	before := operations.Begun(span.From - 1)
-	return operations.Begun(span.To) > before || before > 0 && min(operations.Reached(span.From-1), r.End, span.To)-span.From > round
+	before := operations.CountBegun(span.From - 1)
+	return operations.CountBegun(span.To) > before || before > 0 && min(operations.LatestEnd(span.From-1), r.End, span.To)-span.From > round
 }
 
 // stallEffects determines what host stalls may have delayed.
@@ -310,7 +310,7 @@ func anyWithin(instants []int64, s spans.Span) bool {
 // witnessSpan returns the span of a witness and its events.
 func witnessSpan(r *facts.Facts, w *verdict.Witness) spans.Span {
 	if w == nil {
-		return spans.Of(facts.Never, spans.Ever)
+		return spans.Of(facts.Never, spans.DistantPast)
 	}
 	span := spans.Of(w.From, w.To)
 	shows := map[int64]bool{}
@@ -362,7 +362,7 @@ var unplannedVerbs = map[string]string{
 // downtimes lists the faults that took a node down, in the order in which they began. For each
 // prefix of the list it stores the longest and the second-longest fault.
 type downtimes struct {
-	begins                 []int64
+	starts                 []int64
 	longest, secondLongest []*facts.Fault
 }
 
@@ -372,7 +372,7 @@ func (d *downtimes) longestBegun(f *facts.Fault) *facts.Fault {
 	if d == nil {
 		return nil
 	}
-	i := spans.CountUpTo(d.begins, f.Begin.T)
+	i := spans.CountUpTo(d.starts, f.Begin.T)
 	switch {
 	case i == 0:
 		return nil
@@ -385,7 +385,7 @@ func (d *downtimes) longestBegun(f *facts.Fault) *facts.Fault {
 // add appends a fault. Faults must be added in the order in which they began.
 func (d *downtimes) add(f *facts.Fault) {
 	longest, second := f, (*facts.Fault)(nil)
-	if i := len(d.begins) - 1; i >= 0 {
+	if i := len(d.starts) - 1; i >= 0 {
 		longest, second = d.longest[i], d.secondLongest[i]
 		switch {
 		case f.To() > longest.To():
@@ -394,7 +394,7 @@ func (d *downtimes) add(f *facts.Fault) {
 			second = f
 		}
 	}
-	d.begins, d.longest, d.secondLongest = append(d.begins, f.Begin.T), append(d.longest, longest), append(d.secondLongest, second)
+	d.starts, d.longest, d.secondLongest = append(d.starts, f.Begin.T), append(d.longest, longest), append(d.secondLongest, second)
 }
 
 // usage indexes what the lock used and when, so that each step of a plan can look up what its fault
@@ -425,7 +425,7 @@ func newUsage(r *facts.Facts) *usage {
 		case f.Begin == nil:
 		case f.ChangesClock():
 			turned[f.Target] = append(turned[f.Target], spans.Of(f.Begin.T, f.To()))
-		case endsNode(f):
+		case terminatesNode(f):
 			down = append(down, f)
 		}
 	}
@@ -441,7 +441,7 @@ func newUsage(r *facts.Facts) *usage {
 }
 
 // terminatesNode reports whether a fault terminates the process that it hits.
-func endsNode(f *facts.Fault) bool {
+func terminatesNode(f *facts.Fault) bool {
 	return f.Kind == facts.Kill || f.Kind == facts.Shutdown || f.Kind == facts.PowerLoss
 }
 
@@ -550,11 +550,11 @@ func (r *usage) operationSpans(d operationKind) spans.Spread {
 			if d.allClients {
 				k = operationKind{allClients: true}
 			}
-			of[k] = append(of[k], spans.Of(s.Acquire.Call.T, s.Acquire.Ended()))
+			of[k] = append(of[k], spans.Of(s.Acquire.Call.T, s.Acquire.ReturnedAt()))
 			for a := range s.Actions() {
 				if a.Call.Op != history.OpCheck {
 					k.onResource = a.Call.Op == history.OpRead || a.Call.Op == history.OpWrite
-					of[k] = append(of[k], spans.Of(a.Call.T, a.Ended()))
+					of[k] = append(of[k], spans.Of(a.Call.T, a.ReturnedAt()))
 				}
 			}
 		}

@@ -47,7 +47,7 @@ func TestFaultToleranceBound(t *testing.T) {
 // BenchmarkCheckUnderFaults judges a record in which every other holder is cut off from all nodes
 // until its lease has expired, while other clients wait.
 func BenchmarkCheckUnderFaults(b *testing.B) {
-	h := takeTurns(20_000)
+	h := turnTakingHistory(20_000)
 	h.Params.Nodes, h.Params.Rounds, h.Params.Slack = []string{"n1", "n2", "n3"}, 10, time.Microsecond
 	h.Params.TTL, h.Params.NodeTimeout, h.Params.RetryMax = 2*time.Microsecond, time.Microsecond, time.Microsecond
 	events := h.Events

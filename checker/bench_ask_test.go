@@ -82,11 +82,11 @@ func watchJudge(p *os.Process, lines <-chan []string, limit benchLimit) benchFig
 				}
 				return f
 			case len(line) == 2 && line[0] == "begin":
-				began, base = time.Now(), number(line[1])
+				began, base = time.Now(), parseNumber(line[1])
 			case len(line) == 5 && line[0] == "end":
 				began = time.Time{}
-				times, worked = append(times, number(line[1])), append(worked, number(line[2]))
-				memory, f.answer = append(memory, number(line[3])), verdict.Outcome(line[4])
+				times, worked = append(times, parseNumber(line[1])), append(worked, parseNumber(line[2]))
+				memory, f.answer = append(memory, parseNumber(line[3])), verdict.Outcome(line[4])
 			}
 		case <-tick.C:
 			switch {
@@ -94,7 +94,7 @@ func watchJudge(p *os.Process, lines <-chan []string, limit benchLimit) benchFig
 			case time.Since(began) > limit.time:
 				f.gaveUp = fmt.Sprintf("> %.0f s", limit.time.Seconds())
 				p.Kill()
-			case resident(p.Pid)-base > limit.memory:
+			case residentMemory(p.Pid)-base > limit.memory:
 				f.gaveUp = fmt.Sprintf("> %d GB after %s", limit.memory/1e9, formatDuration(time.Since(began)))
 				p.Kill()
 			}
@@ -103,16 +103,16 @@ func watchJudge(p *os.Process, lines <-chan []string, limit benchLimit) benchFig
 }
 
 // residentMemory returns the resident memory of a process in bytes, or 0 if the process has ended.
-func resident(pid int) int64 {
+func residentMemory(pid int) int64 {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
 	fields := strings.Fields(string(text))
 	if err != nil || len(fields) < 2 {
 		return 0
 	}
-	return number(fields[1]) * int64(os.Getpagesize())
+	return parseNumber(fields[1]) * int64(os.Getpagesize())
 }
 
-func number(text string) int64 {
+func parseNumber(text string) int64 {
 	n, _ := strconv.ParseInt(text, 10, 64)
 	return n
 }
@@ -122,12 +122,12 @@ func median(xs []int64) int64 {
 	return xs[len(xs)/2]
 }
 
-// disturbed reports whether the machine was busy with something else.
-func (f benchFigures) disturbed() bool { return f.cpuTime < f.time*4/5 }
+// wasDisturbed reports whether the machine was busy with something else.
+func (f benchFigures) wasDisturbed() bool { return f.cpuTime < f.time*4/5 }
 
 // formatTime formats the time, with an asterisk if the measurement was disturbed.
 func (f benchFigures) formatTime() string {
-	if f.disturbed() {
+	if f.wasDisturbed() {
 		return formatDuration(f.time) + "*"
 	}
 	return formatDuration(f.time) + " "

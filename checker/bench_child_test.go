@@ -42,11 +42,11 @@ var benchJudges = map[string]func(*history.History) func() verdict.Outcome{
 	"all": func(h *history.History) func() verdict.Outcome {
 		return func() verdict.Outcome { return commonOutcome(Check(h)) }
 	},
-	"mutex": peer("mutex"),
-	"lease": peer("lease"),
+	"mutex": peerJudge("mutex"),
+	"lease": peerJudge("lease"),
 }
 
-func peer(model string) func(*history.History) func() verdict.Outcome {
+func peerJudge(model string) func(*history.History) func() verdict.Outcome {
 	return func(h *history.History) func() verdict.Outcome {
 		keys := peerOps(h)
 		return func() verdict.Outcome { return checkWithPeer(peers[model], keys) }
@@ -92,7 +92,7 @@ func runJudge(spec string) error {
 		if err := os.WriteFile("/proc/self/clear_refs", []byte("5"), 0); err != nil {
 			return fmt.Errorf("reset the peak of memory: %w", err)
 		}
-		before, err := residentPeak()
+		before, err := peakResidentMemory()
 		if err != nil {
 			return err
 		}
@@ -101,7 +101,7 @@ func runJudge(spec string) error {
 		answer := question()
 		took, worked := time.Since(start), cpuTime()-earlier
 		all += took
-		peak, err := residentPeak()
+		peak, err := peakResidentMemory()
 		if err != nil {
 			return err
 		}
@@ -121,7 +121,7 @@ func cpuTime() time.Duration {
 
 // peakResidentMemory returns the peak resident memory of the process since the peak was last reset,
 // in bytes.
-func residentPeak() (int64, error) {
+func peakResidentMemory() (int64, error) {
 	text, err := os.ReadFile("/proc/self/status")
 	if err != nil {
 		return 0, err

@@ -66,7 +66,7 @@ func TestCompareWithPeers(t *testing.T) {
 		fmt.Print(" | ", benchCell(c.perOperation, c.title, "ns/op", "memory"))
 	}
 	fmt.Println(" | goals")
-	b := bench{T: t, gaveUp: map[string]string{}, perOperation: map[contention][]sized{}}
+	b := bench{T: t, gaveUp: map[string]string{}, perOperation: map[contention][]timePerOp{}}
 	for _, n := range envNumbers("SIZES", "1k,10k,100k,1M,10M") {
 		for _, keys := range envNumbers("KEYS", "1,10") {
 			for _, unknown := range envNumbers("UNKNOWN", "0,1,5,50") {
@@ -76,18 +76,18 @@ func TestCompareWithPeers(t *testing.T) {
 			}
 		}
 	}
-	b.growth()
+	b.printGrowth()
 }
 
 type bench struct {
 	*testing.T
 	gaveUp       map[string]string // the size, by judge and kind of history
 	kinds        []contention      // in order, without sizes
-	perOperation map[contention][]sized
+	perOperation map[contention][]timePerOp
 }
 
 // timePerOp is a judge's time per operation in a history of the given number of operations.
-type sized struct {
+type timePerOp struct {
 	operations int
 	ns         float64
 	busy       bool // the machine was busy
@@ -120,7 +120,7 @@ func (b *bench) row(c contention) {
 		if b.perOperation[kind] == nil {
 			b.kinds = append(b.kinds, kind)
 		}
-		b.perOperation[kind] = append(b.perOperation[kind], sized{c.operations, float64(own.time) / float64(c.operations), own.disturbed()})
+		b.perOperation[kind] = append(b.perOperation[kind], timePerOp{c.operations, float64(own.time) / float64(c.operations), own.wasDisturbed()})
 	}
 }
 
@@ -160,7 +160,7 @@ func goals(c contention, f benchFigures) string {
 }
 
 // printGrowth prints how the cost per operation grows, compared with n log n.
-func (b *bench) growth() {
+func (b *bench) printGrowth() {
 	fmt.Println("\nns per operation of the checker by size, and its growth from the first size to the last: measured, and for n log n")
 	for _, kind := range b.kinds {
 		all := b.perOperation[kind]
@@ -187,17 +187,17 @@ func benchCell(perOperation bool, time, ns, memory string) string {
 }
 
 // envOr returns the value of an environment variable, or fallback if it is not set.
-func envOr(name, usual string) string {
+func envOr(name, fallback string) string {
 	if v := os.Getenv(name); v != "" {
 		return v
 	}
-	return usual
+	return fallback
 }
 
 // envNumbers parses the value that envOr returns as a list of numbers.
-func envNumbers(name, usual string) []int {
+func envNumbers(name, fallback string) []int {
 	var ns []int
-	for _, text := range strings.Split(envOr(name, usual), ",") {
+	for _, text := range strings.Split(envOr(name, fallback), ",") {
 		digits := strings.NewReplacer("k", "000", "M", "000000").Replace(text)
 		n, err := strconv.Atoi(digits)
 		if err != nil || n < 0 {

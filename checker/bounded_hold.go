@@ -21,17 +21,17 @@ func boundedHold(r *facts.Facts) (f verdict.Finding) {
 	stalls := spans.Stalls(r)
 	maxExtensions, longest := 0, int64(0)
 	for s := range r.Sessions() {
-		if r.Params.MaxHold == 0 && !s.Extended() {
+		if r.Params.MaxHold == 0 && !s.HasExtension() {
 			continue
 		}
 		h, ok := measureHold(r, stalls, s)
 		if !ok {
 			continue
 		}
-		if s.Extended() {
+		if s.HasExtension() {
 			f.Occasions++
 		}
-		maxExtensions, longest = max(maxExtensions, h.extends), max(longest, h.to-h.from)
+		maxExtensions, longest = max(maxExtensions, h.extensions), max(longest, h.to-h.from)
 		if h.stalled > 0 && stalled.stalled == 0 {
 			stalled = h
 		}
@@ -40,8 +40,8 @@ func boundedHold(r *facts.Facts) (f verdict.Finding) {
 		}
 		describe := func() verdict.Result { return longHoldResult(r, h) }
 		f.Incidents = append(f.Incidents, verdict.Incident{From: h.from, Describe: describe})
-		if f.Worst == nil || h.at < first {
-			first, f.Worst = h.at, describe
+		if f.Worst == nil || h.exceededAt < first {
+			first, f.Worst = h.exceededAt, describe
 		}
 	}
 	p := r.Params
@@ -62,13 +62,13 @@ func boundedHold(r *facts.Facts) (f verdict.Finding) {
 
 // longHold is a hold with the result of comparing it with the limits.
 type longHold struct {
-	session  *facts.Session
-	extends  int // granted
-	from, to int64
-	cause    string           // "" if the hold is within both limits
-	at       int64            // when it exceeded the first limit
-	events   []*history.Event // evidence
-	stalled  int64            // how long the host stalled if that may be why the hold was too long, or 0
+	session    *facts.Session
+	extensions int // granted
+	from, to   int64
+	cause      string           // "" if the hold is within both limits
+	exceededAt int64            // when it exceeded the first limit
+	events     []*history.Event // evidence
+	stalled    int64            // how long the host stalled if that may be why the hold was too long, or 0
 }
 
 // maxShownExtensions limits the number of extensions in a witness, which shows the last ones.
@@ -77,10 +77,10 @@ const maxShownExtensions = 8
 // measureHold measures one hold, from its grant to the end of belief. If the outcome of the acquire
 // is unknown, belief begins with the first granted extension; ok is false if there was none.
 func measureHold(r *facts.Facts, stalls []spans.Span, s *facts.Session) (h longHold, ok bool) {
-	if !s.Granted() && !s.Extended() {
+	if !s.Granted() && !s.HasExtension() {
 		return h, false
 	}
-	h = longHold{session: s, at: facts.Never}
+	h = longHold{session: s, exceededAt: facts.Never}
 	var granted []*history.Event
 	for x := range s.Calls(history.OpExtend) {
 		// An inner release does not extend the lock, nor does the answer that the lock is held.
@@ -88,9 +88,9 @@ func measureHold(r *facts.Facts, stalls []spans.Span, s *facts.Session) (h longH
 			granted = append(granted, x.Return)
 		}
 	}
-	h.extends = len(granted)
-	if n := r.Params.MaxExtends; n > 0 && h.extends > n {
-		h.cause, h.at = verdict.ExtendedTooOften, granted[n].T
+	h.extensions = len(granted)
+	if n := r.Params.MaxExtends; n > 0 && h.extensions > n {
+		h.cause, h.exceededAt = verdict.ExtendedTooOften, granted[n].T
 		h.events = granted[max(0, n+1-maxShownExtensions) : n+1]
 	}
 	var last facts.Window
@@ -103,11 +103,11 @@ func measureHold(r *facts.Facts, stalls []spans.Span, s *facts.Session) (h longH
 	most := int64(r.Params.MaxHold)
 	certain := h.to - h.from - 2*int64(r.Params.StampError)
 	switch still := spans.Share(stalls, spans.Of(h.from, h.to)); {
-	case most == 0 || certain <= most || h.from+most >= h.at:
+	case most == 0 || certain <= most || h.from+most >= h.exceededAt:
 	case certain-most <= still:
 		h.stalled = still
 	default:
-		h.cause, h.at = verdict.HeldTooLong, h.from+most
+		h.cause, h.exceededAt = verdict.HeldTooLong, h.from+most
 		h.events = []*history.Event{last.Opens, last.Closes}
 	}
 	return h, s.Granted() || h.to != 0
@@ -116,7 +116,7 @@ func measureHold(r *facts.Facts, stalls []spans.Span, s *facts.Session) (h longH
 func longHoldResult(r *facts.Facts, h longHold) verdict.Result {
 	s := h.session
 	res := verdict.Result{Outcome: verdict.Violated, Cause: h.cause}
-	res.Because = fmt.Sprintf("%s extended its hold of %s %s", s.Client(), verdict.LockName(s.Key()), describeTimes(h.extends))
+	res.Because = fmt.Sprintf("%s extended its hold of %s %s", s.Client(), verdict.LockName(s.Key()), describeTimes(h.extensions))
 	if n := r.Params.MaxExtends; n > 0 {
 		res.Because += fmt.Sprintf(" (limit %d)", n)
 	}

@@ -146,7 +146,7 @@ func naiveBounded(h *history.History) int {
 			}
 		}
 		for at := int64(0); at <= end; at += histories.Beat {
-			if bruteforce.Believes(h, e.Session, at+histories.Beat/2) {
+			if bruteforce.ConsidersItselfHolder(h, e.Session, at+histories.Beat/2) {
 				if first < 0 {
 					first = at
 				}

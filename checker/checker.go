@@ -283,7 +283,7 @@ func sessionNumbers(r *facts.Facts, n map[string]float64) {
 	var latency, left []int64
 	for s := range r.Sessions() {
 		if s.Granted() {
-			latency = append(latency, s.Ended-s.Called)
+			latency = append(latency, s.EndedAt-s.CalledAt)
 		}
 		if x, ok := validityLeft(r, s); ok {
 			left = append(left, x)

@@ -141,7 +141,7 @@ func TestMalformed(t *testing.T) {
 		{"3 c1-n1 info set sent=1 answered=3", ""},
 	}
 	for _, row := range rows {
-		if got := malformed(parseHistory(t, "params clients=c1,c2 nodes=n1\n"+row.history)); got != row.want {
+		if got := malformedReason(parseHistory(t, "params clients=c1,c2 nodes=n1\n"+row.history)); got != row.want {
 			t.Errorf("%s\ngot  %q\nwant %q", row.history, got, row.want)
 		}
 	}
@@ -281,7 +281,7 @@ func TestDeadlockFreedom(t *testing.T) {
 // BenchmarkCheck judges a long history of four clients that take turns. Each turn has an acquire, a write
 // and a release; one in twenty releases has no answer.
 func BenchmarkCheck(b *testing.B) {
-	h := takeTurns(100_000)
+	h := turnTakingHistory(100_000)
 	b.ReportMetric(float64(len(h.Events)), "events")
 	for b.Loop() {
 		if v := Check(h); v.Results[0].Outcome.Answer() != verdict.Holds {
@@ -299,7 +299,7 @@ func BenchmarkReading(b *testing.B) {
 	}
 }
 
-func takeTurns(n int) *history.History {
+func turnTakingHistory(n int) *history.History {
 	h := &history.History{Params: history.Params{Clients: []string{"c1", "c2", "c3", "c4"}, TTL: 10 * time.Second}}
 	at := int64(0)
 	emit := func(e history.Event) {
@@ -329,7 +329,7 @@ func takeTurns(n int) *history.History {
 	return h
 }
 
-func malformed(h *history.History) string {
+func malformedReason(h *history.History) string {
 	return newRecord(h).Malformed
 }
 

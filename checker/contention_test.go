@@ -137,16 +137,16 @@ func (c *contentionRun) step(x *contender) {
 			c.grant(x, c.violationDue())
 		}
 	case unanswered:
-		c.client(x, history.Info, history.OpAcquire, 0)
+		c.emitClientEvent(x, history.Info, history.OpAcquire, 0)
 		if x.lock.freeFrom <= x.at && c.IntN(2) == 0 {
 			x.lock.freeFrom = x.at + contendedTTL
 		}
 		c.think(x)
 	case holding:
-		c.client(x, history.Invoke, history.OpRelease, 0)
+		c.emitClientEvent(x, history.Invoke, history.OpRelease, 0)
 		x.stage, x.at = releasing, x.answered
 	case releasing:
-		c.client(x, x.answer, history.OpRelease, 0)
+		c.emitClientEvent(x, x.answer, history.OpRelease, 0)
 		c.think(x)
 	}
 }
@@ -161,7 +161,7 @@ func (c *contentionRun) acquire(x *contender) {
 	x.sessions++
 	x.session = x.name + "/" + strconv.Itoa(x.sessions)
 	x.lock = c.pickLock(x.at)
-	c.client(x, history.Invoke, history.OpAcquire, 0)
+	c.emitClientEvent(x, history.Invoke, history.OpAcquire, 0)
 	x.stage, x.at = waiting, x.at+c.millis(1, 3)
 	if !c.violationDue() && c.isUnanswered() {
 		x.stage, x.at = unanswered, x.at+giveUpAfter
@@ -190,7 +190,7 @@ func (c *contentionRun) violationDue() bool {
 func (c *contentionRun) grant(x *contender, answered bool) {
 	l := x.lock
 	lapse := x.at + contendedTTL
-	c.client(x, history.OK, history.OpAcquire, lapse)
+	c.emitClientEvent(x, history.OK, history.OpAcquire, lapse)
 	x.stage, x.at = holding, x.at+c.millis(5, 50)
 	x.answered = x.at + c.millis(1, 3)
 	x.answer, l.heldUntil = history.OK, x.at
@@ -211,7 +211,7 @@ func (c *contentionRun) isUnanswered() bool { return c.IntN(100) < c.unknown }
 // millis returns a random duration between from and to milliseconds, in nanoseconds.
 func (c *contentionRun) millis(from, to int64) int64 { return from*1e6 + c.Int64N((to-from)*1e6) }
 
-func (c *contentionRun) client(x *contender, typ history.Type, op string, validUntil int64) {
+func (c *contentionRun) emitClientEvent(x *contender, typ history.Type, op string, validUntil int64) {
 	c.emit(x.at, history.Event{Process: x.name, Type: typ, Op: op, Key: x.lock.name, Session: x.session, ValidUntil: validUntil})
 }
 

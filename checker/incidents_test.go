@@ -55,7 +55,7 @@ func checkIncidents(t *testing.T, random int) {
 	}
 	for name, h := range stories(t) {
 		look(name, h)
-		look(name+" twice", doubled(h))
+		look(name+" twice", duplicate(h))
 	}
 	rnd := rand.New(rand.NewPCG(15, 1))
 	for range random {
@@ -75,7 +75,7 @@ func checkIncidents(t *testing.T, random int) {
 
 // duplicate returns the history with a copy of each client, lock and account. The copies do the
 // same as the originals at the same time.
-func doubled(h *history.History) *history.History {
+func duplicate(h *history.History) *history.History {
 	double := regexp.MustCompile(`\b(c\d+|lock-|acct-)`)
 	as := func(name string) string { return double.ReplaceAllString(name, "x$1") }
 	both := &history.History{Params: h.Params, Cut: h.Cut, Events: slices.Clone(h.Events)}

@@ -16,7 +16,7 @@ import (
 // If old is "", replacement is inserted before these lines. If both are "", the lines are removed.
 type change struct{ line, old, replacement string }
 
-func faultDuring(kind, node string, from, to float64) change {
+func insertFault(kind, node string, from, to float64) change {
 	return change{"harness end run", "", fmt.Sprintf("%g nemesis begin %s node=%s\n%g nemesis end %s node=%s\n", from, kind, node, to, kind, node)}
 }
 
@@ -74,16 +74,16 @@ var storyVariants = []struct {
 		{"release token=A", "ok release token=A answered=0", "fail release token=A answered=0 cause=MISCONF"}}, verdict.FaultTolerance, verdict.Holds},
 	{"release-unanswered", "the nodes' actions are unknown", []change{{"deleted old=A", "deleted old=A", "gap lo=1 hi=3"},
 		{"release token=A", "ok release token=A answered=0", "info release token=A applied=0 answered=0"}}, verdict.FaultTolerance, verdict.Holds},
-	{"release-unanswered", "the other client is cut off", []change{faultDuring(facts.Cut, "c2-n1", 1, 4), faultDuring(facts.Cut, "c2-n2", 1, 4)}, verdict.FaultTolerance, verdict.Holds},
+	{"release-unanswered", "the other client is cut off", []change{insertFault(facts.Cut, "c2-n1", 1, 4), insertFault(facts.Cut, "c2-n2", 1, 4)}, verdict.FaultTolerance, verdict.Holds},
 
 	{"release-to-a-quorum", "unchanged", nil, verdict.FaultTolerance, verdict.Violated},
 	{"release-to-a-quorum", "the client learned the answer of one node only", []change{{"c1 ok release", "c1 ok release", "c1 info release"}}, verdict.FaultTolerance, verdict.Violated},
-	{"release-to-a-quorum", "cut off from the third node", []change{faultDuring(facts.Cut, "c1-n3", 0.9, 1.5)}, verdict.FaultTolerance, verdict.Holds},
-	{"release-to-a-quorum", "cut off from the third node earlier", []change{faultDuring(facts.Cut, "c1-n3", 0.1, 0.3)}, verdict.FaultTolerance, verdict.Violated},
-	{"release-to-a-quorum", "cut off from the third node later", []change{faultDuring(facts.Cut, "c1-n3", 1.2, 3)}, verdict.FaultTolerance, verdict.Violated},
-	{"release-to-a-quorum", "cut off from another node", []change{faultDuring(facts.Cut, "c1-n2", 0.9, 1.5)}, verdict.FaultTolerance, verdict.Violated},
-	{"release-to-a-quorum", "the third node was down meanwhile", []change{faultDuring(facts.Kill, "n3", 0.1, 0.2)}, verdict.FaultTolerance, verdict.Holds},
-	{"release-to-a-quorum", "the third node was down, and answered again before the release", []change{faultDuring(facts.Kill, "n3", 0.1, 0.2),
+	{"release-to-a-quorum", "cut off from the third node", []change{insertFault(facts.Cut, "c1-n3", 0.9, 1.5)}, verdict.FaultTolerance, verdict.Holds},
+	{"release-to-a-quorum", "cut off from the third node earlier", []change{insertFault(facts.Cut, "c1-n3", 0.1, 0.3)}, verdict.FaultTolerance, verdict.Violated},
+	{"release-to-a-quorum", "cut off from the third node later", []change{insertFault(facts.Cut, "c1-n3", 1.2, 3)}, verdict.FaultTolerance, verdict.Violated},
+	{"release-to-a-quorum", "cut off from another node", []change{insertFault(facts.Cut, "c1-n2", 0.9, 1.5)}, verdict.FaultTolerance, verdict.Violated},
+	{"release-to-a-quorum", "the third node was down meanwhile", []change{insertFault(facts.Kill, "n3", 0.1, 0.2)}, verdict.FaultTolerance, verdict.Holds},
+	{"release-to-a-quorum", "the third node was down, and answered again before the release", []change{insertFault(facts.Kill, "n3", 0.1, 0.2),
 		{"c1 invoke release", "", "0.9 c1 invoke extend session=c1/1\n0.903 c1-n3 ok extend token=A\n0.904 c1 ok extend session=c1/1 until=9.9\n"}}, verdict.FaultTolerance, verdict.Violated},
 	{"release-to-a-quorum", "the message was lost", []change{{"c1 ok release", "", "1.05 c1-n3 info release token=A sent=1.001 applied=0 answered=0\n"}}, verdict.FaultTolerance, verdict.Holds},
 	{"release-to-a-quorum", "the third node set its key late", setOnN3At("0.501"), verdict.FaultTolerance, verdict.Violated},
@@ -98,14 +98,14 @@ var storyVariants = []struct {
 	{"acquire-hangs", "the acquire has not returned", []change{withoutLines("c1-n3"), withoutLines("n3 life"), withoutLines("c1 ok"), withoutLines("c1 invoke release"), withoutLines("6.00")}, verdict.FaultTolerance, verdict.Violated},
 	{"acquire-hangs", "the acquire gives up", []change{withoutLines("c1-n3"), withoutLines("n3 life"), {"c1 ok acquire", "c1 ok acquire session=c1/1 token=A until=9.8", "c1 info acquire session=c1/1"}, withoutLines("release")},
 		verdict.FaultTolerance, verdict.Violated},
-	{"acquire-hangs", "the client is paused", []change{faultDuring(facts.Pause, "c1", 1, 4.5)}, verdict.FaultTolerance, verdict.Holds},
-	{"acquire-hangs", "the client is paused, and another tries", []change{{"params", "clients=c1", "clients=c1,c2"}, c2Tries, faultDuring(facts.Pause, "c1", 1, 4.5)}, verdict.FaultTolerance, verdict.Holds},
-	{"acquire-hangs", "another client tries", []change{{"params", "clients=c1", "clients=c1,c2"}, c2Tries, faultDuring(facts.Cut, "c1-n3", 1, 4)}, verdict.FaultTolerance, verdict.Violated},
+	{"acquire-hangs", "the client is paused", []change{insertFault(facts.Pause, "c1", 1, 4.5)}, verdict.FaultTolerance, verdict.Holds},
+	{"acquire-hangs", "the client is paused, and another tries", []change{{"params", "clients=c1", "clients=c1,c2"}, c2Tries, insertFault(facts.Pause, "c1", 1, 4.5)}, verdict.FaultTolerance, verdict.Holds},
+	{"acquire-hangs", "another client tries", []change{{"params", "clients=c1", "clients=c1,c2"}, c2Tries, insertFault(facts.Cut, "c1-n3", 1, 4)}, verdict.FaultTolerance, verdict.Violated},
 	{"acquire-hangs", "the client dies", []change{withoutLines("c1-n3"), withoutLines("n3 life"), withoutLines("c1 ok"), withoutLines("c1 invoke release"), withoutLines("6.00"),
-		faultDuring(facts.Kill, "c1", 2, 8)}, verdict.FaultTolerance, verdict.NotExercised},
-	{"acquire-hangs", "no majority is left", []change{faultDuring(facts.Kill, "n3", 0.03, 4.9)}, verdict.FaultTolerance, verdict.Holds},
-	{"acquire-hangs", "the host stalls for as long as the acquire is late", []change{faultDuring("stall", "machine", 1, 4.5)}, verdict.FaultTolerance, verdict.Undecided},
-	{"acquire-hangs", "the host stalls for less time", []change{faultDuring("stall", "machine", 1, 3)}, verdict.FaultTolerance, verdict.Violated},
+		insertFault(facts.Kill, "c1", 2, 8)}, verdict.FaultTolerance, verdict.NotExercised},
+	{"acquire-hangs", "no majority is left", []change{insertFault(facts.Kill, "n3", 0.03, 4.9)}, verdict.FaultTolerance, verdict.Holds},
+	{"acquire-hangs", "the host stalls for as long as the acquire is late", []change{insertFault("stall", "machine", 1, 4.5)}, verdict.FaultTolerance, verdict.Undecided},
+	{"acquire-hangs", "the host stalls for less time", []change{insertFault("stall", "machine", 1, 3)}, verdict.FaultTolerance, verdict.Violated},
 }
 
 // TestLivenessAgainstStoryVariants checks stories with small changes that may change the correct outcome.

@@ -19,7 +19,7 @@ import (
 )
 
 // comparisonTests matches the tests that compare the checker with porcupine or with very simple judges.
-const proofs = "Exhaustively|Against"
+const comparisonTests = "Exhaustively|Against"
 
 // causeTests matches the tests that compare causes with the table of causes.
 const causeTests = "TestCause|TestUnavailabilityCause|TestRefusedSets|TestSpareVotes|TestNoCause"
@@ -48,7 +48,7 @@ func TestMutants(t *testing.T) {
 			continue
 		}
 		t.Run(m.name, func(t *testing.T) {
-			tests := cmp.Or(m.tests, proofs)
+			tests := cmp.Or(m.tests, comparisonTests)
 			if tests == "causes" {
 				tests = causeTests
 			}
@@ -243,11 +243,11 @@ func (p *mutantBuild) run(t *testing.T, pkg, tests string, mutant int) string {
 	if err == nil {
 		return ""
 	}
-	return killer(string(out))
+	return failedTest(string(out))
 }
 
 // failedTest returns the name of the failed test in the output of go test.
-func killer(out string) string {
+func failedTest(out string) string {
 	for line := range strings.Lines(out) {
 		if name, ok := strings.CutPrefix(line, "--- FAIL: "); ok {
 			return strings.TrimSpace(name)

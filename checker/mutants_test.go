@@ -77,8 +77,8 @@ func parseMutant(stanza string) (m mutant, err error) {
 		return m, fmt.Errorf("no line begins with %q", "func ")
 	}
 	m.function, change, _ = strings.Cut(change, ":")
-	was, is, ok := strings.Cut(change, "=>")
-	m.old, m.new = unindent(strings.TrimSpace(was)), unindent(strings.TrimSpace(is))
+	oldText, newText, ok := strings.Cut(change, "=>")
+	m.old, m.new = unindent(strings.TrimSpace(oldText)), unindent(strings.TrimSpace(newText))
 	if !ok || m.name == "" || m.mistake == "" || m.function == "" || m.old == "" || m.old == m.new {
 		return m, fmt.Errorf("want NAME: MISTAKE, then func FUNCTION: OLD => NEW")
 	}

@@ -77,7 +77,7 @@ func windowEvents(r *facts.Facts, w spans.Window) []*history.Event {
 			continue
 		}
 		if b.Closes == nil {
-			b.Closes, _ = r.Closing(b)
+			b.Closes, _ = r.WindowEnd(b)
 		}
 		events = append(events, b.Opens, b.Closes)
 	}

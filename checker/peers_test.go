@@ -150,7 +150,7 @@ func checkContention(t *testing.T, c contention, h *history.History, unknown int
 	if c.violated {
 		want, incidents = verdict.Violated, 1
 	}
-	if why := malformed(h); why != "" {
+	if why := malformedReason(h); why != "" {
 		t.Fatalf("%+v: malformed: %s", c, why)
 	}
 	r := newRecord(h)

@@ -18,7 +18,7 @@ func TestAgainstPorcupine(t *testing.T) {
 	violated, fine := 0, 0
 	for violated < histories.Cases(2000) {
 		h := histories.Random(rnd)
-		if why := malformed(h); why != "" {
+		if why := malformedReason(h); why != "" {
 			t.Fatalf("malformed: %s:\n%s", why, histories.Lines(h))
 		}
 		r := newRecord(h)

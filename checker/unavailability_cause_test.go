@@ -20,7 +20,7 @@ const contestedLock = `params clients=c1,c2 nodes=n1,n2,n3 quorum=2 ttl=10s node
 
 // firstRoundLeftovers is an acquire that uses one token for all rounds and whose first round left
 // its keys behind.
-const ownLeftKeys = `
+const firstRoundLeftovers = `
 0.500  c2-n2,n3 ok set token=B
 0.499  n2,n3 life set value=B by=c2
 0.500  c2-n1 fail set token=B
@@ -54,7 +54,7 @@ func TestUnavailabilityCause(t *testing.T) {
 1.009  n1 life deleted old=A1 by=c1
 1.010  c1-n1 ok release token=A1
 `, verdict.LeftKeys, ""},
-		"its own keys with the same token": {ownLeftKeys, verdict.LeftKeys, ""},
+		"its own keys with the same token": {firstRoundLeftovers, verdict.LeftKeys, ""},
 		"a node that is down, and a key left on another": {`
 0.5    nemesis begin kill node=n3
 0.999  n2 life set value=Z by=c2

@@ -71,11 +71,11 @@ func validOnReturn(r *facts.Facts) (f verdict.Finding) {
 // validityLeft returns how much validity a granted lock had left when its acquire returned, by the
 // client's own clock. A later loss does not matter.
 func validityLeft(r *facts.Facts, s *facts.Session) (left int64, ok bool) {
-	until := r.Promised(s)
+	until := r.PromisedDeadline(s)
 	if !s.Granted() || until == facts.Never {
 		return 0, false
 	}
-	return until - s.Ended, true
+	return until - s.EndedAt, true
 }
 
 // lateReturns judges late returns. It caches the stops of each client.
@@ -101,7 +101,7 @@ type lateReturn struct {
 }
 
 // deadline returns the lock's deadline.
-func (x lateReturn) deadline() int64 { return x.session.Ended + x.left }
+func (x lateReturn) deadline() int64 { return x.session.EndedAt + x.left }
 
 func (x lateReturn) mustHaveKnown() bool { return x.vote != nil || x.runningTime > 0 }
 
@@ -114,7 +114,7 @@ func (t *lateReturns) examine(s *facts.Session, left int64) lateReturn {
 	if vote, came := t.quorumVote(s, stops.certain); vote != nil && came >= x.deadline()+int64(t.Params.StampError) {
 		x.vote, x.voteArrival = vote, came
 	}
-	past := spans.Of(max(x.deadline(), s.Called), s.Ended)
+	past := spans.Of(max(x.deadline(), s.CalledAt), s.EndedAt)
 	slack := int64(t.Params.Slack)
 	if runningTime := past.Length() - spans.Share(stops.stopsOrStalls, past); slack > 0 && runningTime > slack {
 		x.runningTime = runningTime
@@ -158,7 +158,7 @@ func (t *lateReturns) quorumVote(s *facts.Session, stopped []spans.Span) (*histo
 	}
 	var votes []*history.Event
 	for _, e := range w.LastAttempt[s].Sets {
-		if e.Type == history.OK && e.Answered > 0 && arrival(e) <= s.Ended {
+		if e.Type == history.OK && e.Answered > 0 && arrival(e) <= s.EndedAt {
 			votes = append(votes, e)
 		}
 	}

@@ -164,7 +164,7 @@ func mayHaveLooked(h *history.History, until, ended int64) bool {
 				ran += beat
 			}
 		}
-		few := len(votes) > 0 && total(votes) >= 2 && had < 2 // fewer recorded votes prove nothing
+		few := len(votes) > 0 && sum(votes) >= 2 && had < 2 // fewer recorded votes prove nothing
 		if !surely[look] && !few && ran <= 2*second {
 			return true
 		}
@@ -172,7 +172,7 @@ func mayHaveLooked(h *history.History, until, ended int64) bool {
 	return false
 }
 
-func total(votes map[int64]int) (n int) {
+func sum(votes map[int64]int) (n int) {
 	for at := range votes {
 		n += votes[at]
 	}

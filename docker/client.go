@@ -38,7 +38,7 @@ func (s *testbed) makeClient(ctx context.Context, name string, k *real.Clock) (*
 	}
 	switch {
 	case at == nil:
-	case !at.Runs():
+	case !at.Running():
 	case k == nil && !at.Paused():
 		return at, nil
 	default:
@@ -101,7 +101,7 @@ func (s imageSource) checkAdapterImage(ctx context.Context) error {
 // makeAdapterContainer creates a client's container from the image of its adapter. Faults on the
 // container affect both the client and the adapter that it starts.
 func (s *testbed) makeAdapterContainer(ctx context.Context, name string, host int, m engine.ContainerSpec) (*container, error) {
-	files, gate := s.ownImage.standalone(gateDir)
+	files, gate := s.ownImage.standaloneFiles(gateDir)
 	m.Image, m.Command = s.cfg.AdapterImage, slices.Concat(gate, []string{AgentVerb, loopAgent}, gate, s.clientCommand[1:], s.cfg.Adapter)
 	b, err := s.makeContainer(ctx, name, host, m)
 	if err != nil {
@@ -155,8 +155,8 @@ const stderrWait = time.Second
 
 // RunClient runs a client like real.Run. If the client's adapter fails, the error includes the
 // adapter's last output.
-func (c *cluster) RunClient(ctx context.Context, s client.Spec, at func(point string)) error {
-	err := c.Run.RunClient(ctx, s, at)
+func (c *cluster) RunClient(ctx context.Context, s client.Spec, onPoint func(point string)) error {
+	err := c.Run.RunClient(ctx, s, onPoint)
 	if !errors.Is(err, lock.ErrBroken) {
 		return err
 	}

@@ -61,9 +61,9 @@ func (b testRun) onNode(node string, args ...string) any {
 	return v
 }
 
-func TestClockJumpExpiresKeysOfOneNode(t *testing.T) { bothTracers(t, jumpExpiresKeys) }
+func TestClockJumpExpiresKeysOfOneNode(t *testing.T) { bothTracers(t, testJumpExpiresKeys) }
 
-func jumpExpiresKeys(t *testing.T, on *backend) {
+func testJumpExpiresKeys(t *testing.T, on *backend) {
 	runOn(t, on, clockScenario(t, "none", "n1"), func(b testRun) {
 		for _, n := range []string{"n1", "n2"} {
 			b.onNode(n, "SET", "k", "v", "PX", "10000")
@@ -113,9 +113,9 @@ func jumpExpiresKeys(t *testing.T, on *backend) {
 
 // A restarted node never sees true time. When it loads its data file, it keeps a key that has
 // expired in true time but not by its own clock.
-func TestRestartedNodeKeepsItsClock(t *testing.T) { bothTracers(t, restartedKeepsClock) }
+func TestRestartedNodeKeepsItsClock(t *testing.T) { bothTracers(t, testRestartedNodeKeepsClock) }
 
-func restartedKeepsClock(t *testing.T, on *backend) {
+func testRestartedNodeKeepsClock(t *testing.T, on *backend) {
 	runOn(t, on, clockScenario(t, "always", "n1"), func(b testRun) {
 		b.turnClock("n1", -time.Hour, 1)
 		b.onNode("n1", "SET", "k", "v", "PX", "1000")
@@ -143,9 +143,9 @@ func restartedKeepsClock(t *testing.T, on *backend) {
 	})
 }
 
-func TestClientClocks(t *testing.T) { bothTracers(t, clientClocks) }
+func TestClientClocks(t *testing.T) { bothTracers(t, testClientClocks) }
 
-func clientClocks(t *testing.T, on *backend) {
+func testClientClocks(t *testing.T, on *backend) {
 	events := runOn(t, on, clockScenario(t, "none", "c1"), func(b testRun) {
 		if back := b.turnClock("c1", -time.Hour, 1); !strings.HasPrefix(back, "it has not begun") {
 			t.Errorf("before its start: %q", back)
@@ -202,7 +202,7 @@ func clientClocks(t *testing.T, on *backend) {
 func TestClocksInNamedImage(t *testing.T) {
 	s := clockScenario(t, "none", "n1")
 	s.Topology.Image = "lockpick-test:clocks"
-	importTestImage(t, testEngine(t), s.Topology.Image, "redis-server", officialImage...)
+	importTestImage(t, testEngine(t), s.Topology.Image, "redis-server", officialImageChanges...)
 	run(t, s, func(b testRun) { b.turnClock("n1", time.Hour, 1) })
 }
 
@@ -221,9 +221,9 @@ func TestUntargetedClocksStayRight(t *testing.T) {
 
 // The only containers with a capability are the sidecars of containers with changing clocks. They
 // exist only if the clocks can't be changed from this process.
-func TestOnlySidecarsHaveCapabilities(t *testing.T) { bothTracers(t, onlySidecarsHaveCapabilities) }
+func TestOnlySidecarsHaveCapabilities(t *testing.T) { bothTracers(t, testOnlySidecarsHaveCapabilities) }
 
-func onlySidecarsHaveCapabilities(t *testing.T, on *backend) {
+func testOnlySidecarsHaveCapabilities(t *testing.T, on *backend) {
 	runOn(t, on, clockScenario(t, "none", "n1", "c1"), func(b testRun) {
 		all, err := b.testbed.engine.Containers(t.Context(), runLabel+"="+b.testbed.labels[runLabel])
 		if err != nil {

@@ -43,7 +43,7 @@ type cluster struct {
 var _ real.Cluster = (*cluster)(nil)
 
 // faultInterfaces is a value that implements the fault interfaces that this backend supports on Linux.
-var powers any = (*cluster)(nil)
+var faultInterfaces any = (*cluster)(nil)
 
 // openLinks opens the links between clients and servers.
 func (c *cluster) openLinks(s scenario.Scenario, seed uint64, rec *history.Recorder) error {
@@ -87,7 +87,7 @@ func (c *cluster) close() error {
 			errs = append(errs, err)
 		}
 	}
-	if c.Links != nil && (!c.monitor.Interfered() || c.testbed.linksAnswer(ctx)) {
+	if c.Links != nil && (!c.monitor.SawInterference() || c.testbed.linksAnswer(ctx)) {
 		limit, cancel := context.WithTimeout(ctx, linksTimeout)
 		defer cancel()
 		errs = append(errs, c.checkClockOffset(limit), c.testbed.remote.Close(limit))
@@ -175,7 +175,7 @@ func (c *cluster) engineTime() time.Duration { return c.Now() + c.Origin() }
 func (c *cluster) checkOtherClocks(right vdso.ClockState) (names []string, err error) {
 	for _, name := range c.names {
 		n := c.nodeNamed(name)
-		if n.spec.clock != nil || !n.Runs() || n.unresponsive() {
+		if n.spec.clock != nil || !n.Running() || n.unresponsive() {
 			continue
 		}
 		r, err := c.ReadTime(n)
@@ -230,7 +230,7 @@ func (c *cluster) Starve(node string, cpu float64, memory int) (string, error) {
 	n.lifecycle.Lock()
 	defer n.lifecycle.Unlock()
 	switch {
-	case !n.Runs():
+	case !n.Running():
 		return "", fmt.Errorf("starve %s: it is not running", node)
 	case n.starved.Load():
 		return "", fmt.Errorf("starve %s: it is already starved", node)
@@ -260,7 +260,7 @@ func (c *cluster) ClearLimits(node string) (string, error) {
 	n.lifecycle.Lock()
 	defer n.lifecycle.Unlock()
 	err := n.engine.SetLimits(c.Ctx, n.id, engine.Limits{})
-	if err != nil && n.ending() {
+	if err != nil && n.isEnding() {
 		err = n.engine.SetLimits(c.Ctx, n.id, engine.Limits{}) // for its next start
 	}
 	if err != nil {
@@ -285,7 +285,7 @@ func (c *cluster) ClearLimits(node string) (string, error) {
 
 // isEnding reports whether the program is about to exit or has just exited. The engine may know this
 // earlier than lockpick does.
-func (n *node) ending() bool {
+func (n *node) isEnding() bool {
 	select {
 	case <-n.Done():
 		return true

@@ -22,7 +22,7 @@ import (
 // composeImage imports an image for compose.yaml with lockpick and, to build node images from,
 // this machine's redis-server. It has no owner label, because its containers would inherit the
 // label.
-func wholeImage(t *testing.T, e *engine.Engine) (ref string) {
+func composeImage(t *testing.T, e *engine.Engine) (ref string) {
 	t.Helper()
 	is, err := e.About(t.Context())
 	if err != nil {
@@ -79,7 +79,7 @@ func composeCommand(t *testing.T) []string {
 func TestCompose(t *testing.T) {
 	e := testEngine(t)
 	command := composeCommand(t)
-	image, store := wholeImage(t, e), t.TempDir()
+	image, store := composeImage(t, e), t.TempDir()
 	env := append(os.Environ(), "LOCKPICK_IMAGE="+image, "LOCKPICK_STORE="+store, "LOCKPICK_ARGS=holder-crashes/ delayed-restart/")
 	project := fmt.Sprintf("lockpick-test-%d", os.Getpid())
 	before := leftovers(t, engine.OwnerLabel)

@@ -127,7 +127,7 @@ func (b *container) Done() <-chan struct{} {
 }
 
 // Running reports whether the program is running.
-func (b *container) Runs() bool {
+func (b *container) Running() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.runs()
@@ -454,7 +454,7 @@ func (s imageSource) makeFromHost(ctx context.Context) (software, error) {
 	if err != nil {
 		return software{}, err
 	}
-	gate, _ := own.standalone(gateDir)
+	gate, _ := own.standaloneFiles(gateDir)
 	i.addFiles(gate)
 	if err := i.provide(ctx, s.engine, s.labels[engine.OwnerLabel]); err != nil {
 		return software{}, err

@@ -57,7 +57,7 @@ func (g *monitor) explain(err error) error {
 	return g.Explain(err)
 }
 
-func (g *monitor) monitored(id string) (w monitoredContainer, ok bool) {
+func (g *monitor) findMonitored(id string) (w monitoredContainer, ok bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	w, ok = g.containers[id]
@@ -76,7 +76,7 @@ const (
 )
 
 // answerProbe returns the probe that checks whether a container answers.
-func (g *monitor) question(w monitoredContainer, answers func(context.Context)) proc.Probe {
+func (g *monitor) answerProbe(w monitoredContainer, answers func(context.Context)) proc.Probe {
 	return proc.Probe{Ask: answers, OnWait: func(waited time.Duration) {
 		switch {
 		case waited == answerTimeout && (w.actor == linksName || g.testbed.linksAnswer(context.Background())):
@@ -89,7 +89,7 @@ func (g *monitor) question(w monitoredContainer, answers func(context.Context)) 
 
 // pollPing sends PING to the node until it answers, or until no answer is required.
 func (n *node) pollPing(ctx context.Context) {
-	proc.AwaitAnswer(ctx, n.exempt, func(ctx context.Context) error {
+	proc.AwaitAnswer(ctx, n.isExempt, func(ctx context.Context) error {
 		_, err := n.Ask(ctx, n.At, "PING")
 		return err
 	})
@@ -97,17 +97,17 @@ func (n *node) pollPing(ctx context.Context) {
 
 // isExempt reports whether the node need not answer, because it is being started or stopped or
 // because a fault of the plan prevents it from answering.
-func (n *node) exempt() bool {
+func (n *node) isExempt() bool {
 	if !n.lifecycle.TryLock() {
 		return true
 	}
 	defer n.lifecycle.Unlock()
-	return !n.Runs() || n.unresponsive()
+	return !n.Running() || n.unresponsive()
 }
 
 // handleEnd handles the exit of a container's program, as reported by the engine.
 func (g *monitor) handleEnd(b *container, r *programRun) {
-	w, ours := g.monitored(b.id)
+	w, ours := g.findMonitored(b.id)
 	unexpected := ours && w.endedUnexpectedly(r)
 	b.mu.Lock()
 	unexpected = unexpected && !r.endRequested && !r.unexpected
@@ -144,7 +144,7 @@ func (w monitoredContainer) endedUnexpectedly(r *programRun) bool {
 	case w.node != nil && r.outOfMemory:
 		return !w.node.everStarved.Load()
 	case w.node != nil && w.node.spec.disk != nil && r.status > 0:
-		return !w.node.spec.disk.Faulted()
+		return !w.node.spec.disk.HadFault()
 	}
 	return !w.clocksChange // a client's own program ends with the client; a client loop does not
 }
@@ -207,7 +207,7 @@ func (g *monitor) watchPauses(pauses <-chan events.Message, failed <-chan error)
 	for {
 		select {
 		case m := <-pauses:
-			if w, ok := g.monitored(m.Actor.ID); ok {
+			if w, ok := g.findMonitored(m.Actor.ID); ok {
 				g.handlePause(w, m.Action == events.ActionUnPause)
 			}
 		case <-failed:
@@ -315,16 +315,16 @@ const setUpTimeout = 2 * time.Minute
 
 // MonitorProcesses reports interference with the run's containers until the returned function is
 // called.
-func (c *cluster) MonitorProcesses(report func(harness.UnplannedEvent)) (over func()) {
+func (c *cluster) MonitorProcesses(report func(harness.UnplannedEvent)) (stop func()) {
 	g := c.monitor
 	g.SetReceiver(report, "")
 	for _, w := range monitoredContainers(c) {
 		g.add(w)
 	}
 	links := func(ctx context.Context) { c.testbed.remote.Clock(ctx) }
-	questions := []proc.Probe{g.question(monitoredContainer{container: c.testbed.linksContainer, actor: linksName}, links)}
+	questions := []proc.Probe{g.answerProbe(monitoredContainer{container: c.testbed.linksContainer, actor: linksName}, links)}
 	for _, n := range c.servers() {
-		questions = append(questions, g.question(monitoredContainer{container: n.container, actor: n.Name}, n.pollPing))
+		questions = append(questions, g.answerProbe(monitoredContainer{container: n.container, actor: n.Name}, n.pollPing))
 	}
 	answered := c.Poll(answerTimeout, questions...)
 	return func() {

@@ -44,7 +44,7 @@ func (i *image) addFiles(files map[string][]byte) {
 	i.setRef()
 }
 
-func (i *image) setRef() { i.ref = "lockpick-" + i.kind + ":" + i.sum() }
+func (i *image) setRef() { i.ref = "lockpick-" + i.kind + ":" + i.checksum() }
 
 // add adds a file of this machine, together with the loader and libraries that it needs.
 func (i *image) add(path, inside string) error {
@@ -103,7 +103,7 @@ func loaderOf(f *elf.File) (string, error) {
 // standaloneFiles returns the program and its dependencies as files in one directory, where they do not
 // conflict with another image's libraries. The returned command starts the program there with its
 // own loader.
-func (i *image) standalone(dir string) (files map[string][]byte, command []string) {
+func (i *image) standaloneFiles(dir string) (files map[string][]byte, command []string) {
 	files = map[string][]byte{}
 	for at, text := range i.files {
 		files[path.Join(dir, path.Base(at))] = text
@@ -136,7 +136,7 @@ func findLibrary(name string, machine elf.Machine) (string, error) {
 	return "", fmt.Errorf("%s for %v, which is in none of %s", name, machine, strings.Join(libraryDirs, ", "))
 }
 
-func (i *image) sum() string {
+func (i *image) checksum() string {
 	sum := sha256.New()
 	for _, path := range slices.Sorted(maps.Keys(i.files)) {
 		fmt.Fprintf(sum, "%s %d\n", path, len(i.files[path]))

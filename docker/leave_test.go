@@ -22,7 +22,7 @@ import (
 )
 
 // runVictim runs lockpick with a paused client, for the test to kill in the middle of the run.
-func victim() {
+func runVictim() {
 	ctx := context.Background()
 	err := testBackend().Run(ctx, twoNodes, 1, history.NewRecorder(os.Stderr), func(_ context.Context, c harness.Cluster) error {
 		return c.RunClient(ctx, spec("c1", 1, client.Point{Name: client.AfterAcquire}), func(string) {

@@ -46,7 +46,7 @@ func TestMain(m *testing.M) {
 			fmt.Fprintln(os.Stderr, vdso.Gate(os.Args[2:]))
 			os.Exit(3)
 		case "__victim":
-			victim()
+			runVictim()
 		}
 	}
 	os.Exit(m.Run())

@@ -198,7 +198,7 @@ func (c *cluster) Unplug(node string) (string, error) {
 	n.lifecycle.Lock()
 	defer n.lifecycle.Unlock()
 	switch {
-	case !n.Runs():
+	case !n.Running():
 		return "", fmt.Errorf("unplug %s: it is not running", node)
 	case n.unplugged.Load():
 		return "", fmt.Errorf("unplug %s: it is already unplugged", node)
@@ -245,7 +245,7 @@ func (n *node) awaitAnswer(ctx context.Context) (readBack string, err error) {
 	defer cancel()
 	for {
 		switch {
-		case !n.Runs():
+		case !n.Running():
 			return "the node has exited", nil
 		case n.Paused():
 			return "the node is paused and does not answer", nil
@@ -370,7 +370,7 @@ const filterCloseTimeout = 5 * time.Second
 func (f *packetFilter) close(ctx context.Context) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.Runs() {
+	if f.Running() {
 		f.expectEnd(true)
 		f.detach()
 		select {
@@ -447,7 +447,7 @@ func (fs *packetFilters) CutPackets(link, way string) (string, error) {
 	if err := f.cut(fs.ctx, link, rules); err != nil {
 		return "", fmt.Errorf("cut %s: %w", link, err)
 	}
-	if !f.node.Runs() {
+	if !f.node.Running() {
 		return "the node is down", nil
 	}
 	back, err := fs.testbed.remote.CheckUnanswered(link)
@@ -458,7 +458,7 @@ func (fs *packetFilters) CutPackets(link, way string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("cut %s: %w", link, err)
 	}
-	if lost == 0 && f.node.Runs() {
+	if lost == 0 && f.node.Running() {
 		return "", fmt.Errorf("cut %s: PING got no answer, but no packet was dropped; another fault affects the link", link)
 	}
 	return fmt.Sprintf("%s; %d packets were dropped", back, lost), nil

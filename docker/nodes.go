@@ -66,7 +66,7 @@ func (n *node) updateLinks(ctx context.Context) {
 	n.linksMu.Lock()
 	defer n.linksMu.Unlock()
 	if !n.removed { // otherwise another node may have its address
-		remote.SetServerState(ctx, n.At, n.Runs(), !n.unresponsive()) // fails only if the links have exited, and then it does not matter
+		remote.SetServerState(ctx, n.At, n.Running(), !n.unresponsive()) // fails only if the links have exited, and then it does not matter
 	}
 }
 
@@ -134,7 +134,7 @@ func (n *node) Restart(ctx context.Context) (readBack string, err error) {
 	}
 	n.lifecycle.Lock()
 	defer n.lifecycle.Unlock()
-	if n.Runs() {
+	if n.Running() {
 		return "", fmt.Errorf("restart %s: it is running", n.Name)
 	}
 	before := n.identity
@@ -153,7 +153,7 @@ func (n *node) Shutdown(ctx context.Context) (readBack string, err error) {
 	n.lifecycle.Lock()
 	defer n.lifecycle.Unlock()
 	switch {
-	case !n.Runs():
+	case !n.Running():
 		return "", fmt.Errorf("shut %s down: it is not running", n.Name)
 	case n.Paused() || n.unplugged.Load():
 		return "", fmt.Errorf("shut %s down: it is paused or unplugged and can't receive the command", n.Name)
@@ -218,7 +218,7 @@ func (s *testbed) makeNode(ctx context.Context, host int, want nodeSpec) (*node,
 	s.mu.Lock()
 	n := s.nodes[want.role]
 	s.mu.Unlock()
-	if n != nil && !want.singleUse && n.Runs() && !n.unresponsive() && !n.modified.Load() && n.wipe(ctx) == nil {
+	if n != nil && !want.singleUse && n.Running() && !n.unresponsive() && !n.modified.Load() && n.wipe(ctx) == nil {
 		return n, nil
 	}
 	if n != nil { // or the last run ended during its restart
@@ -343,7 +343,7 @@ func (s *testbed) assignAddress(ctx context.Context, host int) (*container, erro
 	s.usedHosts[host] = true
 	p := s.addresses[host]
 	s.mu.Unlock()
-	if p != nil && p.Runs() {
+	if p != nil && p.Running() {
 		return p, nil
 	}
 	if p != nil {
@@ -371,7 +371,7 @@ func (s *testbed) removeAddress(ctx context.Context, p *container) error {
 // mountDisks mounts a disk for each node that has disk or power faults in the plan. The disks are
 // below a directory of this machine that is bind-mounted into the containers.
 func (c *cluster) mountDisks(s scenario.Scenario) (err error) {
-	if slices.ContainsFunc(s.NodeNames(), func(node string) bool { return fuse.Targeted(s.Plan, node) }) {
+	if slices.ContainsFunc(s.NodeNames(), func(node string) bool { return fuse.HasFaults(s.Plan, node) }) {
 		if c.group, err = proc.NewGroup(os.TempDir()); err != nil {
 			return err
 		}
@@ -429,7 +429,7 @@ func clocksUnsupported(arch string) (reason, remedy string) {
 func (s *testbed) makeGated(ctx context.Context, name string, host int, m engine.ContainerSpec) (*container, error) {
 	files, gate := map[string][]byte(nil), []string{s.clientCommand[0]}
 	if m.Image != "" {
-		files, gate = s.ownImage.standalone(gateDir)
+		files, gate = s.ownImage.standaloneFiles(gateDir)
 	}
 	m.Command = slices.Concat(gate, []string{vdso.GateVerb}, m.Command)
 	b, err := s.makeContainer(ctx, name, host, m)

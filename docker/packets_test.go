@@ -24,10 +24,10 @@ func packetLossScenario() scenario.Scenario {
 }
 
 // isAnswered reports whether PING is answered over a link before the timeout.
-func (b testRun) answered(client string, node int, within time.Duration) bool {
+func (b testRun) isAnswered(client string, node int, timeout time.Duration) bool {
 	b.Helper()
 	way, _ := b.Addresses(client)
-	ctx, cancel := context.WithTimeout(b.T.Context(), within)
+	ctx, cancel := context.WithTimeout(b.T.Context(), timeout)
 	defer cancel()
 	_, err := b.testbed.ask(ctx, append(way.Nodes, way.Resource)[node].Addr, "PING")
 	if err != nil && !errors.Is(err, context.DeadlineExceeded) {
@@ -53,7 +53,7 @@ func TestCutPacketsOfOneLink(t *testing.T) {
 			if !strings.HasPrefix(back, "PING got no answer: ") || !strings.HasSuffix(back, " packets were dropped") {
 				t.Errorf("%+v: cut returned %q", c, back)
 			}
-			if b.answered("c1", c.node, silenceWait) || !b.answered("c1", 1, answerWait) || c.node == 2 && !b.answered("c2", 2, answerWait) {
+			if b.isAnswered("c1", c.node, silenceWait) || !b.isAnswered("c1", 1, answerWait) || c.node == 2 && !b.isAnswered("c2", 2, answerWait) {
 				t.Errorf("%+v: another link is cut, or this one is not", c)
 			}
 			if _, err := b.CutPackets(c.link, c.way); err == nil || !strings.Contains(err.Error(), "already dropped") {
@@ -67,7 +67,7 @@ func TestCutPacketsOfOneLink(t *testing.T) {
 		b.do("cut", func() (string, error) { return b.CutPackets("c1-n1", "") })
 		b.do("kill", func() (string, error) { return b.Kill("n1") })
 		b.do("restart", func() (string, error) { return b.Restart("n1") })
-		if b.answered("c1", 0, silenceWait) {
+		if b.isAnswered("c1", 0, silenceWait) {
 			t.Error("the packets of a restarted node are no longer dropped")
 		}
 		b.do("mend", func() (string, error) { return b.MendPackets("c1-n1") })
@@ -79,7 +79,7 @@ func TestCutPacketsOfOneLink(t *testing.T) {
 		if err := f.close(t.Context()); err != nil {
 			t.Error(err)
 		}
-		if r1.modified.Load() || !b.answered("c1", 2, answerWait) {
+		if r1.modified.Load() || !b.isAnswered("c1", 2, answerWait) {
 			t.Error("a closed filter left rules behind")
 		}
 		delete(b.byNode, "r1")

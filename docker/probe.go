@@ -35,7 +35,7 @@ func (b *backend) Probe(ctx context.Context) []harness.Capability {
 		fuse.PowerLoss: can.disks, fuse.DiskFaults: can.disks, nemesis.Capability("starve", nemesis.Node): can.limits,
 		nemesis.Capability(nemesis.PowerClock, nemesis.Node): can.clocks,
 	}
-	for _, name := range real.ClockPowers {
+	for _, name := range real.ClockCapabilities {
 		if _, known := own[name]; !known {
 			own[name] = can.clientClocks
 		}
@@ -49,18 +49,18 @@ func (b *backend) Probe(ctx context.Context) []harness.Capability {
 		no.Name = scenario.CanSetOwnTime
 		never = append(never, no)
 	}
-	return real.Abilities(can.run, powers, own, never...)
+	return real.Abilities(can.run, faultInterfaces, own, never...)
 }
 
-func (b *backend) findCapabilities(ctx context.Context) (can capabilities) {
+func (b *backend) findCapabilities(ctx context.Context) (found capabilities) {
 	if runtime.GOOS != "linux" {
-		can.run = capability("it needs Linux; this is "+runtime.GOOS, "use the simulation (--backend sim)")
+		found.run = capability("it needs Linux; this is "+runtime.GOOS, "use the simulation (--backend sim)")
 	} else {
-		can = b.probeEngine(ctx)
+		found = b.probeEngine(ctx)
 	}
-	can.run.Name, can.clientClocks = harness.CanRun, can.clocks
+	found.run.Name, found.clientClocks = harness.CanRun, found.clocks
 	if len(b.cfg.Adapter) > 0 {
-		can.clientClocks = capability("in a container only the client's clocks could be changed, not its adapter's", "use real processes (--backend process)")
+		found.clientClocks = capability("in a container only the client's clocks could be changed, not its adapter's", "use real processes (--backend process)")
 	}
-	return can
+	return found
 }

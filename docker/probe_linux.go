@@ -15,18 +15,18 @@ import (
 // probeEngine connects to the engine, and checks whether clients can be built and which faults
 // work on the engine's containers. It does not check the images of the nodes, because they might
 // have to be pulled. Prepare does that.
-func (b *backend) probeEngine(ctx context.Context) (can capabilities) {
+func (b *backend) probeEngine(ctx context.Context) (found capabilities) {
 	e, a, err := engine.Open(ctx)
 	if err != nil {
-		can.run = capability(engine.Explain(err))
-		return can
+		found.run = capability(engine.Explain(err))
+		return found
 	}
 	defer e.Close()
-	can.run = capability(b.clientsUnsupported(ctx, a.Arch))
-	can.clocks = capability(clocksUnsupported(a.Arch))
-	can.disks = capability(diskUnsupported(e, a))
-	can.limits = capability(e.LimitsUnsupported(ctx), "see the warnings of docker info")
-	return can
+	found.run = capability(b.clientsUnsupported(ctx, a.Arch))
+	found.clocks = capability(clocksUnsupported(a.Arch))
+	found.disks = capability(diskUnsupported(e, a))
+	found.limits = capability(e.LimitsUnsupported(ctx), "see the warnings of docker info")
+	return found
 }
 
 // clientsUnsupported returns why there is no client program for an architecture, and a remedy.
@@ -35,7 +35,7 @@ func (b *backend) clientsUnsupported(ctx context.Context, arch string) (reason, 
 	if len(b.cfg.Client) > 0 {
 		return "", ""
 	}
-	err := b.clients.unsupported(ctx, arch)
+	err := b.clients.checkSupported(ctx, arch)
 	var missing *MissingError
 	switch {
 	case errors.As(err, &missing):

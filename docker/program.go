@@ -40,7 +40,7 @@ func (p *clientProgram) image(ctx context.Context, arch string, say func(string)
 	if p.built != nil {
 		return p.built, nil
 	}
-	file, unsuitable, err := p.choose(arch)
+	file, unsuitable, err := p.chooseBinary(arch)
 	if err != nil {
 		return nil, err
 	}
@@ -53,7 +53,7 @@ func (p *clientProgram) image(ctx context.Context, arch string, say func(string)
 		file = filepath.Join(dir, "lockpick")
 		say(fmt.Sprintf("building lockpick for clients: %v", unsuitable))
 		if err := runGo(ctx, arch, dir, "build", "-o", file, clientPackage); err != nil {
-			return nil, missingProgram(unsuitable, err, arch)
+			return nil, missingProgramError(unsuitable, err, arch)
 		}
 	}
 	p.built, err = imageOf("client", file, clientPath)
@@ -62,20 +62,20 @@ func (p *clientProgram) image(ctx context.Context, arch string, say func(string)
 
 // checkSupported returns an error if there is no client program and none can be built, as far as this
 // can be determined without building one.
-func (p *clientProgram) unsupported(ctx context.Context, arch string) error {
-	_, unsuitable, err := p.choose(arch)
+func (p *clientProgram) checkSupported(ctx context.Context, arch string) error {
+	_, unsuitable, err := p.chooseBinary(arch)
 	if err != nil || unsuitable == nil {
 		return err
 	}
 	if err := runGo(ctx, arch, "", "list", clientPackage); err != nil {
-		return missingProgram(unsuitable, err, arch)
+		return missingProgramError(unsuitable, err, arch)
 	}
 	return nil
 }
 
 // chooseBinary returns the binary to use: the one that the user specified, which must be suitable, or
 // else this binary. For this binary, it also returns why it is unsuitable, or nil.
-func (p *clientProgram) choose(arch string) (file string, unsuitable, err error) {
+func (p *clientProgram) chooseBinary(arch string) (file string, unsuitable, err error) {
 	if file := p.binary; file != "" {
 		if err := checkStatic(file, arch); err != nil {
 			return "", nil, &MissingError{fmt.Errorf("clients can't run the --client-binary: %w", err), buildHint(arch)}
@@ -89,7 +89,7 @@ func (p *clientProgram) choose(arch string) (file string, unsuitable, err error)
 	return self, checkRunsOn(self, arch), nil
 }
 
-func missingProgram(unsuitable, buildErr error, arch string) error {
+func missingProgramError(unsuitable, buildErr error, arch string) error {
 	remedy := buildHint(arch) + "; or run lockpick in its source folder with go on PATH"
 	return &MissingError{fmt.Errorf("clients can't run this lockpick: %w; building another one failed: %w", unsuitable, buildErr),
 		cmp.Or(files.Remedy(errors.Join(unsuitable, buildErr), files.TempDirHint), remedy)}

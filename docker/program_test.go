@@ -29,7 +29,7 @@ func TestClientProgramSelection(t *testing.T) {
 	t.Chdir(dir) // without the source
 	t.Setenv("PATH", dir)
 	b := New(Config{})
-	if err := b.clients.unsupported(t.Context(), runtime.GOARCH); err != nil {
+	if err := b.clients.checkSupported(t.Context(), runtime.GOARCH); err != nil {
 		t.Error(err)
 	}
 	self, err := b.clients.image(t.Context(), runtime.GOARCH, func(s string) { t.Errorf("built another one although this one is suitable: %s", s) })
@@ -40,7 +40,7 @@ func TestClientProgramSelection(t *testing.T) {
 	if second, err := b.clients.image(t.Context(), runtime.GOARCH, func(s string) { t.Errorf("built twice: %s", s) }); err != nil || second != self {
 		t.Errorf("the second time: %v", err)
 	}
-	err = New(Config{}).clients.unsupported(t.Context(), "s390x") // this binary is unsuitable, and go is not on PATH
+	err = New(Config{}).clients.checkSupported(t.Context(), "s390x") // this binary is unsuitable, and go is not on PATH
 	if err == nil || !strings.Contains(err.Error(), "go is not on PATH") {
 		t.Errorf("without the go tool: %v", err)
 	}
@@ -62,7 +62,7 @@ func TestClientProgramSelection(t *testing.T) {
 	}
 	for _, unfit := range []string{"/bin/sh", filepath.Join(dir, "none")} {
 		var missing *MissingError
-		err := New(Config{ClientBinary: unfit}).clients.unsupported(t.Context(), runtime.GOARCH)
+		err := New(Config{ClientBinary: unfit}).clients.checkSupported(t.Context(), runtime.GOARCH)
 		if !errors.As(err, &missing) || !strings.Contains(err.Error(), unfit) || !strings.Contains(missing.Remedy, "--client-binary") {
 			t.Errorf("%s: %v", unfit, err)
 		}
@@ -86,7 +86,7 @@ func TestStandaloneProgram(t *testing.T) {
 func checkStandalone(t *testing.T, i *image) {
 	t.Helper()
 	dir := t.TempDir()
-	files, command := i.standalone(dir)
+	files, command := i.standaloneFiles(dir)
 	for path, text := range files {
 		if err := os.WriteFile(path, text, 0o755); err != nil {
 			t.Fatal(err)

@@ -64,7 +64,7 @@ func (b *backend) Run(ctx context.Context, s scenario.Scenario, seed uint64, rec
 		return c.monitor.explain(err)
 	}
 	err = body(c.Ctx, c)
-	well = !c.monitor.Interfered() // otherwise the next run can't reuse the testbed
+	well = !c.monitor.SawInterference() // otherwise the next run can't reuse the testbed
 	return err
 }
 
@@ -265,12 +265,12 @@ func newCluster(ctx context.Context, s *testbed, rec *history.Recorder) *cluster
 		Run: real.New(ctx, rec), testbed: s, waitingClients: map[string]*container{},
 	}
 	c.packetFilters = &packetFilters{testbed: s, ctx: c.Ctx, byNode: map[string]*packetFilter{}}
-	c.Start, c.True = c.startClient, c.engineTime
+	c.Start, c.TrueTime = c.startClient, c.engineTime
 	c.CheckOthers = func(m *real.Clock) error {
 		_, err := c.checkOtherClocks(vdso.ClockState{Offset: m.State().Offset})
 		return err
 	}
-	c.Disks.Around = func(node string) func() { return c.nodeNamed(node).lockLifecycle(c.Ctx) }
+	c.Disks.WrapFault = func(node string) func() { return c.nodeNamed(node).lockLifecycle(c.Ctx) }
 	c.Disks.Kill = func(node string) (string, error) {
 		return c.EndNode(node, false, func() (string, error) { return c.nodeNamed(node).end(c.Ctx) })
 	}

@@ -33,7 +33,7 @@ func engineRemark(context.Context) string { return "" }
 
 type testbed struct{}
 
-var powers any
+var faultInterfaces any
 
 // Close does nothing on this system.
 func (*backend) Close() error { return nil }

@@ -33,7 +33,7 @@ func testEngine(t *testing.T) *engine.Engine {
 
 // officialImageChanges makes an image similar to the official ones: its entrypoint is a script
 // that runs as another user, who owns /data. In this image, the script fails.
-var officialImage = []string{"ENTRYPOINT [\"docker-entrypoint.sh\"]", "CMD [\"redis-server\"]", "VOLUME /data", "WORKDIR /data", "USER 999"}
+var officialImageChanges = []string{"ENTRYPOINT [\"docker-entrypoint.sh\"]", "CMD [\"redis-server\"]", "VOLUME /data", "WORKDIR /data", "USER 999"}
 
 // importTestImage imports an image with this machine's redis-server under the given name.
 func importTestImage(t *testing.T, e *engine.Engine, ref, server string, changes ...string) {
@@ -80,7 +80,7 @@ func importTestImage(t *testing.T, e *engine.Engine, ref, server string, changes
 func TestNodesRunNamedImage(t *testing.T) {
 	e := testEngine(t)
 	const ref = "lockpick-test:named"
-	importTestImage(t, e, ref, "redis-server", officialImage...)
+	importTestImage(t, e, ref, "redis-server", officialImageChanges...)
 	s := twoNodes
 	s.Topology.Image, s.Topology.Persistence = ref, "always"
 	run(t, s, func(b testRun) {

@@ -18,7 +18,7 @@ func TestUnpluggedNodeIsUnreachable(t *testing.T) {
 		began := time.Now()
 		b.do("unplug", func() (string, error) { return b.Unplug("n1") })
 		t.Logf("unplugged in %v", time.Since(began))
-		if b.answered("c1", 0, silenceWait) || !b.answered("c1", 1, answerWait) {
+		if b.isAnswered("c1", 0, silenceWait) || !b.isAnswered("c1", 1, answerWait) {
 			t.Error("n1 answers, or n2 does not")
 		}
 		for what, f := range map[string]func(string) (string, error){"unplug": b.Unplug, "shut down": b.Shutdown} {
@@ -36,7 +36,7 @@ func TestUnpluggedNodeIsUnreachable(t *testing.T) {
 		if v := b.onNode("n1", "GET", "k"); v != "v" {
 			t.Errorf("its key is %v", v)
 		}
-		if !b.answered("c1", 0, answerWait) {
+		if !b.isAnswered("c1", 0, answerWait) {
 			t.Error("the link of the reconnected node does not answer")
 		}
 		b.do("unplug", func() (string, error) { return b.Unplug("n1") })
@@ -97,7 +97,7 @@ func TestStarvedNode(t *testing.T) {
 		if back = b.do("clear limits", func() (string, error) { return b.ClearLimits("n1") }); back != "it exited with status 137, out of memory: true; the node has exited" {
 			t.Errorf("clear limits returned %q", back)
 		}
-		if b.nodeNamed("n1").Runs() {
+		if b.nodeNamed("n1").Running() {
 			t.Error("it is running again")
 		}
 		b.do("restart", func() (string, error) { return b.Restart("n1") })

@@ -90,7 +90,7 @@ func specOf(s scenario.Scenario, seed uint64, c scenario.Client) client.Spec {
 //
 //	plan      ▒▒ kill ▒▒      ▒▒ shutdown ▒▒
 //	record    ▒▒ kill ▒▒ node is starting ▒▒ shutdown ▒▒
-type queued struct {
+type queuedFault struct {
 	target  string
 	at, end time.Duration // as planned
 	waiting bool          // it had to wait and is not active yet
@@ -108,14 +108,14 @@ type queues struct {
 
 	mu        sync.Mutex
 	changed   *sync.Cond
-	byTarget  map[string][]*queued
+	byTarget  map[string][]*queuedFault
 	injecting int  // injections in progress
 	stopped   bool // waiting for turns is over
 	closed    bool // no more injections
 }
 
 func newQueues(c Cluster) *queues {
-	q := &queues{cluster: c, byTarget: map[string][]*queued{}}
+	q := &queues{cluster: c, byTarget: map[string][]*queuedFault{}}
 	q.changed = sync.NewCond(&q.mu)
 	return q
 }
@@ -129,12 +129,12 @@ func (q *queues) update(do func()) {
 }
 
 // enqueue puts a fault at the end of its targets' queues.
-func (q *queues) enqueue(targets []string, at, end time.Duration) []*queued {
+func (q *queues) enqueue(targets []string, at, end time.Duration) []*queuedFault {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	all := make([]*queued, len(targets))
+	all := make([]*queuedFault, len(targets))
 	for i, target := range targets {
-		all[i] = &queued{target: target, at: at, end: end}
+		all[i] = &queuedFault{target: target, at: at, end: end}
 		q.byTarget[target] = append(q.byTarget[target], all[i])
 	}
 	return all
@@ -142,7 +142,7 @@ func (q *queues) enqueue(targets []string, at, end time.Duration) []*queued {
 
 // blocker returns a condition that becomes true once the fault ahead of this one no longer blocks
 // it, or nil if none does. A waiting fault blocks those behind it, which keeps them in order.
-func (q *queues) blocker(fault []*queued) (done func() bool) {
+func (q *queues) blocker(fault []*queuedFault) (done func() bool) {
 	for _, p := range fault {
 		for _, o := range q.byTarget[p.target] {
 			if done != nil || slices.Contains(fault, o) {
@@ -164,16 +164,16 @@ func (q *queues) blocker(fault []*queued) (done func() bool) {
 
 // awaitTurn waits until it is the fault's turn on all of its targets. It returns false if the run
 // stops first.
-func (q *queues) awaitTurn(fault []*queued) (ok bool) {
+func (q *queues) awaitTurn(fault []*queuedFault) (ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for done := q.blocker(fault); done != nil; done = q.blocker(fault) {
 		if !q.wait(done) {
 			return false
 		}
-		own := false // start at a separate instant, not that of the blocker's end
-		q.cluster.At(q.cluster.Now(), func() { q.update(func() { own = true }) })
-		if !q.wait(func() bool { return own }) {
+		resumed := false // start at a separate instant, not that of the blocker's end
+		q.cluster.At(q.cluster.Now(), func() { q.update(func() { resumed = true }) })
+		if !q.wait(func() bool { return resumed }) {
 			return false
 		}
 	}
@@ -188,7 +188,7 @@ func (q *queues) wait(cond func() bool) bool {
 	return cond()
 }
 
-func (q *queues) markInForce(fault []*queued) {
+func (q *queues) markActive(fault []*queuedFault) {
 	q.update(func() {
 		for _, p := range fault {
 			p.waiting = false
@@ -197,15 +197,15 @@ func (q *queues) markInForce(fault []*queued) {
 }
 
 // setEnd moves the planned end of a fault to an earlier time. It never postpones it.
-func (q *queues) setEnd(p *queued, end time.Duration) {
+func (q *queues) setEnd(p *queuedFault, end time.Duration) {
 	q.update(func() { p.end = min(p.end, end) })
 }
 
 // remove removes faults from their queues, which lets the faults behind them start.
-func (q *queues) remove(all ...*queued) {
+func (q *queues) remove(all ...*queuedFault) {
 	q.update(func() {
 		for _, p := range all {
-			q.byTarget[p.target] = slices.DeleteFunc(q.byTarget[p.target], func(o *queued) bool { return o == p })
+			q.byTarget[p.target] = slices.DeleteFunc(q.byTarget[p.target], func(o *queuedFault) bool { return o == p })
 			p.waiting, p.done = false, true
 		}
 	})

@@ -27,25 +27,25 @@ type faults struct {
 	shared  *sharedFaults
 
 	mu      sync.Mutex
-	active  []*active     // faults that are active now
-	failed  []error       // errors of faults that could not be healed
-	healed  []healedFault // faults that were healed
-	healing bool          // the clients are done, and the remaining faults are being healed
+	active  []*activeFault // faults that are active now
+	failed  []error        // errors of faults that could not be healed
+	healed  []healedFault  // faults that were healed
+	healing bool           // the clients are done, and the remaining faults are being healed
 }
 
 // activeFault is a fault that is active on one target.
-type active struct {
+type activeFault struct {
 	step   int
 	kind   string
 	target string
 	heal   func() (string, error)
 	over   time.Duration // time after which it ends by itself; 0: it doesn't
-	queued *queued
+	queued *queuedFault
 }
 
 // healedFault is a fault that was healed. It is idle if it was active but had no effect.
 type healedFault struct {
-	*active
+	*activeFault
 	readBack string
 	idle     bool
 }
@@ -55,7 +55,7 @@ func isIdle(err error) bool { return errors.Is(err, nemesis.ErrIdle) }
 
 // inject waits for the fault's turn and, if it is still wanted then, injects it on all its targets
 // at once. It returns the faults that can be healed.
-func (fs *faults) inject(step int, f nemesis.Fault, targets []*queued, wanted func() bool, healBy func() (string, error)) (begun []*active, fired bool) {
+func (fs *faults) inject(step int, f nemesis.Fault, targets []*queuedFault, wanted func() bool, healBy func() (string, error)) (begun []*activeFault, fired bool) {
 	if !fs.queues.awaitTurn(targets) || !wanted() || !fs.queues.beginInjection() {
 		fs.queues.remove(targets...)
 		return nil, false
@@ -87,13 +87,13 @@ func (fs *faults) inject(step int, f nemesis.Fault, targets []*queued, wanted fu
 	fs.mu.Lock()
 	fs.active = append(fs.active, begun...)
 	fs.mu.Unlock()
-	fs.queues.markInForce(targets)
+	fs.queues.markActive(targets)
 	return begun, true
 }
 
 // recordBegin records the result of an injection on one target. It returns the active fault if it
 // can be healed, and nil otherwise.
-func (fs *faults) recordBegin(step int, kind nemesis.Kind, p *queued, x injectionResult, healBy func() (string, error)) *active {
+func (fs *faults) recordBegin(step int, kind nemesis.Kind, p *queuedFault, x injectionResult, healBy func() (string, error)) *activeFault {
 	ev := history.Event{T: int64(x.at), Process: history.Nemesis, Type: history.Begin, Op: kind.RecordedName(), Node: p.target, Step: step + 1, Cause: x.ReadBack}
 	if kind.Repeats && errors.Is(x.err, nemesis.ErrEnded) {
 		return nil // the trigger fired after the target had exited; ignored
@@ -110,7 +110,7 @@ func (fs *faults) recordBegin(step int, kind nemesis.Kind, p *queued, x injectio
 	if x.Heal == nil {
 		return nil
 	}
-	return &active{step: step, kind: kind.RecordedName(), target: p.target, heal: x.Heal, over: x.Over, queued: p}
+	return &activeFault{step: step, kind: kind.RecordedName(), target: p.target, heal: x.Heal, over: x.EndsAfter, queued: p}
 }
 
 // injectionResult is the result of injecting a fault on one target.
@@ -123,7 +123,7 @@ type injectionResult struct {
 // scheduleEnd schedules the end of faults relative to when they took effect, so that a late fault
 // is not shortened: a node that loses its keys, for example, must stay down for as long as the
 // locks it granted may last.
-func (fs *faults) scheduleEnd(f nemesis.Fault, begun []*active) {
+func (fs *faults) scheduleEnd(f nemesis.Fault, begun []*activeFault) {
 	for _, a := range begun {
 		if f.For == nil && a.over > 0 {
 			fs.queues.setEnd(a.queued, a.queued.at+a.over)
@@ -148,7 +148,7 @@ func (fs *faults) atEnd(f nemesis.Fault, byItself time.Duration, end func()) {
 // heal ends a fault, unless that has already been done. The end is stamped before healing starts,
 // just as the start is stamped after the fault was seen to be active. So the fault was certainly
 // active between the two stamps, and nothing that a healed process does is stamped in between.
-func (fs *faults) heal(a *active) {
+func (fs *faults) heal(a *activeFault) {
 	fs.mu.Lock()
 	i := slices.Index(fs.active, a)
 	if i < 0 {

@@ -153,7 +153,7 @@ func (e *engine) end(err error) {
 	if err != nil {
 		ev.Cause = "stopped: " + err.Error()
 	}
-	e.rec.to.Record(ev)
+	e.rec.recorder.Record(ev)
 }
 
 // runClients starts each client at its configured time or event, and stops them all when the time
@@ -218,7 +218,7 @@ type KeyPreserver interface {
 	// WithPreservedKeys returns a backend whose lock nodes call preserve before they change, delete
 	// or expire a key (history.OpLife). If preserve returns true, the key stays as it is. Until it
 	// first does, the run is identical to a normal run.
-	Preserving(preserve func(history.Event) bool) Backend
+	WithPreservedKeys(preserve func(history.Event) bool) Backend
 }
 
 // Body is the function that a backend calls with its cluster. It must use the context passed to it,
@@ -264,15 +264,15 @@ func reportOf(c Cluster) NodeReport {
 // CapabilitiesOf lists every capability that faults need and whether the cluster has it. A cluster
 // has a capability if its type implements the interface declared in the fault's file. overrides
 // replaces entries for which the backend knows a better reason or remedy.
-func CapabilitiesOf(cluster any, own ...Capability) (all []Capability) {
+func CapabilitiesOf(cluster any, overrides ...Capability) (all []Capability) {
 	names, has := nemesis.Capabilities(cluster)
 	for _, name := range names {
 		c := Capability{Name: name, Available: has[name]}
 		if !c.Available {
 			c.Reason, c.Remedy = "this backend does not have it", "use a backend that supports it, see lockpick doctor"
 		}
-		if i := slices.IndexFunc(own, func(o Capability) bool { return o.Name == name }); i >= 0 {
-			c = own[i]
+		if i := slices.IndexFunc(overrides, func(o Capability) bool { return o.Name == name }); i >= 0 {
+			c = overrides[i]
 		}
 		all = append(all, c)
 	}
@@ -310,16 +310,16 @@ const (
 )
 
 // paramsOf returns the parameters recorded at the beginning of a run.
-func paramsOf(s scenario.Scenario, seed uint64, backend string, on Cluster) history.Params {
+func paramsOf(s scenario.Scenario, seed uint64, backend string, cluster Cluster) history.Params {
 	p := history.Params{
 		Schema: history.Schema, Scenario: s.Name, Variant: s.Variant, Backend: backend, Seed: seed,
 		Clients: s.ClientNames(), Nodes: s.NodeNames(), Resource: scenario.ResourceName, Quorum: s.Quorum(),
 		Lock: s.Lock.Kind, TTL: s.Lock.TTL, Drift: time.Duration(s.Lock.Drift*float64(s.Lock.TTL)) + 2*time.Millisecond,
 		NodeTimeout: s.Lock.Timeout, RetryMin: s.Lock.RetryMin, RetryMax: s.Lock.RetryMax,
-		Rate: clockRate, StampError: on.StampError(), Slack: slack + s.ExpirySlack(), Rounds: rounds,
+		Rate: clockRate, StampError: cluster.StampError(), Slack: slack + s.ExpirySlack(), Rounds: rounds,
 		NoLossNotice: s.Lock.NoLossNotice, Fence: s.Workload.Fence, Limit: s.Limit, MaxExtends: s.Limits.Extensions, MaxHold: s.Limits.Hold, MayBeIdle: s.Vacuous, Persistence: s.Topology.Persistence,
 	}
-	nodes := reportOf(on)
+	nodes := reportOf(cluster)
 	p.Server, p.Life, p.Epoch = nodes.ServerVersion, nodes.ReportsKeys, nodes.Epoch
 	for i, st := range s.Plan {
 		kind, _ := nemesis.KindOf(st.Fault.Kind)
@@ -340,8 +340,8 @@ func paramsOf(s scenario.Scenario, seed uint64, backend string, on Cluster) hist
 
 // recordUnsupported records the commands that the cluster's nodes could not execute. A lock that
 // got an error for one of them was not tested against real Redis behavior.
-func recordUnsupported(on Cluster, rec record) {
-	for _, c := range reportOf(on).Unsupported {
+func recordUnsupported(cluster Cluster, rec record) {
+	for _, c := range reportOf(cluster).Unsupported {
 		rec.add(history.Event{Process: history.Harness, Type: history.Info, Op: history.OpUnsupported, Node: c.Node, Value: c.Command,
 			Cause: fmt.Sprintf("asked for %d times", c.Times)})
 	}
@@ -349,15 +349,15 @@ func recordUnsupported(on Cluster, rec record) {
 
 // record adds events to the history. Events without a time get the current time.
 type record struct {
-	cluster Cluster
-	to      *history.Recorder
+	cluster  Cluster
+	recorder *history.Recorder
 }
 
 func (r record) add(ev history.Event) {
 	if ev.T == 0 {
 		ev.T = int64(r.cluster.Now())
 	}
-	r.to.Record(ev)
+	r.recorder.Record(ev)
 }
 
 func (r record) note(text string) {

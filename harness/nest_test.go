@@ -55,14 +55,14 @@ func TestSharedFault(t *testing.T) {
 }
 
 // blockedMendCluster is a cluster that can mend a link only while the link's node is running.
-type blockedMend struct {
+type blockedMendCluster struct {
 	Cluster
 	pauseCounter
 	resumed, mending chan struct{}
 }
 
-func (w *blockedMend) Resume(string) (string, error) { close(w.resumed); return "runs", nil }
-func (w *blockedMend) Mend(string) (string, error) {
+func (w *blockedMendCluster) Resume(string) (string, error) { close(w.resumed); return "runs", nil }
+func (w *blockedMendCluster) Mend(string) (string, error) {
 	close(w.mending)
 	<-w.resumed
 	return "mended", nil
@@ -70,7 +70,7 @@ func (w *blockedMend) Mend(string) (string, error) {
 
 // Ending a pause must not have to wait for ending a cut that itself waits for the paused node.
 func TestSharedFaultsEndIndependently(t *testing.T) {
-	w := &blockedMend{resumed: make(chan struct{}), mending: make(chan struct{})}
+	w := &blockedMendCluster{resumed: make(chan struct{}), mending: make(chan struct{})}
 	all := &sharedFaults{cluster: w, byTarget: map[string]*sharedFault{}}
 	inject := func(kind, target string) nemesis.Effect {
 		k, _ := nemesis.KindOf(kind)

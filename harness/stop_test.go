@@ -12,14 +12,14 @@ import (
 )
 
 // chattyCluster is a cluster whose client records events until it is stopped.
-type chatty struct{ tickingCluster }
+type chattyCluster struct{ tickingCluster }
 
-func (c *chatty) Run(ctx context.Context, _ scenario.Scenario, _ uint64, rec *history.Recorder, body Body) error {
+func (c *chattyCluster) Run(ctx context.Context, _ scenario.Scenario, _ uint64, rec *history.Recorder, body Body) error {
 	c.rec = rec
 	return body(ctx, c)
 }
 
-func (c *chatty) RunClient(ctx context.Context, s client.Spec, _ func(string)) error {
+func (c *chattyCluster) RunClient(ctx context.Context, s client.Spec, _ func(string)) error {
 	for ctx.Err() == nil {
 		c.rec.Record(history.Event{T: int64(c.Now()), Process: s.Name, Type: history.Info, Op: history.OpLost})
 		time.Sleep(time.Millisecond)
@@ -31,7 +31,7 @@ func (c *chatty) RunClient(ctx context.Context, s client.Spec, _ func(string)) e
 func TestRunStopsAtEventLimit(t *testing.T) {
 	s := scenario.Scenario{Name: "t", Clients: []scenario.Client{{Name: "c1"}, {Name: "c2"}}, Limit: time.Hour}
 	var text strings.Builder
-	if err := RunWithLimit(t.Context(), &chatty{}, s, 1, history.NewRecorder(&text), 7); err != nil {
+	if err := RunWithLimit(t.Context(), &chattyCluster{}, s, 1, history.NewRecorder(&text), 7); err != nil {
 		t.Fatal(err)
 	}
 	h, err := history.Read(strings.NewReader(text.String()))

@@ -16,12 +16,12 @@ type ClockChanger interface {
 
 // clockAction returns an action that changes a clock's offset and rate as the fault specifies, and
 // undoes both changes at the end. Targets that have ended by then are ignored.
-func clockAction(kind string, how func(Fault) (by time.Duration, rate float64)) action {
+func clockAction(kind string, offsetAndRate func(Fault) (by time.Duration, rate float64)) action {
 	return newAction(kind, func(c ClockChanger, f Fault, target string) (string, error) {
-		by, rate := how(f)
+		by, rate := offsetAndRate(f)
 		return c.TurnClock(target, by, rate)
 	}, func(c ClockChanger, f Fault, target string) (string, error) {
-		by, _ := how(f)
+		by, _ := offsetAndRate(f)
 		back, err := c.TurnClock(target, -by, 1)
 		if errors.Is(err, ErrEnded) {
 			return target + " has ended", nil
@@ -30,7 +30,7 @@ func clockAction(kind string, how func(Fault) (by time.Duration, rate float64)) 
 	})
 }
 
-func jump(f Fault) (time.Duration, float64) { return f.By, 1 }
+func jumpParams(f Fault) (time.Duration, float64) { return f.By, 1 }
 
 // clockKind fills in the fields that all clock faults share.
 func clockKind(name string, k Kind) Kind {
@@ -47,7 +47,7 @@ var clockJump = clockKind("clock jump", Kind{
 	Allowed:        "a node's clock by up to a fifth of the margin, or by any amount before the first acquire; a client's clock by any amount, since its leases are measured by its monotonic clock",
 	RequiredFields: []string{"by"},
 	SetsClock:      true, Instant: true,
-	Action: clockAction("clock-jump", jump).adjust(endOnlyIfPlanned),
+	Action: clockAction("clock-jump", jumpParams).adjust(endOnlyIfPlanned),
 })
 
 var clockRate = clockKind("wrong clock rate", Kind{
@@ -71,7 +71,7 @@ var clockSlew = clockKind("slewed clock", Kind{
 	RequiredFields: []string{"by"},
 	ClockRate:      func(f Fault) float64 { return slewedRate(f.By) },
 	Action: clockAction("clock-slew", func(f Fault) (time.Duration, float64) { return 0, slewedRate(f.By) }).adjust(func(e *Effect, _ any, f Fault, _ string) {
-		e.Over = time.Duration(float64(f.By.Abs()) / slewRate)
+		e.EndsAfter = time.Duration(float64(f.By.Abs()) / slewRate)
 	}),
 })
 
@@ -82,7 +82,7 @@ var clockStrobe = clockKind("clock that jumps back and forth", Kind{
 	Allowed:        "a node's clock by up to a fifth of the margin; a client's clock by any amount",
 	RequiredFields: []string{"by", "every"},
 	SetsClock:      true, Repeats: true,
-	Action: clockAction("clock-strobe", jump),
+	Action: clockAction("clock-strobe", jumpParams),
 })
 
 // slewedRate returns the rate of a clock while it is slewed by an offset. Only the sign of the

@@ -28,10 +28,10 @@ const (
 const PowerPackets = "packets"
 
 // oneWayModes lists the modes that can cut a single direction of a link.
-var oneWay = []string{CutHold, CutDrop, CutPackets}
+var oneWayModes = []string{CutHold, CutDrop, CutPackets}
 
 // cutsOneWay reports whether a cut of this mode can be limited to one direction.
-func cutsOneWay(mode string) bool { return slices.Contains(oneWay, cmp.Or(mode, CutHold)) }
+func cutsOneWay(mode string) bool { return slices.Contains(oneWayModes, cmp.Or(mode, CutHold)) }
 
 // LinkCut describes how a link is cut, in any mode but CutPackets. The zero value means that the
 // link is not cut.
@@ -52,8 +52,8 @@ func (c LinkCut) Begin(mode, way string) (LinkCut, error) {
 }
 
 // Blocks reports whether the cut blocks messages in a direction: Request or Reply.
-func (c LinkCut) Blocks(of string) bool {
-	return (c.Mode == CutHold || c.Mode == CutDrop) && (c.Way == "" || c.Way == of)
+func (c LinkCut) Blocks(direction string) bool {
+	return (c.Mode == CutHold || c.Mode == CutDrop) && (c.Way == "" || c.Way == direction)
 }
 
 // Cutter cuts and mends links in all modes but CutPackets. way is Request, Reply, or "" for both

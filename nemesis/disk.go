@@ -84,7 +84,7 @@ var touch = Kind{
 	Doc:     "writes an unrelated key on a node: not a fault, but it shifts the node's next sync",
 	Allowed: "any: the lock does not use this key",
 	On:      []Target{Node},
-	Proof:   keepsProof, Instant: true,
+	Proof:   persistenceProof, Instant: true,
 	Wording: Wording{Name: "unrelated key", Began: "{targets} gets an unrelated key", Past: "got an unrelated key"},
 	Action:  newAction("touch", func(c Toucher, _ Fault, node string) (string, error) { return c.Touch(node) }, nil),
 }

@@ -76,24 +76,24 @@ const (
 	majority   = "majority" // some clients and a minority of the nodes are separated from the others
 	bridge     = "bridge"   // halves, except for one node that both sides reach
 	ring       = "ring"     // each client reaches a different majority
-	single     = "single"   // a few links
+	fewLinks   = "single"   // a few links
 	oneWayOnly = "one-way"  // any of these, in one direction only
 )
 
 // Shapes lists all shapes.
-var Shapes = []string{isolate, halves, majority, bridge, ring, single, oneWayOnly}
+var Shapes = []string{isolate, halves, majority, bridge, ring, fewLinks, oneWayOnly}
 
 func (d *drawing) allowsShape(shape string) bool {
 	return d.Shapes == nil || slices.Contains(d.Shapes, shape)
 }
 
 // drawLinks draws the links to hit.
-func (d *drawing) shape(s style, k string) []string {
+func (d *drawing) drawLinks(s style, k string) []string {
 	shapes := slices.DeleteFunc(slices.Clone(Shapes), func(x string) bool { return x == oneWayOnly || !d.allowsShape(x) })
 	if len(shapes) == 0 || len(d.Clients) == 0 {
 		return nil
 	}
-	nodes, clients := d.shuffled(d.Nodes, s.Name, "nodes", k), d.shuffled(d.Clients, s.Name, "clients", k)
+	nodes, clients := d.shuffle(d.Nodes, s.Name, "nodes", k), d.shuffle(d.Clients, s.Name, "clients", k)
 	half := len(nodes) / 2
 	switch shapes[d.intn(len(shapes), s.Name, "shape", k)] {
 	case isolate:
@@ -102,17 +102,17 @@ func (d *drawing) shape(s style, k string) []string {
 		}
 		return d.targetsWithLinks(nodes[:1])
 	case halves:
-		return d.between(clients[:len(clients)/2], nodes[:half], nil)
+		return d.linksAcross(clients[:len(clients)/2], nodes[:half], nil)
 	case majority:
 		few := 1 + d.intn(max(half, 1), s.Name, "minority", k)
 		with := d.intn(len(clients)+1, s.Name, "with minority", k)
-		return d.between(clients[:with], nodes[:min(few, len(nodes))], nil)
+		return d.linksAcross(clients[:with], nodes[:min(few, len(nodes))], nil)
 	case bridge:
-		return d.between(clients[:len(clients)/2], nodes[:half], nodes[half:][:1])
+		return d.linksAcross(clients[:len(clients)/2], nodes[:half], nodes[half:][:1])
 	case ring:
-		return d.ring(clients, nodes)
+		return d.ringLinks(clients, nodes)
 	}
-	links := d.shuffled(d.links(func(_, _ string) bool { return true }), s.Name, "links", k)
+	links := d.shuffle(d.links(func(_, _ string) bool { return true }), s.Name, "links", k)
 	return links[:min(len(links), 1+d.intn(3, s.Name, "few", k))]
 }
 
@@ -123,15 +123,15 @@ func (d *drawing) targetsWithLinks(targets []string) []string {
 
 // linksAcross returns the links that connect the given clients and nodes with all other clients and
 // nodes, except links of sharedNodes.
-func (d *drawing) between(clients, nodes, both []string) []string {
+func (d *drawing) linksAcross(clients, nodes, sharedNodes []string) []string {
 	return d.links(func(c, n string) bool {
-		return n != d.Resource && !slices.Contains(both, n) && slices.Contains(clients, c) != slices.Contains(nodes, n)
+		return n != d.Resource && !slices.Contains(sharedNodes, n) && slices.Contains(clients, c) != slices.Contains(nodes, n)
 	})
 }
 
 // ringLinks returns, for each client, the links to the nodes outside its majority. The majority of
 // the i-th client starts at the i-th node.
-func (d *drawing) ring(clients, nodes []string) []string {
+func (d *drawing) ringLinks(clients, nodes []string) []string {
 	quorum := len(nodes)/2 + 1
 	return d.links(func(c, n string) bool {
 		if n == d.Resource {

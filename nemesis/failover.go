@@ -38,7 +38,7 @@ var failover = Kind{
 	On:        []Target{Node},
 	Proof:     usedNode,
 	Modes:     []string{failOverByHand, FailOverKilled, FailOverPaused},
-	ByMode:    map[string]mode{FailOverKilled: bySentinels, FailOverPaused: bySentinels},
+	ByMode:    map[string]mode{FailOverKilled: sentinelMode, FailOverPaused: sentinelMode},
 	Instant:   true,
 	AlsoNeeds: []string{Capability("cut", Link)}, // to make a replica lag, its link is cut first
 	CheckTopology: func(t Topology) *Problem {
@@ -53,7 +53,7 @@ var failover = Kind{
 	Action: newAction("failover", func(c FailOverer, _ Fault, node string) (string, error) { return c.FailOver(node) }, nil),
 }
 
-var bySentinels = mode{Capability(PowerSentinel, Node), newAction("fail over by sentinels",
+var sentinelMode = mode{Capability(PowerSentinel, Node), newAction("fail over by sentinels",
 	func(c SentinelFailOverer, f Fault, node string) (string, error) {
 		return c.FailOverBySentinel(node, f.Mode == FailOverPaused)
 	},

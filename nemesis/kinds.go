@@ -223,11 +223,11 @@ func (k Kind) Inject(cluster any, f Fault, target string) (Effect, error) {
 
 // Evidence that a fault hit something.
 var (
-	usedNode      = history.Proof{Use: []string{history.UseNode}}
-	usedLink      = history.Proof{Use: []string{history.UseLink}}
-	usedBoth      = history.Proof{Use: []string{history.UseClient, history.UseNode}}
-	usedWithError = history.Proof{Use: usedBoth.Use, MinOffset: MinNoticeable}
-	keepsProof    = history.Proof{NeedsPersistence: true}
+	usedNode         = history.Proof{Use: []string{history.UseNode}}
+	usedLink         = history.Proof{Use: []string{history.UseLink}}
+	usedBoth         = history.Proof{Use: []string{history.UseClient, history.UseNode}}
+	usedWithError    = history.Proof{Use: usedBoth.Use, MinOffset: MinNoticeable}
+	persistenceProof = history.Proof{NeedsPersistence: true}
 )
 
 // MinNoticeable is the smallest message delay or clock error that can have a noticeable effect.

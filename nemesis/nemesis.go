@@ -201,20 +201,20 @@ func (d RandomSource) logUniformFloat(least, most float64, names ...string) floa
 }
 
 // shuffle returns the items in random order.
-func (d RandomSource) shuffled(things []string, names ...string) []string {
+func (d RandomSource) shuffle(items []string, names ...string) []string {
 	order := map[string]uint64{}
-	for _, t := range things {
+	for _, t := range items {
 		order[t] = d(slices.Concat(names, []string{t})...)
 	}
-	return slices.SortedFunc(slices.Values(things), func(a, b string) int { return cmp.Compare(order[a], order[b]) })
+	return slices.SortedFunc(slices.Values(items), func(a, b string) int { return cmp.Compare(order[a], order[b]) })
 }
 
 // sample returns at least one of the items, perhaps all, in random order.
-func (d RandomSource) sample(things []string, names ...string) []string {
-	if len(things) == 0 {
+func (d RandomSource) sample(items []string, names ...string) []string {
+	if len(items) == 0 {
 		return nil
 	}
-	return d.shuffled(things, names...)[:1+d.intn(len(things), slices.Concat(names, []string{"many"})...)]
+	return d.shuffle(items, names...)[:1+d.intn(len(items), slices.Concat(names, []string{"many"})...)]
 }
 
 // Trigger specifies when a step happens. Exactly one of the first four fields is set.

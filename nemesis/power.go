@@ -20,7 +20,7 @@ type Effect struct {
 	Heal func() (readBack string, err error)
 	// EndsAfter is the time after which the fault ends by itself. If it is 0, For or Until ends the
 	// fault.
-	Over time.Duration
+	EndsAfter time.Duration
 }
 
 // ErrIdle is returned by Heal if the fault had no effect. A step that had no effect on any of its

@@ -84,19 +84,19 @@ func (r Random) Choices() []Choice {
 }
 
 // Without returns the plan without the choices to exclude, and their names.
-func (r Random) Without(out func(Choice) bool) (_ Random, left []string) {
+func (r Random) Without(exclude func(Choice) bool) (_ Random, excluded []string) {
 	var kept []string
 	for _, c := range r.Choices() {
-		if out(c) {
-			left = append(left, c.Name)
+		if exclude(c) {
+			excluded = append(excluded, c.Name)
 		} else {
 			kept = append(kept, c.Name)
 		}
 	}
-	if len(left) > 0 {
+	if len(excluded) > 0 {
 		r.Faults = kept
 	}
-	return r, left
+	return r, excluded
 }
 
 // ModesOf lists the modes of a kind that may be drawn.
@@ -150,7 +150,7 @@ func (d *drawing) offsetSteps(s style) []drawnStep {
 
 // drawLag draws how long a replica is cut off from its master before the failover. It is 0 in half
 // of the failovers.
-func (d *drawing) lag(s style, k string, at time.Duration) time.Duration {
+func (d *drawing) drawLag(s style, k string, at time.Duration) time.Duration {
 	if s.Kind.Name != failover.Name || d.chance(s.Name, "lags", k) < 0.5 {
 		return 0
 	}
@@ -171,7 +171,7 @@ const maxSteps = 100
 // Draw draws a plan.
 func (r Random) Draw(w Environment) Plan {
 	d := &drawing{Random: r, Environment: w, safetyEnd: time.Duration(r.Safety * float64(w.Limit)), reserved: map[string][]Span{}, usedTriggers: map[any]bool{}}
-	swarm := d.swarm()
+	swarm := d.drawSwarm()
 	var all []drawnStep
 	for _, c := range swarm {
 		all = append(all, d.drawChoice(c, swarm)...)
@@ -185,7 +185,7 @@ func (r Random) Draw(w Environment) Plan {
 }
 
 // drawSwarm draws the choices that the seed uses.
-func (d *drawing) swarm() []Choice {
+func (d *drawing) drawSwarm() []Choice {
 	all := d.Choices()
 	used := slices.DeleteFunc(slices.Clone(all), func(c Choice) bool { return d.chance("use", c.Name) >= 0.5 })
 	if len(used) == 0 && len(all) > 0 {
@@ -196,7 +196,7 @@ func (d *drawing) swarm() []Choice {
 
 // drawChoice draws all faults of one choice.
 func (d *drawing) drawChoice(c Choice, swarm []Choice) []drawnStep {
-	s := d.style(c, swarm)
+	s := d.drawStyle(c, swarm)
 	mean := d.logUniform(d.Every, c.Name, "mean")
 	var out []drawnStep
 	if c.Kind.Name == clockJump.Name && c.On == Node {
@@ -209,8 +209,8 @@ func (d *drawing) drawChoice(c Choice, swarm []Choice) []drawnStep {
 		if at >= d.safetyEnd {
 			break
 		}
-		if step, ok := d.step(s, n, at); ok {
-			if lag := d.lag(s, n, at); lag > 0 {
+		if step, ok := d.drawStep(s, n, at); ok {
+			if lag := d.drawLag(s, n, at); lag > 0 {
 				out = append(out, drawnStep{at - lag, d.cutReplica(step, at-lag, lag)})
 			}
 			out = append(out, drawnStep{at, step})
@@ -219,7 +219,7 @@ func (d *drawing) drawChoice(c Choice, swarm []Choice) []drawnStep {
 	return out
 }
 
-func (d *drawing) style(c Choice, swarm []Choice) style {
+func (d *drawing) drawStyle(c Choice, swarm []Choice) style {
 	s := style{Choice: c, longest: d.logUniform(Span{geometricMean(d.Lasts), d.Lasts.Max}, c.Name, "longest")}
 	if modes := d.ModesOf(c.Kind); len(modes) > 0 {
 		s.mode = modes[d.intn(len(modes), c.Name, "mode")]
@@ -236,7 +236,7 @@ func (d *drawing) style(c Choice, swarm []Choice) style {
 	case Client:
 		// A client that will be killed gets no other faults, since they would have no effect after
 		// its death.
-		victims := d.victims(swarm)
+		victims := d.drawVictims(swarm)
 		s.targets = d.sample(slices.DeleteFunc(slices.Clone(d.Clients), func(n string) bool { return slices.Contains(victims, n) }), c.Name, "whom")
 		if c.Fatal() {
 			s.targets = victims
@@ -250,19 +250,19 @@ func (d *drawing) style(c Choice, swarm []Choice) style {
 
 // MinSurvivors is the minimum number of clients that are not killed, so that contention continues
 // until the end.
-const Survivors = 2
+const MinSurvivors = 2
 
 // drawVictims draws the clients to kill.
-func (d *drawing) victims(swarm []Choice) []string {
-	if !slices.ContainsFunc(swarm, Choice.Fatal) || len(d.Clients) <= Survivors {
+func (d *drawing) drawVictims(swarm []Choice) []string {
+	if !slices.ContainsFunc(swarm, Choice.Fatal) || len(d.Clients) <= MinSurvivors {
 		return nil
 	}
-	return d.sample(d.shuffled(d.Clients, "survivors")[Survivors:], "mortals")
+	return d.sample(d.shuffle(d.Clients, "survivors")[MinSurvivors:], "mortals")
 }
 
 // drawStep draws the k-th fault of a style, which happens at the given time. It returns false if
 // the fault does not fit into the safety phase or conflicts with another one.
-func (d *drawing) step(s style, k string, at time.Duration) (Step, bool) {
+func (d *drawing) drawStep(s style, k string, at time.Duration) (Step, bool) {
 	f := Fault{Kind: s.Kind.Name, Mode: s.mode, Way: s.way}
 	lasts := d.logUniform(Span{d.Lasts.Min, s.longest}, s.Name, "lasts", k)
 	if d.Within == Assumptions && s.On == Node && s.Kind.MayForget != nil && s.Kind.MayForget(d.Environment) {
@@ -299,7 +299,7 @@ func (d *drawing) step(s style, k string, at time.Duration) (Step, bool) {
 		}
 		d.usedTriggers[*m] = true
 	}
-	if (!s.Kind.Overlaps || s.exclusive) && s.On != Message && !d.occupy(s, targets, Span{at - d.lag(s, k, at), end}) {
+	if (!s.Kind.Overlaps || s.exclusive) && s.On != Message && !d.occupy(s, targets, Span{at - d.drawLag(s, k, at), end}) {
 		return Step{}, false
 	}
 	return Step{When: when, Fault: f, Drawn: true}, true
@@ -312,11 +312,11 @@ func (d *drawing) pickTargets(s style, k string, at, before time.Duration) (Trig
 	when := Trigger{At: &at}
 	switch s.On {
 	case Message:
-		return Trigger{Message: d.message(s, k), Before: before}, nil
+		return Trigger{Message: d.drawMessage(s, k), Before: before}, nil
 	case Link:
-		targets := d.shape(s, k)
+		targets := d.drawLinks(s, k)
 		if s.Kind.Overlaps && !s.exclusive {
-			when = d.trigger(s, k, "", when, before)
+			when = d.drawTrigger(s, k, "", when, before)
 		}
 		return when, targets
 	}
@@ -326,9 +326,9 @@ func (d *drawing) pickTargets(s style, k string, at, before time.Duration) (Trig
 	target := s.targets[d.intn(len(s.targets), s.Name, "target", k)]
 	switch {
 	case s.On == Node && s.Kind.Overlaps && !s.exclusive:
-		when = d.trigger(s, k, "", when, before)
+		when = d.drawTrigger(s, k, "", when, before)
 	case s.On == Client && (s.Kind.Overlaps && !s.exclusive || s.onlyOnce()):
-		when = d.trigger(s, k, target, when, before)
+		when = d.drawTrigger(s, k, target, when, before)
 	}
 	return when, []string{target}
 }
@@ -341,7 +341,7 @@ var (
 
 // drawTrigger draws an event or a client's point, or returns the given time. client is the client
 // that triggers the step, or "" if any client may.
-func (d *drawing) trigger(s style, k, client string, at Trigger, before time.Duration) Trigger {
+func (d *drawing) drawTrigger(s style, k, client string, at Trigger, before time.Duration) Trigger {
 	if before <= 0 || len(d.Clients) == 0 {
 		return at
 	}
@@ -367,7 +367,7 @@ func (d *drawing) trigger(s style, k, client string, at Trigger, before time.Dur
 
 // drawMessage draws the message to hit: usually one that belongs to the lock, sometimes a write to
 // the resource.
-func (d *drawing) message(s style, k string) *OnMessage {
+func (d *drawing) drawMessage(s style, k string) *OnMessage {
 	links := d.links(func(_, node string) bool { return node != d.Resource })
 	m := &OnMessage{Message: []string{"set", "release"}[d.intn(2, s.Name, "message", k)]}
 	if d.chance(s.Name, "write", k) < 0.2 || len(links) == 0 {
@@ -396,9 +396,9 @@ func (d *drawing) occupy(s style, targets []string, when Span) bool {
 			keys = append(keys, s.Kind.Capability(Link)+" "+l)
 		}
 	}
-	rest := d.TTL / 4 // gap between two faults, since a restart takes a while
+	gap := d.TTL / 4 // gap between two faults, since a restart takes a while
 	for _, key := range keys {
-		if slices.ContainsFunc(d.reserved[key], func(o Span) bool { return when.Min <= o.Max+rest && o.Min <= when.Max+rest }) {
+		if slices.ContainsFunc(d.reserved[key], func(o Span) bool { return when.Min <= o.Max+gap && o.Min <= when.Max+gap }) {
 			return false
 		}
 	}

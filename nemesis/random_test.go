@@ -54,7 +54,7 @@ func targetType(s Step) Target {
 
 // activeSpan returns when a step's fault is active. If an event triggers the step, that may be any
 // time before the end of the safety phase.
-func stepDuration(s Step, over time.Duration) Span {
+func activeSpan(s Step, over time.Duration) Span {
 	if s.When.At == nil {
 		return Span{0, over}
 	}
@@ -88,7 +88,7 @@ func TestRandomPlansArePossible(t *testing.T) {
 			}
 			drawnKinds[k.Name+" "+s.Fault.Mode]++
 			triggers[fmt.Sprint(s.When.At != nil, s.When.Event != nil, s.When.Point != nil, s.When.Message != nil)]++
-			span := stepDuration(s, over)
+			span := activeSpan(s, over)
 			if span.Max > over+time.Microsecond || s.When.At == nil && (s.When.Before <= 0 || s.When.Before > over) {
 				t.Errorf("seed %d step %d: %v %+v is not over by %v", seed, i+1, s.When, s.Fault, over)
 			}
@@ -96,7 +96,7 @@ func TestRandomPlansArePossible(t *testing.T) {
 				dead[s.Fault.Targets[0]] = true
 			}
 		}
-		if len(dead) > len(w.Clients)-Survivors {
+		if len(dead) > len(w.Clients)-MinSurvivors {
 			t.Errorf("seed %d kills %d clients", seed, len(dead))
 		}
 		for i, a := range plan {
@@ -144,7 +144,7 @@ func conflict(a, b Step, over time.Duration) string {
 	case on == Link && ka.Capability(Link) != kb.Capability(Link):
 		return ""
 	}
-	x, y := stepDuration(a, over), stepDuration(b, over)
+	x, y := activeSpan(a, over), activeSpan(b, over)
 	for _, target := range a.Fault.Targets {
 		if slices.Contains(b.Fault.Targets, target) && x.Min <= y.Max && y.Min <= x.Max {
 			return fmt.Sprintf("%s on %s at %v overlaps with %s at %v", ka.Name, target, x, kb.Name, y)
@@ -156,33 +156,33 @@ func conflict(a, b Step, over time.Duration) string {
 // Within the assumptions, no clock error exceeds the lock's drift allowance, and no node comes back
 // before all locks that it granted have expired.
 func TestRandomPlansWithinAssumptions(t *testing.T) {
-	had := map[string]int{}
+	counts := map[string]int{}
 	for seed := range uint64(150) {
 		w := environment(seed)
-		full := map[string]bool{}
+		fullDisks := map[string]bool{}
 		for i, s := range allFaults(Assumptions).Draw(w) {
-			if what, why := beyondAssumptions(s, w); why != "" {
+			if what, why := checkAssumptions(s, w); why != "" {
 				t.Errorf("seed %d step %d: %v %+v: %s", seed, i+1, s.When, s.Fault, why)
 			} else {
-				had[what]++
+				counts[what]++
 			}
 			if s.Fault.Kind == fullDisk.Name && w.Durable {
-				full[s.Fault.Targets[0]] = true
+				fullDisks[s.Fault.Targets[0]] = true
 			}
 		}
-		if len(full) > (len(w.Nodes)-1)/2 {
-			t.Errorf("seed %d fills the disks of %d nodes, which makes them exit", seed, len(full))
+		if len(fullDisks) > (len(w.Nodes)-1)/2 {
+			t.Errorf("seed %d fills the disks of %d nodes, which makes them exit", seed, len(fullDisks))
 		}
 	}
 	for _, what := range []string{"offset", "client clock", "clock", "rate", "slew", "back after its keys expired", "back at once"} {
-		if had[what] < 50 {
-			t.Errorf("%s: only %d drawn", what, had[what])
+		if counts[what] < 50 {
+			t.Errorf("%s: only %d drawn", what, counts[what])
 		}
 	}
 }
 
 // checkAssumptions returns the assumption that a step satisfies, or why it violates one.
-func beyondAssumptions(s Step, w Environment) (what, why string) {
+func checkAssumptions(s Step, w Environment) (what, why string) {
 	f, most := s.Fault, w.Margin/4
 	switch f.Kind {
 	case clockJump.Name, clockStrobe.Name:
@@ -225,7 +225,7 @@ func beyondAssumptions(s Step, w Environment) (what, why string) {
 }
 
 // If the lock allows for little drift, no clock is slewed within the assumptions.
-func TestRandomSlewsWithinTheDrift(t *testing.T) {
+func TestSlewsStayWithinDrift(t *testing.T) {
 	r := allFaults(Assumptions)
 	r.Faults = []string{clockSlew.Name}
 	for seed := range uint64(20) {
@@ -258,7 +258,7 @@ func TestRandomFailoversLag(t *testing.T) {
 				continue
 			}
 			lags++
-			if span := stepDuration(c, 0); span.Min < time.Second || span.Min >= *s.When.At || span.Max <= *s.When.At || span.Max > 36*time.Second {
+			if span := activeSpan(c, 0); span.Min < time.Second || span.Min >= *s.When.At || span.Max <= *s.When.At || span.Max > 36*time.Second {
 				t.Errorf("seed %d step %d: failover at %v, cut during %v", seed, i+1, *s.When.At, span)
 			}
 		}
@@ -276,7 +276,7 @@ func TestSwarm(t *testing.T) {
 	for seed := range uint64(seeds) {
 		d := &drawing{Random: r, Environment: environment(seed)}
 		var words []string
-		for _, c := range d.swarm() {
+		for _, c := range d.drawSwarm() {
 			words = append(words, c.Name)
 		}
 		used += len(words)
@@ -288,7 +288,7 @@ func TestSwarm(t *testing.T) {
 	d := &drawing{Random: Random{Faults: []string{"gc"}}, Environment: environment(1)}
 	for d.Environment = environment(1); d.chance("use", "gc") < 0.5; d.Environment = environment(d.RandomSource("another")) {
 	}
-	if len(d.swarm()) != 1 {
+	if len(d.drawSwarm()) != 1 {
 		t.Error("a seed without any fault must use one")
 	}
 }
@@ -335,11 +335,11 @@ func TestShapes(t *testing.T) {
 		{bridge, func(cut map[string]int, _ []string) bool { return cut["n"] == 4 && cut["links"] == 1*2+2*2 }},
 		{ring, func(cut map[string]int, _ []string) bool { return cut["c"] == 3 && cut["links"] == 3*2 }},
 		{majority, func(cut map[string]int, targets []string) bool { return cut["c"] == 3 && cut["r1"] == 0 }},
-		{single, func(cut map[string]int, _ []string) bool { return cut["links"] >= 1 && cut["links"] <= 3 }},
+		{fewLinks, func(cut map[string]int, _ []string) bool { return cut["links"] >= 1 && cut["links"] <= 3 }},
 	} {
 		d := &drawing{Random: Random{Shapes: []string{c.shape}}, Environment: w}
 		for k := range 50 {
-			targets := d.shape(style{Choice: Choice{Name: "cut"}}, fmt.Sprint(k))
+			targets := d.drawLinks(style{Choice: Choice{Name: "cut"}}, fmt.Sprint(k))
 			count, had := map[string]int{}, map[string]bool{}
 			for _, l := range targets {
 				client, node, ok := SplitLink(l)

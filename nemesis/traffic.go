@@ -37,13 +37,13 @@ type Impact struct {
 }
 
 // Count counts a message, given whether it contains a lock command and how the change affected it.
-func (i *Impact) Count(locks, hit, felt bool) {
-	if locks {
+func (i *Impact) Count(hasLockCommand, hit, noticeable bool) {
+	if hasLockCommand {
 		i.Seen++
 	}
-	if locks && hit {
+	if hasLockCommand && hit {
 		i.Hit++
-		i.Noticeable = i.Noticeable || felt
+		i.Noticeable = i.Noticeable || noticeable
 	}
 }
 
@@ -61,7 +61,7 @@ func (i Impact) ReadBack(ping string) (string, error) {
 }
 
 // AppliesTo reports whether the change applies to a direction.
-func (t Traffic) AppliesTo(of string) bool { return t.Way == "" || t.Way == of }
+func (t Traffic) AppliesTo(direction string) bool { return t.Way == "" || t.Way == direction }
 
 // HitsAll reports whether every message is affected, so that a single PING shows the change.
 func (t Traffic) HitsAll() bool { return t.Share == 0 || t.Share >= 1 }
@@ -116,29 +116,29 @@ func delayWording(name string) Wording {
 	return Wording{Name: name, Subject: messages, Began: messages + " are delayed", Ended: messages + " are no longer delayed", Past: "were delayed"}
 }
 
-var delay = traffic("delay", delayWording("delayed messages"), "delays the messages of links, a share of them or all, by a time drawn from `delay`",
+var delay = trafficKind("delay", delayWording("delayed messages"), "delays the messages of links, a share of them or all, by a time drawn from `delay`",
 	[]string{delayEven, delayHeavy}, []string{"way", "delay", "share"}, []string{"delay"},
 	func(f Fault) Traffic {
 		return Traffic{DelayMin: f.Delay.Min, DelayMax: f.Delay.Max, HeavyTailed: f.Mode == delayHeavy, Share: f.Share}
 	})
 
-var throttle = traffic("throttle", delayWording("throttled link"), "limits the bandwidth of links, in bytes per second",
+var throttle = trafficKind("throttle", delayWording("throttled link"), "limits the bandwidth of links, in bytes per second",
 	nil, []string{"way", "bandwidth"}, []string{"bandwidth"},
 	func(f Fault) Traffic { return Traffic{Bandwidth: f.Bandwidth} })
 
-var lose = traffic("lose", Wording{Name: "lost messages", Subject: "messages between {client} and {targets}", Began: "messages between {client} and {targets} get lost",
+var lose = trafficKind("lose", Wording{Name: "lost messages", Subject: "messages between {client} and {targets}", Began: "messages between {client} and {targets} get lost",
 	Ended: "messages between {client} and {targets} are no longer lost", Past: "got lost"},
 	"loses a share of the messages on links; later messages on the same connection are lost too, until it is reset at the end",
 	nil, []string{"way", "share"}, []string{"share"},
 	func(f Fault) Traffic { return Traffic{Lose: true, Share: f.Share} })
 
-func traffic(name string, wording Wording, doc string, modes, takes, needs []string, of func(Fault) Traffic) Kind {
+func trafficKind(name string, wording Wording, doc string, modes, fields, needs []string, change func(Fault) Traffic) Kind {
 	shaped := func(f Fault) Traffic {
-		t := of(f)
+		t := change(f)
 		t.Way = f.Way
 		return t
 	}
-	return Kind{Name: name, Doc: doc, Model: "networks", Allowed: "any: the network may lose or delay messages", On: []Target{Link}, Power: powerShape, Modes: modes, Fields: takes, RequiredFields: needs, Wording: wording,
+	return Kind{Name: name, Doc: doc, Model: "networks", Allowed: "any: the network may lose or delay messages", On: []Target{Link}, Power: powerShape, Modes: modes, Fields: fields, RequiredFields: needs, Wording: wording,
 		Action: newAction(name,
 			func(c Shaper, f Fault, link string) (string, error) { return c.Shape(link, shaped(f)) },
 			func(c Shaper, f Fault, link string) (string, error) { return c.Unshape(link, shaped(f)) })}

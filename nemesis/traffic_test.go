@@ -7,7 +7,7 @@ import (
 )
 
 // randomWord returns the k-th of 2^16 evenly spread words.
-func word(k int) uint64 { return bits.Reverse64(uint64(k)) }
+func randomWord(k int) uint64 { return bits.Reverse64(uint64(k)) }
 
 // The correct share of messages is hit, delays are within their span, and in a heavy-tailed
 // distribution each order of magnitude is equally likely.
@@ -17,7 +17,7 @@ func TestTraffic(t *testing.T) {
 	heavy := Traffic{DelayMin: time.Millisecond, DelayMax: time.Second, HeavyTailed: true}
 	hits, below20, below10 := 0, 0, 0
 	for k := range words {
-		w := word(k)
+		w := randomWord(k)
 		if (Traffic{Share: 0.05}).Hits(w) {
 			hits++
 		}

@@ -16,7 +16,7 @@ import (
 func TestAcquire(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(5)
-		c.set("set", flaw{delay: 30 * time.Millisecond}, 1)
+		c.setFault("set", stepFault{delay: 30 * time.Millisecond}, 1)
 		start := time.Now()
 		l := acquire(t, c.client(t, nil))
 		if got := time.Since(start); got != 30*time.Millisecond {
@@ -43,18 +43,18 @@ func TestAcquire(t *testing.T) {
 // A failed attempt returns an error of the right kind and leaves no keys behind, even if answers
 // were lost.
 func TestAcquireFails(t *testing.T) {
-	lost, down, slow := flaw{lost: true}, flaw{down: true}, flaw{delay: time.Second}
+	lost, down, slow := stepFault{lost: true}, stepFault{down: true}, stepFault{delay: time.Second}
 	for name, c := range map[string]struct {
 		kind  error
 		left  int // keys on nodes whose release failed
 		setup func(c cluster)
 	}{
 		"taken on three":            {redlock.ErrTaken, 0, func(c cluster) { c.take("k", 0, 1, 2) }},
-		"taken on two, one down":    {redlock.ErrNoQuorum, 0, func(c cluster) { c.take("k", 0, 1); c.set("set", down, 2) }},
-		"three down":                {redlock.ErrNoQuorum, 0, func(c cluster) { c.set("set", down, 0, 1, 2) }},
-		"three too slow":            {redlock.ErrNoQuorum, 0, func(c cluster) { c.set("set", slow, 0, 1, 2) }},
-		"three answers lost":        {redlock.ErrNoQuorum, 0, func(c cluster) { c.set("set", lost, 0, 1, 2) }},
-		"all lost, release refused": {redlock.ErrNoQuorum, 2, func(c cluster) { c.set("set", lost, 0, 1, 2, 3, 4); c.set("release", down, 0, 3) }},
+		"taken on two, one down":    {redlock.ErrNoQuorum, 0, func(c cluster) { c.take("k", 0, 1); c.setFault("set", down, 2) }},
+		"three down":                {redlock.ErrNoQuorum, 0, func(c cluster) { c.setFault("set", down, 0, 1, 2) }},
+		"three too slow":            {redlock.ErrNoQuorum, 0, func(c cluster) { c.setFault("set", slow, 0, 1, 2) }},
+		"three answers lost":        {redlock.ErrNoQuorum, 0, func(c cluster) { c.setFault("set", lost, 0, 1, 2) }},
+		"all lost, release refused": {redlock.ErrNoQuorum, 2, func(c cluster) { c.setFault("set", lost, 0, 1, 2, 3, 4); c.setFault("release", down, 0, 3) }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -84,8 +84,8 @@ func TestErrorListsNodes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(5)
 		c.take("k", 0, 1)
-		c.set("set", flaw{down: true}, 2)
-		c.set("set", flaw{delay: time.Second}, 3)
+		c.setFault("set", stepFault{down: true}, 2)
+		c.setFault("set", stepFault{delay: time.Second}, 3)
 		_, err := c.client(t, func(cfg *redlock.Config) { cfg.Tries = 2 }).Acquire(context.Background(), "k")
 		want := `acquire "k": no quorum of nodes agreed (2 attempts); 4 of 5 nodes did not agree:` +
 			` n1 refused, n2 refused, n3 connection refused, n4 no answer in time`
@@ -206,8 +206,8 @@ func TestRetryUntilFree(t *testing.T) {
 func TestSequential(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(3)
-		c.set("set", flaw{delay: 20 * time.Millisecond}, 0, 2)
-		c.set("set", flaw{delay: time.Hour}, 1)
+		c.setFault("set", stepFault{delay: 20 * time.Millisecond}, 0, 2)
+		c.setFault("set", stepFault{delay: time.Hour}, 1)
 		start := time.Now()
 		l := acquire(t, c.client(t, func(cfg *redlock.Config) { cfg.Sequential = true }))
 		if got := time.Since(start); got != 90*time.Millisecond {
@@ -228,7 +228,7 @@ func TestDriverIgnoresContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(5)
 		c.nodes[4].ignoresContext = true
-		c.set("set", flaw{delay: time.Hour}, 4)
+		c.setFault("set", stepFault{delay: time.Hour}, 4)
 		start, timers := time.Now(), 0
 		l := acquire(t, c.client(t, func(cfg *redlock.Config) {
 			cfg.After = func(d time.Duration) <-chan time.Time { timers++; return time.After(d) }

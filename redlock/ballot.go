@@ -203,7 +203,7 @@ func (b *ballot) wait(p waitContext, quorum int, buf []driver.Answer) []driver.A
 	case <-b.timeout:
 		timedOut = true
 	case <-p.Done():
-	case <-p.closed():
+	case <-p.closedChan():
 	}
 	b.mu.Lock()
 	b.waiting = false
@@ -235,7 +235,7 @@ type waitContext struct {
 	lifetime context.Context
 }
 
-func (p waitContext) closed() <-chan struct{} {
+func (p waitContext) closedChan() <-chan struct{} {
 	if p.lifetime == nil {
 		return nil
 	}

@@ -21,7 +21,7 @@ func TestExtensionAfterDeadline(t *testing.T) {
 		c := newCluster(5)
 		s := lease(t, locker(t, c.granters(), func(cfg *redlock.Config) { cfg.Timeout = 4 * time.Second }))
 		until := s.Until()
-		c.set("extend", flaw{delay: 1950 * ms}, 0, 1, 2) // 50 ms before the keys expire
+		c.setFault("extend", stepFault{delay: 1950 * ms}, 0, 1, 2) // 50 ms before the keys expire
 		time.Sleep(8 * time.Second)
 		wantKind(t, s.Extend(t.Context()), redlock.ErrExpired)
 		if s.Until() != until {
@@ -35,7 +35,7 @@ func TestAcquireWithoutValidityLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(5)
 		l := locker(t, c.granters(), func(cfg *redlock.Config) { cfg.Timeout, cfg.Drift = 5*time.Second, 0.6 })
-		c.set("set", flaw{delay: 4 * time.Second}, 0, 1, 2)
+		c.setFault("set", stepFault{delay: 4 * time.Second}, 0, 1, 2)
 		_, err := l.Acquire(t.Context(), "k")
 		wantKind(t, err, redlock.ErrExpired)
 		synctest.Wait()
@@ -51,7 +51,7 @@ func TestRequestsOutliveCaller(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(5)
 		l := locker(t, c.granters(), nil)
-		c.set("set", flaw{delay: 40 * ms}, 3, 4)
+		c.setFault("set", stepFault{delay: 40 * ms}, 3, 4)
 		ctx, cancel := context.WithCancel(t.Context())
 		s, err := l.Acquire(ctx, "k")
 		if err != nil {
@@ -62,7 +62,7 @@ func TestRequestsOutliveCaller(t *testing.T) {
 		if keys := c.holders("k", s.Token()); keys != 5 || s.Context().Err() != nil {
 			t.Errorf("%d keys, want 5; the lease ended with cause %v", keys, context.Cause(s.Context()))
 		}
-		c.set("release", flaw{delay: 40 * ms}, 0, 1, 2, 3, 4)
+		c.setFault("release", stepFault{delay: 40 * ms}, 0, 1, 2, 3, 4)
 		wantKind(t, s.Release(ctx), redlock.ErrCanceled)
 		time.Sleep(time.Second)
 		if keys := c.holders("k", s.Token()); keys != 0 {
@@ -103,13 +103,13 @@ func TestCanceledWithQuorum(t *testing.T) {
 // A node that does not confirm the fencing token has no vote, because its count is still lower, so
 // the next holder's token could be lower, too.
 func TestUnconfirmedFenceLosesVote(t *testing.T) {
-	for name, f := range map[string]flaw{"down": {down: true}, "too late": {delay: time.Second}, "answer lost": {lost: true}} {
+	for name, f := range map[string]stepFault{"down": {down: true}, "too late": {delay: time.Second}, "answer lost": {lost: true}} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				c := newCluster(3)
 				c.nodes[0].count["k"] = 41
-				c.set("set", flaw{delay: 10 * ms}, 2) // n1 and n2 are the quorum
-				c.set("raise", f, 1)
+				c.setFault("set", stepFault{delay: 10 * ms}, 2) // n1 and n2 are the quorum
+				c.setFault("raise", f, 1)
 				_, err := locker(t, c.granters(), func(cfg *redlock.Config) { cfg.Fence = true }).Acquire(t.Context(), "k")
 				wantKind(t, err, redlock.ErrNoQuorum)
 			})
@@ -126,8 +126,8 @@ func TestRepairOnlyMissingKeys(t *testing.T) {
 		synctest.Wait()
 		clear(c.nodes[0].keys)
 		clear(c.nodes[1].keys)
-		c.set("extend", flaw{down: true}, 0)
-		c.set("extend", flaw{delay: 40 * ms}, 1)
+		c.setFault("extend", stepFault{down: true}, 0)
+		c.setFault("extend", stepFault{delay: 40 * ms}, 1)
 		before, count := len(c.log.byStep("set")), c.nodes[1].count["k"]
 		if err := s.Extend(t.Context()); err != nil {
 			t.Fatal(err)
@@ -142,9 +142,9 @@ func TestRepairOnlyMissingKeys(t *testing.T) {
 }
 
 // anonymousNode is a node that does not return its identity.
-type anonymous struct{ *granter }
+type anonymousNode struct{ *granter }
 
-func (anonymous) Identity(context.Context) (string, error) { return "", errors.New("no identity") }
+func (anonymousNode) Identity(context.Context) (string, error) { return "", errors.New("no identity") }
 
 // A node that does not return its identity has no vote, because it may be the same server as
 // another node.
@@ -155,7 +155,7 @@ func TestAnonymousNodesHaveNoVote(t *testing.T) {
 			var nodes []redlock.Node
 			for i, k := range c.granters() {
 				if nodes = append(nodes, k); i < anonymousCount {
-					nodes[i] = anonymous{k}
+					nodes[i] = anonymousNode{k}
 				}
 			}
 			_, err := locker(t, nodes, func(cfg *redlock.Config) { cfg.Tries = 1 }).Acquire(t.Context(), "k")
@@ -180,7 +180,7 @@ func TestLateDuplicateNode(t *testing.T) {
 		c := newCluster(5)
 		nodes := c.granters()
 		nodes[4].id = nodes[0].id
-		c.set("set", flaw{delay: 10 * ms}, 4)
+		c.setFault("set", stepFault{delay: 10 * ms}, 4)
 		l := locker(t, nodes, nil)
 		if _, err := l.Acquire(t.Context(), "k"); err != nil {
 			t.Fatal(err)
@@ -206,12 +206,12 @@ func TestUnresponsiveNodeDoesNotBlockReleases(t *testing.T) {
 			held = append(held, s)
 		}
 		synctest.Wait()
-		c.set("release", flaw{down: true}, 0, 1, 2)
+		c.setFault("release", stepFault{down: true}, 0, 1, 2)
 		for _, s := range held {
 			s.Release(t.Context())
 		}
 		synctest.Wait()
-		c.set("release", flaw{}, 1, 2)
+		c.setFault("release", stepFault{}, 1, 2)
 		time.Sleep(250 * ms) // more than one retry delay of at most 200 ms
 		synctest.Wait()
 		for i, n := range c.nodes[1:] {
@@ -223,9 +223,9 @@ func TestUnresponsiveNodeDoesNotBlockReleases(t *testing.T) {
 }
 
 // quarantinedNode is a node in quarantine.
-type quarantined struct{ *granter }
+type quarantinedNode struct{ *granter }
 
-func (c quarantined) Grant(ctx context.Context, key, token string, t driver.Terms) (int64, error) {
+func (c quarantinedNode) Grant(ctx context.Context, key, token string, t driver.Terms) (int64, error) {
 	if t.Quarantine > 0 {
 		return 0, errors.New("in quarantine")
 	}
@@ -240,7 +240,7 @@ func TestRepairInQuarantine(t *testing.T) {
 		for i, k := range c.granters() {
 			nodes = append(nodes, k)
 			if i < 2 {
-				nodes[i] = quarantined{k}
+				nodes[i] = quarantinedNode{k}
 			}
 		}
 		s := lease(t, locker(t, nodes, func(cfg *redlock.Config) { cfg.Repair, cfg.Quarantine = true, ttl }))
@@ -300,12 +300,12 @@ func TestAllPendingReleasesAreRetried(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		c.set("release", flaw{down: true}, 0, 1, 2, 3, 4)
+		c.setFault("release", stepFault{down: true}, 0, 1, 2, 3, 4)
 		for _, s := range held {
 			wantKind(t, s.Release(t.Context()), redlock.ErrNoQuorum)
 		}
 		time.Sleep(5 * time.Second) // past the original expiry of the keys
-		c.set("release", flaw{}, 0, 1, 2, 3, 4)
+		c.setFault("release", stepFault{}, 0, 1, 2, 3, 4)
 		time.Sleep(300 * ms)
 		for _, s := range held {
 			if keys := c.holders(s.Key(), s.Token()); keys != 0 {
@@ -342,8 +342,8 @@ func TestCloseRetriesReleasesInOneRound(t *testing.T) {
 		l := locker(t, c.granters(), nil)
 		s := lease(t, l)
 		synctest.Wait() // for all grants
-		c.set("release", flaw{delay: 40 * ms, down: true}, 0)
-		c.set("release", flaw{delay: 41 * ms, down: true}, 1)
+		c.setFault("release", stepFault{delay: 40 * ms, down: true}, 0)
+		c.setFault("release", stepFault{delay: 41 * ms, down: true}, 1)
 		start := time.Now()
 		if err := s.Release(t.Context()); err != nil {
 			t.Fatal(err)
@@ -378,7 +378,7 @@ func TestCloseWaitsForSlowDriver(t *testing.T) {
 					t.Fatal(err)
 				}
 				c.nodes[2].ignoresContext = true
-				c.set("set", flaw{delay: row.late}, 2)
+				c.setFault("set", stepFault{delay: row.late}, 2)
 				lease(t, l)
 				start := time.Now()
 				err = l.Close()
@@ -419,8 +419,8 @@ func TestFenceConfirmationCountsAsElapsed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(3)
 		c.nodes[0].count["k"] = 41
-		c.set("set", flaw{delay: 10 * ms}, 2)
-		c.set("raise", flaw{delay: 4 * time.Second}, 1)
+		c.setFault("set", stepFault{delay: 10 * ms}, 2)
+		c.setFault("raise", stepFault{delay: 4 * time.Second}, 1)
 		l := locker(t, c.granters(), func(cfg *redlock.Config) { cfg.Fence, cfg.Timeout, cfg.Drift = true, 5*time.Second, 0.6 })
 		_, err := l.Acquire(t.Context(), "k")
 		wantKind(t, err, redlock.ErrExpired)
@@ -432,11 +432,11 @@ func TestFailedAttemptIsReleasedLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(5)
 		c.take("k", 0, 1, 2)
-		c.set("release", flaw{down: true}, 3, 4)
+		c.setFault("release", stepFault{down: true}, 3, 4)
 		_, err := locker(t, c.granters(), nil).Acquire(t.Context(), "k")
 		wantKind(t, err, redlock.ErrTaken)
 		time.Sleep(5 * time.Second)
-		c.set("release", flaw{}, 3, 4)
+		c.setFault("release", stepFault{}, 3, 4)
 		time.Sleep(300 * ms)
 		if keys := c.holders("k", c.log.byStep("set")[0].token); keys != 0 {
 			t.Errorf("%d keys are left", keys)

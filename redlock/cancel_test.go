@@ -30,7 +30,7 @@ func wantCanceled(t *testing.T, err error) *redlock.Error {
 func TestCancelDuringRound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(5)
-		c.set("set", flaw{delay: 40 * time.Millisecond}, 3, 4)
+		c.setFault("set", stepFault{delay: 40 * time.Millisecond}, 3, 4)
 		start := time.Now()
 		_, err := c.client(t, nil).Acquire(cancelAfter(20*time.Millisecond), "k")
 		wantCanceled(t, err)
@@ -84,7 +84,7 @@ func TestNodeTimeoutIsNotCallersTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(3)
 		late := func(d time.Duration) <-chan time.Time { return time.After(2 * d) } // so that the drivers' deadline comes first
-		c.set("set", flaw{delay: time.Hour}, 0, 1, 2)
+		c.setFault("set", stepFault{delay: time.Hour}, 0, 1, 2)
 		_, err := c.client(t, func(cfg *redlock.Config) { cfg.After = late }).Acquire(context.Background(), "k")
 		e := wantKind(t, err, redlock.ErrNoQuorum)
 		if errors.Is(err, context.DeadlineExceeded) {

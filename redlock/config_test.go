@@ -10,7 +10,7 @@ import (
 )
 
 // unfencedNode is a node that is not a Fencer.
-type unfenced struct{ redlock.Node }
+type unfencedNode struct{ redlock.Node }
 
 func TestRejectsInvalidConfig(t *testing.T) {
 	node := newCluster(1).nodes[0]
@@ -32,7 +32,7 @@ func TestRejectsInvalidConfig(t *testing.T) {
 		"-1 tries: must be positive":                          func(c *redlock.Config) { c.Tries = -1 },
 		"-1 extensions: must be positive":                     func(c *redlock.Config) { c.Extends = -1 },
 		"it must be a Fencer": func(c *redlock.Config) {
-			c.Fence, c.Nodes = true, []redlock.Node{node, unfenced{node}}
+			c.Fence, c.Nodes = true, []redlock.Node{node, unfencedNode{node}}
 		},
 	} {
 		cfg := redlock.Config{Nodes: []redlock.Node{node}, TTL: ttl}
@@ -64,7 +64,7 @@ func TestRenewalRequiresLimit(t *testing.T) {
 }
 
 func TestConfigDefaults(t *testing.T) {
-	nodes := []redlock.Node{unfenced{newCluster(1).nodes[0]}}
+	nodes := []redlock.Node{unfencedNode{newCluster(1).nodes[0]}}
 	for _, c := range []struct{ ttl, timeout time.Duration }{{ttl, 50 * time.Millisecond}, {200 * time.Millisecond, 20 * time.Millisecond}} {
 		cfg, err := redlock.Config{Nodes: nodes, TTL: c.ttl}.WithDefaults()
 		if err != nil {

@@ -22,8 +22,8 @@ func TestFenceRises(t *testing.T) {
 		for grants := 0; grants < 500; {
 			for i := range c.nodes {
 				step := []string{"set", "raise", "other"}[r.IntN(3)]
-				c.nodes[i].flaw = map[string]flaw{}
-				c.set(step, flaw{down: r.IntN(2) == 0, lost: true}, i)
+				c.nodes[i].faults = map[string]stepFault{}
+				c.setFault(step, stepFault{down: r.IntN(2) == 0, lost: true}, i)
 			}
 			l, err := client.Acquire(background, "k")
 			if err != nil {
@@ -52,8 +52,8 @@ func TestFenceWriteBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(5)
 		c.nodes[0].count["k"] = 41
-		c.set("set", flaw{down: true}, 3, 4)
-		c.set("raise", flaw{delay: 20 * time.Millisecond}, 1)
+		c.setFault("set", stepFault{down: true}, 3, 4)
+		c.setFault("raise", stepFault{delay: 20 * time.Millisecond}, 1)
 		reads := []int{}
 		start := time.Now()
 		l := acquire(t, c.client(t, func(cfg *redlock.Config) {
@@ -82,19 +82,19 @@ func TestFenceWriteBack(t *testing.T) {
 
 // A node on which the token can't be written back has no vote.
 func TestFenceWriteBackFails(t *testing.T) {
-	for name, f := range map[string]flaw{"down": {down: true}, "lost": {lost: true}, "slow": {delay: time.Second}} {
+	for name, f := range map[string]stepFault{"down": {down: true}, "lost": {lost: true}, "slow": {delay: time.Second}} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				c := newCluster(5)
 				c.nodes[0].count["k"] = 41
-				c.set("set", flaw{down: true}, 4)
-				c.set("raise", f, 1, 2)
+				c.setFault("set", stepFault{down: true}, 4)
+				c.setFault("raise", f, 1, 2)
 				_, err := c.client(t, fence).Acquire(background, "k")
 				wantKind(t, err, redlock.ErrNoQuorum)
 				if n := c.holders("k", c.log.byStep("set")[0].token); n != 0 {
 					t.Errorf("%d keys of a failed attempt are left", n)
 				}
-				c.set("raise", flaw{}, 2)
+				c.setFault("raise", stepFault{}, 2)
 				if l := acquire(t, c.client(t, fence)); l.Votes() < 3 || l.Fence() != 43 {
 					t.Errorf("with one failed raise: %d votes and fence %d, want 3 or 4, and 43", l.Votes(), l.Fence())
 				}

@@ -56,7 +56,7 @@ func (h *acquisition) extend(ctx context.Context, ask func() []driver.Answer) (a
 	c := h.client
 	fail := Error{Op: "extend", Key: h.key}
 	if ctx.Err() != nil {
-		return nil, canceled(ctx, fail)
+		return nil, canceledError(ctx, fail)
 	}
 	start := c.cfg.Now()
 	if fail.Kind = h.startExtension(start); fail.Kind != nil {
@@ -73,7 +73,7 @@ func (h *acquisition) extend(ctx context.Context, ask func() []driver.Answer) (a
 	}
 	failed := c.failure(fail.Op, h.key, kind, answers)
 	if kind == ErrNoQuorum && ctx.Err() != nil {
-		failed = canceled(ctx, *failed)
+		failed = canceledError(ctx, *failed)
 	}
 	return answers, failed
 }
@@ -188,7 +188,7 @@ func (s *Lease) extend(ctx context.Context) *Error {
 		quorum = waitForAll
 	}
 	answers, err := s.acquisition.extend(ctx, func() []driver.Answer {
-		return l.answers(waitContext{Context: ctx}, l.all, driver.Request{Op: driver.OpExtend, Key: s.key, Token: s.token, Terms: s.client.terms()}, quorum)
+		return l.ask(waitContext{Context: ctx}, l.all, driver.Request{Op: driver.OpExtend, Key: s.key, Token: s.token, Terms: s.client.terms()}, quorum)
 	})
 	if err == nil && l.cfg.Repair {
 		s.repair(ctx, answers)
@@ -220,7 +220,7 @@ func (s *Lease) repair(ctx context.Context, answers []driver.Answer) {
 	s.locker.observe(Event{Type: Invoke, Op: "repair", Key: s.key, Token: s.token})
 	terms := s.client.terms()
 	terms.Fence, terms.Quarantine = false, 0 // a repair is not a new grant, and a majority has confirmed the lock
-	answered := s.locker.answers(waitContext{Context: ctx}, lost, driver.Request{Op: driver.OpGrant, Key: s.key, Token: s.token, Terms: terms}, waitForAll)
+	answered := s.locker.ask(waitContext{Context: ctx}, lost, driver.Request{Op: driver.OpGrant, Key: s.key, Token: s.token, Terms: terms}, waitForAll)
 	e := Event{Type: OK, Op: "repair", Key: s.key, Token: s.token}
 	if driver.Count(answered).Yes < len(lost) {
 		e.Type = Info
@@ -250,7 +250,7 @@ func (s *Lease) Release(ctx context.Context) error {
 	if kind := l.client.quorumError(driver.Count(answers)); kind != nil {
 		e.Type, e.Err = outcome(kind), l.client.failure("release", s.key, kind, answers)
 		if kind == ErrNoQuorum && ctx.Err() != nil {
-			e.Err = canceled(ctx, *l.client.failure("release", s.key, kind, answers))
+			e.Err = canceledError(ctx, *l.client.failure("release", s.key, kind, answers))
 		}
 	}
 	l.observe(e)

@@ -19,7 +19,7 @@ func TestExtend(t *testing.T) {
 		c := newCluster(5)
 		l := acquire(t, c.client(t, nil))
 		time.Sleep(5 * time.Second)
-		c.set("extend", flaw{delay: 10 * time.Millisecond}, 2)
+		c.setFault("extend", stepFault{delay: 10 * time.Millisecond}, 2)
 		start := time.Now()
 		if err := l.Extend(background); err != nil {
 			t.Fatal(err)
@@ -48,16 +48,16 @@ func TestExtendFails(t *testing.T) {
 		"taken on three": {redlock.ErrLost, 5, func(t *testing.T, c cluster, l *redlock.Lock) { c.take("k", 0, 1, 2) }},
 		"taken on two, one down": {redlock.ErrNoQuorum, 5, func(t *testing.T, c cluster, l *redlock.Lock) {
 			c.take("k", 0, 1)
-			c.set("extend", flaw{down: true}, 2)
+			c.setFault("extend", stepFault{down: true}, 2)
 		}},
 		"three too slow": {redlock.ErrNoQuorum, 5, func(t *testing.T, c cluster, l *redlock.Lock) {
-			c.set("extend", flaw{delay: time.Second}, 0, 1, 2)
+			c.setFault("extend", stepFault{delay: time.Second}, 0, 1, 2)
 		}},
 		"at the deadline": {redlock.ErrExpired, 0, func(t *testing.T, c cluster, l *redlock.Lock) {
 			time.Sleep(time.Until(l.Until()))
 		}},
 		"ends after the deadline": {redlock.ErrExpired, 5, func(t *testing.T, c cluster, l *redlock.Lock) {
-			c.set("extend", flaw{delay: 20 * time.Millisecond}, 0)
+			c.setFault("extend", stepFault{delay: 20 * time.Millisecond}, 0)
 			time.Sleep(time.Until(l.Until()) - 20*time.Millisecond)
 		}},
 	} {
@@ -86,7 +86,7 @@ func TestExtendJustInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(5)
 		l := acquire(t, c.client(t, nil))
-		c.set("extend", flaw{delay: 20 * time.Millisecond}, 0)
+		c.setFault("extend", stepFault{delay: 20 * time.Millisecond}, 0)
 		time.Sleep(time.Until(l.Until()) - 20*time.Millisecond - 1)
 		if err := l.Extend(background); err != nil {
 			t.Error(err)
@@ -123,7 +123,7 @@ func TestExtendLimit(t *testing.T) {
 		c := newCluster(3)
 		l := acquire(t, c.client(t, func(cfg *redlock.Config) { cfg.Extends = 3 }))
 		for i, want := range []error{nil, redlock.ErrNoQuorum, nil, redlock.ErrLimit, redlock.ErrLimit} {
-			c.set("extend", flaw{down: i == 1}, 0, 1)
+			c.setFault("extend", stepFault{down: i == 1}, 0, 1)
 			time.Sleep(time.Second)
 			if err := l.Extend(background); !errors.Is(err, want) {
 				t.Errorf("extension %d: %v, want %v", i+1, err, want)
@@ -139,7 +139,7 @@ func TestCancelDuringExtend(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(3)
 		l := acquire(t, c.client(t, nil))
-		c.set("extend", flaw{delay: 40 * time.Millisecond}, 0, 1)
+		c.setFault("extend", stepFault{delay: 40 * time.Millisecond}, 0, 1)
 		wantCanceled(t, l.Extend(cancelAfter(10*time.Millisecond)))
 	})
 }
@@ -150,24 +150,24 @@ func TestLostDespiteCancel(t *testing.T) {
 		c := newCluster(5)
 		l := acquire(t, c.client(t, nil))
 		c.take("k", 0, 1, 2)
-		c.set("extend", flaw{delay: 40 * time.Millisecond}, 3, 4)
+		c.setFault("extend", stepFault{delay: 40 * time.Millisecond}, 3, 4)
 		wantKind(t, l.Extend(cancelAfter(10*time.Millisecond)), redlock.ErrLost)
 	})
 }
 
 func TestRelease(t *testing.T) {
-	down, lost := flaw{down: true}, flaw{lost: true}
+	down, lost := stepFault{down: true}, stepFault{lost: true}
 	for name, c := range map[string]struct {
 		kind  error
 		setup func(c cluster)
 	}{
 		"all":                   {nil, func(c cluster) {}},
-		"two down":              {nil, func(c cluster) { c.set("release", down, 0, 1) }},
+		"two down":              {nil, func(c cluster) { c.setFault("release", down, 0, 1) }},
 		"two taken":             {nil, func(c cluster) { c.take("k", 0, 1) }},
 		"three taken":           {redlock.ErrLost, func(c cluster) { c.take("k", 0, 1, 2) }},
-		"three taken, two down": {redlock.ErrLost, func(c cluster) { c.take("k", 0, 1, 2); c.set("release", down, 3, 4) }},
-		"two taken, one down":   {redlock.ErrNoQuorum, func(c cluster) { c.take("k", 0, 1); c.set("release", down, 2) }},
-		"three answers lost":    {redlock.ErrNoQuorum, func(c cluster) { c.set("release", lost, 0, 1, 2) }},
+		"three taken, two down": {redlock.ErrLost, func(c cluster) { c.take("k", 0, 1, 2); c.setFault("release", down, 3, 4) }},
+		"two taken, one down":   {redlock.ErrNoQuorum, func(c cluster) { c.take("k", 0, 1); c.setFault("release", down, 2) }},
+		"three answers lost":    {redlock.ErrNoQuorum, func(c cluster) { c.setFault("release", lost, 0, 1, 2) }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -182,7 +182,7 @@ func TestRelease(t *testing.T) {
 					t.Errorf("%d requests, want 5", n)
 				}
 				wantKind := redlock.ErrLost
-				if err := l.Release(background); c.kind == nil && len(nodes.nodes[0].flaw) == 0 && !errors.Is(err, wantKind) {
+				if err := l.Release(background); c.kind == nil && len(nodes.nodes[0].faults) == 0 && !errors.Is(err, wantKind) {
 					t.Errorf("second release: %v, want %v", err, wantKind)
 				}
 			})

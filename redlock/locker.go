@@ -183,7 +183,7 @@ func (l *Locker) Acquire(ctx context.Context, key string, opts ...Option) (*Leas
 
 // attempt returns the lease, the reason why the attempt failed, or an error if it could not be made.
 func (l *Locker) attempt(c *Client, p waitContext, key string) (*Lease, *Error, error) {
-	if err := l.duplicateNode(); err != nil {
+	if err := l.duplicateError(); err != nil {
 		return nil, nil, &Error{Op: "acquire", Key: key, Kind: ErrSameNode, Cause: err}
 	}
 	token, err := c.token() // new for every attempt; see Client.attempt
@@ -193,7 +193,7 @@ func (l *Locker) attempt(c *Client, p waitContext, key string) (*Lease, *Error, 
 	start := l.cfg.Now()
 	grants := l.send(p.Context, l.all, driver.Request{Op: driver.OpGrant, Key: key, Token: token, Terms: c.terms()})
 	defer grants.unref()
-	answers, duplicate := l.votes(p, grants)
+	answers, duplicate := l.waitForVotes(p, grants)
 	fence := l.raiseFence(p, key, token, answers)
 	elapsed := l.cfg.Now().Sub(start)
 
@@ -226,18 +226,18 @@ func (l *Locker) undoGrant(ctx context.Context, d pendingRelease) func(driver.An
 
 // raiseFence returns the fencing token. See Client.raiseFence.
 func (l *Locker) raiseFence(p waitContext, key, token string, answers []driver.Answer) int64 {
-	return l.client.raiseFence(key, token, answers, func(nodes []int, r driver.Request) []driver.Answer { return l.answers(p, nodes, r, waitForAll) })
+	return l.client.raiseFence(key, token, answers, func(nodes []int, r driver.Request) []driver.Answer { return l.ask(p, nodes, r, waitForAll) })
 }
 
 // ask sends r to nodes and waits until quorum of them have agreed or no longer can.
-func (l *Locker) answers(p waitContext, nodes []int, r driver.Request, quorum int) []driver.Answer {
+func (l *Locker) ask(p waitContext, nodes []int, r driver.Request, quorum int) []driver.Answer {
 	b := l.send(p.Context, nodes, r)
 	defer b.unref()
 	return b.wait(p, quorum, nil)
 }
 
 // waitForVotes waits until a quorum of distinct servers has granted the lock or no longer can.
-func (l *Locker) votes(p waitContext, grants *ballot) ([]driver.Answer, error) {
+func (l *Locker) waitForVotes(p waitContext, grants *ballot) ([]driver.Answer, error) {
 	quorum := Quorum(len(l.all))
 	answers := grants.wait(p, quorum, nil)
 	if p.ended() != nil { // the caller gave up: release the keys without asking for identities
@@ -266,33 +266,33 @@ func (l *Locker) checkDistinct(p waitContext, answers []driver.Answer) error {
 	}
 	var ask []int
 	for _, a := range answers {
-		if a.Yes() && l.unidentified(a.Node) {
+		if a.Yes() && l.needsIdentity(a.Node) {
 			ask = append(ask, a.Node)
 		}
 	}
 	if len(ask) > 0 {
-		for _, a := range l.answers(p, ask, driver.Request{Op: driver.OpIdentify}, waitForAll) {
+		for _, a := range l.ask(p, ask, driver.Request{Op: driver.OpIdentify}, waitForAll) {
 			if a.Err != nil {
 				answers[a.Node] = a
 			}
 		}
 	}
-	err := l.duplicateNode()
-	l.allDistinct.Store(err == nil && !slices.ContainsFunc(l.all, l.unidentified))
+	err := l.duplicateError()
+	l.allDistinct.Store(err == nil && !slices.ContainsFunc(l.all, l.needsIdentity))
 	return err
 }
 
 // identify returns a callback that asks a node that granted late for its identity.
 func (l *Locker) identify(ctx context.Context) func(driver.Answer) {
 	return func(a driver.Answer) {
-		if a.Yes() && l.unidentified(a.Node) {
+		if a.Yes() && l.needsIdentity(a.Node) {
 			l.send(ctx, []int{a.Node}, driver.Request{Op: driver.OpIdentify}).unref()
 		}
 	}
 }
 
 // needsIdentity reports whether a node supports identities but its identity is not known yet.
-func (l *Locker) unidentified(node int) bool {
+func (l *Locker) needsIdentity(node int) bool {
 	if _, supported := l.cfg.Nodes[node].(driver.Identifier); !supported {
 		return false
 	}
@@ -302,7 +302,7 @@ func (l *Locker) unidentified(node int) bool {
 }
 
 // duplicateError returns an error if two nodes are known to be the same server.
-func (l *Locker) duplicateNode() error {
+func (l *Locker) duplicateError() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.duplicate

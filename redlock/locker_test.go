@@ -113,9 +113,9 @@ func wantCause(t testing.TB, ctx context.Context, kind error) {
 }
 
 // overloadedNode is a node whose driver is too busy to send grants.
-type overloaded struct{ *granter }
+type overloadedNode struct{ *granter }
 
-func (overloaded) Grant(context.Context, string, string, driver.Terms) (int64, error) {
+func (overloadedNode) Grant(context.Context, string, string, driver.Terms) (int64, error) {
 	return 0, fmt.Errorf("%w: too busy", driver.ErrNotSent)
 }
 
@@ -127,7 +127,7 @@ func TestUnsentGrantsAreNotUndone(t *testing.T) {
 		var nodes []redlock.Node
 		for i, k := range c.granters() {
 			if nodes = append(nodes, k); i < 3 {
-				nodes[i] = overloaded{k}
+				nodes[i] = overloadedNode{k}
 			}
 		}
 		_, err := locker(t, nodes, nil).Acquire(t.Context(), "k")
@@ -159,7 +159,7 @@ func TestAcquireReturnsOnceDecided(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				c := newCluster(row.nodes)
 				c.take("k", row.taken...)
-				c.set("set", flaw{delay: 40 * ms}, row.slow...)
+				c.setFault("set", stepFault{delay: 40 * ms}, row.slow...)
 				start := time.Now()
 				l := locker(t, c.granters(), nil)
 				s, err := l.Acquire(t.Context(), "k")
@@ -197,7 +197,7 @@ func TestAcquireReturnsOnceDecided(t *testing.T) {
 func TestCanceledAcquireIsCleanedUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(5)
-		c.set("set", flaw{delay: 40 * ms}, 2, 3, 4)
+		c.setFault("set", stepFault{delay: 40 * ms}, 2, 3, 4)
 		l := locker(t, c.granters(), nil)
 		start := time.Now()
 		_, err := l.Acquire(cancelAfter(20*ms), "k")
@@ -235,13 +235,13 @@ func TestPendingReleases(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(5)
 		s := lease(t, locker(t, c.granters(), nil))
-		c.set("release", flaw{down: true}, 0, 1, 2)
+		c.setFault("release", stepFault{down: true}, 0, 1, 2)
 		wantKind(t, s.Release(t.Context()), redlock.ErrNoQuorum)
 		time.Sleep(3 * time.Second)
 		if keys := c.holders("k", s.Token()); keys != 3 {
 			t.Errorf("%d keys are left, want 3", keys)
 		}
-		c.set("release", flaw{}, 0, 1, 2)
+		c.setFault("release", stepFault{}, 0, 1, 2)
 		time.Sleep(300 * ms)
 		if keys := c.holders("k", s.Token()); keys != 0 {
 			t.Errorf("%d keys are left after the nodes are back", keys)
@@ -255,7 +255,7 @@ func TestPendingReleasesExpire(t *testing.T) {
 		c := newCluster(3)
 		l := locker(t, c.granters(), nil)
 		s := lease(t, l)
-		c.set("release", flaw{down: true}, 0, 1, 2)
+		c.setFault("release", stepFault{down: true}, 0, 1, 2)
 		s.Release(t.Context())
 		time.Sleep(time.Minute)
 		sent := len(c.log.byStep("release"))
@@ -276,7 +276,7 @@ func TestContextOfLease(t *testing.T) {
 
 		s := lease(t, l)
 		ctx, until := s.Context(), s.Until()
-		c.set("extend", flaw{delay: time.Hour}, 0, 1, 2) // requests do not delay the deadline
+		c.setFault("extend", stepFault{delay: time.Hour}, 0, 1, 2) // requests do not delay the deadline
 		for range 7 {
 			time.Sleep(1230 * ms)
 			s.Extend(ctx)
@@ -287,7 +287,7 @@ func TestContextOfLease(t *testing.T) {
 		}
 		wantCause(t, ctx, redlock.ErrExpired)
 		s.Release(t.Context())
-		c.set("extend", flaw{}, 0, 1, 2)
+		c.setFault("extend", stepFault{}, 0, 1, 2)
 
 		s = lease(t, l)
 		ctx = s.Context()
@@ -330,7 +330,7 @@ func TestRenewal(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				c := newCluster(5)
-				c.set("extend", flaw{down: row.down}, 0, 1, 2)
+				c.setFault("extend", stepFault{down: row.down}, 0, 1, 2)
 				s := lease(t, locker(t, c.granters(), func(cfg *redlock.Config) { cfg.Renew = 3 * time.Second; row.change(cfg) }))
 				start := time.Now()
 				<-s.Context().Done()
@@ -386,7 +386,7 @@ func TestSameNodeTwice(t *testing.T) {
 			c := newCluster(3)
 			nodes := c.granters()
 			nodes[2].id = nodes[0].id
-			c.set("set", flaw{delay: 10 * ms}, slow)
+			c.setFault("set", stepFault{delay: 10 * ms}, slow)
 			l := locker(t, nodes, nil)
 			for _, want := range []error{first, redlock.ErrSameNode} {
 				s, err := l.Acquire(t.Context(), "k")

@@ -22,8 +22,8 @@ var (
 // Faults are set per step.
 type memoryNode struct {
 	name           string
-	ignoresContext bool            // the node ignores contexts
-	flaw           map[string]flaw // by step: set, extend, release, raise
+	ignoresContext bool                 // the node ignores contexts
+	faults         map[string]stepFault // by step: set, extend, release, raise
 
 	mu    sync.Mutex
 	keys  map[string]entry
@@ -38,7 +38,7 @@ type entry struct {
 
 // stepFault is a fault of a step. After delay, the step is refused (down), or it is executed and
 // its answer is lost (lost).
-type flaw struct {
+type stepFault struct {
 	delay      time.Duration
 	down, lost bool
 }
@@ -80,7 +80,7 @@ func (m *memoryNode) String() string { return m.name }
 func (m *memoryNode) step(ctx context.Context, step, token string, apply func() int64) (int64, error) {
 	m.log.add(row{m.name, step, token})
 	m.mu.Lock()
-	f := m.flaw[step]
+	f := m.faults[step]
 	m.mu.Unlock()
 	if m.ignoresContext {
 		time.Sleep(f.delay)
@@ -193,7 +193,7 @@ func newCluster(n int) cluster {
 	for i := range n {
 		c.nodes = append(c.nodes, &memoryNode{
 			name: "n" + string(rune('1'+i)), log: c.log,
-			flaw: map[string]flaw{}, keys: map[string]entry{}, count: map[string]int64{},
+			faults: map[string]stepFault{}, keys: map[string]entry{}, count: map[string]int64{},
 		})
 	}
 	return c
@@ -207,10 +207,10 @@ func (c cluster) take(key string, nodes ...int) {
 }
 
 // setFault sets the fault of a step on the given nodes.
-func (c cluster) set(step string, f flaw, nodes ...int) {
+func (c cluster) setFault(step string, f stepFault, nodes ...int) {
 	for _, i := range nodes {
 		c.nodes[i].mu.Lock()
-		c.nodes[i].flaw[step] = f
+		c.nodes[i].faults[step] = f
 		c.nodes[i].mu.Unlock()
 	}
 }

@@ -27,7 +27,7 @@ func TestMistakesAreDetected(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := os.WriteFile(changed, []byte(strings.Replace(text, m.was, m.is, 1)), 0o644); err != nil {
+			if err := os.WriteFile(changed, []byte(strings.Replace(text, m.old, m.new, 1)), 0o644); err != nil {
 				t.Fatal(err)
 			}
 			if err := os.WriteFile(overlay, replace, 0o644); err != nil {

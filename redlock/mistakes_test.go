@@ -7,7 +7,7 @@ import (
 )
 
 // mistake is a change to a file. It replaces the text old, which must occur exactly once, with new.
-type mistake struct{ description, file, was, is string }
+type mistake struct{ description, file, old, new string }
 
 // text returns the contents of the file to change.
 func (m mistake) text(t *testing.T) string {
@@ -16,8 +16,8 @@ func (m mistake) text(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n := strings.Count(string(text), m.was); n != 1 {
-		t.Fatalf("%s has %q %d times, want once: adapt the mistake to the current code", m.file, m.was, n)
+	if n := strings.Count(string(text), m.old); n != 1 {
+		t.Fatalf("%s has %q %d times, want once: adapt the mistake to the current code", m.file, m.old, n)
 	}
 	return string(text)
 }

@@ -13,7 +13,7 @@ import (
 
 // A failed acquire reports whether the lock was taken or the nodes were broken, however the wait ended.
 func TestTakenLockVsBrokenNodes(t *testing.T) {
-	down, slow := flaw{down: true}, flaw{delay: 40 * ms}
+	down, slow := stepFault{down: true}, stepFault{delay: 40 * ms}
 	for name, row := range map[string]struct {
 		nodes    int
 		setup    func(c cluster)
@@ -21,20 +21,20 @@ func TestTakenLockVsBrokenNodes(t *testing.T) {
 		taken    bool
 	}{
 		"taken":                                    {5, func(c cluster) { c.take("k", 0, 1, 2) }, 0, true},
-		"a node with the holder's key is down":     {5, func(c cluster) { c.take("k", 0, 1, 2); c.set("set", down, 2) }, 0, true},
-		"two other nodes are down":                 {5, func(c cluster) { c.take("k", 0, 1, 2); c.set("set", down, 3, 4) }, 0, true},
+		"a node with the holder's key is down":     {5, func(c cluster) { c.take("k", 0, 1, 2); c.setFault("set", down, 2) }, 0, true},
+		"two other nodes are down":                 {5, func(c cluster) { c.take("k", 0, 1, 2); c.setFault("set", down, 3, 4) }, 0, true},
 		"taken on two of four":                     {4, func(c cluster) { c.take("k", 0, 1) }, 0, true},
-		"three are down":                           {5, func(c cluster) { c.set("set", down, 0, 1, 2) }, 0, false},
-		"three are too slow":                       {5, func(c cluster) { c.set("set", flaw{delay: time.Second}, 0, 1, 2) }, 0, false},
+		"three are down":                           {5, func(c cluster) { c.setFault("set", down, 0, 1, 2) }, 0, false},
+		"three are too slow":                       {5, func(c cluster) { c.setFault("set", stepFault{delay: time.Second}, 0, 1, 2) }, 0, false},
 		"waiting for a taken lock":                 {5, func(c cluster) { c.take("k", 0, 1, 2) }, 2 * time.Second, true},
-		"waiting, one node is down":                {5, func(c cluster) { c.take("k", 0, 1, 2); c.set("set", down, 2) }, 2 * time.Second, true},
-		"waiting for broken nodes":                 {5, func(c cluster) { c.set("set", down, 0, 1, 2) }, 2 * time.Second, false},
-		"canceled during the second attempt":       {5, func(c cluster) { c.take("k", 0, 1, 2); c.set("set", slow, 0, 1, 2) }, 160 * ms, true},
-		"canceled during an attempt, broken nodes": {5, func(c cluster) { c.set("set", flaw{delay: 40 * ms, down: true}, 0, 1, 2) }, 160 * ms, false},
-		"canceled before any answer":               {5, func(c cluster) { c.take("k", 0, 1, 2); c.set("set", slow, 0, 1, 2) }, 20 * ms, false},
+		"waiting, one node is down":                {5, func(c cluster) { c.take("k", 0, 1, 2); c.setFault("set", down, 2) }, 2 * time.Second, true},
+		"waiting for broken nodes":                 {5, func(c cluster) { c.setFault("set", down, 0, 1, 2) }, 2 * time.Second, false},
+		"canceled during the second attempt":       {5, func(c cluster) { c.take("k", 0, 1, 2); c.setFault("set", slow, 0, 1, 2) }, 160 * ms, true},
+		"canceled during an attempt, broken nodes": {5, func(c cluster) { c.setFault("set", stepFault{delay: 40 * ms, down: true}, 0, 1, 2) }, 160 * ms, false},
+		"canceled before any answer":               {5, func(c cluster) { c.take("k", 0, 1, 2); c.setFault("set", slow, 0, 1, 2) }, 20 * ms, false},
 		"taken, then broken": {5, func(c cluster) {
 			c.take("k", 0, 1, 2)
-			time.AfterFunc(time.Second, func() { c.set("set", down, 0, 1, 2) })
+			time.AfterFunc(time.Second, func() { c.setFault("set", down, 0, 1, 2) })
 		}, 2 * time.Second, false},
 	} {
 		for _, kind := range []string{"locker", "client"} {
@@ -160,7 +160,7 @@ func TestWithTTL(t *testing.T) {
 			wantCause(t, s.Context(), redlock.ErrExpired)
 			time.Sleep(ttl)
 		}
-		c.set("set", flaw{delay: 45 * ms}, 0, 1, 2)
+		c.setFault("set", stepFault{delay: 45 * ms}, 0, 1, 2)
 		_, err := l.Acquire(t.Context(), "k", redlock.WithTTL(100*ms))
 		if err != nil {
 			t.Errorf("acquire with 53 ms of validity left: %v", err)
@@ -168,13 +168,13 @@ func TestWithTTL(t *testing.T) {
 	})
 	synctest.Test(t, func(t *testing.T) { // releases of a failed attempt are retried until its keys have expired
 		c := newCluster(3)
-		c.set("set", flaw{lost: true}, 0, 1, 2)
-		c.set("release", flaw{down: true}, 0, 1, 2)
+		c.setFault("set", stepFault{lost: true}, 0, 1, 2)
+		c.setFault("release", stepFault{down: true}, 0, 1, 2)
 		l := locker(t, c.granters(), nil)
 		_, err := l.Acquire(t.Context(), "k", redlock.WithTTL(time.Minute))
 		wantKind(t, err, redlock.ErrNoQuorum)
 		time.Sleep(30 * time.Second)
-		c.set("release", flaw{}, 0, 1, 2)
+		c.setFault("release", stepFault{}, 0, 1, 2)
 		time.Sleep(5 * time.Second)
 		if left := c.nodes[0].size() + c.nodes[1].size() + c.nodes[2].size(); left > 0 {
 			t.Errorf("%d keys are left", left)

@@ -27,7 +27,7 @@ func TestQuorumsIntersect(t *testing.T) {
 		disjoint := func(size int) bool { // reports whether two sets of that size can be disjoint
 			for set := range uint(1 << n) {
 				for other := range uint(1 << n) {
-					if ones(set) == size && ones(other) == size && set&other == 0 {
+					if countOnes(set) == size && countOnes(other) == size && set&other == 0 {
 						return true
 					}
 				}
@@ -44,7 +44,7 @@ func TestQuorumsIntersect(t *testing.T) {
 	}
 }
 
-func ones(set uint) int {
+func countOnes(set uint) int {
 	n := 0
 	for ; set > 0; set /= 2 {
 		n += int(set % 2)
@@ -116,7 +116,7 @@ func TestFailureKindRandom(t *testing.T) {
 					c.take("k", i)
 					answers += "n"
 				default:
-					c.set("set", flaw{down: k == 2, lost: k == 3}, i)
+					c.setFault("set", stepFault{down: k == 2, lost: k == 3}, i)
 					answers += "?"
 				}
 			}

@@ -96,7 +96,7 @@ func acquireWithRetries[L any](p waitContext, c *Client, wait time.Duration, key
 	}
 	for {
 		if ended := p.ended(); ended != nil {
-			return nil, canceled(ended, last)
+			return nil, canceledError(ended, last)
 		}
 		l, failed, err := attempt(p, key)
 		if err != nil {
@@ -112,7 +112,7 @@ func acquireWithRetries[L any](p waitContext, c *Client, wait time.Duration, key
 		}
 		last = *failed
 		if ended != nil {
-			return nil, canceled(ended, last)
+			return nil, canceledError(ended, last)
 		}
 		left := noLimit
 		if wait != noLimit {
@@ -195,7 +195,7 @@ func (c *Client) wait(p waitContext, limit time.Duration) error {
 	select {
 	case <-c.cfg.After(delay):
 	case <-p.Done():
-	case <-p.closed():
+	case <-p.closedChan():
 	}
 	return nil
 }
@@ -507,7 +507,7 @@ func (e *Error) Unwrap() []error {
 }
 
 // canceledError returns e with kind ErrCanceled and the cause and error of ctx, which has ended.
-func canceled(ctx context.Context, e Error) *Error {
+func canceledError(ctx context.Context, e Error) *Error {
 	e.Kind, e.Cause, e.err = ErrCanceled, context.Cause(ctx), ctx.Err()
 	return &e
 }

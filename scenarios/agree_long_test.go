@@ -40,7 +40,7 @@ func TestPicturesAgreeWithVerdicts(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		x := pictures{h: h, f: read.Read(h), v: checker.Check(h)}
+		x := runDrawings{h: h, f: read.Read(h), v: checker.Check(h)}
 		x.read()
 		for _, wrong := range x.contradictions() {
 			t.Errorf("%s seed %d: %s", s.ID(), seed, wrong)
@@ -52,7 +52,7 @@ func TestPicturesAgreeWithVerdicts(t *testing.T) {
 		check(p, 1)
 	}
 	plans := uint64(40)
-	if night {
+	if nightly {
 		plans = 200
 	}
 	for i := range plans {
@@ -65,7 +65,7 @@ func TestPicturesAgreeWithVerdicts(t *testing.T) {
 }
 
 // runDrawings holds a run with the events that its diagram and timeline show.
-type pictures struct {
+type runDrawings struct {
 	h *history.History
 	f *read.Facts
 	v verdict.Verdict
@@ -76,7 +76,7 @@ type pictures struct {
 	losses, ends int
 }
 
-func (x *pictures) read() {
+func (x *runDrawings) read() {
 	x.diagram, x.timeline = map[int64]bool{}, map[int64][][]int64{}
 	d := sequence.OfVerdict(x.h, x.v)
 	for _, n := range d.Notes {
@@ -96,7 +96,7 @@ func (x *pictures) read() {
 	}
 }
 
-func (x *pictures) contradictions() (wrong []string) {
+func (x *runDrawings) contradictions() (wrong []string) {
 	report := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
 	lives := x.f.Lives()
 	byFact := map[int64]*read.KeyInterval{}
@@ -144,7 +144,7 @@ func (x *pictures) contradictions() (wrong []string) {
 }
 
 // endEvent returns event n if it ended a key, or nil.
-func (x *pictures) endEvent(n int64) *history.Event {
+func (x *runDrawings) endEvent(n int64) *history.Event {
 	for i := range x.h.Events {
 		if e := &x.h.Events[i]; e.N == n && e.Life != nil && e.Life.Old != "" && e.Life.What != history.KeyExpiry && e.Life.What != history.KeyKept {
 			return e
@@ -154,7 +154,7 @@ func (x *pictures) endEvent(n int64) *history.Event {
 }
 
 // releaseNumber returns the number of the release command that deleted a key, or 0.
-func (x *pictures) releaseNumber(end *history.Event) int64 {
+func (x *runDrawings) releaseNumber(end *history.Event) int64 {
 	for i := range x.h.Events {
 		if e := &x.h.Events[i]; e.Process == end.Life.By && e.Sent == end.Sent && e.Op == history.OpRelease {
 			return e.N

@@ -20,7 +20,7 @@ import (
 )
 
 // maxSeeds is the number of seeds with which a scenario must have caught its broken lock.
-const ownSeeds = 200
+const maxSeeds = 200
 
 // TestBrokenLocks runs each scenario that is meant to catch a broken lock, and prints the violation
 // and the first seed that shows it.
@@ -37,9 +37,9 @@ func TestBrokenLocks(t *testing.T) {
 				continue
 			}
 			by++
-			seed, o := firstCaught(t, s)
+			seed, o := findCatchingSeed(t, s)
 			if seed == 0 {
-				t.Errorf("%s does not catch %s with any of %d seeds; judgements of the last: %+v", s.ID(), m.Name, ownSeeds, o.Judgements)
+				t.Errorf("%s does not catch %s with any of %d seeds; judgements of the last: %+v", s.ID(), m.Name, maxSeeds, o.Judgements)
 				continue
 			}
 			for _, j := range o.Judgements {
@@ -56,9 +56,9 @@ func TestBrokenLocks(t *testing.T) {
 }
 
 // findCatchingSeed returns the first seed with which the scenario has its expected result, or 0.
-func firstCaught(t *testing.T, s scenarios.Found) (seed uint64, o outcome.Outcome) {
+func findCatchingSeed(t *testing.T, s scenarios.Found) (seed uint64, o outcome.Outcome) {
 	t.Helper()
-	for seed = 1; seed <= ownSeeds; seed++ {
+	for seed = 1; seed <= maxSeeds; seed++ {
 		o = campaign.Execute(t.Context(), sim.New(kinds.All), campaign.Job{Scenario: s.Scenario, Seed: seed, Backend: "sim", Keep: campaign.KeepNone})
 		if o.Error != "" || o.Skipped != "" {
 			t.Errorf("%s, seed %d: %s%s", s.ID(), seed, o.Error, o.Skipped)

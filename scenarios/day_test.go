@@ -3,4 +3,4 @@
 package scenarios_test
 
 // nightly is false in the checks before a merge, which must finish within minutes.
-const night = false
+const nightly = false

@@ -18,12 +18,12 @@ import (
 
 // tardyLock is a lock whose Acquire returns only 2.4 s after the lock's deadline. Acquire is not
 // delayed for c1, because faults wait for c1's acquire, and a run without its faults shows nothing.
-type tardy struct {
+type tardyLock struct {
 	lock.Lock
 	env lock.Env
 }
 
-func (l tardy) Acquire(ctx context.Context, key string) (lock.Handle, error) {
+func (l tardyLock) Acquire(ctx context.Context, key string) (lock.Handle, error) {
 	h, err := l.Lock.Acquire(ctx, key)
 	if err == nil && l.env.Client != "c1" {
 		<-l.env.After(h.Deadline().Sub(l.env.Now()) + 2400*time.Millisecond)
@@ -36,7 +36,7 @@ func makeTardy(k lock.Kind) lock.Kind {
 	make := k.New
 	k.New = func(e lock.Env) (lock.Lock, error) {
 		l, err := make(e)
-		return tardy{l, e}, err
+		return tardyLock{l, e}, err
 	}
 	return k
 }

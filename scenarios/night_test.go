@@ -3,4 +3,4 @@
 package scenarios_test
 
 // nightly makes the longer checks use more seeds, because nightly runs may take longer.
-const night = true
+const nightly = true

@@ -19,9 +19,9 @@ var clockFaults = []string{"clock-jump", "clock-rate", "clock-slew", "clock-stro
 
 // staysActive is the cause in an end event that has no effect, because a later step has the same
 // fault.
-const staysInForce = "it stays in force for another step"
+const staysActive = "it stays in force for another step"
 
-func ended(kind string) func(*oracle, groups) {
+func checkCrash(kind string) func(*oracle, groups) {
 	return func(o *oracle, g groups) {
 		begin := o.faultBegin(g["n"], g["t"], kind)
 		if begin == nil {
@@ -38,7 +38,7 @@ func ended(kind string) func(*oracle, groups) {
 	}
 }
 
-func (o *oracle) restarted(g groups) {
+func (o *oracle) checkRestart(g groups) {
 	if end := o.faultEnd(g["n"], g["t"], "kill", "shutdown"); end == nil || end.Cause != g["cause"] {
 		o.fail("no such restart: %+v", end)
 	}
@@ -46,7 +46,7 @@ func (o *oracle) restarted(g groups) {
 
 // checkFault checks a fault on one target: when it began and, if the sentence says so, when it
 // ended.
-func lasted(kinds ...string) func(*oracle, groups) {
+func checkFault(kinds ...string) func(*oracle, groups) {
 	return func(o *oracle, g groups) {
 		if o.faultBegin(g["n"], g["t"], kinds...) == nil {
 			o.fail("it did not begin at that time")
@@ -60,9 +60,9 @@ func lasted(kinds ...string) func(*oracle, groups) {
 	}
 }
 
-func healed(kinds ...string) func(*oracle, groups) {
+func checkFaultEnd(kinds ...string) func(*oracle, groups) {
 	return func(o *oracle, g groups) {
-		if end := o.faultEnd(g["n"], g["t"], kinds...); end == nil || end.Cause == staysInForce {
+		if end := o.faultEnd(g["n"], g["t"], kinds...); end == nil || end.Cause == staysActive {
 			o.fail("nothing ended at that time")
 		}
 	}
@@ -70,7 +70,7 @@ func healed(kinds ...string) func(*oracle, groups) {
 
 // checkLinkFault checks a fault on links of one client. The sentence must name all links on which
 // the fault began at that time.
-func linked(kinds ...string) func(*oracle, groups) {
+func checkLinkFault(kinds ...string) func(*oracle, groups) {
 	return func(o *oracle, g groups) {
 		named := expand(g["nodes"])
 		if sorted := slices.Compact(slices.Sorted(slices.Values(named))); !slices.Equal(sorted, named) {
@@ -85,7 +85,7 @@ func linked(kinds ...string) func(*oracle, groups) {
 			}
 		}
 		if !slices.ContainsFunc(o.facts, func(f fact) bool { // one step has exactly these links
-			return f.Type == "begin" && f.Node == g["c"]+"-"+named[0] && slices.Contains(kinds, f.Op) && near(g["t"], f.T) && o.together(f, g["c"], named)
+			return f.Type == "begin" && f.Node == g["c"]+"-"+named[0] && slices.Contains(kinds, f.Op) && near(g["t"], f.T) && o.sameLinks(f, g["c"], named)
 		}) {
 			o.fail("different links began together")
 		}
@@ -95,7 +95,7 @@ func linked(kinds ...string) func(*oracle, groups) {
 // sameLinks reports whether the step of a begin event affected a client's links to exactly the
 // named servers at that instant. Links on which the fault ended earlier than on these do not count,
 // because the story may leave out faults that ended before it begins.
-func (o *oracle) together(begin fact, client string, named []string) bool {
+func (o *oracle) sameLinks(begin fact, client string, named []string) bool {
 	over := map[string]int64{}
 	for _, f := range o.facts {
 		c, server, _ := strings.Cut(f.Node, "-")
@@ -105,7 +105,7 @@ func (o *oracle) together(begin fact, client string, named []string) bool {
 		if f.Type == "begin" && f.Step == begin.Step && f.T == begin.T {
 			over[server] = never
 		}
-		if at, is := over[server]; is && at == never && f.Type == "end" && f.Cause != staysInForce {
+		if at, is := over[server]; is && at == never && f.Type == "end" && f.Cause != staysActive {
 			over[server] = f.T
 		}
 	}
@@ -128,18 +128,18 @@ func (o *oracle) together(begin fact, client string, named []string) bool {
 // first and last of several ends, between these.
 func (o *oracle) endedOneOf(target string, g groups, kinds ...string) bool {
 	return o.find(func(f *fact) bool {
-		return f.Process == "nemesis" && f.Type == "end" && f.Cause != staysInForce && f.Node == target && slices.Contains(kinds, f.Op) && (near(g["u"], f.T) || between(g["first"], g["u"], f.T))
+		return f.Process == "nemesis" && f.Type == "end" && f.Cause != staysActive && f.Node == target && slices.Contains(kinds, f.Op) && (near(g["u"], f.T) || between(g["first"], g["u"], f.T))
 	}) != nil
 }
 
-func unlinked(kinds ...string) func(*oracle, groups) {
+func checkLinkFaultEnd(kinds ...string) func(*oracle, groups) {
 	return func(o *oracle, g groups) {
 		some := false
 		for _, n := range expand(g["nodes"]) {
 			link := g["c"] + "-" + n
 			some = some || o.faultEnd(link, g["t"], kinds...) != nil
 			if o.find(func(f *fact) bool {
-				return f.Type == "end" && f.Node == link && slices.Contains(kinds, f.Op) && f.Cause != staysInForce && (math.Abs(float64(f.T)-seconds(g["t"])*1e9) < 1e6 || between(g["first"], g["t"], f.T))
+				return f.Type == "end" && f.Node == link && slices.Contains(kinds, f.Op) && f.Cause != staysActive && (math.Abs(float64(f.T)-seconds(g["t"])*1e9) < 1e6 || between(g["first"], g["t"], f.T))
 			}) == nil {
 				o.fail("none on %s ended at that time", link)
 			}
@@ -153,7 +153,7 @@ func unlinked(kinds ...string) func(*oracle, groups) {
 // findMessage finds the command on a link whose request or reply was in flight at an instant. The
 // record does not contain commands that a client abandoned before they reached the link. In that
 // case, findMessage returns the fault whose step in the plan names the message.
-func (o *oracle) message(link, op string, answer bool, at int64) *fact {
+func (o *oracle) findMessage(link, op string, answer bool, at int64) *fact {
 	hit := o.find(func(f *fact) bool { return f.Process == "nemesis" && f.Type == "begin" && f.Node == link && f.T == at })
 	for _, s := range o.run.Params.Steps {
 		kind := map[bool]string{false: " request ", true: " reply "}[answer]
@@ -169,10 +169,10 @@ func (o *oracle) message(link, op string, answer bool, at int64) *fact {
 	})
 }
 
-func (o *oracle) lostRequests(g groups) { o.dropped(g, false) }
-func (o *oracle) lostAnswers(g groups)  { o.dropped(g, true) }
+func (o *oracle) checkLostRequests(g groups) { o.checkLost(g, false) }
+func (o *oracle) checkLostReplies(g groups)  { o.checkLost(g, true) }
 
-func (o *oracle) dropped(g groups, answer bool) {
+func (o *oracle) checkLost(g groups, answer bool) {
 	first := cmp.Or(g["t"], g["v"])
 	last := cmp.Or(g["u"], first)
 	op := strings.TrimSuffix(g["m"], "s")
@@ -186,7 +186,7 @@ func (o *oracle) dropped(g groups, answer bool) {
 			if within := near(first, f.T) || near(last, f.T) || float64(f.T) > seconds(first)*1e9 && float64(f.T) < seconds(last)*1e9; !within {
 				continue
 			}
-			if m := o.message(f.Node, op, answer, f.T); m == nil || m.Answered != 0 {
+			if m := o.findMessage(f.Node, op, answer, f.T); m == nil || m.Answered != 0 {
 				continue
 			}
 			some, begins, ends = true, begins || near(first, f.T), ends || near(last, f.T)
@@ -208,10 +208,10 @@ func (o *oracle) dropped(g groups, answer bool) {
 	}
 }
 
-func (o *oracle) heldRequest(g groups) { o.held(g, false) }
-func (o *oracle) heldAnswer(g groups)  { o.held(g, true) }
+func (o *oracle) checkHeldRequest(g groups) { o.checkHeld(g, false) }
+func (o *oracle) checkHeldReply(g groups)   { o.checkHeld(g, true) }
 
-func (o *oracle) held(g groups, answer bool) {
+func (o *oracle) checkHeld(g groups, answer bool) {
 	for _, n := range expand(g["nodes"]) {
 		link := g["c"] + "-" + n
 		begin := o.find(func(f *fact) bool {
@@ -221,7 +221,7 @@ func (o *oracle) held(g groups, answer bool) {
 			o.fail("no message on %s was held at that time", link)
 			continue
 		}
-		if o.message(link, strings.TrimSuffix(g["m"], "s"), answer, begin.T) == nil {
+		if o.findMessage(link, strings.TrimSuffix(g["m"], "s"), answer, begin.T) == nil {
 			o.fail("no such message was in flight")
 		}
 		if g["u"] != "" && !o.endedOneOf(link, g, "hold") {
@@ -230,7 +230,7 @@ func (o *oracle) held(g groups, answer bool) {
 	}
 }
 
-func (o *oracle) delivered(g groups) {
+func (o *oracle) checkDelivered(g groups) {
 	for _, n := range expand(g["nodes"]) {
 		link := g["c"] + "-" + n
 		end := o.find(func(f *fact) bool {
@@ -243,13 +243,13 @@ func (o *oracle) delivered(g groups) {
 		begin := o.find(func(f *fact) bool {
 			return f.Type == "begin" && f.Op == "hold" && f.Node == link && f.Step == end.Step
 		})
-		if begin == nil || o.message(link, strings.TrimSuffix(g["m"], "s"), strings.Contains(o.statement, "repl"), begin.T) == nil {
+		if begin == nil || o.findMessage(link, strings.TrimSuffix(g["m"], "s"), strings.Contains(o.statement, "repl"), begin.T) == nil {
 			o.fail("a different message was held")
 		}
 	}
 }
 
-func (o *oracle) clockWrong(g groups) {
+func (o *oracle) checkClockWrong(g groups) {
 	if begin := o.faultBegin(g["n"], g["t"], clockFaults...); begin == nil || begin.Cause != g["cause"] {
 		o.fail("the record has %+v", begin)
 	}
@@ -259,9 +259,9 @@ func (o *oracle) clockWrong(g groups) {
 }
 
 // checkKeyEnd checks the end of a client's key on a node against the node's own report.
-func keyEnded(what string) func(*oracle, groups) {
+func checkKeyEnd(what string) func(*oracle, groups) {
 	return func(o *oracle, g groups) {
-		if o.keyEnd(g, what) == nil {
+		if o.findKeyEnd(g, what) == nil {
 			o.fail("no key of %s on %s was %s at that time", g["c"], g["n"], what)
 		}
 		o.mentioned["key "+g["n"]+" "+what+" "+g["c"]] = true
@@ -270,26 +270,26 @@ func keyEnded(what string) func(*oracle, groups) {
 
 // checkExpiryReached checks that the node's clock reached the key's expiry time, no matter when the
 // node removed the key.
-func (o *oracle) lived(g groups) {
+func (o *oracle) checkExpiryReached(g groups) {
 	o.mentioned["key "+g["n"]+" expired "+g["c"]] = true
 	due := o.find(func(f *fact) bool {
-		return f.Life != nil && f.Process == g["n"] && o.owner[f.Life.Value] == g["c"] && f.Life.Expires != 0 && near(g["t"], o.clockShows(g["n"], true, f.T, f.Life.Expires))
+		return f.Life != nil && f.Process == g["n"] && o.owner[f.Life.Value] == g["c"] && f.Life.Expires != 0 && near(g["t"], o.whenClockShows(g["n"], true, f.T, f.Life.Expires))
 	})
-	if due == nil && o.keyEnd(g, "expired") == nil {
+	if due == nil && o.findKeyEnd(g, "expired") == nil {
 		o.fail("no key of %s on %s was due to expire at that time", g["c"], g["n"])
 	}
 }
 
-func (o *oracle) keyEnd(g groups, what string) *fact {
+func (o *oracle) findKeyEnd(g groups, what string) *fact {
 	return o.find(func(f *fact) bool {
 		return f.Life != nil && f.Life.What == what && f.Process == g["n"] && o.owner[f.Life.Old] == g["c"] && near(g["t"], f.T)
 	})
 }
 
 // checkEarlyExpiry checks that part of the key's TTL was left, by true time.
-func (o *oracle) expiredEarly(g groups) {
-	keyEnded("expired")(o, g)
-	end := o.keyEnd(g, "expired")
+func (o *oracle) checkEarlyExpiry(g groups) {
+	checkKeyEnd("expired")(o, g)
+	end := o.findKeyEnd(g, "expired")
 	if end == nil {
 		return
 	}
@@ -306,17 +306,17 @@ func (o *oracle) expiredEarly(g groups) {
 
 // checkKeyDue checks that a key expires at the given time by the node's clock, and that its client
 // considers itself the holder for the given span longer.
-func (o *oracle) keyDue(g groups) {
+func (o *oracle) checkKeyDue(g groups) {
 	begins, ends := false, false
 	for _, n := range expand(g["nodes"]) {
 		for _, f := range o.facts {
 			if f.Life == nil || f.Process != n || o.owner[f.Life.Value] != g["c"] || f.Life.Expires == 0 {
 				continue
 			}
-			due := o.clockShows(n, true, f.T, f.Life.Expires)
+			due := o.whenClockShows(n, true, f.T, f.Life.Expires)
 			begins = begins || math.Abs(seconds(g["t"])*1e9-float64(due)) <= 1.5e6 // Redis counts in milliseconds
 			for _, h := range o.holds {
-				ends = ends || h.token == f.Life.Value && math.Abs(float64(h.believedUntil-due-spanNs(g["span"]))) <= 1.5e6
+				ends = ends || h.token == f.Life.Value && math.Abs(float64(h.believedUntil-due-parseSpan(g["span"]))) <= 1.5e6
 			}
 		}
 	}
@@ -326,8 +326,8 @@ func (o *oracle) keyDue(g groups) {
 }
 
 // checkIdlePauses checks the number of a client's pauses that had no effect.
-func (o *oracle) idlePauses(g groups) {
-	o.idle[g["c"]] = count(g["times"])
+func (o *oracle) checkIdlePauses(g groups) {
+	o.idle[g["c"]] = parseTimes(g["times"])
 	all := 0
 	for _, f := range o.facts {
 		if f.Process == "nemesis" && f.Op == "pause" && f.Type == "begin" && f.Node == g["c"] {
@@ -342,7 +342,7 @@ func (o *oracle) idlePauses(g groups) {
 	}
 }
 
-func count(times string) int {
+func parseTimes(times string) int {
 	switch first, _, _ := strings.Cut(times, " "); first {
 	case "once":
 		return 1
@@ -364,7 +364,7 @@ func (o *oracle) holdAt(client, t string) *hold {
 	return nil
 }
 
-func (o *oracle) acquired(g groups) {
+func (o *oracle) checkAcquired(g groups) {
 	h := o.holdAt(g["c"], g["t"])
 	if h == nil || h.key != g["key"] {
 		o.fail("%s did not acquire it at that time", g["c"])
@@ -372,7 +372,7 @@ func (o *oracle) acquired(g groups) {
 	}
 	voters := o.voters(h.token, h.acquiredAt)
 	if g["votes"] != "" {
-		o.votes(g, len(voters))
+		o.checkVotes(g, len(voters))
 	}
 	if g["left"] != "" && !near(g["left"], h.reportedDeadline-h.acquiredAt) {
 		o.fail("the lock reported %d", h.reportedDeadline-h.acquiredAt)
@@ -383,10 +383,10 @@ func (o *oracle) acquired(g groups) {
 	if (g["left"] == "" && g["until"] == "") != (h.reportedDeadline == 0) {
 		o.fail("the lock reported %d as its deadline", h.reportedDeadline)
 	}
-	o.shared(g, h, voters)
+	o.checkSharedVoters(g, h, voters)
 }
 
-func (o *oracle) votes(g groups, votes int) {
+func (o *oracle) checkVotes(g groups, votes int) {
 	if g["votes"] != strconv.Itoa(votes) || g["of"] != strconv.Itoa(len(o.run.Params.Nodes)) {
 		o.fail("it had %d of %d votes", votes, len(o.run.Params.Nodes))
 	}
@@ -394,7 +394,7 @@ func (o *oracle) votes(g groups, votes int) {
 
 // checkSharedVoters checks which of the voters of a hold had also voted for an earlier hold whose
 // client still considered itself the holder.
-func (o *oracle) shared(g groups, h *hold, voters map[string]int64) {
+func (o *oracle) checkSharedVoters(g groups, h *hold, voters map[string]int64) {
 	found := false
 	for _, other := range o.holds {
 		if other == h || other.acquiredAt > h.acquiredAt || other.client == h.client || other.key != h.key {
@@ -413,15 +413,17 @@ func (o *oracle) shared(g groups, h *hold, voters map[string]int64) {
 	}
 }
 
-func (o *oracle) bothBelieved(g groups) { o.both(g, func(h *hold) int64 { return h.believedUntil }) }
+func (o *oracle) checkBothBelieved(g groups) {
+	o.checkBoth(g, func(h *hold) int64 { return h.believedUntil })
+}
 
 // checkBothHeld checks the period during which both clients held the lock. Even if a client dies or
 // is notified of a loss, it holds the lock until its deadline or its release.
-func (o *oracle) bothHeld(g groups) {
-	o.both(g, func(h *hold) int64 { return h.heldUntil() })
+func (o *oracle) checkBothHeld(g groups) {
+	o.checkBoth(g, func(h *hold) int64 { return h.heldUntil() })
 }
 
-func (o *oracle) both(g groups, until func(*hold) int64) {
+func (o *oracle) checkBoth(g groups, until func(*hold) int64) {
 	var closest *hold
 	for i, a := range o.holds {
 		for _, b := range o.holds[i+1:] {
@@ -447,7 +449,7 @@ func (o *oracle) both(g groups, until func(*hold) int64) {
 
 // findWrite finds a client's accepted write by its printed instant. In a row of the diagram, that
 // is the time at which the write was sent.
-func (o *oracle) written(client, t string) *appliedWrite {
+func (o *oracle) findWrite(client, t string) *appliedWrite {
 	for i, w := range o.writes {
 		if w.client != client {
 			continue
@@ -467,12 +469,12 @@ func (o *oracle) written(client, t string) *appliedWrite {
 	return nil
 }
 
-func (o *oracle) wrote(g groups) {
+func (o *oracle) checkWrote(g groups) {
 	client := g["c"]
 	if o.row != nil {
 		client = o.row.from
 	}
-	w := o.written(client, g["t"])
+	w := o.findWrite(client, g["t"])
 	if w == nil {
 		o.fail("no write of %s was accepted at that time", client)
 		return
@@ -480,7 +482,7 @@ func (o *oracle) wrote(g groups) {
 	if g["base"] != "" && g["base"] != strconv.FormatInt(w.base, 10) || g["result"] != "" && g["result"] != strconv.FormatInt(w.result, 10) {
 		o.fail("it was version %d → %d", w.base, w.result)
 	}
-	lost := o.lostBy(w)
+	lost := o.lostVersions(w)
 	if !sameLosses(g["losses"], lost) {
 		o.fail("lost: %v", lost)
 	}
@@ -501,7 +503,7 @@ func (o *oracle) wrote(g groups) {
 
 // lostVersions returns, for each client, the versions that a write overwrote without having read
 // them.
-func (o *oracle) lostBy(w *appliedWrite) map[string][]int64 {
+func (o *oracle) lostVersions(w *appliedWrite) map[string][]int64 {
 	lost := map[string][]int64{}
 	for _, earlier := range o.writes {
 		if earlier.result > w.base && earlier.result < w.result {
@@ -537,7 +539,7 @@ func sameLosses(text string, lost map[string][]int64) bool {
 	return maps.EqualFunc(said, lost, slices.Equal[[]int64])
 }
 
-func (o *oracle) writeSent(g groups) {
+func (o *oracle) checkWriteSent(g groups) {
 	w := o.find(func(f *fact) bool {
 		return f.Process == g["c"] && f.Op == "write" && f.Type == "invoke" && near(g["t"], f.T)
 	})
@@ -546,28 +548,28 @@ func (o *oracle) writeSent(g groups) {
 	}
 }
 
-func (o *oracle) leaseEnded(g groups) {
+func (o *oracle) checkLeaseEnded(g groups) {
 	if !slices.ContainsFunc(o.holds, func(h *hold) bool { return h.client == g["c"] && near(g["t"], h.deadline) }) {
 		o.fail("no lease of %s ended at that time", g["c"])
 	}
 }
 
 // checkEvent checks an event of a client.
-func step(op, kind string) func(*oracle, groups) {
+func checkEvent(op, kind string) func(*oracle, groups) {
 	return func(o *oracle, g groups) {
-		if f := o.event(g["c"], op, kind, g["t"]); f == nil || g["key"] != "" && f.Key != g["key"] {
+		if f := o.findEvent(g["c"], op, kind, g["t"]); f == nil || g["key"] != "" && f.Key != g["key"] {
 			o.fail("no %s %s of %s at that time", op, kind, g["c"])
 		}
 	}
 }
 
-func (o *oracle) event(client, op, kind, t string) *fact {
+func (o *oracle) findEvent(client, op, kind, t string) *fact {
 	return o.find(func(f *fact) bool { return f.Process == client && f.Op == op && f.Type == kind && near(t, f.T) })
 }
 
 // checkRemaining checks the remaining time of a lease by the client's own clock.
-func (o *oracle) checked(g groups) {
-	check := o.event(g["c"], "check", "ok", g["t"])
+func (o *oracle) checkRemaining(g groups) {
+	check := o.findEvent(g["c"], "check", "ok", g["t"])
 	if check == nil {
 		o.fail("no such check")
 		return
@@ -585,8 +587,8 @@ func (o *oracle) checked(g groups) {
 	}
 }
 
-// spanNs parses a printed duration into nanoseconds.
-func spanNs(t string) int64 {
+// parseSpan parses a printed duration into nanoseconds.
+func parseSpan(t string) int64 {
 	d, err := time.ParseDuration(strings.ReplaceAll(t, " ", ""))
 	if err != nil {
 		return -never
@@ -608,8 +610,8 @@ func nearSpan(t string, ns int64) bool {
 	return math.Abs(float64(int64(d)-ns)) <= ulp/2+1
 }
 
-func (o *oracle) releases(g groups) {
-	invoke := o.event(g["c"], "release", "invoke", g["t"])
+func (o *oracle) checkReleases(g groups) {
+	invoke := o.findEvent(g["c"], "release", "invoke", g["t"])
 	for i, f := range o.facts { // or one of its commands, sent later
 		if float64(f.T) > seconds(g["t"])*1e9+5e5 {
 			break
@@ -641,7 +643,7 @@ func (o *oracle) releases(g groups) {
 	}
 }
 
-func (o *oracle) releaseDeleted(g groups) {
+func (o *oracle) checkReleaseDeleted(g groups) {
 	first := o.row == nil
 	ends := map[string]bool{}
 	for _, n := range expand(g["nodes"]) {
@@ -680,7 +682,7 @@ func between(from, to string, ns int64) bool {
 
 // checkTries checks the attempts of a client, which are rounds of sets with at most one request per
 // node.
-func (o *oracle) tries(g groups) {
+func (o *oracle) checkTries(g groups) {
 	last := g["u"]
 	end := o.find(func(f *fact) bool {
 		return f.Process == g["c"] && f.Op == "acquire" && f.Type != "invoke" && float64(f.T) > seconds(cmp.Or(last, g["t"]))*1e9-5e5
@@ -706,7 +708,7 @@ func (o *oracle) tries(g groups) {
 		merged = append(merged, r)
 	}
 	merged = slices.DeleteFunc(merged, func(r []fact) bool { return float64(r[0].Sent) > seconds(cmp.Or(last, g["t"]))*1e9+5e5 })
-	if len(merged) != count(g["times"]) {
+	if len(merged) != parseTimes(g["times"]) {
 		o.fail("%d rounds of sets", len(merged))
 	}
 	most := 0
@@ -719,15 +721,15 @@ func (o *oracle) tries(g groups) {
 		}
 		most = max(most, yes)
 	}
-	o.votes(g, most)
-	o.reasons(g, merged)
+	o.checkVotes(g, most)
+	o.checkReasons(g, merged)
 }
 
 var reason = regexp.MustCompile(`(refused by|nothing sent to|no reply from|a late reply from|an error from) ([nr]\d+(?:–n\d+)?(?:(?:, | and )n\d+(?:–n\d+)?)*)(?: because of (?:(c\d+)'s key|(its own key)))?`)
 
 // checkReasons checks why rounds had too few votes. For each named node, the reason must apply in
 // at least one round.
-func (o *oracle) reasons(g groups, rounds [][]fact) {
+func (o *oracle) checkReasons(g groups, rounds [][]fact) {
 	for _, m := range reason.FindAllStringSubmatch(g["reasons"], -1) {
 		why, holder := m[1], m[3]
 		if m[4] != "" {
@@ -755,7 +757,7 @@ func (o *oracle) reasons(g groups, rounds [][]fact) {
 	}
 }
 
-func (o *oracle) summaryLosses(g groups) {
+func (o *oracle) checkSummaryLosses(g groups) {
 	if g["w"] == "" {
 		return
 	}
@@ -764,7 +766,7 @@ func (o *oracle) summaryLosses(g groups) {
 		if w.client != g["w"] || len(o.holders) > 0 && w.session != o.holders[0].session && w.session != o.holders[1].session {
 			continue
 		}
-		lost := o.lostBy(w)
+		lost := o.lostVersions(w)
 		clients := slices.Sorted(maps.Keys(lost))
 		text := g["losses"]
 		switch {
@@ -779,7 +781,7 @@ func (o *oracle) summaryLosses(g groups) {
 
 // checkSummary checks which nodes voted for the later holder after the earlier holder's key had
 // ended there in one of the given ways.
-func summaryOf(what ...string) func(*oracle, groups) {
+func checkSummary(what ...string) func(*oracle, groups) {
 	return func(o *oracle, g groups) {
 		if len(o.holders) != 2 {
 			o.fail("the story has no overlap")
@@ -816,11 +818,11 @@ func summaryOf(what ...string) func(*oracle, groups) {
 				o.fail("the title names %s", n)
 			}
 		}
-		o.summaryLosses(g)
+		o.checkSummaryLosses(g)
 	}
 }
 
-func (o *oracle) lostEarly(g groups) {
+func (o *oracle) checkLostEarly(g groups) {
 	client, _, _ := strings.Cut(g["session"], "/")
 	asked := o.find(func(f *fact) bool {
 		return f.Session == g["session"] && f.Process == client && f.Type == "invoke" && near(g["t"], f.T)
@@ -863,9 +865,9 @@ func (o *oracle) describeEnd(node, token, client, session string, answered fact)
 			})
 			switch {
 			case by == client && own != nil:
-				is = fmt.Sprintf("its own release, called at %s s, deleted the key", clock(own.T))
+				is = fmt.Sprintf("its own release, called at %s s, deleted the key", formatInstant(own.T))
 			case by == client:
-				is = fmt.Sprintf("a late release of %s, sent at %s s, deleted the key", client, clock(f.Sent))
+				is = fmt.Sprintf("a late release of %s, sent at %s s, deleted the key", client, formatInstant(f.Sent))
 			default:
 				is = by + " deleted the key"
 			}
@@ -877,9 +879,11 @@ func (o *oracle) describeEnd(node, token, client, session string, answered fact)
 }
 
 // formatInstant formats an instant as sentences do.
-func clock(t int64) string { return strconv.FormatFloat(math.Round(float64(t)/1e6)/1e3, 'f', -1, 64) }
+func formatInstant(t int64) string {
+	return strconv.FormatFloat(math.Round(float64(t)/1e6)/1e3, 'f', -1, 64)
+}
 
-func (o *oracle) overlap(g groups) {
+func (o *oracle) checkOverlap(g groups) {
 	if len(o.holders) != 2 || o.holders[0].client != g["a"] || o.holders[1].client != g["b"] {
 		o.fail("the story is about other holds")
 		return
@@ -891,14 +895,14 @@ func (o *oracle) overlap(g groups) {
 }
 
 // checkOverrun checks what delayed a client, or its message, until the client's lease had ended.
-func (o *oracle) overran(g groups) {
-	o.summaryLosses(g)
+func (o *oracle) checkOverrun(g groups) {
+	o.checkSummaryLosses(g)
 	if g["span"] == "" {
 		return
 	}
 	link := g["c"] + "-" + g["n"]
 	if g["c"] != g["w"] || o.find(func(f *fact) bool {
-		if f.Process != "nemesis" || f.Type != "begin" || f.Node != link || o.message(link, g["m"], false, f.T) == nil {
+		if f.Process != "nemesis" || f.Type != "begin" || f.Node != link || o.findMessage(link, g["m"], false, f.T) == nil {
 			return false
 		}
 		return o.find(func(e *fact) bool {
@@ -910,21 +914,21 @@ func (o *oracle) overran(g groups) {
 }
 
 // checkWriteDelay checks how long a write was in flight that was sent in time.
-func (o *oracle) tookLong(g groups) {
-	o.summaryLosses(g)
+func (o *oracle) checkWriteDelay(g groups) {
+	o.checkSummaryLosses(g)
 	for _, w := range o.writes {
 		sent := o.find(func(f *fact) bool {
 			return f.Process == g["w"]+"-"+g["n"] && f.Op == "write" && f.Value == w.value && f.Sent != 0
 		})
 		h := slices.IndexFunc(o.holds, func(h *hold) bool { return h.session == w.session })
-		if w.client == g["w"] && g["c"] == g["w"] && sent != nil && h >= 0 && sent.Sent < o.holds[h].deadline && o.holds[h].deadline <= w.at && math.Abs(float64(w.at-sent.Sent-spanNs(g["span"]))) <= 5e6+1 {
+		if w.client == g["w"] && g["c"] == g["w"] && sent != nil && h >= 0 && sent.Sent < o.holds[h].deadline && o.holds[h].deadline <= w.at && math.Abs(float64(w.at-sent.Sent-parseSpan(g["span"]))) <= 5e6+1 {
 			return
 		}
 	}
 	o.fail("no write of %s was in flight for so long", g["w"])
 }
 
-func (o *oracle) titled(g groups) {
+func (o *oracle) checkTitle(g groups) {
 	p := o.run.Params
 	if g["scenario"] != p.Scenario || g["backend"] != p.Backend || g["seed"] != strconv.FormatUint(p.Seed, 10) {
 		o.fail("it was %s on %s, seed %d", p.Scenario, p.Backend, p.Seed)
@@ -932,7 +936,7 @@ func (o *oracle) titled(g groups) {
 	o.title = g
 }
 
-func (o *oracle) omitted(g groups) {
+func (o *oracle) checkOmitted(g groups) {
 	for _, c := range expand(cmp.Or(g["clients"], g["clients2"])) {
 		if !slices.Contains(o.run.Params.Clients, c) {
 			o.fail("there is no client %s", c)
@@ -942,7 +946,7 @@ func (o *oracle) omitted(g groups) {
 
 // checkArrow checks an arrow from a client: the client must have sent a command to at least one
 // node in each lane to which the arrow points.
-func sentTo(op string) func(*oracle, groups) {
+func checkArrow(op string) func(*oracle, groups) {
 	return func(o *oracle, g groups) {
 		for _, lane := range o.row.to {
 			sent := o.find(func(f *fact) bool {
@@ -965,7 +969,7 @@ func (o *oracle) unreachable(client, node, t string) bool {
 		if float64(f.T) > seconds(t)*1e9+5e7 {
 			break
 		}
-		if f.Process == "nemesis" && (f.Node == node && slices.Contains([]string{"kill", "shutdown", "pause"}, f.Op) || f.Node == client+"-"+node || f.Node == client) && f.Cause != staysInForce && !strings.HasPrefix(f.Op, "clock") {
+		if f.Process == "nemesis" && (f.Node == node && slices.Contains([]string{"kill", "shutdown", "pause"}, f.Op) || f.Node == client+"-"+node || f.Node == client) && f.Cause != staysActive && !strings.HasPrefix(f.Op, "clock") {
 			if f.Type == "begin" || f.Type == "end" && float64(f.T) < seconds(t)*1e9 {
 				out = f.Type == "begin"
 			}
@@ -974,38 +978,21 @@ func (o *oracle) unreachable(client, node, t string) bool {
 	return out
 }
 
-func (o *oracle) granted(g groups) {
+func (o *oracle) checkGranted(g groups) {
 	for _, to := range o.row.to {
 		h := o.holdAt(to[0], cmp.Or(g["u"], g["t"]))
 		if h == nil {
 			o.fail("%s acquired nothing at that time", to[0])
 			continue
 		}
-		o.votes(g, len(o.voters(h.token, h.acquiredAt)))
+		o.checkVotes(g, len(o.voters(h.token, h.acquiredAt)))
 	}
 }
 
-func (o *oracle) readVersion(g groups) {
+func (o *oracle) checkReadVersion(g groups) {
 	for _, to := range o.row.to {
-		if read := o.event(to[0], "read", "ok", g["t"]); read == nil || strconv.FormatInt(read.Version, 10) != g["base"] {
+		if read := o.findEvent(to[0], "read", "ok", g["t"]); read == nil || strconv.FormatInt(read.Version, 10) != g["base"] {
 			o.fail("%s read %+v", to[0], read)
 		}
-	}
-}
-
-func (o *oracle) underWay(groups) {}
-
-func (o *oracle) noAnswer(g groups) {
-	asked := o.find(func(f *fact) bool {
-		c, server := f.link()
-		return c == o.row.from && f.Op != "acquire" && (server != "" && f.Sent != 0 && f.Answered == 0 && near(g["t"], f.Sent) || f.Process == c && f.Type == "invoke" && near(g["t"], f.T))
-	})
-	if until := g["u"]; until != "" && asked != nil && o.event(o.row.from, asked.Op, "ok", until) != nil {
-		return
-	}
-	if asked == nil || o.find(func(f *fact) bool {
-		return f.Process == o.row.from && f.Op == asked.Op && f.Session == asked.Session && f.Type != "invoke" && f.Type != "info" && f.T >= asked.T
-	}) != nil {
-		o.fail("all commands sent at that time were answered")
 	}
 }

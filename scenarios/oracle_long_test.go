@@ -26,7 +26,7 @@ import (
 // record. A sentence that matches no template is an error.
 func TestDrawingsAgreeWithRecord(t *testing.T) {
 	each := 4
-	if night {
+	if nightly {
 		each = 80
 	}
 	var drawings, sentences, values int
@@ -71,7 +71,7 @@ func examineRun(t *testing.T, s scenario.Scenario, seed uint64) *oracle {
 		return nil
 	}
 	d := sequence.OfVerdict(h, v)
-	o, err := examine(lines.Bytes(), d.Title, d.Summary, d.Caption, sequence.Text(d, wide), sequence.Mermaid(d))
+	o, err := examine(lines.Bytes(), d.Title, d.Summary, d.Caption, sequence.Text(d, maxWidth), sequence.Mermaid(d))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,7 +79,7 @@ func examineRun(t *testing.T, s scenario.Scenario, seed uint64) *oracle {
 }
 
 // maxWidth is large enough that the lines of a diagram are not wrapped.
-const wide = 4000
+const maxWidth = 4000
 
 // An oracle compares drawings and sentences with a record.
 type oracle struct {
@@ -134,13 +134,13 @@ var partPatterns = map[string]string{
 	"words":    `[a-z -]+`,
 }
 
-var part = regexp.MustCompile(`\{(\w+):(\w+)\}`)
+var partPattern = regexp.MustCompile(`\{(\w+):(\w+)\}`)
 
 func compile(all []template) []template {
 	for i, t := range all {
 		text := regexp.QuoteMeta(t.text)
 		text = strings.NewReplacer(`\{`, `{`, `\}`, `}`, `\[\[`, `(?:`, `\]\]`, `)?`).Replace(text)
-		text = part.ReplaceAllStringFunc(text, func(p string) string {
+		text = partPattern.ReplaceAllStringFunc(text, func(p string) string {
 			name, sort, _ := strings.Cut(p[1:len(p)-1], ":")
 			return "(?P<" + name + ">" + partPatterns[sort] + ")"
 		})
@@ -177,130 +177,130 @@ func (o *oracle) compare(sentence string, all []template, given groups) {
 
 // storyTemplates are the sentences of the story. Parts in [[…]] are optional.
 var storyTemplates = compile([]template{
-	{text: "{n:any} was killed at {t:time} s[[ and started again at {u:time} s ({cause:readback})]]", check: ended("kill")},
-	{text: "{n:any} was shut down at {t:time} s[[ and started again at {u:time} s ({cause:readback})]]", check: ended("shutdown")},
-	{text: "{n:any} was paused from {t:time} s to {u:time} s", check: lasted("pause")},
-	{text: "{n:any} was paused at {t:time} s", check: lasted("pause")},
-	{text: "{c:any} was paused {times:times}, without effect", check: (*oracle).idlePauses},
-	{text: "{c:client} acquired {key:key} at {t:time} s[[ with {left:time} s left]], by {votes:count} of {of:count} votes[[; {nodes:servers} had voted for {other:client}]]", check: (*oracle).acquired},
-	{text: "{n:node} lost {c:client}'s key at {t:time} s", check: keyEnded("lost")},
-	{text: "{n:node} let {c:client}'s key expire early at {t:time} s", check: (*oracle).expiredEarly},
-	{text: "{c:client}'s key on {n:node} reached its expiry at {t:time} s", check: (*oracle).lived},
-	{text: "{n:node} got an unrelated key at {t:time} s", check: lasted("touch")},
-	{text: "{c:client} was cut off from {nodes:servers} from {t:time} s to {u:time} s", check: linked("cut")},
-	{text: "Messages between {c:client} and {nodes:servers} were delayed from {t:time} s to {u:time} s", check: linked("delay", "throttle")},
-	{text: "Messages between {c:client} and {nodes:servers} got lost from {t:time} s to {u:time} s", check: linked("lose")},
-	{text: "The {m:message} from {c:client} to {nodes:server} was lost by the network at {t:time} s", check: (*oracle).lostRequests},
-	{text: "The {m:messages} from {c:client} to {nodes:servers} were lost by the network [[between {t:time} s and {u:time} s]][[at {v:time} s]]", check: (*oracle).lostRequests},
-	{text: "The reply from {nodes:server} to {c:client}'s {m:message} was lost by the network at {t:time} s", check: (*oracle).lostAnswers},
-	{text: "The replies from {nodes:servers} to {c:client}'s {m:messages} were lost by the network [[between {t:time} s and {u:time} s]][[at {v:time} s]]", check: (*oracle).lostAnswers},
-	{text: "The {m:message} from {c:client} to {nodes:server} was held by the network from {t:time} s to {u:time} s", check: (*oracle).heldRequest},
-	{text: "The reply from {nodes:server} to {c:client}'s {m:message} was held by the network from {t:time} s to {u:time} s", check: (*oracle).heldAnswer},
-	{text: "The replies from {nodes:servers} to {c:client}'s {m:messages} were held by the network, beginning between {t:time} s and {last:time} s and ending between {first:time} s and {u:time} s", check: (*oracle).heldAnswer},
-	{text: "The {m:messages} from {c:client} to {nodes:servers} were held by the network, beginning between {t:time} s and {last:time} s and ending between {first:time} s and {u:time} s", check: (*oracle).heldRequest},
-	{text: "The replies from {nodes:servers} to {c:client}'s {m:messages} were held by the network, beginning at {t:time} s and ending between {first:time} s and {u:time} s", check: (*oracle).heldAnswer},
-	{text: "The {m:messages} from {c:client} to {nodes:servers} were held by the network, beginning at {t:time} s and ending between {first:time} s and {u:time} s", check: (*oracle).heldRequest},
-	{text: "The replies from {nodes:servers} to {c:client}'s {m:messages} were held by the network from {t:time} s to {u:time} s", check: (*oracle).heldAnswer},
-	{text: "The {m:messages} from {c:client} to {nodes:servers} were held by the network from {t:time} s to {u:time} s", check: (*oracle).heldRequest},
-	{text: "Messages between {c:client} and {nodes:servers} were delayed, beginning at {t:time} s and ending between {first:time} s and {u:time} s", check: linked("delay", "throttle")},
-	{text: "Messages between {c:client} and {nodes:servers} got lost, beginning at {t:time} s and ending between {first:time} s and {u:time} s", check: linked("lose")},
-	{text: "{c:client} was cut off from {nodes:servers}, beginning at {t:time} s and ending between {first:time} s and {u:time} s", check: linked("cut")},
-	{text: "The clock of {n:any} was wrong ({cause:readback}) at {t:time} s", check: (*oracle).clockWrong},
-	{text: "The clock of {n:any} was wrong ({cause:readback}) from {t:time} s to {u:time} s", check: (*oracle).clockWrong},
-	{text: "Both believed that they held {key:key} from {t:time} s to {u:time} s", check: (*oracle).bothBelieved},
-	{text: "Both must have held {key:key} from {t:time} s to {u:time} s, according to the replies they received, although they never believed so at the same time", check: (*oracle).bothHeld},
-	{text: "{c:client} wrote version {base:count} → {result:count} at {t:time} s[[, after {late:words}]]", check: (*oracle).wrote},
-	{text: "{c:client} wrote at {t:time} s, [[after {late:words}, ]]based on version {base:count}: {losses:losses} [[was lost]][[were lost]]", check: (*oracle).wrote},
-	{text: "{c:client} sent a write at {t:time} s that is not known to have arrived", check: (*oracle).writeSent},
-	{text: "{c:client}'s lease ended at {t:time} s", check: (*oracle).leaseEnded},
-	{text: "{c:client} found at {t:time} s that its lease had ended, and did not write", check: step("check", "fail")},
-	{text: "{c:client} was notified at {t:time} s that it had lost the lock", check: step("lost", "info")},
-	{text: "A release by {c:client} that was sent at {sent:time} s reached {nodes:servers} at {t:time} s and deleted {other:client}'s key there", check: (*oracle).releaseDeleted},
-	{text: "A release by {c:client} that was sent [[at {sent:time} s]][[between {sentfrom:time} s and {sentto:time} s]] reached {nodes:servers} [[at {t:time} s]][[between {from:time} s and {to:time} s]] and deleted {other:client}'s key there", check: (*oracle).releaseDeleted},
+	{text: "{n:any} was killed at {t:time} s[[ and started again at {u:time} s ({cause:readback})]]", check: checkCrash("kill")},
+	{text: "{n:any} was shut down at {t:time} s[[ and started again at {u:time} s ({cause:readback})]]", check: checkCrash("shutdown")},
+	{text: "{n:any} was paused from {t:time} s to {u:time} s", check: checkFault("pause")},
+	{text: "{n:any} was paused at {t:time} s", check: checkFault("pause")},
+	{text: "{c:any} was paused {times:times}, without effect", check: (*oracle).checkIdlePauses},
+	{text: "{c:client} acquired {key:key} at {t:time} s[[ with {left:time} s left]], by {votes:count} of {of:count} votes[[; {nodes:servers} had voted for {other:client}]]", check: (*oracle).checkAcquired},
+	{text: "{n:node} lost {c:client}'s key at {t:time} s", check: checkKeyEnd("lost")},
+	{text: "{n:node} let {c:client}'s key expire early at {t:time} s", check: (*oracle).checkEarlyExpiry},
+	{text: "{c:client}'s key on {n:node} reached its expiry at {t:time} s", check: (*oracle).checkExpiryReached},
+	{text: "{n:node} got an unrelated key at {t:time} s", check: checkFault("touch")},
+	{text: "{c:client} was cut off from {nodes:servers} from {t:time} s to {u:time} s", check: checkLinkFault("cut")},
+	{text: "Messages between {c:client} and {nodes:servers} were delayed from {t:time} s to {u:time} s", check: checkLinkFault("delay", "throttle")},
+	{text: "Messages between {c:client} and {nodes:servers} got lost from {t:time} s to {u:time} s", check: checkLinkFault("lose")},
+	{text: "The {m:message} from {c:client} to {nodes:server} was lost by the network at {t:time} s", check: (*oracle).checkLostRequests},
+	{text: "The {m:messages} from {c:client} to {nodes:servers} were lost by the network [[between {t:time} s and {u:time} s]][[at {v:time} s]]", check: (*oracle).checkLostRequests},
+	{text: "The reply from {nodes:server} to {c:client}'s {m:message} was lost by the network at {t:time} s", check: (*oracle).checkLostReplies},
+	{text: "The replies from {nodes:servers} to {c:client}'s {m:messages} were lost by the network [[between {t:time} s and {u:time} s]][[at {v:time} s]]", check: (*oracle).checkLostReplies},
+	{text: "The {m:message} from {c:client} to {nodes:server} was held by the network from {t:time} s to {u:time} s", check: (*oracle).checkHeldRequest},
+	{text: "The reply from {nodes:server} to {c:client}'s {m:message} was held by the network from {t:time} s to {u:time} s", check: (*oracle).checkHeldReply},
+	{text: "The replies from {nodes:servers} to {c:client}'s {m:messages} were held by the network, beginning between {t:time} s and {last:time} s and ending between {first:time} s and {u:time} s", check: (*oracle).checkHeldReply},
+	{text: "The {m:messages} from {c:client} to {nodes:servers} were held by the network, beginning between {t:time} s and {last:time} s and ending between {first:time} s and {u:time} s", check: (*oracle).checkHeldRequest},
+	{text: "The replies from {nodes:servers} to {c:client}'s {m:messages} were held by the network, beginning at {t:time} s and ending between {first:time} s and {u:time} s", check: (*oracle).checkHeldReply},
+	{text: "The {m:messages} from {c:client} to {nodes:servers} were held by the network, beginning at {t:time} s and ending between {first:time} s and {u:time} s", check: (*oracle).checkHeldRequest},
+	{text: "The replies from {nodes:servers} to {c:client}'s {m:messages} were held by the network from {t:time} s to {u:time} s", check: (*oracle).checkHeldReply},
+	{text: "The {m:messages} from {c:client} to {nodes:servers} were held by the network from {t:time} s to {u:time} s", check: (*oracle).checkHeldRequest},
+	{text: "Messages between {c:client} and {nodes:servers} were delayed, beginning at {t:time} s and ending between {first:time} s and {u:time} s", check: checkLinkFault("delay", "throttle")},
+	{text: "Messages between {c:client} and {nodes:servers} got lost, beginning at {t:time} s and ending between {first:time} s and {u:time} s", check: checkLinkFault("lose")},
+	{text: "{c:client} was cut off from {nodes:servers}, beginning at {t:time} s and ending between {first:time} s and {u:time} s", check: checkLinkFault("cut")},
+	{text: "The clock of {n:any} was wrong ({cause:readback}) at {t:time} s", check: (*oracle).checkClockWrong},
+	{text: "The clock of {n:any} was wrong ({cause:readback}) from {t:time} s to {u:time} s", check: (*oracle).checkClockWrong},
+	{text: "Both believed that they held {key:key} from {t:time} s to {u:time} s", check: (*oracle).checkBothBelieved},
+	{text: "Both must have held {key:key} from {t:time} s to {u:time} s, according to the replies they received, although they never believed so at the same time", check: (*oracle).checkBothHeld},
+	{text: "{c:client} wrote version {base:count} → {result:count} at {t:time} s[[, after {late:words}]]", check: (*oracle).checkWrote},
+	{text: "{c:client} wrote at {t:time} s, [[after {late:words}, ]]based on version {base:count}: {losses:losses} [[was lost]][[were lost]]", check: (*oracle).checkWrote},
+	{text: "{c:client} sent a write at {t:time} s that is not known to have arrived", check: (*oracle).checkWriteSent},
+	{text: "{c:client}'s lease ended at {t:time} s", check: (*oracle).checkLeaseEnded},
+	{text: "{c:client} found at {t:time} s that its lease had ended, and did not write", check: checkEvent("check", "fail")},
+	{text: "{c:client} was notified at {t:time} s that it had lost the lock", check: checkEvent("lost", "info")},
+	{text: "A release by {c:client} that was sent at {sent:time} s reached {nodes:servers} at {t:time} s and deleted {other:client}'s key there", check: (*oracle).checkReleaseDeleted},
+	{text: "A release by {c:client} that was sent [[at {sent:time} s]][[between {sentfrom:time} s and {sentto:time} s]] reached {nodes:servers} [[at {t:time} s]][[between {from:time} s and {to:time} s]] and deleted {other:client}'s key there", check: (*oracle).checkReleaseDeleted},
 })
 
 // summaryTemplates are the forms of the sentence above the story.
 var summaryTemplates = compile([]template{
-	{text: "{nodes:servers} restarted without {a:client}'s key, so {b:client} acquired {key:key} while {a2:client} still held it[[, and {w:client} overwrote {losses:readback}]]", check: summaryOf("lost")},
-	{text: "{a:client}'s key expired early by the clock of {nodes:servers}, so {b:client} acquired {key:key} while {a2:client} still held it[[, and {w:client} overwrote {losses:readback}]]", check: summaryOf("expired")},
-	{text: "{a:client}'s key on {nodes:servers} expired sooner than {a3:client} believed, so {b:client} acquired {key:key} while {a2:client} still held it[[, and {w:client} overwrote {losses:readback}]]", check: summaryOf("expired")},
-	{text: "{a:client} was not notified in time that {a3:client}'s key on {nodes:servers} was gone, so {b:client} acquired {key:key} while {a2:client} still held it[[, and {w:client} overwrote {losses:readback}]]", check: summaryOf("expired", "lost", "deleted")},
-	{text: "a release by {by:clients} deleted {a:client}'s key on {nodes:servers}, so {b:client} acquired {key:key} while {a2:client} still held it[[, and {w:client} overwrote {losses:readback}]]", check: summaryOf("deleted")},
-	{text: "releases by {by:clients} deleted {a:client}'s key on {nodes:servers}, so {b:client} acquired {key:key} while {a2:client} still held it[[, and {w:client} overwrote {losses:readback}]]", check: summaryOf("deleted")},
-	{text: "the clocks of {a:client} and {nodes:servers} disagreed, so {b:client} acquired {key:key} while {a2:client} still held it[[, and {w:client} overwrote {losses:readback}]]", check: summaryOf("expired")},
-	{text: "{a:client}'s clock fell behind, so {b:client} acquired {key:key} while {a2:client} still held it[[, and {w:client} overwrote {losses:readback}]]", check: summaryOf("expired")},
-	{text: "{session:session} learned between {t:time} s and {u:time} s that it did not hold {key:key}, before its lease was over; {reasons:readback}", check: (*oracle).lostEarly},
-	{text: "{a:client} and {b:client} must both have held {key:key} from {t:readback} s to {u:readback} s ({span:time} s)", check: (*oracle).overlap},
-	{text: "{w:client} wrote after its release and overwrote {losses:readback}", check: (*oracle).overran},
-	{text: "the {m:message} from {c:client} to {n:server} was held by the network for {span:time} s, so {w:client} overran its lease and overwrote {losses:readback}", check: (*oracle).overran},
-	{text: "the {m:message} from {c:client} to {n:server} was lost by the network for {span:time} s, so {w:client} overran its lease and overwrote {losses:readback}", check: (*oracle).overran},
-	{text: "{w:client}'s write took {span:span} to reach {n:server}, so {c:client} overran its lease and overwrote {losses:readback}", check: (*oracle).tookLong},
-	{text: "{a:client} learned that it had the lock only after {a3:client}'s key on {nodes:servers} was gone, so {b:client} acquired {key:key} while {a2:client} still held it[[, and {w:client} overwrote {losses:readback}]]", check: summaryOf("expired", "lost", "deleted")},
+	{text: "{nodes:servers} restarted without {a:client}'s key, so {b:client} acquired {key:key} while {a2:client} still held it[[, and {w:client} overwrote {losses:readback}]]", check: checkSummary("lost")},
+	{text: "{a:client}'s key expired early by the clock of {nodes:servers}, so {b:client} acquired {key:key} while {a2:client} still held it[[, and {w:client} overwrote {losses:readback}]]", check: checkSummary("expired")},
+	{text: "{a:client}'s key on {nodes:servers} expired sooner than {a3:client} believed, so {b:client} acquired {key:key} while {a2:client} still held it[[, and {w:client} overwrote {losses:readback}]]", check: checkSummary("expired")},
+	{text: "{a:client} was not notified in time that {a3:client}'s key on {nodes:servers} was gone, so {b:client} acquired {key:key} while {a2:client} still held it[[, and {w:client} overwrote {losses:readback}]]", check: checkSummary("expired", "lost", "deleted")},
+	{text: "a release by {by:clients} deleted {a:client}'s key on {nodes:servers}, so {b:client} acquired {key:key} while {a2:client} still held it[[, and {w:client} overwrote {losses:readback}]]", check: checkSummary("deleted")},
+	{text: "releases by {by:clients} deleted {a:client}'s key on {nodes:servers}, so {b:client} acquired {key:key} while {a2:client} still held it[[, and {w:client} overwrote {losses:readback}]]", check: checkSummary("deleted")},
+	{text: "the clocks of {a:client} and {nodes:servers} disagreed, so {b:client} acquired {key:key} while {a2:client} still held it[[, and {w:client} overwrote {losses:readback}]]", check: checkSummary("expired")},
+	{text: "{a:client}'s clock fell behind, so {b:client} acquired {key:key} while {a2:client} still held it[[, and {w:client} overwrote {losses:readback}]]", check: checkSummary("expired")},
+	{text: "{session:session} learned between {t:time} s and {u:time} s that it did not hold {key:key}, before its lease was over; {reasons:readback}", check: (*oracle).checkLostEarly},
+	{text: "{a:client} and {b:client} must both have held {key:key} from {t:readback} s to {u:readback} s ({span:time} s)", check: (*oracle).checkOverlap},
+	{text: "{w:client} wrote after its release and overwrote {losses:readback}", check: (*oracle).checkOverrun},
+	{text: "the {m:message} from {c:client} to {n:server} was held by the network for {span:time} s, so {w:client} overran its lease and overwrote {losses:readback}", check: (*oracle).checkOverrun},
+	{text: "the {m:message} from {c:client} to {n:server} was lost by the network for {span:time} s, so {w:client} overran its lease and overwrote {losses:readback}", check: (*oracle).checkOverrun},
+	{text: "{w:client}'s write took {span:span} to reach {n:server}, so {c:client} overran its lease and overwrote {losses:readback}", check: (*oracle).checkWriteDelay},
+	{text: "{a:client} learned that it had the lock only after {a3:client}'s key on {nodes:servers} was gone, so {b:client} acquired {key:key} while {a2:client} still held it[[, and {w:client} overwrote {losses:readback}]]", check: checkSummary("expired", "lost", "deleted")},
 })
 
 var titleTemplates = compile([]template{
-	{text: "{scenario:word} on {backend:word}, seed {seed:count}: {property:word} violated ({cause:word}[[, {nodes:servers}]])", check: (*oracle).titled},
+	{text: "{scenario:word} on {backend:word}, seed {seed:count}: {property:word} violated ({cause:word}[[, {nodes:servers}]])", check: (*oracle).checkTitle},
 })
 
 var omittedTemplates = compile([]template{
-	{text: "Not shown: [[{sessions:count} other sessions of {clients:clients}]][[{session:count} other session of {clients2:clients}]][[, ]][[{faults:count} other faults]][[{fault:count} other fault]].", check: (*oracle).omitted},
+	{text: "Not shown: [[{sessions:count} other sessions of {clients:clients}]][[{session:count} other session of {clients2:clients}]][[, ]][[{faults:count} other faults]][[{fault:count} other fault]].", check: (*oracle).checkOmitted},
 })
 
 // remarkTemplates are the remarks on a row of the diagram, in the terminal and in Mermaid. The row
 // provides the instant.
 var remarkTemplates = compile([]template{
-	{text: "{n:any} is killed", check: ended("kill")},
-	{text: "{n:any} is shut down", check: ended("shutdown")},
-	{text: "{n:any} starts again: {cause:readback}", check: (*oracle).restarted},
-	{text: "{n:any} is paused", check: lasted("pause")},
-	{text: "{n:any} resumes", check: healed("pause")},
-	{text: "{n:node} gets an unrelated key", check: lasted("touch")},
-	{text: "{n:node} lost {c:client}'s key", check: keyEnded("lost")},
-	{text: "{n:node} let {c:client}'s key expire early", check: (*oracle).expiredEarly},
-	{text: "{c:client}'s key on {n:node} reaches its expiry", check: (*oracle).lived},
-	{text: "{c:client}'s key is due to expire on {nodes:servers}, [[the last ]]{span:span} of true time before the client stops believing in it", check: (*oracle).keyDue},
-	{text: "{c:client} is cut off from {nodes:servers}", check: linked("cut")},
-	{text: "{c:client} reaches {nodes:servers} again[[, the first at {first:time} s]]", check: unlinked("cut")},
-	{text: "messages between {c:client} and {nodes:servers} are delayed", check: linked("delay", "throttle")},
-	{text: "messages between {c:client} and {nodes:servers} are no longer delayed[[, the first at {first:time} s]]", check: unlinked("delay", "throttle")},
-	{text: "messages between {c:client} and {nodes:servers} get lost", check: linked("lose")},
-	{text: "messages between {c:client} and {nodes:servers} are no longer lost[[, the first at {first:time} s]]", check: unlinked("lose")},
-	{text: "the network loses the {m:messages} from {c:client} to {nodes:servers}[[, the last at {u:time} s]]", check: (*oracle).lostRequests},
-	{text: "the network loses the [[reply]][[replies]] from {nodes:servers} to {c:client}'s {m:messages}[[, the last at {u:time} s]]", check: (*oracle).lostAnswers},
-	{text: "the network holds the {m:messages} from {c:client} to {nodes:servers}[[, the last at {last:time} s]]", check: (*oracle).heldRequest},
-	{text: "the network holds the [[reply]][[replies]] from {nodes:servers} to {c:client}'s {m:messages}[[, the last at {last:time} s]]", check: (*oracle).heldAnswer},
-	{text: "the network delivers the {m:messages} from {c:client} to {nodes:servers}[[, the first at {first:time} s]]", check: (*oracle).delivered},
-	{text: "the network delivers the [[reply]][[replies]] from {nodes:servers} to {c:client}'s {m:messages}[[, the first at {first:time} s]]", check: (*oracle).delivered},
-	{text: "the clock of {n:any} goes wrong ({cause:readback})", check: (*oracle).clockWrong},
-	{text: "the clock of {n:any} is corrected", check: healed("clock-jump", "clock-rate", "clock-slew", "clock-strobe")},
-	{text: "{c:client} tries {times:times}, [[until {u:time} s, ]]with [[at most ]]{votes:count} of {of:count} votes[[: {reasons:reasons}]]", check: (*oracle).tries},
-	{text: "{c:client} holds {key:key} until {until:time} s[[; {nodes:servers} had voted for {other:client}]]", check: (*oracle).acquired},
-	{text: "{c:client} holds {key:key}, no deadline[[; {nodes:servers} had voted for {other:client}]]", check: (*oracle).acquired},
-	{text: "BOTH {a:client} and {b:client} believe that they hold {key:key} until {u:time} s", check: (*oracle).bothBelieved},
-	{text: "BOTH {a:client} and {b:client} must have held {key:key} until {u:time} s", check: (*oracle).bothHeld},
-	{text: "{c:client} reads", check: step("read", "ok")},
-	{text: "{c:client} checks its lease: valid[[, {left:span} left]]", check: (*oracle).checked},
-	{text: "{c:client} checks: its lease has ended, so it does not write", check: step("check", "fail")},
-	{text: "{c:client} is notified that it has lost {key:key}", check: step("lost", "info")},
-	{text: "{c:client}'s lease ends", check: (*oracle).leaseEnded},
-	{text: "{c:client} releases, outcome unknown", check: (*oracle).releases},
-	{text: "{c:client} releases the lock", check: (*oracle).releases},
-	{text: "{c:client} releases a lock that it no longer holds", check: (*oracle).releases},
-	{text: "a release by {c:client} DELETES {other:client}'s key on {nodes:servers}[[, the first at {first:time} s]]", check: (*oracle).releaseDeleted},
-	{text: "accepted: version {base:count} → {result:count}", check: (*oracle).wrote},
-	{text: "[[under way until {u:time} s: ]]ACCEPTED[[ after {late:words}]][[, based on version {base:count}]][[: {losses:losses} [[is LOST]][[are LOST]]]]", check: (*oracle).wrote},
-	{text: "under way until {u:time} s", check: (*oracle).underWay},
-	{text: "no reply[[ until {u:time} s]]", check: (*oracle).noAnswer},
+	{text: "{n:any} is killed", check: checkCrash("kill")},
+	{text: "{n:any} is shut down", check: checkCrash("shutdown")},
+	{text: "{n:any} starts again: {cause:readback}", check: (*oracle).checkRestart},
+	{text: "{n:any} is paused", check: checkFault("pause")},
+	{text: "{n:any} resumes", check: checkFaultEnd("pause")},
+	{text: "{n:node} gets an unrelated key", check: checkFault("touch")},
+	{text: "{n:node} lost {c:client}'s key", check: checkKeyEnd("lost")},
+	{text: "{n:node} let {c:client}'s key expire early", check: (*oracle).checkEarlyExpiry},
+	{text: "{c:client}'s key on {n:node} reaches its expiry", check: (*oracle).checkExpiryReached},
+	{text: "{c:client}'s key is due to expire on {nodes:servers}, [[the last ]]{span:span} of true time before the client stops believing in it", check: (*oracle).checkKeyDue},
+	{text: "{c:client} is cut off from {nodes:servers}", check: checkLinkFault("cut")},
+	{text: "{c:client} reaches {nodes:servers} again[[, the first at {first:time} s]]", check: checkLinkFaultEnd("cut")},
+	{text: "messages between {c:client} and {nodes:servers} are delayed", check: checkLinkFault("delay", "throttle")},
+	{text: "messages between {c:client} and {nodes:servers} are no longer delayed[[, the first at {first:time} s]]", check: checkLinkFaultEnd("delay", "throttle")},
+	{text: "messages between {c:client} and {nodes:servers} get lost", check: checkLinkFault("lose")},
+	{text: "messages between {c:client} and {nodes:servers} are no longer lost[[, the first at {first:time} s]]", check: checkLinkFaultEnd("lose")},
+	{text: "the network loses the {m:messages} from {c:client} to {nodes:servers}[[, the last at {u:time} s]]", check: (*oracle).checkLostRequests},
+	{text: "the network loses the [[reply]][[replies]] from {nodes:servers} to {c:client}'s {m:messages}[[, the last at {u:time} s]]", check: (*oracle).checkLostReplies},
+	{text: "the network holds the {m:messages} from {c:client} to {nodes:servers}[[, the last at {last:time} s]]", check: (*oracle).checkHeldRequest},
+	{text: "the network holds the [[reply]][[replies]] from {nodes:servers} to {c:client}'s {m:messages}[[, the last at {last:time} s]]", check: (*oracle).checkHeldReply},
+	{text: "the network delivers the {m:messages} from {c:client} to {nodes:servers}[[, the first at {first:time} s]]", check: (*oracle).checkDelivered},
+	{text: "the network delivers the [[reply]][[replies]] from {nodes:servers} to {c:client}'s {m:messages}[[, the first at {first:time} s]]", check: (*oracle).checkDelivered},
+	{text: "the clock of {n:any} goes wrong ({cause:readback})", check: (*oracle).checkClockWrong},
+	{text: "the clock of {n:any} is corrected", check: checkFaultEnd("clock-jump", "clock-rate", "clock-slew", "clock-strobe")},
+	{text: "{c:client} tries {times:times}, [[until {u:time} s, ]]with [[at most ]]{votes:count} of {of:count} votes[[: {reasons:reasons}]]", check: (*oracle).checkTries},
+	{text: "{c:client} holds {key:key} until {until:time} s[[; {nodes:servers} had voted for {other:client}]]", check: (*oracle).checkAcquired},
+	{text: "{c:client} holds {key:key}, no deadline[[; {nodes:servers} had voted for {other:client}]]", check: (*oracle).checkAcquired},
+	{text: "BOTH {a:client} and {b:client} believe that they hold {key:key} until {u:time} s", check: (*oracle).checkBothBelieved},
+	{text: "BOTH {a:client} and {b:client} must have held {key:key} until {u:time} s", check: (*oracle).checkBothHeld},
+	{text: "{c:client} reads", check: checkEvent("read", "ok")},
+	{text: "{c:client} checks its lease: valid[[, {left:span} left]]", check: (*oracle).checkRemaining},
+	{text: "{c:client} checks: its lease has ended, so it does not write", check: checkEvent("check", "fail")},
+	{text: "{c:client} is notified that it has lost {key:key}", check: checkEvent("lost", "info")},
+	{text: "{c:client}'s lease ends", check: (*oracle).checkLeaseEnded},
+	{text: "{c:client} releases, outcome unknown", check: (*oracle).checkReleases},
+	{text: "{c:client} releases the lock", check: (*oracle).checkReleases},
+	{text: "{c:client} releases a lock that it no longer holds", check: (*oracle).checkReleases},
+	{text: "a release by {c:client} DELETES {other:client}'s key on {nodes:servers}[[, the first at {first:time} s]]", check: (*oracle).checkReleaseDeleted},
+	{text: "accepted: version {base:count} → {result:count}", check: (*oracle).checkWrote},
+	{text: "[[under way until {u:time} s: ]]ACCEPTED[[ after {late:words}]][[, based on version {base:count}]][[: {losses:losses} [[is LOST]][[are LOST]]]]", check: (*oracle).checkWrote},
+	{text: "under way until {u:time} s", check: (*oracle).checkUnderWay},
+	{text: "no reply[[ until {u:time} s]]", check: (*oracle).checkNoReply},
 })
 
 // labelTemplates are the labels of arrows.
 var labelTemplates = compile([]template{
-	{text: "acquire[[, under way until {u:time} s]]", check: sentTo("set")},
-	{text: "release[[, under way until {u:time} s]]", check: sentTo("release")},
-	{text: "write[[, under way until {u:time} s]]", check: sentTo("write")},
-	{text: "read", check: sentTo("read")},
-	{text: "ok {votes:count}/{of:count}[[, under way until {u:time} s]]", check: (*oracle).granted},
-	{text: "version {base:count}", check: (*oracle).readVersion},
+	{text: "acquire[[, under way until {u:time} s]]", check: checkArrow("set")},
+	{text: "release[[, under way until {u:time} s]]", check: checkArrow("release")},
+	{text: "write[[, under way until {u:time} s]]", check: checkArrow("write")},
+	{text: "read", check: checkArrow("read")},
+	{text: "ok {votes:count}/{of:count}[[, under way until {u:time} s]]", check: (*oracle).checkGranted},
+	{text: "version {base:count}", check: (*oracle).checkReadVersion},
 })
 
 // A row is one line of the diagram, in the terminal or in Mermaid.
@@ -365,11 +365,11 @@ var (
 
 // examineRow compares one row of a diagram. text is what is written on the row's arrow and next to
 // it.
-func (o *oracle) examineRow(r *row, said string) {
+func (o *oracle) examineRow(r *row, text string) {
 	o.row = r
-	label, remark := "", said
-	if m := labels.FindStringSubmatch(said); m != nil {
-		label, remark = m[1], strings.TrimPrefix(said[len(m[1]):], ": ")
+	label, remark := "", text
+	if m := labelPattern.FindStringSubmatch(text); m != nil {
+		label, remark = m[1], strings.TrimPrefix(text[len(m[1]):], ": ")
 	}
 	if label != "" {
 		o.compare(label, labelTemplates, groups{"t": r.t})
@@ -380,13 +380,13 @@ func (o *oracle) examineRow(r *row, said string) {
 }
 
 var (
-	labels  = regexp.MustCompile(`^((?:acquire|release|write|read|ok \d+/\d+|version \d+)(?:, under way until [\d.]+ s)?)(?:: |$)`)
-	laneDef = regexp.MustCompile(`^  participant (p\d+) as (?:client|locks|storage) (.*)$`)
-	noteRow = regexp.MustCompile(`^  Note over (p\d+)(?:,p\d+)?: ([\d.]+) s (?:! )?(.*)$`)
-	arrow   = regexp.MustCompile(`^  (p\d+)(?:->>|-->>|-x|--x|-\))(p\d+): ([\d.]+) s (?:! )?(.*)$`)
-	frame   = regexp.MustCompile(`^(sequenceDiagram|  rect rgba\(213, 94, 0, 0\.15\)|  end)$`)
-	escaped = strings.NewReplacer("#35;", "#", "#58;", ":", "#59;", ";", "#39;", "'", "#40;", "(", "#41;", ")", "#34;", `"`, "#44;", ",")
-	more    = regexp.MustCompile(`^  Note over .*: (?:… )?(\d+) more facts?`)
+	labelPattern     = regexp.MustCompile(`^((?:acquire|release|write|read|ok \d+/\d+|version \d+)(?:, under way until [\d.]+ s)?)(?:: |$)`)
+	laneDef          = regexp.MustCompile(`^  participant (p\d+) as (?:client|locks|storage) (.*)$`)
+	noteRow          = regexp.MustCompile(`^  Note over (p\d+)(?:,p\d+)?: ([\d.]+) s (?:! )?(.*)$`)
+	arrow            = regexp.MustCompile(`^  (p\d+)(?:->>|-->>|-x|--x|-\))(p\d+): ([\d.]+) s (?:! )?(.*)$`)
+	frame            = regexp.MustCompile(`^(sequenceDiagram|  rect rgba\(213, 94, 0, 0\.15\)|  end)$`)
+	escaped          = strings.NewReplacer("#35;", "#", "#58;", ":", "#59;", ";", "#39;", "'", "#40;", "(", "#41;", ")", "#34;", `"`, "#44;", ",")
+	moreFactsPattern = regexp.MustCompile(`^  Note over .*: (?:… )?(\d+) more facts?`)
 )
 
 func (o *oracle) examineMermaid(text string) {
@@ -406,7 +406,7 @@ func (o *oracle) examineMermaid(text string) {
 			r.t, said, r.from, r.to = m[3], m[4], lanes[m[1]][0], [][]string{lanes[m[2]]}
 		} else {
 			o.statement = line
-			if !frame.MatchString(line) && !more.MatchString(line) {
+			if !frame.MatchString(line) && !moreFactsPattern.MatchString(line) {
 				o.fail("unknown kind of line")
 			}
 			continue
@@ -433,9 +433,9 @@ func (o *oracle) checkNames(statement string, names []string) {
 }
 
 var (
-	laneHead = regexp.MustCompile(`(?:client|locks|storage) [cnr]\d+(?:[ –][nr]\d+)*`)
-	textRow  = regexp.MustCompile(`^ *([\d.]+) `)
-	words    = regexp.MustCompile(`[a-z0-9/]+(?: [\d/]+)?`)
+	laneHead    = regexp.MustCompile(`(?:client|locks|storage) [cnr]\d+(?:[ –][nr]\d+)*`)
+	textRow     = regexp.MustCompile(`^ *([\d.]+) `)
+	wordPattern = regexp.MustCompile(`[a-z0-9/]+(?: [\d/]+)?`)
 )
 
 // examineText compares a diagram as drawn in a terminal. Each line below the names of the lanes is
@@ -474,7 +474,7 @@ func (o *oracle) examineText(text string) {
 		end := min(at[len(at)-1]+4, len(runes))
 		drawn := string(runes[at[0]:end])
 		r.from, r.to = drawnArrow(runes[:end], at, lanes)
-		label := words.FindString(strings.Trim(drawn, " "))
+		label := wordPattern.FindString(strings.Trim(drawn, " "))
 		remark := strings.TrimSpace(string(runes[end:]))
 		if label != "" && remark != "" && !strings.HasPrefix(remark, label) {
 			label += ": "
@@ -502,4 +502,21 @@ func drawnArrow(line []rune, at []int, lanes [][]string) (from string, to [][]st
 		from = lanes[source][0]
 	}
 	return from, to
+}
+
+func (o *oracle) checkUnderWay(groups) {}
+
+func (o *oracle) checkNoReply(g groups) {
+	asked := o.find(func(f *fact) bool {
+		c, server := f.link()
+		return c == o.row.from && f.Op != "acquire" && (server != "" && f.Sent != 0 && f.Answered == 0 && near(g["t"], f.Sent) || f.Process == c && f.Type == "invoke" && near(g["t"], f.T))
+	})
+	if until := g["u"]; until != "" && asked != nil && o.findEvent(o.row.from, asked.Op, "ok", until) != nil {
+		return
+	}
+	if asked == nil || o.find(func(f *fact) bool {
+		return f.Process == o.row.from && f.Op == asked.Op && f.Session == asked.Session && f.Type != "invoke" && f.Type != "info" && f.T >= asked.T
+	}) != nil {
+		o.fail("all commands sent at that time were answered")
+	}
 }

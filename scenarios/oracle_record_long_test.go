@@ -108,7 +108,7 @@ func readRecord(lines []byte) (*record, error) {
 			}
 			if f.ValidUntil != 0 {
 				h.local = f.Local + f.ValidUntil - f.T
-				h.deadline = r.clockShows(f.Process, f.Wall, f.T, f.Local+f.ValidUntil-f.T)
+				h.deadline = r.whenClockShows(f.Process, f.Wall, f.T, f.Local+f.ValidUntil-f.T)
 			}
 			sessions[f.Session] = h
 			r.holds = append(r.holds, h)
@@ -120,11 +120,11 @@ func readRecord(lines []byte) (*record, error) {
 		case f.Op == "extend" && f.Type == "ok" && f.ValidUntil != 0:
 			h := sessions[f.Session]
 			h.local = f.Local + f.ValidUntil - f.T
-			h.reportedDeadline, h.deadline = f.ValidUntil, r.clockShows(f.Process, f.Wall, f.T, f.Local+f.ValidUntil-f.T)
+			h.reportedDeadline, h.deadline = f.ValidUntil, r.whenClockShows(f.Process, f.Wall, f.T, f.Local+f.ValidUntil-f.T)
 		}
 	}
 	for _, h := range r.holds {
-		h.believedUntil = min(h.deadline, h.released, h.lost, r.death(h.client, h.acquiredAt))
+		h.believedUntil = min(h.deadline, h.released, h.lost, r.timeOfDeath(h.client, h.acquiredAt))
 	}
 	r.readWrites()
 	return r, nil
@@ -162,7 +162,7 @@ func (r *record) readWrites() {
 }
 
 // timeOfDeath returns the first time at or after an instant at which a client was killed, or never.
-func (r *record) death(client string, from int64) int64 {
+func (r *record) timeOfDeath(client string, from int64) int64 {
 	for _, f := range r.facts {
 		if f.Process == "nemesis" && f.Op == "kill" && f.Type == "begin" && f.Node == client && f.T >= from {
 			return f.T
@@ -173,7 +173,7 @@ func (r *record) death(client string, from int64) int64 {
 
 // whenClockShows returns the first instant at or after from at which a clock shows the given
 // reading.
-func (r *record) clockShows(process string, wall bool, from, reading int64) int64 {
+func (r *record) whenClockShows(process string, wall bool, from, reading int64) int64 {
 	at, shown, rate := from, int64(0), 1.0
 	known := false
 	for _, f := range r.facts { // the clock's reading at from, according to the last change before that
@@ -182,7 +182,7 @@ func (r *record) clockShows(process string, wall bool, from, reading int64) int6
 		}
 	}
 	if !known {
-		shown = r.base(process, wall) + from
+		shown = r.initialReading(process, wall) + from
 	}
 	for _, f := range r.facts {
 		if f.Op != "clock" || f.Node != process || f.Wall != wall || f.T <= from {
@@ -200,7 +200,7 @@ func (r *record) clockShows(process string, wall bool, from, reading int64) int6
 }
 
 // initialReading returns what a client's clock showed at the beginning of the run.
-func (r *record) base(process string, wall bool) int64 {
+func (r *record) initialReading(process string, wall bool) int64 {
 	turned := int64(never)
 	for _, f := range r.facts {
 		if f.Op == "clock" && f.Node == process && f.Wall == wall {

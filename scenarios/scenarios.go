@@ -27,7 +27,7 @@ import (
 var Files embed.FS
 
 // catalogOrder lists the names in the order of the catalog.
-var order = []string{
+var catalogOrder = []string{
 	"baseline",
 	"skewed-clocks",
 	"minority-down",
@@ -112,12 +112,12 @@ var order = []string{
 }
 
 // Names lists the names of the scenarios in the order of the catalog.
-func Names() []string { return slices.Clone(order) }
+func Names() []string { return slices.Clone(catalogOrder) }
 
 // Read returns the text of a scenario's file.
 func Read(name string) ([]byte, error) {
-	if !slices.Contains(order, name) {
-		return nil, fmt.Errorf("find scenario %q: the catalog has %s", name, strings.Join(order, ", "))
+	if !slices.Contains(catalogOrder, name) {
+		return nil, fmt.Errorf("find scenario %q: the catalog has %s", name, strings.Join(catalogOrder, ", "))
 	}
 	return Files.ReadFile(name + ".yaml")
 }
@@ -175,7 +175,7 @@ func Find(name string, known scenario.Known, sets []string) ([]Found, error) {
 		variant = "*"
 	}
 	var out []Found
-	for _, n := range order {
+	for _, n := range catalogOrder {
 		if !matches(base, n) {
 			continue
 		}

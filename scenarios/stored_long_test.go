@@ -28,7 +28,7 @@ import (
 // other tools can read it. The nightly test also draws the reports.
 func TestStoredRuns(t *testing.T) {
 	reports := campaign.KeepNone
-	if night {
+	if nightly {
 		reports = campaign.KeepAll
 	}
 	store := t.TempDir()

@@ -186,7 +186,7 @@ func explainLoss(r *facts.Facts, first, second *facts.Session, vote, other *fact
 	} else {
 		x.Fact, x.Put = end.N, other.Start.N
 		x.Events = append(x.Events, vote.ExpirySet, end)
-		fillIn(r, x, end)
+		fillInLoss(r, x, end)
 	}
 	if g := r.Lives().Gap(x.Node, vote.Start.T, other.Start.T); g != nil && x.Cause == verdict.Unexplained {
 		x.Text += "; facts from that node may be missing"
@@ -196,12 +196,12 @@ func explainLoss(r *facts.Facts, first, second *facts.Session, vote, other *fact
 }
 
 // fillInLoss applies the decision table: it fills in the loss from the first row that matches.
-func fillIn(r *facts.Facts, x lossCase, end *history.Event) {
+func fillInLoss(r *facts.Facts, x lossCase, end *history.Event) {
 	first, other, what := x.first, x.other, end.Life.What
 	switch {
 	case shortenedByClocks(r, x):
 	case other.Start.T+facts.TimestampError(other.Start) >= x.expires:
-		explainOutlived(r, x)
+		explainOutlivedKey(r, x)
 	case what == history.KeyDeleted:
 		explainDeletion(r, x, end)
 	case what == history.KeyFlushed:
@@ -257,7 +257,7 @@ func describeCommand(e *history.Event) string {
 func shortenedByClocks(r *facts.Facts, x lossCase) bool {
 	at := x.vote.ExpirySet
 	claimed := facts.Deadline(x.first.Acquire.Return)
-	if x.first.Extended() || x.expires == facts.Never || claimed <= x.expires || x.other.Start.T < x.expires-tick {
+	if x.first.HasExtension() || x.expires == facts.Never || claimed <= x.expires || x.other.Start.T < x.expires-tick {
 		return false
 	}
 	short := int64(r.Params.TTL) - x.vote.Lifetime()
@@ -300,16 +300,16 @@ func clockError(r *facts.Facts, name string, at *history.Event) int64 {
 		}
 		return at.Local - r.Params.Epoch - at.T
 	}
-	return facts.ClockAt(r.ClockChangesOf(name), at.T).Ahead(at.T)
+	return facts.ClockAt(r.ClockChangesOf(name), at.T).OffsetAt(at.T)
 }
 
 // explainOutlivedKey explains a session that claimed the lock for longer than its key lived. The
 // node did everything right.
-func explainOutlived(r *facts.Facts, x lossCase) {
+func explainOutlivedKey(r *facts.Facts, x lossCase) {
 	x.Fact = 0 // it ended in time
 	first := x.first
 	lived := x.vote.Lifetime()
-	lapse := x.vote.Lapse(r.ClockChangesOf(x.Node))
+	lapse := x.vote.ExpiredAt(r.ClockChangesOf(x.Node))
 	key := fmt.Sprintf("%s's key on %s lived for its %s, until %s", first.Client(), x.Node, facts.Seconds(lived), facts.Seconds(lapse))
 	if end := x.vote.End; end.Life.What != history.KeyExpired && end.T < lapse-tick {
 		key = fmt.Sprintf("%s's key on %s was gone at %s, before its TTL of %s ended at %s", first.Client(), x.Node, facts.Seconds(end.T), facts.Seconds(lived), facts.Seconds(lapse))
@@ -323,7 +323,7 @@ func explainOutlived(r *facts.Facts, x lossCase) {
 	case clockFellBehind(r, first) && !withinDrift(r, x):
 		x.Cause, x.Text = verdict.ClientClock, key+fmt.Sprintf(", but %s's clock fell behind", first.Client())
 		x.Steps = clockSteps(r, first.Client(), first.Acquire.Call.T, x.other.Start.T)
-	case !first.Extended() && claimed != facts.Never && claimed-first.Acquire.Return.T > lived+tick: // even an immediate return would have been too late
+	case !first.HasExtension() && claimed != facts.Never && claimed-first.Acquire.Return.T > lived+tick: // even an immediate return would have been too late
 		x.Cause, x.Text = verdict.GivenShorter, key+fmt.Sprintf(", but %s claimed the lock until %s", first.Client(), facts.Seconds(claimed))
 	case x.second.Acquire.Return.T < first.Acquire.Return.T:
 		x.Cause = verdict.GrantedLate
@@ -335,7 +335,7 @@ func explainOutlived(r *facts.Facts, x lossCase) {
 		x.Cause = verdict.NotifiedLate
 		x.Text = key + fmt.Sprintf(", but %s checked its lock at %s, and the lock answered that it was held", first.Client(), facts.Seconds(lastHeldAnswer(first).T))
 		x.Steps = stepsHitting(r, first.Client(), x.expires, lastHeldAnswer(first).T)
-	case first.Extended():
+	case first.HasExtension():
 		x.Cause, x.Text = verdict.GivenShorter, key+fmt.Sprintf(", but %s claimed the lock for longer", first.Client())
 	default:
 		x.Cause, x.Text = verdict.GivenShorter, key+fmt.Sprintf(", but %s claimed the lock until %s", first.Client(), facts.Seconds(claimed))
@@ -345,26 +345,26 @@ func explainOutlived(r *facts.Facts, x lossCase) {
 // overclaim returns the event in which the first session made its last claim, and by how much the
 // claim, measured by its own clock, exceeded the TTL minus the drift since its key's expiry was
 // set.
-func overclaims(r *facts.Facts, x lossCase) (by *history.Event, over int64) {
+func overclaim(r *facts.Facts, x lossCase) (claim *history.Event, over int64) {
 	if x.first.Granted() {
-		by = x.first.Acquire.Return
+		claim = x.first.Acquire.Return
 	}
 	for e := range x.first.Calls(history.OpExtend) {
 		if e.Outcome() == history.OK && e.Return.ValidUntil != 0 && e.Return.T < x.other.Start.T {
-			by = e.Return
+			claim = e.Return
 		}
 	}
-	if by == nil || by.ValidUntil == 0 || r.Params.Drift == 0 {
+	if claim == nil || claim.ValidUntil == 0 || r.Params.Drift == 0 {
 		return nil, 0
 	}
 	limit := x.vote.ExpirySet.T + facts.TimestampError(x.vote.ExpirySet) + int64(r.Params.TTL-r.Params.Drift)
-	return by, by.T + r.ElapsedOnClock(by, by.ValidUntil) - limit - 2*tick
+	return claim, claim.T + r.ElapsedOnClock(claim, claim.ValidUntil) - limit - 2*tick
 }
 
 // withinDrift reports whether the first session claimed its lock for too long although its clock
 // lost no more time than the drift that a lock must allow for.
 func withinDrift(r *facts.Facts, x lossCase) bool {
-	by, over := overclaims(r, x)
+	by, over := overclaim(r, x)
 	return over > 0 && by.ValidUntil-by.T-r.ElapsedOnClock(by, by.ValidUntil) <= int64(r.Params.Drift)
 }
 
@@ -465,7 +465,7 @@ func explainDeletion(r *facts.Facts, x lossCase, end *history.Event) {
 // more than once and therefore still held.
 func isInnerRelease(s *facts.Session, client string, d *history.Event) bool {
 	for x := range s.Calls(history.OpExtend) {
-		if x.Call.Value == history.OpRelease && client == s.Client() && d.Sent >= x.Call.T && d.Sent <= x.Ended() {
+		if x.Call.Value == history.OpRelease && client == s.Client() && d.Sent >= x.Call.T && d.Sent <= x.ReturnedAt() {
 			return true
 		}
 	}
@@ -529,7 +529,7 @@ func explainEarlyExpiry(r *facts.Facts, x lossCase, end *history.Event) {
 			x.first.Client(), x.Node, facts.Seconds(end.T), facts.Seconds(short), facts.Seconds(gain))
 		return
 	}
-	if by, over := overclaims(r, x); over > 0 && gain <= int64(r.Params.Drift) {
+	if by, over := overclaim(r, x); over > 0 && gain <= int64(r.Params.Drift) {
 		x.Fact = 0 // a lock must allow for this drift
 		x.Cause = verdict.GivenShorter
 		x.Text = fmt.Sprintf("%s's clock gained %s, which is within the drift of %s that a lock must allow for, but %s claimed the lock until %s, %s too long",
@@ -617,7 +617,7 @@ func describeEnd(s *facts.Session, call facts.Operation, key *facts.KeyInterval)
 	}
 	for x := range s.Actions() {
 		switch {
-		case end.Sent < x.Call.T || end.Sent > x.Ended() || end.Sent == 0:
+		case end.Sent < x.Call.T || end.Sent > x.ReturnedAt() || end.Sent == 0:
 		case x.Call.Op == history.OpRelease:
 			return "its own release, called at " + facts.Seconds(x.Call.T) + ", deleted the key"
 		case x == call:
@@ -633,14 +633,14 @@ func describeEnd(s *facts.Session, call facts.Operation, key *facts.KeyInterval)
 // history.UnplannedStep.
 
 // mayBeActive reports whether a fault may have been active during a span.
-func inForce(f *facts.Fault, from, to int64) bool {
+func mayBeActive(f *facts.Fault, from, to int64) bool {
 	return f.Begin != nil && f.First().T <= to && (f.End == nil || f.End.T >= from)
 }
 
 // stepsWhere returns the steps of the faults that match, in ascending order.
-func stepsWhere(r *facts.Facts, did func(*facts.Fault) bool) (all []int) {
+func stepsWhere(r *facts.Facts, match func(*facts.Fault) bool) (all []int) {
 	for _, f := range r.Faults {
-		if f.Step != 0 && did(f) {
+		if f.Step != 0 && match(f) {
 			all = append(all, f.Step)
 		}
 	}
@@ -652,7 +652,7 @@ func stepsWhere(r *facts.Facts, did func(*facts.Fault) bool) (all []int) {
 // during a span. A jump sets a clock when it begins and sets it back when it ends.
 func clockSteps(r *facts.Facts, name string, from, to int64) []int {
 	return stepsWhere(r, func(f *facts.Fault) bool {
-		if f.Target != name || !f.ChangesClock() || !inForce(f, from, to) {
+		if f.Target != name || !f.ChangesClock() || !mayBeActive(f, from, to) {
 			return false
 		}
 		begins, ends := f.Begin.T >= from, f.End != nil && f.End.T <= to
@@ -662,14 +662,14 @@ func clockSteps(r *facts.Facts, name string, from, to int64) []int {
 
 // stepsHitting returns the steps that delayed a client or its messages during a span.
 func stepsHitting(r *facts.Facts, client string, from, to int64) []int {
-	return stepsWhere(r, func(f *facts.Fault) bool { return f.Hits(client) && inForce(f, from, to) })
+	return stepsWhere(r, func(f *facts.Fault) bool { return f.Hits(client) && mayBeActive(f, from, to) })
 }
 
 // stepsDelaying returns the steps that hit a link, or either end of it, while a command was in
 // flight.
 func stepsDelaying(r *facts.Facts, link string, e *history.Event) []int {
 	return stepsWhere(r, func(f *facts.Fault) bool {
-		return (f.Target == link || f.Target == facts.LinkClient(link) || f.Target == e.Process) && e.Sent != 0 && inForce(f, e.Sent, e.T)
+		return (f.Target == link || f.Target == facts.LinkClient(link) || f.Target == e.Process) && e.Sent != 0 && mayBeActive(f, e.Sent, e.T)
 	})
 }
 

@@ -90,7 +90,7 @@ func againstBruteForce(h *history.History) string {
 	case fine != (c.k.worst == nil):
 		return fmt.Sprintf("brute force finds an order: %t, but the conflict is %q", fine, c.k.kind())
 	case fine:
-		if why := c.k.uncertified(); why != "" {
+		if why := c.k.verifyCertificate(); why != "" {
 			return "it holds, but " + why
 		}
 	}

@@ -15,7 +15,7 @@ import (
 // gets its forced span, and a brief hold the first free instant. Then it checks each operation on
 // its own against these spans. It uses no other result of the search, so it detects mistakes in the
 // search.
-func (k *leaseKey) uncertified() string {
+func (k *leaseKey) verifyCertificate() string {
 	instants := make([]spans.Window, 0, len(k.brief))
 	inOrder := map[string][]hold{} // holds of each client with a brief hold, by the first call that shows them
 	slices.SortFunc(k.brief, compareFirst)
@@ -24,7 +24,7 @@ func (k *leaseKey) uncertified() string {
 		if of := inOrder[h.Session.Client()]; len(of) > 0 {
 			at = max(at, of[len(of)-1].To)
 		}
-		if firm := enclosing(k.firm, spans.Window{From: at, To: at}); firm != nil {
+		if firm := enclosingWindow(k.firm, spans.Window{From: at, To: at}); firm != nil {
 			at = firm.To
 		}
 		if at > h.To {
@@ -37,12 +37,12 @@ func (k *leaseKey) uncertified() string {
 	slices.SortFunc(instants, func(a, b spans.Window) int { return cmp.Compare(a.From, b.From) })
 	for _, list := range [][]spans.Window{k.firm, instants} {
 		for _, w := range list {
-			if why := unexplained(w, k.operations(w.Session)); why != "" {
+			if why := findUnexplained(w, k.operations(w.Session)); why != "" {
 				return w.Session.Name() + ": " + why
 			}
 		}
 	}
-	if why := k.outOfOrder(inOrder); why != "" {
+	if why := k.findDisorder(inOrder); why != "" {
 		return why
 	}
 	return overlappingHolds(k.firm, instants)
@@ -50,7 +50,7 @@ func (k *leaseKey) uncertified() string {
 
 // findDisorder describes a client that held the lock in one session before it held it in an earlier
 // session, or returns "" if there is none. brief contains the brief holds of the clients to check.
-func (k *leaseKey) outOfOrder(brief map[string][]hold) string {
+func (k *leaseKey) findDisorder(brief map[string][]hold) string {
 	for _, w := range k.firm {
 		of, ok := brief[w.Session.Client()]
 		if !ok {
@@ -93,8 +93,8 @@ func overlappingHolds(firm, instants []spans.Window) string {
 // span, or reports that nothing can have ended the hold at the end of the window. It returns "" if
 // everything is explained. Each operation takes effect after the preceding one, as early as
 // possible.
-func unexplained(w spans.Window, ops []leaseOp) string {
-	at, lapse := int64(spans.Ever), int64(facts.Never)
+func findUnexplained(w spans.Window, ops []leaseOp) string {
+	at, lapse := int64(spans.DistantPast), int64(facts.Never)
 	held, refused, ends := false, false, w.To == facts.Never
 	for _, o := range ops {
 		from, to := max(at, o.call), o.ret
@@ -102,7 +102,7 @@ func unexplained(w spans.Window, ops []leaseOp) string {
 		case o.op == history.OpAcquire && o.outcome == history.Info:
 			from, to, lapse = w.From, w.From, o.lapse
 			if o.call > w.From {
-				to = spans.Ever
+				to = spans.DistantPast
 			}
 		case o.op == history.OpAcquire:
 			from, to, lapse, held = max(from, w.From), min(to, w.From), o.lapse, true

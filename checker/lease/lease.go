@@ -64,11 +64,11 @@ func Judge(r *facts.Facts, beliefs *spans.Beliefs) (f verdict.Finding, against s
 		f.Occasions += k.occasions + spans.Meetings(r, l, k.firm)
 		holds, unanswered = holds+k.holds, unanswered+k.unanswered
 		if k.worst == nil {
-			against = cmp.Or(against, k.uncertified())
+			against = cmp.Or(against, k.verifyCertificate())
 			continue
 		}
-		against = cmp.Or(against, k.worst.because(r.End))
-		if worse(k.worst, worst) {
+		against = cmp.Or(against, k.worst.reason(r.End))
+		if isWorse(k.worst, worst) {
 			worst = k.worst
 		}
 		f.Incidents = slices.Grow(f.Incidents, len(k.conflicts))
@@ -149,7 +149,7 @@ func (k *leaseKey) judge(ss iter.Seq[*facts.Session], single map[*facts.Session]
 		for _, x := range o.Incidents {
 			k.conflicts = append(k.conflicts, overlap(x))
 		}
-		for _, s := range overlapping(k.firm) { // a session that lost the lock to another one is not a further violation
+		for _, s := range overlappingSessions(k.firm) { // a session that lost the lock to another one is not a further violation
 			delete(single, s)
 		}
 	} else {
@@ -163,7 +163,7 @@ func (k *leaseKey) judge(ss iter.Seq[*facts.Session], single map[*facts.Session]
 		}
 	}
 	for _, c := range k.conflicts {
-		if worse(c, k.worst) {
+		if isWorse(c, k.worst) {
 			k.worst = c
 		}
 	}
@@ -179,7 +179,7 @@ func (k *leaseKey) addProof(c *conflict) {
 
 // overlappingSessions returns the sessions whose windows overlap another window. The windows must
 // be ordered by start.
-func overlapping(ws []spans.Window) []*facts.Session {
+func overlappingSessions(ws []spans.Window) []*facts.Session {
 	var ss []*facts.Session
 	for i, reached := 0, ws[0].From; i < len(ws); i++ {
 		if ws[i].From < reached || i+1 < len(ws) && ws[i+1].From < ws[i].To {
@@ -198,7 +198,7 @@ func (k *leaseKey) orderBrief(ss iter.Seq[*facts.Session]) {
 	if len(k.brief) == 0 {
 		return
 	}
-	firm := k.firmOf(ss)
+	firm := k.firmHoldsByClient(ss)
 	for i := range k.brief {
 		h := &k.brief[i]
 		of := firm[h.Session.Client()]
@@ -212,7 +212,7 @@ func (k *leaseKey) orderBrief(ss iter.Seq[*facts.Session]) {
 
 // firmHoldsByClient returns the firm holds of each client that has a brief hold, in the order in
 // which the client called them.
-func (k *leaseKey) firmOf(ss iter.Seq[*facts.Session]) map[string][]hold {
+func (k *leaseKey) firmHoldsByClient(ss iter.Seq[*facts.Session]) map[string][]hold {
 	firm := map[string][]hold{}
 	for _, h := range k.brief {
 		firm[h.Session.Client()] = nil
@@ -237,14 +237,14 @@ func (k *leaseKey) firmOf(ss iter.Seq[*facts.Session]) map[string][]hold {
 // only the last one that begins before a brief hold can contain it.
 func (k *leaseKey) findBuried(single map[*facts.Session]*conflict) {
 	for _, h := range k.brief {
-		if w := enclosing(k.firm, h.Window); w != nil && single[h.Session] == nil {
+		if w := enclosingWindow(k.firm, h.Window); w != nil && single[h.Session] == nil {
 			single[h.Session] = &conflict{kind: verdict.Buried, sessions: []*facts.Session{w.Session, h.Session}, From: min(h.From, h.To), To: h.To}
 		}
 	}
 }
 
 // enclosingWindow returns the firm window that contains all instants of a brief hold, or nil.
-func enclosing(firm []spans.Window, h spans.Window) *spans.Window {
+func enclosingWindow(firm []spans.Window, h spans.Window) *spans.Window {
 	i, _ := slices.BinarySearchFunc(firm, h.From, func(w spans.Window, t int64) int { return cmp.Compare(w.From, t) })
 	if i > 0 && h.To < firm[i-1].To {
 		return &firm[i-1]
@@ -255,25 +255,25 @@ func enclosing(firm []spans.Window, h spans.Window) *spans.Window {
 // isWorse reports whether conflict a should be shown rather than conflict b. The longest overlap is
 // shown or, if there is none, the first other conflict. Of equally long overlaps the earliest is
 // shown.
-func worse(a, than *conflict) bool {
+func isWorse(a, b *conflict) bool {
 	switch {
-	case a == nil || than == nil:
+	case a == nil || b == nil:
 		return a != nil
-	case (a.kind == verdict.Overlap) != (than.kind == verdict.Overlap):
+	case (a.kind == verdict.Overlap) != (b.kind == verdict.Overlap):
 		return a.kind == verdict.Overlap
-	case a.kind == verdict.Overlap && a.To-a.From != than.To-than.From:
-		return a.To-a.From > than.To-than.From
+	case a.kind == verdict.Overlap && a.To-a.From != b.To-b.From:
+		return a.To-a.From > b.To-b.From
 	}
-	return a.From < than.From
+	return a.From < b.From
 }
 
-func (c *conflict) because(end int64) string {
+func (c *conflict) reason(end int64) string {
 	first := c.sessions[0]
 	lock := verdict.LockName(first.Key())
-	from, to := facts.Seconds(c.From), facts.Seconds(recorded(c.From, c.To, end))
+	from, to := facts.Seconds(c.From), facts.Seconds(displayEnd(c.From, c.To, end))
 	switch c.kind {
 	case verdict.Overlap:
-		return fmt.Sprintf("%s must both have held %s %s", verdict.PairNames(first, c.sessions[1]), lock, facts.FromTo(c.From, recorded(c.From, c.To, end)))
+		return fmt.Sprintf("%s must both have held %s %s", verdict.PairNames(first, c.sessions[1]), lock, facts.FromTo(c.From, displayEnd(c.From, c.To, end)))
 	case verdict.Buried:
 		return fmt.Sprintf("%s held %s at some instant from %s to %s, when %s must have held it throughout",
 			c.sessions[1].Name(), lock, from, to, first.Name())
@@ -288,7 +288,7 @@ func (c *conflict) because(end int64) string {
 }
 
 func (c *conflict) result(end int64) verdict.Result {
-	return verdict.Result{Outcome: verdict.Violated, Cause: c.kind, Because: c.because(end), Witness: c.witness(end)}
+	return verdict.Result{Outcome: verdict.Violated, Cause: c.kind, Because: c.reason(end), Witness: c.witness(end)}
 }
 
 func (c *conflict) witness(end int64) *verdict.Witness {
@@ -299,7 +299,7 @@ func (c *conflict) witness(end int64) *verdict.Witness {
 	for _, o := range c.ops {
 		events = append(events, o.Call, o.Return)
 	}
-	w := &verdict.Witness{Events: verdict.EventNumbers(events), Key: c.sessions[0].Key(), From: c.From, To: recorded(c.From, c.To, end), SessionFacts: c.sessions}
+	w := &verdict.Witness{Events: verdict.EventNumbers(events), Key: c.sessions[0].Key(), From: c.From, To: displayEnd(c.From, c.To, end), SessionFacts: c.sessions}
 	for _, s := range c.sessions {
 		w.Sessions = append(w.Sessions, s.Name())
 	}
@@ -308,7 +308,7 @@ func (c *conflict) witness(end int64) *verdict.Witness {
 
 // displayEnd limits the end of a span to the end of the record, because a lock without a deadline
 // may be held forever.
-func recorded(from, to, end int64) int64 { return min(to, max(from, end)) }
+func displayEnd(from, to, end int64) int64 { return min(to, max(from, end)) }
 
 // leaseOp is one operation on the lease object.
 type leaseOp struct {
@@ -397,12 +397,12 @@ func goneClients(r *facts.Facts) map[string]int64 {
 // have taken effect.
 func leaseOps(s *facts.Session, ops []leaseOp) []leaseOp {
 	add := func(o facts.Operation, op string, lapse int64) {
-		ops = append(ops, leaseOp{Operation: o, op: op, outcome: o.Outcome(), call: o.Call.T, ret: o.Returned(), lapse: lapse})
+		ops = append(ops, leaseOp{Operation: o, op: op, outcome: o.Outcome(), call: o.Call.T, ret: o.OutcomeAt(), lapse: lapse})
 	}
 	lapse := s.Until // facts.NotGranted if the acquire had no answer: its claim is unknown
 	switch {
 	case s.Granted():
-		ops = append(ops, leaseOp{Operation: s.Acquire, op: history.OpAcquire, outcome: history.OK, call: s.Called, ret: s.Ended, lapse: lapse})
+		ops = append(ops, leaseOp{Operation: s.Acquire, op: history.OpAcquire, outcome: history.OK, call: s.CalledAt, ret: s.EndedAt, lapse: lapse})
 	case s.Acquire.Outcome() == history.Info:
 		add(s.Acquire, history.OpAcquire, lapse)
 	}

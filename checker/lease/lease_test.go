@@ -143,7 +143,7 @@ func (row conflictRow) check(t *testing.T) {
 		for _, s := range k.worst.sessions {
 			sessions = append(sessions, s.Name())
 		}
-		if because := k.worst.because(c.End); !strings.Contains(because, " k") {
+		if because := k.worst.reason(c.End); !strings.Contains(because, " k") {
 			t.Errorf("%s: because %q", row.ops, because)
 		}
 	}
@@ -207,19 +207,19 @@ func TestCertificate(t *testing.T) {
 	for _, m := range moved {
 		k := judgeLease(parseLease(t, extended)).k
 		k.firm[m.session].From, k.firm[m.session].To = m.from, m.to
-		if got := k.uncertified(); !strings.HasPrefix(got, m.want) || (m.want == "") != (got == "") {
+		if got := k.verifyCertificate(); !strings.HasPrefix(got, m.want) || (m.want == "") != (got == "") {
 			t.Errorf("hold %d from %d to %d: got %q, want %q", m.session, m.from, m.to, got, m.want)
 		}
 	}
 	const refused = "1 acquire ok 1-2 5; 1 release fail 6-8"
 	k := judgeLease(parseLease(t, refused)).k
 	k.firm[0].To = 9
-	if got := k.uncertified(); !strings.HasPrefix(got, "1: release fail between") {
+	if got := k.verifyCertificate(); !strings.HasPrefix(got, "1: release fail between") {
 		t.Errorf("a hold past the answer \"not held\": got %q", got)
 	}
 	k = judgeLease(parseLease(t, "1a acquire ok 3-5 4; 1b acquire ok 11-12 30")).k // a brief hold, and a firm one
 	k.brief[0].From, k.brief[0].To = 15, 15
-	if got := k.outOfOrder(map[string][]hold{"c1": k.brief}); got != "1b held the lock before 1a, but was called after it" {
+	if got := k.findDisorder(map[string][]hold{"c1": k.brief}); got != "1b held the lock before 1a, but was called after it" {
 		t.Errorf("a hold before an earlier one: got %q", got)
 	}
 	for i, row := range rows {
@@ -228,7 +228,7 @@ func TestCertificate(t *testing.T) {
 			t.Fatalf("%d firm holds, %d brief ones, %+v", len(k.firm), len(k.brief), k.worst)
 		}
 		row.spoil(k)
-		if got := k.uncertified(); !strings.HasPrefix(got, row.want) || (row.want == "") != (got == "") {
+		if got := k.verifyCertificate(); !strings.HasPrefix(got, row.want) || (row.want == "") != (got == "") {
 			t.Errorf("row %d: got %q, want %q", i, got, row.want)
 		}
 	}

@@ -46,7 +46,7 @@ func (r *Run) FaultTolerance() (f verdict.Finding) {
 	for _, c := range r.locks {
 		var long []unavailability // too long even allowing for the host; at most one per gap
 		for g := range gaps(c) {
-			d, found := longestUnavailability(c, g, c.certainlyAvailable, func(clients []string, s spans.Span) int64 { return roundsBound(&c.Params) + c.delayed(clients, s) })
+			d, found := longestUnavailability(c, g, c.certainlyAvailableSpans, func(clients []string, s spans.Span) int64 { return roundsBound(&c.Params) + c.stallDelay(clients, s) })
 			if found {
 				long = append(long, d)
 				f.Incidents = append(f.Incidents, verdict.Incident{From: d.From, Describe: func() verdict.Result { return describeUnavailability(d) }})
@@ -55,13 +55,13 @@ func (r *Run) FaultTolerance() (f verdict.Finding) {
 				}
 				continue
 			}
-			if c.realTime() {
-				d, found = longestUnavailability(c, g, c.available, func([]string, spans.Span) int64 { return roundsBound(&c.Params) })
+			if c.isRealTime() {
+				d, found = longestUnavailability(c, g, c.availableSpans, func([]string, spans.Span) int64 { return roundsBound(&c.Params) })
 			}
 			switch {
 			case found: // the host may explain it
 				f.Undecided = cmp.Or(f.Undecided, d.undecidedMessage())
-			case g.nextHolder != nil && g.nextHolder.Granted() && spans.Meets(c.available(g.nextHolder.Client()), spans.Of(g.firstSet-1, g.firstSet)):
+			case g.nextHolder != nil && g.nextHolder.Granted() && spans.Meets(c.availableSpans(g.nextHolder.Client()), spans.Of(g.firstSet-1, g.firstSet)):
 				judged++
 			}
 		}
@@ -90,7 +90,7 @@ type gap struct {
 // gaps yields the gaps of a lock by time.
 func gaps(c *lockState) iter.Seq[gap] {
 	return func(yield func(gap) bool) {
-		g := gap{Span: spans.Of(spans.Ever, facts.Never)}
+		g := gap{Span: spans.Of(spans.DistantPast, facts.Never)}
 		for _, t := range c.holders() {
 			if t.From >= t.To {
 				continue // the keys had lapsed before the acquire ended
@@ -137,7 +137,7 @@ func longestUnavailability(c *lockState, g gap, available func(client string) []
 	var waiting []string
 	w := c.callers()
 	for _, client := range w.clientsAfter(g.To, w.waitEnds, g.From) {
-		could := c.couldAcquire(c.waits(client, g.Span), g.Span, available(client))
+		could := c.couldAcquire(c.waitingSpans(client, g.Span), g.Span, available(client))
 		longest(could, []string{client})
 		if len(could) > 0 {
 			all, waiting = append(all, could...), append(waiting, client)
@@ -185,7 +185,7 @@ func describeUnavailability(d unavailability) verdict.Result {
 	w.Events = verdict.EventNumbers(events)
 	cause, why := explainUnavailability(d.lock, d.Span)
 	within := facts.Seconds(roundsBound(&d.lock.Params))
-	late := d.lock.delayed(d.clients, d.Span)
+	late := d.lock.stallDelay(d.clients, d.Span)
 	if late > 0 {
 		within += fmt.Sprintf(" plus %s for host stalls", facts.Seconds(late))
 	}
@@ -255,7 +255,7 @@ func measureAvailability(r *Run, n map[string]float64, words map[string]string) 
 func unavailableSpans(c *lockState, belief []spans.Window) iter.Seq[spans.Span] {
 	return func(yield func(spans.Span) bool) {
 		belief := belief
-		until := int64(spans.Ever) // latest end of the windows so far
+		until := int64(spans.DistantPast) // latest end of the windows so far
 		yieldUncovered := func(want spans.Span) bool {
 			at := max(want.From, until)
 			for len(belief) > 0 && belief[0].From < want.To {
@@ -303,12 +303,12 @@ func explainWindow(c *lockState, losses []loss, w spans.Span) string {
 	for client, list := range waits {
 		reached = append(reached, c.couldAcquire(list, w, c.down.majority(client))...)
 	}
-	up := spans.Common(spans.Union(reached), spans.Outside(c.stalls))
+	up := spans.Intersect(spans.Union(reached), spans.Complement(c.stalls))
 	all, reachable := spans.Measure([]spans.Span{w}), spans.Measure(up)
 	timeByCause := map[string]int64{}
 	var held, lostLeases []spans.Span
 	for _, s := range near {
-		t, ok := findHold(c.Facts, c.keys, s, c.wire)
+		t, ok := findHold(c.Facts, c.keys, s, c.attempts)
 		if !ok || t.From >= w.To || t.To <= w.From {
 			continue
 		}
@@ -320,7 +320,7 @@ func explainWindow(c *lockState, losses []loss, w spans.Span) string {
 			lostLeases = append(lostLeases, t.Span)
 		case !s.Granted():
 			cause = acquireUnanswered
-		case s.Released() == facts.Never:
+		case s.ReleasedAt() == facts.Never:
 			cause = releaseUnanswered
 		}
 		timeByCause[cause] += within.Share(t.Span)
@@ -328,13 +328,13 @@ func explainWindow(c *lockState, losses []loss, w spans.Span) string {
 			timeByCause[cause] -= within.Share(spans.Of(s.Acquire.Return.T, t.beliefEnd))
 		}
 	}
-	for _, down := range spans.Common(spans.Common([]spans.Span{w}, spans.Outside(up)), spans.Outside(spans.Union(lostLeases))) {
+	for _, down := range spans.Intersect(spans.Intersect([]spans.Span{w}, spans.Complement(up)), spans.Complement(spans.Union(lostLeases))) {
 		still := spans.Share(c.stalls, down)
 		timeByCause[hostStalled] += still
 		timeByCause[majorityDown] += down.Length() - still
 	}
-	blocked := c.blocked()
-	for _, free := range spans.Common(up, spans.Outside(spans.Union(held))) {
+	blocked := c.blockedSpans()
+	for _, free := range spans.Intersect(up, spans.Complement(spans.Union(held))) {
 		left := spans.Share(blocked, free)
 		timeByCause[keysLeftByFault] += left
 		timeByCause[contention] += free.Length() - left
@@ -361,7 +361,7 @@ func sessionsNear(c *lockState, w spans.Span) []*facts.Session {
 		if s.Acquire.Call.T >= w.To {
 			break
 		}
-		if life > facts.Never/4 || s.Acquire.Ended() >= w.From-3*life {
+		if life > facts.Never/4 || s.Acquire.ReturnedAt() >= w.From-3*life {
 			near = append(near, s)
 		}
 	}
@@ -394,7 +394,7 @@ func explainUnavailability(c *lockState, in spans.Span) (cause, text string) {
 	if !c.Params.Life {
 		return verdict.Unexplained, "the record contains no information about the nodes"
 	}
-	if c.wire == nil {
+	if c.attempts == nil {
 		if n, first := countGaveUp(c, in); n > 0 {
 			return verdict.GaveUp, first
 		}
@@ -404,7 +404,7 @@ func explainUnavailability(c *lockState, in spans.Span) (cause, text string) {
 	if idle.hung {
 		return verdict.Hung, idle.text
 	}
-	attempts := attemptsBefore(c.wire, in.To)
+	attempts := attemptsBefore(c.attempts, in.To)
 	count, first := countCauses(c, attempts, in)
 	if idle.session != nil && count[verdict.WaitedLong] == 0 && in.To-max(in.From, lastFailedStart(attempts)) > in.Length()/2 {
 		return verdict.WaitedLong, idle.text
@@ -416,7 +416,7 @@ func explainUnavailability(c *lockState, in spans.Span) (cause, text string) {
 			}
 		}
 		round := int64(c.Params.RetryMax + 2*c.Params.NodeTimeout + c.Params.Slack)
-		switch idle = findIdleAcquire(c, spans.Of(spans.Ever, in.To), round); {
+		switch idle = findIdleAcquire(c, spans.Of(spans.DistantPast, in.To), round); {
 		case idle.hung:
 			return verdict.Hung, idle.text
 		case idle.session != nil:
@@ -468,7 +468,7 @@ func lastFailedStart(attempts []*facts.Attempt) int64 {
 			return a.From
 		}
 	}
-	return spans.Ever
+	return spans.DistantPast
 }
 
 // countGaveUp counts the acquires in a span that gave up on their own, without the lock and without
@@ -482,15 +482,15 @@ func countGaveUp(c *lockState, in spans.Span) (n int64, first string) {
 		if s.Acquire.Call.T >= in.To {
 			break
 		}
-		if s.Granted() || c.Unreturned(s.Acquire) || s.Ended < in.From {
+		if s.Granted() || c.PendingAtStop(s.Acquire) || s.EndedAt < in.From {
 			continue
 		}
 		sent := sentTimes[s.Client()]
-		if i, _ := slices.BinarySearch(sent, s.Called); i < len(sent) && sent[i] <= s.Ended || !spans.Covering(c.down.majority(s.Client()), spans.Of(s.Called, s.Ended)) {
+		if i, _ := slices.BinarySearch(sent, s.CalledAt); i < len(sent) && sent[i] <= s.EndedAt || !spans.Covers(c.down.majority(s.Client()), spans.Of(s.CalledAt, s.EndedAt)) {
 			continue
 		}
 		if n++; n == 1 {
-			first = fmt.Sprintf("%s's acquire at %s returned an error at %s and contacted no node", s.Client(), facts.Seconds(s.Called), facts.Seconds(s.Ended))
+			first = fmt.Sprintf("%s's acquire at %s returned an error at %s and contacted no node", s.Client(), facts.Seconds(s.CalledAt), facts.Seconds(s.EndedAt))
 		}
 	}
 	return n, first
@@ -510,18 +510,18 @@ func findIdleAcquire(c *lockState, in spans.Span, patience int64) (found idleAcq
 	asked := c.lastRequests(in.To)
 	callers := c.callers()
 	for s := range callers.runningAfter(in.To-1, callers.waitEnds, in.To-1) {
-		since := max(s.Called, asked[s])
+		since := max(s.CalledAt, asked[s])
 		pause := spans.Of(max(since, in.From), in.To)
 		hung := isHung(c, s.Acquire, spans.Of(since, in.To))
-		if found.session != nil && !hung || spans.Share(spans.Common(c.available(s.Client()), keyless(c, s.Client())), pause) <= patience {
+		if found.session != nil && !hung || spans.Share(spans.Intersect(c.availableSpans(s.Client()), keylessSpans(c, s.Client())), pause) <= patience {
 			continue
 		}
-		found = idleAcquire{s, hung, fmt.Sprintf("%s's acquire, called at %s, contacted no node after %s", s.Client(), facts.Seconds(s.Called), facts.Seconds(since))}
+		found = idleAcquire{s, hung, fmt.Sprintf("%s's acquire, called at %s, contacted no node after %s", s.Client(), facts.Seconds(s.CalledAt), facts.Seconds(since))}
 		if hung {
 			break
 		}
 		found.text = fmt.Sprintf("%s's acquire, called at %s, contacted no node from %s to %s, but the longest retry delay is %s",
-			s.Client(), facts.Seconds(s.Called), facts.Seconds(since), facts.Seconds(in.To), facts.Seconds(int64(c.Params.RetryMax)))
+			s.Client(), facts.Seconds(s.CalledAt), facts.Seconds(since), facts.Seconds(in.To), facts.Seconds(int64(c.Params.RetryMax)))
 	}
 	return found
 }
@@ -529,16 +529,16 @@ func findIdleAcquire(c *lockState, in spans.Span, patience int64) (found idleAcq
 // isHung reports whether an idle call is hung: it had not returned by the limit, and this lock has
 // never retried after a pause half as long.
 func isHung(c *lockState, call facts.Operation, pause spans.Span) bool {
-	return c.Unreturned(call) && pause.Length() > 2*c.longestPause()
+	return c.PendingAtStop(call) && pause.Length() > 2*c.longestPause()
 }
 
 // longestPause finds the longest time between two attempts of one acquire.
 func longestPause(c *lockState) (longest int64) {
-	if c.wire == nil {
+	if c.attempts == nil {
 		return 0
 	}
 	last := map[*facts.Session]int64{}
-	for _, a := range c.wire.Attempts {
+	for _, a := range c.attempts.Attempts {
 		if at, ok := last[a.Session]; ok {
 			longest = max(longest, a.From-at)
 		}
@@ -557,7 +557,7 @@ func attemptsBefore(w *facts.LockAttempts, until int64) []*facts.Attempt {
 // attempts that began before an instant.
 func (c *lockState) lastRequests(until int64) map[*facts.Session]int64 {
 	lastSent := map[*facts.Session]int64{}
-	for _, a := range attemptsBefore(c.wire, until) {
+	for _, a := range attemptsBefore(c.attempts, until) {
 		if a.Won { // the acquire ended with it
 			continue
 		}
@@ -653,7 +653,7 @@ func (c *lockState) timedOut(e *history.Event) bool {
 // an answer is missing, one maximum retry delay before Attempt.End.
 func (c *lockState) attemptEnd(a *facts.Attempt) int64 {
 	if a.Won {
-		return a.Session.Acquire.Ended()
+		return a.Session.Acquire.ReturnedAt()
 	}
 	undone := int64(facts.Never)
 	for _, d := range a.Deletes {
@@ -713,7 +713,7 @@ func tallyVotes(c *conditions, key string, a *facts.Attempt, owners map[string][
 			m.votes = append(m.votes, n)
 			continue
 		case answer != nil && answer.Type == history.OK: // the answer arrived too late
-		case other != nil && (expired(c, a, other) || by == nil || keysDueGone(c.Facts, by) <= a.From):
+		case other != nil && (hasExpired(c, a, other) || by == nil || keysDueGone(c.Facts, by) <= a.From):
 			m.addLeftover(c, a, other, by)
 			if !inTime || answer.Cause != "" {
 				m.noRefusal[n] = away
@@ -764,14 +764,14 @@ func roundEnd(a *facts.Attempt) int64 {
 }
 
 // hasExpired reports whether a key's TTL was over when an attempt began.
-func expired(c *conditions, a *facts.Attempt, s *facts.KeyInterval) bool {
-	return a.From > c.keys.latest(s.RenewedByOwner.T+facts.TimestampError(s.RenewedByOwner))
+func hasExpired(c *conditions, a *facts.Attempt, s *facts.KeyInterval) bool {
+	return a.From > c.keys.latestLapse(s.RenewedByOwner.T+facts.TimestampError(s.RenewedByOwner))
 }
 
 // addLeftover records a key that should have been gone. by is the attempt that set it, or nil.
 func (m *voteTally) addLeftover(c *conditions, a *facts.Attempt, s *facts.KeyInterval, by *facts.Attempt) {
 	client := facts.LinkClient(s.By())
-	if expired(c, a, s) {
+	if hasExpired(c, a, s) {
 		m.outlivedTTL, m.expiries = append(m.outlivedTTL, s.Node), append(m.expiries, describeExpiry(client, s))
 		return
 	}
@@ -930,7 +930,7 @@ func (m voteTally) describeVotes(p *history.Params) string {
 		{m.errorReplies, "%s answered with an error"},
 		{slices.Concat(m.unanswered, slices.DeleteFunc(slices.Clone(m.unreachable), notAsked)), "%s had not answered in time, and the attempt was over by " + facts.Seconds(m.roundEnd)},
 		{slices.DeleteFunc(slices.Clone(m.unreachable), asked), "%s could not be contacted"},
-		{m.notContacted(p), "it did not contact %s"},
+		{m.uncontactedNodes(p), "it did not contact %s"},
 	} {
 		if len(group.nodes) > 0 {
 			text += "; " + fmt.Sprintf(group.did, verdict.JoinNames(group.nodes))
@@ -940,7 +940,7 @@ func (m voteTally) describeVotes(p *history.Params) string {
 }
 
 // uncontactedNodes lists the reachable nodes without leftover keys that were not sent a set.
-func (m voteTally) notContacted(p *history.Params) (names []string) {
+func (m voteTally) uncontactedNodes(p *history.Params) (names []string) {
 	for _, n := range p.Nodes {
 		if !m.contacted[n] && !slices.Contains(slices.Concat(m.unreachable, m.leftKeys, m.outlivedTTL), n) {
 			names = append(names, n)

@@ -121,7 +121,7 @@ func (d loss) judgeHandover() (f verdict.Finding, disturbed bool) {
 			return satisfied, false // whatever the faults
 		case d.majorityBlocked(w, next, bound):
 			disturbed = true
-		case w.Acquire.Ended() <= bound, hasGone && goneAt <= bound:
+		case w.Acquire.ReturnedAt() <= bound, hasGone && goneAt <= bound:
 			continue // it gave up
 		case d.lock.End < bound:
 			f = verdict.Finding{Occasions: 1, Undecided: d.undecidedMessage("; the lock had to be free again by %s, but the record ends at %s", facts.Seconds(bound), facts.Seconds(d.lock.End))}
@@ -143,10 +143,10 @@ func (d loss) hostMayExplain(w, next *facts.Session, bound int64) bool {
 		to = next.Acquire.Return.T
 	}
 	waited := spans.Of(max(d.at, w.Acquire.Call.T), to)
-	if late := d.lock.delayed([]string{w.Client()}, waited); late > 0 && to-bound <= late {
+	if late := d.lock.stallDelay([]string{w.Client()}, waited); late > 0 && to-bound <= late {
 		return true
 	}
-	return len(d.lock.keptByHost) > 0 && !spans.Covering(d.lock.certainMajority(w.Client()), spans.Of(max(d.keysGone, w.Acquire.Call.T), bound))
+	return len(d.lock.keptByHost) > 0 && !spans.Covers(d.lock.certainMajority(w.Client()), spans.Of(max(d.keysGone, w.Acquire.Call.T), bound))
 }
 
 // undecidedMessage says that a loss may have been an incident, and why that is inconclusive.
@@ -161,9 +161,9 @@ func (d loss) hasWaiters(next *facts.Session) bool {
 	if next != nil {
 		until = next.Acquire.Return.T
 	}
-	own := d.lock.byClient()[d.session.Client()]
+	fromLostClient := d.lock.byClient()[d.session.Client()]
 	all := d.lock.callers()
-	return all.countCalledBy(until)-countCalledBy(own, until) > all.countEndedBy(d.at)-(len(own)-len(endingAfter(own, d.at)))
+	return all.countCalledBy(until)-countCalledBy(fromLostClient, until) > all.countEndedBy(d.at)-(len(fromLostClient)-len(endingAfter(fromLostClient, d.at)))
 }
 
 // waiters returns other clients' sessions whose acquire was called before the next grant and ended
@@ -200,8 +200,8 @@ func (d loss) majorityBlocked(w, next *facts.Session, until int64) bool {
 		until = min(until, got.From)
 	}
 	at := w.Acquire.Call.T
-	return !spans.Covering(d.lock.down.majority(w.Client()), spans.Of(max(d.at, at), until)) ||
-		!spans.Covering(d.lock.majority(w.Client()), spans.Of(max(d.keysGone, at), until))
+	return !spans.Covers(d.lock.down.majority(w.Client()), spans.Of(max(d.at, at), until)) ||
+		!spans.Covers(d.lock.majority(w.Client()), spans.Of(max(d.keysGone, at), until))
 }
 
 func (d loss) lateResult(w, next *facts.Session, bound int64) verdict.Result {
@@ -229,7 +229,7 @@ func (d loss) lateResult(w, next *facts.Session, bound int64) verdict.Result {
 func measureFairness(r *Run, n map[string]float64) {
 	split, won, streak := 0, 0, 0
 	for _, c := range r.locks {
-		if c.wire != nil {
+		if c.attempts != nil {
 			s, w, longest := countSplitVotes(c)
 			split, won, streak = split+s, won+w, max(streak, longest)
 		}
@@ -248,10 +248,10 @@ func measureFairness(r *Run, n map[string]float64) {
 // An attempt without an overlap fails because of leftover keys and does not count.
 func countSplitVotes(c *lockState) (split, won, longest int) {
 	quorum := quorumSize(&c.Params)
-	held, blocked := heldSpans(c.holders()), c.blocked()
+	held, blocked := heldSpans(c.holders()), c.blockedSpans()
 	streak := 0
-	overlaps := overlapsRival(c.wire)
-	for i, a := range c.wire.Attempts {
+	overlaps := rivalOverlaps(c.attempts)
+	for i, a := range c.attempts.Attempts {
 		s := spans.Of(a.From, a.To)
 		switch {
 		case a.Won:
@@ -270,7 +270,7 @@ func countSplitVotes(c *lockState) (split, won, longest int) {
 // rivalOverlaps reports for each attempt whether it overlapped another client's attempt, which
 // means that neither began after all keys of the other had been deleted. A client may begin its
 // next attempt before the keys of its last one are deleted.
-func overlapsRival(w *facts.LockAttempts) []bool {
+func rivalOverlaps(w *facts.LockAttempts) []bool {
 	overlaps := make([]bool, len(w.Attempts))
 	client := func(i int) string { return w.Attempts[i].Session.Client() }
 	type reach struct {
@@ -381,7 +381,7 @@ func newCallers(r *facts.Facts, called iter.Seq[*facts.Session], names []string)
 	var until []int64
 	for s := range called {
 		w.sessions = append(w.sessions, s)
-		w.sortedEnds, until = append(w.sortedEnds, s.Acquire.Ended()), append(until, spans.Wait(r, s).To)
+		w.sortedEnds, until = append(w.sortedEnds, s.Acquire.ReturnedAt()), append(until, spans.Wait(r, s).To)
 	}
 	for i, name := range names {
 		w.order[name] = i
@@ -425,7 +425,7 @@ func (w *callers) clientsAfter(called int64, lasted history.MaxTree, beyond int6
 
 // endingAfter returns one client's sessions whose acquire had not returned by the given time.
 func endingAfter(sessions []*facts.Session, at int64) []*facts.Session {
-	return sessions[searchSessions(sessions, func(s *facts.Session) bool { return s.Acquire.Ended() > at }):]
+	return sessions[searchSessions(sessions, func(s *facts.Session) bool { return s.Acquire.ReturnedAt() > at }):]
 }
 
 // countCalledBy counts the sessions called by the given time. They must be sorted by call time.
@@ -464,7 +464,7 @@ func findStuckCalls(c *lockState, reported []unavailability) (all []verdict.Inci
 		if d.Length() <= patience {
 			return
 		}
-		d.bound = patience + c.delayed([]string{d.session.Client()}, d.Span)
+		d.bound = patience + c.stallDelay([]string{d.session.Client()}, d.Span)
 		switch share := spans.Share(could, d.Span); {
 		case share > d.bound:
 			all = append(all, verdict.Incident{From: d.From, Describe: d.describe})
@@ -476,21 +476,21 @@ func findStuckCalls(c *lockState, reported []unavailability) (all []verdict.Inci
 	for s := range c.sessions {
 		for x := range s.Actions() {
 			if x.Call.Op == history.OpRelease || x.Call.Op == history.OpExtend {
-				d := stuckCall{lock: c, session: s, call: x, Span: spans.Of(x.Call.T, min(x.Ended(), c.End))}
-				judge(d, c.down.settled(c.down.majority(s.Client())), patience)
+				d := stuckCall{lock: c, session: s, call: x, Span: spans.Of(x.Call.T, min(x.ReturnedAt(), c.End))}
+				judge(d, c.down.trimRecovery(c.down.majority(s.Client())), patience)
 			}
 		}
 	}
-	if c.wire == nil { // it is unknown which session contacted a node
+	if c.attempts == nil { // it is unknown which session contacted a node
 		return all, open
 	}
 	asked := c.lastRequests(c.End + 1)
 	for s := range c.sessions {
-		since := max(s.Called, asked[s])
+		since := max(s.CalledAt, asked[s])
 		d := stuckCall{lock: c, session: s, call: s.Acquire, Span: spans.Of(since, c.End), lastRequest: since}
 		overlaps := func(u unavailability) bool { return u.From < d.To && d.From < u.To }
-		if c.Unreturned(s.Acquire) && !slices.ContainsFunc(reported, overlaps) {
-			judge(d, spans.Common(c.down.settled(c.lenient.majority(s.Client())), c.freeSpans()), patience+c.maxLinkDelay)
+		if c.PendingAtStop(s.Acquire) && !slices.ContainsFunc(reported, overlaps) {
+			judge(d, spans.Intersect(c.down.trimRecovery(c.lenient.majority(s.Client())), c.freeSpans()), patience+c.maxLinkDelay)
 		}
 	}
 	return all, open
@@ -498,7 +498,7 @@ func findStuckCalls(c *lockState, reported []unavailability) (all []verdict.Inci
 
 // freeSpans returns the spans in which nobody can have held the lock and no leftover keys blocked it.
 func (c *lockState) freeSpans() []spans.Span {
-	return spans.Common(spans.Outside(heldSpans(c.holders())), spans.Outside(c.blocked()))
+	return spans.Intersect(spans.Complement(heldSpans(c.holders())), spans.Complement(c.blockedSpans()))
 }
 
 func (d stuckCall) describe() verdict.Result {
@@ -511,7 +511,7 @@ func (d stuckCall) describe() verdict.Result {
 	because := fmt.Sprintf("%s called %s on %s at %s with a majority available, but the call %s",
 		d.session.Client(), d.call.Call.Op, verdict.LockName(d.lock.name), facts.Seconds(d.call.Call.T), outcome)
 	cause := verdict.WaitedLong
-	if d.lastRequest == 0 && d.lock.Unreturned(d.call) || isHung(d.lock, d.call, d.Span) {
+	if d.lastRequest == 0 && d.lock.PendingAtStop(d.call) || isHung(d.lock, d.call, d.Span) {
 		cause = verdict.Hung
 	}
 	if d.lastRequest > 0 {

@@ -19,7 +19,7 @@ type lockState struct {
 	*conditions
 	lock        *facts.Lock
 	name        string
-	wire        *facts.LockAttempts     // nil if the links recorded no command for this lock
+	attempts    *facts.LockAttempts     // nil if the links recorded no command for this lock
 	keptByFault map[string][]spans.Span // node → spans in which a fault kept a key there
 	keptByHost  map[string][]spans.Span // node → spans in which a key may have stayed because the host was slow
 
@@ -39,7 +39,7 @@ type lockState struct {
 	longestPause func() int64 // memo of longestPause
 
 	lostRoundsMemo map[string][]spans.Span   // memo of lostRounds
-	delaysMemo     map[string]spans.Measured // memo of delaySpans
+	delaySpansMemo map[string]spans.Measured // memo of delaySpans
 }
 
 // memoize returns the memoized value for a key, and computes it on first use.
@@ -59,12 +59,12 @@ func newLockStates(r *conditions) []*lockState {
 	wires := r.AttemptsByLock()
 	for _, l := range r.Locks {
 		c := &lockState{
-			conditions: r, lock: l, name: l.Name, wire: wires[l.Name], sessions: r.Sessions(),
+			conditions: r, lock: l, name: l.Name, attempts: wires[l.Name], sessions: r.Sessions(),
 			holdMemo: map[*facts.Session]cachedHold{}, majorityMemo: map[string][]spans.Span{}, availableMemo: map[string][]spans.Span{},
-			certainMajorityMemo: map[string][]spans.Span{}, keylessMemo: map[string][]spans.Span{}, delaysMemo: map[string]spans.Measured{},
+			certainMajorityMemo: map[string][]spans.Span{}, keylessMemo: map[string][]spans.Span{}, delaySpansMemo: map[string]spans.Measured{},
 		}
 		c.longestPause = sync.OnceValue(func() int64 { return longestPause(c) })
-		c.keptByFault, c.keptByHost = findKeptKeys(r, c.wire)
+		c.keptByFault, c.keptByHost = findKeptKeys(r, c.attempts)
 		locks = append(locks, c)
 	}
 	if len(locks) < 2 {
@@ -152,7 +152,7 @@ func (c *lockState) byClient() map[string][]*facts.Session {
 
 // waitingSpans returns the spans in which a client was trying to acquire the lock and that overlap
 // a span.
-func (c *lockState) waits(client string, in spans.Span) []spans.Span {
+func (c *lockState) waitingSpans(client string, in spans.Span) []spans.Span {
 	var list []spans.Span
 	for _, s := range endingAfter(c.byClient()[client], in.From) {
 		if s.Acquire.Call.T >= in.To {
@@ -168,21 +168,21 @@ func (c *lockState) waits(client string, in spans.Span) []spans.Span {
 // couldAcquire returns the parts of a span in which a client was trying to acquire the lock and
 // reached enough nodes. A client that retries within a retry delay of a failure is still trying.
 func (c *lockState) couldAcquire(waits []spans.Span, in spans.Span, reached []spans.Span) []spans.Span {
-	return spans.Common(spans.Common(spans.Joined(waits, int64(c.Params.RetryMax)), reached), []spans.Span{in})
+	return spans.Intersect(spans.Intersect(spans.Join(waits, int64(c.Params.RetryMax)), reached), []spans.Span{in})
 }
 
 // cachedHold is the memo entry for a session's hold.
 type cachedHold struct {
 	hold
 	ok         bool  // whether the session held or may have held the lock
-	surelyOver int64 // from when on the session certainly held nothing
+	certainEnd int64 // from when on the session certainly held nothing
 }
 
 // hold returns the hold of a session. It is memoized because some callers need it often.
 func (c *lockState) hold(s *facts.Session) cachedHold {
 	return memoize(c.holdMemo, s, func() (h cachedHold) {
-		h.hold, h.ok = findHold(c.Facts, c.keys, s, c.wire)
-		h.surelyOver = surelyOver(c.Facts, s, c.wire, h.lapse)
+		h.hold, h.ok = findHold(c.Facts, c.keys, s, c.attempts)
+		h.certainEnd = certainEnd(c.Facts, s, c.attempts, h.lapse)
 		return h
 	})
 }
@@ -190,7 +190,7 @@ func (c *lockState) hold(s *facts.Session) cachedHold {
 // holders returns all holds of the lock, in the order in which their acquires ended.
 func (c *lockState) holders() []holder {
 	if c.holdersMemo == nil {
-		c.holdersMemo = findHolders(c.Facts, c.keys, c.sessions, c.wire)
+		c.holdersMemo = findHolders(c.Facts, c.keys, c.sessions, c.attempts)
 	}
 	return c.holdersMemo
 }
@@ -203,9 +203,9 @@ func (c *lockState) majority(client string) []spans.Span {
 
 // availableSpans returns the parts of majority in which the client has also had time to notice the
 // end of the last outage.
-func (c *lockState) available(client string) []spans.Span {
+func (c *lockState) availableSpans(client string) []spans.Span {
 	return memoize(c.availableMemo, client, func() []spans.Span {
-		return spans.Common(c.down.settled(c.down.majority(client)), c.majority(client))
+		return spans.Intersect(c.down.trimRecovery(c.down.majority(client)), c.majority(client))
 	})
 }
 
@@ -220,13 +220,13 @@ func (c *lockState) certainMajority(client string) []spans.Span {
 
 // certainlyAvailableSpans returns the parts of certainMajority in which the client has also had
 // time to notice the end of the last outage.
-func (c *lockState) certainlyAvailable(client string) []spans.Span {
-	return spans.Common(c.available(client), c.certainMajority(client))
+func (c *lockState) certainlyAvailableSpans(client string) []spans.Span {
+	return spans.Intersect(c.availableSpans(client), c.certainMajority(client))
 }
 
 // keylessSpans returns the spans in which a client reached a majority of nodes that had no key of
 // this lock.
-func keyless(c *lockState, client string) []spans.Span {
+func keylessSpans(c *lockState, client string) []spans.Span {
 	return memoize(c.keylessMemo, client, func() []spans.Span {
 		had := map[string][]spans.Span{}
 		for _, n := range c.Params.Nodes {
@@ -252,7 +252,7 @@ func (c *lockState) leftoverSpans() map[string][]spans.Span {
 
 // blockedSpans returns the spans in which keys left behind by faults or a slow host kept every
 // client from reaching a majority.
-func (c *lockState) blocked() []spans.Span {
+func (c *lockState) blockedSpans() []spans.Span {
 	left := c.leftoverSpans()
 	if len(left) == 0 {
 		return nil
@@ -305,7 +305,7 @@ func findKeptKeys(r *conditions, w *facts.LockAttempts) (kept, slow map[string][
 // neverApplied reports whether a node's own data shows that it never applied a set whose outcome
 // the link does not know, for example because it was lost.
 func neverApplied(r *conditions, a *facts.Attempt, set *history.Event) bool {
-	until := r.keys.latest(facts.Applied(set))
+	until := r.keys.latestLapse(facts.Applied(set))
 	if set.Type == history.OK || !r.Params.Life || r.Lives().Gap(set.Node, set.Sent, until) != nil {
 		return false
 	}
@@ -318,7 +318,7 @@ type keptSpans struct{ byFault, byHost []spans.Span }
 // add records a span for which a message was late or lost. Without a fault that can have caused
 // this, the host was slow if the run was in real time.
 func (k *keptSpans) add(r *conditions, span spans.Span, fault bool) {
-	if fault || !r.realTime() {
+	if fault || !r.isRealTime() {
 		k.byFault = append(k.byFault, span)
 	} else {
 		k.byHost = append(k.byHost, span)
@@ -342,11 +342,11 @@ func keptAfterAttempt(r *conditions, w *facts.LockAttempts, a *facts.Attempt, e 
 	deleted, sent := a.Deletion(e)
 	asking := spans.Of(e.Sent, spans.Plus(a.End, timeout))
 	down, touched := spans.Meets(r.down.linkDown(a.Session.Client(), e.Node), asking), spans.Meets(r.down.singleMessages[e.Process], asking)
-	span := spans.Of(at, min(deleted, r.keys.latest(max(at, set))))
+	span := spans.Of(at, min(deleted, r.keys.latestLapse(max(at, set))))
 	switch {
 	case down || at-e.Sent > timeout || sent != 0 && deleted-sent > timeout || e.Answered == 0 && !touched:
 		k.add(r, span, down || touched)
-	case r.realTime() && e.Answered-e.Sent > timeout && !touched, sent == 0 && spans.Meets(r.stalls, spans.Of(a.To, spans.Plus(a.To, timeout))):
+	case r.isRealTime() && e.Answered-e.Sent > timeout && !touched, sent == 0 && spans.Meets(r.stalls, spans.Of(a.To, spans.Plus(a.To, timeout))):
 		k.add(r, span, false)
 	}
 	return k
@@ -365,9 +365,9 @@ func keptAfterAttempt(r *conditions, w *facts.LockAttempts, a *facts.Attempt, e 
 func keptAfterHold(r *conditions, w *facts.LockAttempts, a *facts.Attempt, e *history.Event, releasing spans.Span) (k keptSpans) {
 	timeout := int64(r.Params.NodeTimeout)
 	link, messageFaults := r.down.linkDown(a.Session.Client(), e.Node), r.down.singleMessages[e.Process]
-	at, acquired := facts.Applied(e), a.Session.Acquire.Ended()
+	at, acquired := facts.Applied(e), a.Session.Acquire.ReturnedAt()
 	deleted, sent := a.Deletion(e)
-	gone := min(deleted, r.keys.latest(max(at, w.LastExtension[a.Session])))
+	gone := min(deleted, r.keys.latestLapse(max(at, w.LastExtension[a.Session])))
 	if asking := (spans.Of(e.Sent, acquired)); spans.Meets(link, asking) {
 		k.add(r, spans.Of(at, min(gone, acquired)), true)
 	}
@@ -388,7 +388,7 @@ func keptAfterHold(r *conditions, w *facts.LockAttempts, a *facts.Attempt, e *hi
 // disconnected reports whether, after a key had been set on a node, the node was down or cut off
 // from the client and did not answer the client between then and the time until.
 func disconnected(r *facts.Facts, s *facts.Session, set *history.Event, until int64) bool {
-	downSince, claimed := int64(spans.Ever), false
+	downSince, claimed := int64(spans.DistantPast), false
 	for x := range s.Calls(history.OpRelease) {
 		claimed = claimed || x.Return != nil && x.Return.Type == history.OK
 	}
@@ -400,7 +400,7 @@ func disconnected(r *facts.Facts, s *facts.Session, set *history.Event, until in
 			}
 		}
 	}
-	return downSince != spans.Ever && !slices.ContainsFunc(r.LockCommands, func(e *history.Event) bool {
+	return downSince != spans.DistantPast && !slices.ContainsFunc(r.LockCommands, func(e *history.Event) bool {
 		return e.Process == set.Process && e.Sent > downSince && e.Sent < until && e.Answered != 0
 	})
 }
@@ -481,13 +481,13 @@ func isolatedSpans(down *outages, client string, cuts []*facts.Fault) []spans.Sp
 	for _, n := range down.nodes {
 		list := cut[client+"-"+n]
 		if down.neverReaches(client, n) {
-			list = append(list, spans.Of(spans.Ever, facts.Never))
+			list = append(list, spans.Of(spans.DistantPast, facts.Never))
 		}
 		lists = append(lists, spans.Union(list))
 	}
 	n := len(down.nodes)
 	found := spans.AtLeast(n-down.quorum+1, lists...)
-	return slices.DeleteFunc(found, func(s spans.Span) bool { return s.From == spans.Ever })
+	return slices.DeleteFunc(found, func(s spans.Span) bool { return s.From == spans.DistantPast })
 }
 
 // lockSession is a session and its lock.
@@ -517,9 +517,9 @@ func (w *clientSessions) heldAt(at, after int64) (all []loss) {
 		h := of.lock.hold(of.session)
 		d := loss{lock: of.lock, session: of.session, at: at, lastSet: h.lastSet, keysGone: h.lapse}
 		if h.lastSet == nil {
-			d.keysGone = of.lock.keys.latest(at)
+			d.keysGone = of.lock.keys.latestLapse(at)
 		}
-		if !h.ok || h.surelyOver <= at || d.keysGone <= after || h.lastSet == nil && i < last {
+		if !h.ok || h.certainEnd <= at || d.keysGone <= after || h.lastSet == nil && i < last {
 			continue
 		}
 		same := slices.IndexFunc(all, func(o loss) bool { return o.lock == d.lock })
@@ -547,7 +547,7 @@ func sessionsByClient(locks []*lockState) map[string]*clientSessions {
 	}
 	for _, of := range all {
 		slices.SortStableFunc(of.all, func(a, b lockSession) int { return cmp.Compare(a.session.Acquire.Call.T, b.session.Acquire.Call.T) })
-		lapse := int64(spans.Ever)
+		lapse := int64(spans.DistantPast)
 		for _, x := range of.all {
 			if h := x.lock.hold(x.session); h.ok && h.lastSet != nil {
 				lapse = max(lapse, h.lapse)
@@ -568,7 +568,7 @@ func sessionsByClient(locks []*lockState) map[string]*clientSessions {
 //	                        two of three are free
 func majorityFreed(r *facts.Facts, s *facts.Session, w *facts.LockAttempts, lapse int64) int64 {
 	call := s.FirstRelease()
-	if call == nil || w == nil || len(r.Params.Nodes) == 0 || w.LastAttempt[s] == nil || s.Released() <= spans.Plus(call.T, int64(r.Params.NodeTimeout)) {
+	if call == nil || w == nil || len(r.Params.Nodes) == 0 || w.LastAttempt[s] == nil || s.ReleasedAt() <= spans.Plus(call.T, int64(r.Params.NodeTimeout)) {
 		return facts.Never
 	}
 	var left []int64 // for each node that had a key at the call, until when
@@ -589,7 +589,7 @@ func majorityFreed(r *facts.Facts, s *facts.Session, w *facts.LockAttempts, laps
 // node's own data or its answers on the links. It may be before the session called release.
 func nodeFreed(r *facts.Facts, node string, s *facts.Session, w *facts.LockAttempts, lapse int64) int64 {
 	a, call := w.LastAttempt[s], s.FirstRelease()
-	at := int64(spans.Ever)
+	at := int64(spans.DistantPast)
 	for _, e := range a.Sets {
 		if e.Node == node {
 			deleted, _ := a.Deletion(e)
@@ -597,12 +597,12 @@ func nodeFreed(r *facts.Facts, node string, s *facts.Session, w *facts.LockAttem
 		}
 	}
 	if !r.Params.Life || r.Lives().Gap(node, a.From, lapse) != nil {
-		if at == spans.Ever && w.LastExtension[s] != 0 {
+		if at == spans.DistantPast && w.LastExtension[s] != 0 {
 			return lapse // an extension may have set it
 		}
 		return at
 	}
-	until := int64(spans.Ever)
+	until := int64(spans.DistantPast)
 	stays := r.Lives().Intervals(node, s.Key())
 	i := sort.Search(len(stays), func(i int) bool { return stays[i].To() > a.From })
 	for _, y := range stays[i:] {
@@ -618,7 +618,7 @@ func nodeFreed(r *facts.Facts, node string, s *facts.Session, w *facts.LockAttem
 
 // lastKeySet returns when the last key of an attempt was set.
 func lastKeySet(a *facts.Attempt) int64 {
-	at := int64(spans.Ever)
+	at := int64(spans.DistantPast)
 	for _, e := range a.Sets {
 		at = max(at, facts.Applied(e))
 	}
@@ -634,7 +634,7 @@ func releaseSpan(r *facts.Facts, s *facts.Session) (spans.Span, bool) {
 		if !called {
 			span.From, called = x.Call.T, true
 		}
-		span.To = max(span.To, x.Ended())
+		span.To = max(span.To, x.ReturnedAt())
 	}
 	if t, ok := r.GoneAt[s.Client()]; ok {
 		span.To = min(span.To, t)
@@ -677,12 +677,12 @@ type holder struct {
 // findHold returns the hold of a session, and whether the session held or may have held the lock.
 func findHold(r *facts.Facts, keys lapses, s *facts.Session, w *facts.LockAttempts) (hold, bool) {
 	t := hold{acquireEnd: spans.Wait(r, s).To}
-	t.beliefEnd = spans.Ever
+	t.beliefEnd = spans.DistantPast
 	for b := range r.Windows(s) {
 		t.beliefEnd = b.To
 	}
 	switch outcome := s.Acquire.Outcome(); {
-	case outcome == history.Fail && t.beliefEnd == spans.Ever: // an extension may still have been granted
+	case outcome == history.Fail && t.beliefEnd == spans.DistantPast: // an extension may still have been granted
 		return t, false
 	case outcome == history.Info:
 		t.From = s.Acquire.Call.T
@@ -700,8 +700,8 @@ func findHold(r *facts.Facts, keys lapses, s *facts.Session, w *facts.LockAttemp
 	} else if !s.Granted() {
 		at = facts.Never
 	}
-	t.lapse = keys.latest(at)
-	t.To = max(t.beliefEnd, min(t.lapse, s.Released(), majorityFreed(r, s, w, t.lapse)))
+	t.lapse = keys.latestLapse(at)
+	t.To = max(t.beliefEnd, min(t.lapse, s.ReleasedAt(), majorityFreed(r, s, w, t.lapse)))
 	return t, t.From < t.To
 }
 
@@ -727,13 +727,13 @@ func (t *hold) addKeys(s *facts.Session, a *facts.Attempt, extended int64) int64
 
 // certainEnd returns the time from which a session certainly held nothing, according to its client
 // or the nodes.
-func surelyOver(r *facts.Facts, s *facts.Session, w *facts.LockAttempts, lapse int64) int64 {
+func certainEnd(r *facts.Facts, s *facts.Session, w *facts.LockAttempts, lapse int64) int64 {
 	if s.Acquire.Outcome() == history.Fail {
-		return spans.Ever
+		return spans.DistantPast
 	}
 	at := majorityFreed(r, s, w, lapse)
 	for x := range s.Calls(history.OpRelease) {
-		at = min(at, x.Returned())
+		at = min(at, x.OutcomeAt())
 	}
 	return at
 }

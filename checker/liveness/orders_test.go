@@ -20,11 +20,11 @@ func TestSortedSearchesAgainstNaive(t *testing.T) {
 		r := facts.Read(h)
 		return Read(r, spans.NewBeliefs(r)), r.Malformed == ""
 	}, map[string]func(*rand.Rand, *Run) (got, want string){
-		"lapse": lapsesAt, "grants after": grantsAfter, "waiters": waiters, "overlapping attempts": overlaps,
+		"lapse": compareLapses, "grants after": compareGrants, "waiters": compareWaiters, "overlapping attempts": compareOverlaps,
 	})
 }
 
-func lapsesAt(rng *rand.Rand, r *Run) (got, want string) {
+func compareLapses(rng *rand.Rand, r *Run) (got, want string) {
 	at := rng.Int64N(max(1, r.End))
 	latest := at + r.keys.maxLife
 	for _, back := range r.keys.setBacks {
@@ -36,10 +36,10 @@ func lapsesAt(rng *rand.Rand, r *Run) (got, want string) {
 		}
 		latest = max(latest, lapse)
 	}
-	return fmt.Sprint(r.keys.latest(at)), fmt.Sprint(latest)
+	return fmt.Sprint(r.keys.latestLapse(at)), fmt.Sprint(latest)
 }
 
-func grantsAfter(rng *rand.Rand, r *Run) (got, want string) {
+func compareGrants(rng *rand.Rand, r *Run) (got, want string) {
 	at := rng.Int64N(r.End + 1)
 	for _, c := range r.locks {
 		var except *facts.Session
@@ -57,7 +57,7 @@ func grantsAfter(rng *rand.Rand, r *Run) (got, want string) {
 	return got, want
 }
 
-func waiters(rng *rand.Rand, r *Run) (got, want string) {
+func compareWaiters(rng *rand.Rand, r *Run) (got, want string) {
 	at := rng.Int64N(r.End + 1)
 	until := at + rng.Int64N(50)
 	for _, c := range r.locks {
@@ -66,7 +66,7 @@ func waiters(rng *rand.Rand, r *Run) (got, want string) {
 			got += client + " "
 		}
 		for _, client := range c.clientNames {
-			if slices.ContainsFunc(c.byClient()[client], func(s *facts.Session) bool { return s.Acquire.Call.T <= until && s.Acquire.Ended() > at }) {
+			if slices.ContainsFunc(c.byClient()[client], func(s *facts.Session) bool { return s.Acquire.Call.T <= until && s.Acquire.ReturnedAt() > at }) {
 				want += client + " "
 			}
 			d := loss{lock: c, at: at, session: c.byClient()[client][0]}
@@ -81,14 +81,14 @@ func waiters(rng *rand.Rand, r *Run) (got, want string) {
 
 // compareOverlaps compares every pair of attempts. Two attempts overlap if the later one began
 // before all commands of the earlier one were done.
-func overlaps(_ *rand.Rand, r *Run) (got, want string) {
+func compareOverlaps(_ *rand.Rand, r *Run) (got, want string) {
 	for _, c := range r.locks {
-		if c.wire == nil {
+		if c.attempts == nil {
 			continue
 		}
-		met := make([]bool, len(c.wire.Attempts))
-		for j, b := range c.wire.Attempts {
-			for i, a := range c.wire.Attempts[:j] {
+		met := make([]bool, len(c.attempts.Attempts))
+		for j, b := range c.attempts.Attempts {
+			for i, a := range c.attempts.Attempts[:j] {
 				done := a.To
 				for _, d := range a.Deletes {
 					done = max(done, d.T)
@@ -98,7 +98,7 @@ func overlaps(_ *rand.Rand, r *Run) (got, want string) {
 				}
 			}
 		}
-		got += fmt.Sprint(overlapsRival(c.wire), " ")
+		got += fmt.Sprint(rivalOverlaps(c.attempts), " ")
 		want += fmt.Sprint(met, " ")
 	}
 	return got, want
@@ -158,7 +158,7 @@ func TestHoldOfUnknownAcquire(t *testing.T) {
 	} {
 		r := facts.Read(histories.MustParse(begin + row.text + "20 harness end run"))
 		c := Read(r, spans.NewBeliefs(r)).locks[0]
-		h, ok := findHold(r, c.keys, r.SessionByName("c1/1"), c.wire)
+		h, ok := findHold(r, c.keys, r.SessionByName("c1/1"), c.attempts)
 		if ok != (row.to != 0) || ok && (h.From != row.from || h.To != row.to) || r.Malformed != "" {
 			t.Errorf("%s: may hold the lock: %t, from %d to %d, want %d to %d %s", name, ok, h.From, h.To, row.from, row.to, r.Malformed)
 		}

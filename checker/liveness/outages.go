@@ -14,17 +14,17 @@ import (
 // impactOf returns the impact of one fault. A clock jump on a client changes only its wall clock,
 // which determines neither how long anyone waits nor how long keys live. A delayed link disables
 // little if an answer still arrives within the node timeout when both directions are delayed.
-func impactOf(r *facts.Facts, own map[string]bool, f *facts.Fault) impact {
+func impactOf(r *facts.Facts, noFailover map[string]bool, f *facts.Fault) impact {
 	if i := f.Step - 1; i >= 0 && i < len(r.Params.Steps) {
 		step := r.Params.Steps[i]
-		if said, ok := impactByName[step.Impact]; ok {
-			return said
+		if declared, ok := impactByName[step.Impact]; ok {
+			return declared
 		}
 		if late := step.Delay; f.Kind == "delay" && late > 0 && 2*late < r.Params.NodeTimeout {
 			return impactMessages
 		}
 	}
-	if clockJump(r, own, f) != 0 || f.Kind == facts.ClockJump && slices.Contains(r.Params.Clients, f.Target) {
+	if clockJump(r, noFailover, f) != 0 || f.Kind == facts.ClockJump && slices.Contains(r.Params.Clients, f.Target) {
 		return impactNone
 	}
 	if t, ok := impactByKind[f.Kind]; ok {
@@ -92,7 +92,7 @@ func (o *outages) linkDown(client, node string) []spans.Span {
 	name := client + "-" + node
 	return memoize(o.linkMemo, name, func() []spans.Span {
 		if o.neverReaches(client, node) {
-			return []spans.Span{{From: spans.Ever, To: facts.Never}}
+			return []spans.Span{{From: spans.DistantPast, To: facts.Never}}
 		}
 		return spans.Union(slices.Concat(o.byTarget[name], o.byTarget[node], o.byTarget[client], o.everyone))
 	})
@@ -125,16 +125,16 @@ func (o *outages) majorityWithout(client string, kept map[string][]spans.Span) [
 		lost = append(lost, list)
 	}
 	tooMany := len(o.nodes) - o.quorum + 1
-	return spans.Outside(spans.Union(slices.Concat(spans.AtLeast(tooMany, lost...), o.clientDown(client))))
+	return spans.Complement(spans.Union(slices.Concat(spans.AtLeast(tooMany, lost...), o.clientDown(client))))
 }
 
 // trimRecovery removes from the start of each span the time that a client may need to notice that a
 // fault has ended: an attempt that waits for its node timeout, a retry delay, and slack. A span
 // without an earlier fault keeps its start.
-func (o *outages) settled(list []spans.Span) []spans.Span {
+func (o *outages) trimRecovery(list []spans.Span) []spans.Span {
 	var left []spans.Span
 	for _, s := range list {
-		if s.From != spans.Ever {
+		if s.From != spans.DistantPast {
 			s.From += o.noticeTime
 		}
 		if s.From < s.To {
@@ -155,9 +155,9 @@ type conditions struct {
 }
 
 func newConditions(r *facts.Facts) *conditions {
-	own := nodesWithoutFailover(r)
-	c := &conditions{Facts: r, keys: newLapses(r, own), stalls: spans.Union(spans.Stalls(r))}
-	c.down = newOutages(r, func(f *facts.Fault) impact { return impactOf(r, own, f) })
+	noFailover := nodesWithoutFailover(r)
+	c := &conditions{Facts: r, keys: newLapses(r, noFailover), stalls: spans.Union(spans.Stalls(r))}
+	c.down = newOutages(r, func(f *facts.Fault) impact { return impactOf(r, noFailover, f) })
 	for _, step := range r.Params.Steps {
 		if late := 2 * int64(step.Delay); step.Fault == "delay" && late < roundsBound(&r.Params) {
 			c.maxLinkDelay = max(c.maxLinkDelay, late)
@@ -170,7 +170,7 @@ func newConditions(r *facts.Facts) *conditions {
 		if slow || f.Kind == "lose" && answered(f) {
 			return impactMessages
 		}
-		return impactOf(r, own, f)
+		return impactOf(r, noFailover, f)
 	})
 	return c
 }
@@ -202,7 +202,7 @@ func mostlyAnswered(r *facts.Facts) func(f *facts.Fault) bool {
 }
 
 // isRealTime reports whether the run was in real time, so that the host can be slow.
-func (c *conditions) realTime() bool { return c.Params.StampError > 0 || len(c.stalls) > 0 }
+func (c *conditions) isRealTime() bool { return c.Params.StampError > 0 || len(c.stalls) > 0 }
 
 // A host stall is not a fault: it extends a bound by its own length and by what it can have delayed,
 // but suspends no guarantee.
@@ -219,15 +219,15 @@ func (c *conditions) realTime() bool { return c.Params.StampError > 0 || len(c.s
 
 // stallDelay returns how long the host stalled, or attempts of these clients were lost to stalls,
 // during a span and during the time before it that clients may need to notice the end of an outage.
-func (c *lockState) delayed(clients []string, in spans.Span) int64 {
+func (c *lockState) stallDelay(clients []string, in spans.Span) int64 {
 	if len(c.stalls) == 0 {
 		return 0
 	}
-	if in.From > spans.Ever+c.down.noticeTime {
+	if in.From > spans.DistantPast+c.down.noticeTime {
 		in.From -= c.down.noticeTime
 	}
 	if len(clients) == 1 {
-		return c.delays(clients[0]).Share(in)
+		return c.delaySpans(clients[0]).Share(in)
 	}
 	var all []spans.Span
 	for _, client := range clients {
@@ -238,8 +238,8 @@ func (c *lockState) delayed(clients []string, in spans.Span) int64 {
 
 // delaySpans returns the spans in which the host stalled or the client's attempts were lost to a
 // stall.
-func (c *lockState) delays(client string) spans.Measured {
-	return memoize(c.delaysMemo, client, func() spans.Measured {
+func (c *lockState) delaySpans(client string) spans.Measured {
+	return memoize(c.delaySpansMemo, client, func() spans.Measured {
 		return spans.Measure(spans.Union(slices.Concat(c.stalls, c.lostRounds()[client])))
 	})
 }
@@ -251,11 +251,11 @@ func (c *lockState) lostRounds() map[string][]spans.Span {
 		return c.lostRoundsMemo
 	}
 	c.lostRoundsMemo = map[string][]spans.Span{}
-	if c.wire == nil {
+	if c.attempts == nil {
 		return c.lostRoundsMemo
 	}
 	timeout, retry := int64(c.Params.NodeTimeout), int64(c.Params.RetryMax)
-	for _, a := range c.wire.Attempts {
+	for _, a := range c.attempts.Attempts {
 		if !a.Won && spans.Meets(c.stalls, spans.Of(a.From, a.To+1)) && c.couldHaveWon(a) {
 			client := a.Session.Client()
 			c.lostRoundsMemo[client] = append(c.lostRoundsMemo[client], spans.Of(a.From, max(a.To, a.From+timeout)+retry))
@@ -379,7 +379,7 @@ func newSetBacks(steps []setBack) *setBacks {
 	begins := make([]int64, len(steps))
 	for i, s := range b.steps {
 		begins[i] = s.From - b.sumBefore[i]
-		b.mayOverflow = b.mayOverflow || max(s.From, -s.From, s.by, b.sumBefore[i+1], -b.sumBefore[i+1]) > facts.Never/8 || s.From == spans.Ever
+		b.mayOverflow = b.mayOverflow || max(s.From, -s.From, s.by, b.sumBefore[i+1], -b.sumBefore[i+1]) > facts.Never/8 || s.From == spans.DistantPast
 	}
 	b.shiftedStarts = history.NewMaxTree(begins)
 	return b
@@ -419,9 +419,9 @@ func (b *setBacks) latestLapse(at, lapse int64) int64 {
 // clockJump returns how far a fault sets a node's clock forward, or back if negative. It is 0 if
 // the fault does more than that or the record does not contain the amount. After a failover to a
 // replica the node has a different clock, so noFailover must not contain this node.
-func clockJump(r *facts.Facts, own map[string]bool, f *facts.Fault) int64 {
+func clockJump(r *facts.Facts, noFailover map[string]bool, f *facts.Fault) int64 {
 	i := f.Step - 1
-	if f.Kind != facts.ClockJump || i < 0 || i >= len(r.Params.Steps) || !own[f.Target] {
+	if f.Kind != facts.ClockJump || i < 0 || i >= len(r.Params.Steps) || !noFailover[f.Target] {
 		return 0
 	}
 	return int64(r.Params.Steps[i].By)
@@ -429,16 +429,16 @@ func clockJump(r *facts.Facts, own map[string]bool, f *facts.Fault) int64 {
 
 // nodesWithoutFailover returns the nodes that no replica replaced.
 func nodesWithoutFailover(r *facts.Facts) map[string]bool {
-	own := map[string]bool{}
+	noFailover := map[string]bool{}
 	for _, n := range r.Params.Nodes {
-		own[n] = true
+		noFailover[n] = true
 	}
 	for _, f := range r.Faults {
 		if f.Kind == facts.Failover {
-			delete(own, f.Target)
+			delete(noFailover, f.Target)
 		}
 	}
-	return own
+	return noFailover
 }
 
 // faultSpan returns the span in which a fault may have been active: from its first event until its
@@ -460,14 +460,14 @@ type lapses struct {
 
 // newLapses finds the steps back in a record. A clock that was set forward is set back when the
 // fault ends.
-func newLapses(r *facts.Facts, own map[string]bool) lapses {
+func newLapses(r *facts.Facts, noFailover map[string]bool) lapses {
 	l := lapses{maxLife: facts.Never, setBacks: map[string]*setBacks{}}
 	if r.Params.TTL != 0 {
 		l.maxLife = int64(float64(r.Params.TTL) * (1 + r.Params.Rate))
 	}
 	all := map[string][]setBack{}
 	for _, f := range r.Faults {
-		switch by := clockJump(r, own, f); {
+		switch by := clockJump(r, noFailover, f); {
 		case by < 0 && f.Begin != nil:
 			all[f.Target] = append(all[f.Target], setBack{spans.Of(f.First().T, f.Begin.T), -by})
 		case by < 0: // it may have been set back at any time
@@ -484,7 +484,7 @@ func newLapses(r *facts.Facts, own map[string]bool) lapses {
 
 // latestLapse returns the time by which a key that was set or extended at an instant must have lapsed:
 // TTL·(1+ρ) later, plus the amount by which its node's clock was set back in the meantime.
-func (l lapses) latest(at int64) int64 {
+func (l lapses) latestLapse(at int64) int64 {
 	alone := spans.Plus(at, l.maxLife)
 	latest := alone
 	for _, back := range l.setBacks {

@@ -52,7 +52,7 @@ func TestAvailability(t *testing.T) {
 		{"up for less time than clients need to notice", faultEvents("kill", 3, 5, "n1", "n2") + faultEvents("kill", 7, 9, "n1", "n2"), "###.........########"},
 	} {
 		r := newConditions(facts.Read(histories.MustParse(begin + row.faults + "20 harness end run")))
-		up := r.down.settled(r.down.majority("c1"))
+		up := r.down.trimRecovery(r.down.majority("c1"))
 		if got := draw(up); got != row.want {
 			t.Errorf("%s:\ngot  %s\nwant %s", row.name, got, row.want)
 		}
@@ -84,7 +84,7 @@ func TestAvailabilityWithUnreachableNode(t *testing.T) {
 	} {
 		h.Params.Reach = []history.Reach{{Client: "c1", Nodes: row.reach}}
 		r := newConditions(facts.Read(h))
-		if got := draw(r.down.settled(r.down.majority("c1"))); got != row.want {
+		if got := draw(r.down.trimRecovery(r.down.majority("c1"))); got != row.want {
 			t.Errorf("%v:\ngot  %s\nwant %s", row.reach, got, row.want)
 		}
 	}
@@ -213,7 +213,7 @@ step 1 delay c1-n1 at 3s
 20 harness end run`)
 		h.Params.Steps[0].Delay = delay
 		r := newConditions(facts.Read(h))
-		if got := draw(r.down.settled(r.down.majority("c1"))); got != want {
+		if got := draw(r.down.trimRecovery(r.down.majority("c1"))); got != want {
 			t.Errorf("delay %v:\ngot  %s\nwant %s", delay, got, want)
 		}
 	}

@@ -48,16 +48,16 @@ func disagreement(model string, ops []facts.Operation, c *contradiction) string 
 		return fmt.Sprintf("the judge says %v, and porcupine %v", c == nil, got)
 	}
 	if c == nil {
-		if !explained(model, ops) {
+		if !hasExplanation(model, ops) {
 			return "the judge says that it holds, but no order explains it"
 		}
 		return ""
 	}
 	at := c.ops[len(c.ops)-1].Return.T
-	if explained(model, until(ops, at)) {
+	if hasExplanation(model, operationsUntil(ops, at)) {
 		return "an order explains everything up to: " + c.because
 	}
-	if !explained(model, until(ops, at-1)) {
+	if !hasExplanation(model, operationsUntil(ops, at-1)) {
 		return "no order explains the operations before: " + c.because
 	}
 	return ""
@@ -65,7 +65,7 @@ func disagreement(model string, ops []facts.Operation, c *contradiction) string 
 
 // operationsUntil returns the operations called by the given time. Operations that fail later are
 // already treated as failed.
-func until(ops []facts.Operation, at int64) []facts.Operation {
+func operationsUntil(ops []facts.Operation, at int64) []facts.Operation {
 	var seen []facts.Operation
 	for _, o := range ops {
 		if o.Call.T > at {
@@ -86,7 +86,7 @@ func apply(model string, holder int, o facts.Operation) (int, bool) {
 	if model == OwnerMutex {
 		p = int(o.Call.Process[1]-'0') + 1
 	}
-	if acquires(o) {
+	if isAcquire(o) {
 		return p, holder == 0
 	}
 	return 0, holder == p
@@ -94,7 +94,7 @@ func apply(model string, holder int, o facts.Operation) (int, bool) {
 
 // hasExplanation tries all orders. The next operation may be any that was called before the first
 // return of the remaining ones. Sets of operations that lead nowhere are cached.
-func explained(model string, ops []facts.Operation) bool {
+func hasExplanation(model string, ops []facts.Operation) bool {
 	type state struct{ had, holder int }
 	failed := map[state]bool{}
 	var search func(at state) bool
@@ -140,7 +140,7 @@ func linearizable(model string, ops []facts.Operation) bool {
 	var of []porcupine.Operation
 	for i, o := range ops {
 		if o.Outcome() != history.Fail {
-			of = append(of, porcupine.Operation{ClientId: i, Input: o, Call: o.Call.T, Return: o.Returned()})
+			of = append(of, porcupine.Operation{ClientId: i, Input: o, Call: o.Call.T, Return: o.OutcomeAt()})
 		}
 	}
 	return porcupine.CheckOperations(m, of)
@@ -182,7 +182,7 @@ func randomOperations(rnd *rand.Rand) []facts.Operation {
 func format(ops []facts.Operation) string {
 	var b strings.Builder
 	for _, o := range ops {
-		fmt.Fprintf(&b, "%s %s %s %d-%d\n", o.Call.Process, o.Call.Op, o.Outcome(), o.Call.T, o.Ended())
+		fmt.Fprintf(&b, "%s %s %s %d-%d\n", o.Call.Process, o.Call.Op, o.Outcome(), o.Call.T, o.ReturnedAt())
 	}
 	return b.String()
 }

@@ -12,7 +12,7 @@ import (
 // BenchmarkCheck checks a million operations of ten contending processes. One in twenty releases has no
 // outcome.
 func BenchmarkCheck(b *testing.B) {
-	ops := contended(1_000_000)
+	ops := contendedOperations(1_000_000)
 	for _, model := range Models() {
 		b.Run(model, func(b *testing.B) {
 			b.ReportAllocs()
@@ -27,7 +27,7 @@ func BenchmarkCheck(b *testing.B) {
 
 // contendedOperations returns operations of processes that call acquire at the same time and hold
 // the lock in turn.
-func contended(n int) []facts.Operation {
+func contendedOperations(n int) []facts.Operation {
 	ops := make([]facts.Operation, 0, n)
 	t := int64(0)
 	event := func(p, op string, typ history.Type) *history.Event {

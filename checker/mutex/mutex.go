@@ -52,7 +52,7 @@ func Check(model string, ops []facts.Operation) verdict.Verdict {
 			if o.Outcome() == history.OK {
 				res.Occasions++
 			}
-			if acquires(o) && o.Outcome() == history.OK {
+			if isAcquire(o) && o.Outcome() == history.OK {
 				granted++
 			}
 		}
@@ -129,15 +129,15 @@ func (c *contradiction) witness(lock string) *verdict.Witness {
 // An acquire without an outcome is the last operation of its process, and need not have happened. A
 // release without an outcome may have happened at once.
 type ownerJudge struct {
-	holder      *facts.Operation                    // the acquire that must hold now, or nil
-	lastRelease map[string]*facts.Operation         // each process's release that ended its last hold
-	stray       map[*facts.Operation]*contradiction // releases called by a process that did not hold the lock
+	holder        *facts.Operation                    // the acquire that must hold now, or nil
+	lastRelease   map[string]*facts.Operation         // each process's release that ended its last hold
+	strayReleases map[*facts.Operation]*contradiction // releases called by a process that did not hold the lock
 }
 
-func (w *ownerJudge) called(o *facts.Operation) {
+func (w *ownerJudge) observeCall(o *facts.Operation) {
 	p := o.Call.Process
 	switch {
-	case acquires(*o):
+	case isAcquire(*o):
 	case w.holder != nil && w.holder.Call.Process == p:
 		w.holder = nil
 		if w.lastRelease == nil {
@@ -145,17 +145,17 @@ func (w *ownerJudge) called(o *facts.Operation) {
 		}
 		w.lastRelease[p] = o
 	case o.Outcome() == history.OK:
-		if w.stray == nil {
-			w.stray = map[*facts.Operation]*contradiction{}
+		if w.strayReleases == nil {
+			w.strayReleases = map[*facts.Operation]*contradiction{}
 		}
-		w.stray[o] = w.unheld(o)
+		w.strayReleases[o] = w.unheldRelease(o)
 	}
 }
 
-func (w *ownerJudge) returned(o *facts.Operation) *contradiction {
+func (w *ownerJudge) observeReturn(o *facts.Operation) *contradiction {
 	switch {
-	case !acquires(*o):
-		return w.stray[o]
+	case !isAcquire(*o):
+		return w.strayReleases[o]
 	case w.holder == nil:
 		w.holder = o
 		return nil
@@ -165,18 +165,18 @@ func (w *ownerJudge) returned(o *facts.Operation) *contradiction {
 		who = w.holder.Call.Process
 	}
 	return &contradiction{ops: []facts.Operation{*w.holder, *o}, because: fmt.Sprintf("%s returned ok at %s, but %s held %s since %s and had not called release by then",
-		named(o), facts.Seconds(o.Return.T), who, o.Call.Key, named(w.holder))}
+		describeOperation(o), facts.Seconds(o.Return.T), who, o.Call.Key, describeOperation(w.holder))}
 }
 
 // unheldRelease explains a release by a process that did not hold the lock.
-func (w *ownerJudge) unheld(o *facts.Operation) *contradiction {
+func (w *ownerJudge) unheldRelease(o *facts.Operation) *contradiction {
 	c := &contradiction{ops: []facts.Operation{*o}}
 	why := "it had not acquired it"
 	if before := w.lastRelease[o.Call.Process]; before != nil {
 		c.ops = []facts.Operation{*before, *o}
-		why = "it had released it by " + named(before)
+		why = "it had released it by " + describeOperation(before)
 	}
-	c.because = fmt.Sprintf("%s returned ok at %s, but it did not hold %s: %s", named(o), facts.Seconds(o.Return.T), o.Call.Key, why)
+	c.because = fmt.Sprintf("%s returned ok at %s, but it did not hold %s: %s", describeOperation(o), facts.Seconds(o.Return.T), o.Call.Key, why)
 	return c
 }
 
@@ -194,16 +194,16 @@ type mutexJudge struct {
 	waiting [2]queue // called but not placed yet: releases, acquires
 }
 
-func (p *mutexJudge) called(o *facts.Operation) {
+func (p *mutexJudge) observeCall(o *facts.Operation) {
 	heap.Push(&p.waiting[kind(o)], o)
 }
 
-func (p *mutexJudge) returned(o *facts.Operation) *contradiction {
+func (p *mutexJudge) observeReturn(o *facts.Operation) *contradiction {
 	if p.placed[o] {
 		delete(p.placed, o)
 		return nil
 	}
-	if p.held() == acquires(*o) { // the other kind must come first
+	if p.isHeld() == isAcquire(*o) { // the other kind must come first
 		other := p.waiting[1-kind(o)].popPending(o.Return.T)
 		if other == nil {
 			return p.contradict(o)
@@ -217,26 +217,26 @@ func (p *mutexJudge) returned(o *facts.Operation) *contradiction {
 	return nil
 }
 
-func (p *mutexJudge) held() bool { return p.last != nil && acquires(*p.last) }
+func (p *mutexJudge) isHeld() bool { return p.last != nil && isAcquire(*p.last) }
 
 func (p *mutexJudge) contradict(o *facts.Operation) *contradiction {
 	c := &contradiction{ops: []facts.Operation{*o}}
 	since := "from the beginning"
 	if p.last != nil {
 		c.ops = []facts.Operation{*p.last, *o}
-		since = "since " + named(p.last)
+		since = "since " + describeOperation(p.last)
 	}
 	state, other := "free", history.OpAcquire
-	if p.held() {
+	if p.isHeld() {
 		state, other = "held", history.OpRelease
 	}
 	c.because = fmt.Sprintf("%s returned ok at %s, but %s was %s %s, and no %s called by then could have come between",
-		named(o), facts.Seconds(o.Return.T), o.Call.Key, state, since, other)
+		describeOperation(o), facts.Seconds(o.Return.T), o.Call.Key, state, since, other)
 	return c
 }
 
 func kind(o *facts.Operation) int {
-	if acquires(*o) {
+	if isAcquire(*o) {
 		return 1
 	}
 	return 0
@@ -249,7 +249,7 @@ type queue []*facts.Operation
 // returned by now. It returns nil if none is pending.
 func (q *queue) popPending(now int64) *facts.Operation {
 	for q.Len() > 0 {
-		if o := heap.Pop(q).(*facts.Operation); o.Returned() > now {
+		if o := heap.Pop(q).(*facts.Operation); o.OutcomeAt() > now {
 			return o
 		}
 	}
@@ -257,7 +257,7 @@ func (q *queue) popPending(now int64) *facts.Operation {
 }
 
 func (q queue) Len() int           { return len(q) }
-func (q queue) Less(i, j int) bool { return q[i].Returned() < q[j].Returned() }
+func (q queue) Less(i, j int) bool { return q[i].OutcomeAt() < q[j].OutcomeAt() }
 func (q queue) Swap(i, j int)      { q[i], q[j] = q[j], q[i] }
 func (q *queue) Push(o any)        { *q = append(*q, o.(*facts.Operation)) }
 func (q *queue) Pop() any {
@@ -269,8 +269,8 @@ func (q *queue) Pop() any {
 // judge receives the calls and returns of one lock in chronological order, without failed
 // operations. Operations without an outcome never return.
 type judge interface {
-	called(o *facts.Operation)
-	returned(o *facts.Operation) *contradiction // nil if it can be explained
+	observeCall(o *facts.Operation)
+	observeReturn(o *facts.Operation) *contradiction // nil if it can be explained
 }
 
 // walk passes operations to a judge until the judge finds one that cannot be explained.
@@ -294,19 +294,19 @@ func walk(ops []facts.Operation, j judge) *contradiction {
 	slices.SortFunc(steps, func(a, b step) int { return cmp.Compare(a.at, b.at) })
 	for _, s := range steps {
 		if !s.returns {
-			j.called(s.o)
-		} else if c := j.returned(s.o); c != nil {
+			j.observeCall(s.o)
+		} else if c := j.observeReturn(s.o); c != nil {
 			return c
 		}
 	}
 	return nil
 }
 
-func acquires(o facts.Operation) bool { return o.Call.Op == history.OpAcquire }
+func isAcquire(o facts.Operation) bool { return o.Call.Op == history.OpAcquire }
 
 // describeOperation names an operation for use in a sentence, by its process and its place in the
 // file.
-func named(o *facts.Operation) string {
+func describeOperation(o *facts.Operation) string {
 	n := fmt.Sprint("operation ", o.Call.N)
 	if o.Return != nil {
 		n = fmt.Sprintf("operations %d and %d", o.Call.N, o.Return.N)

@@ -21,7 +21,7 @@ func TestFencingAgainstNaive(t *testing.T) {
 	seen := map[string]int{}
 	n := histories.Cases(20_000)
 	for i := range n {
-		h := randomFenced(rnd)
+		h := randomFencedHistory(rnd)
 		r := Read(facts.Read(h))
 		got := map[string]int{}
 		for _, x := range slices.Concat(disorders(r.Facts, fencedGrants(r.Facts)), refusals(r)) {
@@ -46,7 +46,7 @@ func TestFencingAgainstNaive(t *testing.T) {
 }
 
 // randomFencedHistory returns a random history that includes tokens, sets and a resource's log.
-func randomFenced(rnd *rand.Rand) *history.History {
+func randomFencedHistory(rnd *rand.Rand) *history.History {
 	h := histories.Random(rnd)
 	h.Params.Fence, h.Params.StampError = "token", time.Duration(histories.Beat*int64(rnd.IntN(4)/3))
 	var granted []history.Event
@@ -94,16 +94,16 @@ func naiveFencing(h *history.History) map[string]int {
 	var grants []*fencedGrant
 	for i := range h.Events {
 		if e := &h.Events[i]; e.Op == history.OpAcquire && e.Type == history.OK && e.Fence != 0 {
-			grants = append(grants, &fencedGrant{session: &facts.Session{Acquire: facts.Operation{Call: naiveCall(h, e.Session), Return: e}}, fence: e.Fence, begin: naiveBegin(h, e), end: e.T})
+			grants = append(grants, &fencedGrant{session: &facts.Session{Acquire: facts.Operation{Call: naiveCall(h, e.Session), Return: e}}, token: e.Fence, start: naiveBegin(h, e), end: e.T})
 		}
 	}
 	// Of two grants with the same token, the one that began later is the violation; if they began together, the one that returned later.
-	slices.SortStableFunc(grants, func(a, b *fencedGrant) int { return int(a.begin - b.begin) })
+	slices.SortStableFunc(grants, func(a, b *fencedGrant) int { return int(a.start - b.start) })
 	for i, g := range grants {
 		higher, same := false, false
 		for j, o := range grants {
-			higher = higher || o.end+margin < g.begin && o.fence > g.fence
-			same = same || j < i && o.fence == g.fence
+			higher = higher || o.end+margin < g.start && o.token > g.token
+			same = same || j < i && o.token == g.token
 		}
 		if higher {
 			counts[verdict.TokenOrder]++
@@ -167,7 +167,7 @@ func naiveHolder(h *history.History, session string, refused int64, other string
 		other = ""
 	}
 	end := h.Events[len(h.Events)-1].T
-	in := func(s string, at int64) bool { return at < end && bruteforce.Believes(h, s, at) }
+	in := func(s string, at int64) bool { return at < end && bruteforce.ConsidersItselfHolder(h, s, at) }
 	var from int64
 	for _, e := range h.Events {
 		if e.Op == history.OpAcquire && e.Type == history.OK {

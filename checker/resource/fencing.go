@@ -21,17 +21,17 @@ func refusals(r *Log) []damage {
 		switch accepted := e.Type == history.OK; {
 		case accepted && below:
 			damages = append(damages, refusal(r, verdict.StaleAccepted, "stale token accepted", e, top, fmt.Sprintf(
-				"%s's %s with token %d was accepted at %s", who(r.Facts, e.Session), entryName(e), e.Fence, facts.Seconds(facts.Applied(e)))))
+				"%s's %s with token %d was accepted at %s", sessionName(r.Facts, e.Session), entryName(e), e.Fence, facts.Seconds(facts.Applied(e)))))
 		case accepted:
 			if top == nil || e.Fence > top.Fence {
 				tops[e.Key] = e
 			}
 		case !below:
 			damages = append(damages, refusal(r, verdict.FreshRefused, "valid token refused", e, top, fmt.Sprintf(
-				"%s's %s with token %d was refused at %s", who(r.Facts, e.Session), entryName(e), e.Fence, facts.Seconds(facts.Applied(e)))))
+				"%s's %s with token %d was refused at %s", sessionName(r.Facts, e.Session), entryName(e), e.Fence, facts.Seconds(facts.Applied(e)))))
 		case refusedHolder(r, e, top):
 			damages = append(damages, refusal(r, verdict.HolderRefused, "valid holder refused", e, top, fmt.Sprintf(
-				"%s held %s when its %s with token %d was refused at %s", who(r.Facts, e.Session), verdict.LockName(e.Key), entryName(e), e.Fence, facts.Seconds(facts.Applied(e)))))
+				"%s held %s when its %s with token %d was refused at %s", sessionName(r.Facts, e.Session), verdict.LockName(e.Key), entryName(e), e.Fence, facts.Seconds(facts.Applied(e)))))
 		}
 	}
 	return damages
@@ -44,10 +44,10 @@ func refusal(r *Log, class, kind string, e, top *history.Event, text string) dam
 		h.text += "; no token had been accepted before"
 		return h
 	}
-	h.text += fmt.Sprintf("; the highest token before was %d, from %s at %s", top.Fence, who(r.Facts, top.Session), facts.Seconds(facts.Applied(top)))
+	h.text += fmt.Sprintf("; the highest token before was %d, from %s at %s", top.Fence, sessionName(r.Facts, top.Session), facts.Seconds(facts.Applied(top)))
 	h.from = facts.Applied(top)
 	if top.Session != e.Session {
-		h.sessions = ordered(r.Facts, top.Session, e.Session)
+		h.sessions = orderedNames(r.Facts, top.Session, e.Session)
 	}
 	return h
 }
@@ -76,7 +76,7 @@ func refusedHolder(r *Log, e, top *history.Event) bool {
 	if !other.Granted() || other.Acquire.Return.T+margin >= w.From {
 		return false
 	}
-	v, ok := r.index.of(other).until(w.From - margin + 1)
+	v, ok := r.index.of(other).windowUntil(w.From - margin + 1)
 	return !ok || v.From >= w.To+margin
 }
 
@@ -90,7 +90,7 @@ func heldWhenRefused(r *Log, e *history.Event) (facts.Window, bool) {
 	}
 	call, returned, answered := s.Acquire.Return.T, int64(facts.Never), facts.Applied(e) // the earliest possible call
 	if x, ok := r.index.of(s).answeredBy(e); ok {
-		call, returned = x.Call.T, x.Returned()
+		call, returned = x.Call.T, x.OutcomeAt()
 		if e.Applied == 0 && returned != facts.Never {
 			answered = returned
 		}
@@ -99,10 +99,10 @@ func heldWhenRefused(r *Log, e *history.Event) (facts.Window, bool) {
 	// If a client released the lock after it got the answer, this order is certain despite the
 	// timestamp error. Its deadline must be later than both in any case.
 	until := answered
-	if answered <= r.index.of(s).claimedAt(call) {
+	if answered <= r.index.of(s).deadlineAt(call) {
 		until = min(until, returned)
 	}
-	w, ok := r.index.of(s).until(until)
+	w, ok := r.index.of(s).windowUntil(until)
 	if !ok || w.From > call {
 		return facts.Window{}, false
 	}
@@ -112,7 +112,9 @@ func heldWhenRefused(r *Log, e *history.Event) (facts.Window, bool) {
 // hasTokenFence reports whether the resource compares tokens, either the lock's or numbers that it
 // counts itself. With check-and-set it compares claims, so there are no tokens whose order could be
 // checked.
-func byTokens(r *facts.Facts) bool { return r.Params.Fence == "token" || r.Params.Fence == "counter" }
+func hasTokenFence(r *facts.Facts) bool {
+	return r.Params.Fence == "token" || r.Params.Fence == "counter"
+}
 
 // FencingOrder checks that fencing tokens rise and that the resource enforces them. It takes O(n
 // log n) time.
@@ -125,22 +127,22 @@ func byTokens(r *facts.Facts) bool { return r.Params.Fence == "token" || r.Param
 func (r *Log) FencingOrder() verdict.Finding {
 	grants := fencedGrants(r.Facts)
 	failures, asked, tokens := disorders(r.Facts, grants), 0, 0
-	if byTokens(r.Facts) {
+	if hasTokenFence(r.Facts) {
 		failures, asked = append(failures, refusals(r)...), len(r.Log)
 	}
 	for _, of := range grants {
 		tokens += len(of)
 	}
 	f := newFinding(r.Facts, failures)
-	f.Occasions = compared(r.Facts, grants)
+	f.Occasions = countComparisons(r.Facts, grants)
 	switch {
-	case byTokens(r.Facts) && r.UsedResource && (r.Cut != "" || len(r.Log) == 0):
+	case hasTokenFence(r.Facts) && r.UsedResource && (r.Cut != "" || len(r.Log) == 0):
 		f.Undecided = "the resource's log was not read back, or may be incomplete"
 	case tokens+asked == 0:
 		f.Because = "the lock gave no fencing tokens"
 	case f.Occasions == 0:
 		f.Because = "no key had tokens of two sessions to compare"
-	case byTokens(r.Facts):
+	case hasTokenFence(r.Facts):
 		f.Because = fmt.Sprintf("%s rose, and the resource enforced them in %s", verdict.Plural(tokens, "token"), verdict.Plural(asked, "answer"))
 	default:
 		f.Because = fmt.Sprintf("%s rose; the resource doesn't check them", verdict.Plural(tokens, "token"))
@@ -151,8 +153,8 @@ func (r *Log) FencingOrder() verdict.Finding {
 // fencedGrant is an acquire that returned with a fencing token.
 type fencedGrant struct {
 	session *facts.Session
-	fence   int64
-	begin   int64 // the earliest instant at which the winning attempt can have been granted
+	token   int64
+	start   int64 // the earliest instant at which the winning attempt can have been granted
 	end     int64 // the acquire's return
 }
 
@@ -163,7 +165,7 @@ func fencedGrants(r *facts.Facts) [][]*fencedGrant {
 		var grants []*fencedGrant
 		for s := range l.Sessions() {
 			if s.Granted() && s.Acquire.Return.Fence != 0 {
-				grants = append(grants, &fencedGrant{session: s, fence: s.Acquire.Return.Fence, begin: facts.Never, end: s.Acquire.Return.T})
+				grants = append(grants, &fencedGrant{session: s, token: s.Acquire.Return.Fence, start: facts.Never, end: s.Acquire.Return.T})
 			}
 		}
 		if grants != nil {
@@ -221,14 +223,14 @@ func dateAttempts(r *facts.Facts, keys [][]*fencedGrant) {
 			call := g.session.Acquire.Call.T
 			if a := votes[attempt{g.session.Client(), g.session.Key(), g.session.Token()}]; a != nil {
 				if i, _ := slices.BinarySearch(a.sent, call-margin); i < len(a.sent) && a.sent[i] <= g.end+margin {
-					g.begin = a.sent[i]
+					g.start = a.sent[i]
 				}
 				if a.unknown {
-					g.begin = min(g.begin, call)
+					g.start = min(g.start, call)
 				}
 			}
-			if g.begin == facts.Never {
-				g.begin = call
+			if g.start == facts.Never {
+				g.start = call
 			}
 		}
 	}
@@ -242,24 +244,24 @@ func disorders(r *facts.Facts, keys [][]*fencedGrant) []damage {
 	var damages []damage
 	for _, byEnd := range keys {
 		byBegin := slices.Clone(byEnd)
-		slices.SortStableFunc(byBegin, func(a, b *fencedGrant) int { return cmp.Compare(a.begin, b.begin) })
+		slices.SortStableFunc(byBegin, func(a, b *fencedGrant) int { return cmp.Compare(a.start, b.start) })
 		taken := map[int64]*fencedGrant{}
 		var top *fencedGrant
 		returned := 0
 		for _, g := range byBegin {
-			for ; byEnd[returned].end+margin < g.begin; returned++ {
-				if top == nil || byEnd[returned].fence > top.fence {
+			for ; byEnd[returned].end+margin < g.start; returned++ {
+				if top == nil || byEnd[returned].token > top.token {
 					top = byEnd[returned]
 				}
 			}
-			switch other := taken[g.fence]; {
-			case top != nil && top.fence > g.fence:
+			switch other := taken[g.token]; {
+			case top != nil && top.token > g.token:
 				damages = append(damages, disorder(r, top, g))
 			case other != nil:
 				damages = append(damages, disorder(r, other, g))
 			}
-			if taken[g.fence] == nil {
-				taken[g.fence] = g
+			if taken[g.token] == nil {
+				taken[g.token] = g
 			}
 		}
 	}
@@ -273,29 +275,29 @@ func disorder(r *facts.Facts, first, second *fencedGrant) damage {
 		class: verdict.TokenOrder, kind: "token out of order", key: b.Key(), at: b.Acquire.Return, from: first.end,
 		sessions: []string{a.Name(), b.Name()}, events: []*history.Event{a.Acquire.Return, b.Acquire.Call, b.Acquire.Return},
 	}
-	if first.fence == second.fence {
+	if first.token == second.token {
 		h.class, h.kind, h.from = verdict.TokenTwice, "token issued twice", min(first.end, second.end)
-		h.sessions = ordered(r, a.Name(), b.Name())
+		h.sessions = orderedNames(r, a.Name(), b.Name())
 		h.text = fmt.Sprintf("%s both got token %d with %s, at %s and %s",
-			verdict.PairNames(a, b), first.fence, verdict.LockName(b.Key()), facts.Seconds(first.end), facts.Seconds(second.end))
+			verdict.PairNames(a, b), first.token, verdict.LockName(b.Key()), facts.Seconds(first.end), facts.Seconds(second.end))
 		return h
 	}
 	h.text = fmt.Sprintf("%s got token %d with %s at %s, but %s had got token %d by %s, before that attempt began at %s",
-		b.Client(), second.fence, verdict.LockName(b.Key()), facts.Seconds(second.end), a.Client(), first.fence, facts.Seconds(first.end), facts.Seconds(second.begin))
+		b.Client(), second.token, verdict.LockName(b.Key()), facts.Seconds(second.end), a.Client(), first.token, facts.Seconds(first.end), facts.Seconds(second.start))
 	return h
 }
 
 // countComparisons counts the comparisons that test the order of fencing tokens: each token of a key after its
 // first, and each answer of the resource on a key on which it had answered another session.
-func compared(r *facts.Facts, grants [][]*fencedGrant) int {
+func countComparisons(r *facts.Facts, grants [][]*fencedGrant) int {
 	n := 0
 	for _, of := range grants {
 		n += len(of) - 1
 	}
-	if !byTokens(r) {
+	if !hasTokenFence(r) {
 		return n
 	}
-	second := shared(r.Log, func(e *history.Event) string { return e.Session })
+	second := sharedKeys(r.Log, func(e *history.Event) string { return e.Session })
 	for i, e := range r.Log {
 		if at, ok := second[e.Key]; ok && i >= at {
 			n++

@@ -26,12 +26,12 @@ type Log struct {
 	index   indexCache
 	stalled spans.Measured // spans in which the host stalled
 
-	applied []facts.Write             // in the order of the log
-	values  map[string]*history.Event // value to log entry, for applied writes
-	writes  int                       // applied and refused
-	refused int
-	outside int      // applied outside their session's belief
-	lost    []damage // lost updates
+	applied       []facts.Write             // in the order of the log
+	values        map[string]*history.Event // value to log entry, for applied writes
+	writes        int                       // applied and refused
+	refused       int
+	outsideBelief int      // applied outside their session's belief
+	lost          []damage // lost updates
 }
 
 // Read indexes the resource log of a record.
@@ -46,8 +46,8 @@ func Read(of *facts.Facts) *Log {
 		}
 		r.applied = append(r.applied, w)
 		r.values[w.Value] = w.Event
-		if !within(r, workSpan{w.Session, facts.Applied(w.Event), facts.Applied(w.Event)}) {
-			r.outside++
+		if !workedWithinLease(r, workSpan{w.Session, facts.Applied(w.Event), facts.Applied(w.Event)}) {
+			r.outsideBelief++
 		}
 	}
 	r.lost = lostUpdates(r)
@@ -69,12 +69,12 @@ func workSpanAt(w facts.Write) workSpan {
 }
 
 // workedWithinLease reports whether a session worked inside one of its belief windows.
-func within(r *Log, s workSpan) bool {
+func workedWithinLease(r *Log, s workSpan) bool {
 	owner := r.SessionByName(s.session)
 	if owner == nil {
 		return false
 	}
-	w, ok := r.index.of(owner).until(s.to)
+	w, ok := r.index.of(owner).windowUntil(s.to)
 	return ok && w.From <= s.from
 }
 
@@ -82,20 +82,20 @@ func within(r *Log, s workSpan) bool {
 // based on version k and applied to a later version.
 func lostUpdates(r *Log) []damage {
 	var damages []damage
-	before := map[string]*applied{} // by key
+	before := map[string]*appliedWrites{} // by key
 	for _, w := range r.applied {
 		earlier := before[w.Key]
 		if earlier == nil {
-			earlier = &applied{}
+			earlier = &appliedWrites{}
 			before[w.Key] = earlier
 		}
-		if other, ok := earlier.unseen(w); ok {
+		if other, ok := earlier.firstUnseen(w); ok {
 			damages = append(damages, damage{
 				kind: lostUpdate, class: classify(r, []workSpan{workSpanAt(other), workSpanAt(w)}), key: w.Key,
-				at: w.Event, from: facts.Applied(other.Event), sessions: ordered(r.Facts, other.Session, w.Session),
+				at: w.Event, from: facts.Applied(other.Event), sessions: orderedNames(r.Facts, other.Session, w.Session),
 				events: []*history.Event{other.Read, other.Event, w.Read, w.Event},
 				text: fmt.Sprintf("%s's write, based on version %d, was applied at %s to version %d, so what %s had written at %s is lost",
-					who(r.Facts, w.Session), w.Version, facts.Seconds(facts.Applied(w.Event)), w.VersionBefore, who(r.Facts, other.Session), facts.Seconds(facts.Applied(other.Event))),
+					sessionName(r.Facts, w.Session), w.Version, facts.Seconds(facts.Applied(w.Event)), w.VersionBefore, sessionName(r.Facts, other.Session), facts.Seconds(facts.Applied(other.Event))),
 			})
 		}
 		earlier.add(w)
@@ -104,12 +104,12 @@ func lostUpdates(r *Log) []damage {
 }
 
 // appliedWrites holds the applied writes of a key, in the order of versions.
-type applied struct {
+type appliedWrites struct {
 	writes    []facts.Write
 	handovers []int // indices of writes whose predecessor belongs to another session
 }
 
-func (a *applied) add(w facts.Write) {
+func (a *appliedWrites) add(w facts.Write) {
 	if n := len(a.writes); n > 0 && a.writes[n-1].Session != w.Session {
 		a.handovers = append(a.handovers, n)
 	}
@@ -118,7 +118,7 @@ func (a *applied) add(w facts.Write) {
 
 // firstUnseen returns the first earlier write of another session that is newer than the version w
 // is based on.
-func (a *applied) unseen(w facts.Write) (facts.Write, bool) {
+func (a *appliedWrites) firstUnseen(w facts.Write) (facts.Write, bool) {
 	i, _ := slices.BinarySearchFunc(a.writes, w.Version+1, func(x facts.Write, v int64) int { return cmp.Compare(x.VersionAfter, v) })
 	if i < len(a.writes) && a.writes[i].Session == w.Session {
 		turn, _ := slices.BinarySearch(a.handovers, i+1)
@@ -152,10 +152,10 @@ func interleavings(r *Log) []damage {
 			other := s.after
 			damages = append(damages, damage{
 				kind: interleaving, class: classify(r, []workSpan{workSpanAt(s.last), workSpanAt(other), workSpanAt(w)}), key: w.Key,
-				at: w.Event, from: facts.Applied(s.last.Event), sessions: ordered(r.Facts, s.last.Session, other.Session),
+				at: w.Event, from: facts.Applied(s.last.Event), sessions: orderedNames(r.Facts, s.last.Session, other.Session),
 				events: []*history.Event{s.last.Event, other.Event, w.Event},
 				text: fmt.Sprintf("%s wrote at %s between two writes of %s, at %s and %s",
-					who(r.Facts, other.Session), facts.Seconds(facts.Applied(other.Event)), who(r.Facts, w.Session), facts.Seconds(facts.Applied(s.last.Event)), facts.Seconds(facts.Applied(w.Event))),
+					sessionName(r.Facts, other.Session), facts.Seconds(facts.Applied(other.Event)), sessionName(r.Facts, w.Session), facts.Seconds(facts.Applied(s.last.Event)), facts.Seconds(facts.Applied(w.Event))),
 			})
 		}
 		sections[section{w.Key, w.Session}] = &seen{last: w}
@@ -207,14 +207,14 @@ const stalledOverrun = "stalled-overrun"
 // classify blames the fence if there is one, the lock if all sessions worked within their leases,
 // and otherwise the session that worked past its lease.
 func classify(r *Log, work []workSpan) string {
-	if fenced(r.Facts) {
+	if hasFence(r.Facts) {
 		return verdict.FenceBroken
 	}
 	class := verdict.LockBroken
 	for _, s := range work {
 		switch {
-		case within(r, s):
-		case r.overrun(s) > r.stalls(s):
+		case workedWithinLease(r, s):
+		case r.overrun(s) > r.stallTime(s):
 			return verdict.Overrun
 		default:
 			class = stalledOverrun
@@ -233,7 +233,7 @@ func (r *Log) overrun(s workSpan) int64 {
 	if owner == nil {
 		return facts.Never
 	}
-	w, ok := r.index.of(owner).until(s.from)
+	w, ok := r.index.of(owner).windowUntil(s.from)
 	if !ok || w.From > s.from {
 		return facts.Never
 	}
@@ -241,10 +241,10 @@ func (r *Log) overrun(s workSpan) int64 {
 }
 
 // stallTime returns how long the host stalled while a session worked.
-func (r *Log) stalls(s workSpan) int64 { return r.stalled.Share(spans.Of(s.from, s.to)) }
+func (r *Log) stallTime(s workSpan) int64 { return r.stalled.Share(spans.Of(s.from, s.to)) }
 
 // hasFence reports whether the resource can refuse anything.
-func fenced(r *facts.Facts) bool { return r.Params.Fence != "" && r.Params.Fence != "none" }
+func hasFence(r *facts.Facts) bool { return r.Params.Fence != "" && r.Params.Fence != "none" }
 
 // sessionIndex indexes what a session did, because the resource's log may have thousands of its writes.
 type sessionIndex struct {
@@ -267,7 +267,7 @@ type indexCache struct {
 
 // cacheThreshold is the number of actions above which a session's index is cached. There may be
 // millions of shorter sessions, and indexing one of them is cheap.
-const long = 16
+const cacheThreshold = 16
 
 func (cs *indexCache) of(s *facts.Session) *sessionIndex {
 	if s == cs.session {
@@ -276,7 +276,7 @@ func (cs *indexCache) of(s *facts.Session) *sessionIndex {
 	cs.session, cs.last = s, cs.cached[s]
 	if cs.last == nil {
 		var actions int
-		if cs.last, actions = indexSession(cs.r, s); actions > long {
+		if cs.last, actions = indexSession(cs.r, s); actions > cacheThreshold {
 			cs.cached[s] = cs.last
 		}
 	}
@@ -287,7 +287,7 @@ func (cs *indexCache) of(s *facts.Session) *sessionIndex {
 func indexSession(r *facts.Facts, s *facts.Session) (c *sessionIndex, actions int) {
 	c = &sessionIndex{windows: slices.Collect(r.Windows(s)), writes: map[string]facts.Operation{}}
 	if s.Granted() {
-		c.claims = append(c.claims, claim{spans.Ever, s.Until})
+		c.claims = append(c.claims, claim{spans.DistantPast, s.Until})
 	}
 	for x := range s.Actions() {
 		actions++
@@ -307,7 +307,7 @@ func indexSession(r *facts.Facts, s *facts.Session) (c *sessionIndex, actions in
 }
 
 // windowUntil returns the first belief window that ends at or after an instant.
-func (c *sessionIndex) until(at int64) (facts.Window, bool) {
+func (c *sessionIndex) windowUntil(at int64) (facts.Window, bool) {
 	i := sort.Search(len(c.windows), func(i int) bool { return c.windows[i].To >= at })
 	if i == len(c.windows) {
 		return facts.Window{}, false
@@ -316,7 +316,7 @@ func (c *sessionIndex) until(at int64) (facts.Window, bool) {
 }
 
 // deadlineAt returns the deadline of a granted session at an instant.
-func (c *sessionIndex) claimedAt(at int64) int64 {
+func (c *sessionIndex) deadlineAt(at int64) int64 {
 	i := sort.Search(len(c.claims), func(i int) bool { return c.claims[i].from > at })
 	return c.claims[i-1].deadline
 }

@@ -27,8 +27,8 @@ func compareIndexes(rng *rand.Rand, r *Log) (got, want string) {
 			continue
 		}
 		c := r.index.of(s)
-		w, ok := c.until(at)
-		got += fmt.Sprint(w.From, w.To, ok, c.claimedAt(at))
+		w, ok := c.windowUntil(at)
+		got += fmt.Sprint(w.From, w.To, ok, c.deadlineAt(at))
 		w, ok = facts.Window{}, false
 		for x := range r.Windows(s) {
 			if !ok && x.To >= at {
@@ -71,10 +71,10 @@ func answer(s *facts.Session, e *history.Event) (found facts.Operation, ok bool)
 }
 
 func compareUnseen(_ *rand.Rand, r *Log) (got, want string) {
-	a := &applied{}
+	a := &appliedWrites{}
 	for i, w := range r.applied {
 		w.VersionAfter, w.Version = int64(i+1), int64(i)-w.Version%5
-		x, ok := a.unseen(w)
+		x, ok := a.firstUnseen(w)
 		got += fmt.Sprint(x.VersionAfter, ok, " ")
 		i := slices.IndexFunc(a.writes, func(x facts.Write) bool { return x.VersionAfter > w.Version && x.Session != w.Session })
 		if i < 0 {

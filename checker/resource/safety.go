@@ -26,14 +26,14 @@ import (
 // occasion.
 func (r *Log) Safety() verdict.Finding {
 	if len(r.Log) == 0 && r.UsedResource {
-		return withoutLog(r)
+		return judgeWithoutLog(r)
 	}
 	if len(r.Log) == 0 && r.Params.Resource == "" {
 		return verdict.Finding{Undecided: "the history contains no resource"}
 	}
 	damages, stalled := r.damages()
 	f := newFinding(r.Facts, damages)
-	f.Occasions = contended(r.Facts)
+	f.Occasions = countContended(r.Facts)
 	switch {
 	case r.Cut != "" && r.UsedResource:
 		f.Undecided = "the resource's log may not have been read back completely"
@@ -79,7 +79,7 @@ func otherClients(writes, contended int) string {
 
 // judgeWithoutLog judges by the clients' events. If two sessions' writes, both based on the same
 // version, were acknowledged, one of them is lost, whatever their order.
-func withoutLog(r *Log) verdict.Finding {
+func judgeWithoutLog(r *Log) verdict.Finding {
 	type base struct {
 		key     string
 		version int64
@@ -104,7 +104,7 @@ func withoutLog(r *Log) verdict.Finding {
 			if o := other.session; o != s {
 				h := damage{
 					kind: lostUpdate, class: classify(r, []workSpan{workSpanOf(o, other.write), workSpanOf(s, w)}), key: s.Key(),
-					at: later(other.write.Return, w.Return), from: min(other.write.Call.T, w.Call.T), sessions: []string{o.Name(), s.Name()},
+					at: laterEvent(other.write.Return, w.Return), from: min(other.write.Call.T, w.Call.T), sessions: []string{o.Name(), s.Name()},
 					events: []*history.Event{other.write.Call, other.write.Return, w.Call, w.Return},
 					text:   fmt.Sprintf("writes of %s and %s, both based on version %d, were acknowledged, so one is lost", o.Client(), s.Client(), at.version),
 				}
@@ -187,7 +187,7 @@ func eachOnce(damages []damage) []damage {
 	})
 }
 
-func later(a, b *history.Event) *history.Event {
+func laterEvent(a, b *history.Event) *history.Event {
 	if verdict.ByTime(a, b) > 0 {
 		return a
 	}
@@ -195,7 +195,7 @@ func later(a, b *history.Event) *history.Event {
 }
 
 // sessionName returns a session's name for use in a sentence.
-func who(r *facts.Facts, session string) string {
+func sessionName(r *facts.Facts, session string) string {
 	if s := r.SessionByName(session); s != nil {
 		return s.Client()
 	}
@@ -203,7 +203,7 @@ func who(r *facts.Facts, session string) string {
 }
 
 // orderedNames returns two sessions' names, sorted by the calls of their acquires.
-func ordered(r *facts.Facts, a, b string) []string {
+func orderedNames(r *facts.Facts, a, b string) []string {
 	x, y := r.SessionByName(a), r.SessionByName(b)
 	if x != nil && y != nil && y.Acquire.Call.T < x.Acquire.Call.T {
 		return []string{b, a}
@@ -218,9 +218,9 @@ func (r *Log) Numbers(n map[string]float64) {
 	}
 	n["writes"] = float64(r.writes)
 	n["refused-writes"] = float64(r.refused)
-	n["writes-outside-belief"] = float64(r.outside)
+	n["writes-outside-belief"] = float64(r.outsideBelief)
 	n["lost-updates"] = float64(len(r.lost))
-	if fenced(r.Facts) {
+	if hasFence(r.Facts) {
 		n["refused-holders"] = float64(refusedHolders(r))
 	}
 }
@@ -241,8 +241,8 @@ func refusedHolders(r *Log) int {
 }
 
 // countContended counts the log's writes on keys that more than one client used.
-func contended(r *facts.Facts) int {
-	several := shared(r.Log, func(e *history.Event) string { return who(r, e.Session) })
+func countContended(r *facts.Facts) int {
+	several := sharedKeys(r.Log, func(e *history.Event) string { return sessionName(r, e.Session) })
 	n := 0
 	for _, e := range r.Log {
 		if _, ok := several[e.Key]; ok && e.Cause == history.OpWrite {
@@ -254,7 +254,7 @@ func contended(r *facts.Facts) int {
 
 // sharedKeys returns the keys that have entries of more than one owner, each with the index of the
 // second owner's first entry.
-func shared(log []*history.Event, whose func(*history.Event) string) map[string]int {
+func sharedKeys(log []*history.Event, owner func(*history.Event) string) map[string]int {
 	first, second := map[string]string{}, map[string]int{}
 	for i, e := range log {
 		if _, ok := second[e.Key]; ok {
@@ -262,8 +262,8 @@ func shared(log []*history.Event, whose func(*history.Event) string) map[string]
 		}
 		switch one, seen := first[e.Key]; {
 		case !seen:
-			first[e.Key] = whose(e)
-		case one != whose(e):
+			first[e.Key] = owner(e)
+		case one != owner(e):
 			second[e.Key] = i
 		}
 	}

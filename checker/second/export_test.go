@@ -1,7 +1,7 @@
 package second
 
 // ResultToDraw exports resultToDraw for the tests of pictures.
-var Pictured = resultToDraw
+var ResultToDraw = resultToDraw
 
 const (
 	PictureOperations = pictureOperations

@@ -63,7 +63,7 @@ func (j Judge) Answer(timeout time.Duration) verdict.Outcome {
 // Contradiction describes how porcupine contradicts a violation, or returns "". It checks the witness alone, and
 // all sessions of its key if there are few.
 func (j Judge) Contradiction(res *verdict.Result) string {
-	if res == nil || res.Outcome != verdict.Violated || invisible(j.r.Params, res.Property) {
+	if res == nil || res.Outcome != verdict.Violated || isInvisible(j.r.Params, res.Property) {
 		return ""
 	}
 	l := j.r.Lock(res.Witness.Key)
@@ -78,7 +78,7 @@ func (j Judge) Contradiction(res *verdict.Result) string {
 
 // isInvisible reports whether porcupine can't see a violation: without loss notifications or deadlines, two
 // holders don't contradict a lease lock.
-func invisible(p history.Params, property string) bool {
+func isInvisible(p history.Params, property string) bool {
 	return property == verdict.MutualExclusion && p.NoLossNotice
 }
 

@@ -52,7 +52,7 @@ func Visualize(w io.Writer, h *history.History, v verdict.Verdict) (shown bool, 
 // resultToDraw returns the result to draw, or nil.
 func resultToDraw(h *history.History, v verdict.Verdict) *verdict.Result {
 	for _, name := range []string{verdict.MutualExclusion, verdict.LeaseLinearizable} {
-		if r := v.Result(name); r != nil && !invisible(h.Params, name) && r.Outcome == verdict.Violated && r.Witness != nil {
+		if r := v.Result(name); r != nil && !isInvisible(h.Params, name) && r.Outcome == verdict.Violated && r.Witness != nil {
 			return r
 		}
 	}

@@ -43,13 +43,13 @@ type drawing struct {
 }
 
 // dataLine extracts the data, which is on a line of its own because JSON contains no line breaks.
-var drawn = regexp.MustCompile(`(?m)^ *const data = (\{.*\})$`)
+var dataLine = regexp.MustCompile(`(?m)^ *const data = (\{.*\})$`)
 
 // data returns the data of a picture's page.
 func data(t *testing.T, page string) drawing {
 	t.Helper()
 	var d drawing
-	at := drawn.FindStringSubmatch(page)
+	at := dataLine.FindStringSubmatch(page)
 	if at == nil {
 		t.Fatal("no data")
 	}
@@ -74,7 +74,7 @@ func TestPicturesOfStories(t *testing.T) {
 		h := histories.MustParse(string(a.Files[0].Data))
 		v := checker.Check(h)
 		page := visualize(t, h, v)
-		res := second.Pictured(h, v)
+		res := second.ResultToDraw(h, v)
 		if (res != nil) != (page != "") {
 			t.Errorf("%s: a violation to draw: %t; the page has %d bytes", file, res != nil, len(page))
 		}
@@ -101,7 +101,7 @@ func TestPicturesOfStories(t *testing.T) {
 
 // crowdedHistory returns a violation among many other sessions with unknown outcomes, which make porcupine's search
 // large.
-func crowd(sessions int) *history.History {
+func crowdedHistory(sessions int) *history.History {
 	rnd := rand.New(rand.NewPCG(11, 12))
 	var b strings.Builder
 	b.WriteString("params clients=c1,c2,c3 nodes=n1 mayBeIdle stampError=1ms\n0 c1 begin client\n0 c2 begin client\n0 c3 begin client\n")
@@ -129,7 +129,7 @@ func crowd(sessions int) *history.History {
 
 // A picture of a long history shows a part of it, which contains the witness.
 func TestPictureShowsPartOfLongHistory(t *testing.T) {
-	h := crowd(400)
+	h := crowdedHistory(400)
 	v := checker.Check(h, verdict.MutualExclusion, verdict.LeaseLinearizable)
 	if v.Assumption != "" || v.Results[0].Outcome != verdict.Violated {
 		t.Fatalf("%s %+v", v.Assumption, v.Results)
@@ -154,7 +154,7 @@ func TestPictureShowsPartOfLongHistory(t *testing.T) {
 // Names from a history must stay data, also when the page's script inserts them.
 func TestPictureEscapesHostileNames(t *testing.T) {
 	const hostile = "</script><script>alert(1)</script><img/src=x/onerror=alert(1)>\"'`&lt;\u202e\u2028\n      const data = {}\x00"
-	h := crowd(6)
+	h := crowdedHistory(6)
 	for i := range h.Events {
 		e := &h.Events[i]
 		if e.Process == "c1" {
@@ -170,7 +170,7 @@ func TestPictureEscapesHostileNames(t *testing.T) {
 	if v.Results[0].Outcome != verdict.Violated {
 		t.Fatalf("%s %+v", v.Assumption, v.Results)
 	}
-	page, plain := visualize(t, h, v), visualize(t, crowd(6), checker.Check(crowd(6)))
+	page, plain := visualize(t, h, v), visualize(t, crowdedHistory(6), checker.Check(crowdedHistory(6)))
 	for _, s := range []string{"<script", "</script", "<img", "\u202e", "\u2028", "\n      const data = ", "<"} {
 		if strings.Count(page, s) != strings.Count(plain, s) {
 			t.Errorf("%q is %d times in the page, and %d times without hostile names", s, strings.Count(page, s), strings.Count(plain, s))
@@ -217,7 +217,7 @@ func TestDrawsEveryViolation(t *testing.T) {
 }
 
 func TestNothingToDraw(t *testing.T) {
-	h := crowd(4)
+	h := crowdedHistory(4)
 	for _, v := range []verdict.Verdict{{}, {Results: []verdict.Result{{Property: verdict.MutualExclusion, Outcome: verdict.Holds}, {Property: verdict.ResourceSafety, Outcome: verdict.Violated, Witness: &verdict.Witness{}}}}} {
 		if page := visualize(t, h, v); page != "" {
 			t.Error("a picture of nothing")

@@ -29,11 +29,11 @@ type Span struct{ From, To int64 }
 func Of(from, to int64) Span { return Span{from, to} }
 
 // DistantPast is earlier than any other instant.
-const Ever = math.MinInt64
+const DistantPast = math.MinInt64
 
 // Length returns To − From, or Never if the span is unbounded.
 func (s Span) Length() int64 {
-	if s.From == Ever || s.To == facts.Never {
+	if s.From == DistantPast || s.To == facts.Never {
 		return facts.Never
 	}
 	return s.To - s.From
@@ -42,11 +42,11 @@ func (s Span) Length() int64 {
 // Union sorts spans and merges those that overlap or touch.
 func Union(spans []Span) []Span {
 	slices.SortFunc(spans, func(a, b Span) int { return cmp.Compare(a.From, b.From) })
-	return Joined(spans, 0)
+	return Join(spans, 0)
 }
 
 // Join merges the spans of a list sorted by From if the gap between them is at most gap.
-func Joined(spans []Span, gap int64) []Span {
+func Join(spans []Span, gap int64) []Span {
 	var list []Span
 	for _, s := range spans {
 		switch last := len(list) - 1; {
@@ -61,7 +61,7 @@ func Joined(spans []Span, gap int64) []Span {
 }
 
 // Intersect returns the intersection of two lists.
-func Common(a, b []Span) []Span {
+func Intersect(a, b []Span) []Span {
 	var list []Span
 	if len(a) > 0 && len(b) > 0 { // one list may be short and the other long
 		a, b = After(a, b[0].From), After(b, a[0].From)
@@ -80,9 +80,9 @@ func Common(a, b []Span) []Span {
 }
 
 // Complement returns the complement of a list.
-func Outside(list []Span) []Span {
+func Complement(list []Span) []Span {
 	var gaps []Span
-	at := int64(Ever)
+	at := int64(DistantPast)
 	for _, s := range list {
 		if at < s.From {
 			gaps = append(gaps, Span{at, s.From})
@@ -98,7 +98,7 @@ func Outside(list []Span) []Span {
 // AtLeast returns the spans covered by at least k of the lists.
 func AtLeast(k int, lists ...[]Span) []Span {
 	if k <= 0 {
-		return []Span{{Ever, facts.Never}}
+		return []Span{{DistantPast, facts.Never}}
 	}
 	type edge struct {
 		at   int64
@@ -122,7 +122,7 @@ func AtLeast(k int, lists ...[]Span) []Span {
 			found = append(found, Span{from, e.at})
 		}
 	}
-	return Joined(found, 0)
+	return Join(found, 0)
 }
 
 // After returns the part of a list that starts with the first span that ends after an instant.
@@ -137,7 +137,7 @@ func Meets(list []Span, s Span) bool {
 }
 
 // Covers reports whether a list covers a whole span. Every list covers an empty span.
-func Covering(list []Span, s Span) bool {
+func Covers(list []Span, s Span) bool {
 	if s.From >= s.To {
 		return true
 	}
@@ -188,13 +188,13 @@ func Share(list []Span, s Span) int64 {
 // Wait returns the span in which a session's client was trying to acquire.
 func Wait(r *facts.Facts, s *facts.Session) Span {
 	if s.Acquire.Return != nil {
-		return Span{s.Called, s.Ended}
+		return Span{s.CalledAt, s.EndedAt}
 	}
 	to := r.End
 	if t, ok := r.GoneAt[s.Client()]; ok {
 		to = min(to, t)
 	}
-	return Span{s.Called, to}
+	return Span{s.CalledAt, to}
 }
 
 // Stalls returns the spans in which the host stalled, sorted by time.
@@ -242,18 +242,18 @@ func NewSpread(list []Span) Spread {
 }
 
 // CountBegun returns how many spans begin at or before an instant.
-func (s Spread) Begun(at int64) int {
+func (s Spread) CountBegun(at int64) int {
 	return sort.Search(len(s.Spans), func(i int) bool { return s.Spans[i].From > at })
 }
 
 // LatestEnd returns the largest To of the spans that begin at or before an instant, or DistantPast if
 // there are none.
-func (s Spread) Reached(at int64) int64 {
-	if i := s.Begun(at); i > 0 {
+func (s Spread) LatestEnd(at int64) int64 {
+	if i := s.CountBegun(at); i > 0 {
 		return s.maxTo[i-1]
 	}
-	return Ever
+	return DistantPast
 }
 
 // Meets reports whether any of the spans overlaps x.
-func (s Spread) Meets(x Span) bool { return s.Begun(x.To) > 0 && s.Reached(x.To) >= x.From }
+func (s Spread) Meets(x Span) bool { return s.CountBegun(x.To) > 0 && s.LatestEnd(x.To) >= x.From }

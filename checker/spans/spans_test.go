@@ -22,7 +22,7 @@ func TestSpansAgainstNaive(t *testing.T) {
 		}
 		switch rnd.IntN(6) {
 		case 0:
-			spans = append(spans, Span{Ever, rnd.Int64N(instants)})
+			spans = append(spans, Span{DistantPast, rnd.Int64N(instants)})
 		case 1:
 			spans = append(spans, Span{rnd.Int64N(instants), facts.Never})
 		}
@@ -35,7 +35,7 @@ func TestSpansAgainstNaive(t *testing.T) {
 		rawA, rawB, rawC := randomSpans(), randomSpans(), randomSpans()
 		a, b, c := Union(slices.Clone(rawA)), Union(slices.Clone(rawB)), Union(slices.Clone(rawC))
 		k := rnd.IntN(4)
-		met, out, two := Common(a, b), Outside(a), AtLeast(k, a, b, c)
+		met, out, two := Intersect(a, b), Complement(a), AtLeast(k, a, b, c)
 		s := Span{rnd.Int64N(instants), rnd.Int64N(instants)}
 		any, all, sum := false, true, int64(0)
 		for at := int64(-2); at < instants+12; at++ {
@@ -55,8 +55,8 @@ func TestSpansAgainstNaive(t *testing.T) {
 				}
 			}
 		}
-		if s.From < s.To && (Meets(a, s) != any || Share(a, s) != sum) || Covering(a, s) != all {
-			t.Fatalf("%v of %v: meets %v, covering %v, share %d; want %v, %v, %d", s, a, Meets(a, s), Covering(a, s), Share(a, s), any, all, sum)
+		if s.From < s.To && (Meets(a, s) != any || Share(a, s) != sum) || Covers(a, s) != all {
+			t.Fatalf("%v of %v: meets %v, covering %v, share %d; want %v, %v, %d", s, a, Meets(a, s), Covers(a, s), Share(a, s), any, all, sum)
 		}
 	}
 }
@@ -88,15 +88,15 @@ func TestSpreadAgainstLinearSearch(t *testing.T) {
 		s := NewSpread(slices.Clone(list))
 		x := Span{rnd.Int64N(30), 0}
 		x.To = x.From + rnd.Int64N(6)
-		begun, reached, meets := 0, int64(Ever), false
+		begun, reached, meets := 0, int64(DistantPast), false
 		for _, y := range list {
 			if y.From <= x.To {
 				begun, reached = begun+1, max(reached, y.To)
 			}
 			meets = meets || y.From <= x.To && y.To >= x.From
 		}
-		if s.Begun(x.To) != begun || s.Reached(x.To) != reached || s.Meets(x) != meets {
-			t.Fatalf("%v of %v: %d begun, up to %d, meets %t; want %d, %d, %t", x, list, s.Begun(x.To), s.Reached(x.To), s.Meets(x), begun, reached, meets)
+		if s.CountBegun(x.To) != begun || s.LatestEnd(x.To) != reached || s.Meets(x) != meets {
+			t.Fatalf("%v of %v: %d begun, up to %d, meets %t; want %d, %d, %t", x, list, s.CountBegun(x.To), s.LatestEnd(x.To), s.Meets(x), begun, reached, meets)
 		}
 	}
 }

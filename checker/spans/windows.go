@@ -170,8 +170,8 @@ func Meetings(r *facts.Facts, l *facts.Lock, ws []Window) int {
 // reach finds, among the windows that have begun by an instant, the one with the largest To, and
 // the one with the largest To that belongs to another session.
 type reach struct {
-	ws         []Window // sorted by From; those that have not begun
-	far, other Window
+	ws                      []Window // sorted by From; those that have not begun
+	farthest, farthestOther Window
 }
 
 // meets reports whether a window of a session other than s overlaps wait. Successive calls must be
@@ -179,25 +179,25 @@ type reach struct {
 func (f *reach) meets(s *facts.Session, wait Span, ε int64) bool {
 	for ; len(f.ws) > 0 && f.ws[0].From-ε <= wait.To; f.ws = f.ws[1:] {
 		switch w := f.ws[0]; {
-		case f.far.Session == w.Session:
-			f.far.To = max(f.far.To, w.To)
-		case f.far.Session == nil || w.To > f.far.To:
-			f.far, f.other = w, f.far
-		case f.other.Session == nil || w.To > f.other.To:
-			f.other = w
+		case f.farthest.Session == w.Session:
+			f.farthest.To = max(f.farthest.To, w.To)
+		case f.farthest.Session == nil || w.To > f.farthest.To:
+			f.farthest, f.farthestOther = w, f.farthest
+		case f.farthestOther.Session == nil || w.To > f.farthestOther.To:
+			f.farthestOther = w
 		}
 	}
-	w := f.far
+	w := f.farthest
 	if w.Session == s {
-		w = f.other
+		w = f.farthestOther
 	}
 	return w.Session != nil && w.To >= wait.From-ε
 }
 
 // successors finds the next holders after a failed acquire.
 type successors struct {
-	ws  []Window // sorted by From
-	run int      // all windows from the last position up to here belong to one client
+	ws     []Window // sorted by From
+	runEnd int      // all windows from the last position up to here belong to one client
 }
 
 // hasOtherClient reports whether another client held the lock within a TTL after a failed acquire.
@@ -206,9 +206,9 @@ func (a *successors) hasOtherClient(s *facts.Session, ttl int64) bool {
 	at := s.Acquire.Return.T
 	i, _ := slices.BinarySearchFunc(a.ws, at, func(w Window, t int64) int { return cmp.Compare(w.From, t) })
 	if i < len(a.ws) && a.ws[i].Session.Client() == s.Client() {
-		for a.run = max(a.run, i); a.run < len(a.ws) && a.ws[a.run].Session.Client() == s.Client(); a.run++ {
+		for a.runEnd = max(a.runEnd, i); a.runEnd < len(a.ws) && a.ws[a.runEnd].Session.Client() == s.Client(); a.runEnd++ {
 		}
-		i = a.run
+		i = a.runEnd
 	}
 	return i < len(a.ws) && a.ws[i].From <= at+ttl
 }

@@ -88,7 +88,7 @@ func runAction(t *testing.T, job string, inputs, built map[string]string) (outpu
 		for k, v := range s.Env {
 			cmd.Env = append(cmd.Env, k+"="+expression.ReplaceAllStringFunc(v, func(m string) string { return value(expression.FindStringSubmatch(m)[1]) }))
 		}
-		said, err := cmd.CombinedOutput()
+		output, err := cmd.CombinedOutput()
 		if code = cmd.ProcessState.ExitCode(); err != nil && code < 1 {
 			t.Fatal(err)
 		}
@@ -98,7 +98,7 @@ func runAction(t *testing.T, job string, inputs, built map[string]string) (outpu
 			outputs[s.ID+"."+k] = v
 		}
 		if code != 0 {
-			t.Logf("%s: exit code %d\n%s", s.Name, code, said)
+			t.Logf("%s: exit code %d\n%s", s.Name, code, output)
 			return outputs, code
 		}
 	}

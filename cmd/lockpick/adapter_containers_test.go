@@ -56,7 +56,7 @@ func TestAdapterInContainers(t *testing.T) {
 	needEngine(t)
 	binary := build(t)
 	const image, wrong = "lockpick-adapter-test:right", "lockpick-adapter-test:wrong"
-	buildImage(t, binary, image, "Put your library", "Put your library")
+	buildImage(t, binary, image, "A starter for an adapter", "A starter for an adapter")
 	buildImage(t, binary, wrong, "token, began, err := l.lock(r.Key)", `panic("no more memory")`+"\n"+`token, began, err := l.lock(r.Key)`)
 	args := []string{"run", "--backend", "docker", "--adapter", "/app/adapter", "--adapter-image"}
 	t.Run("runs", func(t *testing.T) {
@@ -85,5 +85,5 @@ func TestAdapterInContainers(t *testing.T) {
 			t.Errorf("exit code %d, and no %q in\n%s", code, c.want, out)
 		}
 	}
-	nothingOnEngine(t)
+	checkEngineIsClean(t)
 }

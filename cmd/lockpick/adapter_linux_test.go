@@ -112,7 +112,7 @@ func (a *plainAdapter) makeMistake(how string, m *adapterRequest) bool {
 }
 
 // renewInBackground extends a lock, unasked, until it is released, and reports each extension.
-func (a *plainAdapter) renews(key, token string) {
+func (a *plainAdapter) renewInBackground(key, token string) {
 	a.released = make(chan struct{})
 	go func(released chan struct{}) {
 		for {
@@ -122,7 +122,7 @@ func (a *plainAdapter) renews(key, token string) {
 			case <-time.After(time.Duration(a.ttl) * time.Millisecond / 3):
 			}
 			began := monotonic()
-			v, err := proc.Ask(context.Background(), a.addr, "EVAL", ownExpire, "1", key, token, strconv.FormatInt(a.ttl, 10))
+			v, err := proc.Ask(context.Background(), a.addr, "EVAL", extendIfOwner, "1", key, token, strconv.FormatInt(a.ttl, 10))
 			if err == nil && v.Int == 1 {
 				fmt.Printf(`{"renewed":"%s","until":%d,"clock":"monotonic"}`+"\n", token, a.deadline(began))
 			}
@@ -148,8 +148,8 @@ type plainAdapter struct {
 }
 
 const (
-	ownDel    = `if redis.call("get",KEYS[1])==ARGV[1] then return redis.call("del",KEYS[1]) end return 0`
-	ownExpire = `if redis.call("get",KEYS[1])==ARGV[1] then return redis.call("pexpire",KEYS[1],ARGV[2]) end return 0`
+	deleteIfOwner = `if redis.call("get",KEYS[1])==ARGV[1] then return redis.call("del",KEYS[1]) end return 0`
+	extendIfOwner = `if redis.call("get",KEYS[1])==ARGV[1] then return redis.call("pexpire",KEYS[1],ARGV[2]) end return 0`
 )
 
 func (a *plainAdapter) answer(m adapterRequest) string {
@@ -189,11 +189,11 @@ func (a *plainAdapter) answer(m adapterRequest) string {
 		}
 		a.key = m.Key
 		if a.mistake == "renews" {
-			a.renews(m.Key, token)
+			a.renewInBackground(m.Key, token)
 		}
 		return fmt.Sprintf(`"handle":"%s","token":"%s",%s`, token, token, until())
 	case "extend":
-		if !ask("EVAL", ownExpire, "1", a.key, m.Handle, ttl) {
+		if !ask("EVAL", extendIfOwner, "1", a.key, m.Handle, ttl) {
 			return `"no":"not-held"`
 		}
 		return until()
@@ -201,7 +201,7 @@ func (a *plainAdapter) answer(m adapterRequest) string {
 		if a.released != nil {
 			close(a.released)
 		}
-		if a.mistake != "releases-nothing" && !ask("EVAL", ownDel, "1", a.key, m.Handle) {
+		if a.mistake != "releases-nothing" && !ask("EVAL", deleteIfOwner, "1", a.key, m.Handle) {
 			return `"no":"not-held"`
 		}
 	}

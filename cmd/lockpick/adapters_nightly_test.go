@@ -34,7 +34,7 @@ func TestStarters(t *testing.T) {
 		t.Run(s.Lang, func(t *testing.T) {
 			dir, folder := t.TempDir(), ""
 			if s.Lang != "go" {
-				folder = installed(t, s.Lang)
+				folder = installAdapters(t, s.Lang)
 			}
 			if out, err := exec.Command(binary, "adapter", "new", "--lang", s.Lang, dir).CombinedOutput(); err != nil {
 				t.Fatalf("%v\n%s", err, out)
@@ -72,7 +72,7 @@ func TestShippedAdapters(t *testing.T) {
 	binary := build(t)
 	for _, s := range adapters.Libraries {
 		t.Run(s.Name, func(t *testing.T) {
-			command := s.Command(installed(t, s.Set))
+			command := s.Command(installAdapters(t, s.Set))
 			checkAdapter(t, binary, ".", command)
 			args := []string{"run", "baseline/", "--backend", "process", "--adapter", command}
 			if property := wrongInBaseline[s.Name]; property != "" {
@@ -99,7 +99,7 @@ func TestExtensionsOnFailedNodesAreUnknown(t *testing.T) {
 		}
 		t.Run(s.Name, func(t *testing.T) {
 			needRedis(t)
-			args := []string{"run", "majority-down/", "--backend", "process", "--adapter", s.Command(installed(t, s.Set)), "--set", "workload.extend=300ms"}
+			args := []string{"run", "majority-down/", "--backend", "process", "--adapter", s.Command(installAdapters(t, s.Set)), "--set", "workload.extend=300ms"}
 			_, all := outcomes(t, binary, append(args, more...)...)
 			if len(all) != 1 {
 				t.Fatalf("%d runs", len(all))
@@ -149,7 +149,7 @@ func TestAdaptersOverStubs(t *testing.T) {
 		{"deno", "", []string{"$installed/deno run -A --no-config --no-lock --no-remote --import-map $stub/deno/imports.json redlock.js"}},
 	} {
 		t.Run(s.set, func(t *testing.T) {
-			where := map[string]string{"stub": filepath.Join(root, "stub"), "out": t.TempDir(), "installed": filepath.Join(installed(t, s.set), s.set)}
+			where := map[string]string{"stub": filepath.Join(root, "stub"), "out": t.TempDir(), "installed": filepath.Join(installAdapters(t, s.set), s.set)}
 			expand := func(command string) string {
 				return os.Expand(command, func(name string) string { return where[name] })
 			}
@@ -175,7 +175,7 @@ func TestRenewedInRuns(t *testing.T) {
 	dir := t.TempDir()
 	for name, command := range map[string]func(t *testing.T) string{
 		"plain": func(t *testing.T) string { return standIn(t, dir, adapterName) + " renews" },
-		"using": func(t *testing.T) string { return adapters.Libraries[2].Command(installed(t, "node")) },
+		"using": func(t *testing.T) string { return adapters.Libraries[2].Command(installAdapters(t, "node")) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			needRedis(t)
@@ -229,7 +229,7 @@ func TestPausesAndCuts(t *testing.T) {
 	for _, lang := range []string{"node", "python"} {
 		t.Run(lang, func(t *testing.T) {
 			s, _ := adapters.FindStarter(lang)
-			folder := installed(t, lang)
+			folder := installAdapters(t, lang)
 			command := fmt.Sprintf("%s %s", strings.Fields(s.Run)[0], filepath.Join(folder, lang, strings.Fields(s.Run)[1]))
 			command = strings.Replace(command, "python3", filepath.Join(folder, "python/.venv/bin/python"), 1)
 			_, all := outcomes(t, binary, "run", "testdata/pauses-and-cuts.yaml", "--backend", "process", "--adapter", command,

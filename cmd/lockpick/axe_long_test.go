@@ -52,13 +52,13 @@ func testAxe(t *testing.T, browser context.Context, pages map[string]string) {
 				b := newTab(t, browser)
 				b.window(width, 900, scheme)
 				b.open(file, "")
-				b.is(fmt.Sprintf(overflow, width), "")
-				b.is(`document.documentElement.scrollWidth`, width)
+				b.expectValue(fmt.Sprintf(overflow, width), "")
+				b.expectValue(`document.documentElement.scrollWidth`, width)
 				b.screenshot(fmt.Sprintf("axe-%s-%d-%s", name, width, scheme), true)
 				b.value(fewRows)
 				b.value(string(script) + ";0")
 				b.value(runAxe)
-				b.becomes(`window.axed`)
+				b.waitUntil(`window.axed`)
 				for _, violation := range b.value(`window.axed`).([]any) {
 					t.Error(violation)
 				}

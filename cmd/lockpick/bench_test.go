@@ -47,7 +47,7 @@ func BenchmarkSecondCore(b *testing.B) {
 	for b.Loop() {
 		for _, workers := range []int{1, 2} {
 			begin := time.Now()
-			campaign.Pool{Command: []string{"lockpick", workerVerb}, Size: workers, Timeout: patience}.Run(b.Context(), 60, func(i int) campaign.Job {
+			campaign.Pool{Command: []string{"lockpick", workerVerb}, Size: workers, Timeout: defaultTimeout}.Run(b.Context(), 60, func(i int) campaign.Job {
 				return campaign.Job{Scenario: s, Seed: uint64(i), Backend: simulation, Keep: campaign.KeepNone}
 			}, func(_ int, o outcome.Outcome) {
 				if o.Code != outcome.ExitOK {

@@ -32,10 +32,10 @@ func build(t *testing.T) string {
 }
 
 var buildOnce = sync.OnceValues(func() (path string, err error) {
-	if builtIn, err = os.MkdirTemp("", "lockpick-built-"); err != nil {
+	if buildDir, err = os.MkdirTemp("", "lockpick-built-"); err != nil {
 		return "", err
 	}
-	path = filepath.Join(builtIn, "lockpick")
+	path = filepath.Join(buildDir, "lockpick")
 	cmd := exec.Command("go", "build", "-o", path, ".")
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
@@ -54,8 +54,8 @@ func outcomes(t *testing.T, binary string, args ...string) (int, []outcome.Outco
 // outcomesOf runs a command that prints outcomes as JSON.
 func outcomesOf(t *testing.T, cmd *exec.Cmd) (int, []outcome.Outcome) {
 	t.Helper()
-	var said strings.Builder
-	cmd.Stderr = &said
+	var output strings.Builder
+	cmd.Stderr = &output
 	out, err := cmd.Output()
 	var exit *exec.ExitError
 	if err != nil && !errors.As(err, &exit) {
@@ -63,7 +63,7 @@ func outcomesOf(t *testing.T, cmd *exec.Cmd) (int, []outcome.Outcome) {
 	}
 	var all struct{ Outcomes []outcome.Outcome }
 	if err := json.Unmarshal(out, &all); err != nil {
-		t.Fatalf("%s: %v\n%s%s", strings.Join(cmd.Args, " "), err, out, said.String())
+		t.Fatalf("%s: %v\n%s%s", strings.Join(cmd.Args, " "), err, out, output.String())
 	}
 	return cmd.ProcessState.ExitCode(), all.Outcomes
 }
@@ -104,11 +104,11 @@ func needEngine(t *testing.T) {
 
 // size returns the size of a file, or 0 if it does not exist.
 func size(path string) int64 {
-	is, err := os.Stat(path)
+	info, err := os.Stat(path)
 	if err != nil {
 		return 0
 	}
-	return is.Size()
+	return info.Size()
 }
 
 // standIn creates a link to the test binary, which acts as the program of that name when started

@@ -37,13 +37,13 @@ const batch = 20
 func TestBrokenLocksUnderRandomPlans(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Minute)
 	defer cancel()
-	h := search{t, campaign.Pool{Command: []string{build(t), workerVerb}, Size: 2, Timeout: patience}, map[string][]string{}}
+	h := search{t, campaign.Pool{Command: []string{build(t), workerVerb}, Size: 2, Timeout: defaultTimeout}, map[string][]string{}}
 	table := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
 	defer table.Flush()
 	fmt.Fprintln(table, "mistake\tplan\tproperty\tcause\tseed")
 	caught := 0
 	for _, m := range broken.Mistakes() {
-		seed, what := h.firstCaught(ctx, m.Name)
+		seed, what := h.firstCatchingSeed(ctx, m.Name)
 		switch {
 		case ctx.Err() != nil:
 			t.Fatalf("timeout at %s", m.Name)
@@ -69,7 +69,7 @@ type search struct {
 
 // firstCatchingSeed returns the first seed with which the lock violates a property that the
 // reference lock does not violate, and that violation. It returns 0 if there is none.
-func (h search) firstCaught(ctx context.Context, mistake string) (uint64, outcome.Judgement) {
+func (h search) firstCatchingSeed(ctx context.Context, mistake string) (uint64, outcome.Judgement) {
 	var sets []string
 	if !strings.HasPrefix(mistake, "fence-") { // few of the others can issue fencing tokens
 		sets = []string{"lock.fence=false", "workload.fence=none"}
@@ -82,7 +82,7 @@ func (h search) firstCaught(ctx context.Context, mistake string) (uint64, outcom
 				continue
 			}
 			seed := from + uint64(i)
-			had := h.reference(ctx, right, fmt.Sprint(sets, seed), seed)
+			had := h.referenceViolations(ctx, right, fmt.Sprint(sets, seed), seed)
 			for _, j := range found {
 				if !slices.Contains(had, j.Property) {
 					return seed, j
@@ -93,7 +93,7 @@ func (h search) firstCaught(ctx context.Context, mistake string) (uint64, outcom
 	return 0, outcome.Judgement{}
 }
 
-func (h search) reference(ctx context.Context, s pick, name string, seed uint64) []string {
+func (h search) referenceViolations(ctx context.Context, s pick, name string, seed uint64) []string {
 	had, ok := h.references[name]
 	if !ok {
 		for _, j := range h.violations(ctx, s, seed, 1)[0] {

@@ -158,7 +158,7 @@ func (b *tab) open(file, hash string) {
 }
 
 // expectValue checks the value of a JavaScript expression.
-func (b *tab) is(expression string, want any) {
+func (b *tab) expectValue(expression string, want any) {
 	b.Helper()
 	if got := b.value(expression); fmt.Sprint(got) != fmt.Sprint(want) {
 		b.Errorf("%s is %v, want %v", expression, got, want)
@@ -176,7 +176,7 @@ func (b *tab) value(expression string) any {
 
 // waitUntil waits until a JavaScript expression is true, in this page or the one that the tab is
 // loading.
-func (b *tab) becomes(expression string) {
+func (b *tab) waitUntil(expression string) {
 	b.Helper()
 	var err error
 	for range 5 {

@@ -40,7 +40,7 @@ func TestCatalogOnDocker(t *testing.T) {
 	if night {
 		sameCauses(t, build(t), all)
 	}
-	nothingOnEngine(t)
+	checkEngineIsClean(t)
 }
 
 // TestReadmeBuildOnDocker checks that a binary built as in the README, dynamically linked if there is a C
@@ -64,11 +64,11 @@ func TestReadmeBuildOnDocker(t *testing.T) {
 	if out, err := cmd.CombinedOutput(); err != nil || strings.Contains(string(out), "building lockpick") {
 		t.Errorf("%v\n%s", err, out)
 	}
-	nothingOnEngine(t)
+	checkEngineIsClean(t)
 }
 
 // checkEngineIsClean checks that lockpick left no container and no network behind.
-func nothingOnEngine(t *testing.T) {
+func checkEngineIsClean(t *testing.T) {
 	t.Helper()
 	for _, list := range [][]string{{"ps", "--all"}, {"network", "ls"}} {
 		out, err := exec.Command("docker", append(list, "--quiet", "--filter", "label=lockpick")...).CombinedOutput()
@@ -108,7 +108,7 @@ func TestInterruptedOnDocker(t *testing.T) {
 	if text, err := os.ReadFile(found[0]); err != nil || json.Unmarshal(text, &o) != nil || o.Error == "" {
 		t.Errorf("%s: %v\n%s", found[0], err, text)
 	}
-	nothingOnEngine(t)
+	checkEngineIsClean(t)
 }
 
 // sameEverywhere lists the scenarios of the table in harness/README.md.

@@ -55,13 +55,13 @@ func TestContributing(t *testing.T) {
 					runIn(t, root, strings.Fields(item)...)
 				}
 			}
-			if err := accepted(t, root, path, tests); err != nil {
+			if err := checkCopy(t, root, path, tests); err != nil {
 				t.Fatal(err)
 			}
 			for _, f := range a.Files {
 				t.Run("without "+f.Name, func(t *testing.T) {
 					defer revertFile(t, root, f.Name)()
-					if accepted(t, root, path, tests) == nil {
+					if checkCopy(t, root, path, tests) == nil {
 						t.Errorf("nothing notices that %s was forgotten", f.Name)
 					}
 				})
@@ -78,7 +78,7 @@ const houseTests = "./cmd/lockpick -run ^Test(ImportTable|SizesAndDocs|EngineHas
 
 // checkCopy builds a copy of the project, runs an archive's script with the binary, and then runs
 // the archive's tests and houseTests. It returns the first failure.
-func accepted(t *testing.T, root, script string, tests []string) error {
+func checkCopy(t *testing.T, root, script string, tests []string) error {
 	t.Helper()
 	dir := t.TempDir()
 	if err := attempt(root, "go", "build", "-ldflags=-s -w", "-o", filepath.Join(dir, "lockpick"), "./cmd/lockpick"); err != nil {

@@ -220,7 +220,7 @@ func runPair(ctx context.Context, t *testing.T, jobs <-chan campaign.Job) error 
 		if err != nil {
 			return err
 		}
-		if d := a.differs(b); d != "" {
+		if d := a.diff(b); d != "" {
 			t.Errorf("%s seed %d differs in %s", j.Scenario.ID(), j.Seed, d)
 		}
 	}

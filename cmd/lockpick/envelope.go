@@ -28,7 +28,7 @@ type envelopeFlags struct {
 }
 
 func envelopeCmd(a *app) *cobra.Command {
-	f := &envelopeFlags{runFlags: runFlags{backend: simulation, jobs: 1, patience: patience, reports: reportsNone}}
+	f := &envelopeFlags{runFlags: runFlags{backend: simulation, jobs: 1, patience: defaultTimeout, reports: reportsNone}}
 	c := &cobra.Command{
 		Use:   "envelope",
 		Short: "measure how much of each fault a lock tolerates",
@@ -57,7 +57,7 @@ envelope.json are written to the store.`,
 	fs.Uint64Var(&f.seed, "seed", 1, "the first seed")
 	fs.IntVar(&f.seeds, "seeds", 100, "number of seeds per value")
 	storeFlag(c, &f.store, "the result")
-	fs.DurationVar(&f.patience, "timeout", patience, "time limit of one run, in wall-clock time")
+	fs.DurationVar(&f.patience, "timeout", defaultTimeout, "time limit of one run, in wall-clock time")
 	jsonFlag(c, &f.json, "the result")
 	c.RegisterFlagCompletionFunc("dimension", completer(false, campaign.DimensionNames))
 	return c

@@ -17,10 +17,10 @@ import (
 )
 
 // startServer starts lockpick serve, which runs until something ends it.
-func startServer(t *testing.T, namespaces uintptr) (cmd *exec.Cmd, said *bytes.Buffer) {
+func startServer(t *testing.T, namespaces uintptr) (cmd *exec.Cmd, output *bytes.Buffer) {
 	t.Helper()
-	cmd, said = exec.Command("lockpick", "serve", "--port", "0", "--store", t.TempDir()), &bytes.Buffer{}
-	cmd.Stderr, cmd.SysProcAttr = said, &syscall.SysProcAttr{Cloneflags: namespaces, Pdeathsig: syscall.SIGKILL}
+	cmd, output = exec.Command("lockpick", "serve", "--port", "0", "--store", t.TempDir()), &bytes.Buffer{}
+	cmd.Stderr, cmd.SysProcAttr = output, &syscall.SysProcAttr{Cloneflags: namespaces, Pdeathsig: syscall.SIGKILL}
 	out, err := cmd.StdoutPipe()
 	if err == nil {
 		err = cmd.Start()
@@ -33,9 +33,9 @@ func startServer(t *testing.T, namespaces uintptr) (cmd *exec.Cmd, said *bytes.B
 	}
 	t.Cleanup(func() { cmd.Process.Kill() })
 	if line, err := bufio.NewReader(out).ReadString('\n'); err != nil {
-		t.Fatalf("it prints %q, %v: %s", line, err, said)
+		t.Fatalf("it prints %q, %v: %s", line, err, output)
 	}
-	return cmd, said
+	return cmd, output
 }
 
 // TestRuntimeCrashesAbort checks that crashes of the Go runtime abort the process. They would
@@ -43,11 +43,11 @@ func startServer(t *testing.T, namespaces uintptr) (cmd *exec.Cmd, said *bytes.B
 // running out of memory or concurrent map writes.
 func TestRuntimeCrashesAbort(t *testing.T) {
 	for _, s := range []syscall.Signal{syscall.SIGQUIT, syscall.SIGABRT, syscall.SIGSEGV, syscall.SIGBUS, syscall.SIGILL, syscall.SIGTRAP, syscall.SIGSYS} {
-		cmd, said := startServer(t, 0)
+		cmd, output := startServer(t, 0)
 		cmd.Process.Signal(s)
 		cmd.Wait()
-		if status := cmd.ProcessState.Sys().(syscall.WaitStatus); status.Signal() != syscall.SIGABRT || !strings.Contains(said.String(), "goroutine ") {
-			t.Errorf("%v: %v, %q", s, cmd.ProcessState, said)
+		if status := cmd.ProcessState.Sys().(syscall.WaitStatus); status.Signal() != syscall.SIGABRT || !strings.Contains(output.String(), "goroutine ") {
+			t.Errorf("%v: %v, %q", s, cmd.ProcessState, output)
 		}
 	}
 }
@@ -56,11 +56,11 @@ func TestRuntimeCrashesAbort(t *testing.T) {
 // container. Such a process can't abort, so it starts a child that can.
 func TestFirstProcessOfAContainer(t *testing.T) {
 	for s, want := range map[syscall.Signal]int{syscall.SIGQUIT: 134, syscall.SIGTERM: 130, syscall.SIGINT: 130} {
-		cmd, said := startServer(t, syscall.CLONE_NEWPID)
+		cmd, output := startServer(t, syscall.CLONE_NEWPID)
 		cmd.Process.Signal(s)
 		cmd.Wait()
 		if code := cmd.ProcessState.ExitCode(); code != want {
-			t.Errorf("%v: exit code %d, want %d: %s", s, code, want, said)
+			t.Errorf("%v: exit code %d, want %d: %s", s, code, want, output)
 		}
 	}
 	cmd := exec.Command("lockpick", "run", "no-such-scenario")
@@ -79,7 +79,7 @@ func TestPanicIsABug(t *testing.T) {
 }
 
 // runLimited runs lockpick under a limit set by the shell.
-func runLimited(t *testing.T, limit string, env []string, args ...string) (code int, said string) {
+func runLimited(t *testing.T, limit string, env []string, args ...string) (code int, output string) {
 	t.Helper()
 	cmd := exec.Command("sh", append([]string{"-c", limit + `; exec lockpick "$@"`, "sh"}, args...)...)
 	cmd.Env = append(os.Environ(), env...)
@@ -127,23 +127,23 @@ func TestMissingResourcesAreNamed(t *testing.T) {
 		if c.tmp == "" {
 			continue // not possible on this machine
 		}
-		code, said := runLimited(t, c.limit, []string{"TMPDIR=" + c.tmp}, c.args...)
-		errors, hint := lineOf(said, "error: "), lineOf(said, "hint: ")
-		if code != c.code || !strings.Contains(errors, c.error) || !strings.Contains(hint, c.hint) || strings.Contains(said, "goroutine ") || strings.Contains(said, "apt-get") {
-			t.Errorf("%s: exit code %d, want %d:\n%s", c.what, code, c.code, said)
+		code, output := runLimited(t, c.limit, []string{"TMPDIR=" + c.tmp}, c.args...)
+		errors, hint := lineOf(output, "error: "), lineOf(output, "hint: ")
+		if code != c.code || !strings.Contains(errors, c.error) || !strings.Contains(hint, c.hint) || strings.Contains(output, "goroutine ") || strings.Contains(output, "apt-get") {
+			t.Errorf("%s: exit code %d, want %d:\n%s", c.what, code, c.code, output)
 		}
 	}
 	if kept, err := filepath.Glob(filepath.Join(store, "lockpick-stack-baseline-1-*.txt")); err != nil || len(kept) != 1 {
 		t.Errorf("stacks of the run that took too long: %v, %v", kept, err)
 	}
-	if code, said := runLimited(t, "true", []string{"TMPDIR=" + none}, "doctor"); code != 0 || !strings.Contains(said, "fix: use TMPDIR to choose a folder that exists") {
-		t.Errorf("doctor without a TMPDIR: exit code %d:\n%s", code, said)
+	if code, output := runLimited(t, "true", []string{"TMPDIR=" + none}, "doctor"); code != 0 || !strings.Contains(output, "fix: use TMPDIR to choose a folder that exists") {
+		t.Errorf("doctor without a TMPDIR: exit code %d:\n%s", code, output)
 	}
-	if code, said := runLimited(t, "true", nil, simulated...); code != 0 {
-		t.Fatalf("exit code %d:\n%s", code, said)
+	if code, output := runLimited(t, "true", nil, simulated...); code != 0 {
+		t.Fatalf("exit code %d:\n%s", code, output)
 	}
-	if code, said := runLimited(t, "true", []string{"TMPDIR=" + none}, "replay", filepath.Join(store, "baseline", "latest")); code != 3 || !strings.Contains(said, "use TMPDIR") {
-		t.Errorf("replay without a TMPDIR: exit code %d:\n%s", code, said)
+	if code, output := runLimited(t, "true", []string{"TMPDIR=" + none}, "replay", filepath.Join(store, "baseline", "latest")); code != 3 || !strings.Contains(output, "use TMPDIR") {
+		t.Errorf("replay without a TMPDIR: exit code %d:\n%s", code, output)
 	}
 }
 

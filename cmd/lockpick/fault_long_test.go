@@ -115,7 +115,7 @@ func TestNewFaultNeedsOneFile(t *testing.T) {
 			t.Fatal(err)
 		}
 		contains(t, string(report), "limping node: n1", "emptied node: n5", `"limp n1`, `"forget n5`, "read back: PING through c2-n1: PONG after 1.00")
-		seen := kindsBegun(t, filepath.Join(run, campaign.PackedFile))
+		seen := eventTypesByFault(t, filepath.Join(run, campaign.PackedFile))
 		if want := map[string]string{"limp": "begin end ", "forget": "begin "}; !maps.Equal(seen, want) {
 			t.Errorf("the history has %v, want %v", seen, want)
 		}
@@ -126,7 +126,7 @@ func TestNewFaultNeedsOneFile(t *testing.T) {
 		drew := map[string]string{}
 		for _, seed := range []string{"1", "2"} {
 			runBinary(t, 0, "run", newFaultsScenario+"/dice", "--seed", seed, "--store", store)
-			maps.Copy(drew, kindsBegun(t, filepath.Join(store, "limps+dice", "latest", campaign.PackedFile)))
+			maps.Copy(drew, eventTypesByFault(t, filepath.Join(store, "limps+dice", "latest", campaign.PackedFile)))
 		}
 		if len(drew) != 2 {
 			t.Errorf("random plans drew %v", drew)
@@ -157,7 +157,7 @@ func TestNewFaultNeedsOneFile(t *testing.T) {
 
 // eventTypesByFault returns, for each kind of fault, the types of its events in a history, except
 // invocations.
-func kindsBegun(t *testing.T, path string) map[string]string {
+func eventTypesByFault(t *testing.T, path string) map[string]string {
 	t.Helper()
 	h, err := history.ReadFile(path)
 	if err != nil {

@@ -16,7 +16,7 @@ const diagramBottom = `[...document.querySelectorAll('#verdict svg.sq .sq-tick')
 
 // unreadableLabels lists labels of the diagram that are cut off, overlap, or are crossed by an
 // arrow, as drawn by the browser.
-const crossed = `(() => {
+const unreadableLabels = `(() => {
 	const svg = document.querySelector('#verdict svg.sq'), all = [...svg.querySelectorAll('text')].map((e) => ({ text: e.textContent, class: e.getAttribute('class') || '', b: e.getBBox() }));
 	const wrong = [], whole = svg.viewBox.baseVal, over = (p, q) => p.x + 1.5 < q.x + q.width && q.x + 1.5 < p.x + p.width && p.y + 2 < q.y + q.height && q.y + 2 < p.y + p.height;
 	all.forEach((t, i) => {
@@ -41,21 +41,21 @@ func testFirstScreen(t *testing.T, browser context.Context, report, name, senten
 		width, scheme := m.width, m.scheme
 		b.window(width, 900, scheme)
 		b.open(report, "")
-		b.is(`document.querySelector('.lede').textContent`, sentence)
-		b.is(`[...document.querySelectorAll('.badge')].map((e) => e.textContent).join()`, badge)
-		b.is(`document.querySelector('.lede').getBoundingClientRect().bottom < 300`, true)
+		b.expectValue(`document.querySelector('.lede').textContent`, sentence)
+		b.expectValue(`[...document.querySelectorAll('.badge')].map((e) => e.textContent).join()`, badge)
+		b.expectValue(`document.querySelector('.lede').getBoundingClientRect().bottom < 300`, true)
 		if top, _ := b.value(`document.querySelector('#verdict svg.sq').getBoundingClientRect().top`).(float64); top > 600 {
 			t.Errorf("at %d px the diagram begins at %.0f", width, top)
 		}
 		if bottom, _ := b.value(diagramBottom).(float64); width == 1280 && bottom > 900 {
 			t.Errorf("the diagram's lanes end at %.0f of 900", bottom)
 		}
-		b.is(`[...document.querySelectorAll('svg.sq text')].filter(e => parseFloat(getComputedStyle(e).fontSize) * e.ownerSVGElement.getScreenCTM().a < 10.99).map(e => e.textContent).join()`, "")
+		b.expectValue(`[...document.querySelectorAll('svg.sq text')].filter(e => parseFloat(getComputedStyle(e).fontSize) * e.ownerSVGElement.getScreenCTM().a < 10.99).map(e => e.textContent).join()`, "")
 		if scheme == "light" {
-			b.is(crossed, "")
-			b.is(`document.querySelector('#verdict svg.sq').getBoundingClientRect().right <= innerWidth || innerWidth < 500`, true)
+			b.expectValue(unreadableLabels, "")
+			b.expectValue(`document.querySelector('#verdict svg.sq').getBoundingClientRect().right <= innerWidth || innerWidth < 500`, true)
 		}
-		b.is(`(() => { const of = [...document.querySelectorAll('.results tbody tr')].map((r) => r.querySelector('.mark').textContent.trim().split(' ').slice(1).join(' '));
+		b.expectValue(`(() => { const of = [...document.querySelectorAll('.results tbody tr')].map((r) => r.querySelector('.mark').textContent.trim().split(' ').slice(1).join(' '));
 			return of.indexOf('violated') === 0 && of.every((o, i) => o !== 'not exercised' || of.slice(i).every((p) => p === o)); })()`, true)
 		b.screenshot(fmt.Sprintf("first-%s-%d-%s", name, width, scheme), false)
 	}
@@ -67,21 +67,21 @@ func testIncidents(t *testing.T, browser context.Context, store string) {
 	b := newTab(t, browser)
 	b.window(1280, 900, "light")
 	b.open(report, "")
-	b.becomes(`document.querySelector('.timeline').dataset.drawn`)
+	b.waitUntil(`document.querySelector('.timeline').dataset.drawn`)
 	const here = `[...document.querySelectorAll('.tl-views li')].findIndex((li) => li.classList.contains('tl-here'))`
 	n := int(b.value(`document.querySelectorAll('.tl-views li').length`).(float64))
-	b.is(`+document.querySelector('#p-resource-safety td[data-l=Checked]').textContent.match(/violated (\d+) times/)[1]`, n)
+	b.expectValue(`+document.querySelector('#p-resource-safety td[data-l=Checked]').textContent.match(/violated (\d+) times/)[1]`, n)
 	b.value(`(async () => { const bytes = Uint8Array.from(atob(JSON.parse(document.querySelector('.tl-data').textContent)), (c) => c.charCodeAt(0)); // it is compressed
 		window.drawnOf = await new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream('gzip'))).json(); })(), 0`)
-	b.becomes(`window.drawnOf`)
+	b.waitUntil(`window.drawnOf`)
 	seen := map[int]bool{}
 	for range n {
 		before := b.value(`location.hash`)
 		b.value(`document.body.dispatchEvent(new KeyboardEvent('keydown', { key: 'n', bubbles: true }))`)
-		b.becomes(`location.hash !== '` + before.(string) + `' && ` + here + ` >= 0 && location.hash.endsWith('&v=' + (` + here + ` + 1))`)
-		b.becomes(`document.querySelector('.tl-view').getBoundingClientRect().top < innerHeight && document.querySelector('.tl-view').getBoundingClientRect().bottom > 0`)
+		b.waitUntil(`location.hash !== '` + before.(string) + `' && ` + here + ` >= 0 && location.hash.endsWith('&v=' + (` + here + ` + 1))`)
+		b.waitUntil(`document.querySelector('.tl-view').getBoundingClientRect().top < innerHeight && document.querySelector('.tl-view').getBoundingClientRect().bottom > 0`)
 		// The whole violation is in view.
-		b.is(`(() => { const v = window.drawnOf.views[`+here+`], m = location.hash.match(/t=([\d.]+)-([\d.]+)/);
+		b.expectValue(`(() => { const v = window.drawnOf.views[`+here+`], m = location.hash.match(/t=([\d.]+)-([\d.]+)/);
 			return m[1] * 1e6 <= v.from && v.to <= m[2] * 1e6; })()`, true)
 		seen[int(b.value(here).(float64))] = true
 	}
@@ -90,15 +90,15 @@ func testIncidents(t *testing.T, browser context.Context, store string) {
 	}
 	last := b.value(here)
 	b.value(`document.body.dispatchEvent(new KeyboardEvent('keydown', { key: 'p', bubbles: true }))`)
-	b.becomes(here + fmt.Sprintf(` !== %v`, last))
-	b.is(`document.querySelectorAll('.tl-map .tl-mark, .tl-map .tl-mark-here').length > 5`, true)
+	b.waitUntil(here + fmt.Sprintf(` !== %v`, last))
+	b.expectValue(`document.querySelectorAll('.tl-map .tl-mark, .tl-map .tl-mark-here').length > 5`, true)
 	b.value(`window.movedAt = performance.now()`)
-	b.becomes(`performance.now() - window.movedAt > 500`) // the view moves smoothly
+	b.waitUntil(`performance.now() - window.movedAt > 500`) // the view moves smoothly
 	b.screenshot("incidents", false)
 	b = newTab(t, browser)
 	b.window(1280, 900, "light")
 	b.open(report, "#t=2-5")
-	b.becomes(`document.querySelector('.timeline').dataset.drawn`)
-	b.becomes(`(() => { const r = document.querySelector('#timeline').getBoundingClientRect(); return r.top > -5 && r.top < innerHeight / 2; })()`)
+	b.waitUntil(`document.querySelector('.timeline').dataset.drawn`)
+	b.waitUntil(`(() => { const r = document.querySelector('#timeline').getBoundingClientRect(); return r.top > -5 && r.top < innerHeight / 2; })()`)
 	b.screenshot("incident-link", false)
 }

@@ -39,7 +39,7 @@ func TestNamedSeedsShowTheirCause(t *testing.T) {
 				if rerun[e.Command] == nil { // several causes may name one seed
 					rerun[e.Command] = judgements(t, e.Command)
 				}
-				shows(t, rerun[e.Command], e, x)
+				checkShown(t, rerun[e.Command], e, x)
 			}
 		}
 	}
@@ -65,7 +65,7 @@ func judgements(t *testing.T, command string) []outcome.Judgement {
 }
 
 // checkShown checks that the rerun of example e has cause x, after as many events as recorded.
-func shows(t *testing.T, all []outcome.Judgement, e outcome.Example, x outcome.Cause) {
+func checkShown(t *testing.T, all []outcome.Judgement, e outcome.Example, x outcome.Cause) {
 	t.Helper()
 	var found []string
 	for _, j := range all {

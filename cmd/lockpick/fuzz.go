@@ -33,7 +33,7 @@ type fuzzFlags struct {
 }
 
 func fuzzCmd(a *app) *cobra.Command {
-	f := &fuzzFlags{runFlags: runFlags{backend: simulation, jobs: 1, patience: patience, reports: reportsAll}}
+	f := &fuzzFlags{runFlags: runFlags{backend: simulation, jobs: 1, patience: defaultTimeout, reports: reportsAll}}
 	c := &cobra.Command{
 		Use:   "fuzz [NAME…|FILE…]",
 		Short: "run scenarios with new seeds and minimize the violations found",
@@ -78,7 +78,7 @@ Fuzzing finds all locks with a planted mistake (lock.kind broken), except
 	fs.StringArrayVar(&f.expects, "expect", nil, "set an expectation, as in mutual-exclusion=holds")
 	storeFlag(c, &f.store, "progress and findings")
 	fs.StringVar(&f.corpus, "corpus", "", "folder of minimized scenarios (default: "+campaign.CorpusFolder+" in the store)")
-	fs.DurationVar(&f.patience, "timeout", patience, "time limit of one run, in wall-clock time")
+	fs.DurationVar(&f.patience, "timeout", defaultTimeout, "time limit of one run, in wall-clock time")
 	fs.BoolVar(&f.failFast, "fail-fast", false, "stop after the first violation of a required property")
 	jsonFlag(c, &f.json, "the findings")
 	return c

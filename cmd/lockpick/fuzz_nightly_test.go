@@ -25,7 +25,7 @@ import (
 )
 
 func testSimRunner(t *testing.T) simRunner {
-	c := simRunnerOf(campaign.Pool{Command: []string{build(t), workerVerb}, Size: runtime.NumCPU(), Timeout: patience, StackFolder: t.TempDir()})
+	c := simRunnerOf(campaign.Pool{Command: []string{build(t), workerVerb}, Size: runtime.NumCPU(), Timeout: defaultTimeout, StackFolder: t.TempDir()})
 	t.Cleanup(c.Stop)
 	return c
 }
@@ -67,7 +67,7 @@ func minimizedForm(t *testing.T, c simRunner, s minimizable) string {
 	const seed = 1
 	bug, err := violation(c.Run(t.Context(), s.Scenario, seed), s.Scenario, seed, s.bug.Property)
 	if err != nil { // the violation needs another seed
-		return notShown(s.bug)
+		return notShownForm(s.bug)
 	}
 	begin := time.Now()
 	r, err := c.Minimizer(0).Minimize(t.Context(), s.Scenario, seed, bug)
@@ -152,7 +152,7 @@ func TestFuzzFindsBrokenLocks(t *testing.T) {
 	var took []float64
 	for _, m := range broken.Mistakes() {
 		t.Run(m.Name, func(t *testing.T) {
-			h := fuzzed(t, lockpick, m.Name)
+			h := fuzzMistake(t, lockpick, m.Name)
 			i := slices.IndexFunc(h.Findings, func(f *campaign.FuzzFinding) bool { return f.Required })
 			why, unhunted := broken.NotFoundByFuzzing[m.Name]
 			if i < 0 {
@@ -187,7 +187,7 @@ func TestFuzzFindsBrokenLocks(t *testing.T) {
 }
 
 // fuzzMistake fuzzes a lock with a mistake and returns the result.
-func fuzzed(t *testing.T, lockpick, mistake string) campaign.FuzzState {
+func fuzzMistake(t *testing.T, lockpick, mistake string) campaign.FuzzState {
 	t.Helper()
 	store := t.TempDir()
 	out, err := exec.CommandContext(t.Context(), lockpick, "fuzz", "--lock", "broken", "--set", "lock.mistake="+mistake,

@@ -62,17 +62,17 @@ func unpack(t *testing.T, dir string) string {
 const example = "gc-pause-after-acquire/" // violated, so it has every report
 
 // protectedDir is a directory next to the store in which nothing may change.
-type fortress struct{ dir, file string }
+type protectedDir struct{ dir, file string }
 
-func newFortress(t *testing.T, store string) fortress {
-	f := fortress{dir: filepath.Join(filepath.Dir(store), "elsewhere")}
+func newProtectedDir(t *testing.T, store string) protectedDir {
+	f := protectedDir{dir: filepath.Join(filepath.Dir(store), "elsewhere")}
 	f.file = filepath.Join(f.dir, "mine")
 	must(t, os.Mkdir(f.dir, 0o755))
 	must(t, os.WriteFile(f.file, []byte("mine"), 0o644))
 	return f
 }
 
-func (f fortress) checkUnchanged(t *testing.T, what string) {
+func (f protectedDir) checkUnchanged(t *testing.T, what string) {
 	t.Helper()
 	text, err := os.ReadFile(f.file)
 	all, _ := os.ReadDir(f.dir)
@@ -85,7 +85,7 @@ func (f fortress) checkUnchanged(t *testing.T, what string) {
 // are replaced instead of written through.
 func TestReportsAreNotWrittenThroughLinks(t *testing.T) {
 	store, dir, suiteDir := realRun(t, example)
-	f := newFortress(t, store)
+	f := newProtectedDir(t, store)
 	plant := func(path string, how func(old, new string) error) {
 		os.RemoveAll(path)
 		must(t, how(f.file, path))
@@ -126,7 +126,7 @@ func TestReportsAreNotWrittenThroughLinks(t *testing.T) {
 // another place.
 func TestDirectoriesMayNotBeLinks(t *testing.T) {
 	store, dir, suiteDir := realRun(t, example)
-	f := newFortress(t, store)
+	f := newProtectedDir(t, store)
 	figures := filepath.Join(dir, "figures")
 	must(t, os.RemoveAll(figures))
 	must(t, os.Symlink(f.dir, figures))
@@ -183,7 +183,7 @@ func TestDirectoriesMayNotBeLinks(t *testing.T) {
 // once.
 func TestNoCommandWaitsForAFile(t *testing.T) {
 	store, dir, suiteDir := realRun(t, example)
-	f := newFortress(t, store)
+	f := newProtectedDir(t, store)
 	must(t, os.Mkdir(filepath.Join(store, "odd"), 0o755))
 	packed := filepath.Join(dir, campaign.PackedFile)
 	for name, plant := range map[string]func(path string) error{
@@ -287,7 +287,7 @@ func TestImpossibleSuite(t *testing.T) {
 // overwrote a file outside the store.
 func TestReplayRejectsInvalidManifest(t *testing.T) {
 	store, dir, _ := realRun(t, example)
-	f := newFortress(t, store)
+	f := newProtectedDir(t, store)
 	path := filepath.Join(dir, campaign.ManifestFile)
 	text, err := os.ReadFile(path)
 	must(t, err)

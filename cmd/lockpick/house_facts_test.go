@@ -34,7 +34,7 @@ func TestHistoriesAreReadOnce(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			for _, why := range readsHistories(f) {
+			for _, why := range ruleViolations(f) {
 				broken[name+"/"+file] = true
 				if allowed[name+"/"+file] == "" {
 					t.Errorf("%s/%s: %s", name, file, why)
@@ -53,9 +53,9 @@ func TestHistoriesAreReadOnce(t *testing.T) {
 }
 
 // ruleViolations returns the violations of these rules in a file.
-func readsHistories(f *ast.File) (all []string) {
+func ruleViolations(f *ast.File) (all []string) {
 	pairs := func(at string, e ast.Expr) {
-		if x := dotted(e); slices.Contains([]string{"history.Invoke", "history.Begin", "history.End", `"invoke"`, `"begin"`, `"end"`}, x) {
+		if x := sourceOf(e); slices.Contains([]string{"history.Invoke", "history.Begin", "history.End", `"invoke"`, `"begin"`, `"end"`}, x) {
 			all = append(all, at+x+": package facts pairs events")
 		}
 	}
@@ -81,11 +81,11 @@ func readsHistories(f *ast.File) (all []string) {
 					}
 				}
 			case *ast.SelectorExpr:
-				if dotted(n) == "history.CameTrue" {
+				if sourceOf(n) == "history.CameTrue" {
 					all = append(all, "uses history.CameTrue: package facts has the effective deadlines")
 				}
 			case *ast.CallExpr:
-				if looksFor(n) && slices.ContainsFunc(n.Args, func(e ast.Expr) bool { return hasCause(e, causes) }) {
+				if isTextSearch(n) && slices.ContainsFunc(n.Args, func(e ast.Expr) bool { return hasCause(e, causes) }) {
 					all = append(all, "parses a cause: put the data into a field")
 				}
 			}
@@ -96,7 +96,7 @@ func readsHistories(f *ast.File) (all []string) {
 }
 
 // isTextSearch reports whether a call searches a text.
-func looksFor(c *ast.CallExpr) bool {
+func isTextSearch(c *ast.CallExpr) bool {
 	s, ok := c.Fun.(*ast.SelectorExpr)
 	if !ok {
 		return false
@@ -105,7 +105,7 @@ func looksFor(c *ast.CallExpr) bool {
 		return strings.HasPrefix(s.Sel.Name, "Sscan")
 	}
 	for _, verb := range []string{"Contains", "Has", "Index", "LastIndex", "Cut", "Split", "Fields", "Count", "EqualFold", "Match", "Find"} {
-		if strings.HasPrefix(s.Sel.Name, verb) && dotted(s.X) != "slices" {
+		if strings.HasPrefix(s.Sel.Name, verb) && sourceOf(s.X) != "slices" {
 			return true
 		}
 	}
@@ -127,14 +127,14 @@ func hasCause(e ast.Expr, causes map[string]bool) (found bool) {
 }
 
 // sourceOf returns the source text of an identifier, a qualified identifier or a literal, or "".
-func dotted(e ast.Expr) string {
+func sourceOf(e ast.Expr) string {
 	switch e := e.(type) {
 	case *ast.BasicLit:
 		return e.Value
 	case *ast.Ident:
 		return e.Name
 	case *ast.SelectorExpr:
-		return dotted(e.X) + "." + e.Sel.Name
+		return sourceOf(e.X) + "." + e.Sel.Name
 	}
 	return ""
 }
@@ -160,7 +160,7 @@ func TestReadersAreFound(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := readsHistories(f); len(got) != want {
+		if got := ruleViolations(f); len(got) != want {
 			t.Errorf("%s: found %q, want %d", code, got, want)
 		}
 	}

@@ -43,7 +43,7 @@ type attack struct {
 const allTries = 99
 
 // run runs lockpick under the attack, and returns its exit code and output.
-func (a attack) run(t *testing.T) (code int, said string) {
+func (a attack) run(t *testing.T) (code int, output string) {
 	t.Helper()
 	store := t.TempDir()
 	cmd := exec.Command(a.binary, "run", a.scenario, "--backend", a.backend, "--store", store)
@@ -93,11 +93,11 @@ func attackOnChild(name string, all ...syscall.Signal) func(int) error {
 
 // checkRetried checks that a run whose first attempt was hit passes with the next one, and that the
 // output says so.
-func passesAfterHit(t *testing.T, a attack, name string) {
+func checkRetried(t *testing.T, a attack, name string) {
 	t.Helper()
-	code, said := a.run(t)
-	if want := "retried: unplanned: " + name + " "; code != 0 || !strings.Contains(said, want) {
-		t.Errorf("exit code %d, want 0 and %q:\n%s", code, want, said)
+	code, output := a.run(t)
+	if want := "retried: unplanned: " + name + " "; code != 0 || !strings.Contains(output, want) {
+		t.Errorf("exit code %d, want 0 and %q:\n%s", code, want, output)
 	}
 }
 
@@ -211,41 +211,43 @@ func (s *saboteur) try(i interference, duration time.Duration) bool {
 	if at.IsZero() {
 		return false
 	}
-	code, said := r.cmd.ProcessState.ExitCode(), r.output.String()
-	discarded := strings.Contains(said, "retried: ")
+	code, output := r.cmd.ProcessState.ExitCode(), r.output.String()
+	discarded := strings.Contains(output, "retried: ")
 	result := fmt.Sprintf("exit %d", code)
 	switch {
 	case discarded:
 		result += " after another try"
-	case code == outcome.ExitOK && strings.Contains(said, "skipped"):
-		s.Errorf("%v: skipped, exit code 0\n%s", i, said)
-	case code == outcome.ExitOK && probes(i.actor):
+	case code == outcome.ExitOK && strings.Contains(output, "skipped"):
+		s.Errorf("%v: skipped, exit code 0\n%s", i, output)
+	case code == outcome.ExitOK && isProbe(i.actor):
 		result += ", probed again"
 	case code == outcome.ExitOK && s.afterLastCheck(r, at):
 		result += ", hit when the run was over"
 	default:
-		s.Errorf("%v: exit code %d, and no try was discarded\n%s", i, code, said)
+		s.Errorf("%v: exit code %d, and no try was discarded\n%s", i, code, output)
 	}
 	// A process with a node's address is reported as the node, and of many only the first are named.
-	named := strings.Contains(said, i.actor) || strings.HasPrefix(i.actor, "address") || strings.Contains(said, " more (")
-	if discarded && !probes(i.actor) && !named {
-		s.Errorf("%v: the output doesn't name it\n%s", i, said)
+	named := strings.Contains(output, i.actor) || strings.HasPrefix(i.actor, "address") || strings.Contains(output, " more (")
+	if discarded && !isProbe(i.actor) && !named {
+		s.Errorf("%v: the output doesn't name it\n%s", i, output)
 	}
 	if !slices.Contains([]int{outcome.ExitOK, outcome.ExitUndecided, outcome.ExitBackend}, code) {
-		s.Errorf("%v: exit code %d\n%s", i, code, said)
+		s.Errorf("%v: exit code %d\n%s", i, code, output)
 	}
 	if took, may := s.firstTryDuration(r), duration+longestLimit+maxOverrun; took > may {
 		s.Errorf("%v: the try took %v, limit %v", i, took, may)
 	}
 	if left, err := os.ReadDir(r.tmp); err != nil || len(left) > 0 {
-		s.Errorf("%v: left in TMPDIR: %v %v\n%s", i, left, err, said)
+		s.Errorf("%v: left in TMPDIR: %v %v\n%s", i, left, err, output)
 	}
 	s.countResult(i, result)
 	return true
 }
 
 // isProbe reports whether a process only probes the machine before any run.
-func probes(actor string) bool { return actor == "trial" || actor == "date" || actor == "redis-server" }
+func isProbe(actor string) bool {
+	return actor == "trial" || actor == "date" || actor == "redis-server"
+}
 
 // firstTryDuration returns the duration of the first attempt, which is the disturbed one.
 func (s *saboteur) firstTryDuration(r *disturbedRun) time.Duration {
@@ -313,8 +315,8 @@ func (s *saboteur) sabotage(n, atOnce int) {
 				of, turn := all[name], k/len(names)
 				kinds := slices.Compact(mapAll(of.cast, kindOf))
 				kind := kinds[turn%len(kinds)]
-				alike := slices.DeleteFunc(slices.Clone(of.cast), func(actor string) bool { return kindOf(actor) != kind })
-				i := interference{scenario: name, actor: alike[k%len(alike)], way: s.ways[(turn+k%len(names))%len(s.ways)]}
+				sameKind := slices.DeleteFunc(slices.Clone(of.cast), func(actor string) bool { return kindOf(actor) != kind })
+				i := interference{scenario: name, actor: sameKind[k%len(sameKind)], way: s.ways[(turn+k%len(names))%len(s.ways)]}
 				// Multiples of the golden ratio spread evenly for any n.
 				_, share := math.Modf(float64(k) * math.Phi)
 				i.after = time.Duration(share * float64(of.life))
@@ -337,11 +339,11 @@ func (s *saboteur) sabotage(n, atOnce int) {
 	close(next)
 	running.Wait()
 	for _, key := range slices.Sorted(maps.Keys(s.tally)) {
-		var came []string
+		var results []string
 		for _, result := range slices.Sorted(maps.Keys(s.tally[key])) {
-			came = append(came, fmt.Sprintf("%d × %s", s.tally[key][result], result))
+			results = append(results, fmt.Sprintf("%d × %s", s.tally[key][result], result))
 		}
-		s.Logf("%-24s %s", key, strings.Join(came, "; "))
+		s.Logf("%-24s %s", key, strings.Join(results, "; "))
 	}
 }
 

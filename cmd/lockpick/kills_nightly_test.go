@@ -90,7 +90,7 @@ func TestSecondSignalEndsAtOnce(t *testing.T) {
 	if f.remains() == "" {
 		t.Error("it left nothing behind, so the test shows nothing")
 	}
-	f.ends("run", "baseline/", "--backend", "docker", "--set", "workload.for=5s")
+	f.runToEnd("run", "baseline/", "--backend", "docker", "--set", "workload.for=5s")
 	if left := f.awaitRemains(); left != "" {
 		t.Errorf("left behind by the next start:\n%s", left)
 	}

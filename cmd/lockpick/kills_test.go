@@ -37,7 +37,7 @@ func newKillEnv(t *testing.T, seed uint64, engine bool) *killEnv {
 		rng: rand.New(rand.NewPCG(seed, 13)), durations: map[string]time.Duration{}}
 	t.Logf("seed %d", seed)
 	f.cleanState = f.machineState()
-	f.ends("run", "baseline/", "gc-pause-after-acquire/", "restart-forgets/") // for report and replay
+	f.runToEnd("run", "baseline/", "gc-pause-after-acquire/", "restart-forgets/") // for report and replay
 	return f
 }
 
@@ -51,7 +51,7 @@ func (f *killEnv) command(args ...string) *exec.Cmd {
 
 // runToEnd runs lockpick without ending it, and records how long it takes. Its verdict does not
 // matter, because the machine may be overloaded.
-func (f *killEnv) ends(args ...string) {
+func (f *killEnv) runToEnd(args ...string) {
 	f.Helper()
 	began := time.Now()
 	cmd := f.command(args...)
@@ -63,8 +63,8 @@ func (f *killEnv) ends(args ...string) {
 }
 
 // reachedVerdict reports whether lockpick reached any verdict.
-func reachedVerdict(is *os.ProcessState) bool {
-	return slices.Contains([]int{outcome.ExitOK, outcome.ExitUnexpected, outcome.ExitUndecided}, is.ExitCode())
+func reachedVerdict(state *os.ProcessState) bool {
+	return slices.Contains([]int{outcome.ExitOK, outcome.ExitUnexpected, outcome.ExitUndecided}, state.ExitCode())
 }
 
 // killKind is a kind of lockpick process: the commands that are killed or ended, and the command
@@ -88,7 +88,7 @@ func (f *killEnv) kill(k killKind) {
 		args := k.commands[n%len(k.commands)]
 		life := f.durations[strings.Join(args, " ")]
 		if life == 0 {
-			f.ends(args...)
+			f.runToEnd(args...)
 			life = f.durations[strings.Join(args, " ")]
 		}
 		after := time.Duration(f.rng.Int64N(int64(life)))
@@ -107,7 +107,7 @@ func (f *killEnv) kill(k killKind) {
 		if had != "" {
 			s.leftSomething++
 		}
-		f.ends(k.cleanup...)
+		f.runToEnd(k.cleanup...)
 		left := f.awaitRemains()
 		if left == "" && had != "" {
 			s.cleanedUp++
@@ -129,7 +129,7 @@ func (f *killEnv) signal(k killKind, sig syscall.Signal) {
 		args := k.commands[n%len(k.commands)]
 		life := f.durations[strings.Join(args, " ")]
 		if life == 0 {
-			f.ends(args...)
+			f.runToEnd(args...)
 			life = f.durations[strings.Join(args, " ")]
 		}
 		after, before := time.Duration(f.rng.Int64N(int64(life))), f.runs()
@@ -288,7 +288,7 @@ func (f *killEnv) kinds(process, docker, replay, report int) (all []killKind) {
 	latest := func(scenario string) string { return filepath.Join(f.store, scenario, "latest") }
 	onProcess := []string{"run", "baseline/", "--backend", "process", "--set", "workload.for=5s"}
 	if process > 0 || replay > 0 {
-		f.ends(onProcess...)
+		f.runToEnd(onProcess...)
 	}
 	stored := func(scenario, backend string) string {
 		runs, err := filepath.Glob(filepath.Join(f.store, scenario, "*-"+backend+"-*"))
@@ -302,7 +302,7 @@ func (f *killEnv) kinds(process, docker, replay, report int) (all []killKind) {
 		{"run", "failover-loses-lock/", "--backend", "process"}}, onProcess, process})
 	if docker > 0 {
 		onDocker := []string{"run", "baseline/", "--backend", "docker", "--set", "workload.for=5s"}
-		f.ends(onDocker...)
+		f.runToEnd(onDocker...)
 		all = append(all, killKind{"runs on docker", [][]string{onDocker, {"replay", stored("baseline", "docker")},
 			{"run", "power-loss-everysec/", "--backend", "docker"}, {"run", "clock-jump/", "--backend", "docker"},
 			{"run", "lost-packets/", "--backend", "docker"}}, onDocker, docker})

@@ -93,7 +93,7 @@ func (a *app) minimize(ctx context.Context, f *minimizeFlags, arg string) error 
 	if err := f.canWrite(); err != nil {
 		return usageError(fmt.Errorf("write %s: %w", f.file, err), "name a writable file with -o")
 	}
-	c := newSimRunner(patience, f.store)
+	c := newSimRunner(defaultTimeout, f.store)
 	defer c.Stop()
 	bug, err := violation(c.Run(ctx, s, seed), s, seed, f.property)
 	switch {

@@ -123,7 +123,7 @@ func (a *app) modelCheck(ctx context.Context, f *modelCheckFlags, custom bool) e
 			return storeError(err)
 		}
 	}
-	c := newSimRunner(patience, f.store)
+	c := newSimRunner(defaultTimeout, f.store)
 	defer c.Stop()
 	x := exhaust.Searcher{TimeLimit: f.limit, MaxBytes: memory, Known: knownNames(), Store: f.store, Run: c.Run,
 		RunAndStore: func(ctx context.Context, s scenario.Scenario, seed uint64, file string, text []byte, command string) (outcome.Outcome, error) {

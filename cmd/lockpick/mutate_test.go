@@ -23,7 +23,7 @@ var wildValues = []any{-1, json.Number("-9223372036854775808"), json.Number("922
 
 // eachMutant calls do with mutants of a JSON text, in each of which a wild value replaces one
 // value. It uses only every stride-th mutant, and returns how many there were.
-func mutants(t *testing.T, text []byte, do func(what string, mutant []byte)) (n int) {
+func eachMutant(t *testing.T, text []byte, do func(what string, mutant []byte)) (n int) {
 	t.Helper()
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.UseNumber()
@@ -61,7 +61,7 @@ func mutants(t *testing.T, text []byte, do func(what string, mutant []byte)) (n 
 
 // runOnHostile runs a command on hostile input. The input may be rejected, or accepted and checked
 // like any other run; anything else is an error.
-func survives(t *testing.T, what, verb, dir string) (accepted bool) {
+func runOnHostile(t *testing.T, what, verb, dir string) (accepted bool) {
 	t.Helper()
 	code, _, errs := runLockpick(t, verb, dir)
 	fine := code == outcome.ExitUsage && strings.HasPrefix(errs, "error: ") && strings.Contains(errs, "hint: ")
@@ -77,18 +77,18 @@ func survives(t *testing.T, what, verb, dir string) (accepted bool) {
 // TestMutatedManifest replaces each value of a real run.json in turn with wild values.
 func TestMutatedManifest(t *testing.T) {
 	store, dir, _ := realRun(t, example)
-	f := newFortress(t, store)
+	f := newProtectedDir(t, store)
 	text, err := os.ReadFile(filepath.Join(dir, campaign.ManifestFile))
 	must(t, err)
 	judged, drawn := 0, 0
-	n := mutants(t, text, func(what string, mutant []byte) {
+	n := eachMutant(t, text, func(what string, mutant []byte) {
 		must(t, os.WriteFile(filepath.Join(dir, campaign.ManifestFile), mutant, 0o644))
-		if !survives(t, what, "check", dir) {
+		if !runOnHostile(t, what, "check", dir) {
 			return // the other commands read it with the same function
 		}
 		if judged++; judged%(1+10/stride()) == 0 {
-			survives(t, what, "explain", dir)
-			survives(t, what, "report", dir)
+			runOnHostile(t, what, "explain", dir)
+			runOnHostile(t, what, "report", dir)
 			drawn++
 		}
 		f.checkUnchanged(t, what)
@@ -101,23 +101,23 @@ func TestMutatedManifest(t *testing.T) {
 // TestMutatedHistory mutates the first event of a real history, and some of the others.
 func TestMutatedHistory(t *testing.T) {
 	store, dir, _ := realRun(t, example)
-	f := newFortress(t, store)
+	f := newProtectedDir(t, store)
 	path := unpack(t, dir)
 	text, err := os.ReadFile(path)
 	must(t, err)
 	lines := bytes.SplitAfter(text, []byte("\n"))
 	n, judged := 0, 0
 	for i := 0; i < len(lines)-1; i += 1 + i*2 { // 0, 1, 4, 13, 40 …
-		n += mutants(t, lines[i], func(what string, mutant []byte) {
+		n += eachMutant(t, lines[i], func(what string, mutant []byte) {
 			hostile := slices.Concat(bytes.Join(lines[:i], nil), mutant, []byte("\n"), bytes.Join(lines[i+1:], nil))
 			must(t, os.WriteFile(path, hostile, 0o644))
 			what = fmt.Sprintf("line %d: %s", i+1, what)
-			if !survives(t, what, "check", dir) {
+			if !runOnHostile(t, what, "check", dir) {
 				return
 			}
-			survives(t, what, "explain", dir)
+			runOnHostile(t, what, "explain", dir)
 			if judged++; judged%20 == 0 {
-				survives(t, what, "report", dir)
+				runOnHostile(t, what, "report", dir)
 			}
 			f.checkUnchanged(t, what)
 		})
@@ -130,18 +130,18 @@ func TestMutatedHistory(t *testing.T) {
 // TestMutatedOutcome mutates the outcome.json of a run and of a suite.
 func TestMutatedOutcome(t *testing.T) {
 	store, dir, suiteDir := realRun(t, example)
-	f := newFortress(t, store)
+	f := newProtectedDir(t, store)
 	for _, d := range []string{dir, suiteDir} {
 		path := filepath.Join(d, "outcome.json")
 		text, err := os.ReadFile(path)
 		must(t, err)
 		k := 0
-		n := mutants(t, text, func(what string, mutant []byte) {
+		n := eachMutant(t, text, func(what string, mutant []byte) {
 			if k++; d == dir && k%25 != 0 { // a run's outcome.json is read only when the whole run is drawn
 				return
 			}
 			must(t, os.WriteFile(path, mutant, 0o644))
-			survives(t, what, "report", d)
+			runOnHostile(t, what, "report", d)
 			f.checkUnchanged(t, what)
 		})
 		if n < 100 {

@@ -123,9 +123,9 @@ func testPage(t *testing.T, browser context.Context, report, name, want string, 
 		if lede := fmt.Sprint(b.value(`document.querySelector('.lede').textContent`)); !strings.Contains(lede, want) {
 			t.Errorf("the verdict is %q, want %q", lede, want)
 		}
-		b.is(`document.documentElement.scrollWidth`, width)
-		b.is(fmt.Sprintf(`[...document.querySelectorAll('body *')].filter(e => e.getBoundingClientRect().right > %d + 1 && !e.closest('nav,.wide,.scroll,pre,svg,.timeline,.skip,thead')).map(e => e.outerHTML.slice(0, 80)).join()`, width), "")
-		b.is(`matchMedia('(prefers-color-scheme: dark)').matches`, scheme == "dark")
+		b.expectValue(`document.documentElement.scrollWidth`, width)
+		b.expectValue(fmt.Sprintf(`[...document.querySelectorAll('body *')].filter(e => e.getBoundingClientRect().right > %d + 1 && !e.closest('nav,.wide,.scroll,pre,svg,.timeline,.skip,thead')).map(e => e.outerHTML.slice(0, 80)).join()`, width), "")
+		b.expectValue(`matchMedia('(prefers-color-scheme: dark)').matches`, scheme == "dark")
 		testFigures(b, scheme)
 		b.screenshot(fmt.Sprintf("%s-%d-%s", name, width, scheme), true)
 	}
@@ -136,34 +136,34 @@ func testPage(t *testing.T, browser context.Context, report, name, want string, 
 // colors.
 func testFigures(b *tab, scheme string) {
 	b.Helper()
-	b.is(`document.querySelectorAll('.fig').length > 2`, true)
-	b.is(`[...document.querySelectorAll('.fig text')].filter(e => parseFloat(getComputedStyle(e).fontSize) * e.ownerSVGElement.getScreenCTM().a < 10.99).map(e => e.textContent).join()`, "")
-	b.is(`[...document.querySelectorAll('.fig')].filter(f => [...f.querySelectorAll('text')].some(e => {
+	b.expectValue(`document.querySelectorAll('.fig').length > 2`, true)
+	b.expectValue(`[...document.querySelectorAll('.fig text')].filter(e => parseFloat(getComputedStyle(e).fontSize) * e.ownerSVGElement.getScreenCTM().a < 10.99).map(e => e.textContent).join()`, "")
+	b.expectValue(`[...document.querySelectorAll('.fig')].filter(f => [...f.querySelectorAll('text')].some(e => {
 		const whole = f.getBoundingClientRect(), r = e.getBoundingClientRect();
 		return r.left < whole.left || r.right > whole.right || r.top < whole.top || r.bottom > whole.bottom;
 	})).length`, 0)
 	paper := map[string]string{"light": "rgb(255, 255, 255)", "dark": "rgb(22, 24, 27)"}[scheme]
-	b.is(`[...new Set([...document.querySelectorAll('.fig')].map(f => getComputedStyle(f.querySelector('path')).fill))].join()`, paper)
-	b.is(`[...document.querySelectorAll('.fig text')].some(e => getComputedStyle(e).fill === '`+paper+`')`, false)
+	b.expectValue(`[...new Set([...document.querySelectorAll('.fig')].map(f => getComputedStyle(f.querySelector('path')).fill))].join()`, paper)
+	b.expectValue(`[...document.querySelectorAll('.fig text')].some(e => getComputedStyle(e).fill === '`+paper+`')`, false)
 }
 
 // testAccess checks the basics of accessibility.
 func testAccess(b *tab) {
 	b.Helper()
-	b.is(`document.documentElement.lang`, "en")
-	b.is(`document.querySelectorAll('h1').length`, 1)
-	b.is(`(() => { // no heading level is skipped
+	b.expectValue(`document.documentElement.lang`, "en")
+	b.expectValue(`document.querySelectorAll('h1').length`, 1)
+	b.expectValue(`(() => { // no heading level is skipped
 		let last = 0;
 		for (const h of document.querySelectorAll('h1,h2,h3,h4,h5,h6')) { const n = +h.tagName[1]; if (n > last + 1) return h.textContent; last = n; }
 		return ''; })()`, "")
-	b.is(`[...document.querySelectorAll('button,input,select,textarea,a[href]')].filter(e =>
+	b.expectValue(`[...document.querySelectorAll('button,input,select,textarea,a[href]')].filter(e =>
 		!(e.textContent.trim() && e.tagName !== 'SELECT') && !e.ariaLabel && !e.title && !(e.labels && e.labels.length) && !e.getAttribute('aria-labelledby')
 	).map(e => e.outerHTML.slice(0, 120)).join()`, "")
-	b.is(`[...document.images].filter(i => !i.alt || !i.naturalWidth).length`, 0)
-	b.is(`[...document.querySelectorAll('main svg')].filter(s => !s.closest('[aria-hidden=true]') && !s.querySelector('title') && !s.ariaLabel && !s.getAttribute('aria-labelledby')).map(s => s.outerHTML.slice(0, 120)).join()`, "")
-	b.is(`(() => { const seen = new Set(); for (const e of document.querySelectorAll('[id]')) { if (seen.has(e.id)) return e.id; seen.add(e.id); } return ''; })()`, "")
-	b.is(`[...document.querySelectorAll('nav a')].filter(a => !document.querySelector(a.getAttribute('href'))).map(a => a.href).join()`, "")
-	b.is(`[...document.querySelectorAll('a[href^="#e"]')].filter(a => !document.getElementById(a.getAttribute('href').slice(1))).map(a => a.href).join()`, "")
+	b.expectValue(`[...document.images].filter(i => !i.alt || !i.naturalWidth).length`, 0)
+	b.expectValue(`[...document.querySelectorAll('main svg')].filter(s => !s.closest('[aria-hidden=true]') && !s.querySelector('title') && !s.ariaLabel && !s.getAttribute('aria-labelledby')).map(s => s.outerHTML.slice(0, 120)).join()`, "")
+	b.expectValue(`(() => { const seen = new Set(); for (const e of document.querySelectorAll('[id]')) { if (seen.has(e.id)) return e.id; seen.add(e.id); } return ''; })()`, "")
+	b.expectValue(`[...document.querySelectorAll('nav a')].filter(a => !document.querySelector(a.getAttribute('href'))).map(a => a.href).join()`, "")
+	b.expectValue(`[...document.querySelectorAll('a[href^="#e"]')].filter(a => !document.getElementById(a.getAttribute('href').slice(1))).map(a => a.href).join()`, "")
 }
 
 // testPrint prints a page and checks that the first sheet has text.
@@ -176,9 +176,9 @@ func testPrint(t *testing.T, browser context.Context, report, name string) {
 	b.keep(name+".pdf", whole)
 	call(b, emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{Width: 794, Height: 1123, DeviceScaleFactor: 1})
 	call(b, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Media: "print"})
-	b.is(`document.documentElement.scrollWidth`, 794)
+	b.expectValue(`document.documentElement.scrollWidth`, 794)
 	b.screenshot(name+"-print", true)
-	if n := shownTexts(first); n < 20 {
+	if n := countTextOperators(first); n < 20 {
 		t.Errorf("the first sheet shows %d pieces of text", n)
 	}
 	if n := bytes.Count(whole, []byte("/Type /Page\n")); n < 2 || n > 30 {
@@ -187,7 +187,7 @@ func testPrint(t *testing.T, browser context.Context, report, name string) {
 }
 
 // countTextOperators counts the operators of a PDF that show text.
-func shownTexts(pdf []byte) int {
+func countTextOperators(pdf []byte) int {
 	n := 0
 	for rest := pdf; ; {
 		_, after, ok := bytes.Cut(rest, []byte("stream\n"))
@@ -208,14 +208,14 @@ func testLinks(t *testing.T, browser context.Context, report string) {
 	b.window(1280, 900, "light")
 	const inWindow = `(() => { const r = document.querySelector(':target').getBoundingClientRect(); return r.top >= 0 && r.top < innerHeight; })()`
 	b.open(report, "#e197")
-	b.becomes(`document.querySelector(':target') && document.querySelector(':target').id === 'e197'`)
-	b.becomes(inWindow)
+	b.waitUntil(`document.querySelector(':target') && document.querySelector(':target').id === 'e197'`)
+	b.waitUntil(inWindow)
 	b.open(report, "#p-resource-safety")
-	b.becomes(inWindow)
-	b.is(`document.querySelector(':target').textContent.includes('overrun')`, true)
+	b.waitUntil(inWindow)
+	b.expectValue(`document.querySelector(':target').textContent.includes('overrun')`, true)
 	b.do(chromedp.Click(chromedp.CSS(`#p-resource-safety .refs a`)))
-	b.is(`location.hash`, "#e197")
-	b.becomes(inWindow)
+	b.expectValue(`location.hash`, "#e197")
+	b.waitUntil(inWindow)
 	b.screenshot("event", false)
 }
 
@@ -226,15 +226,15 @@ func testFilter(t *testing.T, browser context.Context, report string) {
 	b.open(report, "#history")
 	all := b.value(`document.querySelectorAll('#events tbody tr:not([hidden])').length`)
 	b.do(chromedp.SetValue(chromedp.CSS(`#f-process`), "nemesis"), chromedp.Evaluate[chromedp.Void](`document.getElementById('f-process').dispatchEvent(new Event('change'))`))
-	b.is(`document.querySelectorAll('#events tbody tr:not([hidden])').length`, 3)
+	b.expectValue(`document.querySelectorAll('#events tbody tr:not([hidden])').length`, 3)
 	b.do(chromedp.SendKeys(chromedp.CSS(`#f-text`), "healed"))
-	b.becomes(`document.querySelectorAll('#events tbody tr:not([hidden])').length === 1`)
-	b.becomes(`document.getElementById('f-count').textContent.startsWith('1 of ')`)
+	b.waitUntil(`document.querySelectorAll('#events tbody tr:not([hidden])').length === 1`)
+	b.waitUntil(`document.getElementById('f-count').textContent.startsWith('1 of ')`)
 	b.screenshot("filter", false)
 	// A link to a hidden event shows it.
 	b.do(chromedp.Evaluate[chromedp.Void](`location.hash = '#e197'`))
-	b.becomes(`!document.getElementById('e197').hidden`)
-	b.is(`document.querySelectorAll('#events tbody tr:not([hidden])').length`, all)
+	b.waitUntil(`!document.getElementById('e197').hidden`)
+	b.expectValue(`document.querySelectorAll('#events tbody tr:not([hidden])').length`, all)
 }
 
 // testLong opens the report of a run of more than 200,000 events.
@@ -263,17 +263,17 @@ func testLong(t *testing.T, browser context.Context) {
 	paint, drawn := math.Inf(1), math.Inf(1)
 	for n := 0; n < 5 && (paint > 2000 || drawn > 2000); n++ { // repeat, since other load on the machine must not count
 		b.open(report, "")
-		b.becomes(drawnFirst)
+		b.waitUntil(drawnFirst)
 		drawn = min(drawn, b.value(opened).(float64))
-		b.becomes(`performance.getEntriesByName('first-contentful-paint').length`)
+		b.waitUntil(`performance.getEntriesByName('first-contentful-paint').length`)
 		paint = min(paint, b.value(`performance.getEntriesByName('first-contentful-paint')[0].startTime`).(float64))
 	}
 	t.Logf("%d events: %d bytes, first paint %.0f ms after the load began, the timeline %.0f ms", bytes.Count(record, []byte("\n")), info.Size(), paint, drawn)
 	if paint > 2000 || drawn > 2000 {
 		t.Errorf("first paint after %.0f ms, the timeline after %.0f, at most 2000", paint, drawn)
 	}
-	b.is(`document.querySelector('#history p').textContent.includes('The history has all')`, true)
-	b.is(`[...document.querySelectorAll('#events .gap')].length > 0`, true)
+	b.expectValue(`document.querySelector('#history p').textContent.includes('The history has all')`, true)
+	b.expectValue(`[...document.querySelectorAll('#events .gap')].length > 0`, true)
 	b.screenshot("long-1280-light", true)
 	testAccess(b)
 }
@@ -294,12 +294,12 @@ func testHostile(t *testing.T, browser context.Context) {
 		width := m.width
 		b.window(width, 900, m.scheme)
 		b.open(report, "")
-		b.is(`typeof window.pwned`, "undefined")
-		b.is(`document.querySelectorAll('img:not([src^="data:"]), iframe, object, b[onclick]').length`, 0)
-		b.is(`document.querySelectorAll('script:not([type])').length <= 2`, true)
-		b.is(`document.documentElement.scrollWidth`, width)
-		b.is(`document.body.textContent.includes('<script>window.pwned')`, true)
-		b.is(`/[\u0000-\u0008\u000b-\u001f\u202a-\u202e]/.test(document.body.innerText)`, false)
+		b.expectValue(`typeof window.pwned`, "undefined")
+		b.expectValue(`document.querySelectorAll('img:not([src^="data:"]), iframe, object, b[onclick]').length`, 0)
+		b.expectValue(`document.querySelectorAll('script:not([type])').length <= 2`, true)
+		b.expectValue(`document.documentElement.scrollWidth`, width)
+		b.expectValue(`document.body.textContent.includes('<script>window.pwned')`, true)
+		b.expectValue(`/[\u0000-\u0008\u000b-\u001f\u202a-\u202e]/.test(document.body.innerText)`, false)
 		b.screenshot(fmt.Sprintf("hostile-%d-%s", width, m.scheme), true)
 	}
 	testAccess(b)

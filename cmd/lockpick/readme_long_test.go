@@ -29,12 +29,12 @@ func TestReadme(t *testing.T) {
 	checkPicture(t, filepath.Join(store, "gc-pause-after-acquire", "latest", "sequence.svg"), "testdata/gc-pause-after-acquire.svg")
 	checkReadme(t, "../../README.md", map[string]string{"run": fence(printed)})
 	checkReadme(t, "README.md", map[string]string{"explain gc-pause-after-acquire/": fence(drawn)})
-	checkReadme(t, "../../harness/lock/README.md", map[string]string{"broken": brokenLocks(t), "own lock": ownLock(t)})
+	checkReadme(t, "../../harness/lock/README.md", map[string]string{"broken": brokenLocks(t), "own lock": exampleLock(t)})
 	checkReadme(t, "../../scenarios/exhaust/README.md", map[string]string{"exhaust": lockpick(t, "model-check", "--markdown")})
 }
 
 // exampleLock returns the example of how to add a lock, which harness/lock/README.md shows.
-func ownLock(t *testing.T) string {
+func exampleLock(t *testing.T) string {
 	t.Helper()
 	a, err := txtar.ParseFile("testdata/contributing/lock.txtar")
 	if err != nil {

@@ -95,7 +95,7 @@ func (r *report) done(i int, o outcome.Outcome) {
 	}
 	for {
 		o, ok := r.outcomes[r.passed]
-		if !ok || r.compared.Waits(r.passed) {
+		if !ok || r.compared.IsWaiting(r.passed) {
 			return
 		}
 		delete(r.outcomes, r.passed)
@@ -145,7 +145,7 @@ func (r *report) finish(ctx context.Context) error {
 		fmt.Fprintf(r.errs, "stopped after the first unexpected run: %d of %d runs done\n", r.ended, r.total)
 	}
 	for _, i := range slices.Sorted(maps.Keys(r.outcomes)) { // outcomes after a run that did not end
-		if !r.compared.Waits(i) {
+		if !r.compared.IsWaiting(i) {
 			r.suite.Add(r.outcomes[i])
 		}
 		r.pass(r.outcomes[i])

@@ -96,7 +96,7 @@ always is. FILE, FILE/VARIANT and FILE/ select from a scenario file.`,
 	fs.StringArrayVar(&f.expects, "expect", nil, "set an expectation, as in mutual-exclusion=holds; use it to restore one after --set")
 	fs.StringSliceVar(&f.require, "require", nil, "capabilities, or all: if one is missing, fail (exit 3) instead of skipping scenarios")
 	fs.Float64Var(&f.scale, "scale", 0, "factor for all durations on real backends (default 0.1, or the scenario's own)")
-	fs.DurationVar(&f.patience, "timeout", patience, "time limit of one simulated run, in wall-clock time")
+	fs.DurationVar(&f.patience, "timeout", defaultTimeout, "time limit of one simulated run, in wall-clock time")
 	fs.StringVar(&f.client, "client-binary", "", "lockpick binary for clients in containers, if this one can't run there: static, for Linux")
 	fs.IntVar(&f.jobs, "jobs", 1, "number of concurrent runs on real backends; mostly idle, but overload causes delays")
 	fs.StringVar(&f.reports, "reports", reportsNamed, "reports to write right away: named (runs that were named or unexpected), all or none;\nreport and serve draw the others later")
@@ -282,7 +282,7 @@ func (f *runFlags) validate() error {
 		return usageError(errors.New("--client-binary applies to clients in containers only"), "leave it out, or add --backend "+containers)
 	case f.confirm && f.backend != simulation:
 		return usageError(errors.New("--confirm works in the simulation only"), "leave it out, or leave out --backend")
-	case f.patience != patience && f.backend != simulation:
+	case f.patience != defaultTimeout && f.backend != simulation:
 		return usageError(errors.New("--timeout limits simulated runs only"), "leave it out: runs on real servers have their own limits")
 	case f.dryRun && (f.junit != "" || f.shard != ""):
 		return usageError(errors.New("--dry-run runs nothing, so --junit and --shard have nothing to record"), "leave out --dry-run")
@@ -356,7 +356,7 @@ func (r *report) runAll(ctx context.Context, b harness.Backend, chosen []pick) {
 		r.onFailure = enough
 	}
 	r.flags.each(ctx, more, b, r.total, job, r.done)
-	r.examples(more, chosen)
+	r.rerunExamples(more, chosen)
 }
 
 // each runs n jobs, up to --jobs of them concurrently on a real backend. No job starts after the

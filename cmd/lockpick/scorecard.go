@@ -96,7 +96,7 @@ func scorecardCmd(a *app) *cobra.Command {
 
 // namedLocks lists the locks that the arguments name. KIND:* stands for all configurations of a
 // kind.
-func (f *scorecardFlags) named(args []string) (all []string) {
+func (f *scorecardFlags) namedLocks(args []string) (all []string) {
 	for _, arg := range args {
 		if kind, star := strings.CutSuffix(arg, ":*"); star {
 			if _, known := kinds.All[kind]; known {
@@ -116,7 +116,7 @@ func (f *scorecardFlags) named(args []string) (all []string) {
 
 // locks validates the flags and returns the locks to test.
 func (f *scorecardFlags) locks(args []string) ([]string, error) {
-	all := f.named(args)
+	all := f.namedLocks(args)
 	if f.adapter != "" {
 		switch {
 		case len(all) > 0:
@@ -273,5 +273,5 @@ func (a *app) runner(ctx context.Context, name, store string, jobs int, adapter 
 		return nil, err
 	}
 	abilities, err := a.checkBackend(ctx, b, store)
-	return &campaign.Runner{Backend: b, Capabilities: abilities, Workers: workers(patience, store), Parallel: jobs, Version: version(), Command: pickCommand}, err
+	return &campaign.Runner{Backend: b, Capabilities: abilities, Workers: workers(defaultTimeout, store), Parallel: jobs, Version: version(), Command: pickCommand}, err
 }

@@ -14,7 +14,7 @@ import (
 
 // installAdapters installs the libraries for a set of adapters and returns their folder. It skips
 // the test if they are unavailable.
-func installed(t *testing.T, set string) (folder string) {
+func installAdapters(t *testing.T, set string) (folder string) {
 	t.Helper()
 	needRedis(t)
 	out, err := exec.Command("../../.ci/adapters", set).CombinedOutput()
@@ -49,12 +49,12 @@ func TestScorecardsOfAdapters(t *testing.T) {
 			continue
 		}
 		t.Run(s.Name, func(t *testing.T) {
-			command := s.Command(installed(t, s.Set))
+			command := s.Command(installAdapters(t, s.Set))
 			t.Parallel()
 			dir, book, code := makeScorecards(t, append([]string{"scorecard", "--adapter", command, "--seeds", "0", "--jobs", "4"}, only...)...)
 			c := onlyCard(t, book, code)
 			checkRealRuns(t, c)
-			t.Logf("exit code %d, %d runs, %d counterexamples", code, c.Runs, replayed(t, dir, book))
+			t.Logf("exit code %d, %d runs, %d counterexamples", code, c.Runs, replayCounterexamples(t, dir, book))
 		})
 	}
 }

@@ -35,7 +35,7 @@ func TestScorecardsOnProcesses(t *testing.T) {
 			dir, book, code := makeScorecards(t, append([]string{"scorecard", lock, "--beside", "process", "--jobs", "2"}, only...)...)
 			c := onlyCard(t, book, code)
 			checkComplete(t, c)
-			t.Logf("exit code %d, %d counterexamples: %s", code, replayed(t, dir, book), suites.CardHeadline(c))
+			t.Logf("exit code %d, %d counterexamples: %s", code, replayCounterexamples(t, dir, book), suites.CardHeadline(c))
 		})
 	}
 }

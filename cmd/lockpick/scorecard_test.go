@@ -77,14 +77,14 @@ func TestScorecardIsReproducible(t *testing.T) {
 			t.Errorf("%s differs: %v", name, err)
 		}
 	}
-	if n := replayed(t, dir, book); n == 0 || code != outcome.ExitUnexpected {
+	if n := replayCounterexamples(t, dir, book); n == 0 || code != outcome.ExitUnexpected {
 		t.Errorf("%d counterexamples, exit code %d", n, code)
 	}
 }
 
 // replayCounterexamples replays the simulated counterexamples of cards, and returns how many there
 // were.
-func replayed(t *testing.T, dir string, book suites.Scorecards) (n int) {
+func replayCounterexamples(t *testing.T, dir string, book suites.Scorecards) (n int) {
 	t.Helper()
 	for _, c := range book.Cards {
 		for _, f := range c.Findings {
@@ -97,12 +97,12 @@ func replayed(t *testing.T, dir string, book suites.Scorecards) (n int) {
 				lockpick(t, "replay", run)
 			}
 			for _, h := range f.Violations {
-				if !violates(t, run, h.Property, h.Cause) {
+				if !hasViolation(t, run, h.Property, h.Cause) {
 					t.Errorf("%s: the run in %s does not show %s (%s)", c.Lock, f.Run, h.Property, h.Cause)
 				}
 			}
 			if f.ConfirmingRun != "" && !slices.ContainsFunc(f.Violations, func(h outcome.Violation) bool {
-				return h.Reproduction != nil && h.Reproduction.State == outcome.StateConfirmed && violates(t, filepath.Join(dir, f.ConfirmingRun), h.Property, h.Reproduction.Cause)
+				return h.Reproduction != nil && h.Reproduction.State == outcome.StateConfirmed && hasViolation(t, filepath.Join(dir, f.ConfirmingRun), h.Property, h.Reproduction.Cause)
 			}) {
 				t.Errorf("%s: the run in %s does not show what it confirmed", c.Lock, f.ConfirmingRun)
 			}
@@ -112,7 +112,7 @@ func replayed(t *testing.T, dir string, book suites.Scorecards) (n int) {
 }
 
 // hasViolation reports whether a stored run violates a property with the given cause.
-func violates(t *testing.T, run, property, cause string) bool {
+func hasViolation(t *testing.T, run, property, cause string) bool {
 	t.Helper()
 	var v verdict.Verdict
 	out, _ := exec.Command("lockpick", "check", run, "--json").Output()
@@ -189,8 +189,8 @@ func TestInterruptedScorecard(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var said string
-	for lines := bufio.NewScanner(errs); lines.Scan(); said += lines.Text() + "\n" {
+	var output string
+	for lines := bufio.NewScanner(errs); lines.Scan(); output += lines.Text() + "\n" {
 		if strings.Contains(lines.Text(), " done: 2 of ") {
 			cmd.Process.Signal(os.Interrupt)
 		}
@@ -198,11 +198,11 @@ func TestInterruptedScorecard(t *testing.T) {
 	cmd.Wait()
 	var book suites.Scorecards
 	if err := json.Unmarshal([]byte(out.String()), &book); err != nil {
-		t.Fatalf("%v\n%s", err, said)
+		t.Fatalf("%v\n%s", err, output)
 	}
 	if n := len(book.Cards); n < 2 || cmd.ProcessState.ExitCode() != outcome.ExitInterrupt || book.Code != outcome.ExitInterrupt ||
-		!strings.Contains(said, fmt.Sprintf("interrupted after %d of ", n)) || strings.Contains(said, fmt.Sprintf("interrupted after %d of %[1]d ", n)) {
-		t.Errorf("%d cards, code %d, %v:\n%s", n, book.Code, cmd.ProcessState, said)
+		!strings.Contains(output, fmt.Sprintf("interrupted after %d of ", n)) || strings.Contains(output, fmt.Sprintf("interrupted after %d of %[1]d ", n)) {
+		t.Errorf("%d cards, code %d, %v:\n%s", n, book.Code, cmd.ProcessState, output)
 	}
 	dir := filepath.Join(store, "scores", "latest")
 	if text, err := os.ReadFile(filepath.Join(dir, suites.CardJSON)); err != nil || string(text) != out.String() {
@@ -212,7 +212,7 @@ func TestInterruptedScorecard(t *testing.T) {
 	for _, c := range book.Cards {
 		for _, f := range c.Findings {
 			runs = append(runs, f.Run)
-			if f.Run != "" && !violates(t, filepath.Join(dir, f.Run), f.Violations[0].Property, f.Violations[0].Cause) {
+			if f.Run != "" && !hasViolation(t, filepath.Join(dir, f.Run), f.Violations[0].Property, f.Violations[0].Cause) {
 				t.Errorf("%s does not show %s", f.Run, f.Violations[0].Property)
 			}
 		}

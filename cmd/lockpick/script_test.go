@@ -30,12 +30,12 @@ func (f foreground) Run() int {
 			signal.Notify(make(chan os.Signal, 1), s)
 		}
 	}
-	defer func() { os.RemoveAll(builtIn) }() // no effect if it is ""
+	defer func() { os.RemoveAll(buildDir) }() // no effect if it is ""
 	return f.M.Run()
 }
 
 // buildDir is the folder of the binary that build creates.
-var builtIn string
+var buildDir string
 
 // programs maps names of the test binary to the programs that it acts as.
 var programs = map[string]func(){"lockpick": main, tracerName: runTracer, shapesName: runShapes}

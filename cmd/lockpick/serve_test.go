@@ -25,13 +25,13 @@ func TestServe(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(run1, "report.html"), []byte("a report"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	said, out := io.Pipe()
+	output, out := io.Pipe()
 	code := make(chan int, 1)
 	go func() {
 		code <- run([]string{"serve", "--store", store, "--port", "0"}, strings.NewReader(""), out, out)
 		out.Close()
 	}()
-	url, err := bufio.NewReader(said).ReadString('\n')
+	url, err := bufio.NewReader(output).ReadString('\n')
 	if err != nil || !strings.HasPrefix(url, "http://127.0.0.1:") {
 		t.Fatalf("printed %q, %v", url, err)
 	}

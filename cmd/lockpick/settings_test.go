@@ -15,7 +15,7 @@ import (
 
 // runWithLock runs scenarios in the simulation like "run --lock KIND", with the overrides that sets
 // returns for each.
-func underLock(t *testing.T, kind string, names []string, sets func(pick) []string) map[string]outcome.Outcome {
+func runWithLock(t *testing.T, kind string, names []string, sets func(pick) []string) map[string]outcome.Outcome {
 	t.Helper()
 	all, err := choice{names: names}.scenarios()
 	if err != nil {
@@ -51,7 +51,7 @@ func verdicts(o outcome.Outcome) string {
 func noSets(pick) []string { return nil }
 
 // sameTTL returns an override that sets the TTL to its current value.
-func ownTTL(p pick) []string { return []string{"lock.ttl=" + p.Lock.TTL.String()} }
+func sameTTL(p pick) []string { return []string{"lock.ttl=" + p.Lock.TTL.String()} }
 
 // sameVerdicts checks that an override which changes nothing changes no verdict.
 func sameVerdicts(t *testing.T, names ...string) {
@@ -60,7 +60,7 @@ func sameVerdicts(t *testing.T, names ...string) {
 		if kind == "broken" {
 			continue
 		}
-		plain, set := underLock(t, kind, names, noSets), underLock(t, kind, names, ownTTL)
+		plain, set := runWithLock(t, kind, names, noSets), runWithLock(t, kind, names, sameTTL)
 		if len(plain) != len(set) {
 			t.Errorf("%s: %d scenarios, %d with --set", kind, len(plain), len(set))
 		}
@@ -97,13 +97,13 @@ func TestOtherSettingsKeepRequirements(t *testing.T) {
 		"the scenario's own, which fails": {"redlock", "clean-restart/", []string{"topology.persistence=none"}, verdict.MutualExclusion, "restarted-and-forgot", outcome.ExitUnexpected},
 	} {
 		t.Run(name, func(t *testing.T) {
-			for id, o := range underLock(t, row.kind, []string{row.scenario}, func(pick) []string { return row.sets }) {
+			for id, o := range runWithLock(t, row.kind, []string{row.scenario}, func(pick) []string { return row.sets }) {
 				j := o.JudgementOf(row.property)
 				if j == nil || j.Got != verdict.Violated || j.Cause != row.cause || o.Code != row.code {
 					t.Errorf("%s: %s", id, verdicts(o))
 				}
-				if said := strings.Join(suites.Brief(o), "; "); !strings.Contains(said, row.property) || !strings.Contains(said, " violated (") {
-					t.Errorf("%s is violated but not printed: %s", row.property, said)
+				if output := strings.Join(suites.Brief(o), "; "); !strings.Contains(output, row.property) || !strings.Contains(output, " violated (") {
+					t.Errorf("%s is violated but not printed: %s", row.property, output)
 				}
 			}
 		})
@@ -124,8 +124,8 @@ func TestViolationsArePrinted(t *testing.T) {
 		{verdict.Violated, verdict.Violated, false}, {verdict.Holds, verdict.Holds, false},
 	} {
 		o := outcome.Outcome{Judgements: []outcome.Judgement{judged(verdict.MutualExclusion, "", row.lead), judged(verdict.LeaseLinearizable, verdict.MutualExclusion, row.follower)}}
-		if said := strings.Join(suites.Brief(o), "; "); strings.Contains(said, verdict.LeaseLinearizable) != row.want {
-			t.Errorf("%s, with its follower %s: %q", row.lead, row.follower, said)
+		if output := strings.Join(suites.Brief(o), "; "); strings.Contains(output, verdict.LeaseLinearizable) != row.want {
+			t.Errorf("%s, with its follower %s: %q", row.lead, row.follower, output)
 		}
 	}
 }

@@ -26,10 +26,10 @@ func TestLibrariesSameSeedSameBytes(t *testing.T) {
 				s := found[0].Scenario
 				s.Lock.Kind = kind
 				one, two := traceTwice(t, s, 1)
-				if n := holders(one.History); n < 2 {
+				if n := countHolders(one.History); n < 2 {
 					t.Errorf("%d clients had the lock", n)
 				}
-				if d := one.differs(two); d != "" {
+				if d := one.diff(two); d != "" {
 					t.Errorf("two runs of a seed differ in %s", d)
 				}
 			})
@@ -38,7 +38,7 @@ func TestLibrariesSameSeedSameBytes(t *testing.T) {
 }
 
 // countHolders returns how many clients acquired the lock.
-func holders(record []byte) int {
+func countHolders(record []byte) int {
 	all := map[string]bool{}
 	for _, m := range regexp.MustCompile(`"process":"(c[0-9]+)","type":"ok","op":"acquire"`).FindAllSubmatch(record, -1) {
 		all[string(m[1])] = true

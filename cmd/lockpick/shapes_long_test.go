@@ -31,10 +31,10 @@ func TestNoFalseAlarms(t *testing.T) {
 	names, shapeSeeds := strings.Split(*shapeNames, ","), *shapePlans
 	plans := map[string][]scenario.Scenario{}
 	for _, name := range names {
-		plans[name] = leases(t, name, shapes.All[name])
+		plans[name] = leasePlans(t, name, shapes.All[name])
 	}
 	runs, alarms := map[string]int{}, map[string]int{}
-	pool := campaign.Pool{Command: []string{shapesName}, Size: runtime.NumCPU(), Timeout: patience}
+	pool := campaign.Pool{Command: []string{shapesName}, Size: runtime.NumCPU(), Timeout: defaultTimeout}
 	pool.Run(t.Context(), len(names)*shapeSeeds, func(i int) campaign.Job {
 		seed, of := uint64(1+i%shapeSeeds), plans[names[i/shapeSeeds]]
 		return campaign.Job{Scenario: of[seed%uint64(len(of))], Seed: seed, Backend: simulation, Keep: campaign.KeepNone}
@@ -60,7 +60,7 @@ func TestNoFalseAlarms(t *testing.T) {
 
 // leasePlans returns the random plans within the assumptions for a shape, with leases shorter and
 // longer than ten rounds of attempts.
-func leases(t *testing.T, name string, s shapes.Shape) []scenario.Scenario {
+func leasePlans(t *testing.T, name string, s shapes.Shape) []scenario.Scenario {
 	t.Helper()
 	var all []scenario.Scenario
 	for _, long := range []bool{false, true} {
@@ -133,7 +133,7 @@ func TestBrokenShapes(t *testing.T) {
 		c := catchingRuns[name]
 		var seed uint64
 		for n := uint64(1); n <= c.seeds && seed == 0; n++ {
-			if v := shapeViolates(t, wrongPrefix+name, c.scenario, c.property, n); v != nil && v.Cause == c.cause {
+			if v := shapeViolation(t, wrongPrefix+name, c.scenario, c.property, n); v != nil && v.Cause == c.cause {
 				seed = n
 			}
 		}
@@ -141,7 +141,7 @@ func TestBrokenShapes(t *testing.T) {
 			t.Errorf("%s, which %s: not caught by %s with %d seeds", name, shapes.All[name].Mistake, c.scenario, c.seeds)
 			continue
 		}
-		if v := shapeViolates(t, name, c.scenario, c.property, seed); v != nil {
+		if v := shapeViolation(t, name, c.scenario, c.property, seed); v != nil {
 			t.Errorf("%s, which is correct, seed %d: %s", name, seed, v)
 		}
 		t.Logf("%s, which %s: %s violated by %s in %s, seed %d", name, shapes.All[name].Mistake, c.property, c.cause, c.scenario, seed)
@@ -149,7 +149,7 @@ func TestBrokenShapes(t *testing.T) {
 }
 
 // shapeViolation returns a lock's violation of a property in a scenario, or nil.
-func shapeViolates(t *testing.T, kind, name, property string, seed uint64) *outcome.Judgement {
+func shapeViolation(t *testing.T, kind, name, property string, seed uint64) *outcome.Judgement {
 	t.Helper()
 	all := shapeKinds()
 	var sets []string

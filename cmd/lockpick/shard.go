@@ -140,7 +140,7 @@ func (a *app) merge(ctx context.Context, f *runFlags, s *campaign.Sweep) error {
 
 // rerunExamples reruns the runs that the suite names as examples, to store them with their reports:
 // the same seed gives the same run. The store already has the examples of other backends.
-func (r *report) examples(ctx context.Context, chosen []pick) {
+func (r *report) rerunExamples(ctx context.Context, chosen []pick) {
 	if r.flags.seeds == 1 || r.flags.backend != simulation {
 		return
 	}

@@ -62,7 +62,7 @@ func TestMinimizedFormsAreComplete(t *testing.T) {
 	forms := readMinimizedForms(t)
 	for _, s := range minimizables(t) {
 		form, ok := forms[s.ID()]
-		if delete(forms, s.ID()); !ok || !strings.HasPrefix(form, s.bug.String()+", ") && form != notShown(s.bug) {
+		if delete(forms, s.ID()); !ok || !strings.HasPrefix(form, s.bug.String()+", ") && form != notShownForm(s.bug) {
 			t.Errorf("%s expects %s, and %s has %q: go test -tags nightly ./cmd/lockpick -run '^TestMinimizedForms$/^%s$' -update",
 				s.ID(), s.bug, minimizedForms, form, strings.ReplaceAll(s.ID(), "/", "$/^"))
 		}
@@ -73,6 +73,6 @@ func TestMinimizedFormsAreComplete(t *testing.T) {
 }
 
 // notShownForm is the form for a scenario whose violation does not occur with seed 1.
-func notShown(bug campaign.Bug) string {
+func notShownForm(bug campaign.Bug) string {
 	return fmt.Sprintf("seed 1 does not show %s", bug.Property)
 }

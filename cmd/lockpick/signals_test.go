@@ -66,7 +66,7 @@ func startRun(t *testing.T, length, script string, change func(*exec.Cmd)) runni
 
 // awaitEnd waits for the end of the run, and checks that it exited with code want, has a verdict
 // and left nothing behind.
-func (r runningProcess) ends(want int) {
+func (r runningProcess) awaitEnd(want int) {
 	r.Helper()
 	late := time.AfterFunc(time.Minute, func() { r.Errorf("lockpick does not end"); r.Process.Kill() })
 	defer late.Stop()
@@ -121,7 +121,7 @@ func TestClosedTerminalEndsARun(t *testing.T) {
 	})
 	side.Close()
 	terminal.Close()
-	r.ends(130)
+	r.awaitEnd(130)
 }
 
 // TestIgnoredHangupEndsNothing checks that a run started with nohup continues.
@@ -129,7 +129,7 @@ func TestIgnoredHangupEndsNothing(t *testing.T) {
 	t.Parallel()
 	r := startRun(t, short, `trap "" HUP`, nil)
 	r.sendSignal(syscall.SIGHUP)
-	r.ends(0)
+	r.awaitEnd(0)
 }
 
 // TestTermIsNeverIgnored checks that SIGTERM ends a run even if the parent process ignores it.
@@ -137,7 +137,7 @@ func TestTermIsNeverIgnored(t *testing.T) {
 	t.Parallel()
 	r := startRun(t, endless, `trap "" TERM`, nil)
 	r.sendSignal(syscall.SIGTERM)
-	r.ends(130)
+	r.awaitEnd(130)
 }
 
 // TestUnreadOutput checks that runs end if nobody reads the output. With a full pipe the run completes; with
@@ -174,7 +174,7 @@ func TestUnreadOutput(t *testing.T) {
 				}
 				r.sendSignal(c.signal)
 			}
-			r.ends(c.want)
+			r.awaitEnd(c.want)
 		})
 	}
 }
@@ -202,8 +202,8 @@ func TestInterruptedJSON(t *testing.T) {
 			t.Parallel()
 			store := t.TempDir()
 			cmd := exec.Command("lockpick", "run", "baseline/", "--seeds", "1000000", "--json", "--store", store)
-			var said strings.Builder
-			cmd.Stderr = &said
+			var output strings.Builder
+			cmd.Stderr = &output
 			from, err := cmd.StdoutPipe()
 			if err == nil {
 				err = cmd.Start()
@@ -238,7 +238,7 @@ func TestInterruptedJSON(t *testing.T) {
 			cmd.Wait()
 			text, err := os.ReadFile(filepath.Join(store, "suites", "latest", "outcome.json"))
 			if err != nil {
-				t.Fatalf("%v\n%s", err, said.String())
+				t.Fatalf("%v\n%s", err, output.String())
 			}
 			is("stored", text)
 			codes["exit"] = cmd.ProcessState.ExitCode()
@@ -247,8 +247,8 @@ func TestInterruptedJSON(t *testing.T) {
 					t.Errorf("%s: code %d, want %d", where, code, want)
 				}
 			}
-			if strings.Contains(said.String(), "interrupted after") != (what == "interrupted") {
-				t.Errorf("output:\n%s", said.String())
+			if strings.Contains(output.String(), "interrupted after") != (what == "interrupted") {
+				t.Errorf("output:\n%s", output.String())
 			}
 		})
 	}
@@ -257,17 +257,17 @@ func TestInterruptedJSON(t *testing.T) {
 // TestInterruptedIsNotFailed checks that an interrupted run on real servers is reported as interrupted.
 func TestInterruptedIsNotFailed(t *testing.T) {
 	t.Parallel()
-	var said strings.Builder
-	r := startRun(t, endless, "", func(cmd *exec.Cmd) { cmd.Stdout, cmd.Stderr = &said, &said })
+	var output strings.Builder
+	r := startRun(t, endless, "", func(cmd *exec.Cmd) { cmd.Stdout, cmd.Stderr = &output, &output })
 	r.sendSignal(os.Interrupt.(syscall.Signal))
-	r.ends(outcome.ExitInterrupt)
+	r.awaitEnd(outcome.ExitInterrupt)
 	for _, want := range []string{"1 run on process, seed 1: 1 interrupted\n", "\nbaseline: interrupted\n", "interrupted after 0 of 1 runs"} {
-		if !strings.Contains(said.String(), want) {
-			t.Errorf("no %q in:\n%s", want, said.String())
+		if !strings.Contains(output.String(), want) {
+			t.Errorf("no %q in:\n%s", want, output.String())
 		}
 	}
-	if strings.Contains(said.String(), "FAILED") {
-		t.Errorf("reported as failed:\n%s", said.String())
+	if strings.Contains(output.String(), "FAILED") {
+		t.Errorf("reported as failed:\n%s", output.String())
 	}
 }
 
@@ -280,13 +280,13 @@ func TestUnreadRunCompletes(t *testing.T) {
 	}
 	from.Close()
 	defer to.Close()
-	var said strings.Builder
+	var output strings.Builder
 	cmd := exec.Command("lockpick", "run", "baseline/", "--store", t.TempDir())
-	cmd.Stdout, cmd.Stderr = to, &said
+	cmd.Stdout, cmd.Stderr = to, &output
 	cmd.Run()
 	progress := regexp.MustCompile(`(?m)^0 of 1 runs done, \d+ s\n`)
-	if cmd.ProcessState.ExitCode() != outcome.ExitBackend || progress.ReplaceAllString(said.String(), "") != "" {
-		t.Errorf("%v:\n%s", cmd.ProcessState, said.String())
+	if cmd.ProcessState.ExitCode() != outcome.ExitBackend || progress.ReplaceAllString(output.String(), "") != "" {
+		t.Errorf("%v:\n%s", cmd.ProcessState, output.String())
 	}
 	// Commands that only print are ended by SIGPIPE, as help exit-codes says.
 	cmd = exec.Command("lockpick", "list")

@@ -220,7 +220,7 @@ func (a *app) replay(ctx context.Context, s campaign.StoredRun) (err error) {
 }
 
 func (a *app) replaySim(ctx context.Context, s campaign.StoredRun, j campaign.Job) (err error) {
-	workers(patience, os.TempDir()).Run(ctx, 1, func(int) campaign.Job { return j }, func(_ int, o outcome.Outcome) {
+	workers(defaultTimeout, os.TempDir()).Run(ctx, 1, func(int) campaign.Job { return j }, func(_ int, o outcome.Outcome) {
 		if o.Error != "" {
 			err = &failure{err: errors.New(o.Error), code: o.Code, hint: cmp.Or(o.Hint, "see lockpick help exit-codes")}
 			return
@@ -243,7 +243,7 @@ func (a *app) compare(s campaign.StoredRun, replayed []byte) error {
 		fmt.Fprintf(a.out, "the same history, byte for byte: %d events\n", len(s.History.Events))
 		return nil
 	}
-	if bytes.HasPrefix(replayed, before) && !s.History.Ended() {
+	if bytes.HasPrefix(replayed, before) && !s.History.HasEnd() {
 		a.code = outcome.WorseCode(a.code, outcome.ExitUndecided)
 		fmt.Fprintf(a.out, "inconclusive: all %d stored lines are the same, but the record is truncated there\n", bytes.Count(before, []byte("\n")))
 		return nil

@@ -31,28 +31,28 @@ func testSuiteFilters(t *testing.T, browser context.Context, suite string) {
 		b.do(chromedp.Focus(chromedp.CSS(selector)), chromedp.KeyEvent(keys))
 	}
 	press(`tr[data-scenario="baseline"] .fold`, "\r")
-	b.is(`(`+rowsSeen+`).split(',').filter((n) => n.startsWith('baseline/')).length`, 4)
-	b.is(`document.querySelector('tr[data-scenario="baseline"] .fold').ariaExpanded`, true)
+	b.expectValue(`(`+rowsSeen+`).split(',').filter((n) => n.startsWith('baseline/')).length`, 4)
+	b.expectValue(`document.querySelector('tr[data-scenario="baseline"] .fold').ariaExpanded`, true)
 	press(`[name=scenario]`, "clock slew")
-	b.is(`location.hash`, "#scenario=clock+slew")
-	b.is(rowsSeen, "clock-jump/slewed")
+	b.expectValue(`location.hash`, "#scenario=clock+slew")
+	b.expectValue(rowsSeen, "clock-jump/slewed")
 	press(`#filters [type=reset]`, "\r")
-	b.becomes(`location.hash === ''`)
+	b.waitUntil(`location.hash === ''`)
 	press(`[name=outcome]`, "unex")
-	b.is(`location.hash`, "#outcome=unexpected")
-	b.is(rowsSeen, "wrong")
+	b.expectValue(`location.hash`, "#outcome=unexpected")
+	b.expectValue(rowsSeen, "wrong")
 	b.screenshot("suite-filtered", false)
 	b.open(suite, "#outcome=violated&property=resource-safety")
-	b.is(`[...document.querySelectorAll('tr[data-outcome]')].every((r) => r.hidden !== !!r.querySelector('[data-property="resource-safety"][data-got=violated]'))`, true)
-	b.is(`document.querySelector('[name=property]').value`, "resource-safety")
+	b.expectValue(`[...document.querySelectorAll('tr[data-outcome]')].every((r) => r.hidden !== !!r.querySelector('[data-property="resource-safety"][data-got=violated]'))`, true)
+	b.expectValue(`document.querySelector('[name=property]').value`, "resource-safety")
 	b.value(`location.hash = '#outcome=skipped'`)
-	b.becomes(`(` + rowsSeen + `).startsWith('lost-packets')`)
+	b.waitUntil(`(` + rowsSeen + `).startsWith('lost-packets')`)
 	b.open(suite, "#nothing=of-it&outcome=such")
-	b.is(rowsSeen, all)
+	b.expectValue(rowsSeen, all)
 
 	call(b, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true})
 	b.open(suite, "")
-	b.is(`document.querySelectorAll('tr[data-outcome]').length === (`+rowsSeen+`).split(',').length && document.getElementById('filters').hidden`, true)
+	b.expectValue(`document.querySelectorAll('tr[data-outcome]').length === (`+rowsSeen+`).split(',').length && document.getElementById('filters').hidden`, true)
 }
 
 // testSeeds selects seeds of a sweep with the keyboard, and follows the link of one to its report.
@@ -60,7 +60,7 @@ func testSeeds(t *testing.T, browser context.Context, sweep string) {
 	b := newTab(t, browser)
 	b.window(1280, 900, "light")
 	b.open(sweep, "")
-	b.is(`[...new Set([...document.querySelectorAll('.seeds')].map((s) => [...s.querySelectorAll('text')].map((e) => e.textContent).slice(1).join()))].join(' ')`, "seed,+0,+10,1")
+	b.expectValue(`[...new Set([...document.querySelectorAll('.seeds')].map((s) => [...s.querySelectorAll('text')].map((e) => e.textContent).slice(1).join()))].join(' ')`, "seed,+0,+10,1")
 	for _, href := range b.value(`[...document.querySelectorAll('.grid a')].map((a) => decodeURI(new URL(a.href.baseVal, location).pathname))`).([]any) {
 		if _, err := os.Stat(href.(string)); err != nil {
 			t.Error(err)
@@ -70,10 +70,10 @@ func testSeeds(t *testing.T, browser context.Context, sweep string) {
 	for range 8 {
 		b.do(chromedp.KeyEvent(kb.ArrowRight))
 	}
-	b.is(`document.querySelector('.seeds code').textContent`, "lockpick run random-faults/ --seed 8")
+	b.expectValue(`document.querySelector('.seeds code').textContent`, "lockpick run random-faults/ --seed 8")
 	b.screenshot("seeds", false)
 	b.do(chromedp.KeyEvent("\t"))
-	b.is(`document.activeElement.getAttribute('aria-label')`, "seed 8: violated, as expected or informational, report")
+	b.expectValue(`document.activeElement.getAttribute('aria-label')`, "seed 8: violated, as expected or informational, report")
 	b.do(chromedp.Focus(chromedp.CSS(`.seeds`)), chromedp.KeyEvent("\r"))
-	b.becomes(`location.pathname.endsWith('-sim-8/report.html')`)
+	b.waitUntil(`location.pathname.endsWith('-sim-8/report.html')`)
 }

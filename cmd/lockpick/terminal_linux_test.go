@@ -60,27 +60,27 @@ func runOnTerminal(t *testing.T, env []string, args ...string) string {
 
 // runUntilProgress repeats a run with more seeds until it shows progress, which starts after a second, and returns
 // the terminal output.
-func runUntilProgress(t *testing.T, env ...string) (said string, runs int) {
+func runUntilProgress(t *testing.T, env ...string) (output string, runs int) {
 	t.Helper()
 	for runs = 24; runs < 3000; runs *= 2 {
-		said = runOnTerminal(t, env, "run", "random-faults/", "--seeds", strconv.Itoa(runs))
-		if strings.Contains(said, " runs done, ") && strings.Contains(said, " left") {
+		output = runOnTerminal(t, env, "run", "random-faults/", "--seeds", strconv.Itoa(runs))
+		if strings.Contains(output, " runs done, ") && strings.Contains(output, " left") {
 			break
 		}
 	}
-	return said, runs
+	return output, runs
 }
 
 // TestOnATerminal checks that on a terminal the progress takes one line, which is erased before
 // other output, and that no line is wider than the window.
 func TestOnATerminal(t *testing.T) {
-	said, runs := runUntilProgress(t)
+	output, runs := runUntilProgress(t)
 	for _, want := range []string{"\r\x1b[K", fmt.Sprintf(" of %d runs done, ", runs), ", about ", "\x1b[33m"} {
-		if !strings.Contains(said, want) {
-			t.Errorf("no %q in %q", want, said)
+		if !strings.Contains(output, want) {
+			t.Errorf("no %q in %q", want, output)
 		}
 	}
-	left := screenText(said)
+	left := screenText(output)
 	for line := range strings.Lines(left) {
 		if line = strings.TrimRight(line, "\r\n"); utf8.RuneCountInString(line) > 80 {
 			t.Errorf("wider than the window: %q", line)
@@ -89,19 +89,19 @@ func TestOnATerminal(t *testing.T) {
 	if strings.Contains(left, "runs done") {
 		t.Errorf("the progress was not erased:\n%s", left)
 	}
-	said, _ = runUntilProgress(t, "NO_COLOR=1")
-	if strings.Contains(said, "\x1b[3") || !strings.Contains(said, "\x1b[K") {
-		t.Errorf("with NO_COLOR: %q", said)
+	output, _ = runUntilProgress(t, "NO_COLOR=1")
+	if strings.Contains(output, "\x1b[3") || !strings.Contains(output, "\x1b[K") {
+		t.Errorf("with NO_COLOR: %q", output)
 	}
-	if said = runOnTerminal(t, []string{"TERM=dumb"}, "run", "random-faults/", "--seeds", "4"); strings.Contains(said, "\x1b") {
-		t.Errorf("on a dumb terminal: %q", said)
+	if output = runOnTerminal(t, []string{"TERM=dumb"}, "run", "random-faults/", "--seeds", "4"); strings.Contains(output, "\x1b") {
+		t.Errorf("on a dumb terminal: %q", output)
 	}
 }
 
 // screenText returns what a terminal shows in the end, without erased text and colors.
-func screenText(said string) string {
+func screenText(output string) string {
 	var b strings.Builder
-	for line := range strings.Lines(said) {
+	for line := range strings.Lines(output) {
 		if i := strings.LastIndex(line, "\r\x1b[K"); i >= 0 {
 			line = line[i+len("\r\x1b[K"):]
 		}

@@ -30,12 +30,12 @@ func testTimeline(t *testing.T, browser context.Context, report string) {
 	b := newTab(t, browser)
 	b.window(1280, 900, "light")
 	b.open(report, "#t=12-18")
-	b.becomes(`document.querySelector('.timeline').dataset.drawn`)
-	b.becomes(`location.hash === '#t=12-18'`)
+	b.waitUntil(`document.querySelector('.timeline').dataset.drawn`)
+	b.waitUntil(`location.hash === '#t=12-18'`)
 	b.value(`addEventListener('scroll', () => { window.scrolledAt = performance.now(); }), window.scrolledAt = performance.now()`)
 	b.do(chromedp.ScrollIntoView(chromedp.CSS(`.tl-svg`)))
-	b.becomes(`performance.now() - window.scrolledAt > 400`) // a wheel that scrolls the page must not zoom
-	from, to := b.seen()
+	b.waitUntil(`performance.now() - window.scrolledAt > 400`) // a wheel that scrolls the page must not zoom
+	from, to := b.visibleRange()
 	if from < 11.9 || to > 18.1 {
 		t.Errorf("#t=12-18 shows %v to %v", from, to)
 	}
@@ -43,14 +43,14 @@ func testTimeline(t *testing.T, browser context.Context, report string) {
 		t.Helper()
 		before := b.value(`location.hash`)
 		action()
-		b.becomes(`location.hash !== '` + before.(string) + `'`)
-		f, u := b.seen()
+		b.waitUntil(`location.hash !== '` + before.(string) + `'`)
+		f, u := b.visibleRange()
 		if f == from && u == to {
 			t.Errorf("%s changes nothing", how)
 		}
 		from, to = f, u
 	}
-	x, y := b.middle(`.tl-svg`)
+	x, y := b.center(`.tl-svg`)
 	zooms("the wheel", func() {
 		// The browser does not send a delta of 0.
 		call(b, input.DispatchMouseEvent, input.DispatchMouseEventParams{Type: input.DispatchMouseEventTypeMouseWheel, X: x, Y: y, DeltaX: 0.01, DeltaY: -200})
@@ -69,23 +69,23 @@ func testTimeline(t *testing.T, browser context.Context, report string) {
 
 	// Hovering an item shows its description; a click highlights it in all views.
 	const one = `.tl-svg [data-e~="172"], .tl-svg [data-e~="845"], .tl-svg [data-e~="934"]`
-	b.becomes(`document.querySelector('` + one + `')`)
-	x, y = b.middle(one)
+	b.waitUntil(`document.querySelector('` + one + `')`)
+	x, y = b.center(one)
 	call(b, input.DispatchMouseEvent, input.DispatchMouseEventParams{Type: input.DispatchMouseEventTypeMouseMoved, X: x, Y: y})
-	b.becomes(`!document.querySelector('.tl-tip').hidden && document.querySelector('.tl-tip').textContent.length > 5`)
+	b.waitUntil(`!document.querySelector('.tl-tip').hidden && document.querySelector('.tl-tip').textContent.length > 5`)
 	b.screenshot("timeline-hover", false)
 	b.do(chromedp.MouseClickXY(x, y))
-	b.becomes(`document.querySelectorAll('#events tr.tl-lit').length > 0`)
-	b.becomes(`document.querySelector('.tl-chosen').textContent.length > 5`)
+	b.waitUntil(`document.querySelectorAll('#events tr.tl-lit').length > 0`)
+	b.waitUntil(`document.querySelector('.tl-chosen').textContent.length > 5`)
 	b.screenshot("timeline-chosen", false)
 
 	// A link in the page's text moves the timeline.
 	b.do(chromedp.Click(chromedp.CSS(`#p-resource-safety .go`)))
-	b.becomes(`location.hash.startsWith('#t=13.')`)
+	b.waitUntil(`location.hash.startsWith('#t=13.')`)
 }
 
 // visibleRange returns the time range in the address of the page, in seconds.
-func (b *tab) seen() (from, to float64) {
+func (b *tab) visibleRange() (from, to float64) {
 	b.Helper()
 	parts, _ := b.value(`(location.hash.match(/^#t=([\d.]+)-([\d.]+)(?:&v=\d+)?$/) || []).slice(1).map(Number)`).([]any)
 	if len(parts) != 2 {
@@ -95,7 +95,7 @@ func (b *tab) seen() (from, to float64) {
 }
 
 // center returns the window coordinates of an element's center.
-func (b *tab) middle(selector string) (x, y float64) {
+func (b *tab) center(selector string) (x, y float64) {
 	b.Helper()
 	at, _ := b.value(`(() => { const r = document.querySelector('` + selector + `').getBoundingClientRect(); return [r.x + r.width / 2, r.y + r.height / 2]; })()`).([]any)
 	return at[0].(float64), at[1].(float64)

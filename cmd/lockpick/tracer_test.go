@@ -37,7 +37,7 @@ func simulate(s scenario.Scenario, seed uint64) (tr trace, err error) {
 }
 
 // diff describes how two traces differ, or returns "" if they are the same.
-func (tr trace) differs(o trace) string {
+func (tr trace) diff(o trace) string {
 	a, b := bytes.Split(tr.History, []byte("\n")), bytes.Split(o.History, []byte("\n"))
 	for n := range max(len(a), len(b)) {
 		if lineAt(a, n) != lineAt(b, n) {

@@ -20,7 +20,7 @@ func TestTrackRecordOnServers(t *testing.T) {
 		t.Run(f.lock+" "+f.cause, func(t *testing.T) {
 			needRedis(t)
 			for _, m := range adapterSet.FindAllStringSubmatch(f.command, -1) {
-				installed(t, m[1])
+				installAdapters(t, m[1])
 			}
 			if strings.Contains(f.command, "go/bin/etcd") {
 				if _, err := exec.LookPath("etcd"); err != nil {

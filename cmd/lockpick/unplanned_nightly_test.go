@@ -35,7 +35,7 @@ func TestUnplannedOnDocker(t *testing.T) {
 	} {
 		for _, way := range c.ways {
 			t.Run(c.container+": "+way, func(t *testing.T) {
-				passesAfterHit(t, attack{binary, c.scenario, "docker", 1, func(lockpick int) error { return hitContainerOf(lockpick, c.container, way) }}, c.actor)
+				checkRetried(t, attack{binary, c.scenario, "docker", 1, func(lockpick int) error { return hitContainerOf(lockpick, c.container, way) }}, c.actor)
 			})
 		}
 	}
@@ -43,8 +43,8 @@ func TestUnplannedOnDocker(t *testing.T) {
 		"n1-replica-51": watchedNode, "sentinel2": watchedNode} {
 		t.Run(container+" in each try", func(t *testing.T) {
 			a := attack{binary, scenario, "docker", allTries, func(lockpick int) error { return hitContainerOf(lockpick, container, "kill") }}
-			if code, said := a.run(t); code != 2 && code != 3 {
-				t.Errorf("exit code %d:\n%s", code, said)
+			if code, output := a.run(t); code != 2 && code != 3 {
+				t.Errorf("exit code %d:\n%s", code, output)
 			}
 		})
 	}
@@ -57,14 +57,14 @@ func TestUnplannedOnWatchers(t *testing.T) {
 		for way, all := range waysToHit {
 			t.Run(name+" is "+way, func(t *testing.T) {
 				t.Parallel()
-				passesAfterHit(t, attack{binary, watchedNode, "process", 1, attackOnChild(name, all...)}, name)
+				checkRetried(t, attack{binary, watchedNode, "process", 1, attackOnChild(name, all...)}, name)
 			})
 		}
 		t.Run(name+" in each try", func(t *testing.T) {
 			t.Parallel()
 			a := attack{binary, watchedNode, "process", allTries, attackOnChild(name, syscall.SIGKILL)}
-			if code, said := a.run(t); code != 2 && code != 3 {
-				t.Errorf("exit code %d:\n%s", code, said)
+			if code, output := a.run(t); code != 2 && code != 3 {
+				t.Errorf("exit code %d:\n%s", code, output)
 			}
 		})
 	}

@@ -25,26 +25,26 @@ func TestUnplannedOnProcesses(t *testing.T) {
 		for way, all := range waysToHit {
 			t.Run(name+" is "+way, func(t *testing.T) {
 				t.Parallel()
-				passesAfterHit(t, attack{binary, oneNode, "process", 1, attackOnChild(name, all...)}, name)
+				checkRetried(t, attack{binary, oneNode, "process", 1, attackOnChild(name, all...)}, name)
 			})
 		}
 		t.Run(name+" in each try", func(t *testing.T) {
 			t.Parallel()
-			code, said := attack{binary, oneNode, "process", allTries, attackOnChild(name, syscall.SIGSTOP, syscall.SIGCONT)}.run(t)
+			code, output := attack{binary, oneNode, "process", allTries, attackOnChild(name, syscall.SIGSTOP, syscall.SIGCONT)}.run(t)
 			if code != 2 && code != 3 {
-				t.Errorf("exit code %d:\n%s", code, said)
+				t.Errorf("exit code %d:\n%s", code, output)
 			}
 		})
 	}
 	t.Run("n1 is killed in each try", func(t *testing.T) {
 		t.Parallel()
-		code, said := attack{binary, oneNode, "process", allTries, attackOnChild("n1", syscall.SIGKILL)}.run(t)
+		code, output := attack{binary, oneNode, "process", allTries, attackOnChild("n1", syscall.SIGKILL)}.run(t)
 		if code != 2 {
-			t.Errorf("exit code %d, want 2:\n%s", code, said)
+			t.Errorf("exit code %d, want 2:\n%s", code, output)
 		}
 		for _, want := range []string{"unplanned: n1 ended", "signal 9", "5 retries"} {
-			if !strings.Contains(said, want) {
-				t.Errorf("no %q in the output:\n%s", want, said)
+			if !strings.Contains(output, want) {
+				t.Errorf("no %q in the output:\n%s", want, output)
 			}
 		}
 	})
@@ -55,13 +55,13 @@ func TestUnplannedOnProcesses(t *testing.T) {
 func TestMoreUnplannedDuringSetup(t *testing.T) {
 	t.Parallel() // it mostly waits
 	for _, hit := range [][2]string{{"n1", "terminated"}, {"n1", "stopped"}, {"r1", "killed"}, {"c1-adapter", "killed"}} {
-		retriesAfterHit(t, hit[0], hit[1])
+		checkRetryAfterHit(t, hit[0], hit[1])
 	}
 	t.Run("in each try", func(t *testing.T) {
 		t.Parallel()
-		code, said := hitDuringSetup(t, "n1", "killed", eachTime)
-		if code != 2 || !strings.Contains(said, "n1 exited while the run was being set up") || !strings.Contains(said, "5 retries") {
-			t.Errorf("exit code %d, want 2 and why:\n%s", code, said)
+		code, output := hitDuringSetup(t, "n1", "killed", eachTime)
+		if code != 2 || !strings.Contains(output, "n1 exited while the run was being set up") || !strings.Contains(output, "5 retries") {
+			t.Errorf("exit code %d, want 2 and why:\n%s", code, output)
 		}
 	})
 }
@@ -108,11 +108,11 @@ func TestStallIsNoViolation(t *testing.T) {
 	for _, scenario := range []string{"restart-forgets", "single-instance-restart", "clock-jump"} {
 		t.Run(scenario, func(t *testing.T) {
 			t.Parallel()
-			code, said := attack{binary, scenario, "process", 1, stop}.run(t)
+			code, output := attack{binary, scenario, "process", 1, stop}.run(t)
 			if code != 0 {
-				t.Errorf("exit code %d:\n%s", code, said)
+				t.Errorf("exit code %d:\n%s", code, output)
 			}
-			if strings.Contains(said, "retried: ") && strings.Contains(said, "the host stalled") {
+			if strings.Contains(output, "retried: ") && strings.Contains(output, "the host stalled") {
 				discarded.Store(true)
 			}
 		})

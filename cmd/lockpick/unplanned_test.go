@@ -95,12 +95,12 @@ const eachTime = "each-time"
 // TestMoreUnplannedDuringSetup hits other processes in other ways.
 func TestUnplannedDuringSetup(t *testing.T) {
 	for _, hit := range [][2]string{{"n1", "killed"}, {"c1-adapter", "stopped"}} {
-		retriesAfterHit(t, hit[0], hit[1])
+		checkRetryAfterHit(t, hit[0], hit[1])
 	}
 }
 
 // hitDuringSetup runs lockpick with an adapter that hits a process of the run.
-func hitDuringSetup(t *testing.T, actor, way, mark string) (code int, said string) {
+func hitDuringSetup(t *testing.T, actor, way, mark string) (code int, output string) {
 	t.Helper()
 	cmd := exec.Command(lockpickPath(t), "run", oneNode, "--backend", "process", "--store", t.TempDir(),
 		"--adapter", fmt.Sprintf("%s strikes %s %s %s", standIn(t, t.TempDir(), adapterName), actor, way, mark))
@@ -110,12 +110,12 @@ func hitDuringSetup(t *testing.T, actor, way, mark string) (code int, said strin
 
 // checkRetryAfterHit checks that a run passes with its second attempt if a process of the first was
 // hit.
-func retriesAfterHit(t *testing.T, actor, way string) {
+func checkRetryAfterHit(t *testing.T, actor, way string) {
 	t.Run(actor+" is "+way, func(t *testing.T) {
 		t.Parallel()
-		code, said := hitDuringSetup(t, actor, way, filepath.Join(t.TempDir(), "hit"))
-		if want := "retried: unplanned: " + actor + " "; code != 0 || !strings.Contains(said, want) {
-			t.Errorf("exit code %d, want 0 and %q:\n%s", code, want, said)
+		code, output := hitDuringSetup(t, actor, way, filepath.Join(t.TempDir(), "hit"))
+		if want := "retried: unplanned: " + actor + " "; code != 0 || !strings.Contains(output, want) {
+			t.Errorf("exit code %d, want 0 and %q:\n%s", code, want, output)
 		}
 	})
 }

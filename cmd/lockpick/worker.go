@@ -27,24 +27,24 @@ const (
 )
 
 // defaultTimeout is the default time limit of a simulated run, in wall-clock time.
-const patience = time.Minute
+const defaultTimeout = time.Minute
 
 // workers returns the pool of processes for simulated runs, one per core. The stacks of workers that
 // die are written to the folder stacks.
-func workers(patience time.Duration, stacks string) campaign.Pool {
+func workers(timeout time.Duration, stacks string) campaign.Pool {
 	self, err := os.Executable()
 	if err != nil {
 		self = os.Args[0] // starting it reports the error
 	}
-	return campaign.Pool{Command: []string{self, workerVerb}, Size: runtime.NumCPU(), Timeout: patience, StackFolder: stacks}
+	return campaign.Pool{Command: []string{self, workerVerb}, Size: runtime.NumCPU(), Timeout: timeout, StackFolder: stacks}
 }
 
 // simRunner runs scenarios in the simulation, one at a time.
 type simRunner = campaign.Simulator
 
 // newSimRunner starts the workers, which write their stacks to a store.
-func newSimRunner(patience time.Duration, store string) simRunner {
-	return simRunnerOf(workers(patience, store))
+func newSimRunner(timeout time.Duration, store string) simRunner {
+	return simRunnerOf(workers(timeout, store))
 }
 
 func simRunnerOf(p campaign.Pool) simRunner {

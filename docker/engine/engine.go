@@ -96,17 +96,17 @@ type About struct {
 func (e *Engine) About(ctx context.Context) (About, error) {
 	p, err := e.API.Ping(ctx)
 	if err != nil {
-		return About{}, e.noAnswer(err)
+		return About{}, e.noAnswerError(err)
 	}
 	e.API.NegotiateAPIVersionPing(p)
 	v, err := e.API.ServerVersion(ctx)
 	if err != nil {
-		return About{}, e.noAnswer(err)
+		return About{}, e.noAnswerError(err)
 	}
 	return About{v.Version, e.API.ClientVersion(), v.Os, v.KernelVersion, v.Arch}, nil
 }
 
-func labeled(labels ...string) filters.Args {
+func labelFilter(labels ...string) filters.Args {
 	f := filters.NewArgs()
 	for _, l := range labels {
 		f.Add("label", l)
@@ -257,7 +257,7 @@ func (e *Engine) Logs(ctx context.Context, id string) string {
 }
 
 func (e *Engine) Containers(ctx context.Context, label string) (found []OwnedObject, err error) {
-	all, err := e.API.ContainerList(ctx, container.ListOptions{All: true, Filters: labeled(label)})
+	all, err := e.API.ContainerList(ctx, container.ListOptions{All: true, Filters: labelFilter(label)})
 	for _, c := range all {
 		found = append(found, OwnedObject{c.ID, strings.Join(c.Names, " "), c.Labels[OwnerLabel], time.Unix(c.Created, 0), c.State == container.StateRunning})
 	}
@@ -325,7 +325,7 @@ func MakeNetwork(ctx context.Context, e *Engine, name string, subnet netip.Prefi
 }
 
 func (e *Engine) Networks(ctx context.Context, label string) (found []OwnedObject, err error) {
-	all, err := e.API.NetworkList(ctx, network.ListOptions{Filters: labeled(label)})
+	all, err := e.API.NetworkList(ctx, network.ListOptions{Filters: labelFilter(label)})
 	for _, n := range all {
 		found = append(found, OwnedObject{ID: n.ID, Name: n.Name, owner: n.Labels[OwnerLabel], created: n.Created})
 	}
@@ -398,13 +398,13 @@ func findHost() (string, error) {
 
 // socket returns the path of the socket of an engine on this machine: the given default path or,
 // if that does not exist, the socket of a rootless engine.
-func socket(usual string) string {
-	if run := os.Getenv("XDG_RUNTIME_DIR"); run != "" && !exists(usual) {
+func socket(defaultPath string) string {
+	if run := os.Getenv("XDG_RUNTIME_DIR"); run != "" && !exists(defaultPath) {
 		if rootless := filepath.Join(run, "docker.sock"); exists(rootless) {
 			return rootless
 		}
 	}
-	return usual
+	return defaultPath
 }
 
 func exists(path string) bool {
@@ -413,7 +413,7 @@ func exists(path string) bool {
 }
 
 // noAnswerError returns the error for an engine that does not answer, with a remedy.
-func (e *Engine) noAnswer(err error) error {
+func (e *Engine) noAnswerError(err error) error {
 	remedy := "start an engine there, or set DOCKER_HOST to another one"
 	switch {
 	case e.isSocket() && errors.Is(err, fs.ErrPermission):

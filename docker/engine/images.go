@@ -138,7 +138,7 @@ func ImportImage(ctx context.Context, e *Engine, ref string, tar io.Reader, labe
 
 // imagesOf lists the images with a label, as name:tag.
 func imagesOf(ctx context.Context, e *Engine, label string) (found []OwnedObject, err error) {
-	all, err := e.API.ImageList(ctx, imageapi.ListOptions{Filters: labeled(label)})
+	all, err := e.API.ImageList(ctx, imageapi.ListOptions{Filters: labelFilter(label)})
 	for _, i := range all {
 		for _, tag := range i.RepoTags {
 			found = append(found, OwnedObject{ID: i.ID, Name: tag, owner: i.Labels[OwnerLabel], created: time.Unix(i.Created, 0)})
@@ -164,7 +164,7 @@ func (e *Engine) RemoveImage(ctx context.Context, ref string) error {
 func (e *Engine) SetLimits(ctx context.Context, id string, s Limits) error {
 	r := container.Resources{CPUQuota: s.Quota.Microseconds(), Memory: s.Memory, MemorySwap: s.Memory}
 	if s == (Limits{}) {
-		r = container.Resources{CPUQuota: -1, Memory: allMemory, MemorySwap: allMemory}
+		r = container.Resources{CPUQuota: -1, Memory: unlimitedMemory, MemorySwap: unlimitedMemory}
 	}
 	if s.Quota > 0 {
 		r.CPUPeriod = SharePeriod.Microseconds()
@@ -175,7 +175,7 @@ func (e *Engine) SetLimits(ctx context.Context, id string, s Limits) error {
 
 // unlimitedMemory is more memory than any machine has. It stands for no limit, because the engine can
 // raise a memory limit but not remove it.
-const allMemory = 1 << 50
+const unlimitedMemory = 1 << 50
 
 // ReadLimits returns a container's limits as the engine reports them.
 func (e *Engine) ReadLimits(ctx context.Context, id string) (Limits, error) {
@@ -184,7 +184,7 @@ func (e *Engine) ReadLimits(ctx context.Context, id string) (Limits, error) {
 		return Limits{}, err
 	}
 	s := Limits{max(0, time.Duration(is.HostConfig.CPUQuota)*time.Microsecond), is.HostConfig.Memory}
-	if s.Memory == allMemory {
+	if s.Memory == unlimitedMemory {
 		s.Memory = 0
 	}
 	return s, nil
@@ -267,7 +267,7 @@ func (h usage) String() string {
 // Sweep removes what dead owners have left: containers, networks, and images that newer ones have
 // replaced. It does not touch objects of an owner that is alive or unknown. here reports whether
 // the engine is on this machine.
-func Sweep(ctx context.Context, e *Engine, here bool, keep ...string) error {
+func Sweep(ctx context.Context, e *Engine, here bool, keepImages ...string) error {
 	self, err := files.Self()
 	if err != nil {
 		return fmt.Errorf("sweep: %w", err)
@@ -297,7 +297,7 @@ func Sweep(ctx context.Context, e *Engine, here bool, keep ...string) error {
 		return fmt.Errorf("sweep: %w", err)
 	}
 	for _, i := range images {
-		replaced := slices.ContainsFunc(keep, func(ref string) bool { return i.Name != ref && sameKind(i.Name, ref) })
+		replaced := slices.ContainsFunc(keepImages, func(ref string) bool { return i.Name != ref && sameKind(i.Name, ref) })
 		if replaced && dead(i) {
 			e.RemoveImage(ctx, i.Name) // an image in use stays until the next sweep
 		}
@@ -331,7 +331,7 @@ func RemoveAllRetrying(ctx context.Context, e *Engine, label string) error {
 // Remove removes the containers, and then the networks, that have a label and for which match
 // returns true. inUse contains the errors of networks that could not be removed because of
 // errNetworkInUse.
-func Remove(ctx context.Context, e *Engine, label string, match func(OwnedObject) bool) (held, err error) {
+func Remove(ctx context.Context, e *Engine, label string, match func(OwnedObject) bool) (inUse, err error) {
 	containers, err := e.Containers(ctx, label)
 	if err != nil {
 		return nil, fmt.Errorf("list containers: %w", err)
@@ -358,12 +358,12 @@ func Remove(ctx context.Context, e *Engine, label string, match func(OwnedObject
 			err = fmt.Errorf("remove network %s: %w", n.Name, err)
 		}
 		if errors.Is(err, errNetworkInUse) {
-			held = errors.Join(held, err)
+			inUse = errors.Join(inUse, err)
 			continue
 		}
 		failed = errors.Join(failed, err)
 	}
-	return held, failed
+	return inUse, failed
 }
 
 // Parallel calls a function concurrently for all elements of a list.

@@ -41,8 +41,8 @@ func TestLockAcquiredAfterCancelIsReleased(t *testing.T) {
 		{"the acquire succeeds anyway", time.Second, waitingLock{waits: true}, false,
 			"0s invoke acquire; 1s ok acquire until 10s; 1s invoke release; 1s ok release"},
 	} {
-		w := &world{}
-		row.lock.world, row.lock.until = w, epoch.Add(10*time.Second)
+		w := &fakeEnv{}
+		row.lock.fakeEnv, row.lock.until = w, epoch.Add(10*time.Second)
 		c := &section{program: &program{s: Spec{Cancel: row.cancel}, e: w.env(), lock: &row.lock, recordLock: make(chan struct{}, 1)}}
 		holds := c.acquire(t.Context())
 		if got := strings.Join(w.events, "; "); holds != row.holds || got != row.want {
@@ -68,7 +68,7 @@ func TestClientAsksWhetherLockIsHeld(t *testing.T) {
 		want   bool
 		events string
 	}{{true, nil, true, ""}, {false, errors.New("no answer"), true, ""}, {false, nil, false, "0s info lost"}} {
-		w := &world{}
+		w := &fakeEnv{}
 		c := &section{program: newProgram(Spec{}, w.env()), handle: &heldLock{held: row.held, err: row.err}}
 		if got := c.stillHeld(t.Context()); got != row.want || strings.Join(w.events, "; ") != row.events {
 			t.Errorf("held %v, %v: proceeds %v, recorded %q", row.held, row.err, got, w.events)

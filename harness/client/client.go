@@ -213,14 +213,14 @@ func (p *program) emitLocked(e history.Event) {
 // Points are the places at which a client can be stopped exactly. At an armed point the client
 // notifies the harness and waits until the harness lets it continue.
 const (
-	DuringAcquire = "during-acquire"          // inside an attempt's second clock reading, just before the clock is read
-	AfterAcquire  = "after-acquire"           // the lock is held and nothing has been read yet
-	betweenCheck  = "between-check-and-write" // the client found its lease valid and has not written yet
-	BeforeRelease = "before-release"          // the work is done and the release has not been sent yet
+	DuringAcquire        = "during-acquire"          // inside an attempt's second clock reading, just before the clock is read
+	AfterAcquire         = "after-acquire"           // the lock is held and nothing has been read yet
+	betweenCheckAndWrite = "between-check-and-write" // the client found its lease valid and has not written yet
+	BeforeRelease        = "before-release"          // the work is done and the release has not been sent yet
 )
 
 // Points lists the points in the order in which a cycle reaches them.
-var Points = []string{DuringAcquire, AfterAcquire, betweenCheck, BeforeRelease}
+var Points = []string{DuringAcquire, AfterAcquire, betweenCheckAndWrite, BeforeRelease}
 
 // Fencing modes of the resource.
 const (
@@ -349,7 +349,7 @@ func (c *section) reenter(ctx context.Context, d time.Duration) bool {
 			inner = append(inner, h)
 		}
 	}
-	proceed = proceed && c.hold(c.loss.untilLost(ctx, c.s.NoCheck), d)
+	proceed = proceed && c.hold(c.loss.cancelOnLoss(ctx, c.s.NoCheck), d)
 	for _, h := range slices.Backward(inner) {
 		if !c.releaseInner(ctx, h) {
 			proceed = false
@@ -362,13 +362,13 @@ func (c *section) reenter(ctx context.Context, d time.Duration) bool {
 // when the lease is over: a lock granted later would be a new hold that began at an unknown time.
 func (c *section) reacquire(ctx context.Context) (_ lock.Handle, proceed bool) {
 	expired := func() bool {
-		deadline := c.own.deadline()
+		deadline := c.lease.deadline()
 		return c.loss.notified() || !deadline.IsZero() && !c.clock().Before(deadline)
 	}
 	if expired() {
 		return nil, c.s.NoCheck || c.check()
 	}
-	deadline := c.own.deadline()
+	deadline := c.lease.deadline()
 	e := markExtension(c.event(history.Invoke, history.OpExtend), history.OpAcquire)
 	c.emit(e)
 	within, cancel := c.withTimeout(ctx, c.replyTimeout())
@@ -397,6 +397,6 @@ func (c *section) releaseInner(ctx context.Context, h lock.Handle) (proceed bool
 		c.fail(failureType(err), history.OpExtend, err)
 		return failureType(err) != history.Fail
 	}
-	c.recordExtension(c.own.deadline(), history.OpRelease)
+	c.recordExtension(c.lease.deadline(), history.OpRelease)
 	return true
 }

@@ -90,7 +90,7 @@ func TestStartupTimeCountsAsThinking(t *testing.T) {
 		{100, 400, 1100, 2100},
 		{100, 1500, 1500, 2500}, // starting took longer than the thinking time
 	} {
-		w := &world{now: c.came}
+		w := &fakeEnv{now: c.came}
 		p := newProgram(Spec{Start: c.start, Think: Range{Min: 1000, Max: 1000}}, w.env())
 		for n, want := range []time.Duration{c.first, c.second} {
 			if p.think(t.Context(), n+1); w.now != want {

@@ -44,13 +44,13 @@ func TestContextDecidesWhetherToWrite(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			ctx, end := context.WithCancelCause(t.Context())
 			defer end(nil)
-			w := &world{}
-			lease := contextLease{&lease{world: w, until: epoch.Add(10 * time.Second)}, ctx}
+			w := &fakeEnv{}
+			lease := contextLease{&lease{fakeEnv: w, until: epoch.Add(10 * time.Second)}, ctx}
 			var h lock.Handle = lease
 			if row.listens {
 				h = notifyingLease{lease}
 			}
-			c := &section{program: newProgram(Spec{Lock: lock.Settings{TTL: 10 * time.Second}}, w.env()), handle: h, own: belief{until: lease.until}}
+			c := &section{program: newProgram(Spec{Lock: lock.Settings{TTL: 10 * time.Second}}, w.env()), handle: h, lease: leaseDeadline{until: lease.until}}
 			c.watchLoss(t.Context())
 			w.now = row.at
 			if row.ended {

@@ -13,14 +13,14 @@ import (
 )
 
 // fakeEnv is an environment whose timers fire at once and advance its clock.
-type world struct {
+type fakeEnv struct {
 	now    time.Duration
 	events []string
 }
 
 var epoch = time.Unix(1000, 0)
 
-func (w *world) env() Env {
+func (w *fakeEnv) env() Env {
 	return Env{
 		Now:  func() time.Time { return epoch.Add(w.now) },
 		True: func() time.Duration { return w.now },
@@ -43,7 +43,7 @@ func (w *world) env() Env {
 // lease is a handle that each extension renews for 10 s. The first extensions return the given
 // errors, and all later ones succeed.
 type lease struct {
-	*world
+	*fakeEnv
 	until time.Time
 	errs  []error
 }
@@ -86,9 +86,9 @@ func TestHold(t *testing.T) {
 		{"without checking the deadline", Spec{Extend: 6 * time.Second, NoCheck: true}, 14 * time.Second, []error{unknown, unknown}, true,
 			"6s invoke extend; 6s info extend; 12s invoke extend; 12s info extend"},
 	} {
-		w := &world{}
-		l := &lease{world: w, until: epoch.Add(10 * time.Second), errs: row.answers}
-		c := &section{program: newProgram(row.spec, w.env()), handle: l, own: belief{until: l.until}}
+		w := &fakeEnv{}
+		l := &lease{fakeEnv: w, until: epoch.Add(10 * time.Second), errs: row.answers}
+		c := &section{program: newProgram(row.spec, w.env()), handle: l, lease: leaseDeadline{until: l.until}}
 		proceed := c.hold(t.Context(), row.hold)
 		if got := strings.Join(w.events, "; "); got != row.want || proceed != row.goesOn {
 			t.Errorf("%s: continues %v, want %v\ngot  %s\nwant %s", row.name, proceed, row.goesOn, got, row.want)
@@ -103,9 +103,9 @@ func TestHold(t *testing.T) {
 func TestHoldEndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	w := &world{}
-	l := &lease{world: w, until: epoch.Add(10 * time.Second)}
-	c := &section{program: newProgram(Spec{Extend: time.Second}, w.env()), handle: l, own: belief{until: l.until}}
+	w := &fakeEnv{}
+	l := &lease{fakeEnv: w, until: epoch.Add(10 * time.Second)}
+	c := &section{program: newProgram(Spec{Extend: time.Second}, w.env()), handle: l, lease: leaseDeadline{until: l.until}}
 	if !c.hold(ctx, time.Hour) || len(w.events) > 0 || w.now > time.Second {
 		t.Errorf("continued until %v: %v", w.now, w.events)
 	}

@@ -15,29 +15,29 @@ import (
 
 // reentrantLock is a lock that its holder can acquire repeatedly. Acquires take a while. Acquires
 // and releases return the given errors.
-type reentrant struct {
+type reentrantLock struct {
 	lease
 	delay       time.Duration
 	errs        []error
 	notReleased int
 }
 
-func (l *reentrant) Close() error { return nil }
+func (l *reentrantLock) Close() error { return nil }
 
-func (l *reentrant) next() (err error) {
+func (l *reentrantLock) next() (err error) {
 	if len(l.errs) > 0 {
 		err, l.errs = l.errs[0], l.errs[1:]
 	}
 	return err
 }
 
-func (l *reentrant) Acquire(context.Context, string) (lock.Handle, error) {
+func (l *reentrantLock) Acquire(context.Context, string) (lock.Handle, error) {
 	time.Sleep(l.delay)
 	l.notReleased++
 	return l, l.next()
 }
 
-func (l *reentrant) Release(context.Context) error {
+func (l *reentrantLock) Release(context.Context) error {
 	l.notReleased--
 	return l.next()
 }
@@ -49,25 +49,25 @@ func TestReentryExtendsTheHold(t *testing.T) {
 	for _, row := range []struct {
 		name  string
 		until time.Duration // of the first acquire
-		lock  reentrant
+		lock  reentrantLock
 		going bool
 		left  int
 		want  string
 	}{
-		{"twice", 5 * time.Second, reentrant{}, true, 0,
+		{"twice", 5 * time.Second, reentrantLock{}, true, 0,
 			"0s invoke extend acquire; 0s ok extend until 10s acquire; 0s invoke extend acquire; 0s ok extend until 10s acquire; " +
 				"1s invoke extend release; 1s ok extend until 10s release; 1s invoke extend release; 1s ok extend until 10s release"},
-		{"lost at the second", 5 * time.Second, reentrant{errs: []error{nil, lost}}, false, 1,
+		{"lost at the second", 5 * time.Second, reentrantLock{errs: []error{nil, lost}}, false, 1,
 			"0s invoke extend acquire; 0s ok extend until 10s acquire; 0s invoke extend acquire; 0s fail extend; " +
 				"0s invoke extend release; 0s ok extend until 10s release"},
-		{"of unknown outcome", 5 * time.Second, reentrant{errs: []error{unknown, unknown}}, true, 2,
+		{"of unknown outcome", 5 * time.Second, reentrantLock{errs: []error{unknown, unknown}}, true, 2,
 			"0s invoke extend acquire; 0s info extend; 0s invoke extend acquire; 0s info extend"},
-		{"after the lease is over", 5 * time.Second, reentrant{delay: 6 * time.Second}, false, 0,
+		{"after the lease is over", 5 * time.Second, reentrantLock{delay: 6 * time.Second}, false, 0,
 			"0s invoke extend acquire; 6s info extend acquire; 6s invoke extend release; 6s ok extend until 5s release"},
-		{"the first deadline is later", 20 * time.Second, reentrant{errs: []error{nil, nil, lost}}, false, 0,
+		{"the first deadline is later", 20 * time.Second, reentrantLock{errs: []error{nil, nil, lost}}, false, 0,
 			"0s invoke extend acquire; 0s ok extend until 20s acquire; 0s invoke extend acquire; 0s ok extend until 20s acquire; " +
 				"1s invoke extend release; 1s fail extend; 1s invoke extend release; 1s ok extend until 20s release"},
-		{"lease already over", -time.Second, reentrant{}, false, 0, "0s fail check"},
+		{"lease already over", -time.Second, reentrantLock{}, false, 0, "0s fail check"},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			begin := time.Now()
@@ -80,7 +80,7 @@ func TestReentryExtendsTheHold(t *testing.T) {
 				events = append(events, strings.TrimSpace(text+" "+e.Value))
 			}}
 			row.lock.until = begin.Add(10 * time.Second)
-			c := &section{program: &program{s: Spec{Reenter: 2}, e: env, lock: &row.lock, recordLock: make(chan struct{}, 1)}, handle: &row.lock, own: belief{until: begin.Add(row.until)}}
+			c := &section{program: &program{s: Spec{Reenter: 2}, e: env, lock: &row.lock, recordLock: make(chan struct{}, 1)}, handle: &row.lock, lease: leaseDeadline{until: begin.Add(row.until)}}
 			proceed := c.reenter(t.Context(), time.Second)
 			if got := strings.Join(events, "; "); proceed != row.going || got != row.want || row.lock.notReleased != row.left {
 				t.Errorf("%s: proceeds %v, want %v; %d not released, want %d\ngot  %s\nwant %s", row.name, proceed, row.going, row.lock.notReleased, row.left, got, row.want)

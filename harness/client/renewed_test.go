@@ -11,21 +11,21 @@ import (
 )
 
 // selfExtendingLease is a lease that its library extends by itself.
-type selfExtending struct {
+type selfExtendingLease struct {
 	*lease
 	renewed, lost chan struct{}
 }
 
-func (r selfExtending) Renewed() <-chan struct{} { return r.renewed }
-func (r selfExtending) Lost() <-chan struct{}    { return r.lost }
+func (r selfExtendingLease) Renewed() <-chan struct{} { return r.renewed }
+func (r selfExtendingLease) Lost() <-chan struct{}    { return r.lost }
 
 // A client records an extension by the library, and adopts the new deadline, when the library
 // reports it. It ignores reports after it has released the lock.
 func TestLibraryExtensionIsRecorded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := &world{}
-		h := selfExtending{&lease{world: w, until: epoch.Add(10 * time.Second)}, make(chan struct{}), make(chan struct{})}
-		c := &section{program: newProgram(Spec{}, w.env()), handle: h, own: belief{until: h.until}}
+		w := &fakeEnv{}
+		h := selfExtendingLease{&lease{fakeEnv: w, until: epoch.Add(10 * time.Second)}, make(chan struct{}), make(chan struct{})}
+		c := &section{program: newProgram(Spec{}, w.env()), handle: h, lease: leaseDeadline{until: h.until}}
 		c.watchLoss(t.Context())
 		if w.now = 9 * time.Second; !c.check() {
 			t.Error("the lock does not count as held at 9 s")
@@ -58,8 +58,8 @@ func TestReportsAreRecordedInStampOrder(t *testing.T) {
 	for name, at := range map[string]int{"before": 0, "after": 1} {
 		for _, extended := range []bool{false, true} {
 			synctest.Test(t, func(t *testing.T) {
-				w := &world{}
-				h := selfExtending{&lease{world: w, until: epoch.Add(10 * time.Second)}, make(chan struct{}, 1), make(chan struct{})}
+				w := &fakeEnv{}
+				h := selfExtendingLease{&lease{fakeEnv: w, until: epoch.Add(10 * time.Second)}, make(chan struct{}, 1), make(chan struct{})}
 				report := func() {
 					if extended {
 						h.renewed <- struct{}{}
@@ -80,7 +80,7 @@ func TestReportsAreRecordedInStampOrder(t *testing.T) {
 					}
 					return now
 				}
-				c := &section{program: newProgram(Spec{}, env), handle: h, own: belief{until: h.until}}
+				c := &section{program: newProgram(Spec{}, env), handle: h, lease: leaseDeadline{until: h.until}}
 				c.watchLoss(t.Context())
 				synctest.Wait()
 				if at == 0 {

@@ -17,7 +17,7 @@ type section struct {
 	*program
 	key, session string
 	handle       lock.Handle
-	own          belief
+	lease        leaseDeadline
 	useWall      bool // deadlines are measured by the client's wall clock, not its monotonic clock
 	token        string
 	fence        int64
@@ -44,7 +44,7 @@ func (c *section) acquire(ctx context.Context) bool {
 	if w, ok := h.(lock.WallClockHandle); ok {
 		c.useWall = w.ByWall()
 	}
-	e := c.believe(history.OpAcquire, h.Deadline())
+	e := c.adoptDeadline(history.OpAcquire, h.Deadline())
 	if t, ok := h.(lock.Tokener); ok {
 		c.token = t.Token()
 	}
@@ -76,15 +76,15 @@ func (c *section) withTimeout(ctx context.Context, d time.Duration) (context.Con
 
 // adoptDeadline adopts the deadline that an acquire or an extension returned, and returns the event
 // to record.
-func (c *section) believe(op string, deadline time.Time) history.Event {
+func (c *section) adoptDeadline(op string, deadline time.Time) history.Event {
 	// Read true time first: a pause between the two readings may only make the recorded deadline
 	// too early, never too late.
-	truth, own := int64(c.e.True()), c.clock()
-	c.own.set(deadline)
+	truth, local := int64(c.e.True()), c.clock()
+	c.lease.set(deadline)
 	e := c.event(history.OK, op)
-	e.T, e.Local, e.Wall = truth, own.UnixNano(), c.useWall
+	e.T, e.Local, e.Wall = truth, local.UnixNano(), c.useWall
 	if !deadline.IsZero() {
-		e.ValidUntil = truth + int64(deadline.Sub(own))
+		e.ValidUntil = truth + int64(deadline.Sub(local))
 	}
 	return e
 }
@@ -107,7 +107,7 @@ func (c *section) work(ctx context.Context, hold time.Duration) {
 			return
 		}
 	}
-	if !c.hold(c.loss.untilLost(ctx, c.s.NoCheck), hold) {
+	if !c.hold(c.loss.cancelOnLoss(ctx, c.s.NoCheck), hold) {
 		return
 	}
 	for n := 1; n <= max(c.s.Writes, 1); n++ {
@@ -115,7 +115,7 @@ func (c *section) work(ctx context.Context, hold time.Duration) {
 			return
 		}
 		c.sleep(ctx, c.s.Prepare.Draw(Random(c.s.Seed, c.session, "prepare", strconv.Itoa(n))))
-		c.atPoint(betweenCheck)
+		c.atPoint(betweenCheckAndWrite)
 		if !c.write(ctx, n) {
 			return
 		}
@@ -161,19 +161,19 @@ func (c *section) stillHeld(ctx context.Context) bool {
 func (c *section) check() bool {
 	notified := c.loss.notified() // call this before reading the clock, because it waits until the loss is recorded
 	done := c.lockRecord()
-	truth, own := int64(c.e.True()), c.clock()
-	deadline := c.own.deadline()
+	truth, local := int64(c.e.True()), c.clock()
+	deadline := c.lease.deadline()
 	e := c.event(history.OK, history.OpCheck)
-	e.T, e.Local, e.Wall = truth, own.UnixNano(), c.useWall
+	e.T, e.Local, e.Wall = truth, local.UnixNano(), c.useWall
 	switch {
 	case notified:
 		e.Type, e.Cause = history.Fail, "the lock has told of its loss"
-	case !deadline.IsZero() && !own.Before(deadline):
-		if c.outlivedDeadline() {
+	case !deadline.IsZero() && !local.Before(deadline):
+		if c.confirmedByContext() {
 			done()
 			return c.check() // with the new deadline
 		}
-		e.Type, e.Cause = history.Fail, fmt.Sprintf("the lease ended %v ago", own.Sub(deadline))
+		e.Type, e.Cause = history.Fail, fmt.Sprintf("the lease ended %v ago", local.Sub(deadline))
 	}
 	c.emitLocked(e)
 	done()
@@ -183,13 +183,13 @@ func (c *section) check() bool {
 // confirmedByContext reports whether the lock's context says that the lock is still held although
 // its deadline has passed. If so, the client adopts a new deadline, as late as it waits for a reply
 // of the resource. To the checker this is an extension, since the lock has confirmed the hold.
-func (c *section) outlivedDeadline() bool {
+func (c *section) confirmedByContext() bool {
 	h, ok := c.handle.(lock.ContextHandle)
 	if !ok || h.Context().Err() != nil {
 		return false
 	}
 	c.emitLocked(markExtension(c.event(history.Invoke, history.OpExtend), history.OpCheck))
-	c.emitLocked(markExtension(c.believe(history.OpExtend, c.clock().Add(c.replyTimeout())), history.OpCheck))
+	c.emitLocked(markExtension(c.adoptDeadline(history.OpExtend, c.clock().Add(c.replyTimeout())), history.OpCheck))
 	return true
 }
 
@@ -231,7 +231,7 @@ func failureType(err error) history.Type {
 // replyTimeout returns how long the client waits for the resource's reply: the rest of the lease,
 // or a TTL if the lease is already over or has no deadline.
 func (c *section) replyTimeout() time.Duration {
-	deadline := c.own.deadline()
+	deadline := c.lease.deadline()
 	if left := deadline.Sub(c.clock()); !deadline.IsZero() && left > 0 {
 		return left
 	}
@@ -283,7 +283,7 @@ func (c *section) hold(ctx context.Context, d time.Duration) bool {
 	}
 	for {
 		step := min(d, c.s.Extend)
-		if deadline := c.own.deadline(); !c.s.NoCheck && !deadline.IsZero() {
+		if deadline := c.lease.deadline(); !c.s.NoCheck && !deadline.IsZero() {
 			left := deadline.Sub(c.clock())
 			if left <= 0 {
 				if !c.check() {
@@ -319,7 +319,7 @@ func (c *section) extend(ctx context.Context) bool {
 // extension returned the deadline, via names it.
 func (c *section) recordExtension(deadline time.Time, via string) {
 	defer c.lockRecord()()
-	c.emitLocked(markExtension(c.believe(history.OpExtend, deadline), via))
+	c.emitLocked(markExtension(c.adoptDeadline(history.OpExtend, deadline), via))
 }
 
 // lossWatch waits for a lock to notify its holder that the lock is lost. It is nil for locks that
@@ -334,19 +334,19 @@ type lossWatch struct {
 
 // leaseDeadline is the deadline until which the client considers itself the holder. The mutex is
 // needed because a library that extends the lock changes it in another goroutine.
-type belief struct {
+type leaseDeadline struct {
 	mu    sync.Mutex
 	until time.Time
 }
 
-func (b *belief) set(until time.Time) {
+func (b *leaseDeadline) set(until time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.until = until
 }
 
 // deadline returns the deadline as a time of the client's clock, or zero if there is none.
-func (b *belief) deadline() time.Time {
+func (b *leaseDeadline) deadline() time.Time {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.until
@@ -388,7 +388,7 @@ func (c *section) watchLoss(ctx context.Context) {
 }
 
 // cancelOnLoss returns a context that is canceled when the lock is lost, unless ignoreLoss is set.
-func (l *lossWatch) untilLost(ctx context.Context, ignoreLoss bool) context.Context {
+func (l *lossWatch) cancelOnLoss(ctx context.Context, ignoreLoss bool) context.Context {
 	if l == nil || ignoreLoss {
 		return ctx
 	}

@@ -191,7 +191,7 @@ func (c *clock) deadlineReached(e *Event) int64 {
 	if i > 0 {
 		drift = c.changes[i-1].Drift
 	}
-	if due := elapseAt(e.T, deadline-e.Local, drift); due <= c.changes[i].T {
+	if due := instantAfter(e.T, deadline-e.Local, drift); due <= c.changes[i].T {
 		return due
 	}
 	for {
@@ -200,7 +200,7 @@ func (c *clock) deadlineReached(e *Event) int64 {
 		if t.Local >= deadline {
 			return t.T
 		}
-		due := elapseAt(t.T, deadline-t.Local, t.Drift)
+		due := instantAfter(t.T, deadline-t.Local, t.Drift)
 		if i+1 == len(c.changes) || due <= c.changes[i+1].T {
 			return due
 		}
@@ -222,7 +222,7 @@ func (e Event) DeadlineReached(changes []Event) int64 {
 		case t.T <= e.T:
 			drift = t.Drift
 		default:
-			if due := elapseAt(at, deadline-shown, drift); due <= t.T {
+			if due := instantAfter(at, deadline-shown, drift); due <= t.T {
 				return due
 			}
 			at, shown, drift = t.T, t.Local, t.Drift
@@ -231,12 +231,12 @@ func (e Event) DeadlineReached(changes []Event) int64 {
 			}
 		}
 	}
-	return elapseAt(at, deadline-shown, drift)
+	return instantAfter(at, deadline-shown, drift)
 }
 
 // instantAfter returns the instant at which a clock that runs fast by drift (in parts per 10⁹) has
 // advanced by span since the instant at.
-func elapseAt(at, span, drift int64) int64 {
+func instantAfter(at, span, drift int64) int64 {
 	if drift == 0 { // float64 can't represent days in nanoseconds exactly
 		return at + span
 	}

@@ -422,7 +422,7 @@ func New(events []Event) (*History, error) {
 		return nil, err
 	}
 	h := &History{Params: *events[0].Params, Events: events}
-	if !h.Ended() {
+	if !h.HasEnd() {
 		h.Cut = fmt.Sprintf("it ends after event %d without the end of the run", len(events))
 	}
 	if why := stopCause(events); why != "" {
@@ -445,7 +445,7 @@ func stopCause(events []Event) string {
 }
 
 // HasEnd reports whether the history contains an end-of-run event, which is usually the last one.
-func (h *History) Ended() bool {
+func (h *History) HasEnd() bool {
 	for i := len(h.Events) - 1; i >= 0; i-- {
 		if h.Events[i].Op == OpRun && h.Events[i].Type == End {
 			return true
@@ -559,7 +559,7 @@ func readLine(br *bufio.Reader, long *[]byte) ([]byte, error) {
 // real backends number events as they arrive, which is not exactly the order in which they
 // happened.
 func Sort(events []Event) {
-	if sorted(events) {
+	if isSorted(events) {
 		return
 	}
 	// Events are large, so sort small keys and then move each event once.
@@ -592,7 +592,7 @@ func Sort(events []Event) {
 	}
 }
 
-func sorted(events []Event) bool {
+func isSorted(events []Event) bool {
 	for i := 1; i < len(events); i++ {
 		a, b := &events[i-1], &events[i]
 		if b.T < a.T || b.T == a.T && b.N < a.N {

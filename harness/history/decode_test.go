@@ -34,7 +34,7 @@ func checkDecoder(t testing.TB, d *codec, line []byte) bool {
 
 func TestRecordedLinesArePlain(t *testing.T) {
 	d := codec{strings: newInterner()}
-	lines, err := readAll(&generated{cycles: 100})
+	lines, err := readAll(&generatedHistory{cycles: 100})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,7 +58,7 @@ func TestRecordedLinesArePlain(t *testing.T) {
 	}
 }
 
-func readAll(g *generated) ([][]byte, error) {
+func readAll(g *generatedHistory) ([][]byte, error) {
 	var b bytes.Buffer
 	_, err := b.ReadFrom(g)
 	return bytes.SplitAfter(bytes.TrimSuffix(b.Bytes(), []byte("\n")), []byte("\n")), err
@@ -101,7 +101,7 @@ func TestDecoderAgreesWithJSON(t *testing.T) {
 func TestDecoderAgreesWithJSONOnMutatedLines(t *testing.T) {
 	d := codec{strings: newInterner()}
 	rnd := rand.New(rand.NewPCG(1, 2))
-	lines, _ := readAll(&generated{cycles: 20})
+	lines, _ := readAll(&generatedHistory{cycles: 20})
 	for _, line := range unusualLines {
 		lines = append(lines, []byte(line))
 	}
@@ -138,7 +138,7 @@ func TestDecoderAgreesWithJSONOnMutatedLines(t *testing.T) {
 }
 
 func FuzzDecode(f *testing.F) {
-	lines, _ := readAll(&generated{cycles: 1})
+	lines, _ := readAll(&generatedHistory{cycles: 1})
 	for _, line := range lines {
 		f.Add(line)
 	}

@@ -9,7 +9,7 @@ import (
 // generatedHistory is a reader that generates a history of any length while it is read: a run of
 // one lock on five nodes, like the baseline scenario. One command in each cycle is recorded late,
 // as on real nodes.
-type generated struct {
+type generatedHistory struct {
 	cycles int
 	fail   int64 // number of bytes after which Read fails; 0: never
 
@@ -23,7 +23,7 @@ type generated struct {
 
 var errReadFailed = fmt.Errorf("disk removed")
 
-func (g *generated) Read(p []byte) (int, error) {
+func (g *generatedHistory) Read(p []byte) (int, error) {
 	if len(g.unread) == 0 {
 		if g.cycle > g.cycles {
 			return 0, io.EOF
@@ -45,7 +45,7 @@ func (g *generated) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-func (g *generated) put(e Event) {
+func (g *generatedHistory) put(e Event) {
 	g.n++
 	g.lines++
 	e.N = g.n
@@ -54,7 +54,7 @@ func (g *generated) put(e Event) {
 
 // generate generates the lines of the next cycle. The first cycle includes the start of the run.
 // The last cycle is followed by an extra one with the end of the run.
-func (g *generated) generate() {
+func (g *generatedHistory) generate() {
 	at, c := int64(g.cycle)*1_200_000_000, g.cycle%5+1
 	if g.cycle == g.cycles {
 		g.put(Event{T: at, Process: Harness, Type: End, Op: OpRun, Cause: "completed"})

@@ -24,7 +24,7 @@ func record(t testing.TB, events ...Event) []byte {
 	return b.Bytes()
 }
 
-var complete = []Event{
+var completeRun = []Event{
 	{Process: Harness, Type: Begin, Op: OpRun, Params: &Params{Schema: Schema, Scenario: "s", Nodes: []string{"n1"}, TTL: 10}},
 	{T: 5, Process: "c1", Type: Invoke, Op: OpAcquire, Key: "lock-1", Session: "c1/1"},
 	{T: 9, Process: "c1", Type: OK, Op: OpAcquire, Key: "lock-1", Session: "c1/1", Token: "\u2028\"\n", ValidUntil: 77},
@@ -32,11 +32,11 @@ var complete = []Event{
 }
 
 func TestReadReturnsRecordedEvents(t *testing.T) {
-	h, err := Read(bytes.NewReader(record(t, complete...)))
+	h, err := Read(bytes.NewReader(record(t, completeRun...)))
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := append([]Event{}, complete...)
+	want := append([]Event{}, completeRun...)
 	for i := range want {
 		want[i].N = int64(i + 1)
 	}
@@ -47,7 +47,7 @@ func TestReadReturnsRecordedEvents(t *testing.T) {
 
 func TestReadSortsByTrueTimeThenNumber(t *testing.T) {
 	late := Event{T: 7, Process: "c2", Type: Invoke, Op: OpAcquire}
-	h, err := Read(bytes.NewReader(record(t, complete[0], complete[2], late, complete[1], complete[3])))
+	h, err := Read(bytes.NewReader(record(t, completeRun[0], completeRun[2], late, completeRun[1], completeRun[3])))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,7 +61,7 @@ func TestReadSortsByTrueTimeThenNumber(t *testing.T) {
 }
 
 func TestReadReportsTruncation(t *testing.T) {
-	text := record(t, complete...)
+	text := record(t, completeRun...)
 	lines := bytes.SplitAfter(text, []byte("\n"))
 	for name, c := range map[string]struct {
 		text []byte
@@ -83,7 +83,7 @@ func TestReadReportsTruncation(t *testing.T) {
 }
 
 func TestReadRejectsOtherFiles(t *testing.T) {
-	text := string(record(t, complete...))
+	text := string(record(t, completeRun...))
 	first, _, _ := strings.Cut(text, "\n")
 	for name, c := range map[string]struct{ text, want string }{
 		"empty":          {"", "empty"},
@@ -101,17 +101,17 @@ func TestReadRejectsOtherFiles(t *testing.T) {
 }
 
 func TestRecorderKeepsItsFirstError(t *testing.T) {
-	r := NewRecorder(broken{})
-	r.Record(complete[1])
-	r.Record(complete[2])
+	r := NewRecorder(brokenWriter{})
+	r.Record(completeRun[1])
+	r.Record(completeRun[2])
 	if err := r.Err(); err == nil || !strings.Contains(err.Error(), "event 1") {
 		t.Errorf("got %v", err)
 	}
 }
 
-type broken struct{}
+type brokenWriter struct{}
 
-func (broken) Write([]byte) (int, error) { return 0, fmt.Errorf("disk is full") }
+func (brokenWriter) Write([]byte) (int, error) { return 0, fmt.Errorf("disk is full") }
 
 // hostileEvent returns an event with unusual values in each of its fields.
 func hostileEvent(text string, n int64) Event {
@@ -181,7 +181,7 @@ func TestWatchersSeeWhatReadersRead(t *testing.T) {
 	var watched []Event
 	r := NewRecorder(&b)
 	r.Watch(func(e Event) { watched = append(watched, e) })
-	for _, e := range append(complete[:3:3], hostileEvent("\xff\xfe \xc3(\u2028<", 77), hostileEvent("\xff", 4), complete[1], complete[3]) {
+	for _, e := range append(completeRun[:3:3], hostileEvent("\xff\xfe \xc3(\u2028<", 77), hostileEvent("\xff", 4), completeRun[1], completeRun[3]) {
 		r.Record(e)
 	}
 	written := b.String()

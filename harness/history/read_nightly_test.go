@@ -16,12 +16,12 @@ import (
 func TestReadGigabyte(t *testing.T) {
 	const cycles = 292_000
 	const lines = 19*cycles + 2
-	g := generated{cycles: cycles}
+	g := generatedHistory{cycles: cycles}
 	h, err := Read(&g)
 	if err != nil || h.Cut != "" || len(h.Events) != lines || g.lines != lines || g.bytes < 1<<30 {
 		t.Fatalf("%v, want %d events of %d lines, %d bytes", err, lines, g.lines, g.bytes)
 	}
-	if !sorted(h.Events) {
+	if !isSorted(h.Events) {
 		t.Error("not sorted")
 	}
 	// This is the peak size of the heap, because HeapSys never shrinks.
@@ -33,7 +33,7 @@ func TestReadGigabyte(t *testing.T) {
 		t.Errorf("the heap took %.2f times the file, want at most 3.0", got)
 	}
 
-	g = generated{cycles: cycles, fail: 1 << 29}
+	g = generatedHistory{cycles: cycles, fail: 1 << 29}
 	_, err = Read(&g)
 	if want := fmt.Sprintf("line %d: %v", g.lines, errReadFailed); !errors.Is(err, errReadFailed) || err.Error() != want {
 		t.Errorf("failed half-way: got %v, want %s", err, want)

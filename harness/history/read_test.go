@@ -87,7 +87,7 @@ func checkRead(t testing.TB, text []byte) *History {
 func TestReadAnyLength(t *testing.T) {
 	for _, cycles := range []int{1, 3, 4, 50, 100, 1500} { // around the sizes of chunks
 		var b bytes.Buffer
-		g := generated{cycles: cycles}
+		g := generatedHistory{cycles: cycles}
 		if _, err := b.ReadFrom(&g); err != nil {
 			t.Fatal(err)
 		}
@@ -110,7 +110,7 @@ func TestReadAnyLength(t *testing.T) {
 // Compressed files that are not a history, or that expand too much, are rejected.
 func TestReadCompressed(t *testing.T) {
 	var plain, packed, repeated bytes.Buffer
-	g := generated{cycles: 1500}
+	g := generatedHistory{cycles: 1500}
 	if _, err := plain.ReadFrom(&g); err != nil {
 		t.Fatal(err)
 	}
@@ -164,7 +164,7 @@ func TestReadCompressed(t *testing.T) {
 // Even a small file can't expand to more than MaxFileBytes.
 func TestUnpackIsLimited(t *testing.T) {
 	var bomb bytes.Buffer
-	if err := Pack(&bomb, io.LimitReader(zeros{}, 1<<20)); err != nil {
+	if err := Pack(&bomb, io.LimitReader(zeroReader{}, 1<<20)); err != nil {
 		t.Fatal(err)
 	}
 	z, err := gzip.NewReader(&bomb)
@@ -177,12 +177,12 @@ func TestUnpackIsLimited(t *testing.T) {
 	}
 }
 
-type zeros struct{}
+type zeroReader struct{}
 
-func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
+func (zeroReader) Read(p []byte) (int, error) { clear(p); return len(p), nil }
 
 func TestReadErrorsNameLines(t *testing.T) {
-	text := string(record(t, complete...))
+	text := string(record(t, completeRun...))
 	lines := strings.SplitAfter(text, "\n")
 	bom := "\xef\xbb\xbf"
 	long := `{"n":3,"t":1,"process":"c1","type":"ok","op":"read","cause":"` + strings.Repeat("x", maxLine) + "\"}\n"
@@ -221,7 +221,7 @@ func TestReadErrorsNameLines(t *testing.T) {
 
 // Wherever a file is truncated, all complete lines are read and the truncation is reported.
 func TestReadTruncatedAnywhere(t *testing.T) {
-	text := record(t, complete...)
+	text := record(t, completeRun...)
 	for i := range text {
 		h := checkRead(t, text[:i])
 		if (h == nil) != (i < bytes.IndexByte(text, '\n')) {
@@ -239,12 +239,12 @@ func TestReadTruncatedAnywhere(t *testing.T) {
 // Events of op "key" are skipped. Earlier releases used them to record the lock's key on each node
 // when they stopped a run.
 func TestReadSkipsKeysOfAStoppedRun(t *testing.T) {
-	events := slices.Insert(slices.Clone(complete), 3,
+	events := slices.Insert(slices.Clone(completeRun), 3,
 		Event{T: 9, Process: Harness, Type: Info, Op: OpStop, Key: "lock-1", Cause: "stopped at event 3"},
 		Event{T: 9, Process: Harness, Type: OK, Op: "key", Key: "lock-1", Node: "n1", Token: "A", TTL: 7},
 		Event{T: 9, Process: Harness, Type: Fail, Op: "key", Key: "lock-1", Node: "n2"})
 	h := checkRead(t, record(t, events...))
-	if h == nil || h.Cut != "stopped at event 3" || len(h.Events) != len(complete)+1 || slices.ContainsFunc(h.Events, func(e Event) bool { return e.Op == "key" }) {
+	if h == nil || h.Cut != "stopped at event 3" || len(h.Events) != len(completeRun)+1 || slices.ContainsFunc(h.Events, func(e Event) bool { return e.Op == "key" }) {
 		t.Errorf("%+v", h)
 	}
 }
@@ -252,7 +252,7 @@ func TestReadSkipsKeysOfAStoppedRun(t *testing.T) {
 func TestReadReportsFailedLine(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(5, 6))
 	for range 200 {
-		g := generated{cycles: 50, fail: 1 + rnd.Int64N(150_000)}
+		g := generatedHistory{cycles: 50, fail: 1 + rnd.Int64N(150_000)}
 		h, err := Read(&g)
 		if want := fmt.Sprintf("line %d: %v", g.lines, errReadFailed); h != nil || !errors.Is(err, errReadFailed) || err.Error() != want {
 			t.Fatalf("failed after %d bytes: got %v, want %s", g.fail, err, want)
@@ -270,7 +270,7 @@ func TestReadFileRejectsOtherFiles(t *testing.T) {
 	}
 	// A file with many lines that are no events must not cause allocation for as many events.
 	path := filepath.Join(dir, "lines")
-	if err := os.WriteFile(path, append(record(t, complete...), bytes.Repeat([]byte("\n"), 1<<20)...), 0o600); err != nil {
+	if err := os.WriteFile(path, append(record(t, completeRun...), bytes.Repeat([]byte("\n"), 1<<20)...), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	var before, after runtime.MemStats
@@ -286,7 +286,7 @@ func TestReadFileRejectsOtherFiles(t *testing.T) {
 
 func BenchmarkRead(b *testing.B) {
 	var text bytes.Buffer
-	if _, err := text.ReadFrom(&generated{cycles: 10_000}); err != nil {
+	if _, err := text.ReadFrom(&generatedHistory{cycles: 10_000}); err != nil {
 		b.Fatal(err)
 	}
 	b.SetBytes(int64(text.Len()))
@@ -299,16 +299,16 @@ func BenchmarkRead(b *testing.B) {
 }
 
 func FuzzRead(f *testing.F) {
-	text := record(f, complete...)
+	text := record(f, completeRun...)
 	f.Add(text)
 	f.Add([]byte("{}\n"))
 	f.Add(text[:len(text)-10])
 	f.Add(bytes.ReplaceAll(text, []byte("\n"), []byte("\r\n")))
 	var b bytes.Buffer
-	b.ReadFrom(io.Reader(&generated{cycles: 3}))
+	b.ReadFrom(io.Reader(&generatedHistory{cycles: 3}))
 	f.Add(b.Bytes())
 	for _, line := range unusualLines {
-		f.Add(append(record(f, complete[0]), line...))
+		f.Add(append(record(f, completeRun[0]), line...))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
 		if h := checkRead(t, b); h != nil && len(h.Events) == 0 {

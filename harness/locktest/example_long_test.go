@@ -12,11 +12,11 @@ import (
 // TestExampleModule runs the tests of the module in testdata/example as its author would. They must
 // pass, and must fail with the right cause once the lock has its mistake.
 func TestExampleModule(t *testing.T) {
-	binary := example(t)
-	if out, err := ran(binary, "-test.v", "-test.run=^TestLock$"); err != nil || strings.Count(out, "    --- PASS: ") < 15 {
+	binary := buildExample(t)
+	if out, err := runBinary(binary, "-test.v", "-test.run=^TestLock$"); err != nil || strings.Count(out, "    --- PASS: ") < 15 {
 		t.Errorf("%v\n%s", err, out)
 	}
-	out, err := ran(binary, "-careless", "-test.run=^TestLock$/^(foreign-release|lost-reply)$/^base$", "-test.v", "-test.artifacts", "-test.outputdir="+t.TempDir())
+	out, err := runBinary(binary, "-careless", "-test.run=^TestLock$/^(foreign-release|lost-reply)$/^base$", "-test.v", "-test.artifacts", "-test.outputdir="+t.TempDir())
 	for _, want := range []string{
 		"--- FAIL: TestLock/foreign-release/base",
 		"--- PASS: TestLock/lost-reply/base",
@@ -38,7 +38,7 @@ func TestExampleModule(t *testing.T) {
 }
 
 // buildExample builds the module's tests.
-func example(t *testing.T) string {
+func buildExample(t *testing.T) string {
 	t.Helper()
 	binary := filepath.Join(t.TempDir(), "example.test")
 	cmd := exec.Command("go", "test", "-c", "-ldflags=-s -w", "-o", binary, ".")
@@ -49,7 +49,7 @@ func example(t *testing.T) string {
 	return binary
 }
 
-func ran(binary string, args ...string) (string, error) {
+func runBinary(binary string, args ...string) (string, error) {
 	out, err := exec.Command(binary, args...).CombinedOutput()
 	return string(out), err
 }

@@ -19,7 +19,7 @@ const hostileEnv = "LOCKTEST_HOSTILE"
 
 // hostileLocks are locks that crash a run or make it hang, with the texts expected in the failure.
 // If a text is a function name, it must appear as a frame in the dump.
-var hostile = map[string]struct {
+var hostileLocks = map[string]struct {
 	acquire func(ctx context.Context, env lock.Env) (lock.Handle, error)
 	says    []string
 }{
@@ -43,7 +43,7 @@ var hostile = map[string]struct {
 		return nil, nil
 	}, []string{"Goexit"}},
 	"never-returns": {func(context.Context, lock.Env) (lock.Handle, error) {
-		return forever()
+		return blockForever()
 	}, []string{"the run is vacuous: nobody acquired a lock"}},
 	"sleeps-for-ever": {func(ctx context.Context, env lock.Env) (lock.Handle, error) {
 		time.Sleep(time.Hour) // which is virtual
@@ -64,12 +64,12 @@ func spin() (lock.Handle, error) {
 	}
 }
 
-func forever() (lock.Handle, error) { select {} }
+func blockForever() (lock.Handle, error) { select {} }
 
-var outside = make(chan struct{})
+var outsideChan = make(chan struct{})
 
 func wait() (lock.Handle, error) {
-	<-outside
+	<-outsideChan
 	return nil, nil
 }
 
@@ -104,18 +104,18 @@ func TestHostile(t *testing.T) {
 		t.Skip("for a process of TestHostileLocksFail")
 	}
 	patience := time.Minute // a busy host is slow
-	if strings.HasPrefix(hostile[name].says[0], "did not end") {
+	if strings.HasPrefix(hostileLocks[name].says[0], "did not end") {
 		patience = time.Second
 	}
 	Run(t, lock.Kind{OneNode: true, New: func(env lock.Env) (lock.Lock, error) {
-		return hostileLock{env, hostile[name].acquire}, nil
+		return hostileLock{env, hostileLocks[name].acquire}, nil
 	}}, Options{Scenarios: []string{"baseline/", "holder-crashes/"}, Patience: patience})
 }
 
 // If a lock ends its process or hangs, only its own subtests fail. The failure shows the lock's
 // goroutines.
 func TestHostileLocksFail(t *testing.T) {
-	for name, h := range hostile {
+	for name, h := range hostileLocks {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			cmd := exec.Command(os.Args[0], "-test.run=^TestHostile$", "-test.v")

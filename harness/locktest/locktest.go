@@ -246,7 +246,7 @@ func (r *run) start(t *testing.T) error {
 		if _, err := exec.LookPath("redis-server"); err != nil {
 			t.Skip("redis-server is not on PATH: apt-get install redis-server")
 		}
-		b = process.New(process.Config{Self: append([]string{self, clientVerb}, ownFlags()...)})
+		b = process.New(process.Config{Self: append([]string{self, clientVerb}, customFlags()...)})
 		r.backend = b
 	}
 	r.abilities = campaign.Probe(t.Context(), b)
@@ -260,11 +260,11 @@ func (r *run) start(t *testing.T) error {
 
 // runSubtest is the body of a subtest.
 func (r *run) runSubtest(t *testing.T, c choice, seed uint64) {
-	if why := cmp.Or(r.Without[c.ID()], r.Without[c.Name], c.skip, r.missing(t, c.Scenario)); why != "" {
+	if why := cmp.Or(r.Without[c.ID()], r.Without[c.Name], c.skip, r.unmetNeeds(t, c.Scenario)); why != "" {
 		t.Skip(why)
 	}
 	j := campaign.Job{Scenario: c.Scenario, Seed: seed, Backend: r.Backend, Store: r.store, Keep: campaign.KeepUnexpected, Reports: campaign.KeepNone,
-		Command: rerunCommand(t.Name()), Comparison: &c.own}
+		Command: rerunCommand(t.Name()), Comparison: &c.original}
 	if keepsArtifacts() {
 		j.Reports = campaign.KeepAll
 	}
@@ -316,7 +316,7 @@ const maxHung = 3
 
 // unmetNeeds lists what the scenario needs but is unavailable here, or returns "". The test fails
 // if that can't be determined.
-func (r *run) missing(t *testing.T, s scenario.Scenario) string {
+func (r *run) unmetNeeds(t *testing.T, s scenario.Scenario) string {
 	var reasons []string
 	for _, c := range r.abilities.Missing(s, r.table) {
 		if c.Unknown {
@@ -330,7 +330,7 @@ func (r *run) missing(t *testing.T, s scenario.Scenario) string {
 // rerunCommand returns the command that repeats one subtest, to be run in its package's folder.
 func rerunCommand(test string) string {
 	command := fmt.Sprintf("go test -run '%s' -artifacts .", pattern(test))
-	for _, flag := range ownFlags() {
+	for _, flag := range customFlags() {
 		command += fmt.Sprintf(" '%s'", flag)
 	}
 	return command
@@ -339,8 +339,8 @@ func rerunCommand(test string) string {
 // choice is one variant of a scenario, with the lock under test.
 type choice struct {
 	scenario.Scenario
-	own  scenario.Scenario // the scenario with the lock for which it was written
-	skip string            // why it doesn't apply to this lock, or ""
+	original scenario.Scenario // the scenario with the lock for which it was written
+	skip     string            // why it doesn't apply to this lock, or ""
 }
 
 // name returns the subtest's name. The base gets a name of its own so that -run can select it
@@ -383,9 +383,9 @@ func (r *run) hasTier(s scenario.Scenario) bool {
 }
 
 // choice applies a scenario to the lock under test, or sets skip if that isn't possible.
-func (r *run) choice(own scenario.Scenario) choice {
-	c := choice{Scenario: own, own: own}
-	s, err := own.ForLock(r.kind.Name, r.kind)
+func (r *run) choice(original scenario.Scenario) choice {
+	c := choice{Scenario: original, original: original}
+	s, err := original.ForLock(r.kind.Name, r.kind)
 	if err == nil && r.Nodes != 0 && s.Topology.Nodes != r.Nodes && !r.kind.OneNode {
 		s, err = withNodes(s, r.Nodes)
 	}
@@ -399,7 +399,7 @@ func (r *run) choice(own scenario.Scenario) choice {
 		}
 		if r.Backend == Servers {
 			factor := cmp.Or(r.Scale, s.Scale, campaign.RealScale)
-			s, c.own = s.Scaled(factor), own.Scaled(factor)
+			s, c.original = s.Scaled(factor), original.Scaled(factor)
 		}
 		err = s.Check(r.known)
 	}

@@ -101,8 +101,8 @@ func TestTiersSelectScenarios(t *testing.T) {
 	}
 	for name, c := range many {
 		_, has := one[name]
-		if quorum := c.Tier == scenario.TierQuorum; quorum == has || c.own.Lock.Mistake != "" || c.own.Lock.Kind == "mine" {
-			t.Errorf("%s: tier %q, for a lock on one node: %v, own lock %+v", name, c.Tier, has, c.own.Lock)
+		if quorum := c.Tier == scenario.TierQuorum; quorum == has || c.original.Lock.Mistake != "" || c.original.Lock.Kind == "mine" {
+			t.Errorf("%s: tier %q, for a lock on one node: %v, own lock %+v", name, c.Tier, has, c.original.Lock)
 		}
 		if !has && c.skip != "" {
 			t.Errorf("%s is skipped: %s", name, c.skip)
@@ -148,8 +148,8 @@ func TestScenarioSelection(t *testing.T) {
 // Another number of nodes is only possible in scenarios without faults on particular nodes.
 func TestOtherNumberOfNodes(t *testing.T) {
 	all := choicesByName(t, kindNamed("redlock"), Options{Nodes: 3})
-	if c := all["baseline/base"]; c.skip != "" || c.Topology.Nodes != 3 || c.own.Topology.Nodes != 5 {
-		t.Errorf("baseline: %q, %d nodes, %d in the comparison run", c.skip, c.Topology.Nodes, c.own.Topology.Nodes)
+	if c := all["baseline/base"]; c.skip != "" || c.Topology.Nodes != 3 || c.original.Topology.Nodes != 5 {
+		t.Errorf("baseline: %q, %d nodes, %d in the comparison run", c.skip, c.Topology.Nodes, c.original.Topology.Nodes)
 	}
 	for _, name := range []string{"minority-down/base", "lost-reply/base", "disjoint-views/base", "same-node-twice/base"} {
 		if c := all[name]; !strings.Contains(c.skip, "particular nodes out of ") {
@@ -182,8 +182,8 @@ func TestScaleOfComparisonRun(t *testing.T) {
 	clients = []lock.Kind{kindNamed("single")}
 	for scale, want := range map[float64]time.Duration{0: time.Second, 0.5: 5 * time.Second} {
 		c := choicesByName(t, kindNamed("single"), Options{Backend: Servers, Scale: scale, Scenarios: []string{"baseline/"}})["baseline/base"]
-		if c.Lock.TTL != want || c.own.Lock.TTL != want {
-			t.Errorf("scale %v: TTL %v, in the comparison run %v", scale, c.Lock.TTL, c.own.Lock.TTL)
+		if c.Lock.TTL != want || c.original.Lock.TTL != want {
+			t.Errorf("scale %v: TTL %v, in the comparison run %v", scale, c.Lock.TTL, c.original.Lock.TTL)
 		}
 	}
 }
@@ -222,16 +222,16 @@ func TestStacksOfTheLock(t *testing.T) {
 	}
 }
 
-var wish = flag.String("message", "", "what the lock of TestFlags prints")
+var message = flag.String("message", "", "what the lock of TestFlags prints")
 
 // TestFlags is run by TestWorkersGetFlags.
 func TestFlags(t *testing.T) {
-	if *wish == "" {
+	if *message == "" {
 		t.Skip("for a process of TestWorkersGetFlags")
 	}
 	k := kindNamed("single")
 	Run(t, lock.Kind{Name: "talks", OneNode: true, New: func(env lock.Env) (lock.Lock, error) {
-		os.Stdout.WriteString("the message is " + *wish + "\n")
+		os.Stdout.WriteString("the message is " + *message + "\n")
 		return k.New(env)
 	}}, Options{Scenarios: []string{"baseline/"}, Without: map[string]string{"lost-reply": "not asked for"}})
 }

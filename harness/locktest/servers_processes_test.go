@@ -10,11 +10,11 @@ import (
 // TestExampleOnServers runs the same tests with redis-server processes, and with processes of the
 // example's test as clients. It uses a scenario that always shows the mistake.
 func TestExampleOnServers(t *testing.T) {
-	binary := example(t)
-	if out, err := ran(binary, "-servers", "-test.v"); err != nil || !strings.Contains(out, "--- PASS: TestLock/foreign-release/base") {
+	binary := buildExample(t)
+	if out, err := runBinary(binary, "-servers", "-test.v"); err != nil || !strings.Contains(out, "--- PASS: TestLock/foreign-release/base") {
 		t.Errorf("%v\n%s", err, out)
 	}
-	out, err := ran(binary, "-servers", "-careless", "-test.v")
+	out, err := runBinary(binary, "-servers", "-careless", "-test.v")
 	if err == nil || !strings.Contains(out, "mutual-exclusion violated (deleted-by-other at n1), expected holds; holds in the comparison run") {
 		t.Errorf("%v\n%s", err, out)
 	}

@@ -30,7 +30,7 @@ func (r *run) startWorkers(t *testing.T, self string) {
 		return
 	}
 	r.workers = campaign.Pool{
-		Command: append([]string{self, "-test.run=" + pattern(r.test), "-test.timeout=0"}, ownFlags()...),
+		Command: append([]string{self, "-test.run=" + pattern(r.test), "-test.timeout=0"}, customFlags()...),
 		Env:     []string{workerEnv + "=1", "GORACE=atexit_sleep_ms=0"}, // otherwise each takes a second to exit
 		Timeout: r.Patience, StackFolder: r.store, Size: runtime.GOMAXPROCS(0),
 	}.Start()
@@ -66,7 +66,7 @@ func (b simulation) Run(ctx context.Context, s scenario.Scenario, seed uint64, r
 
 // customFlags returns the flags on the command line that the test defines, without those of package
 // testing.
-func ownFlags() (out []string) {
+func customFlags() (out []string) {
 	flag.Visit(func(f *flag.Flag) {
 		if !strings.HasPrefix(f.Name, "test.") {
 			out = append(out, "-"+f.Name+"="+f.Value.String())

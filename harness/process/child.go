@@ -185,18 +185,18 @@ func checkDateClock(ctx context.Context, group *proc.Group) error {
 // were started with: a replica that has replaced a node is still reported under its own name.
 func (c *cluster) MonitorProcesses(report func(harness.UnplannedEvent)) (stop func()) {
 	stopListening := c.group.Listen(func(x proc.UnexpectedEvent) {
-		if x.Kind == proc.Ended && x.Status > 0 && c.diskFaulted(x.Child) {
+		if x.Kind == proc.Ended && x.Status > 0 && c.hasDiskFault(x.Child) {
 			return // after a disk fault, servers exit by themselves
 		}
 		report(unplannedEvent(x))
 	})
-	var questions []proc.Probe
+	var probes []proc.Probe
 	for _, s := range c.Servers {
-		questions = append(questions, c.unresponsiveCheck(s.(*proc.Redis), report))
+		probes = append(probes, c.unresponsiveCheck(s.(*proc.Redis), report))
 	}
-	answered := c.Poll(answerTimeout, questions...)
+	stopPolling := c.Poll(answerTimeout, probes...)
 	return func() {
-		answered()
+		stopPolling()
 		stopListening()
 	}
 }
@@ -211,9 +211,9 @@ func unplannedEvent(x proc.UnexpectedEvent) harness.UnplannedEvent {
 // error, explain adds that cause to the error.
 func watchInterference(group *proc.Group, when string, fail func(error)) (explain func(error) error) {
 	m := real.NewMonitor(when, fail)
-	over := group.Listen(func(x proc.UnexpectedEvent) { m.Handle(unplannedEvent(x)) })
+	stopListening := group.Listen(func(x proc.UnexpectedEvent) { m.Handle(unplannedEvent(x)) })
 	return func(err error) error {
-		over()
+		stopListening()
 		return m.Explain(err)
 	}
 }
@@ -229,13 +229,13 @@ func (c *cluster) unresponsiveCheck(s *proc.Redis, report func(harness.Unplanned
 			report(harness.UnplannedEvent{Op: "pause", Node: s.Name, Cause: fmt.Sprintf("it did not answer for %v", answerTimeout)})
 		}
 	}, Ask: func(ctx context.Context) {
-		excused := func() bool { return s.MayNotAnswer() || c.Stalled(s.Name) }
+		excused := func() bool { return s.MayBeUnresponsive() || c.Stalled(s.Name) }
 		proc.AwaitAnswer(ctx, excused, s.Ping)
 	}}
 }
 
 // hasDiskFault reports whether a fault has affected a node's disk.
-func (c *cluster) diskFaulted(node string) bool {
+func (c *cluster) hasDiskFault(node string) bool {
 	d := c.Disk(node)
-	return d != nil && d.Faulted()
+	return d != nil && d.HadFault()
 }

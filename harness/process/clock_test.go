@@ -31,7 +31,7 @@ func clockScenario(nodes int) scenario.Scenario {
 	return s
 }
 
-func runClocked(t *testing.T, nodes int, body func(b bench)) []history.Event {
+func runWithClocks(t *testing.T, nodes int, body func(b testRun)) []history.Event {
 	t.Helper()
 	if err := vdso.Available(); err != nil {
 		t.Skip(err)
@@ -39,12 +39,12 @@ func runClocked(t *testing.T, nodes int, body func(b bench)) []history.Event {
 	return runOn(t, clockScenario(nodes), body)
 }
 
-func (b bench) changeClock(target string, by time.Duration, rate float64) string {
+func (b testRun) changeClock(target string, by time.Duration, rate float64) string {
 	b.Helper()
 	return b.do("turn clock of "+target, func() (string, error) { return b.TurnClock(target, by, rate) })
 }
 
-func (b bench) onNode(node string, args ...string) any {
+func (b testRun) askNode(node string, args ...string) any {
 	b.Helper()
 	v, err := b.Nodes.Server(node).Redis().Command(b.T.Context(), node, args)
 	if err != nil {
@@ -55,18 +55,18 @@ func (b bench) onNode(node string, args ...string) any {
 
 // bounds holds the smallest and the largest value that a duration can have, given what was
 // observed.
-type bounds struct{ least, most time.Duration }
+type bounds struct{ min, max time.Duration }
 
-func (d bounds) String() string { return fmt.Sprintf("%v to %v", d.least, d.most) }
+func (d bounds) String() string { return fmt.Sprintf("%v to %v", d.min, d.max) }
 
 // allows reports whether the duration can be want, to within a tick of a node's clock.
 func (d bounds) allows(want time.Duration) bool {
 	const tick = time.Millisecond
-	return d.least <= want+tick && d.most >= want-tick
+	return d.min <= want+tick && d.max >= want-tick
 }
 
 // clockOffset returns how far a node's clock is ahead, as shown by the TIME command.
-func (b bench) clockOffset(node string) bounds {
+func (b testRun) clockOffset(node string) bounds {
 	b.Helper()
 	before := time.Now()
 	r, err := b.ReadTime(b.Server(node))
@@ -78,10 +78,10 @@ func (b bench) clockOffset(node string) bounds {
 }
 
 func TestKeysExpireByNodeWallClock(t *testing.T) {
-	runClocked(t, 1, func(b bench) {
-		b.onNode("n1", "SET", "k", "v", "PX", "10000")
+	runWithClocks(t, 1, func(b testRun) {
+		b.askNode("n1", "SET", "k", "v", "PX", "10000")
 		back := b.changeClock("n1", 11*time.Second, 1)
-		if v := b.onNode("n1", "GET", "k"); v != nil {
+		if v := b.askNode("n1", "GET", "k"); v != nil {
 			t.Errorf("after a jump of 11 s, a key with a TTL of 10 s is %v", v)
 		}
 		if !regexp.MustCompile(`TIME shows .*, 1[01][.\d]*s ahead, rate 1`).MatchString(back) {
@@ -92,36 +92,36 @@ func TestKeysExpireByNodeWallClock(t *testing.T) {
 			t.Errorf("after it was corrected, it is %v ahead", d)
 		}
 
-		b.onNode("n1", "SET", "k", "v", "PX", "1000")
+		b.askNode("n1", "SET", "k", "v", "PX", "1000")
 		b.changeClock("n1", -time.Minute, 1)
-		if ms := b.onNode("n1", "PTTL", "k").(int64); ms < 45_000 || ms > 61_000 {
+		if ms := b.askNode("n1", "PTTL", "k").(int64); ms < 45_000 || ms > 61_000 {
 			t.Errorf("set back by a minute, a key with a TTL of 1 s has %d ms left", ms)
 		}
 		time.Sleep(1100 * time.Millisecond)
-		if v := b.onNode("n1", "GET", "k"); v != "v" {
+		if v := b.askNode("n1", "GET", "k"); v != "v" {
 			t.Errorf("after its TTL the key is %v, although the clock was set back", v)
 		}
 		b.changeClock("n1", time.Minute, 1)
-		if v := b.onNode("n1", "GET", "k"); v != nil {
+		if v := b.askNode("n1", "GET", "k"); v != nil {
 			t.Errorf("the clock is correct again, but the key is %v", v)
 		}
 	})
 }
 
 func TestNodeClockRate(t *testing.T) {
-	runClocked(t, 1, func(b bench) {
+	runWithClocks(t, 1, func(b testRun) {
 		if back := b.changeClock("n1", 0, 2); !strings.Contains(back, "rate 2, seen over") {
 			t.Errorf("rate 2 was read back as %q", back)
 		}
 		asked := time.Now()
-		b.onNode("n1", "SET", "k", "v", "PX", "600")
+		b.askNode("n1", "SET", "k", "v", "PX", "600")
 		set := time.Now()
 		var lived bounds
-		for asking := set; b.onNode("n1", "EXISTS", "k") == int64(1); asking = time.Now() {
-			lived.least = asking.Sub(set)
+		for asking := set; b.askNode("n1", "EXISTS", "k") == int64(1); asking = time.Now() {
+			lived.min = asking.Sub(set)
 			time.Sleep(time.Millisecond)
 		}
-		if lived.most = time.Since(asked); !lived.allows(300 * time.Millisecond) {
+		if lived.max = time.Since(asked); !lived.allows(300 * time.Millisecond) {
 			t.Errorf("at rate 2 a key with a TTL of 600 ms lived for %v", lived)
 		}
 		looked := time.Now()
@@ -129,7 +129,7 @@ func TestNodeClockRate(t *testing.T) {
 		b.changeClock("n1", 0, 1)
 		gained := time.Since(looked) // upper bound of the time until the clock was changed
 		time.Sleep(50 * time.Millisecond)
-		if is := b.clockOffset("n1"); is.most < was.least || is.least > was.most+gained {
+		if is := b.clockOffset("n1"); is.max < was.min || is.min > was.max+gained {
 			t.Errorf("the clock was ahead by %v and is now ahead by %v, changed %v later", was, is, gained)
 		}
 		// A slew is too slow to be seen immediately.
@@ -140,7 +140,7 @@ func TestNodeClockRate(t *testing.T) {
 }
 
 func TestRestartedNodeKeepsItsClock(t *testing.T) {
-	runClocked(t, 2, func(b bench) {
+	runWithClocks(t, 2, func(b testRun) {
 		b.changeClock("n1", time.Hour, 1)
 		for range 2 {
 			b.do("kill", func() (string, error) { return b.Kill("n1") })
@@ -163,7 +163,7 @@ func TestRestartedNodeKeepsItsClock(t *testing.T) {
 
 func TestClientClocks(t *testing.T) {
 	const hold, rate = 500 * time.Millisecond, 10
-	events := runClocked(t, 2, func(b bench) {
+	events := runWithClocks(t, 2, func(b testRun) {
 		back := b.changeClock("c1", -time.Hour, 1)
 		if !strings.HasPrefix(back, "it has not begun") {
 			t.Errorf("before its start: %q", back)
@@ -225,7 +225,7 @@ func TestClientClocks(t *testing.T) {
 // tell until when the client considered itself the holder.
 func TestClockChangesMatchClientReadings(t *testing.T) {
 	var readings []real.ClockReading
-	events := runClocked(t, 1, func(b bench) {
+	events := runWithClocks(t, 1, func(b testRun) {
 		ch := make(chan string)
 		proceed := make(chan bool)
 		done := b.start(spec("c1", 1, client.Point{Name: client.AfterAcquire}), func(p string) { ch <- p; <-proceed })
@@ -235,7 +235,7 @@ func TestClockChangesMatchClientReadings(t *testing.T) {
 			rate float64
 		}{{0, 0.5}, {time.Hour, 0.5}, {-2 * time.Hour, 1}, {0, 1.25}} {
 			b.changeClock("c1", turn.by, turn.rate)
-			r, err := b.Client("c1").ReadClocks(b.True)
+			r, err := b.Client("c1").ReadClocks(b.TrueTime)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -270,7 +270,7 @@ func TestClockChangesMatchClientReadings(t *testing.T) {
 }
 
 func TestClockChangeIsRejected(t *testing.T) {
-	runClocked(t, 1, func(b bench) {
+	runWithClocks(t, 1, func(b testRun) {
 		for _, target := range []string{"n9", "c9", "r1", "c1-n1"} {
 			if _, err := b.TurnClock(target, time.Second, 1); err == nil || !strings.Contains(err.Error(), target) {
 				t.Errorf("%s: %v", target, err)
@@ -280,7 +280,7 @@ func TestClockChangeIsRejected(t *testing.T) {
 			t.Error("a negative rate is accepted")
 		}
 	})
-	run(t, func(b bench) { // no step of the plan changes a clock
+	run(t, func(b testRun) { // no step of the plan changes a clock
 		if _, err := b.TurnClock("n1", time.Second, 1); err == nil {
 			t.Error("the clock of an untraced process was changed")
 		}
@@ -289,7 +289,7 @@ func TestClockChangeIsRejected(t *testing.T) {
 
 // If a process's clock does not follow a change, that is an error, and the fault is not active.
 func TestClockThatDoesNotFollowIsAnError(t *testing.T) {
-	runClocked(t, 1, func(b bench) {
+	runWithClocks(t, 1, func(b testRun) {
 		k := b.Clock("n1")
 		wrong := real.ClockReading{From: proc.TrueClock(), Wall: time.Now().Add(time.Second).UnixNano(), To: proc.TrueClock()}
 		if _, err := k.ReadBack("TIME shows", func() (real.ClockReading, error) { return wrong, nil }); err == nil || !strings.Contains(err.Error(), "should show") {
@@ -365,13 +365,13 @@ func manyStarts(t *testing.T, rounds int) {
 func TestProbeChecksClocks(t *testing.T) {
 	dir := t.TempDir()
 	for _, c := range testBackend(dir).Probe(context.Background()) {
-		if slices.Contains(real.ClockPowers, c.Name) && !c.Available && (vdso.Available() == nil || c.Reason == "" || c.Remedy == "") {
+		if slices.Contains(real.ClockCapabilities, c.Name) && !c.Available && (vdso.Available() == nil || c.Reason == "" || c.Remedy == "") {
 			t.Errorf("%+v", c)
 		}
 	}
 	t.Setenv("PATH", t.TempDir()) // no date
 	b := testBackend(dir)
-	if c := b.canTurnClocks(); vdso.Available() == nil && (c.Available || c.Remedy == "" || !strings.Contains(c.Reason, "date")) {
+	if c := b.canChangeClocks(); vdso.Available() == nil && (c.Available || c.Remedy == "" || !strings.Contains(c.Reason, "date")) {
 		t.Errorf("without a program for the trial: %+v", c)
 	}
 }

@@ -42,13 +42,13 @@ func (c *cluster) addr(node string) string {
 	return c.Store.Addr()
 }
 
-func (c *cluster) down(node string) bool {
+func (c *cluster) isDown(node string) bool {
 	n := c.Server(node)
-	return n != nil && !n.Runs()
+	return n != nil && !n.Running()
 }
 
 // isUnresponsive reports whether a node is running but can't answer, even if its links work.
-func (c *cluster) unresponsive(node string) bool {
+func (c *cluster) isUnresponsive(node string) bool {
 	n := c.Server(node)
 	return c.Stalled(node) || n != nil && n.WhyUnresponsive() != ""
 }

@@ -23,7 +23,7 @@ import (
 func noPoint(string) {}
 
 func TestRunsClientsAndRecordsBothSides(t *testing.T) {
-	events := run(t, func(b bench) {
+	events := run(t, func(b testRun) {
 		if err := b.RunClient(t.Context(), spec("c1", 2), noPoint); err != nil {
 			t.Error(err)
 		}
@@ -61,7 +61,7 @@ func TestRunsClientsAndRecordsBothSides(t *testing.T) {
 }
 
 func TestPauseAtAPointIsExact(t *testing.T) {
-	run(t, func(b bench) {
+	run(t, func(b testRun) {
 		at := make(chan string)
 		proceed := make(chan struct{})
 		done := b.start(spec("c1", 1, client.Point{Name: client.AfterAcquire, Nth: 1}), func(point string) {
@@ -99,7 +99,7 @@ func TestPauseAtAPointIsExact(t *testing.T) {
 }
 
 func TestKilledClientReturnsErrKilled(t *testing.T) {
-	run(t, func(b bench) {
+	run(t, func(b testRun) {
 		err := b.RunClient(t.Context(), spec("c1", 1, client.Point{Name: client.AfterAcquire}), func(string) {
 			b.do("kill", func() (string, error) { return b.Kill("c1") })
 		})
@@ -116,7 +116,7 @@ func TestKilledClientReturnsErrKilled(t *testing.T) {
 }
 
 func TestClientThatFailsToRun(t *testing.T) {
-	run(t, func(b bench) {
+	run(t, func(b testRun) {
 		s := spec("c1", 1)
 		s.Lock.Kind = "padlock"
 		if err := b.RunClient(t.Context(), s, noPoint); err == nil || !strings.Contains(err.Error(), `unknown kind "padlock"`) {
@@ -137,7 +137,7 @@ func TestClientThatFailsToRun(t *testing.T) {
 }
 
 func TestKillAndRestartNode(t *testing.T) {
-	run(t, func(b bench) {
+	run(t, func(b testRun) {
 		addr := b.Server("n1").Addr()
 		if _, err := proc.Ask(t.Context(), addr, "SET", "k", "v"); err != nil {
 			t.Fatal(err)
@@ -166,7 +166,7 @@ func TestKillAndRestartNode(t *testing.T) {
 // A client that keeps sending commands must not reach a restarted node before the node has been
 // read back.
 func TestRestartIsReadBackBeforeClientsConnect(t *testing.T) {
-	run(t, func(b bench) {
+	run(t, func(b testRun) {
 		var over atomic.Bool
 		var clients sync.WaitGroup
 		for range 4 {
@@ -191,7 +191,7 @@ func TestRestartIsReadBackBeforeClientsConnect(t *testing.T) {
 }
 
 func TestCutIsReadBack(t *testing.T) {
-	events := run(t, func(b bench) {
+	events := run(t, func(b testRun) {
 		if back := b.do("cut", func() (string, error) { return b.Cut("c1-n1", "", "") }); !strings.Contains(back, "no answer") {
 			t.Errorf("cut says %q", back)
 		}
@@ -220,7 +220,7 @@ func TestCutIsReadBack(t *testing.T) {
 }
 
 func TestTapHoldsMessage(t *testing.T) {
-	run(t, func(b bench) {
+	run(t, func(b testRun) {
 		hit := make(chan func(), 1)
 		err := b.Tap(nemesis.OnMessage{Link: "c1-n1", Message: "set", Of: nemesis.Reply, Nth: 1}, func(m nemesis.HeldMessage) { hit <- m.Pass })
 		if err != nil {
@@ -239,7 +239,7 @@ func TestTapHoldsMessage(t *testing.T) {
 }
 
 func TestResourceRepliesAsGoValues(t *testing.T) {
-	run(t, func(b bench) {
+	run(t, func(b testRun) {
 		for _, c := range []struct {
 			args []string
 			want string
@@ -263,7 +263,7 @@ func TestResourceRepliesAsGoValues(t *testing.T) {
 func TestNoTimersAfterTheRun(t *testing.T) {
 	ran := make(chan string, 3)
 	var c *cluster
-	run(t, func(b bench) {
+	run(t, func(b testRun) {
 		c = b.cluster
 		b.At(0, func() { ran <- "past" })
 		b.At(time.Hour, func() { ran <- "an hour later" })

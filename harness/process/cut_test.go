@@ -16,7 +16,7 @@ import (
 
 // A PING confirms each kind of cut, and also its end.
 func TestEveryCutIsReadBack(t *testing.T) {
-	events := run(t, func(b bench) {
+	events := run(t, func(b testRun) {
 		for _, c := range []struct{ mode, way, want string }{
 			{nemesis.CutHold, nemesis.Request, "PING got no answer: "},
 			{nemesis.CutHold, nemesis.Reply, "PING got no answer, though the node gave one"},
@@ -45,7 +45,7 @@ func TestEveryCutIsReadBack(t *testing.T) {
 // contains the number of affected messages.
 func TestShapeIsReadBack(t *testing.T) {
 	const ms = time.Millisecond
-	run(t, func(b bench) {
+	run(t, func(b testRun) {
 		slow := nemesis.Traffic{DelayMin: 20 * ms, DelayMax: 30 * ms}
 		narrow := nemesis.Traffic{Way: nemesis.Request, Bandwidth: 10_000}
 		for shape, want := range map[nemesis.Traffic]string{
@@ -92,7 +92,7 @@ func TestShapeIsReadBack(t *testing.T) {
 // next command succeeds on another connection.
 func TestTapLosesMessage(t *testing.T) {
 	for of, applied := range map[string]bool{nemesis.Request: false, nemesis.Reply: true} {
-		events := run(t, func(b bench) {
+		events := run(t, func(b testRun) {
 			err := b.Tap(nemesis.OnMessage{Link: "c1-n1", Message: "set", Of: of, Nth: 1}, func(m nemesis.HeldMessage) { m.Lose() })
 			if err != nil {
 				t.Fatal(err)

@@ -23,9 +23,9 @@ func needDisk(t *testing.T) {
 }
 
 // powerLossN1 is a step that affects n1's disk.
-var hitsN1 = nemesis.Step{Fault: nemesis.Fault{Kind: "power-loss", Targets: []string{"n1"}}}
+var powerLossN1 = nemesis.Step{Fault: nemesis.Fault{Kind: "power-loss", Targets: []string{"n1"}}}
 
-func mounts(t *testing.T, below string) (n int) {
+func countMounts(t *testing.T, below string) (n int) {
 	t.Helper()
 	b, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {
@@ -49,7 +49,7 @@ func TestPowerLossDropsUnsyncedData(t *testing.T) {
 		t.Run(c.persistence, func(t *testing.T) {
 			t.Parallel()
 			for how, want := range map[string]string{"kill": c.afterKill, "power loss": c.afterPowerLoss} {
-				runOn(t, withTopology(c.persistence, 0, hitsN1), func(b bench) {
+				runOn(t, withTopology(c.persistence, 0, powerLossN1), func(b testRun) {
 					addr := b.Server("n1").Addr()
 					if c.persistence == "everysec" { // the first write in a new second is synced at once
 						b.pause(1100 * time.Millisecond)
@@ -74,7 +74,7 @@ func TestPowerLossDropsUnsyncedData(t *testing.T) {
 }
 
 // pause waits for d by the cluster's clock.
-func (b bench) pause(d time.Duration) {
+func (b testRun) pause(d time.Duration) {
 	done := make(chan bool, 1)
 	b.At(b.Now()+d, func() { done <- true })
 	receive(b.T, "timer", done)
@@ -82,7 +82,7 @@ func (b bench) pause(d time.Duration) {
 
 // awaitSync waits until the server has no sync in progress. A sync triggered by a write is in
 // progress before the write is answered, so no sync is missed.
-func (b bench) awaitSync(addr string) {
+func (b testRun) awaitSync(addr string) {
 	b.T.Helper()
 	for range 1000 {
 		if info := b.ask(addr, "INFO", "persistence"); !strings.Contains(info, "aof_pending_bio_fsync:") || strings.Contains(info, "aof_pending_bio_fsync:0") {
@@ -95,7 +95,7 @@ func (b bench) awaitSync(addr string) {
 
 func TestTornTailIsTruncated(t *testing.T) {
 	needDisk(t)
-	runOn(t, withTopology("no", 0, hitsN1), func(b bench) {
+	runOn(t, withTopology("no", 0, powerLossN1), func(b testRun) {
 		addr := b.Server("n1").Addr()
 		b.ask(addr, "SET", "k", "v")
 		back := b.do("cut power", func() (string, error) { return b.LosePower("n1", true) })
@@ -114,7 +114,7 @@ func TestTornTailIsTruncated(t *testing.T) {
 // A power loss may leave a manifest that can't be read.
 func TestNodeThatFailsToRestartIsReported(t *testing.T) {
 	needDisk(t)
-	runOn(t, withTopology("always", 0, hitsN1), func(b bench) {
+	runOn(t, withTopology("always", 0, powerLossN1), func(b testRun) {
 		b.do("cut power", func() (string, error) { return b.LosePower("n1", false) })
 		mustShell(t, "echo nonsense > "+b.group.DataDir("n1")+"/appendonlydir/appendonly.aof.manifest")
 		back := b.do("restart", func() (string, error) { return b.Restart("n1") })
@@ -135,8 +135,8 @@ func TestNodeThatFailsToRestartIsReported(t *testing.T) {
 
 func TestOnlyPlannedNodesGetADisk(t *testing.T) {
 	needDisk(t)
-	runOn(t, withTopology("always", 0, hitsN1), func(b bench) {
-		if n := mounts(t, b.group.Dir); n != 1 {
+	runOn(t, withTopology("always", 0, powerLossN1), func(b testRun) {
+		if n := countMounts(t, b.group.Dir); n != 1 {
 			t.Errorf("%d disks, want 1", n)
 		}
 		for what, f := range map[string]func() (string, error){
@@ -150,8 +150,8 @@ func TestOnlyPlannedNodesGetADisk(t *testing.T) {
 			}
 		}
 	})
-	runOn(t, withTopology("always", 0), func(b bench) {
-		if n := mounts(t, b.group.Dir); n != 0 {
+	runOn(t, withTopology("always", 0), func(b testRun) {
+		if n := countMounts(t, b.group.Dir); n != 0 {
 			t.Errorf("%d disks, but the plan has no disk faults", n)
 		}
 	})
@@ -159,7 +159,7 @@ func TestOnlyPlannedNodesGetADisk(t *testing.T) {
 
 func TestStalledSyncBlocksWrites(t *testing.T) {
 	needDisk(t)
-	runOn(t, withTopology("always", 0, hitsN1), func(b bench) {
+	runOn(t, withTopology("always", 0, powerLossN1), func(b testRun) {
 		addr := b.Server("n1").Addr()
 		b.do("stall", func() (string, error) { return b.StallSync("n1") })
 		if back, err := b.FreeDisk("n1"); !errors.Is(err, nemesis.ErrIdle) || !strings.HasPrefix(back, "it met 0 ") {
@@ -194,7 +194,7 @@ func TestStalledSyncBlocksWrites(t *testing.T) {
 
 func TestFullDiskRefusesWrites(t *testing.T) {
 	needDisk(t)
-	runOn(t, withTopology("everysec", 0, hitsN1), func(b bench) {
+	runOn(t, withTopology("everysec", 0, powerLossN1), func(b testRun) {
 		addr := b.Server("n1").Addr()
 		b.do("fill", func() (string, error) { return b.FillDisk("n1") })
 		b.ask(addr, "SET", "k", "v") // accepted, but then not written

@@ -15,7 +15,7 @@ import (
 )
 
 // awaitUnplanned waits until an unplanned event of a process has been reported.
-func (b bench) await(node, op string) {
+func (b testRun) awaitUnplanned(node, op string) {
 	b.Helper()
 	for end := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
 		b.mu.Lock()
@@ -35,7 +35,7 @@ func (b bench) await(node, op string) {
 
 // endScript ends a server's running script. The server accepts SCRIPT KILL only after the script
 // has exceeded its time limit.
-func (b bench) endScript(addr string) {
+func (b testRun) endScript(addr string) {
 	b.Helper()
 	for end := time.Now().Add(20 * time.Second); ; {
 		said := b.ask(addr, "SCRIPT", "KILL")
@@ -51,14 +51,14 @@ func (b bench) endScript(addr string) {
 // Every kind of outside interference with a process is reported.
 func TestInterferenceIsReported(t *testing.T) {
 	t.Parallel()
-	run(t, func(b bench) {
+	run(t, func(b testRun) {
 		b.mu.Lock()
 		b.expected["n1"], b.expected["c1"] = true, true
 		b.mu.Unlock()
 		n1 := b.Server("n1").Addr()
 		b.ask(n1, "CONFIG", "SET", "lua-time-limit", "5000") // after this it answers BUSY
 		b.ask(n1, "EVAL", "while true do end", "0")
-		b.await("n1", "pause")
+		b.awaitUnplanned("n1", "pause")
 		b.endScript(n1)
 
 		at, proceed := make(chan string), make(chan struct{})
@@ -70,9 +70,9 @@ func TestInterferenceIsReported(t *testing.T) {
 		pid := b.Client("c1").Program.(*child).PID()
 		b.do("pause", func() (string, error) { return b.Pause("c1") })
 		syscall.Kill(pid, syscall.SIGCONT)
-		b.await("c1", "go-on")
+		b.awaitUnplanned("c1", "go-on")
 		syscall.Kill(pid, syscall.SIGKILL)
-		b.await("c1", "kill")
+		b.awaitUnplanned("c1", "kill")
 		close(proceed)
 		if err := receive(t, "end of c1", done); !errors.Is(err, harness.ErrKilled) {
 			t.Errorf("c1 ended with %v", err)

@@ -46,7 +46,7 @@ func children(t *testing.T, dir string) (pids []int) {
 
 // isRunning reports whether a process exists and is not a zombie. Zombies may remain because a
 // container may have no init process that reaps them.
-func stillRuns(pid int) bool {
+func isRunning(pid int) bool {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	_, rest, _ := strings.Cut(string(b), ") ")
 	return err == nil && !strings.HasPrefix(rest, "Z") && !strings.HasPrefix(rest, "X")
@@ -66,8 +66,8 @@ func TestSIGKILLLeavesNothing(t *testing.T) {
 	line, _ := bufio.NewReader(out).ReadString('\n')
 	// A server whose port was taken at the last moment has exited, and another one was started
 	// instead.
-	pids := slices.DeleteFunc(children(t, dir), func(pid int) bool { return !stillRuns(pid) })
-	disks := mounts(t, dir)
+	pids := slices.DeleteFunc(children(t, dir), func(pid int) bool { return !isRunning(pid) })
+	disks := countMounts(t, dir)
 	cmd.Process.Kill()
 	cmd.Wait()
 	t.Cleanup(func() { proc.Sweep(dir) }) // so that no disk stays mounted if the test fails
@@ -83,7 +83,7 @@ func TestSIGKILLLeavesNothing(t *testing.T) {
 	for end := time.Now().Add(5 * time.Second); ; time.Sleep(time.Millisecond) {
 		left := 0
 		for _, pid := range pids {
-			if stillRuns(pid) {
+			if isRunning(pid) {
 				left++
 			}
 		}
@@ -97,7 +97,7 @@ func TestSIGKILLLeavesNothing(t *testing.T) {
 	if removed, err := proc.Sweep(dir); err != nil || len(removed) != 1 {
 		t.Errorf("swept %v, %v; want the victim's directory", removed, err)
 	}
-	if n := mounts(t, dir); n != 0 {
+	if n := countMounts(t, dir); n != 0 {
 		t.Errorf("%d disks are still mounted", n)
 	}
 }
@@ -115,7 +115,7 @@ func TestPanicAndCancelLeaveNothing(t *testing.T) {
 				t.Errorf("%s left %v", name, left)
 			}
 			for _, pid := range pids {
-				if stillRuns(pid) {
+				if isRunning(pid) {
 					t.Errorf("%s left process %d", name, pid)
 				}
 			}
@@ -211,7 +211,7 @@ func TestProbeReportsMissingCapabilities(t *testing.T) {
 		}
 	}
 	for _, name := range append([]string{harness.CanRun}, faults...) {
-		tried := name == fuse.PowerLoss || name == fuse.DiskFaults || slices.Contains(real.ClockPowers, name)
+		tried := name == fuse.PowerLoss || name == fuse.DiskFaults || slices.Contains(real.ClockCapabilities, name)
 		if (has[name] || name == harness.CanRun) && !tried && !slices.ContainsFunc(caps, func(c harness.Capability) bool { return c.Name == name && c.Available }) {
 			t.Errorf("%s is not available: %+v", name, caps)
 		}

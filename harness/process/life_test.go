@@ -35,7 +35,7 @@ func describeLives(events []history.Event, node string) string {
 	return strings.Join(out, "; ")
 }
 
-func (b bench) wantLives(events []history.Event, node, want string) {
+func (b testRun) wantLives(events []history.Event, node, want string) {
 	b.Helper()
 	if got := describeLives(events, node); got != want {
 		b.Errorf("%s reported:\n%s\nwant:\n%s", node, got, want)
@@ -43,7 +43,7 @@ func (b bench) wantLives(events []history.Event, node, want string) {
 }
 
 // awaitLife waits until the last recorded change to a node's keys has the given description.
-func (b bench) awaitLife(node, last string) {
+func (b testRun) awaitLife(node, last string) {
 	b.Helper()
 	for end := time.Now().Add(5 * time.Second); ; time.Sleep(time.Millisecond) {
 		b.mu.Lock()
@@ -58,8 +58,8 @@ func (b bench) awaitLife(node, last string) {
 	}
 }
 
-// viaLink sends a command to a node through a client's link.
-func (b bench) viaLink(client string, node int, args ...string) string {
+// askViaLink sends a command to a node through a client's link.
+func (b testRun) askViaLink(client string, node int, args ...string) string {
 	b.Helper()
 	return b.ask(b.addr(client, node), args...)
 }
@@ -67,29 +67,29 @@ func (b bench) viaLink(client string, node int, args ...string) string {
 // When a replica replaces its master, keys that it doesn't have are reported as lost, and those
 // that it has as kept. Both are reported before any client reaches the replica.
 func TestFailoverReportsKeys(t *testing.T) {
-	for name, fail := range map[string]func(b bench) (string, error){
-		"by hand": func(b bench) (string, error) { return b.FailOver("n1") },
-		"killed":  func(b bench) (string, error) { return b.FailOverBySentinel("n1", false) },
-		"paused":  func(b bench) (string, error) { return b.FailOverBySentinel("n1", true) },
+	for name, fail := range map[string]func(b testRun) (string, error){
+		"by hand": func(b testRun) (string, error) { return b.FailOver("n1") },
+		"killed":  func(b testRun) (string, error) { return b.FailOverBySentinel("n1", false) },
+		"paused":  func(b testRun) (string, error) { return b.FailOverBySentinel("n1", true) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			needSentinel(t)
 			t.Parallel()
-			var in bench
-			events := runOn(t, withSentinels(), func(b bench) {
+			var in testRun
+			events := runOn(t, withSentinels(), func(b testRun) {
 				in = b
 				replica := b.Replica("n1")
-				b.viaLink("c1", 0, "SET", "early", "v", "PX", "600000")
+				b.askViaLink("c1", 0, "SET", "early", "v", "PX", "600000")
 				for end := time.Now().Add(5 * time.Second); b.ask(replica.Addr(), "GET", "early") != "v"; time.Sleep(time.Millisecond) {
 					if time.Now().After(end) {
 						t.Fatal("the replica does not receive its master's writes")
 					}
 				}
 				b.do("cut", func() (string, error) { return b.Cut("n1-replica", nemesis.CutHold, "") })
-				b.viaLink("c1", 0, "SET", "late", "v", "PX", "600000")
+				b.askViaLink("c1", 0, "SET", "late", "v", "PX", "600000")
 				b.awaitLife("n1", "set late v by c1-n1") // changes not reported before the node stops appear as a gap
 				b.do("fail over", func() (string, error) { return fail(b) })
-				b.viaLink("c1", 0, "SET", "late", "w", "NX", "PX", "600000")
+				b.askViaLink("c1", 0, "SET", "late", "w", "NX", "PX", "600000")
 			})
 			in.wantLives(events, "n1", "set early v by c1-n1; set late v by c1-n1; gap by; kept early v by failover; lost late by failover; set late w by c1-n1")
 		})
@@ -99,14 +99,14 @@ func TestFailoverReportsKeys(t *testing.T) {
 // A power loss that restores an earlier value of a key is reported.
 func TestPowerLossReportsKeys(t *testing.T) {
 	needDisk(t)
-	var in bench
-	events := runOn(t, withTopology("everysec", 0, hitsN1), func(b bench) {
+	var in testRun
+	events := runOn(t, withTopology("everysec", 0, powerLossN1), func(b testRun) {
 		in = b
 		b.pause(1100 * time.Millisecond) // the first write in a new second is synced at once
-		b.viaLink("c1", 0, "SET", "k", "old", "PX", "600000")
+		b.askViaLink("c1", 0, "SET", "k", "old", "PX", "600000")
 		b.awaitSync(b.Server("n1").Addr())
-		b.viaLink("c1", 0, "SET", "k", "new", "PX", "600000")
-		b.viaLink("c1", 0, "SET", "j", "new", "PX", "600000")
+		b.askViaLink("c1", 0, "SET", "k", "new", "PX", "600000")
+		b.askViaLink("c1", 0, "SET", "j", "new", "PX", "600000")
 		b.do("cut power", func() (string, error) { return b.LosePower("n1", false) })
 		b.do("restart", func() (string, error) { return b.Restart("n1") })
 	})
@@ -117,16 +117,16 @@ func TestPowerLossReportsKeys(t *testing.T) {
 // Each clock change is recorded with what the clock shows right after it.
 func TestLivesWithWrongClocks(t *testing.T) {
 	var c *cluster
-	events := runClocked(t, 1, func(b bench) {
+	events := runWithClocks(t, 1, func(b testRun) {
 		c = b.cluster
-		b.viaLink("c1", 0, "SET", "k", "a", "PX", "600000")
+		b.askViaLink("c1", 0, "SET", "k", "a", "PX", "600000")
 		b.changeClock("n1", 5*time.Second, 1)
-		b.viaLink("c1", 0, "SET", "k", "b", "PX", "600000")
+		b.askViaLink("c1", 0, "SET", "k", "b", "PX", "600000")
 		b.changeClock("n1", -8*time.Second, 1)
-		b.viaLink("c1", 0, "SET", "k", "c", "PX", "600000")
+		b.askViaLink("c1", 0, "SET", "k", "c", "PX", "600000")
 		b.changeClock("n1", 0, 1.5)
 		b.pause(200 * time.Millisecond)
-		b.viaLink("c1", 0, "SET", "k", "d", "PX", "600000")
+		b.askViaLink("c1", 0, "SET", "k", "d", "PX", "600000")
 	})
 	var turned int64 // when the clock was set to run at 1.5; what it has gained since then is subtracted
 	correctedBounds := func(e history.Event, lo, hi int64) bounds {
@@ -187,14 +187,14 @@ func TestLivesWithWrongClocks(t *testing.T) {
 // Changes that lockpick itself makes to a key, bypassing the links, are attributed to it. A pause
 // delays reports, but none are lost.
 func TestLivesWithTouchAndPause(t *testing.T) {
-	var in bench
-	events := run(t, func(b bench) {
+	var in testRun
+	events := run(t, func(b testRun) {
 		in = b
 		b.do("touch", func() (string, error) { return b.Touch("n1") })
-		b.viaLink("c1", 0, "SET", "k", "v")
+		b.askViaLink("c1", 0, "SET", "k", "v")
 		b.do("pause", func() (string, error) { return b.Pause("n1") })
 		answered := make(chan string)
-		go func() { answered <- b.viaLink("c1", 0, "DEL", "k") }()
+		go func() { answered <- b.askViaLink("c1", 0, "DEL", "k") }()
 		b.pause(50 * time.Millisecond)
 		b.do("resume", func() (string, error) { return b.Resume("n1") })
 		<-answered

@@ -38,7 +38,7 @@ func TestMain(m *testing.M) {
 			}
 			os.Exit(0)
 		case "__victim":
-			victim(os.Args[2])
+			runVictim(os.Args[2])
 		}
 	}
 	os.Setenv("GORACE", "atexit_sleep_ms=0") // otherwise each client takes a second to exit under -race
@@ -55,7 +55,7 @@ func (p plainLock) Acquire(ctx context.Context, key string) (lock.Handle, error)
 	if err := p.askAll(ctx, command, "+OK\r\n"); err != nil {
 		return nil, err
 	}
-	return held{p, key}, nil
+	return plainHandle{p, key}, nil
 }
 
 func (p plainLock) Close() error { return nil }
@@ -77,15 +77,15 @@ func (p plainLock) askAll(ctx context.Context, command, want string) error {
 	return nil
 }
 
-type held struct {
+type plainHandle struct {
 	p   plainLock
 	key string
 }
 
-func (h held) Release(ctx context.Context) error {
+func (h plainHandle) Release(ctx context.Context) error {
 	return h.p.askAll(ctx, "DEL "+h.key+"\r\n", ":1\r\n")
 }
-func (h held) Deadline() time.Time { return time.Time{} }
+func (h plainHandle) Deadline() time.Time { return time.Time{} }
 
 func needRedis(t *testing.T) {
 	t.Helper()
@@ -113,7 +113,7 @@ func spec(name string, cycles int, armed ...client.Point) client.Spec {
 }
 
 // testRun is a run and its recorded events.
-type bench struct {
+type testRun struct {
 	*testing.T
 	*cluster
 	mu       *sync.Mutex
@@ -123,12 +123,12 @@ type bench struct {
 }
 
 // run runs body on a cluster, checks that nothing is left behind, and returns the recorded events.
-func run(t *testing.T, body func(b bench)) []history.Event {
+func run(t *testing.T, body func(b testRun)) []history.Event {
 	t.Helper()
 	return runOn(t, twoNodes, body)
 }
 
-func runOn(t *testing.T, s scenario.Scenario, body func(b bench)) []history.Event {
+func runOn(t *testing.T, s scenario.Scenario, body func(b testRun)) []history.Event {
 	t.Helper()
 	needRedis(t)
 	dir := t.TempDir()
@@ -152,7 +152,7 @@ func runOn(t *testing.T, s scenario.Scenario, body func(b bench)) []history.Even
 				t.Errorf("unexpected: %+v", u)
 			}
 		})()
-		body(bench{t, c.(*cluster), &mu, &events, ends, &heard})
+		body(testRun{t, c.(*cluster), &mu, &events, ends, &heard})
 		pids = children(t, dir)
 		return nil
 	})
@@ -163,7 +163,7 @@ func runOn(t *testing.T, s scenario.Scenario, body func(b bench)) []history.Even
 		t.Errorf("left behind: %v, %v", left, err)
 	}
 	for _, pid := range pids {
-		if stillRuns(pid) {
+		if isRunning(pid) {
 			t.Errorf("process %d still runs", pid)
 		}
 	}
@@ -171,19 +171,19 @@ func runOn(t *testing.T, s scenario.Scenario, body func(b bench)) []history.Even
 	return events
 }
 
-func (b bench) start(s client.Spec, at func(string)) (done chan error) {
+func (b testRun) start(s client.Spec, at func(string)) (done chan error) {
 	done = make(chan error, 1)
 	go func() { done <- b.RunClient(b.T.Context(), s, at) }()
 	return done
 }
 
 // addr returns the address that a client uses for a node, which is counted from 0.
-func (b bench) addr(client string, node int) string {
+func (b testRun) addr(client string, node int) string {
 	a, _ := b.Addresses(client)
 	return a.Nodes[node].Addr
 }
 
-func (b bench) do(what string, f func() (string, error)) string {
+func (b testRun) do(what string, f func() (string, error)) string {
 	b.Helper()
 	back, err := f()
 	if err != nil {
@@ -204,11 +204,11 @@ func receive[T any](t *testing.T, what string, c <-chan T) (v T) {
 
 // runVictim runs lockpick until the parent test kills it mid-run, while a client is stopped and, if
 // disks can be mounted, a node is waiting for its disk.
-func victim(dir string) {
+func runVictim(dir string) {
 	ctx := context.Background()
 	s := twoNodes
 	if reason, _ := fuse.Missing(); reason == "" {
-		s = withTopology("always", 0, hitsN1)
+		s = withTopology("always", 0, powerLossN1)
 	}
 	s.Topology.Replicas, s.Topology.DownAfter, s.Limit = 1, time.Second, time.Minute
 	s.Plan = append(s.Plan, nemesis.Step{Fault: nemesis.Fault{Kind: "failover", Mode: nemesis.FailOverKilled, Targets: []string{"n2"}}})

@@ -14,7 +14,7 @@ import (
 )
 
 // ask sends a command to a server and returns the text of its reply or error.
-func (b bench) ask(addr string, args ...string) string {
+func (b testRun) ask(addr string, args ...string) string {
 	ctx, cancel := context.WithTimeout(b.T.Context(), time.Second)
 	defer cancel()
 	v, err := proc.Ask(ctx, addr, args...)
@@ -35,7 +35,7 @@ func withTopology(persistence string, replicas int, plan ...nemesis.Step) scenar
 }
 
 func TestPausedNodeExecutesAbandonedCommand(t *testing.T) {
-	run(t, func(b bench) {
+	run(t, func(b testRun) {
 		addr := b.addr("c1", 0)
 		back := b.do("pause", func() (string, error) { return b.Pause("n1") })
 		if states := back[strings.LastIndex(back, " ")+1:]; strings.Trim(states, "T") != "" || states == "" {
@@ -63,7 +63,7 @@ func TestPausedNodeExecutesAbandonedCommand(t *testing.T) {
 }
 
 func TestKillDuringPause(t *testing.T) {
-	run(t, func(b bench) {
+	run(t, func(b testRun) {
 		b.do("pause", func() (string, error) { return b.Pause("n1") })
 		b.do("kill", func() (string, error) { return b.Kill("n1") })
 		b.do("restart", func() (string, error) { return b.Restart("n1") })
@@ -78,7 +78,7 @@ func TestKillDuringPause(t *testing.T) {
 
 func TestShutdownKeepsWrites(t *testing.T) {
 	for persistence, want := range map[string]string{"none": " (keys: 0)", "no": " (keys: 1)"} {
-		runOn(t, withTopology(persistence, 0), func(b bench) {
+		runOn(t, withTopology(persistence, 0), func(b testRun) {
 			b.do("touch", func() (string, error) { return b.Touch("n1") })
 			if back := b.do("shut down", func() (string, error) { return b.Shutdown("n1") }); !strings.HasSuffix(back, "cleanly") {
 				t.Errorf("shutdown says %q", back)
@@ -100,7 +100,7 @@ func TestShutdownKeepsWrites(t *testing.T) {
 }
 
 func TestTouchBypassesLinks(t *testing.T) {
-	run(t, func(b bench) {
+	run(t, func(b testRun) {
 		b.do("cut", func() (string, error) { return b.Cut("c1-n1", nemesis.CutHold, "") })
 		b.do("touch", func() (string, error) { return b.Touch("n1") })
 		if got := b.ask(b.Server("n1").Addr(), "GET", proc.TouchKey); got == "none" {
@@ -113,7 +113,7 @@ func TestTouchBypassesLinks(t *testing.T) {
 }
 
 func TestReplicaReplacesItsMaster(t *testing.T) {
-	runOn(t, withTopology("none", 1), func(b bench) {
+	runOn(t, withTopology("none", 1), func(b testRun) {
 		addr := b.addr("c1", 0)
 		replica := b.Replica("n1").Addr()
 		if got := b.ask(addr, "SET", "early", "v"); got != "OK" {
@@ -150,7 +150,7 @@ func TestReplicaReplacesItsMaster(t *testing.T) {
 			t.Errorf("restart of the new master says %q", back)
 		}
 	})
-	run(t, func(b bench) {
+	run(t, func(b testRun) {
 		if _, err := b.FailOver("n1"); err == nil || !strings.Contains(err.Error(), "no replica") {
 			t.Errorf("failover without a replica: %v", err)
 		}

@@ -59,11 +59,11 @@ func (b *backend) Probe(ctx context.Context) []harness.Capability {
 	if run.Available {
 		run = b.checkServer(ctx)
 	}
-	var own map[string]harness.Capability
+	var machine map[string]harness.Capability
 	if run.Available {
-		own = b.machineCapabilities(ctx)
+		machine = b.machineCapabilities(ctx)
 	}
-	return real.Abilities(run, faultCapabilities, own, unsupported...)
+	return real.Abilities(run, faultCapabilities, machine, unsupported...)
 }
 
 var unsupported = []harness.Capability{
@@ -74,7 +74,7 @@ var unsupported = []harness.Capability{
 }
 
 func needsClocks(s scenario.Scenario) bool {
-	return slices.ContainsFunc(s.Needs(), func(c string) bool { return slices.Contains(real.ClockPowers, c) })
+	return slices.ContainsFunc(s.Needs(), func(c string) bool { return slices.Contains(real.ClockCapabilities, c) })
 }
 
 func (b *backend) canRun() harness.Capability {

@@ -80,7 +80,7 @@ func (c *cluster) setUp(ctx context.Context, s scenario.Scenario) error {
 func (b *backend) newCluster(ctx context.Context, seed uint64, group *proc.Group, rec *history.Recorder) *cluster {
 	c := &cluster{Run: real.New(ctx, rec), cfg: b.cfg, group: group}
 	c.network = real.NewNetwork(c.Ctx, seed, c.Now, rec.Record)
-	c.network.Addr, c.network.Down, c.network.Unresponsive, c.network.Go = c.addr, c.down, c.unresponsive, c.Timeline.Go
+	c.network.Addr, c.network.Down, c.network.Unresponsive, c.network.Go = c.addr, c.isDown, c.isUnresponsive, c.Timeline.Go
 	c.Links, c.Start = c.network, c.startChild
 	return c
 }
@@ -98,14 +98,14 @@ func (c *cluster) startStore(ctx context.Context, s scenario.Scenario) error {
 	if s.Topology.Server == "" {
 		return nil
 	}
-	of, err := proc.StoreOf(s.Topology.Server)
+	store, err := proc.StoreOf(s.Topology.Server)
 	if err != nil {
 		return err
 	}
-	if err := retryTransient(func() (err error) { c.Version, err = of.AskVersion(ctx); return err }); err != nil {
+	if err := retryTransient(func() (err error) { c.Version, err = store.AskVersion(ctx); return err }); err != nil {
 		return err
 	}
-	all, err := c.group.StartStore(c.Ctx, of, s.NodeNames())
+	all, err := c.group.StartStore(c.Ctx, store, s.NodeNames())
 	if err != nil {
 		return err
 	}
@@ -113,7 +113,7 @@ func (c *cluster) startStore(ctx context.Context, s scenario.Scenario) error {
 		c.SetMaster(m.Name, m)
 		c.Servers = append(c.Servers, m)
 	}
-	c.network.Store = &of
+	c.network.Store = &store
 	return nil
 }
 
@@ -215,8 +215,8 @@ func isTransient(err error) bool {
 		return true
 	}
 	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
-		is, ok := exit.Sys().(syscall.WaitStatus)
-		return ok && is.Signaled()
+		status, ok := exit.Sys().(syscall.WaitStatus)
+		return ok && status.Signaled()
 	}
 	return false
 }
@@ -236,31 +236,31 @@ func isUnknown(err error) bool {
 // machineCapabilities returns the capabilities that depend on the machine, by name. Each of them is
 // tried, except that stores only need to be on PATH.
 func (b *backend) machineCapabilities(ctx context.Context) map[string]harness.Capability {
-	disks, clocks := b.canMount(), b.canTurnClocks()
-	own := map[string]harness.Capability{
+	disks, clocks := b.canMount(), b.canChangeClocks()
+	capabilities := map[string]harness.Capability{
 		fuse.PowerLoss: disks, fuse.DiskFaults: disks, scenario.CanReportKeyLife: b.canReportKeys(ctx), sentinelCapability: b.canRunSentinel(ctx),
 	}
-	for _, name := range real.ClockPowers {
-		own[name] = clocks
+	for _, name := range real.ClockCapabilities {
+		capabilities[name] = clocks
 	}
 	for _, s := range proc.Stores {
 		if _, err := exec.LookPath(s.Program); err != nil {
-			own[s.Name] = harness.Capability{Reason: s.Program + " is not on PATH", Remedy: s.Remedy}
+			capabilities[s.Name] = harness.Capability{Reason: s.Program + " is not on PATH", Remedy: s.Remedy}
 		}
 	}
-	return own
+	return capabilities
 }
 
 // capabilityFrom converts the error of a trial to a capability. fallback is the remedy if none is
 // known for the error.
-func capabilityFrom(err error, otherwise string) harness.Capability {
+func capabilityFrom(err error, fallback string) harness.Capability {
 	if err == nil {
 		return harness.Capability{Available: true}
 	}
-	return harness.Capability{Reason: mainLine(err), Remedy: remedy(err, otherwise), Unknown: isUnknown(err)}
+	return harness.Capability{Reason: mainLine(err), Remedy: remedy(err, fallback), Unknown: isUnknown(err)}
 }
 
-func prefixed(prefix string, c harness.Capability) harness.Capability {
+func withReasonPrefix(prefix string, c harness.Capability) harness.Capability {
 	if !c.Available {
 		c.Reason = prefix + c.Reason
 	}
@@ -269,8 +269,8 @@ func prefixed(prefix string, c harness.Capability) harness.Capability {
 
 // programCapability is like capabilityFrom, but for a program. Unless the trial was inconclusive,
 // the reason begins with what, which says what the program can't do.
-func programCapability(err error, what, otherwise string) harness.Capability {
-	c := capabilityFrom(err, otherwise)
+func programCapability(err error, what, fallback string) harness.Capability {
+	c := capabilityFrom(err, fallback)
 	if !c.Available && !c.Unknown {
 		c.Reason = what + ": " + strings.TrimSuffix(c.Reason, ":")
 	}
@@ -318,25 +318,25 @@ func (b *backend) canReportKeys(ctx context.Context) harness.Capability {
 		lives := keylife.New(keylife.Config{Clock: proc.TrueClock, FromHarness: proc.AskedFrom, Record: func(history.Event) {}})
 		return errors.Join(lives.Watch(map[string]string{"trial": r.Addr()}), lives.Close())
 	})
-	return prefixed("causes are derived only from what clients saw: ", capabilityFrom(err, "use Redis 7.0 or later with CONFIG and MONITOR allowed"))
+	return withReasonPrefix("causes are derived only from what clients saw: ", capabilityFrom(err, "use Redis 7.0 or later with CONFIG and MONITOR allowed"))
 }
 
-func (b *backend) canTurnClocks() harness.Capability {
-	otherwise, err := "use the simulation (--backend sim)", vdso.Available()
+func (b *backend) canChangeClocks() harness.Capability {
+	fallback, err := "use the simulation (--backend sim)", vdso.Available()
 	if err != nil {
-		otherwise = "run it on Linux on amd64, or in the simulation (--backend sim)"
+		fallback = "run it on Linux on amd64, or in the simulation (--backend sim)"
 	} else if err = b.onTrial(context.Background(), checkDateClock); errors.Is(err, fs.ErrPermission) {
-		otherwise = "allow ptrace: in a container, use --cap-add SYS_PTRACE and a seccomp profile that allows it; otherwise sysctl kernel.yama.ptrace_scope=1"
+		fallback = "allow ptrace: in a container, use --cap-add SYS_PTRACE and a seccomp profile that allows it; otherwise sysctl kernel.yama.ptrace_scope=1"
 	}
-	return prefixed("clocks of processes can't be changed: ", capabilityFrom(err, otherwise))
+	return withReasonPrefix("clocks of processes can't be changed: ", capabilityFrom(err, fallback))
 }
 
 // remedy returns how to fix the error of a trial, or fallback if no specific remedy is known.
-func remedy(err error, otherwise string) string {
+func remedy(err error, fallback string) string {
 	if _, ok := errors.AsType[inconclusiveError](err); ok {
-		otherwise = "try again when the machine is less busy, and make sure nothing kills or suspends lockpick's processes"
+		fallback = "try again when the machine is less busy, and make sure nothing kills or suspends lockpick's processes"
 	}
-	return cmp.Or(files.Remedy(err, files.TempDirHint), otherwise)
+	return cmp.Or(files.Remedy(err, files.TempDirHint), fallback)
 }
 
 // checkServer checks that the redis-server program reports its version, starts and answers, because

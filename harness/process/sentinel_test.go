@@ -38,7 +38,7 @@ func TestSentinelsPromote(t *testing.T) {
 	for _, mode := range []string{nemesis.FailOverKilled, nemesis.FailOverPaused} {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()
-			runOn(t, withSentinels(), func(b bench) {
+			runOn(t, withSentinels(), func(b testRun) {
 				addr, replica := b.addr("c1", 0), b.Replica("n1")
 				for _, key := range []string{"early", "late"} {
 					if got := b.ask(addr, "SET", key, "v"); got != "OK" {
@@ -89,7 +89,7 @@ func TestSentinelsPromote(t *testing.T) {
 func TestFailoverAfterSplitVote(t *testing.T) {
 	needSentinel(t)
 	t.Parallel()
-	runOn(t, withSentinels(), func(b bench) {
+	runOn(t, withSentinels(), func(b testRun) {
 		host, port, _ := net.SplitHostPort(b.Server("n1").Addr())
 		for _, s := range b.Sentinels {
 			nobody := strings.Repeat("0", 40)
@@ -108,7 +108,7 @@ func TestFailoverAfterSplitVote(t *testing.T) {
 func TestSentinelsAfterAStall(t *testing.T) {
 	needSentinel(t)
 	t.Parallel()
-	runOn(t, withSentinels(), func(b bench) {
+	runOn(t, withSentinels(), func(b testRun) {
 		for _, s := range b.Sentinels {
 			b.ask(s.Addr(), "SENTINEL", "DEBUG", "TILT-TRIGGER", "1") // a delay of more than 1 ms counts as a stall
 		}
@@ -131,7 +131,7 @@ func TestSentinelsAfterAStall(t *testing.T) {
 // Without a quorum no replica is promoted, and the failover fails.
 func TestNoQuorumNoFailover(t *testing.T) {
 	needSentinel(t)
-	runOn(t, withSentinels(), func(b bench) {
+	runOn(t, withSentinels(), func(b testRun) {
 		for _, s := range b.Sentinels[:2] {
 			b.mu.Lock()
 			b.expected[s.Name] = true
@@ -141,11 +141,11 @@ func TestNoQuorumNoFailover(t *testing.T) {
 		if back, err := b.FailOverBySentinel("n1", false); err == nil || !strings.Contains(err.Error(), "only 1 sentinels watch") {
 			t.Errorf("failover says %q, %v", back, err)
 		}
-		if !b.Server("n1").Runs() {
+		if !b.Server("n1").Running() {
 			t.Error("the master is down anyway")
 		}
 	})
-	runOn(t, withSentinels(), func(b bench) {
+	runOn(t, withSentinels(), func(b testRun) {
 		b.PromoteTimeout = 2 * time.Second
 		replica := b.Replica("n1")
 		b.do("kill the replica", func() (string, error) { return replica.Kill(b.Ctx) })

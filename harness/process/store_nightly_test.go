@@ -25,7 +25,7 @@ func TestStores(t *testing.T) {
 			}
 			s := twoNodes
 			s.Topology = scenario.Topology{Nodes: 3, Server: of.Name, Persistence: scenario.PersistAlways}
-			events := runOn(t, s, func(b bench) {
+			events := runOn(t, s, func(b testRun) {
 				if r := b.NodeReport(); r.ReportsKeys || !strings.HasPrefix(r.ServerVersion, of.Name+" ") {
 					t.Errorf("reports keys: %v; version %q", r.ReportsKeys, r.ServerVersion)
 				}
@@ -45,7 +45,7 @@ func TestStores(t *testing.T) {
 					t.Errorf("cut of the resource's link says %q", back)
 				}
 				b.do("pause", func() (string, error) { return b.Pause("n2") })
-				if !b.unresponsive("n2") || b.unresponsive("n1") {
+				if !b.isUnresponsive("n2") || b.isUnresponsive("n1") {
 					t.Error("want only n2 to be unresponsive")
 				}
 				b.do("resume", func() (string, error) { return b.Resume("n2") })

@@ -13,7 +13,7 @@ import (
 )
 
 // inject injects a fault as the engine does.
-func (b bench) inject(f nemesis.Fault) (nemesis.Effect, error) {
+func (b testRun) inject(f nemesis.Fault) (nemesis.Effect, error) {
 	b.Helper()
 	kind, ok := nemesis.KindOf(f.Kind)
 	if !ok {
@@ -36,7 +36,7 @@ func TestFaultWithoutEffectIsAnError(t *testing.T) {
 	touch := nemesis.Fault{Kind: "touch", Targets: n1}
 	replies := nemesis.Fault{Kind: "cut", Targets: []string{"c1-n1"}, Way: nemesis.Reply}
 
-	runOn(t, withTopology("always", 1, nemesis.Step{Fault: slow}), func(b bench) {
+	runOn(t, withTopology("always", 1, nemesis.Step{Fault: slow}), func(b testRun) {
 		must := func(f nemesis.Fault) nemesis.Effect {
 			t.Helper()
 			x, err := b.inject(f)
@@ -86,7 +86,7 @@ func TestClockOfEndedClient(t *testing.T) {
 		t.Skip(err)
 	}
 	lasts := time.Second
-	runClocked(t, 2, func(b bench) {
+	runWithClocks(t, 2, func(b testRun) {
 		f := nemesis.Fault{Kind: "clock-jump", Targets: []string{"c1"}, By: time.Hour, For: &lasts}
 		x, err := b.inject(f) // before the client starts, so it will see the change
 		if err != nil {

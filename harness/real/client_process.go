@@ -62,7 +62,7 @@ func (w *clientConn) run(locks map[string]lock.Kind) error {
 	}
 	if o.Clocks {
 		w.sendClock()
-		go beat()
+		go wakeTimers()
 	}
 	go w.listen()
 	done := make(chan error, 1)
@@ -122,7 +122,7 @@ func (w *clientConn) sendClock() {
 // wakeTimers makes timers fire on time. The kernel measures a sleep by its own clock, so timers
 // would fire late if the process's clock runs faster. The runtime checks all timers whenever it
 // wakes up.
-func beat() {
+func wakeTimers() {
 	for range time.Tick(time.Millisecond) {
 	}
 }

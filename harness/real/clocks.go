@@ -196,10 +196,10 @@ func (m *Clock) unreadable(why string) string {
 
 func (m *Clock) describe(who string, shown, right time.Time) string {
 	off := shown.Sub(right).Round(time.Millisecond) // reading takes a tenth of that
-	return fmt.Sprintf("%s %s, %s", who, stamp(shown), nemesis.DescribeClock(off, m.State().Rate()))
+	return fmt.Sprintf("%s %s, %s", who, formatTime(shown), nemesis.DescribeClock(off, m.State().Rate()))
 }
 
-func stamp(t time.Time) string { return t.UTC().Format("15:04:05.000000") }
+func formatTime(t time.Time) string { return t.UTC().Format("15:04:05.000000") }
 
 const (
 	clockError = time.Millisecond      // error of a reading in addition to its duration, because Redis caches the time during a command
@@ -244,7 +244,7 @@ func CheckWallClock(s vdso.ClockState, r ClockReading) error {
 	from, _ := s.Wall(r.From)
 	to, right := s.Wall(r.To)
 	if shown := time.Unix(0, r.Wall); shown.Before(from.Add(-clockError)) || shown.After(to.Add(clockError)) {
-		return fmt.Errorf("its wall clock shows %s and should show %s; true time is %s", stamp(shown), stamp(to), stamp(right))
+		return fmt.Errorf("its wall clock shows %s and should show %s; true time is %s", formatTime(shown), formatTime(to), formatTime(right))
 	}
 	return nil
 }
@@ -347,7 +347,7 @@ func (cs *clocks) readRestartedClock(n Server) (string, error) {
 }
 
 func (cs *clocks) readNodeClock(n Server, m *Clock) (string, error) {
-	if !n.Runs() {
+	if !n.Running() {
 		return m.withoutProcess(), nil
 	}
 	if reason := n.WhyUnresponsive(); reason != "" {
@@ -371,7 +371,7 @@ func (cs *clocks) readClientClocks(client string, m *Clock) (string, error) {
 	case c == nil:
 		return m.unreadable("it has not begun"), nil
 	}
-	back, err := m.ReadBack("wall clock shows", func() (ClockReading, error) { return c.ReadClocks(cs.run.True) })
+	back, err := m.ReadBack("wall clock shows", func() (ClockReading, error) { return c.ReadClocks(cs.run.TrueTime) })
 	switch {
 	case errors.Is(err, proc.ErrEnded):
 		return "", nemesis.ErrEnded

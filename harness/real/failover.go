@@ -208,7 +208,7 @@ func (n *Nodes) FailOverBySentinel(node string, stop bool) (readBack string, err
 		return "", fmt.Errorf("fail over %s: %w", node, err)
 	}
 	defer func() { err = errors.Join(err, open()) }()
-	back, err := replica.Promoted(n.run.Ctx)
+	back, err := replica.ConfirmPromoted(n.run.Ctx)
 	if err != nil {
 		return "", err
 	}
@@ -257,7 +257,7 @@ func (n *Nodes) awaitPromotion(node string, replica *proc.Server) error {
 // bypass its link.
 func (n *Nodes) shortenTimeouts(node string, done map[*proc.Sentinel]bool) {
 	for _, s := range n.Sentinels {
-		if !done[s] && s.SeesDown(n.run.Ctx, node) {
+		if !done[s] && s.ConsidersDown(n.run.Ctx, node) {
 			done[s] = s.SetFailoverTimeout(n.run.Ctx, node, urgentFailoverTimeout) == nil
 		}
 	}
@@ -281,7 +281,7 @@ func (n *Nodes) ReturnMaster(node string) (string, error) {
 		return "", fmt.Errorf("return the old master of %s: its sentinels have not replaced it", node)
 	}
 	bringBack := back.Restart
-	if back.Runs() {
+	if back.Running() {
 		bringBack = back.Resume
 	}
 	if _, err := bringBack(n.run.Ctx); err != nil {
@@ -295,7 +295,7 @@ func (n *Nodes) ReturnMaster(node string) (string, error) {
 	ctx, cancel := context.WithTimeout(n.run.Ctx, demoteTimeout)
 	defer cancel()
 	for {
-		if follows, err := old.Follows(ctx, now.Addr()); err == nil && follows {
+		if follows, err := old.IsReplicaOf(ctx, now.Addr()); err == nil && follows {
 			break
 		}
 		select {

@@ -58,7 +58,7 @@ func (m *Monitor) SettingUp() bool {
 }
 
 // SawInterference reports whether there was any interference.
-func (m *Monitor) Interfered() bool {
+func (m *Monitor) SawInterference() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.interfered
@@ -81,7 +81,7 @@ func (m *Monitor) Explain(err error) error {
 }
 
 // Poll keeps sending each probe until stop is called, and then sends each one a last time.
-func (r *Run) Poll(patience time.Duration, all ...proc.Probe) (over func()) {
+func (r *Run) Poll(patience time.Duration, all ...proc.Probe) (stop func()) {
 	ctx, cancel := context.WithCancel(r.Ctx)
 	var asking sync.WaitGroup
 	for _, q := range all {

@@ -33,8 +33,8 @@ type Network struct {
 
 	ctx         context.Context // canceled when the run ends
 	keyRecorder *keylife.Recorder
-	addrs       map[string]addresses    // addresses by client; set by Open
-	refused     map[string]func() error // functions that free the addresses that refuse connections, by link name
+	addrs       map[string]clientAddresses // addresses by client; set by Open
+	refused     map[string]func() error    // functions that free the addresses that refuse connections, by link name
 }
 
 // NewNetwork returns a network without links. seed determines which messages random faults affect.
@@ -47,13 +47,13 @@ func NewNetwork(ctx context.Context, seed uint64, now func() time.Duration, reco
 }
 
 // clientAddresses holds the addresses at which one client reaches the nodes and the resource.
-type addresses struct {
+type clientAddresses struct {
 	Nodes    []lock.Node
 	Resource lock.Node
 }
 
 // Addresses returns the addresses that a client uses. ok is false if there is no such client.
-func (n *Network) Addresses(client string) (a addresses, ok bool) {
+func (n *Network) Addresses(client string) (a clientAddresses, ok bool) {
 	a, ok = n.addrs[client]
 	return a, ok
 }
@@ -63,10 +63,10 @@ var _ nemesis.Tapper = (*Network)(nil)
 // Open opens links from each client to all nodes and the resource. For a node that a client can't
 // reach, it reserves an address that refuses connections.
 func (n *Network) Open(nodes []string, clients []scenario.Client) error {
-	n.addrs, n.refused = map[string]addresses{}, map[string]func() error{}
+	n.addrs, n.refused = map[string]clientAddresses{}, map[string]func() error{}
 	n.Mesh.Witness = n.witness
 	for _, client := range clients {
-		a := addresses{}
+		a := clientAddresses{}
 		for _, node := range nodes {
 			addr, err := n.openLink(client, node)
 			if err != nil {
@@ -94,7 +94,7 @@ func (n *Network) openLink(client scenario.Client, node string) (addr string, er
 	}
 	open := n.Mesh.Open
 	if n.Store != nil {
-		open = n.Mesh.OpenUnread
+		open = n.Mesh.OpenOpaque
 	}
 	l, err := open(client.Name, node, n.Addr(node))
 	if err != nil {
@@ -212,7 +212,7 @@ func (*Network) AskStamped(ctx context.Context, addr string, args ...string) (st
 }
 
 // serverState is the part of a server's state that its links can't observe.
-type state struct {
+type serverState struct {
 	Down         bool `json:"down"` // whether it is not running
 	Unresponsive bool `json:"mute"` // whether it is running but can't answer
 }

@@ -22,7 +22,7 @@ type RemoteNetwork struct {
 
 	mu      sync.Mutex
 	run     NetworkRun
-	addrs   map[string]addresses
+	addrs   map[string]clientAddresses
 	taps    map[int64]func(nemesis.HeldMessage)
 	lastTap int64
 }
@@ -98,7 +98,7 @@ func (r *RemoteNetwork) Open(run NetworkRun, seed uint64, host string, addrs map
 	r.mu.Lock()
 	r.run, r.taps = run, map[int64]func(nemesis.HeldMessage){}
 	r.mu.Unlock()
-	var got map[string]addresses
+	var got map[string]clientAddresses
 	err := r.call("Open", CallArgs{seed, host, run.Ports, addrs, nodes, clients}, &got)
 	r.mu.Lock()
 	r.addrs = got
@@ -107,7 +107,7 @@ func (r *RemoteNetwork) Open(run NetworkRun, seed uint64, host string, addrs map
 }
 
 // Addresses returns the addresses that a client uses.
-func (r *RemoteNetwork) Addresses(client string) (a addresses, ok bool) {
+func (r *RemoteNetwork) Addresses(client string) (a clientAddresses, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	a, ok = r.addrs[client]
@@ -151,7 +151,7 @@ func (r *RemoteNetwork) Close(ctx context.Context) error {
 
 // SetServerState tells the links whether the server at addr is running, and whether it can answer.
 func (r *RemoteNetwork) SetServerState(ctx context.Context, addr string, runs, answers bool) error {
-	return r.caller.Call(ctx, "State", CallArgs{addr, state{Down: !runs, Unresponsive: runs && !answers}})
+	return r.caller.Call(ctx, "State", CallArgs{addr, serverState{Down: !runs, Unresponsive: runs && !answers}})
 }
 
 // HoldTraffic holds all data to and from a node until the returned function is called.
@@ -276,8 +276,8 @@ type servedRun struct {
 	cancel context.CancelFunc
 
 	mu     sync.Mutex
-	addrs  map[string]string // addresses of the nodes and the resource
-	states map[string]state  // server states by address
+	addrs  map[string]string      // addresses of the nodes and the resource
+	states map[string]serverState // server states by address
 	held   map[int64]nemesis.HeldMessage
 	holds  map[string][]func() error // functions that end the holds, by node
 }
@@ -313,14 +313,14 @@ func (s *networkServer) Ask(addr string, args []string, within time.Duration) (s
 
 // Open opens the links of a run on the address host. ports is the first local port from which the
 // links connect; 0 means any port.
-func (s *networkServer) Open(seed uint64, host string, ports int, addrs map[string]string, nodes []string, clients []scenario.Client) (map[string]addresses, error) {
+func (s *networkServer) Open(seed uint64, host string, ports int, addrs map[string]string, nodes []string, clients []scenario.Client) (map[string]clientAddresses, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.run != nil {
 		return nil, errors.New("open links: another run's links are still open")
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	r := &servedRun{notify: s.rpc.notify, cancel: cancel, addrs: addrs, states: map[string]state{}, held: map[int64]nemesis.HeldMessage{}, holds: map[string][]func() error{}}
+	r := &servedRun{notify: s.rpc.notify, cancel: cancel, addrs: addrs, states: map[string]serverState{}, held: map[int64]nemesis.HeldMessage{}, holds: map[string][]func() error{}}
 	r.origin.Store(int64(proc.TrueClock()))
 	now := func() time.Duration { return proc.TrueClock() - time.Duration(r.origin.Load()) }
 	r.Network = NewNetwork(ctx, seed, now, func(e history.Event) { r.notify("Event", e) })
@@ -358,18 +358,18 @@ func (r *servedRun) addr(node string) string {
 	return r.addrs[node]
 }
 
-func (r *servedRun) stateOf(node string) state {
+func (r *servedRun) stateOf(node string) serverState {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.states[r.addrs[node]]
 }
 
 // State sets a server's state. Links to a server that is down disconnect their clients at once.
-func (r *servedRun) State(addr string, is state) {
+func (r *servedRun) State(addr string, state serverState) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.states[addr] = is
-	r.Mesh.SetDown(addr, is.Down)
+	r.states[addr] = state
+	r.Mesh.SetDown(addr, state.Down)
 }
 
 // Keep holds all data to and from a node until Release is called.
@@ -423,13 +423,13 @@ func (r *servedRun) Watch(id int64, m nemesis.OnMessage) error {
 }
 
 // Pass delivers the message held by a tap.
-func (r *servedRun) Pass(id int64) { r.take(id).Pass() }
+func (r *servedRun) Pass(id int64) { r.takeMessage(id).Pass() }
 
 // Lose drops the message held by a tap.
-func (r *servedRun) Lose(id int64) { r.take(id).Lose() }
+func (r *servedRun) Lose(id int64) { r.takeMessage(id).Lose() }
 
 // takeMessage removes and returns the message held by a tap.
-func (r *servedRun) take(id int64) nemesis.HeldMessage {
+func (r *servedRun) takeMessage(id int64) nemesis.HeldMessage {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	held, ok := r.held[id]

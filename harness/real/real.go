@@ -53,7 +53,7 @@ type Cluster interface {
 
 // ClockCapabilities lists the capabilities for clock faults. They require more of a machine than the
 // others do.
-var ClockPowers = []string{
+var ClockCapabilities = []string{
 	nemesis.Capability(nemesis.PowerClock, nemesis.Client),
 	nemesis.Capability(nemesis.PowerClock, nemesis.Node),
 	scenario.CanSetOwnTime,
@@ -71,18 +71,18 @@ type SmokeStep struct {
 // faultInterfaces, a value that implements the fault interfaces of the backend's cluster. If run is
 // unavailable, so are all others. Otherwise, overrides replaces individual capabilities, and
 // unsupported lists those that the backend does not support on any machine.
-func Abilities(run harness.Capability, powers any, own map[string]harness.Capability, never ...harness.Capability) []harness.Capability {
+func Abilities(run harness.Capability, faultInterfaces any, overrides map[string]harness.Capability, unsupported ...harness.Capability) []harness.Capability {
 	all := []harness.Capability{run}
 	for _, name := range append([]string{scenario.CanPersist, scenario.CanReplicate, scenario.CanReportKeyLife, scenario.CanSetOwnTime, scenario.CanUseImage}, lock.Servers()...) {
 		all = append(all, harness.Capability{Name: name, Available: true})
 	}
-	all = append(all, harness.CapabilitiesOf(powers)...)
+	all = append(all, harness.CapabilitiesOf(faultInterfaces)...)
 	for i, c := range all {
-		what, tried := own[c.Name]
-		no := slices.IndexFunc(never, func(n harness.Capability) bool { return n.Name == c.Name })
+		what, tried := overrides[c.Name]
+		no := slices.IndexFunc(unsupported, func(n harness.Capability) bool { return n.Name == c.Name })
 		switch {
 		case no >= 0:
-			all[i] = never[no]
+			all[i] = unsupported[no]
 		case !run.Available:
 			all[i] = run
 		case tried:

@@ -42,13 +42,13 @@ func marshalAll(values []any) (all []json.RawMessage, err error) {
 var knownErrors = map[string]error{"idle": nemesis.ErrIdle, "ended": nemesis.ErrEnded, "permission": fs.ErrPermission}
 
 // errorNames lists the names of those knownErrors that err wraps.
-func errorNames(err error) (is []string) {
+func errorNames(err error) (names []string) {
 	for _, name := range slices.Sorted(maps.Keys(knownErrors)) {
 		if errors.Is(err, knownErrors[name]) {
-			is = append(is, name)
+			names = append(names, name)
 		}
 	}
-	return is
+	return names
 }
 
 // remoteError is an error received from the other end.
@@ -135,9 +135,9 @@ func (s *CallServer) send(m message) {
 
 // invoke calls the method named in a message, on the first value that has it. If the method
 // returns an error, the other results are returned too.
-func invoke(of []any, m message) (results []any, err error) {
+func invoke(receivers []any, m message) (results []any, err error) {
 	var method reflect.Value
-	for _, v := range of {
+	for _, v := range receivers {
 		if v == nil {
 			continue
 		}

@@ -31,7 +31,7 @@ type Links interface {
 	nemesis.Cutter
 	nemesis.Shaper
 	nemesis.Tapper
-	Addresses(client string) (a addresses, ok bool)
+	Addresses(client string) (a clientAddresses, ok bool)
 	AskStamped(ctx context.Context, addr string, args ...string) (stampedReply, error)
 	Begin(origin time.Duration) (epoch int64, err error)
 	HoldTraffic(node string) (open func() error, err error)
@@ -55,7 +55,7 @@ type Server interface {
 	Machine
 	Redis() *proc.Server
 	Addr() string
-	Runs() bool
+	Running() bool
 	Ended() bool             // whether it has exited; also detects an exit that was not reported yet
 	WhyUnresponsive() string // why a running server can't answer, or "" if it can
 	Restart(ctx context.Context) (readBack string, err error)
@@ -78,7 +78,7 @@ type Run struct {
 	Start func(name string) (*Client, error)
 	// TrueTime returns true time by CLOCK_MONOTONIC of the machine on which servers and clients
 	// run. If nil, proc.TrueClock is used.
-	True func() time.Duration
+	TrueTime func() time.Duration
 
 	rec         *history.Recorder
 	reportsKeys bool  // whether the nodes report their keys
@@ -119,7 +119,7 @@ func (r *Run) Resource(ctx context.Context, args ...string) (any, error) {
 // Touch writes a key on a node, without going through a link, and reads it back.
 func (r *Run) Touch(node string) (string, error) {
 	n, err := r.server("touch", node)
-	if err == nil && !n.Runs() { // a connect could hang instead of being refused
+	if err == nil && !n.Running() { // a connect could hang instead of being refused
 		err = fmt.Errorf("touch %s: it is down", node)
 	}
 	if err != nil {
@@ -134,11 +134,11 @@ func (r *Run) Touch(node string) (string, error) {
 
 // New returns a run that has no servers and has not begun.
 func New(ctx context.Context, rec *history.Recorder) *Run {
-	r := &Run{rec: rec, True: proc.TrueClock, replicaOf: map[string]Server{}, clients: map[string]*Client{}, ended: map[string]bool{}}
+	r := &Run{rec: rec, TrueTime: proc.TrueClock, replicaOf: map[string]Server{}, clients: map[string]*Client{}, ended: map[string]bool{}}
 	r.Timeline = proc.NewTimeline(ctx)
 	r.Ctx = r.Timeline.Context()
 	r.clocks, r.Nodes = &clocks{run: r}, &Nodes{run: r}
-	r.Disks = &fuse.Disks{Kill: r.Kill, Runs: func(node string) bool { return r.Nodes.Server(node).Runs() }}
+	r.Disks = &fuse.Disks{Kill: r.Kill, Running: func(node string) bool { return r.Nodes.Server(node).Running() }}
 	return r
 }
 
@@ -151,9 +151,9 @@ type Role struct {
 
 // StartServers starts the resource, the nodes that are redis-servers, and their replicas. They
 // start concurrently with each other and with the other jobs. It returns the errors that occurred.
-func (r *Run) StartServers(s scenario.Scenario, nodes []string, start func(Role) (Server, error), also ...func() error) (failed []error) {
+func (r *Run) StartServers(s scenario.Scenario, nodes []string, start func(Role) (Server, error), otherJobs ...func() error) (failed []error) {
 	add := func(role Role) {
-		also = append(also, func() error {
+		otherJobs = append(otherJobs, func() error {
 			server, err := start(role)
 			if err == nil {
 				r.addServer(role, server)
@@ -170,7 +170,7 @@ func (r *Run) StartServers(s scenario.Scenario, nodes []string, start func(Role)
 			add(role)
 		}
 	}
-	return proc.Parallel(also...)
+	return proc.Parallel(otherJobs...)
 }
 
 func (r *Run) addServer(role Role, server Server) {
@@ -347,7 +347,7 @@ func (r *Run) ReadTime(s Server) (ClockReading, error) {
 
 // RunClient runs a client until it exits. If Kill killed the client, the error is
 // harness.ErrKilled.
-func (r *Run) RunClient(ctx context.Context, s client.Spec, at func(point string)) error {
+func (r *Run) RunClient(ctx context.Context, s client.Spec, onPoint func(point string)) error {
 	a, ok := r.Addresses(s.Name)
 	if !ok {
 		return fmt.Errorf("run client %s: the scenario has no such client", s.Name)
@@ -378,7 +378,7 @@ func (r *Run) RunClient(ctx context.Context, s client.Spec, at func(point string
 			p.OnSignal(l.Signal)
 		}
 	}
-	talk := clientSession{In: p.In, Out: p.Out, Record: r.rec.Record, At: at, Clocks: p.clocks, Began: began, OnExit: left}
+	talk := clientSession{In: p.In, Out: p.Out, Record: r.rec.Record, At: onPoint, Clocks: p.clocks, Began: began, OnExit: left}
 	if err = talk.run(clientOrder{Spec: s, Origin: r.Origin(), Clocks: m != nil}); err != nil {
 		kill()
 	}

@@ -21,9 +21,9 @@ import (
 const (
 	smokeTTL    = 4 * time.Second
 	answerLimit = 10 * time.Second // for the library's work on a request; hello and open have exec.StartWithin
-	contendFor  = time.Second      // how long to wait for an answer while the lock is held
+	contendTime = time.Second      // how long to wait for an answer while the lock is held
 	smokeKey    = "smoke"
-	longestGot  = 300 // maximum number of characters of an error
+	maxErrorLen = 300 // maximum number of characters of an error
 )
 
 var settings = lock.Settings{Kind: exec.Name, TTL: smokeTTL, Timeout: 200 * time.Millisecond, Drift: 0.01, RetryMin: 10 * time.Millisecond, RetryMax: 30 * time.Millisecond}
@@ -74,7 +74,7 @@ func SmokeTest(ctx context.Context, dir, redis string, argv []string, report fun
 		case errors.Is(err, errSlow), step.name == "" && err != nil:
 			return false, err
 		case err != nil:
-			report(SmokeStep{step.name, step.expected, fmt.Sprintf("%.*s%s", longestGot, err, s.stderr()), true})
+			report(SmokeStep{step.name, step.expected, fmt.Sprintf("%.*s%s", maxErrorLen, err, s.stderr()), true})
 			return false, nil
 		case step.name != "":
 			report(SmokeStep{step.name, step.expected, fmt.Sprintf("%s after %v", got, time.Since(began).Round(time.Microsecond)), false})
@@ -104,7 +104,7 @@ func (s *smoke) hello() (string, error) {
 		s.clients[i] = &smokeClient{AdapterProcess: p}
 	}
 	for _, c := range s.clients {
-		err := within(exec.StartWithin, func() (err error) { c.adapter, err = exec.Connect(c.In, c.Out, time.Now); return err })
+		err := withTimeout(exec.StartWithin, func() (err error) { c.adapter, err = exec.Connect(c.In, c.Out, time.Now); return err })
 		if err != nil {
 			return "", err
 		}
@@ -125,7 +125,7 @@ func (s *smoke) hello() (string, error) {
 }
 
 // withTimeout calls do and returns an error if do has not returned within the limit.
-func within(limit time.Duration, do func() error) error {
+func withTimeout(limit time.Duration, do func() error) error {
 	done := make(chan error, 1)
 	go func() { done <- do() }()
 	select {
@@ -177,12 +177,12 @@ func (s *smoke) open() (string, error) {
 // proves that the client has connected before it contends for the first client's lock.
 func (s *smoke) acquire() (string, error) {
 	first, second := s.clients[0], s.clients[1]
-	err := second.obtain(s.ctx, "other", answerLimit)
+	err := second.acquireWithin(s.ctx, "other", answerLimit)
 	if err == nil {
 		err = second.release(s.ctx)
 	}
 	if err == nil {
-		err = first.obtain(s.ctx, smokeKey, answerLimit)
+		err = first.acquireWithin(s.ctx, smokeKey, answerLimit)
 	}
 	return "it", err
 }
@@ -191,10 +191,10 @@ func (s *smoke) acquire() (string, error) {
 // whether it is allowed to wait that long.
 func (s *smoke) contend() (string, error) {
 	first, second := s.clients[0], s.clients[1]
-	a := second.try(s.ctx, smokeKey)
+	a := second.startAcquire(s.ctx, smokeKey)
 	select {
 	case <-a.done:
-	case <-time.After(contendFor):
+	case <-time.After(contendTime):
 		return "no answer yet", nil
 	}
 	switch no, refused := errors.AsType[*exec.RefusedError](a.err); {
@@ -220,7 +220,7 @@ func (s *smoke) release() (string, error) {
 	case err != nil:
 		return "", err
 	}
-	return "it", second.obtain(s.ctx, smokeKey, left())
+	return "it", second.acquireWithin(s.ctx, smokeKey, left())
 }
 
 // expire kills the holder, because a library may keep extending its lock for as long as the
@@ -230,7 +230,7 @@ func (s *smoke) expire() (string, error) {
 	if err := second.Kill(); err != nil {
 		return "", err
 	}
-	err := first.obtain(s.ctx, smokeKey, smokeTTL+answerLimit)
+	err := first.acquireWithin(s.ctx, smokeKey, smokeTTL+answerLimit)
 	if err == nil {
 		err = first.release(s.ctx)
 	}
@@ -243,7 +243,7 @@ func (s *smoke) stopServers() (_ string, err error) {
 		_, failed := n.Pause(s.ctx)
 		err = errors.Join(err, failed)
 	}
-	s.clients[0].try(s.ctx, smokeKey)
+	s.clients[0].startAcquire(s.ctx, smokeKey)
 	time.Sleep(100 * time.Millisecond) // until the library has sent its requests
 	return "", err
 }
@@ -266,7 +266,7 @@ func (s *smoke) continueServers() (_ string, err error) {
 
 func (s *smoke) close() (string, error) {
 	c := s.clients[0]
-	if err := within(answerLimit, func() error { return c.adapter.Close(s.ctx) }); err != nil {
+	if err := withTimeout(answerLimit, func() error { return c.adapter.Close(s.ctx) }); err != nil {
 		return "", err
 	}
 	c.In.Close()
@@ -296,11 +296,11 @@ type attempt struct {
 }
 
 // startAcquire begins to acquire a lock.
-func (c *smokeClient) try(ctx context.Context, key string) *attempt {
+func (c *smokeClient) startAcquire(ctx context.Context, key string) *attempt {
 	a := &attempt{sent: time.Now(), done: make(chan struct{})}
 	within := time.Duration(0)
 	if c.adapter.Hello.Retries == "library" {
-		within = contendFor / 2
+		within = contendTime / 2
 	}
 	go func() {
 		defer close(a.done)
@@ -312,11 +312,11 @@ func (c *smokeClient) try(ctx context.Context, key string) *attempt {
 
 // acquireWithin tries to acquire a lock until it succeeds or the limit has passed. If an earlier
 // acquire is pending, it waits for that first.
-func (c *smokeClient) obtain(ctx context.Context, key string, limit time.Duration) error {
+func (c *smokeClient) acquireWithin(ctx context.Context, key string, limit time.Duration) error {
 	last := "no answer"
 	for end := time.Now().Add(limit); time.Now().Before(end); time.Sleep(settings.RetryMax) {
 		if c.pending == nil {
-			c.try(ctx, key)
+			c.startAcquire(ctx, key)
 		}
 		select {
 		case <-c.pending.done:
@@ -338,7 +338,7 @@ func (c *smokeClient) obtain(ctx context.Context, key string, limit time.Duratio
 // release releases the lock. A library may answer that it does not know whether it still held the
 // lock.
 func (c *smokeClient) release(ctx context.Context) error {
-	err := within(answerLimit, func() error { return c.held.handle.Release(ctx) })
+	err := withTimeout(answerLimit, func() error { return c.held.handle.Release(ctx) })
 	if no, refused := errors.AsType[*exec.RefusedError](err); refused && no.No == "unknown" {
 		return nil
 	}

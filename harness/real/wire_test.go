@@ -11,7 +11,7 @@ import (
 )
 
 // newPair returns a caller connected to a server by pipes.
-func pair(t *testing.T, s *CallServer, noticeTarget any) (c *Caller, end func()) {
+func newPair(t *testing.T, s *CallServer, noticeTarget any) (c *Caller, end func()) {
 	t.Helper()
 	in, ask := io.Pipe()
 	answers, out := io.Pipe()
@@ -52,7 +52,7 @@ func TestCalls(t *testing.T) {
 	s := &CallServer{}
 	m := &testMethods{s, make(chan struct{})}
 	s.Targets = func() []any { return []any{heard, m} } // the second is used if the first has no such method
-	c, end := pair(t, s, heard)
+	c, end := newPair(t, s, heard)
 	ctx := t.Context()
 
 	var four int
@@ -96,7 +96,7 @@ func TestCalls(t *testing.T) {
 
 func TestCallEndsWithItsContext(t *testing.T) {
 	m := &testMethods{release: make(chan struct{})}
-	c, _ := pair(t, &CallServer{Targets: func() []any { return []any{m} }}, nil)
+	c, _ := newPair(t, &CallServer{Targets: func() []any { return []any{m} }}, nil)
 	ctx, cancel := context.WithCancelCause(t.Context())
 	why := errors.New("enough")
 	cancel(why)

@@ -65,34 +65,34 @@ func (s *Scripts) lookup(sha string) *script {
 }
 
 // ttlArgPattern matches the use of an argument as the TTL.
-var ttlArgument = regexp.MustCompile(`["'](px|ex|pexpire|expire)["']\s*,\s*(?:keys\[1\]\s*,\s*)?argv\[([1-9])\]`)
+var ttlArgPattern = regexp.MustCompile(`["'](px|ex|pexpire|expire)["']\s*,\s*(?:keys\[1\]\s*,\s*)?argv\[([1-9])\]`)
 
 // tokenArgPattern matches the use of an argument as the lock's random value, which is set or
 // compared.
-var tokenArgument = regexp.MustCompile(`["'](?:set|setnx|hset|hsetnx|hexists|hincrby)["']\s*,\s*keys\[1\]\s*,\s*argv\[([1-9])\]|["']get["']\s*,\s*keys\[1\]\s*\)\s*[=~]=\s*argv\[([1-9])\]`)
+var tokenArgPattern = regexp.MustCompile(`["'](?:set|setnx|hset|hsetnx|hexists|hincrby)["']\s*,\s*keys\[1\]\s*,\s*argv\[([1-9])\]|["']get["']\s*,\s*keys\[1\]\s*\)\s*[=~]=\s*argv\[([1-9])\]`)
 
 // setPattern matches a command that sets the lock's key itself, not an auxiliary key.
-var setsLock = regexp.MustCompile(`["'](?:set|setnx)["']\s*,\s*keys\[1\]`)
+var setPattern = regexp.MustCompile(`["'](?:set|setnx)["']\s*,\s*keys\[1\]`)
 
 // deletePattern and expirePattern match commands that delete the lock's key itself or set its
 // expiry. Scripts may do the same to an auxiliary key that wakes waiting clients.
 var (
-	deletesLock = regexp.MustCompile(`["'](?:del|unlink)["']\s*,\s*keys\[1\]\s*\)`)
-	expiresLock = regexp.MustCompile(`["']p?expire(?:at)?["']\s*,\s*keys\[1\]`)
+	deletePattern = regexp.MustCompile(`["'](?:del|unlink)["']\s*,\s*keys\[1\]\s*\)`)
+	expirePattern = regexp.MustCompile(`["']p?expire(?:at)?["']\s*,\s*keys\[1\]`)
 )
 
 // refusalPattern matches an early return if the key has another value or none.
-var refusal = regexp.MustCompile(`if\s+redis\.call\(\s*["']get["']\s*,[^)]*\)\s*~=\s*argv\[[1-9]\]\s*then\s*return`)
+var refusalPattern = regexp.MustCompile(`if\s+redis\.call\(\s*["']get["']\s*,[^)]*\)\s*~=\s*argv\[[1-9]\]\s*then\s*return`)
 
 // numericRefusalPattern matches an early return of a nonzero number, like an exit code.
-var refusalByNumber = regexp.MustCompile(refusal.String() + `\s+[1-9]`)
+var numericRefusalPattern = regexp.MustCompile(refusalPattern.String() + `\s+[1-9]`)
 
 // keyLoopPattern matches a loop over the script's keys with an index.
-var eachKey = regexp.MustCompile(`for\s+(\w+)\s*(?:,\s*\w+\s+in\s+ipairs\s*\(\s*keys\s*\)|=\s*1\s*,\s*#\s*keys\b)`)
+var keyLoopPattern = regexp.MustCompile(`for\s+(\w+)\s*(?:,\s*\w+\s+in\s+ipairs\s*\(\s*keys\s*\)|=\s*1\s*,\s*#\s*keys\b)`)
 
 // returnTTLPattern matches the return of the key's remaining time, by which a script refuses the
 // lock.
-var timeLeft = regexp.MustCompile(`return\s+redis\.call\(\s*["']p?ttl["']`)
+var returnTTLPattern = regexp.MustCompile(`return\s+redis\.call\(\s*["']p?ttl["']`)
 
 // newScript classifies a script by its text. Each lock library has its own scripts, but they all
 // use the same few commands.
@@ -110,24 +110,24 @@ func newScript(text string) *script {
 	has := func(word string) bool {
 		return strings.Contains(lower, `"`+word+`"`) || strings.Contains(lower, `'`+word+`'`)
 	}
-	if m := ttlArgument.FindStringSubmatch(lower); m != nil {
+	if m := ttlArgPattern.FindStringSubmatch(lower); m != nil {
 		s.ttl, _ = strconv.Atoi(m[2])
 		s.seconds = m[1] == "ex" || m[1] == "expire"
 	} else if has("pxat") || has("pexpireat") {
 		s.ttl = 0 // the argument is an instant, not a duration
 	}
-	if m := tokenArgument.FindStringSubmatch(lower); m != nil {
+	if m := tokenArgPattern.FindStringSubmatch(lower); m != nil {
 		s.token, _ = strconv.Atoi(m[1] + m[2])
 	}
 	expires := has("set") && (has("px") || has("ex"))
 	fields := has("hincrby") || has("hset") || has("hsetnx")
 	switch {
 	case isNamed:
-	case deletesLock.MatchString(lower) && !expiresLock.MatchString(lower) && !setsLock.MatchString(lower):
+	case deletePattern.MatchString(lower) && !expirePattern.MatchString(lower) && !setPattern.MatchString(lower):
 		s.op = history.OpRelease
-	case fields && (has("del") || has("hdel")) && !setsLock.MatchString(lower): // a reentrant lock, which counts down and whose last release deletes the key
+	case fields && (has("del") || has("hdel")) && !setPattern.MatchString(lower): // a reentrant lock, which counts down and whose last release deletes the key
 		s.op = history.OpRelease
-	case expires && !has("nx") && refusal.MatchString(lower): // sets a key again that the client owns
+	case expires && !has("nx") && refusalPattern.MatchString(lower): // sets a key again that the client owns
 		s.op = history.OpExtend
 	case has("nx"), has("setnx"), expires && !has("xx"):
 		s.op = history.OpSet
@@ -140,11 +140,11 @@ func newScript(text string) *script {
 	case has("get") && has("set"):
 		s.op = history.OpFence
 	}
-	if m := eachKey.FindStringSubmatch(lower); m != nil {
+	if m := keyLoopPattern.FindStringSubmatch(lower); m != nil {
 		s.everyKey = regexp.MustCompile(`argv\[\s*` + m[1] + `\s*\]`).MatchString(lower)
 	}
-	s.zeroIsOK = refusalByNumber.MatchString(lower)
-	s.returnsTTL = s.op == history.OpSet && timeLeft.MatchString(lower)
+	s.zeroIsOK = numericRefusalPattern.MatchString(lower)
+	s.returnsTTL = s.op == history.OpSet && returnTTLPattern.MatchString(lower)
 	return s
 }
 
@@ -178,9 +178,9 @@ func (c *Command) classify(scripts *Scripts) {
 			scripts.add(a[2])
 		}
 	case "EVAL":
-		c.script(scripts.add(a[1]))
+		c.parseScriptArgs(scripts.add(a[1]))
 	case "EVALSHA":
-		c.script(scripts.lookup(a[1]))
+		c.parseScriptArgs(scripts.lookup(a[1]))
 	}
 }
 
@@ -200,7 +200,7 @@ func (c *Command) plainSet() {
 }
 
 // parseScriptArgs reads the arguments of a script. All libraries pass the lock's key first.
-func (c *Command) script(s *script) {
+func (c *Command) parseScriptArgs(s *script) {
 	if len(c.Args) < 4 {
 		return
 	}
@@ -217,7 +217,7 @@ func (c *Command) script(s *script) {
 	}
 	c.Op, c.Key = s.op, c.Args[3]
 	if s.resource {
-		c.resource(argv)
+		c.parseResourceArgs(argv)
 		return
 	}
 	if c.Op == "" {
@@ -244,7 +244,7 @@ func (c *Command) script(s *script) {
 
 // parseResourceArgs reads the arguments that the resource's scripts have in common: unique value,
 // session, version that the write is based on, fencing token, lock token.
-func (c *Command) resource(argv []string) {
+func (c *Command) parseResourceArgs(argv []string) {
 	a := slices.Concat(argv, make([]string, 5)) // missing arguments are empty
 	c.Value, c.Session, c.Token = a[0], a[1], a[4]
 	c.Version, _ = strconv.ParseInt(a[2], 10, 64)

@@ -157,8 +157,8 @@ func TestUnknownScriptCountsOnce(t *testing.T) {
 	second := s.Request([]byte(command("EVAL", compareAndDelete, "1", "k", "tok")), 3)[0]
 	s.Reply([]byte(":1\r\n"), 4)
 	third := s.Request([]byte(command("EVAL", compareAndDelete, "1", "k", "tok")), 5)[0]
-	got := fmt.Sprint(first.Counts(history.OpRelease), first.CountsReply(history.OpRelease), first.Recorded(),
-		second.Counts(history.OpRelease), second.CountsReply(history.OpRelease), second.Recorded(), third.Counts(history.OpRelease))
+	got := fmt.Sprint(first.IsMessage(history.OpRelease), first.IsReply(history.OpRelease), first.IsRecorded(),
+		second.IsMessage(history.OpRelease), second.IsReply(history.OpRelease), second.IsRecorded(), third.IsMessage(history.OpRelease))
 	if got != "true false false false true true true" {
 		t.Error(got)
 	}
@@ -179,8 +179,8 @@ func TestUnseenScriptCountsWhenItsTextIsSent(t *testing.T) {
 	scripts.add(compareAndDelete)
 	s.Reply([]byte("-NOSCRIPT No matching script.\r\n"), 2)
 	second := s.Request([]byte(command("EVAL", compareAndDelete, "1", "k", "tok")), 3)[0]
-	if first.Counts(history.OpRelease) || !second.Counts(history.OpRelease) {
-		t.Errorf("by its hash %v, by its text %v", first.Counts(history.OpRelease), second.Counts(history.OpRelease))
+	if first.IsMessage(history.OpRelease) || !second.IsMessage(history.OpRelease) {
+		t.Errorf("by its hash %v, by its text %v", first.IsMessage(history.OpRelease), second.IsMessage(history.OpRelease))
 	}
 }
 
@@ -276,14 +276,14 @@ func TestPushesAndTransactions(t *testing.T) {
 		for _, c := range s.Reply([]byte(tt.replies), 2) {
 			got = append(got, fmt.Sprintf("%s %c%s", c.Args[0], c.Reply.Kind, c.Reply.Str))
 		}
-		if all := strings.Join(got, "; "); all != tt.want || len(s.Waiting()) > 0 {
+		if all := strings.Join(got, "; "); all != tt.want || len(s.Pending()) > 0 {
 			t.Errorf("%s:\n got %s\nwant %s", tt.commands, all, tt.want)
 		}
 	}
 	s := NewStream(&Scripts{})
 	s.Request([]byte(command("MULTI")+command("SET", "k", "v")+command("GET", "k")), 1)
 	s.Reply([]byte("+OK\r\n+QUEUED\r\n"), 2)
-	if open := s.Waiting(); len(open) != 2 || open[0].Args[0] != "SET" || open[1].Args[0] != "GET" {
+	if open := s.Pending(); len(open) != 2 || open[0].Args[0] != "SET" || open[1].Args[0] != "GET" {
 		t.Errorf("without a reply: %v", open)
 	}
 }
@@ -293,7 +293,7 @@ func TestNumbers(t *testing.T) {
 	for _, text := range []string{"", "0", "7", "-1", "+5", "007", "123456789012345678", "9223372036854775807", "9223372036854775808",
 		"-9223372036854775808", "12x", "x", "-", " 1", "1_000", "99999999999999999999999"} {
 		want, err := strconv.ParseInt(text, 10, 64)
-		got, ok := number([]byte(text))
+		got, ok := parseNumber([]byte(text))
 		if ok != (err == nil) || ok && got != want {
 			t.Errorf("number %q: %d, %v; strconv says %d, %v", text, got, ok, want, err)
 		}

@@ -77,7 +77,7 @@ func (s *Stream) Reply(b []byte, now int64) []*Command {
 	values, _ := s.out.Feed(b)
 	var out []*Command
 	for _, v := range values {
-		if len(s.waiting) == 0 || !s.waiting[0].answeredBy(v) { // pushed, or an incomplete reply, or no command is waiting
+		if len(s.waiting) == 0 || !s.waiting[0].isLastReply(v) { // pushed, or an incomplete reply, or no command is waiting
 			continue
 		}
 		first := s.waiting[:1:1]
@@ -88,8 +88,8 @@ func (s *Stream) Reply(b []byte, now int64) []*Command {
 			continue
 		}
 		c.answer(v, now)
-		out = append(out, s.executed(c, now)...)
-		if c.unknownScript() && c.Op != "" {
+		out = append(out, s.finishTransaction(c, now)...)
+		if c.isUnknownScript() && c.Op != "" {
 			if s.unknownTexts == nil {
 				s.unknownTexts = map[string]bool{}
 			}
@@ -109,7 +109,7 @@ func (s *Stream) Reply(b []byte, now int64) []*Command {
 func (c *Command) answer(v Value, now int64) { c.Reply, c.Applied, c.answered = v, now, true }
 
 // finishTransaction returns the queued commands that by completes, if it is an EXEC or a DISCARD.
-func (s *Stream) executed(by *Command, now int64) (all []*Command) {
+func (s *Stream) finishTransaction(by *Command, now int64) (all []*Command) {
 	exec := strings.EqualFold(by.Args[0], "EXEC")
 	if !exec && !strings.EqualFold(by.Args[0], "DISCARD") {
 		return nil
@@ -128,7 +128,7 @@ func (s *Stream) executed(by *Command, now int64) (all []*Command) {
 // isLastReply reports whether v completes the reply to c. That isn't obvious because in RESP2
 // pushed messages are arrays, and in RESP3 the reply to a subscription is one push for each
 // channel.
-func (c *Command) answeredBy(v Value) bool {
+func (c *Command) isLastReply(v Value) bool {
 	if v.Kind != '>' && v.Kind != '*' {
 		return true
 	}
@@ -150,22 +150,22 @@ func (c *Command) answeredBy(v Value) bool {
 }
 
 // Pending returns the commands that have no reply yet, for use when the connection ends.
-func (s *Stream) Waiting() []*Command { return slices.Concat(s.queued, s.waiting) }
+func (s *Stream) Pending() []*Command { return slices.Concat(s.queued, s.waiting) }
 
-func (c *Command) unknownScript() bool {
+func (c *Command) isUnknownScript() bool {
 	text, isErr := c.Reply.Error()
 	return isErr && strings.HasPrefix(text, "NOSCRIPT") && strings.EqualFold(c.Args[0], "EVALSHA")
 }
 
 // IsMessage reports whether c counts as a message with operation op.
-func (c *Command) Counts(op string) bool { return c.Op == op && !c.Retry && c.Op != "" }
+func (c *Command) IsMessage(op string) bool { return c.Op == op && !c.Retry && c.Op != "" }
 
 // IsReply is like IsMessage, but for the reply. A reply saying that the script is unknown doesn't
 // count, because the EVAL that follows will be answered.
-func (c *Command) CountsReply(op string) bool { return c.Op == op && c.Op != "" && !c.unknownScript() }
+func (c *Command) IsReply(op string) bool { return c.Op == op && c.Op != "" && !c.isUnknownScript() }
 
 // IsRecorded reports whether c is recorded in the history.
-func (c *Command) Recorded() bool { return c.Op != "" && !c.unknownScript() }
+func (c *Command) IsRecorded() bool { return c.Op != "" && !c.isUnknownScript() }
 
 // Events appends c's events to out, one for each key. Their T is c's last stamp, and their Process
 // is the link.
@@ -256,10 +256,10 @@ func (v Value) Strings() []string {
 var errShort = errors.New("incomplete")
 
 const (
-	maxBulk  = 64 << 20
-	maxWord  = 512 << 20 // maximum length of a word of a command, as in Redis
-	maxItems = 1 << 20
-	maxDepth = 32
+	maxReplyLen = 64 << 20
+	maxBulkLen  = 512 << 20 // maximum length of a word of a command, as in Redis
+	maxItems    = 1 << 20
+	maxDepth    = 32
 )
 
 // Scanner splits a stream of bytes into values, however the stream is divided into chunks.
@@ -354,7 +354,7 @@ func (s *Scanner) parseCommand(b []byte) (args []string, rest []byte, err error)
 	if len(line) == 0 || line[0] != '*' {
 		return strings.Fields(string(line)), rest, nil
 	}
-	n, ok := number(line[1:])
+	n, ok := parseNumber(line[1:])
 	if !ok || n > maxItems {
 		return nil, nil, errors.New("invalid multibulk length")
 	}
@@ -369,8 +369,8 @@ func (s *Scanner) parseCommand(b []byte) (args []string, rest []byte, err error)
 		if len(line) == 0 || line[0] != '$' {
 			return nil, nil, fmt.Errorf("expected '$', got '%s'", line[:min(1, len(line))])
 		}
-		size, ok := number(line[1:])
-		if !ok || size < 0 || size > maxWord {
+		size, ok := parseNumber(line[1:])
+		if !ok || size < 0 || size > maxBulkLen {
 			return nil, nil, errors.New("invalid bulk length")
 		}
 		if int64(len(rest)) < size+2 {
@@ -438,7 +438,7 @@ func parse(b []byte, depth int) (Value, []byte, error) {
 		}
 		return v, rest, nil
 	}
-	n, ok := number(line[1:])
+	n, ok := parseNumber(line[1:])
 	switch {
 	case !ok:
 		return Value{}, nil, fmt.Errorf("RESP value %q has no number", line)
@@ -449,8 +449,8 @@ func parse(b []byte, depth int) (Value, []byte, error) {
 		v.Null = true
 		return v, rest, nil
 	case v.Kind != '$' && v.Kind != '=':
-		return items(v, n, rest, depth)
-	case n > maxBulk:
+		return parseItems(v, n, rest, depth)
+	case n > maxReplyLen:
 		return Value{}, nil, fmt.Errorf("RESP string of %d bytes is too long", n)
 	case int64(len(rest)) < n+2:
 		return Value{}, nil, errShort
@@ -463,7 +463,7 @@ var crlf = []byte("\r\n")
 
 // parseNumber is like strconv.ParseInt, but does not allocate a string for a short number, as
 // almost all are.
-func number(b []byte) (n int64, ok bool) {
+func parseNumber(b []byte) (n int64, ok bool) {
 	if len(b) == 0 || len(b) > 18 || b[0] < '0' || b[0] > '9' {
 		n, err := strconv.ParseInt(string(b), 10, 64)
 		return n, err == nil
@@ -477,7 +477,7 @@ func number(b []byte) (n int64, ok bool) {
 	return n, true
 }
 
-func items(v Value, n int64, rest []byte, depth int) (Value, []byte, error) {
+func parseItems(v Value, n int64, rest []byte, depth int) (Value, []byte, error) {
 	if v.Kind == '%' {
 		n *= 2
 	}

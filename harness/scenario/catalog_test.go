@@ -119,10 +119,10 @@ func TestSharedNodeQuorums(t *testing.T) {
 	files := parsedCatalog(t)
 	for _, name := range []string{"restart-forgets", "delayed-restart", "clock-jump"} {
 		s := files[name][0]
-		same(t, name+": reach", [][]string{s.Clients[0].Reach, s.Clients[1].Reach}, [][]string{{"n1", "n2", "n3"}, {"n3", "n4", "n5"}})
-		same(t, name+": hold", []time.Duration{s.Clients[0].Hold.Min, s.Clients[1].Hold.Min}, []time.Duration{8 * time.Second, time.Second})
-		same(t, name+": start", s.Clients[1].Start.String(), "c1 acquired")
-		same(t, name+": step", s.Plan[0].When.String(), "10ms after c1 acquired")
+		wantSame(t, name+": reach", [][]string{s.Clients[0].Reach, s.Clients[1].Reach}, [][]string{{"n1", "n2", "n3"}, {"n3", "n4", "n5"}})
+		wantSame(t, name+": hold", []time.Duration{s.Clients[0].Hold.Min, s.Clients[1].Hold.Min}, []time.Duration{8 * time.Second, time.Second})
+		wantSame(t, name+": start", s.Clients[1].Start.String(), "c1 acquired")
+		wantSame(t, name+": step", s.Plan[0].When.String(), "10ms after c1 acquired")
 		if len(s.Clients) != 2 || s.Workload.Cycles != 1 || s.Lock.RetryMin != 20*ms || s.Lock.RetryMax != 100*ms {
 			t.Errorf("%s: the quorums don't share exactly one node: %+v", name, s)
 		}

@@ -307,8 +307,8 @@ func checkRandom(s *Scenario) error {
 		switch {
 		case c.Kind.Allowed == "" && r.Within != "":
 			return pathProblem(path+".within", "remove one of them", "a %s violates Redlock's assumptions", c.Kind.Name)
-		case c.Fatal() && len(steady) <= nemesis.Survivors && slices.Contains(r.Faults, c.Name):
-			return pathProblem(path+".faults", "add clients", "%d clients must survive, so none can be killed", nemesis.Survivors)
+		case c.Fatal() && len(steady) <= nemesis.MinSurvivors && slices.Contains(r.Faults, c.Name):
+			return pathProblem(path+".faults", "add clients", "%d clients must survive, so none can be killed", nemesis.MinSurvivors)
 		case len(c.Kind.Modes) > 0 && len(r.ModesOf(c.Kind)) == 0:
 			return pathProblem(path+".modes", suggest("", "modes of "+c.Kind.Name, c.Kind.Modes), "the fault %s has none of these modes", c.Kind.Name)
 		}
@@ -356,12 +356,12 @@ func checkWork(s *Scenario) error {
 
 // addRepeats adds up the occurrences of something that happens on each target, once per interval
 // every, for the given duration. It limits the total.
-func addRepeats(total *int, path string, lasts, every time.Duration, targets int) error {
+func addRepeats(total *int, path string, length, every time.Duration, targets int) error {
 	if every <= 0 {
 		return nil // not repeated
 	}
 	// The number of microseconds in a day, times a thousand targets, fits in an int.
-	if *total += int(lasts/every) * targets; *total > history.MaxEvents {
+	if *total += int(length/every) * targets; *total > history.MaxEvents {
 		return pathProblem(path, fmt.Sprintf("at most %d times per run: use a longer interval or a shorter run", history.MaxEvents), "every %v is too often: %d times in this run", every, *total)
 	}
 	return nil

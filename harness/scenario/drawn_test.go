@@ -70,7 +70,7 @@ func TestRandomPlanScales(t *testing.T) {
 // A plan must not depend on the backend, so the scenario needs everything that may be drawn.
 func TestRandomNeeds(t *testing.T) {
 	s := randomScenario(t)
-	same(t, "needs", s.Needs(), []string{"cut-link", "hold-message", "kill-client", "kill-node", "pause-client"})
+	wantSame(t, "needs", s.Needs(), []string{"cut-link", "hold-message", "kill-client", "kill-node", "pause-client"})
 	for seed := range uint64(20) {
 		for _, need := range s.WithRandomPlan(seed).Needs() {
 			if !slices.Contains(s.Needs(), need) {

@@ -100,12 +100,12 @@ func parseError(t *testing.T, name, text string) string {
 	if !errors.As(err, &e) || e.Line < 1 || e.Column < 1 || e.Hint == "" {
 		t.Errorf("%s: not a scenario error with position and hint: %#v", name, err)
 	}
-	return unlisted.Replace(err.Error()) + "\n"
+	return kindListRemover.Replace(err.Error()) + "\n"
 }
 
 // kindListRemover removes the lists of fault kinds, so that a new kind doesn't change the golden
 // files.
-var unlisted = func() *strings.Replacer {
+var kindListRemover = func() *strings.Replacer {
 	var kinds []string
 	for _, k := range nemesis.Kinds {
 		kinds = append(kinds, k.Name)

@@ -88,10 +88,10 @@ func (r *reader) form(k Known) object {
 		{key: "exact", doc: "whether events must coincide to the microsecond, which is only possible in virtual time", shape: boolean},
 		{key: "scale", doc: "factor by which all durations are multiplied on real backends, if it must be fixed", shape: scaleFactor},
 		{key: "variants", doc: "the same scenario with different values for some keys", to: &r.variants, shape: dict{"variants", dashedName("variant"), maxVariants, object{"a variant", []field{
-			{key: "set", doc: "new values for keys (lock.ttl) or whole sections (plan)", shape: deferred{scalar{jsonSchema: setSchema()}}, required: true},
-			{key: "claim", doc: "replaces the scenario's claim", shape: deferred{nonEmptyText}},
-			{key: "debate", doc: "who affirms and denies the variant's own claim", shape: deferred{debateForm()}},
-			{key: "expect", doc: "differences from the scenario's expectations", shape: deferred{expect}},
+			{key: "set", doc: "new values for keys (lock.ttl) or whole sections (plan)", shape: deferredShape{scalar{jsonSchema: setSchema()}}, required: true},
+			{key: "claim", doc: "replaces the scenario's claim", shape: deferredShape{nonEmptyText}},
+			{key: "debate", doc: "who affirms and denies the variant's own claim", shape: deferredShape{debateForm()}},
+			{key: "expect", doc: "differences from the scenario's expectations", shape: deferredShape{expect}},
 		}}}},
 	}}
 }
@@ -173,7 +173,7 @@ func clientsForm(unit time.Duration) shape {
 	number.store = func(to reflect.Value, n any) { to.Set(reflect.ValueOf(newClients(n.(int)))) }
 	start := alternatives{
 		{field: field{key: "delay", shape: duration(0)}},
-		{field{key: "start", shape: object{"start", eventFields("")}}, section, "start"},
+		{field{key: "start", shape: object{"start", eventFields("")}}, isSection, "start"},
 	}
 	one := object{"a client", []field{
 		{key: "start", doc: "start of the client: a time, or an event of another client", shape: start, goPath: wholeSection},
@@ -185,7 +185,7 @@ func clientsForm(unit time.Duration) shape {
 	}}
 	return alternatives{
 		{field: field{goPath: wholeSection, shape: number}},
-		{field{goPath: wholeSection, shape: dict{"clients", clientName, maxClients, one}}, section, wholeSection},
+		{field{goPath: wholeSection, shape: dict{"clients", clientName, maxClients, one}}, isSection, wholeSection},
 	}
 }
 
@@ -242,7 +242,7 @@ func (r *reader) expectForm(k Known) object {
 		if property == mutualExclusion || property == resourceSafety {
 			want.defaultText = wantHolds
 		}
-		o.fields = append(o.fields, field{key: property, doc: "the property's expected outcome", shape: alternatives{{field: want}, {violated, section, "cause"}}})
+		o.fields = append(o.fields, field{key: property, doc: "the property's expected outcome", shape: alternatives{{field: want}, {violated, isSection, "cause"}}})
 	}
 	numbers := object{name: "numbers"}
 	for _, name := range k.Numbers {
@@ -276,13 +276,13 @@ func planForm(unit time.Duration, most int) shape {
 		{key: "fault", doc: "the fault and its targets", shape: faultForm(unit), required: true},
 		{key: "drawn", doc: "whether it counts as drawn at random, and so may never occur or have no effect", shape: boolean},
 	}}, false}
-	return alternatives{{field: field{key: "plan", shape: steps}}, {field{goPath: wholeSection, shape: random}, has("random"), "random"}}
+	return alternatives{{field: field{key: "plan", shape: steps}}, {field{goPath: wholeSection, shape: random}, hasKey("random"), "random"}}
 }
 
 func triggerForm(unit time.Duration) shape {
 	before := field{key: "before", doc: "time after which the trigger is ignored; it may not occur at all", shape: duration(unit)}
 	form := func(key string, fields ...field) form {
-		return form{field{goPath: wholeSection, shape: object{"when", fields}, required: true}, has(key), key}
+		return form{field{goPath: wholeSection, shape: object{"when", fields}, required: true}, hasKey(key), key}
 	}
 	return trigger{alternatives{
 		form("at", field{key: "at", doc: "time since the run began", shape: duration(0), required: true}),

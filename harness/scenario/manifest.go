@@ -191,7 +191,7 @@ func (s Scenario) Check(known Known) error {
 	}
 	err := r.read(root, known)
 	if p, ok := errors.AsType[*problem](err); ok {
-		return &Error{Field: fields[p.at(root)], What: p.what, Hint: p.hint}
+		return &Error{Field: fields[p.nodeIn(root)], What: p.what, Hint: p.hint}
 	} else if err != nil {
 		return err
 	}

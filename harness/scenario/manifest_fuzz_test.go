@@ -57,7 +57,7 @@ func FuzzManifest(f *testing.F) {
 			t.Fatal(err)
 		}
 		back, err := ReadManifest("run.json", second, known)
-		if err != nil || !reflect.DeepEqual(normal(t, m), normal(t, back)) {
+		if err != nil || !reflect.DeepEqual(normalizedJSON(t, m), normalizedJSON(t, back)) {
 			t.Fatalf("after writing and reading: %v", err)
 		}
 		s.WithRandomPlan(m.Seed)
@@ -65,7 +65,7 @@ func FuzzManifest(f *testing.F) {
 }
 
 // normalizedJSON returns a manifest as JSON, with empty lists normalized to nil.
-func normal(t *testing.T, m *Manifest) string {
+func normalizedJSON(t *testing.T, m *Manifest) string {
 	text, err := json.Marshal(m)
 	if err != nil {
 		t.Fatal(err)

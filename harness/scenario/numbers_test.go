@@ -36,6 +36,6 @@ variants:
 		{"grants": grants, "split-vote-rate": split}, {"grants": grants}, {"grants": grants, "split-vote-rate": split},
 		{"grants": {Operator: ">", Value: 1, Variant: "base"}},
 	} {
-		same(t, all[i].ID(), all[i].Numbers, want)
+		wantSame(t, all[i].ID(), all[i].Numbers, want)
 	}
 }

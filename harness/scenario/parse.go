@@ -262,7 +262,7 @@ func (d *document) locate(err error, name string) error {
 	if !ok {
 		return err
 	}
-	n, what := p.at(d.root), p.what
+	n, what := p.nodeIn(d.root), p.what
 	if name != "" {
 		what = "in variant " + name + ": " + what
 	}
@@ -274,7 +274,7 @@ func (d *document) locate(err error, name string) error {
 func find(n *yaml.Node, path string) *yaml.Node {
 	show := n
 	for segment := range strings.SplitSeq(path, ".") {
-		i := child(n, segment)
+		i := childIndex(n, segment)
 		if i < 0 {
 			return show
 		}
@@ -291,7 +291,7 @@ func find(n *yaml.Node, path string) *yaml.Node {
 
 // childIndex returns the index in n.Content of the value with the given key, or of the item with
 // the given number, counting from 1. It returns -1 if there is none.
-func child(n *yaml.Node, segment string) int {
+func childIndex(n *yaml.Node, segment string) int {
 	switch n.Kind {
 	case yaml.MappingNode:
 		for i := 0; i+1 < len(n.Content); i += 2 {
@@ -314,7 +314,7 @@ func (d *document) replace(n *yaml.Node, path []*yaml.Node, value *yaml.Node) (*
 	if len(path) == 0 {
 		return value, nil
 	}
-	key, i := path[0], child(n, path[0].Value)
+	key, i := path[0], childIndex(n, path[0].Value)
 	switch {
 	case n.Kind == yaml.SequenceNode && i < 0:
 		return nil, nodeProblem(key, fmt.Sprintf("items are numbered from 1 to %d", len(n.Content)), "there is no item %s to set", quote(key.Value))
@@ -415,7 +415,7 @@ type problem struct {
 func (p *problem) Error() string { return p.what }
 
 // nodeIn returns the problem's node in a tree.
-func (p *problem) at(root *yaml.Node) *yaml.Node {
+func (p *problem) nodeIn(root *yaml.Node) *yaml.Node {
 	if p.node != nil {
 		return p.node
 	}

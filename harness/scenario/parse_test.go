@@ -23,7 +23,7 @@ func parse(t *testing.T, text string, sets ...string) []Scenario {
 	return all
 }
 
-func same(t *testing.T, what string, got, want any) {
+func wantSame(t *testing.T, what string, got, want any) {
 	t.Helper()
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("%s:\ngot  %+v\nwant %+v", what, got, want)
@@ -31,7 +31,7 @@ func same(t *testing.T, what string, got, want any) {
 }
 
 func TestParseDefaults(t *testing.T) {
-	same(t, "scenario", parse(t, head), []Scenario{{
+	wantSame(t, "scenario", parse(t, head), []Scenario{{
 		Name: "x", Claim: "Something.", Source: "nobody",
 		Topology: Topology{Nodes: 5, Persistence: "none"},
 		Lock: lock.Settings{
@@ -45,7 +45,7 @@ func TestParseDefaults(t *testing.T) {
 		Limit: 2 * time.Minute,
 		Expect: map[string]Expectation{
 			"mutual-exclusion": {Want: "holds", Implied: true}, "resource-safety": {Want: "holds", Implied: true},
-			"lease-linearizable": following("holds"),
+			"lease-linearizable": linearizableExpectation("holds"),
 		},
 	}})
 }
@@ -69,22 +69,22 @@ limits: {extensions: 4, hold: 7s}
 limit: 30s
 scale: 1
 `)[0]
-	same(t, "lock", s.Lock, lock.Settings{
+	wantSame(t, "lock", s.Lock, lock.Settings{
 		Kind: "broken", Mistake: "plain-del", TTL: time.Second, Drift: 0.025, Timeout: 20 * ms, RetryMin: 30 * ms, RetryMax: 30 * ms,
 		Tries: 4, Ask: "sequential", Fence: true, Extends: 2, Prefix: "b:", Votes: 3, NoLossNotice: true, Reenter: true,
 	})
-	same(t, "clients", s.Clients, []Client{
+	wantSame(t, "clients", s.Clients, []Client{
 		{Name: "c2", Delay: time.Second, Reach: []string{"n1", "n3"}},
 		{
 			Name: "c1", Start: &nemesis.Event{Client: "c2", Event: "acquired", Nth: 2, After: 5 * ms},
 			Think: &client.Range{}, Hold: &client.Range{Min: time.Second, Max: 2 * time.Second}, Cycles: ptr(7),
 		},
 	})
-	same(t, "workload", s.Workload, Workload{
+	wantSame(t, "workload", s.Workload, Workload{
 		Kind: "read-modify-write", Keys: 2, Fence: "token", Think: client.Range{Min: ms, Max: 2 * ms},
 		Hold: client.Range{Min: 3 * ms, Max: 3 * ms}, Extend: 400 * ms, For: 20 * time.Second, Writes: 2, NoCheck: true,
 	})
-	same(t, "plan", s.Plan, nemesis.Plan{
+	wantSame(t, "plan", s.Plan, nemesis.Plan{
 		{
 			When:  nemesis.Trigger{At: ptr(time.Duration(0))},
 			Fault: nemesis.Fault{Kind: "cut", Targets: []string{"c1-n2", "c2-r1", "n1"}, Mode: "hold"},
@@ -102,12 +102,12 @@ scale: 1
 			Fault: nemesis.Fault{Kind: "hold", For: ptr(time.Second)},
 		},
 	})
-	same(t, "expect", s.Expect, map[string]Expectation{
+	wantSame(t, "expect", s.Expect, map[string]Expectation{
 		"mutual-exclusion":   {Want: "violated", Cause: "overwritten", Node: "n2"},
-		"lease-linearizable": following("violated"),
+		"lease-linearizable": linearizableExpectation("violated"),
 		"resource-safety":    {Want: "any"}, "deadlock-freedom": {Want: "violated"},
 	})
-	same(t, "the rest", []any{s.Tags, s.Topology, s.Limits, s.Limit, s.Scale, s.Vacuous},
+	wantSame(t, "the rest", []any{s.Tags, s.Topology, s.Limits, s.Limit, s.Scale, s.Vacuous},
 		[]any{[]string{"a", "b-2"}, Topology{Nodes: 3, Persistence: "no", Image: "localhost:5000/valkey/valkey:8-alpine"}, Limits{4, 7 * time.Second}, 30 * time.Second, 1.0, true})
 }
 
@@ -129,24 +129,24 @@ func TestVariants(t *testing.T) {
 		t.Fatalf("%d scenarios, want base, zulu, alpha", len(all))
 	}
 	base, zulu, alpha := all[0], all[1], all[2]
-	same(t, "identity", []string{base.ID(), zulu.ID(), alpha.ID(), base.Claim, zulu.Claim, alpha.Claim},
+	wantSame(t, "identity", []string{base.ID(), zulu.ID(), alpha.ID(), base.Claim, zulu.Claim, alpha.Claim},
 		[]string{"x", "x/zulu", "x/alpha", "Something.", "Something.", "Something else."})
-	same(t, "ttl", []time.Duration{base.Lock.TTL, zulu.Lock.TTL, alpha.Lock.TTL},
+	wantSame(t, "ttl", []time.Duration{base.Lock.TTL, zulu.Lock.TTL, alpha.Lock.TTL},
 		[]time.Duration{10 * time.Second, 4 * time.Second, 10 * time.Second})
-	same(t, "pause", []time.Duration{*base.Plan[0].Fault.For, *zulu.Plan[0].Fault.For}, []time.Duration{2 * time.Second, 3 * time.Second})
-	same(t, "clients", [][]string{base.ClientNames(), alpha.ClientNames()}, [][]string{{"c1", "c2"}, {"c1", "c3"}})
+	wantSame(t, "pause", []time.Duration{*base.Plan[0].Fault.For, *zulu.Plan[0].Fault.For}, []time.Duration{2 * time.Second, 3 * time.Second})
+	wantSame(t, "clients", [][]string{base.ClientNames(), alpha.ClientNames()}, [][]string{{"c1", "c2"}, {"c1", "c3"}})
 	if len(alpha.Plan) != 0 || *alpha.Clients[1].Cycles != 9 || alpha.Workload.Keys != 2 {
 		t.Errorf("alpha: %+v", alpha)
 	}
-	same(t, "expectations of base", base.Expect, map[string]Expectation{
-		"mutual-exclusion": {Want: "holds"}, "lease-linearizable": following("holds"),
+	wantSame(t, "expectations of base", base.Expect, map[string]Expectation{
+		"mutual-exclusion": {Want: "holds"}, "lease-linearizable": linearizableExpectation("holds"),
 		"resource-safety": {Want: "violated", Cause: "overrun"},
 	})
-	same(t, "expectations of zulu", zulu.Expect, map[string]Expectation{
-		"mutual-exclusion": {Want: "holds"}, "lease-linearizable": following("holds"),
+	wantSame(t, "expectations of zulu", zulu.Expect, map[string]Expectation{
+		"mutual-exclusion": {Want: "holds"}, "lease-linearizable": linearizableExpectation("holds"),
 		"resource-safety": {Want: "holds"}, "deadlock-freedom": {Want: "any"},
 	})
-	same(t, "expectations of alpha", alpha.Expect, base.Expect)
+	wantSame(t, "expectations of alpha", alpha.Expect, base.Expect)
 }
 
 func TestOverridesWinOverVariants(t *testing.T) {
@@ -184,13 +184,13 @@ plan:
   - {when: {client: c1, event: acquired, after: 1ms}, fault: {kind: cut, targets: [c1-n1], until: {client: c1, event: read, after: 200ms}}}
 `)[0]
 	got := before.Scaled(0.1)
-	same(t, "a tenth", got, want)
+	wantSame(t, "a tenth", got, want)
 
 	// The copy is deep: changes to it don't affect the original.
 	*got.Plan[0].When.At, *got.Clients[1].Cycles, got.Clients[1].Reach[0] = 0, 0, "n5"
 	got.Plan[1].Fault.Until.Client, got.Plan[0].Fault.Targets[0] = "c3", "c3"
 	got.Expect["mutual-exclusion"] = Expectation{}
-	same(t, "a second copy", before.Scaled(0.1), want)
+	wantSame(t, "a second copy", before.Scaled(0.1), want)
 }
 
 // Scaling doesn't lower the node timeout below MinTimeout, but never raises it either.
@@ -211,13 +211,13 @@ func TestScaledTimeout(t *testing.T) {
 
 // linearizableExpectation returns the expectation for lease-linearizable if the file doesn't list
 // it.
-func following(want string) Expectation {
+func linearizableExpectation(want string) Expectation {
 	return Expectation{Want: want, Implied: true, Follows: "mutual-exclusion"}
 }
 
 func TestExplicitExpectationIsNotOverridden(t *testing.T) {
 	s := parse(t, head+"expect: {mutual-exclusion: holds, lease-linearizable: {violated: overrun}}\n")[0]
-	same(t, "expect", s.Expect["lease-linearizable"], Expectation{Want: "violated", Cause: "overrun"})
+	wantSame(t, "expect", s.Expect["lease-linearizable"], Expectation{Want: "violated", Cause: "overrun"})
 }
 
 // A variant with its own claim doesn't inherit the debate about the scenario's claim.
@@ -231,6 +231,6 @@ variants:
 `
 	all := parse(t, text)
 	both := map[string]string{"kleppmann": affirms, "redis": denies}
-	same(t, "debate", []map[string]string{all[0].Debate, all[1].Debate, all[2].Debate, all[3].Debate},
+	wantSame(t, "debate", []map[string]string{all[0].Debate, all[1].Debate, all[2].Debate, all[3].Debate},
 		[]map[string]string{both, both, nil, {"antirez": denies}})
 }

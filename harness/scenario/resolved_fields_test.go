@@ -108,13 +108,13 @@ func fieldsOf(field string, t reflect.Type) (all []string) {
 	return all
 }
 
-var long = strings.Repeat("x", 1<<20)
+var longText = strings.Repeat("x", 1<<20)
 
 // extremes returns values that are too extreme for any run.
 func extremes(k reflect.Kind) []any {
 	switch k {
 	case reflect.String:
-		return []any{"../../x", "x\x00y", "/", "a b", long}
+		return []any{"../../x", "x\x00y", "/", "a b", longText}
 	case reflect.Int:
 		return []any{-1, math.MinInt64, math.MaxInt64, 1 << 40}
 	case reflect.Int64: // durations
@@ -126,7 +126,7 @@ func extremes(k reflect.Kind) []any {
 }
 
 // acceptedExtremes lists the extreme values that are accepted, with the reason.
-var acceptable = []struct{ field, value, because string }{
+var acceptedExtremes = []struct{ field, value, because string }{
 	{`^scenario\.(claim|source)$`, `.`, "free text, which reports show verbatim but truncated"},
 	{`^scenario\.scale$`, `^5e-324$`, "factor that is applied when a run is selected; the result is checked"},
 	{`\.(rate|share|drift|safety)$`, `^5e-324$`, "nearly zero, and not repeated"},
@@ -166,7 +166,7 @@ var index = regexp.MustCompile(`\[\d+\]`)
 func TestCheckOfEveryField(t *testing.T) {
 	seen, used := map[string]bool{}, map[int]bool{}
 	for _, base := range []Scenario{parse(t, everything)[1], parse(t, drawing)[0]} {
-		s := stored(t, base)
+		s := readBack(t, base)
 		if err := s.Check(known); err != nil {
 			t.Fatal(err)
 		}
@@ -175,7 +175,7 @@ func TestCheckOfEveryField(t *testing.T) {
 				seen[p.field] = true
 			}
 			for _, x := range extremes(p.value.Kind()) {
-				hostile := stored(t, base)
+				hostile := readBack(t, base)
 				setPlace(t, &hostile, i, x)
 				err := hostile.Check(known)
 				var e *Error
@@ -187,7 +187,7 @@ func TestCheckOfEveryField(t *testing.T) {
 					continue
 				}
 				fine := false
-				for j, h := range acceptable {
+				for j, h := range acceptedExtremes {
 					if regexp.MustCompile(h.field).MatchString(p.field) && regexp.MustCompile(h.value).MatchString(fmt.Sprint(x)) {
 						fine, used[j] = true, true
 					}
@@ -203,7 +203,7 @@ func TestCheckOfEveryField(t *testing.T) {
 			t.Errorf("no scenario here uses %s: add it to one, and to the writer", field)
 		}
 	}
-	for j, h := range acceptable {
+	for j, h := range acceptedExtremes {
 		if !used[j] {
 			t.Errorf("the exception for %s at %s is not needed", h.value, h.field)
 		}
@@ -276,7 +276,7 @@ func TestCheckRejectsWhatParseRejects(t *testing.T) {
 		{"lock.retry=0s", func(s *Scenario) { s.Lock.RetryMin, s.Lock.RetryMax = 0, 0 }},
 		{"lock.drift=50%", func(s *Scenario) { s.Lock.Drift = 0.5 }},
 		{"lock.tries=2000000", func(s *Scenario) { s.Lock.Tries = 2_000_000 }},
-		{"clients=1000", func(s *Scenario) { s.Clients = many(1000) }},
+		{"clients=1000", func(s *Scenario) { s.Clients = manyClients(1000) }},
 		{"clients={../../x: {}}", func(s *Scenario) { s.Clients[0].Name = "../../x" }},
 		{"clients={c1: {}, c1: {}}", func(s *Scenario) { s.Clients[1].Name = "c1" }},
 		{"clients={c0: {}}", func(s *Scenario) { s.Clients[0].Name = "c0" }},
@@ -316,7 +316,7 @@ func TestCheckRejectsWhatParseRejects(t *testing.T) {
 		if _, err := ParseWith("f.yaml", []byte(everything), known, []string{c.set}, nil); err == nil {
 			t.Errorf("%.60s: accepted in a file", c.set)
 		}
-		s := stored(t, parse(t, everything)[0])
+		s := readBack(t, parse(t, everything)[0])
 		c.change(&s)
 		if err := s.Check(known); err == nil {
 			t.Errorf("%.60s: accepted in a run.json", c.set)
@@ -324,7 +324,7 @@ func TestCheckRejectsWhatParseRejects(t *testing.T) {
 	}
 }
 
-func many(n int) (all []Client) {
+func manyClients(n int) (all []Client) {
 	for _, name := range names("c", n) {
 		all = append(all, Client{Name: name})
 	}
@@ -368,7 +368,7 @@ func TestManifestErrorsHavePlaceAndHint(t *testing.T) {
 		"number":  {func(m *Manifest) { m.Scenario.Numbers["grants"] = Bound{Operator: ">=", Value: -1, Variant: "other"} }, `run.json: scenario.numbers.grants: the factor "-1" is not positive`},
 		"variant": {func(m *Manifest) { m.Scenario.Variant = "../x" }, `run.json: scenario.variant: "../x" is not a valid name for a variant`},
 	} {
-		m := Manifest{Schema: 1, Scenario: stored(t, s), Backend: "sim", Seed: 1}
+		m := Manifest{Schema: 1, Scenario: readBack(t, s), Backend: "sim", Seed: 1}
 		c.change(&m)
 		text, err := json.Marshal(m)
 		if err != nil {

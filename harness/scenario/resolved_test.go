@@ -40,7 +40,7 @@ func checkOfTheCatalog(t *testing.T, drawn uint64, factors ...float64) {
 					}
 				}
 				for seed := range seeds {
-					stored := stored(t, scaled.WithRandomPlan(seed))
+					stored := readBack(t, scaled.WithRandomPlan(seed))
 					if err := stored.Check(known); err != nil {
 						t.Errorf("%s × %g, seed %d: %v", s.ID(), factor, seed, err)
 					}
@@ -51,7 +51,7 @@ func checkOfTheCatalog(t *testing.T, drawn uint64, factors ...float64) {
 }
 
 // readBack returns a scenario as read back from a run.json.
-func stored(t *testing.T, s Scenario) (back Scenario) {
+func readBack(t *testing.T, s Scenario) (back Scenario) {
 	t.Helper()
 	text, err := json.Marshal(s)
 	if err == nil {

@@ -488,7 +488,7 @@ func parseBound(text string) (b Bound, wrong string) {
 		return b, quote(text) + " has no comparison"
 	}
 	value, than, product := strings.Cut(rest, "*")
-	if !product && namePattern.MatchString(rest) && !numeric(rest) {
+	if !product && namePattern.MatchString(rest) && !isNumber(rest) {
 		value, than, product = "1", rest, true
 	}
 	value, b.Variant = strings.TrimSpace(value), strings.TrimSpace(than)
@@ -496,7 +496,7 @@ func parseBound(text string) (b Bound, wrong string) {
 	switch {
 	case err != nil || v-v != 0: // Inf or NaN
 		return b, quote(value) + " is not a number"
-	case product && (!namePattern.MatchString(b.Variant) || numeric(b.Variant)):
+	case product && (!namePattern.MatchString(b.Variant) || isNumber(b.Variant)):
 		return b, quote(b.Variant) + " is not the name of a variant"
 	case len(b.Variant) > maxNameLen:
 		return b, quote(b.Variant) + " is too long for a variant's name"
@@ -507,7 +507,7 @@ func parseBound(text string) (b Bound, wrong string) {
 	return b, ""
 }
 
-func numeric(s string) bool {
+func isNumber(s string) bool {
 	_, err := strconv.ParseFloat(s, 64)
 	return err == nil
 }

@@ -15,7 +15,7 @@ import (
 func TestSchemaAcceptsCatalog(t *testing.T) {
 	schema := readSchema(t)
 	for name, data := range catalog(t) {
-		if err := conforms(t, schema, data); err != nil {
+		if err := checkConforms(t, schema, data); err != nil {
 			t.Errorf("%s.yaml: %v", name, err)
 		}
 	}
@@ -24,7 +24,7 @@ func TestSchemaAcceptsCatalog(t *testing.T) {
 // The schema also rejects mistakes that Parse detects by looking at a single key.
 func TestSchemaRejectsMistakes(t *testing.T) {
 	schema := readSchema(t)
-	if err := conforms(t, schema, []byte(head)); err != nil {
+	if err := checkConforms(t, schema, []byte(head)); err != nil {
 		t.Fatal(err)
 	}
 	for _, text := range []string{
@@ -33,7 +33,7 @@ func TestSchemaRejectsMistakes(t *testing.T) {
 		head + "plan: [{when: {at: 3s, point: before-release}, fault: {kind: kill}}]", head + "plan: [{when: {at: 3s}}]",
 		head + "expect: {mutual-exclusion: hold}", head + "variants: {a: {}}", head + "variants: {a: {set: {expect: {}}}}",
 	} {
-		if conforms(t, schema, []byte(text)) == nil {
+		if checkConforms(t, schema, []byte(text)) == nil {
 			t.Errorf("the schema allows\n%s", text)
 		}
 	}
@@ -54,7 +54,7 @@ func readSchema(t *testing.T) map[string]any {
 	return schema
 }
 
-func conforms(t *testing.T, schema map[string]any, data []byte) error {
+func checkConforms(t *testing.T, schema map[string]any, data []byte) error {
 	t.Helper()
 	var value any
 	if err := yaml.Unmarshal(data, &value); err != nil {
@@ -91,7 +91,7 @@ func validate(schema map[string]any, v any, at string) error {
 				seen[item] = true
 			}
 		case "items":
-			err = each(v, func(key string, item any) error { return validate(want.(map[string]any), item, at+"."+key) })
+			err = forEach(v, func(key string, item any) error { return validate(want.(map[string]any), item, at+"."+key) })
 		case "required":
 			for _, key := range want.([]any) {
 				if _, there := v.(map[string]any)[key.(string)]; !there {
@@ -99,11 +99,11 @@ func validate(schema map[string]any, v any, at string) error {
 				}
 			}
 		case "propertyNames":
-			err = each(v, func(key string, _ any) error { return validate(want.(map[string]any), key, at+" key") })
+			err = forEach(v, func(key string, _ any) error { return validate(want.(map[string]any), key, at+" key") })
 		case "additionalProperties":
 			err = validateKeys(schema, v, at)
 		case "oneOf":
-			ok = matches(want.([]any), v, at) == 1
+			ok = countMatches(want.([]any), v, at) == 1
 		default:
 			err = fmt.Errorf("unknown keyword %s", keyword)
 		}
@@ -119,7 +119,7 @@ func validate(schema map[string]any, v any, at string) error {
 
 func validateKeys(schema map[string]any, v any, at string) error {
 	properties, _ := schema["properties"].(map[string]any)
-	return each(v, func(key string, item any) error {
+	return forEach(v, func(key string, item any) error {
 		if s, ok := properties[key]; ok {
 			return validate(s.(map[string]any), item, at+"."+key)
 		}
@@ -130,7 +130,7 @@ func validateKeys(schema map[string]any, v any, at string) error {
 	})
 }
 
-func matches(schemas []any, v any, at string) (n int) {
+func countMatches(schemas []any, v any, at string) (n int) {
 	for _, s := range schemas {
 		if s := s.(map[string]any); typeOf(v) == s["type"] || s["type"] == nil {
 			if validate(s, v, at) == nil {
@@ -143,7 +143,7 @@ func matches(schemas []any, v any, at string) (n int) {
 
 // forEach calls f for the entries of a mapping or a list. It does nothing for other values, whose
 // type validate checks.
-func each(v any, f func(key string, item any) error) error {
+func forEach(v any, f func(key string, item any) error) error {
 	switch v := v.(type) {
 	case map[string]any:
 		for key, item := range v {

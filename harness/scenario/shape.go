@@ -159,7 +159,7 @@ func (o object) read(n *yaml.Node, to reflect.Value) error {
 		}
 	}
 	for _, f := range o.fields {
-		if f.required && child(n, f.key) < 0 {
+		if f.required && childIndex(n, f.key) < 0 {
 			return nodeProblem(n, "add "+f.key+": "+f.doc, "%s has no %s", o.name, f.key)
 		}
 	}
@@ -170,7 +170,7 @@ func (o object) read(n *yaml.Node, to reflect.Value) error {
 // fill sets the fields that a section leaves out to their defaults.
 func (o object) fill(to reflect.Value, n *yaml.Node) {
 	for _, f := range o.fields {
-		if child(n, f.key) >= 0 {
+		if childIndex(n, f.key) >= 0 {
 			continue
 		}
 		if v, _ := f.value(to, f.defaultText != ""); v.IsValid() {
@@ -274,11 +274,11 @@ func (f *form) matches(v reflect.Value) bool {
 }
 
 // isSection reports whether a node is a section rather than a single value.
-func section(n *yaml.Node) bool { return n.Kind != yaml.ScalarNode }
+func isSection(n *yaml.Node) bool { return n.Kind != yaml.ScalarNode }
 
 // hasKey returns a function that reports whether a node is a section with this key.
-func has(key string) func(n *yaml.Node) bool {
-	return func(n *yaml.Node) bool { return n.Kind == yaml.MappingNode && child(n, key) >= 0 }
+func hasKey(key string) func(n *yaml.Node) bool {
+	return func(n *yaml.Node) bool { return n.Kind == yaml.MappingNode && childIndex(n, key) >= 0 }
 }
 
 func (e alternatives) read(n *yaml.Node, to reflect.Value) error {
@@ -298,7 +298,7 @@ func (e alternatives) write(w writer, path string, v reflect.Value) (n *yaml.Nod
 			continue
 		}
 		more := f.write(w, path, v)
-		if n != nil && section(n) {
+		if n != nil && isSection(n) {
 			more.Content = append(n.Content, more.Content...)
 		}
 		n = more
@@ -452,9 +452,9 @@ func (m dict) schema() map[string]any {
 }
 
 // deferredShape stores the node itself, which is read in a later step.
-type deferred struct{ shape }
+type deferredShape struct{ shape }
 
-func (deferred) read(n *yaml.Node, to reflect.Value) error {
+func (deferredShape) read(n *yaml.Node, to reflect.Value) error {
 	to.Set(reflect.ValueOf(n).Elem())
 	return nil
 }

@@ -130,7 +130,7 @@ func (d *document) set(tree, key, value *yaml.Node) (*yaml.Node, error) {
 func withoutKey(n *yaml.Node, key string) *yaml.Node {
 	c := *n
 	c.Content = slices.Clone(n.Content)
-	if i := child(&c, key); i > 0 {
+	if i := childIndex(&c, key); i > 0 {
 		c.Content = slices.Delete(c.Content, i-1, i+1)
 	}
 	return &c

@@ -65,7 +65,7 @@ func layOut(root *yaml.Node) {
 
 // unfold spreads the given number of levels over several lines, and puts deeper levels on one line.
 func unfold(n *yaml.Node, levels int) {
-	if n.Style = 0; levels <= 0 && section(n) {
+	if n.Style = 0; levels <= 0 && isSection(n) {
 		n.Style = yaml.FlowStyle
 	}
 	for _, c := range n.Content {

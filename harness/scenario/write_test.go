@@ -26,7 +26,7 @@ func checkRoundTrip(t *testing.T, s Scenario) []byte {
 		e.Implied = back[0].Expect[property].Implied
 		want.Expect[property] = e
 	}
-	same(t, s.ID(), stored(t, back[0]), stored(t, want))
+	wantSame(t, s.ID(), readBack(t, back[0]), readBack(t, want))
 	second, err := Write(back[0], "what comes first\nis a comment", known)
 	if err != nil || !bytes.Equal(text, second) {
 		t.Errorf("%s: the second text differs: %v\n%s\n%s", s.ID(), err, text, second)
@@ -42,12 +42,12 @@ func TestWrite(t *testing.T) {
 	}
 	for _, all := range parsedCatalog(t) {
 		for _, s := range all {
-			checkRoundTrip(t, stored(t, s))
+			checkRoundTrip(t, readBack(t, s))
 			if s.Random == nil {
 				continue
 			}
 			for seed := range seeds {
-				drawn := stored(t, s.WithRandomPlan(seed))
+				drawn := readBack(t, s.WithRandomPlan(seed))
 				checkRoundTrip(t, drawn)
 				steps += len(drawn.Plan)
 			}
@@ -126,7 +126,7 @@ func FuzzWrite(f *testing.F) {
 			return
 		}
 		for _, s := range all[:min(len(all), 5)] {
-			checkRoundTrip(t, stored(t, s))
+			checkRoundTrip(t, readBack(t, s))
 			if text, err := Write(s.WithRandomPlan(seed), "", known); err == nil {
 				if _, err := Parse("f.yaml", text, known); err != nil {
 					t.Errorf("%v\n%s", err, text)

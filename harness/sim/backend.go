@@ -78,15 +78,15 @@ func (b *Backend) Probe(context.Context) []harness.Capability {
 	}
 	out = append(out,
 		harness.Capability{Name: scenario.CanUseImage, Reason: "simulated nodes do not run images", Remedy: "run it in containers (--backend docker)"},
-		harness.Capability{Name: scenario.CanSetOwnTime, Reason: oneClock, Remedy: "run it on real processes (--backend process)"})
+		harness.Capability{Name: scenario.CanSetOwnTime, Reason: oneClockReason, Remedy: "run it on real processes (--backend process)"})
 	for _, store := range lock.Servers() {
 		out = append(out, harness.Capability{Name: store, Reason: "simulated nodes are Redis", Remedy: "run it on real processes (--backend process)"})
 	}
-	return append(out, harness.CapabilitiesOf((*cluster)(nil), containerOnly...)...)
+	return append(out, harness.CapabilitiesOf((*cluster)(nil), containerCapabilities...)...)
 }
 
 // containerCapabilities lists capabilities that only containers have.
-var containerOnly = []harness.Capability{
+var containerCapabilities = []harness.Capability{
 	{Name: nemesis.Capability(nemesis.PowerPackets, nemesis.Link), Reason: "simulated connections carry messages, not packets", Remedy: "use --backend docker, or a cut in another mode"},
 	{Name: nemesis.Capability("unplug", nemesis.Node), Reason: "simulated nodes have links but no network cable", Remedy: "use --backend docker, or cut the node's links"},
 	{Name: nemesis.Capability("starve", nemesis.Node), Reason: "simulated nodes use neither CPU nor memory", Remedy: "use --backend docker, or pause the node"},
@@ -145,7 +145,7 @@ func emptyPools() {
 // newClientBubbles creates a bubble for each client, or none if the clients share the run's bubble.
 func (b *Backend) newClientBubbles(s scenario.Scenario) (bubbles []*clientBubble, over chan struct{}) {
 	over = make(chan struct{})
-	if needsOwnBubbles(s, b.locks[s.Lock.Kind]) {
+	if needsClientBubbles(s, b.locks[s.Lock.Kind]) {
 		for _, c := range s.Clients {
 			o := newClientBubble()
 			bubbles = append(bubbles, o)
@@ -160,16 +160,16 @@ func checkSupported(s scenario.Scenario, k lock.Kind) error {
 	case !slices.Contains([]string{"", scenario.PersistNone, string(node.EverySec), string(node.Always), string(node.No)}, p):
 		return fmt.Errorf("nodes with persistence %q can't be simulated: use none, everysec, always or no", p)
 	case slices.Contains(s.NeedsForLock(k), scenario.CanSetOwnTime):
-		return fmt.Errorf("a client's clock can't be set: %s", oneClock)
+		return fmt.Errorf("a client's clock can't be set: %s", oneClockReason)
 	case s.Topology.Replicas > 1:
 		return fmt.Errorf("%d replicas of each node can't be simulated: use one", s.Topology.Replicas)
 	}
 	return checkSize(s)
 }
 
-// Preserving returns a backend that calls preserve before a key is changed, deleted, flushed,
+// WithPreservedKeys returns a backend that calls preserve before a key is changed, deleted, flushed,
 // expired, lost or reverted. If preserve returns true, the change does not happen.
-func (b *Backend) Preserving(preserve func(history.Event) bool) harness.Backend {
+func (b *Backend) WithPreservedKeys(preserve func(history.Event) bool) harness.Backend {
 	other := *b
 	other.preserve = preserve
 	return &other
@@ -225,7 +225,7 @@ func newCluster(s scenario.Scenario, seed uint64, rec *history.Recorder, bubbles
 	if bubbles != nil {
 		go n.lockStep()
 	}
-	return &cluster{network: n, slot: slot(harnessSlot), clients: clients{net: n},
+	return &cluster{network: n, slot: slot(harnessSlot), clientRunner: clientRunner{net: n},
 		sentinels: sentinels{net: n, downAfter: s.Topology.DownAfter, replaced: map[string]*replacedMaster{}}}
 }
 
@@ -237,7 +237,7 @@ func address(subnet byte, i int) *net.TCPAddr {
 // cluster implements harness.Cluster for a simulated network.
 type cluster struct {
 	*network
-	clients
+	clientRunner
 	sentinels
 	slot slot // of the engine's own events
 }
@@ -381,11 +381,11 @@ func (n *network) lockStep() {
 			continue
 		}
 		n.timeline.mu.Lock()
-		next := n.due()
+		next := n.nextDue()
 		n.timeline.mu.Unlock()
-		some := next < math.MaxInt64
-		if !some {
-			if n.now()-idle > int64(coolDown) || !n.awake() {
+		hasEvent := next < math.MaxInt64
+		if !hasEvent {
+			if n.now()-idle > int64(coolDown) || !n.anyAwake() {
 				<-n.never // nothing will ever happen: the runtime reports the deadlock
 			}
 			next = n.now() + int64(time.Second)
@@ -395,7 +395,7 @@ func (n *network) lockStep() {
 			continue
 		}
 		n.advance(until)
-		if until == next && some {
+		if until == next && hasEvent {
 			idle = until
 			n.fire()
 		}
@@ -404,18 +404,18 @@ func (n *network) lockStep() {
 
 // runPending runs, in each bubble, the calls that other bubbles have queued for it. It reports
 // whether it found any.
-func (n *network) runPending() (some bool) {
+func (n *network) runPending() (found bool) {
 	for _, h := range n.hosts {
 		o := h.bubble
 		o.mu.Lock()
 		act := len(o.insideCalls) > 0
 		o.mu.Unlock()
 		if act && !o.gone {
-			some = true
+			found = true
 			o.execute(order{from: h.clockAt(n.now())})
 		}
 		if calls := o.drain(&o.outsideCalls); len(calls) > 0 {
-			some = true
+			found = true
 			go func() {
 				for _, f := range calls {
 					f()
@@ -424,23 +424,23 @@ func (n *network) runPending() (some bool) {
 			synctest.Wait()
 		}
 		if o.gone && o.onGone != nil {
-			some = true
+			found = true
 			f := o.onGone
 			o.onGone = nil
 			go f(o.wait())
 			synctest.Wait()
 		}
 	}
-	return some
+	return found
 }
 
 // runClients advances each client's clock to its reading at a true instant. It stops and returns
 // true if a client acts before then.
-func (n *network) runClients(until int64) (acts bool) {
-	for _, listens := range []bool{false, true} {
+func (n *network) runClients(until int64) (acted bool) {
+	for _, reading := range []bool{false, true} {
 		for _, h := range n.hosts {
 			to := h.clockAt(until)
-			if !h.awake() || h.bubble.reading != listens || h.bubble.lastReading >= to {
+			if !h.awake() || h.bubble.reading != reading || h.bubble.lastReading >= to {
 				continue
 			}
 			h.bubble.execute(order{until: to})
@@ -460,15 +460,15 @@ func (n *network) horizon(next int64) int64 {
 	for _, h := range n.hosts {
 		h.bubble.reading = false
 	}
-	many := 0
+	readers := 0
 	for _, l := range n.links {
 		if l.host.bubble.reading || !l.host.awake() || !slices.ContainsFunc(l.conns, (*conn).awaitsData) {
 			continue
 		}
 		l.host.bubble.reading = true
-		many++
+		readers++
 	}
-	if many > 1 {
+	if readers > 1 {
 		return min(next, n.now()+int64(minLatency))
 	}
 	return next
@@ -478,7 +478,7 @@ func (n *network) horizon(next int64) int64 {
 func (c *conn) awaitsData() bool { return (c.reading || !c.answered.Load()) && !c.closed }
 
 // anyAwake reports whether any client can still act by itself.
-func (n *network) awake() bool {
+func (n *network) anyAwake() bool {
 	for _, h := range n.hosts {
 		if h.awake() {
 			return true
@@ -588,9 +588,9 @@ type timeline struct {
 	never   chan struct{}
 }
 
-func newTimeline(stepped bool, world sync.Locker) *timeline {
+func newTimeline(stepped bool, netLock sync.Locker) *timeline {
 	start := time.Now()
-	tl := &timeline{start: start, began: start.UnixNano(), netLock: world, timer: time.NewTimer(time.Hour), armed: math.MaxInt64, ended: make(chan struct{}), settling: make(chan struct{}, 1),
+	tl := &timeline{start: start, began: start.UnixNano(), netLock: netLock, timer: time.NewTimer(time.Hour), armed: math.MaxInt64, ended: make(chan struct{}), settling: make(chan struct{}, 1),
 		stepped: stepped, never: make(chan struct{})}
 	tl.timer.Stop()
 	if !stepped {
@@ -668,7 +668,7 @@ func (tl *timeline) loop() {
 			return
 		}
 		tl.armed = math.MaxInt64
-		for tl.due() <= tl.now() {
+		for tl.nextDue() <= tl.now() {
 			tl.mu.Unlock()
 			tl.fire()
 			tl.mu.Lock()
@@ -693,14 +693,14 @@ func (tl *timeline) fire() {
 
 // arm sets the timer to the first event, unless the timer already fires by then.
 func (tl *timeline) arm(now int64) {
-	if due := tl.due(); !tl.stepped && !tl.over && due < tl.armed {
+	if due := tl.nextDue(); !tl.stepped && !tl.over && due < tl.armed {
 		tl.armed = due
 		tl.timer.Reset(time.Duration(tl.armed - now))
 	}
 }
 
 // nextDue returns the time of the first event, or math.MaxInt64 if there is none.
-func (tl *timeline) due() int64 {
+func (tl *timeline) nextDue() int64 {
 	if n := len(tl.queue); n > 0 {
 		return tl.queue[n-1].at
 	}

@@ -40,7 +40,7 @@ func TestRunErrors(t *testing.T) {
 			return c.RunClient(context.Background(), client.Spec{Name: "c1", Lock: lock.Settings{Kind: "x"}}, nil)
 		}, `no lock of kind "x"`},
 	} {
-		err := New(nil).Run(context.Background(), topology(1, 1), 1, history.NewRecorder(io.Discard), tt.body)
+		err := New(nil).Run(context.Background(), testScenario(1, 1), 1, history.NewRecorder(io.Discard), tt.body)
 		if err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -51,19 +51,19 @@ func TestRunErrors(t *testing.T) {
 }
 
 func TestRunRejectsUnsupported(t *testing.T) {
-	s := topology(1, 1)
+	s := testScenario(1, 1)
 	s.Topology.Persistence = "everyday"
 	err := New(nil).Run(context.Background(), s, 1, history.NewRecorder(io.Discard), nil)
 	if err == nil || !strings.Contains(err.Error(), `persistence "everyday"`) {
 		t.Errorf("persistence: %v", err)
 	}
-	s = topology(1, 1)
+	s = testScenario(1, 1)
 	s.Topology.Replicas = 2
 	err = New(nil).Run(context.Background(), s, 1, history.NewRecorder(io.Discard), nil)
 	if err == nil || !strings.Contains(err.Error(), "2 replicas") {
 		t.Errorf("replicas: %v", err)
 	}
-	err = New(nil).Run(context.Background(), topology(100, 100), 1, history.NewRecorder(io.Discard), nil)
+	err = New(nil).Run(context.Background(), testScenario(100, 100), 1, history.NewRecorder(io.Discard), nil)
 	if err == nil || !strings.Contains(err.Error(), "use at most 10 clients") {
 		t.Errorf("too many links: %v", err)
 	}
@@ -73,7 +73,7 @@ func TestRunRejectsUnsupported(t *testing.T) {
 // first function returns, so a goroutine that is still waiting for it then would wait forever.
 func TestRunsEnd(t *testing.T) {
 	for range 300 {
-		simulate(t, topology(1, 1), 1, func(c *cluster) error {
+		simulate(t, testScenario(1, 1), 1, func(c *cluster) error {
 			c.At(time.Hour, func() {})
 			return nil
 		})
@@ -81,7 +81,7 @@ func TestRunsEnd(t *testing.T) {
 }
 
 func TestVirtualTimeIsExact(t *testing.T) {
-	simulate(t, topology(1, 1), 1, func(c *cluster) error {
+	simulate(t, testScenario(1, 1), 1, func(c *cluster) error {
 		if c.Now() != 0 {
 			t.Errorf("the run begins at %v", c.Now())
 		}

@@ -18,13 +18,13 @@ import (
 )
 
 // clientRunner runs programs on a network's hosts.
-type clients struct {
+type clientRunner struct {
 	net   *network
 	locks map[string]lock.Kind // available to the programs
 }
 
 // RunClient runs the client program until it returns or is killed.
-func (c *clients) RunClient(ctx context.Context, s client.Spec, at func(point string)) error {
+func (c *clientRunner) RunClient(ctx context.Context, s client.Spec, at func(point string)) error {
 	kind, ok := c.locks[s.Lock.Kind]
 	if !ok {
 		return fmt.Errorf("run client %s: there is no lock of kind %q", s.Name, s.Lock.Kind)
@@ -44,7 +44,7 @@ func (c *clients) RunClient(ctx context.Context, s client.Spec, at func(point st
 }
 
 // run runs a program on a client's host.
-func (c *clients) run(ctx context.Context, name string, at func(string), program func(context.Context, client.Env) error) error {
+func (c *clientRunner) run(ctx context.Context, name string, at func(string), program func(context.Context, client.Env) error) error {
 	h := c.net.host(name)
 	if h == nil {
 		return fmt.Errorf("run client %s: the scenario has no such client", name)
@@ -75,7 +75,7 @@ func (c *clients) run(ctx context.Context, name string, at func(string), program
 	select {
 	case err = <-done:
 	case <-h.dead:
-	case <-h.overdue(ctx):
+	case <-h.overdueSignal(ctx):
 		c.net.mu.Lock()
 		defer c.net.mu.Unlock()
 		h.hung = true
@@ -99,7 +99,7 @@ const grace = 30 * time.Second
 // overdueSignal returns a channel that is closed if the program is still running a grace period
 // after its cancellation, because a call of its lock doesn't return. The history contains the
 // program's last events, and the host is treated as killed.
-func (h *host) overdue(ctx context.Context) <-chan struct{} {
+func (h *host) overdueSignal(ctx context.Context) <-chan struct{} {
 	late := make(chan struct{})
 	var wait func()
 	wait = func() {
@@ -176,8 +176,8 @@ func (n *network) replica(link string) *replica {
 }
 
 // find returns the first match, or nil.
-func find[T any](all []*T, is func(*T) bool) *T {
-	if i := slices.IndexFunc(all, is); i >= 0 {
+func find[T any](all []*T, match func(*T) bool) *T {
+	if i := slices.IndexFunc(all, match); i >= 0 {
 		return all[i]
 	}
 	return nil

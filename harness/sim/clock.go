@@ -119,7 +119,7 @@ func (h *host) adjustClocks(by time.Duration, rate float64) (string, error) {
 		return "", fmt.Errorf("turn clock of %s: %w", h.name, over)
 	}
 	if by != 0 && h.bubble != nil {
-		return "", fmt.Errorf("turn clock of %s: %s", h.name, oneClock)
+		return "", fmt.Errorf("turn clock of %s: %s", h.name, oneClockReason)
 	}
 	h.clocks.wall.Adjust(by, rate)
 	changed := h.clocks.monotonic.Drift() != h.clocks.wall.Drift()
@@ -349,20 +349,20 @@ func (o *clientBubble) wait() error {
 // watch gives up on a bubble that takes longer than patience, in real time, to carry out an order,
 // because its program is waiting for something outside, such as a socket. The bubble's goroutines
 // leak. watch runs outside any bubble until over is closed.
-func (o *clientBubble) watch(client string, patience time.Duration, over <-chan struct{}) {
+func (o *clientBubble) watch(client string, timeout time.Duration, over <-chan struct{}) {
 	for last := int64(0); ; {
 		select {
 		case <-over:
 			return
 		case <-o.ended:
 			return
-		case <-time.After(patience):
+		case <-time.After(timeout):
 		}
 		busy := o.busy.Load()
 		if busy%2 == 1 && busy == last {
 			stacks := make([]byte, 1<<20)
 			stacks = stacks[:runtime.Stack(stacks, true)]
-			o.stuckErr = fmt.Errorf("client %s is stuck: it has waited %v for something outside the simulation\n%s", client, patience, stacks)
+			o.stuckErr = fmt.Errorf("client %s is stuck: it has waited %v for something outside the simulation\n%s", client, timeout, stacks)
 			close(o.stuck)
 			return
 		}

@@ -40,7 +40,7 @@ func TestNodeClock(t *testing.T) {
 		"fast":    {0, 1.1, 9*time.Second + 91*time.Millisecond},
 		"slow":    {0, 0.5, 19 * time.Second},
 	} {
-		simulate(t, topology(1, 1), 1, func(c *cluster) error {
+		simulate(t, testScenario(1, 1), 1, func(c *cluster) error {
 			c.do(t, "n1", "SET", "k", "v", "PX", "10000")
 			<-c.after(time.Second)
 			back, err := c.TurnClock("n1", tt.by, tt.rate)
@@ -66,7 +66,7 @@ func TestNodeClock(t *testing.T) {
 
 // The clock belongs to the machine, so a restart does not correct it.
 func TestNodeClockOutlivesTheNode(t *testing.T) {
-	simulate(t, topology(1, 1), 1, func(c *cluster) error {
+	simulate(t, testScenario(1, 1), 1, func(c *cluster) error {
 		c.Kill("n1")
 		if back, err := c.TurnClock("n1", time.Hour, 1); err != nil || !strings.Contains(back, "01:00:00") {
 			t.Error(back, err)
@@ -84,7 +84,7 @@ func TestNodeClockOutlivesTheNode(t *testing.T) {
 
 // A jump changes only a client's wall clock. A rate changes both clocks and pending timers.
 func TestClientClock(t *testing.T) {
-	_, events, _ := simulate(t, topology(1, 1), 1, func(c *cluster) error {
+	_, events, _ := simulate(t, testScenario(1, 1), 1, func(c *cluster) error {
 		return c.runOneClient(func(ctx context.Context, e client.Env) error {
 			turn := func(by time.Duration, rate float64) {
 				if back, err := c.TurnClock("c1", by, rate); err != nil || !strings.Contains(back, "wall clock shows") {
@@ -134,7 +134,7 @@ func TestClientClock(t *testing.T) {
 
 // Timers rescheduled by a clock change still fire at distinct instants.
 func TestRescheduledTimersNeverShareAnInstant(t *testing.T) {
-	simulate(t, topology(1, 1), 1, func(c *cluster) error {
+	simulate(t, testScenario(1, 1), 1, func(c *cluster) error {
 		return c.runOneClient(func(ctx context.Context, e client.Env) error {
 			var chans []<-chan time.Time
 			for range 100 {
@@ -155,7 +155,7 @@ func TestRescheduledTimersNeverShareAnInstant(t *testing.T) {
 
 // A key that expired because the clock ran ahead does not come back when the clock is set back.
 func TestExpiredKeyStaysExpired(t *testing.T) {
-	simulate(t, topology(1, 1), 1, func(c *cluster) error {
+	simulate(t, testScenario(1, 1), 1, func(c *cluster) error {
 		c.do(t, "n1", "SET", "k", "v", "PX", "10000")
 		c.TurnClock("n1", 11*time.Second, 1)
 		c.TurnClock("n1", -11*time.Second, 1)

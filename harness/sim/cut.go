@@ -119,7 +119,7 @@ func (d *direction) holds(m *message) bool {
 
 // drops reports whether a message that would be delivered now is lost.
 func (f *flow) drops(m *message) bool {
-	return m.size > 0 && (f.broken || f.dir.link.cut.Blocks(f.dir.carries) || f.dir.lost(m))
+	return m.size > 0 && (f.broken || f.dir.link.cut.Blocks(f.dir.carries) || f.dir.losesMessage(m))
 }
 
 // A client gets its own bubble if its lock reads package time directly and the plan changes a
@@ -127,7 +127,7 @@ func (f *flow) drops(m *message) bool {
 // time is true time.
 
 // needsClientBubbles reports whether the clients of a run need their own bubbles.
-func needsOwnBubbles(s scenario.Scenario, k lock.Kind) bool {
+func needsClientBubbles(s scenario.Scenario, k lock.Kind) bool {
 	return k.OwnTime && slices.ContainsFunc(s.Plan, func(st nemesis.Step) bool { return changesClientClock(s, st) })
 }
 
@@ -226,4 +226,4 @@ func (h *host) launch(ctx context.Context, at func(string), program func(context
 }
 
 // oneClockReason explains why the clock of a client that reads package time can't be set.
-const oneClock = "a lock that reads package time directly has one clock in the simulation, which can run fast or slow but can't be set"
+const oneClockReason = "a lock that reads package time directly has one clock in the simulation, which can run fast or slow but can't be set"

@@ -17,7 +17,7 @@ import (
 )
 
 // readWithin reads data that arrives within a time limit.
-func reply(conn net.Conn, within time.Duration) (string, error) {
+func readWithin(conn net.Conn, within time.Duration) (string, error) {
 	conn.SetReadDeadline(time.Now().Add(within))
 	b := make([]byte, 256)
 	n, err := conn.Read(b)
@@ -43,7 +43,7 @@ func TestCutDropsMessages(t *testing.T) {
 		nemesis.Request: {"no answer", "a info applied false answered false; c ok applied true answered true"},
 		nemesis.Reply:   {"no answer, though the node gave one: PONG", "a ok applied true answered false; c ok applied true answered true"},
 	} {
-		_, events, _ := simulate(t, topology(1, 1), 1, func(c *cluster) error {
+		_, events, _ := simulate(t, testScenario(1, 1), 1, func(c *cluster) error {
 			defer func() { <-c.after(time.Second) }()
 			return c.runOneClient(func(ctx context.Context, e client.Env) error {
 				var conns []net.Conn
@@ -59,7 +59,7 @@ func TestCutDropsMessages(t *testing.T) {
 					t.Error(way, back, err)
 				}
 				fmt.Fprint(busy, "SET a 1\r\n")
-				if got, err := reply(busy, time.Second); !errors.Is(err, os.ErrDeadlineExceeded) {
+				if got, err := readWithin(busy, time.Second); !errors.Is(err, os.ErrDeadlineExceeded) {
 					t.Errorf("%q: in the cut: %q, %v", way, got, err)
 				}
 				dialing, cancel := context.WithTimeout(ctx, time.Second)
@@ -70,11 +70,11 @@ func TestCutDropsMessages(t *testing.T) {
 				if back, err := c.Mend("c1-n1"); err != nil || !strings.HasSuffix(back, ": PONG") {
 					t.Error(way, back, err)
 				}
-				if got, err := reply(busy, time.Second); !errors.Is(err, syscall.ECONNRESET) {
+				if got, err := readWithin(busy, time.Second); !errors.Is(err, syscall.ECONNRESET) {
 					t.Errorf("%q: after the cut: %q, %v", way, got, err)
 				}
 				fmt.Fprint(idle, "SET c 1\r\n")
-				if got, err := reply(idle, time.Second); got != "+OK\r\n" {
+				if got, err := readWithin(idle, time.Second); got != "+OK\r\n" {
 					t.Errorf("%q: idle connection: %q, %v", way, got, err)
 				}
 				return nil
@@ -89,7 +89,7 @@ func TestCutDropsMessages(t *testing.T) {
 // A one-way cut that holds messages affects only that direction and loses nothing.
 func TestCutHoldsOneWay(t *testing.T) {
 	for way, applied := range map[string]int64{nemesis.Request: 0, nemesis.Reply: 1} {
-		_, events, _ := simulate(t, topology(1, 1), 1, func(c *cluster) error {
+		_, events, _ := simulate(t, testScenario(1, 1), 1, func(c *cluster) error {
 			return c.runOneClient(func(ctx context.Context, e client.Env) error {
 				conn, err := e.Dial(ctx, "tcp", c.addr("n1"))
 				if err != nil {
@@ -99,7 +99,7 @@ func TestCutHoldsOneWay(t *testing.T) {
 					t.Error(way, back, err)
 				}
 				fmt.Fprint(conn, "SET a 1\r\n")
-				if got, err := reply(conn, time.Second); err == nil {
+				if got, err := readWithin(conn, time.Second); err == nil {
 					t.Errorf("%s: in the cut: %q", way, got)
 				}
 				if n, _ := c.servers[0].node.Do("EXISTS", "a"); n != applied {
@@ -108,7 +108,7 @@ func TestCutHoldsOneWay(t *testing.T) {
 				if _, err := c.Mend("c1-n1"); err != nil {
 					t.Error(err)
 				}
-				if got, err := reply(conn, time.Second); got != "+OK\r\n" {
+				if got, err := readWithin(conn, time.Second); got != "+OK\r\n" {
 					t.Errorf("%s: after the cut: %q, %v", way, got, err)
 				}
 				return nil
@@ -122,7 +122,7 @@ func TestCutHoldsOneWay(t *testing.T) {
 
 // A cut that resets ends all existing connections and each new one.
 func TestCutResetsConnections(t *testing.T) {
-	_, events, _ := simulate(t, topology(1, 1), 1, func(c *cluster) error {
+	_, events, _ := simulate(t, testScenario(1, 1), 1, func(c *cluster) error {
 		return c.runOneClient(func(ctx context.Context, e client.Env) error {
 			conn, err := e.Dial(ctx, "tcp", c.addr("n1"))
 			if err != nil {
@@ -132,12 +132,12 @@ func TestCutResetsConnections(t *testing.T) {
 				t.Error(back, err)
 			}
 			fmt.Fprint(conn, "SET a 1\r\n")
-			if got, err := reply(conn, time.Second); !errors.Is(err, syscall.ECONNRESET) {
+			if got, err := readWithin(conn, time.Second); !errors.Is(err, syscall.ECONNRESET) {
 				t.Errorf("old connection: %q, %v", got, err)
 			}
 			if conn, err = e.Dial(ctx, "tcp", c.addr("n1")); err == nil {
 				conn.Write([]byte("SET b 1\r\n"))
-				_, err = reply(conn, time.Second)
+				_, err = readWithin(conn, time.Second)
 			}
 			if !errors.Is(err, syscall.ECONNRESET) {
 				t.Errorf("new connection: %v", err)
@@ -159,7 +159,7 @@ func TestCutResetsConnections(t *testing.T) {
 
 // A cut that refuses connections doesn't affect existing ones.
 func TestCutRefusesConnections(t *testing.T) {
-	simulate(t, topology(1, 1), 1, func(c *cluster) error {
+	simulate(t, testScenario(1, 1), 1, func(c *cluster) error {
 		return c.runOneClient(func(ctx context.Context, e client.Env) error {
 			conn, err := e.Dial(ctx, "tcp", c.addr("n1"))
 			if err != nil {
@@ -182,7 +182,7 @@ func TestCutRefusesConnections(t *testing.T) {
 }
 
 func TestCutRejectsInvalidArguments(t *testing.T) {
-	simulate(t, topology(1, 1), 1, func(c *cluster) error {
+	simulate(t, testScenario(1, 1), 1, func(c *cluster) error {
 		for _, args := range [][3]string{{"c1-n9", "", ""}, {"c1-n1", "saw", ""}, {"c1-n1", nemesis.CutReset, nemesis.Reply}} {
 			if _, err := c.Cut(args[0], args[1], args[2]); err == nil {
 				t.Errorf("no error for Cut(%v)", args)
@@ -201,7 +201,7 @@ func TestTapDrops(t *testing.T) {
 		nemesis.Request: "a info applied false answered false; b ok applied true answered true",
 		nemesis.Reply:   "a ok applied true answered false; b ok applied true answered true",
 	} {
-		_, events, _ := simulate(t, topology(1, 1), 1, func(c *cluster) error {
+		_, events, _ := simulate(t, testScenario(1, 1), 1, func(c *cluster) error {
 			err := c.Tap(nemesis.OnMessage{Link: "c1-n1", Message: history.OpSet, Of: of, Nth: 1}, func(m nemesis.HeldMessage) {
 				m.Lose()
 				m.Lose() // a second call has no effect
@@ -215,7 +215,7 @@ func TestTapDrops(t *testing.T) {
 					return err
 				}
 				fmt.Fprint(conn, "SET a 1\r\nGET a\r\n")
-				if got, err := reply(conn, time.Second); !errors.Is(err, syscall.ECONNRESET) {
+				if got, err := readWithin(conn, time.Second); !errors.Is(err, syscall.ECONNRESET) {
 					t.Errorf("%s: %q, %v", of, got, err)
 				}
 				if conn, err = e.Dial(ctx, "tcp", c.addr("n1")); err != nil {

@@ -79,7 +79,7 @@ func contend(ctx context.Context, c *cluster, e client.Env, name string, until t
 }
 
 // injectFaults injects a mix of faults into a cluster.
-func chaos(c *cluster) {
+func injectFaults(c *cluster) {
 	at := func(ms int, f func()) { c.At(time.Duration(ms)*time.Millisecond, f) }
 	at(700, func() { c.Pause("c1") })
 	at(1200, func() { c.Cut("c2-n1", "", ""); c.Cut("c2-n2", "", "") })
@@ -122,12 +122,12 @@ func shapeTraffic(c *cluster, at func(ms int, f func())) {
 	}
 }
 
-func contest(t testing.TB, seed uint64, clients int, until time.Duration, faults func(*cluster)) (string, uint64) {
+func runContention(t testing.TB, seed uint64, clients int, until time.Duration, faults func(*cluster)) (string, uint64) {
 	t.Helper()
-	return contestOn(t, topology(clients, 5), seed, until, faults)
+	return runContentionOn(t, testScenario(clients, 5), seed, until, faults)
 }
 
-func contestOn(t testing.TB, s scenario.Scenario, seed uint64, until time.Duration, faults func(*cluster)) (string, uint64) {
+func runContentionOn(t testing.TB, s scenario.Scenario, seed uint64, until time.Duration, faults func(*cluster)) (string, uint64) {
 	t.Helper()
 	tt, ok := t.(*testing.T)
 	if !ok {
@@ -155,18 +155,18 @@ func contestOn(t testing.TB, s scenario.Scenario, seed uint64, until time.Durati
 
 func TestSameSeedSameHistory(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
-	text, digest := contest(t, 7, 3, 4*time.Second, chaos)
+	text, digest := runContention(t, 7, 3, 4*time.Second, injectFaults)
 	if len(text) < 40000 {
 		t.Fatalf("too few events: %s", text)
 	}
 	for i := range 20 {
 		runtime.GOMAXPROCS(1 + i%2)
-		repeated, d := contest(t, 7, 3, 4*time.Second, chaos)
+		repeated, d := runContention(t, 7, 3, 4*time.Second, injectFaults)
 		if repeated != text || d != digest {
 			t.Fatalf("run %d with GOMAXPROCS=%d differs: history %v, digest %v", i, 1+i%2, repeated != text, d != digest)
 		}
 	}
-	other, d := contest(t, 8, 3, 4*time.Second, chaos)
+	other, d := runContention(t, 8, 3, 4*time.Second, injectFaults)
 	if other == text || d == digest {
 		t.Error("a different seed gives the same run")
 	}
@@ -174,8 +174,8 @@ func TestSameSeedSameHistory(t *testing.T) {
 
 func TestSeedsAreReproducible(t *testing.T) {
 	for seed := uint64(100); seed < 110; seed++ {
-		a, da := contest(t, seed, 3, 4*time.Second, chaos)
-		b, db := contest(t, seed, 3, 4*time.Second, chaos)
+		a, da := runContention(t, seed, 3, 4*time.Second, injectFaults)
+		b, db := runContention(t, seed, 3, 4*time.Second, injectFaults)
 		if a != b || da != db {
 			t.Errorf("seed %d isn't reproducible: history %v, digest %v", seed, a != b, da != db)
 		}
@@ -186,7 +186,7 @@ func TestSeedsAreReproducible(t *testing.T) {
 // connections are closed during a cut that ends at the same instant.
 func TestCloseOrderHasNoEffect(t *testing.T) {
 	run := func(order ...int) string {
-		text, _, digest := simulate(t, topology(1, 1), 1, func(c *cluster) error {
+		text, _, digest := simulate(t, testScenario(1, 1), 1, func(c *cluster) error {
 			return c.runOneClient(func(ctx context.Context, e client.Env) error {
 				var conns []net.Conn
 				for range order {
@@ -220,7 +220,7 @@ func TestCloseOrderHasNoEffect(t *testing.T) {
 func BenchmarkMinute(b *testing.B) {
 	var lines int
 	for b.Loop() {
-		text, _ := contest(b, 1, 5, time.Minute, func(*cluster) {})
+		text, _ := runContention(b, 1, 5, time.Minute, func(*cluster) {})
 		lines = strings.Count(text, "\n")
 	}
 	b.ReportMetric(float64(lines), "events/op")
@@ -229,7 +229,7 @@ func BenchmarkMinute(b *testing.B) {
 // Simultaneous writes on ended connections fail at distinct instants, so that the order of the
 // errors doesn't depend on the scheduler.
 func TestWriteErrorsAreOrdered(t *testing.T) {
-	simulate(t, topology(1, 5), 1, func(c *cluster) error {
+	simulate(t, testScenario(1, 5), 1, func(c *cluster) error {
 		return c.runOneClient(func(ctx context.Context, e client.Env) error {
 			var conns []net.Conn
 			for i := range 5 {
@@ -267,7 +267,7 @@ func TestWriteErrorsAreOrdered(t *testing.T) {
 // A program's other goroutines act before a fault that is triggered at a point of the same instant.
 func TestPointsRunLast(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
-	simulate(t, topology(1, 1), 1, func(c *cluster) error {
+	simulate(t, testScenario(1, 1), 1, func(c *cluster) error {
 		var looked atomic.Bool
 		return c.run(context.Background(), "c1", func(string) {
 			if !looked.Load() {

@@ -68,14 +68,14 @@ func (c *cluster) FreeDisk(target string) (string, error) {
 }
 
 // withDisk calls do on a node with a disk. If up is set, the node must be running.
-func (c *cluster) withDisk(what, target string, up bool, do func(*server)) (string, error) {
+func (c *cluster) withDisk(what, target string, mustRun bool, do func(*server)) (string, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	s, err := c.node(target)
 	switch {
 	case err != nil:
 		return "", fmt.Errorf("%s %s: %w", what, target, err)
-	case up && s.node == nil:
+	case mustRun && s.node == nil:
 		return "", fmt.Errorf("%s %s: it is down", what, target)
 	case s.disk == nil:
 		return "", fmt.Errorf("%s %s: it has no persistence: set topology.persistence", what, target)

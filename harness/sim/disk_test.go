@@ -15,8 +15,8 @@ import (
 	"lockpick/harness/scenario"
 )
 
-func persistent(policy string) scenario.Scenario {
-	s := topology(1, 1)
+func persistentScenario(policy string) scenario.Scenario {
+	s := testScenario(1, 1)
 	s.Topology.Persistence = policy
 	return s
 }
@@ -62,7 +62,7 @@ func TestPersistence(t *testing.T) {
 		"no, shutdown":         {"no", shutDown, both},
 	} {
 		t.Run(name, func(t *testing.T) {
-			simulate(t, persistent(tt.policy), 1, func(c *cluster) error {
+			simulate(t, persistentScenario(tt.policy), 1, func(c *cluster) error {
 				<-c.after(300 * time.Millisecond)
 				c.do(t, "n1", "SET", early, "1", "PX", "60000")
 				<-c.after(1300*time.Millisecond - c.Now())
@@ -98,7 +98,7 @@ func shutDown(c *cluster, t *testing.T) { mustSucceed(t, "PING: refused")(c.Shut
 
 // Keys expire while the node is powered off.
 func TestExpiryWhilePoweredOff(t *testing.T) {
-	simulate(t, persistent("always"), 1, func(c *cluster) error {
+	simulate(t, persistentScenario("always"), 1, func(c *cluster) error {
 		c.do(t, "n1", "SET", "k", "v", "PX", "10000")
 		<-c.after(time.Second)
 		losePower(c, t)
@@ -112,7 +112,7 @@ func TestExpiryWhilePoweredOff(t *testing.T) {
 // hour.
 func TestEverySecUsesWallClock(t *testing.T) {
 	for _, by := range []time.Duration{0, -time.Hour} {
-		simulate(t, persistent("everysec"), 1, func(c *cluster) error {
+		simulate(t, persistentScenario("everysec"), 1, func(c *cluster) error {
 			<-c.after(1500 * time.Millisecond)
 			c.TurnClock("n1", by, 1)
 			c.do(t, "n1", "SET", "k", "v")
@@ -138,7 +138,7 @@ func TestSlowDiskEverySec(t *testing.T) {
 		"killed later":       {3200 * time.Millisecond, 0, 2},
 		"the sync came back": {time.Second, 500 * time.Millisecond, 2},
 	} {
-		simulate(t, persistent("everysec"), 1, func(c *cluster) error {
+		simulate(t, persistentScenario("everysec"), 1, func(c *cluster) error {
 			<-c.after(1100 * time.Millisecond)
 			mustSucceed(t, "fsync: does not come back")(c.StallSync("n1"))
 			mustSucceed(t, "touched = 1")(c.Touch("n1")) // its sync hangs
@@ -159,7 +159,7 @@ func TestSlowDiskEverySec(t *testing.T) {
 
 // Under always, a reply waits for its sync, and so do all other clients.
 func TestSlowDiskAlways(t *testing.T) {
-	simulate(t, persistent("always"), 1, func(c *cluster) error {
+	simulate(t, persistentScenario("always"), 1, func(c *cluster) error {
 		return c.runOneClient(func(ctx context.Context, e client.Env) error {
 			writer, err1 := e.Dial(ctx, "tcp", c.addr("n1"))
 			reader, err2 := e.Dial(ctx, "tcp", c.addr("n1"))
@@ -170,7 +170,7 @@ func TestSlowDiskAlways(t *testing.T) {
 			if reply, err := ask(writer, "SET k v"); reply != "+OK\r\n" {
 				t.Errorf("set: %q, %v", reply, err)
 			}
-			between(t, "answered", c.Now()-began, 2*minLatency+minSync, 2*(minLatency+spread)+minSync+syncSpread+100*time.Microsecond)
+			checkBetween(t, "answered", c.Now()-began, 2*minLatency+minSync, 2*(minLatency+latencySpread)+minSync+syncSpread+100*time.Microsecond)
 			mustSucceed(t, "touched = 1")(c.Touch("n1"))
 			mustSucceed(t, "touched = 2")(c.Touch("n1")) // after the first one is synced
 			c.StallSync("n1")
@@ -212,7 +212,7 @@ func TestSlowDiskAlways(t *testing.T) {
 // With a full disk, a node with everysec refuses writes until there is space, and a node with
 // always exits.
 func TestFullDisk(t *testing.T) {
-	simulate(t, persistent("everysec"), 1, func(c *cluster) error {
+	simulate(t, persistentScenario("everysec"), 1, func(c *cluster) error {
 		return c.runOneClient(func(ctx context.Context, e client.Env) error {
 			conn, err := e.Dial(ctx, "tcp", c.addr("n1"))
 			if err != nil {
@@ -240,7 +240,7 @@ func TestFullDisk(t *testing.T) {
 			return nil
 		})
 	})
-	simulate(t, persistent("always"), 1, func(c *cluster) error {
+	simulate(t, persistentScenario("always"), 1, func(c *cluster) error {
 		return c.runOneClient(func(ctx context.Context, e client.Env) error {
 			conn, err := e.Dial(ctx, "tcp", c.addr("n1"))
 			if err != nil {
@@ -260,7 +260,7 @@ func TestFullDisk(t *testing.T) {
 
 // A machine without power doesn't answer, and rejects its old connections when it is up again.
 func TestPowerLossAndConnections(t *testing.T) {
-	simulate(t, persistent("always"), 1, func(c *cluster) error {
+	simulate(t, persistentScenario("always"), 1, func(c *cluster) error {
 		return c.runOneClient(func(ctx context.Context, e client.Env) error {
 			var conns [3]io.ReadWriteCloser
 			for i := range conns {
@@ -281,12 +281,12 @@ func TestPowerLossAndConnections(t *testing.T) {
 			if _, err := ask(conns[0], "PING"); !errors.Is(err, syscall.ECONNRESET) {
 				t.Errorf("connection used during the outage: %v", err)
 			}
-			between(t, "reset", c.Now(), 3*time.Second, 3*time.Second+2*time.Millisecond)
+			checkBetween(t, "reset", c.Now(), 3*time.Second, 3*time.Second+2*time.Millisecond)
 			<-e.After(time.Second)
 			if _, err := ask(conns[1], "PING"); !errors.Is(err, syscall.ECONNRESET) {
 				t.Errorf("connection used after the outage: %v", err)
 			}
-			between(t, "reset", c.Now(), 4*time.Second, 4*time.Second+5*time.Millisecond)
+			checkBetween(t, "reset", c.Now(), 4*time.Second, 4*time.Second+5*time.Millisecond)
 			c.At(5*time.Second, func() { losePower(c, t) })
 			c.At(6*time.Second, func() { c.Restart("n1") })
 			<-e.After(5*time.Second + 10*time.Millisecond - c.Now())
@@ -294,7 +294,7 @@ func TestPowerLossAndConnections(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			between(t, "connected", c.Now(), 6*time.Second, 6*time.Second+5*time.Millisecond)
+			checkBetween(t, "connected", c.Now(), 6*time.Second, 6*time.Second+5*time.Millisecond)
 			if reply, err := ask(conn, "PING"); reply != "+PONG\r\n" {
 				t.Errorf("ping: %q, %v", reply, err)
 			}
@@ -304,7 +304,7 @@ func TestPowerLossAndConnections(t *testing.T) {
 }
 
 func TestNoDisk(t *testing.T) {
-	simulate(t, topology(1, 1), 1, func(c *cluster) error {
+	simulate(t, testScenario(1, 1), 1, func(c *cluster) error {
 		mustFail(t, "set topology.persistence")(c.StallSync("n1"))
 		mustFail(t, "set topology.persistence")(c.FillDisk("n1"))
 		mustFail(t, "no such client or node")(c.LosePower("n9", false))

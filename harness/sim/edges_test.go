@@ -38,7 +38,7 @@ func TestRestartedNodeGetsNoOldRequests(t *testing.T) {
 			return func() { (<-passes)() }
 		},
 	} {
-		_, events, _ := simulate(t, topology(1, 1), 1, func(c *cluster) error {
+		_, events, _ := simulate(t, testScenario(1, 1), 1, func(c *cluster) error {
 			return c.runOneClient(func(ctx context.Context, e client.Env) error {
 				conn, err := e.Dial(ctx, "tcp", c.addr("n1"))
 				if err != nil {
@@ -79,7 +79,7 @@ func TestRestartedNodeGetsNoOldRequests(t *testing.T) {
 // A request is applied even if its client dies before the reply arrives, and the history shows that
 // nobody received the reply.
 func TestReplyToDeadClient(t *testing.T) {
-	_, events, _ := simulate(t, topology(1, 1), 1, func(c *cluster) error {
+	_, events, _ := simulate(t, testScenario(1, 1), 1, func(c *cluster) error {
 		err := c.runOneClient(func(ctx context.Context, e client.Env) error {
 			conn, err := e.Dial(ctx, "tcp", c.addr("n1"))
 			if err != nil {
@@ -109,7 +109,7 @@ func TestReplyToDeadClient(t *testing.T) {
 func TestPausedClientSendsNothing(t *testing.T) {
 	const from, to = 1500 * time.Millisecond, 2900 * time.Millisecond
 	text := ""
-	_, events, _ := simulate(t, topology(3, 5), 5, func(c *cluster) error {
+	_, events, _ := simulate(t, testScenario(3, 5), 5, func(c *cluster) error {
 		dials := func() string {
 			c.mu.Lock()
 			defer c.mu.Unlock()
@@ -172,7 +172,7 @@ func TestPausedClientSendsNothing(t *testing.T) {
 func TestDialReplyAtDeadline(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
 	dial := func(seed uint64, deadline time.Duration) (out string, took time.Duration) {
-		simulate(t, topology(1, 1), seed, func(c *cluster) error {
+		simulate(t, testScenario(1, 1), seed, func(c *cluster) error {
 			return c.runOneClient(func(ctx context.Context, e client.Env) error {
 				start := c.Now()
 				if deadline > 0 {
@@ -205,7 +205,7 @@ func TestDialReplyAtDeadline(t *testing.T) {
 func TestClientStartsOnDeathOfAnother(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(2))
 	at := time.Second
-	s := topology(2, 3)
+	s := testScenario(2, 3)
 	s.Limit = 20 * time.Second
 	s.Lock.Kind = "none"
 	s.Clients[1].Start = &nemesis.Event{Client: "c1", Event: "killed"}

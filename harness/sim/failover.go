@@ -53,7 +53,7 @@ func (r *replica) depart(u *update) {
 	now := r.net.now()
 	content := uint64(len(r.queue))
 	u.record.WriteHash(func(s string) { content = mix(content, sum(r.net.tokens.placeholder(s))) })
-	took := int64(minLatency) + int64(mix(r.net.seed, sum(r.link), uint64(now), content)%uint64(spread))
+	took := int64(minLatency) + int64(mix(r.net.seed, sum(r.link), uint64(now), content)%uint64(latencySpread))
 	r.last = r.net.at(r.slot, max(now+took, r.last+1), func() { r.arrive(u) })
 	r.digest += mix(uint64(now), uint64(r.last), content)
 }
@@ -168,7 +168,7 @@ type replacedMaster struct {
 // recognize it as a master. Redis's sentinels wait for a random time of up to SENTINEL_MAX_DESYNC,
 // one second, to avoid split votes, and query the replica's role every second (src/sentinel.c,
 // sentinelStartFailover and sentinelSendPeriodicCommands).
-func (q *sentinels) election(target string) time.Duration {
+func (q *sentinels) electionTime(target string) time.Duration {
 	return time.Second + time.Duration(mix(q.net.seed, sum("election"), sum(target))%uint64(time.Second))
 }
 
@@ -197,7 +197,7 @@ func (q *sentinels) FailOverBySentinel(target string, stop bool) (string, error)
 		s.stop(syscall.ECONNRESET)
 	}
 	q.net.mu.Unlock()
-	took := q.downAfter + q.election(target)
+	took := q.downAfter + q.electionTime(target)
 	q.net.sleep(s.slot, q.net.now()+int64(took))
 	q.net.mu.Lock()
 	defer q.net.mu.Unlock()

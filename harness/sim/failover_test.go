@@ -25,7 +25,7 @@ func TestFailOver(t *testing.T) {
 		"link cut":          {5 * time.Second, true, false, 1},
 		"link mended again": {5 * time.Second, true, true, 2},
 	} {
-		s := topology(1, 2)
+		s := testScenario(1, 2)
 		s.Topology.Replicas = 1
 		simulate(t, s, 1, func(c *cluster) error {
 			return c.runOneClient(func(ctx context.Context, e client.Env) error {
@@ -75,7 +75,7 @@ func TestFailOver(t *testing.T) {
 }
 
 func TestFailOverRequiresReplica(t *testing.T) {
-	simulate(t, topology(1, 1), 1, func(c *cluster) error {
+	simulate(t, testScenario(1, 1), 1, func(c *cluster) error {
 		mustFail(t, "set topology.replicas")(c.FailOver("n1"))
 		mustFail(t, "no such")(c.FailOver("n9"))
 		mustFail(t, "no such link")(c.Cut("n1-replica", "", ""))
@@ -85,7 +85,7 @@ func TestFailOverRequiresReplica(t *testing.T) {
 
 // A master that restarts without data empties its replica.
 func TestReplicaAfterMasterRestart(t *testing.T) {
-	s := topology(1, 1)
+	s := testScenario(1, 1)
 	s.Topology.Replicas = 1
 	simulate(t, s, 1, func(c *cluster) error {
 		c.do(t, "n1", "SET", "k", "v")
@@ -101,7 +101,7 @@ func TestReplicaAfterMasterRestart(t *testing.T) {
 
 // After a failover, a node with persistence keeps its data.
 func TestFailOverThenPowerLoss(t *testing.T) {
-	s := persistent("always")
+	s := persistentScenario("always")
 	s.Topology.Replicas = 1
 	simulate(t, s, 1, func(c *cluster) error {
 		c.do(t, "n1", "SET", "a", "1")

@@ -28,7 +28,7 @@ func ask(conn io.ReadWriter, command string) (string, error) {
 	return string(b[:n]), err
 }
 
-func between(t *testing.T, what string, got, from, to time.Duration) {
+func checkBetween(t *testing.T, what string, got, from, to time.Duration) {
 	t.Helper()
 	if got < from || got > to {
 		t.Errorf("%s at %v, want %v to %v", what, got, from, to)
@@ -94,7 +94,7 @@ var clientActions = map[string]func(ctx context.Context, c *cluster, e client.En
 func TestPauseStopsClient(t *testing.T) {
 	for name, act := range clientActions {
 		t.Run(name, func(t *testing.T) {
-			_, events, _ := simulate(t, topology(1, 1), 1, func(c *cluster) error {
+			_, events, _ := simulate(t, testScenario(1, 1), 1, func(c *cluster) error {
 				c.At(pause, func() {
 					if _, err := c.Pause("c1"); err != nil {
 						t.Error(err)
@@ -107,7 +107,7 @@ func TestPauseStopsClient(t *testing.T) {
 				})
 				at := func(string) { <-c.after(time.Second) } // the pause begins while the client is at the point
 				err := c.run(context.Background(), "c1", at, func(ctx context.Context, e client.Env) error { return act(ctx, c, e) })
-				between(t, "resumed", c.Now(), resume, resumedBy)
+				checkBetween(t, "resumed", c.Now(), resume, resumedBy)
 				return err
 			})
 			if name == "emit" && len(events) != 1 {
@@ -125,7 +125,7 @@ func (c *cluster) after(d time.Duration) <-chan struct{} {
 }
 
 func TestResumeOneAtATime(t *testing.T) {
-	simulate(t, topology(1, 5), 1, func(c *cluster) error {
+	simulate(t, testScenario(1, 5), 1, func(c *cluster) error {
 		c.At(time.Second, func() { c.Pause("c1") })
 		c.At(3*time.Second, func() { c.Resume("c1") })
 		return c.runOneClient(func(ctx context.Context, e client.Env) error {
@@ -155,7 +155,7 @@ func TestResumeOneAtATime(t *testing.T) {
 
 func TestKilledClientHasNoEffect(t *testing.T) {
 	for _, paused := range []bool{false, true} {
-		text, _, _ := simulate(t, topology(1, 1), 1, func(c *cluster) error {
+		text, _, _ := simulate(t, testScenario(1, 1), 1, func(c *cluster) error {
 			if paused {
 				c.At(time.Second/2, func() { c.Pause("c1") })
 			}
@@ -187,7 +187,7 @@ func TestKilledClientHasNoEffect(t *testing.T) {
 				}
 				return nil
 			})
-			between(t, "run ended", c.Now(), time.Second, time.Second+time.Millisecond)
+			checkBetween(t, "run ended", c.Now(), time.Second, time.Second+time.Millisecond)
 			<-unwound
 			<-c.after(time.Second)
 			if n, _ := c.servers[0].node.Do("DBSIZE"); n != int64(0) {
@@ -205,7 +205,7 @@ func TestKilledClientHasNoEffect(t *testing.T) {
 }
 
 func TestKilledNodeLosesKeys(t *testing.T) {
-	simulate(t, topology(1, 1), 1, func(c *cluster) error {
+	simulate(t, testScenario(1, 1), 1, func(c *cluster) error {
 		return c.runOneClient(func(ctx context.Context, e client.Env) error {
 			conn, err := e.Dial(ctx, "tcp", c.addr("n1"))
 			if err != nil {
@@ -246,7 +246,7 @@ func TestKilledNodeLosesKeys(t *testing.T) {
 
 // A cut delays messages sent before or during it, in both directions, and keeps their order.
 func TestCutHoldsMessages(t *testing.T) {
-	_, events, _ := simulate(t, topology(1, 1), 1, func(c *cluster) error {
+	_, events, _ := simulate(t, testScenario(1, 1), 1, func(c *cluster) error {
 		c.At(time.Second, func() {
 			if back, err := c.Cut("c1-n1", nemesis.CutHold, ""); err != nil || !strings.Contains(back, "no answer") {
 				t.Error(back, err)
@@ -302,7 +302,7 @@ func TestCutHoldsMessages(t *testing.T) {
 func TestTap(t *testing.T) {
 	for _, of := range []string{nemesis.Request, nemesis.Reply} {
 		t.Run(of, func(t *testing.T) {
-			_, events, _ := simulate(t, topology(1, 1), 1, func(c *cluster) error {
+			_, events, _ := simulate(t, testScenario(1, 1), 1, func(c *cluster) error {
 				var hitAt time.Duration
 				err := c.Tap(nemesis.OnMessage{Link: "c1-n1", Message: history.OpSet, Of: of, Nth: 2}, func(m nemesis.HeldMessage) {
 					pass := m.Pass
@@ -323,8 +323,8 @@ func TestTap(t *testing.T) {
 					if err := set("b"); err == nil {
 						t.Error("the held message was answered")
 					}
-					between(t, "timeout", e.True(), sent+50*time.Millisecond, sent+51*time.Millisecond)
-					between(t, "hit", hitAt, sent+minLatency, sent+3*time.Millisecond)
+					checkBetween(t, "timeout", e.True(), sent+50*time.Millisecond, sent+51*time.Millisecond)
+					checkBetween(t, "hit", hitAt, sent+minLatency, sent+3*time.Millisecond)
 					if err := set("c"); err != nil {
 						t.Errorf("a newer connection is blocked: %v", err)
 					}
@@ -360,7 +360,7 @@ func TestTap(t *testing.T) {
 // Two taps may wait for the same message.
 func TestTwoTapsOnOneMessage(t *testing.T) {
 	var hits []time.Duration
-	simulate(t, topology(1, 1), 1, func(c *cluster) error {
+	simulate(t, testScenario(1, 1), 1, func(c *cluster) error {
 		for range 2 {
 			err := c.Tap(nemesis.OnMessage{Link: "c1-n1", Message: history.OpSet, Of: nemesis.Reply, Nth: 1}, func(m nemesis.HeldMessage) {
 				pass := m.Pass
@@ -375,7 +375,7 @@ func TestTwoTapsOnOneMessage(t *testing.T) {
 			r := open(e, c.addr("n1"), 10*time.Second)
 			defer r.Close()
 			err := r.Set(ctx, "k", "v", 0).Err()
-			between(t, "answer", e.True(), 2*time.Second, 2*time.Second+20*time.Millisecond)
+			checkBetween(t, "answer", e.True(), 2*time.Second, 2*time.Second+20*time.Millisecond)
 			return err
 		})
 	})
@@ -390,7 +390,7 @@ func TestTapCountsScriptsOnce(t *testing.T) {
 	for nth, want := range map[int]time.Duration{1: 0, 2: time.Second, 3: 2 * time.Second} {
 		for _, of := range []string{nemesis.Request, nemesis.Reply} {
 			var hitAt time.Duration
-			simulate(t, topology(1, 1), 1, func(c *cluster) error {
+			simulate(t, testScenario(1, 1), 1, func(c *cluster) error {
 				err := c.Tap(nemesis.OnMessage{Link: "c1-n1", Message: history.OpRelease, Of: of, Nth: nth}, func(m nemesis.HeldMessage) {
 					pass := m.Pass
 					hitAt = c.Now()
@@ -411,7 +411,7 @@ func TestTapCountsScriptsOnce(t *testing.T) {
 					return nil
 				})
 			})
-			between(t, fmt.Sprintf("%s %d", of, nth), hitAt, want+1, want+20*time.Millisecond)
+			checkBetween(t, fmt.Sprintf("%s %d", of, nth), hitAt, want+1, want+20*time.Millisecond)
 		}
 	}
 }
@@ -419,7 +419,7 @@ func TestTapCountsScriptsOnce(t *testing.T) {
 // Commands that are open when the run ends are recorded.
 func TestOpenCommandsAreRecorded(t *testing.T) {
 	for _, how := range []string{"run ends", "node dies"} {
-		_, events, _ := simulate(t, topology(1, 1), 1, func(c *cluster) error {
+		_, events, _ := simulate(t, testScenario(1, 1), 1, func(c *cluster) error {
 			return c.runOneClient(func(ctx context.Context, e client.Env) error {
 				conn, err := e.Dial(ctx, "tcp", c.addr("n1"))
 				if err != nil {
@@ -442,7 +442,7 @@ func TestOpenCommandsAreRecorded(t *testing.T) {
 // A driver that checks idle connections before reusing them notices that one has ended, as on a
 // real network.
 func TestIdleConnectionCheck(t *testing.T) {
-	simulate(t, topology(1, 1), 1, func(c *cluster) error {
+	simulate(t, testScenario(1, 1), 1, func(c *cluster) error {
 		return c.runOneClient(func(ctx context.Context, e client.Env) error {
 			r := open(e, c.addr("n1"), time.Second)
 			defer r.Close()

@@ -30,7 +30,7 @@ func TestPooledTimersAcrossRuns(t *testing.T) {
 		timers.Put(timer)
 		return nil, waited
 	}}})
-	s := topology(1, 1)
+	s := testScenario(1, 1)
 	s.Lock = lock.Settings{Kind: "pooled", TTL: time.Second}
 	const runs = 5
 	for range runs {

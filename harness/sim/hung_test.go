@@ -15,10 +15,10 @@ import (
 )
 
 // hangingLock is a lock with a call that ignores its context and never returns.
-type hangingLock struct{ in string }
+type hangingLock struct{ hangingCall string }
 
 func (n hangingLock) call(op string) {
-	if n.in == op {
+	if n.hangingCall == op {
 		<-make(chan int)
 	}
 }
@@ -37,7 +37,7 @@ func TestHungClientIsAbandoned(t *testing.T) {
 	for _, own := range []bool{false, true} {
 		for _, op := range []string{"acquire", "release", "close"} {
 			b := New(map[string]lock.Kind{"own": {OwnTime: own, New: func(lock.Env) (lock.Lock, error) { return hangingLock{op}, nil }}})
-			s := ownTimeScenario(1, 1)
+			s := clientBubbleScenario(1, 1)
 			if !own {
 				s.Plan = nil
 			}

@@ -31,7 +31,7 @@ func keyEvents(t *testing.T, s scenario.Scenario, preserve func(history.Event) b
 		}
 		facts = append(facts, formatEvent(e))
 	})
-	b := New(map[string]lock.Kind{"own": {OwnTime: true}}).Preserving(preserve)
+	b := New(map[string]lock.Kind{"own": {OwnTime: true}}).WithPreservedKeys(preserve)
 	err := b.Run(context.Background(), s, 1, rec, func(_ context.Context, is harness.Cluster) error {
 		c := is.(*cluster)
 		return c.runOneClient(func(ctx context.Context, e client.Env) error {
@@ -91,11 +91,11 @@ func TestKeyEvents(t *testing.T) {
 	kill := func(c *cluster) { c.Kill("n1") }
 	restart := func(c *cluster) { c.Restart("n1") }
 	keeps := func(fsync string) scenario.Scenario {
-		s := topology(1, 1)
+		s := testScenario(1, 1)
 		s.Topology.Persistence = fsync
 		return s
 	}
-	replicated := topology(1, 1)
+	replicated := testScenario(1, 1)
 	replicated.Topology.Replicas = 1
 	for _, c := range []struct {
 		name  string
@@ -103,20 +103,20 @@ func TestKeyEvents(t *testing.T) {
 		steps []any
 		want  []string
 	}{
-		{"set, refused and deleted", topology(1, 1), []any{"SET k a NX PX 10000", "SET k b NX PX 10000", "DEL k", "DEL k"},
+		{"set, refused and deleted", testScenario(1, 1), []any{"SET k a NX PX 10000", "SET k b NX PX 10000", "DEL k", "DEL k"},
 			[]string{"set k →a until +10s by c1-n1 set", "deleted k a→ was until +10s by c1-n1 del"}},
-		{"expired, noticed by the next client", topology(1, 1), []any{"SET k a PX 1000", 2 * time.Second, "SET k b NX PX 5000"},
+		{"expired, noticed by the next client", testScenario(1, 1), []any{"SET k a PX 1000", 2 * time.Second, "SET k b NX PX 5000"},
 			[]string{"set k →a until +1s by c1-n1 set", "expired k a→ was until +0s", "set k →b until +5s by c1-n1 set"}},
-		{"changed value, same value, and changed expiry", topology(1, 1), []any{"SET k a", "SET k a", "SET k b", "PEXPIRE k 3000", "INCR n", "INCR n"},
+		{"changed value, same value, and changed expiry", testScenario(1, 1), []any{"SET k a", "SET k a", "SET k b", "PEXPIRE k 3000", "INCR n", "INCR n"},
 			[]string{"set k →a by c1-n1 set", "changed k a→b by c1-n1 set", "expiry k b→b until +3s by c1-n1 pexpire", "set n →1 by c1-n1 incr", "changed n 1→2 by c1-n1 incr"}},
-		{"a script", topology(1, 1), []any{"SET k a", "EVAL return_redis.call('del',KEYS[1]) 1 k"},
+		{"a script", testScenario(1, 1), []any{"SET k a", "EVAL return_redis.call('del',KEYS[1]) 1 k"},
 			[]string{"set k →a by c1-n1 set", "deleted k a→ by c1-n1 del in a script"}},
-		{"a hash", topology(1, 1), []any{"HSET h f 1", "HINCRBY h f 1", "HDEL h f"},
+		{"a hash", testScenario(1, 1), []any{"HSET h f 1", "HINCRBY h f 1", "HDEL h f"},
 			[]string{"set h →f 1 by c1-n1 hset", "changed h f 1→f 2 by c1-n1 hincrby", "deleted h f 2→ by c1-n1 hdel"}},
-		{"flushed", topology(1, 1), []any{"SET k a", "SET l b", "FLUSHALL"},
+		{"flushed", testScenario(1, 1), []any{"SET k a", "SET l b", "FLUSHALL"},
 			[]string{"set k →a by c1-n1 set", "set l →b by c1-n1 set", "flushed k a→ by c1-n1 flushall", "flushed l b→ by c1-n1 flushall"}},
-		{"command of the harness", topology(1, 1), []any{func(c *cluster) { c.Touch("n1") }}, []string{"set touched →1 by harness incr"}},
-		{"kill without persistence", topology(1, 1), []any{"SET k a PX 10000", "SET l b PX 10", 50 * time.Millisecond, kill, restart},
+		{"command of the harness", testScenario(1, 1), []any{func(c *cluster) { c.Touch("n1") }}, []string{"set touched →1 by harness incr"}},
+		{"kill without persistence", testScenario(1, 1), []any{"SET k a PX 10000", "SET l b PX 10", 50 * time.Millisecond, kill, restart},
 			[]string{"set k →a until +10s by c1-n1 set", "set l →b until +0s by c1-n1 set",
 				"lost k a→ was until +10s for a restart", "expired l b→ was until +0s"}},
 		{"kill with persistence", keeps("always"), []any{"SET k a PX 10000", kill, restart},
@@ -129,7 +129,7 @@ func TestKeyEvents(t *testing.T) {
 			[]string{"set k →a by c1-n1 set", "kept k a→a for a restart", "deleted k a→ by c1-n1 del", "appeared k →a for a restart"}},
 		{"promoted replica", replicated, []any{"SET k a", 10 * time.Millisecond, func(c *cluster) { c.Cut("n1-replica", "hold", "") }, "SET l b", func(c *cluster) { c.FailOver("n1") }},
 			[]string{"set k →a by c1-n1 set", "set l →b by c1-n1 set", "kept k a→a for a failover", "lost l b→ for a failover"}},
-		{"clock jump", topology(1, 1), []any{"SET k a PX 5000", func(c *cluster) { c.TurnClock("n1", 6*time.Second, 1) }, "GET k"},
+		{"clock jump", testScenario(1, 1), []any{"SET k a PX 5000", func(c *cluster) { c.TurnClock("n1", 6*time.Second, 1) }, "GET k"},
 			[]string{"set k →a until +5s by c1-n1 set", "expired k a→ was until +0s"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -156,7 +156,7 @@ func TestSuppressedEvents(t *testing.T) {
 		t.Run(string(c.what), func(t *testing.T) {
 			steps := append(append([]any{"SET k a PX 10000"}, c.steps...), "SET k z NX PX 10000")
 			last := func(preserve func(history.Event) bool) string {
-				all := keyEvents(t, topology(1, 1), preserve, steps...)
+				all := keyEvents(t, testScenario(1, 1), preserve, steps...)
 				return all[len(all)-1]
 			}
 			if got := last(nil); !strings.HasPrefix(got, "set k →z") && !strings.HasPrefix(got, "changed k a→b") {

@@ -23,12 +23,12 @@ import (
 
 // The one-way latency of a message is between minLatency and minLatency+latencySpread.
 const (
-	minLatency = 200 * time.Microsecond
-	spread     = time.Millisecond
+	minLatency    = 200 * time.Microsecond
+	latencySpread = time.Millisecond
 )
 
 // Latency returns the minimum and the maximum one-way latency of a message.
-func Latency() (least, most time.Duration) { return minLatency, minLatency + spread }
+func Latency() (least, most time.Duration) { return minLatency, minLatency + latencySpread }
 
 // network holds all machines and the links between them.
 //
@@ -74,7 +74,7 @@ func (n *network) drawKey(d *direction, content uint64) uint64 {
 }
 
 // latency returns the latency of a message with this draw key.
-func latency(key uint64) int64 { return int64(minLatency) + int64(key%uint64(spread)) }
+func latency(key uint64) int64 { return int64(minLatency) + int64(key%uint64(latencySpread)) }
 
 func (n *network) latency(d *direction, content uint64) int64 { return latency(n.drawKey(d, content)) }
 
@@ -107,7 +107,7 @@ func (n *network) recordEvent(e history.Event) {
 
 func (n *network) recordCommands(l *link, commands []*resp.Command) {
 	for _, c := range commands {
-		if !c.Recorded() {
+		if !c.IsRecorded() {
 			continue
 		}
 		n.eventBuf = c.Events(n.eventBuf[:0], l.name, l.server.name)
@@ -301,7 +301,7 @@ func (c *conn) closeSession() {
 }
 
 // handleData handles data from the server.
-func (c *conn) received(m *message) {
+func (c *conn) handleData(m *message) {
 	if !c.closed {
 		for _, cmd := range m.commands {
 			cmd.Answered = c.net.now()
@@ -314,8 +314,8 @@ func (c *conn) received(m *message) {
 }
 
 // handleServerEnd handles the end of the connection by the server: io.EOF or ECONNRESET.
-func (c *conn) serverEnded(err error) {
-	c.net.recordCommands(c.link, c.unanswered())
+func (c *conn) handleServerEnd(err error) {
+	c.net.recordCommands(c.link, c.takeUnanswered())
 	if !errors.Is(err, io.EOF) {
 		err = c.opError("read", err)
 	}
@@ -327,12 +327,12 @@ func (c *conn) serverEnded(err error) {
 }
 
 // takeUnanswered returns the commands without an answer. A second call returns nothing.
-func (c *conn) unanswered() []*resp.Command {
+func (c *conn) takeUnanswered() []*resp.Command {
 	if c.unansweredTaken {
 		return nil
 	}
 	c.unansweredTaken = true
-	return c.stream.Waiting()
+	return c.stream.Pending()
 }
 
 // openCommands returns the commands of a link whose answers were not delivered. It takes each
@@ -343,7 +343,7 @@ func (l *link) openCommands() []*resp.Command {
 		for _, m := range c.down.queue {
 			open = append(open, m.commands...)
 		}
-		open = append(open, c.unanswered()...)
+		open = append(open, c.takeUnanswered()...)
 	}
 	return open
 }
@@ -547,7 +547,7 @@ func (f *flow) arrive(m *message) {
 	case f == &f.conn.up:
 		f.dir.link.server.receive(m)
 	default:
-		f.conn.received(m)
+		f.conn.handleData(m)
 	}
 }
 

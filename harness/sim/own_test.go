@@ -18,8 +18,8 @@ import (
 )
 
 // clientBubbleScenario returns a scenario whose clients have their own bubbles.
-func ownTimeScenario(clients, nodes int) scenario.Scenario {
-	s := topology(clients, nodes)
+func clientBubbleScenario(clients, nodes int) scenario.Scenario {
+	s := testScenario(clients, nodes)
 	s.Lock = lock.Settings{Kind: "own"}
 	s.Plan = nemesis.Plan{{Fault: nemesis.Fault{Kind: "clock-rate", Targets: []string{"c1"}, Rate: 0.5}}}
 	return s
@@ -28,7 +28,7 @@ func ownTimeScenario(clients, nodes int) scenario.Scenario {
 // In a client's bubble, clock readings, timers and context deadlines follow the client's clock
 // rate. Timestamps of events are true time.
 func TestClientBubbleClock(t *testing.T) {
-	_, events, _ := simulate(t, ownTimeScenario(2, 1), 1, func(c *cluster) error {
+	_, events, _ := simulate(t, clientBubbleScenario(2, 1), 1, func(c *cluster) error {
 		c.At(0, func() {
 			if back, err := c.TurnClock("c1", 0, 0.5); err != nil || !strings.Contains(back, "rate 0.5") {
 				t.Error(back, err)
@@ -88,8 +88,8 @@ func TestClientBubbleClock(t *testing.T) {
 	}
 }
 
-func chaosWithClocks(c *cluster) {
-	chaos(c)
+func injectClockFaults(c *cluster) {
+	injectFaults(c)
 	for i, rate := range []float64{0.7, 1.4, 0.9091, 1} {
 		c.At(time.Duration(300+800*i)*time.Millisecond, func() { c.TurnClock("c1", 0, rate) })
 		c.At(time.Duration(500+700*i)*time.Millisecond, func() { c.TurnClock("c2", 0, 1/rate) })
@@ -99,14 +99,14 @@ func chaosWithClocks(c *cluster) {
 // A bubble's clock can't be set, so a run that would set it is rejected instead of running without
 // the fault.
 func TestClientBubbleClockCannotBeSet(t *testing.T) {
-	s := ownTimeScenario(1, 1)
+	s := clientBubbleScenario(1, 1)
 	s.Plan[0].Fault = nemesis.Fault{Kind: "clock-jump", Targets: []string{"c1"}, By: time.Second}
 	b := New(map[string]lock.Kind{"own": {OwnTime: true}})
 	if err := b.Run(context.Background(), s, 1, history.NewRecorder(io.Discard), nil); err == nil || !strings.Contains(err.Error(), "has one clock") {
 		t.Error(err)
 	}
 	s.Plan[0].Fault.Targets = []string{"n1"} // a node's clock can be set
-	if err := checkSupported(s, lock.Kind{OwnTime: true}); err != nil || needsOwnBubbles(s, lock.Kind{OwnTime: true}) {
+	if err := checkSupported(s, lock.Kind{OwnTime: true}); err != nil || needsClientBubbles(s, lock.Kind{OwnTime: true}) {
 		t.Error(err)
 	}
 }
@@ -114,13 +114,13 @@ func TestClientBubbleClockCannotBeSet(t *testing.T) {
 func TestClientBubblesAreReproducible(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
 	for seed := uint64(7); seed < 9; seed++ {
-		text, digest := contestOn(t, ownTimeScenario(3, 5), seed, 4*time.Second, chaosWithClocks)
+		text, digest := runContentionOn(t, clientBubbleScenario(3, 5), seed, 4*time.Second, injectClockFaults)
 		if len(text) < 40000 {
 			t.Fatalf("too few events: %s", text)
 		}
 		for i := range 4 {
 			runtime.GOMAXPROCS(1 + i%2)
-			repeated, d := contestOn(t, ownTimeScenario(3, 5), seed, 4*time.Second, chaosWithClocks)
+			repeated, d := runContentionOn(t, clientBubbleScenario(3, 5), seed, 4*time.Second, injectClockFaults)
 			if repeated != text || d != digest {
 				t.Fatalf("seed %d, run %d with GOMAXPROCS=%d differs: history %v, digest %v", seed, i, 1+i%2, repeated != text, d != digest)
 			}
@@ -131,7 +131,7 @@ func TestClientBubblesAreReproducible(t *testing.T) {
 // A paused client neither acts nor observes anything, although its clock keeps running. A killed
 // client never acts again.
 func TestClientBubblePauseAndKill(t *testing.T) {
-	simulate(t, ownTimeScenario(2, 1), 1, func(c *cluster) error {
+	simulate(t, clientBubbleScenario(2, 1), 1, func(c *cluster) error {
 		c.At(time.Second, func() { c.Pause("c1") })
 		c.At(3*time.Second, func() { c.Resume("c1") })
 		c.At(5*time.Second, func() { c.Kill("c1") })
@@ -176,7 +176,7 @@ func TestClientBubbleErrors(t *testing.T) {
 	} {
 		b := New(map[string]lock.Kind{"own": {OwnTime: true}})
 		b.stepTimeout = 200 * time.Millisecond
-		err := b.Run(context.Background(), ownTimeScenario(1, 1), 1, history.NewRecorder(io.Discard), func(_ context.Context, c harness.Cluster) error {
+		err := b.Run(context.Background(), clientBubbleScenario(1, 1), 1, history.NewRecorder(io.Discard), func(_ context.Context, c harness.Cluster) error {
 			return c.(*cluster).runOneClient(tt.program)
 		})
 		if err == nil || !strings.Contains(err.Error(), tt.want) {
@@ -189,8 +189,8 @@ func TestClientBubbleErrors(t *testing.T) {
 func TestClientBubblesEnd(t *testing.T) {
 	before := runtime.NumGoroutine()
 	for range 20 {
-		contestOn(t, ownTimeScenario(3, 3), 1, time.Second, func(c *cluster) { c.At(300*time.Millisecond, func() { c.Kill("c2") }) })
-		simulate(t, ownTimeScenario(2, 1), 1, func(c *cluster) error {
+		runContentionOn(t, clientBubbleScenario(3, 3), 1, time.Second, func(c *cluster) { c.At(300*time.Millisecond, func() { c.Kill("c2") }) })
+		simulate(t, clientBubbleScenario(2, 1), 1, func(c *cluster) error {
 			return c.runOneClient(func(context.Context, client.Env) error { return nil })
 		})
 	}

@@ -98,7 +98,7 @@ func (s *server) process(m *message) {
 	switch {
 	case m.deliver != nil:
 		c.closeSession()
-		s.net.recordCommands(c.link, c.unanswered())
+		s.net.recordCommands(c.link, c.takeUnanswered())
 		c.removeIfDone()
 	case c.session != nil:
 		out, hangUp := s.execute(m)
@@ -162,7 +162,7 @@ const tick = 100 * time.Millisecond
 // flush does what Redis does before it replies, and then sends the reply. It also sends pending
 // pushes to other connections. The reply's bytes must stay valid until they are sent.
 func (s *server) flush(r response) {
-	pushed := s.node.Pushed()
+	pushed := s.node.TakePushes()
 	switch s.node.Flush() {
 	case node.Continue:
 		s.deliver(r, pushed)

@@ -16,7 +16,7 @@ import (
 // A paused node handles all requests when it resumes, including those that their clients have given
 // up on.
 func TestPausedNode(t *testing.T) {
-	_, events, _ := simulate(t, topology(1, 1), 1, func(c *cluster) error {
+	_, events, _ := simulate(t, testScenario(1, 1), 1, func(c *cluster) error {
 		return c.runOneClient(func(ctx context.Context, e client.Env) error {
 			given, err := e.Dial(ctx, "tcp", c.addr("n1"))
 			if err != nil {

@@ -20,7 +20,7 @@ func TestPushes(t *testing.T) {
 	const invalid = ">2\r\n$10\r\ninvalidate\r\n*1\r\n$1\r\nk\r\n"
 	run := func(persistence string) (string, uint64) {
 		var log []string
-		s := topology(2, 1)
+		s := testScenario(2, 1)
 		s.Topology.Persistence = persistence
 		_, _, digest := simulate(t, s, 1, func(c *cluster) error {
 			return c.runOneClient(func(ctx context.Context, e client.Env) error {
@@ -81,7 +81,7 @@ func TestPushes(t *testing.T) {
 
 // A connection that another client kills is closed, and later commands on it are not executed.
 func TestKilledConnection(t *testing.T) {
-	simulate(t, topology(1, 1), 1, func(c *cluster) error {
+	simulate(t, testScenario(1, 1), 1, func(c *cluster) error {
 		return c.runOneClient(func(ctx context.Context, e client.Env) error {
 			first, err1 := e.Dial(ctx, "tcp", c.addr("n1"))
 			second, err2 := e.Dial(ctx, "tcp", c.addr("n1"))
@@ -112,10 +112,10 @@ func TestKilledConnection(t *testing.T) {
 }
 
 // readAvailable reads until no data arrives within the given time.
-func readAvailable(conn net.Conn, patience time.Duration) (string, error) {
+func readAvailable(conn net.Conn, timeout time.Duration) (string, error) {
 	all, buf := "", make([]byte, 1024)
 	for {
-		conn.SetReadDeadline(time.Now().Add(patience))
+		conn.SetReadDeadline(time.Now().Add(timeout))
 		n, err := conn.Read(buf)
 		if all += string(buf[:n]); err != nil {
 			if all != "" && errors.Is(err, os.ErrDeadlineExceeded) {
@@ -123,6 +123,6 @@ func readAvailable(conn net.Conn, patience time.Duration) (string, error) {
 			}
 			return all, err
 		}
-		patience = 3 * time.Millisecond
+		timeout = 3 * time.Millisecond
 	}
 }

@@ -15,7 +15,7 @@ import (
 // replicated.
 func TestFailOverBySentinel(t *testing.T) {
 	for name, stop := range map[string]bool{"killed": false, "stopped": true} {
-		s := topology(1, 2)
+		s := testScenario(1, 2)
 		s.Topology.Replicas, s.Topology.DownAfter = 1, time.Second
 		simulate(t, s, 1, func(c *cluster) error {
 			return c.runOneClient(func(ctx context.Context, e client.Env) error {
@@ -50,7 +50,7 @@ func TestFailOverBySentinel(t *testing.T) {
 
 // A master that comes back in time is not replaced.
 func TestSentinelsIgnoreReturnedMaster(t *testing.T) {
-	s := topology(1, 1)
+	s := testScenario(1, 1)
 	s.Topology.Replicas, s.Topology.DownAfter = 1, time.Second
 	simulate(t, s, 1, func(c *cluster) error {
 		c.At(500*time.Millisecond, func() { c.Restart("n1") })

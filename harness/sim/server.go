@@ -166,7 +166,7 @@ func (s *server) accept(c *conn) {
 		return
 	case s.node == nil || c.link.refuses || c.link.cut.Mode == nemesis.CutRefuse:
 		c.down.send(&message{deliver: func() {
-			c.serverEnded(syscall.ECONNREFUSED)
+			c.handleServerEnd(syscall.ECONNREFUSED)
 			c.finishDial(syscall.ECONNREFUSED)
 		}})
 		return
@@ -198,7 +198,7 @@ func (s *server) receive(m *message) {
 func (s *server) hangUp(c *conn, err error) {
 	c.closeSession()
 	c.orphaned = false
-	c.down.send(&message{deliver: func() { c.serverEnded(err) }})
+	c.down.send(&message{deliver: func() { c.handleServerEnd(err) }})
 }
 
 // receiveEnd handles the end of a client's stream. A Redis that can't run notices it later, after

@@ -56,7 +56,7 @@ func simulate(t *testing.T, s scenario.Scenario, seed uint64, body func(c *clust
 	return out.String(), links, digest
 }
 
-func topology(clients, nodes int) scenario.Scenario {
+func testScenario(clients, nodes int) scenario.Scenario {
 	s := scenario.Scenario{Name: "test", Topology: scenario.Topology{Nodes: nodes, Persistence: "none"}}
 	for i := range clients {
 		s.Clients = append(s.Clients, scenario.Client{Name: fmt.Sprintf("c%d", i+1)})
@@ -88,7 +88,7 @@ func (c *cluster) runOneClient(program func(ctx context.Context, e client.Env) e
 }
 
 func TestGoRedis(t *testing.T) {
-	_, events, _ := simulate(t, topology(1, 2), 1, func(c *cluster) error {
+	_, events, _ := simulate(t, testScenario(1, 2), 1, func(c *cluster) error {
 		return c.runOneClient(func(ctx context.Context, e client.Env) error {
 			for _, name := range []string{"n1", "n2", "r1"} {
 				r := open(e, c.addr(name), time.Second)
@@ -97,7 +97,7 @@ func TestGoRedis(t *testing.T) {
 				if err := r.Set(ctx, "k", "v-"+name, 10*time.Second).Err(); err != nil {
 					return err
 				}
-				if took := e.True() - began; took < 4*minLatency || took > 6*(minLatency+spread) {
+				if took := e.True() - began; took < 4*minLatency || took > 6*(minLatency+latencySpread) {
 					t.Errorf("dial, HELLO and SET took %v", took)
 				}
 				if v, err := r.Get(ctx, "k").Result(); err != nil || v != "v-"+name {
@@ -127,7 +127,7 @@ func TestGoRedis(t *testing.T) {
 // A client waits for a free connection of its pool in later runs just as in the first.
 func TestPoolWaitAcrossRuns(t *testing.T) {
 	for range 3 {
-		simulate(t, topology(1, 1), 1, func(c *cluster) error {
+		simulate(t, testScenario(1, 1), 1, func(c *cluster) error {
 			return c.runOneClient(func(ctx context.Context, e client.Env) error {
 				o := open(e, c.addr("n1"), time.Second).Options()
 				o.PoolSize = 1
@@ -152,7 +152,7 @@ func TestPoolWaitAcrossRuns(t *testing.T) {
 }
 
 func TestRESP3(t *testing.T) {
-	simulate(t, topology(1, 1), 1, func(c *cluster) error {
+	simulate(t, testScenario(1, 1), 1, func(c *cluster) error {
 		return c.runOneClient(func(ctx context.Context, e client.Env) error {
 			r := redis.NewClient(&redis.Options{Addr: c.addr("n1"), Dialer: e.Dial, DialerRetries: 1,
 				MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}})
@@ -188,7 +188,7 @@ func TestRunClientCreatesLock(t *testing.T) {
 		}
 		return nil, enough
 	}}})
-	s := topology(1, 3)
+	s := testScenario(1, 3)
 	s.Lock = lock.Settings{Kind: "seen", TTL: time.Second}
 	err := b.Run(context.Background(), s, 1, history.NewRecorder(io.Discard), func(_ context.Context, c harness.Cluster) error {
 		return c.RunClient(context.Background(), client.Spec{Name: "c1", Lock: s.Lock, Keys: []string{"k"}, Cycles: 1}, func(string) {})
@@ -203,7 +203,7 @@ func TestRunClientCreatesLock(t *testing.T) {
 }
 
 func TestReach(t *testing.T) {
-	s := topology(1, 2)
+	s := testScenario(1, 2)
 	s.Clients[0].Reach = []string{"n2"}
 	simulate(t, s, 1, func(c *cluster) error {
 		return c.runOneClient(func(ctx context.Context, e client.Env) error {
@@ -224,7 +224,7 @@ func TestReach(t *testing.T) {
 }
 
 func TestConnectionDeadlines(t *testing.T) {
-	simulate(t, topology(1, 1), 1, func(c *cluster) error {
+	simulate(t, testScenario(1, 1), 1, func(c *cluster) error {
 		return c.runOneClient(func(ctx context.Context, e client.Env) error {
 			conn, err := e.Dial(ctx, "tcp", c.addr("n1"))
 			if err != nil {
@@ -258,7 +258,7 @@ func TestConnectionDeadlines(t *testing.T) {
 }
 
 func TestTimersNeverShareAnInstant(t *testing.T) {
-	simulate(t, topology(2, 1), 1, func(c *cluster) error {
+	simulate(t, testScenario(2, 1), 1, func(c *cluster) error {
 		return c.runOneClient(func(ctx context.Context, e client.Env) error {
 			var chans []<-chan time.Time
 			for range 100 {
@@ -277,7 +277,7 @@ func TestTimersNeverShareAnInstant(t *testing.T) {
 }
 
 func TestResource(t *testing.T) {
-	simulate(t, topology(1, 1), 1, func(c *cluster) error {
+	simulate(t, testScenario(1, 1), 1, func(c *cluster) error {
 		ctx := context.Background()
 		for _, tt := range []struct {
 			args []string

@@ -16,7 +16,7 @@ import (
 // injectStorm changes clocks, stops, kills and restarts nodes, breaks their disks, and cuts off
 // links and replicas, at times drawn from the seed. Some faults turn out to be impossible at their
 // time. It returns how many faults of each kind were injected.
-func storm(c *cluster, until time.Duration) map[string]int {
+func injectStorm(c *cluster, until time.Duration) map[string]int {
 	var mu sync.Mutex
 	done := map[string]int{}
 	draw := func(what string, i int, n uint64) uint64 { return mix(c.seed, sum(what), uint64(i)) % n }
@@ -71,7 +71,7 @@ func storm(c *cluster, until time.Duration) map[string]int {
 }
 
 func stormScenario(seed uint64) scenario.Scenario {
-	s := topology(3, 5)
+	s := testScenario(3, 5)
 	s.Topology.Persistence = []string{"none", "everysec", "always", "no"}[seed%4]
 	s.Topology.Replicas = int(seed / 4 % 2)
 	return s
@@ -88,7 +88,7 @@ func TestStormsAreReproducible(t *testing.T) {
 		var done map[string]int
 		for i := range texts {
 			runtime.GOMAXPROCS(1 + i%2)
-			texts[i], digests[i] = contestOn(t, stormScenario(seed), seed, until, func(c *cluster) { done = storm(c, until) })
+			texts[i], digests[i] = runContentionOn(t, stormScenario(seed), seed, until, func(c *cluster) { done = injectStorm(c, until) })
 			if texts[i] != texts[0] || digests[i] != digests[0] {
 				t.Errorf("seed %d isn't reproducible: history %v, digest %v", seed, texts[i] != texts[0], digests[i] != digests[0])
 			}
@@ -111,7 +111,7 @@ func TestStormsAreReproducible(t *testing.T) {
 // Clocks of several clients that are changed at the same time are recorded in a fixed order.
 func TestConcurrentClockChanges(t *testing.T) {
 	run := func() string {
-		text, _, _ := simulate(t, topology(5, 1), 1, func(c *cluster) error {
+		text, _, _ := simulate(t, testScenario(5, 1), 1, func(c *cluster) error {
 			done := make(chan error)
 			for _, h := range c.hosts {
 				go func() {

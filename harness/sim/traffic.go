@@ -76,7 +76,7 @@ func (d *direction) extraDelay(m *message) (late int64) {
 }
 
 // losesMessage reports whether a message that would be delivered now is lost.
-func (d *direction) lost(m *message) (lost bool) {
+func (d *direction) losesMessage(m *message) (lost bool) {
 	for k, s := range d.link.shapes {
 		if s.Lose && s.AppliesTo(d.carries) {
 			hit, _ := s.apply(m, k, func() int64 { return 0 })
@@ -170,9 +170,9 @@ func (l *link) match(m *message, direction string, commands []*resp.Command) {
 			continue
 		}
 		for _, c := range commands {
-			counts := c.Counts
+			counts := c.IsMessage
 			if direction == nemesis.Reply {
-				counts = c.CountsReply
+				counts = c.IsReply
 			}
 			if !counts(t.on.Message) {
 				continue

@@ -16,9 +16,9 @@ import (
 )
 
 // runShaped runs a client on a link with changed traffic, and returns the read-backs.
-func shaped(t *testing.T, traffic nemesis.Traffic, program func(c *cluster, e client.Env, conn net.Conn) error) (begin, end string, idle bool) {
+func runShaped(t *testing.T, traffic nemesis.Traffic, program func(c *cluster, e client.Env, conn net.Conn) error) (begin, end string, idle bool) {
 	t.Helper()
-	_, _, _ = simulate(t, topology(1, 1), 1, func(c *cluster) error {
+	_, _, _ = simulate(t, testScenario(1, 1), 1, func(c *cluster) error {
 		return c.runOneClient(func(ctx context.Context, e client.Env) error {
 			conn, err := e.Dial(ctx, "tcp", c.addr("n1"))
 			if err != nil {
@@ -41,7 +41,7 @@ func shaped(t *testing.T, traffic nemesis.Traffic, program func(c *cluster, e cl
 }
 
 // timeSets sends n SETs, one after the other, and returns how long each took.
-func rounds(e client.Env, conn net.Conn, n int) (took []time.Duration, err error) {
+func timeSets(e client.Env, conn net.Conn, n int) (took []time.Duration, err error) {
 	for i := range n {
 		began := e.True()
 		if got, err := ask(conn, fmt.Sprintf("SET k%d 1", i)); err != nil || got != "+OK\r\n" {
@@ -52,19 +52,19 @@ func rounds(e client.Env, conn net.Conn, n int) (took []time.Duration, err error
 	return took, nil
 }
 
-const maxRoundTrip = 2*(minLatency+spread) + 2*quantum // maximum of an undelayed round trip
+const maxRoundTrip = 2*(minLatency+latencySpread) + 2*quantum // maximum of an undelayed round trip
 
 // Messages are delayed by the configured time in one or both directions, and so is the PING of the
 // read-back.
 func TestDelay(t *testing.T) {
 	const ms = time.Millisecond
 	for way, least := range map[string]time.Duration{"": 200 * ms, nemesis.Request: 100 * ms, nemesis.Reply: 100 * ms} {
-		begin, end, idle := shaped(t, nemesis.Traffic{Way: way, DelayMin: 100 * ms, DelayMax: 150 * ms},
+		begin, end, idle := runShaped(t, nemesis.Traffic{Way: way, DelayMin: 100 * ms, DelayMax: 150 * ms},
 			func(c *cluster, e client.Env, conn net.Conn) error {
-				took, err := rounds(e, conn, 50)
+				took, err := timeSets(e, conn, 50)
 				longest := time.Duration(0)
 				for _, d := range took {
-					between(t, way+" round", d, least, least*3/2+maxRoundTrip)
+					checkBetween(t, way+" round", d, least, least*3/2+maxRoundTrip)
 					longest = max(longest, d)
 				}
 				if longest < least*5/4 {
@@ -76,7 +76,7 @@ func TestDelay(t *testing.T) {
 		if _, text, ok := strings.Cut(begin, ": PONG after "); ok {
 			ping, _ = time.ParseDuration(text)
 		}
-		between(t, begin, ping, least, least*3/2+maxRoundTrip)
+		checkBetween(t, begin, ping, least, least*3/2+maxRoundTrip)
 		if want := fmt.Sprintf("hit %d of %[1]d messages; PING through c1-n1: PONG", least/(2*ms)); !strings.HasSuffix(end, want) || idle {
 			t.Errorf("%q: %s, want %s", way, end, want)
 		}
@@ -87,8 +87,8 @@ func TestDelay(t *testing.T) {
 func TestDelayShare(t *testing.T) {
 	tail := nemesis.Traffic{Way: nemesis.Reply, DelayMin: time.Millisecond, DelayMax: 10 * time.Second, HeavyTailed: true, Share: 0.5}
 	late, very := 0, 0
-	begin, end, idle := shaped(t, tail, func(c *cluster, e client.Env, conn net.Conn) error {
-		took, err := rounds(e, conn, 400)
+	begin, end, idle := runShaped(t, tail, func(c *cluster, e client.Env, conn net.Conn) error {
+		took, err := timeSets(e, conn, 400)
 		for _, d := range took {
 			if d > maxRoundTrip {
 				late++
@@ -109,7 +109,7 @@ func TestDelayShare(t *testing.T) {
 
 // Delayed messages of one connection stay in order.
 func TestDelayPreservesOrder(t *testing.T) {
-	shaped(t, nemesis.Traffic{Way: nemesis.Request, DelayMin: time.Millisecond, DelayMax: time.Second},
+	runShaped(t, nemesis.Traffic{Way: nemesis.Request, DelayMin: time.Millisecond, DelayMax: time.Second},
 		func(c *cluster, e client.Env, conn net.Conn) error {
 			for i := range 100 {
 				fmt.Fprintf(conn, "RPUSH l %d\r\n", i)
@@ -132,7 +132,7 @@ func TestDelayPreservesOrder(t *testing.T) {
 // The bandwidth limits all connections of the link together.
 func TestThrottle(t *testing.T) {
 	const rate = 1000
-	begin, end, idle := shaped(t, nemesis.Traffic{Way: nemesis.Request, Bandwidth: rate},
+	begin, end, idle := runShaped(t, nemesis.Traffic{Way: nemesis.Request, Bandwidth: rate},
 		func(c *cluster, e client.Env, conn net.Conn) error {
 			other, err := e.Dial(context.Background(), "tcp", c.addr("n1"))
 			if err != nil {
@@ -145,14 +145,14 @@ func TestThrottle(t *testing.T) {
 			}
 			for _, of := range []net.Conn{conn, other} {
 				for n := 0; n < 10*len("+OK\r\n"); {
-					got, err := reply(of, 5*time.Second)
+					got, err := readWithin(of, 5*time.Second)
 					if err != nil {
 						return err
 					}
 					n += len(got)
 				}
 			}
-			between(t, "20 messages of 100 bytes", e.True()-began, 2*time.Second, 2*time.Second+10*time.Millisecond)
+			checkBetween(t, "20 messages of 100 bytes", e.True()-began, 2*time.Second, 2*time.Second+10*time.Millisecond)
 			return nil
 		})
 	if !strings.Contains(begin, "pass at 1000 bytes/s; PING through c1-n1: PONG after 1") || !strings.Contains(end, "hit 20 of 20") || idle {
@@ -166,7 +166,7 @@ func TestLose(t *testing.T) {
 	for _, way := range []string{"", nemesis.Request, nemesis.Reply} {
 		var conns []net.Conn
 		silent := 0
-		begin, end, idle := shaped(t, nemesis.Traffic{Way: way, Lose: true, Share: 0.3}, func(c *cluster, e client.Env, _ net.Conn) error {
+		begin, end, idle := runShaped(t, nemesis.Traffic{Way: way, Lose: true, Share: 0.3}, func(c *cluster, e client.Env, _ net.Conn) error {
 			for range 100 {
 				conn, err := e.Dial(context.Background(), "tcp", c.addr("n1"))
 				if err != nil {
@@ -191,7 +191,7 @@ func TestLose(t *testing.T) {
 			t.Errorf("%q: %s", way, begin)
 		}
 	}
-	shaped(t, nemesis.Traffic{Lose: true}, func(c *cluster, e client.Env, conn net.Conn) error {
+	runShaped(t, nemesis.Traffic{Lose: true}, func(c *cluster, e client.Env, conn net.Conn) error {
 		fmt.Fprint(conn, "SET k 1\r\n")
 		c.At(c.Now()+time.Second, func() {
 			if _, err := c.Unshape("c1-n1", nemesis.Traffic{Lose: true}); err != nil {
@@ -200,10 +200,10 @@ func TestLose(t *testing.T) {
 			c.Shape("c1-n1", nemesis.Traffic{Lose: true}) // for the Unshape in shaped
 		})
 		began := e.True()
-		if _, err := reply(conn, time.Minute); !errors.Is(err, syscall.ECONNRESET) {
+		if _, err := readWithin(conn, time.Minute); !errors.Is(err, syscall.ECONNRESET) {
 			t.Error(err)
 		}
-		between(t, "reset", e.True()-began, time.Second, time.Second+maxRoundTrip)
+		checkBetween(t, "reset", e.True()-began, time.Second, time.Second+maxRoundTrip)
 		return nil
 	})
 }
@@ -211,9 +211,9 @@ func TestLose(t *testing.T) {
 // A shape reports that it had no effect if it saw no message or hit none.
 func TestShapeWithoutEffect(t *testing.T) {
 	for n, want := range map[int]string{0: "it hit 0 of 0 messages", 3: "it hit 0 of 6 messages"} {
-		_, end, idle := shaped(t, nemesis.Traffic{Lose: true, Share: 1e-9}, func(c *cluster, e client.Env, conn net.Conn) error {
+		_, end, idle := runShaped(t, nemesis.Traffic{Lose: true, Share: 1e-9}, func(c *cluster, e client.Env, conn net.Conn) error {
 			ask(conn, "PING") // not a lock command
-			_, err := rounds(e, conn, n)
+			_, err := timeSets(e, conn, n)
 			return err
 		})
 		if !idle || !strings.HasPrefix(end, want) {
@@ -223,7 +223,7 @@ func TestShapeWithoutEffect(t *testing.T) {
 }
 
 func TestShapeRejectsInvalidArguments(t *testing.T) {
-	simulate(t, topology(1, 1), 1, func(c *cluster) error {
+	simulate(t, testScenario(1, 1), 1, func(c *cluster) error {
 		if _, err := c.Shape("c1-n9", nemesis.Traffic{Lose: true}); err == nil {
 			t.Error("no error for an unknown link")
 		}

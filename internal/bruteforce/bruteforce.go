@@ -68,7 +68,7 @@ func Lease(h *history.History) bool {
 	for _, key := range keys(h) {
 		t := &search{ε: int64(h.Params.StampError), mayLose: h.Params.NoLossNotice, deadEnds: map[state]bool{}}
 		t.read(h, key)
-		if !t.completes(state{until: unset, now: unset}) {
+		if !t.canComplete(state{until: unset, now: unset}) {
 			return false
 		}
 	}
@@ -88,7 +88,7 @@ func keys(h *history.History) []string {
 }
 
 // loseLeases ends the leases that were granted to the event's session so far.
-func (t *search) lose(e history.Event) {
+func (t *search) loseLeases(e history.Event) {
 	granted := false
 	for i := range t.ops {
 		o := &t.ops[i]
@@ -127,7 +127,7 @@ func (t *search) read(h *history.History, key string) {
 	}
 	for _, e := range h.Events {
 		if e.Op == history.OpLost {
-			t.lose(e)
+			t.loseLeases(e)
 		}
 		for _, client := range h.Params.Clients {
 			left := e.Process == history.Nemesis && e.Node == client || e.Op == history.OpClient && e.Type == history.End && e.Process == client
@@ -166,7 +166,7 @@ func (t *search) read(h *history.History, key string) {
 }
 
 // canComplete reports whether some order of the remaining operations gives the recorded answers.
-func (t *search) completes(s state) bool {
+func (t *search) canComplete(s state) bool {
 	if s.done == t.answered {
 		return true
 	}
@@ -189,7 +189,7 @@ func (t *search) completes(s state) bool {
 		} else {
 			next.done[o.client]++
 		}
-		if t.completes(next) {
+		if t.canComplete(next) {
 			return true
 		}
 	}
@@ -199,7 +199,7 @@ func (t *search) completes(s state) bool {
 			free.now = max(s.now, s.until-t.ε)
 		}
 		free.until = unset
-		if t.completes(free) {
+		if t.canComplete(free) {
 			return true
 		}
 	}
@@ -264,7 +264,7 @@ func MutualExclusion(h *history.History, beat int64) Overlaps {
 	for _, s := range sessions(h) {
 		from := int64(-1)
 		for at := int64(0); at <= end; at += beat {
-			believed := Believes(h, s, at+beat/2)
+			believed := ConsidersItselfHolder(h, s, at+beat/2)
 			if believed && from < 0 {
 				from = at
 			}
@@ -291,7 +291,7 @@ func sessions(h *history.History) []string {
 
 // ConsidersItselfHolder reports whether a session believed at an instant that it held the lock. It replays
 // the session's events.
-func Believes(h *history.History, session string, at int64) bool {
+func ConsidersItselfHolder(h *history.History, session string, at int64) bool {
 	client := ""
 	until := int64(unset)
 	for _, e := range h.Events {

@@ -69,7 +69,7 @@ func TestSizeErrorNamesSizeAndLimit(t *testing.T) {
 
 // makeDirs creates a directory to work in, and beside it a directory with a file that must not
 // change.
-func outside(t *testing.T) (dir, elsewhere, file string) {
+func makeDirs(t *testing.T) (dir, elsewhere, file string) {
 	top := t.TempDir()
 	dir, elsewhere = filepath.Join(top, "dir"), filepath.Join(top, "elsewhere")
 	check(t, os.Mkdir(dir, 0o755))
@@ -93,7 +93,7 @@ func TestWriteReplacesLinks(t *testing.T) {
 		"a dangling link": func(target, path string) error { return os.Symlink(target+"-2", path) },
 		"a relative link": func(_, path string) error { return os.Symlink("../elsewhere/mine", path) },
 	} {
-		dir, _, file := outside(t)
+		dir, _, file := makeDirs(t)
 		check(t, plant(file, filepath.Join(dir, "f")))
 		in, err := OpenFolder(dir)
 		check(t, err)
@@ -111,7 +111,7 @@ func TestWriteReplacesLinks(t *testing.T) {
 }
 
 func TestFolderRejectsEscapes(t *testing.T) {
-	dir, elsewhere, file := outside(t)
+	dir, elsewhere, file := makeDirs(t)
 	in, err := OpenFolder(dir)
 	check(t, err)
 	defer in.Close()

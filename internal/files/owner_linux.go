@@ -45,10 +45,10 @@ type processStat struct {
 }
 
 // flagExiting is the kernel's PF_EXITING: the process is ending, but its files may still be open.
-const exiting = 0x4
+const flagExiting = 0x4
 
 // Ending reports whether the process has ended or is about to end.
-func (s processStat) Ending() bool { return s.Ended() || s.Flags&exiting != 0 }
+func (s processStat) Ending() bool { return s.Ended() || s.Flags&flagExiting != 0 }
 
 // Ended reports whether the process is no longer running.
 func (s processStat) Ended() bool { return s.State == 'Z' || s.State == 'X' }

@@ -233,11 +233,11 @@ func RandomWithFaults(seed uint64) *history.History {
 	for range 20 + u.IntN(200) {
 		switch u.IntN(8) {
 		case 0:
-			u.fault()
+			u.addFaultEvent()
 		case 1, 2:
-			u.command()
+			u.addCommandEvent()
 		default:
-			u.client(u.pick(u.params.Clients))
+			u.addClientEvent(u.pick(u.params.Clients))
 		}
 	}
 	for _, e := range append(u.log, history.Event{Process: history.Harness, Type: history.End, Op: history.OpRun}) {
@@ -265,7 +265,7 @@ func (u *faultyHistory) emit(e history.Event) {
 }
 
 // addClientEvent makes the client call an operation, or makes its pending call return.
-func (u *faultyHistory) client(name string) {
+func (u *faultyHistory) addClientEvent(name string) {
 	c := u.clients[name]
 	if c.stopped && u.IntN(100) > 0 {
 		return
@@ -303,7 +303,7 @@ func (u *faultyHistory) client(name string) {
 	u.emit(e)
 }
 
-func (u *faultyHistory) command() {
+func (u *faultyHistory) addCommandEvent() {
 	client, node := u.pick(u.params.Clients), u.pick(u.params.Nodes)
 	c := u.clients[client]
 	if c.sessions == 0 {
@@ -322,7 +322,7 @@ func (u *faultyHistory) command() {
 }
 
 // addFaultEvent begins, continues or ends a fault, or changes a clock.
-func (u *faultyHistory) fault() {
+func (u *faultyHistory) addFaultEvent() {
 	process := u.pick(append(u.params.Clients, u.params.Nodes...))
 	if u.IntN(3) == 0 {
 		u.emit(history.Event{Process: history.Nemesis, Type: history.Info, Op: history.OpClock, Node: process,

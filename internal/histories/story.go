@@ -51,7 +51,7 @@ func parseLine(h *history.History, f []string) error {
 	case "params":
 		for _, kv := range f[1:] {
 			name, value, _ := strings.Cut(kv, "=")
-			if err := set(name, value, &h.Params); err != nil {
+			if err := setField(name, value, &h.Params); err != nil {
 				return err
 			}
 		}
@@ -113,7 +113,7 @@ func setFields(e *history.Event, fields []string, p history.Params) error {
 			e.Cause = strings.Join(append([]string{value}, fields[i+1:]...), " ")
 			break
 		}
-		if err := set(name, value, targets...); err != nil {
+		if err := setField(name, value, targets...); err != nil {
 			return err
 		}
 	}
@@ -125,7 +125,7 @@ func setFields(e *history.Event, fields []string, p history.Params) error {
 
 // setField parses a value into the field with the given name, in the first struct that has such a field. An
 // int64 is an instant or a duration in seconds, except for the counts below.
-func set(name, value string, structs ...any) (err error) {
+func setField(name, value string, structs ...any) (err error) {
 	if name == "until" {
 		name = "validUntil"
 	}

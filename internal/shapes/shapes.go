@@ -103,23 +103,23 @@ func atLeastOfAnswers(quorum func(n int) int) func([]driver.Answer) bool {
 	}
 }
 
-func allOf(n int) int { return n }
+func allNodes(n int) int { return n }
 
 // binaryToken returns a token that contains arbitrary bytes.
-func binary(token string) string {
+func binaryToken(token string) string {
 	raw, _ := hex.DecodeString(token)
 	return string(raw) + "\r\n\x00\xff"
 }
 
 // oneNode returns a shape that uses one server, and manyNodes one that uses all servers.
-func oneNode(doc, slip string, right, wrong design) Shape {
-	s := manyNodes(doc, slip, right, wrong)
+func oneNode(doc, mistake string, correct, broken design) Shape {
+	s := manyNodes(doc, mistake, correct, broken)
 	s.OneNode = true
 	return s
 }
 
-func manyNodes(doc, slip string, right, wrong design) Shape {
-	return Shape{Kind: lock.Kind{Doc: doc, New: factory(right)}, Mistake: slip, Broken: factory(wrong)}
+func manyNodes(doc, mistake string, correct, broken design) Shape {
+	return Shape{Kind: lock.Kind{Doc: doc, New: factory(correct)}, Mistake: mistake, Broken: factory(broken)}
 }
 
 func (s Shape) with(change func(*Shape)) Shape {
@@ -140,9 +140,9 @@ var All = map[string]Shape{
 	"transaction": oneNode("sets the key and its expiry in a transaction", "extends another holder's key with each attempt",
 		instance.with(func(d *design) { d.set = inTransaction("NX") }), instance.with(func(d *design) { d.set = inTransaction() })),
 	"binary": oneNode("has binary tokens", "converts the token to text when it releases",
-		instance.with(func(d *design) { d.token = binary }),
+		instance.with(func(d *design) { d.token = binaryToken }),
 		instance.with(func(d *design) {
-			d.token = binary
+			d.token = binaryToken
 			d.del = asText(d.del)
 		})),
 	"field": oneNode("is a field of a hash that counts its owner's acquires", "deletes the hash whoever owns the field",
@@ -169,8 +169,8 @@ var All = map[string]Shape{
 	"majority": manyNodes("needs a majority of the nodes", "needs a majority only of the nodes that answer",
 		multiNode, multiNode.with(func(d *design) { d.quorum = atLeastOfAnswers(redlock.Quorum) })),
 	"unanimous": manyNodes("needs all nodes", "needs only the nodes that answer",
-		multiNode.with(func(d *design) { d.quorum = atLeast(allOf) }), multiNode.with(func(d *design) { d.quorum = atLeastOfAnswers(allOf) })).
-		with(func(s *Shape) { s.Quorum = allOf }),
+		multiNode.with(func(d *design) { d.quorum = atLeast(allNodes) }), multiNode.with(func(d *design) { d.quorum = atLeastOfAnswers(allNodes) })).
+		with(func(s *Shape) { s.Quorum = allNodes }),
 	"reversed": manyNodes("asks the nodes one by one, in reverse order", "gives up at the first refusal and keeps its keys",
 		multiNode.with(func(d *design) { d.order = slices.Reverse[[]int] }),
 		multiNode.with(func(d *design) { d.order, d.giveUp = slices.Reverse[[]int], true })),
@@ -222,7 +222,7 @@ func (l *locker) Acquire(ctx context.Context, key string) (lock.Handle, error) {
 			continue
 		}
 		if h.watch != nil {
-			return watched{h}, nil
+			return watchedHold{h}, nil
 		}
 		return h, nil
 	}
@@ -258,8 +258,8 @@ func (l *locker) attempt(ctx context.Context, key, waiter string) *hold {
 			}
 		}
 	}
-	if l.quorum(answers) && ctx.Err() == nil && l.cfg.Now().Before(l.until(start)) {
-		if h.deadline = l.until(start); l.endless {
+	if l.quorum(answers) && ctx.Err() == nil && l.cfg.Now().Before(l.earliestExpiry(start)) {
+		if h.deadline = l.earliestExpiry(start); l.endless {
 			h.deadline = time.Time{}
 		}
 		if l.renew > 0 {
@@ -277,7 +277,7 @@ func (l *locker) attempt(ctx context.Context, key, waiter string) *hold {
 
 // earliestExpiry returns the earliest time at which a node may have dropped a key that was requested at the
 // given time.
-func (l *locker) until(asked time.Time) time.Time {
+func (l *locker) earliestExpiry(asked time.Time) time.Time {
 	return asked.Add(l.cfg.TTL - redlock.Drift(l.cfg.TTL, l.cfg.Drift))
 }
 
@@ -377,7 +377,7 @@ func (h *hold) Extend(ctx context.Context) error {
 	if !h.cfg.Now().Before(h.deadline) {
 		return fmt.Errorf("extend %q: it took too long", h.req.key)
 	}
-	h.deadline = h.until(start)
+	h.deadline = h.earliestExpiry(start)
 	return nil
 }
 
@@ -408,12 +408,12 @@ type reentrant struct {
 }
 
 // outermostHandle is the handle of the first acquire, which is released last.
-type outermost struct {
+type outermostHandle struct {
 	*hold
 	lock *reentrant
 }
 
-func (o outermost) Release(ctx context.Context) error {
+func (o outermostHandle) Release(ctx context.Context) error {
 	o.lock.held = nil
 	return o.hold.Release(ctx)
 }
@@ -427,7 +427,7 @@ func (r *reentrant) Acquire(ctx context.Context, key string) (lock.Handle, error
 		return nil, err
 	}
 	r.held = h.(*hold)
-	return outermost{r.held, r}, nil
+	return outermostHandle{r.held, r}, nil
 }
 
 // reenter acquires a held lock once more. No other client can hold the lock, so a refusal means that the
@@ -442,8 +442,8 @@ func (r *reentrant) reenter(ctx context.Context) (lock.Handle, error) {
 		switch {
 		case answers[0].No():
 			return nil, fmt.Errorf("reacquire %q: %w", h.req.key, lock.ErrNotHeld)
-		case answers[0].Yes() && r.cfg.Now().Before(r.until(start)):
-			h.deadline = r.until(start)
+		case answers[0].Yes() && r.cfg.Now().Before(r.earliestExpiry(start)):
+			h.deadline = r.earliestExpiry(start)
 			return h, nil
 		}
 		r.wait(ctx)
@@ -654,11 +654,11 @@ type watch struct {
 }
 
 // watchedHold is a hold that reports its loss.
-type watched struct{ *hold }
+type watchedHold struct{ *hold }
 
-var _ lock.LossNotifier = watched{}
+var _ lock.LossNotifier = watchedHold{}
 
-func (w watched) Lost() <-chan struct{} { return w.hold.watch.lost }
+func (w watchedHold) Lost() <-chan struct{} { return w.hold.watch.lost }
 
 func (w *watch) end() {
 	close(w.stop)
@@ -674,7 +674,7 @@ const unusedShare = 0.4
 func (h *hold) startRenewal(asked time.Time) *watch {
 	w := &watch{lost: make(chan struct{}), stop: make(chan struct{}), done: make(chan struct{})}
 	until := func(asked time.Time) time.Time {
-		return h.until(asked).Add(-time.Duration(unusedShare * float64(h.cfg.TTL)))
+		return h.earliestExpiry(asked).Add(-time.Duration(unusedShare * float64(h.cfg.TTL)))
 	}
 	every := h.cfg.TTL * h.renew / 100
 	go func() {

@@ -69,7 +69,7 @@ func TestGuardPassesValidReplies(t *testing.T) {
 	replies := "+OK\r\n$-1\r\n:1\r\n-ERR wrong\r\n*-1\r\n$5\r\n*9\r\n$\r\n*2\r\n$3\r\n%99\r\n:1\r\n$4096\r\n" + long + "\r\n%1\r\n+modules\r\n*0\r\n_\r\n"
 	for _, cut := range []func(io.Reader) io.Reader{iotest.OneByteReader, iotest.HalfReader, iotest.DataErrReader} {
 		c, err := redisnode.Guard(func(context.Context, string, string) (net.Conn, error) {
-			return &scripted{r: cut(strings.NewReader(strings.Repeat(replies, 10)))}, nil
+			return &scriptedConn{r: cut(strings.NewReader(strings.Repeat(replies, 10)))}, nil
 		})(t.Context(), "tcp", "n:1")
 		if err != nil {
 			t.Fatal(err)
@@ -97,7 +97,7 @@ func TestGuardRejectsLargeReplies(t *testing.T) {
 	} {
 		for _, cut := range []func(io.Reader) io.Reader{iotest.OneByteReader, iotest.HalfReader} {
 			c, err := redisnode.Guard(func(context.Context, string, string) (net.Conn, error) {
-				return &scripted{r: cut(strings.NewReader(sent))}, nil
+				return &scriptedConn{r: cut(strings.NewReader(sent))}, nil
 			})(t.Context(), "tcp", "n:1")
 			if err != nil {
 				t.Fatal(err)
@@ -115,10 +115,10 @@ func TestGuardRejectsLargeReplies(t *testing.T) {
 }
 
 // scriptedConn is a connection that reads from r and discards what is written.
-type scripted struct {
+type scriptedConn struct {
 	net.Conn
 	r io.Reader
 }
 
-func (c *scripted) Read(b []byte) (int, error)  { return c.r.Read(b) }
-func (c *scripted) Write(b []byte) (int, error) { return len(b), nil }
+func (c *scriptedConn) Read(b []byte) (int, error)  { return c.r.Read(b) }
+func (c *scriptedConn) Write(b []byte) (int, error) { return len(b), nil }

@@ -78,7 +78,7 @@ func (g *guardedConn) Read(b []byte) (int, error) {
 }
 
 // maxHeaderLen is longer than the header of any string or array.
-const maxHead = 24
+const maxHeaderLen = 24
 
 // scan finds the headers in b, which may end in the middle of one.
 func (g *guardedConn) scan(b []byte) {
@@ -89,7 +89,7 @@ func (g *guardedConn) scan(b []byte) {
 			continue
 		}
 		line, rest, whole := bytes.Cut(b, []byte{'\n'})
-		g.head = append(g.head, line[:min(len(line), maxHead+1-len(g.head))]...)
+		g.head = append(g.head, line[:min(len(line), maxHeaderLen+1-len(g.head))]...)
 		if !whole {
 			return
 		}
@@ -106,7 +106,7 @@ func (g *guardedConn) countHeader(line []byte) {
 	}
 	n, err := strconv.Atoi(string(bytes.TrimSuffix(line[1:], []byte{'\r'})))
 	switch {
-	case len(line) > maxHead:
+	case len(line) > maxHeaderLen:
 		g.err = fmt.Errorf("the node sent %q…, which is not RESP: is this a Redis server?", line)
 	case err != nil || n < 0:
 	case line[0] == '$' || line[0] == '=' || line[0] == '!':

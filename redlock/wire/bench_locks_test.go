@@ -71,7 +71,7 @@ var contestants = []contestant{
 	{"rueidislock", "rueidislock in its intended topology: a majority of three keys on one server", 1, newRueidislockPair},
 }
 
-type makeNode func(t *testing.T, addr string, timeout time.Duration) redlock.Node
+type nodeMaker func(t *testing.T, addr string, timeout time.Duration) redlock.Node
 
 func newWireNode(t *testing.T, addr string, timeout time.Duration) redlock.Node {
 	n := wire.New(wire.Options{Addr: addr, Timeout: timeout})
@@ -89,7 +89,7 @@ func client(t *testing.T, o *redis.Options) *redis.Client {
 	return c
 }
 
-func config(t *testing.T, addrs []string, timeout time.Duration, node makeNode) redlock.Config {
+func config(t *testing.T, addrs []string, timeout time.Duration, node nodeMaker) redlock.Config {
 	cfg := redlock.Config{TTL: benchTTL, Timeout: timeout, RetryMin: 50 * time.Millisecond, RetryMax: 250 * time.Millisecond} // redsync's delays
 	for _, addr := range addrs {
 		cfg.Nodes = append(cfg.Nodes, node(t, addr, timeout))

@@ -30,7 +30,7 @@ var (
 	benchAt   = flag.String("at", "1,64,512,4096", "numbers of goroutines, each with its own key")
 )
 
-const benchHead = `
+const benchHeader = `
 Comparison of locks on five Redis servers on this machine, %d cores, run in turn; medians
 of %d runs of %v. A pair is an acquire and its release. allocs: allocations per pair; client
 and nodes: CPU time per pair in microseconds, for all nodes together; SETs and DELs:
@@ -53,7 +53,7 @@ type benchmark struct {
 	*testing.T
 	addrs   []string
 	clients []*redis.Client
-	raw     *raw
+	raw     *rawConns
 	locks   []contestant
 	pairs   map[string]pair
 }
@@ -68,13 +68,13 @@ func newBenchmark(t *testing.T, names string, timeout time.Duration) *benchmark 
 	for _, l := range f.locks {
 		fmt.Printf("  %-16s %s\n", l.name, l.description)
 		f.pairs[l.name] = l.make(t, f.addrs, timeout)
-		f.drive(l.name, 16, 50*time.Millisecond, distinct) // establishes the connections
+		f.drive(l.name, 16, 50*time.Millisecond, distinctKey) // establishes the connections
 	}
 	return f
 }
 
-func distinct(i int) string { return fmt.Sprint("key", i) }
-func contended(int) string  { return "key" }
+func distinctKey(i int) string { return fmt.Sprint("key", i) }
+func sharedKey(int) string     { return "key" }
 
 // info sums up fields of INFO over all running nodes.
 func (f *benchmark) info(section string, read func(line string) float64) (sum float64) {
@@ -190,7 +190,7 @@ func median[T float64 | time.Duration](all []sample, value func(sample) T) T {
 	return values[len(values)/2]
 }
 
-func load() string {
+func loadAverage() string {
 	b, _ := os.ReadFile("/proc/loadavg")
 	return strings.Join(strings.Fields(string(b))[:1], "")
 }
@@ -199,7 +199,7 @@ func load() string {
 // medians.
 func (f *benchmark) table(title string, goroutines int, key func(int) string, extra map[string]func() sample) {
 	all := map[string][]sample{}
-	before := load()
+	before := loadAverage()
 	for range *benchReps {
 		for name, measure := range extra {
 			all[name] = append(all[name], measure())
@@ -208,7 +208,7 @@ func (f *benchmark) table(title string, goroutines int, key func(int) string, ex
 			all[l.name] = append(all[l.name], f.drive(l.name, goroutines, *benchFor, key))
 		}
 	}
-	fmt.Printf("\n%s; machine load %s before and %s after\n", title, before, load())
+	fmt.Printf("\n%s; machine load %s before and %s after\n", title, before, loadAverage())
 	fmt.Printf("%-16s %9s %8s %8s %9s %9s %7s %7s %7s %6s %6s %6s %5s\n", "", "pairs/s", "÷redsync", "÷raw", "p50", "p99", "allocs", "client", "nodes", "writes", "SETs", "DELs", "errs")
 	rate := func(name string) float64 {
 		if len(all[name]) == 0 {
@@ -259,7 +259,7 @@ func ratio(a, b float64) string {
 
 // TestCompareLocks prints the results with many keys and with one key.
 func TestCompareLocks(t *testing.T) {
-	fmt.Printf(benchHead, runtime.NumCPU(), *benchReps, *benchFor)
+	fmt.Printf(benchHeader, runtime.NumCPU(), *benchReps, *benchFor)
 	f := newBenchmark(t, *benchOnly, time.Second)
 	for at := range strings.SplitSeq(*benchAt, ",") {
 		n, err := strconv.Atoi(at)
@@ -267,22 +267,22 @@ func TestCompareLocks(t *testing.T) {
 			t.Fatal(err)
 		}
 		extra := map[string]func() sample{"raw": func() sample {
-			return f.measure(func(s *sample) { s.pairs = f.raw.bound(t, n, *benchFor) })
+			return f.measure(func(s *sample) { s.pairs = f.raw.measureBound(t, n, *benchFor) })
 		}}
 		if n == 1 {
 			f.pairs["round trips"] = f.raw.roundTrips()
-			extra["round trips"] = func() sample { return f.drive("round trips", 1, *benchFor, distinct) }
+			extra["round trips"] = func() sample { return f.drive("round trips", 1, *benchFor, distinctKey) }
 		}
-		f.table(fmt.Sprintf("%d goroutines, each with its own key", n), n, distinct, extra)
+		f.table(fmt.Sprintf("%d goroutines, each with its own key", n), n, distinctKey, extra)
 	}
-	f.table("64 goroutines on one key", 64, contended, nil)
+	f.table("64 goroutines on one key", 64, sharedKey, nil)
 }
 
 // TestCompareLocksOneStopped is like TestCompareLocks, with one of five nodes stopped and a timeout of 50 ms.
 func TestCompareLocksOneStopped(t *testing.T) {
-	fmt.Printf(benchHead, runtime.NumCPU(), *benchReps, *benchFor)
+	fmt.Printf(benchHeader, runtime.NumCPU(), *benchReps, *benchFor)
 	f := newBenchmark(t, cmp.Or(*benchOnly, "wire"), 50*time.Millisecond)
-	f.table("512 goroutines, all nodes up, timeout 50ms", 512, distinct, nil)
+	f.table("512 goroutines, all nodes up, timeout 50ms", 512, distinctKey, nil)
 	pid, err := strconv.Atoi(f.clients[4].InfoMap(t.Context(), "server").Item("Server", "process_id"))
 	if err != nil {
 		t.Fatal(err)
@@ -293,13 +293,13 @@ func TestCompareLocksOneStopped(t *testing.T) {
 	defer syscall.Kill(pid, syscall.SIGCONT)
 	f.clients = f.clients[:4]
 	for _, n := range []int{1, 64, 512} {
-		f.table(fmt.Sprintf("%d goroutines, one node stopped, timeout 50ms", n), n, distinct, nil)
+		f.table(fmt.Sprintf("%d goroutines, one node stopped, timeout 50ms", n), n, distinctKey, nil)
 	}
 }
 
 // TestCompareLocksDurable measures the cost of durability.
 func TestCompareLocksDurable(t *testing.T) {
-	fmt.Printf(benchHead, runtime.NumCPU(), *benchReps, *benchFor)
+	fmt.Printf(benchHeader, runtime.NumCPU(), *benchReps, *benchFor)
 	f := newBenchmark(t, cmp.Or(*benchOnly, "wire,redsync"), time.Second)
 	for _, fsync := range []string{"none", "everysec", "always"} {
 		for _, c := range f.clients {
@@ -313,7 +313,7 @@ func TestCompareLocksDurable(t *testing.T) {
 			}
 		}
 		for _, n := range []int{1, 512} {
-			f.table(fmt.Sprintf("%d goroutines, fsync %s", n, fsync), n, distinct, nil)
+			f.table(fmt.Sprintf("%d goroutines, fsync %s", n, fsync), n, distinctKey, nil)
 		}
 	}
 }

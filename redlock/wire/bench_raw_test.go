@@ -15,13 +15,13 @@ import (
 )
 
 // rawConns holds connections for writing SET and EVALSHA without a lock.
-type raw struct {
+type rawConns struct {
 	conns []net.Conn
 	in    []*bufio.Reader
 }
 
-func newRaw(t *testing.T, addrs []string) *raw {
-	x := &raw{}
+func newRaw(t *testing.T, addrs []string) *rawConns {
+	x := &rawConns{}
 	for _, addr := range addrs {
 		c, err := net.Dial("tcp", addr)
 		if err != nil {
@@ -56,7 +56,7 @@ func commands(name string, keys int) (set, release []byte) {
 
 // measureBound repeatedly sets and releases the given number of keys on each connection, with one
 // batch in flight, and returns the number of pairs per connection.
-func (x *raw) bound(t *testing.T, keys int, d time.Duration) (pairs int) {
+func (x *rawConns) measureBound(t *testing.T, keys int, d time.Duration) (pairs int) {
 	set, release := commands("raw", keys)
 	both := append(set, release...)
 	var all sync.WaitGroup
@@ -92,7 +92,7 @@ func (x *raw) bound(t *testing.T, keys int, d time.Duration) (pairs int) {
 
 // roundTrips returns a pair that only writes to all nodes and reads from all nodes, twice. Only one
 // goroutine may use it.
-func (x *raw) roundTrips() pair {
+func (x *rawConns) roundTrips() pair {
 	set, release := commands("trip", 1)
 	return func(string) error {
 		for _, b := range [][]byte{set, release} {

@@ -29,7 +29,7 @@ func newAuthority(t *testing.T, name string) *authority {
 	a.key = a.newKey()
 	a.cert = &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
 		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}
-	a.write("ca", a.signed(a.cert, &a.key.PublicKey), a.key)
+	a.write("ca", a.sign(a.cert, &a.key.PublicKey), a.key)
 	return a
 }
 
@@ -41,7 +41,7 @@ func (a *authority) newKey() *ecdsa.PrivateKey {
 	return key
 }
 
-func (a *authority) signed(cert *x509.Certificate, key *ecdsa.PublicKey) []byte {
+func (a *authority) sign(cert *x509.Certificate, key *ecdsa.PublicKey) []byte {
 	der, err := x509.CreateCertificate(rand.Reader, cert, a.cert, key, a.key)
 	if err != nil {
 		a.Fatal(err)
@@ -53,7 +53,7 @@ func (a *authority) signed(cert *x509.Certificate, key *ecdsa.PublicKey) []byte 
 // then.
 func (a *authority) issue(name string, d time.Duration) tls.Certificate {
 	key, from := a.newKey(), time.Now().Add(-time.Hour)
-	der := a.signed(&x509.Certificate{SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: name}, NotBefore: from, NotAfter: from.Add(d),
+	der := a.sign(&x509.Certificate{SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: name}, NotBefore: from, NotAfter: from.Add(d),
 		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, KeyUsage: x509.KeyUsageDigitalSignature,
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}}, &key.PublicKey)
 	a.write(name, der, key)
@@ -77,9 +77,9 @@ func (a *authority) file(name string) string { return filepath.Join(a.dir, name)
 
 // clientConfig returns the configuration of a client that trusts the authority and presents the
 // given certificates.
-func (a *authority) trusts(shown ...tls.Certificate) *tls.Config {
+func (a *authority) clientConfig(shown ...tls.Certificate) *tls.Config {
 	pool := x509.NewCertPool()
-	cert, err := x509.ParseCertificate(a.signed(a.cert, &a.key.PublicKey))
+	cert, err := x509.ParseCertificate(a.sign(a.cert, &a.key.PublicKey))
 	if err != nil {
 		a.Fatal(err)
 	}

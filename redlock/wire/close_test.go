@@ -36,7 +36,7 @@ func TestCloseWaitsForPendingReleases(t *testing.T) {
 				synctest.Wait()
 				hold := make(chan struct{})
 				for _, f := range all {
-					f.with(func() { f.hold = hold })
+					f.update(func() { f.hold = hold })
 				}
 				if c.back == 0 {
 					close(hold)
@@ -47,7 +47,7 @@ func TestCloseWaitsForPendingReleases(t *testing.T) {
 				if c.back > 0 {
 					time.AfterFunc(c.back, func() {
 						for _, f := range all {
-							f.with(func() { f.hold = nil })
+							f.update(func() { f.hold = nil })
 						}
 						close(hold)
 					})
@@ -64,7 +64,7 @@ func TestCloseWaitsForPendingReleases(t *testing.T) {
 					t.Errorf("error: %v", err)
 				}
 				for i, f := range all {
-					f.with(func() {
+					f.update(func() {
 						if c.pending == "" && len(f.keys) > 0 {
 							t.Errorf("node %d still has %v", i+1, f.keys)
 						}
@@ -80,7 +80,7 @@ func TestCloseWaitsForPendingReleases(t *testing.T) {
 }
 
 // newLockerOnFakes returns a Locker on three nodes in memory.
-func newLockerOnFakes(t *testing.T) (l *redlock.Locker, all []*fake, nodes []*wire.Node) {
+func newLockerOnFakes(t *testing.T) (l *redlock.Locker, all []*fakeNode, nodes []*wire.Node) {
 	cfg := redlock.Config{TTL: time.Minute, Timeout: timeout, Tries: 1}
 	for i := range 3 {
 		f := newFake(t)

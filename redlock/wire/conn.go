@@ -655,7 +655,7 @@ func (r reply) answers(e *entry) bool {
 var errIncomplete = errors.New("incomplete")
 
 // maxBulkLen limits the length of a string in a reply. No expected string is longer than a digest.
-const maxBulk = 1 << 10
+const maxBulkLen = 1 << 10
 
 // shortString returns b as a string, or "" if b is so short that only its presence matters.
 func shortString(b []byte) string {
@@ -690,7 +690,7 @@ func parse(b []byte) (r reply, size int, err error) {
 		return reply{items: int(v), kind: kind}, size, nil
 	case kind == '$' && v == -1:
 		return reply{kind: kind}, size, nil
-	case kind == '$' && v >= 0 && v <= maxBulk:
+	case kind == '$' && v >= 0 && v <= maxBulkLen:
 		if size += int(v) + 2; len(b) < size {
 			return reply{}, 0, errIncomplete
 		}

@@ -20,7 +20,7 @@ import (
 
 // fakeNode is a node in memory that implements the commands of a lock on pipes. Its keys do not
 // expire.
-type fake struct {
+type fakeNode struct {
 	t *testing.T
 
 	mu       sync.Mutex
@@ -39,12 +39,12 @@ type fake struct {
 	denyKill bool
 }
 
-func newFake(t *testing.T) *fake {
-	return &fake{t: t, keys: map[string]string{}, scripts: map[string]bool{}, runID: "process-1"}
+func newFake(t *testing.T) *fakeNode {
+	return &fakeNode{t: t, keys: map[string]string{}, scripts: map[string]bool{}, runID: "process-1"}
 }
 
 // node returns a wire.Node connected to f, with a timeout of 50 ms.
-func (f *fake) node(change func(*wire.Options)) *wire.Node {
+func (f *fakeNode) node(change func(*wire.Options)) *wire.Node {
 	o := wire.Options{Addr: "n:1", Dial: f.dial, Timeout: timeout}
 	if change != nil {
 		change(&o)
@@ -56,7 +56,7 @@ func (f *fake) node(change func(*wire.Options)) *wire.Node {
 
 const timeout = 50 * time.Millisecond
 
-func (f *fake) dial(context.Context, string, string) (net.Conn, error) {
+func (f *fakeNode) dial(context.Context, string, string) (net.Conn, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.refuse != nil {
@@ -69,27 +69,27 @@ func (f *fake) dial(context.Context, string, string) (net.Conn, error) {
 }
 
 // dials returns the number of dials.
-func (f *fake) dials() int {
+func (f *fakeNode) dials() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return len(f.conns)
 }
 
 // update calls change with the mutex held.
-func (f *fake) with(change func()) {
+func (f *fakeNode) update(change func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	change()
 }
 
 // commands returns the commands received so far.
-func (f *fake) commands() []string {
+func (f *fakeNode) commands() []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return slices.Clone(f.log)
 }
 
-func (f *fake) serve(c net.Conn) {
+func (f *fakeNode) serve(c net.Conn) {
 	defer c.Close()
 	in := bufio.NewReaderSize(c, 64<<10) // a pipe has no buffer, so the handshake must be read before it is answered
 	for {
@@ -136,7 +136,7 @@ func read(in *bufio.Reader) (words []string, err error) {
 	return words, err
 }
 
-func (f *fake) replyTo(words []string) string {
+func (f *fakeNode) replyTo(words []string) string {
 	switch words[0] {
 	case "SET":
 		f.log = append(f.log, strings.Join(words[:3], " "))
@@ -187,7 +187,7 @@ func (f *fake) replyTo(words []string) string {
 }
 
 // runScript executes a script. words contains the number of keys, the keys, and the arguments.
-func (f *fake) runScript(sha string, words []string) string {
+func (f *fakeNode) runScript(sha string, words []string) string {
 	keys, _ := strconv.Atoi(words[0])
 	if sha != driver.Release.SHA && sha != driver.Releases.SHA {
 		f.log = append(f.log, "SCRIPT "+strings.Join(words[1:], " "))

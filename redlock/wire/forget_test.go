@@ -40,8 +40,8 @@ func TestForgetfulServers(t *testing.T) {
 					t.Error(err)
 				}
 			})
-			if driver == "wire" && f.refused() < 10 {
-				t.Errorf("the servers refused only %d scripts, too few to test anything", f.refused())
+			if driver == "wire" && f.unknownScripts() < 10 {
+				t.Errorf("the servers refused only %d scripts, too few to test anything", f.unknownScripts())
 			}
 		})
 		t.Run(driver+"/restarts", func(t *testing.T) {
@@ -156,7 +156,7 @@ func (f *forgetfulServers) runID(c *redis.Client) string {
 }
 
 // unknownScripts returns how many scripts the servers did not know.
-func (f *forgetfulServers) refused() (sum int) {
+func (f *forgetfulServers) unknownScripts() (sum int) {
 	for _, c := range f.clients {
 		text, _ := c.Info(context.Background(), "errorstats").Result()
 		_, rest, _ := strings.Cut(text, "errorstat_NOSCRIPT:count=")

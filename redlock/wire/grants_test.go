@@ -146,7 +146,7 @@ func TestResendsForgottenGrants(t *testing.T) {
 		n.Flush()
 		synctest.Wait()
 		for _, released := range []string{"b", "abc", ""} {
-			f.with(func() { clear(f.scripts); f.log = nil })
+			f.update(func() { clear(f.scripts); f.log = nil })
 			asked := map[string]*driver.Request{}
 			for _, token := range []string{"a", "b", "c"} {
 				asked[token] = a.submit(n, driver.OpGrant, token)

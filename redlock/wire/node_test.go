@@ -103,7 +103,7 @@ func TestUnresponsiveNode(t *testing.T) {
 		n.Flush()
 		synctest.Wait()
 		hold := make(chan struct{})
-		f.with(func() { f.hold = hold })
+		f.update(func() { f.hold = hold })
 		start := time.Now()
 		set, release := a.submit(n, driver.OpSet, "late"), a.submit(n, driver.OpRelease, "held")
 		n.Flush()
@@ -123,7 +123,7 @@ func TestUnresponsiveNode(t *testing.T) {
 		want(t, "connections after another quarter", f.dials(), 2)
 		want(t, "answer to the second", a.get(second), "no answer in time: the node is unresponsive")
 		want(t, "time of the answer", a.at[second].Sub(start), timeout*5/4)
-		f.with(func() { f.hold, f.log = nil, nil })
+		f.update(func() { f.hold, f.log = nil, nil })
 		close(hold)
 		synctest.Wait()
 		after := a.submit(n, driver.OpSet, "after")
@@ -148,7 +148,7 @@ func TestPendingReleases(t *testing.T) {
 		a.submit(n, driver.OpSet, "2")
 		n.Flush()
 		synctest.Wait()
-		f.with(func() { f.refuse, f.log = errRefused, nil; f.conns[0].Close() })
+		f.update(func() { f.refuse, f.log = errRefused, nil; f.conns[0].Close() })
 		synctest.Wait()
 		short := &driver.Request{Op: driver.OpRelease, Key: "k1", Token: "1", Terms: driver.Terms{TTL: timeout}, Deadline: time.Now().Add(timeout), Collector: a}
 		n.Submit(short)
@@ -164,7 +164,7 @@ func TestPendingReleases(t *testing.T) {
 		}
 		want(t, "answer to the unsent set", a.get(unsent), "connect to n:1: connection refused")
 		time.Sleep(3 * timeout)
-		f.with(func() { f.refuse = nil })
+		f.update(func() { f.refuse = nil })
 		time.Sleep(timeout)
 		synctest.Wait()
 		want(t, "commands", strings.Join(f.commands(), ", "), "RELEASE k2 2")
@@ -183,7 +183,7 @@ func TestPendingReleaseAfterFailedRequest(t *testing.T) {
 				}
 				n.Flush()
 				synctest.Wait()
-				f.with(func() { f.refuse, f.log = errRefused, nil; f.conns[0].Close() })
+				f.update(func() { f.refuse, f.log = errRefused, nil; f.conns[0].Close() })
 				synctest.Wait()
 				a.submit(n, op, "1") // waits for a connection that can't be made
 				synctest.Wait()
@@ -192,7 +192,7 @@ func TestPendingReleaseAfterFailedRequest(t *testing.T) {
 					a.submit(n, driver.OpRelease, token)
 				}
 				time.Sleep(3 * timeout)
-				f.with(func() { f.refuse = nil })
+				f.update(func() { f.refuse = nil })
 				time.Sleep(timeout)
 				synctest.Wait()
 				want(t, "commands", strings.Join(f.commands(), ", "), "RELEASE k1 1 k2 2")
@@ -211,7 +211,7 @@ func TestResendsForgottenScripts(t *testing.T) {
 		}
 		n.Flush()
 		synctest.Wait()
-		f.with(func() { clear(f.scripts); f.log = nil })
+		f.update(func() { clear(f.scripts); f.log = nil })
 		for i := range 4 {
 			a.submit(n, driver.OpRelease, fmt.Sprint(i))
 		}
@@ -220,7 +220,7 @@ func TestResendsForgottenScripts(t *testing.T) {
 		synctest.Wait()
 		want(t, "commands", strings.Join(f.commands(), ", "), "RELEASE k0 0 k1 1 k2 2 k3 3, SCRIPT kf kf:fence f 1000")
 		want(t, "the count", a.get(fenced), 7)
-		f.with(func() { clear(f.scripts); f.log = nil })
+		f.update(func() { clear(f.scripts); f.log = nil })
 		// The release of this set is submitted before the node replies that it does not know the script.
 		fenced = a.submit(n, driver.OpSetFenced, "g")
 		n.Flush()
@@ -241,7 +241,7 @@ func TestPausedProcess(t *testing.T) {
 		a.submit(n, driver.OpSet, "1")
 		n.Flush()
 		synctest.Wait()
-		f.with(func() { f.delay = timeout + timeout/8 })
+		f.update(func() { f.delay = timeout + timeout/8 })
 		set := a.submit(n, driver.OpSet, "x")
 		n.Flush()
 		time.Sleep(timeout / 2)
@@ -271,13 +271,13 @@ func TestInvalidReplies(t *testing.T) {
 			first := a.submit(n, driver.OpSet, "1")
 			n.Flush()
 			synctest.Wait()
-			f.with(func() { f.reply = say })
+			f.update(func() { f.reply = say })
 			second := a.submit(n, driver.OpExtend, "1")
 			n.Flush()
 			synctest.Wait()
 			got := a.get(second)
 			if strings.HasPrefix(say, ":1\r") { // the first of the two replies is valid
-				f.with(func() { f.reply = "" })
+				f.update(func() { f.reply = "" })
 				n.Flush()
 				synctest.Wait()
 				want(t, "answers", a.get(first)+a.get(second), "11")
@@ -297,7 +297,7 @@ func TestInvalidRepliesToSet(t *testing.T) {
 			a.submit(n, driver.OpExtend, "1")
 			n.Flush()
 			synctest.Wait()
-			f.with(func() { f.reply = say })
+			f.update(func() { f.reply = say })
 			set := a.submit(n, driver.OpSet, "2")
 			n.Flush()
 			synctest.Wait()
@@ -333,7 +333,7 @@ func TestHandshake(t *testing.T) {
 			t.Errorf("set: %v, %v", yes, err)
 		}
 		want(t, "commands", strings.Join(f.commands(), ", "), "AUTH u p, SELECT 3, CLIENT SETNAME me, SET k t")
-		f.with(func() { f.log, f.reply = nil, "-WRONGPASS no\r\n" })
+		f.update(func() { f.log, f.reply = nil, "-WRONGPASS no\r\n" })
 		n = f.node(func(o *wire.Options) { o.Password = "p" })
 		_, err := n.Set(ctx, "k", "t", time.Second)
 		want(t, "error", err, "connect to n:1: AUTH: WRONGPASS no (check the user name and the password; ACL LIST on the node says which users are enabled)")
@@ -348,7 +348,7 @@ func TestKillsPreviousConnection(t *testing.T) {
 		f := newFake(t)
 		n := f.node(nil)
 		reconnect := func() error {
-			f.with(func() { f.conns[len(f.conns)-1].Close() })
+			f.update(func() { f.conns[len(f.conns)-1].Close() })
 			synctest.Wait()
 			_, err := n.Set(t.Context(), "k", "t", time.Second)
 			return err
@@ -356,14 +356,14 @@ func TestKillsPreviousConnection(t *testing.T) {
 		n.Set(t.Context(), "k", "t", time.Second)
 		want(t, "second connection", reconnect(), nil)
 		want(t, "third connection", reconnect(), nil)
-		f.with(func() { f.runID = "process-2" })
+		f.update(func() { f.runID = "process-2" })
 		want(t, "another process", reconnect(), nil)
-		f.with(func() { f.runID, f.nextID = "", 0 })
+		f.update(func() { f.runID, f.nextID = "", 0 })
 		want(t, "unknown process", reconnect(), nil)
 		want(t, "unknown process again", reconnect(), nil)
-		f.with(func() { f.nextID = 0 })
+		f.update(func() { f.nextID = 0 })
 		want(t, "lower connection ID", reconnect(), nil)
-		f.with(func() { want(t, "kills", f.kills, "[1 2 1]"); f.denyKill, f.nextID = true, 5 })
+		f.update(func() { want(t, "kills", f.kills, "[1 2 1]"); f.denyKill, f.nextID = true, 5 })
 		want(t, "not allowed", reconnect(), "connect to n:1: CLIENT KILL: NOPERM no (allow it in the node's ACL; the documentation of package redlock/driver lists what a lock needs)")
 	})
 }
@@ -371,13 +371,13 @@ func TestKillsPreviousConnection(t *testing.T) {
 // Requests to unreachable nodes fail at the latest at their deadlines, and no goroutines are left.
 func TestUnreachable(t *testing.T) {
 	for name, c := range map[string]struct {
-		change func(f *fake, o *wire.Options)
+		change func(f *fakeNode, o *wire.Options)
 		after  time.Duration
 		err    string
 	}{
-		"refused":             {func(f *fake, _ *wire.Options) { f.refuse = errRefused }, 0, "connect to n:1: connection refused"},
-		"unresponsive node":   {func(f *fake, _ *wire.Options) { f.delay = time.Hour }, timeout, "no answer in time"},
-		"dial without result": {func(f *fake, o *wire.Options) { o.Dial = dialUnresponsive }, timeout, "no answer in time"},
+		"refused":             {func(f *fakeNode, _ *wire.Options) { f.refuse = errRefused }, 0, "connect to n:1: connection refused"},
+		"unresponsive node":   {func(f *fakeNode, _ *wire.Options) { f.delay = time.Hour }, timeout, "no answer in time"},
+		"dial without result": {func(f *fakeNode, o *wire.Options) { o.Dial = dialUnresponsive }, timeout, "no answer in time"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
@@ -406,17 +406,17 @@ func TestClose(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f, a := newFake(t), &answers{}
 		n := f.node(nil)
-		f.with(func() { f.hold = make(chan struct{}) })
+		f.update(func() { f.hold = make(chan struct{}) })
 		queued := a.submit(n, driver.OpSet, "1")
 		n.Close()
 		want(t, "answer", a.get(queued), "the node is closed")
 		close(f.hold)
 		n = f.node(nil)
-		f.with(func() { f.hold = nil })
+		f.update(func() { f.hold = nil })
 		a.submit(n, driver.OpSet, "2")
 		n.Flush()
 		synctest.Wait()
-		f.with(func() { f.delay = time.Second })
+		f.update(func() { f.delay = time.Second })
 		set := a.submit(n, driver.OpSet, "3")
 		n.Flush()
 		synctest.Wait()
@@ -431,7 +431,7 @@ func TestContext(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := newFake(t)
 		n := f.node(nil)
-		f.with(func() { f.delay = time.Millisecond })
+		f.update(func() { f.delay = time.Millisecond })
 		ctx, cancel := context.WithCancelCause(context.Background())
 		why := errors.New("no longer wanted")
 		cancel(why)
@@ -439,7 +439,7 @@ func TestContext(t *testing.T) {
 			t.Errorf("error: %v, want %v", err, why)
 		}
 		time.Sleep(timeout)
-		f.with(func() { want(t, "keys", f.keys, "map[k:t]") })
+		f.update(func() { want(t, "keys", f.keys, "map[k:t]") })
 	})
 }
 

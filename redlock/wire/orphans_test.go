@@ -49,13 +49,13 @@ func newCutter(t *testing.T, node string) *cutter {
 			c.mu.Lock()
 			c.open[client] = true
 			c.mu.Unlock()
-			c.proxied.Go(func() { c.pass(client) })
+			c.proxied.Go(func() { c.forward(client) })
 		}
 	})
 	return c
 }
 
-func (c *cutter) pass(client net.Conn) {
+func (c *cutter) forward(client net.Conn) {
 	node, err := net.Dial("tcp", c.node)
 	if err != nil {
 		c.Error(err)

@@ -148,16 +148,16 @@ func TestServerConfigurations(t *testing.T) {
 	ofClient := g.trusted.issue("client", 2*time.Hour)
 	works("a Unix socket", access{addr: g.socket})
 	works("RESP3", access{addr: g.plain, resp: 3})
-	works("TLS with a client's certificate", access{addr: g.secure, tls: g.trusted.trusts(ofClient)})
+	works("TLS with a client's certificate", access{addr: g.secure, tls: g.trusted.clientConfig(ofClient)})
 	g.must("CONFIG", "SET", "tls-auth-clients", "no")
-	works("TLS with a private authority", access{addr: g.secure, tls: g.trusted.trusts()})
+	works("TLS with a private authority", access{addr: g.secure, tls: g.trusted.clientConfig()})
 	g.must("ACL", "SETUSER", "ann", "on", ">secret", "~*", "+@all")
 	g.must(append([]any{"ACL", "SETUSER", "bob", "on", ">secret", "~k", "~k:*", "~redlock:*"}, documentedPermissions(t)...)...)
 	g.must("CONFIG", "SET", "requirepass", "pass")
 	works("a password", access{addr: g.plain, password: "pass"})
 	works("a user", access{addr: g.plain, user: "ann", password: "secret", resp: 3})
 	works("a Unix socket and a user", access{addr: g.socket, user: "ann", password: "secret"})
-	works("TLS and a user", access{addr: g.secure, tls: g.trusted.trusts(ofClient), user: "ann", password: "secret"})
+	works("TLS and a user", access{addr: g.secure, tls: g.trusted.clientConfig(ofClient), user: "ann", password: "secret"})
 	works("a user with the documented permissions", access{addr: g.plain, user: "bob", password: "secret"})
 	for _, what := range []string{"+set", "+incr", "+evalsha", "+eval", "+client|id"} {
 		g.must("ACL", "SETUSER", "bob", "-"+what[1:])
@@ -225,20 +225,20 @@ func TestAuthenticationErrors(t *testing.T) {
 		}
 	}
 	ofClient := g.trusted.issue("client", 2*time.Hour)
-	fails("no certificate", access{addr: g.secure, tls: g.trusted.trusts()}, "set this client's certificate|it may require a client certificate")
-	fails("another's certificate", access{addr: g.secure, tls: g.trusted.trusts(g.other.issue("client", 2*time.Hour))}, "that the node trusts|it may require a client certificate")
-	fails("an expired certificate", access{addr: g.secure, tls: g.trusted.trusts(g.trusted.issue("old", time.Minute))}, "renew this client's certificate|it may require a client certificate")
-	fails("another authority", access{addr: g.secure, tls: g.other.trusts(ofClient)}, "to RootCAs")
-	elsewhere := g.trusted.trusts(ofClient)
+	fails("no certificate", access{addr: g.secure, tls: g.trusted.clientConfig()}, "set this client's certificate|it may require a client certificate")
+	fails("another's certificate", access{addr: g.secure, tls: g.trusted.clientConfig(g.other.issue("client", 2*time.Hour))}, "that the node trusts|it may require a client certificate")
+	fails("an expired certificate", access{addr: g.secure, tls: g.trusted.clientConfig(g.trusted.issue("old", time.Minute))}, "renew this client's certificate|it may require a client certificate")
+	fails("another authority", access{addr: g.secure, tls: g.other.clientConfig(ofClient)}, "to RootCAs")
+	elsewhere := g.trusted.clientConfig(ofClient)
 	elsewhere.ServerName = "elsewhere"
 	fails("another name", access{addr: g.secure, tls: elsewhere}, "set ServerName")
-	fails("TLS to a plain port", access{addr: g.plain, tls: g.trusted.trusts(), dialTimeout: 100 * time.Millisecond}, "the server may not use TLS|deadline exceeded")
+	fails("TLS to a plain port", access{addr: g.plain, tls: g.trusted.clientConfig(), dialTimeout: 100 * time.Millisecond}, "the server may not use TLS|deadline exceeded")
 	fails("a TLS port without TLS", access{addr: g.secure}, "it may require TLS|EOF|reset")
 	fails("no socket", access{addr: g.socket + "x"}, "no such file")
 	if err := g.setCertificate("expired"); err != nil {
 		t.Fatal(err)
 	}
-	fails("a server's expired certificate", access{addr: g.secure, tls: g.trusted.trusts(ofClient)}, "renew the node's certificate")
+	fails("a server's expired certificate", access{addr: g.secure, tls: g.trusted.clientConfig(ofClient)}, "renew the node's certificate")
 	fails("a password on a server without one", access{addr: g.plain, password: "x", onlyDriver: "wire"}, "remove the password") // go-redis continues without
 	g.must("CONFIG", "SET", "requirepass", "pass")
 	fails("no password", access{addr: g.plain}, "set the node's password")

@@ -26,7 +26,7 @@ func (m *readings) clockLines() map[string]plotter.XYs {
 		lines[name] = append(l, plotter.XY{X: to, Y: last.Y + (to-last.X)*(rates[name]-1)})
 	}
 	for _, t := range m.turns {
-		if !slices.ContainsFunc(m.turns, func(x facts.ClockChange) bool { return x.Process == t.Process && x.Wrong() }) {
+		if !slices.ContainsFunc(m.turns, func(x facts.ClockChange) bool { return x.Process == t.Process && x.IsWrong() }) {
 			continue
 		}
 		if lines[t.Process] == nil {

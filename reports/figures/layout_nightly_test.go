@@ -21,7 +21,7 @@ import (
 // TestCatalogFigures checks the figures of each run of the catalog.
 func TestCatalogFigures(t *testing.T) {
 	drawn := 0
-	catalog(t, func(name string, h *history.History) { checkFigures(t, &drawn, name, Of(h)...) })
+	eachCatalogRun(t, func(name string, h *history.History) { checkFigures(t, &drawn, name, Of(h)...) })
 	t.Logf("%d figures", drawn)
 	if drawn < 500 {
 		t.Errorf("%d figures, want at least 500", drawn)
@@ -29,7 +29,7 @@ func TestCatalogFigures(t *testing.T) {
 }
 
 // eachCatalogRun calls f with the history of each run of the catalog that the simulation supports.
-func catalog(t *testing.T, f func(name string, h *history.History)) {
+func eachCatalogRun(t *testing.T, f func(name string, h *history.History)) {
 	t.Helper()
 	known := scenario.Known{Properties: checker.Properties(), Causes: verdict.Causes(), Numbers: checker.Numbers()}.With(kinds.All)
 	for _, m := range broken.Mistakes() {

@@ -219,7 +219,7 @@ func faults(r outcome.Run, rows map[int64]bool) faultTable {
 	}
 	t.Long = len(steps) > maxOpen
 	for _, s := range steps {
-		x := faultStep{Step: max(s.Step, 0), What: describeStep(s), When: plain(s.When)}
+		x := faultStep{Step: max(s.Step, 0), What: describeStep(s), When: plainText(s.When)}
 		occurrences := all[s.Step]
 		if !planned[s.Step] {
 			occurrences = slices.DeleteFunc(slices.Clone(occurrences), func(x *facts.Fault) bool { return x.Kind != s.Fault })

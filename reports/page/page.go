@@ -67,8 +67,8 @@ var script template.JS
 
 // pageTemplate parses the template on first use, because most commands draw no page.
 var pageTemplate = sync.OnceValue(func() *template.Template {
-	return template.Must(template.New("page").Funcs(template.FuncMap{"plain": plain, "title": title, "subject": subject, "where": where,
-		"lede": lede, "states": violationSummary, "tone": tone, "badges": badges, "setup": setup, "claim": claim, "source": source, "trouble": errorLines, "judged": resultRows,
+	return template.Must(template.New("page").Funcs(template.FuncMap{"plain": plainText, "title": title, "subject": subject, "where": backendAndSeed,
+		"lede": leadSentence, "states": violationSummary, "tone": tone, "badges": badges, "setup": setup, "claim": claim, "source": source, "trouble": errorLines, "judged": resultRows,
 		"faults": faults, "measured": measuredNumbers, "again": rerunTerms, "limits": limits}).Parse(layout))
 })
 
@@ -95,7 +95,7 @@ const (
 )
 
 // plainText makes text from a history readable on a page. html/template escapes it for HTML.
-func plain(s string) string { return display.Visible(s, maxTextLen) }
+func plainText(s string) string { return display.Visible(s, maxTextLen) }
 
 // name is like plainText, but applies the limit for names.
 func name(s string) string { return display.Visible(s, maxNameLen) }
@@ -145,7 +145,7 @@ func measuredNumbers(r outcome.Run) []number {
 		if !ok {
 			continue
 		}
-		v := number{Name: n.Name, Value: formatNumber(x), Unit: n.Unit, Meaning: n.Meaning, Reason: plain(r.Verdict.Reasons[n.Name])}
+		v := number{Name: n.Name, Value: formatNumber(x), Unit: n.Unit, Meaning: n.Meaning, Reason: plainText(r.Verdict.Reasons[n.Name])}
 		switch {
 		case n.Unit == "share":
 			v.Value, v.Unit = formatNumber(100*x), "%"
@@ -175,7 +175,7 @@ func rerunTerms(r outcome.Run) []term {
 	var out []term
 	add := func(title, text string, code bool) {
 		if text != "" {
-			out = append(out, term{Name: title, Text: plain(text), Code: code})
+			out = append(out, term{Name: title, Text: plainText(text), Code: code})
 		}
 	}
 	m := r.Manifest
@@ -204,7 +204,7 @@ func limits(r outcome.Run, l listing) []term {
 	p, v := r.History.Params, r.Verdict
 	var out []term
 	add := func(title, format string, args ...any) {
-		out = append(out, term{Name: title, Text: plain(fmt.Sprintf(format, args...))})
+		out = append(out, term{Name: title, Text: plainText(fmt.Sprintf(format, args...))})
 	}
 	add("One run", "This is one run with one seed. If no property is violated, that means only that no violation was found in this run under these faults. Other seeds produce other interleavings (--seeds 100).")
 	backendLimits(r, add)

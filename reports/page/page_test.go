@@ -90,7 +90,7 @@ func TestSentences(t *testing.T) {
 		{vacuousHistory, "holds", "Inconclusive: step 2 (kill n1) never started", "", ""},
 	} {
 		r := checkedRun(c.h, c.want)
-		if got := lede(Page{Run: r, Diagram: sequence.OfVerdict(r.History, r.Verdict)}); !strings.Contains(strings.ToLower(got), strings.ToLower(c.say)) {
+		if got := leadSentence(Page{Run: r, Diagram: sequence.OfVerdict(r.History, r.Verdict)}); !strings.Contains(strings.ToLower(got), strings.ToLower(c.say)) {
 			t.Errorf("lede %q\ndoes not contain %q", got, c.say)
 		}
 		if got := violationSummary(r); got != c.states {

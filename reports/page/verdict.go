@@ -37,24 +37,24 @@ func subject(r outcome.Run) string {
 }
 
 // backendAndSeed describes where the run took place, for example "on sim, seed 1".
-func where(r outcome.Run) string {
+func backendAndSeed(r outcome.Run) string {
 	if p := r.History.Params; p.Backend != "" {
 		return fmt.Sprintf("on %s, seed %d", name(p.Backend), p.Seed)
 	}
 	return ""
 }
 
-func title(r outcome.Run) string { return display.Join(" ", subject(r), where(r)) }
+func title(r outcome.Run) string { return display.Join(" ", subject(r), backendAndSeed(r)) }
 
 // leadSentence summarizes the verdict in one sentence. For a violation, it states the cause and the
 // effect.
-func lede(p Page) string {
+func leadSentence(p Page) string {
 	r := p.Run
 	if r.Verdict.Inconclusive() {
-		return plain("Inconclusive: " + strings.TrimSuffix(r.Verdict.Assumption, ".") + ".")
+		return plainText("Inconclusive: " + strings.TrimSuffix(r.Verdict.Assumption, ".") + ".")
 	}
 	if first := shownResult(r); first != nil {
-		return plain(asSentence(cmp.Or(p.Diagram.Summary, first.Because)))
+		return plainText(asSentence(cmp.Or(p.Diagram.Summary, first.Because)))
 	}
 	s := "No violation found in this run under these faults."
 	if len(r.History.Params.Steps) == 0 {
@@ -69,12 +69,12 @@ func lede(p Page) string {
 			s += fmt.Sprintf(" %s is inconclusive: %s.", j.Property, strings.TrimSuffix(j.Because, "."))
 		}
 	}
-	return plain(s)
+	return plainText(s)
 }
 
 // violationSummary lists the violated properties and states whether the violations were expected.
 func violationSummary(r outcome.Run) string {
-	expected, unexpected, informational := violated(r)
+	expected, unexpected, informational := violatedProperties(r)
 	var parts []string
 	for _, p := range []struct {
 		props []string
@@ -87,12 +87,12 @@ func violationSummary(r outcome.Run) string {
 	if len(parts) == 0 {
 		return ""
 	}
-	return plain(strings.Join(parts, "; ") + ".")
+	return plainText(strings.Join(parts, "; ") + ".")
 }
 
 // tone returns the CSS class of the page's head. It highlights unexpected violations.
 func tone(r outcome.Run) string {
-	if _, unexpected, _ := violated(r); len(unexpected) > 0 {
+	if _, unexpected, _ := violatedProperties(r); len(unexpected) > 0 {
 		return "unexpected"
 	}
 	return ""
@@ -107,7 +107,7 @@ func wasOrWere(n int) string {
 
 // violatedProperties lists the violated properties by expectation. Those in informational have
 // none.
-func violated(r outcome.Run) (expected, unexpected, informational []string) {
+func violatedProperties(r outcome.Run) (expected, unexpected, informational []string) {
 	for _, res := range r.Verdict.Results {
 		if res.Outcome != verdict.Violated {
 			continue
@@ -137,7 +137,7 @@ func shownResult(r outcome.Run) *verdict.Result {
 }
 
 func badges(r outcome.Run) []badge {
-	expected, unexpected, informational := violated(r)
+	expected, unexpected, informational := violatedProperties(r)
 	var out []badge
 	switch {
 	case r.Verdict.Inconclusive():
@@ -205,7 +205,7 @@ func claim(r outcome.Run) string {
 	if r.Manifest == nil {
 		return ""
 	}
-	return plain(r.Manifest.Scenario.Claim)
+	return plainText(r.Manifest.Scenario.Claim)
 }
 
 // linkedText is a piece of text, with its link if it has one.
@@ -218,7 +218,7 @@ func source(r outcome.Run) []linkedText {
 	if r.Manifest == nil {
 		return nil
 	}
-	text := plain(r.Manifest.Scenario.Source)
+	text := plainText(r.Manifest.Scenario.Source)
 	var out []linkedText
 	at := 0
 	for _, m := range address.FindAllStringIndex(text, -1) {
@@ -235,11 +235,11 @@ func source(r outcome.Run) []linkedText {
 func errorLines(r outcome.Run) []string {
 	var out []string
 	if d := r.Verdict.Disagreement; d != "" {
-		out = append(out, plain("The two judges disagree. This is a bug in lockpick: trust neither result. "+asSentence(d)))
+		out = append(out, plainText("The two judges disagree. This is a bug in lockpick: trust neither result. "+asSentence(d)))
 	}
 	for line := range strings.SplitSeq(r.Outcome.Error, "\n") {
 		if line != "" && !strings.Contains(line, "judges disagree") {
-			out = append(out, plain(asSentence(line)))
+			out = append(out, plainText(asSentence(line)))
 		}
 	}
 	return out
@@ -292,7 +292,7 @@ func resultRows(r outcome.Run, rows map[int64]bool) (all []result) {
 
 func newResult(j outcome.Judgement, res *verdict.Result, rows map[int64]bool) result {
 	x := newBaseResult(j)
-	x.Because = plain(asSentence(j.Because))
+	x.Because = plainText(asSentence(j.Because))
 	x.Cause = name(j.Cause)
 	if j.Node != "" {
 		x.Cause += " at " + name(j.Node)
@@ -303,7 +303,7 @@ func newResult(j outcome.Judgement, res *verdict.Result, rows map[int64]bool) re
 	x.Checked = describeChecks(res)
 	x.Losses = losses(res, rows)
 	if c := j.Confirmation; c != nil {
-		x.Confirmed = plain(string(c.State) + ": " + c.Why + ".")
+		x.Confirmed = plainText(string(c.State) + ": " + c.Why + ".")
 	}
 	if w := res.Witness; w != nil {
 		x.Witness = refs(w.Events, rows)
@@ -361,7 +361,7 @@ func boundResult(j outcome.Judgement) result {
 	} else if !j.AsExpected {
 		x.Mark, x.Tone = "✗", alarm
 	}
-	x.Because = plain(asSentence(j.Because))
+	x.Because = plainText(asSentence(j.Because))
 	return x
 }
 

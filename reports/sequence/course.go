@@ -60,18 +60,18 @@ func newTrace(h *history.History) *trace {
 
 // stillActiveReadBack is the read-back recorded at the end of a step if its fault remains active
 // because another step shares it.
-const staysInForce = "it stays in force for another step"
+const stillActiveReadBack = "it stays in force for another step"
 
 // withActualEnd returns a fault with the time at which it actually ended. If the fault remained
 // active at the end of its step because another step shares it, it ended with that other step.
 func withActualEnd(ft *facts.Fault, all []*facts.Fault) *facts.Fault {
-	if ft.End == nil || ft.End.Cause != staysInForce {
+	if ft.End == nil || ft.End.Cause != stillActiveReadBack {
 		return ft
 	}
 	extended := *ft
 	extended.End = nil
 	for _, x := range all {
-		if x.Kind == ft.Kind && x.Target == ft.Target && x.End != nil && x.End.Cause != staysInForce && x.End.T >= ft.End.T && (extended.End == nil || x.End.T < extended.End.T) {
+		if x.Kind == ft.Kind && x.Target == ft.Target && x.End != nil && x.End.Cause != stillActiveReadBack && x.End.T >= ft.End.T && (extended.End == nil || x.End.T < extended.End.T) {
 			extended.End = x.End
 		}
 	}
@@ -161,7 +161,7 @@ func (f *trace) slowThreshold() int64 {
 }
 
 // commandsSentBy returns the commands that a client sent between two instants, inclusive.
-func sentBy(commands []*event, client string, from, to int64) []*event {
+func commandsSentBy(commands []*event, client string, from, to int64) []*event {
 	i, _ := slices.BinarySearchFunc(commands, from, func(e *event, t int64) int { return cmp.Compare(e.Sent, t) })
 	var out []*event
 	for _, e := range commands[i:] {
@@ -212,7 +212,7 @@ func (f *trace) addSession(x *facts.Session) {
 	s.windows = slices.Collect(f.Windows(x))
 	switch {
 	case s.Granted():
-		s.begin, s.deadline, s.firstDeadline = x.Ended, x.Until, f.Promised(x)
+		s.begin, s.deadline, s.firstDeadline = x.EndedAt, x.Until, f.PromisedDeadline(x)
 	case len(s.windows) > 0: // opened by an extension
 		s.begin, s.deadline = s.windows[0].From, facts.NotGranted
 	default:
@@ -232,7 +232,7 @@ func (f *trace) addSession(x *facts.Session) {
 // endLastWindow determines what ended a session's last window. If no recorded event ends the
 // window, it lasts until the session's deadline.
 func (f *trace) endLastWindow(s *session, w *facts.Window) {
-	_, s.ending = f.Closing(*w)
+	_, s.ending = f.WindowEnd(*w)
 	at, gone := f.GoneAt[s.Client()]
 	switch {
 	case s.ending != facts.StillBelieved:
@@ -367,14 +367,14 @@ func (f *trace) writeCommand(value string) *event {
 // A round consists of the commands of a facts.Attempt that were sent before its acquire returned.
 
 // votersUntil lists the nodes whose positive replies to a round had arrived by the given instant.
-func votersBy(round []*event, by int64) []string {
+func votersUntil(round []*event, by int64) []string {
 	var out []string
 	for _, e := range round {
 		if e.Type == history.OK && e.Answered != 0 && e.Answered <= by {
 			out = append(out, e.Node)
 		}
 	}
-	return unique(out)
+	return uniqueNames(out)
 }
 
 // commandTo returns the round's command to a node, or nil.
@@ -391,7 +391,7 @@ func (f *trace) readAttempts() {
 	for _, w := range f.AttemptsByLock() {
 		for _, a := range w.Attempts {
 			s := f.bySession[a.Session]
-			until := min(s.Ended, f.end)
+			until := min(s.EndedAt, f.end)
 			commands := slices.DeleteFunc(slices.Clone(a.AllSets), func(e *event) bool { return e.Sent > until })
 			n := len(s.failedRounds) - 1
 			switch {
@@ -483,7 +483,7 @@ func (f *trace) failedAttempts(s *session, from int64) *failedAttempts {
 		if prev.Client() != s.Client() || prev.Key() != s.Key() || prev.Granted() && prev != s {
 			continue
 		}
-		if prev.Acquire.Call.T > s.Acquire.Call.T || prev.Acquire.Ended() < from {
+		if prev.Acquire.Call.T > s.Acquire.Call.T || prev.Acquire.ReturnedAt() < from {
 			continue
 		}
 		if len(prev.failedRounds) == 0 && !prev.Granted() { // it sent no command, or none was recorded
@@ -576,8 +576,8 @@ func (f *trace) blockingKey(e *event, from int64) (blocking *facts.KeyInterval) 
 	}
 	for _, s := range f.Lives().During(e.Node, e.Key, e.Sent, max(e.Applied, e.T)) {
 		err := facts.TimestampError(s.Start)
-		own := s.Holds(e.Token) && cmp.Or(s.Start.Sent, s.From()) >= from
-		if !own && saturatingSub(s.From(), err) <= e.Applied && saturatingAdd(s.To(), err) >= e.Applied {
+		setBySameAttempt := s.Holds(e.Token) && cmp.Or(s.Start.Sent, s.From()) >= from
+		if !setBySameAttempt && saturatingSub(s.From(), err) <= e.Applied && saturatingAdd(s.To(), err) >= e.Applied {
 			blocking = s
 		}
 	}
@@ -724,11 +724,11 @@ func (sc *layout) chooseClients() []string {
 	for _, s := range sc.focus {
 		out = append(out, s.Client())
 	}
-	out = unique(append(out, sc.causingClients()...))
+	out = uniqueNames(append(out, sc.causingClients()...))
 	limit := max(maxClients, min(len(out), maxClients+1)) // there is always room for a client that the verdict names
 	for _, d := range sc.deletions {
 		if len(out) < maxClients {
-			out = unique(append(out, facts.Sender(d.release)))
+			out = uniqueNames(append(out, facts.Sender(d.release)))
 		}
 	}
 	return out[:min(limit, len(out))]
@@ -750,7 +750,7 @@ func (sc *layout) causingClients() (names []string) {
 			names = append(names, issuer)
 		}
 	}
-	return unique(names)
+	return uniqueNames(names)
 }
 
 // maxClients limits the clients to what a reader can follow.
@@ -809,7 +809,7 @@ func (sc *layout) faultSignature(node string) string {
 			s += " " + ft.Kind + " " + client
 		}
 	}
-	return strings.Join(unique(strings.Fields(s)), " ")
+	return strings.Join(uniqueNames(strings.Fields(s)), " ")
 }
 
 // fullSignature extends faultSignature with the node's votes and whether a release deleted a key on
@@ -850,12 +850,12 @@ func (f *trace) chooseFocus(r *verdict.Result) []*session {
 	}
 	for _, ft := range f.faults {
 		if s := f.sessionHitBy(ft); s != nil {
-			return f.withNext(s)
+			return f.sessionWithNext(s)
 		}
 	}
 	for _, s := range f.sessions {
 		if s.Granted() {
-			return f.withNext(s)
+			return f.sessionWithNext(s)
 		}
 	}
 	return nil
@@ -905,7 +905,7 @@ func (f *trace) sessionHitBy(ft *facts.Fault) *session {
 
 // sessionWithNext returns s and the next session in which another client got the same lock or, if
 // there is none, the first session in which another client tried to get it.
-func (f *trace) withNext(s *session) []*session {
+func (f *trace) sessionWithNext(s *session) []*session {
 	var next, tried *session
 	for _, o := range f.sessions {
 		if o.Client() == s.Client() || o.Key() != s.Key() || o.lastAction() < s.Acquire.Call.T {

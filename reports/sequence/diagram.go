@@ -114,7 +114,7 @@ const DefaultWidth = display.DefaultWidth
 func OfVerdict(h *history.History, v verdict.Verdict) Diagram {
 	d := Of(h, ShownResult(v))
 	if v.Inconclusive() {
-		d.Title = strings.TrimSuffix(d.Title, nothingShown) + "inconclusive"
+		d.Title = strings.TrimSuffix(d.Title, noViolationShown) + "inconclusive"
 		d.Caption = append([]string{"Inconclusive: " + v.Assumption + "."}, d.Caption...)
 	}
 	return d
@@ -257,7 +257,7 @@ type builder struct {
 
 func (b *builder) diagram() Diagram {
 	d := Diagram{
-		Title: b.layout.headline(), Summary: b.layout.summary(), Caption: b.caption.sentences(b.lanes), Omitted: b.layout.omitted(),
+		Title: b.layout.headline(), Summary: b.layout.summary(), Caption: b.caption.sentences(b.lanes), Omitted: b.layout.omissions(),
 		Lanes: b.lanes.all, Arrows: b.sheet.arrows, Bars: b.sheet.bars, Notes: b.sheet.notes, Bands: b.sheet.bands,
 	}
 	if stop := b.f.Stop; stop != nil {

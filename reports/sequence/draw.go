@@ -289,10 +289,10 @@ func (sc *layout) markDeletions() {
 	slices.SortStableFunc(sc.deletions, func(a, b deletion) int { return cmp.Compare(a.release.Applied, b.release.Applied) })
 }
 
-func (sc *layout) violated() bool { return sc.result != nil && sc.result.Outcome == verdict.Violated }
+func (sc *layout) isViolated() bool { return sc.result != nil && sc.result.Outcome == verdict.Violated }
 
 // isShown reports whether an instant is within the drawn span.
-func (sc *layout) shown(t int64) bool { return sc.from <= t && t <= sc.to }
+func (sc *layout) isShown(t int64) bool { return sc.from <= t && t <= sc.to }
 
 // computeSpan determines the drawn span and the faults in it.
 func (sc *layout) computeSpan() {
@@ -351,7 +351,7 @@ func (sc *layout) computeSpan() {
 // whose lease did not end during the pause. Such pauses are only counted: a reader can follow one
 // of them, but not many.
 func (sc *layout) hasNoEffect(ft *facts.Fault) bool {
-	if sc.outage != nil || !sc.violated() || nemesis.WordingOf(ft.Kind).State != nemesis.Stopped || !slices.Contains(sc.f.Params.Clients, ft.Target) {
+	if sc.outage != nil || !sc.isViolated() || nemesis.WordingOf(ft.Kind).State != nemesis.Stopped || !slices.Contains(sc.f.Params.Clients, ft.Target) {
 		return false
 	}
 	for _, s := range slices.Concat(sc.focus, sc.deleterSessions) {
@@ -365,7 +365,7 @@ func (sc *layout) hasNoEffect(ft *facts.Fault) bool {
 			return false
 		}
 		for _, c := range s.calls[1:] {
-			if ft.From() <= c.Ended() && c.Call.T <= ft.To() {
+			if ft.From() <= c.ReturnedAt() && c.Call.T <= ft.To() {
 				return false
 			}
 		}
@@ -399,8 +399,8 @@ func (sc *layout) findDeleters() []*session {
 			continue
 		}
 		for _, s := range slices.Backward(sc.f.sessions) {
-			own := s.Token() == "" || d.release.Token == "" || s.Token() == d.release.Token
-			if s.Client() == client && s.Granted() && s.begin <= d.release.Sent && own {
+			sameToken := s.Token() == "" || d.release.Token == "" || s.Token() == d.release.Token
+			if s.Client() == client && s.Granted() && s.begin <= d.release.Sent && sameToken {
 				out = append(out, s)
 				break
 			}
@@ -412,10 +412,10 @@ func (sc *layout) findDeleters() []*session {
 // endOf returns when a session's part of the story ends: for a violation, when its writes were
 // applied; otherwise, after its last action.
 func (sc *layout) endOf(s *session) int64 {
-	if !sc.violated() {
+	if !sc.isViolated() {
 		return s.lastAction()
 	}
-	t := min(s.Acquire.Ended(), sc.f.end)
+	t := min(s.Acquire.ReturnedAt(), sc.f.end)
 	for _, c := range s.calls {
 		if c.Call.Op == history.OpWrite {
 			t = max(t, c.Call.T, min(sc.f.appliedAt(c.Call.Value), sc.f.end))
@@ -435,7 +435,7 @@ func (sc *layout) isRelevant(ft *facts.Fault) bool {
 }
 
 // noViolationShown ends the title of a diagram without a violation.
-const nothingShown = "no violation shown"
+const noViolationShown = "no violation shown"
 
 func (sc *layout) headline() string {
 	p := sc.f.Params
@@ -446,8 +446,8 @@ func (sc *layout) headline() string {
 	if p.Backend != "" {
 		name += fmt.Sprintf(" on %s, seed %d", p.Backend, p.Seed)
 	}
-	if !sc.violated() {
-		return name + ": " + nothingShown
+	if !sc.isViolated() {
+		return name + ": " + noViolationShown
 	}
 	what := sc.result.Property + " violated"
 	if cause := sc.result.Cause; cause != "" {
@@ -460,7 +460,7 @@ func (sc *layout) headline() string {
 }
 
 // omissions lists what happened in the drawn span but is not drawn.
-func (sc *layout) omitted() string {
+func (sc *layout) omissions() string {
 	var clients []string
 	n := 0
 	for _, s := range sc.f.sessions {

@@ -112,7 +112,7 @@ type faultWording struct {
 // pastSentence describes faults in the past tense. For a node that restarted, it includes the
 // read-back.
 func (w faultWording) pastSentence(begun, ended []int64, back string) string {
-	from, to := when("at", begun), when("at", ended)
+	from, to := formatInstants("at", begun), formatInstants("at", ended)
 	switch {
 	case w.Returned != "":
 		return fmt.Sprintf("%s %s, and %s %s", w.Past, from, w.Returned, to)
@@ -186,7 +186,7 @@ func pluralVerb(words string) string {
 
 // countTargets counts the distinct targets of a group of faults.
 func countTargets(g []*facts.Fault) int {
-	return len(unique(collect(g, func(ft *facts.Fault) string { return ft.Target })))
+	return len(uniqueNames(collect(g, func(ft *facts.Fault) string { return ft.Target })))
 }
 
 // messageText describes count messages of one type. If repeated is set, several of them went to the

@@ -28,7 +28,7 @@ func (p *choices) intn(n int) int {
 func choose[T any](p *choices, of ...T) T { return of[p.intn(len(of))] }
 
 // randomHistory builds a random history from realistic values.
-func anyHistory(p *choices) (*history.History, *verdict.Result) {
+func randomHistory(p *choices) (*history.History, *verdict.Result) {
 	long := strings.Repeat("ü", 200)
 	names := []string{"c1", "c2", "c3", "n1", "n3", "c1-n1", "c1-n3", "c2-r1", "r1", history.Nemesis, history.Harness, "", "\x1b[2J", long}
 	sessions := []string{"c1/1", "c1/2", "c2/1", "c3/1", "", "\n"}
@@ -90,7 +90,7 @@ func TestAnyHistoryFitsWidth(t *testing.T) {
 			raw[i] = byte(rng.Uint32())
 		}
 		p := choices(raw)
-		h, r := anyHistory(&p)
+		h, r := randomHistory(&p)
 		checkFits(t, h, r, 60+rng.IntN(101))
 	}
 }
@@ -99,7 +99,7 @@ func FuzzSequence(f *testing.F) {
 	f.Add([]byte("\x03\x01\x01\x02 acquire ok acquire"), uint8(20))
 	f.Fuzz(func(t *testing.T, raw []byte, width uint8) {
 		p := choices(raw)
-		h, r := anyHistory(&p)
+		h, r := randomHistory(&p)
 		checkFits(t, h, r, 60+int(width)%101)
 	})
 }

@@ -153,7 +153,7 @@ func (o *outage) findHung() {
 			continue
 		}
 		for _, c := range s.calls {
-			if c.Call.T >= o.to || c.Ended() < w.To {
+			if c.Call.T >= o.to || c.ReturnedAt() < w.To {
 				continue
 			}
 			call := hungCall{session: s, Operation: c}
@@ -222,7 +222,7 @@ func (o *outage) findFailed() {
 	}
 	of := map[string]*failedAttempts{}
 	for _, a := range tried {
-		if o.drawnSeparately(a) {
+		if o.isDrawnSeparately(a) {
 			continue
 		}
 		client := a.Session.Client()
@@ -245,7 +245,7 @@ func (o *outage) keysMatter() bool {
 
 // isDrawnSeparately reports whether an attempt is drawn by itself, because it left keys or its
 // acquire hung.
-func (o *outage) drawnSeparately(a *facts.Attempt) bool {
+func (o *outage) isDrawnSeparately(a *facts.Attempt) bool {
 	return slices.ContainsFunc(o.leftKeys, func(l *leftKeys) bool { return l.attempt == a || l.original == a }) ||
 		slices.ContainsFunc(o.hung, func(h hungCall) bool { return h.lastAttempt == a })
 }
@@ -289,7 +289,7 @@ func (o *outage) findLeftKeys(refused map[*facts.KeyInterval]int) {
 			if i < 0 {
 				l := &leftKeys{attempt: a, client: facts.Issuer(s.Start)}
 				if a != nil {
-					l.session, l.original = o.f.bySession[a.Session], o.original(a)
+					l.session, l.original = o.f.bySession[a.Session], o.originalAttempt(a)
 				}
 				i, o.leftKeys = len(o.leftKeys), append(o.leftKeys, l)
 			}
@@ -304,7 +304,7 @@ func (o *outage) findLeftKeys(refused map[*facts.KeyInterval]int) {
 
 // originalAttempt returns the earlier attempt whose token a reuses, or nil if there is none. For
 // example, a driver may resend a request after its client has given up.
-func (o *outage) original(a *facts.Attempt) *facts.Attempt {
+func (o *outage) originalAttempt(a *facts.Attempt) *facts.Attempt {
 	for _, b := range o.attempts() {
 		if b == a || a.End > a.From {
 			return nil
@@ -382,7 +382,7 @@ func (o *outage) clients() []string {
 			out = append(out, s.Client())
 		}
 	}
-	out = unique(out)
+	out = uniqueNames(out)
 	return out[:min(maxClients, len(out))]
 }
 
@@ -468,7 +468,7 @@ func (b *builder) drawWait(me int, g grant, lanes []laneEvents) (later []laneEve
 	}
 	who, w := shorten(g.s.Client()), o.wait
 	label, verb := who+" waits", "waited"
-	early := votersBy(g.won, w.from)
+	early := votersUntil(g.won, w.from)
 	if len(early) > 0 {
 		had := fmt.Sprintf("%d of %d votes", len(early), g.voters)
 		label, verb = fmt.Sprintf("%s has %s, and waits", who, had), fmt.Sprintf("had %s at %s, and waited", had, display.Seconds(w.from))
@@ -497,7 +497,7 @@ func (b outageDrawing) drawExtendsAndReleases(s *session) {
 	lane, ok := b.lanes.laneOf(s.Client())
 	for _, c := range s.calls {
 		switch {
-		case !ok || !b.layout.shown(c.Call.T):
+		case !ok || !b.layout.isShown(c.Call.T):
 		case c.Call.Op == history.OpRelease:
 			b.drawRelease(s, c, lane)
 		case c.Call.Op == history.OpExtend:
@@ -514,7 +514,7 @@ func (b outageDrawing) drawAttempt(a *facts.Attempt, suffix string) {
 		return
 	}
 	draw := func(label, detail, words string, requests []*event) {
-		requests = slices.DeleteFunc(slices.Clone(requests), func(e *event) bool { return e.Sent == 0 || !b.layout.shown(e.Sent) })
+		requests = slices.DeleteFunc(slices.Clone(requests), func(e *event) bool { return e.Sent == 0 || !b.layout.isShown(e.Sent) })
 		if len(requests) == 0 {
 			return
 		}
@@ -525,7 +525,7 @@ func (b outageDrawing) drawAttempt(a *facts.Attempt, suffix string) {
 			b.sheet.addArrow(m)
 		}
 		nodes, sent := nodeList(nodesOf(requests)), collect(requests, func(e *event) int64 { return e.Sent })
-		b.caption.add(slices.Min(sent), shorten(client), fmt.Sprintf(words, nodes, when("at", sent)))
+		b.caption.add(slices.Min(sent), shorten(client), fmt.Sprintf(words, nodes, formatInstants("at", sent)))
 	}
 	key := shorten(a.Session.Key())
 	draw("acquire", shorten(client)+" tries to acquire "+key+suffix, "asked %s for "+key+suffix+" %s", a.AllSets)
@@ -543,7 +543,7 @@ type failure struct {
 func failures(sc *layout, of func(*session) bool) (all []*failure) {
 	for _, s := range sc.f.sessions {
 		ret := s.Acquire.Return
-		if ret == nil || s.Granted() || !sc.shown(ret.T) || !of(s) {
+		if ret == nil || s.Granted() || !sc.isShown(ret.T) || !of(s) {
 			continue
 		}
 		how, why := "failed", display.Fit(strings.TrimRight(strings.ReplaceAll(ret.Cause, "\n", "; "), "."), maxReadBack)
@@ -623,7 +623,7 @@ func (b outageDrawing) drawLeftKeys(l *leftKeys) {
 		}
 		put, gone := collect(g, (*facts.KeyInterval).From), collect(g, o.goneAt)
 		on, off := slices.Max(put), slices.Min(gone)
-		label := fmt.Sprintf("%s is on %s, and stays %s", whose, nodeList(nodesOfIntervals(g)), when("until", gone))
+		label := fmt.Sprintf("%s is on %s, and stays %s", whose, nodeList(nodesOfIntervals(g)), formatInstants("until", gone))
 		b.sheet.addNote(note{Lane: lane, At: on, Mark: dot, Bad: true, Label: label, Events: eventNumbers(events...)})
 		if len(b.lanes.all[lane].Members) == len(g) {
 			b.sheet.addBar(lane, hasLeftoverKey, on, off, events...)
@@ -631,7 +631,7 @@ func (b outageDrawing) drawLeftKeys(l *leftKeys) {
 		if last := slices.Max(gone); last < o.to {
 			b.sheet.addNote(note{Lane: lane, At: last, Mark: ring, Label: fmt.Sprintf("%s is gone from %s", whose, nodeList(nodesOfIntervals(g))), Events: eventNumbers(events...)})
 		}
-		b.caption.add(slices.Min(put), nodeList(nodesOfIntervals(g)), fmt.Sprintf("set %s %s and kept it %s%s%s", whose, when("at", put), when("until", gone),
+		b.caption.add(slices.Min(put), nodeList(nodesOfIntervals(g)), fmt.Sprintf("set %s %s and kept it %s%s%s", whose, formatInstants("at", put), formatInstants("until", gone),
 			o.endClause(g), o.clientClause(l, g)))
 	}
 }
@@ -696,7 +696,7 @@ func (o *outage) endClause(g []*facts.KeyInterval) string {
 	case f.end == "forever":
 		return ", the end of the record; it has no expiry"
 	case f.end == "":
-		return ", the end of the record; it expires " + when("at", collect(g, (*facts.KeyInterval).ExpiresAt))
+		return ", the end of the record; it expires " + formatInstants("at", collect(g, (*facts.KeyInterval).ExpiresAt))
 	case f.end == "expired":
 		return ", when it expired"
 	default:
@@ -724,17 +724,17 @@ func (o *outage) clientClause(l *leftKeys, g []*facts.KeyInterval) (text string)
 		}
 	}
 	if f.renewed > 0 {
-		text = fmt.Sprintf("; %s renewed it %s, last %s", who, display.Times(f.renewed), when("at", renewed))
+		text = fmt.Sprintf("; %s renewed it %s, last %s", who, display.Times(f.renewed), formatInstants("at", renewed))
 	}
 	switch f.release {
 	case "none":
 		text += fmt.Sprintf("; %s sent no release of it there", who)
 	case "in vain":
-		text += fmt.Sprintf("; %s's release, which arrived %s, did not delete it", who, when("at", late))
+		text += fmt.Sprintf("; %s's release, which arrived %s, did not delete it", who, formatInstants("at", late))
 	case "before the key":
-		text += fmt.Sprintf("; %s's release had arrived before it, %s", who, when("at", early))
+		text += fmt.Sprintf("; %s's release had arrived before it, %s", who, formatInstants("at", early))
 	case "lost":
-		text += fmt.Sprintf("; %s's release, sent %s, never arrived", who, when("at", sent))
+		text += fmt.Sprintf("; %s's release, sent %s, never arrived", who, formatInstants("at", sent))
 	}
 	return text
 }
@@ -772,7 +772,7 @@ func (b outageDrawing) drawHung(h hungCall) {
 	if op == history.OpAcquire {
 		pastText = h.silenceClause(o.to, "sent", "had", "returned")
 	}
-	b.caption.addPossessive(at, who, fmt.Sprintf("%s, called at %s,%s%s", op, display.Seconds(h.Call.T), pastText, o.boundClause(o.onlyHung())))
+	b.caption.addPossessive(at, who, fmt.Sprintf("%s, called at %s,%s%s", op, display.Seconds(h.Call.T), pastText, o.boundClause(o.isOnlyHungCall())))
 }
 
 // silenceClause states how long an acquire sent no request. asks, has and returns are verbs in the
@@ -782,15 +782,15 @@ func (h hungCall) silenceClause(to int64, asks, has, returns string) string {
 	switch {
 	case h.nextRequest < to:
 		return text + " until " + display.Seconds(h.nextRequest)
-	case h.Ended() > to:
+	case h.ReturnedAt() > to:
 		return text + fmt.Sprintf(" and %s not returned by %s", has, display.Seconds(to))
 	}
-	return text + " and " + returns + " at " + display.Seconds(h.Ended())
+	return text + " and " + returns + " at " + display.Seconds(h.ReturnedAt())
 }
 
 // isOnlyHungCall reports whether the violation is a hung call itself, rather than that nobody got
 // the lock.
-func (o *outage) onlyHung() bool {
+func (o *outage) isOnlyHungCall() bool {
 	w := o.result.Witness
 	if len(o.hung) != 1 || len(w.Sessions) != 1 || w.Sessions[0] != o.hung[0].Name() {
 		return false
@@ -822,7 +822,7 @@ func (o *outage) boundClause(shown bool) string {
 func (b outageDrawing) drawSpan() {
 	o := b.outage
 	w := o.result.Witness
-	if o.onlyHung() {
+	if o.isOnlyHungCall() {
 		return
 	}
 	if len(o.omittedKeys) > 0 {
@@ -866,7 +866,7 @@ func (o *outage) summary() string {
 	default:
 		return ""
 	}
-	if o.onlyHung() {
+	if o.isOnlyHungCall() {
 		return why + o.boundClause(true)
 	}
 	return fmt.Sprintf("%s, so nobody %s %s %s%s", why, o.verb("d"), shorten(o.key), display.FromTo(o.result.Witness.From, o.to), o.boundClause(true))
@@ -936,7 +936,7 @@ func collect[T, V any](all []T, at func(T) V) (out []V) {
 
 // formatInstants formats the instants of several events: "at 1.000 s", or "between 1.000 s and
 // 1.002 s".
-func when(preposition string, instants []int64) string {
+func formatInstants(preposition string, instants []int64) string {
 	first, last := display.Seconds(slices.Min(instants)), display.Seconds(slices.Max(instants))
 	if first == last {
 		return preposition + " " + first

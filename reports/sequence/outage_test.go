@@ -110,7 +110,7 @@ func TestOutageOfCanceledAcquire(t *testing.T) {
 	}
 	tried := failedTokens(h, "c2", w.From, w.To)
 	for _, want := range []string{
-		fmt.Sprintf("n1–n5 set c1's key %s and kept it %s, when it expired; c1 sent no release of it there.", when("at", put), when("until", gone)),
+		fmt.Sprintf("n1–n5 set c1's key %s and kept it %s, when it expired; c1 sent no release of it there.", formatInstants("at", put), formatInstants("until", gone)),
 		fmt.Sprintf("c1's acquire failed twice %s: %s.", display.FromTo(failed[0].T, failed[1].T), failed[0].Cause),
 		fmt.Sprintf("c2 tried %d times without success", len(tried)), "refused by n1–n5 because of c1's key",
 		fmt.Sprintf("Nobody acquired lock-1 %s, for %s; the bound is 12.75 s.", display.FromTo(w.From, w.To), display.Span(w.To-w.From)),

@@ -17,10 +17,10 @@ import (
 )
 
 // TestCatalogPictures checks the layout of the picture for each run of the catalog.
-func TestCatalogPictures(t *testing.T) { checkLayouts(t, catalog, 150) }
+func TestCatalogPictures(t *testing.T) { checkLayouts(t, eachCatalogRun, 150) }
 
 // eachCatalogRun calls f with the diagram of each run of the catalog that the simulation supports.
-func catalog(t *testing.T, f func(name string, d Diagram)) {
+func eachCatalogRun(t *testing.T, f func(name string, d Diagram)) {
 	t.Helper()
 	backend := sim.New(kinds.All)
 	unsupported := func(s scenario.Scenario) bool {

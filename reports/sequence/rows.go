@@ -198,7 +198,7 @@ func (b *builder) drawExpiry(g grant) {
 			switch at := b.f.expiresAt(e); {
 			case !slices.Contains(g.votes, e.Node), e.TTL <= 0, e.Applied <= 0:
 				longEnough = true
-			case at == never, namedEarlyEnd(b.layout, g.s, e.Node):
+			case at == never, namesEarlyEnd(b.layout, g.s, e.Node):
 			case at < g.s.until:
 				due = append(due, e)
 			default:
@@ -223,7 +223,7 @@ func (b *builder) drawExpiry(g grant) {
 // namesEarlyEnd reports whether the verdict names the event that ended a session's key on a node
 // early. If the verdict does not mention the node, it reports whether the verdict names such an
 // event for any other node.
-func namedEarlyEnd(sc *layout, s *session, node string) (early bool) {
+func namesEarlyEnd(sc *layout, s *session, node string) (early bool) {
 	if sc.result == nil {
 		return false
 	}
@@ -253,7 +253,7 @@ type grant struct {
 
 // grantOf returns the grant of a session with the given winning round.
 func (sc *layout) grantOf(s *session, won []*event) grant {
-	yes := votersBy(won, s.Acquire.Return.T)
+	yes := votersUntil(won, s.Acquire.Return.T)
 	g := grant{s: s, won: won, left: sc.f.remaining(s.Acquire.Return), votes: yes, voters: max(len(sc.f.nodes()), len(yes)), quorum: sc.f.Params.Quorum}
 	for _, o := range sc.focus {
 		first := o.winningRound
@@ -261,7 +261,7 @@ func (sc *layout) grantOf(s *session, won []*event) grant {
 			continue
 		}
 		var both []string
-		for _, n := range votersBy(first, o.begin) {
+		for _, n := range votersUntil(first, o.begin) {
 			if slices.Contains(yes, n) && commandTo(first, n).Applied < commandTo(won, n).Applied {
 				both = append(both, n)
 			}
@@ -275,7 +275,7 @@ func (sc *layout) grantOf(s *session, won []*event) grant {
 }
 
 // hasMinority reports whether the known votes are fewer than a quorum.
-func (g grant) minority() bool { return len(g.votes) > 0 && len(g.votes) < g.quorum }
+func (g grant) hasMinority() bool { return len(g.votes) > 0 && len(g.votes) < g.quorum }
 
 // quorumName returns "a majority" or "a quorum".
 func (g grant) quorumName() string { return quorumName(g.quorum, g.voters) }
@@ -303,13 +303,13 @@ func (g grant) detail() (detail string, bad bool) {
 	if fence := s.Acquire.Return.Fence; fence != 0 {
 		detail += fmt.Sprintf(", fence %d", fence)
 	}
-	if g.minority() {
+	if g.hasMinority() {
 		detail += fmt.Sprintf("; %s is %d", g.quorumName(), g.quorum)
 	}
 	if g.doubleVotes != "" {
 		detail += "; " + g.doubleVotes
 	}
-	return detail, g.minority() || g.doubleVotes != ""
+	return detail, g.hasMinority() || g.doubleVotes != ""
 }
 
 // captionText describes the grant for the caption.
@@ -322,7 +322,7 @@ func (g grant) captionText() string {
 	if n := len(g.votes); n > 0 {
 		text += fmt.Sprintf(", by %d of %d votes", n, g.voters)
 	}
-	if g.minority() {
+	if g.hasMinority() {
 		text += fmt.Sprintf(" (%d are %s)", g.quorum, g.quorumName())
 	}
 	if g.doubleVotes != "" {
@@ -341,12 +341,12 @@ func (b *builder) drawLease(s *session) {
 	for _, w := range s.windows {
 		b.sheet.addBar(lane, believes, w.From, w.To, w.Opens)
 	}
-	if s.ending == facts.Lost && b.layout.shown(s.until) {
+	if s.ending == facts.Lost && b.layout.isShown(s.until) {
 		e, who := b.f.Loss(s.Session), shorten(s.Client())
 		b.sheet.addNote(note{Lane: lane, At: s.until, Mark: stop, Label: who + " is notified that it has lost " + shorten(s.Key()), Events: eventNumbers(e)})
 		b.caption.add(s.until, who, "was notified at "+display.Seconds(s.until)+" that it had lost the lock")
 	}
-	if s.ending != facts.Expired || !b.layout.shown(s.until) || s.until == s.begin {
+	if s.ending != facts.Expired || !b.layout.isShown(s.until) || s.until == s.begin {
 		return
 	}
 	b.sheet.addNote(note{Lane: lane, At: s.until, Mark: stop, Label: shorten(s.Client()) + "'s lease ends", Events: eventNumbers(s.Acquire.Return)})
@@ -359,7 +359,7 @@ func (b *builder) drawLease(s *session) {
 func (b *builder) drawDeletions() {
 	done := map[*event]bool{}
 	for _, d := range b.layout.deletions {
-		if done[d.release] || !b.layout.shown(d.release.Applied) {
+		if done[d.release] || !b.layout.isShown(d.release.Applied) {
 			continue
 		}
 		client := facts.Sender(d.release)
@@ -395,13 +395,13 @@ func (b *builder) drawDeletion(victim *session, client string, releases []*event
 		}
 	}
 	b.caption.add(slices.Max(applied), "a release by "+shorten(client), fmt.Sprintf("that was sent %s reached %s %s and deleted %s key there",
-		when("at", sent), nodes, when("at", applied), whose))
+		formatInstants("at", sent), nodes, formatInstants("at", applied), whose))
 }
 
 // drawOverlap marks the span in which two clients both believed that they held the lock. It draws
 // nothing if there is no violation, because the timestamps are then too coarse to show an overlap.
 func (b *builder) drawOverlap() {
-	if len(b.layout.focus) < 2 || !b.layout.violated() {
+	if len(b.layout.focus) < 2 || !b.layout.isViolated() {
 		return
 	}
 	x, y := b.layout.focus[0], b.layout.focus[1]
@@ -451,7 +451,7 @@ func (b *builder) drawLosses() {
 	for _, l := range b.layout.result.Losses {
 		e := b.layout.keyEnd(l)
 		lane, ok := b.lanes.laneOf(l.Node)
-		if e == nil || !ok || drawnAsRelease(b.layout, e) || !b.layout.shown(e.T) {
+		if e == nil || !ok || isDrawnAsRelease(b.layout, e) || !b.layout.isShown(e.T) {
 			continue
 		}
 		of[e], ends = lost{lane, l.First, e.Life.What, display.Seconds(e.T)}, append(ends, e)
@@ -485,11 +485,11 @@ func (b *builder) drawElapsedKeys() {
 		}
 		for _, x := range b.f.Lives().Intervals(l.Node, s.Key()) {
 			expired := x.End == nil || x.End.Life.What == history.KeyExpired
-			at := x.Lapse(b.f.ClockChangesOf(x.Node))
+			at := x.ExpiredAt(b.f.ClockChangesOf(x.Node))
 			if x.End != nil {
 				at = min(at, x.End.T)
 			}
-			if s.owns(x) && expired && at < s.until && b.layout.shown(at) {
+			if s.owns(x) && expired && at < s.until && b.layout.isShown(at) {
 				key := "key on " + shorten(l.Node)
 				b.sheet.addNote(note{Lane: lane, At: at, Mark: cross, Bad: true, Label: possessive(s.Client()) + " " + key + " reaches its expiry", Events: eventNumbers(x.Start, x.ExpirySet, x.End)})
 				b.caption.addPossessive(at, shorten(s.Client()), key+" reached its expiry at "+display.Seconds(at))
@@ -499,7 +499,7 @@ func (b *builder) drawElapsedKeys() {
 }
 
 // isDrawnAsRelease reports whether a key event was caused by a release that is drawn.
-func drawnAsRelease(sc *layout, e *event) bool {
+func isDrawnAsRelease(sc *layout, e *event) bool {
 	release := sc.f.ReleaseOf(e)
 	return release != nil && slices.ContainsFunc(sc.deletions, func(d deletion) bool { return d.release == release })
 }
@@ -530,7 +530,7 @@ func (b *builder) drawWork(s *session) {
 		return
 	}
 	for _, c := range s.calls {
-		if !b.layout.shown(c.Call.T) {
+		if !b.layout.isShown(c.Call.T) {
 			continue
 		}
 		switch {
@@ -575,7 +575,7 @@ func (b *builder) drawCheck(s *session, c facts.Operation, me int) {
 func (b *builder) drawRead(s *session, c facts.Operation, me int) {
 	b.sheet.facts++
 	who := shorten(s.Client())
-	if c.Outcome() == history.OK && b.layout.shown(c.Return.T) {
+	if c.Outcome() == history.OK && b.layout.isShown(c.Return.T) {
 		b.sheet.addArrow(arrow{From: b.lanes.storage, To: me, Answer: true, Sent: max(c.Call.T, saturatingSub(c.Return.T, b.f.slowThreshold())), Arrived: c.Return.T,
 			Label: fmt.Sprintf("version %d", c.Return.Version), Detail: who + " reads", Events: eventNumbers(c.Call, c.Return)})
 		return
@@ -627,7 +627,7 @@ func (b *builder) drawRelease(s *session, c facts.Operation, me int) {
 		detail = shorten(s.Client()) + " releases, outcome unknown"
 	}
 	var asked []*event
-	for _, e := range sentBy(b.f.commands, s.Client(), c.Call.T, min(c.Ended(), b.f.end)) {
+	for _, e := range commandsSentBy(b.f.commands, s.Client(), c.Call.T, min(c.ReturnedAt(), b.f.end)) {
 		deletes := slices.ContainsFunc(b.layout.deletions, func(d deletion) bool { return d.release == e })
 		if e.Op == history.OpRelease && e.Key == s.Key() && !deletes {
 			asked = append(asked, e)
@@ -652,7 +652,7 @@ func (b *builder) drawRelease(s *session, c facts.Operation, me int) {
 // drawExtend adds a note about an extension. Consecutive extensions with the same outcome share a
 // note at the first of them.
 func (b *builder) drawExtend(s *session, c facts.Operation, me int) {
-	run := s.sameExtends(c)
+	run := s.consecutiveExtends(c)
 	if run == nil {
 		return
 	}
@@ -693,7 +693,7 @@ func (b *builder) drawExtend(s *session, c facts.Operation, me int) {
 
 // consecutiveExtends returns c and the extensions that directly follow it with the same kind and
 // outcome, or nil if c is not the first of them.
-func (s *session) sameExtends(c facts.Operation) []facts.Operation {
+func (s *session) consecutiveExtends(c facts.Operation) []facts.Operation {
 	all := slices.DeleteFunc(slices.Clone(s.calls), func(x facts.Operation) bool { return x.Call.Op != history.OpExtend })
 	from := slices.Index(all, c)
 	same := func(x facts.Operation) bool { return x.Outcome() == c.Outcome() && x.Call.Value == c.Call.Value }
@@ -716,11 +716,11 @@ func (f *trace) expiresAt(set *event) int64 {
 			if endedByOther(f, x) {
 				return never
 			}
-			return x.Lapse(f.ClockChangesOf(x.Node))
+			return x.ExpiredAt(f.ClockChangesOf(x.Node))
 		}
 	}
 	at := saturatingAdd(set.Applied, set.TTL)
-	for _, e := range sentBy(f.commands, facts.Sender(set), set.Sent, f.end) {
+	for _, e := range commandsSentBy(f.commands, facts.Sender(set), set.Sent, f.end) {
 		if e.Op == history.OpExtend && e.Type == history.OK && e.Node == set.Node && e.Key == set.Key && e.Token == set.Token && e.Applied > 0 {
 			at = max(at, saturatingAdd(e.Applied, cmp.Or(e.TTL, set.TTL)))
 		}
@@ -731,7 +731,7 @@ func (f *trace) expiresAt(set *event) int64 {
 // endedByOther reports whether a key ended before its expiry for a reason other than an action of
 // its own client.
 func endedByOther(f *trace, x *facts.KeyInterval) bool {
-	return x.End != nil && x.End.Life.What != history.KeyExpired && x.End.T < x.Lapse(f.ClockChangesOf(x.Node)) && (x.End.Life.By == "" || facts.LinkClient(x.End.Life.By) != facts.LinkClient(x.By()))
+	return x.End != nil && x.End.Life.What != history.KeyExpired && x.End.T < x.ExpiredAt(f.ClockChangesOf(x.Node)) && (x.End.Life.By == "" || facts.LinkClient(x.End.Life.By) != facts.LinkClient(x.By()))
 }
 
 // drawFaults draws the faults. Faults of one step that hit many targets at about the same time are
@@ -778,7 +778,7 @@ func (b *builder) drawFaults() {
 		case hasEnded:
 			b.caption.add(from, w.Subject, w.pastSentence(begun, ended, commonReadBack(g)))
 		default:
-			b.caption.add(from, w.Subject, w.Past+" "+when("at", begun))
+			b.caption.add(from, w.Subject, w.Past+" "+formatInstants("at", begun))
 		}
 		for _, ft := range g {
 			b.drawFaultBar(ft)

@@ -21,7 +21,7 @@ import (
 // the facts that it names. If these add nothing to the verdict's own sentence, it returns that
 // sentence. Without a violation, it returns "".
 func (sc *layout) summary() string {
-	if !sc.violated() {
+	if !sc.isViolated() {
 		return ""
 	}
 	text := ""
@@ -138,7 +138,7 @@ func (sc narrator) delayingFault(s *session, write *appliedWrite) []*facts.Fault
 	sent := at != 0 && at < s.until
 	rank := func(ft *facts.Fault) int {
 		switch {
-		case !inForceAtLeaseEnd(ft, s):
+		case !activeAtLeaseEnd(ft, s):
 		case ft.Target == link:
 			return 4
 		case sent:
@@ -162,7 +162,7 @@ func (sc narrator) delayingFault(s *session, write *appliedWrite) []*facts.Fault
 
 // blames reports whether the verdict or the headline names a fault as part of the cause.
 func (sc narrator) blames(g []*facts.Fault) bool {
-	if !sc.violated() {
+	if !sc.isViolated() {
 		return false
 	}
 	if s, write := sc.overwritingWrite(); s != nil && sc.result.Cause == verdict.Overrun {
@@ -193,7 +193,7 @@ func roundSpan(ns int64) int64 {
 
 // activeAtLeaseEnd reports whether a fault of a session's client was active when the session's
 // lease ended.
-func inForceAtLeaseEnd(ft *facts.Fault, s *session) bool {
+func activeAtLeaseEnd(ft *facts.Fault, s *session) bool {
 	return ft.Hits(s.Client()) && ft.From() <= s.until && s.until <= ft.To()
 }
 
@@ -220,7 +220,7 @@ func lostWriters(lost []lostWrite) string {
 	for _, l := range lost {
 		names = append(names, l.client)
 	}
-	names = unique(names)
+	names = uniqueNames(names)
 	if len(names) == 1 && len(lost) == 1 {
 		return shorten(names[0]) + "'s write"
 	}
@@ -319,7 +319,7 @@ func nodeParts(nodes []string) (parts []string) {
 	nodes = slices.Compact(nodes)
 	for i := 0; i < len(nodes); {
 		j := i
-		for j+1 < len(nodes) && follows(nodes[j], nodes[j+1]) {
+		for j+1 < len(nodes) && isNextName(nodes[j], nodes[j+1]) {
 			j++
 		}
 		switch {
@@ -336,7 +336,7 @@ func nodeParts(nodes []string) (parts []string) {
 }
 
 // isNextName reports whether b is a's name with the next number.
-func follows(a, b string) bool {
+func isNextName(a, b string) bool {
 	pa, na, oka := splitNumber(a)
 	pb, nb, okb := splitNumber(b)
 	return oka && okb && pa == pb && nb == na+1
@@ -349,7 +349,7 @@ func splitNumber(name string) (prefix string, n int, ok bool) {
 }
 
 // uniqueNames returns the names without duplicates, in order of first occurrence.
-func unique(names []string) []string {
+func uniqueNames(names []string) []string {
 	var out []string
 	for _, n := range names {
 		if !slices.Contains(out, n) {

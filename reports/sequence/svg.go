@@ -78,7 +78,7 @@ const maxInstants = 600
 
 // newPicture lays out all parts of a diagram.
 func newPicture(d Diagram, o SVGOptions) *picture {
-	p := &picture{options: o, axis: newAxis(instants(d)).compressed(maxAxisWidth), used: map[state]bool{}}
+	p := &picture{options: o, axis: newAxis(instants(d)).compress(maxAxisWidth), used: map[state]bool{}}
 	p.right = left + 40
 	if n := len(p.axis.x); n > 0 {
 		p.right = p.axis.x[n-1] + 90
@@ -213,7 +213,7 @@ func (p *picture) labelBars() {
 	for _, bar := range p.beliefBars {
 		for x := bar.x1 + 6; x+charWidth*float64(len(words)) < bar.x2; x += 8 {
 			b := box{x, bar.y1, x + charWidth*float64(len(words)), bar.y2}
-			if !p.clear(b) {
+			if !p.isClear(b) {
 				continue
 			}
 			p.occupied = append(p.occupied, b)
@@ -322,7 +322,7 @@ func (p *picture) placeFooter(d Diagram) {
 	}
 	chars := int((p.width - 32) / charWidth)
 	for i, n := range p.notes {
-		add("", wrap(circled(i+1)+" "+n, chars, 3)...)
+		add("", wrap(circledNumber(i+1)+" "+n, chars, 3)...)
 	}
 	if d.Stop != nil {
 		add("", d.Stop.lines(chars)...)
@@ -386,7 +386,7 @@ func (p *picture) place(w labelRequest) {
 		w.x, w.y = (w.x+w.toX)/2, (w.y+w.toY)/2
 	}
 	w.along, w.far = false, true
-	p.try(w, []string{circled(len(p.notes) + 1)}) // a number fits almost anywhere
+	p.try(w, []string{circledNumber(len(p.notes) + 1)}) // a number fits almost anywhere
 	p.notes = append(p.notes, label)
 }
 
@@ -403,7 +403,7 @@ func (p *picture) try(w labelRequest, lines []string) bool {
 		wide *= 1.1
 	}
 	for _, b := range w.candidates(wide, tall) {
-		if !p.free(b) {
+		if !p.isFree(b) {
 			continue
 		}
 		t := text{x: b.x1, y: b.y1 + lineHeight - 3, lines: lines, class: class}
@@ -468,7 +468,7 @@ func (w labelRequest) candidates(wide, tall float64) []box {
 }
 
 // isFree reports whether a box lies within the picture and covers nothing.
-func (p *picture) free(b box) bool {
+func (p *picture) isFree(b box) bool {
 	if b.x1 < 16 || b.x2 > p.width-4 || b.y1 < p.top-2 || b.y2 > p.bottom-2 {
 		return false
 	}
@@ -477,11 +477,11 @@ func (p *picture) free(b box) bool {
 			return false
 		}
 	}
-	return p.clear(b)
+	return p.isClear(b)
 }
 
 // isClear reports whether a box covers no text, mark or arrow.
-func (p *picture) clear(b box) bool {
+func (p *picture) isClear(b box) bool {
 	return !slices.ContainsFunc(p.occupied, b.overlaps) && !slices.ContainsFunc(p.shafts, func(s shaft) bool { return s.crosses(b) })
 }
 
@@ -503,7 +503,7 @@ func leaderLine(b box, x, y float64) (shaft, bool) {
 }
 
 // circledNumber returns a number in a circle, up to twenty, or in parentheses.
-func circled(n int) string {
+func circledNumber(n int) string {
 	if n <= 20 {
 		return string(rune('①' + n - 1))
 	}
@@ -511,11 +511,11 @@ func circled(n int) string {
 }
 
 // labelRank returns 0 for a label about a violation, and the given rank for any other.
-func labelRank(bad bool, otherwise int) int {
+func labelRank(bad bool, rank int) int {
 	if bad {
 		return 0
 	}
-	return otherwise
+	return rank
 }
 
 // picture is a diagram with coordinates, in pixels from the upper left corner. Its layers are, from
@@ -686,7 +686,7 @@ func newAxis(at []int64) axis {
 }
 
 // compress narrows the axis's gaps evenly, within limits, if the axis is wider than a page.
-func (a axis) compressed(maxWidth float64) axis {
+func (a axis) compress(maxWidth float64) axis {
 	n := len(a.x)
 	if n < 2 || a.x[n-1]-left <= maxWidth {
 		return a

@@ -64,7 +64,7 @@ func (p *page) header() string {
 	fits := true
 	for i, l := range p.d.Lanes {
 		full[i] = escape(l.title())
-		fits = fits && utf8.RuneCountInString(full[i]) < p.room(i)
+		fits = fits && utf8.RuneCountInString(full[i]) < p.nameWidth(i)
 	}
 	line := newLine(p.width)
 	line.put(p.firstColumn-3-len("seconds"), "seconds")
@@ -73,13 +73,13 @@ func (p *page) header() string {
 		if !fits {
 			name = escape(l.Name)
 		}
-		line.put(p.x(i), display.Fit(name, p.room(i)-1))
+		line.put(p.x(i), display.Fit(name, p.nameWidth(i)-1))
 	}
 	return line.text()
 }
 
 // nameWidth returns the number of characters available for a lane's name.
-func (p *page) room(lane int) int {
+func (p *page) nameWidth(lane int) int {
 	if lane == len(p.d.Lanes)-1 {
 		return p.width - p.x(lane)
 	}

@@ -84,7 +84,7 @@ func (c *Console) endRow() {
 	switch {
 	case c.JSON:
 		c.rates = append(c.rates, ratesOf(r, c.Suite.Backend)...)
-	case r.Runs == 0 || !c.detailed() && outcome.CountPassed(r.Counts) == r.Runs && !violated:
+	case r.Runs == 0 || !c.isDetailed() && outcome.CountPassed(r.Counts) == r.Runs && !violated:
 	case c.Verbose:
 		c.Erase()
 		c.printRow(r)
@@ -102,7 +102,7 @@ func (c *Console) Finish(code int) error {
 	c.printResult(code)
 	blank := true // print a blank line before the next run
 	for _, o := range c.shown {
-		long := !c.brief(o)
+		long := !c.isBrief(o)
 		if blank || long {
 			fmt.Fprintln(c.W)
 		}
@@ -116,7 +116,7 @@ func (c *Console) Finish(code int) error {
 	if c.Quiet {
 		return nil
 	}
-	if t := c.Suite.summary(); !c.detailed() && len(t) > 1 {
+	if t := c.Suite.summary(); !c.isDetailed() && len(t) > 1 {
 		fmt.Fprintln(c.W)
 		t.WrapHead(display.Width(c.W)).Print(c.W)
 	}
@@ -173,7 +173,7 @@ func (c *Console) printSkipped() {
 	var reasons []string
 	count := map[string]int{}
 	for _, o := range c.skipped {
-		if c.detailed() {
+		if c.isDetailed() {
 			fmt.Fprintf(c.W, "%-43s skipped: %s\n", display.OneLine(o.Scenario), display.OneLine(o.Skipped))
 		} else if count[o.Skipped]++; count[o.Skipped] == 1 {
 			reasons = append(reasons, o.Skipped)
@@ -256,11 +256,11 @@ func columnOf(w outcome.ResultKey) string {
 
 // isDetailed reports whether each run is printed, which is the case if scenarios were named or
 // Verbose is set.
-func (c *Console) detailed() bool { return (c.Named || c.Verbose) && !c.Quiet }
+func (c *Console) isDetailed() bool { return (c.Named || c.Verbose) && !c.Quiet }
 
 // isBrief reports whether a single line describes the run completely.
-func (c *Console) brief(o outcome.Outcome) bool {
-	return o.Code == outcome.ExitOK && !(c.detailed() && c.Named && o.Violated())
+func (c *Console) isBrief(o outcome.Outcome) bool {
+	return o.Code == outcome.ExitOK && !(c.isDetailed() && c.Named && o.Violated())
 }
 
 // printRun prints a run with the result of each property, the reasons, the diagram, and the command
@@ -273,7 +273,7 @@ func (c *Console) printRun(o outcome.Outcome) {
 		}
 	}
 	switch {
-	case c.brief(o):
+	case c.isBrief(o):
 		c.printLine(o)
 		discards()
 		return
@@ -304,7 +304,7 @@ func (c *Console) printRun(o outcome.Outcome) {
 // explain prints the results of a run's properties with their reasons, and its diagram.
 func (c *Console) explain(o outcome.Outcome) {
 	for _, x := range remarks(o) {
-		fmt.Fprintln(c.W, c.colored(o, c.wrap(6, "    "+x.text)))
+		fmt.Fprintln(c.W, c.colorPart(o, c.wrap(6, "    "+x.text)))
 		for _, why := range x.why {
 			fmt.Fprintln(c.W, c.wrap(8, "        "+why))
 		}
@@ -354,13 +354,13 @@ func (c *Console) printLine(o outcome.Outcome) {
 		name, column = "", 3
 	}
 	for _, text := range parts {
-		fmt.Fprintf(c.W, "%-*s %s\n", column, name, c.colored(o, text))
+		fmt.Fprintf(c.W, "%-*s %s\n", column, name, c.colorPart(o, text))
 		name = ""
 	}
 }
 
 // colorPart colors a part of a run's line by its meaning.
-func (c *Console) colored(o outcome.Outcome, part string) string {
+func (c *Console) colorPart(o outcome.Outcome, part string) string {
 	switch {
 	case o.Code != outcome.ExitOK && o.State() != outcome.Undecided && strings.HasPrefix(part, strings.ToUpper(StateText(o.State()))):
 		return display.Paint(c.W, display.Bad, part)
@@ -403,9 +403,9 @@ func remarks(o outcome.Outcome) (all []remark) {
 		case !j.Reportable(), j.Follows != "" && j.AsExpected && lead != nil && lead.Got != verdict.Violated:
 		case j.Got == verdict.Holds && j.AsExpected:
 			flush()
-			all = append(all, remark{text: printable(j).String()})
+			all = append(all, remark{text: singleLine(j).String()})
 		default:
-			if j = printable(j); len(open) > 0 && (open[0].Because != j.Because || open[0].Got != j.Got) {
+			if j = singleLine(j); len(open) > 0 && (open[0].Because != j.Because || open[0].Got != j.Got) {
 				flush()
 			}
 			open = append(open, j)
@@ -442,7 +442,7 @@ func Brief(o outcome.Outcome) (all []string) {
 
 // singleLine returns a judgement in which each text, which may quote untrusted data, is on a single
 // line.
-func printable(j outcome.Judgement) outcome.Judgement {
+func singleLine(j outcome.Judgement) outcome.Judgement {
 	for _, s := range []*string{&j.Property, &j.Expected, &j.Cause, &j.Node, &j.Because} {
 		*s = display.OneLine(*s)
 	}
@@ -584,7 +584,7 @@ func PrintVerdict(w io.Writer, v verdict.Verdict, js []outcome.Judgement, second
 		js = slices.Clone(js)
 		n := 0
 		for ; n < len(js); n++ {
-			if js[n] = printable(js[n]); js[n].Because != js[0].Because {
+			if js[n] = singleLine(js[n]); js[n].Because != js[0].Because {
 				break
 			}
 			if !live && checker.Liveness(js[n].Property) {

@@ -8,7 +8,7 @@ import (
 )
 
 // externalLink matches a link from a suite's page to a place outside the store.
-var outward = regexp.MustCompile(`(href|src)="(\.\./\.\./\.\.|/|[a-z]+:)[^"]*"`)
+var externalLink = regexp.MustCompile(`(href|src)="(\.\./\.\./\.\.|/|[a-z]+:)[^"]*"`)
 
 // Any text that parse accepts can be rendered, without links that lead out of the store.
 func FuzzOutcome(f *testing.F) {
@@ -32,7 +32,7 @@ func FuzzOutcome(f *testing.F) {
 			t.Fatal(err)
 		}
 		writeMarkdown(&markdown, v)
-		if out := outward.Find(page.Bytes()); out != nil {
+		if out := externalLink.Find(page.Bytes()); out != nil {
 			t.Errorf("link leads out of the store: %s", out)
 		}
 	})

@@ -87,7 +87,7 @@ type document struct {
 // noteSize reserves bytes for the note that text was cut, and for the end of a code block.
 const noteSize = 256
 
-func (d *document) lines(lines ...string) {
+func (d *document) addLines(lines ...string) {
 	for _, l := range lines {
 		if d.truncated {
 			return
@@ -111,20 +111,20 @@ func (d *document) cut() {
 }
 
 // addDrawing adds a diagram as Mermaid, which is recognized by its first word, or as plain text.
-func (d *document) drawing(text string) {
+func (d *document) addDrawing(text string) {
 	kind := "text"
 	if strings.HasPrefix(text, "sequenceDiagram") || strings.HasPrefix(text, "%%{") || strings.HasPrefix(text, "---\n") {
 		kind = "mermaid"
 	}
 	if len(text) > maxDrawing && kind == "mermaid" { // half a Mermaid diagram cannot be rendered
-		d.lines("The diagram is too long for Mermaid; it is in the run directory.", "")
+		d.addLines("The diagram is too long for Mermaid; it is in the run directory.", "")
 		return
 	}
-	d.fenced(kind, display.Clip(text, maxDrawing))
+	d.addCodeBlock(kind, display.Clip(text, maxDrawing))
 }
 
 // addCodeBlock adds a code block. Its fence is longer than any run of backticks in the text.
-func (d *document) fenced(kind, text string) {
+func (d *document) addCodeBlock(kind, text string) {
 	longest, n := 2, 0
 	for _, r := range text {
 		if n++; r != '`' {
@@ -133,17 +133,17 @@ func (d *document) fenced(kind, text string) {
 		longest = max(longest, n)
 	}
 	fence := strings.Repeat("`", longest+1)
-	d.lines(fence + kind)
+	d.addLines(fence + kind)
 	if d.truncated {
 		return
 	}
 	d.fence = fence
 	for l := range strings.SplitSeq(text, "\n") {
-		d.lines(display.Visible(l, len(l)))
+		d.addLines(display.Visible(l, len(l)))
 	}
-	d.lines(fence)
+	d.addLines(fence)
 	d.fence = ""
-	d.lines("")
+	d.addLines("")
 }
 
 // githubEscapes makes GitHub show Markdown and HTML characters unchanged. An unescaped @ would
@@ -173,7 +173,7 @@ func GitHubSummary(w io.Writer, t *outcome.Tally, drawing func(outcome.Outcome) 
 	for _, n := range t.Counts {
 		runs += n
 	}
-	d.lines("## lockpick: "+strings.Join(append([]string{countNoun(runs, "run")}, StateCounts(t.Counts)...), ", "), "")
+	d.addLines("## lockpick: "+strings.Join(append([]string{countNoun(runs, "run")}, StateCounts(t.Counts)...), ", "), "")
 	drawn := 0
 	show := func(o outcome.Outcome) {
 		if drawing == nil || drawn >= maxDiagrams {
@@ -181,19 +181,19 @@ func GitHubSummary(w io.Writer, t *outcome.Tally, drawing func(outcome.Outcome) 
 		}
 		if text := strings.Trim(drawing(o), "\n"); text != "" {
 			drawn++
-			d.drawing(text)
+			d.addDrawing(text)
 		}
 	}
 	for _, r := range t.Rows {
 		bad := r.FailedRuns(maxFailing)
 		for _, o := range bad {
 			if o.Skipped == "" {
-				d.run(o)
+				d.addRun(o)
 				show(o)
 			}
 		}
 		if more := r.Runs - outcome.CountPassed(r.Counts) - len(bad); more > 0 {
-			d.lines(fmt.Sprintf("… and %d more runs of %s were not as expected.", more, githubMarkdown(r.Scenario)), "")
+			d.addLines(fmt.Sprintf("… and %d more runs of %s were not as expected.", more, githubMarkdown(r.Scenario)), "")
 		}
 	}
 	if len(t.Rows) <= maxExpectedDrawn {
@@ -203,61 +203,61 @@ func GitHubSummary(w io.Writer, t *outcome.Tally, drawing func(outcome.Outcome) 
 				continue
 			}
 			if good := r.Quoted[i]; good.InformationalOnly() {
-				d.lines(fmt.Sprintf("### %s: violation (informational), seed %d", githubMarkdown(r.Scenario), good.Seed), "", "The scenario sets no expectation for it. Rerun it with:", "")
-				d.fenced("sh", display.Clip(good.Command, maxText))
+				d.addLines(fmt.Sprintf("### %s: violation (informational), seed %d", githubMarkdown(r.Scenario), good.Seed), "", "The scenario sets no expectation for it. Rerun it with:", "")
+				d.addCodeBlock("sh", display.Clip(good.Command, maxText))
 			} else {
-				d.lines("### "+githubMarkdown(r.Scenario)+": violation, as expected", "")
+				d.addLines("### "+githubMarkdown(r.Scenario)+": violation, as expected", "")
 			}
 			show(r.Quoted[i])
 		}
 	}
-	d.table(t)
-	d.skips(t)
-	d.lines("“holds” means only that no violation was found in these runs.")
+	d.addTable(t)
+	d.addSkips(t)
+	d.addLines("“holds” means only that no violation was found in these runs.")
 	if _, err := io.WriteString(w, d.b.String()); err != nil {
 		return fmt.Errorf("write summary: %w", err)
 	}
 	return nil
 }
 
-func (d *document) run(o outcome.Outcome) {
-	d.lines(fmt.Sprintf("### %s: %s on %s, seed %d", strings.ToUpper(StateText(o.State())), githubMarkdown(o.Scenario), githubMarkdown(o.Backend), o.Seed), "")
+func (d *document) addRun(o outcome.Outcome) {
+	d.addLines(fmt.Sprintf("### %s: %s on %s, seed %d", strings.ToUpper(StateText(o.State())), githubMarkdown(o.Scenario), githubMarkdown(o.Backend), o.Seed), "")
 	for _, j := range o.Judgements {
 		if !j.AsExpected && !j.Pending() {
-			d.lines("- **" + githubMarkdown(j.String()) + "**: " + githubMarkdown(j.Because))
+			d.addLines("- **" + githubMarkdown(j.String()) + "**: " + githubMarkdown(j.Because))
 		}
 	}
 	if o.Error != "" {
-		d.lines("- error: " + githubMarkdown(display.FirstLine(o.Error)))
+		d.addLines("- error: " + githubMarkdown(display.FirstLine(o.Error)))
 	}
 	for _, why := range o.Retried {
-		d.lines("- retried: " + githubMarkdown(why))
+		d.addLines("- retried: " + githubMarkdown(why))
 	}
-	d.lines("", "Run again:", "")
-	d.fenced("sh", display.Clip(o.Command, maxText))
+	d.addLines("", "Run again:", "")
+	d.addCodeBlock("sh", display.Clip(o.Command, maxText))
 }
 
 // addTable adds a line for each property of each scenario, unexpected results first.
-func (d *document) table(t *outcome.Tally) {
-	d.lines("| scenario | property | expected | got | |", "|---|---|---|---|---|")
+func (d *document) addTable(t *outcome.Tally) {
+	d.addLines("| scenario | property | expected | got | |", "|---|---|---|---|---|")
 	for _, first := range []bool{true, false} {
 		for _, r := range t.Rows {
 			for _, property := range r.Reported {
 				if c := r.Cell(property); c != nil && (c.Count(isUnexpected) > 0) == first {
-					d.lines(tableLine(r, c))
+					d.addLines(tableLine(r, c))
 				}
 			}
 		}
 	}
-	d.lines("")
+	d.addLines("")
 }
 
 func isUnexpected(w outcome.ResultKey) bool { return !w.AsExpected && !w.Waiting }
-func anyWay(outcome.ResultKey) bool         { return true }
+func anyResult(outcome.ResultKey) bool      { return true }
 
 // tableLine formats the results of a property in all runs of a scenario.
 func tableLine(r *outcome.Row, c *outcome.Cell) string {
-	j, runs, informational, other := c.Shown, c.Count(anyWay), c.Count(outcome.ResultKey.Informational) > 0, c.Count(isUnexpected)
+	j, runs, informational, other := c.Shown, c.Count(anyResult), c.Count(outcome.ResultKey.Informational) > 0, c.Count(isUnexpected)
 	idle := c.Count(func(w outcome.ResultKey) bool { return w.Got == verdict.NotExercised })
 	for _, o := range slices.Backward(r.Quoted) {
 		if first := o.JudgementOf(c.Property); first != nil && !first.AsExpected && !first.Pending() {
@@ -301,19 +301,19 @@ func tableLine(r *outcome.Row, c *outcome.Cell) string {
 }
 
 // addSkips lists the scenarios that were not run, with the reasons.
-func (d *document) skips(t *outcome.Tally) {
+func (d *document) addSkips(t *outcome.Tally) {
 	head := false
 	for _, r := range t.Rows {
 		if r.Skipped == "" {
 			continue
 		}
 		if !head {
-			d.lines("Skipped:", "")
+			d.addLines("Skipped:", "")
 		}
 		head = true
-		d.lines("- " + githubMarkdown(r.Scenario) + ": " + githubMarkdown(r.Skipped))
+		d.addLines("- " + githubMarkdown(r.Scenario) + ": " + githubMarkdown(r.Skipped))
 	}
 	if head {
-		d.lines("")
+		d.addLines("")
 	}
 }

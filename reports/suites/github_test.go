@@ -10,9 +10,9 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-func mermaid(outcome.Outcome) string { return "sequenceDiagram\n  c1->>n1: acquire\n" }
+func mermaidDiagram(outcome.Outcome) string { return "sequenceDiagram\n  c1->>n1: acquire\n" }
 
-func runs() []outcome.Outcome {
+func testOutcomes() []outcome.Outcome {
 	holds := outcome.Judgement{Property: verdict.MutualExclusion, Expected: "holds", Got: verdict.Holds, Because: "no two at once, in 15 grants", AsExpected: true}
 	violated := outcome.Judgement{Property: verdict.MutualExclusion, Expected: "holds", Got: verdict.Violated, Cause: verdict.RestartedAndForgot, Node: "n3",
 		Because: "c1 and c2 believed from 1.2 s to 3.4 s"}
@@ -34,7 +34,7 @@ func runs() []outcome.Outcome {
 		one("drawn", outcome.ExitOK, holds, allowed), one("named", outcome.ExitUndecided, holds, idle)}
 }
 
-func hostile() []outcome.Outcome {
+func hostileOutcomes() []outcome.Outcome {
 	evil := "a|b `c` ```\n## <script>alert(1)</script> [x](http://y) @me #1 %0A ::error::x, \x1b[31m \xff \u202e"
 	return []outcome.Outcome{{Scenario: evil, Backend: "sim", Code: outcome.ExitUnexpected, Command: evil, Error: evil,
 		Judgements: []outcome.Judgement{{Property: evil, Expected: evil, Got: verdict.Violated, Cause: evil, Node: evil, Because: evil}}}}
@@ -49,10 +49,10 @@ func tallyOf(outcomes []outcome.Outcome) *outcome.Tally {
 }
 
 func TestGoldenGithub(t *testing.T) {
-	for name, outcomes := range map[string][]outcome.Outcome{"suite": runs(), "expected": runs()[:2], "hostile": hostile(), "seeds": seeds(100)} {
+	for name, outcomes := range map[string][]outcome.Outcome{"suite": testOutcomes(), "expected": testOutcomes()[:2], "hostile": hostileOutcomes(), "seeds": outcomesOfSeeds(100)} {
 		t.Run(name, func(t *testing.T) {
 			var b bytes.Buffer
-			if err := GitHubSummary(&b, tallyOf(outcomes), mermaid); err != nil {
+			if err := GitHubSummary(&b, tallyOf(outcomes), mermaidDiagram); err != nil {
 				t.Fatal(err)
 			}
 			golden(t, "github/"+name+".md", b.Bytes())
@@ -68,10 +68,10 @@ func TestGoldenGithub(t *testing.T) {
 	}
 }
 
-func seeds(n int) []outcome.Outcome {
+func outcomesOfSeeds(n int) []outcome.Outcome {
 	var out []outcome.Outcome
 	for i := range n {
-		o := runs()[2*(i%2)]
+		o := testOutcomes()[2*(i%2)]
 		o.Scenario, o.Seed = "many", uint64(i+1)
 		out = append(out, o)
 	}
@@ -84,7 +84,7 @@ func TestAnnotationLimit(t *testing.T) {
 	for n, want := range map[int]int{0: 0, 1: 1, 9: 9, 10: 9, 50: 9} {
 		var outcomes []outcome.Outcome
 		for i := range n {
-			o := runs()[2]
+			o := testOutcomes()[2]
 			o.Scenario = fmt.Sprint("s", i)
 			outcomes = append(outcomes, o)
 		}
@@ -106,12 +106,12 @@ func TestSummarySizeLimit(t *testing.T) {
 	for pad := range 5 {
 		var outcomes []outcome.Outcome
 		for i := range 3000 {
-			o := runs()[2]
+			o := testOutcomes()[2]
 			o.Scenario = fmt.Sprintf("s%d-%s", i, strings.Repeat("x", 300+11*pad))
 			outcomes = append(outcomes, o)
 		}
 		var b bytes.Buffer
-		if err := GitHubSummary(&b, tallyOf(outcomes), mermaid); err != nil {
+		if err := GitHubSummary(&b, tallyOf(outcomes), mermaidDiagram); err != nil {
 			t.Fatal(err)
 		}
 		text := b.String()

@@ -113,7 +113,7 @@ func readIndex(store string, served bool) (index, error) {
 	for _, name := range slices.Sorted(maps.Keys(byScenario)) {
 		x.Scenarios = append(x.Scenarios, scenarioRuns{name, byScenario[name]})
 	}
-	for _, dir := range storedIn(store, ScoreFolder) {
+	for _, dir := range listFolder(store, ScoreFolder) {
 		if name := filepath.Base(dir); len(x.Cards) < maxRuns {
 			x.Cards = append(x.Cards, entry{Time: parseStamp(name), Href: ScoreFolder + "/" + escapePath(name) + "/" + ScoreFile})
 		}
@@ -251,7 +251,7 @@ const (
 // diagram.
 func (has existsFunc) page(dir, anchor string) string {
 	switch {
-	case !linkable(dir):
+	case !isLinkable(dir):
 		return ""
 	case has(dir + "/" + runPage):
 		return escapePath(dir+"/"+runPage) + anchor
@@ -263,7 +263,7 @@ func (has existsFunc) page(dir, anchor string) string {
 
 // isLinkable reports whether dir is inside the store. An outcome.json from an untrusted source may
 // name anything as its directory.
-func linkable(dir string) bool {
+func isLinkable(dir string) bool {
 	rest, ok := strings.CutPrefix(dir, storePrefix)
 	return ok && rest != "" && !strings.Contains("/"+rest+"/", "/../") && !strings.Contains(dir, "\\")
 }
@@ -341,7 +341,7 @@ func listStored(store string) ([]*storedItem, error) {
 	}
 	var all []*storedItem
 	for _, folder := range []string{Folder, ScoreFolder} {
-		for i, dir := range storedIn(store, folder) {
+		for i, dir := range listFolder(store, folder) {
 			references := map[string]bool{} // a scorecard contains its runs
 			if folder == Folder {
 				if references, err = referencedRuns(dir); err != nil {

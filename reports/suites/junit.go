@@ -77,7 +77,7 @@ func junitCase(r *outcome.Row, property string, diagram func(outcome.Outcome) st
 	}
 	idle := func(w outcome.ResultKey) bool { return w.Got == verdict.NotExercised && !w.Missed }
 	other := func(w outcome.ResultKey) bool { return !idle(w) && !w.AsExpected && !w.Waiting }
-	e.runs, e.idle = c.Count(anyWay), c.Count(idle)
+	e.runs, e.idle = c.Count(anyResult), c.Count(idle)
 	e.errors = c.Count(func(w outcome.ResultKey) bool { return other(w) && w.Unresolved() })
 	e.failed = c.Count(other) - e.errors
 	for _, o := range r.Quoted {
@@ -113,7 +113,7 @@ func (e *junitEntry) addQuoted(o outcome.Outcome, j outcome.Judgement, diagram f
 		e.fail(&e.Errors, display.OutcomeText(verdict.Undecided), fmt.Sprintf("%s: %s", j, j.Because), rerunText(o))
 	default:
 		text := ""
-		if diagram != nil && e.shown() < maxDetails {
+		if diagram != nil && e.numShown() < maxDetails {
 			text = display.Clip(strings.Trim(diagram(o), "\n"), maxJUnitDrawing)
 		}
 		e.fail(&e.Failures, string(j.Got), fmt.Sprintf("%s: %s", j, j.Because), display.Join("\n\n", text, rerunText(o)))
@@ -149,7 +149,7 @@ func (e *junitEntry) addWholeRuns(r *outcome.Row) {
 		first, rest, _ := strings.Cut(strings.TrimSpace(o.Error), "\n")
 		e.fail(&e.Errors, kind, cmp.Or(first, fmt.Sprintf("exit code %d", o.Code)), display.Join("\n\n", rest, rerunText(o)))
 	}
-	if e.shown() == 0 {
+	if e.numShown() == 0 {
 		e.skip(r.Skipped)
 	}
 	e.addSummary("")
@@ -231,11 +231,11 @@ func (x *xmlSuite) count(e *junitEntry) {
 }
 
 // numShown returns how many of the runs that did not pass are included in the case.
-func (e *junitEntry) shown() int { return len(e.Errors) + len(e.Failures) }
+func (e *junitEntry) numShown() int { return len(e.Errors) + len(e.Failures) }
 
 // fail adds a run that did not pass as an error or a failure, if it is one of the first few.
 func (e *junitEntry) fail(to *[]xmlReason, kind, message, text string) {
-	if e.shown() < maxDetails {
+	if e.numShown() < maxDetails {
 		*to = append(*to, xmlReason{Type: kind, Message: display.Visible(display.Clip(message, maxMessageLen), maxMessageLen), Text: escapeXML(display.Clip(text, maxJUnitText))})
 	}
 }
@@ -265,8 +265,8 @@ func (e *junitEntry) addSummary(rate string) {
 	if e.idle > 0 {
 		text += fmt.Sprintf(", %d did not exercise it", e.idle)
 	}
-	if e.shown() < e.failed+e.errors {
-		text += fmt.Sprintf("; showing the first %d", e.shown())
+	if e.numShown() < e.failed+e.errors {
+		text += fmt.Sprintf("; showing the first %d", e.numShown())
 	}
 	e.notes = append(e.notes, text)
 }

@@ -64,7 +64,7 @@ func CardHeadline(c *outcome.Card) string {
 		text = fmt.Sprintf("%s satisfies what is required of it, as far as the runs on %s show.", c.Lock, c.RetriedOn)
 	}
 	if len(open) > 0 {
-		text += fmt.Sprintf(" Violations of %s were observed %s.", display.List(open), seenOnly(c))
+		text += fmt.Sprintf(" Violations of %s were observed %s.", display.List(open), unconfirmedBasis(c))
 	}
 	inconclusive := map[string]bool{}
 	for _, d := range c.Undecided {
@@ -81,7 +81,7 @@ func CardHeadline(c *outcome.Card) string {
 }
 
 // unconfirmedBasis states where an unconfirmed violation was observed.
-func seenOnly(c *outcome.Card) string {
+func unconfirmedBasis(c *outcome.Card) string {
 	if c.RetriedOn == c.Backend {
 		return "once, but not again"
 	}
@@ -109,7 +109,7 @@ func cardBasis(c *outcome.Card) string {
 
 // randomPlanColumns returns the columns of the random plans' table: one for all faults, and one for
 // each kind of failure.
-func draws(d *outcome.RandomPlans) []string {
+func randomPlanColumns(d *outcome.RandomPlans) []string {
 	out := []string{"all faults"}
 	for _, w := range d.FaultSets {
 		if w.Only {
@@ -121,7 +121,7 @@ func draws(d *outcome.RandomPlans) []string {
 
 // shares returns the violation rates of a property with only one kind of failure, and with all
 // other kinds. For the first column, it returns the rate with all faults.
-func shares(d *outcome.RandomPlans, r outcome.RandomPlansRow, sort string) (out []labeledShare) {
+func shares(d *outcome.RandomPlans, r outcome.RandomPlansRow, kind string) (out []labeledShare) {
 	for k, w := range d.FaultSets {
 		word := "without"
 		switch {
@@ -130,7 +130,7 @@ func shares(d *outcome.RandomPlans, r outcome.RandomPlansRow, sort string) (out 
 		case w.Only:
 			word = "alone"
 		}
-		if w.Kind == sort || w.Kind == "" && sort == draws(d)[0] {
+		if w.Kind == kind || w.Kind == "" && kind == randomPlanColumns(d)[0] {
 			out = append(out, labeledShare{word, r.Shares[k]})
 		}
 	}
@@ -259,7 +259,7 @@ func (t *text) card(c *outcome.Card) {
 		t.row(false, cells...)
 	}
 	t.printf("\n%s\n", cardLegend(used))
-	t.dice(c)
+	t.randomPlans(c)
 	for _, p := range (cardView{}).Parts(c) {
 		t.findings(p)
 	}
@@ -281,16 +281,16 @@ func (t *text) card(c *outcome.Card) {
 	t.printf("\n")
 }
 
-func (t *text) dice(c *outcome.Card) {
+func (t *text) randomPlans(c *outcome.Card) {
 	d := c.RandomPlans
 	if d == nil {
 		return
 	}
 	t.printf("\n## Random plans\n\nHow often each property was violated in %s, with the 95 %% interval: with all faults, with each kind of failure alone, and with all faults except that kind.\n\n", display.Plural(d.Seeds, "seed"))
-	t.row(true, append([]string{"property"}, draws(d)...)...)
+	t.row(true, append([]string{"property"}, randomPlanColumns(d)...)...)
 	for _, r := range d.Rows {
 		cells := []string{r.Property}
-		for _, sort := range draws(d) {
+		for _, sort := range randomPlanColumns(d) {
 			var parts []string
 			for _, s := range shares(d, r, sort) {
 				parts = append(parts, display.Join(" ", s.Word, formatShare(s.Share)))
@@ -375,7 +375,7 @@ var cardTemplate = sync.OnceValue(func() *template.Template {
 	return template.Must(template.New("score").Funcs(template.FuncMap{
 		"text":     func(s string) string { return display.Visible(s, maxCardTextLen) },
 		"style":    func() template.CSS { return template.CSS(Style + pageStyle + sequence.Style) },
-		"headline": CardHeadline, "basis": cardBasis, "draws": draws, "shares": shares, "rated": formatShare, "blame": cardBlame, "tries": DescribeTry, "claimed": claimOfRequired, "beside": comparisonText,
+		"headline": CardHeadline, "basis": cardBasis, "draws": randomPlanColumns, "shares": shares, "rated": formatShare, "blame": cardBlame, "tries": DescribeTry, "claimed": claimOfRequired, "beside": comparisonText,
 		"measured": measuredText, "measures": measures, "tone": tone, "marks": outcome.Marks, "limits": func() string { return cardLimits },
 		"id": func(card int, parts ...any) string {
 			return fmt.Sprintf("c%d-%s", card+1, strings.Trim(fmt.Sprint(parts...), "[]"))
@@ -402,7 +402,7 @@ func (v cardView) Parts(c *outcome.Card) (all []findingGroup) {
 		title, note string
 	}{
 		{outcome.MarkFailed, "Violated and required", ""},
-		{outcome.MarkUnconfirmed, "Observed " + seenOnly(c), "Real servers did not reproduce these violations, or cannot run the scenario."},
+		{outcome.MarkUnconfirmed, "Observed " + unconfirmedBasis(c), "Real servers did not reproduce these violations, or cannot run the scenario."},
 		{outcome.MarkComparisonHolds, "Violated but not required; holds in the comparison run", ""},
 	} {
 		findings := slices.DeleteFunc(slices.Clone(c.Findings), func(f outcome.CardFinding) bool { return markOf(f) != p.mark })
@@ -558,8 +558,8 @@ func formatNumber(x float64) string {
 }
 
 // formatBoth formats the number of the lock, with that of the comparison run in parentheses.
-func (m measure) both(lock, own outcome.CardNumbers) string {
-	return fmt.Sprintf("%s%s (%s)", formatNumber(m.pick(lock)), m.unit, formatNumber(m.pick(own)))
+func (m measure) formatBoth(lock, comparison outcome.CardNumbers) string {
+	return fmt.Sprintf("%s%s (%s)", formatNumber(m.pick(lock)), m.unit, formatNumber(m.pick(comparison)))
 }
 
 // value returns the formatted numbers for a column; "–" if the column has no runs.
@@ -568,7 +568,7 @@ func (m measure) value(c *outcome.Card, column string) string {
 	if i < 0 {
 		return "–"
 	}
-	return m.both(c.Measurements[i].Lock, c.Measurements[i].Comparison)
+	return m.formatBoth(c.Measurements[i].Lock, c.Measurements[i].Comparison)
 }
 
 // measuredText formats the numbers of a finding.
@@ -577,7 +577,7 @@ func measuredText(f outcome.CardFinding) (text string) {
 		if text != "" {
 			text += ", "
 		}
-		text += m.Name + " " + m.both(f.Numbers, f.Comparison.Numbers)
+		text += m.Name + " " + m.formatBoth(f.Numbers, f.Comparison.Numbers)
 	}
 	return text
 }

@@ -109,7 +109,7 @@ func (c *Scenario) ID() string {
 // Add adds a final outcome: none of its numbers may depend on a run that is still to come.
 func (s *Suite) Add(o outcome.Outcome) {
 	o.Verdict = verdict.Verdict{} // its witness references the whole history
-	o.Dir = s.relative(o.Dir)
+	o.Dir = s.relativeDir(o.Dir)
 	o.Retried = slices.Clone(o.Retried)
 	for i, why := range o.Retried {
 		o.Retried[i] = strings.ReplaceAll(why, "("+filepath.Clean(s.Store)+string(filepath.Separator), "("+storePrefix)
@@ -138,7 +138,7 @@ const storePrefix = "../../"
 
 // relativeDir returns a run directory relative to the suite's directory; "" if the run directory is
 // not in the store.
-func (s *Suite) relative(dir string) string {
+func (s *Suite) relativeDir(dir string) string {
 	if dir == "" {
 		return ""
 	}
@@ -198,7 +198,7 @@ type view struct {
 // newView builds the report of a suite, together with the latest suites of other backends.
 func newView(s *Suite, others []*Suite, has existsFunc) view {
 	all := append([]*Suite{s}, others...)
-	_, broke := s.informational()
+	_, broke := s.describeInformational()
 	v := view{Headline: s.Headline(), Index: storePrefix + "index.html"}
 	switch {
 	case s.Code != outcome.ExitOK || s.Interrupted:
@@ -221,7 +221,7 @@ func newView(s *Suite, others []*Suite, has existsFunc) view {
 	}
 	v.fillTable(all, has)
 	for _, c := range s.Scenarios {
-		if t := c.troubles(); len(t) > 0 {
+		if t := c.problems(); len(t) > 0 {
 			v.Troubles = append(v.Troubles, group{c.ID(), has.page(c.Dir, "#verdict"), t})
 		}
 	}
@@ -233,7 +233,7 @@ func newView(s *Suite, others []*Suite, has existsFunc) view {
 }
 
 // problems lists the discarded tries and the errors.
-func (c *Scenario) troubles() []string {
+func (c *Scenario) problems() []string {
 	var out []string
 	for _, why := range c.Retried {
 		out = append(out, "retried: "+why)
@@ -331,7 +331,7 @@ var runDirPattern = regexp.MustCompile(`^(\d{8}T\d{6}\.\d{3}Z)-([a-z0-9]+)-(\d+)
 // Write writes a suite into a new directory of the store. The directory is renamed into place when
 // all its files are written, and then `latest` is linked to it. more lists additional files.
 func Write(s *Suite, more ...File) (dir string, err error) {
-	s.Schema, s.AnyOutcome, s.Size, s.Violated = schema, s.anyOutcome(), len(s.Scenarios), s.violated()
+	s.Schema, s.AnyOutcome, s.Size, s.Violated = schema, s.allInformational(), len(s.Scenarios), s.violationCounts()
 	s.sortOutcomes()
 	pictures := s.pictures()
 	text, err := json.MarshalIndent(s, "", "  ")
@@ -411,10 +411,10 @@ func otherBackends(s *Suite) []*Suite {
 }
 
 // SuiteDirs lists the directories of a store's suites, newest first.
-func SuiteDirs(store string) []string { return storedIn(store, Folder) }
+func SuiteDirs(store string) []string { return listFolder(store, Folder) }
 
 // listFolder lists the directories in a folder of suites or scorecards, newest first.
-func storedIn(store, folder string) []string {
+func listFolder(store, folder string) []string {
 	in, err := files.OpenFolder(filepath.Join(store, folder))
 	if err != nil {
 		return nil

@@ -287,7 +287,7 @@ func (c *Scenario) Examples() []uint64 {
 // SetRunDir records the directory of a run that was repeated so that it could be stored.
 func (s *Suite) SetRunDir(o outcome.Outcome) {
 	if c := s.scenario(o.Scenario); o.Dir != "" {
-		c.setRunDir(o.Seed, s.relative(o.Dir))
+		c.setRunDir(o.Seed, s.relativeDir(o.Dir))
 	}
 }
 
@@ -534,9 +534,9 @@ func (s *Suite) Headline() string {
 		parts = []string{"nothing was run"}
 	}
 	text := fmt.Sprintf("%s on %s, %s", display.Plural(s.Runs+s.Counts[outcome.Skipped], "run"), s.Backend, s.SeedRange())
-	found, missed := s.surprises()
-	free, _ := s.informational()
-	if s.anyOutcome() {
+	found, missed := s.unexpectedResults()
+	free, _ := s.describeInformational()
+	if s.allInformational() {
 		text += ", informational: " + free
 	} else {
 		text += ": " + strings.Join(parts, ", ")
@@ -544,13 +544,13 @@ func (s *Suite) Headline() string {
 	switch {
 	case len(found) > 0:
 		text += ". Unexpected violations: " + display.List(found)
-	case s.decided() && !s.anyOutcome():
+	case s.anyDecided() && !s.allInformational():
 		text += "; no unexpected violation found under these faults"
 	}
 	if len(missed) > 0 {
 		text += ". Not as the scenarios expect: " + display.List(missed)
 	}
-	if free != "" && !s.anyOutcome() {
+	if free != "" && !s.allInformational() {
 		text += ". Informational: " + free
 	}
 	if s.Interrupted {
@@ -560,10 +560,12 @@ func (s *Suite) Headline() string {
 }
 
 // allInformational reports whether all runs are informational.
-func (s *Suite) anyOutcome() bool { return s.Runs > 0 && s.Counts[outcome.Informational] == s.Runs }
+func (s *Suite) allInformational() bool {
+	return s.Runs > 0 && s.Counts[outcome.Informational] == s.Runs
+}
 
 // violationCounts returns the number of runs that violated each property.
-func (s *Suite) violated() map[string]int {
+func (s *Suite) violationCounts() map[string]int {
 	out := map[string]int{}
 	for _, c := range s.Scenarios {
 		for _, cell := range c.Cells {
@@ -577,7 +579,7 @@ func (s *Suite) violated() map[string]int {
 
 // describeInformational describes the results of the informational scenarios, or returns "" if
 // there are none. It also reports whether they violated anything.
-func (s *Suite) informational() (text string, violated bool) {
+func (s *Suite) describeInformational() (text string, violated bool) {
 	var all []string
 	for _, c := range s.Scenarios {
 		if c.State() != outcome.Informational {
@@ -595,7 +597,7 @@ func (s *Suite) informational() (text string, violated bool) {
 		}
 		violated = violated || len(parts) > 0
 		name := c.ID() + ": "
-		if len(s.Scenarios) == 1 && s.anyOutcome() {
+		if len(s.Scenarios) == 1 && s.allInformational() {
 			name = ""
 		}
 		if len(parts) == 0 {
@@ -607,7 +609,7 @@ func (s *Suite) informational() (text string, violated bool) {
 }
 
 // anyDecided reports whether any run decided a property.
-func (s *Suite) decided() bool {
+func (s *Suite) anyDecided() bool {
 	return slices.ContainsFunc(s.Scenarios, func(c *Scenario) bool {
 		return slices.ContainsFunc(c.Cells, func(cell outcome.Cell) bool { return cell.Decided > 0 })
 	})
@@ -618,7 +620,7 @@ const maxNamed = 8
 
 // unexpectedResults lists the unexpected violations, and all other results that were not as
 // expected.
-func (s *Suite) surprises() (found, missed []string) {
+func (s *Suite) unexpectedResults() (found, missed []string) {
 	for _, c := range s.Scenarios {
 		for _, cell := range c.Cells {
 			switch {

@@ -74,7 +74,7 @@ func TestLongRunIsFolded(t *testing.T) {
 		t.Errorf("too long: %d bytes, %d items", len(data), len(tl.Items))
 	}
 	html, err := tl.Fragment()
-	if err != nil || len(html) > 600_000 || !bytes.Equal(uncompressed(t, string(html)), data) {
+	if err != nil || len(html) > 600_000 || !bytes.Equal(decompress(t, string(html)), data) {
 		t.Errorf("the fragment has %d bytes for %d bytes of data, or other data: %v", len(html), len(data), err)
 	}
 	if v := tl.Views[0]; tl.Whole[0] > v.From || tl.Whole[1] < v.To || tl.Whole[1]-tl.Whole[0] >= tl.End {
@@ -97,7 +97,7 @@ func TestLongRunIsFolded(t *testing.T) {
 }
 
 // decompress returns the uncompressed data of a long timeline.
-func uncompressed(t *testing.T, html string) []byte {
+func decompress(t *testing.T, html string) []byte {
 	t.Helper()
 	_, rest, _ := strings.Cut(html, `class="tl-data">`)
 	text, _, _ := strings.Cut(rest, "</script>")

@@ -347,7 +347,7 @@ func describeClock(change facts.ClockChange) string {
 // clockRow draws when a process's clock was wrong, if it ever was.
 func (b *builder) clockRow(name string) {
 	changes := b.run.f.ClockChangesOf(name)
-	if !slices.ContainsFunc(changes, facts.ClockChange.Wrong) {
+	if !slices.ContainsFunc(changes, facts.ClockChange.IsWrong) {
 		return
 	}
 	row := b.chart.row(13)
@@ -356,7 +356,7 @@ func (b *builder) clockRow(name string) {
 		if i+1 < len(changes) {
 			to = changes[i+1].T
 		}
-		if t.Wrong() {
+		if t.IsWrong() {
 			b.chart.put(row, "clock", t.T, to, itemText{label: describeClock(t)}, t.Event)
 		}
 	}

@@ -228,10 +228,10 @@ func (in *inference) endByClock(l *life) (int64, string) {
 	at, why := l.expiresAt, ""
 	changes := in.f.ClockChangesOf(in.node)
 	for i, t := range changes {
-		if t.T <= in.renewedAt || t.T <= in.lastSeen || i == 0 && !t.Wrong() || t.T >= at || l.expiresAt == noDeadline {
+		if t.T <= in.renewedAt || t.T <= in.lastSeen || i == 0 && !t.IsWrong() || t.T >= at || l.expiresAt == noDeadline {
 			continue
 		}
-		jump := t.Offset - facts.ClockAt(changes, t.T-1).Ahead(t.T)
+		jump := t.Offset - facts.ClockAt(changes, t.T-1).OffsetAt(t.T)
 		if end := t.T + max(0, l.expiresAt-t.T-jump); jump > (l.expiresAt-in.renewedAt)/1000 && end < at {
 			at, why = end, "its "+describeClock(t)
 		}

@@ -446,12 +446,12 @@ func (c *chart) kind(class string) int {
 }
 
 // limitLanes returns the first limit names, which get lanes, and notes how many are omitted.
-func (c *chart) limitLanes(names []string, most int, noun string) []string {
-	if len(names) <= most {
+func (c *chart) limitLanes(names []string, limit int, noun string) []string {
+	if len(names) <= limit {
 		return names
 	}
-	c.noteOmitted(display.Plural(len(names)-most, "more "+noun))
-	return names[:most]
+	c.noteOmitted(display.Plural(len(names)-limit, "more "+noun))
+	return names[:limit]
 }
 
 func (c *chart) text(s string) int {

@@ -49,7 +49,7 @@ func TestCausesOfRandomFaultsAreConfirmed(t *testing.T) {
 			for range 2 {
 				wg.Go(func() {
 					for seed := range next {
-						sum.violation(t, s, seed)
+						sum.confirmViolation(t, s, seed)
 					}
 				})
 			}
@@ -118,7 +118,7 @@ func (c *counts) check(t *testing.T) {
 
 // confirmViolation runs a seed. If the run has a violation, it reruns it without the cause, and
 // then with other losses of keys prevented instead.
-func (c *counts) violation(t *testing.T, s scenario.Scenario, seed uint64) {
+func (c *counts) confirmViolation(t *testing.T, s scenario.Scenario, seed uint64) {
 	ctx, b := context.Background(), sim.New(kinds.All)
 	s = s.WithRandomPlan(seed)
 	var record bytes.Buffer
@@ -136,7 +136,7 @@ func (c *counts) violation(t *testing.T, s scenario.Scenario, seed uint64) {
 	if r.Outcome != verdict.Violated {
 		return
 	}
-	got, err := confirm(ctx, b, s, seed, h, v)
+	got, err := confirmCause(ctx, b, s, seed, h, v)
 	if err != nil {
 		t.Errorf("seed %d: %v", seed, err)
 		return

@@ -16,51 +16,51 @@ import (
 var Dimensions = []Dimension{
 	{
 		Name: "pause", Doc: "pauses of a holder before its write", Property: verdict.MutualExclusion,
-		Unit: seconds, Span: tenTTLs, Edge: neverBreaks, base: contested(holdNone), plan: pausePlan,
+		Unit: seconds, Span: tenTTLRange, Edge: neverBreaks, base: contestedScenario(holdNone), plan: pausePlan,
 	},
 	{
 		Name: "pause", Doc: "pauses of a holder before its write", Property: verdict.ResourceSafety,
-		Unit: seconds, Span: tenTTLs, Edge: lateWriteEdge, base: contested(holdNone), plan: pausePlan,
+		Unit: seconds, Span: tenTTLRange, Edge: lateWriteEdge, base: contestedScenario(holdNone), plan: pausePlan,
 	},
 	{
 		Name: "delay", Doc: "delays of the requests that set the lock", Property: verdict.MutualExclusion,
-		Unit: seconds, Span: tenTTLs, Edge: neverBreaks, base: contested(holdPastLease), plan: delaySetsPlan,
+		Unit: seconds, Span: tenTTLRange, Edge: neverBreaks, base: contestedScenario(holdPastLease), plan: delaySetsPlan,
 	},
 	{
 		Name: "delay", Doc: "delays of a holder's write", Property: verdict.ResourceSafety,
-		Unit: seconds, Span: tenTTLs, Edge: delayedWriteEdge, base: contested(holdNone), plan: delayWritePlan,
+		Unit: seconds, Span: tenTTLRange, Edge: delayedWriteEdge, base: contestedScenario(holdNone), plan: delayWritePlan,
 	},
 	{
 		Name: "clock-jump", Doc: "clock jumps of a node", Property: verdict.MutualExclusion,
-		Unit: seconds, Span: oneTTL, Edge: jumpEdge, base: contested(holdPastLease), plan: jumpPlan,
+		Unit: seconds, Span: oneTTLRange, Edge: jumpEdge, base: contestedScenario(holdPastLease), plan: jumpPlan,
 	},
 	{
 		Name: "drift", Doc: "fast node clocks, with a rate", Property: verdict.MutualExclusion,
-		Unit: rate, Span: func(s EnvelopeSetting) (float64, float64, float64) { return 1, 1 + 4*s.margin()/s.ttl() + 0.02, 1e-4 }, Edge: driftEdge, base: contested(holdPastLease), plan: driftPlan,
+		Unit: rate, Span: func(s EnvelopeSetting) (float64, float64, float64) { return 1, 1 + 4*s.margin()/s.ttl() + 0.02, 1e-4 }, Edge: driftEdge, base: contestedScenario(holdPastLease), plan: driftPlan,
 	},
 	{
 		Name: "restart-delay", Doc: "downtimes of crashed nodes without persistence", Property: verdict.MutualExclusion, LessIsWorse: true,
-		Unit: seconds, Span: func(s EnvelopeSetting) (float64, float64, float64) { return 0, 1.2 * s.ttl(), s.resolution() }, Edge: returnEdge(faultDelay, "the age of the lock at the crash"), base: contested(holdPastLease), plan: restartPlan,
+		Unit: seconds, Span: func(s EnvelopeSetting) (float64, float64, float64) { return 0, 1.2 * s.ttl(), s.resolution() }, Edge: returnEdge(faultDelay, "the age of the lock at the crash"), base: contestedScenario(holdPastLease), plan: restartPlan,
 	},
 	{
 		Name: "crashes", Doc: "crashed nodes that lose the holder's key", Property: verdict.MutualExclusion,
-		Unit: nodeCount, Span: nodeCounts, Edge: func(s EnvelopeSetting) *predictedEdge { return exactEdge(s.quorum(), "the quorum") }, base: uncontested, plan: crashPlan,
+		Unit: nodeCount, Span: nodeCountRange, Edge: func(s EnvelopeSetting) *predictedEdge { return exactEdge(s.quorum(), "the quorum") }, base: uncontestedScenario, plan: crashPlan,
 	},
 	{
 		Name: "crashes", Doc: "stopped nodes", Property: availability,
-		Unit: nodeCount, Span: nodeCounts, Edge: func(s EnvelopeSetting) *predictedEdge { return exactEdge(s.Nodes-s.quorum()+1, "nodes - quorum + 1") }, base: brief, plan: downPlan,
+		Unit: nodeCount, Span: nodeCountRange, Edge: func(s EnvelopeSetting) *predictedEdge { return exactEdge(s.Nodes-s.quorum()+1, "nodes - quorum + 1") }, base: briefScenario, plan: downPlan,
 	},
 	{
 		Name: "fsync-always", Doc: "power losses with fsync always, by age of the lock,", Property: verdict.MutualExclusion, LessIsWorse: true,
-		Unit: seconds, Span: shortAges, Edge: neverBreaks, base: afterSync("always"), plan: powerLossPlan,
+		Unit: seconds, Span: shortAgeRange, Edge: neverBreaks, base: afterSyncScenario("always"), plan: powerLossPlan,
 	},
 	{
 		Name: "fsync-everysec", Doc: "power losses with fsync everysec, by age of the lock,", Property: verdict.MutualExclusion, LessIsWorse: true,
-		Unit: seconds, Span: shortAges, Edge: unsyncedEdge, base: afterSync("everysec"), plan: powerLossPlan,
+		Unit: seconds, Span: shortAgeRange, Edge: unsyncedEdge, base: afterSyncScenario("everysec"), plan: powerLossPlan,
 	},
 	{
 		Name: "fsync-no", Doc: "power losses with fsync no, by age of the lock,", Property: verdict.MutualExclusion, LessIsWorse: true,
-		Unit: seconds, Span: func(s EnvelopeSetting) (float64, float64, float64) { return s.resolution(), s.lease(), s.resolution() }, Edge: returnEdge(outage, "the outage"), base: afterSync(`"no"`), plan: powerLossPlan,
+		Unit: seconds, Span: func(s EnvelopeSetting) (float64, float64, float64) { return s.resolution(), s.lease(), s.resolution() }, Edge: returnEdge(outage, "the outage"), base: afterSyncScenario(`"no"`), plan: powerLossPlan,
 	},
 }
 
@@ -97,12 +97,12 @@ func (s EnvelopeSetting) lease() float64  { return s.ttl() - s.margin() }
 // TTL, but no less than the resolution of expiry in Redis.
 func (s EnvelopeSetting) resolution() float64 { return max(0.001, math.Round(s.ttl()/10)/1000) }
 
-func tenTTLs(s EnvelopeSetting) (low, high, step float64) { return 0, 10 * s.ttl(), s.resolution() }
-func oneTTL(s EnvelopeSetting) (low, high, step float64)  { return 0, s.ttl(), s.resolution() }
-func shortAges(s EnvelopeSetting) (low, high, step float64) {
+func tenTTLRange(s EnvelopeSetting) (low, high, step float64) { return 0, 10 * s.ttl(), s.resolution() }
+func oneTTLRange(s EnvelopeSetting) (low, high, step float64) { return 0, s.ttl(), s.resolution() }
+func shortAgeRange(s EnvelopeSetting) (low, high, step float64) {
 	return s.resolution(), min(3, 0.8*s.lease()), s.resolution()
 }
-func nodeCounts(s EnvelopeSetting) (low, high, step float64) { return 0, float64(s.Nodes), 1 }
+func nodeCountRange(s EnvelopeSetting) (low, high, step float64) { return 0, float64(s.Nodes), 1 }
 
 // faultDelay is the time between a grant and a fault that should affect the new lock. outage is the
 // downtime of a node that restarts immediately.
@@ -155,7 +155,7 @@ expect: {mutual-exclusion: any, resource-safety: any}
 
 // contestedScenario returns a function that builds a scenario in which each client can reach only a
 // quorum, so the shared nodes decide which client gets the lock.
-func contested(hold func(EnvelopeSetting) string) func(EnvelopeSetting) string {
+func contestedScenario(hold func(EnvelopeSetting) string) func(EnvelopeSetting) string {
 	return func(s EnvelopeSetting) string {
 		return s.baseScenario("none", 0, nodeList(1, s.quorum()), nodeList(s.Nodes-s.quorum()+1, s.Nodes), hold(s))
 	}
@@ -163,7 +163,7 @@ func contested(hold func(EnvelopeSetting) string) func(EnvelopeSetting) string {
 
 // afterSyncScenario is like contestedScenario, but the first client acquires the lock just after
 // the nodes have synced, so that with fsync everysec the grant is synced as late as possible.
-func afterSync(persistence string) func(EnvelopeSetting) string {
+func afterSyncScenario(persistence string) func(EnvelopeSetting) string {
 	return func(s EnvelopeSetting) string {
 		return s.baseScenario(persistence, firstSync+faultDelay, nodeList(1, s.quorum()), nodeList(s.Nodes-s.quorum()+1, s.Nodes), holdPastLease(s))
 	}
@@ -171,12 +171,12 @@ func afterSync(persistence string) func(EnvelopeSetting) string {
 
 // uncontestedScenario returns a scenario in which both clients can reach all nodes. briefScenario
 // does too, but in it the clients stop trying after a second.
-func uncontested(s EnvelopeSetting) string {
+func uncontestedScenario(s EnvelopeSetting) string {
 	all := nodeList(1, s.Nodes)
 	return s.baseScenario("none", 0, all, all, holdPastLease(s))
 }
 
-func brief(s EnvelopeSetting) string {
+func briefScenario(s EnvelopeSetting) string {
 	all := nodeList(1, s.Nodes)
 	text := strings.Replace(s.baseScenario("none", 100*time.Millisecond, all, all, holdNone(s)), "cycles: 1}", "for: 1s}", 1)
 	return strings.Replace(text, "resource-safety: any}", "resource-safety: any, vacuous: allowed}", 1)

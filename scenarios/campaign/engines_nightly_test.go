@@ -26,7 +26,7 @@ var engineSeeds = flag.Int("engine-seeds", 800, "seeds of the engines' sweeps; e
 func sweepArgs() []string { return []string{"random-faults/", "--seeds", fmt.Sprint(*engineSeeds)} }
 
 // buildLockpick builds the binary and returns its path.
-func lockpick(t *testing.T) string {
+func buildLockpick(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "lockpick")
 	c := exec.CommandContext(t.Context(), "go", "build", "-o", path, "lockpick/cmd/lockpick")

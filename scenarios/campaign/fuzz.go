@@ -210,10 +210,10 @@ func (h *FuzzState) record(i int, o outcome.Outcome) (fresh []*FuzzFinding, requ
 		}
 		required := j.Expected == string(verdict.Holds)
 		f.Required, requiredViolated = f.Required || required, requiredViolated || required
-		if !f.Settled && earlier(this, f.First) {
+		if !f.Settled && runsBefore(this, f.First) {
 			f.First = this
 		}
-		if this.Events < f.Shortest.Events || this.Events == f.Shortest.Events && earlier(this, f.Shortest) {
+		if this.Events < f.Shortest.Events || this.Events == f.Shortest.Events && runsBefore(this, f.Shortest) {
 			f.Shortest = this
 		}
 	}
@@ -221,7 +221,7 @@ func (h *FuzzState) record(i int, o outcome.Outcome) (fresh []*FuzzFinding, requ
 }
 
 // runsBefore reports whether run a has a lower number than run b.
-func earlier(a, b fuzzExample) bool {
+func runsBefore(a, b fuzzExample) bool {
 	return cmp.Or(cmp.Compare(a.Seed, b.Seed), cmp.Compare(a.Scenario, b.Scenario)) < 0
 }
 

@@ -55,7 +55,7 @@ func ciCommands(text string) (shard, merge string) {
 // of one shard is killed, GNU parallel repeats that shard.
 func TestShardHelpCommands(t *testing.T) {
 	requirePrograms(t, "apt-get install parallel", "parallel")
-	binary := lockpick(t)
+	binary := buildLockpick(t)
 	t.Run("GNU parallel", func(t *testing.T) {
 		in := t.TempDir()
 		c := shellCommand(t, in, binary, helpFor(t, binary, "GNU parallel"), "SWEEP="+in)

@@ -183,7 +183,7 @@ func judgeNumber(j *outcome.Judgement, x, other float64) {
 }
 
 // withoutPending returns the judgements that do not wait for another variant.
-func withoutWaiting(js []outcome.Judgement) []outcome.Judgement {
+func withoutPending(js []outcome.Judgement) []outcome.Judgement {
 	return slices.DeleteFunc(slices.Clone(js), outcome.Judgement.Pending)
 }
 
@@ -202,7 +202,7 @@ func settle(o *outcome.Outcome, than string, numbers map[string]float64) {
 			markUndecided(j, "the run of "+than+" has no "+j.Property)
 		}
 	}
-	o.Code = outcome.WorseCode(o.Code, outcome.CodeOf(withoutWaiting(o.Judgements)))
+	o.Code = outcome.WorseCode(o.Code, outcome.CodeOf(withoutPending(o.Judgements)))
 	writeOutcome(o)
 }
 
@@ -245,7 +245,7 @@ func (c *VariantComparer) Settle(outcomes map[int]outcome.Outcome, i int) (decid
 }
 
 // IsWaiting reports whether a run's outcome is waiting for the outcome of another run.
-func (c *VariantComparer) Waits(i int) bool { return slices.Contains(c.waiting, i) }
+func (c *VariantComparer) IsWaiting(i int) bool { return slices.Contains(c.waiting, i) }
 
 // runOfVariant returns the run of another variant of the same scenario with the same seed. ok is
 // false if there is none.

@@ -34,7 +34,7 @@ cp -r "$(at "$4")/." "$(at "$5")"
 // Kubernetes' own decoder accepts the manifest, and its command works for each index. The sweep is
 // smaller here.
 func TestKubernetes(t *testing.T) {
-	binary, reader := lockpick(t), filepath.Join(t.TempDir(), "job")
+	binary, reader := buildLockpick(t), filepath.Join(t.TempDir(), "job")
 	outputOf(t, exec.Command("go", "build", "-C", "../../.ci/engines", "-o", reader, "./job"))
 	manifest, err := filepath.Abs("engines/kubernetes.yaml")
 	if err != nil {

@@ -113,7 +113,7 @@ func (k Minimizer) Minimize(ctx context.Context, s scenario.Scenario, seed uint6
 	r := Minimized{Bug: b, From: s.ID(), OriginalSeed: seed}
 	s = s.WithRandomPlan(seed)
 	r.Before = SizeOf(s)
-	x := &search{Minimizer: k, ctx: ctx, bug: b, seed: seed, best: deepCopy(ExpectBug(s, b)), seen: map[string]bool{}, slots: make(chan struct{}, max(k.Workers, 1)), runsLeft: k.MaxRuns}
+	x := &minimization{Minimizer: k, ctx: ctx, bug: b, seed: seed, best: deepCopy(ExpectBug(s, b)), seen: map[string]bool{}, slots: make(chan struct{}, max(k.Workers, 1)), runsLeft: k.MaxRuns}
 	if x.runsLeft == 0 {
 		x.runsLeft = defaultMaxRuns
 	}
@@ -201,21 +201,21 @@ func ExpectBug(s scenario.Scenario, b Bug) scenario.Scenario {
 }
 
 // minimizeAll tries all edits until none of them preserves the bug.
-func (x *search) minimizeAll() {
+func (x *minimization) minimizeAll() {
 	for range maxRounds {
 		before := x.accepted
 		x.distillPlan()
-		x.pass(shorterRun(x.best))
-		x.pass(shrinkTopology(x.best)) // before the steps, because it makes them cheaper, and again after them
+		x.tryEdits(shortenRun(x.best))
+		x.tryEdits(shrinkTopology(x.best)) // before the steps, because it makes them cheaper, and again after them
 		x.removeSteps()
 		x.removePartsOtherSeeds()
-		x.pass(makeCertain(x.best))
-		x.pass(fewerTargets(x.best))
-		x.pass(shrinkTopology(x.best))
-		x.pass(fewerCycles(x.best))
-		x.pass(dropSettings(x.best))
-		x.pass(sameTrigger(x.best))
-		x.pass(roundValues(x.best))
+		x.tryEdits(makeCertain(x.best))
+		x.tryEdits(reduceTargets(x.best))
+		x.tryEdits(shrinkTopology(x.best))
+		x.tryEdits(reduceCycles(x.best))
+		x.tryEdits(dropSettings(x.best))
+		x.tryEdits(shareTrigger(x.best))
+		x.tryEdits(roundValues(x.best))
 		if x.accepted == before {
 			x.removeOtherSeeds()
 		}
@@ -231,7 +231,7 @@ const maxAnchors = 6
 // distillPlan replaces a long plan with the faults that were active during the violation, each
 // triggered by its victim's last actions before the fault. A fault scheduled at a fixed time has
 // its effect by chance, and most steps of a long plan only shift the timing of others.
-func (x *search) distillPlan() {
+func (x *minimization) distillPlan() {
 	if x.Record == nil || len(x.best.Plan) <= fewSteps || x.stopped() {
 		return
 	}
@@ -421,7 +421,7 @@ func (l violationRecord) lastMessages(client string, before int64) map[nemesis.O
 }
 
 // reduceTargets reduces each step to a single target, or removes targets one at a time.
-func fewerTargets(best scenario.Scenario) (edits []edit) {
+func reduceTargets(best scenario.Scenario) (edits []edit) {
 	for i, st := range best.Plan {
 		targets := st.Fault.Targets
 		if len(targets) < 2 {
@@ -506,7 +506,7 @@ func shrinkTopology(best scenario.Scenario) (edits []edit) {
 const longerFactor = 16
 
 // removeClientRunLonger removes one of several clients and lets the other clients work longer.
-func longerWithoutClient(best scenario.Scenario) (edits []edit) {
+func removeClientRunLonger(best scenario.Scenario) (edits []edit) {
 	for _, c := range slices.Backward(best.Clients) {
 		edits = append(edits, func(s *scenario.Scenario) {
 			if len(s.Clients) >= 3 && removeNames(s, func(name string) bool { return name == c.Name }) {

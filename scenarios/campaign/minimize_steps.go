@@ -24,7 +24,7 @@ import (
 type edit func(s *scenario.Scenario)
 
 // minimization is the state of one call of Minimize.
-type search struct {
+type minimization struct {
 	Minimizer
 	ctx      context.Context
 	bug      Bug
@@ -37,10 +37,10 @@ type search struct {
 	slots    chan struct{}
 }
 
-func (x *search) stopped() bool { return x.runsLeft <= 0 || x.ctx.Err() != nil }
+func (x *minimization) stopped() bool { return x.runsLeft <= 0 || x.ctx.Err() != nil }
 
 // tryEdits tries edits in order, each on the result of those accepted before it.
-func (x *search) pass(edits []edit) {
+func (x *minimization) tryEdits(edits []edit) {
 	for len(edits) > 0 {
 		i := x.acceptFirst(edits)
 		if i < 0 {
@@ -63,12 +63,12 @@ type attempt struct {
 // acceptFirst accepts the first edit that preserves the bug and returns its index, or -1 if none
 // does. Idle workers try later edits at the same time. Their results do not count if an earlier
 // edit is accepted, so neither the result nor the number of runs depends on the number of workers.
-func (x *search) acceptFirst(edits []edit) int {
+func (x *minimization) acceptFirst(edits []edit) int {
 	return x.acceptFirstWithSeeds(edits, []uint64{x.seed})
 }
 
 // acceptFirstWithSeeds is like acceptFirst, but tries each edit with each of the seeds.
-func (x *search) acceptFirstWithSeeds(edits []edit, seeds []uint64) int {
+func (x *minimization) acceptFirstWithSeeds(edits []edit, seeds []uint64) int {
 	if x.stopped() {
 		return -1
 	}
@@ -100,7 +100,7 @@ func (x *search) acceptFirstWithSeeds(edits []edit, seeds []uint64) int {
 }
 
 // startAttempts starts the attempts in order, until ctx is done.
-func (x *search) startAttempts(ctx context.Context, s scenario.Scenario, edits []edit, seeds []uint64, begun chan<- *attempt) {
+func (x *minimization) startAttempts(ctx context.Context, s scenario.Scenario, edits []edit, seeds []uint64, begun chan<- *attempt) {
 	defer close(begun)
 	before := digestOf(s, 0)
 	for i, e := range edits {
@@ -130,15 +130,15 @@ func (x *search) startAttempts(ctx context.Context, s scenario.Scenario, edits [
 }
 
 // deepCopy returns a copy that shares no memory with the original.
-func deepCopy(s scenario.Scenario) (own scenario.Scenario) {
+func deepCopy(s scenario.Scenario) (clone scenario.Scenario) {
 	text, err := json.Marshal(s)
 	if err == nil {
-		err = json.Unmarshal(text, &own)
+		err = json.Unmarshal(text, &clone)
 	}
 	if err != nil {
 		panic(err) // plain data: can't happen
 	}
-	return own
+	return clone
 }
 
 // digestOf returns a digest that is the same for equal scenarios and seeds.
@@ -150,7 +150,7 @@ func digestOf(s scenario.Scenario, seed uint64) string {
 // removeSteps removes steps that are not needed to show the bug: halves of the plan, then quarters,
 // and so on down to single steps. Source: A. Zeller and R. Hildebrandt, "Simplifying and Isolating
 // Failure-Inducing Input", IEEE Transactions on Software Engineering 28 (2002), 183–200.
-func (x *search) removeSteps() {
+func (x *minimization) removeSteps() {
 	for parts := 2; len(x.best.Plan) > 0; {
 		all := len(x.best.Plan)
 		size := (all + parts - 1) / parts
@@ -180,7 +180,7 @@ const fewSteps = 3
 // removePartsOtherSeeds removes halves, quarters and eighths of a plan, trying other seeds, until
 // few steps are left or no part can be removed. If only one seed in a hundred shows a bug, the bug
 // depends on timing that every step shifts, so no step can be removed with the same seed.
-func (x *search) removePartsOtherSeeds() {
+func (x *minimization) removePartsOtherSeeds() {
 	for parts := 2; len(x.best.Plan) > fewSteps && parts <= 8 && !x.stopped(); {
 		all := len(x.best.Plan)
 		if x.acceptFirstWithSeeds(removeParts(all, (all+parts-1)/parts), otherSeeds()) >= 0 {
@@ -208,18 +208,18 @@ const (
 
 // removeOtherSeeds removes steps, clients and nodes, trying other seeds. Steps often only shift the
 // timing of other steps, and another seed may produce that timing without them.
-func (x *search) removeOtherSeeds() {
+func (x *minimization) removeOtherSeeds() {
 	var edits []edit
 	for i := range x.best.Plan[:min(len(x.best.Plan), maxSingleSteps)] {
 		edits = append(edits, func(s *scenario.Scenario) { s.Plan = slices.Delete(s.Plan, i, i+1) })
 	}
 	edits = append(edits, shrinkTopology(x.best)...)
-	edits = append(edits, longerWithoutClient(x.best)...)
+	edits = append(edits, removeClientRunLonger(x.best)...)
 	x.acceptFirstWithSeeds(edits, otherSeeds())
 }
 
 // seedsShowing returns the seeds from 1 to count with which the minimized scenario shows the bug.
-func (x *search) seedsShowing(count int) []uint64 {
+func (x *minimization) seedsShowing(count int) []uint64 {
 	shown := make([]bool, count)
 	Each(x.ctx, x.Workers, count, func(i int) { shown[i] = x.Run(x.ctx, x.best, uint64(i+1)) })
 	var seeds []uint64
@@ -233,7 +233,7 @@ func (x *search) seedsShowing(count int) []uint64 {
 
 // shortenRun shortens the time that the clients work, and the run by the same amount. These edits
 // come first because they make all others cheaper.
-func shorterRun(best scenario.Scenario) (edits []edit) {
+func shortenRun(best scenario.Scenario) (edits []edit) {
 	tail := best.Limit - best.Workload.For
 	for d := time.Second; d < best.Workload.For; d = (d * 3 / 2).Round(time.Second / 2) {
 		edits = append(edits, func(s *scenario.Scenario) {
@@ -250,7 +250,7 @@ func shorterRun(best scenario.Scenario) (edits []edit) {
 
 // reduceCycles limits the clients' work by a number of cycles instead of a time, or lowers that
 // number.
-func fewerCycles(best scenario.Scenario) (edits []edit) {
+func reduceCycles(best scenario.Scenario) (edits []edit) {
 	for n := 1; n <= 8; n *= 2 {
 		edits = append(edits, func(s *scenario.Scenario) {
 			switch w := &s.Workload; {
@@ -271,7 +271,7 @@ func fewerCycles(best scenario.Scenario) (edits []edit) {
 
 // shareTrigger gives all steps the trigger of one of them. Often several nodes are needed only
 // because the steps happen at different times.
-func sameTrigger(best scenario.Scenario) (edits []edit) {
+func shareTrigger(best scenario.Scenario) (edits []edit) {
 	for i := range best.Plan[:min(len(best.Plan), maxSingleSteps)] {
 		edits = append(edits, func(s *scenario.Scenario) {
 			for j := range s.Plan {

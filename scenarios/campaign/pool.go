@@ -279,7 +279,7 @@ func (w *Worker) start() error {
 
 // answerPrefix is the prefix of each line that is an answer. Everything else on standard output is
 // printed by other code in the program, such as a lock under test.
-const answerMark = "lockpick answers: "
+const answerPrefix = "lockpick answers: "
 
 // maxAnswer is the maximum size of an answer in bytes. The outcome of a run takes a few thousand.
 const maxAnswer = 64 << 20
@@ -295,7 +295,7 @@ func (w *Worker) readAnswers(cmd *exec.Cmd, out io.Reader, output *workerOutput)
 		if err != nil && !errors.Is(err, bufio.ErrBufferFull) {
 			break
 		}
-		isAnswer := answer != nil || !inLine && bytes.HasPrefix(part, []byte(answerMark))
+		isAnswer := answer != nil || !inLine && bytes.HasPrefix(part, []byte(answerPrefix))
 		switch {
 		case !isAnswer || len(answer)+len(part) > maxAnswer:
 			output.Write(part)
@@ -303,7 +303,7 @@ func (w *Worker) readAnswers(cmd *exec.Cmd, out io.Reader, output *workerOutput)
 		case err != nil:
 			answer = append(answer, part...)
 		default:
-			w.answers <- bytes.TrimPrefix(append(answer, part...), []byte(answerMark))
+			w.answers <- bytes.TrimPrefix(append(answer, part...), []byte(answerPrefix))
 			answer = nil
 		}
 		inLine = err != nil
@@ -382,7 +382,7 @@ func ServeWorker(in io.Reader, out io.Writer, backends map[string]harness.Backen
 		}
 		answer, err := json.Marshal(Execute(context.Background(), b, j))
 		if err == nil {
-			_, err = fmt.Fprintf(out, "%s%s\n", answerMark, answer)
+			_, err = fmt.Fprintf(out, "%s%s\n", answerPrefix, answer)
 		}
 		if err != nil {
 			return fmt.Errorf("answer job: %w", err)

@@ -60,10 +60,10 @@ func TestMain(m *testing.M) {
 		case "gets SIGQUIT":
 			signalSelf(syscall.SIGQUIT)
 		case "answers nonsense":
-			os.Stdout.WriteString(answerMark + "what?\n")
+			os.Stdout.WriteString(answerPrefix + "what?\n")
 			continue
 		}
-		os.Stdout.WriteString("a lock prints this\n" + answerMark)
+		os.Stdout.WriteString("a lock prints this\n" + answerPrefix)
 		json.NewEncoder(os.Stdout).Encode(outcome.Outcome{Scenario: j.Scenario.Name, Seed: j.Seed})
 	}
 }
@@ -198,7 +198,7 @@ func TestWorkerLongLines(t *testing.T) {
 	}
 	long := strings.Repeat("a", 1<<20)
 	go func() {
-		io.WriteString(to, answerMark+"no answer\n"+answerMark+long+"\nnoise\n"+answerMark+"last\n")
+		io.WriteString(to, answerPrefix+"no answer\n"+answerPrefix+long+"\nnoise\n"+answerPrefix+"last\n")
 		to.Close()
 	}()
 	for _, want := range []string{long + "\n", "last\n"} {

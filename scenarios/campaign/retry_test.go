@@ -44,13 +44,13 @@ func TestRetriedRunsAreStored(t *testing.T) {
 }
 
 // cancelingBackend is an idleBackend that cancels the second run before anything happens.
-type canceledBackend struct {
+type cancelingBackend struct {
 	idleBackend
 	cancel context.CancelFunc
 	runs   int
 }
 
-func (e *canceledBackend) Run(ctx context.Context, s scenario.Scenario, seed uint64, rec *history.Recorder, body harness.Body) error {
+func (e *cancelingBackend) Run(ctx context.Context, s scenario.Scenario, seed uint64, rec *history.Recorder, body harness.Body) error {
 	if e.runs++; e.runs == 1 {
 		return e.idleBackend.Run(ctx, s, seed, rec, body)
 	}
@@ -62,7 +62,7 @@ func (e *canceledBackend) Run(ctx context.Context, s scenario.Scenario, seed uin
 func TestCanceledRetryKeepsEarlierRun(t *testing.T) {
 	ctx, end := context.WithCancel(t.Context())
 	store := t.TempDir()
-	o := Execute(ctx, &canceledBackend{cancel: end}, Job{Scenario: scenario.Scenario{Name: "x", Expect: defaultExpectations()},
+	o := Execute(ctx, &cancelingBackend{cancel: end}, Job{Scenario: scenario.Scenario{Name: "x", Expect: defaultExpectations()},
 		Store: store, Keep: KeepAll, Live: true, Retries: 2})
 	if o.Error != "" || o.Events == 0 || len(o.Retried) > 0 {
 		t.Errorf("error %q, %d events, retried %q: want the first run", o.Error, o.Events, o.Retried)

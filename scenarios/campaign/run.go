@@ -348,7 +348,7 @@ func judgeRecorded(o *outcome.Outcome, m scenario.Manifest, events []history.Eve
 	if o.Verdict.Disagreement != "" {
 		o.Fail(outcome.ExitBug, fmt.Errorf("the two checkers disagree: %s", o.Verdict.Disagreement))
 	}
-	o.Code = outcome.WorseCode(o.Code, outcome.CodeOf(withoutWaiting(o.Judgements)))
+	o.Code = outcome.WorseCode(o.Code, outcome.CodeOf(withoutPending(o.Judgements)))
 	if o.Verdict.Unplanned { // whatever the expectations were
 		o.Code = outcome.WorseCode(o.Code, outcome.ExitUndecided)
 	}
@@ -398,7 +398,7 @@ func (j Job) confirm(ctx context.Context, b harness.Backend, h *history.History,
 	if i < 0 {
 		return
 	}
-	c, err := confirm(ctx, b, j.Scenario, j.Seed, h, o.Verdict)
+	c, err := confirmCause(ctx, b, j.Scenario, j.Seed, h, o.Verdict)
 	if err != nil {
 		o.Fail(outcome.ExitBackend, err)
 		return
@@ -416,7 +416,7 @@ func (j Job) confirm(ctx context.Context, b harness.Backend, h *history.History,
 // client that considers itself the holder for longer than the key lives. So a cause is confirmed
 // only if it ended the key on each node that it names. Otherwise the confirmation still describes
 // what the reruns showed.
-func confirm(ctx context.Context, b harness.Backend, s scenario.Scenario, seed uint64, h *history.History, v verdict.Verdict) (*outcome.Confirmation, error) {
+func confirmCause(ctx context.Context, b harness.Backend, s scenario.Scenario, seed uint64, h *history.History, v verdict.Verdict) (*outcome.Confirmation, error) {
 	r := v.Result(verdict.MutualExclusion)
 	if r == nil || r.Outcome != verdict.Violated {
 		return nil, nil
@@ -444,9 +444,9 @@ func confirm(ctx context.Context, b harness.Backend, s scenario.Scenario, seed u
 		return nil, err
 	}
 	if all.overlaps || all.grantedBy != "" {
-		c.State, c.Why = outcome.Refuted, x.describeKept(x.ends)+": the two still overlap"
+		c.State, c.Why = outcome.Refuted, x.describePreserved(x.ends)+": the two still overlap"
 		if all.grantedBy != "" {
-			c.Why = fmt.Sprintf("%s: %s still grants %s the lock", x.describeKept(x.ends), all.grantedBy, x.secondClient)
+			c.Why = fmt.Sprintf("%s: %s still grants %s the lock", x.describePreserved(x.ends), all.grantedBy, x.secondClient)
 		}
 		return c, nil
 	}
@@ -461,7 +461,7 @@ func confirm(ctx context.Context, b harness.Backend, s scenario.Scenario, seed u
 			c.Alone = append(c.Alone, e.replacement.Process)
 		}
 	}
-	named, enough := x.endingsBy(r.Cause), all
+	named, enough := x.endsCausedBy(r.Cause), all
 	if 1 < len(named) && len(named) < len(x.ends) {
 		if enough, err = try(named); err != nil {
 			return nil, err
@@ -477,7 +477,7 @@ func confirm(ctx context.Context, b harness.Backend, s scenario.Scenario, seed u
 // original time when all keys were preserved. later means that they overlapped later. named means
 // that they still overlapped when only the keys lost to the named cause were preserved.
 func (x *trial) conclude(c *outcome.Confirmation, cause string, later, named bool) {
-	shown := x.describeKept(x.ends) + ": " + x.secondClient + " is refused there, and the two do not overlap"
+	shown := x.describePreserved(x.ends) + ": " + x.secondClient + " is refused there, and the two do not overlap"
 	if later {
 		shown += " then, but they do later, after another loss"
 	}
@@ -508,7 +508,7 @@ type trial struct {
 	grantedAt    int64    // when the second session's lock was granted
 }
 
-func (x *trial) endingsBy(cause string) (ends []*earlyEnd) {
+func (x *trial) endsCausedBy(cause string) (ends []*earlyEnd) {
 	for _, e := range x.ends {
 		if e.cause == cause {
 			ends = append(ends, e)
@@ -519,7 +519,7 @@ func (x *trial) endingsBy(cause string) (ends []*earlyEnd) {
 
 // describePreserved lists the nodes on which keys were preserved, and what ended those keys in the
 // original run.
-func (x *trial) describeKept(ends []*earlyEnd) string {
+func (x *trial) describePreserved(ends []*earlyEnd) string {
 	var order, parts []string
 	nodes := map[string][]string{}
 	for _, e := range ends {
@@ -592,12 +592,12 @@ func (x *trial) rerun(ctx context.Context, b harness.KeyPreserver, s scenario.Sc
 				continue
 			}
 			client, _, _ := strings.Cut(e.Life.By, "-")
-			own := e.Life.What == history.KeyDeleted && client == k.firstClient
-			return !own || k.end.Life.What == history.KeyDeleted
+			deletedByOwner := e.Life.What == history.KeyDeleted && client == k.firstClient
+			return !deletedByOwner || k.end.Life.What == history.KeyDeleted
 		}
 		return false
 	}
-	h, err := recordHistory(ctx, b.Preserving(preserve), s, seed)
+	h, err := recordHistory(ctx, b.WithPreservedKeys(preserve), s, seed)
 	if err != nil {
 		err = fmt.Errorf("rerun with keys kept: %w", err)
 	}
@@ -656,9 +656,9 @@ func refusedSecond(intervals []*facts.KeyInterval, e *earlyEnd) bool {
 // scenario's own lock passes where the lock under test fails, the lock is to blame rather than the
 // faults. The run is retried for the same reasons as any other run.
 func (j Job) runComparison(ctx context.Context, b harness.Backend) *outcome.Outcome {
-	own := j
-	own.Scenario, own.Comparison, own.Keep, own.Confirm = *j.Comparison, nil, KeepNone, false
-	c := retryPolicy{j.Retries, retryReason}.run(ctx, func([]string) outcome.Outcome { return execute(ctx, b, own, nil) })
+	job := j
+	job.Scenario, job.Comparison, job.Keep, job.Confirm = *j.Comparison, nil, KeepNone, false
+	c := retryPolicy{j.Retries, retryReason}.run(ctx, func([]string) outcome.Outcome { return execute(ctx, b, job, nil) })
 	return &c
 }
 

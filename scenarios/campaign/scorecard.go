@@ -40,7 +40,7 @@ type Scorer struct {
 
 	runFolders map[string]string // maps the directories of runs to which the cards refer to their paths relative to the cards
 	runs       []scoredRun       // runs of the current card, to which its entries refer by index
-	tries      []triedRun
+	tries      []confirmingRun
 	cards      int
 }
 
@@ -55,7 +55,7 @@ type scoredRun struct {
 }
 
 // confirmingRun is a rerun on the other backend.
-type triedRun struct {
+type confirmingRun struct {
 	run     int // index into Scorer.runs
 	outcome outcome.Outcome
 }
@@ -83,15 +83,15 @@ func (s *Scorer) card(ctx context.Context, lock string) (*outcome.Card, error) {
 		title = s.Known.Kinds[kind].Doc
 	}
 	c := outcome.NewCard(title, s.Known.Kinds[kind], s.Claims[kind], s.Primary.Name(), s.Seed)
-	err = s.catalog(c, lock, s.Primary)
+	err = s.addCatalog(c, lock, s.Primary)
 	if err == nil && s.RunBoth {
 		c.SecondBackend = s.Secondary.Name()
-		err = s.catalog(c, lock, s.Secondary)
+		err = s.addCatalog(c, lock, s.Secondary)
 	}
 	if err != nil {
 		return nil, err
 	}
-	draws, err := s.randomPlans(c, lock)
+	draws, err := s.addRandomPlans(c, lock)
 	if err != nil {
 		return nil, err
 	}
@@ -125,7 +125,7 @@ func (s *Scorer) selection(lock string, on *Runner) *Selection {
 }
 
 // addCatalog schedules runs of all scenarios in the catalog on a backend.
-func (s *Scorer) catalog(c *outcome.Card, lock string, on *Runner) error {
+func (s *Scorer) addCatalog(c *outcome.Card, lock string, on *Runner) error {
 	chosen := s.selection(lock, on)
 	all, err := on.choose(chosen, s.Known)
 	recordSkips(c, all, on)
@@ -148,7 +148,7 @@ const randomScenario = "random-within-assumptions/any-lock"
 
 // addRandomPlans schedules runs with random plans: with all kinds of faults, with each kind alone,
 // and with all kinds but one.
-func (s *Scorer) randomPlans(c *outcome.Card, lock string) ([]outcome.FaultSet, error) {
+func (s *Scorer) addRandomPlans(c *outcome.Card, lock string) ([]outcome.FaultSet, error) {
 	if all, _, err := scenarios.Choose([]string{randomScenario}, s.Base.Tags, s.Known, nil); err != nil || len(all) == 0 || s.Seeds == 0 {
 		return nil, nil // excluded by the tags
 	}
@@ -221,9 +221,9 @@ func (s *Scorer) runAll(ctx context.Context, title string, on *Runner) {
 func (s *Scorer) confirm(ctx context.Context, c *outcome.Card, lock string, x outcome.ShownRun) outcome.Reproduction {
 	property, from := x.Judgement.Property, s.runs[x.RunID]
 	for _, r := range s.runs { // the catalog may have run there
-		alreadyTried := slices.ContainsFunc(s.tries, func(t triedRun) bool { return t.run == x.RunID })
+		alreadyTried := slices.ContainsFunc(s.tries, func(t confirmingRun) bool { return t.run == x.RunID })
 		if r.runner == s.Secondary && from.draw == nil && r.Exact() == from.Exact() && !alreadyTried {
-			s.tries = append(s.tries, triedRun{x.RunID, r.outcome})
+			s.tries = append(s.tries, confirmingRun{x.RunID, r.outcome})
 		}
 	}
 	for k, t := range s.tries { // or the run may have been repeated for another property
@@ -247,7 +247,7 @@ func (s *Scorer) confirm(ctx context.Context, c *outcome.Card, lock string, x ou
 	if t.State == outcome.StateConfirmed {
 		t.RunID = len(s.tries)
 	}
-	s.tries = append(s.tries, triedRun{x.RunID, o})
+	s.tries = append(s.tries, confirmingRun{x.RunID, o})
 	return t
 }
 
@@ -319,7 +319,7 @@ func showsFinding(o outcome.Outcome, f outcome.CardFinding) bool {
 
 // Write writes cards, and the runs of their findings, to a folder in a store.
 func (s *Scorer) Write(all *suites.Scorecards, store string) (dir string, err error) {
-	pictures, err := s.pictures(all)
+	pictures, err := s.diagrams(all)
 	if err != nil {
 		return "", err
 	}
@@ -351,7 +351,7 @@ func (s *Scorer) Write(all *suites.Scorecards, store string) (dir string, err er
 }
 
 // diagrams returns the sequence diagrams of the findings, keyed by the paths of their runs.
-func (s *Scorer) pictures(all *suites.Scorecards) (map[string]sequence.Diagram, error) {
+func (s *Scorer) diagrams(all *suites.Scorecards) (map[string]sequence.Diagram, error) {
 	out := map[string]sequence.Diagram{}
 	for dir, name := range s.runFolders {
 		for _, c := range all.Cards {

@@ -270,14 +270,14 @@ func lockOptions(name string, kind lock.Kind, text string) (map[string]string, e
 
 // withLock replaces a scenario's lock. It also returns the faults that the scenario's random plans
 // must not use with the new lock.
-func (s *Selection) withLock(own scenarios.Found, name string, options map[string]string, chosen []scenarios.Found, known scenario.Known) (p Pick, excluded []string, err error) {
-	p.Found = own
+func (s *Selection) withLock(original scenarios.Found, name string, options map[string]string, chosen []scenarios.Found, known scenario.Known) (p Pick, excluded []string, err error) {
+	p.Found = original
 	if name == "" {
 		return p, nil, nil
 	}
 	kind := known.Kinds[name]
-	p.Scenario, err = own.ForLock(name, kind)
-	p.Numbers = comparableNumbers(own, name, chosen)
+	p.Scenario, err = original.ForLock(name, kind)
+	p.Numbers = comparableNumbers(original, name, chosen)
 	if kind.OwnTime && !s.realTime() {
 		p.Scenario, excluded = p.WithoutClientClockSteps()
 	}
@@ -285,22 +285,22 @@ func (s *Selection) withLock(own scenarios.Found, name string, options map[strin
 		p.Scenario = p.WithOptions(kind, options)
 		err = p.Check(known)
 	}
-	if own.Lock.Kind != p.Lock.Kind || len(options) > 0 {
-		p.Comparison = &own.Scenario
+	if original.Lock.Kind != p.Lock.Kind || len(options) > 0 {
+		p.Comparison = &original.Scenario
 	}
 	return p, excluded, err
 }
 
 // comparableNumbers returns the bounds on numbers for a scenario that keeps its own lock. It leaves
 // out those that refer to a variant whose lock is being replaced.
-func comparableNumbers(own scenarios.Found, kind string, chosen []scenarios.Found) map[string]scenario.Bound {
-	if own.Lock.Kind != kind {
+func comparableNumbers(original scenarios.Found, kind string, chosen []scenarios.Found) map[string]scenario.Bound {
+	if original.Lock.Kind != kind {
 		return nil
 	}
-	numbers := maps.Clone(own.Numbers)
+	numbers := maps.Clone(original.Numbers)
 	maps.DeleteFunc(numbers, func(_ string, b scenario.Bound) bool {
 		return slices.ContainsFunc(chosen, func(o scenarios.Found) bool {
-			return o.From == own.From && cmp.Or(o.Variant, scenario.BaseVariant) == b.Variant && o.Lock.Kind != kind
+			return o.From == original.From && cmp.Or(o.Variant, scenario.BaseVariant) == b.Variant && o.Lock.Kind != kind
 		})
 	})
 	return numbers

@@ -108,7 +108,7 @@ func freePort(t *testing.T) int {
 func TestSlurm(t *testing.T) {
 	requireRoot(t)
 	requirePrograms(t, "apt-get install slurm-wlm munge", "munged", "slurmctld", "slurmd", "sbatch")
-	binary, store := lockpick(t), t.TempDir()
+	binary, store := buildLockpick(t), t.TempDir()
 	run := startSlurm(t)
 	t.Setenv("LOCKPICK", binary)
 	script, err := filepath.Abs("engines/slurm.sh")

@@ -84,7 +84,7 @@ func (p scriptedNode) Release(ctx context.Context, _, token string) (bool, error
 
 // newClient returns a real client that runs the script. change may modify its configuration, to
 // introduce a difference.
-func (s *script) client(t *testing.T, nodes int, change func(*redlock.Config)) *redlock.Client {
+func (s *script) newClient(t *testing.T, nodes int, change func(*redlock.Config)) *redlock.Client {
 	cfg := redlock.Config{TTL: ttl, Timeout: timeout, Tries: len(s.answers), Now: s.now}
 	for n := range nodes {
 		cfg.Nodes = append(cfg.Nodes, scriptedNode{s, n})
@@ -103,7 +103,7 @@ func (s *script) client(t *testing.T, nodes int, change func(*redlock.Config)) *
 // which requests it sent.
 func (s *script) run(t *testing.T, nodes int, change func(*redlock.Config)) (held bool, sent []string) {
 	synctest.Test(t, func(t *testing.T) {
-		l, err := s.client(t, nodes, change).Acquire(t.Context(), "k")
+		l, err := s.newClient(t, nodes, change).Acquire(t.Context(), "k")
 		if held = err == nil; held {
 			l.Release(t.Context())
 		}
@@ -144,12 +144,12 @@ func (m *model) decide(t *testing.T, s state) (did Step, after state) {
 			t.Fatalf("in %+v the model allows both %q and %q", s, did.Action, step.Action)
 		}
 		did, after = step, *next
-	}}.client(0)
+	}}.clientSteps(0)
 	return did, after
 }
 
 // runModel returns the model's result for a script, in the same form as run.
-func (m *model) expected(t *testing.T, s *script) (held bool, sent []string) {
+func (m *model) runModel(t *testing.T, s *script) (held bool, sent []string) {
 	for a := 0; a < len(s.answers) && !held; a++ {
 		did, after := m.decide(t, m.withReplies(a, s.answers[a], s.elapsed[a] >= window, false))
 		if held = did.Action == acquired; held {
@@ -177,7 +177,7 @@ var window = ttl - redlock.Drift(ttl, drift)
 
 // roundDurations returns pairs of durations for two rounds. Each round ends at the last instant
 // that is in time, or at the first one that is too late.
-func elapsed() (out [][]time.Duration) {
+func roundDurations() (out [][]time.Duration) {
 	for i := range 4 {
 		out = append(out, []time.Duration{window - time.Duration(1-i&1), window - time.Duration(1-i>>1)})
 	}
@@ -186,12 +186,12 @@ func elapsed() (out [][]time.Duration) {
 
 // allReplies returns all combinations of replies of n nodes. repliesByCount returns only one
 // combination for each number of replies of each kind.
-func vectors(n int) [][]byte {
+func allReplies(n int) [][]byte {
 	if n == 0 {
 		return [][]byte{nil}
 	}
 	var out [][]byte
-	for _, v := range vectors(n - 1) {
+	for _, v := range allReplies(n - 1) {
 		for _, a := range "yn-" {
 			out = append(out, append(slices.Clone(v), byte(a)))
 		}
@@ -199,21 +199,21 @@ func vectors(n int) [][]byte {
 	return out
 }
 
-func multisets(n int) [][]byte {
-	return slices.DeleteFunc(vectors(n), func(v []byte) bool {
+func repliesByCount(n int) [][]byte {
+	return slices.DeleteFunc(allReplies(n), func(v []byte) bool {
 		return !slices.IsSortedFunc(v, func(a, b byte) int { return strings.IndexByte("yn-", a) - strings.IndexByte("yn-", b) })
 	})
 }
 
 // findDifference searches for a case in which the real client and the model differ.
-func (m *model) differs(t *testing.T, answers [][]byte, change func(*redlock.Config)) (cases int, difference string) {
+func (m *model) findDifference(t *testing.T, answers [][]byte, change func(*redlock.Config)) (cases int, difference string) {
 	for _, first := range answers {
 		for _, second := range answers {
-			for _, e := range elapsed() {
+			for _, e := range roundDurations() {
 				cases++
 				s := &script{answers: [][]byte{first, second}, elapsed: e}
 				held, sent := s.run(t, m.Nodes, change)
-				if want, requests := m.expected(t, s); held != want || !slices.Equal(sent, requests) {
+				if want, requests := m.runModel(t, s); held != want || !slices.Equal(sent, requests) {
 					return cases, fmt.Sprintf("%s then %s after %v: client: held %v after %q; model: held %v after %q", first, second, e, held, sent, want, requests)
 				}
 			}
@@ -225,9 +225,9 @@ func (m *model) differs(t *testing.T, answers [][]byte, change func(*redlock.Con
 // The real client and the model's client agree in two attempts, for all durations. The test covers
 // all combinations of replies of three nodes, and all vote counts of five.
 func TestClientMatchesModel(t *testing.T) {
-	for nodes, answers := range map[int][][]byte{3: vectors(3), 5: multisets(5)} {
+	for nodes, answers := range map[int][][]byte{3: allReplies(3), 5: repliesByCount(5)} {
 		m := newModel(Scope{Nodes: nodes, Attempts: 2}, Reductions{})
-		cases, difference := m.differs(t, answers, nil)
+		cases, difference := m.findDifference(t, answers, nil)
 		if difference != "" {
 			t.Errorf("%d nodes: %s", nodes, difference)
 		}
@@ -256,14 +256,14 @@ func TestClientDifferencesAreDetected(t *testing.T) {
 		"a model with a smaller quorum": {Scope{Nodes: 3, Attempts: 2, Mistake: "quorum-half"}, nil},
 		"a model without a clock check": {Scope{Nodes: 3, Attempts: 2, Mistake: "no-elapsed-check"}, nil},
 	} {
-		if _, difference := newModel(p.scope, Reductions{}).differs(t, vectors(3), p.change); difference == "" {
+		if _, difference := newModel(p.scope, Reductions{}).findDifference(t, allReplies(3), p.change); difference == "" {
 			t.Errorf("%s is not detected", name)
 		}
 	}
 }
 
 // findExtensionDifference searches for a case in which an extension of an acquired lock differs.
-func (m *model) extensionDiffers(t *testing.T, answers [][]byte, change func(*redlock.Config)) (cases int, difference string) {
+func (m *model) findExtensionDifference(t *testing.T, answers [][]byte, change func(*redlock.Config)) (cases int, difference string) {
 	for _, v := range answers {
 		for _, e := range []time.Duration{window - 1, window} {
 			cases++
@@ -271,7 +271,7 @@ func (m *model) extensionDiffers(t *testing.T, answers [][]byte, change func(*re
 			var did action
 			var sent []string
 			synctest.Test(t, func(t *testing.T) {
-				l, err := s.client(t, m.Nodes, change).Acquire(t.Context(), "k")
+				l, err := s.newClient(t, m.Nodes, change).Acquire(t.Context(), "k")
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -296,21 +296,21 @@ func (m *model) extensionDiffers(t *testing.T, answers [][]byte, change func(*re
 
 // The real client and the model's client also agree about extensions.
 func TestExtensionMatchesModel(t *testing.T) {
-	for nodes, answers := range map[int][][]byte{3: vectors(3), 5: multisets(5)} {
+	for nodes, answers := range map[int][][]byte{3: allReplies(3), 5: repliesByCount(5)} {
 		m := newModel(Scope{Nodes: nodes, Attempts: 1, Extends: 1}, Reductions{})
-		cases, difference := m.extensionDiffers(t, answers, nil)
+		cases, difference := m.findExtensionDifference(t, answers, nil)
 		if difference != "" {
 			t.Errorf("%d nodes: %s", nodes, difference)
 		}
 		t.Logf("%d nodes: %d cases", nodes, cases)
 	}
 	wrong := newModel(Scope{Nodes: 3, Attempts: 1, Extends: 1, Mistake: "extension-below-quorum"}, Reductions{})
-	if _, difference := wrong.extensionDiffers(t, vectors(3), nil); difference == "" {
+	if _, difference := wrong.findExtensionDifference(t, allReplies(3), nil); difference == "" {
 		t.Error("a model that extends below quorum is not detected")
 	}
 	right := newModel(Scope{Nodes: 3, Attempts: 1, Extends: 1}, Reductions{})
 	still := func(c *redlock.Config) { c.Now = func() time.Time { return epoch } }
-	if _, difference := right.extensionDiffers(t, vectors(3), still); difference == "" {
+	if _, difference := right.findExtensionDifference(t, allReplies(3), still); difference == "" {
 		t.Error("a stopped clock is not detected")
 	}
 }

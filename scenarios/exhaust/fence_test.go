@@ -33,7 +33,7 @@ func (p countingNode) RaiseFence(ctx context.Context, _, token string, count int
 // countReplies returns all combinations of replies of n nodes to SET. Each node replies with one of
 // two counts or no, or does not reply. A sorted combination represents all that differ only in the
 // order of the nodes.
-func counts(n int) [][]byte {
+func countReplies(n int) [][]byte {
 	var out [][]byte
 	for i := range 1 << (2 * n) {
 		v := make([]byte, n)
@@ -59,7 +59,7 @@ type fencedOutcome struct {
 }
 
 // runFencedClient returns the result of the real client.
-func (s *script) fencedClient(t *testing.T, nodes int, change func(*redlock.Config)) (out fencedOutcome) {
+func (s *script) runFencedClient(t *testing.T, nodes int, change func(*redlock.Config)) (out fencedOutcome) {
 	cfg := redlock.Config{TTL: ttl, Timeout: timeout, Tries: 1, Now: s.now, Fence: true}
 	for n := range nodes {
 		cfg.Nodes = append(cfg.Nodes, countingNode{scriptedNode{s, n}})
@@ -81,7 +81,7 @@ func (s *script) fencedClient(t *testing.T, nodes int, change func(*redlock.Conf
 }
 
 // runFencedModel returns the result of the model.
-func (m *model) fencedModel(t *testing.T, s *script) (out fencedOutcome) {
+func (m *model) runFencedModel(t *testing.T, s *script) (out fencedOutcome) {
 	t.Helper()
 	in := m.withReplies(0, []byte(strings.NewReplacer("1", "y", "2", "y").Replace(string(s.answers[0]))), false, false)
 	var sent []string
@@ -120,13 +120,13 @@ func (m *model) fencedModel(t *testing.T, s *script) (out fencedOutcome) {
 }
 
 // findFencedDifference searches for a case in which the real client and the model differ.
-func (m *model) fencedDiffers(t *testing.T, answers, raises [][]byte, change func(*redlock.Config)) (cases int, difference string) {
+func (m *model) findFencedDifference(t *testing.T, answers, raises [][]byte, change func(*redlock.Config)) (cases int, difference string) {
 	for _, first := range answers {
 		for _, second := range raises {
 			for _, e := range []time.Duration{window - 1, window} {
 				cases++
 				s := &script{answers: [][]byte{first}, extend: second, elapsed: []time.Duration{e}}
-				if got, want := s.fencedClient(t, m.Nodes, change), m.fencedModel(t, s); got != want {
+				if got, want := s.runFencedClient(t, m.Nodes, change), m.runFencedModel(t, s); got != want {
 					return cases, fmt.Sprintf("%s then %s after %v: client: %+v; model: %+v", first, second, e, got, want)
 				}
 			}
@@ -143,10 +143,10 @@ func TestFencedClientMatchesModel(t *testing.T) {
 		nodes           int
 		answers, raises [][]byte
 	}{
-		{1, counts(1), vectors(1)}, {2, counts(2), vectors(2)}, {3, counts(3), vectors(3)}, {5, inOrder(counts(5), "12n-"), multisets(5)},
+		{1, countReplies(1), allReplies(1)}, {2, countReplies(2), allReplies(2)}, {3, countReplies(3), allReplies(3)}, {5, inOrder(countReplies(5), "12n-"), repliesByCount(5)},
 	} {
 		m := newModel(Scope{Nodes: c.nodes, Attempts: 1, Fence: true}, Reductions{})
-		cases, difference := m.fencedDiffers(t, c.answers, c.raises, nil)
+		cases, difference := m.findFencedDifference(t, c.answers, c.raises, nil)
 		if difference != "" {
 			t.Errorf("%d nodes: %s", c.nodes, difference)
 		}
@@ -155,9 +155,9 @@ func TestFencedClientMatchesModel(t *testing.T) {
 }
 
 // falseConfirmer is a node that confirms tokens although they were not written back to it.
-type unraised struct{ countingNode }
+type falseConfirmer struct{ countingNode }
 
-func (u unraised) RaiseFence(context.Context, string, string, int64) (bool, error) {
+func (u falseConfirmer) RaiseFence(context.Context, string, string, int64) (bool, error) {
 	return true, nil
 }
 
@@ -172,14 +172,14 @@ func TestFencedClientDifferencesAreDetected(t *testing.T) {
 	}{
 		"a token that is not written back": {right, func(c *redlock.Config) {
 			for i, n := range c.Nodes {
-				c.Nodes[i] = unraised{n.(countingNode)}
+				c.Nodes[i] = falseConfirmer{n.(countingNode)}
 			}
 		}},
 		"a stopped clock":                   {right, func(c *redlock.Config) { c.Now = func() time.Time { return epoch } }},
 		"a model that uses the first count": {wrong, nil},
 		"a client without fencing tokens":   {right, func(c *redlock.Config) { c.Fence = false }},
 	} {
-		if _, difference := newModel(p.scope, Reductions{}).fencedDiffers(t, counts(3), vectors(3), p.change); difference == "" {
+		if _, difference := newModel(p.scope, Reductions{}).findFencedDifference(t, countReplies(3), allReplies(3), p.change); difference == "" {
 			t.Errorf("%s is not detected", name)
 		}
 	}
@@ -205,7 +205,7 @@ func fencedCommands(t *testing.T) commands {
 // findCountDifference compares the simulated node with the model for each request and each state of
 // the node's key and count. It compares the reply and the count afterwards. The token to write back
 // is 3.
-func (m *model) countDiffers(t *testing.T, sends commands) (cases int, difference string) {
+func (m *model) findCountDifference(t *testing.T, sends commands) (cases int, difference string) {
 	for _, a := range []action{setArrived, raiseArrived, extendArrived, delArrived} {
 		for lease := -1; lease < 2; lease++ {
 			for count := range 5 {
@@ -231,7 +231,7 @@ func (m *model) countDiffers(t *testing.T, sends commands) (cases int, differenc
 				n.Close()
 				seen := map[string]bool{fmt.Sprintf("reply %v, then count %v", reply, has): true}
 
-				s, allowed := m.before(lease, false, a), map[string]bool{}
+				s, allowed := m.stateBefore(lease, false, a), map[string]bool{}
 				if s.node[0].count = uint8(count); a == raiseArrived {
 					s.client[0].phase, s.fence[0], s.node[0].raise[0] = raising, 3, inFlight
 				}
@@ -247,7 +247,7 @@ func (m *model) countDiffers(t *testing.T, sends commands) (cases int, differenc
 						answer = int(next.node[0].granted[0])
 					}
 					allowed[fmt.Sprintf("reply %d, then count %d", answer, next.node[0].count)] = true
-				}}.node(0)
+				}}.nodeSteps(0)
 				if !maps.Equal(allowed, seen) {
 					return cases, fmt.Sprintf("%s at a node with key %d, count %d: node: %v; model: %v", a, lease, count, seen, allowed)
 				}
@@ -260,7 +260,7 @@ func (m *model) countDiffers(t *testing.T, sends commands) (cases int, differenc
 // The simulated node, running the real scripts, counts grants like the model's node.
 func TestGrantCountsMatchModel(t *testing.T) {
 	m := newModel(Scope{Nodes: 1, Attempts: 1, Extends: 1, Fence: true}, exactReductions)
-	cases, difference := m.countDiffers(t, fencedCommands(t))
+	cases, difference := m.findCountDifference(t, fencedCommands(t))
 	if difference != "" {
 		t.Error(difference)
 	}
@@ -286,7 +286,7 @@ func TestGrantCountsMatchModel(t *testing.T) {
 		if change(sends); fmt.Sprint(sends) == fmt.Sprint(fencedCommands(t)) {
 			t.Fatalf("%s: the script lacks the text to replace", name)
 		}
-		if _, difference := m.countDiffers(t, sends); difference == "" {
+		if _, difference := m.findCountDifference(t, sends); difference == "" {
 			t.Errorf("%s is not detected", name)
 		}
 	}

@@ -90,7 +90,7 @@ func (r *run) contendHardened(t *testing.T, c, attempts int) {
 
 // addUnrecorded adds the states that can be reached by a step that runs do not record: the end of a
 // quarantine.
-func (m *model) addUnseen(now map[state]bool) {
+func (m *model) addUnrecorded(now map[state]bool) {
 	for changed := true; changed; {
 		changed = false
 		for s := range maps.Clone(now) {
@@ -109,7 +109,7 @@ var (
 )
 
 // playHardened lets two Lockers contend and returns the steps. change may modify the run first.
-func hardenedPlay(t *testing.T, m *model, seed uint64, change func(*run)) (steps []Step, quarantined int) {
+func playHardened(t *testing.T, m *model, seed uint64, change func(*run)) (steps []Step, quarantined int) {
 	var of *run
 	steps = play(t, m, seed, func(r *run) {
 		of, r.hardened, r.commands = r, new(redlock.Config), hardenedCommands(t, m.Quarantine)
@@ -126,7 +126,7 @@ func checkHardenedRuns(t *testing.T, runs int) {
 	for _, scope := range []Scope{hardenedContention, quarantinedContention} {
 		m, seen, quarantined := newModel(scope, Reductions{Merge: true}), map[string]int{}, 0
 		for seed := range uint64(runs) {
-			steps, q := hardenedPlay(t, m, seed, func(*run) {})
+			steps, q := playHardened(t, m, seed, func(*run) {})
 			quarantined += q
 			if so := m.follow(steps); so < len(steps) {
 				t.Fatalf("%v, seed %d: the model does not allow step %d, %v, after %v", scope, seed, so, steps[so], steps[:so])
@@ -170,7 +170,7 @@ func TestWrongHardenedRunsAreDetected(t *testing.T) {
 	} {
 		m, noticed := newModel(p.scope, Reductions{Merge: true}), false
 		for seed := uint64(0); seed < 400 && !noticed; seed++ {
-			steps, _ := hardenedPlay(t, m, seed, p.change)
+			steps, _ := playHardened(t, m, seed, p.change)
 			noticed = m.follow(steps) < len(steps)
 		}
 		if !noticed {

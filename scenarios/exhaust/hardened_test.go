@@ -38,7 +38,7 @@ type nodeState struct {
 const raisedTo = 3
 
 // runScript runs the script on the simulated node, and describes the node's reply and state.
-func (s nodeState) real(t *testing.T, scripts map[action]string, a action) string {
+func (s nodeState) runScript(t *testing.T, scripts map[action]string, a action) string {
 	n := start("")
 	defer n.Close()
 	id, quarantine := strings.Repeat("0", 40), "0"
@@ -89,8 +89,8 @@ func (s nodeState) real(t *testing.T, scripts map[action]string, a action) strin
 }
 
 // runModel applies the same request to the model's node, and describes the node's reply and state.
-func (s nodeState) model(m *model, a action) string {
-	in := m.before(s.lease, false, a)
+func (s nodeState) runModel(m *model, a action) string {
+	in := m.stateBefore(s.lease, false, a)
 	n := &in.node[0]
 	n.count = uint8(s.count)
 	n.set[0] = inFlight // if another request arrives, the SET is still in flight
@@ -115,7 +115,7 @@ func (s nodeState) model(m *model, a action) string {
 		case did.Yes:
 			answer = 1
 		}
-	}}.node(0)
+	}}.nodeSteps(0)
 	has := ""
 	if k := after.node[0].key; k > 0 {
 		has = fmt.Sprint(k.lease())
@@ -126,7 +126,7 @@ func (s nodeState) model(m *model, a action) string {
 
 // findHardenedNodeDifference compares the simulated node with the model's for each state of the
 // key, the count, the tombstone and the quarantine.
-func hardenedNodeDiffers(t *testing.T, m *model, scripts map[action]string) (cases int, difference string) {
+func findHardenedNodeDifference(t *testing.T, m *model, scripts map[action]string) (cases int, difference string) {
 	for _, a := range []action{setArrived, delArrived, raiseArrived, extendArrived} {
 		for lease := -1; lease < 2; lease++ {
 			for count := range 5 {
@@ -139,7 +139,7 @@ func hardenedNodeDiffers(t *testing.T, m *model, scripts map[action]string) (cas
 						continue // granted, so no SET is in flight that could be refused
 					}
 					cases++
-					if real, model := s.real(t, scripts, a), s.model(m, a); real != model {
+					if real, model := s.runScript(t, scripts, a), s.runModel(m, a); real != model {
 						return cases, fmt.Sprintf("%s at %+v: node: %s; model: %s", a, s, real, model)
 					}
 				}
@@ -155,7 +155,7 @@ func TestHardenedNodeMatchesModel(t *testing.T) {
 	quarantined := scope
 	quarantined.Quarantine = true
 	for _, s := range []Scope{scope, quarantined} {
-		cases, difference := hardenedNodeDiffers(t, newModel(s, Reductions{Merge: true}), hardenedScripts(t))
+		cases, difference := findHardenedNodeDifference(t, newModel(s, Reductions{Merge: true}), hardenedScripts(t))
 		if difference != "" {
 			t.Errorf("%v: %s", s, difference)
 		}
@@ -182,14 +182,14 @@ func TestHardenedNodeMatchesModel(t *testing.T) {
 		}
 		scripts[p.of] = wrong
 		if p.modeled == "" {
-			if _, difference := hardenedNodeDiffers(t, newModel(p.scope, Reductions{Merge: true}), scripts); difference == "" {
+			if _, difference := findHardenedNodeDifference(t, newModel(p.scope, Reductions{Merge: true}), scripts); difference == "" {
 				t.Errorf("%s is not detected", name)
 			}
 			continue
 		}
 		wrongly := p.scope
 		wrongly.Without = p.modeled
-		if _, difference := hardenedNodeDiffers(t, newModel(wrongly, Reductions{Merge: true}), hardenedScripts(t)); difference == "" {
+		if _, difference := findHardenedNodeDifference(t, newModel(wrongly, Reductions{Merge: true}), hardenedScripts(t)); difference == "" {
 			t.Errorf("a model without %s is not detected", p.modeled)
 		}
 	}
@@ -212,7 +212,7 @@ func (g grantingNode) Release(ctx context.Context, _, token string) (bool, error
 }
 
 // runHardenedClient returns the result of the real client for a script.
-func (s *script) hardenedClient(t *testing.T, nodes int, change func(*redlock.Config)) (held bool, sent []string) {
+func (s *script) runHardenedClient(t *testing.T, nodes int, change func(*redlock.Config)) (held bool, sent []string) {
 	cfg := redlock.Config{TTL: ttl, Timeout: timeout, Tries: 1, Now: s.now}
 	for n := range nodes {
 		cfg.Nodes = append(cfg.Nodes, grantingNode{scriptedNode{s, n}})
@@ -238,7 +238,7 @@ func (s *script) hardenedClient(t *testing.T, nodes int, change func(*redlock.Co
 
 // runHardenedModel returns the result of the model. A node whose reply is missing gets a tombstone
 // for the SET, and the other nodes delete their key.
-func (m *model) hardenedModel(t *testing.T, s *script) (held bool, sent []string) {
+func (m *model) runHardenedModel(t *testing.T, s *script) (held bool, sent []string) {
 	before := m.withReplies(0, s.answers[0], s.elapsed[0] >= window, false)
 	did, after := m.decide(t, before)
 	if held = did.Action == acquired; held {
@@ -257,13 +257,13 @@ func (m *model) hardenedModel(t *testing.T, s *script) (held bool, sent []string
 	return held, slices.Sorted(slices.Values(sent))
 }
 
-func (m *model) hardenedDiffers(t *testing.T, answers [][]byte, change func(*redlock.Config)) (cases int, difference string) {
+func (m *model) findHardenedDifference(t *testing.T, answers [][]byte, change func(*redlock.Config)) (cases int, difference string) {
 	for _, v := range answers {
 		for _, e := range []time.Duration{window - 1, window} {
 			cases++
 			s := &script{answers: [][]byte{v}, elapsed: []time.Duration{e, e, e, e, e, e, e, e}}
-			held, sent := s.hardenedClient(t, m.Nodes, change)
-			if want, requests := m.hardenedModel(t, s); held != want || !slices.Equal(sent, requests) {
+			held, sent := s.runHardenedClient(t, m.Nodes, change)
+			if want, requests := m.runHardenedModel(t, s); held != want || !slices.Equal(sent, requests) {
 				return cases, fmt.Sprintf("%s after %v: client: held %v after %q; model: held %v after %q", v, e, held, sent, want, requests)
 			}
 		}
@@ -278,9 +278,9 @@ type plainNode struct{ redlock.Node }
 // three nodes, and all vote counts of five.
 func TestHardenedClientMatchesModel(t *testing.T) {
 	right := Scope{Nodes: 3, Attempts: 1, Lock: hardenedLock}
-	for nodes, answers := range map[int][][]byte{3: vectors(3), 5: multisets(5)} {
+	for nodes, answers := range map[int][][]byte{3: allReplies(3), 5: repliesByCount(5)} {
 		m := newModel(Scope{Nodes: nodes, Attempts: 1, Lock: hardenedLock}, Reductions{})
-		cases, difference := m.hardenedDiffers(t, answers, nil)
+		cases, difference := m.findHardenedDifference(t, answers, nil)
 		if difference != "" {
 			t.Errorf("%d nodes: %s", nodes, difference)
 		}
@@ -299,7 +299,7 @@ func TestHardenedClientMatchesModel(t *testing.T) {
 		"the specification's model":  {Scope{Nodes: 3, Attempts: 1}, nil},
 		"a model without tombstones": {without, nil},
 	} {
-		if _, difference := newModel(p.scope, Reductions{}).hardenedDiffers(t, vectors(3), p.change); difference == "" {
+		if _, difference := newModel(p.scope, Reductions{}).findHardenedDifference(t, allReplies(3), p.change); difference == "" {
 			t.Errorf("%s is not detected", name)
 		}
 	}

@@ -7,7 +7,7 @@ import (
 )
 
 // clientSteps yields the next steps of a client, and the ends of its windows.
-func (w walk) client(c int) {
+func (w walk) clientSteps(c int) {
 	me := &w.from.client[c]
 	switch me.phase {
 	case idle:
@@ -16,16 +16,16 @@ func (w walk) client(c int) {
 		}
 	case acquiring:
 		if w.Fence {
-			w.fencedAttempt(c)
+			w.fencedAttemptSteps(c)
 		} else {
-			w.attempt(c)
+			w.attemptSteps(c)
 		}
 	case raising:
-		w.raised(c)
+		w.raisingSteps(c)
 	case holding:
 		w.step(w.clientStep(c, released), func(t *state) { w.release(t, c) })
 		if w.Property == resourceSafety {
-			w.work(c)
+			w.resourceSteps(c)
 		}
 		if int(me.extensions) < w.Extends && w.believes(w.from, c) {
 			w.step(w.clientStep(c, extendStarted), func(t *state) {
@@ -35,7 +35,7 @@ func (w walk) client(c int) {
 			})
 		}
 	case extending:
-		w.extension(c)
+		w.extensionSteps(c)
 	case lost:
 		w.step(w.clientStep(c, released), func(t *state) { w.release(t, c) })
 	}
@@ -81,7 +81,7 @@ func (m *model) release(t *state, c int) {
 	if m.sharing == shareInAcquire {
 		t.client[c].acquired |= 1 << (t.client[c].attempts - 1)
 	}
-	m.leave(t, m.current(t, c))
+	m.stopWork(t, m.current(t, c))
 	m.end(t, c, how)
 }
 
@@ -100,7 +100,7 @@ func send(t *state, nodes int, to func(*node) *request, how request) {
 
 // attemptSteps yields the ways in which an attempt can end. Without Merge, each reply first arrives
 // in a step of its own.
-func (w walk) attempt(c int) {
+func (w walk) attemptSteps(c int) {
 	l := w.current(w.from, c)
 	voted, _ := w.replies(c, func(n *node) *request { return &n.set[l] })
 	won := bits.OnesCount8(voted) >= w.quorum && (w.from.endedWindows[l] == 0 || w.noElapsed)
@@ -113,7 +113,7 @@ func (w walk) attempt(c int) {
 }
 
 // extensionSteps yields the ways in which an extension can end.
-func (w walk) extension(c int) {
+func (w walk) extensionSteps(c int) {
 	l := w.current(w.from, c)
 	ends := func(a action, p phase, more uint8) {
 		w.step(w.clientStep(c, a), func(t *state) {
@@ -170,7 +170,7 @@ func (m *model) dropReplies(t *state, l int) {
 
 // nodeSteps yields the next steps at a node. A message that arrives while the node is down is
 // rejected without a reply, as if it had never arrived.
-func (w walk) node(n int) {
+func (w walk) nodeSteps(n int) {
 	s, me := w.from, &w.from.node[n]
 	at := func(a action) Step { return Step{Action: a, Node: n + 1} }
 	if me.down != up {
@@ -195,9 +195,9 @@ func (w walk) node(n int) {
 		})
 	}
 	if w.Merge {
-		w.messages(n, false)
+		w.messageSteps(n, false)
 		if w.mayExpire(s, me.key) {
-			w.messages(n, true)
+			w.messageSteps(n, true)
 		}
 		return
 	}
@@ -207,7 +207,7 @@ func (w walk) node(n int) {
 	if w.Restart == restartEverySec && (me.disk != me.key || me.synced != me.count) {
 		w.step(at(diskSynced), func(t *state) { t.node[n].sync() })
 	}
-	w.messages(n, false)
+	w.messageSteps(n, false)
 }
 
 func (m *model) crash(t *state, n int) {
@@ -229,12 +229,12 @@ func (n *node) sync() { n.disk, n.synced = n.key, n.count }
 
 // messageSteps yields the arrivals of messages at a node. expired is set if the node's key has
 // expired.
-func (w walk) messages(n int, expired bool) {
+func (w walk) messageSteps(n int, expired bool) {
 	me := w.from.node[n]
 	for l := range w.leases() {
 		if (me.set[l] == inFlight || me.set[l] == tombstoned) && me.down == up { // in quarantine the node does not answer SETs
 			w.arrive(n, l, setArrived, expired)
-			w.lapsedTombstone(n, l, expired)
+			w.expiredTombstoneStep(n, l, expired)
 		}
 		if me.ext[l] == inFlight {
 			w.arrive(n, l, extendArrived, expired)
@@ -362,7 +362,7 @@ const (
 
 // resourceSteps yields a holder's next steps on the resource. A read is a single step, because it
 // does not matter when it was sent, only what it returned.
-func (w walk) work(c int) {
+func (w walk) resourceSteps(c int) {
 	l := w.current(w.from, c)
 	switch w.from.section[l] {
 	case unread:
@@ -398,7 +398,7 @@ func (m *model) recordToken(t *state, l int) {
 }
 
 // writeSteps yields the arrivals of writes at the resource.
-func (w walk) writes() {
+func (w walk) writeSteps() {
 	for l := range w.leases() {
 		if s := w.from.section[l]; s != sent && s != sentLate {
 			continue
@@ -427,7 +427,7 @@ func (m *model) applyWrite(t *state, l int, accepted bool) {
 }
 
 // stopWork ends a hold's work on the resource. A write that was sent remains in flight.
-func (m *model) leave(t *state, l int) {
+func (m *model) stopWork(t *state, l int) {
 	if s := &t.section[l]; *s != sent && *s != sentLate {
 		*s = unread
 	}
@@ -442,7 +442,7 @@ func (m *model) leave(t *state, l int) {
 // fencedAttemptSteps yields the ways in which an attempt with fencing tokens can continue after its
 // first round. They depend on which counts the client received. With Merge, it may have received
 // any subset of the counts sent.
-func (w walk) fencedAttempt(c int) {
+func (w walk) fencedAttemptSteps(c int) {
 	l := w.current(w.from, c)
 	voted, _ := w.replies(c, func(n *node) *request { return &n.set[l] })
 	for heard := voted; ; heard = (heard - 1) & voted {
@@ -504,7 +504,7 @@ func (w walk) token(l int, heard uint8) (fence, behind uint8) {
 }
 
 // raisingSteps yields the ways in which an attempt can end while its token is being written back.
-func (w walk) raised(c int) {
+func (w walk) raisingSteps(c int) {
 	l := w.current(w.from, c)
 	confirmed, _ := w.replies(c, func(n *node) *request { return &n.raise[l] })
 	votes := bits.OnesCount8(confirmed)
@@ -674,7 +674,7 @@ func addTombstone(m *model, n *node, l int) {
 // expiredTombstoneStep yields the arrival of a SET after its tombstone has expired, if that is
 // possible. A tombstone lives for one TTL, like a key, so the window of the attempt has ended by
 // then.
-func (w walk) lapsedTombstone(n, l int, expired bool) {
+func (w walk) expiredTombstoneStep(n, l int, expired bool) {
 	if w.from.node[n].set[l] != tombstoned || w.from.endedWindows[l] == 0 {
 		return
 	}
@@ -714,7 +714,7 @@ func afterCrash(m *model, t *state, n int, before *node) {
 
 // hasOrphanKey reports whether a node has a key that no client will delete: the key's attempt or
 // hold has ended but its window has not, and no DEL is in flight.
-func hasLeftKey(m *model, s *state) bool {
+func hasOrphanKey(m *model, s *state) bool {
 	for n := range m.Nodes {
 		k := s.node[n].key
 		if k == 0 || m.mayExpire(s, k) || s.node[n].del[k.lease()] != none {

@@ -80,7 +80,7 @@ func (n *instance) set(t *testing.T, lease int) {
 
 // stateBefore returns a state in which a node has a lease's key (no key if lease < 0), and a
 // request of the first lease is on its way to the node.
-func (m *model) before(lease int, over bool, a action) state {
+func (m *model) stateBefore(lease int, over bool, a action) state {
 	var s state
 	for c := range s.client {
 		s.client[c] = clientState{phase: acquiring, attempts: 1}
@@ -109,8 +109,8 @@ func (m *model) before(lease int, over bool, a action) state {
 
 // allowedResults returns the results that the model allows for a request. Each consists of the
 // node's reply and its key afterward.
-func (m *model) allows(lease int, over bool, a action) map[string]bool {
-	s, out := m.before(lease, over, a), map[string]bool{}
+func (m *model) allowedResults(lease int, over bool, a action) map[string]bool {
+	s, out := m.stateBefore(lease, over, a), map[string]bool{}
 	walk{m, &s, func(next *state, did Step) {
 		if did.Action == a {
 			after := ""
@@ -119,7 +119,7 @@ func (m *model) allows(lease int, over bool, a action) map[string]bool {
 			}
 			out[describeResult(did.Yes, after)] = true
 		}
-	}}.node(0)
+	}}.nodeSteps(0)
 	return out
 }
 
@@ -129,7 +129,7 @@ func describeResult(yes bool, after string) string {
 
 // findNodeDifference compares the simulated node with the model. The node must produce all results
 // that the model allows, and no others.
-func (m *model) nodeDiffers(t *testing.T, sends commands) (cases int, difference string) {
+func (m *model) findNodeDifference(t *testing.T, sends commands) (cases int, difference string) {
 	for _, a := range []action{setArrived, extendArrived, delArrived} {
 		for lease := -1; lease < 2; lease++ { // none, the requester's, the other client's
 			for _, over := range []bool{false, true} {
@@ -152,7 +152,7 @@ func (m *model) nodeDiffers(t *testing.T, sends commands) (cases int, difference
 					seen[describeResult(reply == "OK" || reply == int64(1), n.token(t))] = true
 					n.Close()
 				}
-				if allowed := m.allows(lease, over, a); !maps.Equal(allowed, seen) {
+				if allowed := m.allowedResults(lease, over, a); !maps.Equal(allowed, seen) {
 					return cases, fmt.Sprintf("%s at a node with key %d, window ended %v: node: %v; model: %v", a, lease, over,
 						slices.Sorted(maps.Keys(seen)), slices.Sorted(maps.Keys(allowed)))
 				}
@@ -165,7 +165,7 @@ func (m *model) nodeDiffers(t *testing.T, sends commands) (cases int, difference
 // For each request of the reference lock and each state of the key, the simulated node produces
 // exactly the results that the model allows.
 func TestNodeMatchesModel(t *testing.T) {
-	cases, difference := newModel(Scope{Nodes: 1, Attempts: 1, Extends: 1}, exactReductions).nodeDiffers(t, referenceCommands(t))
+	cases, difference := newModel(Scope{Nodes: 1, Attempts: 1, Extends: 1}, exactReductions).findNodeDifference(t, referenceCommands(t))
 	if difference != "" {
 		t.Error(difference)
 	}
@@ -185,17 +185,17 @@ func TestWrongCommandsAreDetected(t *testing.T) {
 	} {
 		sends := referenceCommands(t)
 		p.change(sends)
-		if _, difference := newModel(Scope{Nodes: 1, Attempts: 1, Extends: 1}, exactReductions).nodeDiffers(t, sends); difference == "" {
+		if _, difference := newModel(Scope{Nodes: 1, Attempts: 1, Extends: 1}, exactReductions).findNodeDifference(t, sends); difference == "" {
 			t.Errorf("%s is not detected", name)
 		}
 		if p.mistake == "" {
 			continue
 		}
 		wrong := newModel(Scope{Nodes: 1, Attempts: 1, Extends: 1, Mistake: p.mistake}, exactReductions)
-		if _, difference := wrong.nodeDiffers(t, sends); difference != "" {
+		if _, difference := wrong.findNodeDifference(t, sends); difference != "" {
 			t.Errorf("%s: %s", name, difference)
 		}
-		if _, difference := wrong.nodeDiffers(t, referenceCommands(t)); difference == "" {
+		if _, difference := wrong.findNodeDifference(t, referenceCommands(t)); difference == "" {
 			t.Errorf("a model with %s is not detected", name)
 		}
 	}
@@ -229,7 +229,7 @@ func TestRestartData(t *testing.T) {
 			t.Errorf("%s, synced %v: the node has key %q, want %q", c.restart, c.synced, got, c.keeps)
 		}
 		m := newModel(Scope{Nodes: 1, Attempts: 1, Crashes: 1, Restart: c.restart}, exactReductions)
-		s := m.before(0, false, replyArrived)
+		s := m.stateBefore(0, false, replyArrived)
 		s.crashes = 1
 		if c.synced {
 			s.node[0].disk = s.node[0].key

@@ -6,39 +6,39 @@ import (
 )
 
 // addAll adds the constraints between all steps of the path.
-func (t ordering) order() {
+func (t ordering) addAll() {
 	for c := range t.attempts {
 		for n, a := range t.attempts[c] {
-			t.attemptOrder(c, n, a)
+			t.addAttempt(c, n, a)
 		}
 	}
-	t.nodes()
+	t.addNodes()
 	switch t.scope.Property {
 	case resourceSafety:
-		t.resource()
+		t.addResource()
 	case fencingOrder:
-		t.laterAttempts()
+		t.addAttemptStarts()
 	default:
-		t.overlaps()
+		t.addOverlap()
 	}
 }
 
 // addAttempt adds the constraints on one attempt.
-func (t ordering) attemptOrder(c, n int, a *attempt) {
+func (t ordering) addAttempt(c, n int, a *attempt) {
 	set := t.acquireRound(a)
 	for _, r := range a.raised {
 		t.exact(a.end, r.at, 0)
 	}
 	if a.late {
-		t.roundOrder(a.start, a.pause, set)
+		t.addRound(a.start, a.pause, set)
 		t.atLeast(a.pause, a.end, t.gap)
 		t.atLeast(a.start, a.end, beliefWindow()+t.gap)
 	} else {
-		t.roundOrder(a.start, a.end, set)
+		t.addRound(a.start, a.end, set)
 	}
 	if a.extends {
 		t.exact(a.end, a.extend, t.extendAfter)
-		t.roundOrder(a.extend, a.extended, newRound(t.scope.Nodes, a.ext, a.extendSucceeded, a.extendLost))
+		t.addRound(a.extend, a.extended, newRound(t.scope.Nodes, a.ext, a.extendSucceeded, a.extendLost))
 		if a.extendSucceeded {
 			t.atMost(a.start, a.extended, beliefWindow()-t.gap)
 		}
@@ -47,7 +47,7 @@ func (t ordering) attemptOrder(c, n int, a *attempt) {
 		return
 	}
 	if a.won {
-		t.works(c, a)
+		t.addRelease(c, a)
 	}
 	for _, d := range a.del {
 		t.atLeast(a.release, d.at, t.gap)
@@ -63,7 +63,7 @@ func (t ordering) attemptOrder(c, n int, a *attempt) {
 
 // addRound adds the constraints between the messages of a round and the client's decision. The
 // client decides when all replies have arrived, or at the timeout.
-func (t ordering) roundOrder(begin, end instant, r round) {
+func (t ordering) addRound(begin, end instant, r round) {
 	if r.decidingNode > 0 {
 		t.atMost(begin, end, nodeTimeout-t.gap)
 		t.exact(r.arrivals[r.decidingNode].at, end, 0)
@@ -98,7 +98,7 @@ func (t *timedPath) extends(c int) bool {
 }
 
 // addNodes adds the constraints on the messages at each node and on the expiry of its keys.
-func (t ordering) nodes() {
+func (t ordering) addNodes() {
 	for n := 1; n <= t.scope.Nodes; n++ {
 		var last, crash instant = -1, -1
 		var k, disk nodeKey
@@ -113,11 +113,11 @@ func (t ordering) nodes() {
 			last = at
 			switch s.Action {
 			case nodeCrashed:
-				t.afterGrants(i)
+				t.addCrash(i)
 				switch t.scope.Restart {
 				case RestartAlways:
 				case restartEverySec:
-					t.unsynced(i, crash)
+					t.addDiskStall(i, crash)
 					k = disk
 				default:
 					k = nodeKey{}
@@ -147,7 +147,7 @@ const downTime = leaseTTL + time.Second
 
 // addCrash requires that a crash happens after the acquires that precede it in the path. The
 // hardened lock would notice if it lost its connection to a node that voted.
-func (t ordering) afterGrants(crash int) {
+func (t ordering) addCrash(crash int) {
 	for _, s := range t.path[:crash] {
 		if s.Action == acquired && t.hardened() {
 			t.atLeast(t.attempts[s.Client-1][s.Attempt-1].end, t.when[crash], t.gap)
@@ -157,7 +157,7 @@ func (t ordering) afterGrants(crash int) {
 
 // addDiskStall adds the constraints on the disk stall before a crash with fsync everysec. The stall
 // keeps all changes that the crash loses from being synced.
-func (t ordering) unsynced(crash int, before instant) {
+func (t ordering) addDiskStall(crash int, before instant) {
 	i := slices.IndexFunc(t.faults, func(f timedFault) bool { return f.at == t.when[crash] })
 	stall, taken := t.faults[i].stall, false
 	t.atLeast(stall, t.when[crash], t.gap)
@@ -245,9 +245,9 @@ func (t *timedPath) endsInOverlap() bool {
 
 // addOverlap requires that each client considers itself the holder when the other one acquires the
 // lock, and for some time after that.
-func (t ordering) overlaps() {
+func (t ordering) addOverlap() {
 	for c := range t.attempts {
-		own, other := t.last(c), t.last(1-c)
+		own, other := t.lastAttempt(c), t.lastAttempt(1-c)
 		from := own.start
 		switch {
 		case own.extendSucceeded:
@@ -263,7 +263,7 @@ func (t ordering) overlaps() {
 }
 
 // lastAttempt returns a client's last attempt, by which it considers itself the holder at the end.
-func (t *timedPath) last(c int) *attempt { return t.attempts[c][len(t.attempts[c])-1] }
+func (t *timedPath) lastAttempt(c int) *attempt { return t.attempts[c][len(t.attempts[c])-1] }
 
 // hasFixedHold reports whether the length of a client's holds is already determined, either by an
 // earlier hold or because the story does not end in an overlap.

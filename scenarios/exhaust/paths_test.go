@@ -292,11 +292,11 @@ func play(t *testing.T, m *model, seed uint64, plant func(*run)) []Step {
 // possible states, because the steps do not show whether a key had expired or which counts a client
 // received in time.
 func (m *model) follow(steps []Step) (n int) {
-	now := map[state]bool{m.initial(): true}
+	now := map[state]bool{m.initialState(): true}
 	for i, want := range steps {
 		next := map[state]bool{}
 		if m.Quarantine {
-			m.addUnseen(now)
+			m.addUnrecorded(now)
 		}
 		for s := range now {
 			m.next(&s, func(after *state, did Step) {
@@ -361,9 +361,9 @@ func (n lowCount) SetFenced(ctx context.Context, key, token string, ttl time.Dur
 }
 
 // falselyConfirmingConn is a connection that confirms tokens without writing them back.
-type unraisedConn struct{ countingConn }
+type falselyConfirmingConn struct{ countingConn }
 
-func (unraisedConn) RaiseFence(context.Context, string, string, int64) (bool, error) {
+func (falselyConfirmingConn) RaiseFence(context.Context, string, string, int64) (bool, error) {
 	return true, nil
 }
 
@@ -395,7 +395,7 @@ func TestWrongRunsAreDetected(t *testing.T) {
 			replaced(r, raiseArrived, `redis.call("set", KEYS[2], ARGV[2])`, `redis.call("get", KEYS[2])`)
 		}},
 		"a token below the counts":         {fenced, func(r *run) { r.connect = func(w countingConn) redlock.Node { return lowCount{w} } }},
-		"a token that is not written back": {fenced, func(r *run) { r.connect = func(w countingConn) redlock.Node { return unraisedConn{w} } }},
+		"a token that is not written back": {fenced, func(r *run) { r.connect = func(w countingConn) redlock.Node { return falselyConfirmingConn{w} } }},
 	} {
 		m := newModel(p.scope, Reductions{Merge: true})
 		noticed := false

@@ -92,7 +92,7 @@ func checkReductions(t *testing.T, scopes, maxBytes int) {
 func TestReductionsAgree(t *testing.T) { checkReductions(t, 10, 2<<20) }
 
 // forEachNodeAndLease calls do for each combination of a node and a lease.
-func everywhere(m *model, t *state, do func(*node, int)) {
+func forEachNodeAndLease(m *model, t *state, do func(*node, int)) {
 	for n := range m.Nodes {
 		for l := range m.leases() {
 			do(&t.node[n], l)
@@ -106,12 +106,12 @@ var wrongReductions = map[string]struct {
 	wrong func(m *model, t *state)
 }{
 	"every DEL is dropped": {Scope{Nodes: 3, Attempts: 2, Mistake: "same-value-for-retries"}, func(m *model, t *state) {
-		everywhere(m, t, func(n *node, l int) { n.del[l] = none })
+		forEachNodeAndLease(m, t, func(n *node, l int) { n.del[l] = none })
 	}},
 	"crashes don't matter":     {Scope{Nodes: 3, Attempts: 1, Crashes: 1}, func(_ *model, t *state) { t.crashes = 0 }},
 	"clock jumps don't matter": {Scope{Nodes: 3, Attempts: 1, Jumps: 1}, func(_ *model, t *state) { t.jumps = 0 }},
 	"votes don't matter": {Scope{Nodes: 3, Attempts: 1, Mistake: "quorum-half"}, func(m *model, t *state) {
-		everywhere(m, t, func(n *node, l int) {
+		forEachNodeAndLease(m, t, func(n *node, l int) {
 			if n.set[l] == replyYes {
 				n.set[l] = none
 			}
@@ -158,7 +158,7 @@ var wrongReductions = map[string]struct {
 		}
 	}},
 	"writing back does not matter": {Scope{Nodes: 3, Attempts: 2, Fence: true, Property: fencingOrder}, func(m *model, t *state) {
-		everywhere(m, t, func(n *node, l int) {
+		forEachNodeAndLease(m, t, func(n *node, l int) {
 			if n.raise[l] == inFlight {
 				n.raise[l] = replyYes
 			}
@@ -185,7 +185,7 @@ var wrongReductions = map[string]struct {
 		}
 	}},
 	"tombstones don't matter": {Scope{Nodes: 3, Attempts: 1, Lock: hardenedLock, Property: leftKeys}, func(m *model, t *state) {
-		everywhere(m, t, func(n *node, l int) {
+		forEachNodeAndLease(m, t, func(n *node, l int) {
 			if n.set[l] == tombstoned {
 				n.set[l] = inFlight
 			}

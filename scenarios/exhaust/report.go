@@ -222,7 +222,7 @@ func (r *Search) Print(w io.Writer) {
 }
 
 // forEachProperty calls do for each property, with the searches for its violations.
-func byProperty(all []*Search, do func(Property, []*Search)) {
+func forEachProperty(all []*Search, do func(Property, []*Search)) {
 	for _, p := range Properties() {
 		do(p, slices.DeleteFunc(slices.Clone(all), func(r *Search) bool { return r.property() != p }))
 	}
@@ -231,7 +231,7 @@ func byProperty(all []*Search, do func(Property, []*Search)) {
 // Print prints the results of searching scopes with known verdicts.
 func Print(w io.Writer, all []*Search) {
 	unexpected := 0
-	byProperty(all, func(p Property, rows []*Search) {
+	forEachProperty(all, func(p Property, rows []*Search) {
 		t := display.Table{{"nodes", "attempts", "options", "states", "acquires", "steps", string(p)}}
 		for _, r := range rows {
 			what := r.outcome()
@@ -255,7 +255,7 @@ marked "in the model" cannot be run.
 // Markdown prints the results in Markdown: a table for each property, and the assumptions.
 func Markdown(w io.Writer, all []*Search) error {
 	var b strings.Builder
-	byProperty(all, func(p Property, rows []*Search) {
+	forEachProperty(all, func(p Property, rows []*Search) {
 		if len(rows) == 0 {
 			return
 		}

@@ -11,7 +11,7 @@ import (
 // findResourceDifference makes holds read and write in random order, both in the model and with the
 // resource's real scripts on a simulated node. It compares which requests are accepted, and which
 // writes overwrite one that their hold has not seen.
-func (m *model) resourceDiffers(t *testing.T, rounds int, change func(script string) string) (lostUpdates, refusals int, difference string) {
+func (m *model) findResourceDifference(t *testing.T, rounds int, change func(script string) string) (lostUpdates, refusals int, difference string) {
 	scripts := resourceScripts(t, change)
 	mode := "none"
 	if m.Fence {
@@ -19,7 +19,7 @@ func (m *model) resourceDiffers(t *testing.T, rounds int, change func(script str
 	}
 	rng := rand.New(rand.NewPCG(3, 4))
 	for round := range rounds {
-		n, s := start(""), m.initial()
+		n, s := start(""), m.initialState()
 		for c := range s.client {
 			s.client[c] = clientState{phase: holding, attempts: uint8(m.Attempts)}
 		}
@@ -104,7 +104,7 @@ func TestResource(t *testing.T) {
 	same := func(script string) string { return script }
 	for _, fence := range []bool{false, true} {
 		m := newModel(Scope{Nodes: 1, Attempts: 2, Fence: fence, Property: resourceSafety}, Reductions{})
-		lostUpdates, refusals, difference := m.resourceDiffers(t, 300, same)
+		lostUpdates, refusals, difference := m.findResourceDifference(t, 300, same)
 		if difference != "" {
 			t.Error(difference)
 		}
@@ -120,7 +120,7 @@ func TestResource(t *testing.T) {
 			if !fence && strings.Contains(name, "tok") || !fence && strings.Contains(name, "asks") {
 				continue
 			}
-			if _, _, difference := m.resourceDiffers(t, 300, func(s string) string { return strings.ReplaceAll(s, change[0], change[1]) }); difference == "" {
+			if _, _, difference := m.findResourceDifference(t, 300, func(s string) string { return strings.ReplaceAll(s, change[0], change[1]) }); difference == "" {
 				t.Errorf("fence %v: %s: not detected", fence, name)
 			}
 		}

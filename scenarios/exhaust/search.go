@@ -28,7 +28,7 @@ func (m *model) Search(ctx context.Context, maxBytes int, accept func([]Step) bo
 	r := Result{}
 	all := newTable(m.codec.size())
 	var name []byte
-	first := m.initial()
+	first := m.initialState()
 	name = m.codec.canonical(name[:0], &first)
 	all.add(name, 0)
 	level := 1 // index of the first state of the next depth
@@ -74,7 +74,7 @@ func (all *table) pathTo(m *model, to int) []Step {
 	slices.Reverse(way)
 	var out []Step
 	var name []byte
-	s := m.initial()
+	s := m.initialState()
 	for _, i := range way {
 		var after state
 		found := false
@@ -297,14 +297,14 @@ func (m reducer) dominateWrites(t *state) {
 // dropDels removes each DEL that cannot find a key with its token.
 func (m reducer) dropDels(t *state, n *node) {
 	for l := range m.leases() {
-		if n.del[l] == inFlight && !m.mayFind(t, n, l) {
+		if n.del[l] == inFlight && !m.mayFindKey(t, n, l) {
 			n.del[l] = none
 		}
 	}
 }
 
 // mayFindKey reports whether a key with a lease's token is on the node or may still be set there.
-func (m reducer) mayFind(t *state, n *node, l int) bool {
+func (m reducer) mayFindKey(t *state, n *node, l int) bool {
 	for _, k := range []key{n.key, n.disk} {
 		if k > 0 && m.sameToken(t, k.lease(), l) {
 			return true

@@ -143,7 +143,7 @@ func (m *model) violated(s *state) bool {
 	case MutualExclusion:
 		return m.believes(s, 0) && m.believes(s, 1)
 	case leftKeys:
-		return hasLeftKey(m, s)
+		return hasOrphanKey(m, s)
 	}
 	return s.violated
 }
@@ -154,7 +154,7 @@ func (m *model) mayExpire(s *state, k key) bool {
 }
 
 // initialState returns the state before the first step.
-func (m *model) initial() state {
+func (m *model) initialState() state {
 	s := state{crashes: uint8(m.Crashes), jumps: uint8(m.Jumps)}
 	reducer{m}.reduce(&s)
 	return s
@@ -164,13 +164,13 @@ func (m *model) initial() state {
 func (m *model) next(s *state, yield func(*state, Step)) {
 	w := walk{m, s, yield}
 	for c := range 2 {
-		w.client(c)
+		w.clientSteps(c)
 	}
 	for n := range m.Nodes {
-		w.node(n)
+		w.nodeSteps(n)
 	}
 	if m.Property == resourceSafety {
-		w.writes()
+		w.writeSteps()
 	}
 }
 

@@ -71,7 +71,7 @@ func newScenario(name string, scope Scope, path []Step, known scenario.Known) (s
 				if err := t.readPath(); err != nil {
 					return scenario.Scenario{}, err
 				}
-				if (ordering{t}).order(); t.solve() {
+				if (ordering{t}).addAll(); t.solve() {
 					return planner{t}.scenario(name, known)
 				}
 			}
@@ -191,7 +191,7 @@ func (t planner) scenario(name string, known scenario.Known) (scenario.Scenario,
 	s.Clients = nil
 	for c := range t.attempts {
 		if len(t.attempts[c]) > 0 {
-			t.client(c, &clients[c])
+			t.setClient(c, &clients[c])
 			s.Clients = append(s.Clients, clients[c])
 		}
 	}
@@ -214,7 +214,7 @@ func (t planner) anyExtends() bool {
 }
 
 // setClient sets when a client starts, how often it acquires the lock, and how long it holds it.
-func (t planner) client(c int, k *scenario.Client) {
+func (t planner) setClient(c int, k *scenario.Client) {
 	k.Delay = t.at[t.attempts[c][0].start]
 	hold := t.hold(c)
 	k.Hold = &client.Range{Min: hold, Max: hold}
@@ -233,7 +233,7 @@ func (t planner) hold(c int) time.Duration {
 	if t.hasFixedHold(c) {
 		return t.holdTime(c)
 	}
-	own, other := t.at[t.last(c).end], t.at[t.last(1-c).end]
+	own, other := t.at[t.lastAttempt(c).end], t.at[t.lastAttempt(1-c).end]
 	if own >= other {
 		return overlap / 2
 	}
@@ -339,9 +339,9 @@ func (t planner) messages(c int, kind string, nth int, sent instant, r round) (o
 		there := t.at[d.at] - t.at[sent]
 		switch hold(node, nemesis.Request, nth, there); {
 		case slices.Contains(r.lateReplies, node):
-			hold(node, nemesis.Reply, t.reply(c, kind, node, d), t.afterRun())
+			hold(node, nemesis.Reply, t.replyOrdinal(c, kind, node, d), t.afterRun())
 		case node == r.lastReply:
-			hold(node, nemesis.Reply, t.reply(c, kind, node, d), t.duration(r)-there)
+			hold(node, nemesis.Reply, t.replyOrdinal(c, kind, node, d), t.duration(r)-there)
 		}
 	}
 	return out
@@ -350,7 +350,7 @@ func (t planner) messages(c int, kind string, nth int, sent instant, r round) (o
 // replyOrdinal returns the ordinal of the reply to one message among a node's replies to a client's
 // messages of the given kind. Replies are numbered in the order in which the messages arrive; a
 // message that never arrives has no reply.
-func (t planner) reply(c int, kind string, node int, to delivery) int {
+func (t planner) replyOrdinal(c int, kind string, node int, to delivery) int {
 	nth := 1
 	for _, a := range t.attempts[c] {
 		all := map[string]map[int]delivery{"set": a.set, "extend": a.ext, "release": a.del}[kind]
@@ -668,7 +668,7 @@ func (t *timedPath) complete() {
 //
 //	end ── hold time ──► sent ─────► write arrives ──► release
 //	 reads                └─ or its lease ends ───────► release … the write arrives
-func (t ordering) works(c int, a *attempt) {
+func (t ordering) addRelease(c int, a *attempt) {
 	held := t.holdTime(c)
 	if t.extends(c) { // plus the time of the extension
 		held += t.duration(newRound(t.scope.Nodes, a.ext, a.extendSucceeded, a.extendLost))
@@ -701,7 +701,7 @@ func (t ordering) leaseStart(a *attempt) instant {
 
 // addResource adds the constraints between events at the resource. A hold's read happens
 // immediately after its acquire. A write is sent while its client considers itself the holder.
-func (t ordering) resource() {
+func (t ordering) addResource() {
 	last := instant(-1)
 	next := func(at instant) {
 		if last >= 0 {
@@ -715,7 +715,7 @@ func (t ordering) resource() {
 		}
 		switch a := t.attempts[s.Client-1][s.Attempt-1]; s.Action {
 		case acquired:
-			if !t.reads(s) {
+			if !t.hasRead(s) {
 				next(a.end)
 			}
 		case readDone:
@@ -739,7 +739,7 @@ func (t ordering) resource() {
 }
 
 // hasRead reports whether the path contains a hold's read.
-func (t ordering) reads(of Step) bool {
+func (t ordering) hasRead(of Step) bool {
 	for _, s := range t.path {
 		if s.Action == readDone && s.Client == of.Client && s.Attempt == of.Attempt {
 			return true
@@ -750,7 +750,7 @@ func (t ordering) reads(of Step) bool {
 
 // addAttemptStarts requires that each attempt begins after all acquires that precede the arrival of
 // its first SET in the path.
-func (t ordering) laterAttempts() {
+func (t ordering) addAttemptStarts() {
 	var given []instant
 	begun := map[*attempt]bool{}
 	for _, s := range t.path {

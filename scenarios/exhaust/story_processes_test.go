@@ -33,7 +33,7 @@ func TestMain(m *testing.M) {
 const maxRetries = 5
 
 // runOnProcesses writes a scenario to a file, reads it back, and runs it on real servers.
-func onProcesses(t *testing.T, s scenario.Scenario) (outcome.Outcome, string) {
+func runOnProcesses(t *testing.T, s scenario.Scenario) (outcome.Outcome, string) {
 	t.Helper()
 	s, text := reread(t, s)
 	b := process.New(process.Config{Self: []string{os.Args[0], "__client"}, Dir: t.TempDir()})
@@ -67,7 +67,7 @@ func TestStoriesOnProcesses(t *testing.T) {
 		tested[row.Cause] = true
 		t.Run(row.Cause, func(t *testing.T) {
 			t.Parallel() // mostly idle
-			o, text := onProcesses(t, s)
+			o, text := runOnProcesses(t, s)
 			t.Logf("%.1f s, retried: %q", o.Seconds, o.Retried)
 			if j := judgementOf(row.Scope, o); j.Cause != row.Cause || o.Code != outcome.ExitOK {
 				t.Errorf("%s (%s), want violated (%s); code %d %s\n%s%s", j.Got, j.Cause, row.Cause, o.Code, o.Error, caption(r.Story), text)

@@ -47,7 +47,7 @@ func TestAllStoriesOnProcesses(t *testing.T) {
 		slots <- struct{}{}
 		runs.Go(func() {
 			defer func() { <-slots }()
-			o, _ := onProcesses(t, r.scenario)
+			o, _ := runOnProcesses(t, r.scenario)
 			mu.Lock()
 			defer mu.Unlock()
 			if len(o.Retried) > 0 {

@@ -74,15 +74,15 @@ func tableOfLocks(t *testing.T) string {
 		for option, value := range of.options {
 			name += fmt.Sprintf(", %s: %s", option, value)
 		}
-		asks, cases, differ, first := right.wireDiffers(t, of)
+		asks, cases, differ, first := right.findWireDifference(t, of)
 		if cases != 262 {
 			t.Errorf("%s: %d cases", name, cases)
 		}
-		nodes := one.nodeDifference(t, asks)
+		nodes := one.findNodeRequestDifference(t, asks)
 		if nodes == "" {
 			nodes = "as specified"
 		}
-		_, more, others, _ := five.wireDiffers(t, of)
+		_, more, others, _ := five.findWireDifference(t, of)
 		if more != 567 {
 			t.Errorf("%s: %d cases with five nodes", name, more)
 		}

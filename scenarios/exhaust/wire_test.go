@@ -117,7 +117,7 @@ const maxWait = 10 * wireTTL
 func (w *scriptedServers) reply(c *resp.Command, node int) (answer string, after time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.unknown(c.Args, node) {
+	if w.isUnknownScript(c.Args, node) {
 		return "-NOSCRIPT No matching script.\r\n", 0
 	}
 	if strings.EqualFold(c.Args[0], "HELLO") {
@@ -156,7 +156,7 @@ func (w *scriptedServers) reply(c *resp.Command, node int) (answer string, after
 }
 
 // isUnknownScript reports whether a request refers to a script that the node has not seen.
-func (w *scriptedServers) unknown(args []string, node int) bool {
+func (w *scriptedServers) isUnknownScript(args []string, node int) bool {
 	switch strings.ToUpper(args[0]) {
 	case "EVAL":
 		sum := sha1.Sum([]byte(args[1]))
@@ -292,7 +292,7 @@ func (of library) window() time.Duration {
 // findWireDifference searches for replies for which a lock differs from the model. It tries all
 // replies to one attempt and to an extension, and all vote counts in two attempts. For five nodes,
 // it tries only one combination of replies for each vote count.
-func (m *model) wireDiffers(t *testing.T, of library) (asks commands, cases, differ int, difference string) {
+func (m *model) findWireDifference(t *testing.T, of library) (asks commands, cases, differ int, difference string) {
 	asks = commands{}
 	lease := of.window()
 	differs := func(format string, args ...any) {
@@ -307,7 +307,7 @@ func (m *model) wireDiffers(t *testing.T, of library) (asks commands, cases, dif
 			asks[a] = form
 		}
 		s := &script{answers: answers, elapsed: []time.Duration{delay + window - lease, delay + window - lease}}
-		held, sent := m.expected(t, s)
+		held, sent := m.runModel(t, s)
 		switch {
 		case held && got.held && len(answers) == 1 && !m.noElapsed && got.lease != lease:
 			differs("with %s after %v: holds the lock for %v from its start; specified: %v", answers[0], delay, got.lease, lease)
@@ -315,17 +315,17 @@ func (m *model) wireDiffers(t *testing.T, of library) (asks commands, cases, dif
 			differs("with %s after %v: holds the lock: %v, after %s; specified: %v, after %s", bytes.Join(answers, []byte(", then ")), delay, got.held, countRequests(got.sent), held, countRequests(sent))
 		}
 	}
-	all := vectors(m.Nodes)
+	all := allReplies(m.Nodes)
 	if m.Nodes > 3 {
-		all = multisets(m.Nodes)
+		all = repliesByCount(m.Nodes)
 	}
 	for _, delay := range delays(lease) {
 		for _, v := range all {
 			check([][]byte{v}, delay)
 		}
 	}
-	for _, first := range multisets(m.Nodes) {
-		for _, second := range multisets(m.Nodes) {
+	for _, first := range repliesByCount(m.Nodes) {
+		for _, second := range repliesByCount(m.Nodes) {
 			check([][]byte{first, second}, 0)
 		}
 	}
@@ -357,7 +357,7 @@ func brokenLibrary(mistake string) library { return library{"broken", mistake, n
 
 // findNodeRequestDifference describes how a node that receives a lock's requests differs from the
 // model, or returns "".
-func (m *model) nodeDifference(t *testing.T, asks commands) (difference string) {
+func (m *model) findNodeRequestDifference(t *testing.T, asks commands) (difference string) {
 	for _, a := range []action{setArrived, extendArrived} {
 		if asks[a] == nil {
 			return fmt.Sprintf("not compared: only the digest of %s was observed", a)
@@ -366,7 +366,7 @@ func (m *model) nodeDifference(t *testing.T, asks commands) (difference string) 
 			return fmt.Sprintf("%s has no TTL of %v: %s", a, ttl, strings.Join(asks[a][max(len(asks[a])-4, 0):], " "))
 		}
 	}
-	_, difference = m.nodeDiffers(t, asks)
+	_, difference = m.findNodeDifference(t, asks)
 	if strings.Contains(difference, ": node: ERR") {
 		return "not compared: its scripts require their own token format"
 	}
@@ -387,7 +387,7 @@ func checkLocksOnTheWire(t *testing.T, nodes int) {
 	}
 	for _, of := range all {
 		m := newModel(Scope{Nodes: nodes, Attempts: 2, Extends: 1, Mistake: of.mistake}, Reductions{})
-		asks, cases, differ, difference := m.wireDiffers(t, of)
+		asks, cases, differ, difference := m.findWireDifference(t, of)
 		if differ > 0 {
 			t.Errorf("%s %s, %d nodes: %d of %d cases: %s", of.kind, of.mistake, nodes, differ, cases, difference)
 		}
@@ -395,14 +395,14 @@ func checkLocksOnTheWire(t *testing.T, nodes int) {
 		if node.Check() != nil || m.sharing != shareNever { // one node cannot tell which clients share a token
 			node.Mistake = ""
 		}
-		if difference := newModel(node, exactReductions).nodeDifference(t, asks); difference != "" {
+		if difference := newModel(node, exactReductions).findNodeRequestDifference(t, asks); difference != "" {
 			t.Errorf("%s %s: %s", of.kind, of.mistake, difference)
 		}
 		if of.mistake == "" {
 			continue
 		}
-		_, _, differ, _ = newModel(Scope{Nodes: nodes, Attempts: 2, Extends: 1}, Reductions{}).wireDiffers(t, of)
-		if differ == 0 && newModel(Scope{Nodes: 1, Attempts: 1, Extends: 1}, exactReductions).nodeDifference(t, asks) == "" {
+		_, _, differ, _ = newModel(Scope{Nodes: nodes, Attempts: 2, Extends: 1}, Reductions{}).findWireDifference(t, of)
+		if differ == 0 && newModel(Scope{Nodes: 1, Attempts: 1, Extends: 1}, exactReductions).findNodeRequestDifference(t, asks) == "" {
 			t.Errorf("%s behaves as specified", of.mistake)
 		}
 	}
@@ -415,15 +415,15 @@ func TestRedsyncOnTheWire(t *testing.T) { checkRedsyncOnTheWire(t, 3) }
 func checkRedsyncOnTheWire(t *testing.T, nodes int) {
 	of := library{"redsync", "", nil, redsync.New}
 	m := newModel(Scope{Nodes: nodes, Attempts: 2, Extends: 1, Mistake: "same-value-for-retries"}, Reductions{})
-	asks, cases, differ, difference := m.wireDiffers(t, of)
+	asks, cases, differ, difference := m.findWireDifference(t, of)
 	if differ > 0 {
 		t.Errorf("%d nodes: %d of %d cases: %s", nodes, differ, cases, difference)
 	}
-	if difference := newModel(Scope{Nodes: 1, Attempts: 1, Extends: 1}, exactReductions).nodeDifference(t, asks); difference != "" {
+	if difference := newModel(Scope{Nodes: 1, Attempts: 1, Extends: 1}, exactReductions).findNodeRequestDifference(t, asks); difference != "" {
 		t.Error(difference)
 	}
 	right := newModel(Scope{Nodes: nodes, Attempts: 2, Extends: 1}, Reductions{})
-	if _, _, differ, _ := right.wireDiffers(t, of); differ == 0 {
+	if _, _, differ, _ := right.findWireDifference(t, of); differ == 0 {
 		t.Error("redsync now sets a new value in each attempt: compare it with the model without the mistake")
 	}
 }

@@ -37,7 +37,7 @@ func TestWilson(t *testing.T) {
 }
 
 // The bounds solve the equation of the score test: |p − x| = z·√(x(1−x)/n).
-func TestWilsonSolvesTheScoreTest(t *testing.T) {
+func TestWilsonSolvesScoreTest(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 2))
 	for range 100_000 {
 		n := 1 + rnd.IntN(1<<rnd.IntN(24))

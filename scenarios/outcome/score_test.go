@@ -13,7 +13,7 @@ import (
 const mutualExclusion = verdict.MutualExclusion
 
 // scenarioWithFaults returns a scenario with one fault of each kind.
-func withFaults(name string, kinds ...string) scenario.Scenario {
+func scenarioWithFaults(name string, kinds ...string) scenario.Scenario {
 	s := scenario.Scenario{Name: name}
 	for _, kind := range kinds {
 		s.Plan = append(s.Plan, nemesis.Step{Fault: nemesis.Fault{Kind: kind}})
@@ -22,7 +22,7 @@ func withFaults(name string, kinds ...string) scenario.Scenario {
 }
 
 // newEntry returns a run with one judgement.
-func entry(n int, s scenario.Scenario, expected string, got, control verdict.Outcome, length int) CardEntry {
+func newEntry(n int, s scenario.Scenario, expected string, got, control verdict.Outcome, length int) CardEntry {
 	j := Judgement{Property: mutualExclusion, Expected: expected, Got: got, Comparison: control, Length: length,
 		AsExpected: expected != "holds" || got == verdict.Holds}
 	if got == verdict.Violated {
@@ -39,14 +39,14 @@ func TestMarks(t *testing.T) {
 	const holds, any = "holds", "any"
 	h, v, u := verdict.Holds, verdict.Violated, verdict.Undecided
 	for want, runs := range map[Mark][]CardEntry{
-		MarkFailed:             {entry(1, withFaults("a"), holds, h, h, 0), entry(2, withFaults("b"), holds, v, v, 9), entry(3, withFaults("c"), any, v, h, 9)},
-		MarkComparisonHolds:    {entry(1, withFaults("a"), holds, h, h, 0), entry(2, withFaults("b"), any, v, h, 9)},
-		MarkMixed:              {entry(1, withFaults("a"), holds, h, h, 0), entry(2, withFaults("b"), any, v, v, 9)},
-		MarkHolds:              {entry(1, withFaults("a"), holds, h, v, 0), entry(2, withFaults("b"), any, h, h, 0)},
-		MarkComparisonViolated: {entry(1, withFaults("a"), any, v, v, 9), entry(2, withFaults("b"), holds, u, h, 0)},
-		MarkUndecided:          {entry(1, withFaults("a"), holds, u, h, 0), entry(2, withFaults("b"), any, h, h, 0)},
-		markHoldsUnrequired:    {entry(1, withFaults("a"), any, h, h, 0)},
-		MarkNotExercised:       {entry(1, withFaults("a"), any, verdict.NotExercised, h, 0)},
+		MarkFailed:             {newEntry(1, scenarioWithFaults("a"), holds, h, h, 0), newEntry(2, scenarioWithFaults("b"), holds, v, v, 9), newEntry(3, scenarioWithFaults("c"), any, v, h, 9)},
+		MarkComparisonHolds:    {newEntry(1, scenarioWithFaults("a"), holds, h, h, 0), newEntry(2, scenarioWithFaults("b"), any, v, h, 9)},
+		MarkMixed:              {newEntry(1, scenarioWithFaults("a"), holds, h, h, 0), newEntry(2, scenarioWithFaults("b"), any, v, v, 9)},
+		MarkHolds:              {newEntry(1, scenarioWithFaults("a"), holds, h, v, 0), newEntry(2, scenarioWithFaults("b"), any, h, h, 0)},
+		MarkComparisonViolated: {newEntry(1, scenarioWithFaults("a"), any, v, v, 9), newEntry(2, scenarioWithFaults("b"), holds, u, h, 0)},
+		MarkUndecided:          {newEntry(1, scenarioWithFaults("a"), holds, u, h, 0), newEntry(2, scenarioWithFaults("b"), any, h, h, 0)},
+		markHoldsUnrequired:    {newEntry(1, scenarioWithFaults("a"), any, h, h, 0)},
+		MarkNotExercised:       {newEntry(1, scenarioWithFaults("a"), any, verdict.NotExercised, h, 0)},
 	} {
 		c := newTestCard()
 		for _, e := range runs {
@@ -63,12 +63,12 @@ func TestMarks(t *testing.T) {
 }
 
 // Cells for unsupported properties and skipped scenarios differ from cells that no run exercised.
-func TestUnsupportedIsNotIdle(t *testing.T) {
+func TestUnsupportedDiffersFromNotExercised(t *testing.T) {
 	c := newTestCard()
-	c.Add(entry(1, withFaults("a"), "holds", verdict.Holds, verdict.Holds, 0))
-	c.Skip(withFaults("b", "pause"), "sim", "pauses are unavailable")
-	c.Skip(withFaults("c", "kill"), "sim", "kills are unavailable")
-	c.Add(entry(2, withFaults("d", "kill"), "holds", verdict.Holds, verdict.Holds, 0))
+	c.Add(newEntry(1, scenarioWithFaults("a"), "holds", verdict.Holds, verdict.Holds, 0))
+	c.Skip(scenarioWithFaults("b", "pause"), "sim", "pauses are unavailable")
+	c.Skip(scenarioWithFaults("c", "kill"), "sim", "kills are unavailable")
+	c.Add(newEntry(2, scenarioWithFaults("d", "kill"), "holds", verdict.Holds, verdict.Holds, 0))
 	c.Finalize()
 	if want := []string{NoFailure, "crashes", "pauses"}; !slices.Equal(c.Columns, want) {
 		t.Fatalf("columns %v, want %v", c.Columns, want)
@@ -93,14 +93,14 @@ func TestSecondBackendColumns(t *testing.T) {
 	c.SecondBackend = "process"
 	for i, backend := range []string{"process", "sim"} {
 		for k, kind := range []string{"pause", "cut"} {
-			e := entry(2*i+k, withFaults(kind, kind), "holds", verdict.Violated, verdict.Holds, 10)
+			e := newEntry(2*i+k, scenarioWithFaults(kind, kind), "holds", verdict.Violated, verdict.Holds, 10)
 			if e.Outcome.Backend = backend; backend == "sim" && kind == "cut" {
 				continue
 			}
 			c.Add(e)
 		}
 	}
-	c.Skip(withFaults("d", "kill"), "process", "no")
+	c.Skip(scenarioWithFaults("d", "kill"), "process", "no")
 	c.Finalize()
 	c.Reproduce(func(s ShownRun) Reproduction {
 		if s.Outcome.Backend != "sim" {
@@ -122,8 +122,8 @@ func TestSecondBackendColumns(t *testing.T) {
 
 func TestColumnsInOrder(t *testing.T) {
 	c := newTestCard()
-	for i, s := range []scenario.Scenario{withFaults("a", "pause", "kill"), withFaults("b", "touch"), withFaults("c", "pause"), withFaults("d", "cut"), withFaults("e")} {
-		c.Add(entry(i, s, "holds", verdict.Holds, verdict.Holds, 0))
+	for i, s := range []scenario.Scenario{scenarioWithFaults("a", "pause", "kill"), scenarioWithFaults("b", "touch"), scenarioWithFaults("c", "pause"), scenarioWithFaults("d", "cut"), scenarioWithFaults("e")} {
+		c.Add(newEntry(i, s, "holds", verdict.Holds, verdict.Holds, 0))
 	}
 	if want := []string{NoFailure, "networks", "pauses", otherKind, SeveralKinds}; !slices.Equal(c.Columns, want) {
 		t.Errorf("columns %v, want %v", c.Columns, want)
@@ -132,19 +132,19 @@ func TestColumnsInOrder(t *testing.T) {
 
 // cardWithViolations returns a card with three runs that fail for the same cause, and one run that
 // fails under another kind of failure.
-func violated() *Card {
+func cardWithViolations() *Card {
 	c := newTestCard()
 	for i, length := range []int{30, 10, 20} {
-		c.Add(entry(i, withFaults(string(rune('a'+i)), "pause"), "holds", verdict.Violated, verdict.Holds, length))
+		c.Add(newEntry(i, scenarioWithFaults(string(rune('a'+i)), "pause"), "holds", verdict.Violated, verdict.Holds, length))
 	}
-	c.Add(entry(3, withFaults("d", "cut"), "holds", verdict.Violated, verdict.Holds, 5))
+	c.Add(newEntry(3, scenarioWithFaults("d", "cut"), "holds", verdict.Violated, verdict.Holds, 5))
 	c.Finalize()
 	return c
 }
 
 // A finding shows the shortest of the runs with the same violation, and names the other scenarios.
-func TestShortestIsShown(t *testing.T) {
-	c := violated()
+func TestFindingShowsShortestRun(t *testing.T) {
+	c := cardWithViolations()
 	if len(c.Findings) != 2 || c.Findings[0].Column != "networks" || c.Findings[1].Scenario != "b" || c.Findings[1].Events != 10 {
 		t.Fatalf("%+v", c.Findings)
 	}
@@ -172,7 +172,7 @@ func TestReproduce(t *testing.T) {
 		{"c", true, [2]Mark{MarkUnconfirmed, MarkFailed}, "c", 7, ExitUnexpected},
 		{"b", true, [2]Mark{MarkUnconfirmed, MarkFailed}, "b", 1, ExitUnexpected},
 	} {
-		c := violated()
+		c := cardWithViolations()
 		c.Reproduce(func(s ShownRun) Reproduction {
 			switch {
 			case !x.can:
@@ -230,7 +230,7 @@ func TestRandomPlansCauses(t *testing.T) {
 			got = verdict.Violated
 		}
 		for range 4 {
-			e := entry(i, withFaults("random-plan"), "holds", got, verdict.Holds, 10-i)
+			e := newEntry(i, scenarioWithFaults("random-plan"), "holds", got, verdict.Holds, 10-i)
 			e.FaultSet = &draws[i]
 			c.AddRandom(e, 4, draws)
 		}

@@ -615,8 +615,8 @@ func newCardFinding(column string, s ShownRun) CardFinding {
 	o := s.Outcome
 	f := CardFinding{Scenario: o.Scenario, Claim: s.Scenario.Claim, Column: column, Backend: o.Backend, Seed: o.Seed, FaultSet: s.FaultSet, Command: o.Command,
 		Events: s.Judgement.Length, Numbers: cardNumbers(o.Numbers), RunID: s.RunID}
-	if own := o.Comparison; own != nil {
-		f.Comparison = &ComparisonNumbers{Lock: own.Lock, Error: own.Error, Numbers: cardNumbers(own.Numbers)}
+	if comparison := o.Comparison; comparison != nil {
+		f.Comparison = &ComparisonNumbers{Lock: comparison.Lock, Error: comparison.Error, Numbers: cardNumbers(comparison.Numbers)}
 	}
 	return f
 }

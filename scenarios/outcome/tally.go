@@ -128,7 +128,7 @@ func (r *Row) Add(o Outcome) {
 	}
 	r.Runs++
 	r.Counts[o.State()]++
-	if r.Runs == 1 || showsMore(o, r.Shown) {
+	if r.Runs == 1 || moreRelevant(o, r.Shown) {
 		r.Shown, r.Dir, r.Command = o, o.Dir, o.Command
 	}
 	if o.Error != "" && len(r.Errors) < MaxQuoted {
@@ -240,7 +240,7 @@ func (r *Row) State() string {
 
 // moreRelevant reports whether outcome a should be shown rather than b. Worse states come first,
 // then violations, then smaller seeds.
-func showsMore(a, b Outcome) bool {
+func moreRelevant(a, b Outcome) bool {
 	severity := func(o Outcome) int {
 		rank := 2 * slices.Index(StatesBySeverity(), o.State())
 		if !o.Violated() {
@@ -321,19 +321,19 @@ func (r *Row) addCauses(o Outcome) {
 		if !j.isViolation() {
 			continue
 		}
-		this := Example{o.Seed, j.Length, o.Command}
+		example := Example{o.Seed, j.Length, o.Command}
 		i := slices.IndexFunc(r.Causes, func(x Cause) bool { return x.Property == j.Property && x.Cause == j.Cause })
 		if i < 0 {
-			r.Causes = append(r.Causes, Cause{Property: j.Property, Cause: j.Cause, First: this, Shortest: this})
+			r.Causes = append(r.Causes, Cause{Property: j.Property, Cause: j.Cause, First: example, Shortest: example})
 			i = len(r.Causes) - 1
 		}
 		x := &r.Causes[i]
 		x.Runs++
-		if this.Seed < x.First.Seed {
-			x.First = this
+		if example.Seed < x.First.Seed {
+			x.First = example
 		}
-		if cmp.Or(cmp.Compare(this.Events, x.Shortest.Events), cmp.Compare(this.Seed, x.Shortest.Seed)) < 0 {
-			x.Shortest = this
+		if cmp.Or(cmp.Compare(example.Events, x.Shortest.Events), cmp.Compare(example.Seed, x.Shortest.Seed)) < 0 {
+			x.Shortest = example
 		}
 	}
 	slices.SortFunc(r.Causes, func(a, b Cause) int {

@@ -108,19 +108,19 @@ func (s *simulation) log(p *simProcess, typ history.Type) *history.Event {
 
 // text returns the history with its stamps rounded down to a multiple of unit, or without stamps if
 // unit is 0.
-func (s *simulation) text(to time.Duration) string {
+func (s *simulation) text(unit time.Duration) string {
 	var b strings.Builder
 	for i, line := range s.lines {
 		stamp := ""
-		if to > 0 {
-			stamp = fmt.Sprintf(", :time %d", s.times[i].Truncate(to))
+		if unit > 0 {
+			stamp = fmt.Sprintf(", :time %d", s.times[i].Truncate(unit))
 		}
 		fmt.Fprintf(&b, line+"\n", stamp)
 	}
 	return b.String()
 }
 
-func (s *simulation) granted() bool {
+func (s *simulation) hasGrant() bool {
 	return slices.ContainsFunc(s.ops, func(o facts.Operation) bool {
 		return o.Call.Op == history.OpAcquire && o.Outcome() == history.OK
 	})
@@ -158,7 +158,7 @@ func TestOrderAgainstStamps(t *testing.T) {
 	seen := map[string]int{}
 	for i := range histories.Cases(2000) {
 		s := simulate(rnd, i%4 == 0, 0)
-		if !s.granted() {
+		if !s.hasGrant() {
 			continue
 		}
 		exact := outcomes(t, s.text(1), 0)
@@ -197,7 +197,7 @@ func TestLeasesAgainstTheirTTL(t *testing.T) {
 	violated := map[string]int{}
 	for range histories.Cases(1500) {
 		s := simulate(rnd, true, ttl)
-		if !s.granted() {
+		if !s.hasGrant() {
 			continue
 		}
 		right := outcomes(t, s.text(1), ttl)

@@ -163,24 +163,24 @@ func parse(f form) (o operation, err error) {
 		}
 		o.process = "p" + strconv.FormatUint(n, 10)
 	}
-	if o.time, err = count(&f, "time", maxTime); err != nil {
+	if o.time, err = parseCount(&f, "time", maxTime); err != nil {
 		return invalid("%v", err)
 	}
-	if o.index, err = count(&f, "index", maxTime/spacing); err != nil {
+	if o.index, err = parseCount(&f, "index", maxTime/spacing); err != nil {
 		return invalid("%v", err)
 	}
 	return o, nil
 }
 
 // parseCount returns the value of a non-negative integer field, or -1 if the field is missing.
-func count(f *form, name string, most int64) (int64, error) {
+func parseCount(f *form, name string, limit int64) (int64, error) {
 	v := f.get(name)
 	if v.isNil() {
 		return -1, nil
 	}
 	n, err := strconv.ParseInt(strings.TrimSuffix(v.text, "N"), 10, 64)
-	if v.kind != symbol || err != nil || n < 0 || n > most {
-		return -1, fmt.Errorf(":%s %s is not an integer from 0 to %d", name, abbreviate(v), most)
+	if v.kind != symbol || err != nil || n < 0 || n > limit {
+		return -1, fmt.Errorf(":%s %s is not an integer from 0 to %d", name, abbreviate(v), limit)
 	}
 	return n, nil
 }

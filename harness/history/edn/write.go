@@ -79,20 +79,20 @@ type writer struct {
 func (t *writer) gather() {
 	for _, c := range t.Params.Clients {
 		if t.Began[c] {
-			t.client(c)
+			t.assignNumber(c)
 		}
 	}
 	for s := range t.Sessions() {
-		t.session(s)
+		t.addSession(s)
 	}
 	for _, f := range t.Faults {
-		t.fault("start-", f.Begin)
-		t.fault("stop-", f.End)
+		t.addFault("start-", f.Begin)
+		t.addFault("stop-", f.End)
 	}
 }
 
 // assignNumber gives a client its first process number, unless it has one.
-func (t *writer) client(name string) {
+func (t *writer) assignNumber(name string) {
 	if _, ok := t.number[name]; !ok {
 		t.number[name] = t.next
 		t.next++
@@ -101,13 +101,13 @@ func (t *writer) client(name string) {
 
 // addSession adds a session's acquire, the starts and ends of its windows, and its release, unless
 // the end of the last window was already written as a release.
-func (t *writer) session(s *facts.Session) {
-	t.client(s.Client())
+func (t *writer) addSession(s *facts.Session) {
+	t.assignNumber(s.Client())
 	t.keys[s.Key()] = true
 	opened, released := false, false
 	for w := range t.Windows(s) {
-		_, how := t.Closing(w)
-		t.beliefEnds(w, how)
+		_, how := t.WindowEnd(w)
+		t.addWindowEnds(w, how)
 		opened = opened || w.Opens == s.Acquire.Return
 		released = how == facts.Released || how == facts.StillBelieved
 	}
@@ -117,17 +117,17 @@ func (t *writer) session(s *facts.Session) {
 		late.Type, late.Cause = history.Fail, string(facts.Expired)
 		acquire.Return = &late
 	}
-	t.operation(history.OpAcquire, acquire)
+	t.addOperation(history.OpAcquire, acquire)
 	for x := range s.Calls(history.OpRelease) {
 		if released || !s.Granted() {
-			t.operation(history.OpRelease, x)
+			t.addOperation(history.OpRelease, x)
 		}
 		return
 	}
 }
 
 // addOperation adds an operation that the client called.
-func (t *writer) operation(f string, o facts.Operation) {
+func (t *writer) addOperation(f string, o facts.Operation) {
 	t.count++
 	t.lines = append(t.lines, line{t: o.Call.T, n: o.Call.N, operation: t.count, call: true, e: *o.Call, f: f})
 	if o.Return != nil {
@@ -137,18 +137,18 @@ func (t *writer) operation(f string, o facts.Operation) {
 
 // addWindowEnds adds operations for a window that was opened by something other than an acquire, or
 // ended by something other than a release.
-func (t *writer) beliefEnds(w facts.Window, how facts.Ending) {
+func (t *writer) addWindowEnds(w facts.Window, how facts.Ending) {
 	e := history.Event{N: w.Opens.N, Process: w.Session.Client(), Key: w.Session.Key(), Session: w.Session.Name()}
 	if w.Opens.Op == history.OpExtend {
 		t.addPair(line{t: w.From, n: w.Opens.N, e: e, f: history.OpAcquire})
 	}
 	if how != facts.Released && how != facts.StillBelieved {
-		t.release(e, w.To, 0, how)
+		t.addRelease(e, w.To, 0, how)
 	}
 }
 
 // addRelease adds a release at the end of a window that was not ended by a release.
-func (t *writer) release(e history.Event, at, n int64, why facts.Ending) {
+func (t *writer) addRelease(e history.Event, at, n int64, why facts.Ending) {
 	t.addPair(line{t: at, n: n, order: 2, e: e, f: history.OpRelease, cause: string(why)})
 }
 
@@ -162,7 +162,7 @@ func (t *writer) addPair(l line) {
 	t.lines = append(t.lines, call, l)
 }
 
-func (t *writer) fault(word string, e *history.Event) {
+func (t *writer) addFault(word string, e *history.Event) {
 	if e == nil {
 		return
 	}

@@ -12,7 +12,7 @@ import (
 	"lockpick/internal/histories"
 )
 
-const paused = `params clients=c1,c2 nodes=n1 ttl=10s
+const pausedHistory = `params clients=c1,c2 nodes=n1 ttl=10s
 0 c1 begin client
 0 c2 begin client
 1 c1 invoke acquire session=c1/1
@@ -33,7 +33,7 @@ const paused = `params clients=c1,c2 nodes=n1 ttl=10s
 
 // wantEDN is pausedHistory as EDN. The expired lease is released at its deadline. After an :info, a
 // client continues under another number. An operation that never returned is :info.
-const want = `{:index 0, :type :invoke, :process 0, :f :acquire, :value nil, :time 1000000000, :key "lock-1", :event 3}
+const wantEDN = `{:index 0, :type :invoke, :process 0, :f :acquire, :value nil, :time 1000000000, :key "lock-1", :event 3}
 {:index 1, :type :ok, :process 0, :f :acquire, :value nil, :time 2000000000, :key "lock-1", :event 4}
 {:index 2, :type :info, :process :nemesis, :f :start-pause, :value ["c1"], :time 3000000000, :event 5}
 {:index 3, :type :info, :process :nemesis, :f :start-pause, :value ["c1" "\"quoted\" \\path"], :time 3000000000, :event 5}
@@ -52,7 +52,7 @@ const want = `{:index 0, :type :invoke, :process 0, :f :acquire, :value nil, :ti
 `
 
 func TestWrite(t *testing.T) {
-	h, err := histories.Parse(paused)
+	h, err := histories.Parse(pausedHistory)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,7 +60,7 @@ func TestWrite(t *testing.T) {
 	if err := Write(&b, h); err != nil {
 		t.Fatal(err)
 	}
-	if b.String() != want {
+	if b.String() != wantEDN {
 		t.Errorf("got:\n%s", b.String())
 	}
 	if _, _, err := Read(&b, 0); err != nil {
@@ -106,7 +106,7 @@ func TestWriteUnknownAcquire(t *testing.T) {
 // A name is read back as one string by an EDN library, whatever characters it contains.
 func TestWriteHostileNames(t *testing.T) {
 	for _, key := range []string{"a\"b", `back\slash`, "new\nline\r\t", "\x00\x1b\x7f\u0085\u2028", "né 🔒", "#{:a}", "", strings.Repeat("x", 1<<20)} {
-		h, err := histories.Parse(paused)
+		h, err := histories.Parse(pausedHistory)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -119,7 +119,7 @@ func TestWriteHostileNames(t *testing.T) {
 		if err := Write(&b, h); err != nil {
 			t.Fatal(err)
 		}
-		if n := strings.Count(b.String(), "\n"); n != strings.Count(want, "\n") {
+		if n := strings.Count(b.String(), "\n"); n != strings.Count(wantEDN, "\n") {
 			t.Errorf("%.40q: %d lines", key, n)
 		}
 		var op map[goedn.Keyword]any

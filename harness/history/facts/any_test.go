@@ -84,7 +84,7 @@ func checkInvariants(t *testing.T, f *Facts) {
 				t.Fatalf("%s has a window from %d to %d, after %d", s.Name(), w.From, w.To, last)
 			}
 			last = w.To
-			f.Closing(w)
+			f.WindowEnd(w)
 		}
 	}
 	for _, l := range f.Locks {

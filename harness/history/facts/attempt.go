@@ -150,7 +150,7 @@ func (in *attemptReader) finishAttempts(f *Facts, w *LockAttempts) {
 		if a.previous = w.LastAttempt[s]; a.previous != nil && a.previous.Token == a.Token {
 			a.previous = a.previous.previous
 		}
-		if a.resent = a.isResent(in.nodeTimeout) || a.From > s.Ended && a.From-in.gaveUpAt(s) > in.nodeTimeout; a.resent || a.afterGrant() {
+		if a.resent = a.isResent(in.nodeTimeout) || a.From > s.EndedAt && a.From-in.gaveUpAt(s) > in.nodeTimeout; a.resent || a.afterGrant() {
 			a.endWithoutNext, a.End = a.From, a.From
 			continue
 		}
@@ -217,7 +217,7 @@ func (in *attemptReader) gaveUpAt(s *Session) int64 {
 func (s *Session) gaveUpAt(gone map[string]int64) int64 {
 	at := int64(Never)
 	if !s.Granted() {
-		at = s.Ended
+		at = s.EndedAt
 	}
 	for x := range s.Actions() {
 		switch {
@@ -258,15 +258,15 @@ func (a *Attempt) isResent(nodeTimeout int64) bool {
 // with another token, for example by a driver that continues after its client has given up.
 func (a *Attempt) afterGrant() bool {
 	s := a.Session
-	return s.Granted() && a.From > s.Acquire.Returned() && s.Token() != "" && s.Token() != a.Token
+	return s.Granted() && a.From > s.Acquire.OutcomeAt() && s.Token() != "" && s.Token() != a.Token
 }
 
 // endOf returns when a session was over: its acquire returned without the lock, its holder had
 // released the lock, or its client was gone.
 func (f *Facts) endOf(s *Session) int64 {
-	at := s.Acquire.Returned()
+	at := s.Acquire.OutcomeAt()
 	if s.Granted() {
-		at = s.Released()
+		at = s.ReleasedAt()
 	}
 	if t, ok := f.GoneAt[s.Client()]; ok {
 		at = min(at, t)
@@ -327,12 +327,12 @@ func lastCalledBy(sessions []*Session, at int64) *Session {
 func (in *attemptReader) splitRounds(g *group) {
 	var all []*Attempt
 	var sets, deletes []*history.Event // in this round so far
-	var of *Session
+	var session *Session
 	begin := func(s *Session, first []*history.Event) {
 		if len(sets) > 0 {
-			all = append(all, newAttempt(of, sets, deletes))
+			all = append(all, newAttempt(session, sets, deletes))
 		}
-		sets, deletes, of = first, nil, s
+		sets, deletes, session = first, nil, s
 	}
 	for _, e := range g.events {
 		if e.Op == history.OpRelease {
@@ -344,7 +344,7 @@ func (in *attemptReader) splitRounds(g *group) {
 		switch s := lastCalledBy(g.sessions, e.Sent); {
 		case s == nil: // belongs to no session
 			continue
-		case len(sets) == 0, len(deletes) > 0, s != of && !in.mayBelongTo(of, s, e):
+		case len(sets) == 0, len(deletes) > 0, s != session && !in.mayBelongTo(session, s, e):
 			begin(s, nil)
 		case in.repeatsNode(sets, e):
 			n := in.roundStart(sets, e)
@@ -393,8 +393,8 @@ func (in *attemptReader) roundStart(sets []*history.Event, e *history.Event) int
 }
 
 // repeatsNode reports whether e was sent to a node to which an earlier set, now over, was sent.
-func (in *attemptReader) repeatsNode(asked []*history.Event, e *history.Event) bool {
-	return slices.ContainsFunc(asked, func(x *history.Event) bool {
+func (in *attemptReader) repeatsNode(sets []*history.Event, e *history.Event) bool {
+	return slices.ContainsFunc(sets, func(x *history.Event) bool {
 		return x.Node == e.Node && in.isOver(x, e.Sent)
 	})
 }
@@ -407,7 +407,7 @@ func (in *attemptReader) isOver(x *history.Event, at int64) bool {
 // mayBelongTo reports whether set e, which was sent after the next acquire was called, may belong
 // to a round of the last one.
 func (in *attemptReader) mayBelongTo(last, next *Session, e *history.Event) bool {
-	over := last.Acquire.Ended()
+	over := last.Acquire.ReturnedAt()
 	return next.Token() != e.Token && over < Never && e.Sent-over <= in.nodeTimeout
 }
 
@@ -415,13 +415,13 @@ func (in *attemptReader) mayBelongTo(last, next *Session, e *history.Event) bool
 // deleted: earlier rounds whose keys still existed, and rounds that began while the release was in
 // flight.
 func (in *attemptReader) assignReleases(all []*Attempt) {
-	own := make([][]*history.Event, len(all)) // by round: the releases sent in it
+	sentInRound := make([][]*history.Event, len(all)) // by round: the releases sent in it
 	for i, a := range all {
-		own[i] = a.Deletes[:len(a.Deletes):len(a.Deletes)]
-		a.Deletes = own[i]
+		sentInRound[i] = a.Deletes[:len(a.Deletes):len(a.Deletes)]
+		a.Deletes = sentInRound[i]
 	}
 	for i, a := range all {
-		for _, d := range own[i] {
+		for _, d := range sentInRound[i] {
 			for _, b := range all[i+1:] {
 				if b.From >= d.Applied {
 					break
@@ -430,7 +430,7 @@ func (in *attemptReader) assignReleases(all []*Attempt) {
 			}
 		}
 		for _, e := range a.Sets {
-			a.Deletes = append(a.Deletes, in.laterReleases(e, own[i], all[i+1:], own[i+1:])...)
+			a.Deletes = append(a.Deletes, in.laterReleases(e, sentInRound[i], all[i+1:], sentInRound[i+1:])...)
 		}
 	}
 }
@@ -438,8 +438,8 @@ func (in *attemptReader) assignReleases(all []*Attempt) {
 // laterReleases returns the releases of later rounds that may have deleted the key set by e. It
 // stops at the round in which the key was certainly gone: deleted by a release, expired, or set
 // again.
-func (in *attemptReader) laterReleases(e *history.Event, own []*history.Event, rounds []*Attempt, theirs [][]*history.Event) (deletes []*history.Event) {
-	gone := deletedBy(e, own)
+func (in *attemptReader) laterReleases(e *history.Event, roundReleases []*history.Event, rounds []*Attempt, laterRoundReleases [][]*history.Event) (deletes []*history.Event) {
+	gone := deletedBy(e, roundReleases)
 	for i, a := range rounds {
 		if a.From >= gone || in.maxLife > 0 && a.From-Applied(e) > in.maxLife {
 			break
@@ -449,12 +449,12 @@ func (in *attemptReader) laterReleases(e *history.Event, own []*history.Event, r
 				gone = min(gone, Applied(s))
 			}
 		}
-		for _, d := range theirs[i] {
+		for _, d := range laterRoundReleases[i] {
 			if d.Node == e.Node {
 				deletes = append(deletes, d)
 			}
 		}
-		gone = min(gone, deletedBy(e, theirs[i]))
+		gone = min(gone, deletedBy(e, laterRoundReleases[i]))
 	}
 	return deletes
 }

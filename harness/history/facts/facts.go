@@ -81,8 +81,8 @@ func Read(h *history.History) *Facts {
 	}
 	in := read(h, h.Events)
 	if in.clockChanged || len(in.losses) > 0 { // rare, so it is not checked beforehand
-		if came := history.WithActualDeadlines(h.Events); &came[0] != &h.Events[0] {
-			in = read(h, came)
+		if corrected := history.WithActualDeadlines(h.Events); &corrected[0] != &h.Events[0] {
+			in = read(h, corrected)
 		}
 		if len(in.losses) > 0 {
 			in.notePromises(history.WithClockDeadlines(h.Events))
@@ -103,7 +103,7 @@ func read(h *history.History, events []history.Event) *reader {
 		clients: map[string]*client{}, pending: map[faultKey]*pendingFaults{}, numbers: make([]bool, len(events)+1), extraNumbers: map[int64]bool{},
 	}
 	for _, name := range h.Params.Clients {
-		in.client(name)
+		in.addClient(name)
 	}
 	for i := range events {
 		in.add(&events[i])
@@ -199,7 +199,7 @@ type client struct {
 	death         *history.Event // the event that recorded its end or that it was killed
 }
 
-func (in *reader) client(name string) *client {
+func (in *reader) addClient(name string) *client {
 	c := &client{}
 	in.clients[name] = c
 	in.all = append(in.all, c)
@@ -224,7 +224,7 @@ func (in *reader) add(e *history.Event) {
 		in.checkClient(c, e)
 		in.enter(c, e)
 	case e.Process == history.Nemesis:
-		in.nemesis(e)
+		in.addNemesisEvent(e)
 	case e.Op == history.OpLife && e.Life != nil:
 		in.lifeEvents = append(in.lifeEvents, e)
 	case e.Op == history.OpLife: // without a life there is nothing to add
@@ -252,13 +252,13 @@ func (in *reader) unlistedClient(e *history.Event) *client {
 	if e.Node != "" || e.Process == history.Nemesis || e.Process == history.Harness {
 		return nil
 	}
-	return in.client(e.Process)
+	return in.addClient(e.Process)
 }
 
 // addNemesisEvent adds a clock change or an event of a fault.
-func (in *reader) nemesis(e *history.Event) {
-	in.clockChange(e)
-	in.fault(e)
+func (in *reader) addNemesisEvent(e *history.Event) {
+	in.addClockChange(e)
+	in.addFaultEvent(e)
 	if c := in.clients[e.Node]; c != nil && e.Op == Kill && e.Type == history.Begin {
 		c.markDead(e)
 	}
@@ -290,7 +290,7 @@ func (in *reader) enter(c *client, e *history.Event) {
 			in.UsedResource = in.UsedResource || e.Op == history.OpRead || e.Op == history.OpWrite
 		}
 	case c.open != nil && e.Op == c.open.Op:
-		in.returned(c, e)
+		in.recordReturn(c, e)
 	case e.Op == history.OpCheck:
 		in.enterAction(c, e, e)
 	default:
@@ -312,13 +312,13 @@ func (in *reader) enterAction(c *client, call, ret *history.Event) *Session {
 }
 
 // recordReturn adds the return of the client's pending call.
-func (in *reader) returned(c *client, e *history.Event) {
+func (in *reader) recordReturn(c *client, e *history.Event) {
 	c.open = nil
 	if e.Op != history.OpAcquire {
 		c.actionSession.actions[c.actionIndex].Return = e
 		return
 	}
-	c.session.returned(e)
+	c.session.recordReturn(e)
 	c.lock.sessions = append(c.lock.sessions, c.session)
 	if e.Type == history.OK {
 		in.Grants++
@@ -341,7 +341,7 @@ func (in *reader) beginSession(c *client, e *history.Event) {
 	if c.acquiring() { // it never returned
 		c.lock.sessions = append(c.lock.sessions, c.session)
 	}
-	c.session = &Session{Acquire: Operation{Call: e}, Called: e.T, Ended: Never, Until: NotGranted}
+	c.session = &Session{Acquire: Operation{Call: e}, CalledAt: e.T, EndedAt: Never, Until: NotGranted}
 	c.open = e
 	in.sessions = append(in.sessions, c.session)
 	c.serial = max(c.serial, serialOf(e))

@@ -171,7 +171,7 @@ func TestEndOfBelief(t *testing.T) {
 		got := ""
 		for w := range f.Windows(f.SessionByName("c1/1")) {
 			got += FromTo(w.From, w.To)
-			if by, how := f.Closing(w); by != nil {
+			if by, how := f.WindowEnd(w); by != nil {
 				got += " " + string(how) + " at " + Seconds(by.T)
 			}
 		}
@@ -194,7 +194,7 @@ func describe(f *Facts) string {
 			printf("  %s %s", a.Call.Op, pair(a))
 		}
 		for w := range f.Windows(x) {
-			by, how := f.Closing(w)
+			by, how := f.WindowEnd(w)
 			printf("  believed in %s to %s, by %s, %s by %s", Seconds(w.From), Seconds(w.To), number(w.Opens), cmp.Or(how, "still"), number(by))
 		}
 	}
@@ -212,7 +212,7 @@ func describe(f *Facts) string {
 		printf("%s %s, step %d: invoke %s, begin %s, end %s, fail %s", x.Kind, x.Target, x.Step, number(x.Invoke), number(x.Begin), number(x.End), number(x.Fail))
 	}
 	for _, x := range f.ClockChanges {
-		printf("clock of %s at %s: %s ahead, rate %g, wrong %t, %s ahead a second later", x.Process, Seconds(x.T), Seconds(x.Offset), x.Rate, x.Wrong(), Seconds(x.Ahead(x.T+1e9)))
+		printf("clock of %s at %s: %s ahead, rate %g, wrong %t, %s ahead a second later", x.Process, Seconds(x.T), Seconds(x.Offset), x.Rate, x.IsWrong(), Seconds(x.OffsetAt(x.T+1e9)))
 	}
 	for _, w := range f.Writes() {
 		printf("write %s %s: read %s, met version %d, made %d, tokens up to %d", number(w.Event), w.Type, number(w.Read), w.VersionBefore, w.VersionAfter, w.MaxFence)
@@ -269,7 +269,7 @@ func number(e *history.Event) string {
 
 // A call that returns only because its client is stopped, at the limit or earlier, counts as
 // pending.
-func TestUnreturned(t *testing.T) {
+func TestPendingAtStop(t *testing.T) {
 	const calls = `params clients=c1 limit=20s
 0  c1 begin client
 1  c1 invoke acquire session=c1/1
@@ -289,7 +289,7 @@ func TestUnreturned(t *testing.T) {
 			t.Fatal(err)
 		}
 		f := Read(h)
-		if got := f.Unreturned(f.SessionByName("c1/1").Acquire); got != want {
+		if got := f.PendingAtStop(f.SessionByName("c1/1").Acquire); got != want {
 			t.Errorf("%q: %v", text, got)
 		}
 	}
@@ -349,7 +349,7 @@ func TestElapsedOnClock(t *testing.T) {
 
 // A key expires when its node's clock first shows the expiry or, if a clock change skips that, at
 // the change. It never expires before the expiry was set.
-func TestWhenAKeyLapses(t *testing.T) {
+func TestKeyExpiredAt(t *testing.T) {
 	for clock, want := range map[string]float64{
 		"": 11,
 		"3 nemesis info clock node=n1 local=1003 wall drift=-200000000":              13,
@@ -364,7 +364,7 @@ func TestWhenAKeyLapses(t *testing.T) {
 			t.Fatal(err)
 		}
 		f := Read(h)
-		if got := f.Lives().Intervals("n1", "lock-1")[0].Lapse(f.ClockChangesOf("n1")); got != int64(want*1e9) {
+		if got := f.Lives().Intervals("n1", "lock-1")[0].ExpiredAt(f.ClockChangesOf("n1")); got != int64(want*1e9) {
 			t.Errorf("%s: %s, want %g s", clock, Seconds(got), want)
 		}
 	}

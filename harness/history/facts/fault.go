@@ -46,7 +46,7 @@ type pendingFaults struct {
 }
 
 // addFaultEvent adds an event of a fault.
-func (in *reader) fault(e *history.Event) {
+func (in *reader) addFaultEvent(e *history.Event) {
 	key := faultKey{e.Op, e.Node, e.Step}
 	p := in.pending[key]
 	if p == nil {
@@ -57,11 +57,11 @@ func (in *reader) fault(e *history.Event) {
 	switch e.Type {
 	case history.Invoke:
 	case history.Begin:
-		f = last(&p.tried, func(f *Fault) bool { return f.Begin == nil && f.End == nil && f.Fail == nil })
+		f = lastAccepting(&p.tried, func(f *Fault) bool { return f.Begin == nil && f.End == nil && f.Fail == nil })
 	case history.Fail:
-		f = last(&p.unfailed, func(f *Fault) bool { return f.End == nil && f.Fail == nil })
+		f = lastAccepting(&p.unfailed, func(f *Fault) bool { return f.End == nil && f.Fail == nil })
 	case history.End:
-		f = last(&p.begun, func(f *Fault) bool { return f.End == nil })
+		f = lastAccepting(&p.begun, func(f *Fault) bool { return f.End == nil })
 	default:
 		return
 	}
@@ -85,7 +85,7 @@ func (in *reader) fault(e *history.Event) {
 
 // lastAccepting returns the last fault for which may returns true, or nil. It drops the faults
 // after that one, which will never take an event again, so that each of them is skipped only once.
-func last(list *[]*Fault, may func(*Fault) bool) *Fault {
+func lastAccepting(list *[]*Fault, may func(*Fault) bool) *Fault {
 	for n := len(*list); n > 0; n-- {
 		if f := (*list)[n-1]; may(f) {
 			*list = (*list)[:n]

@@ -92,25 +92,25 @@ func (s *KeyInterval) ExpiresAt() int64 {
 // is the same as ExpiresAt unless the clock was changed in between, but is never before the expiry
 // was set. If the changes don't agree with what the clock showed when the key ended, the node uses
 // another clock for expiry, and the changes are ignored. Never means that the key had no expiry.
-func (s *KeyInterval) Lapse(turned []ClockChange) int64 {
+func (s *KeyInterval) ExpiredAt(changes []ClockChange) int64 {
 	const tick = int64(time.Millisecond)
 	due := s.ExpiresAt()
-	if due == Never || len(turned) == 0 {
+	if due == Never || len(changes) == 0 {
 		return max(due, s.ExpirySet.T)
 	}
-	gain := func(e *history.Event) int64 { return e.Local - e.T - ClockAt(turned, e.T).Ahead(e.T) }
+	gain := func(e *history.Event) int64 { return e.Local - e.T - ClockAt(changes, e.T).OffsetAt(e.T) }
 	if e := s.End; e != nil && e.Local != 0 {
 		if off := gain(e) - gain(s.ExpirySet); max(off, -off) > tick+TimestampError(e)+TimestampError(s.ExpirySet) {
 			return max(due, s.ExpirySet.T)
 		}
 	}
-	var turns []history.Event
-	for _, t := range turned {
-		turns = append(turns, *t.Event)
+	var events []history.Event
+	for _, t := range changes {
+		events = append(events, *t.Event)
 	}
-	given := *s.ExpirySet
-	given.Process, given.Wall, given.ValidUntil = s.Node, true, due
-	return max(given.DeadlineReached(turns), s.ExpirySet.T)
+	expirySet := *s.ExpirySet
+	expirySet.Process, expirySet.Wall, expirySet.ValidUntil = s.Node, true, due
+	return max(expirySet.DeadlineReached(events), s.ExpirySet.T)
 }
 
 // Lifetime returns the time to live that ExpirySet gave the key, or Never if the key has no expiry.

@@ -15,11 +15,11 @@ const Never = math.MaxInt64
 // Session is one acquire call and everything done with its handle. Copies of the acquire's most
 // used fields are kept here because events are large and, in a long history, far apart in memory.
 type Session struct {
-	Acquire Operation
-	Called  int64       // when acquire was called
-	Ended   int64       // when it returned, whatever the outcome, or Never
-	Until   int64       // the deadline returned by acquire (see Deadline), or NotGranted
-	actions []Operation // operations on the handle, in call order
+	Acquire  Operation
+	CalledAt int64       // when acquire was called
+	EndedAt  int64       // when it returned, whatever the outcome, or Never
+	Until    int64       // the deadline returned by acquire (see Deadline), or NotGranted
+	actions  []Operation // operations on the handle, in call order
 }
 
 // Name, Client and Key return the session's name, its client and the name of its lock.
@@ -54,7 +54,7 @@ func (s *Session) Calls(op string) iter.Seq[Operation] {
 func (s *Session) Actions() iter.Seq[Operation] { return slices.Values(s.actions) }
 
 // HasExtension reports whether the client tried to extend the lock.
-func (s *Session) Extended() bool {
+func (s *Session) HasExtension() bool {
 	return slices.ContainsFunc(s.actions, func(a Operation) bool { return a.Call.Op == history.OpExtend })
 }
 
@@ -68,7 +68,7 @@ func (s *Session) FirstRelease() *history.Event {
 
 // ReleasedAt returns when the client knew that the session no longer held the lock, because a
 // release succeeded or definitely failed. Otherwise it returns Never.
-func (s *Session) Released() int64 {
+func (s *Session) ReleasedAt() int64 {
 	for x := range s.Calls(history.OpRelease) {
 		if x.Outcome() != history.Info {
 			return x.Return.T
@@ -78,9 +78,9 @@ func (s *Session) Released() int64 {
 }
 
 // recordReturn adds the return of the session's acquire.
-func (s *Session) returned(e *history.Event) {
+func (s *Session) recordReturn(e *history.Event) {
 	s.Acquire.Return = e
-	if s.Ended = e.T; e.Type == history.OK {
+	if s.EndedAt = e.T; e.Type == history.OK {
 		s.Until = Deadline(e)
 	}
 }
@@ -112,7 +112,7 @@ func (o Operation) Outcome() history.Type {
 
 // OutcomeAt returns the time of the return, or Never if the outcome is unknown, because then the
 // operation may take effect at any later time.
-func (o Operation) Returned() int64 {
+func (o Operation) OutcomeAt() int64 {
 	if o.Outcome() == history.Info {
 		return Never
 	}
@@ -121,7 +121,7 @@ func (o Operation) Returned() int64 {
 
 // PendingAtStop reports whether a call was pending when the run was stopped, at the scenario's
 // limit or earlier. A call that returned only because its client was stopped counts as pending.
-func (f *Facts) Unreturned(o Operation) bool {
+func (f *Facts) PendingAtStop(o Operation) bool {
 	if o.Return == nil {
 		return true
 	}
@@ -136,7 +136,7 @@ func (f *Facts) Unreturned(o Operation) bool {
 }
 
 // ReturnedAt returns when the call returned, whatever its outcome, or Never.
-func (o Operation) Ended() int64 {
+func (o Operation) ReturnedAt() int64 {
 	if o.Return == nil {
 		return Never
 	}
@@ -204,7 +204,7 @@ func (f *Facts) Windows(s *Session) iter.Seq[Window] {
 		var last Window
 		until := int64(NotGranted)
 		if s.Granted() {
-			last = Window{From: s.Ended, To: s.Until, Session: s, Opens: s.Acquire.Return, Closes: s.Acquire.Return}
+			last = Window{From: s.EndedAt, To: s.Until, Session: s, Opens: s.Acquire.Return, Closes: s.Acquire.Return}
 			until = s.Until
 		}
 		for x := range s.Calls(history.OpExtend) {
@@ -299,7 +299,7 @@ const (
 func (f *Facts) Beliefs() (all []Window) {
 	for s := range f.Sessions() {
 		for w := range f.Windows(s) {
-			w.Closes, _ = f.Closing(w)
+			w.Closes, _ = f.WindowEnd(w)
 			all = append(all, w)
 		}
 	}
@@ -312,7 +312,7 @@ func (f *Facts) Loss(s *Session) *history.Event { return f.losses[s] }
 
 // PromisedDeadline returns the deadline that a session's acquire returned, regardless of any later
 // loss. Never means that the lock had no deadline.
-func (f *Facts) Promised(s *Session) int64 {
+func (f *Facts) PromisedDeadline(s *Session) int64 {
 	if until, ok := f.promised[s]; ok {
 		return until
 	}
@@ -321,23 +321,23 @@ func (f *Facts) Promised(s *Session) int64 {
 
 // notePromises records the promised deadlines of sessions that lost their lock. corrected are the
 // same events with deadlines that don't take losses into account.
-func (f *Facts) notePromises(reckoned []history.Event) {
+func (f *Facts) notePromises(corrected []history.Event) {
 	f.promised = map[*Session]int64{}
-	of := map[*history.Event]*Session{}
+	sessionByReturn := map[*history.Event]*Session{}
 	for s := range f.losses {
 		if s.Granted() {
-			of[s.Acquire.Return] = s
+			sessionByReturn[s.Acquire.Return] = s
 		}
 	}
 	for i := range f.Events {
-		if s := of[&f.Events[i]]; s != nil {
-			f.promised[s] = Deadline(&reckoned[i])
+		if s := sessionByReturn[&f.Events[i]]; s != nil {
+			f.promised[s] = Deadline(&corrected[i])
 		}
 	}
 }
 
 // WindowEnd returns the event that ended a window, or nil, and how the window ended.
-func (f *Facts) Closing(w Window) (*history.Event, Ending) {
+func (f *Facts) WindowEnd(w Window) (*history.Event, Ending) {
 	switch e := w.Closes; {
 	case e == nil:
 		if d := f.departure(w.Session.Client()); d != nil && d.T == w.To {
@@ -366,7 +366,7 @@ type ClockChange struct {
 	Event   *history.Event
 }
 
-func (f *Facts) clockChange(e *history.Event) {
+func (f *Facts) addClockChange(e *history.Event) {
 	if e.Op != history.OpClock || !e.Wall || f.Params.Epoch == 0 || e.Local == 0 {
 		return
 	}
@@ -400,7 +400,7 @@ func (f *Facts) ElapsedOnClock(since *history.Event, until int64) int64 {
 	for i := range f.Events {
 		switch e := &f.Events[i]; {
 		case e.T > until:
-			return shows - since.Local + elapsedOn(until-at, drift)
+			return shows - since.Local + clockAdvance(until-at, drift)
 		case e.Op != history.OpClock || e.Node != since.Process || e.Wall != since.Wall:
 		case e.T <= since.T:
 			drift = e.Drift
@@ -408,24 +408,24 @@ func (f *Facts) ElapsedOnClock(since *history.Event, until int64) int64 {
 			at, shows, drift = e.T, e.Local, e.Drift
 		}
 	}
-	return shows - since.Local + elapsedOn(until-at, drift)
+	return shows - since.Local + clockAdvance(until-at, drift)
 }
 
 // clockAdvance returns how far a clock advances in a span of true time if it runs fast by drift, in
 // parts per 10⁹.
-func elapsedOn(span, drift int64) int64 { return span + int64(float64(span)*(float64(drift)/1e9)) }
+func clockAdvance(span, drift int64) int64 { return span + int64(float64(span)*(float64(drift)/1e9)) }
 
 // readError is the maximum error of reading a correct clock.
 const readError = int64(time.Millisecond) / 2
 
 // IsWrong reports whether the clock is off or runs at the wrong rate.
-func (t ClockChange) Wrong() bool {
+func (t ClockChange) IsWrong() bool {
 	return t.Offset >= readError || t.Offset <= -readError || t.Rate != 1
 }
 
 // OffsetAt returns how far the clock is ahead at a time after the change, provided that it is not
 // changed again before.
-func (t ClockChange) Ahead(at int64) int64 {
+func (t ClockChange) OffsetAt(at int64) int64 {
 	gained := float64(at-t.T) * (t.Rate - 1)
 	return int64(min(max(float64(t.Offset)+gained, math.MinInt64/2), math.MaxInt64/2))
 }

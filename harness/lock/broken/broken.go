@@ -58,7 +58,7 @@ func findMistake(name string) (mistake, error) {
 }
 
 // newBroken returns a lock to which no mistake has been added yet.
-func newBroken(env lock.Env) (*broken, error) {
+func newBroken(env lock.Env) (*brokenLock, error) {
 	s := env.Settings
 	if s.Ask != "" && s.Ask != "multiplexed" && s.Ask != "sequential" {
 		return nil, fmt.Errorf("lock broken does not support ask: %q: use multiplexed or sequential", s.Ask)
@@ -66,7 +66,7 @@ func newBroken(env lock.Env) (*broken, error) {
 	if s.TTL == 0 {
 		s.TTL = 10 * time.Second
 	}
-	l := &broken{env: env, closed: make(chan struct{})}
+	l := &brokenLock{env: env, closed: make(chan struct{})}
 	for i, n := range env.Nodes {
 		o := redisnode.Options(n.Addr)
 		o.Dialer = env.Dial
@@ -90,7 +90,7 @@ func newBroken(env lock.Env) (*broken, error) {
 }
 
 // brokenLock is one client's lock.
-type broken struct {
+type brokenLock struct {
 	lock.Clients[*redis.Client]
 	algorithm
 	env     lock.Env
@@ -102,12 +102,12 @@ type broken struct {
 	closed  chan struct{}
 }
 
-func (l *broken) Close() error {
+func (l *brokenLock) Close() error {
 	close(l.closed)
 	return l.Clients.Close()
 }
 
-func (l *broken) Acquire(ctx context.Context, key string) (lock.Handle, error) {
+func (l *brokenLock) Acquire(ctx context.Context, key string) (lock.Handle, error) {
 	for try := 1; ctx.Err() == nil; try++ {
 		if h := l.attempt(ctx, key, try); h != nil {
 			return l.wrap(h), nil
@@ -121,7 +121,7 @@ func (l *broken) Acquire(ctx context.Context, key string) (lock.Handle, error) {
 }
 
 // attempt tries to acquire the lock once. If that fails, it cleans up and returns nil.
-func (l *broken) attempt(ctx context.Context, key string, try int) *handle {
+func (l *brokenLock) attempt(ctx context.Context, key string, try int) *handle {
 	start := l.now()
 	h := &handle{lock: l, key: key, value: l.value(try, start)}
 	h.granted = l.ask(ctx, l.all, func(ctx context.Context, node int) (int64, error) {
@@ -141,13 +141,13 @@ func (l *broken) attempt(ctx context.Context, key string, try int) *handle {
 }
 
 // release deletes the key on the given nodes with the step by, even if ctx has ended.
-func (l *broken) release(ctx context.Context, nodes []int, h *handle, by step) []driver.Answer {
+func (l *brokenLock) release(ctx context.Context, nodes []int, h *handle, by step) []driver.Answer {
 	return l.ask(context.WithoutCancel(ctx), nodes, func(ctx context.Context, node int) (int64, error) {
 		return by(ctx, node, h.key, h.value)
 	})
 }
 
-func (l *broken) wait(ctx context.Context) {
+func (l *brokenLock) wait(ctx context.Context) {
 	l.retries++
 	select {
 	case <-l.cfg.After(l.delay()):
@@ -192,7 +192,7 @@ type algorithm struct {
 }
 
 // reference returns the algorithm of the reference implementation.
-func (l *broken) reference() algorithm {
+func (l *brokenLock) reference() algorithm {
 	majority := redlock.Quorum(len(l.nodes))
 	return algorithm{
 		now: l.cfg.Now, drift: redlock.Drift(l.cfg.TTL, l.cfg.Drift), countsGrants: true,
@@ -202,50 +202,52 @@ func (l *broken) reference() algorithm {
 		},
 		value: func(int, time.Time) string { return l.random() }, set: l.setFree, quorum: majority,
 		votes: func(_ int, granted []driver.Answer) int { return driver.Count(granted).Yes },
-		valid: l.hasTimeLeft, deadlineFrom: l.fromStart, fencingToken: l.highestCount, wrap: func(h *handle) lock.Handle { return h },
-		undo:      func(ctx context.Context, h *handle) []driver.Answer { return l.release(ctx, l.all, h, l.delOwn) },
+		valid: l.hasTimeLeft, deadlineFrom: l.deadlineFromStart, fencingToken: l.highestCount, wrap: func(h *handle) lock.Handle { return h },
+		undo:      func(ctx context.Context, h *handle) []driver.Answer { return l.release(ctx, l.all, h, l.deleteIfOwner) },
 		delay:     func() time.Duration { return l.env.Delay(l.retries, l.cfg.RetryMin, l.cfg.RetryMax) },
-		deleteKey: l.delOwn, releaseNodes: func(*handle) []int { return l.all },
+		deleteKey: l.deleteIfOwner, releaseNodes: func(*handle) []int { return l.all },
 
 		canExtend:     func(h *handle, start time.Time) bool { return start.Before(h.deadline) },
-		maxExtensions: l.cfg.Extends, extend: l.extendOwn, extensionQuorum: majority,
+		maxExtensions: l.cfg.Extends, extend: l.extendIfOwner, extensionQuorum: majority,
 		extendedInTime:   func(h *handle, start, end time.Time) bool { return end.Before(h.deadline) && l.hasTimeLeft(start, end) },
-		extendedDeadline: l.fromStart,
+		extendedDeadline: l.deadlineFromStart,
 	}
 }
 
 // random returns 20 random bytes in hexadecimal.
-func (l *broken) random() string {
+func (l *brokenLock) random() string {
 	l.drawn++
 	return l.env.Token(l.drawn)
 }
 
 // setFree sets the key if it doesn't exist. If nodes count grants, it returns the number of grants.
-func (l *broken) setFree(ctx context.Context, node int, key, value string) (int64, error) {
+func (l *brokenLock) setFree(ctx context.Context, node int, key, value string) (int64, error) {
 	if l.cfg.Fence {
 		return l.nodes[node].SetFenced(ctx, key, value, l.cfg.TTL)
 	}
 	return boolToCount(l.nodes[node].Set(ctx, key, value, l.cfg.TTL))
 }
 
-func (l *broken) extendOwn(ctx context.Context, node int, key, value string) (int64, error) {
+func (l *brokenLock) extendIfOwner(ctx context.Context, node int, key, value string) (int64, error) {
 	return boolToCount(l.nodes[node].Extend(ctx, key, value, l.cfg.TTL))
 }
 
-func (l *broken) delOwn(ctx context.Context, node int, key, value string) (int64, error) {
+func (l *brokenLock) deleteIfOwner(ctx context.Context, node int, key, value string) (int64, error) {
 	return boolToCount(l.nodes[node].Release(ctx, key, value))
 }
 
-func (l *broken) hasTimeLeft(start, end time.Time) bool {
+func (l *brokenLock) hasTimeLeft(start, end time.Time) bool {
 	return redlock.Validity(l.cfg.TTL, end.Sub(start), l.drift) > 0
 }
 
-func (l *broken) fromStart(start, _ time.Time) time.Time { return start.Add(l.cfg.TTL - l.drift) }
-func (l *broken) fromEnd(_, end time.Time) time.Time     { return end.Add(l.cfg.TTL - l.drift) }
+func (l *brokenLock) deadlineFromStart(start, _ time.Time) time.Time {
+	return start.Add(l.cfg.TTL - l.drift)
+}
+func (l *brokenLock) deadlineFromEnd(_, end time.Time) time.Time { return end.Add(l.cfg.TTL - l.drift) }
 
 // highestCount returns the highest count among the nodes that granted the lock. It raises the count
 // of each node that is behind, and removes the node's vote if the node doesn't confirm this.
-func (l *broken) highestCount(ctx context.Context, h *handle) int64 {
+func (l *brokenLock) highestCount(ctx context.Context, h *handle) int64 {
 	fence, behind := driver.HighestCount(h.granted)
 	for _, a := range l.ask(ctx, behind, func(ctx context.Context, node int) (int64, error) {
 		return boolToCount(l.nodes[node].RaiseFence(ctx, h.key, h.value, fence))
@@ -271,7 +273,7 @@ var (
 
 // handle is one acquired lock, or one attempt to acquire it.
 type handle struct {
-	lock       *broken
+	lock       *brokenLock
 	key, value string
 	granted    []driver.Answer // answers to the attempt, by node
 	fence      int64
@@ -337,7 +339,7 @@ func (h *handle) Extend(ctx context.Context) error {
 var contextByTimer = mistake{Mistake{"context-by-timer",
 	"ends its context only by a timer that starts when the context is first requested, and never checks the clock: a context requested after the deadline has not ended yet",
 	"a context that nobody has requested needs no timer, and the timer knows when to fire"},
-	func(l *broken) {
+	func(l *brokenLock) {
 		l.wrap = func(h *handle) lock.Handle {
 			return &contextHandle{handle: h, until: h.deadline, wait: func(left time.Duration) time.Duration { return left }}
 		}
@@ -346,7 +348,7 @@ var contextByTimer = mistake{Mistake{"context-by-timer",
 var contextByTicker = mistake{Mistake{"context-by-ticker",
 	"checks the deadline only every three quarters of a TTL to end its context, so the context can outlive the lease",
 	"an occasional check is cheaper than a timer for each lock, and the deadline is checked either way"},
-	func(l *broken) {
+	func(l *brokenLock) {
 		l.wrap = func(h *handle) lock.Handle {
 			return contextNotifier{&contextHandle{handle: h, until: h.deadline, wait: func(time.Duration) time.Duration { return l.cfg.TTL * 3 / 4 }}}
 		}

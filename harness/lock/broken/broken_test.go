@@ -50,7 +50,7 @@ func (n nodes) take(some int) {
 
 // countKeys counts the nodes whose key has another client's value, and those whose key has one of
 // the lock's values.
-func (n nodes) keys() (others, own int) {
+func (n nodes) countKeys() (others, own int) {
 	for _, c := range n.clients {
 		switch v, err := c.Get(n.t.Context(), "k").Result(); {
 		case err != nil:
@@ -67,7 +67,7 @@ func (n nodes) keys() (others, own int) {
 var epoch = time.Unix(1_800_000_000, 0)
 
 // tickingClocks makes both clocks of a client advance by tick with each reading.
-func ticking(tick time.Duration) func(*lock.Env) {
+func tickingClocks(tick time.Duration) func(*lock.Env) {
 	clock := func() func() time.Time {
 		var readings atomic.Int64 // some mistakes read it concurrently, once per node
 		return func() time.Time { return epoch.Add(time.Duration(readings.Add(1)-1) * tick) }
@@ -77,7 +77,7 @@ func ticking(tick time.Duration) func(*lock.Env) {
 
 // open returns a lock with a mistake. Its timeouts are long, because no test waits for a timeout to
 // pass.
-func (n nodes) open(mistake string, changes ...func(*lock.Env)) *broken {
+func (n nodes) open(mistake string, changes ...func(*lock.Env)) *brokenLock {
 	n.t.Helper()
 	e := lock.Env{
 		Client: "c1", Now: time.Now, Wall: time.Now, After: time.After, Dial: (&net.Dialer{}).DialContext,
@@ -98,11 +98,11 @@ func (n nodes) open(mistake string, changes ...func(*lock.Env)) *broken {
 		n.t.Fatal(err)
 	}
 	n.t.Cleanup(func() { l.Close() })
-	return l.(*broken)
+	return l.(*brokenLock)
 }
 
 // acquire acquires a lock that must be free.
-func (n nodes) acquire(l *broken) lock.Handle {
+func (n nodes) acquire(l *brokenLock) lock.Handle {
 	n.t.Helper()
 	h, err := l.Acquire(n.t.Context(), "k")
 	if err != nil {
@@ -169,7 +169,7 @@ func TestUseWithoutFaults(t *testing.T) {
 func TestUnmodifiedAlgorithm(t *testing.T) {
 	n := start(t)
 	defer func(table []mistake) { mistakes = table }(mistakes)
-	mistakes = []mistake{{Mistake{Name: "none"}, func(*broken) {}}}
+	mistakes = []mistake{{Mistake{Name: "none"}, func(*brokenLock) {}}}
 	for name, makes := range experiments {
 		if makes(n, "none") {
 			t.Errorf("the lock without a mistake makes the mistake %s", name)
@@ -186,7 +186,7 @@ func TestCanceled(t *testing.T) {
 	if _, err := l.Acquire(ctx, "k"); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("error: %v, want %v", err, context.DeadlineExceeded)
 	}
-	if others, _ := n.keys(); others != 5 {
+	if others, _ := n.countKeys(); others != 5 {
 		t.Error("a failed attempt deleted another client's key")
 	}
 }
@@ -201,7 +201,7 @@ func TestFailedAttemptIsUndone(t *testing.T) {
 		}
 		n.take(4)
 		h, err := n.open(m.Name).Acquire(t.Context(), "k")
-		if _, own := n.keys(); h != nil || err == nil || own != 0 {
+		if _, own := n.countKeys(); h != nil || err == nil || own != 0 {
 			t.Errorf("%s: %d keys left by an attempt with one vote; error %v", m.Name, own, err)
 		}
 		n.take(0)
@@ -217,7 +217,7 @@ func TestFailedAttemptIsUndone(t *testing.T) {
 			e.Wall = e.Now
 		})
 		h, err = l.Acquire(ctx, "k")
-		if _, own := n.keys(); h != nil || !errors.Is(err, context.Canceled) || own != 0 {
+		if _, own := n.countKeys(); h != nil || !errors.Is(err, context.Canceled) || own != 0 {
 			t.Errorf("%s: %d keys left by a canceled attempt; error %v", m.Name, own, err)
 		}
 	}
@@ -233,7 +233,7 @@ func TestExtendLostLock(t *testing.T) {
 		}
 		for taken, lost := range map[int]bool{2: false, 3: true} {
 			n.take(0)
-			h := n.acquire(n.open(m.Name, ticking(time.Millisecond)))
+			h := n.acquire(n.open(m.Name, tickingClocks(time.Millisecond)))
 			until := h.Deadline()
 			for _, c := range n.clients[:taken] {
 				if err := c.Set(t.Context(), "k", "other", 0).Err(); err != nil {
@@ -244,7 +244,7 @@ func TestExtendLostLock(t *testing.T) {
 			if m.Name == "ttl-in-wrong-unit" { // the keys may have expired
 				continue
 			}
-			if others, _ := n.keys(); errors.Is(err, lock.ErrNotHeld) != lost || (err == nil) == lost || h.Deadline().After(until) == lost || others != taken {
+			if others, _ := n.countKeys(); errors.Is(err, lock.ErrNotHeld) != lost || (err == nil) == lost || h.Deadline().After(until) == lost || others != taken {
 				t.Errorf("%s: extended with %d of 5 keys lost: %v, deadline moved %v, %d keys of another client",
 					m.Name, taken, err, h.Deadline().Sub(until), others)
 			}

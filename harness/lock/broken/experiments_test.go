@@ -36,7 +36,7 @@ func (n nodes) values(mistake string, changes ...func(*lock.Env)) []string {
 // failed.
 func (n nodes) lease(mistake string, elapsed time.Duration, changes ...func(*lock.Env)) time.Duration {
 	n.take(0)
-	h, _ := n.open(mistake, append(changes, ticking(elapsed))...).Acquire(n.t.Context(), "k")
+	h, _ := n.open(mistake, append(changes, tickingClocks(elapsed))...).Acquire(n.t.Context(), "k")
 	if h == nil {
 		return 0
 	}
@@ -91,7 +91,7 @@ func (n nodes) timeToLiveAfterSet(mistake string) time.Duration {
 
 // ttlAroundExtension returns the time to live of a lock's keys after the acquire and after an
 // extension. Just before the extension, it sets the time to live to left.
-func (n nodes) extended(mistake string, left time.Duration, changes ...func(*lock.Env)) (before, after time.Duration) {
+func (n nodes) ttlAroundExtension(mistake string, left time.Duration, changes ...func(*lock.Env)) (before, after time.Duration) {
 	n.take(0)
 	h := n.acquire(n.open(mistake, changes...))
 	before = n.timeToLive()
@@ -112,7 +112,7 @@ func (n nodes) extended(mistake string, left time.Duration, changes ...func(*loc
 // operations reads the clock twice.
 func (n nodes) deadlines(mistake string) (acquired, extended time.Duration) {
 	n.take(0)
-	h := n.acquire(n.open(mistake, ticking(time.Second)))
+	h := n.acquire(n.open(mistake, tickingClocks(time.Second)))
 	acquired = h.Deadline().Sub(epoch)
 	if err := h.(lock.Extender).Extend(n.t.Context()); err != nil && mistake != "ttl-in-wrong-unit" {
 		n.t.Errorf("%s: extend: %v", mistake, err)
@@ -121,7 +121,7 @@ func (n nodes) deadlines(mistake string) (acquired, extended time.Duration) {
 }
 
 // delays returns a lock's delays after eight attempts. They should be between 1 and 9 ms.
-func (n nodes) waits(mistake string, changes ...func(*lock.Env)) []time.Duration {
+func (n nodes) delays(mistake string, changes ...func(*lock.Env)) []time.Duration {
 	n.take(5)
 	var waits []time.Duration
 	l := n.open(mistake, append(changes, func(e *lock.Env) {
@@ -145,7 +145,7 @@ func (n nodes) waits(mistake string, changes ...func(*lock.Env)) []time.Duration
 // different one.
 func (n nodes) reusesValue(mistake string) bool {
 	var values []string
-	for _, change := range []func(*lock.Env){ticking(time.Millisecond), anotherClient} {
+	for _, change := range []func(*lock.Env){tickingClocks(time.Millisecond), anotherClient} {
 		l := n.open(mistake, change)
 		l.cfg.Sequential, l.all = true, []int{0}
 		l.set = func(_ context.Context, _ int, _, value string) (int64, error) {
@@ -338,14 +338,14 @@ var experiments = map[string]func(nodes, string) bool{
 	"absolute-expiry": func(n nodes, mistake string) bool {
 		n.take(0)
 		n.acquire(n.open(mistake, wallOffset(-time.Hour)))
-		_, own := n.keys()
+		_, own := n.countKeys()
 		return own == 0
 	},
 	// Another client has three of five nodes, and keeps them.
 	"quorum-half": func(n nodes, mistake string) bool {
 		n.take(3)
 		h, _ := n.open(mistake).Acquire(n.t.Context(), "k")
-		others, _ := n.keys()
+		others, _ := n.countKeys()
 		return h != nil && others == 3
 	},
 	// Another client has two of four nodes, and then three of five.
@@ -439,7 +439,7 @@ var experiments = map[string]func(nodes, string) bool{
 		h := n.acquire(n.open(mistake))
 		n.take(5)
 		err := h.Release(n.t.Context())
-		others, _ := n.keys()
+		others, _ := n.countKeys()
 		if deleted := others < 5; mistake != "loss-is-released" && deleted != (err == nil) || err != nil && !errors.Is(err, lock.ErrNotHeld) {
 			n.t.Errorf("%s: release of a lost lock: %v", mistake, err)
 		}
@@ -449,7 +449,7 @@ var experiments = map[string]func(nodes, string) bool{
 	"undo-by-plain-del": func(n nodes, mistake string) bool {
 		n.take(4)
 		h, _ := n.open(mistake).Acquire(n.t.Context(), "k")
-		others, _ := n.keys()
+		others, _ := n.countKeys()
 		return h == nil && others < 4
 	},
 	// No node answers the release.
@@ -466,7 +466,7 @@ var experiments = map[string]func(nodes, string) bool{
 		h := n.acquire(n.open(mistake))
 		n.take(5)
 		err := h.Release(n.t.Context())
-		others, _ := n.keys()
+		others, _ := n.countKeys()
 		return err == nil && others == 5
 	},
 	// By the time of the release the key has another value of the same client, or another client's.
@@ -486,16 +486,16 @@ var experiments = map[string]func(nodes, string) bool{
 		return deletes(func(own string) string { return own[:len(own)-1] + "!" }) && !deletes(func(string) string { return "c2-other" })
 	},
 	"same-value-for-retries": func(n nodes, mistake string) bool {
-		v := n.values(mistake, ticking(time.Millisecond))
-		return v[0] == v[2] && v[0] != n.values(mistake, anotherClient, ticking(time.Second))[0] && !n.reusesValue(mistake)
+		v := n.values(mistake, tickingClocks(time.Millisecond))
+		return v[0] == v[2] && v[0] != n.values(mistake, anotherClient, tickingClocks(time.Second))[0] && !n.reusesValue(mistake)
 	},
 	"same-value-for-holds": func(n nodes, mistake string) bool { return n.reusesValue(mistake) },
 	"same-value-for-clients": func(n nodes, mistake string) bool {
-		return n.values(mistake, ticking(time.Millisecond))[0] == n.values(mistake, anotherClient, ticking(time.Second))[1]
+		return n.values(mistake, tickingClocks(time.Millisecond))[0] == n.values(mistake, anotherClient, tickingClocks(time.Second))[1]
 	},
 	// Two clients start in the same microsecond, and are a second apart afterwards.
 	"weak-token": func(n nodes, mistake string) bool {
-		one, two := n.values(mistake, ticking(time.Millisecond)), n.values(mistake, anotherClient, ticking(time.Second))
+		one, two := n.values(mistake, tickingClocks(time.Millisecond)), n.values(mistake, anotherClient, tickingClocks(time.Second))
 		return one[0] == two[0] && one[1] != two[1]
 	},
 	// A node is asked twice with one value, and then with another.
@@ -519,18 +519,18 @@ var experiments = map[string]func(nodes, string) bool{
 
 	// Another client has the key by the time of the extension, without a time to live.
 	"extension-without-token-check": func(n nodes, mistake string) bool {
-		if !n.extends(mistake, 5) {
+		if !n.canExtend(mistake, 5) {
 			return false
 		}
-		others, _ := n.keys()
+		others, _ := n.countKeys()
 		return others == 5 && n.timeToLive() > 0
 	},
 	// In the same situation, the key has the lock's own value afterwards.
 	"extension-overwrites": func(n nodes, mistake string) bool {
-		if !n.extends(mistake, 5) {
+		if !n.canExtend(mistake, 5) {
 			return false
 		}
-		others, _ := n.keys()
+		others, _ := n.countKeys()
 		return others == 0
 	},
 	// Another client has the key on the first node after the lock has read it.
@@ -555,33 +555,33 @@ var experiments = map[string]func(nodes, string) bool{
 		return acquired == validity && extended == 2*validity
 	},
 	"extension-adds-to-ttl": func(n nodes, mistake string) bool {
-		_, after := n.extended(mistake, 7*time.Second)
+		_, after := n.ttlAroundExtension(mistake, 7*time.Second)
 		return after > 12*time.Second && after <= 17*time.Second
 	},
 	"extension-drops-expiry": func(n nodes, mistake string) bool {
-		before, after := n.extended(mistake, 10*time.Second)
+		before, after := n.ttlAroundExtension(mistake, 10*time.Second)
 		return before > 0 && after == -1
 	},
 	"extension-only-checks": func(n nodes, mistake string) bool {
-		_, after := n.extended(mistake, 5*time.Second)
+		_, after := n.ttlAroundExtension(mistake, 5*time.Second)
 		return after > 0 && after <= 5*time.Second
 	},
 	// The wall clock is an hour ahead.
 	"extension-by-wall-clock": func(n nodes, mistake string) bool {
-		before, after := n.extended(mistake, 10*time.Second, wallOffset(time.Hour))
+		before, after := n.ttlAroundExtension(mistake, 10*time.Second, wallOffset(time.Hour))
 		return before <= 10*time.Second && after > time.Hour
 	},
 	// No node answers.
 	"extension-unheard": func(n nodes, mistake string) bool {
 		n.take(0)
-		l := n.open(mistake, ticking(time.Millisecond))
+		l := n.open(mistake, tickingClocks(time.Millisecond))
 		h := n.acquire(l)
 		l.extend = func(context.Context, int, string, string) (int64, error) { return 0, errDown }
 		return h.(lock.Extender).Extend(n.t.Context()) == nil
 	},
 	// Another client has four of five nodes.
 	"extension-below-quorum": func(n nodes, mistake string) bool {
-		return n.extends(mistake, 4) && !n.extends(mistake, 5)
+		return n.canExtend(mistake, 4) && !n.canExtend(mistake, 5)
 	},
 	"extension-elapsed-not-subtracted": func(n nodes, mistake string) bool {
 		_, extended := n.deadlines(mistake)
@@ -592,7 +592,7 @@ var experiments = map[string]func(nodes, string) bool{
 		h := n.acquire(n.open(mistake))
 		n.take(0)
 		err := h.(lock.Extender).Extend(n.t.Context())
-		_, own := n.keys()
+		_, own := n.countKeys()
 		if own > 0 && err != nil {
 			n.t.Errorf("%s: extending a missing key: %v, and then %d keys exist", mistake, err, own)
 		}
@@ -616,14 +616,14 @@ var experiments = map[string]func(nodes, string) bool{
 	"no-release-on-failure": func(n nodes, mistake string) bool {
 		n.take(4)
 		h, _ := n.open(mistake).Acquire(n.t.Context(), "k")
-		_, own := n.keys()
+		_, own := n.countKeys()
 		return h == nil && own == 1
 	},
 	// All nodes have granted the lock when the caller cancels.
 	"undone-by-the-callers-context": func(n nodes, mistake string) bool {
 		n.take(4)
 		n.open(mistake).Acquire(n.t.Context(), "k")
-		if _, own := n.keys(); own > 0 {
+		if _, own := n.countKeys(); own > 0 {
 			return false // it undoes no attempt
 		}
 		n.take(0)
@@ -632,7 +632,7 @@ var experiments = map[string]func(nodes, string) bool{
 		in := l.valid
 		l.valid = func(start, end time.Time) bool { cancel(); return in(start, end) }
 		_, err := l.Acquire(ctx, "k")
-		_, own := n.keys()
+		_, own := n.countKeys()
 		return err != nil && own == 5
 	},
 	// Requests have a deadline or not.
@@ -675,7 +675,7 @@ var experiments = map[string]func(nodes, string) bool{
 		over, cancel := context.WithCancel(n.t.Context())
 		cancel()
 		yes, _ := n.open(mistake).set(over, 0, "k", "own")
-		_, own := n.keys()
+		_, own := n.countKeys()
 		if own != int(yes) {
 			n.t.Errorf("%s: set after the end of its attempt: %d, and %d keys exist", mistake, yes, own)
 		}
@@ -702,22 +702,22 @@ var experiments = map[string]func(nodes, string) bool{
 		if err := h.Release(n.t.Context()); err != nil && mistake != "ttl-in-wrong-unit" {
 			n.t.Errorf("%s: release: %v", mistake, err)
 		}
-		_, own := n.keys()
+		_, own := n.countKeys()
 		return own == 2
 	},
 	"no-jitter": func(n nodes, mistake string) bool {
-		waits := n.waits(mistake)
+		waits := n.delays(mistake)
 		return slices.Min(waits) == slices.Max(waits)
 	},
 	"same-jitter": func(n nodes, mistake string) bool {
-		waits := n.waits(mistake)
-		return slices.Min(waits) < slices.Max(waits) && slices.Max(waits) <= 9*time.Millisecond && slices.Equal(waits, n.waits(mistake, anotherClient))
+		waits := n.delays(mistake)
+		return slices.Min(waits) < slices.Max(waits) && slices.Max(waits) <= 9*time.Millisecond && slices.Equal(waits, n.delays(mistake, anotherClient))
 	},
-	"delay-without-bound": func(n nodes, mistake string) bool { return slices.Max(n.waits(mistake)) > 100*time.Millisecond },
+	"delay-without-bound": func(n nodes, mistake string) bool { return slices.Max(n.delays(mistake)) > 100*time.Millisecond },
 	// The first attempt fails. Each attempt reads the clock twice.
 	"elapsed-since-the-call": func(n nodes, mistake string) bool {
 		n.take(0)
-		l := n.open(mistake, ticking(time.Second), func(e *lock.Env) { e.Settings.Tries, e.Settings.Ask = 2, "sequential" })
+		l := n.open(mistake, tickingClocks(time.Second), func(e *lock.Env) { e.Settings.Tries, e.Settings.Ask = 2, "sequential" })
 		asked := 0
 		l.set = func(context.Context, int, string, string) (int64, error) {
 			asked++
@@ -751,9 +751,9 @@ var experiments = map[string]func(nodes, string) bool{
 
 // canExtend reports whether an extension succeeds if another client has the key on the given number
 // of nodes.
-func (n nodes) extends(mistake string, taken int) bool {
+func (n nodes) canExtend(mistake string, taken int) bool {
 	n.take(0)
-	h := n.acquire(n.open(mistake, ticking(time.Millisecond)))
+	h := n.acquire(n.open(mistake, tickingClocks(time.Millisecond)))
 	for _, c := range n.clients[:taken] {
 		if err := c.Set(n.t.Context(), "k", "other", 0).Err(); err != nil {
 			n.t.Fatal(err)

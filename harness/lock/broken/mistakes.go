@@ -28,7 +28,7 @@ type Mistake struct {
 // mistake is a Mistake with the code that makes it.
 type mistake struct {
 	Mistake
-	apply func(*broken)
+	apply func(*brokenLock)
 }
 
 // mistakes lists all mistakes: first those that let two clients hold the lock, then those in
@@ -38,28 +38,28 @@ var mistakes = []mistake{
 	{Mistake{"no-elapsed-check",
 		"never measures how long the attempt took, and claims TTL − drift from the end of the attempt",
 		"Redis answers in a millisecond, so reading the clock again tells us nothing"},
-		func(l *broken) {
-			l.valid, l.deadlineFrom = func(_, _ time.Time) bool { return true }, l.fromEnd
+		func(l *brokenLock) {
+			l.valid, l.deadlineFrom = func(_, _ time.Time) bool { return true }, l.deadlineFromEnd
 		}},
 	{Mistake{"elapsed-not-subtracted",
 		"discards an attempt that took longer than the TTL, but claims TTL − drift from the end of the others",
 		"the lease starts when the quorum grants it"},
-		func(l *broken) { l.deadlineFrom = l.fromEnd }},
+		func(l *brokenLock) { l.deadlineFrom = l.deadlineFromEnd }},
 	{Mistake{"no-drift-margin",
 		"claims the whole TTL, with no margin for clock drift",
 		"all our machines run NTP, so their clocks agree"},
-		func(l *broken) { l.drift = 0 }},
+		func(l *brokenLock) { l.drift = 0 }},
 	notifiesLate,
 	contextByTimer,
 	contextByTicker,
 	{Mistake{"wall-clock-deadline",
 		"keeps its deadline on the wall clock, which can be set back while the lock is held",
 		"a deadline is a time of day, and wall-clock times can be logged and compared"},
-		func(l *broken) { l.now, l.byWall = l.env.Wall, true }},
+		func(l *brokenLock) { l.now, l.byWall = l.env.Wall, true }},
 	{Mistake{"absolute-expiry",
 		"sends the nodes an absolute expiry time, taken from its own wall clock, instead of a TTL",
 		"an absolute time makes the key expire at the same moment on every node, however slow the requests are"},
-		func(l *broken) {
+		func(l *brokenLock) {
 			l.replaceSet(func(ctx context.Context, node int, key, value string) (int64, error) {
 				return l.setWith("NX", "PXAT", l.expiry())(ctx, node, key, value)
 			})
@@ -71,18 +71,18 @@ var mistakes = []mistake{
 	{Mistake{"takes-over-by-timestamp",
 		"stores the expiry time in the key's value, and takes over a key whose time has passed by its own wall clock",
 		"an expired key belongs to nobody, and our servers agree on the time"},
-		func(l *broken) {
+		func(l *brokenLock) {
 			l.value = func(int, time.Time) string { return fmt.Sprintf("%d-%s", l.expiry(), l.random()) }
 			l.replaceSet(l.script(setOrTakeOver))
 		}},
 	{Mistake{"drift-added",
 		"adds the drift allowance to the lease instead of subtracting it",
 		"the clocks may be off by that much, so the lease may last that much longer"},
-		func(l *broken) { l.drift = -l.drift }},
+		func(l *brokenLock) { l.drift = -l.drift }},
 	{Mistake{"deadline-rounded-up",
 		"rounds its deadline up to whole seconds, past the end of the lease",
 		"deadlines are stored in seconds, and a started second counts"},
-		func(l *broken) {
+		func(l *brokenLock) {
 			lease := (l.cfg.TTL - l.drift + time.Second - 1).Truncate(time.Second)
 			l.deadlineFrom = func(start, _ time.Time) time.Time { return start.Add(lease) }
 			l.extendedDeadline = l.deadlineFrom
@@ -90,19 +90,19 @@ var mistakes = []mistake{
 	{Mistake{"ttl-rounded-down",
 		"rounds the keys' TTL down to whole seconds, but claims the full TTL",
 		"EXPIRE takes seconds, and a fraction of a second does not matter"},
-		func(l *broken) { l.setKeyTTL(max(time.Second, l.cfg.TTL.Truncate(time.Second))) }},
+		func(l *brokenLock) { l.setKeyTTL(max(time.Second, l.cfg.TTL.Truncate(time.Second))) }},
 	{Mistake{"quorum-half",
 		"needs N/2 votes instead of N/2+1, so two clients can each have a quorum",
 		"half of the nodes is as good as a majority"},
-		func(l *broken) { l.quorum = len(l.nodes) / 2 }},
+		func(l *brokenLock) { l.quorum = len(l.nodes) / 2 }},
 	{Mistake{"quorum-rounded-up",
 		"needs (N+1)/2 votes, which is only half of the nodes if N is even",
 		"three nodes need two votes and five need three, so a quorum is half, rounded up"},
-		func(l *broken) { l.quorum = (len(l.nodes) + 1) / 2 }},
+		func(l *brokenLock) { l.quorum = (len(l.nodes) + 1) / 2 }},
 	{Mistake{"silence-is-a-vote",
 		"counts every node that did not refuse, so a node that did not answer counts as a vote",
 		"a node that has the key says no; any other node has no objection"},
-		func(l *broken) {
+		func(l *brokenLock) {
 			l.votes = func(_ int, granted []driver.Answer) int {
 				t := driver.Count(granted)
 				return t.All - t.No
@@ -111,7 +111,7 @@ var mistakes = []mistake{
 	{Mistake{"votes-add-up",
 		"does not reset its vote count between attempts, so votes from attempts it has undone still count",
 		"the counter is initialized once, before the loop"},
-		func(l *broken) {
+		func(l *brokenLock) {
 			sum := 0
 			l.votes = func(try int, granted []driver.Answer) int {
 				if try == 1 {
@@ -125,11 +125,11 @@ var mistakes = []mistake{
 	{Mistake{"set-without-nx",
 		"sets the key even if it exists, and so overwrites the holder's key",
 		"SET with an expiry is the recipe; NX is for special cases"},
-		func(l *broken) { l.replaceSet(l.setWith("PX", l.cfg.TTL.Milliseconds())) }},
+		func(l *brokenLock) { l.replaceSet(l.setWith("PX", l.cfg.TTL.Milliseconds())) }},
 	{Mistake{"ttl-in-wrong-unit",
 		"passes the TTL in seconds where Redis expects milliseconds, so keys expire a thousand times too soon",
 		"it was either EX or PX"},
-		func(l *broken) {
+		func(l *brokenLock) {
 			l.replaceSet(func(ctx context.Context, node int, key, value string) (int64, error) {
 				seconds := max(time.Second, l.cfg.TTL) / time.Second
 				return boolToCount(l.nodes[node].Set(ctx, key, value, seconds*time.Millisecond))
@@ -138,7 +138,7 @@ var mistakes = []mistake{
 	{Mistake{"plain-del",
 		"releases with DEL, whoever holds the key by then (it still undoes failed attempts with a compare-and-delete)",
 		"only the holder calls release, so the key must be the holder's"},
-		func(l *broken) {
+		func(l *brokenLock) {
 			l.deleteKey = func(ctx context.Context, node int, key, _ string) (int64, error) {
 				return l.Clients[node].Del(ctx, key).Result()
 			}
@@ -146,7 +146,7 @@ var mistakes = []mistake{
 	{Mistake{"undo-by-plain-del",
 		"undoes a failed attempt with DEL, and so deletes the key of the client it lost to",
 		"a failed attempt must leave nothing behind"},
-		func(l *broken) {
+		func(l *brokenLock) {
 			l.undo = func(ctx context.Context, h *handle) []driver.Answer {
 				return l.release(ctx, l.all, h, func(ctx context.Context, node int, key, _ string) (int64, error) {
 					return l.Clients[node].Del(ctx, key).Result()
@@ -158,14 +158,14 @@ var mistakes = []mistake{
 	{Mistake{"release-by-prefix",
 		"deletes any key whose value starts with the client's name, and so the key of a later hold by the same client",
 		"the name says who owns the key; the rest only makes the value unique"},
-		func(l *broken) {
+		func(l *brokenLock) {
 			l.value = func(int, time.Time) string { return l.env.Client + "-" + l.random() }
 			l.deleteKey = l.script(releaseByPrefix)
 		}},
 	{Mistake{"same-value-for-retries",
 		"uses one random value for all attempts of an acquire, so a delayed release of one attempt deletes the key of another",
 		"the value must differ between clients, and one acquire is one client"},
-		func(l *broken) {
+		func(l *brokenLock) {
 			var kept string
 			l.value = func(try int, _ time.Time) string {
 				if try == 1 {
@@ -177,27 +177,27 @@ var mistakes = []mistake{
 	{Mistake{"same-value-for-holds",
 		"uses the client's name as the value of every hold, so a late release of one hold deletes the key of the next",
 		"the value says who holds the lock, and a client holds it only once at a time"},
-		func(l *broken) { l.value = func(int, time.Time) string { return l.env.Client } }},
+		func(l *brokenLock) { l.value = func(int, time.Time) string { return l.env.Client } }},
 	{Mistake{"same-value-for-clients",
 		"uses the same value for all clients, so a client that fails to acquire deletes the holder's keys when it cleans up",
 		"the key's existence is the lock; nobody reads its value"},
-		func(l *broken) { l.value = func(int, time.Time) string { return "locked" } }},
+		func(l *brokenLock) { l.value = func(int, time.Time) string { return "locked" } }},
 	{Mistake{"weak-token",
 		"uses the time in microseconds and a client ID that is not unique in place of random bytes",
 		"the process ID tells clients apart, and no two acquires start in the same microsecond"},
-		func(l *broken) {
+		func(l *brokenLock) {
 			const pid = 1 // as in every container
 			l.value = func(_ int, start time.Time) string { return fmt.Sprintf("%d-%d", start.UnixMicro(), pid) }
 		}},
 	{Mistake{"yes-to-own-value",
 		"counts a key that already has its own value as a vote, and so counts a node twice that is configured twice",
 		"a request that is sent twice must get the same answer twice; that makes it idempotent"},
-		func(l *broken) { l.replaceSet(l.script(setOrConfirmOwn)) }},
+		func(l *brokenLock) { l.replaceSet(l.script(setOrConfirmOwn)) }},
 
 	{Mistake{"extension-without-token-check",
 		"extends whatever key is there, even another client's, and counts that as a vote",
 		"only the holder extends, and PEXPIRE says whether the key still exists"},
-		func(l *broken) {
+		func(l *brokenLock) {
 			l.extend = func(ctx context.Context, node int, key, _ string) (int64, error) {
 				return boolToCount(l.Clients[node].PExpire(ctx, key, l.cfg.TTL).Result())
 			}
@@ -205,22 +205,22 @@ var mistakes = []mistake{
 	{Mistake{"extension-below-quorum",
 		"treats an extension as successful if one node says yes",
 		"the vote was at the acquire; extending is just housekeeping"},
-		func(l *broken) { l.extensionQuorum = 1 }},
+		func(l *brokenLock) { l.extensionQuorum = 1 }},
 	{Mistake{"extension-elapsed-not-subtracted",
 		"claims TTL − drift from the end of an extension, however long that took",
 		"the nodes have just said yes, so the TTL starts now"},
-		func(l *broken) { l.extendedDeadline = l.fromEnd }},
+		func(l *brokenLock) { l.extendedDeadline = l.deadlineFromEnd }},
 	extensionIgnoresAnswers,
 	{Mistake{"extension-without-drift",
 		"subtracts the drift margin when it acquires, but claims the whole TTL when it extends",
 		"the margin has already been subtracted"},
-		func(l *broken) {
+		func(l *brokenLock) {
 			l.extendedDeadline = func(start, _ time.Time) time.Time { return start.Add(l.cfg.TTL) }
 		}},
 	{Mistake{"extension-adds-to-deadline",
 		"adds a whole lease to its deadline with each extension, though the keys live for only one TTL from then",
 		"extending by ten seconds means having ten seconds more"},
-		func(l *broken) {
+		func(l *brokenLock) {
 			in := l.extendedInTime
 			l.extendedInTime = func(h *handle, start, end time.Time) bool {
 				ok := in(h, start, end)
@@ -233,21 +233,21 @@ var mistakes = []mistake{
 	{Mistake{"extension-adds-to-ttl",
 		"adds a TTL to the time the key has left, so each extension makes the key outlive the lease by more",
 		"extending by ten seconds means having ten seconds more"},
-		func(l *broken) { l.extend = l.script(extendByMore) }},
+		func(l *brokenLock) { l.extend = l.script(extendByMore) }},
 	{Mistake{"extension-drops-expiry",
 		"extends by setting its own key again without an expiry, so the key never expires",
 		"SET keeps the options it is not asked to change"},
-		func(l *broken) { l.extend = l.script(extendWithoutExpiry) }},
+		func(l *brokenLock) { l.extend = l.script(extendWithoutExpiry) }},
 	{Mistake{"extension-only-checks",
 		"checks that the key is still its own, but does not extend the key's expiry",
 		"the key is there and it is ours, so we hold the lock"},
-		func(l *broken) { l.extend = l.hasOwn }},
+		func(l *brokenLock) { l.extend = l.isOwner }},
 	{Mistake{"extension-in-two-steps",
 		"checks that the key is its own, then extends in a second request whatever key is there by then",
 		"nobody can take the key between two requests sent a millisecond apart"},
-		func(l *broken) {
+		func(l *brokenLock) {
 			l.extend = func(ctx context.Context, node int, key, value string) (int64, error) {
-				if own, err := l.hasOwn(ctx, node, key, value); own == 0 {
+				if own, err := l.isOwner(ctx, node, key, value); own == 0 {
 					return 0, err
 				}
 				return boolToCount(l.Clients[node].PExpire(ctx, key, l.cfg.TTL).Result())
@@ -256,15 +256,15 @@ var mistakes = []mistake{
 	{Mistake{"extension-overwrites",
 		"extends by setting the key again if one exists, even another client's",
 		"with XX, an extension can't take a free lock"},
-		func(l *broken) { l.extend = l.script(extendAnyBySet) }},
+		func(l *brokenLock) { l.extend = l.script(extendAnyBySet) }},
 	{Mistake{"extension-by-wall-clock",
 		"sends the nodes an absolute expiry time in each extension, taken from its own wall clock",
 		"unlike PEXPIRE, PEXPIREAT can safely be sent twice"},
-		func(l *broken) { l.extend = l.scriptOf(extendUntil, l.expiry) }},
+		func(l *brokenLock) { l.extend = l.scriptWith(extendUntil, l.expiry) }},
 	{Mistake{"extension-sets-missing-key",
 		"sets the key again in an extension if it is gone, though another client may have held the lock meanwhile",
 		"if nobody has the lock, it is still ours, and a failed extension helps nobody"},
-		func(l *broken) {
+		func(l *brokenLock) {
 			l.extend = l.script(extendOrSet)
 			// Such an extension is an acquire with the same value, so it doesn't need an existing lease.
 			l.canExtend = func(*handle, time.Time) bool { return true }
@@ -274,55 +274,55 @@ var mistakes = []mistake{
 	{Mistake{"no-expiry",
 		"sets its key without an expiry, so a holder that dies keeps the lock forever",
 		"the holder always deletes its key when it is done; that is what defer is for"},
-		func(l *broken) { l.replaceSet(l.setWith("NX")) }},
+		func(l *brokenLock) { l.replaceSet(l.setWith("NX")) }},
 	{Mistake{"ttl-rounded-up",
 		"rounds the keys' TTL up to whole seconds, so a dead client's keys live longer than the TTL",
 		"EXPIRE takes seconds, and too long is the safe side"},
-		func(l *broken) { l.setKeyTTL((l.cfg.TTL + time.Second - 1).Truncate(time.Second)) }},
+		func(l *brokenLock) { l.setKeyTTL((l.cfg.TTL + time.Second - 1).Truncate(time.Second)) }},
 	{Mistake{"milliseconds-as-seconds",
 		"passes the TTL in milliseconds where Redis expects seconds, so keys live a thousand times too long",
 		"it was either EX or PX"},
-		func(l *broken) { l.setKeyTTL(1000 * l.cfg.TTL) }},
+		func(l *brokenLock) { l.setKeyTTL(1000 * l.cfg.TTL) }},
 	{Mistake{"no-release-on-failure",
 		"leaves the keys of a failed attempt until they expire",
 		"cleaning up is what the TTL is for"},
-		func(l *broken) { l.undo = func(context.Context, *handle) []driver.Answer { return nil } }},
+		func(l *brokenLock) { l.undo = func(context.Context, *handle) []driver.Answer { return nil } }},
 	{Mistake{"release-only-acknowledged",
 		"releases only on the nodes whose grant it received, though a reply can get lost",
 		"where nothing was set, there is nothing to delete"},
-		func(l *broken) {
+		func(l *brokenLock) {
 			l.releaseNodes = grantingNodes
 			l.undo = func(ctx context.Context, h *handle) []driver.Answer {
-				return l.release(ctx, grantingNodes(h), h, l.delOwn)
+				return l.release(ctx, grantingNodes(h), h, l.deleteIfOwner)
 			}
 		}},
 	{Mistake{"set-goes-on",
 		"lets the driver go on sending a SET after its attempt is over, so that it can reach nodes after the release",
 		"the driver knows best when to retry; the caller need not wait for it"},
-		func(l *broken) { l.replaceSet(l.setWithRetries) }},
+		func(l *brokenLock) { l.replaceSet(l.setWithRetries) }},
 	{Mistake{"driver-time-out",
 		"waits for a node as long as its driver does, and ignores the node timeout",
 		"timeouts are the driver's business, and its defaults have served for years"},
-		func(l *broken) { l.cfg.Timeout = driverTries * l.driverWait() }},
+		func(l *brokenLock) { l.cfg.Timeout = driverTries * l.driverWait() }},
 	{Mistake{"quorum-too-large",
 		"needs one vote more than N/2+1, so the lock is unavailable while a minority is down",
 		"more votes make the lock safer, and nodes are rarely down"},
-		func(l *broken) { l.quorum = redlock.Quorum(len(l.nodes)) + 1 }},
+		func(l *brokenLock) { l.quorum = redlock.Quorum(len(l.nodes)) + 1 }},
 	renewsAfterFailedRelease,
 	{Mistake{"release-on-quorum",
 		"releases on only a quorum of nodes, and leaves its other keys to expire",
 		"without a majority of keys nobody holds the lock, so the leftover keys do no harm"},
-		func(l *broken) { l.releaseNodes = func(h *handle) []int { return grantingNodes(h)[:l.quorum] } }},
+		func(l *brokenLock) { l.releaseNodes = func(h *handle) []int { return grantingNodes(h)[:l.quorum] } }},
 	{Mistake{"no-jitter",
 		"waits the same time after each failed attempt, so clients that split the vote collide again",
 		"the middle of the range is the best delay, so why randomize?"},
-		func(l *broken) {
+		func(l *brokenLock) {
 			l.delay = func() time.Duration { return (l.cfg.RetryMin + l.cfg.RetryMax) / 2 }
 		}},
 	{Mistake{"same-jitter",
 		"draws its retry delays from a generator with a fixed seed, so all clients wait equally long",
 		"the delays are random: the log shows it"},
-		func(l *broken) {
+		func(l *brokenLock) {
 			dice := rand.New(rand.NewPCG(1, 1))
 			l.delay = func() time.Duration {
 				return l.cfg.RetryMin + time.Duration(dice.Int64N(int64(l.cfg.RetryMax-l.cfg.RetryMin)+1))
@@ -331,7 +331,7 @@ var mistakes = []mistake{
 	{Mistake{"delay-without-bound",
 		"doubles its retry delay after each failed attempt of an acquire, without an upper bound",
 		"exponential backoff is best practice"},
-		func(l *broken) {
+		func(l *brokenLock) {
 			tries := 0
 			l.value = func(try int, _ time.Time) string {
 				tries = try
@@ -342,7 +342,7 @@ var mistakes = []mistake{
 	{Mistake{"elapsed-since-the-call",
 		"measures elapsed time from the call of acquire instead of the start of the attempt, so a client that has waited for a TTL can never acquire",
 		"the clock is read once, before the loop"},
-		func(l *broken) {
+		func(l *brokenLock) {
 			var called time.Time
 			l.value = func(try int, start time.Time) string {
 				if try == 1 {
@@ -351,7 +351,7 @@ var mistakes = []mistake{
 				return l.random()
 			}
 			l.valid = func(_, end time.Time) bool { return l.hasTimeLeft(called, end) }
-			l.deadlineFrom = func(_, _ time.Time) time.Time { return l.fromStart(called, called) }
+			l.deadlineFrom = func(_, _ time.Time) time.Time { return l.deadlineFromStart(called, called) }
 		}},
 	forgetsFailedNodes,
 	undoneByCallersContext,
@@ -361,16 +361,16 @@ var mistakes = []mistake{
 	{Mistake{"unbounded-extension",
 		"extends as often as it is asked to and ignores the limit, so one holder can lock all others out",
 		"a client that is still working still needs the lock"},
-		func(l *broken) { l.maxExtensions = math.MaxInt }},
+		func(l *brokenLock) { l.maxExtensions = math.MaxInt }},
 
 	{Mistake{"fence-from-one-node",
 		"uses the first granting node's counter as the fencing token, though the first node of another quorum may be behind",
 		"every node counts the grants, so any of them will do"},
-		func(l *broken) { l.fencingToken = firstCount }},
+		func(l *brokenLock) { l.fencingToken = firstCount }},
 	{Mistake{"fence-not-written-back",
 		"uses its nodes' highest counter as the fencing token but never writes it back, so the next quorum may not include the node that has it",
 		"majorities overlap, so the highest counter of a majority is above all earlier ones"},
-		func(l *broken) {
+		func(l *brokenLock) {
 			l.fencingToken = func(_ context.Context, h *handle) int64 {
 				fence, _ := driver.HighestCount(h.granted)
 				return fence
@@ -379,13 +379,13 @@ var mistakes = []mistake{
 	{Mistake{"fence-by-wall-clock",
 		"uses its own wall clock as the fencing token",
 		"time only moves forward, so each token is higher than the last"},
-		func(l *broken) {
+		func(l *brokenLock) {
 			l.fencingToken = func(context.Context, *handle) int64 { return l.env.Wall().UnixMilli() }
 		}},
 	{Mistake{"fence-by-client",
 		"uses a counter of its own grants as the fencing token, though other clients have counters of their own",
 		"a fencing token only has to increase"},
-		func(l *broken) {
+		func(l *brokenLock) {
 			count := int64(0)
 			l.fencingToken = func(context.Context, *handle) int64 {
 				count++
@@ -395,7 +395,7 @@ var mistakes = []mistake{
 	{Mistake{"fence-deleted-with-key",
 		"deletes the grant counter together with the key, so the next holder's token is no higher",
 		"releasing a lock should remove everything that belongs to it"},
-		func(l *broken) { l.deleteKey = l.script(releaseWithCount) }},
+		func(l *brokenLock) { l.deleteKey = l.script(releaseWithCount) }},
 }
 
 var (
@@ -420,10 +420,10 @@ var (
 )
 
 // replaceSet replaces the step that sets the key with one that doesn't count grants.
-func (l *broken) replaceSet(s step) { l.set, l.countsGrants = s, false }
+func (l *brokenLock) replaceSet(s step) { l.set, l.countsGrants = s, false }
 
 // setWith returns a step that sends SET with options.
-func (l *broken) setWith(options ...any) step {
+func (l *brokenLock) setWith(options ...any) step {
 	return func(ctx context.Context, node int, key, value string) (int64, error) {
 		err := l.Clients[node].Do(ctx, append([]any{"SET", key, value}, options...)...).Err()
 		if errors.Is(err, redis.Nil) {
@@ -434,7 +434,7 @@ func (l *broken) setWith(options ...any) step {
 }
 
 // setKeyTTL gives keys a TTL of their own, which is not used to compute deadlines.
-func (l *broken) setKeyTTL(ttl time.Duration) {
+func (l *brokenLock) setKeyTTL(ttl time.Duration) {
 	l.replaceSet(func(ctx context.Context, node int, key, value string) (int64, error) {
 		return boolToCount(l.nodes[node].Set(ctx, key, value, ttl))
 	})
@@ -444,7 +444,7 @@ func (l *broken) setKeyTTL(ttl time.Duration) {
 }
 
 // isOwner checks whether the key has the value, and changes nothing.
-func (l *broken) hasOwn(ctx context.Context, node int, key, value string) (int64, error) {
+func (l *brokenLock) isOwner(ctx context.Context, node int, key, value string) (int64, error) {
 	held, err := l.Clients[node].Get(ctx, key).Result()
 	if errors.Is(err, redis.Nil) {
 		return 0, nil
@@ -453,27 +453,27 @@ func (l *broken) hasOwn(ctx context.Context, node int, key, value string) (int64
 }
 
 // script returns a step that runs a script with the value and the TTL as its arguments.
-func (l *broken) script(text string) step { return l.scriptOf(text, l.cfg.TTL.Milliseconds) }
+func (l *brokenLock) script(text string) step { return l.scriptWith(text, l.cfg.TTL.Milliseconds) }
 
 // scriptWith returns a step that runs a script with the value and a number as its arguments.
-func (l *broken) scriptOf(text string, number func() int64) step {
+func (l *brokenLock) scriptWith(text string, number func() int64) step {
 	return func(ctx context.Context, node int, key, value string) (int64, error) {
 		return l.Clients[node].Do(ctx, "EVAL", text, 1, key, value, number()).Int64()
 	}
 }
 
 // expiry returns the expiry of a key set now, in milliseconds of the client's wall clock.
-func (l *broken) expiry() int64 { return l.env.Wall().Add(l.cfg.TTL).UnixMilli() }
+func (l *brokenLock) expiry() int64 { return l.env.Wall().Add(l.cfg.TTL).UnixMilli() }
 
 // driverTries is how often a driver sends a request with its default settings.
 const driverTries = 4
 
 // driverWait is how long the driver waits for each answer: three seconds if the TTL is ten.
-func (l *broken) driverWait() time.Duration { return 3 * l.cfg.TTL / 10 }
+func (l *brokenLock) driverWait() time.Duration { return 3 * l.cfg.TTL / 10 }
 
 // setWithRetries does the same as setFree, with a driver that keeps retrying after the attempt is
 // over.
-func (l *broken) setWithRetries(ctx context.Context, node int, key, value string) (yes int64, err error) {
+func (l *brokenLock) setWithRetries(ctx context.Context, node int, key, value string) (yes int64, err error) {
 	for range driverTries {
 		own, end := context.WithTimeout(context.WithoutCancel(ctx), l.driverWait())
 		yes, err = l.setFree(own, node, key, value)
@@ -511,10 +511,10 @@ func Mistakes() []Mistake {
 var undoneByCallersContext = mistake{Mistake{"undone-by-the-callers-context",
 	"undoes a failed attempt with the caller's context, so a canceled acquire leaves its keys to expire",
 	"a context is passed down to every call; the linter complains if it is not"},
-	func(l *broken) {
+	func(l *brokenLock) {
 		l.undo = func(ctx context.Context, h *handle) []driver.Answer {
 			return l.ask(ctx, l.all, func(ctx context.Context, node int) (int64, error) {
-				return l.delOwn(ctx, node, h.key, h.value)
+				return l.deleteIfOwner(ctx, node, h.key, h.value)
 			})
 		}
 	}}
@@ -522,7 +522,7 @@ var undoneByCallersContext = mistake{Mistake{"undone-by-the-callers-context",
 var waitsForAll = mistake{Mistake{"waits-for-all",
 	"waits for every node's answer, however long that takes and even if the caller has stopped waiting",
 	"TCP either delivers or breaks, so every request gets an answer"},
-	func(l *broken) {
+	func(l *brokenLock) {
 		for _, c := range l.Clients {
 			c.Options().ReadTimeout = 0 // no timeout
 		}
@@ -544,12 +544,12 @@ var waitsForAll = mistake{Mistake{"waits-for-all",
 var returnsLate = mistake{Mistake{"returns-late",
 	"returns the lock however long the acquire took, even if its deadline has passed",
 	"the caller checks the deadline before doing its work, so checking here too is a waste"},
-	func(l *broken) { l.valid = func(_, _ time.Time) bool { return true } }}
+	func(l *brokenLock) { l.valid = func(_, _ time.Time) bool { return true } }}
 
 var renewsAfterFailedRelease = mistake{Mistake{"renews-after-failed-release",
 	"renews its keys in the background until a release succeeds, so a release without an answer ends nothing",
 	"the release failed, so we still hold the lock and must keep it"},
-	func(l *broken) {
+	func(l *brokenLock) {
 		l.wrap = func(h *handle) lock.Handle {
 			r := &renewingHandle{backgroundHandle{handle: h, done: make(chan struct{})}}
 			go r.repeat(l.cfg.TTL/3, func() (done bool) {
@@ -602,7 +602,7 @@ func (t *backgroundHandle) repeat(pause time.Duration, do func() (done bool)) {
 var extensionIgnoresAnswers = mistake{Mistake{"extension-unheard",
 	"moves its deadline with each extension, whatever the nodes answer",
 	"we hold the lock, so extending can't fail; and if a node is down, the next extension will reach it"},
-	func(l *broken) {
+	func(l *brokenLock) {
 		l.extensionQuorum = 0
 		l.canExtend = func(*handle, time.Time) bool { return true }
 		l.extendedInTime = func(*handle, time.Time, time.Time) bool { return true }
@@ -626,7 +626,7 @@ var NotFoundByFuzzing = map[string]string{
 var notifiesLate = mistake{Mistake{"tells-late",
 	"has no deadline, extends itself, and reports a loss only if a node says so: while no node answers, it reports nothing",
 	"no answer proves nothing: the key may still be there"},
-	func(l *broken) {
+	func(l *brokenLock) {
 		l.extendAutomatically(l.cfg.TTL/3, func(h *handle) (lost, over bool) {
 			lost = errors.Is(h.Extend(context.Background()), lock.ErrNotHeld)
 			return lost, lost
@@ -636,7 +636,7 @@ var notifiesLate = mistake{Mistake{"tells-late",
 var renewsTooLate = mistake{Mistake{"renews-too-late",
 	"has no deadline and extends itself, but for the first time only after its keys have expired",
 	"a lease is renewed when it runs out"},
-	func(l *broken) {
+	func(l *brokenLock) {
 		l.extendAutomatically(l.cfg.TTL*5/4, func(h *handle) (lost, over bool) {
 			lost = h.Extend(context.Background()) != nil
 			return lost, lost
@@ -646,14 +646,14 @@ var renewsTooLate = mistake{Mistake{"renews-too-late",
 var renewalGivesUp = mistake{Mistake{"renewal-gives-up",
 	"has no deadline, extends itself, and stops at the first error without telling its holder",
 	"an error ends the loop, and the caller will notice"},
-	func(l *broken) {
+	func(l *brokenLock) {
 		l.extendAutomatically(l.cfg.TTL/3, func(h *handle) (lost, over bool) { return false, h.Extend(context.Background()) != nil })
 	}}
 
 var renewsByWallClock = mistake{Mistake{"renews-by-wall-clock",
 	"has no deadline, and uses its wall clock to decide when to extend itself and when to report a loss",
 	"note the time of the next extension, and check the clock now and then"},
-	func(l *broken) {
+	func(l *brokenLock) {
 		l.now = l.env.Wall
 		l.extendAutomatically(l.cfg.TTL/12, func(h *handle) (lost, over bool) {
 			if l.now().Before(h.deadline.Add(-l.cfg.TTL / 2)) {
@@ -665,7 +665,7 @@ var renewsByWallClock = mistake{Mistake{"renews-by-wall-clock",
 	}}
 
 // extendAutomatically makes the lock return handles that extend themselves and have no deadline.
-func (l *broken) extendAutomatically(pause time.Duration, look func(h *handle) (lost, over bool)) {
+func (l *brokenLock) extendAutomatically(pause time.Duration, look func(h *handle) (lost, over bool)) {
 	l.checkInterval, l.checkHold = pause, look
 	l.canExtend = func(*handle, time.Time) bool { return true }
 	l.wrap = func(h *handle) lock.Handle {
@@ -704,7 +704,7 @@ func (w *notifyingHandle) Release(ctx context.Context) error {
 var elapsedByWallClock = mistake{Mistake{"elapsed-by-wall-clock",
 	"measures the attempt with its wall clock, and claims the rest of the TTL from the end of the attempt",
 	"two readings of the same clock differ by the time elapsed"},
-	func(l *broken) {
+	func(l *brokenLock) {
 		var start time.Time
 		l.value = func(int, time.Time) string {
 			start = l.env.Wall()
@@ -718,7 +718,7 @@ var elapsedByWallClock = mistake{Mistake{"elapsed-by-wall-clock",
 var silenceIsNotHeld = mistake{Mistake{"silence-is-not-held",
 	"reports a release that got no answer as \"not held\", though its keys may still be there",
 	"a release that did not succeed found nothing to release"},
-	func(l *broken) {
+	func(l *brokenLock) {
 		l.wrap = func(h *handle) lock.Handle {
 			return overridingHandle{h, func(err error) error {
 				if err != nil {
@@ -732,7 +732,7 @@ var silenceIsNotHeld = mistake{Mistake{"silence-is-not-held",
 var lossIsReleased = mistake{Mistake{"loss-is-released",
 	"reports success when a release finds that the lock was lost, so its holder never learns of the loss",
 	"the key had to go, and it is gone"},
-	func(l *broken) {
+	func(l *brokenLock) {
 		l.wrap = func(h *handle) lock.Handle {
 			return overridingHandle{h, func(err error) error {
 				if errors.Is(err, lock.ErrNotHeld) {
@@ -756,7 +756,7 @@ func (a overridingHandle) Release(ctx context.Context) error {
 var forgetsFailedNodes = mistake{Mistake{"forgets-failed-nodes",
 	"never asks a node again that once failed to answer, so it lacks votes when other nodes fail later",
 	"a server that is down is taken out of the list; somebody will restart the client"},
-	func(l *broken) {
+	func(l *brokenLock) {
 		failed, set, votes := make([]atomic.Bool, len(l.nodes)), l.set, l.votes
 		l.set = func(ctx context.Context, node int, key, value string) (int64, error) {
 			if failed[node].Load() {
@@ -779,7 +779,7 @@ var errForgotten = errors.New("the node failed before")
 var readsLateAnswers = mistake{Mistake{"reads-late-answers",
 	"reuses a connection with an overdue reply, and takes that reply for the answer to its next request",
 	"an idle connection is as good as a new one, and a handshake costs a round trip"},
-	func(l *broken) {
+	func(l *brokenLock) {
 		type line struct {
 			mu   sync.Mutex
 			owed []chan driver.Answer // pending answers, in the order of the requests

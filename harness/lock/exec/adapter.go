@@ -292,7 +292,7 @@ func (a *Adapter) call(ctx context.Context, r request) (reply, error) {
 				late.Reset(grace / 2)
 				continue
 			}
-			if r.withoutLibrary() {
+			if r.bypassesLibrary() {
 				return reply{}, fmt.Errorf("%w: no answer to %s within %v", errBroken, r.Op, r.timeout())
 			}
 			if _, err := a.call(context.WithoutCancel(ctx), request{Op: "ping"}); err != nil {
@@ -304,7 +304,7 @@ func (a *Adapter) call(ctx context.Context, r request) (reply, error) {
 }
 
 // bypassesLibrary reports whether the adapter can answer without calling the library.
-func (r request) withoutLibrary() bool { return r.Op == "ping" || r.Op == "clock" || r.Op == "open" }
+func (r request) bypassesLibrary() bool { return r.Op == "ping" || r.Op == "clock" || r.Op == "open" }
 
 // timeout returns how long an answer may take.
 func (r request) timeout() time.Duration {
@@ -377,7 +377,7 @@ func (a *Adapter) Close(ctx context.Context) error {
 }
 
 // attachedPipes holds the pipes of an adapter started by Attach, or nil.
-var attached struct {
+var attachedPipes struct {
 	in  io.WriteCloser
 	out io.Reader
 }
@@ -387,8 +387,8 @@ var attached struct {
 func Attach(argv []string) (err error) {
 	cmd := exec.Command(argv[0], argv[1:]...)
 	cmd.Stderr = os.Stderr
-	if attached.in, err = cmd.StdinPipe(); err == nil {
-		attached.out, err = cmd.StdoutPipe()
+	if attachedPipes.in, err = cmd.StdinPipe(); err == nil {
+		attachedPipes.out, err = cmd.StdoutPipe()
 	}
 	if err == nil {
 		err = cmd.Start()

@@ -131,12 +131,12 @@ func TestHelloOptions(t *testing.T) {
 
 // exitingStdin is an adapter's stdin. When a write to it returns, the adapter has already answered
 // and exited.
-type answersAndEnds struct {
+type exitingStdin struct {
 	stdout *io.PipeWriter
 	seen   *Adapter
 }
 
-func (e *answersAndEnds) Write(line []byte) (int, error) {
+func (e *exitingStdin) Write(line []byte) (int, error) {
 	fmt.Fprintf(e.stdout, `{"id":%d,"ok":true}`+"\n", e.seen.last)
 	e.stdout.Close()
 	<-e.seen.ended
@@ -148,7 +148,7 @@ func (e *answersAndEnds) Write(line []byte) (int, error) {
 func TestLastMessageIsUsed(t *testing.T) {
 	for range 50 { // select chooses randomly between two ready channels
 		heard, out := io.Pipe()
-		stdin := &answersAndEnds{stdout: out}
+		stdin := &exitingStdin{stdout: out}
 		go io.WriteString(out, hello)
 		a, err := Connect(stdin, heard, time.Now)
 		if err != nil {

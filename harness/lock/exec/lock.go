@@ -26,7 +26,7 @@ var _ lock.Factory = New
 
 // New returns the lock of the adapter whose pipes were passed to this process.
 func New(env lock.Env) (lock.Lock, error) {
-	in, out := attached.in, attached.out
+	in, out := attachedPipes.in, attachedPipes.out
 	switch {
 	case os.Getenv(PipesEnv) != "":
 		in, out = os.NewFile(4, "the adapter's stdin"), os.NewFile(3, "the adapter's stdout")

@@ -128,7 +128,7 @@ func checkOptions(options []lock.Option) error {
 // Title returns the library's name and version.
 func (h Hello) Title() string { return strings.TrimSpace(h.Name + " " + h.Version) }
 
-func (h Hello) can(power string) bool { return slices.Contains(h.Can, power) }
+func (h Hello) can(capability string) bool { return slices.Contains(h.Can, capability) }
 
 // Kind returns the kind of lock that the hello describes.
 func (h Hello) Kind() lock.Kind {

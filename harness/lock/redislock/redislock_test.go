@@ -78,7 +78,7 @@ func TestTwoClients(t *testing.T) {
 
 // scriptedNode returns a dial function for a node that answers each EVALSHA with one of the
 // replies, after the given virtual time.
-func answers(took time.Duration, replies ...string) func(context.Context, string, string) (net.Conn, error) {
+func scriptedNode(took time.Duration, replies ...string) func(context.Context, string, string) (net.Conn, error) {
 	return func(context.Context, string, string) (net.Conn, error) {
 		client, node := net.Pipe()
 		go func() {
@@ -114,7 +114,7 @@ func TestDeadlineAndDrawNames(t *testing.T) {
 		e.Random = func(name string) uint64 { drawn = append(drawn, name); return 0 }
 		e.Settings.Timeout, e.Settings.Tries, e.Settings.Drift = 50*time.Millisecond, 0, 0.01
 		e.Settings.RetryMin, e.Settings.RetryMax = 20*time.Millisecond, 20*time.Millisecond
-		e.Dial = answers(10*time.Millisecond, "$-1\r\n", "$-1\r\n", "+OK\r\n")
+		e.Dial = scriptedNode(10*time.Millisecond, "$-1\r\n", "$-1\r\n", "+OK\r\n")
 		l := redistest.Open(t, New, e)
 		start := time.Now()
 		h, err := l.Acquire(context.Background(), "k")

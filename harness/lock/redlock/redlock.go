@@ -162,7 +162,7 @@ func Hardened(env lock.Env) (lock.Lock, error) {
 		return nil, err
 	}
 	own := env.Settings.Options
-	l := &hardened{after: env.After, context: own["context"]}
+	l := &hardenedLock{after: env.After, context: own["context"]}
 	if own["late-timers"] == "yes" {
 		cfg.After = func(d time.Duration) <-chan time.Time { return env.After(d + cfg.TTL/2) }
 	}
@@ -203,7 +203,7 @@ type wireNode struct {
 func (n wireNode) String() string { return n.name }
 
 // hardenedLock adapts redlock.Locker to lock.Lock.
-type hardened struct {
+type hardenedLock struct {
 	clients  io.Closer
 	locker   *redlock.Locker
 	after    func(time.Duration) <-chan time.Time
@@ -216,7 +216,7 @@ const administrator = "c1"
 
 // declareReady tells the nodes that they haven't lost any data, as an administrator does when
 // setting them up.
-func (l *hardened) declareReady(ctx context.Context) {
+func (l *hardenedLock) declareReady(ctx context.Context) {
 	var asked sync.WaitGroup
 	ctx, cancel := context.WithTimeout(ctx, l.newNodes.TTL/2)
 	defer cancel()
@@ -228,7 +228,7 @@ func (l *hardened) declareReady(ctx context.Context) {
 }
 
 // Acquire implements lock.Lock. If ctx ended, the error wraps its error.
-func (l *hardened) Acquire(ctx context.Context, key string) (lock.Handle, error) {
+func (l *hardenedLock) Acquire(ctx context.Context, key string) (lock.Handle, error) {
 	l.declareReady(ctx)
 	held, err := l.locker.Acquire(ctx, key)
 	if errors.Is(err, redlock.ErrSameNode) {
@@ -251,7 +251,7 @@ func (l *hardened) Acquire(ctx context.Context, key string) (lock.Handle, error)
 
 // Close implements lock.Lock. It first finishes the lock's background work, then closes the
 // connections. A node that is down at the end is not the lock's fault.
-func (l *hardened) Close() error {
+func (l *hardenedLock) Close() error {
 	err := l.locker.Close()
 	if errors.Is(err, redlock.ErrReleasesPending) {
 		err = nil

@@ -45,13 +45,13 @@ const retryBackoff = 8 * time.Millisecond
 
 // driverOptions returns the options of a node's client. By default go-redis keeps trying for five seconds
 // and sends a request up to four times, regardless of the timeout of the library's context.
-func driverOptions(setUp, addr string) *redis.Options {
+func driverOptions(setup, addr string) *redis.Options {
 	tuned := redisnode.Options(addr)
-	if setUp != "defaults" && setUp != "context-timeout" {
+	if setup != "defaults" && setup != "context-timeout" {
 		return tuned
 	}
 	return &redis.Options{
-		Addr: addr, ContextTimeoutEnabled: setUp == "context-timeout",
+		Addr: addr, ContextTimeoutEnabled: setup == "context-timeout",
 		MinRetryBackoff: retryBackoff, MaxRetryBackoff: retryBackoff, PoolSize: tuned.PoolSize,
 		MaintNotificationsConfig: tuned.MaintNotificationsConfig,
 	}

@@ -106,7 +106,7 @@ func (l *single) attempt(ctx context.Context, key string) (lock.Handle, error) {
 	case err == nil:
 		err = errExpired
 	}
-	l.del(ctx, h) // the outcome is unknown, so the key may have been set
+	l.deleteIfOwner(ctx, h) // the outcome is unknown, so the key may have been set
 	return nil, err
 }
 
@@ -117,7 +117,7 @@ func (l *single) valid(elapsed time.Duration) bool {
 }
 
 // deleteIfOwner deletes the key if it has the handle's value, even if ctx has ended.
-func (l *single) del(ctx context.Context, h *handle) (bool, error) {
+func (l *single) deleteIfOwner(ctx context.Context, h *handle) (bool, error) {
 	return l.ask(context.WithoutCancel(ctx), func(ctx context.Context) (bool, error) { return l.node.Release(ctx, h.key, h.value) })
 }
 
@@ -161,7 +161,7 @@ func (h *handle) Deadline() time.Time { return h.deadline }
 func (h *handle) Token() string       { return h.value }
 
 func (h *handle) Release(ctx context.Context) error {
-	return h.outcome("release", func() (bool, error) { return h.lock.del(ctx, h) })
+	return h.outcome("release", func() (bool, error) { return h.lock.deleteIfOwner(ctx, h) })
 }
 
 func (h *handle) Extend(ctx context.Context) error {

@@ -33,7 +33,7 @@ type Disk struct {
 	mu       sync.Mutex // guards the fields below and all nodes
 	root     *node
 	ino      uint64
-	off      bool          // whether the power is off, so that all requests fail
+	powerOff bool          // whether the power is off, so that all requests fail
 	full     bool          // writes fail for lack of space
 	faulted  bool          // whether the disk has had any fault
 	stalled  chan struct{} // closed when syncs complete again; nil if they do
@@ -69,7 +69,7 @@ func Mount(dir string) (*Disk, error) {
 }
 
 // unmountTimeout is the time limit for the kernel to release an unused disk.
-const unmountBound = 5 * time.Second
+const unmountTimeout = 5 * time.Second
 
 // Unmount removes the disk and its data. The processes that used it must have exited.
 func (d *Disk) Unmount() error {
@@ -79,8 +79,8 @@ func (d *Disk) Unmount() error {
 	select {
 	case <-d.done:
 		return nil
-	case <-time.After(unmountBound):
-		return proc.TimeoutError(fmt.Sprintf("unmount %s: it is still in use after %v", d.dir, unmountBound))
+	case <-time.After(unmountTimeout):
+		return proc.TimeoutError(fmt.Sprintf("unmount %s: it is still in use after %v", d.dir, unmountTimeout))
 	}
 }
 
@@ -91,12 +91,12 @@ func (d *Disk) LosePower(kill func() (string, error), torn bool) (readBack strin
 	d.power.Lock()
 	defer d.power.Unlock()
 	d.mu.Lock()
-	d.off, d.faulted = true, true
+	d.powerOff, d.faulted = true, true
 	d.mu.Unlock()
 	killed, err := kill()
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.off = false
+	d.powerOff = false
 	if err != nil {
 		return "", err
 	}
@@ -125,7 +125,7 @@ func (d *Disk) unsynced() []string {
 		case !committed:
 			out = append(out, path+" as a whole")
 		case n.file.dirty():
-			out = append(out, fmt.Sprintf("%d bytes of %s", max(len(n.file.data)-len(n.file.disk), 0), path))
+			out = append(out, fmt.Sprintf("%d bytes of %s", max(len(n.file.data)-len(n.file.synced), 0), path))
 		}
 	})
 	slices.Sort(out)
@@ -134,7 +134,7 @@ func (d *Disk) unsynced() []string {
 
 // probeTimeout is how long a sync may take on a disk that isn't stalled. It normally takes
 // microseconds.
-const probeBound = 20 * time.Millisecond
+const probeTimeout = 20 * time.Millisecond
 
 // stall blocks all syncs until free is called, and confirms with a probe that they block.
 func (d *Disk) stall() (readBack string, err error) {
@@ -149,7 +149,7 @@ func (d *Disk) stall() (readBack string, err error) {
 	if errno := d.probeSync(); errno != syscall.EINTR {
 		return "", fmt.Errorf("stall %s: a sync completed with %v", d.dir, errno)
 	}
-	return fmt.Sprintf("a sync did not complete within %v", probeBound), nil
+	return fmt.Sprintf("a sync did not complete within %v", probeTimeout), nil
 }
 
 // Stalled reports whether syncs are blocked.
@@ -161,7 +161,7 @@ func (d *Disk) Stalled() bool {
 
 // HadFault reports whether the disk has had any fault. If so, a server that uses it may exit on its
 // own.
-func (d *Disk) Faulted() bool {
+func (d *Disk) HadFault() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.faulted
@@ -217,7 +217,7 @@ func (d *Disk) free() (readBack string, err error) {
 // this process would wait for itself.
 
 func (d *Disk) probeSync() syscall.Errno {
-	ctx, cancel := context.WithTimeout(context.Background(), probeBound)
+	ctx, cancel := context.WithTimeout(context.Background(), probeTimeout)
 	defer cancel()
 	return d.probe().Fsync(ctx, nil, 0)
 }
@@ -234,7 +234,7 @@ func (d *Disk) probe() *node {
 }
 
 // HasFaults reports whether a plan has disk or power faults for a node.
-func Targeted(plan nemesis.Plan, node string) bool {
+func HasFaults(plan nemesis.Plan, node string) bool {
 	return slices.ContainsFunc(plan, func(st nemesis.Step) bool {
 		kind, _ := nemesis.KindOf(st.Fault.Kind)
 		power := kind.Capability(nemesis.Node)
@@ -244,11 +244,11 @@ func Targeted(plan nemesis.Plan, node string) bool {
 
 // Disks holds the disks of those nodes of a run that have disk or power faults.
 type Disks struct {
-	Kill func(node string) (readBack string, err error)
-	Runs func(node string) bool
+	Kill    func(node string) (readBack string, err error)
+	Running func(node string) bool
 	// WrapFault, if set, is called before a disk is stalled, filled or freed. The function that it
 	// returns is called afterwards.
-	Around func(node string) (done func())
+	WrapFault func(node string) (done func())
 
 	mu    sync.Mutex
 	disks map[string]*Disk
@@ -284,7 +284,7 @@ func (ds *Disks) mount(node, dir string) (*Disk, error) {
 // data directory in the group. The group unmounts the disks.
 func (ds *Disks) MountTargeted(plan nemesis.Plan, nodes []string, group *proc.Group) error {
 	for _, node := range nodes {
-		if !Targeted(plan, node) {
+		if !HasFaults(plan, node) {
 			continue
 		}
 		d, err := ds.mount(node, group.DataDir(node))
@@ -338,17 +338,17 @@ func (ds *Disks) find(verb, node string) (*Disk, error) {
 // findRunning is like find, for a fault that has an effect only while the node is running.
 func (ds *Disks) findRunning(verb, node string) (*Disk, error) {
 	d, err := ds.find(verb, node)
-	if err == nil && !ds.Runs(node) {
+	if err == nil && !ds.Running(node) {
 		return nil, fmt.Errorf("%s %s: it is down", verb, node)
 	}
 	return d, err
 }
 
-func (ds *Disks) around(node string) (done func()) {
-	if ds.Around == nil {
+func (ds *Disks) wrapFault(node string) (done func()) {
+	if ds.WrapFault == nil {
 		return func() {}
 	}
-	return ds.Around(node)
+	return ds.WrapFault(node)
 }
 
 // LosePower cuts the power of a node.
@@ -362,7 +362,7 @@ func (ds *Disks) LosePower(node string, torn bool) (string, error) {
 
 // StallSync blocks all syncs of a node's disk.
 func (ds *Disks) StallSync(node string) (string, error) {
-	defer ds.around(node)()
+	defer ds.wrapFault(node)()
 	d, err := ds.findRunning("slow the disk of", node)
 	if err != nil {
 		return "", err
@@ -372,7 +372,7 @@ func (ds *Disks) StallSync(node string) (string, error) {
 
 // FillDisk makes all writes to a node's disk fail for lack of space.
 func (ds *Disks) FillDisk(node string) (string, error) {
-	defer ds.around(node)()
+	defer ds.wrapFault(node)()
 	d, err := ds.findRunning("fill the disk of", node)
 	if err != nil {
 		return "", err
@@ -382,7 +382,7 @@ func (ds *Disks) FillDisk(node string) (string, error) {
 
 // FreeDisk ends the effect of StallSync or FillDisk.
 func (ds *Disks) FreeDisk(node string) (string, error) {
-	defer ds.around(node)()
+	defer ds.wrapFault(node)()
 	d, err := ds.find("free the disk of", node)
 	if err != nil {
 		return "", err
@@ -401,24 +401,24 @@ func (ds *Disks) FreeDisk(node string) (string, error) {
 
 // content holds the data of a file as programs see it and as it was last synced.
 type content struct {
-	data  []byte
-	disk  []byte // synced data; may share data's array, but only up to its own length
-	first int    // size of the first write since the last sync, if it was an append
+	data       []byte
+	synced     []byte // synced data; may share data's array, but only up to its own length
+	firstWrite int    // size of the first write since the last sync, if it was an append
 }
 
 // dirty reports whether a file has data that is not synced.
-func (c *content) dirty() bool { return string(c.data) != string(c.disk) }
+func (c *content) dirty() bool { return string(c.data) != string(c.synced) }
 
-func (c *content) markSynced() { c.disk, c.first = c.data[:len(c.data):len(c.data)], 0 }
+func (c *content) markSynced() { c.synced, c.firstWrite = c.data[:len(c.data):len(c.data)], 0 }
 
-func (c *content) set(b []byte) { c.data, c.first = b, 0 }
+func (c *content) set(b []byte) { c.data, c.firstWrite = b, 0 }
 
 // revert restores the synced state. If torn is set, half of the first write after the last sync
 // survives.
 func (c *content) revert(torn bool) {
-	data := slices.Clone(c.disk)
-	if at := len(c.disk); torn && c.first > 1 && at+c.first <= len(c.data) {
-		data = append(data, c.data[at:at+c.first/2]...)
+	data := slices.Clone(c.synced)
+	if at := len(c.synced); torn && c.firstWrite > 1 && at+c.firstWrite <= len(c.data) {
+		data = append(data, c.data[at:at+c.firstWrite/2]...)
 	}
 	c.set(data)
 	c.markSynced()
@@ -432,11 +432,11 @@ func (c *content) resize(size uint64) {
 }
 
 func (c *content) write(b []byte, at int64) {
-	if at < int64(len(c.disk)) { // the synced data shares the array
+	if at < int64(len(c.synced)) { // the synced data shares the array
 		c.data = slices.Clone(c.data)
 	}
 	if !c.dirty() && at == int64(len(c.data)) {
-		c.first = len(b)
+		c.firstWrite = len(b)
 	}
 	if gap := at - int64(len(c.data)); gap > 0 {
 		c.data = append(c.data, make([]byte, gap)...)
@@ -458,7 +458,7 @@ const (
 // system alive after this process was killed, and would hang on it forever. go-fuse can't be used
 // for this, because it opens the device without close-on-exec.
 func mount(dir string) (fd int, err error) {
-	if !mayMount() {
+	if !canMount() {
 		return mountAsUser(dir)
 	}
 	if fd, err = openDevice(); err != nil {
@@ -517,7 +517,7 @@ func Missing() (reason, remedy string) {
 		return fmt.Sprintf("can't open %s: %v", device, err), "modprobe fuse; in a container: --user 0 --device /dev/fuse --cap-add SYS_ADMIN"
 	}
 	unix.Close(fd)
-	if mayMount() {
+	if canMount() {
 		return "", ""
 	}
 	if _, err := exec.LookPath(fusermount); err != nil {
@@ -529,7 +529,7 @@ func Missing() (reason, remedy string) {
 func openDevice() (int, error) { return unix.Open(device, unix.O_RDWR|unix.O_CLOEXEC, 0) }
 
 // canMount reports whether this process has the effective capability CAP_SYS_ADMIN.
-func mayMount() bool {
+func canMount() bool {
 	b, err := os.ReadFile("/proc/self/status")
 	if err != nil {
 		return false

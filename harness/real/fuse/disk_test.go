@@ -40,11 +40,11 @@ func (d *Disk) sh(t *testing.T, script string) string {
 	return string(out)
 }
 
-func noProcess() (string, error) { return "no process used it", nil }
+func killNothing() (string, error) { return "no process used it", nil }
 
 func (d *Disk) losePower(t *testing.T, torn bool) string {
 	t.Helper()
-	back, err := d.LosePower(noProcess, torn)
+	back, err := d.LosePower(killNothing, torn)
 	if err != nil {
 		t.Error(err)
 	}
@@ -54,7 +54,7 @@ func (d *Disk) losePower(t *testing.T, torn bool) string {
 // If another process creates a mount namespace while the disk is mounted, that namespace also
 // contains the mount. It must not keep the disk alive.
 func TestUnmountEndsCopiesInOtherNamespaces(t *testing.T) {
-	if !mayMount() {
+	if !canMount() {
 		return // only root can unmount it in other namespaces
 	}
 	d, err := Mount(t.TempDir())
@@ -219,7 +219,7 @@ func TestFreeWhilePowerIsCut(t *testing.T) {
 		case err := <-freed:
 			t.Errorf("free returned without power: %v", err)
 			freed <- nil
-		case <-time.After(probeBound):
+		case <-time.After(probeTimeout):
 		}
 		return "", nil
 	}, false); err != nil {
@@ -233,7 +233,7 @@ func TestFreeWhilePowerIsCut(t *testing.T) {
 // A fault that has no effect must not be reported as successful.
 func TestReadBackDetectsIneffectiveFault(t *testing.T) {
 	d := newDisk(t)
-	d.off = true // every request fails, but not in the expected way
+	d.powerOff = true // every request fails, but not in the expected way
 	if back, err := d.stall(); err == nil {
 		t.Errorf("stall returned %q", back)
 	}
@@ -244,7 +244,7 @@ func TestReadBackDetectsIneffectiveFault(t *testing.T) {
 	if back, err := d.free(); err == nil {
 		t.Errorf("free returned %q", back)
 	}
-	d.off = false
+	d.powerOff = false
 }
 
 // A process that inherits the descriptor would keep the file system alive after this process was

@@ -59,7 +59,7 @@ func (d *Disk) newNode(dir bool) *node {
 func (n *node) ifPowered(do func() syscall.Errno) syscall.Errno {
 	n.d.mu.Lock()
 	defer n.d.mu.Unlock()
-	if n.d.off {
+	if n.d.powerOff {
 		return syscall.EIO
 	}
 	return do()

@@ -12,7 +12,7 @@ import (
 )
 
 // unprivilegedUID is the ID of a user without privileges.
-const unprivileged = 65534
+const unprivilegedUID = 65534
 
 // Ordinary users mount the disk with fusermount3, so tests that run as root don't show that it
 // works for them. This test runs the other tests as an ordinary user.
@@ -34,20 +34,20 @@ func TestAsOrdinaryUser(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer os.RemoveAll(dir)
-	if err := os.Chown(dir, unprivileged, unprivileged); err != nil {
+	if err := os.Chown(dir, unprivilegedUID, unprivilegedUID); err != nil {
 		t.Fatal(err)
 	}
 	// The path of the test program may not be accessible to other users.
 	cmd := exec.Command("/proc/self/exe", "-test.v", "-test.timeout=60s", "-test.skip=^"+t.Name()+"$")
 	cmd.Dir, cmd.Env = "/", append(os.Environ(), "TMPDIR="+dir, "HOME="+dir)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: unprivileged, Gid: unprivileged}}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: unprivilegedUID, Gid: unprivilegedUID}}
 	out, err := cmd.CombinedOutput()
 	text := string(out)
 	if err != nil && strings.Contains(text, fusermount+": exit status") && strings.Contains(text, "not permitted") {
 		t.Skipf("ordinary users can't mount on this machine: %s", text)
 	}
 	if err != nil || strings.Contains(text, "--- SKIP") || !strings.Contains(text, "--- PASS: TestFullAndStalledDisk") {
-		t.Errorf("as user %d: %v\n%s", unprivileged, err, text)
+		t.Errorf("as user %d: %v\n%s", unprivilegedUID, err, text)
 	}
 	mounts, err := os.ReadFile("/proc/self/mounts")
 	if err != nil || strings.Contains(string(mounts), dir) {

@@ -110,10 +110,10 @@ func (b *bench) watch() {
 func (b *bench) allFacts() []history.Event {
 	b.Helper()
 	b.check(b.lives.Close())
-	return b.soFar()
+	return b.factsSoFar()
 }
 
-func (b *bench) soFar() []history.Event {
+func (b *bench) factsSoFar() []history.Event {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return append([]history.Event(nil), b.facts...)
@@ -123,13 +123,13 @@ func (b *bench) soFar() []history.Event {
 func (b *bench) waitFor(what history.Change, key string) history.Event {
 	b.Helper()
 	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(time.Millisecond) {
-		for _, e := range b.soFar() {
+		for _, e := range b.factsSoFar() {
 			if e.Life.What == what && e.Key == key {
 				return e
 			}
 		}
 	}
-	b.Fatalf("no %s of %q was recorded, only\n%s", what, key, formatFacts(b.soFar()))
+	b.Fatalf("no %s of %q was recorded, only\n%s", what, key, formatFacts(b.factsSoFar()))
 	return history.Event{}
 }
 
@@ -168,7 +168,7 @@ func (b *bench) wantFacts(want string) {
 	if got := formatFacts(b.allFacts()); strings.TrimSpace(got) != strings.TrimSpace(want) {
 		b.Errorf("recorded:\n%swant:\n%s", got, want)
 	}
-	for i, e := range b.soFar() {
+	for i, e := range b.factsSoFar() {
 		if l := e.Life; l.Seq != int64(i+1) || len(l.Run) != 8 || e.T < l.Lo || e.T > l.Hi || e.Process != "n1" || e.Op != history.OpLife || e.Type != history.Info {
 			b.Errorf("fact %d is %+v, %+v", i+1, e, *l)
 		}
@@ -196,7 +196,7 @@ func (b *bench) client(name string) *caller {
 }
 
 // directCaller connects to the node without going through a link.
-func (b *bench) stranger() *caller { return b.connect(b.node.Addr()) }
+func (b *bench) directCaller() *caller { return b.connect(b.node.Addr()) }
 
 func (b *bench) connect(addr string) *caller {
 	b.Helper()
@@ -245,7 +245,7 @@ func (b *bench) copyData() string {
 }
 
 // restoreData restores a copy of the data directory while the node is down.
-func (b *bench) putData(from string) {
+func (b *bench) restoreData(from string) {
 	b.Helper()
 	dir := b.group.DataDir("n1")
 	b.check(os.RemoveAll(dir))

@@ -19,7 +19,7 @@ const releaseScript = `if redis.call("get",KEYS[1]) == ARGV[1] then return redis
 func TestEachChangeIsRecordedOnce(t *testing.T) {
 	b := newBench(t, "none")
 	b.watch()
-	c, d, s := b.client("c1"), b.client("c2"), b.stranger()
+	c, d, s := b.client("c1"), b.client("c2"), b.directCaller()
 	c.do("SET", "k", "a", "NX", "PX", "60000")
 	d.do("SET", "k", "b", "NX", "PX", "60000")
 	d.do("SET", "k", "b")
@@ -73,7 +73,7 @@ func TestExpiryIsRecorded(t *testing.T) {
 	}
 	b.waitFor(history.KeyExpired, "k")
 	for end := time.Now().Add(5 * time.Second); time.Now().Before(end); time.Sleep(time.Millisecond) {
-		if n := strings.Count(formatFacts(b.soFar()), "expired"); n == 2 {
+		if n := strings.Count(formatFacts(b.factsSoFar()), "expired"); n == 2 {
 			break // found by the node itself
 		}
 	}
@@ -83,7 +83,7 @@ expired k "" was "a" by
 set k "b" was "" by c1-n1 set
 expired k "" was "b" by
 `)
-	facts := b.soFar()
+	facts := b.factsSoFar()
 	for i, e := range facts[1:3] {
 		if first := facts[0]; first.Life.Expires > e.Local {
 			t.Errorf("fact %d is at %d of the node's clock, before the expiry at %d", i+2, e.Local, first.Life.Expires)

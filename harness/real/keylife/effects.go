@@ -50,13 +50,13 @@ func (c command) effect(key, event string, before func(key string) *state) *stat
 }
 
 // stringEffect returns the effect of a command that sets or changes a string.
-func (c command) stringEffect(name, key string, was state) *state {
+func (c command) stringEffect(name, key string, old state) *state {
 	made := &state{kind: "string"}
 	switch name {
 	case "set":
 		made.elements, made.expires = []string{c.arg(2)}, 0
 		if keepsExpiry(c.args[3:]) {
-			made.expires = was.expires
+			made.expires = old.expires
 		}
 		c.setExpiry(made, 3)
 	case "setnx", "getset":
@@ -70,11 +70,11 @@ func (c command) stringEffect(name, key string, was state) *state {
 			}
 		}
 	case "append":
-		made.elements, made.expires = []string{was.text() + c.arg(2)}, was.expires
+		made.elements, made.expires = []string{old.text() + c.arg(2)}, old.expires
 	case "incr", "decr", "incrby", "decrby":
-		made.elements, made.expires = []string{c.sum(name, was.text())}, was.expires
+		made.elements, made.expires = []string{c.increment(name, old.text())}, old.expires
 	default:
-		return &state{expires: was.expires} // an unsupported command
+		return &state{expires: old.expires} // an unsupported command
 	}
 	return made
 }
@@ -117,7 +117,7 @@ func (c command) expiry(at string, millis bool, when string) int64 {
 	return t
 }
 
-func (c command) sum(name, was string) string {
+func (c command) increment(name, old string) string {
 	by := int64(1)
 	if strings.HasSuffix(name, "by") {
 		by, _ = strconv.ParseInt(c.arg(2), 10, 64)
@@ -125,24 +125,24 @@ func (c command) sum(name, was string) string {
 	if strings.HasPrefix(name, "decr") {
 		by = -by
 	}
-	n, _ := strconv.ParseInt(was, 10, 64)
+	n, _ := strconv.ParseInt(old, 10, 64)
 	return strconv.FormatInt(n+by, 10)
 }
 
 // hashEffect returns the effect of a command that changes a hash. The node reports the deletion of
 // a hash that has become empty.
-func (c command) hashEffect(name string, was state) *state {
-	now := state{kind: "hash", elements: slices.Clone(was.elements), expires: was.expires}
+func (c command) hashEffect(name string, old state) *state {
+	now := state{kind: "hash", elements: slices.Clone(old.elements), expires: old.expires}
 	if name == "hdel" {
 		for _, field := range c.args[2:] {
-			if i := now.field(field); i >= 0 {
+			if i := now.fieldIndex(field); i >= 0 {
 				now.elements = slices.Delete(now.elements, i, i+2)
 			}
 		}
 		return &now
 	}
 	for i := 2; i+1 < len(c.args); i += 2 {
-		at, value := now.field(c.args[i]), c.args[i+1]
+		at, value := now.fieldIndex(c.args[i]), c.args[i+1]
 		if name == "hincrby" {
 			n := int64(0)
 			if at >= 0 {
@@ -161,7 +161,7 @@ func (c command) hashEffect(name string, was state) *state {
 }
 
 // fieldIndex returns the index of a field in a hash, or -1.
-func (s *state) field(name string) int {
+func (s *state) fieldIndex(name string) int {
 	for i := 0; i < len(s.elements); i += 2 {
 		if s.elements[i] == name {
 			return i
@@ -230,31 +230,31 @@ func (n *node) process(s *stream, items []item) {
 	}
 	// If the only pending events are expirations and evictions, no command caused them and they
 	// are recorded now.
-	if !slices.ContainsFunc(n.pending, func(it item) bool { return !spontaneous(it.event) }) {
+	if !slices.ContainsFunc(n.pending, func(it item) bool { return !isSpontaneous(it.event) }) {
 		for _, it := range n.pending {
 			n.lastT = max(n.lastT, it.at)
-			n.removed(it, bounds{n.lastT, n.lastLo, it.at}, n.lastT+n.clockAhead)
+			n.recordRemoval(it, bounds{n.lastT, n.lastLo, it.at}, n.lastT+n.clockAhead)
 		}
 		n.pending = nil
 	}
 }
 
 // isSpontaneous reports whether an event can occur without a command.
-func spontaneous(event string) bool { return event == "expired" || event == "evicted" }
+func isSpontaneous(event string) bool { return event == "expired" || event == "evicted" }
 
 // processLine handles a command together with the events that precede it, if there are any.
 func (n *node) processLine(s *stream, it item) {
 	who := n.causeOf(s, it)
-	when := n.bound(it, who)
+	when := n.boundTime(it, who)
 	events := n.pending
 	n.pending = nil
-	for len(events) > 0 && spontaneous(events[0].event) {
-		n.removed(events[0], when, it.clock)
+	for len(events) > 0 && isSpontaneous(events[0].event) {
+		n.recordRemoval(events[0], when, it.clock)
 		events = events[1:]
 	}
 	name := strings.ToLower(it.args[0])
 	who.command = name
-	if flushes(name, it.args[1:]) {
+	if isFlush(name, it.args[1:]) {
 		for _, key := range slices.Sorted(maps.Keys(n.keys)) {
 			n.apply(fact{what: history.KeyFlushed, key: key, bounds: when, clock: it.clock, cause: who})
 		}
@@ -263,8 +263,8 @@ func (n *node) processLine(s *stream, it item) {
 	after := map[string]*state{}
 	var order []string
 	for _, e := range events {
-		if spontaneous(e.event) {
-			n.removed(e, when, it.clock)
+		if isSpontaneous(e.event) {
+			n.recordRemoval(e, when, it.clock)
 			continue
 		}
 		if _, seen := after[e.key]; !seen {
@@ -285,7 +285,7 @@ func (n *node) processLine(s *stream, it item) {
 
 // isFlush reports whether a command deletes all keys. The node reports no events for such a
 // command.
-func flushes(name string, options []string) bool {
+func isFlush(name string, options []string) bool {
 	if name != "flushall" && name != "flushdb" {
 		return false
 	}
@@ -306,14 +306,14 @@ func (n *node) causeOf(s *stream, it item) (who cause) {
 	if it.from == scriptAddr {
 		who = n.script
 		who.script = true
-		if !s.frozen {
+		if !s.frozenTime {
 			who.clock = it.clock
 		}
 		return who
 	}
 	who = cause{issuer: it.from, clock: it.clock}
 	if it.from == s.ownAddr {
-		s.mark(it.args)
+		s.handleMarker(it.args)
 		who.issuer = history.Harness
 	} else if found, ok := n.senders.Load(it.from); ok {
 		found.(*sender).attribute(&who, it.args, n.recorder.origin.Load())
@@ -336,7 +336,7 @@ const clockTolerance = 1_000_000
 // and after the node's previous change, but before its MONITOR line was read and before it was
 // answered. Within these bounds, the estimate is the time by the node's clock, unless that clock
 // has just been changed.
-func (n *node) bound(it item, who cause) bounds {
+func (n *node) boundTime(it item, who cause) bounds {
 	b := bounds{lo: max(n.lastLo, who.sent), hi: it.at}
 	if who.answered != 0 {
 		b.hi = min(b.hi, who.answered)
@@ -357,7 +357,7 @@ func (n *node) bound(it item, who cause) bounds {
 // recordRemoval records that a key has expired or was evicted. clock is calculated from a MONITOR
 // line, and the node's clock may have been changed since then. Therefore an expiry is never dated
 // before the key's expiry time.
-func (n *node) removed(it item, when bounds, clock int64) {
+func (n *node) recordRemoval(it item, when bounds, clock int64) {
 	f := fact{what: history.KeyExpired, key: it.key, bounds: when, clock: max(clock, n.keys[it.key].expiryNanos())}
 	if it.event == "evicted" {
 		f.what, f.clock = history.KeyEvicted, clock

@@ -86,7 +86,7 @@ func (l *Recorder) Watch(nodes map[string]string) error {
 	for name, addr := range nodes {
 		all[name] = &node{recorder: l, name: name, addr: addr, keys: map[string]*state{}, past: map[string][]*state{}}
 	}
-	err := forAll(all, (*node).attachFirst)
+	err := forEachNode(all, (*node).attachFirst)
 	l.mu.Lock()
 	l.nodes = all
 	l.mu.Unlock()
@@ -149,10 +149,10 @@ func (l *Recorder) stopAll(stop func(*node) error) error {
 	nodes := l.nodes
 	l.nodes = nil
 	l.mu.Unlock()
-	return forAll(nodes, stop)
+	return forEachNode(nodes, stop)
 }
 
-func forAll(nodes map[string]*node, do func(*node) error) (err error) {
+func forEachNode(nodes map[string]*node, do func(*node) error) (err error) {
 	errs := make(chan error, len(nodes))
 	for _, n := range nodes {
 		go func() { errs <- do(n) }()
@@ -268,7 +268,7 @@ func (n *node) listen(s *stream) {
 }
 
 // endTimeout is how long to wait for the reports of a node that is about to be killed.
-const endBound = 100 * time.Millisecond
+const endTimeout = 100 * time.Millisecond
 
 // catchUp waits until all reports so far are processed, or until endTimeout has passed.
 func (n *node) catchUp() {
@@ -276,7 +276,7 @@ func (n *node) catchUp() {
 	s := n.stream
 	n.mu.Unlock()
 	if s != nil {
-		s.drain(endBound)
+		s.drain(endTimeout)
 	}
 }
 
@@ -287,20 +287,20 @@ func (n *node) detach() {
 	n.stream = nil
 	now := n.recorder.now()
 	if !n.orderly.Load() {
-		n.gap(now)
+		n.recordGap(now)
 	}
 	n.lastRead = now
 }
 
 // recordGap records that facts may be missing since the last change, and dates this record at that
 // change. The node may have been dead at the end of the gap.
-func (n *node) gap(until int64) {
+func (n *node) recordGap(until int64) {
 	since := max(min(n.lastRead, until), n.recorder.origin.Load()) // nothing can be missing before the run
 	n.record(fact{what: history.KeyGap, bounds: bounds{since, since, until}, clock: since + n.clockAhead})
 }
 
 // retryDelay is the pause after a failed attempt to attach a node.
-const retryAfter = 20 * time.Millisecond
+const retryDelay = 20 * time.Millisecond
 
 // retry attaches the node as soon as possible, unless Reattach will be called for it. The caller
 // holds the mutex.
@@ -311,7 +311,7 @@ func (n *node) retry() {
 	n.retrying = true
 	n.running.Go(func() {
 		for {
-			time.Sleep(retryAfter)
+			time.Sleep(retryDelay)
 			if n.tryAttach() {
 				return
 			}
@@ -328,7 +328,7 @@ func (n *node) tryAttach() bool {
 		if err != nil {
 			return false
 		}
-		n.gap(s.at) // its links were not held
+		n.recordGap(s.at) // its links were not held
 		n.resume(s, history.Restart)
 	}
 	n.retrying = false
@@ -341,7 +341,7 @@ func (n *node) stop(begun bool) error {
 	n.mu.Lock()
 	n.runOver = true
 	if s := n.stream; s != nil {
-		drained := begun && s.drain(drainBound)
+		drained := begun && s.drain(drainTimeout)
 		if drained {
 			s.close()
 		}
@@ -349,7 +349,7 @@ func (n *node) stop(begun bool) error {
 		n.stream = nil
 		s.close()
 		if begun && !drained {
-			n.gap(n.recorder.now())
+			n.recordGap(n.recorder.now())
 		}
 	}
 	err := n.restore()
@@ -411,8 +411,8 @@ func change(before, after *state) history.Change {
 }
 
 const (
-	dialBound   = 2 * time.Second // time limit for connecting
-	answerBound = 5 * time.Second // time limit for an answer
+	dialTimeout   = 2 * time.Second // time limit for connecting
+	answerTimeout = 5 * time.Second // time limit for an answer
 )
 
 type conn struct {
@@ -423,7 +423,7 @@ type conn struct {
 }
 
 func dial(addr string) (*conn, error) {
-	c, err := net.DialTimeout("tcp", addr, dialBound)
+	c, err := net.DialTimeout("tcp", addr, dialTimeout)
 	if err != nil {
 		return nil, err
 	}
@@ -464,7 +464,7 @@ func (c *conn) next() (resp.Value, error) {
 
 // doAll sends commands and returns the replies. An error reply is returned as a reply.
 func (c *conn) doAll(commands ...[]string) ([]resp.Value, error) {
-	c.SetDeadline(time.Now().Add(answerBound))
+	c.SetDeadline(time.Now().Add(answerTimeout))
 	defer c.SetDeadline(time.Time{})
 	if err := c.send(commands...); err != nil {
 		return nil, err

@@ -75,7 +75,7 @@ type keyState struct {
 func TestRecordedStateMatchesNode(t *testing.T) {
 	b := newBench(t, "none")
 	b.watch()
-	c, p := b.client("c1"), b.stranger()
+	c, p := b.client("c1"), b.directCaller()
 	r := rand.New(rand.NewPCG(1, 2))
 	read := map[byte][]string{'h': {"HGETALL"}, 'l': {"LRANGE", "0", "-1"}}
 	var then []keyState

@@ -54,7 +54,7 @@ lost k "" was "a" by restart
 expired short "" was "a" by
 set k "b" was "" by c2-n1 set
 `)
-	facts := b.soFar()
+	facts := b.factsSoFar()
 	set, gap, lost, reset := facts[1], facts[2], facts[3], facts[5]
 	if gap.Life.Lo < set.Life.Lo || gap.Life.Hi < gap.Life.Lo || gap.Life.Run != set.Life.Run {
 		t.Errorf("the gap is in run %s at [%d, %d], after a fact in run %s at [%d, %d]", gap.Life.Run, gap.Life.Lo, gap.Life.Hi, set.Life.Run, set.Life.Lo, set.Life.Hi)
@@ -85,8 +85,8 @@ deleted l "" was "x y" by c2-n1 del
 `) {
 		t.Errorf("recorded:\n%s", got)
 	}
-	if truth := b.direct("PEXPIRETIME", "k").Int * 1e6; b.soFar()[5].Life.Expires != truth {
-		t.Errorf("k expires at %d, recorded %d", truth, b.soFar()[5].Life.Expires)
+	if truth := b.direct("PEXPIRETIME", "k").Int * 1e6; b.factsSoFar()[5].Life.Expires != truth {
+		t.Errorf("k expires at %d, recorded %d", truth, b.factsSoFar()[5].Life.Expires)
 	}
 }
 
@@ -102,7 +102,7 @@ func TestRestoredFileRevertsKeys(t *testing.T) {
 	c.do("DEL", "gone")
 	b.waitFor(history.KeyDeleted, "gone")
 	b.kill()
-	b.putData(keep)
+	b.restoreData(keep)
 	b.restart()
 	got := formatFacts(b.allFacts())
 	if !strings.HasSuffix(got, "appeared gone \"x\" was \"\" by restart\nreverted k \"old\" was \"new\" by restart\n") {
@@ -141,7 +141,7 @@ func TestUnannouncedRestart(t *testing.T) {
 	c := b.client("c1")
 	c.do("SET", "a", "1")
 	b.waitFor(history.KeySet, "a")
-	s := b.stranger()
+	s := b.directCaller()
 	if got := s.do("CLIENT", "KILL", "TYPE", "pubsub").Int; got != 1 {
 		t.Fatalf("%d connections were cut", got)
 	}
@@ -215,7 +215,7 @@ func TestKilledUnderLoad(t *testing.T) {
 		b.restart()
 		recorded := map[string]bool{}
 		var gap history.Event
-		for _, e := range b.soFar() {
+		for _, e := range b.factsSoFar() {
 			if e.Life.What == history.KeySet {
 				recorded[e.Key] = true
 			}
@@ -256,7 +256,7 @@ func TestReattachUnderTraffic(t *testing.T) {
 			}
 		})
 	}
-	s := b.stranger()
+	s := b.directCaller()
 	for cuts := 0; cuts < 10; {
 		time.Sleep(10 * time.Millisecond)
 		cuts += int(s.do("CLIENT", "KILL", "TYPE", "pubsub").Int)

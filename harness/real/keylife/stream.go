@@ -21,7 +21,7 @@ type stream struct {
 	serverAddr, ownAddr string // both addresses of the probe connection: the server's, and its own as the server sees it
 	done                chan struct{}
 
-	frozen bool // whether the server's clock stands still during a script
+	frozenTime bool // whether the server's clock stands still during a script
 
 	run   string
 	from  int64             // when the reports began, by Clock
@@ -62,7 +62,7 @@ func (n *node) open(s *stream) (err error) {
 		return err
 	}
 	_, run, _ := strings.Cut(info.Str, "\nrun_id:")
-	s.run = run[:min(len(run), runDigits)]
+	s.run = run[:min(len(run), runIDDigits)]
 	if s.main, err = dial(n.addr); err != nil {
 		return err
 	}
@@ -70,12 +70,12 @@ func (n *node) open(s *stream) (err error) {
 	if err != nil {
 		return err
 	}
-	if s.frozen, err = checkVersion(hello); err != nil {
+	if s.frozenTime, err = checkVersion(hello); err != nil {
 		return err
 	}
-	s.main.SetDeadline(time.Now().Add(answerBound))
+	s.main.SetDeadline(time.Now().Add(answerTimeout))
 	defer s.main.SetDeadline(time.Time{})
-	if err := s.main.send([]string{"PSUBSCRIBE", pattern}, []string{"MONITOR"}); err != nil {
+	if err := s.main.send([]string{"PSUBSCRIBE", eventPattern}, []string{"MONITOR"}); err != nil {
 		return err
 	}
 	for {
@@ -94,12 +94,12 @@ func (n *node) open(s *stream) (err error) {
 }
 
 // runIDDigits is how many digits of a run_id are recorded to identify a server process.
-const runDigits = 8
+const runIDDigits = 8
 
 // checkVersion returns an error if the server is too old for PEXPIRETIME. Since version 7.2, a
 // server executes all commands of a script at the time at which the script began; frozenTime
 // reports whether it does.
-func checkVersion(hello resp.Value) (frozen bool, err error) {
+func checkVersion(hello resp.Value) (frozenTime bool, err error) {
 	for i := 0; i+1 < len(hello.Items); i += 2 {
 		if hello.Items[i].Str != "version" {
 			continue
@@ -179,20 +179,20 @@ func (s *stream) alive() bool {
 
 // finishTimeout is how long data that is still in transit may take to arrive. A server that has
 // exited sends no more.
-const finishBound = 50 * time.Millisecond
+const finishTimeout = 50 * time.Millisecond
 
 // finish waits until the reader has read everything.
 func (s *stream) finish() {
-	s.main.SetReadDeadline(time.Now().Add(finishBound))
+	s.main.SetReadDeadline(time.Now().Add(finishTimeout))
 	<-s.done
 }
 
 // drainTimeout is the time limit for a server to send all reports at the end of a run.
-const drainBound = 2 * time.Second
+const drainTimeout = 2 * time.Second
 
 // drain waits until everything that the server has done so far is processed. It returns false if
 // that took longer than the time limit.
-func (s *stream) drain(bound time.Duration) bool {
+func (s *stream) drain(timeout time.Duration) bool {
 	mark := make(chan struct{})
 	s.mu.Lock()
 	s.marked++
@@ -206,7 +206,7 @@ func (s *stream) drain(bound time.Duration) bool {
 	case <-mark:
 		return true
 	case <-s.done:
-	case <-time.After(bound):
+	case <-time.After(timeout):
 	}
 	select { // it may have been the last line
 	case <-mark:
@@ -217,7 +217,7 @@ func (s *stream) drain(bound time.Duration) bool {
 }
 
 // handleMarker handles the MONITOR line of a command that the probe connection sent.
-func (s *stream) mark(args []string) {
+func (s *stream) handleMarker(args []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(args) == 2 && s.marks[args[1]] != nil {
@@ -249,9 +249,9 @@ type item struct {
 const scriptAddr = "lua"
 
 // eventPattern matches the key-space events of database 0.
-const pattern = channel + "*"
+const eventPattern = eventPrefix + "*"
 
-const channel = "__keyspace@0__:"
+const eventPrefix = "__keyspace@0__:"
 
 // parseItem converts a value received from the node to an item. ok is false if it is not an item.
 func parseItem(v resp.Value, at int64) (it item, ok bool) {
@@ -259,7 +259,7 @@ func parseItem(v resp.Value, at int64) (it item, ok bool) {
 		if len(v.Items) != 4 || v.Items[0].Str != "pmessage" {
 			return it, false
 		}
-		key, isKey := strings.CutPrefix(v.Items[2].Str, channel)
+		key, isKey := strings.CutPrefix(v.Items[2].Str, eventPrefix)
 		return item{at: at, key: key, event: v.Items[3].Str}, isKey
 	}
 	if v.Kind != '+' {
@@ -331,7 +331,7 @@ func (n *node) read(s *stream) error {
 			s.keys[k[0].Str] = newState(k[1].Str, k[2].Int, k[3])
 		}
 	}
-	s.main.SetReadDeadline(time.Now().Add(answerBound))
+	s.main.SetReadDeadline(time.Now().Add(answerTimeout))
 	defer s.main.SetReadDeadline(time.Time{})
 	for {
 		v, err := s.main.next()
@@ -369,7 +369,7 @@ func (n *node) compare(s *stream, why string) {
 	for _, key := range slices.Sorted(maps.Keys(all)) {
 		before, after := n.keys[key], s.keys[key]
 		f := fact{key: key, after: after, bounds: bounds{s.at, min(n.lastRead, s.at), s.at}, clock: s.clock, why: why}
-		f.what = n.changeUnseen(key, before, after, s.clock/1e6, why)
+		f.what = n.unseenChange(key, before, after, s.clock/1e6, why)
 		switch {
 		case f.what == "":
 			n.keys[key] = after // with the actual expiry instead of the replayed one
@@ -382,7 +382,7 @@ func (n *node) compare(s *stream, why string) {
 }
 
 // unseenChange returns how a key has changed while the node was not watched.
-func (n *node) changeUnseen(key string, before, after *state, now int64, why string) history.Change {
+func (n *node) unseenChange(key string, before, after *state, now int64, why string) history.Change {
 	switch {
 	case after == nil && before.expires != 0 && now >= before.expires:
 		return history.KeyExpired
@@ -408,13 +408,13 @@ type sender struct {
 	link string
 
 	mu      sync.Mutex
-	queue   []sent
+	queue   []sentCommand
 	removed int // number of commands removed from the queue
 	answers int
 }
 
 // sentCommand is a command as seen by its link.
-type sent struct {
+type sentCommand struct {
 	args     []string
 	at       int64 // when it entered the link
 	answered int64 // when the link had the answer, or 0
@@ -431,7 +431,7 @@ func (s *sender) Sent(args []string, at int64) {
 	if len(s.queue) == maxQueued {
 		s.queue, s.removed = s.queue[1:], s.removed+1
 	}
-	s.queue = append(s.queue, sent{args: args, at: at})
+	s.queue = append(s.queue, sentCommand{args: args, at: at})
 }
 
 // Answered records the answer to the earliest command that has none yet.
@@ -446,7 +446,7 @@ func (s *sender) Answered(at int64) {
 
 // match finds the command that a MONITOR line shows. It drops the commands before it, for which
 // there will never be a line, because a node executes the commands of a connection in order.
-func (s *sender) match(args []string) (c sent) {
+func (s *sender) match(args []string) (c sentCommand) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i, c := range s.queue {
@@ -455,7 +455,7 @@ func (s *sender) match(args []string) (c sent) {
 			return c
 		}
 	}
-	return sent{}
+	return sentCommand{}
 }
 
 // attribute records in who that this sender sent the command.

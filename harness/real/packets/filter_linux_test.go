@@ -19,7 +19,7 @@ import (
 
 // namespaceEnv is the environment variable that marks a test process as running in its own network
 // namespace.
-const insideNamespace = "LOCKPICK_TEST_NETNS"
+const namespaceEnv = "LOCKPICK_TEST_NETNS"
 
 // skipReason is why no namespace could be created, or "".
 var skipReason string
@@ -27,14 +27,14 @@ var skipReason string
 // TestMain runs all tests in their own network namespace, where they can't disturb other
 // processes.
 func TestMain(m *testing.M) {
-	if os.Getenv(insideNamespace) != "" {
+	if os.Getenv(namespaceEnv) != "" {
 		if err := loopback(); err != nil {
 			skipReason = err.Error()
 		}
 		os.Exit(m.Run())
 	}
 	c := exec.Command("/proc/self/exe", os.Args[1:]...)
-	c.Env = append(os.Environ(), insideNamespace+"=1")
+	c.Env = append(os.Environ(), namespaceEnv+"=1")
 	c.Stdout, c.Stderr = os.Stdout, os.Stderr
 	c.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET, Pdeathsig: syscall.SIGKILL}
 	if os.Getuid() != 0 {
@@ -104,8 +104,8 @@ func listen(t *testing.T) *net.TCPListener {
 	return ln
 }
 
-func connect(ln *net.TCPListener, port int, within time.Duration) (*net.TCPConn, error) {
-	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: host.AsSlice(), Port: port}, Timeout: within}
+func connect(ln *net.TCPListener, port int, timeout time.Duration) (*net.TCPConn, error) {
+	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: host.AsSlice(), Port: port}, Timeout: timeout}
 	c, err := d.Dial("tcp4", ln.Addr().String())
 	if err != nil {
 		return nil, err
@@ -115,19 +115,19 @@ func connect(ln *net.TCPListener, port int, within time.Duration) (*net.TCPConn,
 
 // nextPorts holds the next unused port inside the rule's range (true) and outside of it (false).
 // Each port is used once, because a used port stays unavailable for a while.
-var ports = map[bool]int{true: 20000, false: 20100}
+var nextPorts = map[bool]int{true: 20000, false: 20100}
 
 // testRule returns a rule for the range of ports.
 func testRule(way string) Rule { return Rule{Peer: host, First: 20000, Last: 20099, Way: way} }
 
-func nextPort(within bool) int {
-	ports[within]++
-	return ports[within] - 1
+func nextPort(inRange bool) int {
+	nextPorts[inRange]++
+	return nextPorts[inRange] - 1
 }
 
-func newConnection(t *testing.T, within bool) connection {
+func newConnection(t *testing.T, inRange bool) connection {
 	t.Helper()
-	port := nextPort(within)
+	port := nextPort(inRange)
 	ln := listen(t)
 	peer, err := connect(ln, port, time.Second)
 	if err != nil {
@@ -146,17 +146,17 @@ func newConnection(t *testing.T, within bool) connection {
 const quiet = 700 * time.Millisecond
 
 // canSend reports whether text sent from one end is received at the other end before the timeout.
-func (w connection) arrives(from, to *net.TCPConn, text string, within time.Duration) bool {
+func (w connection) canSend(from, to *net.TCPConn, text string, timeout time.Duration) bool {
 	w.t.Helper()
 	if _, err := from.Write([]byte(text)); err != nil {
 		w.t.Fatal(err)
 	}
-	return w.reads(to, text, within)
+	return w.canReceive(to, text, timeout)
 }
 
-func (w connection) reads(to *net.TCPConn, text string, within time.Duration) bool {
+func (w connection) canReceive(to *net.TCPConn, text string, timeout time.Duration) bool {
 	w.t.Helper()
-	to.SetReadDeadline(time.Now().Add(within))
+	to.SetReadDeadline(time.Now().Add(timeout))
 	b := make([]byte, len(text))
 	n, err := to.Read(b)
 	if err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
@@ -166,7 +166,7 @@ func (w connection) reads(to *net.TCPConn, text string, within time.Duration) bo
 }
 
 // retransmissions returns how many segments TCP has retransmitted on a connection.
-func retransmits(t *testing.T, c *net.TCPConn) uint32 {
+func retransmissions(t *testing.T, c *net.TCPConn) uint32 {
 	t.Helper()
 	raw, err := c.SyscallConn()
 	if err != nil {
@@ -195,24 +195,24 @@ func TestLostDataArrivesLate(t *testing.T) {
 				t.Fatal(err)
 			}
 			from, to := ends(inRange)
-			if inRange.arrives(from, to, "lost", quiet) {
+			if inRange.canSend(from, to, "lost", quiet) {
 				t.Fatalf("it arrived although %v is dropped", rule)
 			}
-			if retransmits(t, from) == 0 {
+			if retransmissions(t, from) == 0 {
 				t.Error("TCP has retransmitted nothing: it has detected no loss")
 			}
 			lost, err := f.Lost(rule)
 			if err != nil || lost < 2 {
 				t.Errorf("%d packets matched the rule (%v), want the first and its retransmissions", lost, err)
 			}
-			if from, to := ends(other); !other.arrives(from, to, "passes", time.Second) {
+			if from, to := ends(other); !other.canSend(from, to, "passes", time.Second) {
 				t.Error("a connection from another port is cut too")
 			}
 			total, err := f.Pass(rule)
 			if err != nil || total < lost {
 				t.Errorf("%d packets in all, after %d (%v)", total, lost, err)
 			}
-			if !inRange.reads(to, "lost", 10*time.Second) {
+			if !inRange.canReceive(to, "lost", 10*time.Second) {
 				t.Error("it did not arrive when packets passed again")
 			}
 			if _, err := f.Lost(rule); err == nil || !strings.Contains(err.Error(), "not dropped") {
@@ -223,17 +223,17 @@ func TestLostDataArrivesLate(t *testing.T) {
 }
 
 // Data in the other direction arrives, although its acknowledgments are lost.
-func TestOneWay(t *testing.T) {
+func TestDropInOneDirection(t *testing.T) {
 	f := openFilter(t)
 	defer f.Close()
 	w := newConnection(t, true)
 	if err := f.Drop(testRule(nemesis.Reply)); err != nil {
 		t.Fatal(err)
 	}
-	if !w.arrives(w.peer, w.node, "request", time.Second) {
+	if !w.canSend(w.peer, w.node, "request", time.Second) {
 		t.Error("the request did not arrive, although only replies are dropped")
 	}
-	if w.arrives(w.node, w.peer, "reply", quiet) {
+	if w.canSend(w.node, w.peer, "reply", quiet) {
 		t.Error("the reply arrived")
 	}
 }
@@ -282,7 +282,7 @@ func TestOpenReplacesLeftoverTable(t *testing.T) {
 	}
 	f := openFilter(t)
 	defer f.Close()
-	if w := newConnection(t, true); !w.arrives(w.peer, w.node, "passes", time.Second) {
+	if w := newConnection(t, true); !w.canSend(w.peer, w.node, "passes", time.Second) {
 		t.Error("packets are still dropped")
 	}
 	if _, err := f.Pass(rule); err == nil || !strings.Contains(err.Error(), "not dropped") {

@@ -75,16 +75,16 @@ func (c client) send(command string) {
 }
 
 // answer returns the next line, or "" if none arrives before the timeout.
-func (c client) answer(within time.Duration) string {
-	c.conn.SetReadDeadline(time.Now().Add(within))
+func (c client) answer(timeout time.Duration) string {
+	c.conn.SetReadDeadline(time.Now().Add(timeout))
 	line, _ := c.in.ReadString('\n')
 	return strings.TrimSpace(line)
 }
 
-func (c client) ask(command string, within time.Duration) string {
+func (c client) ask(command string, timeout time.Duration) string {
 	c.t.Helper()
 	c.send(command)
-	return c.answer(within)
+	return c.answer(timeout)
 }
 
 // A link is identified by its ports: its client gets no answers over any connection, old or new,

@@ -56,7 +56,7 @@ func TestOutputFloodIsBounded(t *testing.T) {
 	if err := g.Close(); err != nil {
 		t.Error(err)
 	}
-	if took := time.Since(began); took > signalBound {
+	if took := time.Since(began); took > signalTimeout {
 		t.Errorf("Close took %v", took)
 	}
 }
@@ -116,7 +116,7 @@ func TestCloseDoesNotWaitForPipeHolder(t *testing.T) {
 		if err != nil {
 			t.Error(err)
 		}
-	case <-time.After(signalBound):
+	case <-time.After(signalTimeout):
 		t.Error("the group does not close")
 	}
 }

@@ -133,7 +133,7 @@ func (g *Group) StartIn(leader *Child, name string, cmd *exec.Cmd) (*Child, erro
 	c, err := newChild(name, cmd, &g.unexpected)
 	c.output = output
 	if leader != nil {
-		c.pgid, c.mates = leader.pid, []*Child{leader}
+		c.pgid, c.groupMembers = leader.pid, []*Child{leader}
 	}
 	g.children = append(g.children, c)
 	if err == nil {
@@ -213,7 +213,7 @@ func (g *Group) Close() error {
 		c.output.from.Close() // a process that the child started may still hold the other end
 	}
 	if mark, err := filepath.EvalSymlinks(g.Dir); err == nil {
-		errs = append(errs, endMarked(mark))
+		errs = append(errs, killMarked(mark))
 	}
 	close(g.tasks)
 	for _, f := range g.cleanup {
@@ -239,7 +239,7 @@ func (g *Group) Listen(report func(UnexpectedEvent)) (stop func()) {
 		g.mu.Unlock()
 		for _, c := range all {
 			c.mu.Lock()
-			c.look()
+			c.checkState()
 			c.mu.Unlock()
 			if s, err := files.StatOf(c.pid); err == nil && s.Start == c.start && s.Ending() {
 				<-c.done
@@ -253,7 +253,7 @@ func (g *Group) Listen(report func(UnexpectedEvent)) (stop func()) {
 
 // signalTimeout is the time limit for the kernel to stop, continue or end a process. That normally
 // takes milliseconds.
-const signalBound = 5 * time.Second
+const signalTimeout = 5 * time.Second
 
 // Child is one process of a Group.
 type Child struct {
@@ -263,9 +263,9 @@ type Child struct {
 	done  chan struct{}
 	// groupMembers are the other children in its process group. Signals to this child reach them
 	// too.
-	mates  []*Child
-	pgid   int // process group ID
-	output *capturedOutput
+	groupMembers []*Child
+	pgid         int // process group ID
+	output       *capturedOutput
 
 	unexpected *unexpectedEvents // collects events that the Group did not cause
 
@@ -323,8 +323,8 @@ func (c *Child) Kill() error {
 	select {
 	case <-c.done:
 		return nil
-	case <-time.After(signalBound):
-		return TimeoutError(fmt.Sprintf("kill %s: process %d is still there after %v", c.name, c.pid, signalBound))
+	case <-time.After(signalTimeout):
+		return TimeoutError(fmt.Sprintf("kill %s: process %d is still there after %v", c.name, c.pid, signalTimeout))
 	}
 }
 
@@ -335,18 +335,18 @@ func (c *Child) signal(s unix.Signal) error {
 	if c.ended {
 		return ErrEnded
 	}
-	for _, m := range c.mates {
+	for _, m := range c.groupMembers {
 		m.mu.Lock()
 		defer m.mu.Unlock()
-		m.expect(s)
+		m.expectSignal(s)
 	}
-	c.expect(s)
+	c.expectSignal(s)
 	return unix.Kill(-c.pgid, s)
 }
 
 // expectSignal records that the child is about to receive a signal. The caller holds the lock.
-func (c *Child) expect(s unix.Signal) {
-	c.look() // handle earlier changes before the expectations change
+func (c *Child) expectSignal(s unix.Signal) {
+	c.checkState() // handle earlier changes before the expectations change
 	switch s {
 	case unix.SIGSTOP:
 		c.stopping = true
@@ -365,23 +365,23 @@ func (c *Child) signalAndWait(verb string, s unix.Signal, reached func(states st
 		return "", fmt.Errorf("%s %s: %w", verb, c.name, err)
 	}
 	var others []string
-	end := time.Now().Add(signalBound)
-	for _, m := range c.mates {
-		switch back, err := m.await(verb, end, reached); {
+	end := time.Now().Add(signalTimeout)
+	for _, m := range c.groupMembers {
+		switch back, err := m.awaitState(verb, end, reached); {
 		case err == nil:
 			others = append(others, back)
 		case !errors.Is(err, ErrEnded):
 			return "", err
 		}
 	}
-	back, err := c.await(verb, end, reached)
+	back, err := c.awaitState(verb, end, reached)
 	return strings.Join(append([]string{back}, others...), "; "), err
 }
 
 // awaitState waits until all threads of the child have reached the state that a signal causes.
-func (c *Child) await(verb string, end time.Time, reached func(states string) bool) (string, error) {
+func (c *Child) awaitState(verb string, end time.Time, reached func(states string) bool) (string, error) {
 	for ; ; time.Sleep(100 * time.Microsecond) {
-		states, err := threads(c.pid)
+		states, err := threadStates(c.pid)
 		switch {
 		case files.IsProcessGone(err), err == nil && !files.ProcessRuns(c.pid, c.start):
 			return "", fmt.Errorf("%s %s: %w", verb, c.name, ErrEnded)
@@ -390,13 +390,13 @@ func (c *Child) await(verb string, end time.Time, reached func(states string) bo
 		case reached(states):
 			return fmt.Sprintf("process %d: threads %s", c.pid, states), nil
 		case time.Now().After(end):
-			return "", fmt.Errorf("%s %s: threads of process %d are %s after %v", verb, c.name, c.pid, states, signalBound)
+			return "", fmt.Errorf("%s %s: threads of process %d are %s after %v", verb, c.name, c.pid, states, signalTimeout)
 		}
 	}
 }
 
 // threadStates returns the state letter of each thread of a process.
-func threads(pid int) (string, error) {
+func threadStates(pid int) (string, error) {
 	dir := fmt.Sprintf("/proc/%d/task", pid)
 	tasks, err := os.ReadDir(dir)
 	if err != nil {

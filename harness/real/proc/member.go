@@ -170,20 +170,20 @@ func (r *Redis) begin(ctx context.Context) (err error) {
 }
 
 // Running reports whether the server's process exists.
-func (r *Redis) Runs() bool {
+func (r *Redis) Running() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.runs()
+	return r.running()
 }
 
 // Ended reports whether the server's process no longer exists.
-func (r *Redis) Ended() bool { return !r.Runs() }
+func (r *Redis) Ended() bool { return !r.Running() }
 
 // Kill kills the server with SIGKILL.
 func (r *Redis) Kill(context.Context) (readBack string, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if !r.runs() {
+	if !r.running() {
 		return "", fmt.Errorf("kill %s: it is not running", r.Name)
 	}
 	pid := r.child.PID()
@@ -200,7 +200,7 @@ func (r *Redis) Kill(context.Context) (readBack string, err error) {
 func (r *Redis) Restart(ctx context.Context) (readBack string, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.runs() {
+	if r.running() {
 		return "", fmt.Errorf("restart %s: it is running", r.Name)
 	}
 	before := r.identity
@@ -313,7 +313,7 @@ func freePorts(n int) (addrs []string, err error) {
 }
 
 // running reports whether the server's process exists. The caller holds the lock.
-func (r *Redis) runs() bool {
+func (r *Redis) running() bool {
 	if r.child == nil {
 		return false
 	}
@@ -330,7 +330,7 @@ func (r *Redis) Pause(context.Context) (readBack string, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	switch {
-	case !r.runs():
+	case !r.running():
 		return "", fmt.Errorf("stop %s: it is not running", r.Name)
 	case r.stopped:
 		return "", fmt.Errorf("stop %s: it is already stopped", r.Name)
@@ -345,7 +345,7 @@ func (r *Redis) Pause(context.Context) (readBack string, err error) {
 func (r *Redis) Resume(context.Context) (readBack string, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if !r.stopped || !r.runs() {
+	if !r.stopped || !r.running() {
 		return "it was killed meanwhile", nil
 	}
 	r.stopped = false
@@ -356,7 +356,7 @@ func (r *Redis) Resume(context.Context) (readBack string, err error) {
 func (r *Redis) WhyUnresponsive() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.stopped && r.runs() {
+	if r.stopped && r.running() {
 		return "it is paused"
 	}
 	return ""
@@ -364,12 +364,12 @@ func (r *Redis) WhyUnresponsive() string {
 
 // MayBeUnresponsive reports whether the server may be unable to answer, because it is stopped, has
 // exited, or is being started or stopped.
-func (r *Redis) MayNotAnswer() bool {
+func (r *Redis) MayBeUnresponsive() bool {
 	if !r.mu.TryLock() {
 		return true
 	}
 	defer r.mu.Unlock()
-	return r.stopped || !r.runs()
+	return r.stopped || !r.running()
 }
 
 // Shutdown requests a clean shutdown of the server, and waits until it has exited.
@@ -377,7 +377,7 @@ func (r *Redis) Shutdown(ctx context.Context) (readBack string, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	switch {
-	case !r.runs():
+	case !r.running():
 		return "", fmt.Errorf("shut %s down: it is not running", r.Name)
 	case r.stopped:
 		return "", fmt.Errorf("shut %s down: it is stopped and can't receive the request", r.Name)

@@ -191,7 +191,7 @@ func (t *Timeline) Stop() {
 }
 
 // taskTimeout is how long a running task may continue after the run has ended.
-const taskBound = 5 * time.Second
+const taskTimeout = 5 * time.Second
 
 // Wait waits for the running tasks to finish. It must be called after Stop.
 func (t *Timeline) Wait() error {
@@ -200,8 +200,8 @@ func (t *Timeline) Wait() error {
 	select {
 	case <-done:
 		return nil
-	case <-time.After(taskBound):
-		return TimeoutError(fmt.Sprintf("end the run: a function given to At or Tap is still running after %v", taskBound))
+	case <-time.After(taskTimeout):
+		return TimeoutError(fmt.Sprintf("end the run: a function given to At or Tap is still running after %v", taskTimeout))
 	}
 }
 
@@ -275,12 +275,12 @@ func (q Probe) await(ctx context.Context, patience time.Duration) {
 }
 
 // askTimeout is the time limit for a server's answer if the context has no deadline.
-const askBound = 5 * time.Second
+const askTimeout = 5 * time.Second
 
 // Ask sends one command to a Redis server on a new connection and returns the reply. An error
 // reply is returned as a reply.
 func Ask(ctx context.Context, addr string, args ...string) (resp.Value, error) {
-	ctx, cancel := context.WithTimeout(ctx, askBound)
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
 	v, err := ask(ctx, addr, args)
 	if err != nil {
@@ -361,7 +361,7 @@ func (s *Server) Command(ctx context.Context, name string, args []string) (any, 
 	if err != nil {
 		return nil, fmt.Errorf("ask %s: %w", name, err)
 	}
-	r := reply(v)
+	r := toGoValue(v)
 	if err, ok := r.(error); ok {
 		return nil, fmt.Errorf("ask %s: %s: %w", name, args[0], err)
 	}
@@ -369,7 +369,7 @@ func (s *Server) Command(ctx context.Context, name string, args []string) (any, 
 }
 
 // toGoValue converts a RESP value to nil, int64, string, error or []any of these.
-func reply(v resp.Value) any {
+func toGoValue(v resp.Value) any {
 	switch {
 	case v.Null:
 		return nil
@@ -380,7 +380,7 @@ func reply(v resp.Value) any {
 	case v.Kind == '*' || v.Kind == '~' || v.Kind == '%':
 		items := make([]any, len(v.Items))
 		for i, it := range v.Items {
-			items[i] = reply(it)
+			items[i] = toGoValue(it)
 		}
 		return items
 	}
@@ -388,15 +388,15 @@ func reply(v resp.Value) any {
 }
 
 // versionTimeout is the time limit for a program to print its version.
-const versionBound = 5 * time.Second
+const versionTimeout = 5 * time.Second
 
 // AskVersion runs a program that prints its version, and returns the first capture group of
 // pattern.
 func AskVersion(ctx context.Context, pattern *regexp.Regexp, program string, args ...string) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, versionBound)
+	ctx, cancel := context.WithTimeout(ctx, versionTimeout)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, program, args...)
-	cmd.WaitDelay = versionBound // a process that it started may keep its output open
+	cmd.WaitDelay = versionTimeout // a process that it started may keep its output open
 	var out Output
 	cmd.Stdout = &out
 	if err := cmd.Run(); err != nil {

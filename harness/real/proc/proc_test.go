@@ -120,7 +120,7 @@ func TestStopAndContinue(t *testing.T) {
 		t.Fatal(err)
 	}
 	state := func() string {
-		s, err := threads(c.PID())
+		s, err := threadStates(c.PID())
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -35,7 +35,7 @@ func (c *Child) reap(cmd *exec.Cmd) {
 		err := unix.Waitid(unix.P_PID, c.pid, &info, unix.WEXITED|unix.WSTOPPED|unix.WCONTINUED|unix.WNOWAIT, nil)
 		if err == nil && info.Code > childDumped { // it has not ended
 			c.mu.Lock()
-			c.look()
+			c.checkState()
 			c.mu.Unlock()
 			continue
 		}
@@ -53,7 +53,7 @@ func (c *Child) reap(cmd *exec.Cmd) {
 }
 
 // checkState handles a stop or continue that has not been handled yet. The caller holds the lock.
-func (c *Child) look() {
+func (c *Child) checkState() {
 	var info unix.Siginfo
 	if c.ended || unix.Waitid(unix.P_PID, c.pid, &info, unix.WSTOPPED|unix.WCONTINUED|unix.WNOHANG, nil) != nil || info.Code == 0 {
 		return
@@ -117,10 +117,10 @@ func (c *Child) KilledExternally() bool {
 }
 
 // setEndRequested records whether the child is being asked to exit by means other than a signal.
-func (c *Child) setEndRequested(may bool) {
+func (c *Child) setEndRequested(requested bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.endRequested = may
+	c.endRequested = requested
 }
 
 // EventKind is the kind of an UnexpectedEvent.
@@ -194,7 +194,7 @@ func Unmount(dir string) error {
 type mount struct{ point, kind, source, options string }
 
 // isLockpickDisk reports whether the mount is a disk of a lockpick run by the current user.
-func (m mount) isOurs() bool {
+func (m mount) isLockpickDisk() bool {
 	return m.kind == "fuse."+DiskName && m.source == DiskName &&
 		slices.Contains(strings.Split(m.options, ","), fmt.Sprintf("user_id=%d", os.Geteuid()))
 }
@@ -211,7 +211,7 @@ func disksBelow(dir string) ([]mount, error) {
 		if m.point != dir && !strings.HasPrefix(m.point, dir+"/") {
 			continue
 		}
-		if !m.isOurs() {
+		if !m.isLockpickDisk() {
 			return nil, fmt.Errorf("%w: %s is mounted on %s", files.ErrKeepFolder, m.source, m.point)
 		}
 		out = append([]mount{m}, out...)

@@ -32,10 +32,10 @@ func (s *Server) Addr() string { return s.At }
 func (s *Server) Redis() *Server { return s }
 
 const (
-	joinBound  = 30 * time.Second       // time limit for the members of a store to form a cluster
-	readyBound = 10 * time.Second       // time limit for a server to become ready
-	helloBound = 200 * time.Millisecond // time limit for one attempt: the process that uses the port may not be a server
-	endBound   = 5 * time.Second        // time limit for a shutdown
+	joinTimeout  = 30 * time.Second       // time limit for the members of a store to form a cluster
+	readyTimeout = 10 * time.Second       // time limit for a server to become ready
+	helloTimeout = 200 * time.Millisecond // time limit for one attempt: the process that uses the port may not be a server
+	endTimeout   = 5 * time.Second        // time limit for a shutdown
 )
 
 // errNoAnswer reports that a server is running but does not answer.
@@ -52,20 +52,20 @@ type Identity struct {
 
 // Hello makes one attempt to reach the server, and returns its identity if it is ready.
 func (s *Server) Hello(ctx context.Context) (Identity, error) {
-	ctx, cancel := context.WithTimeout(ctx, helloBound)
+	ctx, cancel := context.WithTimeout(ctx, helloTimeout)
 	defer cancel()
 	v, err := s.Ask(ctx, s.At, "PING")
 	if err != nil || v.Str != "PONG" {
 		return Identity{}, errors.Join(errors.New("not ready"), err)
 	}
 	v, err = s.Ask(ctx, s.At, "INFO", "server")
-	return Identity{Process: field(v.Str, "process_id"), Run: field(v.Str, "run_id")}, err
+	return Identity{Process: infoField(v.Str, "process_id"), Run: infoField(v.Str, "run_id")}, err
 }
 
 // Ready waits until a server answers PING at the address, and returns its identity. If the server
 // exits before it answers, for example because it can't read its data, the error is ErrWontStart.
 func (s *Server) Ready(ctx context.Context, ended <-chan struct{}) (id Identity, err error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, readyBound, errNoAnswer)
+	ctx, cancel := context.WithTimeoutCause(ctx, readyTimeout, errNoAnswer)
 	defer cancel()
 	err = s.AwaitReady(ctx, ended, time.Millisecond, func(ctx context.Context) (err error) {
 		id, err = s.Hello(ctx) // it may not be listening yet, or still be loading
@@ -77,7 +77,7 @@ func (s *Server) Ready(ctx context.Context, ended <-chan struct{}) (id Identity,
 // AwaitReady is like Ready but uses another check and another polling interval. It allows as much
 // time as a store may need to form a cluster.
 func (s *Server) AwaitReady(ctx context.Context, ended <-chan struct{}, every time.Duration, hello func(context.Context) error) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, joinBound, errNoAnswer)
+	ctx, cancel := context.WithTimeoutCause(ctx, joinTimeout, errNoAnswer)
 	defer cancel()
 	for {
 		select {
@@ -112,10 +112,10 @@ func (s *Server) ConfirmRestart(ctx context.Context, before, now Identity) (read
 // Shutdown requests a clean shutdown of the server, and returns once it has exited. It first calls
 // setEnding(true), and calls setEnding(false) if the server does not exit. status returns the error
 // with which the server exited, or nil.
-func (s *Server) Shutdown(ctx context.Context, ended <-chan struct{}, mayEnd func(bool), status func() error) error {
-	mayEnd(true)
+func (s *Server) Shutdown(ctx context.Context, ended <-chan struct{}, setEnding func(bool), status func() error) error {
+	setEnding(true)
 	if err := s.shutDown(ctx, ended); err != nil {
-		mayEnd(false)
+		setEnding(false)
 		return err
 	}
 	if err := status(); err != nil {
@@ -135,8 +135,8 @@ func (s *Server) shutDown(ctx context.Context, ended <-chan struct{}) error {
 		return nil
 	case <-ctx.Done():
 		return fmt.Errorf("shut %s down: %w", s.Name, context.Cause(ctx))
-	case <-time.After(endBound):
-		return fmt.Errorf("shut %s down: it is still there after %v", s.Name, endBound)
+	case <-time.After(endTimeout):
+		return fmt.Errorf("shut %s down: it is still there after %v", s.Name, endTimeout)
 	}
 }
 
@@ -176,7 +176,7 @@ func (s *Server) do(ctx context.Context, args ...string) (string, error) {
 	return v.Str, nil
 }
 
-func field(info, name string) string {
+func infoField(info, name string) string {
 	_, rest, _ := strings.Cut(info, "\n"+name+":")
 	value, _, _ := strings.Cut(rest, "\r\n")
 	return value
@@ -236,16 +236,16 @@ func (s *Server) Follow(ctx context.Context, addr string) error {
 			return err
 		}
 	}
-	for end := time.Now().Add(readyBound); ; {
+	for end := time.Now().Add(readyTimeout); ; {
 		info, err := s.do(ctx, "INFO", "replication")
 		if err != nil {
 			return err
 		}
-		if field(info, "master_link_status") == "up" {
+		if infoField(info, "master_link_status") == "up" {
 			return nil
 		}
 		if time.Now().After(end) {
-			return TimeoutError(fmt.Sprintf("make %s follow %s: not in sync after %v\n%s", s.Name, addr, readyBound, s.Log()))
+			return TimeoutError(fmt.Sprintf("make %s follow %s: not in sync after %v\n%s", s.Name, addr, readyTimeout, s.Log()))
 		}
 		select {
 		case <-ctx.Done():
@@ -261,33 +261,33 @@ func (s *Server) Promote(ctx context.Context) (readBack string, err error) {
 	if _, err := s.do(ctx, "REPLICAOF", "NO", "ONE"); err != nil {
 		return "", err
 	}
-	return s.Promoted(ctx)
+	return s.ConfirmPromoted(ctx)
 }
 
 // ConfirmPromoted verifies that a former replica is now a master, whoever promoted it.
-func (s *Server) Promoted(ctx context.Context) (readBack string, err error) {
+func (s *Server) ConfirmPromoted(ctx context.Context) (readBack string, err error) {
 	info, err := s.do(ctx, "INFO")
 	if err != nil {
 		return "", err
 	}
-	if role := field(info, "role"); role != "master" {
+	if role := infoField(info, "role"); role != "master" {
 		return "", fmt.Errorf("promote %s: its role is still %q", s.Name, role)
 	}
 	keys, err := s.Keys(ctx)
 	if err != nil {
 		return "", fmt.Errorf("promote %s: %w", s.Name, err)
 	}
-	return fmt.Sprintf("process %s, run_id %.8s (keys: %d)", field(info, "process_id"), field(info, "run_id"), keys), nil
+	return fmt.Sprintf("process %s, run_id %.8s (keys: %d)", infoField(info, "process_id"), infoField(info, "run_id"), keys), nil
 }
 
 // IsReplicaOf reports whether the server is a replica of the server at addr and in sync with it.
-func (s *Server) Follows(ctx context.Context, addr string) (bool, error) {
+func (s *Server) IsReplicaOf(ctx context.Context, addr string) (bool, error) {
 	info, err := s.do(ctx, "INFO", "replication")
 	if err != nil {
 		return false, err
 	}
-	master := net.JoinHostPort(field(info, "master_host"), field(info, "master_port"))
-	return field(info, "role") == "slave" && master == addr && field(info, "master_link_status") == "up", nil
+	master := net.JoinHostPort(infoField(info, "master_host"), infoField(info, "master_port"))
+	return infoField(info, "role") == "slave" && master == addr && infoField(info, "master_link_status") == "up", nil
 }
 
 // Sentinel is a redis-server in sentinel mode, which is the same program as redis-sentinel.
@@ -317,7 +317,7 @@ func NewSentinel(ctx context.Context, s *Server) (*Sentinel, error) {
 	if err != nil {
 		return nil, err
 	}
-	if mode := field(info, "redis_mode"); mode != "sentinel" {
+	if mode := infoField(info, "redis_mode"); mode != "sentinel" {
 		return nil, fmt.Errorf("start %s: its mode is %q", s.Name, mode)
 	}
 	s.Ask(ctx, s.At, append([]string{"SENTINEL", "DEBUG"}, fastTimings...)...) // old versions don't have this command
@@ -333,7 +333,7 @@ func (s *Sentinel) Watch(ctx context.Context, name, addr string, set SentinelSet
 	if _, err := s.do(ctx, "SENTINEL", "MONITOR", name, host, port, strconv.Itoa(set.Quorum)); err != nil {
 		return err
 	}
-	if _, err := s.do(ctx, "SENTINEL", "SET", name, "down-after-milliseconds", ms(set.DownAfter)); err != nil {
+	if _, err := s.do(ctx, "SENTINEL", "SET", name, "down-after-milliseconds", formatMillis(set.DownAfter)); err != nil {
 		return err
 	}
 	return s.SetFailoverTimeout(ctx, name, set.FailoverTimeout)
@@ -342,16 +342,16 @@ func (s *Sentinel) Watch(ctx context.Context, name, addr string, set SentinelSet
 // SetFailoverTimeout changes failover-timeout. The change also applies to a wait that is already
 // in progress.
 func (s *Sentinel) SetFailoverTimeout(ctx context.Context, name string, d time.Duration) error {
-	_, err := s.do(ctx, "SENTINEL", "SET", name, "failover-timeout", ms(d))
+	_, err := s.do(ctx, "SENTINEL", "SET", name, "failover-timeout", formatMillis(d))
 	return err
 }
 
-func ms(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
+func formatMillis(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
 
 // AwaitPeers returns once the sentinel knows a healthy replica of the given master and the given
 // number of sentinels, including itself.
 func (s *Sentinel) AwaitPeers(ctx context.Context, name string, sentinels int) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, readyBound, errPeersMissing)
+	ctx, cancel := context.WithTimeoutCause(ctx, readyTimeout, errPeersMissing)
 	defer cancel()
 	for {
 		quorum, err := s.do(ctx, "SENTINEL", "CKQUORUM", name)
@@ -366,7 +366,7 @@ func (s *Sentinel) AwaitPeers(ctx context.Context, name string, sentinels int) e
 	}
 }
 
-var errPeersMissing = TimeoutError(fmt.Sprintf("it did not find the other sentinels or the replica within %v", readyBound))
+var errPeersMissing = TimeoutError(fmt.Sprintf("it did not find the other sentinels or the replica within %v", readyTimeout))
 
 // hasReplica reports whether the sentinel knows a replica that it could promote.
 func (s *Sentinel) hasReplica(ctx context.Context, name string) bool {
@@ -374,18 +374,18 @@ func (s *Sentinel) hasReplica(ctx context.Context, name string) bool {
 	if err != nil || len(v.Items) != 1 {
 		return false
 	}
-	replica := pairs(v.Items[0])
+	replica := parsePairs(v.Items[0])
 	return replica["flags"] == "slave" && replica["role-reported"] == "slave" && replica["master-link-status"] == "ok"
 }
 
 // ConsidersDown reports whether the sentinel considers the given master down.
-func (s *Sentinel) SeesDown(ctx context.Context, name string) bool {
+func (s *Sentinel) ConsidersDown(ctx context.Context, name string) bool {
 	v, err := s.Ask(ctx, s.At, "SENTINEL", "MASTER", name)
-	return err == nil && slices.Contains(strings.Split(pairs(v)["flags"], ","), "s_down")
+	return err == nil && slices.Contains(strings.Split(parsePairs(v)["flags"], ","), "s_down")
 }
 
 // parsePairs converts a reply of alternating names and values to a map.
-func pairs(v resp.Value) map[string]string {
+func parsePairs(v resp.Value) map[string]string {
 	m := map[string]string{}
 	for i := 0; i+1 < len(v.Items); i += 2 {
 		m[v.Items[i].Str] = v.Items[i+1].Str

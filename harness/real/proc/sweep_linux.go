@@ -42,13 +42,13 @@ func cleanUpRun(dir string, known bool) error {
 		var pid int
 		var start uint64
 		if n, _ := fmt.Sscan(line, &pid, &start); n == 2 && pid > 1 && known {
-			if err := endChild(pid, start, dir); err != nil {
+			if err := killRecorded(pid, start, dir); err != nil {
 				return err
 			}
 		}
 	}
 	if known {
-		if err := endMarked(dir); err != nil {
+		if err := killMarked(dir); err != nil {
 			return err
 		}
 	}
@@ -64,12 +64,12 @@ func cleanUpRun(dir string, known bool) error {
 
 // killRecorded kills a recorded process, if the PID still belongs to it, and waits until it has
 // exited. Until then, the process might write to the directory.
-func endChild(pid int, start uint64, dir string) error {
-	ctx, cancel := context.WithTimeout(context.Background(), signalBound)
+func killRecorded(pid int, start uint64, dir string) error {
+	ctx, cancel := context.WithTimeout(context.Background(), signalTimeout)
 	defer cancel()
 	err := killIf(ctx, pid, func() bool {
 		s, err := files.StatOf(pid)
-		return err == nil && !s.Ended() && s.Start == start && worksIn(pid, dir)
+		return err == nil && !s.Ended() && s.Start == start && usesDir(pid, dir)
 	})
 	switch {
 	case errors.Is(err, errNoPidfd):
@@ -88,8 +88,8 @@ const runEnv = "LOCKPICK_RUN"
 // killMarked kills the processes whose environment names the directory, and waits until they have
 // exited. It repeats the search until it finds none, because they may start others before they are
 // killed. It does not find a process that hides or replaces its environment.
-func endMarked(dir string) error {
-	ctx, cancel := context.WithTimeout(context.Background(), signalBound)
+func killMarked(dir string) error {
+	ctx, cancel := context.WithTimeout(context.Background(), signalTimeout)
 	defer cancel()
 	mark := []byte(runEnv + "=" + dir + "\x00")
 	for {
@@ -120,7 +120,7 @@ func endMarked(dir string) error {
 
 // usesDir reports whether the working directory or an open file of a process is below a directory.
 // This is the case for everything that a Group starts.
-func worksIn(pid int, dir string) bool {
+func usesDir(pid int, dir string) bool {
 	links, _ := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid))
 	return slices.ContainsFunc(append(links, fmt.Sprintf("/proc/%d/cwd", pid)), func(link string) bool {
 		to, err := os.Readlink(link)

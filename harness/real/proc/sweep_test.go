@@ -21,7 +21,7 @@ import (
 // otherUID is the ID of a user other than lockpick's.
 const otherUID = 65534
 
-func self(t *testing.T) files.Owner {
+func thisProcess(t *testing.T) files.Owner {
 	t.Helper()
 	o, err := files.Self()
 	if err != nil {
@@ -31,8 +31,8 @@ func self(t *testing.T) files.Owner {
 }
 
 // deadOwnerName returns the name of a directory whose owner has exited.
-func deadName(t *testing.T) string {
-	o := self(t)
+func deadOwnerName(t *testing.T) string {
+	o := thisProcess(t)
 	o.PID = 1<<22 + 1
 	return files.Temporary.Prefix + o.String() + "-1"
 }
@@ -68,7 +68,7 @@ func sleeper(t *testing.T, g *Group, in string, files ...*os.File) *Child {
 	return c
 }
 
-func alive(c *Child) bool { return files.ProcessRuns(c.pid, c.start) }
+func isAlive(c *Child) bool { return files.ProcessRuns(c.pid, c.start) }
 
 func sweep(t *testing.T, dir string) []string {
 	t.Helper()
@@ -80,7 +80,7 @@ func sweep(t *testing.T, dir string) []string {
 }
 
 func TestSweepRemovesOnlyDeadOwners(t *testing.T) {
-	me := self(t)
+	me := thisProcess(t)
 	with := func(change func(*files.Owner)) files.Owner { o := me; change(&o); return o }
 	otherContainer := with(func(o *files.Owner) { o.Space, o.PID = "1", 1<<22+1 })
 	otherBoot := with(func(o *files.Owner) { o.Boot = "00000000" })
@@ -115,7 +115,7 @@ func TestSweepRemovesOnlyDeadOwners(t *testing.T) {
 func TestSweepKillsOnlyRecordedChildren(t *testing.T) {
 	g := newGroup(t)
 	dir := t.TempDir()
-	path := makeLeftover(t, dir, deadName(t))
+	path := makeLeftover(t, dir, deadOwnerName(t))
 	log, err := os.Create(filepath.Join(path, "n1.log"))
 	must(t, err)
 	defer log.Close()
@@ -133,12 +133,12 @@ func TestSweepKillsOnlyRecordedChildren(t *testing.T) {
 		t.Errorf("removed %v", removed)
 	}
 	for what, c := range map[string]*Child{"works in the folder": worker, "has a file open there": writer, "works below the folder": below} {
-		if alive(c) {
+		if isAlive(c) {
 			t.Errorf("a child that %s is still running", what)
 		}
 	}
 	for what, c := range map[string]*Child{"has nothing to do with the folder": elsewhere, "has the number of a child": later, "works in a sibling folder": sibling} {
-		if !alive(c) {
+		if !isAlive(c) {
 			t.Errorf("a process that %s was killed", what)
 		}
 	}
@@ -165,16 +165,16 @@ func TestDaemonsAreKilledWithTheirRun(t *testing.T) {
 	}
 	g, other := newGroup(t), newGroup(t)
 	ends, stays := daemon(g), daemon(other)
-	if !alive(ends) || !alive(stays) {
+	if !isAlive(ends) || !isAlive(stays) {
 		t.Fatal("a daemon ended by itself")
 	}
 	must(t, g.Close())
-	if alive(ends) || !alive(stays) {
-		t.Errorf("after the run its daemon runs: %v, that of another run: %v", alive(ends), alive(stays))
+	if isAlive(ends) || !isAlive(stays) {
+		t.Errorf("after the run its daemon runs: %v, that of another run: %v", isAlive(ends), isAlive(stays))
 	}
 
 	dir := t.TempDir()
-	path := makeLeftover(t, dir, deadName(t))
+	path := makeLeftover(t, dir, deadOwnerName(t))
 	cmd := exec.Command("/bin/sleep", "60")
 	cmd.Dir, cmd.Env = "/", []string{runEnv + "=" + path}
 	must(t, cmd.Start())
@@ -186,7 +186,7 @@ func TestDaemonsAreKilledWithTheirRun(t *testing.T) {
 		t.Error("a daemon of a killed run is still running")
 		cmd.Process.Kill()
 	}
-	if !alive(stays) {
+	if !isAlive(stays) {
 		t.Error("the sweep ended another run's daemon")
 	}
 }
@@ -203,11 +203,11 @@ func TestChildrenAreRecognized(t *testing.T) {
 	_ = s
 	children := append(slices.Clone(g.children), sleeper(t, g, ""))
 	for _, c := range children {
-		if alive(c) && !worksIn(c.pid, g.Dir) {
+		if isAlive(c) && !usesDir(c.pid, g.Dir) {
 			t.Errorf("process %d is not recognized", c.pid)
 		}
 	}
-	if len(children) < 3 || !r.Runs() {
+	if len(children) < 3 || !r.Running() {
 		t.Errorf("%d children", len(children))
 	}
 }
@@ -252,7 +252,7 @@ func TestSweepLeavesOtherUsersFiles(t *testing.T) {
 		},
 	} {
 		dir := tempDir()
-		path := filepath.Join(dir, deadName(t))
+		path := filepath.Join(dir, deadOwnerName(t))
 		plant(dir, path)
 		before := tree(t, dir)
 		if removed := sweep(t, dir); len(removed) > 0 {
@@ -261,7 +261,7 @@ func TestSweepLeavesOtherUsersFiles(t *testing.T) {
 		if after := tree(t, dir); after != before {
 			t.Errorf("%s: before:\n%s, after:\n%s", what, before, after)
 		}
-		if !alive(innocent) {
+		if !isAlive(innocent) {
 			t.Fatalf("%s: an unrelated process was killed", what)
 		}
 	}
@@ -294,7 +294,7 @@ func TestSweepUnmountsOnlyDisks(t *testing.T) {
 	mountAt("other", "tmpfs", filepath.Join(other, "tmpfs"), 0)
 	must(t, os.WriteFile(filepath.Join(other, "tmpfs", "precious"), nil, 0o600), os.WriteFile(filepath.Join(other, "kept", "precious"), nil, 0o600))
 
-	name := func(n int) string { return fmt.Sprintf("%s%d", deadName(t), n) }
+	name := func(n int) string { return fmt.Sprintf("%s%d", deadOwnerName(t), n) }
 	must(t, os.Symlink(other, filepath.Join(dir, name(1)))) // the directory itself is a link
 	within := makeLeftover(t, dir, name(2))                 // a link inside the directory
 	must(t, os.Symlink(other, filepath.Join(within, "n2")))

@@ -26,7 +26,7 @@ func waitEnd(_ *testing.T, c *Child) { <-c.Done() }
 // state returns a step that waits until /proc shows the given state.
 func state(want byte) step {
 	return func(t *testing.T, c *Child) {
-		for until := time.Now().Add(signalBound); ; time.Sleep(time.Millisecond) {
+		for until := time.Now().Add(signalTimeout); ; time.Sleep(time.Millisecond) {
 			if s, err := files.StatOf(c.PID()); err != nil || s.State == want {
 				must(t, err)
 				return

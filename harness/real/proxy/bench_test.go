@@ -137,8 +137,8 @@ func (c *caller) send(command string) {
 }
 
 // receive returns the next line, or "" if none arrives before the timeout.
-func (c *caller) receive(within time.Duration) string {
-	c.conn.SetReadDeadline(time.Now().Add(within))
+func (c *caller) receive(timeout time.Duration) string {
+	c.conn.SetReadDeadline(time.Now().Add(timeout))
 	line, _ := c.in.ReadString('\n')
 	return strings.TrimSpace(line)
 }

@@ -17,7 +17,7 @@ import (
 )
 
 // readError reads until the connection ends and returns the error.
-func (c *caller) readEnd() error {
+func (c *caller) readError() error {
 	c.t.Helper()
 	c.conn.SetReadDeadline(time.Now().Add(soon))
 	line, err := c.in.ReadString('\n')
@@ -62,7 +62,7 @@ func TestCutDrops(t *testing.T) {
 			t.Errorf("%q: in the cut: %q", way, got)
 		}
 		check(t, b.link.Mend())
-		if err := busy.readEnd(); !errors.Is(err, syscall.ECONNRESET) {
+		if err := busy.readError(); !errors.Is(err, syscall.ECONNRESET) {
 			t.Errorf("%q: after the cut: %v", way, err)
 		}
 		idle.send("SET c 1")
@@ -107,7 +107,7 @@ func TestCutResets(t *testing.T) {
 	c.send("SET a 1")
 	c.want("+OK")
 	check(t, b.link.Cut(nemesis.CutReset, ""))
-	if err := c.readEnd(); !errors.Is(err, syscall.ECONNRESET) {
+	if err := c.readError(); !errors.Is(err, syscall.ECONNRESET) {
 		t.Errorf("old connection: %v", err)
 	}
 	conn, err := net.Dial("tcp", b.link.Addr())
@@ -158,7 +158,7 @@ func TestCutRejectsInvalidModes(t *testing.T) {
 }
 
 // A tap that drops its message resets the connection at once.
-func TestTapLoses(t *testing.T) {
+func TestTapDropsMessage(t *testing.T) {
 	for direction, want := range map[string]string{
 		nemesis.Request: "a info applied false answered false",
 		nemesis.Reply:   "a ok applied true answered false",
@@ -170,7 +170,7 @@ func TestTapLoses(t *testing.T) {
 		m := hit()
 		m.Lose()
 		m.Pass() // too late
-		if err := c.readEnd(); !errors.Is(err, syscall.ECONNRESET) {
+		if err := c.readError(); !errors.Is(err, syscall.ECONNRESET) {
 			t.Errorf("%s: %v", direction, err)
 		}
 		other := b.dial()

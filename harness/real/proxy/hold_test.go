@@ -85,7 +85,7 @@ func TestTapHoldsReply(t *testing.T) {
 }
 
 // waitDisconnect waits until the link has noticed that a client has disconnected.
-func (b *bench) untilGone() {
+func (b *bench) waitDisconnect() {
 	b.t.Helper()
 	l := b.link
 	for end := time.After(soon); ; {
@@ -116,7 +116,7 @@ func TestHeldRequestIsDeliveredAfterClientCloses(t *testing.T) {
 	c.send("DEL lock")
 	pass := hit()
 	c.conn.Close()
-	b.untilGone() // otherwise the answer is written to a client that could have read it
+	b.waitDisconnect() // otherwise the answer is written to a client that could have read it
 	c2 := b.dial()
 	c2.send("SET other 1") // another connection while the held one is closed
 	c2.want("+OK")

@@ -64,7 +64,7 @@ type Link struct {
 	mu          sync.Mutex // guards the fields below and the state of all connections
 	upstream    string     // address on which the node listens
 	listener    net.Listener
-	refusing    func() error // releases the address while nothing listens there
+	releaseAddr func() error // releases the address while nothing listens there
 	cut         nemesis.LinkCut
 	shapes      []*shape
 	random      *rand.Rand
@@ -191,7 +191,7 @@ func (m *Mesh) Open(client, node, upstream string) (*Link, error) {
 
 // OpenOpaque is like Open, for a node that is not a Redis server. The link does not parse the
 // protocol, and treats every piece of data as a message.
-func (m *Mesh) OpenUnread(client, node, upstream string) (*Link, error) {
+func (m *Mesh) OpenOpaque(client, node, upstream string) (*Link, error) {
 	return m.open(&Link{name: nemesis.LinkName(client, node), node: node, unread: true}, upstream)
 }
 
@@ -309,7 +309,7 @@ func (m *Mesh) Close() error {
 
 // changeTimeout is the time limit for toxiproxy to make a change. It takes microseconds unless it
 // hangs.
-const changeBound = 5 * time.Second
+const changeTimeout = 5 * time.Second
 
 func withTimeout(link, verb string, change func() error) error {
 	done := make(chan error, 1)
@@ -320,8 +320,8 @@ func withTimeout(link, verb string, change func() error) error {
 			return fmt.Errorf("%s link %s: %w", verb, link, err)
 		}
 		return nil
-	case <-time.After(changeBound):
-		return fmt.Errorf("%s link %s: not done after %v", verb, link, changeBound)
+	case <-time.After(changeTimeout):
+		return fmt.Errorf("%s link %s: not done after %v", verb, link, changeTimeout)
 	}
 }
 
@@ -478,8 +478,8 @@ func (l *Link) stop() error {
 	l.closed = true
 	l.cancel()
 	l.listener.Close()
-	release := l.refusing
-	l.refusing = nil
+	release := l.releaseAddr
+	l.releaseAddr = nil
 	for c := range l.conns {
 		c.client.Close()
 		c.node.Close()

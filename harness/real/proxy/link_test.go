@@ -284,7 +284,7 @@ func TestPendingConnectIsAborted(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		if err := waits.readEnd(); errors.Is(err, os.ErrDeadlineExceeded) {
+		if err := waits.readError(); errors.Is(err, os.ErrDeadlineExceeded) {
 			t.Errorf("%s: the client is still waiting", what)
 		}
 	}

@@ -27,8 +27,8 @@ type pipe struct {
 	// delayClose is set if a client's close must not be passed on before the node has answered
 	// everything that was sent earlier. So all requests are delivered and their results recorded.
 	// The delay is at most closeGrace.
-	patient bool
-	grace   <-chan time.Time
+	delayClose bool
+	grace      <-chan time.Time
 }
 
 // piece is a sequence of bytes. If it contains the end of a message, that is also the end of the
@@ -50,7 +50,7 @@ const closeGrace = time.Second
 func (l *Link) newPipe(direction string) *pipe {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return &pipe{conn: l.opening, direction: direction, patient: true}
+	return &pipe{conn: l.opening, direction: direction, delayClose: true}
 }
 
 // step describes what a pipe can do next.
@@ -99,7 +99,7 @@ func (p *pipe) nextStep(now time.Duration) step {
 		p.lose()
 	}
 	// The end of the data is not a byte, but comes after all bytes.
-	s.done = p.ended && !p.dead && !blocked && !p.lingers()
+	s.done = p.ended && !p.dead && !blocked && !p.shouldLinger()
 	return s
 }
 
@@ -107,7 +107,7 @@ func (p *pipe) nextStep(now time.Duration) step {
 // connection is then broken until it is reset.
 func (p *pipe) lose() {
 	l, c := p.conn.link, p.conn
-	l.write(p.queue[0].command)
+	l.recordCommand(p.queue[0].command)
 	p.queue = p.queue[1:]
 	p.dead, c.broken = true, true
 	losing := slices.ContainsFunc(l.shapes, func(s *shape) bool { return s.Lose })
@@ -116,8 +116,8 @@ func (p *pipe) lose() {
 	}
 }
 
-func (p *pipe) lingers() bool {
-	if p.direction == nemesis.Reply || !p.patient || len(p.conn.stream.Waiting()) == 0 {
+func (p *pipe) shouldLinger() bool {
+	if p.direction == nemesis.Reply || !p.delayClose || len(p.conn.stream.Pending()) == 0 {
 		return false
 	}
 	if p.grace == nil {
@@ -129,7 +129,7 @@ func (p *pipe) lingers() bool {
 // drop records the replies that the client will never receive.
 func (p *pipe) drop() {
 	for _, q := range p.queue {
-		p.conn.link.write(q.command)
+		p.conn.link.recordCommand(q.command)
 	}
 	p.queue = nil
 }
@@ -161,7 +161,7 @@ func (p *pipe) receive(b []byte) {
 				if c.witness != nil {
 					c.witness.Sent(cmd.Args, now)
 				}
-				l.applyTaps(c, p.direction, cmd.Counts, q)
+				l.applyTaps(c, p.direction, cmd.IsMessage, q)
 			}
 			continue
 		}
@@ -172,7 +172,7 @@ func (p *pipe) receive(b []byte) {
 				c.witness.Answered(now)
 			}
 			q.command = cmd
-			l.applyTaps(c, p.direction, cmd.CountsReply, q)
+			l.applyTaps(c, p.direction, cmd.IsReply, q)
 		}
 	}
 	if c.clientGone {
@@ -181,12 +181,12 @@ func (p *pipe) receive(b []byte) {
 }
 
 // markSent removes the first piece from the queue. It was sent no earlier than now.
-func (p *pipe) sent(now time.Duration) {
+func (p *pipe) markSent(now time.Duration) {
 	q := p.queue[0]
 	p.queue = p.queue[1:]
 	if q.command != nil {
 		q.command.Answered = int64(now)
-		p.conn.link.write(q.command)
+		p.conn.link.recordCommand(q.command)
 	}
 }
 
@@ -209,16 +209,16 @@ func (p *pipe) finish() {
 		if c.finished++; c.finished < 2 {
 			return
 		}
-		for _, cmd := range c.stream.Waiting() {
-			l.write(cmd)
+		for _, cmd := range c.stream.Pending() {
+			l.recordCommand(cmd)
 		}
 		delete(l.conns, c)
 	})
 }
 
 // recordCommand records a command if it is one that locks use.
-func (l *Link) write(cmd *resp.Command) {
-	if cmd != nil && cmd.Recorded() {
+func (l *Link) recordCommand(cmd *resp.Command) {
+	if cmd != nil && cmd.IsRecorded() {
 		for _, e := range cmd.Events(nil, l.name, l.node) {
 			l.record(e)
 		}
@@ -239,7 +239,7 @@ func (l *Link) Cut(mode, way string) error {
 		if err != nil {
 			return fmt.Errorf("cut link %s: %w", l.name, err)
 		}
-		l.refusing = release
+		l.releaseAddr = release
 		l.listener.Close()
 	}
 	l.cut = cut
@@ -266,8 +266,8 @@ func (l *Link) Mend() error {
 			return fmt.Errorf("mend link %s: %w", l.name, err)
 		}
 		l.accept(ln)
-		release := l.refusing
-		l.refusing = nil
+		release := l.releaseAddr
+		l.releaseAddr = nil
 		if err := release(); err != nil {
 			return fmt.Errorf("mend link %s: %w", l.name, err)
 		}
@@ -342,7 +342,7 @@ func (t *toxic) Pipe(stub *toxics.ToxicStub) {
 		case <-next.changed:
 		case <-due:
 		case <-p.grace:
-			p.patient = false
+			p.delayClose = false
 		case c := <-in:
 			if c == nil {
 				p.end()
@@ -350,7 +350,7 @@ func (t *toxic) Pipe(stub *toxics.ToxicStub) {
 				p.receive(c.Data)
 			}
 		case out <- chunk:
-			p.sent(now)
+			p.markSent(now)
 		}
 	}
 }
@@ -359,13 +359,13 @@ func (t *toxic) Pipe(stub *toxics.ToxicStub) {
 type shape struct {
 	nemesis.Traffic
 	nemesis.Impact
-	busy map[string]time.Duration // when the bandwidth is next available, by direction
+	busyUntil map[string]time.Duration // when the bandwidth is next available, by direction
 }
 
 // Shape changes the traffic until Unshape is called. Several shapes may be active at the same
 // time.
 func (l *Link) Shape(t nemesis.Traffic) {
-	l.update(func() { l.shapes = append(l.shapes, &shape{Traffic: t, busy: map[string]time.Duration{}}) })
+	l.update(func() { l.shapes = append(l.shapes, &shape{Traffic: t, busyUntil: map[string]time.Duration{}}) })
 }
 
 // Unshape removes a shape and returns its impact. It resets connections that have lost a message.
@@ -419,9 +419,9 @@ func (l *Link) shapePiece(direction string, p *piece, commands []*resp.Command, 
 func (l *Link) sendTime(direction string, p *piece, now time.Duration) (due time.Duration) {
 	for _, s := range l.shapes {
 		if s.Bandwidth > 0 && s.AppliesTo(direction) {
-			s.busy[direction] = max(now, s.busy[direction]) + s.TransmitTime(len(p.data))
-			due = max(due, s.busy[direction])
-			s.Noticeable = s.Noticeable || p.hasLockCommand && s.busy[direction]-now >= nemesis.MinNoticeable
+			s.busyUntil[direction] = max(now, s.busyUntil[direction]) + s.TransmitTime(len(p.data))
+			due = max(due, s.busyUntil[direction])
+			s.Noticeable = s.Noticeable || p.hasLockCommand && s.busyUntil[direction]-now >= nemesis.MinNoticeable
 		}
 	}
 	return due

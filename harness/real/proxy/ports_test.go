@@ -93,7 +93,7 @@ func TestPortsRunOut(t *testing.T) {
 
 // fullQueueNode returns the address of a node whose kernel does not answer connects, because its
 // accept queue is full. acceptOne makes room for one connection.
-func fullQueue(t *testing.T) (addr string, acceptOne func()) {
+func fullQueueNode(t *testing.T) (addr string, acceptOne func()) {
 	t.Helper()
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -124,7 +124,7 @@ func fullQueue(t *testing.T) (addr string, acceptOne func()) {
 }
 
 // isConnecting reports whether a connect to addr is pending.
-func connecting(t *testing.T, addr string) bool {
+func isConnecting(t *testing.T, addr string) bool {
 	t.Helper()
 	table, err := os.ReadFile("/proc/net/tcp")
 	if err != nil {
@@ -144,14 +144,14 @@ func connecting(t *testing.T, addr string) bool {
 // If the packets of a connect are lost, TCP retries a second later. Other clients must not wait
 // for that.
 func TestLostConnectDoesNotBlockOthers(t *testing.T) {
-	addr, accept := fullQueue(t)
+	addr, accept := fullQueueNode(t)
 	b := newBench(t)
 	l, err := b.meshWithPorts().Open("c1", "n1", addr)
 	if err != nil {
 		t.Fatal(err)
 	}
 	b.dialLink(l)
-	b.waitLink("the first's connect is lost", func(*Link) bool { return connecting(t, addr) })
+	b.waitLink("the first's connect is lost", func(*Link) bool { return isConnecting(t, addr) })
 	accept()
 	second := b.dialLink(l)
 	b.waitLink("one connection", func(l *Link) bool { return len(l.conns) > 0 })

@@ -36,7 +36,7 @@ func setReuseAddr(c syscall.RawConn) error {
 }
 
 // stateEstablished is the TCP state of a connection that neither end has closed.
-const established = 1
+const stateEstablished = 1
 
 // whileConnected returns a context that is canceled when the client closes its connection. It
 // reads no data. Nothing else may read from the connection until done has returned.
@@ -53,7 +53,7 @@ func whileConnected(ctx context.Context, client *net.TCPConn) (_ context.Context
 		// The function is called each time that data or the end of the stream has arrived.
 		raw.Read(func(fd uintptr) bool {
 			info, err := unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO)
-			if err == nil && info.State == established {
+			if err == nil && info.State == stateEstablished {
 				return false
 			}
 			cancel()

@@ -17,11 +17,11 @@ import (
 const ms = time.Millisecond
 
 // wantImpact removes a shape and checks its impact.
-func (b *bench) wantImpact(t nemesis.Traffic, met, hit int) {
+func (b *bench) wantImpact(t nemesis.Traffic, seen, affected int) {
 	b.t.Helper()
 	s, err := b.link.Unshape(t)
-	if err != nil || s.Seen != met || s.Hit != hit {
-		b.t.Errorf("%v: %+v, %v; want %d of %d hit", t, s, err, hit, met)
+	if err != nil || s.Seen != seen || s.Hit != affected {
+		b.t.Errorf("%v: %+v, %v; want %d of %d hit", t, s, err, affected, seen)
 	}
 }
 

@@ -41,9 +41,9 @@ type line struct {
 }
 
 // unitRate is the rate of a correct clock.
-const one = 1 << 32
+const unitRate = 1 << 32
 
-var correct = line{Rate: one}
+var correctLine = line{Rate: unitRate}
 
 // at returns the time that the clock shows at t.
 func (l line) at(t int64) int64 {
@@ -58,11 +58,11 @@ func (l line) at(t int64) int64 {
 // adjusted returns the line that applies from t on if the clock is moved by the duration by and
 // then runs at the given rate.
 func (l line) adjusted(t, by int64, rate float64) line {
-	return line{Real0: t, Fake0: l.at(t) + by, Rate: int64(math.Round(rate * one))}
+	return line{Real0: t, Fake0: l.at(t) + by, Rate: int64(math.Round(rate * unitRate))}
 }
 
 // speed returns the rate as a factor.
-func (l line) speed() float64 { return float64(l.Rate) / one }
+func (l line) speed() float64 { return float64(l.Rate) / unitRate }
 
 // ClockOffset returns how far the clock wall is ahead of the clock true. The offset changes only
 // when a clock is set, but this thread may be preempted between two readings. Therefore
@@ -102,7 +102,7 @@ func (s ClockState) line(which int) line {
 	if l := s.Lines[which]; l != (line{}) {
 		return l
 	}
-	return correct
+	return correctLine
 }
 
 // Rate returns how fast the clocks run. The rate of a correct clock is 1.

@@ -15,7 +15,7 @@ import (
 var began = time.Now()
 
 // printDate prints began and everything that it reads from stdin.
-func date() {
+func printDate() {
 	fmt.Print(began.UnixNano())
 	in := make([]byte, 10)
 	n, _ := os.Stdin.Read(in)

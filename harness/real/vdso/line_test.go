@@ -10,7 +10,7 @@ import (
 func TestLineIsExact(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for range 100_000 {
-		l := line{Real0: random.Int64N(2e18), Fake0: random.Int64N(2e18), Rate: random.Int64N(8 * one)}
+		l := line{Real0: random.Int64N(2e18), Fake0: random.Int64N(2e18), Rate: random.Int64N(8 * unitRate)}
 		at := l.Real0 + random.Int64N(1e17) - 5e16
 		want := new(big.Int).Mul(big.NewInt(at-l.Real0), big.NewInt(l.Rate))
 		want.Rsh(want, 32).Add(want, big.NewInt(l.Fake0))
@@ -22,10 +22,10 @@ func TestLineIsExact(t *testing.T) {
 
 func TestLineAdjustments(t *testing.T) {
 	const s = int64(1e9)
-	if got := correct.at(7*s + 1); got != 7*s+1 {
+	if got := correctLine.at(7*s + 1); got != 7*s+1 {
 		t.Errorf("a correct clock shows %d", got)
 	}
-	jumped := correct.adjusted(10*s, 3*s, 1)
+	jumped := correctLine.adjusted(10*s, 3*s, 1)
 	fast := jumped.adjusted(20*s, 0, 2)
 	slow := fast.adjusted(30*s, 0, 0.5)
 	for _, c := range []struct {

@@ -32,7 +32,7 @@ type Machine struct {
 // Available returns nil, because this system allows giving processes wrong clocks.
 func Available() error { return nil }
 
-var ids = [2]int32{wall: unix.CLOCK_REALTIME, monotonic: unix.CLOCK_MONOTONIC}
+var clockIDs = [2]int32{wall: unix.CLOCK_REALTIME, monotonic: unix.CLOCK_MONOTONIC}
 
 // leadTime is how long before its effect a change is written to the process. It ensures that the
 // process switches to the new line at a definite instant, and that a clock that is slowed down
@@ -56,7 +56,7 @@ func (m *Machine) Start(pid int) error {
 	// Write the lines twice, as the older and the newer ones, so that they apply to all times.
 	for range 2 {
 		lines := [2]line{m.clockState().line(wall), m.clockState().line(monotonic)}
-		if err := errors.Join(m.prepare(lines), m.enforce(lines)); err != nil {
+		if err := errors.Join(m.prepare(lines), m.activate(lines)); err != nil {
 			return fmt.Errorf("set the clock of process %d: %w", pid, err)
 		}
 	}
@@ -83,7 +83,7 @@ func (m *Machine) Adjust(by time.Duration, rate float64) (from, to time.Duration
 		if now(monotonic) > at-int64(leadTime)/2 && try < maxTries {
 			continue // this thread was preempted; nothing is in effect yet
 		}
-		if err := m.enforce(lines); err != nil && !errors.Is(err, errEnded) {
+		if err := m.activate(lines); err != nil && !errors.Is(err, errEnded) {
 			return 0, 0, fmt.Errorf("change a clock: %w", err)
 		}
 		written := now(monotonic)
@@ -128,19 +128,19 @@ var errEnded = errors.New("the process has ended")
 
 // blockAddr returns the address of a clock in the control block, and slotAddr that of its older
 // line.
-func (m *Machine) block(which int) int64 { return m.at + int64(which)*64 }
-func (m *Machine) slot(which int) int64 {
-	return m.block(which) + 8 + int64((m.count[which]+1)&1)*24
+func (m *Machine) blockAddr(which int) int64 { return m.at + int64(which)*64 }
+func (m *Machine) slotAddr(which int) int64 {
+	return m.blockAddr(which) + 8 + int64((m.count[which]+1)&1)*24
 }
 
 // prepare overwrites the process's older lines, which no longer apply, and reads them back.
 func (m *Machine) prepare(lines [2]line) error {
 	for which, l := range lines {
 		m.count[which] += 2 // the newer line stays active
-		if err := m.put(encode(m.count[which]), m.block(which)); err != nil {
+		if err := m.writeMemory(encode(m.count[which]), m.blockAddr(which)); err != nil {
 			return err
 		}
-		if err := m.put(encode(uint64(l.Real0), uint64(l.Fake0), uint64(l.Rate)), m.slot(which)); err != nil {
+		if err := m.writeMemory(encode(uint64(l.Real0), uint64(l.Fake0), uint64(l.Rate)), m.slotAddr(which)); err != nil {
 			return err
 		}
 	}
@@ -148,10 +148,10 @@ func (m *Machine) prepare(lines [2]line) error {
 }
 
 // activate makes the prepared lines the newer ones.
-func (m *Machine) enforce(lines [2]line) error {
+func (m *Machine) activate(lines [2]line) error {
 	for which := range lines {
 		m.count[which]++
-		if err := m.put(encode(m.count[which]), m.block(which)); err != nil {
+		if err := m.writeMemory(encode(m.count[which]), m.blockAddr(which)); err != nil {
 			return err
 		}
 	}
@@ -166,7 +166,7 @@ func encode(w ...uint64) (b []byte) {
 }
 
 // writeMemory writes to the process's memory and reads the data back.
-func (m *Machine) put(b []byte, at int64) error {
+func (m *Machine) writeMemory(b []byte, at int64) error {
 	if m.mem == nil {
 		return errEnded
 	}
@@ -189,7 +189,7 @@ func (m *Machine) put(b []byte, at int64) error {
 // now reads a correct clock by making the system call itself.
 func now(which int) int64 {
 	var ts unix.Timespec
-	if err := unix.ClockGettime(ids[which], &ts); err != nil {
+	if err := unix.ClockGettime(clockIDs[which], &ts); err != nil {
 		panic("clock_gettime: " + err.Error()) // can't fail on Linux
 	}
 	return ts.Nano()
@@ -219,7 +219,7 @@ func patch(pid int) (mem *os.File, control int64, err error) {
 			mem.Close()
 		}
 	}()
-	base, image, err := vdso(pid, mem)
+	base, image, err := readVDSO(pid, mem)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -248,7 +248,7 @@ func patch(pid int) (mem *os.File, control int64, err error) {
 		if !ok {
 			continue // only clock_gettime is required
 		}
-		if _, err := unix.PtracePokeText(pid, uintptr(at), jump(stubs[i])); err != nil {
+		if _, err := unix.PtracePokeText(pid, uintptr(at), jumpCode(stubs[i])); err != nil {
 			return nil, 0, fmt.Errorf("rewrite %s of process %d: %w", name, pid, err)
 		}
 	}
@@ -267,13 +267,13 @@ func codePage(code, control uint64) (text []byte, stubs []uint64) {
 		text = append(text, 0x49, 0xbb) // movabs r11, control
 		text = binary.LittleEndian.AppendUint64(text, control)
 		text = append(text, 0x41, 0xba, byte(which), 0, 0, 0) // mov r10d, which
-		text = append(text, jump(code)...)
+		text = append(text, jumpCode(code)...)
 	}
 	return text, stubs
 }
 
 // jumpCode returns the machine code of movabs rax, to; jmp rax.
-func jump(to uint64) []byte {
+func jumpCode(to uint64) []byte {
 	return append(binary.LittleEndian.AppendUint64([]byte{0x48, 0xb8}, to), 0xff, 0xe0)
 }
 
@@ -288,7 +288,7 @@ func machineCode() []byte {
 }
 
 // readVDSO reads the vDSO pages that the kernel has mapped into a process.
-func vdso(pid int, mem *os.File) (base uint64, image []byte, err error) {
+func readVDSO(pid int, mem *os.File) (base uint64, image []byte, err error) {
 	maps, err := os.ReadFile(fmt.Sprintf("/proc/%d/maps", pid))
 	if err != nil {
 		return 0, nil, err
@@ -369,7 +369,7 @@ func inject(pid int, at, number, a, b, c, d, e, f uint64) (uint64, error) {
 
 // gateTimeout is the time limit for the engine to start a gate, and for the gate to execute its
 // program.
-const gateBound = 10 * time.Second
+const gateTimeout = 10 * time.Second
 
 // StartGate is like Start for a process that waits at a Gate, which need not be a child of this
 // process. It lets the process through, and returns when the program runs with the machine's
@@ -398,7 +398,7 @@ func (m *Machine) StartGate(pid int) error {
 
 // awaitGate waits until a process has become a gate.
 func awaitGate(pid int) error {
-	for end := time.Now().Add(gateBound); time.Now().Before(end); time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(gateTimeout); time.Now().Before(end); time.Sleep(time.Millisecond) {
 		switch at, err := isGate(pid); {
 		case err != nil:
 			return fmt.Errorf("process %d ended before it reached its gate: %w", pid, err)
@@ -406,7 +406,7 @@ func awaitGate(pid int) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("process %d did not reach its gate within %v", pid, gateBound)
+	return fmt.Errorf("process %d did not reach its gate within %v", pid, gateTimeout)
 }
 
 // isGate reports whether a process is still a gate.

@@ -20,7 +20,7 @@ func TestMain(m *testing.M) {
 			watch()
 			return
 		case "__date":
-			date()
+			printDate()
 		case GateVerb:
 			fmt.Fprintln(os.Stderr, Gate(os.Args[2:]))
 			os.Exit(1)
@@ -118,7 +118,7 @@ func (w watchedProcess) read() (s reading) {
 }
 
 // checkAhead checks how far the process's wall clock is ahead of the true one.
-func (w watchedProcess) ahead(what string, want time.Duration) {
+func (w watchedProcess) checkAhead(what string, want time.Duration) {
 	w.Helper()
 	s := w.read()
 	_, from := w.ClockState().Wall(s.from)
@@ -141,7 +141,7 @@ type speed struct{ least, most float64 }
 
 func (s speed) String() string { return fmt.Sprintf("%.4f to %.4f", s.least, s.most) }
 
-func (s speed) near(want float64) bool { return s.least < want+0.01 && s.most > want-0.01 }
+func (s speed) isNear(want float64) bool { return s.least < want+0.01 && s.most > want-0.01 }
 
 // speeds measures how fast the process's clocks run.
 func (w watchedProcess) speeds() (wall, mono speed) {
@@ -155,17 +155,17 @@ func (w watchedProcess) speeds() (wall, mono speed) {
 
 func TestJumpChangesOnlyWallClock(t *testing.T) {
 	w := start(t, &Machine{Monotonic: true})
-	w.ahead("untouched", 0)
+	w.checkAhead("untouched", 0)
 	before := w.read()
 	w.adjust(11*time.Second, 1)
-	w.ahead("set forward", 11*time.Second)
+	w.checkAhead("set forward", 11*time.Second)
 	w.adjust(-14*time.Second, 1)
-	w.ahead("set back", -3*time.Second)
+	w.checkAhead("set back", -3*time.Second)
 	if after := w.read(); after.mono-before.mono > after.to-before.from || after.mono < before.mono {
 		t.Errorf("the monotonic clock advanced by %v in %v", after.mono-before.mono, after.to-before.from)
 	}
 	w.adjust(3*time.Second, 1)
-	w.ahead("corrected", 0)
+	w.checkAhead("corrected", 0)
 }
 
 func TestRateAppliesToConfiguredClocks(t *testing.T) {
@@ -177,7 +177,7 @@ func TestRateAppliesToConfiguredClocks(t *testing.T) {
 			if !both {
 				want = 1
 			}
-			if wall, mono := w.speeds(); !wall.near(rate) || !mono.near(want) {
+			if wall, mono := w.speeds(); !wall.isNear(rate) || !mono.isNear(want) {
 				t.Errorf("rate %g: the wall clock runs at %v, the monotonic one at %v", rate, wall, mono)
 			}
 		}
@@ -207,11 +207,11 @@ func TestNextProcessInheritsClocks(t *testing.T) {
 	if _, _, err := m.Adjust(time.Hour, 1); err != nil {
 		t.Fatal(err)
 	}
-	start(t, m).ahead("first", time.Hour)
+	start(t, m).checkAhead("first", time.Hour)
 	w := start(t, m)
-	w.ahead("second", time.Hour)
+	w.checkAhead("second", time.Hour)
 	w.adjust(0, 2)
-	if wall, _ := start(t, m).speeds(); !wall.near(2) {
+	if wall, _ := start(t, m).speeds(); !wall.isNear(2) {
 		t.Errorf("the third process's clock runs at %v", wall)
 	}
 }

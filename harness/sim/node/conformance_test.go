@@ -21,7 +21,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-func stories(t *testing.T) (all []*Story) {
+func readStories(t *testing.T) (all []*Story) {
 	t.Helper()
 	paths, err := filepath.Glob("testdata/conformance/*.txt")
 	if err != nil || len(paths) == 0 {
@@ -53,7 +53,7 @@ func TestStories(t *testing.T) {
 		if *update && on.name != "redis" {
 			continue
 		}
-		for _, s := range stories(t) {
+		for _, s := range readStories(t) {
 			t.Run(on.name+"/"+strings.TrimSuffix(filepath.Base(s.Path), ".txt"), func(t *testing.T) {
 				t.Parallel()
 				if why, left := s.Excluded[on.name]; left {
@@ -75,24 +75,24 @@ func TestStories(t *testing.T) {
 }
 
 // maxAttempts is how often a story is run against a server that lags too far behind.
-const maxPlays = 10
+const maxAttempts = 10
 
 // timelyReplies returns the server's replies from the first attempt in which none was too late. It
 // fails the test if there is no such attempt.
 func timelyReplies(t *testing.T, s *Story, start func(*testing.T, *Story) Server) []Reply {
 	t.Helper()
 	var last Reply
-	for range maxPlays {
-		replies, err := play(s, start(t, s))
+	for range maxAttempts {
+		replies, err := runStory(s, start(t, s))
 		if err != nil {
 			t.Fatal(err)
 		}
 		late := false
-		if last, late = firstLate(s, replies); !late {
+		if last, late = firstLateReply(s, replies); !late {
 			return replies
 		}
 	}
 	t.Fatalf("%s:%d: the reply was %v late in the last of %d attempts, and at most %v is allowed: is this machine busy?",
-		s.Path, last.Step.Line, last.Late, maxPlays, s.slack())
+		s.Path, last.Step.Line, last.Delay, maxAttempts, s.slack())
 	return nil
 }

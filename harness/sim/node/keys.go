@@ -183,14 +183,14 @@ func (k *keyspace) Dump() Record {
 	return all
 }
 
-// setOptions holds the options of SET.
+// parseSetOptions holds the options of SET.
 type setOptions struct {
 	nx, xx, keepTTL, get bool
 	expires              int64 // of the node's clock; 0: never
 }
 
 func set(n *Node, _ *Session, a []string) any {
-	o, bad := n.setOptions(a[3:])
+	o, bad := n.parseSetOptions(a[3:])
 	if bad != "" {
 		return bad
 	}
@@ -222,7 +222,7 @@ func set(n *Node, _ *Session, a []string) any {
 }
 
 // parseSetOptions parses the options of SET. bad is Redis's error reply.
-func (n *Node) setOptions(a []string) (o setOptions, bad failure) {
+func (n *Node) parseSetOptions(a []string) (o setOptions, bad failure) {
 	var until string // EX, PX, EXAT or PXAT, if given
 	var when string
 	for i := 0; i < len(a); i++ {
@@ -257,7 +257,7 @@ func (n *Node) setOptions(a []string) (o setOptions, bad failure) {
 
 // parseExpiry parses the expiry given by EX, PX, EXAT or PXAT and the following number.
 func (k *keyspace) parseExpiry(command, word, when string) (ms int64, bad failure) {
-	t, isInt := integer(when)
+	t, isInt := parseInteger(when)
 	if !isInt {
 		return 0, notInteger
 	}
@@ -306,7 +306,7 @@ func get(_ *Node, v *value, _ []string) any {
 
 // incrby implements INCRBY. The expiry does not change.
 func (n *Node) incrby(key, by string) any {
-	d, isInt := integer(by)
+	d, isInt := parseInteger(by)
 	if !isInt {
 		return notInteger
 	}
@@ -316,11 +316,11 @@ func (n *Node) incrby(key, by string) any {
 	}
 	var old int64
 	if len(v.words) > 0 {
-		if old, isInt = integer(v.words[0]); !isInt {
+		if old, isInt = parseInteger(v.words[0]); !isInt {
 			return notInteger
 		}
 	}
-	now, fits := sum(old, d)
+	now, fits := addChecked(old, d)
 	if d != 0 && !fits {
 		return overflow
 	}
@@ -332,8 +332,8 @@ func (n *Node) incrby(key, by string) any {
 // getrange implements GETRANGE. As in Redis, both ends are inclusive, and negative indexes count
 // from the end.
 func getrange(n *Node, _ *Session, a []string) any {
-	from, ok1 := integer(a[2])
-	to, ok2 := integer(a[3])
+	from, ok1 := parseInteger(a[2])
+	to, ok2 := parseInteger(a[3])
 	if !ok1 || !ok2 {
 		return notInteger
 	}
@@ -467,7 +467,7 @@ func hexists(n *Node, v *value, a []string) any {
 }
 
 func hincrby(n *Node, _ *Session, a []string) any {
-	by, isInt := integer(a[3])
+	by, isInt := parseInteger(a[3])
 	if !isInt {
 		return notInteger
 	}
@@ -477,11 +477,11 @@ func hincrby(n *Node, _ *Session, a []string) any {
 	}
 	var old int64
 	if i := v.fieldIndex(a[2]); i > 0 {
-		if old, isInt = integer(v.words[i]); !isInt {
+		if old, isInt = parseInteger(v.words[i]); !isInt {
 			return failure("ERR hash value is not an integer")
 		}
 	}
-	now, fits := sum(old, by)
+	now, fits := addChecked(old, by)
 	if by != 0 && !fits {
 		return overflow
 	}
@@ -524,7 +524,7 @@ func llen(n *Node, v *value, a []string) any {
 
 // lindex implements LINDEX. A negative index counts from the end.
 func lindex(n *Node, v *value, a []string) any {
-	at, isInt := integer(a[2])
+	at, isInt := parseInteger(a[2])
 	size := int64(len(v.words))
 	if at < 0 {
 		at += size
@@ -539,12 +539,12 @@ func lindex(n *Node, v *value, a []string) any {
 }
 
 // popCommand returns the implementation of LPOP or RPOP.
-func pop(left bool) func(*Node, *Session, []string) any {
+func popCommand(left bool) func(*Node, *Session, []string) any {
 	return func(n *Node, _ *Session, a []string) any {
 		count, many := int64(1), len(a) > 2
 		if many {
 			var isInt bool
-			if count, isInt = integer(a[2]); !isInt || count < 0 {
+			if count, isInt = parseInteger(a[2]); !isInt || count < 0 {
 				return failure("ERR value is out of range, must be positive")
 			}
 		}
@@ -579,7 +579,7 @@ func pop(left bool) func(*Node, *Session, []string) any {
 // lrem implements LREM. It removes the first count occurrences of a word, the last ones if count is
 // negative, or all if it is 0.
 func lrem(n *Node, _ *Session, a []string) any {
-	count, isInt := integer(a[2])
+	count, isInt := parseInteger(a[2])
 	if !isInt {
 		return notInteger
 	}
@@ -607,8 +607,8 @@ func lrem(n *Node, _ *Session, a []string) any {
 }
 
 func lrange(n *Node, _ *Session, a []string) any {
-	from, ok1 := integer(a[2])
-	to, ok2 := integer(a[3])
+	from, ok1 := parseInteger(a[2])
+	to, ok2 := parseInteger(a[3])
 	if !ok1 || !ok2 {
 		return notInteger
 	}
@@ -664,7 +664,7 @@ func expireCommand(name string, unit int64, absolute bool) func(*Node, *Session,
 		if bad != "" {
 			return bad
 		}
-		t, isInt := integer(a[2])
+		t, isInt := parseInteger(a[2])
 		if !isInt {
 			return notInteger
 		}

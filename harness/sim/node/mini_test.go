@@ -28,7 +28,7 @@ type miniServer struct {
 
 func newMini(t *testing.T) *miniServer {
 	m := &miniServer{server: miniredis.RunT(t)}
-	m.clock = NewClock(started, func() int64 { return m.now })
+	m.clock = NewClock(virtualStart, func() int64 { return m.now })
 	m.setTime()
 	m.server.ClockTTL(true)
 	return m
@@ -49,7 +49,7 @@ func (m *miniServer) Wait(d time.Duration) error {
 
 func (m *miniServer) Dial() (line, error) { return dialTCP(m.server.Addr()) }
 
-func (m *miniServer) Late() time.Duration { return 0 }
+func (m *miniServer) Lag() time.Duration { return 0 }
 
 func (m *miniServer) Adjust(by time.Duration, rate float64) error {
 	m.clock.Adjust(by, rate)

@@ -143,15 +143,15 @@ func (n *Node) Open() *Session {
 // Execute runs the commands received on the connection. protocolErr is the protocol error that
 // follows them, if any. The replies are valid until the next call. hangUp reports whether the node
 // closes the connection after them.
-func (s *Session) Execute(commands []*resp.Command, wrong error) (replies []byte, hangUp bool) {
+func (s *Session) Execute(commands []*resp.Command, protocolErr error) (replies []byte, hangUp bool) {
 	s.out, s.node.current = s.out[:0], s
 	for _, c := range commands {
 		s.do(c.Args)
 	}
 	s.node.broadcast()
 	s.node.current = nil
-	if wrong != nil && !s.quit {
-		s.out = appendReply(s.out, failure("ERR Protocol error: "+wrong.Error()), s.resp3)
+	if protocolErr != nil && !s.quit {
+		s.out = appendReply(s.out, failure("ERR Protocol error: "+protocolErr.Error()), s.resp3)
 		return s.out, true
 	}
 	return s.out, s.quit
@@ -259,7 +259,7 @@ func isSyncOption(s string) bool {
 
 func info(n *Node, s *Session, a []string) any {
 	for _, word := range a[1:] {
-		if redisSections[strings.ToLower(word)] {
+		if unsupportedSections[strings.ToLower(word)] {
 			n.noteUnsupported(s, "INFO "+strings.ToUpper(word))
 		}
 	}
@@ -315,7 +315,7 @@ func configGet(n *Node, _ *Session, a []string) any {
 
 func hello(n *Node, s *Session, a []string) any {
 	if len(a) > 1 {
-		v, isInt := integer(a[1])
+		v, isInt := parseInteger(a[1])
 		if !isInt {
 			return failure("ERR Protocol version is not an integer or out of range")
 		}
@@ -369,7 +369,7 @@ func auth(_ *Node, _ *Session, a []string) any {
 }
 
 func selectDB(n *Node, s *Session, a []string) any {
-	i, isInt := integer(a[1])
+	i, isInt := parseInteger(a[1])
 	if !isInt {
 		return notInteger
 	}
@@ -403,7 +403,7 @@ func clientKill(n *Node, s *Session, a []string) any {
 		n.noteUnsupported(s, "CLIENT KILL "+strings.ToUpper(a[2]))
 		return syntax
 	}
-	id, isInt := integer(a[3])
+	id, isInt := parseInteger(a[3])
 	if !isInt || id < 1 {
 		return failure("ERR client-id should be greater than 0")
 	}
@@ -534,14 +534,14 @@ func fullName(args []string) string {
 }
 
 // Unsupported global variables of Redis's scripts.
-var redisGlobals = wordSet("cjson cmsgpack bit struct coroutine")
+var unsupportedGlobals = wordSet("cjson cmsgpack bit struct coroutine")
 
 // Unsupported fields of the table redis.
-var redisFields = wordSet("log setresp replicate_commands set_repl breakpoint debug acl_check_cmd " +
+var unsupportedFields = wordSet("log setresp replicate_commands set_repl breakpoint debug acl_check_cmd " +
 	"LOG_DEBUG LOG_VERBOSE LOG_NOTICE LOG_WARNING REPL_ALL REPL_AOF REPL_SLAVE REPL_REPLICA REPL_NONE REDIS_VERSION REDIS_VERSION_NUM")
 
 // Unsupported sections of INFO.
-var redisSections = wordSet("clients memory stats replication cpu modules commandstats errorstats latencystats cluster")
+var unsupportedSections = wordSet("clients memory stats replication cpu modules commandstats errorstats latencystats cluster")
 
 // redisDatabases is Redis's default number of databases.
 const redisDatabases = 16
@@ -630,8 +630,8 @@ func commands() map[string]command {
 		"ttl":       {arity: 2, reads: 1, run: expiryCommand(1000, true)},
 		"pttl":      {arity: 2, reads: 1, run: expiryCommand(1, true)},
 		"lpush":     {arity: -3, writes: true, run: withValue(list, lpush)},
-		"lpop":      {arity: -2, writes: true, run: pop(true)},
-		"rpop":      {arity: -2, writes: true, run: pop(false)},
+		"lpop":      {arity: -2, writes: true, run: popCommand(true)},
+		"rpop":      {arity: -2, writes: true, run: popCommand(false)},
 		"lrem":      {arity: 4, writes: true, run: lrem},
 		"lindex":    {arity: 3, reads: 1, run: withValue(list, lindex)},
 		"rpush":     {arity: -3, writes: true, run: withValue(list, rpush)},
@@ -687,8 +687,8 @@ var subcommands = map[string]command{
 	"client|kill":         {arity: -3, run: clientKill},
 	"client|tracking":     {arity: -3, run: clientTracking},
 	"client|caching":      {arity: 3, run: clientCaching},
-	"client|getredir":     {arity: 2, run: redirection},
-	"client|trackinginfo": {arity: 2, run: trackingInfo},
+	"client|getredir":     {arity: 2, run: clientGetRedir},
+	"client|trackinginfo": {arity: 2, run: clientTrackingInfo},
 	"config|get":          {arity: -3, run: configGet},
 	"script|load":         {arity: 3, run: scriptLoad},
 	"script|exists":       {arity: -3, run: scriptExists},
@@ -735,13 +735,13 @@ func unknownSubcommand(a []string) failure {
 
 // parseInteger parses an integer as strictly as Redis does: no plus sign, no leading zeros, no
 // spaces.
-func integer(s string) (int64, bool) {
+func parseInteger(s string) (int64, bool) {
 	n, err := strconv.ParseInt(s, 10, 64)
 	return n, err == nil && strconv.FormatInt(n, 10) == s
 }
 
 // addChecked adds two numbers. It returns false if the sum overflows.
-func sum(a, b int64) (int64, bool) {
+func addChecked(a, b int64) (int64, bool) {
 	c := a + b
 	return c, (c > a) == (b > 0)
 }

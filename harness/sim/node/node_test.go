@@ -17,7 +17,7 @@ import (
 
 // redisAddr is the address of a real Redis 7.0 without data. If it is set, testdata/answers.txt is
 // rewritten with the replies of that Redis. Use it after adding lines to the file.
-var redis = flag.String("redis", "", "address of a Redis for regenerating testdata/answers.txt")
+var redisAddr = flag.String("redis", "", "address of a Redis for regenerating testdata/answers.txt")
 
 // start returns a node whose clock is *now.
 func start(now *time.Duration) *Node {
@@ -46,7 +46,7 @@ func TestRepliesMatchRedis(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if *redis != "" {
+	if *redisAddr != "" {
 		if err := os.WriteFile(file, recordReplies(t, string(text)), 0o644); err != nil {
 			t.Fatal(err)
 		}
@@ -67,7 +67,7 @@ func TestRepliesMatchRedis(t *testing.T) {
 }
 
 func recordReplies(t *testing.T, text string) []byte {
-	c, err := net.Dial("tcp", *redis)
+	c, err := net.Dial("tcp", *redisAddr)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -225,11 +225,11 @@ func FuzzFeed(f *testing.F) {
 		n := start(&now)
 		s := n.Open()
 		feed(s, new(resp.Scanner), b)
-		n.Pushed()
+		n.TakePushes()
 		now += time.Hour
 		n.Expire()
 		s.Close()
-		if len(n.Pushed()) > 0 {
+		if len(n.TakePushes()) > 0 {
 			t.Error("a push is pending without a session")
 		}
 	})

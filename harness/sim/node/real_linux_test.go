@@ -130,12 +130,12 @@ func (r *realServer) Dial() (line, error) {
 func (r *realServer) Wait(d time.Duration) error {
 	r.begin() // the story may begin with a wait
 	r.passed += max(d, 0)
-	time.Sleep(-r.Late())
+	time.Sleep(-r.Lag())
 	return nil
 }
 
 // Lag is negative while the server is ahead of the story's time.
-func (r *realServer) Late() time.Duration {
+func (r *realServer) Lag() time.Duration {
 	r.begin()
 	return proc.TrueClock() - r.began - r.passed
 }

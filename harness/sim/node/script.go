@@ -77,7 +77,7 @@ func (n *Node) load(source string) (*loadedScript, failure) {
 	}
 	s, err := parseScript(source)
 	if err != nil {
-		return nil, failure("ERR " + oneLine(err.Error()))
+		return nil, failure("ERR " + joinLines(err.Error()))
 	}
 	l := n.scripts[s.sha]
 	if l == nil {
@@ -109,7 +109,7 @@ func eval(n *Node, s *Session, a []string) any {
 }
 
 func keyCount(a []string) (int, failure) {
-	n, isInt := integer(a[2])
+	n, isInt := parseInteger(a[2])
 	switch {
 	case !isInt:
 		return 0, notInteger
@@ -193,7 +193,7 @@ func newInterpreter(n *Node) *interpreter {
 	})
 	state.SetMetatable(library, state.SetFuncs(state.NewTable(), map[string]lua.LGFunction{
 		"__index": func(l *lua.LState) int {
-			if name := lua.LVAsString(l.Get(2)); redisFields[name] {
+			if name := lua.LVAsString(l.Get(2)); unsupportedFields[name] {
 				in.node.noteUnsupported(in.session, "redis."+name+" in scripts")
 			}
 			l.Push(lua.LNil)
@@ -205,7 +205,7 @@ func newInterpreter(n *Node) *interpreter {
 	state.SetFuncs(maths, map[string]lua.LGFunction{"random": in.luaRandom, "randomseed": in.luaRandomSeed})
 	state.SetMetatable(in.globals, state.SetFuncs(state.NewTable(), map[string]lua.LGFunction{
 		"__index": func(l *lua.LState) int {
-			if name := lua.LVAsString(l.Get(2)); redisGlobals[name] {
+			if name := lua.LVAsString(l.Get(2)); unsupportedGlobals[name] {
 				in.node.noteUnsupported(in.session, name+" in scripts")
 			}
 			l.RaiseError("Script attempted to access nonexistent global variable '%s'", lua.LVAsString(l.Get(2)))
@@ -343,7 +343,7 @@ func scriptError(err error, sha string) failure {
 			line = m[1]
 		}
 	}
-	return failure(oneLine(fmt.Sprintf("%s script: %s, on @%s:%s.", text, sha, chunkName, line)))
+	return failure(joinLines(fmt.Sprintf("%s script: %s, on @%s:%s.", text, sha, chunkName, line)))
 }
 
 func toLua(l *lua.LState, v any) lua.LValue {

@@ -9,16 +9,16 @@ import (
 )
 
 var (
-	_ Server    = (*simulated)(nil)
-	_ restarter = (*simulated)(nil)
-	_ disk      = (*simulated)(nil)
-	_ clock     = (*simulated)(nil)
+	_ Server    = (*simulatedServer)(nil)
+	_ restarter = (*simulatedServer)(nil)
+	_ disk      = (*simulatedServer)(nil)
+	_ clock     = (*simulatedServer)(nil)
 
-	_ dialer = (*simulated)(nil)
+	_ dialer = (*simulatedServer)(nil)
 )
 
 // simulatedServer is a node on a machine in virtual time. Syncs complete at once.
-type simulated struct {
+type simulatedServer struct {
 	now   int64 // true time
 	clock *Clock
 	disk  *Disk // nil: no disk
@@ -29,14 +29,14 @@ type simulated struct {
 
 // virtualLine is a connection to a simulated node.
 type virtualLine struct {
-	to      *simulated
+	to      *simulatedServer
 	session *Session
 	in      resp.Scanner
 	values  []resp.Value
 }
 
 // Dial opens a session.
-func (s *simulated) Dial() (line, error) {
+func (s *simulatedServer) Dial() (line, error) {
 	if s.node == nil {
 		return nil, errDown
 	}
@@ -74,8 +74,8 @@ func (v *virtualLine) Close() error {
 }
 
 // deliver delivers the node's pushes to its sessions.
-func (s *simulated) deliver() error {
-	for _, p := range s.node.Pushed() {
+func (s *simulatedServer) deliver() error {
+	for _, p := range s.node.TakePushes() {
 		for _, v := range s.lines {
 			if v.session != p.To {
 				continue
@@ -89,11 +89,11 @@ func (s *simulated) deliver() error {
 }
 
 // virtualStart is the beginning of virtual time, in nanoseconds since 1970.
-const started = 946684800e9
+const virtualStart = 946684800e9
 
-func newSimulated(persistence string) *simulated {
-	s := &simulated{}
-	s.clock = NewClock(started, func() int64 { return s.now })
+func newSimulated(persistence string) *simulatedServer {
+	s := &simulatedServer{}
+	s.clock = NewClock(virtualStart, func() int64 { return s.now })
 	if persistence != "none" {
 		s.disk = NewDisk(Fsync(persistence))
 	}
@@ -101,20 +101,20 @@ func newSimulated(persistence string) *simulated {
 	return s
 }
 
-func (s *simulated) start() {
+func (s *simulatedServer) start() {
 	s.lives++
 	s.node = New(Config{RunID: fmt.Sprintf("%040x", s.lives), ProcessID: s.lives, Clock: s.clock, Disk: s.disk})
 }
 
 // close drops the node and its unwritten data.
-func (s *simulated) close() {
+func (s *simulatedServer) close() {
 	s.node.Close()
 	s.node, s.lines = nil, nil
 }
 
 var errDown = errors.New("it is down")
 
-func (s *simulated) Do(words []string) (resp.Value, error) {
+func (s *simulatedServer) Do(words []string) (resp.Value, error) {
 	if s.node == nil {
 		return resp.Value{}, errDown
 	}
@@ -130,7 +130,7 @@ func (s *simulated) Do(words []string) (resp.Value, error) {
 }
 
 // flush does what Redis does before it replies.
-func (s *simulated) flush() error {
+func (s *simulatedServer) flush() error {
 	switch s.node.Flush() {
 	case StartSync, WaitForSync:
 		s.disk.Sync()()
@@ -144,7 +144,7 @@ func (s *simulated) flush() error {
 // tick is the interval of Redis's periodic tasks.
 const tick = 100 * time.Millisecond
 
-func (s *simulated) Wait(d time.Duration) error {
+func (s *simulatedServer) Wait(d time.Duration) error {
 	for d > 0 {
 		step := min(d, tick)
 		s.now += int64(step)
@@ -160,9 +160,9 @@ func (s *simulated) Wait(d time.Duration) error {
 	return nil
 }
 
-func (s *simulated) Late() time.Duration { return 0 }
+func (s *simulatedServer) Lag() time.Duration { return 0 }
 
-func (s *simulated) Kill() error {
+func (s *simulatedServer) Kill() error {
 	if s.node == nil {
 		return errDown
 	}
@@ -170,7 +170,7 @@ func (s *simulated) Kill() error {
 	return nil
 }
 
-func (s *simulated) Shutdown() error {
+func (s *simulatedServer) Shutdown() error {
 	if s.node == nil {
 		return errDown
 	}
@@ -179,7 +179,7 @@ func (s *simulated) Shutdown() error {
 	return nil
 }
 
-func (s *simulated) Restart() error {
+func (s *simulatedServer) Restart() error {
 	if s.node != nil {
 		return errors.New("it runs")
 	}
@@ -187,7 +187,7 @@ func (s *simulated) Restart() error {
 	return nil
 }
 
-func (s *simulated) LosePower(torn bool) error {
+func (s *simulatedServer) LosePower(torn bool) error {
 	if s.node == nil {
 		return errDown
 	}
@@ -198,12 +198,12 @@ func (s *simulated) LosePower(torn bool) error {
 	return nil
 }
 
-func (s *simulated) Unsynced() bool {
+func (s *simulatedServer) Unsynced() bool {
 	return s.disk != nil && (s.disk.Unsynced() > 0 || s.node != nil && s.node.NeedsFlush())
 }
 
 // Adjust removes expired keys before it sets the clock back, as Redis would have done by then.
-func (s *simulated) Adjust(by time.Duration, rate float64) error {
+func (s *simulatedServer) Adjust(by time.Duration, rate float64) error {
 	if s.node != nil && by < 0 {
 		s.node.Sweep()
 	}

@@ -59,7 +59,7 @@ type Server interface {
 	// Wait advances the story's time by d and waits until then.
 	Wait(d time.Duration) error
 	// Lag returns by how much the server lags behind the story's time. It is 0 in virtual time.
-	Late() time.Duration
+	Lag() time.Duration
 }
 
 // restarter is a server that can be killed, shut down and restarted.
@@ -104,7 +104,7 @@ type connection struct {
 
 // session <name> switches to that connection and opens it if necessary. Without a name, each
 // command uses a separate connection again.
-func (t *player) session(a []string) error {
+func (t *storyRunner) session(a []string) error {
 	if t.current = nil; len(a) == 0 {
 		return nil
 	}
@@ -113,7 +113,7 @@ func (t *player) session(a []string) error {
 	}
 	d, ok := t.to.(dialer)
 	if !ok {
-		return errUnable
+		return errUnsupported
 	}
 	line, err := d.Dial()
 	if err != nil {
@@ -127,7 +127,7 @@ func (t *player) session(a []string) error {
 }
 
 // expandSessions replaces each @name with the number of the session of that name.
-func (t *player) expandSessions(words []string) []string {
+func (t *storyRunner) expandSessions(words []string) []string {
 	words = slices.Clone(words)
 	for i, w := range words {
 		if c := t.connections[strings.TrimPrefix(w, "@")]; c != nil && strings.HasPrefix(w, "@") {
@@ -137,7 +137,7 @@ func (t *player) expandSessions(words []string) []string {
 	return words
 }
 
-func (t *player) hangUp([]string) error {
+func (t *storyRunner) hangUp([]string) error {
 	if t.current == nil {
 		return errors.New("no session: choose one with session <name>")
 	}
@@ -151,14 +151,14 @@ func (t *player) hangUp([]string) error {
 	return line.Close()
 }
 
-func (t *player) close() {
+func (t *storyRunner) close() {
 	for _, c := range t.connections {
 		c.line.Close()
 	}
 }
 
 // execute sends a command on the current connection and returns its reply.
-func (t *player) execute(words []string) (string, error) {
+func (t *storyRunner) execute(words []string) (string, error) {
 	switch {
 	case words[0] == heardStep && t.current == nil:
 		return "", errors.New("no session: choose one with session <name>")
@@ -229,15 +229,15 @@ func isPush(v resp.Value) bool {
 
 // Reply is a server's reply to a step. A directive has no text.
 type Reply struct {
-	Step step
-	Text string
-	Late time.Duration // delay of the reply or the directive, compared with the story
+	Step  step
+	Text  string
+	Delay time.Duration // delay of the reply or the directive, compared with the story
 }
 
 // differences describes how replies differ from those in the story.
 func differences(s *Story, replies []Reply) (out []string) {
 	for _, r := range replies {
-		if !r.Step.Command() {
+		if !r.Step.HasReply() {
 			continue
 		}
 		if r.Step.Reply == "" || !matches(r.Step.Reply, r.Text) {
@@ -248,10 +248,10 @@ func differences(s *Story, replies []Reply) (out []string) {
 }
 
 // firstLateReply returns the first reply that came too late to count.
-func firstLate(s *Story, replies []Reply) (r Reply, late bool) {
+func firstLateReply(s *Story, replies []Reply) (r Reply, late bool) {
 	slack := s.slack()
 	for _, r := range replies {
-		if r.Late > slack {
+		if r.Delay > slack {
 			return r, true
 		}
 	}
@@ -277,11 +277,11 @@ func replyText(v resp.Value) string {
 	return string(v.Kind) + v.Str
 }
 
-var bounded = regexp.MustCompile(`^~(-?\d+)±(\d+)$`)
+var boundsPattern = regexp.MustCompile(`^~(-?\d+)±(\d+)$`)
 
 // parseBounds parses ~number±tolerance.
-func bounds(want string) (number, within int64, ok bool) {
-	m := bounded.FindStringSubmatch(want)
+func parseBounds(want string) (number, within int64, ok bool) {
+	m := boundsPattern.FindStringSubmatch(want)
 	if m == nil {
 		return 0, 0, false
 	}
@@ -291,7 +291,7 @@ func bounds(want string) (number, within int64, ok bool) {
 }
 
 // parsePattern parses /regular expression/.
-func pattern(want string) (expr string, ok bool) {
+func parsePattern(want string) (expr string, ok bool) {
 	if len(want) < 2 || want[0] != '/' || want[len(want)-1] != '/' {
 		return "", false
 	}
@@ -300,10 +300,10 @@ func pattern(want string) (expr string, ok bool) {
 
 // checkReply returns an error for an expected reply with invalid syntax.
 func checkReply(want string) error {
-	if _, _, ok := bounds(want); !ok && strings.HasPrefix(want, "~") {
+	if _, _, ok := parseBounds(want); !ok && strings.HasPrefix(want, "~") {
 		return fmt.Errorf("%q is not ~number±tolerance", want)
 	}
-	if expr, ok := pattern(want); ok {
+	if expr, ok := parsePattern(want); ok {
 		_, err := regexp.Compile(expr)
 		return err
 	}
@@ -311,11 +311,11 @@ func checkReply(want string) error {
 }
 
 func matches(want, got string) bool {
-	if number, within, ok := bounds(want); ok {
+	if number, within, ok := parseBounds(want); ok {
 		n, err := strconv.ParseInt(strings.TrimPrefix(got, ":"), 10, 64)
 		return err == nil && got[0] == ':' && n >= number-within && n <= number+within
 	}
-	if expr, ok := pattern(want); ok {
+	if expr, ok := parsePattern(want); ok {
 		return regexp.MustCompile(expr).MatchString(got)
 	}
 	return want == got
@@ -340,7 +340,7 @@ type step struct {
 }
 
 // HasReply reports whether the step has a reply.
-func (s step) Command() bool { return unicode.IsUpper(rune(s.Words[0][0])) || s.Words[0] == heardStep }
+func (s step) HasReply() bool { return unicode.IsUpper(rune(s.Words[0][0])) || s.Words[0] == heardStep }
 
 // readStory reads a story. Script paths are relative to top.
 func readStory(path, top string) (*Story, error) {
@@ -367,7 +367,7 @@ func parseStory(path, top, text string) (*Story, error) {
 
 func (s *Story) add(number int, line, top string) error {
 	if reply, indented := strings.CutPrefix(line, "\t"); indented {
-		if n := len(s.Steps); n > 0 && s.Steps[n-1].Command() && s.Steps[n-1].replyLine == 0 {
+		if n := len(s.Steps); n > 0 && s.Steps[n-1].HasReply() && s.Steps[n-1].replyLine == 0 {
 			s.Steps[n-1].Reply, s.Steps[n-1].replyLine = reply, number
 			return checkReply(reply)
 		}
@@ -398,7 +398,7 @@ func (s *Story) add(number int, line, top string) error {
 		return nil
 	}
 	step := step{Line: number, Words: words}
-	if d := directives[words[0]]; !step.Command() && (d.run == nil || len(words)-1 < d.least || len(words)-1 > d.most) {
+	if d := directives[words[0]]; !step.HasReply() && (d.run == nil || len(words)-1 < d.least || len(words)-1 > d.most) {
 		return fmt.Errorf("%q is not a directive: want one of %s", line, directiveNames())
 	}
 	s.Steps = append(s.Steps, step)
@@ -433,18 +433,18 @@ func (s *Story) split(line string) (words []string, err error) {
 
 // maxDelay is the maximum delay of a reply in a time-sensitive story. Stories leave more time than
 // this between a command and the instant at which its reply would change.
-const maxLate = 250 * time.Millisecond
+const maxDelay = 250 * time.Millisecond
 
 // slack returns the maximum delay with which a reply still counts: the smallest tolerance in the
 // story, or no limit if the story is not time-sensitive.
 func (s *Story) slack() time.Duration {
 	slack := time.Duration(math.MaxInt64)
 	for _, st := range s.Steps {
-		if !st.Command() && directives[st.Words[0]].timeSensitive {
-			slack = min(slack, maxLate)
+		if !st.HasReply() && directives[st.Words[0]].timeSensitive {
+			slack = min(slack, maxDelay)
 		}
-		if _, within, ok := bounds(st.Reply); ok {
-			slack = min(slack, maxLate, time.Duration(within)*time.Millisecond)
+		if _, within, ok := parseBounds(st.Reply); ok {
+			slack = min(slack, maxDelay, time.Duration(within)*time.Millisecond)
 		}
 	}
 	return slack
@@ -456,7 +456,7 @@ func (s *Story) rewrite(replies []Reply) string {
 	byLine := map[int]string{} // replies, by the line that they replace or follow
 	skip := map[int]bool{}
 	for _, r := range replies {
-		if !r.Step.Command() || r.Step.replyLine != 0 && matches(r.Step.Reply, r.Text) {
+		if !r.Step.HasReply() || r.Step.replyLine != 0 && matches(r.Step.Reply, r.Text) {
 			continue
 		}
 		byLine[r.Step.Line], skip[r.Step.replyLine] = r.Text, true

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-func story(t *testing.T, text string) *Story {
+func mustParseStory(t *testing.T, text string) *Story {
 	t.Helper()
 	s, err := parseStory("story.txt", ".", text)
 	if err != nil {
@@ -39,8 +39,8 @@ func TestParseStoryErrors(t *testing.T) {
 
 // For a wrong reply, and for one that the story doesn't list, the difference shows both texts.
 func TestDifferences(t *testing.T) {
-	s := story(t, "SET k v PX 10000\n\t+OK\nGET k\n\t\"w\"\nPTTL k\n\t~9000±500\nPTTL k\n\t/:1.*/\nDBSIZE\n")
-	replies, err := play(s, newSimulated("none"))
+	s := mustParseStory(t, "SET k v PX 10000\n\t+OK\nGET k\n\t\"w\"\nPTTL k\n\t~9000±500\nPTTL k\n\t/:1.*/\nDBSIZE\n")
+	replies, err := runStory(s, newSimulated("none"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,11 +65,11 @@ want `
 
 // lateServer is a server that is always late.
 type lateServer struct {
-	*simulated
+	*simulatedServer
 	late time.Duration
 }
 
-func (s lateServer) Late() time.Duration { return s.late }
+func (s lateServer) Lag() time.Duration { return s.late }
 
 // A late reply is ignored if the story is time-sensitive.
 func TestLateReplies(t *testing.T) {
@@ -80,18 +80,18 @@ func TestLateReplies(t *testing.T) {
 		want string
 	}{
 		{untimed, time.Hour, ""},
-		{untimed + "wait 1s\n", maxLate, ""},
-		{untimed + "wait 1s\n", maxLate + 1, "SET"},
-		{"wait 1s\nkill\n", maxLate + 1, "kill"},
+		{untimed + "wait 1s\n", maxDelay, ""},
+		{untimed + "wait 1s\n", maxDelay + 1, "SET"},
+		{"wait 1s\nkill\n", maxDelay + 1, "kill"},
 		{"PTTL k\n\t~-2±100\n", 100 * time.Millisecond, ""},
 		{"PTTL k\n\t~-2±100\n", 101 * time.Millisecond, "PTTL"},
 	} {
-		s := story(t, c.text)
-		replies, err := play(s, lateServer{newSimulated("none"), c.late})
+		s := mustParseStory(t, c.text)
+		replies, err := runStory(s, lateServer{newSimulated("none"), c.late})
 		if err != nil {
 			t.Fatal(err)
 		}
-		first, late := firstLate(s, replies)
+		first, late := firstLateReply(s, replies)
 		if late != (c.want != "") || late && first.Step.Words[0] != c.want {
 			t.Errorf("%q, %v late: %v %v, want %q", c.text, c.late, first, late, c.want)
 		}
@@ -100,7 +100,7 @@ func TestLateReplies(t *testing.T) {
 
 // slowDiskServer is a server whose disk is slow regardless of the story.
 type slowDiskServer struct {
-	*simulated
+	*simulatedServer
 	checks int
 }
 
@@ -111,13 +111,13 @@ func (l *slowDiskServer) Unsynced() bool {
 
 // A sync with a time limit is late if the disk is not done by then.
 func TestLateSyncs(t *testing.T) {
-	s := story(t, "SET k v\n\t+OK\nsync 300ms\npower-loss\n")
-	for looks, want := range map[int]bool{0: false, int(maxLate / syncStep): false, int(maxLate/syncStep) + 1: true} {
-		replies, err := play(s, &slowDiskServer{newSimulated("always"), looks})
+	s := mustParseStory(t, "SET k v\n\t+OK\nsync 300ms\npower-loss\n")
+	for looks, want := range map[int]bool{0: false, int(maxDelay / syncStep): false, int(maxDelay/syncStep) + 1: true} {
+		replies, err := runStory(s, &slowDiskServer{newSimulated("always"), looks})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if at, late := firstLate(s, replies); late != want {
+		if at, late := firstLateReply(s, replies); late != want {
 			t.Errorf("done at check %d: late %v at %v", looks, late, at)
 		}
 	}
@@ -129,7 +129,7 @@ type bareServer struct{ Server }
 // A directive that the server doesn't support is an error and never skipped.
 func TestUnsupportedDirectives(t *testing.T) {
 	for _, d := range []string{"kill", "shutdown", "restart", "power-loss", "sync", "sync 1s", "clock +1s"} {
-		if _, err := play(story(t, d), bareServer{newSimulated("always")}); !errors.Is(err, errUnable) {
+		if _, err := runStory(mustParseStory(t, d), bareServer{newSimulated("always")}); !errors.Is(err, errUnsupported) {
 			t.Errorf("%s: %v", d, err)
 		}
 	}
@@ -137,7 +137,7 @@ func TestUnsupportedDirectives(t *testing.T) {
 		"clock fast": "invalid duration", "clock rate x": "invalid syntax", "clock still 2": "invalid clock directive",
 		"run_id kept": "no run_id was noted", "restart": "it runs", "run_id noted\nkill\nrestart\nrun_id kept": ", was ",
 		"run_id noted\nrun_id new": ", was ", "kill\nGET k": "it is down"} {
-		if _, err := play(story(t, d), newSimulated("always")); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := runStory(mustParseStory(t, d), newSimulated("always")); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", d, err, want)
 		}
 	}

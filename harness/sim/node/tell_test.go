@@ -13,14 +13,14 @@ import (
 
 // runStory runs a story against a server. It returns the replies to the commands, and the delays of
 // time-sensitive directives. It returns an error if a step fails.
-func play(s *Story, to Server) ([]Reply, error) {
-	t := &player{to: to, rate: 1, connections: map[string]*connection{}}
+func runStory(s *Story, to Server) ([]Reply, error) {
+	t := &storyRunner{to: to, rate: 1, connections: map[string]*connection{}}
 	defer t.close()
 	var out []Reply
 	for _, st := range s.Steps {
-		if !st.Command() {
+		if !st.HasReply() {
 			if directives[st.Words[0]].immediate {
-				out = append(out, Reply{Step: st, Late: t.late()})
+				out = append(out, Reply{Step: st, Delay: t.lag()})
 			}
 			if err := directives[st.Words[0]].run(t, st.Words[1:]); err != nil {
 				return out, fmt.Errorf("%s:%d: %s: %w", s.Path, st.Line, strings.Join(st.Words, " "), err)
@@ -31,12 +31,12 @@ func play(s *Story, to Server) ([]Reply, error) {
 		if err != nil {
 			return out, fmt.Errorf("%s:%d: %s: %w", s.Path, st.Line, st.Words[0], err)
 		}
-		out = append(out, Reply{Step: st, Text: reply, Late: t.late()})
+		out = append(out, Reply{Step: st, Text: reply, Delay: t.lag()})
 	}
 	return out, nil
 }
 
-type player struct {
+type storyRunner struct {
 	to          Server
 	rate        float64 // current rate of the server's clock
 	runID       string
@@ -45,36 +45,36 @@ type player struct {
 	current     *connection // nil: a connection for each command
 }
 
-func (t *player) late() time.Duration { return t.to.Late() + t.overrun }
+func (t *storyRunner) lag() time.Duration { return t.to.Lag() + t.overrun }
 
 type directive struct {
 	least, most   int  // number of arguments
 	timeSensitive bool // later replies depend on when they are requested
 	immediate     bool // later replies depend on when the directive is carried out; other directives may take time
-	run           func(*player, []string) error
+	run           func(*storyRunner, []string) error
 }
 
 // directives lists the directives of stories.
 var directives = map[string]directive{
-	"wait":       {1, 1, true, false, (*player).wait},
-	"second":     {0, 0, true, false, (*player).second},
+	"wait":       {1, 1, true, false, (*storyRunner).wait},
+	"second":     {0, 0, true, false, (*storyRunner).second},
 	"kill":       {0, 0, false, true, withRestarter(restarter.Kill)},
 	"shutdown":   {0, 0, false, true, withRestarter(restarter.Shutdown)},
 	"restart":    {0, 0, false, false, withRestarter(restarter.Restart)},
-	"power-loss": {0, 1, false, true, (*player).losePower},
-	"sync":       {0, 1, true, false, (*player).sync},
-	"clock":      {1, 2, true, true, (*player).clock},
-	"run_id":     {1, 1, false, false, (*player).checkRunID},
-	"session":    {0, 1, false, false, (*player).session},
-	"hang-up":    {0, 0, false, true, (*player).hangUp},
+	"power-loss": {0, 1, false, true, (*storyRunner).losePower},
+	"sync":       {0, 1, true, false, (*storyRunner).sync},
+	"clock":      {1, 2, true, true, (*storyRunner).clock},
+	"run_id":     {1, 1, false, false, (*storyRunner).checkRunID},
+	"session":    {0, 1, false, false, (*storyRunner).session},
+	"hang-up":    {0, 0, false, true, (*storyRunner).hangUp},
 }
 
 func directiveNames() string { return strings.Join(slices.Sorted(maps.Keys(directives)), ", ") }
 
-var errUnable = errors.New("not supported by this server; add to the story: not <server>: <why>")
+var errUnsupported = errors.New("not supported by this server; add to the story: not <server>: <why>")
 
 // wait <duration> lets time pass.
-func (t *player) wait(a []string) error {
+func (t *storyRunner) wait(a []string) error {
 	d, err := time.ParseDuration(a[0])
 	if err != nil {
 		return err
@@ -84,8 +84,8 @@ func (t *player) wait(a []string) error {
 
 // second waits until the server's clock is a tenth of a second into a new second, and resets the
 // story's time.
-func (t *player) second([]string) error {
-	if err := t.to.Wait(t.to.Late()); err != nil {
+func (t *storyRunner) second([]string) error {
+	if err := t.to.Wait(t.to.Lag()); err != nil {
 		return err
 	}
 	now, err := t.time()
@@ -96,7 +96,7 @@ func (t *player) second([]string) error {
 }
 
 // time returns the server's reply to TIME.
-func (t *player) time() (time.Time, error) {
+func (t *storyRunner) time() (time.Time, error) {
 	v, err := t.to.Do([]string{"TIME"})
 	if err != nil {
 		return time.Time{}, err
@@ -110,21 +110,21 @@ func (t *player) time() (time.Time, error) {
 	return time.Unix(seconds, micros*1000), errors.Join(err1, err2)
 }
 
-func withRestarter(do func(restarter) error) func(*player, []string) error {
-	return func(t *player, _ []string) error {
+func withRestarter(do func(restarter) error) func(*storyRunner, []string) error {
+	return func(t *storyRunner, _ []string) error {
 		e, ok := t.to.(restarter)
 		if !ok {
-			return errUnable
+			return errUnsupported
 		}
 		return do(e)
 	}
 }
 
 // power-loss [torn]
-func (t *player) losePower(a []string) error {
+func (t *storyRunner) losePower(a []string) error {
 	d, ok := t.to.(disk)
 	if !ok {
-		return errUnable
+		return errUnsupported
 	}
 	if len(a) == 1 && a[0] != "torn" {
 		return fmt.Errorf("invalid power loss %q: want torn or nothing", a[0])
@@ -139,10 +139,10 @@ const (
 
 // sync waits until a power loss would lose nothing, and resets the story's time. sync <duration> is
 // a wait after which everything must be synced. If that takes longer, the server is late.
-func (t *player) sync(a []string) error {
+func (t *storyRunner) sync(a []string) error {
 	d, ok := t.to.(disk)
 	if !ok {
-		return errUnable
+		return errUnsupported
 	}
 	if len(a) == 1 {
 		if err := t.wait(a); err != nil {
@@ -162,7 +162,7 @@ func (t *player) sync(a []string) error {
 		t.overrun += waited
 		return nil
 	}
-	return t.to.Wait(t.to.Late())
+	return t.to.Wait(t.to.Lag())
 }
 
 // stillRate is the rate of a clock that stands still: a nanosecond per millisecond.
@@ -170,10 +170,10 @@ const stillRate = 1e-6
 
 // clock +<duration>, clock -<duration>, clock rate <number>, or clock still, which stops the clock
 // in the middle of a millisecond.
-func (t *player) clock(a []string) error {
+func (t *storyRunner) clock(a []string) error {
 	c, ok := t.to.(clock)
 	if !ok {
-		return errUnable
+		return errUnsupported
 	}
 	switch {
 	case a[0] == "still" && len(a) == 1:
@@ -207,7 +207,7 @@ var runID = regexp.MustCompile(`run_id:([0-9a-f]{40})\r`)
 
 // checkRunID implements run_id noted, and a later run_id kept or run_id new, which check whether
 // the process was replaced.
-func (t *player) checkRunID(a []string) error {
+func (t *storyRunner) checkRunID(a []string) error {
 	v, err := t.to.Do([]string{"INFO", "server"})
 	if err != nil {
 		return err

@@ -268,7 +268,7 @@ func (t *tracking) redirectTo(n *Node, id string) failure {
 	if t.redirect != 0 {
 		return "ERR A client can only redirect to a single other client"
 	}
-	to, isInt := integer(id)
+	to, isInt := parseInteger(id)
 	if !isInt {
 		return notInteger
 	}
@@ -354,7 +354,7 @@ func clientCaching(_ *Node, s *Session, a []string) any {
 }
 
 // clientGetRedir implements CLIENT GETREDIR.
-func redirection(_ *Node, s *Session, _ []string) any {
+func clientGetRedir(_ *Node, s *Session, _ []string) any {
 	if s.tracking == nil {
 		return int64(-1)
 	}
@@ -362,7 +362,7 @@ func redirection(_ *Node, s *Session, _ []string) any {
 }
 
 // clientTrackingInfo implements CLIENT TRACKINGINFO.
-func trackingInfo(_ *Node, s *Session, _ []string) any {
+func clientTrackingInfo(_ *Node, s *Session, _ []string) any {
 	t := s.tracking
 	if t == nil {
 		return pairs{"flags", setReply{"off"}, "redirect", int64(-1), "prefixes", []any{}}
@@ -460,7 +460,7 @@ func (s *Session) sendPush(v any) {
 }
 
 // TakePushes returns the pushes since the last call, in the order of sessions.
-func (n *Node) Pushed() []Push {
+func (n *Node) TakePushes() []Push {
 	if n.broadcast(); len(n.pushed) == 0 {
 		return nil
 	}

@@ -70,7 +70,7 @@ func appendAs(out []byte, kind byte, items []any, resp3 bool) []byte {
 }
 
 func appendLine(out []byte, kind byte, s string) []byte {
-	return append(append(append(out, kind), oneLine(s)...), '\r', '\n')
+	return append(append(append(out, kind), joinLines(s)...), '\r', '\n')
 }
 
 func appendCount(out []byte, kind byte, n int64) []byte {
@@ -89,7 +89,7 @@ func appendItems(out []byte, items []any, resp3 bool) []byte {
 }
 
 // joinLines removes line breaks, which would end a reply early.
-func oneLine(s string) string {
+func joinLines(s string) string {
 	if !strings.ContainsAny(s, "\r\n") {
 		return s
 	}
