@@ -138,7 +138,7 @@ func TestNoQuorumNoFailover(t *testing.T) {
 			b.mu.Unlock()
 			b.ask(s.Addr(), "SHUTDOWN") // the connection closes when the server has exited
 		}
-		if back, err := b.FailOverBySentinel("n1", false); err == nil || !strings.Contains(err.Error(), "only 1 sentinels watch") {
+		if back, err := b.FailOverBySentinel("n1", false); err == nil || !strings.Contains(err.Error(), "only 1 sentinels monitor") {
 			t.Errorf("failover says %q, %v", back, err)
 		}
 		if !b.Server("n1").Running() {
