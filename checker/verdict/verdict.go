@@ -34,8 +34,13 @@ const (
 	NotExercised Outcome = "not-exercised" // not violated, but the run had no occasion to violate it
 )
 
-// String returns the outcome with spaces instead of dashes.
-func (o Outcome) String() string { return strings.ReplaceAll(string(o), "-", " ") }
+// String returns the outcome in words for people. Stored files keep the constants.
+func (o Outcome) String() string {
+	if o == Undecided {
+		return "inconclusive"
+	}
+	return strings.ReplaceAll(string(o), "-", " ")
+}
 
 // Answer returns the outcome as the second judge would give it: NotExercised becomes Holds,
 // because the second judge does not require occasions.

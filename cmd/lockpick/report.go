@@ -175,7 +175,7 @@ func (r *report) progress(passed time.Duration) string {
 	parts := []string{fmt.Sprintf("%d of %d runs done", r.ended, r.total)}
 	for _, state := range []string{outcome.Unexpected, outcome.Undecided, outcome.Failed, outcome.Interrupted} {
 		if n := r.states[state]; n > 0 {
-			parts = append(parts, fmt.Sprintf("%d %s", n, suites.StateText(state)))
+			parts = append(parts, fmt.Sprintf("%d %s", n, outcome.StateText(state)))
 		}
 	}
 	parts = append(parts, fmt.Sprintf("%.0f s", passed.Seconds()))

@@ -367,7 +367,7 @@ func boundResult(j outcome.Judgement) result {
 
 func newBaseResult(j outcome.Judgement) result {
 	appearance := outcomes[j.Got]
-	x := result{Property: name(j.Property), Sort: "safety", Idle: j.Got == verdict.NotExercised, Expected: name(cmp.Or(j.Expected, "–")), Got: display.OutcomeText(j.Got), Mark: appearance.Text, Tone: appearance.Tone}
+	x := result{Property: name(j.Property), Sort: "safety", Idle: j.Got == verdict.NotExercised, Expected: name(cmp.Or(j.Expected, "–")), Got: j.Got.String(), Mark: appearance.Text, Tone: appearance.Tone}
 	if checker.Liveness(j.Property) {
 		x.Sort = "liveness"
 	}

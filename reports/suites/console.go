@@ -133,7 +133,7 @@ func (c *Console) printResult(code int) {
 			n = len(c.skipped)
 		}
 		if n > 0 {
-			parts = append(parts, fmt.Sprintf("%d %s", n, StateText(s)))
+			parts = append(parts, fmt.Sprintf("%d %s", n, outcome.StateText(s)))
 		}
 	}
 	in := display.Good
@@ -278,7 +278,7 @@ func (c *Console) printRun(o outcome.Outcome) {
 		discards()
 		return
 	case state == outcome.Interrupted:
-		fmt.Fprintf(c.W, "%s: %s\n", display.OneLine(o.Scenario), display.Paint(c.W, display.Doubt, StateText(state)))
+		fmt.Fprintf(c.W, "%s: %s\n", display.OneLine(o.Scenario), display.Paint(c.W, display.Doubt, outcome.StateText(state)))
 	case o.Code == outcome.ExitOK:
 		fmt.Fprintln(c.W, display.OneLine(o.Scenario))
 	default:
@@ -286,7 +286,7 @@ func (c *Console) printRun(o outcome.Outcome) {
 		if state == outcome.Undecided {
 			in = display.Doubt
 		}
-		fmt.Fprintf(c.W, "%s: %s\n", display.OneLine(o.Scenario), display.Paint(c.W, in, strings.ToUpper(StateText(state))))
+		fmt.Fprintf(c.W, "%s: %s\n", display.OneLine(o.Scenario), display.Paint(c.W, in, strings.ToUpper(outcome.StateText(state))))
 	}
 	discards()
 	if state != outcome.Interrupted {
@@ -342,7 +342,7 @@ func (c *Console) printLine(o outcome.Outcome) {
 	case o.State() == outcome.Interrupted:
 		parts = []string{outcome.Interrupted}
 	case o.Code != outcome.ExitOK:
-		parts = append([]string{strings.ToUpper(StateText(o.State()))}, parts...)
+		parts = append([]string{strings.ToUpper(outcome.StateText(o.State()))}, parts...)
 	}
 	room := cmp.Or(display.Columns(c.W), 120) - 44
 	if one := strings.Join(parts, "; "); len(one) <= room {
@@ -362,9 +362,9 @@ func (c *Console) printLine(o outcome.Outcome) {
 // colorPart colors a part of a run's line by its meaning.
 func (c *Console) colorPart(o outcome.Outcome, part string) string {
 	switch {
-	case o.Code != outcome.ExitOK && o.State() != outcome.Undecided && strings.HasPrefix(part, strings.ToUpper(StateText(o.State()))):
+	case o.Code != outcome.ExitOK && o.State() != outcome.Undecided && strings.HasPrefix(part, strings.ToUpper(outcome.StateText(o.State()))):
 		return display.Paint(c.W, display.Bad, part)
-	case o.Code != outcome.ExitOK && strings.HasPrefix(part, strings.ToUpper(StateText(o.State()))), strings.Contains(part, " violated"):
+	case o.Code != outcome.ExitOK && strings.HasPrefix(part, strings.ToUpper(outcome.StateText(o.State()))), strings.Contains(part, " violated"):
 		return display.Paint(c.W, display.Doubt, part)
 	}
 	return part
@@ -388,7 +388,7 @@ func remarks(o outcome.Outcome) (all []remark) {
 		}
 		text := open[0].String()
 		if len(open) > 1 {
-			text = fmt.Sprintf("%s %s", propertyNames(open), display.OutcomeText(open[0].Got))
+			text = fmt.Sprintf("%s %s", propertyNames(open), open[0].Got)
 		}
 		all, open = append(all, remark{text, []string{open[0].Because}}), nil
 	}
@@ -465,7 +465,7 @@ const maxShown = 5
 
 // printRow prints the results of a scenario's seeds.
 func (c *Console) printRow(r outcome.Row) {
-	fmt.Fprintf(c.W, "%-44s %d seeds: %s\n", r.Scenario, r.Runs, strings.Join(StateCounts(r.Counts), ", "))
+	fmt.Fprintf(c.W, "%-44s %d seeds: %s\n", r.Scenario, r.Runs, strings.Join(outcome.DescribeCounts(r.Counts), ", "))
 	causes := display.Table{{"", "", ""}} // cause, number of seeds, and the command of the shortest example
 	for _, x := range r.Causes {
 		causes = append(causes, []string{x.Cause, fmt.Sprint(x.Runs), x.Shortest.Command})

@@ -61,7 +61,7 @@ func annotation(o outcome.Outcome) string {
 	if o.Command != "" {
 		parts = append(parts, "run again: "+oneLine(o.Command))
 	}
-	return workflowCommand(fmt.Sprintf("%s: %s on %s, seed %d", StateText(o.State()), oneLine(o.Scenario), o.Backend, o.Seed), strings.Join(parts, "\n"))
+	return workflowCommand(fmt.Sprintf("%s: %s on %s, seed %d", outcome.StateText(o.State()), oneLine(o.Scenario), o.Backend, o.Seed), strings.Join(parts, "\n"))
 }
 
 // oneLine returns text, which may quote untrusted data, as a single line.
@@ -173,7 +173,7 @@ func GitHubSummary(w io.Writer, t *outcome.Tally, drawing func(outcome.Outcome) 
 	for _, n := range t.Counts {
 		runs += n
 	}
-	d.addLines("## lockpick: "+strings.Join(append([]string{countNoun(runs, "run")}, StateCounts(t.Counts)...), ", "), "")
+	d.addLines("## lockpick: "+strings.Join(append([]string{countNoun(runs, "run")}, outcome.DescribeCounts(t.Counts)...), ", "), "")
 	drawn := 0
 	show := func(o outcome.Outcome) {
 		if drawing == nil || drawn >= maxDiagrams {
@@ -221,7 +221,7 @@ func GitHubSummary(w io.Writer, t *outcome.Tally, drawing func(outcome.Outcome) 
 }
 
 func (d *document) addRun(o outcome.Outcome) {
-	d.addLines(fmt.Sprintf("### %s: %s on %s, seed %d", strings.ToUpper(StateText(o.State())), githubMarkdown(o.Scenario), githubMarkdown(o.Backend), o.Seed), "")
+	d.addLines(fmt.Sprintf("### %s: %s on %s, seed %d", strings.ToUpper(outcome.StateText(o.State())), githubMarkdown(o.Scenario), githubMarkdown(o.Backend), o.Seed), "")
 	for _, j := range o.Judgements {
 		if !j.AsExpected && !j.Pending() {
 			d.addLines("- **" + githubMarkdown(j.String()) + "**: " + githubMarkdown(j.Because))
@@ -264,7 +264,7 @@ func tableLine(r *outcome.Row, c *outcome.Cell) string {
 			j = *first
 		}
 	}
-	got := display.OutcomeText(j.Got)
+	got := j.Got.String()
 	if j.Number != nil {
 		got = outcome.FormatNumber(j.Number.Value)
 	}

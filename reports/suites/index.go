@@ -15,6 +15,7 @@ import (
 
 	"lockpick/checker"
 	"lockpick/internal/files"
+	"lockpick/scenarios/outcome"
 )
 
 // maxRuns limits the runs listed in an index. Older ones remain in the store.
@@ -124,7 +125,7 @@ func readIndex(store string, served bool) (index, error) {
 		}
 		h := cmp.Or(readHeader(dir), &outcomeHeader{})
 		e := entry{Time: parseStamp(filepath.Base(dir)), Backend: h.Backend, Seed: h.Seed.String(), Scenario: h.Command, Size: h.Size.String(),
-			Counts: strings.Join(StateCounts(h.Counts), ", "), Href: Folder + "/" + escapePath(filepath.Base(dir)) + "/" + PageFile}
+			Counts: strings.Join(outcome.DescribeCounts(h.Counts), ", "), Href: Folder + "/" + escapePath(filepath.Base(dir)) + "/" + PageFile}
 		if s := h.Seconds; s != nil && *s >= 0 && *s <= 1e9 {
 			e.Took = fmt.Sprintf("%.1f s", *s)
 		}

@@ -110,7 +110,7 @@ func (e *junitEntry) addQuoted(o outcome.Outcome, j outcome.Judgement, diagram f
 			e.notes = append(e.notes, display.Clip(text, maxMessageLen))
 		}
 	case j.Unresolved():
-		e.fail(&e.Errors, display.OutcomeText(verdict.Undecided), fmt.Sprintf("%s: %s", j, j.Because), rerunText(o))
+		e.fail(&e.Errors, verdict.Undecided.String(), fmt.Sprintf("%s: %s", j, j.Because), rerunText(o))
 	default:
 		text := ""
 		if diagram != nil && e.numShown() < maxDetails {
@@ -134,7 +134,7 @@ func (e *junitEntry) addWholeRuns(r *outcome.Row) {
 			continue
 		}
 		if j := o.Unexercised(); j != nil {
-			e.fail(&e.Errors, StateText(outcome.Undecided), fmt.Sprintf("%s: %s", j, j.Because), rerunText(o))
+			e.fail(&e.Errors, outcome.StateText(outcome.Undecided), fmt.Sprintf("%s: %s", j, j.Because), rerunText(o))
 		}
 		if !o.Unexplained() {
 			continue
@@ -142,7 +142,7 @@ func (e *junitEntry) addWholeRuns(r *outcome.Row) {
 		kind := outcome.Failed
 		switch o.Code {
 		case outcome.ExitUndecided, outcome.ExitInterrupt:
-			kind = StateText(o.State())
+			kind = outcome.StateText(o.State())
 		case outcome.ExitBug:
 			kind = "bug"
 		}

@@ -207,7 +207,7 @@ func comparisonText(f outcome.CardFinding) string {
 	}
 	var parts []string
 	for _, h := range f.Violations {
-		parts = append(parts, fmt.Sprintf("%s %s", h.Property, display.OutcomeText(h.Comparison)))
+		parts = append(parts, fmt.Sprintf("%s %s", h.Property, h.Comparison))
 	}
 	return fmt.Sprintf("comparison run with %s: %s", f.Comparison.Lock, strings.Join(parts, ", "))
 }

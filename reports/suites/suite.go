@@ -280,7 +280,7 @@ var filter template.JS
 // templateFuncs are the functions available to the templates.
 var templateFuncs = template.FuncMap{
 	"text":   visible,
-	"state":  StateText,
+	"state":  outcome.StateText,
 	"filter": func() template.JS { return filter },
 	"rated": func(picture string) string {
 		return "violation rate of " + visible(strings.TrimSuffix(strings.TrimPrefix(picture, "rates-"), ".svg")) + " in each scenario"

@@ -47,27 +47,6 @@ type familyTable struct {
 // Behind reports whether the row is folded under the scenario's first row.
 func (f *family) Behind(r row) bool { return f.Folded > 0 && r.ID != f.Rows[0].ID }
 
-// StateText returns the words for a state in reports. Stored files use older words.
-func StateText(state string) string {
-	switch state {
-	case outcome.Informational:
-		return "informational"
-	case outcome.Undecided:
-		return "inconclusive"
-	}
-	return state
-}
-
-// StateCounts lists how many outcomes are in each state, for example "3 as expected".
-func StateCounts(counts map[string]int) (parts []string) {
-	for _, state := range outcome.States() {
-		if n := counts[state]; n > 0 {
-			parts = append(parts, fmt.Sprintf("%d %s", n, StateText(state)))
-		}
-	}
-	return parts
-}
-
 // rank orders states in the table.
 func rank(state string) int {
 	switch state {
@@ -213,13 +192,13 @@ func (s *Suite) describeCell(c *Scenario, cell *outcome.Cell, has existsFunc) ma
 	}
 	switch {
 	case cell.Unexpected > 0 && cell.Unresolved():
-		m.As, m.Symbol, m.Word, m.Class = outcome.Undecided, "?", display.OutcomeText(cell.Got)+", expected "+cell.Expected, "open"
+		m.As, m.Symbol, m.Word, m.Class = outcome.Undecided, "?", cell.Got.String()+", expected "+cell.Expected, "open"
 	case cell.Unexpected > 0:
 		m.As, m.Symbol, m.Word, m.Class = outcome.Unexpected, "!", "unexpected: "+m.Got+", expected "+cell.Expected, "alarm"
 	case cell.Got == verdict.NotExercised:
 		m.Symbol, m.Word, m.Class, m.Href = "–", m.Got, "faint", ""
 	case cell.Got == verdict.Undecided:
-		m.Symbol, m.Word, m.Class, m.Href = "?", display.OutcomeText(cell.Got), "faint", "" // without an expectation
+		m.Symbol, m.Word, m.Class, m.Href = "?", cell.Got.String(), "faint", "" // without an expectation
 	case cell.Got == verdict.Violated && m.As == outcome.Informational:
 		m.Symbol, m.Word, m.Class = "✗", "violated", "violated"
 		if c.State() != outcome.Informational {
@@ -529,7 +508,7 @@ func (s *Suite) SeedRange() string {
 
 // Headline summarizes the results of the suite in a few sentences.
 func (s *Suite) Headline() string {
-	parts := StateCounts(s.Counts)
+	parts := outcome.DescribeCounts(s.Counts)
 	if len(parts) == 0 {
 		parts = []string{"nothing was run"}
 	}
@@ -719,7 +698,7 @@ func writeMatrix(w io.Writer, v view) {
 	for _, r := range rows {
 		name := link(r.ID, r.Href)
 		if r.State != "as expected" {
-			name += " (" + StateText(r.State) + ")"
+			name += " (" + outcome.StateText(r.State) + ")"
 		}
 		for _, n := range r.Numbers {
 			name += "; " + markdown(n)
@@ -750,7 +729,7 @@ func writeSkipped(w io.Writer, v view) {
 		fmt.Fprint(w, "\n## Skipped\n\n")
 	}
 	for _, x := range v.Skipped {
-		fmt.Fprintf(w, "- %d %s on %s: %s: %s\n", len(x.IDs), StateText(x.State), markdown(x.Backend), markdown(x.Reason), markdown(strings.Join(x.IDs, ", ")))
+		fmt.Fprintf(w, "- %d %s on %s: %s: %s\n", len(x.IDs), outcome.StateText(x.State), markdown(x.Backend), markdown(x.Reason), markdown(strings.Join(x.IDs, ", ")))
 	}
 }
 

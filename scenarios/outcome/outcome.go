@@ -230,7 +230,7 @@ func (j Judgement) String() string {
 	if j.Node != "" {
 		cause += " at " + j.Node
 	}
-	text := fmt.Sprintf("%s %s", j.Property, outcomeText(j.Got))
+	text := fmt.Sprintf("%s %s", j.Property, j.Got)
 	if j.NotApplicable {
 		text = j.Property + " not applicable to this lock"
 	}
@@ -247,20 +247,9 @@ func (j Judgement) String() string {
 	case j.Comparison == j.Got && j.Got == verdict.Violated:
 		text += ", as in the comparison run"
 	case j.ComparisonDiffers():
-		text += "; " + comparisonTexts[j.Comparison] + " in the comparison run"
+		text += "; " + j.Comparison.String() + " in the comparison run"
 	}
 	return text
-}
-
-// comparisonTexts maps outcomes other than a violation to their texts for the comparison run.
-var comparisonTexts = map[verdict.Outcome]string{verdict.Holds: "holds", verdict.Undecided: "inconclusive", verdict.NotExercised: "not exercised"}
-
-// outcomeText returns an outcome as shown to people. Stored files keep "undecided".
-func outcomeText(o verdict.Outcome) string {
-	if o == verdict.Undecided {
-		return "inconclusive"
-	}
-	return o.String()
 }
 
 // ComparisonDiffers reports whether the property was violated here, but not in the comparison run.
@@ -271,7 +260,7 @@ func (j Judgement) ComparisonDiffers() bool {
 func (j Judgement) numberText() string {
 	text := j.Property
 	if j.Got == verdict.Undecided {
-		text += " " + outcomeText(j.Got)
+		text += " " + j.Got.String()
 	} else {
 		text += " " + FormatNumber(j.Number.Value)
 	}
