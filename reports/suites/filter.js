@@ -12,7 +12,7 @@
     var of = cells.find(function (c) { return c.dataset.property === want.property; });
     var outcomes = !want.property ? [d.outcome].concat(cells.map(function (c) { return c.dataset.got; })) : of ? [of.dataset.got, of.dataset.as] : [];
     return (!want.outcome || outcomes.includes(want.outcome)) && (!want.backend || d.backend === want.backend) &&
-      (!want.property || of && (of.dataset.got !== 'not exercised' || want.outcome === of.dataset.got)) &&
+      (!want.property || of && (of.dataset.got !== 'not-exercised' || want.outcome === of.dataset.got)) &&
       (want.scenario || '').toLowerCase().split(/\s+/).every(function (w) { return name.includes(w); });
   }
   function filter() {

@@ -64,7 +64,7 @@ func (r row) Bad() bool { return rank(r.State) == 0 }
 // matrixCell is a cell of the table.
 type matrixCell struct {
 	Property, Symbol, Word, Detail, Because, Href, Class string
-	Got, As                                              string // the property's outcome, and whether it is as expected
+	Got, As                                              string // the constants of the outcome and of whether it is as expected, for the filters
 }
 
 // skipGroup lists the scenarios that did not run for the same reason.
@@ -180,7 +180,7 @@ func (s *Suite) describeCell(c *Scenario, cell *outcome.Cell, has existsFunc) ma
 		return matrixCell{Symbol: "–", Word: "not judged", Class: "faint"}
 	}
 	m := matrixCell{Property: cell.Property, Detail: cell.Cause, Because: cell.Because, Href: has.page(s.runDir(c, cell.Seed), "#p-"+cell.Property),
-		Got: cell.Got.String(), As: outcome.AsExpected}
+		Got: string(cell.Got), As: outcome.AsExpected}
 	if cell.Node != "" {
 		m.Detail += " at " + cell.Node
 	}
@@ -194,9 +194,9 @@ func (s *Suite) describeCell(c *Scenario, cell *outcome.Cell, has existsFunc) ma
 	case cell.Unexpected > 0 && cell.Unresolved():
 		m.As, m.Symbol, m.Word, m.Class = outcome.Undecided, "?", cell.Got.String()+", expected "+cell.Expected, "open"
 	case cell.Unexpected > 0:
-		m.As, m.Symbol, m.Word, m.Class = outcome.Unexpected, "!", "unexpected: "+m.Got+", expected "+cell.Expected, "alarm"
+		m.As, m.Symbol, m.Word, m.Class = outcome.Unexpected, "!", "unexpected: "+cell.Got.String()+", expected "+cell.Expected, "alarm"
 	case cell.Got == verdict.NotExercised:
-		m.Symbol, m.Word, m.Class, m.Href = "–", m.Got, "faint", ""
+		m.Symbol, m.Word, m.Class, m.Href = "–", cell.Got.String(), "faint", ""
 	case cell.Got == verdict.Undecided:
 		m.Symbol, m.Word, m.Class, m.Href = "?", cell.Got.String(), "faint", "" // without an expectation
 	case cell.Got == verdict.Violated && m.As == outcome.Informational:
