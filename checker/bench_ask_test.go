@@ -21,7 +21,7 @@ import (
 type benchLimit struct {
 	time   time.Duration
 	memory int64 // bytes beyond those at the start
-	cores  int   // 0: all
+	cores  int   // 0 means all
 }
 
 // benchFigures contains the medians of the measurements.

@@ -365,8 +365,8 @@ func (f *packetFilter) count(ctx context.Context, call, link string) (sum int, e
 // filterCloseTimeout is the time limit for a filter to remove its rules.
 const filterCloseTimeout = 5 * time.Second
 
-// close makes all packets pass and removes the filter. The network namespace belongs to the node
-// and would keep rules that the filter does not remove.
+// close stops dropping packets and removes the filter. The network namespace belongs to the node, so
+// rules that the filter leaves behind would stay.
 func (f *packetFilter) close(ctx context.Context) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -296,7 +296,7 @@ const eventLimitHint = "a run may record no more events; let clients think or ho
 // eventLimit stops a run that has recorded the maximum number of events. It acts at most once, and
 // only while clients are running.
 type eventLimit struct {
-	maxEvents int // 0: no limit
+	maxEvents int // 0 means no limit
 	cluster   Cluster
 	rec       record
 	running   func() bool

@@ -46,7 +46,7 @@ var slowDisk = Kind{
 	Name:    "slow-disk",
 	Model:   "disks",
 	Doc:     "stalls all syncs of a node's disk",
-	Allowed: "any: a node waiting for its disk merely does not answer",
+	Allowed: "any: a node waiting for its disk just doesn't answer",
 	On:      []Target{Node}, Power: PowerDisk, CheckTopology: needsPersistence("slow-disk"),
 	Wording: Wording{Name: "stalled disk", Subject: "the disk of {targets}", Began: "the disk of {targets} stalls",
 		Ended: "the disk of {targets} syncs again", Past: "stalled"},

@@ -20,7 +20,7 @@ var pause = Kind{
 	Name:    "pause",
 	Model:   "pauses",
 	Doc:     "stops a client or a node temporarily, like a garbage collection or a suspended machine",
-	Allowed: "any: a stopped node merely does not answer, and a client checks its lease when it resumes",
+	Allowed: "any: a stopped node just doesn't answer, and a client checks its lease when it resumes",
 	On:      []Target{Client, Node}, Overlaps: true,
 	Proof:   usedBoth,
 	Wording: Wording{Name: "pause", Began: "{targets} is paused", Ended: "{targets} resumes", Past: "was paused", State: Stopped},

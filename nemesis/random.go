@@ -25,7 +25,7 @@ type Random struct {
 	Every  Span     `json:"every"`            // range of the mean interval between faults of a kind; each seed draws a mean
 	Lasts  Span     `json:"lasts"`            // shortest and longest fault; each seed draws its own longest from the upper half
 	Safety float64  `json:"safety"`           // the safety phase's share of the time limit
-	Modes  []string `json:"modes,omitempty"`  // nil: all modes
+	Modes  []string `json:"modes,omitempty"`  // nil means all modes
 	Shapes []string `json:"shapes,omitempty"` // shapes of link faults; nil: all
 }
 

@@ -13,7 +13,7 @@ var starve = Kind{
 	Name:          "starve",
 	Model:         "loads",
 	Doc:           "limits a node to a share of one processor (`cpu`), an amount of memory (`memory`), or both",
-	Allowed:       "memory limits for a minority, since a node that exceeds its limit is killed; any CPU limit, since the node merely does not answer",
+	Allowed:       "memory limits for a minority, since a node that exceeds its limit is killed; any CPU limit, since the node just doesn't answer",
 	On:            []Target{Node},
 	ExcludedModes: []string{""},
 	Fields:        []string{"cpu", "memory"},

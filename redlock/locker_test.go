@@ -244,7 +244,7 @@ func TestPendingReleases(t *testing.T) {
 		c.setFault("release", stepFault{}, 0, 1, 2)
 		time.Sleep(300 * ms)
 		if keys := c.holders("k", s.Token()); keys != 0 {
-			t.Errorf("%d keys are left after the nodes are back", keys)
+			t.Errorf("%d keys remain after the nodes have returned", keys)
 		}
 	})
 }

@@ -17,7 +17,7 @@ func TestTakenLockVsBrokenNodes(t *testing.T) {
 	for name, row := range map[string]struct {
 		nodes    int
 		setup    func(c cluster)
-		patience time.Duration // 0: one attempt
+		patience time.Duration // 0 means one attempt
 		taken    bool
 	}{
 		"taken":                                    {5, func(c cluster) { c.take("k", 0, 1, 2) }, 0, true},

@@ -255,7 +255,7 @@ type Config struct {
 	// RetryMin and RetryMax bound the random delay between two attempts. The delay should be long
 	// compared with the duration of an attempt. Default, if both are 0: one to four times Timeout.
 	RetryMin, RetryMax time.Duration
-	// Tries limits the attempts of one Acquire. 0: no limit but the context. See WithWait and TryAcquire.
+	// Tries limits the attempts of one Acquire. 0 means no limit but the context. See WithWait and TryAcquire.
 	Tries int
 	// Extends limits the extensions of one lock, including those that failed. Without a limit, a holder
 	// that hangs could block other clients forever. Default: 10, or no limit if MaxHold is set.
@@ -271,16 +271,16 @@ type Config struct {
 	// Renew makes each lease extend itself at this interval until MaxHold. It must be less than half
 	// the TTL, so that one extension may fail. It requires MaxHold or Extends: only the application
 	// knows how long a holder that hangs may block other clients, and a default limit would end a
-	// lease in the middle of its work. 0: leases do not extend themselves.
+	// lease in the middle of its work. 0 means leases do not extend themselves.
 	Renew time.Duration
 	// MaxHold limits the lifetime of a lease with all its extensions. It must be at least the TTL. An
-	// extension beyond it fails with ErrLimit. 0: only Extends limits it.
+	// extension beyond it fails with ErrLimit. 0 means only Extends limits it.
 	MaxHold time.Duration
 	// Repair makes a successful extension set the key again on nodes that lost it.
 	Repair bool
 	// Quarantine is how long a node refuses to vote after it restarted or lost its data. It should be
 	// the longest TTL that any client uses on the node, so that all keys it may have forgotten have
-	// expired by then. Every node must be a Granter. A new node starts in quarantine. 0: no
+	// expired by then. Every node must be a Granter. A new node starts in quarantine. 0 means no
 	// quarantine, which is dangerous if a node can forget keys (see README.md).
 	Quarantine time.Duration
 	// Observe is called synchronously for each step of each lease. It must not block.

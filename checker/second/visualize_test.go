@@ -59,7 +59,7 @@ func data(t *testing.T, page string) drawing {
 	return d
 }
 
-// Only violated stories have a picture, and it contains the witness.
+// Only violated stories have a picture, which contains the witness.
 func TestPicturesOfStories(t *testing.T) {
 	pictures := 0
 	files, err := filepath.Glob("../testdata/*.txt")

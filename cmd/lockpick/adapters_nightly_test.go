@@ -137,7 +137,7 @@ func TestAdaptersOverStubs(t *testing.T) {
 	t.Setenv("DENO_DIR", t.TempDir())
 	for _, s := range []struct {
 		set      string
-		build    string // "": no build step
+		build    string // "" means no build step
 		commands []string
 	}{
 		{"ruby", "", []string{"ruby -I $stub redlock.rb"}},

@@ -26,7 +26,7 @@ import (
 // fuzzFlags are the flags of fuzz.
 type fuzzFlags struct {
 	runFlags
-	time       time.Duration // 0: no time limit
+	time       time.Duration // 0 means no time limit
 	seedGiven  bool          // --seed was given: start over
 	brokenLock bool          // the lock has a planted mistake
 	corpus     string

@@ -43,7 +43,7 @@ type report struct {
 	skipped        []outcome.Outcome
 	compared       campaign.VariantComparer
 	console        suites.Console
-	live           *display.Progress // nil: none
+	live           *display.Progress // nil means none
 	onFailure      func()            // called after a run that is unexpected or fails; may be nil
 	dir            string            // directory of the run that ended last
 	page           string            // path of the page to open

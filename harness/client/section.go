@@ -22,7 +22,7 @@ type section struct {
 	token        string
 	fence        int64
 	version      int64      // latest version seen by the client in the resource's replies
-	loss         *lossWatch // nil: the lock doesn't report losses
+	loss         *lossWatch // nil means the lock doesn't report losses
 	fatal        error      // why the client can't continue with this lock
 }
 

@@ -177,7 +177,7 @@ func (r *RemoteNetwork) OpenReplication(node, addr string) (link string, err err
 // AskStamped sends one command to a server without going through a link. The context's deadline
 // applies.
 func (r *RemoteNetwork) AskStamped(ctx context.Context, addr string, args ...string) (reply stampedReply, err error) {
-	within := time.Duration(0) // 0: the default timeout of a command
+	within := time.Duration(0) // 0 means the default timeout of a command
 	if end, ok := ctx.Deadline(); ok {
 		if within = time.Until(end); within <= 0 {
 			return reply, fmt.Errorf("ask %s: %w", addr, context.DeadlineExceeded)

@@ -465,8 +465,8 @@ type scalar struct {
 	name, hint string
 	jsonSchema map[string]any
 	parse      func(text string) (v any, wrong, hint string)
-	store      func(to reflect.Value, v any) // nil: assign it
-	format     func(v reflect.Value) string  // nil: fmt.Sprint
+	store      func(to reflect.Value, v any) // nil means assign it
+	format     func(v reflect.Value) string  // nil means fmt.Sprint
 }
 
 func (s scalar) read(n *yaml.Node, to reflect.Value) error {

@@ -478,7 +478,7 @@ type message struct {
 	contentHash    uint64          // hash of the contents
 	drawKey        uint64          // source of all random values of the message
 	taps           []*tap          // taps that will hold it, one after the other
-	deliver        func()          // nil: delivered as a request or a reply
+	deliver        func()          // nil means delivered as a request or a reply
 }
 
 // answers returns the commands that the message answers.

@@ -24,8 +24,8 @@ type server struct {
 	addr      *net.TCPAddr
 	slot      slot
 	clock     *node.Clock
-	disk      *node.Disk // nil: no persistence
-	node      *node.Node // nil: down
+	disk      *node.Disk // nil means no persistence
+	node      *node.Node // nil means down
 	monotonic bool       // keys expire by a clock that can't be set
 	runID     string     // of the current or the last node
 	starts    int64
@@ -222,7 +222,7 @@ type host struct {
 	addr         *net.TCPAddr
 	slot         slot
 	clocks       clocks
-	bubble       *clientBubble // nil: the program runs in the run's bubble
+	bubble       *clientBubble // nil means the program runs in the run's bubble
 	aheadWaiters []waiter      // goroutines ahead of true time, if the host has its own bubble
 	timers       []*timer      // pending, in the order in which they were set
 	started      bool

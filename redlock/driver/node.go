@@ -48,7 +48,7 @@ type Terms struct {
 	TTL   time.Duration
 	Fence bool // count the grant; a node without a count starts at its clock, in milliseconds
 	// Quarantine is how long a node refuses all grants with an error after it restarted or lost its
-	// data. 0: no quarantine.
+	// data. 0 means no quarantine.
 	Quarantine time.Duration
 }
 

@@ -27,7 +27,7 @@ type pendingRelease struct {
 // until they expire.
 const maxPending = 1 << 16
 
-// maxBackoff limits the delay after a failed attempt to connect.
+// maxBackoff is the longest delay after a failed connection attempt.
 const maxBackoff = 100 * time.Millisecond
 
 // recordUnanswered records what must be remembered about a request that is answered with an error:

@@ -29,7 +29,7 @@ const (
 
 // Screen is a writer that may be connected to a terminal.
 type Screen interface {
-	Columns() int // 0: not a terminal, or unknown
+	Columns() int // 0 means not a terminal, or unknown
 	Colored() bool
 	Redraws() bool // reports whether a line can be overwritten
 }

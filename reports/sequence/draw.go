@@ -234,7 +234,7 @@ func (p *page) drawLabel(l line, a arrow, part part) bool {
 // layout is the part of a trace that a diagram shows.
 type layout struct {
 	f               *trace
-	result          *verdict.Result // nil: no violation
+	result          *verdict.Result // nil means no violation
 	focus           []*session
 	deletions       []deletion
 	deleterSessions []*session     // sessions whose releases deleted a key of the focus
@@ -242,7 +242,7 @@ type layout struct {
 	idlePauses      []*facts.Fault // client pauses that had no effect
 	from, to        int64          // span that is shown
 	omittedFaults   int            // number of faults that are not drawn
-	outage          *outage        // nil: the diagram is not about an outage
+	outage          *outage        // nil means the diagram is not about an outage
 	omittedAttempts int            // in an outage, the number of attempts by clients without a lane
 	clientCache     []string       // cached result of clients
 }

@@ -83,7 +83,7 @@ func longestWait(f *trace, s *session) (w replyWait) {
 // leftKeys are keys that an attempt left on nodes when it ended, and because of which the nodes
 // refused later attempts.
 type leftKeys struct {
-	attempt   *facts.Attempt // nil: the links recorded no such attempt
+	attempt   *facts.Attempt // nil means the links recorded no such attempt
 	original  *facts.Attempt // earlier attempt whose requests this one repeats with the same token; nil: none
 	session   *session       // session of the attempt, or nil
 	client    string

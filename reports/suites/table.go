@@ -174,7 +174,7 @@ func columns(all []*Suite) (shown, hidden []string) {
 	return shown, hidden
 }
 
-// describeCell builds a cell: its symbol, its text and details.
+// describeCell returns a cell with its symbol, text and details.
 func (s *Suite) describeCell(c *Scenario, cell *outcome.Cell, has existsFunc) matrixCell {
 	if cell == nil {
 		return matrixCell{Symbol: "–", Word: "not judged", Class: "faint"}

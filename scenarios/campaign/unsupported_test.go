@@ -67,7 +67,7 @@ expect: {mutual-exclusion: holds}
 func TestUnsupportedCommandsAreUndecided(t *testing.T) {
 	for _, c := range []struct {
 		args        []string
-		unsupported string // "": none
+		unsupported string // "" means none
 	}{
 		{[]string{"SET", "other", "x", "PX", "1000"}, ""},
 		{[]string{"MSET", "other", "x"}, "MSET"},

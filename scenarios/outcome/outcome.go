@@ -49,7 +49,7 @@ type Outcome struct {
 	VirtualSeconds float64            `json:"virtual"` // true time that passed in the run, in seconds
 	Events         int                `json:"events"`
 	Numbers        map[string]float64 `json:"numbers,omitempty"` // for comparison with other variants
-	Comparison     *Comparison        `json:"control,omitempty"` // nil: no comparison run
+	Comparison     *Comparison        `json:"control,omitempty"` // nil means no comparison run
 	Verdict        verdict.Verdict    `json:"-"`
 	// Disturbed describes interference from outside that the history does not show; "" for none.
 	Disturbed string `json:"-"`

@@ -23,7 +23,7 @@ type simulation struct {
 	ttl    time.Duration // TTL of its leases; 0: they don't expire
 	now    time.Duration
 
-	holder int // 0: nobody
+	holder int // 0 means nobody
 	until  time.Duration
 	procs  []simProcess
 	ops    []facts.Operation // the logged operations

@@ -26,8 +26,8 @@ type Fault struct {
 	Kind, Target string
 	Step         int
 	Invoke       *history.Event
-	Begin        *history.Event // nil: the fault was not seen to be active
-	End          *history.Event // nil: the fault was active until the end of the history
+	Begin        *history.Event // nil means the fault was not seen to be active
+	End          *history.Event // nil means the fault was active until the end of the history
 	Fail         *history.Event // the fault could not be injected, observed or healed; may be nil
 }
 

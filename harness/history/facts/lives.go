@@ -22,7 +22,7 @@ type KeyInterval struct {
 	Start            *history.Event // set, changed, reverted or appeared
 	ExpirySet        *history.Event // the last change that set the expiry; Start if there is no later one
 	RenewedByOwner   *history.Event // the same, counting only changes by the client that set the value
-	End              *history.Event // nil: no end was reported
+	End              *history.Event // nil means no end was reported
 }
 
 // Holds reports whether the value is the token or contains it as a separate word, such as a field.

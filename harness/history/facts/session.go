@@ -98,7 +98,7 @@ func (l *Lock) Sessions() iter.Seq[*Session] { return slices.Values(l.sessions) 
 // Operation is a call and its return.
 type Operation struct {
 	Call   *history.Event
-	Return *history.Event // nil: the call never returned
+	Return *history.Event // nil means the call never returned
 }
 
 // Outcome returns OK, Fail or Info, which means unknown. The outcome of an operation that never

@@ -371,9 +371,9 @@ func inject(pid int, at, number, a, b, c, d, e, f uint64) (uint64, error) {
 // program.
 const gateTimeout = 10 * time.Second
 
-// StartGate is like Start for a process that waits at a Gate, which need not be a child of this
-// process. It lets the process through, and returns when the program runs with the machine's
-// clocks. Nothing else in this process may wait for it meanwhile.
+// StartGate is like Start, but for a process that waits at a Gate and need not be our child. It lets
+// the process through and returns once the program runs with the machine's clocks. Meanwhile nothing
+// else in this process may call wait on it.
 func (m *Machine) StartGate(pid int) error {
 	runtime.LockOSThread() // a traced process accepts requests from one thread only
 	defer runtime.UnlockOSThread()

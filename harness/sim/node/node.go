@@ -34,7 +34,7 @@ type Config struct {
 	ProcessID   int64
 	Clock       *Clock
 	Monotonic   bool         // keys expire by a clock that runs at Clock's rate but can't be set; no real Redis has one
-	Disk        *Disk        // nil: no persistence
+	Disk        *Disk        // nil means no persistence
 	Replicate   func(Record) // called for each change; may be nil
 	Observer    Observer     // notified of changes of keys; may be nil
 	Unsupported func(string) // called for each Redis feature that a client uses and this node doesn't support; may be nil
@@ -122,12 +122,12 @@ type Session struct {
 	quit  bool
 	out   []byte
 
-	multi    *transaction    // nil: no open transaction
+	multi    *transaction    // nil means no open transaction
 	inExec   bool            // EXEC is running
 	watches  []string        // keys watched for its next transaction
 	changed  bool            // one of these keys has changed
 	channels map[string]bool // its subscriptions
-	tracking *tracking       // nil: tracking is off
+	tracking *tracking       // nil means tracking is off
 	caching  bool            // the last command was CLIENT CACHING
 	pushed   []byte          // pending out-of-band data
 }

@@ -9,7 +9,7 @@ import (
 
 // appender writes a node's changes to its append-only file and replicates them.
 type appender struct {
-	disk      *Disk        // nil: no file
+	disk      *Disk        // nil means no file
 	clock     *Clock       // clock of the node's machine
 	replicate func(Record) // called for each change; may be nil
 
@@ -223,7 +223,7 @@ type Record []change
 // change is a new value of a key, or the removal of the key or of all keys.
 type change struct {
 	key   string
-	value *value // nil: removed
+	value *value // nil means removed
 	all   bool   // all keys are removed
 }
 
@@ -259,8 +259,8 @@ type Observer interface {
 	Preserve(Fact) bool
 }
 
-// setFact returns the event for setting a key to a value. changed is false if there is no observer
-// or the value is the same.
+// setFact returns the event for setting a key to a value. changed is false if there is no
+// observer or the key already has this value.
 func (k *keyspace) setFact(key string, v *value) (f Fact, changed bool) {
 	if k.observer == nil {
 		return f, false

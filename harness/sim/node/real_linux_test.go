@@ -30,8 +30,8 @@ var (
 // realServer is a redis-server.
 type realServer struct {
 	redis   *proc.Redis
-	machine *vdso.Machine // nil: a correct clock
-	disk    *fuse.Disk    // nil: the host's disk
+	machine *vdso.Machine // nil means a correct clock
+	disk    *fuse.Disk    // nil means the host's disk
 	began   time.Duration // by the true clock; 0 before the first command
 	passed  time.Duration // in the story's time
 }

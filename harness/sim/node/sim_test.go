@@ -21,8 +21,8 @@ var (
 type simulatedServer struct {
 	now   int64 // true time
 	clock *Clock
-	disk  *Disk // nil: no disk
-	node  *Node // nil: down
+	disk  *Disk // nil means no disk
+	node  *Node // nil means down
 	lives int64
 	lines []*virtualLine
 }

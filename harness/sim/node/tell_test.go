@@ -42,7 +42,7 @@ type storyRunner struct {
 	runID       string
 	overrun     time.Duration // time by which waits were longer than in the story
 	connections map[string]*connection
-	current     *connection // nil: a connection for each command
+	current     *connection // nil means a connection for each command
 }
 
 func (t *storyRunner) lag() time.Duration { return t.to.Lag() + t.overrun }
