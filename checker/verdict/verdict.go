@@ -299,15 +299,15 @@ var oldCauses = map[string]string{"told-late": NotifiedLate}
 // former one, which is read and never written.
 func CanonicalCause(cause string) string { return cmp.Or(oldCauses[cause], cause) }
 
-// oldInJSON matches a JSON string that is an old cause, or an expected violation by one, as in
-// "violated: told-late at n1".
-var oldInJSON = regexp.MustCompile(`"(violated: )?(` + strings.Join(slices.Sorted(maps.Keys(oldCauses)), "|") + `)("| at )`)
+// oldInJSON matches an old cause in a field "cause", or in an expected violation such as
+// "violated: told-late at n1". A scenario may have the same name as an old cause.
+var oldInJSON = regexp.MustCompile(`("cause":\s*"|"violated: )(` + strings.Join(slices.Sorted(maps.Keys(oldCauses)), "|") + `)("| at )`)
 
 // CanonicalJSON applies CanonicalCause to the causes in the JSON text of a stored file.
 func CanonicalJSON(text []byte) []byte {
 	return oldInJSON.ReplaceAllFunc(text, func(match []byte) []byte {
 		part := oldInJSON.FindSubmatch(match)
-		return slices.Concat([]byte{'"'}, part[1], []byte(CanonicalCause(string(part[2]))), part[3])
+		return slices.Concat(part[1], []byte(CanonicalCause(string(part[2]))), part[3])
 	})
 }
 
