@@ -14,7 +14,7 @@ import (
 	"lockpick/harness/real/proc"
 )
 
-// freeLock is a lock that every client can acquire at any time.
+// freeLock can be acquired by every client at any time.
 type freeLock struct{}
 
 func (freeLock) Acquire(context.Context, string) (lock.Handle, error) { return freeLock{}, nil }
@@ -30,7 +30,7 @@ func TestClientExitsWithoutHarness(t *testing.T) {
 	done := make(chan error, 1)
 	go func() {
 		err := ClientMain(in, out, locks)
-		out.Close() // otherwise the reader would wait for a client that exited too early
+		out.Close() // unblocks the reader if the client exits too early
 		done <- err
 	}()
 	s := client.Spec{
@@ -55,10 +55,10 @@ func TestClientExitsWithoutHarness(t *testing.T) {
 	select {
 	case err := <-done:
 		if err == nil || !strings.Contains(err.Error(), "gone") {
-			t.Errorf("it returned %v", err)
+			t.Errorf("ClientMain returned %v, want an error about the harness", err)
 		}
 	case <-time.After(5 * time.Second):
-		t.Error("it did not return")
+		t.Error("ClientMain did not return")
 	}
 }
 

@@ -20,34 +20,34 @@ import (
 	"lockpick/nemesis"
 )
 
-// Clock holds the wall clock and the monotonic clock of one node, client or adapter. They keep
-// their state when the process exits and another one starts. This process changes them, or an
-// agent does if this process is not allowed to trace theirs.
+// Clock controls the wall clock and the monotonic clock of one node, client or adapter. After a
+// restart, the next process continues with the same clocks. If this process is not allowed to trace
+// the other one, an agent changes the clocks.
 type Clock struct {
-	Paired *Clock // clock that is changed at the same instant, or nil
+	Paired *Clock // another clock that changes at the same instant, or nil
 
-	ctx      context.Context      // context for calls to the agent
+	ctx      context.Context      // for calls to the agent
 	trueTime func() time.Duration // true time, by CLOCK_MONOTONIC on the process's machine
 	machine  vdso.Machine
 
 	mu        sync.Mutex
-	agent     *Caller         // latest agent; nil if this process changes the clocks
+	agent     *Caller         // nil if this process changes the clocks
 	lastState vdso.ClockState // last state reported by the agent
 
 	changing sync.Mutex // held during a change and its read-back, and while the process starts
 
-	// minAhead and maxAhead are the bounds, in nanoseconds, on how far a client's monotonic clock
-	// is ahead of the machine's.
+	// minAhead and maxAhead bound how far a client's monotonic clock is ahead of its machine's, in
+	// nanoseconds.
 	minAhead, maxAhead int64
 }
 
-// NewClock returns correct clocks. If both is set, changing the rate also affects the monotonic
-// clock; otherwise it affects only the wall clock.
+// NewClock returns correct clocks. Rate changes apply to the monotonic clock if includeMonotonic is
+// set, and always to the wall clock.
 func NewClock(ctx context.Context, both bool, trueTime func() time.Duration) *Clock {
 	return &Clock{ctx: ctx, trueTime: trueTime, machine: vdso.Machine{Monotonic: both}}
 }
 
-// Start applies the clocks to a process that the calling thread traces. See vdso.Machine.
+// Start applies the clocks to a process traced by the calling thread. See vdso.Machine.
 func (m *Clock) Start(pid int) error {
 	err := m.machine.Start(pid)
 	if errors.Is(err, vdso.ErrSignaled) {
@@ -56,8 +56,8 @@ func (m *Clock) Start(pid int) error {
 	return err
 }
 
-// StartGate lets a process through its gate, and returns once the program behind the gate runs
-// with these clocks.
+// StartGate lets a process through its gate, and waits until the program behind the gate runs with
+// these clocks.
 func (m *Clock) StartGate(pid int) error {
 	m.assignAgent(nil)
 	started := make(chan error, 1)
@@ -68,19 +68,19 @@ func (m *Clock) StartGate(pid int) error {
 	case err := <-started:
 		return err
 	case <-ctx.Done():
-		return fmt.Errorf("call Start: %w", context.Cause(ctx))
+		return fmt.Errorf("pass gate: %w", context.Cause(ctx))
 	}
 }
 
-// StartWithAgent is like StartGate but uses an agent, which exits together with the process. pid
-// is the process ID as the agent sees it.
+// StartWithAgent is like StartGate, but lets an agent change the clocks. The agent exits together
+// with the process. pid is the process ID as seen by the agent.
 func (m *Clock) StartWithAgent(agent *Caller, pid int) error {
 	shown := m.assignAgent(agent)
 	return m.call(agent, "Start", CallArgs{pid, shown, m.machine.Monotonic})
 }
 
-// assignAgent makes the agent responsible for changing the clocks from now on. If agent is nil,
-// this process changes them.
+// assignAgent makes the agent responsible for the clocks, or this process if agent is nil. It
+// returns the current clock state.
 func (m *Clock) assignAgent(agent *Caller) vdso.ClockState {
 	shown := m.State()
 	m.mu.Lock()
@@ -102,11 +102,10 @@ func (m *Clock) State() vdso.ClockState {
 	return m.lastState
 }
 
-// agentTimeout is the time limit for a call to an agent. Waiting for a gate takes longest.
+// agentTimeout limits a call to an agent. Waiting for a gate takes longest.
 const agentTimeout = 10 * time.Second
 
-// call makes a call to an agent. Every call returns the state of the clocks after it as its last
-// result.
+// call calls the agent. The last result of every call is the new clock state.
 func (m *Clock) call(agent *Caller, call string, args CallArgs, results ...any) error {
 	ctx, cancel := context.WithTimeout(m.ctx, agentTimeout)
 	defer cancel()
@@ -124,9 +123,8 @@ func (m *Clock) setState(shown vdso.ClockState) {
 	m.lastState = shown
 }
 
-// change steps the wall clock by the given duration and sets the rate of the clocks. It returns
-// two instants of true time between which the change took effect. If no process is running, the
-// change applies to the next one.
+// change steps the wall clock and sets the rate. The change took effect at some instant of true
+// time between from and to. If no process is running, the change applies to the next one.
 func (m *Clock) change(by time.Duration, rate float64) (from, to time.Duration, err error) {
 	other := make(chan error, 1)
 	go func() {
@@ -157,7 +155,7 @@ func (m *Clock) change(by time.Duration, rate float64) (from, to time.Duration, 
 
 // Adjust changes the clocks and returns the true time from which the change counts. The checker
 // uses a client's clocks to compute how long the client considered itself the holder, so Adjust
-// chooses the instant that makes this period shorter.
+// picks the instant that makes this period shorter.
 func (m *Clock) Adjust(by time.Duration, rate float64) (at time.Duration, err error) {
 	before := m.State().Rate()
 	from, to, err := m.change(by, rate)
@@ -167,7 +165,8 @@ func (m *Clock) Adjust(by time.Duration, rate float64) (at time.Duration, err er
 	return from, err
 }
 
-// record records what a node's wall clock or a client's clocks show from the given true time on.
+// record adds events to the history for what a node's wall clock or a client's clocks show from the
+// given true time on.
 func (m *Clock) record(rec *history.Recorder, whose string, at, origin time.Duration) {
 	s := m.State()
 	shown, _ := s.Wall(at)
@@ -177,38 +176,37 @@ func (m *Clock) record(rec *history.Recorder, whose string, at, origin time.Dura
 	}
 	e.Wall, e.Local = true, shown.UnixNano()
 	rec.Record(e)
-	if !m.machine.Monotonic { // a node's monotonic clock is right
+	if !m.machine.Monotonic { // a node's monotonic clock stays correct
 		return
 	}
 	e.Wall, e.Local = false, int64(s.Mono(at))+m.maxAhead
 	rec.Record(e)
 }
 
-// withoutProcess returns the read-back for the case that no process is running.
 func (m *Clock) withoutProcess() string { return m.unreadable("no process is running there") }
 
-// unreadable returns the read-back for a process that can't report its clocks: the state that was
-// written to its memory and read back from there.
+// memoryReadBack returns the read-back for a process that can't report its clocks. It describes the
+// clock state that was written to the process's memory and read back from there.
 func (m *Clock) unreadable(why string) string {
 	shown, right := m.State().Wall(m.trueTime())
 	return m.describe(why+"; the machine's clock shows", shown, right)
 }
 
 func (m *Clock) describe(who string, shown, right time.Time) string {
-	off := shown.Sub(right).Round(time.Millisecond) // reading takes a tenth of that
+	off := shown.Sub(right).Round(time.Millisecond) // a reading takes a tenth of that
 	return fmt.Sprintf("%s %s, %s", who, formatTime(shown), nemesis.DescribeClock(off, m.State().Rate()))
 }
 
 func formatTime(t time.Time) string { return t.UTC().Format("15:04:05.000000") }
 
 const (
-	clockError = time.Millisecond      // error of a reading in addition to its duration, because Redis caches the time during a command
-	rateWatch  = 50 * time.Millisecond // how long a rate is observed
+	clockError = time.Millisecond      // error of a reading beyond its duration, because Redis caches the time during a command
+	rateWatch  = 50 * time.Millisecond // to observe a rate
 )
 
-// ReadBack reads the clocks and compares them with their expected state. After a change of rate it
-// keeps watching until the rate has made a measurable difference. If the rate is too close to 1
-// for that, its effect is checked at the next change.
+// ReadBack reads the clocks and compares them with their expected state. After a rate change, it
+// keeps reading until the rate has made a measurable difference. If the rate is too close to 1 for
+// that, the next change checks its effect.
 func (m *Clock) ReadBack(who string, read func() (ClockReading, error)) (string, error) {
 	var first ClockReading
 	rate := m.State().Rate()
@@ -244,7 +242,7 @@ func CheckWallClock(s vdso.ClockState, r ClockReading) error {
 	from, _ := s.Wall(r.From)
 	to, right := s.Wall(r.To)
 	if shown := time.Unix(0, r.Wall); shown.Before(from.Add(-clockError)) || shown.After(to.Add(clockError)) {
-		return fmt.Errorf("its wall clock shows %s and should show %s; true time is %s", formatTime(shown), formatTime(to), formatTime(right))
+		return fmt.Errorf("its wall clock shows %s but should show %s; true time is %s", formatTime(shown), formatTime(to), formatTime(right))
 	}
 	return nil
 }
@@ -262,9 +260,8 @@ func (m *Clock) check(r ClockReading) error {
 	return nil
 }
 
-// lockUntilStarted prevents changes of the clocks until the process has started, or until the
-// read-back of another change is complete. The returned function releases the lock and may be
-// called more than once.
+// lockChanges prevents other changes to the clocks until unlock is called. Further calls of unlock
+// do nothing.
 func (m *Clock) lockUntilStarted() (started func()) {
 	if m == nil {
 		return func() {}
@@ -273,7 +270,7 @@ func (m *Clock) lockUntilStarted() (started func()) {
 	return sync.OnceFunc(m.changing.Unlock)
 }
 
-// checkFirstReading checks a client's first reading of its clocks.
+// checkFirstReading checks a client's first clock reading. It computes minAhead and maxAhead.
 func (m *Clock) checkFirstReading(r ClockReading) error {
 	if m == nil {
 		return errors.New("it reported its clocks without being asked")
@@ -283,16 +280,15 @@ func (m *Clock) checkFirstReading(r ClockReading) error {
 	return m.check(r)
 }
 
-// clocks maps the names of a run's nodes and clients to their adjustable clocks.
+// clocks holds the adjustable clocks of a run's nodes and clients.
 type clocks struct {
-	CheckOthers func(m *Clock) error // checks that no other node's clock was changed; may be nil
+	CheckOthers func(m *Clock) error // checks that no other node's clock has changed; may be nil
 
 	run *Run
 	all map[string]*Clock
 }
 
-// AddClock makes the clocks of a node or client adjustable. It must be called before the run
-// begins.
+// AddClock makes a node's or client's clocks adjustable. It must be called before the run begins.
 func (cs *clocks) AddClock(name string, m *Clock) {
 	if cs.all == nil {
 		cs.all = map[string]*Clock{}
@@ -303,13 +299,13 @@ func (cs *clocks) AddClock(name string, m *Clock) {
 // Clock returns the clocks of a node or client, or nil if they can't be changed.
 func (cs *clocks) Clock(name string) *Clock { return cs.all[name] }
 
-// TurnClock changes the clocks of a node or client, and reads them back from its process. If no
-// process is running, the read-back is done when the next one starts.
+// TurnClock changes the clocks of a node or client and reads them back from its process. If no
+// process is running, the next one is read back when it starts.
 func (cs *clocks) TurnClock(target string, by time.Duration, rate float64) (string, error) {
 	name := target
 	n, isNode := cs.run.Find(target)
 	if isNode {
-		name = n.Redis().Name // a replica that has taken over has no adjustable clock
+		name = n.Redis().Name // a promoted replica has no adjustable clock
 	}
 	m := cs.Clock(name)
 	switch {
@@ -335,8 +331,8 @@ func (cs *clocks) TurnClock(target string, by time.Duration, rate float64) (stri
 	return back, nil
 }
 
-// readRestartedClock reads back the clock of a restarted node, which must still have its earlier
-// offset. It returns "" if the run does not change that clock.
+// readRestartedClock checks that a restarted node's clock still has its old offset, and returns the
+// read-back. It returns "" if the clock is not adjustable.
 func (cs *clocks) readRestartedClock(n Server) (string, error) {
 	m := cs.Clock(n.Redis().Name)
 	if m == nil {
@@ -381,8 +377,8 @@ func (cs *clocks) readClientClocks(client string, m *Clock) (string, error) {
 	return back, err
 }
 
-// ParseTimeReply converts the reply to a TIME command, sent and received between two instants of true
-// time, into a clock reading.
+// ParseTimeReply converts a reply to TIME into a clock reading. The command was sent at true time
+// from, and its reply was received at true time to.
 func ParseTimeReply(v resp.Value, from, to time.Duration) (ClockReading, error) {
 	if len(v.Items) != 2 {
 		return ClockReading{}, fmt.Errorf("TIME returned %d values, want 2: %s", len(v.Items), v.Str)
@@ -392,14 +388,14 @@ func ParseTimeReply(v resp.Value, from, to time.Duration) (ClockReading, error) 
 	return ClockReading{From: from, To: to, Wall: seconds*1e9 + micros*1e3}, cmp.Or(err1, err2)
 }
 
-// clockReplyTimeout is the time limit for a running client to report its clocks.
+// clockReplyTimeout limits the time that a running client takes to report its clocks.
 const clockReplyTimeout = 2 * time.Second
 
 // errPaused is returned for a client that can't report its clocks because it is paused.
 var errPaused = errors.New("it is paused")
 
-// ReadClocks asks the client for a reading of its clocks. trueTime returns true time on the
-// client's machine.
+// ReadClocks requests a clock reading from the client. trueTime returns true time on the client's
+// machine.
 func (p *Client) ReadClocks(trueTime func() time.Duration) (ClockReading, error) {
 	asked, began, ended := trueTime(), time.Now(), p.Done()
 	if _, err := io.WriteString(p.In, clockLine); err != nil {
@@ -410,7 +406,7 @@ func (p *Client) ReadClocks(trueTime func() time.Duration) (ClockReading, error)
 	for {
 		select {
 		case r := <-p.clocks:
-			if r.From >= asked { // otherwise it answers an earlier request
+			if r.From >= asked { // otherwise, it answers an earlier request
 				return r, nil
 			}
 		case <-ended:
@@ -428,22 +424,21 @@ func (p *Client) ReadClocks(trueTime func() time.Duration) (ClockReading, error)
 
 type clockServer struct{ m vdso.Machine }
 
-// Start lets a process through its gate and gives it the clocks of its predecessor. If both is
-// set, the rate also applies to the monotonic clock.
+// Start lets a process through its gate and gives it the clocks of its predecessor. Rate changes
+// apply to the monotonic clock if includeMonotonic is set.
 func (a *clockServer) Start(pid int, shown vdso.ClockState, both bool) (vdso.ClockState, error) {
 	a.m.Monotonic = both
 	a.m.SetClockState(shown)
 	return a.m.ClockState(), a.m.StartGate(pid)
 }
 
-// Turn changes the clocks. It returns bounds on the time of the change, and the state of the
-// clocks after it.
+// Turn changes the clocks. The change took effect at some instant of true time between from and to.
 func (a *clockServer) Turn(by time.Duration, rate float64) (from, to time.Duration, shown vdso.ClockState, err error) {
 	from, to, err = a.m.Adjust(by, rate)
 	return from, to, a.m.ClockState(), err
 }
 
-// ServeClock changes the clocks of one process, as requested on in, until in is closed.
+// ServeClock lets a caller change the clocks of one process. It answers calls until in is closed.
 func ServeClock(in io.Reader, out io.Writer) error {
 	a := &clockServer{}
 	defer a.m.Close()

@@ -13,9 +13,8 @@ import (
 	"lockpick/harness/scenario"
 )
 
-// Nodes that the user runs report their keys if their links are served by another process. Each
-// node's setting is restored when the run ends, and also when the process that changed it is
-// killed.
+// Nodes that the user runs report their keys if another process serves their links. A node's
+// setting is restored when the run ends, and when the process that changed it is killed.
 func TestRemoteNodesReportKeys(t *testing.T) {
 	node := startRedis(t, "n1")[0]
 	setting := func() string {
@@ -46,7 +45,7 @@ func TestRemoteNodesReportKeys(t *testing.T) {
 		epoch, err := r.Begin(proc.TrueClock())
 		must(t, err)
 		if off := time.Since(time.Unix(0, epoch)); off.Abs() > time.Minute {
-			t.Errorf("its epoch is %v off", off)
+			t.Errorf("the epoch is off by %v", off)
 		}
 		a, _ := r.Addresses("c1")
 		if _, err := proc.Ask(t.Context(), a.Nodes[0].Addr, "SET", "k", "v"); err != nil {
@@ -64,7 +63,7 @@ func TestRemoteNodesReportKeys(t *testing.T) {
 		calls.Close()
 		must(t, <-served)
 		if is := setting(); is != "xE" {
-			t.Errorf("killed %v: the setting was xE and is now %q", killed, is)
+			t.Errorf("killed %v: the setting is %q, want xE", killed, is)
 		}
 		_, err = proc.Ask(t.Context(), node.Addr(), "FLUSHALL")
 		must(t, err)

@@ -14,7 +14,7 @@ import (
 	"lockpick/nemesis"
 )
 
-// remoteNetwork returns a network with one client and one real node, whose links are served by
+// remoteNetwork returns a network with one client and one real node. Its links are served by
 // ServeLinks.
 func remoteNetwork(t *testing.T, ports int) *RemoteNetwork {
 	t.Helper()
@@ -45,8 +45,7 @@ func checkErr(t *testing.T, err error) {
 	}
 }
 
-// A packet filter can identify a link's packets by the link's ports. PING confirms the effect of
-// the filter.
+// A link's ports identify its packets to a packet filter. PING confirms the filter's effect.
 func TestPacketCutReadBack(t *testing.T) {
 	r := remoteNetwork(t, 26000)
 	p, err := r.Ports("c1-n1")
@@ -57,9 +56,9 @@ func TestPacketCutReadBack(t *testing.T) {
 		t.Errorf("ports %+v of the next link, %v", other, err)
 	}
 	if back, err := r.CheckUnanswered("c1-n1"); err == nil || !strings.Contains(err.Error(), "PING is still answered") {
-		t.Errorf("nothing is cut: %s, %v", back, err)
+		t.Errorf("no cut: %s, %v", back, err)
 	}
-	if _, err := r.Cut("c1-n1", nemesis.CutHold, ""); err != nil { // a held link does not answer either
+	if _, err := r.Cut("c1-n1", nemesis.CutHold, ""); err != nil { // has the same effect as a packet filter
 		t.Fatal(err)
 	}
 	if back, err := r.CheckUnanswered("c1-n1"); err != nil || !strings.HasPrefix(back, "PING got no answer: ") {

@@ -17,7 +17,7 @@ import (
 	"lockpick/harness/real/vdso"
 )
 
-// The test binary also serves as the process whose clocks change, and as its gate.
+// The test binary is also the process whose clocks are changed, and its gate.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 {
 		switch os.Args[1] {
@@ -32,7 +32,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// reportClocks prints a reading of its clocks for each line that it reads.
+// reportClocks prints a clock reading for each line of stdin.
 func reportClocks() {
 	began := time.Now()
 	for in := bufio.NewScanner(os.Stdin); in.Scan(); {
@@ -43,7 +43,7 @@ func reportClocks() {
 	}
 }
 
-// startClockAgent starts an agent and returns it with a function that stops it.
+// startClockAgent starts an agent and returns a function that stops it.
 func startClockAgent(t *testing.T) (agent *Caller, end func()) {
 	in, ask := io.Pipe()
 	answers, out := io.Pipe()
@@ -53,8 +53,8 @@ func startClockAgent(t *testing.T) (agent *Caller, end func()) {
 	return NewCaller(ask, answers, nil), end
 }
 
-// startBehindGate starts a process behind a gate, opens the gate, and returns a function that
-// reads the process's clocks.
+// startBehindGate starts a process behind a gate, opens the gate with start, and returns a function
+// that reads the process's clocks.
 func startBehindGate(t *testing.T, start func(pid int) error) (read func() (ClockReading, error)) {
 	t.Helper()
 	cmd := exec.Command(os.Args[0], vdso.GateVerb, os.Args[0], "__tell")
@@ -112,20 +112,19 @@ func TestAgentChangesClocks(t *testing.T) {
 		}
 	}
 	if _, err := m.Adjust(0, -1); err == nil || !strings.Contains(err.Error(), "rate -1") {
-		t.Errorf("a clock that runs backwards: %v", err)
+		t.Errorf("clock running backward: %v", err)
 	}
 
-	// The agent exits together with its process. The next process gets the clocks in their current
-	// state.
+	// The agent exits together with its process. The next process continues with the same clocks.
 	end()
 	<-agent.Ended()
 	if _, err := m.Adjust(-48*time.Hour, 1); err != nil || !strings.HasPrefix(m.withoutProcess(), "no process is running there") {
-		t.Errorf("without a process: %q, %v", m.withoutProcess(), err)
+		t.Errorf("no process: %q, %v", m.withoutProcess(), err)
 	}
 	agent, _ = startClockAgent(t)
 	for from, start := range map[string]func(pid int) error{"an agent": beside, "this process": m.StartGate} {
 		read = startBehindGate(t, start)
-		m.minAhead, m.maxAhead = 0, 0 // another process's monotonic clock starts elsewhere
+		m.minAhead, m.maxAhead = 0, 0 // each process has its own bounds
 		if back, err := see(); err != nil || !strings.Contains(back, "47h59m59.") {
 			t.Errorf("the next process, started by %s, shows %q, %v", from, back, err)
 		}
@@ -136,11 +135,11 @@ func TestReadBackRejectsWrongClock(t *testing.T) {
 	m := NewClock(t.Context(), false, proc.TrueClock)
 	stray := ClockReading{From: proc.TrueClock(), Wall: time.Now().Add(time.Second).UnixNano(), To: proc.TrueClock()}
 	if _, err := m.ReadBack("TIME shows", func() (ClockReading, error) { return stray, nil }); err == nil || !strings.Contains(err.Error(), "should show") {
-		t.Errorf("a clock that is a second off: %v", err)
+		t.Errorf("clock that is off by a second: %v", err)
 	}
 }
 
-// pausedProgram is a client program that does not report its clocks.
+// pausedProgram is a client that never reports its clocks.
 type pausedProgram struct {
 	Program
 	paused bool

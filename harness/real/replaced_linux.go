@@ -13,11 +13,10 @@ import (
 )
 
 // ReplacedCommand detects that a process has replaced itself with another program, as env, shells
-// and the shims of version managers (pyenv, rbenv, asdf) do. It returns the command of the new
-// program, or nil if the process still runs the given program or can't be inspected. When a
-// process replaces itself, the kernel maps a new vDSO, and the process no longer uses the clock
-// that lockpick controls. An adapter is therefore started directly with the command that it would
-// become.
+// and version manager shims (pyenv, rbenv, asdf) do. It returns the new program's command, or nil
+// if the process still runs the given program or can't be inspected. An adapter must be started
+// directly with its final command: when a process replaces itself, the kernel maps a new vDSO, and
+// the process no longer uses the clock that lockpick controls.
 func ReplacedCommand(pid int, program string) []string {
 	path, err := executedPath(pid)
 	if err != nil {
@@ -41,7 +40,7 @@ func ReplacedCommand(pid int, program string) []string {
 	return argv
 }
 
-// isScript reports whether a file is a script that the kernel passes to an interpreter.
+// isScript reports whether the kernel passes a file to an interpreter.
 func isScript(path string) bool {
 	f, err := os.Open(path)
 	if err != nil {
@@ -53,11 +52,11 @@ func isScript(path string) bool {
 	return err == nil && mark == [2]byte{'#', '!'}
 }
 
-// atExecFn is the type of the auxiliary vector entry with the path of the executed program. See
+// atExecFn is the type of the auxiliary vector entry for the path of the executed program. See
 // getauxval(3).
 const atExecFn = 31
 
-// executedPath returns the path of the program that a process executed last.
+// executedPath returns the path of the program that a process last executed.
 func executedPath(pid int) (string, error) {
 	aux, err := os.ReadFile(fmt.Sprintf("/proc/%d/auxv", pid))
 	if err != nil {
@@ -84,7 +83,7 @@ func executedPath(pid int) (string, error) {
 		if end := bytes.IndexByte(text[:n], 0); end >= 0 {
 			return string(text[:end]), nil
 		}
-		return "", fmt.Errorf("read the path of process %d: %w", pid, err)
+		return "", fmt.Errorf("read the program path of process %d: %w", pid, err)
 	}
-	return "", fmt.Errorf("process %d has no path", pid)
+	return "", fmt.Errorf("the program path of process %d is missing from its auxiliary vector", pid)
 }

@@ -20,31 +20,30 @@ import (
 
 const (
 	smokeTTL    = 4 * time.Second
-	answerLimit = 10 * time.Second // for the library's work on a request; hello and open have exec.StartWithin
-	contendTime = time.Second      // how long to wait for an answer while the lock is held
+	answerLimit = 10 * time.Second // for the library to serve a request; hello and open have exec.StartWithin
+	contendTime = time.Second      // to wait for an answer while the lock is held
 	smokeKey    = "smoke"
-	maxErrorLen = 300 // maximum number of characters of an error
+	maxErrorLen = 300 // in characters; a longer error is cut off
 )
 
 var settings = lock.Settings{Kind: exec.Name, TTL: smokeTTL, Timeout: 200 * time.Millisecond, Drift: 0.01, RetryMin: 10 * time.Millisecond, RetryMax: 30 * time.Millisecond}
 
-// errSlow reports that the lock may have expired before a step finished, so that the step proves
-// nothing.
+// errSlow means that the lock may have expired before the end of a step, which then proves nothing.
 var errSlow = fmt.Errorf("a step took longer than the lock's TTL of %v", smokeTTL)
 
-// smoke is the state of a smoke test, with two clients and the servers started for it.
+// smokeRun is one run of the smoke test, with two clients and its own servers.
 type smoke struct {
 	ctx     context.Context
 	group   *proc.Group
 	argv    []string
-	redis   string // the program
+	redis   string // path of redis-server
 	nodes   []*proc.Redis
 	clients [2]*smokeClient
 }
 
-// SmokeTest exercises an adapter with all requests of the protocol, using two clients and servers
-// of its own. It reports each step, and stops at the first one that fails. An error means that the
-// test could not be run.
+// SmokeTest exercises an adapter with all requests of the protocol, using two clients and its own
+// servers. It reports each step and stops at the first failure. An error means that the test itself
+// could not be run.
 func SmokeTest(ctx context.Context, dir, redis string, argv []string, report func(SmokeStep)) (passed bool, err error) {
 	g, err := proc.NewGroup(dir)
 	if err != nil {
@@ -53,7 +52,7 @@ func SmokeTest(ctx context.Context, dir, redis string, argv []string, report fun
 	defer func() { err = errors.Join(err, g.Close()) }()
 	s := &smoke{ctx: ctx, group: g, argv: argv, redis: redis}
 	for _, step := range []struct {
-		name, expected string // no name: lockpick's own part, which is not reported
+		name, expected string // a step without a name is lockpick's own and is not reported
 		run            func() (got string, err error)
 	}{
 		{"hello", fmt.Sprintf("a first line that identifies the adapter, within %v", exec.StartWithin), s.hello},
@@ -62,11 +61,11 @@ func SmokeTest(ctx context.Context, dir, redis string, argv []string, report fun
 		{"acquire", fmt.Sprintf("a free lock within %v", answerLimit), s.acquire},
 		{"contend", "no lock for a second client while the first holds it", s.contend},
 		{"release", fmt.Sprintf("the lock for the second client before the TTL of %v has passed", smokeTTL), s.release},
-		{"expire", fmt.Sprintf("the lock within %v after the TTL of a holder that was killed", answerLimit), s.expire},
+		{"expire", fmt.Sprintf("the lock within %v after the TTL of a killed holder", answerLimit), s.expire},
 		{"", "", s.stopServers},
 		{"ping", "a pong within 2s while an acquire waits for stopped servers", s.ping},
 		{"", "", s.continueServers},
-		{"close", fmt.Sprintf("an answer, and the end of the process within %v", answerLimit), s.close},
+		{"close", fmt.Sprintf("an answer and the exit of the process within %v", answerLimit), s.close},
 	} {
 		began := time.Now()
 		got, err := step.run()
@@ -83,8 +82,7 @@ func SmokeTest(ctx context.Context, dir, redis string, argv []string, report fun
 	return true, nil
 }
 
-// stderr returns what the adapters wrote to stderr. If both wrote the same text, it is included
-// once.
+// stderr returns the last lines of the adapters' stderr, with duplicates removed.
 func (s *smoke) stderr() string {
 	var all []string
 	for _, c := range s.clients {
@@ -124,7 +122,7 @@ func (s *smoke) hello() (string, error) {
 	return text, nil
 }
 
-// withTimeout calls do and returns an error if do has not returned within the limit.
+// withTimeout calls do and returns an error if do does not return within the limit.
 func withTimeout(limit time.Duration, do func() error) error {
 	done := make(chan error, 1)
 	go func() { done <- do() }()
@@ -173,8 +171,8 @@ func (s *smoke) open() (string, error) {
 	return fmt.Sprintf("quorum %d of %d", s.clients[0].adapter.Quorum, len(nodes)), nil
 }
 
-// acquire acquires a lock for each client. The second client first acquires a different lock. This
-// proves that the client has connected before it contends for the first client's lock.
+// acquire acquires a lock for each client. The second client's lock is a different one: acquiring
+// it proves that this client is connected before it contends for the first client's lock.
 func (s *smoke) acquire() (string, error) {
 	first, second := s.clients[0], s.clients[1]
 	err := second.acquireWithin(s.ctx, "other", answerLimit)
@@ -187,8 +185,8 @@ func (s *smoke) acquire() (string, error) {
 	return "it", err
 }
 
-// contend leaves the acquire pending if the library waits for the lock. Only real runs test
-// whether it is allowed to wait that long.
+// contend leaves the acquire pending if the library waits for the lock. The smoke test does not
+// check how long it may wait; real runs do.
 func (s *smoke) contend() (string, error) {
 	first, second := s.clients[0], s.clients[1]
 	a := second.startAcquire(s.ctx, smokeKey)
@@ -223,8 +221,8 @@ func (s *smoke) release() (string, error) {
 	return "it", second.acquireWithin(s.ctx, smokeKey, left())
 }
 
-// expire kills the holder, because a library may keep extending its lock for as long as the
-// process lives.
+// expire kills the holder, because a library may keep extending its lock as long as the process
+// lives.
 func (s *smoke) expire() (string, error) {
 	first, second := s.clients[0], s.clients[1]
 	if err := second.Kill(); err != nil {
@@ -237,7 +235,7 @@ func (s *smoke) expire() (string, error) {
 	return "it", err
 }
 
-// stopServers stops the servers and begins an acquire that has to wait for them.
+// stopServers stops the servers and starts an acquire that must wait for them.
 func (s *smoke) stopServers() (_ string, err error) {
 	for _, n := range s.nodes {
 		_, failed := n.Pause(s.ctx)
@@ -250,8 +248,8 @@ func (s *smoke) stopServers() (_ string, err error) {
 
 func (s *smoke) ping() (string, error) { return "it", s.clients[0].adapter.Ping(s.ctx) }
 
-// continueServers resumes the servers and waits for the acquire to complete. How soon a library
-// reconnects is not tested.
+// continueServers resumes the servers and waits for the acquire to complete. It does not test how
+// soon a library reconnects.
 func (s *smoke) continueServers() (_ string, err error) {
 	for _, n := range s.nodes {
 		_, failed := n.Resume(s.ctx)
@@ -275,11 +273,11 @@ func (s *smoke) close() (string, error) {
 	case <-time.After(answerLimit):
 		return "", errors.New("an answer, but the process is still running")
 	}
-	unix.Kill(-c.PID(), unix.SIGKILL) // its child processes may still run
+	unix.Kill(-c.PID(), unix.SIGKILL) // its child processes may still be running
 	return "both", nil
 }
 
-// smokeClient is a client's adapter.
+// smokeClient is one client of a smoke test, with its adapter.
 type smokeClient struct {
 	*AdapterProcess
 	adapter *exec.Adapter
@@ -287,15 +285,15 @@ type smokeClient struct {
 	held    *attempt // last acquire that succeeded
 }
 
-// attempt is an acquire that was sent. Its answer is set once done is closed.
+// acquireAttempt is an acquire request. handle and err are set once done is closed.
 type attempt struct {
 	sent   time.Time
-	done   chan struct{} // closed once it is answered
+	done   chan struct{} // closed once the request is answered
 	handle *exec.Handle
 	err    error
 }
 
-// startAcquire begins to acquire a lock.
+// startAcquire starts to acquire a lock.
 func (c *smokeClient) startAcquire(ctx context.Context, key string) *attempt {
 	a := &attempt{sent: time.Now(), done: make(chan struct{})}
 	within := time.Duration(0)
@@ -310,8 +308,8 @@ func (c *smokeClient) startAcquire(ctx context.Context, key string) *attempt {
 	return a
 }
 
-// acquireWithin tries to acquire a lock until it succeeds or the limit has passed. If an earlier
-// acquire is pending, it waits for that first.
+// acquireWithin tries to acquire a lock until it succeeds or the time limit has passed. If an
+// earlier acquire is pending, acquireWithin first waits for its answer.
 func (c *smokeClient) acquireWithin(ctx context.Context, key string, limit time.Duration) error {
 	last := "no answer"
 	for end := time.Now().Add(limit); time.Now().Before(end); time.Sleep(settings.RetryMax) {

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// endlessLine simulates a client whose output is one line without end. It stops after left bytes,
-// which is as much as a test can read.
+// endlessLine simulates the output of a client that never ends its line. For the test, it ends
+// after the given number of bytes.
 type endlessLine struct{ left int }
 
 func (e *endlessLine) Read(b []byte) (int, error) {

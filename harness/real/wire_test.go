@@ -10,7 +10,7 @@ import (
 	"lockpick/nemesis"
 )
 
-// newPair returns a caller connected to a server by pipes.
+// newPair returns a caller that is connected to the server by pipes.
 func newPair(t *testing.T, s *CallServer, noticeTarget any) (c *Caller, end func()) {
 	t.Helper()
 	in, ask := io.Pipe()
@@ -30,7 +30,7 @@ func newPair(t *testing.T, s *CallServer, noticeTarget any) (c *Caller, end func
 	return NewCaller(ask, answers, noticeTarget), end
 }
 
-// testMethods has the methods that the tests call, and noticeRecorder those for notices.
+// testMethods has the methods that the tests call.
 type testMethods struct {
 	s       *CallServer
 	release chan struct{}
@@ -40,9 +40,10 @@ func (*testMethods) Twice(n int) int { return 2 * n }
 func (m *testMethods) Wait()         { <-m.release }
 func (m *testMethods) Go()           { m.s.notify("Gone", "on"); close(m.release) }
 func (*testMethods) Idle() (string, int, error) {
-	return "all well", 7, fmt.Errorf("unshape c1-n1: %w", nemesis.ErrIdle)
+	return "all well", 7, fmt.Errorf("remove shape from c1-n1: %w", nemesis.ErrIdle)
 }
 
+// noticeRecorder has the method that notices call.
 type noticeRecorder struct{ notices []string }
 
 func (h *noticeRecorder) Gone(how string) { h.notices = append(h.notices, "gone "+how) }
@@ -51,7 +52,7 @@ func TestCalls(t *testing.T) {
 	heard := &noticeRecorder{}
 	s := &CallServer{}
 	m := &testMethods{s, make(chan struct{})}
-	s.Targets = func() []any { return []any{heard, m} } // the second is used if the first has no such method
+	s.Targets = func() []any { return []any{heard, m} } // m gets the calls for which heard has no method
 	c, end := newPair(t, s, heard)
 	ctx := t.Context()
 
@@ -64,7 +65,7 @@ func TestCalls(t *testing.T) {
 	if err := c.Call(ctx, "Go", nil); err != nil {
 		t.Error(err)
 	}
-	if err := <-waited; err != nil { // a waiting call does not block others
+	if err := <-waited; err != nil { // Wait must not block Go
 		t.Error(err)
 	}
 	if fmt.Sprint(heard.notices) != "[gone on]" {
@@ -74,16 +75,16 @@ func TestCalls(t *testing.T) {
 	var back string
 	var seven int
 	err := c.Call(ctx, "Idle", nil, &back, &seven)
-	if back != "all well" || seven != 7 || !errors.Is(err, nemesis.ErrIdle) || err.Error() != "unshape c1-n1: "+nemesis.ErrIdle.Error() {
+	if back != "all well" || seven != 7 || !errors.Is(err, nemesis.ErrIdle) || err.Error() != "remove shape from c1-n1: "+nemesis.ErrIdle.Error() {
 		t.Errorf("Idle returned %q, %v", back, err)
 	}
 	if err := c.Call(ctx, "Twice", CallArgs{"x"}); err == nil || errors.Is(err, nemesis.ErrIdle) {
 		t.Errorf("argument of a wrong type: %v", err)
 	}
-	if err := c.Call(ctx, "Twice", nil); err == nil || err.Error() != "call Twice: it takes 1 arguments, not 0" {
+	if err := c.Call(ctx, "Twice", nil); err == nil || err.Error() != "call Twice: got 0 arguments, want 1" {
 		t.Errorf("too few arguments: %v", err)
 	}
-	if err := c.Call(ctx, "None", nil); err == nil || err.Error() != `no call "None" is available` {
+	if err := c.Call(ctx, "None", nil); err == nil || err.Error() != `unknown call "None"` {
 		t.Errorf("unknown call: %v", err)
 	}
 
