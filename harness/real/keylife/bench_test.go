@@ -23,7 +23,7 @@ import (
 	"lockpick/harness/resp"
 )
 
-// bench is one real node behind links, with a recorder of its key lives.
+// testNode is one real node behind links, with a recorder of its key lives.
 type bench struct {
 	testing.TB
 	group  *proc.Group
@@ -37,7 +37,7 @@ type bench struct {
 	wire  []history.Event
 }
 
-// newBench starts redis-server with additional settings.
+// newTestNode starts redis-server with additional settings.
 func newBench(t testing.TB, persist string, settings ...string) *bench {
 	t.Helper()
 	b := &bench{TB: t, origin: proc.TrueClock()}
@@ -66,7 +66,7 @@ func newBench(t testing.TB, persist string, settings ...string) *bench {
 	return b
 }
 
-// program returns the path of redis-server, or of a script that starts it with additional
+// serverPath returns the path of redis-server, or of a script that starts it with additional
 // settings.
 func program(t testing.TB, settings []string) string {
 	t.Helper()
@@ -106,7 +106,7 @@ func (b *bench) watch() {
 	b.Cleanup(func() { b.check(b.lives.Close()) })
 }
 
-// allFacts waits until the node has reported everything, and returns all facts.
+// allFacts waits until the node has reported everything and returns all facts.
 func (b *bench) allFacts() []history.Event {
 	b.Helper()
 	b.check(b.lives.Close())
@@ -119,7 +119,7 @@ func (b *bench) factsSoFar() []history.Event {
 	return append([]history.Event(nil), b.facts...)
 }
 
-// waitFor waits until a fact is recorded, and returns it.
+// waitFor waits until a fact is recorded and returns it.
 func (b *bench) waitFor(what history.Change, key string) history.Event {
 	b.Helper()
 	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(time.Millisecond) {
@@ -129,11 +129,11 @@ func (b *bench) waitFor(what history.Change, key string) history.Event {
 			}
 		}
 	}
-	b.Fatalf("no %s of %q was recorded, only\n%s", what, key, formatFacts(b.factsSoFar()))
+	b.Fatalf("no fact %s of key %q; recorded:\n%s", what, key, formatFacts(b.factsSoFar()))
 	return history.Event{}
 }
 
-// direct sends a command to the node without going through a link, as lockpick does.
+// direct sends a command to the node in the same way as lockpick does, bypassing links.
 func (b *bench) direct(args ...string) resp.Value {
 	b.Helper()
 	v, err := proc.Ask(context.Background(), b.node.Addr(), args...)
@@ -143,15 +143,14 @@ func (b *bench) direct(args ...string) resp.Value {
 	return v
 }
 
-// formatFacts formats each fact as a line with the change, key, value, old value, client and
-// command.
+// formatFacts prints one line per fact, with the change, key, value, old value, client and command.
 func formatFacts(facts []history.Event) string {
 	var out strings.Builder
 	for _, e := range facts {
 		l := e.Life
 		by := l.By
 		if strings.Contains(by, ":") {
-			by = "stranger"
+			by = "unknown"
 		}
 		fields := []string{string(l.What), e.Key, strconv.Quote(l.Value), "was", strconv.Quote(l.Old), "by", by, l.Command, l.Why}
 		if l.Script {
@@ -162,7 +161,7 @@ func formatFacts(facts []history.Event) string {
 	return out.String()
 }
 
-// wantFacts checks that the recorded facts are exactly those in want.
+// wantFacts compares all recorded facts with want.
 func (b *bench) wantFacts(want string) {
 	b.Helper()
 	if got := formatFacts(b.allFacts()); strings.TrimSpace(got) != strings.TrimSpace(want) {
@@ -175,7 +174,7 @@ func (b *bench) wantFacts(want string) {
 	}
 }
 
-// caller is a client's connection, either through a link or directly to the node.
+// testClient is a client's connection, either through a link or directly to the node.
 type caller struct {
 	b    *bench
 	conn net.Conn
@@ -195,7 +194,7 @@ func (b *bench) client(name string) *caller {
 	return b.connect(l.Addr())
 }
 
-// directCaller connects to the node without going through a link.
+// directClient connects directly to the node.
 func (b *bench) directCaller() *caller { return b.connect(b.node.Addr()) }
 
 func (b *bench) connect(addr string) *caller {
@@ -235,8 +234,8 @@ func (c *caller) do(args ...string) resp.Value {
 	return v
 }
 
-// copyData copies the node's data directory. The copy is complete, because the node syncs each
-// write.
+// copyData copies the node's data directory. With persistence always, the copy is complete, because
+// the node syncs each write.
 func (b *bench) copyData() string {
 	b.Helper()
 	to := filepath.Join(b.TempDir(), "data")

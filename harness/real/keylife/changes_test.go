@@ -48,9 +48,9 @@ changed k "b" was "a" by c2-n1 set
 expiry k "b" was "b" by c2-n1 pexpire
 expiry k "b" was "b" by c2-n1 persist
 deleted k "" was "b" by c2-n1 del in a script
-set two words "x y" was "" by stranger set
-deleted two words "" was "x y" by stranger rename
-set one "x y" was "" by stranger rename
+set two words "x y" was "" by unknown set
+deleted two words "" was "x y" by unknown rename
+set one "x y" was "" by unknown rename
 set m "1" was "" by c1-n1 set
 changed m "2" was "1" by c1-n1 incr
 deleted m "" was "2" by harness del
@@ -63,7 +63,7 @@ changed set "text" was "" by c1-n1 set
 `)
 }
 
-// An expiry is recorded without a client, and before the set that follows it.
+// An expiration is recorded without a client, and before the next set of the key.
 func TestExpiryIsRecorded(t *testing.T) {
 	b := newBench(t, "none")
 	b.watch()
@@ -86,7 +86,7 @@ expired k "" was "b" by
 	facts := b.factsSoFar()
 	for i, e := range facts[1:3] {
 		if first := facts[0]; first.Life.Expires > e.Local {
-			t.Errorf("fact %d is at %d of the node's clock, before the expiry at %d", i+2, e.Local, first.Life.Expires)
+			t.Errorf("fact %d is dated %d by the node's clock, before the expiry at %d", i+2, e.Local, first.Life.Expires)
 		}
 	}
 	if e := facts[1].Life; e.Before != facts[0].Life.Expires || e.Expires != 0 {
@@ -94,7 +94,7 @@ expired k "" was "b" by
 	}
 }
 
-// A node that has run out of memory reports the keys that it evicts.
+// A node that runs out of memory reports the keys that it evicts.
 func TestEvictionIsRecorded(t *testing.T) {
 	b := newBench(t, "none", "--maxmemory", "3mb", "--maxmemory-policy", "allkeys-random")
 	b.watch()
@@ -117,7 +117,7 @@ func TestEvictionIsRecorded(t *testing.T) {
 		}
 	}
 	if left := b.direct("DBSIZE").Int; evicted == 0 || left != int64(len(set)) {
-		t.Errorf("%d were evicted; %d are left by the record, %d on the node", evicted, len(set), left)
+		t.Errorf("%d keys were evicted; %d keys are on the node, %d in the recorded state", evicted, left, len(set))
 	}
 }
 
@@ -148,7 +148,7 @@ func TestFactsAgreeWithReplies(t *testing.T) {
 	all.Wait()
 	facts := b.allFacts()
 	b.check(b.mesh.Close())
-	sets := map[string]history.Event{} // by token, as the link saw them
+	sets := map[string]history.Event{} // by token, as seen by the link
 	for _, e := range b.wire {
 		if e.Op == history.OpSet {
 			sets[e.Token] = e
@@ -158,7 +158,7 @@ func TestFactsAgreeWithReplies(t *testing.T) {
 	for _, e := range facts {
 		l := e.Life
 		if e.T < l.Lo || e.T > l.Hi {
-			t.Errorf("%+v is not within %d and %d", e, l.Lo, l.Hi)
+			t.Errorf("%+v is not between %d and %d", e, l.Lo, l.Hi)
 		}
 		if l.What != history.KeySet {
 			continue

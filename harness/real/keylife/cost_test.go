@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// cpu returns the CPU time that the node has used.
+// cpuTime returns the CPU time used by the node.
 func (b *bench) cpu() time.Duration {
 	b.Helper()
 	_, rest, _ := strings.Cut(b.direct("INFO", "server").Str, "\nprocess_id:")
@@ -29,7 +29,7 @@ func (b *bench) cpu() time.Duration {
 // link.
 func BenchmarkLock(b *testing.B) {
 	for _, recording := range []bool{false, true} {
-		b.Run(fmt.Sprintf("tells=%v", recording), func(b *testing.B) {
+		b.Run(fmt.Sprintf("recording=%v", recording), func(b *testing.B) {
 			n := newBench(b, "none")
 			if recording {
 				n.watch()

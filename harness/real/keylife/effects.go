@@ -9,16 +9,15 @@ import (
 	"lockpick/harness/history"
 )
 
-// command is a command that the node has executed. Relative expiries count from its time, which is
-// in milliseconds of the node's clock.
+// command is a command executed by the node. now is the start of relative expiries, in milliseconds
+// of the node's clock.
 type command struct {
 	args []string
 	now  int64
 }
 
-// effect returns a key's state after a command for which the node reported an event. There is no
-// event if a condition of the command was not met. before returns a key's state before the
-// command.
+// effect returns a key's state after a command for which the node has reported an event. Commands
+// whose condition was not met have no event. before returns a key's state before the command.
 func (c command) effect(key, event string, before func(key string) *state) *state {
 	switch event {
 	case "del", "rename_from", "move_from":
@@ -49,7 +48,7 @@ func (c command) effect(key, event string, before func(key string) *state) *stat
 	}
 }
 
-// stringEffect returns the effect of a command that sets or changes a string.
+// stringEffect returns the state after a command that sets or changes a string.
 func (c command) stringEffect(name, key string, old state) *state {
 	made := &state{kind: "string"}
 	switch name {
@@ -74,7 +73,7 @@ func (c command) stringEffect(name, key string, old state) *state {
 	case "incr", "decr", "incrby", "decrby":
 		made.elements, made.expires = []string{c.increment(name, old.text())}, old.expires
 	default:
-		return &state{expires: old.expires} // an unsupported command
+		return &state{expires: old.expires} // unsupported command
 	}
 	return made
 }
@@ -90,7 +89,7 @@ func keepsExpiry(options []string) bool {
 	return slices.ContainsFunc(options, func(o string) bool { return strings.EqualFold(o, "KEEPTTL") })
 }
 
-// setExpiry applies the option EX, PX, EXAT, PXAT or PERSIST of a command, if it has one.
+// setExpiry applies the option EX, PX, EXAT, PXAT or PERSIST, if the command has one.
 func (c command) setExpiry(s *state, from int) {
 	for i := from; i < len(c.args); i++ {
 		switch word := strings.ToUpper(c.args[i]); word {
@@ -104,10 +103,10 @@ func (c command) setExpiry(s *state, from int) {
 	}
 }
 
-// expiry returns an absolute expiry in milliseconds. It converts an absolute or relative time in
-// milliseconds or seconds.
+// expiry returns an absolute expiry in milliseconds. The argument when is in milliseconds or
+// seconds. It is relative to the command's time if at is empty.
 func (c command) expiry(at string, millis bool, when string) int64 {
-	t, _ := strconv.ParseInt(when, 10, 64) // the node has accepted it
+	t, _ := strconv.ParseInt(when, 10, 64) // no error, because the node has accepted it
 	if !millis {
 		t *= 1000
 	}
@@ -129,8 +128,8 @@ func (c command) increment(name, old string) string {
 	return strconv.FormatInt(n+by, 10)
 }
 
-// hashEffect returns the effect of a command that changes a hash. The node reports the deletion of
-// a hash that has become empty.
+// hashEffect returns the state after a command that changes a hash. A hash that becomes empty has
+// an event of its own, for its deletion.
 func (c command) hashEffect(name string, old state) *state {
 	now := state{kind: "hash", elements: slices.Clone(old.elements), expires: old.expires}
 	if name == "hdel" {
@@ -160,7 +159,7 @@ func (c command) hashEffect(name string, old state) *state {
 	return &now
 }
 
-// fieldIndex returns the index of a field in a hash, or -1.
+// fieldIndex returns the index of a hash field, or -1.
 func (s *state) fieldIndex(name string) int {
 	for i := 0; i < len(s.elements); i += 2 {
 		if s.elements[i] == name {
@@ -198,11 +197,11 @@ func (c command) listEffect(name string, was state) *state {
 type cause struct {
 	issuer, command string
 	script          bool
-	sent, answered  int64 // when the link sent it and got the answer, by Clock, or 0
-	clock           int64 // the node's clock, from which its expiries count
+	sent, answered  int64 // when the link sent the command and got the answer, by Clock, or 0
+	clock           int64 // the node's clock, from which relative expiries count
 }
 
-// bounds is the time of a change, by Clock. t is an estimate; lo and hi are certain bounds.
+// bounds is an estimate t of a change's time, by Clock, with reliable bounds lo and hi.
 type bounds struct{ t, lo, hi int64 }
 
 // fact is a fact without its sequence number.
@@ -216,7 +215,7 @@ type fact struct {
 	why string
 }
 
-// process converts items of a stream to facts.
+// process converts a stream's items to facts.
 func (n *node) process(s *stream, items []item) {
 	for _, it := range items {
 		if it.args == nil {
@@ -228,8 +227,7 @@ func (n *node) process(s *stream, items []item) {
 	if len(items) > 0 {
 		n.lastRead = items[len(items)-1].at
 	}
-	// If the only pending events are expirations and evictions, no command caused them and they
-	// are recorded now.
+	// Pending expirations and evictions are recorded now, unless a command's line is still to come.
 	if !slices.ContainsFunc(n.pending, func(it item) bool { return !isSpontaneous(it.event) }) {
 		for _, it := range n.pending {
 			n.lastT = max(n.lastT, it.at)
@@ -242,7 +240,7 @@ func (n *node) process(s *stream, items []item) {
 // isSpontaneous reports whether an event can occur without a command.
 func isSpontaneous(event string) bool { return event == "expired" || event == "evicted" }
 
-// processLine handles a command together with the events that precede it, if there are any.
+// processLine handles a command and the events that precede it, if any.
 func (n *node) processLine(s *stream, it item) {
 	who := n.causeOf(s, it)
 	when := n.boundTime(it, who)
@@ -275,7 +273,7 @@ func (n *node) processLine(s *stream, it item) {
 	for _, key := range order {
 		f := fact{key: key, after: after[key], bounds: when, clock: it.clock, cause: who}
 		if !slices.Contains(it.args, key) {
-			f.cause = cause{} // it was changed on behalf of another client
+			f.cause = cause{} // the key was changed on behalf of another client
 		}
 		if f.what = change(n.keys[key], f.after); f.what != "" {
 			n.apply(f)
@@ -283,8 +281,7 @@ func (n *node) processLine(s *stream, it item) {
 	}
 }
 
-// isFlush reports whether a command deletes all keys. The node reports no events for such a
-// command.
+// isFlush reports whether a command deletes all keys, for which the node reports no events.
 func isFlush(name string, options []string) bool {
 	if name != "flushall" && name != "flushdb" {
 		return false
@@ -292,7 +289,7 @@ func isFlush(name string, options []string) bool {
 	return len(options) == 0 || len(options) == 1 && (strings.EqualFold(options[0], "SYNC") || strings.EqualFold(options[0], "ASYNC"))
 }
 
-// effectOf returns a key's state after an event that a command has caused.
+// effectOf returns a key's state after the event e of the command it.
 func effectOf(it item, who cause, e item, before func(key string) *state) *state {
 	if e.event != "del" && !slices.Contains(it.args, e.key) {
 		return &state{}
@@ -301,7 +298,7 @@ func effectOf(it item, who cause, e item, before func(key string) *state) *state
 	return c.effect(e.key, e.event, before)
 }
 
-// causeOf finds the client that sent a command, and the time at which it was sent.
+// causeOf returns a command's sender and the time when it was sent.
 func (n *node) causeOf(s *stream, it item) (who cause) {
 	if it.from == scriptAddr {
 		who = n.script
@@ -318,7 +315,7 @@ func (n *node) causeOf(s *stream, it item) (who cause) {
 	} else if found, ok := n.senders.Load(it.from); ok {
 		found.(*sender).attribute(&who, it.args, n.recorder.origin.Load())
 	}
-	if who.sent == 0 && n.recorder.cfg.FromHarness(s.serverAddr, it.from) { // a link may have used that port before
+	if who.sent == 0 && n.recorder.cfg.FromHarness(s.serverAddr, it.from) { // a link may have used this port earlier
 		who.issuer = history.Harness
 	}
 	switch strings.ToLower(it.args[0]) {
@@ -328,14 +325,13 @@ func (n *node) causeOf(s *stream, it item) (who cause) {
 	return who
 }
 
-// clockTolerance is by how many nanoseconds the time of a correct clock may lie outside of the
-// bounds.
+// clockTolerance is how far outside the bounds a correct clock's time may lie, in nanoseconds.
 const clockTolerance = 1_000_000
 
-// boundTime returns bounds on the time at which a command was executed: after it entered its link
-// and after the node's previous change, but before its MONITOR line was read and before it was
-// answered. Within these bounds, the estimate is the time by the node's clock, unless that clock
-// has just been changed.
+// boundTime bounds the time at which a command was executed: after the command entered its link and
+// after the node's previous change, but before its MONITOR line was read and before its answer.
+// Within these bounds, the estimate is the time by the node's clock, unless that clock has just
+// been changed.
 func (n *node) boundTime(it item, who cause) bounds {
 	b := bounds{lo: max(n.lastLo, who.sent), hi: it.at}
 	if who.answered != 0 {
@@ -343,7 +339,7 @@ func (n *node) boundTime(it item, who cause) bounds {
 	}
 	b.lo = min(b.lo, b.hi)
 	b.t = b.hi
-	for _, ahead := range []int64{n.recorder.wall, n.clockAhead} { // the clock is correct, or as wrong as before
+	for _, ahead := range []int64{n.recorder.wall, n.clockAhead} { // the clock is correct or has its last offset
 		if t := it.clock - ahead; t >= b.lo-clockTolerance && t <= b.hi+clockTolerance {
 			b.t = t
 			break
@@ -354,9 +350,9 @@ func (n *node) boundTime(it item, who cause) bounds {
 	return b
 }
 
-// recordRemoval records that a key has expired or was evicted. clock is calculated from a MONITOR
-// line, and the node's clock may have been changed since then. Therefore an expiry is never dated
-// before the key's expiry time.
+// recordRemoval records that a key was evicted or has expired. clock is computed from a MONITOR
+// line, after which the node's clock may have been changed. An expiration is therefore never dated
+// before the key's expiry.
 func (n *node) recordRemoval(it item, when bounds, clock int64) {
 	f := fact{what: history.KeyExpired, key: it.key, bounds: when, clock: max(clock, n.keys[it.key].expiryNanos())}
 	if it.event == "evicted" {
@@ -365,7 +361,7 @@ func (n *node) recordRemoval(it item, when bounds, clock int64) {
 	n.apply(f)
 }
 
-// apply changes a key's state as described by a fact, and records the fact.
+// apply updates a key's state and records the fact.
 func (n *node) apply(f fact) {
 	f.before = n.keys[f.key]
 	if f.before != nil {

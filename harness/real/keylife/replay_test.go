@@ -64,14 +64,13 @@ func randomCommand(r *rand.Rand) (key string, command []string) {
 	return c[0], c[1:]
 }
 
-// keyState is the state of a key as read from the node.
+// keyState is the state of a key, as read from the node or recorded.
 type keyState struct {
 	key, value string
 	expires    int64
 	exists     bool
 }
 
-// The recorded state of each key matches the state on the node.
 func TestRecordedStateMatchesNode(t *testing.T) {
 	b := newBench(t, "none")
 	b.watch()
@@ -90,7 +89,7 @@ func TestRecordedStateMatchesNode(t *testing.T) {
 		if get == nil {
 			get = []string{"GET"}
 		}
-		// A separate SET marks the position of this command in the record.
+		// The SET marks this command's position among the facts.
 		p.do("MULTI")
 		p.do("PEXPIRETIME", key)
 		p.do(append([]string{get[0], key}, get[1:]...)...)
@@ -126,11 +125,11 @@ func TestRecordedStateMatchesNode(t *testing.T) {
 		}
 		if want.exists != got.exists || want.exists && (want.value != got.value || off < 0 || off > 20) {
 			if wrong++; wrong < 6 {
-				t.Errorf("after %d commands the node has %+v, recorded %+v", i+1, want, got)
+				t.Errorf("after %d commands: state %+v, recorded %+v", i+1, want, got)
 			}
 		}
 	}
-	if t.Logf("expiries were late by ms: %v", late); late[0] < commands/3 || late[0]+late[1] < commands/2 {
-		t.Error("too many expiries were late, or too few keys existed")
+	if t.Logf("number of expiries by lateness in ms: %v", late); late[0] < commands/3 || late[0]+late[1] < commands/2 {
+		t.Error("too many late expiries, or too few keys")
 	}
 }

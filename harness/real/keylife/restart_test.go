@@ -34,7 +34,7 @@ func (b *bench) restart() {
 }
 
 // The loss of keys is recorded while the links are held, before any client can set these keys
-// again. A gap records that facts from just before the node's death may be missing.
+// again. Facts from just before the node's death may be missing, so a gap is recorded.
 func TestKilledNodeLosesKeys(t *testing.T) {
 	b := newBench(t, "none")
 	b.watch()
@@ -43,7 +43,7 @@ func TestKilledNodeLosesKeys(t *testing.T) {
 	c.do("SET", "short", "a", "PX", "50")
 	b.waitFor(history.KeySet, "short")
 	b.kill()
-	time.Sleep(60 * time.Millisecond) // it expires while the node is down
+	time.Sleep(60 * time.Millisecond) // the key "short" expires while the node is down
 	b.restart()
 	b.client("c2").do("SET", "k", "b", "NX", "PX", "60000")
 	b.wantFacts(`
@@ -57,14 +57,14 @@ set k "b" was "" by c2-n1 set
 	facts := b.factsSoFar()
 	set, gap, lost, reset := facts[1], facts[2], facts[3], facts[5]
 	if gap.Life.Lo < set.Life.Lo || gap.Life.Hi < gap.Life.Lo || gap.Life.Run != set.Life.Run {
-		t.Errorf("the gap is in run %s at [%d, %d], after a fact in run %s at [%d, %d]", gap.Life.Run, gap.Life.Lo, gap.Life.Hi, set.Life.Run, set.Life.Lo, set.Life.Hi)
+		t.Errorf("gap in run %s at [%d, %d], after a fact in run %s at [%d, %d]", gap.Life.Run, gap.Life.Lo, gap.Life.Hi, set.Life.Run, set.Life.Lo, set.Life.Hi)
 	}
 	if lost.Life.Run == set.Life.Run || lost.Life.Lo < gap.Life.Hi || lost.Life.Before != facts[0].Life.Expires || reset.T < lost.T {
-		t.Errorf("the loss is %+v at %d, the next fact at %d", *lost.Life, lost.T, reset.T)
+		t.Errorf("loss %+v at %d, next fact at %d", *lost.Life, lost.T, reset.T)
 	}
 }
 
-// Keys that a node has persisted are recorded as unchanged by the restart, including their expiry.
+// After a restart, persisted keys are recorded as unchanged, including their expiry.
 func TestRestartKeepsPersistedKeys(t *testing.T) {
 	b := newBench(t, "always")
 	b.watch()
@@ -90,7 +90,7 @@ deleted l "" was "x y" by c2-n1 del
 	}
 }
 
-// An old data file restores old values, as after a power loss.
+// An old data file brings back old values, as after a power loss.
 func TestRestoredFileRevertsKeys(t *testing.T) {
 	b := newBench(t, "always")
 	b.watch()
@@ -110,7 +110,7 @@ func TestRestoredFileRevertsKeys(t *testing.T) {
 	}
 }
 
-// A node that shuts down cleanly reports everything, so no gap is recorded.
+// A node that shuts down cleanly reports everything.
 func TestShutdownLeavesNoGap(t *testing.T) {
 	b := newBench(t, "none")
 	b.watch()
@@ -129,12 +129,12 @@ func TestShutdownLeavesNoGap(t *testing.T) {
 		count[e.Life.What]++
 	}
 	if count[history.KeySet] != 200 || count[history.KeyLost] != 200 || len(facts) != 400 {
-		t.Errorf("%v", count)
+		t.Errorf("facts by kind: %v, want 200 sets and 200 losses", count)
 	}
 }
 
-// First the connection to the node is cut. Later, the node is killed and restarted. Neither is
-// announced. The recording resumes, and gaps show since when facts may be missing.
+// The connection to the node is cut; later, the node is killed and restarted. Neither is announced.
+// Recording resumes, and gaps show where facts may be missing.
 func TestUnannouncedRestart(t *testing.T) {
 	b := newBench(t, "none")
 	b.watch()
@@ -143,7 +143,7 @@ func TestUnannouncedRestart(t *testing.T) {
 	b.waitFor(history.KeySet, "a")
 	s := b.directCaller()
 	if got := s.do("CLIENT", "KILL", "TYPE", "pubsub").Int; got != 1 {
-		t.Fatalf("%d connections were cut", got)
+		t.Fatalf("%d connections were cut, want 1", got)
 	}
 	c.do("SET", "b", "1")
 	b.waitFor(history.KeySet, "b")
@@ -168,26 +168,26 @@ func TestUnannouncedRestart(t *testing.T) {
 		seen[string(e.Life.What)+" "+e.Key] = true
 	}
 	if len(gaps) < 3 || len(runs) != 2 {
-		t.Errorf("%d gaps in %d lives:\n%s", len(gaps), len(runs), formatFacts(facts))
+		t.Errorf("%d gaps in %d server processes:\n%s", len(gaps), len(runs), formatFacts(facts))
 	}
 	for _, want := range []string{"set a", "set b", "lost a", "lost b", "set c"} {
 		if !seen[want] {
-			t.Errorf("no %s:\n%s", want, formatFacts(facts))
+			t.Errorf("missing fact %s:\n%s", want, formatFacts(facts))
 		}
 	}
 }
 
-// stampError is the error of the process backend's timestamps. Several goroutines take them, so on
-// a busy machine a later timestamp may be taken first.
+// timestampError is the maximum error in the process backend's timestamps. Several goroutines take
+// timestamps, so that on a busy machine a later event may get an earlier one.
 const stampError = int64(time.Millisecond)
 
-// Every command that was answered is either recorded or falls into a gap.
+// Every answered command is either recorded or falls into a gap.
 func TestKilledUnderLoad(t *testing.T) {
 	b := newBench(t, "none")
 	b.watch()
 	for round := range 5 {
 		var all sync.WaitGroup
-		answered := make(chan bool, 50) // the node is killed after this many
+		answered := make(chan bool, 50) // the node is killed after this many answers
 		for i := range 3 {
 			c := b.client(fmt.Sprint("c", i))
 			all.Go(func() {
@@ -207,7 +207,7 @@ func TestKilledUnderLoad(t *testing.T) {
 			select {
 			case <-answered:
 			case <-time.After(5 * time.Second):
-				t.Fatal("no more answers")
+				t.Fatal("no further answer within 5s")
 			}
 		}
 		b.kill()
@@ -226,7 +226,7 @@ func TestKilledUnderLoad(t *testing.T) {
 		b.mu.Lock()
 		for _, w := range b.wire {
 			if w.Type == history.OK && !recorded[w.Key] && (w.Applied < gap.Life.Lo-stampError || w.Applied > gap.Life.Hi+stampError) {
-				t.Errorf("%s was set at %d, but not recorded, and the gap is [%d, %d]", w.Key, w.Applied, gap.Life.Lo, gap.Life.Hi)
+				t.Errorf("%s was set at %d but neither recorded nor in the gap [%d, %d]", w.Key, w.Applied, gap.Life.Lo, gap.Life.Hi)
 			}
 		}
 		b.mu.Unlock()
@@ -236,8 +236,8 @@ func TestKilledUnderLoad(t *testing.T) {
 	b.allFacts()
 }
 
-// If the connection is cut and the node is read again while clients change keys, the recorded
-// state matches the node in the end.
+// Clients change keys while the connection is cut and the node is read again. In the end, the
+// recorded state still matches the node.
 func TestReattachUnderTraffic(t *testing.T) {
 	b := newBench(t, "none")
 	b.watch()
@@ -265,7 +265,7 @@ func TestReattachUnderTraffic(t *testing.T) {
 	all.Wait()
 	for end := time.Now().Add(5 * time.Second); s.do("CLIENT", "LIST", "TYPE", "pubsub").Str == ""; time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatal("the node is not watched any more")
+			t.Fatal("the node is no longer watched")
 		}
 	}
 	facts := b.allFacts()
@@ -276,13 +276,13 @@ func TestReattachUnderTraffic(t *testing.T) {
 			continue
 		}
 		if e.Life.Old != now[e.Key] {
-			t.Errorf("%s was %q, but the fact %s has the old value %q", e.Key, now[e.Key], e.Life.What, e.Life.Old)
+			t.Errorf("%s was %q, but the fact %q has the old value %q", e.Key, now[e.Key], e.Life.What, e.Life.Old)
 		}
 		now[e.Key] = e.Life.Value
 	}
 	for key, recorded := range now {
 		if actual := b.direct("GET", key).Str; actual != recorded {
-			t.Errorf("%s is %q, recorded %q", key, actual, recorded)
+			t.Errorf("key %s is %q, recorded %q", key, actual, recorded)
 		}
 	}
 	if gaps < 10 || len(now) != 7 {

@@ -14,24 +14,23 @@ import (
 	"lockpick/harness/resp"
 )
 
-// stream is the connection on which a server reports changes, together with a second connection
-// for commands.
+// stream receives a server's reports of changes. It has a second connection for commands.
 type stream struct {
 	main, probe         *conn
-	serverAddr, ownAddr string // both addresses of the probe connection: the server's, and its own as the server sees it
+	serverAddr, ownAddr string // remote and local address of commandConn
 	done                chan struct{}
 
-	frozenTime bool // whether the server's clock stands still during a script
+	frozenTime bool // whether the server's clock stops during a script
 
 	run   string
 	from  int64             // when the reports began, by Clock
 	at    int64             // when the state was read
-	clock int64             // the server's clock at that time
+	clock int64             // the server's clock when the state was read
 	ahead int64             // how far the server's clock is ahead of Clock
-	keys  map[string]*state // state that was read
+	keys  map[string]*state // the state
 
 	mu     sync.Mutex
-	marks  map[string]chan struct{} // closed when the line has been read
+	marks  map[string]chan struct{} // by text; closed when the text has been read in a MONITOR line
 	marked int                      // number of marks so far
 }
 
@@ -93,12 +92,12 @@ func (n *node) open(s *stream) (err error) {
 	}
 }
 
-// runIDDigits is how many digits of a run_id are recorded to identify a server process.
+// runIDDigits is the number of digits of run_id that facts contain to identify a server process.
 const runIDDigits = 8
 
-// checkVersion returns an error if the server is too old for PEXPIRETIME. Since version 7.2, a
-// server executes all commands of a script at the time at which the script began; frozenTime
-// reports whether it does.
+// checkVersion returns an error if the server is too old for PEXPIRETIME. frozenTime reports
+// whether the server executes all commands of a script at the start time of the script, as it does
+// since version 7.2.
 func checkVersion(hello resp.Value) (frozenTime bool, err error) {
 	for i := 0; i+1 < len(hello.Items); i += 2 {
 		if hello.Items[i].Str != "version" {
@@ -111,12 +110,12 @@ func checkVersion(hello resp.Value) (frozenTime bool, err error) {
 		}
 		return major > 7 || minor >= 2, nil
 	}
-	return false, errors.New("it does not report its version")
+	return false, errors.New("the server does not report its version")
 }
 
 const notify = "notify-keyspace-events"
 
-// prepare makes a server report all key-space events, unless it already does.
+// enableEvents makes a server report all key-space events, unless the server already does.
 func (n *node) prepare(c *conn) error {
 	v, err := c.do("CONFIG", "GET", notify)
 	if err != nil {
@@ -138,7 +137,7 @@ func (n *node) prepare(c *conn) error {
 	return nil
 }
 
-// restore restores the server's setting. A server that has exited no longer has the setting. The
+// restoreSetting restores the server's setting. If the server has exited, there is nothing to restore. The
 // caller holds the mutex.
 func (n *node) restore() error {
 	if n.notify == nil {
@@ -171,14 +170,14 @@ func (s *stream) items(clock func() time.Duration) (items []item, err error) {
 	return items, err
 }
 
-// alive reports whether the server at the other end still answers.
+// isAlive reports whether the server still answers.
 func (s *stream) alive() bool {
 	_, err := s.probe.do("PING")
 	return err == nil
 }
 
-// finishTimeout is how long data that is still in transit may take to arrive. A server that has
-// exited sends no more.
+// finishTimeout limits the time for data in transit to arrive. A server that has exited sends no
+// more.
 const finishTimeout = 50 * time.Millisecond
 
 // finish waits until the reader has read everything.
@@ -187,11 +186,11 @@ func (s *stream) finish() {
 	<-s.done
 }
 
-// drainTimeout is the time limit for a server to send all reports at the end of a run.
+// drainTimeout limits the time for a server to send all reports at the end of a run.
 const drainTimeout = 2 * time.Second
 
-// drain waits until everything that the server has done so far is processed. It returns false if
-// that took longer than the time limit.
+// drain waits until everything that the server has done so far is processed. It returns false on a
+// timeout.
 func (s *stream) drain(timeout time.Duration) bool {
 	mark := make(chan struct{})
 	s.mu.Lock()
@@ -208,7 +207,7 @@ func (s *stream) drain(timeout time.Duration) bool {
 	case <-s.done:
 	case <-time.After(timeout):
 	}
-	select { // it may have been the last line
+	select { // the mark may be in the last line
 	case <-mark:
 		return true
 	default:
@@ -216,7 +215,7 @@ func (s *stream) drain(timeout time.Duration) bool {
 	}
 }
 
-// handleMarker handles the MONITOR line of a command that the probe connection sent.
+// handleMarker handles the MONITOR line of a command that was sent on commandConn.
 func (s *stream) handleMarker(args []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -234,18 +233,18 @@ func (s *stream) close() {
 	}
 }
 
-// item is one report from a node: either a key-space event or a command.
+// item is one report from a node: a key-space event or a command.
 type item struct {
-	at    int64 // when it was read, by Clock
+	at    int64 // when the report was read, by Clock
 	key   string
 	event string // the event's name, for example "set" or "expired"
 
 	args  []string // the command's arguments
-	from  string   // the client's address, or "lua"
-	clock int64    // the node's clock, nanoseconds since 1970
+	from  string   // the client's address, or scriptAddr
+	clock int64    // the node's clock, in nanoseconds since 1970
 }
 
-// scriptAddr is the address that MONITOR shows for commands executed by a script.
+// scriptAddr is the address in MONITOR lines of commands executed by a script.
 const scriptAddr = "lua"
 
 // eventPattern matches the key-space events of database 0.
@@ -253,7 +252,8 @@ const eventPattern = eventPrefix + "*"
 
 const eventPrefix = "__keyspace@0__:"
 
-// parseItem converts a value received from the node to an item. ok is false if it is not an item.
+// parseItem converts a value received from the node to an item. ok is false if the value is not an
+// item.
 func parseItem(v resp.Value, at int64) (it item, ok bool) {
 	if v.Kind == '>' {
 		if len(v.Items) != 4 || v.Items[0].Str != "pmessage" {
@@ -304,8 +304,8 @@ func parseLine(line string) (it item, ok bool) {
 }
 
 // readScript returns each key with its type, its expiry and, if the type is supported, its value.
-// The script is atomic. The MONITOR line of its last command marks the point in the node's reports
-// at which the keys were read.
+// The script is atomic. In the node's reports, the MONITOR line of the script's last command marks
+// when the keys were read.
 const readScript = `
 local all, get = {}, {string = {'GET'}, hash = {'HGETALL'}, list = {'LRANGE', '0', '-1'}}
 for i, key in ipairs(redis.call('KEYS', '*')) do
@@ -317,9 +317,9 @@ end
 redis.call('ECHO', ARGV[1])
 return all`
 
-// read reads the keys of a server that has begun to report changes. The effects of reports before
-// the script's last line are contained in the state that is read. Later reports remain to be
-// processed.
+// readKeys reads the keys of a server that has already begun to report changes. The keys' state
+// includes all changes reported before the script's last line. readKeys leaves later reports
+// unprocessed.
 func (n *node) read(s *stream) error {
 	const word = "lockpick: keys up to here"
 	all, err := s.probe.do("EVAL_RO", readScript, "0", word)
@@ -346,7 +346,7 @@ func (n *node) read(s *stream) error {
 	}
 }
 
-// newState builds a state from a key's type, expiry and value as read from the server.
+// newState returns a state with a key's type, expiry and value as read from the server.
 func newState(kind string, expires int64, v resp.Value) *state {
 	s := &state{kind: kind, expires: max(expires, 0)}
 	switch kind {
@@ -360,9 +360,8 @@ func newState(kind string, expires int64, v resp.Value) *state {
 	return s
 }
 
-// compare records how each key has changed while the node was not watched. why is the reason for
-// that, or "" if the node did not restart. The caller holds the node's mutex, and there is no
-// reader.
+// compareKeys records how each key has changed while the node was not watched. why is the reason, or ""
+// if the node did not restart. The caller holds the node's mutex, and there is no reader.
 func (n *node) compare(s *stream, why string) {
 	all := maps.Clone(n.keys)
 	maps.Copy(all, s.keys)
@@ -402,8 +401,8 @@ func (n *node) unseenChange(key string, before, after *state, now int64, why str
 	return change(before, after)
 }
 
-// sender is one connection from a link to a node. It holds the commands whose MONITOR lines have
-// not been read yet.
+// sender belongs to one connection from a link to a node. It holds the commands whose MONITOR lines
+// have not been read yet.
 type sender struct {
 	link string
 
@@ -416,12 +415,12 @@ type sender struct {
 // sentCommand is a command as seen by its link.
 type sentCommand struct {
 	args     []string
-	at       int64 // when it entered the link
+	at       int64 // when the command entered the link
 	answered int64 // when the link had the answer, or 0
 }
 
-// maxQueued is the maximum length of the queue. It is needed because the node reports no line for
-// some commands: MONITOR omits AUTH.
+// maxQueueLen is the maximum length of a sender's queue. Without a limit, the queue would grow,
+// because MONITOR omits some commands, such as AUTH.
 const maxQueued = 10_000
 
 // Sent records a command before the node receives it.
@@ -434,7 +433,7 @@ func (s *sender) Sent(args []string, at int64) {
 	s.queue = append(s.queue, sentCommand{args: args, at: at})
 }
 
-// Answered records the answer to the earliest command that has none yet.
+// Answered records the answer to the earliest unanswered command.
 func (s *sender) Answered(at int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -444,8 +443,8 @@ func (s *sender) Answered(at int64) {
 	s.answers++
 }
 
-// match finds the command that a MONITOR line shows. It drops the commands before it, for which
-// there will never be a line, because a node executes the commands of a connection in order.
+// match finds the command in a MONITOR line. It drops the commands before it, because a node
+// executes a connection's commands in order and will not report these any more.
 func (s *sender) match(args []string) (c sentCommand) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -458,7 +457,7 @@ func (s *sender) match(args []string) (c sentCommand) {
 	return sentCommand{}
 }
 
-// attribute records in who that this sender sent the command.
+// attribute records in src that this sender sent the command.
 func (s *sender) attribute(who *cause, args []string, origin int64) {
 	who.issuer = s.link
 	c := s.match(args)
@@ -471,9 +470,9 @@ func (s *sender) attribute(who *cause, args []string, origin int64) {
 	}
 }
 
-// Sender returns the sender for a connection that a link has made to a node, or nil if the node is
-// not watched. from is the local address of the connection. The times passed to the sender are
-// true time since the run began.
+// Sender returns a sender for a link's connection to a node, or nil if the node is not watched.
+// from is the connection's local address. The sender expects times in true time since the run
+// began.
 func (l *Recorder) Sender(link, name, from string) *sender {
 	n := l.node(name)
 	if n == nil {
