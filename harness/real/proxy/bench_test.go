@@ -17,7 +17,7 @@ import (
 	"lockpick/harness/real/proc"
 )
 
-// bench is one real node behind one link, with the events that the link recorded.
+// testLink is a link to one real node, with the events that it has recorded.
 type bench struct {
 	t      *testing.T
 	node   *proc.Redis
@@ -66,7 +66,7 @@ func check(t *testing.T, err error) {
 }
 
 // waitEvents waits until there are n events, and returns all events in time order. They may be
-// recorded out of order, because each connection records its events in its own goroutine.
+// recorded out of order, because each connection records events in its own goroutine.
 func (b *bench) waitEvents(n int) []history.Event {
 	b.t.Helper()
 	limit := time.After(5 * time.Second)
@@ -86,7 +86,7 @@ func (b *bench) waitEvents(n int) []history.Event {
 	}
 }
 
-// waitLink waits until the link has reached a state.
+// waitLink waits until the link is in a certain state, described by what.
 func (b *bench) waitLink(what string, reached func(l *Link) bool) {
 	b.t.Helper()
 	for end := time.Now().Add(soon); ; time.Sleep(time.Millisecond) {
@@ -97,12 +97,12 @@ func (b *bench) waitLink(what string, reached func(l *Link) bool) {
 			return
 		}
 		if time.Now().After(end) {
-			b.t.Fatalf("%s: not within %v", what, soon)
+			b.t.Fatalf("no %s within %v", what, soon)
 		}
 	}
 }
 
-// direct sends a command to the node without going through the link.
+// direct sends a command directly to the node.
 func (b *bench) direct(args ...string) string {
 	b.t.Helper()
 	v, err := proc.Ask(context.Background(), b.node.Addr(), args...)
@@ -112,7 +112,7 @@ func (b *bench) direct(args ...string) string {
 	return v.Str
 }
 
-// caller is one connection of the client.
+// testClient is one connection from the client.
 type caller struct {
 	t    *testing.T
 	conn net.Conn
@@ -136,7 +136,7 @@ func (c *caller) send(command string) {
 	}
 }
 
-// receive returns the next line, or "" if none arrives before the timeout.
+// receive returns the next line, or "" on a timeout.
 func (c *caller) receive(timeout time.Duration) string {
 	c.conn.SetReadDeadline(time.Now().Add(timeout))
 	line, _ := c.in.ReadString('\n')
@@ -152,5 +152,5 @@ func (c *caller) want(line string) {
 
 const (
 	soon    = 5 * time.Second
-	silence = 20 * time.Millisecond // long enough to see that nothing comes
+	silence = 20 * time.Millisecond // long enough to notice that nothing arrives
 )

@@ -22,12 +22,11 @@ func (c *caller) readError() error {
 	c.conn.SetReadDeadline(time.Now().Add(soon))
 	line, err := c.in.ReadString('\n')
 	if err == nil {
-		c.t.Fatalf("got %q, want the end", line)
+		c.t.Fatalf("got %q, want an error", line)
 	}
 	return err
 }
 
-// formatEvents formats the recorded events as text.
 func formatEvents(events []history.Event) string {
 	var out []string
 	for _, e := range events {
@@ -36,8 +35,8 @@ func formatEvents(events []history.Event) string {
 	return strings.Join(out, "; ")
 }
 
-// A cut in mode drop loses all messages. A connection that sent a message gets no answer during
-// the cut and is reset at its end. A connection that sent nothing survives.
+// In mode drop, a connection that sends a message during the cut gets no answer and is reset at the
+// end of the cut. A connection that sends nothing survives.
 func TestCutDrops(t *testing.T) {
 	for way, want := range map[string]string{
 		"":              "a info applied false answered false",
@@ -50,7 +49,7 @@ func TestCutDrops(t *testing.T) {
 		busy.want("+PONG")
 		check(t, b.link.Cut(nemesis.CutDrop, way))
 		busy.send("SET a 1")
-		b.waitLink("the loss", func(l *Link) bool {
+		b.waitLink("loss", func(l *Link) bool {
 			for c := range l.conns {
 				if c.broken {
 					return true
@@ -59,7 +58,7 @@ func TestCutDrops(t *testing.T) {
 			return false
 		})
 		if got := busy.receive(silence); got != "" {
-			t.Errorf("%q: in the cut: %q", way, got)
+			t.Errorf("%q: during the cut: %q", way, got)
 		}
 		check(t, b.link.Mend())
 		if err := busy.readError(); !errors.Is(err, syscall.ECONNRESET) {
@@ -77,7 +76,7 @@ func TestCutDrops(t *testing.T) {
 	}
 }
 
-// A cut in mode hold that affects one direction lets the other direction pass, and loses nothing.
+// If a cut in mode hold affects one direction, messages pass in the other, and none are lost.
 func TestCutHoldsOneWay(t *testing.T) {
 	for way, applied := range map[string]string{nemesis.Request: "", nemesis.Reply: "1"} {
 		b := newBench(t)
@@ -85,11 +84,11 @@ func TestCutHoldsOneWay(t *testing.T) {
 		check(t, b.link.Cut(nemesis.CutHold, way))
 		c.send("SET a 1")
 		if got := c.receive(silence); got != "" {
-			t.Errorf("%s: in the cut: %q", way, got)
+			t.Errorf("%s: during the cut: %q", way, got)
 		}
-		for b.direct("GET", "a") != applied { // it is applied soon, or never
+		for b.direct("GET", "a") != applied { // the SET takes effect soon, or never
 			if way == nemesis.Request {
-				t.Fatalf("%s: in the cut it was applied", way)
+				t.Fatalf("%s: SET was applied during the cut", way)
 			}
 		}
 		check(t, b.link.Mend())
@@ -100,7 +99,7 @@ func TestCutHoldsOneWay(t *testing.T) {
 	}
 }
 
-// A cut in mode reset ends all existing connections, and each new one.
+// In mode reset, existing connections end, and so does each new one.
 func TestCutResets(t *testing.T) {
 	b := newBench(t)
 	c := b.dial()
@@ -123,7 +122,7 @@ func TestCutResets(t *testing.T) {
 	c.want("+OK")
 }
 
-// A cut in mode refuse does not affect existing connections. The address stays reserved.
+// Mode refuse does not affect existing connections. The address stays reserved.
 func TestCutRefuses(t *testing.T) {
 	b := newBench(t)
 	c := b.dial()
@@ -136,14 +135,14 @@ func TestCutRefuses(t *testing.T) {
 		}
 		if l, err := net.Listen("tcp", b.link.Addr()); err == nil {
 			l.Close()
-			t.Error("another process could listen there")
+			t.Error("another process can listen on the address")
 		}
 		check(t, b.link.Mend())
 		after := b.dial()
 		after.send("SET b 1")
 		after.want("+OK")
 	}
-	check(t, b.link.Cut(nemesis.CutRefuse, "")) // it is closed in this state
+	check(t, b.link.Cut(nemesis.CutRefuse, "")) // close the link during a cut
 }
 
 func TestCutRejectsInvalidModes(t *testing.T) {
@@ -153,11 +152,11 @@ func TestCutRejectsInvalidModes(t *testing.T) {
 	}
 	check(t, b.link.Cut("", ""))
 	if b.link.Cut("", "") == nil {
-		t.Error("it was cut twice")
+		t.Error("a link can be cut twice")
 	}
 }
 
-// A tap that drops its message resets the connection at once.
+// A tap that drops its message resets the connection immediately.
 func TestTapDropsMessage(t *testing.T) {
 	for direction, want := range map[string]string{
 		nemesis.Request: "a info applied false answered false",

@@ -11,16 +11,16 @@ import (
 	"lockpick/nemesis"
 )
 
-// tap makes the link hold a message. The returned function hit waits until the message is held,
-// and returns a function that lets it pass.
+// tap makes the link hold a message. The returned function waits until the message is held, and
+// returns a function that lets it pass.
 func (b *bench) tap(message, direction string, nth int) (hit func() (pass func())) {
 	b.t.Helper()
 	held := b.hold(message, direction, nth)
 	return func() func() { return held().Pass }
 }
 
-// hold makes the link hold a message. The returned function hit waits until the message is held,
-// and returns it.
+// hold makes the link hold a message. The returned function waits until the message is held, and
+// returns it.
 func (b *bench) hold(message, direction string, nth int) (hit func() nemesis.HeldMessage) {
 	b.t.Helper()
 	hits := make(chan nemesis.HeldMessage, 1)
@@ -34,7 +34,7 @@ func (b *bench) hold(message, direction string, nth int) (hit func() nemesis.Hel
 		case m := <-hits:
 			return m
 		case <-time.After(soon):
-			b.t.Fatal("the message was not seen")
+			b.t.Fatalf("no %s of %s within %v", direction, message, soon)
 			return nemesis.HeldMessage{}
 		}
 	}
@@ -44,19 +44,19 @@ func TestTapHoldsNthRequest(t *testing.T) {
 	b := newBench(t)
 	hit := b.tap("set", nemesis.Request, 2)
 	held, other := b.dial(), b.dial()
-	held.send("SET first 1\r\nSET second 1\r\nPING") // in one write: the split is between messages
+	held.send("SET first 1\r\nSET second 1\r\nPING") // all in one write, to be split between messages
 	held.want("+OK")
 	pass := hit()
 	other.send("SET second 2 NX")
 	other.want("+OK")
 	if got := held.receive(silence); got != "" {
-		t.Fatalf("%q passed a held request", got)
+		t.Fatalf("received %q while the request is held", got)
 	}
 	pass()
 	held.want("+OK")
 	held.want("+PONG")
 	if got := b.direct("GET", "second"); got != "1" {
-		t.Errorf("second is %q: the held SET did not come last", got)
+		t.Errorf("second is %q, but the held SET should come last", got)
 	}
 }
 
@@ -72,7 +72,7 @@ func TestTapHoldsReply(t *testing.T) {
 	other.send("SET lock B NX PX 10000")
 	other.want("$-1")
 	if got := held.receive(silence); got != "" {
-		t.Fatalf("%q passed a held reply", got)
+		t.Fatalf("received %q while the reply is held", got)
 	}
 	released := int64(proc.TrueClock() - b.origin)
 	pass()
@@ -80,7 +80,7 @@ func TestTapHoldsReply(t *testing.T) {
 	held.want("+PONG")
 	e := b.waitEvents(2)[1]
 	if e.Token != "A" || e.Applied >= released || e.Answered < released {
-		t.Errorf("applied %d, let pass %d, answered %d", e.Applied, released, e.Answered)
+		t.Errorf("applied at %d, passed on at %d, answered at %d", e.Applied, released, e.Answered)
 	}
 }
 
@@ -102,7 +102,7 @@ func (b *bench) waitDisconnect() {
 		select {
 		case <-changed:
 		case <-end:
-			b.t.Fatal("no client has disconnected")
+			b.t.Fatalf("no client has disconnected within %v", soon)
 		}
 	}
 }
@@ -116,9 +116,9 @@ func TestHeldRequestIsDeliveredAfterClientCloses(t *testing.T) {
 	c.send("DEL lock")
 	pass := hit()
 	c.conn.Close()
-	b.waitDisconnect() // otherwise the answer is written to a client that could have read it
+	b.waitDisconnect() // otherwise, the answer would go to a connected client
 	c2 := b.dial()
-	c2.send("SET other 1") // another connection while the held one is closed
+	c2.send("SET other 1") // uses a connection while the other is closed
 	c2.want("+OK")
 	if got := b.direct("GET", "lock"); got != "A" {
 		t.Fatalf("lock is %q while its release is held", got)
@@ -126,7 +126,7 @@ func TestHeldRequestIsDeliveredAfterClientCloses(t *testing.T) {
 	pass()
 	e := b.waitEvents(3)[2]
 	if e.Op != history.OpRelease || e.Type != history.OK || e.Applied == 0 || e.Answered != 0 {
-		t.Errorf("release is %+v, want it applied and never answered", e)
+		t.Errorf("release is %+v, want one that was applied but not answered", e)
 	}
 	if got := b.direct("GET", "lock"); got != "" {
 		t.Errorf("lock is %q after its release", got)

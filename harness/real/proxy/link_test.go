@@ -98,7 +98,7 @@ func TestCutHoldsBothWaysAndMendDelivers(t *testing.T) {
 	gone.send("SET c 3")
 	gone.conn.Close()
 	if got := old.receive(silence) + late.receive(silence) + b.direct("GET", "a") + b.direct("GET", "b") + b.direct("GET", "c"); got != "" {
-		t.Fatalf("%q passed a cut link", got)
+		t.Fatalf("%q passed through a cut link", got)
 	}
 	check(t, b.link.Mend())
 	old.want("+OK")
@@ -113,7 +113,7 @@ func TestCutHoldsBothWaysAndMendDelivers(t *testing.T) {
 		}
 	}
 	if got := b.direct("GET", "a") + b.direct("GET", "b") + b.direct("GET", "c"); got != "123" || unanswered != 1 {
-		t.Errorf("values %q, %d unseen replies", got, unanswered)
+		t.Errorf("values %q, %d unanswered commands; want 123 and 1", got, unanswered)
 	}
 }
 
@@ -127,7 +127,7 @@ func TestDeadNodeLeavesRequestUnanswered(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := c.receive(soon); got != "" {
-		t.Errorf("%q from a dead node", got)
+		t.Errorf("received %q from a dead node", got)
 	}
 	if e := b.waitEvents(1)[0]; e.Type != history.Info || e.Applied != 0 || e.Answered != 0 {
 		t.Errorf("%+v, want no answer", e)
@@ -145,7 +145,7 @@ func TestCloseRecordsHeldReply(t *testing.T) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if len(b.events) != 1 || b.events[0].Applied == 0 || b.events[0].Answered != 0 {
-		t.Errorf("%+v, want one command that was applied and never answered", b.events)
+		t.Errorf("%+v, want one command that was applied but not answered", b.events)
 	}
 }
 
@@ -160,7 +160,7 @@ func TestAbandonedTrafficLeaksNoGoroutines(t *testing.T) {
 			for range 10 {
 				conn, err := net.Dial("tcp", b.link.Addr())
 				if errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, syscall.ECONNRESET) {
-					continue // as one of the cuts does
+					continue // the effect of some cuts
 				}
 				if err != nil {
 					t.Error(err)
@@ -193,7 +193,7 @@ func TestAbandonedTrafficLeaksNoGoroutines(t *testing.T) {
 	check(t, b.mesh.Close())
 	for end := time.Now().Add(soon); runtime.NumGoroutine() > before; time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatalf("%d goroutines, had %d before", runtime.NumGoroutine(), before)
+			t.Fatalf("%d goroutines, want at most %d as before", runtime.NumGoroutine(), before)
 		}
 	}
 }
@@ -218,7 +218,7 @@ func TestRefuse(t *testing.T) {
 	}
 	if l, err := net.Listen("tcp", addr); err == nil {
 		l.Close()
-		t.Error("another process could listen there")
+		t.Error("another process can listen on the address")
 	}
 }
 
@@ -226,12 +226,12 @@ func TestScannerPassesNonRESP(t *testing.T) {
 	var s resp.Scanner
 	for _, b := range []string{"*1\r\n$4\r\nPI", "NG\r\nPING\r\n*x\r\n", "garbage"} {
 		if got := s.Cut([]byte(b)); join(got) != b {
-			t.Errorf("%q became %q", b, got)
+			t.Errorf("got pieces %q of %q", got, b)
 		}
 	}
 	var whole resp.Scanner
 	if got := whole.Cut([]byte("PING\r\n$1\r\na\r\n+")); len(got) != 3 || string(got[1]) != "$1\r\na\r\n" {
-		t.Errorf("cut into %q", got)
+		t.Errorf("got pieces %q", got)
 	}
 }
 
@@ -243,7 +243,7 @@ func join(parts [][]byte) string {
 	return b.String()
 }
 
-// The links of a node that is down disconnect all clients until they are redirected to a node that
+// Links to a node that is down disconnect all clients until the links are redirected to a node that
 // is up.
 func TestRedirectedLinksAreNotDown(t *testing.T) {
 	b := newBench(t)
@@ -261,11 +261,11 @@ func TestRedirectedLinksAreNotDown(t *testing.T) {
 	}
 }
 
-// A client that waits for a node that does not answer is disconnected once the link is redirected
-// or closed, or the node is declared down. It does not delay other clients.
+// A client that is waiting for an unresponsive node is disconnected when the link is redirected or
+// closed, or when the node is declared down. The client does not delay other clients.
 func TestPendingConnectIsAborted(t *testing.T) {
 	for what, end := range map[string]func(b *bench, upstream string){
-		"turned": func(*bench, string) {},
+		"redirected": func(*bench, string) {},
 		"down":   func(b *bench, upstream string) { b.mesh.SetDown(upstream, true) },
 		"closed": func(b *bench, _ string) { check(t, b.mesh.Close()) },
 	} {
@@ -278,7 +278,7 @@ func TestPendingConnectIsAborted(t *testing.T) {
 		}
 		cancel()
 		end(b, upstream)
-		if what == "turned" {
+		if what == "redirected" {
 			b.mesh.Redirect("n1", b.node.Addr())
 			if _, err := proc.Ask(t.Context(), b.link.Addr(), "PING"); err != nil {
 				t.Error(err)
@@ -290,7 +290,7 @@ func TestPendingConnectIsAborted(t *testing.T) {
 	}
 }
 
-// unreachable returns an address at which a connect gets no answer, because the accept queue is
+// unreachableAddr returns an address that does not answer connects, because its accept queue is
 // full.
 func unreachable(t *testing.T) string {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
@@ -308,6 +308,6 @@ func unreachable(t *testing.T) string {
 		}
 		t.Cleanup(func() { conn.Close() })
 	}
-	t.Fatal("the queue is never full")
+	t.Fatal("the accept queue is not full after 10 connections")
 	return ""
 }

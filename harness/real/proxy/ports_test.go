@@ -18,10 +18,10 @@ import (
 	"lockpick/harness/real/proc"
 )
 
-// firstPort is below the range from which kernels choose ephemeral ports.
+// firstPort is below the kernel's range of ephemeral ports.
 const firstPort = 21000
 
-// meshWithPorts adds a second mesh whose links have their own ports.
+// meshWithPorts adds a second mesh, whose links have their own ports.
 func (b *bench) meshWithPorts() *Mesh {
 	b.t.Helper()
 	m := NewMesh(1, func() time.Duration { return proc.TrueClock() - b.origin }, func(history.Event) {})
@@ -36,7 +36,7 @@ func (b *bench) dialLink(l *Link) *caller {
 	return b.dial()
 }
 
-// Each link connects from its own range of ports, and skips ports that are in use.
+// Each link connects from its own range of ports and skips ports that are in use.
 func TestPorts(t *testing.T) {
 	b := newBench(t)
 	if first, last := b.link.Ports(); first != 0 || last != 0 {
@@ -68,13 +68,12 @@ func TestPorts(t *testing.T) {
 			}
 		}
 		if want := []int{first + 1, first}[i]; port != want {
-			t.Errorf("%s came from port %d, want %d", client, port, want)
+			t.Errorf("%s connected from port %d, want %d", client, port, want)
 		}
 	}
 }
 
-// Open fails once all port ranges are assigned. Clients for which there is no free port are
-// counted.
+// Open fails once all port ranges are assigned. Clients without a free port are counted.
 func TestPortsRunOut(t *testing.T) {
 	b := newBench(t)
 	m := b.meshWithPorts()
@@ -83,11 +82,11 @@ func TestPortsRunOut(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := m.Open("c2", "n1", b.node.Addr()); err == nil || !strings.Contains(err.Error(), "no ports are left") {
-		t.Errorf("a link without ports: %v", err)
+		t.Errorf("link without ports: %v", err)
 	}
 	p := ports{first: 1, last: 2, exhausted: 3}
-	if err := p.err(); err == nil || !strings.Contains(err.Error(), "3 times, all ports from 1 to 2 were in use") {
-		t.Errorf("3 clients found no port: %v", err)
+	if err := p.err(); err == nil || !strings.Contains(err.Error(), "all ports from 1 to 2 were in use 3 times") {
+		t.Errorf("3 clients without a port: %v", err)
 	}
 }
 
@@ -141,8 +140,8 @@ func isConnecting(t *testing.T, addr string) bool {
 	return false
 }
 
-// If the packets of a connect are lost, TCP retries a second later. Other clients must not wait
-// for that.
+// If packets of a connect are lost, TCP retries a second later. Other clients must not wait for
+// this retry.
 func TestLostConnectDoesNotBlockOthers(t *testing.T) {
 	addr, accept := fullQueueNode(t)
 	b := newBench(t)
@@ -151,22 +150,22 @@ func TestLostConnectDoesNotBlockOthers(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.dialLink(l)
-	b.waitLink("the first's connect is lost", func(*Link) bool { return isConnecting(t, addr) })
+	b.waitLink("lost connect", func(*Link) bool { return isConnecting(t, addr) })
 	accept()
 	second := b.dialLink(l)
-	b.waitLink("one connection", func(l *Link) bool { return len(l.conns) > 0 })
+	b.waitLink("connection", func(l *Link) bool { return len(l.conns) > 0 })
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for c := range l.conns {
 		if got, want := c.client.RemoteAddr().String(), second.conn.LocalAddr().String(); got != want {
-			t.Errorf("%s connected first, not %s", got, want)
+			t.Errorf("%s connected first, want %s", got, want)
 		}
 	}
 }
 
 // When a client disconnects, its pending connect is canceled, as the client's kernel would do
-// without a proxy. A client that has already sent data still counts as connected, and none of the
-// data is lost.
+// without a proxy. A client that has already sent data still counts as connected, and its data is
+// not lost.
 func TestWhileConnected(t *testing.T) {
 	ln, err := net.Listen("tcp4", "127.0.0.1:0")
 	if err != nil {

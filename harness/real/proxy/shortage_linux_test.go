@@ -13,8 +13,8 @@ import (
 	"lockpick/harness/history"
 )
 
-// A link that can't connect because too many files are open looks cut, although no fault was
-// planned. It keeps working, but returns an error when it is closed.
+// A link that can't connect because too many files are open looks cut although no fault was
+// planned. It keeps working, but Close returns an error.
 func TestTooFewOpenFiles(t *testing.T) {
 	for what, left := range map[string]uint64{"to accept": 0, "to dial": 1} {
 		node, err := net.Listen("tcp4", "127.0.0.1:0")
@@ -53,7 +53,7 @@ func TestTooFewOpenFiles(t *testing.T) {
 			_, err = node.Accept()
 		}
 		if err != nil {
-			t.Errorf("%s: after the limit was raised: %v", what, err)
+			t.Errorf("%s: dial after the limit was raised: %v", what, err)
 		}
 		other.Close()
 		if err := m.Close(); !errors.Is(err, syscall.EMFILE) || !strings.Contains(err.Error(), "link c1-n1: connect") {
@@ -63,7 +63,7 @@ func TestTooFewOpenFiles(t *testing.T) {
 	}
 }
 
-// limitFiles limits how many more files this process can open, until restore is called.
+// limitFiles lets this process open only a few more files until restore is called.
 func limitFiles(t *testing.T, more uint64) (restore func()) {
 	t.Helper()
 	var before syscall.Rlimit

@@ -25,7 +25,7 @@ func (b *bench) wantImpact(t nemesis.Traffic, seen, affected int) {
 	}
 }
 
-// Messages are delayed by the requested time, in one direction or both.
+// Messages are delayed as requested, in one direction or both.
 func TestDelay(t *testing.T) {
 	for way, ways := range map[string]int{"": 2, nemesis.Request: 1, nemesis.Reply: 1} {
 		b := newBench(t)
@@ -37,7 +37,7 @@ func TestDelay(t *testing.T) {
 			c.send("SET a 1")
 			c.want("+OK")
 			if took := proc.TrueClock() - began; took < time.Duration(ways)*20*ms {
-				t.Errorf("%q: a round took %v", way, took)
+				t.Errorf("%q: a round trip took %v", way, took)
 			}
 		}
 		c.send("PING") // not a lock command
@@ -52,8 +52,8 @@ func TestDelay(t *testing.T) {
 	}
 }
 
-// Messages on different connections may overtake each other, but those on the same connection stay
-// in order.
+// Messages on different connections may overtake each other, but those on one connection stay in
+// order.
 func TestDelayKeepsOrderWithinConnection(t *testing.T) {
 	b := newBench(t)
 	b.link.Shape(nemesis.Traffic{Way: nemesis.Request, DelayMin: ms, DelayMax: 30 * ms})
@@ -88,8 +88,8 @@ func TestThrottle(t *testing.T) {
 	b.wantImpact(shape, 2, 2)
 }
 
-// After a lost message, everything that follows on its connection is lost too, and the connection
-// is reset once the fault ends. Other connections are not affected.
+// After a lost message, everything that follows on its connection is lost too. The connection is
+// reset once the fault ends. Other connections are not affected.
 func TestLose(t *testing.T) {
 	for _, way := range []string{nemesis.Request, nemesis.Reply} {
 		b := newBench(t)
@@ -101,9 +101,9 @@ func TestLose(t *testing.T) {
 			c.send("SET a 1")
 			callers = append(callers, c)
 		}
-		b.waitLink("twenty messages", func(l *Link) bool { return l.shapes[0].Seen == 20 })
+		b.waitLink("20 messages", func(l *Link) bool { return l.shapes[0].Seen == 20 })
 		lost := 0
-		b.waitLink("the losses", func(l *Link) bool {
+		b.waitLink("losses", func(l *Link) bool {
 			lost = 0
 			for c := range l.conns {
 				if c.broken {
@@ -127,7 +127,7 @@ func TestLose(t *testing.T) {
 			}
 		}
 		if reset != lost || lost == 0 || lost == 20 {
-			t.Errorf("%s: %d of 20 lost a message, %d were reset", way, lost, reset)
+			t.Errorf("%s: %d of 20 connections lost a message, %d were reset", way, lost, reset)
 		}
 		unanswered := 0
 		for _, e := range b.waitEvents(20) {
@@ -139,7 +139,7 @@ func TestLose(t *testing.T) {
 			}
 		}
 		if unanswered != lost {
-			t.Errorf("%s: %d without an answer, %d lost", way, unanswered, lost)
+			t.Errorf("%s: %d commands without an answer, %d lost", way, unanswered, lost)
 		}
 	}
 }
@@ -147,7 +147,7 @@ func TestLose(t *testing.T) {
 func TestUnshapeRejectsUnknownShape(t *testing.T) {
 	b := newBench(t)
 	if _, err := b.link.Unshape(nemesis.Traffic{Lose: true}); err == nil || b.link.Disturbed() {
-		t.Error("an unknown shape was ended")
+		t.Error("Unshape of an unknown shape succeeded, or the link is disturbed")
 	}
 	b.link.Shape(nemesis.Traffic{Lose: true})
 	if !b.link.Disturbed() {
