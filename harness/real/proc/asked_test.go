@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// A connection to one server does not count as a connection to another. The kernel may give the
-// same port to another process that connects to a different server.
+// AskedFrom distinguishes servers, because the kernel may give the same port to another process
+// that connects to a different server.
 func TestAskedFromIsPerServer(t *testing.T) {
 	from := make(chan string, 1)
 	listen, err := net.Listen("tcp", "127.0.0.1:0")
@@ -30,9 +30,9 @@ func TestAskedFromIsPerServer(t *testing.T) {
 	}
 	at := <-from
 	if !AskedFrom(server, at) {
-		t.Errorf("%s was not recorded as asked from %s", server, at)
+		t.Errorf("AskedFrom(%s, %s) is false after Ask", server, at)
 	}
 	if other := "127.0.0.1:1"; AskedFrom(other, at) {
-		t.Errorf("%s was recorded as asked from %s, want only %s", other, at, server)
+		t.Errorf("AskedFrom(%s, %s) is true, but Ask used server %s", other, at, server)
 	}
 }

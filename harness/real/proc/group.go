@@ -23,11 +23,11 @@ import (
 )
 
 // Group is the set of processes of one run, with their directory. If lockpick dies for any reason,
-// the kernel kills these processes.
+// the kernel kills the processes.
 type Group struct {
-	Dir string // its name identifies the owner
+	Dir string // directory whose name identifies the owner
 	// AtStart, if set, is called for each child before its first instruction, on the thread that
-	// traces the child. It must be set before the first call to Start.
+	// traces the child. It must be set before the first call of Start.
 	AtStart func(name string, pid int) error
 	tasks   chan func()
 
@@ -40,7 +40,7 @@ type Group struct {
 	cleanup  []func() error
 }
 
-// NewGroup creates a group with its own directory below dir. Before that, it calls Sweep on dir.
+// NewGroup creates a group with its own directory below dir, after calling Sweep on dir.
 func NewGroup(dir string) (*Group, error) {
 	runDir, err := MakeDir(dir)
 	if err == nil {
@@ -59,12 +59,12 @@ func NewGroup(dir string) (*Group, error) {
 	return g, nil
 }
 
-// minFreeBytes is the free disk space that a run needs for its servers' data. With less, servers
-// refuse all writes and the run shows nothing about the lock.
+// minFreeBytes is the disk space that a run needs for its servers' data. With less, servers refuse
+// all writes, and the run shows nothing about the lock.
 const minFreeBytes = 16 << 20
 
-// checkSpace returns an error if a file system has too little space for a run. It accepts a file
-// system that does not report its free space.
+// checkSpace returns an error if the file system of dir has too little space for a run. It accepts
+// a file system that does not report its free space.
 func checkSpace(dir string) error {
 	var stat unix.Statfs_t
 	if err := unix.Statfs(dir, &stat); err != nil || stat.Blocks == 0 {
@@ -76,9 +76,9 @@ func checkSpace(dir string) error {
 	return nil
 }
 
-// runTasks runs the tasks on one thread. The kernel sends a child its death signal when the thread
-// that started it exits, not when the process exits, and Go may end a thread at any time. This
-// thread is locked and lives until Close.
+// runTasks runs the tasks that start children, all on one locked thread, which lives until Close.
+// The kernel sends a child its death signal when the thread that started it exits, rather than when
+// the process exits, and Go may end an unlocked thread at any time.
 func (g *Group) runTasks() {
 	runtime.LockOSThread()
 	for task := range g.tasks {
@@ -86,16 +86,16 @@ func (g *Group) runTasks() {
 	}
 }
 
-// Start starts cmd in its own process group. The working directory is the group's directory,
-// unless cmd specifies another; Sweep recognizes children by it. StderrTail returns what the child
-// writes to stderr, and to stdout unless cmd redirects that.
+// Start starts cmd in a process group of its own. Unless cmd specifies another working directory,
+// it is the group's directory; Sweep recognizes children by it. StderrTail returns what the child
+// writes to stderr, and to stdout unless cmd redirects it.
 func (g *Group) Start(name string, cmd *exec.Cmd) (*Child, error) {
 	return g.StartIn(nil, name, cmd)
 }
 
-// StartIn is like Start but starts cmd in the process group of an earlier child. Stop, continue
-// and kill signals to the new child then reach both at the same instant. If leader is nil, cmd
-// gets a new process group.
+// StartIn is like Start, but starts cmd in the process group of the earlier child leader. Signals
+// that stop, continue or kill the new child then reach both at the same instant. If leader is nil,
+// cmd gets a new process group.
 func (g *Group) StartIn(leader *Child, name string, cmd *exec.Cmd) (*Child, error) {
 	cmd.SysProcAttr = &unix.SysProcAttr{Pdeathsig: unix.SIGKILL, Setpgid: true}
 	if leader != nil {
@@ -107,7 +107,7 @@ func (g *Group) StartIn(leader *Child, name string, cmd *exec.Cmd) (*Child, erro
 		}
 		cmd.Dir = g.Dir
 	}
-	mark, err := filepath.EvalSymlinks(g.Dir) // the form that Sweep uses
+	mark, err := filepath.EvalSymlinks(g.Dir) // the same form as in Sweep
 	if err != nil {
 		return nil, fmt.Errorf("start %s: %w", name, err)
 	}
@@ -145,10 +145,10 @@ func (g *Group) StartIn(leader *Child, name string, cmd *exec.Cmd) (*Child, erro
 	return c, nil
 }
 
-// DataDir returns the data directory of the server with that name.
+// DataDir returns the data directory of the server with the given name.
 func (g *Group) DataDir(name string) string { return filepath.Join(g.Dir, name) }
 
-// Cleanup registers a function that Close calls after the children have exited and before it
+// Cleanup registers a function for Close to call after the children have exited and before it
 // removes the directory.
 func (g *Group) Cleanup(f func() error) {
 	g.mu.Lock()
@@ -173,16 +173,16 @@ func (g *Group) startTraced(name string, cmd *exec.Cmd) error {
 		err = g.AtStart(name, pid)
 	}
 	if err = errors.Join(err, unix.PtraceDetach(pid)); err != nil {
-		if stat, statErr := files.StatOf(pid); statErr != nil || stat.Ending() || errors.Is(err, unix.ESRCH) || errors.Is(err, ErrSignaled) { // or it is just dying
+		if stat, statErr := files.StatOf(pid); statErr != nil || stat.Ending() || errors.Is(err, unix.ESRCH) || errors.Is(err, ErrSignaled) { // or the child is just dying
 			g.unexpected.add(UnexpectedEvent{Child: name, Kind: Ended, Status: -1, Cause: fmt.Sprintf("process %d got a signal from outside before its first instruction", pid)})
 		}
 		cmd.Process.Kill()
-		cmd.Wait() // its error is only that it was killed
+		cmd.Wait() // the error just says that the child was killed
 	}
 	return err
 }
 
-// awaitStop waits until a traced child has stopped before its first instruction.
+// awaitStop waits until a traced child stops before its first instruction.
 func awaitStop(pid int) error {
 	for {
 		var status unix.WaitStatus
@@ -210,7 +210,7 @@ func (g *Group) Close() error {
 	var errs []error
 	for _, c := range g.children {
 		errs = append(errs, c.Kill())
-		c.output.from.Close() // a process that the child started may still hold the other end
+		c.output.from.Close() // a process started by the child may still hold the other end
 	}
 	if mark, err := filepath.EvalSymlinks(g.Dir); err == nil {
 		errs = append(errs, killMarked(mark))
@@ -223,8 +223,8 @@ func (g *Group) Close() error {
 	return errors.Join(errs...)
 }
 
-// Listen calls report for every unexpected event of the children since the start of the run, one
-// at a time, until stop is called. stop checks every child a last time before it returns.
+// Listen calls report for each unexpected event of the children since the start of the run, one at
+// a time, until stop is called. stop checks every child a last time before it returns.
 func (g *Group) Listen(report func(UnexpectedEvent)) (stop func()) {
 	u := &g.unexpected
 	u.mu.Lock()
@@ -251,8 +251,8 @@ func (g *Group) Listen(report func(UnexpectedEvent)) (stop func()) {
 	}
 }
 
-// signalTimeout is the time limit for the kernel to stop, continue or end a process. That normally
-// takes milliseconds.
+// signalTimeout limits the time that the kernel takes to stop, continue or end a process. Normally,
+// it takes milliseconds.
 const signalTimeout = 5 * time.Second
 
 // Child is one process of a Group.
@@ -261,61 +261,59 @@ type Child struct {
 	pid   int
 	start uint64 // start time; see files.ProcessStat
 	done  chan struct{}
-	// groupMembers are the other children in its process group. Signals to this child reach them
-	// too.
+	// groupMembers are the other children in the process group. They receive the same signals.
 	groupMembers []*Child
 	pgid         int // process group ID
 	output       *capturedOutput
 
 	unexpected *unexpectedEvents // collects events that the Group did not cause
 
-	mu                sync.Mutex // held while the child is signaled or reaped, because its PID is not reused until it is reaped
+	mu                sync.Mutex // held while the child is signaled or reaped, because the PID may be reused after that
 	ended             bool
 	err               error
-	endRequested      bool // the Group asked it to exit
-	stopping          bool // Stop was called, and Continue was not called since
-	continuing        bool // Continue was called, and the kernel has not reported it yet
-	stoppedExternally bool // a signal from outside stopped it
-	expectedToRun     bool // it is expected to run until it is asked to exit
-	killedExternally  bool // a signal from outside ended it
+	endRequested      bool // the Group has asked the child to exit
+	stopping          bool // between Stop and Continue
+	continuing        bool // Continue was called, but the kernel has not reported it yet
+	stoppedExternally bool // a signal from outside has stopped the child
+	expectedToRun     bool // the child must run until it is asked to exit
+	killedExternally  bool // a signal from outside has ended the child
 }
 
 // newChild takes over a started command. Nothing else may wait for the process.
 func newChild(name string, cmd *exec.Cmd, u *unexpectedEvents) (*Child, error) {
 	c := &Child{name: name, pid: cmd.Process.Pid, pgid: cmd.Process.Pid, done: make(chan struct{}), unexpected: u}
-	s, err := files.StatOf(c.pid) // it is not reaped yet, so it exists
+	s, err := files.StatOf(c.pid) // the process exists, because it has not been reaped
 	c.start = s.Start
 	go c.reap(cmd)
 	return c, err
 }
 
-// PID returns the process ID.
 func (c *Child) PID() int { return c.pid }
 
 // StderrTail returns the beginning and the end of the child's output so far. See Group.Start.
 func (c *Child) StderrTail() string { return c.output.read() }
 
-// Done returns a channel that is closed once the process has exited and was reaped.
+// Done returns a channel that is closed once the process has exited and has been reaped.
 func (c *Child) Done() <-chan struct{} { return c.done }
 
-// Err waits for the process to exit and returns its error, or nil for exit status 0.
+// Err waits for the process to exit and returns its error; nil means exit status 0.
 func (c *Child) Err() error {
 	<-c.done
 	return c.err
 }
 
-// Stop stops all threads of the process, and returns once /proc shows that they are stopped.
+// Stop stops all threads of the process. It returns once /proc shows that they are stopped.
 func (c *Child) Stop() (readBack string, err error) {
 	return c.signalAndWait("stop", unix.SIGSTOP, func(states string) bool { return strings.Trim(states, "T") == "" })
 }
 
-// Continue resumes the process, and returns once /proc shows that it is running.
+// Continue resumes the process. It returns once /proc shows that the process is running.
 func (c *Child) Continue() (readBack string, err error) {
 	return c.signalAndWait("continue", unix.SIGCONT, func(states string) bool { return !strings.Contains(states, "T") })
 }
 
-// Kill sends SIGKILL and waits until the process was reaped. If the process has already exited,
-// that is not an error.
+// Kill sends SIGKILL and waits until the process is reaped. It succeeds if the process has already
+// exited.
 func (c *Child) Kill() error {
 	if err := c.signal(unix.SIGKILL); err != nil && !errors.Is(err, ErrEnded) {
 		return fmt.Errorf("kill %s: %w", c.name, err)
@@ -354,7 +352,7 @@ func (c *Child) expectSignal(s unix.Signal) {
 		c.continuing = c.stopping || c.stoppedExternally
 		c.stopping = false
 	case unix.SIGKILL:
-		if stat, err := files.StatOf(c.pid); err != nil || !stat.Ending() { // otherwise it was killed from outside first
+		if stat, err := files.StatOf(c.pid); err != nil || !stat.Ending() { // otherwise, a signal from outside came first
 			c.endRequested = true
 		}
 	}
@@ -378,7 +376,7 @@ func (c *Child) signalAndWait(verb string, s unix.Signal, reached func(states st
 	return strings.Join(append([]string{back}, others...), "; "), err
 }
 
-// awaitState waits until all threads of the child have reached the state that a signal causes.
+// awaitState waits until all threads of the child are in the state that a signal causes.
 func (c *Child) awaitState(verb string, end time.Time, reached func(states string) bool) (string, error) {
 	for ; ; time.Sleep(100 * time.Microsecond) {
 		states, err := threadStates(c.pid)
@@ -422,10 +420,9 @@ type Piped struct {
 	In, Out *os.File // this process's ends of the pipes
 }
 
-// StartPiped is like StartIn, with pipes to the program's stdin and stdout.
+// StartPiped is like StartIn, but connects pipes to stdin and stdout.
 func (g *Group) StartPiped(leader *Child, name string, cmd *exec.Cmd) (*Piped, error) {
-	// The pipes that exec.Cmd creates are closed when the process is reaped, even if they have
-	// unread data.
+	// exec.Cmd would close its own pipes when the process is reaped, even with unread data in them.
 	stdin, in, err := os.Pipe()
 	if err != nil {
 		return nil, err
@@ -448,8 +445,8 @@ func (g *Group) StartPiped(leader *Child, name string, cmd *exec.Cmd) (*Piped, e
 // ClosePipes closes this process's ends of the pipes.
 func (p *Piped) ClosePipes() { p.In.Close(); p.Out.Close() }
 
-// capturedOutput holds the Output of a child. The output goes through a pipe, because a file would
-// grow for as long as the child writes.
+// capturedOutput is the Output of a child. It is read from a pipe, because a file would grow for as
+// long as the child writes.
 type capturedOutput struct {
 	Output
 	from *os.File
@@ -457,12 +454,12 @@ type capturedOutput struct {
 	buf  [64 << 10]byte
 }
 
-// maxPipeRead is more than a pipe can hold. Reading stops after that many bytes, so that it ends
-// even if the child never stops writing.
+// maxPipeRead is more than a pipe can hold. read stops after this many bytes, even if the child
+// never stops writing.
 const maxPipeRead = 2 << 20
 
-// capture connects a pipe to the stderr of a command that has not started yet, and to its stdout
-// unless that is redirected. The caller must close to once the command has started.
+// capture connects a pipe to the stderr of a command that has not started, and to its stdout unless
+// that is redirected. The caller must close writeEnd after starting the command.
 func capture(cmd *exec.Cmd) (c *capturedOutput, to *os.File, err error) {
 	from, to, err := os.Pipe()
 	if err != nil {
@@ -479,7 +476,7 @@ func capture(cmd *exec.Cmd) (c *capturedOutput, to *os.File, err error) {
 	return c, to, nil
 }
 
-// follow reads the output until no process holds the write end of the pipe open.
+// follow reads the output until no process holds the write end of the pipe.
 func (c *capturedOutput) follow() {
 	c.raw.Read(func(fd uintptr) (done bool) {
 		for {
@@ -497,7 +494,7 @@ func (c *capturedOutput) follow() {
 	c.from.Close()
 }
 
-// take reads the bytes that are available. The caller holds the lock.
+// take reads the available bytes. The caller holds the lock.
 func (c *capturedOutput) take(fd uintptr) (n int, err error) {
 	for {
 		if n, err = unix.Read(int(fd), c.buf[:]); !errors.Is(err, unix.EINTR) {
@@ -510,9 +507,9 @@ func (c *capturedOutput) take(fd uintptr) (n int, err error) {
 	return n, err
 }
 
-// read returns the output so far, including everything that was written before the call.
+// read returns all output written before the call.
 func (c *capturedOutput) read() string {
-	c.raw.Control(func(fd uintptr) { // an error means that everything has been read
+	c.raw.Control(func(fd uintptr) { // fails if everything has been read
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		for sum := 0; sum < maxPipeRead; {
@@ -537,9 +534,8 @@ func InContainer(pid int, id string) bool {
 	return err == nil && !stat.Ended()
 }
 
-// StoppedIn looks for a process that a signal has stopped in the container with the given ID. It
-// checks the given process and, if started is set, the children that it has started. It returns
-// the PID, or 0 if there is none.
+// FindStopped returns the PID of a process that a signal has stopped in the container with the given
+// ID, or 0. It checks the given process and, if includeChildren is set, its children.
 func StoppedIn(pid int, id string, started bool) int {
 	if !InContainer(pid, id) {
 		return 0
@@ -570,8 +566,8 @@ func StoppedIn(pid int, id string, started bool) int {
 	return 0
 }
 
-// KillInContainer kills a process in the container with the given ID, and returns when the process
-// is gone. If it has already exited, that is not an error.
+// KillInContainer kills a process in the container with the given ID, and returns once the process
+// is gone. It succeeds if the process has already exited.
 func KillInContainer(ctx context.Context, pid int, id string) error {
 	if err := killIf(ctx, pid, func() bool { return InContainer(pid, id) }); err != nil {
 		return fmt.Errorf("kill process %d: %w", pid, err)
@@ -579,8 +575,8 @@ func KillInContainer(ctx context.Context, pid int, id string) error {
 	return nil
 }
 
-// killIf kills a process if matches confirms that it is the right one, and returns when the
-// process is gone. It opens a pidfd first, so that the PID can't be reused before the kill.
+// killIf kills a process if matches confirms that it is the right one, and returns once the process
+// is gone. It opens a pidfd first, so that the PID can't be reused before the kill.
 func killIf(ctx context.Context, pid int, matches func() bool) error {
 	fd, err := unix.PidfdOpen(pid, 0)
 	if errors.Is(err, unix.ESRCH) {
@@ -602,16 +598,16 @@ func killIf(ctx context.Context, pid int, matches func() bool) error {
 			return err
 		}
 	}
-	return fmt.Errorf("it is still there: %w", context.Cause(ctx))
+	return fmt.Errorf("the process is still running: %w", context.Cause(ctx))
 }
 
-// errNoPidfd reports that no pidfd can be opened for a process.
+// errNoPidfd means that a process's pidfd can't be opened.
 var errNoPidfd = errors.New("open its pidfd")
 
-// Frozen reports whether a control group keeps a process of this machine frozen, as it does with
-// the processes of a paused container. known is false if this can't be determined. Frozen reads
-// freezer.state for version 1 of control groups and cgroup.events for version 2 (Linux
-// documentation, admin-guide/cgroup-v1/freezer-subsystem and admin-guide/cgroup-v2).
+// IsFrozen reports whether a control group keeps a process on this machine frozen, such as a process
+// in a paused container. known is false if IsFrozen can't tell. It reads freezer.state for control
+// groups version 1, and cgroup.events for version 2 (Linux documentation,
+// admin-guide/cgroup-v1/freezer-subsystem and admin-guide/cgroup-v2).
 func Frozen(pid int) (frozen, known bool) {
 	groups, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))
 	if err != nil {

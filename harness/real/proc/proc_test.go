@@ -83,7 +83,7 @@ func TestStartErrors(t *testing.T) {
 		t.Errorf("restart on a taken port: %v", err)
 	}
 	if _, err := g.StartRedis(t.Context(), "n2", "/bin/false", "none"); err == nil || !strings.Contains(err.Error(), "n2") {
-		t.Errorf("start of a program that ends: %v", err)
+		t.Errorf("start of a program that exits: %v", err)
 	}
 	if _, err := g.StartRedis(t.Context(), "n3", bin, "sometimes"); err == nil || !strings.Contains(err.Error(), "everysec") {
 		t.Errorf("unknown persistence: %v", err)
@@ -134,7 +134,7 @@ func TestStopAndContinue(t *testing.T) {
 			t.Fatalf("continue: %q, %v, then %q", back, err, state())
 		}
 	}
-	if _, err := c.Stop(); err != nil { // a stopped process can be killed
+	if _, err := c.Stop(); err != nil { // a stopped process can be killed too
 		t.Fatal(err)
 	}
 	if err := c.Kill(); err != nil {
@@ -178,6 +178,6 @@ func TestTrueClockAdvances(t *testing.T) {
 	a, wall := TrueClock(), time.Now()
 	b, spent := TrueClock(), time.Since(wall)
 	if b < a || b-a > spent+time.Second {
-		t.Errorf("%v passed between %v and %v", spent, a, b)
+		t.Errorf("TrueClock went from %v to %v within %v", a, b, spent)
 	}
 }

@@ -12,20 +12,20 @@ import (
 	"lockpick/harness/lock"
 )
 
-// Store is a kind of server other than Redis, such as etcd. Its servers sync every write before
-// they answer.
+// Store is a kind of server other than Redis, such as etcd. Its servers sync each write before they
+// answer.
 type Store struct {
 	Name    string
-	Program string // name of the program, which must be on PATH
+	Program string // must be on PATH
 	Remedy  string // how to install the program
 	Ports   int    // number of ports per member; clients connect to the first
-	// ProbePath is the path of the URL with which to test over a link whether a member answers.
+	// ProbePath is the URL path for testing over a link whether a member answers.
 	ProbePath string
-	Version   []string                                         // arguments that make the program print its version
+	Version   []string                                         // arguments for printing the version
 	Args      func(me StoreMember, all []StoreMember) []string // program arguments for member me
 
-	alive  func(me StoreMember) (url string)           // URL that a running member answers, whether or not the others are running
-	joined func(me StoreMember) (url, contains string) // contains is part of the answer if the member has joined the others
+	alive  func(me StoreMember) (url string)           // answered by a running member, even if the others are down
+	joined func(me StoreMember) (url, contains string) // the answer contains this text if the member has joined the others
 }
 
 // StoreMember is one server of a store.
@@ -35,13 +35,12 @@ type StoreMember struct {
 	Addrs []string // host:port of each of its ports
 }
 
-// Stores lists all kinds of stores.
 var Stores = []Store{
 	{
 		Name: lock.Etcd, Program: "etcd", Remedy: "apt-get install etcd-server", Ports: 2, ProbePath: "/version",
 		Version: []string{"--version"},
 		Args:    etcdArgs,
-		// At the peer address: at the client address a member answers only once a majority has heard of it.
+		// The peer address, because the client address answers only once a majority knows the member.
 		alive:  func(me StoreMember) string { return "http://" + me.Addrs[1] + "/version" },
 		joined: func(me StoreMember) (string, string) { return "http://" + me.Addrs[0] + "/health", `"health":"true"` },
 	},
@@ -56,7 +55,7 @@ var Stores = []Store{
 
 var storeVersion = regexp.MustCompile(`(?:^|\s)v?([0-9]\S*)`)
 
-// AskVersion returns the store's name and the version that its program prints, for example "etcd
+// AskVersion returns the store's name and the version printed by its program, for example "etcd
 // 3.4.23".
 func (s Store) AskVersion(ctx context.Context) (string, error) {
 	v, err := AskVersion(ctx, storeVersion, s.Program, s.Version...)
@@ -76,8 +75,8 @@ func StoreOf(name string) (Store, error) {
 	return Store{}, fmt.Errorf("unknown server %q", name)
 }
 
-// etcdArgs uses the shortest timeouts at which a cluster on a busy machine keeps its leader. With
-// them, leases can be as short as one second.
+// etcdArgs uses the shortest timeouts with which a cluster on a busy machine does not lose its
+// leader. Leases can then be as short as one second.
 func etcdArgs(me StoreMember, all []StoreMember) []string {
 	var cluster []string
 	for _, m := range all {
@@ -91,8 +90,7 @@ func etcdArgs(me StoreMember, all []StoreMember) []string {
 	}
 }
 
-// consulArgs allows sessions to be as short as a lock requests. By default they last at least ten
-// seconds.
+// consulArgs lets sessions be as short as a lock requests. The default minimum is ten seconds.
 func consulArgs(me StoreMember, all []StoreMember) []string {
 	port := func(i int) string { return me.Addrs[i][strings.LastIndexByte(me.Addrs[i], ':')+1:] }
 	args := []string{
@@ -109,29 +107,29 @@ func consulArgs(me StoreMember, all []StoreMember) []string {
 	return args
 }
 
-// Alive checks that a member answers, without going through a link.
+// CheckAlive checks that a member answers, bypassing links.
 func (s Store) Alive(ctx context.Context, me StoreMember) error {
 	_, err := askStore(ctx, s.alive(me))
 	return err
 }
 
-// Joined checks that a member has formed a cluster with a majority of the members.
+// CheckJoined checks that a member has formed a cluster with a majority of the members.
 func (s Store) Joined(ctx context.Context, me StoreMember) error {
 	url, want := s.joined(me)
 	body, err := askStore(ctx, url)
 	if err == nil && !strings.Contains(body, want) {
-		err = fmt.Errorf("%s has not joined the others: it answered %.100q", me.Name, body)
+		err = fmt.Errorf("%s has not joined the others: unexpected answer %.100q", me.Name, body)
 	}
 	return err
 }
 
-// Ask checks that a member answers at the given address, which may be that of a link.
+// Ask checks that a member answers at the given address, which may belong to a link.
 func (s Store) Ask(ctx context.Context, addr string) error {
 	_, err := askStore(ctx, "http://"+addr+s.ProbePath)
 	return err
 }
 
-// maxAnswer is the maximum number of bytes that are read from an answer.
+// maxAnswerLen is the number of bytes read from an answer, at most.
 const maxAnswer = 64 << 10
 
 // askStore sends a request on a new connection, without an HTTP proxy. An error page counts as an

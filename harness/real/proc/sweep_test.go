@@ -18,7 +18,7 @@ import (
 	"lockpick/internal/files"
 )
 
-// otherUID is the ID of a user other than lockpick's.
+// otherUID is a user other than lockpick's.
 const otherUID = 65534
 
 func thisProcess(t *testing.T) files.Owner {
@@ -30,7 +30,7 @@ func thisProcess(t *testing.T) files.Owner {
 	return o
 }
 
-// deadOwnerName returns the name of a directory whose owner has exited.
+// deadOwnerName returns a directory name with an owner that has exited.
 func deadOwnerName(t *testing.T) string {
 	o := thisProcess(t)
 	o.PID = 1<<22 + 1
@@ -44,8 +44,8 @@ func must(t *testing.T, errs ...error) {
 	}
 }
 
-// makeLeftover creates a directory below dir such as a killed lockpick leaves behind, with a
-// record of its children.
+// makeLeftover creates a directory below dir like those left behind by a killed lockpick, with a
+// record of children.
 func makeLeftover(t *testing.T, dir, name string, record ...*Child) string {
 	t.Helper()
 	path := filepath.Join(dir, name)
@@ -57,8 +57,7 @@ func makeLeftover(t *testing.T, dir, name string, record ...*Child) string {
 	return path
 }
 
-// sleeper starts a process with the working directory in. If in is "", it is the group's
-// directory.
+// sleeper starts a process in the given working directory, or in the group's directory if in is "".
 func sleeper(t *testing.T, g *Group, in string, files ...*os.File) *Child {
 	t.Helper()
 	cmd := exec.Command("/bin/sleep", "60")
@@ -88,7 +87,7 @@ func TestSweepRemovesOnlyDeadOwners(t *testing.T) {
 		what string
 		o    files.Owner
 		old  bool
-		goes bool
+		wantRemoved bool
 	}{
 		{"living", me, true, false},
 		{"in another container", otherContainer, false, false},
@@ -105,13 +104,14 @@ func TestSweepRemovesOnlyDeadOwners(t *testing.T) {
 			must(t, os.Chtimes(path, old, old))
 		}
 		removed := sweep(t, dir)
-		if _, err := os.Stat(path); (err != nil) != c.goes || len(removed) > 0 != c.goes {
+		if _, err := os.Stat(path); (err != nil) != c.wantRemoved || len(removed) > 0 != c.wantRemoved {
 			t.Errorf("owner %s: removed %v, %v", c.what, removed, err)
 		}
 	}
 }
 
-// Sweep kills the processes of a dead run, however they are recognized, and no others.
+// Sweep kills a dead run's processes, whether their working directory or an open file identifies
+// them, and no others.
 func TestSweepKillsOnlyRecordedChildren(t *testing.T) {
 	g := newGroup(t)
 	dir := t.TempDir()
@@ -121,9 +121,9 @@ func TestSweepKillsOnlyRecordedChildren(t *testing.T) {
 	defer log.Close()
 	worker, writer, elsewhere := sleeper(t, g, path), sleeper(t, g, "/", log), sleeper(t, g, "/")
 	below := sleeper(t, g, filepath.Join(path, "n1"))
-	later := sleeper(t, g, path) // the record names another process with this pid
+	later := sleeper(t, g, path) // the record has another process with this PID
 	recorded := &Child{pid: later.pid, start: later.start - 1}
-	sibling := sleeper(t, g, dir) // its path has the same prefix
+	sibling := sleeper(t, g, dir) // the path has the same prefix
 	var text string
 	for _, c := range []*Child{worker, writer, below, elsewhere, recorded, sibling} {
 		text += fmt.Sprintln(c.pid, c.start)
@@ -132,20 +132,20 @@ func TestSweepKillsOnlyRecordedChildren(t *testing.T) {
 	if removed := sweep(t, dir); !slices.Equal(removed, []string{path}) {
 		t.Errorf("removed %v", removed)
 	}
-	for what, c := range map[string]*Child{"works in the folder": worker, "has a file open there": writer, "works below the folder": below} {
+	for what, c := range map[string]*Child{"works in the directory": worker, "has an open file in the directory": writer, "works below the directory": below} {
 		if isAlive(c) {
 			t.Errorf("a child that %s is still running", what)
 		}
 	}
-	for what, c := range map[string]*Child{"has nothing to do with the folder": elsewhere, "has the number of a child": later, "works in a sibling folder": sibling} {
+	for what, c := range map[string]*Child{"does not use the directory": elsewhere, "has a former child's PID": later, "works in a sibling directory": sibling} {
 		if !isAlive(c) {
 			t.Errorf("a process that %s was killed", what)
 		}
 	}
 }
 
-// A child may leave a daemon in its own session and working directory. It is killed when the run
-// ends, or by Sweep if the run was killed. Daemons of other runs keep running.
+// A child may leave a daemon with its own session and working directory. The daemon is killed when
+// the run ends, or by Sweep if the run was killed. Daemons of other runs continue.
 func TestDaemonsAreKilledWithTheirRun(t *testing.T) {
 	daemon := func(g *Group) *Child {
 		t.Helper()
@@ -166,11 +166,11 @@ func TestDaemonsAreKilledWithTheirRun(t *testing.T) {
 	g, other := newGroup(t), newGroup(t)
 	ends, stays := daemon(g), daemon(other)
 	if !isAlive(ends) || !isAlive(stays) {
-		t.Fatal("a daemon ended by itself")
+		t.Fatal("a daemon exited on its own")
 	}
 	must(t, g.Close())
 	if isAlive(ends) || !isAlive(stays) {
-		t.Errorf("after the run its daemon runs: %v, that of another run: %v", isAlive(ends), isAlive(stays))
+		t.Errorf("after the end of its run, the daemon is running: %v; another run's daemon: %v", isAlive(ends), isAlive(stays))
 	}
 
 	dir := t.TempDir()
@@ -187,12 +187,12 @@ func TestDaemonsAreKilledWithTheirRun(t *testing.T) {
 		cmd.Process.Kill()
 	}
 	if !isAlive(stays) {
-		t.Error("the sweep ended another run's daemon")
+		t.Error("Sweep killed another run's daemon")
 	}
 }
 
-// Every process that a Group starts is recognized, including servers that change their directory
-// and clear their environment.
+// Every process started by a Group is recognized, including servers that change their directory and
+// clear their environment.
 func TestChildrenAreRecognized(t *testing.T) {
 	bin := redisServer(t)
 	g := newGroup(t)
@@ -208,7 +208,7 @@ func TestChildrenAreRecognized(t *testing.T) {
 		}
 	}
 	if len(children) < 3 || !r.Running() {
-		t.Errorf("%d children", len(children))
+		t.Errorf("%d children, want at least 3 with a running server", len(children))
 	}
 }
 
@@ -219,22 +219,22 @@ func TestSweepLeavesOtherUsersFiles(t *testing.T) {
 	}
 	g := newGroup(t)
 	innocent := sleeper(t, g, "/")
-	tempDir := func() string { // anybody may write to it
+	tempDir := func() string { // writable by everybody
 		dir := t.TempDir()
 		must(t, os.Chmod(dir, 0o1777))
 		return dir
 	}
 	for what, plant := range map[string]func(dir, path string){
-		"another user's folder": func(dir, path string) {
+		"another user's directory": func(dir, path string) {
 			makeLeftover(t, dir, filepath.Base(path), innocent)
 			must(t, os.Chown(path, otherUID, otherUID))
 		},
-		"a link of another user": func(dir, path string) {
+		"another user's link": func(dir, path string) {
 			to := makeLeftover(t, dir, "real", innocent)
 			must(t, os.Symlink(to, path), os.Lchown(path, otherUID, otherUID))
 		},
-		"a link of ours": func(dir, path string) { must(t, os.Symlink(makeLeftover(t, dir, "real", innocent), path)) },
-		"a file of ours": func(dir, path string) { must(t, os.WriteFile(path, []byte("mine"), 0o600)) },
+		"our link": func(dir, path string) { must(t, os.Symlink(makeLeftover(t, dir, "real", innocent), path)) },
+		"our file": func(dir, path string) { must(t, os.WriteFile(path, []byte("mine"), 0o600)) },
 		"a record that is a link": func(dir, path string) {
 			makeLeftover(t, dir, filepath.Base(path))
 			record := filepath.Join(path, childrenFile)
@@ -246,7 +246,7 @@ func TestSweepLeavesOtherUsersFiles(t *testing.T) {
 			record := filepath.Join(path, childrenFile)
 			must(t, os.Remove(record), unix.Mkfifo(record, 0o600))
 		},
-		"a record without end": func(dir, path string) {
+		"an oversized record": func(dir, path string) {
 			makeLeftover(t, dir, filepath.Base(path), innocent)
 			must(t, os.Truncate(filepath.Join(path, childrenFile), 1<<40))
 		},
@@ -278,18 +278,18 @@ func tree(t *testing.T, dir string) string {
 	return b.String()
 }
 
-// Sweep unmounts only lockpick's disks, and it does not follow symbolic links.
+// Sweep unmounts nothing but lockpick's disks, and does not follow symbolic links.
 func TestSweepUnmountsOnlyDisks(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can mount")
 	}
 	mountAt := func(source, kind, at string, flags uintptr) {
 		if err := unix.Mount(source, at, kind, flags, ""); err != nil {
-			t.Skipf("nothing can be mounted here: %v", err)
+			t.Skipf("mounting is not possible: %v", err)
 		}
 		t.Cleanup(func() { unix.Unmount(at, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW) })
 	}
-	dir, other := t.TempDir(), t.TempDir() // everything in other must stay
+	dir, other := t.TempDir(), t.TempDir() // Sweep must not change other
 	must(t, os.Mkdir(filepath.Join(other, "tmpfs"), 0o700), os.Mkdir(filepath.Join(other, "kept"), 0o700))
 	mountAt("other", "tmpfs", filepath.Join(other, "tmpfs"), 0)
 	must(t, os.WriteFile(filepath.Join(other, "tmpfs", "precious"), nil, 0o600), os.WriteFile(filepath.Join(other, "kept", "precious"), nil, 0o600))
@@ -309,11 +309,11 @@ func TestSweepUnmountsOnlyDisks(t *testing.T) {
 
 	count := func() int { return len(strings.Split(tree(t, other), "\n")) }
 	entriesBefore, mountsBefore := count(), mountsBelow(t, dir, other)
-	if removed := sweep(t, dir); !slices.Equal(removed, []string{within}) { // the link is ours, but not its target
+	if removed := sweep(t, dir); !slices.Equal(removed, []string{within}) { // the link inside is ours, but its target is not
 		t.Errorf("removed %v", removed)
 	}
 	if entriesAfter, mountsAfter := count(), mountsBelow(t, dir, other); entriesAfter != entriesBefore || mountsAfter != mountsBefore || mountsBefore != 4 {
-		t.Errorf("had %d entries, now %d; had %d mounts, now %d", entriesBefore, entriesAfter, mountsBefore, mountsAfter)
+		t.Errorf("%d entries before and %d after; %d mounts before and %d after", entriesBefore, entriesAfter, mountsBefore, mountsAfter)
 	}
 	for _, path := range []string{bound, otherKind, filepath.Join(mountPoint, "precious")} {
 		if _, err := os.Stat(path); err != nil {
