@@ -90,7 +90,7 @@ func TestCutPacketsOfOneLink(t *testing.T) {
 func TestFilterWithoutCapability(t *testing.T) {
 	run(t, twoNodes, func(b testRun) {
 		_, err := makeFilter(t.Context(), b.Store.(*node), "")
-		if err == nil || !strings.Contains(err.Error(), "it needs the capability NET_ADMIN") {
+		if err == nil || !strings.Contains(err.Error(), "the capability NET_ADMIN is required") {
 			t.Errorf("got %v, want the missing capability", err)
 		}
 	})

@@ -43,8 +43,8 @@ var (
 	_ fs.NodeStatfser  = (*node)(nil)
 )
 
-// newNode creates a node. The caller must hold the disk's lock, unless no other goroutine uses the
-// disk yet.
+// newNode creates a node. The caller holds the disk's lock, unless no other goroutine uses the disk
+// yet.
 func (d *Disk) newNode(dir bool) *node {
 	d.ino++
 	n := &node{d: d, ino: d.ino, dir: dir}
@@ -54,8 +54,8 @@ func (d *Disk) newNode(dir bool) *node {
 	return n
 }
 
-// ifPowered handles a request from the kernel with the disk's lock held. If the power is off, it
-// fails the request.
+// ifPowered handles a request from the kernel by calling f with the disk's lock held. If the power
+// is off, the request fails.
 func (n *node) ifPowered(do func() syscall.Errno) syscall.Errno {
 	n.d.mu.Lock()
 	defer n.d.mu.Unlock()
@@ -65,7 +65,7 @@ func (n *node) ifPowered(do func() syscall.Errno) syscall.Errno {
 	return do()
 }
 
-// walk calls f for each file below a directory, and reports whether the file's directory entry is
+// walk calls f for each file below a directory. committed is whether the file's directory entry is
 // committed.
 func (n *node) walk(path string, f func(path string, n *node, committed bool)) {
 	for name, c := range n.entries {
@@ -77,7 +77,7 @@ func (n *node) walk(path string, f func(path string, n *node, committed bool)) {
 	}
 }
 
-// revert restores the synced state of the node and of everything below it.
+// revert restores the synced state of the node and everything below it.
 func (n *node) revert(torn bool) {
 	if n.dir {
 		n.entries = maps.Clone(n.committed)
@@ -116,7 +116,7 @@ func (n *node) mode() uint32 {
 	return syscall.S_IFREG
 }
 
-// childInode returns the inode with which the kernel refers to a child.
+// childInode returns the inode by which the kernel refers to a child.
 func (n *node) childInode(ctx context.Context, c *node, out *fuse.EntryOut) *fs.Inode {
 	c.attr(&out.Attr)
 	return n.NewInode(ctx, c, fs.StableAttr{Mode: c.mode(), Ino: c.ino})
@@ -183,7 +183,7 @@ func (n *node) Mkdir(ctx context.Context, name string, _ uint32, out *fuse.Entry
 	return n.add(ctx, name, true, out)
 }
 
-// Create and Open request direct I/O, so that the kernel caches no pages.
+// Create and Open request direct I/O, so that the kernel does not cache pages.
 func (n *node) Create(ctx context.Context, name string, _, _ uint32, out *fuse.EntryOut) (*fs.Inode, fs.FileHandle, uint32, syscall.Errno) {
 	c, errno := n.add(ctx, name, false, out)
 	return c, nil, fuse.FOPEN_DIRECT_IO, errno
@@ -218,9 +218,8 @@ func (n *node) Write(_ context.Context, _ fs.FileHandle, b []byte, at int64) (ui
 	})
 }
 
-// Fsync makes a file durable, together with all directory entries. While the disk is stalled, it
-// blocks until the stall ends or the calling process is killed: otherwise that process could not
-// exit.
+// Fsync makes a file and all directory entries durable. On a stalled disk, it blocks until the
+// stall ends or the calling process is killed, because that process could not exit otherwise.
 func (n *node) Fsync(ctx context.Context, _ fs.FileHandle, _ uint32) syscall.Errno {
 	for counted := false; ; counted = true {
 		var stalled chan struct{}
@@ -259,7 +258,7 @@ func (n *node) Unlink(_ context.Context, name string) syscall.Errno {
 func (n *node) Rmdir(ctx context.Context, name string) syscall.Errno { return n.Unlink(ctx, name) }
 
 func (n *node) Rename(_ context.Context, name string, parent fs.InodeEmbedder, to string, flags uint32) syscall.Errno {
-	if flags != 0 { // exchange or no-replace, which Redis does not use
+	if flags != 0 { // exchange or no-replace, neither of which Redis uses
 		return syscall.EINVAL
 	}
 	return n.ifPowered(func() syscall.Errno {

@@ -179,7 +179,7 @@ type node struct {
 	addr     string
 	notify   *string // old value of notify-keyspace-events; nil if unchanged
 	stream   *stream // nil while detached
-	runOver  bool    
+	runOver  bool
 	retrying bool
 	running  sync.WaitGroup
 

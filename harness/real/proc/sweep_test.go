@@ -84,9 +84,9 @@ func TestSweepRemovesOnlyDeadOwners(t *testing.T) {
 	otherContainer := with(func(o *files.Owner) { o.Space, o.PID = "1", 1<<22+1 })
 	otherBoot := with(func(o *files.Owner) { o.Boot = "00000000" })
 	for _, c := range []struct {
-		what string
-		o    files.Owner
-		old  bool
+		what        string
+		o           files.Owner
+		old         bool
 		wantRemoved bool
 	}{
 		{"living", me, true, false},

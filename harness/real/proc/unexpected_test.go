@@ -45,8 +45,8 @@ func TestUnexpectedEvents(t *testing.T) {
 	sleep, fail := []string{"sleep", "60"}, []string{"sh", "-c", "read line; exit 3"}
 	for name, c := range map[string]struct {
 		command []string
-		mustRun   bool
-		steps  steps
+		mustRun bool
+		steps   steps
 		want    string
 	}{
 		"our own signals":                 {sleep, true, steps{stop, cont, stop, cont, kill}, ""},

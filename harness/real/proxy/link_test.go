@@ -266,8 +266,8 @@ func TestRedirectedLinksAreNotDown(t *testing.T) {
 func TestPendingConnectIsAborted(t *testing.T) {
 	for what, end := range map[string]func(b *bench, upstream string){
 		"redirected": func(*bench, string) {},
-		"down":   func(b *bench, upstream string) { b.mesh.SetDown(upstream, true) },
-		"closed": func(b *bench, _ string) { check(t, b.mesh.Close()) },
+		"down":       func(b *bench, upstream string) { b.mesh.SetDown(upstream, true) },
+		"closed":     func(b *bench, _ string) { check(t, b.mesh.Close()) },
 	} {
 		b, upstream := newBench(t), unreachable(t)
 		b.mesh.Redirect("n1", upstream)

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// line.at agrees with arbitrary-precision arithmetic.
+// line.timeAt agrees with arbitrary-precision arithmetic.
 func TestLineIsExact(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for range 100_000 {

@@ -16,32 +16,31 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Machine holds the clocks of one machine. The clocks of the zero value are correct. A change of
-// rate affects the wall clock and, if Monotonic is set, the monotonic clock. A jump changes only
-// the wall clock, as settimeofday does.
+// Machine holds the clocks of one machine. The zero value has correct clocks. A rate change affects
+// the wall clock and, if Monotonic is set, the monotonic clock. A jump changes just the wall clock,
+// as settimeofday does.
 type Machine struct {
 	Monotonic bool
 
 	mu    sync.Mutex
 	lines [2]line  // see ClockState
-	mem   *os.File // memory of the current or last process
-	at    int64    // address of the control block in it
+	mem   *os.File // memory of the latest process
+	at    int64    // address of the control block in mem
 	count [2]uint64
 }
 
-// Available returns nil, because this system allows giving processes wrong clocks.
+// Available returns nil, because clocks can be changed on this system.
 func Available() error { return nil }
 
 var clockIDs = [2]int32{wall: unix.CLOCK_REALTIME, monotonic: unix.CLOCK_MONOTONIC}
 
-// leadTime is how long before its effect a change is written to the process. It ensures that the
-// process switches to the new line at a definite instant, and that a clock that is slowed down
-// does not go back by the duration of the write.
+// leadTime is the time between writing a change to the process and its effect. It ensures that the
+// process switches to the new line at a definite instant, and that slowing a clock down does not
+// set it back by the duration of the write.
 const leadTime = time.Millisecond
 
 // Start patches a process that starts on the machine, so that it reads the machine's clocks. The
-// calling thread must be the tracer of the process, which must be stopped before its first
-// instruction.
+// calling thread must be its tracer, and the process must be stopped before its first instruction.
 func (m *Machine) Start(pid int) error {
 	mem, at, err := patch(pid)
 	if err != nil {
@@ -53,7 +52,7 @@ func (m *Machine) Start(pid int) error {
 		m.mem.Close()
 	}
 	m.mem, m.at, m.count = mem, at, [2]uint64{}
-	// Write the lines twice, as the older and the newer ones, so that they apply to all times.
+	// Write the lines as both the older and the newer ones, so that they apply to all times.
 	for range 2 {
 		lines := [2]line{m.clockState().line(wall), m.clockState().line(monotonic)}
 		if err := errors.Join(m.prepare(lines), m.activate(lines)); err != nil {
@@ -63,9 +62,9 @@ func (m *Machine) Start(pid int) error {
 	return nil
 }
 
-// Adjust moves the wall clock by the duration by, and makes the clocks run at the given rate from
-// then on. It returns once the change is in effect. from and to are bounds, in true time, on when
-// it took effect. If no process is running, the next one starts with the changed clocks.
+// Adjust makes the wall clock jump by step and sets the rate of the clocks. It returns once the
+// change is in effect. The change took effect at some instant of true time between from and to. If
+// no process is running, the next one starts with the changed clocks.
 func (m *Machine) Adjust(by time.Duration, rate float64) (from, to time.Duration, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -76,12 +75,12 @@ func (m *Machine) Adjust(by time.Duration, rate float64) (from, to time.Duration
 			return 0, 0, err
 		}
 		lines := shown.Lines
-		// A process that has ended has no memory. The next one starts with the new line.
+		// A process that has exited has no memory. The next one starts with the new lines.
 		if err := m.prepare(lines); err != nil && !errors.Is(err, errEnded) {
 			return 0, 0, fmt.Errorf("change a clock: %w", err)
 		}
 		if now(monotonic) > at-int64(leadTime)/2 && try < maxTries {
-			continue // this thread was preempted; nothing is in effect yet
+			continue // this thread was preempted; no change is in effect yet
 		}
 		if err := m.activate(lines); err != nil && !errors.Is(err, errEnded) {
 			return 0, 0, fmt.Errorf("change a clock: %w", err)
@@ -93,7 +92,7 @@ func (m *Machine) Adjust(by time.Duration, rate float64) (from, to time.Duration
 	}
 }
 
-// Close stops accessing the process. The clocks keep their state.
+// Close stops accessing the process. The clocks stay as they are.
 func (m *Machine) Close() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -116,8 +115,8 @@ func (m *Machine) clockState() ClockState {
 	return ClockState{Lines: m.lines, Offset: ClockOffset(func() int64 { return now(monotonic) }, func() int64 { return now(wall) })}
 }
 
-// SetClockState sets the clocks to the state of another machine's clocks. It must be called before
-// a process starts.
+// SetClockState copies the state of another machine's clocks. It must be called before a process
+// starts.
 func (m *Machine) SetClockState(s ClockState) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -126,8 +125,8 @@ func (m *Machine) SetClockState(s ClockState) {
 
 var errEnded = errors.New("the process has ended")
 
-// blockAddr returns the address of a clock in the control block, and slotAddr that of its older
-// line.
+// blockAddr returns the address of a clock in the control block, and slotAddr the address of the
+// clock's older line.
 func (m *Machine) blockAddr(which int) int64 { return m.at + int64(which)*64 }
 func (m *Machine) slotAddr(which int) int64 {
 	return m.blockAddr(which) + 8 + int64((m.count[which]+1)&1)*24
@@ -186,7 +185,7 @@ func (m *Machine) writeMemory(b []byte, at int64) error {
 	return nil
 }
 
-// now reads a correct clock by making the system call itself.
+// readClock reads a correct clock with a system call.
 func now(which int) int64 {
 	var ts unix.Timespec
 	if err := unix.ClockGettime(clockIDs[which], &ts); err != nil {
@@ -195,20 +194,20 @@ func now(which int) int64 {
 	return ts.Nano()
 }
 
-// page is the page size. Two pages are mapped into the process: one for code and one for the
-// control block.
+// pageSize is the size of a memory page. The process gets two extra pages, one for code and one for
+// the control block.
 const page = 4096
 
 // patchedFuncs lists the vDSO functions that return the time, in the order of their numbers in the
 // machine code.
 var patchedFuncs = []string{"__vdso_clock_gettime", "__vdso_gettimeofday", "__vdso_time"}
 
-// jumpSize is how many bytes of a function are overwritten.
+// jumpSize is the number of overwritten bytes of a function.
 const jumpSize = 12
 
 // patch rewrites the vDSO of a process that the calling thread traces and that is stopped before
 // its first instruction. It returns the process's memory and the address of the zeroed control
-// block in it.
+// block.
 func patch(pid int) (mem *os.File, control int64, err error) {
 	mem, err = os.OpenFile(fmt.Sprintf("/proc/%d/mem", pid), os.O_RDWR, 0)
 	if err != nil {
@@ -246,7 +245,7 @@ func patch(pid int) (mem *os.File, control int64, err error) {
 	for i, name := range patchedFuncs {
 		at, ok := functions[name]
 		if !ok {
-			continue // only clock_gettime is required
+			continue // just clock_gettime is required
 		}
 		if _, err := unix.PtracePokeText(pid, uintptr(at), jumpCode(stubs[i])); err != nil {
 			return nil, 0, fmt.Errorf("rewrite %s of process %d: %w", name, pid, err)
@@ -255,8 +254,8 @@ func patch(pid int) (mem *os.File, control int64, err error) {
 	return mem, int64(code + page), nil
 }
 
-// codePage returns the contents of the code page, which consists of the clock function and a stub
-// for each patched vDSO function, and the addresses of the stubs.
+// codePage returns the contents of the code page and the addresses of its stubs. The page consists
+// of the clock function and a stub for each patched vDSO function.
 func codePage(code, control uint64) (text []byte, stubs []uint64) {
 	text = machineCode()
 	for which := range patchedFuncs {
@@ -279,7 +278,7 @@ func jumpCode(to uint64) []byte {
 
 func fakeAddr() uintptr
 
-// machineCode returns a copy of the assembled clock function, up to the marker at its end.
+// machineCode returns a copy of the assembled clock function, up to its end marker.
 func machineCode() []byte {
 	var p *byte
 	*(*uintptr)(unsafe.Pointer(&p)) = fakeAddr() // code never moves
@@ -323,7 +322,7 @@ func symbols(base uint64, image []byte) (map[string]uint64, error) {
 	found := map[string]uint64{}
 	for _, s := range all {
 		if s.Size >= jumpSize {
-			found[s.Name] = base + s.Value // it is linked at 0
+			found[s.Name] = base + s.Value // the vDSO is linked at 0
 		}
 	}
 	if _, ok := found[patchedFuncs[0]]; !ok {
@@ -332,8 +331,8 @@ func symbols(base uint64, image []byte) (map[string]uint64, error) {
 	return found, nil
 }
 
-// inject makes a stopped process execute one system call, using the syscall instruction at the
-// address at.
+// inject makes a stopped process execute one system call, with the syscall instruction at
+// addr.
 func inject(pid int, at, number, a, b, c, d, e, f uint64) (uint64, error) {
 	var before, after unix.PtraceRegs
 	if err := unix.PtraceGetRegs(pid, &before); err != nil {
@@ -367,15 +366,15 @@ func inject(pid int, at, number, a, b, c, d, e, f uint64) (uint64, error) {
 	return after.Rax, nil
 }
 
-// gateTimeout is the time limit for the engine to start a gate, and for the gate to execute its
+// gateTimeout limits the time for the engine to start a gate, and for the gate to execute its
 // program.
 const gateTimeout = 10 * time.Second
 
-// StartGate is like Start, but for a process that waits at a Gate and need not be our child. It lets
-// the process through and returns once the program runs with the machine's clocks. Meanwhile nothing
-// else in this process may call wait on it.
+// StartGate is like Start, but for a process that waits at a Gate and need not be our child. It
+// lets the process through the gate and returns once the program runs with the machine's clocks. In
+// the meantime, nothing else in this process may wait for it.
 func (m *Machine) StartGate(pid int) error {
-	runtime.LockOSThread() // a traced process accepts requests from one thread only
+	runtime.LockOSThread() // a traced process accepts requests from just one thread
 	defer runtime.UnlockOSThread()
 	if err := awaitGate(pid); err != nil {
 		return err
@@ -388,8 +387,9 @@ func (m *Machine) StartGate(pid int) error {
 		err = withSignalsBlocked(pid, func() error { return m.Start(pid) })
 	}
 	if err != nil {
-		// It must not continue with true clocks. In its own container it can't be killed this way, and stays
-		// stopped until this process ends. The result is ignored because the process may be gone already.
+		// The process must not continue with true clocks. In its own container, it can't be killed this
+		// way and stays stopped until this process exits. The error is ignored, because the process may
+		// already be gone.
 		unix.Kill(pid, unix.SIGKILL)
 		return err
 	}
@@ -401,7 +401,7 @@ func awaitGate(pid int) error {
 	for end := time.Now().Add(gateTimeout); time.Now().Before(end); time.Sleep(time.Millisecond) {
 		switch at, err := isGate(pid); {
 		case err != nil:
-			return fmt.Errorf("process %d ended before it reached its gate: %w", pid, err)
+			return fmt.Errorf("process %d exited before it reached its gate: %w", pid, err)
 		case at:
 			return nil
 		}
@@ -416,8 +416,8 @@ func isGate(pid int) (bool, error) {
 	return bytes.Contains(line, []byte("\x00"+GateVerb+"\x00")), err
 }
 
-// seize starts to trace a process without stopping it. The process stops when it has executed a
-// program. It is killed if this process exits before it stops tracing.
+// seize starts to trace a process without stopping it. The process stops once it has executed a
+// program. It is killed if this process exits while tracing it.
 func seize(pid int) error {
 	_, _, errno := unix.Syscall6(unix.SYS_PTRACE, unix.PTRACE_SEIZE, uintptr(pid), 0, unix.PTRACE_O_TRACEEXEC|unix.PTRACE_O_EXITKILL, 0, 0)
 	if errno != 0 {
@@ -436,12 +436,12 @@ func awaitExec(pid int) error {
 			return err
 		}
 		if status.TrapCause() == unix.PTRACE_EVENT_EXEC {
-			// This may have been the exec of the gate itself, whose name shows a moment earlier.
+			// This may be the exec of the gate itself, whose name appears a moment earlier.
 			if at, err := isGate(pid); err != nil || !at {
 				break
 			}
 		}
-		// A pending signal is delivered. Any other stop was not ours.
+		// Deliver a pending signal. Ignore other stops.
 		signal := status.StopSignal()
 		if status>>16 != 0 {
 			signal = 0
@@ -450,8 +450,7 @@ func awaitExec(pid int) error {
 			return err
 		}
 	}
-	// The process is still inside the exec call, whose completion would overwrite the registers
-	// that we set.
+	// The process is still in the exec call, whose completion would overwrite registers set by us.
 	if err := unix.PtraceSyscall(pid, 0); err != nil {
 		return err
 	}
@@ -462,14 +461,14 @@ func awaitExec(pid int) error {
 	return err
 }
 
-// withSignalsBlocked blocks the signals of a stopped process while f steps through it. They come
-// from the gate's Go runtime, which uses SIGURG for preemption, and stay pending.
+// withSignalsBlocked blocks the signals of a stopped process while f steps through it. The signals
+// come from the gate's Go runtime, which uses SIGURG for preemption, and stay pending.
 func withSignalsBlocked(pid int, f func() error) error {
 	var before uint64
 	if err := signalMask(unix.PTRACE_GETSIGMASK, pid, &before); err != nil {
 		return err
 	}
-	step := uint64(1) << (unix.SIGTRAP - 1) // the signal that ends a single step
+	step := uint64(1) << (unix.SIGTRAP - 1) // the signal after a single step
 	none := ^step
 	if err := signalMask(unix.PTRACE_SETSIGMASK, pid, &none); err != nil {
 		return err
@@ -485,13 +484,13 @@ func signalMask(request uintptr, pid int, mask *uint64) error {
 	return nil
 }
 
-// signalGate sends the signal that opens a gate until stop is called. It sends the signal
-// repeatedly, because one that arrives before the gate is ready for it has no effect.
+// signalGate sends the signal that opens a gate until stop is called. It repeats the signal,
+// because a signal that arrives before the gate is ready has no effect.
 func signalGate(pid int) (stop func()) {
 	tick, done := time.NewTicker(time.Millisecond), make(chan bool)
 	go func() {
 		for {
-			unix.Kill(pid, gateSignal) // if the process has ended, its tracer notices
+			unix.Kill(pid, gateSignal) // if the process has exited, its tracer notices
 			select {
 			case <-tick.C:
 			case <-done:
@@ -514,7 +513,7 @@ func awaitStop(pid int) (status unix.WaitStatus, err error) {
 		case err != nil:
 			return status, fmt.Errorf("wait for process %d: %w", pid, err)
 		case !status.Stopped():
-			return status, fmt.Errorf("process %d ended at its gate: status %#x", pid, uint32(status))
+			return status, fmt.Errorf("process %d exited at its gate: status %#x", pid, uint32(status))
 		default:
 			return status, nil
 		}

@@ -12,7 +12,7 @@ import (
 	"lockpick/harness/real/proc"
 )
 
-// The test binary also serves as the process whose clocks are changed.
+// The test binary is also the process whose clocks are changed.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 {
 		switch os.Args[1] {
@@ -29,8 +29,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// watch reads its clocks continuously. For each line on stdin, it prints what they showed last,
-// and by how much its monotonic clock has gone back at most.
+// watch reads its clocks continuously. For each line on stdin, it prints the latest reading and the
+// largest step back of its monotonic clock.
 func watch() {
 	asked := make(chan bool)
 	go func() {
@@ -117,7 +117,7 @@ func (w watchedProcess) read() (s reading) {
 	return s
 }
 
-// checkAhead checks how far the process's wall clock is ahead of the true one.
+// checkAhead checks how far the process's wall clock is ahead of a correct one.
 func (w watchedProcess) checkAhead(what string, want time.Duration) {
 	w.Helper()
 	s := w.read()
@@ -136,7 +136,7 @@ func (w watchedProcess) adjust(by time.Duration, rate float64) {
 	}
 }
 
-// speed gives bounds on how fast a clock ran between two readings.
+// speed gives bounds on a clock's rate between two readings.
 type speed struct{ least, most float64 }
 
 func (s speed) String() string { return fmt.Sprintf("%.4f to %.4f", s.least, s.most) }
@@ -155,7 +155,7 @@ func (w watchedProcess) speeds() (wall, mono speed) {
 
 func TestJumpChangesOnlyWallClock(t *testing.T) {
 	w := start(t, &Machine{Monotonic: true})
-	w.checkAhead("untouched", 0)
+	w.checkAhead("unchanged", 0)
 	before := w.read()
 	w.adjust(11*time.Second, 1)
 	w.checkAhead("set forward", 11*time.Second)
@@ -187,7 +187,7 @@ func TestRateAppliesToConfiguredClocks(t *testing.T) {
 // Programs fail if their monotonic clock goes back.
 func TestMonotonicClockNeverGoesBack(t *testing.T) {
 	w := start(t, &Machine{Monotonic: true})
-	var late time.Duration // how late changes were written: at triple speed the clock goes back by up to that
+	var late time.Duration // maximum lateness of a change; at triple speed, the clock goes back by up to three times this
 	for range 50 {
 		for _, rate := range []float64{3, 0.3} {
 			from, to, err := w.Adjust(0, rate)
@@ -198,7 +198,7 @@ func TestMonotonicClockNeverGoesBack(t *testing.T) {
 		}
 	}
 	if s := w.read(); s.back > 3*late {
-		t.Errorf("it went back by %v, but no change was more than %v late", s.back, late)
+		t.Errorf("the clock went back by %v, but no change was more than %v late", s.back, late)
 	}
 }
 
@@ -223,7 +223,7 @@ func TestAdjustRejectsInvalidValues(t *testing.T) {
 		rate float64
 	}{{0, 0}, {0, -1}, {0, 1e9}, {-100 * 365 * 24 * time.Hour, 1}} {
 		if _, _, err := m.Adjust(c.by, c.rate); err == nil || !strings.Contains(err.Error(), "change a clock") {
-			t.Errorf("changed by %v at rate %g: %v", c.by, c.rate, err)
+			t.Errorf("Adjust(%v, %g): %v", c.by, c.rate, err)
 		}
 	}
 	if err := m.Start(os.Getpid()); err == nil {
