@@ -6,5 +6,5 @@ import "time"
 
 var startTime = time.Now()
 
-// TrueClock returns the time since this process startTime, by a clock that is never set.
+// TrueClock returns the time since this process started, by a clock that is never set.
 func TrueClock() time.Duration { return time.Since(startTime) }
