@@ -21,8 +21,8 @@ import (
 )
 
 // Clock controls the wall clock and the monotonic clock of one node, client or adapter. After a
-// restart, the next process continues with the same clocks. If this process is not allowed to trace
-// the other one, an agent changes the clocks.
+// restart, the next process continues with the same clocks. If lockpick is not allowed to trace the
+// process, an agent changes its clocks.
 type Clock struct {
 	Paired *Clock // another clock that changes at the same instant, or nil
 
@@ -165,8 +165,8 @@ func (m *Clock) Adjust(by time.Duration, rate float64) (at time.Duration, err er
 	return from, err
 }
 
-// record adds events to the history for what a node's wall clock or a client's clocks show from the
-// given true time on.
+// record adds clock events to the history: from the given true time on, a node's wall clock or a
+// client's clocks show the recorded times.
 func (m *Clock) record(rec *history.Recorder, whose string, at, origin time.Duration) {
 	s := m.State()
 	shown, _ := s.Wall(at)

@@ -130,18 +130,18 @@ const (
 	demoteTimeout         = 15 * time.Second // Redis before 7.0 waits for 8 s and checks every 10 s
 
 	// urgentFailoverTimeout is the failover-timeout while a master is down. If every sentinel has
-	// voted for itself, they vote again after twice this timeout. A promotion must complete within
-	// it.
+	// voted for itself, all vote again after twice this timeout. A promotion must complete within
+	// the timeout.
 	urgentFailoverTimeout = 3 * time.Second
 )
 
 // sentinelStarter starts a sentinel that does not monitor any master yet.
 type sentinelStarter func(name string) (*proc.Sentinel, error)
 
-// StartSentinels starts sentinels for the nodes that the plan fails over by sentinels. It waits
-// until the sentinels have discovered each other and the replicas. They don't monitor other nodes,
-// because they must not replace a node that another fault pauses. They bypass all links, so that a
-// cut between a client and a node does not affect them.
+// StartSentinels starts sentinels to monitor the nodes for which the plan has a failover by
+// sentinels, and waits until they have discovered each other and the replicas. They don't monitor
+// other nodes, because a sentinel must not replace a node that another fault has paused. They
+// bypass all links, so that a cut between a client and a node does not affect them.
 func (n *Nodes) StartSentinels(s scenario.Scenario, start sentinelStarter) error {
 	nodes := s.SentinelNodes()
 	if len(nodes) == 0 {
@@ -230,7 +230,7 @@ func (n *Nodes) countAgreeing(node, addr string) int {
 	return count
 }
 
-var errNoPromotion = errors.New("its sentinels promoted no replica")
+var errNoPromotion = errors.New("the sentinels did not promote the replica")
 
 func (n *Nodes) awaitPromotion(node string, replica *proc.Server) error {
 	ctx, cancel := context.WithTimeoutCause(n.run.Ctx, n.promoteTimeout(), errNoPromotion)

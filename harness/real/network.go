@@ -20,8 +20,8 @@ import (
 	"lockpick/nemesis"
 )
 
-// Network holds the links of one run and records changes to its nodes' keys. The node argument of
-// its methods may also name the resource. Once the network is open, they may be called at any time.
+// Network holds the links of one run and records changes to its nodes' keys. Methods that take a
+// node accept the resource too. Once the network is open, all methods may be called at any time.
 type Network struct {
 	Addr         func(node string) string // returns a node's own address, which bypasses links
 	Down         func(node string) bool   // reports whether a node is not running

@@ -53,7 +53,6 @@ func (r *RemoteNetwork) Ended() <-chan struct{} { return r.caller.Ended() }
 // notices has the methods that the serving process calls by name.
 type notices struct{ r *RemoteNetwork }
 
-// Event records an event.
 func (n notices) Event(e history.Event) {
 	if run := n.r.current(); run.Record != nil {
 		run.Record(e)

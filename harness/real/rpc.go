@@ -271,7 +271,7 @@ func (c *Caller) Call(ctx context.Context, call string, args CallArgs, results .
 func (c *Caller) readReply(m message, call string, results []any) error {
 	for i, to := range results[:min(len(results), len(m.Results))] {
 		if err := json.Unmarshal(m.Results[i], to); err != nil && m.Error == "" {
-			return fmt.Errorf("call %s: it returned %.100q: %w", call, m.Results[i], err)
+			return fmt.Errorf("call %s: read result %.100q: %w", call, m.Results[i], err)
 		}
 	}
 	return decodeError(m)

@@ -227,8 +227,8 @@ func (r *Run) awaitFullSecond(node string) error {
 	}
 }
 
-// redirectToReplica connects a node's links to its replica. The node's disk is forgotten, because
-// it belonged to the dead master.
+// redirectToReplica connects a node's links to its replica. It forgets the node's disk, which
+// belonged to the dead master.
 func (r *Run) redirectToReplica(node, upstream string) error {
 	r.Forget(node)
 	r.NodeReturned(node, upstream, history.Failover)
@@ -297,8 +297,8 @@ func (r *Run) Shutdown(node string) (string, error) {
 	return r.EndNode(node, true, func() (string, error) { return n.Shutdown(r.Ctx) })
 }
 
-// EndNode calls end, which stops a node. Beforehand, it tells the links to expect the node's last
-// key reports.
+// EndNode calls end, which stops a node, after telling the links to expect the node's last key
+// reports.
 func (r *Run) EndNode(node string, inOrder bool, end func() (string, error)) (string, error) {
 	stillRuns := r.NodeEnding(node, inOrder)
 	back, err := end()

@@ -240,7 +240,7 @@ func HasFaults(plan nemesis.Plan, node string) bool {
 	})
 }
 
-// Disks holds the disks of a run's nodes, for nodes with disk or power faults.
+// Disks holds a run's disks. Nodes without disk or power faults have none.
 type Disks struct {
 	Kill    func(node string) (readBack string, err error)
 	Running func(node string) bool
@@ -315,8 +315,8 @@ func (ds *Disks) Stalled(node string) bool {
 	return d != nil && d.Stalled()
 }
 
-// DescribeUnsynced describes the data that a node would lose in a power loss, or returns "" if there is
-// none.
+// DescribeUnsynced describes the data that a node would lose in a power loss, or returns "" if
+// there is none.
 func (ds *Disks) Unsynced(node string) string {
 	if d := ds.Disk(node); d != nil {
 		if left := d.Unsynced(); len(left) > 0 {

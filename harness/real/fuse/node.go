@@ -65,8 +65,8 @@ func (n *node) ifPowered(do func() syscall.Errno) syscall.Errno {
 	return do()
 }
 
-// walk calls f for each file below a directory. committed is whether the file's directory entry is
-// committed.
+// walk calls f for each file below a directory. committed reports whether the file's directory
+// entry is committed.
 func (n *node) walk(path string, f func(path string, n *node, committed bool)) {
 	for name, c := range n.entries {
 		if c.dir {

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// unprivilegedUID is a user without privileges.
+// unprivilegedUID is the ID of an ordinary user.
 const unprivilegedUID = 65534
 
 // Ordinary users mount the disk with fusermount3, so tests that run as root don't prove that it

@@ -204,7 +204,7 @@ type cause struct {
 // bounds is an estimate t of a change's time, by Clock, with reliable bounds lo and hi.
 type bounds struct{ t, lo, hi int64 }
 
-// fact is a fact without its sequence number.
+// fact is one change to a key, without its sequence number.
 type fact struct {
 	what          history.Change
 	key           string
@@ -289,7 +289,7 @@ func isFlush(name string, options []string) bool {
 	return len(options) == 0 || len(options) == 1 && (strings.EqualFold(options[0], "SYNC") || strings.EqualFold(options[0], "ASYNC"))
 }
 
-// effectOf returns a key's state after the event e of the command it.
+// effectOf returns a key's state after an event. it is the command that caused the event e.
 func effectOf(it item, who cause, e item, before func(key string) *state) *state {
 	if e.event != "del" && !slices.Contains(it.args, e.key) {
 		return &state{}

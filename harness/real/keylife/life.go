@@ -97,9 +97,9 @@ func (l *Recorder) Watch(nodes map[string]string) error {
 	return err
 }
 
-// Reattach resumes the recording of a node that has restarted or that the server at another address
-// has replaced. why is history.Restart or history.Failover. The node's links must be held until
-// Reattach has read the node's keys, or failed to, and returned.
+// Reattach resumes recording a node after a restart, or after the server at another address has
+// replaced it. why is history.Restart or history.Failover. Reattach reads the node's keys; the
+// caller must hold the node's links until it returns, even if reading fails.
 func (l *Recorder) Reattach(name, addr, why string) {
 	if n := l.node(name); n != nil {
 		n.reattach(addr, why)

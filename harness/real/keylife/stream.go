@@ -137,8 +137,8 @@ func (n *node) prepare(c *conn) error {
 	return nil
 }
 
-// restoreSetting restores the server's setting. If the server has exited, there is nothing to restore. The
-// caller holds the mutex.
+// restoreSetting restores the server's setting. If the server has exited, there is nothing to
+// restore. The caller holds the mutex.
 func (n *node) restore() error {
 	if n.notify == nil {
 		return nil
@@ -360,8 +360,8 @@ func newState(kind string, expires int64, v resp.Value) *state {
 	return s
 }
 
-// compareKeys records how each key has changed while the node was not watched. why is the reason, or ""
-// if the node did not restart. The caller holds the node's mutex, and there is no reader.
+// compareKeys records how each key has changed while the node was not watched. why is the reason,
+// or "" if the node did not restart. The caller holds the node's mutex, and there is no reader.
 func (n *node) compare(s *stream, why string) {
 	all := maps.Clone(n.keys)
 	maps.Copy(all, s.keys)

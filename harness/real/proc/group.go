@@ -322,7 +322,7 @@ func (c *Child) Kill() error {
 	case <-c.done:
 		return nil
 	case <-time.After(signalTimeout):
-		return TimeoutError(fmt.Sprintf("kill %s: process %d is still there after %v", c.name, c.pid, signalTimeout))
+		return TimeoutError(fmt.Sprintf("kill %s: process %d is still running after %v", c.name, c.pid, signalTimeout))
 	}
 }
 
@@ -524,7 +524,7 @@ func (c *capturedOutput) read() string {
 }
 
 // InContainer reports whether a process on this machine runs in the container with the given ID,
-// according to its control groups.
+// according to the process's control groups.
 func InContainer(pid int, id string) bool {
 	groups, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))
 	if err != nil || pid <= 1 || len(id) < 12 || !strings.Contains(string(groups), id) {
@@ -602,7 +602,7 @@ func killIf(ctx context.Context, pid int, matches func() bool) error {
 }
 
 // errNoPidfd means that a process's pidfd can't be opened.
-var errNoPidfd = errors.New("open its pidfd")
+var errNoPidfd = errors.New("open pidfd")
 
 // IsFrozen reports whether a control group keeps a process on this machine frozen, such as a process
 // in a paused container. known is false if IsFrozen can't tell. It reads freezer.state for control

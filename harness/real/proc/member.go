@@ -18,7 +18,7 @@ import (
 	"time"
 )
 
-// member is a process's role as a member of a store.
+// member combines a store with one of its members.
 type member struct {
 	Store
 	StoreMember
@@ -98,8 +98,8 @@ func startMembers(ctx context.Context, all []*Redis) error {
 	return errors.Join(Parallel(joins...)...)
 }
 
-// Redis is one redis-server, or one member of a store used in its place. It has the same port and
-// directory after each restart.
+// Redis is one redis-server, or one member of a store used in its place. Its port and directory
+// stay the same across restarts.
 type Redis struct {
 	Server
 	bin, dir string

@@ -66,8 +66,8 @@ func MakeDir(dir string) (string, error) {
 	return runDir, nil
 }
 
-// Sweep removes the directories below dir whose owners are dead. It unmounts their mounts and kills
-// those of their processes that are still running. It returns the removed paths.
+// Sweep removes the directories below dir whose owners are dead. First, it unmounts everything
+// mounted in them and kills their processes that are still running. It returns the removed paths.
 func Sweep(dir string) ([]string, error) {
 	k := files.Temporary
 	k.Before = cleanUpRun
@@ -78,7 +78,7 @@ func Sweep(dir string) ([]string, error) {
 // The first error is at the beginning, and the last one is at the end.
 const keepBytes = 2000
 
-// Output keeps the beginning and the end of a program's output of any length.
+// Output stores the beginning and the end of a program's output, which may have any length.
 type Output struct {
 	mu         sync.Mutex
 	head, tail []byte

@@ -256,7 +256,7 @@ func (s *Server) Follow(ctx context.Context, addr string) error {
 }
 
 // Promote turns a replica into an independent master with its current data. The read-back contains
-// its process and its number of keys.
+// the server's process and number of keys.
 func (s *Server) Promote(ctx context.Context) (readBack string, err error) {
 	if _, err := s.do(ctx, "REPLICAOF", "NO", "ONE"); err != nil {
 		return "", err
@@ -302,7 +302,7 @@ type SentinelSettings struct {
 
 // fastTimings speeds sentinels up, because a run lasts just a few seconds. By default, sentinels
 // poll a server's role every ten seconds and discover each other after two. Sentinels wait one
-// ping-period (a second by default) before they reconnect. If ping-period is at least about
+// ping-period (a second by default) before they reconnect. If ping-period is close to or above
 // down-after, they consider a master that they have just promoted dead, and promote the old, dead
 // one again once it is back. Five ping-periods must last longer than the INFO request to a replica
 // whose master is down, which has its own timeout of one second. After a stall of tilt-period, a

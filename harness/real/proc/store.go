@@ -75,8 +75,8 @@ func StoreOf(name string) (Store, error) {
 	return Store{}, fmt.Errorf("unknown server %q", name)
 }
 
-// etcdArgs uses the shortest timeouts with which a cluster on a busy machine does not lose its
-// leader. Leases can then be as short as one second.
+// etcdArgs uses the shortest timeouts that don't make a cluster on a busy machine lose its leader.
+// They allow leases as short as one second.
 func etcdArgs(me StoreMember, all []StoreMember) []string {
 	var cluster []string
 	for _, m := range all {
@@ -129,7 +129,7 @@ func (s Store) Ask(ctx context.Context, addr string) error {
 	return err
 }
 
-// maxAnswerLen is the number of bytes read from an answer, at most.
+// maxAnswerLen limits the bytes read from an answer.
 const maxAnswer = 64 << 10
 
 // askStore sends a request on a new connection, without an HTTP proxy. An error page counts as an

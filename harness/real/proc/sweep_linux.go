@@ -60,7 +60,7 @@ func cleanUpRun(dir string, known bool) error {
 }
 
 // killRecorded kills a recorded process, unless its PID now belongs to another one. It waits until
-// the process has exited, because the process might write to the directory before.
+// the process has exited, because until then the process might write to the directory.
 func killRecorded(pid int, start uint64, dir string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), signalTimeout)
 	defer cancel()

@@ -18,7 +18,7 @@ import (
 	"lockpick/internal/files"
 )
 
-// otherUID is a user other than lockpick's.
+// otherUID is the ID of a user other than lockpick's.
 const otherUID = 65534
 
 func thisProcess(t *testing.T) files.Owner {

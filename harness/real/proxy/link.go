@@ -374,8 +374,8 @@ func (l *Link) accept(ln net.Listener) {
 	})
 }
 
-// acceptRetryDelay is the pause after a link could not accept a connection because too many files
-// were open.
+// acceptRetryDelay is the pause after a link fails to accept a connection because too many files
+// are open.
 const acceptRetryDelay = 5 * time.Millisecond
 
 // noteShortage reports whether err is due to a resource shortage on this machine, and stores the

@@ -18,7 +18,7 @@ import (
 	"lockpick/harness/real/proc"
 )
 
-// firstPort is below the kernel's range of ephemeral ports.
+// firstPort is a port below the kernel's range of ephemeral ports.
 const firstPort = 21000
 
 // meshWithPorts adds a second mesh, whose links have their own ports.

@@ -31,7 +31,7 @@ import (
 const GateVerb = "__gate"
 
 // ErrSignaled means that a process received a signal from outside while it was being patched.
-var ErrSignaled = errors.New("the process received a signal from outside")
+var ErrSignaled = errors.New("interrupted by a signal")
 
 // line maps true time t to a clock's time from real0 on: fake0 + (t − real0) · rate. All times are
 // in nanoseconds, and the unit of rate is 2⁻³². The patched process does the same calculation with
@@ -64,9 +64,9 @@ func (l line) adjusted(t, by int64, rate float64) line {
 // speed returns the rate as a factor.
 func (l line) speed() float64 { return float64(l.Rate) / unitRate }
 
-// ClockOffset returns how far wallClock is ahead of trueClock. The offset changes only
-// when a clock is set, but this thread may be preempted between two readings. ClockOffset therefore
-// uses the two readings closest together.
+// ClockOffset returns how far wallClock is ahead of trueClock. The offset changes only when a clock
+// is set, but this thread may be preempted between two readings. ClockOffset therefore uses the two
+// readings closest together.
 func ClockOffset(true, wall func() int64) int64 {
 	best, apart := int64(0), int64(math.MaxInt64)
 	for range maxTries {

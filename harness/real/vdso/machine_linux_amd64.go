@@ -228,7 +228,7 @@ func patch(pid int) (mem *os.File, control int64, err error) {
 	}
 	syscallOffset := bytes.Index(image, []byte{0x0f, 0x05}) // a syscall instruction in the vDSO
 	if syscallOffset < 0 {
-		return nil, 0, errors.New("the vDSO makes no system call")
+		return nil, 0, errors.New("the vDSO contains no syscall instruction")
 	}
 	call := base + uint64(syscallOffset)
 	code, err := inject(pid, call, unix.SYS_MMAP, 0, 2*page, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON, ^uint64(0), 0)
@@ -331,8 +331,7 @@ func symbols(base uint64, image []byte) (map[string]uint64, error) {
 	return found, nil
 }
 
-// inject makes a stopped process execute one system call, with the syscall instruction at
-// addr.
+// inject makes a stopped process execute one system call, with the syscall instruction at addr.
 func inject(pid int, at, number, a, b, c, d, e, f uint64) (uint64, error) {
 	var before, after unix.PtraceRegs
 	if err := unix.PtraceGetRegs(pid, &before); err != nil {
