@@ -47,7 +47,7 @@ func DialNetwork(in io.Writer, out io.Reader) *RemoteNetwork {
 	return r
 }
 
-// Ended returns a channel that is closed when the process stops serving the network.
+// Done returns a channel that is closed when the process stops serving the network.
 func (r *RemoteNetwork) Ended() <-chan struct{} { return r.caller.Ended() }
 
 // notices has the methods that the serving process calls by name.

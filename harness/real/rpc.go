@@ -198,7 +198,7 @@ func NewCaller(in io.Writer, out io.Reader, noticeTarget any) *Caller {
 	return c
 }
 
-// Ended returns a channel that is closed when the other end has exited.
+// Done returns a channel that is closed when the other end has exited.
 func (c *Caller) Ended() <-chan struct{} { return c.ended }
 
 func (c *Caller) read(out io.Reader) error {

@@ -5,8 +5,7 @@ import (
 	"testing"
 )
 
-// AskedFrom distinguishes servers, because the kernel may give the same port to another process
-// that connects to a different server.
+// The kernel may give the same port to another process that connects to a different server.
 func TestAskedFromIsPerServer(t *testing.T) {
 	from := make(chan string, 1)
 	listen, err := net.Listen("tcp", "127.0.0.1:0")
@@ -30,9 +29,9 @@ func TestAskedFromIsPerServer(t *testing.T) {
 	}
 	at := <-from
 	if !AskedFrom(server, at) {
-		t.Errorf("AskedFrom(%s, %s) is false after Ask", server, at)
+		t.Errorf("HasRecentlyAsked(%s, %s) is false after Ask", server, at)
 	}
 	if other := "127.0.0.1:1"; AskedFrom(other, at) {
-		t.Errorf("AskedFrom(%s, %s) is true, but Ask used server %s", other, at, server)
+		t.Errorf("HasRecentlyAsked(%s, %s) is true, but Ask used server %s", other, at, server)
 	}
 }

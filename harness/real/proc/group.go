@@ -414,7 +414,7 @@ func threadStates(pid int) (string, error) {
 	return string(states), nil
 }
 
-// Piped is a child with pipes to its stdin and stdout.
+// PipedChild is a child with pipes to its stdin and stdout.
 type Piped struct {
 	*Child
 	In, Out *os.File // this process's ends of the pipes

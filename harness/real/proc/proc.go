@@ -217,8 +217,8 @@ type Probe struct {
 	OnWait func(waited time.Duration)
 }
 
-// AwaitAnswer returns once a server answers, or once excused reports that it doesn't have to answer
-// any more.
+// AwaitAnswer returns once a server answers, or once isExcused reports that an answer is no longer
+// required.
 func AwaitAnswer(ctx context.Context, excused func() bool, ask func(context.Context) error) {
 	for ctx.Err() == nil && !excused() {
 		limit, cancel := context.WithTimeout(ctx, askEvery)
@@ -337,8 +337,8 @@ func (a *askLog) add(x connKey) {
 	a.times[x] = TrueClock()
 }
 
-// AskedFrom reports whether Ask has recently sent a command to server from the address from. Both
-// addresses have the format used by net.Conn.
+// HasRecentlyAsked reports whether Ask has recently sent a command to server from the address from.
+// Both addresses have the format used by net.Conn.
 func AskedFrom(server, from string) bool {
 	recentAsks.mu.Lock()
 	defer recentAsks.mu.Unlock()

@@ -383,8 +383,8 @@ func (l *Link) Unshape(t nemesis.Traffic) (nemesis.Impact, error) {
 	return impact, nil
 }
 
-// Disturbed reports whether any fault affects the link's traffic, which makes the result of a PING
-// unpredictable.
+// IsDisturbed reports whether any fault affects the link's traffic, which makes the result of a
+// PING unpredictable.
 func (l *Link) Disturbed() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -147,11 +147,11 @@ func TestLose(t *testing.T) {
 func TestUnshapeRejectsUnknownShape(t *testing.T) {
 	b := newBench(t)
 	if _, err := b.link.Unshape(nemesis.Traffic{Lose: true}); err == nil || b.link.Disturbed() {
-		t.Error("Unshape of an unknown shape succeeded, or the link is disturbed")
+		t.Error("Unshape of an unknown shape succeeded, or IsDisturbed is true")
 	}
 	b.link.Shape(nemesis.Traffic{Lose: true})
 	if !b.link.Disturbed() {
-		t.Error("Disturbed is false while a shape is active")
+		t.Error("IsDisturbed is false while a shape is active")
 	}
 	b.wantImpact(nemesis.Traffic{Lose: true}, 0, 0)
 }

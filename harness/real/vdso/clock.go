@@ -115,7 +115,7 @@ func (s ClockState) Wall(t time.Duration) (shown, true time.Time) {
 	return time.Unix(0, s.line(wall).at(real)), time.Unix(0, real)
 }
 
-// Mono returns the monotonic clock's time at true time t.
+// Monotonic returns the monotonic clock's time at true time t.
 func (s ClockState) Mono(t time.Duration) time.Duration {
 	return time.Duration(s.line(monotonic).at(int64(t)))
 }
