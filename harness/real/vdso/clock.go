@@ -125,7 +125,7 @@ func (s ClockState) Mono(t time.Duration) time.Duration {
 // wall clock.
 func (s ClockState) Adjusted(at, shift time.Duration, rate float64, both bool) (ClockState, error) {
 	if !(rate > 0 && rate <= 1000) {
-		return s, fmt.Errorf("change a clock: rate %g is not above 0 and at most 1000", rate)
+		return s, fmt.Errorf("change a clock: rate %g is out of range (0, 1000]", rate)
 	}
 	lines := [2]line{s.line(wall).adjusted(int64(at)+s.Offset, int64(shift), rate), s.line(monotonic)}
 	if lines[wall].Fake0 <= 0 {
