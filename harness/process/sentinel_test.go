@@ -149,7 +149,7 @@ func TestNoQuorumNoFailover(t *testing.T) {
 		b.PromoteTimeout = 2 * time.Second
 		replica := b.Replica("n1")
 		b.do("kill the replica", func() (string, error) { return replica.Kill(b.Ctx) })
-		if back, err := b.FailOverBySentinel("n1", false); err == nil || !strings.Contains(err.Error(), "promoted no replica in 2s") {
+		if back, err := b.FailOverBySentinel("n1", false); err == nil || !strings.Contains(err.Error(), "did not promote the replica within 2s") {
 			t.Errorf("failover says %q, %v", back, err)
 		}
 		if b.Server("n1") == replica {
