@@ -24,7 +24,7 @@ type member struct {
 	StoreMember
 }
 
-// memberPoll is the polling interval for a starting member. It is not shorter, because an answer
+// memberPollInterval is the polling interval for a starting member. It is not shorter, because an answer
 // may cost all members a round of messages.
 const memberPoll = 10 * time.Millisecond
 

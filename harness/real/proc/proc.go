@@ -74,7 +74,7 @@ func Sweep(dir string) ([]string, error) {
 	return k.Sweep(dir)
 }
 
-// keepBytes is the number of bytes that an Output keeps from the beginning, and again from the end.
+// outputEndLen is the number of bytes that an Output keeps from the beginning, and again from the end.
 // The first error is at the beginning, and the last one is at the end.
 const keepBytes = 2000
 
@@ -203,7 +203,7 @@ func (t *Timeline) Wait() error {
 	}
 }
 
-// A probe is sent every askEvery. The time without an answer is the sum of short sleeps in this
+// A probe is sent every askInterval. The time without an answer is the sum of short sleeps in this
 // process. If this process itself stalls, no server is considered slow.
 const (
 	askEvery = 200 * time.Millisecond
