@@ -91,7 +91,7 @@ func (w *clientConn) env(o clientOrder, factory lock.Factory) client.Env {
 	}
 }
 
-// listen handles the lines after the order.
+// listen handles the lines that follow the order.
 func (w *clientConn) listen() {
 	defer close(w.ended)
 	for {

@@ -41,8 +41,8 @@ type Clock struct {
 	minAhead, maxAhead int64
 }
 
-// NewClock returns correct clocks. Rate changes apply to the monotonic clock if includeMonotonic is
-// set, and always to the wall clock.
+// NewClock returns correct clocks. Rate changes apply to the wall clock and, if includeMonotonic is
+// set, to the monotonic clock.
 func NewClock(ctx context.Context, both bool, trueTime func() time.Duration) *Clock {
 	return &Clock{ctx: ctx, trueTime: trueTime, machine: vdso.Machine{Monotonic: both}}
 }
@@ -425,7 +425,7 @@ func (p *Client) ReadClocks(trueTime func() time.Duration) (ClockReading, error)
 type clockServer struct{ m vdso.Machine }
 
 // Start lets a process through its gate and gives it the clocks of its predecessor. Rate changes
-// apply to the monotonic clock if includeMonotonic is set.
+// apply to the wall clock and, if includeMonotonic is set, to the monotonic clock.
 func (a *clockServer) Start(pid int, shown vdso.ClockState, both bool) (vdso.ClockState, error) {
 	a.m.Monotonic = both
 	a.m.SetClockState(shown)

@@ -27,7 +27,7 @@ import (
 	"time"
 )
 
-// GateVerb as the first argument makes our programs act as a Gate.
+// GateVerb is the first argument of a program that acts as a Gate.
 const GateVerb = "__gate"
 
 // ErrSignaled means that a process received a signal from outside while it was being patched.
@@ -120,9 +120,9 @@ func (s ClockState) Mono(t time.Duration) time.Duration {
 	return time.Duration(s.line(monotonic).at(int64(t)))
 }
 
-// AfterChange returns the state after the wall clock jumps by step at true time at, and the rate
-// changes. The rate applies to the monotonic clock if includeMonotonic is set, and always to the
-// wall clock.
+// AfterChange returns the state after a change at true time at: the wall clock jumps by step and
+// then runs at the given rate. If includeMonotonic is set, the rate applies to the monotonic clock
+// too.
 func (s ClockState) Adjusted(at, shift time.Duration, rate float64, both bool) (ClockState, error) {
 	if !(rate > 0 && rate <= 1000) {
 		return s, fmt.Errorf("change a clock: rate %g is out of range (0, 1000]", rate)
