@@ -140,8 +140,8 @@ func kindsWithAdapter(hello lockexec.Hello) map[string]lock.Kind {
 	return all
 }
 
-// requireServers selects a backend with real servers, and prints its name, if the user gave --adapter
-// without --backend. The simulation can't run adapters, because it has no processes.
+// requireServers selects a backend with real servers, and prints its name, if the user gave
+// --adapter without --backend. The simulation can't run adapters, because it has no processes.
 func (f *runFlags) requireServers(c *cobra.Command, errs io.Writer) error {
 	switch {
 	case f.adapter == "":

@@ -12,8 +12,8 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// sameCauses checks that runs on a real backend that violate mutual exclusion have the same cause as in
-// the simulation, if both violate it. It logs the table of causes.
+// sameCauses checks that each run that violates mutual exclusion on a real backend and in the
+// simulation has the same cause on both. It logs a table of the causes.
 func sameCauses(t *testing.T, binary string, real []outcome.Outcome) {
 	t.Helper()
 	_, all := outcomes(t, binary, "run")
@@ -42,7 +42,7 @@ func sameCauses(t *testing.T, binary string, real []outcome.Outcome) {
 	}
 }
 
-// mutexCause returns the cause of a violation of mutual exclusion, or "".
+// mutexCause returns the cause of the run's violation of mutual exclusion, or "" if there is none.
 func mutexCause(o outcome.Outcome) string {
 	i := slices.IndexFunc(o.Judgements, func(j outcome.Judgement) bool {
 		return j.Property == verdict.MutualExclusion && j.Got == verdict.Violated

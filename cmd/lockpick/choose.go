@@ -60,8 +60,8 @@ func (f *runFlags) selection(names ...string) campaign.Selection {
 	return campaign.Selection{Names: names, Tags: f.tags, Lock: f.lock, Adapter: f.adapter, Sets: f.sets, Expects: f.expects, DefaultExpects: f.demands, Backend: f.backend, Scale: f.scale}
 }
 
-// resolve finds the selected scenarios. It also stores the normalized --lock and --set values, so that
-// printed rerun commands use them.
+// resolve finds the selected scenarios. It also stores the normalized --lock and --set values, so
+// that printed rerun commands use them.
 func (f *runFlags) resolve(s *campaign.Selection) (campaign.Choice, error) {
 	c, err := s.Choose(knownNames())
 	f.lock, f.sets = s.Lock, s.Sets
@@ -147,8 +147,8 @@ func backend(name string, in docker.Config, adapter ...string) (harness.Backend,
 // A remarker is a backend that may surprise users on this machine. Remark explains how.
 type remarker interface{ Remark(context.Context) string }
 
-// A preparer is a backend that fetches something, such as images, before the first run. That can take
-// a while, so Prepare reports what it fetches.
+// A preparer is a backend that fetches something, such as images, before the first run. That can
+// take a while, so Prepare reports what it fetches.
 type preparer interface {
 	Prepare(ctx context.Context, all []scenario.Scenario, report func(line string)) error
 }

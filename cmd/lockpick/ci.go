@@ -45,8 +45,8 @@ func (c *ci) render() error {
 	return suites.WriteJUnit(&c.junit, &c.tally, sequenceOf)
 }
 
-// finish writes the JUnit file, GitHub's job summary, and GitHub's annotations. GitHub's runner reads
-// annotations from stdout and stderr, so they go to stderr, apart from the results.
+// finish writes the JUnit file, GitHub's job summary, and GitHub's annotations. GitHub's runner
+// reads annotations from stdout and stderr, so they go to stderr, apart from the results.
 func (c *ci) finish(to io.Writer) error {
 	var errs []error
 	if c.junitFile != "" {

@@ -11,11 +11,11 @@ import (
 	"lockpick/reports"
 )
 
-// diagramBottom is the bottom of the diagram's lanes and axis, in window coordinates.
+// diagramBottom is the bottom edge of the diagram's lanes and axis, in window coordinates.
 const diagramBottom = `[...document.querySelectorAll('#verdict svg.sq .sq-tick')].reduce((y, e) => Math.max(y, e.getBoundingClientRect().bottom), 0)`
 
-// unreadableLabels lists labels of the diagram that are cut off, overlap, or are crossed by an
-// arrow, as drawn by the browser.
+// unreadableLabels lists the diagram's labels that the browser draws cut off, overlapping, or
+// crossed by an arrow.
 const unreadableLabels = `(() => {
 	const svg = document.querySelector('#verdict svg.sq'), all = [...svg.querySelectorAll('text')].map((e) => ({ text: e.textContent, class: e.getAttribute('class') || '', b: e.getBBox() }));
 	const wrong = [], whole = svg.viewBox.baseVal, over = (p, q) => p.x + 1.5 < q.x + q.width && q.x + 1.5 < p.x + p.width && p.y + 2 < q.y + q.height && q.y + 2 < p.y + p.height;
@@ -33,8 +33,8 @@ const unreadableLabels = `(() => {
 	});
 	return wrong.join('; '); })()`
 
-// testFirstScreen checks what a reader sees of a violation before scrolling: one sentence with cause and
-// effect, whether it was expected, and the diagram, which must fit into a wide window.
+// testFirstScreen checks what a reader sees of a violation without scrolling: a sentence with cause
+// and effect, whether it was expected, and the diagram, which must fit into a wide window.
 func testFirstScreen(t *testing.T, browser context.Context, report, name, sentence, badge string, modes []mode) {
 	b := newTab(t, browser)
 	for _, m := range modes {
@@ -61,7 +61,8 @@ func testFirstScreen(t *testing.T, browser context.Context, report, name, senten
 	}
 }
 
-// testIncidents steps through all incidents of a run with the keys n and p, and follows a link to one.
+// testIncidents steps through all incidents in a run with the keys n and p, and follows a link to
+// one.
 func testIncidents(t *testing.T, browser context.Context, store string) {
 	report := filepath.Join(store, "gc-like-pauses", "latest", reports.PageFile)
 	b := newTab(t, browser)

@@ -193,8 +193,8 @@ func (f *fuzzFlags) requireCorrect(chosen []pick, args, given []string) error {
 	return nil
 }
 
-// waiveTokenOrder drops a scenario's expectation about the order of tokens if only the scenario's own
-// lock, which has its own token scheme, guarantees that order. An expectation that the user set
+// waiveTokenOrder drops a scenario's expectation about the order of tokens if only the scenario's
+// own lock, which has its own token scheme, guarantees that order. An expectation that the user set
 // stays.
 func waiveTokenOrder(chosen []pick, given []string) {
 	for i, p := range chosen {
@@ -205,8 +205,8 @@ func waiveTokenOrder(chosen []pick, given []string) {
 	}
 }
 
-// hasOwnTokenScheme reports whether the scenario's lock generates fencing tokens differently from the
-// specification's lock.
+// hasOwnTokenScheme reports whether the scenario's lock generates fencing tokens differently from
+// the specification's lock.
 func countsDifferently(s scenario.Scenario) bool { return s.Lock.Fence && s.Lock.Kind != "redlock" }
 
 func expects(given []string, property string) bool {

@@ -30,8 +30,8 @@ func testSimRunner(t *testing.T) simRunner {
 	return c
 }
 
-// TestMinimizedForms minimizes each scenario of the catalog that expects a violation and compares the
-// result with its line in testdata/shrunk.txt. With -update, it rewrites the lines of the scenarios that
+// TestMinimizedForms minimizes each scenario in the catalog that expects a violation, and compares
+// the result with testdata/shrunk.txt. With -update, it rewrites the lines of the scenarios that
 // -run selects.
 func TestMinimizedForms(t *testing.T) {
 	c := testSimRunner(t)
@@ -62,7 +62,7 @@ func TestMinimizedForms(t *testing.T) {
 	}
 }
 
-// minimizedForm minimizes a scenario with seed 1 and describes the result in one line.
+// minimizedForm minimizes a scenario with seed 1 and returns a line that describes the result.
 func minimizedForm(t *testing.T, c simRunner, s minimizable) string {
 	const seed = 1
 	bug, err := violation(c.Run(t.Context(), s.Scenario, seed), s.Scenario, seed, s.bug.Property)
@@ -88,8 +88,8 @@ func minimizedForm(t *testing.T, c simRunner, s minimizable) string {
 	return form
 }
 
-// TestMinimizedScenariosReplay minimizes random plans. In at least 95 of 100 cases the resulting file
-// shows the same violation when it is run.
+// TestMinimizedScenariosReplay minimizes 100 random plans. Running the resulting file must show the
+// same violation in at least 95 cases.
 func TestMinimizedScenariosReplay(t *testing.T) {
 	c := testSimRunner(t)
 	chosen, err := choice{names: []string{"random-faults"}}.scenarios()
@@ -138,12 +138,12 @@ func median[T cmp.Ordered](all []T) T {
 	return all[len(all)/2]
 }
 
-// fuzzSeeds is the number of seeds per scenario. Most locks are caught after a few.
+// fuzzSeeds is the number of seeds per scenario. For most broken locks, a few seeds suffice.
 const fuzzSeeds = 200
 
-// TestFuzzFindsBrokenLocks fuzzes each broken lock until a required property is violated, and checks that
-// the minimized scenario is small. The fuzzer does not know what to look for. It also fuzzes the locks in
-// broken.Unhunted, to check that they are not found.
+// TestFuzzFindsBrokenLocks fuzzes each broken lock until a required property is violated, and
+// checks that the minimized scenario is small. Fuzzing must not detect the locks in
+// broken.NotFoundByFuzzing.
 func TestFuzzFindsBrokenLocks(t *testing.T) {
 	lockpick := build(t)
 	var text strings.Builder
@@ -186,7 +186,6 @@ func TestFuzzFindsBrokenLocks(t *testing.T) {
 	}
 }
 
-// fuzzMistake fuzzes a lock with a mistake and returns the result.
 func fuzzMistake(t *testing.T, lockpick, mistake string) campaign.FuzzState {
 	t.Helper()
 	store := t.TempDir()

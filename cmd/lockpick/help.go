@@ -36,8 +36,8 @@ var topics = []struct{ name, short string }{
 //go:embed topics/*.txt
 var topicFiles embed.FS
 
-// topic returns the text of a help page. It replaces words in capitals and braces with text generated
-// from the code, such as the table of faults.
+// topic returns the text of a help page. It replaces words in capitals and braces with text
+// generated from the code, such as the table of faults.
 func topic(name string) string {
 	text, err := topicFiles.ReadFile("topics/" + name + ".txt")
 	if err != nil {
@@ -201,8 +201,9 @@ func addCompletion(root *cobra.Command) {
 	root.RegisterFlagCompletionFunc("color", completer(false, func() []string { return []string{"auto", "always", "never"} }))
 }
 
-// nearestName returns the name that the user probably intended: one with a typing mistake, or the name
-// with the longest common prefix of at least three letters. It returns "" if no name is similar.
+// nearestName returns the name that the user probably intended: one with a typing mistake, or the
+// name with the longest common prefix of at least three letters. It returns "" if no name is
+// similar.
 func nearestName(word string, names []string) string {
 	best := scenario.Nearest(word, names)
 	if best != "" {
@@ -245,8 +246,8 @@ func commandNames(of *cobra.Command) (names []string) {
 // flagPattern matches the flag that a line of a command's usage describes.
 var flagPattern = regexp.MustCompile(`(?m)^ +(?:-\w, )?--([a-z-]+)`)
 
-// flagError adds a hint to an error about a flag: the flag that the user probably intended, or what to
-// use instead of a removed flag.
+// flagError adds a hint to an error about a flag: the flag that the user probably intended, or what
+// to use instead of a removed flag.
 func flagError(c *cobra.Command, err error) error {
 	hint := fmt.Sprintf("see %s --help", c.CommandPath())
 	if word, ok := strings.CutPrefix(err.Error(), "unknown flag: --"); ok {

@@ -10,8 +10,8 @@ import (
 	"lockpick/scenarios/campaign"
 )
 
-// TestLibrariesOnProcesses runs each unmodified library on real redis-servers. Clients must exclude
-// each other, and each of them must acquire the lock.
+// TestLibrariesOnProcesses runs each library on real redis-servers. Each client must acquire the
+// lock, and no two clients may hold it at once.
 func TestLibrariesOnProcesses(t *testing.T) {
 	t.Parallel() // it mostly waits
 	needRedis(t)

@@ -160,8 +160,8 @@ var groups = []struct {
 	{"Maintain", []string{"adapter", "doctor", "gc", "completion", "help", "version"}},
 }
 
-// formerNames maps commands to their names in earlier releases, which still work but do not appear in
-// the help.
+// formerNames maps commands to their names in earlier releases, which still work but do not appear
+// in the help.
 var formerNames = map[string]string{"model-check": "exhaust", "fuzz": "hunt", "scorecard": "score", "minimize": "shrink"}
 
 // groupCommands assigns commands to groups and makes their former names work.

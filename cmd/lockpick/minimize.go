@@ -167,8 +167,8 @@ func (f *minimizeFlags) findSubject(arg string) (scenario.Scenario, uint64, erro
 	return c.Picks[0].Scenario, f.seed, nil
 }
 
-// findViolation returns the violation to minimize: that of the given property, or else the first one,
-// preferring required properties.
+// findViolation returns the violation to minimize: that of the given property, or else the first
+// one, preferring required properties.
 func violation(o outcome.Outcome, s scenario.Scenario, seed uint64, property string) (campaign.Bug, error) {
 	if o.Error != "" {
 		return campaign.Bug{}, &failure{err: errors.New(o.Error), code: o.Code, hint: o.Hint}

@@ -17,8 +17,9 @@ import (
 
 // output writes to standard output or standard error. Texts may come from untrusted histories and
 // files, so it escapes characters that move the cursor, change colors or change the writing
-// direction, as in \u202e, which is valid in JSON, too. It keeps the first error, so that lost results
-// are noticed. After done is closed, it waits no longer than finalWriteTimeout for a reader.
+// direction, as in \u202e, which is valid in JSON, too. It keeps the first error, so that lost
+// results are noticed. After done is closed, it waits no longer than finalWriteTimeout for a
+// reader.
 type output struct {
 	mu           sync.Mutex
 	w            io.Writer
@@ -64,8 +65,8 @@ func (o *output) put(text string) error {
 	return err
 }
 
-// escapeCommands escapes text that GitHub's runner would execute as a command: ::command at the start
-// of a line, even after blanks, and ##[command] anywhere (actions/runner,
+// escapeCommands escapes text that GitHub's runner would execute as a command: ::command at the
+// start of a line, even after blanks, and ##[command] anywhere (actions/runner,
 // src/Runner.Common/ActionCommand.cs).
 func (o *output) escapeCommands(text string) string {
 	var b strings.Builder

@@ -23,7 +23,8 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// report collects the outcomes of runs, reports them in the order of the catalog, and shows progress.
+// report collects the outcomes of runs, reports them in the order of the catalog, and shows
+// progress.
 type report struct {
 	*app
 	ci      *ci
@@ -187,8 +188,8 @@ func (r *report) progress(passed time.Duration) string {
 // recentRuns is the number of runs from which timeLeft estimates the remaining time.
 const recentRuns = 20
 
-// timeLeft estimates the remaining time from the durations of recent runs and the time since the last
-// one ended.
+// timeLeft estimates the remaining time from the durations of recent runs and the time since the
+// last one ended.
 func (r *report) timeLeft(now time.Time) (time.Duration, bool) {
 	n := len(r.recent)
 	if n < 2 {
@@ -199,8 +200,8 @@ func (r *report) timeLeft(now time.Time) (time.Duration, bool) {
 	return each * time.Duration(r.total-r.ended), true
 }
 
-// newSuite returns a suite that lists all chosen scenarios, so that its page includes those without an
-// outcome.
+// newSuite returns a suite that lists all chosen scenarios, so that its page includes those without
+// an outcome.
 func (f *runFlags) suiteOf(chosen []pick, names []string, started time.Time) *suites.Suite {
 	s := &suites.Suite{Backend: f.backend, Seed: f.seed, Seeds: f.seeds, Started: started.UTC(), Command: f.suiteCommand(names), Version: version(),
 		Go: runtime.Version(), OS: runtime.GOOS, Arch: runtime.GOARCH, CPUs: runtime.NumCPU(), Sets: f.sets, Store: f.store}

@@ -190,8 +190,8 @@ func (a *app) run(ctx context.Context, f *runFlags, args []string) (err error) {
 	return cmp.Or(r.finish(ctx), ctx.Err())
 }
 
-// checkBackend returns the backend's capabilities on this machine. It returns an error if the backend
-// can't run, require names an unknown capability, or the store can't be written.
+// checkBackend returns the backend's capabilities on this machine. It returns an error if the
+// backend can't run, require names an unknown capability, or the store can't be written.
 func (a *app) checkBackend(ctx context.Context, b harness.Backend, store string, require ...string) (campaign.Capabilities, error) {
 	a.waitForCleanup() // probing creates processes and containers, as a run does
 	abilities := campaign.Probe(ctx, b)
@@ -309,8 +309,8 @@ func scenariosOf(ps []pick) []scenario.Scenario {
 	return out
 }
 
-// drawnScenarios lists the scenarios with the plans that they have with each seed. A scenario without
-// a random plan appears once.
+// drawnScenarios lists the scenarios with the plans that they have with each seed. A scenario
+// without a random plan appears once.
 func (f *runFlags) drawnScenarios(ps []pick) []scenario.Scenario {
 	var out []scenario.Scenario
 	for _, s := range scenariosOf(ps) {

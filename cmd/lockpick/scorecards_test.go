@@ -16,7 +16,8 @@ import (
 
 const scorecards = "../../reports/scorecards/"
 
-// TestScorecardsOfAll checks that make scorecards makes a card of each kind of lock and each shipped adapter.
+// TestScorecardsOfAll checks that "make scorecards" makes a card for each kind of lock and each
+// adapter in the repository.
 func TestScorecardsOfAll(t *testing.T) {
 	script, err := os.ReadFile("../../.ci/scorecards")
 	if err != nil {
@@ -36,11 +37,12 @@ func TestScorecardsOfAll(t *testing.T) {
 	}
 }
 
-// commandLine matches a run command on a card or in the track record: the scenario, and the rest.
+// commandLine matches a run command on a card or in the track record, and captures the scenario and
+// the rest.
 var commandLine = regexp.MustCompile("`lockpick run '?([^ '`]+)'?([^`]*)`")
 
-// TestScorecardsAreComplete checks that the stored scorecards name their date and versions and are in the
-// table, and that they and the track record name existing scenarios.
+// TestScorecardsAreComplete checks that each stored scorecard has a date and versions and is listed
+// in the README, and that the cards and the track record name existing scenarios.
 func TestScorecardsAreComplete(t *testing.T) {
 	all, err := filepath.Glob(scorecards + "*.md")
 	if err != nil {
@@ -78,8 +80,8 @@ func TestScorecardsAreComplete(t *testing.T) {
 	}
 }
 
-// TestWithdrawnMarks checks that withdrawn marks don't return, for example because a card was remade with
-// the same settings.
+// TestWithdrawnMarks checks that withdrawn marks don't reappear, for example because a card was
+// remade with the same settings.
 func TestWithdrawnMarks(t *testing.T) {
 	page, err := os.ReadFile(scorecards + "README.md")
 	if err != nil {

@@ -156,8 +156,8 @@ func gc(out io.Writer, store string, b suites.Retention, dry bool) error {
 	return err
 }
 
-// keepEnv is the environment variable with the number of suites, and of runs of each scenario, to keep
-// after each run.
+// keepEnv is the environment variable with the number of suites, and of runs of each scenario, to
+// keep after each run.
 const keepEnv = "LOCKPICK_KEEP"
 
 // keepFromEnv returns the value of LOCKPICK_KEEP, or 0, which means all, if it is not set.

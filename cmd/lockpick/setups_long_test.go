@@ -10,10 +10,11 @@ import (
 	"lockpick/harness/scenario"
 )
 
-// TestLibrariesSameSeedSameBytes checks that each library runs in the simulation, that several clients get
-// its lock, and that two runs are identical even if its tokens are not. This holds on one processor, as in
-// workers. On two, a goroutine of rueidislock that counts failures may be overtaken by one that reads the
-// count, and a client with client-side caching then waits without a notification (v1.0.79).
+// TestLibrariesSameSeedSameBytes checks that each library runs in the simulation, that several
+// clients acquire its lock, and that two runs are identical, even if the library's tokens are not
+// seeded. This holds on one processor, as in workers. On two, a goroutine of rueidislock that reads
+// the number of failures may overtake the goroutine that counts them; with client-side caching, a
+// client then waits for a notification that never comes (v1.0.79).
 func TestLibrariesSameSeedSameBytes(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	for _, name := range []string{"baseline/", "gc-pause-after-acquire/", "holder-cut-off/"} {
@@ -37,7 +38,7 @@ func TestLibrariesSameSeedSameBytes(t *testing.T) {
 	}
 }
 
-// countHolders returns how many clients acquired the lock.
+// countHolders counts the clients that acquired the lock.
 func countHolders(record []byte) int {
 	all := map[string]bool{}
 	for _, m := range regexp.MustCompile(`"process":"(c[0-9]+)","type":"ok","op":"acquire"`).FindAllSubmatch(record, -1) {

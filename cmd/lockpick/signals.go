@@ -19,12 +19,12 @@ var (
 )
 
 const (
-	// cleanupTimeout is the time limit for cleaning up after a run. It is longer than the cleanup
-	// takes with an unresponsive container engine.
+	// cleanupTimeout is the time limit for cleaning up after a run. It is longer than the
+	// cleanup takes with an unresponsive container engine.
 	cleanupTimeout = 3 * time.Minute
 
-	// echoWindow is the time within which two signals count as one. For example, timeout(1) signals
-	// its child and then the whole process group.
+	// echoWindow is the time within which two signals count as one. For example, timeout(1)
+	// signals its child and then the whole process group.
 	echoWindow = 100 * time.Millisecond
 )
 
@@ -50,7 +50,8 @@ func interruptContext() (ctx context.Context, end context.CancelCauseFunc, stop 
 		for {
 			select {
 			case s := <-came:
-				// When a terminal is closed, both the kernel and the shell send SIGHUP.
+				// When a terminal is closed, both the kernel and the shell send
+				// SIGHUP.
 				if s == syscall.SIGHUP || time.Since(first) < echoWindow {
 					continue
 				}

@@ -31,8 +31,8 @@ import (
 
 const badRecordHint = "name a run directory of the store, a history.jsonl, or a history.edn from Jepsen; see lockpick help files"
 
-// storedNames returns the names that a run.json may refer to. They include an adapter's lock: to check
-// the run, no adapter is needed.
+// storedNames returns the names that a run.json may refer to. They include an adapter's lock: to
+// check the run, no adapter is needed.
 func storedNames() scenario.Known {
 	k := knownNames()
 	if !slices.Contains(k.Locks, exec.Name) {
@@ -423,8 +423,8 @@ func drawReports(s campaign.StoredRun, images bool) (dir string, err error) {
 	return dir, nil
 }
 
-// writeError adds a hint to an error that occurred while writing reports. If there is a link or device
-// in a file's place, that is the user's directory, not the machine, so it is a usage error.
+// writeError adds a hint to an error that occurred while writing reports. If there is a link or
+// device in a file's place, that is the user's directory, not the machine, so it is a usage error.
 func writeError(err error, hint string) error {
 	if _, ok := errors.AsType[*files.InvalidFileError](err); ok {
 		return usageError(err, "remove it if you did not create it")
@@ -432,8 +432,8 @@ func writeError(err error, hint string) error {
 	return backendError(err, hint)
 }
 
-// reportSuite redraws a suite from its outcome.json without checking its runs. If dir is "", it redraws
-// the latest suite in the store.
+// reportSuite redraws a suite from its outcome.json without checking its runs. If dir is "", it
+// redraws the latest suite in the store.
 func (a *app) reportSuite(dir string) error {
 	store := defaultStore()
 	if dir == "" {

@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// TestStoppedFromTheStart checks that a container that is stopped at its start does not block lockpick
-// forever: a client that is paused before the run monitors it, and the container that drops a node's
-// packets.
+// TestStoppedFromTheStart checks that a container that stops as soon as it starts does not block
+// lockpick forever. It pauses a client before the run monitors it, and stops the container that
+// drops a node's packets.
 func TestStoppedFromTheStart(t *testing.T) {
 	needEngine(t)
 	for _, i := range []interference{{"baseline", "c5", "pause", 0}, {"lost-packets", "n1-packets", "SIGSTOP", 0}} {

@@ -14,9 +14,9 @@ import (
 	"time"
 )
 
-// TestUnplannedOnProcesses kills or stops every process of a run in every way. If that happens in
-// every attempt, the run does not pass. If it happens only in the first, the next attempt counts,
-// and the output says why the first does not.
+// TestUnplannedOnProcesses kills or stops each process of a run in each way. If that happens in
+// every attempt, the run must not pass. If it happens only in the first, the next attempt counts,
+// and the output must say why the first does not.
 func TestUnplannedOnProcesses(t *testing.T) {
 	t.Parallel() // it mostly waits
 	needRedis(t)
@@ -50,8 +50,8 @@ func TestUnplannedOnProcesses(t *testing.T) {
 	})
 }
 
-// TestMoreUnplannedDuringSetup covers the processes that TestUnplannedDuringSetup omits. It also
-// tests runs in which a process is hit in every attempt.
+// TestMoreUnplannedDuringSetup is TestUnplannedDuringSetup for other processes, and for processes
+// that are hit in every attempt.
 func TestMoreUnplannedDuringSetup(t *testing.T) {
 	t.Parallel() // it mostly waits
 	for _, hit := range [][2]string{{"n1", "terminated"}, {"n1", "stopped"}, {"r1", "killed"}, {"c1-adapter", "killed"}} {
@@ -66,9 +66,8 @@ func TestMoreUnplannedDuringSetup(t *testing.T) {
 	})
 }
 
-// TestInterferencesOnProcesses kills, stops or ends any part of a run on processes at any time,
-// from the first probe to the end of the last process. The attempt must be discarded, and the next
-// one counts.
+// TestInterferencesOnProcesses kills, stops or ends any process of a run at any time, from the
+// first probe to the end of the last process. The attempt must be discarded and the run retried.
 func TestInterferencesOnProcesses(t *testing.T) {
 	needRedis(t)
 	adapter := standIn(t, t.TempDir(), adapterName)
@@ -88,8 +87,8 @@ func TestInterferencesOnProcesses(t *testing.T) {
 	s.sabotage(cmp.Or(*interferences, n), 4)
 }
 
-// TestStallIsNoViolation suspends lockpick itself, so that its plan has no effect or the wrong one.
-// That is not the lock's fault, and the run must be retried.
+// TestStallIsNoViolation suspends lockpick itself, so that its plan has no effect or another one
+// than planned. The run must be retried instead of blaming the lock.
 func TestStallIsNoViolation(t *testing.T) {
 	t.Parallel() // it mostly waits
 	needRedis(t)

@@ -29,8 +29,8 @@ const (
 // defaultTimeout is the default time limit of a simulated run, in wall-clock time.
 const defaultTimeout = time.Minute
 
-// workers returns a pool of processes for simulated runs, one per core. A worker that dies leaves its
-// stacks in the folder stacks.
+// workers returns a pool of processes for simulated runs, one per core. A worker that dies leaves
+// its stacks in the folder stacks.
 func workers(timeout time.Duration, stacks string) campaign.Pool {
 	self, err := os.Executable()
 	if err != nil {
@@ -52,8 +52,8 @@ func simRunnerOf(p campaign.Pool) simRunner {
 	}}
 }
 
-// hiddenCmds returns the commands with which lockpick starts itself: as a worker that runs simulations,
-// as a client on a real backend, and as an agent in a container.
+// hiddenCmds returns the commands with which lockpick starts itself: as a worker that runs
+// simulations, as a client on a real backend, and as an agent in a container.
 func hiddenCmds(in io.Reader, out io.Writer) (all []*cobra.Command) {
 	for verb, run := range map[string]func(args []string) error{
 		workerVerb: func([]string) error { return serveWorker(in, out) },
