@@ -22,15 +22,15 @@ const (
 	axeSum  = "29348999450cdf2849a8e70b7912fc2da85a849da39c0d0d5394f51d4a9ed95c"
 )
 
-// fewRows removes all but the first rows of the history, which are similar, because axe examines
+// shortenHistory removes all but the first rows of the history, which are similar, because axe examines
 // every row. It expands collapsed sections.
 const fewRows = `document.querySelectorAll('#events tbody tr:nth-child(n+60)').forEach((r) => r.remove()),
 	document.querySelectorAll('#unfold:not([hidden])').forEach((b) => b.click()), document.querySelectorAll('details').forEach((d) => { d.open = true; })`
 
-// overflow lists elements that extend beyond the window and that a user can't scroll to.
+// overflowingElements lists elements that extend beyond the window and that a user can't scroll to.
 const overflow = `((width) => [...document.querySelectorAll('body *')].filter(e => e.getBoundingClientRect().right > width + 1 && !e.closest('nav,.wide,.scroll,pre,svg,.timeline,.plots[tabindex],.skip,thead')).map(e => e.outerHTML.slice(0, 120)).join())(%d)`
 
-// runAxe stores axe's findings, with rules and elements, in window.axed.
+// axeScript stores axe's findings, with rules and elements, in window.axed.
 const runAxe = `axe.run(document, { resultTypes: ['violations'] }).then((r) => { window.axed = r.violations.map((v) =>
 	v.id + ' (' + v.help + '): ' + v.nodes.slice(0, 5).map((n) => n.target.join(' ') + ' ' + n.html.slice(0, 120) + ' ' + n.any.map((c) => c.message).join('; ')).join('\n    ')); }, (e) => { window.axed = [String(e)]; }), 0`
 

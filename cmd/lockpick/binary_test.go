@@ -103,7 +103,7 @@ func needEngine(t *testing.T) {
 	}
 }
 
-// size returns a file's size, or 0 if the file does not exist.
+// fileSize returns a file's size, or 0 if the file does not exist.
 func size(path string) int64 {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -112,7 +112,7 @@ func size(path string) int64 {
 	return info.Size()
 }
 
-// standIn creates a link to the test binary and returns the link's path. Started through the link,
+// linkToSelf creates a link to the test binary and returns the link's path. Started through the link,
 // the test binary acts as the named program (see programs).
 func standIn(t *testing.T, dir, name string) string {
 	t.Helper()

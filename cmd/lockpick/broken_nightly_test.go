@@ -26,7 +26,7 @@ const maxSeeds = 200
 // mistake.
 const randomPlan = "random-within-assumptions/extending"
 
-// batch is the number of seeds tried at once. It makes the reported seed independent of the number
+// batchSize is the number of seeds tried at once. It makes the reported seed independent of the number
 // of workers.
 const batch = 20
 
@@ -59,7 +59,7 @@ func TestBrokenLocksUnderRandomPlans(t *testing.T) {
 	}
 }
 
-// A search looks for seeds whose plans catch a broken lock.
+// A seedSearch looks for seeds whose plans catch a broken lock.
 type search struct {
 	t          *testing.T
 	pool       campaign.Pool

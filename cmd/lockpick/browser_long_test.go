@@ -23,7 +23,7 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// screens is the folder for screenshots, which CI stores as artifacts.
+// screenshotDir is the folder for screenshots, which CI stores as artifacts.
 const screens = "../../artifacts/screens"
 
 // chromium starts a browser. If none is installed, it skips the test, or fails it in CI.
@@ -208,7 +208,7 @@ func (b *tab) keep(name string, content []byte) {
 	}
 }
 
-// lockpickCode runs lockpick and checks the exit code.
+// lockpickExits runs lockpick and checks the exit code.
 func lockpickCode(t *testing.T, code int, args ...string) {
 	t.Helper()
 	out, err := exec.Command("lockpick", args...).CombinedOutput()

@@ -21,7 +21,7 @@ func tagFlags() []string {
 	return []string{"--tag", "ci"}
 }
 
-// containersOnly lists the scenarios that the process backend can't run, with the reason why.
+// containerScenarios lists the scenarios that the process backend can't run, with the reason why.
 var containersOnly = map[string]string{
 	"lost-packets":            "packets-link: nodes share this machine's network, and dropping packets needs a network of the node's own",
 	"lost-packets/requests":   "packets-link: nodes share this machine's network, and dropping packets needs a network of the node's own",
@@ -32,7 +32,7 @@ var containersOnly = map[string]string{
 	"node-unplugged/majority": "unplug-node: nodes share this machine's network, so none can be unplugged",
 }
 
-// simulatedOnly lists the scenarios that no real backend can run, with the reason why.
+// simulatedScenarios lists the scenarios that no real backend can run, with the reason why.
 var simulatedOnly = map[string]string{
 	"clock-jump/monotonic-expiry": "monotonic-expiry: this backend does not have it", // Redis uses the wall clock
 	"weak-token":                  "exact-instants: this backend does not have it",   // two starts within a microsecond
@@ -63,7 +63,7 @@ func notSkipped(t *testing.T, all []outcome.Outcome, lists ...map[string]string)
 	return slices.DeleteFunc(all, func(o outcome.Outcome) bool { return o.Skipped != "" })
 }
 
-// maxLucky is the number of runs that may need a retry to show their violation. No scenario should
+// maxRetriedRuns is the number of runs that may need a retry to show their violation. No scenario should
 // depend on luck, but on an overloaded machine a violation can fail to occur. The test logs these
 // runs.
 const maxLucky = 4

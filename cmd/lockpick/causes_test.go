@@ -12,7 +12,7 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// sameCauses checks that each run that violates mutual exclusion on a real backend and in the
+// checkSameCauses checks that each run that violates mutual exclusion on a real backend and in the
 // simulation has the same cause on both. It logs a table of the causes.
 func sameCauses(t *testing.T, binary string, real []outcome.Outcome) {
 	t.Helper()

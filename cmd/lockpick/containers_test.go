@@ -111,7 +111,7 @@ func TestInterruptedOnDocker(t *testing.T) {
 	checkEngineIsClean(t)
 }
 
-// sameEverywhere lists the scenarios in the table in harness/README.md.
+// backendScenarios lists the scenarios in the table in harness/README.md.
 var sameEverywhere = []string{"gc-pause-after-acquire", "clock-jump", "restart-forgets", "power-loss-everysec", "disjoint-views"}
 
 // TestBackendsAgree checks that all backends give the same verdicts, which are in a table in

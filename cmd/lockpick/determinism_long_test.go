@@ -137,7 +137,7 @@ func TestHardenedTwice(t *testing.T) {
 	})
 }
 
-// library returns s with a library's lock. If skewed is set, clients' clocks run fast or slow, so
+// withLibrary returns s with a library's lock. If skewed is set, clients' clocks run fast or slow, so
 // each client needs its own synctest bubble; otherwise one bubble contains the whole run.
 func library(s scenario.Scenario, kind string, skewed bool) scenario.Scenario {
 	s.Lock.Kind, s.Name = kind, s.Name+"-on-"+kind

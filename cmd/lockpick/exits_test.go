@@ -14,7 +14,7 @@ import (
 	"lockpick/nemesis"
 )
 
-// exits is a script command that runs lockpick and checks its exit code, as in "exits 64 run
+// runExits is a script command that runs lockpick and checks its exit code, as in "exits 64 run
 // nothing". Then stdout and stderr can match the output.
 func exits(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 1 {
@@ -46,7 +46,7 @@ func cutFile(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(os.WriteFile(ts.MkAbs(args[1]), []byte(text[:len(text)-n]), 0o644))
 }
 
-// steps is a script command that checks a recorded run: each step of the plan started on each of its
+// checkSteps is a script command that checks a recorded run: each step of the plan started on each of its
 // targets, was verified, and ended.
 func steps(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {
@@ -73,7 +73,7 @@ func steps(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// votes is a script command that checks a recorded run: before each successful acquire returned, a
+// checkVotes is a script command that checks a recorded run: before each successful acquire returned, a
 // quorum's replies had arrived on the links.
 func votes(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {

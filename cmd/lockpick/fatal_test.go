@@ -147,7 +147,7 @@ func TestMissingResourcesAreNamed(t *testing.T) {
 	}
 }
 
-// lineOf returns the rest of the line that starts with prefix, or "" if there is none.
+// lineAfter returns the rest of the line that starts with prefix, or "" if there is none.
 func lineOf(text, begin string) string {
 	for line := range strings.Lines(text) {
 		if rest, ok := strings.CutPrefix(strings.TrimSpace(line), begin); ok {
@@ -157,7 +157,7 @@ func lineOf(text, begin string) string {
 	return ""
 }
 
-// smallDisk mounts a tmpfs and returns its path, or "" if this process can't mount one. option is a
+// mountTestDisk mounts a tmpfs and returns its path, or "" if this process can't mount one. option is a
 // size as in "1m", "" for a full file system, or "ro" for a read-only one.
 func smallDisk(t *testing.T, options string) string {
 	t.Helper()

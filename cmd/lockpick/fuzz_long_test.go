@@ -23,7 +23,7 @@ func fuzzCommand(t *testing.T, store string) *exec.Cmd {
 	return c
 }
 
-// counts extracts how often each finding occurred, and the number of runs, from the JSON output of
+// findingCounts extracts how often each finding occurred, and the number of runs, from the JSON output of
 // fuzz.
 func counts(t *testing.T, text []byte) map[string]int {
 	t.Helper()

@@ -48,7 +48,7 @@ func realRun(t *testing.T, name string) (store, dir, suiteDir string) {
 	return store, o.Dir, suiteDir
 }
 
-// unpack replaces a run's compressed history with the uncompressed file that exists during a run,
+// unpackHistory replaces a run's compressed history with the uncompressed file that exists during a run,
 // and returns that file's path.
 func unpack(t *testing.T, dir string) string {
 	t.Helper()

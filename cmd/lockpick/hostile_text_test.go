@@ -15,7 +15,7 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// hostile is text that an attacker might put into a key, a file name or an error.
+// hostileText is text that an attacker might put into a key, a file name or an error.
 const hostile = "a\n::error::forged\r\n  ::warning::forged\u0085::debug::\u2028::notice::\u2029\u202e\x1b[2J##[error]forged"
 
 // commandPattern matches text that GitHub's runner or a terminal would execute instead of showing.

@@ -236,7 +236,7 @@ func (r importRule) allows(self, path string) bool {
 	return path == module+self || allowed(r.module+" "+r.external, path)
 }
 
-// allowed reports whether a list of packages and modules covers an import path.
+// isAllowed reports whether a list of packages and modules covers an import path.
 func allowed(list, path string) bool {
 	path = strings.TrimPrefix(path, module)
 	return slices.ContainsFunc(strings.Fields(list), func(a string) bool {
@@ -268,7 +268,7 @@ func TestSizesAndDocs(t *testing.T) {
 	}
 }
 
-// methods counts the methods of each type in a package, on this platform.
+// countMethods counts the methods of each type in a package, on this platform.
 func methods(t *testing.T, p goPackage) map[string]int {
 	t.Helper()
 	all := map[string]int{}

@@ -39,7 +39,7 @@ type attack struct {
 	hit      func(lockpick int) error
 }
 
-// allTries exceeds the maximum number of attempts of a run.
+// everyAttempt exceeds the maximum number of attempts of a run.
 const allTries = 99
 
 // run runs lockpick under the attack, and returns its exit code and output.
@@ -456,7 +456,7 @@ func signalProcess(target, way string) (at time.Time, err error) {
 	return at, nil
 }
 
-// onDocker returns a saboteur for runs in containers.
+// dockerSaboteur returns a saboteur for runs in containers.
 func onDocker(t *testing.T) *saboteur {
 	return &saboteur{T: t, binary: build(t), backend: "docker", ways: waysToHitContainer, actors: containersOf, hit: hitContainer,
 		lastCheck: 500 * time.Millisecond, args: map[string][]string{

@@ -37,7 +37,7 @@ func killSeed() uint64 {
 	return seed
 }
 
-// endMany kills lockpick processes of each kind, and ends others with SIGHUP and with SIGTERM.
+// killAndSignal kills lockpick processes of each kind, and ends others with SIGHUP and with SIGTERM.
 // kills and signals are the numbers of processes, by kind.
 func endMany(f *killEnv, kills, signals []int) {
 	began := time.Now()

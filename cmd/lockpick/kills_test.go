@@ -25,8 +25,8 @@ type killEnv struct {
 	*testing.T
 	binary, tmp, store string
 	rng                *rand.Rand
-	engine             bool              // runs use containers, and nothing else uses the engine
-	cleanState         map[string]string // machineState before the first lockpick process
+	engine             bool                     // runs use containers, and nothing else uses the engine
+	cleanState         map[string]string        // machineState before the first lockpick process
 	durations          map[string]time.Duration // of undisturbed processes, by command
 }
 

@@ -128,7 +128,7 @@ func (a *app) minimize(ctx context.Context, f *minimizeFlags, arg string) error 
 	return nil
 }
 
-// canWrite checks that the output file can be written, so that no search is in vain.
+// checkOutputFile checks that the output file can be written, so that no search is in vain.
 func (f *minimizeFlags) canWrite() error {
 	if f.file == "" {
 		return nil

@@ -4,7 +4,7 @@ package main
 
 import "testing"
 
-// stride makes eachMutant skip most mutants. It has no common divisor with the number of wild
+// stride makes forEachMutant skip most mutants. It has no common divisor with the number of wild
 // values, so all of them are used. Nightly runs test all mutants.
 func stride() int {
 	if testing.Short() {

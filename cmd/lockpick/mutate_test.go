@@ -17,12 +17,12 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// wildValues lists values with which eachMutant replaces others.
+// wildValues lists values with which forEachMutant replaces others.
 var wildValues = []any{-1, json.Number("-9223372036854775808"), json.Number("9223372036854775807"), json.Number("18446744073709551615"), json.Number("1e300"),
 	"", "../../../elsewhere/mine", "a\x00b", strings.Repeat("x", 1<<20), nil, true, []any{}, map[string]any{}, []any{nil}}
 
-// eachMutant calls do with every stride-th mutant of a JSON text. A mutant has a wild value in
-// place of one value. eachMutant returns the number of mutants, including skipped ones.
+// forEachMutant calls do with every stride-th mutant of a JSON text. A mutant has a wild value in
+// place of one value. forEachMutant returns the number of mutants, including skipped ones.
 func eachMutant(t *testing.T, text []byte, do func(what string, mutant []byte)) (n int) {
 	t.Helper()
 	d := json.NewDecoder(bytes.NewReader(text))

@@ -139,7 +139,7 @@ type screen struct {
 	color   bool
 }
 
-// screenOf returns the screen that w writes to. Colors are off if NO_COLOR is set
+// newScreen returns the screen that w writes to. Colors are off if NO_COLOR is set
 // (https://no-color.org).
 func screenOf(w io.Writer) screen {
 	f, ok := w.(*os.File)

@@ -37,7 +37,7 @@ func TestScorecardsOfAll(t *testing.T) {
 	}
 }
 
-// commandLine matches a run command on a card or in the track record, and captures the scenario and
+// runCommandPattern matches a run command on a card or in the track record, and captures the scenario and
 // the rest.
 var commandLine = regexp.MustCompile("`lockpick run '?([^ '`]+)'?([^`]*)`")
 

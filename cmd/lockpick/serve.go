@@ -156,7 +156,7 @@ func gc(out io.Writer, store string, b suites.Retention, dry bool) error {
 	return err
 }
 
-// keepEnv is the environment variable with the number of suites, and of runs of each scenario, to
+// keepVariable is the environment variable with the number of suites, and of runs of each scenario, to
 // keep after each run.
 const keepEnv = "LOCKPICK_KEEP"
 

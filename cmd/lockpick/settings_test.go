@@ -52,7 +52,7 @@ func noSets(pick) []string { return nil }
 
 func sameTTL(p pick) []string { return []string{"lock.ttl=" + p.Lock.TTL.String()} }
 
-// sameVerdicts checks that an override that sets the TTL to its current value changes no verdict.
+// checkSameVerdicts checks that an override that sets the TTL to its current value changes no verdict.
 func sameVerdicts(t *testing.T, names ...string) {
 	runs, harms := 0, 0
 	for kind := range kinds.All {

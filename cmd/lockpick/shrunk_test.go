@@ -13,7 +13,7 @@ import (
 // The line describes the minimized scenario.
 const minimizedForms = "testdata/shrunk.txt"
 
-// minimizable is a scenario that expects a violation.
+// violatingScenario is a scenario that expects a violation.
 type minimizable struct {
 	pick
 	bug campaign.Bug // the first expected violation with a cause
@@ -72,7 +72,7 @@ func TestMinimizedFormsAreComplete(t *testing.T) {
 	}
 }
 
-// notShownForm returns the line for a scenario whose violation does not occur with seed 1.
+// noViolationForm returns the line for a scenario whose violation does not occur with seed 1.
 func notShownForm(bug campaign.Bug) string {
 	return fmt.Sprintf("seed 1 does not show %s", bug.Property)
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/chromedp/chromedp/kb"
 )
 
-// rowsSeen lists the visible rows in a suite's table.
+// visibleRows lists the visible rows in a suite's table.
 const rowsSeen = `[...document.querySelectorAll('tr[data-outcome]')].filter((r) => r.getClientRects().length).map((r) => r.dataset.scenario.trim()).join()`
 
 // testSuiteFilters filters the runs in a suite with the keyboard.

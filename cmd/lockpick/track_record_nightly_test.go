@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// adapterSet matches the path of an adapter in a command, and captures the set to install with
+// adapterSetPattern matches the path of an adapter in a command, and captures the set to install with
 // .ci/adapters.
 var adapterSet = regexp.MustCompile(`\.adapters/([a-z]+)/`)
 

@@ -29,7 +29,7 @@ const (
 // defaultTimeout is the default time limit of a simulated run, in wall-clock time.
 const defaultTimeout = time.Minute
 
-// workers returns a pool of processes for simulated runs, one per core. A worker that dies leaves
+// newWorkerPool returns a pool of processes for simulated runs, one per core. A worker that dies leaves
 // its stacks in the folder stacks.
 func workers(timeout time.Duration, stacks string) campaign.Pool {
 	self, err := os.Executable()
