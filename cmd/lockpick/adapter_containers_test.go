@@ -60,7 +60,7 @@ func TestAdapterInContainers(t *testing.T) {
 	args := []string{"run", "--backend", "docker", "--adapter", "/app/adapter", "--adapter-image"}
 	t.Run("runs", func(t *testing.T) {
 		t.Run("right", func(t *testing.T) {
-			t.Parallel() // it mostly waits
+			t.Parallel() // this test mostly waits
 			code, all := outcomes(t, binary, append(args, image, "gc-pause-after-acquire/", "holder-crashes/", "wall-clock-forward/")...)
 			if code != outcome.ExitOK || len(all) != 3 || all[0].Skipped+all[1].Skipped != "" || !strings.Contains(all[2].Skipped, "not its adapter's") {
 				t.Errorf("exit code %d: %+v", code, all)

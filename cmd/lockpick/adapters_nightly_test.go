@@ -192,7 +192,7 @@ func TestRenewedInRuns(t *testing.T) {
 			}
 			until, renewed := map[string]int64{}, 0
 			for _, e := range h.Events {
-				if e.Type != history.OK || strings.Contains(e.Process, "-") { // events on links have no belief
+				if e.Type != history.OK || strings.Contains(e.Process, "-") { // events on links carry no deadline
 					continue
 				}
 				switch e.Op {
@@ -264,9 +264,9 @@ func TestWrongAdaptersInRuns(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, c := range []struct {
-		wrong, scenario string // with flags
+		wrong, scenario string // scenario with flags
 		code            int
-		want            string // in the output: an error, or the cause of a violation
+		want            string // part of the output: an error, or the cause of a violation
 	}{
 		{"releases-nothing", "baseline/ --set lock.ttl=60s --expect fault-tolerance=holds", outcome.ExitUnexpected, "left-keys"},
 		{"lies", "gc-pause-after-acquire/", outcome.ExitUnexpected, "given-shorter"},

@@ -74,7 +74,7 @@ func newTab(t *testing.T, browser context.Context) *tab {
 	ctx, end := chromedp.NewContext(browser)
 	t.Cleanup(end)
 	b := &tab{T: t, ctx: ctx}
-	b.do() // opens it
+	b.do() // opens the tab
 	ctx, stop := context.WithTimeout(ctx, time.Minute)
 	t.Cleanup(stop)
 	b.ctx = ctx
@@ -194,7 +194,7 @@ func (b *tab) waitUntil(expression string) {
 // page.
 func (b *tab) screenshot(name string, whole bool) {
 	b.Helper()
-	whole = whole && night // drawing a long page takes longer than the test
+	whole = whole && night // a screenshot of a long page takes longer than the rest of the test
 	b.keep(name+".png", call(b, page.CaptureScreenshot, page.CaptureScreenshotParams{CaptureBeyondViewport: &whole}).Data)
 }
 

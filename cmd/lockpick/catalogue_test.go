@@ -58,7 +58,7 @@ func notSkipped(t *testing.T, all []outcome.Outcome, lists ...map[string]string)
 		}
 	}
 	if night && seen != len(why) {
-		t.Errorf("%d skipped for missing capabilities, want %d", seen, len(why))
+		t.Errorf("%d scenarios skipped, want %d", seen, len(why))
 	}
 	return slices.DeleteFunc(all, func(o outcome.Outcome) bool { return o.Skipped != "" })
 }
@@ -85,8 +85,8 @@ func logRetries(t *testing.T, all []outcome.Outcome) {
 			}
 		}
 	}
-	t.Logf("retried: %d runs because of noise; %d missed a violation at first: %s", noise, len(lucky), strings.Join(lucky, ", "))
+	t.Logf("retried: %d runs because of load on the machine; %d because they first missed a violation: %s", noise, len(lucky), strings.Join(lucky, ", "))
 	if len(lucky) > maxLucky {
-		t.Errorf("%d runs needed luck, at most %d may", len(lucky), maxLucky)
+		t.Errorf("%d runs needed a retry to show their violation, want at most %d", len(lucky), maxLucky)
 	}
 }

@@ -30,15 +30,15 @@ func sameCauses(t *testing.T, binary string, real []outcome.Outcome) {
 		}
 		fmt.Fprintf(&table, "%-45s %-22s %s\n", o.Scenario, there, here)
 		if here == "" || there == "" {
-			continue // the cause is random there, or checkOutcomes reports it
+			continue // the simulation's cause is random, or checkOutcomes reports the difference
 		}
 		if both++; here != there {
 			t.Errorf("%s: cause %s on %s, %s in the simulation", o.Scenario, here, o.Backend, there)
 		}
 	}
-	t.Logf("causes of mutual-exclusion violations in the simulation and here (%d in both):\n%s", both, table.String())
+	t.Logf("causes of mutual-exclusion violations in the simulation and on this backend (%d on both):\n%s", both, table.String())
 	if both < 10 {
-		t.Errorf("only %d runs violate it on both", both)
+		t.Errorf("only %d runs violate mutual exclusion on both backends", both)
 	}
 }
 

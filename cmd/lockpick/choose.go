@@ -254,7 +254,7 @@ func listCmd(out io.Writer) *cobra.Command {
 			}
 			return nil
 		}}
-	c.Flags().BoolVarP(&verbose, "verbose", "v", false, "also print faults, and the backends that can run it on this machine")
+	c.Flags().BoolVarP(&verbose, "verbose", "v", false, "also print each scenario's faults, and which backends can run it on this machine")
 	jsonFlag(c, &asJSON, "the resolved scenarios")
 	c.Flags().StringSliceVar(&tags, "tag", nil, "only scenarios with this tag")
 	return c

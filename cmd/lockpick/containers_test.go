@@ -89,7 +89,7 @@ func TestInterruptedOnDocker(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	for ctx.Err() == nil { // until something has been recorded
+	for ctx.Err() == nil { // wait until something has been recorded
 		if found, _ := filepath.Glob(filepath.Join(store, "baseline", "*", "history.jsonl")); len(found) > 0 && size(found[0]) > 10_000 {
 			break
 		}

@@ -62,7 +62,7 @@ func TestContributing(t *testing.T) {
 				t.Run("without "+f.Name, func(t *testing.T) {
 					defer revertFile(t, root, f.Name)()
 					if checkCopy(t, root, path, tests) == nil {
-						t.Errorf("nothing notices that %s was forgotten", f.Name)
+						t.Errorf("no test fails if %s is left out", f.Name)
 					}
 				})
 			}
@@ -179,12 +179,12 @@ func compareWithList(t *testing.T, list []string, a *txtar.Archive) {
 	}
 	for _, f := range a.Files {
 		if !slices.ContainsFunc(list, func(item string) bool { return named(item, f.Name) }) {
-			t.Errorf("the example touches %s, which is not in the list: %v", f.Name, list)
+			t.Errorf("the example changes %s, which is not in the list: %v", f.Name, list)
 		}
 	}
 	for _, item := range list {
 		if !strings.HasPrefix(item, "go ") && !slices.ContainsFunc(a.Files, func(f txtar.File) bool { return named(item, f.Name) }) {
-			t.Errorf("the list names %s, which the example does not touch", item)
+			t.Errorf("the list names %s, which the example does not change", item)
 		}
 	}
 }

@@ -219,7 +219,7 @@ func runPair(ctx context.Context, t *testing.T, jobs <-chan campaign.Job) error 
 			return err
 		}
 		if d := a.diff(b); d != "" {
-			t.Errorf("%s seed %d differs in %s", j.Scenario.ID(), j.Seed, d)
+			t.Errorf("%s, seed %d: two runs differ in %s", j.Scenario.ID(), j.Seed, d)
 		}
 	}
 	return nil

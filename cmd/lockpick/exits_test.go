@@ -62,7 +62,7 @@ func steps(ts *testscript.TestScript, neg bool, args []string) {
 					seen[e.Type] = e.Cause
 				}
 			}
-			ends := s.Fault != nemesis.Drop // a dropped message has no end
+			ends := s.Fault != nemesis.Drop // dropping a message has no end event
 			if seen[history.Begin] == "" || ends && seen[history.End] == "" {
 				ts.Fatalf("step %d (%s): on %s the history has %q", s.Step, s.When, target, seen)
 			}

@@ -72,7 +72,7 @@ func testIncidents(t *testing.T, browser context.Context, store string) {
 	const here = `[...document.querySelectorAll('.tl-views li')].findIndex((li) => li.classList.contains('tl-here'))`
 	n := int(b.value(`document.querySelectorAll('.tl-views li').length`).(float64))
 	b.expectValue(`+document.querySelector('#p-resource-safety td[data-l=Checked]').textContent.match(/violated (\d+) times/)[1]`, n)
-	b.value(`(async () => { const bytes = Uint8Array.from(atob(JSON.parse(document.querySelector('.tl-data').textContent)), (c) => c.charCodeAt(0)); // it is compressed
+	b.value(`(async () => { const bytes = Uint8Array.from(atob(JSON.parse(document.querySelector('.tl-data').textContent)), (c) => c.charCodeAt(0)); // the data is compressed
 		window.drawnOf = await new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream('gzip'))).json(); })(), 0`)
 	b.waitUntil(`window.drawnOf`)
 	seen := map[int]bool{}

@@ -156,7 +156,7 @@ func (f *fuzzFlags) choose(args []string) (picks []pick, err error) {
 	}
 	able := campaign.Probe(context.Background(), b)
 	for _, p := range chosen {
-		elsewhere := len(picks) > 0 && unnamed && p.Lock.Kind != picks[0].Lock.Kind // it is for locks on a single node
+		elsewhere := len(picks) > 0 && unnamed && p.Lock.Kind != picks[0].Lock.Kind // the scenario is for locks on a single node
 		if len(able.Missing(p.Scenario, kinds.All)) == 0 && !elsewhere {
 			p.Comparison = nil // fuzzing makes no comparison runs
 			picks = append(picks, p)

@@ -67,11 +67,11 @@ func TestFuzzResumes(t *testing.T) {
 			err := c.Wait()
 			done = awaitRuns(t, store, 0) // more runs may have ended before the process did
 			if c.ProcessState.Success() || s == syscall.SIGINT && c.ProcessState.ExitCode() != 130 {
-				t.Fatalf("%v: it ended with %v", s, err)
+				t.Fatalf("%v: the process ended with %v", s, err)
 			}
 		}
 		if done >= 40 {
-			t.Errorf("%v: it had already finished", s)
+			t.Errorf("%v: the run had already finished", s)
 		}
 		text, _ := fuzzCommand(t, store).Output()
 		if got := counts(t, text); !reflect.DeepEqual(got, want) {

@@ -66,7 +66,7 @@ func TestMinimizedForms(t *testing.T) {
 func minimizedForm(t *testing.T, c simRunner, s minimizable) string {
 	const seed = 1
 	bug, err := violation(c.Run(t.Context(), s.Scenario, seed), s.Scenario, seed, s.bug.Property)
-	if err != nil { // the violation needs another seed
+	if err != nil { // the violation does not occur with seed 1
 		return notShownForm(s.bug)
 	}
 	begin := time.Now()
@@ -126,10 +126,10 @@ func TestMinimizedScenariosReplay(t *testing.T) {
 			t.Logf("%s, seed %d: %s does not occur: %v\n%s", p.ID(), seed, bug, err, text)
 		}
 	}
-	t.Logf("%d of %d replay; median %d runs, %d steps, %.1f s; most %d runs, %d steps, %.1f s", replayed, tried,
+	t.Logf("%d of %d show the violation again; median %d runs, %d steps, %.1f s; maximum %d runs, %d steps, %.1f s", replayed, tried,
 		median(runs), median(steps), median(seconds), slices.Max(runs), slices.Max(steps), slices.Max(seconds))
 	if replayed < 95 {
-		t.Errorf("%d of %d replay", replayed, tried)
+		t.Errorf("%d of %d show the violation again, want at least 95", replayed, tried)
 	}
 }
 
@@ -164,7 +164,7 @@ func TestFuzzFindsBrokenLocks(t *testing.T) {
 			}
 			f := h.Findings[i]
 			if unhunted {
-				t.Errorf("found by %s, so it should not be in broken.Unhunted", f.First.Command)
+				t.Errorf("found by %s, so it should not be in broken.NotFoundByFuzzing", f.First.Command)
 			}
 			if f.Minimized == nil {
 				t.Fatalf("%s was not minimized: %s", f.Bug, f.NotMinimized)
@@ -182,7 +182,7 @@ func TestFuzzFindsBrokenLocks(t *testing.T) {
 		t.Logf("%d found; minimizing one took %.1f s in the median, %.1f s at most", len(took), median(took), slices.Max(took))
 	}
 	if len(broken.NotFoundByFuzzing) > 5 {
-		t.Errorf("%d broken locks are not found", len(broken.NotFoundByFuzzing))
+		t.Errorf("fuzzing did not find %d broken locks", len(broken.NotFoundByFuzzing))
 	}
 }
 

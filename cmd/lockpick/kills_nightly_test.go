@@ -75,7 +75,7 @@ func TestSecondSignalEndsAtOnce(t *testing.T) {
 	cmd.Process.Signal(syscall.SIGTERM)
 	select {
 	case <-ended:
-		t.Fatal("it cleaned up without its engine")
+		t.Fatal("lockpick cleaned up although the engine did not respond")
 	case <-time.After(2 * time.Second):
 	}
 	cmd.Process.Signal(syscall.SIGTERM)
@@ -83,17 +83,17 @@ func TestSecondSignalEndsAtOnce(t *testing.T) {
 	case <-ended:
 	case <-time.After(2 * time.Second):
 		cmd.Process.Kill()
-		t.Error("it continues after a second signal")
+		t.Error("lockpick continued after a second signal")
 	}
 	if code := cmd.ProcessState.ExitCode(); code != outcome.ExitInterrupt {
 		t.Errorf("exit code %d", code)
 	}
 	if f.remains() == "" {
-		t.Error("it left nothing behind, so the test shows nothing")
+		t.Error("lockpick left nothing behind, so the test proves nothing")
 	}
 	f.runToEnd("run", "baseline/", "--backend", "docker", "--set", "workload.for=5s")
 	if left := f.awaitRemains(); left != "" {
-		t.Errorf("left behind by the next start:\n%s", left)
+		t.Errorf("not removed by the next process:\n%s", left)
 	}
 }
 

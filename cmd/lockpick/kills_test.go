@@ -142,7 +142,7 @@ func (f *killEnv) signal(k killKind, sig syscall.Signal) {
 		cmd.Wait()
 		longest = max(longest, time.Since(sent))
 		switch is := cmd.ProcessState; {
-		case is.Sys().(syscall.WaitStatus).Signaled(): // before it handled signals, so it had created nothing
+		case is.Sys().(syscall.WaitStatus).Signaled(): // before lockpick handled signals, so it had created nothing
 			early++
 		case reachedVerdict(is):
 			late++

@@ -66,7 +66,7 @@ func TestHardenedUnderRandomPlans(t *testing.T) {
 	for _, options := range append(setups, strings.Join(all, ",")) {
 		lock := strings.TrimSuffix("hardened:"+options, ":")
 		_, runs := outcomes(t, lockpick, "run", "random-within-assumptions", "random-settings", "--lock", lock, "--seeds", seeds)
-		runs = slices.DeleteFunc(runs, func(o outcome.Outcome) bool { return o.Skipped != "" }) // it can't query nodes in turn
+		runs = slices.DeleteFunc(runs, func(o outcome.Outcome) bool { return o.Skipped != "" }) // the hardened lock can't query nodes in turn
 		if len(runs) == 0 {
 			t.Errorf("%s was not tested", lock)
 		}
@@ -97,7 +97,7 @@ func TestSameSeedSameBytes(t *testing.T) {
 			cmd := exec.Command(binary, "replay", o.Dir)
 			cmd.Env = append(os.Environ(), "GOMAXPROCS="+procs)
 			if out, err := cmd.CombinedOutput(); err != nil {
-				t.Errorf("%s with GOMAXPROCS %s: %v\n%s", o.Scenario, procs, err, out)
+				t.Errorf("%s with GOMAXPROCS=%s: %v\n%s", o.Scenario, procs, err, out)
 			}
 		}
 	}

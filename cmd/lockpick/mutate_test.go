@@ -94,7 +94,7 @@ func TestMutatedManifest(t *testing.T) {
 		f.checkUnchanged(t, what)
 	})
 	if tried := judged * stride(); n < 1000 || tried < 50 || drawn < 2 || tried > n/5 {
-		t.Errorf("%d mutants, of which %d were checked and %d drawn: too few", n, judged, drawn)
+		t.Errorf("unexpected numbers: %d mutants, %d accepted, %d drawn", n, judged, drawn)
 	}
 }
 
@@ -123,7 +123,7 @@ func TestMutatedHistory(t *testing.T) {
 		})
 	}
 	if n < 500 || judged*stride() < 100 {
-		t.Errorf("%d mutants, of which %d were checked: too few", n, judged)
+		t.Errorf("only %d mutants, %d of them accepted", n, judged)
 	}
 }
 
@@ -145,7 +145,7 @@ func TestMutatedOutcome(t *testing.T) {
 			f.checkUnchanged(t, what)
 		})
 		if n < 100 {
-			t.Errorf("%d mutants: too few", n)
+			t.Errorf("only %d mutants", n)
 		}
 		must(t, os.WriteFile(path, text, 0o644))
 	}

@@ -178,7 +178,7 @@ func testPrint(t *testing.T, browser context.Context, report, name string) {
 	b.expectValue(`document.documentElement.scrollWidth`, 794)
 	b.screenshot(name+"-print", true)
 	if n := countTextOperators(first); n < 20 {
-		t.Errorf("the first sheet shows %d pieces of text", n)
+		t.Errorf("the first sheet has %d pieces of text", n)
 	}
 	if n := bytes.Count(whole, []byte("/Type /Page\n")); n < 2 || n > 30 {
 		t.Errorf("%d sheets", n)

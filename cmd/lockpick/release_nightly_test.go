@@ -28,7 +28,7 @@ func TestRelease(t *testing.T) {
 		sums = append(sums, string(text))
 	}
 	if sums[0] != sums[1] || strings.Count(sums[0], "\n") != 6 {
-		t.Errorf("two releases differ:\n%s\n%s", sums[0], sums[1])
+		t.Errorf("two builds of a release differ:\n%s\n%s", sums[0], sums[1])
 	}
 	name := filepath.Join(root, "dist", "lockpick_v1.2.3_linux_"+runtime.GOARCH)
 	runIn(t, filepath.Dir(name), "tar", "-xzf", name+".tar.gz")

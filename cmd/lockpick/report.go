@@ -36,7 +36,7 @@ type report struct {
 	ended          int
 	examplesTotal  int // number of example runs to store
 	examplesStored int
-	recent         []time.Time             // end times of the latest runs, from which timeLeft estimates
+	recent         []time.Time             // end times of the latest runs, for timeLeft
 	outcomes       map[int]outcome.Outcome // outcomes not yet reported, by index of the run
 	passed         int                     // index of the next run to report
 	states         map[string]int          // number of ended runs by state
@@ -46,7 +46,7 @@ type report struct {
 	live           *display.Progress // may be nil
 	onFailure      func()            // called after an unexpected or failed run; may be nil
 	dir            string            // directory of the run that ended last
-	page           string            // the page that finish names
+	page           string            // path that finish prints
 	suite          *suites.Suite
 }
 
@@ -68,7 +68,7 @@ func (r *report) skip(s scenario.Scenario, missing []harness.Capability) {
 }
 
 func (r *report) required(missing []harness.Capability) bool {
-	if missing[0].Name == campaign.LockUnsupported { // true on every machine
+	if missing[0].Name == campaign.LockUnsupported { // on every machine
 		return false
 	}
 	return slices.Contains(r.flags.require, "all") || slices.ContainsFunc(missing, func(c harness.Capability) bool {

@@ -63,7 +63,7 @@ func runCmd(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "run [NAME…|FILE…]",
 		Short: "run scenarios and check the results (all scenarios if none is named)",
-		Long: `Run scenarios, check what happened, and report whether it was as expected.
+		Long: `Run scenarios, check the results, and report whether they are as expected.
 
 NAME selects a scenario with all its variants, NAME/VARIANT one variant, and NAME/
 the scenario without variants; globs work. Without names, all scenarios run. For named

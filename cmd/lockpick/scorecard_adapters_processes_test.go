@@ -25,7 +25,7 @@ func installAdapters(t *testing.T, set string) (folder string) {
 	switch {
 	case err != nil && night:
 		t.Fatalf("install the libraries of %s: %v\n%s", set, err, out)
-	case err != nil: // tests by day must not need a network
+	case err != nil: // regular runs must not need a network
 		t.Skipf("the libraries of %s are not available: %v\n%s", set, err, out)
 	}
 	folder, err = filepath.Abs(filepath.Join("../..", adapters.AdapterFolder))
@@ -39,7 +39,7 @@ func installAdapters(t *testing.T, set string) (folder string) {
 // runs cover one library and a scenario for each type of fault; nightly runs cover all libraries
 // and scenarios. Each violation must have been tried again, and each counterexample must show it.
 func TestScorecardsOfAdapters(t *testing.T) {
-	t.Parallel() // it mostly waits
+	t.Parallel() // this test mostly waits
 	only := []string{"--tag", "score"}
 	if night {
 		only = nil

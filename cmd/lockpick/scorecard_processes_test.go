@@ -17,7 +17,7 @@ import (
 // type of fault; nightly runs cover all scenarios and configurations. Each counterexample must show
 // what the card says.
 func TestScorecardsOnProcesses(t *testing.T) {
-	t.Parallel() // it mostly waits
+	t.Parallel() // this test mostly waits
 	needRedis(t)
 	libraries := []string{"redislock"}
 	only := []string{"--tag", "score"}

@@ -69,7 +69,7 @@ func TestScorecardsAreComplete(t *testing.T) {
 		cards++
 		lock, is := strings.CutPrefix(strings.SplitN(text, "\n", 2)[0], "# Scorecard of ")
 		if !is || !regexp.MustCompile(`(?m)^Made on 20\d\d-\d\d-\d\d with \S+ \d+\.\d+\.\d+, `).MatchString(text) {
-			t.Errorf("%s lacks the lock, the date or the versions", name)
+			t.Errorf("%s does not contain the lock, the date or the versions", name)
 		}
 		if !strings.Contains(table, "["+lock+"]("+name+")") {
 			t.Errorf("%s is not in the table: run .ci/scorecards", name)
@@ -97,7 +97,7 @@ func TestWithdrawnMarks(t *testing.T) {
 		text, err := os.ReadFile(scorecards + name + ".md")
 		switch {
 		case what == "the card" && !os.IsNotExist(err):
-			t.Errorf("%s.md is back: %s", name, row[3])
+			t.Errorf("%s.md was withdrawn but exists again: %s", name, row[3])
 		case what == "the card":
 		case err != nil:
 			t.Error(err)

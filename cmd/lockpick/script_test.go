@@ -30,7 +30,7 @@ func (f foreground) Run() int {
 			signal.Notify(make(chan os.Signal, 1), s)
 		}
 	}
-	defer func() { os.RemoveAll(buildDir) }() // no effect if it is ""
+	defer func() { os.RemoveAll(buildDir) }() // no effect if buildDir is ""
 	return f.M.Run()
 }
 
@@ -44,9 +44,9 @@ func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script", UpdateScripts: *update, RequireExplicitExec: true,
 		Setup: func(e *testscript.Env) error {
-			self, err := exec.LookPath("lockpick") // where testscript put it
+			self, err := exec.LookPath("lockpick") // where testscript put the test binary
 			e.Setenv("LOCKPICK_DIR", filepath.Dir(self))
-			e.Setenv("GOGC", os.Getenv("GOGC")) // as make test sets it
+			e.Setenv("GOGC", os.Getenv("GOGC")) // as in make test
 			return err
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "cutfile": cutFile, "steps": steps, "votes": votes},

@@ -73,7 +73,7 @@ func sameVerdicts(t *testing.T, names ...string) {
 		}
 	}
 	if harms == 0 {
-		t.Errorf("none of %d runs is unexpected, so the test shows nothing", runs)
+		t.Errorf("none of %d runs is unexpected, so the test proves nothing", runs)
 	}
 }
 
@@ -124,7 +124,7 @@ func TestViolationsArePrinted(t *testing.T) {
 	} {
 		o := outcome.Outcome{Judgements: []outcome.Judgement{judged(verdict.MutualExclusion, "", row.lead), judged(verdict.LeaseLinearizable, verdict.MutualExclusion, row.follower)}}
 		if output := strings.Join(suites.Brief(o), "; "); strings.Contains(output, verdict.LeaseLinearizable) != row.want {
-			t.Errorf("%s, with its follower %s: %q", row.lead, row.follower, output)
+			t.Errorf("%s, with %s, which follows it: %q", row.lead, row.follower, output)
 		}
 	}
 }

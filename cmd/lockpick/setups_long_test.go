@@ -28,10 +28,10 @@ func TestLibrariesSameSeedSameBytes(t *testing.T) {
 				s.Lock.Kind = kind
 				one, two := traceTwice(t, s, 1)
 				if n := countHolders(one.History); n < 2 {
-					t.Errorf("%d clients had the lock", n)
+					t.Errorf("%d clients acquired the lock", n)
 				}
 				if d := one.diff(two); d != "" {
-					t.Errorf("two runs of a seed differ in %s", d)
+					t.Errorf("two runs with the same seed differ in %s", d)
 				}
 			})
 		}

@@ -84,7 +84,7 @@ func leasePlans(t *testing.T, name string, s shapes.Shape) []scenario.Scenario {
 		p := drawnScenario(t, "random-within-assumptions/"+variant, sets...)
 		if p.Scenario.Lock.Kind, p.Scenario.Lock.Fence = name, s.Fenced; s.Fenced {
 			p.Scenario.Workload.Fence = client.FenceToken
-			p.Scenario.Topology.Persistence = scenario.PersistAlways // lost counts are the subject of fence-forgets
+			p.Scenario.Topology.Persistence = scenario.PersistAlways // fence-forgets tests lost counts
 		}
 		p.Scenario.Lock = p.Scenario.Lock.ForKind(s.Kind, p.Scenario.Topology.Nodes)
 		all = append(all, p.Scenario)

@@ -423,8 +423,8 @@ func drawReports(s campaign.StoredRun, images bool) (dir string, err error) {
 	return dir, nil
 }
 
-// writeError adds a hint to an error that occurred while writing reports. If there is a link or
-// device in a file's place, that is the user's directory, not the machine, so it is a usage error.
+// writeError adds a hint to an error that occurred while writing reports. A link or device in a
+// file's place is a usage error: the directory is at fault, not the machine.
 func writeError(err error, hint string) error {
 	if _, ok := errors.AsType[*files.InvalidFileError](err); ok {
 		return usageError(err, "remove it if you did not create it")

@@ -24,7 +24,7 @@ func testSuiteFilters(t *testing.T, browser context.Context, suite string) {
 	b.open(suite, "")
 	all := fmt.Sprint(b.value(rowsSeen))
 	if !strings.HasPrefix(all, "wrong,never-comes,lost-packets") || strings.Contains(all, "baseline/") {
-		t.Errorf("unexpected first rows, or the table is not folded: %s", all)
+		t.Errorf("wrong first rows, or the table is not collapsed: %s", all)
 	}
 	press := func(selector, keys string) {
 		t.Helper()

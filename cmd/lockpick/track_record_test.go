@@ -36,7 +36,7 @@ func trackRecord(t *testing.T) (all []publishedFinding) {
 		all = append(all, f)
 	}
 	if len(all) == 0 {
-		t.Fatal("the track record has no finding")
+		t.Fatal("the track record has no findings")
 	}
 	return all
 }

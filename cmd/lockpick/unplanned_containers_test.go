@@ -14,9 +14,9 @@ func TestStoppedFromTheStart(t *testing.T) {
 	needEngine(t)
 	for _, i := range []interference{{"baseline", "c5", "pause", 0}, {"lost-packets", "n1-packets", "SIGSTOP", 0}} {
 		t.Run(i.scenario, func(t *testing.T) {
-			t.Parallel() // it mostly waits
+			t.Parallel() // this test mostly waits
 			if !onDocker(t).try(i, 20*time.Second) {
-				t.Errorf("%v: not detected in time", i)
+				t.Errorf("%v: the run ended before the interference", i)
 			}
 		})
 	}

@@ -84,7 +84,7 @@ func hitContainerOf(lockpick int, name, way string) error {
 		}
 	}
 	if called == "" {
-		return fmt.Errorf("lockpick has no container %s among %s", name, list)
+		return fmt.Errorf("lockpick has no container %s, only %s", name, list)
 	}
 	words := strings.Fields(way)
 	if way == "network" {

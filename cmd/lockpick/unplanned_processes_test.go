@@ -18,7 +18,7 @@ import (
 // every attempt, the run must not pass. If it happens only in the first, the next attempt counts,
 // and the output must say why the first does not.
 func TestUnplannedOnProcesses(t *testing.T) {
-	t.Parallel() // it mostly waits
+	t.Parallel() // this test mostly waits
 	needRedis(t)
 	binary := build(t)
 	for _, name := range []string{"n1", "r1", "c1"} {
@@ -53,7 +53,7 @@ func TestUnplannedOnProcesses(t *testing.T) {
 // TestMoreUnplannedDuringSetup is TestUnplannedDuringSetup for other processes, and for processes
 // that are hit in every attempt.
 func TestMoreUnplannedDuringSetup(t *testing.T) {
-	t.Parallel() // it mostly waits
+	t.Parallel() // this test mostly waits
 	for _, hit := range [][2]string{{"n1", "terminated"}, {"n1", "stopped"}, {"r1", "killed"}, {"c1-adapter", "killed"}} {
 		checkRetryAfterHit(t, hit[0], hit[1])
 	}
@@ -61,7 +61,7 @@ func TestMoreUnplannedDuringSetup(t *testing.T) {
 		t.Parallel()
 		code, output := hitDuringSetup(t, "n1", "killed", eachTime)
 		if code != 2 || !strings.Contains(output, "n1 exited while the run was being set up") || !strings.Contains(output, "5 retries") {
-			t.Errorf("exit code %d, want 2 and why:\n%s", code, output)
+			t.Errorf("exit code %d, want 2 with the reason:\n%s", code, output)
 		}
 	})
 }
@@ -90,7 +90,7 @@ func TestInterferencesOnProcesses(t *testing.T) {
 // TestStallIsNoViolation suspends lockpick itself, so that its plan has no effect or another one
 // than planned. The run must be retried instead of blaming the lock.
 func TestStallIsNoViolation(t *testing.T) {
-	t.Parallel() // it mostly waits
+	t.Parallel() // this test mostly waits
 	needRedis(t)
 	binary := build(t)
 	stop := func(lockpick int) error {
@@ -101,7 +101,7 @@ func TestStallIsNoViolation(t *testing.T) {
 	var discarded atomic.Bool
 	t.Cleanup(func() {
 		if !discarded.Load() { // a run may have finished before it was stopped
-			t.Error("no try was discarded")
+			t.Error("no attempt was discarded")
 		}
 	})
 	for _, scenario := range []string{"restart-forgets", "single-instance-restart", "clock-jump"} {

@@ -105,7 +105,7 @@ func hitDuringSetup(t *testing.T, actor, way, mark string) (code int, output str
 	t.Helper()
 	cmd := exec.Command(lockpickPath(t), "run", oneNode, "--backend", "process", "--store", t.TempDir(),
 		"--adapter", fmt.Sprintf("%s strikes %s %s %s", standIn(t, t.TempDir(), adapterName), actor, way, mark))
-	out, _ := cmd.CombinedOutput() // see the exit code
+	out, _ := cmd.CombinedOutput() // the exit code says whether it failed
 	return cmd.ProcessState.ExitCode(), string(out)
 }
 
@@ -136,21 +136,21 @@ func TestDisturbedProbeIsNoSkip(t *testing.T) {
 		says       string
 	}{
 		{"once", `mkdir "$0.hit" 2>/dev/null || exec ` + redis + ` "$@"`, 0, "2 as expected"},
-		// Either the code that waits for the server's answer or the one that watches the
-		// process notices its death first.
+		// Either the code that waits for the server's answer or the code that watches the
+		// process notices first that it has died.
 		{"each time", "", 3, "this check was inconclusive: (start trial|unplanned: trial exited)"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
-			// Kill the probe that starts it as a sentinel.
+			// Kill the probe that starts redis-server as a sentinel.
 			script := "#!/bin/sh\ncase \"$*\" in\n*sentinel*) " + c.once + "\nkill -9 $$;;\nesac\nexec " + redis + " \"$@\"\n"
 			if err := os.WriteFile(filepath.Join(dir, "redis-server"), []byte(script), 0o700); err != nil {
 				t.Fatal(err)
 			}
 			cmd := exec.Command(binary, "run", oneNode, watchedNode, "--scale", "0.5", "--backend", "process", "--store", t.TempDir())
 			cmd.Env = append(os.Environ(), "PATH="+dir+":"+os.Getenv("PATH"))
-			out, _ := cmd.CombinedOutput() // see the exit code
+			out, _ := cmd.CombinedOutput() // the exit code says whether it failed
 			if code := cmd.ProcessState.ExitCode(); code != c.code || !regexp.MustCompile(c.says).Match(out) {
 				t.Errorf("exit code %d, want %d and %q:\n%s", code, c.code, c.says, out)
 			}
