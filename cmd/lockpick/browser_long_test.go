@@ -186,7 +186,7 @@ func (b *tab) waitUntil(expression string) {
 		}
 	}
 	if err != nil {
-		b.Fatalf("%s did not come true: %v", expression, err)
+		b.Fatalf("%s did not become true: %v", expression, err)
 	}
 }
 

@@ -206,7 +206,7 @@ func abilities(k lock.Kind) (out []string) {
 		applies bool
 	}{
 		{"on one node", k.OneNode}, {"extends", k.Can.Extend}, {"limits extensions", k.Can.Limit}, {"issues fencing tokens", k.Can.Fence}, {"reentrant", k.Can.Reenter},
-		{"queries nodes in turn", k.Can.Sequential}, {"uses the system clock", k.OwnTime}, {"notifies its holder of a loss, without a deadline", k.Belief == lock.BySignal},
+		{"queries nodes one by one", k.Can.Sequential}, {"uses the system clock", k.OwnTime}, {"notifies its holder of a loss, without a deadline", k.Belief == lock.BySignal},
 		{"neither deadline nor notification of a loss", k.Belief == lock.ByNothing},
 	} {
 		if x.applies {

@@ -58,7 +58,7 @@ func TestExpectationsCanBeChecked(t *testing.T) {
 			}
 		}
 		if limited == 0 || limited == len(picks) {
-			t.Errorf("bounded-hold is expected in %d of %d scenarios, want those with limits", limited, len(picks))
+			t.Errorf("bounded-hold is expected in %d of %d scenarios, want only scenarios with limits", limited, len(picks))
 		}
 	}
 	flags := runFlags{expects: []string{"bounded-hold=holds"}, backend: simulation}

@@ -97,7 +97,7 @@ func (f *modelCheckFlags) addFlags(c *cobra.Command) {
 	fs.StringVar(&f.restart, "restart", string(exhaust.RestartEmpty), "state of a node after a restart: none (empty, at once), delayed (empty, after a TTL), everysec\nor always (as that fsync policy keeps it)")
 	fs.IntVar(&f.Jumps, "jumps", 0, fmt.Sprintf("clock faults of nodes, at most %d; each one makes a key vanish", exhaust.MaxFaults))
 	fs.StringVar(&f.Mistake, "mistake", "", "mistake planted in the lock: "+strings.Join(exhaust.Mistakes(), ", "))
-	fs.StringVar(&f.lock, "lock", exhaust.Locks()[0], "the specification's lock, or the one that redlock.New creates: "+strings.Join(exhaust.Locks(), ", "))
+	fs.StringVar(&f.lock, "lock", exhaust.Locks()[0], "the specification's lock, or redlock.New's lock: "+strings.Join(exhaust.Locks(), ", "))
 	fs.StringVar(&f.Without, "without", "", "part to leave out of lock hardened: "+strings.Join(exhaust.Parts(), ", "))
 	fs.BoolVar(&f.Quarantine, "quarantine", false, "with lock hardened: a crashed node does not vote until the keys it lost would have expired")
 	fs.BoolVar(&f.Fence, "fence", false, "the lock issues fencing tokens, and the resource refuses tokens below the highest it has seen")

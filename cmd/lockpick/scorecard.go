@@ -79,7 +79,7 @@ func scorecardCmd(a *app) *cobra.Command {
 	c.ValidArgsFunction = completer(false, kinds.Names)
 	fs := c.Flags()
 	fs.StringVarP(&f.backend, "backend", "b", backendNames[0], "where to run: "+strings.Join(backendNames, ", "))
-	fs.StringVar(&f.beside, "beside", "", "run the catalog on this backend as well, in separate columns")
+	fs.StringVar(&f.beside, "beside", "", "run the catalog on this backend, too, in separate columns")
 	fs.StringVar(&f.try, "try", "", "try each violation again on this backend")
 	fs.Uint64Var(&f.seed, "seed", 1, "random seed")
 	fs.IntVar(&f.seeds, "seeds", 10, "number of random plans of each type, starting with --seed; 0 for none")
@@ -136,7 +136,7 @@ func (f *scorecardFlags) locks(args []string) ([]string, error) {
 	case f.jobs > 1 && f.backend == simulation && f.beside == "" && f.try == "":
 		return nil, usageError(errors.New("--jobs applies to real backends only"), "leave it out: the simulation uses all processors")
 	case f.beside != "" && f.try != "" && f.beside != f.try:
-		return nil, usageError(fmt.Errorf("--beside %s and --try %s name different backends", f.beside, f.try), "leave out --try: --beside tries violations as well")
+		return nil, usageError(fmt.Errorf("--beside %s and --try %s name different backends", f.beside, f.try), "leave out --try: --beside tries violations, too")
 	case f.beside != "" && (f.beside == simulation || f.backend != simulation || f.adapter != ""):
 		return nil, usageError(errors.New("--beside adds a real backend to the simulation"), "as in --beside process, without --backend and --adapter")
 	case f.try != "" && f.adapter == "" && (f.try == simulation || f.backend != simulation):

@@ -67,8 +67,8 @@ func gcCmd(a *app) *cobra.Command {
 	var keep int
 	var dry bool
 	c := &cobra.Command{Use: "gc --keep N|--older-than AGE|--max-size SIZE", Short: "remove old runs and suites from the store", Args: noArgs,
-		Long: `Remove runs and suites that exceed a limit, the oldest first. Runs in a suite are kept as
-long as the suite. Runs that may be in progress are kept.
+		Long: `Remove runs and suites that exceed a limit, the oldest first. A run
+in a suite stays as long as the suite. A run that may be in progress stays.
 
 With LOCKPICK_KEEP=N in the environment, each run ends with "gc --keep N".`,
 		Example: `  lockpick gc --keep 10             keep the newest ten suites, and ten runs of each scenario
