@@ -62,7 +62,7 @@ func TestStarters(t *testing.T) {
 	}
 }
 
-// wrongInBaseline maps adapters to the property that their library violates even without faults.
+// baselineViolations maps adapters to the property that their library violates even without faults.
 // node-redlock 5 counts the lease from before the first attempt, so an acquire with several attempts
 // may return a lease that has ended.
 var wrongInBaseline = map[string]string{"node-redlock-5": "valid-on-return"}

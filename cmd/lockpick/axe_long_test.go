@@ -92,7 +92,7 @@ func TestPageAccessibility(t *testing.T) {
 	t.Run("seeds", func(t *testing.T) { testSeeds(t, browser, sweep) })
 }
 
-// wrongRun is a scenario with one expected violation that does not occur and one unexpected
+// unexpectedRun is a scenario with one expected violation that does not occur and one unexpected
 // violation that does.
 const wrongRun = `
 name: wrong

@@ -51,7 +51,7 @@ func outcomes(t *testing.T, binary string, args ...string) (int, []outcome.Outco
 	return outcomesOf(t, exec.Command(binary, args...))
 }
 
-// outcomesOf runs a command that prints outcomes as JSON, and returns its exit code and the
+// runForOutcomes runs a command that prints outcomes as JSON, and returns its exit code and the
 // outcomes.
 func outcomesOf(t *testing.T, cmd *exec.Cmd) (int, []outcome.Outcome) {
 	t.Helper()

@@ -26,7 +26,7 @@ import (
 // screenshotDir is the folder for screenshots, which CI stores as artifacts.
 const screens = "../../artifacts/screens"
 
-// chromium starts a browser. If none is installed, it skips the test, or fails it in CI.
+// startBrowser starts a browser. If none is installed, it skips the test, or fails it in CI.
 func chromium(t *testing.T) context.Context {
 	t.Helper()
 	path := ""
@@ -137,14 +137,14 @@ func call[P, R any](b *tab, command cdp.Command[P, R], params P) R {
 	return answer
 }
 
-// window sets the window's size and color scheme.
+// setWindow sets the window's size and color scheme.
 func (b *tab) window(width, height int64, scheme string) {
 	b.Helper()
 	call(b, emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{Width: width, Height: height, DeviceScaleFactor: 1, Mobile: width < 500})
 	call(b, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}})
 }
 
-// open loads a file, with the fragment hash.
+// openFile loads a file, with the fragment hash.
 func (b *tab) open(file, hash string) {
 	b.Helper()
 	path, err := filepath.Abs(file)

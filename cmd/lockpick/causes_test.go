@@ -42,7 +42,7 @@ func sameCauses(t *testing.T, binary string, real []outcome.Outcome) {
 	}
 }
 
-// mutexCause returns the cause of the run's violation of mutual exclusion, or "" if there is none.
+// mutualExclusionCause returns the cause of the run's violation of mutual exclusion, or "" if there is none.
 func mutexCause(o outcome.Outcome) string {
 	i := slices.IndexFunc(o.Judgements, func(j outcome.Judgement) bool {
 		return j.Property == verdict.MutualExclusion && j.Got == verdict.Violated

@@ -263,7 +263,7 @@ func runIn(t *testing.T, dir string, args ...string) {
 	}
 }
 
-// attempt runs a command. -trimpath makes the build cache work across copies of the project.
+// runCommand runs a command. -trimpath makes the build cache work across copies of the project.
 func attempt(dir string, args ...string) error {
 	cmd := exec.Command(args[0], args[1:]...)
 	cmd.Dir = dir

@@ -4,7 +4,7 @@ package main
 
 import "testing"
 
-// drawnScenario returns the scenario that name selects, with overrides. It fails the test if name
+// findPick returns the scenario that name selects, with overrides. It fails the test if name
 // selects several.
 func drawnScenario(t *testing.T, name string, sets ...string) pick {
 	t.Helper()

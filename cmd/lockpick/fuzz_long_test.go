@@ -80,7 +80,7 @@ func TestFuzzResumes(t *testing.T) {
 	}
 }
 
-// awaitRuns waits until hunt.json records at least minRuns runs, and returns the number of runs.
+// waitForRuns waits until hunt.json records at least minRuns runs, and returns the number of runs.
 func awaitRuns(t *testing.T, store string, least int) int {
 	t.Helper()
 	for end := time.Now().Add(2 * time.Minute); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {

@@ -36,7 +36,7 @@ var topics = []struct{ name, short string }{
 //go:embed topics/*.txt
 var topicFiles embed.FS
 
-// topic returns the text of a help page. It replaces words in capitals and braces with text
+// topicText returns the text of a help page. It replaces words in capitals and braces with text
 // generated from the code, such as the table of faults.
 func topic(name string) string {
 	text, err := topicFiles.ReadFile("topics/" + name + ".txt")

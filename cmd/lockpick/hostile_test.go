@@ -30,7 +30,7 @@ func checkRefused(t *testing.T, what string, args ...string) (errs string) {
 	return errs
 }
 
-// realRun runs a scenario in the catalog, and returns the store, the run's directory, and the
+// makeStoredRun runs a scenario in the catalog, and returns the store, the run's directory, and the
 // directory of a suite with that run.
 func realRun(t *testing.T, name string) (store, dir, suiteDir string) {
 	t.Helper()

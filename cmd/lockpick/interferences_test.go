@@ -263,7 +263,7 @@ func (s *saboteur) firstTryDuration(r *disturbedRun) time.Duration {
 	return time.Duration(o.Seconds * float64(time.Second))
 }
 
-// afterLastCheck reports whether at may be after the last attempt checked its actors for the last
+// isAfterLastCheck reports whether at may be after the last attempt checked its actors for the last
 // time.
 func (s *saboteur) afterLastCheck(r *disturbedRun, at time.Time) bool {
 	runs, err := filepath.Glob(filepath.Join(r.store, "*", "2*", campaign.PackedFile))

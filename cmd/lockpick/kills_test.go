@@ -182,7 +182,7 @@ func (f *killEnv) checkVerdict(dir, what string) {
 	}
 }
 
-// awaitRemains waits up to five seconds until nothing remains, and returns what remains then.
+// awaitCleanup waits up to five seconds until nothing remains, and returns what remains then.
 func (f *killEnv) awaitRemains() (left string) {
 	for end := time.Now().Add(5 * time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 		if left = f.remains(); left == "" {

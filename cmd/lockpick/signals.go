@@ -28,7 +28,7 @@ const (
 	echoWindow = 100 * time.Millisecond
 )
 
-// interruptContext returns a context that ends on Ctrl-C, SIGTERM or, except under nohup, when the
+// newInterruptContext returns a context that ends on Ctrl-C, SIGTERM or, except under nohup, when the
 // terminal is closed. A second signal, or the end of cleanupTimeout, exits at once, whatever the
 // program is waiting for. The next lockpick process then cleans up.
 func interruptContext() (ctx context.Context, end context.CancelCauseFunc, stop func()) {
@@ -78,7 +78,7 @@ func isPart(args []string) bool {
 	return len(args) > 0 && strings.HasPrefix(args[0], "__") && args[0] != workerVerb
 }
 
-// partContext is interruptContext for a part of a run. A signal kills the process, as usual, so that
+// newPartContext is newInterruptContext for a part of a run. A signal kills the process, as usual, so that
 // its parent sees which signal it was. A container's first process has no default signal actions, so
 // it exits with the status that a shell would report.
 func partContext() (ctx context.Context, end context.CancelCauseFunc, stop func()) {

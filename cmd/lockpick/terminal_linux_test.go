@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// pty opens a pseudo-terminal with 80 columns. theirs is the end for the program, and ours is the
+// openPTY opens a pseudo-terminal with 80 columns. theirs is the end for the program, and ours is the
 // end for the test.
 func pty(t *testing.T) (theirs, ours *os.File) {
 	t.Helper()
