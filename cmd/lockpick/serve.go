@@ -111,7 +111,7 @@ func parseBound(c *cobra.Command, keep int, age, size string) (b suites.Retentio
 		b.Since = time.Now().Add(-d)
 	case c.Flags().Changed("keep"):
 		if b.Newest = keep; keep < 1 {
-			return b, usageError(fmt.Errorf("--keep %d is not positive", keep), "use a number from 1")
+			return b, usageError(fmt.Errorf("--keep %d is not positive", keep), "use 1 or more")
 		}
 	default:
 		if b.Bytes, err = units.FromHumanSize(size); err != nil || b.Bytes < 0 {
@@ -168,7 +168,7 @@ func keepFromEnv() (int, error) {
 	}
 	n, err := strconv.Atoi(text)
 	if err != nil || n < 1 {
-		return 0, usageError(errors.New("invalid "+keepEnv+"="+text), "use a number from 1, or unset it")
+		return 0, usageError(errors.New("invalid "+keepEnv+"="+text), "use 1 or more, or unset it")
 	}
 	return n, nil
 }

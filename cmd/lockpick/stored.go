@@ -427,7 +427,7 @@ func drawReports(s campaign.StoredRun, images bool) (dir string, err error) {
 // file's place is a usage error: the directory is at fault, not the machine.
 func writeError(err error, hint string) error {
 	if _, ok := errors.AsType[*files.InvalidFileError](err); ok {
-		return usageError(err, "remove it if you did not create it")
+		return usageError(err, "if you did not create this link or special file, remove it")
 	}
 	return backendError(err, hint)
 }
