@@ -293,7 +293,7 @@ func (s *saboteur) countResult(i interference, result string) {
 	s.tally[key][result]++
 }
 
-// sabotage interferes with n runs, atOnce of them concurrently. It alternates between scenarios,
+// sabotage interferes with n runs, numConcurrent at a time. It alternates between scenarios,
 // actors and ways, and spreads the times evenly over a run.
 func (s *saboteur) sabotage(n, atOnce int) {
 	type whole struct {
