@@ -18,7 +18,7 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// maxSeeds is the number of random plans that may be needed to catch a lock.
+// maxSeeds is the maximum number of random plans to try per lock.
 const maxSeeds = 200
 
 // randomPlan is a scenario whose random plans stay within the assumptions. Under these plans the

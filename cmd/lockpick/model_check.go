@@ -95,7 +95,7 @@ func (f *modelCheckFlags) addFlags(c *cobra.Command) {
 	fs.IntVar(&f.Extends, "extends", 0, "extensions per hold, at most 1")
 	fs.IntVar(&f.Crashes, "crashes", 0, fmt.Sprintf("node crashes, at most %d", exhaust.MaxFaults))
 	fs.StringVar(&f.restart, "restart", string(exhaust.RestartEmpty), "state of a node after a restart: none (empty, at once), delayed (empty, after a TTL), everysec\nor always (as that fsync policy keeps it)")
-	fs.IntVar(&f.Jumps, "jumps", 0, fmt.Sprintf("clock faults of nodes, at most %d; each one makes a key vanish", exhaust.MaxFaults))
+	fs.IntVar(&f.Jumps, "jumps", 0, fmt.Sprintf("clock jumps of nodes, at most %d; each one makes a key expire early", exhaust.MaxFaults))
 	fs.StringVar(&f.Mistake, "mistake", "", "mistake planted in the lock: "+strings.Join(exhaust.Mistakes(), ", "))
 	fs.StringVar(&f.lock, "lock", exhaust.Locks()[0], "the specification's lock, or redlock.New's lock: "+strings.Join(exhaust.Locks(), ", "))
 	fs.StringVar(&f.Without, "without", "", "part to leave out of lock hardened: "+strings.Join(exhaust.Parts(), ", "))

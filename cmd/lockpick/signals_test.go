@@ -29,8 +29,8 @@ type runningProcess struct {
 	tmp, store string
 }
 
-// Lengths of runs, of which a real backend takes a tenth: short ones end by themselves, and endless
-// ones need a signal.
+// Lengths of runs, which a real backend scales to a tenth. Short runs end by themselves; endless runs
+// need a signal.
 const short, endless = "5s", "10m"
 
 // startRun starts a run, and waits until its first events have been recorded. If script is not "",

@@ -276,7 +276,8 @@ func (f *runFlags) rerunCommand(p pick, seed uint64) string {
 	return fmt.Sprintf("lockpick run %s --seed %d", quote(p.Exact()), seed) + f.overrides()
 }
 
-// overrideFlags returns the flags that override something in the scenarios, as the user gave them.
+// overrideFlags returns the flags that set the backend, the lock, the settings and the expectations,
+// as the user gave them.
 func (f *runFlags) overrides() string {
 	s := f.selection()
 	return overrides(&s, f.client, f.image)

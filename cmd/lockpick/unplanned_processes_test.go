@@ -87,8 +87,8 @@ func TestInterferencesOnProcesses(t *testing.T) {
 	s.sabotage(cmp.Or(*interferences, n), 4)
 }
 
-// TestStallIsNoViolation suspends lockpick itself, so that its plan has no effect or another one
-// than planned. The run must be retried instead of blaming the lock.
+// TestStallIsNoViolation suspends lockpick itself, so that its faults have no effect or the wrong
+// effect. The run must be retried instead of blaming the lock.
 func TestStallIsNoViolation(t *testing.T) {
 	t.Parallel() // this test mostly waits
 	needRedis(t)
