@@ -14,8 +14,8 @@ import (
 	"testing"
 )
 
-// TestActionRuns runs the scripts of the action as a job would, and checks that their effects match
-// the action's outputs. The first job builds lockpick, and the others use that binary.
+// TestActionRuns runs the action's scripts as a job would, and checks the action's outputs against
+// their effects. The first job builds lockpick, and the others use that binary.
 func TestActionRuns(t *testing.T) {
 	var built map[string]string
 	for name, c := range map[string]struct {
@@ -54,8 +54,8 @@ func TestActionRuns(t *testing.T) {
 	}
 }
 
-// runAction runs the script steps in order until one fails, as GitHub's runner does. It skips the build
-// step if its outputs from an earlier job are given.
+// runAction runs the action's scripts in order until one fails, as GitHub's runner does. It skips
+// the build step if buildOutputs contains that step's outputs from an earlier job.
 func runAction(t *testing.T, job string, inputs, built map[string]string) (outputs map[string]string, code int) {
 	t.Helper()
 	root := repository(t)

@@ -15,7 +15,7 @@ import (
 
 const actionFile = ".github/actions/lockpick/action.yml"
 
-// action contains the fields of a composite action that are needed to run its steps.
+// action is the part of a composite action that is needed to run its steps.
 type action struct {
 	Inputs  map[string]struct{ Default string }
 	Outputs map[string]struct{ Value string }
@@ -79,7 +79,7 @@ func TestActionLints(t *testing.T) {
 	}
 }
 
-// lint returns actionlint's errors for a workflow of this repository.
+// lint returns actionlint's errors in a workflow of this repository.
 func lint(t *testing.T, root string, text []byte) []*actionlint.Error {
 	t.Helper()
 	p, err := actionlint.NewProject(root)
@@ -97,8 +97,8 @@ func lint(t *testing.T, root string, text []byte) []*actionlint.Error {
 	return errs
 }
 
-// TestActionPins checks that workflows and actions refer to other actions by commit. A tag can be
-// moved to other code; a commit can't.
+// TestActionPins checks that workflows and actions refer to other actions by commit: unlike a tag, a
+// commit always means the same code.
 func TestActionPins(t *testing.T) {
 	root := repository(t)
 	var files []string
@@ -124,7 +124,7 @@ func TestActionPins(t *testing.T) {
 	}
 }
 
-// readmeBlock returns the YAML block of a README that contains the given words.
+// readmeBlock returns the YAML block that contains the given words in a README.
 func readmeBlock(t *testing.T, path, words string) string {
 	t.Helper()
 	text, err := os.ReadFile(path)

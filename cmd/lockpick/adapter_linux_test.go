@@ -17,13 +17,13 @@ import (
 	"lockpick/harness/real/proc"
 )
 
-// adapterName is the name under which the test binary acts as an adapter.
+// adapterName is the command name that makes the test binary act as an adapter.
 const adapterName = "lockpick-adapter"
 
 func init() { programs[adapterName] = runAdapter }
 
-// runAdapter runs an adapter for a plain lock on one node. Its command-line argument selects a
-// mistake to make.
+// runAdapter runs an adapter for a plain lock on one node. Its argument selects a mistake that it
+// makes.
 func runAdapter() {
 	mistake := ""
 	if len(os.Args) > 1 {
@@ -63,7 +63,7 @@ func runAdapter() {
 			continue
 		}
 		if mistake == "is-silent" && m.Op != "open" && m.Op != "clock" {
-			time.Sleep(time.Hour) // not select {}: Go ends a program in which nothing else can happen
+			time.Sleep(time.Hour) // not select {}, which Go would report as a deadlock
 		}
 		switch {
 		case m.Op == "ping":
@@ -87,8 +87,8 @@ func runAdapter() {
 	}
 }
 
-// makeMistake makes the mistake called how, in the second acquire. It reports whether the adapter
-// must leave request m unanswered.
+// makeMistake makes the named mistake in the second acquire. It reports whether the adapter must
+// leave request m unanswered.
 func (a *plainAdapter) makeMistake(how string, m *adapterRequest) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -111,7 +111,8 @@ func (a *plainAdapter) makeMistake(how string, m *adapterRequest) bool {
 	return how == "hangs"
 }
 
-// renewInBackground extends a lock, unasked, until it is released, and reports each extension.
+// renewInBackground extends a lock until its release, without being asked, and reports each
+// extension.
 func (a *plainAdapter) renewInBackground(key, token string) {
 	a.released = make(chan struct{})
 	go func(released chan struct{}) {
@@ -144,7 +145,7 @@ type plainAdapter struct {
 	mistake, addr, key string
 	ttl                int64
 	n                  int
-	released           chan struct{} // closed when the hold that it extends by itself is released
+	released           chan struct{} // closed when the hold that renewInBackground extends is released
 }
 
 const (
@@ -216,12 +217,12 @@ func (a *plainAdapter) deadline(began int64) int64 {
 	return until
 }
 
-// processBegan and bootBegan are the same instant on two clocks.
+// processStart and bootTime are the same instant: on Go's clock, and on CLOCK_MONOTONIC.
 var processBegan, bootBegan = time.Now(), func() int64 {
 	var now unix.Timespec
 	unix.ClockGettime(unix.CLOCK_MONOTONIC, &now)
 	return now.Nano()
 }()
 
-// monotonic returns CLOCK_MONOTONIC as this process sees it; a fault may have changed its clock.
+// monotonic returns CLOCK_MONOTONIC as this process sees it, including clock faults.
 func monotonic() int64 { return bootBegan + int64(time.Since(processBegan)) }

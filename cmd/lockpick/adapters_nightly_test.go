@@ -17,7 +17,7 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// checkAdapter runs adapter check on an adapter, which must pass.
+// checkAdapter checks that an adapter passes "adapter check".
 func checkAdapter(t *testing.T, binary, dir, command string) {
 	t.Helper()
 	cmd := exec.Command(binary, append([]string{"adapter", "check"}, strings.Fields(command)...)...)
@@ -27,7 +27,7 @@ func checkAdapter(t *testing.T, binary, dir, command string) {
 	}
 }
 
-// TestStarters checks that the adapters written by adapter new pass the check unchanged.
+// TestStarters checks that the adapters that "adapter new" writes pass "adapter check" unchanged.
 func TestStarters(t *testing.T) {
 	binary := build(t)
 	for _, s := range adapters.Starters {
@@ -42,7 +42,8 @@ func TestStarters(t *testing.T) {
 			if s.Build != "" {
 				words := strings.Fields(s.Build)
 				cmd := exec.Command(words[0], words[1:]...)
-				// Keep what cargo has built of dependencies. Drop GOFLAGS, which are for this module.
+				// Keep the dependencies that cargo has compiled. Drop GOFLAGS,
+				// which are for this module.
 				kept := filepath.Join(folder, s.Lang, "starter")
 				cmd.Dir, cmd.Env = dir, append(os.Environ(), "GOFLAGS=", "CARGO_TARGET_DIR="+kept)
 				if out, err := cmd.CombinedOutput(); err != nil {
@@ -61,13 +62,13 @@ func TestStarters(t *testing.T) {
 	}
 }
 
-// wrongInBaseline maps adapters to the property that their library violates even without faults.
-// node-redlock 5 counts a lease from before the first attempt, so an acquire with several attempts
+// baselineViolations maps adapters to the property that their library violates even without faults.
+// node-redlock 5 counts the lease from before the first attempt, so an acquire with several attempts
 // may return a lease that has ended.
 var wrongInBaseline = map[string]string{"node-redlock-5": "valid-on-return"}
 
-// TestShippedAdapters checks that every shipped adapter passes the check, and that its library passes a
-// run without faults.
+// TestShippedAdapters checks that each adapter in the repository passes "adapter check", and that
+// its library passes a run without faults.
 func TestShippedAdapters(t *testing.T) {
 	binary := build(t)
 	for _, s := range adapters.Libraries {
@@ -87,8 +88,9 @@ func TestShippedAdapters(t *testing.T) {
 	}
 }
 
-// TestExtensionsOnFailedNodesAreUnknown extends locks while most nodes are down. No node refused, so the
-// adapter must not answer not-held, although these libraries report failed nodes as refusals.
+// TestExtensionsOnFailedNodesAreUnknown extends locks while most nodes are down. No node refuses,
+// so the adapter must not answer not-held, although these libraries report failed nodes as
+// refusals.
 func TestExtensionsOnFailedNodesAreUnknown(t *testing.T) {
 	binary := build(t)
 	for _, s := range adapters.Libraries {
@@ -119,14 +121,14 @@ func TestExtensionsOnFailedNodesAreUnknown(t *testing.T) {
 				}
 			}
 			if unknown == 0 {
-				t.Error("no extension was tried while nodes were down")
+				t.Error("no extension was attempted while nodes were down")
 			}
 		})
 	}
 }
 
-// TestAdaptersOverStubs runs the adapters of libraries that can't be installed here on stubs of
-// these libraries. It tests the adapters, not the libraries.
+// TestAdaptersOverStubs runs adapters whose libraries can't be installed here on stubs of the
+// libraries. It tests only the adapters.
 func TestAdaptersOverStubs(t *testing.T) {
 	binary := build(t)
 	root, err := filepath.Abs("../../harness/lock/exec/adapters")
@@ -167,9 +169,9 @@ func TestAdaptersOverStubs(t *testing.T) {
 	}
 }
 
-// TestRenewedInRuns runs libraries that extend their locks automatically and may hold them for
-// longer than the TTL. Extensions that the adapter reports are recorded and move the deadline;
-// node-redlock's using() reports none.
+// TestRenewedInRuns runs libraries that extend their locks automatically, with holds longer than the
+// TTL. Extensions that an adapter reports must be recorded and move the deadline. node-redlock's
+// using() reports none.
 func TestRenewedInRuns(t *testing.T) {
 	binary := build(t)
 	dir := t.TempDir()
@@ -190,7 +192,7 @@ func TestRenewedInRuns(t *testing.T) {
 			}
 			until, renewed := map[string]int64{}, 0
 			for _, e := range h.Events {
-				if e.Type != history.OK || strings.Contains(e.Process, "-") { // events on links have no belief
+				if e.Type != history.OK || strings.Contains(e.Process, "-") { // events on links carry no deadline
 					continue
 				}
 				switch e.Op {
@@ -198,7 +200,7 @@ func TestRenewedInRuns(t *testing.T) {
 					until[e.Process] = e.ValidUntil
 				case history.OpExtend:
 					if e.ValidUntil <= until[e.Process] {
-						t.Errorf("event %d: %s is renewed until %d, not after %d", e.N, e.Process, e.ValidUntil, until[e.Process])
+						t.Errorf("event %d: %s is renewed until %d, which is not later than %d", e.N, e.Process, e.ValidUntil, until[e.Process])
 					}
 					until[e.Process] = e.ValidUntil
 					renewed++
@@ -213,14 +215,14 @@ func TestRenewedInRuns(t *testing.T) {
 			}
 			for _, j := range all[0].Judgements {
 				if j.Got == "violated" {
-					t.Errorf("%s is violated: %s", j.Property, j.Because)
+					t.Errorf("%s violated: %s", j.Property, j.Because)
 				}
 			}
 		})
 	}
 }
 
-var pausesAndCuts = flag.Int("pauses-and-cuts", 10, "number of runs of TestPausesAndCuts per language")
+var pausesAndCuts = flag.Int("pauses-and-cuts", 10, "number of runs per language in TestPausesAndCuts")
 
 // TestPausesAndCuts checks that a correct lock behind an adapter stays correct while clients are
 // paused and links are cut, and that no adapter fails.
@@ -243,7 +245,7 @@ func TestPausesAndCuts(t *testing.T) {
 				}
 				for _, j := range o.Judgements {
 					if j.Got == "violated" && j.Property != "resource-safety" { // a pause outlasts the lease
-						t.Errorf("seed %d: %s is violated: %s", o.Seed, j.Property, j.Because)
+						t.Errorf("seed %d: %s violated: %s", o.Seed, j.Property, j.Because)
 					}
 				}
 			}
@@ -262,14 +264,14 @@ func TestWrongAdaptersInRuns(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, c := range []struct {
-		wrong, scenario string // with flags
+		wrong, scenario string // scenario with flags
 		code            int
-		want            string // in the output: an error, or the cause of a violation
+		want            string // part of the output: an error, or the cause of a violation
 	}{
 		{"releases-nothing", "baseline/ --set lock.ttl=60s --expect fault-tolerance=holds", outcome.ExitUnexpected, "left-keys"},
 		{"lies", "gc-pause-after-acquire/", outcome.ExitUnexpected, "given-shorter"},
 		{"hangs-later", "baseline/", outcome.ExitUnexpected, "hung"},
-		// Two seconds without answers must not suffice to blame the lock.
+		// Two seconds without answers must not be enough to blame the lock.
 		{"is-silent-later", "baseline/ --scale 0.5", outcome.ExitBackend, "no answer to ping within"},
 		{"garbage-later", "baseline/", outcome.ExitBackend, `violates the protocol: "redis: connected`},
 		{"dies-later", "baseline/", outcome.ExitBackend, "panic: no more memory"},
@@ -277,7 +279,7 @@ func TestWrongAdaptersInRuns(t *testing.T) {
 		{"answers-twice", "baseline/", outcome.ExitBackend, "which is an unknown request or was already answered"},
 		{"long-lines-later", "baseline/", outcome.ExitBackend, "longer than 65536 bytes"},
 		{"leaves-a-child", "baseline/", outcome.ExitOK, ""},
-		{"by a shim", "wall-clock-forward/", outcome.ExitOK, ""}, // lockpick starts the program that replaces the shim
+		{"by a shim", "wall-clock-forward/", outcome.ExitOK, ""}, // lockpick starts the program that the shim executes
 	} {
 		t.Run(c.wrong, func(t *testing.T) {
 			command, temp := adapter+" "+c.wrong, t.TempDir()
@@ -290,7 +292,7 @@ func TestWrongAdaptersInRuns(t *testing.T) {
 			out, _ := cmd.CombinedOutput()
 			code := cmd.ProcessState.ExitCode()
 			if code != c.code && c.code == outcome.ExitUnexpected && strings.Contains(string(out), "the host stalled") {
-				t.Log("the machine stood still, so that nobody is blamed")
+				t.Log("the host stalled, so the result says nothing about the adapter")
 			} else if code != c.code || !strings.Contains(string(out), c.want) {
 				t.Errorf("exit code %d, want %d with %q:\n%s", code, c.code, c.want, out)
 			}

@@ -13,8 +13,8 @@ import (
 	"lockpick/scenarios/campaign"
 )
 
-// TestAdaptersReadme compares the table of the adapters' README with the shipped adapters and their
-// commands, and checks that help adapter names every language of adapter new.
+// TestAdaptersReadme compares the table in the adapters' README with the adapters in the
+// repository, and checks that help adapter names every language that "adapter new" supports.
 func TestAdaptersReadme(t *testing.T) {
 	table := "| adapter | library | command |\n|---|---|---|\n"
 	for _, s := range exec.Libraries {
@@ -28,9 +28,9 @@ func TestAdaptersReadme(t *testing.T) {
 	}
 }
 
-// TestOptionsOfAnAdapter checks that an override of a lock option applies to the lock under test,
-// not to the scenario's own lock, which may not have the option. The command that is printed to
-// rerun a run includes the override.
+// TestOptionsOfAnAdapter checks that overriding a lock option affects the lock under test but not
+// the scenario's own lock, which may not have the option, and that printed rerun commands include
+// the override.
 func TestOptionsOfAnAdapter(t *testing.T) {
 	all := maps.Clone(kinds.All)
 	all[exec.Name] = lock.Kind{Options: []lock.Option{{Name: "driver", Values: []string{"defaults", "bounded"}}, {Name: "retries", Values: []string{"defaults", "none"}}}}

@@ -16,25 +16,25 @@ import (
 	"lockpick/reports/suites"
 )
 
-// axe-core, which finds accessibility problems in a page.
+// axe-core finds accessibility problems in a page.
 const (
 	axeFile = "testdata/axe/axe.min.js"
 	axeSum  = "29348999450cdf2849a8e70b7912fc2da85a849da39c0d0d5394f51d4a9ed95c"
 )
 
-// fewRows removes all but the first rows of a history, because axe examines every row and they are
-// all similar. It also expands collapsed sections.
+// shortenHistory removes all but the first rows of the history, which are similar, because axe examines
+// every row. It expands collapsed sections.
 const fewRows = `document.querySelectorAll('#events tbody tr:nth-child(n+60)').forEach((r) => r.remove()),
 	document.querySelectorAll('#unfold:not([hidden])').forEach((b) => b.click()), document.querySelectorAll('details').forEach((d) => { d.open = true; })`
 
-// overflow lists elements that extend beyond the window and can't be scrolled.
+// overflowingElements lists elements that extend beyond the window and that a user can't scroll to.
 const overflow = `((width) => [...document.querySelectorAll('body *')].filter(e => e.getBoundingClientRect().right > width + 1 && !e.closest('nav,.wide,.scroll,pre,svg,.timeline,.plots[tabindex],.skip,thead')).map(e => e.outerHTML.slice(0, 120)).join())(%d)`
 
-// runAxe lists each violation that axe finds, with its rule and elements.
+// axeScript stores axe's findings, with rules and elements, in window.axed.
 const runAxe = `axe.run(document, { resultTypes: ['violations'] }).then((r) => { window.axed = r.violations.map((v) =>
 	v.id + ' (' + v.help + '): ' + v.nodes.slice(0, 5).map((n) => n.target.join(' ') + ' ' + n.html.slice(0, 120) + ' ' + n.any.map((c) => c.message).join('; ')).join('\n    ')); }, (e) => { window.axed = [String(e)]; }), 0`
 
-// testAxe checks pages of each kind with axe, in the modes that the function modes selects.
+// testAxe checks pages with axe. The function modes selects the window sizes and color schemes.
 func testAxe(t *testing.T, browser context.Context, pages map[string]string) {
 	script, err := os.ReadFile(axeFile)
 	if err != nil {
@@ -92,8 +92,8 @@ func TestPageAccessibility(t *testing.T) {
 	t.Run("seeds", func(t *testing.T) { testSeeds(t, browser, sweep) })
 }
 
-// wrongRun is a scenario that expects a violation which does not occur, and does not expect the one
-// that does.
+// unexpectedRun is a scenario with one expected violation that does not occur and one unexpected
+// violation that does.
 const wrongRun = `
 name: wrong
 claim: A client that is paused between its validity check and its write does no damage.

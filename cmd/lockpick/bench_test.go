@@ -19,14 +19,13 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// BenchmarkMinute measures a minute of virtual time with five clients and five nodes, including history
-// and verdict.
+// BenchmarkMinute measures a minute of virtual time with five clients and five nodes, including
+// recording and checking the history.
 func BenchmarkMinute(b *testing.B) {
 	benchRuns(b, kinds.All, baseline(b, "workload={think: 50ms..500ms, hold: 100ms..2s, for: 60s}"))
 }
 
-// BenchmarkBaseline measures the scenario baseline with the hardened lock, on go-redis and on package
-// wire.
+// BenchmarkBaseline measures the scenario baseline with the hardened lock on each of its drivers.
 func BenchmarkBaseline(b *testing.B) {
 	for driver, wire := range map[string]string{"go-redis": "no", "wire": "yes"} {
 		b.Run(driver, func(b *testing.B) {
@@ -40,8 +39,8 @@ func BenchmarkBaseline(b *testing.B) {
 	}
 }
 
-// BenchmarkSecondCore measures the benefit of a second core: a sweep of sixty runs, alternating between
-// one worker and two. It needs two idle cores.
+// BenchmarkSecondCore compares sweeps of sixty runs with one worker and with two. It needs two idle
+// cores.
 func BenchmarkSecondCore(b *testing.B) {
 	s, took := baseline(b), map[int]time.Duration{}
 	for b.Loop() {
@@ -60,7 +59,6 @@ func BenchmarkSecondCore(b *testing.B) {
 	b.ReportMetric(100*took[1].Seconds()/took[2].Seconds()/2, "%-of-two-cores")
 }
 
-// baseline returns the scenario baseline with overrides.
 func baseline(b *testing.B, sets ...string) scenario.Scenario {
 	found, err := choice{names: []string{"baseline/"}, sets: sets}.scenarios()
 	if err != nil {
@@ -69,9 +67,9 @@ func baseline(b *testing.B, sets ...string) scenario.Scenario {
 	return found[0].Scenario
 }
 
-// benchRuns runs a scenario with a new seed each time and reports the cost in CPU time, in a process set
-// up like a worker of a sweep. CPU time depends less on other load than wall-clock time. The size of
-// stacks must be set before the process starts, with GODEBUG, as make bench does.
+// benchRuns runs a scenario with a new seed each time, in a process set up like a sweep's worker,
+// and reports CPU time, which depends less on other load than wall-clock time. GODEBUG must set the
+// stack size before the process starts, as in make bench.
 func benchRuns(b *testing.B, locks map[string]lock.Kind, s scenario.Scenario) {
 	b.ReportAllocs()
 	defer debug.SetGCPercent(debug.SetGCPercent(400))
@@ -95,7 +93,6 @@ func benchRuns(b *testing.B, locks map[string]lock.Kind, s scenario.Scenario) {
 	}
 }
 
-// cpuTime returns the CPU time that this process has used.
 func cpuTime(b *testing.B) time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {

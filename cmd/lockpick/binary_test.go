@@ -19,9 +19,9 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// build builds lockpick as users do, once, and returns the path of the binary. The longer tests run
-// it instead of the test binary, because bubbles must work outside "go test" and "go run" hides
-// exit codes.
+// build builds lockpick as users do, the first time it is called, and returns the binary's path. The
+// longer tests run this binary, because synctest bubbles must work outside "go test", and "go run"
+// hides exit codes.
 func build(t *testing.T) string {
 	t.Helper()
 	path, err := buildOnce()
@@ -51,7 +51,8 @@ func outcomes(t *testing.T, binary string, args ...string) (int, []outcome.Outco
 	return outcomesOf(t, exec.Command(binary, args...))
 }
 
-// outcomesOf runs a command that prints outcomes as JSON.
+// runForOutcomes runs a command that prints outcomes as JSON, and returns its exit code and the
+// outcomes.
 func outcomesOf(t *testing.T, cmd *exec.Cmd) (int, []outcome.Outcome) {
 	t.Helper()
 	var output strings.Builder
@@ -102,7 +103,7 @@ func needEngine(t *testing.T) {
 	}
 }
 
-// size returns the size of a file, or 0 if it does not exist.
+// fileSize returns a file's size, or 0 if the file does not exist.
 func size(path string) int64 {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -111,8 +112,8 @@ func size(path string) int64 {
 	return info.Size()
 }
 
-// standIn creates a link to the test binary, which acts as the program of that name when started
-// through it, and returns the path of the link.
+// linkToSelf creates a link to the test binary and returns the link's path. Started through the link,
+// the test binary acts as the named program (see programs).
 func standIn(t *testing.T, dir, name string) string {
 	t.Helper()
 	self, err := os.Executable()

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// TestStoredRunLimits checks that every command that opens a stored run enforces the limits of runs.
+// TestStoredRunLimits checks that commands that open a stored run enforce the size limits of runs.
 func TestStoredRunLimits(t *testing.T) {
 	clients := make([]string, 1000)
 	for i := range clients {

@@ -18,22 +18,21 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// maxSeeds is the number of seeds that random plans may use to catch a lock.
+// maxSeeds is the maximum number of random plans to try per lock.
 const maxSeeds = 200
 
-// randomPlan is the scenario whose random plans are used. Within its assumptions the reference lock
-// violates only the order of fencing tokens, so any other violation is due to the mistake. Without
-// the assumptions, a violation could not be attributed to the mistake.
+// randomPlan is a scenario whose random plans stay within the assumptions. Under these plans the
+// reference lock violates only the order of fencing tokens, so any other violation is due to the
+// mistake.
 const randomPlan = "random-within-assumptions/extending"
 
-// batch is the number of seeds tried between checks, so that the reported seed is the first one for any
-// number of workers.
+// batchSize is the number of seeds tried at once. It makes the reported seed independent of the number
+// of workers.
 const batch = 20
 
-// TestBrokenLocksUnderRandomPlans lists the broken locks that random plans catch, without being
-// told what to look for: the lock must violate a property that the reference lock does not violate
-// under the same plan. The other broken locks need situations that random plans don't create;
-// scenarios of the catalog catch those.
+// TestBrokenLocksUnderRandomPlans lists the broken locks that random plans catch: the lock violates
+// some property that the reference lock does not violate under the same plan. The other broken
+// locks need situations that random plans rarely create but scenarios of the catalog do.
 func TestBrokenLocksUnderRandomPlans(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Minute)
 	defer cancel()
@@ -46,7 +45,7 @@ func TestBrokenLocksUnderRandomPlans(t *testing.T) {
 		seed, what := h.firstCatchingSeed(ctx, m.Name)
 		switch {
 		case ctx.Err() != nil:
-			t.Fatalf("timeout at %s", m.Name)
+			t.Fatalf("timeout while searching for %s", m.Name)
 		case seed == 0:
 			fmt.Fprintf(table, "%s\t%s\t\t\tnot within %d\n", m.Name, randomPlan, maxSeeds)
 		default:
@@ -56,19 +55,19 @@ func TestBrokenLocksUnderRandomPlans(t *testing.T) {
 	}
 	fmt.Fprintf(table, "caught: %d of %d\n", caught, len(broken.Mistakes()))
 	if caught == 0 {
-		t.Error("random plans catch no lock")
+		t.Error("random plans catch none of the broken locks")
 	}
 }
 
-// search looks for seeds whose plan catches a lock.
+// A seedSearch looks for seeds whose plans catch a broken lock.
 type search struct {
 	t          *testing.T
 	pool       campaign.Pool
-	references map[string][]string // properties that the reference lock violates, by settings and seed
+	references map[string][]string // properties that the reference lock violates, by overrides and seed
 }
 
-// firstCatchingSeed returns the first seed with which the lock violates a property that the
-// reference lock does not violate, and that violation. It returns 0 if there is none.
+// firstCatchingSeed returns the first seed with which the broken lock violates a property that the
+// reference lock does not violate, and that violation. If there is none, it returns 0.
 func (h search) firstCatchingSeed(ctx context.Context, mistake string) (uint64, outcome.Judgement) {
 	var sets []string
 	if !strings.HasPrefix(mistake, "fence-") { // few of the others can issue fencing tokens
@@ -104,7 +103,7 @@ func (h search) referenceViolations(ctx context.Context, s pick, name string, se
 	return had
 }
 
-// violations returns the violations for each of n seeds, starting with from.
+// violations returns the violations with each of the n seeds that start at from.
 func (h search) violations(ctx context.Context, s pick, from uint64, n int) [][]outcome.Judgement {
 	all := make([][]outcome.Judgement, n)
 	h.pool.Run(ctx, n, func(i int) campaign.Job {

@@ -12,8 +12,8 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// sameCauses checks that runs on a real backend that violate mutual exclusion have the same cause as in
-// the simulation, if both violate it. It logs the table of causes.
+// checkSameCauses checks that each run that violates mutual exclusion on a real backend and in the
+// simulation has the same cause on both. It logs a table of the causes.
 func sameCauses(t *testing.T, binary string, real []outcome.Outcome) {
 	t.Helper()
 	_, all := outcomes(t, binary, "run")
@@ -30,19 +30,19 @@ func sameCauses(t *testing.T, binary string, real []outcome.Outcome) {
 		}
 		fmt.Fprintf(&table, "%-45s %-22s %s\n", o.Scenario, there, here)
 		if here == "" || there == "" {
-			continue // the cause is random there, or checkOutcomes reports it
+			continue // the simulation's cause is random, or checkOutcomes reports the difference
 		}
 		if both++; here != there {
 			t.Errorf("%s: cause %s on %s, %s in the simulation", o.Scenario, here, o.Backend, there)
 		}
 	}
-	t.Logf("causes of mutual-exclusion violations in the simulation and here (%d in both):\n%s", both, table.String())
+	t.Logf("causes of mutual-exclusion violations in the simulation and on this backend (%d on both):\n%s", both, table.String())
 	if both < 10 {
-		t.Errorf("only %d runs violate it on both", both)
+		t.Errorf("only %d runs violate mutual exclusion on both backends", both)
 	}
 }
 
-// mutexCause returns the cause of a violation of mutual exclusion, or "".
+// mutualExclusionCause returns the cause of the run's violation of mutual exclusion, or "" if there is none.
 func mutexCause(o outcome.Outcome) string {
 	i := slices.IndexFunc(o.Judgements, func(j outcome.Judgement) bool {
 		return j.Property == verdict.MutualExclusion && j.Got == verdict.Violated

@@ -15,8 +15,8 @@ var (
 	tableRow = regexp.MustCompile(`(?m)^\| (Test\w+(?:, Test\w+)*) \|`)
 )
 
-// TestTableOfChecks checks that the tables list every longer test and no test that does not exist.
-// The tables may also list quick tests that omit cases with -short.
+// TestTableOfChecks checks that the tables in .ci/README.md list every longer test, and no test that
+// does not exist. Quick tests need not be listed.
 func TestTableOfChecks(t *testing.T) {
 	const table = "../../.ci/README.md"
 	text, err := os.ReadFile(table)

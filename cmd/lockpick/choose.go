@@ -27,17 +27,17 @@ import (
 	"lockpick/scenarios/exhaust"
 )
 
-// knownNames returns the names that a scenario may use.
+// knownNames returns the names of locks, backends and so on that a scenario file may refer to.
 func knownNames() scenario.Known {
 	k := campaign.KnownLocks(kinds.All)
 	k.Backends, k.Folders = backendNames, storeFolders
 	return k
 }
 
-// storeFolders lists the folders of a store that contain no runs of a scenario.
+// storeFolders lists the store's own folders, which can't be names of scenarios.
 var storeFolders = append(campaign.Folders(), exhaust.Folder)
 
-// choice selects scenarios, with overrides.
+// choice selects scenarios by name and tag, and overrides their settings.
 type choice struct {
 	names []string
 	tags  []string
@@ -46,7 +46,7 @@ type choice struct {
 
 type pick = campaign.Pick
 
-// scenarios returns the selected scenarios, with their own locks and expectations.
+// scenarios returns the selected scenarios without replacing their locks or expectations.
 func (c choice) scenarios() (all []pick, err error) {
 	s := campaign.Selection{Names: c.names, Tags: c.tags, Sets: c.sets}
 	found, err := s.Find(knownNames())
@@ -56,28 +56,27 @@ func (c choice) scenarios() (all []pick, err error) {
 	return all, selectionError(err)
 }
 
-// selection returns the selection that the flags and the given names describe.
 func (f *runFlags) selection(names ...string) campaign.Selection {
 	return campaign.Selection{Names: names, Tags: f.tags, Lock: f.lock, Adapter: f.adapter, Sets: f.sets, Expects: f.expects, DefaultExpects: f.demands, Backend: f.backend, Scale: f.scale}
 }
 
-// resolve resolves a selection, and normalizes its lock flags, which the commands printed for
-// reruns repeat.
+// resolve finds the selected scenarios. It also stores the normalized --lock and --set values, so
+// that printed rerun commands use them.
 func (f *runFlags) resolve(s *campaign.Selection) (campaign.Choice, error) {
 	c, err := s.Choose(knownNames())
 	f.lock, f.sets = s.Lock, s.Sets
 	return c, selectionError(err)
 }
 
-// chooseScenarios resolves the named scenarios with the lock, the expectations and the scale that
-// the flags set. unsuitable lists the scenarios that do not suit the lock.
+// chooseScenarios returns the named scenarios with the lock, expectations and scale from the flags,
+// and separately the scenarios that don't suit the lock.
 func (f *runFlags) chooseScenarios(names ...string) (suitable []pick, unsuitable []campaign.Skip, err error) {
 	s := f.selection(names...)
 	c, err := f.resolve(&s)
 	return c.Picks, c.Skipped, err
 }
 
-// selectionError adds a hint to the error of an invalid selection.
+// selectionError adds a hint to an error about an invalid selection.
 func selectionError(err error) error {
 	w, ok := errors.AsType[*campaign.SelectionError](err)
 	if !ok {
@@ -118,7 +117,7 @@ func oneArg(c *cobra.Command, args []string) error {
 	return nil
 }
 
-// Names of backends: simulation runs in virtual time, containers runs images.
+// Backend names.
 const (
 	simulation = "sim"
 	containers = "docker"
@@ -127,7 +126,7 @@ const (
 // backendNames lists the backends; the first is the default.
 var backendNames = []string{simulation, "process", containers}
 
-// backend returns the backend with the given name. in contains the settings for containers.
+// backend returns the named backend. config applies only to containers.
 func backend(name string, in docker.Config, adapter ...string) (harness.Backend, error) {
 	switch name {
 	case simulation:
@@ -145,16 +144,16 @@ func backend(name string, in docker.Config, adapter ...string) (harness.Backend,
 	return nil, usageError(fmt.Errorf("no backend %q", name), "one of "+strings.Join(backendNames, ", ")+suggestion(name, backendNames))
 }
 
-// remarker is a backend that may not work as users expect; Remark explains how it differs.
+// A remarker is a backend that may surprise users on this machine. Remark explains how.
 type remarker interface{ Remark(context.Context) string }
 
-// preparer is a backend that must fetch something before runs, such as images, which may take
-// long. It reports what it fetches.
+// A preparer is a backend that fetches something, such as images, before the first run. That can
+// take a while, so Prepare reports what it fetches.
 type preparer interface {
-	Prepare(ctx context.Context, all []scenario.Scenario, say func(line string)) error
+	Prepare(ctx context.Context, all []scenario.Scenario, report func(line string)) error
 }
 
-// prepare lets a backend fetch what these scenarios need, and prints its progress.
+// prepare calls Prepare if b is a preparer, and prints its progress.
 func prepare(ctx context.Context, b harness.Backend, all []scenario.Scenario, progress io.Writer) error {
 	p, ok := b.(preparer)
 	if !ok {
@@ -173,15 +172,16 @@ func prepare(ctx context.Context, b harness.Backend, all []scenario.Scenario, pr
 	return nil
 }
 
-// rejectBroken rejects the lock with planted mistakes for commands with no way to select a mistake.
+// rejectBroken returns an error for the lock kind "broken". It is for commands that can't select a
+// mistake.
 func rejectBroken(verb, lock string) error {
 	if kind, _, _ := strings.Cut(lock, ":"); kind != "broken" {
 		return nil
 	}
-	return usageError(fmt.Errorf("%s doesn't test deliberately broken locks", verb), "lockpick fuzz --lock broken --set lock.mistake=plain-del looks for the violations of one")
+	return usageError(fmt.Errorf("%s doesn't test deliberately broken locks", verb), "to look for the violations of one, use lockpick fuzz --lock broken --set lock.mistake=plain-del")
 }
 
-// lockTable returns the table of lock kinds.
+// lockTable returns the table for help locks: each lock kind with its options.
 func lockTable() string {
 	var b strings.Builder
 	width := 0
@@ -199,18 +199,18 @@ func lockTable() string {
 	return b.String()
 }
 
-// abilities describes what a kind of lock is and can do.
+// features describes what a kind of lock is and can do.
 func abilities(k lock.Kind) (out []string) {
 	for _, x := range []struct {
-		word string
-		is   bool
+		text    string
+		applies bool
 	}{
 		{"on one node", k.OneNode}, {"extends", k.Can.Extend}, {"limits extensions", k.Can.Limit}, {"issues fencing tokens", k.Can.Fence}, {"reentrant", k.Can.Reenter},
-		{"queries nodes in turn", k.Can.Sequential}, {"uses the system clock", k.OwnTime}, {"notifies its holder of a loss, without a deadline", k.Belief == lock.BySignal},
+		{"queries nodes one by one", k.Can.Sequential}, {"uses the system clock", k.OwnTime}, {"notifies its holder of a loss, without a deadline", k.Belief == lock.BySignal},
 		{"neither deadline nor notification of a loss", k.Belief == lock.ByNothing},
 	} {
-		if x.is {
-			out = append(out, x.word)
+		if x.applies {
+			out = append(out, x.text)
 		}
 	}
 	return out
@@ -219,10 +219,10 @@ func abilities(k lock.Kind) (out []string) {
 func listCmd(out io.Writer) *cobra.Command {
 	var verbose, asJSON bool
 	var tags []string
-	c := &cobra.Command{Use: "list", Short: "list scenarios: what each one shows and what it expects", Args: noArgs,
+	c := &cobra.Command{Use: "list", Short: "list scenarios with their claims and expectations", Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if asJSON && verbose {
-				return usageError(errors.New("--json prints everything about a scenario, so --verbose has no effect"), "leave one of them out")
+				return usageError(errors.New("--json always prints all details, so --verbose has no effect"), "leave one of them out")
 			}
 			all, err := choice{tags: tags}.scenarios()
 			if err != nil {
@@ -254,13 +254,12 @@ func listCmd(out io.Writer) *cobra.Command {
 			}
 			return nil
 		}}
-	c.Flags().BoolVarP(&verbose, "verbose", "v", false, "also print faults, and the backends that can run it on this machine")
+	c.Flags().BoolVarP(&verbose, "verbose", "v", false, "also print each scenario's faults, and which backends can run it on this machine")
 	jsonFlag(c, &asJSON, "the resolved scenarios")
 	c.Flags().StringSliceVar(&tags, "tag", nil, "only scenarios with this tag")
 	return c
 }
 
-// longestVariant returns the width of the column of variants.
 func longestVariant(all []pick) int {
 	n := 0
 	for _, p := range all {
@@ -269,7 +268,7 @@ func longestVariant(all []pick) int {
 	return n
 }
 
-// hangingIndent formats a word in a column, followed by a text that wraps in a column of its own.
+// hangingIndent returns a word, padded to columnWidth, and a text that wraps to its right.
 func hangingIndent(word string, column int, text string, width int) string {
 	beside := 4 + column + 1
 	return fmt.Sprintf("%-*s %s", column, word, display.Wrap(width-1, beside, beside, text))
@@ -292,7 +291,6 @@ func expectations(s scenario.Scenario) string {
 	return strings.Join(out, ", ")
 }
 
-// listPlan prints the faults of a scenario.
 func listPlan(out io.Writer, s scenario.Scenario) {
 	for i, st := range s.Plan {
 		on := strings.Join(st.Fault.Targets, " ")
@@ -318,7 +316,7 @@ func listPlan(out io.Writer, s scenario.Scenario) {
 	fmt.Fprintf(out, "        drawn from the seed, %s: %s\n", bounds, strings.Join(words, ", "))
 }
 
-// listBackends prints which backends can run a scenario here, and what the others are missing.
+// printBackends prints which backends can run a scenario on this machine, and why the others can't.
 func listBackends(out io.Writer, s scenario.Scenario, abilities map[string]campaign.Capabilities) {
 	var on, not []string
 	for _, name := range backendNames {
@@ -326,7 +324,7 @@ func listBackends(out io.Writer, s scenario.Scenario, abilities map[string]campa
 		switch {
 		case len(missing) == 0:
 			on = append(on, name)
-		case missing[0].Name == harness.CanRun: // then every other capability is missing as well
+		case missing[0].Name == harness.CanRun: // so every other capability is missing, too
 			not = append(not, name+": "+missing[0].Reason)
 		default:
 			not = append(not, name+": "+campaign.MissingReasons(missing))

@@ -20,8 +20,8 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// TestCatalogOnDocker runs scenarios in containers: nightly runs cover the catalog, and regular
-// runs the scenarios that only containers support. TestBackendsAgree covers other types of faults.
+// TestCatalogOnDocker runs the catalog in containers. Regular runs cover only the scenarios that no
+// other backend supports, because TestBackendsAgree covers the other types of faults.
 func TestCatalogOnDocker(t *testing.T) {
 	needEngine(t)
 	began := time.Now()
@@ -43,8 +43,8 @@ func TestCatalogOnDocker(t *testing.T) {
 	checkEngineIsClean(t)
 }
 
-// TestReadmeBuildOnDocker checks that a binary built as in the README, dynamically linked if there is a C
-// compiler, runs containers from any folder, without its source and without the go tool.
+// TestReadmeBuildOnDocker checks that a binary built as in the README, which is dynamically linked
+// if there is a C compiler, can run containers from any folder, without its source or the go tool.
 func TestReadmeBuildOnDocker(t *testing.T) {
 	needEngine(t)
 	dir := t.TempDir()
@@ -67,7 +67,7 @@ func TestReadmeBuildOnDocker(t *testing.T) {
 	checkEngineIsClean(t)
 }
 
-// checkEngineIsClean checks that lockpick left no container and no network behind.
+// checkEngineIsClean checks that lockpick left neither containers nor networks behind.
 func checkEngineIsClean(t *testing.T) {
 	t.Helper()
 	for _, list := range [][]string{{"ps", "--all"}, {"network", "ls"}} {
@@ -78,8 +78,8 @@ func checkEngineIsClean(t *testing.T) {
 	}
 }
 
-// TestInterruptedOnDocker checks that a signal in the middle of a run ends it with exit code 130,
-// keeps its history, and leaves nothing on the engine.
+// TestInterruptedOnDocker interrupts a run. It must exit with 130, keep the history, and leave
+// nothing on the container engine.
 func TestInterruptedOnDocker(t *testing.T) {
 	needEngine(t)
 	store := filepath.Join(t.TempDir(), "store")
@@ -89,7 +89,7 @@ func TestInterruptedOnDocker(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	for ctx.Err() == nil { // until something has been recorded
+	for ctx.Err() == nil { // wait until something has been recorded
 		if found, _ := filepath.Glob(filepath.Join(store, "baseline", "*", "history.jsonl")); len(found) > 0 && size(found[0]) > 10_000 {
 			break
 		}
@@ -111,11 +111,11 @@ func TestInterruptedOnDocker(t *testing.T) {
 	checkEngineIsClean(t)
 }
 
-// sameEverywhere lists the scenarios of the table in harness/README.md.
+// backendScenarios lists the scenarios in the table in harness/README.md.
 var sameEverywhere = []string{"gc-pause-after-acquire", "clock-jump", "restart-forgets", "power-loss-everysec", "disjoint-views"}
 
-// TestBackendsAgree checks that the backends give the same verdicts, and compares them with the table in
-// harness/README.md. With -update it rewrites the table.
+// TestBackendsAgree checks that all backends give the same verdicts, which are in a table in
+// harness/README.md. With -update it rewrites that table.
 func TestBackendsAgree(t *testing.T) {
 	needEngine(t)
 	binary := build(t)

@@ -21,9 +21,9 @@ import (
 )
 
 // TestContributing follows each list in CONTRIBUTING.md in a copy of the project: it adds the files
-// and lines of an archive, which must touch every place in the list and no other, and runs the
-// list's commands. Then the archive's script and its tests must pass. They must fail if any one
-// place is left out; otherwise a list that lacks that place would go unnoticed.
+// and lines of an example archive, which must touch exactly the files in the list, and runs the
+// list's commands. Then the archive's script and tests must pass. If any one file is left out, they
+// must fail; otherwise nothing would show that a list lacks that file.
 func TestContributing(t *testing.T) {
 	guide, err := os.ReadFile("../../CONTRIBUTING.md")
 	if err != nil {
@@ -31,14 +31,14 @@ func TestContributing(t *testing.T) {
 	}
 	lists := contributions(string(guide))
 	if len(lists) < 1 {
-		t.Fatalf("CONTRIBUTING.md has %d lists of files: %v", len(lists), lists)
+		t.Fatalf("CONTRIBUTING.md has %d lists of files, want at least 1: %v", len(lists), lists)
 	}
 	for what, list := range lists {
 		t.Run(what, func(t *testing.T) {
 			path := filepath.Join("testdata", "contributing", what+".txtar")
 			a, err := txtar.ParseFile(path)
 			if err != nil {
-				t.Fatalf("%v: each list in CONTRIBUTING.md has an example that follows it", err)
+				t.Fatalf("%v: each list in CONTRIBUTING.md needs an example that follows it", err)
 			}
 			var tests []string
 			if i := slices.IndexFunc(a.Files, func(f txtar.File) bool { return f.Name == "script/tests" }); i >= 0 {
@@ -62,7 +62,7 @@ func TestContributing(t *testing.T) {
 				t.Run("without "+f.Name, func(t *testing.T) {
 					defer revertFile(t, root, f.Name)()
 					if checkCopy(t, root, path, tests) == nil {
-						t.Errorf("nothing notices that %s was forgotten", f.Name)
+						t.Errorf("no test fails if %s is left out", f.Name)
 					}
 				})
 			}
@@ -70,8 +70,8 @@ func TestContributing(t *testing.T) {
 	}
 }
 
-// houseTests selects the tests of this package that apply to every addition: the rules of the code base,
-// and what help and READMEs must mention.
+// houseTests selects the tests in this package that every addition must pass: the rules of the code
+// base, and tests of help and READMEs.
 const houseTests = "./cmd/lockpick -run ^Test(ImportTable|SizesAndDocs|EngineHasNoClock|FilesAreOpenedInOnePlace|HistoriesAreReadOnce|" +
 	"ScenarioFormatTopic|FaultsTopic|PropertiesTopic|VerdictFileTopic|SchemaIsOne|ReservedFolderNames|" +
 	"ReadmeIsShort|ReadmeLinks|GuaranteesNameScenarios|Claims|ScoreTag|ScorecardsAreComplete)$"
@@ -103,7 +103,7 @@ func checkCopy(t *testing.T, root, script string, tests []string) error {
 	return nil
 }
 
-// scriptResult is a testscript.T for scripts that may fail.
+// scriptResult is a testscript.T that records failures without failing the test.
 type scriptResult struct {
 	log    strings.Builder
 	failed bool
@@ -121,7 +121,7 @@ func (r *scriptResult) Run(_ string, run func(testscript.T)) {
 	script.Wait()
 }
 
-// revertFile reverts a file of a copy to the project's version, and returns a function that undoes that.
+// revertFile reverts a file in a copy to the project's version. undo restores the copy's version.
 func revertFile(t *testing.T, root, name string) (undo func()) {
 	t.Helper()
 	path := filepath.Join(root, name)
@@ -135,7 +135,7 @@ func revertFile(t *testing.T, root, name string) (undo func()) {
 		if err != nil {
 			t.Fatal(err)
 		}
-	default: // the archive adds it
+	default: // the archive adds this file
 		if err := os.Remove(path); err != nil {
 			t.Fatal(err)
 		}
@@ -148,7 +148,7 @@ func revertFile(t *testing.T, root, name string) (undo func()) {
 }
 
 // contributions returns the lists of files and commands below headings like "## Add a lock", keyed
-// by the last word of the heading. NAME in a file stands for any name.
+// by the heading's last word. NAME in a file stands for any name.
 func contributions(guide string) map[string][]string {
 	lists := map[string][]string{}
 	heading := regexp.MustCompile(`^## Add an? (\w+)$`)
@@ -170,7 +170,7 @@ func contributions(guide string) map[string][]string {
 	return lists
 }
 
-// compareWithList reports where an archive and a list differ.
+// compareWithList checks that an archive touches exactly the files in a list.
 func compareWithList(t *testing.T, list []string, a *txtar.Archive) {
 	t.Helper()
 	named := func(item, file string) bool {
@@ -179,17 +179,17 @@ func compareWithList(t *testing.T, list []string, a *txtar.Archive) {
 	}
 	for _, f := range a.Files {
 		if !slices.ContainsFunc(list, func(item string) bool { return named(item, f.Name) }) {
-			t.Errorf("the example touches %s, which is not in the list: %v", f.Name, list)
+			t.Errorf("the example changes %s, which is not in the list: %v", f.Name, list)
 		}
 	}
 	for _, item := range list {
 		if !strings.HasPrefix(item, "go ") && !slices.ContainsFunc(a.Files, func(f txtar.File) bool { return named(item, f.Name) }) {
-			t.Errorf("the list names %s, which the example does not touch", item)
+			t.Errorf("the list names %s, which the example does not change", item)
 		}
 	}
 }
 
-// copyProject copies the project without ignored files, and returns the folder of the copy.
+// copyProject copies the project, without files that Git ignores, and returns the copy's folder.
 func copyProject(t *testing.T) string {
 	t.Helper()
 	root := t.TempDir()
@@ -203,7 +203,7 @@ func copyProject(t *testing.T) string {
 		from := filepath.Join("../..", name)
 		info, err := os.Lstat(from)
 		if err != nil || !info.Mode().IsRegular() {
-			continue // deleted, but not in git yet
+			continue // deleted, but the deletion is not committed
 		}
 		text, err := os.ReadFile(from)
 		if err == nil {
@@ -223,8 +223,9 @@ func write(path string, text []byte, mode fs.FileMode) error {
 	return os.WriteFile(path, text, mode)
 }
 
-// addFile writes a new file, or changes one by hunks. A hunk starts with "@@", and its lines start with " ",
-// "-" or "+" as in a diff. The replaced lines must occur in the file exactly once.
+// addFile writes a new file, or applies hunks to an existing one. A hunk starts with "@@", and its
+// lines start with " ", "-" or "+", as in a diff. The lines that it replaces must occur exactly
+// once.
 func addFile(t *testing.T, path, text string) {
 	t.Helper()
 	old, err := os.ReadFile(path)
@@ -262,7 +263,7 @@ func runIn(t *testing.T, dir string, args ...string) {
 	}
 }
 
-// attempt runs a command that may fail. -trimpath makes the build cache work across copies.
+// runCommand runs a command. -trimpath makes the build cache work across copies of the project.
 func attempt(dir string, args ...string) error {
 	cmd := exec.Command(args[0], args[1:]...)
 	cmd.Dir = dir

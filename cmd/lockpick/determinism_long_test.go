@@ -19,8 +19,8 @@ import (
 	"lockpick/scenarios/campaign"
 )
 
-// storm returns a scenario of five clients in which everything that can go wrong does, often at
-// once. Its plan depends only on the seed.
+// storm returns a scenario with five clients and many kinds of fault, often at the same time. The
+// plan depends only on the seed.
 func storm(t *testing.T, seed uint64) scenario.Scenario {
 	t.Helper()
 	found, err := choice{names: []string{"baseline/"}, sets: []string{
@@ -64,15 +64,15 @@ func storm(t *testing.T, seed uint64) scenario.Scenario {
 	return s
 }
 
-// Numbers of seeds and random plans that are run twice. Nightly runs use more.
+// Numbers of seeds and random plans to run twice.
 var (
-	pairs = flag.Uint64("pairs", map[bool]uint64{false: 1, true: 5}[night], "seeds of each scenario that are run twice; of storms eight times as many")
-	plans = flag.Uint64("plans", map[bool]uint64{false: 75, true: 1000}[night], "random plans that are run twice")
+	pairs = flag.Uint64("pairs", map[bool]uint64{false: 1, true: 5}[night], "number of seeds to run twice for each scenario; for storms, eight times as many")
+	plans = flag.Uint64("plans", map[bool]uint64{false: 75, true: 1000}[night], "number of random plans to run twice")
 )
 
 // TestEverySeedTwice runs every scenario and variant, and storms, twice per seed: on one processor,
-// and on two with a garbage collector that runs all the time. The scheduler must not affect
-// anything, not even the times of messages.
+// and on two with a garbage collector that runs all the time. The results must be identical, down
+// to the times of messages.
 func TestEverySeedTwice(t *testing.T) {
 	picks, err := choice{}.scenarios()
 	if err != nil {
@@ -87,17 +87,17 @@ func TestEverySeedTwice(t *testing.T) {
 		for seed := uint64(1); seed <= 8**pairs; seed++ {
 			run(storm(t, seed), seed)
 			run(library(storm(t, seed), "redsync", false), seed)
-			if seed <= *pairs { // they take ten times as long
+			if seed <= *pairs { // these runs take ten times as long
 				run(library(storm(t, seed), "redsync", true), seed)
 			}
 		}
 	})
 }
 
-// TestLibrariesTwice does the same with storms on the other libraries and configurations. It omits
-// rueidislock with client-side caching: if an invalidation is pending while a timer fires or a context
-// ends, a select in the library decides which comes first, and that can't be seeded. On two processors
-// its own goroutines race as well.
+// TestLibrariesTwice runs storms on the other libraries and configurations twice, like
+// TestEverySeedTwice. It omits rueidislock with client-side caching: if an invalidation arrives
+// while a timer fires or a context ends, a select in the library chooses randomly, which can't be
+// seeded. On two processors, the library's goroutines race, too.
 func TestLibrariesTwice(t *testing.T) {
 	runTwice(t, func(run func(scenario.Scenario, uint64)) {
 		for _, kind := range libraries() {
@@ -112,9 +112,9 @@ func TestLibrariesTwice(t *testing.T) {
 	})
 }
 
-// TestHardenedTwice does the same with the hardened lock, which works in the background after its
-// calls return. It uses the scenarios with a fault at a point of a client (in nightly runs, all
-// scenarios), and storms of clients with and without think time.
+// TestHardenedTwice runs the hardened lock twice, like TestEverySeedTwice, because it works in the
+// background after its calls return. It uses scenarios with a fault at a client's point (in nightly
+// runs, all scenarios), and storms with and without think time.
 func TestHardenedTwice(t *testing.T) {
 	f := runFlags{backend: simulation, lock: "hardened", scale: 1}
 	fit, _, err := f.chooseScenarios()
@@ -137,9 +137,8 @@ func TestHardenedTwice(t *testing.T) {
 	})
 }
 
-// library returns a scenario with an unmodified library as its lock. If skewed is set, clients'
-// clocks run fast and slow, so each client has a bubble of its own; otherwise one bubble contains
-// the whole run.
+// withLibrary returns s with a library's lock. If skewed is set, clients' clocks run fast or slow, so
+// each client needs its own synctest bubble; otherwise one bubble contains the whole run.
 func library(s scenario.Scenario, kind string, skewed bool) scenario.Scenario {
 	s.Lock.Kind, s.Name = kind, s.Name+"-on-"+kind
 	for i, client := range s.ClientNames() {
@@ -151,8 +150,8 @@ func library(s scenario.Scenario, kind string, skewed bool) scenario.Scenario {
 	return s
 }
 
-// TestRandomPlansTwice runs random plans twice, half of them within the assumptions. Every third plan is
-// a short one, with settings under which a fault has an effect soon.
+// TestRandomPlansTwice runs random plans twice, half of them within the assumptions. For every third
+// seed it adds a short plan with settings that make faults take effect quickly.
 func TestRandomPlansTwice(t *testing.T) {
 	picks, err := choice{names: []string{"random-faults/", "random-within-assumptions/", "random-settings"}}.scenarios()
 	if err != nil {
@@ -169,9 +168,8 @@ func TestRandomPlansTwice(t *testing.T) {
 	})
 }
 
-// runTwice runs each scenario with its seed in two processes that differ in the number of
-// processors and in garbage collection, and reports differences. As many pairs of processes as
-// processors run concurrently.
+// runTwice runs each scenario that all passes to run, in two processes that differ in GOMAXPROCS and
+// GOGC, and compares the results. There is a pair of processes for each processor.
 func runTwice(t *testing.T, all func(run func(scenario.Scenario, uint64))) {
 	t.Helper()
 	jobs := make(chan campaign.Job)
@@ -199,7 +197,7 @@ func runTwice(t *testing.T, all func(run func(scenario.Scenario, uint64))) {
 	t.Logf("%d runs, each twice", n)
 }
 
-// runPair runs each job in two processes, until there are no more jobs.
+// runPair starts two processes, runs each job in both, and compares the results.
 func runPair(ctx context.Context, t *testing.T, jobs <-chan campaign.Job) error {
 	one, err := startTracer(ctx, "GOMAXPROCS=1", "GOGC=100")
 	if err != nil {
@@ -221,7 +219,7 @@ func runPair(ctx context.Context, t *testing.T, jobs <-chan campaign.Job) error 
 			return err
 		}
 		if d := a.diff(b); d != "" {
-			t.Errorf("%s seed %d differs in %s", j.Scenario.ID(), j.Seed, d)
+			t.Errorf("%s, seed %d: two runs differ in %s", j.Scenario.ID(), j.Seed, d)
 		}
 	}
 	return nil

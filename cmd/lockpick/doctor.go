@@ -18,15 +18,15 @@ import (
 
 func doctorCmd(a *app) *cobra.Command {
 	var asJSON bool
-	c := &cobra.Command{Use: "doctor", Short: "show what this machine can run, and how to fix what it can't", Args: noArgs,
-		Long: `Show what each backend can do on this machine, and the reasons for what it can't. lockpick
-list -v shows what scenarios need, and lockpick help faults describes the faults.
+	c := &cobra.Command{Use: "doctor", Short: "show what this machine can run, and how to enable the rest", Args: noArgs,
+		Long: `Show what each backend can do on this machine, and why it can't do the rest. lockpick list -v
+shows what scenarios need, and lockpick help faults describes the faults.
 
 The backend docker uses the engine at DOCKER_HOST, or at the usual socket if that is not
-set. It ignores contexts of the docker command; to use the current one, export
+set. It ignores the docker command's contexts; to use the current context, export
 DOCKER_HOST=$(docker context inspect -f '{{.Endpoints.docker.Host}}').`,
 		RunE: func(c *cobra.Command, _ []string) error {
-			a.waitForCleanup() // a probe creates what a run creates
+			a.waitForCleanup() // probing creates processes and containers, as a run does
 			all, remarks := map[string][]harness.Capability{}, map[string]string{}
 			for _, name := range backendNames {
 				b, err := backend(name, docker.Config{})
@@ -54,7 +54,7 @@ DOCKER_HOST=$(docker context inspect -f '{{.Endpoints.docker.Host}}').`,
 	return c
 }
 
-// allCapabilities lists every capability. Those that the backend doesn't report count as missing.
+// allCapabilities lists every capability. Capabilities that the backend does not report are missing.
 func allCapabilities(able campaign.Capabilities) (out []harness.Capability) {
 	names := append([]string{harness.CanRun}, scenario.Capabilities()...)
 	for _, more := range slices.Sorted(maps.Keys(able)) {
@@ -68,8 +68,8 @@ func allCapabilities(able campaign.Capabilities) (out []harness.Capability) {
 	return out
 }
 
-// diagnose prints a backend's capabilities, grouped by type of target. If the backend can't run at
-// all, it prints only the reason.
+// diagnose prints a backend's capabilities, grouped by type of target, or the reason why the backend
+// can't run.
 func diagnose(out io.Writer, all []harness.Capability) {
 	if run := all[0]; !run.Available {
 		printFinding(out, "run", "no: "+run.Reason)
@@ -120,14 +120,13 @@ func printRemedy(out io.Writer, c harness.Capability) {
 	}
 }
 
-// group contains the capabilities for one type of target.
+// A group contains the capabilities for one type of target.
 type group struct {
 	name   string
 	suffix string
 	all    []harness.Capability
 }
 
-// short returns a capability's name without the group's suffix.
 func (g group) short(c harness.Capability) string { return strings.TrimSuffix(c.Name, g.suffix) }
 
 func groupCapabilities(all []harness.Capability) []group {

@@ -4,7 +4,8 @@ package main
 
 import "testing"
 
-// drawnScenario returns the single scenario of that name, with overrides.
+// findPick returns the scenario that name selects, with overrides. It fails the test if name
+// selects several.
 func drawnScenario(t *testing.T, name string, sets ...string) pick {
 	t.Helper()
 	all, err := choice{names: []string{name}, sets: sets}.scenarios()

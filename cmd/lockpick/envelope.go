@@ -19,7 +19,6 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// envelopeFlags are the flags of envelope.
 type envelopeFlags struct {
 	runFlags
 	campaign.EnvelopeSetting
@@ -33,14 +32,14 @@ func envelopeCmd(a *app) *cobra.Command {
 		Use:   "envelope",
 		Short: "measure how much of each fault a lock tolerates",
 		Long: `Measure how much of each fault a lock tolerates: pauses, delays, clock jumps and drift,
-restarts, crashes, power losses. A single number describes the size of each fault. The
-simulation tries values with --seeds seeds each, until two adjacent values are found of
-which one holds with all seeds and the other does not.
+restarts, crashes, power losses. A single number is the size of each fault. The simulation
+tries sizes, each with --seeds seeds, until it finds two adjacent sizes such that the lock
+holds with all seeds for one and not for the other.
 
 Theory predicts this bound from the TTL, the allowed drift, the message delays and the
-time between retries. If the measured bound differs, the exit code is 1. At each bound
-the violation is minimized, as by "lockpick minimize". Those scenarios, the figures and
-envelope.json are written to the store.`,
+time between retries. If a measured bound differs, the exit code is 1. The violation at
+each bound is minimized, as by "lockpick minimize". The minimized scenarios, the figures
+and envelope.json are written to the store.`,
 		Example: `  lockpick envelope
   lockpick envelope --dimension clock-jump --ttl 5s --nodes 7
   lockpick envelope --dimension pause,delay --fence --json`,
@@ -52,8 +51,8 @@ envelope.json are written to the store.`,
 	fs.DurationVar(&f.TTL, "ttl", 10*time.Second, "time to live of the lock's keys")
 	fs.IntVar(&f.Nodes, "nodes", 5, "number of nodes")
 	fs.Float64Var(&f.drift, "drift", 1, "drift that the lock allows for, in percent of the TTL")
-	fs.BoolVar(&f.Fence, "fence", false, "the resource refuses fencing tokens below the highest it has seen")
-	fs.StringVar(&f.lock, "lock", "", "test this kind of lock, as in redsync or KIND:OPTION=VALUE; the theory stays Redlock's")
+	fs.BoolVar(&f.Fence, "fence", false, "make the resource refuse fencing tokens below the highest it has seen")
+	fs.StringVar(&f.lock, "lock", "", "test this kind of lock, as in redsync or KIND:OPTION=VALUE; predictions are still for Redlock")
 	fs.Uint64Var(&f.seed, "seed", 1, "the first seed")
 	fs.IntVar(&f.seeds, "seeds", 100, "number of seeds per value")
 	storeFlag(c, &f.store, "the result")
@@ -63,7 +62,7 @@ envelope.json are written to the store.`,
 	return c
 }
 
-// chosenDimensions returns the dimensions that the user selected.
+// chosenDimensions returns the dimensions that --dimension selects by name or prefix, or all.
 func (f *envelopeFlags) chosenDimensions() (all []campaign.Dimension, err error) {
 	for _, name := range f.dimensions {
 		if !slices.ContainsFunc(campaign.Dimensions, func(d campaign.Dimension) bool { return strings.HasPrefix(d.Name, name) && name != "" }) {
@@ -78,10 +77,10 @@ func (f *envelopeFlags) chosenDimensions() (all []campaign.Dimension, err error)
 	return all, nil
 }
 
-// maxEnvelopeSeeds limits the seeds per value.
+// maxEnvelopeSeeds is the maximum number of seeds per value.
 const maxEnvelopeSeeds = 100_000
 
-// configure validates the flags and derives the settings of the envelope from them.
+// configure validates the flags and sets the remaining settings.
 func (f *envelopeFlags) configure() error {
 	switch {
 	case f.seeds > maxEnvelopeSeeds:
@@ -137,7 +136,7 @@ func (a *app) envelope(ctx context.Context, f *envelopeFlags) error {
 	return nil
 }
 
-// replaceLock replaces the lock of a scenario if the user named another.
+// replaceLock replaces the scenario's lock if the user gave --lock.
 func (f *envelopeFlags) replaceLock(s scenario.Scenario) (scenario.Scenario, error) {
 	of := f.selection()
 	of.Scenarios = []scenarios.Found{{From: s.Name, Scenario: s}}

@@ -14,8 +14,8 @@ import (
 	"lockpick/nemesis"
 )
 
-// exits runs lockpick and compares its exit code: "exits 64 run nothing". The commands stdout and stderr
-// can then match its output.
+// runExits is a script command that runs lockpick and checks its exit code, as in "exits 64 run
+// nothing". Then stdout and stderr can match the output.
 func exits(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 1 {
 		ts.Fatalf("usage: exits CODE [ARG…]")
@@ -35,7 +35,7 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// cutFile copies a file without its last bytes: "cutfile FROM TO BYTES".
+// cutFile is a script command that copies a file without its last bytes: "cutfile FROM TO BYTES".
 func cutFile(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 3 {
 		ts.Fatalf("usage: cutfile FROM TO BYTES")
@@ -46,8 +46,8 @@ func cutFile(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(os.WriteFile(ts.MkAbs(args[1]), []byte(text[:len(text)-n]), 0o644))
 }
 
-// steps checks that every planned step of a recorded run started on each of its targets, was
-// verified, and ended.
+// checkSteps is a script command that checks a recorded run: each step of the plan started on each of its
+// targets, was verified, and ended.
 func steps(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {
 		ts.Fatalf("usage: steps FILE")
@@ -62,7 +62,7 @@ func steps(ts *testscript.TestScript, neg bool, args []string) {
 					seen[e.Type] = e.Cause
 				}
 			}
-			ends := s.Fault != nemesis.Drop // a dropped message has no end
+			ends := s.Fault != nemesis.Drop // dropping a message has no end event
 			if seen[history.Begin] == "" || ends && seen[history.End] == "" {
 				ts.Fatalf("step %d (%s): on %s the history has %q", s.Step, s.When, target, seen)
 			}
@@ -73,8 +73,8 @@ func steps(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// votes checks that for every successful acquire of a recorded run, replies from a quorum had
-// arrived on the links when it returned.
+// checkVotes is a script command that checks a recorded run: before each successful acquire returned, a
+// quorum's replies had arrived on the links.
 func votes(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {
 		ts.Fatalf("usage: votes FILE")
@@ -87,8 +87,8 @@ func votes(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// countGrants counts the grants of a run. If an acquire returned without replies from a quorum, why
-// describes one such acquire.
+// countGrants counts the grants in a run. If an acquire returned before a quorum's replies arrived,
+// why describes it.
 func countGrants(h *history.History) (grants int, why string) {
 	for _, g := range h.Events {
 		if g.Op != history.OpAcquire || g.Type != history.OK {

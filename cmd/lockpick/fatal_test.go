@@ -16,7 +16,7 @@ import (
 	"testing"
 )
 
-// startServer starts lockpick serve, which runs until something ends it.
+// startServer starts lockpick serve as an example of a command that runs until a signal ends it.
 func startServer(t *testing.T, namespaces uintptr) (cmd *exec.Cmd, output *bytes.Buffer) {
 	t.Helper()
 	cmd, output = exec.Command("lockpick", "serve", "--port", "0", "--store", t.TempDir()), &bytes.Buffer{}
@@ -33,14 +33,14 @@ func startServer(t *testing.T, namespaces uintptr) (cmd *exec.Cmd, output *bytes
 	}
 	t.Cleanup(func() { cmd.Process.Kill() })
 	if line, err := bufio.NewReader(out).ReadString('\n'); err != nil {
-		t.Fatalf("it prints %q, %v: %s", line, err, output)
+		t.Fatalf("the server printed %q, %v: %s", line, err, output)
 	}
 	return cmd, output
 }
 
-// TestRuntimeCrashesAbort checks that crashes of the Go runtime abort the process. They would
-// otherwise exit with status 2, which means inconclusive. The runtime treats these signals like
-// running out of memory or concurrent map writes.
+// TestRuntimeCrashesAbort checks that the process aborts if the Go runtime crashes. By default it
+// would exit with status 2, which means inconclusive. The test crashes the runtime with signals,
+// which it handles like running out of memory or concurrent map writes.
 func TestRuntimeCrashesAbort(t *testing.T) {
 	for _, s := range []syscall.Signal{syscall.SIGQUIT, syscall.SIGABRT, syscall.SIGSEGV, syscall.SIGBUS, syscall.SIGILL, syscall.SIGTRAP, syscall.SIGSYS} {
 		cmd, output := startServer(t, 0)
@@ -52,7 +52,7 @@ func TestRuntimeCrashesAbort(t *testing.T) {
 	}
 }
 
-// TestFirstProcessOfAContainer checks lockpick's exit codes when it is the first process of a
+// TestFirstProcessOfAContainer checks lockpick's exit codes if it is the first process in a
 // container. Such a process can't abort, so it starts a child that can.
 func TestFirstProcessOfAContainer(t *testing.T) {
 	for s, want := range map[syscall.Signal]int{syscall.SIGQUIT: 134, syscall.SIGTERM: 130, syscall.SIGINT: 130} {
@@ -70,7 +70,7 @@ func TestFirstProcessOfAContainer(t *testing.T) {
 	}
 }
 
-// TestPanicIsABug checks that a panic in a command has the exit code for bugs.
+// TestPanicIsABug checks that a panic in a command results in the exit code for bugs.
 func TestPanicIsABug(t *testing.T) {
 	err := catchPanic(func(context.Context) error { panic("it hurts") }, t.Context())
 	if exitCode(err) != 70 || !strings.Contains(err.Error(), "panic: it hurts\ngoroutine ") {
@@ -78,7 +78,7 @@ func TestPanicIsABug(t *testing.T) {
 	}
 }
 
-// runLimited runs lockpick under a limit set by the shell.
+// runLimited runs lockpick after a shell command, limit, which may set a limit with ulimit.
 func runLimited(t *testing.T, limit string, env []string, args ...string) (code int, output string) {
 	t.Helper()
 	cmd := exec.Command("sh", append([]string{"-c", limit + `; exec lockpick "$@"`, "sh"}, args...)...)
@@ -90,8 +90,8 @@ func runLimited(t *testing.T, limit string, env []string, args ...string) (code 
 	return cmd.ProcessState.ExitCode(), string(out)
 }
 
-// TestMissingResourcesAreNamed checks that a shortage on the machine is not reported as a bug or as a
-// missing redis-server: one line describes it, another one the fix.
+// TestMissingResourcesAreNamed checks that a shortage of a resource is not reported as a bug or as a
+// missing redis-server. One line must describe the shortage, another line the fix.
 func TestMissingResourcesAreNamed(t *testing.T) {
 	needRedis(t)
 	dir := t.TempDir()
@@ -147,7 +147,7 @@ func TestMissingResourcesAreNamed(t *testing.T) {
 	}
 }
 
-// lineOf returns the rest of the line that starts with begin, or "".
+// lineAfter returns the rest of the line that starts with prefix, or "" if there is none.
 func lineOf(text, begin string) string {
 	for line := range strings.Lines(text) {
 		if rest, ok := strings.CutPrefix(strings.TrimSpace(line), begin); ok {
@@ -157,8 +157,8 @@ func lineOf(text, begin string) string {
 	return ""
 }
 
-// smallDisk mounts a file system and returns its path: one of the given size, as in "1m", a full
-// one ("") or a read-only one ("ro"). It returns "" if this machine can't mount one.
+// mountTestDisk mounts a tmpfs and returns its path, or "" if this process can't mount one. option is a
+// size as in "1m", "" for a full file system, or "ro" for a read-only one.
 func smallDisk(t *testing.T, options string) string {
 	t.Helper()
 	dir := t.TempDir()

@@ -20,10 +20,10 @@ import (
 	"lockpick/scenarios/campaign"
 )
 
-// buildWithNewFaults builds a lockpick with two additional kinds of fault: limp, which lasts for a
-// while and is the example for contributors, and forget, which is instantaneous. Each consists of a
-// file in nemesis, a file in the backend that supports it, and an entry in the table of kinds. No
-// other code changes.
+// buildWithNewFaults builds lockpick with two additional kinds of fault, and returns the binary's
+// path. limp, the example in CONTRIBUTING.md, lasts for a while; forget is instantaneous. Each
+// consists of a file in package nemesis, a file in the backend that supports it, and an entry in
+// the table of kinds.
 func buildWithNewFaults(t *testing.T) string {
 	t.Helper()
 	root, err := filepath.Abs("../..")
@@ -76,7 +76,7 @@ func buildWithNewFaults(t *testing.T) string {
 	return path
 }
 
-// newFaultsScenario is a scenario with both faults.
+// newFaultsScenario is the file of a scenario with both faults.
 const newFaultsScenario = "testdata/madeup/limps.yaml"
 
 func contains(t *testing.T, text string, words ...string) {
@@ -88,8 +88,8 @@ func contains(t *testing.T, text string, words ...string) {
 	}
 }
 
-// TestNewFaultNeedsOneFile checks that a new kind of fault is explained in help, validated, drawn,
-// verified, used in random plans, and reported as missing by a backend that does not support it.
+// TestNewFaultNeedsOneFile checks that new kinds of fault appear in help, are validated, drawn and
+// verified, occur in random plans, and are reported as missing on backends that don't support them.
 func TestNewFaultNeedsOneFile(t *testing.T) {
 	binary, store := buildWithNewFaults(t), t.TempDir()
 	runBinary := func(t *testing.T, code int, args ...string) string {
@@ -101,7 +101,7 @@ func TestNewFaultNeedsOneFile(t *testing.T) {
 		}
 		return string(out)
 	}
-	t.Run("told", func(t *testing.T) {
+	t.Run("help", func(t *testing.T) {
 		contains(t, runBinary(t, 0, "help", "faults"), "makes a node answer every request late", "power: limp-node", "power: forget-node")
 		contains(t, runBinary(t, 0, "show", "--schema"), `"limp"`, `"forget"`)
 		contains(t, runBinary(t, 64, "run", newFaultsScenario, "--set", "plan.1.fault.by=1s"), "the limp fault has no field by", "^", "hint: leave it out")
@@ -132,7 +132,7 @@ func TestNewFaultNeedsOneFile(t *testing.T) {
 			t.Errorf("random plans drew %v", drew)
 		}
 	})
-	t.Run("elsewhere", func(t *testing.T) {
+	t.Run("other-backends", func(t *testing.T) {
 		var able map[string][]harness.Capability
 		if err := json.Unmarshal([]byte(runBinary(t, 0, "doctor", "--json")), &able); err != nil {
 			t.Fatal(err)
@@ -155,8 +155,7 @@ func TestNewFaultNeedsOneFile(t *testing.T) {
 	})
 }
 
-// eventTypesByFault returns, for each kind of fault, the types of its events in a history, except
-// invocations.
+// eventTypesByFault lists the event types, except invocations, of each kind of fault in a history.
 func eventTypesByFault(t *testing.T, path string) map[string]string {
 	t.Helper()
 	h, err := history.ReadFile(path)

@@ -11,11 +11,11 @@ import (
 	"lockpick/reports"
 )
 
-// diagramBottom is the bottom of the diagram's lanes and axis, in window coordinates.
+// diagramBottom is the bottom edge of the diagram's lanes and axis, in window coordinates.
 const diagramBottom = `[...document.querySelectorAll('#verdict svg.sq .sq-tick')].reduce((y, e) => Math.max(y, e.getBoundingClientRect().bottom), 0)`
 
-// unreadableLabels lists labels of the diagram that are cut off, overlap, or are crossed by an
-// arrow, as drawn by the browser.
+// unreadableLabels lists the diagram's labels that the browser draws cut off, overlapping, or
+// crossed by an arrow.
 const unreadableLabels = `(() => {
 	const svg = document.querySelector('#verdict svg.sq'), all = [...svg.querySelectorAll('text')].map((e) => ({ text: e.textContent, class: e.getAttribute('class') || '', b: e.getBBox() }));
 	const wrong = [], whole = svg.viewBox.baseVal, over = (p, q) => p.x + 1.5 < q.x + q.width && q.x + 1.5 < p.x + p.width && p.y + 2 < q.y + q.height && q.y + 2 < p.y + p.height;
@@ -33,8 +33,8 @@ const unreadableLabels = `(() => {
 	});
 	return wrong.join('; '); })()`
 
-// testFirstScreen checks what a reader sees of a violation before scrolling: one sentence with cause and
-// effect, whether it was expected, and the diagram, which must fit into a wide window.
+// testFirstScreen checks what a reader sees of a violation without scrolling: a sentence with cause
+// and effect, whether it was expected, and the diagram, which must fit into a wide window.
 func testFirstScreen(t *testing.T, browser context.Context, report, name, sentence, badge string, modes []mode) {
 	b := newTab(t, browser)
 	for _, m := range modes {
@@ -61,7 +61,8 @@ func testFirstScreen(t *testing.T, browser context.Context, report, name, senten
 	}
 }
 
-// testIncidents steps through all incidents of a run with the keys n and p, and follows a link to one.
+// testIncidents steps through all incidents in a run with the keys n and p, and follows a link to
+// one.
 func testIncidents(t *testing.T, browser context.Context, store string) {
 	report := filepath.Join(store, "gc-like-pauses", "latest", reports.PageFile)
 	b := newTab(t, browser)
@@ -71,7 +72,7 @@ func testIncidents(t *testing.T, browser context.Context, store string) {
 	const here = `[...document.querySelectorAll('.tl-views li')].findIndex((li) => li.classList.contains('tl-here'))`
 	n := int(b.value(`document.querySelectorAll('.tl-views li').length`).(float64))
 	b.expectValue(`+document.querySelector('#p-resource-safety td[data-l=Checked]').textContent.match(/violated (\d+) times/)[1]`, n)
-	b.value(`(async () => { const bytes = Uint8Array.from(atob(JSON.parse(document.querySelector('.tl-data').textContent)), (c) => c.charCodeAt(0)); // it is compressed
+	b.value(`(async () => { const bytes = Uint8Array.from(atob(JSON.parse(document.querySelector('.tl-data').textContent)), (c) => c.charCodeAt(0)); // the data is compressed
 		window.drawnOf = await new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream('gzip'))).json(); })(), 0`)
 	b.waitUntil(`window.drawnOf`)
 	seen := map[int]bool{}

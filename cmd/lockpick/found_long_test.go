@@ -15,8 +15,8 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// TestNamedSeedsShowTheirCause reruns the seeds that a sweep names for its causes. Each must show
-// its cause again, and its report must be in the store.
+// TestNamedSeedsShowTheirCause reruns the seed that a sweep names for each cause. It must show that
+// cause again, and its report must be in the store.
 func TestNamedSeedsShowTheirCause(t *testing.T) {
 	store := filepath.Join(t.TempDir(), "store")
 	printed := lockpick(t, "run", "random-faults", "--seeds", "14", "--store", store)
@@ -53,7 +53,7 @@ func TestNamedSeedsShowTheirCause(t *testing.T) {
 	}
 }
 
-// judgements runs the command of an example and returns the judgements.
+// judgements runs a command that run printed, and returns the judgements.
 func judgements(t *testing.T, command string) []outcome.Judgement {
 	t.Helper()
 	words := strings.Fields(command)
@@ -64,7 +64,8 @@ func judgements(t *testing.T, command string) []outcome.Judgement {
 	return answer.Outcomes[0].Judgements
 }
 
-// checkShown checks that the rerun of example e has cause x, after as many events as recorded.
+// checkShown checks that rerunning example e resulted in a violation with cause x after as many
+// events as e says.
 func checkShown(t *testing.T, all []outcome.Judgement, e outcome.Example, x outcome.Cause) {
 	t.Helper()
 	var found []string

@@ -23,11 +23,10 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// fuzzFlags are the flags of fuzz.
 type fuzzFlags struct {
 	runFlags
 	time       time.Duration // 0 means no time limit
-	seedGiven  bool          // --seed was given: start over
+	seedGiven  bool          // --seed was given, so fuzzing starts over
 	brokenLock bool          // the lock has a planted mistake
 	corpus     string
 }
@@ -38,21 +37,22 @@ func fuzzCmd(a *app) *cobra.Command {
 		Use:   "fuzz [NAME…|FILE…]",
 		Short: "run scenarios with new seeds and minimize the violations found",
 		Long: `Run scenarios in the simulation with one seed after another, on all processors, until --for
-or --seeds is reached. For each new combination of property and cause that is violated, keep
-the run with its report, and the smallest scenario that shows the same, as "lockpick minimize"
-finds it. At the end, print each finding and how often it occurred.
+or --seeds is reached. For each new combination of violated property and cause, keep the run
+with its report, and minimize the scenario as "lockpick minimize" does. At the end, print each
+finding and how often it occurred.
 
 Without names, the scenarios are random-settings and random-within-assumptions, whose plans
-stay within what Redlock assumes, with all variants that fit the lock. If a required property
+stay within Redlock's assumptions, with all variants that suit the lock. If a required property
 is violated, the exit code is 1.
 
-If fuzzing was interrupted or killed, the same command resumes it; if it had finished, the same
+If fuzzing was interrupted or killed, the same command resumes it; if it has finished, the same
 command continues with new seeds. With --seed it starts over. No run is counted twice.
 
 Minimized scenarios are stored in the corpus, a folder of scenario files. The next fuzz of the
-same lock runs them first: they still show the violation after a change to what seeds draw.
+same lock runs them first. They show the violation even if a later version of lockpick draws
+other random numbers from the same seed.
 
-Fuzzing finds all locks with a planted mistake (lock.kind broken), except
+Fuzzing detects every lock with a planted mistake (lock.kind broken), except
 ` + undetectedMistakes(),
 		Example: `  lockpick fuzz --lock redsync --for 10m
   lockpick fuzz random-faults/ --seeds 1000
@@ -84,7 +84,7 @@ Fuzzing finds all locks with a planted mistake (lock.kind broken), except
 	return c
 }
 
-// undetectedMistakes lists the planted mistakes that fuzzing does not find, with the reasons.
+// undetectedMistakes lists the planted mistakes that fuzzing does not detect, each with the reason.
 func undetectedMistakes() string {
 	var b strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(broken.NotFoundByFuzzing)) {
@@ -93,7 +93,6 @@ func undetectedMistakes() string {
 	return strings.TrimRight(b.String(), "\n")
 }
 
-// defaultFuzzScenarios are the scenarios that fuzz runs if none is named.
 var defaultFuzzScenarios = []string{"random-settings", "random-within-assumptions"}
 
 func (a *app) fuzz(ctx context.Context, f *fuzzFlags, args []string) (err error) {
@@ -133,7 +132,6 @@ func (a *app) fuzz(ctx context.Context, f *fuzzFlags, args []string) (err error)
 	return err
 }
 
-// choose returns the scenarios to run.
 func (f *fuzzFlags) choose(args []string) (picks []pick, err error) {
 	unnamed := len(args) == 0
 	if unnamed {
@@ -158,21 +156,21 @@ func (f *fuzzFlags) choose(args []string) (picks []pick, err error) {
 	}
 	able := campaign.Probe(context.Background(), b)
 	for _, p := range chosen {
-		elsewhere := len(picks) > 0 && unnamed && p.Lock.Kind != picks[0].Lock.Kind // a scenario for locks on one node
+		elsewhere := len(picks) > 0 && unnamed && p.Lock.Kind != picks[0].Lock.Kind // the scenario is for locks on a single node
 		if len(able.Missing(p.Scenario, kinds.All)) == 0 && !elsewhere {
-			p.Comparison = nil // comparison runs contribute nothing to fuzzing
+			p.Comparison = nil // fuzzing makes no comparison runs
 			picks = append(picks, p)
 		}
 	}
 	if len(picks) == 0 {
-		return nil, backendError(errors.New("none of these scenarios can be run in the simulation"), "see lockpick list -v")
+		return nil, backendError(errors.New("the simulation can't run any of these scenarios"), "see lockpick list -v")
 	}
 	return picks, nil
 }
 
-// requireCorrect makes scenarios require of a lock with a planted mistake what they require of a
-// correct lock. Properties that no lock has to guarantee are required only if the user set an
-// expectation for them (given). Fencing tokens are checked if the lock issues them.
+// addRequirements makes the scenarios require of a lock with a planted mistake whatever they require
+// of a correct lock. It checks the order of fencing tokens if the lock issues them, and does not
+// change an expectation that the user set (userExpects).
 func (f *fuzzFlags) requireCorrect(chosen []pick, args, given []string) error {
 	if !f.brokenLock {
 		return nil
@@ -195,9 +193,9 @@ func (f *fuzzFlags) requireCorrect(chosen []pick, args, given []string) error {
 	return nil
 }
 
-// waiveTokenOrder drops the expectation about the order of tokens if a scenario has it only because
-// of how its own lock counts. The lock under test does not promise that order. An expectation that
-// the user set stays.
+// waiveTokenOrder drops a scenario's expectation about the order of tokens if only the scenario's
+// own lock, which has its own token scheme, guarantees that order. An expectation that the user set
+// stays.
 func waiveTokenOrder(chosen []pick, given []string) {
 	for i, p := range chosen {
 		if p.Comparison != nil && countsDifferently(*p.Comparison) && !expects(given, verdict.FencingOrder) {
@@ -207,18 +205,17 @@ func waiveTokenOrder(chosen []pick, given []string) {
 	}
 }
 
-// countsDifferently reports whether a scenario's lock generates fencing tokens in another way than
+// hasOwnTokenScheme reports whether the scenario's lock generates fencing tokens differently from
 // the specification's lock.
 func countsDifferently(s scenario.Scenario) bool { return s.Lock.Fence && s.Lock.Kind != "redlock" }
 
-// expects reports whether the user set an expectation for the property.
 func expects(given []string, property string) bool {
 	return slices.ContainsFunc(given, func(s string) bool { return strings.HasPrefix(s, property+"=") })
 }
 
-// setBrokenLock sets the expectations for --lock broken with its mistake. Few of these locks issue
-// fencing tokens, so tokens are expected only of locks whose mistake concerns tokens. Without a
-// fence, a paused holder may write too late under any lock.
+// setBrokenLockExpectations sets the expectations for --lock broken. Only the locks whose mistake
+// concerns fencing tokens use them. For the others, resource-safety is not required: without
+// tokens, a paused holder may write too late under any lock.
 func (f *fuzzFlags) setBrokenLock() {
 	s := f.selection()
 	mistake := s.Mistake()

@@ -23,8 +23,8 @@ func fuzzCommand(t *testing.T, store string) *exec.Cmd {
 	return c
 }
 
-// counts returns the number of occurrences of each finding, and of all runs, from the JSON output
-// of fuzz.
+// findingCounts extracts how often each finding occurred, and the number of runs, from the JSON output of
+// fuzz.
 func counts(t *testing.T, text []byte) map[string]int {
 	t.Helper()
 	var h campaign.FuzzState
@@ -41,9 +41,8 @@ func counts(t *testing.T, text []byte) map[string]int {
 	return n
 }
 
-// TestFuzzResumes interrupts and kills lockpick fuzz. It must keep its findings, resume when it is
-// started again, and count each seed once, so that it ends with the results of an uninterrupted
-// one.
+// TestFuzzResumes repeatedly interrupts or kills lockpick fuzz and starts it again. The findings and
+// counts must be the same as without interruptions.
 func TestFuzzResumes(t *testing.T) {
 	whole, err := fuzzCommand(t, t.TempDir()).Output()
 	if code := err.(*exec.ExitError).ExitCode(); code != 1 {
@@ -68,11 +67,11 @@ func TestFuzzResumes(t *testing.T) {
 			err := c.Wait()
 			done = awaitRuns(t, store, 0) // more runs may have ended before the process did
 			if c.ProcessState.Success() || s == syscall.SIGINT && c.ProcessState.ExitCode() != 130 {
-				t.Fatalf("%v: it ended with %v", s, err)
+				t.Fatalf("%v: the process ended with %v", s, err)
 			}
 		}
 		if done >= 40 {
-			t.Errorf("%v: it had already finished", s)
+			t.Errorf("%v: the run had already finished", s)
 		}
 		text, _ := fuzzCommand(t, store).Output()
 		if got := counts(t, text); !reflect.DeepEqual(got, want) {
@@ -81,8 +80,7 @@ func TestFuzzResumes(t *testing.T) {
 	}
 }
 
-// awaitRuns waits until hunt.json records at least the given number of runs, and returns their
-// number.
+// waitForRuns waits until hunt.json records at least minRuns runs, and returns the number of runs.
 func awaitRuns(t *testing.T, store string, least int) int {
 	t.Helper()
 	for end := time.Now().Add(2 * time.Minute); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {

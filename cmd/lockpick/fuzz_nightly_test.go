@@ -30,8 +30,8 @@ func testSimRunner(t *testing.T) simRunner {
 	return c
 }
 
-// TestMinimizedForms minimizes each scenario of the catalog that expects a violation and compares the
-// result with its line in testdata/shrunk.txt. With -update, it rewrites the lines of the scenarios that
+// TestMinimizedForms minimizes each scenario in the catalog that expects a violation, and compares
+// the result with testdata/shrunk.txt. With -update, it rewrites the lines of the scenarios that
 // -run selects.
 func TestMinimizedForms(t *testing.T) {
 	c := testSimRunner(t)
@@ -62,11 +62,11 @@ func TestMinimizedForms(t *testing.T) {
 	}
 }
 
-// minimizedForm minimizes a scenario with seed 1 and describes the result in one line.
+// minimizedForm minimizes a scenario with seed 1 and returns a line that describes the result.
 func minimizedForm(t *testing.T, c simRunner, s minimizable) string {
 	const seed = 1
 	bug, err := violation(c.Run(t.Context(), s.Scenario, seed), s.Scenario, seed, s.bug.Property)
-	if err != nil { // the violation needs another seed
+	if err != nil { // the violation does not occur with seed 1
 		return notShownForm(s.bug)
 	}
 	begin := time.Now()
@@ -88,8 +88,8 @@ func minimizedForm(t *testing.T, c simRunner, s minimizable) string {
 	return form
 }
 
-// TestMinimizedScenariosReplay minimizes random plans. In at least 95 of 100 cases the resulting file
-// shows the same violation when it is run.
+// TestMinimizedScenariosReplay minimizes 100 random plans. Running the resulting file must show the
+// same violation in at least 95 cases.
 func TestMinimizedScenariosReplay(t *testing.T) {
 	c := testSimRunner(t)
 	chosen, err := choice{names: []string{"random-faults"}}.scenarios()
@@ -126,10 +126,10 @@ func TestMinimizedScenariosReplay(t *testing.T) {
 			t.Logf("%s, seed %d: %s does not occur: %v\n%s", p.ID(), seed, bug, err, text)
 		}
 	}
-	t.Logf("%d of %d replay; median %d runs, %d steps, %.1f s; most %d runs, %d steps, %.1f s", replayed, tried,
+	t.Logf("%d of %d show the violation again; median %d runs, %d steps, %.1f s; maximum %d runs, %d steps, %.1f s", replayed, tried,
 		median(runs), median(steps), median(seconds), slices.Max(runs), slices.Max(steps), slices.Max(seconds))
 	if replayed < 95 {
-		t.Errorf("%d of %d replay", replayed, tried)
+		t.Errorf("%d of %d show the violation again, want at least 95", replayed, tried)
 	}
 }
 
@@ -138,12 +138,12 @@ func median[T cmp.Ordered](all []T) T {
 	return all[len(all)/2]
 }
 
-// fuzzSeeds is the number of seeds per scenario. Most locks are caught after a few.
+// fuzzSeeds is the number of seeds per scenario. For most broken locks, a few seeds suffice.
 const fuzzSeeds = 200
 
-// TestFuzzFindsBrokenLocks fuzzes each broken lock until a required property is violated, and checks that
-// the minimized scenario is small. The fuzzer does not know what to look for. It also fuzzes the locks in
-// broken.Unhunted, to check that they are not found.
+// TestFuzzFindsBrokenLocks fuzzes each broken lock until a required property is violated, and
+// checks that the minimized scenario is small. Fuzzing must not detect the locks in
+// broken.NotFoundByFuzzing.
 func TestFuzzFindsBrokenLocks(t *testing.T) {
 	lockpick := build(t)
 	var text strings.Builder
@@ -164,7 +164,7 @@ func TestFuzzFindsBrokenLocks(t *testing.T) {
 			}
 			f := h.Findings[i]
 			if unhunted {
-				t.Errorf("found by %s, so it should not be in broken.Unhunted", f.First.Command)
+				t.Errorf("found by %s, so it should not be in broken.NotFoundByFuzzing", f.First.Command)
 			}
 			if f.Minimized == nil {
 				t.Fatalf("%s was not minimized: %s", f.Bug, f.NotMinimized)
@@ -182,11 +182,10 @@ func TestFuzzFindsBrokenLocks(t *testing.T) {
 		t.Logf("%d found; minimizing one took %.1f s in the median, %.1f s at most", len(took), median(took), slices.Max(took))
 	}
 	if len(broken.NotFoundByFuzzing) > 5 {
-		t.Errorf("%d broken locks are not found", len(broken.NotFoundByFuzzing))
+		t.Errorf("fuzzing did not find %d broken locks", len(broken.NotFoundByFuzzing))
 	}
 }
 
-// fuzzMistake fuzzes a lock with a mistake and returns the result.
 func fuzzMistake(t *testing.T, lockpick, mistake string) campaign.FuzzState {
 	t.Helper()
 	store := t.TempDir()

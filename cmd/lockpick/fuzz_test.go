@@ -6,9 +6,9 @@ import (
 	"testing"
 )
 
-// TestFuzzTokenExpectations checks that an expectation about a named lock's tokens does not apply to other
-// locks, unless the user sets it. An expectation about the specification's tokens applies to every lock
-// that issues tokens.
+// TestFuzzTokenExpectations checks that a scenario's expectation about its own lock's token scheme
+// does not apply to other locks, unless the user sets it. An expectation about the specification's
+// tokens applies to every lock that issues tokens.
 func TestFuzzTokenExpectations(t *testing.T) {
 	for _, c := range []struct {
 		scenario string
@@ -39,9 +39,8 @@ func TestFuzzTokenExpectations(t *testing.T) {
 	}
 }
 
-// TestExpectationsCanBeChecked checks that no scenario gets an expectation that it can't check,
-// such as bounded-hold without limits. A recorded run with such an expectation could not be read
-// back.
+// TestExpectationsCanBeChecked checks that fuzz sets no expectation that a scenario can't check,
+// such as bounded-hold without limits. A stored run with that expectation could not be opened.
 func TestExpectationsCanBeChecked(t *testing.T) {
 	for _, expects := range [][]string{nil, {"bounded-hold=holds"}} {
 		flags := runFlags{lock: "broken", sets: []string{"lock.mistake=plain-del"}, expects: expects, backend: simulation}
@@ -59,7 +58,7 @@ func TestExpectationsCanBeChecked(t *testing.T) {
 			}
 		}
 		if limited == 0 || limited == len(picks) {
-			t.Errorf("bounded-hold is expected in %d of %d scenarios, want those with limits", limited, len(picks))
+			t.Errorf("bounded-hold is expected in %d of %d scenarios, want only scenarios with limits", limited, len(picks))
 		}
 	}
 	flags := runFlags{expects: []string{"bounded-hold=holds"}, backend: simulation}

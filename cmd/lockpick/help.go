@@ -20,13 +20,13 @@ import (
 	"lockpick/scenarios/exhaust"
 )
 
-// topics lists the help pages that belong to no command. Their texts are in topics/NAME.txt.
+// topics lists the help pages that are not about a command. Their texts are in topics/NAME.txt.
 var topics = []struct{ name, short string }{
 	{"exit-codes", "what each exit code means"},
-	{"files", "what a run writes to disk"},
+	{"files", "the files that lockpick writes"},
 	{"verdict-file", "the fields of verdict.json and outcome.json"},
 	{"faults", "the faults that lockpick can inject"},
-	{"glossary", "the terms that lockpick uses"},
+	{"glossary", "definitions of lockpick's terms"},
 	{"locks", "which locks can be tested, and what is required of each"},
 	{"scenario-format", "how to write a scenario"},
 	{"properties", "what lockpick checks, and how"},
@@ -36,8 +36,8 @@ var topics = []struct{ name, short string }{
 //go:embed topics/*.txt
 var topicFiles embed.FS
 
-// topic returns the text of a help page. Words in capitals and braces are replaced with text that
-// is generated from the code: the table of faults, the limits of a run, the numbers it measures.
+// topicText returns the text of a help page. It replaces words in capitals and braces with text
+// generated from the code, such as the table of faults.
 func topic(name string) string {
 	text, err := topicFiles.ReadFile("topics/" + name + ".txt")
 	if err != nil {
@@ -47,20 +47,20 @@ func topic(name string) string {
 		"{FAULTS}", faultTable(),
 		"{LOCKS}", lockTable(),
 		"{BOUNDS}", wrap(0, 0, "Limits of one run: "+strings.Join(scenario.SizeLimits(), "; ")+
-			". A scenario that exceeds a limit is refused. A run that records more events is stopped and is inconclusive. "+
+			". A scenario that exceeds a limit is refused. A run that records too many events is stopped and is inconclusive. "+
 			"The limits also apply to scaled values. FILE is a regular file of at most a megabyte, not a pipe or a device."),
 		"{NUMBERS}", wrap(len("Numbers: "), 0, strings.Join(checker.Numbers(), ", ")+"."),
 	).Replace(strings.TrimSuffix(string(text), "\n"))
 }
 
-// helpWidth is the width of help texts, in columns.
+// helpWidth is the line length of help texts, in columns.
 const helpWidth = 84
 
 func wrap(first, rest int, text string) string {
 	return display.Wrap(helpWidth, first, rest, text)
 }
 
-// faultTable returns the table of the nemesis's faults.
+// faultTable returns the table of faults for help faults.
 func faultTable() string {
 	var b strings.Builder
 	width := 0
@@ -78,7 +78,7 @@ func faultTable() string {
 	return b.String()
 }
 
-// faultDetails lists what the author of a scenario must know about a kind of fault.
+// faultDetails describes how a scenario can use a kind of fault, one line per aspect.
 func faultDetails(k nemesis.Kind) []string {
 	var on, needs, takes, powers []string
 	for _, t := range k.On {
@@ -94,7 +94,7 @@ func faultDetails(k nemesis.Kind) []string {
 	}
 	hits := "hits:  " + strings.Join(on, ", ")
 	if k.Overlaps {
-		hits += "; several steps may have it active at once"
+		hits += "; it may be active in several steps at once"
 	}
 	out := []string{hits}
 	add := func(what string, words []string) {
@@ -115,8 +115,8 @@ func faultDetails(k nemesis.Kind) []string {
 	return out
 }
 
-// completer returns a function that completes one word from names and, if files is set, from file
-// names as well.
+// completer returns a function that completes one word from names. If files is set, the shell adds
+// file names.
 func completer(files bool, names func() []string) cobra.CompletionFunc {
 	then := cobra.ShellCompDirectiveNoFileComp
 	if files {
@@ -127,7 +127,7 @@ func completer(files bool, names func() []string) cobra.CompletionFunc {
 	}
 }
 
-// scenarioNames lists all scenarios as NAME, and their variants as NAME/VARIANT.
+// scenarioNames lists all scenarios as NAME and all variants as NAME/VARIANT.
 func scenarioNames() []string {
 	all, err := choice{}.scenarios()
 	if err != nil {
@@ -140,7 +140,6 @@ func scenarioNames() []string {
 	return out
 }
 
-// tagNames lists the tags of the catalog.
 func tagNames() []string {
 	all, err := choice{}.scenarios()
 	if err != nil {
@@ -154,7 +153,7 @@ func tagNames() []string {
 	return slices.Compact(out)
 }
 
-// expectationNames lists the values of --expect: every property with every expectation.
+// expectationNames lists the values of --expect.
 func expectationNames() []string {
 	var out []string
 	for _, p := range checker.Properties() {
@@ -163,10 +162,10 @@ func expectationNames() []string {
 	return out
 }
 
-// storedRuns lists the runs of the store, starting with the newest of each scenario.
+// storedRuns lists the runs in the default store, each scenario's newest run first.
 func storedRuns() []string { return suites.Runs(defaultStore()) }
 
-// addCompletion sets the completions of all commands.
+// addCompletion sets the completion functions of all commands.
 func addCompletion(root *cobra.Command) {
 	runs := completer(true, storedRuns)
 	for name, f := range map[string]cobra.CompletionFunc{
@@ -202,8 +201,9 @@ func addCompletion(root *cobra.Command) {
 	root.RegisterFlagCompletionFunc("color", completer(false, func() []string { return []string{"auto", "always", "never"} }))
 }
 
-// nearestName returns the name that the user probably intended: one that differs by typing mistakes,
-// or the one with the longest common prefix. It returns "" if no name comes close.
+// nearestName returns the name that the user probably intended: one with a typing mistake, or the
+// name with the longest common prefix of at least three letters. It returns "" if no name is
+// similar.
 func nearestName(word string, names []string) string {
 	best := scenario.Nearest(word, names)
 	if best != "" {
@@ -222,7 +222,7 @@ func nearestName(word string, names []string) string {
 	return best
 }
 
-// suggestion returns "; did you mean NAME?" for the nearest name, or "" if no name comes close.
+// suggestion returns "; did you mean NAME?" for the nearest name, or "" if no name is similar.
 func suggestion(word string, names []string) string {
 	if n := nearestName(word, names); n != "" {
 		return "; did you mean " + n + "?"
@@ -230,7 +230,7 @@ func suggestion(word string, names []string) string {
 	return ""
 }
 
-// commandNames lists the subcommands of a command; for the root these are all commands and topics.
+// commandNames lists the subcommands of a command. Those of the root include the topics.
 func commandNames(of *cobra.Command) (names []string) {
 	if !of.HasParent() {
 		names = append(names, "help")
@@ -243,10 +243,11 @@ func commandNames(of *cobra.Command) (names []string) {
 	return names
 }
 
-// flagPattern matches a flag at the start of a line of a command's usage.
+// flagPattern matches the flag that a line of a command's usage describes.
 var flagPattern = regexp.MustCompile(`(?m)^ +(?:-\w, )?--([a-z-]+)`)
 
-// flagError suggests the flag that the user probably intended, or the replacement of a removed one.
+// flagError adds a hint to an error about a flag: the flag that the user probably intended, or what
+// to use instead of a removed flag.
 func flagError(c *cobra.Command, err error) error {
 	hint := fmt.Sprintf("see %s --help", c.CommandPath())
 	if word, ok := strings.CutPrefix(err.Error(), "unknown flag: --"); ok {

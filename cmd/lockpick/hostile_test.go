@@ -20,7 +20,7 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// checkRefused checks that lockpick rejects its input with a usage error and a hint.
+// checkRefused checks that lockpick exits with a usage error and prints a hint.
 func checkRefused(t *testing.T, what string, args ...string) (errs string) {
 	t.Helper()
 	code, _, errs := runLockpick(t, args...)
@@ -30,8 +30,8 @@ func checkRefused(t *testing.T, what string, args ...string) (errs string) {
 	return errs
 }
 
-// realRun runs a scenario of the catalog as a suite, and returns the store and the directories of
-// the run and the suite.
+// makeStoredRun runs a scenario in the catalog, and returns the store, the run's directory, and the
+// directory of a suite with that run.
 func realRun(t *testing.T, name string) (store, dir, suiteDir string) {
 	t.Helper()
 	store = filepath.Join(t.TempDir(), "store")
@@ -48,7 +48,8 @@ func realRun(t *testing.T, name string) (store, dir, suiteDir string) {
 	return store, o.Dir, suiteDir
 }
 
-// unpack replaces the history in a run directory with its uncompressed text, as during a run.
+// unpackHistory replaces a run's compressed history with the uncompressed file that exists during a run,
+// and returns that file's path.
 func unpack(t *testing.T, dir string) string {
 	t.Helper()
 	text, err := campaign.HistoryText(dir)
@@ -59,9 +60,9 @@ func unpack(t *testing.T, dir string) string {
 	return path
 }
 
-const example = "gc-pause-after-acquire/" // violated, so it has every report
+const example = "gc-pause-after-acquire/" // it violates a property, so it has every report
 
-// protectedDir is a directory next to the store in which nothing may change.
+// A protectedDir is a directory next to the store. No command may change it.
 type protectedDir struct{ dir, file string }
 
 func newProtectedDir(t *testing.T, store string) protectedDir {
@@ -77,12 +78,12 @@ func (f protectedDir) checkUnchanged(t *testing.T, what string) {
 	text, err := os.ReadFile(f.file)
 	all, _ := os.ReadDir(f.dir)
 	if string(text) != "mine" || err != nil || len(all) != 1 {
-		t.Fatalf("%s: the outside directory changed: %.40q and %v (%v)", what, text, all, err)
+		t.Fatalf("%s: a directory outside the store changed: %.40q and %v (%v)", what, text, all, err)
 	}
 }
 
-// TestReportsAreNotWrittenThroughLinks checks that reports that are symbolic or hard links to other files
-// are replaced instead of written through.
+// TestReportsAreNotWrittenThroughLinks checks that a symbolic or hard link in a report's place is
+// replaced, and that the file that it points to stays unchanged.
 func TestReportsAreNotWrittenThroughLinks(t *testing.T) {
 	store, dir, suiteDir := realRun(t, example)
 	f := newProtectedDir(t, store)
@@ -122,7 +123,7 @@ func TestReportsAreNotWrittenThroughLinks(t *testing.T) {
 	}
 }
 
-// TestDirectoriesMayNotBeLinks checks that commands refuse to write into a directory that is a link to
+// TestDirectoriesMayNotBeLinks checks that commands don't write into a directory that is a link to
 // another place.
 func TestDirectoriesMayNotBeLinks(t *testing.T) {
 	store, dir, suiteDir := realRun(t, example)
@@ -134,7 +135,7 @@ func TestDirectoriesMayNotBeLinks(t *testing.T) {
 	f.checkUnchanged(t, "figures")
 	must(t, os.Remove(figures))
 
-	for _, d := range []string{dir, suiteDir} { // the whole directory is elsewhere
+	for _, d := range []string{dir, suiteDir} { // move the whole directory elsewhere
 		away := filepath.Join(t.TempDir(), "away")
 		must(t, os.CopyFS(away, os.DirFS(d)))
 		before, _ := os.ReadDir(away)
@@ -143,12 +144,12 @@ func TestDirectoriesMayNotBeLinks(t *testing.T) {
 		must(t, os.Symlink(away, link))
 		checkRefused(t, "latest", "report", link)
 		if after, _ := os.ReadDir(away); len(after) != len(before) {
-			t.Errorf("%v became %v", before, after)
+			t.Errorf("the files changed from %v to %v", before, after)
 		}
 		must(t, os.Remove(link))
 		must(t, os.Symlink(filepath.Base(d), link))
 		if code, _, errs := runLockpick(t, "report", link); code != 0 {
-			t.Errorf("latest links to its sibling: %s", errs)
+			t.Errorf("latest is a link to its sibling: %s", errs)
 		}
 	}
 
@@ -179,8 +180,8 @@ func TestDirectoriesMayNotBeLinks(t *testing.T) {
 	f.checkUnchanged(t, "the suites' folder")
 }
 
-// TestNoCommandWaitsForAFile checks that a special file or a huge file in place of any file is refused at
-// once.
+// TestNoCommandWaitsForAFile checks that commands refuse special files and huge files at once,
+// wherever they read a file.
 func TestNoCommandWaitsForAFile(t *testing.T) {
 	store, dir, suiteDir := realRun(t, example)
 	f := newProtectedDir(t, store)
@@ -213,7 +214,7 @@ func TestNoCommandWaitsForAFile(t *testing.T) {
 		must(t, os.RemoveAll(filepath.Join(dir, campaign.HistoryFile)))
 		must(t, os.Rename(packed+".kept", packed))
 		with(filepath.Join(dir, "outcome.json"), func() {
-			// An interrupted run has none either.
+			// An interrupted run has no outcome.json, so lockpick can do without.
 			if code, _, errs := runLockpick(t, "report", dir); code != 0 {
 				t.Errorf("%s as outcome.json: %d %s", name, code, errs)
 			}
@@ -246,13 +247,13 @@ func TestNoCommandWaitsForAFile(t *testing.T) {
 	}
 }
 
-// checkRefusedRun checks that a run with an unacceptable file is refused by every command.
+// checkRefusedRun checks that every command refuses a run in which file is unacceptable.
 func checkRefusedRun(t *testing.T, what, dir, file string) {
 	t.Helper()
 	for _, verb := range []string{"check", "explain", "report", "replay"} {
 		errs := checkRefused(t, what+" as "+file, verb, dir)
 		if what == "6 GB" && !strings.Contains(errs, "6442450944") {
-			t.Errorf("the error lacks the size: %s", errs)
+			t.Errorf("the error does not contain the size: %s", errs)
 		}
 	}
 }
@@ -264,7 +265,7 @@ func TestNoCommandWaitsForAReader(t *testing.T) {
 	checkRefused(t, "a pipe without a reader", "run", example, "--store", store, "--junit", pipe)
 }
 
-// TestImpossibleSuite checks that an outcome.json of a suite with impossible values is refused.
+// TestImpossibleSuite checks that a suite's outcome.json with impossible values is refused.
 func TestImpossibleSuite(t *testing.T) {
 	_, _, suiteDir := realRun(t, example)
 	path := filepath.Join(suiteDir, suites.OutcomeFile)
@@ -276,15 +277,15 @@ func TestImpossibleSuite(t *testing.T) {
 	} {
 		hostile := strings.Replace(string(text), change[0], change[1], 1)
 		if hostile == string(text) {
-			t.Errorf("there is no %s", change[0])
+			t.Errorf("outcome.json does not contain %s", change[0])
 		}
 		must(t, os.WriteFile(path, []byte(hostile), 0o644))
 		checkRefused(t, fmt.Sprintf("%.60s", change[1]), "report", suiteDir)
 	}
 }
 
-// TestReplayRejectsInvalidManifest checks that replay validates run.json. A client named like a path once
-// overwrote a file outside the store.
+// TestReplayRejectsInvalidManifest checks that replay validates run.json. A client whose name was a
+// path once overwrote a file outside the store.
 func TestReplayRejectsInvalidManifest(t *testing.T) {
 	store, dir, _ := realRun(t, example)
 	f := newProtectedDir(t, store)

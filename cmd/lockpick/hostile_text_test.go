@@ -15,16 +15,16 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// hostile is a text that an attacker may put into a key, a file name or an error.
+// hostileText is text that an attacker might put into a key, a file name or an error.
 const hostile = "a\n::error::forged\r\n  ::warning::forged\u0085::debug::\u2028::notice::\u2029\u202e\x1b[2J##[error]forged"
 
-// commandPattern matches text that GitHub's runner or a terminal would execute instead of show.
+// commandPattern matches text that GitHub's runner or a terminal would execute instead of showing.
 var commandPattern = regexp.MustCompile(`(?m)^[\pZ\s]*::|##\[|[\x00-\x08\x0b-\x1f\x7f-\x9f\x{2028}\x{2029}\x{202a}-\x{202e}\x{2066}-\x{2069}]`)
 
 var invisiblePattern = regexp.MustCompile(`[\x00-\x08\x0b-\x1f\x7f-\x9f\x{2028}\x{2029}\x{202e}]`)
 
-// TestForeignTextIsEscaped checks that no input can give GitHub's runner a command or forge a line of
-// output.
+// TestForeignTextIsEscaped checks that input can't contain commands for GitHub's runner or forge
+// lines of output.
 func TestForeignTextIsEscaped(t *testing.T) {
 	t.Setenv("GITHUB_ACTIONS", "true")
 	t.Setenv("GITHUB_STEP_SUMMARY", "")
@@ -52,15 +52,14 @@ func TestForeignTextIsEscaped(t *testing.T) {
 	}
 }
 
-// hostileOutcome returns an outcome in which every text is hostile.
 func hostileOutcome() outcome.Outcome {
 	return outcome.Outcome{Scenario: hostile, Backend: "sim", Code: outcome.ExitUnexpected, Command: hostile, Dir: hostile, Error: hostile, Hint: hostile, Stopped: hostile, Retried: []string{hostile},
 		Judgements: []outcome.Judgement{{Property: verdict.MutualExclusion, Expected: "holds", Got: verdict.Violated, Cause: hostile, Node: hostile, Because: hostile,
 			Confirmation: &outcome.Confirmation{Why: hostile}}}}
 }
 
-// TestHostileOutcomeForgesNoLines checks that the output for a run has as many lines as with harmless
-// texts.
+// TestHostileOutcomeForgesNoLines checks that hostile text does not change the number of lines that
+// run prints.
 func TestHostileOutcomeForgesNoLines(t *testing.T) {
 	print := func(o outcome.Outcome) string {
 		var b strings.Builder
@@ -88,8 +87,8 @@ func TestHostileOutcomeForgesNoLines(t *testing.T) {
 	}
 }
 
-// TestHostileOutcomeInReportsForCI checks that annotations are one command per line with escaped data, and
-// that JUnit files contain no invisible characters.
+// TestHostileOutcomeInReportsForCI checks that each line of annotations is a single command with
+// escaped data, and that JUnit files contain no invisible characters.
 func TestHostileOutcomeInReportsForCI(t *testing.T) {
 	var all outcome.Tally
 	all.Add(hostileOutcome())
@@ -109,7 +108,7 @@ func TestHostileOutcomeInReportsForCI(t *testing.T) {
 	}
 }
 
-// TestCommandsInPieces checks that commands are escaped even if a text is written in pieces.
+// TestCommandsInPieces checks that commands are escaped even if they are split between writes.
 func TestCommandsInPieces(t *testing.T) {
 	for cut := range len(hostile) {
 		var b strings.Builder

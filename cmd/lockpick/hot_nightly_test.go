@@ -16,8 +16,8 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// TestEndlessRunIsStopped runs clients for a day of virtual time without think or hold time. The
-// run must stop when its history reaches the size limit, within limits of time and memory.
+// TestEndlessRunIsStopped runs clients without think or hold time for a day of virtual time. The
+// run must stop when its history reaches the size limit, and must not use too much time or memory.
 func TestEndlessRunIsStopped(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "hot.yaml")
 	must(t, os.WriteFile(file, []byte(`name: hot

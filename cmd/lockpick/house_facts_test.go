@@ -10,13 +10,13 @@ import (
 	"testing"
 )
 
-// TestHistoriesAreReadOnce checks that only package facts determines which return belongs to which call
-// and when a fault started and ended, so that a diagram and a verdict can't disagree. It also checks that
-// no code parses a cause, which is a sentence for people: data belongs in fields of the event.
+// TestHistoriesAreReadOnce checks that only package facts matches returns with calls and determines
+// when faults start and end, so that a diagram and a verdict can't disagree. It checks that no code
+// parses an event's cause, which is a sentence for people: data belongs in the event's fields.
 func TestHistoriesAreReadOnce(t *testing.T) {
 	parents := []string{"checker", "reports", "scenarios", "internal/bruteforce", "internal/histories"}
-	allowed := map[string]string{ // a file that may break a rule, and why
-		"reports/page/detail.go":            "describes a single event, independent of others",
+	allowed := map[string]string{ // files that may break a rule, with the reason
+		"reports/page/detail.go":            "describes a single event, independently of others",
 		"internal/bruteforce/bruteforce.go": "an independent checker for tests, which may not share code with package facts",
 		"internal/histories/histories.go":   "creates histories for tests of package facts",
 		"checker/assumptions.go":            "a step's Proof contains the read-back text of a fault that hit nothing",
@@ -52,7 +52,7 @@ func TestHistoriesAreReadOnce(t *testing.T) {
 	}
 }
 
-// ruleViolations returns the violations of these rules in a file.
+// ruleViolations describes the places where a file breaks these rules.
 func ruleViolations(f *ast.File) (all []string) {
 	pairs := func(at string, e ast.Expr) {
 		if x := sourceOf(e); slices.Contains([]string{"history.Invoke", "history.Begin", "history.End", `"invoke"`, `"begin"`, `"end"`}, x) {
@@ -95,7 +95,7 @@ func ruleViolations(f *ast.File) (all []string) {
 	return all
 }
 
-// isTextSearch reports whether a call searches a text.
+// isTextSearch reports whether a call searches or parses text.
 func isTextSearch(c *ast.CallExpr) bool {
 	s, ok := c.Fun.(*ast.SelectorExpr)
 	if !ok {
@@ -112,7 +112,7 @@ func isTextSearch(c *ast.CallExpr) bool {
 	return false
 }
 
-// hasCause reports whether an expression contains an event's cause or a variable that contains one.
+// hasCause reports whether an expression contains an event's cause, or a variable in causes.
 func hasCause(e ast.Expr, causes map[string]bool) (found bool) {
 	ast.Inspect(e, func(n ast.Node) bool {
 		switch n := n.(type) {
@@ -126,7 +126,8 @@ func hasCause(e ast.Expr, causes map[string]bool) (found bool) {
 	return found
 }
 
-// sourceOf returns the source text of an identifier, a qualified identifier or a literal, or "".
+// sourceOf returns the source text of an identifier, a qualified identifier or a literal, and ""
+// for any other expression.
 func sourceOf(e ast.Expr) string {
 	switch e := e.(type) {
 	case *ast.BasicLit:
@@ -139,7 +140,7 @@ func sourceOf(e ast.Expr) string {
 	return ""
 }
 
-// TestReadersAreFound checks that ruleViolations reports forbidden code and nothing else.
+// TestReadersAreFound checks that ruleViolations reports forbidden code, and only that.
 func TestReadersAreFound(t *testing.T) {
 	for code, want := range map[string]int{
 		`if e.Type == history.Invoke { open[e.Process] = e }`:                        1,

@@ -18,7 +18,7 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// importRule lists what a package may import, and the reason for the limit.
+// An importRule says what a package may import, and why.
 type importRule struct {
 	module   string // packages of this module; a trailing /… includes all below
 	external string // third-party modules
@@ -26,7 +26,7 @@ type importRule struct {
 	reason   string
 }
 
-// importTable is the import table. Every package must be in it.
+// importTable must contain every package.
 var importTable = map[string]importRule{
 	"redlock":           {module: "redlock/driver", reason: "people copy the folder, so it is self-contained"},
 	"redlock/driver":    {reason: "for authors of drivers: the interfaces of a node, the Lua scripts, and advice on passwords, ACLs and certificates"},
@@ -162,7 +162,7 @@ const (
 	internal   = "github.com/rogpeppe/go-internal"  // tests only
 )
 
-// module is the module path with a trailing slash, even after a rename.
+// module is the module path with a trailing slash. It is correct even if the module is renamed.
 var module = strings.TrimSuffix(reflect.TypeFor[outcome.Outcome]().PkgPath(), "scenarios/outcome")
 
 type goPackage struct {
@@ -236,7 +236,7 @@ func (r importRule) allows(self, path string) bool {
 	return path == module+self || allowed(r.module+" "+r.external, path)
 }
 
-// allowed reports whether a list of packages and modules contains an import path.
+// isAllowed reports whether a list of packages and modules covers an import path.
 func allowed(list, path string) bool {
 	path = strings.TrimPrefix(path, module)
 	return slices.ContainsFunc(strings.Fields(list), func(a string) bool {
@@ -245,7 +245,7 @@ func allowed(list, path string) bool {
 	})
 }
 
-// Size limits. Longer code contains more than one idea.
+// Size limits. Code that exceeds them contains more than one idea.
 const (
 	maxFile     = 1000
 	maxFunction = 70
@@ -268,7 +268,7 @@ func TestSizesAndDocs(t *testing.T) {
 	}
 }
 
-// methods counts the methods of each type of a package, for this platform.
+// countMethods counts the methods of each type in a package, on this platform.
 func methods(t *testing.T, p goPackage) map[string]int {
 	t.Helper()
 	all := map[string]int{}
@@ -318,8 +318,8 @@ func checkSizes(t *testing.T, path string) {
 	}
 }
 
-// TestEngineHasNoClock checks that the engine uses only Cluster.Now and Cluster.At. The machine's clock
-// would be wrong in virtual time.
+// TestEngineHasNoClock checks that the engine uses Cluster.Now and Cluster.At instead of package
+// time. The machine's clock would be wrong in virtual time.
 func TestEngineHasNoClock(t *testing.T) {
 	files, err := filepath.Glob("../../harness/*.go")
 	if err != nil || len(files) == 0 {
@@ -341,16 +341,16 @@ func TestEngineHasNoClock(t *testing.T) {
 			}
 			x, ok := s.X.(*ast.Ident)
 			if ok && x.Name == "time" && slices.Contains([]string{"Now", "Sleep", "After", "AfterFunc", "NewTimer", "NewTicker", "Since", "Until", "Tick"}, s.Sel.Name) {
-				t.Errorf("%s: time.%s: the engine uses Cluster.Now and Cluster.At only", fset.Position(s.Pos()), s.Sel.Name)
+				t.Errorf("%s: time.%s: the engine must use Cluster.Now or Cluster.At", fset.Position(s.Pos()), s.Sel.Name)
 			}
 			return true
 		})
 	}
 }
 
-// TestFilesAreOpenedInOnePlace checks that untrusted files are opened only by package files, which never
-// blocks, limits what it reads, and does not leave its directory. Other packages may only create new files
-// under unique names.
+// TestFilesAreOpenedInOnePlace checks that only package files opens untrusted files. It never
+// blocks, limits how much it reads, and does not leave its directory. Other packages may only
+// create new files under unique names.
 func TestFilesAreOpenedInOnePlace(t *testing.T) {
 	parents := []string{"cmd/lockpick", "harness", "harness/scenario", "harness/history", "scenarios", "reports", "checker", "nemesis"}
 	forbidden := map[string][]string{
@@ -384,7 +384,7 @@ func TestFilesAreOpenedInOnePlace(t *testing.T) {
 					return true
 				}
 				if x, ok := s.X.(*ast.Ident); ok && slices.Contains(forbidden[x.Name], s.Sel.Name) {
-					t.Errorf("%s: %s.%s: open it by package harness/files", fset.Position(s.Pos()), x.Name, s.Sel.Name)
+					t.Errorf("%s: %s.%s: open files with package internal/files", fset.Position(s.Pos()), x.Name, s.Sel.Name)
 				}
 				return true
 			})

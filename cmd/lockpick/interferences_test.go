@@ -29,8 +29,8 @@ import (
 
 var interferences = flag.Int("interferences", 0, "number of processes or containers that TestInterferences… kills, stops or pauses; 0: a few, or many in nightly runs")
 
-// attack is an outside attack on a run. hit is called once in each of the first attempts (tries
-// says how many), when a client has started to write.
+// An attack kills, stops or pauses part of a run from outside. hit is called once in each of the
+// first tries attempts, when a client has started to write.
 type attack struct {
 	binary   string
 	scenario string
@@ -39,7 +39,7 @@ type attack struct {
 	hit      func(lockpick int) error
 }
 
-// allTries is larger than the maximum number of attempts of a run.
+// everyAttempt exceeds the maximum number of attempts of a run.
 const allTries = 99
 
 // run runs lockpick under the attack, and returns its exit code and output.
@@ -53,13 +53,13 @@ func (a attack) run(t *testing.T) (code int, output string) {
 		t.Fatal(err)
 	}
 	done := make(chan struct{})
-	go func() { defer close(done); cmd.Wait() }() // its state has the result
+	go func() { defer close(done); cmd.Wait() }() // cmd.ProcessState has the result
 	hit := map[string]bool{}
 	for {
 		select {
 		case <-done:
 			if len(hit) == 0 {
-				t.Errorf("the attack hit nothing")
+				t.Errorf("the attack hit no attempt")
 			}
 			return cmd.ProcessState.ExitCode(), out.String()
 		case <-time.After(2 * time.Millisecond):
@@ -80,7 +80,8 @@ func (a attack) run(t *testing.T) (code int, output string) {
 	}
 }
 
-// attackOnChild returns an attack that signals one process of a run on the process backend.
+// attackOnChild returns an attack.hit that sends signals to one process of a run on the process
+// backend.
 func attackOnChild(name string, all ...syscall.Signal) func(int) error {
 	return func(lockpick int) error {
 		pid, err := childOf(lockpick, name)
@@ -91,8 +92,8 @@ func attackOnChild(name string, all ...syscall.Signal) func(int) error {
 	}
 }
 
-// checkRetried checks that a run whose first attempt was hit passes with the next one, and that the
-// output says so.
+// checkRetried checks that a run whose first attempt was hit passes with a later one, and that the
+// output says that it was retried.
 func checkRetried(t *testing.T, a attack, name string) {
 	t.Helper()
 	code, output := a.run(t)
@@ -101,34 +102,33 @@ func checkRetried(t *testing.T, a attack, name string) {
 	}
 }
 
-// interference is an outside action on one process or container of a run.
+// An interference kills, stops or pauses one process or container of a run from outside.
 type interference struct {
 	scenario string
 	actor    string
 	way      string
-	after    time.Duration // since the start of lockpick; later if the actor does not exist yet
+	after    time.Duration // since the start of lockpick; if there is no such actor then, as soon as there is
 }
 
 func (i interference) String() string {
 	return fmt.Sprintf("%s: %s %s after %v", i.scenario, i.way, i.actor, i.after.Round(time.Millisecond))
 }
 
-// saboteur interferes with runs of the built binary on one backend.
+// A saboteur interferes with runs of the built binary on one backend.
 type saboteur struct {
 	*testing.T
 	binary, backend string
 	args            map[string][]string // by scenario
 	ways            []string
-	actors          func(lockpick int) map[string]string // what to hit, by name
+	actors          func(lockpick int) map[string]string // targets for hit, by name
 	hit             func(target, way string) (at time.Time, err error)
-	lastCheck       time.Duration // how long before a run's end it may check its actors for the last time
+	lastCheck       time.Duration // maximum time between a run's last check of its actors and its end
 
 	mu    sync.Mutex
-	tally map[string]map[string]int // by kind of actor and way, and by result
+	tally map[string]map[string]int // numbers of interferences, by kind of actor and way, and by result
 }
 
-// runUndisturbed runs a scenario without interference. It returns the actors that took part, and
-// the duration.
+// runUndisturbed runs a scenario without interference, and returns its actors and its duration.
 func (s *saboteur) runUndisturbed(scenario string) (actors []string, duration time.Duration) {
 	s.Helper()
 	seen := map[string]bool{}
@@ -139,13 +139,13 @@ func (s *saboteur) runUndisturbed(scenario string) (actors []string, duration ti
 		}
 		time.Sleep(time.Millisecond)
 	}
-	if code := r.cmd.ProcessState.ExitCode(); code != outcome.ExitOK && code != outcome.ExitUndecided { // as on an overloaded machine
+	if code := r.cmd.ProcessState.ExitCode(); code != outcome.ExitOK && code != outcome.ExitUndecided { // undecided: the machine is overloaded
 		s.Fatalf("%s, undisturbed: exit code %d\n%s", scenario, code, r.output.String())
 	}
 	return slices.Sorted(maps.Keys(seen)), time.Since(r.began)
 }
 
-// disturbedRun is a lockpick process with whose run a saboteur interferes.
+// A disturbedRun is a lockpick process that a saboteur has started.
 type disturbedRun struct {
 	cmd        *exec.Cmd
 	output     bytes.Buffer
@@ -178,13 +178,13 @@ func (r *disturbedRun) running() bool {
 }
 
 const (
-	longestLimit = 20 * time.Second // of the scenarios in these tests
-	maxOverrun   = 30 * time.Second // by how much a run may exceed its limit
-	neverEnds    = 5 * time.Minute  // for all tries together, on an overloaded machine
+	longestLimit = 20 * time.Second // longest time limit of the scenarios in these tests
+	maxOverrun   = 30 * time.Second // by how much a run may exceed its time limit
+	neverEnds    = 5 * time.Minute  // time limit for all attempts of a run, on an overloaded machine
 )
 
-// try interferes once and checks the result. It returns false if the run was over before the actor could
-// be hit.
+// try interferes with one run and checks the result. It returns false if the run ended before the
+// actor could be hit.
 func (s *saboteur) try(i interference, duration time.Duration) bool {
 	r := s.start(i.scenario)
 	var at time.Time
@@ -216,26 +216,27 @@ func (s *saboteur) try(i interference, duration time.Duration) bool {
 	result := fmt.Sprintf("exit %d", code)
 	switch {
 	case discarded:
-		result += " after another try"
+		result += " after a retry"
 	case code == outcome.ExitOK && strings.Contains(output, "skipped"):
 		s.Errorf("%v: skipped, exit code 0\n%s", i, output)
 	case code == outcome.ExitOK && isProbe(i.actor):
 		result += ", probed again"
 	case code == outcome.ExitOK && s.afterLastCheck(r, at):
-		result += ", hit when the run was over"
+		result += ", hit after the run had ended"
 	default:
-		s.Errorf("%v: exit code %d, and no try was discarded\n%s", i, code, output)
+		s.Errorf("%v: exit code %d, and no attempt was discarded\n%s", i, code, output)
 	}
-	// A process with a node's address is reported as the node, and of many only the first are named.
+	// A process with a node's address is reported as that node. If there are many actors, only
+	// the first ones are named.
 	named := strings.Contains(output, i.actor) || strings.HasPrefix(i.actor, "address") || strings.Contains(output, " more (")
 	if discarded && !isProbe(i.actor) && !named {
-		s.Errorf("%v: the output doesn't name it\n%s", i, output)
+		s.Errorf("%v: the output doesn't name the actor\n%s", i, output)
 	}
 	if !slices.Contains([]int{outcome.ExitOK, outcome.ExitUndecided, outcome.ExitBackend}, code) {
 		s.Errorf("%v: exit code %d\n%s", i, code, output)
 	}
 	if took, may := s.firstTryDuration(r), duration+longestLimit+maxOverrun; took > may {
-		s.Errorf("%v: the try took %v, limit %v", i, took, may)
+		s.Errorf("%v: the attempt took %v, limit %v", i, took, may)
 	}
 	if left, err := os.ReadDir(r.tmp); err != nil || len(left) > 0 {
 		s.Errorf("%v: left in TMPDIR: %v %v\n%s", i, left, err, output)
@@ -244,16 +245,16 @@ func (s *saboteur) try(i interference, duration time.Duration) bool {
 	return true
 }
 
-// isProbe reports whether a process only probes the machine before any run.
+// isProbe reports whether an actor is a process that probes the machine before the run.
 func isProbe(actor string) bool {
 	return actor == "trial" || actor == "date" || actor == "redis-server"
 }
 
-// firstTryDuration returns the duration of the first attempt, which is the disturbed one.
+// firstTryDuration returns how long the first attempt, which was disturbed, took.
 func (s *saboteur) firstTryDuration(r *disturbedRun) time.Duration {
 	runs, err := filepath.Glob(filepath.Join(r.store, "*", "2*"))
 	if err != nil || len(runs) == 0 {
-		return 0 // it was over before its first run
+		return 0 // no attempt was started
 	}
 	o, err := campaign.ReadOutcome(slices.Min(runs))
 	if err != nil {
@@ -262,7 +263,8 @@ func (s *saboteur) firstTryDuration(r *disturbedRun) time.Duration {
 	return time.Duration(o.Seconds * float64(time.Second))
 }
 
-// afterLastCheck reports whether an instant is after the last check of the actors of the last run.
+// isAfterLastCheck reports whether at may be after the last attempt checked its actors for the last
+// time.
 func (s *saboteur) afterLastCheck(r *disturbedRun, at time.Time) bool {
 	runs, err := filepath.Glob(filepath.Join(r.store, "*", "2*", campaign.PackedFile))
 	if err != nil || len(runs) == 0 {
@@ -291,8 +293,8 @@ func (s *saboteur) countResult(i interference, result string) {
 	s.tally[key][result]++
 }
 
-// sabotage interferes n times, atOnce of them concurrently, with every actor of each scenario in
-// turn, at times spread evenly over a run.
+// sabotage interferes with n runs, numConcurrent at a time. It alternates between scenarios,
+// actors and ways, and spreads the times evenly over a run.
 func (s *saboteur) sabotage(n, atOnce int) {
 	type whole struct {
 		cast []string
@@ -317,15 +319,16 @@ func (s *saboteur) sabotage(n, atOnce int) {
 				kind := kinds[turn%len(kinds)]
 				sameKind := slices.DeleteFunc(slices.Clone(of.cast), func(actor string) bool { return kindOf(actor) != kind })
 				i := interference{scenario: name, actor: sameKind[k%len(sameKind)], way: s.ways[(turn+k%len(names))%len(s.ways)]}
-				// Multiples of the golden ratio spread evenly for any n.
+				// The fractional parts of multiples of the golden ratio are spread
+				// evenly for any n.
 				_, share := math.Modf(float64(k) * math.Phi)
 				i.after = time.Duration(share * float64(of.life))
 				for !s.try(i, of.life) {
 					if i.after == 0 {
-						s.countResult(i, "was not seen in time")
+						s.countResult(i, "not found in time")
 						break
 					}
-					i.after /= 2 // the run had already ended
+					i.after /= 2 // too late: the run had already ended
 					if i.after < 10*time.Millisecond {
 						i.after = 0
 					}
@@ -347,7 +350,6 @@ func (s *saboteur) sabotage(n, atOnce int) {
 	}
 }
 
-// kindOf returns an actor's name without its number.
 func kindOf(actor string) string { return strings.Trim(actor, "0123456789") }
 
 func mapAll(all []string, f func(string) string) (out []string) {
@@ -357,8 +359,8 @@ func mapAll(all []string, f func(string) string) (out []string) {
 	return out
 }
 
-// processesOf returns the descendants of a lockpick process, by the name under which it records them, or
-// else by their program.
+// processesOf returns the IDs of a lockpick process's children, by the name in lockpick's record,
+// or else by the name of the program.
 func processesOf(lockpick int) map[string]string {
 	found, named := map[string]string{}, childrenOf(lockpick)
 	tasks, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", lockpick))
@@ -370,7 +372,7 @@ func processesOf(lockpick int) map[string]string {
 			_, program, _ = strings.Cut(program, "(")
 			to, _ := os.Readlink("/proc/" + pid + "/fd/2")
 			name := cmp.Or(named[pid], program)
-			if to != "" && rest != "" && rest[0] != 'Z' && !strings.HasPrefix(name, "lockpick") { // a process before its exec
+			if to != "" && rest != "" && rest[0] != 'Z' && !strings.HasPrefix(name, "lockpick") { // not a fork of lockpick that has not called exec yet
 				found[name] = pid
 			}
 		}
@@ -378,7 +380,7 @@ func processesOf(lockpick int) map[string]string {
 	return found
 }
 
-// containersOf returns the running containers of a lockpick process, by name without the host number.
+// containersOf returns a lockpick process's running containers, by name without the host number.
 func containersOf(lockpick int) map[string]string {
 	found := map[string]string{}
 	list, _ := exec.Command("docker", "ps", "--filter", "label=lockpick", "--format", "{{.Names}}").Output() // empty if the engine is busy
@@ -395,10 +397,10 @@ func containersOf(lockpick int) map[string]string {
 	return found
 }
 
-// waysToHitContainer lists actions on a container: through its engine, or signals from outside.
+// waysToHitContainer lists docker commands, and a signal to the container's first process.
 var waysToHitContainer = []string{"kill", "pause", "kill --signal=TERM", "SIGSTOP", "pause unpause"}
 
-// hitContainer applies one of waysToHitContainer to a container.
+// hitContainer hits a container in one of waysToHitContainer, and returns when it did.
 func hitContainer(target, way string) (at time.Time, err error) {
 	docker := func(words ...string) string {
 		text, fails := exec.Command("docker", words...).Output()
@@ -409,7 +411,7 @@ func hitContainer(target, way string) (at time.Time, err error) {
 	case "SIGSTOP":
 		pid, _ := strconv.Atoi(docker("inspect", "--format", "{{.State.Pid}}", target))
 		if err != nil || pid <= 1 {
-			return at, cmp.Or(err, errors.New("it has ended"))
+			return at, cmp.Or(err, errors.New("the container has ended"))
 		}
 		return time.Now(), syscall.Kill(pid, syscall.SIGSTOP)
 	case "pause unpause":
@@ -424,10 +426,11 @@ func hitContainer(target, way string) (at time.Time, err error) {
 	docker(append(strings.Fields(way), target)...)
 	at = time.Now()
 	if err == nil && strings.HasSuffix(way, "TERM") {
-		// The first process of a container receives only signals for which it has set a handler.
+		// The first process of a container receives only signals for which it has set a
+		// handler.
 		for end := at.Add(3 * time.Second); docker("inspect", "--format", "{{.State.Running}}", target) == "true"; {
 			if time.Now().After(end) {
-				return at, errors.New("it has not heard it")
+				return at, errors.New("the container ignored the signal")
 			}
 		}
 		err = nil // lockpick may have removed it already
@@ -435,7 +438,7 @@ func hitContainer(target, way string) (at time.Time, err error) {
 	return at, err
 }
 
-// signalProcess applies one of waysToHit to a process.
+// signalProcess sends a process the signals in waysToHit[way], and returns when it sent the first.
 func signalProcess(target, way string) (at time.Time, err error) {
 	pid, err := strconv.Atoi(target)
 	if err != nil {
@@ -453,7 +456,7 @@ func signalProcess(target, way string) (at time.Time, err error) {
 	return at, nil
 }
 
-// onDocker returns a saboteur for runs in containers.
+// dockerSaboteur returns a saboteur for runs in containers.
 func onDocker(t *testing.T) *saboteur {
 	return &saboteur{T: t, binary: build(t), backend: "docker", ways: waysToHitContainer, actors: containersOf, hit: hitContainer,
 		lastCheck: 500 * time.Millisecond, args: map[string][]string{

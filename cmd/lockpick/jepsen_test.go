@@ -10,11 +10,11 @@ import (
 	"testing"
 )
 
-// modelFlags lists the models that each history in testdata/jepsen is checked against, in the order
-// of the columns below and in the README there.
+// modelFlags lists the models against which each history in testdata/jepsen is checked. Its order
+// is that of the columns in jepsenVerdicts and in the README there.
 var modelFlags = [][]string{{"--model", "mutex"}, {"--model", "owner-mutex"}, {"--model", "handle"}, {"--model", "lease"}, {"--model", "lease", "--ttl", "1s"}}
 
-// jepsenVerdicts maps each history to its verdicts: + holds, - violated.
+// jepsenVerdicts maps each history to its verdicts by model: + holds, - violated.
 var jepsenVerdicts = map[string]string{
 	"sequential":                        "+ + + + +",
 	"concurrent-acquires":               "+ + + + +",

@@ -16,10 +16,10 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// TestKills kills lockpick processes at random times, and ends others with a signal. The next
-// process of the same kind must remove everything that a killed one left behind; a process ended by
-// a signal must leave nothing. Together with TestKillsOnDocker, this makes a hundred kills and
-// twenty of each signal. The environment variable KILLS_SEED selects other times.
+// TestKills kills lockpick processes at random times, and ends others with SIGHUP or SIGTERM. The
+// next process must remove everything that a killed process left behind; a process ended by a
+// signal must leave nothing behind. Together with TestKillsOnDocker, there are a hundred kills and
+// twenty signals of each kind. The environment variable KILLS_SEED selects other times.
 func TestKills(t *testing.T) {
 	endMany(newKillEnv(t, killSeed(), false), []int{40, 0, 16, 16}, []int{10, 0, 4, 0})
 }
@@ -37,8 +37,8 @@ func killSeed() uint64 {
 	return seed
 }
 
-// endMany kills lockpick processes of each kind, and ends others with SIGHUP and with SIGTERM.
-// kills and signals contain the number of processes of each kind.
+// killAndSignal kills lockpick processes of each kind, and ends others with SIGHUP and with SIGTERM.
+// kills and signals are the numbers of processes, by kind.
 func endMany(f *killEnv, kills, signals []int) {
 	began := time.Now()
 	for _, k := range f.kinds(kills[0], kills[1], kills[2], kills[3]) {
@@ -52,8 +52,9 @@ func endMany(f *killEnv, kills, signals []int) {
 	f.Logf("in %v", time.Since(began).Round(time.Second))
 }
 
-// TestSecondSignalEndsAtOnce checks that a second signal ends lockpick at once while it waits for
-// an unresponsive engine. The next process removes what is left behind.
+// TestSecondSignalEndsAtOnce checks that a second signal ends lockpick at once even if it is
+// waiting for an unresponsive container engine, and that the next process removes what it left
+// behind.
 func TestSecondSignalEndsAtOnce(t *testing.T) {
 	needEngine(t)
 	f := newKillEnv(t, 1, true)
@@ -74,7 +75,7 @@ func TestSecondSignalEndsAtOnce(t *testing.T) {
 	cmd.Process.Signal(syscall.SIGTERM)
 	select {
 	case <-ended:
-		t.Fatal("it cleaned up without its engine")
+		t.Fatal("lockpick cleaned up although the engine did not respond")
 	case <-time.After(2 * time.Second):
 	}
 	cmd.Process.Signal(syscall.SIGTERM)
@@ -82,21 +83,21 @@ func TestSecondSignalEndsAtOnce(t *testing.T) {
 	case <-ended:
 	case <-time.After(2 * time.Second):
 		cmd.Process.Kill()
-		t.Error("it continues after a second signal")
+		t.Error("lockpick continued after a second signal")
 	}
 	if code := cmd.ProcessState.ExitCode(); code != outcome.ExitInterrupt {
 		t.Errorf("exit code %d", code)
 	}
 	if f.remains() == "" {
-		t.Error("it left nothing behind, so the test shows nothing")
+		t.Error("lockpick left nothing behind, so the test proves nothing")
 	}
 	f.runToEnd("run", "baseline/", "--backend", "docker", "--set", "workload.for=5s")
 	if left := f.awaitRemains(); left != "" {
-		t.Errorf("left behind by the next start:\n%s", left)
+		t.Errorf("not removed by the next process:\n%s", left)
 	}
 }
 
-// freezableSocket returns a socket that forwards to the engine until it is frozen.
+// freezableSocket returns a socket that forwards to the container engine until freeze is called.
 func freezableSocket(t *testing.T) (path string, freeze func()) {
 	t.Helper()
 	engine, ok := strings.CutPrefix(os.Getenv("DOCKER_HOST"), "unix://")

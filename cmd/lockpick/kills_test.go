@@ -19,15 +19,15 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// killEnv is the environment in which lockpick is ended at random times: its binary, its own TMPDIR and a
-// store. Everything in the store except runs was left behind by a process that was ended.
+// A killEnv is the environment in which a test ends lockpick processes at random times. TMPDIR and
+// the store are not used by anything else, so whatever is there, except runs, was left behind.
 type killEnv struct {
 	*testing.T
 	binary, tmp, store string
 	rng                *rand.Rand
-	engine             bool              // runs use containers, and no other containers start or end meanwhile
-	cleanState         map[string]string // state of the machine without lockpick
-	durations          map[string]time.Duration
+	engine             bool                     // runs use containers, and nothing else uses the engine
+	cleanState         map[string]string        // machineState before the first lockpick process
+	durations          map[string]time.Duration // of undisturbed processes, by command
 }
 
 func newKillEnv(t *testing.T, seed uint64, engine bool) *killEnv {
@@ -49,8 +49,8 @@ func (f *killEnv) command(args ...string) *exec.Cmd {
 	return cmd
 }
 
-// runToEnd runs lockpick without ending it, and records how long it takes. Its verdict does not
-// matter, because the machine may be overloaded.
+// runToEnd runs lockpick undisturbed, and records the duration. It accepts any verdict, because the
+// machine may be overloaded.
 func (f *killEnv) runToEnd(args ...string) {
 	f.Helper()
 	began := time.Now()
@@ -62,25 +62,24 @@ func (f *killEnv) runToEnd(args ...string) {
 	f.durations[strings.Join(args, " ")] = time.Since(began)
 }
 
-// reachedVerdict reports whether lockpick reached any verdict.
 func reachedVerdict(state *os.ProcessState) bool {
 	return slices.Contains([]int{outcome.ExitOK, outcome.ExitUnexpected, outcome.ExitUndecided}, state.ExitCode())
 }
 
-// killKind is a kind of lockpick process: the commands that are killed or ended, and the command
-// that must clean up afterwards.
+// A killKind is a kind of lockpick process: the commands to kill or end, and the command that must
+// clean up afterward.
 type killKind struct {
 	name     string
-	commands [][]string // used in turn
+	commands [][]string // in rotation
 	cleanup  []string
 	kills    int
 }
 
-// killCounts counts the results of killing processes of one kind.
+// killCounts counts killed processes of one kind, by result.
 type killCounts struct{ ended, alreadyEnded, leftSomething, cleanedUp int }
 
-// kill kills lockpick processes of a kind at random times, and checks that the command that follows
-// leaves nothing behind.
+// kill kills lockpick processes of a kind at random times. After each, it runs the cleanup command
+// and checks that nothing is left.
 func (f *killEnv) kill(k killKind) {
 	f.Helper()
 	var s killCounts
@@ -113,14 +112,14 @@ func (f *killEnv) kill(k killKind) {
 			s.cleanedUp++
 		}
 		if left != "" {
-			f.Errorf("lockpick %s, killed after %v: left behind by the next start:\n%s", strings.Join(args, " "), after, left)
+			f.Errorf("lockpick %s, killed after %v: the next process did not remove:\n%s", strings.Join(args, " "), after, left)
 		}
 	}
 	f.Logf("kill -9 of %-17s %3d, %d had already ended; %d left something, all removed in %d", k.name+":", s.ended, s.alreadyEnded, s.leftSomething, s.cleanedUp)
 }
 
-// signal ends lockpick processes of a kind with a signal, and checks that they shut down in an orderly way:
-// they leave nothing behind, keep the history with a verdict, and exit with 130.
+// signal ends lockpick processes of a kind with a signal. They must leave nothing behind, keep the
+// history and its verdict, and exit with 130.
 func (f *killEnv) signal(k killKind, sig syscall.Signal) {
 	f.Helper()
 	early, late := 0, 0
@@ -143,7 +142,7 @@ func (f *killEnv) signal(k killKind, sig syscall.Signal) {
 		cmd.Wait()
 		longest = max(longest, time.Since(sent))
 		switch is := cmd.ProcessState; {
-		case is.Sys().(syscall.WaitStatus).Signaled(): // before its signal handler was set, so it had created nothing
+		case is.Sys().(syscall.WaitStatus).Signaled(): // before lockpick handled signals, so it had created nothing
 			early++
 		case reachedVerdict(is):
 			late++
@@ -159,10 +158,9 @@ func (f *killEnv) signal(k killKind, sig syscall.Signal) {
 			}
 		}
 	}
-	f.Logf("%-11v of %-17s %3d, %d before their signal handler was set, %d had already ended; all within %v", sig, k.name+":", k.kills, early, late, longest.Round(time.Millisecond))
+	f.Logf("%-11v of %-17s %3d, %d before they handled signals, %d had already ended; all within %v", sig, k.name+":", k.kills, early, late, longest.Round(time.Millisecond))
 }
 
-// runs returns the directories of all runs in the store.
 func (f *killEnv) runs() []string {
 	runs, err := filepath.Glob(filepath.Join(f.store, "*", "*-*-*"))
 	if err != nil {
@@ -171,7 +169,7 @@ func (f *killEnv) runs() []string {
 	return runs
 }
 
-// checkVerdict checks that a run has a verdict, if it has a history.
+// checkVerdict checks that a run with a history has a verdict.
 func (f *killEnv) checkVerdict(dir, what string) {
 	f.Helper()
 	if is, err := os.Stat(filepath.Join(dir, "history.jsonl")); err != nil || is.Size() == 0 {
@@ -184,7 +182,7 @@ func (f *killEnv) checkVerdict(dir, what string) {
 	}
 }
 
-// awaitRemains returns remains, after giving killed processes time to exit.
+// awaitCleanup waits up to five seconds until nothing remains, and returns what remains then.
 func (f *killEnv) awaitRemains() (left string) {
 	for end := time.Now().Add(5 * time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 		if left = f.remains(); left == "" {
@@ -194,7 +192,7 @@ func (f *killEnv) awaitRemains() (left string) {
 	return left
 }
 
-// remains lists everything that lockpick processes left behind, or "".
+// remains lists everything that lockpick processes left behind.
 func (f *killEnv) remains() string {
 	var left []string
 	entries, err := os.ReadDir(f.tmp)
@@ -228,8 +226,8 @@ func (f *killEnv) remains() string {
 	return strings.Join(left, "\n")
 }
 
-// processes lists the processes that run the binary, or use its TMPDIR as working directory or for an open
-// file.
+// processes lists the processes that run the binary, or whose working directory or open files are in
+// TMPDIR.
 func (f *killEnv) processes() (left []string) {
 	links, _ := filepath.Glob("/proc/[0-9]*/exe")
 	cwds, _ := filepath.Glob("/proc/[0-9]*/cwd")
@@ -244,8 +242,8 @@ func (f *killEnv) processes() (left []string) {
 	return left
 }
 
-// machineState returns the other resources of runs: containers, networks, interfaces, network
-// namespaces and packet filter rules.
+// machineState lists what runs in containers can leave behind: containers, networks, interfaces,
+// network namespaces and packet filter rules.
 func (f *killEnv) machineState() map[string]string {
 	has := map[string]string{}
 	if !f.engine {
@@ -282,8 +280,8 @@ func (f *killEnv) machineState() map[string]string {
 	return has
 }
 
-// kinds returns the kinds of processes to end, with the given number of each. Kinds with number 0
-// are omitted.
+// kinds returns the kinds of processes to end, with the given numbers. It omits kinds whose number
+// is 0.
 func (f *killEnv) kinds(process, docker, replay, report int) (all []killKind) {
 	latest := func(scenario string) string { return filepath.Join(f.store, scenario, "latest") }
 	onProcess := []string{"run", "baseline/", "--backend", "process", "--set", "workload.for=5s"}

@@ -18,16 +18,15 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// minimizeFlags are the flags of minimize.
 type minimizeFlags struct {
 	selection campaign.Selection
 	seed      uint64
 	store     string
 	json      bool
 	property  string
-	try       string // a backend on which the minimized scenario is tried as well; "": none
-	file      string // the output file; "": in the store
-	maxRuns   int    // largest number of runs
+	try       string // backend on which to run the minimized scenario, too; "" means none
+	file      string // output file; "" means a file in the store
+	maxRuns   int    // 0 means no limit
 	seedGiven bool   // --seed was given
 }
 
@@ -40,10 +39,10 @@ func minimizeCmd(a *app) *cobra.Command {
 shorten and round times, as long as the same property is violated by the same cause.
 
 DIR is a stored run; for a scenario (NAME/VARIANT or FILE), --seed selects the run. It is
-rerun in the simulation some hundred times, on all processors. The result is a scenario file
-with a caption that explains it. The file expects the violation, and "lockpick run FILE"
-shows it. The last line gives the number of runs, and with how many of 100 seeds the
-violation occurs: a minimal scenario may depend on its seed.`,
+rerun in the simulation a few hundred times, on all processors. The result is a scenario file
+with an explanation at the top. It expects the violation, which "lockpick run FILE" shows.
+The last line gives the number of runs, and with how many of 100 seeds the violation occurs:
+a minimal scenario may depend on its seed.`,
 		Example: `  lockpick minimize store/random-faults/latest
   lockpick minimize random-faults/ --seed 13 --property mutual-exclusion
   lockpick minimize random-faults/ --seed 13 --try process -o mine.yaml`,
@@ -54,14 +53,14 @@ violation occurs: a minimal scenario may depend on its seed.`,
 		},
 	}
 	fs := c.Flags()
-	fs.Uint64Var(&f.seed, "seed", 1, "the seed that shows the violation, for a scenario")
-	fs.StringVar(&f.property, "property", "", "the property (default: the first required one that is violated, or else the first violated one)")
+	fs.Uint64Var(&f.seed, "seed", 1, "for a scenario: the seed that shows the violation")
+	fs.StringVar(&f.property, "property", "", "property whose violation to keep (default: the first violated property, preferring required ones)")
 	fs.StringVar(&f.selection.Lock, "lock", "", "test this kind of lock, as in redsync or KIND:OPTION=VALUE")
 	fs.StringArrayVar(&f.selection.Sets, "set", nil, "override a setting, as in lock.ttl=5s")
-	fs.StringVar(&f.try, "try", "", "run the minimized scenario on this backend as well")
+	fs.StringVar(&f.try, "try", "", "then run the minimized scenario on this backend, too")
 	fs.StringVarP(&f.file, "output", "o", "", "write the scenario to this file (default: in "+campaign.ShrunkFolder+" of the store)")
 	storeFlag(c, &f.store, "the scenario and its run")
-	fs.IntVar(&f.maxRuns, "runs", 0, "at most this many runs (0: no limit)")
+	fs.IntVar(&f.maxRuns, "runs", 0, "maximum number of runs (0: no limit)")
 	jsonFlag(c, &f.json, "the result")
 	return c
 }
@@ -129,7 +128,7 @@ func (a *app) minimize(ctx context.Context, f *minimizeFlags, arg string) error 
 	return nil
 }
 
-// canWrite checks before the search that the output file can be written.
+// checkOutputFile checks that the output file can be written, so that no search is in vain.
 func (f *minimizeFlags) canWrite() error {
 	if f.file == "" {
 		return nil
@@ -137,10 +136,10 @@ func (f *minimizeFlags) canWrite() error {
 	if is, err := os.Stat(f.file); err == nil && !is.Mode().IsRegular() {
 		return errors.New("it exists and is not a regular file")
 	}
-	return errors.Unwrap(campaign.CanWrite(filepath.Dir(f.file))) // drop the part about the store
+	return errors.Unwrap(campaign.CanWrite(filepath.Dir(f.file))) // drop the context, which names the store
 }
 
-// findSubject returns the scenario and the seed to minimize.
+// findSubject returns the scenario and the seed of the run to minimize.
 func (f *minimizeFlags) findSubject(arg string) (scenario.Scenario, uint64, error) {
 	if info, err := os.Stat(arg); err == nil && info.IsDir() {
 		if err := rejectRunFolder(arg); err != nil {
@@ -168,7 +167,8 @@ func (f *minimizeFlags) findSubject(arg string) (scenario.Scenario, uint64, erro
 	return c.Picks[0].Scenario, f.seed, nil
 }
 
-// violation returns the violation to minimize, preferring required properties.
+// findViolation returns the violation to minimize: that of the given property, or else the first
+// one, preferring required properties.
 func violation(o outcome.Outcome, s scenario.Scenario, seed uint64, property string) (campaign.Bug, error) {
 	if o.Error != "" {
 		return campaign.Bug{}, &failure{err: errors.New(o.Error), code: o.Code, hint: o.Hint}
@@ -176,7 +176,7 @@ func violation(o outcome.Outcome, s scenario.Scenario, seed uint64, property str
 	if bug, ok := campaign.BugOf(o, property); ok {
 		return bug, nil
 	}
-	hint := "find a seed with a violation by lockpick run --seeds N or lockpick fuzz"
+	hint := "find a seed with a violation with lockpick run --seeds N or lockpick fuzz"
 	if all := o.Violations(); len(all) > 0 {
 		hint = "it violates " + all[0].Property
 	}
@@ -187,7 +187,7 @@ func violation(o outcome.Outcome, s scenario.Scenario, seed uint64, property str
 	return campaign.Bug{}, usageError(fmt.Errorf("%s does not violate %s with seed %d in the simulation", s.ID(), what, seed), hint)
 }
 
-// minimizedName names a minimized scenario after its origin and its violation.
+// minimizedName derives a scenario's name from the original scenario, the lock, and the violation.
 func minimizedName(r campaign.Minimized) string {
 	l := r.Scenario.Lock
 	parts := []string{strings.ReplaceAll(r.From, "/", "-")}

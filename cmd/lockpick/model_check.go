@@ -19,7 +19,6 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// modelCheckFlags are the flags of model-check.
 type modelCheckFlags struct {
 	exhaust.Scope
 	restart, property, reduce, memory, lock string
@@ -34,29 +33,29 @@ func modelCheckCmd(a *app) *cobra.Command {
 		Use:   "model-check",
 		Short: "model-check Redlock exhaustively in a small scope",
 		Long: `Search every order of messages, losses, pauses, expiries and faults for two clients that
-hold the lock at once. This is an explicit-state model of Redlock, in a scope of a few nodes
+hold the lock at once. The search explores an explicit-state model of Redlock with a few nodes
 and attempts. The model is not the code; tests compare the two, case by case for the client
 and request by request for the nodes.
 
 --lock hardened is the lock that redlock.New creates, with tombstones, debts and grant counts
 that start at the node's clock. --quarantine adds a part to it and --without removes one; both
-imply --lock hardened. Unless --property is given, the search looks for what they break:
-left-keys without tombstones or debts, fencing-order without counts from the clock or with a
-mistake in tokens.
+imply --lock hardened. Unless --property is given, the search looks for the violation that the
+missing part or the mistake can cause: left-keys without tombstones or debts, fencing-order
+without counts from the clock or with a mistake in tokens.
 
---property selects the violation to look for: resource-safety is a write that overwrites one
-that its client had not seen, fencing-order a fencing token that is not above that of an
-earlier grant, left-keys a key that an ended attempt left on a node. With --fence the lock
-issues tokens and the resource enforces them.
+--property selects the violation to look for. resource-safety: a write overwrites a version
+that its client has not read. fencing-order: a fencing token is not above every earlier
+grant's token. left-keys: an attempt that has ended leaves a key on a node. With --fence the
+lock issues tokens and the resource enforces them.
 
 The result is the shortest path to a violation. It is written as a scenario file, which the
 simulation runs with the real lock to confirm it. The file can be run on real servers, too.
 
-"none within this bound" means that this scope contains no violation under these assumptions,
-and no more than that. The exit code is 0 then, 1 if the property is violated, and 2 if
---limit or --memory ended the search.
+"none within this bound" means only that this scope contains no violation under these
+assumptions. The exit code is then 0. It is 1 if the property is violated, and 2 if --limit or
+--memory ended the search.
 
-Without options it searches the scopes with known results, and exits with 1 if one differs.`,
+Without options it searches the scopes with known results, and exits with 1 if a result differs.`,
 		Example: `  lockpick model-check
   lockpick model-check --nodes 3 --attempts 2 --crashes 1 --restart delayed
   lockpick model-check --mistake same-value-for-retries
@@ -96,14 +95,14 @@ func (f *modelCheckFlags) addFlags(c *cobra.Command) {
 	fs.IntVar(&f.Extends, "extends", 0, "extensions per hold, at most 1")
 	fs.IntVar(&f.Crashes, "crashes", 0, fmt.Sprintf("node crashes, at most %d", exhaust.MaxFaults))
 	fs.StringVar(&f.restart, "restart", string(exhaust.RestartEmpty), "state of a node after a restart: none (empty, at once), delayed (empty, after a TTL), everysec\nor always (as that fsync policy keeps it)")
-	fs.IntVar(&f.Jumps, "jumps", 0, fmt.Sprintf("clock faults of nodes, at most %d; each one makes a key vanish", exhaust.MaxFaults))
+	fs.IntVar(&f.Jumps, "jumps", 0, fmt.Sprintf("clock jumps of nodes, at most %d; each one makes a key expire early", exhaust.MaxFaults))
 	fs.StringVar(&f.Mistake, "mistake", "", "mistake planted in the lock: "+strings.Join(exhaust.Mistakes(), ", "))
-	fs.StringVar(&f.lock, "lock", exhaust.Locks()[0], "the specification's lock, or the one that redlock.New creates: "+strings.Join(exhaust.Locks(), ", "))
+	fs.StringVar(&f.lock, "lock", exhaust.Locks()[0], "the specification's lock, or redlock.New's lock: "+strings.Join(exhaust.Locks(), ", "))
 	fs.StringVar(&f.Without, "without", "", "part to leave out of lock hardened: "+strings.Join(exhaust.Parts(), ", "))
-	fs.BoolVar(&f.Quarantine, "quarantine", false, "with lock hardened: a crashed node votes again only after the keys it lost would have expired")
+	fs.BoolVar(&f.Quarantine, "quarantine", false, "with lock hardened: a crashed node does not vote until the keys it lost would have expired")
 	fs.BoolVar(&f.Fence, "fence", false, "the lock issues fencing tokens, and the resource refuses tokens below the highest it has seen")
 	fs.StringVar(&f.property, "property", string(exhaust.MutualExclusion), fmt.Sprintf("violation to look for: one of %q", exhaust.Properties()))
-	fs.StringVar(&f.reduce, "reduce", "full", "merging of equivalent states: none, exact (by names and replies) or full")
+	fs.StringVar(&f.reduce, "reduce", "full", "how to merge equivalent states: none, exact (by names and replies) or full")
 	fs.DurationVar(&f.limit, "limit", time.Minute, "stop a search after this time")
 	fs.StringVar(&f.memory, "memory", "1GB", "stop a search whose states need more memory")
 	storeFlag(c, &f.store, "the scenario of a violation, and its run")
@@ -156,7 +155,7 @@ func (a *app) modelCheck(ctx context.Context, f *modelCheckFlags, custom bool) e
 	return nil
 }
 
-// validate validates the flags and returns the memory limit of a search, in bytes.
+// validate validates the flags and returns the memory limit in bytes.
 func (f *modelCheckFlags) validate() (memory int, err error) {
 	bytes, err := units.FromHumanSize(f.memory)
 	switch wrong := f.Check(); {

@@ -17,12 +17,12 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// wildValues lists values that replace others.
+// wildValues lists values with which forEachMutant replaces others.
 var wildValues = []any{-1, json.Number("-9223372036854775808"), json.Number("9223372036854775807"), json.Number("18446744073709551615"), json.Number("1e300"),
 	"", "../../../elsewhere/mine", "a\x00b", strings.Repeat("x", 1<<20), nil, true, []any{}, map[string]any{}, []any{nil}}
 
-// eachMutant calls do with mutants of a JSON text, in each of which a wild value replaces one
-// value. It uses only every stride-th mutant, and returns how many there were.
+// forEachMutant calls do with every stride-th mutant of a JSON text. A mutant has a wild value in
+// place of one value. forEachMutant returns the number of mutants, including skipped ones.
 func eachMutant(t *testing.T, text []byte, do func(what string, mutant []byte)) (n int) {
 	t.Helper()
 	d := json.NewDecoder(bytes.NewReader(text))
@@ -59,8 +59,8 @@ func eachMutant(t *testing.T, text []byte, do func(what string, mutant []byte)) 
 	return n
 }
 
-// runOnHostile runs a command on hostile input. The input may be rejected, or accepted and checked
-// like any other run; anything else is an error.
+// runOnHostile runs a command on hostile input. It must either reject the input with a usage error,
+// or accept it like any other run.
 func runOnHostile(t *testing.T, what, verb, dir string) (accepted bool) {
 	t.Helper()
 	code, _, errs := runLockpick(t, verb, dir)
@@ -74,7 +74,7 @@ func runOnHostile(t *testing.T, what, verb, dir string) (accepted bool) {
 	return code != outcome.ExitUsage
 }
 
-// TestMutatedManifest replaces each value of a real run.json in turn with wild values.
+// TestMutatedManifest replaces values in a real run.json, one at a time, with wild values.
 func TestMutatedManifest(t *testing.T) {
 	store, dir, _ := realRun(t, example)
 	f := newProtectedDir(t, store)
@@ -94,7 +94,7 @@ func TestMutatedManifest(t *testing.T) {
 		f.checkUnchanged(t, what)
 	})
 	if tried := judged * stride(); n < 1000 || tried < 50 || drawn < 2 || tried > n/5 {
-		t.Errorf("%d mutants, of which %d were checked and %d drawn: too few", n, judged, drawn)
+		t.Errorf("unexpected numbers: %d mutants, %d accepted, %d drawn", n, judged, drawn)
 	}
 }
 
@@ -123,7 +123,7 @@ func TestMutatedHistory(t *testing.T) {
 		})
 	}
 	if n < 500 || judged*stride() < 100 {
-		t.Errorf("%d mutants, of which %d were checked: too few", n, judged)
+		t.Errorf("only %d mutants, %d of them accepted", n, judged)
 	}
 }
 
@@ -145,7 +145,7 @@ func TestMutatedOutcome(t *testing.T) {
 			f.checkUnchanged(t, what)
 		})
 		if n < 100 {
-			t.Errorf("%d mutants: too few", n)
+			t.Errorf("only %d mutants", n)
 		}
 		must(t, os.WriteFile(path, text, 0o644))
 	}

@@ -15,21 +15,21 @@ import (
 	"lockpick/reports/display"
 )
 
-// output is the writer for everything that may reach a terminal. Texts may come from untrusted
-// histories and files, so output escapes characters that move the cursor, change colors or change
-// the writing direction, as in \u202e. Such escapes are valid in JSON, too. output keeps the first
-// error, so that a lost result is not mistaken for a printed one. After done is closed, it no longer
-// waits for a reader that does not read.
+// output writes to standard output or standard error. Texts may come from untrusted histories and
+// files, so it escapes characters that move the cursor, change colors or change the writing
+// direction, as in \u202e, which is valid in JSON, too. It keeps the first error, so that lost
+// results are noticed. After done is closed, it waits no longer than finalWriteTimeout for a
+// reader.
 type output struct {
 	mu           sync.Mutex
 	w            io.Writer
 	err          error
 	done         <-chan struct{} // closed when the program must end
-	stuck        bool            // the reader does not read
-	screen       screen          // the destination
-	github       bool            // the reader is GitHub's runner, which executes commands in the text
-	inLine       bool            // the last write left an unfinished line with more than blanks
-	onBrokenPipe func()          // called when the reader has closed the pipe; may be nil
+	stuck        bool            // the reader has stopped reading
+	screen       screen
+	github       bool   // the reader is GitHub's runner, which executes commands in the text
+	inLine       bool   // the last write ended within a line, after more than blanks
+	onBrokenPipe func() // called when the reader has closed the pipe; may be nil
 }
 
 func (o *output) Write(b []byte) (int, error) {
@@ -42,7 +42,7 @@ func (o *output) Write(b []byte) (int, error) {
 	return len(b), o.put(text)
 }
 
-// commandOutput is an output for commands to GitHub's runner.
+// commandOutput is an output that leaves commands to GitHub's runner intact.
 type commandOutput struct{ *output }
 
 func (c commandOutput) Write(b []byte) (int, error) {
@@ -65,8 +65,8 @@ func (o *output) put(text string) error {
 	return err
 }
 
-// escapeCommands escapes texts that GitHub's runner would execute as commands: ::command at the
-// start of a line, also after blanks, and ##[command] anywhere (actions/runner,
+// escapeCommands escapes text that GitHub's runner would execute as a command: ::command at the
+// start of a line, even after blanks, and ##[command] anywhere (actions/runner,
 // src/Runner.Common/ActionCommand.cs).
 func (o *output) escapeCommands(text string) string {
 	var b strings.Builder
@@ -82,11 +82,11 @@ func (o *output) escapeCommands(text string) string {
 	return b.String()
 }
 
-// finalWriteTimeout limits a write when the program is about to exit.
+// finalWriteTimeout is the time limit of a write when the program is about to exit.
 const finalWriteTimeout = time.Second
 
-// errStuck reports a full pipe or a stopped terminal.
-var errStuck = errors.New("the reader of the output does not read")
+// errStuck means that a pipe is full or a terminal is stopped.
+var errStuck = errors.New("the reader of the output has stopped reading")
 
 func (o *output) writeNow(text string) error {
 	if o.stuck {
@@ -117,7 +117,7 @@ func (o *output) firstError() error {
 	return o.err
 }
 
-// escapeControls escapes characters that a terminal would interpret instead of showing them.
+// escapeControls escapes characters that a terminal would interpret instead of showing.
 func escapeControls(s string) string {
 	var b strings.Builder
 	for i, r := range s {
@@ -132,14 +132,14 @@ func escapeControls(s string) string {
 	return b.String()
 }
 
-// screen describes the destination of a text. The zero value is a file or a pipe.
+// A screen describes where output goes. The zero value is a file or a pipe.
 type screen struct {
 	columns int  // width of the terminal; 0: unknown, or not a terminal
 	redraws bool // lines can be rewritten
 	color   bool
 }
 
-// screenOf describes the destination of a writer. Colors are off if NO_COLOR is set
+// newScreen returns the screen that w writes to. Colors are off if NO_COLOR is set
 // (https://no-color.org).
 func screenOf(w io.Writer) screen {
 	f, ok := w.(*os.File)
@@ -151,14 +151,14 @@ func screenOf(w io.Writer) screen {
 	return screen{columns: columns, redraws: smart, color: smart && os.Getenv("NO_COLOR") == ""}
 }
 
-// Replacements for markup: the terminal's control codes, with and without colors.
+// Replacers from markup to terminal control codes.
 var (
 	colorCodes = strings.NewReplacer(string(display.Plain), "\x1b[0m", string(display.Bad), "\x1b[31m", string(display.Doubt), "\x1b[33m", string(display.Good), "\x1b[32m",
 		string(display.Dim), "\x1b[2m", string(display.ClearLine), "\r\x1b[K")
 	lineCodes = strings.NewReplacer(string(display.ClearLine), "\r\x1b[K")
 )
 
-// render replaces markup with the control codes for the destination.
+// render replaces markup with control codes that the screen supports.
 func (s screen) render(text string) string {
 	switch {
 	case s.color && s.redraws:

@@ -21,7 +21,7 @@ type fullDisk struct{}
 
 func (fullDisk) Write([]byte) (int, error) { return 0, errors.New("no space left") }
 
-// TestLostOutputIsAFailure checks that a result that can't be printed is not a success.
+// TestLostOutputIsAFailure checks that a command fails if its result can't be printed.
 func TestLostOutputIsAFailure(t *testing.T) {
 	for _, args := range [][]string{{"list"}, {"version"}, {"help", "files"}, {"show", "baseline"}} {
 		var errs strings.Builder

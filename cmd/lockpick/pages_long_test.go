@@ -24,7 +24,7 @@ import (
 	"lockpick/scenarios/campaign"
 )
 
-// undecidedRun is a run whose fault is never triggered.
+// undecidedRun is a scenario whose fault is never triggered.
 const undecidedRun = `
 name: never-comes
 claim: A fault that does nothing is no test.
@@ -39,8 +39,8 @@ plan:
 expect: {mutual-exclusion: holds, resource-safety: holds}
 `
 
-// TestPages opens reports in a browser: those of a violation, a clean run, an inconclusive run, a
-// hostile history and, in nightly runs, a long run.
+// TestPages opens reports in a browser: of a violation, a run without violations, an inconclusive
+// run, a hostile history and, in nightly runs, a long run.
 func TestPages(t *testing.T) {
 	browser := chromium(t)
 	store := filepath.Join(t.TempDir(), "store")
@@ -97,15 +97,15 @@ func TestPages(t *testing.T) {
 	t.Run("hostile", func(t *testing.T) { testHostile(t, browser) })
 }
 
-// mode is the window width and color scheme of a page.
+// A mode is a window width and a color scheme.
 type mode struct {
 	width  int64
 	scheme string
 }
 
-// modes returns the modes in which the i-th of several pages is checked. Nightly runs check all
-// modes. Regular runs check one, because a check takes seconds of CPU time; they alternate between
-// the two modes that differ most.
+// modes returns the modes in which to check the i-th of several pages. Nightly runs check all
+// modes. Regular runs check only one per page, because each takes seconds of CPU time, and
+// alternate between the two modes that differ most.
 func modes(i int) []mode {
 	if night {
 		return []mode{{1280, "light"}, {1280, "dark"}, {390, "light"}, {390, "dark"}}
@@ -132,8 +132,7 @@ func testPage(t *testing.T, browser context.Context, report, name, want string, 
 	testAccess(b)
 }
 
-// testFigures checks that the text in figures is readable on the page and that figures use the page's
-// colors.
+// testFigures checks that figures use the page's colors and that their text is large enough to read.
 func testFigures(b *tab, scheme string) {
 	b.Helper()
 	b.expectValue(`document.querySelectorAll('.fig').length > 2`, true)
@@ -147,7 +146,7 @@ func testFigures(b *tab, scheme string) {
 	b.expectValue(`[...document.querySelectorAll('.fig text')].some(e => getComputedStyle(e).fill === '`+paper+`')`, false)
 }
 
-// testAccess checks the basics of accessibility.
+// testAccess checks basic accessibility. TestPageAccessibility checks more.
 func testAccess(b *tab) {
 	b.Helper()
 	b.expectValue(`document.documentElement.lang`, "en")
@@ -166,7 +165,7 @@ func testAccess(b *tab) {
 	b.expectValue(`[...document.querySelectorAll('a[href^="#e"]')].filter(a => !document.getElementById(a.getAttribute('href').slice(1))).map(a => a.href).join()`, "")
 }
 
-// testPrint prints a page and checks that the first sheet has text.
+// testPrint prints a page and checks that its first sheet contains text.
 func testPrint(t *testing.T, browser context.Context, report, name string) {
 	b := newTab(t, browser)
 	b.open(report, "")
@@ -179,14 +178,14 @@ func testPrint(t *testing.T, browser context.Context, report, name string) {
 	b.expectValue(`document.documentElement.scrollWidth`, 794)
 	b.screenshot(name+"-print", true)
 	if n := countTextOperators(first); n < 20 {
-		t.Errorf("the first sheet shows %d pieces of text", n)
+		t.Errorf("the first sheet has %d pieces of text", n)
 	}
 	if n := bytes.Count(whole, []byte("/Type /Page\n")); n < 2 || n > 30 {
 		t.Errorf("%d sheets", n)
 	}
 }
 
-// countTextOperators counts the operators of a PDF that show text.
+// countTextOperators counts the operators in a PDF that print text.
 func countTextOperators(pdf []byte) int {
 	n := 0
 	for rest := pdf; ; {
@@ -202,7 +201,7 @@ func countTextOperators(pdf []byte) int {
 	}
 }
 
-// testLinks follows links to an event and to a property.
+// testLinks follows a link to an event and one to a property.
 func testLinks(t *testing.T, browser context.Context, report string) {
 	b := newTab(t, browser)
 	b.window(1280, 900, "light")
@@ -219,7 +218,7 @@ func testLinks(t *testing.T, browser context.Context, report string) {
 	b.screenshot("event", false)
 }
 
-// testFilter types into the history's filter.
+// testFilter filters the history.
 func testFilter(t *testing.T, browser context.Context, report string) {
 	b := newTab(t, browser)
 	b.window(1280, 900, "light")
@@ -237,7 +236,7 @@ func testFilter(t *testing.T, browser context.Context, report string) {
 	b.expectValue(`document.querySelectorAll('#events tbody tr:not([hidden])').length`, all)
 }
 
-// testLong opens the report of a run of more than 200,000 events.
+// testLong opens the report of a run with more than 200,000 events.
 func testLong(t *testing.T, browser context.Context) {
 	store := filepath.Join(t.TempDir(), "store")
 	lockpickCode(t, 1, "run", "--store", store, "gc-pause-after-acquire/", "--set", "workload.for=41m", "--set", "limit=50m")
@@ -278,7 +277,7 @@ func testLong(t *testing.T, browser context.Context) {
 	testAccess(b)
 }
 
-// testHostile opens the report of a history in which every text is an attack.
+// testHostile opens the report of hostileHistory.
 func testHostile(t *testing.T, browser context.Context) {
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "history.jsonl"), hostileHistory(t), 0o644); err != nil {

@@ -11,9 +11,9 @@ import (
 	"lockpick/scenarios/campaign"
 )
 
-// TestCatalogOnProcesses runs the catalog on real redis-servers; regular runs cover only the
-// scenarios tagged ci. Every run must have the expected result, and only what real servers can't do
-// may be skipped.
+// TestCatalogOnProcesses runs the catalog on real redis-servers. Regular runs cover only the
+// scenarios tagged ci. Every run must have the expected result, and a scenario may be skipped only
+// if real servers can't run it.
 func TestCatalogOnProcesses(t *testing.T) {
 	needRedis(t)
 	began := time.Now()

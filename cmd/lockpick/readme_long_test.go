@@ -16,8 +16,7 @@ import (
 	"lockpick/harness/lock/broken"
 )
 
-// TestReadme compares the outputs shown in the READMEs with the actual outputs of the commands.
-// -update rewrites them.
+// TestReadme checks that the READMEs show the commands' actual output. -update rewrites the READMEs.
 func TestReadme(t *testing.T) {
 	store := filepath.Join(t.TempDir(), "store")
 	printed := lockpick(t, "run", "--store", store)
@@ -33,7 +32,7 @@ func TestReadme(t *testing.T) {
 	checkReadme(t, "../../scenarios/exhaust/README.md", map[string]string{"exhaust": lockpick(t, "model-check", "--markdown")})
 }
 
-// exampleLock returns the example of how to add a lock, which harness/lock/README.md shows.
+// exampleLock returns the example lock that harness/lock/README.md shows.
 func exampleLock(t *testing.T) string {
 	t.Helper()
 	a, err := txtar.ParseFile("testdata/contributing/lock.txtar")
@@ -43,7 +42,7 @@ func exampleLock(t *testing.T) string {
 	return "```go\n" + string(a.Files[0].Data) + "```\n"
 }
 
-// checkPicture compares the README's picture with the one that lockpick draws.
+// checkPicture compares a picture that lockpick drew with the file that the README shows.
 func checkPicture(t *testing.T, drawn, shown string) {
 	t.Helper()
 	got, err := os.ReadFile(drawn)
@@ -62,7 +61,8 @@ func checkPicture(t *testing.T, drawn, shown string) {
 
 func fence(text string) string { return "```\n" + strings.TrimSpace(text) + "\n```\n" }
 
-// brokenLocks returns the table of broken locks, with the scenario and the violation that catch each.
+// brokenLocks returns the table of broken locks. It names the scenario and the violation that
+// reveal each mistake.
 func brokenLocks(t *testing.T) string {
 	t.Helper()
 	all, err := choice{}.scenarios()

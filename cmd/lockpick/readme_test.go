@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// TestReadmeIsShort limits the README to what can be read in five minutes.
+// TestReadmeIsShort limits the README to what people can read in five minutes.
 func TestReadmeIsShort(t *testing.T) {
 	text, err := os.ReadFile("../../README.md")
 	if err != nil {
@@ -20,8 +20,8 @@ func TestReadmeIsShort(t *testing.T) {
 	}
 }
 
-// TestGuaranteesNameScenarios checks that every scenario that the lock's documentation names exists, and that each
-// row under "Guarantees" and "Assumptions" names one.
+// TestGuaranteesNameScenarios checks that every scenario named in the lock's documentation exists,
+// and that each row under "Guarantees" and "Assumptions" names one.
 func TestGuaranteesNameScenarios(t *testing.T) {
 	name := regexp.MustCompile("`([a-z0-9]+(?:-[a-z0-9]+)+(?:/[a-z0-9-]*)?)`")
 	for path, least := range map[string]int{"redlock/README.md": 30, "redlock/coming-from-redsync.md": 10} {
@@ -52,8 +52,8 @@ func TestGuaranteesNameScenarios(t *testing.T) {
 	}
 }
 
-// TestReadmeLinks checks that every link between the project's own texts points to an existing file and, if
-// it has a fragment, to an existing heading.
+// TestReadmeLinks checks that each link between the project's texts points to an existing file and,
+// if it has a fragment, to an existing heading.
 func TestReadmeLinks(t *testing.T) {
 	link := regexp.MustCompile(`\]\(([^)#:]*)(?:#([^)]*))?\)`)
 	anchor := regexp.MustCompile(`[^a-z0-9 -]`)
@@ -88,7 +88,8 @@ func TestReadmeLinks(t *testing.T) {
 	}
 }
 
-// checkReadme compares generated blocks of a README with their contents.
+// checkReadme checks that the generated blocks in a README have the given contents. -update
+// rewrites them.
 func checkReadme(t *testing.T, path string, blocks map[string]string) {
 	t.Helper()
 	text, err := os.ReadFile(path)

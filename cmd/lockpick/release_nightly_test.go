@@ -12,8 +12,9 @@ import (
 	"testing"
 )
 
-// TestRelease builds a release in two folders: its archives for six systems are the same byte for byte, the
-// binary for this system is static and runs, and the archive contains the license of each module in it.
+// TestRelease builds a release in two folders. The archives for the six platforms must be identical
+// in both. The binary for this platform must be static and run, and its archive must contain the
+// license of each module that is linked into it.
 func TestRelease(t *testing.T) {
 	var sums []string
 	root := ""
@@ -27,7 +28,7 @@ func TestRelease(t *testing.T) {
 		sums = append(sums, string(text))
 	}
 	if sums[0] != sums[1] || strings.Count(sums[0], "\n") != 6 {
-		t.Errorf("two releases differ:\n%s\n%s", sums[0], sums[1])
+		t.Errorf("two builds of a release differ:\n%s\n%s", sums[0], sums[1])
 	}
 	name := filepath.Join(root, "dist", "lockpick_v1.2.3_linux_"+runtime.GOARCH)
 	runIn(t, filepath.Dir(name), "tar", "-xzf", name+".tar.gz")
@@ -53,7 +54,8 @@ func TestRelease(t *testing.T) {
 	}
 }
 
-// TestNoticesNeedLicenses replaces a module with a copy without its license, which must fail the release.
+// TestNoticesNeedLicenses replaces a module with a copy without a license. The release must then
+// fail.
 func TestNoticesNeedLicenses(t *testing.T) {
 	const module = "github.com/rs/zerolog"
 	root := copyProject(t)
@@ -76,7 +78,8 @@ func TestNoticesNeedLicenses(t *testing.T) {
 	}
 }
 
-// TestFromAnotherModule uses the lock from a module next to a checkout, with the commands in its README.
+// TestFromAnotherModule uses the lock from a module next to a checkout, as described in the lock's
+// README.
 func TestFromAnotherModule(t *testing.T) {
 	root := copyProject(t)
 	other := filepath.Join(filepath.Dir(root), "other")
@@ -94,8 +97,8 @@ func TestFromAnotherModule(t *testing.T) {
 	runIn(t, other, "go", "run", ".")
 }
 
-// TestModule renames the module in a copy, which must still build and follow the rules of the import table.
-// An invalid module path is refused.
+// TestModule renames the module in a copy of the project, which must then still build and follow
+// the import table. An invalid module path must be refused.
 func TestModule(t *testing.T) {
 	root := copyProject(t)
 	for _, git := range [][]string{{"init", "-q"}, {"add", "-A"}} { // the script renames files that git knows

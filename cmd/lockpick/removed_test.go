@@ -7,7 +7,8 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// TestRemoved checks that each removed command or flag is a usage error whose hint names the replacement.
+// TestRemoved checks that each removed command or flag results in a usage error, with a hint about
+// what to use instead.
 func TestRemoved(t *testing.T) {
 	for name, instead := range removedNames {
 		args := strings.Fields(name)

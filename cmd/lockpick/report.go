@@ -23,7 +23,7 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// report collects the outcomes of runs, passes them on in the order of the catalog, and shows the
+// report collects the outcomes of runs, reports them in the order of the catalog, and shows
 // progress.
 type report struct {
 	*app
@@ -34,23 +34,23 @@ type report struct {
 	mu             sync.Mutex
 	total          int
 	ended          int
-	examplesTotal  int // example runs to store, and how many are stored
+	examplesTotal  int // number of example runs to store
 	examplesStored int
-	recent         []time.Time             // when the latest runs ended, to estimate the remaining time
-	outcomes       map[int]outcome.Outcome // outcomes that are not passed on yet, by index
-	passed         int
-	states         map[string]int // number of runs that ended, by state
+	recent         []time.Time             // end times of the latest runs, for timeLeft
+	outcomes       map[int]outcome.Outcome // outcomes not yet reported, by index of the run
+	passed         int                     // index of the next run to report
+	states         map[string]int          // number of ended runs by state
 	skipped        []outcome.Outcome
 	compared       campaign.VariantComparer
 	console        suites.Console
-	live           *display.Progress // nil means none
-	onFailure      func()            // called after a run that is unexpected or fails; may be nil
+	live           *display.Progress // may be nil
+	onFailure      func()            // called after an unexpected or failed run; may be nil
 	dir            string            // directory of the run that ended last
-	page           string            // path of the page to open
+	page           string            // path that finish prints
 	suite          *suites.Suite
 }
 
-// newReport returns a report for the chosen scenarios; names are the arguments that chose them.
+// newReport returns a report for the chosen scenarios. names are the command-line arguments.
 func newReport(a *app, f *runFlags, ci *ci, chosen []pick, names []string) *report {
 	r := &report{app: a, ci: ci, flags: f, started: time.Now(), outcomes: map[int]outcome.Outcome{}, states: map[string]int{}}
 	r.suite = f.suiteOf(chosen, names, r.started)
@@ -68,7 +68,7 @@ func (r *report) skip(s scenario.Scenario, missing []harness.Capability) {
 }
 
 func (r *report) required(missing []harness.Capability) bool {
-	if missing[0].Name == campaign.LockUnsupported { // no machine supports it
+	if missing[0].Name == campaign.LockUnsupported { // on every machine
 		return false
 	}
 	return slices.Contains(r.flags.require, "all") || slices.ContainsFunc(missing, func(c harness.Capability) bool {
@@ -76,8 +76,8 @@ func (r *report) required(missing []harness.Capability) bool {
 	})
 }
 
-// done records the outcome of the i-th run, and passes on the outcomes that are next in the order
-// of the catalog.
+// addOutcome adds the outcome of the i-th run, and reports all outcomes whose predecessors in the
+// catalog have been reported.
 func (r *report) done(i int, o outcome.Outcome) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -110,7 +110,7 @@ func (r *report) pass(o outcome.Outcome) {
 	r.console.Add(o)
 }
 
-// diagram returns a run's sequence diagram from the store, or redraws it for another width.
+// diagram returns a run's stored sequence diagram. For other than the default width, it redraws it.
 func diagram(o outcome.Outcome, width int) string {
 	text := sequenceOf(o)
 	if text != "" && width != display.DefaultWidth {
@@ -121,7 +121,7 @@ func diagram(o outcome.Outcome, width int) string {
 	return text
 }
 
-// finish prints the result and sets the exit code.
+// finish prints the result, writes the files, and sets the exit code.
 func (r *report) finish(ctx context.Context) error {
 	cause := context.Cause(ctx)
 	defer func() {
@@ -140,11 +140,11 @@ func (r *report) finish(ctx context.Context) error {
 		r.code = outcome.WorseCode(r.code, outcome.ExitBackend)
 	case cause != nil:
 		r.code = outcome.ExitInterrupt
-		fmt.Fprintf(r.errs, "%v after %d of %d runs; the finished runs are in %s\n", cause, r.ended-r.states[outcome.Interrupted], r.total, r.flags.store)
+		fmt.Fprintf(r.errs, "%v after %d of %d runs; completed runs are in %s\n", cause, r.ended-r.states[outcome.Interrupted], r.total, r.flags.store)
 	case r.ended < r.total:
 		fmt.Fprintf(r.errs, "stopped after the first unexpected run: %d of %d runs done\n", r.ended, r.total)
 	}
-	for _, i := range slices.Sorted(maps.Keys(r.outcomes)) { // outcomes after a run that did not end
+	for _, i := range slices.Sorted(maps.Keys(r.outcomes)) { // outcomes of runs after one that did not end
 		if !r.compared.IsWaiting(i) {
 			r.suite.Add(r.outcomes[i])
 		}
@@ -157,7 +157,7 @@ func (r *report) finish(ctx context.Context) error {
 		return err
 	}
 	if err := r.store(r.ended < r.total || r.states[outcome.Interrupted] > 0); err != nil {
-		defer r.printError(err) // after the result, which is available all the same
+		defer r.printError(err) // after the result, which is not affected
 		r.code = outcome.WorseCode(r.code, exitCode(err))
 	}
 	err := r.ci.finish(r.errs)
@@ -167,7 +167,7 @@ func (r *report) finish(ctx context.Context) error {
 	return cmp.Or(r.console.Finish(r.code), err)
 }
 
-// progress describes the progress of the runs and the estimated remaining time.
+// progressText returns how many runs are done and an estimate of the remaining time.
 func (r *report) progress(passed time.Duration) string {
 	if r.examplesTotal > 0 {
 		return fmt.Sprintf("%d runs done, %.0f s, %d of %d examples stored", r.ended, passed.Seconds(), r.examplesStored, r.examplesTotal)
@@ -185,22 +185,23 @@ func (r *report) progress(passed time.Duration) string {
 	return strings.Join(parts, ", ")
 }
 
-// recentRuns is the number of runs over which the estimate of the remaining time is averaged.
+// recentRuns is the number of runs from which timeLeft estimates the remaining time.
 const recentRuns = 20
 
-// timeLeft estimates the remaining time from the most recent runs, and the time since the last one.
+// timeLeft estimates the remaining time from the durations of recent runs and the time since the
+// last one ended.
 func (r *report) timeLeft(now time.Time) (time.Duration, bool) {
 	n := len(r.recent)
 	if n < 2 {
 		return 0, false
 	}
 	each := r.recent[n-1].Sub(r.recent[0]) / time.Duration(n-1)
-	each = max(each, now.Sub(r.recent[0])/time.Duration(n)) // the time since the last run is longer than usual
+	each = max(each, now.Sub(r.recent[0])/time.Duration(n)) // if no run has ended for longer than usual
 	return each * time.Duration(r.total-r.ended), true
 }
 
-// suiteOf returns a suite that lists all chosen runs in advance, so that the report also shows runs
-// without an outcome.
+// newSuite returns a suite that lists all chosen scenarios, so that its page includes those without
+// an outcome.
 func (f *runFlags) suiteOf(chosen []pick, names []string, started time.Time) *suites.Suite {
 	s := &suites.Suite{Backend: f.backend, Seed: f.seed, Seeds: f.seeds, Started: started.UTC(), Command: f.suiteCommand(names), Version: version(),
 		Go: runtime.Version(), OS: runtime.GOOS, Arch: runtime.GOARCH, CPUs: runtime.NumCPU(), Sets: f.sets, Store: f.store}
@@ -216,7 +217,6 @@ func (f *runFlags) suiteOf(chosen []pick, names []string, started time.Time) *su
 	return s
 }
 
-// suiteCommand returns the command that reruns the whole suite.
 func (f *runFlags) suiteCommand(names []string) string {
 	c := "lockpick run"
 	for _, n := range names {
@@ -232,7 +232,8 @@ func (f *runFlags) suiteCommand(names []string) string {
 	return c + f.overrides()
 }
 
-// store writes the suite, if there is more than one run, and the index of the store.
+// store writes the suite, if it has more than one run, updates the store's index, and removes old
+// runs.
 func (r *report) store(interrupted bool) error {
 	s := r.suite
 	if len(s.Scenarios) > 1 || s.Seeds > 1 {

@@ -20,12 +20,11 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// scorecardFlags are the flags of scorecard.
 type scorecardFlags struct {
 	backend  string
-	beside   string // a second backend for the catalog; "": none
-	adapter  string // the command that starts the lock's adapter, as the user wrote it; "": locks are kinds
-	try      string // a backend on which violations are tried again; "": none
+	beside   string // second backend for the catalog; "" means none
+	adapter  string // command that starts the lock's adapter, as the user wrote it; "" means none
+	try      string // backend on which to try violations again; "" means none
 	seed     uint64
 	seeds    int // number of random plans of each type
 	store    string
@@ -34,7 +33,7 @@ type scorecardFlags struct {
 	all      bool
 	json     bool
 	markdown bool
-	command  string // the command that repeats it
+	command  string // command that repeats this scorecard, without flags
 }
 
 const scorecardLong = `Run locks through the whole catalog and random plans, with comparison runs of each
@@ -48,15 +47,15 @@ each value of each option. See lockpick help locks.
 Random plans stay within what Redlock assumes. For each type of fault there are plans with
 that type alone and plans with all types, so that a violation can be attributed to a type.
 
-With --try process, each violation of a required property is tried on real servers, up to
-six times per run. Violations that do not occur there are marked ◇. --beside process does
-the same and also runs the whole catalog there, in separate columns.
+With --try process, each run that violates a required property is repeated on real servers,
+up to six times. Violations that do not occur there are marked ◇. --beside process does the
+same and runs the whole catalog there, too, in separate columns.
 
 A library in another language needs an adapter. With --adapter all runs use real servers,
-and each violation is tried there once more.
+and each violation is tried once more.
 
 The page, Markdown, JSON and the run of each counterexample are stored in STORE/scores;
-lockpick replay DIR reruns one. The exit code is 1 if a lock violates a required property,
+lockpick replay DIR repeats such a run. The exit code is 1 if a lock violates a required property,
 and 2 if that is not confirmed.`
 
 func scorecardCmd(a *app) *cobra.Command {
@@ -80,22 +79,22 @@ func scorecardCmd(a *app) *cobra.Command {
 	c.ValidArgsFunction = completer(false, kinds.Names)
 	fs := c.Flags()
 	fs.StringVarP(&f.backend, "backend", "b", backendNames[0], "where to run: "+strings.Join(backendNames, ", "))
-	fs.StringVar(&f.beside, "beside", "", "run the catalog on this backend as well, in separate columns")
+	fs.StringVar(&f.beside, "beside", "", "run the catalog on this backend, too, in separate columns")
 	fs.StringVar(&f.try, "try", "", "try each violation again on this backend")
 	fs.Uint64Var(&f.seed, "seed", 1, "random seed")
 	fs.IntVar(&f.seeds, "seeds", 10, "number of random plans of each type, starting with --seed; 0 for none")
 	storeFlag(c, &f.store, "the scorecards")
 	fs.StringSliceVar(&f.tags, "tag", nil, "only scenarios with this tag")
-	fs.IntVar(&f.jobs, "jobs", 1, "number of concurrent runs on real backends; mostly idle, but overload causes delays")
+	fs.IntVar(&f.jobs, "jobs", 1, "number of concurrent runs on real backends; runs are mostly idle, but too many delay each other")
 	jsonFlag(c, &f.json, "the scorecards")
-	fs.BoolVar(&f.markdown, "markdown", false, "print them as Markdown")
-	fs.BoolVar(&f.all, "all", false, "all configurations of all kinds")
+	fs.BoolVar(&f.markdown, "markdown", false, "print the scorecards as Markdown")
+	fs.BoolVar(&f.all, "all", false, "test all configurations of all kinds")
 	fs.StringVar(&f.adapter, "adapter", "", "test the lock of this adapter, on real processes; violations are tried again\n(see lockpick help adapter)")
 	return c
 }
 
-// namedLocks lists the locks that the arguments name. KIND:* stands for all configurations of a
-// kind.
+// namedLocks lists the locks that the arguments or --all select. It expands KIND:* to all
+// configurations of the kind.
 func (f *scorecardFlags) namedLocks(args []string) (all []string) {
 	for _, arg := range args {
 		if kind, star := strings.CutSuffix(arg, ":*"); star {
@@ -114,7 +113,7 @@ func (f *scorecardFlags) namedLocks(args []string) (all []string) {
 	return all
 }
 
-// locks validates the flags and returns the locks to test.
+// chooseLocks validates the flags and returns the locks to test.
 func (f *scorecardFlags) locks(args []string) ([]string, error) {
 	all := f.namedLocks(args)
 	if f.adapter != "" {
@@ -137,7 +136,7 @@ func (f *scorecardFlags) locks(args []string) ([]string, error) {
 	case f.jobs > 1 && f.backend == simulation && f.beside == "" && f.try == "":
 		return nil, usageError(errors.New("--jobs applies to real backends only"), "leave it out: the simulation uses all processors")
 	case f.beside != "" && f.try != "" && f.beside != f.try:
-		return nil, usageError(fmt.Errorf("--beside %s and --try %s name different backends", f.beside, f.try), "leave out --try: --beside tries violations as well")
+		return nil, usageError(fmt.Errorf("--beside %s and --try %s name different backends", f.beside, f.try), "leave out --try: --beside tries violations, too")
 	case f.beside != "" && (f.beside == simulation || f.backend != simulation || f.adapter != ""):
 		return nil, usageError(errors.New("--beside adds a real backend to the simulation"), "as in --beside process, without --backend and --adapter")
 	case f.try != "" && f.adapter == "" && (f.try == simulation || f.backend != simulation):
@@ -166,12 +165,12 @@ func (f *scorecardFlags) locks(args []string) ([]string, error) {
 	return once, nil
 }
 
-// correctKinds lists the kinds of locks without planted mistakes.
+// correctKinds lists the lock kinds without planted mistakes.
 func correctKinds() []string {
 	return slices.DeleteFunc(kinds.Names(), func(kind string) bool { return kind == "broken" })
 }
 
-// rerunCommand returns the command with those flags that affect the result, as the user gave them.
+// rerunCommand returns the command with all flags that affect the result, as the user gave them.
 func (f *scorecardFlags) rerunCommand() string {
 	c := fmt.Sprintf("%s --seed %d --seeds %d", f.command, f.seed, f.seeds)
 	if f.backend != simulation && f.adapter == "" {
@@ -239,9 +238,9 @@ func (a *app) scorecard(ctx context.Context, f *scorecardFlags, args []string) (
 		}
 	}
 	if ctx.Err() != nil {
-		what := "their scorecards are stored; to repeat and finish: "
+		what := "their scorecards are stored; to start again: "
 		if len(all.Cards) == 0 {
-			what = "no scorecard is stored; to repeat: "
+			what = "no scorecard is stored; to start again: "
 		}
 		fmt.Fprintf(a.errs, "interrupted after %d of %d locks; %s%s\n", len(all.Cards), len(locks), what, all.Command)
 		if len(all.Cards) == 0 {
@@ -266,7 +265,8 @@ func (a *app) scorecard(ctx context.Context, f *scorecardFlags, args []string) (
 	return cmp.Or(err, ctx.Err())
 }
 
-// runner returns a runner on a backend that can run here, with a limit on concurrent real-time jobs.
+// runner returns a runner for the named backend, or an error if that backend can't run here. jobs
+// limits the number of concurrent runs in real time.
 func (a *app) runner(ctx context.Context, name, store string, jobs int, adapter ...string) (*campaign.Runner, error) {
 	b, err := backend(name, docker.Config{}, adapter...)
 	if err != nil {

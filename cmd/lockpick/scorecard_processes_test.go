@@ -13,11 +13,11 @@ import (
 )
 
 // TestScorecardsOnProcesses makes a library's scorecard in the simulation and on real servers,
-// which also try the violations found in the simulation. Regular runs cover a scenario for each
+// where violations found in the simulation are tried again. Regular runs cover a scenario for each
 // type of fault; nightly runs cover all scenarios and configurations. Each counterexample must show
 // what the card says.
 func TestScorecardsOnProcesses(t *testing.T) {
-	t.Parallel() // it mostly waits
+	t.Parallel() // this test mostly waits
 	needRedis(t)
 	libraries := []string{"redislock"}
 	only := []string{"--tag", "score"}
@@ -40,8 +40,8 @@ func TestScorecardsOnProcesses(t *testing.T) {
 	}
 }
 
-// checkComplete checks that mutual exclusion was exercised under each type of fault in tier every, on both
-// backends.
+// checkComplete checks that a card exercises mutual exclusion on both backends under each type of
+// fault that tier every covers.
 func checkComplete(t *testing.T, c *outcome.Card) {
 	t.Helper()
 	for _, sort := range []string{outcome.NoFailure, "clocks", "crashes", "disks", "networks", "pauses", outcome.SeveralKinds} {

@@ -19,7 +19,7 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// makeScorecards makes scorecards, and returns their folder and the exit code.
+// makeScorecards runs lockpick scorecard, and returns the folder, the scorecards and the exit code.
 func makeScorecards(t *testing.T, args ...string) (dir string, book suites.Scorecards, code int) {
 	t.Helper()
 	store := filepath.Join(t.TempDir(), "store")
@@ -37,7 +37,7 @@ func makeScorecards(t *testing.T, args ...string) (dir string, book suites.Score
 	return filepath.Join(store, "scores", "latest"), book, code
 }
 
-// onlyCard returns the single card of a completed scorecard command, whatever its result.
+// onlyCard returns the only card of a scorecard command that was not interrupted and did not fail.
 func onlyCard(t *testing.T, book suites.Scorecards, code int) *outcome.Card {
 	t.Helper()
 	if code != outcome.ExitOK && code != outcome.ExitUnexpected && code != outcome.ExitUndecided || len(book.Cards) != 1 {
@@ -46,8 +46,8 @@ func onlyCard(t *testing.T, book suites.Scorecards, code int) *outcome.Card {
 	return book.Cards[0]
 }
 
-// checkRealRuns checks that a card is based on real runs, and that violations of required properties were
-// tried again.
+// checkRealRuns checks that a card has results on a real backend, and that violations of required
+// properties were tried again.
 func checkRealRuns(t *testing.T, c *outcome.Card) {
 	t.Helper()
 	if c.Runs == 0 || c.Backend != "process" || c.RetriedOn != "process" || len(c.Errors) > 0 {
@@ -62,8 +62,8 @@ func checkRealRuns(t *testing.T, c *outcome.Card) {
 	}
 }
 
-// TestScorecardIsReproducible checks that the same command gives the same card, byte for byte, and that
-// replaying each counterexample gives the same history, with the card's verdict and cause.
+// TestScorecardIsReproducible checks that a repeated command makes the same card, byte for byte,
+// and that replaying each counterexample gives the same history, with the card's verdict and cause.
 func TestScorecardIsReproducible(t *testing.T) {
 	args := []string{"scorecard", "redislock", "--tag", "score"}
 	dir, book, code := makeScorecards(t, args...)
@@ -82,8 +82,7 @@ func TestScorecardIsReproducible(t *testing.T) {
 	}
 }
 
-// replayCounterexamples replays the simulated counterexamples of cards, and returns how many there
-// were.
+// replayCounterexamples replays the simulated counterexamples on cards, and returns their number.
 func replayCounterexamples(t *testing.T, dir string, book suites.Scorecards) (n int) {
 	t.Helper()
 	for _, c := range book.Cards {
@@ -123,8 +122,8 @@ func hasViolation(t *testing.T, run, property, cause string) bool {
 	return r != nil && r.Outcome == verdict.Violated && r.Cause == cause
 }
 
-// TestSetups checks that KIND:* stands for the kind with its defaults, and with each value of each option,
-// including the options that the value needs.
+// TestSetups checks that KIND:* selects the kind with its defaults and with each value of each
+// option, and includes options that the value needs.
 func TestSetups(t *testing.T) {
 	f := &scorecardFlags{jobs: 1}
 	got, err := f.locks([]string{"redislock", "redsync:*", "rueidis:*", "redsync"})
@@ -142,7 +141,8 @@ func TestSetups(t *testing.T) {
 	}
 }
 
-// TestClaims checks that quotes from documentation refer to existing kinds and properties.
+// TestClaims checks that the quotes from the locks' documentation refer to existing kinds and
+// properties.
 func TestClaims(t *testing.T) {
 	for kind, claims := range kinds.Claims {
 		if _, known := kinds.All[kind]; !known {
@@ -156,7 +156,8 @@ func TestClaims(t *testing.T) {
 	}
 }
 
-// TestScoreTag checks that the tag score includes a scenario for each type of fault in tier every.
+// TestScoreTag checks that the tag score includes a scenario for each type of fault that tier every
+// covers.
 func TestScoreTag(t *testing.T) {
 	all, err := choice{}.scenarios()
 	if err != nil {
@@ -175,8 +176,8 @@ func TestScoreTag(t *testing.T) {
 	}
 }
 
-// TestInterruptedScorecard checks that an interrupted scorecard command stores the completed cards with the
-// runs of their findings, and prints their number.
+// TestInterruptedScorecard checks that an interrupted scorecard command stores the completed cards
+// with the runs of their findings, and prints how many cards there are.
 func TestInterruptedScorecard(t *testing.T) {
 	store := filepath.Join(t.TempDir(), "store")
 	cmd := exec.Command("lockpick", "scorecard", "redislock", "redsync:*", "rueidis:*", "single", "redlock", "--tag", "score", "--store", store, "--json")

@@ -15,13 +15,13 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// counterexamplePattern matches a counterexample on a card: the heading, the properties and causes, and the command that
-// shows it.
+// counterexamplePattern matches a counterexample on a card, and captures the type of fault, the
+// violations, and the command that shows them.
 var counterexamplePattern = regexp.MustCompile("(?s)### [^\n]* \\(([^\n]*)\\)\n\n(.*?)\n`lockpick (run [^`]*)`")
 
 var violationPattern = regexp.MustCompile(`(?m)^- ([a-z-]+) ([a-z-]+): `)
 
-// TestScorecardsReplay reruns the commands of the stored scorecards in the simulation. The current
+// TestScorecardsReplay reruns the commands on the stored scorecards in the simulation. The current
 // scenarios and checker must give the same verdicts and causes.
 func TestScorecardsReplay(t *testing.T) {
 	all, err := filepath.Glob(scorecards + "*.md")

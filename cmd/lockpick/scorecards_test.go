@@ -16,7 +16,8 @@ import (
 
 const scorecards = "../../reports/scorecards/"
 
-// TestScorecardsOfAll checks that make scorecards makes a card of each kind of lock and each shipped adapter.
+// TestScorecardsOfAll checks that "make scorecards" makes a card for each kind of lock and each
+// adapter in the repository.
 func TestScorecardsOfAll(t *testing.T) {
 	script, err := os.ReadFile("../../.ci/scorecards")
 	if err != nil {
@@ -36,11 +37,12 @@ func TestScorecardsOfAll(t *testing.T) {
 	}
 }
 
-// commandLine matches a run command on a card or in the track record: the scenario, and the rest.
+// runCommandPattern matches a run command on a card or in the track record, and captures the scenario and
+// the rest.
 var commandLine = regexp.MustCompile("`lockpick run '?([^ '`]+)'?([^`]*)`")
 
-// TestScorecardsAreComplete checks that the stored scorecards name their date and versions and are in the
-// table, and that they and the track record name existing scenarios.
+// TestScorecardsAreComplete checks that each stored scorecard has a date and versions and is listed
+// in the README, and that the cards and the track record name existing scenarios.
 func TestScorecardsAreComplete(t *testing.T) {
 	all, err := filepath.Glob(scorecards + "*.md")
 	if err != nil {
@@ -67,7 +69,7 @@ func TestScorecardsAreComplete(t *testing.T) {
 		cards++
 		lock, is := strings.CutPrefix(strings.SplitN(text, "\n", 2)[0], "# Scorecard of ")
 		if !is || !regexp.MustCompile(`(?m)^Made on 20\d\d-\d\d-\d\d with \S+ \d+\.\d+\.\d+, `).MatchString(text) {
-			t.Errorf("%s lacks the lock, the date or the versions", name)
+			t.Errorf("%s does not contain the lock, the date or the versions", name)
 		}
 		if !strings.Contains(table, "["+lock+"]("+name+")") {
 			t.Errorf("%s is not in the table: run .ci/scorecards", name)
@@ -78,8 +80,8 @@ func TestScorecardsAreComplete(t *testing.T) {
 	}
 }
 
-// TestWithdrawnMarks checks that withdrawn marks don't return, for example because a card was remade with
-// the same settings.
+// TestWithdrawnMarks checks that withdrawn marks don't reappear, for example because a card was
+// remade with the same settings.
 func TestWithdrawnMarks(t *testing.T) {
 	page, err := os.ReadFile(scorecards + "README.md")
 	if err != nil {
@@ -95,7 +97,7 @@ func TestWithdrawnMarks(t *testing.T) {
 		text, err := os.ReadFile(scorecards + name + ".md")
 		switch {
 		case what == "the card" && !os.IsNotExist(err):
-			t.Errorf("%s.md is back: %s", name, row[3])
+			t.Errorf("%s.md was withdrawn but exists again: %s", name, row[3])
 		case what == "the card":
 		case err != nil:
 			t.Error(err)

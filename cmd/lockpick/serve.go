@@ -24,8 +24,8 @@ func serveCmd(a *app) *cobra.Command {
 	var port uint16
 	c := &cobra.Command{Use: "serve", Short: "serve the store to a browser on this machine", Args: noArgs,
 		Long: `Serve the runs of the store and their reports on 127.0.0.1 only. The server shows
-nothing outside the store and changes no results. A report that does not exist yet is
-drawn when it is opened. The server runs until it is interrupted (exit code 130).`,
+nothing outside the store and changes no results. It draws a missing report when the
+report's page is opened. The server runs until it is interrupted (exit code 130).`,
 		RunE: func(c *cobra.Command, _ []string) error { return a.serve(c.Context(), store, port) }}
 	storeFlag(c, &store, "the runs")
 	c.Flags().Uint16Var(&port, "port", 8046, "port to listen on; 0 for any free port")
@@ -49,7 +49,6 @@ func (a *app) serve(ctx context.Context, store string, port uint16) error {
 	select {
 	case err = <-ended:
 	case <-ctx.Done():
-		// Let current requests finish.
 		soon, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()
 		if s.Shutdown(soon) != nil {
@@ -68,12 +67,12 @@ func gcCmd(a *app) *cobra.Command {
 	var keep int
 	var dry bool
 	c := &cobra.Command{Use: "gc --keep N|--older-than AGE|--max-size SIZE", Short: "remove old runs and suites from the store", Args: noArgs,
-		Long: `Remove runs and suites that exceed a limit, the oldest first. A run that a suite refers
-to stays as long as the suite. A run that may still be in progress stays.
+		Long: `Remove runs and suites that exceed a limit, the oldest first. A run
+in a suite stays as long as the suite. A run that may be in progress stays.
 
-LOCKPICK_KEEP=N in the environment does "gc --keep N" after each run.`,
+With LOCKPICK_KEEP=N in the environment, each run ends with "gc --keep N".`,
 		Example: `  lockpick gc --keep 10             keep the newest ten suites, and ten runs of each scenario
-  lockpick gc --older-than 30d      remove what was started more than thirty days ago
+  lockpick gc --older-than 30d      remove runs and suites older than thirty days
   lockpick gc --max-size 2GB        remove until at most 2 GB are left
   lockpick gc --keep 10 --dry-run   print what would be removed`,
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -87,13 +86,13 @@ LOCKPICK_KEEP=N in the environment does "gc --keep N" after each run.`,
 	fs := c.Flags()
 	storeFlag(c, &store, "the runs")
 	fs.IntVar(&keep, "keep", 0, "keep the newest N suites, and the newest N runs of each scenario")
-	fs.StringVar(&age, "older-than", "", "remove what was started longer ago than this, as in 30d or 12h")
-	fs.StringVar(&size, "max-size", "", "remove the oldest until the store has at most this size, as in 500MB or 2GB")
+	fs.StringVar(&age, "older-than", "", "remove runs and suites older than this, as in 30d or 12h")
+	fs.StringVar(&size, "max-size", "", "remove the oldest until the store is no larger than this, as in 500MB or 2GB")
 	fs.BoolVar(&dry, "dry-run", false, "print what would be removed, and remove nothing")
 	return c
 }
 
-// parseBound reads the limit; exactly one of the three flags must set it.
+// parseLimit returns the limit that exactly one of the three flags sets.
 func parseBound(c *cobra.Command, keep int, age, size string) (b suites.Retention, err error) {
 	given := 0
 	for _, name := range []string{"keep", "older-than", "max-size"} {
@@ -112,7 +111,7 @@ func parseBound(c *cobra.Command, keep int, age, size string) (b suites.Retentio
 		b.Since = time.Now().Add(-d)
 	case c.Flags().Changed("keep"):
 		if b.Newest = keep; keep < 1 {
-			return b, usageError(fmt.Errorf("--keep %d is not positive", keep), "use a number from 1")
+			return b, usageError(fmt.Errorf("--keep %d is not positive", keep), "use 1 or more")
 		}
 	default:
 		if b.Bytes, err = units.FromHumanSize(size); err != nil || b.Bytes < 0 {
@@ -122,7 +121,7 @@ func parseBound(c *cobra.Command, keep int, age, size string) (b suites.Retentio
 	return b, nil
 }
 
-// parseAge parses a duration, which may also be in whole days, as in 30d.
+// parseAge parses a duration in Go's format or in days, as in 30d.
 func parseAge(text string) (time.Duration, error) {
 	if n, ok := strings.CutSuffix(text, "d"); ok {
 		d, err := strconv.ParseUint(n, 10, 16)
@@ -157,11 +156,11 @@ func gc(out io.Writer, store string, b suites.Retention, dry bool) error {
 	return err
 }
 
-// keepEnv is the environment variable that says how many suites, and how many runs of each
-// scenario, to keep after each run.
+// keepVariable is the environment variable with the number of suites, and of runs of each scenario, to
+// keep after each run.
 const keepEnv = "LOCKPICK_KEEP"
 
-// keepFromEnv reads LOCKPICK_KEEP; 0 means all.
+// keepFromEnv returns the value of LOCKPICK_KEEP, or 0, which means all, if it is not set.
 func keepFromEnv() (int, error) {
 	text := os.Getenv(keepEnv)
 	if text == "" {
@@ -169,7 +168,7 @@ func keepFromEnv() (int, error) {
 	}
 	n, err := strconv.Atoi(text)
 	if err != nil || n < 1 {
-		return 0, usageError(errors.New("invalid "+keepEnv+"="+text), "use a number from 1, or unset it")
+		return 0, usageError(errors.New("invalid "+keepEnv+"="+text), "use 1 or more, or unset it")
 	}
 	return n, nil
 }

@@ -13,8 +13,8 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// runWithLock runs scenarios in the simulation like "run --lock KIND", with the overrides that sets
-// returns for each.
+// runWithLock runs scenarios in the simulation like "run --lock KIND", with the overrides that
+// overridesFor returns for each, and returns the outcomes by scenario.
 func runWithLock(t *testing.T, kind string, names []string, sets func(pick) []string) map[string]outcome.Outcome {
 	t.Helper()
 	all, err := choice{names: names}.scenarios()
@@ -37,7 +37,7 @@ func runWithLock(t *testing.T, kind string, names []string, sets func(pick) []st
 	return out
 }
 
-// verdicts returns the exit code of a run and the outcome of each property, as text.
+// verdicts returns a run's exit code and the outcome of each property as text.
 func verdicts(o outcome.Outcome) string {
 	text := fmt.Sprintf("exit %d %s", o.Code, o.Error)
 	for _, j := range o.Judgements {
@@ -50,10 +50,9 @@ func verdicts(o outcome.Outcome) string {
 
 func noSets(pick) []string { return nil }
 
-// sameTTL returns an override that sets the TTL to its current value.
 func sameTTL(p pick) []string { return []string{"lock.ttl=" + p.Lock.TTL.String()} }
 
-// sameVerdicts checks that an override which changes nothing changes no verdict.
+// checkSameVerdicts checks that an override that sets the TTL to its current value changes no verdict.
 func sameVerdicts(t *testing.T, names ...string) {
 	runs, harms := 0, 0
 	for kind := range kinds.All {
@@ -74,7 +73,7 @@ func sameVerdicts(t *testing.T, names ...string) {
 		}
 	}
 	if harms == 0 {
-		t.Errorf("none of %d runs is unexpected, so the test shows nothing", runs)
+		t.Errorf("none of %d runs is unexpected, so the test proves nothing", runs)
 	}
 }
 
@@ -82,8 +81,8 @@ func TestUnchangedSettingsKeepVerdicts(t *testing.T) {
 	sameVerdicts(t, "cancelled-acquire/", "restart-forgets/", "gc-pause-after-acquire/fenced")
 }
 
-// TestOtherSettingsKeepRequirements checks that with --set a lock must guarantee what the tier requires and
-// the scenario's own lock guarantees under the same settings.
+// TestOtherSettingsKeepRequirements checks that, with --set, a lock must guarantee whatever the
+// tier requires and the scenario's own lock guarantees under the same settings.
 func TestOtherSettingsKeepRequirements(t *testing.T) {
 	for name, row := range map[string]struct {
 		kind, scenario string
@@ -110,8 +109,8 @@ func TestOtherSettingsKeepRequirements(t *testing.T) {
 	}
 }
 
-// TestViolationsArePrinted checks that if a property is expected to have the same outcome as
-// another one, and only the first is violated, its violation is printed.
+// TestViolationsArePrinted checks that a violation is printed even if the property's expected
+// outcome follows another property, which is not violated.
 func TestViolationsArePrinted(t *testing.T) {
 	judged := func(property, follows string, got verdict.Outcome) outcome.Judgement {
 		return outcome.Judgement{Property: property, Expected: outcome.AnyOutcome, Got: got, Follows: follows, AsExpected: true}
@@ -125,7 +124,7 @@ func TestViolationsArePrinted(t *testing.T) {
 	} {
 		o := outcome.Outcome{Judgements: []outcome.Judgement{judged(verdict.MutualExclusion, "", row.lead), judged(verdict.LeaseLinearizable, verdict.MutualExclusion, row.follower)}}
 		if output := strings.Join(suites.Brief(o), "; "); strings.Contains(output, verdict.LeaseLinearizable) != row.want {
-			t.Errorf("%s, with its follower %s: %q", row.lead, row.follower, output)
+			t.Errorf("%s, with %s, which follows it: %q", row.lead, row.follower, output)
 		}
 	}
 }

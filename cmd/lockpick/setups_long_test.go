@@ -10,10 +10,11 @@ import (
 	"lockpick/harness/scenario"
 )
 
-// TestLibrariesSameSeedSameBytes checks that each library runs in the simulation, that several clients get
-// its lock, and that two runs are identical even if its tokens are not. This holds on one processor, as in
-// workers. On two, a goroutine of rueidislock that counts failures may be overtaken by one that reads the
-// count, and a client with client-side caching then waits without a notification (v1.0.79).
+// TestLibrariesSameSeedSameBytes checks that each library runs in the simulation, that several
+// clients acquire its lock, and that two runs are identical, even if the library's tokens are not
+// seeded. This holds on one processor, as in workers. On two, a goroutine of rueidislock that reads
+// the number of failures may overtake the goroutine that counts them; with client-side caching, a
+// client then waits for a notification that never comes (v1.0.79).
 func TestLibrariesSameSeedSameBytes(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	for _, name := range []string{"baseline/", "gc-pause-after-acquire/", "holder-cut-off/"} {
@@ -27,17 +28,17 @@ func TestLibrariesSameSeedSameBytes(t *testing.T) {
 				s.Lock.Kind = kind
 				one, two := traceTwice(t, s, 1)
 				if n := countHolders(one.History); n < 2 {
-					t.Errorf("%d clients had the lock", n)
+					t.Errorf("%d clients acquired the lock", n)
 				}
 				if d := one.diff(two); d != "" {
-					t.Errorf("two runs of a seed differ in %s", d)
+					t.Errorf("two runs with the same seed differ in %s", d)
 				}
 			})
 		}
 	}
 }
 
-// countHolders returns how many clients acquired the lock.
+// countHolders counts the clients that acquired the lock.
 func countHolders(record []byte) int {
 	all := map[string]bool{}
 	for _, m := range regexp.MustCompile(`"process":"(c[0-9]+)","type":"ok","op":"acquire"`).FindAllSubmatch(record, -1) {

@@ -20,13 +20,12 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// Flags: the shapes that are tested, and the number of plans for each.
 var shapeNames = flag.String("shapes", strings.Join(slices.Sorted(maps.Keys(shapes.All)), ","), "correct locks of package shapes to test under random plans")
 var shapePlans = flag.Int("shape-plans", map[bool]int{false: 4, true: 2000}[night], "number of random plans for each correct lock of package shapes")
 
-// TestNoFalseAlarms checks that a correct lock of any shape violates nothing within the assumptions. A
-// reported violation would be a false alarm. Late writes are the holder's fault, so the resource is safe
-// only with fencing.
+// TestNoFalseAlarms checks that the correct lock of each shape violates nothing within the
+// assumptions: any reported violation would be a false alarm. Late writes are the holder's fault,
+// so resource-safety is required only with fencing.
 func TestNoFalseAlarms(t *testing.T) {
 	names, shapeSeeds := strings.Split(*shapeNames, ","), *shapePlans
 	plans := map[string][]scenario.Scenario{}
@@ -58,8 +57,8 @@ func TestNoFalseAlarms(t *testing.T) {
 	}
 }
 
-// leasePlans returns the random plans within the assumptions for a shape, with leases shorter and
-// longer than ten rounds of attempts.
+// leasePlans returns the scenarios with random plans within the assumptions for a shape, with
+// leases shorter and longer than ten rounds of attempts.
 func leasePlans(t *testing.T, name string, s shapes.Shape) []scenario.Scenario {
 	t.Helper()
 	var all []scenario.Scenario
@@ -85,7 +84,7 @@ func leasePlans(t *testing.T, name string, s shapes.Shape) []scenario.Scenario {
 		p := drawnScenario(t, "random-within-assumptions/"+variant, sets...)
 		if p.Scenario.Lock.Kind, p.Scenario.Lock.Fence = name, s.Fenced; s.Fenced {
 			p.Scenario.Workload.Fence = client.FenceToken
-			p.Scenario.Topology.Persistence = scenario.PersistAlways // lost counts are the subject of fence-forgets
+			p.Scenario.Topology.Persistence = scenario.PersistAlways // fence-forgets tests lost counts
 		}
 		p.Scenario.Lock = p.Scenario.Lock.ForKind(s.Kind, p.Scenario.Topology.Nodes)
 		all = append(all, p.Scenario)
@@ -93,7 +92,8 @@ func leasePlans(t *testing.T, name string, s shapes.Shape) []scenario.Scenario {
 	return all
 }
 
-// guarantees lists the properties that every lock guarantees within the assumptions.
+// guarantees lists the properties that a correct lock of the shape guarantees within the
+// assumptions.
 func guarantees(s shapes.Shape) []string {
 	all := []string{verdict.HolderNotified, verdict.MutualExclusion, verdict.LeaseLinearizable, verdict.DeadlockFreedom, verdict.FaultTolerance}
 	if s.Fenced {
@@ -102,8 +102,8 @@ func guarantees(s shapes.Shape) []string {
 	return all
 }
 
-// catchingRuns lists, for the broken lock of each shape, the scenario that catches it, the number
-// of seeds to try, and the property and cause of the violation.
+// catchingRuns lists, by shape, the scenario that catches the broken lock, the number of seeds to
+// try, and the violated property and cause.
 var catchingRuns = map[string]struct {
 	scenario, property, cause string
 	seeds                     uint64
@@ -126,8 +126,8 @@ var catchingRuns = map[string]struct {
 	"watchdog":    {"renewal-meets-other-key/", verdict.DeadlockFreedom, "outlived-ttl", 1},
 }
 
-// TestBrokenShapes checks that a lock of each shape with its typical mistake is caught, and the
-// correct lock of the same shape is not. The scenarios are not told what to look for.
+// TestBrokenShapes checks that a lock of each shape with its typical mistake is caught in a
+// scenario in which the correct lock of the same shape violates nothing.
 func TestBrokenShapes(t *testing.T) {
 	for _, name := range slices.Sorted(maps.Keys(shapes.All)) {
 		c := catchingRuns[name]
@@ -148,7 +148,7 @@ func TestBrokenShapes(t *testing.T) {
 	}
 }
 
-// shapeViolation returns a lock's violation of a property in a scenario, or nil.
+// shapeViolation returns a lock's violation of a property in a scenario, or nil if there is none.
 func shapeViolation(t *testing.T, kind, name, property string, seed uint64) *outcome.Judgement {
 	t.Helper()
 	all := shapeKinds()

@@ -15,18 +15,19 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// head returns the header of a shard's file.
+// shardHead returns the header of the shard's file.
 func (r *report) head(chosen []pick) (campaign.ShardHead, error) {
 	f := r.flags
 	k, n, err := campaign.ParseShard(f.shard)
 	if err != nil {
-		return campaign.ShardHead{}, usageError(fmt.Errorf("--shard: %w", err), fmt.Sprintf("give K/N with N at most %d, e.g. --shard 3/8 or --shard $SLURM_ARRAY_TASK_ID/8; see lockpick help shards", campaign.MaxShards))
+		return campaign.ShardHead{}, usageError(fmt.Errorf("--shard: %w", err), fmt.Sprintf("use K/N with N at most %d, as in --shard 3/8 or --shard $SLURM_ARRAY_TASK_ID/8; see lockpick help shards", campaign.MaxShards))
 	}
 	return campaign.ShardHead{Shard: k, Shards: n, Version: version(), Backend: f.backend, Seed: f.seed, Seeds: f.seeds,
 		Command: r.suite.Command, Named: f.named, Sets: f.sets, Skipped: r.skipped, Scenarios: chosen}, nil
 }
 
-// record runs a shard. A recorded shard is a success; merge evaluates the outcomes.
+// runShard runs a shard and records its outcomes, which only merge evaluates: the exit code does not
+// depend on them.
 func (r *report) record(ctx context.Context, b harness.Backend, chosen []pick) error {
 	f := r.flags
 	h, err := r.head(chosen)
@@ -70,8 +71,8 @@ func mergeCmd(a *app) *cobra.Command {
 		Use:   "merge DIR…",
 		Short: "combine the results of a sharded run",
 		Long: `Combine the shards that "lockpick run --shard" recorded. DIR is a store, a folder of
-stores, or a shard's file. The output and the exit code are those of one machine that
-made all runs.
+stores, or a shard's file. The output and the exit code are the same as if one machine
+had made all runs.
 
 Shards of different sweeps or versions, duplicate shards and truncated files are errors
 (64). So are missing shards (2).`,
@@ -102,7 +103,7 @@ func (a *app) mergeShards(ctx context.Context, f *runFlags, missing bool, from [
 	return a.merge(ctx, f, s)
 }
 
-// shardList formats the numbers of shards for a job scheduler, or returns "" if there are none.
+// shardList formats shard numbers for a job scheduler, one line as in 3,7, or "" if there are none.
 func shardList(ks []int) string {
 	if len(ks) == 0 {
 		return ""
@@ -110,7 +111,7 @@ func shardList(ks []int) string {
 	return strings.ReplaceAll(strings.Trim(fmt.Sprint(ks), "[]"), " ", ",") + "\n"
 }
 
-// merge reports a sweep as if its runs had been made here.
+// merge reports a sweep as if this process had made its runs.
 func (a *app) merge(ctx context.Context, f *runFlags, s *campaign.Sweep) error {
 	if ks := s.Missing(); len(ks) > 0 {
 		return &failure{err: fmt.Errorf("merge: %d of %d shards are missing: %s", len(ks), s.Shards, strings.TrimSpace(shardList(ks))), code: outcome.ExitUndecided,
@@ -138,8 +139,8 @@ func (a *app) merge(ctx context.Context, f *runFlags, s *campaign.Sweep) error {
 	return r.finish(ctx)
 }
 
-// rerunExamples reruns the runs that the suite names as examples, to store them with their reports:
-// the same seed gives the same run. The store already has the examples of other backends.
+// rerunExamples repeats the simulated runs that the suite names as examples, to store them and their
+// reports: the same seed gives the same run. Runs on other backends are stored already.
 func (r *report) rerunExamples(ctx context.Context, chosen []pick) {
 	if r.flags.seeds == 1 || r.flags.backend != simulation {
 		return

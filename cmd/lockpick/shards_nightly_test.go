@@ -12,10 +12,10 @@ import (
 	"testing"
 )
 
-var sweepSeeds = flag.Int("sweep-seeds", 100_000, "seeds of TestHundredThousandSeeds")
+var sweepSeeds = flag.Int("sweep-seeds", 100_000, "number of seeds in TestHundredThousandSeeds")
 
-// TestHundredThousandSeeds runs a hundred thousand seeds in eight shards. No process may use a
-// gigabyte of memory: neither the shards nor the merge, including its JSON output.
+// TestHundredThousandSeeds runs a hundred thousand seeds in eight shards, and merges them with and
+// without JSON output. Each process must use less than a gigabyte of memory.
 func TestHundredThousandSeeds(t *testing.T) {
 	lockpick, store := build(t), t.TempDir()
 	lean := func(args ...string) {

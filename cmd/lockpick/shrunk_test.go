@@ -9,17 +9,16 @@ import (
 	"lockpick/scenarios/campaign"
 )
 
-// minimizedForms is a file with a line for each scenario of the catalog that expects a violation,
-// with the minimized form of that scenario.
+// minimizedForms is a file with a line for each scenario in the catalog that expects a violation.
+// The line describes the minimized scenario.
 const minimizedForms = "testdata/shrunk.txt"
 
-// minimizable is a scenario that expects a violation.
+// violatingScenario is a scenario that expects a violation.
 type minimizable struct {
 	pick
 	bug campaign.Bug // the first expected violation with a cause
 }
 
-// minimizables lists the scenarios of the catalog that expect a violation.
 func minimizables(t *testing.T) []minimizable {
 	t.Helper()
 	all, err := choice{}.scenarios()
@@ -38,7 +37,7 @@ func minimizables(t *testing.T) []minimizable {
 	return list
 }
 
-// readMinimizedForms returns the lines of that file, by scenario.
+// readMinimizedForms returns the lines of the file minimizedForms, by scenario.
 func readMinimizedForms(t *testing.T) map[string]string {
 	t.Helper()
 	text, err := os.ReadFile(minimizedForms)
@@ -56,8 +55,9 @@ func readMinimizedForms(t *testing.T) map[string]string {
 	return forms
 }
 
-// TestMinimizedFormsAreComplete checks that each scenario that expects a violation has a line with the
-// expected cause. TestMinimizedForms, which minimizes them all, takes minutes.
+// TestMinimizedFormsAreComplete checks that each scenario that expects a violation has a line in
+// minimizedForms, with the expected cause. TestMinimizedForms, which minimizes all of them, takes
+// minutes.
 func TestMinimizedFormsAreComplete(t *testing.T) {
 	forms := readMinimizedForms(t)
 	for _, s := range minimizables(t) {
@@ -72,7 +72,7 @@ func TestMinimizedFormsAreComplete(t *testing.T) {
 	}
 }
 
-// notShownForm is the form for a scenario whose violation does not occur with seed 1.
+// noViolationForm returns the line for a scenario whose violation does not occur with seed 1.
 func notShownForm(bug campaign.Bug) string {
 	return fmt.Sprintf("seed 1 does not show %s", bug.Property)
 }

@@ -21,18 +21,20 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// runningProcess is a lockpick process in the middle of a run on processes, with its own TMPDIR and store.
+// A runningProcess is a lockpick process that has recorded the first events of a run on the process
+// backend.
 type runningProcess struct {
 	*testing.T
 	*exec.Cmd
 	tmp, store string
 }
 
-// Lengths of runs, before scaling to a tenth on a real backend: one that ends soon, and one that must be
-// ended.
+// Lengths of runs, which a real backend scales to a tenth. Short runs end by themselves; endless runs
+// need a signal.
 const short, endless = "5s", "10m"
 
-// startRun starts a run, through a shell if there is a script, and waits until something is recorded.
+// startRun starts a run, and waits until its first events have been recorded. If script is not "",
+// a shell runs it first.
 func startRun(t *testing.T, length, script string, change func(*exec.Cmd)) runningProcess {
 	t.Helper()
 	needRedis(t)
@@ -64,11 +66,11 @@ func startRun(t *testing.T, length, script string, change func(*exec.Cmd)) runni
 	}
 }
 
-// awaitEnd waits for the end of the run, and checks that it exited with code want, has a verdict
+// awaitEnd waits until lockpick has ended, and checks that it exited with want, stored a verdict,
 // and left nothing behind.
 func (r runningProcess) awaitEnd(want int) {
 	r.Helper()
-	late := time.AfterFunc(time.Minute, func() { r.Errorf("lockpick does not end"); r.Process.Kill() })
+	late := time.AfterFunc(time.Minute, func() { r.Errorf("lockpick did not end within a minute"); r.Process.Kill() })
 	defer late.Stop()
 	if err, exit := r.Wait(), new(exec.ExitError); err != nil && !errors.As(err, &exit) {
 		r.Error(err)
@@ -97,7 +99,7 @@ func (r runningProcess) sendSignal(s syscall.Signal) {
 	}
 }
 
-// TestClosedTerminalEndsARun checks that closing the terminal ends a run like SIGTERM.
+// TestClosedTerminalEndsARun checks that closing the terminal interrupts a run, as SIGTERM does.
 func TestClosedTerminalEndsARun(t *testing.T) {
 	t.Parallel()
 	terminal, err := os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0)
@@ -140,8 +142,8 @@ func TestTermIsNeverIgnored(t *testing.T) {
 	r.awaitEnd(130)
 }
 
-// TestUnreadOutput checks that runs end if nobody reads the output. With a full pipe the run completes; with
-// a broken pipe it may also stop early, in an orderly way.
+// TestUnreadOutput checks that lockpick ends if nobody reads its output: with a full pipe, when it
+// receives a signal; with a broken pipe, by itself.
 func TestUnreadOutput(t *testing.T) {
 	for what, c := range map[string]struct {
 		full   bool
@@ -166,7 +168,7 @@ func TestUnreadOutput(t *testing.T) {
 			r := startRun(t, short, "", func(cmd *exec.Cmd) { cmd.Stdout = to; cmd.Stderr = to })
 			to.Close()
 			if c.signal != 0 {
-				// Wait until it tries to print its result, which blocks.
+				// Wait until lockpick blocks while it prints the result.
 				for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 					if found, _ := filepath.Glob(filepath.Join(r.store, "baseline", "*-*", "report.html")); len(found) > 0 {
 						break
@@ -194,8 +196,8 @@ type zeros struct{}
 
 func (zeros) Read(b []byte) (int, error) { return len(b), nil }
 
-// TestInterruptedJSON checks that the JSON output of an interrupted sweep, its files in the store and its
-// exit code agree. A sweep whose output nobody reads does not count as interrupted.
+// TestInterruptedJSON checks that the JSON output, the stored outcome and the exit code of an
+// interrupted sweep agree. A sweep whose reader closes the pipe does not count as interrupted.
 func TestInterruptedJSON(t *testing.T) {
 	for what, want := range map[string]int{"interrupted": outcome.ExitInterrupt, "unread": outcome.ExitBackend} {
 		t.Run(what, func(t *testing.T) {
@@ -254,7 +256,8 @@ func TestInterruptedJSON(t *testing.T) {
 	}
 }
 
-// TestInterruptedIsNotFailed checks that an interrupted run on real servers is reported as interrupted.
+// TestInterruptedIsNotFailed checks that an interrupted run on real servers is reported as
+// interrupted.
 func TestInterruptedIsNotFailed(t *testing.T) {
 	t.Parallel()
 	var output strings.Builder
@@ -271,8 +274,9 @@ func TestInterruptedIsNotFailed(t *testing.T) {
 	}
 }
 
-// TestUnreadRunCompletes checks that a run whose reader has gone, as in "| head", is not reported as
-// interrupted and prints nothing on standard error except progress on an overloaded machine.
+// TestUnreadRunCompletes checks that a run whose reader has closed the pipe, as in "| head", is not
+// reported as interrupted. Standard error must be empty, except for progress on an overloaded
+// machine.
 func TestUnreadRunCompletes(t *testing.T) {
 	from, to, err := os.Pipe()
 	if err != nil {
@@ -288,7 +292,7 @@ func TestUnreadRunCompletes(t *testing.T) {
 	if cmd.ProcessState.ExitCode() != outcome.ExitBackend || progress.ReplaceAllString(output.String(), "") != "" {
 		t.Errorf("%v:\n%s", cmd.ProcessState, output.String())
 	}
-	// Commands that only print are ended by SIGPIPE, as help exit-codes says.
+	// SIGPIPE ends commands that only print, as help exit-codes says.
 	cmd = exec.Command("lockpick", "list")
 	cmd.Stdout = to
 	cmd.Run()

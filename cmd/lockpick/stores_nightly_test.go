@@ -11,9 +11,9 @@ import (
 	"lockpick/harness/real/proc"
 )
 
-// TestStoresUnderTheCatalog checks the shipped adapters for locks on other stores. Each passes adapter
-// check, and gets a scorecard of the scenarios tagged score on real servers. Scenarios that the store does
-// not support are skipped with a reason.
+// TestStoresUnderTheCatalog tests the repository's adapters for locks on other stores. Each must
+// pass "adapter check", and get a scorecard from real runs of the scenarios tagged score. Scenarios
+// that the store does not support must be skipped with a reason.
 func TestStoresUnderTheCatalog(t *testing.T) {
 	needRedis(t)
 	bin := t.TempDir()

@@ -14,17 +14,17 @@ import (
 	"github.com/chromedp/chromedp/kb"
 )
 
-// rowsSeen lists the visible rows of a suite's table.
+// visibleRows lists the visible rows in a suite's table.
 const rowsSeen = `[...document.querySelectorAll('tr[data-outcome]')].filter((r) => r.getClientRects().length).map((r) => r.dataset.scenario.trim()).join()`
 
-// testSuiteFilters filters the runs of a suite with the keyboard.
+// testSuiteFilters filters the runs in a suite with the keyboard.
 func testSuiteFilters(t *testing.T, browser context.Context, suite string) {
 	b := newTab(t, browser)
 	b.window(1280, 900, "light")
 	b.open(suite, "")
 	all := fmt.Sprint(b.value(rowsSeen))
 	if !strings.HasPrefix(all, "wrong,never-comes,lost-packets") || strings.Contains(all, "baseline/") {
-		t.Errorf("unexpected first rows, or the table is not folded: %s", all)
+		t.Errorf("wrong first rows, or the table is not collapsed: %s", all)
 	}
 	press := func(selector, keys string) {
 		t.Helper()
@@ -55,7 +55,7 @@ func testSuiteFilters(t *testing.T, browser context.Context, suite string) {
 	b.expectValue(`document.querySelectorAll('tr[data-outcome]').length === (`+rowsSeen+`).split(',').length && document.getElementById('filters').hidden`, true)
 }
 
-// testSeeds selects seeds of a sweep with the keyboard, and follows the link of one to its report.
+// testSeeds selects seeds in a sweep with the keyboard, and follows a seed's link to its report.
 func testSeeds(t *testing.T, browser context.Context, sweep string) {
 	b := newTab(t, browser)
 	b.window(1280, 900, "light")

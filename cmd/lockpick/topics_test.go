@@ -13,8 +13,8 @@ import (
 	"lockpick/nemesis"
 )
 
-// TestScenarioFormatTopic checks that the example in help scenario-format is a valid scenario, with every way
-// to write clients and triggers.
+// TestScenarioFormatTopic checks that the example in help scenario-format is a valid scenario, and
+// stays valid with every documented form of clients and triggers.
 func TestScenarioFormatTopic(t *testing.T) {
 	_, rest, _ := strings.Cut(topic("scenario-format"), "\n\n")
 	file, when, _ := strings.Cut(rest, "\n\n")
@@ -43,7 +43,8 @@ func TestScenarioFormatTopic(t *testing.T) {
 	}
 }
 
-// TestFaultsTopic checks that help faults describes every kind of fault, every parameter and every shape.
+// TestFaultsTopic checks that help faults describes every kind of fault, every parameter and every
+// shape.
 func TestFaultsTopic(t *testing.T) {
 	table, below, ok := strings.Cut(topic("faults"), "\n\n")
 	if !ok {
@@ -76,7 +77,8 @@ func TestFaultsTopic(t *testing.T) {
 	}
 }
 
-// TestPropertiesTopic checks that help properties and the checker's README have an entry for each property.
+// TestPropertiesTopic checks that help properties and the checker's README have an entry for each
+// property.
 func TestPropertiesTopic(t *testing.T) {
 	readme, err := os.ReadFile("../../checker/README.md")
 	must(t, err)
@@ -90,8 +92,8 @@ func TestPropertiesTopic(t *testing.T) {
 	}
 }
 
-// TestReservedFolderNames checks that help files lists the folders of a store that contain no runs, and that
-// no scenario can have the name of such a folder, in which its runs would be stored.
+// TestReservedFolderNames checks that help files lists the store's own folders, and that no
+// scenario can have the name of such a folder, because its runs would be stored there.
 func TestReservedFolderNames(t *testing.T) {
 	var listed []string
 	for _, m := range regexp.MustCompile(`(?m)^store/([a-z-]+)/`).FindAllStringSubmatch(topic("files"), -1) {

@@ -20,8 +20,8 @@ import (
 	"lockpick/scenarios/campaign"
 )
 
-// trace is the complete record of a simulated run: its history, and a digest of every message with its times
-// of sending and delivery.
+// A trace is the complete record of a simulated run: its history, and a digest of all messages and
+// the times at which they were sent and delivered.
 type trace struct {
 	History []byte
 	Wire    uint64
@@ -36,7 +36,7 @@ func simulate(s scenario.Scenario, seed uint64) (tr trace, err error) {
 	return tr, err
 }
 
-// diff describes how two traces differ, or returns "" if they are the same.
+// diff describes how two traces differ, or returns "" if they are identical.
 func (tr trace) diff(o trace) string {
 	a, b := bytes.Split(tr.History, []byte("\n")), bytes.Split(o.History, []byte("\n"))
 	for n := range max(len(a), len(b)) {
@@ -50,10 +50,10 @@ func (tr trace) diff(o trace) string {
 	return ""
 }
 
-// tracerName is the name under which the test binary runs jobs for another process.
+// tracerName is the command name that makes the test binary act as a tracer.
 const tracerName = "lockpick-tracer"
 
-// tracer is a process that runs jobs and answers with their traces.
+// A tracer is a process that runs jobs and returns their traces.
 type tracer struct {
 	cmd     *exec.Cmd
 	in      io.WriteCloser
@@ -94,7 +94,8 @@ func (tr *tracer) end() {
 	tr.cmd.Wait()
 }
 
-// runTracer is the program of a tracer.
+// runTracer runs the jobs that it reads from standard input, and writes their traces to standard
+// output.
 func runTracer() {
 	jobs, answers := json.NewDecoder(os.Stdin), gob.NewEncoder(os.Stdout)
 	for {

@@ -10,11 +10,12 @@ import (
 	"testing"
 )
 
-// adapterSet matches the set that .ci/adapters installs for a command.
+// adapterSetPattern matches the path of an adapter in a command, and captures the set to install with
+// .ci/adapters.
 var adapterSet = regexp.MustCompile(`\.adapters/([a-z]+)/`)
 
-// TestTrackRecordOnServers checks that each command of the track record shows its finding on real servers,
-// with exit code 0.
+// TestTrackRecordOnServers checks that each command in the track record shows its finding on real
+// servers and exits with 0.
 func TestTrackRecordOnServers(t *testing.T) {
 	for _, f := range trackRecord(t) {
 		t.Run(f.lock+" "+f.cause, func(t *testing.T) {

@@ -14,8 +14,8 @@ import (
 	"testing"
 )
 
-// TestUnplannedOnDocker checks that outside actions on the processes of each container, or on the container
-// through its engine, are detected.
+// TestUnplannedOnDocker checks that a run notices if a container, or a process in it, is killed,
+// stopped or paused from outside.
 func TestUnplannedOnDocker(t *testing.T) {
 	needEngine(t)
 	binary := build(t)
@@ -50,7 +50,7 @@ func TestUnplannedOnDocker(t *testing.T) {
 	}
 }
 
-// TestUnplannedOnWatchers does the same for replicas and sentinels, on which a failover depends.
+// TestUnplannedOnWatchers is TestUnplannedOnDocker for replicas and sentinels.
 func TestUnplannedOnWatchers(t *testing.T) {
 	binary := lockpickPath(t)
 	for _, name := range []string{"n1-replica", "sentinel2"} {
@@ -70,8 +70,8 @@ func TestUnplannedOnWatchers(t *testing.T) {
 	}
 }
 
-// hitContainerOf acts on a container of lockpick through the engine, or sends signals to its first process or
-// to that process's child.
+// hitContainerOf hits a lockpick container through the engine, or sends signals to its first
+// process or to that process's child.
 func hitContainerOf(lockpick int, name, way string) error {
 	list, err := exec.Command("docker", "ps", "--format", "{{.Names}}").Output()
 	if err != nil {
@@ -84,7 +84,7 @@ func hitContainerOf(lockpick int, name, way string) error {
 		}
 	}
 	if called == "" {
-		return fmt.Errorf("lockpick has no container %s among %s", name, list)
+		return fmt.Errorf("lockpick has no container %s, only %s", name, list)
 	}
 	words := strings.Fields(way)
 	if way == "network" {
@@ -121,7 +121,7 @@ func hitContainerOf(lockpick int, name, way string) error {
 	return sendSignals(pid, all...)
 }
 
-// childProcess returns a process that a container's first process started.
+// childProcess returns the ID of a child of process pid.
 func childProcess(pid int) (int, error) {
 	tasks, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
 	for _, task := range tasks {
@@ -133,8 +133,8 @@ func childProcess(pid int) (int, error) {
 }
 
 // TestInterferencesOnDocker kills, pauses, stops or ends any part of a run in containers at any
-// time, from the first container to the removal of the last. The attempt must be discarded, and the
-// next one counts.
+// time, from the start of the first container to the removal of the last. The attempt must be
+// discarded and the run retried.
 func TestInterferencesOnDocker(t *testing.T) {
 	needEngine(t)
 	onDocker(t).sabotage(cmp.Or(*interferences, 60), 2)
