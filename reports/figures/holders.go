@@ -38,9 +38,9 @@ func holders(m *readings) *Figure {
 // holderSteps returns the number of holders over time as a step line, and the maximum.
 func holderSteps(m *readings) (steps plotter.XYs, maxHolders int) {
 	type change struct {
-		t int64
+		t     int64
 		delta int
-		key string
+		key   string
 	}
 	var all []change
 	for _, b := range m.beliefs {

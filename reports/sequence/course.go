@@ -304,7 +304,7 @@ type lostWrite struct {
 // later versions.
 func (f *trace) readLog() {
 	type version struct {
-		key  string
+		key     string
 		version int64
 	}
 	writers := map[version]string{}
