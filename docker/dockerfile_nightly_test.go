@@ -95,7 +95,7 @@ func TestDockerfiles(t *testing.T) {
 	}
 }
 
-// needBaseImages skips the test unless the engine has the Dockerfile's base images. It returns the base
+// requireBaseImages skips the test unless the engine has the Dockerfile's base images. It returns the base
 // image with Redis.
 func needBaseImages(t *testing.T, e *engine.Engine) (redis string) {
 	t.Helper()

@@ -34,7 +34,7 @@ const NoBreak = "\u00a0"
 // Seconds formats a time in seconds, rounded to the millisecond.
 func Seconds(ns int64) string { return Decimal(ns, 3) + NoBreak + "s" }
 
-// Span formats a duration. It rounds a second or more to the millisecond, a millisecond or more to
+// Duration formats a duration. It rounds a second or more to the millisecond, a millisecond or more to
 // the microsecond, and anything shorter to three significant digits in microseconds.
 func Span(ns int64) string {
 	switch {

@@ -73,7 +73,7 @@ func TestSecondsAndSpan(t *testing.T) {
 			t.Errorf("Seconds(%d) is %s, want %s", c.ns, got, c.instant)
 		}
 		if got := strings.ReplaceAll(Span(c.ns), NoBreak, " "); got != c.span {
-			t.Errorf("Span(%d) is %s, want %s", c.ns, got, c.span)
+			t.Errorf("Duration(%d) is %s, want %s", c.ns, got, c.span)
 		}
 	}
 }

@@ -163,19 +163,19 @@ func deliveryTimes(e *history.Event) string {
 
 // faultTable lists the planned steps and what they did.
 type faultTable struct {
-	Steps []faultStep
-	More  int // number of omitted steps
-	Long  bool
+	Steps      []faultStep
+	NumOmitted int // number of omitted steps
+	IsLong     bool
 }
 
 type faultStep struct {
-	Step                                 int
-	What, When                           string
-	Planned, Injected, Seen, Hit, Healed string // counts; Healed counts the faults that ended
-	NotInjected                          string // why the step was not injected
-	Times                                []faultTime
-	More                                 int
-	Each                                 string // how often the fault was injected, and when for the first time
+	Step                                                            int
+	What, When                                                      string
+	NumPlanned, NumInjected, NumReadBack, NumHitHeldLock, NumHealed string
+	NotInjected                                                     string // why the step was not injected
+	Times                                                           []faultTime
+	NumOmitted                                                      int    // number of omitted times
+	Summary                                                         string // how often the fault was injected, and when for the first time
 }
 
 type faultTime struct {
@@ -214,10 +214,10 @@ func faults(r outcome.Run, rows map[int64]bool) faultTable {
 		}
 	}
 	if len(steps) > maxSteps {
-		t.More = len(steps) - maxSteps
+		t.NumOmitted = len(steps) - maxSteps
 		steps = steps[:maxSteps]
 	}
-	t.Long = len(steps) > maxOpen
+	t.IsLong = len(steps) > maxOpen
 	for _, s := range steps {
 		x := faultStep{Step: max(s.Step, 0), What: describeStep(s), When: plainText(s.When)}
 		occurrences := all[s.Step]
@@ -269,22 +269,22 @@ func (x *faultStep) setCounts(r outcome.Run, occurrences []*facts.Fault) {
 		}
 		return display.Grouped(int(n))
 	}
-	x.Planned, x.Injected, x.Seen, x.Hit = number("planned"), number("injected"), number("read-back"), number("on-held")
+	x.NumPlanned, x.NumInjected, x.NumReadBack, x.NumHitHeldLock = number("planned"), number("injected"), number("read-back"), number("on-held")
 	healed := 0
 	for _, o := range occurrences {
 		if o.End != nil {
 			healed++
 		}
 	}
-	x.Healed = display.Grouped(healed)
+	x.NumHealed = display.Grouped(healed)
 }
 
 func (x *faultStep) addTimes(occurrences []*facts.Fault, rows map[int64]bool) {
-	x.More = max(len(occurrences)-maxTimes, 0)
+	x.NumOmitted = max(len(occurrences)-maxTimes, 0)
 	if len(occurrences) > 0 {
-		x.Each = display.Plural(len(occurrences), "time") + ", first at " + display.Seconds(occurrences[0].First().T)
+		x.Summary = display.Plural(len(occurrences), "time") + ", first at " + display.Seconds(occurrences[0].First().T)
 	}
-	for _, o := range occurrences[:len(occurrences)-x.More] {
+	for _, o := range occurrences[:len(occurrences)-x.NumOmitted] {
 		e := o.First()
 		t := faultTime{Target: name(e.Node), at: e.T, From: display.Seconds(e.T), Begin: ref{e.N, rows[e.N]}}
 		switch {

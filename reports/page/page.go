@@ -247,8 +247,8 @@ func limits(r outcome.Run, l listing) []term {
 	if r.Manifest == nil {
 		add("No manifest", "This is a bare history. Its scenario's expectations are unknown, so it is checked against what is required of every lock.")
 	}
-	if l.Left > 0 {
-		add("Not on this page", "%s of %s are not listed here. The history contains all of them: event N is on line N.", display.Plural(l.Left, "event"), display.Grouped(l.All))
+	if l.NumOmitted > 0 {
+		add("Not on this page", "%s of %s are not listed here. The history contains all of them: event N is on line N.", display.Plural(l.NumOmitted, "event"), display.Grouped(l.NumEvents))
 	}
 	return out
 }
@@ -276,20 +276,21 @@ const maxChoices = 300
 
 // listing is the part of the history listed on the page.
 type listing struct {
-	Rows      []row
-	Processes []string
-	Types     []string
-	All, Left int // number of events, and how many are omitted
-	Around    string
+	Rows                  []row
+	Processes             []string
+	Types                 []string
+	NumEvents, NumOmitted int    // number of events, and how many are omitted
+	Span                  string // time span listed completely, if not all
 
-	Has map[int64]bool // numbers of the listed events
+	HasRow map[int64]bool // whether an event is listed, by number
 }
 
 // row is an event or a gap where events are omitted.
 type row struct {
 	N                             int64
 	Time, Process, Type, Op, What string
-	Named, Printed                bool // Printed: cited by the verdict or the diagram. Named: the same, or an event of a fault.
+	Cited                         bool // by the verdict or the diagram
+	Highlighted                   bool // cited, or an event of a fault
 	Gap                           string
 }
 
@@ -304,14 +305,14 @@ func newListing(r outcome.Run, d sequence.Diagram) listing {
 			named[e.N] = true
 		}
 	}
-	l := listing{All: len(events), Has: map[int64]bool{}}
+	l := listing{NumEvents: len(events), HasRow: map[int64]bool{}}
 	from, to := 0, len(events)
 	if len(events) > maxRows {
 		window := max(maxRows-len(named), maxRows/2)
 		middle := center(r)
 		from = min(max(middle-window/2, 0), len(events)-window)
 		to = from + window
-		l.Around = display.Seconds(events[from].T) + " to " + display.Seconds(events[to-1].T)
+		l.Span = display.Seconds(events[from].T) + " to " + display.Seconds(events[to-1].T)
 	}
 	gap := 0 // index of the first event since the last row
 	budget := maxRows - (to - from)
@@ -326,9 +327,9 @@ func newListing(r outcome.Run, d sequence.Diagram) listing {
 		}
 		l.gap(events, gap, i)
 		gap = i + 1
-		l.Has[e.N] = true
+		l.HasRow[e.N] = true
 		l.Rows = append(l.Rows, row{N: e.N, Time: display.Decimal(e.T, 6), Process: name(e.Process), Type: name(string(e.Type)),
-			Op: name(e.Op), What: detail(e), Named: named[e.N], Printed: cited[e.N]})
+			Op: name(e.Op), What: detail(e), Highlighted: named[e.N], Cited: cited[e.N]})
 	}
 	l.gap(events, gap, len(events))
 	l.collectChoices()
@@ -340,7 +341,7 @@ func (l *listing) gap(events []history.Event, from, to int) {
 	if from >= to {
 		return
 	}
-	l.Left += to - from
+	l.NumOmitted += to - from
 	l.Rows = append(l.Rows, row{Gap: fmt.Sprintf("%s omitted, %s to %s", display.Plural(to-from, "event"), display.Seconds(events[from].T), display.Seconds(events[to-1].T))})
 }
 

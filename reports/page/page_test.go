@@ -205,15 +205,15 @@ func TestLongHistory(t *testing.T) {
 	}
 	r := checkedRun(overlapRun(more...), "violated")
 	l := newListing(r, sequence.OfVerdict(r.History, r.Verdict))
-	if len(l.Has) > maxRows || len(l.Has)+l.Left != len(r.History.Events) {
-		t.Errorf("%d of %d events have rows and %d are omitted", len(l.Has), len(r.History.Events), l.Left)
+	if len(l.HasRow) > maxRows || len(l.HasRow)+l.NumOmitted != len(r.History.Events) {
+		t.Errorf("%d of %d events have rows and %d are omitted", len(l.HasRow), len(r.History.Events), l.NumOmitted)
 	}
 	for _, n := range r.Verdict.Result(verdict.MutualExclusion).Witness.Events {
-		if !l.Has[n] {
+		if !l.HasRow[n] {
 			t.Errorf("event %d of the witness has no row", n)
 		}
 	}
-	if page := render(t, r); !strings.Contains(page, fmt.Sprintf("%s omitted", display.Plural(l.Left, "event"))) && !strings.Contains(page, "omitted") {
+	if page := render(t, r); !strings.Contains(page, fmt.Sprintf("%s omitted", display.Plural(l.NumOmitted, "event"))) && !strings.Contains(page, "omitted") {
 		t.Error("the page does not state how many events it omits")
 	}
 }

@@ -246,10 +246,10 @@ func errorLines(r outcome.Run) []string {
 
 type result struct {
 	Property, Expected, Got, Mark, Tone string
-	AsExpected, AsTone                  string
+	AsExpected, ExpectedTone            string
 	Sort                                string // safety, liveness or number
 	Because, Cause, Checked             string
-	Idle                                bool // not exercised
+	NotExercised                        bool
 	Witness                             []ref
 	Losses                              []lossRow
 	Confirmed                           string // result of a rerun without the cause
@@ -278,9 +278,9 @@ func resultRows(r outcome.Run, rows map[int64]bool) (all []result) {
 	}
 	rank := func(x result) int {
 		switch {
-		case x.Idle:
+		case x.NotExercised:
 			return 4
-		case x.AsTone == alarm:
+		case x.ExpectedTone == alarm:
 			return 0
 		}
 		return slices.Index([]string{alarm, doubt, good}, x.Tone) + 1
@@ -366,23 +366,23 @@ func boundResult(j outcome.Judgement) result {
 
 func newBaseResult(j outcome.Judgement) result {
 	appearance := outcomes[j.Got]
-	x := result{Property: name(j.Property), Sort: "safety", Idle: j.Got == verdict.NotExercised, Expected: name(cmp.Or(j.Expected, "–")), Got: j.Got.String(), Mark: appearance.Text, Tone: appearance.Tone}
+	x := result{Property: name(j.Property), Sort: "safety", NotExercised: j.Got == verdict.NotExercised, Expected: name(cmp.Or(j.Expected, "–")), Got: j.Got.String(), Mark: appearance.Text, Tone: appearance.Tone}
 	if checker.Liveness(j.Property) {
 		x.Sort = "liveness"
 	}
 	switch {
 	case j.Expected == "" || j.Expected == outcome.AnyOutcome:
-		x.AsExpected, x.AsTone = "–", calm
+		x.AsExpected, x.ExpectedTone = "–", calm
 	case j.Pending():
-		x.AsExpected, x.AsTone = "depends on another run", doubt
+		x.AsExpected, x.ExpectedTone = "depends on another run", doubt
 	case j.AsExpected && j.Got == verdict.NotExercised:
-		x.AsExpected, x.AsTone = "– not required", calm
+		x.AsExpected, x.ExpectedTone = "– not required", calm
 	case j.AsExpected:
-		x.AsExpected, x.AsTone = "✓ as expected", good
+		x.AsExpected, x.ExpectedTone = "✓ as expected", good
 	case j.Unresolved():
-		x.AsExpected, x.AsTone = "? inconclusive", doubt
+		x.AsExpected, x.ExpectedTone = "? inconclusive", doubt
 	default:
-		x.AsExpected, x.AsTone = "! not as expected", alarm
+		x.AsExpected, x.ExpectedTone = "! not as expected", alarm
 	}
 	return x
 }

@@ -782,7 +782,7 @@ func (sc *layout) nodeGroups(room int) [][]string {
 	return [][]string{nodes}
 }
 
-// nodesMatter reports whether it matters which node did what.
+// distinguishesNodes reports whether it matters which node did what.
 func (sc *layout) nodesMatter() bool {
 	if sc.outage != nil || sc.result != nil && (sc.result.Property == verdict.MutualExclusion || sc.result.Node != "") {
 		return true

@@ -26,7 +26,7 @@
 //	C wrote at T[, after its …], based on version V[: … of C … lost]
 //	C wrote at T, and was refused[: …]
 //	A release by C that was sent WHEN reached NODES WHEN and deleted C's key there
-//	NODES lost C's key at T, or another text of DescribeKeyLoss
+//	NODES lost C's key at T (or another text from display.DescribeKeyLoss)
 //	C's key on NODE reached its expiry at T
 //	Both believed that they held K SPAN
 //	Both must have held K SPAN, according to the replies they received, although they never believed so at the same time
@@ -40,18 +40,19 @@
 //
 //	C asked NODES for K[ again] WHEN
 //	C sent a release of its key to NODES WHEN
-//	NODES set C's key WHEN and kept it UNTIL, when it expired, or when C deleted it, or C overwrote it, or the node lost it
-//	NODES set C's key WHEN and kept it UNTIL, the end of the record; it expires WHEN, or it has no expiry
+//	NODES set C's key WHEN and kept it UNTIL, when it expired | when C deleted it | when C overwrote it | when the node lost it
+//	NODES set C's key WHEN and kept it UNTIL, the end of the record; it expires WHEN | it has no expiry
 //	  …[; C renewed it N, last WHEN][; C sent no release of it there]
 //	  …[; C's release, which arrived WHEN, did not delete it][; C's release had arrived before it, WHEN][; C's release, sent WHEN, never arrived]
-//	C's acquire, called at T, sent no request after T until T, or and returned at T, or and had not returned by T
+//	C's acquire, called at T, sent no request after T until T | and returned at T | and had not returned by T
 //	C's release, called at T, had not returned by T
 //	Keys left by N attempts of C and C blocked later attempts
 //	Nobody acquired K SPAN, for D[; the bound is D]
 //
 // Sentences about faults, with the fields Subject, Past and Returned of nemesis.Wording:
 //
-//	SUBJECT PAST SPAN, or SUBJECT PAST, beginning WHEN and ending WHEN
+//	SUBJECT PAST SPAN
+//	SUBJECT PAST, beginning WHEN and ending WHEN
 //	SUBJECT PAST WHEN[, and RETURNED WHEN][ and started again WHEN[ (the read-back)]]
 //	C was paused N[ more], without effect
 //

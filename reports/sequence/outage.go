@@ -237,7 +237,7 @@ func (o *outage) findFailed() {
 	slices.SortStableFunc(o.failed, func(a, b *failedAttempts) int { return cmp.Compare(b.rounds, a.rounds) })
 }
 
-// keysMatter reports whether leftover keys can be involved in the verdict's cause.
+// canInvolveKeys reports whether leftover keys can be involved in the verdict's cause.
 func (o *outage) keysMatter() bool {
 	return !slices.Contains([]string{verdict.WaitedLong, verdict.SplitVote, verdict.TurnedAway, verdict.TooFewVotes, verdict.GaveUp, verdict.Hung}, o.result.Cause)
 }

@@ -521,7 +521,7 @@ func (sc *layout) keyEnd(l verdict.Loss) *event {
 	return nil
 }
 
-// drawWork draws a session's resource operations, extensions and release.
+// drawOperations draws a session's resource operations, extensions and release.
 func (b *builder) drawWork(s *session) {
 	me, ok := b.lanes.laneOf(s.Client())
 	if !ok {

@@ -47,7 +47,7 @@ type scenarioRuns struct {
 // entry is a run, suite or scorecard in the index.
 type entry struct {
 	Time, Backend, Seed, State, Symbol, Href, Scenario string
-	Size, Counts, Violated, Took                       string // suites only
+	Size, Counts, Violated, Duration                   string // suites only
 	name, dir                                          string
 }
 
@@ -126,7 +126,7 @@ func readIndex(store string, served bool) (index, error) {
 		e := entry{Time: parseStamp(filepath.Base(dir)), Backend: h.Backend, Seed: h.Seed.String(), Scenario: h.Command, Size: h.Size.String(),
 			Counts: strings.Join(outcome.DescribeCounts(h.Counts), ", "), Href: Folder + "/" + escapePath(filepath.Base(dir)) + "/" + PageFile}
 		if s := h.Seconds; s != nil && *s >= 0 && *s <= 1e9 {
-			e.Took = fmt.Sprintf("%.1f s", *s)
+			e.Duration = fmt.Sprintf("%.1f s", *s)
 		}
 		if h.Seeds > 1 {
 			e.Seed = fmt.Sprintf("%d seeds from %s", h.Seeds, e.Seed)

@@ -63,7 +63,7 @@ func (r row) IsUnexpected() bool { return rank(r.State) == 0 }
 
 type matrixCell struct {
 	Property, Symbol, Word, Detail, Because, Href, Class string
-	Got, As                                              string // the outcome and whether it was as expected, as constants for the filters
+	Got, Expectation                                     string // the outcome and whether it was as expected, as constants for the filters
 }
 
 // skipGroup is a list of scenarios that did not run for the same reason.
@@ -179,7 +179,7 @@ func (s *Suite) describeCell(c *Scenario, cell *outcome.Cell, has existsFunc) ma
 		return matrixCell{Symbol: "–", Word: "not judged", Class: "faint"}
 	}
 	m := matrixCell{Property: cell.Property, Detail: cell.Cause, Because: cell.Because, Href: has.page(s.runDir(c, cell.Seed), "#p-"+cell.Property),
-		Got: string(cell.Got), As: outcome.AsExpected}
+		Got: string(cell.Got), Expectation: outcome.AsExpected}
 	if cell.Node != "" {
 		m.Detail += " at " + cell.Node
 	}
@@ -187,25 +187,25 @@ func (s *Suite) describeCell(c *Scenario, cell *outcome.Cell, has existsFunc) ma
 		m.Detail = fmt.Sprintf("seed %d: %s", cell.Seed, m.Detail)
 	}
 	if cell.Expected == "" || cell.Expected == outcome.AnyOutcome {
-		m.As = outcome.Informational
+		m.Expectation = outcome.Informational
 	}
 	switch {
 	case cell.Unexpected > 0 && cell.Unresolved():
-		m.As, m.Symbol, m.Word, m.Class = outcome.Undecided, "?", cell.Got.String()+", expected "+cell.Expected, "open"
+		m.Expectation, m.Symbol, m.Word, m.Class = outcome.Undecided, "?", cell.Got.String()+", expected "+cell.Expected, "open"
 	case cell.Unexpected > 0:
-		m.As, m.Symbol, m.Word, m.Class = outcome.Unexpected, "!", "unexpected: "+cell.Got.String()+", expected "+cell.Expected, "alarm"
+		m.Expectation, m.Symbol, m.Word, m.Class = outcome.Unexpected, "!", "unexpected: "+cell.Got.String()+", expected "+cell.Expected, "alarm"
 	case cell.Got == verdict.NotExercised:
 		m.Symbol, m.Word, m.Class, m.Href = "–", cell.Got.String(), "faint", ""
 	case cell.Got == verdict.Undecided:
 		m.Symbol, m.Word, m.Class, m.Href = "?", cell.Got.String(), "faint", "" // without an expectation
-	case cell.Got == verdict.Violated && m.As == outcome.Informational:
+	case cell.Got == verdict.Violated && m.Expectation == outcome.Informational:
 		m.Symbol, m.Word, m.Class = "✗", "violated", "violated"
 		if c.State() != outcome.Informational {
 			m.Detail += ", informational"
 		}
 	case cell.Got == verdict.Violated:
 		m.Symbol, m.Word, m.Class = "✗", "violated as expected", "violated"
-	case m.As == outcome.Informational:
+	case m.Expectation == outcome.Informational:
 		m.Symbol, m.Word, m.Class, m.Href = "✓", "holds", "faint", ""
 	default:
 		m.Symbol, m.Word, m.Class, m.Href = "✓", "holds", "fine", ""
