@@ -84,8 +84,8 @@ func TestSentences(t *testing.T) {
 		h                       *history.History
 		want, say, states, tone string
 	}{
-		{overlapRun(), "violated", both, "mutual-exclusion was violated as expected; lease-linearizable was violated without an expectation.", ""},
-		{overlapRun(), "holds", both, "mutual-exclusion was violated unexpectedly; lease-linearizable was violated without an expectation.", "unexpected"},
+		{overlapRun(), "violated", both, "mutual-exclusion was violated as expected; lease-linearizable was violated (informational).", ""},
+		{overlapRun(), "holds", both, "mutual-exclusion was violated unexpectedly; lease-linearizable was violated (informational).", "unexpected"},
 		{quiet, "holds", "No violation found in this run, which had no planned faults.", "", ""},
 		{quiet, "violated", "No violation found in this run", "", ""},
 		{vacuousHistory, "holds", "Inconclusive: step 2 (kill n1) never started", "", ""},

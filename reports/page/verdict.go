@@ -78,7 +78,7 @@ func violationSummary(r outcome.Run) string {
 	for _, p := range []struct {
 		props []string
 		how   string
-	}{{unexpected, "unexpectedly"}, {expected, "as expected"}, {informational, "without an expectation"}} {
+	}{{unexpected, "unexpectedly"}, {expected, "as expected"}, {informational, "(informational)"}} {
 		if len(p.props) > 0 {
 			parts = append(parts, fmt.Sprintf("%s %s violated %s", display.List(p.props), wasOrWere(len(p.props)), p.how))
 		}

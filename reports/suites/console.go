@@ -192,7 +192,7 @@ const (
 	colHolds           = "holds"
 	colViolated        = "violated as expected"
 	colInformational   = "violated, informational"
-	colNotInComparison = "violated, not in comparison run"
+	colNotInComparison = "violated, not in comparison"
 	colNotExercised    = "not exercised"
 	colUndecided       = "inconclusive"
 	colUnexpected      = "unexpected"
@@ -586,7 +586,7 @@ func PrintVerdict(w io.Writer, v verdict.Verdict, js []outcome.Judgement, second
 				break
 			}
 			if !live && checker.Liveness(js[n].Property) {
-				fmt.Fprintln(w, "liveness, as far as the faults permit:")
+				fmt.Fprintln(w, "liveness, as far as the faults allow it:")
 				live = true
 			}
 			fmt.Fprintln(w, js[n])

@@ -540,7 +540,7 @@ func measures() []measure {
 	return []measure{
 		{"grants", "", func(n outcome.CardNumbers) float64 { return n.Grants }},
 		{"longest time without a grant", " s", func(n outcome.CardNumbers) float64 { return n.MaxUnavailable }},
-		{"keys that outlived their TTL", "", func(n outcome.CardNumbers) float64 { return n.OrphanKeys }},
+		{"keys kept past their TTL", "", func(n outcome.CardNumbers) float64 { return n.OrphanKeys }},
 	}
 }
 

@@ -478,7 +478,7 @@ func parse(text []byte) (*Suite, error) {
 		}
 	}
 	if !outcome.KnownCode(s.Code) {
-		return nil, fmt.Errorf("code: invalid exit code %d", s.Code)
+		return nil, fmt.Errorf("code: %d is not an exit code", s.Code)
 	}
 	for _, picture := range images {
 		if strings.ContainsAny(picture, `/\:`) {
