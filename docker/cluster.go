@@ -170,8 +170,8 @@ func (c *cluster) addClocks(s scenario.Scenario) {
 func (c *cluster) engineTime() time.Duration { return c.Now() + c.Origin() }
 
 // checkOtherClocks checks that nodes without an adjustable clock still show true time, because a fault
-// must affect only its targets. It returns the names of the nodes it checked, without those that cannot
-// answer now.
+// must affect only its targets. It skips nodes that cannot answer now, and returns the names of the
+// others.
 func (c *cluster) checkOtherClocks(right vdso.ClockState) (names []string, err error) {
 	for _, name := range c.names {
 		n := c.nodeNamed(name)

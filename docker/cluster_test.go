@@ -101,7 +101,7 @@ func TestKilledClientReturnsErrKilled(t *testing.T) {
 // A killed node keeps its address and its persisted data. While it is down, its links refuse connections;
 // after a restart, they work again.
 func TestNodesRestart(t *testing.T) {
-	t.Parallel() // it mostly waits
+	t.Parallel() // mostly waits
 	for mode, keys := range map[string]string{"none": " (keys: 0)", "always": " (keys: 1)"} {
 		s := twoNodes
 		s.Topology.Persistence = mode

@@ -198,12 +198,12 @@ func (b *container) Resume(ctx context.Context) (readBack string, err error) {
 	return b.awaitStatus(ctx, "resume", "paused", "") // the program may exit right afterward
 }
 
-// echoWindow is how long after requesting a pause or resumption the engine may receive an event about it
-// and take the event for a new one. Engine 20.10 treats every event from containerd as new
-// (daemon/monitor.go, EventPaused and EventResumed).
+// echoWindow is how long after a pause or resumption the engine may receive an event about it and mistake
+// the event for another pause or resumption, an echo. Engine 20.10 treats every event from containerd as
+// new (daemon/monitor.go, EventPaused and EventResumed).
 const echoWindow = 5 * time.Second
 
-// retryStaleState repeats a request while the engine refuses it because of such an event and claims that
+// retryStaleState repeats a request while the engine refuses it because of an echo and claims that
 // the container is already in the requested state. The caller must hold b.mu.
 func (b *container) retryStaleState(ctx context.Context, request func(context.Context, string) error, already string, frozen bool) error {
 	for {
@@ -222,9 +222,9 @@ func (b *container) retryStaleState(ctx context.Context, request func(context.Co
 	}
 }
 
-// mayBeEcho reports whether the engine's pause event may be such a repeated event: a pause or resumption
-// was requested recently, and the container is in the expected state or its state is not visible. The
-// caller must hold b.mu.
+// mayBeEcho reports whether a pause event from the engine may be an echo: a pause or resumption was
+// requested recently, and the container is in the expected state or its state is not visible. The caller
+// must hold b.mu.
 func (b *container) mayBeEcho() bool {
 	if time.Since(b.lastPauseChange) > echoWindow {
 		return false

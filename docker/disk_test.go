@@ -15,7 +15,7 @@ import (
 // A power loss drops a node's unsynced data, and the node restarts with the rest. Writes to a full disk
 // fail. The container needs no capability for this.
 func TestPowerLossAndDisks(t *testing.T) {
-	t.Parallel() // it mostly waits
+	t.Parallel() // mostly waits
 	if disks := testBackend().findCapabilities(t.Context()).disks; !disks.Available {
 		t.Skipf("%s: %s", disks.Reason, disks.Remedy)
 	}

@@ -51,7 +51,7 @@ func (b testRun) expectReply(addr, want string, args ...string) {
 // A replica takes over with the data it has and acts as the node from then on. The next run uses new
 // servers.
 func TestReplicaTakesOver(t *testing.T) {
-	t.Parallel() // it mostly waits
+	t.Parallel() // mostly waits
 	site := sharedTestbed(t)
 	var master, replica *node
 	site("by hand", replicatedScenario(), func(b testRun) {
@@ -98,7 +98,7 @@ func TestReplicaTakesOver(t *testing.T) {
 // Sentinels promote the replica with the data it has. The old master comes back as a replica and loses the
 // data that only it had.
 func TestSentinelsPromoteReplica(t *testing.T) {
-	t.Parallel() // it mostly waits
+	t.Parallel() // mostly waits
 	site := sharedTestbed(t)
 	for _, mode := range []string{nemesis.FailOverKilled, nemesis.FailOverPaused} {
 		step := nemesis.Step{Fault: nemesis.Fault{Kind: "failover", Mode: mode, Targets: []string{"n1"}}}

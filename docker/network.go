@@ -157,7 +157,7 @@ func (b *container) startAttached(ctx context.Context) error {
 // maxStderr limits how much of a program's stderr is kept, in bytes.
 const maxStderr = 1000
 
-// Write appends b to stderr, of which it keeps the last maxStderr bytes.
+// Write appends b to stderr and discards all but the last maxStderr bytes.
 func (t *stdio) Write(b []byte) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

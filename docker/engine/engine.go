@@ -242,7 +242,7 @@ func (e *Engine) Attach(ctx context.Context, id string, stdout, stderr io.Writer
 // maxLogBytes limits how much of a container's log is read, because lines may be arbitrarily long.
 const maxLogBytes = 64 << 10
 
-// Logs returns the end of a container's output.
+// Logs returns the last lines of a container's output, or the error if they cannot be read.
 func (e *Engine) Logs(ctx context.Context, id string) string {
 	out, err := e.API.ContainerLogs(ctx, id, container.LogsOptions{ShowStdout: true, ShowStderr: true, Tail: "20"})
 	if err != nil {

@@ -60,7 +60,7 @@ type Figure struct {
 	legend []legendEntry
 }
 
-// FromHistory returns a run's figures, except those that would be empty.
+// FromHistory returns a run's figures. It omits empty figures.
 func Of(h *history.History) []Figure {
 	if h == nil || len(h.Events) == 0 {
 		return nil

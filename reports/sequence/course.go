@@ -159,7 +159,7 @@ func (f *trace) slowThreshold() int64 {
 	return int64(cmp.Or(max(f.Params.NodeTimeout, 0), 50*time.Millisecond))
 }
 
-// commandsSentBy returns the commands that a client sent from from to to, inclusive.
+// commandsSentBy returns the commands that a client sent between from and to, inclusive.
 func commandsSentBy(commands []*event, client string, from, to int64) []*event {
 	i, _ := slices.BinarySearchFunc(commands, from, func(e *event, t int64) int { return cmp.Compare(e.Sent, t) })
 	var out []*event
@@ -227,8 +227,8 @@ func (f *trace) addSession(x *facts.Session) {
 	}
 }
 
-// endLastWindow determines what ended a session's last window. Without such an event, the window
-// lasts until the session's deadline.
+// endLastWindow determines what ended a session's last window. If nothing did, the window lasts until
+// the session's deadline.
 func (f *trace) endLastWindow(s *session, w *facts.Window) {
 	_, s.ending = f.WindowEnd(*w)
 	at, gone := f.GoneAt[s.Client()]
@@ -472,8 +472,8 @@ func newFailedAttempts(f *trace, client string) *failedAttempts {
 	return &failedAttempts{f: f, client: client, from: never}
 }
 
-// failedAttempts returns the failed attempts of a session's client to get the session's lock, from
-// from until the session's winning round. It includes the attempts of earlier failed sessions.
+// failedAttempts returns the failed attempts of a session's client to get the session's lock between from
+// and the session's winning round. It includes the attempts of earlier failed sessions.
 func (f *trace) failedAttempts(s *session, from int64) *failedAttempts {
 	w := newFailedAttempts(f, s.Client())
 	for _, prev := range f.sessions {
@@ -584,8 +584,8 @@ func (f *trace) blockingKey(e *event, from int64) (blocking *facts.KeyInterval) 
 
 // reasonClause lists the reasons for missing votes, the most frequent first, as the end of a clause.
 // If a reason did not apply to every attempt, it is followed by the number of attempts it applied to.
-// Unless all is set, reasonClause omits reasons that applied to fewer than nine in ten attempts. For
-// each reason, it lists separately the nodes for which the reason applied in every attempt.
+// Unless all is set, reasonClause omits reasons that applied to fewer than nine in ten attempts. It
+// separates nodes where the reason applied in every attempt from the other nodes.
 func (w *failedAttempts) reasonClause(all bool) string {
 	type reason struct {
 		rounds int

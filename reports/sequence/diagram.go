@@ -32,9 +32,9 @@
 //	Both must have held K SPAN, according to the replies they received, although they never believed so at the same time
 //
 // REASON is "refused by NODES[ because of C's key| because of its own key| with no key set]", or "an
-// error from", "no reply from", "a late reply from" or "nothing sent to NODES". If a REASON did not
-// apply to all of the nodes in every attempt, N is the number of attempts in which it applied to at
-// least one node.
+// error from", "no reply from", "a late reply from" or "nothing sent to NODES". It is followed by N
+// unless it applied to all of the nodes in every attempt. N counts attempts where it applied to at least
+// one of the nodes.
 //
 // Sentences about outages:
 //
@@ -266,8 +266,8 @@ func (b *builder) diagram() Diagram {
 	return d
 }
 
-// sheet collects what is drawn on and between the lanes from from to to, and ignores or cuts
-// everything else.
+// sheet collects what is drawn on and between the lanes. It ignores or cuts off what is not between from
+// and to.
 type sheet struct {
 	from, to int64
 	slow     int64 // messages in flight for longer are drawn as slow

@@ -267,8 +267,8 @@ func newLayout(f *trace, r *verdict.Result) *layout {
 	return sc
 }
 
-// markDeletions marks the deletions that the verdict names as a cause. It adds those that deletions
-// missed because the key was deleted before the acquire that set it returned.
+// markDeletions marks the deletions that the verdict names as a cause. It adds missing deletions: if the
+// key was deleted before the acquire that set it returned, the method deletions does not find it.
 func (sc *layout) markDeletions() {
 	if sc.result == nil {
 		return

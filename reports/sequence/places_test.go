@@ -16,7 +16,7 @@ import (
 // label or a mark, or is crossed by an arrow. The number of each footnote is in the picture.
 func TestPictureLayout(t *testing.T) { checkLayouts(t, eachStory, 50) }
 
-// checkLayouts checks the layout of all pictures, of which there must be at least minPictures.
+// checkLayouts checks the layout of all pictures, and that there are at least minPictures.
 func checkLayouts(t *testing.T, all func(t *testing.T, look func(name string, d Diagram)), minPictures int) {
 	t.Helper()
 	pictures, found := 0, 0

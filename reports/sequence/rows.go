@@ -432,7 +432,7 @@ func (b *builder) drawOverlap() {
 	b.caption.add(from, "both", fmt.Sprintf("believed that they held %s %s", shorten(x.Key()), display.FromTo(from, to)))
 }
 
-// drawLosses draws the events named by the verdict in which nodes lost the first session's keys,
+// drawLosses draws how nodes lost the first session's keys, using the events named by the verdict,
 // except releases, which drawDeletions draws.
 func (b *builder) drawLosses() {
 	if b.layout.result == nil {
@@ -688,8 +688,8 @@ func (b *builder) drawExtend(s *session, c facts.Operation, me int) {
 	b.sheet.addNote(n)
 }
 
-// consecutiveExtends returns c and the directly following extensions of the same kind and with the
-// same outcome, or nil if c itself follows such an extension.
+// consecutiveExtends returns the run of extensions of the same kind and with the same outcome that
+// starts with c, or nil if c is not the first of its run.
 func (s *session) consecutiveExtends(c facts.Operation) []facts.Operation {
 	all := slices.DeleteFunc(slices.Clone(s.calls), func(x facts.Operation) bool { return x.Call.Op != history.OpExtend })
 	from := slices.Index(all, c)

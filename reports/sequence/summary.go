@@ -129,9 +129,9 @@ func (sc narrator) overrun() string {
 }
 
 // delayingFault returns the faults that delayed a write until after its session's lease ended, or nil.
-// For a write sent before that, it considers only faults on the write's link. For any other, it prefers
-// faults on the write's link, then those that stopped the client, then others that hit the client,
-// then those on the client's other links.
+// If the write was sent before that, it considers only faults on the write's link. Otherwise it prefers
+// faults on the write's link, then faults that stopped the client, then other faults that hit the
+// client, then faults on the client's other links.
 func (sc narrator) delayingFault(s *session, write *appliedWrite) []*facts.Fault {
 	link := s.Client() + "-" + sc.resource()
 	at := sentAt(sc.f, write.Value)
@@ -214,7 +214,7 @@ func (sc narrator) overwritingWrite() (by *session, write *appliedWrite) {
 	return by, write
 }
 
-// lostWriters names whose writes were lost: "c2's write".
+// lostWriters names the lost writes by client: "c2's write", "writes of c2 and c3".
 func lostWriters(lost []lostWrite) string {
 	var names []string
 	for _, l := range lost {

@@ -61,7 +61,7 @@ func render(t *testing.T, b *Scorecards) (page, text string) {
 	return html.String(), md.String()
 }
 
-// codeSpans matches code spans in Markdown, in which tags have no effect.
+// codeSpans matches code spans in Markdown. Tags have no effect there.
 var codeSpans = regexp.MustCompile("`[^`\n]*`")
 
 func TestScorecardEscapesText(t *testing.T) {

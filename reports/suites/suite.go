@@ -528,7 +528,7 @@ type outcomeHeader struct {
 	AnyOutcome bool
 }
 
-// readHeader reads the fields of an outcome.json before those that grow with the run. It returns nil if
+// readHeader reads the first fields of an outcome.json, before any that grow with the run. It returns nil if
 // the file is missing or invalid.
 func readHeader(dir string) *outcomeHeader {
 	in, err := files.OpenFolder(dir)
