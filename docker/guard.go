@@ -147,7 +147,8 @@ func (w monitoredContainer) endedUnexpectedly(r *programRun) bool {
 	case w.node != nil && w.node.spec.disk != nil && r.status > 0:
 		return !w.node.spec.disk.HadFault()
 	}
-	return !w.clocksChange // with changing clocks, the program ends with the client; otherwise it is a client loop, which must not exit
+	// With changing clocks, the program ends with the client. Otherwise it is a client loop, which must not exit.
+	return !w.clocksChange
 }
 
 // checkAll checks all containers now, because the engine may not have reported everything yet.

@@ -381,7 +381,7 @@ func (c *cluster) mountDisks(s scenario.Scenario) (err error) {
 // remedy. Both are "" if it can.
 func diskUnsupported(e *engine.Engine, a engine.About) (reason, remedy string) {
 	if !e.IsHere(a) {
-		return "faulty disks are file systems of the lockpick process, and the engine may be on another machine", "run lockpick where the engine is"
+		return "faulty disks are file systems of the lockpick process, and the engine may be on another machine", "run lockpick on the engine's machine"
 	}
 	if os.Geteuid() != 0 { // FUSE hides other users' mounts from the engine
 		return "faulty disks are file systems of the lockpick process, and only root can share them with the engine", "run as root, or use --backend process"

@@ -59,7 +59,7 @@ func (b *backend) findCapabilities(ctx context.Context) (found capabilities) {
 	}
 	found.run.Name, found.clientClocks = harness.CanRun, found.clocks
 	if len(b.cfg.Adapter) > 0 {
-		found.clientClocks = capability("in a container only the client's clocks could be changed, not its adapter's", "use real processes (--backend process)")
+		found.clientClocks = capability("in a container, only the client's clocks could be changed, not its adapter's", "use real processes (--backend process)")
 	}
 	return found
 }

@@ -25,7 +25,7 @@ func (b *backend) probeEngine(ctx context.Context) (found capabilities) {
 	found.run = capability(b.clientsUnsupported(ctx, a.Arch))
 	found.clocks = capability(clocksUnsupported(a.Arch))
 	found.disks = capability(diskUnsupported(e, a))
-	found.limits = capability(e.LimitsUnsupported(ctx), "see the warnings of docker info")
+	found.limits = capability(e.LimitsUnsupported(ctx), "see the warnings in the output of docker info")
 	return found
 }
 

@@ -281,7 +281,7 @@ const pingTimeout = 5 * time.Second
 
 // Explain returns why there is no usable engine and how to fix that.
 func Explain(err error) (reason, remedy string) {
-	remedy = "set DOCKER_HOST as in unix://" + DefaultSocket + " or tcp://HOST:2375"
+	remedy = "set DOCKER_HOST, for example to unix://" + DefaultSocket + " or tcp://HOST:2375"
 	if a := (*endpointError)(nil); errors.As(err, &a) {
 		remedy = a.Remedy
 	}

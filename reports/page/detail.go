@@ -136,7 +136,7 @@ var eventTexts = map[string]string{
 	"client begin": "the client starts", "client end": "the client ends",
 	"acquire invoke": "tries to acquire KEY", "acquire ok": "holds KEY", "acquire fail": "fails to acquire KEY", "acquire info": "may have acquired KEY",
 	"extend invoke": "extends KEY", "extend ok": "has extended KEY", "extend fail": "fails to extend KEY", "extend info": "may have extended KEY",
-	"read invoke": "reads under KEY", "read ok": "read completed", "read fail": "its read under KEY is rejected", "read info": "no reply to the read under KEY",
+	"read invoke": "reads under KEY", "read ok": "read completed", "read fail": "its read under KEY is refused", "read info": "no reply to the read under KEY",
 	"check ok": "checks its deadline: not reached yet", "check fail": "checks its deadline: passed",
 	"write invoke": "writes under KEY", "write ok": "its write is applied", "write fail": "its write is refused", "write info": "no reply to its write",
 	"release invoke": "releases KEY", "release ok": "KEY is released", "release fail": "no longer held KEY", "release info": "release of KEY: outcome unknown",

@@ -117,7 +117,7 @@ func TestOutageOfCanceledAcquire(t *testing.T) {
 		"c2 acquired lock-1 at " + display.Seconds(w.To),
 	} {
 		if !strings.Contains(caption, plainSpaces(want)) {
-			t.Errorf("missing: %s\n%s", want, caption)
+			t.Errorf("caption does not contain %q:\n%s", want, caption)
 		}
 	}
 	if !slices.ContainsFunc(d.Bars, func(b bar) bool {
@@ -234,7 +234,7 @@ func TestPauseDuringKeyExpiry(t *testing.T) {
 			t.Errorf("paused from %s to %s ms: drawn is %v\n%s", c.pause, c.resume, got, caption)
 		}
 		if want := "key on n1 reached its expiry at 1.011 s."; !strings.Contains(caption, want) {
-			t.Errorf("missing: %s\n%s", want, caption)
+			t.Errorf("caption does not contain %q:\n%s", want, caption)
 		}
 	}
 }

@@ -141,7 +141,7 @@ func TestServeDrawsOnDemand(t *testing.T) {
 		t.Error("a page was drawn outside the store")
 	}
 	if _, body := rawRequest(t, at, "GET", "/", at); !strings.Contains(body, `href="`+plain[1:]+runPage) {
-		t.Errorf("the index does not link to the undrawn report: %s", body)
+		t.Errorf("the index does not link to a report that is not drawn yet: %s", body)
 	}
 	dir, err := Write(&Suite{Store: store, Seeds: 1, Started: time.Unix(1e9, 0), Counts: map[string]int{"as expected": 1}, Runs: 1,
 		Scenarios: []*Scenario{{Name: "plain", Row: outcome.Row{Runs: 1, Counts: map[string]int{"as expected": 1}, Dir: storePrefix + strings.Trim(plain, "/")}}}})
@@ -153,7 +153,7 @@ func TestServeDrawsOnDemand(t *testing.T) {
 		t.Error("the stored suite links to a missing report or does not mention it")
 	}
 	if _, body := rawRequest(t, at, "GET", "/suites/"+filepath.Base(dir)+"/"+PageFile, at); !strings.Contains(body, link) || strings.Contains(body, "no report yet") {
-		t.Error("the served suite does not link to the undrawn report")
+		t.Error("the served suite does not link to a report that is not drawn yet")
 	}
 	for range 2 {
 		if r, body := rawRequest(t, at, "GET", plain+runPage, at); r.StatusCode != http.StatusOK || body != "drawn" {

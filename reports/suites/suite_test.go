@@ -232,7 +232,7 @@ func TestSuiteEscapesText(t *testing.T) {
 			}
 		}
 		if len(text) > 1<<18 {
-			t.Errorf("%s has %d bytes, too many", file, len(text))
+			t.Errorf("%s has %d bytes, want at most 256 KiB", file, len(text))
 		}
 	}
 	for line := range strings.Lines(read(t, filepath.Join(dir, TextFile))) {
