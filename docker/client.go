@@ -23,9 +23,9 @@ import (
 	"lockpick/internal/files"
 )
 
-// makeClient starts the process of a client, which then waits for its order. If possible, it
-// reuses the client's container from an earlier run, because starting a container takes tenths of
-// a second and clients should begin at once.
+// makeClient starts a client's process, which then waits for its order. If possible, it reuses the
+// client's container from an earlier run, because starting a container takes tenths of a second and
+// clients should start without delay.
 func (s *testbed) makeClient(ctx context.Context, name string, k *real.Clock) (*container, error) {
 	s.mu.Lock()
 	at, host := s.clientContainers[name], s.clientHosts[name]
@@ -69,16 +69,16 @@ func (s *testbed) makeClient(ctx context.Context, name string, k *real.Clock) (*
 	return at, s.openGate(ctx, at, k)
 }
 
-// killLeftovers kills and reaps the processes that a client has left running in its container.
+// killLeftovers kills and reaps the processes that a client left running in its container.
 func killLeftovers() {
-	if os.Getpid() != 1 { // not in a container: -1 would be all processes of this machine
+	if os.Getpid() != 1 { // not in a container, where -1 would mean all processes on the machine
 		return
 	}
 	syscall.Kill(-1, syscall.SIGKILL)
 	for {
 		_, err := syscall.Wait4(-1, nil, 0, nil)
 		if err != nil && err != syscall.EINTR {
-			return // ECHILD: no process is left
+			return // ECHILD: no processes are left
 		}
 	}
 }
@@ -93,13 +93,13 @@ func (s imageSource) checkAdapterImage(ctx context.Context) error {
 	case err != nil:
 		return fmt.Errorf("look for image %s: %w", s.cfg.AdapterImage, err)
 	case !has:
-		return &MissingError{fmt.Errorf("the engine has no image %s for the adapter", s.cfg.AdapterImage), "build or pull it with docker, or name another"}
+		return &MissingError{fmt.Errorf("the engine has no image %s for the adapter", s.cfg.AdapterImage), "build or pull it with docker, or name another image"}
 	}
 	return nil
 }
 
-// makeAdapterContainer creates a client's container from the image of its adapter. Faults on the
-// container affect both the client and the adapter that it starts.
+// makeAdapterContainer creates a client's container from the adapter's image. Faults on the container
+// affect both the client and the adapter, which the client starts.
 func (s *testbed) makeAdapterContainer(ctx context.Context, name string, host int, m engine.ContainerSpec) (*container, error) {
 	files, gate := s.ownImage.standaloneFiles(gateDir)
 	m.Image, m.Command = s.cfg.AdapterImage, slices.Concat(gate, []string{AgentVerb, loopAgent}, gate, s.clientCommand[1:], s.cfg.Adapter)
@@ -113,8 +113,8 @@ func (s *testbed) makeAdapterContainer(ctx context.Context, name string, host in
 	return b, nil
 }
 
-// Hello briefly starts the adapter in a container without a network, and returns the first line of
-// its output.
+// Hello briefly starts the adapter in a container without a network and returns the first line of its
+// output.
 func (b *backend) Hello(ctx context.Context) (line string, err error) {
 	e, _, err := engine.Open(ctx)
 	if err != nil {
@@ -149,11 +149,11 @@ func (b *backend) Hello(ctx context.Context) (line string, err error) {
 	return line, nil
 }
 
-// stderrWait is how long to wait for the adapter's last output on stderr, which may arrive after
-// its client's report.
+// stderrWait is how long to wait for the adapter's last output on stderr, which may arrive after the
+// client's report.
 const stderrWait = time.Second
 
-// RunClient runs a client like real.Run. If the client's adapter fails, the error includes the
+// RunClient is like real.Run.RunClient, but if the client's adapter fails, the error includes the
 // adapter's last output.
 func (c *cluster) RunClient(ctx context.Context, s client.Spec, onPoint func(point string)) error {
 	err := c.Run.RunClient(ctx, s, onPoint)

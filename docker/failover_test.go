@@ -12,8 +12,8 @@ import (
 	"lockpick/nemesis"
 )
 
-// replicatedScenario returns a scenario with one client and one node, which has a replica. There
-// are sentinels if one of the steps needs them.
+// replicatedScenario returns a scenario with one client and one node with a replica. There are sentinels
+// if any step requires them.
 func replicatedScenario(steps ...nemesis.Step) scenario.Scenario {
 	s := twoNodes
 	s.Topology.Nodes, s.Topology.Replicas, s.Topology.DownAfter = 1, 1, scenario.MinDownAfter
@@ -21,7 +21,7 @@ func replicatedScenario(steps ...nemesis.Step) scenario.Scenario {
 	return s
 }
 
-// setKeys sets the key early on both the node and its replica, and the key late only on the node.
+// setKeys sets the key "early" on the node and its replica, and the key "late" only on the node.
 func (b testRun) setKeys() (link string) {
 	b.Helper()
 	way, _ := b.Addresses("c1")
@@ -32,7 +32,7 @@ func (b testRun) setKeys() (link string) {
 			break
 		}
 		if time.Now().After(end) {
-			b.Fatal("the replica did not get the key from its master")
+			b.Fatal("replica did not get the key from its master")
 		}
 	}
 	b.do("cut", func() (string, error) { return b.Cut("n1-replica", nemesis.CutHold, "") })
@@ -40,7 +40,7 @@ func (b testRun) setKeys() (link string) {
 	return link
 }
 
-// expectReply sends a command to an address and checks the reply.
+// expectReply sends a command to addr and checks the reply.
 func (b testRun) expectReply(addr, want string, args ...string) {
 	b.Helper()
 	if v, err := b.testbed.ask(b.T.Context(), addr, args...); err != nil || v.Str != want {
@@ -48,10 +48,10 @@ func (b testRun) expectReply(addr, want string, args ...string) {
 	}
 }
 
-// A replica takes over with the data that it has, and serves as the node from then on. The next
-// run uses new servers.
+// A replica takes over with the data it has and acts as the node from then on. The next run uses new
+// servers.
 func TestReplicaTakesOver(t *testing.T) {
-	t.Parallel() // it mostly waits
+	t.Parallel() // mostly waits
 	site := sharedTestbed(t)
 	var master, replica *node
 	site("by hand", replicatedScenario(), func(b testRun) {
@@ -63,19 +63,19 @@ func TestReplicaTakesOver(t *testing.T) {
 		b.expectReply(link, "v", "GET", "early")
 		b.expectReply(link, "", "GET", "late")
 		if b.nodeNamed("n1") != replica {
-			t.Error("the replica does not serve the node")
+			t.Error("the replica does not act as the node")
 		}
 		if _, err := b.FailOver("n1"); err == nil {
-			t.Error("failed over a second time without a replica")
+			t.Error("no error for a second failover without a replica")
 		}
-		// Killing the node kills the replica. A restart of the dead master does not affect the node.
+		// Killing the node kills the replica. Restarting the old master does not affect the node.
 		b.do("kill", func() (string, error) { return b.Kill("n1") })
 		if _, err := master.Restart(t.Context()); err != nil {
 			t.Error(err)
 		}
 		began := time.Now()
 		if _, err := b.testbed.ask(t.Context(), link, "PING"); err == nil || time.Since(began) > time.Second {
-			t.Errorf("the link of a dead node returned %v after %v", err, time.Since(began))
+			t.Errorf("link to a dead node returned %v after %v", err, time.Since(began))
 		}
 		b.do("restart", func() (string, error) { return b.Restart("n1") })
 		b.expectReply(link, "PONG", "PING")
@@ -86,7 +86,7 @@ func TestReplicaTakesOver(t *testing.T) {
 	})
 	site("second run", replicatedScenario(), func(b testRun) {
 		if b.nodeNamed("n1").id == master.id || b.Replica("n1").(*node).id == replica.id {
-			t.Error("reused a server of the run before")
+			t.Error("reused a server from the first run")
 		}
 		b.setKeys()
 	})
@@ -95,10 +95,10 @@ func TestReplicaTakesOver(t *testing.T) {
 	})
 }
 
-// Sentinels promote the replica with the data that it has. The old master comes back as a replica,
-// and loses the data that only it had.
+// Sentinels promote the replica with the data it has. The old master comes back as a replica and loses the
+// data that only it had.
 func TestSentinelsPromoteReplica(t *testing.T) {
-	t.Parallel() // it mostly waits
+	t.Parallel() // mostly waits
 	site := sharedTestbed(t)
 	for _, mode := range []string{nemesis.FailOverKilled, nemesis.FailOverPaused} {
 		step := nemesis.Step{Fault: nemesis.Fault{Kind: "failover", Mode: mode, Targets: []string{"n1"}}}
@@ -106,7 +106,7 @@ func TestSentinelsPromoteReplica(t *testing.T) {
 			link := b.setKeys()
 			paused, had := mode == nemesis.FailOverPaused, 0
 			if paused {
-				had = 2 // a killed one kept nothing
+				had = 2 // a killed master loses its data
 			}
 			back := b.do("fail over", func() (string, error) { return b.FailOverBySentinel("n1", paused) })
 			if !strings.HasPrefix(back, "promoted by its sentinels after ") || !strings.Contains(back, " (keys: 1); container ") {

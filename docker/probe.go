@@ -12,12 +12,12 @@ import (
 	"lockpick/nemesis"
 )
 
-// Remark returns a note that says which engine is used, and which image nodes run.
+// Remark returns a note on which engine is used and which image nodes run.
 func (*backend) Remark(ctx context.Context) string {
 	return engineRemark(ctx) + "; nodes run topology.image if it is set, else " + defaultImage + " if the engine has it, else this machine's redis-server"
 }
 
-// capability returns an available capability if reason is "", and an unavailable one otherwise.
+// capability returns a capability that is available if reason is "".
 func capability(reason, remedy string) harness.Capability {
 	if reason == "" {
 		return harness.Capability{Available: true}
@@ -25,10 +25,9 @@ func capability(reason, remedy string) harness.Capability {
 	return harness.Capability{Reason: reason, Remedy: remedy}
 }
 
-// capabilities holds the capabilities that depend on the engine.
+// capabilities are the capabilities that depend on the engine.
 type capabilities struct{ run, clocks, clientClocks, disks, limits harness.Capability }
 
-// Probe reports the backend's capabilities on this machine.
 func (b *backend) Probe(ctx context.Context) []harness.Capability {
 	can := b.findCapabilities(ctx)
 	own := map[string]harness.Capability{
@@ -60,7 +59,7 @@ func (b *backend) findCapabilities(ctx context.Context) (found capabilities) {
 	}
 	found.run.Name, found.clientClocks = harness.CanRun, found.clocks
 	if len(b.cfg.Adapter) > 0 {
-		found.clientClocks = capability("in a container only the client's clocks could be changed, not its adapter's", "use real processes (--backend process)")
+		found.clientClocks = capability("in a container, only the client's clocks could be changed, not its adapter's", "use real processes (--backend process)")
 	}
 	return found
 }

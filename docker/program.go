@@ -16,15 +16,13 @@ import (
 	"lockpick/internal/files"
 )
 
-// clientPath is the path of the program in a client's container. The image contains only the
-// program and its libraries.
+// clientPath is the path of lockpick in the image for clients.
 const clientPath = "/bin/lockpick"
 
-// clientPackage is the package that the go tool builds for containers if they can't run this
-// binary.
+// clientPackage is the package to build for containers that cannot run this binary.
 const clientPackage = "lockpick/cmd/lockpick"
 
-// clientProgram finds or builds the clients' program once, with its shared libraries.
+// clientProgram finds or builds the program for clients on first use.
 type clientProgram struct {
 	binary string // Config.ClientBinary
 
@@ -32,8 +30,8 @@ type clientProgram struct {
 	built *image
 }
 
-// image returns an image of lockpick for an architecture. It contains the binary that the user
-// specified, this binary, or one built from source.
+// image returns an image of lockpick for an architecture, with the binary that the user specified, this
+// binary, or one built from source.
 func (p *clientProgram) image(ctx context.Context, arch string, say func(string)) (*image, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -60,8 +58,8 @@ func (p *clientProgram) image(ctx context.Context, arch string, say func(string)
 	return p.built, err
 }
 
-// checkSupported returns an error if there is no client program and none can be built, as far as this
-// can be determined without building one.
+// checkSupported returns an error if there is no client program and none can be built. It does not try to
+// build one.
 func (p *clientProgram) checkSupported(ctx context.Context, arch string) error {
 	_, unsuitable, err := p.chooseBinary(arch)
 	if err != nil || unsuitable == nil {
@@ -73,8 +71,8 @@ func (p *clientProgram) checkSupported(ctx context.Context, arch string) error {
 	return nil
 }
 
-// chooseBinary returns the binary to use: the one that the user specified, which must be suitable, or
-// else this binary. For this binary, it also returns why it is unsuitable, or nil.
+// chooseBinary returns the binary that the user specified, which must be suitable, or this binary. If this
+// binary is unsuitable, unsuitableErr states why.
 func (p *clientProgram) chooseBinary(arch string) (file string, unsuitable, err error) {
 	if file := p.binary; file != "" {
 		if err := checkStatic(file, arch); err != nil {
@@ -99,8 +97,8 @@ func buildHint(arch string) string {
 	return fmt.Sprintf("build one with CGO_ENABLED=0 GOOS=linux GOARCH=%s go build -o FILE ./cmd/lockpick and pass --client-binary FILE", arch)
 }
 
-// runGo runs the go tool for Linux on an architecture, without cgo. tmp is the directory for its
-// temporary files, or "" for the default directory.
+// runGo runs the go tool with Linux as the target, without cgo. tmp is the directory for temporary files,
+// or "" for the default directory.
 func runGo(ctx context.Context, arch, tmp string, args ...string) error {
 	tool, err := exec.LookPath("go")
 	if err != nil {
@@ -120,14 +118,14 @@ func runGo(ctx context.Context, arch, tmp string, args ...string) error {
 	return nil
 }
 
-// elfMachines maps Go's names of architectures to those in ELF files.
+// elfMachines maps GOARCH values to ELF machines.
 var elfMachines = map[string]elf.Machine{
 	"386": elf.EM_386, "amd64": elf.EM_X86_64, "arm": elf.EM_ARM, "arm64": elf.EM_AARCH64, "loong64": elf.EM_LOONGARCH,
 	"ppc64le": elf.EM_PPC64, "riscv64": elf.EM_RISCV, "s390x": elf.EM_S390,
 }
 
-// checkRunsOn returns nil if a program can run in a container of an architecture, with this
-// machine's libraries if it needs any. Otherwise the error says why it can't.
+// checkRunsOn returns an error if a program cannot run in a container of an architecture, not even with
+// this machine's libraries.
 func checkRunsOn(file, arch string) error {
 	text, err := files.Open(file, maxProgramSize)
 	if err != nil {
@@ -144,8 +142,8 @@ func checkRunsOn(file, arch string) error {
 	return (&image{files: map[string][]byte{}}).add(file, clientPath)
 }
 
-// checkStatic is like checkRunsOn, for a program that may come from another machine and therefore
-// can't use this machine's libraries.
+// checkStatic is like checkRunsOn, but requires a static program. A program that may come from another
+// machine cannot use this machine's libraries.
 func checkStatic(file, arch string) error {
 	if err := checkRunsOn(file, arch); err != nil {
 		return err

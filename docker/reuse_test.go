@@ -14,8 +14,8 @@ import (
 	"lockpick/harness/scenario"
 )
 
-// sharedTestbed returns a function that makes runs one after another on the same testbed. At the
-// end of the test, it checks that nothing is left behind.
+// sharedTestbed returns a function that runs scenarios on the same testbed. At the end of the test, it
+// checks that nothing is left behind.
 func sharedTestbed(t *testing.T) func(name string, s scenario.Scenario, body func(b testRun)) {
 	needEngine(t)
 	backend := testBackend()
@@ -25,7 +25,7 @@ func sharedTestbed(t *testing.T) func(name string, s scenario.Scenario, body fun
 			t.Error(err)
 		}
 		if left := leftovers(t, runLabel+"="+label); len(left) > 0 {
-			t.Errorf("left behind: %v", left)
+			t.Errorf("test left %v behind", left)
 		}
 	})
 	return func(name string, s scenario.Scenario, body func(b testRun)) {
@@ -43,8 +43,8 @@ func sharedTestbed(t *testing.T) func(name string, s scenario.Scenario, body fun
 	}
 }
 
-// The next run reuses the containers of the run before it, after wiping them. A node that has
-// exited or that needs another persistence mode is created anew.
+// A run wipes and reuses the nodes of the previous run, except nodes that have exited or have another
+// persistence mode.
 func TestRunsReuseTestbed(t *testing.T) {
 	var ids []map[string]string
 	onSite := sharedTestbed(t)
@@ -97,6 +97,6 @@ func TestRunsReuseTestbed(t *testing.T) {
 		t.Error("n2 was reused although it had exited")
 	}
 	if ids[1]["n1"] == ids[2]["n1"] {
-		t.Error("n1 was reused although it must persist its data now")
+		t.Error("n1 was reused although it now must persist its data")
 	}
 }

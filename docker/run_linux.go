@@ -22,12 +22,12 @@ import (
 	"lockpick/internal/files"
 )
 
-// testbedCount counts this process's testbeds, which are named by their number.
+// testbedCount counts this process's testbeds, for their names.
 var testbedCount atomic.Int64
 
-// Run creates a network and containers, or reuses those of an earlier run. Then it opens the
-// links, and calls body just after true time zero. It keeps what the next run can reuse. The seed
-// determines the random faults of messages; clients get their own seeds in their Spec.
+// Run creates a network and containers, or reuses those of an earlier run, opens the links, and calls body
+// just after true time zero. Afterward, it keeps what the next run can reuse. seed determines the random
+// message faults. Clients have their own seeds, in their Spec.
 func (b *backend) Run(ctx context.Context, s scenario.Scenario, seed uint64, rec *history.Recorder, body harness.Body) (err error) {
 	b.creating.RLock()
 	made := sync.OnceFunc(b.creating.RUnlock)
@@ -36,13 +36,13 @@ func (b *backend) Run(ctx context.Context, s scenario.Scenario, seed uint64, rec
 	if err != nil {
 		return err
 	}
-	if st.linksContainer != nil { // it was created by an earlier run
+	if st.linksContainer != nil { // left by an earlier run
 		made()
 	}
 	c := newCluster(ctx, st, rec)
 	c.watchSetUp()
 	well := false
-	defer func() { // also after a panic in body
+	defer func() { // even if body panics
 		err = errors.Join(err, c.monitor.explain(c.close()))
 		if well && err == nil {
 			b.putIdle(st)
@@ -57,18 +57,18 @@ func (b *backend) Run(ctx context.Context, s scenario.Scenario, seed uint64, rec
 		return c.monitor.explain(err)
 	}
 	made()
-	b.creating.Lock() // creating a testbed would delay a run that has begun
-	//lint:ignore SA2001 it only waits for the other runs
+	b.creating.Lock() // creating a testbed would delay a run in progress
+	//lint:ignore SA2001 just waits for the other runs
 	b.creating.Unlock()
 	if err := c.setUp(s, seed, rec); err != nil {
 		return c.monitor.explain(err)
 	}
 	err = body(c.Ctx, c)
-	well = !c.monitor.SawInterference() // otherwise the next run can't reuse the testbed
+	well = !c.monitor.SawInterference() // otherwise, the next run cannot reuse the testbed
 	return err
 }
 
-// setUp connects the containers and begins the run.
+// setUp connects the containers and starts the run.
 func (c *cluster) setUp(s scenario.Scenario, seed uint64, rec *history.Recorder) error {
 	if err := c.makeFilters(s, c.nodeNamed); err != nil {
 		return err
@@ -84,7 +84,7 @@ func (c *cluster) setUp(s scenario.Scenario, seed uint64, rec *history.Recorder)
 	return c.Begin()
 }
 
-// takeTestbed returns a testbed left by an earlier run, or a new one.
+// takeTestbed returns an earlier run's testbed or a new one.
 func (b *backend) takeTestbed(ctx context.Context, s scenario.Scenario) (*testbed, error) {
 	if err := b.Fits(s); err != nil {
 		return nil, err
@@ -120,7 +120,7 @@ func (b *backend) takeTestbed(ctx context.Context, s scenario.Scenario) (*testbe
 	return st, nil
 }
 
-// Fits returns an error if a scenario is too large to run on any machine.
+// Fits returns an error if a scenario has too many nodes or clients to run on any machine.
 func (*backend) Fits(s scenario.Scenario) error {
 	if n, m := len(s.NodeNames()), len(s.Clients); firstNode+n > firstReplica || firstClient+m-1 > lastHost {
 		return fmt.Errorf("create a network: it has room for %d nodes and %d clients, not for %d and %d",
@@ -129,7 +129,7 @@ func (*backend) Fits(s scenario.Scenario) error {
 	return nil
 }
 
-// takeIdle returns a testbed left by an earlier run, or nil if there is none.
+// takeIdle returns an earlier run's testbed, or nil if there is none.
 func (b *backend) takeIdle() *testbed {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -142,14 +142,14 @@ func (b *backend) takeIdle() *testbed {
 	return st
 }
 
-// putIdle keeps a testbed for the next run.
+// putIdle stores a testbed for the next run.
 func (b *backend) putIdle(st *testbed) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.idle = append(b.idle, st)
 }
 
-// Close removes the testbeds kept for later runs.
+// Close removes the testbeds that were kept for later runs.
 func (b *backend) Close() error {
 	var errs []error
 	for st := b.takeIdle(); st != nil; st = b.takeIdle() {
@@ -158,7 +158,7 @@ func (b *backend) Close() error {
 	return errors.Join(errs...)
 }
 
-// setUp makes sure that the engine has the images, removes leftovers of dead lockpicks, and
+// setUp makes sure that the engine has the images, removes what dead lockpick processes left behind, and
 // creates the network. It reports no progress, because Prepare has already fetched the images.
 func (s *testbed) setUp(ctx context.Context, b *backend) (err error) {
 	from := b.imageSource(s.engine, s.labels[engine.OwnerLabel], func(string) {})
@@ -174,15 +174,15 @@ func (s *testbed) setUp(ctx context.Context, b *backend) (err error) {
 	if err := engine.Sweep(ctx, s.engine, s.engineIsLocal, s.software.ref, s.ownImage.ref); err != nil {
 		return err
 	}
-	if _, err := proc.Sweep(os.TempDir()); err != nil { // disks, after the containers that used them
+	if _, err := proc.Sweep(os.TempDir()); err != nil { // removes disks, which must come after the containers that used them
 		return err
 	}
 	s.net, err = makeNet(ctx, s.engine, strings.TrimSuffix(s.prefix, "-"), s.labels)
 	return err
 }
 
-// startContainers creates all missing containers concurrently. It returns when the servers answer
-// and the clients wait for their orders.
+// startContainers creates all missing containers concurrently. It returns when the servers answer and the
+// clients wait for their orders.
 func (c *cluster) startContainers(s scenario.Scenario) error {
 	c.addClocks(s)
 	c.names = s.NodeNames()
@@ -225,8 +225,8 @@ func (c *cluster) startServer(r real.Role) (real.Server, error) {
 	return c.testbed.makeNode(c.Ctx, host, want)
 }
 
-// startClient returns the client whose process is waiting for its order. If the client has already
-// run, it starts another process.
+// startClient returns the client's waiting process. If the client has already run, it starts another
+// process.
 func (c *cluster) startClient(name string) (*real.Client, error) {
 	c.mu.Lock()
 	at := c.waitingClients[name]
@@ -245,12 +245,12 @@ func (c *cluster) startClient(name string) (*real.Client, error) {
 	return &real.Client{Program: at, In: at.stdio.in, Out: at.stdio.out, OnSignal: gone, AwaitCause: awaitLinksEnd}, nil
 }
 
-// linksEndTimeout is the time limit for the links to end after a client, if the engine stopped and
-// ended both.
+// linksEndTimeout limits how long after a client the links may end, if both end because the engine
+// stopped.
 const linksEndTimeout = 5 * time.Second
 
-// awaitLinksEnd waits for the links to end if the engine is gone, because watchLinks then knows
-// the reason and ends the run with it.
+// awaitLinksEnd waits for the links to end if the engine is gone, so that watchLinks can end the run with
+// the actual reason.
 func awaitLinksEnd(ctx context.Context, end error) {
 	if engine.Unreachable(end) {
 		select {
@@ -277,22 +277,20 @@ func newCluster(ctx context.Context, s *testbed, rec *history.Recorder) *cluster
 	return c
 }
 
-// imageSource returns the source of images for a run or for Prepare.
 func (b *backend) imageSource(e *engine.Engine, owner string, say func(string)) imageSource {
 	return imageSource{b.cfg, b.clients, e, map[string]string{engine.OwnerLabel: owner}, say}
 }
 
-// These are the roles of an agent. The role is the argument after AgentVerb.
+// Agent roles, for use as the argument after AgentVerb.
 const (
-	linksAgent   = "links"   // serves the links of runs
-	clockAgent   = "clock"   // changes the clocks of the container beside it
-	packetsAgent = "packets" // drops packets in the network namespace in which it is started
-	addressAgent = "address" // holds the address of a node until its input is closed
-	loopAgent    = "loop"    // runs clients one after another; the remaining arguments are their command
+	linksAgent   = "links"   // serves the links
+	clockAgent   = "clock"   // changes the clocks of the container whose processes it shares
+	packetsAgent = "packets" // drops packets in its network namespace
+	addressAgent = "address" // holds a node's address until its input is closed
+	loopAgent    = "loop"    // runs clients one after another with the command in the remaining arguments
 )
 
-// Agent is the part of lockpick that runs in a container. It serves requests from in until in is
-// closed.
+// Agent is the part of lockpick that runs in containers. It serves requests from in until in is closed.
 func Agent(in io.Reader, out, errs io.Writer, args []string) error {
 	if len(args) == 0 {
 		args = []string{""}
@@ -310,5 +308,5 @@ func Agent(in io.Reader, out, errs io.Writer, args []string) error {
 	case loopAgent:
 		return real.ClientLoop(in, out, errs, args[1:], killLeftovers)
 	}
-	return fmt.Errorf("start an agent: no role %q", args[0])
+	return fmt.Errorf("start an agent: unknown role %q", args[0])
 }

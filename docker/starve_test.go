@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// An unplugged node is unreachable but not down. When it is plugged in again, it is unchanged.
+// An unplugged node is unreachable but not down. After it is plugged in again, it is unchanged.
 func TestUnpluggedNodeIsUnreachable(t *testing.T) {
 	run(t, twoNodes, func(b testRun) {
 		way, _ := b.Addresses("c1")
@@ -34,10 +34,10 @@ func TestUnpluggedNodeIsUnreachable(t *testing.T) {
 		back := b.do("plug", func() (string, error) { return b.Plug("n1") })
 		t.Logf("plugged in in %v: %s", time.Since(began), back)
 		if v := b.onNode("n1", "GET", "k"); v != "v" {
-			t.Errorf("its key is %v", v)
+			t.Errorf("key is %v, want v", v)
 		}
 		if !b.isAnswered("c1", 0, answerWait) {
-			t.Error("the link of the reconnected node does not answer")
+			t.Error("the link to the reconnected node does not answer")
 		}
 		b.do("unplug", func() (string, error) { return b.Unplug("n1") })
 		b.do("kill", func() (string, error) { return b.Kill("n1") })
@@ -54,8 +54,8 @@ func TestUnpluggedNodeIsUnreachable(t *testing.T) {
 	})
 }
 
-// A starved node answers late, and answers normally once its limits are removed. A node that needs
-// more memory than its limit is killed, and stays down.
+// A starved node answers late, and normally again when its limits are removed. A node that exceeds its
+// memory limit is killed and stays down.
 func TestStarvedNode(t *testing.T) {
 	run(t, twoNodes, func(b testRun) {
 		began := time.Now()
@@ -65,9 +65,9 @@ func TestStarvedNode(t *testing.T) {
 			t.Errorf("starve returned %q", back)
 		}
 		if _, err := b.Starve("n1", 0.5, 0); err == nil {
-			t.Error("starved a node twice")
+			t.Error("no error when starving a node twice")
 		}
-		// Other load on the machine only makes it take longer.
+		// This test cannot fail because of other load, which only makes the node slower.
 		began = time.Now()
 		worked, before := time.Duration(0), b.cpuTime("n1")
 		for worked < 100*time.Millisecond {
@@ -75,7 +75,7 @@ func TestStarvedNode(t *testing.T) {
 			worked = b.cpuTime("n1") - before
 		}
 		if took := time.Since(began); took < 4*worked {
-			t.Errorf("it used %v of CPU time within %v", worked, took)
+			t.Errorf("node used %v of CPU time within %v, want at most a quarter", worked, took)
 		}
 		began = time.Now()
 		back = b.do("clear limits", func() (string, error) { return b.ClearLimits("n1") })
@@ -85,11 +85,11 @@ func TestStarvedNode(t *testing.T) {
 		}
 		b.do("starve", func() (string, error) { return b.Starve("n1", 0, 16<<20) })
 		if v, err := b.nodeNamed("n1").Command(t.Context(), "n1", []string{"EVAL", "redis.call('SETRANGE', 'k', 33554432, 'x') return redis.call('BITCOUNT', 'k')", "0"}); err == nil {
-			t.Errorf("it has 32 MB: %v", v)
+			t.Errorf("node uses more memory than its limit: %v", v)
 		}
 		n1 := b.nodeNamed("n1")
 		receive(t, "end of the node", n1.Done())
-		for end := time.Now().Add(answerWait); time.Now().Before(end); time.Sleep(10 * time.Millisecond) { // an engine may learn the reason late
+		for end := time.Now().Add(answerWait); time.Now().Before(end); time.Sleep(10 * time.Millisecond) { // the engine may learn the reason late
 			if met, err := n1.engine.Usage(t.Context(), n1.id); err != nil || strings.HasSuffix(met.Ended, "true") {
 				break
 			}
@@ -98,13 +98,13 @@ func TestStarvedNode(t *testing.T) {
 			t.Errorf("clear limits returned %q", back)
 		}
 		if b.nodeNamed("n1").Running() {
-			t.Error("it is running again")
+			t.Error("node is running again")
 		}
 		b.do("restart", func() (string, error) { return b.Restart("n1") })
 	})
 }
 
-// cpuTime returns the CPU time that a node's server has used, as reported by INFO.
+// cpuTime returns the CPU time used by a node's server, according to INFO.
 func (b testRun) cpuTime(node string) (total time.Duration) {
 	b.Helper()
 	for line := range strings.Lines(b.onNode(node, "INFO", "cpu").(string)) {

@@ -1,17 +1,17 @@
-// Package reports turns a run into files for people and machines.
+// Package reports writes a run's reports, for people and machines.
 //
-// Write adds a run's reports to the directory that contains its history. The packages below produce
-// the content, each as a function of the run:
+// Write adds the reports to the directory that contains the run's history. Subpackages produce the
+// content, each as a pure function of the run:
 //
 //	sequence   the counterexample as a sequence diagram: text, SVG, Mermaid
-//	timeline   all events, lane by lane, for a browser
-//	figures    measurements as plots
+//	timeline   all events in lanes, for a browser
+//	figures    plots of measurements
 //	page       report.html, which combines all of these
-//	suites     many runs: safety report, index of a store, scorecards, JUnit, GitHub
-//	display    common formats for times, counts and untrusted text, and one color per meaning
+//	suites     reports on many runs: safety report, store index, scorecards, JUnit, GitHub
+//	display    shared formatting of times, counts and untrusted text, and the color palette
 //
-// The packages do not judge the run. Drawings follow the verdict's witness or, if nothing is
-// violated, the first fault.
+// None of them judges the run. Drawings show the verdict's witness or, without a violation, the
+// first fault.
 package reports
 
 import (
@@ -32,19 +32,19 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// Names of the reports in a run directory.
+// Report file names in a run directory.
 const (
 	PageFile      = "report.html"    // everything on one page
 	SequenceFile  = "sequence.txt"   // the sequence diagram
 	drawingFile   = "sequence.svg"   // the sequence diagram as an image
 	mermaidFile   = "sequence.mmd"   // the sequence diagram for issues and summaries
-	JUnitFile     = "junit.xml"      // the outcome, for CI
+	JUnitFile     = "junit.xml"      // the outcome for CI
 	ednFile       = "history.edn"    // the history in Jepsen's format
-	porcupineFile = "porcupine.html" // porcupine's picture of the violated history, if there is one
+	porcupineFile = "porcupine.html" // porcupine's drawing of the history, if violated
 )
 
-// Write writes a run's reports into its directory. It runs porcupine, so it must not be called
-// inside a bubble of virtual time.
+// Write writes a run's reports to its directory. Don't call it inside a synctest bubble, because it
+// runs porcupine.
 func Write(dir string, r outcome.Run) error {
 	to, err := files.OpenFolder(dir)
 	if err != nil {
@@ -60,7 +60,7 @@ func Write(dir string, r outcome.Run) error {
 			return err
 		}
 		if f.name == porcupineFile && text.Len() == 0 {
-			continue // porcupine draws violations only
+			continue // porcupine draws only violations
 		}
 		if err := to.Write(f.name, text.Bytes()); err != nil {
 			return fmt.Errorf("write report: %w", err)
@@ -85,18 +85,16 @@ func Write(dir string, r outcome.Run) error {
 	return nil
 }
 
-// file is a file that is written next to the page.
 type file struct {
 	name  string
 	write func(io.Writer) error
 }
 
-// companionFiles returns the files to write next to the page, in the order in which the page links
-// to them.
+// companionFiles returns the files to write next to the page, in the order of the page's links.
 func companionFiles(r outcome.Run, d sequence.Diagram) []file {
 	text := sequence.Text(d, sequence.DefaultWidth)
 	o := r.Outcome
-	o.Seconds, o.Dir = 0, "" // so that the same run produces the same file
+	o.Seconds, o.Dir = 0, "" // vary between executions, but the file must not
 	constant := func(name, content string) file {
 		return file{name, func(w io.Writer) error { _, err := io.WriteString(w, content); return err }}
 	}
@@ -114,11 +112,11 @@ func companionFiles(r outcome.Run, d sequence.Diagram) []file {
 	}
 }
 
-// FigureDir is the directory of the figures in a run directory.
+// FigureDir is the subdirectory of a run directory for figures.
 const FigureDir = "figures"
 
-// WriteImages writes the page's figures as separate SVG and PNG files, for papers and slides. It
-// takes ten times as long as all other reports together, so it runs only on request.
+// WriteImages writes the page's figures as separate SVG and PNG files, for papers and slides. Call it
+// only on request, because it takes ten times as long as all other reports together.
 func WriteImages(dir string, r outcome.Run) error {
 	plots := figures.Of(r.History)
 	if len(plots) == 0 {

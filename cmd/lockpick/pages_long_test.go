@@ -271,7 +271,7 @@ func testLong(t *testing.T, browser context.Context) {
 	if paint > 2000 || drawn > 2000 {
 		t.Errorf("first paint after %.0f ms, the timeline after %.0f, at most 2000", paint, drawn)
 	}
-	b.expectValue(`document.querySelector('#history p').textContent.includes('The history has all')`, true)
+	b.expectValue(`document.querySelector('#history p').textContent.includes('The history contains all')`, true)
 	b.expectValue(`[...document.querySelectorAll('#events .gap')].length > 0`, true)
 	b.screenshot("long-1280-light", true)
 	testAccess(b)

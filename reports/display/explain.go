@@ -8,12 +8,12 @@ import (
 	"lockpick/harness/history"
 )
 
-// changeText describes one kind of change of a key. WHO stands for the client that made it, and KEY
-// for the key's name in the report.
+// changeText describes one kind of key change. WHO stands for the client that made the change, and
+// KEY for the key's name in the report.
 type changeText struct {
-	event string // one line in a page's list of events
-	lost  string // predicate for the node that lost a client's key
-	early string // reason why a key ended early, for a text that already names the node
+	event string // the change as one line in a list of events
+	lost  string // predicate of a sentence about the node that lost the key
+	early string // why the key ended early, for text that already names the node
 }
 
 const (
@@ -36,19 +36,19 @@ var changes = map[history.Change]changeText{
 	history.KeyGap:      {event: "events may be missing here"},
 }
 
-// DescribeKeyChange describes a change of a key in one line. It returns "" for an unknown change.
+// DescribeKeyChange describes a key change in one line. It returns "" for an unknown change.
 func DescribeKeyChange(what history.Change, key string) string {
 	return strings.ReplaceAll(changes[what].event, "KEY", key)
 }
 
-// DescribeKeyLoss describes how a node lost a key before it was due to expire. The text continues a
-// sentence that begins with the node.
+// DescribeKeyLoss describes how a node lost a key before the key was due to expire. The text
+// continues a sentence that begins with the node.
 func DescribeKeyLoss(what history.Change, key, who string) string {
 	return strings.NewReplacer("KEY", key, "WHO", who).Replace(cmp.Or(changes[what].lost, "lost KEY"))
 }
 
-// DescribeEarlyEnd explains why a key ended early. If the key was lost when a server process ended,
-// why states how the process ended, such as history.Failover.
+// DescribeEarlyEnd explains why a key ended early. If the key was lost because a server process
+// ended, why states how the process ended, for example history.Failover.
 func DescribeEarlyEnd(what history.Change, why, who string) string {
 	text := cmp.Or(changes[what].early, string(what))
 	if text == restarted && why == history.Failover {
@@ -57,12 +57,12 @@ func DescribeEarlyEnd(what history.Change, why, who string) string {
 	return strings.ReplaceAll(text, "WHO", who)
 }
 
-// Parties names the clients and nodes involved in a cause. First had the lock when Second was
-// granted it, and Deleter deleted First's key.
+// Parties names the clients and nodes involved in a cause: the holder of the lock, the client that
+// was granted the lock next, and the client that deleted the first holder's key.
 type Parties struct{ First, Second, Nodes, Deleter string }
 
-// CauseClause explains in one clause why two clients held a lock at the same time. It returns ""
-// for an unknown cause.
+// CauseClause returns a clause that explains why two clients held a lock at the same time, or "" for
+// an unknown cause.
 func CauseClause(cause string, of Parties) string {
 	return strings.NewReplacer("NODES", of.Nodes, "KEY", of.First+"'s key", "FIRST", of.First, "SECOND", of.Second, "DELETER", of.Deleter).Replace(causes[cause])
 }

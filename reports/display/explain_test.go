@@ -9,7 +9,7 @@ import (
 	"lockpick/harness/history"
 )
 
-// Every cause of a shared hold has a clause, except "unexplained".
+// Only the cause "unexplained" has no clause.
 func TestEveryCauseHasAClause(t *testing.T) {
 	all := verdict.Causes()
 	for _, cause := range all[:slices.Index(all, verdict.Unexplained)] {

@@ -14,8 +14,8 @@ import (
 	"unicode/utf8"
 )
 
-// TextColor is a private-use character that sets the color of the text after it on a Screen. If
-// untrusted text contains one, the worst effect is a color.
+// TextColor is a private-use character that sets the color of the text after it on a Screen. In
+// untrusted text it can do no worse than change the color.
 type TextColor rune
 
 const (
@@ -24,17 +24,17 @@ const (
 	Doubt
 	Good
 	Dim
-	ClearLine // not a color: clears the current line
+	ClearLine // not a color: clears the line
 )
 
-// Screen is a writer that may be connected to a terminal.
+// Screen describes a writer that may be connected to a terminal.
 type Screen interface {
-	Columns() int // 0 means not a terminal, or unknown
+	Columns() int // 0 if unknown or not a terminal
 	Colored() bool
-	Redraws() bool // reports whether a line can be overwritten
+	Redraws() bool // whether a line can be overwritten
 }
 
-// Paint colors a text if w shows colors.
+// Paint colors text if w supports colors.
 func Paint(w io.Writer, color TextColor, text string) string {
 	if s, ok := w.(Screen); !ok || !s.Colored() || text == "" || color == Plain {
 		return text
@@ -42,7 +42,8 @@ func Paint(w io.Writer, color TextColor, text string) string {
 	return string(color) + text + string(Plain)
 }
 
-// Columns returns the width of w from COLUMNS or the terminal, or 0 if it is unknown.
+// Columns returns the width of w according to the environment variable COLUMNS or else the
+// terminal, or 0 if it is unknown.
 func Columns(w io.Writer) int {
 	if n, err := strconv.Atoi(os.Getenv("COLUMNS")); err == nil && n > 0 {
 		return n
@@ -53,17 +54,18 @@ func Columns(w io.Writer) int {
 	return 0
 }
 
-// DefaultWidth is the width of a drawing if the terminal's width is unknown.
+// DefaultWidth is the width of drawings if the terminal's width is unknown.
 const DefaultWidth = 100
 
 // Width returns the width for a drawing on w, between 60 and 160.
 func Width(w io.Writer) int { return min(max(cmp.Or(Columns(w), DefaultWidth), 60), 160) }
 
-// OneLine makes untrusted text, such as a key, a path or a library's error, safe to print in a line.
+// OneLine makes untrusted text, such as a key, a path or a library's error, safe to print in a line
+// of output.
 func OneLine(s string) string { return Visible(s, math.MaxInt) }
 
-// Wrap breaks a text into lines of the given width. The first line starts at column first, and all
-// later lines are indented to column others.
+// Wrap breaks text into lines of at most width columns. The first line starts at column start, and
+// the other lines are indented by indent.
 func Wrap(width, first, others int, text string) string {
 	var b strings.Builder
 	at := first
@@ -83,18 +85,18 @@ func Wrap(width, first, others int, text string) string {
 	return b.String()
 }
 
-// PrintWrapped prints a text wrapped to the width of w. The first line is indented by indent, each
-// later line by others.
+// PrintWrapped prints text wrapped to the width of w. It indents the first line by start and the
+// other lines by indent.
 func PrintWrapped(w io.Writer, indent, others int, text string) {
 	fmt.Fprintf(w, "%*s%s\n", indent, "", Wrap(Width(w)-1, indent, others, text))
 }
 
-// Table is a list of rows of cells. The first row is the head.
+// Table is a list of rows. The first row is the header.
 type Table [][]string
 
-// Lines aligns the table in columns and returns one text for each row. If a row would exceed the
-// width, the last cell of every row except the head moves to a line of its own. Cells of the head may
-// have several lines.
+// Lines aligns the columns and returns one string per row. If any row would exceed the width, the
+// last cell of each row goes on a line of its own, except in the header. Header cells may have several
+// lines.
 func (t Table) Lines(indent string, width int) []string {
 	heads := splitHead(t[0])
 	rows := slices.Concat(heads, t[1:])
@@ -133,7 +135,7 @@ func (t Table) Lines(indent string, width int) []string {
 	return slices.Concat([]string{strings.Join(out[:len(heads)], "\n")}, out[len(heads):])
 }
 
-// splitHead splits a head with multi-line cells into rows, aligned at the bottom.
+// splitHeader splits a header with multi-line cells into rows. Shorter cells are at the bottom.
 func splitHead(head []string) (rows Table) {
 	for i, cell := range head {
 		parts := strings.Split(cell, "\n")
@@ -147,8 +149,8 @@ func splitHead(head []string) (rows Table) {
 	return rows
 }
 
-// WrapHead returns t, with the words of each head cell except the first on lines of their own if the
-// head would otherwise exceed the width.
+// WrapHeader returns t. If its header would exceed the width, every word in the header gets its own
+// line, except in the first cell.
 func (t Table) WrapHead(width int) Table {
 	if utf8.RuneCountInString(t.Lines("", width)[0]) <= width {
 		return t
@@ -170,7 +172,7 @@ func (t Table) Print(w io.Writer) {
 	}
 }
 
-// numericColumns reports for each column whether it contains only numbers, which are right-aligned.
+// numericColumns reports which columns contain only numbers. These are right-aligned.
 func (t Table) numericColumns() []bool {
 	out := make([]bool, len(t[0]))
 	for i := range out {
@@ -179,22 +181,22 @@ func (t Table) numericColumns() []bool {
 	return out
 }
 
-// Progress shows the progress of a task that takes more than a second, until the function returned
-// by Start is called. On a terminal it updates one line; elsewhere it prints a line every few
-// seconds.
+// Progress shows the progress of a long task until the function returned by Start is called. On a
+// terminal it updates one line; elsewhere it prints a line every few seconds. It prints nothing for a
+// task that takes less than half a second.
 type Progress struct {
 	W       io.Writer
-	Mu      *sync.Mutex // owned by the caller; guards W
+	Mu      *sync.Mutex // the caller's lock on W
 	Started time.Time
-	Text    func(passed time.Duration) string
-	shown   bool // the line is on the terminal
+	Text    func(elapsed time.Duration) string
+	shown   bool // the terminal shows a progress line
 	stopped bool
 }
 
-// redraw is the update interval on a terminal. Elsewhere the interval is at least a second.
+// redrawInterval is the update interval on a terminal.
 const redraw = 200 * time.Millisecond
 
-// Start begins to show progress.
+// Start starts showing progress. Call stop to end it.
 func (p *Progress) Start() (stop func()) {
 	every := time.Second
 	if s, ok := p.W.(Screen); ok && s.Redraws() {
@@ -239,7 +241,8 @@ func (p *Progress) print(redrawn bool) {
 	}
 }
 
-// Erase clears the progress line before the caller prints a line of output. The caller holds Mu.
+// Erase clears the progress line so that the caller can print a line of output. The caller must hold
+// Mu.
 func (p *Progress) Erase() {
 	if p != nil && p.shown {
 		fmt.Fprint(p.W, string(ClearLine))

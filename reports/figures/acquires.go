@@ -12,7 +12,7 @@ import (
 	"lockpick/reports/display"
 )
 
-// latency draws the duration of each acquire at the time of its return.
+// latencyFigure plots the duration of each acquire at the time it returned.
 func latency(m *readings) *Figure {
 	var granted, refused plotter.XYs
 	for _, a := range m.acquires {
@@ -27,7 +27,7 @@ func latency(m *readings) *Figure {
 		return nil
 	}
 	fig := newTimeFigure(m, "latency", "Latency of acquires", "from call to return (ms)")
-	fig.Caption = fmt.Sprintf("Duration of each acquire, shown at the time of its return: %d were granted, %d were not.", len(granted), len(refused))
+	fig.Caption = fmt.Sprintf("Duration of each acquire, plotted at the time it returned. %d acquires were granted, %d were not.", len(granted), len(refused))
 	if len(refused) > 0 {
 		fig.add("not granted", scatter{refused, display.Alarm, true})
 	}
@@ -38,12 +38,11 @@ func latency(m *readings) *Figure {
 	return fig
 }
 
-// millis returns the duration of an acquire in milliseconds, but at least a microsecond, because a
-// logarithmic axis can't show 0.
+// millis returns the acquire's duration in milliseconds, but at least a microsecond, because a
+// logarithmic axis cannot show 0.
 func (a acquire) millis() float64 { return max(1000*a.took, 1e-3) }
 
-// setLogScale makes an axis logarithmic. Its range consists of the whole decades, at least one,
-// that contain the data.
+// setLogScale makes an axis logarithmic and extends its range to whole decades, at least one.
 func setLogScale(a *plot.Axis) {
 	from := math.Floor(math.Log10(a.Min) + 1e-9)
 	to := max(math.Ceil(math.Log10(a.Max)-1e-9), from+1)
@@ -58,10 +57,10 @@ func setLogScale(a *plot.Axis) {
 	labelAxis(a, labels, minYLength)
 }
 
-// minAcquires is the smallest number of granted acquires for which the quantiles are drawn.
+// minAcquires is the number of granted acquires required to draw quantiles.
 const minAcquires = 10
 
-// quantiles draws the latency of granted acquires by quantile.
+// quantileFigure plots the latency of granted acquires by quantile.
 func quantiles(m *readings) *Figure {
 	var took []float64
 	for _, a := range m.acquires {
@@ -74,7 +73,7 @@ func quantiles(m *readings) *Figure {
 	}
 	slices.Sort(took)
 	fig := newFigure("quantiles", "Latency of granted acquires by quantile", "share of acquires that took at most this long", "from call to return (ms)")
-	fig.Caption = fmt.Sprintf("Share of the %d granted acquires that returned within a given time. The axis is stretched toward the slowest.", len(took))
+	fig.Caption = fmt.Sprintf("Share of the %d granted acquires that returned within a given time. The axis gives more space to the slowest.", len(took))
 	var points plotter.XYs
 	n := float64(len(took))
 	for i, t := range took {
@@ -91,11 +90,11 @@ func quantiles(m *readings) *Figure {
 	return fig
 }
 
-// quantilePosition maps a quantile to its position on the axis. Each additional nine takes the same
-// space.
+// quantilePosition maps a quantile to a position on the axis. Each additional nine takes the same
+// amount of space.
 func quantilePosition(q float64) float64 { return -math.Log10(1 - q) }
 
-// rate draws how many acquires per second were granted and how many were not.
+// acquireRateFigure plots how many acquires per second were granted and how many were not.
 func rate(m *readings) *Figure {
 	if len(m.acquires) == 0 || m.end <= 0 {
 		return nil
@@ -112,7 +111,7 @@ func rate(m *readings) *Figure {
 		}
 	}
 	fig := newTimeFigure(m, "rate", "Rate of completed acquires", "acquires per second")
-	fig.Caption = fmt.Sprintf("Acquires that returned, in %d intervals of %s each.", bins, display.Span(int64(bin*1e9)))
+	fig.Caption = fmt.Sprintf("Acquires per second by time of return, averaged over %d intervals of %s each.", bins, display.Span(int64(bin*1e9)))
 	fig.add("not granted", line(stepLine(refused, bin), display.Alarm, 1))
 	fig.add("granted", line(stepLine(granted, bin), display.Lease, 0))
 	setLinearScale(&fig.plot.Y, 0, fig.plot.Y.Max, minYLength)
@@ -127,7 +126,7 @@ func stepLine(counts []float64, bin float64) plotter.XYs {
 	return out
 }
 
-// setLinearScale makes an axis linear and extends its range to whole steps around the data.
+// setLinearScale makes an axis linear and extends its range to whole label steps.
 func setLinearScale(a *plot.Axis, from, to float64, length vg.Length) {
 	step := roundUp(max(to-from, 1e-9) / 5)
 	a.Min, a.Max = step*math.Floor(from/step+1e-9), step*math.Ceil(to/step-1e-9)

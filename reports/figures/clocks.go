@@ -15,8 +15,7 @@ import (
 	"lockpick/reports/display"
 )
 
-// clockLines returns how far each changed clock was ahead of true time, as a line through its
-// changes.
+// clockLines returns for each changed clock a line that shows how far it was ahead of true time.
 func (m *readings) clockLines() map[string]plotter.XYs {
 	lines := map[string]plotter.XYs{}
 	rates := map[string]float64{}
@@ -43,14 +42,14 @@ func (m *readings) clockLines() map[string]plotter.XYs {
 	return lines
 }
 
-// clocks draws how far the clocks of nodes and clients were ahead of true time.
+// clockFigure plots how far the clocks of nodes and clients were ahead of true time.
 func clocks(m *readings) *Figure {
 	lines := m.clockLines()
 	if len(lines) == 0 {
 		return nil
 	}
 	fig := newTimeFigure(m, "clocks", "Clocks compared with true time", "")
-	fig.Caption = "How far each changed clock was ahead of true time (below 0: behind), from its recorded changes and rates."
+	fig.Caption = "How far each changed clock was ahead of true time (below 0: behind), computed from its recorded settings and rates."
 	colors := []string{display.Clock, display.Lease, display.Alarm, display.Fine, display.Other, display.Stall}
 	groups := groupSimilar(lines)
 	unit := setClockScale(fig, lines)
@@ -71,10 +70,10 @@ func clocks(m *readings) *Figure {
 	return fig
 }
 
-// maxNamed is the number of lines that differ in color or dash.
+// maxNamedLines is how many lines the legend names. More lines would repeat colors and dash patterns.
 const maxNamed = 12
 
-// groupSimilar groups clocks that had the same error at all times, to the millisecond.
+// groupSimilar groups clocks whose errors never differed by more than a millisecond.
 func groupSimilar(lines map[string]plotter.XYs) (groups [][]string) {
 	for _, name := range slices.Sorted(maps.Keys(lines)) {
 		i := slices.IndexFunc(groups, func(g []string) bool {
@@ -91,8 +90,8 @@ func groupSimilar(lines map[string]plotter.XYs) (groups [][]string) {
 	return groups
 }
 
-// setClockScale fits the y axis to the clocks' errors and returns its unit in seconds. If the errors differ
-// greatly in size, the axis is linear near 0 and logarithmic beyond.
+// setClockScale fits the y axis to the clock errors and returns its unit in seconds. If the errors
+// differ greatly in size, the axis is linear near 0 and logarithmic farther out.
 func setClockScale(fig *Figure, lines map[string]plotter.XYs) (unit float64) {
 	lowest, highest, smallest := 0.0, 0.0, math.Inf(1)
 	for _, l := range lines {
@@ -127,7 +126,7 @@ func setClockScale(fig *Figure, lines map[string]plotter.XYs) (unit float64) {
 	return unit
 }
 
-// asinhScale is a scale that is linear up to about a unit and logarithmic beyond.
+// asinhScale is linear up to about one unit and logarithmic beyond.
 type asinhScale struct{ unit float64 }
 
 func (b asinhScale) Normalize(from, to, x float64) float64 {

@@ -14,15 +14,15 @@ import (
 	"lockpick/reports/display"
 )
 
-// holders draws how many clients believed at the same time that they held a lock. With several
-// locks, it shows the one with the most holders. The line must never exceed 1.
+// holderFigure plots how many clients believed at the same time that they held a lock. If there are
+// several locks, it shows the largest number at each instant.
 func holders(m *readings) *Figure {
 	if len(m.beliefs) == 0 {
 		return nil
 	}
 	steps, maxHolders := holderSteps(m)
 	fig := newTimeFigure(m, "holders", "Simultaneous holders of a lock", "clients that believe they hold the lock")
-	fig.Caption = "How many clients believed at the same time, each by its own clock, that they held the lock. With several locks, the one with the most holders is shown. The number must never exceed 1."
+	fig.Caption = "How many clients believed at the same time, each by its own clock, that they held the lock. If there are several locks, the figure shows the lock with the most holders. The number must never exceed 1."
 	if maxHolders > 1 {
 		fig.Caption = fmt.Sprintf("How many clients believed at the same time, each by its own clock, that they held the lock. The number exceeds 1: there were up to %d holders.", maxHolders)
 		fig.add("more than one", excess(steps))
@@ -35,24 +35,24 @@ func holders(m *readings) *Figure {
 	return fig
 }
 
-// holderSteps returns the number of holders as a step line, and its maximum.
+// holderSteps returns the number of holders over time as a step line, and the maximum.
 func holderSteps(m *readings) (steps plotter.XYs, maxHolders int) {
 	type change struct {
-		t   int64
-		by  int
-		key string
+		t     int64
+		delta int
+		key   string
 	}
 	var all []change
 	for _, b := range m.beliefs {
 		all = append(all, change{b.From, 1, b.Session.Key()}, change{b.To, -1, b.Session.Key()})
 	}
-	// A belief that ends at the instant at which another begins does not overlap it.
-	slices.SortStableFunc(all, func(a, b change) int { return cmp.Or(cmp.Compare(a.t, b.t), a.by-b.by) })
+	// Beliefs don't overlap if one ends at the instant the other begins.
+	slices.SortStableFunc(all, func(a, b change) int { return cmp.Or(cmp.Compare(a.t, b.t), a.delta-b.delta) })
 	holding := map[string]int{}
 	last := 0
 	steps = plotter.XYs{{X: 0, Y: 0}}
 	for i, c := range all {
-		holding[c.key] += c.by
+		holding[c.key] += c.delta
 		if i+1 < len(all) && all[i+1].t == c.t {
 			continue
 		}
@@ -70,7 +70,7 @@ func holderSteps(m *readings) (steps plotter.XYs, maxHolders int) {
 	return append(steps, plotter.XY{X: m.end, Y: float64(last)}), maxHolders
 }
 
-// excess hatches the part of a step line above 1.
+// excessHatch hatches the part of a step line above 1.
 type excess plotter.XYs
 
 func (e excess) Plot(c draw.Canvas, p *plot.Plot) {
@@ -87,5 +87,4 @@ func (e excess) Plot(c draw.Canvas, p *plot.Plot) {
 	hatch(c, display.Alarm, 0, boxes...)
 }
 
-// Thumbnail draws the hatch for the legend.
 func (excess) Thumbnail(c *draw.Canvas) { hatch(*c, display.Alarm, 0, c.Rectangle) }

@@ -18,7 +18,6 @@ import (
 	"lockpick/scenarios"
 )
 
-// TestCatalogFigures checks the figures of each run of the catalog.
 func TestCatalogFigures(t *testing.T) {
 	drawn := 0
 	eachCatalogRun(t, func(name string, h *history.History) { checkFigures(t, &drawn, name, Of(h)...) })
@@ -28,7 +27,7 @@ func TestCatalogFigures(t *testing.T) {
 	}
 }
 
-// eachCatalogRun calls f with the history of each run of the catalog that the simulation supports.
+// eachCatalogRun simulates each supported scenario in the catalog and calls f with its history.
 func eachCatalogRun(t *testing.T, f func(name string, h *history.History)) {
 	t.Helper()
 	known := scenario.Known{Properties: checker.Properties(), Causes: verdict.Causes(), Numbers: checker.Numbers()}.With(kinds.All)

@@ -20,8 +20,8 @@ import (
 	"lockpick/reports/display"
 )
 
-// checkFigures counts figures and reports layout errors: a text that is too small, cut off or overlaps
-// another text or a mark, or a color outside the palette.
+// checkFigures counts figures and reports layout errors: text that is too small, is cut off, or
+// overlaps other text or a mark, and colors outside the palette.
 func checkFigures(t *testing.T, drawn *int, name string, all ...Figure) {
 	t.Helper()
 	for _, f := range all {
@@ -32,8 +32,7 @@ func checkFigures(t *testing.T, drawn *int, name string, all ...Figure) {
 	}
 }
 
-// TestFigureLayout checks the rendered figures of each history of the checker's tests, and of extreme
-// data.
+// TestFigureLayout checks the figures for the checker's test histories and for extreme data.
 func TestFigureLayout(t *testing.T) {
 	drawn := 0
 	check := func(name string, all ...Figure) { checkFigures(t, &drawn, name, all...) }
@@ -68,7 +67,7 @@ func TestFigureLayout(t *testing.T) {
 	}
 }
 
-// faultsOfEveryKind returns faults of all known kinds and of many unknown ones.
+// faultsOfEveryKind returns faults of all known kinds and of many unknown kinds.
 func faultsOfEveryKind() (all []*facts.Fault) {
 	at := func(n int) *history.Event { return &history.Event{T: int64(n) * 1e8} }
 	for i, k := range nemesis.Kinds {
@@ -80,7 +79,8 @@ func faultsOfEveryKind() (all []*facts.Fault) {
 	return all
 }
 
-// Each known kind has a lane with a distinct look. Unknown kinds share a limited number of lanes.
+// Each known kind has its own lane with a distinct color or hatch. The number of lanes for unknown
+// kinds is limited.
 func TestFaultKindsLookDistinct(t *testing.T) {
 	lanes := lanesOf(faultsOfEveryKind(), 100)
 	looks := map[string]string{}
@@ -98,11 +98,11 @@ func TestFaultKindsLookDistinct(t *testing.T) {
 		}
 	}
 	if last := lanes[len(lanes)-1]; len(lanes) != maxLanes || last.name != "others" || len(last.spans) < 30 {
-		t.Errorf("%d lanes, the last is %q", len(lanes), last.name)
+		t.Errorf("%d lanes, the last with the name %q", len(lanes), last.name)
 	}
 }
 
-// area is the bounding box of a text or of a part of a mark, with its origin at the bottom left.
+// area is the bounding box of a text or of part of a mark. The origin is at the bottom left.
 type area struct {
 	x1, y1, x2, y2 float64
 	text           string
@@ -116,14 +116,14 @@ var (
 	fixedColor  = regexp.MustCompile(`(fill|stroke):(#|;|")`)
 )
 
-// layoutErrors lists the layout errors of a drawing. It reads only the SVG, independently of the
-// layout code. It allows for a font a tenth wider than Liberation Sans or Arial.
+// layoutErrors lists a drawing's layout errors. It knows only the SVG, not the layout code. It allows
+// for fonts up to a tenth wider than Liberation Sans or Arial.
 func layoutErrors(svg []byte) (errs []string) {
 	var texts, marks []area
 	var canvas area
 	report := func(format string, args ...any) { errs = append(errs, fmt.Sprintf(format, args...)) }
 	if bad := fixedColor.Find(svg); bad != nil {
-		report("a color outside the palette: %s", bad)
+		report("color outside the palette: %s", bad)
 	}
 	for d := xml.NewDecoder(bytes.NewReader(svg)); ; {
 		token, err := d.Token()
@@ -189,7 +189,7 @@ func layoutErrors(svg []byte) (errs []string) {
 	return errs
 }
 
-// strokes returns the bounding boxes of the lines in a path.
+// strokes returns the bounding box of each line in a path.
 func strokes(d string) (all []area) {
 	x, y := 0.0, 0.0
 	for _, m := range pathCommand.FindAllStringSubmatch(d, -1) {

@@ -54,7 +54,7 @@ func detail(e *history.Event) string {
 	return strings.TrimPrefix(strings.Join(parts, " · "), " · ")
 }
 
-// describe states what was done, and to which key or node.
+// describe describes the operation of an event and the key or node it applies to.
 func describe(e *history.Event) string {
 	key, node := cmp.Or(name(e.Key), "the lock"), name(e.Node)
 	switch {
@@ -75,7 +75,7 @@ func describe(e *history.Event) string {
 	return name(e.Op) + " " + key
 }
 
-// describeLife describes a change of a key on a node.
+// describeLife describes a change to a key on a node.
 func describeLife(l *history.Life, key string) string {
 	text := cmp.Or(display.DescribeKeyChange(l.What, key), key+": "+name(string(l.What)))
 	if l.Old != "" && l.Old != l.Value {
@@ -100,7 +100,7 @@ func describeLife(l *history.Life, key string) string {
 	return text
 }
 
-// faultName returns the display name of a kind of fault.
+// faultName returns the display name of a fault kind.
 func faultName(kind string) string {
 	if kind == history.OpContinue {
 		return "end of a pause"
@@ -109,12 +109,12 @@ func faultName(kind string) string {
 }
 
 var nemesisTexts = map[history.Type]string{
-	history.Invoke: "injecting:", history.Begin: "in force:", history.End: "healed:", history.Fail: "failed:", history.Info: "note:",
+	history.Invoke: "injecting:", history.Begin: "active:", history.End: "healed:", history.Fail: "failed:", history.Info: "note:",
 }
 
 var logTexts = map[history.Type]string{history.OK: "applied", history.Fail: "refused"}
 
-// describeReply describes a command and the node's reply.
+// describeReply describes a command to a node and the node's reply.
 func describeReply(e *history.Event, node, key string) string {
 	op := name(e.Op)
 	switch e.Type {
@@ -130,21 +130,21 @@ func describeReply(e *history.Event, node, key string) string {
 
 var pastVerbs = map[string]string{history.OpSet: "set", history.OpRelease: "released", history.OpExtend: "extended", history.OpRead: "read", history.OpWrite: "wrote"}
 
-// eventTexts describes the events of clients and of the harness.
+// eventTexts describes the events of clients and the harness.
 var eventTexts = map[string]string{
 	"run begin": "the run begins", "run end": "the run ends", "stop info": "the run is stopped here",
 	"client begin": "the client starts", "client end": "the client ends",
 	"acquire invoke": "tries to acquire KEY", "acquire ok": "holds KEY", "acquire fail": "fails to acquire KEY", "acquire info": "may have acquired KEY",
 	"extend invoke": "extends KEY", "extend ok": "has extended KEY", "extend fail": "fails to extend KEY", "extend info": "may have extended KEY",
 	"read invoke": "reads under KEY", "read ok": "read completed", "read fail": "its read under KEY is refused", "read info": "no reply to the read under KEY",
-	"check ok": "checks its deadline: still valid", "check fail": "checks its deadline: passed",
+	"check ok": "checks its deadline: not reached yet", "check fail": "checks its deadline: passed",
 	"write invoke": "writes under KEY", "write ok": "its write is applied", "write fail": "its write is refused", "write info": "no reply to its write",
-	"release invoke": "releases KEY", "release ok": "KEY is released", "release fail": "did not hold KEY", "release info": "release of KEY: outcome unknown",
+	"release invoke": "releases KEY", "release ok": "KEY is released", "release fail": "no longer held KEY", "release info": "release of KEY: outcome unknown",
 	"clock info": "the clock of NODE is changed", "clock ok": "the clock of NODE is changed",
 	"at invoke": "waits at a synchronization point",
 }
 
-// deliveryTimes describes how long after it was sent a command was applied and its reply arrived.
+// deliveryTimes describes how long it took to deliver a command and to receive its reply.
 func deliveryTimes(e *history.Event) string {
 	var parts []string
 	if e.Sent == 0 || e.Life != nil {
@@ -161,21 +161,21 @@ func deliveryTimes(e *history.Event) string {
 	return strings.Join(parts, ", ")
 }
 
-// faultTable lists the planned steps with their effects.
+// faultTable lists the planned steps and what they did.
 type faultTable struct {
-	Steps []faultStep
-	More  int // number of steps not shown
-	Long  bool
+	Steps      []faultStep
+	NumOmitted int // number of omitted steps
+	IsLong     bool
 }
 
 type faultStep struct {
-	Step                                 int
-	What, When                           string
-	Planned, Injected, Seen, Hit, Healed string // numbers of times; Healed counts the faults that ended
-	NotInjected                          string // why the step had no effect
-	Times                                []faultTime
-	More                                 int
-	Each                                 string // how often the fault was injected, and when first
+	Step                                                            int
+	What, When                                                      string
+	NumPlanned, NumInjected, NumReadBack, NumHitHeldLock, NumHealed string
+	NotInjected                                                     string // why the step was not injected
+	Times                                                           []faultTime
+	NumOmitted                                                      int    // number of omitted times
+	Summary                                                         string // how often the fault was injected, and when for the first time
 }
 
 type faultTime struct {
@@ -185,8 +185,8 @@ type faultTime struct {
 	at int64
 }
 
-// With more than maxOpen steps, the times of each step are folded. maxSteps and maxTimes limit the
-// steps that are shown, and the times of each step.
+// With more than maxOpen steps, each step's list of times is folded. maxSteps limits the number of
+// steps shown, and maxTimes the times shown for each step.
 const (
 	maxOpen  = 8
 	maxSteps = 100
@@ -195,7 +195,7 @@ const (
 
 func faults(r outcome.Run, rows map[int64]bool) faultTable {
 	var t faultTable
-	all := map[int][]*facts.Fault{} // by step, in order of injection; unplanned faults have steps below 1
+	all := map[int][]*facts.Fault{} // by step, in order of injection; unplanned faults have step numbers below 1
 	for _, x := range facts.Read(r.History).Faults {
 		all[x.Step] = append(all[x.Step], x)
 	}
@@ -214,10 +214,10 @@ func faults(r outcome.Run, rows map[int64]bool) faultTable {
 		}
 	}
 	if len(steps) > maxSteps {
-		t.More = len(steps) - maxSteps
+		t.NumOmitted = len(steps) - maxSteps
 		steps = steps[:maxSteps]
 	}
-	t.Long = len(steps) > maxOpen
+	t.IsLong = len(steps) > maxOpen
 	for _, s := range steps {
 		x := faultStep{Step: max(s.Step, 0), What: describeStep(s), When: plainText(s.When)}
 		occurrences := all[s.Step]
@@ -269,22 +269,22 @@ func (x *faultStep) setCounts(r outcome.Run, occurrences []*facts.Fault) {
 		}
 		return display.Grouped(int(n))
 	}
-	x.Planned, x.Injected, x.Seen, x.Hit = number("planned"), number("injected"), number("read-back"), number("on-held")
+	x.NumPlanned, x.NumInjected, x.NumReadBack, x.NumHitHeldLock = number("planned"), number("injected"), number("read-back"), number("on-held")
 	healed := 0
 	for _, o := range occurrences {
 		if o.End != nil {
 			healed++
 		}
 	}
-	x.Healed = display.Grouped(healed)
+	x.NumHealed = display.Grouped(healed)
 }
 
 func (x *faultStep) addTimes(occurrences []*facts.Fault, rows map[int64]bool) {
-	x.More = max(len(occurrences)-maxTimes, 0)
+	x.NumOmitted = max(len(occurrences)-maxTimes, 0)
 	if len(occurrences) > 0 {
-		x.Each = display.Plural(len(occurrences), "time") + ", first at " + display.Seconds(occurrences[0].First().T)
+		x.Summary = display.Plural(len(occurrences), "time") + ", first at " + display.Seconds(occurrences[0].First().T)
 	}
-	for _, o := range occurrences[:len(occurrences)-x.More] {
+	for _, o := range occurrences[:len(occurrences)-x.NumOmitted] {
 		e := o.First()
 		t := faultTime{Target: name(e.Node), at: e.T, From: display.Seconds(e.T), Begin: ref{e.N, rows[e.N]}}
 		switch {

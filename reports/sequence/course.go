@@ -16,22 +16,22 @@ import (
 
 type event = history.Event
 
-// never is the time assigned to an event that does not happen.
+// noTime stands for the time of an event that never happens.
 const never = facts.Never
 
-// trace holds the facts of a run, up to the point where the run was stopped, and the data that
-// drawings derive from them. It accepts any history, including one that no run could have produced.
+// trace holds the facts about a run, up to where the run was stopped, and data derived from them. It
+// accepts any history, including one that no run could produce.
 type trace struct {
 	*facts.Facts
-	sessions      []*session // ordered by the call of their acquire
+	sessions      []*session // in the order of their acquire calls
 	byName        map[string]*session
 	bySession     map[*facts.Session]*session
-	commands      []*event // commands on the links, ordered by when they were sent
+	commands      []*event // commands on the links, ordered by send time
 	appliedWrites map[string]*appliedWrite
-	faults        []*facts.Fault // faults with a read-back, ordered by its time
+	faults        []*facts.Fault // faults confirmed by a read-back, ordered by its time
 	history       *history.History
-	leases        map[int64]lease // cache of lease, by event number
-	end           int64           // time of the last event, not counting log entries
+	leases        map[int64]lease // cached results of lease, by event number
+	end           int64           // time of the last event that is not a log entry
 }
 
 func newTrace(h *history.History) *trace {
@@ -49,7 +49,7 @@ func newTrace(h *history.History) *trace {
 		return cmp.Or(cmp.Compare(a.Begin.T, b.Begin.T), cmp.Compare(a.Begin.N, b.Begin.N))
 	})
 	for i := range f.Events {
-		if e := &f.Events[i]; e.Op != history.OpLog { // log entries have the time of the read-back
+		if e := &f.Events[i]; e.Op != history.OpLog { // log entries carry the time they were read back
 			f.end = max(f.end, e.T)
 		}
 	}
@@ -58,12 +58,12 @@ func newTrace(h *history.History) *trace {
 	return f
 }
 
-// stillActiveReadBack is the read-back recorded at the end of a step if its fault remains active
-// because another step shares it.
+// stillActiveReadBack is the read-back recorded at the end of a step if its fault remains active for
+// another step.
 const stillActiveReadBack = "it stays in force for another step"
 
-// withActualEnd returns a fault with the time at which it actually ended. If the fault remained
-// active at the end of its step because another step shares it, it ended with that other step.
+// withActualEnd returns ft with the time it really ended. If the fault remained active for another
+// step, it ended with that step.
 func withActualEnd(ft *facts.Fault, all []*facts.Fault) *facts.Fault {
 	if ft.End == nil || ft.End.Cause != stillActiveReadBack {
 		return ft
@@ -78,14 +78,14 @@ func withActualEnd(ft *facts.Fault, all []*facts.Fault) *facts.Fault {
 	return &extended
 }
 
-// lease is the validity period that a lock reported when it was acquired or extended.
+// lease is the lease that a lock reported when it was acquired or extended.
 type lease struct {
-	remaining int64 // remaining validity at that moment, by the client's clock
-	until     int64 // its end in true time, computed from the clocks; ignores later loss notifications
+	remaining int64 // reported validity, by the client's clock
+	until     int64 // deadline in true time, computed from the clocks; ignores later loss notifications
 }
 
-// lease returns the lease reported by the return event of an acquire or an extension, or false if
-// the event contains no deadline.
+// lease returns the lease reported by an acquire or an extension, or false if its return event has no
+// deadline.
 func (f *trace) lease(ret *event) (lease, bool) {
 	if f.leases == nil {
 		f.leases = map[int64]lease{}
@@ -102,8 +102,8 @@ func (f *trace) lease(ret *event) (lease, bool) {
 	return p, ok
 }
 
-// remaining returns the validity that a lock reported when it was granted, or never if it reported
-// no deadline.
+// validity returns the validity that a lock reported when it was granted, or noTime if it reported no
+// deadline.
 func (f *trace) remaining(ret *event) int64 {
 	if p, ok := f.lease(ret); ok {
 		return p.remaining
@@ -111,8 +111,7 @@ func (f *trace) remaining(ret *event) int64 {
 	return never
 }
 
-// deadlineOf returns the deadline reported by a return event, in true time, or never if it reports
-// none.
+// deadlineOf returns the deadline in a return event, in true time, or noTime if there is none.
 func (f *trace) deadlineOf(ret *event) int64 {
 	if p, ok := f.lease(ret); ok {
 		return p.until
@@ -120,8 +119,8 @@ func (f *trace) deadlineOf(ret *event) int64 {
 	return never
 }
 
-// remainingAt returns the remaining validity of a session's lock at a check, by the client's clock.
-// It returns never if the lock has no deadline or the remaining validity is unknown.
+// validityAt returns how long the lock of a session remains valid at a check, by the client's clock.
+// It returns noTime if the lock has no deadline or the time left is unknown.
 func (f *trace) remainingAt(s *session, check *event) int64 {
 	left := int64(never)
 	for _, c := range s.calls {
@@ -139,7 +138,7 @@ func (f *trace) remainingAt(s *session, check *event) int64 {
 	return left
 }
 
-// nodes lists the lock nodes from the run's parameters or, if these name none, from the recorded
+// nodes lists the lock nodes named in the run's parameters or, if there are none, in the recorded
 // commands.
 func (f *trace) nodes() []string {
 	if len(f.Params.Nodes) > 0 {
@@ -155,12 +154,12 @@ func (f *trace) nodes() []string {
 	return out
 }
 
-// slowThreshold returns the time in flight above which a message is drawn as slow.
+// slowThreshold returns how long a message must be in flight to be drawn as slow.
 func (f *trace) slowThreshold() int64 {
 	return int64(cmp.Or(max(f.Params.NodeTimeout, 0), 50*time.Millisecond))
 }
 
-// commandsSentBy returns the commands that a client sent between two instants, inclusive.
+// commandsSentBy returns the commands that a client sent between from and to, inclusive.
 func commandsSentBy(commands []*event, client string, from, to int64) []*event {
 	i, _ := slices.BinarySearchFunc(commands, from, func(e *event, t int64) int { return cmp.Compare(e.Sent, t) })
 	var out []*event
@@ -175,7 +174,7 @@ func commandsSentBy(commands []*event, client string, from, to int64) []*event {
 	return out
 }
 
-// eventNumbers returns the sorted, distinct numbers of the events, ignoring nil.
+// eventNumbers returns the events' numbers, sorted and without duplicates. It ignores nil.
 func eventNumbers(events ...*event) []int64 {
 	var out []int64
 	for _, e := range events {
@@ -190,19 +189,18 @@ func eventNumbers(events ...*event) []int64 {
 type session struct {
 	*facts.Session
 	calls   []facts.Operation // the first is the acquire
-	windows []facts.Window    // spans in which the client believes that it holds the lock
+	windows []facts.Window    // when the client believes that it holds the lock
 
-	begin, until  int64 // span of all windows; without windows, both are when the acquire returned
-	deadline      int64 // end of the belief if nothing else ends it; never: no deadline
+	begin, until  int64 // start and end of the windows; without windows, both are when the acquire returned
+	deadline      int64 // when the belief ends unless something else ends it; noTime if there is no deadline
 	ending        facts.Ending
-	firstDeadline int64 // deadline named by the acquire; never: none
+	firstDeadline int64 // deadline that the acquire returned; noTime if none
 
-	failedRounds [][]*event // failed rounds, ordered by when they were sent
-	winningRound []*event   // winning round; nil if its commands were not recorded
+	failedRounds [][]*event // ordered by send time
+	winningRound []*event   // nil if its commands were not recorded
 }
 
-// addSession adds a session, with the windows in which its client believes that it holds the lock
-// and the reason why the last window ended.
+// addSession adds a session with its windows and the reason why the last window ended.
 func (f *trace) addSession(x *facts.Session) {
 	s := &session{Session: x, calls: slices.AppendSeq([]facts.Operation{x.Acquire}, x.Actions())}
 	f.sessions, f.bySession[x] = append(f.sessions, s), s
@@ -229,8 +227,8 @@ func (f *trace) addSession(x *facts.Session) {
 	}
 }
 
-// endLastWindow determines what ended a session's last window. If no recorded event ends the
-// window, it lasts until the session's deadline.
+// endLastWindow determines what ended a session's last window. If nothing did, the window lasts until
+// the session's deadline.
 func (f *trace) endLastWindow(s *session, w *facts.Window) {
 	_, s.ending = f.WindowEnd(*w)
 	at, gone := f.GoneAt[s.Client()]
@@ -247,7 +245,7 @@ func (f *trace) endLastWindow(s *session, w *facts.Window) {
 	s.until = w.To
 }
 
-// owns reports whether the session set a key: the key has the session's token or, if the lock
+// owns reports whether the session set a key. The key either has the session's token or, if the lock
 // reports no token, was set by the session's winning round.
 func (s *session) owns(x *facts.KeyInterval) bool {
 	return x.SetBy(s.Session) || slices.ContainsFunc(s.winningRound, func(e *event) bool {
@@ -255,7 +253,7 @@ func (s *session) owns(x *facts.KeyInterval) bool {
 	})
 }
 
-// lastAction returns the time of the session's last recorded action.
+// lastActionTime returns the time of the session's last recorded action.
 func (s *session) lastAction() int64 {
 	t := s.Acquire.Call.T
 	for _, c := range s.calls {
@@ -267,17 +265,18 @@ func (s *session) lastAction() int64 {
 	return t
 }
 
-// hasPendingCall reports whether a call never returned, for example because its client was killed.
+// hasPendingCall reports whether one of the calls never returned, for example because the client was
+// killed.
 func (s *session) hasPendingCall() bool {
 	return slices.ContainsFunc(s.calls, func(c facts.Operation) bool { return c.Return == nil })
 }
 
-// believesAt reports whether the client believed, at the given instant, that it held the lock.
+// believesAt reports whether the client believed at the given time that it held the lock.
 func (s *session) believesAt(at int64) bool {
 	return slices.ContainsFunc(s.windows, func(w facts.Window) bool { return w.From <= at && at < w.To })
 }
 
-// longestOverlap returns the longest span in which both clients believed that they held the lock.
+// longestOverlap returns the longest time during which both clients believed they held the lock.
 func longestOverlap(a, b *session) (from, to int64) {
 	for _, v := range a.windows {
 		for _, w := range b.windows {
@@ -289,24 +288,24 @@ func longestOverlap(a, b *session) (from, to int64) {
 	return from, to
 }
 
-// appliedWrite is a write as recorded by the resource, with the updates that it overwrote.
+// appliedWrite is a write as recorded by the resource, with the updates it overwrote.
 type appliedWrite struct {
 	facts.Write
-	overwritten []lostWrite // updates that it overwrote, ordered by version
+	overwritten []lostWrite // ordered by version
 }
 
-// lostWrite is an update that a later write overwrote.
+// lostUpdate is an update overwritten by a later write.
 type lostWrite struct {
 	client  string
 	version int64
 }
 
-// readLog finds the updates that each write overwrote. A write that is based on an older version
-// than the current one overwrites the versions in between.
+// readLog finds the updates each write overwrote. A write based on an outdated version overwrites all
+// later versions.
 func (f *trace) readLog() {
 	type version struct {
-		key  string
-		made int64
+		key     string
+		version int64
 	}
 	writers := map[version]string{}
 	for _, w := range f.Writes() {
@@ -317,7 +316,7 @@ func (f *trace) readLog() {
 		if w.Type != history.OK {
 			continue
 		}
-		// A real run loses only a few versions; the bound is for invalid histories.
+		// The limit is for invalid histories. A real run loses few versions.
 		for v := w.VersionBefore; v > w.Version && saturatingSub(w.VersionBefore, v) < 100; v-- {
 			if who := writers[version{w.Key, v}]; who != "" {
 				a.overwritten = append(a.overwritten, lostWrite{who, v})
@@ -335,7 +334,7 @@ func (f *trace) writer(e *event) string {
 	return e.Session
 }
 
-// appliedAt returns when the resource applied or refused a write, or 0 if that is unknown.
+// appliedAt returns when the resource applied or refused a write, or 0 if unknown.
 func (f *trace) appliedAt(value string) int64 {
 	if a := f.appliedWrites[value]; a != nil && a.Applied != 0 {
 		return a.Applied
@@ -346,7 +345,7 @@ func (f *trace) appliedAt(value string) int64 {
 	return 0
 }
 
-// sentAt returns when a write was sent, or 0 if that is unknown.
+// sentAt returns when a write was sent, or 0 if unknown.
 func sentAt(f *trace, value string) int64 {
 	if w := f.writeCommand(value); w != nil {
 		return w.Sent
@@ -354,8 +353,7 @@ func sentAt(f *trace, value string) int64 {
 	return 0
 }
 
-// writeCommand returns the write command as recorded by its link, or nil if there is no such
-// record.
+// writeCommand returns a write as recorded by its link, or nil if there is no such record.
 func (f *trace) writeCommand(value string) *event {
 	i := slices.IndexFunc(f.commands, func(w *event) bool { return w.Op == history.OpWrite && w.Value == value && value != "" })
 	if i < 0 {
@@ -364,9 +362,9 @@ func (f *trace) writeCommand(value string) *event {
 	return f.commands[i]
 }
 
-// A round consists of the commands of a facts.Attempt that were sent before its acquire returned.
+// A round is the part of a facts.Attempt that was sent before the acquire returned.
 
-// votersUntil lists the nodes whose positive replies to a round had arrived by the given instant.
+// votersUntil lists the nodes whose positive replies to a round had arrived by the given time.
 func votersUntil(round []*event, by int64) []string {
 	var out []string
 	for _, e := range round {
@@ -385,7 +383,7 @@ func commandTo(round []*event, node string) *event {
 	return nil
 }
 
-// readAttempts collects the rounds of each acquire, ignoring commands sent after the acquire
+// readAttempts collects the rounds of each acquire. It ignores commands sent after the acquire
 // returned.
 func (f *trace) readAttempts() {
 	for _, w := range f.AttemptsByLock() {
@@ -397,7 +395,7 @@ func (f *trace) readAttempts() {
 			switch {
 			case len(commands) == 0:
 			case n >= 0 && s.failedRounds[n][0].Token == a.Token && sameRound(s.failedRounds[n], commands[0], int64(f.Params.NodeTimeout)) && !slices.ContainsFunc(commands, func(e *event) bool { return commandTo(s.failedRounds[n], e.Node) != nil }):
-				s.failedRounds[n] = append(s.failedRounds[n], commands...) // sent late; a round has at most one command per node
+				s.failedRounds[n] = append(s.failedRounds[n], commands...) // sent late, since a round has at most one command per node
 			default:
 				s.failedRounds = append(s.failedRounds, commands)
 			}
@@ -410,9 +408,9 @@ func (f *trace) readAttempts() {
 	}
 }
 
-// sameRound reports whether a command can belong to a round, judging by when it was sent. A round
-// may contact the nodes one after another, and spend a node timeout plus the time to connect on
-// each. Send times are the only evidence, because a lock may use one token for all of its rounds.
+// sameRound reports whether next can belong to a round, given when it was sent. A round may contact
+// one node after another and spend a node timeout plus the time to connect on each. Send times are
+// the only evidence, because a lock may use the same token for all rounds.
 func sameRound(round []*event, next *event, nodeTimeout int64) bool {
 	last := int64(0)
 	for _, e := range round {
@@ -432,7 +430,7 @@ func splitAtPauses(round []*event, pause int64) (all [][]*event) {
 	return all
 }
 
-// start returns when the session's winning round began.
+// start returns when the winning round began.
 func (s *session) start() int64 {
 	if s.winningRound != nil {
 		return s.winningRound[0].Sent
@@ -440,8 +438,8 @@ func (s *session) start() int64 {
 	return s.Acquire.Call.T
 }
 
-// requestToEveryNode builds commands that stand in for a request that no link recorded: one to each
-// node, all sent at the same time.
+// requestToEveryNode makes up commands for a request that no link recorded: one to each node, all
+// sent at the same time.
 func (f *trace) requestToEveryNode(e *event, at int64) []*event {
 	var out []*event
 	for _, n := range append(f.nodes(), "")[:max(len(f.nodes()), 1)] {
@@ -452,19 +450,19 @@ func (f *trace) requestToEveryNode(e *event, at int64) []*event {
 	return out
 }
 
-// failedAttempts summarizes the attempts of one client that did not get the lock.
+// failedAttempts summarizes a client's failed attempts to get the lock.
 type failedAttempts struct {
 	f        *trace
 	client   string
 	rounds   int
-	from, to int64           // start of the first and of the last attempt
-	maxVotes int             // highest number of votes
+	from, to int64           // when the first and the last attempt started
+	maxVotes int             // most votes that an attempt got
 	longest  [2]int64        // start and end of the longest attempt, if its duration is the cause
-	reasons  []*missingVotes // reasons for missing votes
+	reasons  []*missingVotes // why votes are missing
 	events   []*event
 }
 
-// missingVotes is one reason why nodes did not vote for attempts, with the affected rounds.
+// missingVotes is a reason why nodes did not vote for an attempt, with the affected rounds.
 type missingVotes struct {
 	reason string           // for example "refused by NODES because of c1's key"
 	rounds map[string][]int // affected rounds by node
@@ -474,9 +472,8 @@ func newFailedAttempts(f *trace, client string) *failedAttempts {
 	return &failedAttempts{f: f, client: client, from: never}
 }
 
-// failedAttempts returns the failed attempts of the session's client to get the session's lock,
-// from an instant until the session's own winning round. They include those of earlier failed
-// sessions.
+// failedAttempts returns the failed attempts of a session's client to get the session's lock between from
+// and the session's winning round. It includes the attempts of earlier failed sessions.
 func (f *trace) failedAttempts(s *session, from int64) *failedAttempts {
 	w := newFailedAttempts(f, s.Client())
 	for _, prev := range f.sessions {
@@ -499,7 +496,7 @@ func (f *trace) failedAttempts(s *session, from int64) *failedAttempts {
 	return w
 }
 
-// add counts an attempt that began at the given instant, and the votes that its requests got.
+// add adds an attempt that started at the given time, and counts its votes.
 func (w *failedAttempts) add(at int64, requests []*event) {
 	w.rounds++
 	w.from, w.to = min(w.from, at), max(w.to, at)
@@ -526,7 +523,8 @@ func (w *failedAttempts) count(why, node string) {
 	w.reasons[i].rounds[node] = append(w.reasons[i].rounds[node], w.rounds)
 }
 
-// missingVoteReason explains why a node did not vote for an attempt. It returns "" if the node did.
+// missingVoteReason explains why a node did not vote for an attempt. It returns "" if the node voted
+// for it.
 func (w *failedAttempts) missingVoteReason(node string, from int64, requests []*event) (why string) {
 	why = "nothing sent to NODES"
 	for _, e := range requests {
@@ -553,7 +551,7 @@ func (w *failedAttempts) isLate(e *event) bool {
 	return timeout > 0 && e.Answered-e.Sent > timeout
 }
 
-// blockingKeyClause names the key because of which a node refused a request.
+// blockingKeyClause names the key that made a node refuse a request.
 func (w *failedAttempts) blockingKeyClause(e *event, from int64) string {
 	if !w.f.Params.Life {
 		return ""
@@ -568,8 +566,8 @@ func (w *failedAttempts) blockingKeyClause(e *event, from int64) string {
 	}
 }
 
-// blockingKey returns the key because of which a node refused a request, or nil. The request's
-// attempt began at from; keys set by that attempt are ignored.
+// blockingKey returns the key that made a node refuse a request, or nil. It ignores keys set by the
+// request's own attempt, which started at from.
 func (f *trace) blockingKey(e *event, from int64) (blocking *facts.KeyInterval) {
 	if e.Type != history.Fail || e.Cause != "" {
 		return nil
@@ -584,11 +582,10 @@ func (f *trace) blockingKey(e *event, from int64) (blocking *facts.KeyInterval) 
 	return blocking
 }
 
-// reasonClause lists the reasons for missing votes as the end of a clause, the most frequent first.
-// A reason that did not apply to every attempt is followed by the number of attempts to which it
-// applied. A reason that applied to fewer than nine in ten attempts is omitted unless all is set.
-// Nodes to which the reason applied in every attempt are listed together, and so are the other
-// nodes.
+// reasonClause lists the reasons for missing votes, the most frequent first, as the end of a clause.
+// If a reason did not apply to every attempt, it is followed by the number of attempts it applied to.
+// Unless all is set, reasonClause omits reasons that applied to fewer than nine in ten attempts. It
+// separates nodes where the reason applied in every attempt from the other nodes.
 func (w *failedAttempts) reasonClause(all bool) string {
 	type reason struct {
 		rounds int
@@ -624,7 +621,7 @@ func (w *failedAttempts) reasonClause(all bool) string {
 	return ": " + strings.Join(parts, ", ")
 }
 
-// voteClause states the highest number of votes that an attempt got.
+// voteClause states how many votes the most successful attempt got.
 func (w *failedAttempts) voteClause() string {
 	prefix := "at most "
 	if w.rounds == 1 {
@@ -633,7 +630,7 @@ func (w *failedAttempts) voteClause() string {
 	return fmt.Sprintf("with %s%d of %d votes", prefix, w.maxVotes, len(w.f.nodes()))
 }
 
-// quorumClause states the number of votes that the lock needs, as the end of a clause.
+// quorumClause states how many votes the lock needs, as the end of a clause.
 func (w *failedAttempts) quorumClause() string {
 	if q := w.f.Params.Quorum; q > 0 {
 		return fmt.Sprintf(" (%d are %s)", q, quorumName(q, len(w.f.nodes())))
@@ -641,16 +638,16 @@ func (w *failedAttempts) quorumClause() string {
 	return ""
 }
 
-// deletion is a release that deleted another session's key while that session's client still
-// believed that it held the lock.
+// deletion is a release that deleted another session's key while the victim's client still believed
+// that it held the lock.
 type deletion struct {
 	release *event
 	victim  *session
-	isCause bool // the verdict names it as a cause
+	isCause bool // named as a cause by the verdict
 }
 
-// deletions finds the releases that deleted keys of the given sessions while the sessions' clients
-// still believed that they held the lock, ordered by time.
+// deletions returns the releases that deleted a key of one of the sessions while its client still
+// believed that it held the lock, ordered by time.
 func (f *trace) deletions(sessions []*session) []deletion {
 	if f.Params.Life {
 		return f.reportedDeletions(sessions)
@@ -687,7 +684,7 @@ func (f *trace) deletions(sessions []*session) []deletion {
 	return out
 }
 
-// reportedDeletions is like deletions, but uses the key changes reported by the nodes.
+// reportedDeletions is deletions for runs whose nodes report key changes.
 func (f *trace) reportedDeletions(sessions []*session) []deletion {
 	var out []deletion
 	for _, s := range sessions {
@@ -707,8 +704,8 @@ func (f *trace) reportedDeletions(sessions []*session) []deletion {
 	return out
 }
 
-// clients returns the clients to draw: those of the sessions in focus, and those that caused the
-// violation or deleted a key.
+// clients returns the clients to draw: the clients of the sessions in focus, the clients that caused
+// the violation, and clients that deleted a key.
 func (sc *layout) clients() []string {
 	if sc.clientCache == nil {
 		sc.clientCache = sc.chooseClients()
@@ -725,7 +722,7 @@ func (sc *layout) chooseClients() []string {
 		out = append(out, s.Client())
 	}
 	out = uniqueNames(append(out, sc.causingClients()...))
-	limit := max(maxClients, min(len(out), maxClients+1)) // there is always room for a client that the verdict names
+	limit := max(maxClients, min(len(out), maxClients+1)) // a client that the verdict names always gets a lane
 	for _, d := range sc.deletions {
 		if len(out) < maxClients {
 			out = uniqueNames(append(out, facts.Sender(d.release)))
@@ -734,7 +731,7 @@ func (sc *layout) chooseClients() []string {
 	return out[:min(limit, len(out))]
 }
 
-// causingClients returns the clients whose actions the verdict names as the cause.
+// causingClients returns the clients whose actions are the cause according to the verdict.
 func (sc *layout) causingClients() (names []string) {
 	if sc.result == nil {
 		return nil
@@ -753,10 +750,10 @@ func (sc *layout) causingClients() (names []string) {
 	return uniqueNames(names)
 }
 
-// maxClients limits the clients to what a reader can follow.
+// maxClients limits the number of clients to what a reader can follow.
 const maxClients = 3
 
-// resource returns the name of the storage, or "" if no session in focus used it.
+// resource returns the name of the storage, or "" if no session in focus uses it.
 func (sc *layout) resource() string {
 	used := slices.ContainsFunc(sc.focus, func(s *session) bool {
 		return slices.ContainsFunc(s.calls, func(c facts.Operation) bool { return c.Call.Op == history.OpRead || c.Call.Op == history.OpWrite })
@@ -770,8 +767,8 @@ func (sc *layout) resource() string {
 	return "storage"
 }
 
-// nodeGroups divides the lock nodes into at most room lanes. Nodes that behaved alike share a lane.
-// If individual nodes do not matter, all nodes share one lane.
+// nodeGroups distributes the lock nodes over at most room lanes. Nodes that behaved alike share a
+// lane. If it doesn't matter which node did what, all nodes share one lane.
 func (sc *layout) nodeGroups(room int) [][]string {
 	nodes := sc.f.nodes()
 	if len(nodes) == 0 {
@@ -785,7 +782,7 @@ func (sc *layout) nodeGroups(room int) [][]string {
 	return [][]string{nodes}
 }
 
-// nodesMatter reports whether individual nodes matter to the story.
+// distinguishesNodes reports whether it matters which node did what.
 func (sc *layout) nodesMatter() bool {
 	if sc.outage != nil || sc.result != nil && (sc.result.Property == verdict.MutualExclusion || sc.result.Node != "") {
 		return true
@@ -793,12 +790,12 @@ func (sc *layout) nodesMatter() bool {
 	return slices.ContainsFunc(sc.f.nodes(), func(n string) bool { return sc.faultSignature(n) != sc.faultSignature("") })
 }
 
-// blamedSignature differs between the node that the verdict names and all other nodes.
+// blamedSignature distinguishes the node that the verdict names from all others.
 func (sc *layout) blamedSignature(node string) string {
 	return fmt.Sprint(sc.result != nil && sc.result.Node == node && node != "")
 }
 
-// faultSignature lists the faults that hit the node or one of its links to the clients shown.
+// faultSignature lists the faults that hit a node or one of its links to a client in the drawing.
 func (sc *layout) faultSignature(node string) string {
 	s := ""
 	for _, ft := range sc.faults {
@@ -812,8 +809,8 @@ func (sc *layout) faultSignature(node string) string {
 	return strings.Join(uniqueNames(strings.Fields(s)), " ")
 }
 
-// fullSignature extends faultSignature with the node's votes and whether a release deleted a key on
-// the node.
+// fullSignature extends faultSignature by the node's votes and whether a release deleted a key on the
+// node.
 func (sc *layout) fullSignature(node string) string {
 	s := sc.faultSignature(node)
 	if sc.outage != nil {
@@ -830,9 +827,10 @@ func (sc *layout) fullSignature(node string) string {
 	return s
 }
 
-// chooseFocus selects the sessions that the diagram is about: those of the witness, otherwise those
-// hit by the first fault, and otherwise the first two. In a run in which nobody got the lock, it
-// selects the last session of each client.
+// chooseFocus selects the sessions that the diagram is about. It prefers the witness's sessions, then
+// the session hit by the first fault, then the first session that got the lock; in the latter two
+// cases it adds the next session of another client. If nobody got the lock, it selects each client's
+// last session.
 func (f *trace) chooseFocus(r *verdict.Result) []*session {
 	if r != nil && r.Witness != nil {
 		var out []*session
@@ -861,8 +859,7 @@ func (f *trace) chooseFocus(r *verdict.Result) []*session {
 	return nil
 }
 
-// lastSessions returns the last session of each of the first few clients, for a run in which nobody
-// got the lock.
+// lastSessions returns the last session of each of the first maxClients clients.
 func (f *trace) lastSessions() (all []*session) {
 	for _, s := range f.sessions {
 		i := slices.IndexFunc(all, func(o *session) bool { return o.Client() == s.Client() })
@@ -875,9 +872,9 @@ func (f *trace) lastSessions() (all []*session) {
 	return all
 }
 
-// sessionHitBy returns the session that a fault hit, or nil.
+// sessionHitBy returns the session hit by a fault, or nil.
 func (f *trace) sessionHitBy(ft *facts.Fault) *session {
-	at := ft.First().T // if the fault ended a belief, the belief lasted until then
+	at := ft.First().T // if the fault ended a belief, it did so at this time
 	var holder, first *session
 	for _, s := range f.sessions {
 		if !s.hasPendingCall() && s.lastAction() < at && s.until < at {
@@ -903,8 +900,8 @@ func (f *trace) sessionHitBy(ft *facts.Fault) *session {
 	return cmp.Or(holder, first)
 }
 
-// sessionWithNext returns s and the next session in which another client got the same lock or, if
-// there is none, the first session in which another client tried to get it.
+// withNextSession returns s and the next session of another client that got the same lock or, if none
+// did, the first session that failed to get it.
 func (f *trace) sessionWithNext(s *session) []*session {
 	var next, tried *session
 	for _, o := range f.sessions {

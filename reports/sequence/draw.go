@@ -14,12 +14,12 @@ import (
 	"lockpick/reports/display"
 )
 
-// line is a line of text with a fixed width.
+// line is a line of text of fixed width.
 type line []rune
 
 func newLine(width int) line { return []rune(strings.Repeat(" ", width)) }
 
-// put writes s starting at column x. Anything outside the line is cut off.
+// put writes s at column x. It drops anything outside the line.
 func (l line) put(x int, s string) {
 	for _, r := range s {
 		if x >= 0 && x < len(l) {
@@ -36,27 +36,27 @@ func (l line) at(x int) rune {
 	return l[x]
 }
 
-// text returns the line without trailing blanks.
+// text returns the line without trailing blanks but with a newline.
 func (l line) text() string { return strings.TrimRight(string(l), " ") + "\n" }
 
-// page lays out a drawing in columns.
+// page is the column layout of a text drawing.
 type page struct {
 	d            Diagram
 	width        int
-	places       map[int64]int // decimal places of each instant
-	wholeDigits  int           // characters before the decimal point
+	places       map[int64]int // number of decimal places, by time
+	wholeDigits  int           // maximum number of characters before the decimal point
 	maxPlaces    int           // maximum number of decimal places
 	firstColumn  int           // column of the first lane
-	laneDistance int           // distance between lanes
-	labelColumn  int           // column of the labels
-	longGap      int64         // shortest gap that gets a row of its own
+	laneDistance int           // columns from one lane to the next
+	labelColumn  int           // first column of the labels
+	longGap      int64         // longer gaps between facts get their own row
 	used         map[state]bool
 }
 
 const (
 	maxLaneWidth = 17
 	minLaneWidth = 7
-	goodLabel    = 42 // label width at which most labels fit on two lines
+	goodLabel    = 42 // label width that fits most labels on two lines
 )
 
 func newPage(d Diagram, rows []row, width int) *page {
@@ -67,7 +67,7 @@ func newPage(d Diagram, rows []row, width int) *page {
 		p.wholeDigits = max(p.wholeDigits, strings.IndexByte(display.Decimal(r.at, 3), '.'))
 	}
 	p.wholeDigits = max(p.wholeDigits, len("seconds")-1-p.maxPlaces)
-	p.firstColumn = p.wholeDigits + 1 + p.maxPlaces + 3 // a space, the gutter, a space
+	p.firstColumn = p.wholeDigits + 1 + p.maxPlaces + 3 // the gutter between two spaces
 	p.longGap = saturatingSub(rows[len(rows)-1].at, rows[0].at) / 10
 	between := len(d.Lanes) - 1
 	if between > 0 {
@@ -80,8 +80,8 @@ func newPage(d Diagram, rows []row, width int) *page {
 
 func (p *page) x(lane int) int { return p.firstColumn + lane*p.laneDistance }
 
-// decimalPlaces returns the number of decimal places for each instant, chosen so that consecutive
-// instants that differ are also printed differently.
+// decimalPlaces returns the number of decimal places to print for each time. Different consecutive
+// times look different.
 func decimalPlaces(rows []row) map[int64]int {
 	out := map[int64]int{}
 	for i := 1; i < len(rows); i++ {
@@ -98,8 +98,8 @@ func decimalPlaces(rows []row) map[int64]int {
 	return out
 }
 
-// drawLanes draws the state of all lanes at an instant, and marks the gutter if something is wrong
-// at that time.
+// drawLanes draws the state of all lanes at the given time, and marks the gutter if something was
+// wrong then.
 func (p *page) drawLanes(l line, at int64) {
 	for i := range p.d.Lanes {
 		r, isPaused := '│', false
@@ -131,7 +131,8 @@ func (p *page) drawLanes(l line, at int64) {
 	}
 }
 
-// drawArrows draws the arrows of one fact, the longest first, and returns the label beside them.
+// drawArrows draws the arrows of one fact, the longest first, and returns the label to print next to
+// them.
 func (p *page) drawArrows(l line, r row) string {
 	for far := len(p.d.Lanes); far > 0; far-- {
 		for _, a := range r.arrows {
@@ -151,7 +152,7 @@ func (p *page) drawArrows(l line, r row) string {
 	return text
 }
 
-// drawShaft draws an arrow from one lane to another, across the lanes in between.
+// drawShaft draws an arrow from lane to lane, across any lanes in between.
 func (p *page) drawShaft(l line, a arrow, part part) {
 	from, to := p.x(a.From), p.x(a.To)
 	step, leaves, head := 1, "├", ">"
@@ -168,7 +169,7 @@ func (p *page) drawShaft(l line, a arrow, part part) {
 		case '│', '┃', '║', '┼':
 			mark = "┼"
 		case '├', '┤', '┴':
-			mark = string(l.at(x)) // another arrow of this fact ends here
+			mark = string(l.at(x)) // the end of another arrow of this fact
 		}
 		l.put(x, mark)
 	}
@@ -192,7 +193,8 @@ func (p *page) drawShaft(l line, a arrow, part part) {
 	}
 }
 
-// drawEnd ends a shaft before its lane, for a message that was lost or is still under way.
+// drawEnd draws the end of a shaft short of its lane, for a message that was lost or is still in
+// flight.
 func (p *page) drawEnd(l line, a arrow, to, step int) {
 	if l.at(to) == '┼' {
 		return // another arrow continues from here
@@ -205,12 +207,12 @@ func (p *page) drawEnd(l line, a arrow, to, step int) {
 	l.put(to-2*step, end)
 }
 
-// drawLabel writes the arrow's label on its shaft, near the client's end, where the reader looks
-// first. It reports whether the label fit.
+// drawLabel writes an arrow's label on the shaft, near the client, where readers look first. It
+// reports whether the label fits.
 func (p *page) drawLabel(l line, a arrow, part part) bool {
 	text := " " + escape(a.Label) + " "
 	n := utf8.RuneCountInString(text)
-	room := p.laneDistance - 3 // without a dash and the arrowhead
+	room := p.laneDistance - 3 // leaves room for a dash and the arrowhead
 	if a.Lost || part == departure {
 		room -= 2
 	}
@@ -231,23 +233,23 @@ func (p *page) drawLabel(l line, a arrow, part part) bool {
 	return true
 }
 
-// layout is the part of a trace that a diagram shows.
+// layout is the part of a trace to draw.
 type layout struct {
 	f               *trace
-	result          *verdict.Result // nil means no violation
+	result          *verdict.Result // nil without a violation
 	focus           []*session
 	deletions       []deletion
-	deleterSessions []*session     // sessions whose releases deleted a key of the focus
-	faults          []*facts.Fault // faults that may have influenced what is shown
+	deleterSessions []*session     // sessions outside the focus whose releases deleted a key
+	faults          []*facts.Fault // faults that may have affected what is drawn
 	idlePauses      []*facts.Fault // client pauses that had no effect
-	from, to        int64          // span that is shown
-	omittedFaults   int            // number of faults that are not drawn
-	outage          *outage        // nil means the diagram is not about an outage
-	omittedAttempts int            // in an outage, the number of attempts by clients without a lane
+	from, to        int64          // time span to draw
+	omittedFaults   int            // number of faults not drawn
+	outage          *outage        // nil if the diagram is not about an outage
+	omittedAttempts int            // number of attempts by clients without a lane, in an outage
 	clientCache     []string       // cached result of clients
 }
 
-// maxTargets limits the number of fault targets in a layout.
+// maxTargets limits the number of faults in a layout, counted per target.
 const maxTargets = 60
 
 func newLayout(f *trace, r *verdict.Result) *layout {
@@ -265,8 +267,8 @@ func newLayout(f *trace, r *verdict.Result) *layout {
 	return sc
 }
 
-// markDeletions marks the deletions that the verdict names as a cause. It adds deletions that are
-// still missing: a release may delete a key before the acquire that set the key has returned.
+// markDeletions marks the deletions that the verdict names as a cause. It adds missing deletions: if the
+// key was deleted before the acquire that set it returned, the method deletions does not find it.
 func (sc *layout) markDeletions() {
 	if sc.result == nil {
 		return
@@ -291,10 +293,10 @@ func (sc *layout) markDeletions() {
 
 func (sc *layout) isViolated() bool { return sc.result != nil && sc.result.Outcome == verdict.Violated }
 
-// isShown reports whether an instant is within the drawn span.
+// isShown reports whether a time is in the drawn span.
 func (sc *layout) isShown(t int64) bool { return sc.from <= t && t <= sc.to }
 
-// computeSpan determines the drawn span and the faults in it.
+// computeSpan determines the time span to draw and the faults in it.
 func (sc *layout) computeSpan() {
 	sc.from, sc.to = never, 0
 	if sc.outage != nil {
@@ -307,7 +309,7 @@ func (sc *layout) computeSpan() {
 		sc.from = min(sc.from, s.start())
 		sc.to = max(sc.to, sc.endOf(s))
 	}
-	if sc.outage == nil && sc.f.Grants == 0 { // all attempts count
+	if sc.outage == nil && sc.f.Grants == 0 { // show all attempts
 		for _, s := range sc.f.sessions {
 			if slices.Contains(sc.clients(), s.Client()) {
 				sc.from = min(sc.from, s.Acquire.Call.T)
@@ -346,10 +348,9 @@ func (sc *layout) computeSpan() {
 	}
 }
 
-// hasNoEffect reports whether the story of a violation would be the same without a fault. This is
-// so if the fault paused a client that had no request to the lock or to the storage in flight, and
-// whose lease did not end during the pause. Such pauses are only counted: a reader can follow one
-// of them, but not many.
+// hasNoEffect reports whether a fault did not contribute to a violation because it paused a client
+// that had no request in flight to the lock or the storage and whose lease did not end during the
+// pause. Such pauses are counted rather than drawn, because a reader cannot follow many of them.
 func (sc *layout) hasNoEffect(ft *facts.Fault) bool {
 	if sc.outage != nil || !sc.isViolated() || nemesis.WordingOf(ft.Kind).State != nemesis.Stopped || !slices.Contains(sc.f.Params.Clients, ft.Target) {
 		return false
@@ -373,9 +374,9 @@ func (sc *layout) hasNoEffect(ft *facts.Fault) bool {
 	return !slices.ContainsFunc(sc.result.Losses, func(l verdict.Loss) bool { return slices.Contains(l.Steps, ft.Step) })
 }
 
-// keyExpiredDuring reports whether a key of a session reached its expiry, while the session's
-// client still believed that it held the lock, during a fault or up to a node timeout later. A
-// paused client renews nothing.
+// keyExpiredDuring reports whether one of the session's keys reached its expiry during a fault or up
+// to a node timeout later, while the client still believed that it held the lock. A paused client
+// renews no keys.
 func (f *trace) keyExpiredDuring(s *session, ft *facts.Fault) bool {
 	for _, node := range f.nodes() {
 		for _, x := range f.Lives().Intervals(node, s.Key()) {
@@ -389,8 +390,7 @@ func (f *trace) keyExpiredDuring(s *session, ft *facts.Fault) bool {
 	return false
 }
 
-// findDeleters returns the sessions outside the focus whose clients sent releases that deleted a
-// key.
+// findDeleters returns the sessions outside the focus whose releases deleted a key.
 func (sc *layout) findDeleters() []*session {
 	var out []*session
 	for _, d := range sc.deletions {
@@ -409,7 +409,7 @@ func (sc *layout) findDeleters() []*session {
 	return out
 }
 
-// endOf returns when a session's part of the story ends: for a violation, when its writes were
+// endOf returns when the drawing of a session ends: for a violation, when its writes have been
 // applied; otherwise, after its last action.
 func (sc *layout) endOf(s *session) int64 {
 	if !sc.isViolated() {
@@ -424,8 +424,8 @@ func (sc *layout) endOf(s *session) int64 {
 	return t
 }
 
-// isRelevant reports whether a fault may concern the diagram: it hit a client that is shown, a link
-// of such a client, or a node.
+// isRelevant reports whether a fault hit a client in the drawing, a link of such a client, a node or
+// the resource.
 func (sc *layout) isRelevant(ft *facts.Fault) bool {
 	if slices.ContainsFunc(sc.clients(), ft.Hits) ||
 		slices.ContainsFunc(sc.deletions, func(d deletion) bool { return ft.Hits(facts.Sender(d.release)) }) {
@@ -434,7 +434,7 @@ func (sc *layout) isRelevant(ft *facts.Fault) bool {
 	return slices.Contains(sc.f.Params.Nodes, ft.Target) || ft.Target == sc.f.Params.Resource && ft.Target != ""
 }
 
-// noViolationShown ends the title of a diagram without a violation.
+// noViolationShown is the end of the title if the diagram shows no violation.
 const noViolationShown = "no violation shown"
 
 func (sc *layout) headline() string {
@@ -459,7 +459,7 @@ func (sc *layout) headline() string {
 	return name + ": " + what
 }
 
-// omissions lists what happened in the drawn span but is not drawn.
+// omissions states what happened in the drawn span but is not drawn.
 func (sc *layout) omissions() string {
 	var clients []string
 	n := 0
@@ -490,19 +490,19 @@ func (sc *layout) omissions() string {
 	return "Not shown: " + strings.Join(parts, ", ") + "."
 }
 
-// maxLanes limits the lanes to what a reader can follow and a terminal can show.
+// maxLanes limits the number of lanes to what a reader can follow and a terminal can show.
 const maxLanes = 6
 
-// lanes holds the lanes of a diagram, from left to right.
+// lanes is the list of a diagram's lanes, from left to right.
 type lanes struct {
 	all     []lane
-	at      map[string]int // lane of each process
-	names   []string       // names of all processes
-	storage int            // lane of the storage; -1: no storage
+	at      map[string]int // index in all, by process
+	names   []string       // of all clients and nodes
+	storage int            // index of the storage's lane, or -1
 }
 
-// lanesOf orders the lanes as in Kleppmann's figures: the first client, the lock, the other
-// clients, the storage.
+// newLanes orders the lanes as in Kleppmann's figures: the first client, the lock, the other clients,
+// the storage.
 func lanesOf(sc *layout) *lanes {
 	ls := &lanes{at: map[string]int{}, storage: -1, names: slices.Concat(sc.f.Params.Clients, sc.f.Params.Nodes)}
 	clients := sc.clients()
@@ -537,14 +537,14 @@ func (ls *lanes) add(l lane) int {
 	return i
 }
 
-// laneOf returns the lane of a process, or false if it has none.
+// laneOf returns the lane of a process, or false if the process has none.
 func (ls *lanes) laneOf(process string) (int, bool) {
 	i, ok := ls.at[process]
 	return i, ok
 }
 
-// isProcessName reports whether a subject is the name of a process or begins with one. Such a
-// subject is not capitalized at the start of a sentence.
+// isProcessName reports whether a subject is or begins with the name of a process, which must not be
+// capitalized.
 func (ls *lanes) isProcessName(subject string) bool {
 	subject, _, _ = strings.Cut(subject, " ")
 	subject = strings.TrimSuffix(subject, ",")
@@ -556,13 +556,13 @@ func (ls *lanes) isProcessName(subject string) bool {
 	})
 }
 
-// laneEvents holds the commands to the nodes of one lane.
+// laneEvents is a list of commands to the nodes in one lane.
 type laneEvents struct {
 	lane   int
 	events []*event
 }
 
-// byLane groups commands by the lanes of their nodes, from left to right.
+// groupByLane groups commands by their node's lane, from left to right.
 func (ls *lanes) byLane(events []*event) []laneEvents {
 	lock := slices.IndexFunc(ls.all, func(l lane) bool { return l.Role == locks })
 	laneOf := func(e *event) int {
@@ -581,7 +581,7 @@ func (ls *lanes) byLane(events []*event) []laneEvents {
 	return out
 }
 
-// firstSent returns when the first of the commands was sent, or 0 if that is unknown.
+// firstSendTime returns when the first command was sent, or 0 if unknown.
 func (g laneEvents) firstSent() int64 {
 	t := int64(never)
 	for _, e := range g.events {
@@ -595,7 +595,7 @@ func (g laneEvents) firstSent() int64 {
 	return t
 }
 
-// lastApplied returns when the last of the commands was applied.
+// lastApplyTime returns when the last command was applied.
 func (g laneEvents) lastApplied() (t int64) {
 	for _, e := range g.events {
 		t = max(t, e.Applied)

@@ -13,8 +13,8 @@ import (
 	"lockpick/internal/histories"
 )
 
-// TestDrawCheckerHistories compares the terminal drawing of each of the checker's test histories
-// with its file in testdata/drawn.
+// TestDrawCheckerHistories compares the text drawings of the checker's test histories with the files
+// in testdata/drawn.
 func TestDrawCheckerHistories(t *testing.T) {
 	files, err := filepath.Glob("../../checker/testdata/*.txt")
 	if err != nil || len(files) == 0 {
@@ -42,7 +42,7 @@ func TestDrawCheckerHistories(t *testing.T) {
 			continue
 		}
 		if want, err := os.ReadFile(path); err != nil || !bytes.Equal(got, want) {
-			t.Errorf("%s: %v; check the drawing and run with -update if it is right:\n%s", name, err, got)
+			t.Errorf("%s differs (%v): check the drawing and, if it is right, run with -update:\n%s", name, err, got)
 		}
 	}
 	existing, err := filepath.Glob("testdata/drawn/*.txt")
@@ -51,7 +51,7 @@ func TestDrawCheckerHistories(t *testing.T) {
 	}
 	for _, path := range existing {
 		if !drawn[path] {
-			t.Errorf("%s has no history", path)
+			t.Errorf("no history for %s", path)
 		}
 	}
 }

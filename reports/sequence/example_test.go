@@ -8,7 +8,7 @@ import (
 	"lockpick/reports/sequence"
 )
 
-// The verdict names two sessions, and the diagram shows them.
+// The diagram shows the two sessions that the verdict names.
 func Example() {
 	const s = int64(1e9)
 	h := &history.History{

@@ -13,7 +13,7 @@ import (
 	"lockpick/harness/history"
 )
 
-// choices is an endless source of choices: bytes from the fuzzer, then zeros.
+// choices is a source of choices: first bytes from the fuzzer, then zeros without end.
 type choices []byte
 
 func (p *choices) intn(n int) int {
@@ -27,7 +27,7 @@ func (p *choices) intn(n int) int {
 
 func choose[T any](p *choices, of ...T) T { return of[p.intn(len(of))] }
 
-// randomHistory builds a random history from realistic values.
+// randomHistory returns a random history and result, both made of realistic and extreme values.
 func randomHistory(p *choices) (*history.History, *verdict.Result) {
 	long := strings.Repeat("ü", 200)
 	names := []string{"c1", "c2", "c3", "n1", "n3", "c1-n1", "c1-n3", "c2-r1", "r1", history.Nemesis, history.Harness, "", "\x1b[2J", long}
@@ -65,14 +65,15 @@ func randomHistory(p *choices) (*history.History, *verdict.Result) {
 	return h, choose(p, r, r, nil)
 }
 
-// checkFits checks that no line of a drawing is too long, and that special characters are escaped.
+// checkFits checks that no line of a text drawing exceeds the width, and that special characters are
+// escaped.
 func checkFits(t *testing.T, h *history.History, r *verdict.Result, width int) {
 	t.Helper()
 	text := Text(Of(h, r), width)
 	for line := range strings.Lines(text) {
 		line = strings.TrimSuffix(line, "\n")
 		if n := utf8.RuneCountInString(line); n > width {
-			t.Errorf("a line has %d characters, want at most %d: %s", n, width, line)
+			t.Errorf("line has %d characters, want at most %d: %s", n, width, line)
 		}
 		for _, c := range line {
 			if c < ' ' || c > '~' && !unicode.IsGraphic(c) || unicode.Is(unicode.Mn, c) || c == '\u202e' || c == '日' {

@@ -12,39 +12,38 @@ import (
 	"lockpick/reports/display"
 )
 
-// outage describes a liveness violation. Its drawing begins at the cause: the attempt or session
-// whose keys stayed on nodes, or the call that did not return.
+// outage describes a liveness violation. Its drawing starts at the cause: the attempt or session that
+// left keys on nodes, or the call that did not return.
 //
 //	c1 sets its keys      nobody acquires (per the verdict)     c2 acquires
 //	      |--------------|====================================|-----|
 //
-// Everything in it comes from the history: which key was on a node when the node refused an
-// attempt, who had set the key, and how long it stayed.
+// The history provides all facts: which key was on a node when the node refused an attempt, who had
+// set the key, and how long the key existed.
 type outage struct {
 	f      *trace
 	result *verdict.Result
 	key    string
 	to     int64 // end of the outage or of the record, whichever is earlier
 
-	lastHolder  *session // last holder, if neither keys nor calls explain the outage; nil: none
+	lastHolder  *session // last holder, if neither keys nor calls explain the outage; or nil
 	leftKeys    []*leftKeys
 	omittedKeys []*leftKeys // groups that are not drawn
 	hung        []hungCall
-	failed      []*failedAttempts // by client, the one with the most attempts first
-	nextHolder  *session          // session whose acquire ended the outage; nil: none
-	wait        replyWait         // longest wait of nextHolder in its winning attempt
+	failed      []*failedAttempts // by client, most attempts first
+	nextHolder  *session          // session whose acquire ended the outage, or nil
+	wait        replyWait         // nextHolder's longest wait in its winning attempt
 }
 
-// replyWait is the longest span in which a winning attempt did nothing but wait for replies from
-// some nodes.
+// replyWait is the longest time during which a winning attempt did nothing but wait for replies.
 type replyWait struct {
-	nodes    []string // empty: no such span
+	nodes    []string // nodes it waited for; empty if it did not wait
 	from, to int64
 }
 
-// longestWait finds the longest wait of a session before it got the lock, and the nodes that it
-// waited for. Nodes that it never contacted, for example because it could not connect to them,
-// count only if it waited for no other node.
+// longestWait finds a session's longest wait before it got the lock, and the nodes it waited for.
+// Nodes that were never contacted, for example because connecting failed, count only if it waited for
+// no other node.
 func longestWait(f *trace, s *session) (w replyWait) {
 	if s.winningRound == nil {
 		return w
@@ -80,25 +79,25 @@ func longestWait(f *trace, s *session) (w replyWait) {
 	return w
 }
 
-// leftKeys are keys that an attempt left on nodes when it ended, and because of which the nodes
-// refused later attempts.
+// leftKeys are keys that an attempt left on nodes when it ended, and that made the nodes refuse later
+// attempts.
 type leftKeys struct {
-	attempt   *facts.Attempt // nil means the links recorded no such attempt
-	original  *facts.Attempt // earlier attempt whose requests this one repeats with the same token; nil: none
-	session   *session       // session of the attempt, or nil
+	attempt   *facts.Attempt // nil if the links recorded no such attempt
+	original  *facts.Attempt // earlier attempt that this attempt repeats with the same token, or nil
+	session   *session       // the attempt's session, or nil
 	client    string
 	intervals []*facts.KeyInterval
-	refused   int // number of requests refused because of the keys
+	refused   int // number of requests refused because of these keys
 }
 
 // hungCall is a call that did not return during the outage, or an acquire that sent no request for
-// longer than the violated bound.
+// longer than the bound.
 type hungCall struct {
 	*session
 	facts.Operation
-	lastRequest int64          // when the acquire was called or sent its last request before the pause
-	nextRequest int64          // when it sent the next request; never: none
-	lastAttempt *facts.Attempt // last attempt before the pause; nil: none
+	lastRequest int64          // when the acquire sent its last request before the pause, or else when it was called
+	nextRequest int64          // when it sent the next request, or noTime
+	lastAttempt *facts.Attempt // last attempt before the pause, or nil
 }
 
 // Limits to what a reader can follow.
@@ -107,7 +106,7 @@ const (
 	maxHung     = 2
 )
 
-// outageOf returns the outage behind a violation of liveness, or nil if r is not one.
+// outageOf returns the outage that r describes, or nil if r is not a liveness violation.
 func outageOf(f *trace, r *verdict.Result) *outage {
 	if r == nil || r.Witness == nil || r.Outcome != verdict.Violated || r.Property != verdict.FaultTolerance && r.Property != verdict.DeadlockFreedom {
 		return nil
@@ -127,7 +126,7 @@ func outageOf(f *trace, r *verdict.Result) *outage {
 	return o
 }
 
-// findHolder finds the holder that the verdict names.
+// findHolder finds the last holder named by the verdict.
 func (o *outage) findHolder() {
 	for _, name := range o.result.Witness.Sessions {
 		s := o.f.byName[name]
@@ -141,8 +140,8 @@ func (o *outage) findHolder() {
 	}
 }
 
-// findHung finds calls of the witness's sessions that did not return, and acquires that sent no
-// request for longer than the violated bound.
+// findHungCalls finds acquires that sent no request for longer than the bound, and other calls of the
+// witness's sessions that did not return.
 func (o *outage) findHung() {
 	if !slices.Contains([]string{verdict.Hung, verdict.WaitedLong, verdict.Unexplained}, o.result.Cause) {
 		return
@@ -175,7 +174,7 @@ func (o *outage) findHung() {
 	}
 }
 
-// findPause finds the span in which an acquire sent no request before its winning attempt or the
+// findPause finds the time during which an acquire sent no request before its winning attempt or the
 // end of the outage.
 func (o *outage) findPause(h *hungCall) {
 	h.lastRequest, h.nextRequest = h.Call.T, never
@@ -192,7 +191,7 @@ func (o *outage) findPause(h *hungCall) {
 	}
 }
 
-// attempts lists the attempts that began before the outage ended.
+// attempts lists the attempts that started before the outage ended.
 func (o *outage) attempts() []*facts.Attempt {
 	w := o.f.AttemptsByLock()[o.key]
 	if w == nil {
@@ -202,7 +201,7 @@ func (o *outage) attempts() []*facts.Attempt {
 	return w.Attempts[:i]
 }
 
-// findFailed finds the failed attempts and the keys that blocked them.
+// findFailedAttempts finds the failed attempts and the keys that blocked them.
 func (o *outage) findFailed() {
 	var tried []*facts.Attempt
 	refused := map[*facts.KeyInterval]int{}
@@ -238,21 +237,21 @@ func (o *outage) findFailed() {
 	slices.SortStableFunc(o.failed, func(a, b *failedAttempts) int { return cmp.Compare(b.rounds, a.rounds) })
 }
 
-// keysMatter reports whether the verdict's cause can involve leftover keys.
+// canInvolveKeys reports whether leftover keys can be involved in the verdict's cause.
 func (o *outage) keysMatter() bool {
 	return !slices.Contains([]string{verdict.WaitedLong, verdict.SplitVote, verdict.TurnedAway, verdict.TooFewVotes, verdict.GaveUp, verdict.Hung}, o.result.Cause)
 }
 
-// isDrawnSeparately reports whether an attempt is drawn by itself, because it left keys or its
+// isDrawnSeparately reports whether an attempt gets its own drawing because it left keys or its
 // acquire hung.
 func (o *outage) isDrawnSeparately(a *facts.Attempt) bool {
 	return slices.ContainsFunc(o.leftKeys, func(l *leftKeys) bool { return l.attempt == a || l.original == a }) ||
 		slices.ContainsFunc(o.hung, func(h hungCall) bool { return h.lastAttempt == a })
 }
 
-// attemptEnded reports whether the attempt that set a key had ended by the given instant. A failed
-// attempt ends by itself. A successful attempt ends when its client dies, or one node timeout after
-// its holder called release. The node timeout is the time allowed to contact a node.
+// attemptEnded reports whether the attempt that set a key had ended by the given time. A successful
+// attempt ends when its client dies, or a node timeout, the time allowed to contact a node, after the
+// client called release.
 func (o *outage) attemptEnded(s *facts.KeyInterval, at int64) bool {
 	a := o.owner(s)
 	if a == nil {
@@ -265,7 +264,7 @@ func (o *outage) attemptEnded(s *facts.KeyInterval, at int64) bool {
 	return end <= at
 }
 
-// owner returns the attempt that set a key on a node, or nil.
+// owner returns the attempt that set a key, or nil.
 func (o *outage) owner(s *facts.KeyInterval) *facts.Attempt {
 	put := cmp.Or(s.Start.Sent, s.From())
 	for _, a := range slices.Backward(o.attempts()) {
@@ -276,8 +275,8 @@ func (o *outage) owner(s *facts.KeyInterval) *facts.Attempt {
 	return nil
 }
 
-// findLeftKeys groups the keys that blocked attempts by the attempts that left them. It draws only
-// the groups that blocked the most attempts.
+// findLeftKeys groups the keys that blocked attempts by the attempt that left them. It selects the
+// groups that blocked the most attempts for drawing.
 func (o *outage) findLeftKeys(refused map[*facts.KeyInterval]int) {
 	for _, node := range o.f.nodes() {
 		for _, s := range o.f.Lives().Intervals(node, o.key) {
@@ -302,8 +301,8 @@ func (o *outage) findLeftKeys(refused map[*facts.KeyInterval]int) {
 	slices.SortStableFunc(o.leftKeys, func(a, b *leftKeys) int { return cmp.Compare(a.intervals[0].From(), b.intervals[0].From()) })
 }
 
-// originalAttempt returns the earlier attempt whose token a reuses, or nil if there is none. For
-// example, a driver may resend a request after its client has given up.
+// originalAttempt returns the earlier attempt that a repeats with the same token, or nil. For example,
+// a driver may resend a request after its client gave up.
 func (o *outage) originalAttempt(a *facts.Attempt) *facts.Attempt {
 	for _, b := range o.attempts() {
 		if b == a || a.End > a.From {
@@ -316,7 +315,7 @@ func (o *outage) originalAttempt(a *facts.Attempt) *facts.Attempt {
 	return nil
 }
 
-// start returns when the cause of the outage began.
+// start returns when the cause of the outage started.
 func (o *outage) start() int64 {
 	at := o.result.Witness.From
 	for _, l := range o.leftKeys {
@@ -345,8 +344,8 @@ func (o *outage) start() int64 {
 	return at
 }
 
-// sessions lists the drawn sessions: those that left keys or whose calls hung, the last holder, and
-// the session that ended the outage.
+// sessions lists the sessions to draw: sessions that left keys or whose calls hung, the last holder,
+// and the session that ended the outage.
 func (o *outage) sessions() (all []*session) {
 	add := func(s *session) {
 		if s != nil && !slices.Contains(all, s) {
@@ -367,8 +366,8 @@ func (o *outage) sessions() (all []*session) {
 	return all
 }
 
-// clients lists the clients that have a lane: first those of the drawn sessions, then those with
-// the most attempts.
+// clients lists the clients that get a lane: first the clients of the drawn sessions, then the
+// clients with the most attempts.
 func (o *outage) clients() []string {
 	var out []string
 	for _, s := range o.sessions() {
@@ -386,8 +385,8 @@ func (o *outage) clients() []string {
 	return out[:min(maxClients, len(out))]
 }
 
-// signature returns the same text for nodes that have the same leftover keys, if these keys also
-// ended in the same way.
+// signature returns the same text for all nodes with the same leftover keys, provided that the keys
+// ended the same way.
 func (o *outage) signature(node string) string {
 	var parts []string
 	for i, l := range o.leftKeys {
@@ -400,13 +399,12 @@ func (o *outage) signature(node string) string {
 	return strings.Join(parts, ", ")
 }
 
-// outageDrawing draws an outage.
 type outageDrawing struct {
 	*builder
 	*outage
 }
 
-// draw draws the cause of the outage, the failed attempts, and the end of the outage.
+// draw draws the outage's cause, the failed attempts, and the outage's end.
 func (b outageDrawing) draw() {
 	o := b.outage
 	drawn := map[*session]bool{}
@@ -459,8 +457,8 @@ func (b outageDrawing) draw() {
 	}
 }
 
-// drawWait draws which nodes the acquire that ended an outage waited for, and the replies that had
-// arrived by then. It returns the lanes whose replies came later, which are still to be drawn.
+// drawWait draws, for the acquire that ended an outage, which nodes it waited for and the replies
+// that had already arrived. It returns the lanes with later replies, which are still to be drawn.
 func (b *builder) drawWait(me int, g grant, lanes []laneEvents) (later []laneEvents) {
 	o := b.layout.outage
 	if o == nil || g.s != o.nextHolder || len(o.wait.nodes) == 0 {
@@ -492,7 +490,7 @@ func (b *builder) drawWait(me int, g grant, lanes []laneEvents) (later []laneEve
 	return later
 }
 
-// drawExtendsAndReleases draws the extensions and the release of a session's lock.
+// drawExtendsAndReleases draws a session's extensions and release.
 func (b outageDrawing) drawExtendsAndReleases(s *session) {
 	lane, ok := b.lanes.laneOf(s.Client())
 	for _, c := range s.calls {
@@ -506,7 +504,7 @@ func (b outageDrawing) drawExtendsAndReleases(s *session) {
 	}
 }
 
-// drawAttempt draws the requests of a failed attempt and the releases of its keys.
+// drawAttempt draws a failed attempt's requests and the releases of its keys.
 func (b outageDrawing) drawAttempt(a *facts.Attempt, suffix string) {
 	client := a.Session.Client()
 	me, ok := b.lanes.laneOf(client)
@@ -532,14 +530,14 @@ func (b outageDrawing) drawAttempt(a *facts.Attempt, suffix string) {
 	draw("release", shorten(client)+" deletes its keys", "sent a release of its key to %s %s", a.Deletes)
 }
 
-// failure groups the acquires of one client that failed in the same way.
+// failure groups a client's acquires that failed in the same way.
 type failure struct {
-	outcome, message string // message is the lock's own error message
+	outcome, message string // message is the lock's error message
 	at               []int64
 	returns          []*event
 }
 
-// failures lists how the acquires of the selected sessions failed.
+// failures lists how the acquires of the selected sessions failed, the most frequent failure first.
 func failures(sc *layout, of func(*session) bool) (all []*failure) {
 	for _, s := range sc.f.sessions {
 		ret := s.Acquire.Return
@@ -560,18 +558,18 @@ func failures(sc *layout, of func(*session) bool) (all []*failure) {
 	return all[:min(len(all), maxFailures)]
 }
 
-// maxFailures limits the kinds of failure to what a reader can follow.
+// maxFailures limits the number of different failures to what a reader can follow.
 const maxFailures = 3
 
-// failuresOf lists how a session's acquire failed. In a run in which nobody got the lock, it covers
-// all acquires of the client.
+// failuresOf lists how a session's acquire failed. If nobody got the lock in the run, it covers all
+// of the client's acquires.
 func failuresOf(sc *layout, s *session) []*failure {
 	return failures(sc, func(o *session) bool {
 		return o == s || sc.f.Grants == 0 && o.Client() == s.Client() && o.Key() == s.Key()
 	})
 }
 
-// drawFailures adds notes about a client's failed acquires, with the lock's own error messages.
+// drawFailures adds notes about a client's failed acquires, with the lock's error messages.
 func (b *builder) drawFailures(client string, all []*failure) {
 	lane, ok := b.lanes.laneOf(client)
 	if !ok {
@@ -594,16 +592,15 @@ func (b *builder) drawFailures(client string, all []*failure) {
 	}
 }
 
-// keyFate describes what happened to a key that was left on a node, and what the client that left
-// it did about it.
+// keyFate describes what happened to a leftover key on a node, and what its client did about it.
 type keyFate struct {
-	end     string // verb for its end; "" or "forever": it existed until the end of the record
-	by      string // subject of that verb
-	release string // the client's release: none, before the key, in vain or lost
+	end     string // how the key ended, as a verb; "" or "forever" if it existed until the end of the record
+	by      string // the verb's subject
+	release string // the client's release: "none", "before the key", "in vain" or "lost"
 	renewed int
 }
 
-// drawLeftKeys draws the keys that an attempt left. Keys of one lane with the same fate are drawn
+// drawLeftKeys draws the keys that an attempt left. Keys in the same lane with the same fate are drawn
 // together.
 func (b outageDrawing) drawLeftKeys(l *leftKeys) {
 	o := b.outage
@@ -636,7 +633,7 @@ func (b outageDrawing) drawLeftKeys(l *leftKeys) {
 	}
 }
 
-// goneAt returns when a key was gone, or the end of the record if that is earlier.
+// goneAt returns when a key ended, or the end of the record if that is earlier.
 func (o *outage) goneAt(s *facts.KeyInterval) int64 { return min(s.To(), o.f.end) }
 
 func (o *outage) fate(l *leftKeys, s *facts.KeyInterval) keyFate {
@@ -672,7 +669,7 @@ func (o *outage) fate(l *leftKeys, s *facts.KeyInterval) keyFate {
 	return f
 }
 
-// releases returns when the client sent releases of a key that it left, and when releases arrived
+// releases returns when the client sent releases of a leftover key, and when these releases arrived
 // before (early) or after (late) the key was set.
 func (l *leftKeys) releases(s *facts.KeyInterval, before int64) (sent, early, late []int64) {
 	for _, d := range l.attempt.Deletes {
@@ -690,7 +687,7 @@ func (l *leftKeys) releases(s *facts.KeyInterval, before int64) (sent, early, la
 	return sent, early, late
 }
 
-// endClause explains how keys with the same fate ended, as the end of a clause.
+// endClause states how keys with the same fate ended, as the end of a clause.
 func (o *outage) endClause(g []*facts.KeyInterval) string {
 	switch f := o.fate(&leftKeys{}, g[0]); {
 	case f.end == "forever":
@@ -704,11 +701,11 @@ func (o *outage) endClause(g []*facts.KeyInterval) string {
 	}
 }
 
-// clientClause describes what a client did about the keys that it left and that had the same fate,
-// as the end of a sentence.
+// clientClause states what the client did about leftover keys with the same fate, as the end of a
+// sentence.
 func (o *outage) clientClause(l *leftKeys, g []*facts.KeyInterval) (text string) {
 	f, who := o.fate(l, g[0]), shorten(l.client)
-	var renewed, sent, early, late []int64 // the last instant on each node
+	var renewed, sent, early, late []int64 // the last time on each node
 	last := func(to *[]int64, at []int64) {
 		if len(at) > 0 {
 			*to = append(*to, slices.Max(at))
@@ -739,7 +736,7 @@ func (o *outage) clientClause(l *leftKeys, g []*facts.KeyInterval) (text string)
 	return text
 }
 
-// renewals returns when a node extended a key for the client that left it.
+// renewals returns when a node extended a leftover key for its client.
 func (l *leftKeys) renewals(f *trace, s *facts.KeyInterval) (at []int64) {
 	for _, e := range f.LockCommands {
 		if e.Op == history.OpExtend && e.Type == history.OK && e.Node == s.Node && e.Token == l.attempt.Token && s.From() <= e.Applied && e.Applied <= min(s.To(), f.end) && facts.Sender(e) == l.client {
@@ -749,7 +746,7 @@ func (l *leftKeys) renewals(f *trace, s *facts.KeyInterval) (at []int64) {
 	return at
 }
 
-// drawHung adds a note about a call that did not return.
+// drawHungCall adds a note about a call that did not return.
 func (b outageDrawing) drawHung(h hungCall) {
 	o := b.outage
 	lane, ok := b.lanes.laneOf(h.Client())
@@ -775,8 +772,7 @@ func (b outageDrawing) drawHung(h hungCall) {
 	b.caption.addPossessive(at, who, fmt.Sprintf("%s, called at %s,%s%s", op, display.Seconds(h.Call.T), pastText, o.boundClause(o.isOnlyHungCall())))
 }
 
-// silenceClause states how long an acquire sent no request. asks, has and returns are verbs in the
-// tense to use.
+// silenceClause states how long an acquire sent no request. The verbs determine the tense.
 func (h hungCall) silenceClause(to int64, asks, has, returns string) string {
 	text := fmt.Sprintf(" %s no request after %s", asks, display.Seconds(h.lastRequest))
 	switch {
@@ -788,7 +784,7 @@ func (h hungCall) silenceClause(to int64, asks, has, returns string) string {
 	return text + " and " + returns + " at " + display.Seconds(h.ReturnedAt())
 }
 
-// isOnlyHungCall reports whether the violation is a hung call itself, rather than that nobody got
+// isOnlyHungCall reports whether the violation consists of a hung call rather than of nobody getting
 // the lock.
 func (o *outage) isOnlyHungCall() bool {
 	w := o.result.Witness
@@ -798,15 +794,15 @@ func (o *outage) isOnlyHungCall() bool {
 	return o.hung[0].Call.Op != history.OpAcquire || o.grantedMeanwhile()
 }
 
-// grantedMeanwhile reports whether a client was granted the lock during the outage.
+// wasGranted reports whether a client was granted the lock during the outage.
 func (o *outage) grantedMeanwhile() bool {
 	return slices.ContainsFunc(o.f.sessions, func(s *session) bool {
 		return s.Granted() && s.Key() == o.key && o.result.Witness.From < s.begin && s.begin < o.to
 	})
 }
 
-// boundClause states how long the outage lasted, and the bound that it exceeded. It returns ""
-// unless shown is set.
+// boundClause states how long the outage lasted and which bound it exceeded. It returns "" unless
+// shown is set.
 func (o *outage) boundClause(shown bool) string {
 	if !shown {
 		return ""
@@ -818,7 +814,7 @@ func (o *outage) boundClause(shown bool) string {
 	return text
 }
 
-// drawSpan marks the span in which nobody got the lock.
+// drawSpan marks the time during which nobody got the lock.
 func (b outageDrawing) drawSpan() {
 	o := b.outage
 	w := o.result.Witness
@@ -832,9 +828,9 @@ func (b outageDrawing) drawSpan() {
 	b.caption.add(w.From, "nobody", fmt.Sprintf("%s %s %s%s", o.verb("d"), shorten(o.key), display.FromTo(w.From, o.to), o.boundClause(true)))
 }
 
-// verb returns the verb for what no client did during the outage. It is "hold" if a client was
-// granted the lock meanwhile: the client acquired the lock but did not hold it, because its keys
-// had already expired.
+// verb returns the verb for what nobody did during the outage: a form of "acquire" or, if a client
+// was granted the lock, of "hold". Such a client did not hold the lock, because its keys had already
+// expired.
 func (o *outage) verb(ending string) string {
 	if o.grantedMeanwhile() {
 		return map[string]string{"s": "holds", "d": "held"}[ending]
@@ -842,7 +838,7 @@ func (o *outage) verb(ending string) string {
 	return map[string]string{"s": "acquires", "d": "acquired"}[ending]
 }
 
-// summary describes the outage in one sentence. It returns "" if that would say no more than the
+// summary describes the outage in one sentence. It returns "" if there is nothing to add to the
 // verdict's own sentence.
 func (o *outage) summary() string {
 	var why string
@@ -872,7 +868,7 @@ func (o *outage) summary() string {
 	return fmt.Sprintf("%s, so nobody %s %s %s%s", why, o.verb("d"), shorten(o.key), display.FromTo(o.result.Witness.From, o.to), o.boundClause(true))
 }
 
-// leftKeysSubject names all leftover keys if there are too many to draw.
+// leftKeysSubject describes all leftover keys together, because there are too many to draw.
 func (o *outage) leftKeysSubject() string {
 	var clients []string
 	for _, l := range slices.Concat(o.leftKeys, o.omittedKeys) {
@@ -882,7 +878,7 @@ func (o *outage) leftKeysSubject() string {
 	return fmt.Sprintf("keys left by %s of %s", display.Plural(len(clients), "attempt"), joinNames(slices.Compact(clients)))
 }
 
-// afterClause states after which event the keys were left, as the end of a clause.
+// afterClause states which event the keys outlasted, as the end of a clause.
 func (l *leftKeys) afterClause() string {
 	switch {
 	case l.attempt == nil || l.session == nil:
@@ -926,7 +922,7 @@ func nodesOfIntervals(intervals []*facts.KeyInterval) (names []string) {
 	return names
 }
 
-// collect returns the result of at, for example an instant, for each element.
+// collect applies at, which returns for example a time, to each element.
 func collect[T, V any](all []T, at func(T) V) (out []V) {
 	for _, x := range all {
 		out = append(out, at(x))
@@ -934,8 +930,7 @@ func collect[T, V any](all []T, at func(T) V) (out []V) {
 	return out
 }
 
-// formatInstants formats the instants of several events: "at 1.000 s", or "between 1.000 s and
-// 1.002 s".
+// formatInstants formats the times of several events: "at 1.000 s" or "between 1.000 s and 1.002 s".
 func formatInstants(preposition string, instants []int64) string {
 	first, last := display.Seconds(slices.Min(instants)), display.Seconds(slices.Max(instants))
 	if first == last {

@@ -24,7 +24,7 @@ import (
 	"lockpick/scenarios"
 )
 
-// knownNames returns the names that scenarios of the catalog may use.
+// knownNames returns the names that scenarios in the catalog may use.
 func knownNames() scenario.Known {
 	k := scenario.Known{Properties: checker.Properties(), Causes: verdict.Causes(), Numbers: checker.Numbers()}.With(kinds.All)
 	for _, m := range broken.Mistakes() {
@@ -33,7 +33,7 @@ func knownNames() scenario.Known {
 	return k
 }
 
-// simulate runs one scenario of the catalog.
+// simulate runs a scenario from the catalog and returns its history.
 func simulate(t *testing.T, name string, seed uint64) *history.History {
 	t.Helper()
 	all, _, err := scenarios.Choose([]string{name}, nil, knownNames(), nil)
@@ -51,7 +51,7 @@ func simulate(t *testing.T, name string, seed uint64) *history.History {
 	return h
 }
 
-// drawnStory simulates a scenario and returns its history, diagram and caption.
+// drawScenario simulates a scenario and returns its history, diagram and caption.
 func drawnStory(t *testing.T, name string, seed uint64) (*history.History, Diagram, string) {
 	t.Helper()
 	h := simulate(t, name, seed)
@@ -61,7 +61,7 @@ func drawnStory(t *testing.T, name string, seed uint64) (*history.History, Diagr
 
 func plainSpaces(s string) string { return strings.ReplaceAll(s, display.NoBreak, " ") }
 
-// failedTokens returns the tokens of a client's unsuccessful attempts to set a key in an interval.
+// failedTokens returns the tokens of a client's failed attempts that set a key between from and to.
 func failedTokens(h *history.History, client string, from, to int64) (tokens []string) {
 	won := map[string]bool{}
 	for _, e := range h.Events {
@@ -77,8 +77,8 @@ func failedTokens(h *history.History, client string, from, to int64) (tokens []s
 	return tokens
 }
 
-// keyTimes returns when keys with the given value were set and when they expired, as reported by
-// the nodes.
+// keyTimes returns when keys with the given value were set and when they expired, according to the
+// nodes.
 func keyTimes(h *history.History, value string) (put, gone []int64) {
 	for _, e := range h.Events {
 		if l := e.Life; l != nil && l.What == history.KeySet && l.Value == value {
@@ -89,8 +89,8 @@ func keyTimes(h *history.History, value string) (put, gone []int64) {
 	return put, gone
 }
 
-// The drawing of an outage caused by a canceled acquire begins with that acquire. It shows the keys
-// that the acquire left, and which client they blocked for how long.
+// If a canceled acquire caused an outage, the drawing starts with that acquire and shows the keys it
+// left, which client they blocked, and for how long.
 func TestOutageOfCanceledAcquire(t *testing.T) {
 	h, d, caption := drawnStory(t, "cancelled-acquire/undone-by-the-callers-context", 1)
 	w := ShownResult(checker.Check(h)).Witness
@@ -117,7 +117,7 @@ func TestOutageOfCanceledAcquire(t *testing.T) {
 		"c2 acquired lock-1 at " + display.Seconds(w.To),
 	} {
 		if !strings.Contains(caption, plainSpaces(want)) {
-			t.Errorf("missing: %s\n%s", want, caption)
+			t.Errorf("caption does not contain %q:\n%s", want, caption)
 		}
 	}
 	if !slices.ContainsFunc(d.Bars, func(b bar) bool {
@@ -130,9 +130,9 @@ func TestOutageOfCanceledAcquire(t *testing.T) {
 	}
 }
 
-// The story of an outage names the client that left keys or whose call hung, and states what it did
-// about the keys.
-func TestOutages(t *testing.T) {
+// The explanation of an outage names the client that left keys or whose call hung, and what the client
+// did about the keys.
+func TestOutageExplanations(t *testing.T) {
 	for name, patterns := range map[string][]string{
 		"lost-reply/release-only-acknowledged": {`^c1's key stayed on n1–n3 after a failed attempt, so nobody acquired lock-1 from `,
 			`n1–n3 set c1's key [^.]*\.\d+ s and kept it [^;]*, when it expired; c1 sent no release of it there\.`, `c1 sent a release of its key to n4 and n5 `},
@@ -147,15 +147,15 @@ func TestOutages(t *testing.T) {
 		text = plainSpaces(d.Summary) + ". " + text
 		for _, s := range patterns {
 			if !regexp.MustCompile(s).MatchString(text) {
-				t.Errorf("%s: missing: %s\n%s", name, s, text)
+				t.Errorf("%s: no match for %s in:\n%s", name, s, text)
 			}
 		}
 	}
 }
 
-// Keys that nodes lost at different instants, whether through one fault or several, are each
-// reported with their own instant.
-func TestLossesAreReportedAtTheirInstants(t *testing.T) {
+// If nodes lost keys at different times, each loss is reported with its own time, whether there was one
+// fault or several.
+func TestLossesAreReportedWithTheirTimes(t *testing.T) {
 	losses := 0
 	for _, seed := range []uint64{900040, 900119} {
 		h, _, caption := drawnStory(t, "random-faults/", seed)
@@ -172,16 +172,16 @@ func TestLossesAreReportedAtTheirInstants(t *testing.T) {
 			if !slices.ContainsFunc(h.Events, func(e history.Event) bool {
 				return e.Life != nil && e.Process == node && display.Decimal(e.T, 3) == m[4] && e.Life.What != history.KeySet
 			}) {
-				t.Errorf("seed %d: no key was lost on %s at that instant: %s", seed, node, s)
+				t.Errorf("seed %d: %s lost no key at the reported time: %s", seed, node, s)
 			}
 		}
 	}
 	if losses != 6 {
-		t.Errorf("%d losses are reported, want 6", losses)
+		t.Errorf("%d losses reported, want 6", losses)
 	}
 }
 
-// parseEvents parses a run with one node from its events, with instants in milliseconds.
+// parseEvents parses the events of a run with one node. Times are in milliseconds.
 func parseEvents(t *testing.T, text string) *history.History {
 	t.Helper()
 	h := &history.History{Params: history.Params{Clients: []string{"c1", "c2", "c3"}, Nodes: []string{"n1"}, Resource: "r1", Quorum: 1, TTL: time.Second, NodeTimeout: 50 * time.Millisecond, Life: true}}
@@ -200,7 +200,7 @@ func parseEvents(t *testing.T, text string) *history.History {
 	return h
 }
 
-// c1's lock reports no deadline and no token; its key's TTL is a second.
+// In expiryHistory, c1's lock reports neither a deadline nor a token, and its key's TTL is a second.
 const expiryHistory = `
 {"t":10,"process":"c1","type":"invoke","op":"acquire","key":"k","session":"c1/1"}
 {"t":11,"process":"n1","type":"info","op":"life","key":"k","sent":10,"life":{"what":"set","seq":1,"value":"x","by":"c1-n1"}}
@@ -218,8 +218,8 @@ const expiryHistory = `
 {"t":4000,"process":"c1","type":"invoke","op":"release","key":"k","session":"c1/1"}
 {"t":4001,"process":"c1","type":"ok","op":"release","key":"k","session":"c1/1"}`
 
-// A pause during which the client's key reached its expiry is drawn, because a paused client renews nothing. A pause that
-// ended long before is only counted.
+// A pause is drawn if the client's key reached its expiry during the pause, because a paused client
+// renews no keys. A pause that ended long before is counted but not drawn.
 func TestPauseDuringKeyExpiry(t *testing.T) {
 	r := &verdict.Result{Property: verdict.MutualExclusion, Outcome: verdict.Violated, Cause: verdict.NotifiedLate, Node: "n1",
 		Witness: &verdict.Witness{Sessions: []string{"c1/1", "c2/1"}, Key: "k", From: 2013e6, To: 3000e6},
@@ -231,16 +231,16 @@ func TestPauseDuringKeyExpiry(t *testing.T) {
 		d := Of(parseEvents(t, strings.NewReplacer("PAUSE", c.pause, "RESUME", c.resume).Replace(expiryHistory)), r)
 		caption := plainSpaces(strings.Join(d.Caption, " "))
 		if got := slices.ContainsFunc(d.Bars, func(b bar) bool { return b.State == paused }); got != c.drawn || strings.Contains(caption, "without effect") == c.drawn {
-			t.Errorf("paused from %s to %s ms: drawn %v\n%s", c.pause, c.resume, got, caption)
+			t.Errorf("paused from %s to %s ms: drawn is %v\n%s", c.pause, c.resume, got, caption)
 		}
 		if want := "key on n1 reached its expiry at 1.011 s."; !strings.Contains(caption, want) {
-			t.Errorf("missing: %s\n%s", want, caption)
+			t.Errorf("caption does not contain %q:\n%s", want, caption)
 		}
 	}
 }
 
-// A release that deletes a key before the acquire that set it has returned is still the cause, so
-// the release and its client are drawn.
+// If a release deletes a key before the acquire that set the key has returned, the release is still
+// the cause, so the release and its client are drawn.
 func TestDeleterIsDrawn(t *testing.T) {
 	h := parseEvents(t, `
 {"t":1,"process":"c3","type":"invoke","op":"acquire","key":"k","session":"c3/1"}
@@ -259,7 +259,7 @@ func TestDeleterIsDrawn(t *testing.T) {
 		Witness: &verdict.Witness{Sessions: []string{"c1/1", "c2/1"}, Key: "k", From: 23e6, To: 900e6},
 		Losses:  []verdict.Loss{{Node: "n1", Cause: verdict.DeletedByOther, First: "c1/1", Second: "c2/1", Fact: 5}}})
 	if !strings.Contains(d.Summary, "a release by c3 deleted c1's key on n1") {
-		t.Errorf("the summary is %q", d.Summary)
+		t.Errorf("summary is %q", d.Summary)
 	}
 	if !slices.ContainsFunc(d.Lanes, func(l lane) bool { return l.Name == "c3" }) || !slices.ContainsFunc(d.Arrows, func(a arrow) bool { return a.Mark == cross && a.Label == "release" }) {
 		t.Errorf("c3's release is not drawn: %+v", d.Arrows)
@@ -269,7 +269,7 @@ func TestDeleterIsDrawn(t *testing.T) {
 	}
 }
 
-// The deadline of a lock is shown even if its client is notified of a loss before the deadline.
+// A lock's deadline is shown even if the client is notified of a loss before the deadline.
 func TestDeadlineOfLostLock(t *testing.T) {
 	h := parseEvents(t, `
 {"t":10,"process":"c1","type":"invoke","op":"acquire","key":"k","session":"c1/1"}
@@ -282,7 +282,7 @@ func TestDeadlineOfLostLock(t *testing.T) {
 	}
 }
 
-// In a run in which nobody gets the lock, all failures are reported with the lock's own messages.
+// If nobody gets the lock in a run, all failures are reported with the lock's error messages.
 func TestRunWithoutGrants(t *testing.T) {
 	h := &history.History{Params: history.Params{Scenario: "s", Clients: []string{"c1"}, Nodes: []string{"n1"}}}
 	for i := range int64(25) {
@@ -300,7 +300,6 @@ func TestRunWithoutGrants(t *testing.T) {
 	}
 }
 
-// parseRun parses a run in text form.
 func parseRun(t *testing.T, text string) *history.History {
 	t.Helper()
 	h, err := histories.Parse(text)
@@ -310,8 +309,8 @@ func parseRun(t *testing.T, text string) *history.History {
 	return h
 }
 
-// For a slow winning acquire, the drawing of an outage shows which nodes it waited for, and how
-// long. An acquire for which all nodes had replied waited for none.
+// If the acquire that ended an outage was slow, the drawing shows which nodes it waited for and how
+// long. It did not wait for any node if all had replied.
 func TestWaitOfWinningAcquire(t *testing.T) {
 	const head = `params clients=c1,c2 nodes=n1,n2,n3 quorum=2 ttl=10s nodeTimeout=50ms retryMax=200ms slack=500ms rate=0.01 rounds=10
 0.010 c1 invoke acquire session=c1/1
@@ -333,24 +332,24 @@ func TestWaitOfWinningAcquire(t *testing.T) {
 		caption, text := plainSpaces(strings.Join(d.Caption, " ")), plainSpaces(Text(d, 200))
 		if c.caption == "" {
 			if regexp.MustCompile("wait(s|ed) for").MatchString(caption + text + d.Summary) {
-				t.Errorf("%s: it should have waited for no node: %s\n%s", name, caption, text)
+				t.Errorf("%s: a wait is shown, want none: %s\n%s", name, caption, text)
 			}
 			continue
 		}
 		if !strings.Contains(caption, c.caption) || !strings.Contains(text, c.drawn) || !strings.Contains(Mermaid(d), c.drawn) {
-			t.Errorf("%s: missing: %q and %q in %s\n%s", name, c.caption, c.drawn, caption, text)
+			t.Errorf("%s: want %q and %q in %s\n%s", name, c.caption, c.drawn, caption, text)
 		}
 		if who := plainSpaces(d.Summary); !strings.HasPrefix(who, "c1 waited for n") || !strings.Contains(who, ", so nobody acquired lock-1 ") {
-			t.Errorf("%s: the summary is %q", name, who)
+			t.Errorf("%s: summary is %q", name, who)
 		}
 		if i := slices.IndexFunc(d.Arrows, func(a arrow) bool { return a.Answer && a.Arrived < 1e9 }); (name == "no reply" || name == "no connection") == (i < 0) {
-			t.Errorf("%s: the early replies are not drawn at their arrival: %+v", name, d.Arrows)
+			t.Errorf("%s: want early replies, drawn when they arrived, only after requests to all nodes in parallel: %+v", name, d.Arrows)
 		}
 	}
 }
 
-// A key's due expiry is computed from its node's clock. An event that ended the key is drawn once,
-// at the time of the event.
+// The time when a key is due to expire is computed from its node's clock. An event that ended the key
+// is drawn once, at its own time.
 func TestKeyExpiryByNodeClock(t *testing.T) {
 	const head = `params clients=c1,c2 nodes=n1 quorum=1 ttl=10s nodeTimeout=50ms epoch=1000
 0.010 c1 invoke acquire session=c1/1
@@ -386,10 +385,10 @@ func TestKeyExpiryByNodeClock(t *testing.T) {
 			return r
 		}, Text(d, 200)))), " ")
 		if !strings.Contains(text, c.drawn) || strings.Count(text, "c1's key is due")+strings.Count(text, "n1 let c1's key expire early ")+strings.Count(text, "n1 lost c1's key ") > 2 {
-			t.Errorf("%s: not drawn: %s\n%s", name, c.drawn, Text(d, 200))
+			t.Errorf("%s: missing, or a key's end is drawn more than once: %s\n%s", name, c.drawn, Text(d, 200))
 		}
 		if due := strings.Contains(text, "due to expire"); due != (c.fact == 0 && name != "gone") {
-			t.Errorf("%s: due to expire: %t\n%s", name, due, Text(d, 200))
+			t.Errorf("%s: \"due to expire\" is shown: %t\n%s", name, due, Text(d, 200))
 		}
 	}
 }
@@ -402,8 +401,8 @@ func endEventOf(h *history.History, wanted int64) int64 {
 	return h.Events[slices.IndexFunc(h.Events, func(e history.Event) bool { return e.Life != nil && e.Life.What == history.KeyExpired })].N
 }
 
-// The summary names what delayed a write: a fault on its link or, if there was none, the time that
-// the write took. If there are too many faults to draw, that fault is drawn, and each omitted one
+// The summary states why a write was late: a fault on its link or, if there was none, the time the
+// write took. If there are too many faults to draw, that fault is still drawn, and each omitted fault
 // is counted once.
 func TestDelayOfWriteInSummary(t *testing.T) {
 	const run = `params clients=c1,c2 nodes=n1 quorum=1 ttl=10s nodeTimeout=50ms epoch=1000
@@ -443,15 +442,15 @@ UNTIL nemesis end LINK node=c1-r1 step=2
 		d := Of(h, &verdict.Result{Property: verdict.ResourceSafety, Outcome: verdict.Violated, Cause: verdict.Overrun,
 			Witness: &verdict.Witness{Sessions: []string{"c2/1", "c1/1"}, Key: "lock-1", From: 10603e6, To: 13001e6}})
 		if got := plainSpaces(d.Summary); got != c.summary {
-			t.Errorf("the summary is %q, want %q\n%s", got, c.summary, Text(d, 120))
+			t.Errorf("summary is %q, want %q\n%s", got, c.summary, Text(d, 120))
 		}
 		if drawn := strings.Contains(Mermaid(d), "the network holds the write from c1 to r1"); d.Omitted != "Not shown: 3 other faults." || drawn != (c.link == "hold") {
-			t.Errorf("%s: omitted: %q; hold drawn: %t", c.link, d.Omitted, drawn)
+			t.Errorf("%s: Omitted is %q, hold drawn: %t", c.link, d.Omitted, drawn)
 		}
 	}
 }
 
-// Several messages to one node are plural; one message to each of several nodes is singular.
+// Several messages to one node take the plural, one message to each of several nodes the singular.
 func TestPluralOfMessages(t *testing.T) {
 	for _, c := range []struct {
 		held, want string
@@ -472,13 +471,13 @@ func TestPluralOfMessages(t *testing.T) {
 	}
 }
 
-// A request that reached its link slightly more than a node timeout after the others belongs to
-// their round.
+// A request that reached its link slightly more than a node timeout after the others still belongs to
+// the round.
 func TestLateRequestBelongsToItsRound(t *testing.T) {
 	round, timeout := []*event{{Sent: 1000e6}, {Sent: 1001e6}}, int64(50e6)
 	for sent, want := range map[int64]bool{1051e6: true, 1052e6: true, 1101e6: false} {
 		if got := sameRound(round, &event{Sent: sent}, timeout); got != want {
-			t.Errorf("sent at %d: %t", sent, got)
+			t.Errorf("sent at %d: sameRound is %t", sent, got)
 		}
 	}
 }

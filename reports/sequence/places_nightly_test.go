@@ -16,10 +16,9 @@ import (
 	"lockpick/scenarios"
 )
 
-// TestCatalogPictures checks the layout of the picture for each run of the catalog.
 func TestCatalogPictures(t *testing.T) { checkLayouts(t, eachCatalogRun, 150) }
 
-// eachCatalogRun calls f with the diagram of each run of the catalog that the simulation supports.
+// eachCatalogRun simulates each supported scenario in the catalog and calls f with its diagram.
 func eachCatalogRun(t *testing.T, f func(name string, d Diagram)) {
 	t.Helper()
 	backend := sim.New(kinds.All)

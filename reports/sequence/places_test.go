@@ -12,12 +12,11 @@ import (
 	"unicode/utf8"
 )
 
-// TestPictureLayout checks the picture of each story: no label is cut off, extends beyond the
-// picture, overlaps another label or a mark, or is crossed by an arrow, and the number of each
-// footnote is in the picture.
+// In the picture of each example, no label is cut off, extends beyond the picture, overlaps another
+// label or a mark, or is crossed by an arrow. The number of each footnote is in the picture.
 func TestPictureLayout(t *testing.T) { checkLayouts(t, eachStory, 50) }
 
-// checkLayouts checks the layout of at least minPictures pictures.
+// checkLayouts checks the layout of all pictures, and that there are at least minPictures.
 func checkLayouts(t *testing.T, all func(t *testing.T, look func(name string, d Diagram)), minPictures int) {
 	t.Helper()
 	pictures, found := 0, 0
@@ -26,7 +25,7 @@ func checkLayouts(t *testing.T, all func(t *testing.T, look func(name string, d 
 		for _, embedded := range []bool{false, true} {
 			for _, w := range layoutErrors(SVG(d, SVGOptions{Embedded: embedded})) {
 				if strings.Contains(w, "cut:") && (strings.Contains(name, "hostile") || strings.Contains(w, "locklock")) {
-					continue // very long names are cut
+					continue // very long names are always cut
 				}
 				found++
 				t.Errorf("%s: %s", name, w)
@@ -39,11 +38,11 @@ func checkLayouts(t *testing.T, all func(t *testing.T, look func(name string, d 
 	}
 }
 
-// piece is a text, a mark or an arrow in a picture.
+// piece is a text, mark or arrow in a picture.
 type piece struct {
 	box
 	class, text string
-	line        [4]float64 // ends of an arrow
+	line        [4]float64 // coordinates of an arrow's ends
 }
 
 var (
@@ -52,8 +51,7 @@ var (
 	footnote = regexp.MustCompile(`^[①-⑳]|^\(\d+\)`)
 )
 
-// layoutErrors lists the layout errors of a picture. It reads only the SVG, independently of the
-// layout code.
+// layoutErrors lists a picture's layout errors. It knows only the SVG, not the layout code.
 func layoutErrors(svg []byte) (errs []string) {
 	texts, marks, arrows, width, height := parsePieces(svg)
 	report := func(format string, args ...any) { errs = append(errs, fmt.Sprintf(format, args...)) }
@@ -61,7 +59,7 @@ func layoutErrors(svg []byte) (errs []string) {
 	for i, a := range texts {
 		label := strings.Contains(a.class, "sq-label") || strings.Contains(a.class, "sq-in")
 		if a.x1 < 0 || a.y1 < 0 || a.x2 > width || a.y2 > height {
-			report("outside: %q", a.text)
+			report("outside the picture: %q", a.text)
 		}
 		if strings.HasSuffix(a.text, "…") || strings.HasSuffix(a.text, "…)") {
 			report("cut: %q", a.text)
@@ -93,14 +91,14 @@ func layoutErrors(svg []byte) (errs []string) {
 		}
 	}
 	if below != inside {
-		report("%d footnotes, but %d numbers in the picture", below, inside)
+		report("%d footnotes but %d footnote numbers in the picture", below, inside)
 	}
 	return errs
 }
 
 func overlap(b, o box) bool { return b.x1+1 < o.x2 && o.x1+1 < b.x2 && b.y1+1 < o.y2 && o.y1+1 < b.y2 }
 
-// lineCrosses reports whether a line crosses a box. It checks sampled points of the line.
+// lineCrosses reports whether any of a number of sampled points of a line is in a box.
 func lineCrosses(b box, l [4]float64) bool {
 	n := math.Max(math.Hypot(l[2]-l[0], l[3]-l[1]), 1)
 	for i := 0.0; i <= n; i++ {

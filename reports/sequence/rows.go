@@ -12,10 +12,10 @@ import (
 	"lockpick/reports/display"
 )
 
-// row is one fact of a drawing: the arrows of one operation, or a mark on a lane.
+// row is a fact in a text drawing: the arrows of one operation or a mark on a lane.
 type row struct {
 	at     int64
-	n      int64 // number of its first event, which orders facts at the same instant
+	n      int64 // number of the first event, to order facts with the same time
 	arrows []arrow
 	part   part
 	lane   int
@@ -24,16 +24,16 @@ type row struct {
 	bad    bool
 }
 
-// part selects which end of a message a row shows.
+// part is the part of a message shown by a row.
 type part int
 
 const (
 	wholeMessage part = iota
-	departure         // sent; other facts precede its arrival
+	departure         // without the arrival, because other facts come in between
 	arrival
 )
 
-// makeRows orders all facts by time. A slow message has two rows.
+// makeRows returns the rows for all facts, ordered by time. A slow message has two rows.
 func makeRows(d Diagram) []row {
 	var rows []row
 	for _, g := range byFact(d) {
@@ -56,7 +56,7 @@ func firstEvent(events []int64) int64 {
 	return events[0]
 }
 
-// byFact groups the drawable arrows by fact.
+// groupByFact groups arrows by fact. It ignores arrows without two valid lanes.
 func byFact(d Diagram) [][]arrow {
 	drawn := slices.DeleteFunc(slices.Clone(d.Arrows), func(a arrow) bool {
 		return a.From == a.To || min(a.From, a.To) < 0 || max(a.From, a.To) >= len(d.Lanes)
@@ -64,8 +64,8 @@ func byFact(d Diagram) [][]arrow {
 	return groupBy(drawn, func(a arrow) int { return a.Fact })
 }
 
-// arrowRows makes the rows of one fact. A request has a row at the instant it was sent, a reply at
-// its arrival, and a slow message at both.
+// arrowRows returns the rows for a fact: for a request, when it was sent; for a reply, when it arrived;
+// for a slow message, both.
 func arrowRows(arrows []arrow) []row {
 	slow := slices.DeleteFunc(slices.Clone(arrows), func(a arrow) bool { return !a.Slow })
 	quick := slices.DeleteFunc(arrows, func(a arrow) bool { return a.Slow })
@@ -95,8 +95,8 @@ func latestArrival(arrows []arrow) int64 {
 	return slices.MaxFunc(arrows, func(a, b arrow) int { return cmp.Compare(a.Arrived, b.Arrived) }).Arrived
 }
 
-// drawAcquire draws how a session got the lock: the failed attempts as one note, and the winning
-// round as a request and its replies.
+// drawAcquire draws how a session got the lock: the failed attempts as one note, and the winning round
+// as a request and its replies.
 func (b *builder) drawAcquire(s *session) {
 	me, ok := b.lanes.laneOf(s.Client())
 	if !ok {
@@ -112,7 +112,7 @@ func (b *builder) drawAcquire(s *session) {
 	b.drawGranted(s)
 }
 
-// drawGranted draws the winning round of a session.
+// drawWinningRound draws the winning round of a session.
 func (b *builder) drawGranted(s *session) {
 	me, ok := b.lanes.laneOf(s.Client())
 	if !ok || !s.Granted() {
@@ -133,7 +133,8 @@ func (b *builder) drawGranted(s *session) {
 	b.drawGrant(me, b.layout.grantOf(s, won))
 }
 
-// drawFailedAttempts draws failed attempts as one note, and optionally adds them to the caption.
+// drawFailedAttempts draws failed attempts as one note. It adds them to the caption if inCaption is
+// set.
 func (b *builder) drawFailedAttempts(w *failedAttempts, me int, inCaption bool) {
 	label := fmt.Sprintf("%s tries %s", shorten(w.client), display.Times(w.rounds))
 	if w.to > w.from {
@@ -167,7 +168,7 @@ func (b *builder) drawGrant(me int, g grant) {
 	}
 	detail, bad := g.detail()
 	lanes := b.drawWait(me, g, b.lanes.byLane(g.won))
-	if len(lanes) == 0 { // all replies had arrived before
+	if len(lanes) == 0 { // all replies are drawn already
 		b.sheet.addNote(note{Lane: me, At: ok.T, Mark: dot, Label: detail, Bad: bad, Events: eventNumbers(ok)})
 	}
 	b.sheet.facts++
@@ -179,7 +180,7 @@ func (b *builder) drawGrant(me int, g grant) {
 		l.events = yes
 		a := arrow{From: l.lane, To: me, Answer: true, Label: label, Detail: detail, Bad: bad,
 			Sent: min(l.lastApplied(), ok.T), Arrived: ok.T, Events: eventNumbers(append(yes, ok)...)}
-		if len(g.votes) == 0 { // the time of the nodes' replies is unknown
+		if len(g.votes) == 0 { // the time of the replies is unknown
 			a.Sent = ok.T
 		}
 		b.sheet.addArrow(a)
@@ -188,12 +189,12 @@ func (b *builder) drawGrant(me int, g grant) {
 	b.drawExpiry(g)
 }
 
-// drawExpiry adds notes about keys that are due to expire before their holder stops believing that
-// it holds the lock. A key that ended for another reason is drawn where it ended.
+// drawExpiry adds notes about keys that are due to expire before the holder stops believing that it
+// holds the lock. A key that ended for another reason is drawn when it ended.
 func (b *builder) drawExpiry(g grant) {
 	for _, l := range b.lanes.byLane(g.won) {
 		var due []*event
-		longEnough := false // whether some key lives long enough
+		longEnough := false // whether any key in the lane lives long enough
 		for _, e := range l.events {
 			switch at := b.f.expiresAt(e); {
 			case !slices.Contains(g.votes, e.Node), e.TTL <= 0, e.Applied <= 0:
@@ -220,9 +221,8 @@ func (b *builder) drawExpiry(g grant) {
 	}
 }
 
-// namesEarlyEnd reports whether the verdict names the event that ended a session's key on a node
-// early. If the verdict does not mention the node, it reports whether the verdict names such an
-// event for any other node.
+// namesEarlyEnd reports whether the verdict names an event that ended the session's key early, on
+// this node or, if the verdict does not mention this node, on any node.
 func namesEarlyEnd(sc *layout, s *session, node string) (early bool) {
 	if sc.result == nil {
 		return false
@@ -244,14 +244,14 @@ func namesEarlyEnd(sc *layout, s *session, node string) (early bool) {
 type grant struct {
 	s           *session
 	won         []*event
-	left        int64    // remaining validity that the lock reported, by the client's clock; never: it reported no deadline
-	votes       []string // nodes whose votes counted; empty: the commands were not recorded
-	voters      int      // number of nodes that can vote
-	quorum      int      // number of votes needed; 0: unknown
-	doubleVotes string   // clause naming the nodes that had voted for another client, which still believes that it holds the lock
+	left        int64    // validity reported by the lock, by the client's clock; noTime if it reported no deadline
+	votes       []string // nodes whose votes counted; empty if the commands were not recorded
+	voters      int      // number of nodes
+	quorum      int      // number of required votes; 0 if unknown
+	doubleVotes string   // clause naming nodes that had voted for another client, which still believes that it holds the lock
 }
 
-// grantOf returns the grant of a session with the given winning round.
+// grantOf returns the grant for a session with the given winning round.
 func (sc *layout) grantOf(s *session, won []*event) grant {
 	yes := votersUntil(won, s.Acquire.Return.T)
 	g := grant{s: s, won: won, left: sc.f.remaining(s.Acquire.Return), votes: yes, voters: max(len(sc.f.nodes()), len(yes)), quorum: sc.f.Params.Quorum}
@@ -274,10 +274,9 @@ func (sc *layout) grantOf(s *session, won []*event) grant {
 	return g
 }
 
-// hasMinority reports whether the known votes are fewer than a quorum.
+// hasMinority reports whether there were fewer votes than a quorum.
 func (g grant) hasMinority() bool { return len(g.votes) > 0 && len(g.votes) < g.quorum }
 
-// quorumName returns "a majority" or "a quorum".
 func (g grant) quorumName() string { return quorumName(g.quorum, g.voters) }
 
 func quorumName(votes, nodes int) string {
@@ -287,8 +286,8 @@ func quorumName(votes, nodes int) string {
 	return "a quorum"
 }
 
-// detail describes the grant for its arrows. bad reports whether the session had no quorum or a
-// node had voted twice.
+// detail describes the grant for its arrows. bad reports whether the session had no quorum or a node
+// had voted twice.
 func (g grant) detail() (detail string, bad bool) {
 	s := g.s
 	detail = fmt.Sprintf("%s holds %s", shorten(s.Client()), shorten(s.Key()))
@@ -312,7 +311,6 @@ func (g grant) detail() (detail string, bad bool) {
 	return detail, g.hasMinority() || g.doubleVotes != ""
 }
 
-// captionText describes the grant for the caption.
 func (g grant) captionText() string {
 	ok := g.s.Acquire.Return
 	text := fmt.Sprintf("acquired %s at %s", shorten(g.s.Key()), display.Seconds(ok.T))
@@ -331,8 +329,8 @@ func (g grant) captionText() string {
 	return text
 }
 
-// drawLease draws the spans in which a session's client believed that it held the lock, and the end
-// of its lease if a deadline ended the last one.
+// drawLease draws when a session's client believed that it held the lock and, if the last belief ended
+// at a deadline or with a notification, its end.
 func (b *builder) drawLease(s *session) {
 	lane, ok := b.lanes.laneOf(s.Client())
 	if !ok || !s.Granted() {
@@ -386,7 +384,7 @@ func (b *builder) drawDeletion(victim *session, client string, releases []*event
 	b.sheet.facts++
 	arrows := [][]*event{releases}
 	if display.Seconds(slices.Min(applied)) != display.Seconds(slices.Max(applied)) {
-		arrows = slices.Collect(slices.Chunk(releases, 1)) // draw each at its own instant
+		arrows = slices.Collect(slices.Chunk(releases, 1)) // draw each at its own time
 	}
 	for _, together := range arrows {
 		detail := fmt.Sprintf("a release by %s DELETES %s key on %s", shorten(client), whose, nodeList(nodesOf(together)))
@@ -398,8 +396,8 @@ func (b *builder) drawDeletion(victim *session, client string, releases []*event
 		formatInstants("at", sent), nodes, formatInstants("at", applied), whose))
 }
 
-// drawOverlap marks the span in which two clients both believed that they held the lock. It draws
-// nothing if there is no violation, because the timestamps are then too coarse to show an overlap.
+// drawOverlap marks the time during which two clients both believed they held the lock. It draws
+// nothing without a violation, because then the overlap is within the timestamps' error.
 func (b *builder) drawOverlap() {
 	if len(b.layout.focus) < 2 || !b.layout.isViolated() {
 		return
@@ -418,7 +416,7 @@ func (b *builder) drawOverlap() {
 		return
 	}
 	if b.layout.result.Property == verdict.MutualExclusion && w != nil && from <= w.From && w.From < w.To && w.To <= to {
-		from, to = w.From, w.To // the verdict allows for the error of the timestamps
+		from, to = w.From, w.To // the verdict allows for timestamp errors
 	}
 	label := fmt.Sprintf("BOTH %s and %s believe that they hold %s", shorten(x.Client()), shorten(y.Client()), shorten(x.Key()))
 	if to == never {
@@ -434,8 +432,8 @@ func (b *builder) drawOverlap() {
 	b.caption.add(from, "both", fmt.Sprintf("believed that they held %s %s", shorten(x.Key()), display.FromTo(from, to)))
 }
 
-// drawLosses draws where nodes lost keys of the first session, using the events that the verdict
-// names. A key deleted by a release is drawn as that release.
+// drawLosses draws how nodes lost the first session's keys, using the events named by the verdict,
+// except releases, which drawDeletions draws.
 func (b *builder) drawLosses() {
 	if b.layout.result == nil {
 		return
@@ -444,7 +442,7 @@ func (b *builder) drawLosses() {
 		lane  int
 		first string
 		what  history.Change
-		at    string // as printed, so that a sentence covers only one printed instant
+		at    string // as printed, because a sentence states a single time
 	}
 	of := map[*event]lost{}
 	var ends []*event
@@ -473,9 +471,9 @@ func (b *builder) drawLosses() {
 	}
 }
 
-// drawElapsedKeys draws the expiry of keys that expired while their holder still believed that it
-// held the lock, unless the expiry is already drawn. It is needed for locks whose commands contain
-// no TTL: for these, only the nodes report when a key expires.
+// drawExpiredKeys draws the expiry of keys while their holder still believed that it held the lock,
+// unless drawExpiry drew it, which it cannot for locks whose commands contain no TTL. For these, only
+// the nodes report when a key expires.
 func (b *builder) drawElapsedKeys() {
 	for _, l := range b.layout.result.Losses {
 		s := b.f.byName[l.First]
@@ -498,15 +496,15 @@ func (b *builder) drawElapsedKeys() {
 	}
 }
 
-// isDrawnAsRelease reports whether a key event was caused by a release that is drawn.
+// isDrawnAsRelease reports whether a key event is drawn as the release that caused it.
 func isDrawnAsRelease(sc *layout, e *event) bool {
 	release := sc.f.ReleaseOf(e)
 	return release != nil && slices.ContainsFunc(sc.deletions, func(d deletion) bool { return d.release == release })
 }
 
-// keyEnd returns the event that ended a key of the first session early, or nil. If the early end is
-// not the cause, because the key would have expired in time anyway, it returns the event that ended
-// the key while its holder believed that it held the lock.
+// keyEnd returns the event that ended the first session's key early, or nil. If the verdict names no
+// such event because the key would have expired in time anyway, keyEnd returns the event that ended
+// the key while the holder believed that it held the lock.
 func (sc *layout) keyEnd(l verdict.Loss) *event {
 	first := sc.f.byName[l.First]
 	for _, x := range sc.f.Lives().Intervals(l.Node, sc.result.Witness.Key) {
@@ -523,7 +521,7 @@ func (sc *layout) keyEnd(l verdict.Loss) *event {
 	return nil
 }
 
-// drawWork draws a session's operations on the resource, its extensions and its release.
+// drawOperations draws a session's resource operations, extensions and release.
 func (b *builder) drawWork(s *session) {
 	me, ok := b.lanes.laneOf(s.Client())
 	if !ok {
@@ -549,9 +547,8 @@ func (b *builder) drawWork(s *session) {
 	}
 }
 
-// drawCheck adds a note about the client's check of its own deadline if the check stopped the
-// client. It also adds one about a passed check if a fault hit the client, because then the story
-// depends on the check.
+// drawCheck adds a note about the client's check of its deadline if the check stopped the client, or
+// if a fault hit the client, because then the outcome depends on the check.
 func (b *builder) drawCheck(s *session, c facts.Operation, me int) {
 	n := note{Lane: me, At: c.Call.T, Mark: dot, Events: eventNumbers(c.Call)}
 	if c.Outcome() != history.OK {
@@ -571,7 +568,7 @@ func (b *builder) drawCheck(s *session, c facts.Operation, me int) {
 	b.sheet.addNote(n)
 }
 
-// drawRead draws only the reply, because the request of a read adds no information.
+// drawRead draws the reply to a read. It draws the request only if there was no successful reply.
 func (b *builder) drawRead(s *session, c facts.Operation, me int) {
 	b.sheet.facts++
 	who := shorten(s.Client())
@@ -612,12 +609,12 @@ func (b *builder) drawWrite(s *session, c facts.Operation, me int) {
 	b.sheet.addArrow(a)
 	captionAt := a.Arrived
 	if a.Lost {
-		captionAt = c.Call.T // the instant that the sentence states
+		captionAt = c.Call.T // the time stated in the sentence
 	}
 	b.caption.add(captionAt, shorten(s.Client()), w.caption)
 }
 
-// drawRelease draws the request of a release and describes the outcome.
+// drawRelease draws a release request and describes its outcome.
 func (b *builder) drawRelease(s *session, c facts.Operation, me int) {
 	detail := shorten(s.Client()) + " releases the lock"
 	switch c.Outcome() {
@@ -643,14 +640,14 @@ func (b *builder) drawRelease(s *session, c facts.Operation, me int) {
 			Events: eventNumbers(append(g.events, c.Call, c.Return)...)}
 		a.Lost = a.Arrived == 0
 		if !a.Lost && a.Arrived > b.layout.to {
-			a.Arrived = a.Sent // still under way when the story ends
+			a.Arrived = a.Sent // still in flight when the drawing ends
 		}
 		b.sheet.addArrow(a)
 	}
 }
 
-// drawExtend adds a note about an extension. Consecutive extensions with the same outcome share a
-// note at the first of them.
+// drawExtend adds a note about an extension. Consecutive extensions with the same outcome share the
+// first one's note.
 func (b *builder) drawExtend(s *session, c facts.Operation, me int) {
 	run := s.consecutiveExtends(c)
 	if run == nil {
@@ -691,8 +688,8 @@ func (b *builder) drawExtend(s *session, c facts.Operation, me int) {
 	b.sheet.addNote(n)
 }
 
-// consecutiveExtends returns c and the extensions that directly follow it with the same kind and
-// outcome, or nil if c is not the first of them.
+// consecutiveExtends returns the run of extensions of the same kind and with the same outcome that
+// starts with c, or nil if c is not the first of its run.
 func (s *session) consecutiveExtends(c facts.Operation) []facts.Operation {
 	all := slices.DeleteFunc(slices.Clone(s.calls), func(x facts.Operation) bool { return x.Call.Op != history.OpExtend })
 	from := slices.Index(all, c)
@@ -707,9 +704,9 @@ func (s *session) consecutiveExtends(c facts.Operation) []facts.Operation {
 	return all[from:to]
 }
 
-// expiresAt returns when a key that was set is due to expire, by its node's clock. It uses the
-// node's own report, if there is one, and otherwise the set and the extensions that the node
-// accepted. It returns never if something else ended the key before.
+// expiresAt returns when the key set by a command is due to expire. It uses the node's own report or,
+// without one, the set command and the extensions that the node accepted. It returns noTime if
+// something else ended the key before that.
 func (f *trace) expiresAt(set *event) int64 {
 	for _, x := range f.Lives().Intervals(set.Node, set.Key) {
 		if x.By() == set.Process && x.Start.Sent == set.Sent && set.Sent != 0 && x.ExpiresAt() != never {
@@ -728,14 +725,14 @@ func (f *trace) expiresAt(set *event) int64 {
 	return at
 }
 
-// endedByOther reports whether a key ended before its expiry for a reason other than an action of
-// its own client.
+// endedByOther reports whether a key ended before its expiry and not through an action of its own
+// client.
 func endedByOther(f *trace, x *facts.KeyInterval) bool {
 	return x.End != nil && x.End.Life.What != history.KeyExpired && x.End.T < x.ExpiredAt(f.ClockChangesOf(x.Node)) && (x.End.Life.By == "" || facts.LinkClient(x.End.Life.By) != facts.LinkClient(x.By()))
 }
 
-// drawFaults draws the faults. Faults of one step that hit many targets at about the same time are
-// one fact. Pauses without effect are counted at the end of the story.
+// drawFaults draws the faults. Faults of one step that hit several targets at about the same time are
+// one fact. The caption ends with the number of pauses without effect.
 func (b *builder) drawFaults() {
 	shown := b.layout.faultGroups()
 	for i := len(shown) - 1; i >= 0 && len(shown) > maxFaults; i-- {
@@ -774,7 +771,7 @@ func (b *builder) drawFaults() {
 			b.sheet.addNote(note{Lane: lane, At: slices.Max(ended), Mark: w.endMark, Label: label + rangeSuffix("first", ended, slices.Min(ended)), Events: eventNumbers(ends...)})
 		}
 		switch {
-		case g[0].Step == history.UnplannedStep: // a fault that the verdict names
+		case g[0].Step == history.UnplannedStep:
 		case hasEnded:
 			b.caption.add(from, w.Subject, w.pastSentence(begun, ended, commonReadBack(g)))
 		default:
@@ -786,8 +783,8 @@ func (b *builder) drawFaults() {
 	}
 }
 
-// rangeSuffix states when the first or last of several events happened. The events themselves are
-// drawn at one instant.
+// rangeSuffix states when the first or last of several events happened, for a note at the time of just
+// one of them.
 func rangeSuffix(which string, instants []int64, at int64) string {
 	if display.Seconds(slices.Min(instants)) == display.Seconds(slices.Max(instants)) {
 		return ""
@@ -795,7 +792,7 @@ func rangeSuffix(which string, instants []int64, at int64) string {
 	return ", the " + which + " at " + display.Seconds(at)
 }
 
-// commonReadBack returns the read-back at the end of the faults if it is the same for all.
+// commonReadBack returns the read-back at the end of the faults if all have the same.
 func commonReadBack(g []*facts.Fault) string {
 	for _, ft := range g {
 		if ft.End == nil || ft.End.Cause != g[0].End.Cause {

@@ -15,19 +15,19 @@ import (
 
 var update = flag.Bool("update", false, "update the drawings in testdata")
 
-// A story is a txtar file that contains the history in its short form, the violated result if there
+// Each txtar file in testdata is an example: a history in the short form, the violated result if there
 // is one, and the drawing.
-func TestStories(t *testing.T) {
+func TestGoldenText(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txtar")
 	if err != nil || len(files) == 0 {
-		t.Fatalf("no stories: %v", err)
+		t.Fatalf("no examples: %v", err)
 	}
 	for _, file := range files {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) { checkStory(t, file) })
 	}
 }
 
-// readStoryFile returns the parts of a story by name, and its diagram.
+// parseExample returns the parts of an example by name, and its diagram.
 func readStoryFile(t *testing.T, a *txtar.Archive) (parts map[string]*txtar.File, d Diagram) {
 	t.Helper()
 	parts = map[string]*txtar.File{}
@@ -63,7 +63,7 @@ func checkStory(t *testing.T, file string) {
 		if *update {
 			f.Data = []byte(got)
 		} else if got != string(f.Data) {
-			t.Errorf("%s differs; check it and run with -update if it is right:\n%s", name, got)
+			t.Errorf("%s differs: check the drawing and, if it is right, run with -update:\n%s", name, got)
 		}
 	}
 	if *update {

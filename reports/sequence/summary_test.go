@@ -7,7 +7,6 @@ import (
 	"testing"
 )
 
-// TestSummaries compares the summary of each story with a file.
 func TestSummaries(t *testing.T) {
 	var got strings.Builder
 	eachStory(t, func(name string, d Diagram) {
@@ -22,12 +21,11 @@ func TestSummaries(t *testing.T) {
 		}
 	}
 	if want, err := os.ReadFile(path); err != nil || got.String() != string(want) {
-		t.Errorf("the summaries differ (%v); check them and run with -update if they are right:\n%s", err, got.String())
+		t.Errorf("summaries differ (%v): check them and, if they are right, run with -update:\n%s", err, got.String())
 	}
 }
 
-// lostVersions lists all lost versions, lostWriters only the clients.
-func TestLostVersions(t *testing.T) {
+func TestLostVersionsAndWriters(t *testing.T) {
 	of := func(client string, versions ...int64) (all []lostWrite) {
 		for _, v := range versions {
 			all = append(all, lostWrite{client, v})
@@ -45,10 +43,10 @@ func TestLostVersions(t *testing.T) {
 		{append(of("c2", 3), of("c3", 4, 5)...), "version 3 of c2 and versions 4 and 5 of c3", "writes of c2 and c3"},
 	} {
 		if got := lostVersions(c.lost); got != c.whose {
-			t.Errorf("%q, want %q", got, c.whose)
+			t.Errorf("lostVersions is %q, want %q", got, c.whose)
 		}
 		if got := lostWriters(c.lost); got != c.summary {
-			t.Errorf("%q, want %q", got, c.summary)
+			t.Errorf("lostWriters is %q, want %q", got, c.summary)
 		}
 	}
 }

@@ -12,9 +12,9 @@ import (
 	"lockpick/reports/display"
 )
 
-// SVG draws a diagram in the style of Kleppmann's figures: time runs to the right, each process has
-// a lane, and messages slant from lane to lane. The axis is not linear: short spans are stretched,
-// long ones are compressed, and the ticks show the true time.
+// SVG draws a diagram in the style of Kleppmann's figures: time runs to the right, each process has a
+// lane, and messages slant from lane to lane. The time axis is not linear: it stretches short spans
+// and compresses long spans. The ticks show true time.
 //
 //	client c1    ──┬──▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓░░░░░░░░░──╲──
 //	                ╲  ╱                          ╲
@@ -22,15 +22,15 @@ import (
 //	                              ╱ ╲               ╲
 //	storage r1   ──────────────────────────────────✗
 //
-// A mark or a hatch repeats the meaning of each color. A label that does not fit in the picture is
-// printed below it, and a number takes its place. Details are in title elements.
+// Marks and hatches repeat the meaning of the colors. A label that does not fit in the picture becomes
+// a numbered footnote. Details are in title elements.
 func SVG(d Diagram, o SVGOptions) []byte {
 	p := newPicture(d, o)
 	var out strings.Builder
 	role, minSize := "img", ""
 	if o.Embedded {
-		role = "group" // its parts are links
-		// If a page scales the picture down, its 12 px text stays at 11 px or more.
+		role = "group" // has links as parts
+		// Limits how far a page can scale the picture down: 12 px text must not become smaller than 11 px.
 		minSize = svgf(` style="--least:%vpx"`, math.Ceil(p.width*11/12))
 	}
 	out.WriteString(svgf(`<svg xmlns="http://www.w3.org/2000/svg" class="sq" role="%[4]v" width="%[1]v" height="%[2]v" viewBox="0 0 %[1]v %[2]v"%[3]v>`+"\n", p.width, p.height, minSize, role))
@@ -69,14 +69,13 @@ const style = `.sq text{font:12px system-ui,-apple-system,"Segoe UI",Roboto,"Lib
 .sq .sq-edge{stroke:var(--alarm);stroke-dasharray:4 2}.sq a{cursor:pointer}.sq-lit .sq-arrow,.sq a:hover path{stroke-width:2.4}
 `
 
-// Style is the style sheet that a page with embedded pictures includes once.
+// Style is the style sheet for embedded pictures. A page includes it once.
 const Style = style
 
-// maxInstants bounds the size of a picture. Only histories that no run could have produced reach
-// it.
+// maxInstants limits the size of a picture. Only histories that no run could produce reach the limit.
 const maxInstants = 600
 
-// newPicture lays out all parts of a diagram.
+// newPicture lays out a diagram.
 func newPicture(d Diagram, o SVGOptions) *picture {
 	p := &picture{options: o, axis: newAxis(instants(d)).compress(maxAxisWidth), used: map[state]bool{}}
 	p.right = left + 40
@@ -103,7 +102,7 @@ func newPicture(d Diagram, o SVGOptions) *picture {
 	return p
 }
 
-// instants returns the instants of everything drawn.
+// instants returns the times of everything drawn.
 func instants(d Diagram) []int64 {
 	var at []int64
 	for _, g := range byFact(d) {
@@ -121,7 +120,7 @@ func instants(d Diagram) []int64 {
 	for _, t := range at {
 		first, last = min(first, t), max(last, t)
 	}
-	for _, b := range d.Bars { // a bar never extends the picture
+	for _, b := range d.Bars { // bars never extend the axis
 		for _, t := range []int64{b.From, b.To} {
 			if first < t && t < last {
 				at = append(at, t)
@@ -177,7 +176,7 @@ func (p *picture) drawBands(d Diagram) {
 var stateText = map[state]string{believes: "believes that it holds the lock", paused: "paused", dead: "dead", hasLeftoverKey: "leftover key"}
 
 func (p *picture) drawBars(d Diagram) {
-	// Later bars cover earlier ones, so a dead client comes first and a pause last.
+	// Draw dead first and pauses last, because later bars cover earlier bars.
 	for _, state := range []state{dead, believes, hasLeftoverKey, paused} {
 		for _, b := range d.Bars {
 			if b.State != state || b.Lane < 0 || b.Lane >= len(p.lanes) {
@@ -186,7 +185,7 @@ func (p *picture) drawBars(d Diagram) {
 			x := p.axis.pos(b.From)
 			w := p.axis.pos(b.To) - x
 			if last := len(p.axis.at) - 1; last >= 0 && b.To > p.axis.at[last] {
-				w = p.right - x // continues beyond the picture
+				w = p.right - x // the bar continues beyond the picture
 			}
 			p.used[state] = true
 			p.body.WriteString(p.group(b.Events, stateText[state]+" "+display.FromTo(b.From, b.To), p.bar(state, x, p.lanes[b.Lane], max(w, 2))))
@@ -207,7 +206,7 @@ func (p *picture) bar(state state, x, y, w float64) string {
 	return svgf(`<rect class="sq-holds" x="%v" y="%v" width="%v" height="16" rx="2"/>`, x, y-8, w)
 }
 
-// labelBars writes labels into the bars that no arrow or mark crosses.
+// labelBars labels the bars that have room for a label between arrows and marks.
 func (p *picture) labelBars() {
 	const words = "believes that it holds"
 	for _, bar := range p.beliefBars {
@@ -223,7 +222,7 @@ func (p *picture) labelBars() {
 	}
 }
 
-// drawArrows draws the messages and returns the labels to place.
+// drawArrows draws the messages and returns their labels, which are to be placed.
 func (p *picture) drawArrows(d Diagram) (requests []labelRequest) {
 	for _, g := range byFact(d) {
 		for k, a := range g {
@@ -244,7 +243,7 @@ func (p *picture) drawArrows(d Diagram) (requests []labelRequest) {
 				p.addMark(mark{mark: a.Mark, x: x2, y: y2, bad: a.Bad, title: title, events: a.Events})
 			}
 			if k > 0 {
-				continue // the arrows of one fact share their labels
+				continue // all arrows of a fact share a label
 			}
 			requests = append(requests, labelRequest{x: x1, y: y1, toX: x2, toY: y2, label: label, bad: a.Bad, along: true, rank: 2},
 				labelRequest{x: x2, y: y2, label: detail, bad: a.Bad, rank: labelRank(a.Bad, 3)})
@@ -286,7 +285,7 @@ func (p *picture) drawMarks(d Diagram) (requests []labelRequest) {
 	return requests
 }
 
-// drawAxis labels as many instants as fit, and marks compressed gaps.
+// drawAxis labels as many times as fit and marks compressed gaps.
 func (p *picture) drawAxis() {
 	var breaks string
 	p.line.WriteString(svgf(`<path class="sq-lane" d="M%v %vH%v"/>`+"\n", left-8.0, p.bottom, p.right))
@@ -310,8 +309,8 @@ func (p *picture) drawAxis() {
 	p.line.WriteString(breaks)
 }
 
-// placeFooter places the text below the picture. An embedded picture does not list what is omitted,
-// because its page does.
+// placeFooter places the text below the picture. It lists omissions unless the picture is embedded,
+// because then the page lists them.
 func (p *picture) placeFooter(d Diagram) {
 	y := p.bottom + 38
 	add := func(class string, lines ...string) {
@@ -352,23 +351,23 @@ func (p *picture) placeFooter(d Diagram) {
 	p.height = y + 4
 }
 
-// maxLabel limits the length of a label.
+// maxLabel limits the length of a label, in characters.
 const maxLabel = 240
 
-// labelRequest is a label to be placed.
+// labelRequest is a label to place.
 type labelRequest struct {
-	x, y     float64 // the labeled point
-	toX, toY float64 // for an arrow, its other end
-	along    bool    // place it beside the arrow
-	fixed    bool    // place it at the point, or as close above or below it as possible
-	far      bool    // place it anywhere nearby
+	x, y     float64 // point to label
+	toX, toY float64 // other end of the arrow, if along is set
+	along    bool    // place the label beside the arrow
+	fixed    bool    // place the label at the point or as close below it as possible
+	far      bool    // the label may be farther from the point
 	label    string
 	bad      bool
 	rank     int // lower ranks are placed first
 }
 
-// place finds room for a label near its point, without covering anything else. A label that does
-// not fit at any width is printed below the picture, and a number takes its place.
+// place places a label near its point without covering anything. A label that does not fit with any
+// line length becomes a footnote, and place places the footnote's number instead.
 func (p *picture) place(w labelRequest) {
 	if w.label == "" {
 		return
@@ -390,7 +389,7 @@ func (p *picture) place(w labelRequest) {
 	p.notes = append(p.notes, label)
 }
 
-// try places a label at the first free candidate. It reports whether one was free.
+// tryPlace places a label at the first free candidate position. It reports whether there is one.
 func (p *picture) try(w labelRequest, lines []string) bool {
 	chars := 0
 	for _, l := range lines {
@@ -421,12 +420,12 @@ func (p *picture) try(w labelRequest, lines []string) bool {
 	return false
 }
 
-// candidates returns the possible boxes for a label, best first.
+// candidates returns the possible boxes for a label, the best first.
 func (w labelRequest) candidates(wide, tall float64) []box {
 	var out []box
 	at := func(x, y float64) { out = append(out, box{x, y, x + wide, y + tall}) }
 	if w.along {
-		// On both sides of the arrow, with room for its slope.
+		// On both sides of the arrow, far enough away for its slope.
 		slope := 0.0
 		if dy := math.Abs(w.toY - w.y); dy > 0 {
 			slope = math.Abs(w.toX-w.x) / dy
@@ -467,7 +466,7 @@ func (w labelRequest) candidates(wide, tall float64) []box {
 	return out
 }
 
-// isFree reports whether a box lies within the picture and covers nothing.
+// isFree reports whether a box is inside the picture and covers nothing.
 func (p *picture) isFree(b box) bool {
 	if b.x1 < 16 || b.x2 > p.width-4 || b.y1 < p.top-2 || b.y2 > p.bottom-2 {
 		return false
@@ -489,7 +488,7 @@ func (b box) overlaps(o box) bool {
 	return b.x1 < o.x2+5 && o.x1 < b.x2+5 && b.y1 < o.y2 && o.y1 < b.y2
 }
 
-// leaderLine returns the line from a label to its point, or false if the label is next to it.
+// leaderLine returns the line from a label to its point, or false if the label is next to the point.
 func leaderLine(b box, x, y float64) (shaft, bool) {
 	fromY, toY := b.y2, y-13
 	switch {
@@ -502,7 +501,7 @@ func leaderLine(b box, x, y float64) (shaft, bool) {
 	return shaft{min(max(x, b.x1), b.x2), fromY, x, toY}, true
 }
 
-// circledNumber returns a number in a circle, up to twenty, or in parentheses.
+// circledNumber formats a number in a circle or, above twenty, in parentheses.
 func circledNumber(n int) string {
 	if n <= 20 {
 		return string(rune('①' + n - 1))
@@ -510,7 +509,7 @@ func circledNumber(n int) string {
 	return fmt.Sprintf("(%d)", n)
 }
 
-// labelRank returns 0 for a label about a violation, and the given rank for any other.
+// labelRank returns 0 for labels about a violation and rank for other labels.
 func labelRank(bad bool, rank int) int {
 	if bad {
 		return 0
@@ -518,8 +517,8 @@ func labelRank(bad bool, rank int) int {
 	return rank
 }
 
-// picture is a diagram with coordinates, in pixels from the upper left corner. Its layers are, from
-// the bottom: bands, the axis, lanes with bars and arrows, and finally marks and texts.
+// picture is a diagram with coordinates in pixels from the upper left corner. Its layers, from bottom
+// to top, are bands, the axis, lanes with bars and arrows, marks, and texts.
 type picture struct {
 	options            SVGOptions
 	title, desc        string
@@ -527,12 +526,12 @@ type picture struct {
 	top, bottom, right float64 // edges of the drawing
 	axis               axis
 	lanes              []float64       // y of each lane
-	bands, line, body  strings.Builder // layers, the lowest first
+	bands, line, body  strings.Builder // the lowest layers, from bottom to top
 	marks              []mark
 	texts              []text
 	occupied           []box // areas of texts and marks
 	shafts             []shaft
-	beliefBars         []box // bars that get a label if there is room
+	beliefBars         []box // bars to label if there is room
 	notes              []string
 	used               map[state]bool
 	hasGap             bool // the axis has a compressed gap
@@ -542,7 +541,7 @@ type box struct{ x1, y1, x2, y2 float64 }
 
 type shaft struct{ x1, y1, x2, y2 float64 }
 
-// crosses reports whether a shaft comes within a few pixels of a box.
+// crosses reports whether the shaft comes within a few pixels of b.
 func (s shaft) crosses(b box) bool {
 	const near = 3
 	lo, hi := max(min(s.y1, s.y2), b.y1-near), min(max(s.y1, s.y2), b.y2+near)
@@ -564,20 +563,20 @@ func (s shaft) crosses(b box) bool {
 
 // Dimensions in pixels.
 const (
-	left            = 128 // x of the first instant
-	drawingHeight   = 480 // height of all lanes, which fits in a window
+	left            = 128 // x of the start of the axis
+	drawingHeight   = 480 // of all lanes; fits in a window
 	minLaneGap      = 96
 	maxLaneGap      = 140
-	maxAxisWidth    = 850 // a page shows a picture of this width without scaling
-	minGap          = 18  // between two instants
+	maxAxisWidth    = 850 // a page does not scale a picture of this width
+	minGap          = 18  // between two times on the axis
 	lineHeight      = 14
-	charWidth       = 6.6 // upper estimate for the font at 12 px
+	charWidth       = 6.6 // estimated upper bound at a font size of 12 px
 	titleWidth      = 9.2 // the same at 16 px
 	minPictureWidth = 760
-	labelChars      = 26 // preferred length of a label's lines
+	labelChars      = 26 // preferred line length of labels, in characters
 )
 
-// svgf formats a piece of SVG, with coordinates rounded to a tenth.
+// svgf is fmt.Sprintf with floating-point numbers rounded to a tenth.
 func svgf(format string, args ...any) string {
 	for i, a := range args {
 		if x, ok := a.(float64); ok {
@@ -589,7 +588,7 @@ func svgf(format string, args ...any) string {
 
 func (p *picture) prefix() string { return html.EscapeString(p.options.Prefix) }
 
-// group wraps an element in a group that names its events.
+// group wraps elements in a group with a title and the events they stand for.
 func (p *picture) group(events []int64, title, inner string) string {
 	if title != "" {
 		inner = "<title>" + html.EscapeString(title) + "</title>" + inner
@@ -621,7 +620,7 @@ func (m mark) shape() string {
 	return strings.NewReplacer("{dot}", class, "{line}", line, "{x}", svgf("%v", m.x), "{y}", svgf("%v", m.y)).Replace(form)
 }
 
-// shapes maps each symbol, except the dot, to its SVG.
+// shapes maps symbols to SVG templates. All other symbols are drawn as dots.
 var shapes = map[symbol]string{
 	cross: `<path class="{line}" stroke-width="2" d="M{x} {y}m-6 -6l12 12m0 -12l-12 12"/>`,
 	ring:  `<circle class="sq-dot" style="fill:var(--paper);stroke:var(--ink)" cx="{x}" cy="{y}" r="5"/>`,
@@ -630,13 +629,13 @@ var shapes = map[symbol]string{
 	up:    `<path class="{dot}" d="M{x} {y}m-6 -2h12l-6 -10z"/>`,
 }
 
-// text is a block of text lines.
+// text is a block of lines.
 type text struct {
 	x, y   float64
 	lines  []string
-	anchor string // text-anchor of x: "middle" or "end"; "": the start
+	anchor string // text-anchor attribute: "middle", "end" or, for the default, ""
 	class  string
-	leader string // leader line to the labeled point
+	leader string // SVG of the leader line, if any
 }
 
 func (t text) svg() string {
@@ -650,26 +649,26 @@ func (t text) svg() string {
 	return out
 }
 
-// SVGOptions describes where a picture is shown.
+// SVGOptions specifies where a picture will be shown.
 type SVGOptions struct {
-	// Embedded is set for a picture in a page that contains the palette's variables, Style, the
-	// story, and an element with the id eN for event N. The picture then omits these and has links.
+	// Embedded is set if the picture is part of a page with the palette's CSS variables, Style, the
+	// caption, and an element with the id eN for each event N. The picture then omits the style and
+	// the caption, and links to the events.
 	Embedded bool
-	// Page is the page that contains the targets of the links; "" means the page that contains the
-	// picture.
+	// Page is the page that links point to. The default is the page that contains the picture.
 	Page string
-	// Prefix starts all ids in the picture, so that a page can contain several pictures.
+	// Prefix is put before all ids, so that a page can contain several pictures.
 	Prefix string
 }
 
-// axis maps instants to coordinates. It is linear between two neighboring instants.
+// axis maps times to coordinates. It is linear between two neighboring times.
 type axis struct {
 	at []int64
 	x  []float64
 }
 
-// newAxis gives each gap between neighboring instants a width that grows with the logarithm of its
-// length: 1 ms takes 35 px, 10 s takes 90 px.
+// newAxis returns an axis on which the space between neighboring times grows with the logarithm of
+// their difference: 35 px for 1 ms, 90 px for 10 s.
 func newAxis(at []int64) axis {
 	slices.Sort(at)
 	at = slices.Compact(at)
@@ -685,7 +684,8 @@ func newAxis(at []int64) axis {
 	return a
 }
 
-// compress narrows the axis's gaps evenly, within limits, if the axis is wider than a page.
+// compress shrinks an axis wider than maxWidth. It scales all gaps by the same factor but keeps them
+// at least minGap wide.
 func (a axis) compress(maxWidth float64) axis {
 	n := len(a.x)
 	if n < 2 || a.x[n-1]-left <= maxWidth {

@@ -18,7 +18,8 @@ import (
 	"lockpick/internal/histories"
 )
 
-// eachStory calls f with each story of the checker and of this package.
+// eachExample calls f with the diagrams of the checker's test histories and of this package's
+// examples.
 func eachStory(t *testing.T, f func(name string, d Diagram)) {
 	t.Helper()
 	files, err := filepath.Glob("../../checker/testdata/*.txt")
@@ -48,15 +49,15 @@ func eachStory(t *testing.T, f func(name string, d Diagram)) {
 	}
 }
 
-// Every picture is valid XML and deterministic, and contains every event of its diagram. No text
-// overlaps another or lies outside the picture.
-func TestPicturesOfAllStories(t *testing.T) {
+// Every picture is valid XML and contains all events of its diagram, and drawing it twice gives the
+// same bytes. All text is inside the picture, and no labels overlap.
+func TestPictures(t *testing.T) {
 	n := 0
 	eachStory(t, func(name string, d Diagram) {
 		n++
 		svg := SVG(d, SVGOptions{})
 		if !bytes.Equal(svg, SVG(d, SVGOptions{})) {
-			t.Errorf("%s differs when it is drawn twice", name)
+			t.Errorf("%s differs between two drawings", name)
 		}
 		validXML(t, name, svg)
 		checkPlaces(t, name, d)
@@ -66,11 +67,11 @@ func TestPicturesOfAllStories(t *testing.T) {
 			}
 		}
 		if m := Mermaid(d); !strings.HasPrefix(m, "sequenceDiagram\n") || strings.Count(m, "  rect ") != strings.Count(m, "\n  end\n") {
-			t.Errorf("%s as Mermaid:\n%s", name, m)
+			t.Errorf("%s: invalid Mermaid:\n%s", name, m)
 		}
 	})
 	if n < 56 {
-		t.Errorf("%d stories, want at least 56", n)
+		t.Errorf("%d pictures, want at least 56", n)
 	}
 }
 
@@ -101,8 +102,8 @@ func validXML(t *testing.T, name string, svg []byte) {
 	}
 }
 
-// checkPlaces checks that texts are inside the picture and that labels do not overlap. The text
-// below the picture is laid out line by line, so only its width matters.
+// checkPlacement checks that all text is inside the picture and that labels don't overlap each other.
+// Other text cannot overlap, because it is laid out line by line.
 func checkPlaces(t *testing.T, name string, d Diagram) {
 	t.Helper()
 	p := newPicture(d, SVGOptions{})
@@ -128,12 +129,12 @@ func checkPlaces(t *testing.T, name string, d Diagram) {
 	}
 	for _, m := range p.marks {
 		if m.x < left-1 || m.x > p.width || m.y < p.top || m.y > p.bottom {
-			t.Errorf("%s: a mark %s is outside the drawing at %v, %v", name, m.mark, m.x, m.y)
+			t.Errorf("%s: mark %s is outside the drawing at %v, %v", name, m.mark, m.x, m.y)
 		}
 	}
 }
 
-// TestGoldenPictures compares the pictures of several kinds of stories with golden files.
+// TestGoldenPictures compares some of the pictures with golden files.
 func TestGoldenPictures(t *testing.T) {
 	var done []string
 	eachStory(t, func(name string, d Diagram) {
@@ -151,16 +152,16 @@ func TestGoldenPictures(t *testing.T) {
 				}
 			}
 			if want, err := os.ReadFile(path); err != nil || !bytes.Equal(got, want) {
-				t.Errorf("%s differs: check it and run with -update if it is right (%v)", path, err)
+				t.Errorf("%s differs: check the picture and, if it is right, run with -update (%v)", path, err)
 			}
 		}
 	})
 	if len(done) != 8 {
-		t.Errorf("drawn: %q, want 8 pictures", done)
+		t.Errorf("compared the pictures of %q, want 8", done)
 	}
 }
 
-// Names are escaped in SVG and Mermaid, and cut to a limit.
+// SVG and Mermaid escape and truncate all names.
 func TestHostileNamesAreEscaped(t *testing.T) {
 	evil := "</title><script>alert(1)</script>\x00\x1b[31m]]>&\"'; end #35; %%{init}%%\n" + strings.Repeat("W", 1<<20)
 	d := Diagram{Title: evil, Caption: []string{evil}, Omitted: evil,
@@ -173,7 +174,7 @@ func TestHostileNamesAreEscaped(t *testing.T) {
 	validXML(t, "hostile", svg)
 	checkPlaces(t, "hostile", d)
 	if bytes.Contains(svg, []byte("<script")) || len(svg) > 100_000 {
-		t.Errorf("unescaped markup, or too long: %d bytes", len(svg))
+		t.Errorf("unescaped markup, or %d bytes is too long", len(svg))
 	}
 	m := Mermaid(d)
 	for _, bad := range []string{"<", "\x00", "\x1b", "%%", "; end", "{"} {
@@ -183,7 +184,7 @@ func TestHostileNamesAreEscaped(t *testing.T) {
 	}
 }
 
-// An embedded picture has links, and leaves the style to the page.
+// An embedded picture has links but no style sheet.
 func TestEmbeddedPicture(t *testing.T) {
 	d := Of(readStory(t, "gc-pause"), nil)
 	svg := string(SVG(d, SVGOptions{Embedded: true, Prefix: "a-"}))
@@ -197,7 +198,7 @@ func TestEmbeddedPicture(t *testing.T) {
 	}
 }
 
-// An axis preserves the order of instants and stretches short spans.
+// An axis preserves the order of times and stretches short spans.
 func TestAxis(t *testing.T) {
 	a := newAxis([]int64{0, 1e6, 2e6, 10e9, 1e6})
 	if len(a.at) != 4 || a.pos(-5) != left || a.pos(1<<60) != a.x[3] {
@@ -205,13 +206,13 @@ func TestAxis(t *testing.T) {
 	}
 	quick, long := a.pos(1e6)-a.pos(0), a.pos(10e9)-a.pos(2e6)
 	if quick < 20 || long < quick || long > 100 {
-		t.Errorf("1 ms is %v wide, 10 s %v", quick, long)
+		t.Errorf("1 ms is %v wide, 10 s is %v wide", quick, long)
 	}
 	if mid := a.pos(6e9); mid <= a.x[2] || mid >= a.x[3] {
 		t.Errorf("6 s is at %v", mid)
 	}
 	if none := newAxis(nil); none.pos(5) != left {
-		t.Error("an empty axis returns another position than the left edge")
+		t.Error("pos on an empty axis is not the left edge")
 	}
 }
 

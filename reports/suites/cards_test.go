@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// The index links to the scorecards of a store, and retention applies to them.
+// The index links to a store's scorecards, and retention applies to them.
 func TestScorecardsInStore(t *testing.T) {
 	store := fullStore(t)
 	const older, newer = "20260101T050000.000Z", "20260102T050000.000Z"

@@ -14,31 +14,32 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// Console prints the outcomes of many runs for people: first the result, then the runs that the
-// user named or that were not as expected, then a summary by property, and finally the skipped
-// runs. If Verbose is set, it also prints a line for each run, or for each scenario with many
-// seeds, as soon as it is done. If JSON is set, it instead prints each outcome as JSON as soon as
-// the run is done, and totals at the end. For runs with many seeds it keeps only sums in memory.
+// Console prints the outcomes of many runs: the result, runs that the user asked for by name or that
+// were not as expected, a summary by property, and the skipped runs. With Verbose, it additionally
+// prints a line as soon as a run, or all seeds of a scenario, are done. With JSON, it prints each
+// outcome as JSON as soon as the run is done, and totals at the end. For many seeds it keeps only sums
+// in memory.
 type Console struct {
 	W       io.Writer
-	Suite   *Suite // sums up the same runs
-	Named   bool   // scenarios were named on the command line, so violations are drawn
+	Suite   *Suite // totals of the same runs
+	Named   bool   // the user named scenarios, so draw violations
 	Verbose bool
 	Quiet   bool
 	JSON    bool
 	Diagram func(o outcome.Outcome, width int) string // returns "" if there is no diagram
-	Erase   func()                                    // clears the progress line before something is printed
+	Erase   func()                                    // clears the progress line; called before printing
 
-	runs    int               // number of runs added
-	retries int               // number of discarded tries
-	row     outcome.Row       // the last scenario, while more of its seeds may follow
-	rates   []rate            // rates of the scenarios before it
-	rows    []outcome.Row     // to be printed at the end
-	shown   []outcome.Outcome // to be printed at the end
+	runs    int               // number of runs
+	retries int               // number of discarded attempts
+	row     outcome.Row       // current scenario, while more seeds may follow
+	rates   []rate            // rates for the previous scenarios
+	rows    []outcome.Row     // for Finish to print
+	shown   []outcome.Outcome // for Finish to print
 	skipped []outcome.Outcome
 }
 
-// Add adds the next outcome. Outcomes of one scenario must be consecutive, and skipped ones last.
+// Add adds an outcome. Outcomes of the same scenario must be consecutive, and skipped scenarios must
+// come last.
 func (c *Console) Add(o outcome.Outcome) {
 	c.runs, c.retries = c.runs+1, c.retries+len(o.Retried)
 	if c.row.Scenario != o.Scenario {
@@ -61,8 +62,7 @@ func (c *Console) Add(o outcome.Outcome) {
 	}
 }
 
-// addRun prints the line of a run if Verbose is set, and keeps the run if Finish has more to print
-// about it.
+// addRun prints a line about a run if Verbose is set, and stores the run if Finish must print details.
 func (c *Console) addRun(o outcome.Outcome) {
 	if c.Verbose {
 		c.Erase()
@@ -73,7 +73,7 @@ func (c *Console) addRun(o outcome.Outcome) {
 	}
 }
 
-// endRow prints the results of a scenario's seeds, or keeps them for Finish, if there is anything to
+// endRow prints the results of a scenario's seeds or stores them for Finish, if there is anything to
 // report.
 func (c *Console) endRow() {
 	r := c.row
@@ -93,7 +93,7 @@ func (c *Console) endRow() {
 	}
 }
 
-// Finish prints the result, the details and the summary. code is the exit code of all runs.
+// Finish prints the result, the details and the summary. code is the overall exit code.
 func (c *Console) Finish(code int) error {
 	c.endRow()
 	if c.JSON {
@@ -124,7 +124,7 @@ func (c *Console) Finish(code int) error {
 	return nil
 }
 
-// printResult prints how many runs ended in each state.
+// printResult prints the number of runs in each state.
 func (c *Console) printResult(code int) {
 	var parts []string
 	for _, s := range outcome.StatesBySeverity() {
@@ -154,8 +154,8 @@ func (c *Console) printResult(code int) {
 	fmt.Fprintln(c.W, display.Paint(c.W, in, text))
 }
 
-// countNoun formats a count and its noun. The count has no thousands separators, so that programs
-// can parse it.
+// countNoun formats a count with a noun. It uses no thousands separators, so that programs can parse
+// the count.
 func countNoun(n int, noun string) string {
 	if n != 1 {
 		noun += "s"
@@ -163,8 +163,8 @@ func countNoun(n int, noun string) string {
 	return fmt.Sprintf("%d %s", n, noun)
 }
 
-// printSkipped prints each skipped run in detailed output, or otherwise the number of runs skipped
-// for each reason.
+// printSkipped prints each skipped run or, if the output is not detailed, the number of skipped runs
+// by reason.
 func (c *Console) printSkipped() {
 	if len(c.skipped) == 0 {
 		return
@@ -184,22 +184,22 @@ func (c *Console) printSkipped() {
 	}
 }
 
-// numbersRow is the name of the summary's row for all numbers with a bound.
+// numbersRow is the name of the summary's row for bounded numbers.
 const numbersRow = "measured numbers"
 
-// Columns of a summary.
+// Columns of the summary.
 const (
 	colHolds           = "holds"
 	colViolated        = "violated as expected"
 	colInformational   = "violated, informational"
-	colNotInComparison = "violated, comparison run not"
+	colNotInComparison = "violated, not in comparison"
 	colNotExercised    = "not exercised"
 	colUndecided       = "inconclusive"
 	colUnexpected      = "unexpected"
 )
 
-// summary counts the results of each property, in a table that fits on one screen. Empty rows and
-// columns are left out.
+// summary returns a table of the number of results by property and column, without empty rows and
+// columns. It fits on one screen.
 func (s *Suite) summary() display.Table {
 	count := map[[2]string]int{}
 	for _, c := range s.Scenarios {
@@ -254,17 +254,15 @@ func columnOf(w outcome.ResultKey) string {
 	return colNotExercised
 }
 
-// isDetailed reports whether each run is printed, which is the case if scenarios were named or
-// Verbose is set.
+// isDetailed reports whether to print each run.
 func (c *Console) isDetailed() bool { return (c.Named || c.Verbose) && !c.Quiet }
 
-// isBrief reports whether a single line describes the run completely.
+// isBrief reports whether a single line is enough for a run.
 func (c *Console) isBrief(o outcome.Outcome) bool {
 	return o.Code == outcome.ExitOK && !(c.isDetailed() && c.Named && o.Violated())
 }
 
-// printRun prints a run with the result of each property, the reasons, the diagram, and the command
-// that reruns it.
+// printRun prints a run's results with the reasons, the diagram, and the command to rerun it.
 func (c *Console) printRun(o outcome.Outcome) {
 	state := o.State()
 	discards := func() {
@@ -301,7 +299,7 @@ func (c *Console) printRun(o outcome.Outcome) {
 	fmt.Fprintf(c.W, "    run again: %s\n", display.OneLine(o.Command))
 }
 
-// explain prints the results of a run's properties with their reasons, and its diagram.
+// explain prints a run's results with the reasons, and the diagram.
 func (c *Console) explain(o outcome.Outcome) {
 	for _, x := range remarks(o) {
 		fmt.Fprintln(c.W, c.colorPart(o, c.wrap(6, "    "+x.text)))
@@ -323,7 +321,7 @@ func (c *Console) explain(o outcome.Outcome) {
 	}
 }
 
-// wrap breaks text into lines that fit the terminal. indent applies to all lines but the first.
+// wrap breaks text into lines that fit the terminal. It indents all lines except the first by indent.
 func (c *Console) wrap(indent int, text string) string {
 	n := display.Columns(c.W)
 	if n == 0 {
@@ -334,7 +332,7 @@ func (c *Console) wrap(indent int, text string) string {
 	return text[:lead] + display.Wrap(max(n, 40)-1, lead, indent, body)
 }
 
-// printLine prints a run in one line, or in one line per property if it does not fit.
+// printLine prints a run on one line or, if that is too long, on one line per result.
 func (c *Console) printLine(o outcome.Outcome) {
 	o.Scenario = display.OneLine(o.Scenario)
 	parts := Brief(o)
@@ -349,7 +347,7 @@ func (c *Console) printLine(o outcome.Outcome) {
 		parts = []string{one}
 	}
 	name, column := o.Scenario, 43
-	if slices.ContainsFunc(parts, func(p string) bool { return len(p) > room }) { // too long to stand beside the name
+	if slices.ContainsFunc(parts, func(p string) bool { return len(p) > room }) { // does not fit next to the name
 		fmt.Fprintln(c.W, name)
 		name, column = "", 3
 	}
@@ -359,7 +357,7 @@ func (c *Console) printLine(o outcome.Outcome) {
 	}
 }
 
-// colorPart colors a part of a run's line by its meaning.
+// colorPart colors a part of a run's line if it states a violation or an unexpected outcome.
 func (c *Console) colorPart(o outcome.Outcome, part string) string {
 	switch {
 	case o.Code != outcome.ExitOK && o.State() != outcome.Undecided && strings.HasPrefix(part, strings.ToUpper(outcome.StateText(o.State()))):
@@ -370,18 +368,18 @@ func (c *Console) colorPart(o outcome.Outcome, part string) string {
 	return part
 }
 
-// remark is the result of one or more properties of a run, with the reasons.
+// remark describes the result for one or more properties, with the reasons.
 type remark struct {
 	text string
 	why  []string
 }
 
-// remarks describes the properties that have an expectation or were violated. Violations with the
-// same cause share a remark, and so do inconclusive properties with the same reason. A property
-// that is implied by another one is omitted if both hold.
+// remarks describes the properties that have an expectation or were violated. Violations with the same
+// cause share a remark, and so do other consecutive results with the same reason. A property implied
+// by another property is omitted if neither is violated.
 func remarks(o outcome.Outcome) (all []remark) {
 	findings := o.Findings()
-	var open []outcome.Judgement // consecutive ones with the same reason
+	var open []outcome.Judgement // consecutive judgements with the same result and reason
 	flush := func() {
 		if len(open) == 0 {
 			return
@@ -415,7 +413,8 @@ func remarks(o outcome.Outcome) (all []remark) {
 	return all
 }
 
-// findingRemark describes a finding: the reason, the damage it led to, and whether its cause was confirmed.
+// findingRemark describes a finding: the reason, the resulting damage, and whether the cause was
+// confirmed.
 func findingRemark(f outcome.Finding) remark {
 	p := remark{display.OneLine(f.String()), []string{display.OneLine(f.Because)}}
 	for _, j := range f.Related {
@@ -429,7 +428,7 @@ func findingRemark(f outcome.Finding) remark {
 	return p
 }
 
-// Brief describes each result of a run in a few words.
+// DescribeResults describes each result of a run in a few words.
 func Brief(o outcome.Outcome) (all []string) {
 	for _, p := range remarks(o) {
 		all = append(all, p.text)
@@ -440,8 +439,7 @@ func Brief(o outcome.Outcome) (all []string) {
 	return all
 }
 
-// singleLine returns a judgement in which each text, which may quote untrusted data, is on a single
-// line.
+// singleLine returns j with every text on a single line, because texts may quote untrusted data.
 func singleLine(j outcome.Judgement) outcome.Judgement {
 	for _, s := range []*string{&j.Property, &j.Expected, &j.Cause, &j.Node, &j.Because} {
 		*s = display.OneLine(*s)
@@ -449,9 +447,9 @@ func singleLine(j outcome.Judgement) outcome.Judgement {
 	return j
 }
 
-// propertyNames lists the names of the judged properties.
+// propertyNames lists the properties of the judgements.
 func propertyNames(js []outcome.Judgement) string {
-	if len(js) >= len(checker.Properties())-1 { // holder-told applies to few locks
+	if len(js) >= len(checker.Properties())-1 { // HolderNotified applies to few locks
 		return fmt.Sprintf("all %d properties", len(js))
 	}
 	var out []string
@@ -463,7 +461,7 @@ func propertyNames(js []outcome.Judgement) string {
 
 const maxShown = 5
 
-// printRow prints the results of a scenario's seeds.
+// printRow prints the results of a scenario with many seeds.
 func (c *Console) printRow(r outcome.Row) {
 	fmt.Fprintf(c.W, "%-44s %d seeds: %s\n", r.Scenario, r.Runs, strings.Join(outcome.DescribeCounts(r.Counts), ", "))
 	causes := display.Table{{"", "", ""}} // cause, number of seeds, and the command of the shortest example
@@ -497,19 +495,19 @@ func (c *Console) printRow(r outcome.Row) {
 	}
 }
 
-// rate states how often a property of a scenario was violated, with the 95 % interval.
+// rate states how often a scenario violated a property, with the 95 % interval.
 type rate struct {
 	Scenario string  `json:"scenario"`
 	Property string  `json:"property"`
-	Runs     int     `json:"runs"` // number of runs that decided it
+	Runs     int     `json:"runs"` // number of conclusive runs
 	Violated int     `json:"violated"`
-	Idle     int     `json:"notExercised,omitempty"` // number of runs that had no occasion to violate it
+	Idle     int     `json:"notExercised,omitempty"` // number of runs without an occasion to violate it
 	Rate     float64 `json:"rate"`
 	Low      float64 `json:"low"`
 	High     float64 `json:"high"`
 }
 
-// ratesOf returns how often each property of a scenario was violated, if enough runs decided it.
+// ratesOf returns the rates for the properties with enough conclusive runs.
 func ratesOf(r outcome.Row, backend string) (rates []rate) {
 	for _, name := range checker.Properties() {
 		if c := r.Cell(name); c != nil && (c.Expected != "" || c.Violated > 0) && c.HasRate(backend) {
@@ -520,7 +518,7 @@ func ratesOf(r outcome.Row, backend string) (rates []rate) {
 	return rates
 }
 
-// scenarioCause is a cause with its scenario, for JSON output.
+// scenarioCause adds the scenario to a cause, for JSON output.
 type scenarioCause struct {
 	Scenario string `json:"scenario"`
 	outcome.Cause
@@ -536,16 +534,16 @@ func (c *Console) addJSON(o outcome.Outcome) {
 	}
 	text, err := json.MarshalIndent(o, "    ", "  ")
 	if err != nil {
-		panic(err) // plain data
+		panic(err) // cannot fail for plain data
 	}
 	fmt.Fprintf(c.W, "%s\n    %s", before, text)
 }
 
-// endJSON prints the totals.
+// endJSON prints the totals at the end of JSON output.
 func (c *Console) endJSON(code int) error {
 	end := struct {
 		Rates  []rate `json:"rates,omitempty"`
-		Causes any    `json:"causes,omitempty"` // nil if there is only one seed
+		Causes any    `json:"causes,omitempty"` // nil for a single seed
 		Code   int    `json:"code"`
 	}{Rates: c.rates, Code: code}
 	if c.Suite.Seeds > 1 {
@@ -569,15 +567,15 @@ func (c *Console) endJSON(code int) error {
 	return err
 }
 
-// secondJudge maps the second judge's result for the whole history to its description.
+// secondJudgeTexts describes the second judge's possible results for the whole history.
 var secondJudge = map[verdict.Outcome]string{
 	verdict.Holds:     "consistent with a lease lock",
 	verdict.Violated:  "not consistent with any lease lock",
 	verdict.Undecided: "not run, or the record is too long for its search",
 }
 
-// PrintVerdict prints a verdict and the expectations. second reports whether a second judge was
-// available. A reason that applies to consecutive properties is printed once.
+// PrintVerdict prints judgements with their reasons and witnesses. It prints the reason only once for
+// consecutive properties that share it. hasSecond reports whether a second judge was available.
 func PrintVerdict(w io.Writer, v verdict.Verdict, js []outcome.Judgement, second bool) {
 	live := false
 	for len(js) > 0 {

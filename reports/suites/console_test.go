@@ -12,7 +12,7 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// readJSON prints outcomes as JSON and parses the result.
+// readJSON prints outcomes as JSON and parses the output.
 func readJSON(t *testing.T, all []outcome.Outcome) (read struct {
 	Schema   int
 	Outcomes []outcome.Outcome
@@ -40,7 +40,7 @@ func readJSON(t *testing.T, all []outcome.Outcome) (read struct {
 	return read
 }
 
-// The JSON output of any number of scenarios contains all outcomes and rates.
+// The output contains all outcomes and rates, whatever the number of scenarios.
 func TestJSONOutputIsComplete(t *testing.T) {
 	var all []outcome.Outcome
 	for n := range 5 {
@@ -67,7 +67,7 @@ func TestJSONOutputIsComplete(t *testing.T) {
 	}
 }
 
-// Rates count only the seeds that decided a property.
+// Rates count only the seeds whose result for the property was conclusive.
 func TestRatesCountDecidedSeeds(t *testing.T) {
 	var all []outcome.Outcome
 	for seed := range uint64(40) {
@@ -101,12 +101,12 @@ func TestRatesCountDecidedSeeds(t *testing.T) {
 		t.Errorf("output does not contain %q:\n%s", want, out.String())
 	}
 	if len(readJSON(t, all[:30]).Rates) != 0 {
-		t.Error("there is a rate although too few runs decided the property")
+		t.Error("got a rate with too few conclusive runs, want none")
 	}
 }
 
-// A summary with all seven columns fits a terminal of 100 columns, and one with five fits 80. A head
-// that fits stays on one line.
+// A summary with all seven columns fits a terminal with 100 columns, and a summary with five fits 80. A
+// header that fits stays on one line.
 func TestSummaryFits(t *testing.T) {
 	ways := []outcome.Judgement{ // one per column
 		{Got: verdict.Holds, AsExpected: true, Expected: "holds"}, {Got: verdict.Violated, AsExpected: true, Expected: "violated"}, {Got: verdict.Violated, AsExpected: true, Expected: "any"},

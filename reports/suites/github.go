@@ -11,21 +11,21 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// maxFailing limits the runs shown per scenario.
+// maxFailedRuns limits the number of runs shown per scenario.
 const maxFailing = 3
 
-// maxAnnotations is one less than GitHub shows per step, so that GitHub drops none silently.
+// maxAnnotations is one less than GitHub shows per step, so that GitHub does not silently drop any.
 const maxAnnotations = 9
 
-// GitHubAnnotations writes a workflow command for each outcome that was not as expected: at most
-// nine, the last of which states how many more there are.
+// GitHubAnnotations writes a workflow command for each outcome that was not as expected. It writes at
+// most nine; if there are more such outcomes, the last command states how many.
 func GitHubAnnotations(w io.Writer, t *outcome.Tally) error {
 	var lines []string
 	all := 0
 	for _, r := range t.Rows {
 		all += r.Runs - outcome.CountPassed(r.Counts)
 		for _, o := range r.FailedRuns(maxFailing) {
-			if o.Skipped != "" { // required by --require, so the skip is an error
+			if o.Skipped != "" { // the skip is an error because of --require
 				all++
 			}
 			lines = append(lines, annotation(o))
@@ -64,10 +64,10 @@ func annotation(o outcome.Outcome) string {
 	return workflowCommand(fmt.Sprintf("%s: %s on %s, seed %d", outcome.StateText(o.State()), oneLine(o.Scenario), o.Backend, o.Seed), strings.Join(parts, "\n"))
 }
 
-// oneLine returns text, which may quote untrusted data, as a single line.
+// oneLine returns s, which may quote untrusted data, as a single line.
 func oneLine(s string) string { return display.Visible(display.Clip(s, maxText), maxText) }
 
-// workflowCommand formats a workflow command, escaped as in GitHub's own toolkit
+// workflowCommand formats a workflow command. It escapes text in the same way as GitHub's toolkit
 // (actions/toolkit, packages/core/src/command.ts).
 func workflowCommand(title, message string) string {
 	escaped := strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A")
@@ -75,16 +75,15 @@ func workflowCommand(title, message string) string {
 	return "::error title=" + property.Replace(title) + "::" + escaped.Replace(message)
 }
 
-// document is Markdown text with a maximum size. Text that does not fit is cut at the end of a
-// line, and a note states this.
+// document is a Markdown text with a maximum size. It is truncated at the end of a line, with a note.
 type document struct {
 	b         strings.Builder
 	remaining int
-	fence     string // fence of the open code block; "" if none is open
+	fence     string // fence of the open code block, or ""
 	truncated bool
 }
 
-// noteSize reserves bytes for the note that text was cut, and for the end of a code block.
+// noteSize is the number of bytes reserved for the note on truncation and the end of a code block.
 const noteSize = 256
 
 func (d *document) addLines(lines ...string) {
@@ -101,29 +100,29 @@ func (d *document) addLines(lines ...string) {
 	}
 }
 
-// cut ends the document, and the open code block if there is one.
+// truncate ends the document, including any open code block.
 func (d *document) cut() {
 	d.truncated = true
 	if d.fence != "" {
 		d.b.WriteString(d.fence + "\n\n")
 	}
-	fmt.Fprintf(&d.b, "\n**Cut at %d KiB.** See the run directories for the rest.\n", maxBytes>>10)
+	fmt.Fprintf(&d.b, "\n**Truncated at %d KiB.** See the run directories for the rest.\n", maxBytes>>10)
 }
 
-// addDrawing adds a diagram as Mermaid, which is recognized by its first word, or as plain text.
+// addDrawing adds a diagram as Mermaid, if the text starts like Mermaid, or as plain text.
 func (d *document) addDrawing(text string) {
 	kind := "text"
 	if strings.HasPrefix(text, "sequenceDiagram") || strings.HasPrefix(text, "%%{") || strings.HasPrefix(text, "---\n") {
 		kind = "mermaid"
 	}
-	if len(text) > maxDrawing && kind == "mermaid" { // half a Mermaid diagram cannot be rendered
-		d.addLines("The diagram is too long for Mermaid; it is in the run directory.", "")
+	if len(text) > maxDrawing && kind == "mermaid" { // a truncated Mermaid diagram cannot be rendered
+		d.addLines("The diagram is too long for Mermaid. See the run directory.", "")
 		return
 	}
 	d.addCodeBlock(kind, display.Clip(text, maxDrawing))
 }
 
-// addCodeBlock adds a code block. Its fence is longer than any run of backticks in the text.
+// addCodeBlock adds a code block with a fence longer than any run of backticks in the text.
 func (d *document) addCodeBlock(kind, text string) {
 	longest, n := 2, 0
 	for _, r := range text {
@@ -146,27 +145,27 @@ func (d *document) addCodeBlock(kind, text string) {
 	d.addLines("")
 }
 
-// githubEscapes makes GitHub show Markdown and HTML characters unchanged. An unescaped @ would
-// mention a user, a # would link to an issue, and an address would become a link.
+// githubEscapes escapes text for GitHub. An unescaped @ would mention a user, a # would link to an
+// issue, and an address would become a link.
 var githubEscapes = strings.NewReplacer("://", ":&#47;/", "<", "&lt;", ">", "&gt;", "&", "&amp;", "@", "&#64;", "#", "&#35;",
 	`\`, `\\`, "`", "\\`", "*", `\*`, "_", `\_`, "{", `\{`, "}", `\}`, "[", `\[`, "]", `\]`, "(", `\(`, ")", `\)`, "|", `\|`, "~", `\~`, "$", `\$`, "!", `\!`)
 
-// githubMarkdown makes GitHub show text unchanged, on one line. It escapes more than markdown does,
-// because GitHub turns bare words into links.
+// githubMarkdown escapes text for GitHub and puts it on one line. It escapes more than markdown does,
+// because GitHub turns even plain words into links.
 func githubMarkdown(s string) string { return githubEscapes.Replace(display.Visible(s, maxText)) }
 
 // Limits of the summary.
 const (
-	maxBytes         = 900 << 10 // GitHub refuses a summary of more than 1 MiB
-	maxExpectedDrawn = 4         // up to this number of scenarios, expected violations are drawn too
-	maxText          = 1 << 10   // for one text of a run: characters on the page, bytes elsewhere
-	maxDrawing       = 40 << 10  // Mermaid refuses more than 50,000 characters
+	maxBytes         = 900 << 10 // GitHub rejects summaries of more than 1 MiB
+	maxExpectedDrawn = 4         // expected violations are drawn only for at most this many scenarios
+	maxText          = 1 << 10   // size of one text, in characters on the page and in bytes elsewhere
+	maxDrawing       = 40 << 10  // Mermaid rejects more than 50,000 characters
 	maxDiagrams      = 20        // number of diagrams
 )
 
-// GitHubSummary writes a tally as the summary of a workflow step. drawing returns the sequence
-// diagram of a run as Mermaid or plain text, or "" if it has none. GitHubSummary calls it only for
-// runs whose diagram is shown, and it may be nil.
+// GitHubSummary writes a tally as the summary of a workflow step. drawing returns a run's sequence
+// diagram as Mermaid or plain text, or "" if there is none. GitHubSummary calls drawing only to show
+// the diagram. drawing may be nil.
 func GitHubSummary(w io.Writer, t *outcome.Tally, drawing func(outcome.Outcome) string) error {
 	d := &document{remaining: maxBytes}
 	runs := 0
@@ -203,7 +202,7 @@ func GitHubSummary(w io.Writer, t *outcome.Tally, drawing func(outcome.Outcome) 
 				continue
 			}
 			if good := r.Quoted[i]; good.InformationalOnly() {
-				d.addLines(fmt.Sprintf("### %s: violation (informational), seed %d", githubMarkdown(r.Scenario), good.Seed), "", "The scenario sets no expectation for it. Rerun it with:", "")
+				d.addLines(fmt.Sprintf("### %s: violation (informational), seed %d", githubMarkdown(r.Scenario), good.Seed), "", "The scenario has no expectation for it. To rerun it:", "")
 				d.addCodeBlock("sh", display.Clip(good.Command, maxText))
 			} else {
 				d.addLines("### "+githubMarkdown(r.Scenario)+": violation, as expected", "")
@@ -237,7 +236,7 @@ func (d *document) addRun(o outcome.Outcome) {
 	d.addCodeBlock("sh", display.Clip(o.Command, maxText))
 }
 
-// addTable adds a line for each property of each scenario, unexpected results first.
+// addTable adds a table with a line for each property of each scenario. Unexpected results come first.
 func (d *document) addTable(t *outcome.Tally) {
 	d.addLines("| scenario | property | expected | got | |", "|---|---|---|---|---|")
 	for _, first := range []bool{true, false} {
@@ -255,7 +254,7 @@ func (d *document) addTable(t *outcome.Tally) {
 func isUnexpected(w outcome.ResultKey) bool { return !w.AsExpected && !w.Waiting }
 func anyResult(outcome.ResultKey) bool      { return true }
 
-// tableLine formats the results of a property in all runs of a scenario.
+// tableLine formats a property's results in all runs of a scenario.
 func tableLine(r *outcome.Row, c *outcome.Cell) string {
 	j, runs, informational, other := c.Shown, c.Count(anyResult), c.Count(outcome.ResultKey.Informational) > 0, c.Count(isUnexpected)
 	idle := c.Count(func(w outcome.ResultKey) bool { return w.Got == verdict.NotExercised })
@@ -300,7 +299,7 @@ func tableLine(r *outcome.Row, c *outcome.Cell) string {
 	return "| " + strings.Join(cells, " | ") + " | " + mark + " |"
 }
 
-// addSkips lists the scenarios that were not run, with the reasons.
+// addSkips lists the skipped scenarios with the reasons.
 func (d *document) addSkips(t *outcome.Tally) {
 	head := false
 	for _, r := range t.Rows {

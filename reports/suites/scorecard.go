@@ -18,7 +18,7 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// File and directory names in a folder of scorecards.
+// Names in a folder of scorecards.
 const (
 	CardPage  = ScoreFile
 	CardText  = "score.md"
@@ -26,23 +26,22 @@ const (
 	RunFolder = "runs"
 )
 
-// Scorecards holds the scorecards of one invocation.
+// Scorecards is the result of one invocation.
 type Scorecards struct {
 	Schema  int             `json:"schema"`
-	Code    int             `json:"code"` // exit code of the invocation
+	Code    int             `json:"code"` // exit code
 	Command string          `json:"command"`
-	Version string          `json:"version"` // version of lockpick
+	Version string          `json:"version"` // of lockpick
 	Cards   []*outcome.Card `json:"scorecards"`
 }
 
-// JSON writes the scorecards as JSON.
 func (b *Scorecards) JSON(w io.Writer) error {
 	e := json.NewEncoder(w)
 	e.SetIndent("", "  ")
 	return e.Encode(b)
 }
 
-// CardHeadline summarizes the results of a card in a sentence or two.
+// CardHeadline summarizes a card in one to three sentences.
 func CardHeadline(c *outcome.Card) string {
 	var failed, open []string
 	for _, f := range c.Findings {
@@ -80,7 +79,7 @@ func CardHeadline(c *outcome.Card) string {
 	return text
 }
 
-// unconfirmedBasis states where an unconfirmed violation was observed.
+// unconfirmedBasis states where unconfirmed violations were observed.
 func unconfirmedBasis(c *outcome.Card) string {
 	if c.RetriedOn == c.Backend {
 		return "once, but not again"
@@ -88,7 +87,7 @@ func unconfirmedBasis(c *outcome.Card) string {
 	return "only in the simulation"
 }
 
-// cardBasis describes the runs on which a card is based.
+// cardBasis describes the runs that a card is based on.
 func cardBasis(c *outcome.Card) string {
 	where := fmt.Sprintf("%s on %s", display.Plural(c.Runs, "run"), c.Backend)
 	if c.SecondBackend != "" {
@@ -102,12 +101,12 @@ func cardBasis(c *outcome.Card) string {
 	case c.RetriedOn != "":
 		text += fmt.Sprintf(" Violations were retried on %s.", c.RetriedOn)
 	case c.Backend == "sim":
-		text += " Nothing was run on real servers (--try process, --beside process)."
+		text += " No runs were done on real servers (--try process, --beside process)."
 	}
 	return text
 }
 
-// randomPlanColumns returns the columns of the random plans' table: one for all faults, and one for
+// randomPlanColumns returns the columns of the table of random plans: one for all faults and one for
 // each kind of failure.
 func randomPlanColumns(d *outcome.RandomPlans) []string {
 	out := []string{"all faults"}
@@ -119,8 +118,8 @@ func randomPlanColumns(d *outcome.RandomPlans) []string {
 	return out
 }
 
-// shares returns the violation rates of a property with only one kind of failure, and with all
-// other kinds. For the first column, it returns the rate with all faults.
+// shares returns a property's violation rates with one kind of failure alone and with all kinds except
+// that one. For the first column, it returns the rate with all faults.
 func shares(d *outcome.RandomPlans, r outcome.RandomPlansRow, kind string) (out []labeledShare) {
 	for k, w := range d.FaultSets {
 		word := "without"
@@ -137,13 +136,12 @@ func shares(d *outcome.RandomPlans, r outcome.RandomPlansRow, kind string) (out 
 	return out
 }
 
-// labeledShare is a share, labeled with how its faults were selected.
+// labeledShare is a violation rate with a word that states how its faults were selected.
 type labeledShare struct {
 	Word string
 	outcome.Share
 }
 
-// formatShare writes a share as text.
 func formatShare(s outcome.Share) string {
 	if s.Runs == 0 {
 		return "not exercised"
@@ -155,8 +153,8 @@ func formatShare(s outcome.Share) string {
 	return text
 }
 
-// cardBlame states which kinds of failures cause a violation found by random plans; "" if that is
-// not known.
+// failureKindsText states which kinds of failures cause a violation found by random plans, or returns ""
+// if unknown.
 func cardBlame(c *outcome.Card, f outcome.CardFinding, property string) string {
 	if f.FaultSet == nil || c.RandomPlans == nil {
 		return ""
@@ -172,8 +170,7 @@ func cardBlame(c *outcome.Card, f outcome.CardFinding, property string) string {
 	return strings.Join(parts, ", ")
 }
 
-// DescribeTry describes the result of repeating a violation on another backend; "" if it was not
-// repeated.
+// DescribeReproduction describes the attempt to reproduce a violation. It returns "" if there was none.
 func DescribeTry(t *outcome.Reproduction) string {
 	if t == nil {
 		return ""
@@ -187,7 +184,8 @@ func DescribeTry(t *outcome.Reproduction) string {
 	return fmt.Sprintf("not confirmed on %s after %s: %s", t.Backend, display.Plural(t.Runs, "run"), t.Why)
 }
 
-// cardClaim quotes the lock's documentation on a property, or states that it makes no such promise.
+// cardClaim quotes the lock's documentation on a property or states that it does not promise the
+// property.
 func cardClaim(c *outcome.Card, property string) string {
 	for _, r := range c.Rows {
 		if r.Property == property && r.Claim != "" {
@@ -197,7 +195,7 @@ func cardClaim(c *outcome.Card, property string) string {
 	return "Its documentation does not promise it, but it is required of every lock of this tier."
 }
 
-// comparisonText describes the results of the comparison run with the scenario's own lock.
+// comparisonText describes the results of the comparison run, which uses the scenario's own lock.
 func comparisonText(f outcome.CardFinding) string {
 	if f.Comparison == nil {
 		return ""
@@ -212,7 +210,7 @@ func comparisonText(f outcome.CardFinding) string {
 	return fmt.Sprintf("comparison run with %s: %s", f.Comparison.Lock, strings.Join(parts, ", "))
 }
 
-// Markdown writes the scorecards as Markdown, for issues and wikis.
+// Markdown writes the scorecards as Markdown for issues and wikis.
 func (b *Scorecards) Markdown(w io.Writer) error {
 	t := &text{}
 	for _, c := range b.Cards {
@@ -223,7 +221,6 @@ func (b *Scorecards) Markdown(w io.Writer) error {
 	return err
 }
 
-// cardLimits states the limits of a card.
 const cardLimits = "Each mark applies to these runs, with their seeds and faults. “Holds” means that no violation was found in them. It does not mean that a lock is safe."
 
 // text builds Markdown.
@@ -231,7 +228,7 @@ type text struct{ bytes.Buffer }
 
 func (t *text) printf(format string, args ...any) { fmt.Fprintf(t, format, args...) }
 
-// row writes a row of a table. head is set for the first row.
+// row writes a table row. isHeader is set for the first row.
 func (t *text) row(head bool, cells ...string) {
 	t.printf("| %s |\n", strings.Join(cells, " | "))
 	if head {
@@ -326,7 +323,7 @@ func (t *text) findings(p findingGroup) {
 	}
 }
 
-// claimOfRequired returns the result of cardClaim for a required property, and "" for any other.
+// claimOfRequired returns cardClaim's result for required properties and "" for others.
 func claimOfRequired(c *outcome.Card, h outcome.Violation) string {
 	if !h.Required {
 		return ""
@@ -341,7 +338,7 @@ func alsoText(h outcome.Violation) string {
 	return cardMarkdown(fmt.Sprintf(" (also %s)", display.List(h.Also)))
 }
 
-// cardLegend explains the marks that are used.
+// cardLegend explains the used marks.
 func cardLegend(used map[outcome.Mark]bool) string {
 	used[outcome.MarkHolds] = used[outcome.MarkHolds] || used[outcome.MarkMixed]
 	used[outcome.MarkComparisonViolated] = used[outcome.MarkComparisonViolated] || used[outcome.MarkMixed]
@@ -354,15 +351,15 @@ func cardLegend(used map[outcome.Mark]bool) string {
 	return strings.Join(parts, " · ")
 }
 
-// maxCardTextLen limits an untrusted text, in characters.
+// maxCardTextLen limits the length of untrusted text, in characters.
 const maxCardTextLen = 4096
 
 var escapes = strings.NewReplacer(`\`, `\\`, "`", "\\`", "*", `\*`, "_", `\_`, "[", `\[`, "]", `\]`, "<", "&lt;", ">", "&gt;", "|", `\|`, "#", `\#`, "~", `\~`)
 
-// code formats text for use between backticks.
+// codeSpan formats text for use between backticks.
 func code(s string) string { return strings.ReplaceAll(display.Visible(s, maxCardTextLen), "`", "'") }
 
-// cardMarkdown makes Markdown show text unchanged.
+// cardMarkdown escapes text for Markdown.
 func cardMarkdown(s string) string { return escapes.Replace(display.Visible(s, maxCardTextLen)) }
 
 //go:embed page.tmpl
@@ -387,7 +384,7 @@ var cardTemplate = sync.OnceValue(func() *template.Template {
 	}).Parse(pageTemplate))
 })
 
-// findingGroup lists findings under one heading.
+// findingGroup is a list of findings with a common heading.
 type findingGroup struct {
 	View        cardView
 	Card        *outcome.Card
@@ -395,7 +392,7 @@ type findingGroup struct {
 	Findings    []outcome.CardFinding
 }
 
-// Parts groups the findings of a card, most severe first.
+// Parts groups a card's findings, the most severe first.
 func (v cardView) Parts(c *outcome.Card) (all []findingGroup) {
 	for _, p := range []struct {
 		mark        outcome.Mark
@@ -411,7 +408,6 @@ func (v cardView) Parts(c *outcome.Card) (all []findingGroup) {
 	return all
 }
 
-// markOf returns the mark of a finding.
 func markOf(f outcome.CardFinding) outcome.Mark {
 	switch {
 	case !f.Required:
@@ -422,10 +418,10 @@ func markOf(f outcome.CardFinding) outcome.Mark {
 	return outcome.MarkUnconfirmed
 }
 
-// anchor returns the id of a run's finding on the page.
+// anchor returns the HTML id of a run's finding.
 func anchor(run string) string { return strings.NewReplacer("/", "-", "+", "-").Replace(run) }
 
-// columnGroup counts adjacent columns for the same kind of failure.
+// columnGroup is a number of adjacent columns for the same kind of failure.
 type columnGroup struct {
 	Sort    string
 	Columns int
@@ -443,7 +439,6 @@ func columnGroups(c *outcome.Card) (all []columnGroup) {
 	return all
 }
 
-// backendOf returns the backend of a column.
 func backendOf(c *outcome.Card, column string) string {
 	if _, beside := outcome.SplitColumn(column); beside {
 		return c.SecondBackend
@@ -451,11 +446,11 @@ func backendOf(c *outcome.Card, column string) string {
 	return c.Backend
 }
 
-// cell is a cell of the matrix, with a link to its counterexample.
+// cell is a cell of the matrix. Run is the run it links to.
 type cell struct {
 	outcome.CardCell
 	Column, Words string
-	Run           string // run of the finding; "" if there is none
+	Run           string // run of the first finding, or ""
 }
 
 func cellsOf(c *outcome.Card, r outcome.CardRow) (out []cell) {
@@ -471,15 +466,15 @@ func cellsOf(c *outcome.Card, r outcome.CardRow) (out []cell) {
 	return out
 }
 
-// cellText describes the results behind a mark.
+// cellText describes the results that a mark stands for.
 func cellText(x outcome.CardCell) string {
 	var parts []string
 	for _, p := range []struct {
 		n    int
 		what string
 	}{
-		{x.Failed - x.Unconfirmed, "violated and required"}, {x.Unconfirmed, "violated, not confirmed"}, {x.ComparisonHolds, "violated, comparison run holds"},
-		{x.Holds, "holds as required"}, {x.ComparisonViolated, "violated, comparison run too"}, {x.Undecided, "inconclusive"}, {x.HoldsUnrequired, "holds"},
+		{x.Failed - x.Unconfirmed, "violated and required"}, {x.Unconfirmed, "violated, not confirmed"}, {x.ComparisonHolds, "violated, but holds in the comparison run"},
+		{x.Holds, "holds as required"}, {x.ComparisonViolated, "violated, as in the comparison run"}, {x.Undecided, "inconclusive"}, {x.HoldsUnrequired, "holds"},
 	} {
 		if p.n > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", p.n, p.what))
@@ -494,7 +489,7 @@ func cellText(x outcome.CardCell) string {
 	return strings.Join(parts, ", ")
 }
 
-// tone returns the CSS class of a mark.
+// markClass returns the CSS class for a mark.
 func tone(m outcome.Mark) string {
 	switch m {
 	case outcome.MarkFailed:
@@ -509,13 +504,13 @@ func tone(m outcome.Mark) string {
 	return "calm"
 }
 
-// cardView is the data for the page's template.
+// cardView is the data for the page template.
 type cardView struct {
 	*Scorecards
 	Pictures map[string]sequence.Diagram
 }
 
-// Picture returns the diagram of a run; "" if it has none.
+// Picture returns a run's diagram, or "" if there is none.
 func (v cardView) Picture(run string) template.HTML {
 	d, there := v.Pictures[run]
 	if !there {
@@ -524,10 +519,10 @@ func (v cardView) Picture(run string) template.HTML {
 	return template.HTML(sequence.SVG(d, sequence.SVGOptions{Embedded: true, Prefix: anchor(run) + "-", Page: run + "/report.html"})) // all text in it is escaped
 }
 
-// Caption tells the story of a run in sentences.
+// Caption returns the caption of a run's diagram.
 func (v cardView) Caption(run string) string { return strings.Join(v.Pictures[run].Caption, " ") }
 
-// Page writes the scorecards as a self-contained page, with the diagrams of the findings' runs.
+// Page writes the scorecards as a self-contained HTML page with the diagrams of the findings' runs.
 func (b *Scorecards) Page(w io.Writer, pictures map[string]sequence.Diagram) error {
 	if err := cardTemplate().Execute(w, cardView{b, pictures}); err != nil {
 		return fmt.Errorf("draw scorecard: %w", err)
@@ -535,8 +530,7 @@ func (b *Scorecards) Page(w io.Writer, pictures map[string]sequence.Diagram) err
 	return nil
 }
 
-// measure is a row of the table of numbers, with the number of the lock and that of the comparison
-// runs in each column.
+// measure is a table row with the lock's number, and the number from the comparison runs, in each column.
 type measure struct {
 	Name, unit string
 	pick       func(outcome.CardNumbers) float64
@@ -557,12 +551,12 @@ func formatNumber(x float64) string {
 	return strconv.FormatFloat(x, 'f', 2, 64)
 }
 
-// formatBoth formats the number of the lock, with that of the comparison run in parentheses.
+// formatBoth formats the lock's number, followed by the comparison run's number in parentheses.
 func (m measure) formatBoth(lock, comparison outcome.CardNumbers) string {
 	return fmt.Sprintf("%s%s (%s)", formatNumber(m.pick(lock)), m.unit, formatNumber(m.pick(comparison)))
 }
 
-// value returns the formatted numbers for a column; "–" if the column has no runs.
+// value formats the numbers for a column. It returns "–" if the column has no runs.
 func (m measure) value(c *outcome.Card, column string) string {
 	i := slices.IndexFunc(c.Measurements, func(x *outcome.Measurement) bool { return x.Column == column })
 	if i < 0 {
@@ -571,7 +565,7 @@ func (m measure) value(c *outcome.Card, column string) string {
 	return m.formatBoth(c.Measurements[i].Lock, c.Measurements[i].Comparison)
 }
 
-// measuredText formats the numbers of a finding.
+// measuredText lists a finding's numbers.
 func measuredText(f outcome.CardFinding) (text string) {
 	for _, m := range measures() {
 		if text != "" {
@@ -582,7 +576,7 @@ func measuredText(f outcome.CardFinding) (text string) {
 	return text
 }
 
-// Print prints the scorecards on a terminal.
+// Print prints the scorecards for a terminal.
 func (b *Scorecards) Print(w io.Writer) {
 	for i, c := range b.Cards {
 		if i > 0 {
@@ -627,8 +621,8 @@ func printCard(w io.Writer, c *outcome.Card) {
 	}
 }
 
-// printMatrix prints the marks of a card for one of its backends. It leaves out rows and columns
-// without results, because the list of skipped scenarios explains them.
+// printMatrix prints a card's marks for one of its backends. It omits rows and columns without results,
+// because the list of skipped scenarios explains these.
 func printMatrix(w io.Writer, c *outcome.Card, beside bool) {
 	used := map[outcome.Mark]bool{}
 	t := display.Table{{"property"}}
@@ -661,7 +655,7 @@ func isJudged(x outcome.CardCell) bool {
 	return x.Mark != outcome.MarkUnsupported && x.Mark != outcome.MarkNotExercised
 }
 
-// narrow shortens the column heads of a table that is too wide.
+// shortenHeader truncates the header cells of a table that is too wide.
 func narrow(t display.Table, width int) display.Table {
 	for most := 10; most > 4; most-- {
 		long := slices.ContainsFunc(t.Lines("", width), func(line string) bool { return strings.Contains(line, "\n") })

@@ -15,8 +15,8 @@ import (
 	"lockpick/internal/files"
 )
 
-// Sweep removes unfinished files of killed processes wherever lockpick writes in a store, but not
-// those of running processes.
+// Sweep removes unfinished files left by killed processes, but not those of running processes, wherever
+// lockpick writes in a store.
 func TestSweep(t *testing.T) {
 	me, err := files.Self()
 	if err != nil {
@@ -34,9 +34,9 @@ func TestSweep(t *testing.T) {
 	precious := filepath.Join(store, "precious")
 	must(os.WriteFile(precious, nil, 0o644))
 	long := time.Now().Add(-files.OwnerTimeout - time.Minute)
-	removed := map[string]bool{} // paths, and whether Sweep must remove them
+	removed := map[string]bool{} // by path, whether Sweep must remove it
 	for _, dir := range []string{".", "a+b", "suites", "a+b/20260102T030405.000Z-sim-1", "a+b/20260102T030405.000Z-sim-1/figures", "suites/20260102T030405.000Z", "a+b/notes", ".git"} {
-		swept := dir != "a+b/notes" && dir != ".git" // not names of runs
+		swept := dir != "a+b/notes" && dir != ".git" // lockpick does not write in these
 		must(os.MkdirAll(filepath.Join(store, dir), 0o755))
 		path := func(o files.Owner) string {
 			return filepath.Join(store, dir, fmt.Sprintf("%s%s-%d", files.Unfinished.Prefix, o, len(removed)))
@@ -63,7 +63,7 @@ func TestSweep(t *testing.T) {
 	must(Sweep(store))
 	for path, gone := range removed {
 		if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) != gone {
-			t.Errorf("%s: want removed %v, stat error %v", strings.TrimPrefix(path, store), gone, err)
+			t.Errorf("%s: want removed: %v, stat error: %v", strings.TrimPrefix(path, store), gone, err)
 		}
 	}
 	if _, err := os.Stat(precious); err != nil {

@@ -18,13 +18,13 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// family is a scenario with its variants.
+// family is a scenario and its variants.
 type family struct {
-	Name   string
-	Rows   []row
-	Folded int // number of variants hidden until the reader unfolds them
+	Name      string
+	Rows      []row
+	NumFolded int // number of variants that are hidden until unfolded
 
-	rank int // the minimum of its rows' ranks
+	rank int // the lowest rank of any row
 }
 
 // row is a scenario on one backend.
@@ -37,17 +37,17 @@ type row struct {
 	Numbers         []string
 }
 
-// familyTable is a family with the parameters of the table on the page.
+// familyTable is a family with parameters of the table it is in.
 type familyTable struct {
-	Family  *family
-	Several bool // the table has several backends
-	Wide    int  // number of property columns
+	Family      *family
+	HasBackends bool // the table has a backend column
+	NumColumns  int  // number of property columns
 }
 
-// Behind reports whether the row is folded under the scenario's first row.
-func (f *family) Behind(r row) bool { return f.Folded > 0 && r.ID != f.Rows[0].ID }
+// IsFolded reports whether the row is hidden until unfolded.
+func (f *family) IsFolded(r row) bool { return f.NumFolded > 0 && r.ID != f.Rows[0].ID }
 
-// rank orders states in the table.
+// stateRank returns a state's sort rank in the table.
 func rank(state string) int {
 	switch state {
 	case outcome.Failed, outcome.Unexpected:
@@ -58,22 +58,21 @@ func rank(state string) int {
 	return 2
 }
 
-// Bad reports whether the row was not as expected.
-func (r row) Bad() bool { return rank(r.State) == 0 }
+// IsUnexpected reports whether a result in the row was unexpected.
+func (r row) IsUnexpected() bool { return rank(r.State) == 0 }
 
-// matrixCell is a cell of the table.
 type matrixCell struct {
 	Property, Symbol, Word, Detail, Because, Href, Class string
-	Got, As                                              string // the constants of the outcome and of whether it is as expected, for the filters
+	Got, Expectation                                     string // the outcome and whether it was as expected, as constants for the filters
 }
 
-// skipGroup lists the scenarios that did not run for the same reason.
+// skipGroup is a list of scenarios that did not run for the same reason.
 type skipGroup struct {
 	State, Reason, Backend string
 	IDs                    []string
 }
 
-// minFolded is the smallest number of rows for which a table folds variants.
+// minFoldRows is the number of rows from which on a table folds variants.
 const minFolded = 16
 
 func (v *view) fillTable(all []*Suite, has existsFunc) {
@@ -93,7 +92,7 @@ func (v *view) fillTable(all []*Suite, has existsFunc) {
 			}
 			r := s.row(c, v.Columns, has)
 			if r.Href == "" && c.Dir != "" {
-				v.Undrawn++
+				v.NumUndrawn++
 			}
 			f := outcome.GetOrAdd(&families, func(f *family) bool { return f.Name == c.Name }, family{Name: c.Name, rank: 2})
 			f.Rows, f.rank = append(f.Rows, r), min(f.rank, rank(r.State))
@@ -105,16 +104,16 @@ func (v *view) fillTable(all []*Suite, has existsFunc) {
 	for _, f := range families {
 		f.arrange(rows)
 		if f.rank < 2 {
-			v.Wrong = append(v.Wrong, f)
+			v.UnexpectedFamilies = append(v.UnexpectedFamilies, f)
 		} else {
-			v.Fine = append(v.Fine, f)
+			v.ExpectedFamilies = append(v.ExpectedFamilies, f)
 		}
 	}
 	v.States = slices.DeleteFunc(append(outcome.States(), "not run"), func(s string) bool { return !states[s] })
 }
 
-// arrange groups the rows of each variant, across backends. If the table is long, it folds the
-// variants, unless one of the rows was not as expected.
+// arrange puts the rows of each variant, on all backends, next to each other. If the table is long and
+// all rows are as expected, it folds the variants.
 func (f *family) arrange(rows int) {
 	at := map[string]int{}
 	for _, r := range f.Rows {
@@ -124,7 +123,7 @@ func (f *family) arrange(rows int) {
 	}
 	slices.SortStableFunc(f.Rows, func(a, b row) int { return cmp.Compare(at[a.ID], at[b.ID]) })
 	if rows >= minFolded && f.rank == 2 {
-		f.Folded = len(at) - 1
+		f.NumFolded = len(at) - 1
 	}
 }
 
@@ -152,8 +151,8 @@ func (s *Suite) row(c *Scenario, columns []string, has existsFunc) row {
 	return r
 }
 
-// columns lists as shown the properties that have an expectation or were violated in any suite, and
-// as hidden all other properties.
+// columns returns the properties to show, which have an expectation or were violated in a suite, and the
+// properties to hide.
 func columns(all []*Suite) (shown, hidden []string) {
 	for _, p := range checker.Properties() {
 		hasExpectation := func(c *Scenario) bool {
@@ -174,13 +173,13 @@ func columns(all []*Suite) (shown, hidden []string) {
 	return shown, hidden
 }
 
-// describeCell returns a cell with its symbol, text and details.
+// describeCell returns the table cell for a result.
 func (s *Suite) describeCell(c *Scenario, cell *outcome.Cell, has existsFunc) matrixCell {
 	if cell == nil {
 		return matrixCell{Symbol: "–", Word: "not judged", Class: "faint"}
 	}
 	m := matrixCell{Property: cell.Property, Detail: cell.Cause, Because: cell.Because, Href: has.page(s.runDir(c, cell.Seed), "#p-"+cell.Property),
-		Got: string(cell.Got), As: outcome.AsExpected}
+		Got: string(cell.Got), Expectation: outcome.AsExpected}
 	if cell.Node != "" {
 		m.Detail += " at " + cell.Node
 	}
@@ -188,25 +187,25 @@ func (s *Suite) describeCell(c *Scenario, cell *outcome.Cell, has existsFunc) ma
 		m.Detail = fmt.Sprintf("seed %d: %s", cell.Seed, m.Detail)
 	}
 	if cell.Expected == "" || cell.Expected == outcome.AnyOutcome {
-		m.As = outcome.Informational
+		m.Expectation = outcome.Informational
 	}
 	switch {
 	case cell.Unexpected > 0 && cell.Unresolved():
-		m.As, m.Symbol, m.Word, m.Class = outcome.Undecided, "?", cell.Got.String()+", expected "+cell.Expected, "open"
+		m.Expectation, m.Symbol, m.Word, m.Class = outcome.Undecided, "?", cell.Got.String()+", expected "+cell.Expected, "open"
 	case cell.Unexpected > 0:
-		m.As, m.Symbol, m.Word, m.Class = outcome.Unexpected, "!", "unexpected: "+cell.Got.String()+", expected "+cell.Expected, "alarm"
+		m.Expectation, m.Symbol, m.Word, m.Class = outcome.Unexpected, "!", "unexpected: "+cell.Got.String()+", expected "+cell.Expected, "alarm"
 	case cell.Got == verdict.NotExercised:
 		m.Symbol, m.Word, m.Class, m.Href = "–", cell.Got.String(), "faint", ""
 	case cell.Got == verdict.Undecided:
 		m.Symbol, m.Word, m.Class, m.Href = "?", cell.Got.String(), "faint", "" // without an expectation
-	case cell.Got == verdict.Violated && m.As == outcome.Informational:
+	case cell.Got == verdict.Violated && m.Expectation == outcome.Informational:
 		m.Symbol, m.Word, m.Class = "✗", "violated", "violated"
 		if c.State() != outcome.Informational {
 			m.Detail += ", informational"
 		}
 	case cell.Got == verdict.Violated:
 		m.Symbol, m.Word, m.Class = "✗", "violated as expected", "violated"
-	case m.As == outcome.Informational:
+	case m.Expectation == outcome.Informational:
 		m.Symbol, m.Word, m.Class, m.Href = "✓", "holds", "faint", ""
 	default:
 		m.Symbol, m.Word, m.Class, m.Href = "✓", "holds", "fine", ""
@@ -218,7 +217,7 @@ func (s *Suite) describeCell(c *Scenario, cell *outcome.Cell, has existsFunc) ma
 	return m
 }
 
-// rateText states how often a scenario with several runs violated a property.
+// rateText states how often the scenario violated a property, or returns "" for a single run.
 func (s *Suite) rateText(c *Scenario, cell *outcome.Cell) string {
 	if c.Runs <= 1 {
 		return ""
@@ -233,7 +232,7 @@ func (s *Suite) rateText(c *Scenario, cell *outcome.Cell) string {
 	return text
 }
 
-// share states how many of the runs that decided a property violated it.
+// shareText states how many of the conclusive runs violated a property.
 func (s *Suite) share(c outcome.Cell) string {
 	if c.HasRate(s.Backend) {
 		return outcome.Rate(c.Violated, c.Decided)
@@ -249,8 +248,8 @@ func (s *Suite) runDir(c *Scenario, seed uint64) string {
 	return c.Dir
 }
 
-// Examples lists the seeds that are the first or shortest example of a cause but whose runs are not
-// in the store.
+// Examples lists the seeds to rerun and store: the first and shortest examples of each cause, unless they
+// are in the store already.
 func (c *Scenario) Examples() []uint64 {
 	var out []uint64
 	for _, x := range c.Causes {
@@ -263,7 +262,7 @@ func (c *Scenario) Examples() []uint64 {
 	return out
 }
 
-// SetRunDir records the directory of a run that was repeated so that it could be stored.
+// SetRunDir records the directory of a run that was repeated in order to store it.
 func (s *Suite) SetRunDir(o outcome.Outcome) {
 	if c := s.scenario(o.Scenario); o.Dir != "" {
 		c.setRunDir(o.Seed, s.relativeDir(o.Dir))
@@ -280,15 +279,14 @@ func (c *Scenario) setRunDir(seed uint64, dir string) {
 	}
 }
 
-// foundCause is a cause as shown on the page.
+// foundCause is a cause with links to its examples.
 type foundCause struct {
 	outcome.Cause
 	Scenario string
-	First    string // link to the first example's report; "" if it was not stored
+	First    string // link to the first example's report, or "" if not stored
 	Shortest string
 }
 
-// foundCauses lists the causes of all scenarios.
 func (s *Suite) foundCauses(has existsFunc) []foundCause {
 	var out []foundCause
 	for _, c := range s.Scenarios {
@@ -300,25 +298,25 @@ func (s *Suite) foundCauses(has existsFunc) []foundCause {
 	return out
 }
 
-// maxCells limits the seeds that a grid shows. If there are more, it shows the first ones.
+// maxCells limits the number of seeds in a grid. The grid shows the first seeds.
 const maxCells = 10_000
 
-// Letters of a grid's cells.
+// Letters for the results of seeds.
 const (
 	cellNone         = ' ' // not run
 	cellFine         = '.' // as expected
-	cellViolated     = 'v' // a property was violated, as expected or with no expectation set
+	cellViolated     = 'v' // a property was violated, as expected or without an expectation
 	cellUnexpected   = 'x' // not as expected
 	cellInconclusive = '?' // inconclusive
 	cellFailed       = '-'
 	cellAlphabet     = " .vx?-"
 )
 
-// cellLabels maps the letters of cells to their descriptions.
+// cellLabels describes the letters.
 var cellLabels = map[rune]string{cellNone: "not run", cellFine: "no unexpected violation", cellViolated: "violated, as expected or informational",
 	cellUnexpected: "not as expected", cellInconclusive: "inconclusive or interrupted", cellFailed: "failed"}
 
-// addSeed records the result and the directory of a run.
+// addSeed records a run's result and directory.
 func (c *Scenario) addSeed(o outcome.Outcome, s *Suite) {
 	i := o.Seed - s.Seed
 	cells := min(s.Seeds, maxCells)
@@ -346,20 +344,21 @@ func (c *Scenario) addSeed(o outcome.Outcome, s *Suite) {
 	}
 }
 
-// seedGrid shows the seeds of a scenario as rows of cells.
+// seedGrid shows the results for a scenario's seeds in rows of cells.
 type seedGrid struct {
-	ID, Command  string // Command reruns seed N
+	ID, Command  string // Command is for seed N
 	First        uint64
 	Columns      int
-	Size, Side   int // of a cell, and of the labels before a row, in pixels
-	States, More string
+	CellSize     int // in pixels
+	LabelWidth   int // in pixels
+	States, Note string
 	Picture      template.HTML
 }
 
-// seedFlag finds the seed in a command.
+// seedFlag matches the seed in a command.
 var seedFlag = regexp.MustCompile(` --seed \d+`)
 
-// grids lays out the seeds of all scenarios.
+// newGrids returns the grids of all scenarios, with pictures.
 func (s *Suite) grids(has existsFunc) []seedGrid {
 	var out []seedGrid
 	for _, c := range s.Scenarios {
@@ -371,51 +370,51 @@ func (s *Suite) grids(has existsFunc) []seedGrid {
 	return out
 }
 
-// grid lays out the seeds of a scenario. It returns nil for a single seed.
+// newGrid returns a scenario's grid, or nil for a single seed.
 func (s *Suite) grid(c *Scenario) *seedGrid {
 	if c.States == "" {
 		return nil
 	}
-	g := &seedGrid{ID: c.ID(), First: s.Seed, Columns: 20, Size: 14, States: c.States, Command: seedFlag.ReplaceAllLiteralString(c.Command, " --seed N")}
+	g := &seedGrid{ID: c.ID(), First: s.Seed, Columns: 20, CellSize: 14, States: c.States, Command: seedFlag.ReplaceAllLiteralString(c.Command, " --seed N")}
 	switch n := len(c.States); {
 	case n > 1000:
-		g.Columns, g.Size = 100, 8
+		g.Columns, g.CellSize = 100, 8
 	case n > 400:
 		g.Columns = 50
 	}
-	g.Side = max(34, 8+7*len(fmt.Sprint(s.Seed+uint64(len(c.States)))))
+	g.LabelWidth = max(34, 8+7*len(fmt.Sprint(s.Seed+uint64(len(c.States)))))
 	if s.Seeds > len(c.States) {
-		g.More = fmt.Sprintf("The first %d of %d seeds.", len(c.States), s.Seeds)
+		g.Note = fmt.Sprintf("The first %d of %d seeds.", len(c.States), s.Seeds)
 	}
 	return g
 }
 
-// cellPaths maps the letters of cells to SVG paths that mark a cell in addition to its color. A
-// cell is a square of 14 px.
+// cellPaths maps letters to SVG paths for the mark that repeats the meaning of the color. A cell is a
+// square of 14 px.
 var cellPaths = map[rune]string{cellViolated: "M4 4l3 6 3-6", cellUnexpected: "M4 4l6 6m0-6l-6 6", cellInconclusive: "M4.5 5q0-2 2.5-2t2.5 2q0 1.5-2.5 2v2m0 1.5v1", cellFailed: "M4 7h6"}
 
-// gridStyle holds a grid's colors. An SVG file contains a copy.
+// gridStyle contains the grid's colors. Each standalone SVG file includes it.
 const gridStyle = `.grid text{font:11px system-ui,sans-serif;fill:var(--faint)}.grid .c0{fill:var(--line);opacity:.35}.grid .c1{fill:var(--fine);opacity:.55}.grid .c2{fill:var(--stall)}.grid .c3{fill:var(--alarm)}.grid .c4{fill:var(--clock)}.grid .c5{fill:var(--other)}
 .grid .sign{fill:none;stroke:#1b1b1b;stroke-width:1.6}.grid a rect{fill:transparent;stroke:var(--ink);stroke-width:1.5}.grid a:focus rect,.grid a:hover rect,.grid .pick{stroke:var(--lease);stroke-width:3;fill:none}`
 
-// svg draws the grid. Cells of the same kind share one path, so that ten thousand cells take few
-// bytes. A cell whose run is stored links to its report.
+// svg draws the grid. All cells with the same letter share one path, so that ten thousand cells take few
+// bytes. A cell links to its run's report if hrefOf returns an address.
 func (g *seedGrid) svg(read func(seed uint64) string, alone bool) []byte {
 	const top = 34
 	rows := (len(g.States) + g.Columns - 1) / g.Columns
 	columns := min(g.Columns, len(g.States))
 	var b bytes.Buffer
-	width, height := max(g.Side+columns*g.Size+2, 200), top+rows*g.Size+2
+	width, height := max(g.LabelWidth+columns*g.CellSize+2, 200), top+rows*g.CellSize+2
 	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" class="grid" viewBox="0 0 %d %d" width="%d" height="%d">`, width, height, width, height)
 	if alone {
 		fmt.Fprintf(&b, "<style>%s%s</style>", display.ColorsCSS, gridStyle)
 	}
 	fmt.Fprintf(&b, `<text x="0" y="11">%s</text><text x="0" y="%d">seed</text>`, template.HTMLEscapeString(visible(fmt.Sprintf("%s: %s", g.ID, display.Plural(len(g.States), "seed")))), top-5)
 	for x := 0; x < columns; x += 10 {
-		fmt.Fprintf(&b, `<text x="%d" y="%d">+%d</text>`, g.Side+x*g.Size, top-5, x)
+		fmt.Fprintf(&b, `<text x="%d" y="%d">+%d</text>`, g.LabelWidth+x*g.CellSize, top-5, x)
 	}
-	for y := 0; y < rows; y += (13 + g.Size) / g.Size {
-		fmt.Fprintf(&b, `<text x="0" y="%d">%d</text>`, top+y*g.Size+min(11, g.Size+2), g.First+uint64(y*g.Columns))
+	for y := 0; y < rows; y += (13 + g.CellSize) / g.CellSize {
+		fmt.Fprintf(&b, `<text x="0" y="%d">%d</text>`, top+y*g.CellSize+min(11, g.CellSize+2), g.First+uint64(y*g.Columns))
 	}
 	for kind, letter := range cellAlphabet {
 		var cells, marks strings.Builder
@@ -424,8 +423,8 @@ func (g *seedGrid) svg(read func(seed uint64) string, alone bool) []byte {
 				continue
 			}
 			x, y := g.corner(i)
-			fmt.Fprintf(&cells, "M%d %dh%dv%dh-%dz", x, y+top, g.Size-1, g.Size-1, g.Size-1)
-			if sign := cellPaths[letter]; sign != "" && g.Size == 14 {
+			fmt.Fprintf(&cells, "M%d %dh%dv%dh-%dz", x, y+top, g.CellSize-1, g.CellSize-1, g.CellSize-1)
+			if sign := cellPaths[letter]; sign != "" && g.CellSize == 14 {
 				marks.WriteString(translate(sign, x, y+top))
 			}
 		}
@@ -441,19 +440,19 @@ func (g *seedGrid) svg(read func(seed uint64) string, alone bool) []byte {
 		if href := read(seed); href != "" {
 			x, y := g.corner(i)
 			fmt.Fprintf(&b, `<a href="%s" data-at="%d" aria-label="seed %d: %s, report"><rect x="%d" y="%d" width="%d" height="%d"/></a>`,
-				template.HTMLEscapeString(href), i, seed, cellLabels[state], x, y+top, g.Size-1, g.Size-1)
+				template.HTMLEscapeString(href), i, seed, cellLabels[state], x, y+top, g.CellSize-1, g.CellSize-1)
 		}
 	}
 	b.WriteString("</svg>\n")
 	return b.Bytes()
 }
 
-// corner returns the top left corner of a cell, relative to the grid's header.
+// corner returns a cell's top left corner, relative to the area below the header.
 func (g *seedGrid) corner(i int) (x, y int) {
-	return g.Side + i%g.Columns*g.Size, i / g.Columns * g.Size
+	return g.LabelWidth + i%g.Columns*g.CellSize, i / g.Columns * g.CellSize
 }
 
-// translate moves a path to a cell: the path begins with its position in the square.
+// translate moves a path, which must start with its position in the square, to a cell.
 func translate(path string, x, y int) string {
 	var dx, dy float64
 	fmt.Sscanf(path, "M%f %f", &dx, &dy)
@@ -461,8 +460,8 @@ func translate(path string, x, y int) string {
 	return fmt.Sprintf("M%g %g%s", float64(x)+dx-0.5, float64(y)+dy-0.5, rest)
 }
 
-// pictures draws images for a suite with many seeds: for each scenario the result of each seed, and
-// for each property the violation rates.
+// drawImages draws images for a suite with several seeds: the results by seed for each scenario and the
+// violation rates for each property.
 func (s *Suite) pictures() []File {
 	if s.Seeds <= 1 {
 		return nil
@@ -489,16 +488,16 @@ func (s *Suite) pictures() []File {
 		if !violated || len(rates) > maxRates {
 			continue
 		}
-		f := figures.Rates(fmt.Sprintf("share of seeds that violated %s, of those that exercised it", property), rates)
+		f := figures.Rates(fmt.Sprintf("share of seeds that violated %s, among those that exercised it", property), rates)
 		s.Rates = append(s.Rates, add("rates-"+property+".svg", f.SVG()))
 	}
 	return files
 }
 
-// maxRates is the number of scenarios that fit into one image.
+// maxRates is the maximum number of scenarios in an image.
 const maxRates = 12
 
-// SeedRange describes the seeds of a suite.
+// SeedRange returns "seed N" or "seeds N to M".
 func (s *Suite) SeedRange() string {
 	if s.Seeds <= 1 {
 		return fmt.Sprintf("seed %d", s.Seed)
@@ -506,7 +505,7 @@ func (s *Suite) SeedRange() string {
 	return fmt.Sprintf("seeds %d to %d", s.Seed, s.Seed+uint64(s.Seeds)-1)
 }
 
-// Headline summarizes the results of the suite in a few sentences.
+// Headline summarizes the suite's results in a few sentences.
 func (s *Suite) Headline() string {
 	parts := outcome.DescribeCounts(s.Counts)
 	if len(parts) == 0 {
@@ -533,17 +532,16 @@ func (s *Suite) Headline() string {
 		text += ". Informational: " + free
 	}
 	if s.Interrupted {
-		text += fmt.Sprintf(". Interrupted after %d of %d runs: these are the partial results", s.Runs, s.Planned)
+		text += fmt.Sprintf(". Interrupted after %d of %d runs; these are partial results", s.Runs, s.Planned)
 	}
 	return text + "."
 }
 
-// allInformational reports whether all runs are informational.
 func (s *Suite) allInformational() bool {
 	return s.Runs > 0 && s.Counts[outcome.Informational] == s.Runs
 }
 
-// violationCounts returns the number of runs that violated each property.
+// violationCounts returns the number of violating runs by property.
 func (s *Suite) violationCounts() map[string]int {
 	out := map[string]int{}
 	for _, c := range s.Scenarios {
@@ -556,8 +554,8 @@ func (s *Suite) violationCounts() map[string]int {
 	return out
 }
 
-// describeInformational describes the results of the informational scenarios, or returns "" if
-// there are none. It also reports whether they violated anything.
+// describeInformational describes the results of informational scenarios, or returns "" if there are
+// none. violated reports whether they violated anything.
 func (s *Suite) describeInformational() (text string, violated bool) {
 	var all []string
 	for _, c := range s.Scenarios {
@@ -587,18 +585,17 @@ func (s *Suite) describeInformational() (text string, violated bool) {
 	return strings.Join(clipList(all), "; "), violated
 }
 
-// anyDecided reports whether any run decided a property.
+// anyDecided reports whether any run had a conclusive result.
 func (s *Suite) anyDecided() bool {
 	return slices.ContainsFunc(s.Scenarios, func(c *Scenario) bool {
 		return slices.ContainsFunc(c.Cells, func(cell outcome.Cell) bool { return cell.Decided > 0 })
 	})
 }
 
-// maxNamed limits the items listed in a sentence.
+// maxListed limits the number of items listed in a sentence.
 const maxNamed = 8
 
-// unexpectedResults lists the unexpected violations, and all other results that were not as
-// expected.
+// unexpectedResults lists the unexpected violations and the other results that were not as expected.
 func (s *Suite) unexpectedResults() (found, missed []string) {
 	for _, c := range s.Scenarios {
 		for _, cell := range c.Cells {
@@ -624,7 +621,7 @@ func clipList(all []string) []string {
 	return all
 }
 
-// causeText returns the cause of a violation and its node in parentheses.
+// causeText returns a violation's cause and node in parentheses.
 func causeText(c outcome.Cell) string {
 	text := c.Cause
 	if c.Node != "" {
@@ -636,33 +633,33 @@ func causeText(c outcome.Cell) string {
 	return " (" + text + ")"
 }
 
-// maxTextLen limits a text in a report, in characters. Longer texts are not readable, and untrusted
+// maxTextLen limits the length of text in a report, in characters. Nobody can read more, and untrusted
 // files may contain anything.
 const maxTextLen = 4096
 
 func visible(s string) string { return display.Visible(s, maxTextLen) }
 
-// markdownEscapes makes Markdown show text unchanged, in table cells too.
+// markdownEscapes escapes text for Markdown, including table cells.
 var markdownEscapes = strings.NewReplacer(`\`, `\\`, "`", "\\`", "*", `\*`, "_", `\_`, "[", `\[`, "]", `\]`, "<", "&lt;", ">", "&gt;",
 	"&", "&amp;", "|", `\|`, "#", `\#`, "~", `\~`, "!", `\!`, "@", "@\u200b")
 
 func markdown(s string) string { return markdownEscapes.Replace(visible(s)) }
 
-// writeMarkdown writes suite.md, which has the content of suite.html for issues and wikis.
+// writeMarkdown writes suite.md, which has the same content as suite.html, for issues and wikis.
 func writeMarkdown(w io.Writer, v view) {
 	fmt.Fprintf(w, "# Safety report\n\n%s\n\n", markdown(v.Headline))
 	fmt.Fprint(w, "## Expected and actual\n\n✓ holds · ✗ violated as expected, with its cause · ! unexpected · ? inconclusive · – skipped\n\n")
-	for _, m := range v.More {
+	for _, m := range v.Notes {
 		fmt.Fprintf(w, "%s\n\n", markdown(m))
 	}
 	writeMatrix(w, v)
-	if len(v.Hidden) > 0 {
-		fmt.Fprintf(w, "\nNot shown, because they have no expectation and were not violated: %s.\n", strings.Join(v.Hidden, ", "))
+	if len(v.HiddenProperties) > 0 {
+		fmt.Fprintf(w, "\nNot shown, because they have no expectation and were not violated: %s.\n", strings.Join(v.HiddenProperties, ", "))
 	}
-	if len(v.Found) > 0 {
+	if len(v.Causes) > 0 {
 		fmt.Fprint(w, "\n## Violations and the seeds that show them\n\n| scenario | property | cause | seeds | first | shortest | run again |\n|---|---|---|---|---|---|---|\n")
 	}
-	for _, x := range v.Found {
+	for _, x := range v.Causes {
 		fmt.Fprintf(w, "| %s | %s | %s | %d | %s | %s | `%s` |\n", markdown(x.Scenario), markdown(x.Property), markdown(x.Cause.Cause), x.Runs,
 			link(fmt.Sprint(x.Cause.First.Seed), x.First), link(fmt.Sprintf("%d (%d events)", x.Cause.Shortest.Seed, x.Cause.Shortest.Events), x.Shortest),
 			strings.NewReplacer("`", "'", "|", "\\|").Replace(visible(x.Cause.Shortest.Command)))
@@ -679,8 +676,8 @@ func writeMarkdown(w io.Writer, v view) {
 	for _, f := range v.Facts {
 		fmt.Fprintf(w, "| %s | %s |\n", f[0], markdown(f[1]))
 	}
-	fmt.Fprint(w, "\n## Limits\n\nEach result applies to the runs above, with their seeds and faults. “Holds” means that no violation "+
-		"was found in them. Other seeds, faults, settings or timings may show one. In the simulation, the nodes and the network "+
+	fmt.Fprint(w, "\n## Limits\n\nEach result applies only to the runs above, with their seeds and faults. “Holds” means that no violation "+
+		"was found in them. Other seeds, faults, settings or timings may reveal one. In the simulation, the nodes and the network "+
 		"are models. Skipped and inconclusive runs show nothing.\n")
 }
 
@@ -692,7 +689,7 @@ func writeMatrix(w io.Writer, v view) {
 	}
 	fmt.Fprintf(w, "| %s |\n|%s\n", strings.Join(heads, " | "), strings.Repeat("---|", len(heads)))
 	var rows []row
-	for _, f := range slices.Concat(v.Wrong, v.Fine) {
+	for _, f := range slices.Concat(v.UnexpectedFamilies, v.ExpectedFamilies) {
 		rows = append(rows, f.Rows...)
 	}
 	for _, r := range rows {
@@ -734,10 +731,10 @@ func writeSkipped(w io.Writer, v view) {
 }
 
 func writeTroubles(w io.Writer, v view) {
-	if len(v.Troubles) > 0 {
+	if len(v.Problems) > 0 {
 		fmt.Fprint(w, "\n## Retried or failed\n\n")
 	}
-	for _, g := range v.Troubles {
+	for _, g := range v.Problems {
 		fmt.Fprintf(w, "- %s: ", link(g.ID, g.Href))
 		for i, t := range g.Texts {
 			if i > 0 {

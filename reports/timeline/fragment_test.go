@@ -17,17 +17,17 @@ import (
 
 func TestScriptIsShort(t *testing.T) {
 	if n := strings.Count(Script, "\n"); n > 440 {
-		t.Errorf("the script has %d lines, limit 440", n)
+		t.Errorf("script has %d lines, want at most 440", n)
 	}
 	for _, banned := range []string{"innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "fetch(", "http://www.w3.org/1999"} {
 		if strings.Contains(Script, banned) {
-			t.Errorf("the script contains %s", banned)
+			t.Errorf("script contains %q", banned)
 		}
 	}
 }
 
-// Names are escaped in the page's markup and in its data.
-func TestUntrustedNames(t *testing.T) {
+// Names are escaped in the markup and in the data.
+func TestUntrustedNamesAreEscaped(t *testing.T) {
 	h := readHistory(t, "../../checker/testdata/restart-forgets.txt")
 	evil := `</script><script>alert(1)</script><img src=x onerror="alert(2)">` + "\x00\u202e" + strings.Repeat("A", 1<<20)
 	for i := range h.Events {
@@ -45,11 +45,11 @@ func TestUntrustedNames(t *testing.T) {
 	}
 	for _, bad := range []string{"<img", "alert(1)</", "\x00", "\u202e"} {
 		if strings.Contains(string(html), bad) {
-			t.Errorf("the page contains %q", bad)
+			t.Errorf("fragment contains %q", bad)
 		}
 	}
 	if len(html) > 1<<20 {
-		t.Errorf("the fragment has %d bytes", len(html))
+		t.Errorf("fragment has %d bytes, want at most 1 MiB", len(html))
 	}
 }
 
@@ -61,7 +61,7 @@ func TestEmptyHistory(t *testing.T) {
 	}
 }
 
-// A run of a hundred thousand events, with an overlap in the middle, is folded.
+// The timeline of a run with a hundred thousand events and an overlap in the middle is folded.
 func TestLongRunIsFolded(t *testing.T) {
 	h := longRun(100_000)
 	v := verdict.Verdict{Results: []verdict.Result{overlap(t, h)}}
@@ -71,14 +71,14 @@ func TestLongRunIsFolded(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(data) > 2_500_000 || len(tl.Items) > 2*maxItems {
-		t.Errorf("too long: %d bytes, %d items", len(data), len(tl.Items))
+		t.Errorf("timeline is too long: %d bytes, %d items", len(data), len(tl.Items))
 	}
 	html, err := tl.Fragment()
 	if err != nil || len(html) > 600_000 || !bytes.Equal(decompress(t, string(html)), data) {
-		t.Errorf("the fragment has %d bytes for %d bytes of data, or other data: %v", len(html), len(data), err)
+		t.Errorf("fragment has %d bytes for %d bytes of data, or contains other data: %v", len(html), len(data), err)
 	}
 	if v := tl.Views[0]; tl.Whole[0] > v.From || tl.Whole[1] < v.To || tl.Whole[1]-tl.Whole[0] >= tl.End {
-		t.Errorf("the window %v is not around %d to %d", tl.Whole, v.From, v.To)
+		t.Errorf("complete span is %v, want a part of the run that includes %d to %d", tl.Whole, v.From, v.To)
 	}
 	if !strings.Contains(tl.Omitted, "omitted") {
 		t.Errorf("Omitted is %q", tl.Omitted)
@@ -96,7 +96,7 @@ func TestLongRunIsFolded(t *testing.T) {
 	}
 }
 
-// decompress returns the uncompressed data of a long timeline.
+// decompress returns the data of a timeline long enough to be compressed.
 func decompress(t *testing.T, html string) []byte {
 	t.Helper()
 	_, rest, _ := strings.Cut(html, `class="tl-data">`)
@@ -116,8 +116,8 @@ func decompress(t *testing.T, html string) []byte {
 	return data
 }
 
-// overlap returns the first pair of overlapping beliefs as a violation. It is used instead of the
-// checker, which would run porcupine on the history and take seconds.
+// overlap returns the first two overlapping beliefs as a violation. The checker would take seconds,
+// because it would run porcupine on the history.
 func overlap(t *testing.T, h *history.History) verdict.Result {
 	t.Helper()
 	all := facts.Read(h).Beliefs()
@@ -131,7 +131,7 @@ func overlap(t *testing.T, h *history.History) verdict.Result {
 	return verdict.Result{}
 }
 
-// longRun builds a history of two clients that take turns holding the lock, with one overlap.
+// longRun returns a history of two clients that take turns holding the lock. Once, both hold it.
 func longRun(n int) *history.History {
 	h := &history.History{Params: history.Params{Clients: []string{"c1", "c2"}, Nodes: []string{"n1", "n2", "n3"}, Quorum: 2, TTL: 10e9, Resource: "r1", Fence: "none"}}
 	at := int64(0)

@@ -18,7 +18,6 @@ import (
 	"lockpick/scenarios"
 )
 
-// TestCatalogLayouts checks the layout of every scenario in the catalog.
 func TestCatalogLayouts(t *testing.T) {
 	known := scenario.Known{Properties: checker.Properties(), Causes: verdict.Causes(), Numbers: checker.Numbers()}.With(kinds.All)
 	for _, m := range broken.Mistakes() {

@@ -22,7 +22,7 @@ func TestLayoutInvariants(t *testing.T) {
 	}
 }
 
-// checkLayout checks a layout against the invariants of all layouts and against the checker's
+// checkLayout checks that the layout of a history has no inconsistencies and agrees with the checker's
 // numbers.
 func checkLayout(t *testing.T, h *history.History) Timeline {
 	t.Helper()
@@ -34,7 +34,7 @@ func checkLayoutOf(t *testing.T, h *history.History, v verdict.Verdict) Timeline
 	tl := Of(h, v)
 	first, err := json.Marshal(tl)
 	if second, _ := json.Marshal(Of(h, v)); err != nil || !bytes.Equal(first, second) {
-		t.Errorf("a second layout differs (%v)", err)
+		t.Errorf("two layouts of the same run differ (%v)", err)
 	}
 	checkGeometry(t, tl)
 	checkItems(t, tl, h)
@@ -55,7 +55,7 @@ func checkGeometry(t *testing.T, tl Timeline) {
 		y = l.Y + l.H
 	}
 	if y > tl.Height {
-		t.Errorf("lanes end at %d, below the height %d", y, tl.Height)
+		t.Errorf("lanes end at %d, which exceeds the height %d", y, tl.Height)
 	}
 	for n, r := range tl.Rows {
 		if l := tl.Lanes[r.Lane]; r.Y < l.Y || r.Y+r.H > l.Y+l.H {
@@ -63,7 +63,7 @@ func checkGeometry(t *testing.T, tl Timeline) {
 		}
 	}
 	if tl.Open[0] < 0 || tl.Open[0] >= tl.Open[1] || tl.Open[1] > tl.End {
-		t.Errorf("the initial view is %v of %d", tl.Open, tl.End)
+		t.Errorf("initial view is %v, run ends at %d", tl.Open, tl.End)
 	}
 }
 
@@ -94,8 +94,8 @@ func checkItems(t *testing.T, tl Timeline, h *history.History) {
 	}
 }
 
-// checkIncidents checks that every incident counted by the verdict is listed, and that the initial view
-// contains the one that the verdict shows.
+// checkIncidents checks that all incidents that the verdict counts are listed, and that the initial view
+// includes the incident that the verdict shows.
 func checkIncidents(t *testing.T, tl Timeline, v verdict.Verdict) {
 	t.Helper()
 	listed := map[string]int{}
@@ -107,7 +107,7 @@ func checkIncidents(t *testing.T, tl Timeline, v verdict.Verdict) {
 	}
 	for _, r := range v.Results {
 		if r.Witness != nil && r.Incidents > 0 && listed[r.Property] != r.Incidents {
-			t.Errorf("%d incidents of %s are listed, but the checker counts %d: %+v", listed[r.Property], r.Property, r.Incidents, tl.Views)
+			t.Errorf("%d incidents of %s listed, but the checker counts %d: %+v", listed[r.Property], r.Property, r.Incidents, tl.Views)
 		}
 	}
 	if tl.Unlisted != "" {
@@ -115,7 +115,7 @@ func checkIncidents(t *testing.T, tl Timeline, v verdict.Verdict) {
 	}
 	if len(tl.Views) > 0 {
 		if x := tl.Views[tl.First]; tl.Open[0] > x.From || tl.Open[1] < x.To {
-			t.Errorf("the initial view is %v, but the violation lasts from %d to %d", tl.Open, x.From, x.To)
+			t.Errorf("initial view is %v, but the violation lasts from %d to %d", tl.Open, x.From, x.To)
 		}
 	}
 }
@@ -136,13 +136,13 @@ func checkCounts(t *testing.T, tl Timeline, h *history.History, v verdict.Verdic
 		}
 	}
 	if want := v.Numbers["double-hold-seconds"]; math.Abs(doubleHold-want) > 1e-5*(1+v.Numbers["incidents"]) {
-		t.Errorf("more than one holder for %f s in the step line, %f s in the checker", doubleHold, want)
+		t.Errorf("step line shows more than one holder for %f s, but the checker counts %f s", doubleHold, want)
 	}
 	if r := v.Result(verdict.MutualExclusion); r.Outcome != verdict.Undecided && (holders > 1) != (r.Outcome == verdict.Violated) {
-		t.Errorf("the step line rises to %d, but mutual exclusion is %s", holders, r.Outcome)
+		t.Errorf("step line reaches %d, but mutual exclusion is %s", holders, r.Outcome)
 	}
 	if drawn["acquire-ok"] != v.Numbers["grants"] {
-		t.Errorf("%v grants are drawn, want %v", drawn["acquire-ok"], v.Numbers["grants"])
+		t.Errorf("%v grants drawn, want %v", drawn["acquire-ok"], v.Numbers["grants"])
 	}
 	if r := v.Result(verdict.ResourceSafety); r.Outcome != verdict.Undecided && (drawn["accepted"]+drawn["damage"]+drawn["refused"] != v.Numbers["writes"] || drawn["refused"] != v.Numbers["refused-writes"]) {
 		t.Errorf("writes drawn: %v, counted: %v, refused %v", drawn, v.Numbers["writes"], v.Numbers["refused-writes"])

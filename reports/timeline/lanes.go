@@ -14,11 +14,11 @@ import (
 	"lockpick/reports/display"
 )
 
-// maxClients limits the clients that have lanes.
+// maxClients limits the number of clients with lanes.
 const maxClients = 24
 
-// clientLanes draws each client: its operations and, below them, the spans in which it believed
-// that it held the lock.
+// drawClientLanes draws for each client its operations and, below them, when it believed it held the
+// lock.
 func (b *builder) clientLanes() {
 	names := b.chart.limitLanes(b.run.f.Params.Clients, maxClients, "client")
 	rows := map[string]int{}
@@ -43,7 +43,7 @@ func (b *builder) drawBeliefs(row int, beliefs []facts.Window) {
 	slices.SortStableFunc(beliefs, func(x, y facts.Window) int { return cmp.Compare(x.From, y.From) })
 	var last int64
 	for _, x := range beliefs {
-		from := max(x.From, last) // if a client holds two locks, its beliefs are drawn one after the other
+		from := max(x.From, last) // beliefs about two locks at the same time don't fit in one row
 		if from >= x.To {
 			continue
 		}
@@ -52,7 +52,7 @@ func (b *builder) drawBeliefs(row int, beliefs []facts.Window) {
 	}
 }
 
-// drawOperations draws operations in the order of their calls.
+// drawOperations draws the clients' operations in the order of the calls.
 func (b *builder) drawOperations(rows map[string]int) {
 	all := map[string][]facts.Operation{} // by client
 	put := func(o facts.Operation) {
@@ -81,8 +81,8 @@ func (b *builder) drawOperations(rows map[string]int) {
 	}
 }
 
-// drawOperation draws an operation in its client's row at the first position that is not taken, and
-// returns the instant from which the row is free again.
+// drawOperation draws an operation from its call, or from when the row is free, to its end. It returns
+// when the row is free again.
 func (b *builder) drawOperation(row int, o facts.Operation, to, free int64) int64 {
 	e := o.Call
 	if o.Return != nil {
@@ -114,8 +114,8 @@ func operationDetail(call, ret *event) string {
 	return sentence(parts...)
 }
 
-// endOfOperation returns when a client's i-th operation returned. If it did not return, it ends at
-// the client's next operation or at the client's end.
+// endOfOperation returns when ops[i] returned. An operation that never returned ends at the client's
+// next operation, at the client's death, or at the end of the run.
 func (r *run) endOfOperation(ops []facts.Operation, i int) int64 {
 	o := ops[i]
 	if o.Return != nil {
@@ -132,8 +132,8 @@ func (r *run) endOfOperation(ops []facts.Operation, i int) int64 {
 
 const maxKeys = 4
 
-// holderLanes draws, for each lock, how many clients believe that they hold it. As in the checker,
-// only the certain part of a belief counts.
+// drawHolderLanes draws for each lock how many clients believe they hold it. As in the checker, only
+// the certain part of a belief counts.
 func (b *builder) holderLanes() {
 	byKey := map[string][]facts.Window{}
 	var keys []string
@@ -214,10 +214,10 @@ func (b *builder) overlap(row int, beliefs []facts.Window, now []int, from, to i
 
 const maxNodes = 24
 
-// nodeLanes draws the keys of each node.
+// drawNodeLanes draws each node's keys.
 func (b *builder) nodeLanes() {
 	names := b.chart.limitLanes(b.run.f.Params.Nodes, maxNodes, "node")
-	lives := b.run.inferredLives // from the links, unless the nodes reported their keys
+	lives := b.run.inferredLives // inferred from the links, unless the nodes report their keys
 	if b.run.f.Params.Life {
 		lives = b.run.reportedLives
 	}
@@ -242,15 +242,15 @@ func (b *builder) nodeLanes() {
 	}
 }
 
-// life is a key on a node from when it was set until it was gone.
+// life is a key's life on a node, from when it was set until it was gone.
 type life struct {
 	key, owner string
-	session    string // of the owner; "" if unknown
+	session    string // the owner's session, or "" if unknown
 	from, to   int64
-	expiresAt  int64    // when it was to expire by the node's clock; noDeadline if it has no expiry
-	endedEarly bool     // gone before that, or while its session believed it held the lock
-	endText    string   // how it ended; "" if it ended as intended
-	events     []*event // that show it
+	expiresAt  int64    // when it was due to expire by the node's clock, or noDeadline
+	endedEarly bool     // it ended before that, or while its client believed it held the lock
+	endText    string   // how it ended; "" if it expired as intended
+	events     []*event // events it was derived from
 }
 
 func (b *builder) drawLife(row int, l life) {
@@ -269,7 +269,7 @@ func (b *builder) drawLife(row int, l life) {
 	}
 }
 
-// resourceLane draws the writes that the resource accepted or refused, from the resource's own log.
+// drawResourceLane draws the writes that the resource accepted or refused according to its own log.
 func (b *builder) resourceLane(v verdict.Verdict) {
 	if !slices.ContainsFunc(b.run.f.Log, func(e *event) bool { return e.Applied != 0 }) {
 		return
@@ -301,7 +301,7 @@ func (b *builder) resourceLane(v verdict.Verdict) {
 	}
 }
 
-// damagingEvents maps the events that damaged the resource to explanations of the damage.
+// damagingEvents returns the events that damaged the resource, with explanations.
 func (r *run) damagingEvents(v verdict.Verdict) map[int64]string {
 	explanations := map[int64]string{}
 	for _, name := range []string{verdict.FencingOrder, verdict.ResourceSafety} {
@@ -344,7 +344,7 @@ func describeClock(change facts.ClockChange) string {
 	return s
 }
 
-// clockRow draws when a process's clock was wrong, if it ever was.
+// drawClockRow draws when a process's clock was wrong. It adds no row for a clock that never was.
 func (b *builder) clockRow(name string) {
 	changes := b.run.f.ClockChangesOf(name)
 	if !slices.ContainsFunc(changes, facts.ClockChange.IsWrong) {
@@ -362,7 +362,7 @@ func (b *builder) clockRow(name string) {
 	}
 }
 
-// drawStalls draws when a process was paused or down, in the background of its lane.
+// drawStalls draws when a process was paused or down, in the background of the lane.
 func (b *builder) drawStalls(name string) {
 	cover := -1
 	for _, f := range b.run.f.Faults {
@@ -382,7 +382,7 @@ func (b *builder) drawStalls(name string) {
 	}
 }
 
-// readBacks describes what was read back for a fault.
+// readBacks describes a fault's read-backs.
 func readBacks(f *facts.Fault) string {
 	var parts []string
 	if f.Begin != nil && f.Begin.Cause != "" {
@@ -397,11 +397,11 @@ func readBacks(f *facts.Fault) string {
 	return sentence(parts...)
 }
 
-// maxTracks limits the rows of faults to what a reader can follow.
+// maxTracks limits the number of fault rows to what a reader can follow.
 const maxTracks = 8
 
-// faultLane draws each fault from its injection to its end. Faults of the same kind and step that
-// began and ended together are drawn as one.
+// drawFaultLane draws each fault from its injection to its end. It draws faults of the same kind and step
+// as one if they started and ended together.
 func (b *builder) faultLane() {
 	groups := b.run.faultGroups()
 	if len(groups) == 0 {
@@ -409,7 +409,7 @@ func (b *builder) faultLane() {
 	}
 	b.chart.lane("faults", faults)
 	var rows []int
-	var free, clear []int64 // when each row becomes free, and when its last label no longer needs the room
+	var free, clear []int64 // when each row is free, and when there is also no label in the way
 	crowded := 0
 	for _, g := range groups {
 		from, to := b.run.spanOf(g)
@@ -429,7 +429,7 @@ func (b *builder) faultLane() {
 		b.drawFault(rows[i], g)
 	}
 	if crowded > 0 {
-		b.chart.noteOmitted(fmt.Sprintf("%d faults active at the same time as %d others", crowded, maxTracks))
+		b.chart.noteOmitted(fmt.Sprintf("%d faults that were active at the same time as %d others", crowded, maxTracks))
 	}
 }
 
@@ -464,7 +464,6 @@ func (b *builder) drawFault(row int, g []*facts.Fault) {
 	}
 }
 
-// describeStep describes a planned step.
 func (r *run) describeStep(step int) string {
 	if step == history.UnplannedStep {
 		return "unplanned"
@@ -477,8 +476,7 @@ func (r *run) describeStep(step int) string {
 	return ""
 }
 
-// faultGroups groups faults that began and ended together. The groups are ordered by when they
-// began.
+// faultGroups groups faults that started and ended together, ordered by start time.
 func (r *run) faultGroups() [][]*facts.Fault {
 	const moment = 20e6
 	near := func(x, y int64) bool { return x == y || max(x, y)-min(x, y) <= moment }
@@ -509,7 +507,7 @@ func (r *run) faultGroups() [][]*facts.Fault {
 	return out
 }
 
-// spanOf returns the span of a group of faults, including the time it took to inject them.
+// spanOf returns the time span of a group of faults, including the time it took to inject them.
 func (r *run) spanOf(g []*facts.Fault) (from, to int64) {
 	from = noDeadline
 	for _, f := range g {
@@ -522,7 +520,7 @@ func (r *run) spanOf(g []*facts.Fault) (from, to int64) {
 	return from, to
 }
 
-// joinTargets lists targets briefly, with the links of one client as "c1–n1 n2 n3".
+// joinTargets lists targets. It shortens consecutive links of the same client to "c1-n1 n2 n3".
 func joinTargets(targets []string) string {
 	var out []string
 	last := ""

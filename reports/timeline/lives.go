@@ -13,13 +13,13 @@ import (
 	"lockpick/reports/display"
 )
 
-// reportedLives returns the lives of keys as reported by the nodes.
+// reportedLives returns the keys' lives on each node, as reported by the nodes.
 func (r *run) reportedLives() map[string][][]life {
 	out := map[string][][]life{}
 	all := r.f.Lives()
 	for _, node := range r.f.Params.Nodes {
 		if out[node] != nil {
-			continue // listed twice
+			continue // the node is listed twice
 		}
 		for _, key := range all.Keys {
 			if intervals := all.Intervals(node, key); len(intervals) > 0 {
@@ -30,8 +30,8 @@ func (r *run) reportedLives() map[string][][]life {
 	return out
 }
 
-// consecutiveLives returns the lives of one key on one node. It removes overlaps between
-// consecutive lives, which arise if the error of the timestamps exceeds the gap between the lives.
+// consecutiveLives returns a key's lives on a node. It removes overlaps between lives, which arise if
+// the timestamp error exceeds the gap between two lives.
 func (r *run) consecutiveLives(intervals []*facts.KeyInterval) (lives []life) {
 	free := int64(0)
 	for i, s := range intervals {
@@ -67,14 +67,14 @@ func (r *run) lifeOf(s *facts.KeyInterval) life {
 		r.markReleased(&l, by, end.T)
 		return l
 	}
-	const tick = 1e6 // nodes count in whole milliseconds
+	const tick = 1e6 // nodes measure time in whole milliseconds
 	if l.endedEarly = l.to < l.expiresAt-tick && by != l.owner; l.endedEarly {
 		l.endText = display.DescribeEarlyEnd(end.Life.What, end.Life.Why, facts.Issuer(end))
 	}
 	return l
 }
 
-// markReleased records that a key was deleted by its own client.
+// markReleased records that the key was deleted by its own client.
 func (r *run) markReleased(l *life, client string, at int64) {
 	if l.endedEarly = r.believes(l.session, at); l.endedEarly {
 		l.endText = client + "'s own delayed release deletes it while the client believes that it holds the lock"
@@ -83,7 +83,7 @@ func (r *run) markReleased(l *life, client string, at int64) {
 	}
 }
 
-// sessionOf returns the session whose token is the key's value or one of the value's fields; "" if
+// sessionOf returns the session whose token is the key's value or one of the value's fields, or "" if
 // there is none.
 func (r *run) sessionOf(s *facts.KeyInterval) string {
 	if name := r.owners[s.Value]; name != "" {
@@ -97,9 +97,9 @@ func (r *run) sessionOf(s *facts.KeyInterval) string {
 	return ""
 }
 
-// inferredLives derives the lives of keys from the commands on the links and the node's faults, for
-// nodes that do not report their keys. An accepted set or extension shows that the key exists. A
-// later set by another client shows that the earlier key was gone.
+// inferredLives infers the keys' lives on each node from the commands on the links and the node's
+// faults, for nodes that don't report their keys. If the node accepts a set or an extension, the key
+// exists from then on. If the node accepts a later set by another client, the earlier key was gone.
 func (r *run) inferredLives() map[string][][]life {
 	out := map[string][][]life{}
 	for node, commands := range r.f.LockCommandsByNode() {
@@ -123,16 +123,16 @@ func (r *run) inferredLives() map[string][][]life {
 	return out
 }
 
-// inference derives the lives of one key on one node from its commands.
+// inference infers a key's lives on a node.
 type inference struct {
 	*run
 	node  string
 	lives []life
 
-	open      *life  // nil if there is no key
-	set       *event // the command that set it
-	renewedAt int64  // when it was last set or extended
-	lastSeen  int64  // when it was last known to exist
+	open      *life  // current life; nil if there is no key
+	set       *event // command that set the key
+	renewedAt int64  // when the key was last set or extended
+	lastSeen  int64  // when the key was last known to exist
 }
 
 func (in *inference) apply(e *event) {
@@ -166,8 +166,8 @@ func (in *inference) begin(set *event) {
 	in.set, in.renewedAt, in.lastSeen = set, set.Applied, set.Applied
 }
 
-// end ends the current life, if there is one. at is an instant at which the key is certainly gone,
-// and by is the command that shows this.
+// end ends the current life, if any. The key is certainly gone at the time at, as shown by the command
+// by.
 func (in *inference) end(at int64, by *event, how string) {
 	l := in.open
 	if l == nil {
@@ -191,8 +191,8 @@ func (in *inference) end(at int64, by *event, how string) {
 	in.lives = append(in.lives, *l)
 }
 
-// expiryOf returns when a TTL that starts at the given instant elapses, at the node's current clock
-// rate. latestEnd accounts for later changes of that clock.
+// expiryOf returns when a TTL that starts at the given time elapses at the node's current clock rate.
+// latestEnd accounts for later changes to the clock.
 func (in *inference) expiryOf(at, ttl int64) int64 {
 	rate := facts.ClockAt(in.f.ClockChangesOf(in.node), at).Rate
 	if ttl <= 0 || ttl > math.MaxInt64/4 || rate <= 0 {
@@ -201,9 +201,8 @@ func (in *inference) expiryOf(at, ttl int64) int64 {
 	return at + int64(float64(ttl)/rate)
 }
 
-// latestEnd returns the latest time at which the key can have ended, and the reason: it expired, or
-// a fault hit its node after the key was last known to exist. shown is when a command showed that
-// the key was gone.
+// latestEnd returns when the key ended at the latest, and why: it expired, or a fault hit the node after
+// the key was last known to exist. goneAt is when a command showed that the key was gone.
 func (in *inference) latestEnd(l *life, shown int64) (int64, string) {
 	at, why := in.endByClock(l)
 	for _, f := range in.f.Faults {
@@ -222,8 +221,8 @@ func (in *inference) latestEnd(l *life, shown int64) (int64, string) {
 	return at, why
 }
 
-// endByClock returns when the node's clock ends a key. This is the key's expiry, unless the clock
-// was changed.
+// endByClock returns when the key expires, taking changes to the node's clock into account, and which
+// change made it expire earlier.
 func (in *inference) endByClock(l *life) (int64, string) {
 	at, why := l.expiresAt, ""
 	changes := in.f.ClockChangesOf(in.node)
@@ -239,19 +238,17 @@ func (in *inference) endByClock(l *life) (int64, string) {
 	return at, why
 }
 
-// believes reports whether a session's client believed, at the given instant, that it held the
-// lock.
+// believesAt reports whether a session's client believed at the given time that it held the lock.
 func (r *run) believes(session string, at int64) bool {
 	s := r.f.SessionByName(session)
 	return s != nil && slices.ContainsFunc(slices.Collect(r.f.Windows(s)), func(x facts.Window) bool { return x.From <= at && at < x.To })
 }
 
-// maxItems limits the items, so that the page stays small and fast to draw.
+// maxItems limits the number of items to keep the page small and fast.
 const maxItems = 16000
 
-// setInitialView chooses what a reader sees first. For a violation, this is the violation's span
-// with a margin, starting at the acquire of the first session involved. Otherwise it is the whole
-// run.
+// setInitialView chooses what a reader sees first: for a violation, the time span of the violation and
+// the items it involves, with a margin; otherwise, the whole run.
 func (c *chart) setInitialView(s span, violated bool) {
 	c.t.Open = span{0, c.t.End}
 	if !violated {
@@ -266,14 +263,14 @@ func (c *chart) setInitialView(s span, violated bool) {
 	c.t.Open = span{max(0, s[0]-margin), min(c.t.End, s[1]+margin)}
 }
 
-// foldFarItems folds or omits items far from the focus if there are too many items.
+// foldFarItems folds or omits items far from the span s if there are too many items.
 func (c *chart) foldFarItems(s span) {
 	c.t.Whole = span{0, c.t.End}
 	if len(c.t.Items) <= maxItems {
 		return
 	}
 	lo, hi := int64(0), c.t.End
-	for lo < hi-1 { // find the widest margin that leaves few enough items
+	for lo < hi-1 { // find the largest margin with few enough items
 		mid := (lo + hi) / 2
 		if c.count(span{s[0] - mid, s[1] + mid}) <= maxItems/2 {
 			lo = mid
@@ -299,7 +296,7 @@ func (c *chart) foldFarItems(s span) {
 		}
 	}
 	c.rebuildTexts()
-	c.noteOmitted(fmt.Sprintf("outside %s to %s, %d operations and writes are omitted and %d beliefs and leases are folded; holders and faults are complete",
+	c.noteOmitted(fmt.Sprintf("outside %s to %s, %d operations and writes are omitted, and %d beliefs and leases are folded; holders and faults are complete",
 		display.Seconds(w[0]*1000), display.Seconds(w[1]*1000), left, folded))
 }
 
@@ -318,8 +315,8 @@ func (c *chart) count(w span) (n int) {
 	return n
 }
 
-// fold merges an item into the previous one if that one is close, in the same row, and also outside
-// the window. It returns the number of merged items.
+// fold adds an item or merges it into the previous item if that is close, in the same row, and on the
+// same side of the window. It returns the number of merged items.
 func (c *chart) fold(i item, bucket int64, w span) int {
 	if n := len(c.t.Items); n > 0 {
 		last := &c.t.Items[n-1]
@@ -329,7 +326,7 @@ func (c *chart) fold(i item, bucket int64, w span) int {
 			last.Kind = c.kind("many")
 			last.To = max(last.To, i.To)
 			last.Session, last.Detail = 0, 0
-			last.Label++ // a count, until rebuildTexts replaces it with a text
+			last.Label++ // a count until rebuildTexts replaces it by the index of a text
 			if many != "many" {
 				last.Label = 2
 			}
@@ -341,7 +338,7 @@ func (c *chart) fold(i item, bucket int64, w span) int {
 	return 0
 }
 
-// rebuildTexts drops unused texts, and converts the counts of folded items to texts.
+// rebuildTexts drops unused texts and turns the counts of folded items into texts.
 func (c *chart) rebuildTexts() {
 	old := c.t.Texts
 	c.t.Texts, c.texts = []string{""}, map[string]int{"": 0}

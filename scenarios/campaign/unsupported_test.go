@@ -120,7 +120,7 @@ func TestUnsupportedCommandsAreUndecided(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if c.unsupported != "" && !bytes.Contains(page, []byte(c.unsupported+" of n1, asked for 4 times")) {
+			if c.unsupported != "" && !bytes.Contains(page, []byte(c.unsupported+" on n1, asked for 4 times")) {
 				t.Error("the report doesn't list the command")
 			}
 			checkRecordedOnce(t, filepath.Join(o.Dir, campaign.PackedFile), c.unsupported)
