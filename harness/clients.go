@@ -20,7 +20,7 @@ type clients struct {
 	seed    uint64
 	cluster Cluster
 	waits   *eventWaits
-	// atPoint is called while a client waits at an armed point.
+	// onPoint is called while a client waits at an armed point.
 	atPoint func(client, point string)
 	ended   chan error // each client's result
 
