@@ -58,10 +58,10 @@ type Reach struct {
 // PlannedStep is the information about a step of the nemesis plan that a reader needs to determine
 // whether the step took place.
 type PlannedStep struct {
-	Step    int      `json:"step"`    // number, from 1
-	Fault   string   `json:"fault"`   // kind of fault
-	Targets []string `json:"targets"` // clients, nodes or links
-	When    string   `json:"when"`    // description of the trigger
+	Step    int      `json:"step"`            // number, from 1
+	Fault   string   `json:"fault"`           // kind of fault
+	Targets []string `json:"targets"`         // clients, nodes or links
+	When    string   `json:"when"`            // description of the trigger
 	Every   bool     `json:"every,omitempty"` // the trigger may fire repeatedly
 	// Delay is the maximum one-way delay that the step adds to messages. 0 means none or unknown.
 	Delay time.Duration `json:"delay,omitempty"`

@@ -202,12 +202,12 @@ func TestReadErrorsNameLines(t *testing.T) {
 		"two on a line":          {lines[0] + strings.TrimSpace(lines[1]) + lines[2], "line 2: not an event: extra data on the same line"},
 		"two halves of lines":    {lines[0] + lines[1][:40] + lines[2], "line 2: not an event: "},
 		"too long line":          {lines[0] + lines[1] + long, "line 3: longer than 16777216 bytes"},
-		"endless line":   {lines[0] + strings.Repeat("x", maxLine+1), "line 2: longer than 16777216 bytes"},
+		"endless line":           {lines[0] + strings.Repeat("x", maxLine+1), "line 2: longer than 16777216 bytes"},
 		"zeros":                  {lines[0] + strings.Repeat("\x00", 4096) + "\n", `line 2: not an event: invalid character '\x00' looking for beginning of value`},
 		"same number":            {lines[0] + lines[1] + lines[1], "line 3: event 2 comes after event 2, but recorders number events in ascending order"},
 		"two runs":               {text + text, "line 5: event 1 comes after event 4, but recorders number events in ascending order"},
 		"no number":              {lines[0] + strings.Replace(lines[1], `"n":2,`, "", 1), "line 2: not an event: n, process, type and op are required"},
-		"cut within a character":        {lines[0] + lines[1][:30] + "\xc3", ""},
+		"cut within a character": {lines[0] + lines[1][:30] + "\xc3", ""},
 	} {
 		if len(c.text) < maxLine { // otherwise the comparison is too slow
 			checkRead(t, []byte(c.text))

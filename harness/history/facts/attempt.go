@@ -66,7 +66,7 @@ func (f *Facts) AttemptsByLock() map[string]*LockAttempts {
 type attemptReader struct {
 	locks       map[string]*LockAttempts
 	clients     map[clientKey]*clientAttempts
-	extends     []*history.Event   // in sending order
+	extends     []*history.Event // in sending order
 	nodeTimeout int64
 	maxLife     int64              // a key has certainly expired after this time
 	gone        map[string]int64   // see Facts.GoneAt

@@ -24,11 +24,13 @@ type Session struct {
 }
 
 // Name returns the session's name.
-func (s *Session) Name() string   { return s.Acquire.Call.Session }
+func (s *Session) Name() string { return s.Acquire.Call.Session }
+
 // Client returns the client that called acquire.
 func (s *Session) Client() string { return s.Acquire.Call.Process }
+
 // Key returns the name of the lock.
-func (s *Session) Key() string    { return s.Acquire.Call.Key }
+func (s *Session) Key() string { return s.Acquire.Call.Key }
 
 // Token returns the lock's random value, or "" if the lock doesn't reveal it.
 func (s *Session) Token() string {
