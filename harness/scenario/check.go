@@ -58,7 +58,7 @@ func checkLock(s *Scenario) error {
 	case l.Kind != brokenLock && l.Mistake != "":
 		return pathProblem("lock.mistake", "use kind: broken, or leave the mistake out", "lock kind %q has no mistakes", l.Kind)
 	case l.Timeout >= l.TTL/2:
-		return pathProblem("lock.timeout", fmt.Sprintf("use a timeout of less than half the TTL, which is %v", l.TTL/2),
+		return pathProblem("lock.timeout", fmt.Sprintf("use a timeout of less than %v, half the TTL", l.TTL/2),
 			"a node timeout of %v is too long for a TTL of %v", l.Timeout, l.TTL)
 	}
 	return nil

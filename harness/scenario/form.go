@@ -134,7 +134,7 @@ func lockForm(k Known, unit time.Duration) object {
 		{key: "timeout", doc: "timeout of a request to one node, less than half of the TTL", shape: duration(unit), defaultText: "50ms"},
 		{key: "retry", doc: "range of the random delay between attempts", shape: retry, goPath: wholeSection, stored: "retryMin..retryMax", defaultText: "50ms..250ms"},
 		{key: "tries", doc: "attempts per acquire; 0: no limit", shape: integer(0, maxCount)},
-		{key: "ask", doc: "whether to contact the nodes all at once or one after another", shape: oneOf("value of ask", "multiplexed", askSequential)},
+		{key: "ask", doc: "whether to contact the nodes all at once or one after another", shape: oneOf("ask setting", "multiplexed", askSequential)},
 		{key: "fence", doc: "whether the lock issues fencing tokens", shape: boolean},
 		{key: "extends", doc: "maximum extensions per hold; 0: the lock's default", shape: integer(0, maxCount)},
 		{key: "options", doc: "options specific to this kind of lock", shape: optionsForm(k)},
@@ -159,7 +159,7 @@ func optionsForm(k Known) object {
 					values[option.Name] = append(values[option.Name], v)
 				}
 			}
-			o.fields = append(o.fields, field{key: option.Name, doc: doc, shape: oneOf("value of "+option.Name, values[option.Name]...)})
+			o.fields = append(o.fields, field{key: option.Name, doc: doc, shape: oneOf(option.Name+" setting", values[option.Name]...)})
 		}
 	}
 	return o
@@ -249,7 +249,7 @@ func (r *reader) expectForm(k Known) object {
 	if len(k.Numbers) > 0 {
 		o.fields = append(o.fields, field{key: "numbers", doc: "bounds on measured numbers", shape: numbers, to: &r.scenario.Numbers})
 	}
-	vacuous := oneOf("value of vacuous", "allowed")
+	vacuous := oneOf("vacuous setting", "allowed")
 	vacuous.store = func(to reflect.Value, _ any) { to.SetBool(true) }
 	vacuous.format = func(reflect.Value) string { return "allowed" }
 	o.fields = append(o.fields, field{key: "vacuous", doc: "whether the run is valid even if no client acquires the lock", shape: vacuous, to: &r.scenario.Vacuous})
@@ -345,7 +345,7 @@ func randomForm(unit time.Duration) object {
 	}
 	return object{"random", []field{
 		{key: "faults", doc: "faults to draw from; each seed uses about half of them", shape: wordsOf("faults", oneOf("fault", nemesis.Choices()...)), required: true},
-		{key: "within", doc: "keeps clocks and restarts within Redlock's assumptions", shape: oneOf("value of within", nemesis.Assumptions)},
+		{key: "within", doc: "keeps clocks and restarts within Redlock's assumptions", shape: oneOf("within setting", nemesis.Assumptions)},
 		{key: "every", doc: "range of the mean time between two faults of a kind; each seed draws its own mean", shape: durationRange(unit), defaultText: "1s..5s"},
 		{key: "lasts", doc: "range of the faults' durations; most are short", shape: durationRange(unit), defaultText: "10ms..20s"},
 		{key: "safety", doc: "share of the limit after which all faults are healed and some client must acquire the lock", shape: percent(1), defaultText: "60%"},
