@@ -151,7 +151,7 @@ const maxInstant = 1 << 61
 
 func outOfRange(instant int64) bool { return instant > maxInstant || instant < -maxInstant }
 
-// maxShown returns an upper bound on the clock's readings between change i and the next.
+// maxReading returns an upper bound on the clock's readings between change i and the next.
 func (c *clock) maxShown(i int) int64 {
 	if i+1 == len(c.changes) {
 		return math.MaxInt64

@@ -96,7 +96,7 @@ func TestDecoderAgreesWithJSON(t *testing.T) {
 	}
 }
 
-// Each line is recorded, then a few of its bytes are changed, removed, duplicated or inserted.
+// A few bytes of each line are changed, removed, duplicated or inserted.
 func TestDecoderAgreesWithJSONOnMutatedLines(t *testing.T) {
 	d := codec{strings: newInterner()}
 	rnd := rand.New(rand.NewPCG(1, 2))

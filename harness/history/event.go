@@ -36,7 +36,7 @@ const (
 	End    Type = "end"    // the fault is being healed, or the client or the run ended
 )
 
-// Operations of a client (process c1, c2, …).
+// Operations of clients (processes c1, c2, …).
 const (
 	OpClient  = "client"  // the client itself starts or ends
 	OpAcquire = "acquire" // ok carries session, token, fence, validUntil

@@ -2,7 +2,7 @@ package history
 
 import "testing"
 
-// A deadline is moved up to the next loss of which the client is notified.
+// A deadline ends at the next loss that the client is notified of.
 func TestActualDeadlinesEndAtLosses(t *testing.T) {
 	at := func(t int64, typ Type, op string, until int64) Event {
 		return Event{T: t, Process: "c1", Session: "c1/1", Type: typ, Op: op, ValidUntil: until}

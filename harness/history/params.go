@@ -12,7 +12,7 @@ const Schema = 1
 
 // Params holds general information about a run. It is part of the first event. Durations are
 // nanoseconds of true time. A parameter that is 0 counts as missing, and properties that depend on
-// it are undecided.
+// it are inconclusive.
 type Params struct {
 	Schema   int    `json:"schema"`
 	Scenario string `json:"scenario"`

@@ -133,7 +133,7 @@ func lockNeed(store string) string { return "lock" + needSeparator + store }
 
 const needSeparator = ":"
 
-// ExplainUnsatisfiable explains why no backend has a capability that is required because of the
+// ExplainMissingCapability explains why no backend has a capability that is required because of the
 // lock's servers. It returns "" for all other capabilities.
 func ExplainUnsatisfiable(need string) string {
 	left, right, found := strings.Cut(need, needSeparator)

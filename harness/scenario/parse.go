@@ -100,7 +100,7 @@ func (r *reader) read(tree *yaml.Node, known Known) error {
 	return checkConsistency(&r.scenario, known)
 }
 
-// finish sets the values that depend on more than one key.
+// setDerivedValues sets the values that depend on more than one key.
 func (r *reader) finish() {
 	s := &r.scenario
 	if s.Workload.Cycles == 0 && s.Workload.For == 0 {

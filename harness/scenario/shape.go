@@ -702,7 +702,7 @@ func parseDuration(s string, least time.Duration) (d time.Duration, wrong, hint 
 	return parseSigned(s, least)
 }
 
-// parseSigned is like parseDuration, but accepts negative durations.
+// parseSignedDuration is like parseDuration, but accepts negative durations.
 func parseSigned(s string, least time.Duration) (d time.Duration, wrong, hint string) {
 	d, err := time.ParseDuration(s)
 	switch {

@@ -40,7 +40,7 @@ type simProcess struct {
 	at      int          // the call's index in ops
 }
 
-// simulate runs a few processes for a few steps.
+// runSimulation runs a few processes for a few steps.
 func simulate(rnd *rand.Rand, honest bool, ttl time.Duration) *simulation {
 	s := &simulation{rnd: rnd, honest: honest, ttl: ttl}
 	for n := range 1 + rnd.IntN(4) {

@@ -85,7 +85,7 @@ func fromFile[T any](path string, read func(io.Reader) (T, []string, error)) (al
 	return all, notes, err
 }
 
-// eachOperation calls f for each operation as it is read.
+// forEachOperation calls f for each operation as it is read.
 func eachOperation(r *reader, do func(form) error) (err error) {
 	defer recoverFailure(&err)
 	var end byte // closing byte of the vector that contains the operations; 0: none
@@ -279,7 +279,7 @@ func recoverFailure(err *error) {
 	}
 }
 
-// byte reads the next byte. more is false at the end of the file.
+// readByte reads the next byte. more is false at the end of the file.
 func (r *reader) byte() (c byte, more bool) {
 	c, err := r.in.ReadByte()
 	switch {
@@ -297,8 +297,8 @@ func (r *reader) byte() (c byte, more bool) {
 	return c, true
 }
 
-// mustByte takes the results of byte or firstByte and returns the byte. It fails at the end of the
-// file.
+// mustByte takes the results of readByte or firstByte and returns the byte. It fails at the end of
+// the file.
 func (r *reader) mustByte(c byte, more bool) byte {
 	if !more {
 		fail(r.line, "the file ends inside the form that begins on line %d", r.top)
@@ -351,7 +351,7 @@ func (r *reader) accept(want byte) bool {
 // mustForm reads the next form, and fails if there is none.
 func (r *reader) mustForm(depth int) form { return r.form(r.mustByte(r.firstByte(depth)), depth) }
 
-// form reads the rest of the form that begins with byte c.
+// readForm reads the rest of the form that begins with byte c.
 func (r *reader) form(c byte, depth int) form {
 	f := form{line: r.line}
 	switch c {
@@ -382,7 +382,7 @@ func (r *reader) form(c byte, depth int) form {
 	return f
 }
 
-// dispatch reads a form that begins with #: a set, a symbolic number such as ##NaN, a regular
+// readDispatch reads a form that begins with #: a set, a symbolic number such as ##NaN, a regular
 // expression (read as a string), or a tagged form.
 func (r *reader) dispatch(f form, depth int) form {
 	c := r.mustByte(r.byte())
@@ -402,7 +402,7 @@ func (r *reader) dispatch(f form, depth int) form {
 	return r.mustForm(depth + 1)
 }
 
-// forms reads all forms up to the closing byte of a collection.
+// readForms reads all forms up to the closing byte of a collection.
 func (r *reader) forms(end byte, depth int) (items []form) {
 	for {
 		c := r.mustByte(r.firstByte(depth))
@@ -413,7 +413,7 @@ func (r *reader) forms(end byte, depth int) (items []form) {
 	}
 }
 
-// quoted reads the rest of a string after its opening quote.
+// readQuoted reads the rest of a string after its opening quote.
 func (r *reader) quoted() string {
 	var b []byte
 	for {
@@ -435,7 +435,7 @@ func (r *reader) quoted() string {
 	}
 }
 
-// word appends everything up to the next delimiter to b.
+// readWord appends everything up to the next delimiter to b.
 func (r *reader) word(b ...byte) string {
 	for {
 		c, more := r.byte()

@@ -173,8 +173,8 @@ func (t *writer) addFault(word string, e *history.Event) {
 	t.lines = append(t.lines, l)
 }
 
-// operations returns all lines in order, with their text. Operations that never returned get an :info at
-// the end.
+// operations returns all lines in order, with their text. Operations that never returned get an
+// :info at the end.
 func (t *writer) operations() []line {
 	slices.SortStableFunc(t.lines, func(a, b line) int {
 		return cmp.Or(cmp.Compare(a.t, b.t), cmp.Compare(a.rank(), b.rank()), cmp.Compare(a.n, b.n), cmp.Compare(a.order, b.order))

@@ -461,7 +461,8 @@ func (in *attemptReader) laterReleases(e *history.Event, roundReleases []*histor
 	return deletes
 }
 
-// deletedBy returns when the first release that may have deleted a set's key was applied, or Never.
+// deletionTime returns when the first release that may have deleted a set's key was applied, or
+// Never.
 func deletedBy(set *history.Event, deletes []*history.Event) int64 {
 	at := int64(Never)
 	for _, d := range deletes {

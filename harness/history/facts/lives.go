@@ -78,8 +78,8 @@ func (s *KeyInterval) To() int64 {
 	return s.End.T
 }
 
-// ExpiresAt returns when the key expires if the node's clock runs correctly after ExpiryEvent,
-// which is T + Expiry − Local. It returns Never if the key has no expiry.
+// ExpiresAt returns when the key expires if the node's clock runs correctly after ExpiryEvent: at T
+// + Expiry − Local. It returns Never if the key has no expiry.
 func (s *KeyInterval) ExpiresAt() int64 {
 	l := s.ExpirySet.Life
 	if l.Expires == 0 || s.ExpirySet.Local == 0 {
