@@ -219,18 +219,18 @@ func parseYAML(src *source, data []byte) (root *yaml.Node, err error) {
 	dec := yaml.NewDecoder(bytes.NewReader(data))
 	var doc, more yaml.Node
 	if err := dec.Decode(&doc); errors.Is(err, io.EOF) {
-		return nil, src.fail(1, 1, "the file is empty", "a scenario has at least name, claim and source")
+		return nil, src.fail(1, 1, "the file is empty", "a scenario needs at least a name, a claim and a source")
 	} else if err != nil {
 		return nil, fail(err)
 	}
 	switch err := dec.Decode(&more); {
 	case err == nil:
-		return nil, src.fail(more.Line, more.Column, "a second document begins here", "one file holds one scenario; use variants")
+		return nil, src.fail(more.Line, more.Column, "a second document begins here", "a file contains one scenario; use variants instead")
 	case !errors.Is(err, io.EOF):
 		return nil, fail(err)
 	}
 	if len(doc.Content) != 1 {
-		return nil, src.fail(1, 1, "the file is empty", "a scenario has at least name, claim and source")
+		return nil, src.fail(1, 1, "the file is empty", "a scenario needs at least a name, a claim and a source")
 	}
 	return doc.Content[0], nil
 }
@@ -240,11 +240,11 @@ func parseYAML(src *source, data []byte) (root *yaml.Node, err error) {
 func checkPlainYAML(n *yaml.Node) error {
 	switch {
 	case n.Kind == yaml.AliasNode || n.Anchor != "":
-		return nodeProblem(n, "write it out; for parts that repeat use variants", "anchors and aliases are not allowed")
+		return nodeProblem(n, "write it out; use variants for repeated parts", "anchors and aliases are not allowed")
 	case n.Style&yaml.TaggedStyle != 0:
 		return nodeProblem(n, "leave the tag out", "tags such as %s are not allowed", quote(n.Tag))
 	case n.Kind == yaml.ScalarNode && n.Tag == "!!merge":
-		return nodeProblem(n, "write the keys out; for parts that repeat use variants", "merge keys are not allowed")
+		return nodeProblem(n, "write the keys out; use variants for repeated parts", "merge keys are not allowed")
 	}
 	for _, c := range n.Content {
 		if err := checkPlainYAML(c); err != nil {
@@ -524,7 +524,7 @@ func checkEvent(s *Scenario, path string, e nemesis.Event) error {
 	case e.After >= s.Limit:
 		return pathProblem(path+".after", "shorten it, or set a longer limit", "%v after an event is later than the end of the run", e.After)
 	case e.Every && e.Nth != 1:
-		return pathProblem(path+".nth", "keep one of them", "every and nth exclude each other")
+		return pathProblem(path+".nth", "keep one of them", "every and nth are mutually exclusive")
 	}
 	return checkClient(s, path+".client", e.Client)
 }

@@ -135,7 +135,7 @@ var acceptedExtremes = []struct{ field, value, because string }{
 	{`^scenario\.numbers\{\}\.value$`, `.`, "any value can be compared with a measured number"},
 }
 
-// reportedElsewhere lists fields whose extreme values are reported at another field, and why.
+// fieldsReportedElsewhere lists fields whose extreme values are reported at another field, and why.
 var reportedElsewhere = []struct{ field, at, because string }{
 	{`^scenario\.lock\.retry(Min|Max)$`, `^scenario\.lock\.retryMin\.\.retryMax$`, "a range in a file"},
 	{`\.(every|lasts|delay|think|hold|prepare)\.(min|max)$`, `\.(every|lasts|delay|think|hold|prepare)$`, "a range in a file"},
