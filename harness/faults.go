@@ -464,7 +464,7 @@ func TimeoutAsInterference(err error, when string) error {
 	return err
 }
 
-// Values of Interference.When.
+// Values of Interference.Phase.
 const (
 	DuringSetup    = "while the run was being set up"
 	DuringTeardown = "while the run was being torn down"

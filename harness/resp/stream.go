@@ -317,7 +317,7 @@ func (s *Scanner) Cut(b []byte) (pieces [][]byte) {
 	return pieces
 }
 
-// withPending returns the bytes of the incomplete value, followed by b.
+// prependPending returns the bytes of the incomplete value, followed by b.
 func (s *Scanner) withPending(b []byte) []byte {
 	if len(s.pending) == 0 {
 		return b

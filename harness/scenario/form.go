@@ -405,7 +405,7 @@ const MinTimeout = 50 * time.Millisecond
 // connect to a newly promoted master, and a busy host may take some of the rest.
 const MinDownAfter = time.Second
 
-// Scaled returns a deep copy with every duration multiplied by f, so that a scenario of several
+// ScaledCopy returns a deep copy with every duration multiplied by f, so that a scenario of several
 // minutes takes seconds of real time. It doesn't scale the node timeout below MinTimeout or
 // DownAfter below MinDownAfter unless they were shorter to begin with.
 func (s Scenario) Scaled(f float64) Scenario {

@@ -148,7 +148,7 @@ func ExplainUnsatisfiable(need string) string {
 	return "the nodes run " + left + ", but only Redis supports " + strings.ReplaceAll(right, "+", ", ")
 }
 
-// onStore returns the topology with members of a store as its nodes, which sync each write.
+// withStore returns the topology with members of a store as its nodes, which sync each write.
 func (t Topology) onStore(store string) Topology {
 	t.Server, t.Persistence = store, PersistAlways
 	return t

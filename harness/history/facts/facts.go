@@ -151,9 +151,9 @@ func ReadUpToStop(h *history.History) *Facts {
 	return Read(short)
 }
 
-// inTeardown reports whether an event belongs to the teardown after a stop. For a command, the time
-// at which it was sent decides. The resource's log does not belong to the teardown, although it is
-// read then.
+// isInTeardown reports whether an event belongs to the teardown after a stop. For a command, the
+// time at which it was sent decides. The resource's log does not belong to the teardown, although
+// it is read then.
 func inTeardown(stop, e *history.Event) bool {
 	switch {
 	case e.Op == history.OpLog:
@@ -359,7 +359,7 @@ func (in *reader) beginSession(c *client, e *history.Event) {
 	}
 }
 
-// lockNamed returns the lock with the given name, creating it if necessary.
+// findOrAddLock returns the lock with the given name, creating it if necessary.
 func (in *reader) lockNamed(key string) *Lock {
 	l := in.locks[key]
 	if l == nil {
@@ -448,7 +448,7 @@ func (in *reader) numberTaken(n int64) bool {
 	return taken
 }
 
-// isValidEvent reports whether e's type and operation fit a client or, if ofClient is false, any
+// isValidEvent reports whether e's type and operation fit a client or, if isClient is false, any
 // other process.
 func isValidEvent(e *history.Event, ofClient bool) bool {
 	switch e.Type {
