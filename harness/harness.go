@@ -250,7 +250,7 @@ type NodeReport struct {
 type UnsupportedCommand struct {
 	Node    string
 	Command string // the command, or the unsupported part of it
-	Times   int // how many times it was sent
+	Times   int    // how many times it was sent
 }
 
 func reportOf(c Cluster) NodeReport {
