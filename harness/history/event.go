@@ -61,10 +61,10 @@ const (
 	OpRun  = "run"  // the first event (with Params) and the last event
 	OpLog  = "log"  // an entry of the resource's log, which is read after the run
 	OpStop = "stop" // the run is stopped for the reason given in Cause; later events belong to its teardown
-	// OpClock records a change to the clock of a client or a lock node (Node). The change happens
-	// at T. From then on, the clock starts at Local and runs faster than true time by Drift. The
-	// time at which a client's clock changes is not known exactly, so T is chosen to make deadlines
-	// earlier: just before the clock is set forward, or just after it is set back.
+	// OpClock records a change to the clock of a client or a lock node (Node). At T the clock is
+	// set to Local, and from then on it runs faster than true time by Drift. The time at which a
+	// client's clock changes is not known exactly, so T is chosen to make deadlines earlier: just
+	// before the clock is set forward, or just after it is set back.
 	OpClock = "clock"
 	// OpUnsupported records that a client sent a node a Redis command (Value) that the simulation
 	// does not implement.

@@ -176,10 +176,10 @@ func clientsForm(unit time.Duration) shape {
 	one := object{"a client", []field{
 		{key: "start", doc: "when the client starts: a time, or another client's event", shape: start, goPath: wholeSection},
 		{key: "reach", doc: "the nodes it can reach; the others refuse its connections", shape: wordsOf("reach", nodeName)},
-		{key: "think", doc: "overrides the workload", shape: durationRange(0)},
-		{key: "hold", doc: "overrides the workload", shape: durationRange(0)},
-		{key: "cycles", doc: "overrides the workload", shape: integer(1, maxCount)},
-		{key: "cancel-after", goPath: "cancelAfter", doc: "overrides the workload", shape: duration(unit)},
+		{key: "think", doc: "overrides the workload's value", shape: durationRange(0)},
+		{key: "hold", doc: "overrides the workload's value", shape: durationRange(0)},
+		{key: "cycles", doc: "overrides the workload's value", shape: integer(1, maxCount)},
+		{key: "cancel-after", goPath: "cancelAfter", doc: "overrides the workload's value", shape: duration(unit)},
 	}}
 	return alternatives{
 		{field: field{goPath: wholeSection, shape: number}},
@@ -349,7 +349,7 @@ func randomForm(unit time.Duration) object {
 		{key: "every", doc: "range of the mean time between two faults of a kind; each seed draws its own mean", shape: durationRange(unit), defaultText: "1s..5s"},
 		{key: "lasts", doc: "range of the faults' durations; most are short", shape: durationRange(unit), defaultText: "10ms..20s"},
 		{key: "safety", doc: "share of the limit after which all faults are healed and some client must acquire the lock", shape: percent(1), defaultText: "60%"},
-		{key: "modes", doc: "modes of faults that have several; by default all", shape: wordsOf("modes", oneOf("mode", modes...))},
+		{key: "modes", doc: "modes to draw from, for faults with several modes; by default all", shape: wordsOf("modes", oneOf("mode", modes...))},
 		{key: "shapes", doc: "shapes of link faults; by default all", shape: wordsOf("shapes", oneOf("shape", nemesis.Shapes...))},
 	}}
 }
