@@ -158,19 +158,19 @@ var implied = Expectation{Want: wantHolds, Implied: true}
 func (s Scenario) ForLock(name string, k lock.Kind) (Scenario, error) {
 	switch l := s.Lock; {
 	case s.Workload.Reenter > 0 && !k.Can.Reenter:
-		return s, errors.New("the lock is not reentrant")
+		return s, errors.New("this lock is not reentrant")
 	case l.Kind == name:
 		return s, nil
 	case l.Mistake != "":
-		return s, errors.New("tests a deliberately broken lock")
+		return s, errors.New("the scenario tests a deliberately broken lock")
 	case len(l.Options) > 0:
-		return s, errors.New("tests an option of another lock")
+		return s, errors.New("the scenario tests an option of another lock")
 	case s.Topology.Server != "" && s.Topology.Server != k.Server:
-		return s, fmt.Errorf("tests locks on %s, but this lock uses %s", s.Topology.Server, cmp.Or(k.Server, "Redis"))
+		return s, fmt.Errorf("the scenario tests locks on %s, but this lock uses %s", s.Topology.Server, cmp.Or(k.Server, "Redis"))
 	case k.OneNode && s.Tier == TierQuorum:
-		return s, errors.New("tests votes of several nodes, but this lock uses one node")
+		return s, errors.New("the scenario tests votes of several nodes, but this lock uses one node")
 	case k.Quorum != nil && k.Quorum(s.Topology.Nodes) < 2 && s.Tier == TierQuorum:
-		return s, errors.New("tests votes of several nodes, but this lock needs only one vote")
+		return s, errors.New("the scenario tests votes of several nodes, but this lock needs only one vote")
 	case k.Distinct && len(slices.Compact(slices.Sorted(slices.Values(s.Topology.Addresses)))) < len(s.Topology.Addresses):
 		return s, errors.New("this lock rejects duplicate nodes")
 	case l.Fence && !k.Can.Fence:
