@@ -40,7 +40,7 @@ const (
 const (
 	OpClient  = "client"  // the client itself starts or ends
 	OpAcquire = "acquire" // ok carries session, token, fence, validUntil
-	OpExtend  = "extend"  // Value: "", or how the client learned that it still holds the lock: acquire (it reacquired it), release (of one of several acquisitions) or check (after the deadline)
+	OpExtend  = "extend"  // Value: "", or how the client learned that it still holds the lock: acquire (by reacquiring it), release (of one of several acquisitions) or check (after the deadline)
 	OpRead    = "read"    // first step of a critical section; ok carries version
 	OpCheck   = "check"   // the client compares its clock with its deadline before writing
 	OpWrite   = "write"   // ok: applied; fail: refused; info: no reply
