@@ -10,7 +10,7 @@ import (
 	"lockpick/harness/history"
 )
 
-// stallingHost is a host that sometimes stalls while timers are due.
+// stallingHost simulates a host that sometimes stalls while timers are due.
 type stallingHost struct {
 	tickingCluster
 	now    time.Duration
@@ -25,7 +25,7 @@ func (h *stallingHost) At(at time.Duration, f func()) {
 	h.at, h.timers = append(h.at, at), append(h.timers, f)
 }
 
-// runUntil runs all timers that are due until end, each of them late by late.
+// runUntil runs all timers due until end, each of them with the given delay.
 func (h *stallingHost) runUntil(end, late time.Duration) {
 	for len(h.timers) > 0 && h.at[0] <= end {
 		f := h.timers[0]
@@ -61,10 +61,10 @@ func TestHostStallIsRecorded(t *testing.T) {
 			want = ""
 		}
 		if got.String() != want {
-			t.Errorf("clock exact: %v: recorded\n%swant\n%s", exact, got.String(), want)
+			t.Errorf("exact clock %v: recorded\n%swant\n%s", exact, got.String(), want)
 		}
 		if len(h.timers) > 0 {
-			t.Errorf("clock exact: %v: stall detection is still active", exact)
+			t.Errorf("exact clock %v: stall detection is still active", exact)
 		}
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// A stored history is limited to what a run can record, even if its file is small because it is
+// A stored history may not exceed what a run can record, even if its file is small because it is
 // compressed.
 func TestStoredHistorySizeIsLimited(t *testing.T) {
 	many := func(w io.Writer) error {

@@ -7,13 +7,13 @@ import (
 	"sort"
 )
 
-// WithActualDeadlines returns the events with each ValidUntil replaced with the time at which the
-// client actually stopped considering itself the holder. That is the corrected deadline (see
-// WithClockDeadlines), or the time at which the lock notified the client of a loss (OpLost) if that
+// WithActualDeadlines returns the events with each ValidUntil replaced by the time at which the
+// client actually stopped considering itself the holder: its deadline, corrected for clock changes
+// (see WithClockDeadlines), or the time at which the lock notified it of a loss (OpLost), whichever
 // is earlier.
 //
-// Events must be in order of time, and are not modified. The result is the same slice if no clock
-// was changed and nothing was lost, and a copy otherwise.
+// Events must be in chronological order, and are not modified. The result is the same slice if no
+// clock was changed and nothing was lost, and a copy otherwise.
 func WithActualDeadlines(events []Event) []Event {
 	lost, out := findLosses(events), WithClockDeadlines(events)
 	if lost == nil {
@@ -28,17 +28,17 @@ func WithActualDeadlines(events []Event) []Event {
 	return out
 }
 
-// WithClockDeadlines returns the events with each ValidUntil corrected for clock changes. The
-// recorded ValidUntil assumes that the client's clock runs correctly after the lock was granted. In
-// fact the deadline is when the clock first shows it, even if the clock is set back later. A clock
-// change (OpClock) moves that instant:
+// WithClockDeadlines returns the events with each ValidUntil corrected for clock changes (OpClock).
+// The recorded ValidUntil assumes that the client's clock runs correctly after the lock was
+// granted. The actual deadline is the time at which the clock first shows the deadline, even if it
+// is set back later:
 //
 //	clock shows     set back          deadline
 //	     |-------------|\                |
 //	                     \---------------|--->  later
 //
-// Events must be in order of time, and are not modified. The result is the same slice if no clock
-// was changed, and a copy otherwise.
+// Events must be in chronological order, and are not modified. The result is the same slice if no
+// clock was changed, and a copy otherwise.
 func WithClockDeadlines(events []Event) []Event {
 	clocks := clockChanges(events)
 	if clocks == nil {
@@ -53,16 +53,15 @@ func WithClockDeadlines(events []Event) []Event {
 	return out
 }
 
-// holdID identifies the hold that a loss event refers to.
 type holdID struct{ client, session string }
 
-// lossEvents holds the indexes of each hold's loss events, and which holds have begun.
+// lossEvents contains the indexes of each hold's loss events, and records which holds have begun.
 type lossEvents struct {
 	at    map[holdID][]int
 	begun map[holdID]bool
 }
 
-// findLosses indexes the loss events. It returns nil if there are none.
+// findLosses returns the loss events, or nil if there are none.
 func findLosses(events []Event) *lossEvents {
 	var lost *lossEvents
 	for i := range events {
@@ -79,9 +78,9 @@ func findLosses(events []Event) *lossEvents {
 	return lost
 }
 
-// endAtLoss moves the deadline of the event at an index to the next loss of its hold, if that comes
-// first and the event is the return of an acquire or extension. An extension without a deadline
-// leaves the previous deadline in effect, unless the hold begins with it.
+// endAtLoss moves a deadline to the next loss of the same hold if that comes first and the event is
+// the return of an acquire or extension. An extension without a deadline leaves the previous
+// deadline in effect, unless the hold begins with that extension.
 func (l *lossEvents) endAtLoss(events []Event, place int) {
 	e := &events[place]
 	if e.Type != OK || e.Op != OpAcquire && e.Op != OpExtend {
@@ -105,16 +104,16 @@ type clockID struct {
 	wall   bool
 }
 
-// clock holds the changes to one clock, in order of time.
+// clock holds the changes to one clock.
 type clock struct {
 	changes []Event
-	sorted  bool    // the changes are in order of time, which is always so for events that were read
-	shown   MaxTree // for each change, an upper bound of what the clock shows until the next one
+	sorted  bool    // the changes are in chronological order, as they always are in events that were read
+	shown   MaxTree // for each change, an upper bound on the clock's readings until the next change
 }
 
-// clockChanges returns the changes to each client clock that was changed.
+// clockChanges returns the changes to each client clock, or nil if there are none.
 func clockChanges(events []Event) map[clockID]*clock {
-	nodes := map[string]bool{} // nodes' clocks don't affect the deadlines of clients
+	nodes := map[string]bool{} // the nodes' clocks don't affect the clients' deadlines
 	if len(events) > 0 && events[0].Params != nil {
 		for _, n := range events[0].Params.Nodes {
 			nodes[n] = true
@@ -147,12 +146,12 @@ func clockChanges(events []Event) map[clockID]*clock {
 	return clocks
 }
 
-// maxInstant is the largest instant or reading that is used in a sum, so that sums can't overflow.
+// maxInstant is the largest time or clock reading used in sums, so that they can't overflow.
 const maxInstant = 1 << 61
 
 func outOfRange(instant int64) bool { return instant > maxInstant || instant < -maxInstant }
 
-// maxShown returns an upper bound of what the clock shows between change i and the next.
+// maxReading returns an upper bound on the clock's readings between change i and the next.
 func (c *clock) maxShown(i int) int64 {
 	if i+1 == len(c.changes) {
 		return math.MaxInt64
@@ -171,8 +170,7 @@ func (c *clock) maxShown(i int) int64 {
 	return t.Local + int64(by*(1+1e-12)) + 2 // rounding
 }
 
-// deadlineReached returns e.DeadlineReached(c.changes) without looking at every change. c may be
-// nil.
+// clockDeadline returns e.ClockDeadline(c.changes) without scanning all changes. c may be nil.
 func (c *clock) deadlineReached(e *Event) int64 {
 	switch {
 	case c == nil:
@@ -185,8 +183,8 @@ func (c *clock) deadlineReached(e *Event) int64 {
 	if i == len(c.changes) || outOfRange(deadline) {
 		return e.DeadlineReached(c.changes[max(0, i-1):])
 	}
-	// The clock runs undisturbed until the next change. From there on, skip to the changes after
-	// which the clock may show the deadline.
+	// The clock is not changed before change i. From there on, skip changes unless the clock may
+	// show the deadline before the next one.
 	drift := int64(0)
 	if i > 0 {
 		drift = c.changes[i-1].Drift
@@ -208,13 +206,13 @@ func (c *clock) deadlineReached(e *Event) int64 {
 	}
 }
 
-// DeadlineReached returns ValidUntil corrected for clock changes, which must be in order of time.
-// It ignores changes to other clocks.
+// ClockDeadline returns ValidUntil corrected for clock changes, which must be in chronological
+// order. It ignores changes to other clocks.
 func (e Event) DeadlineReached(changes []Event) int64 {
 	if e.ValidUntil == 0 || e.Local == 0 {
 		return e.ValidUntil
 	}
-	deadline := e.Local + e.ValidUntil - e.T // by the client's own clock
+	deadline := e.Local + e.ValidUntil - e.T // on the client's own clock
 	at, shown, drift := e.T, e.Local, int64(0)
 	for _, t := range changes {
 		switch {
@@ -234,8 +232,8 @@ func (e Event) DeadlineReached(changes []Event) int64 {
 	return instantAfter(at, deadline-shown, drift)
 }
 
-// instantAfter returns the instant at which a clock that runs fast by drift (in parts per 10⁹) has
-// advanced by span since the instant at.
+// instantAfter returns when a clock that runs fast by drift (in parts per 10⁹) has advanced by span
+// since the instant at.
 func instantAfter(at, span, drift int64) int64 {
 	if drift == 0 { // float64 can't represent days in nanoseconds exactly
 		return at + span
@@ -245,7 +243,7 @@ func instantAfter(at, span, drift int64) int64 {
 		return math.MaxInt64
 	}
 	later := math.Ceil(float64(span) / speed)
-	if later > maxInstant { // the clock practically stands still
+	if later > maxInstant { // the clock has practically stopped
 		return math.MaxInt64
 	}
 	return at + int64(later)

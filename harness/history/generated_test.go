@@ -6,16 +6,16 @@ import (
 	"io"
 )
 
-// generatedHistory is a reader that generates a history of any length while it is read: a run of
-// one lock on five nodes, like the baseline scenario. One command in each cycle is recorded late,
-// as on real nodes.
+// generatedHistory is a reader that generates a history of any length on the fly: a run of one lock
+// on five nodes, like the baseline scenario. One command per cycle is recorded late, as on real
+// nodes.
 type generatedHistory struct {
 	cycles int
 	fail   int64 // number of bytes after which Read fails; 0: never
 
 	cycle  int
-	n      int64 // number of the last event
-	lines  int   // number of lines that have been begun
+	n      int64 // last event number
+	lines  int   // number of lines started
 	bytes  int64
 	unread []byte
 	buf    []byte
@@ -53,7 +53,7 @@ func (g *generatedHistory) put(e Event) {
 }
 
 // generate generates the lines of the next cycle. The first cycle includes the start of the run.
-// The last cycle is followed by an extra one with the end of the run.
+// The last one is followed by a cycle with just the end of the run.
 func (g *generatedHistory) generate() {
 	at, c := int64(g.cycle)*1_200_000_000, g.cycle%5+1
 	if g.cycle == g.cycles {

@@ -56,7 +56,7 @@ func TestReadSortsByTrueTimeThenNumber(t *testing.T) {
 		order = append(order, e.N)
 	}
 	if got := fmt.Sprint(order); got != "[1 4 3 2 5]" {
-		t.Errorf("events are in order %s", got)
+		t.Errorf("the order of events is %s", got)
 	}
 }
 
@@ -69,7 +69,7 @@ func TestReadReportsTruncation(t *testing.T) {
 		n    int
 	}{
 		"in the middle of a line": {text[:len(text)-10], "line 4 is incomplete", 3},
-		"between lines":           {bytes.Join(lines[:2], nil), "it ends after event 2 without the end of the run", 2},
+		"between lines":           {bytes.Join(lines[:2], nil), "it ends after event 2, before the end of the run", 2},
 	} {
 		h, err := Read(bytes.NewReader(c.text))
 		if err != nil {
@@ -77,7 +77,7 @@ func TestReadReportsTruncation(t *testing.T) {
 			continue
 		}
 		if h.Cut != c.cut || len(h.Events) != c.n {
-			t.Errorf("%s: cut %q after %d events, want %q after %d", name, h.Cut, len(h.Events), c.cut, c.n)
+			t.Errorf("%s: truncation %q after %d events, want %q after %d", name, h.Cut, len(h.Events), c.cut, c.n)
 		}
 	}
 }
@@ -113,7 +113,7 @@ type brokenWriter struct{}
 
 func (brokenWriter) Write([]byte) (int, error) { return 0, fmt.Errorf("disk is full") }
 
-// hostileEvent returns an event with unusual values in each of its fields.
+// hostileEvent returns an event with unusual values in all fields.
 func hostileEvent(text string, n int64) Event {
 	var e Event
 	fill(reflect.ValueOf(&e).Elem(), text, n)
@@ -155,7 +155,7 @@ func TestLinesMatchJSON(t *testing.T) {
 			checkLine(t, hostileEvent(text, n))
 		}
 	}
-	// Each field by itself, so that none hides an error in another.
+	// Test each field separately, so that none hides an error in another.
 	for i := range reflect.TypeFor[Event]().NumField() {
 		e, full := Event{}, hostileEvent("x", 2)
 		reflect.ValueOf(&e).Elem().Field(i).Set(reflect.ValueOf(full).Field(i))
@@ -175,7 +175,7 @@ func checkLine(t *testing.T, e Event) {
 	}
 }
 
-// Watchers get the same events as a reader, even if JSON can't represent a value.
+// Watchers get the same events as readers, even if JSON can't represent a value.
 func TestWatchersSeeWhatReadersRead(t *testing.T) {
 	var b bytes.Buffer
 	var watched []Event
@@ -195,7 +195,7 @@ func TestWatchersSeeWhatReadersRead(t *testing.T) {
 	}
 	slices.Reverse(watched)
 	if lines, err := Lines(watched); string(lines) != written || err != nil {
-		t.Errorf("lines of the watched events: %s%v\nwritten: %s", lines, err, written)
+		t.Errorf("the watched events encode as %s%v\nwritten: %s", lines, err, written)
 	}
 }
 
@@ -213,7 +213,6 @@ func FuzzLine(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string, n int64) { checkLine(t, hostileEvent(text, n)) })
 }
 
-// Events recorded during the setup of a run are dropped from its history.
 func TestEventsBeforeBeginAreDropped(t *testing.T) {
 	var got []Event
 	r := NewRecorder(nil)

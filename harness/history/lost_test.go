@@ -2,7 +2,7 @@ package history
 
 import "testing"
 
-// A deadline is cut short at the next loss of which the client is notified.
+// A deadline ends at the next loss that the client is notified of.
 func TestActualDeadlinesEndAtLosses(t *testing.T) {
 	at := func(t int64, typ Type, op string, until int64) Event {
 		return Event{T: t, Process: "c1", Session: "c1/1", Type: typ, Op: op, ValidUntil: until}
@@ -20,9 +20,9 @@ func TestActualDeadlinesEndAtLosses(t *testing.T) {
 		}
 	}
 	if events[0].ValidUntil != 0 || events[3].ValidUntil != 80 {
-		t.Error("the events themselves were changed")
+		t.Error("the input events were changed")
 	}
 	if plain := events[:5]; &WithActualDeadlines(plain)[0] != &plain[0] {
-		t.Error("the events are copied although nothing was lost")
+		t.Error("the events were copied although nothing was lost")
 	}
 }

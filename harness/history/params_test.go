@@ -30,7 +30,7 @@ func TestParamsAreRangeChecked(t *testing.T) {
 		v.Set(reflect.ValueOf(x).Convert(v.Type()))
 		tried++
 		if whole.check() == nil {
-			t.Errorf("%s: %.40q is accepted", path, fmt.Sprint(x))
+			t.Errorf("%s: %.40q was accepted", path, fmt.Sprint(x))
 		}
 		v.Set(before)
 	}
@@ -39,7 +39,7 @@ func TestParamsAreRangeChecked(t *testing.T) {
 		case reflect.Struct:
 			for i := range v.NumField() {
 				name := v.Type().Field(i).Name
-				if name == "Schema" || name == "Seed" || name == "Server" { // checked separately; any value allowed; text for the page only
+				if name == "Schema" || name == "Seed" || name == "Server" { // Schema is checked elsewhere; Seed may have any value; Server is only displayed
 					continue
 				}
 				walk(path+"."+name, v.Field(i), whole)
@@ -73,11 +73,10 @@ func TestParamsAreRangeChecked(t *testing.T) {
 	}
 	walk("", reflect.ValueOf(&p).Elem(), &p)
 	if tried < 40 {
-		t.Errorf("%d values were tried", tried)
+		t.Errorf("only %d values were tried", tried)
 	}
 }
 
-// The error for invalid params names the line that contains them.
 func TestInvalidParamsErrorNamesLine(t *testing.T) {
 	p := Params{Schema: Schema, TTL: -1}
 	line, err := json.Marshal(Event{N: 1, Process: Harness, Type: Begin, Op: OpRun, Params: &p})
@@ -85,6 +84,6 @@ func TestInvalidParamsErrorNamesLine(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := Read(strings.NewReader(string(line) + "\n")); err == nil || !strings.Contains(err.Error(), "line 1: params: ttl: -1") {
-		t.Errorf("%v", err)
+		t.Errorf("got error %v", err)
 	}
 }

@@ -16,7 +16,7 @@ func Example() {
 	// Output: 2 4 5
 }
 
-// Next gives the same results as a linear scan on short lists.
+// Next gives the same results as a linear scan of short lists.
 func TestMaxTreeAgainstScan(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for n := range 40 {
@@ -33,7 +33,7 @@ func TestMaxTreeAgainstScan(t *testing.T) {
 						want = n
 					}
 					if got := p.Next(from, least); got != want {
-						t.Fatalf("%v from %d at least %d: got %d, want %d", heights, from, least, got, want)
+						t.Fatalf("%v: first index from %d with a value of at least %d: got %d, want %d", heights, from, least, got, want)
 					}
 				}
 			}

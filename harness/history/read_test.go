@@ -18,7 +18,7 @@ import (
 	"testing"
 )
 
-// readSlowly does the same as Read in the simplest way, without regard for time and memory.
+// readSlowly is a simple equivalent of Read that ignores time and memory.
 func readSlowly(text []byte) (*History, error) {
 	br := bufio.NewReaderSize(bytes.NewReader(text), len(text)+1)
 	var events []Event
@@ -85,7 +85,7 @@ func checkRead(t testing.TB, text []byte) *History {
 }
 
 func TestReadAnyLength(t *testing.T) {
-	for _, cycles := range []int{1, 3, 4, 50, 100, 1500} { // around the sizes of chunks
+	for _, cycles := range []int{1, 3, 4, 50, 100, 1500} { // around the chunk sizes
 		var b bytes.Buffer
 		g := generatedHistory{cycles: cycles}
 		if _, err := b.ReadFrom(&g); err != nil {
@@ -93,7 +93,7 @@ func TestReadAnyLength(t *testing.T) {
 		}
 		h := checkRead(t, b.Bytes())
 		if h == nil || h.Cut != "" || len(h.Events) != g.lines {
-			t.Fatalf("%d cycles: %d lines became %+v", cycles, g.lines, h)
+			t.Fatalf("%d cycles: %d lines were read as %+v", cycles, g.lines, h)
 		}
 		path := filepath.Join(t.TempDir(), "history.jsonl")
 		if err := os.WriteFile(path, b.Bytes(), 0o600); err != nil {
@@ -101,13 +101,13 @@ func TestReadAnyLength(t *testing.T) {
 		}
 		filed, err := ReadFile(path)
 		if err != nil || !reflect.DeepEqual(filed, h) {
-			t.Errorf("%d cycles: a file gives different events than a stream, error %v", cycles, err)
+			t.Errorf("%d cycles: the file and the stream have different events, error %v", cycles, err)
 		}
 	}
 }
 
-// A compressed history reads like the original, and a truncated one like its uncompressed part.
-// Compressed files that are not a history, or that expand too much, are rejected.
+// A compressed history reads like the original, and a truncated one like the part that can be
+// decompressed. Compressed files that are not histories, or that expand too much, are rejected.
 func TestReadCompressed(t *testing.T) {
 	var plain, packed, repeated bytes.Buffer
 	g := generatedHistory{cycles: 1500}
@@ -118,7 +118,7 @@ func TestReadCompressed(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !bytes.Equal(packed.Bytes(), repeated.Bytes()) || packed.Len()*5 > plain.Len() {
-		t.Errorf("%d bytes were compressed to %d and to %d", plain.Len(), packed.Len(), repeated.Len())
+		t.Errorf("%d bytes were compressed to %d bytes, then to %d bytes", plain.Len(), packed.Len(), repeated.Len())
 	}
 	want := checkRead(t, plain.Bytes())
 	path := filepath.Join(t.TempDir(), "h")
@@ -129,7 +129,7 @@ func TestReadCompressed(t *testing.T) {
 		return ReadFile(path)
 	}
 	if h, err := read(packed.Bytes()); err != nil || !reflect.DeepEqual(h, want) {
-		t.Errorf("different history, error %v", err)
+		t.Errorf("the compressed history is different, error %v", err)
 	}
 	for _, left := range []int{packed.Len() - 1, packed.Len() - 8, packed.Len() / 2} {
 		h, err := read(packed.Bytes()[:left])
@@ -138,7 +138,7 @@ func TestReadCompressed(t *testing.T) {
 			continue
 		}
 		if n := len(h.Events); left == packed.Len()/2 && (h.Cut == "" || n < g.lines/4 || n >= g.lines) || left > packed.Len()/2 && n != g.lines {
-			t.Errorf("%d of %d bytes: %d of %d events, cut %q", left, packed.Len(), n, g.lines, h.Cut)
+			t.Errorf("%d of %d bytes: %d of %d events, truncation %q", left, packed.Len(), n, g.lines, h.Cut)
 		}
 	}
 	wrong := bytes.Clone(packed.Bytes())
@@ -156,12 +156,12 @@ func TestReadCompressed(t *testing.T) {
 		"truncated header": packed.Bytes()[:12],
 	} {
 		if h, err := read(text); err == nil || !strings.Contains(err.Error(), path) {
-			t.Errorf("%s: read: %v, %v", name, h != nil, err)
+			t.Errorf("%s: history was read: %v, error %v", name, h != nil, err)
 		}
 	}
 }
 
-// Even a small file can't expand to more than MaxFileBytes.
+// A file can't expand to more than MaxFileBytes, however small it is.
 func TestUnpackIsLimited(t *testing.T) {
 	var bomb bytes.Buffer
 	if err := Pack(&bomb, io.LimitReader(zeroReader{}, 1<<20)); err != nil {
@@ -173,7 +173,7 @@ func TestUnpackIsLimited(t *testing.T) {
 	}
 	n, err := io.Copy(io.Discard, &boundedReader{z, 1 << 19})
 	if err == nil || n > 1<<19 || !strings.Contains(err.Error(), "has more than") {
-		t.Errorf("%d bytes, %v", n, err)
+		t.Errorf("read %d bytes, error %v", n, err)
 	}
 }
 
@@ -192,24 +192,24 @@ func TestReadErrorsNameLines(t *testing.T) {
 		"two large lines":        {lines[0] + lines[1] + large + strings.Replace(large, `"n":3`, `"n":4`, 1), ""},
 		"CRLF":                   {strings.ReplaceAll(text, "\n", "\r\n"), ""},
 		"no last newline":        {strings.TrimSuffix(text, "\n"), ""},
-		"line of maximal length": {lines[0] + lines[1] + fits, ""},
+		"line of maximum length": {lines[0] + lines[1] + fits, ""},
 		"BOM":                    {bom + text, "line 1: not an event: invalid character 'ï' looking for beginning of value"},
 		"BOM later":              {lines[0] + bom + lines[1], "line 2: not an event: invalid character 'ï' looking for beginning of value"},
 		"empty line":             {lines[0] + lines[1] + "\n" + lines[2], "line 3: not an event: EOF"},
 		"empty CRLF line":        {lines[0] + "\r\n" + lines[1], "line 2: not an event: EOF"},
 		"empty first line":       {"\n" + text, "line 1: not an event: EOF"},
 		"empty last line":        {text + "\n", "line 5: not an event: EOF"},
-		"two on a line":          {lines[0] + strings.TrimSpace(lines[1]) + lines[2], "line 2: not an event: something follows on the same line"},
-		"halves of two lines":    {lines[0] + lines[1][:40] + lines[2], "line 2: not an event: "},
+		"two on a line":          {lines[0] + strings.TrimSpace(lines[1]) + lines[2], "line 2: not an event: extra data on the same line"},
+		"two halves of lines":    {lines[0] + lines[1][:40] + lines[2], "line 2: not an event: "},
 		"too long line":          {lines[0] + lines[1] + long, "line 3: longer than 16777216 bytes"},
-		"too long without end":   {lines[0] + strings.Repeat("x", maxLine+1), "line 2: longer than 16777216 bytes"},
+		"endless line":           {lines[0] + strings.Repeat("x", maxLine+1), "line 2: longer than 16777216 bytes"},
 		"zeros":                  {lines[0] + strings.Repeat("\x00", 4096) + "\n", `line 2: not an event: invalid character '\x00' looking for beginning of value`},
 		"same number":            {lines[0] + lines[1] + lines[1], "line 3: event 2 comes after event 2, but recorders number events in ascending order"},
 		"two runs":               {text + text, "line 5: event 1 comes after event 4, but recorders number events in ascending order"},
-		"no number":              {lines[0] + strings.Replace(lines[1], `"n":2,`, "", 1), "line 2: not an event: n, process, type and op are needed"},
-		"cut in a letter":        {lines[0] + lines[1][:30] + "\xc3", ""},
+		"no number":              {lines[0] + strings.Replace(lines[1], `"n":2,`, "", 1), "line 2: not an event: n, process, type and op are required"},
+		"cut within a character": {lines[0] + lines[1][:30] + "\xc3", ""},
 	} {
-		if len(c.text) < maxLine { // skip the slow comparison
+		if len(c.text) < maxLine { // otherwise the comparison is too slow
 			checkRead(t, []byte(c.text))
 		}
 		_, err := Read(strings.NewReader(c.text))
@@ -225,19 +225,19 @@ func TestReadTruncatedAnywhere(t *testing.T) {
 	for i := range text {
 		h := checkRead(t, text[:i])
 		if (h == nil) != (i < bytes.IndexByte(text, '\n')) {
-			t.Errorf("cut at %d: %+v", i, h)
+			t.Errorf("truncated at %d: %+v", i, h)
 		}
 		if h == nil || i == len(text)-1 { // only the last newline is missing
 			continue
 		}
 		if n := bytes.Count(text[:i+1], []byte("\n")); h.Cut == "" || len(h.Events) != n {
-			t.Errorf("cut at %d: %d events, want %d; cut %q", i, len(h.Events), n, h.Cut)
+			t.Errorf("truncated at %d: %d events, want %d; truncation %q", i, len(h.Events), n, h.Cut)
 		}
 	}
 }
 
-// Events of op "key" are skipped. Earlier releases used them to record the lock's key on each node
-// when they stopped a run.
+// Earlier releases recorded the lock's key on each node, as events with op "key", when they stopped
+// a run.
 func TestReadSkipsKeysOfAStoppedRun(t *testing.T) {
 	events := slices.Insert(slices.Clone(completeRun), 3,
 		Event{T: 9, Process: Harness, Type: Info, Op: OpStop, Key: "lock-1", Cause: "stopped at event 3"},
@@ -255,7 +255,7 @@ func TestReadReportsFailedLine(t *testing.T) {
 		g := generatedHistory{cycles: 50, fail: 1 + rnd.Int64N(150_000)}
 		h, err := Read(&g)
 		if want := fmt.Sprintf("line %d: %v", g.lines, errReadFailed); h != nil || !errors.Is(err, errReadFailed) || err.Error() != want {
-			t.Fatalf("failed after %d bytes: got %v, want %s", g.fail, err, want)
+			t.Fatalf("reader failed after %d bytes: got %v, want %s", g.fail, err, want)
 		}
 	}
 }
@@ -268,7 +268,7 @@ func TestReadFileRejectsOtherFiles(t *testing.T) {
 	if _, err := ReadFile(filepath.Join(dir, "none")); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("reading a missing file: %v", err)
 	}
-	// A file with many lines that are no events must not cause allocation for as many events.
+	// Lines that are not events must not cause Read to allocate memory for events.
 	path := filepath.Join(dir, "lines")
 	if err := os.WriteFile(path, append(record(t, completeRun...), bytes.Repeat([]byte("\n"), 1<<20)...), 0o600); err != nil {
 		t.Fatal(err)
@@ -280,7 +280,7 @@ func TestReadFileRejectsOtherFiles(t *testing.T) {
 	}
 	runtime.ReadMemStats(&after)
 	if n := after.TotalAlloc - before.TotalAlloc; n > 2<<20 {
-		t.Errorf("rejecting them allocated %d bytes", n)
+		t.Errorf("rejecting the empty lines allocated %d bytes", n)
 	}
 }
 

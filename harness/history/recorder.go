@@ -13,34 +13,34 @@ type Recorder struct {
 	w        io.Writer // may be nil
 	n        int64
 	err      error
-	line     []byte // buffer for the current line
+	line     []byte // reused buffer
 	watch    []func(Event)
-	names    map[string]string // lock names by key, for keys with a prefix
-	dropping bool              // drop events because the run has not begun
+	names    map[string]string // by prefixed key
+	dropping bool              // the run has not begun
 }
 
-// NewRecorder returns a recorder that calls w.Write once for each event. If w is nil, events are
-// only passed to watchers.
+// NewRecorder returns a recorder that calls w.Write once per event. If w is nil, events are passed
+// to watchers only.
 func NewRecorder(w io.Writer) *Recorder { return &Recorder{w: w} }
 
 // Watch makes the recorder call f with every later event, in order and exactly as a reader will see
-// it. The recorder's lock is held meanwhile, so f must neither block nor record events.
+// it. f runs while the recorder is locked, so it must neither block nor record events.
 func (r *Recorder) Watch(f func(Event)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.watch = append(r.watch, f)
 }
 
-// DropUntilBegin makes the recorder drop all events until the run begins. They may come from nodes
-// that died during setup, and are not part of the run.
+// DropUntilBegin makes the recorder drop all events until the run begins, such as those from nodes
+// that died during setup.
 func (r *Recorder) DropUntilBegin() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.dropping = true
 }
 
-// NameLocks makes the recorder substitute lock names for the prefixed keys reported by nodes and
-// links.
+// NameLocks makes the recorder replace the prefixed keys reported by nodes and links with lock
+// names.
 func (r *Recorder) NameLocks(prefix string, locks []string) {
 	if prefix == "" {
 		return
@@ -53,7 +53,7 @@ func (r *Recorder) NameLocks(prefix string, locks []string) {
 	}
 }
 
-// Record numbers e and writes it. Callers need not handle write errors, which are kept for Err.
+// Record numbers e and writes it. A write error is kept for Err.
 func (r *Recorder) Record(e Event) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

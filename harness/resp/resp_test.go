@@ -11,13 +11,13 @@ import (
 	"lockpick/harness/history"
 )
 
-// command returns a command as a client encodes it.
+// command encodes a command as clients do.
 func command(w ...string) string { return string(Append(nil, w...)) }
 
 const compareAndDelete = `if redis.call("get",KEYS[1]) == ARGV[1] then return redis.call("del",KEYS[1]) else return 0 end`
 
-// Scripts that use a hash field, as in Redisson: the TTL is the first argument, and a refusal
-// returns the remaining time.
+// Scripts that use a hash field, as in Redisson. The TTL is the first argument, and a refusal returns
+// the remaining time.
 const (
 	fieldSet = `if (redis.call('exists', KEYS[1]) == 0) or (redis.call('hexists', KEYS[1], ARGV[2]) == 1) then
 redis.call('hincrby', KEYS[1], ARGV[2], 1); redis.call('pexpire', KEYS[1], ARGV[1]); return nil; end; return redis.call('pttl', KEYS[1]);`
@@ -80,7 +80,7 @@ func TestClassify(t *testing.T) {
 		{[]string{"EVAL", at, "1", "k", "tok", "1700000000000"}, "set k tok 0 0"},
 		{[]string{"EVAL", extendAt, "1", "k", "tok", "1700000000000"}, "extend k tok 0 0"},
 		{[]string{"PEXPIREAT", "k", "1700000000000"}, "extend k  0 0"},
-		{[]string{"EVALSHA", "0123", "1", "k", "tok", "500"}, "  tok 0 0"}, // the script is unknown, so its first argument is assumed to be the token
+		{[]string{"EVALSHA", "0123", "1", "k", "tok", "500"}, "  tok 0 0"}, // for an unknown script, the first argument is assumed to be the token
 		{[]string{"GET", "k"}, "   0 0"},
 		{[]string{"PING"}, "   0 0"},
 		{[]string{"EVAL", "return 1", "0"}, "   0 0"},
@@ -110,13 +110,12 @@ func TestZeroMeansSuccess(t *testing.T) {
 			s := NewStream(&Scripts{})
 			s.Request([]byte(command("EVAL", script, "1", "k", "tok", "500")), 1)
 			if got := s.Reply([]byte(fmt.Sprintf(":%d\r\n", n)), 2)[0].Events(nil, "c1-n1", "n1")[0].Type; got != want {
-				t.Errorf("%s: reply %d is %s, want %s", script, n, got, want)
+				t.Errorf("%s: reply %d means %s, want %s", script, n, got, want)
 			}
 		}
 	}
 }
 
-// Commands and replies are the same, however the bytes are divided into chunks.
 func TestChunkingIsIrrelevant(t *testing.T) {
 	in := command("SET", "k", "a\r\nb", "NX", "PX", "5") + "PING\r\n" + command("EVAL", compareAndDelete, "1", "k", "x")
 	out := "+OK\r\n" + ">2\r\n$10\r\ninvalidate\r\n*1\r\n$1\r\nk\r\n" + "+PONG\r\n" + ":0\r\n"
@@ -160,12 +159,12 @@ func TestUnknownScriptCountsOnce(t *testing.T) {
 	got := fmt.Sprint(first.IsMessage(history.OpRelease), first.IsReply(history.OpRelease), first.IsRecorded(),
 		second.IsMessage(history.OpRelease), second.IsReply(history.OpRelease), second.IsRecorded(), third.IsMessage(history.OpRelease))
 	if got != "true false false false true true true" {
-		t.Error(got)
+		t.Errorf("got %s", got)
 	}
 }
 
-// An EVALSHA of a script that has not been seen does not count as a message, so the EVAL that
-// follows does, even if the text has been seen on another connection in between.
+// An EVALSHA of a script that has not been seen does not count as a message. Therefore the EVAL
+// that follows counts, even if the script's text has meanwhile been seen on another connection.
 func TestUnseenScriptCountsWhenItsTextIsSent(t *testing.T) {
 	scripts := &Scripts{}
 	known := &Scripts{}
@@ -180,7 +179,7 @@ func TestUnseenScriptCountsWhenItsTextIsSent(t *testing.T) {
 	s.Reply([]byte("-NOSCRIPT No matching script.\r\n"), 2)
 	second := s.Request([]byte(command("EVAL", compareAndDelete, "1", "k", "tok")), 3)[0]
 	if first.IsMessage(history.OpRelease) || !second.IsMessage(history.OpRelease) {
-		t.Errorf("by its hash %v, by its text %v", first.IsMessage(history.OpRelease), second.IsMessage(history.OpRelease))
+		t.Errorf("EVALSHA counts: %v, EVAL counts: %v", first.IsMessage(history.OpRelease), second.IsMessage(history.OpRelease))
 	}
 }
 
@@ -204,13 +203,13 @@ func TestEventShowsReply(t *testing.T) {
 			t.Errorf("%q: got %q, want %q", reply, got, want)
 		}
 		if reply != "" && (e.Sent != 3 || e.Applied != 8 || e.T != 8) {
-			t.Errorf("%q: stamps %+v", reply, e)
+			t.Errorf("%q: wrong stamps: %+v", reply, e)
 		}
 	}
 }
 
-// A script that does the same to each of its keys results in one event for each key, with that
-// key's outcome.
+// A script that does the same to each of its keys results in one event per key, with that key's
+// outcome.
 func TestEventsOfSeveralKeys(t *testing.T) {
 	each := `local out = {} for i, key in ipairs(KEYS) do if redis.call("get", key) == ARGV[i] then out[i] = redis.call("del", key) else out[i] = 0 end end return out`
 	counted := `local n = 0 for i = 1, #KEYS do if redis.call('get', KEYS[i]) == ARGV[ i ] then n = n + redis.call('del', KEYS[i]) end end return n`
@@ -239,7 +238,6 @@ func TestEventsOfSeveralKeys(t *testing.T) {
 	}
 }
 
-// A reply that contains the remaining time is a refusal.
 func TestRemainingTimeMeansRefusal(t *testing.T) {
 	for reply, want := range map[string]history.Type{"$-1\r\n": history.OK, ":0\r\n": history.Fail, ":-1\r\n": history.Fail, ":700\r\n": history.Fail, "-ERR no\r\n": history.Fail, "": history.Info} {
 		s := NewStream(&Scripts{})
@@ -251,8 +249,8 @@ func TestRemainingTimeMeansRefusal(t *testing.T) {
 	}
 }
 
-// Pushed messages are not replies to a command, and the commands queued in a transaction get their
-// replies with its EXEC.
+// Pushed messages are not replies to a command, and commands queued in a transaction get their
+// replies when its EXEC is answered.
 func TestPushesAndTransactions(t *testing.T) {
 	for _, tt := range []struct {
 		commands, replies string
@@ -284,7 +282,7 @@ func TestPushesAndTransactions(t *testing.T) {
 	s.Request([]byte(command("MULTI")+command("SET", "k", "v")+command("GET", "k")), 1)
 	s.Reply([]byte("+OK\r\n+QUEUED\r\n"), 2)
 	if open := s.Pending(); len(open) != 2 || open[0].Args[0] != "SET" || open[1].Args[0] != "GET" {
-		t.Errorf("without a reply: %v", open)
+		t.Errorf("the pending commands are %v", open)
 	}
 }
 
@@ -295,7 +293,7 @@ func TestNumbers(t *testing.T) {
 		want, err := strconv.ParseInt(text, 10, 64)
 		got, ok := parseNumber([]byte(text))
 		if ok != (err == nil) || ok && got != want {
-			t.Errorf("number %q: %d, %v; strconv says %d, %v", text, got, ok, want, err)
+			t.Errorf("number %q: got %d, %v; strconv returns %d, %v", text, got, ok, want, err)
 		}
 	}
 }
@@ -319,17 +317,17 @@ func FuzzParseCommand(f *testing.F) {
 		args, rest, err := words(b)
 		if v, r, e := parse(b, 0); e == nil && v.Kind == '*' && b[0] == '*' && !slices.ContainsFunc(v.Items, func(w Value) bool { return w.Kind != '$' || w.Null }) {
 			if err != nil || !bytes.Equal(rest, r) || !slices.Equal(args, v.Strings()) {
-				t.Errorf("%q: words %q, %q, %v; Parse %q, %q", b, args, rest, err, v.Strings(), r)
+				t.Errorf("%q: parseCommand returns %q, %q, %v; parse returns %q, %q", b, args, rest, err, v.Strings(), r)
 			}
 		}
 		if err != nil {
 			return
 		}
 		if _, _, err := words(b[:len(b)-len(rest)-1]); err != errShort {
-			t.Errorf("%q is still a command without its last byte: %v", b, err)
+			t.Errorf("%q without its last byte: got error %v, want errShort", b, err)
 		}
 		if reparsed, rest, err := words(Append(nil, args...)); err != nil || len(rest) > 0 || !slices.Equal(reparsed, args) {
-			t.Errorf("%q: words %q, written %q, %q, %v", b, args, reparsed, rest, err)
+			t.Errorf("%q: the words %q were reparsed as %q, rest %q, error %v", b, args, reparsed, rest, err)
 		}
 	})
 }

@@ -1,10 +1,10 @@
-// Package resp recognizes lock commands, and the node's replies to them, in the bytes on a
-// connection. It is used for the simulated network and for the real links.
+// Package resp recognizes lock commands and their replies in the bytes on a connection, for the
+// simulated network and for the real links.
 //
 // A Stream follows one connection. It takes the bytes of both directions and returns Commands with
-// up to three stamps: sent (the request entered the link), applied (the node had replied) and
-// answered (the reply left the link for the client). A Command becomes one event of the history or,
-// if a script does the same to several keys, one event for each key.
+// up to three stamps: sent (when the request entered the link), applied (when the node had replied)
+// and answered (when the reply left the link). A Command becomes one event of the history or, if a
+// script does the same to several keys, one event per key.
 //
 // Deliberately missing: sockets, faults, and what a reply means to the lock.
 package resp
@@ -20,19 +20,18 @@ import (
 	"lockpick/harness/history"
 )
 
-// Command is one command on one connection.
 type Command struct {
 	history.Event // what the command does and when; Op is "" if it is not a lock command
 	Args          []string
-	// Retry marks an EVAL that is sent because the node did not know the script of an EVALSHA. The
-	// two count as one message.
+	// Retry marks an EVAL sent because the node did not know the script of an EVALSHA. The two
+	// count as one message.
 	Retry        bool
 	Reply        Value
 	answered     bool
-	returnsTTL   bool // a null reply means success; any other is the remaining time of the lock
-	zeroIsOK     bool // the reply 0 means success; any other is the reason for a refusal
-	keys         int  // number of keys to which the script does the same, each with its own token; 0: there is only one key
-	pendingParts int  // number of parts that the reply to a subscribe or unsubscribe still lacks; 0: unsubscribe from all channels, which is complete when no subscriptions are left
+	returnsTTL   bool // a null reply means success; any other is the lock's remaining time
+	zeroIsOK     bool // 0 means success; any other reply is the reason for a refusal
+	keys         int  // number of keys if the script does the same to each, with its own token; 0: a single key
+	pendingParts int  // missing parts of the reply to a subscribe or unsubscribe; 0: unsubscribe from all channels, which is complete when no subscriptions are left
 }
 
 // Stream follows one connection between a client and a node.
@@ -40,8 +39,8 @@ type Stream struct {
 	scripts      *Scripts
 	in, out      Scanner
 	waiting      []*Command
-	queued       []*Command      // commands of an open transaction
-	unknownTexts map[string]bool // texts of scripts for which the node replied NOSCRIPT
+	queued       []*Command      // commands in an open transaction
+	unknownTexts map[string]bool // texts of scripts that the node didn't know (NOSCRIPT)
 }
 
 // NewStream returns a stream. All streams of a run must share the same scripts.
@@ -50,7 +49,7 @@ func NewStream(scripts *Scripts) *Stream { return &Stream{scripts: scripts} }
 // Request takes bytes that the client sent at time now, and returns the commands that they
 // complete.
 func (s *Stream) Request(b []byte, now int64) []*Command {
-	commands, _ := s.in.Commands(b) // bytes that are not RESP are ignored here
+	commands, _ := s.in.Commands(b) // bytes that are not RESP are ignored
 	before := len(s.waiting)
 	for _, args := range commands {
 		if len(args) == 0 {
@@ -68,7 +67,7 @@ func (s *Stream) Request(b []byte, now int64) []*Command {
 }
 
 // ProtocolError returns the error that Redis would report for the client's input, or nil if the
-// input has been valid so far.
+// input is valid so far.
 func (s *Stream) ProtocolError() error { return s.in.err }
 
 // Reply takes bytes that the node sent at time now, and returns the commands whose replies they
@@ -77,7 +76,7 @@ func (s *Stream) Reply(b []byte, now int64) []*Command {
 	values, _ := s.out.Feed(b)
 	var out []*Command
 	for _, v := range values {
-		if len(s.waiting) == 0 || !s.waiting[0].isLastReply(v) { // pushed, or an incomplete reply, or no command is waiting
+		if len(s.waiting) == 0 || !s.waiting[0].isLastReply(v) { // no command is waiting, or v is a push or part of a reply
 			continue
 		}
 		first := s.waiting[:1:1]
@@ -108,7 +107,7 @@ func (s *Stream) Reply(b []byte, now int64) []*Command {
 
 func (c *Command) answer(v Value, now int64) { c.Reply, c.Applied, c.answered = v, now, true }
 
-// finishTransaction returns the queued commands that by completes, if it is an EXEC or a DISCARD.
+// finishTransaction returns the queued commands that end completes, if end is an EXEC or a DISCARD.
 func (s *Stream) finishTransaction(by *Command, now int64) (all []*Command) {
 	exec := strings.EqualFold(by.Args[0], "EXEC")
 	if !exec && !strings.EqualFold(by.Args[0], "DISCARD") {
@@ -125,9 +124,8 @@ func (s *Stream) finishTransaction(by *Command, now int64) (all []*Command) {
 	return all
 }
 
-// isLastReply reports whether v completes the reply to c. That isn't obvious because in RESP2
-// pushed messages are arrays, and in RESP3 the reply to a subscription is one push for each
-// channel.
+// isLastReply reports whether v completes the reply to c. In RESP2, pushed messages are arrays,
+// too, and in RESP3 the reply to a subscription is one push per channel.
 func (c *Command) isLastReply(v Value) bool {
 	if v.Kind != '>' && v.Kind != '*' {
 		return true
@@ -160,15 +158,15 @@ func (c *Command) isUnknownScript() bool {
 // IsMessage reports whether c counts as a message with operation op.
 func (c *Command) IsMessage(op string) bool { return c.Op == op && !c.Retry && c.Op != "" }
 
-// IsReply is like IsMessage, but for the reply. A reply saying that the script is unknown doesn't
-// count, because the EVAL that follows will be answered.
+// IsReply reports whether the reply to c counts as a reply to operation op. The reply that a script
+// is unknown doesn't count, because the subsequent EVAL will be answered.
 func (c *Command) IsReply(op string) bool { return c.Op == op && c.Op != "" && !c.isUnknownScript() }
 
 // IsRecorded reports whether c is recorded in the history.
 func (c *Command) IsRecorded() bool { return c.Op != "" && !c.isUnknownScript() }
 
-// Events appends c's events to out, one for each key. Their T is c's last stamp, and their Process
-// is the link.
+// Events appends c's events to out, one per key. Their T is c's last stamp, and their Process is
+// the link.
 func (c *Command) Events(out []history.Event, link, node string) []history.Event {
 	e := c.Event
 	e.T, e.Process, e.Node = max(c.Sent, c.Applied, c.Answered), link, node
@@ -186,7 +184,7 @@ func (c *Command) Events(out []history.Event, link, node string) []history.Event
 	return out
 }
 
-// outcome returns e with the type, cause and fence that follow from a reply.
+// outcome returns e with the type, cause and fence that a reply implies.
 func (c *Command) outcome(e history.Event, reply Value) history.Event {
 	e.Type = history.Info
 	if !c.answered {
@@ -208,13 +206,13 @@ func (c *Command) outcome(e history.Event, reply Value) history.Event {
 	if done {
 		e.Type = history.OK
 		if c.Op == history.OpSet && reply.Kind == ':' {
-			e.Fence = reply.Int // the acquire script returns the number of grants, which is the fencing token
+			e.Fence = reply.Int // the acquire script returns the number of grants as the fencing token
 		}
 	}
 	return e
 }
 
-// isSuccess reports whether a reply means success and not refusal: OK, a positive number, a
+// isSuccess reports whether a reply means success rather than refusal: OK, a positive number, a
 // non-empty string, or an array that begins with a success.
 func isSuccess(v Value) bool {
 	switch v.Kind {
@@ -228,16 +226,16 @@ func isSuccess(v Value) bool {
 	return !v.Null && v.Str != ""
 }
 
-// Value is one RESP2 or RESP3 value.
+// Value is a RESP2 or RESP3 value.
 type Value struct {
-	Kind  byte   // the value's first byte: + - : $ * % ~ > _ , #
-	Str   string // text of kinds + - $ , #
-	Int   int64  // number of kind :
+	Kind  byte   // first byte: + - : $ * % ~ > _ , #
+	Str   string // text, for kinds + - $ , #
+	Int   int64  // number, for kind :
 	Null  bool   // the value is _, $-1 or *-1
 	Items []Value
 }
 
-// Error returns the text of v and whether it is an error reply.
+// Error returns the text of v and whether v is an error reply.
 func (v Value) Error() (string, bool) { return v.Str, v.Kind == '-' }
 
 // Strings returns the items of v as strings, such as the words of a command.
@@ -257,7 +255,7 @@ var errShort = errors.New("incomplete")
 
 const (
 	maxReplyLen = 64 << 20
-	maxBulkLen  = 512 << 20 // maximum length of a word of a command, as in Redis
+	maxBulkLen  = 512 << 20 // maximum length of a word in a command, as in Redis
 	maxItems    = 1 << 20
 	maxDepth    = 32
 )
@@ -266,12 +264,12 @@ const (
 type Scanner struct {
 	pending  []byte // beginning of an incomplete value
 	err      error
-	commands [][]string // result of the last call of Commands
-	ends     []int      // start and end of each word of a command
+	commands [][]string // result of the last call to Commands
+	ends     []int      // start and end of each word in a command
 }
 
 // Feed takes the next bytes and returns the values that they complete. After an error the stream
-// can't be parsed any further, and Feed keeps returning that error.
+// can't be parsed further, and Feed keeps returning that error.
 func (s *Scanner) Feed(b []byte) (out []Value, err error) {
 	rest := s.withPending(b)
 	for len(rest) > 0 && s.err == nil {
@@ -285,8 +283,8 @@ func (s *Scanner) Feed(b []byte) (out []Value, err error) {
 	return out, s.err
 }
 
-// Commands is like Feed, but for commands, which it returns as lists of words. Errors have the text
-// that Redis uses. The outer slice is valid only until the next call.
+// Commands is like Feed, but for commands, which it returns as lists of words. Errors have Redis's
+// own texts. The outer slice is valid only until the next call.
 func (s *Scanner) Commands(b []byte) ([][]string, error) {
 	rest := s.withPending(b)
 	s.commands = s.commands[:0]
@@ -301,7 +299,7 @@ func (s *Scanner) Commands(b []byte) ([][]string, error) {
 	return s.commands, s.err
 }
 
-// Cut splits b after each value that ends in it. It does not split bytes that are not RESP.
+// Split splits b after each value that ends in it. It does not split bytes that are not RESP.
 func (s *Scanner) Cut(b []byte) (pieces [][]byte) {
 	rest := s.withPending(b)
 	for len(rest) > 0 && s.err == nil {
@@ -319,7 +317,7 @@ func (s *Scanner) Cut(b []byte) (pieces [][]byte) {
 	return pieces
 }
 
-// withPending returns the bytes of the pending incomplete value, followed by b.
+// prependPending returns the bytes of the incomplete value, followed by b.
 func (s *Scanner) withPending(b []byte) []byte {
 	if len(s.pending) == 0 {
 		return b
@@ -328,7 +326,8 @@ func (s *Scanner) withPending(b []byte) []byte {
 	return s.pending
 }
 
-// check reports whether err means that a value was complete. It remembers parse errors.
+// check reports whether a value was complete, given the error from parsing it, and records parse
+// errors.
 func (s *Scanner) check(err error) bool {
 	if err != nil && err != errShort {
 		s.err = err
@@ -336,7 +335,7 @@ func (s *Scanner) check(err error) bool {
 	return err == nil
 }
 
-// savePending keeps the bytes of an incomplete value for the next call.
+// savePending saves the bytes of an incomplete value for the next call.
 func (s *Scanner) savePending(rest []byte) {
 	if s.pending = s.pending[:0]; s.err == nil {
 		s.pending = append(s.pending, rest...)
@@ -344,8 +343,8 @@ func (s *Scanner) savePending(rest []byte) {
 }
 
 // parseCommand parses the first command in b as Redis does, with Redis's own error texts. All words
-// of a command share one string. Commands are parsed in clients' goroutines, which are many and
-// short-lived and start with a small stack, so this function avoids deep calls.
+// of a command share one string. Commands are parsed in the clients' many short-lived goroutines,
+// which start with a small stack, so this function avoids deep calls.
 func (s *Scanner) parseCommand(b []byte) (args []string, rest []byte, err error) {
 	line, rest, err := cutLine(b)
 	if err != nil {
@@ -387,7 +386,7 @@ func (s *Scanner) parseCommand(b []byte) (args []string, rest []byte, err error)
 	return args, rest, nil
 }
 
-// cutLine splits b after its first line. As in Redis, a bare newline also ends an inline command.
+// splitLine splits b after its first line. As in Redis, a bare newline ends an inline command, too.
 func cutLine(b []byte) (line, rest []byte, err error) {
 	i := bytes.IndexByte(b, '\n')
 	if i < 0 {
@@ -461,8 +460,8 @@ func parse(b []byte, depth int) (Value, []byte, error) {
 
 var crlf = []byte("\r\n")
 
-// parseNumber is like strconv.ParseInt, but does not allocate a string for a short number, as
-// almost all are.
+// parseNumber is like strconv.ParseInt, but doesn't allocate a string for a short number, and
+// almost all numbers are short.
 func parseNumber(b []byte) (n int64, ok bool) {
 	if len(b) == 0 || len(b) > 18 || b[0] < '0' || b[0] > '9' {
 		n, err := strconv.ParseInt(string(b), 10, 64)
@@ -484,7 +483,7 @@ func parseItems(v Value, n int64, rest []byte, depth int) (Value, []byte, error)
 	if n > maxItems {
 		return Value{}, nil, fmt.Errorf("RESP array of %d items is too long", n)
 	}
-	v.Items = make([]Value, 0, min(n, 8)) // n may be wrong, so don't allocate that much
+	v.Items = make([]Value, 0, min(n, 8)) // don't allocate for n items because n may be wrong
 	for range n {
 		it, r, err := parse(rest, depth+1)
 		if err != nil {

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// catalog returns the catalog's files by name. It reads them from disk, because this package
-// doesn't import package scenarios.
+// catalog returns the catalog's files by name. It reads them from disk because this package can't
+// import package scenarios.
 func catalog(t testing.TB) map[string][]byte {
 	t.Helper()
 	paths, err := filepath.Glob("../../scenarios/*.yaml")
@@ -28,7 +28,7 @@ func catalog(t testing.TB) map[string][]byte {
 	return files
 }
 
-// parsedOnce parses the catalog once for all tests.
+// parseCatalogOnce parses the catalog once for all tests.
 var parsedOnce = sync.OnceValues(func() (map[string][]Scenario, error) {
 	paths, err := filepath.Glob("../../scenarios/*.yaml")
 	if err != nil {
@@ -48,8 +48,7 @@ var parsedOnce = sync.OnceValues(func() (map[string][]Scenario, error) {
 	return files, nil
 })
 
-// parsedCatalog returns the scenarios of each file. Tests share the scenarios, and must not change
-// them.
+// parsedCatalog returns the scenarios of each file. Tests share them and must not change them.
 func parsedCatalog(t *testing.T) map[string][]Scenario {
 	t.Helper()
 	files, err := parsedOnce()
@@ -64,7 +63,7 @@ func TestCatalog(t *testing.T) {
 	for file, all := range parsedCatalog(t) {
 		for _, s := range all {
 			if s.Name != file {
-				t.Errorf("%s.yaml has the name %s", file, s.Name)
+				t.Errorf("%s.yaml contains a scenario with the name %s", file, s.Name)
 			}
 			if ids[s.ID()] {
 				t.Errorf("duplicate scenario %s", s.ID())
@@ -87,13 +86,13 @@ func TestCatalog(t *testing.T) {
 		"slow-network", "slow-acquire/no-elapsed-check", "delayed-write/fenced", "holder-cut-off/dropped", "sequential-or-multiplexed/sequential",
 	} {
 		if !ids[id] {
-			t.Errorf("the catalog has no %s", id)
+			t.Errorf("the catalog has no scenario %s", id)
 		}
 	}
 }
 
-// Each scenario has expectations, because otherwise nothing would catch a broken lock. A comparison
-// run that is expected to violate a property must name the cause.
+// A scenario for a broken lock must expect a violation, because otherwise nothing would show that
+// the lock is broken. Every expected violation must name its cause.
 func TestCatalogExpectations(t *testing.T) {
 	for _, all := range parsedCatalog(t) {
 		for _, s := range all {
@@ -102,7 +101,7 @@ func TestCatalogExpectations(t *testing.T) {
 				if e.Want == "violated" {
 					violated = true
 					if e.Cause == "" && e.Follows == "" {
-						t.Errorf("%s: expected violation of %s without a cause", s.ID(), property)
+						t.Errorf("%s: the expected violation of %s has no cause", s.ID(), property)
 					}
 				}
 			}
@@ -113,8 +112,8 @@ func TestCatalogExpectations(t *testing.T) {
 	}
 }
 
-// TestSharedNodeQuorums checks restart-forgets, delayed-restart and clock-jump, in which a single
-// node decides: two clients run one cycle each, and their quorums share only that node.
+// In restart-forgets, delayed-restart and clock-jump, a single node decides: two clients run one
+// cycle each, and their quorums share only that node.
 func TestSharedNodeQuorums(t *testing.T) {
 	files := parsedCatalog(t)
 	for _, name := range []string{"restart-forgets", "delayed-restart", "clock-jump"} {
@@ -129,8 +128,8 @@ func TestSharedNodeQuorums(t *testing.T) {
 	}
 }
 
-// checkDebates checks that a party's stance is only recorded where the scenario's source mentions
-// the party, and that every party appears.
+// checkDebates checks that a party's stance is recorded only if the scenario's source mentions the
+// party, and that every party appears.
 func checkDebates(t *testing.T) {
 	t.Helper()
 	names := map[string]string{"kleppmann": "Kleppmann", "antirez": "antirez", "redis": "Redis documentation"}
@@ -140,7 +139,7 @@ func checkDebates(t *testing.T) {
 		for _, s := range all {
 			for _, other := range s.Cures {
 				if files[other] == nil || other == s.Name {
-					t.Errorf("%s: cures refers to the unknown scenario %s", s.ID(), other)
+					t.Errorf("%s: cures lists the unknown scenario %s", s.ID(), other)
 				}
 			}
 			for party := range s.Debate {
@@ -153,7 +152,7 @@ func checkDebates(t *testing.T) {
 	}
 	for _, party := range parties() {
 		if had[party] < 5 {
-			t.Errorf("%s has %d claims", party, had[party])
+			t.Errorf("%s has a stance on only %d claims", party, had[party])
 		}
 	}
 }

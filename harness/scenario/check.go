@@ -14,12 +14,12 @@ import (
 	"lockpick/nemesis"
 )
 
-// checkConsistency checks rules that involve more than one key. It also fills in the default mode
-// of faults, and the settings that follow from the kind of lock.
+// checkConsistency checks rules that involve more than one key. It sets default fault modes, and
+// settings that follow from the lock kind.
 func checkConsistency(s *Scenario, k Known) error {
 	s.Lock = s.Lock.ForKind(k.Kinds[s.Lock.Kind], s.Topology.Nodes)
 	if s.Lock.Kind == brokenLock && s.Lock.Mistake == "" {
-		return pathProblem("lock.kind", suggest("", "add mistake: and one of these", k.Mistakes), "lock kind broken requires a mistake")
+		return pathProblem("lock.kind", suggest("", "add mistake: and one of these", k.Mistakes), "lock kind %q requires a mistake", brokenLock)
 	}
 	if err := checkOptions(s, k); err != nil {
 		return err
@@ -42,11 +42,11 @@ func checkOptions(s *Scenario, k Known) error {
 	for _, name := range slices.Sorted(maps.Keys(s.Lock.Options)) {
 		switch {
 		case len(has) == 0:
-			return pathProblem("lock.options", "leave it out", "lock kind %s has no options", s.Lock.Kind)
+			return pathProblem("lock.options", "leave it out", "lock kind %q has no options", s.Lock.Kind)
 		case !slices.Contains(has, name):
-			return pathProblem("lock.options."+name, suggest(name, "can be set", has), "lock kind %s has no option %s", s.Lock.Kind, name)
+			return pathProblem("lock.options."+name, suggest(name, "can be set", has), "lock kind %q has no option %q", s.Lock.Kind, name)
 		case !slices.Contains(values[name], s.Lock.Options[name]):
-			return pathProblem("lock.options."+name, "use one of "+strings.Join(values[name], ", "), "lock kind %s does not support %s=%s", s.Lock.Kind, name, s.Lock.Options[name])
+			return pathProblem("lock.options."+name, "use one of "+strings.Join(values[name], ", "), "lock kind %q does not support %s=%s", s.Lock.Kind, name, s.Lock.Options[name])
 		}
 	}
 	return nil
@@ -56,9 +56,9 @@ func checkLock(s *Scenario) error {
 	l := s.Lock
 	switch {
 	case l.Kind != brokenLock && l.Mistake != "":
-		return pathProblem("lock.mistake", "use kind: broken, or leave the mistake out", "lock kind %s has no mistakes", l.Kind)
+		return pathProblem("lock.mistake", "use kind: broken, or leave the mistake out", "lock kind %q has no mistakes", l.Kind)
 	case l.Timeout >= l.TTL/2:
-		return pathProblem("lock.timeout", fmt.Sprintf("make timeout less than half of the TTL, here less than %v", l.TTL/2),
+		return pathProblem("lock.timeout", fmt.Sprintf("use a timeout of less than %v, half the TTL", l.TTL/2),
 			"a node timeout of %v is too long for a TTL of %v", l.Timeout, l.TTL)
 	}
 	return nil
@@ -93,7 +93,7 @@ func checkClients(s *Scenario) error {
 	return nil
 }
 
-// checkStarts looks for clients that wait for each other in a cycle and thus would never start.
+// checkStarts rejects clients that wait for each other in a cycle and would never start.
 func checkStarts(s *Scenario) error {
 	waits := map[string]string{}
 	for _, c := range s.Clients {
@@ -110,7 +110,7 @@ func checkStarts(s *Scenario) error {
 					"%s waits for itself: %s", c.Name, strings.Join(seen, " waits for "))
 			}
 			if len(seen) > len(s.Clients) {
-				break // a cycle without c; it is reported when its own members are checked
+				break // a cycle without c is reported when its own members are checked
 			}
 		}
 	}
@@ -120,10 +120,10 @@ func checkStarts(s *Scenario) error {
 func checkWorkload(s *Scenario) error {
 	switch w := s.Workload; {
 	case w.Fence == client.FenceToken && !s.Lock.Fence:
-		return pathProblem("workload.fence", "set lock.fence: true as well; only the lock can issue tokens", "the fence needs a lock that issues fencing tokens")
+		return pathProblem("workload.fence", "set lock.fence: true; only the lock can issue tokens", "workload.fence requires a lock that issues fencing tokens")
 	case w.Extend >= s.Lock.TTL:
-		return pathProblem("workload.extend", fmt.Sprintf("extend well within the TTL of %v", s.Lock.TTL),
-			"the first extension after %v comes too late for a TTL of %v", w.Extend, s.Lock.TTL)
+		return pathProblem("workload.extend", fmt.Sprintf("use an interval well below the TTL of %v", s.Lock.TTL),
+			"the first extension, after %v, is too late for a TTL of %v", w.Extend, s.Lock.TTL)
 	case w.For >= s.Limit:
 		return pathProblem("workload.for", "shorten it, or set a longer limit", "the clients work for %v, but the run ends at %v", w.For, s.Limit)
 	}
@@ -134,7 +134,7 @@ func checkExpect(s *Scenario) error {
 	for _, property := range slices.Sorted(maps.Keys(s.Expect)) {
 		e := s.Expect[property]
 		if property == boundedHold && s.Limits == (Limits{}) {
-			return pathProblem("expect."+property, "add a section, as in limits: {extensions: 5, hold: 40s}", "bounded-hold can't be judged without limits")
+			return pathProblem("expect."+property, "add a section, as in limits: {extensions: 5, hold: 40s}", "bounded-hold can't be checked without limits")
 		}
 		if e.Node != "" && !s.hasNode(e.Node) {
 			return pathProblem("expect."+property+".node", s.nodesHint(), "there is no node %s", e.Node)
@@ -223,7 +223,7 @@ func checkFault(s *Scenario, path string, step *nemesis.Step) error {
 	return nil
 }
 
-// checkMessageFault checks that a fault on messages is triggered by the message that it affects.
+// checkMessageFault checks that a message fault is triggered by the message that it affects.
 func checkMessageFault(path string, step *nemesis.Step) error {
 	switch {
 	case step.When.Message == nil:
@@ -245,9 +245,9 @@ func checkTarget(s *Scenario, path, target string, kind nemesis.Kind, f *nemesis
 	case s.hasNode(target):
 		on = nemesis.Node
 	case !s.hasClient(target):
-		return pathProblem(path, s.clientsHint()+"; "+s.nodesHint(), "there is no target %s", target)
+		return pathProblem(path, s.clientsHint()+"; "+s.nodesHint(), "unknown target %s", target)
 	}
-	// A client or node as the target of a link fault stands for all of its links.
+	// For a link fault, a client or node stands for all of its links.
 	if !kind.Hits(on) && !kind.Hits(nemesis.Link) {
 		return pathProblem(path, "it can affect "+targetKinds(kind), "the fault %s can't affect a %s", kind.Name, on)
 	}
@@ -262,7 +262,7 @@ func checkTarget(s *Scenario, path, target string, kind nemesis.Kind, f *nemesis
 	return nil
 }
 
-// objectionError converts a fault kind's objection to a problem at a path of the file.
+// objectionError converts a fault kind's objection to a problem at a path in the file.
 func objectionError(path string, o *nemesis.Problem) error {
 	if o.Field != "" {
 		path += "." + o.Field
@@ -293,7 +293,7 @@ func checkRandom(s *Scenario) error {
 	case r.Every.Min > safety/2:
 		return pathProblem(path+".every", fmt.Sprintf("lower the minimum to %v or less, or set a longer limit", safety/2), "hardly any fault fits into a safety phase of %v", safety)
 	case s.Workload.For <= safety:
-		return pathProblem("workload", fmt.Sprintf("set workload.for to more than %v, the safety phase's end", safety), "the clients may finish before the faults of the random plan")
+		return pathProblem("workload", fmt.Sprintf("set workload.for to more than %v, when the safety phase ends", safety), "the clients may finish before the random plan's last faults")
 	case len(steady) == 0:
 		return pathProblem("clients", fmt.Sprintf("let one of them start by %v, and work until workload.for", time.Duration(latestStart*float64(s.Limit))), "the random plan has no client to target")
 	}
@@ -306,7 +306,7 @@ func checkRandom(s *Scenario) error {
 		}
 		switch {
 		case c.Kind.Allowed == "" && r.Within != "":
-			return pathProblem(path+".within", "remove one of them", "a %s violates Redlock's assumptions", c.Kind.Name)
+			return pathProblem(path+".within", "remove one of them", "the fault %s violates Redlock's assumptions", c.Kind.Name)
 		case c.Fatal() && len(steady) <= nemesis.MinSurvivors && slices.Contains(r.Faults, c.Name):
 			return pathProblem(path+".faults", "add clients", "%d clients must survive, so none can be killed", nemesis.MinSurvivors)
 		case len(c.Kind.Modes) > 0 && len(r.ModesOf(c.Kind)) == 0:
@@ -319,7 +319,7 @@ func checkRandom(s *Scenario) error {
 // checkWork limits the resources that a run needs, as far as the scenario determines them: the
 // number of objects, and the number of repetitions, each of which records at least one event. Runs
 // that repeat something without bound, for example because clients neither think nor hold, are
-// stopped once they have recorded history.MaxEvents events.
+// stopped after history.MaxEvents events.
 func checkWork(s *Scenario) error {
 	nodes := max(s.Topology.Nodes, len(s.Topology.Addresses))
 	if links := nodes * len(s.Clients); links > maxLinks {
@@ -354,32 +354,32 @@ func checkWork(s *Scenario) error {
 	return nil
 }
 
-// addRepeats adds up the occurrences of something that happens on each target, once per interval
-// every, for the given duration. It limits the total.
+// addRepeats adds the number of times that something happens on all targets to total, and limits
+// the total. It happens once per interval for the given length of time.
 func addRepeats(total *int, path string, length, every time.Duration, targets int) error {
 	if every <= 0 {
-		return nil // not repeated
+		return nil // happens only once
 	}
-	// The number of microseconds in a day, times a thousand targets, fits in an int.
+	// The microseconds in a day times a thousand targets fit in an int.
 	if *total += int(length/every) * targets; *total > history.MaxEvents {
 		return pathProblem(path, fmt.Sprintf("at most %d times per run: use a longer interval or a shorter run", history.MaxEvents), "every %v is too often: %d times in this run", every, *total)
 	}
 	return nil
 }
 
-// Capabilities that a scenario needs besides those that its plan needs.
+// Capabilities that a scenario may need in addition to those that its faults need.
 const (
 	CanReplicate        = "replicas"
 	CanPersist          = "persistence"
 	CanUseExactInstants = "exact-instants"
 	CanExpireMonotonic  = "monotonic-expiry" // no version of Redis supports it
 	CanUseImage         = "image"            // nodes are containers that run a given image
-	CanReportKeyLife    = "life"             // nodes report the life of each key (history.Life); no scenario needs it
+	CanReportKeyLife    = "life"             // nodes report changes to keys (history.Life); no scenario needs it
 	CanSetOwnTime       = "set-own-time"     // can set the clock of a client whose lock calls package time directly
 )
 
-// Capabilities lists everything that a backend may support besides CanRun: features of topologies,
-// and each fault on each kind of target.
+// Capabilities lists everything that a backend may support besides harness.RunCapability: features
+// of topologies, and each fault on each kind of target.
 func Capabilities() []string {
 	all := []string{CanPersist, CanReplicate, CanUseImage, CanExpireMonotonic, CanSetOwnTime, CanUseExactInstants}
 	all = append(all, lock.Servers()...)
@@ -387,7 +387,8 @@ func Capabilities() []string {
 	return append(all, faults...)
 }
 
-// NeedsForLock returns the capabilities needed to run the scenario with a lock of kind k.
+// RequiredCapabilitiesForLock returns the capabilities required to run the scenario with a lock of
+// kind k.
 func (s Scenario) NeedsForLock(k lock.Kind) []string {
 	needs := s.Needs()
 	if k.OwnTime && setsClientClock(s) {
@@ -400,7 +401,7 @@ func (s Scenario) NeedsForLock(k lock.Kind) []string {
 	return needs
 }
 
-// setsClientClock reports whether the plan may step a client's clock, as opposed to changing its
+// setsClientClock reports whether the plan may set a client's clock, as opposed to changing its
 // rate.
 func setsClientClock(s Scenario) bool {
 	if s.Random != nil && slices.ContainsFunc(s.Random.Choices(), func(c nemesis.Choice) bool { return c.Kind.SetsClock && c.On == nemesis.Client }) {
@@ -412,7 +413,7 @@ func setsClientClock(s Scenario) bool {
 	})
 }
 
-// Needs lists the capabilities that a cluster must have for the scenario, sorted.
+// RequiredCapabilities returns the capabilities that a cluster must have for the scenario, sorted.
 func (s Scenario) Needs() []string {
 	var out []string
 	add := func(c string) {
@@ -423,7 +424,7 @@ func (s Scenario) Needs() []string {
 	for _, st := range s.Plan {
 		kind, _ := nemesis.KindOf(st.Fault.Kind)
 		if st.When.Message != nil {
-			add(nemesis.Capability(nemesis.Hold, nemesis.Message)) // the message is held until the fault has been injected, whatever the fault
+			add(nemesis.Capability(nemesis.Hold, nemesis.Message)) // the message is held until the fault, whatever its kind, has been injected
 		}
 		add(kind.ByMode[st.Fault.Mode].Capability)
 		if kind.Hits(nemesis.Message) {
@@ -440,7 +441,7 @@ func (s Scenario) Needs() []string {
 			}
 		}
 	}
-	if s.Random != nil { // even what a seed doesn't draw: a backend runs all seeds or none
+	if s.Random != nil { // include faults that a seed doesn't draw: a backend runs all seeds or none
 		for _, c := range s.Random.Choices() {
 			add(c.Kind.Capability(c.On))
 			for _, mode := range s.Random.ModesOf(c.Kind) {
@@ -470,12 +471,12 @@ func (s Scenario) Needs() []string {
 	return out
 }
 
-// faultTopology returns the topology in the form that fault kinds need.
+// faultTopology returns the topology in the form that fault kinds expect.
 func (s *Scenario) faultTopology() nemesis.Topology {
 	return nemesis.Topology{Replicas: s.Topology.Replicas, Persists: s.Topology.Persistence != PersistNone}
 }
 
-// SentinelNodes lists the nodes whose failover the plan leaves to sentinels.
+// SentinelNodes returns the nodes whose failover the plan leaves to sentinels.
 func (s Scenario) SentinelNodes() []string {
 	var nodes []string
 	for _, st := range s.Plan {

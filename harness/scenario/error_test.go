@@ -16,7 +16,7 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the golden files")
 
-// known contains the names that the tests use.
+// testNames contains the names used by the tests.
 var known = Known{
 	Backends: []string{"sim", "process"},
 	Locks:    []string{"broken", "failover", "hardened", "redislock", "redlock", "redsync", "rueidis", "single"},
@@ -37,12 +37,11 @@ var known = Known{
 	},
 }
 
-// head contains the required keys of a scenario.
+// requiredKeys contains the required keys of a scenario.
 const head = "name: x\nclaim: Something.\nsource: nobody\n"
 
-// TestParseErrors checks the archives in testdata/scenario-errors. They contain pairs of CASE.yaml
-// and CASE.err, which contains the whole error message. CASE.part is a file without the three lines
-// of head.
+// The archives in testdata/scenario-errors contain pairs of files: CASE.yaml and CASE.err, the
+// complete error message. CASE.part is a file without the three lines of requiredKeys.
 func TestParseErrors(t *testing.T) {
 	archives, err := filepath.Glob("testdata/scenario-errors/*.txtar")
 	if err != nil || len(archives) == 0 {
@@ -98,12 +97,12 @@ func parseError(t *testing.T, name, text string) string {
 	}
 	var e *Error
 	if !errors.As(err, &e) || e.Line < 1 || e.Column < 1 || e.Hint == "" {
-		t.Errorf("%s: not a scenario error with position and hint: %#v", name, err)
+		t.Errorf("%s: not a scenario error with a position and a hint: %#v", name, err)
 	}
 	return kindListRemover.Replace(err.Error()) + "\n"
 }
 
-// kindListRemover removes the lists of fault kinds, so that a new kind doesn't change the golden
+// kindListRemover replaces the lists of fault kinds, so that a new kind doesn't change the golden
 // files.
 var kindListRemover = func() *strings.Replacer {
 	var kinds []string
@@ -132,7 +131,7 @@ func TestParseRejectsInvalidText(t *testing.T) {
 		if !errors.As(err, &e) {
 			t.Errorf("%s: %v", name, err)
 		} else if len(e.Error()) > 1000 {
-			t.Errorf("%s: message of %d bytes", name, len(e.Error()))
+			t.Errorf("%s: the message has %d bytes", name, len(e.Error()))
 		}
 	}
 }
@@ -167,13 +166,13 @@ func FuzzParse(f *testing.F) {
 				t.Fatalf("not a scenario error: %v", err)
 			}
 			if e.Line < 1 || e.Column < 1 || e.What == "" || e.Error() == "" {
-				t.Fatalf("error without a position: %#v", e)
+				t.Fatalf("the error has no position: %#v", e)
 			}
 			return
 		}
 		for _, s := range all {
 			if s.Lock.Timeout >= s.Lock.TTL/2 || s.Topology.Nodes < 1 || len(s.Clients) < 1 || s.Limit <= 0 {
-				t.Fatalf("impossible scenario accepted: %+v", s)
+				t.Fatalf("an impossible scenario was accepted: %+v", s)
 			}
 			s.Scaled(0.1)
 		}

@@ -15,37 +15,36 @@ import (
 	"lockpick/nemesis"
 )
 
-// Known lists the names that a scenario may use but this package doesn't define. Faults, events,
-// points and message kinds are defined by packages nemesis and client.
+// KnownNames lists the names that a scenario may use but this package doesn't define. Faults,
+// events, points and message kinds are defined by packages nemesis and client.
 type Known struct {
-	Locks      []string             // kinds of locks
-	Kinds      map[string]lock.Kind // their options and properties; for a kind not listed, Check derives them from the lock's settings
-	Mistakes   []string             // of lock kind broken
-	Properties []string             // that a scenario can set expectations for
+	Locks      []string             // lock kinds
+	Kinds      map[string]lock.Kind // options and features of lock kinds; for a missing kind, Check derives them from the lock's settings
+	Mistakes   []string             // mistakes of lock kind broken
+	Properties []string             // properties that a scenario can set expectations for
 	Causes     []string             // causes and classes of violations
-	// CanonicalCause returns the current spelling of a cause. If it is nil, the spelling of a cause
-	// never changes.
+	// CanonicalCause returns the current spelling of a cause. nil means that spellings never change.
 	CanonicalCause func(string) string
-	Numbers        []string // measured numbers, which a scenario can bound
-	Backends       []string // allowed in a run.json; scenarios don't name a backend
-	Folders        []string // folders of a store, which can't be names of scenarios
+	Numbers        []string // measured numbers that a scenario can bound
+	Backends       []string // backends that a run.json can name
+	Folders        []string // folders of a store, whose names scenarios can't have
 }
 
-// With returns k with these kinds of locks and their settings.
+// WithKinds returns a copy of k with the given lock kinds.
 func (k Known) With(kinds map[string]lock.Kind) Known {
 	k.Locks, k.Kinds = slices.Sorted(maps.Keys(kinds)), kinds
 	return k
 }
 
-// brokenLock is the lock kind that has a mistake.
+// brokenLock is the lock kind whose locks have a mistake.
 const brokenLock = "broken"
 
-// reader holds a scenario while it is read or written.
+// reader contains a scenario while it is read or written.
 type reader struct {
 	scenario    Scenario
 	variants    []variantEntry
-	minDuration time.Duration // the shortest duration other than zero
-	maxSteps    int           // limit for a plan
+	minDuration time.Duration // minimum nonzero duration
+	maxSteps    int           // maximum number of steps in a plan
 }
 
 func newReader(unit time.Duration, variant string) *reader {
@@ -53,20 +52,19 @@ func newReader(unit time.Duration, variant string) *reader {
 	return &reader{scenario: Scenario{Variant: variant, Expect: expect}, minDuration: unit, maxSteps: maxItems}
 }
 
-// variantEntry is one entry of the section variants, before it is applied.
+// variantEntry is an entry of the section variants before it is applied.
 type variantEntry struct {
 	Name                       string
 	Claim, Debate, Set, Expect *yaml.Node
 }
 
-// defaultCycles is the number of cycles per client if neither cycles nor for is given, and
-// defaultClients the number of clients.
 const (
-	defaultCycles  = 3
-	defaultClients = 2
+	defaultCycles  = 3 // cycles per client if neither cycles nor for is given
+	defaultClients = 2 // number of clients
 )
 
-// form returns the description of a scenario file: this table and those below contain every key.
+// form returns the description of a scenario file. Together with the functions below, it contains
+// every key.
 func (r *reader) form(k Known) object {
 	expect := r.expectForm(k)
 	return object{"the scenario", []field{
@@ -111,7 +109,7 @@ func topologyForm(unit time.Duration) object {
 		{key: "persistence", doc: "what survives a restart: the append-only file's fsync policy, or none", shape: oneOf("persistence", PersistNone, "everysec", PersistAlways, "no"), defaultText: PersistNone},
 		{key: "expiry", doc: "the clock that expires keys: the wall clock, as in Redis, or a monotonic one", shape: oneOf("clock", "wall", ExpiryMonotonic)},
 		{key: "replicas", doc: "asynchronous replicas of each server", shape: integer(0, 1)},
-		{key: "down-after", goPath: "downAfter", doc: "how long a master is unreachable before its sentinels consider it down; by default 1s", shape: duration(unit)},
+		{key: "down-after", goPath: "downAfter", doc: "how long a master must be unreachable before its sentinels consider it down; by default 1s", shape: duration(unit)},
 		{key: "image", doc: "the image of the servers' containers, as in redis:7", shape: imageName},
 		{key: "addresses", doc: "the servers as listed in the lock's configuration, if that is wrong", shape: sequence{"addresses", 1, maxItems, nodeName, false}},
 	}}
@@ -136,22 +134,22 @@ func lockForm(k Known, unit time.Duration) object {
 		{key: "timeout", doc: "timeout of a request to one node, less than half of the TTL", shape: duration(unit), defaultText: "50ms"},
 		{key: "retry", doc: "range of the random delay between attempts", shape: retry, goPath: wholeSection, stored: "retryMin..retryMax", defaultText: "50ms..250ms"},
 		{key: "tries", doc: "attempts per acquire; 0: no limit", shape: integer(0, maxCount)},
-		{key: "ask", doc: "whether to contact the nodes all at once or one after another", shape: oneOf("way to ask", "multiplexed", askSequential)},
+		{key: "ask", doc: "whether to contact the nodes all at once or one after another", shape: oneOf("ask setting", "multiplexed", askSequential)},
 		{key: "fence", doc: "whether the lock issues fencing tokens", shape: boolean},
 		{key: "extends", doc: "maximum extensions per hold; 0: the lock's default", shape: integer(0, maxCount)},
 		{key: "options", doc: "options specific to this kind of lock", shape: optionsForm(k)},
 	}}
 }
 
-// optionsForm contains the options of all kinds. Two kinds may give an option of the same name
-// different values, so a field accepts the values of both. checkOptions rejects values of other
-// kinds.
+// optionsForm contains the options of all lock kinds. If two kinds have an option of the same name
+// with different values, the field accepts the values of both, and checkOptions rejects those of
+// other kinds.
 func optionsForm(k Known) object {
 	o := object{name: "options"}
 	values := map[string][]string{}
 	for _, kind := range slices.Sorted(maps.Keys(k.Kinds)) {
 		for _, option := range k.Kinds[kind].Options {
-			doc := "of " + kind + ": " + option.Doc
+			doc := "for " + kind + ": " + option.Doc
 			if i := slices.IndexFunc(o.fields, func(f field) bool { return f.key == option.Name }); i >= 0 {
 				doc = o.fields[i].doc + "; " + doc
 				o.fields = slices.Delete(o.fields, i, i+1)
@@ -161,13 +159,13 @@ func optionsForm(k Known) object {
 					values[option.Name] = append(values[option.Name], v)
 				}
 			}
-			o.fields = append(o.fields, field{key: option.Name, doc: doc, shape: oneOf("value of "+option.Name, values[option.Name]...)})
+			o.fields = append(o.fields, field{key: option.Name, doc: doc, shape: oneOf(option.Name+" setting", values[option.Name]...)})
 		}
 	}
 	return o
 }
 
-// clientsForm describes either the number of clients or a list of them.
+// clientsForm describes either the number of clients or a list of clients.
 func clientsForm(unit time.Duration) shape {
 	number := integer(1, maxClients)
 	number.store = func(to reflect.Value, n any) { to.Set(reflect.ValueOf(newClients(n.(int)))) }
@@ -176,12 +174,12 @@ func clientsForm(unit time.Duration) shape {
 		{field{key: "start", shape: object{"start", eventFields("")}}, isSection, "start"},
 	}
 	one := object{"a client", []field{
-		{key: "start", doc: "start of the client: a time, or an event of another client", shape: start, goPath: wholeSection},
+		{key: "start", doc: "when the client starts: a time, or another client's event", shape: start, goPath: wholeSection},
 		{key: "reach", doc: "the nodes it can reach; the others refuse its connections", shape: wordsOf("reach", nodeName)},
-		{key: "think", doc: "overrides the workload", shape: durationRange(0)},
-		{key: "hold", doc: "overrides the workload", shape: durationRange(0)},
-		{key: "cycles", doc: "overrides the workload", shape: integer(1, maxCount)},
-		{key: "cancel-after", goPath: "cancelAfter", doc: "overrides the workload", shape: duration(unit)},
+		{key: "think", doc: "overrides the workload's value", shape: durationRange(0)},
+		{key: "hold", doc: "overrides the workload's value", shape: durationRange(0)},
+		{key: "cycles", doc: "overrides the workload's value", shape: integer(1, maxCount)},
+		{key: "cancel-after", goPath: "cancelAfter", doc: "overrides the workload's value", shape: duration(unit)},
 	}}
 	return alternatives{
 		{field: field{goPath: wholeSection, shape: number}},
@@ -224,7 +222,7 @@ func limitsForm(unit time.Duration) object {
 	}}
 }
 
-// expectForm contains the properties, and the other keys of the section expect.
+// expectForm contains the properties and the other keys of the section expect.
 func (r *reader) expectForm(k Known) object {
 	outcome := oneOf("outcome", wantHolds, wantViolated, wantAny)
 	cause := oneOf("cause", k.Causes...)
@@ -251,7 +249,7 @@ func (r *reader) expectForm(k Known) object {
 	if len(k.Numbers) > 0 {
 		o.fields = append(o.fields, field{key: "numbers", doc: "bounds on measured numbers", shape: numbers, to: &r.scenario.Numbers})
 	}
-	vacuous := oneOf("permission", "allowed")
+	vacuous := oneOf("vacuous setting", "allowed")
 	vacuous.store = func(to reflect.Value, _ any) { to.SetBool(true) }
 	vacuous.format = func(reflect.Value) string { return "allowed" }
 	o.fields = append(o.fields, field{key: "vacuous", doc: "whether the run is valid even if no client acquires the lock", shape: vacuous, to: &r.scenario.Vacuous})
@@ -280,7 +278,7 @@ func planForm(unit time.Duration, most int) shape {
 }
 
 func triggerForm(unit time.Duration) shape {
-	before := field{key: "before", doc: "time after which the trigger is ignored; it may not occur at all", shape: duration(unit)}
+	before := field{key: "before", doc: "time after which the trigger is ignored; the trigger need not occur at all", shape: duration(unit)}
 	form := func(key string, fields ...field) form {
 		return form{field{goPath: wholeSection, shape: object{"when", fields}, required: true}, hasKey(key), key}
 	}
@@ -289,11 +287,11 @@ func triggerForm(unit time.Duration) shape {
 		form("event", append(eventFields("event."), field{key: "every", goPath: "event.every", doc: "trigger on every occurrence, not only the nth", shape: boolean}, before)...),
 		form("point",
 			field{key: "client", goPath: "point.client", doc: "the client", shape: clientName, required: true},
-			field{key: "point", goPath: "point.point", doc: "point in the client's program at which it waits for the fault", shape: oneOf("point", client.Points...), required: true},
+			field{key: "point", goPath: "point.point", doc: "point in the client's program where it waits for the fault", shape: oneOf("point", client.Points...), required: true},
 			field{key: "nth", goPath: "point.nth", doc: "number of the occurrence, from 1", shape: integer(1, maxCount), defaultText: "1"},
 			before),
 		form("message",
-			field{key: "link", goPath: "message.link", doc: "between a client and a node or the resource, as in c1-n3", shape: target, required: true},
+			field{key: "link", goPath: "message.link", doc: "link between a client and a node or the resource, as in c1-n3", shape: target, required: true},
 			field{key: "message", goPath: "message.message", doc: "command on the wire", shape: oneOf("message", nemesis.MessageKinds...), required: true},
 			field{key: "of", goPath: "message.of", doc: "request or reply", shape: oneOf("direction", nemesis.Request, nemesis.Reply), required: true},
 			field{key: "nth", goPath: "message.nth", doc: "number of the message on the link, from 1", shape: integer(1, maxCount), defaultText: "1"},
@@ -301,7 +299,7 @@ func triggerForm(unit time.Duration) shape {
 	}}
 }
 
-// eventFields contains the keys of an event. prefix is the start of their paths.
+// eventFields contains the keys of an event. prefix is prepended to their Go paths.
 func eventFields(prefix string) []field {
 	return []field{
 		{key: "client", goPath: prefix + "client", doc: "the client", shape: clientName, required: true},
@@ -340,7 +338,6 @@ func faultForm(unit time.Duration) object {
 	}}
 }
 
-// randomForm describes the settings of a random plan.
 func randomForm(unit time.Duration) object {
 	var modes []string
 	for _, k := range nemesis.Kinds {
@@ -348,17 +345,17 @@ func randomForm(unit time.Duration) object {
 	}
 	return object{"random", []field{
 		{key: "faults", doc: "faults to draw from; each seed uses about half of them", shape: wordsOf("faults", oneOf("fault", nemesis.Choices()...)), required: true},
-		{key: "within", doc: "keeps clocks and restarts within Redlock's assumptions", shape: oneOf("bound", nemesis.Assumptions)},
+		{key: "within", doc: "keeps clocks and restarts within Redlock's assumptions", shape: oneOf("within setting", nemesis.Assumptions)},
 		{key: "every", doc: "range of the mean time between two faults of a kind; each seed draws its own mean", shape: durationRange(unit), defaultText: "1s..5s"},
 		{key: "lasts", doc: "range of the faults' durations; most are short", shape: durationRange(unit), defaultText: "10ms..20s"},
-		{key: "safety", doc: "share of the limit after which all faults are healed and some client must acquire", shape: percent(1), defaultText: "60%"},
-		{key: "modes", doc: "modes of faults that have several; by default all", shape: wordsOf("modes", oneOf("mode", modes...))},
+		{key: "safety", doc: "share of the limit after which all faults are healed and some client must acquire the lock", shape: percent(1), defaultText: "60%"},
+		{key: "modes", doc: "modes to draw from, for faults with several modes; by default all", shape: wordsOf("modes", oneOf("mode", modes...))},
 		{key: "shapes", doc: "shapes of link faults; by default all", shape: wordsOf("shapes", oneOf("shape", nemesis.Shapes...))},
 	}}
 }
 
-// WithRandomPlan returns the scenario with the plan drawn for a seed. The result has a fixed plan,
-// so the plan is drawn only once. A scenario with a fixed plan is returned unchanged.
+// WithRandomPlan returns the scenario with the plan drawn for a seed. A scenario with a fixed plan
+// is returned unchanged, so a plan is drawn only once.
 func (s Scenario) WithRandomPlan(seed uint64) Scenario {
 	if s.Random == nil {
 		return s
@@ -378,8 +375,8 @@ func (s Scenario) WithRandomPlan(seed uint64) Scenario {
 	return s
 }
 
-// driftAllowance is the clock difference per TTL that the lock allows for, without the 2 ms for
-// the resolution of expiry in Redis.
+// driftAllowance returns the clock difference per TTL that the lock allows for, without the 2 ms
+// for the resolution of expiry in Redis.
 func driftAllowance(s Scenario) time.Duration {
 	return time.Duration(s.Lock.Drift * float64(s.Lock.TTL))
 }
@@ -388,8 +385,8 @@ func driftAllowance(s Scenario) time.Duration {
 // target.
 const latestStart = 0.1
 
-// longRunningClients lists the clients that start early and work until the end, from which targets
-// are drawn. begin is when all of them are running.
+// longRunningClients returns the clients that start early and work until the end, from which
+// targets are drawn, and when all of them are running.
 func longRunningClients(s Scenario) (clients []string, begin time.Duration) {
 	for _, c := range s.Clients {
 		if c.Start == nil && c.Delay <= time.Duration(latestStart*float64(s.Limit)) && c.Cycles == nil {
@@ -399,18 +396,18 @@ func longRunningClients(s Scenario) (clients []string, begin time.Duration) {
 	return clients, begin
 }
 
-// MinTimeout is the shortest node timeout that scaling produces. On a busy host even a healthy
+// MinTimeout is the shortest node timeout that scaling produces. On a busy host, even a healthy
 // Redis may wait tens of milliseconds for a processor. With a shorter timeout, the lock would
 // consider it down, and the run would measure the host.
 const MinTimeout = 50 * time.Millisecond
 
-// MinDownAfter is the shortest DownAfter that scaling produces. Connecting to a newly promoted
-// master may take its sentinels half of it, and a busy host may cost some of the remaining time.
+// MinDownAfter is the shortest DownAfter that scaling produces. Sentinels may take half of it to
+// connect to a newly promoted master, and a busy host may take some of the rest.
 const MinDownAfter = time.Second
 
-// Scaled returns a deep copy with every duration multiplied by f, so that a scenario that lasts
-// minutes runs in seconds of real time. It doesn't scale the node timeout below MinTimeout or
-// DownAfter below MinDownAfter, unless they were shorter to begin with.
+// ScaledCopy returns a deep copy with every duration multiplied by f, so that a scenario of several
+// minutes takes seconds of real time. It doesn't scale the node timeout below MinTimeout or
+// DownAfter below MinDownAfter unless they were shorter to begin with.
 func (s Scenario) Scaled(f float64) Scenario {
 	is := s
 	scale(reflect.ValueOf(&s).Elem(), f)
@@ -420,8 +417,8 @@ func (s Scenario) Scaled(f float64) Scenario {
 	return s
 }
 
-// scale multiplies every duration in a value by f. It replaces everything that the value shares
-// with other values with copies.
+// scale multiplies every duration in a value by f. It copies everything that the value shares with
+// other values.
 func scale(v reflect.Value, f float64) {
 	own := v
 	switch v.Kind() {

@@ -17,27 +17,26 @@ import (
 	"lockpick/nemesis"
 )
 
-// Manifest is the content of run.json: everything that was run, with all values drawn and scaled,
-// so that the run can be repeated.
+// Manifest is the content of run.json: everything needed to repeat a run, with all values drawn and
+// scaled.
 type Manifest struct {
 	Schema   int       `json:"schema"`
-	Scenario Scenario  `json:"scenario"` // resolved and scaled
+	Scenario Scenario  `json:"scenario"` // drawn and scaled
 	Backend  string    `json:"backend"`
 	Seed     uint64    `json:"seed"`
 	Started  time.Time `json:"started"` // UTC
-	Command  string    `json:"command"` // repeats the run
-	Version  string    `json:"version"` // of lockpick
+	Command  string    `json:"command"` // command that repeats the run
+	Version  string    `json:"version"` // lockpick version
 	Go       string    `json:"go"`
 	OS       string    `json:"os"`
 	Arch     string    `json:"arch"`
 	CPUs     int       `json:"cpus"`
-	// Server describes the nodes' software. It is set after the nodes have run, if the backend
-	// reports it.
+	// Server describes the nodes' software. It is set after the run if the backend reports it.
 	Server string `json:"server,omitempty"`
-	// Sets lists the overrides from the command line. With overrides, the scenario's expectations
-	// no longer apply.
+	// Overrides lists the overrides from the command line. With overrides, the scenario's
+	// expectations no longer apply.
 	Sets []string `json:"sets,omitempty"`
-	// StopAtViolation was set by earlier releases, which could stop a run at the first violation.
+	// StopAtViolation was set by earlier releases that stopped a run at the first violation.
 	StopAtViolation bool `json:"stopAtViolation,omitempty"`
 }
 
@@ -47,14 +46,14 @@ func NewManifest(s Scenario, backend string, seed uint64, version, command strin
 		Version: version, Go: runtime.Version(), OS: runtime.GOOS, Arch: runtime.GOARCH, CPUs: runtime.NumCPU()}
 }
 
-// Size limits of a manifest, apart from its scenario.
+// Limits on a manifest, apart from its scenario.
 const (
 	maxTextLen = 64 << 10 // a command with many overrides
 	maxCPUs    = 1 << 20
 )
 
 // ReadManifest reads a run.json. The file may come from anywhere, so its scenario must satisfy the
-// same rules as a scenario file (Scenario.Check). name is only used in errors.
+// rules for scenario files (Scenario.Check). name is used in errors only.
 func ReadManifest(name string, text []byte, known Known) (*Manifest, error) {
 	m := &Manifest{}
 	if err := files.JSON(text, m, (*json.Decoder).DisallowUnknownFields); err != nil {
@@ -101,18 +100,17 @@ func (m *Manifest) check(known Known) error {
 	return nil
 }
 
-// A lock may use a store other than Redis, which is a cluster of servers that reach consensus.
-// Some features of Redis nodes don't exist there.
-
-// storeCapabilities lists the faults and features that stores support in the same way as Redis.
+// storeCapabilities lists the faults and features that stores other than Redis support in the same
+// way. Such a store is a cluster of servers that reach consensus, and some features of Redis nodes
+// don't exist there.
 var storeCapabilities = []string{
 	nemesis.Capability("pause", nemesis.Node), nemesis.Capability("kill", nemesis.Node),
 	nemesis.Capability("cut", nemesis.Link), nemesis.Capability("shape", nemesis.Link), nemesis.Capability(nemesis.PowerPackets, nemesis.Link),
 	CanSetOwnTime, CanUseImage, CanUseExactInstants,
 }
 
-// convertNeeds converts the needs for Redis nodes to needs for a store. Everything that a store
-// doesn't support becomes a single need that no backend can satisfy.
+// convertCapabilities converts the capabilities required of Redis nodes to those required of a
+// store. Everything that the store doesn't support becomes a single capability that no backend has.
 func convertNeeds(store string, all []string) (needs []string) {
 	var unsupported []string
 	for _, need := range all {
@@ -129,13 +127,14 @@ func convertNeeds(store string, all []string) (needs []string) {
 	return needs
 }
 
-// lockNeed returns the need for a lock that uses the servers of the topology.
+// lockCapability returns the capability required of the lock: it must use the servers of the
+// topology.
 func lockNeed(store string) string { return "lock" + needSeparator + store }
 
 const needSeparator = ":"
 
-// ExplainUnsatisfiable explains why no backend can satisfy a need that results from the lock's
-// servers. It returns "" for all other needs.
+// ExplainMissingCapability explains why no backend has a capability that is required because of the
+// lock's servers. It returns "" for all other capabilities.
 func ExplainUnsatisfiable(need string) string {
 	left, right, found := strings.Cut(need, needSeparator)
 	switch {
@@ -149,19 +148,19 @@ func ExplainUnsatisfiable(need string) string {
 	return "the nodes run " + left + ", but only Redis supports " + strings.ReplaceAll(right, "+", ", ")
 }
 
-// onStore returns the topology with members of a store as its nodes, which sync each write.
+// withStore returns the topology with members of a store as its nodes, which sync each write.
 func (t Topology) onStore(store string) Topology {
 	t.Server, t.Persistence = store, PersistAlways
 	return t
 }
 
-// storeSlack is the time that a store may take to elect a leader and find lapsed leases, in
-// addition to the lease's own time.
+// storeSlack is the time that a store may take to elect a leader and find expired leases, in
+// addition to the lease itself.
 const storeSlack = 3 * time.Second
 
-// ExpirySlack returns how much later a lock on a store may become free than a lock on Redis. As the
-// stores' documentation says, a new leader restarts leases, and lapsed leases are only looked for
-// periodically.
+// ExpirySlack returns how much later a lock on a store may become free than a lock on Redis.
+// According to the stores' documentation, a new leader restarts leases, and expired leases are
+// found only periodically.
 func (s Scenario) ExpirySlack() time.Duration {
 	if s.Topology.Server == "" {
 		return 0
@@ -170,10 +169,10 @@ func (s Scenario) ExpirySlack() time.Duration {
 }
 
 // Check checks a resolved scenario, as found in a run.json or after scaling, against all rules for
-// scenario files. There is no second table of limits for that: Check writes the scenario as a file
-// would contain it, and reads it back with the reader for files. The result must be the same
-// scenario, so anything that a file can't express, such as a field unknown to the writer, is an
-// error, too. The error is an *Error with an empty File.
+// scenario files. To avoid a second table of limits, Check writes the scenario as a file would
+// contain it and reads it back with the reader for files. The result must be the same scenario, so
+// anything that a file can't express, such as a field unknown to the writer, is an error, too. The
+// error is an *Error with an empty File.
 func (s Scenario) Check(known Known) error {
 	if _, is := known.Kinds[s.Lock.Kind]; !is && slices.Contains(known.Locks, s.Lock.Kind) {
 		known.Kinds = maps.Clone(known.Kinds)
@@ -198,7 +197,7 @@ func (s Scenario) Check(known Known) error {
 	return s.roundTripError(r.scenario)
 }
 
-// MapCauses replaces each expected cause of a scenario with f(cause).
+// MapCauses replaces each of a scenario's expected causes with f(cause).
 func MapCauses(s Scenario, f func(string) string) {
 	for property, e := range s.Expect {
 		e.Cause = f(e.Cause)
@@ -206,10 +205,10 @@ func MapCauses(s Scenario, f func(string) string) {
 	}
 }
 
-// tree returns the YAML tree of the scenario's file, and the field of each node.
+// tree returns the scenario's YAML tree, and the run.json field of each node.
 func (s Scenario) tree(known Known) (*yaml.Node, writer) {
 	r := &reader{scenario: s}
-	r.scenario.Expect = map[string]Expectation{} // without the implied ones
+	r.scenario.Expect = map[string]Expectation{} // without implied expectations
 	for property, e := range s.Expect {
 		if e.Follows == "" && (e != implied || !slices.Contains(required[s.Tier], property)) {
 			r.scenario.Expect[property] = e
@@ -219,9 +218,9 @@ func (s Scenario) tree(known Known) (*yaml.Node, writer) {
 	return r.form(known).write(w, "scenario", reflect.ValueOf(&r.scenario).Elem()), w
 }
 
-// roundTripError returns an error if writing and reading the scenario results in a different one.
+// roundTripError returns an error if reread, the scenario after writing and reading, is different.
 func (s Scenario) roundTripError(back Scenario) error {
-	for _, property := range required[s.Tier] { // the run.json is of a version that didn't require the property
+	for _, property := range required[s.Tier] { // the run.json may be from a version that didn't require the property
 		if _, had := s.Expect[property]; !had && back.Expect[property] == implied {
 			delete(back.Expect, property)
 		}
@@ -244,7 +243,7 @@ func withoutImplied(s Scenario) Scenario {
 	return s
 }
 
-// firstDifference returns the first field in which two values differ, and both values.
+// firstDifference returns the first field in which two values differ, and the field's two values.
 func firstDifference(path string, a, b reflect.Value) (field, got, want string) {
 	shown := func(v reflect.Value) string {
 		if !v.IsValid() || v.IsZero() {

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// A run.json that is accepted is within the limits of a run, and is unchanged after writing and
-// reading it back.
+// An accepted run.json is within a run's limits, and doesn't change when it is written and read
+// back.
 func FuzzManifest(f *testing.F) {
 	add := func(s Scenario) {
 		text, err := json.Marshal(NewManifest(s, "sim", 1, "v1", "lockpick run x"))
@@ -34,7 +34,7 @@ func FuzzManifest(f *testing.F) {
 		m, err := ReadManifest("run.json", text, known)
 		if err != nil {
 			if m != nil || err.Error() == "" || len(err.Error()) > 5000 {
-				t.Fatalf("%v with %d bytes of error", m, len(err.Error()))
+				t.Fatalf("got manifest %v and an error of %d bytes", m, len(err.Error()))
 			}
 			return
 		}
@@ -42,7 +42,7 @@ func FuzzManifest(f *testing.F) {
 		if n := len(s.Clients); n < 1 || n > maxClients || s.Topology.Nodes < 1 || s.Topology.Nodes > maxNodes || s.Limit <= 0 || s.Limit > maxDuration ||
 			s.Workload.Keys < 1 || s.Workload.Keys > maxKeys || s.Workload.Extend < 0 || s.Workload.Extend == time.Nanosecond || len(s.Plan) > maxDrawnSteps ||
 			s.Workload.Cycles == 0 && s.Workload.For == 0 || s.Lock.Timeout >= s.Lock.TTL/2 {
-			t.Fatalf("impossible scenario accepted: %+v", s)
+			t.Fatalf("an impossible scenario was accepted: %+v", s)
 		}
 		for _, c := range s.Clients {
 			if !clientPattern.MatchString(c.Name) {
@@ -64,7 +64,7 @@ func FuzzManifest(f *testing.F) {
 	})
 }
 
-// normalizedJSON returns a manifest as JSON, with empty lists normalized to nil.
+// normalizedJSON returns a manifest as JSON, which doesn't distinguish empty lists from nil.
 func normalizedJSON(t *testing.T, m *Manifest) string {
 	text, err := json.Marshal(m)
 	if err != nil {

@@ -8,8 +8,8 @@ import (
 	"lockpick/nemesis"
 )
 
-// To set the clock of a client whose lock calls package time, a backend needs a capability that
-// skewing the clock does not require.
+// Setting the clock of a client whose lock calls package time requires a capability that changing
+// its rate does not.
 func TestNeedsOfLockWithSystemClock(t *testing.T) {
 	own := lock.Kind{OwnTime: true}
 	for _, tt := range []struct {
@@ -27,21 +27,20 @@ func TestNeedsOfLockWithSystemClock(t *testing.T) {
 		s := Scenario{Topology: Topology{Nodes: 1, Persistence: PersistNone}, Clients: []Client{{Name: "c1"}},
 			Plan: nemesis.Plan{{Fault: nemesis.Fault{Kind: tt.fault, Targets: []string{tt.target}}}}}
 		if got := slices.Contains(s.NeedsForLock(tt.kind), CanSetOwnTime); got != tt.want {
-			t.Errorf("%s of %s: %v, want %v", tt.fault, tt.target, got, tt.want)
+			t.Errorf("%s on %s: %v, want %v", tt.fault, tt.target, got, tt.want)
 		}
 	}
 	s := Scenario{Random: &nemesis.Random{Faults: []string{"clock-jump"}}}
 	if !slices.Contains(s.NeedsForLock(own), CanSetOwnTime) {
-		t.Error("the needs depend on the seed")
+		t.Error("a random plan that may set a client's clock doesn't require the capability")
 	}
 }
 
-// A scenario with an image needs a backend that uses containers.
 func TestNeedsOfAnImage(t *testing.T) {
 	for image, want := range map[string]bool{"": false, "redis:7": true} {
 		s := Scenario{Topology: Topology{Nodes: 1, Persistence: PersistNone, Image: image}}
 		if got := slices.Contains(s.Needs(), CanUseImage); got != want {
-			t.Errorf("%q: %v, want %v", image, got, want)
+			t.Errorf("image %q: %v, want %v", image, got, want)
 		}
 	}
 }

@@ -9,18 +9,18 @@ func TestBounds(t *testing.T) {
 	} {
 		got, wrong := parseBound(text)
 		if wrong != "" || got != want {
-			t.Errorf("%q: %+v %s", text, got, wrong)
+			t.Errorf("%q: got %+v, error %q", text, got, wrong)
 		}
 		if back, wrong := parseBound(got.String()); wrong != "" || back != got {
 			t.Errorf("%q: written as %q and read back as %+v", text, got, back)
 		}
 	}
 	if !(Bound{Operator: "<", Value: 0.5, Variant: "a"}).Allows(1, 3) || (Bound{Operator: "<", Value: 0.5, Variant: "a"}).Allows(1.5, 3) {
-		t.Error("1.5 is not half of 3")
+		t.Error("want 1 < 0.5 × 3, but not 1.5 < 0.5 × 3")
 	}
 }
 
-// A variant inherits the base's bounds, except bounds relative to that variant.
+// A variant inherits the base's bounds, except those relative to that variant.
 func TestVariantsInheritBounds(t *testing.T) {
 	all, err := Parse("f.yaml", []byte(head+`expect: {numbers: {grants: '>= 3', split-vote-rate: '< 0.2 * a'}}
 variants:

@@ -21,17 +21,17 @@ import (
 	"lockpick/nemesis"
 )
 
-// Parse reads a scenario file: the base first, then its variants in the order of the file. It is
-// strict and returns an *Error for any mistake. name is only used in errors.
+// Parse reads a scenario file: the base first, then its variants in file order. It is strict and
+// returns an *Error for any mistake. name is used in errors only.
 func Parse(name string, data []byte, known Known) ([]Scenario, error) {
 	return ParseWith(name, data, known, nil, nil)
 }
 
-// ParseWith is like Parse with overrides of the form key=value, which take precedence over the file
-// and its variants. A key has the same form as in a variant's set: lock.ttl, plan.1.fault.for, or a
-// whole section. The scenario's expectations may no longer apply; reporting that is up to the
-// caller. wanted selects the variants to build, so that an override doesn't have to fit the others.
-// If wanted is nil, all are built.
+// ParseWithOverrides is like Parse, but applies overrides of the form key=value, which take
+// precedence over the file and its variants. A key has the same form as in a variant's set:
+// lock.ttl, plan.1.fault.for, or a whole section. The scenario's expectations may no longer apply;
+// the caller must report that. includeVariant selects the variants to build, so that an override
+// need not fit the others. If it is nil, all are built.
 func ParseWith(name string, data []byte, known Known, sets []string, wanted func(variant string) bool) ([]Scenario, error) {
 	doc, err := load(name, data)
 	if err != nil {
@@ -72,19 +72,18 @@ func ParseWith(name string, data []byte, known Known, sets []string, wanted func
 
 // Schema returns the JSON Schema of scenario files, for editors. It is generated from the same
 // tables that Parse uses. Rules that involve more than one key, such as the existence of targets or
-// a timeout below the TTL, are only checked by Parse.
+// a timeout below the TTL, are checked by Parse only.
 func Schema(known Known) []byte {
 	s := newReader(minFileDuration, "").form(known).schema()
 	s["$schema"] = "https://json-schema.org/draft/2020-12/schema"
 	s["title"] = "lockpick scenario"
 	out, err := json.MarshalIndent(s, "", "  ")
 	if err != nil {
-		panic(err) // maps, strings and numbers only: can't happen
+		panic(err) // can't happen with maps, strings and numbers
 	}
 	return append(out, '\n')
 }
 
-// read converts a tree to a scenario.
 func (d *document) read(tree *yaml.Node, known Known, variant string) (*reader, error) {
 	r := newReader(minFileDuration, variant)
 	return r, d.locate(r.read(tree, known), variant)
@@ -101,7 +100,7 @@ func (r *reader) read(tree *yaml.Node, known Known) error {
 	return checkConsistency(&r.scenario, known)
 }
 
-// finish sets the values that depend on more than one key.
+// setDerivedValues sets the values that depend on more than one key.
 func (r *reader) finish() {
 	s := &r.scenario
 	if s.Workload.Cycles == 0 && s.Workload.For == 0 {
@@ -122,13 +121,13 @@ func (r *reader) finish() {
 	}
 }
 
-// checkBoundVariants checks that bounds refer to other variants of the file. A variant doesn't
-// inherit the base's bounds relative to that variant.
+// checkBoundVariants checks that bounds refer to other variants of the file. It removes a bound
+// that a variant inherits from the base if the bound refers to that variant itself.
 func (r *reader) checkBoundVariants(variants []variantEntry) error {
 	names := []string{BaseVariant}
 	for _, v := range variants {
 		if v.Name == BaseVariant {
-			return pathProblem("variants."+BaseVariant, "choose another name: in expect.numbers, "+BaseVariant+" is the scenario itself", "a variant can't be named %s", BaseVariant)
+			return pathProblem("variants."+BaseVariant, "choose another name: in expect.numbers, "+BaseVariant+" means the scenario itself", "a variant can't be named %s", BaseVariant)
 		}
 		names = append(names, v.Name)
 	}
@@ -147,20 +146,20 @@ func (r *reader) checkBoundVariants(variants []variantEntry) error {
 	return nil
 }
 
-// source is a text from which nodes were parsed.
+// source is a text that nodes were parsed from.
 type source struct {
 	name  string
 	lines []string
 }
 
-// document is the tree of a file, parts of which may have been replaced by overrides.
+// document is the tree of a file. Parts of it may have been replaced by overrides.
 type document struct {
 	file    *source
 	foreign map[*yaml.Node]*source // nodes from other sources, such as --set
 	root    *yaml.Node
 }
 
-// lineEnds normalizes the line breaks of YAML.
+// lineEnds normalizes YAML line breaks.
 var lineEnds = strings.NewReplacer("\r\n", "\n", "\r", "\n", "\u0085", "\n", "\u2028", "\n", "\u2029", "\n")
 
 func newSource(name, text string) *source {
@@ -199,7 +198,7 @@ func load(name string, data []byte) (*document, error) {
 
 var yamlLine = regexp.MustCompile(`^yaml: (?:line (\d+): )?`)
 
-// parseYAML returns the single node that the text contains.
+// parseYAML returns the single root node of a text.
 func parseYAML(src *source, data []byte) (root *yaml.Node, err error) {
 	fail := func(err error) error {
 		text, line := err.Error(), 1
@@ -211,8 +210,7 @@ func parseYAML(src *source, data []byte) (root *yaml.Node, err error) {
 		}
 		return src.fail(line, 1, "this is not YAML: "+clip(text, 200), "check indentation, brackets and quotes on this line and the one above")
 	}
-	// The YAML library reports its own errors. A panic would be a bug in the library, and a single
-	// file must not crash the program.
+	// A panic would be a bug in the YAML library, but a file must not crash the program.
 	defer func() {
 		if r := recover(); r != nil {
 			root, err = nil, fail(fmt.Errorf("%v", r))
@@ -221,32 +219,32 @@ func parseYAML(src *source, data []byte) (root *yaml.Node, err error) {
 	dec := yaml.NewDecoder(bytes.NewReader(data))
 	var doc, more yaml.Node
 	if err := dec.Decode(&doc); errors.Is(err, io.EOF) {
-		return nil, src.fail(1, 1, "the file is empty", "a scenario has at least name, claim and source")
+		return nil, src.fail(1, 1, "the file is empty", "a scenario needs at least a name, a claim and a source")
 	} else if err != nil {
 		return nil, fail(err)
 	}
 	switch err := dec.Decode(&more); {
 	case err == nil:
-		return nil, src.fail(more.Line, more.Column, "a second document begins here", "one file holds one scenario; use variants")
+		return nil, src.fail(more.Line, more.Column, "a second document begins here", "a file contains one scenario; use variants instead")
 	case !errors.Is(err, io.EOF):
 		return nil, fail(err)
 	}
 	if len(doc.Content) != 1 {
-		return nil, src.fail(1, 1, "the file is empty", "a scenario has at least name, claim and source")
+		return nil, src.fail(1, 1, "the file is empty", "a scenario needs at least a name, a claim and a source")
 	}
 	return doc.Content[0], nil
 }
 
-// checkPlainYAML rejects YAML features that scenarios don't need: tags, and aliases, with which a
-// small file can expand to a huge one.
+// checkPlainYAML rejects YAML features that scenarios don't need: tags, and aliases, which can
+// expand a small file to a huge one.
 func checkPlainYAML(n *yaml.Node) error {
 	switch {
 	case n.Kind == yaml.AliasNode || n.Anchor != "":
-		return nodeProblem(n, "write it out; for parts that repeat use variants", "anchors and aliases are not allowed")
+		return nodeProblem(n, "write it out; use variants for repeated parts", "anchors and aliases are not allowed")
 	case n.Style&yaml.TaggedStyle != 0:
 		return nodeProblem(n, "leave the tag out", "tags such as %s are not allowed", quote(n.Tag))
 	case n.Kind == yaml.ScalarNode && n.Tag == "!!merge":
-		return nodeProblem(n, "write the keys out; for parts that repeat use variants", "merge keys are not allowed")
+		return nodeProblem(n, "write the keys out; use variants for repeated parts", "merge keys are not allowed")
 	}
 	for _, c := range n.Content {
 		if err := checkPlainYAML(c); err != nil {
@@ -269,8 +267,8 @@ func (d *document) locate(err error, name string) error {
 	return cmp.Or(d.foreign[n], d.file).fail(n.Line, n.Column, what, p.hint)
 }
 
-// find returns the node at a dotted path, as in plan.1.fault.for. If the file doesn't contain it,
-// find returns the deepest node above it.
+// find returns the node at a dotted path, as in plan.1.fault.for, or the deepest existing node on
+// that path.
 func find(n *yaml.Node, path string) *yaml.Node {
 	show := n
 	for segment := range strings.SplitSeq(path, ".") {
@@ -279,7 +277,7 @@ func find(n *yaml.Node, path string) *yaml.Node {
 			return show
 		}
 		if n.Kind == yaml.MappingNode {
-			show = n.Content[i-1] // show the key rather than the whole section
+			show = n.Content[i-1] // point to the key rather than the whole section
 		}
 		n = n.Content[i]
 		if n.Kind == yaml.ScalarNode || n.Style&yaml.FlowStyle != 0 {
@@ -290,7 +288,7 @@ func find(n *yaml.Node, path string) *yaml.Node {
 }
 
 // childIndex returns the index in n.Content of the value with the given key, or of the item with
-// the given number, counting from 1. It returns -1 if there is none.
+// the given number (from 1). It returns -1 if there is none.
 func childIndex(n *yaml.Node, segment string) int {
 	switch n.Kind {
 	case yaml.MappingNode:
@@ -308,7 +306,7 @@ func childIndex(n *yaml.Node, segment string) int {
 }
 
 // replace returns a tree with another value at path. path contains a key node for each level, so
-// that errors point at the key in the override or variant. replace copies the nodes on the path and
+// that errors point to the key in the override or variant. replace copies the nodes on the path and
 // shares all others, so n remains unchanged.
 func (d *document) replace(n *yaml.Node, path []*yaml.Node, value *yaml.Node) (*yaml.Node, error) {
 	if len(path) == 0 {
@@ -338,13 +336,13 @@ func (d *document) replace(n *yaml.Node, path []*yaml.Node, value *yaml.Node) (*
 
 // Error reports a mistake in a scenario file, with its position.
 type Error struct {
-	File   string // as named by the caller; "--set" for an override
-	Field  string // field of a run.json, in place of a line: scenario.clients[0].name
+	File   string // as named by the caller, or "--set" for an override
+	Field  string // field of a run.json, instead of a line: scenario.clients[0].name
 	Line   int    // from 1
 	Column int    // from 1, in characters
-	Text   string // the line
+	Text   string // text of the line
 	What   string // the mistake
-	Hint   string // how to fix it, or the allowed values
+	Hint   string // how to fix the mistake, or the allowed values
 }
 
 // Error returns the position and the mistake, the line with a caret below the column, and the hint:
@@ -376,8 +374,7 @@ func (e *Error) Error() string {
 // excerptWidth is the number of characters shown of a long line.
 const excerptWidth = 100
 
-// excerpt returns the relevant part of a line, and the blanks that place a caret below the
-// character at column.
+// excerpt returns the relevant part of a line, and the blanks that place a caret below column.
 func excerpt(line string, column int) (text, blanks string) {
 	all := []rune(line)
 	at := min(max(column-1, 0), len(all))
@@ -403,7 +400,7 @@ func excerpt(line string, column int) (text, blanks string) {
 	return strings.TrimRightFunc(t.String(), unicode.IsSpace), b.String()
 }
 
-// problem is an error located by a node, or by a path into the tree that document.locate resolves.
+// problem is an error located by a node, or by a path that document.locate looks up in the tree.
 // The reader returns problems, and the document converts them to Errors.
 type problem struct {
 	node *yaml.Node
@@ -430,7 +427,7 @@ func pathProblem(path, hint, what string, args ...any) error {
 	return &problem{path: path, what: fmt.Sprintf(what, args...), hint: hint}
 }
 
-// quote quotes a piece of the file for a message and truncates it if it is long.
+// quote quotes a piece of the file for a message, shortened if necessary.
 func quote(s string) string { return fmt.Sprintf("%q", clip(s, 40)) }
 
 func clip(s string, limit int) string {
@@ -440,7 +437,7 @@ func clip(s string, limit int) string {
 	return s
 }
 
-// suggest returns a hint with the allowed words, and the one that was probably intended.
+// suggest returns a hint with the allowed words and the word that was probably intended.
 func suggest(given, label string, allowed []string) string {
 	all := label + ": " + strings.Join(allowed, ", ")
 	if len(allowed) == 0 {
@@ -452,8 +449,8 @@ func suggest(given, label string, allowed []string) string {
 	return all
 }
 
-// Nearest returns the name that was probably intended by word: one that differs by a single typing
-// mistake, or by up to a third of its letters. It returns "" if there is none.
+// Nearest returns the name that was probably intended by word, which differs by one typing mistake
+// or by up to a third of the letters. It returns "" if there is none.
 func Nearest(word string, names []string) string {
 	const longest = 40
 	if len(word) > longest {
@@ -493,13 +490,11 @@ func distance(a, b string) int {
 	return row[len(b)]
 }
 
-// References to nodes, clients and links must exist.
-
 func (s *Scenario) nodesHint() string {
 	return fmt.Sprintf("the topology has %d nodes: n1 … n%d", s.Topology.Nodes, s.Topology.Nodes)
 }
 
-// hasNode and hasClient don't build a list of names, because there may be a million lookups.
+// hasNode doesn't build a list of names because there may be a million lookups.
 func (s *Scenario) hasNode(name string) bool {
 	n, err := strconv.Atoi(strings.TrimPrefix(name, "n"))
 	return err == nil && n <= s.Topology.Nodes && nodePattern.MatchString(name)
@@ -529,7 +524,7 @@ func checkEvent(s *Scenario, path string, e nemesis.Event) error {
 	case e.After >= s.Limit:
 		return pathProblem(path+".after", "shorten it, or set a longer limit", "%v after an event is later than the end of the run", e.After)
 	case e.Every && e.Nth != 1:
-		return pathProblem(path+".nth", "keep one of them", "every and nth exclude each other")
+		return pathProblem(path+".nth", "keep one of them", "every and nth are mutually exclusive")
 	}
 	return checkClient(s, path+".client", e.Client)
 }

@@ -107,7 +107,7 @@ scale: 1
 		"lease-linearizable": linearizableExpectation("violated"),
 		"resource-safety":    {Want: "any"}, "deadlock-freedom": {Want: "violated"},
 	})
-	wantSame(t, "the rest", []any{s.Tags, s.Topology, s.Limits, s.Limit, s.Scale, s.Vacuous},
+	wantSame(t, "other fields", []any{s.Tags, s.Topology, s.Limits, s.Limit, s.Scale, s.Vacuous},
 		[]any{[]string{"a", "b-2"}, Topology{Nodes: 3, Persistence: "no", Image: "localhost:5000/valkey/valkey:8-alpine"}, Limits{4, 7 * time.Second}, 30 * time.Second, 1.0, true})
 }
 
@@ -126,7 +126,7 @@ variants:
 func TestVariants(t *testing.T) {
 	all := parse(t, withVariants)
 	if len(all) != 3 {
-		t.Fatalf("%d scenarios, want base, zulu, alpha", len(all))
+		t.Fatalf("%d scenarios, want base, zulu and alpha", len(all))
 	}
 	base, zulu, alpha := all[0], all[1], all[2]
 	wantSame(t, "identity", []string{base.ID(), zulu.ID(), alpha.ID(), base.Claim, zulu.Claim, alpha.Claim},
@@ -186,14 +186,14 @@ plan:
 	got := before.Scaled(0.1)
 	wantSame(t, "a tenth", got, want)
 
-	// The copy is deep: changes to it don't affect the original.
+	// Changes to the copy don't affect the original.
 	*got.Plan[0].When.At, *got.Clients[1].Cycles, got.Clients[1].Reach[0] = 0, 0, "n5"
 	got.Plan[1].Fault.Until.Client, got.Plan[0].Fault.Targets[0] = "c3", "c3"
 	got.Expect["mutual-exclusion"] = Expectation{}
 	wantSame(t, "a second copy", before.Scaled(0.1), want)
 }
 
-// Scaling doesn't lower the node timeout below MinTimeout, but never raises it either.
+// Scaling doesn't lower the node timeout below MinTimeout, and never raises it to MinTimeout.
 func TestScaledTimeout(t *testing.T) {
 	for _, c := range []struct {
 		timeout time.Duration
@@ -210,7 +210,7 @@ func TestScaledTimeout(t *testing.T) {
 }
 
 // linearizableExpectation returns the expectation for lease-linearizable if the file doesn't list
-// it.
+// the property.
 func linearizableExpectation(want string) Expectation {
 	return Expectation{Want: want, Implied: true, Follows: "mutual-exclusion"}
 }
@@ -220,7 +220,6 @@ func TestExplicitExpectationIsNotOverridden(t *testing.T) {
 	wantSame(t, "expect", s.Expect["lease-linearizable"], Expectation{Want: "violated", Cause: "overrun"})
 }
 
-// A variant with its own claim doesn't inherit the debate about the scenario's claim.
 func TestDebate(t *testing.T) {
 	const text = head + `
 debate: {kleppmann: affirms, redis: denies}

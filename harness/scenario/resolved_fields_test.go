@@ -15,7 +15,7 @@ import (
 	"lockpick/nemesis"
 )
 
-// everything contains scenarios that together use each field at least once.
+// allFieldsFile defines scenarios that together use each field at least once.
 const everything = head + `
 tags: [a]
 tier: quorum
@@ -50,13 +50,13 @@ workload: {for: 100s}
 plan: {random: {faults: [cut, lose, pause], within: assumptions, every: 1s..5s, lasts: 10ms..5s, safety: 60%, modes: [hold], shapes: [one-way]}}
 `
 
-// spot is the place of one value in a scenario.
+// place is the location of a value in a scenario.
 type spot struct {
-	field string // with [] for each item of a list
+	field string // with [] for list items and {} for map entries
 	value reflect.Value
 }
 
-// places lists the values that can be set within v. Each entry of a map is a place.
+// placesIn lists the values within v that can be set, including map entries.
 func places(field string, v reflect.Value) (all []spot) {
 	switch v.Kind() {
 	case reflect.Struct:
@@ -88,7 +88,7 @@ func sortedKeys(m reflect.Value) []reflect.Value {
 	return slices.SortedFunc(slices.Values(m.MapKeys()), func(a, b reflect.Value) int { return strings.Compare(a.String(), b.String()) })
 }
 
-// fieldsOf lists the fields of a type in the format of spot.field.
+// fieldsOf lists the fields of a type in the format of place.field.
 func fieldsOf(field string, t reflect.Type) (all []string) {
 	switch t.Kind() {
 	case reflect.Struct:
@@ -110,7 +110,7 @@ func fieldsOf(field string, t reflect.Type) (all []string) {
 
 var longText = strings.Repeat("x", 1<<20)
 
-// extremes returns values that are too extreme for any run.
+// extremeValues returns values that are too extreme for any run.
 func extremes(k reflect.Kind) []any {
 	switch k {
 	case reflect.String:
@@ -125,7 +125,7 @@ func extremes(k reflect.Kind) []any {
 	return nil
 }
 
-// acceptedExtremes lists the extreme values that are accepted, with the reason.
+// acceptedExtremes lists the extreme values that are accepted, and why.
 var acceptedExtremes = []struct{ field, value, because string }{
 	{`^scenario\.(claim|source)$`, `.`, "free text, which reports show verbatim but truncated"},
 	{`^scenario\.scale$`, `^5e-324$`, "factor that is applied when a run is selected; the result is checked"},
@@ -135,17 +135,18 @@ var acceptedExtremes = []struct{ field, value, because string }{
 	{`^scenario\.numbers\{\}\.value$`, `.`, "any value can be compared with a measured number"},
 }
 
-// reportedElsewhere lists fields whose extreme values are reported at another field, with the reason.
+// fieldsReportedElsewhere lists fields whose extreme values are reported at another field, and why.
 var reportedElsewhere = []struct{ field, at, because string }{
-	{`^scenario\.lock\.retry(Min|Max)$`, `^scenario\.lock\.retryMin\.\.retryMax$`, "one range in a file"},
-	{`\.(every|lasts|delay|think|hold|prepare)\.(min|max)$`, `\.(every|lasts|delay|think|hold|prepare)$`, "one range in a file"},
-	{`^scenario\.numbers\{\}\.`, `^scenario\.numbers\.[a-z-]+$`, "one bound in a file"},
-	{`^scenario\.limits\.hold$`, `^scenario\.limits\.extensions$`, "a scenario with one of them needs both"},
+	{`^scenario\.lock\.retry(Min|Max)$`, `^scenario\.lock\.retryMin\.\.retryMax$`, "a range in a file"},
+	{`\.(every|lasts|delay|think|hold|prepare)\.(min|max)$`, `\.(every|lasts|delay|think|hold|prepare)$`, "a range in a file"},
+	{`^scenario\.numbers\{\}\.`, `^scenario\.numbers\.[a-z-]+$`, "a bound in a file"},
+	{`^scenario\.limits\.hold$`, `^scenario\.limits\.extensions$`, "a scenario with one of these limits needs both"},
 	{`^scenario\.random\.safety$`, `^scenario\.random\.lasts$`, "the faults no longer fit"},
 	{`\.follows$`, `^scenario\.expect\.`, "files don't contain expectations that follow from others"},
 }
 
-// reportedAt reports whether an error at a field is the expected one for a bad value of another field.
+// isReportedAt reports whether an error at one field is the expected error for a bad value of
+// another field.
 func reportedAt(field, at string) bool {
 	if regexp.MustCompile(`^` + strings.ReplaceAll(regexp.QuoteMeta(field), `\{\}`, `\.[a-z-]+`) + `$`).MatchString(at) {
 		return true
@@ -160,9 +161,9 @@ func reportedAt(field, at string) bool {
 
 var index = regexp.MustCompile(`\[\d+\]`)
 
-// TestCheckOfEveryField replaces each value of a scenario by extreme ones. Check must reject the
-// result and name the field, unless the value is listed as acceptable. The test fails if a new
-// field is not used by the scenarios here or not written by the writer.
+// Replacing any value of a scenario by an extreme value makes Check return an error that names the
+// field, unless the value is listed as acceptable. The test fails if a new field is not used by the
+// scenarios here or not written by the writer.
 func TestCheckOfEveryField(t *testing.T) {
 	seen, used := map[string]bool{}, map[int]bool{}
 	for _, base := range []Scenario{parse(t, everything)[1], parse(t, drawing)[0]} {
@@ -193,7 +194,7 @@ func TestCheckOfEveryField(t *testing.T) {
 					}
 				}
 				if !fine {
-					t.Errorf("%s: %.40q is accepted", p.field, fmt.Sprint(x))
+					t.Errorf("%s: %.40q was accepted", p.field, fmt.Sprint(x))
 				}
 			}
 		}
@@ -210,11 +211,11 @@ func TestCheckOfEveryField(t *testing.T) {
 	}
 }
 
-// notInFiles matches fields that files can't contain: whether a step was drawn, and repetition,
-// which only triggers of steps support.
+// notInFiles matches fields that files can't contain: drawn and implied, and every, which only
+// triggers of steps support.
 var notInFiles = regexp.MustCompile(`\.(drawn|implied)$|\.(start|until)\.every$`)
 
-// setPlace sets the i-th place of a scenario. It puts changed entries back into maps.
+// setPlace sets the i-th place of a scenario. It puts changed map entries back into their maps.
 func setPlace(t *testing.T, s *Scenario, i int, x any) {
 	t.Helper()
 	n := 0
@@ -253,12 +254,10 @@ func setPlace(t *testing.T, s *Scenario, i int, x any) {
 		return false
 	}
 	if !walk(reflect.ValueOf(s).Elem()) {
-		t.Fatalf("there is no place %d", i)
+		t.Fatalf("the scenario has no place %d", i)
 	}
 }
 
-// TestCheckRejectsWhatParseRejects checks that Check rejects each value that the reader of files
-// rejects.
 func TestCheckRejectsWhatParseRejects(t *testing.T) {
 	d := func(d time.Duration) *time.Duration { return &d }
 	for _, c := range []struct {
@@ -314,12 +313,12 @@ func TestCheckRejectsWhatParseRejects(t *testing.T) {
 		{"scale=1000", func(s *Scenario) { s.Scale = 1000 }},
 	} {
 		if _, err := ParseWith("f.yaml", []byte(everything), known, []string{c.set}, nil); err == nil {
-			t.Errorf("%.60s: accepted in a file", c.set)
+			t.Errorf("%.60s: was accepted in a file", c.set)
 		}
 		s := readBack(t, parse(t, everything)[0])
 		c.change(&s)
 		if err := s.Check(known); err == nil {
-			t.Errorf("%.60s: accepted in a run.json", c.set)
+			t.Errorf("%.60s: was accepted in a run.json", c.set)
 		}
 	}
 }
@@ -331,7 +330,6 @@ func manyClients(n int) (all []Client) {
 	return all
 }
 
-// Errors about too much work in a file point at the cause.
 func TestWorkLimitErrorsHavePlaceAndHint(t *testing.T) {
 	for text, want := range map[string]string{
 		"workload: {extend: 1ms, for: 1h}\nlimit: 23h":                                                  "f.yaml:4:20",
@@ -344,7 +342,7 @@ func TestWorkLimitErrorsHavePlaceAndHint(t *testing.T) {
 		_, err := Parse("f.yaml", []byte(head+text), known)
 		var e *Error
 		if !errors.As(err, &e) || e.Hint == "" || !strings.HasPrefix(err.Error(), want) {
-			t.Errorf("%.80s: %v, want an error at %s", text, err, want)
+			t.Errorf("%.80s: got %v, want an error at %s", text, err, want)
 		}
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// All scenarios of the catalog pass Check after scaling and drawing.
+// All scenarios in the catalog pass Check after scaling and drawing.
 func TestCheckOfTheCatalog(t *testing.T) {
 	drawn := uint64(3)
 	if testing.Short() {
@@ -16,8 +16,8 @@ func TestCheckOfTheCatalog(t *testing.T) {
 	checkOfTheCatalog(t, drawn, 0.1)
 }
 
-// checkOfTheCatalog draws the given number of plans per scenario with a random plan, and scales
-// each scenario by its own factor and by the given ones.
+// checkCatalog draws the given number of plans for each scenario with a random plan, and scales
+// each scenario by its own factor and the given factors.
 func checkOfTheCatalog(t *testing.T, drawn uint64, factors ...float64) {
 	t.Helper()
 	for _, all := range parsedCatalog(t) {
@@ -63,8 +63,8 @@ func readBack(t *testing.T, s Scenario) (back Scenario) {
 	return back
 }
 
-// The writer must not omit the section expect because all expectations have default values: the
-// section also contains other keys.
+// The writer must not omit the section expect if all expectations have default values, because the
+// section contains other keys, too.
 func TestNumbersAndVacuousSurviveCheck(t *testing.T) {
 	for _, expect := range []string{"{numbers: {grants: '>= 3'}}", "{vacuous: allowed}", "{vacuous: allowed, numbers: {grants: '>= 3'}}"} {
 		all, err := Parse("f.yaml", []byte(head+"expect: "+expect+"\n"), known)
@@ -77,7 +77,7 @@ func TestNumbersAndVacuousSurviveCheck(t *testing.T) {
 	}
 }
 
-// Scenario files and stored runs of earlier versions may have an old spelling of a cause.
+// Scenario files and stored runs of earlier versions may contain an old spelling of a cause.
 func TestOldCauseIsRead(t *testing.T) {
 	known := known
 	known.CanonicalCause = func(cause string) string { return strings.Replace(cause, "told-late", "notified-late", 1) }

@@ -21,7 +21,7 @@ func TestSchemaAcceptsCatalog(t *testing.T) {
 	}
 }
 
-// The schema also rejects mistakes that Parse detects by looking at a single key.
+// The schema rejects the same single-key mistakes as Parse.
 func TestSchemaRejectsMistakes(t *testing.T) {
 	schema := readSchema(t)
 	if err := checkConforms(t, schema, []byte(head)); err != nil {
@@ -34,14 +34,14 @@ func TestSchemaRejectsMistakes(t *testing.T) {
 		head + "expect: {mutual-exclusion: hold}", head + "variants: {a: {}}", head + "variants: {a: {set: {expect: {}}}}",
 	} {
 		if checkConforms(t, schema, []byte(text)) == nil {
-			t.Errorf("the schema allows\n%s", text)
+			t.Errorf("the schema accepts\n%s", text)
 		}
 	}
 }
 
 func TestSchemaIsDeterministic(t *testing.T) {
 	if !bytes.Equal(Schema(known), Schema(known)) {
-		t.Error("two schemas of the same lists differ")
+		t.Error("two schemas for the same names differ")
 	}
 }
 
@@ -63,8 +63,8 @@ func checkConforms(t *testing.T, schema map[string]any, data []byte) error {
 	return validate(schema, value, "scenario")
 }
 
-// validate checks a value against the part of JSON Schema that Schema uses. It fails on unknown
-// keywords.
+// validate checks a value against the part of JSON Schema that Schema uses. Unknown keywords are
+// errors.
 func validate(schema map[string]any, v any, at string) error {
 	if want, ok := schema["type"]; ok && typeOf(v) != want && !(typeOf(v) == "integer" && want == "number") {
 		return fmt.Errorf("%s: %v is not of type %v", at, v, want)
@@ -141,8 +141,8 @@ func countMatches(schemas []any, v any, at string) (n int) {
 	return n
 }
 
-// forEach calls f for the entries of a mapping or a list. It does nothing for other values, whose
-// type validate checks.
+// forEach calls f for the entries of a mapping or a list. It ignores other values, whose type
+// validate checks.
 func forEach(v any, f func(key string, item any) error) error {
 	switch v := v.(type) {
 	case map[string]any:

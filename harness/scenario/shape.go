@@ -17,12 +17,12 @@ import (
 	"lockpick/nemesis"
 )
 
-// shape describes the allowed content at one place of a scenario file. It reads a node into a
-// value, writes a value as a node, and returns its JSON Schema. All three therefore follow from one
-// table, in form.go.
+// shape describes the allowed content at one place in a scenario file. It reads a node into a
+// value, writes a value as a node, and returns its JSON Schema, so that all three follow from one
+// table (form.go).
 type shape interface {
 	read(n *yaml.Node, to reflect.Value) error
-	// write returns nil if the file omits the value. path is the field of v in a run.json.
+	// write returns nil if the file omits the value. path is v's field in a run.json.
 	write(w writer, path string, v reflect.Value) *yaml.Node
 	schema() map[string]any
 }
@@ -33,22 +33,22 @@ type field struct {
 	doc         string
 	shape       shape
 	required    bool
-	defaultText string // the default, as written in a file; "": the zero value
+	defaultText string // default value as written in a file; "": zero value
 	// goPath is the path of Go fields from the section's value to this one, as in event.nth. ""
-	// means the field with the same name as key, and wholeSection the section's value itself.
+	// means the field whose name is key, and wholeSection means the section's value itself.
 	goPath string
-	to     any // a pointer to the value, if it is stored outside the section's value
-	// stored is the value's path in a run.json, if it differs from goPath: relative to the section's path, or to
-	// the scenario's if to is set.
+	to     any // pointer to the value, if it is stored outside the section's value
+	// jsonPath is the value's path in a run.json if it differs from goPath. It is relative to the
+	// section's path, or to the scenario's if dest is set.
 	stored string
 }
 
-// wholeSection is the path of a field whose value is that of its section.
+// wholeSection is the goPath of a field whose value is the section's value.
 const wholeSection = "."
 
-// value returns the field's value within the section's. optional reports whether it is behind a
-// pointer or in a map. A missing value is returned as the zero reflect.Value, or is created if
-// create is set; the caller must put it into the map.
+// value returns the field's value within the section's. optional reports whether the value is
+// behind a pointer or in a map. A missing value is returned as the zero reflect.Value or, if create
+// is set, created; the caller must put a created value into its map.
 func (f *field) value(section reflect.Value, create bool) (v reflect.Value, optional bool) {
 	switch {
 	case f.to != nil:
@@ -106,7 +106,7 @@ func (f *field) write(w writer, path string, section reflect.Value) *yaml.Node {
 	return n
 }
 
-// fill sets a value to its default.
+// setDefault sets a value to its default.
 func (f *field) fill(v reflect.Value) {
 	switch s := f.shape.(type) {
 	case object:
@@ -119,7 +119,7 @@ func (f *field) fill(v reflect.Value) {
 	}
 }
 
-// path returns the field's path in a run.json, given the path of its section.
+// path returns the field's path in a run.json, given its section's path.
 func (f *field) path(section string) string {
 	switch {
 	case f.to != nil:
@@ -167,7 +167,7 @@ func (o object) read(n *yaml.Node, to reflect.Value) error {
 	return nil
 }
 
-// fill sets the fields that a section leaves out to their defaults.
+// setDefaults sets the fields that a section omits to their defaults.
 func (o object) fill(to reflect.Value, n *yaml.Node) {
 	for _, f := range o.fields {
 		if childIndex(n, f.key) >= 0 {
@@ -214,10 +214,11 @@ func (o object) schema() map[string]any {
 	return s
 }
 
-// pair is one entry of a mapping.
+// pair is an entry of a mapping.
 type pair struct{ key, value *yaml.Node }
 
-// pairs returns the entries of a mapping whose keys are single words, each once.
+// pairs returns the entries of a mapping. It rejects duplicate keys and keys that are not single
+// words.
 func pairs(n *yaml.Node, name, hint string) ([]pair, error) {
 	if n.Kind != yaml.MappingNode {
 		return nil, nodeProblem(n, hint, "%s must be a mapping, not %s", name, describeNode(n))
@@ -242,7 +243,7 @@ func pairs(n *yaml.Node, name, hint string) ([]pair, error) {
 	return out, nil
 }
 
-// describeNode describes the kind of a node for messages.
+// describeNode describes a node's kind for messages.
 func describeNode(n *yaml.Node) string {
 	switch {
 	case n.Kind == yaml.MappingNode:
@@ -260,7 +261,7 @@ type alternatives []form
 
 type form struct {
 	field
-	hasForm func(n *yaml.Node) bool // reports whether a node has this form; not used for the first one
+	hasForm func(n *yaml.Node) bool // reports whether a node has this form; not used for the first form
 	marker  string                  // path of a value that only this form has, or ""
 }
 
@@ -276,7 +277,7 @@ func (f *form) matches(v reflect.Value) bool {
 // isSection reports whether a node is a section rather than a single value.
 func isSection(n *yaml.Node) bool { return n.Kind != yaml.ScalarNode }
 
-// hasKey returns a function that reports whether a node is a section with this key.
+// hasKey returns a function that reports whether a node is a section with the given key.
 func hasKey(key string) func(n *yaml.Node) bool {
 	return func(n *yaml.Node) bool { return n.Kind == yaml.MappingNode && childIndex(n, key) >= 0 }
 }
@@ -290,8 +291,8 @@ func (e alternatives) read(n *yaml.Node, to reflect.Value) error {
 	return e[0].read(n, to)
 }
 
-// write merges the sections of a value that matches several forms. Reading the result then reports
-// the error.
+// write merges the sections of a value that matches several forms, so that reading the result
+// reports the error.
 func (e alternatives) write(w writer, path string, v reflect.Value) (n *yaml.Node) {
 	for _, f := range e {
 		if !f.matches(v) {
@@ -317,7 +318,7 @@ func (e alternatives) schema() map[string]any {
 	return map[string]any{"oneOf": all}
 }
 
-// trigger is the section when, which must have the keys of exactly one form.
+// trigger is the section "when", which must have the keys of exactly one form.
 type trigger struct{ alternatives }
 
 func (t trigger) read(n *yaml.Node, to reflect.Value) error {
@@ -332,20 +333,19 @@ func (t trigger) read(n *yaml.Node, to reflect.Value) error {
 	given = slices.DeleteFunc(given, func(p pair) bool { return !slices.Contains(keys, p.key.Value) })
 	switch {
 	case len(given) == 0:
-		return nodeProblem(n, "use one of "+strings.Join(forms, " or "), "when needs one of %s", strings.Join(keys, ", "))
+		return nodeProblem(n, "use one of "+strings.Join(forms, " or "), `"when" needs one of %s`, strings.Join(keys, ", "))
 	case len(given) > 1:
-		return nodeProblem(given[1].key, "keep one, or use two steps", "two triggers in one when: %s and %s", given[0].key.Value, given[1].key.Value)
+		return nodeProblem(given[1].key, "keep one, or use two steps", `two triggers in one "when": %s and %s`, given[0].key.Value, given[1].key.Value)
 	}
 	return t.alternatives.read(n, to)
 }
 
-// sequence is a list of items.
 type sequence struct {
 	name     string
 	min      int
 	max      int
 	item     shape
-	distinct bool // the items are words, and all must be different
+	distinct bool // the items are words, which must be distinct
 }
 
 func (l sequence) read(n *yaml.Node, to reflect.Value) error {
@@ -398,13 +398,13 @@ func (l sequence) schema() map[string]any {
 	return s
 }
 
-// wordsOf is a list of distinct words.
+// wordsOf returns a list of distinct words.
 func wordsOf(name string, item scalar) shape { return sequence{name, 1, maxItems, item, true} }
 
 // dict is a mapping with names as keys. It is stored as a slice of structs in the same order.
 type dict struct {
 	name string
-	key  scalar // allowed names
+	key  scalar // the names
 	max  int
 	item shape
 }
@@ -460,12 +460,12 @@ func (deferredShape) read(n *yaml.Node, to reflect.Value) error {
 }
 
 // scalar is a single value. If the text is invalid, parse returns a description of the mistake and
-// a hint, or "" for the general hint.
+// a hint; "" means the general hint.
 type scalar struct {
 	name, hint string
 	jsonSchema map[string]any
 	parse      func(text string) (v any, wrong, hint string)
-	store      func(to reflect.Value, v any) // nil means assign it
+	store      func(to reflect.Value, v any) // nil means assignment
 	format     func(v reflect.Value) string  // nil means fmt.Sprint
 }
 
@@ -495,14 +495,14 @@ func (s scalar) write(w writer, path string, v reflect.Value) *yaml.Node {
 	}
 	n := w.node(path, yaml.ScalarNode, fmt.Sprint(v.Interface()))
 	if v.Kind() == reflect.String {
-		n.Tag = "!!str" // quote it if it would otherwise be read as another type
+		n.Tag = "!!str" // quote the value if it would otherwise be read as another type
 	}
 	return n
 }
 
 func (s scalar) schema() map[string]any { return maps.Clone(s.jsonSchema) }
 
-// newScalar returns a scalar whose errors all have the general hint.
+// newScalar returns a scalar with the same hint for all errors.
 func newScalar[T any](name, hint string, jsonSchema map[string]any, parse func(text string) (v T, wrong string)) scalar {
 	return scalar{name: name, hint: hint, jsonSchema: jsonSchema, parse: func(s string) (any, string, string) {
 		v, wrong := parse(s)
@@ -510,7 +510,7 @@ func newScalar[T any](name, hint string, jsonSchema map[string]any, parse func(t
 	}}
 }
 
-// newScalarFunc returns a scalar whose errors also all have the same text.
+// newScalarFunc returns a scalar with the same message and hint for all errors.
 func newScalarFunc[T any](name, hint string, jsonSchema map[string]any, parse func(text string) (v T, fits bool)) scalar {
 	return newScalar(name, hint, jsonSchema, func(s string) (T, string) {
 		v, fits := parse(s)
@@ -521,21 +521,28 @@ func newScalarFunc[T any](name, hint string, jsonSchema map[string]any, parse fu
 	})
 }
 
-var nonEmptyText = newScalar("a text", "write a sentence", map[string]any{"type": "string", "minLength": 1}, func(s string) (string, string) {
+var nonEmptyText = newScalar("text", "write a sentence", map[string]any{"type": "string", "minLength": 1}, func(s string) (string, string) {
 	if strings.TrimSpace(s) == "" {
 		return "", "the text is empty"
 	}
 	return s, ""
 })
 
-// oneOf accepts one of the allowed words.
+// oneOf accepts the allowed words.
 func oneOf(noun string, allowed ...string) scalar {
-	return scalar{name: "a " + noun, hint: suggest("", "known", allowed), jsonSchema: map[string]any{"enum": allowed}, parse: func(s string) (any, string, string) {
+	return scalar{name: withArticle(noun), hint: suggest("", "known", allowed), jsonSchema: map[string]any{"enum": allowed}, parse: func(s string) (any, string, string) {
 		if !slices.Contains(allowed, s) {
 			return s, "unknown " + noun + " " + quote(s), suggest(s, "known", allowed)
 		}
 		return s, "", ""
 	}}
+}
+
+func withArticle(noun string) string {
+	if strings.ContainsAny(noun[:1], "aeiou") {
+		return "an " + noun
+	}
+	return "a " + noun
 }
 
 // nameScalar accepts names that match a pattern.
@@ -555,7 +562,7 @@ func textLike(pattern string) map[string]any {
 	return map[string]any{"type": "string", "pattern": pattern}
 }
 
-const maxNameLen = 64 // a file name may contain two, joined by a plus
+const maxNameLen = 64 // a file name may contain two names joined by a plus
 
 var (
 	namePattern   = regexp.MustCompile(`^[a-z0-9]+(-[a-z0-9]+)*$`)
@@ -571,11 +578,11 @@ func dashedName(noun string) scalar {
 	return nameScalar(noun, namePattern, "lower-case letters and digits, separated by single dashes")
 }
 
-// imagePattern checks as much of an image's name as is possible without the registry:
-// HOST:PORT/, a NAME in lower case, :TAG, @DIGEST.
+// imagePattern checks an image name as far as possible without the registry: HOST:PORT/, a NAME in
+// lower case, :TAG, @DIGEST.
 var imagePattern = regexp.MustCompile(`^([A-Za-z0-9.-]+(:[0-9]+)?/)?[a-z0-9]+([._/-]+[a-z0-9]+)*(:[A-Za-z0-9_][A-Za-z0-9_.-]{0,127})?(@sha256:[0-9a-f]{64})?$`)
 
-// maxImageLen is the maximum length of an image's name in registries.
+// maxImageLen is the maximum length of an image name in registries.
 const maxImageLen = 255
 
 var imageName = newScalar("the name of an image", "as in redis:7, valkey/valkey:8 or localhost:5000/redis:7", textLike(imagePattern.String()), func(s string) (string, string) {
@@ -585,7 +592,7 @@ var imageName = newScalar("the name of an image", "as in redis:7, valkey/valkey:
 	return s, ""
 })
 
-// integer accepts whole numbers from least to most.
+// integer accepts whole numbers from lower to upper.
 func integer(least, most int) scalar {
 	return newScalarFunc("a number", fmt.Sprintf("a whole number from %d to %d", least, most), map[string]any{"type": "integer", "minimum": least, "maximum": most},
 		func(s string) (int, bool) {
@@ -611,7 +618,7 @@ var (
 	scaleFactor = factor("1 runs as written in the file, 0.1 ten times as fast")
 	clockRate   = factor("1 is correct, 1.1 runs 10% fast, 0.9 runs 10% slow")
 
-	// cpuShare is a share of one processor. The minimum is a hundredth, because kernels allocate
+	// cpuShare is a share of one processor. The minimum is a hundredth because kernels allocate
 	// smaller shares too coarsely for a run.
 	cpuShare = decimal("a share of one processor", "a number from 0.01 to 1, as in 0.02", map[string]any{"minimum": 0.01, "maximum": 1},
 		func(v float64) bool { return v >= 0.01 && v <= 1 })
@@ -626,11 +633,11 @@ var boolean = newScalar("true or false", "write true or false", map[string]any{"
 
 // percent accepts percentages below a limit, written as "1%" or "0.5%".
 func percent(below float64) scalar {
-	return share(fmt.Sprintf("to below %g%%", 100*below), func(v float64) bool { return v < below })
+	return share(fmt.Sprintf("to less than %g%%", 100*below), func(v float64) bool { return v < below })
 }
 
 // fullShare accepts percentages up to 100%.
-var fullShare = share("up to 100%", func(v float64) bool { return v <= 1 })
+var fullShare = share("to 100%", func(v float64) bool { return v <= 1 })
 
 func share(until string, fits func(float64) bool) scalar {
 	p := newScalarFunc("a percentage", "a percentage from 0% "+until+", as in 1%", textLike(`^[0-9.]+%$`), func(s string) (float64, bool) {
@@ -653,7 +660,7 @@ func formatPercent(x float64) string {
 	digits, exponent, _ := strings.Cut(strconv.FormatFloat(x, 'e', -1, 64), "e")
 	e, _ := strconv.Atoi(exponent)
 	whole, fraction, _ := strings.Cut(digits, ".")
-	point := e + 2 // number of digits before the decimal point, less one
+	point := e + 2 // number of digits before the decimal point, minus one
 	all := whole + fraction
 	switch {
 	case point < 0:
@@ -667,7 +674,7 @@ func formatPercent(x float64) string {
 // byteSize accepts a number of bytes with a unit. The minimum is the least memory that a container
 // can have.
 var byteSize = func() scalar {
-	p := newScalarFunc("a number of bytes", "a number with its unit, from 6MB to 1GB, as in 8MB or 6500KB", textLike(`^[0-9]+(KB|MB|GB)$`),
+	p := newScalarFunc("a number of bytes", "a number with a unit, from 6MB to 1GB, as in 8MB or 6500KB", textLike(`^[0-9]+(KB|MB|GB)$`),
 		func(s string) (int, bool) {
 			digits := strings.TrimRight(s, "KMGB")
 			n, err := strconv.Atoi(digits)
@@ -684,7 +691,7 @@ var byteSize = func() scalar {
 }()
 
 const (
-	durationHint = "a number with its unit, as in 10s, 50ms or 1m30s"
+	durationHint = "a number with a unit, as in 10s, 50ms or 1m30s"
 	durationJSON = `([0-9.]+(ms|us|µs|s|m|h))+|0`
 )
 
@@ -695,7 +702,7 @@ func parseDuration(s string, least time.Duration) (d time.Duration, wrong, hint 
 	return parseSigned(s, least)
 }
 
-// parseSigned is like parseDuration, but accepts negative durations.
+// parseSignedDuration is like parseDuration, but accepts negative durations.
 func parseSigned(s string, least time.Duration) (d time.Duration, wrong, hint string) {
 	d, err := time.ParseDuration(s)
 	switch {
@@ -713,15 +720,14 @@ func duration(least time.Duration) scalar {
 	return scalar{name: "a duration", hint: durationHint, jsonSchema: textLike("^(" + durationJSON + ")$"), parse: func(s string) (any, string, string) { return parseDuration(s, least) }}
 }
 
-// signedDuration accepts durations that may be negative.
 func signedDuration(unit time.Duration) scalar {
-	return scalar{name: "a duration", hint: "a number with its unit, as in 11s, or -5s to go back", jsonSchema: textLike("^-?(" + durationJSON + ")$"),
+	return scalar{name: "a duration", hint: "a number with a unit, as in 11s, or -5s to go back", jsonSchema: textLike("^-?(" + durationJSON + ")$"),
 		parse: func(s string) (any, string, string) { return parseSigned(s, unit) }}
 }
 
 // durationRange accepts a range of durations, as in 50ms..500ms, or a single duration.
 func durationRange(least time.Duration) scalar {
-	return scalar{name: "a range of durations", hint: "one duration, as in 2s, or the two ends of a range, as in 50ms..500ms",
+	return scalar{name: "a range of durations", hint: "a duration, as in 2s, or a range, as in 50ms..500ms",
 		jsonSchema: textLike(fmt.Sprintf(`^(%s)(\.\.(%s))?$`, durationJSON, durationJSON)),
 		parse: func(s string) (any, string, string) {
 			from, upto, isRange := strings.Cut(s, "..")
@@ -734,7 +740,7 @@ func durationRange(least time.Duration) scalar {
 			}
 			longest, wrong, hint := parseDuration(strings.TrimSpace(upto), least)
 			if wrong == "" && shortest > longest {
-				return nil, "the range " + quote(s) + " is reversed", fmt.Sprintf("write the shorter end first: %v..%v", longest, shortest)
+				return nil, "the range " + quote(s) + " is reversed", fmt.Sprintf("write the shorter duration first: %v..%v", longest, shortest)
 			}
 			return client.Range{Min: shortest, Max: longest}, wrong, hint
 		},

@@ -9,12 +9,12 @@ import (
 )
 
 // With a lock on a store, the nodes are members of the store. Pauses, kills and cuts affect them in
-// the same way. Faults that need Redis become a need that no backend satisfies, with an
-// explanation.
+// the same way as Redis nodes. Faults that need Redis require a capability that no backend has,
+// with an explanation.
 func TestLockOnStore(t *testing.T) {
 	kind := lock.Kind{Server: lock.Etcd, OwnTime: true, Belief: lock.BySignal}
 	for _, tt := range []struct {
-		plan, unsupported, why string // unsupported need, or ""
+		plan, unsupported, why string // unsupported capability, or ""
 	}{
 		{plan: "{kind: pause, targets: [n1], for: 1s}"},
 		{plan: "{kind: kill, targets: [n1], for: 1s}"},
@@ -32,7 +32,7 @@ func TestLockOnStore(t *testing.T) {
 		}
 		needs := s.NeedsForLock(kind)
 		if s.Topology.Server != lock.Etcd || !slices.Contains(needs, lock.Etcd) {
-			t.Errorf("%s: server %q, needs %v", tt.plan, s.Topology.Server, needs)
+			t.Errorf("%s: server %q, required capabilities %v", tt.plan, s.Topology.Server, needs)
 		}
 		var unsupported []string
 		for _, n := range needs {
@@ -47,7 +47,7 @@ func TestLockOnStore(t *testing.T) {
 			t.Errorf("%s: unsupported %q, want %q", tt.plan, got, tt.unsupported)
 		}
 		if s.ExpirySlack() <= s.Lock.TTL {
-			t.Errorf("expiry slack %v of a store with a lease of %v", s.ExpirySlack(), s.Lock.TTL)
+			t.Errorf("the expiry slack is %v for a store with leases of %v", s.ExpirySlack(), s.Lock.TTL)
 		}
 	}
 	held := parse(t, head+"\nplan:\n  - {when: {link: c1-n1, message: set, of: request, nth: 1}, fault: {kind: hold, for: 1s}}\n")[0]
@@ -56,15 +56,15 @@ func TestLockOnStore(t *testing.T) {
 		t.Fatal(err)
 	}
 	if needs := s.NeedsForLock(kind); !slices.Contains(needs, "etcd:hold-message") || ExplainUnsatisfiable("etcd:drop-message+hold-message") != "the nodes run etcd, but only Redis supports drop-message, hold-message" {
-		t.Errorf("holding a message needs %v", needs)
+		t.Errorf("holding a message requires %v", needs)
 	}
 }
 
-// A file may name a store. It then applies only to locks that use the store.
+// A scenario file that names a store applies only to locks that use the store.
 func TestScenarioOnStore(t *testing.T) {
 	s := parse(t, head+"\ntopology: {server: etcd}\n")[0]
 	if needs := s.NeedsForLock(lock.Kind{}); !slices.Contains(needs, "lock:etcd") || !strings.Contains(ExplainUnsatisfiable("lock:etcd"), "--adapter") {
-		t.Errorf("with a lock on Redis it needs %v", needs)
+		t.Errorf("with a lock on Redis it requires %v", needs)
 	}
 	for server, fits := range map[string]bool{"": false, lock.Consul: false, lock.Etcd: true} {
 		if _, err := s.ForLock("other", lock.Kind{Server: server}); (err == nil) != fits {
@@ -72,6 +72,6 @@ func TestScenarioOnStore(t *testing.T) {
 		}
 	}
 	if why := ExplainUnsatisfiable("hold-message"); why != "" {
-		t.Errorf("reason for a need that Redis nodes satisfy: %s", why)
+		t.Errorf("got an explanation for a capability of Redis nodes: %s", why)
 	}
 }

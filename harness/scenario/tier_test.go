@@ -80,18 +80,17 @@ func TestForLockRejectsUnsupported(t *testing.T) {
 			tt.change(&s)
 		}
 		if _, err := s.ForLock("redsync", able); name != "mistake" && name != "option" && err != nil {
-			t.Errorf("%s: rejected a lock that supports it: %v", name, err)
+			t.Errorf("%s: a lock that supports the scenario was rejected: %v", name, err)
 		}
 		if tt.kind != nil {
 			tt.kind(&k)
 		}
 		if _, err := s.ForLock("redsync", k); err == nil || !strings.Contains(err.Error(), tt.why) {
-			t.Errorf("%s: %v, want an error containing %q", name, err, tt.why)
+			t.Errorf("%s: got %v, want an error containing %q", name, err, tt.why)
 		}
 	}
 }
 
-// Without a tier nothing is expected of other locks.
 func TestNoTierExpectsNothing(t *testing.T) {
 	s := parse(t, strings.Replace(tiered, "tier: every", "", 1))[0]
 	other, err := s.ForLock("other", lock.Kind{Can: lock.Features{Extend: true, Limit: true, Sequential: true}})
@@ -105,7 +104,7 @@ func TestNoTierExpectsNothing(t *testing.T) {
 	}
 }
 
-// WithoutClientClockSteps only omits faults that set the clocks of clients.
+// WithoutClientClockSteps omits only faults that set the clocks of clients.
 func TestWithoutClientClockSteps(t *testing.T) {
 	s := parse(t, drawing)[0]
 	s.Random.Faults = []string{"clock-jump", "clock-rate", "pause"}
@@ -119,14 +118,14 @@ func TestWithoutClientClockSteps(t *testing.T) {
 		}
 	}
 	if a, b := len(s.Random.Choices()), len(got.Random.Choices()); a != b+1 || len(s.Random.Faults) != 3 {
-		t.Errorf("%d choices became %d; the original scenario's faults: %q", a, b, s.Random.Faults)
+		t.Errorf("%d choices were reduced to %d; the original scenario's faults are %q", a, b, s.Random.Faults)
 	}
 	if plain, left := parse(t, tiered)[0].WithoutClientClockSteps(); left != nil || plain.Random != nil {
-		t.Errorf("with a fixed plan: %q", left)
+		t.Errorf("with a fixed plan, omitted %q", left)
 	}
 }
 
-// A kind's own quorum becomes part of the scenario, and thus of the history.
+// A lock kind's own quorum becomes part of the scenario, and thus of the history.
 func TestLockKindQuorum(t *testing.T) {
 	s := parse(t, strings.Replace(tiered, "tier: every", "tier: quorum", 1)+"\n")[0]
 	s.Expect = map[string]Expectation{"mutual-exclusion": {Want: wantHolds}, "fault-tolerance": {Want: wantHolds}}
@@ -134,23 +133,23 @@ func TestLockKindQuorum(t *testing.T) {
 	for name, row := range map[string]struct {
 		kind   lock.Kind
 		quorum int
-		claims string // expectation for fault-tolerance while a minority is down
+		claims string // expectation for fault-tolerance
 	}{
 		"a majority": {lock.Kind{Can: able}, 3, wantHolds},
 		"all nodes":  {lock.Kind{Can: able, Quorum: func(nodes int) int { return nodes }}, 5, wantAny},
 	} {
 		other, err := s.ForLock("other", row.kind)
 		if err != nil || other.Quorum() != row.quorum || other.Expect["fault-tolerance"].Want != row.claims || other.Expect["mutual-exclusion"].Want != wantHolds {
-			t.Errorf("%s: quorum %d, expects %v, %v", name, other.Quorum(), other.Expect, err)
+			t.Errorf("%s: quorum %d, expectations %v, error %v", name, other.Quorum(), other.Expect, err)
 		}
 	}
 	if _, err := s.ForLock("other", lock.Kind{Can: able, Quorum: func(int) int { return 1 }}); err == nil || !strings.Contains(err.Error(), "this lock needs only one") {
-		t.Errorf("a lock with a quorum of one: %v", err)
+		t.Errorf("for a lock with a quorum of one: error %v", err)
 	}
 }
 
-// Options are merged with the scenario's own and override them. Properties that they forgo are
-// not expected.
+// Options are merged with the scenario's own options, which they override. The expectations for
+// properties that they forgo are dropped.
 func TestWithOptions(t *testing.T) {
 	k := lock.Kind{Options: []lock.Option{{Name: "quarantine", Values: []string{"no", "yes"}, Forgoes: []string{"fault-tolerance"}}, {Name: "repair", Values: []string{"no", "yes"}}}}
 	for _, tt := range []struct {
@@ -158,7 +157,7 @@ func TestWithOptions(t *testing.T) {
 		expected       string
 	}{
 		{nil, nil, nil, wantHolds},
-		{map[string]string{"quarantine": "yes"}, nil, map[string]string{"quarantine": "yes"}, wantHolds}, // own options don't change the expectations
+		{map[string]string{"quarantine": "yes"}, nil, map[string]string{"quarantine": "yes"}, wantHolds}, // the scenario's own options don't change its expectations
 		{nil, map[string]string{"repair": "yes"}, map[string]string{"repair": "yes"}, wantHolds},
 		{nil, map[string]string{"quarantine": "no"}, map[string]string{"quarantine": "no"}, wantHolds},
 		{nil, map[string]string{"quarantine": "yes"}, map[string]string{"quarantine": "yes"}, wantAny},
@@ -169,12 +168,13 @@ func TestWithOptions(t *testing.T) {
 		s.Lock.Options = tt.own
 		got := s.WithOptions(k, tt.set)
 		if !maps.Equal(got.Lock.Options, tt.want) || got.Expect["fault-tolerance"].Want != tt.expected || s.Expect["fault-tolerance"].Want != wantHolds {
-			t.Errorf("%v with %v: options %v, expected %v", tt.own, tt.set, got.Lock.Options, got.Expect)
+			t.Errorf("%v with %v: options %v, expectations %v", tt.own, tt.set, got.Lock.Options, got.Expect)
 		}
 	}
 }
 
-// Two kinds may have an option of the same name with different values. Each accepts its own.
+// Two lock kinds may have an option of the same name with different values. Each accepts its own
+// values.
 func TestSameOptionOfTwoKinds(t *testing.T) {
 	two := known
 	two.Kinds = maps.Clone(known.Kinds)
@@ -183,14 +183,14 @@ func TestSameOptionOfTwoKinds(t *testing.T) {
 		for _, kind := range []string{"redsync", "single"} {
 			_, err := ParseWith("f.yaml", []byte(head+"lock: {kind: "+kind+", options: {fail-fast: "+option+"}}\n"), two, nil, nil)
 			if (err == nil) != (kind == fits) {
-				t.Errorf("%s with fail-fast=%s: %v", kind, option, err)
+				t.Errorf("%s with fail-fast=%s: error %v", kind, option, err)
 			}
 		}
 	}
 }
 
-// A property that the tier requires is expected of each lock that promises it, whether the file
-// lists it or not, and is not written to files.
+// A property that the tier requires is expected of each lock that promises it, whether or not the
+// file lists it, and is not written to files.
 func TestTierRequiresProperties(t *testing.T) {
 	s := parse(t, tiered)[0]
 	if e := s.Expect[validOnReturn]; e != implied {
@@ -199,22 +199,22 @@ func TestTierRequiresProperties(t *testing.T) {
 	for belief, want := range map[lock.Belief]string{lock.ByDeadline: wantHolds, lock.ByNothing: wantAny, lock.BySignal: wantAny} {
 		other, err := s.ForLock("other", lock.Kind{Belief: belief, Can: lock.Features{Extend: true, Limit: true, Sequential: true}})
 		if got := other.Expect[validOnReturn].Want; err != nil || got != want {
-			t.Errorf("expectation for a lock with belief %q: %q, %v", belief, got, err)
+			t.Errorf("expectation for a lock with belief %q: %q, error %v", belief, got, err)
 		}
 	}
 	text, err := Write(s, "", known)
 	if err != nil || strings.Contains(string(text), validOnReturn) {
-		t.Errorf("%v; the required property was written:\n%s", err, text)
+		t.Errorf("error %v; the required property was written:\n%s", err, text)
 	}
 	delete(s.Expect, validOnReturn)
 	if err := s.Check(known); err != nil {
-		t.Errorf("a run.json of a version that didn't require it: %v", err)
+		t.Errorf("for a run.json without the required property: %v", err)
 	}
 	named := parse(t, strings.Replace(tiered, "expect: {", "expect: {valid-on-return: any, ", 1))[0]
 	if e := named.Expect[validOnReturn]; e.Want != wantAny {
 		t.Errorf("with an explicit expectation: %+v", e)
 	}
 	if quorum := parse(t, strings.Replace(tiered, "tier: every", "tier: quorum", 1))[0]; len(quorum.Expect[validOnReturn].Want) > 0 {
-		t.Error("another tier requires the property, too")
+		t.Error("the tier quorum requires the property, too")
 	}
 }

@@ -16,7 +16,7 @@ import (
 	"lockpick/nemesis"
 )
 
-// apply returns the tree of a variant. The variant without a name is the base.
+// applyVariant returns the tree of a variant. The variant without a name is the base.
 func (d *document) apply(v variantEntry) (*yaml.Node, error) {
 	tree := withoutKey(d.root, "variants")
 	if v.Name == "" {
@@ -38,7 +38,7 @@ func (d *document) apply(v variantEntry) (*yaml.Node, error) {
 		return &yaml.Node{Kind: yaml.ScalarNode, Value: s, Line: at.Line, Column: at.Column}
 	}
 	if v.Claim != nil {
-		tree = withoutKey(tree, "debate") // it refers to the scenario's claim
+		tree = withoutKey(tree, "debate") // the debate is about the scenario's claim
 	}
 	for i, value := range []*yaml.Node{v.Claim, v.Debate} {
 		if value == nil {
@@ -63,7 +63,7 @@ func (d *document) apply(v variantEntry) (*yaml.Node, error) {
 	return tree, nil
 }
 
-// override applies settings of the form key=value.
+// applyOverrides applies overrides of the form key=value.
 func (d *document) override(tree *yaml.Node, sets []string) (*yaml.Node, error) {
 	for _, s := range sets {
 		src := newSource("--set", s)
@@ -88,8 +88,7 @@ func (d *document) override(tree *yaml.Node, sets []string) (*yaml.Node, error) 
 	return tree, nil
 }
 
-// recordSource records that a tree comes from src, with its first line shifted by the given number
-// of columns.
+// recordSource records that a tree comes from src, and shifts the columns of its first line.
 func (d *document) recordSource(n *yaml.Node, src *source, shift int) {
 	d.foreign[n] = src
 	if n.Line == 1 {
@@ -100,10 +99,10 @@ func (d *document) recordSource(n *yaml.Node, src *source, shift int) {
 	}
 }
 
-// maxDepth is more than any key of a scenario needs.
+// maxDepth is the maximum number of words in a dotted key. No key of a scenario needs as many.
 const maxDepth = 8
 
-// set returns a tree with another value at a dotted key.
+// setValue returns a tree with another value at a dotted key.
 func (d *document) set(tree, key, value *yaml.Node) (*yaml.Node, error) {
 	segments := strings.Split(key.Value, ".")
 	if !slices.Contains(sections, segments[0]) {
@@ -126,7 +125,6 @@ func (d *document) set(tree, key, value *yaml.Node) (*yaml.Node, error) {
 	return d.replace(tree, path, value)
 }
 
-// withoutKey returns a copy of a mapping without one of its keys.
 func withoutKey(n *yaml.Node, key string) *yaml.Node {
 	c := *n
 	c.Content = slices.Clone(n.Content)
@@ -136,43 +134,43 @@ func withoutKey(n *yaml.Node, key string) *yaml.Node {
 	return &c
 }
 
-// A scenario is written for one lock and expects what that lock guarantees. Its tier selects the
-// other locks that must meet the same expectations.
+// Tiers. A scenario is written for one lock and expects what that lock guarantees. Its tier selects
+// the other locks that must meet the same expectations.
 const (
-	TierEvery  = "every"  // every lock, on any number of nodes: only clients or a minority of the nodes fail
+	TierEvery  = "every"  // every lock, on any number of nodes: only clients or a minority of nodes fail
 	TierQuorum = "quorum" // every lock that needs a majority of several nodes
 )
 
 func tiers() []string { return []string{TierEvery, TierQuorum} }
 
-// required lists the properties that every lock must satisfy in all scenarios of a tier, even if
-// the scenario doesn't mention them.
+// requiredProperties lists the properties that every lock must satisfy in all scenarios of a tier,
+// even if the scenario doesn't list them.
 var required = map[string][]string{
 	TierEvery: {validOnReturn}, // a lock that has expired before its acquire returns is useless
 }
 
-// implied is the expectation for a property that the tier requires.
+// impliedExpectation is the expectation for a property that the tier requires.
 var implied = Expectation{Want: wantHolds, Implied: true}
 
 // ForLock returns the scenario with a lock of another kind, and with only those expectations that
-// the tier requires of it. A lock that uses a single node gets a topology with one node, and every
+// the tier requires of it. For a lock that uses a single node, the topology has one node, and every
 // fault on nodes affects that node. The error explains why the scenario doesn't apply to this kind.
 func (s Scenario) ForLock(name string, k lock.Kind) (Scenario, error) {
 	switch l := s.Lock; {
 	case s.Workload.Reenter > 0 && !k.Can.Reenter:
-		return s, errors.New("the lock is not reentrant")
+		return s, errors.New("this lock is not reentrant")
 	case l.Kind == name:
 		return s, nil
 	case l.Mistake != "":
-		return s, errors.New("tests a deliberately broken lock")
+		return s, errors.New("the scenario tests a deliberately broken lock")
 	case len(l.Options) > 0:
-		return s, errors.New("tests an option of another lock")
+		return s, errors.New("the scenario tests an option of another lock")
 	case s.Topology.Server != "" && s.Topology.Server != k.Server:
-		return s, fmt.Errorf("tests locks on %s, but this lock uses %s", s.Topology.Server, cmp.Or(k.Server, "Redis"))
+		return s, fmt.Errorf("the scenario tests locks on %s, but this lock uses %s", s.Topology.Server, cmp.Or(k.Server, "Redis"))
 	case k.OneNode && s.Tier == TierQuorum:
-		return s, errors.New("tests votes of several nodes, but this lock uses one node")
+		return s, errors.New("the scenario tests votes of several nodes, but this lock uses one node")
 	case k.Quorum != nil && k.Quorum(s.Topology.Nodes) < 2 && s.Tier == TierQuorum:
-		return s, errors.New("tests votes of several nodes, but this lock needs only one vote")
+		return s, errors.New("the scenario tests votes of several nodes, but this lock needs only one vote")
 	case k.Distinct && len(slices.Compact(slices.Sorted(slices.Values(s.Topology.Addresses)))) < len(s.Topology.Addresses):
 		return s, errors.New("this lock rejects duplicate nodes")
 	case l.Fence && !k.Can.Fence:
@@ -202,8 +200,8 @@ func (s Scenario) ForLock(name string, k lock.Kind) (Scenario, error) {
 	return s, nil
 }
 
-// WithOptions returns the scenario with options of its lock's kind, in addition to its own. Nothing
-// is expected of properties that the options forgo.
+// WithOptions returns the scenario with additional options of its lock's kind. It drops the
+// expectations for properties that the options forgo.
 func (s Scenario) WithOptions(k lock.Kind, options map[string]string) Scenario {
 	if len(options) == 0 {
 		return s
@@ -229,14 +227,14 @@ func (s Scenario) WithOptions(k lock.Kind, options map[string]string) Scenario {
 // askSequential is the value of lock.ask for contacting one node after another.
 const askSequential = "sequential"
 
-// DuringAcquire reports whether a step waits for the second reading of the clock in an acquire.
+// IsDuringAcquire reports whether a step waits for the second clock reading in an acquire.
 func DuringAcquire(st nemesis.Step) bool {
 	return st.When.Point != nil && st.When.Point.Point == client.DuringAcquire
 }
 
 // WithoutClientClockSteps returns the scenario with a random plan that never sets the clocks of
-// clients, and descriptions of the faults that it omits. It is for locks that read the system
-// clock, where that clock can't be set.
+// clients, and descriptions of the omitted faults. It is meant for locks that read the system clock
+// where that clock can't be set.
 func (s Scenario) WithoutClientClockSteps() (_ Scenario, omitted []string) {
 	if s.Random == nil {
 		return s, nil
@@ -259,8 +257,8 @@ func expectationsOf(s Scenario, k lock.Kind) map[string]Expectation {
 	return expect
 }
 
-// Guarantees returns the expectations that remain valid if the scenario's settings change, which
-// are those for properties that must hold. An expected violation may or may not occur.
+// Guarantees returns the expectations that remain valid if the scenario's settings change: those
+// for properties that must hold. An expected violation may or may not occur then.
 func Guarantees(expected map[string]Expectation) map[string]Expectation {
 	expect := map[string]Expectation{}
 	for property, e := range expected {
@@ -272,7 +270,7 @@ func Guarantees(expected map[string]Expectation) map[string]Expectation {
 	return expect
 }
 
-// promises reports whether a kind of lock promises a property.
+// isPromised reports whether a kind of lock promises a property.
 func promises(s Scenario, k lock.Kind, property string) bool {
 	switch property {
 	case boundedHold:
@@ -281,14 +279,14 @@ func promises(s Scenario, k lock.Kind, property string) bool {
 		return k.Belief == lock.ByDeadline
 	case resourceSafety: // a client that learns nothing about its lease writes too late with any lock
 		return k.Belief != lock.ByNothing || s.Workload.Fence != client.FenceNone
-	case faultTolerance: // with this tier a minority may be down, so a majority must be enough
+	case faultTolerance: // in this tier a minority may be down, so a majority must be enough
 		return s.Tier != TierQuorum || s.Quorum() <= s.Topology.Nodes/2+1
 	}
 	return true
 }
 
-// reduceToOneNode returns the scenario with n1 only: anything that reaches, cuts off or kills any
-// node does so to n1. Steps that become equal are merged into one.
+// reduceToOneNode returns the scenario with n1 as its only node: anything that reaches, cuts off or
+// kills a node applies to n1. Steps that become equal are merged.
 func reduceToOneNode(s Scenario) Scenario {
 	nodes := s.NodeNames()
 	if len(nodes) == 1 {
@@ -296,7 +294,7 @@ func reduceToOneNode(s Scenario) Scenario {
 	}
 	renamed := func(name string) string {
 		if left, right, ok := nemesis.SplitLink(name); ok {
-			if slices.Contains(nodes, left) { // its replica
+			if slices.Contains(nodes, left) { // a replication link
 				return nodes[0] + strings.TrimPrefix(name, left)
 			}
 			if slices.Contains(nodes, right) {

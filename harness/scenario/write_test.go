@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// checkRoundTrip checks that writing and reading a scenario, and writing it a second time, loses
-// nothing. It returns the text.
+// checkRoundTrip checks that writing and reading a scenario, and writing it again, loses nothing.
+// It returns the text.
 func checkRoundTrip(t *testing.T, s Scenario) []byte {
 	t.Helper()
 	text, err := Write(s, "what comes first\nis a comment", known)
@@ -29,12 +29,12 @@ func checkRoundTrip(t *testing.T, s Scenario) []byte {
 	wantSame(t, s.ID(), readBack(t, back[0]), readBack(t, want))
 	second, err := Write(back[0], "what comes first\nis a comment", known)
 	if err != nil || !bytes.Equal(text, second) {
-		t.Errorf("%s: the second text differs: %v\n%s\n%s", s.ID(), err, text, second)
+		t.Errorf("%s: the second text is different, error %v\n%s\n%s", s.ID(), err, text, second)
 	}
 	return text
 }
 
-// TestWrite writes and reads the catalog, with fixed and random plans.
+// The catalog is written and read back, with fixed and random plans.
 func TestWrite(t *testing.T) {
 	steps, seeds := 0, uint64(3)
 	if testing.Short() {
@@ -58,7 +58,6 @@ func TestWrite(t *testing.T) {
 	}
 }
 
-// A file is laid out as a person would write it.
 func TestWriteIsReadable(t *testing.T) {
 	all, err := Parse("restart-forgets.yaml", catalog(t)["restart-forgets"], known)
 	if err != nil {
@@ -78,16 +77,15 @@ claim: A node that restarts at once without its data votes a second time, and tw
 		"    fault: {kind: kill, targets: [n3], for: 10ms}\n", "  mutual-exclusion: {violated: restarted-and-forgot, node: n3}\n",
 	} {
 		if !strings.Contains(text, line) {
-			t.Errorf("no %q in\n%s", line, text)
+			t.Errorf("%q is missing in\n%s", line, text)
 		}
 	}
 }
 
-// Write returns an error for a scenario that no file can express.
 func TestWriteRejectsInexpressible(t *testing.T) {
 	s := randomScenario(t).WithRandomPlan(1).Scaled(0.001)
 	if text, err := Write(s, "", known); err == nil {
-		t.Errorf("wrote durations of microseconds:\n%s", text)
+		t.Errorf("durations of microseconds were written:\n%s", text)
 	}
 }
 
@@ -112,8 +110,8 @@ func TestSharesRoundTripExactly(t *testing.T) {
 	}
 }
 
-// Any scenario that Parse accepts is unchanged after writing and reading it, or Write returns an
-// error.
+// Any scenario that Parse accepts doesn't change when it is written and read back, unless Write
+// returns an error.
 func FuzzWrite(f *testing.F) {
 	files := catalog(f)
 	for _, name := range []string{"restart-forgets", "random-faults", "gc-pause-after-acquire", "loss-is-told", "redlock-on-replicas", "unlimited-extension"} {

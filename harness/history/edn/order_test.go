@@ -19,28 +19,28 @@ import (
 // simulation is a lock and its processes, which log their operations in Jepsen's format.
 type simulation struct {
 	rnd    *rand.Rand
-	honest bool          // the lock is never granted while another process holds it, and only its holder can release it
-	ttl    time.Duration // TTL of its leases; 0: they don't expire
+	honest bool          // the lock is granted only while no other process holds it, and only its holder can release it
+	ttl    time.Duration // lease duration; 0: leases don't expire
 	now    time.Duration
 
 	holder int // 0 means nobody
 	until  time.Duration
 	procs  []simProcess
-	ops    []facts.Operation // the logged operations
-	lines  []string          // the history's lines, with %s for each :time
+	ops    []facts.Operation // logged operations
+	lines  []string          // lines of the history, with %s for each :time
 	times  []time.Duration
 }
 
 type simProcess struct {
 	number  int // from 1
 	holds   bool
-	op      string       // the pending call; "": none
-	outcome history.Type // set once the call has taken effect
-	cause   string       // why it failed
-	at      int          // its index in ops
+	op      string       // pending call, or ""
+	outcome history.Type // set when the call takes effect
+	cause   string       // why the call failed
+	at      int          // the call's index in ops
 }
 
-// simulate runs the processes for some steps.
+// runSimulation runs a few processes for a few steps.
 func simulate(rnd *rand.Rand, honest bool, ttl time.Duration) *simulation {
 	s := &simulation{rnd: rnd, honest: honest, ttl: ttl}
 	for n := range 1 + rnd.IntN(4) {
@@ -76,7 +76,7 @@ func (s *simulation) step(p *simProcess) {
 	}
 }
 
-// apply makes a pending call take effect, if that is possible now.
+// apply makes a pending call take effect if that is possible now.
 func (s *simulation) apply(p *simProcess) {
 	free := s.holder == 0 || s.ttl > 0 && s.now >= s.until
 	lies := !s.honest && s.rnd.IntN(4) == 0
@@ -94,7 +94,7 @@ func (s *simulation) apply(p *simProcess) {
 	}
 }
 
-// log adds an event to the log and returns it.
+// log logs an event and returns it.
 func (s *simulation) log(p *simProcess, typ history.Type) *history.Event {
 	cause := ""
 	if typ == history.Fail && p.op == history.OpRelease {
@@ -106,7 +106,7 @@ func (s *simulation) log(p *simProcess, typ history.Type) *history.Event {
 	return &history.Event{N: n, T: n, Process: fmt.Sprint("p", p.number), Type: typ, Op: p.op, Key: onlyLock}
 }
 
-// text returns the history with its stamps rounded down to a multiple of unit, or without stamps if
+// text returns the history with its stamps rounded down to multiples of unit, or without stamps if
 // unit is 0.
 func (s *simulation) text(unit time.Duration) string {
 	var b strings.Builder
@@ -126,7 +126,7 @@ func (s *simulation) hasGrant() bool {
 	})
 }
 
-// outcomes checks a history under each model, the mutexes and the lease, and returns the outcomes
+// outcomes checks a history under each model (the mutexes and the lease), and returns the outcomes
 // by model.
 func outcomes(t *testing.T, text string, ttl time.Duration) map[string]verdict.Outcome {
 	t.Helper()
@@ -151,8 +151,8 @@ func outcomes(t *testing.T, text string, ttl time.Duration) map[string]verdict.O
 	return all
 }
 
-// TestOrderAgainstStamps checks that outcomes are the same as with exact stamps if these are
-// rounded to 1 ms or 10 ms, all equal, or missing. The history of an honest lock must hold.
+// Outcomes are the same as with exact stamps if the stamps are rounded to 1 ms or 10 ms, all equal,
+// or missing. The history of an honest lock satisfies every model.
 func TestOrderAgainstStamps(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(21, 22))
 	seen := map[string]int{}
@@ -165,7 +165,7 @@ func TestOrderAgainstStamps(t *testing.T) {
 		for _, to := range []time.Duration{time.Millisecond, 10 * time.Millisecond, time.Hour, 0} {
 			for name, got := range outcomes(t, s.text(to), 0) {
 				if got != exact[name] {
-					t.Fatalf("%s is %s with exact stamps, but %s with stamps of %v:\n%s", name, exact[name], got, to, s.text(1))
+					t.Fatalf("%s is %s with exact stamps, but %s with stamps rounded to %v:\n%s", name, exact[name], got, to, s.text(1))
 				}
 			}
 		}
@@ -175,9 +175,9 @@ func TestOrderAgainstStamps(t *testing.T) {
 			}
 			seen[name+" "+string(got)]++
 		}
-		for _, model := range mutex.Models() { // checks the operations directly, without formatting and parsing them
+		for _, model := range mutex.Models() { // check the operations without formatting and parsing them
 			if want := mutex.Check(model, s.ops).Results[0].Outcome; want != exact[model] {
-				t.Fatalf("%s is %s, but as text %s:\n%s", model, want, exact[model], s.text(1))
+				t.Fatalf("%s is %s, but %s after formatting and parsing:\n%s", model, want, exact[model], s.text(1))
 			}
 		}
 	}
@@ -189,8 +189,8 @@ func TestOrderAgainstStamps(t *testing.T) {
 	}
 }
 
-// TestLeasesAgainstTheirTTL checks that the history of a lock with leases holds if it is
-// checked with their true TTL, and often doesn't with a longer TTL, without one, or as a mutex.
+// The history of a lock with leases is correct if it is checked with the actual TTL, but often
+// incorrect if it is checked with a longer TTL, without a TTL, or as a mutex.
 func TestLeasesAgainstTheirTTL(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(23, 24))
 	const ttl = 10 * time.Millisecond

@@ -13,9 +13,9 @@ import (
 	"lockpick/internal/histories"
 )
 
-// TestWrittenHistoryAgainstOriginal checks that one of our runs, with many events at the same instant, keeps its
-// meaning when it is written and read back: with the lease model and the owner-mutex model, two
-// clients hold the lock at the same time if and only if they did in the original run.
+// When one of our runs, with many simultaneous events, is written and read back, then in the lease
+// model and the owner-mutex model two clients hold the lock at the same time if and only if they
+// did in the original run.
 func TestWrittenHistoryAgainstOriginal(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(31, 32))
 	seen := map[verdict.Outcome]int{}
@@ -34,10 +34,10 @@ func TestWrittenHistoryAgainstOriginal(t *testing.T) {
 		text := b.String()
 		for name, got := range outcomes(t, text, 0) {
 			if name != verdict.MutualExclusion && name != mutex.OwnerMutex {
-				continue // other models also check replies, which an expiry doesn't have
+				continue // other models check replies, too, which an expiry doesn't have
 			}
 			if got == verdict.Violated != violated {
-				t.Fatalf("our run is %s (%s), but read back %s is %s:\n%s", want.Outcome, want.Because, name, got, text)
+				t.Fatalf("our run is %s (%s), but after reading it back, %s is %s:\n%s", want.Outcome, want.Because, name, got, text)
 			}
 		}
 	}
@@ -47,9 +47,9 @@ func TestWrittenHistoryAgainstOriginal(t *testing.T) {
 	}
 }
 
-// randomRun returns a random run with few clients and few distinct times. A lease may already be
-// over when its acquire returns, and its release may come at once or much later. Only a client's
-// last session may have no release.
+// randomRun returns a random run with few clients and few distinct times. A lease may have expired
+// before its acquire returns, and its release may come immediately or much later. Only a client's
+// last session may lack a release.
 func randomRun(rnd *rand.Rand) *history.History {
 	clients := []string{"c1", "c2", "c3"}[:1+rnd.IntN(3)]
 	h := &history.History{Params: history.Params{Clients: clients}}

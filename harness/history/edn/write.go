@@ -16,25 +16,25 @@ import (
 )
 
 // Write writes one of our histories in Jepsen's format: one map per line, with :index (from 0,
-// without gaps), :type, :process, :f, :value and :time (nanoseconds). Two extra keys are :key,
-// which is the lock, and :event, which is the number of our event.
+// without gaps), :type, :process, :f, :value and :time (in nanoseconds). Two additional keys are
+// :key, the lock's name, and :event, the number of our event.
 //
-//   - Only acquire and release are written, because the model that checks them (Knossos'
+//   - Only acquires and releases are written, because the model that checks them (Knossos'
 //     mutex) has no other operations. :value is nil, or [lock nil] if there are several
 //     locks, as in jepsen.independent.
-//   - That model has no leases. If a window (facts.Window) ends without a release, at the
-//     deadline, by the client's death or because the lock is known to be lost, that end is
-//     written as a release, with the kind of ending as :error, such as [:expired]. The
-//     session's later release is omitted. A window opened by an extension is written as a
-//     new acquire. An acquire that returned after its deadline opens no window, so it is
-//     :fail with :error [:expired]. Of several releases, only the first is written.
-//   - A release that failed, or whose outcome is unknown, is :info, because the client no
+//   - That model has no leases. If a window (facts.Window) ends without a release (at the
+//     deadline, at the client's death, or because the lock is known to be lost), its end is
+//     written as a release whose :error says how it ended, such as [:expired]. The session's
+//     later release is omitted. A window opened by an extension is written as a new acquire.
+//     An acquire that returned after its deadline opens no window, so it is :fail with
+//     :error [:expired]. If there are several releases, only the first is written.
+//   - A release that failed or whose outcome is unknown is :info, because the client no
 //     longer considers itself the holder, whatever the nodes say.
 //   - After an :info, a client continues under another number, like Jepsen's processes:
 //     client i of n is i, then i+n, and so on.
-//   - Each begin and end of a fault is written as two :info by :process :nemesis, since
-//     Jepsen's nemesis calls and returns: :start-pause with [target], and the same with
-//     what was read back.
+//   - The begin and end of a fault are written as two :info operations each by :process
+//     :nemesis, since Jepsen's nemesis calls and returns: for example, :start-pause with
+//     [target], then :start-pause with [target read-back].
 //
 // Characters that EDN can't represent are escaped, and invalid UTF-8 is replaced.
 func Write(w io.Writer, h *history.History) error {
@@ -53,27 +53,27 @@ func Write(w io.Writer, h *history.History) error {
 // line is a line of the file, for a call or a return.
 type line struct {
 	t         int64
-	n         int64 // number of the event; determines the order of lines with equal t
-	order     int   // determines the order of lines for the same event
-	operation int   // number of the operation that the line belongs to
+	n         int64 // event number, which determines the order of lines with equal t
+	order     int   // order of lines for the same event
+	operation int   // number of the line's operation
 	call      bool
 	e         history.Event
 	f         string
-	cause     string // keyword for :error, without its colon
+	cause     string // keyword in :error, without its colon
 	text      string
 }
 
 type writer struct {
 	*facts.Facts
 	lines  []line
-	count  int // number of operations so far
+	count  int // operations so far
 	keys   map[string]bool
-	number map[string]int // current process number of each client
-	next   int            // number of clients so far
+	number map[string]int // each client's current process number
+	next   int            // clients so far
 	open   map[string]line
 
 	out     []line
-	waiting map[string][]line // lines to be written once their process's open operation has returned
+	waiting map[string][]line // lines to be written when their process's pending operation has returned
 }
 
 func (t *writer) gather() {
@@ -91,7 +91,7 @@ func (t *writer) gather() {
 	}
 }
 
-// assignNumber gives a client its first process number, unless it has one.
+// assignNumber gives a client its first process number unless it has one.
 func (t *writer) assignNumber(name string) {
 	if _, ok := t.number[name]; !ok {
 		t.number[name] = t.next
@@ -99,7 +99,7 @@ func (t *writer) assignNumber(name string) {
 	}
 }
 
-// addSession adds a session's acquire, the starts and ends of its windows, and its release, unless
+// addSession adds a session's acquire, the start and end of its windows, and its release, unless
 // the end of the last window was already written as a release.
 func (t *writer) addSession(s *facts.Session) {
 	t.assignNumber(s.Client())
@@ -135,8 +135,8 @@ func (t *writer) addOperation(f string, o facts.Operation) {
 	}
 }
 
-// addWindowEnds adds operations for a window that was opened by something other than an acquire, or
-// ended by something other than a release.
+// addWindowEnds adds an acquire for a window opened by an extension, and a release for a window not
+// ended by a release.
 func (t *writer) addWindowEnds(w facts.Window, how facts.Ending) {
 	e := history.Event{N: w.Opens.N, Process: w.Session.Client(), Key: w.Session.Key(), Session: w.Session.Name()}
 	if w.Opens.Op == history.OpExtend {
@@ -152,7 +152,7 @@ func (t *writer) addRelease(e history.Event, at, n int64, why facts.Ending) {
 	t.addPair(line{t: at, n: n, order: 2, e: e, f: history.OpRelease, cause: string(why)})
 }
 
-// addPair adds an operation that the client did not call. It returns at once.
+// addPair adds an operation that the client did not call. It returns immediately.
 func (t *writer) addPair(l line) {
 	t.count++
 	l.operation = t.count
@@ -173,7 +173,7 @@ func (t *writer) addFault(word string, e *history.Event) {
 	t.lines = append(t.lines, l)
 }
 
-// operations returns all lines in order, with their text. An operation that never returned gets an
+// operations returns all lines in order, with their text. Operations that never returned get an
 // :info at the end.
 func (t *writer) operations() []line {
 	slices.SortStableFunc(t.lines, func(a, b line) int {
@@ -191,9 +191,8 @@ func (t *writer) operations() []line {
 	return t.out
 }
 
-// rank sorts calls of release before everything else at the same instant. If one window ends at the
-// instant at which another begins, they don't overlap, and for Jepsen only the order of lines
-// counts.
+// rank puts calls of release before everything else at the same instant. If one window ends when
+// another begins, they don't overlap, and in Jepsen only the order of lines counts.
 func (l line) rank() int {
 	if l.call && l.f == history.OpRelease {
 		return 0
@@ -201,8 +200,8 @@ func (l line) rank() int {
 	return 1
 }
 
-// emit adds a line to the output. If the process has another open operation, the line waits until
-// that one has returned.
+// emit adds a line to the output. If the process has another pending operation, the line is delayed
+// until that operation has returned.
 func (t *writer) emit(l line) {
 	name := l.e.Process
 	open, busy := t.open[name]
@@ -214,12 +213,12 @@ func (t *writer) emit(l line) {
 	case l.call:
 		t.open[name] = l
 	case !busy:
-		return // a return without a call, which no recorder writes
+		return // no recorder writes a return without a call
 	default:
 		delete(t.open, name)
 	}
 	if n := len(t.out); n > 0 {
-		l.t = max(l.t, t.out[n-1].t) // a line that had to wait is late
+		l.t = max(l.t, t.out[n-1].t) // a delayed line is late
 	}
 	t.out = append(t.out, t.format(l))
 	if l.call {
@@ -266,8 +265,8 @@ func (t *writer) format(l line) line {
 	return l
 }
 
-// keywordOf returns the keyword for a fault's operation, or :fault if the name is not one of ours
-// and can't be a keyword.
+// keywordOf returns the keyword for a fault's operation. It returns :fault for an unknown name that
+// can't be a keyword.
 func keywordOf(s string) string {
 	ok := strings.IndexFunc(s, func(r rune) bool { return (r < 'a' || r > 'z') && r != '-' }) < 0
 	if !ok {
@@ -276,11 +275,11 @@ func keywordOf(s string) string {
 	return ":" + s
 }
 
-// maxString is the maximum length of a string, in bytes.
+// maxString is the maximum length of a string in bytes.
 const maxString = 64 << 10
 
-// quotedText returns s as a string literal of EDN, on one line and restricted to what Clojure's
-// reader accepts. Control characters and line separators are written as \uNNNN.
+// quotedText returns s as an EDN string on one line, restricted to what Clojure's reader accepts.
+// Control characters and line separators are written as \uNNNN.
 func quotedText(s string) string {
 	if len(s) > maxString {
 		s = s[:maxString] + "…"

@@ -8,7 +8,7 @@ import (
 	"lockpick/harness/history"
 )
 
-// choices is an endless source of choices. It uses up its bytes, and then supplies zeros.
+// choices is an endless source of choices: first its bytes, then zeros.
 type choices []byte
 
 func (p *choices) n(n int) int {
@@ -22,7 +22,7 @@ func (p *choices) n(n int) int {
 
 func choose[T any](p *choices, of ...T) T { return of[p.n(len(of))] }
 
-// anyHistory returns a history that combines valid names and values at random.
+// randomHistory returns a history that combines valid names and values at random.
 func anyHistory(p *choices) *history.History {
 	names := []string{"c1", "c1", "c1", "c1", "c2", "c2", "c3", "n1", "c1-n1", "c2-r1", "r1", history.Nemesis, history.Harness, history.Machine, ""}
 	ops := []string{history.OpAcquire, history.OpAcquire, history.OpAcquire, history.OpAcquire, history.OpRead, history.OpCheck, history.OpWrite, history.OpRelease, history.OpExtend, history.OpSet,
@@ -48,8 +48,8 @@ func anyHistory(p *choices) *history.History {
 	return h
 }
 
-// checkInvariants checks what must be true of the facts from any history: each event occurs at most
-// once, and in the right place.
+// checkInvariants checks properties of the facts from any history: for example, each event occurs
+// at most once, and in the right place.
 func checkInvariants(t *testing.T, f *Facts) {
 	t.Helper()
 	places := map[*history.Event]int{}
@@ -68,7 +68,7 @@ func checkInvariants(t *testing.T, f *Facts) {
 			put(o.Return)
 		}
 		if o.Return != nil && (o.Return.Op != o.Call.Op || o.Return.Process != s.Client()) {
-			t.Fatalf("event %d is the return of %d", o.Return.N, o.Call.N)
+			t.Fatalf("event %d can't be the return of event %d", o.Return.N, o.Call.N)
 		}
 	}
 	sessions, ofLocks := 0, 0
@@ -81,7 +81,7 @@ func checkInvariants(t *testing.T, f *Facts) {
 		last := int64(math.MinInt64)
 		for w := range f.Windows(s) {
 			if w.From > w.To || w.From == w.To && !f.StillOpen(w) || w.From < last || w.Opens == nil {
-				t.Fatalf("%s has a window from %d to %d, after %d", s.Name(), w.From, w.To, last)
+				t.Fatalf("%s has a window from %d to %d after time %d", s.Name(), w.From, w.To, last)
 			}
 			last = w.To
 			f.WindowEnd(w)
@@ -90,12 +90,12 @@ func checkInvariants(t *testing.T, f *Facts) {
 	for _, l := range f.Locks {
 		for s := range l.Sessions() {
 			if ofLocks++; s.Key() != l.Name {
-				t.Fatalf("%s is of lock %s, not of %s", s.Name(), s.Key(), l.Name)
+				t.Fatalf("%s belongs to lock %s, not to %s", s.Name(), s.Key(), l.Name)
 			}
 		}
 	}
 	if ofLocks > sessions {
-		t.Fatalf("%d sessions of locks, but only %d in all", ofLocks, sessions)
+		t.Fatalf("the locks have %d sessions, but there are only %d", ofLocks, sessions)
 	}
 	for _, x := range f.Faults {
 		put(x.Events()...)
@@ -113,7 +113,7 @@ func checkInvariants(t *testing.T, f *Facts) {
 	f.LockCommandsByNode()
 }
 
-// checkDerived checks the facts that are computed when first needed.
+// checkDerived checks the data that is computed when first needed.
 func checkDerived(t *testing.T, f *Facts) {
 	t.Helper()
 	for _, w := range f.AttemptsByLock() {
@@ -126,17 +126,16 @@ func checkDerived(t *testing.T, f *Facts) {
 	for _, key := range f.Lives().Keys {
 		for _, s := range f.Lives().Intervals("n1", key) {
 			if s.To(); s.Start == nil || s.Start.Process != "n1" || s.Start.Key != key {
-				t.Fatalf("a value of %s on n1 has no valid start", key)
+				t.Fatalf("a value of %s on n1 has no valid start event", key)
 			}
 		}
 	}
 }
 
-// checkFault checks what must be true of any fault.
 func checkFault(t *testing.T, f *Facts, x *Fault) {
 	t.Helper()
 	if x.First() == nil || x.To() < x.From() && f.Malformed == "" && x.End.N > x.Begin.N {
-		t.Fatalf("%s %s is from %d to %d", x.Kind, x.Target, x.From(), x.To())
+		t.Fatalf("%s %s lasts from %d to %d", x.Kind, x.Target, x.From(), x.To())
 	}
 	for _, e := range x.Events() {
 		if e.Op != x.Kind || e.Node != x.Target || e.Step != x.Step {
@@ -162,13 +161,13 @@ func TestReadAcceptsAnyHistory(t *testing.T) {
 		lost += len(f.Unmatched)
 	}
 	if granted < 200 || lost < 1000 {
-		t.Errorf("all histories together have %d grants and %d unmatched events: too few to show anything", granted, lost)
+		t.Errorf("all histories together have only %d grants and %d unmatched events", granted, lost)
 	}
 }
 
 func TestReadNil(t *testing.T) {
 	if f := Read(nil); f.Malformed != "" || f.First != -1 {
-		t.Errorf("without a history: %+v", f)
+		t.Errorf("got facts %+v", f)
 	}
 }
 

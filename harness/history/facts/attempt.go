@@ -10,33 +10,34 @@ import (
 )
 
 // Attempt is one round of requests to the nodes: sets with one token, by one client, during one
-// acquire, at most one for each node. A lock may use the same token for several rounds or acquires,
-// see splitRounds.
+// acquire, at most one per node. A lock may use the same token for several rounds or acquires; see
+// splitRounds.
 type Attempt struct {
 	Session  *Session
 	Token    string
-	From, To int64            // when the first set was sent, and when the last one was answered or given up
-	End      int64            // when the attempt was over at the latest: the next one began, acquire returned, or the holder released the lock; From if the client had given up before that
-	Yes, No  int              // numbers of nodes whose replies reached the client
-	Won      bool             // the session acquired the lock by this attempt
-	AllSets  []*history.Event // in the order in which they were sent
-	Sets     []*history.Event // the sets that a node applied or may have applied
-	Deletes  []*history.Event // releases that may have deleted its keys, whether or not they were applied
+	From, To int64            // when the first set was sent, and when the last set was answered or abandoned
+	End      int64            // when the attempt was over at the latest: the next one began, acquire returned, or the holder released the lock; From if the client had given up earlier
+	Yes, No  int              // replies that reached the client
+	Won      bool             // the session acquired the lock with this attempt
+	AllSets  []*history.Event // in sending order
+	Sets     []*history.Event // sets that a node applied or may have applied
+	Deletes  []*history.Event // releases that may have deleted the attempt's keys, whether or not they were applied
 
-	firstOfToken   *Attempt // the first attempt with this token; nil: this one
-	previous       *Attempt // the session's latest earlier attempt with a different token
+	firstOfToken   *Attempt // first attempt with this token; nil: this one
+	previous       *Attempt // the session's previous attempt with a different token
 	resent         bool     // see isResent
-	endWithoutNext int64    // what End would be if no other attempt followed
+	endWithoutNext int64    // what End would be without a later attempt
 }
 
-// LockAttempts holds the commands for one lock, as recorded by the links, grouped into attempts.
+// LockAttempts contains the commands for one lock, as recorded by the links and grouped into
+// attempts.
 type LockAttempts struct {
 	Attempts      []*Attempt            // ordered by From
-	LastAttempt   map[*Session]*Attempt // the last attempt of each session
-	LastExtension map[*Session]int64    // when a node last applied an extension for the session, not counting those after the client gave up
+	LastAttempt   map[*Session]*Attempt // each session's last attempt
+	LastExtension map[*Session]int64    // when a node last applied an extension for each session, excluding those after the client gave up
 }
 
-// AttemptsByLock returns the attempts for every lock. It computes them all when it is first called.
+// AttemptsByLock returns all attempts, which it computes when it is first called.
 func (f *Facts) AttemptsByLock() map[string]*LockAttempts {
 	if f.attempts != nil {
 		return f.attempts
@@ -65,20 +66,20 @@ func (f *Facts) AttemptsByLock() map[string]*LockAttempts {
 type attemptReader struct {
 	locks       map[string]*LockAttempts
 	clients     map[clientKey]*clientAttempts
-	extends     []*history.Event   // in the order in which they were sent
-	nodeTimeout int64              // how long a client waits for a node
-	maxLife     int64              // a key has certainly expired after this
-	gone        map[string]int64   // Facts.GoneAt
-	until       map[*Session]int64 // cache for gaveUpAt
+	extends     []*history.Event // in sending order
+	nodeTimeout int64
+	maxLife     int64              // a key has certainly expired after this time
+	gone        map[string]int64   // see Facts.GoneAt
+	until       map[*Session]int64 // cache of gaveUpAt
 }
 
 type clientKey struct{ client, key string }
 
-// clientAttempts holds one client's sessions with one lock, and its sets and releases by token.
+// clientAttempts contains a client's sessions with one lock, and its sets and releases by token.
 type clientAttempts struct {
 	sessions []*Session
 	groups   map[string]*group
-	last     *group // the group of the previous command, which is likely to be needed again
+	last     *group // the previous command's group, which is likely to be needed again
 }
 
 func (in *attemptReader) client(client, key string) *clientAttempts {
@@ -90,7 +91,7 @@ func (in *attemptReader) client(client, key string) *clientAttempts {
 	return a
 }
 
-// group holds one client's sets and releases with one token, in the order in which they were sent.
+// group contains a client's sets and releases with one token, in sending order.
 type group struct {
 	*clientAttempts
 	lockAttempts *LockAttempts
@@ -98,8 +99,8 @@ type group struct {
 	events       []*history.Event
 }
 
-// byToken groups sets and releases by client, lock and token, in the order in which these first
-// occur. It collects extensions in in.extends.
+// groupByToken groups sets and releases by client, lock and token. The groups are in order of first
+// use. Extensions are collected in in.extensions.
 func (in *attemptReader) byToken(links []*history.Event) (all []*group) {
 	for _, e := range links {
 		a, w := in.client(Sender(e), e.Key), in.lockAttempts(e.Key)
@@ -143,7 +144,7 @@ func (a *Attempt) addSet(e *history.Event) {
 	}
 }
 
-// finishAttempts determines for each attempt on a lock whether it won and when it was over.
+// finishAttempts determines whether each attempt on a lock won, and when it was over.
 func (in *attemptReader) finishAttempts(f *Facts, w *LockAttempts) {
 	for _, a := range w.Attempts {
 		s := a.Session
@@ -169,8 +170,9 @@ func (in *attemptReader) finishAttempts(f *Facts, w *LockAttempts) {
 }
 
 // recordExtensions determines the LastExtension of each session. An extension belongs to the
-// session that set its token, or else to its client's latest. Extensions sent after the client has
-// given up are ignored, because a lock that keeps renewing its key then has no holder any more.
+// session that set its token, or else to its client's latest session. Extensions sent after the
+// client has given up are ignored, because a lock that keeps renewing its key then no longer has a
+// holder.
 func (in *attemptReader) recordExtensions() {
 	type owned struct {
 		clientKey
@@ -201,7 +203,7 @@ func (in *attemptReader) recordExtensions() {
 	}
 }
 
-// gaveUpAt caches Session.gaveUpAt, which goes through all calls of the session.
+// gaveUpAt caches Session.gaveUpAt, which scans all calls of the session.
 func (in *attemptReader) gaveUpAt(s *Session) int64 {
 	at, known := in.until[s]
 	if !known {
@@ -211,9 +213,9 @@ func (in *attemptReader) gaveUpAt(s *Session) int64 {
 	return at
 }
 
-// gaveUpAt returns when the session's client gave up the lock: when its last release, or its failed
-// acquire, returned in any way and was not followed by a successful extension; or when the client
-// was gone. Never means that it did not give up the lock.
+// gaveUpAt returns when the session's client gave up the lock, or Never. The client gives up when
+// its last release or its failed acquire returns (with any result), unless a successful extension
+// follows, and when the client itself is gone.
 func (s *Session) gaveUpAt(gone map[string]int64) int64 {
 	at := int64(Never)
 	if !s.Granted() {
@@ -233,14 +235,14 @@ func (s *Session) gaveUpAt(gone map[string]int64) int64 {
 	return at
 }
 
-// SentAfterGivingUp reports whether a set of the attempt was sent more than a node time-out after
-// the client had given up the attempt, for example by a driver that retries on its own.
+// SentAfterGivingUp reports whether one of the attempt's sets was sent more than a node timeout
+// after the client had given up the attempt, for example by a driver that retries on its own.
 func (a *Attempt) SentAfterGivingUp(set *history.Event, nodeTimeout int64) bool {
 	return a.resent || a.End < Never && set.Sent-a.End > nodeTimeout
 }
 
-// isResent reports whether an attempt repeats the sets of an earlier attempt that was released,
-// more than a node time-out after the client began to use another token.
+// isResent reports whether the attempt repeats the sets of an earlier attempt that was released,
+// more than a node timeout after the client began to use another token.
 func (a *Attempt) isResent(nodeTimeout int64) bool {
 	if a.firstOfToken == nil || len(a.firstOfToken.Deletes) == 0 {
 		return false
@@ -254,15 +256,15 @@ func (a *Attempt) isResent(nodeTimeout int64) bool {
 	return false
 }
 
-// afterGrant reports whether an attempt's sets were sent after its session had acquired the lock
+// isAfterGrant reports whether the attempt's sets were sent after its session had acquired the lock
 // with another token, for example by a driver that continues after its client has given up.
 func (a *Attempt) afterGrant() bool {
 	s := a.Session
 	return s.Granted() && a.From > s.Acquire.OutcomeAt() && s.Token() != "" && s.Token() != a.Token
 }
 
-// endOf returns when a session was over: its acquire returned without the lock, its holder had
-// released the lock, or its client was gone.
+// endOf returns when a session was over, because its acquire had returned without the lock, its
+// holder had released the lock, or its client was gone.
 func (f *Facts) endOf(s *Session) int64 {
 	at := s.Acquire.OutcomeAt()
 	if s.Granted() {
@@ -275,11 +277,11 @@ func (f *Facts) endOf(s *Session) int64 {
 }
 
 // Deletion returns when the key of a set was deleted on its node by a release, or Never, and when
-// that release was sent, or 0 if none was.
+// that release was sent, or 0 if there was none.
 func (a *Attempt) Deletion(set *history.Event) (at, sent int64) {
 	sent = Never
 	for _, d := range a.Deletes {
-		if d.Node == set.Node && d.Sent >= set.Sent { // an earlier release is for an earlier key
+		if d.Node == set.Node && d.Sent >= set.Sent { // an earlier release belongs to an earlier key
 			sent = min(sent, d.Sent)
 		}
 	}
@@ -289,8 +291,8 @@ func (a *Attempt) Deletion(set *history.Event) (at, sent int64) {
 	return deletedBy(set, a.Deletes), sent
 }
 
-// Answer returns the attempt's set that the node answered within a node time-out, or nil. If there
-// are several, it returns the successful one, or else the last.
+// Answer returns the attempt's set that the node answered within the node timeout, or nil. If there
+// are several, it returns a successful one, or else the last one.
 func (a *Attempt) Answer(node string, nodeTimeout int64) (answer *history.Event) {
 	for _, e := range a.AllSets {
 		if e.Node == node && e.Answered != 0 && e.Answered-e.Sent <= nodeTimeout && (answer == nil || answer.Type != history.OK) {
@@ -300,12 +302,12 @@ func (a *Attempt) Answer(node string, nodeTimeout int64) (answer *history.Event)
 	return answer
 }
 
-// isErrorReply reports whether a node replied to a release with an error, so that it deleted
+// isErrorReply reports whether a node replied to a release with an error and therefore deleted
 // nothing.
 func isErrorReply(d *history.Event) bool { return d.Type == history.Fail && d.Cause != "" }
 
-// lastCalledBy returns the last of a client's sessions, which must be in call order, whose acquire
-// had been called at the given time, or nil.
+// lastCalledBy returns the last session whose acquire had been called at the given time, or nil.
+// The sessions must belong to one client and be in call order.
 func lastCalledBy(sessions []*Session, at int64) *Session {
 	i := sort.Search(len(sessions), func(i int) bool { return sessions[i].Acquire.Call.T > at })
 	if i == 0 {
@@ -316,11 +318,11 @@ func lastCalledBy(sessions []*Session, at int64) *Session {
 
 // splitRounds splits the commands with one token into rounds. A set begins a new round if
 //
-//   - another set was sent to the same node in this round and is over (a lock that mistakes
-//     one node for two sends it two sets at the same time),
-//   - the token has been released on any node since the round began, or
-//   - the next acquire has been called. If the lock uses a different token for that acquire,
-//     however, it may go on sending sets with this one for a node time-out.
+//   - an earlier set of the round to the same node is over (a lock that confuses two nodes
+//     sends two sets to the same node at the same time),
+//   - the token has been released on a node since the round began, or
+//   - the next acquire has been called. However, if the lock uses a different token for that
+//     acquire, it may continue to send sets with this one for up to a node timeout.
 //
 // The order of replies says nothing about rounds: a lock may contact all nodes at once or one after
 // the other, and replies may be late.
@@ -342,7 +344,7 @@ func (in *attemptReader) splitRounds(g *group) {
 			continue
 		}
 		switch s := lastCalledBy(g.sessions, e.Sent); {
-		case s == nil: // belongs to no session
+		case s == nil: // the set belongs to no session
 			continue
 		case len(sets) == 0, len(deletes) > 0, s != session && !in.mayBelongTo(session, s, e):
 			begin(s, nil)
@@ -373,8 +375,8 @@ func newAttempt(s *Session, sets, deletes []*history.Event) *Attempt {
 }
 
 // roundStart returns the index of the first set in sets that belongs to the new round begun by e.
-// These are the sets that were in flight together with e, provided that the previous round was over
-// before the first of them:
+// The new round consists of the sets that were in flight together with e, provided that the
+// previous round was over before the first of these sets:
 //
 //	n1  |=====|                      |=====|
 //	n2  |=======|                    |======|
@@ -392,20 +394,20 @@ func (in *attemptReader) roundStart(sets []*history.Event, e *history.Event) int
 	return n
 }
 
-// repeatsNode reports whether e was sent to a node to which an earlier set, now over, was sent.
+// repeatsNode reports whether an earlier set to e's node is over.
 func (in *attemptReader) repeatsNode(sets []*history.Event, e *history.Event) bool {
 	return slices.ContainsFunc(sets, func(x *history.Event) bool {
 		return x.Node == e.Node && in.isOver(x, e.Sent)
 	})
 }
 
-// isOver reports whether a set had been answered or given up at the given time.
+// isOver reports whether a set had been answered or abandoned at the given time.
 func (in *attemptReader) isOver(x *history.Event, at int64) bool {
 	return x.T <= at || at-x.Sent >= in.nodeTimeout
 }
 
-// mayBelongTo reports whether set e, which was sent after the next acquire was called, may belong
-// to a round of the last one.
+// mayBelongTo reports whether set e, sent after the next acquire was called, may belong to a round
+// of the previous acquire.
 func (in *attemptReader) mayBelongTo(last, next *Session, e *history.Event) bool {
 	over := last.Acquire.ReturnedAt()
 	return next.Token() != e.Token && over < Never && e.Sent-over <= in.nodeTimeout
@@ -415,7 +417,7 @@ func (in *attemptReader) mayBelongTo(last, next *Session, e *history.Event) bool
 // deleted: earlier rounds whose keys still existed, and rounds that began while the release was in
 // flight.
 func (in *attemptReader) assignReleases(all []*Attempt) {
-	sentInRound := make([][]*history.Event, len(all)) // by round: the releases sent in it
+	sentInRound := make([][]*history.Event, len(all)) // releases sent in each round
 	for i, a := range all {
 		sentInRound[i] = a.Deletes[:len(a.Deletes):len(a.Deletes)]
 		a.Deletes = sentInRound[i]
@@ -436,8 +438,8 @@ func (in *attemptReader) assignReleases(all []*Attempt) {
 }
 
 // laterReleases returns the releases of later rounds that may have deleted the key set by e. It
-// stops at the round in which the key was certainly gone: deleted by a release, expired, or set
-// again.
+// stops at the first round before which the key was certainly gone: deleted by a release, expired,
+// or set again.
 func (in *attemptReader) laterReleases(e *history.Event, roundReleases []*history.Event, rounds []*Attempt, laterRoundReleases [][]*history.Event) (deletes []*history.Event) {
 	gone := deletedBy(e, roundReleases)
 	for i, a := range rounds {
@@ -459,7 +461,7 @@ func (in *attemptReader) laterReleases(e *history.Event, roundReleases []*histor
 	return deletes
 }
 
-// deletedBy returns when the first release that may have deleted the key of a set was applied, or
+// deletionTime returns when the first release that may have deleted a set's key was applied, or
 // Never.
 func deletedBy(set *history.Event, deletes []*history.Event) int64 {
 	at := int64(Never)
@@ -471,12 +473,12 @@ func deletedBy(set *history.Event, deletes []*history.Event) int64 {
 	return at
 }
 
-// isLinkCommand reports whether an event is a command recorded by a link.
+// isLinkCommand reports whether e is a command recorded by a link.
 func isLinkCommand(e *history.Event) bool {
 	return e.Node != "" && e.Process != history.Nemesis && e.Process != history.Harness
 }
 
-// SentCommands returns all commands that the links recorded, in the order in which they were sent.
+// SentCommands returns all commands recorded by the links, in sending order.
 func (f *Facts) SentCommands() []*history.Event {
 	all := slices.Concat(f.LockCommands, f.OtherCommands)
 	slices.SortStableFunc(all, bySent)
@@ -487,8 +489,8 @@ func bySent(a, b *history.Event) int {
 	return cmp.Or(cmp.Compare(a.Sent, b.Sent), cmp.Compare(a.N, b.N))
 }
 
-// LockCommandsByNode returns the lock commands to each node, in the order in which it replied to
-// them. It omits commands without a known reply.
+// LockCommandsByNode returns the lock commands to each node, in the order of its replies. It omits
+// commands without a known reply.
 func (f *Facts) LockCommandsByNode() map[string][]*history.Event {
 	nodes := map[string][]*history.Event{}
 	for _, e := range f.LockCommands {
@@ -508,8 +510,8 @@ func LinkClient(link string) string {
 	return client
 }
 
-// Sender returns the client that sent a command. In contrast to LinkClient, it supports client
-// names that contain a dash.
+// Sender returns the client that sent a command. Unlike LinkClient, it supports client names with
+// dashes.
 func Sender(e *history.Event) string {
 	if client, ok := strings.CutSuffix(e.Process, e.Node); ok {
 		return strings.TrimSuffix(client, "-")
@@ -528,15 +530,15 @@ func (f *Facts) ReleaseOf(end *history.Event) *history.Event {
 	return nil
 }
 
-// Write is an entry of the resource's log for a write, which was applied or refused. Versions count
-// the writes applied to a key. If a read shows a different version, that one is used, because the
-// resource itself counts them.
+// Write is a log entry for a write that the resource applied or refused. Versions count the writes
+// applied to a key. If a read shows a different version, that version is used, because the resource
+// itself counts them.
 type Write struct {
 	*history.Event
-	Read          *history.Event // the session's previous read, on which the write is based; nil: not in the log
-	VersionBefore int64          // the version that the write found
-	VersionAfter  int64          // the version that the write produced, if it was applied
-	MaxFence      int64          // the largest fencing token that the resource had accepted by then
+	Read          *history.Event // the session's previous read, which the write is based on; nil: not in the log
+	VersionBefore int64          // version that the write found
+	VersionAfter  int64          // version that the write produced; 0 if it was refused
+	MaxFence      int64          // largest fencing token that the resource had accepted before
 }
 
 // Writes returns the writes in the resource's log, in the order in which the resource handled them.
@@ -569,6 +571,6 @@ func (f *Facts) Writes() []Write {
 	return all
 }
 
-// Applied returns when the resource applied a log entry, or when a node had executed a command, if
-// that is known. Otherwise it returns e.T.
+// AppliedAt returns when the resource had applied a log entry or a node had executed a command. If
+// that is unknown, it returns e.T.
 func Applied(e *history.Event) int64 { return cmp.Or(e.Applied, e.T) }

@@ -1,21 +1,28 @@
-// Package facts indexes a history once, for all packages that check, draw or translate it.
+// Package facts indexes a history once for all packages that check, draw or translate it.
 //
-// Its main types are Facts (an indexed history), Session (one acquire call and everything done with
-// its handle), Operation (a call and its return), Lock (a key and its sessions), Attempt (one round
-// of requests to the nodes, as recorded by the links), Fault (one fault on one target, from its
-// invoke to its end), Window (a time span in which a session's client certainly considered itself
-// the holder of the lock), ClockChange (by how much a clock was off from some instant on),
-// KeyInterval (a time span in which a key on a node had one value, as reported by the node) and
-// Write (an entry of the resource's log, with the version that it found). They are built in one
-// pass over the events (facts.go). fault.go detects histories that no client can have produced.
+// Its main types are:
 //
-// Read accepts any history, even an impossible one: it pairs the events that make sense, describes
-// the first problem in Malformed, and never panics. Only this package decides which return belongs
-// to which call, when a fault was over, and until when a client considered itself the holder, so
-// that pictures and verdicts agree.
+//   - Facts, an indexed history
+//   - Session, an acquire call and everything done with its handle
+//   - Operation, a call and its return
+//   - Lock, a key and its sessions
+//   - Attempt, one round of requests to the nodes, as recorded by the links
+//   - Fault, one fault on one target, from its invoke to its end
+//   - Window, a time span in which a session's client certainly considered itself the holder
+//   - ClockChange, a clock's error and rate from some instant on
+//   - KeyInterval, a time span in which a key on a node had one value, as reported by the node
+//   - Write, a write in the resource's log, with the version that it found
 //
-// Read processes every event. Whatever is derived from the result, such as attempts and lives, is
-// computed when it is first needed.
+// They are built in one pass over the events (facts.go). fault.go detects histories that no client
+// can have produced.
+//
+// Read accepts any history, even an impossible one: it matches the events that make sense, describes
+// the first problem in Defect, and never panics. Only this package decides which return belongs to
+// which call, when a fault was over, and how long a client considered itself the holder, so that
+// pictures and verdicts agree.
+//
+// Read processes every event. Derived data, such as attempts and lives, is computed when it is first
+// needed.
 //
 // Deliberately missing: interpretation. Causes, violations and explanations belong to the packages
 // that check and draw.
@@ -32,8 +39,8 @@ import (
 	"lockpick/harness/history"
 )
 
-// Facts is an indexed history. Events are those of the history, with each ValidUntil replaced with
-// the actual deadline (history.WithActualDeadlines). All pointers to events point into Events.
+// Facts is an indexed history. Its events are the history's, with each ValidUntil replaced by the
+// actual deadline (history.WithActualDeadlines). All pointers to events point into Events.
 type Facts struct {
 	Params    history.Params
 	Cut       string
@@ -42,34 +49,34 @@ type Facts struct {
 	End       int64 // time of the last event before the run's teardown
 
 	Grants         int
-	GrantsByClient []int            // number of grants for each client that called acquire
+	GrantsByClient []int            // grants per client that called acquire
 	Locks          []*Lock          // in order of first use
-	Began          map[string]bool  // clients that began
-	GoneAt         map[string]int64 // when a client ended or was about to be killed
+	Began          map[string]bool  // clients that have started
+	GoneAt         map[string]int64 // by client: when it ended or was about to be killed
 	firstGone      int64            // the earliest time in GoneAt
-	First          int64            // times of the clients' first and last event; -1: none
+	First          int64            // times of the clients' first and last events; -1: none
 	Last           int64
-	UsedResource   bool             // some client sent a command to the resource
-	Unmatched      []*history.Event // clients' events that belong to no session or are the return of no call
+	UsedResource   bool             // a client sent a command to the resource
+	Unmatched      []*history.Event // client events without a session, and returns without a call
 
-	Interleaved bool // some client used an old handle after it had begun another session
+	Interleaved bool // a client used an old handle after beginning another session
 
-	Faults        []*Fault         // in the order in which they were injected
-	ClockChanges  []ClockChange    // in order of time
+	Faults        []*Fault         // in injection order
+	ClockChanges  []ClockChange    // in chronological order
 	LockCommands  []*history.Event // sets, extensions and releases, as recorded by the links
 	OtherCommands []*history.Event // all other commands on the links
-	Unsupported   []*history.Event // commands that the simulation doesn't support
-	Log           []*history.Event // the resource's log, in the order of application
+	Unsupported   []*history.Event // commands that the simulation does not support
+	Log           []*history.Event // the resource's log, in the order in which the resource handled the commands
 	Stop          *history.Event   // the event that stopped the run early, or nil
 
-	sessions   []*Session // in the order of their acquires' calls
+	sessions   []*Session // in the order of their acquire calls
 	byName     map[string]*Session
 	locks      map[string]*Lock
 	attempts   map[string]*LockAttempts    // computed when first needed
 	lives      *Lives                      // computed when first needed
-	departed   map[string]*history.Event   // by client; computed when first needed
-	losses     map[*Session]*history.Event // the first loss event of each session that has one
-	promised   map[*Session]int64          // for the sessions in losses, see PromisedDeadline
+	departed   map[string]*history.Event   // by client: the fault that killed it; computed when first needed
+	losses     map[*Session]*history.Event // each session's first loss event
+	promised   map[*Session]int64          // for sessions in losses; see PromisedDeadline
 	lifeEvents []*history.Event            // changes to keys, as reported by the nodes
 }
 
@@ -80,7 +87,7 @@ func Read(h *history.History) *Facts {
 		h = &history.History{}
 	}
 	in := read(h, h.Events)
-	if in.clockChanged || len(in.losses) > 0 { // rare, so it is not checked beforehand
+	if in.clockChanged || len(in.losses) > 0 { // too rare to check beforehand
 		if corrected := history.WithActualDeadlines(h.Events); &corrected[0] != &h.Events[0] {
 			in = read(h, corrected)
 		}
@@ -93,7 +100,7 @@ func Read(h *history.History) *Facts {
 	return in.Facts
 }
 
-// read indexes the given events of h. Read passes either h's own or ones with actual deadlines.
+// read indexes events, which are h's events or copies with actual deadlines.
 func read(h *history.History, events []history.Event) *reader {
 	in := &reader{
 		Facts: &Facts{
@@ -128,8 +135,8 @@ func (f *Facts) SessionByName(name string) *Session {
 // Lock returns the lock with the given name, or nil.
 func (f *Facts) Lock(key string) *Lock { return f.locks[key] }
 
-// ReadUpToStop is like Read but, if the run was stopped early, ignores its teardown. It is meant
-// for descriptions of the run, of which the teardown is not an intended part.
+// ReadUpToStop is like Read but ignores the teardown of a run that was stopped early. Descriptions
+// of a run use it, because the teardown is not part of the scenario.
 func ReadUpToStop(h *history.History) *Facts {
 	f := Read(h)
 	if f.Stop == nil {
@@ -144,9 +151,9 @@ func ReadUpToStop(h *history.History) *Facts {
 	return Read(short)
 }
 
-// inTeardown reports whether an event belongs to the teardown after a stop. For a command, the time
-// at which it was sent decides. The resource's log belongs to the run, although it is read back
-// during the teardown.
+// isInTeardown reports whether an event belongs to the teardown after a stop. For a command, the
+// time at which it was sent decides. The resource's log does not belong to the teardown, although
+// it is read then.
 func inTeardown(stop, e *history.Event) bool {
 	switch {
 	case e.Op == history.OpLog:
@@ -164,39 +171,39 @@ func (f *Facts) noteGone(client string, at int64) {
 	}
 }
 
-// sortByNumber sorts events by number. For events that are read back after the run, that is the
-// order in which the resource logged them, and T need not agree with it.
+// sortByNumber sorts events by number. Events that are read after the run are numbered in the order
+// in which the resource logged them, which may differ from the order of their T.
 func sortByNumber(events []*history.Event) {
 	slices.SortStableFunc(events, func(a, b *history.Event) int { return cmp.Compare(a.N, b.N) })
 }
 
-// reader builds Facts in one pass over a history. It also detects events that can't come from
-// clients that do one thing at a time.
+// reader builds Facts in one pass over a history. It detects events that can't come from clients
+// that do one thing at a time.
 type reader struct {
 	*Facts
 	clients map[string]*client
 	all     []*client
 	pending map[faultKey]*pendingFaults
 
-	backwards     string         // description of where time runs backwards, or ""
-	numbers       []bool         // event numbers seen, up to the number of events
+	backwards     string         // where time runs backwards, or ""
+	numbers       []bool         // event numbers seen that are at most the number of events
 	extraNumbers  map[int64]bool // larger event numbers seen
-	misuse        string         // description of something that no client can have done, or ""
-	hasLinkStamps bool           // some events have link stamps
-	clockChanged  bool           // some clock was changed
+	misuse        string         // what no client can have done, or ""
+	hasLinkStamps bool
+	clockChanged  bool
 }
 
 type client struct {
 	session       *Session
 	lock          *Lock          // the session's lock
-	open          *history.Event // the session operation that has not returned
-	actionSession *Session       // the session that open belongs to, and open's index in its actions
+	open          *history.Event // call on a session that has not returned
+	actionSession *Session       // session of the pending call, and the call's index in its actions
 	actionIndex   int
-	called        *history.Event // the same as open, for checkPairing, which also sees invalid events
+	called        *history.Event // pending call according to checkPairing, which sees invalid events, too
 	last          *history.Event
-	serial        int // the largest number in the names of its sessions
+	serial        int // the largest number in a session name
 	grants        int
-	death         *history.Event // the event that recorded its end or that it was killed
+	death         *history.Event // event that recorded the client's end or kill
 }
 
 func (in *reader) addClient(name string) *client {
@@ -227,7 +234,7 @@ func (in *reader) add(e *history.Event) {
 		in.addNemesisEvent(e)
 	case e.Op == history.OpLife && e.Life != nil:
 		in.lifeEvents = append(in.lifeEvents, e)
-	case e.Op == history.OpLife: // without a life there is nothing to add
+	case e.Op == history.OpLife: // an event without a Life is ignored
 	case e.Op == history.OpUnsupported:
 		in.Unsupported = append(in.Unsupported, e)
 	case e.Op == history.OpLog:
@@ -236,7 +243,7 @@ func (in *reader) add(e *history.Event) {
 		if e.Op == history.OpStop && in.Stop == nil {
 			in.Stop = e
 		}
-	case e.Node == "" && e.Op == history.OpClient: // a client that is not in the run's params
+	case e.Node == "" && e.Op == history.OpClient: // a client that the params don't list
 	case e.Node == "":
 		in.Unmatched = append(in.Unmatched, e)
 	case e.Op == history.OpSet || e.Op == history.OpExtend || e.Op == history.OpRelease:
@@ -246,7 +253,7 @@ func (in *reader) add(e *history.Event) {
 	}
 }
 
-// unlistedClient adds a client that is not listed in the run's params, when it calls acquire.
+// addUnlistedClient adds a client that is not listed in the run's params when it calls acquire.
 func (in *reader) unlistedClient(e *history.Event) *client {
 	in.recordMisuse("%s acquires (event %d), but is not among the clients", e.Process, e.N)
 	if e.Node != "" || e.Process == history.Nemesis || e.Process == history.Harness {
@@ -255,7 +262,6 @@ func (in *reader) unlistedClient(e *history.Event) *client {
 	return in.addClient(e.Process)
 }
 
-// addNemesisEvent adds a clock change or an event of a fault.
 func (in *reader) addNemesisEvent(e *history.Event) {
 	in.addClockChange(e)
 	in.addFaultEvent(e)
@@ -298,8 +304,8 @@ func (in *reader) enter(c *client, e *history.Event) {
 	}
 }
 
-// enterAction adds an action to the session on whose handle it was called, and returns that
-// session, or nil if there is none.
+// addAction adds an action to the session whose handle it was called on. It returns the session, or
+// nil if there is none.
 func (in *reader) enterAction(c *client, call, ret *history.Event) *Session {
 	s := in.sessionOf(c, call)
 	if s == nil || !isAction(call.Op) && call.Op != history.OpCheck {
@@ -311,7 +317,7 @@ func (in *reader) enterAction(c *client, call, ret *history.Event) *Session {
 	return s
 }
 
-// recordReturn adds the return of the client's pending call.
+// recordReturn adds the return of a client's pending call.
 func (in *reader) recordReturn(c *client, e *history.Event) {
 	c.open = nil
 	if e.Op != history.OpAcquire {
@@ -326,7 +332,7 @@ func (in *reader) recordReturn(c *client, e *history.Event) {
 	}
 }
 
-// acquiring reports whether the client is waiting for an acquire to return.
+// isAcquiring reports whether the client is waiting for an acquire to return.
 func (c *client) acquiring() bool {
 	return c.open != nil && c.open.Op == history.OpAcquire
 }
@@ -338,7 +344,7 @@ func (c *client) markDead(by *history.Event) {
 }
 
 func (in *reader) beginSession(c *client, e *history.Event) {
-	if c.acquiring() { // it never returned
+	if c.acquiring() { // that acquire never returned
 		c.lock.sessions = append(c.lock.sessions, c.session)
 	}
 	c.session = &Session{Acquire: Operation{Call: e}, CalledAt: e.T, EndedAt: Never, Until: NotGranted}
@@ -353,7 +359,7 @@ func (in *reader) beginSession(c *client, e *history.Event) {
 	}
 }
 
-// lockNamed returns the lock with the given name, and adds it if necessary.
+// findOrAddLock returns the lock with the given name, creating it if necessary.
 func (in *reader) lockNamed(key string) *Lock {
 	l := in.locks[key]
 	if l == nil {
@@ -364,8 +370,8 @@ func (in *reader) lockNamed(key string) *Lock {
 	return l
 }
 
-// sessionOf returns the client's session that an event belongs to: the one that the event names, or
-// else the client's latest.
+// sessionOf returns the session that a client's event belongs to: the session named by the event,
+// or else the client's latest.
 func (in *reader) sessionOf(c *client, e *history.Event) *Session {
 	if e.Session == "" || c.session != nil && c.session.Name() == e.Session {
 		return c.session
@@ -376,9 +382,9 @@ func (in *reader) sessionOf(c *client, e *history.Event) *Session {
 	return c.session
 }
 
-// serialOf returns the number in a session name of the form "c1/3", or 0. As long as a client
-// counts upwards it can't use a name twice, so no index of names is needed. Building one would take
-// as long as everything else that Read does.
+// serialOf returns the number in a session name of the form "c1/3", or 0. While these numbers
+// increase, a client can't use a name twice, so no index of names is needed. Building one would
+// take as long as the rest of Read.
 func serialOf(e *history.Event) int {
 	digits, ok := strings.CutPrefix(e.Session, e.Process+"/")
 	if !ok {
@@ -407,9 +413,8 @@ func (in *reader) finish() {
 	slices.SortStableFunc(in.ClockChanges, func(a, b ClockChange) int { return cmp.Compare(a.T, b.T) })
 }
 
-// Limits for the stamps of a history, which correspond to 73 years after its beginning, and for
-// clock readings, which correspond to 146 years after 1970. With them, no sum of two values
-// overflows.
+// Limits on stamps (73 years after the beginning of the history) and on clock readings (146 years
+// after 1970). They keep sums of two values from overflowing.
 const (
 	maxStamp = 1 << 61
 	maxClock = 1 << 62
@@ -421,17 +426,17 @@ const (
 func (in *reader) checkEvent(e *history.Event, ofClient bool) string {
 	switch {
 	case !isValidEvent(e, ofClient):
-		return fmt.Sprintf("event %d of %s is %q of %q, which no recorder writes", e.N, e.Process, e.Type, e.Op)
+		return fmt.Sprintf("event %d of %s has type %q and operation %q, which no recorder writes", e.N, e.Process, e.Type, e.Op)
 	case outOfRange(e.T) || outOfRange(e.ValidUntil) || outOfRange(e.Sent) || outOfRange(e.Applied) || outOfRange(e.Answered) || outOfRange(e.TTL), e.Local > maxClock, e.Local < -maxClock:
 		return fmt.Sprintf("event %d of %s has a stamp out of range", e.N, e.Process)
-	case e.N > 0 && in.numberTaken(e.N): // generated events have the number 0
+	case e.N > 0 && in.numberTaken(e.N): // generated events have number 0
 		return fmt.Sprintf("two events have the number %d", e.N)
 	}
 	return ""
 }
 
-// numberTaken marks an event number as taken, and reports whether it was taken before. It is
-// optimized for histories that are numbered without gaps.
+// takeNumber marks an event number as taken, and reports whether it already was. It is optimized
+// for histories numbered without gaps.
 func (in *reader) numberTaken(n int64) bool {
 	if n >= int64(len(in.numbers)) {
 		taken := in.extraNumbers[n]
@@ -443,8 +448,8 @@ func (in *reader) numberTaken(n int64) bool {
 	return taken
 }
 
-// isValidEvent reports whether a client, or another process, can have events of e's type and
-// operation.
+// isValidEvent reports whether e's type and operation fit a client or, if isClient is false, any
+// other process.
 func isValidEvent(e *history.Event, ofClient bool) bool {
 	switch e.Type {
 	case history.Invoke, history.OK, history.Fail, history.Info, history.Begin, history.End:
@@ -469,27 +474,27 @@ func isValidEvent(e *history.Event, ofClient bool) bool {
 
 func outOfRange(stamp int64) bool { return stamp > maxStamp || stamp < -maxStamp }
 
-// paramOutOfRange returns a description of a parameter that is out of range, or "".
+// paramOutOfRange describes a parameter that is out of range. It returns "" if there is none.
 func paramOutOfRange(p *history.Params) string {
 	for _, f := range []struct {
-		name string
-		of   int64
+		name  string
+		value int64
 	}{
-		{"TTL", int64(p.TTL)}, {"error of the stamps", int64(p.StampError)}, {"node time-out", int64(p.NodeTimeout)}, {"retry delay", int64(p.RetryMax)},
-		{"slack", int64(p.Slack)}, {"longest hold", int64(p.MaxHold)},
+		{"TTL", int64(p.TTL)}, {"stamp error", int64(p.StampError)}, {"node timeout", int64(p.NodeTimeout)}, {"retry delay", int64(p.RetryMax)},
+		{"slack", int64(p.Slack)}, {"maximum hold", int64(p.MaxHold)},
 	} {
-		if f.of < 0 || f.of > maxStamp {
-			return fmt.Sprintf("the run's %s is out of range: %d ns", f.name, f.of)
+		if f.value < 0 || f.value > maxStamp {
+			return fmt.Sprintf("the run's %s is out of range: %d ns", f.name, f.value)
 		}
 	}
 	if !(p.Rate >= 0 && p.Rate <= 1) {
-		return fmt.Sprintf("the run's bound on the rate of clocks is out of range: %g", p.Rate)
+		return fmt.Sprintf("the run's clock rate bound is out of range: %g", p.Rate)
 	}
 	return ""
 }
 
-// Seconds formats an instant or a duration for people: to the millisecond, or more precisely if it
-// would otherwise be shown as zero.
+// Seconds formats a time or duration for people: to the millisecond, or more precisely if it would
+// otherwise be shown as zero.
 func Seconds(ns int64) string {
 	for _, digits := range []int{3, 6} {
 		s := strconv.FormatFloat(history.Seconds(ns), 'f', digits, 64)
@@ -500,8 +505,8 @@ func Seconds(ns int64) string {
 	return strconv.FormatInt(ns, 10) + " ns"
 }
 
-// FromTo formats a time span by its start, end and length. If start and end would look the same, it
-// shows the start and the length in microseconds.
+// FromTo formats a time span as its start, end and length. If the start and end would look the
+// same, it shows the start and the length in microseconds.
 func FromTo(from, to int64) string {
 	a, b := Seconds(from), Seconds(to)
 	if a != b {

@@ -9,43 +9,42 @@ import (
 	"lockpick/harness/history"
 )
 
-// Kinds of fault that packages using facts treat specially.
+// Kinds of fault that the packages using facts treat specially.
 const (
-	Kill      = "kill"       // a client ends without warning, or a node ends without warning until it is restarted
+	Kill      = "kill"       // a client or node is killed; a node may be restarted later
 	Pause     = "pause"      // a process is stopped for some time
 	Shutdown  = "shutdown"   // a node exits cleanly
-	PowerLoss = "power-loss" // a node stops and loses all data that it had not synced
+	PowerLoss = "power-loss" // a node stops and loses all unsynced data
 	Failover  = "failover"   // a replica replaces a node
 	Cut       = "cut"        // a link carries nothing
 	ClockJump = "clock-jump"
 )
 
-// Fault is one fault on one target. If a step is triggered by every occurrence of an event, there
-// is one Fault for each occurrence.
+// Fault is one fault on one target. A step that is triggered by every occurrence of an event has
+// one Fault per occurrence.
 type Fault struct {
 	Kind, Target string
 	Step         int
 	Invoke       *history.Event
 	Begin        *history.Event // nil means the fault was not seen to be active
-	End          *history.Event // nil means the fault was active until the end of the history
+	End          *history.Event // nil means the fault was active until the history ended
 	Fail         *history.Event // the fault could not be injected, observed or healed; may be nil
 }
 
-// faultKey identifies the events of one fault.
+// faultKey identifies the events that may belong to one fault.
 type faultKey struct {
 	kind, target string
 	step         int
 }
 
-// pendingFaults lists the faults with one faultKey that may get further events. An event belongs to
-// the last fault in its list that can take it.
+// pendingFaults lists the faults with one faultKey that may have further events. An event belongs
+// to the last fault in its list that accepts it.
 type pendingFaults struct {
-	tried    []*Fault // faults that may begin
-	unfailed []*Fault // faults that may fail
-	begun    []*Fault // faults that may end
+	tried    []*Fault // not begun yet
+	unfailed []*Fault // not failed yet
+	begun    []*Fault // not ended yet
 }
 
-// addFaultEvent adds an event of a fault.
 func (in *reader) addFaultEvent(e *history.Event) {
 	key := faultKey{e.Op, e.Node, e.Step}
 	p := in.pending[key]
@@ -83,8 +82,9 @@ func (in *reader) addFaultEvent(e *history.Event) {
 	}
 }
 
-// lastAccepting returns the last fault for which may returns true, or nil. It drops the faults
-// after that one, which will never take an event again, so that each of them is skipped only once.
+// lastAccepting returns the last fault accepted by accepts, or nil. It drops the faults after that
+// one from the list, because they will never accept an event again, so that each is skipped only
+// once.
 func lastAccepting(list *[]*Fault, may func(*Fault) bool) *Fault {
 	for n := len(*list); n > 0; n-- {
 		if f := (*list)[n-1]; may(f) {
@@ -96,7 +96,7 @@ func lastAccepting(list *[]*Fault, may func(*Fault) bool) *Fault {
 	return nil
 }
 
-// First returns the earliest event of the fault. The fault can't have been active before it.
+// FirstEvent returns the earliest event of the fault, which can't have been active before.
 func (f *Fault) First() *history.Event {
 	for _, e := range []*history.Event{f.Invoke, f.Begin, f.Fail} {
 		if e != nil {
@@ -106,7 +106,8 @@ func (f *Fault) First() *history.Event {
 	return f.End
 }
 
-// From returns when the fault was seen to be active or, if it wasn't, the time of its first event.
+// From returns when the fault was seen to be active or, if it never was, the time of its first
+// event.
 func (f *Fault) From() int64 {
 	if f.Begin != nil {
 		return f.Begin.T
@@ -114,8 +115,8 @@ func (f *Fault) From() int64 {
 	return f.First().T
 }
 
-// To returns when the fault's end was recorded, or Never. How long an unplanned fault lasted is not
-// known, so it ends when it begins, unless it killed the process.
+// To returns when the fault's end was recorded, or Never. The duration of an unplanned fault is
+// unknown, so it ends when it begins, unless it killed the process.
 func (f *Fault) To() int64 {
 	switch {
 	case f.End != nil:
@@ -126,7 +127,6 @@ func (f *Fault) To() int64 {
 	return Never
 }
 
-// ChangesClock reports whether the fault changes a clock.
 func (f *Fault) ChangesClock() bool { return strings.HasPrefix(f.Kind, "clock-") }
 
 // Hits reports whether the fault's target is the client or one of its links.
@@ -152,9 +152,9 @@ func (f *Facts) departure(client string) *history.Event {
 	return f.departed[client]
 }
 
-// malformed returns why the history can't come from clients that do one thing at a time under the
-// recorded faults, or "". If time runs backwards, the order of events is meaningless, so that is
-// reported in preference to what depends on the order.
+// findDefect returns why the history can't come from clients that do one thing at a time under the
+// recorded faults, or "". If time runs backwards, it returns that, because the other checks depend
+// on the order of events.
 func (in *reader) malformed() string {
 	return cmp.Or(paramOutOfRange(&in.Params), in.backwards, in.misuse, in.contradiction())
 }
@@ -173,8 +173,9 @@ func (in *reader) recordMisuse(format string, args ...any) {
 	}
 }
 
-// checkOrder detects that a client's time runs backwards. Events are sorted by time, and a client's
-// events are numbered in the order in which they happened, so its numbers must be ascending.
+// checkOrder checks that a client's time does not run backwards. The history is sorted by time, and
+// a client's events are numbered in the order in which they happened, so their numbers must be
+// ascending.
 func (in *reader) checkOrder(c *client, e *history.Event) {
 	if c.last != nil && 0 < e.N && e.N < c.last.N && in.backwards == "" {
 		in.backwards = fmt.Sprintf("time runs backwards in %s: event %d is stamped %s, and the later event %d is stamped %s",
@@ -189,12 +190,12 @@ func (in *reader) checkOrder(c *client, e *history.Event) {
 	in.Last = e.T
 }
 
-// checkAlive detects events of a client after its end, or after it was seen to be killed.
+// checkAlive rejects events of a client after its end, or after it was seen to be killed.
 func (c *client) checkAlive(e *history.Event) string {
 	switch {
 	case c.death == nil:
 		return ""
-	case c.death.Process == history.Nemesis: // recorded by another process, so the order at one instant is unknown
+	case c.death.Process == history.Nemesis: // recorded by another process, so the order at the same instant is unknown
 		if e.T == c.death.T {
 			return ""
 		}
@@ -203,7 +204,7 @@ func (c *client) checkAlive(e *history.Event) string {
 	return fmt.Sprintf("%s does something (event %d: %s) after its end (event %d)", e.Process, e.N, e.Op, c.death.N)
 }
 
-// checkSession detects that a session is used by another client, for another lock, or out of order.
+// checkSession rejects the use of a session by another client, for another lock, or out of order.
 func (in *reader) checkSession(c *client, e *history.Event) string {
 	calls := e.Op == history.OpAcquire && e.Type == history.Invoke
 	if e.Session == "" {
@@ -227,12 +228,13 @@ func (in *reader) checkSession(c *client, e *history.Event) string {
 	case s == nil && !calls:
 		return fmt.Sprintf("session %s is used before its acquire is called (event %d)", e.Session, e.N)
 	case s != nil && e.Key != "" && e.Key != s.Key():
-		return fmt.Sprintf("session %s is of %s, but event %d says that it is of %s", e.Session, s.Key(), e.N, e.Key)
+		return fmt.Sprintf("session %s is for %s, but event %d says that it is for %s", e.Session, s.Key(), e.N, e.Key)
 	}
 	return ""
 }
 
-// checkPairing detects concurrent operations of one client and returns that don't match a call.
+// checkPairing rejects concurrent operations of one client and returns that don't match the pending
+// call.
 func (c *client) checkPairing(e *history.Event) string {
 	if !IsOperation(e.Op) {
 		return ""
@@ -249,24 +251,24 @@ func (c *client) checkPairing(e *history.Event) string {
 			return fmt.Sprintf("%s returns from %s (event %d), which it had not called", e.Process, e.Op, e.N)
 		}
 		if open.Session != "" && e.Session != "" && open.Session != e.Session {
-			return fmt.Sprintf("%s calls %s for session %s (event %d) and returns for %s (event %d)",
+			return fmt.Sprintf("%s calls %s for session %s (event %d) but returns for %s (event %d)",
 				e.Process, e.Op, open.Session, open.N, e.Session, e.N)
 		}
 		if open.Key != "" && e.Key != "" && open.Key != e.Key {
-			return fmt.Sprintf("%s calls %s for %s (event %d) and returns for %s (event %d)", e.Process, e.Op, open.Key, open.N, e.Key, e.N)
+			return fmt.Sprintf("%s calls %s for %s (event %d) but returns for %s (event %d)", e.Process, e.Op, open.Key, open.N, e.Key, e.N)
 		}
 		c.called = nil
 	}
 	return ""
 }
 
-// contradiction returns a description of where a history contradicts itself about time, or "".
-// Either the stamps of a command violate the order of cause and effect, or a process does something
-// while it is stopped or after it was killed. Then the stamps are wrong or the fault is not what
-// the history says, so the history can't be checked.
+// contradiction describes how the times in a history contradict each other. It returns "" if they
+// don't. Either a command's stamps violate the order of cause and effect, or a process does
+// something while it is stopped or after it was killed. Then the stamps or the recorded faults are
+// wrong, so the history can't be checked.
 //
-// A fault was certainly active in its recorded span, from when it was seen to be active until just
-// before its end.
+// A fault was certainly active in its recorded span, which starts when the fault was seen to be
+// active and ends just before its end.
 func (in *reader) contradiction() string {
 	stops := stopsByProcess(in.Faults)
 	if len(stops) == 0 && !in.hasLinkStamps {
@@ -274,7 +276,7 @@ func (in *reader) contradiction() string {
 	}
 	for i := range in.Events {
 		e := &in.Events[i]
-		if e.Process == history.Nemesis || e.Op == history.OpLife { // a restarted node reports its keys before the end of the fault is stamped
+		if e.Process == history.Nemesis || e.Op == history.OpLife { // a restarted node reports its keys before the fault's end is stamped
 			continue
 		}
 		if f := stops[e.Process].at(e.T); f != nil {
@@ -289,8 +291,8 @@ func (in *reader) contradiction() string {
 	return ""
 }
 
-// stopList holds the pauses and kills of a process that were certainly active for some time, in the
-// order of their first events, and when each was over.
+// stopList holds a process's pauses and kills that were certainly active for some time, in the
+// order of their first events, and when each of them was over.
 type stopList struct {
 	faults []*Fault
 	ends   history.MaxTree
@@ -318,8 +320,8 @@ func stopsByProcess(faults []*Fault) map[string]*stopList {
 	return all
 }
 
-// at returns the first fault that was certainly active at the given time, or nil. At the very
-// instants of its start and end, a fault need not have been active.
+// activeAt returns the first fault that was certainly active at the given time, or nil. A fault
+// need not have been active at the exact instants of its start and end.
 func (s *stopList) at(t int64) *Fault {
 	if s == nil {
 		return nil

@@ -11,21 +11,22 @@ import (
 	"lockpick/harness/history"
 )
 
-// KeyInterval is a time span in which a key on a node had one value. It extends from the change
-// that set the value to the change that ended it.
+// KeyInterval is a time span in which a key on a node had one value. It starts with the change that
+// set the value and ends with the change that removed or replaced it.
 //
 //	set          expiry       deleted, expired, changed, lost, reverted, …
 //	 |-------------|-------------|
-//	Start      ExpirySet        End
+//	Start      ExpiryEvent      End
 type KeyInterval struct {
 	Node, Key, Value string
 	Start            *history.Event // set, changed, reverted or appeared
-	ExpirySet        *history.Event // the last change that set the expiry; Start if there is no later one
-	RenewedByOwner   *history.Event // the same, counting only changes by the client that set the value
+	ExpirySet        *history.Event // last change that set the expiry; Start if there is no later one
+	RenewedByOwner   *history.Event // last such change made by the client that set the value
 	End              *history.Event // nil means no end was reported
 }
 
-// Holds reports whether the value is the token or contains it as a separate word, such as a field.
+// HasToken reports whether the value is the token or contains it as a separate word, such as a
+// field.
 func (s *KeyInterval) Holds(token string) bool {
 	word := func(i int) bool {
 		return i >= 0 && i < len(s.Value) && (unicode.IsLetter(rune(s.Value[i])) || unicode.IsDigit(rune(s.Value[i])))
@@ -42,12 +43,12 @@ func (s *KeyInterval) Holds(token string) bool {
 	return true
 }
 
-// SetBy reports whether session x's client set the value, and used the session's token.
+// IsSetBy reports whether session x's client set the value, using the session's token.
 func (s *KeyInterval) SetBy(x *Session) bool {
 	return LinkClient(s.By()) == x.Client() && x.Token() != "" && s.Holds(x.Token())
 }
 
-// By returns who set the value, in the form of history.Life.By.
+// Setter returns who set the value, in the form of history.Life.Sender.
 func (s *KeyInterval) By() string { return s.Start.Life.By }
 
 // Issuer returns who sent the command that caused the change reported by e: a client, "lockpick" or
@@ -63,23 +64,22 @@ func Issuer(e *history.Event) string {
 	}
 }
 
-// From returns when the value was set.
 func (s *KeyInterval) From() int64 { return s.Start.T }
 
 // To returns when the value was gone, as far as is known: the time of End or, if the key expired,
-// the time of its expiry, since that is reported only when a command next accesses the key.
+// its expiry time, because an expiry is reported only when a command next accesses the key.
 func (s *KeyInterval) To() int64 {
 	if s.End == nil {
 		return s.ExpiresAt()
 	}
-	if s.End.Life.What == history.KeyExpired { // reported only when a command accessed the key
+	if s.End.Life.What == history.KeyExpired { // reported when a command next accessed the key
 		return min(s.End.T, max(s.ExpiresAt(), s.ExpirySet.T))
 	}
 	return s.End.T
 }
 
-// ExpiresAt returns when the key expires if the node's clock runs correctly after ExpirySet, that
-// is, at T + Expires − Local. It returns Never if the key has no expiry.
+// ExpiresAt returns when the key expires if the node's clock runs correctly after ExpiryEvent: at T
+// + Expiry − Local. It returns Never if the key has no expiry.
 func (s *KeyInterval) ExpiresAt() int64 {
 	l := s.ExpirySet.Life
 	if l.Expires == 0 || s.ExpirySet.Local == 0 {
@@ -88,10 +88,11 @@ func (s *KeyInterval) ExpiresAt() int64 {
 	return s.ExpirySet.T + l.Expires - s.ExpirySet.Local
 }
 
-// ExpiredAt returns when the key expired by its node's clock, given the changes to that clock. This
-// is the same as ExpiresAt unless the clock was changed in between, but is never before the expiry
-// was set. If the changes don't agree with what the clock showed when the key ended, the node uses
-// another clock for expiry, and the changes are ignored. Never means that the key had no expiry.
+// ExpiredAt returns when the key expired on its node's clock, given the changes to that clock. The
+// result is the same as ExpiresAt unless the clock was changed in the meantime, but never before
+// the expiry was set. If the changes contradict the clock's reading when the key ended, the node
+// uses another clock for expiry, and the changes are ignored. Never means that the key had no
+// expiry.
 func (s *KeyInterval) ExpiredAt(changes []ClockChange) int64 {
 	const tick = int64(time.Millisecond)
 	due := s.ExpiresAt()
@@ -113,8 +114,8 @@ func (s *KeyInterval) ExpiredAt(changes []ClockChange) int64 {
 	return max(expirySet.DeadlineReached(events), s.ExpirySet.T)
 }
 
-// Lifetime returns the time to live that ExpirySet gave the key, or Never if the key has no expiry.
-// It begins at the whole millisecond that the node's clock showed.
+// Lifetime returns the TTL that ExpiryEvent gave the key, or Never if the key has no expiry. The
+// TTL starts at a whole millisecond of the node's clock.
 func (s *KeyInterval) Lifetime() int64 {
 	if s.ExpirySet.Life.Expires == 0 || s.ExpirySet.Local == 0 {
 		return Never
@@ -123,7 +124,7 @@ func (s *KeyInterval) Lifetime() int64 {
 	return s.ExpirySet.Life.Expires - s.ExpirySet.Local/tick*tick
 }
 
-// TimestampError returns the maximum error of the T of an event.
+// TimestampError returns the maximum error in an event's T.
 func TimestampError(e *history.Event) int64 {
 	if e.Life == nil || e.Life.Hi == 0 {
 		return 0
@@ -131,19 +132,19 @@ func TimestampError(e *history.Event) int64 {
 	return max(e.Life.Hi-e.T, e.T-e.Life.Lo)
 }
 
-// Lives holds the successive values of each key on each node, as reported by the nodes
-// (history.OpLife). It is empty if the nodes reported nothing.
+// Lives contains the successive values of each key on each node, as reported by the nodes
+// (history.OpLife).
 type Lives struct {
 	intervals map[nodeKey][]*KeyInterval
 	gaps      map[string][]*history.Event // by node
-	spans     map[nodeKey]intervalBounds  // bounds of intervals; computed when first needed
+	spans     map[nodeKey]intervalBounds  // computed when first needed
 	Keys      []string                    // in the order of their first changes
 }
 
 type nodeKey struct{ node, key string }
 
-// Lives returns the nodes' reports, which it indexes when it is first called. The changes on each
-// node are in the order in which the node made them (history.Life.Seq).
+// Lives returns the nodes' reports, which it indexes when it is first called. Each node's changes
+// are in the order in which the node made them (history.Life.Seq).
 func (f *Facts) Lives() *Lives {
 	if f.lives == nil {
 		f.lives = readLives(f.lifeEvents)
@@ -173,8 +174,8 @@ func readLives(events []*history.Event) *Lives {
 	return l
 }
 
-// advance adds one change to a key, given the current interval of the key, or nil. It returns the
-// interval that is current after the change, or nil if the key is gone.
+// addChange adds a change to a key, given the key's current interval or nil. It returns the key's
+// new current interval, or nil if the key is gone.
 func (l *Lives) advance(now *KeyInterval, p nodeKey, e *history.Event) *KeyInterval {
 	begin := func() *KeyInterval {
 		s := &KeyInterval{Node: p.node, Key: p.key, Value: e.Life.Value, Start: e, ExpirySet: e, RenewedByOwner: e}
@@ -184,7 +185,7 @@ func (l *Lives) advance(now *KeyInterval, p nodeKey, e *history.Event) *KeyInter
 	switch e.Life.What {
 	case history.KeyExpiry, history.KeyKept:
 		if now == nil || now.Value != e.Life.Value {
-			return begin() // earlier reports are missing
+			return begin() // earlier changes were not reported
 		}
 		if e.Life.What == history.KeyExpiry {
 			now.ExpirySet = e
@@ -198,7 +199,7 @@ func (l *Lives) advance(now *KeyInterval, p nodeKey, e *history.Event) *KeyInter
 			now.End = e
 		}
 		return begin()
-	case history.KeySet, history.KeyAppeared: // if there was a value, the report of its end is missing
+	case history.KeySet, history.KeyAppeared: // if there was a value, its end was not reported
 		return begin()
 	default:
 		if now != nil {
@@ -208,12 +209,12 @@ func (l *Lives) advance(now *KeyInterval, p nodeKey, e *history.Event) *KeyInter
 	}
 }
 
-// Intervals returns the intervals of a key on a node, in order.
+// Intervals returns a key's intervals on a node, in order.
 func (l *Lives) Intervals(node, key string) []*KeyInterval { return l.intervals[nodeKey{node, key}] }
 
-// At returns the interval of a key on a node that includes the given time, or nil. An interval
-// lasts until the node reports its end, even if the key should have expired earlier, because the
-// node's clock may have been wrong.
+// IntervalAt returns a key's interval on a node at the given time, or nil. An interval lasts until
+// the node reports its end, even if the key should have expired earlier, because the node's clock
+// may have been wrong.
 func (l *Lives) At(node, key string, at int64) *KeyInterval {
 	all := l.Intervals(node, key)
 	i := sort.Search(len(all), func(i int) bool { return all[i].From() > at }) - 1
@@ -223,11 +224,12 @@ func (l *Lives) At(node, key string, at int64) *KeyInterval {
 	return all[i]
 }
 
-// intervalBounds holds, for each interval of a key on a node, the latest end of this and all
+// intervalBounds contains, for each of a key's intervals on a node, the latest end of this and all
 // earlier intervals, and the earliest start of this and all later intervals.
 type intervalBounds struct{ maxTo, minFrom []int64 }
 
-// During returns a subslice of Intervals that contains all intervals that overlap [from, to].
+// IntervalsBetween returns a subslice of Intervals that contains all intervals that overlap [from,
+// to].
 func (l *Lives) During(node, key string, from, to int64) []*KeyInterval {
 	all := l.Intervals(node, key)
 	t, ok := l.spans[nodeKey{node, key}]

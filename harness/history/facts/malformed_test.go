@@ -15,8 +15,8 @@ import (
 	"lockpick/internal/histories"
 )
 
-// TestCorruptedEventsAreMalformed corrupts each event of valid histories in several ways, and
-// expects Malformed to name that event.
+// Each event of several valid histories is corrupted in various ways. The reported defect must name
+// that event.
 func TestCorruptedEventsAreMalformed(t *testing.T) {
 	ways := map[string]func(e, other *history.Event) bool{
 		"type":    func(e, _ *history.Event) bool { e.Type += "ay"; return true },
@@ -47,7 +47,7 @@ func TestCorruptedEventsAreMalformed(t *testing.T) {
 			t.Fatal(err)
 		}
 		if why := Read(h).Malformed; why != "" {
-			t.Fatalf("%s: malformed: %s", name, why)
+			t.Fatalf("%s: unexpected defect: %s", name, why)
 		}
 		for i := range h.Events {
 			for way, corrupt := range ways {
@@ -61,7 +61,7 @@ func TestCorruptedEventsAreMalformed(t *testing.T) {
 				history.Sort(events)
 				why := Read(&history.History{Params: h.Params, Events: events}).Malformed
 				if !strings.Contains(why, n) {
-					t.Errorf("%s: event %d with another %s: malformed: %q", name, h.Events[i].N, way, why)
+					t.Errorf("%s: event %d with corrupted %s: got defect %q", name, h.Events[i].N, way, why)
 				}
 			}
 		}
@@ -71,7 +71,6 @@ func TestCorruptedEventsAreMalformed(t *testing.T) {
 	}
 }
 
-// Parameters that are out of range are reported as well.
 func TestParamsOutOfRangeAreMalformed(t *testing.T) {
 	for i, corrupt := range []func(*history.Params){
 		func(p *history.Params) { p.TTL = math.MaxInt64 }, func(p *history.Params) { p.TTL = -1 },
@@ -82,7 +81,7 @@ func TestParamsOutOfRangeAreMalformed(t *testing.T) {
 	} {
 		h := &history.History{}
 		if corrupt(&h.Params); Read(h).Malformed == "" {
-			t.Errorf("invalid parameter %d is accepted: %+v", i, h.Params)
+			t.Errorf("invalid parameter %d was accepted: %+v", i, h.Params)
 		}
 	}
 }
