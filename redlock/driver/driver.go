@@ -1,24 +1,24 @@
-// Package driver defines the interfaces between a lock and a driver, which connects it to Redis nodes.
-// Packages redisnode and wire are drivers. Only authors of drivers need this package.
+// Package driver defines the interfaces between a lock and its driver, which connects it to Redis
+// nodes. Packages redisnode and wire are drivers. Only authors of drivers need this package.
 //
 //	Node ── Fencer ── Granter ── Identifier    called by method, one goroutine per request
 //	Batcher ── Settler                         called by Submit and Flush
 //
-// A driver must implement Node. The other interfaces are optional; the lock uses one if all of its
+// A driver must implement Node. The other interfaces are optional; a lock uses one if all of its
 // nodes implement it. Answer and Tally are for other lock implementations that use
-// redlock.Config.Ask. The package also contains code that drivers share: the Lua scripts of a lock,
-// and hints for connection errors.
+// redlock.Config.Ask. The package also contains code that drivers share: the Lua scripts and hints
+// for connection errors.
 //
-// The comment at the top of each script describes its keys, arguments and result. On a node with an
-// ACL, the lock's user needs these permissions, on the lock's keys and on all keys that begin with a
-// lock's key or with redlock:
+// The comment at the top of each script describes its keys, arguments and result. If a node has an
+// ACL, the lock's user needs these permissions for the lock's keys and for all keys that begin with
+// a lock's key or with redlock:
 //
 //	+set +eval +evalsha +get +del +exists +pexpire +pttl +incr +getdel +time +info
 //	+script|load +client|id +client|kill +client|setname
 //
 // Advise adds a hint to errors about passwords, ACLs and certificates, which the user must fix.
 //
-// The package has no script for the plain SET with NX and PX, because that is a single command.
+// There is no script for the plain SET with NX and PX, because that is a single command.
 package driver
 
 import (
@@ -60,7 +60,7 @@ var (
 	runID string
 )
 
-// The scripts of the operations. Releases and Grants handle several keys at once.
+// The scripts for the operations. Releases and Grants handle several keys at once.
 var (
 	SetFenced  = newScript(setFenced)
 	RaiseFence = newScript(raiseFence)
@@ -75,7 +75,7 @@ var (
 	RunID      = newScript(runID)
 )
 
-// Scripts lists the scripts that a driver loads into a node.
+// Scripts lists the scripts that drivers load into a node.
 var Scripts = []Script{SetFenced, RaiseFence, Extend, Release, Releases, Grant, Grants, Abandon}
 
 func newScript(text string) Script {
@@ -83,24 +83,24 @@ func newScript(text string) Script {
 	return Script{text, hex.EncodeToString(sum[:])}
 }
 
-// Keys that implement a node's quarantine: RunIDKey stores the run_id of the last known server
-// process, and QuarantineKey exists during a quarantine.
+// Keys for a node's quarantine: RunIDKey stores the run_id of the last known server process, and
+// QuarantineKey exists while the node is in quarantine.
 const (
 	RunIDKey      = "redlock:run_id"
 	QuarantineKey = "redlock:quarantine"
 )
 
-// CountKey returns the key under which a node counts the grants of key. It never expires.
+// CountKey returns the key that stores the number of grants of key on a node. It never expires.
 func CountKey(key string) string { return key + CountSuffix }
 
-// CountSuffix is the suffix of count keys; see CountKey.
+// CountSuffix is the suffix of all count keys; see CountKey.
 const CountSuffix = ":fence"
 
-// ErrNotSent is wrapped by the error of a request that was never sent. Such a request had no effect on the
-// node, so nothing has to be undone.
+// ErrNotSent is wrapped by the error for a request that was never sent. The request had no effect
+// on the node, so there is nothing to undo.
 var ErrNotSent = errors.New("not sent")
 
-// TombstoneKey returns the key whose existence on a node means that token was abandoned.
+// TombstoneKey returns the key that marks token as abandoned if it exists on a node.
 func TombstoneKey(key, token string) string { return key + ":gone:" + token }
 
 // Advise returns err with a hint in parentheses, or err itself if there is no hint for it.
@@ -111,9 +111,9 @@ func Advise(err error) error {
 	return err
 }
 
-// hints lists what the user should do about an error, by a text that identifies the error. The
-// texts occur in the errors of nodes and in TLS alerts.
-var hints = []struct{ text, do string }{
+// hints says what the user should do about errors that contain a text. The texts come from Redis
+// replies and TLS alerts.
+var hints = []struct{ text, advice string }{
 	{"NOAUTH ", "set the node's password, and a user name if the node has users"},
 	{"WRONGPASS ", "check the user name and the password; ACL LIST on the node says which users are enabled"},
 	{"called without any password configured", "remove the password, or set one on the node"},
@@ -151,7 +151,7 @@ func hint(err error) string {
 	}
 	for _, s := range hints {
 		if strings.Contains(err.Error(), s.text) {
-			return s.do
+			return s.advice
 		}
 	}
 	return ""
