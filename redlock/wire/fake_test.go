@@ -18,8 +18,8 @@ import (
 	"lockpick/redlock/wire"
 )
 
-// fakeNode is a node in memory that executes a lock's commands. Clients connect through pipes. Its
-// keys do not expire.
+// fakeNode is a node in memory that executes a lock's commands. Clients connect through pipes. Keys
+// do not expire.
 type fakeNode struct {
 	t *testing.T
 

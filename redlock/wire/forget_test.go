@@ -117,7 +117,7 @@ func (f *forgetfulServers) whileLocking(times int, forget func(*redis.Client), r
 	for i, c := range f.clients {
 		for text := ""; !strings.Contains(text, "cmdstat_incr:"); time.Sleep(time.Millisecond) {
 			if text, _ = c.Info(ctx, "commandstats").Result(); ctx.Err() != nil {
-				f.Errorf("server %d has granted no lock since it forgot", i+1)
+				f.Errorf("server %d has granted no lock since it last forgot its scripts or restarted", i+1)
 				break
 			}
 		}
