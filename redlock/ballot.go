@@ -22,18 +22,18 @@ var errNotAwaited = errors.New("not waited for")
 //	ask ──► n1 yes, n2 yes, n3 yes: a quorum, Acquire returns … n4 yes, n5 no answer
 //	                                                       └─ onAnswer ─────┘
 type ballot struct {
-	timeout <-chan time.Time // nil with Batchers, which have their own timeouts
+	timeout <-chan time.Time   // nil with Batchers, which have their own timeouts
 	cancel  context.CancelFunc // nil without Batchers
-	batcher *batchSender    // set with Batchers
-	work    *sync.WaitGroup // if not nil, counts the requests in progress
+	batcher *batchSender       // set with Batchers
+	work    *sync.WaitGroup    // if not nil, counts the requests in progress
 
 	mu         sync.Mutex
 	votes      []vote // one per node
-	missing    int // number of missing answers
-	unfinished int // number of answers that are missing or whose callback is running
-	refs       int // one for the caller, one for the requests; the last user returns the ballot to batchSender.pool
-	quorum     int // number of nodes that must agree; see decided
-	waiting    bool // a caller is waiting for wake
+	missing    int    // number of missing answers
+	unfinished int    // number of answers that are missing or whose callback is running
+	refs       int    // one for the caller, one for the requests; the last user returns the ballot to batchSender.pool
+	quorum     int    // number of nodes that must agree; see decided
+	waiting    bool   // a caller is waiting for wake
 	wake       chan struct{}
 	onAnswer   func(driver.Answer)
 }
@@ -361,10 +361,10 @@ func (c *Client) nodeName(node int) string {
 // request.
 type batchSender struct {
 	nodes        []driver.Batcher
-	isGranter    []bool // by node
+	isGranter    []bool       // by node
 	pool         sync.Pool    // unused ballots
 	waiters      atomic.Int32 // number of callers waiting for answers
-	flushPending atomic.Bool // a goroutine is about to flush
+	flushPending atomic.Bool  // a goroutine is about to flush
 }
 
 // newBatchSender returns nil unless all nodes are Batchers.

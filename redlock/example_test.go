@@ -162,7 +162,7 @@ func ExampleLocker_Acquire_options() {
 // long callers wait, time the calls of Acquire.
 func ExampleConfig_observe() {
 	steps, held := new(expvar.Map), new(expvar.Float) // expvar.NewMap and NewFloat would publish them
-	var since sync.Map // start of each lease, by token
+	var since sync.Map                                // start of each lease, by token
 	observe := func(e redlock.Event) {
 		if e.Type == redlock.Invoke {
 			return

@@ -20,7 +20,7 @@ type acquisition struct {
 
 	mu       sync.Mutex // never held during requests to nodes
 	deadline time.Time
-	extends  int // number of extensions attempted
+	extends  int   // number of extensions attempted
 	released bool  // Lease only
 	cause    error // why the lease ended; Lease only
 }
@@ -121,11 +121,11 @@ type Lease struct {
 	acquireCtx context.Context
 	grants     *ballot         // nil with Batchers
 	answers    []driver.Answer // those that decided the acquisition
-	watchEntry watchEntry // position in the Locker's deadlineWatcher
+	watchEntry watchEntry      // position in the Locker's deadlineWatcher
 
 	// Guarded by acquisition.mu.
 	ctx      *leaseContext // nil until Context is called
-	repaired []bool // by node: a repair may have set its key; nil: no repairs
+	repaired []bool        // by node: a repair may have set its key; nil: no repairs
 }
 
 func (s *Lease) startRenewal() {
@@ -440,7 +440,7 @@ type deadlineWatcher struct {
 // watchEntry is a deadlineWatcher's state for one lease.
 type watchEntry struct {
 	due   time.Time // when to check the lease: at its deadline or earlier
-	index int // position in the heap, counted from 1; 0 if not watched
+	index int       // position in the heap, counted from 1; 0 if not watched
 }
 
 // add starts watching s. It fails if the Locker is closed.

@@ -31,7 +31,7 @@ type Locker struct {
 	retrying    bool               // retryReleases is running
 	ids         map[string]int     // node index by server identity
 	identified  []bool             // by node: its identity is known
-	duplicate   error // set if two nodes turned out to be the same server
+	duplicate   error              // set if two nodes turned out to be the same server
 	allDistinct atomic.Bool        // all identities are known and distinct
 }
 
@@ -347,7 +347,7 @@ func (l *Locker) Do(ctx context.Context, key string, work func(ctx context.Conte
 type pendingRelease struct {
 	key, token string
 	ttl        time.Duration // the grant's TTL
-	until      time.Time // when the key expires
+	until      time.Time     // when the key expires
 	unsure     bool          // the node's grant may still be in flight
 }
 

@@ -452,9 +452,9 @@ type Error struct {
 	Op    string // acquire, extend or release
 	Key   string
 	Kind  error // one of the error kinds above
-	Taken bool // the lock was taken in the last complete attempt, so the error matches ErrTaken
-	Tries int // number of attempts made by Acquire
-	Asked int // in the last attempt
+	Taken bool  // the lock was taken in the last complete attempt, so the error matches ErrTaken
+	Tries int   // number of attempts made by Acquire
+	Asked int   // in the last attempt
 	Nodes []NodeError
 	// Cause and err are the context's cause and error, if it ended.
 	Cause error
@@ -546,7 +546,7 @@ type Event struct {
 	Key, Token string // the token is empty until there is a lease
 	Fence      int64
 	Until      time.Time // the deadline, for an acquire or extend of type OK
-	Err        error // the reason, for type Fail or Info
+	Err        error     // the reason, for type Fail or Info
 }
 
 // Type is the phase or outcome of a step, in Jepsen's terms.

@@ -59,7 +59,7 @@ type program struct {
 	resource   *resource
 	recordLock chan struct{} // a mutex, full while an event gets its time and is recorded; see lockRecord
 
-	mu        sync.Mutex // a lock may read its clocks in several goroutines
+	mu        sync.Mutex     // a lock may read its clocks in several goroutines
 	passes    map[string]int // how many times the client has reached each point
 	acquiring bool
 	readings  int // clock readings since the acquire started
@@ -212,10 +212,10 @@ func (p *program) emitLocked(e history.Event) {
 // Points at which a client can be stopped. At an armed point, the client notifies the harness and
 // waits until the harness lets it continue.
 const (
-	DuringAcquire        = "during-acquire" // inside an attempt's second clock reading, just before the clock is read
-	AfterAcquire         = "after-acquire" // the lock is held, but nothing has been read yet
+	DuringAcquire        = "during-acquire"          // inside an attempt's second clock reading, just before the clock is read
+	AfterAcquire         = "after-acquire"           // the lock is held, but nothing has been read yet
 	betweenCheckAndWrite = "between-check-and-write" // the client's lease is valid, but nothing has been written yet
-	BeforeRelease        = "before-release" // the work is done, but the release has not been sent yet
+	BeforeRelease        = "before-release"          // the work is done, but the release has not been sent yet
 )
 
 // Points lists the points in the order in which a cycle reaches them.
@@ -224,8 +224,8 @@ var Points = []string{DuringAcquire, AfterAcquire, betweenCheckAndWrite, BeforeR
 // Fencing modes of the resource.
 const (
 	FenceNone     = "none"          // every write is applied
-	FenceToken    = "token" // writes with a token below the highest seen so far are rejected (Kleppmann 2016)
-	FenceCounter  = "counter" // the same, but the client's read after the acquire draws the token (antirez 2016)
+	FenceToken    = "token"         // writes with a token below the highest seen so far are rejected (Kleppmann 2016)
+	FenceCounter  = "counter"       // the same, but the client's read after the acquire draws the token (antirez 2016)
 	FenceCheckSet = "check-and-set" // the read sets a claim, and a write is rejected if another claim has replaced it (antirez 2016)
 )
 
@@ -235,23 +235,23 @@ type Spec struct {
 	Name      string        `json:"name"` // c1, c2, …
 	Seed      uint64        `json:"seed"`
 	Lock      lock.Settings `json:"lock"`
-	Nodes     []lock.Node   `json:"nodes"` // set by the backend
+	Nodes     []lock.Node   `json:"nodes"`               // set by the backend
 	Addresses []string      `json:"addresses,omitempty"` // node names in the lock's configuration; nil: all nodes
-	Resource  lock.Node     `json:"resource"` // set by the backend
-	Keys      []string      `json:"keys"` // locks that the client uses in turn
+	Resource  lock.Node     `json:"resource"`            // set by the backend
+	Keys      []string      `json:"keys"`                // locks that the client uses in turn
 	Fence     string        `json:"fence"`               // fencing mode of the resource
 	Writes    int           `json:"writes"`              // writes per critical section
-	Cycles    int           `json:"cycles"` // number of cycles; 0: no limit but Until
-	Until     time.Duration `json:"until"` // true time after which the client starts no further cycle or acquire; 0: no limit
-	Start     time.Duration `json:"start,omitempty"` // true time at which the client's process was started; 0: starting takes no time
+	Cycles    int           `json:"cycles"`              // number of cycles; 0: no limit but EndTime
+	Until     time.Duration `json:"until"`               // true time after which the client starts no further cycle or acquire; 0: no limit
+	Start     time.Duration `json:"start,omitempty"`     // true time at which the client's process was started; 0: starting takes no time
 	Think     Range         `json:"think"`               // pause before each cycle
 	Hold      Range         `json:"hold"`                // time between read and check
 	Prepare   Range         `json:"prepare"`             // time between check and write
 	Cancel    time.Duration `json:"cancel,omitempty"`    // time after which the client cancels a pending acquire; 0: never
 	Extend    time.Duration `json:"extend"`              // interval between extensions; 0: no extensions
-	Reenter   int           `json:"reenter,omitempty"` // number of times the client reacquires a held lock; it releases these acquisitions halfway through Hold
+	Reenter   int           `json:"reenter,omitempty"`   // number of times the client reacquires a held lock; it releases these acquisitions halfway through HoldTime
 	NoCheck   bool          `json:"noCheck"`             // the client does not check its deadline before writing
-	Armed     []Point       `json:"armed"` // where the client stops
+	Armed     []Point       `json:"armed"`               // where the client stops
 }
 
 // lockNodes returns the nodes in the lock's configuration.
@@ -287,9 +287,9 @@ type Env struct {
 	Now   func() time.Time                       // the client's monotonic clock
 	Wall  func() time.Time                       // the client's wall clock
 	After func(d time.Duration) <-chan time.Time // the client's timer
-	True  func() time.Duration // true time since the start of the run
-	Emit  func(history.Event) // records an event; the client sets the event's time
-	// At is called at each armed point. It blocks while the harness carries out the step planned
+	True  func() time.Duration                   // true time since the start of the run
+	Emit  func(history.Event)                    // records an event; the client sets the event's time
+	// OnPoint is called at each armed point. It blocks while the harness carries out the step planned
 	// for this point.
 	At func(point string)
 	// Lock creates the lock under test.

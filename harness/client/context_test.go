@@ -30,16 +30,16 @@ func (c notifyingLease) Lost() <-chan struct{} { return c.ctx.Done() }
 func TestContextDecidesWhetherToWrite(t *testing.T) {
 	for name, row := range map[string]struct {
 		notifies bool
-		at      time.Duration // when the client checks; the deadline is 10 s
-		ended   bool
-		writes  bool
-		want    string
+		at       time.Duration // when the client checks; the deadline is 10 s
+		ended    bool
+		writes   bool
+		want     string
 	}{
-		"in time":                        {false, 9 * time.Second, false, true, "9s ok check"},
-		"after the deadline":             {false, 11 * time.Second, true, false, "11s info lost"},
-		"lost in time":                   {false, 9 * time.Second, true, false, "9s info lost"},
-		"lost in time, notified":         {true, 9 * time.Second, true, false, "9s info lost; 9s fail check"},
-		"valid past the deadline":        {false, 11 * time.Second, false, true, "11s invoke extend; 11s ok extend until 21s; 11s ok check"},
+		"in time":                               {false, 9 * time.Second, false, true, "9s ok check"},
+		"after the deadline":                    {false, 11 * time.Second, true, false, "11s info lost"},
+		"lost in time":                          {false, 9 * time.Second, true, false, "9s info lost"},
+		"lost in time, notified":                {true, 9 * time.Second, true, false, "9s info lost; 9s fail check"},
+		"valid past the deadline":               {false, 11 * time.Second, false, true, "11s invoke extend; 11s ok extend until 21s; 11s ok check"},
 		"valid past the deadline, not notified": {true, 11 * time.Second, false, true, "11s invoke extend; 11s ok extend until 21s; 11s ok check"},
 	} {
 		synctest.Test(t, func(t *testing.T) {

@@ -47,12 +47,12 @@ func (l *reentrantLock) Release(context.Context) error {
 func TestReentryExtendsTheHold(t *testing.T) {
 	lost, unknown := fmt.Errorf("oh: %w", lock.ErrNotHeld), errors.New("no answer")
 	for _, row := range []struct {
-		name  string
-		until time.Duration // deadline of the first acquire
-		lock  reentrantLock
+		name    string
+		until   time.Duration // deadline of the first acquire
+		lock    reentrantLock
 		proceed bool
-		left  int
-		want  string
+		left    int
+		want    string
 	}{
 		{"twice", 5 * time.Second, reentrantLock{}, true, 0,
 			"0s invoke extend acquire; 0s ok extend until 10s acquire; 0s invoke extend acquire; 0s ok extend until 10s acquire; " +

@@ -21,9 +21,9 @@ type section struct {
 	useWall      bool // deadlines are measured by the client's wall clock, not its monotonic clock
 	token        string
 	fence        int64
-	version      int64 // the resource's version in its latest reply
+	version      int64      // the resource's version in its latest reply
 	loss         *lossWatch // nil if the lock doesn't report losses
-	fatal        error // why the client can't continue with this lock
+	fatal        error      // why the client can't continue with this lock
 }
 
 func (c *section) acquire(ctx context.Context) bool {

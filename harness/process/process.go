@@ -30,8 +30,8 @@ import (
 type Config struct {
 	Self        []string // command line that starts a client
 	Adapter     []string // command line of the adapter program for locks of kind exec; see package lock/exec
-	RedisServer string // server program; default: redis-server on PATH
-	Dir         string // parent of a run's temporary directory; default: the system's
+	RedisServer string   // server program; default: redis-server on PATH
+	Dir         string   // parent of a run's temporary directory; default: the system's
 }
 
 type backend struct{ cfg Config }

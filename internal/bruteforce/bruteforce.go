@@ -32,7 +32,7 @@ type operation struct {
 	call, ret   int64 // when it may take effect; end is noEnd if the outcome is unknown
 	deadline    int64 // returned deadline, or 0
 	returned    int64 // time of the return event
-	index       int // number of the client's earlier answered operations
+	index       int   // number of the client's earlier answered operations
 }
 
 // state is the lock's state after some operations have taken effect in some order.
@@ -244,7 +244,7 @@ func (o *operation) apply(s *state) bool {
 
 // Overlaps describes when two or more clients believed that they held the lock.
 type Overlaps struct {
-	Incidents  int // number of connected components of overlapping beliefs
+	Incidents  int   // number of connected components of overlapping beliefs
 	From, To   int64 // the longest overlap; the earliest one if several are equally long
 	DoubleHold int64 // total time with two or more beliefs
 }

@@ -404,7 +404,7 @@ func RemovePlaced(store, shelf string, names []string, isPlaced func(name string
 
 // Settings that choose a folder.
 const (
-	TempDirHint = "TMPDIR" // for data of one run
+	TempDirHint = "TMPDIR"  // for data of one run
 	StoreHint   = "--store" // for permanent data
 )
 

@@ -38,7 +38,7 @@ func (o Owner) runs() bool { return ProcessRuns(o.PID, o.Start) }
 
 // processStat contains the fields of /proc/PID/stat that are used here, for a process or a thread.
 type processStat struct {
-	State    byte // R, S, D, T (stopped), t, Z (ended, not reaped), X
+	State    byte   // R, S, D, T (stopped), t, Z (ended, not reaped), X
 	Flags    uint64 // kernel flags
 	Start    uint64 // clock ticks since boot; identifies the process together with the PID
 	CPUTicks uint64 // user and system CPU time, in clock ticks

@@ -11,7 +11,9 @@ import (
 var startTime = uint64(time.Now().UnixNano())
 
 // Self returns this process as an Owner.
-func Self() (Owner, error) { return Owner{Boot: "0", Space: "0", PID: os.Getpid(), Start: startTime}, nil }
+func Self() (Owner, error) {
+	return Owner{Boot: "0", Space: "0", PID: os.Getpid(), Start: startTime}, nil
+}
 
 // visibleFrom reports whether self could see o if o were running. Only self is visible to itself.
 func (o Owner) visibleFrom(self Owner) bool { return o == self }

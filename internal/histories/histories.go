@@ -133,7 +133,7 @@ func (g *randomClient) grant(ret *history.Event) {
 	}
 }
 
-// Lines formats a history for a test failure message, one event per line.
+// FormatLines formats a history for a test failure message, one event per line.
 func Lines(h *history.History) string {
 	var all string
 	for _, e := range h.Events {

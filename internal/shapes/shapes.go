@@ -31,7 +31,7 @@ import (
 // Shape is a correct lock with a broken version of it.
 type Shape struct {
 	lock.Kind
-	Mistake string // what the broken version does wrong
+	Mistake string       // what the broken version does wrong
 	Broken  lock.Factory // creates the broken version
 	// Fenced reports whether the lock hands out fencing tokens.
 	Fenced bool
@@ -44,13 +44,13 @@ type design struct {
 	renew         time.Duration // percentage of the TTL after which the lock extends itself; 0: it doesn't
 	quorum        func(answers []driver.Answer) bool
 	order         func(nodes []int) // orders the nodes for sequential requests; nil: all requests at once
-	eager         bool // an attempt returns once enough nodes have granted the lock
-	giveUp        bool // an attempt stops at the first refusal and undoes nothing
-	grantedOnly   bool // a release goes only to nodes that have certainly granted the lock
-	maxSends      int // how many times an attempt asks a node that doesn't answer; 0: once
-	abandons      bool // an attempt with an unknown outcome is not undone
+	eager         bool              // an attempt returns once enough nodes have granted the lock
+	giveUp        bool              // an attempt stops at the first refusal and undoes nothing
+	grantedOnly   bool              // a release goes only to nodes that have certainly granted the lock
+	maxSends      int               // how many times an attempt asks a node that doesn't answer; 0: once
+	abandons      bool              // an attempt with an unknown outcome is not undone
 	constantDelay bool              // the retry delay is constant
-	endless       bool // a hold has no deadline
+	endless       bool              // a hold has no deadline
 	token         func(token string) string
 }
 
@@ -180,7 +180,7 @@ var All = map[string]Shape{
 		multiNode.with(func(d *design) { d.eager = true }), multiNode.with(func(d *design) { d.eager, d.grantedOnly = true, true })),
 }
 
-// queue returns a vote that runs the ticket script. silent is the condition for dropping a waiting
+// ticketQueue returns a vote that runs the ticket script. silent is the condition for dropping a waiting
 // client.
 func queue(silent string) vote { return script(strings.Replace(ticket, "{{silent}}", silent, 1)) }
 
@@ -200,9 +200,9 @@ type hold struct {
 	req      request
 	deadline time.Time // zero if there is none
 	fence    int64
-	granted  []int // nodes that have certainly granted the lock
+	granted  []int           // nodes that have certainly granted the lock
 	pending  []chan struct{} // by node: closed once a late answer has arrived
-	watch    *watch // nil if the hold doesn't extend itself
+	watch    *watch          // nil if the hold doesn't extend itself
 }
 
 var (
@@ -487,8 +487,8 @@ type request struct {
 	key, token string
 	waiter     string // identifies one acquire, across all its attempts
 	ttl        int64  // milliseconds
-	patience   int64 // milliseconds of silence after which a waiting client is dropped
-	sent       int // number of times the request was sent before
+	patience   int64  // milliseconds of silence after which a waiting client is dropped
+	sent       int    // number of times the request was sent before
 }
 
 // vote sends a request to one node. A result above 0 is a grant.

@@ -13,7 +13,7 @@ import (
 // lock's commands is the reply to INFO, about 2 kB.
 const (
 	maxReply = 64 << 10 // bytes
-	maxItems = 256 // elements in arrays, maps and sets, in total
+	maxItems = 256      // elements in arrays, maps and sets, in total
 )
 
 // Dialer is the type of redis.Options.Dialer.
@@ -45,8 +45,8 @@ func Guard(dial Dialer) Dialer {
 // because go-redis uses a connection from only one goroutine at a time.
 type guardedConn struct {
 	net.Conn
-	bytesLeft, itemsLeft int // how many bytes and elements may still arrive
-	skip                 int // remaining bytes of the current string
+	bytesLeft, itemsLeft int    // how many bytes and elements may still arrive
+	skip                 int    // remaining bytes of the current string
 	head                 []byte // the current line so far, truncated to maxHeaderLen+1 bytes
 	err                  error
 }

@@ -34,7 +34,7 @@ type waiter struct {
 }
 
 const (
-	maxExchanges = 8 // concurrent exchanges; if there are only a few goroutines, no command waits
+	maxExchanges = 8  // concurrent exchanges; if there are only a few goroutines, no command waits
 	maxBatch     = 64 // commands per exchange; limits how long one exchange occupies a node
 )
 

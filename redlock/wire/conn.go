@@ -326,9 +326,9 @@ type replyReader struct {
 	at, have  int
 	parsed    []reply
 	received  bool // at least one byte was received
-	itemsLeft int // number of replies missing from the current array
+	itemsLeft int  // number of replies missing from the current array
 	answered  []answeredRequest
-	resent    bool // a request was encoded again and must be flushed
+	resent    bool  // a request was encoded again and must be flushed
 	id        int64 // CLIENT ID of the connection and run_id of the process, from the handshake
 	runID     string
 }

@@ -27,15 +27,15 @@ type fakeNode struct {
 	keys     map[string]string
 	scripts  map[string]bool
 	log      []string      // commands after each handshake: SET k t, RELEASE k t k t …
-	conns    []net.Conn // server ends of the pipes
+	conns    []net.Conn    // server ends of the pipes
 	delay    time.Duration // before each answer
-	refuse   error // error returned by dials
-	reply    string // if not "", the reply to every command
+	refuse   error         // error returned by dials
+	reply    string        // if not "", the reply to every command
 	hold     chan struct{} // if not nil, no reply is sent until it is closed
 	runID    string
-	index    int // makes the identity unique
-	nextID   int // last connection ID
-	kills    []string      // arguments of CLIENT KILL
+	index    int      // makes the identity unique
+	nextID   int      // last connection ID
+	kills    []string // arguments of CLIENT KILL
 	denyKill bool
 }
 

@@ -379,9 +379,9 @@ func TestUnreachable(t *testing.T) {
 		after  time.Duration
 		err    string
 	}{
-		"refused dial":             {func(f *fakeNode, _ *wire.Options) { f.refuse = errRefused }, 0, "connect to n:1: connection refused"},
-		"unresponsive node":   {func(f *fakeNode, _ *wire.Options) { f.delay = time.Hour }, timeout, "no answer in time"},
-		"hanging dial": {func(f *fakeNode, o *wire.Options) { o.Dial = dialUnresponsive }, timeout, "no answer in time"},
+		"refused dial":      {func(f *fakeNode, _ *wire.Options) { f.refuse = errRefused }, 0, "connect to n:1: connection refused"},
+		"unresponsive node": {func(f *fakeNode, _ *wire.Options) { f.delay = time.Hour }, timeout, "no answer in time"},
+		"hanging dial":      {func(f *fakeNode, o *wire.Options) { o.Dial = dialUnresponsive }, timeout, "no answer in time"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {

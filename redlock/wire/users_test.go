@@ -27,7 +27,7 @@ type securedServer struct {
 	*testing.T
 	admin                 *redis.Client // uses one connection, opened before a password was set
 	plain, secure, socket string        // addresses
-	trusted, other        *authority // the server trusts only trusted
+	trusted, other        *authority    // the server trusts only trusted
 }
 
 func newSecuredServer(t *testing.T) *securedServer {
@@ -80,7 +80,7 @@ type access struct {
 	tls                  *tls.Config
 	resp                 int           // protocol version for go-redis; default 2
 	dialTimeout          time.Duration // default 10 s
-	onlyDriver           string // if set, other drivers are not tested
+	onlyDriver           string        // if set, other drivers are not tested
 }
 
 // nodes returns a node on the server for each driver.

@@ -68,7 +68,7 @@ type Node struct{ *nodeState }
 type nodeState struct {
 	opts    Options
 	network string
-	base    time.Time // deadlines are relative to it
+	base    time.Time       // deadlines are relative to it
 	ctx     context.Context // canceled by Close
 	stop    context.CancelFunc
 	running sync.WaitGroup
@@ -76,11 +76,11 @@ type nodeState struct {
 	// mu is not held while the clock is read, which takes long if this process is paused.
 	mu              sync.Mutex
 	state           state
-	dialErr         error // why there is no connection
+	dialErr         error   // why there is no connection
 	pending         []entry // requests waiting for a connection
 	conn            net.Conn
 	rawConn         syscall.RawConn // of conn; nil unless conn is a socket
-	id              int64 // CLIENT ID of the current or last connection; 0: no connection yet
+	id              int64           // CLIENT ID of the current or last connection; 0: no connection yet
 	outbox                          // for conn
 	spareBuf        []byte
 	writing         bool
@@ -89,7 +89,7 @@ type nodeState struct {
 	timer           timer
 
 	writer      nonblockingWriter // only for the goroutine that writes
-	dialTimeout time.Duration // limit of the last dial, or 0 if it finished in time; only for the goroutine that connects
+	dialTimeout time.Duration     // limit of the last dial, or 0 if it finished in time; only for the goroutine that connects
 }
 
 type state int
@@ -97,7 +97,7 @@ type state int
 const (
 	idle       state = iota // no connection, and none needed
 	dialing                 // connecting
-	backingOff // the last dial failed; waiting before the next
+	backingOff              // the last dial failed; waiting before the next
 	connected
 	closed
 )
@@ -246,8 +246,8 @@ const maxBatch = 64
 type entry struct {
 	r           *driver.Request // nil once answered
 	unanswered  *pendingRelease // a release that was answered with an error although the node had not replied
-	commandSize int // number of requests from this one to the last one in its command
-	due         time.Duration // deadline, relative to nodeState.base
+	commandSize int             // number of requests from this one to the last one in its command
+	due         time.Duration   // deadline, relative to nodeState.base
 }
 
 // asRelease returns the release's key, token and expiry; ok is false for other operations.
@@ -278,7 +278,7 @@ type outbox struct {
 	runID   string // run_id of the server process, or "" if unknown
 	batch   batch
 	output  []byte // encoded, but not yet written
-	waiting queue // already encoded, possibly sent
+	waiting queue  // already encoded, possibly sent
 }
 
 // Submit implements driver.Batcher.
@@ -466,7 +466,7 @@ type timer struct {
 	armed             bool
 	due               time.Duration // when it should fire
 	unresponsiveSince time.Duration // when the node became unresponsive: a request was overdue and nothing has been read since; 0: responsive
-	paused            bool // it fired much too late last time
+	paused            bool          // it fired much too late last time
 }
 
 // startTimer makes the timer fire at due, unless it is already running. The caller must hold the

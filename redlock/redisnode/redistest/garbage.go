@@ -60,7 +60,7 @@ var Garbage = map[string]Handler{
 	"endless status":   flood("+", strings.Repeat("x", 4<<10)),
 	"endless error":    flood("-ERR ", strings.Repeat("x", 4<<10)),
 	"endless number":   flood(":", strings.Repeat("1", 4<<10)),
-	"endless header":     flood("*", strings.Repeat("0", 4<<10)),
+	"endless header":   flood("*", strings.Repeat("0", 4<<10)),
 	"no type":          flood("", strings.Repeat("\x00\xff\n", 1<<10)),
 	"huge array":       flood("*100000000\r\n", strings.Repeat(":1\r\n", 1<<10)),
 	"huge set":         flood("~100000000\r\n", strings.Repeat(":1\r\n", 1<<10)),
