@@ -57,7 +57,7 @@ func (b *ballot) begin(nodes []int, work *sync.WaitGroup) {
 	}
 }
 
-// unanswered reports whether a is a placeholder for a missing answer.
+// isPlaceholder reports whether a is a placeholder for a missing answer.
 func unanswered(a driver.Answer) bool { return a.Err == errNotAwaited || a.Err == errNoAnswer }
 
 // send sends r to nodes, in batches if they are Batchers, otherwise with one goroutine per node.

@@ -33,7 +33,7 @@ func (c *Client) newAcquisition(key, token string, fence int64, start time.Time,
 // Key returns the name of the lock.
 func (h *acquisition) Key() string { return h.key }
 
-// Token returns the random value of the key on the nodes.
+// Token returns the lock's token, a random value that is stored under its key on the nodes.
 func (h *acquisition) Token() string { return h.token }
 
 // Fence returns the fencing token, which is higher than those of all earlier holders of the key, or

@@ -72,8 +72,8 @@ func (c cluster) granters() (out []*granter) {
 	return out
 }
 
-// locker returns a Locker on nodes that has a TTL of 10 s and makes one attempt. The Locker is
-// closed when the test ends. In a synctest bubble, the test then fails if any goroutine is left.
+// locker returns a Locker that uses nodes, has a TTL of 10 s and makes one attempt. It is closed when
+// the test ends. In a synctest bubble, the test then fails if any goroutine is left.
 func locker[N redlock.Node](t testing.TB, nodes []N, change func(*redlock.Config)) *redlock.Locker {
 	t.Helper()
 	cfg := redlock.Config{TTL: ttl, Tries: 1}

@@ -57,7 +57,7 @@ func (j *journal) add(r row) {
 	j.rows = append(j.rows, r)
 }
 
-// byStep returns the rows for one kind of step.
+// rowsFor returns the rows for one kind of step.
 func (j *journal) byStep(step string) []row {
 	j.mu.Lock()
 	defer j.mu.Unlock()

@@ -18,7 +18,7 @@ import (
 	"lockpick/nemesis"
 )
 
-// describeLives describes the recorded changes to a node's keys.
+// describeKeyChanges describes the recorded changes to a node's keys.
 func describeLives(events []history.Event, node string) string {
 	var out []string
 	for _, e := range events {
@@ -42,7 +42,7 @@ func (b testRun) wantLives(events []history.Event, node, want string) {
 	}
 }
 
-// awaitLife waits until a node's last recorded key change has the given description.
+// awaitKeyChange waits until a node's last recorded key change has the given description.
 func (b testRun) awaitLife(node, last string) {
 	b.Helper()
 	for end := time.Now().Add(5 * time.Second); ; time.Sleep(time.Millisecond) {

@@ -228,8 +228,7 @@ type inconclusiveError struct{ error }
 func (u inconclusiveError) Error() string { return "this check was inconclusive: " + u.error.Error() }
 func (u inconclusiveError) Unwrap() error { return u.error }
 
-// isUnknown reports whether it is still unknown, after a trial's error, if the machine has the
-// capability.
+// isUnknown reports whether a trial failed without showing if the machine has the capability.
 func isUnknown(err error) bool {
 	_, ok := errors.AsType[inconclusiveError](err)
 	return ok || files.Remedy(err, files.TempDirHint) != ""

@@ -15,7 +15,7 @@ func Self() (Owner, error) {
 	return Owner{Boot: "0", Space: "0", PID: os.Getpid(), Start: startTime}, nil
 }
 
-// visibleFrom reports whether self could see o if o were running. Only self is visible to itself.
+// visibleFrom reports whether self could see o if o were running. A process sees only itself.
 func (o Owner) visibleFrom(self Owner) bool { return o == self }
 
 func (o Owner) runs() bool { return true }

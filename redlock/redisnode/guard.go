@@ -26,7 +26,7 @@ type Dialer = func(ctx context.Context, network, addr string) (net.Conn, error)
 // process's memory.
 //
 // Options installs a guarded dialer. If you set your own Dialer, wrap it in Guard. Do not use Guard
-// for a client that reads large values, too.
+// for a client that is also used to read large values.
 func Guard(dial Dialer) Dialer {
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {
 		c, err := dial(ctx, network, addr)
