@@ -43,7 +43,7 @@ type sample struct {
 	rate           float64 // pairs/s
 	p50, p99       time.Duration
 	allocs         float64 // per pair
-	client, nodes  float64 // CPU time per pair in µs, for all nodes together
+	client, nodes  float64 // CPU time per pair in µs; nodes: sum over all nodes
 	sets, releases float64 // commands per pair, for all nodes together
 	writes         float64 // writes per pair, to all nodes together; fewer than 10 means that requests were batched
 }

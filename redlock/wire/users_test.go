@@ -27,7 +27,7 @@ type securedServer struct {
 	*testing.T
 	admin                 *redis.Client // uses one connection, opened before a password was set
 	plain, secure, socket string        // addresses
-	trusted, other        *authority    // the server trusts only trusted
+	trusted, other        *authority    // the server trusts only trustedCA
 }
 
 func newSecuredServer(t *testing.T) *securedServer {
