@@ -12,7 +12,7 @@ import (
 	"lockpick/redlock"
 )
 
-// deadTimers provides timers that can be stopped. This simulates a stopped process, whose timers
+// stoppableTimers provides timers that can be stopped. This simulates a stopped process, whose timers
 // have not fired yet when it resumes.
 type deadTimers struct{ dead atomic.Bool }
 

@@ -519,7 +519,7 @@ func (w *deadlineWatcher) endExpired(closed error) (wait time.Duration, more boo
 	}
 }
 
-// rewatch puts s back into the watcher after its deadline has moved.
+// watchAgain puts s back into the watcher after its deadline has moved.
 func (s *Lease) rewatch() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -169,7 +169,7 @@ func (m *memoryNode) RaiseFence(ctx context.Context, key, token string, fence in
 	return n > 0, err
 }
 
-// holders counts the nodes whose key has the token.
+// numHolders counts the nodes whose key has the token.
 func (c cluster) holders(key, token string) int {
 	n := 0
 	for _, m := range c.nodes {

@@ -73,7 +73,7 @@ func TestPowerLossDropsUnsyncedData(t *testing.T) {
 	}
 }
 
-// pause waits for d on the cluster's clock.
+// waitFor waits for d on the cluster's clock.
 func (b testRun) pause(d time.Duration) {
 	done := make(chan bool, 1)
 	b.At(b.Now()+d, func() { done <- true })

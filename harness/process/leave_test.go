@@ -26,7 +26,7 @@ import (
 	"lockpick/nemesis"
 )
 
-// children returns the PIDs of all processes in runs whose directories are in dir.
+// childPIDs returns the PIDs of all processes in runs whose directories are in dir.
 func children(t *testing.T, dir string) (pids []int) {
 	t.Helper()
 	records, _ := filepath.Glob(filepath.Join(dir, "*", "children"))

@@ -240,7 +240,7 @@ func dial(t *testing.T, addr string) net.Conn {
 	return conn
 }
 
-// shell runs a script in another process, because a process that serves a disk must not access the
+// runShell runs a script in another process, because a process that serves a disk must not access the
 // disk.
 func shell(script string) ([]byte, error) {
 	return exec.Command("/bin/sh", "-c", script).CombinedOutput()

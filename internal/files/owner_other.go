@@ -10,7 +10,7 @@ import (
 
 var startTime = uint64(time.Now().UnixNano())
 
-// Self returns this process as an Owner.
+// CurrentOwner returns this process as an Owner.
 func Self() (Owner, error) {
 	return Owner{Boot: "0", Space: "0", PID: os.Getpid(), Start: startTime}, nil
 }

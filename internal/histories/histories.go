@@ -153,7 +153,7 @@ func MustParse(text string) *history.History {
 
 func seconds(ns int64) string { return fmt.Sprintf("%g s", history.Seconds(ns)) }
 
-// Names returns "c1", "c2" and so on, for the prefix "c".
+// NumberedNames returns "c1", "c2" and so on, for the prefix "c".
 func Names(prefix string, n int) []string {
 	var all []string
 	for i := range n {
@@ -162,7 +162,7 @@ func Names(prefix string, n int) []string {
 	return all
 }
 
-// Cases returns how many of n random cases a test tries: all of them, or a quarter with -short, as
+// NumCases returns how many of n random cases a test tries: all of them, or a quarter with -short, as
 // in make test. Mutation tests and nightly checks run without -short.
 func Cases(n int) int {
 	if testing.Short() {
@@ -171,7 +171,7 @@ func Cases(n int) int {
 	return n
 }
 
-// Compare runs each check on Cases(3000) random histories with faults, converted by read. It fails
+// Compare runs each check on NumCases(3000) random histories with faults, converted by read. It fails
 // the test if a check's result, got, differs from that of an exhaustive search, want. It skips
 // malformed histories, for which read returns false.
 func Compare[R any](t *testing.T, read func(*history.History) (R, bool), checks map[string]func(*rand.Rand, R) (got, want string)) {

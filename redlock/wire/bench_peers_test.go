@@ -91,7 +91,7 @@ func (f *benchmark) info(section string, read func(line string) float64) (sum fl
 	return sum
 }
 
-// calls returns how many times the nodes have executed a command, including calls by scripts.
+// countCalls returns how many times the nodes have executed a command, including calls by scripts.
 func (f *benchmark) calls(command string) float64 {
 	return f.info("commandstats", func(line string) float64 {
 		rest, ok := strings.CutPrefix(line, "cmdstat_"+command+":calls=")
@@ -117,7 +117,7 @@ func (f *benchmark) cpu() (client, nodes float64) {
 	})
 }
 
-// writes returns the number of write system calls made by this process.
+// countWrites returns the number of write system calls made by this process.
 func writes() float64 {
 	b, _ := os.ReadFile("/proc/self/io")
 	_, rest, _ := strings.Cut(string(b), "syscw: ")
@@ -146,7 +146,7 @@ func (f *benchmark) measure(work func(s *sample)) sample {
 	return s
 }
 
-// drive runs pairs in the given number of goroutines for duration d and measures them.
+// measurePairs runs pairs in the given number of goroutines for duration d and measures them.
 func (f *benchmark) drive(name string, goroutines int, d time.Duration, key func(int) string) sample {
 	do := f.pairs[name]
 	took := make([][]time.Duration, goroutines)
@@ -195,7 +195,7 @@ func loadAverage() string {
 	return strings.Join(strings.Fields(string(b))[:1], "")
 }
 
-// table measures all locks and the functions in extra, one after the other, *benchReps times, and
+// printTable measures all locks and the functions in extra, one after the other, *benchReps times, and
 // prints the medians.
 func (f *benchmark) table(title string, goroutines int, key func(int) string, extra map[string]func() sample) {
 	all := map[string][]sample{}

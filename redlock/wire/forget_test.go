@@ -86,7 +86,7 @@ func (f *forgetfulServers) must(c *redis.Client, args ...any) any {
 	return got
 }
 
-// whileLocking calls forget the given number of times, for one server after another, while 16
+// forgetWhileLocking calls forget the given number of times, for one server after another, while 16
 // clients acquire and release locks.
 func (f *forgetfulServers) whileLocking(times int, forget func(*redis.Client), released func(error)) {
 	var done atomic.Bool

@@ -9,7 +9,7 @@ import (
 	"testing/iotest"
 )
 
-// chunked is a connection that reads from r, which may return small pieces.
+// chunkedConn is a connection that reads from r, which may return small pieces.
 type chunked struct {
 	net.Conn
 	r io.Reader

@@ -257,7 +257,7 @@ func containsAny(text, words string) bool {
 	return false
 }
 
-// connections returns how many connections the server has accepted so far.
+// numConnections returns how many connections the server has accepted so far.
 func (g *securedServer) connections() (n int) {
 	text, err := g.admin.Info(g.Context(), "stats").Result()
 	if err != nil {
