@@ -174,7 +174,7 @@ func checkTokens(t *testing.T, sets, releases []row) {
 	for i := range sets {
 		seen[sets[i].token]++
 		if sets[i].token != releases[i].token {
-			t.Fatalf("set %d has token %s, its release %s", i, sets[i].token, releases[i].token)
+			t.Fatalf("set %d has token %s, but its release has %s", i, sets[i].token, releases[i].token)
 		}
 	}
 	for token, n := range seen {

@@ -167,7 +167,7 @@ func TestAnonymousNodesHaveNoVote(t *testing.T) {
 				synctest.Wait()
 				for i, n := range c.nodes {
 					if len(n.keys) > 0 {
-						t.Errorf("n%d has %v", i+1, n.keys)
+						t.Errorf("n%d still has %v", i+1, n.keys)
 					}
 				}
 			}
@@ -217,7 +217,7 @@ func TestUnresponsiveNodeDoesNotBlockReleases(t *testing.T) {
 		synctest.Wait()
 		for i, n := range c.nodes[1:] {
 			if len(n.keys) > 0 {
-				t.Errorf("n%d has %v", i+2, n.keys)
+				t.Errorf("n%d still has %v", i+2, n.keys)
 			}
 		}
 	})

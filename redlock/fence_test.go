@@ -43,7 +43,7 @@ func TestFenceRises(t *testing.T) {
 			raises = len(c.log.byStep("raise"))
 		}
 		if raises == 0 {
-			t.Error("no count was ever behind, so the test tested nothing")
+			t.Error("no node's count was ever too low, so nothing was tested")
 		}
 	})
 }

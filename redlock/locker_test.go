@@ -355,15 +355,15 @@ func TestRepair(t *testing.T) {
 				clear(m.keys)
 			}
 			if err := s.Extend(t.Context()); (err != nil) != (want < 3) {
-				t.Errorf("%d lost: extension: %v", lost, err)
+				t.Errorf("key lost on %d nodes: extension: %v", lost, err)
 			}
 			if keys := c.holders("k", s.Token()); keys != want {
-				t.Errorf("%d lost: %d keys, want %d", lost, keys, want)
+				t.Errorf("key lost on %d nodes: %d keys, want %d", lost, keys, want)
 			}
 			s.Release(t.Context())
 			synctest.Wait()
 			if keys := c.holders("k", s.Token()); keys != 0 {
-				t.Errorf("%d lost: %d keys are left after the release", lost, keys)
+				t.Errorf("key lost on %d nodes: %d keys are left after the release", lost, keys)
 			}
 		})
 	}

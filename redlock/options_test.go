@@ -60,7 +60,7 @@ func TestTakenLockVsBrokenNodes(t *testing.T) {
 						t.Fatal("acquired the lock")
 					}
 					if got := errors.Is(err, redlock.ErrTaken); got != row.taken {
-						t.Errorf("taken: %v, want %v: %v", got, row.taken, err)
+						t.Errorf("error matches ErrTaken: %v, want %v; error: %v", got, row.taken, err)
 					}
 					ended := row.patience > 0
 					if errors.Is(err, redlock.ErrCanceled) != ended || errors.Is(err, context.DeadlineExceeded) != ended {

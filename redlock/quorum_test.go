@@ -79,7 +79,7 @@ func TestDrift(t *testing.T) {
 		{time.Second, 0.1, 102 * time.Millisecond},
 	} {
 		if got := redlock.Drift(c.ttl, c.factor); got != c.want {
-			t.Errorf("drift of %v at %v: %v, want %v", c.ttl, c.factor, got, c.want)
+			t.Errorf("drift for TTL %v and factor %v: %v, want %v", c.ttl, c.factor, got, c.want)
 		}
 	}
 }

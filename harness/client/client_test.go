@@ -40,7 +40,7 @@ func TestDrawStaysInRange(t *testing.T) {
 	}
 	for _, g := range []Range{{Min: 3, Max: 3}, {Min: 3}} {
 		if d := g.Draw(12345); d != 3 {
-			t.Errorf("range %v drew %v", g, d)
+			t.Errorf("range %v: drew %v, want 3", g, d)
 		}
 	}
 }

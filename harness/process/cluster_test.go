@@ -31,7 +31,7 @@ func TestRunsClientsAndRecordsBothSides(t *testing.T) {
 			t.Error(err)
 		}
 		if now := b.Now(); now <= 0 || now > time.Minute {
-			t.Errorf("now is %v", now)
+			t.Errorf("true time is %v, want more than 0 and at most a minute", now)
 		}
 	})
 	count := map[string]int{}
@@ -47,7 +47,7 @@ func TestRunsClientsAndRecordsBothSides(t *testing.T) {
 		"c1-n1 set ok": 2, "c1-n1 release ok": 2, "c1-n2 set ok": 2, "c2-n2 set ok": 1, "c2-n1 set ok": 0,
 	} {
 		if count[what] != n {
-			t.Errorf("got %d of %q, want %d", count[what], what, n)
+			t.Errorf("got %d events %q, want %d", count[what], what, n)
 		}
 	}
 	// In true time, the links' events are between the client's events.

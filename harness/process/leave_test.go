@@ -112,11 +112,11 @@ func TestPanicAndCancelLeaveNothing(t *testing.T) {
 				err = fmt.Errorf("panic: %v", p)
 			}
 			if left, _ := os.ReadDir(dir); len(left) > 0 {
-				t.Errorf("%s left %v", name, left)
+				t.Errorf("%s left files behind: %v", name, left)
 			}
 			for _, pid := range pids {
 				if isRunning(pid) {
-					t.Errorf("%s left process %d", name, pid)
+					t.Errorf("%s left process %d behind", name, pid)
 				}
 			}
 		}()
@@ -137,7 +137,7 @@ func TestPanicAndCancelLeaveNothing(t *testing.T) {
 		})
 	})
 	if !errors.Is(err, context.Canceled) || len(pids) != 4 {
-		t.Errorf("cancel with %d children was returned as %v", len(pids), err)
+		t.Errorf("canceled with %d child processes: %v; want 4 and context.Canceled", len(pids), err)
 	}
 }
 

@@ -251,7 +251,7 @@ func TestRunReportsAllLives(t *testing.T) {
 		case e.Life != nil && e.Life.What == history.KeyDeleted:
 			deleted++
 		case e.Life != nil:
-			t.Errorf("%+v", *e.Life)
+			t.Errorf("unexpected key change: %+v", *e.Life)
 		}
 	}
 	if acquired != 3 || set != 6 || deleted != 6 {
@@ -274,7 +274,7 @@ func TestServerWithoutKeyReports(t *testing.T) {
 	b := New(Config{Self: []string{os.Args[0], "__client"}, Dir: t.TempDir(), RedisServer: script})
 	events, err := runEngine(t, t.Context(), b, func(e history.Event) {
 		if e.Life != nil {
-			t.Errorf("%+v", *e.Life)
+			t.Errorf("unexpected key change: %+v", *e.Life)
 		}
 	})
 	if err != nil || len(events) == 0 || events[0].Params == nil || events[0].Params.Life {

@@ -45,7 +45,7 @@ func TestHiddenProcessCountsAsRunning(t *testing.T) {
 			t.Skip("skipped: no process is hidden")
 		}
 		if s, err := StatOf(1); err == nil || !ProcessRuns(1, 0) {
-			t.Errorf("process 1: %+v", s)
+			t.Errorf("hidden process 1: %+v, want an error", s)
 		}
 		if ProcessRuns(1<<22+1, 0) {
 			t.Error("an impossible PID is considered running")

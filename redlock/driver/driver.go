@@ -120,15 +120,15 @@ var hints = []struct{ text, advice string }{
 	{"NOPERM ", "allow it in the node's ACL; the documentation of package redlock/driver lists what a lock needs"},
 	{"The user executing the script can't run this", "allow it in the node's ACL; the documentation of package redlock/driver lists what a lock needs"},
 	{"ACL failure in script", "allow it in the node's ACL; the documentation of package redlock/driver lists what a lock needs"},
-	{"MOVED ", "this node belongs to a Redis Cluster: use standalone masters; see Sentinel and Cluster in redlock/README.md"},
-	{"CROSSSLOT ", "this node belongs to a Redis Cluster: use standalone masters; see Sentinel and Cluster in redlock/README.md"},
-	{"CLUSTERDOWN ", "this node belongs to a Redis Cluster: use standalone masters; see Sentinel and Cluster in redlock/README.md"},
-	{"READONLY ", "this node is a replica: use its master; see Sentinel and Cluster in redlock/README.md"},
+	{"MOVED ", "this node belongs to a Redis Cluster: use standalone masters; see \"Sentinel and Cluster\" in redlock/README.md"},
+	{"CROSSSLOT ", "this node belongs to a Redis Cluster: use standalone masters; see \"Sentinel and Cluster\" in redlock/README.md"},
+	{"CLUSTERDOWN ", "this node belongs to a Redis Cluster: use standalone masters; see \"Sentinel and Cluster\" in redlock/README.md"},
+	{"READONLY ", "this node is a replica: use its master; see \"Sentinel and Cluster\" in redlock/README.md"},
 	{"DB index is out of range", "use a database that exists on the node"},
-	{"tls: certificate required", "set this client's certificate in Certificates of the TLS configuration"},
+	{"tls: certificate required", "set this client's certificate in the Certificates field of the TLS configuration"},
 	{"tls: expired certificate", "renew this client's certificate"},
-	{"tls: unknown certificate authority", "use a client certificate of an authority that the node trusts"},
-	{"tls: bad certificate", "use a client certificate of an authority that the node trusts"},
+	{"tls: unknown certificate authority", "use a client certificate issued by an authority that the node trusts"},
+	{"tls: bad certificate", "use a client certificate issued by an authority that the node trusts"},
 }
 
 func hint(err error) string {
@@ -141,11 +141,11 @@ func hint(err error) string {
 	var noTLS tls.RecordHeaderError
 	switch {
 	case errors.As(err, &unknown):
-		return "add the certificate of the node's authority to RootCAs of the TLS configuration"
+		return "add the certificate of the node's authority to RootCAs in the TLS configuration"
 	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
 		return "renew the node's certificate, or correct this machine's clock"
 	case errors.As(err, &name):
-		return "set ServerName of the TLS configuration to the name in the node's certificate"
+		return "set ServerName in the TLS configuration to the name in the node's certificate"
 	case errors.As(err, &noTLS):
 		return "disable TLS, or use the node's TLS port"
 	}

@@ -77,7 +77,7 @@ func TestGuardPassesValidReplies(t *testing.T) {
 		}
 		c.Write([]byte("PING\r\n"))
 		if got, err := io.ReadAll(c); err != nil || string(got) != strings.Repeat(replies, 10) {
-			t.Errorf("%d bytes, %v", len(got), err)
+			t.Errorf("read %d bytes, %v; want all replies unchanged", len(got), err)
 		}
 	}
 }
@@ -110,7 +110,7 @@ func TestGuardRejectsLargeReplies(t *testing.T) {
 				t.Errorf("%.40q: %v; want %q", sent, err, want)
 			}
 			if _, second := c.Read(make([]byte, 1)); want != "" && second != err {
-				t.Errorf("%.40q: a second read returns %v", sent, second)
+				t.Errorf("%.40q: second read returned %v", sent, second)
 			}
 		}
 	}

@@ -211,7 +211,7 @@ func TestRedlockOnRealNodes(t *testing.T) {
 					t.Errorf("lock %d: fence %d, %d votes; want %d and 3", want, l.Fence(), l.Votes(), want)
 				}
 				if other, err := c.Acquire(ctx, key); err == nil {
-					t.Fatalf("a second client acquired %v while the lock was held", other.Token())
+					t.Fatalf("a second client acquired the lock with token %v while it was held", other.Token())
 				}
 				if err := l.Extend(ctx); err != nil {
 					t.Error(err)

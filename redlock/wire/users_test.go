@@ -120,7 +120,7 @@ func (g *securedServer) lock(n redlock.Node) error {
 		return err
 	}
 	if other, err := l.Acquire(ctx, "k"); err == nil {
-		return fmt.Errorf("a second client acquired %v while the lock was held", other.Token())
+		return fmt.Errorf("a second client acquired the lock with token %v while it was held", other.Token())
 	}
 	if _, err := n.(driver.Fencer).RaiseFence(ctx, "k", s.Token(), s.Fence()+5); err != nil {
 		return err

@@ -143,7 +143,7 @@ func TestLock(t *testing.T) {
 					t.Errorf("%d votes, fence %d; want 5 and %d", l.Votes(), l.Fence(), j+1)
 				}
 				if other, err := c.Acquire(ctx, l.Key()); err == nil {
-					t.Errorf("a second client acquired %v while the lock was held", other.Token())
+					t.Errorf("a second client acquired the lock with token %v while it was held", other.Token())
 				}
 				if err := l.Extend(ctx); err != nil {
 					t.Error(err)
