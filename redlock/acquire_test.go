@@ -35,7 +35,7 @@ func TestAcquire(t *testing.T) {
 			t.Errorf("%d nodes hold the token, want 5", n)
 		}
 		if n := len(c.log.byStep("release")); n != 0 {
-			t.Errorf("%d releases after a successful acquire, want 0", n)
+			t.Errorf("%d releases after successful acquire, want 0", n)
 		}
 	})
 }
@@ -95,8 +95,8 @@ func TestErrorListsNodes(t *testing.T) {
 	})
 }
 
-// The elapsed time runs from the start of an attempt to its last answer. An attempt that leaves no
-// validity fails.
+// The elapsed time is measured from the start of an attempt to its last answer. An attempt that
+// uses up the validity fails.
 func TestAcquireElapsed(t *testing.T) {
 	limit := ttl - 102*time.Millisecond
 	for _, c := range []struct {
@@ -163,7 +163,8 @@ func TestRetry(t *testing.T) {
 	})
 }
 
-// checkTokens checks that each attempt used its own token on all five nodes and released it on all of them.
+// checkTokens checks that each attempt set its own token on all five nodes and released it on all
+// of them.
 func checkTokens(t *testing.T, sets, releases []row) {
 	t.Helper()
 	if len(sets) != len(releases) {
@@ -173,7 +174,7 @@ func checkTokens(t *testing.T, sets, releases []row) {
 	for i := range sets {
 		seen[sets[i].token]++
 		if sets[i].token != releases[i].token {
-			t.Fatalf("set %d has token %s, its release %s", i, sets[i].token, releases[i].token)
+			t.Fatalf("set %d has token %s, but its release has %s", i, sets[i].token, releases[i].token)
 		}
 	}
 	for token, n := range seen {
@@ -223,7 +224,7 @@ func TestSequential(t *testing.T) {
 	})
 }
 
-// A driver that ignores its context delays an acquire by no more than one timeout.
+// A driver that ignores its context delays an acquire by at most one timeout.
 func TestDriverIgnoresContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(5)

@@ -18,9 +18,9 @@ import (
 // them late.
 type batcher struct {
 	*memoryNode
-	delay   func() time.Duration // negative: answer before Submit returns
+	delay   func() time.Duration // negative: the answer arrives before Submit returns
 	fault   func() error
-	changed error // set if a request was changed before it was answered
+	changed error // set if a request changed before it was answered
 }
 
 func (c *batcher) Flush() {}
@@ -30,7 +30,7 @@ func (c *batcher) Submit(r *driver.Request) {
 	value, err := c.execute(&sent)
 	answer := func() {
 		if *r != sent {
-			c.changed = fmt.Errorf("request %v had changed to %v when it was answered", sent, *r)
+			c.changed = fmt.Errorf("request %v had changed to %v by the time it was answered", sent, *r)
 		}
 		if fault := c.fault(); fault != nil {
 			err = fault
@@ -38,7 +38,7 @@ func (c *batcher) Submit(r *driver.Request) {
 		r.Collector.Answered(r, value, err)
 	}
 	if d := c.delay(); d >= 0 {
-		time.AfterFunc(d+1, answer) // with a timer of 0 in a bubble, the race detector of Go 1.26 sometimes crashes
+		time.AfterFunc(d+1, answer) // if a timer in a bubble has a delay of 0, the race detector of Go 1.26 sometimes crashes
 	} else {
 		answer()
 	}
@@ -62,7 +62,6 @@ func (c *batcher) execute(r *driver.Request) (n int64, err error) {
 	return n, err
 }
 
-// newBatchers returns five batchers that answer immediately.
 func newBatchers() (out []*batcher, c cluster) {
 	c = newCluster(5)
 	for _, m := range c.nodes {
@@ -71,8 +70,8 @@ func newBatchers() (out []*batcher, c cluster) {
 	return out, c
 }
 
-// Even if answers are late and callers give up, each request gets its own answer, and no keys are
-// left behind.
+// Each request gets its own answer, and no keys are left behind, even if answers are late and
+// callers give up.
 func TestAnswersMatchRequests(t *testing.T) {
 	for seed := range uint64(20) {
 		synctest.Test(t, func(t *testing.T) {
@@ -125,8 +124,8 @@ func TestAnswersMatchRequests(t *testing.T) {
 	}
 }
 
-// Each lease's context ends exactly at the lease's deadline, in whatever order leases are acquired
-// and extended.
+// A lease's context ends exactly at the lease's deadline, regardless of the order in which leases
+// are acquired and extended.
 func TestContextsOfManyLeases(t *testing.T) {
 	for seed := range uint64(20) {
 		synctest.Test(t, func(t *testing.T) {
@@ -187,7 +186,7 @@ func TestAllocations(t *testing.T) {
 		}
 	})
 	if allocs > 10 {
-		t.Errorf("%v allocations for an acquire and its release, want at most 10", allocs)
+		t.Errorf("%v allocations per acquire and release, want at most 10", allocs)
 	}
 }
 

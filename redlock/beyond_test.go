@@ -12,10 +12,11 @@ import (
 	"lockpick/redlock/driver"
 )
 
-// The tests in this file cover what a Locker does beyond the specification. Each detects one of the mistakes.
+// The tests in this file are about what a Locker does beyond the specification. Each detects one of
+// the mistakes in mistakes_test.go.
 
-// An extension that a quorum confirms after the deadline fails, because another client may have had the
-// lock.
+// An extension that a quorum confirms after the deadline fails, because another client may have
+// acquired the lock in the meantime.
 func TestExtensionAfterDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(5)
@@ -30,7 +31,7 @@ func TestExtensionAfterDeadline(t *testing.T) {
 	})
 }
 
-// An acquire that reaches its quorum with no validity left fails and leaves no keys.
+// An acquire that reaches its quorum too late to leave any validity fails and leaves no keys.
 func TestAcquireWithoutValidityLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(5)
@@ -46,7 +47,7 @@ func TestAcquireWithoutValidityLeft(t *testing.T) {
 }
 
 // When the caller's context ends, the call returns, but requests in progress are still executed.
-// This holds for an acquire that already has its quorum and for a release.
+// This applies to an acquire that already has its quorum, and to a release.
 func TestRequestsOutliveCaller(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(5)
@@ -71,7 +72,7 @@ func TestRequestsOutliveCaller(t *testing.T) {
 	})
 }
 
-// cancelingNode cancels a context when it grants.
+// cancelingNode cancels a context when it grants the lock.
 type cancelingNode struct {
 	*granter
 	cancel context.CancelFunc
@@ -89,7 +90,7 @@ func TestCanceledWithQuorum(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		q := &cancelingNode{c.granters()[0], func() {}}
 		l := locker(t, []*cancelingNode{q}, nil)
-		lease(t, l).Release(t.Context()) // makes the node's identity known
+		lease(t, l).Release(t.Context()) // so that the node's identity is known
 		q.cancel = cancel
 		_, err := l.Acquire(ctx, "k")
 		wantKind(t, err, redlock.ErrCanceled)
@@ -100,10 +101,10 @@ func TestCanceledWithQuorum(t *testing.T) {
 	})
 }
 
-// A node that does not confirm the fencing token has no vote, because its count is still lower, so
-// the next holder's token could be lower, too.
+// A node that does not confirm the fencing token has no vote: its count is still lower, so the next
+// holder's token could be lower, too.
 func TestUnconfirmedFenceLosesVote(t *testing.T) {
-	for name, f := range map[string]stepFault{"down": {down: true}, "too late": {delay: time.Second}, "answer lost": {lost: true}} {
+	for name, f := range map[string]stepFault{"down": {down: true}, "too late": {delay: time.Second}, "lost answer": {lost: true}} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				c := newCluster(3)
@@ -117,8 +118,8 @@ func TestUnconfirmedFenceLosesVote(t *testing.T) {
 	}
 }
 
-// A repair applies only to nodes that report the key missing, not to nodes without an answer. It waits
-// for slow nodes, and does not count as a grant.
+// A repair applies only to nodes that report the key as missing, not to nodes that don't answer. It
+// waits for slow nodes, and does not count as a grant.
 func TestRepairOnlyMissingKeys(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(5)
@@ -133,15 +134,15 @@ func TestRepairOnlyMissingKeys(t *testing.T) {
 			t.Fatal(err)
 		}
 		if more := c.log.byStep("set")[before:]; len(more) != 1 || more[0].node != "n2" {
-			t.Errorf("keys were set again on %v, want only n2", more)
+			t.Errorf("keys were set again by %v, want only n2", more)
 		}
 		if got := c.nodes[1].count["k"]; got != count {
-			t.Errorf("the count of n2 is %d after the repair, want %d as before", got, count)
+			t.Errorf("n2's count is %d after the repair, want %d as before", got, count)
 		}
 	})
 }
 
-// anonymousNode is a node that does not return its identity.
+// anonymousNode does not return its identity.
 type anonymousNode struct{ *granter }
 
 func (anonymousNode) Identity(context.Context) (string, error) { return "", errors.New("no identity") }
@@ -166,7 +167,7 @@ func TestAnonymousNodesHaveNoVote(t *testing.T) {
 				synctest.Wait()
 				for i, n := range c.nodes {
 					if len(n.keys) > 0 {
-						t.Errorf("n%d has %v", i+1, n.keys)
+						t.Errorf("n%d still has %v", i+1, n.keys)
 					}
 				}
 			}
@@ -174,7 +175,7 @@ func TestAnonymousNodesHaveNoVote(t *testing.T) {
 	}
 }
 
-// A node whose vote was not needed is asked for its identity, too.
+// Even a node whose vote was not needed is asked for its identity.
 func TestLateDuplicateNode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(5)
@@ -192,7 +193,7 @@ func TestLateDuplicateNode(t *testing.T) {
 	})
 }
 
-// An unresponsive node does not block the pending releases of other nodes.
+// An unresponsive node does not block pending releases on other nodes.
 func TestUnresponsiveNodeDoesNotBlockReleases(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(3)
@@ -212,17 +213,16 @@ func TestUnresponsiveNodeDoesNotBlockReleases(t *testing.T) {
 		}
 		synctest.Wait()
 		c.setFault("release", stepFault{}, 1, 2)
-		time.Sleep(250 * ms) // more than one retry delay of at most 200 ms
+		time.Sleep(250 * ms) // longer than a retry delay, which is at most 200 ms
 		synctest.Wait()
 		for i, n := range c.nodes[1:] {
 			if len(n.keys) > 0 {
-				t.Errorf("n%d has %v", i+2, n.keys)
+				t.Errorf("n%d still has %v", i+2, n.keys)
 			}
 		}
 	})
 }
 
-// quarantinedNode is a node in quarantine.
 type quarantinedNode struct{ *granter }
 
 func (c quarantinedNode) Grant(ctx context.Context, key, token string, t driver.Terms) (int64, error) {
@@ -232,7 +232,7 @@ func (c quarantinedNode) Grant(ctx context.Context, key, token string, t driver.
 	return c.granter.Grant(ctx, key, token, t)
 }
 
-// A node in quarantine does not vote, but accepts the key of a holder whom a majority has confirmed.
+// A node in quarantine does not vote, but lets a holder confirmed by a majority repair its key.
 func TestRepairInQuarantine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(5)
@@ -246,7 +246,7 @@ func TestRepairInQuarantine(t *testing.T) {
 		s := lease(t, locker(t, nodes, func(cfg *redlock.Config) { cfg.Repair, cfg.Quarantine = true, ttl }))
 		synctest.Wait()
 		if keys := c.holders("k", s.Token()); keys != 3 {
-			t.Errorf("%d nodes granted, want the 3 that are not in quarantine", keys)
+			t.Errorf("%d nodes granted the lock, want the 3 that are not in quarantine", keys)
 		}
 		if err := s.Extend(t.Context()); err != nil {
 			t.Fatal(err)
@@ -257,8 +257,8 @@ func TestRepairInQuarantine(t *testing.T) {
 	})
 }
 
-// A release also covers keys set by a repair, even if the answer to the repair was lost and its
-// request may still be in flight.
+// A release covers keys set by a repair, even if the answer to the repair was lost and its request
+// may still be in flight.
 func TestReleaseAfterRepair(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(5)
@@ -280,8 +280,8 @@ func TestReleaseAfterRepair(t *testing.T) {
 	})
 }
 
-// Each pending release is retried, in order, for as long as its key can exist. An extension prolongs that
-// time.
+// Every pending release is retried, in order, as long as its key may exist. An extension prolongs
+// that time.
 func TestAllPendingReleasesAreRetried(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(5)
@@ -315,7 +315,7 @@ func TestAllPendingReleasesAreRetried(t *testing.T) {
 	})
 }
 
-// A lease that reached the limit of extensions stops renewing.
+// A lease stops renewing itself when it has reached the limit of extensions.
 func TestRenewalEndsAtLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tried := 0
@@ -329,19 +329,19 @@ func TestRenewalEndsAtLimit(t *testing.T) {
 		})
 		<-lease(t, l).Context().Done()
 		if tried != 4 {
-			t.Errorf("%d extensions were tried, want three and one that reaches the limit", tried)
+			t.Errorf("%d extensions were attempted, want three and one that fails because of the limit", tried)
 		}
 	})
 }
 
-// Close retries releases that failed in the same round together, even if the nodes failed at
+// Close retries all releases that failed in the same round together, even if the nodes failed at
 // slightly different times.
 func TestCloseRetriesReleasesInOneRound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(5)
 		l := locker(t, c.granters(), nil)
 		s := lease(t, l)
-		synctest.Wait() // for all grants
+		synctest.Wait() // until all nodes have granted the lock
 		c.setFault("release", stepFault{delay: 40 * ms, down: true}, 0)
 		c.setFault("release", stepFault{delay: 41 * ms, down: true}, 1)
 		start := time.Now()
@@ -349,14 +349,14 @@ func TestCloseRetriesReleasesInOneRound(t *testing.T) {
 			t.Fatal(err)
 		}
 		l.Close()
-		if took := time.Since(start); took < 81*ms || took > 100*ms { // two tries each; one node after the other would take 121 ms
-			t.Errorf("it took %v", took)
+		if took := time.Since(start); took < 81*ms || took > 100*ms { // two attempts each; with one node after the other, it would take 121 ms
+			t.Errorf("took %v", took)
 		}
 	})
 }
 
-// On a busy machine, a short timeout may pass before a driver can react to its context. Close waits
-// a second before it blames the driver.
+// On a busy machine, a short timeout may pass before a driver can react to the end of its context.
+// Close waits for a second before it blames the driver.
 func TestCloseWaitsForSlowDriver(t *testing.T) {
 	for name, row := range map[string]struct {
 		late time.Duration
@@ -414,7 +414,7 @@ func TestCloseEndsContexts(t *testing.T) {
 	})
 }
 
-// The time that it takes to confirm the fencing token counts as elapsed time.
+// Confirming the fencing token counts as elapsed time.
 func TestFenceConfirmationCountsAsElapsed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(3)
@@ -427,7 +427,7 @@ func TestFenceConfirmationCountsAsElapsed(t *testing.T) {
 	})
 }
 
-// The releases of a failed attempt are retried for as long as its keys can exist.
+// Releases of a failed attempt are retried as long as its keys may exist.
 func TestFailedAttemptIsReleasedLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(5)
@@ -444,8 +444,7 @@ func TestFailedAttemptIsReleasedLater(t *testing.T) {
 	})
 }
 
-// A release is also sent to the nodes outside the quorum, whose grants may arrive after the
-// release.
+// Nodes outside the quorum receive the release, too, because their grants may arrive after it.
 func TestReleaseBeforeLateGrant(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(5)

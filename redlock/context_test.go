@@ -12,8 +12,8 @@ import (
 	"lockpick/redlock"
 )
 
-// deadTimers provides timers that can be made to stop firing, like the timers of a stopped process, which have
-// not fired yet when it resumes.
+// stoppableTimers provides timers that can be stopped. This simulates a stopped process, whose timers
+// have not fired yet when it resumes.
 type deadTimers struct{ dead atomic.Bool }
 
 func (d *deadTimers) after(wait time.Duration) <-chan time.Time {
@@ -26,7 +26,7 @@ func (d *deadTimers) after(wait time.Duration) <-chan time.Time {
 	return fired
 }
 
-// lease returns a held lease of a Locker whose timers no longer fire.
+// lease returns a lease on a Locker whose timers have stopped firing.
 func (d *deadTimers) lease(t *testing.T) (*redlock.Locker, *redlock.Lease) {
 	l := locker(t, newCluster(3).granters(), func(cfg *redlock.Config) { cfg.After = d.after })
 	s := lease(t, l)
@@ -44,8 +44,8 @@ func closed(done <-chan struct{}) bool {
 	}
 }
 
-// After the deadline, every method of the context reports that the lease is over, even if no timer fires, and
-// no matter when the context was first requested.
+// After the deadline, every method of the context reports that the lease is over, even if no timer
+// fires, and no matter when the context was first requested.
 func TestContextFollowsClock(t *testing.T) {
 	for name, ended := range map[string]func(context.Context) bool{
 		"Err":              func(ctx context.Context) bool { return ctx.Err() != nil },
@@ -66,7 +66,7 @@ func TestContextFollowsClock(t *testing.T) {
 				}
 				time.Sleep(1 * time.Nanosecond)
 				if !ended(s.Context()) {
-					t.Errorf("%s, requested before %v: the context has not ended at the deadline", name, inUse)
+					t.Errorf("%s, in use before the deadline %v: the context did not end at the deadline", name, inUse)
 				}
 				ctx := s.Context()
 				if !closed(ctx.Done()) || ctx.Err() != context.Canceled || context.Cause(ctx) != redlock.ErrExpired {
@@ -74,7 +74,7 @@ func TestContextFollowsClock(t *testing.T) {
 				}
 				s.Release(t.Context())
 				if ctx.Err() != context.Canceled || context.Cause(ctx) != redlock.ErrExpired {
-					t.Errorf("%s: after a release, Err: %v, Cause: %v", name, ctx.Err(), context.Cause(ctx))
+					t.Errorf("%s: after the release, Err: %v, Cause: %v", name, ctx.Err(), context.Cause(ctx))
 				}
 			})
 		}
@@ -106,7 +106,7 @@ func TestContextAndExtensions(t *testing.T) {
 }
 
 // An extension that was answered in time fails if a caller has seen the end of the lease before the
-// extension moves the deadline. Otherwise the context would have ended although the lease
+// extension could move the deadline. Otherwise the context would have ended although the lease
 // continues.
 func TestExtensionDoesNotReviveContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -129,13 +129,13 @@ func TestExtensionDoesNotReviveContext(t *testing.T) {
 			t.Errorf("extension: %v, want ErrExpired", err)
 		}
 		if held.Context().Err() == nil || held.Remaining() > 0 {
-			t.Errorf("remaining %v, Err is %v", held.Remaining(), held.Context().Err())
+			t.Errorf("lease has %v left, Err is %v", held.Remaining(), held.Context().Err())
 		}
 	})
 }
 
-// Observe learns of the end of a lease before the lease's context is canceled. An observer that
-// checks the context nevertheless finds that it has ended.
+// Observe is called before the lease's context is canceled. If the observer checks the context,
+// however, it finds that the context has ended.
 func TestContextHasEndedBeforeObserve(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var held *redlock.Lease
@@ -159,7 +159,7 @@ func TestContextHasEndedBeforeObserve(t *testing.T) {
 	})
 }
 
-// The context that Do passes to its function also ends when the clock reaches the deadline.
+// The context that Do passes to its function ends when the clock reaches the deadline, too.
 func TestContextOfDo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var d deadTimers
@@ -168,7 +168,7 @@ func TestContextOfDo(t *testing.T) {
 			d.dead.Store(true)
 			time.Sleep(ttl)
 			if ctx.Err() == nil || !closed(ctx.Done()) {
-				t.Errorf("after the deadline Err is %v", ctx.Err())
+				t.Errorf("after the deadline, Err is %v", ctx.Err())
 			}
 			wantCause(t, ctx, redlock.ErrExpired)
 			d.dead.Store(false)
@@ -178,8 +178,8 @@ func TestContextOfDo(t *testing.T) {
 	})
 }
 
-// Derived contexts end with the lease: by its timer, or when the lease's own context is checked.
-// They need no goroutine, which would keep the synctest bubble from ending.
+// Derived contexts end with the lease, either by its timer or when the lease's own context is
+// checked. They need no goroutines, which would keep the synctest bubble from ending.
 func TestDerivedContexts(t *testing.T) {
 	derive := map[string]func(context.Context) (context.Context, context.CancelFunc){
 		"WithCancel":  context.WithCancel,
@@ -203,7 +203,7 @@ func TestDerivedContexts(t *testing.T) {
 				}
 				wantCause(t, ctx, redlock.ErrExpired)
 			})
-			synctest.Test(t, func(t *testing.T) { // by a check of the lease's context
+			synctest.Test(t, func(t *testing.T) { // by checking the lease's context
 				var d deadTimers
 				_, s := d.lease(t)
 				ctx, cancel := from(s.Context())
@@ -211,26 +211,26 @@ func TestDerivedContexts(t *testing.T) {
 				ran := false
 				context.AfterFunc(ctx, func() { ran = true })
 				time.Sleep(s.Remaining())
-				if ctx.Err() != nil { // or the documentation of Lease.Context promises too little
+				if ctx.Err() != nil { // otherwise the documentation of Lease.Context promises too little
 					t.Errorf("the derived context ended without a check: %v", ctx.Err())
 				}
 				late, cancelLate := from(s.Context())
 				defer cancelLate()
 				for _, ctx := range []context.Context{late, ctx} {
 					if !closed(ctx.Done()) || ctx.Err() != context.Canceled {
-						t.Errorf("after a check of the lease's context, Err is %v", ctx.Err())
+						t.Errorf("after the lease's context was checked, Err is %v", ctx.Err())
 					}
 					wantCause(t, ctx, redlock.ErrExpired)
 				}
 				if synctest.Wait(); !ran {
-					t.Error("the function of AfterFunc did not run")
+					t.Error("the function registered with AfterFunc did not run")
 				}
 			})
 		})
 	}
 }
 
-// A timeout on the lease's context works even if it is later than the original deadline of the lease.
+// A timeout on the lease's context works even if it ends after the original deadline of the lease.
 func TestTimeoutOnLeaseContext(t *testing.T) {
 	for _, timeout := range []time.Duration{time.Second, 12 * time.Second} {
 		synctest.Test(t, func(t *testing.T) {
@@ -260,13 +260,14 @@ func TestContextOfAcquire(t *testing.T) {
 		}
 		cancel()
 		if ctx := s.Context(); ctx.Err() != nil || ctx.Value(t) != "value" {
-			t.Errorf("Err is %v, value is %v", ctx.Err(), ctx.Value(t))
+			t.Errorf("Err is %v, the value is %v", ctx.Err(), ctx.Value(t))
 		}
 	})
 }
 
-// Many goroutines check the context at the deadline while others extend and release. A goroutine that has seen the
-// end with one method sees it with all of them, and the end is permanent.
+// Many goroutines check the context at the deadline while others extend and release the lock. A
+// goroutine that has seen the end with one method sees it with all of them, and the end is
+// permanent.
 func TestConcurrentContextChecks(t *testing.T) {
 	for range 50 {
 		synctest.Test(t, func(t *testing.T) {
@@ -280,7 +281,7 @@ func TestConcurrentContextChecks(t *testing.T) {
 					}
 					ctx := s.Context()
 					if i%2 == 0 && ctx.Err() == nil || i%2 == 1 && !closed(ctx.Done()) {
-						t.Error("the context has not ended at the deadline")
+						t.Error("the context did not end at the deadline")
 					}
 					if i == 1 {
 						s.Release(t.Context())

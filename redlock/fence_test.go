@@ -11,7 +11,7 @@ import (
 
 func fence(cfg *redlock.Config) { cfg.Fence = true }
 
-// Each lock's token is above all earlier ones, although the quorums and the nodes' counts differ because nodes
+// Fencing tokens always increase, although the quorums and the nodes' counts differ because nodes
 // are down or answers are lost.
 func TestFenceRises(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -43,7 +43,7 @@ func TestFenceRises(t *testing.T) {
 			raises = len(c.log.byStep("raise"))
 		}
 		if raises == 0 {
-			t.Error("no count was ever behind, so the test tested nothing")
+			t.Error("no node's count was ever too low, so nothing was tested")
 		}
 	})
 }
@@ -80,7 +80,7 @@ func TestFenceWriteBack(t *testing.T) {
 	})
 }
 
-// A node on which the token can't be written back has no vote.
+// If the token can't be written back to a node, the node has no vote.
 func TestFenceWriteBackFails(t *testing.T) {
 	for name, f := range map[string]stepFault{"down": {down: true}, "lost": {lost: true}, "slow": {delay: time.Second}} {
 		t.Run(name, func(t *testing.T) {
@@ -103,7 +103,7 @@ func TestFenceWriteBackFails(t *testing.T) {
 	}
 }
 
-// Without a quorum there is nothing to write back.
+// Without a quorum, there is nothing to write back.
 func TestNoWriteBackWithoutQuorum(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(5)

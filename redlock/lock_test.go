@@ -29,7 +29,7 @@ func TestExtend(t *testing.T) {
 		}
 		time.Sleep(6 * time.Second) // past the first TTL
 		if n := c.holders("k", l.Token()); n != 5 {
-			t.Errorf("%d nodes hold the extended key, want 5", n)
+			t.Errorf("%d nodes have the extended key, want 5", n)
 		}
 	})
 }
@@ -75,7 +75,7 @@ func TestExtendFails(t *testing.T) {
 					t.Errorf("%d requests, want %d", n, c.asked)
 				}
 				if n := nodes.holders("k", l.Token()); name == "missing on three" && n != 2 {
-					t.Errorf("%d nodes hold it, want 2: an extension must not set a missing key", n)
+					t.Errorf("%d nodes have the key, want 2: an extension must not set a missing key", n)
 				}
 			})
 		})
@@ -101,7 +101,7 @@ func TestExtendWithClockStepBack(t *testing.T) {
 		readings := 0
 		l := acquire(t, c.client(t, func(cfg *redlock.Config) {
 			cfg.Now = func() time.Time {
-				if readings++; readings == 4 { // the end of the extension
+				if readings++; readings == 4 { // at the end of the extension
 					return time.Now().Add(-time.Second)
 				}
 				return time.Now()
@@ -116,7 +116,7 @@ func TestExtendWithClockStepBack(t *testing.T) {
 	})
 }
 
-// Failed extensions also count toward the limit; otherwise the number of attempts would be
+// Failed extensions count toward the limit, too. Otherwise the number of attempts would be
 // unlimited.
 func TestExtendLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -144,7 +144,7 @@ func TestCancelDuringExtend(t *testing.T) {
 	})
 }
 
-// A loss that is already certain is reported even if the context ended.
+// A loss that is already certain is reported even if the context has ended.
 func TestLostDespiteCancel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(5)
@@ -190,7 +190,8 @@ func TestRelease(t *testing.T) {
 	}
 }
 
-// A lock acquired on three of five nodes is released, although the other two nodes report that they don't have it.
+// Releasing a lock acquired on three of five nodes succeeds, although the other two nodes report
+// that they don't have it.
 func TestReleaseOfSmallestQuorum(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(5)

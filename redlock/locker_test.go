@@ -15,11 +15,11 @@ import (
 
 const ms = time.Millisecond
 
-// granter is a memoryNode that also implements Granter and Identifier.
+// granter is a memoryNode that implements Granter and Identifier, too.
 type granter struct {
 	*memoryNode
 	id         string
-	grantDelay time.Duration // if not 0, grants get no answer and take effect only after this delay
+	grantDelay time.Duration // if not 0, grants are not answered and take effect only after this delay
 	abandoned  map[string]bool
 }
 
@@ -65,7 +65,6 @@ func (k *granter) Abandon(ctx context.Context, key, token string, _ time.Duratio
 	return n > 0, err
 }
 
-// granters returns the nodes of c as granters.
 func (c cluster) granters() (out []*granter) {
 	for _, m := range c.nodes {
 		out = append(out, &granter{memoryNode: m, id: m.name, abandoned: map[string]bool{}})
@@ -73,8 +72,8 @@ func (c cluster) granters() (out []*granter) {
 	return out
 }
 
-// locker returns a Locker on nodes with a TTL of 10 s and one try. The Locker is closed when the
-// test ends. In a synctest bubble, the test then fails if any goroutine is left.
+// locker returns a Locker that uses nodes, has a TTL of 10 s and makes one attempt. It is closed when
+// the test ends. In a synctest bubble, the test then fails if any goroutine is left.
 func locker[N redlock.Node](t testing.TB, nodes []N, change func(*redlock.Config)) *redlock.Locker {
 	t.Helper()
 	cfg := redlock.Config{TTL: ttl, Tries: 1}
@@ -112,7 +111,7 @@ func wantCause(t testing.TB, ctx context.Context, kind error) {
 	}
 }
 
-// overloadedNode is a node whose driver is too busy to send grants.
+// overloadedNode has a driver that is too busy to send grants.
 type overloadedNode struct{ *granter }
 
 func (overloadedNode) Grant(context.Context, string, string, driver.Terms) (int64, error) {
@@ -167,7 +166,7 @@ func TestAcquireReturnsOnceDecided(t *testing.T) {
 					t.Errorf("error: %v, want %v", err, row.kind)
 				}
 				if took := time.Since(start); took != 0 {
-					t.Errorf("it took %v", took)
+					t.Errorf("took %v", took)
 				}
 				if s == nil {
 					time.Sleep(time.Second)
@@ -177,11 +176,11 @@ func TestAcquireReturnsOnceDecided(t *testing.T) {
 					return
 				}
 				if s.Votes() != row.nodes-len(row.slow) || len(s.Refusals()) != len(row.slow) {
-					t.Errorf("%d votes, refusals %v", s.Votes(), s.Refusals())
+					t.Errorf("%d votes, refusals: %v", s.Votes(), s.Refusals())
 				}
 				time.Sleep(time.Second)
 				if keys := c.holders("k", s.Token()); keys != row.nodes {
-					t.Errorf("%d keys are set, want those of slow nodes, too", keys)
+					t.Errorf("%d keys are set, want one on each node, including slow ones", keys)
 				}
 				err = s.Release(t.Context())
 				synctest.Wait()
@@ -193,7 +192,8 @@ func TestAcquireReturnsOnceDecided(t *testing.T) {
 	}
 }
 
-// A canceled acquire returns immediately, and its keys are released by the time Close returns.
+// A canceled acquire returns immediately, and its keys have been released by the time Close
+// returns.
 func TestCanceledAcquireIsCleanedUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(5)
@@ -203,7 +203,7 @@ func TestCanceledAcquireIsCleanedUp(t *testing.T) {
 		_, err := l.Acquire(cancelAfter(20*ms), "k")
 		wantCanceled(t, err)
 		if took := time.Since(start); took != 20*ms {
-			t.Errorf("took %v with a cancellation at 20ms", took)
+			t.Errorf("canceled after 20ms, but took %v", took)
 		}
 		l.Close()
 		if keys := c.holders("k", c.log.byStep("set")[0].token); keys != 0 || len(c.log.byStep("set")) != 5 {
@@ -212,7 +212,7 @@ func TestCanceledAcquireIsCleanedUp(t *testing.T) {
 	})
 }
 
-// On a Granter, a grant that arrives after its release sets no key.
+// If a node is a Granter, a grant that arrives after its release sets no key.
 func TestGrantAfterRelease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(5)
@@ -244,12 +244,12 @@ func TestPendingReleases(t *testing.T) {
 		c.setFault("release", stepFault{}, 0, 1, 2)
 		time.Sleep(300 * ms)
 		if keys := c.holders("k", s.Token()); keys != 0 {
-			t.Errorf("%d keys remain after the nodes have returned", keys)
+			t.Errorf("%d keys are left although the nodes are back", keys)
 		}
 	})
 }
 
-// Releases are retried only until the key has expired, one request per node at a time.
+// Releases are retried only until the key has expired, with one request per node at a time.
 func TestPendingReleasesExpire(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(3)
@@ -260,11 +260,11 @@ func TestPendingReleasesExpire(t *testing.T) {
 		time.Sleep(time.Minute)
 		sent := len(c.log.byStep("release"))
 		if most := 3 * int(2*ttl/(200*ms)); sent > most || sent < most/2 {
-			t.Errorf("%d releases were tried in two TTLs, want about %d", sent, most)
+			t.Errorf("%d releases were sent within two TTLs, want about %d", sent, most)
 		}
 		time.Sleep(time.Minute)
 		if more := len(c.log.byStep("release")) - sent; more != 0 {
-			t.Errorf("%d more were tried after that", more)
+			t.Errorf("%d releases were sent after that", more)
 		}
 	})
 }
@@ -283,7 +283,7 @@ func TestContextOfLease(t *testing.T) {
 		}
 		<-ctx.Done()
 		if late := time.Since(until); late != 0 || s.Remaining() > 0 {
-			t.Errorf("the context ended %v after the deadline, remaining %v", late, s.Remaining())
+			t.Errorf("the context ended %v after the deadline, with %v left", late, s.Remaining())
 		}
 		wantCause(t, ctx, redlock.ErrExpired)
 		s.Release(t.Context())
@@ -299,7 +299,7 @@ func TestContextOfLease(t *testing.T) {
 
 		s = lease(t, l)
 		ctx = s.Context()
-		synctest.Wait() // all have granted
+		synctest.Wait() // until all nodes have granted the lock
 		for _, m := range c.nodes[:3] {
 			clear(m.keys)
 		}
@@ -344,26 +344,26 @@ func TestRenewal(t *testing.T) {
 }
 
 // A repair sets the key again if a minority of nodes lost it, but not if a majority lost it or
-// another client has it.
+// another client holds it.
 func TestRepair(t *testing.T) {
 	for lost, want := range []int{5, 5, 5, 2} {
 		synctest.Test(t, func(t *testing.T) {
 			c := newCluster(5)
 			s := lease(t, locker(t, c.granters(), func(cfg *redlock.Config) { cfg.Repair = true }))
-			synctest.Wait() // all have granted
+			synctest.Wait() // until all nodes have granted the lock
 			for _, m := range c.nodes[:lost] {
 				clear(m.keys)
 			}
 			if err := s.Extend(t.Context()); (err != nil) != (want < 3) {
-				t.Errorf("%d lost: extension: %v", lost, err)
+				t.Errorf("key lost on %d nodes: extension: %v", lost, err)
 			}
 			if keys := c.holders("k", s.Token()); keys != want {
-				t.Errorf("%d lost: %d keys, want %d", lost, keys, want)
+				t.Errorf("key lost on %d nodes: %d keys, want %d", lost, keys, want)
 			}
 			s.Release(t.Context())
 			synctest.Wait()
 			if keys := c.holders("k", s.Token()); keys != 0 {
-				t.Errorf("%d lost: %d keys are left after the release", lost, keys)
+				t.Errorf("key lost on %d nodes: %d keys are left after the release", lost, keys)
 			}
 		})
 	}
@@ -381,7 +381,7 @@ func TestRepair(t *testing.T) {
 // Two votes from the same server do not make a quorum, whichever votes come first. Once all
 // identities are known, every acquire fails.
 func TestSameNodeTwice(t *testing.T) {
-	for slow, first := range []error{nil, redlock.ErrSameNode, nil} { // if one of the duplicates is late, two servers are a quorum
+	for slow, first := range []error{nil, redlock.ErrSameNode, nil} { // if one of the duplicates is late, two different servers are a quorum
 		synctest.Test(t, func(t *testing.T) {
 			c := newCluster(3)
 			nodes := c.granters()
@@ -390,7 +390,7 @@ func TestSameNodeTwice(t *testing.T) {
 			l := locker(t, nodes, nil)
 			for _, want := range []error{first, redlock.ErrSameNode} {
 				s, err := l.Acquire(t.Context(), "k")
-				time.Sleep(time.Second) // all have answered
+				time.Sleep(time.Second) // until all nodes have answered
 				if want == nil && err == nil {
 					s.Release(t.Context())
 				} else if e := wantKind(t, err, want); e.Cause == nil || e.Cause.Error() != "n1 and n3 are the same Redis server, which has only one vote: list it once" {
@@ -444,7 +444,7 @@ func TestObserve(t *testing.T) {
 	})
 }
 
-// The fencing tokens of a Locker increase even if the count of one node is behind.
+// A Locker's fencing tokens increase even if one node's count is lower.
 func TestFenceOfLocker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(3)
@@ -463,7 +463,7 @@ func TestFenceOfLocker(t *testing.T) {
 	})
 }
 
-// New either rejects a configuration with a reason, or returns a Locker that can acquire and
+// New either rejects a configuration and gives a reason, or returns a Locker that can acquire and
 // release a lock without leaving goroutines behind.
 func FuzzNew(f *testing.F) {
 	f.Add(3, int64(ttl), int64(50*ms), 0.01, int64(0), int64(0), 1, 0, int64(0), int64(0), int64(0), false, false)

@@ -6,10 +6,10 @@ import (
 	"testing"
 )
 
-// mistake is a change to a file. It replaces the text old, which must occur exactly once, with new.
+// mistake replaces the text old in a file, where it must occur exactly once, with new.
 type mistake struct{ description, file, old, new string }
 
-// text returns the contents of the file to change.
+// text returns the contents of the mistake's file.
 func (m mistake) text(t *testing.T) string {
 	t.Helper()
 	text, err := os.ReadFile(m.file)
@@ -17,7 +17,7 @@ func (m mistake) text(t *testing.T) string {
 		t.Fatal(err)
 	}
 	if n := strings.Count(string(text), m.old); n != 1 {
-		t.Fatalf("%s has %q %d times, want once: adapt the mistake to the current code", m.file, m.old, n)
+		t.Fatalf("%s contains %q %d times, want once: adapt the mistake to the current code", m.file, m.old, n)
 	}
 	return string(text)
 }

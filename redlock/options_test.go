@@ -11,7 +11,8 @@ import (
 	"lockpick/redlock"
 )
 
-// A failed acquire reports whether the lock was taken or the nodes were broken, however the wait ended.
+// A failed acquire reports whether the lock was taken or the nodes were broken, however the wait
+// ended.
 func TestTakenLockVsBrokenNodes(t *testing.T) {
 	down, slow := stepFault{down: true}, stepFault{delay: 40 * ms}
 	for name, row := range map[string]struct {
@@ -59,7 +60,7 @@ func TestTakenLockVsBrokenNodes(t *testing.T) {
 						t.Fatal("acquired the lock")
 					}
 					if got := errors.Is(err, redlock.ErrTaken); got != row.taken {
-						t.Errorf("taken: %v, want %v: %v", got, row.taken, err)
+						t.Errorf("error matches ErrTaken: %v, want %v; error: %v", got, row.taken, err)
 					}
 					ended := row.patience > 0
 					if errors.Is(err, redlock.ErrCanceled) != ended || errors.Is(err, context.DeadlineExceeded) != ended {
@@ -91,20 +92,20 @@ func TestTryAcquire(t *testing.T) {
 		l := locker(t, c.granters(), func(cfg *redlock.Config) { cfg.Tries = 0 })
 		s, err := l.TryAcquire(t.Context(), "k", redlock.WithTTL(time.Second))
 		if err != nil || s.Remaining() > time.Second {
-			t.Fatalf("%v; %v", s, err)
+			t.Fatalf("lease %v, error %v", s, err)
 		}
 		start := time.Now()
 		_, err = l.TryAcquire(t.Context(), "k", redlock.WithWait(time.Hour))
 		if e := wantKind(t, err, redlock.ErrTaken); e.Tries != 1 || time.Since(start) != 0 {
-			t.Errorf("%d tries, %v", e.Tries, time.Since(start))
+			t.Errorf("%d tries in %v", e.Tries, time.Since(start))
 		}
 	})
 }
 
-// WithWait limits when the last attempt begins, and Config.Tries does not apply.
+// WithWait limits when the last attempt starts, and Config.Tries does not apply.
 func TestWithWait(t *testing.T) {
 	for _, row := range []struct {
-		free, wait, took time.Duration // when the lock becomes free, WithWait, and the duration of Acquire
+		free, wait, took time.Duration // when the lock becomes free, the option, the duration of Acquire
 		ok               bool
 	}{
 		{1010 * ms, 1050 * ms, 1050 * ms, true}, {1010 * ms, 2 * time.Second, 1100 * ms, true}, {1010 * ms, 950 * ms, 950 * ms, false},
@@ -136,8 +137,8 @@ func TestWithWait(t *testing.T) {
 	}
 }
 
-// WithTTL overrides the configured TTL everywhere: on the nodes, for the deadline, for extensions, and for the
-// duration of an attempt.
+// WithTTL overrides the configured TTL everywhere: on the nodes, for the deadline, for extensions,
+// and for the duration of an attempt.
 func TestWithTTL(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(5)
@@ -153,11 +154,11 @@ func TestWithTTL(t *testing.T) {
 				return time.Until(c.nodes[0].expiry("k"))
 			}
 			if s.Remaining() != want || life() != ttl {
-				t.Errorf("TTL %v: remaining %v, key expires in %v", ttl, s.Remaining(), life())
+				t.Errorf("TTL %v: %v left, key expires in %v", ttl, s.Remaining(), life())
 			}
 			time.Sleep(ttl / 2)
 			if err := s.Extend(t.Context()); err != nil || s.Remaining() != want || life() != ttl {
-				t.Errorf("TTL %v, extended: error %v, remaining %v, key expires in %v", ttl, err, s.Remaining(), life())
+				t.Errorf("TTL %v, extended: error %v, %v left, key expires in %v", ttl, err, s.Remaining(), life())
 			}
 			<-s.Context().Done()
 			wantCause(t, s.Context(), redlock.ErrExpired)

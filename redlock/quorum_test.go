@@ -79,12 +79,12 @@ func TestDrift(t *testing.T) {
 		{time.Second, 0.1, 102 * time.Millisecond},
 	} {
 		if got := redlock.Drift(c.ttl, c.factor); got != c.want {
-			t.Errorf("drift of %v at %v: %v, want %v", c.ttl, c.factor, got, c.want)
+			t.Errorf("drift for TTL %v and factor %v: %v, want %v", c.ttl, c.factor, got, c.want)
 		}
 	}
 }
 
-// Validity returns the same as a naive version that uses big integers.
+// Validity returns the same results as a naive version that uses big integers.
 func TestValidityRandom(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 20_000 {
@@ -100,8 +100,8 @@ func TestValidityRandom(t *testing.T) {
 	}
 }
 
-// For random answers, failureKind returns the same as a naive version that tries all possible
-// answers of the other nodes.
+// For random answers, failureKind returns the same results as a naive version that tries all
+// possible answers for nodes that don't answer.
 func TestFailureKindRandom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := rand.New(rand.NewPCG(3, 4))
@@ -129,7 +129,7 @@ func TestFailureKindRandom(t *testing.T) {
 	})
 }
 
-// naiveFailureKind tries all possible answers for nodes without an answer.
+// naiveFailureKind tries all possible answers for the nodes that don't answer.
 func naiveFailureKind(answers string) (yes int, kind error) {
 	majority := func(s string) (bool, int) {
 		n := 0

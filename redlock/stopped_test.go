@@ -18,13 +18,13 @@ import (
 
 var stopCount = flag.Int("stops", 20, "number of processes that TestStoppedPastTheDeadline stops")
 
-// maxConcurrent is the number of processes that run at a time. Stopped processes use no CPU, so the
+// maxConcurrent limits the number of concurrent processes. Stopped processes use no CPU, so the
 // machine is not busy when they resume.
 const maxConcurrent = 20
 
-// When a process resumes after its leases' deadlines and checks at once, the leases have ended: both the
-// one whose context was in use before the stop, and the one whose context is requested afterwards. Each process is
-// stopped once and checks both.
+// When a process resumes after the deadline, its leases have ended, whether their contexts were in
+// use before the stop or are requested afterward. Each process stops once and checks one lease of
+// each kind.
 func TestStoppedPastTheDeadline(t *testing.T) {
 	if os.Getenv("LOCKPICK_TEST_STOPS") != "" {
 		stopPastTheDeadline(t)
@@ -44,8 +44,8 @@ func TestStoppedPastTheDeadline(t *testing.T) {
 	all.Wait()
 }
 
-// stopOne runs a process until it stops itself, resumes it when its leases are over, and returns its
-// output.
+// stopOne runs a process until it stops itself, resumes it when its leases are over, and returns
+// its output.
 func stopOne() (string, error) {
 	output, err := os.CreateTemp("", "stopped")
 	if err != nil {
@@ -70,14 +70,14 @@ func stopOne() (string, error) {
 			break
 		}
 		stopped++
-		time.Sleep(shortTTL + shortTTL/3) // past the deadline of its leases
+		time.Sleep(shortTTL + shortTTL/3) // past the leases' deadline
 		if err := syscall.Kill(cmd.Process.Pid, syscall.SIGCONT); err != nil {
 			return "", err
 		}
 	}
 	text, err := os.ReadFile(output.Name())
 	if stopped != 1 || status.ExitStatus() != 0 {
-		err = fmt.Errorf("the process was stopped %d times, and its exit status is %d", stopped, status.ExitStatus())
+		err = fmt.Errorf("the process was stopped %d times and exited with status %d", stopped, status.ExitStatus())
 	}
 	return string(text), err
 }
@@ -99,13 +99,13 @@ func stopPastTheDeadline(t *testing.T) {
 	}
 	errBefore, errAfter := before.Err(), unused.Context().Err()
 	if errBefore == nil || errAfter == nil || !closed(before.Done()) || !closed(unused.Context().Done()) {
-		t.Errorf("%v after the deadline: Err is %v for the context in use, and %v for the context requested afterwards", -inUse.Remaining(), errBefore, errAfter)
+		t.Errorf("%v after the deadline: Err is %v for the context in use, and %v for the context requested afterward", -inUse.Remaining(), errBefore, errAfter)
 	}
 	wantCause(t, before, redlock.ErrExpired)
 	wantCause(t, unused.Context(), redlock.ErrExpired)
 }
 
-// grantingNode is a node that grants everything.
+// grantingNode grants everything.
 type grantingNode struct{}
 
 func (grantingNode) Set(context.Context, string, string, time.Duration) (bool, error) {

@@ -13,7 +13,7 @@ type yesNode struct{ Node }
 func (yesNode) Submit(r *driver.Request) { r.Collector.Answered(r, 1, nil) }
 func (yesNode) Flush()                   {}
 
-// A released lease is not watched until its deadline.
+// A lease that has been released is no longer watched.
 func TestReleasedLeaseIsNotWatched(t *testing.T) {
 	l, err := New(Config{TTL: time.Hour, Nodes: []Node{yesNode{}, yesNode{}, yesNode{}}})
 	if err != nil {

@@ -69,7 +69,7 @@ func TestHold(t *testing.T) {
 		spec    Spec
 		hold    time.Duration
 		answers []error
-		goesOn  bool
+		proceed bool
 		want    string
 	}{
 		{"without extension", Spec{}, 15 * time.Second, nil, true, ""},
@@ -90,8 +90,8 @@ func TestHold(t *testing.T) {
 		l := &lease{fakeEnv: w, until: epoch.Add(10 * time.Second), errs: row.answers}
 		c := &section{program: newProgram(row.spec, w.env()), handle: l, lease: leaseDeadline{until: l.until}}
 		proceed := c.hold(t.Context(), row.hold)
-		if got := strings.Join(w.events, "; "); got != row.want || proceed != row.goesOn {
-			t.Errorf("%s: continues %v, want %v\ngot  %s\nwant %s", row.name, proceed, row.goesOn, got, row.want)
+		if got := strings.Join(w.events, "; "); got != row.want || proceed != row.proceed {
+			t.Errorf("%s: client continues %v, want %v\ngot  %s\nwant %s", row.name, proceed, row.proceed, got, row.want)
 		}
 		if proceed && w.now != row.hold {
 			t.Errorf("%s: held for %v, want %v", row.name, w.now, row.hold)
@@ -107,6 +107,6 @@ func TestHoldEndsWithItsContext(t *testing.T) {
 	l := &lease{fakeEnv: w, until: epoch.Add(10 * time.Second)}
 	c := &section{program: newProgram(Spec{Extend: time.Second}, w.env()), handle: l, lease: leaseDeadline{until: l.until}}
 	if !c.hold(ctx, time.Hour) || len(w.events) > 0 || w.now > time.Second {
-		t.Errorf("continued until %v: %v", w.now, w.events)
+		t.Errorf("client continued until %v: %v", w.now, w.events)
 	}
 }

@@ -13,8 +13,8 @@ import (
 	"lockpick/harness/lock"
 )
 
-// reentrantLock is a lock that its holder can acquire repeatedly. Acquires take a while. Acquires
-// and releases return the given errors.
+// reentrantLock is a lock that its holder can acquire repeatedly. Each acquire takes the given
+// time, and acquires and releases return the given errors.
 type reentrantLock struct {
 	lease
 	delay       time.Duration
@@ -47,12 +47,12 @@ func (l *reentrantLock) Release(context.Context) error {
 func TestReentryExtendsTheHold(t *testing.T) {
 	lost, unknown := fmt.Errorf("oh: %w", lock.ErrNotHeld), errors.New("no answer")
 	for _, row := range []struct {
-		name  string
-		until time.Duration // of the first acquire
-		lock  reentrantLock
-		going bool
-		left  int
-		want  string
+		name    string
+		until   time.Duration // deadline of the first acquire
+		lock    reentrantLock
+		proceed bool
+		left    int
+		want    string
 	}{
 		{"twice", 5 * time.Second, reentrantLock{}, true, 0,
 			"0s invoke extend acquire; 0s ok extend until 10s acquire; 0s invoke extend acquire; 0s ok extend until 10s acquire; " +
@@ -82,8 +82,8 @@ func TestReentryExtendsTheHold(t *testing.T) {
 			row.lock.until = begin.Add(10 * time.Second)
 			c := &section{program: &program{s: Spec{Reenter: 2}, e: env, lock: &row.lock, recordLock: make(chan struct{}, 1)}, handle: &row.lock, lease: leaseDeadline{until: begin.Add(row.until)}}
 			proceed := c.reenter(t.Context(), time.Second)
-			if got := strings.Join(events, "; "); proceed != row.going || got != row.want || row.lock.notReleased != row.left {
-				t.Errorf("%s: proceeds %v, want %v; %d not released, want %d\ngot  %s\nwant %s", row.name, proceed, row.going, row.lock.notReleased, row.left, got, row.want)
+			if got := strings.Join(events, "; "); proceed != row.proceed || got != row.want || row.lock.notReleased != row.left {
+				t.Errorf("%s: client continues %v, want %v; %d acquisitions not released, want %d\ngot  %s\nwant %s", row.name, proceed, row.proceed, row.lock.notReleased, row.left, got, row.want)
 			}
 		})
 	}

@@ -53,19 +53,19 @@ func (b testRun) askNode(node string, args ...string) any {
 	return v
 }
 
-// bounds holds the smallest and the largest value that a duration can have, given what was
-// observed.
+// bounds are the smallest and the largest value that a duration may have, according to
+// observations.
 type bounds struct{ min, max time.Duration }
 
 func (d bounds) String() string { return fmt.Sprintf("%v to %v", d.min, d.max) }
 
-// allows reports whether the duration can be want, to within a tick of a node's clock.
+// allows reports whether the duration may be want, to within one tick of a node's clock.
 func (d bounds) allows(want time.Duration) bool {
 	const tick = time.Millisecond
 	return d.min <= want+tick && d.max >= want-tick
 }
 
-// clockOffset returns how far a node's clock is ahead, as shown by the TIME command.
+// clockOffset returns how far a node's clock is ahead, according to the TIME command.
 func (b testRun) clockOffset(node string) bounds {
 	b.Helper()
 	before := time.Now()
@@ -82,24 +82,24 @@ func TestKeysExpireByNodeWallClock(t *testing.T) {
 		b.askNode("n1", "SET", "k", "v", "PX", "10000")
 		back := b.changeClock("n1", 11*time.Second, 1)
 		if v := b.askNode("n1", "GET", "k"); v != nil {
-			t.Errorf("after a jump of 11 s, a key with a TTL of 10 s is %v", v)
+			t.Errorf("the clock jumped ahead by 11 s, but a key with a TTL of 10 s is %v", v)
 		}
 		if !regexp.MustCompile(`TIME shows .*, 1[01][.\d]*s ahead, rate 1`).MatchString(back) {
 			t.Errorf("the jump was read back as %q", back)
 		}
 		b.changeClock("n1", -11*time.Second, 1)
 		if d := b.clockOffset("n1"); !d.allows(0) {
-			t.Errorf("after it was corrected, it is %v ahead", d)
+			t.Errorf("the clock was corrected, but is %v ahead", d)
 		}
 
 		b.askNode("n1", "SET", "k", "v", "PX", "1000")
 		b.changeClock("n1", -time.Minute, 1)
 		if ms := b.askNode("n1", "PTTL", "k").(int64); ms < 45_000 || ms > 61_000 {
-			t.Errorf("set back by a minute, a key with a TTL of 1 s has %d ms left", ms)
+			t.Errorf("the clock was set back by a minute, and a key with a TTL of 1 s has %d ms left, want about a minute", ms)
 		}
 		time.Sleep(1100 * time.Millisecond)
 		if v := b.askNode("n1", "GET", "k"); v != "v" {
-			t.Errorf("after its TTL the key is %v, although the clock was set back", v)
+			t.Errorf("the clock was set back, but after its TTL the key is %v", v)
 		}
 		b.changeClock("n1", time.Minute, 1)
 		if v := b.askNode("n1", "GET", "k"); v != nil {
@@ -122,7 +122,7 @@ func TestNodeClockRate(t *testing.T) {
 			time.Sleep(time.Millisecond)
 		}
 		if lived.max = time.Since(asked); !lived.allows(300 * time.Millisecond) {
-			t.Errorf("at rate 2 a key with a TTL of 600 ms lived for %v", lived)
+			t.Errorf("at rate 2, a key with a TTL of 600 ms lived for %v", lived)
 		}
 		looked := time.Now()
 		was := b.clockOffset("n1")
@@ -132,7 +132,7 @@ func TestNodeClockRate(t *testing.T) {
 		if is := b.clockOffset("n1"); is.max < was.min || is.min > was.max+gained {
 			t.Errorf("the clock was ahead by %v and is now ahead by %v, changed %v later", was, is, gained)
 		}
-		// A slew is too slow to be seen immediately.
+		// A slew is too slow to be visible immediately.
 		if back := b.changeClock("n1", 0, 1.0005); !strings.HasSuffix(back, " ahead, rate 1.0005") {
 			t.Errorf("a slew was read back as %q", back)
 		}
@@ -153,7 +153,7 @@ func TestRestartedNodeKeepsItsClock(t *testing.T) {
 			}
 		}
 		if d := b.clockOffset("n1"); !d.allows(time.Hour + 2*time.Minute) {
-			t.Errorf("after the restarts n1's clock is %v ahead", d)
+			t.Errorf("after the restarts, n1's clock is %v ahead", d)
 		}
 		if d := b.clockOffset("n2"); !d.allows(0) {
 			t.Errorf("the other node's clock is %v ahead", d)
@@ -166,7 +166,7 @@ func TestClientClocks(t *testing.T) {
 	events := runWithClocks(t, 2, func(b testRun) {
 		back := b.changeClock("c1", -time.Hour, 1)
 		if !strings.HasPrefix(back, "it has not begun") {
-			t.Errorf("before its start: %q", back)
+			t.Errorf("before the client's start: %q", back)
 		}
 		points := 0
 		s := spec("c1", 2, client.Point{Name: client.AfterAcquire})
@@ -174,14 +174,14 @@ func TestClientClocks(t *testing.T) {
 		err := b.RunClient(t.Context(), s, func(string) {
 			if points++; points == 1 {
 				if back := b.changeClock("c1", 10*time.Second, 1); !strings.HasPrefix(back, "wall clock shows ") {
-					t.Errorf("while it waits at a point: %q", back)
+					t.Errorf("while the client waits at a point: %q", back)
 				}
 				return
 			}
 			b.changeClock("c1", 0, rate)
 			b.do("pause", func() (string, error) { return b.Pause("c1") })
 			if back := b.changeClock("c1", time.Second, rate); !strings.HasPrefix(back, "it is paused") {
-				t.Errorf("while it is paused: %q", back)
+				t.Errorf("while the client is paused: %q", back)
 			}
 			b.do("resume", func() (string, error) { return b.Resume("c1") })
 		})
@@ -189,23 +189,23 @@ func TestClientClocks(t *testing.T) {
 			t.Error(err)
 		}
 		if back, err := b.TurnClock("c1", 0, 1); !errors.Is(err, nemesis.ErrEnded) {
-			t.Errorf("after its end: %q, %v", back, err)
+			t.Errorf("after the client's end: %q, %v", back, err)
 		}
 	})
 	history.Sort(events)
-	// A hold is measured by the client's own clock.
+	// The client's own clock determines the duration of a hold.
 	var read []time.Duration
 	for i, e := range events {
 		if e.Process == "c1" && e.Op == history.OpRead && e.Type == history.OK {
 			j := slices.IndexFunc(events[i:], func(e history.Event) bool { return e.Op == history.OpCheck })
 			if j < 0 {
-				t.Fatal("no check follows the read")
+				t.Fatal("no check after the read")
 			}
 			read = append(read, time.Duration(events[i+j].T-e.T))
 		}
 	}
 	if len(read) != 2 || read[0] < hold || read[1] < hold/rate || read[1] >= hold {
-		t.Errorf("it held for %v, want %v and %v", read, hold, hold/rate)
+		t.Errorf("the client held the lock for %v, want %v and %v", read, hold, hold/rate)
 	}
 	turns := 0
 	for _, e := range events {
@@ -217,11 +217,11 @@ func TestClientClocks(t *testing.T) {
 		}
 	}
 	if turns != 8 {
-		t.Errorf("%d clock changes are recorded, want 8: 4 for each clock", turns)
+		t.Errorf("%d clock changes were recorded, want 8: 4 for each clock", turns)
 	}
 }
 
-// A client's clocks show what the recorded clock changes say, so that a reader of the history can
+// A client's clocks show what the recorded clock changes say, so that readers of the history can
 // tell until when the client considered itself the holder.
 func TestClockChangesMatchClientReadings(t *testing.T) {
 	var readings []real.ClockReading
@@ -263,7 +263,7 @@ func TestClockChangesMatchClientReadings(t *testing.T) {
 				got = r.Wall
 			}
 			if d := time.Duration(got - want); d.Abs() > time.Millisecond {
-				t.Errorf("change %d, wall %v: the client reads %v more than recorded", i+1, e.Wall, d)
+				t.Errorf("change %d, wall clock %v: the client's clock is %v ahead of the recorded change", i+1, e.Wall, d)
 			}
 		}
 	}
@@ -277,7 +277,7 @@ func TestClockChangeIsRejected(t *testing.T) {
 			}
 		}
 		if _, err := b.TurnClock("n1", 0, -1); err == nil {
-			t.Error("a negative rate is accepted")
+			t.Error("a negative rate was accepted")
 		}
 	})
 	run(t, func(b testRun) { // no step of the plan changes a clock
@@ -293,22 +293,22 @@ func TestClockThatDoesNotFollowIsAnError(t *testing.T) {
 		k := b.Clock("n1")
 		wrong := real.ClockReading{From: proc.TrueClock(), Wall: time.Now().Add(time.Second).UnixNano(), To: proc.TrueClock()}
 		if _, err := k.ReadBack("TIME shows", func() (real.ClockReading, error) { return wrong, nil }); err == nil || !strings.Contains(err.Error(), "should show") {
-			t.Errorf("a clock that is a second off: %v", err)
+			t.Errorf("clock that is off by a second: %v", err)
 		}
-		// After Close the process's clock shows true time, whatever change is requested.
+		// After Close, the process's clock shows true time, whatever change is requested.
 		if err := k.Close(); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := b.TurnClock("n1", time.Minute, 1); err == nil || !strings.Contains(err.Error(), "should show") {
-			t.Errorf("a change that does not reach the process: %v", err)
+			t.Errorf("change that does not reach the process: %v", err)
 		}
 		if _, err := b.TurnClock("n1", -time.Minute, 1.5); err == nil || !strings.Contains(err.Error(), "should show") {
-			t.Errorf("a rate that does not reach the process: %v", err)
+			t.Errorf("rate that does not reach the process: %v", err)
 		}
 	})
 }
 
-// If five servers are started at the same time, each follows the changes to its own clock.
+// If five servers are started at the same time, each of them follows the changes to its own clock.
 func TestManyStarts(t *testing.T) { manyStarts(t, 4) }
 
 func manyStarts(t *testing.T, rounds int) {
@@ -372,11 +372,11 @@ func TestProbeChecksClocks(t *testing.T) {
 	t.Setenv("PATH", t.TempDir()) // no date
 	b := testBackend(dir)
 	if c := b.canChangeClocks(); vdso.Available() == nil && (c.Available || c.Remedy == "" || !strings.Contains(c.Reason, "date")) {
-		t.Errorf("without a program for the trial: %+v", c)
+		t.Errorf("without the date program: %+v", c)
 	}
 }
 
-// BenchmarkStart measures how long it takes to start a server under ptrace until it is ready.
+// BenchmarkStart measures how long it takes until a server started under ptrace is ready.
 func BenchmarkStart(b *testing.B) {
 	for _, traced := range []bool{false, true} {
 		b.Run(fmt.Sprintf("traced=%v", traced), func(b *testing.B) {

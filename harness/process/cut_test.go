@@ -14,7 +14,7 @@ import (
 	"lockpick/nemesis"
 )
 
-// A PING confirms each kind of cut, and also its end.
+// A PING confirms each kind of cut and its end.
 func TestEveryCutIsReadBack(t *testing.T) {
 	events := run(t, func(b testRun) {
 		for _, c := range []struct{ mode, way, want string }{
@@ -28,10 +28,10 @@ func TestEveryCutIsReadBack(t *testing.T) {
 		} {
 			for _, link := range []string{"c1-n1", "c1-r1"} {
 				if back := b.do("cut", func() (string, error) { return b.Cut(link, c.mode, c.way) }); !strings.HasPrefix(back, c.want) {
-					t.Errorf("%+v: cut says %q", c, back)
+					t.Errorf("%+v: cut returned %q", c, back)
 				}
 				if back := b.do("mend", func() (string, error) { return b.Mend(link) }); back != "PING was answered" {
-					t.Errorf("%+v: mend says %q", c, back)
+					t.Errorf("%+v: mend returned %q", c, back)
 				}
 			}
 		}
@@ -41,8 +41,8 @@ func TestEveryCutIsReadBack(t *testing.T) {
 	}
 }
 
-// The read-back of a shape contains how long a PING takes, or else a description. That of its end
-// contains the number of affected messages.
+// Shaping a link is read back with the duration of a PING, or else with a description. Removing the
+// shape is read back with the number of affected messages.
 func TestShapeIsReadBack(t *testing.T) {
 	const ms = time.Millisecond
 	run(t, func(b testRun) {
@@ -60,7 +60,7 @@ func TestShapeIsReadBack(t *testing.T) {
 				t.Errorf("%v: %q", shape, seen)
 			}
 			if took, err := time.ParseDuration(seen[strings.LastIndexByte(seen, ' ')+1:]); shape == narrow && (err != nil || took < 20*ms) {
-				t.Errorf("%v: %q, and 200 bytes take 20 ms (%v)", shape, seen, err)
+				t.Errorf("%v: %q, but 200 bytes take 20 ms (%v)", shape, seen, err)
 			}
 			back, err := b.Unshape("c1-n1", shape)
 			if !errors.Is(err, nemesis.ErrIdle) || back != "it hit 0 of 0 messages; PING was answered" {
@@ -88,8 +88,8 @@ func TestShapeIsReadBack(t *testing.T) {
 	})
 }
 
-// If a reply is lost, its command was applied but the client never gets the reply. The client's
-// next command succeeds on another connection.
+// If a reply is lost, its command has been applied, but the client never gets the reply. The
+// client's next command succeeds on another connection.
 func TestTapLosesMessage(t *testing.T) {
 	for of, applied := range map[string]bool{nemesis.Request: false, nemesis.Reply: true} {
 		events := run(t, func(b testRun) {
@@ -111,7 +111,7 @@ func TestTapLosesMessage(t *testing.T) {
 			}
 		}
 		if sets != 2 {
-			t.Errorf("%s: %d sets", of, sets)
+			t.Errorf("%s: %d sets, want 2", of, sets)
 		}
 	}
 }

@@ -34,8 +34,8 @@ func countMounts(t *testing.T, below string) (n int) {
 	return strings.Count(string(b), " "+below+"/")
 }
 
-// What a power loss destroys depends on what was synced, so the table covers Redis's sync policies.
-// A kill destroys nothing if the server persists its keys.
+// What a power loss destroys depends on what was synced, so the test covers all of Redis's sync
+// policies. A kill destroys nothing if the server persists its keys.
 func TestPowerLossDropsUnsyncedData(t *testing.T) {
 	needDisk(t)
 	for _, c := range []struct {
@@ -65,7 +65,7 @@ func TestPowerLossDropsUnsyncedData(t *testing.T) {
 					}
 					restarted := b.do("restart", func() (string, error) { return b.Restart("n1") })
 					if got := b.ask(addr, "GET", "old") + " " + b.ask(addr, "GET", "new"); got != want {
-						t.Errorf("after %s old and new are %q, want %q; power loss said %q, restart said %q", how, got, want, back, restarted)
+						t.Errorf("after %s, old and new are %q, want %q; power loss returned %q, restart returned %q", how, got, want, back, restarted)
 					}
 				})
 			}
@@ -73,7 +73,7 @@ func TestPowerLossDropsUnsyncedData(t *testing.T) {
 	}
 }
 
-// pause waits for d by the cluster's clock.
+// waitFor waits for d on the cluster's clock.
 func (b testRun) pause(d time.Duration) {
 	done := make(chan bool, 1)
 	b.At(b.Now()+d, func() { done <- true })
@@ -81,7 +81,7 @@ func (b testRun) pause(d time.Duration) {
 }
 
 // awaitSync waits until the server has no sync in progress. A sync triggered by a write is in
-// progress before the write is answered, so no sync is missed.
+// progress before the write is answered, so none is missed.
 func (b testRun) awaitSync(addr string) {
 	b.T.Helper()
 	for range 1000 {
@@ -90,7 +90,7 @@ func (b testRun) awaitSync(addr string) {
 		}
 		b.pause(time.Millisecond)
 	}
-	b.T.Fatal("a sync did not end")
+	b.T.Fatal("a sync did not finish")
 }
 
 func TestTornTailIsTruncated(t *testing.T) {
@@ -100,10 +100,10 @@ func TestTornTailIsTruncated(t *testing.T) {
 		b.ask(addr, "SET", "k", "v")
 		back := b.do("cut power", func() (string, error) { return b.LosePower("n1", true) })
 		if !strings.Contains(back, "has ended; lost ") {
-			t.Errorf("power loss says %q", back)
+			t.Errorf("power loss returned %q", back)
 		}
 		if back := b.do("restart", func() (string, error) { return b.Restart("n1") }); !strings.HasSuffix(back, " (keys: 0)") {
-			t.Errorf("restart says %q", back)
+			t.Errorf("restart returned %q", back)
 		}
 		if log := b.Server("n1").Redis().Log(); !strings.Contains(log, "truncated") && !strings.Contains(log, "Truncating") {
 			t.Errorf("redis did not find the torn tail:\n%s", log)
@@ -111,7 +111,7 @@ func TestTornTailIsTruncated(t *testing.T) {
 	})
 }
 
-// A power loss may leave a manifest that can't be read.
+// A power loss may leave an unreadable manifest.
 func TestNodeThatFailsToRestartIsReported(t *testing.T) {
 	needDisk(t)
 	runOn(t, withTopology("always", 0, powerLossN1), func(b testRun) {
@@ -119,16 +119,16 @@ func TestNodeThatFailsToRestartIsReported(t *testing.T) {
 		mustShell(t, "echo nonsense > "+b.group.DataDir("n1")+"/appendonlydir/appendonly.aof.manifest")
 		back := b.do("restart", func() (string, error) { return b.Restart("n1") })
 		if !strings.HasPrefix(back, "it did not come back: ") {
-			t.Errorf("restart says %q", back)
+			t.Errorf("restart returned %q", back)
 		}
 		if _, err := b.Touch("n1"); err == nil {
-			t.Error("the node runs anyway")
+			t.Error("the node is running anyway")
 		}
-		// n2 has an ordinary disk, where no plan explains the damage.
+		// n2 has an ordinary disk, and no plan explains the damage.
 		b.do("kill", func() (string, error) { return b.Kill("n2") })
 		mustShell(t, "echo nonsense > "+b.group.DataDir("n2")+"/appendonlydir/appendonly.aof.manifest")
 		if back, err := b.Restart("n2"); err == nil {
-			t.Errorf("restart of a node without a disk fault says %q", back)
+			t.Errorf("restart of a node without a disk fault returned %q", back)
 		}
 	})
 }
@@ -146,7 +146,7 @@ func TestOnlyPlannedNodesGetADisk(t *testing.T) {
 			"free disk":  func() (string, error) { return b.FreeDisk("n2") },
 		} {
 			if _, err := f(); err == nil || !strings.Contains(err.Error(), "n2") {
-				t.Errorf("%s of a node with an ordinary disk: %v", what, err)
+				t.Errorf("%s on a node with an ordinary disk: %v", what, err)
 			}
 		}
 	})
@@ -163,30 +163,30 @@ func TestStalledSyncBlocksWrites(t *testing.T) {
 		addr := b.Server("n1").Addr()
 		b.do("stall", func() (string, error) { return b.StallSync("n1") })
 		if back, err := b.FreeDisk("n1"); !errors.Is(err, nemesis.ErrIdle) || !strings.HasPrefix(back, "it met 0 ") {
-			t.Errorf("a stall without any sync ends with %q, %v", back, err)
+			t.Errorf("a stall without any sync ended with %q, %v", back, err)
 		}
 		b.do("stall", func() (string, error) { return b.StallSync("n1") })
 		if _, err := b.FillDisk("n1"); err == nil {
-			t.Error("a disk could be slow and full at once")
+			t.Error("a slow disk could be filled")
 		}
 		answer := make(chan string, 1)
 		go func() { answer <- b.ask(addr, "SET", "k", "v") }()
 		b.pause(100 * time.Millisecond)
 		if len(answer) > 0 {
-			t.Errorf("with always and a stalled sync it says %q", <-answer)
+			t.Errorf("with policy always and a stalled sync, the server answered %q", <-answer)
 		}
 		b.do("free", func() (string, error) { return b.FreeDisk("n1") })
 		if got := receive(t, "answer", answer); got != "OK" {
-			t.Errorf("after the stall it says %q", got)
+			t.Errorf("after the stall, the server answered %q", got)
 		}
-		// A server that is killed while it waits for a sync still exits.
+		// A server that is killed while it waits for a sync exits nevertheless.
 		b.do("stall", func() (string, error) { return b.StallSync("n1") })
 		go b.ask(addr, "SET", "k", "w")
 		b.pause(50 * time.Millisecond)
 		b.do("kill", func() (string, error) { return b.Kill("n1") })
 		b.do("free", func() (string, error) { return b.FreeDisk("n1") })
 		if _, err := b.StallSync("n1"); err == nil || !strings.Contains(err.Error(), "n1: it is down") {
-			t.Errorf("stall of a node that is down: %v", err)
+			t.Errorf("stall on a node that is down: %v", err)
 		}
 		b.do("restart", func() (string, error) { return b.Restart("n1") })
 	})
@@ -206,14 +206,14 @@ func TestFullDiskRefusesWrites(t *testing.T) {
 			b.pause(50 * time.Millisecond)
 		}
 		if !strings.HasPrefix(reply, "MISCONF") {
-			t.Errorf("with a full disk it says %q", reply)
+			t.Errorf("with a full disk, the server answered %q", reply)
 		}
 		b.do("free", func() (string, error) { return b.FreeDisk("n1") })
 		for end := b.Now() + 5*time.Second; reply != "OK" && b.Now() < end; b.pause(50 * time.Millisecond) {
 			reply = b.ask(addr, "SET", "k", "w")
 		}
 		if reply != "OK" {
-			t.Errorf("with free space again it says %q", reply)
+			t.Errorf("after space was freed, the server answered %q", reply)
 		}
 	})
 }

@@ -14,7 +14,7 @@ import (
 	"lockpick/harness/client"
 )
 
-// awaitUnplanned waits until an unplanned event of a process has been reported.
+// awaitUnplanned waits until an unplanned event has been reported for a process.
 func (b testRun) awaitUnplanned(node, op string) {
 	b.Helper()
 	for end := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
@@ -28,13 +28,13 @@ func (b testRun) awaitUnplanned(node, op string) {
 			return
 		}
 		if time.Now().After(end) {
-			b.Fatalf("%s: %s was not reported; only %q", node, op, got)
+			b.Fatalf("%s of %s was not reported; got only %q", op, node, got)
 		}
 	}
 }
 
-// endScript ends a server's running script. The server accepts SCRIPT KILL only after the script
-// has exceeded its time limit.
+// endScript ends the script that a server is running. The server accepts SCRIPT KILL only after the
+// script has exceeded its time limit.
 func (b testRun) endScript(addr string) {
 	b.Helper()
 	for end := time.Now().Add(20 * time.Second); ; {
@@ -43,12 +43,12 @@ func (b testRun) endScript(addr string) {
 			return
 		}
 		if time.Now().After(end) {
-			b.Fatalf("the script still runs: %s", said)
+			b.Fatalf("the script is still running: %s", said)
 		}
 	}
 }
 
-// Every kind of outside interference with a process is reported.
+// Every kind of interference with a process is reported.
 func TestInterferenceIsReported(t *testing.T) {
 	t.Parallel()
 	run(t, func(b testRun) {
@@ -56,7 +56,7 @@ func TestInterferenceIsReported(t *testing.T) {
 		b.expected["n1"], b.expected["c1"] = true, true
 		b.mu.Unlock()
 		n1 := b.Server("n1").Addr()
-		b.ask(n1, "CONFIG", "SET", "lua-time-limit", "5000") // after this it answers BUSY
+		b.ask(n1, "CONFIG", "SET", "lua-time-limit", "5000") // after this time it answers BUSY
 		b.ask(n1, "EVAL", "while true do end", "0")
 		b.awaitUnplanned("n1", "pause")
 		b.endScript(n1)

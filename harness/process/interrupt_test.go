@@ -53,7 +53,7 @@ func TestCancelDuringFault(t *testing.T) {
 		healed = healed || e.Op == "pause" && e.Type == history.End
 	}
 	if !healed || h.Cut != "" {
-		t.Errorf("healed: %v, cut: %q", healed, h.Cut)
+		t.Errorf("fault healed: %v, history cut: %q", healed, h.Cut)
 	}
 	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
 		t.Errorf("left behind: %v, %v", left, err)

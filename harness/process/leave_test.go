@@ -26,7 +26,7 @@ import (
 	"lockpick/nemesis"
 )
 
-// children lists the processes of the runs whose directories are in dir.
+// childPIDs returns the PIDs of all processes in runs whose directories are in dir.
 func children(t *testing.T, dir string) (pids []int) {
 	t.Helper()
 	records, _ := filepath.Glob(filepath.Join(dir, "*", "children"))
@@ -44,7 +44,7 @@ func children(t *testing.T, dir string) (pids []int) {
 	return pids
 }
 
-// isRunning reports whether a process exists and is not a zombie. Zombies may remain because a
+// isRunning reports whether a process exists and is not a zombie. Zombies may remain, because a
 // container may have no init process that reaps them.
 func isRunning(pid int) bool {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
@@ -64,8 +64,8 @@ func TestSIGKILLLeavesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	line, _ := bufio.NewReader(out).ReadString('\n')
-	// A server whose port was taken at the last moment has exited, and another one was started
-	// instead.
+	// If a server's port was taken at the last moment, the server has exited, and another one was
+	// started instead.
 	pids := slices.DeleteFunc(children(t, dir), func(pid int) bool { return !isRunning(pid) })
 	disks := countMounts(t, dir)
 	cmd.Process.Kill()
@@ -74,8 +74,8 @@ func TestSIGKILLLeavesNothing(t *testing.T) {
 	if line != "paused\n" {
 		t.Fatalf("the victim printed %q", line)
 	}
-	if len(pids) != 9 { // two nodes with a replica each, the resource, three sentinels, and a stopped client
-		t.Fatalf("%d children ran, want 9", len(pids))
+	if len(pids) != 9 { // two nodes with one replica each, the resource, three sentinels, and a stopped client
+		t.Fatalf("%d children were running, want 9", len(pids))
 	}
 	if reason, _ := fuse.Missing(); reason == "" && disks != 1 {
 		t.Errorf("the victim had %d disks, want 1", disks)
@@ -91,11 +91,11 @@ func TestSIGKILLLeavesNothing(t *testing.T) {
 			break
 		}
 		if time.Now().After(end) {
-			t.Fatalf("%d of %d children still run", left, len(pids))
+			t.Fatalf("%d of %d children are still running", left, len(pids))
 		}
 	}
 	if removed, err := proc.Sweep(dir); err != nil || len(removed) != 1 {
-		t.Errorf("swept %v, %v; want the victim's directory", removed, err)
+		t.Errorf("removed %v, %v; want the victim's directory", removed, err)
 	}
 	if n := countMounts(t, dir); n != 0 {
 		t.Errorf("%d disks are still mounted", n)
@@ -112,11 +112,11 @@ func TestPanicAndCancelLeaveNothing(t *testing.T) {
 				err = fmt.Errorf("panic: %v", p)
 			}
 			if left, _ := os.ReadDir(dir); len(left) > 0 {
-				t.Errorf("%s left %v", name, left)
+				t.Errorf("%s left files behind: %v", name, left)
 			}
 			for _, pid := range pids {
 				if isRunning(pid) {
-					t.Errorf("%s left process %d", name, pid)
+					t.Errorf("%s left process %d behind", name, pid)
 				}
 			}
 		}()
@@ -137,11 +137,11 @@ func TestPanicAndCancelLeaveNothing(t *testing.T) {
 		})
 	})
 	if !errors.Is(err, context.Canceled) || len(pids) != 4 {
-		t.Errorf("cancel with %d children was returned as %v", len(pids), err)
+		t.Errorf("canceled with %d child processes: %v; want 4 and context.Canceled", len(pids), err)
 	}
 }
 
-// An interrupt ends a run at once, and no timer fires afterwards.
+// An interrupt ends a run at once, and no timer fires afterward.
 func TestInterruptEndsRun(t *testing.T) {
 	needRedis(t)
 	dir := t.TempDir()

@@ -18,7 +18,7 @@ import (
 	"lockpick/nemesis"
 )
 
-// describeLives describes the recorded changes to a node's keys.
+// describeKeyChanges describes the recorded changes to a node's keys.
 func describeLives(events []history.Event, node string) string {
 	var out []string
 	for _, e := range events {
@@ -42,7 +42,7 @@ func (b testRun) wantLives(events []history.Event, node, want string) {
 	}
 }
 
-// awaitLife waits until the last recorded change to a node's keys has the given description.
+// awaitKeyChange waits until a node's last recorded key change has the given description.
 func (b testRun) awaitLife(node, last string) {
 	b.Helper()
 	for end := time.Now().Add(5 * time.Second); ; time.Sleep(time.Millisecond) {
@@ -64,8 +64,8 @@ func (b testRun) askViaLink(client string, node int, args ...string) string {
 	return b.ask(b.addr(client, node), args...)
 }
 
-// When a replica replaces its master, keys that it doesn't have are reported as lost, and those
-// that it has as kept. Both are reported before any client reaches the replica.
+// When a replica replaces its master, keys that the replica doesn't have are reported as lost, and
+// keys that it has as kept. Both are reported before any client reaches the replica.
 func TestFailoverReportsKeys(t *testing.T) {
 	for name, fail := range map[string]func(b testRun) (string, error){
 		"by hand": func(b testRun) (string, error) { return b.FailOver("n1") },
@@ -82,12 +82,12 @@ func TestFailoverReportsKeys(t *testing.T) {
 				b.askViaLink("c1", 0, "SET", "early", "v", "PX", "600000")
 				for end := time.Now().Add(5 * time.Second); b.ask(replica.Addr(), "GET", "early") != "v"; time.Sleep(time.Millisecond) {
 					if time.Now().After(end) {
-						t.Fatal("the replica does not receive its master's writes")
+						t.Fatal("the replica has not received its master's writes")
 					}
 				}
 				b.do("cut", func() (string, error) { return b.Cut("n1-replica", nemesis.CutHold, "") })
 				b.askViaLink("c1", 0, "SET", "late", "v", "PX", "600000")
-				b.awaitLife("n1", "set late v by c1-n1") // changes not reported before the node stops appear as a gap
+				b.awaitLife("n1", "set late v by c1-n1") // changes not reported before the node stops become a gap
 				b.do("fail over", func() (string, error) { return fail(b) })
 				b.askViaLink("c1", 0, "SET", "late", "w", "NX", "PX", "600000")
 			})
@@ -96,7 +96,7 @@ func TestFailoverReportsKeys(t *testing.T) {
 	}
 }
 
-// A power loss that restores an earlier value of a key is reported.
+// If a power loss restores an earlier value of a key, this is reported.
 func TestPowerLossReportsKeys(t *testing.T) {
 	needDisk(t)
 	var in testRun
@@ -128,7 +128,7 @@ func TestLivesWithWrongClocks(t *testing.T) {
 		b.pause(200 * time.Millisecond)
 		b.askViaLink("c1", 0, "SET", "k", "d", "PX", "600000")
 	})
-	var turned int64 // when the clock was set to run at 1.5; what it has gained since then is subtracted
+	var turned int64 // when the clock's rate was set to 1.5; the time gained since then is subtracted
 	correctedBounds := func(e history.Event, lo, hi int64) bounds {
 		at := func(t int64) time.Duration {
 			d := e.Local - c.NodeReport().Epoch - t
@@ -160,7 +160,7 @@ func TestLivesWithWrongClocks(t *testing.T) {
 		t.Helper()
 		for i := range want {
 			if len(got) != len(want) || !got[i].allows(want[i]) {
-				t.Errorf("clocks were ahead by %v, want %v", got, want)
+				t.Errorf("the clock was ahead by %v, want %v", got, want)
 				return
 			}
 		}
@@ -175,17 +175,17 @@ func TestLivesWithWrongClocks(t *testing.T) {
 		// The node may report the change before the link has seen the reply, which then gives a
 		// bound.
 		if w := wire[i]; e.Sent != w.Sent || e.T < e.Life.Lo || e.T > e.Life.Hi || e.Life.Lo < w.Sent || e.Life.Lo > w.Applied {
-			t.Errorf("fact %d is stamped %d in [%d, %d]; the link saw the command in [%d, %d]", i+1, e.T, e.Life.Lo, e.Life.Hi, w.Sent, w.Applied)
+			t.Errorf("change %d was reported at %d within [%d, %d], but the link saw the command within [%d, %d]", i+1, e.T, e.Life.Lo, e.Life.Hi, w.Sent, w.Applied)
 		}
 		if left := e.Life.Expires - e.Local; left > int64(600*time.Second) || left < int64(599*time.Second) {
-			t.Errorf("fact %d leaves the key a TTL of %v", i+1, time.Duration(left))
+			t.Errorf("after change %d, the key has a TTL of %v", i+1, time.Duration(left))
 		}
 		i++
 	}
 }
 
-// Changes that lockpick itself makes to a key, bypassing the links, are attributed to it. A pause
-// delays reports, but none are lost.
+// Changes that lockpick itself makes to a key, bypassing the links, are attributed to lockpick. A
+// pause delays reports, but none are lost.
 func TestLivesWithTouchAndPause(t *testing.T) {
 	var in testRun
 	events := run(t, func(b testRun) {
@@ -208,7 +208,7 @@ func TestLivesWithTouchAndPause(t *testing.T) {
 	}
 }
 
-// runEngine runs the engine and returns the recorded events.
+// runEngine runs the engine, calls onEvent for each event, and returns the recorded events.
 func runEngine(t *testing.T, ctx context.Context, b *backend, until func(history.Event)) ([]history.Event, error) {
 	t.Helper()
 	var events []history.Event
@@ -227,7 +227,7 @@ func runEngine(t *testing.T, ctx context.Context, b *backend, until func(history
 	return events, err
 }
 
-// All reports of a run come before its end, and its first event says that nodes report changes.
+// All of a run's reports come before its end, and its first event says that nodes report changes.
 func TestRunReportsAllLives(t *testing.T) {
 	needRedis(t)
 	events, err := runEngine(t, t.Context(), testBackend(t.TempDir()), func(history.Event) {})
@@ -251,15 +251,15 @@ func TestRunReportsAllLives(t *testing.T) {
 		case e.Life != nil && e.Life.What == history.KeyDeleted:
 			deleted++
 		case e.Life != nil:
-			t.Errorf("%+v", *e.Life)
+			t.Errorf("unexpected key change: %+v", *e.Life)
 		}
 	}
 	if acquired != 3 || set != 6 || deleted != 6 {
-		t.Errorf("%d grants on two nodes, %d keys set, %d deleted", acquired, set, deleted)
+		t.Errorf("%d grants, %d keys set, %d keys deleted; want 3, 6, 6", acquired, set, deleted)
 	}
 }
 
-// A server that refuses CONFIG reports no changes. Runs work without reports, and Probe says so.
+// A server that rejects CONFIG reports no changes. Runs work without reports, and Probe says so.
 func TestServerWithoutKeyReports(t *testing.T) {
 	needRedis(t)
 	bin, err := exec.LookPath("redis-server")
@@ -274,7 +274,7 @@ func TestServerWithoutKeyReports(t *testing.T) {
 	b := New(Config{Self: []string{os.Args[0], "__client"}, Dir: t.TempDir(), RedisServer: script})
 	events, err := runEngine(t, t.Context(), b, func(e history.Event) {
 		if e.Life != nil {
-			t.Errorf("%+v", *e.Life)
+			t.Errorf("unexpected key change: %+v", *e.Life)
 		}
 	})
 	if err != nil || len(events) == 0 || events[0].Params == nil || events[0].Params.Life {
@@ -282,11 +282,11 @@ func TestServerWithoutKeyReports(t *testing.T) {
 	}
 	c := b.canReportKeys(t.Context())
 	if c.Available || !strings.Contains(c.Reason, "CONFIG") || c.Remedy == "" {
-		t.Errorf("Probe says %+v", c)
+		t.Errorf("Probe returned %+v", c)
 	}
 }
 
-// The history of an interrupted run contains everything that was reported until then.
+// The history of an interrupted run contains everything that was reported before the interrupt.
 func TestInterruptedRunKeepsLives(t *testing.T) {
 	needRedis(t)
 	ctx, cancel := context.WithCancel(t.Context())

@@ -27,7 +27,7 @@ import (
 	"lockpick/nemesis"
 )
 
-// The test binary is also used as the client program, and as a lockpick process to be killed.
+// The test binary also serves as the client program, and as a lockpick process that is killed.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 {
 		switch os.Args[1] {
@@ -41,7 +41,7 @@ func TestMain(m *testing.M) {
 			runVictim(os.Args[2])
 		}
 	}
-	os.Setenv("GORACE", "atexit_sleep_ms=0") // otherwise each client takes a second to exit under -race
+	os.Setenv("GORACE", "atexit_sleep_ms=0") // otherwise, with -race, each client takes a second to exit
 	os.Exit(m.Run())
 }
 
@@ -71,7 +71,7 @@ func (p plainLock) askAll(ctx context.Context, command, want string) error {
 		got, err2 := bufio.NewReader(conn).ReadString('\n')
 		conn.Close()
 		if err == nil && err2 == nil && got != want {
-			return errors.New("a node said " + got)
+			return errors.New("a node answered " + got)
 		}
 	}
 	return nil
@@ -98,7 +98,7 @@ func testBackend(dir string) *backend {
 	return New(Config{Self: []string{os.Args[0], "__client"}, Dir: dir})
 }
 
-// twoNodes is a scenario with two nodes. c1 reaches both, c2 only the second.
+// twoNodes is a scenario with two nodes. c1 reaches both, c2 only n2.
 var twoNodes = scenario.Scenario{
 	Name:     "test",
 	Topology: scenario.Topology{Nodes: 2, Persistence: "none"},
@@ -112,13 +112,13 @@ func spec(name string, cycles int, armed ...client.Point) client.Spec {
 	}
 }
 
-// testRun is a run and its recorded events.
+// testRun is a run with its recorded events.
 type testRun struct {
 	*testing.T
 	*cluster
 	mu       *sync.Mutex
 	events   *[]history.Event
-	expected map[string]bool // names of the processes that the test itself kills or stops
+	expected map[string]bool // processes that the test itself kills or stops
 	reported *[]harness.UnplannedEvent
 }
 
@@ -164,10 +164,10 @@ func runOn(t *testing.T, s scenario.Scenario, body func(b testRun)) []history.Ev
 	}
 	for _, pid := range pids {
 		if isRunning(pid) {
-			t.Errorf("process %d still runs", pid)
+			t.Errorf("process %d is still running", pid)
 		}
 	}
-	slices.SortFunc(events, func(a, b history.Event) int { return cmp.Or(cmp.Compare(a.T, b.T), cmp.Compare(a.N, b.N)) }) // in the order in which a reader gets them
+	slices.SortFunc(events, func(a, b history.Event) int { return cmp.Or(cmp.Compare(a.T, b.T), cmp.Compare(a.N, b.N)) }) // in the order in which readers get them
 	return events
 }
 
@@ -177,7 +177,7 @@ func (b testRun) start(s client.Spec, at func(string)) (done chan error) {
 	return done
 }
 
-// addr returns the address that a client uses for a node, which is counted from 0.
+// addr returns the address that a client uses for a node, counted from 0.
 func (b testRun) addr(client string, node int) string {
 	a, _ := b.Addresses(client)
 	return a.Nodes[node].Addr
@@ -240,7 +240,8 @@ func dial(t *testing.T, addr string) net.Conn {
 	return conn
 }
 
-// shell runs a script in another process, because a process that serves a disk must not access it.
+// runShell runs a script in another process, because a process that serves a disk must not access the
+// disk.
 func shell(script string) ([]byte, error) {
 	return exec.Command("/bin/sh", "-c", script).CombinedOutput()
 }

@@ -26,7 +26,7 @@ import (
 )
 
 // Run starts the servers and links, calls body just after true time zero, and tears everything down
-// afterwards. The seed determines the random choices for messages. Clients get the seed in their
+// afterward. The seed determines the random choices for messages. Clients get the seed in their
 // Spec.
 func (b *backend) Run(ctx context.Context, s scenario.Scenario, seed uint64, rec *history.Recorder, body harness.Body) (err error) {
 	if can := b.canRun(); !can.Available {
@@ -85,7 +85,8 @@ func (b *backend) newCluster(ctx context.Context, seed uint64, group *proc.Group
 	return c
 }
 
-// redisNodes lists the nodes that run redis-server: all of them, or none if another store is used.
+// redisNodes returns the nodes that run redis-server: all of them, or none if the topology has
+// another store.
 func redisNodes(s scenario.Scenario) []string {
 	if s.Topology.Server != "" {
 		return nil
@@ -128,7 +129,7 @@ func (c *cluster) startServers(s scenario.Scenario) error {
 	if c.Ctx.Err() != nil { // the run was canceled, so there is nothing to fix
 		return failed[0]
 	}
-	// Servers usually all fail for the same reason, so one error is enough.
+	// Usually all servers fail for the same reason, so one error is enough.
 	program, err := exec.LookPath(c.cfg.RedisServer)
 	if err != nil {
 		program = c.cfg.RedisServer
@@ -137,13 +138,13 @@ func (c *cluster) startServers(s scenario.Scenario) error {
 		failed[0], len(failed), len(failed)+len(c.Servers), program, filepath.Dir(c.group.Dir))
 }
 
-// extraFiles is the number of open files that starting servers, their logs and requests to them
-// need temporarily.
+// extraFiles is the number of files that servers, their logs and requests to them need to open
+// temporarily during startup.
 const extraFiles = 16
 
-// checkFileLimit checks that this process may open as many files as a run needs at least: for each
-// link a listener and both ends of a connection, and for each client two pipes. Without the check,
-// such a run would fail only after starting hundreds of processes.
+// checkFileLimit checks that this process may open as many files as a run needs: for each link, a
+// listener and both ends of a connection; for each client, two pipes. Without the check, the run
+// would fail only after starting hundreds of processes.
 func checkFileLimit(s scenario.Scenario) error {
 	open, err := os.ReadDir("/proc/self/fd")
 	if err != nil {
@@ -169,15 +170,15 @@ func checkFileLimit(s scenario.Scenario) error {
 		len(s.Clients), nodes, need, limit.Cur, syscall.EMFILE)
 }
 
-// trialTimeout is how long a trial may take. It must be enough to start a server while nothing else
-// is running.
+// trialTimeout limits the duration of a trial. It must be long enough to start a server while
+// nothing else is running.
 const trialTimeout = 5 * time.Second
 
-// maxTrials is how often a trial is repeated, at most, as long as it fails for transient reasons.
+// maxTrials is the maximum number of times a trial is made if it fails for transient reasons.
 const maxTrials = 3
 
-// onTrial calls do to try whether something works on this machine. It ends all processes that do
-// starts in the group, and repeats the trial if it fails for a transient reason.
+// runTrial calls do to find out whether something works on this machine. Afterward, it ends all
+// processes that do started in the group. It repeats the trial if it fails for a transient reason.
 func (b *backend) onTrial(ctx context.Context, do func(context.Context, *proc.Group) error) error {
 	return retryTransient(func() (err error) {
 		ctx, cancel := context.WithTimeout(ctx, trialTimeout)
@@ -188,7 +189,7 @@ func (b *backend) onTrial(ctx context.Context, do func(context.Context, *proc.Gr
 		if err != nil {
 			return err
 		}
-		explain := watchInterference(group, "while the machine was being probed", fail)
+		explain := watchInterference(group, "while probing the machine", fail)
 		defer func() { err = errors.Join(err, group.Close()) }()
 		if err := do(ctx, group); err != nil {
 			return explain(err)
@@ -197,8 +198,8 @@ func (b *backend) onTrial(ctx context.Context, do func(context.Context, *proc.Gr
 	})
 }
 
-// retryTransient calls f again as long as it fails for a transient reason. If it fails every time,
-// the error is an inconclusiveError.
+// retryTransient calls f until it succeeds or fails for a reason that is not transient. After
+// maxTrials transient failures, the error is an inconclusiveError.
 func retryTransient(f func() error) (err error) {
 	for range maxTrials {
 		if err = f(); err == nil || !isTransient(err) {
@@ -208,8 +209,8 @@ func retryTransient(f func() error) (err error) {
 	return inconclusiveError{err}
 }
 
-// isTransient reports whether an error has a transient reason, and therefore says nothing about
-// what the machine can do: a process was disturbed from outside, or the machine is too busy.
+// isTransient reports whether an error has a transient reason, and so says nothing about what the
+// machine can do: something interfered with a process, or the machine is too busy.
 func isTransient(err error) bool {
 	if _, ok := errors.AsType[*harness.Interference](err); ok {
 		return true
@@ -227,14 +228,14 @@ type inconclusiveError struct{ error }
 func (u inconclusiveError) Error() string { return "this check was inconclusive: " + u.error.Error() }
 func (u inconclusiveError) Unwrap() error { return u.error }
 
-// isUnknown reports whether a trial's error leaves open whether the machine has the capability.
+// isUnknown reports whether a trial failed without showing if the machine has the capability.
 func isUnknown(err error) bool {
 	_, ok := errors.AsType[inconclusiveError](err)
 	return ok || files.Remedy(err, files.TempDirHint) != ""
 }
 
-// machineCapabilities returns the capabilities that depend on the machine, by name. Each of them is
-// tried, except that stores only need to be on PATH.
+// machineCapabilities returns the capabilities that depend on the machine, by name. All of them are
+// tried, except stores, which only need to be on PATH.
 func (b *backend) machineCapabilities(ctx context.Context) map[string]harness.Capability {
 	disks, clocks := b.canMount(), b.canChangeClocks()
 	capabilities := map[string]harness.Capability{
@@ -251,8 +252,8 @@ func (b *backend) machineCapabilities(ctx context.Context) map[string]harness.Ca
 	return capabilities
 }
 
-// capabilityFrom converts the error of a trial to a capability. fallback is the remedy if none is
-// known for the error.
+// capabilityFrom converts a trial's error to a capability. fallback is the remedy for errors
+// without a known remedy.
 func capabilityFrom(err error, fallback string) harness.Capability {
 	if err == nil {
 		return harness.Capability{Available: true}
@@ -277,7 +278,7 @@ func programCapability(err error, what, fallback string) harness.Capability {
 	return c
 }
 
-// canMount tries to mount a disk, because only that shows whether the user is allowed to.
+// probeMount mounts a disk, because only this shows whether the user is allowed to.
 func (b *backend) canMount() harness.Capability {
 	if reason, remedy := fuse.Missing(); reason != "" {
 		return harness.Capability{Reason: reason, Remedy: remedy}
@@ -304,10 +305,10 @@ func (b *backend) canRunSentinel(ctx context.Context) harness.Capability {
 		return err
 	})
 	return programCapability(err, b.cfg.RedisServer+" can't be a sentinel",
-		"apt-get install redis-server, whose program can also be redis-sentinel, and make sure it comes first on PATH")
+		"apt-get install redis-server, whose program can also run as redis-sentinel, and make sure it comes first on PATH")
 }
 
-// canReportKeys tries whether nodes can report changes to their keys. Runs work without these
+// probeKeyReports checks whether nodes can report changes to their keys. Runs work without these
 // reports.
 func (b *backend) canReportKeys(ctx context.Context) harness.Capability {
 	err := b.onTrial(ctx, func(ctx context.Context, group *proc.Group) error {
@@ -331,7 +332,7 @@ func (b *backend) canChangeClocks() harness.Capability {
 	return withReasonPrefix("clocks of processes can't be changed: ", capabilityFrom(err, fallback))
 }
 
-// remedy returns how to fix the error of a trial, or fallback if no specific remedy is known.
+// remedy returns the remedy for a trial's error, or fallback if no specific remedy is known.
 func remedy(err error, fallback string) string {
 	if _, ok := errors.AsType[inconclusiveError](err); ok {
 		fallback = "try again when the machine is less busy, and make sure nothing kills or suspends lockpick's processes"
@@ -359,8 +360,8 @@ func (b *backend) checkServer(ctx context.Context) harness.Capability {
 	return c
 }
 
-// mainLine returns the most informative line of an error, which may include a server's log: the
-// line that names a resource that has run out, or else the first line.
+// mainLine returns the most informative line of an error, which may include a server's log. This is
+// the line that names an exhausted resource, or else the first line.
 func mainLine(err error) string {
 	for line := range strings.Lines(err.Error()) {
 		if files.Remedy(errors.New(line), "") != "" {

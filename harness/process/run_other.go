@@ -18,7 +18,7 @@ func (b *backend) Run(context.Context, scenario.Scenario, uint64, *history.Recor
 
 var faultCapabilities any // runs are impossible, with or without faults
 
-// checkServer and machineCapabilities are never called, because canRun has failed before.
+// checkServer and machineCapabilities are never called, because probeRun has already failed.
 func (*backend) checkServer(context.Context) harness.Capability { return harness.Capability{} }
 
 func (*backend) machineCapabilities(context.Context) map[string]harness.Capability { return nil }

@@ -31,8 +31,8 @@ func needSentinel(t *testing.T) {
 	}
 }
 
-// Sentinels promote the replica with whatever data it has. The old master comes back as its replica
-// and loses all data that the new master doesn't have.
+// Sentinels promote the replica with whatever data it has. The old master comes back as a replica
+// of the new master and loses all data that the new master doesn't have.
 func TestSentinelsPromote(t *testing.T) {
 	needSentinel(t)
 	for _, mode := range []string{nemesis.FailOverKilled, nemesis.FailOverPaused} {
@@ -46,7 +46,7 @@ func TestSentinelsPromote(t *testing.T) {
 					}
 					for end := time.Now().Add(5 * time.Second); key == "early" && b.ask(replica.Addr(), "GET", key) != "v"; time.Sleep(time.Millisecond) {
 						if time.Now().After(end) {
-							t.Fatal("the replica does not receive its master's writes")
+							t.Fatal("the replica has not received its master's writes")
 						}
 					}
 					if key == "early" {
@@ -60,24 +60,24 @@ func TestSentinelsPromote(t *testing.T) {
 					t.Fatal(err)
 				}
 				if !strings.HasPrefix(x.ReadBack, "promoted by its sentinels after ") || !strings.Contains(x.ReadBack, " (keys: 1); process ") {
-					t.Errorf("failover says %q", x.ReadBack)
+					t.Errorf("failover returned %q", x.ReadBack)
 				}
 				if early, late := b.ask(addr, "GET", "early"), b.ask(addr, "GET", "late"); early != "v" || late != "none" {
-					t.Errorf("at the client's address early is %q and late %q", early, late)
+					t.Errorf("at the client's address, early is %q and late is %q", early, late)
 				}
 				open.SetReadDeadline(time.Now().Add(time.Second))
 				if n, err := open.Read(make([]byte, 1)); err == nil || os.IsTimeout(err) {
 					t.Errorf("the old master's connection is still open: %d, %v", n, err)
 				}
-				had := 0 // the node has lost its keys
+				had := 0 // after a kill, the node has lost its keys
 				if mode == nemesis.FailOverPaused {
 					had = 2
 				}
 				if back, err := x.Heal(); err != nil || back != fmt.Sprintf("the old master is back and follows the new one (keys: %d, now 1)", had) {
-					t.Errorf("the return reports %q, %v", back, err)
+					t.Errorf("return of the old master: %q, %v", back, err)
 				}
 				if _, err := b.ReturnMaster("n1"); err == nil {
-					t.Error("it returned twice")
+					t.Error("the old master returned twice")
 				}
 			})
 		})
@@ -99,7 +99,7 @@ func TestFailoverAfterSplitVote(t *testing.T) {
 			}
 		}
 		if back, err := b.FailOverBySentinel("n1", false); err != nil || !strings.HasPrefix(back, "promoted by its sentinels after ") {
-			t.Errorf("failover says %q, %v", back, err)
+			t.Errorf("failover returned %q, %v", back, err)
 		}
 	})
 }
@@ -115,7 +115,7 @@ func TestSentinelsAfterAStall(t *testing.T) {
 		for _, s := range b.Sentinels {
 			for end := time.Now().Add(5 * time.Second); !strings.Contains(b.ask(s.Addr(), "INFO", "sentinel"), "sentinel_tilt:1"); time.Sleep(time.Millisecond) {
 				if time.Now().After(end) {
-					t.Fatalf("%s does not notice a stall", s.Name)
+					t.Fatalf("%s did not notice a stall", s.Name)
 				}
 			}
 		}
@@ -123,12 +123,12 @@ func TestSentinelsAfterAStall(t *testing.T) {
 			b.ask(s.Addr(), "SENTINEL", "DEBUG", "TILT-TRIGGER", "2000")
 		}
 		if back, err := b.FailOverBySentinel("n1", true); err != nil || !strings.HasPrefix(back, "promoted by its sentinels after ") {
-			t.Errorf("failover says %q, %v", back, err)
+			t.Errorf("failover returned %q, %v", back, err)
 		}
 	})
 }
 
-// Without a quorum no replica is promoted, and the failover fails.
+// Without a quorum, no replica is promoted, and the failover fails.
 func TestNoQuorumNoFailover(t *testing.T) {
 	needSentinel(t)
 	runOn(t, withSentinels(), func(b testRun) {
@@ -139,7 +139,7 @@ func TestNoQuorumNoFailover(t *testing.T) {
 			b.ask(s.Addr(), "SHUTDOWN") // the connection closes when the server has exited
 		}
 		if back, err := b.FailOverBySentinel("n1", false); err == nil || !strings.Contains(err.Error(), "only 1 sentinels monitor") {
-			t.Errorf("failover says %q, %v", back, err)
+			t.Errorf("failover returned %q, %v", back, err)
 		}
 		if !b.Server("n1").Running() {
 			t.Error("the master is down anyway")
@@ -153,7 +153,7 @@ func TestNoQuorumNoFailover(t *testing.T) {
 			t.Errorf("failover says %q, %v", back, err)
 		}
 		if b.Server("n1") == replica {
-			t.Error("the replica has replaced it")
+			t.Error("the replica has replaced the master")
 		}
 	})
 }

@@ -17,7 +17,7 @@ func (b testRun) inject(f nemesis.Fault) (nemesis.Effect, error) {
 	b.Helper()
 	kind, ok := nemesis.KindOf(f.Kind)
 	if !ok {
-		b.Fatalf("there is no fault %s", f.Kind)
+		b.Fatalf("there is no fault kind %q", f.Kind)
 	}
 	return kind.Inject(b.cluster, f, f.Targets[0])
 }
@@ -53,10 +53,10 @@ func TestFaultWithoutEffectIsAnError(t *testing.T) {
 		}
 		for _, f := range []nemesis.Fault{slow, full} {
 			if back, err := must(f).Heal(); !errors.Is(err, nemesis.ErrIdle) || !strings.HasPrefix(back, "it met 0 ") {
-				t.Errorf("%s without effect ends with %q, %v", f.Kind, back, err)
+				t.Errorf("%s without effect ended with %q, %v", f.Kind, back, err)
 			}
 		}
-		// Only replies are cut, so the node got the PING.
+		// Only replies are cut, so the node received the PING.
 		if x := must(replies); !strings.HasPrefix(x.ReadBack, "PING got no answer, though the node gave one") {
 			t.Errorf("cut of replies: %q", x.ReadBack)
 		}
@@ -75,7 +75,7 @@ func TestFaultWithoutEffectIsAnError(t *testing.T) {
 		}
 		for _, kind := range []string{"kill", "pause", "gc"} {
 			if x, err := b.inject(nemesis.Fault{Kind: kind, Targets: c1}); !errors.Is(err, nemesis.ErrEnded) {
-				t.Errorf("%s of a client that has ended: %q, %v", kind, x.ReadBack, err)
+				t.Errorf("%s on a client that has ended: %q, %v", kind, x.ReadBack, err)
 			}
 		}
 	})
@@ -88,7 +88,7 @@ func TestClockOfEndedClient(t *testing.T) {
 	lasts := time.Second
 	runWithClocks(t, 2, func(b testRun) {
 		f := nemesis.Fault{Kind: "clock-jump", Targets: []string{"c1"}, By: time.Hour, For: &lasts}
-		x, err := b.inject(f) // before the client starts, so it will see the change
+		x, err := b.inject(f) // takes effect when the client starts
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -96,7 +96,7 @@ func TestClockOfEndedClient(t *testing.T) {
 			t.Error(err)
 		}
 		if back, err := x.Heal(); err != nil || back != "c1 has ended" {
-			t.Errorf("corrected after its end: %q, %v", back, err)
+			t.Errorf("clock corrected after the client's end: %q, %v", back, err)
 		}
 		for _, f := range []nemesis.Fault{f, {Kind: "clock-rate", Targets: []string{"c1"}, Rate: 2}, {Kind: "clock-slew", Targets: []string{"c1"}, By: time.Second},
 			{Kind: "clock-strobe", Targets: []string{"c1"}, By: time.Second}} {

@@ -1,13 +1,14 @@
-// Package bruteforce checks small histories exhaustively. It tries every order in which a lease lock could
-// have given the recorded answers, and every instant at which two clients could have believed that they
-// held the lock. It is slow, but too simple to have the same bugs as the checks that it is compared with.
+// Package bruteforce checks small histories exhaustively. It tries every order in which a lease
+// lock could have given the recorded answers, and every instant at which two clients could have
+// believed that they held the lock. It is slow, but too simple to have the same bugs as the checks
+// it is compared with.
 //
-// It reads raw events, and shares no code with the checker, with the facts that the checker reads or with
-// the model that the checker gives to porcupine. It may import only package history, which the import
-// table in the house test enforces.
+// It reads raw events, and shares no code with the checker, the facts that the checker reads, or
+// the model that the checker gives to porcupine. It may import only package history, which the
+// import table in the house test enforces.
 //
-// Deliberately missing: faults, changed clocks and everything else that does not occur in random histories.
-// The package is for tests only.
+// Deliberately missing: faults, clock changes and everything else that does not occur in random
+// histories. The package is for tests only.
 package bruteforce
 
 import (
@@ -17,7 +18,7 @@ import (
 	"lockpick/harness/history"
 )
 
-// Special instants. forever means that there is no end, and unset that nothing is known yet.
+// Special instants: noEnd means that there is no end, and unknownTime that nothing is known yet.
 const (
 	forever = math.MaxInt64
 	unset   = math.MinInt64
@@ -28,42 +29,43 @@ type operation struct {
 	op, session string
 	client      int
 	outcome     history.Type
-	call, ret   int64 // ret is forever if the outcome is unknown
-	deadline    int64 // deadline that the operation returned, or 0
-	returned    int64 // timestamp of the return
-	index       int   // number of the client's earlier operations with an answer
+	call, ret   int64 // when it may take effect; end is noEnd if the outcome is unknown
+	deadline    int64 // returned deadline, or 0
+	returned    int64 // time of the return event
+	index       int   // number of the client's earlier answered operations
 }
 
-// state describes the lock after a prefix of one order of the operations.
+// state is the lock's state after some operations have taken effect in some order.
 type state struct {
-	done    [4]int // by client: number of operations with an answer that have taken effect
-	applied uint64 // operations without an answer that have taken effect, by index
-	session string // the holder, or ""
+	done    [4]int // by client: number of answered operations that have taken effect
+	applied uint64 // bit set of unanswered operations that have taken effect
+	session string // the holder; "": free
 	until   int64  // the holder's deadline
 	now     int64
 }
 
-// search holds the operations on one key, and the states from which no order can be completed.
+// search contains the operations on one key, and the states from which no order can be completed.
 type search struct {
 	ops      []operation
-	answered [4]int
+	answered [4]int // by client: number of answered operations
 	ε        int64
 	mayLose  bool // a holder may lose the lock at any time
 	deadEnds map[state]bool
 }
 
-// Lease reports whether lease locks, one for each key, could have given the answers in a history. The
-// history must have at most four clients and 64 operations per key. An operation with an answer takes
-// effect at one instant between its call and its return, give or take the stamp error. An operation without
-// an answer takes effect at any later instant or never. The operations of one client take effect in order:
+// IsLeaseHistory reports whether lease locks, one per key, could have given the answers in a
+// history. The history must have at most four clients and 64 operations per key. An answered
+// operation takes effect at one instant between its call and its return, give or take the stamp
+// error. An unanswered operation takes effect at any later instant or never. A client's operations
+// take effect in order:
 //
 //	acquire ok    the lock was free, and the session holds it from then on
 //	extend ok     the session held it, and gets a new deadline
 //	release ok    the session held it, and it becomes free
 //	not held      the session did not hold it
 //
-// A holder may lose the lock at any instant from its client's deadline on, or at any instant at all if the
-// lock does not notify clients.
+// A holder may lose the lock at any instant from its client's deadline on, or at any instant at all
+// if the lock does not notify clients of losses.
 func Lease(h *history.History) bool {
 	for _, key := range keys(h) {
 		t := &search{ε: int64(h.Params.StampError), mayLose: h.Params.NoLossNotice, deadEnds: map[state]bool{}}
@@ -87,7 +89,7 @@ func keys(h *history.History) []string {
 	return all
 }
 
-// loseLeases ends the leases that were granted to the event's session so far.
+// loseLeases ends the leases that the event's session has been granted so far.
 func (t *search) loseLeases(e history.Event) {
 	granted := false
 	for i := range t.ops {
@@ -102,7 +104,7 @@ func (t *search) loseLeases(e history.Event) {
 	}
 }
 
-// endWithClient ends a hold without a deadline when its client dies.
+// endWithClient ends holds without deadlines when their clients die.
 func (t *search) endWithClient(gone map[string]int64) {
 	granted := map[string]bool{}
 	for i := range t.ops {
@@ -119,8 +121,8 @@ func (t *search) endWithClient(gone map[string]int64) {
 
 // read collects a key's operations from the events.
 func (t *search) read(h *history.History, key string) {
-	clients := map[string]int{} // client numbers
-	pending := map[string]int{} // by client: the index of the pending operation
+	clients := map[string]int{}
+	pending := map[string]int{} // by client: index of the pending operation
 	gone := map[string]int64{}
 	if h.Params.TTL > 0 {
 		defer func() { t.endWithClient(gone) }()
@@ -207,7 +209,7 @@ func (t *search) canComplete(s state) bool {
 	return false
 }
 
-// apply applies an operation to a state and reports whether that is possible.
+// apply applies an operation to a state, and reports whether the operation is possible there.
 func (o *operation) apply(s *state) bool {
 	own := s.session == o.session
 	switch {
@@ -232,7 +234,7 @@ func (o *operation) apply(s *state) bool {
 	case o.deadline == 0 && s.until == unset:
 		s.until = forever
 	case o.deadline == 0:
-	case o.deadline < o.returned: // it had expired when it was returned
+	case o.deadline < o.returned: // it had already expired when the call returned
 		s.until = min(s.until, o.returned)
 	default:
 		s.until = o.deadline
@@ -240,23 +242,23 @@ func (o *operation) apply(s *state) bool {
 	return own
 }
 
-// Overlaps describes the times at which two or more clients believed that they held the lock.
+// Overlaps describes when two or more clients believed that they held the lock.
 type Overlaps struct {
-	Incidents  int   // connected components of overlapping beliefs
-	From, To   int64 // the longest overlap, or the earliest of several longest ones
+	Incidents  int   // number of connected components of overlapping beliefs
+	From, To   int64 // the longest overlap; the earliest one if several are equally long
 	DoubleHold int64 // total time with two or more beliefs
 }
 
-// belief is a span in which a session certainly believed that it held the lock.
+// belief is a span during which a session certainly believed that it held the lock.
 type belief struct {
 	session  string
 	from, to int64
-	open     bool // it lasts beyond the end of the history
+	open     bool // it continues beyond the end of the history
 }
 
-// MutualExclusion finds overlaps in a history of one key in which all times are multiples of beat. It
-// checks for each session and each instant between two beats whether the session believed that it held the
-// lock.
+// FindOverlaps finds the overlaps in a history of one key. All times must be multiples of beat. For
+// each session and each instant between two beats, it checks whether the session believed that it
+// held the lock.
 func MutualExclusion(h *history.History, beat int64) Overlaps {
 	end := h.Events[len(h.Events)-1].T
 	ε := int64(h.Params.StampError)
@@ -289,7 +291,7 @@ func sessions(h *history.History) []string {
 	return all
 }
 
-// ConsidersItselfHolder reports whether a session believed at an instant that it held the lock. It replays
+// BelievedHolder reports whether a session believed at an instant that it held the lock. It replays
 // the session's events.
 func ConsidersItselfHolder(h *history.History, session string, at int64) bool {
 	client := ""
@@ -304,7 +306,7 @@ func ConsidersItselfHolder(h *history.History, session string, at int64) bool {
 		case e.T > at:
 			return at < until
 		case e.Process == history.Nemesis && e.Node == client, e.Op == history.OpClient && e.Type == history.End && e.Process == client:
-			return false // it was killed, or ended
+			return false // the client was killed or ended
 		case e.Session != session || e.Process != client:
 		case e.Op == history.OpRelease:
 			return false

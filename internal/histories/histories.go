@@ -1,8 +1,8 @@
 // Package histories creates histories for tests.
 //
-// Random returns a small history of a lock with arbitrary behavior. RandomWithFaults returns a history of
-// clients, links, nodes and faults that all behave arbitrarily. MustParse parses a handwritten history in
-// the format of Parse.
+// Random returns a small history of a lock that behaves arbitrarily. RandomWithFaults returns a
+// history in which clients, links, nodes and faults all behave arbitrarily. MustParse parses a
+// handwritten history in the format described at Parse.
 package histories
 
 import (
@@ -18,11 +18,11 @@ import (
 	"lockpick/harness/history"
 )
 
-// Beat is the interval of the time grid on which events of random histories happen. Many events therefore
-// coincide, and the brute-force check looks at the instants between beats.
+// Beat is the grid spacing of event times in random histories. Many events therefore coincide, and
+// the brute-force check looks at the instants between beats.
 const Beat = int64(time.Millisecond)
 
-// Random returns a small well-formed history of a lock with arbitrary behavior.
+// Random returns a small well-formed history of a lock that behaves arbitrarily.
 func Random(rnd *rand.Rand) *history.History {
 	h := &history.History{Params: history.Params{MayBeIdle: true, StampError: time.Duration(Beat * int64(rnd.IntN(2)*rnd.IntN(2)))}}
 	for _, c := range []string{"c1", "c2", "c3"}[:2+rnd.IntN(2)] {
@@ -58,8 +58,8 @@ func (g *randomClient) emit(typ history.Type, op, session string) *history.Event
 
 func (g *randomClient) advance(limit int) { g.at += Beat * int64(g.IntN(limit+1)) }
 
-// cycle acquires, extends and releases the lock at random, with the session's handle or an older one. It
-// returns false if the client was killed.
+// cycle acquires, extends and releases the lock at random, with the session's handle or an older
+// one. It returns false if the client was killed.
 func (g *randomClient) cycle(session string) bool {
 	g.advance(3)
 	g.emit(history.Invoke, history.OpAcquire, session)
@@ -71,7 +71,7 @@ func (g *randomClient) cycle(session string) bool {
 	case g.IntN(6) == 0:
 	case ret.Type == history.Fail || g.IntN(2) == 0:
 		return true
-	} // otherwise the client goes on with a handle that may be invalid
+	} // otherwise the client continues with a handle that may be invalid
 	g.handles = append(g.handles, session)
 	for g.IntN(3) == 0 {
 		g.extend(g.handle(session))
@@ -87,14 +87,14 @@ func (g *randomClient) cycle(session string) bool {
 	case 0:
 		g.events = append(g.events, history.Event{T: g.at, Process: history.Nemesis, Type: history.Invoke, Op: "kill", Node: g.name})
 		g.advance(1)
-		if g.IntN(3) == 0 { // the client's death was not visible yet
+		if g.IntN(3) == 0 { // the client's death is not visible yet
 			g.emit(history.Invoke, history.OpRelease, g.handle(session))
 			g.advance(1)
 		}
 		g.events = append(g.events, history.Event{T: g.at, Process: history.Nemesis, Type: history.Begin, Op: "kill", Node: g.name})
 		return false
 	case 1:
-		return true // the client forgets to release
+		return true // the client forgets to release the lock
 	}
 	for more := true; more; more = g.IntN(10) == 0 {
 		s := g.handle(session)
@@ -133,7 +133,7 @@ func (g *randomClient) grant(ret *history.Event) {
 	}
 }
 
-// Lines formats a history for a test failure message, one event per line.
+// FormatLines formats a history for a test failure message, one event per line.
 func Lines(h *history.History) string {
 	var all string
 	for _, e := range h.Events {
@@ -142,7 +142,7 @@ func Lines(h *history.History) string {
 	return all
 }
 
-// MustParse is Parse for a text that is known to be valid. It panics on an error.
+// MustParse is like Parse, but panics on errors.
 func MustParse(text string) *history.History {
 	h, err := Parse(text)
 	if err != nil {
@@ -151,10 +151,9 @@ func MustParse(text string) *history.History {
 	return h
 }
 
-// seconds formats nanoseconds as seconds.
 func seconds(ns int64) string { return fmt.Sprintf("%g s", history.Seconds(ns)) }
 
-// Names returns "c1", "c2" and so on, for the prefix "c".
+// NumberedNames returns "c1", "c2" and so on, for the prefix "c".
 func Names(prefix string, n int) []string {
 	var all []string
 	for i := range n {
@@ -163,8 +162,8 @@ func Names(prefix string, n int) []string {
 	return all
 }
 
-// Cases returns how many of n random cases a test tries: all of them, or a quarter with -short, as in make
-// test. Mutation tests and nightly checks run without -short.
+// NumCases returns how many of n random cases a test tries: all of them, or a quarter with -short, as
+// in make test. Mutation tests and nightly checks run without -short.
 func Cases(n int) int {
 	if testing.Short() {
 		return n / 4
@@ -172,9 +171,9 @@ func Cases(n int) int {
 	return n
 }
 
-// Compare runs each check on Cases(3000) random histories with faults, converted by read. It fails the test
-// if a check's result, got, differs from that of an exhaustive search, want. Malformed histories, for which
-// read returns false, are skipped.
+// Compare runs each check on NumCases(3000) random histories with faults, converted by read. It fails
+// the test if a check's result, got, differs from that of an exhaustive search, want. It skips
+// malformed histories, for which read returns false.
 func Compare[R any](t *testing.T, read func(*history.History) (R, bool), checks map[string]func(*rand.Rand, R) (got, want string)) {
 	t.Helper()
 	for seed := range uint64(Cases(3000)) {
@@ -192,9 +191,9 @@ func Compare[R any](t *testing.T, read func(*history.History) (R, bool), checks 
 	}
 }
 
-// faultyHistory generates unlikely histories, in which clients, links, nodes and all kinds of faults behave
-// arbitrarily, mostly one at a time. No property has to hold, since tests only compare two ways to compute
-// the same result.
+// faultyHistory generates unlikely histories: clients, links, nodes and all kinds of faults behave
+// arbitrarily, mostly one at a time. No property needs to hold, because tests only compare two ways
+// of computing the same result.
 type faultyHistory struct {
 	*rand.Rand
 	params  history.Params
@@ -208,12 +207,12 @@ type faultyHistory struct {
 }
 
 type clientState struct {
-	history.Event // its call, or its current hold
+	history.Event // its pending call, or its current hold
 	sessions      int
 	open, stopped bool
 }
 
-// RandomWithFaults returns a random history with faults for a seed.
+// RandomWithFaults returns a random history with faults. It depends only on the seed.
 func RandomWithFaults(seed uint64) *history.History {
 	u := &faultyHistory{Rand: rand.New(rand.NewPCG(seed, 7)), clients: map[string]*clientState{}}
 	u.params = history.Params{
@@ -337,7 +336,7 @@ func (u *faultyHistory) addFaultEvent() {
 	if e.Op == "cut" || e.Op == "delay" {
 		e.Node = u.pick(u.params.Clients) + "-" + u.pick(u.params.Nodes)
 	}
-	if len(u.faults) > 0 && u.IntN(3) > 0 { // an earlier fault goes on
+	if len(u.faults) > 0 && u.IntN(3) > 0 { // an earlier fault continues
 		i := u.IntN(len(u.faults))
 		e = *u.faults[i]
 		e.Type = []history.Type{history.Begin, history.Begin, history.End, history.End, history.Fail}[u.IntN(5)]

@@ -12,7 +12,7 @@ import (
 	"lockpick/harness/history"
 )
 
-// Parse reads a history in a short format for people, with one event per line:
+// Parse reads a history in a short handwritten format, with one event per line:
 //
 //	params clients=c1,c2 nodes=n1,n2,n3 ttl=10s …
 //	step 1 pause c1 after c1 read
@@ -21,12 +21,13 @@ import (
 //
 //	SECONDS NODE life WHAT [value=… old=… by=CLIENT ttl=SECONDS local=SECONDS …]
 //
-// PROCESS may name several links, as in c1-n1,n2, and NODE may name several nodes. Missing fields of a
-// command get defaults: the command was sent 2 ms and applied 1 ms before it was answered. Unless a life
-// fact says otherwise, a node's clock is correct, and a key that it sets or extends has the lock's TTL. If
-// a history contains any life facts, it must contain all of them. The key is lock-1 and the resource is r1.
+// PROCESS may name several links, as in c1-n1,n2, and NODE may name several nodes. Missing fields
+// of a command get defaults: the command was sent 2 ms and applied 1 ms before it was answered.
+// Unless a life fact says otherwise, a node's clock is correct, and a key that it sets or extends
+// has the lock's TTL. If a history contains any life facts, it must contain all of them. The key is
+// lock-1 and the resource is r1.
 //
-// Errors name the line.
+// Errors include the line number.
 func Parse(text string) (*history.History, error) {
 	h := &history.History{Params: history.Params{Resource: "r1"}}
 	for i, line := range strings.Split(text, "\n") {
@@ -67,7 +68,7 @@ func parseLine(h *history.History, f []string) error {
 		return nil
 	}
 	if len(f) < 4 {
-		return fmt.Errorf("want SECONDS PROCESS TYPE OP, got %q", f)
+		return fmt.Errorf("got %q, want SECONDS PROCESS TYPE OP", f)
 	}
 	at, err := nanos(f[0])
 	if err != nil {
@@ -123,8 +124,8 @@ func setFields(e *history.Event, fields []string, p history.Params) error {
 	return nil
 }
 
-// setField parses a value into the field with the given name, in the first struct that has such a field. An
-// int64 is an instant or a duration in seconds, except for the counts below.
+// setField parses a value into the field with the given name, in the first struct with such a
+// field. An int64 is an instant or a duration in seconds, unless it is one of the counts below.
 func setField(name, value string, structs ...any) (err error) {
 	if name == "until" {
 		name = "validUntil"
@@ -164,7 +165,7 @@ func nanos(seconds string) (int64, error) {
 	return int64(d), err
 }
 
-// completeLife fills in the missing fields of a life fact.
+// completeLife fills in missing fields of a life fact.
 func completeLife(e *history.Event) {
 	l := e.Life
 	if l.By != "" && l.By != history.Harness && !strings.Contains(l.By, ":") {
@@ -177,7 +178,7 @@ func completeLife(e *history.Event) {
 	e.TTL = 0
 }
 
-// numberFacts numbers each node's facts in time order.
+// numberFacts numbers each node's facts in order of time.
 func numberFacts(h *history.History) {
 	var facts []*history.Event
 	for i := range h.Events {

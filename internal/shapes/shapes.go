@@ -1,12 +1,12 @@
-// Package shapes contains locks of many designs, as users write them: each in a correct version and in one
-// with the mistake that its design invites. They are test fixtures: a violation reported for a correct
-// version is a false alarm, and an undetected mistake is a gap.
+// Package shapes contains locks of many designs, as users write them. Each design has a correct
+// version and a version with a mistake that the design invites. They are test fixtures: a violation
+// reported for a correct version is a false alarm, and an undetected mistake is a gap.
 //
-// A design specifies how a lock differs from the common procedure. A vote is the command sent to one node.
-// A Shape is an entry of All and contains both versions.
+// A design specifies how a lock differs from the usual procedure. A vote is the command sent to one
+// node. A Shape is an entry of All and contains both versions.
 //
-// Deliberately missing: registration as kinds of locks, because nobody should use them, and mistakes that
-// the reference implementation can also contain, which are in package broken.
+// Deliberately missing: registration as lock kinds, because nobody should use these locks, and
+// mistakes that the reference implementation can make, too, which are in package broken.
 package shapes
 
 import (
@@ -28,33 +28,33 @@ import (
 	"lockpick/redlock/redisnode"
 )
 
-// Shape is a correct lock and a broken version of it.
+// Shape is a correct lock with a broken version of it.
 type Shape struct {
 	lock.Kind
-	Mistake string       // mistake in the broken version
+	Mistake string       // what the broken version does wrong
 	Broken  lock.Factory // creates the broken version
 	// Fenced reports whether the lock hands out fencing tokens.
 	Fenced bool
 }
 
-// design specifies how one lock differs from the common procedure.
+// design specifies how one lock differs from the usual procedure.
 type design struct {
 	set, del      vote
 	extend        vote          // nil if the lock can't be extended
-	renew         time.Duration // percentage of the TTL after which the lock extends itself, or 0
+	renew         time.Duration // percentage of the TTL after which the lock extends itself; 0: it doesn't
 	quorum        func(answers []driver.Answer) bool
-	order         func(nodes []int) // orders the nodes for sequential requests; nil sends all at once
-	eager         bool              // an attempt returns as soon as enough nodes have granted
+	order         func(nodes []int) // orders the nodes for sequential requests; nil: all requests at once
+	eager         bool              // an attempt returns once enough nodes have granted the lock
 	giveUp        bool              // an attempt stops at the first refusal and undoes nothing
-	grantedOnly   bool              // a release goes only to nodes known to have granted
-	maxSends      int               // how often an attempt sends to a node that doesn't answer; 0 means once
+	grantedOnly   bool              // a release goes only to nodes that have certainly granted the lock
+	maxSends      int               // how many times an attempt asks a node that doesn't answer; 0: once
 	abandons      bool              // an attempt with an unknown outcome is not undone
 	constantDelay bool              // the retry delay is constant
 	endless       bool              // a hold has no deadline
 	token         func(token string) string
 }
 
-// factory returns a factory for the lock of a design.
+// factory returns a factory for locks of a design.
 func factory(d design) lock.Factory {
 	return func(env lock.Env) (lock.Lock, error) {
 		s := env.Settings
@@ -73,13 +73,14 @@ func factory(d design) lock.Factory {
 		var err error
 		if l.cfg, err = cfg.WithDefaults(); err != nil {
 			l.Close()
-			return nil, fmt.Errorf("create a lock of package shapes: %w", err)
+			return nil, fmt.Errorf("create lock: %w", err)
 		}
 		return l, nil
 	}
 }
 
-// instance is the design that uses one key on one server. Most other designs change one aspect of it.
+// singleServer is the design that uses one key on one server. Most other designs change one aspect
+// of it.
 var instance = design{set: set, del: compareAndDelete, extend: compareAndExpire, quorum: atLeast(func(int) int { return 1 })}
 
 // multiNode is the same design on several servers.
@@ -111,7 +112,8 @@ func binaryToken(token string) string {
 	return string(raw) + "\r\n\x00\xff"
 }
 
-// oneNode returns a shape that uses one server, and manyNodes one that uses all servers.
+// oneNodeShape returns a shape that uses one server, and manyNodesShape a shape that uses all
+// servers.
 func oneNode(doc, mistake string, correct, broken design) Shape {
 	s := manyNodes(doc, mistake, correct, broken)
 	s.OneNode = true
@@ -139,19 +141,19 @@ var All = map[string]Shape{
 		instance.with(func(d *design) { d.set = setIfAbsent }), instance.with(func(d *design) { d.set = checkThenSet })),
 	"transaction": oneNode("sets the key and its expiry in a transaction", "extends another holder's key with each attempt",
 		instance.with(func(d *design) { d.set = inTransaction("NX") }), instance.with(func(d *design) { d.set = inTransaction() })),
-	"binary": oneNode("has binary tokens", "converts the token to text when it releases",
+	"binary": oneNode("uses binary tokens", "converts the token to text when it releases",
 		instance.with(func(d *design) { d.token = binaryToken }),
 		instance.with(func(d *design) {
 			d.token = binaryToken
 			d.del = asText(d.del)
 		})),
-	"field": oneNode("is a field of a hash that counts its owner's acquires", "deletes the hash whoever owns the field",
+	"field": oneNode("is a field of a hash that counts its owner's acquires", "deletes the hash no matter who owns the field",
 		instance.with(func(d *design) { d.set, d.del, d.extend = fieldSet, fieldDelete, fieldExpire }),
 		instance.with(func(d *design) { d.set, d.del, d.extend = fieldSet, deleteAnyway, fieldExpire })),
 	"counter": oneNode("uses the number of its grants as the fencing token", "takes the fencing token before it has the lock",
 		instance.with(func(d *design) { d.set = setAndCount }), instance.with(func(d *design) { d.set = countThenSet })).
 		with(func(s *Shape) { s.Can.Fence, s.Fenced = true, true }),
-	"fair": oneNode("grants the lock in the order of arrival", "keeps the place of a client that has stopped waiting",
+	"fair": oneNode("grants the lock in the order of arrival", "keeps a client in the queue after it has stopped waiting",
 		instance.with(func(d *design) { d.set = queue("now - tonumber(at) > tonumber(ARGV[4])") }),
 		instance.with(func(d *design) { d.set = queue("false") })),
 	"watchdog": oneNode("extends itself and reports its loss", "extends without comparing the token",
@@ -166,20 +168,20 @@ var All = map[string]Shape{
 		instance.with(func(d *design) { d.set, d.del, d.extend = setFirst, leave, extendEntry }),
 		instance.with(func(d *design) { d.set, d.del, d.extend = setFirst, leaveAll, extendEntry }))),
 
-	"majority": manyNodes("needs a majority of the nodes", "needs a majority only of the nodes that answer",
+	"majority": manyNodes("needs a majority of the nodes", "needs a majority of only those nodes that answer",
 		multiNode, multiNode.with(func(d *design) { d.quorum = atLeastOfAnswers(redlock.Quorum) })),
-	"unanimous": manyNodes("needs all nodes", "needs only the nodes that answer",
+	"unanimous": manyNodes("needs all nodes", "needs only those nodes that answer",
 		multiNode.with(func(d *design) { d.quorum = atLeast(allNodes) }), multiNode.with(func(d *design) { d.quorum = atLeastOfAnswers(allNodes) })).
 		with(func(s *Shape) { s.Quorum = allNodes }),
 	"reversed": manyNodes("asks the nodes one by one, in reverse order", "gives up at the first refusal and keeps its keys",
 		multiNode.with(func(d *design) { d.order = slices.Reverse[[]int] }),
 		multiNode.with(func(d *design) { d.order, d.giveUp = slices.Reverse[[]int], true })),
-	"hasty": manyNodes("returns once it has a quorum", "releases only the nodes that it has waited for",
+	"hasty": manyNodes("returns once it has a quorum", "releases only on the nodes it has waited for",
 		multiNode.with(func(d *design) { d.eager = true }), multiNode.with(func(d *design) { d.eager, d.grantedOnly = true, true })),
 }
 
-// queue returns the vote of the ticket script. silent is the condition under which a waiting client is
-// dropped.
+// ticketQueue returns a vote that runs the ticket script. silent is the condition for dropping a waiting
+// client.
 func queue(silent string) vote { return script(strings.Replace(ticket, "{{silent}}", silent, 1)) }
 
 // locker is one client's lock.
@@ -188,18 +190,18 @@ type locker struct {
 	design
 	env             lock.Env
 	cfg             redlock.Config
-	all             []int // the nodes, in the order of the requests
+	all             []int // in the order of requests
 	attempts, waits int
 }
 
-// hold is an attempt, and the resulting hold if it succeeds.
+// hold is an attempt, and the resulting hold if the attempt succeeds.
 type hold struct {
 	*locker
 	req      request
 	deadline time.Time // zero if there is none
 	fence    int64
-	granted  []int           // nodes known to have granted
-	pending  []chan struct{} // by node, for late answers: closed once it has answered
+	granted  []int           // nodes that have certainly granted the lock
+	pending  []chan struct{} // by node: closed once a late answer has arrived
 	watch    *watch          // nil if the hold doesn't extend itself
 }
 
@@ -241,7 +243,8 @@ func (l *locker) wait(ctx context.Context) {
 	}
 }
 
-// attempt tries once to acquire the lock. If that fails, it removes keys that it may have set.
+// attempt makes one attempt to acquire the lock. If the attempt fails, it removes any keys it may
+// have set.
 func (l *locker) attempt(ctx context.Context, key, waiter string) *hold {
 	l.attempts++
 	h := &hold{locker: l, req: request{key: key, token: l.env.Token(l.attempts), waiter: waiter, ttl: l.cfg.TTL.Milliseconds(), patience: 2 * (l.cfg.RetryMax + l.cfg.Timeout).Milliseconds()}}
@@ -275,13 +278,12 @@ func (l *locker) attempt(ctx context.Context, key, waiter string) *hold {
 	return nil
 }
 
-// earliestExpiry returns the earliest time at which a node may have dropped a key that was requested at the
-// given time.
+// earliestExpiry returns the earliest time at which a node may have dropped a key that was
+// requested at requestTime.
 func (l *locker) earliestExpiry(asked time.Time) time.Time {
 	return asked.Add(l.cfg.TTL - redlock.Drift(l.cfg.TTL, l.cfg.Drift))
 }
 
-// acquire asks the nodes for the lock.
 func (h *hold) acquire(ctx context.Context) []driver.Answer {
 	if h.eager {
 		return h.acquireEagerly(ctx)
@@ -308,8 +310,8 @@ func (h *hold) round(ctx context.Context, nodes []int, v vote) []driver.Answer {
 	return h.cfg.Ask(ctx, nodes, func(ctx context.Context, node int) (int64, error) { return v(ctx, h.Clients[node], h.req) })
 }
 
-// acquireEagerly asks all nodes and returns once enough have granted, or all have answered. The next
-// command to a node waits for its answer.
+// acquireEagerly asks all nodes and returns once enough have granted the lock, or all have
+// answered. The next command to a node waits for the node's answer.
 func (h *hold) acquireEagerly(ctx context.Context) []driver.Answer {
 	h.pending = make([]chan struct{}, len(h.all))
 	received := make(chan driver.Answer, len(h.all))
@@ -381,8 +383,8 @@ func (h *hold) Extend(ctx context.Context) error {
 	return nil
 }
 
-// outcome turns answers into an error: ErrNotHeld if the missing answers could not complete a quorum, and
-// an unknown outcome otherwise.
+// outcome turns answers into an error. The error is ErrNotHeld if there would be no quorum even if
+// all missing answers were yes, and an unknown outcome otherwise.
 func (h *hold) outcome(op string, answers []driver.Answer) error {
 	possible := make([]driver.Answer, len(answers))
 	for i, a := range answers {
@@ -399,8 +401,8 @@ func (h *hold) outcome(op string, answers []driver.Answer) error {
 	return fmt.Errorf("%s %q: outcome unknown", op, h.req.key)
 }
 
-// reentrant is a lock that its holder can acquire repeatedly: each acquire is a field of a hash, in
-// addition to one for the hold, and the last release deletes the hash.
+// reentrantLock is a lock that its holder can acquire repeatedly. Each acquire adds a field to a
+// hash, which has another field for the hold itself. The last release deletes the hash.
 type reentrant struct {
 	*locker
 	held    *hold // nil if not held
@@ -430,8 +432,8 @@ func (r *reentrant) Acquire(ctx context.Context, key string) (lock.Handle, error
 	return outermostHandle{r.held, r}, nil
 }
 
-// reenter acquires a held lock once more. No other client can hold the lock, so a refusal means that the
-// lock is lost. Repeating the request is harmless.
+// reenter acquires a held lock once more. No other client can hold the lock, so a refusal means
+// that the lock is lost. Repeating the request is harmless.
 func (r *reentrant) reenter(ctx context.Context) (lock.Handle, error) {
 	r.entries++
 	h := &hold{locker: r.locker, req: r.held.req}
@@ -485,14 +487,13 @@ type request struct {
 	key, token string
 	waiter     string // identifies one acquire, across all its attempts
 	ttl        int64  // milliseconds
-	patience   int64  // milliseconds after which a silent waiting client is dropped
-	sent       int    // number of earlier sends
+	patience   int64  // milliseconds of silence after which a waiting client is dropped
+	sent       int    // number of times the request was sent before
 }
 
 // vote sends a request to one node. A result above 0 is a grant.
 type vote func(ctx context.Context, node *redis.Client, a request) (int64, error)
 
-// set is SET with NX and PX.
 func set(ctx context.Context, node *redis.Client, a request) (int64, error) {
 	err := node.Do(ctx, "SET", a.key, a.token, "NX", "PX", a.ttl).Err()
 	if errors.Is(err, redis.Nil) {
@@ -501,16 +502,16 @@ func set(ctx context.Context, node *redis.Client, a request) (int64, error) {
 	return 1, err
 }
 
-// script returns a vote that runs a script with two keys, the second of which has the suffix ":more". The
-// script's arguments are the token, the TTL, the waiter and the patience.
+// script returns a vote that runs a script with two keys, the second of which has the suffix
+// ":more". The script's arguments are the token, the TTL, the waiter and the maximum silence.
 func script(text string) vote {
 	return func(ctx context.Context, node *redis.Client, a request) (int64, error) {
 		return node.Do(ctx, "EVAL", text, 2, a.key, a.key+":more", a.token, a.ttl, a.waiter, a.patience).Int64()
 	}
 }
 
-// unlessTaken returns a vote that grants on a nil reply. Any other reply is the remaining time of the
-// current holder.
+// grantOnNil returns a vote that grants the lock on a nil reply. Any other reply is the current
+// holder's remaining time.
 func unlessTaken(v vote) vote {
 	return func(ctx context.Context, node *redis.Client, a request) (int64, error) {
 		_, err := v(ctx, node, a)
@@ -521,7 +522,7 @@ func unlessTaken(v vote) vote {
 	}
 }
 
-// ttlFirst returns a vote that runs a script with one key and the arguments TTL and token.
+// ttlFirstScript returns a vote that runs a script with one key and the arguments TTL and token.
 func ttlFirst(text string) vote {
 	return func(ctx context.Context, node *redis.Client, a request) (int64, error) {
 		return node.Do(ctx, "EVAL", text, 1, a.key, a.ttl, a.token).Int64()
@@ -546,8 +547,8 @@ return redis.call("del", KEYS[1])`)
 	fieldExpire  = ttlFirst(`if redis.call("hexists", KEYS[1], ARGV[2]) == 1 then return redis.call("pexpire", KEYS[1], ARGV[1]) end return 0`)
 	deleteAnyway = ttlFirst(`return redis.call("del", KEYS[1])`)
 
-	// The tickets of waiting clients, in a hash: the client, its number, and when it last asked. The
-	// lowest number that still asks gets the lock next.
+	// A hash contains the tickets of waiting clients: each client's number and the time of its last
+	// request. Among the clients that still ask, the one with the lowest number gets the lock next.
 	ticket = `local now = redis.call("time") now = now[1] * 1000 + math.floor(now[2] / 1000)
 local all, mine, first = redis.call("hgetall", KEYS[2]), nil, nil
 for i = 1, #all, 2 do
@@ -568,8 +569,8 @@ redis.call("hdel", KEYS[2], ARGV[3])
 return 1`
 )
 
-// inTransaction returns a vote that sets the key and its expiry in a transaction. Without "NX", PEXPIRE
-// extends the key of another holder.
+// setInTransaction returns a vote that sets the key and its expiry in a transaction. Without "NX",
+// PEXPIRE extends another holder's key.
 func inTransaction(condition ...any) vote {
 	return func(ctx context.Context, node *redis.Client, a request) (int64, error) {
 		var free *redis.Cmd
@@ -594,7 +595,7 @@ func setThenExpire(ctx context.Context, node *redis.Client, a request) (int64, e
 	return n, err
 }
 
-// checkThenSet sets a key that did not exist when it checked.
+// checkThenSet sets a key that did not exist when it was checked.
 func checkThenSet(ctx context.Context, node *redis.Client, a request) (int64, error) {
 	if err := node.Do(ctx, "GET", a.key).Err(); !errors.Is(err, redis.Nil) {
 		return 0, err
@@ -602,7 +603,7 @@ func checkThenSet(ctx context.Context, node *redis.Client, a request) (int64, er
 	return 1, node.Do(ctx, "SET", a.key, a.token, "PX", a.ttl).Err()
 }
 
-// checkThenDelete deletes a key that belonged to the client when it checked.
+// checkThenDelete deletes a key that belonged to the client when it was checked.
 func checkThenDelete(ctx context.Context, node *redis.Client, a request) (int64, error) {
 	switch value, err := node.Do(ctx, "GET", a.key).Text(); {
 	case errors.Is(err, redis.Nil), err == nil && value != a.token:
@@ -613,8 +614,8 @@ func checkThenDelete(ctx context.Context, node *redis.Client, a request) (int64,
 	return node.Do(ctx, "DEL", a.key).Int64()
 }
 
-// setOrAny treats any existing key as its own when it resends the request, because it assumes that an
-// earlier request has set the key.
+// setOrClaimAny treats any existing key as its own when it resends the request, because it assumes
+// that its earlier request has set the key.
 func setOrAny(ctx context.Context, node *redis.Client, a request) (int64, error) {
 	n, err := set(ctx, node, a)
 	if a.sent > 0 && err == nil {
@@ -640,7 +641,7 @@ func expireAnyway(ctx context.Context, node *redis.Client, a request) (int64, er
 	return node.Do(ctx, "PEXPIRE", a.key, a.ttl).Int64()
 }
 
-// asText returns a vote that sends the token as text, with invalid bytes replaced.
+// withTextToken returns a vote that sends the token as text, with invalid bytes replaced.
 func asText(v vote) vote {
 	return func(ctx context.Context, node *redis.Client, a request) (int64, error) {
 		a.token = strings.ToValidUTF8(a.token, "\uFFFD")
@@ -648,7 +649,7 @@ func asText(v vote) vote {
 	}
 }
 
-// watch extends a hold automatically until it is released or lost.
+// watch extends a hold automatically until the hold is released or lost.
 type watch struct {
 	lost, stop, done chan struct{}
 }
@@ -665,12 +666,12 @@ func (w *watch) end() {
 	<-w.done
 }
 
-// unusedShare is the share of a lease that the watchdog leaves unused, so that a holder that is paused for
-// less learns of the loss before another client has the lock.
+// unusedShare is the share of a lease that the watchdog leaves unused. A holder that is paused for
+// a shorter time still learns of the loss before another client gets the lock.
 const unusedShare = 0.4
 
-// startRenewal starts to extend a hold that was requested at the given time. The hold counts as lost when
-// the node reports that it is, or when the node has not answered for most of the lease.
+// startRenewal starts extending a hold that was requested at requestTime. The hold is considered
+// lost when the node reports the loss, or when the node has not answered for most of the lease.
 func (h *hold) startRenewal(asked time.Time) *watch {
 	w := &watch{lost: make(chan struct{}), stop: make(chan struct{}), done: make(chan struct{})}
 	until := func(asked time.Time) time.Time {

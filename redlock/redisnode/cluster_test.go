@@ -12,7 +12,7 @@ import (
 	"lockpick/redlock/redisnode/redistest"
 )
 
-// Both drivers return an error if a node belongs to a Redis Cluster or is a replica.
+// With both drivers, nodes that belong to a Redis Cluster or are replicas cause errors.
 func TestRejectsClusterNodesAndReplicas(t *testing.T) {
 	cluster := redistest.Start(t, 1, "--cluster-enabled", "yes", "--cluster-config-file", filepath.Join(t.TempDir(), "nodes"))[0]
 	replica := redistest.Start(t, 1, "--replicaof", "127.0.0.1", "1")[0]

@@ -14,8 +14,8 @@ import (
 	"lockpick/redlock/redisnode/redistest"
 )
 
-// TestManyGoroutinesUnderFaults lets 200 goroutines lock their own keys repeatedly while one of
-// five nodes hangs, drops connections or sends garbage. Each must succeed every time.
+// TestManyGoroutinesUnderFaults makes 200 goroutines lock their own keys repeatedly while one of
+// five nodes hangs, drops connections or sends garbage. Every attempt must succeed.
 func TestManyGoroutinesUnderFaults(t *testing.T) {
 	const goroutines, times = 200, 3
 	for fault, answer := range map[string]redistest.Handler{

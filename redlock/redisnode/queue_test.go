@@ -15,12 +15,12 @@ import (
 	"lockpick/redlock/redisnode"
 )
 
-// slowClient is a client whose node takes some time for each exchange.
+// slowClient is a client for a node that takes some time for each exchange.
 type slowClient struct {
 	takes time.Duration
 
 	mu                         sync.Mutex
-	now, most, longest, single int // exchanges in progress, their maximum, the longest pipeline, single commands
+	now, most, longest, single int // exchanges in progress, their maximum, the largest batch, number of single commands
 	sent                       map[string]int
 }
 
@@ -71,15 +71,16 @@ func (p *slowPipeline) Exec(ctx context.Context) ([]redis.Cmder, error) {
 	return p.cmds, p.client.exchange(ctx, p.cmds...)
 }
 
-// A few commands are sent individually. The commands of many goroutines are sent together on a few connections.
+// A few commands are sent individually. The commands of many goroutines are sent in batches on a
+// few connections.
 func TestConcurrentCommandsAreBatched(t *testing.T) {
-	for _, row := range []struct{ asked, single, exchanges, together int }{{8, 8, 8, 1}, {200, 8, 8, 64}} {
+	for _, row := range []struct{ commands, single, exchanges, batch int }{{8, 8, 8, 1}, {200, 8, 8, 64}} {
 		synctest.Test(t, func(t *testing.T) {
 			c := &slowClient{takes: 10 * time.Millisecond, sent: map[string]int{}}
 			n := redisnode.New(c)
 			begin := time.Now()
 			var all sync.WaitGroup
-			for i := range row.asked {
+			for i := range row.commands {
 				all.Go(func() {
 					ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 					defer cancel()
@@ -89,8 +90,8 @@ func TestConcurrentCommandsAreBatched(t *testing.T) {
 				})
 			}
 			all.Wait()
-			if c.single != row.single || c.most != row.exchanges || c.longest != row.together || len(c.sent) != row.asked {
-				t.Errorf("%d commands: %d sent individually, %d concurrent exchanges of up to %d commands, %d sent", row.asked, c.single, c.most, c.longest, len(c.sent))
+			if c.single != row.single || c.most != row.exchanges || c.longest != row.batch || len(c.sent) != row.commands {
+				t.Errorf("%d commands: %d sent individually, %d concurrent exchanges of up to %d commands, %d sent", row.commands, c.single, c.most, c.longest, len(c.sent))
 			}
 			if took := time.Since(begin); took > 20*time.Millisecond {
 				t.Errorf("took %v, want two exchanges of 10ms", took)
@@ -99,8 +100,8 @@ func TestConcurrentCommandsAreBatched(t *testing.T) {
 	}
 }
 
-// A node that hangs delays callers only until their deadlines. Commands that were not sent are reported as such, and
-// are not sent later.
+// A hanging node delays callers only until their deadlines. Commands that were not sent are
+// reported as not sent, and are not sent later.
 func TestQueueOfHangingNode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &slowClient{takes: time.Hour, sent: map[string]int{}}
@@ -128,12 +129,12 @@ func TestQueueOfHangingNode(t *testing.T) {
 		}
 		c.takes = 0
 		if yes, err := n.Release(t.Context(), "later", "a"); !yes || err != nil || c.single != 9 {
-			t.Errorf("a later release: %v, %v, %d sent individually", yes, err, c.single)
+			t.Errorf("later release: %v, %v, %d sent individually", yes, err, c.single)
 		}
 	})
 }
 
-// When a caller gives up, its command in the pipeline continues, and the other commands are not affected.
+// If a caller gives up, its pipelined command continues, and other commands are not affected.
 func TestCanceledCommandInPipeline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &slowClient{takes: 10 * time.Millisecond, sent: map[string]int{}}

@@ -43,12 +43,12 @@ type sample struct {
 	rate           float64 // pairs/s
 	p50, p99       time.Duration
 	allocs         float64 // per pair
-	client, nodes  float64 // CPU time per pair in µs; nodes: all together
-	sets, releases float64 // commands per pair, on all nodes together
+	client, nodes  float64 // CPU time per pair in µs; nodes: sum over all nodes
+	sets, releases float64 // commands per pair, for all nodes together
 	writes         float64 // writes per pair, to all nodes together; fewer than 10 means that requests were batched
 }
 
-// benchmark holds the servers and the locks under measurement.
+// benchmark contains the servers and the locks to measure.
 type benchmark struct {
 	*testing.T
 	addrs   []string
@@ -68,7 +68,7 @@ func newBenchmark(t *testing.T, names string, timeout time.Duration) *benchmark 
 	for _, l := range f.locks {
 		fmt.Printf("  %-16s %s\n", l.name, l.description)
 		f.pairs[l.name] = l.make(t, f.addrs, timeout)
-		f.drive(l.name, 16, 50*time.Millisecond, distinctKey) // establishes the connections
+		f.drive(l.name, 16, 50*time.Millisecond, distinctKey) // to establish the connections
 	}
 	return f
 }
@@ -76,7 +76,7 @@ func newBenchmark(t *testing.T, names string, timeout time.Duration) *benchmark 
 func distinctKey(i int) string { return fmt.Sprint("key", i) }
 func sharedKey(int) string     { return "key" }
 
-// info sums up fields of INFO over all running nodes.
+// info adds up fields of INFO over all running nodes.
 func (f *benchmark) info(section string, read func(line string) float64) (sum float64) {
 	for _, c := range f.clients {
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
@@ -91,7 +91,7 @@ func (f *benchmark) info(section string, read func(line string) float64) (sum fl
 	return sum
 }
 
-// calls returns how often the nodes have executed a command, including calls by scripts.
+// countCalls returns how many times the nodes have executed a command, including calls by scripts.
 func (f *benchmark) calls(command string) float64 {
 	return f.info("commandstats", func(line string) float64 {
 		rest, ok := strings.CutPrefix(line, "cmdstat_"+command+":calls=")
@@ -103,7 +103,7 @@ func (f *benchmark) calls(command string) float64 {
 	})
 }
 
-// cpu returns the CPU time that this process and the nodes have used so far, in µs.
+// cpu returns the CPU time used by this process and by the nodes so far, in µs.
 func (f *benchmark) cpu() (client, nodes float64) {
 	var u syscall.Rusage
 	syscall.Getrusage(syscall.RUSAGE_SELF, &u)
@@ -117,7 +117,7 @@ func (f *benchmark) cpu() (client, nodes float64) {
 	})
 }
 
-// writes returns the number of write system calls of this process.
+// countWrites returns the number of write system calls made by this process.
 func writes() float64 {
 	b, _ := os.ReadFile("/proc/self/io")
 	_, rest, _ := strings.Cut(string(b), "syscw: ")
@@ -125,7 +125,7 @@ func writes() float64 {
 	return n
 }
 
-// measure runs work, which sets s.pairs, and computes the cost per pair.
+// measure runs work, which sets s.pairs, and computes the costs per pair.
 func (f *benchmark) measure(work func(s *sample)) sample {
 	var s sample
 	var before, after runtime.MemStats
@@ -146,7 +146,7 @@ func (f *benchmark) measure(work func(s *sample)) sample {
 	return s
 }
 
-// drive runs pairs in the given number of goroutines for duration d and measures them.
+// measurePairs runs pairs in the given number of goroutines for duration d and measures them.
 func (f *benchmark) drive(name string, goroutines int, d time.Duration, key func(int) string) sample {
 	do := f.pairs[name]
 	took := make([][]time.Duration, goroutines)
@@ -195,8 +195,8 @@ func loadAverage() string {
 	return strings.Join(strings.Fields(string(b))[:1], "")
 }
 
-// table measures all locks and the functions in extra in turn, *benchReps times, and prints the
-// medians.
+// printTable measures all locks and the functions in extra, one after the other, *benchReps times, and
+// prints the medians.
 func (f *benchmark) table(title string, goroutines int, key func(int) string, extra map[string]func() sample) {
 	all := map[string][]sample{}
 	before := loadAverage()
@@ -238,7 +238,7 @@ func (f *benchmark) table(title string, goroutines int, key func(int) string, ex
 	f.checkCommands(all)
 }
 
-// checkCommands fails if the nodes executed too few commands: each pair must set and delete a key
+// checkCommands fails if the nodes executed too few commands. Each pair must set and delete a key
 // on at least a quorum of nodes.
 func (f *benchmark) checkCommands(all map[string][]sample) {
 	for _, l := range f.locks {
@@ -257,7 +257,7 @@ func ratio(a, b float64) string {
 	return fmt.Sprintf("%.2f", a/b)
 }
 
-// TestCompareLocks prints the results with many keys and with one key.
+// TestCompareLocks prints results for many keys and for one key.
 func TestCompareLocks(t *testing.T) {
 	fmt.Printf(benchHeader, runtime.NumCPU(), *benchReps, *benchFor)
 	f := newBenchmark(t, *benchOnly, time.Second)
@@ -278,7 +278,8 @@ func TestCompareLocks(t *testing.T) {
 	f.table("64 goroutines on one key", 64, sharedKey, nil)
 }
 
-// TestCompareLocksOneStopped is like TestCompareLocks, with one of five nodes stopped and a timeout of 50 ms.
+// TestCompareLocksOneStopped is like TestCompareLocks, but one of the five nodes is stopped and the
+// timeout is 50 ms.
 func TestCompareLocksOneStopped(t *testing.T) {
 	fmt.Printf(benchHeader, runtime.NumCPU(), *benchReps, *benchFor)
 	f := newBenchmark(t, cmp.Or(*benchOnly, "wire"), 50*time.Millisecond)

@@ -14,7 +14,7 @@ import (
 	"lockpick/redlock/driver"
 )
 
-// rawConns holds connections for writing SET and EVALSHA without a lock.
+// rawConns contains connections for sending SET and EVALSHA without a lock.
 type rawConns struct {
 	conns []net.Conn
 	in    []*bufio.Reader
@@ -90,8 +90,8 @@ func (x *rawConns) measureBound(t *testing.T, keys int, d time.Duration) (pairs 
 	return pairs / len(x.conns)
 }
 
-// roundTrips returns a pair that only writes to all nodes and reads from all nodes, twice. Only one
-// goroutine may use it.
+// roundTrips returns a pair that writes to all nodes and reads their replies, twice, and does
+// nothing else. Only one goroutine may use it.
 func (x *rawConns) roundTrips() pair {
 	set, release := commands("trip", 1)
 	return func(string) error {

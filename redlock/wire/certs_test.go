@@ -16,7 +16,6 @@ import (
 	"time"
 )
 
-// authority signs certificates.
 type authority struct {
 	*testing.T
 	cert *x509.Certificate
@@ -49,8 +48,7 @@ func (a *authority) sign(cert *x509.Certificate, key *ecdsa.PublicKey) []byte {
 	return der
 }
 
-// issue issues a certificate for 127.0.0.1 that became valid an hour ago and stays valid for d from
-// then.
+// issue issues a certificate for 127.0.0.1. It is valid for d, starting an hour ago.
 func (a *authority) issue(name string, d time.Duration) tls.Certificate {
 	key, from := a.newKey(), time.Now().Add(-time.Hour)
 	der := a.sign(&x509.Certificate{SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: name}, NotBefore: from, NotAfter: from.Add(d),
@@ -75,7 +73,7 @@ func (a *authority) write(name string, der []byte, key *ecdsa.PrivateKey) {
 
 func (a *authority) file(name string) string { return filepath.Join(a.dir, name) }
 
-// clientConfig returns the configuration of a client that trusts the authority and presents the
+// clientConfig returns the configuration for a client that trusts the authority and presents the
 // given certificates.
 func (a *authority) clientConfig(shown ...tls.Certificate) *tls.Config {
 	pool := x509.NewCertPool()

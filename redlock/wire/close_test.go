@@ -95,8 +95,8 @@ func newLockerOnFakes(t *testing.T) (l *redlock.Locker, all []*fakeNode, nodes [
 	return l, all, nodes
 }
 
-// The timeout of a dial doubles after each failure, up to DialTimeout. When the node responds, the
-// timeout is reset to the minimum.
+// The dial timeout doubles after each failure, up to DialTimeout. When the node responds, it is
+// reset to its initial value.
 func TestDialTimeoutDoubles(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var took []time.Duration

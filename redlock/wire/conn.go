@@ -16,22 +16,22 @@ import (
 	"lockpick/redlock/driver"
 )
 
-// pendingRelease is a release that the node may not have received, although it may have received
-// the set that came before. until is when the key expires.
+// pendingRelease is a release that the node may not have received although it may have received the
+// earlier set. until is when the key expires.
 type pendingRelease struct {
 	key, token string
 	until      time.Duration
 }
 
-// maxPending limits the pending releases of an unreachable node. Beyond it, keys that are left behind stay
-// until they expire.
+// maxPending limits the pending releases of an unreachable node. Beyond the limit, keys stay until
+// they expire.
 const maxPending = 1 << 16
 
-// maxBackoff is the longest delay after a failed connection attempt.
+// maxBackoff limits the delay after a failed dial.
 const maxBackoff = 100 * time.Millisecond
 
-// recordUnanswered records what must be remembered about a request that is answered with an error:
-// a release stays pending, unless its set was never sent.
+// recordUnanswered records a request that is answered with an error. A release stays pending,
+// unless its set was never sent.
 func (n *nodeState) recordUnanswered(e entry) {
 	d, isRelease := e.asRelease()
 	if !isRelease {
@@ -47,8 +47,8 @@ func (n *nodeState) recordUnanswered(e entry) {
 	}
 }
 
-// isSet reports whether an operation can give a key its token. If any other operation was not sent,
-// such as an extension, the set before it may still have been.
+// isSet reports whether an operation can set a key to its token. Other operations, such as an
+// extension, say nothing about the set before them: it may have been sent even if they were not.
 func isSet(op driver.Op) bool {
 	return op == driver.OpSet || op == driver.OpSetFenced || op == driver.OpGrant
 }
@@ -63,14 +63,15 @@ func (n *nodeState) Settle(ctx context.Context) error {
 		select {
 		case <-n.opts.After(n.opts.Timeout / 8):
 		case <-ctx.Done():
-			return fmt.Errorf("%d pending: the node did not answer in time, so the keys stay until they expire", pending)
+			return fmt.Errorf("%d pending: the node did not answer in time, so the keys remain until they expire", pending)
 		case <-n.ctx.Done():
 			return errClosed
 		}
 	}
 }
 
-// pendingCount returns the number of releases that were answered with an error before the node replied.
+// pendingCount counts the releases that were answered with an error although the node had not
+// replied.
 func (n *nodeState) pendingCount() (sum int) {
 	now := n.now()
 	n.mu.Lock()
@@ -90,7 +91,7 @@ func (n *nodeState) pendingCount() (sum int) {
 	return sum
 }
 
-// connect starts connecting. The caller must hold the mutex.
+// connect connects in the background. The caller must hold the mutex.
 func (n *nodeState) connect() {
 	n.state = dialing
 	n.running.Add(1)
@@ -108,8 +109,8 @@ func (n *nodeState) connect() {
 	}()
 }
 
-// connectAndServe connects and serves the connection until it ends. If connecting fails, it answers the
-// waiting requests with an error and returns true.
+// connectAndServe connects and serves the connection until it ends. If connecting fails, it answers
+// the waiting requests with an error and returns true.
 func (n *nodeState) connectAndServe() (failed bool) {
 	c, in, err := n.dial()
 	now := n.now()
@@ -149,7 +150,7 @@ func (n *nodeState) connectAndServe() (failed bool) {
 	return false
 }
 
-// sendPendingReleases puts the pending releases before all other requests.
+// sendPendingReleases sends the pending releases before any other request.
 func (n *nodeState) sendPendingReleases(now time.Duration) {
 	for _, d := range n.pendingReleases {
 		if d.until > now {
@@ -161,8 +162,8 @@ func (n *nodeState) sendPendingReleases(now time.Duration) {
 	n.startTimer(now + n.opts.Timeout)
 }
 
-// shouldRetryDial reports whether to connect again after a backoff. Only pending releases require
-// that; any other request that needs a connection opens one itself.
+// shouldRetryDial reports whether to dial again after a backoff. Only pending releases require
+// this; other requests connect when they need to.
 func (n *nodeState) shouldRetryDial() bool {
 	now := n.now()
 	n.mu.Lock()
@@ -183,8 +184,8 @@ func (n *nodeState) shouldRetryDial() bool {
 
 // firstDialTimeouts limits the first dial, in multiples of the lock's timeout. It leaves time for
 // some round trips and computation. If a packet is lost, the kernel retransmits it after a second
-// at the earliest, so a new connection is faster. If the limit was too short, the next dial may
-// take twice as long.
+// at the earliest, so a new connection is faster. If the limit turns out too short, the next dial
+// may take twice as long.
 const firstDialTimeouts = 8
 
 func (n *nodeState) dial() (net.Conn, *replyReader, error) {
@@ -192,7 +193,7 @@ func (n *nodeState) dial() (net.Conn, *replyReader, error) {
 	ctx, cancel := context.WithTimeout(n.ctx, n.dialTimeout)
 	defer cancel()
 	defer func() {
-		if ctx.Err() == nil { // connected or refused
+		if ctx.Err() == nil { // the node accepted or refused the connection
 			n.dialTimeout = 0
 		}
 	}()
@@ -216,11 +217,12 @@ func (n *nodeState) dial() (net.Conn, *replyReader, error) {
 	return c, in, nil
 }
 
-// handshake authenticates, loads the scripts (if the node does not keep them, each is sent in
-// full), and reads the server's run_id and the ID of the connection. If the server process is still
-// the same, it makes the node kill the previous connection, which has the given id and runID.
-// Otherwise the node could read requests from that connection and execute them after those on the
-// new one. In another process, the same ID could belong to another client's connection.
+// handshake authenticates, loads the scripts (a node that does not keep scripts is sent their full
+// text each time), and reads the server's run_id and the connection's ID. If the server process is
+// still the same, it makes the node kill the previous connection, identified by id and runID.
+// Otherwise the node could read requests from that connection and execute them after requests on
+// the new one. In a different server process, the same ID could belong to another client's
+// connection.
 func handshake(ctx context.Context, in *replyReader, o Options, id int64, runID string) error {
 	var b []byte
 	var names []string // names of the first commands, for errors
@@ -256,7 +258,7 @@ func handshake(ctx context.Context, in *replyReader, o Options, id int64, runID 
 	}
 	number := all[len(names)-1]
 	if in.id = number.value; number.kind != ':' || in.at < in.have {
-		return errors.New("the node did not reply to CLIENT ID with a number, or sent more than it should: is this a Redis server?")
+		return errors.New("the node's reply to CLIENT ID was not a number, or it sent more replies than expected: is this a Redis server?")
 	}
 	if r := all[len(names)]; r.err == nil {
 		in.runID = r.text
@@ -274,7 +276,7 @@ func handshake(ctx context.Context, in *replyReader, o Options, id int64, runID 
 	return nil
 }
 
-// explainEOF adds a likely cause if the node closed the very first connection without an answer.
+// explainEOF adds the likely cause if the node closed the very first connection without answering.
 func explainEOF(err error, in *replyReader, o Options, id int64) error {
 	switch {
 	case id != 0 || in.received || !errors.Is(err, io.EOF) && !errors.Is(err, syscall.ECONNRESET) && !errors.Is(err, syscall.EPIPE):
@@ -285,7 +287,7 @@ func explainEOF(err error, in *replyReader, o Options, id int64) error {
 	return fmt.Errorf("the node closed the connection without an answer: %w (it may require a client certificate)", err)
 }
 
-// closeConn closes c, once, and answers all requests on it with an error.
+// closeConn closes c, unless it is closed already, and answers all requests on it with an error.
 func (n *nodeState) closeConn(c net.Conn, err error) {
 	n.mu.Lock()
 	if n.conn != c {
@@ -317,27 +319,27 @@ func answerAll(lost []entry, err error) {
 	}
 }
 
-// replyReader reads the replies of a node on one connection.
+// replyReader reads a node's replies from one connection.
 type replyReader struct {
 	c         net.Conn
 	buf       []byte
 	at, have  int
 	parsed    []reply
-	received  bool // something was received
-	itemsLeft int  // remaining replies of a command with several requests
+	received  bool // at least one byte was received
+	itemsLeft int  // number of replies missing from the current array
 	answered  []answeredRequest
 	resent    bool  // a request was encoded again and must be flushed
 	id        int64 // CLIENT ID of the connection and run_id of the process, from the handshake
 	runID     string
 }
 
-// answeredRequest is a request and its reply.
+// answeredRequest is a request with its reply.
 type answeredRequest struct {
 	r *driver.Request
 	reply
 }
 
-// fill reads more bytes.
+// fill reads more bytes into the buffer.
 func (in *replyReader) fill() error {
 	if in.at > 0 {
 		in.have = copy(in.buf, in.buf[in.at:in.have])
@@ -355,7 +357,6 @@ func (in *replyReader) fill() error {
 	return err
 }
 
-// next reads one reply.
 func (in *replyReader) next() (reply, error) {
 	for {
 		r, size, err := parse(in.buf[in.at:in.have])
@@ -372,7 +373,7 @@ func (in *replyReader) next() (reply, error) {
 	}
 }
 
-// exec writes commands and reads the given number of replies.
+// exec writes commands and reads numReplies replies.
 func (in *replyReader) exec(commands []byte, replies int) (all []reply, err error) {
 	_, err = in.c.Write(commands)
 	for len(all) < replies && err == nil {
@@ -434,7 +435,7 @@ func (n *nodeState) read(in *replyReader) error {
 
 var errUnexpectedReply = errors.New("the node sent an unexpected reply")
 
-// handleReply assigns a reply to the request or the group of requests that it answers.
+// handleReply assigns a reply to the request, or group of requests, that it answers.
 func (n *nodeState) handleReply(in *replyReader, r reply) error {
 	if n.waiting.len() == 0 {
 		return errUnexpectedReply
@@ -461,8 +462,8 @@ func (n *nodeState) handleReply(in *replyReader, r reply) error {
 	return nil
 }
 
-// resend encodes requests again, with the script's full text, after the node refused them because it no
-// longer knows its scripts. It skips a set whose release is already in progress, because the set would be
+// resend encodes rejected requests again, with the script's full text, because the node no longer
+// has its scripts. It skips a set whose release is already in progress, because the set would be
 // executed after the release.
 func (n *nodeState) resend(in *replyReader, same int, why reply) {
 	var retried []entry
@@ -493,8 +494,7 @@ func (n *nodeState) resend(in *replyReader, same int, why reply) {
 			n.output = appendBulk(n.output, d.token)
 		}
 	}
-	// Keep the queue ordered by deadline: the requests behind these must not have earlier
-	// deadlines.
+	// Keep the queue ordered by deadline: later requests must not have earlier deadlines.
 	due, rest := retried[0].due, n.waiting.entries()
 	for i := len(rest) - 1; i >= 0 && rest[i].due > due; i-- {
 		rest[i].due = due
@@ -516,7 +516,7 @@ func appendBulk(b []byte, s string) []byte {
 	return append(b, '\r', '\n')
 }
 
-// appendBulkConcat appends the concatenation of two strings as one bulk string.
+// appendBulkConcat appends s and suffix as one bulk string.
 func appendBulkConcat(b []byte, s, more string) []byte {
 	b = strconv.AppendInt(append(b, '$'), int64(len(s)+len(more)), 10)
 	b = append(append(append(b, '\r', '\n'), s...), more...)
@@ -531,7 +531,6 @@ func appendNumber(b []byte, v int64) []byte {
 	return append(b, '\r', '\n')
 }
 
-// appendCommand appends a command that consists of the given words.
 func appendCommand(b []byte, words ...string) []byte {
 	b = appendArray(b, len(words))
 	for _, w := range words {
@@ -540,8 +539,8 @@ func appendCommand(b []byte, words ...string) []byte {
 	return b
 }
 
-// appendScript appends the start of a command that runs a script, either by its digest or with its full
-// text, which the node then keeps.
+// appendScript appends the start of a command that runs a script. It passes either the script's
+// digest or its full text, which the node then keeps.
 func appendScript(b []byte, s driver.Script, whole bool, keys, args int) []byte {
 	b = appendArray(b, 3+keys+args)
 	if whole {
@@ -570,7 +569,7 @@ func appendStep(b []byte, r *driver.Request, whole bool, runID string) []byte {
 		return appendNumber(appendBulk(b, r.Token), r.Count)
 	case driver.OpGrant:
 		return appendGrant(b, r, whole, runID)
-	case driver.OpAbandon: // requests are in order, so the grant was executed before or never will be
+	case driver.OpAbandon: // requests are in order, so the grant has been executed or never will be
 		return appendBulk(appendBulk(appendReleases(b, 1, whole), r.Key), r.Token)
 	case driver.OpIdentify:
 		return appendScript(b, driver.Identity, true, 0, 0)
@@ -580,7 +579,7 @@ func appendStep(b []byte, r *driver.Request, whole bool, runID string) []byte {
 	panic(fmt.Sprintf("wire: unknown operation %d", r.Op))
 }
 
-// appendGrants appends several OpGrant requests on the same terms as one command.
+// appendGrants appends several OpGrant requests with the same terms as one command.
 func appendGrants(b []byte, all []entry, whole bool, runID string) []byte {
 	if len(all) == 0 {
 		return b
@@ -614,7 +613,8 @@ func appendGrants(b []byte, all []entry, whole bool, runID string) []byte {
 	return appendBulk(appendNumber(appendNumber(appendNumber(b, terms.TTL.Milliseconds()), counted), terms.Quarantine.Milliseconds()), runID)
 }
 
-// appendGrant appends one OpGrant request. It needs no tombstone, because no grant arrives after its release.
+// appendGrant appends one OpGrant request. It needs no tombstone, because no grant arrives after
+// its release.
 func appendGrant(b []byte, r *driver.Request, whole bool, runID string) []byte {
 	args, counted := 4, int64(0)
 	if runID != "" {
@@ -633,8 +633,8 @@ func appendGrant(b []byte, r *driver.Request, whole bool, runID string) []byte {
 	return b
 }
 
-// reply is a reply of a node: an integer, which is above 0 for yes; an error; or the header of an
-// array with items elements, which follow as replies of their own.
+// reply is one reply from a node: an integer, which is above 0 for yes; an error; or the header of
+// an array, whose items follow as separate replies.
 type reply struct {
 	value int64
 	err   error
@@ -643,18 +643,19 @@ type reply struct {
 	kind  byte // type byte
 }
 
-// answers reports whether r is a valid reply to e: a status or null for SET, an integer for a script.
+// isReplyTo reports whether r is a valid reply to e: a status or null for SET, an integer for a
+// script.
 func (r reply) answers(e *entry) bool {
 	if e.r != nil && e.r.Op == driver.OpSet {
 		return r.kind == '+' || r.kind == '$' && r.value == 0
 	}
-	return r.kind == ':' || e.r == nil && e.unanswered == nil // the operation is not known any more
+	return r.kind == ':' || e.r == nil && e.unanswered == nil // the operation is no longer known
 }
 
-// errIncomplete means that a reply is not complete yet.
+// errIncomplete means that the rest of a reply is still missing.
 var errIncomplete = errors.New("incomplete")
 
-// maxBulkLen limits the length of a string in a reply. No expected string is longer than a digest.
+// maxBulkLen limits the length of strings in replies. No expected string is longer than a digest.
 const maxBulkLen = 1 << 10
 
 // shortString returns b as a string, or "" if b is so short that only its presence matters.
@@ -665,7 +666,7 @@ func shortString(b []byte) string {
 	return string(b)
 }
 
-// parse parses one reply at the start of b and returns its length.
+// parse parses the reply at the start of b and returns its length.
 func parse(b []byte) (r reply, size int, err error) {
 	end := bytes.IndexByte(b, '\n')
 	if end < 0 {

@@ -17,7 +17,8 @@ import (
 	"lockpick/redlock/wire"
 )
 
-// With both drivers, every acquire succeeds and no key is left while servers forget their scripts or restart.
+// With both drivers, every acquire succeeds and no keys are left although servers forget their
+// scripts or restart.
 func TestForgetfulServers(t *testing.T) {
 	drivers := map[string]func(string) (redlock.Node, func() error){
 		"wire": func(addr string) (redlock.Node, func() error) {
@@ -41,12 +42,12 @@ func TestForgetfulServers(t *testing.T) {
 				}
 			})
 			if driver == "wire" && f.unknownScripts() < 10 {
-				t.Errorf("the servers refused only %d scripts, too few to test anything", f.unknownScripts())
+				t.Errorf("the servers rejected only %d scripts, too few for a meaningful test", f.unknownScripts())
 			}
 		})
 		t.Run(driver+"/restarts", func(t *testing.T) {
 			f := newForgetfulServers(t, addrs, node)
-			f.whileLocking(6, f.restart, func(error) {}) // after two restarts the outcome of a release is unknown
+			f.whileLocking(6, f.restart, func(error) {}) // after two restarts, the outcome of a release is unknown
 		})
 	}
 }
@@ -85,7 +86,7 @@ func (f *forgetfulServers) must(c *redis.Client, args ...any) any {
 	return got
 }
 
-// whileLocking calls forget the given number of times, with one server after another, while 16
+// forgetWhileLocking calls forget the given number of times, for one server after another, while 16
 // clients acquire and release locks.
 func (f *forgetfulServers) whileLocking(times int, forget func(*redis.Client), released func(error)) {
 	var done atomic.Bool
@@ -116,7 +117,7 @@ func (f *forgetfulServers) whileLocking(times int, forget func(*redis.Client), r
 	for i, c := range f.clients {
 		for text := ""; !strings.Contains(text, "cmdstat_incr:"); time.Sleep(time.Millisecond) {
 			if text, _ = c.Info(ctx, "commandstats").Result(); ctx.Err() != nil {
-				f.Errorf("server %d has granted no lock since it forgot", i+1)
+				f.Errorf("server %d has granted no lock since it last forgot its scripts or restarted", i+1)
 				break
 			}
 		}
@@ -143,7 +144,7 @@ func (f *forgetfulServers) whileLocking(times int, forget func(*redis.Client), r
 // restart restarts a server and waits until it is back.
 func (f *forgetfulServers) restart(c *redis.Client) {
 	before := f.runID(c)
-	c.Do(context.Background(), "DEBUG", "RESTART") // sends no reply
+	c.Do(context.Background(), "DEBUG", "RESTART") // never sends a reply
 	for f.runID(c) == before || f.runID(c) == "" {
 		time.Sleep(time.Millisecond)
 	}
@@ -155,7 +156,7 @@ func (f *forgetfulServers) runID(c *redis.Client) string {
 	return strings.TrimSpace(rest[:min(len(rest), 40)])
 }
 
-// unknownScripts returns how many scripts the servers did not know.
+// unknownScripts returns how many times the servers rejected an unknown script.
 func (f *forgetfulServers) unknownScripts() (sum int) {
 	for _, c := range f.clients {
 		text, _ := c.Info(context.Background(), "errorstats").Result()

@@ -31,7 +31,7 @@ func (b *burst) Answered(r *driver.Request, value int64, err error) {
 
 func readAll(value int64, err error) string {
 	if err != nil {
-		word, _, _ := strings.Cut(err.Error(), " ") // the remaining text contains the script's name
+		word, _, _ := strings.Cut(err.Error(), " ") // the rest contains the script's name
 		return word
 	}
 	return fmt.Sprint(value)
@@ -49,8 +49,8 @@ func (b *burst) send(n *wire.Node, all []driver.Request) []string {
 	return b.got
 }
 
-// Grants that share a script get the same answers as individual grants: with all terms, for free and taken keys and for
-// the holder's own, and even if one of them fails.
+// Grants that share a script get the same answers as individual grants: with all terms, for free
+// keys, taken keys and the holder's own key, and even if some grants fail.
 func TestBatchedGrants(t *testing.T) {
 	addrs, ctx := redistest.Start(t, 2), context.Background()
 	batched, first := open(t, addrs[0])
@@ -91,7 +91,7 @@ func TestBatchedGrants(t *testing.T) {
 				want = readAll(single.Grant(ctx, r.Key, r.Token, r.Terms))
 			}
 			if got[i] != want {
-				t.Fatalf("request %d of %d, op %v on %s with %s: %s in the batch, %s alone", i, len(all), r.Op, r.Key, r.Token, got[i], want)
+				t.Fatalf("request %d of %d, op %v on %s with %s: %s in a batch, %s alone", i, len(all), r.Op, r.Key, r.Token, got[i], want)
 			}
 		}
 	}
@@ -101,13 +101,13 @@ func TestBatchedGrants(t *testing.T) {
 		_, rest, _ := strings.Cut(stats, "cmdstat_evalsha:calls=")
 		calls := 0
 		if fmt.Sscan(rest, &calls); calls > 10*merged {
-			t.Errorf("%d scripts for %d bursts: requests were not batched", calls, merged)
+			t.Errorf("%d scripts ran for %d bursts: requests were not batched", calls, merged)
 		}
 	}
 }
 
-// During a quarantine, a batch of grants is refused as a whole. A node without a count starts
-// counting at its clock.
+// During a quarantine, all grants in a batch are refused. A node without a count starts counting at
+// the time on its clock.
 func TestBatchedGrantsOnNewNode(t *testing.T) {
 	ctx := context.Background()
 	n, client := open(t, redistest.Start(t, 1)[0])
@@ -118,7 +118,7 @@ func TestBatchedGrantsOnNewNode(t *testing.T) {
 		}
 		return new(burst).send(n, all)
 	}
-	want(t, "a new node", ask(time.Minute), "[QUARANTINE QUARANTINE QUARANTINE]")
+	want(t, "grants on a new node", ask(time.Minute), "[QUARANTINE QUARANTINE QUARANTINE]")
 	client.PExpire(ctx, driver.QuarantineKey, time.Millisecond)
 	for client.Exists(ctx, driver.QuarantineKey).Val() == 1 { // until Redis has expired the key
 	}
@@ -131,13 +131,13 @@ func TestBatchedGrantsOnNewNode(t *testing.T) {
 			t.Errorf("count %s, but the clock was between %d and %d", c, before, after)
 		}
 	}
-	want(t, "a repeated grant", ask(0), fmt.Sprint(counts))
+	want(t, "repeated grants", ask(0), fmt.Sprint(counts))
 	client.Set(ctx, driver.RunIDKey, "another process", 0)
-	want(t, "a node that restarted", ask(time.Minute), "[QUARANTINE QUARANTINE QUARANTINE]")
+	want(t, "grants on a restarted node", ask(time.Minute), "[QUARANTINE QUARANTINE QUARANTINE]")
 }
 
-// If the node does not know the script of a batch of grants, only those that have not been released meanwhile are
-// resent.
+// If a node does not know the script for a batch of grants, only the grants that have not been
+// released in the meantime are resent.
 func TestResendsForgottenGrants(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f, a := newFake(t), &answers{}
@@ -162,7 +162,7 @@ func TestResendsForgottenGrants(t *testing.T) {
 				if strings.Contains(released, token) {
 					answer = "NOSCRIPT No matching script."
 				}
-				want(t, fmt.Sprintf("%s of a, b, c after the release of %q", token, released), a.get(r), answer)
+				want(t, fmt.Sprintf("grant %s of a, b, c after the release of %q", token, released), a.get(r), answer)
 			}
 		}
 	})

@@ -51,8 +51,8 @@ func TestBatch(t *testing.T) {
 	})
 }
 
-// With random bursts of requests, the operations with the same token are executed in order, and
-// each is answered once.
+// In random bursts of requests, operations with the same token are executed in order, and each
+// operation is answered once.
 func TestOrder(t *testing.T) {
 	for seed := range uint64(50) {
 		bubble(t, func(t *testing.T) {
@@ -83,7 +83,7 @@ func TestOrder(t *testing.T) {
 			}
 			n.Flush()
 			synctest.Wait()
-			// A release that is executed before its set would leave the key.
+			// A release executed before its set would leave the key behind.
 			want(t, "keys left", f.keys, "map[]")
 			for r, got := range a.got {
 				want(t, "answer to "+r.Token, got, "1")
@@ -93,8 +93,9 @@ func TestOrder(t *testing.T) {
 	}
 }
 
-// If a node accepts requests but sends no replies, each request is answered at its deadline, and the connection is
-// replaced a quarter of the timeout later. The unanswered releases are sent first on the next connection.
+// If a node accepts requests but sends no replies, each request is answered at its deadline, and
+// the connection is replaced a quarter of the timeout later. The unanswered releases are sent first
+// on the next connection.
 func TestUnresponsiveNode(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f, a := newFake(t), &answers{}
@@ -117,12 +118,12 @@ func TestUnresponsiveNode(t *testing.T) {
 		want(t, "answers at the deadline", a.get(set)+", "+a.get(release), "no answer in time, no answer in time")
 		time.Sleep(timeout/4 - 1)
 		want(t, "connections", f.dials(), 1)
-		want(t, "answer to the second", a.get(second), "")
+		want(t, "answer to the second set", a.get(second), "")
 		time.Sleep(time.Nanosecond)
 		synctest.Wait()
 		want(t, "connections after another quarter", f.dials(), 2)
-		want(t, "answer to the second", a.get(second), "no answer in time: the node is unresponsive")
-		want(t, "time of the answer", a.at[second].Sub(start), timeout*5/4)
+		want(t, "answer to the second set", a.get(second), "no answer in time: the node is unresponsive")
+		want(t, "time until the answer", a.at[second].Sub(start), timeout*5/4)
 		f.update(func() { f.hold, f.log = nil, nil })
 		close(hold)
 		synctest.Wait()
@@ -138,8 +139,8 @@ func TestUnresponsiveNode(t *testing.T) {
 	})
 }
 
-// Pending releases are sent as soon as there is a connection, unless the key has expired. A set that was never
-// sent needs no release.
+// Pending releases are sent as soon as there is a connection, unless the key has expired. A set
+// that was never sent needs no release.
 func TestPendingReleases(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f, a := newFake(t), &answers{}
@@ -171,7 +172,7 @@ func TestPendingReleases(t *testing.T) {
 	})
 }
 
-// A granted key is released even if a later request of its holder was never sent.
+// A granted key is released even if the holder's next request was never sent.
 func TestPendingReleaseAfterFailedRequest(t *testing.T) {
 	for name, op := range map[string]driver.Op{"extended": driver.OpExtend, "fence raised": driver.OpRaiseFence} {
 		t.Run(name, func(t *testing.T) {
@@ -185,7 +186,7 @@ func TestPendingReleaseAfterFailedRequest(t *testing.T) {
 				synctest.Wait()
 				f.update(func() { f.refuse, f.log = errRefused, nil; f.conns[0].Close() })
 				synctest.Wait()
-				a.submit(n, op, "1") // waits for a connection that can't be made
+				a.submit(n, op, "1") // waits for a connection that can't be established
 				synctest.Wait()
 				a.submit(n, op, "2") // submitted after the failure
 				for _, token := range []string{"1", "2"} {
@@ -201,7 +202,8 @@ func TestPendingReleaseAfterFailedRequest(t *testing.T) {
 	}
 }
 
-// If a node forgets its scripts, requests are resent with the full text, without loss or reordering.
+// If a node forgets its scripts, requests are resent with the scripts' full text. None is lost or
+// reordered.
 func TestResendsForgottenScripts(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f, a := newFake(t), &answers{}
@@ -219,20 +221,22 @@ func TestResendsForgottenScripts(t *testing.T) {
 		n.Flush()
 		synctest.Wait()
 		want(t, "commands", strings.Join(f.commands(), ", "), "RELEASE k0 0 k1 1 k2 2 k3 3, SCRIPT kf kf:fence f 1000")
-		want(t, "the count", a.get(fenced), 7)
+		want(t, "count", a.get(fenced), 7)
 		f.update(func() { clear(f.scripts); f.log = nil })
-		// The release of this set is submitted before the node replies that it does not know the script.
+		// The release is submitted before the node replies that it does not know the script for the
+		// set.
 		fenced = a.submit(n, driver.OpSetFenced, "g")
 		n.Flush()
 		a.submit(n, driver.OpRelease, "g")
 		n.Flush()
 		synctest.Wait()
 		want(t, "commands", strings.Join(f.commands(), ", "), "RELEASE kg g")
-		want(t, "the set", a.get(fenced), "NOSCRIPT No matching script.")
+		want(t, "answer to the set", a.get(fenced), "NOSCRIPT No matching script.")
 	})
 }
 
-// After a pause of this process, replies waiting in the socket are read before any request times out.
+// After this process was paused, replies waiting in the socket are read before any request times
+// out.
 func TestPausedProcess(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f, a := newFake(t), &answers{}
@@ -302,13 +306,13 @@ func TestInvalidRepliesToSet(t *testing.T) {
 			n.Flush()
 			synctest.Wait()
 			if got := a.get(set); !strings.Contains(got, "the node sent") {
-				t.Errorf("reply %q to SET: %s", say, got)
+				t.Errorf("reply %q to SET: got %s", say, got)
 			}
 		})
 	}
 }
 
-// A server that does not complete the handshake like a Redis server grants nothing.
+// A server that does not complete the handshake like a Redis server gets no votes.
 func TestInvalidHandshake(t *testing.T) {
 	for _, say := range []string{"+OK\r\n", "*3\r\n:1\r\n+OK\r\n:1\r\n", strings.Repeat(":1\r\n", 40)} {
 		bubble(t, func(t *testing.T) {
@@ -317,13 +321,13 @@ func TestInvalidHandshake(t *testing.T) {
 			set := a.submit(f.node(nil), driver.OpSet, "1")
 			synctest.Wait()
 			if got := a.get(set); !strings.Contains(got, "is this a Redis server?") {
-				t.Errorf("reply %q to every command: %s", say, got)
+				t.Errorf("reply %q to every command: got %s", say, got)
 			}
 		})
 	}
 }
 
-// The handshake follows the options, and its errors are reported.
+// The handshake depends on the options, and its errors are reported.
 func TestHandshake(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := newFake(t)
@@ -341,8 +345,8 @@ func TestHandshake(t *testing.T) {
 	})
 }
 
-// The previous connection is killed by its ID, but not in another server process, where the ID belongs to another
-// connection. If it can't be killed, the new connection is not used.
+// The previous connection is killed by its ID, but not if the server process has changed, because
+// the ID then belongs to another connection. If it can't be killed, the new connection is not used.
 func TestKillsPreviousConnection(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := newFake(t)
@@ -357,27 +361,27 @@ func TestKillsPreviousConnection(t *testing.T) {
 		want(t, "second connection", reconnect(), nil)
 		want(t, "third connection", reconnect(), nil)
 		f.update(func() { f.runID = "process-2" })
-		want(t, "another process", reconnect(), nil)
+		want(t, "new server process", reconnect(), nil)
 		f.update(func() { f.runID, f.nextID = "", 0 })
-		want(t, "unknown process", reconnect(), nil)
-		want(t, "unknown process again", reconnect(), nil)
+		want(t, "unknown server process", reconnect(), nil)
+		want(t, "unknown server process again", reconnect(), nil)
 		f.update(func() { f.nextID = 0 })
 		want(t, "lower connection ID", reconnect(), nil)
 		f.update(func() { want(t, "kills", f.kills, "[1 2 1]"); f.denyKill, f.nextID = true, 5 })
-		want(t, "not allowed", reconnect(), "connect to n:1: CLIENT KILL: NOPERM no (allow it in the node's ACL; the documentation of package redlock/driver lists what a lock needs)")
+		want(t, "CLIENT KILL not allowed", reconnect(), "connect to n:1: CLIENT KILL: NOPERM no (allow it in the node's ACL; the documentation of package redlock/driver lists what a lock needs)")
 	})
 }
 
-// Requests to unreachable nodes fail at the latest at their deadlines, and no goroutines are left.
+// Requests to unreachable nodes fail no later than their deadlines, and no goroutines are left.
 func TestUnreachable(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(f *fakeNode, o *wire.Options)
 		after  time.Duration
 		err    string
 	}{
-		"refused":             {func(f *fakeNode, _ *wire.Options) { f.refuse = errRefused }, 0, "connect to n:1: connection refused"},
-		"unresponsive node":   {func(f *fakeNode, _ *wire.Options) { f.delay = time.Hour }, timeout, "no answer in time"},
-		"dial without result": {func(f *fakeNode, o *wire.Options) { o.Dial = dialUnresponsive }, timeout, "no answer in time"},
+		"refused dial":      {func(f *fakeNode, _ *wire.Options) { f.refuse = errRefused }, 0, "connect to n:1: connection refused"},
+		"unresponsive node": {func(f *fakeNode, _ *wire.Options) { f.delay = time.Hour }, timeout, "no answer in time"},
+		"hanging dial":      {func(f *fakeNode, o *wire.Options) { o.Dial = dialUnresponsive }, timeout, "no answer in time"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
@@ -490,6 +494,6 @@ func TestTLSAndUnix(t *testing.T) {
 	n := wire.New(wire.Options{Addr: tcp.Addr().String(), TLS: &tls.Config{}, Timeout: 10 * time.Second})
 	defer n.Close()
 	if _, err := n.Set(t.Context(), "k", "t", time.Second); err == nil {
-		t.Error("the node trusts an unknown certificate")
+		t.Error("the node trusted an unknown certificate")
 	}
 }

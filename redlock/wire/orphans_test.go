@@ -20,8 +20,8 @@ import (
 	"lockpick/redlock/wire"
 )
 
-// cutter is a proxy that cuts connections to a node. Data that the client has sent by then still reaches the node
-// later, like packets in flight.
+// cutter is a proxy that cuts connections to a node. Data that the client sent before the cut still
+// reaches the node later, like packets in flight.
 type cutter struct {
 	*testing.T
 	net.Listener
@@ -88,8 +88,8 @@ func (c *cutter) forward(client net.Conn) {
 	}
 }
 
-// Ten thousand locks are acquired and released while connections are cut with requests in flight. No key is left on
-// any node, although the keys' TTL is an hour.
+// Ten thousand locks are acquired and released while connections are cut with requests in flight.
+// No keys are left on any node, although the keys' TTL is an hour.
 func TestNoKeysAreLeft(t *testing.T) {
 	for name, terms := range map[string]redlock.Config{"plain": {}, "fence": {Fence: true}} {
 		t.Run(name, func(t *testing.T) { testNoKeysAreLeft(t, terms) })
@@ -111,7 +111,7 @@ func testNoKeysAreLeft(t *testing.T, cfg redlock.Config) {
 		t.Fatal(err)
 	}
 	const at, rounds = 20, 500
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute) // a key that was left behind would block an acquire
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute) // a key left behind would block an acquire
 	defer cancel()
 	var all sync.WaitGroup
 	for i := range at {
@@ -158,6 +158,6 @@ func testNoKeysAreLeft(t *testing.T, cfg redlock.Config) {
 		}
 	}
 	if t.Logf("%d connections were cut", cuts); cuts < 30 {
-		t.Error("too few cuts to test anything, want at least 30")
+		t.Error("too few cuts for a meaningful test, want at least 30")
 	}
 }

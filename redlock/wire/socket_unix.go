@@ -4,16 +4,16 @@ package wire
 
 import "syscall"
 
-// nonblockingWriter writes to a socket without blocking. It is reused because its callback would otherwise be
-// allocated for each write.
+// nonblockingWriter writes to a socket without blocking. It is reused because its callback would
+// otherwise be allocated for each write.
 type nonblockingWriter struct {
 	buf      []byte
 	done     int
 	callback func(fd uintptr) bool
 }
 
-// write writes as much as the socket accepts immediately and returns the number of bytes. An error is
-// reported to the write of the remaining data.
+// write writes as much as the socket accepts at once and returns the number of bytes. If there is
+// an error, writing the remaining data will report it.
 func (w *nonblockingWriter) write(raw syscall.RawConn, buf []byte) int {
 	if raw == nil {
 		return 0

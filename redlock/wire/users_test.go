@@ -25,13 +25,13 @@ import (
 // securedServer is a real server with a Unix socket, a TLS port, users and a password.
 type securedServer struct {
 	*testing.T
-	admin                 *redis.Client // uses one connection, made before a password was set
+	admin                 *redis.Client // uses one connection, opened before a password was set
 	plain, secure, socket string        // addresses
-	trusted, other        *authority    // the server trusts own
+	trusted, other        *authority    // the server trusts only trustedCA
 }
 
 func newSecuredServer(t *testing.T) *securedServer {
-	dir, err := os.MkdirTemp("", "lockpick-socket") // t.TempDir is too long a path for a socket
+	dir, err := os.MkdirTemp("", "lockpick-socket") // t.TempDir is too long for a socket's path
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,14 +54,14 @@ func newSecuredServer(t *testing.T) *securedServer {
 		if err = g.setCertificate("server", "tls-port", fmt.Sprint(l.Addr().(*net.TCPAddr).Port)); err == nil {
 			return g
 		} else if strings.Contains(err.Error(), "Unknown option") {
-			t.Skip("skipped: this redis-server is built without TLS")
+			t.Skip("skipped: this redis-server was built without TLS")
 		}
 	}
 	t.Fatal("found no free port for TLS")
 	return nil
 }
 
-// setCertificate sets the server's certificate and the additional settings in more.
+// setCertificate sets the server's certificate and additional settings.
 func (g *securedServer) setCertificate(cert string, more ...any) error {
 	return g.admin.Do(g.Context(), append([]any{"CONFIG", "SET", "tls-ca-cert-file", g.trusted.file("ca.crt"),
 		"tls-cert-file", g.trusted.file(cert + ".crt"), "tls-key-file", g.trusted.file(cert + ".key")}, more...)...).Err()
@@ -79,8 +79,8 @@ type access struct {
 	addr, user, password string
 	tls                  *tls.Config
 	resp                 int           // protocol version for go-redis; default 2
-	dialTimeout          time.Duration // dial timeout; default 10 s
-	onlyDriver           string        // restricts the test to one driver
+	dialTimeout          time.Duration // default 10 s
+	onlyDriver           string        // if set, other drivers are not tested
 }
 
 // nodes returns a node on the server for each driver.
@@ -120,7 +120,7 @@ func (g *securedServer) lock(n redlock.Node) error {
 		return err
 	}
 	if other, err := l.Acquire(ctx, "k"); err == nil {
-		return fmt.Errorf("a second client acquired %v while the lock was held", other.Token())
+		return fmt.Errorf("a second client acquired the lock with token %v while it was held", other.Token())
 	}
 	if _, err := n.(driver.Fencer).RaiseFence(ctx, "k", s.Token(), s.Fence()+5); err != nil {
 		return err
@@ -166,7 +166,7 @@ func TestServerConfigurations(t *testing.T) {
 			if err := g.lock(n); err != nil {
 				failed++
 				if !strings.Contains(err.Error(), "package redlock/driver lists what a lock needs") {
-					t.Errorf("%s without %s: %v", driver, what, err)
+					t.Errorf("%s without permission %s: %v", driver, what, err)
 				}
 			}
 		}
@@ -177,8 +177,8 @@ func TestServerConfigurations(t *testing.T) {
 	}
 }
 
-// documentedPermissions returns the permissions that a lock's user needs according to the
-// documentation of package driver.
+// documentedPermissions returns the permissions that a lock's user needs according to package
+// driver's documentation.
 func documentedPermissions(t *testing.T) (words []any) {
 	text, err := os.ReadFile("../driver/driver.go")
 	if err != nil {
@@ -192,24 +192,25 @@ func documentedPermissions(t *testing.T) (words []any) {
 		}
 	}
 	if len(words) < 5 {
-		t.Fatalf("found only the permissions %v", words)
+		t.Fatalf("found only these permissions: %v", words)
 	}
 	return words
 }
 
-// Authentication errors say what is wrong, where, and how to fix it. The drivers do not keep reconnecting.
+// Authentication errors say what is wrong, where, and how to fix it. The drivers do not reconnect
+// over and over.
 func TestAuthenticationErrors(t *testing.T) {
 	g := newSecuredServer(t)
 	g.must("ACL", "SETUSER", "ann", "on", ">secret", "~*", "+@all")
-	// When a server closes a connection, its last message may be lost. Both drivers then report a closed connection,
-	// and wire adds a likely reason.
+	// When a server closes a connection, its last message may get lost. Both drivers then report a
+	// closed connection, and wire adds the likely reason.
 	fails := func(name string, w access, says string) {
 		t.Helper()
 		for driver, n := range g.nodes(w) {
 			before := g.connections()
 			err := g.lock(n)
 			if err == nil {
-				t.Errorf("%s, %s: the lock works", name, driver)
+				t.Errorf("%s, %s: the lock works, want an error", name, driver)
 				continue
 			}
 			says := says
@@ -220,18 +221,18 @@ func TestAuthenticationErrors(t *testing.T) {
 				t.Errorf("%s, %s: %v; want %q", name, driver, err, says)
 			}
 			if n := g.connections() - before; n > 2 {
-				t.Errorf("%s, %s: %d connections", name, driver, n)
+				t.Errorf("%s, %s: %d connections, want at most 2", name, driver, n)
 			}
 		}
 	}
 	ofClient := g.trusted.issue("client", 2*time.Hour)
 	fails("no certificate", access{addr: g.secure, tls: g.trusted.clientConfig()}, "set this client's certificate|it may require a client certificate")
-	fails("another's certificate", access{addr: g.secure, tls: g.trusted.clientConfig(g.other.issue("client", 2*time.Hour))}, "that the node trusts|it may require a client certificate")
+	fails("another authority's certificate", access{addr: g.secure, tls: g.trusted.clientConfig(g.other.issue("client", 2*time.Hour))}, "that the node trusts|it may require a client certificate")
 	fails("an expired certificate", access{addr: g.secure, tls: g.trusted.clientConfig(g.trusted.issue("old", time.Minute))}, "renew this client's certificate|it may require a client certificate")
-	fails("another authority", access{addr: g.secure, tls: g.other.clientConfig(ofClient)}, "to RootCAs")
+	fails("a server certificate from another authority", access{addr: g.secure, tls: g.other.clientConfig(ofClient)}, "to RootCAs")
 	elsewhere := g.trusted.clientConfig(ofClient)
 	elsewhere.ServerName = "elsewhere"
-	fails("another name", access{addr: g.secure, tls: elsewhere}, "set ServerName")
+	fails("another server name", access{addr: g.secure, tls: elsewhere}, "set ServerName")
 	fails("TLS to a plain port", access{addr: g.plain, tls: g.trusted.clientConfig(), dialTimeout: 100 * time.Millisecond}, "the server may not use TLS|deadline exceeded")
 	fails("a TLS port without TLS", access{addr: g.secure}, "it may require TLS|EOF|reset")
 	fails("no socket", access{addr: g.socket + "x"}, "no such file")
@@ -239,14 +240,14 @@ func TestAuthenticationErrors(t *testing.T) {
 		t.Fatal(err)
 	}
 	fails("a server's expired certificate", access{addr: g.secure, tls: g.trusted.clientConfig(ofClient)}, "renew the node's certificate")
-	fails("a password on a server without one", access{addr: g.plain, password: "x", onlyDriver: "wire"}, "remove the password") // go-redis continues without
+	fails("a password on a server without one", access{addr: g.plain, password: "x", onlyDriver: "wire"}, "remove the password") // go-redis connects without the password
 	g.must("CONFIG", "SET", "requirepass", "pass")
 	fails("no password", access{addr: g.plain}, "set the node's password")
 	fails("a wrong password", access{addr: g.socket, password: "x"}, "check the user name and the password")
 	fails("a wrong user", access{addr: g.plain, user: "eve", password: "secret", resp: 3}, "check the user name and the password")
 }
 
-// containsAny reports whether text contains one of the words, which are separated by "|".
+// containsAny reports whether text contains any of the words, which are separated by "|".
 func containsAny(text, words string) bool {
 	for w := range strings.SplitSeq(words, "|") {
 		if strings.Contains(text, w) {
@@ -256,7 +257,7 @@ func containsAny(text, words string) bool {
 	return false
 }
 
-// connections returns the number of connections that the server has accepted.
+// numConnections returns how many connections the server has accepted so far.
 func (g *securedServer) connections() (n int) {
 	text, err := g.admin.Info(g.Context(), "stats").Result()
 	if err != nil {

@@ -94,8 +94,8 @@ func TestQuarantine(t *testing.T) {
 	try("2", "true <nil>")
 	before, _ := n.Grant(ctx, "l", "1", terms)
 	client.Del(ctx, "l", driver.CountKey("l"))
-	if after, err := n.Grant(ctx, "l", "2", terms); after < before || err != nil { // both may be in the same millisecond
-		t.Errorf("after the loss of a count, it continues at %d after %d, %v", after, before, err)
+	if after, err := n.Grant(ctx, "l", "2", terms); after < before || err != nil { // both grants may be in the same millisecond
+		t.Errorf("the count was %d, but %d after it was lost; error: %v", before, after, err)
 	}
 	client.Set(ctx, driver.RunIDKey, "another process", 0)
 	try("3", refused)
@@ -143,7 +143,7 @@ func TestLock(t *testing.T) {
 					t.Errorf("%d votes, fence %d; want 5 and %d", l.Votes(), l.Fence(), j+1)
 				}
 				if other, err := c.Acquire(ctx, l.Key()); err == nil {
-					t.Errorf("a second client acquired %v while the lock was held", other.Token())
+					t.Errorf("a second client acquired the lock with token %v while it was held", other.Token())
 				}
 				if err := l.Extend(ctx); err != nil {
 					t.Error(err)
