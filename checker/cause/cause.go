@@ -522,7 +522,7 @@ func explainEarlyExpiry(r *facts.Facts, x lossCase, end *history.Event) {
 	gain := (end.Local - end.T) - (from.Local - from.T)
 	if short := x.expires - end.T; gain < short-tick-facts.TimestampError(end)-facts.TimestampError(from) {
 		x.Cause = verdict.Unexplained
-		x.Text = fmt.Sprintf("%s's key expired on %s at %s, %s early, but that node's clock had gained only %s",
+		x.Text = fmt.Sprintf("%s's key expired on %s at %s, %s early, but the node's clock had gained only %s",
 			x.first.Client(), x.Node, facts.Seconds(end.T), facts.Seconds(short), facts.Seconds(gain))
 		return
 	}
@@ -534,7 +534,7 @@ func explainEarlyExpiry(r *facts.Facts, x lossCase, end *history.Event) {
 		return
 	}
 	x.Cause = verdict.ExpiredEarly
-	x.Text = fmt.Sprintf("%s's clock gained %s, and %s's key was gone there by %s, before its %s were over",
+	x.Text = fmt.Sprintf("%s's clock gained %s, and %s's key was gone there by %s, before its TTL of %s had passed",
 		x.Node, facts.Seconds(gain), x.first.Client(), facts.Seconds(end.T), facts.Seconds(x.vote.Lifetime()))
 	x.Steps = clockSteps(r, x.Node, from.T, end.T)
 	for _, f := range r.Faults {
