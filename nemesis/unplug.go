@@ -1,6 +1,6 @@
 package nemesis
 
-// Unplugger unplugs a node's network cable, so that the node also loses its address, and plugs it
+// Unplugger unplugs a node's network cable, so that the node loses its address, too, and plugs it
 // back in. The node keeps running in the meantime. Its connections survive, and data sent over them
 // arrives late.
 type Unplugger interface {

@@ -393,8 +393,9 @@ func newCallers(r *facts.Facts, called iter.Seq[*facts.Session], names []string)
 
 // countCalledBy counts the acquires called by the given time.
 func (w *callers) countCalledBy(at int64) int { return countCalledBy(w.sessions, at) }
+
 // countEndedBy counts the acquires that had ended by the given time.
-func (w *callers) countEndedBy(at int64) int  { return spans.CountUpTo(w.sortedEnds, at) }
+func (w *callers) countEndedBy(at int64) int { return spans.CountUpTo(w.sortedEnds, at) }
 
 // runningAfter yields the sessions that called acquire no later than calledBy and lasted beyond
 // after. ends holds the end of each session.
