@@ -69,7 +69,7 @@ func missedStep(r *usage, s history.PlannedStep) string {
 		}
 	}
 	if !effective {
-		return "had no effect: " + reason
+		return "hit nothing: " + reason
 	}
 	return ""
 }

@@ -84,7 +84,7 @@ var cut = Kind{
 	ExcludedModes: []string{CutPackets},
 	Fields:        []string{"way"}, Overlaps: true, HitsReplication: true,
 	CheckFault: func(f Fault) *Problem {
-		return problemIf(f.Way != "" && !cutsOneWay(f.Mode), "way", "a cut in mode \""+f.Mode+"\" can't be limited to one direction", "remove it, or use mode hold, drop or packets")
+		return problemIf(f.Way != "" && !cutsOneWay(f.Mode), "way", "a cut in mode \""+f.Mode+"\" can't be limited to one direction", "leave it out, or use mode hold, drop or packets")
 	},
 	CheckTarget: func(f Fault, target string, _ Target) *Problem {
 		_, end, _ := SplitLink(target)

@@ -170,7 +170,7 @@ func (k Kind) Validate(f Fault, t Topology) *Problem {
 	given := f.fieldNames()
 	for _, name := range given {
 		if !slices.Contains(k.Fields, name) {
-			return &Problem{name, "the " + k.Name + " fault has no field \"" + name + "\"", "remove it"}
+			return &Problem{name, "the " + k.Name + " fault has no field \"" + name + "\"", "leave it out"}
 		}
 	}
 	for _, name := range k.RequiredFields {
