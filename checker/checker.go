@@ -261,8 +261,8 @@ func Visualize(w io.Writer, h *history.History, v verdict.Verdict) (shown bool, 
 	return second.Visualize(w, h, v)
 }
 
-// numbers measures a run. It also returns, for some of the numbers, the reason in words. Numbers
-// are reported but not judged.
+// numbers measures a run and explains some of the numbers in words. Numbers are reported but not
+// judged.
 func numbers(r *record) (n map[string]float64, words map[string]string) {
 	o := r.beliefs.Overlaps()
 	n = map[string]float64{

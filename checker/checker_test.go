@@ -148,7 +148,7 @@ func TestMalformed(t *testing.T) {
 	}
 }
 
-// TestVacuity checks which events a run must contain in order to prove anything.
+// TestVacuousReason checks which events a run must contain in order to prove anything.
 func TestVacuity(t *testing.T) {
 	const held = "\n1 c1 begin client\n1 c1 invoke acquire session=c1/1\n2 c1 ok acquire until=3"
 	rows := []struct{ history, want string }{

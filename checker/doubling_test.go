@@ -136,7 +136,7 @@ func (t *builder) section(client, key string) {
 	t.callAndReturn(client, history.OpRelease, history.Event{Key: key})
 }
 
-// fault adds a fault that is active while run runs.
+// fault adds a fault that is active while body runs.
 func (t *builder) fault(kind, target string, step int, meanwhile func()) {
 	t.nemesisEvent(history.Invoke, kind, target, step)
 	t.nemesisEvent(history.Begin, kind, target, step)

@@ -38,7 +38,7 @@ var (
 	c2Tries = change{"0.020  c1-n1", "", "0.010 c2 begin client\n0.011 c2 invoke acquire session=c2/1\n"}
 )
 
-// storyVariants are histories from testdata with a few changes, and the resulting outcomes.
+// historyVariants are histories from testdata with a few changes, and the resulting outcomes.
 var storyVariants = []struct {
 	story, name string
 	changes     []change
@@ -150,7 +150,7 @@ func TestUnavailabilityAgainstBound(t *testing.T) {
 	}
 }
 
-// storyVariant returns a history from testdata with changes.
+// historyVariant returns a history from testdata with changes.
 func storyVariant(t *testing.T, name string, changes []change) string {
 	t.Helper()
 	a, err := txtar.ParseFile("testdata/" + name + ".txt")

@@ -60,7 +60,7 @@ func TestReadAgainstScan(t *testing.T) {
 	}
 }
 
-// untilLoss returns an event's deadline, or the time of the session's next loss notification if
+// effectiveDeadline returns an event's deadline, or the time of the session's next loss notification if
 // that is earlier.
 func untilLoss(h *history.History, i int, until int64) int64 {
 	grants := func(e history.Event) bool {

@@ -57,7 +57,7 @@ func TestStories(t *testing.T) {
 	}
 }
 
-// stories yields each file in testdata with its history.
+// testdataHistories yields each file in testdata with its history.
 func stories(t *testing.T) iter.Seq2[string, *history.History] {
 	t.Helper()
 	files, err := filepath.Glob("testdata/*.txt")

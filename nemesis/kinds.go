@@ -130,8 +130,8 @@ type Kind struct {
 	LosesMessage    bool                  // drops the triggering message
 	// ExtraCapabilities lists further capabilities that random plans with this kind need.
 	AlsoNeeds []string
-	// Allowed describes which faults of the kind Redlock's assumptions allow, and how random plans
-	// stay within them. "" means none. Sources: Redis documentation, "Distributed Locks with
+	// AllowedFaults describes which faults of the kind Redlock's assumptions allow, and how random
+	// plans stay within them. "" means none. Sources: Redis documentation, "Distributed Locks with
 	// Redis", safety arguments, and performance, crash recovery and fsync; antirez 2016, "Is
 	// Redlock safe?", http://antirez.com/news/101.
 	Allowed string

@@ -32,7 +32,7 @@ type Random struct {
 // Assumptions limits a plan to Redlock's assumptions: clock errors are smaller than the drift that
 // the lock allows for, a node that may have forgotten its keys does not come back before all of
 // them have expired, and masters are independent. Pauses, client crashes and network faults are
-// unlimited. See Kind.Allowed for each kind.
+// unlimited. See Kind.AllowedFaults for each kind.
 const Assumptions = "assumptions"
 
 type Choice struct {

@@ -248,7 +248,7 @@ func describeCommand(e *history.Event) string {
 	return word
 }
 
-// shortenedByClocks reports whether a key lived for less than its lock's TTL because the clocks of
+// isShortenedByClocks reports whether a key lived for less than its lock's TTL because the clocks of
 // its client and its node disagree. If so, it fills in the loss. The client computes the expiry
 // time by its own clock, and the node applies it by another. A lock should not compare the two
 // clocks, whichever of them is wrong.

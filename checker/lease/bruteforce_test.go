@@ -81,7 +81,7 @@ func contradiction(h *history.History) string {
 	return againstBruteForce(h)
 }
 
-// againstBruteForce describes how the certificate or brute force contradicts the fast judge, or
+// bruteForceContradiction describes how the certificate or brute force contradicts the fast judge, or
 // returns "" if they agree. It does not run porcupine.
 func againstBruteForce(h *history.History) string {
 	c := judgeLease(h)

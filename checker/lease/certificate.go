@@ -48,7 +48,7 @@ func (k *leaseKey) verifyCertificate() string {
 }
 
 // findDisorder describes a client that held the lock first in a later session and then in an
-// earlier one. It returns "" if there is none. brief contains the clients to check, with their
+// earlier one. It returns "" if there is none. briefByClient contains the clients to check, with their
 // brief holds.
 func (k *leaseKey) findDisorder(brief map[string][]hold) string {
 	for _, w := range k.firm {

@@ -95,7 +95,7 @@ func (e *enumeration) shape(s shape) {
 	e.place(make([]int, len(s.clients)), 2)
 }
 
-// place puts each client's next call or return at the instant at, or at the next instant.
+// placeNext puts each client's next call or return at the instant at, or at the next instant.
 func (e *enumeration) place(done []int, at int64) {
 	placed := true
 	for c, ops := range e.current.clients {

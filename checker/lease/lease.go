@@ -192,7 +192,7 @@ func overlappingSessions(ws []spans.Window) []*facts.Session {
 	return ss
 }
 
-// orderBrief makes each brief hold start after its client's preceding firm hold, in the order of
+// orderBriefHolds makes each brief hold start after its client's preceding firm hold, in the order of
 // the client's operations. If that leaves no instant, the brief hold is buried in the firm hold.
 // Preceding brief holds always leave an instant, because theirs can't be later than the last
 // possible instant of this one.
@@ -235,7 +235,7 @@ func (k *leaseKey) firmHoldsByClient(ss iter.Seq[*facts.Session]) map[string][]h
 	return firm
 }
 
-// findBuried finds brief holds that must lie strictly inside a firm one. Firm holds are disjoint,
+// findBuriedHolds finds brief holds that must lie strictly inside a firm one. Firm holds are disjoint,
 // so only the last firm hold that begins before a brief hold can contain it.
 func (k *leaseKey) findBuried(single map[*facts.Session]*conflict) {
 	for _, h := range k.brief {

@@ -471,7 +471,7 @@ func lastFailedStart(attempts []*facts.Attempt) int64 {
 	return spans.DistantPast
 }
 
-// countGaveUp counts the acquires in a span that gave up without having contacted any node, and
+// countGiveUps counts the acquires in a span that gave up without having contacted any node, and
 // describes the first.
 func countGaveUp(c *lockState, in spans.Span) (n int64, first string) {
 	sentTimes := map[string][]int64{} // by client: when it sent commands
@@ -675,11 +675,11 @@ func (c *lockState) attemptEnd(a *facts.Attempt) int64 {
 // voteTally groups the nodes by their response to an attempt. Each node is in at most one list.
 type voteTally struct {
 	leftKeys          []string        // nodes with a key of an attempt that was over
-	leftBy            []string        // for each node in leftKeys, what left the key there: "c1's attempts", "c1's release at 3 s"
+	leftBy            []string        // for each node in leftoverNodes, what left the key there: "c1's attempts", "c1's release at 3 s"
 	leftByRelease     bool            // a release left at least one of these keys
 	outlivedTTL       []string        // nodes with a key that existed after its TTL
-	expiries          []string        // for each node in outlivedTTL, the key's expiry: "c1 gave them 20 s to live"
-	noRefusal         map[string]bool // the nodes in leftKeys or outlivedTTL that did not refuse the attempt; true if unreachable
+	expiries          []string        // for each node in outlivedNodes, the key's expiry: "c1 gave them 20 s to live"
+	noRefusal         map[string]bool // the nodes in leftoverNodes or outlivedNodes that did not refuse the attempt; true if unreachable
 	rivalKeys         []string        // nodes that refused because of another client's current attempt
 	rivalCounts       map[string]int  // number of nodes with keys of each other client's current attempts
 	unreachable       []string        // nodes that were down or unreachable
@@ -768,7 +768,7 @@ func hasExpired(c *conditions, a *facts.Attempt, s *facts.KeyInterval) bool {
 	return a.From > c.keys.latestLapse(s.RenewedByOwner.T+facts.TimestampError(s.RenewedByOwner))
 }
 
-// addLeftover records a key that should have been gone. by is the attempt that set the key, or nil.
+// addLeftover records a key that should have been gone. origin is the attempt that set the key, or nil.
 func (m *voteTally) addLeftover(c *conditions, a *facts.Attempt, s *facts.KeyInterval, by *facts.Attempt) {
 	client := facts.LinkClient(s.By())
 	if hasExpired(c, a, s) {
@@ -783,7 +783,7 @@ func (m *voteTally) addLeftover(c *conditions, a *facts.Attempt, s *facts.KeyInt
 	m.leftKeys, m.leftBy = append(m.leftKeys, s.Node), append(m.leftBy, culprit)
 }
 
-// dropUnmetLeftovers moves the nodes with leftover keys to the unreachable or unanswered ones if
+// reclassifyLeftovers moves the nodes with leftover keys to the unreachable or unanswered ones if
 // none of them refused the attempt.
 func (m *voteTally) dropUnmetLeftovers() {
 	if len(m.noRefusal) < len(m.leftKeys)+len(m.outlivedTTL) {
@@ -811,7 +811,7 @@ func describeExpiry(client string, s *facts.KeyInterval) string {
 	return client + " gave them no expiry"
 }
 
-// owner returns the last of a token's attempts that can have set a value on a node, or nil.
+// ownerAttempt returns the last of a token's attempts that can have set a value on a node, or nil.
 func owner(attempts []*facts.Attempt, s *facts.KeyInterval) *facts.Attempt {
 	for _, a := range slices.Backward(attempts) {
 		if a.From <= startSent(s) {
@@ -821,7 +821,7 @@ func owner(attempts []*facts.Attempt, s *facts.KeyInterval) *facts.Attempt {
 	return nil
 }
 
-// keysDueGone returns when an attempt's keys should have been gone: at the end of the attempt or,
+// keysDueTime returns when an attempt's keys should have been gone: at the end of the attempt or,
 // if its holder called release, at most a node timeout after that call.
 func keysDueGone(r *facts.Facts, a *facts.Attempt) int64 {
 	if call := a.Session.FirstRelease(); a.Won && call != nil {

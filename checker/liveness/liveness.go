@@ -25,7 +25,7 @@ import (
 )
 
 // Numbers measures the availability and fairness of the locks. If a number needs an explanation,
-// words contains it under the number's name.
+// reasons contains it under the number's name.
 func (r *Run) Numbers(n map[string]float64) (words map[string]string) {
 	words = map[string]string{}
 	measureFairness(r, n)

@@ -559,7 +559,7 @@ func sessionsByClient(locks []*lockState) map[string]*clientSessions {
 	return all
 }
 
-// majorityFreed returns when, after a session called release, a majority of nodes no longer had its
+// majorityFreeTime returns when, after a session called release, a majority of nodes no longer had its
 // key. It matters if the release returned late or never, because the nodes may have deleted the
 // keys without the client's knowledge. It returns Never if release was not called or the record
 // does not show the deletion.
@@ -586,7 +586,7 @@ func majorityFreed(r *facts.Facts, s *facts.Session, w *facts.LockAttempts, laps
 	return left[len(left)-1-spare]
 }
 
-// nodeFreed returns the latest time at which a node still had a session's key, according to the
+// nodeFreeTime returns the latest time at which a node still had a session's key, according to the
 // node's own data or its answers on the links. That may be before the session called release.
 func nodeFreed(r *facts.Facts, node string, s *facts.Session, w *facts.LockAttempts, lapse int64) int64 {
 	a, call := w.LastAttempt[s], s.FirstRelease()
@@ -625,8 +625,8 @@ func lastKeySet(a *facts.Attempt) int64 {
 	return at
 }
 
-// releaseSpan returns the span from a session's first call of release until its last release ended
-// or its client disappeared. called is false if the session never called release.
+// releaseSpan returns the span from a session's first call of release until its last release ended or
+// its client disappeared. It reports false if the session never called release.
 func releaseSpan(r *facts.Facts, s *facts.Session) (spans.Span, bool) {
 	var span spans.Span
 	called := false
@@ -642,7 +642,7 @@ func releaseSpan(r *facts.Facts, s *facts.Session) (spans.Span, bool) {
 	return span, called
 }
 
-// startSent returns when the command that set a value was sent or, if unknown, when the value first
+// startSentTime returns when the command that set a value was sent or, if unknown, when the value first
 // existed.
 func startSent(s *facts.KeyInterval) int64 { return cmp.Or(s.Start.Sent, s.From()) }
 
@@ -657,7 +657,7 @@ func startSent(s *facts.KeyInterval) int64 { return cmp.Or(s.Start.Sent, s.From(
 // client.
 //
 // If a release is in progress or got no definite answer, the hold ends when a majority of nodes has
-// deleted the key (majorityFreed). Otherwise the lock may be held until the last key that was set
+// deleted the key (majorityFreeTime). Otherwise the lock may be held until the last key that was set
 // or extended for it has lapsed, TTL·(1+ρ) later. The same is true if the client died or never got
 // an answer. A failed attempt holds nothing, whatever keys it leaves behind.
 type hold struct {
@@ -675,7 +675,7 @@ type holder struct {
 	session   *facts.Session
 }
 
-// findHold returns a session's hold. ok is false if the session cannot have held the lock.
+// findHold returns a session's hold. It reports false if the session cannot have held the lock.
 func findHold(r *facts.Facts, keys lapses, s *facts.Session, w *facts.LockAttempts) (hold, bool) {
 	t := hold{acquireEnd: spans.Wait(r, s).To}
 	t.beliefEnd = spans.DistantPast

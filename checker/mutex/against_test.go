@@ -125,7 +125,7 @@ func hasExplanation(model string, ops []facts.Operation) bool {
 	return search(state{})
 }
 
-// linearizable asks porcupine. An operation of unknown outcome that cannot take effect is skipped.
+// isLinearizable asks porcupine. An operation of unknown outcome that cannot take effect is skipped.
 func linearizable(model string, ops []facts.Operation) bool {
 	m := porcupine.Model{
 		Init: func() any { return 0 },

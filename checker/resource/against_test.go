@@ -97,7 +97,8 @@ func naiveFencing(h *history.History) map[string]int {
 			grants = append(grants, &fencedGrant{session: &facts.Session{Acquire: facts.Operation{Call: naiveCall(h, e.Session), Return: e}}, token: e.Fence, start: naiveBegin(h, e), end: e.T})
 		}
 	}
-	// If two grants have the same token, the violation is the grant that began later or, if both began at the same time, the grant that returned later.
+	// If two grants have the same token, the violation is the grant that began later or, if both
+	// began at the same time, the grant that returned later.
 	slices.SortStableFunc(grants, func(a, b *fencedGrant) int { return int(a.start - b.start) })
 	for i, g := range grants {
 		higher, same := false, false
@@ -140,7 +141,7 @@ func naiveCall(h *history.History, session string) *history.Event {
 	return &h.Events[i]
 }
 
-// naiveBegin returns when the earliest set was sent that has the winning token and can belong to
+// naiveStart returns when the earliest set was sent that has the winning token and can belong to
 // the acquire.
 func naiveBegin(h *history.History, ret *history.Event) int64 {
 	call, margin := naiveCall(h, ret.Session).T, 2*int64(h.Params.StampError)

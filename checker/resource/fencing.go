@@ -37,7 +37,7 @@ func refusals(r *Log) []damage {
 	return damages
 }
 
-// refusal describes a wrong answer. top is the entry with the highest token before it, or nil.
+// refusal describes a wrong answer. highest is the entry with the highest token before it, or nil.
 func refusal(r *Log, class, kind string, e, top *history.Event, text string) damage {
 	h := damage{class: class, kind: kind, text: text, key: e.Key, at: e, from: facts.Applied(e), sessions: []string{e.Session}, events: []*history.Event{top, e}}
 	if top == nil {
@@ -60,7 +60,7 @@ func entryName(e *history.Event) string {
 	return "read"
 }
 
-// refusedHolder reports whether the valid holder was refused because of an earlier holder's token.
+// wasHolderRefused reports whether the valid holder was refused because of an earlier holder's token.
 // If the other session was granted the lock while this session held it, or both held it at once,
 // there is no single valid holder. Then the lock is broken, not the fence.
 func refusedHolder(r *Log, e, top *history.Event) bool {
@@ -80,7 +80,7 @@ func refusedHolder(r *Log, e, top *history.Event) bool {
 	return !ok || v.From >= w.To+margin
 }
 
-// heldWhenRefused returns the belief window during which a log entry was certainly answered. The
+// windowAtRefusal returns the belief window during which a log entry was certainly answered. The
 // window was open when the client called, and still open when the resource answered. If that
 // instant is unknown, it was still open when the client got the answer.
 func heldWhenRefused(r *Log, e *history.Event) (facts.Window, bool) {
@@ -122,7 +122,7 @@ func hasTokenFence(r *facts.Facts) bool {
 // before another acquire's winning attempt began has the lower token. The resource enforces them if
 // it never accepts a token lower than one accepted before and never refuses any other token, for
 // reads and writes alike and in the order of its own log. It must not refuse the valid holder
-// (refusedHolder). Each token or answer that comes after another session's is an occasion.
+// (wasHolderRefused). Each token or answer that comes after another session's is an occasion.
 func (r *Log) FencingOrder() verdict.Finding {
 	grants := fencedGrants(r.Facts)
 	failures, asked, tokens := disorders(r.Facts, grants), 0, 0

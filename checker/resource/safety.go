@@ -43,7 +43,7 @@ func (r *Log) Safety() verdict.Finding {
 	return f
 }
 
-// damages returns the damage that host stalls cannot explain. stalled is the first damage that they
+// damages returns the damage that host stalls cannot explain. excused is the first damage that they
 // may explain, or nil.
 func (r *Log) damages() (damages []damage, stalled *damage) {
 	all := slices.Concat(r.lost, interleavings(r))
@@ -176,7 +176,7 @@ func writesOf(s *facts.Session, damage []*history.Event) []*history.Event {
 	return events
 }
 
-// eachOnce keeps one damage per event. A write that overwrites another one within a critical
+// dropDuplicates keeps one damage per event. A write that overwrites another one within a critical
 // section is one case of damage, not two.
 func eachOnce(damages []damage) []damage {
 	seen := map[*history.Event]bool{}

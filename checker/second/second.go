@@ -81,7 +81,7 @@ func isInvisible(p history.Params, property string) bool {
 	return property == verdict.MutualExclusion && p.NoLossNotice
 }
 
-// Lock judges all sessions of a lock. It caches the answer.
+// AnswerLock judges all sessions of a lock. It caches the answer.
 func (j Judge) Lock(l *facts.Lock, timeout time.Duration) verdict.Outcome {
 	if j.answers[l] == "" {
 		j.answers[l] = j.Sessions(l.Sessions(), timeout)
@@ -89,7 +89,7 @@ func (j Judge) Lock(l *facts.Lock, timeout time.Duration) verdict.Outcome {
 	return j.answers[l]
 }
 
-// Sessions judges some of the sessions of one key.
+// AnswerSessions judges some of the sessions of one key.
 func (j Judge) Sessions(ss iter.Seq[*facts.Session], timeout time.Duration) verdict.Outcome {
 	ops, few := questions(j.r, ss)
 	if !few {

@@ -2,7 +2,7 @@
 // locks.
 //
 // A list of spans is sorted by time and disjoint. A Spread holds spans that may overlap, and
-// Measured answers repeated questions about one list. Wait and Stalls extract from a record the
+// MeasuredSpans answers repeated questions about one list. Wait and Stalls extract from a record the
 // spans that several judges need.
 //
 // A Window is a span during which a session held its lock, whatever the evidence. Beliefs returns
@@ -126,7 +126,7 @@ func AtLeast(k int, lists ...[]Span) []Span {
 	return Join(found, 0)
 }
 
-// After returns the part of a list that begins with the first span ending after an instant.
+// EndingAfter returns the part of a list that begins with the first span ending after an instant.
 func After(list []Span, at int64) []Span {
 	return list[sort.Search(len(list), func(i int) bool { return list[i].To > at }):]
 }
@@ -146,7 +146,7 @@ func Covers(list []Span, s Span) bool {
 	return len(list) > 0 && list[0].From <= s.From && list[0].To >= s.To
 }
 
-// Measured is a list with prefix sums of the spans' lengths. With these, Share takes logarithmic
+// MeasuredSpans is a list with prefix sums of the spans' lengths. With these, Share takes logarithmic
 // time, which matters for many long spans.
 type Measured struct {
 	list []Span
@@ -165,7 +165,7 @@ func Measure(list []Span) Measured {
 // Share returns how much of a span the list covers.
 func (m Measured) Share(s Span) int64 { return max(0, m.before(s.To)-m.before(s.From)) }
 
-// before returns the total length of the list before an instant.
+// lengthBefore returns the total length of the list before an instant.
 func (m Measured) before(at int64) int64 {
 	i := len(m.list) - len(After(m.list, at))
 	if i < len(m.list) && m.list[i].From < at {
@@ -214,7 +214,7 @@ func CountUpTo(instants []int64, at int64) int {
 	return sort.Search(len(instants), func(i int) bool { return instants[i] > at })
 }
 
-// Plus adds a duration to an instant. It returns Never instead of overflowing.
+// Add returns an instant plus a duration, or Never instead of overflowing.
 func Plus(at, by int64) int64 {
 	if at > facts.Never-by {
 		return facts.Never
@@ -242,7 +242,7 @@ func NewSpread(list []Span) Spread {
 	return s
 }
 
-// CountBegun returns how many spans begin at or before an instant.
+// CountStarted returns how many spans begin at or before an instant.
 func (s Spread) CountBegun(at int64) int {
 	return sort.Search(len(s.Spans), func(i int) bool { return s.Spans[i].From > at })
 }
