@@ -13,11 +13,11 @@ import (
 	"lockpick/harness/history/facts"
 )
 
-// vacuousReason names an event without which the run proves nothing, and which the run does not
-// contain. It returns "" if no such event is missing. A run that proves nothing must not pass.
+// vacuousReason says which necessary event a run does not contain, or returns "" if none is
+// missing. A run that proves nothing must not pass.
 func vacuousReason(r *facts.Facts) string {
 	if len(r.Unsupported) > 0 { // Redis would have answered differently
-		return fmt.Sprintf("the simulated %s does not support %s; run it on process", r.Unsupported[0].Node, r.Unsupported[0].Value)
+		return fmt.Sprintf("the simulated %s does not support %s; run it with --backend process", r.Unsupported[0].Node, r.Unsupported[0].Value)
 	}
 	for _, c := range r.Params.Clients {
 		if !r.Began[c] {

@@ -129,7 +129,7 @@ import (
 var mutant__, _ = strconv.Atoi(os.Getenv("CHECKER_MUTANT"))
 `
 
-// write writes the sources with all mutants, and the overlay file.
+// write writes the sources with all mutants, and the overlay file that refers to them.
 func (p *mutantBuild) write() {
 	overlay := map[string]string{}
 	put := func(path, text string) {

@@ -113,7 +113,7 @@ func TestResentSetsInTime(t *testing.T) {
 	}
 }
 
-// A fault excuses the key of a lost set unless the node cannot have received the set.
+// A fault excuses the key of a lost set only if the node may have received the set.
 func TestLostSetWithoutKey(t *testing.T) {
 	const lost = `params clients=c1,c2 nodes=n1 quorum=1 ttl=10s nodeTimeout=50ms retryMax=200ms slack=500ms rate=0.01 rounds=10 mayBeIdle
 0      harness begin run

@@ -148,7 +148,7 @@ type Kind struct {
 	Wording Wording
 }
 
-// mode is a mode that needs a different capability from its kind.
+// mode is a mode whose capability differs from its kind's.
 type mode struct {
 	Capability string
 	Action     action

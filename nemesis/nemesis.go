@@ -87,7 +87,7 @@ func (f Fault) fieldNames() (names []string) {
 // hasEnd reports whether the plan ends the fault.
 func (f Fault) hasEnd() bool { return f.For != nil || f.Until != nil }
 
-// Target is a type of target.
+// Target is what a fault hits: one of these types.
 type Target string
 
 const (

@@ -16,7 +16,7 @@ var unplug = Kind{
 	On:            []Target{Node},
 	Proof:         usedNode,
 	ExcludedModes: []string{""},
-	Wording: Wording{Name: "unplugged network cable", Began: "{targets} loses its network", Ended: "{targets} is on the network again",
+	Wording: Wording{Name: "unplugged network cable", Began: "{targets} loses its network connection", Ended: "{targets} is on the network again",
 		Past: "was off the network"},
 	Action: newAction("unplug",
 		func(c Unplugger, _ Fault, node string) (string, error) { return c.Unplug(node) },

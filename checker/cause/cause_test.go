@@ -12,8 +12,7 @@ import (
 )
 
 const (
-	// In each row, c1 holds the lock from 0.013 s on, and c2 gets it, too. Both are granted it by
-	// n2.
+	// In each row, c1 holds the lock from 0.013 s on, and c2 gets it, too. n2 grants it to both.
 	causePrelude = `
 params clients=c1,c2,c3 nodes=n1,n2,n3 quorum=2 ttl=10s rate=0.01 epoch=1000
 0.001 c3 invoke acquire session=c3/1
@@ -414,7 +413,7 @@ func TestNoCauseWithoutNodeFacts(t *testing.T) {
 	}
 }
 
-// Refused sets, at any time, change neither the cause nor its text.
+// Refused sets change neither the cause nor its text, whenever they occur.
 func TestRefusedSetsChangeNothing(t *testing.T) {
 	for _, row := range causeRows {
 		want := explainHistory(t, row.history)

@@ -31,7 +31,7 @@ const acquiredTwice = firstGrant + `
 1.010 c1 invoke extend session=c1/1 value=release
 1.052 c1 ok extend session=c1/1 value=release until=31`
 
-// In neighborRows, a small change would lead to another cause or to other steps.
+// In each of neighborRows, a small change would lead to a different cause or to different steps.
 var neighborRows = []causeRow{
 	{"a key that was set before the acquire was called is no vote", `
 0.005 n2 life set value=A by=c1

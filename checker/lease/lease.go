@@ -318,7 +318,7 @@ type leaseOp struct {
 	op      string
 	outcome history.Type
 	call    int64 // it took effect between call and ret, or not at all
-	ret     int64 // facts.NoDeadline if the outcome is unknown
+	ret     int64 // facts.Never if the outcome is unknown
 	lapse   int64 // acquire and extend: the earliest true time at which the lease may lapse
 	late    bool  // it is a release of unknown outcome that cannot have ended the hold; see handles
 }

@@ -423,7 +423,7 @@ func explainUnavailability(c *lockState, in spans.Span) (cause, text string) {
 		case idle.session != nil:
 			return verdict.WaitedLong, idle.text
 		}
-		return verdict.Unexplained, "no attempt began in that time"
+		return verdict.Unexplained, "no attempt began during that time"
 	}
 	cause = heaviestCause(count)
 	return cause, first[cause]
@@ -939,7 +939,7 @@ func (m voteTally) describeVotes(p *history.Params) string {
 	return text
 }
 
-// uncontactedNodes returns the reachable nodes without leftover keys that were not sent a set.
+// uncontactedNodes returns the reachable nodes that have no leftover keys and were not sent a set.
 func (m voteTally) uncontactedNodes(p *history.Params) (names []string) {
 	for _, n := range p.Nodes {
 		if !m.contacted[n] && !slices.Contains(slices.Concat(m.unreachable, m.leftKeys, m.outlivedTTL), n) {

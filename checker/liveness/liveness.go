@@ -309,7 +309,7 @@ func rivalOverlaps(w *facts.LockAttempts) []bool {
 	return overlaps
 }
 
-// lastCommandDone returns when the last command of an attempt was completed.
+// lastCommandTime returns when an attempt's last command was completed.
 func lastCommandDone(a *facts.Attempt) int64 {
 	at := a.To
 	for _, d := range a.Deletes {

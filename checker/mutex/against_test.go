@@ -125,7 +125,8 @@ func hasExplanation(model string, ops []facts.Operation) bool {
 	return search(state{})
 }
 
-// isLinearizable asks porcupine. An operation of unknown outcome that cannot take effect is skipped.
+// isLinearizable reports whether porcupine finds an order. An operation of unknown outcome that
+// cannot take effect is skipped.
 func linearizable(model string, ops []facts.Operation) bool {
 	m := porcupine.Model{
 		Init: func() any { return 0 },

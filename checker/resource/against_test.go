@@ -141,7 +141,7 @@ func naiveCall(h *history.History, session string) *history.Event {
 	return &h.Events[i]
 }
 
-// naiveStart returns when the earliest set was sent that has the winning token and can belong to
+// naiveStart returns the send time of the earliest set that has the winning token and can belong to
 // the acquire.
 func naiveBegin(h *history.History, ret *history.Event) int64 {
 	call, margin := naiveCall(h, ret.Session).T, 2*int64(h.Params.StampError)

@@ -62,7 +62,7 @@ func resultToDraw(h *history.History, v verdict.Verdict) *verdict.Result {
 func draw(w io.Writer, r *facts.Facts, res *verdict.Result) (shown bool, err error) {
 	witnesses := witnesses(r, res.Witness)
 	if len(witnesses) == 0 {
-		return false, errors.New("the witness belongs to another history")
+		return false, errors.New("the witness belongs to a different history")
 	}
 	for _, ss := range [][]*facts.Session{selectSessions(r, res.Witness), witnesses} {
 		model, ops := pictureOps(r, ss)
