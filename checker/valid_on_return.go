@@ -92,7 +92,7 @@ type clientStops struct{ certain, possible, stopsOrStalls []spans.Span }
 // have noticed: the vote or the client's running time.
 type lateReturn struct {
 	session     *facts.Session
-	left        int64          // validity at its return, at most 0
+	left        int64          // validity left at the return; 0 or negative
 	vote        *history.Event // the vote that completed the quorum after the deadline, or nil
 	voteArrival int64          // when the vote can have reached the client at the earliest
 	runningTime int64          // how long the client certainly ran past the deadline, if longer than scheduling may take

@@ -442,7 +442,7 @@ func countCauses(c *lockState, attempts []*facts.Attempt, in spans.Span) (count 
 	if n, text := countGaveUp(c, in); n > 0 {
 		count[verdict.GaveUp], first[verdict.GaveUp] = n, text
 	}
-	owners := map[string][]*facts.Attempt{} // token → attempts
+	owners := map[string][]*facts.Attempt{} // attempts by token
 	for _, a := range attempts {
 		owners[a.Token] = append(owners[a.Token], a)
 	}

@@ -24,22 +24,22 @@ type lockState struct {
 	keptByHost  map[string][]spans.Span // by node: spans during which a key may have stayed because the host was slow
 
 	sessions            iter.Seq[*facts.Session]      // the lock's sessions, ordered by call time
-	callersMemo         *callers                      // memo of callers
-	grantsMemo          []*facts.Session              // memo of grants
-	nextGrantMemo       []int                         // memo of grantAfter: for each grant, the index of the next different grant
-	byClientMemo        map[string][]*facts.Session   // memo of byClient
+	callersMemo         *callers                      // cached result of callers
+	grantsMemo          []*facts.Session              // cached result of grants
+	nextGrantMemo       []int                         // cached result of grantAfter: for each grant, the index of the next different grant
+	byClientMemo        map[string][]*facts.Session   // cached result of byClient
 	clientNames         []string                      // the clients, ordered by first call
-	holdersMemo         []holder                      // memo of holders
-	holdMemo            map[*facts.Session]cachedHold // memo of hold
-	majorityMemo        map[string][]spans.Span       // memo of majority, by client
-	availableMemo       map[string][]spans.Span       // memo of availableSpans, by client
-	certainMajorityMemo map[string][]spans.Span       // memo of certainMajority, by client
-	keylessMemo         map[string][]spans.Span       // memo of keylessSpans, by client
+	holdersMemo         []holder                      // cached result of holders
+	holdMemo            map[*facts.Session]cachedHold // cached result of hold
+	majorityMemo        map[string][]spans.Span       // cached result of majority, by client
+	availableMemo       map[string][]spans.Span       // cached result of availableSpans, by client
+	certainMajorityMemo map[string][]spans.Span       // cached result of certainMajority, by client
+	keylessMemo         map[string][]spans.Span       // cached result of keylessSpans, by client
 
-	longestPause func() int64 // memo of longestPause
+	longestPause func() int64 // cached result of longestPause
 
-	lostRoundsMemo map[string][]spans.Span   // memo of lostRounds
-	delaySpansMemo map[string]spans.Measured // memo of delaySpans
+	lostRoundsMemo map[string][]spans.Span   // cached result of lostRounds
+	delaySpansMemo map[string]spans.Measured // cached result of delaySpans
 }
 
 // memoize returns the value stored for a key, or computes and stores it.

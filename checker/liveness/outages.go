@@ -41,8 +41,8 @@ type outages struct {
 	nodes          []string
 	quorum         int
 	reachable      map[string]map[string]bool // reachable nodes, by client; omits clients that can reach every node
-	linkMemo       map[string][]spans.Span    // memo of linkDown
-	majorityMemo   map[string][]spans.Span    // memo of majority
+	linkMemo       map[string][]spans.Span    // cached result of linkDown
+	majorityMemo   map[string][]spans.Span    // cached result of majority
 
 	noticeTime int64 // how long a client may need to notice the end of a fault
 }

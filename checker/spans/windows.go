@@ -90,7 +90,7 @@ type Overlap struct {
 // Overlaps summarizes how the windows of several locks overlap.
 type Overlaps struct {
 	Overlap              // the longest overlap of two windows; the earliest if several are equally long
-	DoubleHold int64     // true time in which two or more sessions held a lock
+	DoubleHold int64     // true time during which two or more sessions held a lock
 	Incidents  []Overlap // the longest overlap in each incident (connected component of overlapping pairs)
 }
 
