@@ -211,7 +211,7 @@ func envNumbers(name, fallback string) []int {
 
 var benchVerdicts = map[bool]string{false: "valid", true: "violated"}
 
-// verdicts returns which histories to measure: valid (false), violated (true) or both.
+// historyKinds returns which histories to measure: valid (false), violated (true) or both.
 func verdicts() []bool {
 	asked := strings.Split(envOr("VERDICTS", "valid,violated"), ",")
 	var kinds []bool

@@ -388,7 +388,7 @@ func keptAfterHold(r *conditions, w *facts.LockAttempts, a *facts.Attempt, e *hi
 	return k
 }
 
-// disconnected reports whether a node was down or cut off from the client after a key was set on
+// wasDisconnected reports whether a node was down or cut off from the client after a key was set on
 // it, and then did not answer the client before the time until.
 func disconnected(r *facts.Facts, s *facts.Session, set *history.Event, until int64) bool {
 	downSince, claimed := int64(spans.DistantPast), false
@@ -504,7 +504,7 @@ type clientSessions struct {
 	lapses []int64 // for each session, when the last known key of this or an earlier session has lapsed
 }
 
-// heldAt returns the locks that a client held or may have held at an instant. For each lock it
+// locksHeldAt returns the locks that a client held or may have held at an instant. For each lock it
 // returns the session whose keys disappear last, unless they disappear before after. Before the
 // client's last session, only recorded keys count. If none is recorded for the last session, a key
 // is assumed to have been set at that instant.
