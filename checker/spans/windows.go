@@ -36,7 +36,7 @@ func (b *Beliefs) Of(l *facts.Lock) []Window {
 	ws := b.Memory()
 	for s := range l.Sessions() {
 		for w := range b.r.Windows(s) {
-			if ε == 0 && b.r.StillOpen(w) { // include the instant of the last event
+			if ε == 0 && b.r.StillOpen(w) { // include the last event's instant
 				w.To++
 			}
 			if w.From+ε < w.To-ε {
