@@ -13,8 +13,8 @@ import (
 	"lockpick/harness/history/facts"
 )
 
-// TestFaultToleranceBound checks how each parameter affects the bound, and that there is no bound
-// unless all of them are set.
+// TestFaultToleranceBound checks how each parameter affects the bound. Unless all of them are set,
+// there is no bound.
 func TestFaultToleranceBound(t *testing.T) {
 	const tries = `
 0   c1 begin client
@@ -44,7 +44,7 @@ func TestFaultToleranceBound(t *testing.T) {
 	}
 }
 
-// BenchmarkCheckUnderFaults judges a record in which every other holder is cut off from all nodes
+// BenchmarkCheckUnderFaults judges a record in which every second holder is cut off from all nodes
 // until its lease has expired, while other clients wait.
 func BenchmarkCheckUnderFaults(b *testing.B) {
 	h := turnTakingHistory(20_000)
@@ -67,7 +67,7 @@ func BenchmarkCheckUnderFaults(b *testing.B) {
 	}
 	h.Events = events
 	if n := judge(newRecord(h), verdict.DeadlockFreedom).Occasions; n < 9000 {
-		b.Fatalf("only %d holders are lost", n)
+		b.Fatalf("only %d holders were lost", n)
 	}
 	for b.Loop() {
 		if v := Check(h); v.Assumption != "" {

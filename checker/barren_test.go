@@ -7,7 +7,7 @@ import (
 	"lockpick/checker/verdict"
 )
 
-// unmetStep is a run in which a step waits for a grant that never happens.
+// In unmetStep, a step waits for a grant that never happens.
 const unmetStep = `params clients=c1,c2 nodes=n1,n2,n3 quorum=2 ttl=10s nodeTimeout=100ms retryMax=100ms slack=100ms rate=0.01 rounds=10
 step 1 pause c1 after c1 acquired
 0      harness begin run
@@ -20,8 +20,8 @@ step 1 pause c1 after c1 acquired
 9.1    harness end run
 `
 
-// If no client gets an available lock, fault tolerance is violated and nothing else is decided, whatever
-// happened to the plan. If the lock was not available, the run proves nothing.
+// If no client gets an available lock, fault tolerance is violated and every other property is
+// undecided, whatever happened to the plan. If the lock was not available, the run proves nothing.
 func TestRunWithoutGrants(t *testing.T) {
 	const vacuous = "step 1 (pause c1, when: after c1 acquired) never started: its trigger did not occur"
 	for name, row := range map[string]struct {
@@ -56,14 +56,14 @@ func TestRunWithoutGrants(t *testing.T) {
 	}
 }
 
-// A step that is missing from a cut record is not a failed assumption.
+// If the record was cut, a step that it does not contain is not a failed assumption.
 func TestCutRecordIsNotVacuous(t *testing.T) {
 	h := parseHistory(t, "step 1 pause c2 at 7 s\ncut it ends here\n"+quietHold)
 	if v := Check(h); v.Assumption != "" || v.Cut != "it ends here" || v.Result(verdict.MutualExclusion).Outcome != verdict.Undecided {
 		t.Errorf("assumption %q: %+v", v.Assumption, v.Results)
 	}
 	if h.Cut = ""; Check(h).Assumption == "" {
-		t.Error("a step missing from a complete record is not a failed assumption")
+		t.Error("a step missing from a complete record is not reported as a failed assumption")
 	}
 }
 

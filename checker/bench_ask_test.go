@@ -20,17 +20,17 @@ import (
 // not count.
 type benchLimit struct {
 	time   time.Duration
-	memory int64 // bytes beyond those at the start
+	memory int64 // bytes in addition to those used at the start
 	cores  int   // 0 means all
 }
 
 // benchFigures contains the medians of the measurements.
 type benchFigures struct {
 	time    time.Duration
-	cpuTime time.Duration // CPU time
+	cpuTime time.Duration
 	memory  int64
 	answer  verdict.Outcome
-	gaveUp  string // the reason if there is no answer
+	gaveUp  string // why there is no answer, or ""
 }
 
 // runJudgeProcess judges a history in a separate process, and kills the process at its limits.
@@ -40,7 +40,7 @@ func runJudgeProcess(judge string, c contention, limit benchLimit) (benchFigures
 	if limit.cores > 0 {
 		cmd.Env = append(cmd.Env, fmt.Sprint("GOMAXPROCS=", limit.cores))
 	}
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} // it must not outlive an interrupted test
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} // the process must not outlive an interrupted test
 	var stderr strings.Builder
 	cmd.Stderr = &stderr
 	out, err := cmd.StdoutPipe()
@@ -59,16 +59,16 @@ func runJudgeProcess(judge string, c contention, limit benchLimit) (benchFigures
 	}()
 	f := watchJudge(cmd.Process, lines, limit)
 	if err := cmd.Wait(); err != nil && f.gaveUp == "" {
-		return f, fmt.Errorf("%s of %+v: %w: %.2000s", judge, c, err, stderr.String())
+		return f, fmt.Errorf("%s on %+v: %w: %.2000s", judge, c, err, stderr.String())
 	}
 	return f, nil
 }
 
-// watchJudge reads the output of the judge until the process ends or is killed.
+// watchJudge reads the judge's output until the process ends or is killed.
 func watchJudge(p *os.Process, lines <-chan []string, limit benchLimit) benchFigures {
 	var f benchFigures
 	var times, worked, memory []int64
-	var began time.Time // zero while it is not judging
+	var began time.Time // zero while the process is not judging
 	var base int64
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
@@ -102,7 +102,7 @@ func watchJudge(p *os.Process, lines <-chan []string, limit benchLimit) benchFig
 	}
 }
 
-// residentMemory returns the resident memory of a process in bytes, or 0 if the process has ended.
+// residentMemory returns a process's resident memory in bytes, or 0 if the process has ended.
 func residentMemory(pid int) int64 {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
 	fields := strings.Fields(string(text))

@@ -19,21 +19,22 @@ import (
 const benchHead = `
 This checker compared with porcupine, on the same histories (contention_test.go).
 
-An operation is an acquire or a release with its call and return; unknown is the
+An operation is an acquire or a release with its call and return. "unknown" is the
 share of operations without an answer. A violated history has one violation, in
-its last tenth. Each judge runs in a process of its own:
-  checker     Check with mutual-exclusion and lease-linearizable; all: with every
-              property. One core (GOMAXPROCS=1); limits %s and %s
-  mutex       porcupine, a plain mutex: no expiry
-  lease       porcupine, the lease with time in its states (porcupine.go).
-              Both: all keys at once, on all %d cores; limits %s and %s
-time    of the judgement alone, without generating the history or translating it
-        for porcupine. The median of %d runs, or of as many as fit into %s.
-        A star: it had a core for less than four fifths of the time because the
-        machine was busy.
-memory  peak resident memory (VmHWM) during the judgement, minus that before it,
-        history included. Go's garbage collector has its default settings.
-A judge that exceeds its limits is killed and skips larger histories of the kind.
+its last tenth. Each judge runs in a separate process:
+  checker     Check with mutual-exclusion and lease-linearizable
+  all         Check with every property
+              Both run on one core (GOMAXPROCS=1); limits %s and %s
+  mutex       porcupine with a plain mutex, which has no expiry
+  lease       porcupine with the lease, whose states contain the time (package second)
+              Both check all keys at once, on all %d cores; limits %s and %s
+time    of the judgment alone, without generating the history or translating it
+        for porcupine: the median of %d runs, or of as many as fit into %s.
+        An asterisk means that the judge had a core for less than four fifths of
+        the time because the machine was busy.
+memory  increase in peak resident memory (VmHWM) during the judgment, including the
+        history. Go's garbage collector has its default settings.
+A judge that exceeds its limits is killed and skips larger histories of the same kind.
 
 `
 
@@ -55,8 +56,8 @@ var benchColumns = []struct {
 }
 
 // TestCompareWithPeers prints the table row by row. Environment variables select a part of it:
-// SIZES=1k,10M UNKNOWN=0,5 KEYS=1 VERDICTS=violated. With a single size all peers run, even those
-// that would have given up at a smaller size. The test fails if an answer is wrong, not if it is
+// SIZES=1k,10M UNKNOWN=0,5 KEYS=1 VERDICTS=violated. With a single size, all peers run, even if
+// they would have given up at a smaller size. The test fails if an answer is wrong, but not if it is
 // slow.
 func TestCompareWithPeers(t *testing.T) {
 	fmt.Printf(benchHead, formatDuration(ownLimit.time), formatBytes(ownLimit.memory), runtime.NumCPU(), formatDuration(peerLimit.time), formatBytes(peerLimit.memory),
@@ -81,8 +82,8 @@ func TestCompareWithPeers(t *testing.T) {
 
 type bench struct {
 	*testing.T
-	gaveUp       map[string]string // the size, by judge and kind of history
-	kinds        []contention      // in order, without sizes
+	gaveUp       map[string]string // by judge and kind of history: the size at which the judge gave up
+	kinds        []contention      // in order of their rows, without sizes
 	perOperation map[contention][]timePerOp
 }
 
@@ -100,7 +101,7 @@ func (b *bench) row(c contention) {
 	for _, col := range benchColumns {
 		f := b.run(col.judge, c, col.limit)
 		if f.gaveUp == "" && f.answer != want {
-			b.Errorf("%s judges %+v as %s", col.judge, c, f.answer)
+			b.Errorf("%s judged %+v as %s", col.judge, c, f.answer)
 			f.gaveUp = "wrong: " + string(f.answer)
 		}
 		ns := float64(f.time) / float64(c.operations)
@@ -143,7 +144,7 @@ func (b *bench) run(judge string, c contention, limit benchLimit) benchFigures {
 	return f
 }
 
-// goals lists the performance goals for a history and whether the checker meets them.
+// goals describes the performance goals for a history and whether the checker meets them.
 func goals(c contention, f benchFigures) string {
 	var all []string
 	goal := func(text string, met bool) {
@@ -161,7 +162,7 @@ func goals(c contention, f benchFigures) string {
 
 // printGrowth prints how the cost per operation grows, compared with n log n.
 func (b *bench) printGrowth() {
-	fmt.Println("\nns per operation of the checker by size, and its growth from the first size to the last: measured, and for n log n")
+	fmt.Println("\nns per operation of the checker by size, and the growth from the first size to the last: measured, and for n log n")
 	for _, kind := range b.kinds {
 		all := b.perOperation[kind]
 		fmt.Printf("%4d keys %3d %% %-8s", kind.keys, kind.unknown, benchVerdicts[kind.violated])
@@ -178,7 +179,7 @@ func (b *bench) printGrowth() {
 
 func benchCell(perOperation bool, time, ns, memory string) string {
 	switch {
-	case ns+memory == "": // it gave up, and time has the reason
+	case ns+memory == "": // the judge gave up, and time contains the reason
 		return fmt.Sprintf("%-*s", map[bool]int{true: 26, false: 20}[perOperation], time)
 	case perOperation:
 		return fmt.Sprintf("%10s %6s%9s", time, ns, memory)
@@ -210,7 +211,7 @@ func envNumbers(name, fallback string) []int {
 
 var benchVerdicts = map[bool]string{false: "valid", true: "violated"}
 
-// verdicts returns the kinds of histories to measure: valid, violated or both.
+// historyKinds returns which histories to measure: valid (false), violated (true) or both.
 func verdicts() []bool {
 	asked := strings.Split(envOr("VERDICTS", "valid,violated"), ",")
 	var kinds []bool

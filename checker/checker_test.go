@@ -68,7 +68,8 @@ func TestPanickingPropertyIsUndecided(t *testing.T) {
 	}
 }
 
-// A checker that panics outside a property, here because a witness is missing, decides nothing either.
+// A checker that panics outside a property, here because a witness is missing, decides nothing
+// either.
 func TestPanickingCheckerIsUndecided(t *testing.T) {
 	defer func(old []property) { properties = old }(properties)
 	properties = []property{{verdict.MutualExclusion, safetyProperty, func(*record) verdict.Finding {
@@ -93,12 +94,12 @@ func TestNamedProperties(t *testing.T) {
 	}
 }
 
-// A property that needs a parameter or a resource that the history lacks is undecided.
+// A property is undecided if it needs a parameter or a resource that the history lacks.
 func TestMissingParamsAreUndecided(t *testing.T) {
 	h := parseHistory(t, twoHolders)
 	h.Params.Resource, h.Params.TTL = "", 0
 	v := Check(h)
-	for name, because := range map[string]string{verdict.ResourceSafety: "contains no resource", verdict.DeadlockFreedom: "has no TTL"} {
+	for name, because := range map[string]string{verdict.ResourceSafety: "contains no resource", verdict.DeadlockFreedom: "contains no TTL"} {
 		if r := v.Result(name); r.Outcome != verdict.Undecided || !strings.Contains(r.Because, because) {
 			t.Errorf("got %+v", r)
 		}
@@ -147,7 +148,7 @@ func TestMalformed(t *testing.T) {
 	}
 }
 
-// TestVacuity checks what must happen in a run for it to prove anything.
+// TestVacuousReason checks which events a run must contain in order to prove anything.
 func TestVacuity(t *testing.T) {
 	const held = "\n1 c1 begin client\n1 c1 invoke acquire session=c1/1\n2 c1 ok acquire until=3"
 	rows := []struct{ history, want string }{
@@ -168,7 +169,7 @@ func TestVacuity(t *testing.T) {
 	}
 }
 
-// TestStampError checks that an overlap within the timestamp error does not count.
+// An overlap within the timestamp error does not count.
 func TestStampError(t *testing.T) {
 	const turns = `
 params clients=c1,c2 stampError=%s
@@ -186,7 +187,7 @@ params clients=c1,c2 stampError=%s
 	}
 }
 
-// TestDisagreement checks that the second judge can contradict the first.
+// The second judge can contradict the first.
 func TestDisagreement(t *testing.T) {
 	h := parseHistory(t, strings.Replace(twoHolders, "c2 ok acquire session=c2/1 until=5", "c2 fail acquire session=c2/1", 1))
 	unseen := &history.History{Params: h.Params, Events: h.Events}
@@ -249,7 +250,7 @@ func TestDeadlockFreedom(t *testing.T) {
 		want              verdict.Outcome
 		because           string
 	}{
-		{"params clients=c1,c2 nodes=n1 ttl=10s nodeTimeout=50ms", "", "40", verdict.Undecided, "the history has no retry delay"},
+		{"params clients=c1,c2 nodes=n1 ttl=10s nodeTimeout=50ms", "", "40", verdict.Undecided, "the history contains no retry delay"},
 		{full, "", "40", verdict.Violated, "had not been granted again when the record ended at 40 s"},
 		{full, "", "11", verdict.Undecided, "had to be free again by 11.801 s, but the record ends at 11 s"},
 		{full, "", "11.801", verdict.Violated, "had to be free again by 11.801 s, but had not been granted again when the record ended at 11.801 s"},
@@ -262,7 +263,7 @@ func TestDeadlockFreedom(t *testing.T) {
 		{full, "0.2 nemesis begin kill node=n1\n0.6 nemesis end kill node=n1", "40", verdict.NotExercised, "skipped because of other faults: 1"},
 		{full, "0.2 nemesis begin kill node=n1\n0.4 nemesis end kill node=n1", "40", verdict.Violated, ""},
 		{full, "5 nemesis begin cut node=c1-n1\n20 nemesis end cut node=c1-n1", "40", verdict.Violated, ""},
-		{full, "11.9 c2 ok acquire session=c2/1 until=20", "40", verdict.Violated, "granted again only at 11.9 s, to c2"},
+		{full, "11.9 c2 ok acquire session=c2/1 until=20", "40", verdict.Violated, "not granted again until 11.9 s, to c2"},
 		{full, "0.1 c3 begin client\n0.1 c3 invoke acquire session=c3/1\n11.9 c2 ok acquire session=c2/1 until=20", "40", verdict.Holds, "after 1 holder death"},
 		{strings.Replace(full, "ttl=10s", "ttl=900ms", 1), "0.9 c1-n1 ok set", "40", verdict.Violated, ""},
 		{strings.Replace(full, "ttl=10s", "ttl=900ms", 1), "0.05 c1-n1 ok set sent=0.011", "40", verdict.NotExercised, "no client was killed"},
@@ -278,8 +279,8 @@ func TestDeadlockFreedom(t *testing.T) {
 	}
 }
 
-// BenchmarkCheck judges a long history of four clients that take turns. Each turn has an acquire, a write
-// and a release; one in twenty releases has no answer.
+// BenchmarkCheck judges a long history of four clients that take turns. Each turn has an acquire, a
+// write and a release. One release in twenty has no answer.
 func BenchmarkCheck(b *testing.B) {
 	h := turnTakingHistory(100_000)
 	b.ReportMetric(float64(len(h.Events)), "events")
@@ -333,8 +334,8 @@ func malformedReason(h *history.History) string {
 	return newRecord(h).Malformed
 }
 
-// A run with a command that a simulated node does not support is undecided, even if the record was cut at
-// a violation.
+// A run with a command that a simulated node does not support is undecided, even if the record was
+// cut at a violation.
 func TestUnsupportedCommandIsUndecided(t *testing.T) {
 	for _, cut := range []string{"", "the watcher stopped it"} {
 		h := parseHistory(t, twoHolders+"\n6 harness info lack node=n1 value=ZADD")

@@ -9,22 +9,22 @@ import (
 	"lockpick/harness/history"
 )
 
-// contention describes a history of any length in which a few clients contend for locks. It is used to
-// measure the checker and its peers.
+// contention describes a history of any length in which a few clients contend for locks. It is used
+// to measure the checker and its peers.
 //
 // Each client thinks, acquires a random lock, holds it and releases it. A client that finds the
 // lock taken waits, and any waiting client may get the lock next. A client abandons an acquire of
-// unknown outcome, which may have taken the lock until its lease lapses. A release of unknown
-// outcome may have been lost; then the lock is free only after the lease has lapsed. So a lapse
-// always follows an operation without an answer, and a mutex without expiry can explain the
-// history, too.
+// unknown outcome, which may have taken the lock until its lease lapses. If a release has an
+// unknown outcome, it may have been lost, and then the lock stays taken until the lease has lapsed.
+// So a lapse always follows an operation without an answer, and a mutex without expiry can explain
+// the history, too.
 //
-// A violated history contains exactly one violation, which is late in the history and between two
-// sessions whose answers are all known.
+// If violated is set, the history contains exactly one violation. It is late in the history and
+// between two sessions whose answers are all known.
 type contention struct {
 	operations int // acquires and releases, each with its call and return; one less if the last session would be incomplete
 	keys       int
-	unknown    int // percentage of acquires and of releases
+	unknown    int // percentage of acquires and of releases with unknown outcome
 	violated   bool
 	seed       uint64
 }
@@ -32,7 +32,7 @@ type contention struct {
 const (
 	contenders   = 8
 	contendedTTL = int64(time.Second)
-	giveUpAfter  = int64(50 * time.Millisecond) // from the call of an acquire without an answer
+	giveUpAfter  = int64(50 * time.Millisecond) // counted from the call of an acquire without an answer
 )
 
 // history generates the history. The result is deterministic.
@@ -84,8 +84,8 @@ type contentionRun struct {
 
 type contendedLock struct {
 	name      string
-	freeFrom  int64 // the lock is free from this instant on
-	heldUntil int64 // when its holder calls release, if all of the holder's answers will be known
+	freeFrom  int64 // from when on the lock is free
+	heldUntil int64 // when the holder calls release, if all of the holder's answers will be known
 }
 
 // contender is a client with its next action and the time of that action.
@@ -96,7 +96,7 @@ type contender struct {
 	sessions int
 	session  string
 	lock     *contendedLock
-	answer   history.Type // to its release
+	answer   history.Type // answer to its release
 	answered int64
 }
 
@@ -157,7 +157,7 @@ func (c *contentionRun) acquire(x *contender) {
 		x.stage = finished
 		return
 	}
-	c.left -= 2 // and its release: a lapse without a release is correct for a lease but not for a mutex
+	c.left -= 2 // count the release, too: a lapse without a release is correct for a lease, but not for a mutex
 	x.sessions++
 	x.session = x.name + "/" + strconv.Itoa(x.sessions)
 	x.lock = c.pickLock(x.at)
@@ -169,7 +169,8 @@ func (c *contentionRun) acquire(x *contender) {
 	}
 }
 
-// pickLock returns a random lock or, if the violation is due, one that will stay held for a while.
+// pickLock returns a random lock or, if the violation is due, a lock that will stay held for a
+// while.
 func (c *contentionRun) pickLock(at int64) *contendedLock {
 	if c.violationDue() {
 		for i := range c.locks {
@@ -181,7 +182,8 @@ func (c *contentionRun) pickLock(at int64) *contendedLock {
 	return &c.locks[c.IntN(c.keys)]
 }
 
-// violationDue reports whether the violation is due. From then until the violation, all answers are known.
+// violationDue reports whether the violation is due. Until it has happened, all answers are then
+// known.
 func (c *contentionRun) violationDue() bool {
 	return c.violated && !c.violationDone && c.operations-c.left >= c.violationFrom
 }

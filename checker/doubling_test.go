@@ -23,7 +23,7 @@ import (
 //	stalls                 1,000    1,100
 //	kills of clients       7,300    5,600
 //
-// Records that grow in two dimensions at a time are not covered: n clients, each hit by its own
+// Records that grow in two dimensions at a time are not covered: n clients, each hit by a different
 // fault, and m faults of nodes still take time proportional to n·m.
 func BenchmarkDoubling(b *testing.B) {
 	for _, way := range growths {
@@ -65,7 +65,7 @@ type builder struct {
 	events []history.Event
 	at     int64
 	serial map[string]int
-	last   map[string]string // current session by client
+	last   map[string]string // by client: its current session
 }
 
 const microsecond = int64(time.Microsecond)
@@ -105,7 +105,7 @@ func (t *builder) emit(e history.Event) {
 	t.events = append(t.events, e)
 }
 
-// clientEvent adds an event of a client and its lock.
+// clientEvent adds a client's event in its current session.
 func (t *builder) clientEvent(client string, typ history.Type, op string, of history.Event) {
 	of.Process, of.Type, of.Op, of.Session = client, typ, op, t.last[client]
 	if of.Key == "" {
@@ -136,7 +136,7 @@ func (t *builder) section(client, key string) {
 	t.callAndReturn(client, history.OpRelease, history.Event{Key: key})
 }
 
-// fault adds a fault that is active while meanwhile runs.
+// fault adds a fault that is active while body runs.
 func (t *builder) fault(kind, target string, step int, meanwhile func()) {
 	t.nemesisEvent(history.Invoke, kind, target, step)
 	t.nemesisEvent(history.Begin, kind, target, step)
@@ -148,7 +148,7 @@ func (t *builder) nemesisEvent(typ history.Type, kind, target string, step int) 
 	t.emit(history.Event{Process: history.Nemesis, Type: typ, Op: kind, Node: target, Step: step})
 }
 
-// linkEvent adds a command that a node executed, as its link saw it.
+// linkEvent adds a command that a node executed, as its link recorded it.
 func (t *builder) linkEvent(client, node, op string, typ history.Type, token, key string) {
 	t.emit(history.Event{Process: client + "-" + node, Type: typ, Op: op, Node: node, Key: key, Token: token,
 		Sent: t.at, Applied: t.at + microsecond/2, Answered: t.at + microsecond, TTL: int64(t.params.TTL)})

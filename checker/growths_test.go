@@ -358,8 +358,8 @@ func (t *builder) emitLog(entries []history.Event) {
 	}
 }
 
-// keyEvents adds n sections with the nodes' reports about their keys, and then an acquire of another
-// session with n failed attempts.
+// keyEvents adds n sections with the nodes' reports about their keys, and then another session's
+// acquire with n failed attempts.
 func (t *builder) keyEvents(n int, key func(i int) string) {
 	t.params.Life = true
 	grant := func(c, key string) {

@@ -12,7 +12,8 @@ import (
 	"lockpick/internal/histories"
 )
 
-// unnotifiedLock is a lock without a deadline that reports no loss. c1 holds it, and c2 gets it at 12 s.
+// In unnotifiedLock, a lock has no deadline and reports no loss. c1 holds it, and c2 gets it at 12
+// s.
 const unnotifiedLock = `params clients=c1,c2 nodes=n1 quorum=1 ttl=10s nodeTimeout=100ms retryMax=100ms slack=100ms rate=0.01 rounds=10 life noLossNotice
 0      harness begin run
 0.001  c1 begin client
@@ -68,8 +69,8 @@ func TestHolderNotified(t *testing.T) {
 	}
 }
 
-// Each overlap that brute force finds violates exactly one of the two properties, and no judge contradicts
-// another.
+// Each overlap that brute force finds violates exactly one of the two properties, and no judge
+// contradicts another.
 func TestHolderNotifiedAgainstBruteForce(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(9, 10))
 	overlaps, tried := 0, histories.Cases(3000)
@@ -80,7 +81,7 @@ func TestHolderNotifiedAgainstBruteForce(t *testing.T) {
 		want := bruteforce.MutualExclusion(h, histories.Beat).Incidents
 		broken, unnotified := judge(r, verdict.MutualExclusion), judge(r, verdict.HolderNotified)
 		if broken.Incidents+unnotified.Incidents != want || (broken.Incidents > 0) != (broken.Outcome == verdict.Violated) || (unnotified.Incidents > 0) != (unnotified.Outcome == verdict.Violated) {
-			t.Fatalf("%d and %d overlaps, %s and %s, want %d:\n%s", broken.Incidents, unnotified.Incidents, broken.Outcome, unnotified.Outcome, want, histories.Lines(h))
+			t.Fatalf("%d and %d overlaps, %s and %s, want %d in total:\n%s", broken.Incidents, unnotified.Incidents, broken.Outcome, unnotified.Outcome, want, histories.Lines(h))
 		}
 		if v := Check(h); v.Disagreement != "" {
 			t.Fatalf("%s:\n%s", v.Disagreement, histories.Lines(h))

@@ -10,7 +10,7 @@ import (
 	"lockpick/harness/history"
 )
 
-// In quietHold c1 holds a lock from 1 s to 3 s and sends no request in between. c2 tries at 6 s.
+// In quietHold, c1 holds a lock from 1 s to 3 s and sends no request in between. c2 tries at 6 s.
 const quietHold = `
 params clients=c1,c2 nodes=n1,n2,n3 quorum=2 ttl=2s nodeTimeout=50ms retryMax=100ms
 0     c1 begin client
@@ -40,33 +40,33 @@ func TestFaultWithoutEffect(t *testing.T) {
 		target  string
 		from    string
 		to      string
-		because string // "" if it had an effect
+		because string // "" if the fault had an effect
 	}{
-		{"a node without requests", node, 0, "unplug", "n1", "0.5", "0.9", "n1 received no request meanwhile"},
-		{"a node after the last release", node, 0, "unplug", "n1", "3.5", "5.9", "n1 received no request meanwhile"},
+		{"a node without requests", node, 0, "unplug", "n1", "0.5", "0.9", "n1 received no request in the meantime"},
+		{"a node after the last release", node, 0, "unplug", "n1", "3.5", "5.9", "n1 received no request in the meantime"},
 		{"a node with a key", node, 0, "unplug", "n1", "1.5", "2", ""},
 		{"a node with requests", node, 0, "unplug", "n1", "0.9", "1.1", ""},
 		{"a node that is down when it is needed, and so gets no request", node, 0, "kill", "n3", "5.9", "7", ""},
-		{"a node that the lock does not use", node, 0, "kill", "n4", "0.9", "7", "n4 received no request meanwhile"},
-		{"a link while its client holds", link, 0, "cut", "c1-n1", "1.5", "2", "c1-n1 carried nothing meanwhile"},
+		{"a node that the lock does not use", node, 0, "kill", "n4", "0.9", "7", "n4 received no request in the meantime"},
+		{"a link while its client holds", link, 0, "cut", "c1-n1", "1.5", "2", "c1-n1 carried no traffic in the meantime"},
 		{"a link in use", link, 0, "cut", "c1-n1", "2.99", "3.2", ""},
 		{"a link before its client has a connection", link, 0, "cut", "c2-n1", "5", "7", ""},
-		{"a link during an acquire, for less than a round", link, 0, "cut", "c2-n1", "6.05", "6.1", "c2-n1 carried nothing meanwhile"},
+		{"a link during an acquire, for less than a round", link, 0, "cut", "c2-n1", "6.05", "6.1", "c2-n1 carried no traffic in the meantime"},
 		{"a link from the call of a release", link, 0, "cut", "c1-n1", "3", "3.005", ""},
-		{"a link during an acquire, for a round", link, 0, "cut", "c2-n1", "6.04", "6.19", "c2-n1 carried nothing meanwhile"},
+		{"a link during an acquire, for a round", link, 0, "cut", "c2-n1", "6.04", "6.19", "c2-n1 carried no traffic in the meantime"},
 		{"a link during an acquire, for longer than a round", link, 0, "cut", "c2-n1", "6.04", "6.190001", ""},
-		{"a link to the resource", link, 0, "cut", "c1-r1", "1.5", "2.5", "c1-r1 carried nothing meanwhile"},
+		{"a link to the resource", link, 0, "cut", "c1-r1", "1.5", "2.5", "c1-r1 carried no traffic in the meantime"},
 		{"a link to the resource in use", link, 0, "cut", "c1-r1", "2.5", "2.92", ""},
 		{"a link to a replica", link, 0, "cut", "n1-replica", "1.5", "2", "n1 had nothing to replicate"},
 		{"a link to a replica of a node with writes", link, 0, "cut", "n1-replica", "0.5", "2", ""},
-		{"a client without a lock", client, 0, "pause", "c2", "1", "5", "c2 neither wanted nor held a lock meanwhile"},
+		{"a client without a lock", client, 0, "pause", "c2", "1", "5", "c2 neither wanted nor held a lock in the meantime"},
 		{"a client that holds a lock", client, 0, "pause", "c1", "1.5", "2", ""},
 		{"a client that wants a lock", client, 0, "pause", "c2", "6.05", "6.1", ""},
 		{"a node's clock that is not read", clock, 1.5, "clock-rate", "n1", "3.5", "5.9", "n1 received no request"},
 		{"a node's clock that is almost right", clock, 1.0001, "clock-rate", "n1", "1", "9", "the clock of n1 was wrong by less than 1ms"},
 		{"a node's clock", clock, 1.001, "clock-rate", "n1", "1", "9", ""},
-		{"a fault that reports itself as idle", history.Proof{IdleText: "lost 0 records"}, 0, "power-loss", "n1", "1", "2", "lost 0 records"},
-		{"a fault that does not", history.Proof{IdleText: "lost 1 record"}, 0, "power-loss", "n1", "1", "2", ""},
+		{"a fault that reports that it had no effect", history.Proof{IdleText: "lost 0 records"}, 0, "power-loss", "n1", "1", "2", "lost 0 records"},
+		{"a fault that does not report this", history.Proof{IdleText: "lost 1 record"}, 0, "power-loss", "n1", "1", "2", ""},
 	} {
 		h := parseHistory(t, quietHold+"\n"+c.from+" nemesis begin "+c.kind+" node="+c.target+" step=1 cause=it lost 0 records\n"+c.to+" nemesis end "+c.kind+" node="+c.target+" step=1")
 		h.Params.Steps = []history.PlannedStep{{Step: 1, Fault: c.kind, Targets: []string{c.target}, Rate: c.rate, Proof: &c.proof}}
@@ -116,10 +116,10 @@ func TestKillLosesGrantCounts(t *testing.T) {
 	}
 }
 
-// If a record has no commands, for example because the lock's protocol is unknown, a fault has an effect
-// if any client wanted or held a lock.
+// A record may contain no commands, for example because the lock's protocol is unknown. Then a
+// fault has an effect if any client wanted or held a lock.
 func TestFaultWithoutEffectWithoutCommands(t *testing.T) {
-	for when, because := range map[string]string{"1.5": "", "0.5": "n1 received no request meanwhile"} {
+	for when, because := range map[string]string{"1.5": "", "0.5": "n1 received no request in the meantime"} {
 		h := parseHistory(t, quietHold+"\n"+when+" nemesis begin kill node=n1 step=1\n"+when+"9 nemesis end kill node=n1 step=1")
 		h.Params.Steps = []history.PlannedStep{{Step: 1, Fault: "kill", Targets: []string{"n1"}, Proof: &history.Proof{Use: []string{history.UseNode}}}}
 		h.Events = slices.DeleteFunc(h.Events, func(e history.Event) bool { return strings.Contains(e.Process, "-") })

@@ -14,8 +14,8 @@ import (
 	"lockpick/internal/histories"
 )
 
-// Incidents returns as many incidents as the verdict counts, ordered by time. One of them is the
-// incident that the verdict shows, with the same text.
+// Incidents returns as many incidents as the verdict counts, ordered by time. Exactly one of them
+// is the violation shown in the verdict, with the same text.
 func TestIncidentsMatchVerdict(t *testing.T) {
 	checkIncidents(t, histories.Cases(600))
 }

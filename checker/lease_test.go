@@ -7,8 +7,8 @@ import (
 	"lockpick/checker/verdict"
 )
 
-// TestLeaseStampError checks that neither judge reports a violation that the timestamp error can explain,
-// and that the error never reorders extensions.
+// Neither judge reports a violation that the timestamp error can explain. The error never reorders
+// extensions.
 func TestLeaseStampError(t *testing.T) {
 	const early = `
 params clients=c1 stampError=%s
@@ -67,7 +67,7 @@ params clients=c1,c2 stampError=%s
 	}{
 		{hands, "0s", verdict.Violated}, {hands, "400us", verdict.Violated}, {hands, "500us", verdict.Holds},
 		{atOnce, "0s", verdict.Violated},       // one client's operations are in order, whatever the timestamps
-		{withoutDeadline, "0s", verdict.Holds}, // an extension without a deadline moves none
+		{withoutDeadline, "0s", verdict.Holds}, // an extension without a deadline moves no deadline
 		{early, "0s", verdict.Violated}, {early, "2ms", verdict.Violated}, {early, "2500us", verdict.Holds}, {early, "2s", verdict.Holds},
 		{extends, "0s", verdict.Violated}, {extends, "100ms", verdict.Violated}, {extends, "2s", verdict.Holds},
 	} {
@@ -78,7 +78,7 @@ params clients=c1,c2 stampError=%s
 	}
 }
 
-// TestWorstOfKeys checks that the longest overlap of all keys is shown.
+// The longest overlap on any key is reported.
 func TestWorstOfKeys(t *testing.T) {
 	text := "params clients=c1,c2\n0 c1 begin client\n0 c2 begin client"
 	for i, lasts := range []string{"0.9", "3", "2"} {

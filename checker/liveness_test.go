@@ -12,8 +12,9 @@ import (
 	"lockpick/harness/history/facts"
 )
 
-// change is a difference between a variant and its story. In the lines that contain line, old is replaced.
-// If old is "", replacement is inserted before these lines. If both are "", the lines are removed.
+// change is a difference between a variant and its history. In the lines that contain line, old is
+// replaced. If old is "", replacement is inserted before these lines. If both are "", the lines are
+// removed.
 type change struct{ line, old, replacement string }
 
 func insertFault(kind, node string, from, to float64) change {
@@ -37,7 +38,7 @@ var (
 	c2Tries = change{"0.020  c1-n1", "", "0.010 c2 begin client\n0.011 c2 invoke acquire session=c2/1\n"}
 )
 
-// storyVariants are stories with a few changes and the resulting outcome.
+// historyVariants are histories from testdata with a few changes, and the resulting outcomes.
 var storyVariants = []struct {
 	story, name string
 	changes     []change
@@ -108,7 +109,7 @@ var storyVariants = []struct {
 	{"acquire-hangs", "the host stalls for less time", []change{insertFault("stall", "machine", 1, 3)}, verdict.FaultTolerance, verdict.Violated},
 }
 
-// TestLivenessAgainstStoryVariants checks stories with small changes that may change the correct outcome.
+// Small changes to a history from testdata may change the correct outcome.
 func TestLivenessAgainstStoryVariants(t *testing.T) {
 	for _, row := range storyVariants {
 		r := newRecord(parseHistory(t, storyVariant(t, row.story, row.changes)))
@@ -121,7 +122,7 @@ func TestLivenessAgainstStoryVariants(t *testing.T) {
 	}
 }
 
-// TestUnavailabilityAgainstBound uses clients that each give up before the bound of 3 s is over.
+// Each client gives up before the bound of 3 s has passed.
 func TestUnavailabilityAgainstBound(t *testing.T) {
 	for _, row := range []struct {
 		second, until float64
@@ -129,7 +130,7 @@ func TestUnavailabilityAgainstBound(t *testing.T) {
 	}{
 		{2.5, 4.5, verdict.Violated},
 		{2.5, 3.9, verdict.Holds},
-		{3.1, 5.5, verdict.Holds}, // no client tried for a moment
+		{3.1, 5.5, verdict.Holds}, // for a moment, no client tried
 	} {
 		h := parseHistory(t, fmt.Sprintf(`params clients=c1,c2 nodes=n1 ttl=10s nodeTimeout=50ms retryMax=200ms slack=500ms rounds=10
 0   c1 begin client
@@ -149,7 +150,7 @@ func TestUnavailabilityAgainstBound(t *testing.T) {
 	}
 }
 
-// storyVariant returns a story with changes.
+// historyVariant returns a history from testdata with changes.
 func storyVariant(t *testing.T, name string, changes []change) string {
 	t.Helper()
 	a, err := txtar.ParseFile("testdata/" + name + ".txt")

@@ -46,8 +46,9 @@ MORE
 	}
 }
 
-// A client that was paused may reacquire the lock, before others want it or in time. Others then wait for
-// its new hold, which may be long. If it gets the lock with its old key, the lock was not free.
+// A client that was paused may reacquire the lock in time, or before others want it. Others then
+// wait for its new hold, which may be long. If it gets the lock with its old key, the lock was not
+// free.
 func TestLostHolderReacquires(t *testing.T) {
 	const paused = `params clients=c1,c2 nodes=n1 quorum=1 ttl=10s nodeTimeout=100ms retryMax=100ms slack=100ms rounds=10
 1 c1 begin client
@@ -95,7 +96,7 @@ BACK c1 ok acquire session=c1/2 token=TOKEN until=30
 	}
 }
 
-// A call whose client is gone does not hang.
+// A call does not hang if its client has disappeared.
 func TestCallOfDepartedClient(t *testing.T) {
 	for text, want := range map[string]verdict.Outcome{"30 c1 end client": verdict.Violated, "12 c1 end client": verdict.Holds} {
 		h := parseHistory(t, heldLock+"1 c1 invoke release session=c1/1\n"+text+"\n30 harness end run")

@@ -18,15 +18,16 @@ import (
 	"testing"
 )
 
-// comparisonTests matches the tests that compare the checker with porcupine or with very simple judges.
+// comparisonTests matches the tests that compare the checker with porcupine or with very simple
+// judges.
 const comparisonTests = "Exhaustively|Against"
 
-// causeTests matches the tests that compare causes with the table of causes.
+// causeTests matches the tests that compare causes with the tables of causes.
 const causeTests = "TestCause|TestUnavailabilityCause|TestRefusedSets|TestSpareVotes|TestNoCause"
 
-// TestMutants plants the mistakes of testdata/mutants.list in a copy of the checker and of package
+// TestMutants plants the mistakes in testdata/mutants.list in a copy of the checker and of package
 // facts, and expects the tests to detect each one. All mutants are compiled in at once, so that
-// every package is built only once; an environment variable selects the mutant. By default every
+// every package is built only once. An environment variable selects the mutant. By default, every
 // sixth mutant is tried.
 func TestMutants(t *testing.T) {
 	if out, err := exec.Command("go", "vet", "./...").CombinedOutput(); err != nil {
@@ -60,24 +61,24 @@ func TestMutants(t *testing.T) {
 			t.Parallel()
 			for _, dir := range dirs {
 				if killer := p.run(t, dir, tests, i+1); killer != "" {
-					t.Logf("killed by %s of %s", killer, dir)
+					t.Logf("detected by %s in %s", killer, dir)
 					return
 				}
 			}
-			t.Errorf("it survived: no test detects the mistake: %s", m.mistake)
+			t.Errorf("the mutant survived: no test detects the mistake: %s", m.mistake)
 		})
 	}
 }
 
-// packagesFor lists the packages whose tests may detect a mistake in a file: the file's own package and
-// this one, or all judges for a package that all of them use. The packages that usually detect it come
-// first; if the stanza names tests, that is the file's own package.
+// packagesFor lists the packages whose tests may detect a mistake in a file, starting with those
+// that usually detect it: the file's own package and this one, or all judges if all of them use the
+// package. If the mutant names its tests, the file's own package comes first.
 func packagesFor(file, named string) []string {
 	dir := filepath.Dir(file)
 	switch filepath.Base(dir) {
 	case "facts", "history":
 		list := []string{"lease", ".", "cause", "spans", "liveness", "resource"}
-		if filepath.Base(file) == "attempt.go" { // it decides which votes belong together
+		if filepath.Base(file) == "attempt.go" { // this file decides which votes belong together
 			list[0], list[1] = list[1], list[0]
 		}
 		if named != "" {
@@ -86,26 +87,27 @@ func packagesFor(file, named string) []string {
 		return list
 	case "mutex", "edn", ".":
 		return []string{dir}
-	case "spans": // lease compares overlaps with brute force
+	case "spans": // package lease compares overlaps with brute force
 		return []string{dir, "lease", "."}
 	default:
 		return []string{dir, "."}
 	}
 }
 
-// mutantBuild builds all mutants as one overlay of the sources, and the test binaries with it.
+// mutantBuild builds all mutants as one overlay over the sources, and test binaries with the
+// overlay.
 type mutantBuild struct {
 	t         *testing.T
 	dir       string
 	variants  map[string]map[int][]variant // by file and start of the function
 	binaries  map[string]string            // by package
-	unmutated sync.Map                     // results of runs without a mutant, by package and tests
+	unmutated sync.Map                     // results without a mutant, by package and tests
 }
 
 // variant is a mutated function.
 type variant struct {
-	name   string // of the mutant
-	mutant int    // from 1
+	name   string // name of the mutant
+	mutant int    // number of the mutant, from 1
 	text   string
 }
 
@@ -116,7 +118,7 @@ func (p *mutantBuild) add(x mutatedFile, name string, mutant int) {
 	p.variants[x.path][x.begin] = append(p.variants[x.path][x.begin], variant{name, mutant, x.function})
 }
 
-// chosenSource is an additional source file for each package with mutants.
+// mutantSelector is an additional source file for each package with mutants.
 const chosenSource = `package %s
 
 import (
@@ -127,7 +129,7 @@ import (
 var mutant__, _ = strconv.Atoi(os.Getenv("CHECKER_MUTANT"))
 `
 
-// write writes the sources with all mutants, and the overlay file.
+// write writes the sources with all mutants, and the overlay file that refers to them.
 func (p *mutantBuild) write() {
 	overlay := map[string]string{}
 	put := func(path, text string) {
@@ -171,8 +173,9 @@ func (p *mutantBuild) write() {
 	}
 }
 
-// dispatcher returns the source of a function and its variants under different names, and of a function that
-// calls the selected one. The original is variant 0. Generic functions are not supported; none is mutated.
+// dispatcher returns the source of a function and its variants under different names, and of a
+// function that calls the selected one. Variant 0 is the original. Generic functions are not
+// supported, and none is mutated.
 func dispatcher(fn *ast.FuncDecl, source []byte, at func(token.Pos) int, variants []variant) string {
 	of := func(n ast.Node) string { return string(source[at(n.Pos()):at(n.End())]) }
 	receiver, call := "", fn.Name.Name
@@ -208,7 +211,7 @@ func dispatcher(fn *ast.FuncDecl, source []byte, at func(token.Pos) int, variant
 	return text + "//line original:1\n" + original[:name] + "__0" + original[name:]
 }
 
-// build builds the tests of a package with all mutants, once.
+// build builds a package's tests with all mutants, once.
 func (p *mutantBuild) build(t *testing.T, pkg string) {
 	t.Helper()
 	if p.binaries[pkg] != "" {
@@ -223,14 +226,14 @@ func (p *mutantBuild) build(t *testing.T, pkg string) {
 	p.binaries[pkg] = binary
 }
 
-// run runs tests of a package with a mutant and returns the test that failed, or "". Without the mutant
-// the tests must pass.
+// run runs tests in a package with a mutant and returns the test that failed, or "". Without the
+// mutant the tests must pass.
 func (p *mutantBuild) run(t *testing.T, pkg, tests string, mutant int) string {
 	t.Helper()
 	if mutant != 0 {
 		sound, _ := p.unmutated.LoadOrStore(pkg+" "+tests, sync.OnceValue(func() string { return p.run(t, pkg, tests, 0) }))
 		if failed := sound.(func() string)(); failed != "" {
-			t.Fatalf("without a mutant %s of %s fails", failed, pkg)
+			t.Fatalf("without a mutant, %s in %s fails", failed, pkg)
 		}
 	}
 	cmd := exec.Command(p.binaries[pkg], "-test.run", tests, "-test.failfast", "-test.timeout", "2m")

@@ -12,7 +12,8 @@ import (
 	"lockpick/internal/histories"
 )
 
-// TestKeySpansAgainstScan compares the index of keys with a scan of all commands. See histories.Compare.
+// TestKeySpansAgainstScan compares the index of keys with a scan of all commands; see
+// histories.Compare.
 func TestKeySpansAgainstScan(t *testing.T) {
 	histories.Compare(t, func(h *history.History) (*usage, bool) { r := facts.Read(h); return newUsage(r), r.Malformed == "" }, map[string]func(*rand.Rand, *usage) (got, want string){
 		"keys": compareKeySpans,

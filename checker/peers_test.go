@@ -36,7 +36,7 @@ var mutexModel = porcupine.Model{
 	DescribeOperation: second.Model.DescribeOperation,
 }
 
-// peers are the judges that the checker is compared with.
+// peers are the judges with which the checker is compared.
 var peers = map[string]porcupine.Model{"mutex": mutexModel, "lease": second.Model}
 
 // checkWithPeer checks the operations of all keys with porcupine, in parallel.
@@ -48,8 +48,9 @@ func checkWithPeer(model porcupine.Model, keys [][]porcupine.Operation) verdict.
 	return verdict.Violated
 }
 
-// peerOps returns the acquires and releases of a history as porcupine operations, by key. Unlike questionsOf
-// it keeps no event alive, so that a peer's memory can be measured separately from the history's.
+// peerOps returns a history's acquires and releases as porcupine operations, by key. Unlike
+// questionsOf, it keeps no event alive, so that a peer's memory can be measured separately from the
+// history's.
 func peerOps(h *history.History) [][]porcupine.Operation {
 	place := map[string]int{}
 	var keys [][]porcupine.Operation
@@ -116,11 +117,11 @@ func TestPeersAgree(t *testing.T) {
 			}
 		}
 	}
-	t.Logf("histories judged by the peers, by unknown and violated: %v", judged)
+	t.Logf("number of histories judged by the peers, by unknown and violated: %v", judged)
 	for asked, n := range operations {
 		for _, violated := range []bool{false, true} {
 			if judged[fmt.Sprint(asked, violated)] < 10 {
-				t.Errorf("the peers judged too few: %v", judged)
+				t.Errorf("the peers judged too few histories: %v", judged)
 			}
 		}
 		share := 100 * float64(unknowns[asked]) / float64(n)
@@ -142,8 +143,8 @@ func countOperations(h *history.History) (operations, unknown int) {
 	return operations, unknown
 }
 
-// checkContention compares all judges and reports whether the peers were among them. Peers are skipped if
-// their search would take too long.
+// checkContention compares all judges and reports whether the peers were among them. It skips the
+// peers if their search would take too long.
 func checkContention(t *testing.T, c contention, h *history.History, unknown int) bool {
 	t.Helper()
 	want, incidents := verdict.Holds, 0
@@ -160,7 +161,7 @@ func checkContention(t *testing.T, c contention, h *history.History, unknown int
 			t.Errorf("%+v: %s is %s: %s", c, name, res.Outcome, res.Because)
 		}
 		if c.violated && c.operations == 300 && slices.Max(res.Witness.Events) < int64(len(h.Events))*8/10 {
-			t.Errorf("%+v: the violation is early, by event %d of %d", c, slices.Max(res.Witness.Events), len(h.Events))
+			t.Errorf("%+v: the violation is too early, at event %d of %d", c, slices.Max(res.Witness.Events), len(h.Events))
 		}
 	}
 	if unknown > 7 {
@@ -168,14 +169,14 @@ func checkContention(t *testing.T, c contention, h *history.History, unknown int
 	}
 	for name, model := range peers {
 		if got := checkWithPeer(model, peerOps(h)); got != want {
-			t.Errorf("%+v: porcupine with the %s says %s", c, name, got)
+			t.Errorf("%+v: porcupine with the %s model says %s", c, name, got)
 		}
 	}
 	return true
 }
 
-// A generated history has the same outcome for a mutex and a lease. They differ if a lease lapsed and a
-// release came too late.
+// A generated history has the same outcome for a mutex and a lease. The outcomes differ if a lease
+// lapsed and a release came too late.
 func TestMutexModelIgnoresLapse(t *testing.T) {
 	h := contention{operations: 4, keys: 1}.history()
 	lapsed := false

@@ -13,7 +13,7 @@ import (
 
 // The functions below find by exhaustive scans what package facts finds with indexes.
 
-// TestReadAgainstScan compares the facts of a history with the results of scans.
+// TestReadAgainstScan compares the facts in a history with the results of scans.
 func TestReadAgainstScan(t *testing.T) {
 	faults, stopped, turned, lost := 0, 0, 0, 0
 	for seed := range uint64(histories.Cases(3000)) {
@@ -37,7 +37,7 @@ func TestReadAgainstScan(t *testing.T) {
 			}
 		}
 		if got, want := strings.Contains(f.Malformed, "had been stopped"), scanStops(h, f); got != want {
-			t.Fatalf("seed %d: a process acted while it was stopped: %v, want %v: %s", seed, got, want, f.Malformed)
+			t.Fatalf("seed %d: a process acted while stopped: %v, want %v: %s", seed, got, want, f.Malformed)
 		} else if want {
 			stopped++
 		}
@@ -49,19 +49,19 @@ func TestReadAgainstScan(t *testing.T) {
 				for _, e := range a.Sets {
 					at, sent := a.Deletion(e)
 					if wantAt, wantSent := scanDeletion(a, e); at != wantAt || sent != wantSent {
-						t.Fatalf("seed %d: a key was deleted at %d, sent %d, want %d and %d", seed, at, sent, wantAt, wantSent)
+						t.Fatalf("seed %d: a key was deleted at %d by a release sent at %d, want %d and %d", seed, at, sent, wantAt, wantSent)
 					}
 				}
 			}
 		}
 	}
 	if min(faults, stopped, turned, lost) < histories.Cases(100) {
-		t.Errorf("%d faults, %d stopped, %d changed clocks, %d lost: too few", faults, stopped, turned, lost)
+		t.Errorf("%d faults, %d histories with a stopped process that acted, %d deadlines moved by clock changes, %d by losses: too few", faults, stopped, turned, lost)
 	}
 }
 
-// untilLoss returns the deadline of an event, or the time of the session's next loss notification if that
-// is earlier.
+// effectiveDeadline returns an event's deadline, or the time of the session's next loss notification if
+// that is earlier.
 func untilLoss(h *history.History, i int, until int64) int64 {
 	grants := func(e history.Event) bool {
 		return e.Type == history.OK && (e.Op == history.OpAcquire || e.Op == history.OpExtend)
@@ -130,7 +130,7 @@ func scanFaults(h *history.History) []*facts.Fault {
 	return all
 }
 
-// scanStops reports whether a process acted while it was stopped. It returns false if the history is
+// scanStops reports whether a process acted while stopped. It returns false if the history is
 // malformed in another way.
 func scanStops(h *history.History, f *facts.Facts) bool {
 	if f.Malformed != "" && !strings.Contains(f.Malformed, "had been stopped") {
@@ -153,7 +153,7 @@ func scanDeletion(a *facts.Attempt, set *history.Event) (at, sent int64) {
 		if d.Node != set.Node {
 			continue
 		}
-		if d.Sent >= set.Sent && (none || d.Sent < sent) { // otherwise it belongs to an earlier key
+		if d.Sent >= set.Sent && (none || d.Sent < sent) { // otherwise the command belongs to an earlier key
 			sent, none = d.Sent, false
 		}
 		if refused := d.Type == history.Fail && d.Cause != ""; !refused && d.Applied > facts.Applied(set) {

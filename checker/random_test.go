@@ -11,8 +11,8 @@ import (
 	"lockpick/internal/histories"
 )
 
-// TestAgainstPorcupine gives histories that violate mutual exclusion to the second judge, as a whole and
-// reduced to the witness.
+// TestAgainstPorcupine gives histories that violate mutual exclusion to the second judge, first the
+// whole history and then the witness alone.
 func TestAgainstPorcupine(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(3, 4))
 	violated, fine := 0, 0
@@ -34,7 +34,7 @@ func TestAgainstPorcupine(t *testing.T) {
 		}
 		violated++
 		if answer != verdict.Violated {
-			t.Fatalf("porcupine judges the whole as %s:\n%s", answer, histories.Lines(h))
+			t.Fatalf("porcupine judges the whole history as %s:\n%s", answer, histories.Lines(h))
 		}
 		res := judge(r, verdict.MutualExclusion)
 		if why := r.second.Contradiction(&res); res.Outcome != verdict.Violated || why != "" {
@@ -46,7 +46,7 @@ func TestAgainstPorcupine(t *testing.T) {
 	}
 }
 
-// TestGarbage checks that an impossible history is judged without a panic.
+// An impossible history is judged without a panic.
 func TestGarbage(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(5, 6))
 	for range 3000 {

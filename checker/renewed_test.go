@@ -9,8 +9,8 @@ import (
 	"lockpick/checker/verdict"
 )
 
-// renewedLock is a lock on one node. c1 holds it from 0.1 s and c2 tries to acquire it from 1 s on. RENEWALS
-// extend c1's key, which expires 5 s after the last one.
+// In renewedLock, a lock on one node, c1 holds the lock from 0.1 s and c2 tries to acquire it from
+// 1 s on. RENEWALS extend c1's key, which expires 5 s after the last of them.
 const renewedLock = `params clients=c1,c2 nodes=n1 quorum=1 ttl=5s nodeTimeout=100ms retryMax=100ms slack=100ms rate=0.01 rounds=10 life
 0      harness begin run
 0.001  c1 begin client
@@ -24,7 +24,7 @@ CLIENT
 RENEWALS
 40     harness end run`
 
-// renewals returns a command for c1's token every second between from and to.
+// renewals returns a command with c1's token every second between from and to.
 func renewals(from, to float64, op string) string {
 	var b strings.Builder
 	for at := from; at < to; at++ {
@@ -38,7 +38,7 @@ func renewals(from, to float64, op string) string {
 	return b.String()
 }
 
-// failedAttempts returns a failed attempt of c2 every second until to.
+// failedAttempts returns a failed attempt by c2 every second until to.
 func failedAttempts(to float64) string {
 	var b strings.Builder
 	for at := 1.5; at < to; at++ {
@@ -56,7 +56,7 @@ func TestRenewalAfterGivingUp(t *testing.T) {
 	retries := released + "\n3 c1 invoke acquire session=c1/2\n3.1 c1 fail acquire session=c1/2\n9 c1 invoke acquire session=c1/3\n9.1 c1 info acquire session=c1/3"
 	for name, row := range map[string]struct {
 		acquired, client, renewals string
-		free                       float64 // c2 gets the lock half a second later, in time; 0: not in time
+		free                       float64 // c2 gets the lock half a second later, in time; 0 means not in time
 	}{
 		"a failed release":                              {granted, released, renewals(2, 30, "extend"), 0},
 		"a failed release, renewed by sets":             {granted, released, renewals(2, 30, "set"), 0},
@@ -86,8 +86,8 @@ func TestRenewalAfterGivingUp(t *testing.T) {
 	}
 }
 
-// A call that never returns is judged even if the run is vacuous because of it: steps or clients may wait for
-// the call, or a fault may have had no effect.
+// A call that never returns is judged even if it makes the run vacuous: steps or clients may wait
+// for the call, or a fault may have had no effect.
 func TestHungCallsInVacuousRuns(t *testing.T) {
 	const even = `params clients=c1,c2 nodes=n1,n2 quorum=2 ttl=4s nodeTimeout=300ms retryMax=250ms slack=250ms rate=0.01 rounds=10 life
 step 1 delay c1-n2,c2-n1 at 0s

@@ -13,18 +13,18 @@ import (
 )
 
 // roundGenerator generates a client's requests, with their tokens and rounds. A lock that uses a
-// new token for each round reveals the rounds by its tokens; a lock that reuses its token does not.
+// new token for each round reveals the rounds by its tokens. A lock that reuses its token does not.
 type roundGenerator struct {
 	*rand.Rand
 	events        []history.Event
-	rounds        []int             // by event: the round of a command, from 1, or 0 for a client's event
-	keys          map[string]string // by node: the token of its key
-	pendingEvents []int             // events that their nodes have not executed yet
+	rounds        []int             // by event: the command's round, counted from 1, or 0 for a client's event
+	keys          map[string]string // by node: the token in its key
+	pendingEvents []int             // indices of events that their nodes have not executed yet
 	round         int
 }
 
-// TestRoundsAgainstFreshTokens uses one token for all rounds of an acquire, or for all acquires, and expects
-// the same attempts as with a fresh token for each round.
+// TestRoundsAgainstFreshTokens uses one token for all rounds of an acquire, or for all acquires,
+// and expects the same attempts as with a fresh token for each round.
 func TestRoundsAgainstFreshTokens(t *testing.T) {
 	several, late := 0, 0
 	for seed := range uint64(3000) {
@@ -56,7 +56,7 @@ func TestRoundsAgainstFreshTokens(t *testing.T) {
 				deleted, sent := y.Deletion(e)
 				wantDeleted, wantSent := a.deletion(e)
 				if e.Type == history.OK && (deleted != wantDeleted || deleted < facts.Never && sent != wantSent) {
-					t.Fatalf("seed %d, round %d: the key of %s is deleted at %d by a release sent at %d, want %d and %d", seed, i, e.Node, deleted, sent, wantDeleted, wantSent)
+					t.Fatalf("seed %d, round %d: the key on %s is deleted at %d by a release sent at %d, want %d and %d", seed, i, e.Node, deleted, sent, wantDeleted, wantSent)
 				}
 				if own, _ := x.Deletion(x.Sets[0]); own == facts.Never && deleted < facts.Never {
 					late++
@@ -66,7 +66,7 @@ func TestRoundsAgainstFreshTokens(t *testing.T) {
 		several = max(several, len(got))
 	}
 	if several < 8 || late < 100 {
-		t.Errorf("at most %d rounds in a history, and %d keys deleted by a later round: too few", several, late)
+		t.Errorf("at most %d rounds in a history and %d keys deleted by a later round: too few", several, late)
 	}
 }
 
@@ -89,8 +89,8 @@ func attemptsOf(events []history.Event) []*facts.Attempt {
 
 const millisecond = int64(time.Millisecond)
 
-// acquire generates an acquire with up to four rounds and returns its end. Requests go to the nodes at the same
-// time or one after the other. Nodes that are down get none.
+// acquire generates an acquire with up to four rounds and returns its end. Requests go to the nodes
+// at the same time or one after the other. Nodes that are down get no request.
 func (a *roundGenerator) acquire(session string, at int64, forEver bool) int64 {
 	call := history.Event{T: at, Process: "c1", Type: history.Invoke, Op: history.OpAcquire, Key: "k", Session: session}
 	a.add(0, call)
@@ -116,8 +116,8 @@ func (a *roundGenerator) acquire(session string, at int64, forEver bool) int64 {
 	return at + 200*millisecond
 }
 
-// send sends a command to nodes and returns when the client continues. An answer may be too late, or the
-// request may be lost.
+// send sends a command to nodes and returns when the client continues. An answer may be too late,
+// or the request may be lost.
 func (a *roundGenerator) send(op, token string, nodes []string, at int64, oneByOne bool) int64 {
 	on := at
 	for _, n := range nodes {
@@ -168,8 +168,8 @@ func (a *roundGenerator) apply(e *history.Event) history.Type {
 	return history.OK
 }
 
-// deletion returns when the key of a set was deleted, by the next release that its node executed, and when
-// the client first sent a release.
+// deletion returns when a set's key was deleted by the next release that its node executed, and
+// when the client first sent a release.
 func (a *roundGenerator) deletion(set *history.Event) (at, sent int64) {
 	at, sent = facts.Never, facts.Never
 	for _, e := range a.events {

@@ -10,8 +10,8 @@ import (
 	"lockpick/checker/verdict"
 )
 
-// lateHistories are histories in which something takes longer than a property allows. since is when
-// it begins, and bound is how long it may take, in seconds.
+// In each of lateHistories, something takes longer than a property allows. since is when it begins,
+// and bound is how long it may take, in seconds.
 var lateHistories = []struct {
 	name, property string
 	since, bound   float64
@@ -70,9 +70,9 @@ var lateHistories = []struct {
 	}},
 }
 
-// TestStallsLengthenBounds lets the host stall, once or often, while something takes too long. If the stalls
-// explain the delay, the property is undecided, and otherwise it is violated. Stalls do not matter if nothing
-// takes too long.
+// TestStallsLengthenBounds lets the host stall, once or often, while something takes too long. If
+// the stalls explain the delay, the property is undecided, and otherwise it is violated. Stalls do
+// not matter if nothing takes too long.
 func TestStallsLengthenBounds(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 2))
 	const ms = 0.001
@@ -92,7 +92,7 @@ func TestStallsLengthenBounds(t *testing.T) {
 		for range 60 {
 			excess := float64(1+rnd.IntN(800)) * ms
 			sum := excess
-			var stalls []float64 // at least 26 ms, the shortest that are recorded
+			var stalls []float64 // at least 26 ms each; shorter stalls are not recorded
 			for n := 1 + rnd.IntN(20); n > 1 && sum > 60*ms; n-- {
 				s := min(26*ms+rnd.Float64()*100*ms, sum-30*ms)
 				stalls, sum = append(stalls, s), sum-s
@@ -113,13 +113,13 @@ func TestStallsLengthenBounds(t *testing.T) {
 				{took, longer, verdict.Undecided},
 			} {
 				if got := judged(row.took, row.stalls); got != row.want {
-					t.Errorf("%s: %v over its bound, and the host stalled for %v: %s, want %s", l.name,
+					t.Errorf("%s: %v over the bound, and the host stalled for %v: %s, want %s", l.name,
 						time.Duration((row.took-l.bound)*1e9), row.stalls, got, row.want)
 				}
 			}
-			if l.property != verdict.ResourceSafety { // it has another violation then
+			if l.property != verdict.ResourceSafety { // here the history has another violation
 				if got := judged(l.bound-ms, longer); got == verdict.Violated || got == verdict.Undecided && l.property != verdict.ValidOnReturn {
-					t.Errorf("%s: within its bound, and the host stalled for %v: %s", l.name, longer, got)
+					t.Errorf("%s: within the bound, and the host stalled for %v: %s", l.name, longer, got)
 				}
 			}
 		}

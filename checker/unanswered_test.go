@@ -6,8 +6,9 @@ import (
 	"lockpick/checker/verdict"
 )
 
-// lease-linearizable is not applicable to a lock that never notifies its holder and answered no release. It
-// applies if the lock reports losses or answered once. In a run without releases it is only not exercised.
+// lease-linearizable is not applicable to a lock that never notifies its holder and never answered
+// a release. It applies if the lock reports losses or answered once. In a run without releases, it
+// is just not exercised.
 func TestLeaseOfUnnotifiedLock(t *testing.T) {
 	const acquired = "1 c1 invoke acquire session=c1/1\n2 c1 ok acquire session=c1/1\n"
 	for name, row := range map[string]struct {

@@ -9,7 +9,7 @@ import (
 	"lockpick/checker/verdict"
 )
 
-// contestedLock is a free lock for which c1 and c2 make attempts without getting a majority.
+// In contestedLock, c1 and c2 make attempts on a free lock without getting a majority.
 const contestedLock = `params clients=c1,c2 nodes=n1,n2,n3 quorum=2 ttl=10s nodeTimeout=100ms retryMax=100ms slack=100ms rate=0.01 rounds=10 mayBeIdle
 0      harness begin run
 0.001  c1 begin client
@@ -18,8 +18,8 @@ const contestedLock = `params clients=c1,c2 nodes=n1,n2,n3 quorum=2 ttl=10s node
 0.010  c2 invoke acquire session=c2/1
 `
 
-// firstRoundLeftovers is an acquire that uses one token for all rounds and whose first round left
-// its keys behind.
+// In firstRoundLeftovers, an acquire uses one token for all rounds, and its first round left its
+// keys behind.
 const firstRoundLeftovers = `
 0.500  c2-n2,n3 ok set token=B
 0.499  n2,n3 life set value=B by=c2
@@ -40,7 +40,7 @@ const firstRoundLeftovers = `
 func TestUnavailabilityCause(t *testing.T) {
 	for name, row := range map[string]struct{ wire, want, end string }{
 		"no record of the nodes": {"", verdict.Unexplained, ""},
-		"no facts of the nodes": {`
+		"no reports from the nodes": {`
 1      c1-n1 ok set token=A1
 1.001  c1-n2,n3 fail set token=A1
 `, verdict.Unexplained, ""},
@@ -108,7 +108,7 @@ func checkUnavailability(t *testing.T, name, wire, want, end string) {
 	}
 }
 
-// The cause of a long attempt is the nodes that did not answer, if it is known how long it lasted.
+// If it is known how long a long attempt lasted, its cause is the nodes that did not answer.
 func TestUnavailabilityCauseOfLongAttempts(t *testing.T) {
 	for name, row := range map[string]struct{ wire, want, end string }{
 		"an attempt that keeps waiting for nodes that do not answer": {`
@@ -176,8 +176,8 @@ func TestUnavailabilityCauseAfterRelease(t *testing.T) {
 	}
 }
 
-// A key that was set after its client got the lock by another token belongs to no hold. An abandoned attempt
-// left it.
+// A key that was set after its client got the lock with another token belongs to no hold. An
+// abandoned attempt left it behind.
 func TestUnavailabilityCauseAfterStraySet(t *testing.T) {
 	const held = `params clients=c1,c2 nodes=n1,n2,n3 quorum=2 ttl=10s nodeTimeout=100ms retryMax=100ms slack=100ms rate=0.01 rounds=10 mayBeIdle
 0      harness begin run
@@ -210,7 +210,8 @@ func TestUnavailabilityCauseAfterStraySet(t *testing.T) {
 	}
 }
 
-// singleNodeLock is a lock on one node with a TTL of 2 s whose holder c1 dies. c2 keeps trying until 9 s.
+// In singleNodeLock, a lock on one node has a TTL of 2 s, and its holder c1 dies. c2 keeps trying
+// until 9 s.
 const singleNodeLock = `params clients=c1,c2 nodes=n1 quorum=1 ttl=2s nodeTimeout=50ms retryMax=100ms slack=100ms rate=0.01 rounds=10 mayBeIdle
 0      harness begin run
 0.001  c1 begin client
@@ -265,9 +266,9 @@ func TestUnavailabilityCauseOutlivedTTL(t *testing.T) {
 	}
 }
 
-// A lock that pauses between attempts waited too long, if it retries before the limit or has paused equally
-// long before. A lock that has never paused and sends no more requests hangs, even if it returns because its
-// client is stopped.
+// A lock that pauses between attempts waited too long if it retries before the limit, or if it
+// paused equally long before. A lock that has never paused and sends no more requests hangs, even
+// if it returns because its client is stopped.
 func TestUnavailabilityCauseOfPauses(t *testing.T) {
 	const free = `params clients=c1 nodes=n1 quorum=1 ttl=2s nodeTimeout=50ms retryMax=100ms slack=100ms rate=0.01 rounds=10 limit=20s mayBeIdle life
 0      harness begin run
@@ -344,7 +345,7 @@ EVENTS
 			verdict.GaveUp, "c1's acquire at 0.01 s returned an error at 1 s and contacted no node", "2.9    c1 fail acquire session=c1/3\n"},
 	} {
 		text := strings.Replace(five, "EVENTS", row.events, 1)
-		if row.cause == verdict.GaveUp { // in the first row no acquire is in progress any more
+		if row.cause == verdict.GaveUp { // in the first such row, no acquire is in progress any more
 			text = strings.Replace(text, "2.9    c1 fail acquire session=c1/1\n", row.last, 1)
 		}
 		got := judge(newRecord(parseHistory(t, text)), verdict.FaultTolerance)
@@ -354,8 +355,8 @@ EVENTS
 	}
 }
 
-// If an attempt loses to one with a quorum, the cause is why that one failed. A vote cannot be split on a single
-// node.
+// If an attempt loses to one with a quorum, the cause is why the other one failed. A vote cannot be
+// split on a single node.
 func TestUnavailabilityCauseWithQuorum(t *testing.T) {
 	const waits = `params clients=c1,c2 nodes=n1 quorum=1 ttl=10s nodeTimeout=50ms retryMax=100ms slack=100ms rate=0.01 rounds=10 mayBeIdle
 0      harness begin run

@@ -12,20 +12,19 @@ import (
 	"lockpick/harness/history/facts"
 )
 
-// validOnReturn checks whether an acquire returned a lock although the lock was past its deadline
-// by its client's own clock and the acquire must have known. It takes O(n log n) time.
+// validOnReturn checks whether an acquire returned a lock past its deadline by the client's own
+// clock, and must have noticed. It takes O(n log n) time.
 //
-// Any lock can be stopped between its last look at the clock and its return, and then returns an
-// expired lock through no fault of its own. A lock checks the clock when it has its quorum and before
-// it returns. So it must have known if
+// A lock checks the clock when it has its quorum and before it returns. Any lock can be stopped
+// between the last check and its return, and then returns an expired lock through no fault of its
+// own. It must have noticed if
 //
-//   - the vote that completed its quorum cannot have arrived before the deadline, because it was
-//     answered later, or while the client was stopped until later,
-//   - or the client kept running past the deadline, neither stopped nor stalled with the host, for
-//     longer than scheduling may take (Params.Slack).
+//   - the vote that completed its quorum cannot have arrived before the deadline, because the node
+//     answered later or the client was stopped until later,
+//   - or the client ran on past the deadline, neither stopped nor stalled with the host, for longer
+//     than scheduling may take (Params.Slack).
 //
-// Other late returns are no occasions. If only host stalls excuse one, the property is
-// undecided.
+// Other late returns are not occasions. If only host stalls excuse one, the property is undecided.
 func validOnReturn(r *facts.Facts) (f verdict.Finding) {
 	excused, stalled, minLeft := 0, 0, int64(facts.Never)
 	late := lateReturns{Facts: r, stops: map[string]clientStops{}}
@@ -68,7 +67,7 @@ func validOnReturn(r *facts.Facts) (f verdict.Finding) {
 	return f
 }
 
-// validityLeft returns how much validity a granted lock had left when its acquire returned, by the
+// validityLeft returns the validity that a granted lock had left when its acquire returned, by the
 // client's own clock. A later loss does not matter.
 func validityLeft(r *facts.Facts, s *facts.Session) (left int64, ok bool) {
 	until := r.PromisedDeadline(s)
@@ -78,29 +77,28 @@ func validityLeft(r *facts.Facts, s *facts.Session) (left int64, ok bool) {
 	return until - s.EndedAt, true
 }
 
-// lateReturns judges late returns. It caches the stops of each client.
+// lateReturns judges late returns. It caches each client's stops.
 type lateReturns struct {
 	*facts.Facts
 	stops map[string]clientStops
 }
 
-// clientStops are the spans in which a client was certainly stopped, in which it may have been stopped,
-// and in which it may have been stopped or the host stalled. The first two differ because a fault takes
-// effect between its injection and its confirmation.
+// clientStops holds the spans during which a client was certainly stopped, those during which it
+// may have been stopped, and the union of the latter with the host's stalls. A stop is uncertain
+// between its injection and its confirmation.
 type clientStops struct{ certain, possible, stopsOrStalls []spans.Span }
 
-// lateReturn is an acquire that returned a lock past its deadline, with the evidence that the acquire
-// must have known: the vote or the client's running time.
+// lateReturn is an acquire that returned a lock past its deadline, with the evidence that it must
+// have noticed: the vote or the client's running time.
 type lateReturn struct {
 	session     *facts.Session
-	left        int64          // validity at its return, at most 0
+	left        int64          // validity left at the return; 0 or negative
 	vote        *history.Event // the vote that completed the quorum after the deadline, or nil
-	voteArrival int64          // the earliest instant at which the vote can have reached the client
-	runningTime int64          // how long the client certainly ran past the deadline if that is longer than scheduling may take, or 0
-	stalled     bool           // it ran for longer than that unless the host stalled
+	voteArrival int64          // when the vote can have reached the client at the earliest
+	runningTime int64          // how long the client certainly ran past the deadline, if longer than scheduling may take
+	stalled     bool           // without host stalls, the client would have run past the deadline for longer than scheduling may take
 }
 
-// deadline returns the lock's deadline.
 func (x lateReturn) deadline() int64 { return x.session.EndedAt + x.left }
 
 func (x lateReturn) mustHaveKnown() bool { return x.vote != nil || x.runningTime > 0 }
@@ -143,8 +141,8 @@ func (t *lateReturns) stopsOf(client string) clientStops {
 	return found
 }
 
-// quorumVote returns the vote that completed the quorum of a session's lock, and the earliest instant
-// at which it can have reached the client. It returns nil if the links do not show it.
+// quorumVote returns the vote that completed a session's quorum, and the earliest instant at which
+// the vote can have reached the client. It returns nil if the links do not show it.
 func (t *lateReturns) quorumVote(s *facts.Session, stopped []spans.Span) (*history.Event, int64) {
 	w := t.AttemptsByLock()[s.Key()]
 	if w == nil || w.LastAttempt[s] == nil || t.Params.Quorum < 1 {
@@ -187,7 +185,7 @@ func (t *lateReturns) result(x lateReturn) verdict.Result {
 	if x.vote != nil {
 		res.Because += fmt.Sprintf("; the vote of %s, which completed its quorum, cannot have arrived before %s", x.vote.Node, facts.Seconds(x.voteArrival))
 	} else {
-		res.Because += fmt.Sprintf("; it kept running for %s after that", facts.Seconds(x.runningTime))
+		res.Because += fmt.Sprintf("; the client ran for %s after that", facts.Seconds(x.runningTime))
 	}
 	res.Witness = &verdict.Witness{Events: verdict.EventNumbers(events), Sessions: []string{s.Name()}, Key: s.Key(), From: x.deadline(), To: ret.T}
 	return res

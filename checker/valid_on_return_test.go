@@ -29,20 +29,20 @@ var returnRows = []struct {
 	{"none left", "1 c1 invoke acquire session=c1/1\n2 c1 ok acquire session=c1/1 until=2", verdict.NotExercised, 0, 0, "1 acquire returned past the lock's deadline, but may have been stopped after looking at the clock"},
 	{"late by less than scheduling may take", "1 c1 invoke acquire session=c1/1\n2.2 c1 ok acquire session=c1/1 until=2", verdict.NotExercised, 0, 0, "1 acquire returned past the lock's deadline"},
 	{"kept running", "1 c1 invoke acquire session=c1/1\n2.5 c1 ok acquire session=c1/1 until=2", verdict.Violated, 1, 1,
-		"c1's acquire of lock-1 returned at 2.5 s, but the lock's deadline had passed at 2 s; it kept running for 0.5 s after that"},
+		"c1's acquire of lock-1 returned at 2.5 s, but the lock's deadline had passed at 2 s; the client ran for 0.5 s after that"},
 	{"the worse of two", "1 c1 invoke acquire session=c1/1\n2.3 c1 ok acquire session=c1/1 until=1.9\n3 c1 invoke acquire session=c1/2\n4 c1 ok acquire session=c1/2 until=3.5",
 		verdict.Violated, 2, 2, "returned at 4 s, but the lock's deadline had passed at 3.5 s"},
 	{"past its deadline when it was called", "3 c1 invoke acquire session=c1/1\n3.1 c1 ok acquire session=c1/1 until=2", verdict.NotExercised, 0, 0, "1 acquire returned past the lock's deadline"},
 	{"kept running after a stop", "1 c1 invoke acquire session=c1/1\n2 nemesis begin pause node=c1\n5 nemesis end pause node=c1\n6 c1 ok acquire session=c1/1 until=4",
-		verdict.Violated, 1, 1, "; c1 had been paused at 2 s; it kept running for 1 s after that"},
+		verdict.Violated, 1, 1, "; c1 had been paused at 2 s; the client ran for 1 s after that"},
 	{"stopped before", "0.1 nemesis begin pause node=c1\n0.2 nemesis end pause node=c1\n1 c1 invoke acquire session=c1/1\n6 c1 ok acquire session=c1/1 until=4",
-		verdict.Violated, 1, 1, "at 4 s; it kept running"},
+		verdict.Violated, 1, 1, "at 4 s; the client ran"},
 	{"stopped until it returned", "1 c1 invoke acquire session=c1/1\n2 nemesis begin pause node=c1\n5.9 nemesis end pause node=c1\n6 c1 ok acquire session=c1/1 until=4",
 		verdict.NotExercised, 0, 0, "1 acquire returned past the lock's deadline"},
 	{"about to be stopped", "1 c1 invoke acquire session=c1/1\n4.1 nemesis invoke pause node=c1\n5 nemesis begin pause node=c1\n5.9 nemesis end pause node=c1\n6 c1 ok acquire session=c1/1 until=4",
 		verdict.NotExercised, 0, 0, "1 acquire returned past the lock's deadline"},
 	{"another process is stopped", "1 c1 invoke acquire session=c1/1\n2 nemesis begin pause node=n1\n5.9 nemesis end pause node=n1\n6 c1 ok acquire session=c1/1 until=4",
-		verdict.Violated, 1, 1, "it kept running for 2 s after that"},
+		verdict.Violated, 1, 1, "the client ran for 2 s after that"},
 	{"the host stalled", "1 c1 invoke acquire session=c1/1\n4.1 nemesis begin stall node=machine\n5.95 nemesis end stall node=machine\n6 c1 ok acquire session=c1/1 until=4",
 		verdict.Undecided, 0, 0, "1 acquire returned past the lock's deadline; the host stalled, which may be why"},
 	{"a vote while it is stopped", "1 c1 invoke acquire session=c1/1\n1.5 c1-n1 ok set token=A\n2 nemesis begin pause node=c1\n3 c1-n2 ok set token=A\n5.9 nemesis end pause node=c1\n6 c1 ok acquire session=c1/1 token=A until=4",
@@ -95,9 +95,10 @@ func TestValidOnReturn(t *testing.T) {
 	}
 }
 
-// TestLateReturnsAgainstAnyLook compares random late returns with a search for an instant at which a correct
-// lock can have looked at its clock for the last time. At such an instant, before the deadline, the lock has
-// its quorum and is not stopped, and after it the lock does not run for longer than scheduling may take.
+// TestLateReturnsAgainstAnyLook compares random late returns with a search for an instant at which
+// a correct lock can have looked at its clock for the last time. At such an instant, before the
+// deadline, the lock has its quorum and is not stopped, and afterwards it does not run for longer
+// than scheduling may take.
 func TestLateReturnsAgainstAnyLook(t *testing.T) {
 	rnd, violated := rand.New(rand.NewPCG(1, 2)), 0
 	for range 4000 {
@@ -130,7 +131,7 @@ func TestLateReturnsAgainstAnyLook(t *testing.T) {
 		}
 	}
 	if violated < 400 || violated > 3600 {
-		t.Errorf("%d of 4000 are violated; the comparison is one-sided", violated)
+		t.Errorf("%d of 4000 histories are violated; the comparison is one-sided", violated)
 	}
 }
 

@@ -9,13 +9,13 @@ import (
 // ClockChanger changes the clock of a client or node. The clock jumps by an offset and then runs at
 // the given rate, where 1 is correct. The read-back compares the clock with true time. The error is
 // ErrEnded if the target has ended. If the target reads only one clock, both its wall clock and its
-// monotonic clock change; the read-back says which clocks have changed.
+// monotonic clock change, and the read-back says so.
 type ClockChanger interface {
 	TurnClock(target string, by time.Duration, rate float64) (readBack string, err error)
 }
 
 // clockAction returns an action that changes a clock's offset and rate as the fault specifies, and
-// undoes both changes at the end. Targets that have ended by then are ignored.
+// undoes both changes at the end. It ignores targets that have ended by then.
 func clockAction(kind string, offsetAndRate func(Fault) (by time.Duration, rate float64)) action {
 	return newAction(kind, func(c ClockChanger, f Fault, target string) (string, error) {
 		by, rate := offsetAndRate(f)
@@ -32,7 +32,7 @@ func clockAction(kind string, offsetAndRate func(Fault) (by time.Duration, rate 
 
 func jumpParams(f Fault) (time.Duration, float64) { return f.By, 1 }
 
-// clockKind fills in the fields that all clock faults share.
+// newClockKind fills in the fields that all clock faults share.
 func clockKind(name string, k Kind) Kind {
 	k.On, k.Proof, k.Power, k.Fields = []Target{Node, Client}, usedWithError, PowerClock, k.RequiredFields
 	k.Wording = Wording{Name: name, Subject: "the clock of {targets}", Began: "the clock of {targets} goes wrong{saw}",
@@ -85,7 +85,7 @@ var clockStrobe = clockKind("clock that jumps back and forth", Kind{
 	Action: clockAction("clock-strobe", jumpParams),
 })
 
-// slewedRate returns the rate of a clock while it is slewed by an offset. Only the sign of the
+// slewedRate returns a clock's rate while the clock is slewed by an offset. Only the sign of the
 // offset matters.
 func slewedRate(by time.Duration) float64 {
 	if by < 0 {

@@ -3,8 +3,8 @@ package nemesis
 import "lockpick/harness/history"
 
 // PowerLoser cuts a node's power. Its process ends, and data not synced to its disk is lost. If
-// torn is set, the last record on the disk is only half written. A Restarter brings the node back,
-// unless the node can't read its disk.
+// torn is set, the last record on the disk is only half written. A Restarter brings the node back
+// if the node can read its disk.
 type PowerLoser interface {
 	LosePower(node string, torn bool) (readBack string, err error)
 }
@@ -12,7 +12,7 @@ type PowerLoser interface {
 // Modes of a power loss.
 const (
 	PowerClean = "clean" // every record is either complete or missing
-	powerTorn  = "torn"  // the first lost record is partly there
+	powerTorn  = "torn"  // the first lost record was partly written
 )
 
 var powerLoss = Kind{
@@ -33,7 +33,7 @@ var powerLoss = Kind{
 
 // DiskFaulter stalls or fills a node's disk.
 type DiskFaulter interface {
-	// StallSync stalls all syncs of the node's disk until FreeDisk.
+	// StallSync stalls all syncs of the node's disk until FreeDisk is called.
 	StallSync(node string) (readBack string, err error)
 	// FillDisk makes every write to the node's disk fail because the disk is full.
 	FillDisk(node string) (readBack string, err error)
@@ -59,7 +59,7 @@ var fullDisk = Kind{
 	Doc:     "fills a node's disk",
 	Allowed: "a minority of the nodes if they sync each write, since they exit; otherwise any nodes, since they only reject writes",
 	On:      []Target{Node}, Power: PowerDisk, CheckTopology: needsPersistence("full-disk"),
-	EndsNode: func(w Environment) bool { return w.Durable }, // a node that must sync each write and can't exits
+	EndsNode: func(w Environment) bool { return w.Durable }, // a node that must sync each write exits if it can't
 	Wording: Wording{Name: "full disk", Subject: "the disk of {targets}", Began: "the disk of {targets} is full",
 		Ended: "the disk of {targets} has room again", Past: "was full"},
 	Action: newAction("full-disk", func(d DiskFaulter, _ Fault, node string) (string, error) { return d.FillDisk(node) }, freeDisk),

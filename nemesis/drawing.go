@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// drawing holds the state needed while a random plan is drawn.
+// drawing is the state of drawing a random plan.
 type drawing struct {
 	Random
 	Environment
@@ -21,15 +21,15 @@ type drawnStep struct {
 	Step
 }
 
-// style holds the parameters that a seed has drawn for all faults of one Choice.
+// style holds the parameters that a seed draws for all faults of one Choice.
 type style struct {
 	Choice
 	longest   time.Duration
 	mode      string
 	way       string
 	targets   []string // possible targets: clients or nodes
-	exclusive bool     // faults that can't overlap may hit the same targets
-	lost      bool     // the node is lost for good, so it must be one of a minority and stays faulty
+	exclusive bool     // the same targets may be hit by faults that can't overlap
+	lost      bool     // the node is lost for good, so it must belong to a minority and stays faulty
 }
 
 // lastsToEnd reports whether steps have no For, because the fault ends by itself or with the run.
@@ -37,12 +37,12 @@ func (s style) lastsToEnd() bool {
 	return s.lost || s.Fatal() || s.Kind.Instant && !s.Kind.SetsClock || s.Kind.Name == clockSlew.Name
 }
 
-// onlyOnce reports whether the fault can hit a target only once.
+// hitsTargetOnce reports whether the fault can't hit a target again.
 func (s style) onlyOnce() bool {
 	return s.lost || s.Fatal() || s.Kind.Name == failover.Name
 }
 
-// interval returns the range from which the intervals of a repeating fault are drawn.
+// interval returns the range from which a repeating fault's intervals are drawn.
 func (s style) interval() Span {
 	most := max(s.longest/4, 4*time.Millisecond)
 	return Span{most / 4, most}
@@ -60,7 +60,7 @@ func (d *drawing) links(want func(client, node string) bool) []string {
 	return out
 }
 
-// linksOf returns the links of a client or a node. If the target is a link, it returns that link.
+// linksOf returns the links of a client or node. If the target is a link, it returns that link.
 func (d *drawing) linksOf(target string) []string {
 	if _, _, isLink := SplitLink(target); isLink {
 		return []string{target}
@@ -69,25 +69,23 @@ func (d *drawing) linksOf(target string) []string {
 }
 
 // A shape decides which clients a link fault separates from which nodes. Nodes are not separated
-// from each other, since Redlock nodes don't talk to each other.
+// from each other, because Redlock nodes don't talk to each other.
 const (
 	isolate    = "isolate"  // one client or one node is separated from all others
 	halves     = "halves"   // half of the clients and nodes are separated from the other half
 	majority   = "majority" // some clients and a minority of the nodes are separated from the others
-	bridge     = "bridge"   // halves, except for one node that both sides reach
+	bridge     = "bridge"   // like halves, except for one node that both sides reach
 	ring       = "ring"     // each client reaches a different majority
 	fewLinks   = "single"   // a few links
-	oneWayOnly = "one-way"  // any of these, in one direction only
+	oneWayOnly = "one-way"  // any of these shapes, in one direction only
 )
 
-// Shapes lists all shapes.
 var Shapes = []string{isolate, halves, majority, bridge, ring, fewLinks, oneWayOnly}
 
 func (d *drawing) allowsShape(shape string) bool {
 	return d.Shapes == nil || slices.Contains(d.Shapes, shape)
 }
 
-// drawLinks draws the links to hit.
 func (d *drawing) drawLinks(s style, k string) []string {
 	shapes := slices.DeleteFunc(slices.Clone(Shapes), func(x string) bool { return x == oneWayOnly || !d.allowsShape(x) })
 	if len(shapes) == 0 || len(d.Clients) == 0 {
@@ -122,15 +120,15 @@ func (d *drawing) targetsWithLinks(targets []string) []string {
 }
 
 // linksAcross returns the links that connect the given clients and nodes with all other clients and
-// nodes, except links of sharedNodes.
+// nodes, except links to sharedNodes.
 func (d *drawing) linksAcross(clients, nodes, sharedNodes []string) []string {
 	return d.links(func(c, n string) bool {
 		return n != d.Resource && !slices.Contains(sharedNodes, n) && slices.Contains(clients, c) != slices.Contains(nodes, n)
 	})
 }
 
-// ringLinks returns, for each client, the links to the nodes outside its majority. The majority of
-// the i-th client starts at the i-th node.
+// ringLinks returns each client's links to the nodes outside its majority. The majority of the i-th
+// client starts at the i-th node.
 func (d *drawing) ringLinks(clients, nodes []string) []string {
 	quorum := len(nodes)/2 + 1
 	return d.links(func(c, n string) bool {

@@ -3,17 +3,17 @@ package nemesis
 import "lockpick/harness/history"
 
 // FailOverer kills a node's master and promotes its asynchronous replica, which takes over the
-// address with the data replicated so far. It reads back which process now answers and how many
-// keys that process has.
+// master's address with the data replicated so far. It reads back which process now answers and how
+// many keys that process has.
 type FailOverer interface {
 	FailOver(node string) (readBack string, err error)
 }
 
 // SentinelFailOverer leaves the promotion to the node's sentinels.
 type SentinelFailOverer interface {
-	// FailOverBySentinel kills a node's master, or stops it if stop is set. It returns once the
-	// sentinels have promoted the replica and the replica confirms this. If they don't promote it,
-	// it returns an error.
+	// FailOverBySentinel kills a node's master, or stops it if stop is set. It returns when the
+	// sentinels have promoted the replica and the replica confirms this, or returns an error if
+	// they do not promote it.
 	FailOverBySentinel(node string, stop bool) (readBack string, err error)
 	// ReturnMaster brings the old master back. It reads back how many keys the old master has
 	// before and after it starts to follow the new one.
@@ -22,12 +22,12 @@ type SentinelFailOverer interface {
 
 // Modes of a failover.
 const (
-	failOverByHand = "by-hand"        // the master is killed and the replica promoted at once
+	failOverByHand = "by-hand"        // the master is killed, and the replica is promoted at once
 	FailOverKilled = "sentinel-kill"  // the master is killed, and its sentinels detect it
-	FailOverPaused = "sentinel-pause" // the master is stopped; when it resumes, it still considers itself the master
+	FailOverPaused = "sentinel-pause" // the master is stopped, and still considers itself the master when it resumes
 )
 
-// PowerSentinel is the base name of the capability that failovers by sentinels need.
+// SentinelCapability is the base name of the capability that failovers by sentinels need.
 const PowerSentinel = "sentinel"
 
 var failover = Kind{
@@ -40,12 +40,12 @@ var failover = Kind{
 	Modes:     []string{failOverByHand, FailOverKilled, FailOverPaused},
 	ByMode:    map[string]mode{FailOverKilled: sentinelMode, FailOverPaused: sentinelMode},
 	Instant:   true,
-	AlsoNeeds: []string{Capability("cut", Link)}, // to make a replica lag, its link is cut first
+	AlsoNeeds: []string{Capability("cut", Link)}, // cutting a replica's link makes it lag
 	CheckTopology: func(t Topology) *Problem {
 		return problemIf(t.Replicas == 0, "kind", "a failover needs replicas", "set topology.replicas: 1")
 	},
 	CheckFault: func(f Fault) *Problem {
-		return problemIf(f.Mode == failOverByHand && f.hasEnd(), "kind", "a master replaced by hand does not come back",
+		return problemIf(f.Mode == failOverByHand && f.hasEnd(), "kind", "a master that was replaced by hand does not come back",
 			"remove for and until, or use mode sentinel-kill or sentinel-pause")
 	},
 	Wording: Wording{Name: "failover to the replica", Began: "{targets} fails over to its replica{saw}", Past: "failed over to its replica{saw}",

@@ -7,8 +7,8 @@ import (
 
 // HeldMessage is a message held by a tap. Exactly one of its functions must be called, once.
 type HeldMessage struct {
-	Pass func() // delivers it, even if the client has closed the connection meanwhile
-	Lose func() // drops it and resets its connection
+	Pass func() // delivers the message, even if the client has closed the connection in the meantime
+	Lose func() // drops the message and resets its connection
 }
 
 // Tapper watches a link for one message. It must be called before the clients start. When the
@@ -31,14 +31,14 @@ func (m OnMessage) Check() error {
 	return nil
 }
 
-// Faults that affect a single message.
+// Names of the faults that affect a single message.
 const (
 	Hold = "hold"
 	Drop = "drop"
 )
 
-// tapAction only reads back that the message was matched. The trigger's tap already holds the
-// message, and ending the fault releases it.
+// tapAction does nothing but read back that the message was matched. The trigger's tap already
+// holds the message, and ending the fault releases it.
 var tapAction = newAction("watch messages", func(_ Tapper, _ Fault, link string) (string, error) { return "the message was matched on " + link, nil }, nil)
 
 var hold = Kind{

@@ -17,7 +17,7 @@ var kill = Kind{
 	Doc:     "kills a client for good, or a node, which is restarted after `for` with the data on its disk",
 	Allowed: "any kill of a client; a node that does not sync each write comes back only after all locks that it granted have expired",
 	On:      []Target{Client, Node},
-	Proof:   usedNode, // killing a client always matters, whatever it did
+	Proof:   usedNode, // killing a client always matters, whatever the client did
 	Fields:  []string{"timer"},
 	FatalTo: Client,
 	CheckTarget: func(f Fault, _ string, on Target) *Problem {

@@ -51,8 +51,7 @@ func TestTriggerString(t *testing.T) {
 	}
 }
 
-// Every kind is described completely. Injecting it into a cluster without the capability returns an
-// error instead of doing nothing.
+// Injecting a kind into a cluster without the capability returns an error instead of doing nothing.
 func TestKinds(t *testing.T) {
 	for _, k := range Kinds {
 		if k.Doc == "" || k.Wording.Name == "" || len(k.On) == 0 || k.Action.inject == nil {
@@ -88,7 +87,6 @@ func TestKillHeals(t *testing.T) {
 	}
 }
 
-// Faults that only containers support are injected and healed by their own interfaces.
 func TestContainerFaults(t *testing.T) {
 	for want, f := range map[string]Fault{
 		"reply of x cut, x mended":                  {Kind: "cut", Mode: CutPackets, Way: Reply},
@@ -105,7 +103,7 @@ func TestContainerFaults(t *testing.T) {
 		}
 	}
 	if _, err := cut.Inject(&containerCluster{}, Fault{Kind: "cut", Mode: CutHold}, "x"); err == nil {
-		t.Error("a cluster that can only cut packets cut in another mode")
+		t.Error("a cluster without capability cut-link cut a link")
 	}
 }
 
@@ -147,7 +145,7 @@ func TestDetails(t *testing.T) {
 	}
 }
 
-// Every kind that is a failure by itself has a failure model, since scorecards have a column for
+// Every kind that is a failure by itself has a failure model, because scorecards have a column for
 // each model.
 func TestModels(t *testing.T) {
 	for _, k := range Kinds {

@@ -2,13 +2,13 @@ package nemesis
 
 import "errors"
 
-// ErrEnded is returned by faults whose target has finished and exited.
+// ErrEnded is returned if a fault's target has finished and exited.
 var ErrEnded = errors.New("it has ended")
 
-// Pauser stops and resumes a client or a node. While stopped, the target sends nothing, sees
-// nothing and records nothing, but its clock runs on, as in a stop-the-world collection or after
-// SIGSTOP. When a node resumes, it handles the requests that arrived in the meantime, even if their
-// clients are no longer waiting.
+// Pauser stops and resumes a client or node. While stopped, the target sends nothing, sees nothing
+// and records nothing, but its clock runs on, as in a stop-the-world collection or after SIGSTOP.
+// When a node resumes, it handles the requests that arrived in the meantime, even if their clients
+// are no longer waiting.
 //
 // The error is ErrEnded if the target finished before the fault.
 type Pauser interface {

@@ -18,8 +18,8 @@ type Effect struct {
 	// Heal ends the fault and reads back that it is over. It is nil if the fault can't be ended.
 	// ErrIdle means that the fault is over but had no effect.
 	Heal func() (readBack string, err error)
-	// EndsAfter is the time after which the fault ends by itself. If it is 0, For or Until ends the
-	// fault.
+	// EndsAfter is the time after which the fault ends by itself. If it is 0, the fault ends with
+	// Fault.For or Fault.Until.
 	EndsAfter time.Duration
 }
 
@@ -27,8 +27,8 @@ type Effect struct {
 // targets counts as not having happened.
 var ErrIdle = errors.New("it hit nothing")
 
-// newAction returns the action for clusters that implement P. do injects the fault and undo ends
-// it; undo may be nil.
+// newAction returns the action for clusters that implement P. do injects the fault, and undo, which
+// may be nil, ends it.
 func newAction[P any](what string, do, undo func(c P, f Fault, target string) (readBack string, err error)) action {
 	return action{
 		has: func(cluster any) bool { _, ok := cluster.(P); return ok },
@@ -71,5 +71,5 @@ const (
 	PowerDisk  = "disk"
 )
 
-// Capability returns the name of a cluster's capability for a type of target.
+// Capability returns the name of a cluster's capability for a target type.
 func Capability(power string, on Target) string { return power + "-" + string(on) }

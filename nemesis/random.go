@@ -17,27 +17,26 @@ import (
 //
 // Plans are drawn as in swarm testing. A seed leaves out about half of the faults. For each of the
 // others it draws the frequency, the maximum duration, the mode and the targets. If all seeds used
-// all faults alike, unusual situations would be rare. And a fault that is left out can't mask other
-// faults. Source: A. Groce, C. Zhang, E. Eide, Y. Chen and J. Regehr, "Swarm Testing", ISSTA 2012.
+// all faults alike, unusual situations would be rare, and each fault could mask others in every
+// run. Source: A. Groce, C. Zhang, E. Eide, Y. Chen and J. Regehr, "Swarm Testing", ISSTA 2012.
 type Random struct {
 	Faults []string `json:"faults"`           // see Choices
-	Within string   `json:"within,omitempty"` // Assumptions, or "" for no bounds
-	Every  Span     `json:"every"`            // range of the mean interval between faults of a kind; each seed draws a mean
-	Lasts  Span     `json:"lasts"`            // shortest and longest fault; each seed draws its own longest from the upper half
+	Within string   `json:"within,omitempty"` // Assumptions, or "" for no limits
+	Every  Span     `json:"every"`            // range from which each seed draws the mean interval between faults of a kind
+	Lasts  Span     `json:"lasts"`            // shortest and longest fault; each seed draws its own maximum from the upper half
 	Safety float64  `json:"safety"`           // the safety phase's share of the time limit
 	Modes  []string `json:"modes,omitempty"`  // nil means all modes
-	Shapes []string `json:"shapes,omitempty"` // shapes of link faults; nil: all
+	Shapes []string `json:"shapes,omitempty"` // shapes of link faults; nil means all shapes
 }
 
 // Assumptions limits a plan to Redlock's assumptions: clock errors are smaller than the drift that
-// the lock allows for, a node that may have forgotten its keys comes back only after all of them
-// have expired, and masters are independent. Pauses, client crashes and network faults are
-// unlimited. Kind.Allowed has the details for each kind.
+// the lock allows for, a node that may have forgotten its keys does not come back before all of
+// them have expired, and masters are independent. Pauses, client crashes and network faults are
+// unlimited. See Kind.AllowedFaults for each kind.
 const Assumptions = "assumptions"
 
-// Choice is a kind of fault on one type of target.
 type Choice struct {
-	Name string // as in a scenario file: "cut", "pause-client"
+	Name string // name in scenario files: "cut", "pause-client"
 	Kind Kind
 	On   Target
 }
@@ -62,8 +61,8 @@ func allChoices() []Choice {
 	return all
 }
 
-// Choices lists the valid names of faults in a random plan: the name of a kind, which stands for
-// all of its target types, and for a kind with several target types also the name of each choice.
+// Choices returns the valid names of faults in a random plan. The name of a kind stands for all of
+// its target types. A kind with several target types has another name for each of them.
 func Choices() []string {
 	var words []string
 	for _, c := range allChoices() {
@@ -76,14 +75,14 @@ func Choices() []string {
 	return words
 }
 
-// Choices lists the selected choices, in the order of Kinds.
+// Choices returns the selected choices in the order of Kinds.
 func (r Random) Choices() []Choice {
 	return slices.DeleteFunc(allChoices(), func(c Choice) bool {
 		return !slices.Contains(r.Faults, c.Name) && !slices.Contains(r.Faults, c.Kind.Name)
 	})
 }
 
-// Without returns the plan without the choices to exclude, and their names.
+// Without removes the choices for which exclude returns true, and returns their names.
 func (r Random) Without(exclude func(Choice) bool) (_ Random, excluded []string) {
 	var kept []string
 	for _, c := range r.Choices() {
@@ -99,16 +98,16 @@ func (r Random) Without(exclude func(Choice) bool) (_ Random, excluded []string)
 	return r, excluded
 }
 
-// ModesOf lists the modes of a kind that may be drawn.
+// ModesOf returns the modes of a kind that may be drawn.
 func (r Random) ModesOf(k Kind) []string {
 	return slices.DeleteFunc(slices.Clone(k.Modes), func(m string) bool {
 		return slices.Contains(k.ExcludedModes, m) || r.Modes != nil && !slices.Contains(r.Modes, m)
 	})
 }
 
-// Bounds for faults that are not limited to the assumptions.
+// Limits for faults that may violate the assumptions.
 const (
-	maxRate = 2 // a clock runs at most this much faster or slower
+	maxRate = 2 // a clock runs at most twice as fast or half as fast
 	minRate = 1.0 / maxRate
 )
 
@@ -120,36 +119,36 @@ const clockShare = 0.2
 // minSlew is the minimum duration of a slew, long enough to slew a clock by a millisecond.
 const minSlew = 2 * time.Second
 
-// slewAllowed reports whether a slewed clock stays within the assumptions.
+// slewAllowed reports whether slewing a clock stays within the assumptions.
 func (d *drawing) slewAllowed() bool { return slewRate*float64(d.TTL) <= clockShare*float64(d.Margin) }
 
 // restartDelay returns how long a node that forgets its keys stays down. A client may rely on a
-// lock for a TTL, and the node may have granted it just before it failed. The margin covers the
-// error of the client's clock. Source: Redis documentation, "Distributed Locks with Redis",
+// lock for a TTL, and the node may have granted the lock just before it failed. The margin covers
+// the error in the client's clock. Source: Redis documentation, "Distributed Locks with Redis",
 // performance, crash recovery and fsync: delayed restarts.
 func (d *drawing) restartDelay() time.Duration { return d.TTL + 2*d.Margin + d.TTL/20 }
 
 // maxOffset is the maximum offset of a clock that was never synchronized.
 const maxOffset = 24 * time.Hour
 
-// offsetSteps returns steps that permanently set nodes' clocks ahead before the clients begin, when
-// no key exists yet that could expire as a result. There is no need to set clocks back, since only
-// the difference between two clocks could matter.
+// offsetSteps returns steps that permanently set nodes' clocks ahead before the clients begin,
+// while there is no key that could expire as a result. There is no need to set clocks back, because
+// nothing but the difference between two clocks could matter.
 func (d *drawing) offsetSteps(s style) []drawnStep {
 	if d.Begin == 0 || d.chance(s.Name, "offsets") < 0.5 {
 		return nil
 	}
 	var out []drawnStep
 	for i, node := range d.sample(d.Nodes, s.Name, "ahead") {
-		at := time.Duration(i) // each at a different instant
+		at := time.Duration(i) // each step at a different instant
 		by := d.logUniform(Span{time.Millisecond, maxOffset}, s.Name, "ahead by", node)
 		out = append(out, drawnStep{at, Step{When: Trigger{At: &at}, Fault: Fault{Kind: s.Kind.Name, Targets: []string{node}, By: by}, Drawn: true}})
 	}
 	return out
 }
 
-// drawLag draws how long a replica is cut off from its master before the failover. It is 0 in half
-// of the failovers.
+// drawLag draws how long a replica is cut off from its master before the failover. It returns 0 for
+// half of the failovers.
 func (d *drawing) drawLag(s style, k string, at time.Duration) time.Duration {
 	if s.Kind.Name != failover.Name || d.chance(s.Name, "lags", k) < 0.5 {
 		return 0
@@ -168,7 +167,6 @@ func (d *drawing) cutReplica(failover Step, at, lag time.Duration) Step {
 // maxSteps is the maximum number of steps for one choice.
 const maxSteps = 100
 
-// Draw draws a plan.
 func (r Random) Draw(w Environment) Plan {
 	d := &drawing{Random: r, Environment: w, safetyEnd: time.Duration(r.Safety * float64(w.Limit)), reserved: map[string][]Span{}, usedTriggers: map[any]bool{}}
 	swarm := d.drawSwarm()
@@ -184,7 +182,7 @@ func (r Random) Draw(w Environment) Plan {
 	return plan
 }
 
-// drawSwarm draws the choices that the seed uses.
+// drawSwarm draws which choices the seed uses.
 func (d *drawing) drawSwarm() []Choice {
 	all := d.Choices()
 	used := slices.DeleteFunc(slices.Clone(all), func(c Choice) bool { return d.chance("use", c.Name) >= 0.5 })
@@ -194,7 +192,6 @@ func (d *drawing) drawSwarm() []Choice {
 	return used
 }
 
-// drawChoice draws all faults of one choice.
 func (d *drawing) drawChoice(c Choice, swarm []Choice) []drawnStep {
 	s := d.drawStyle(c, swarm)
 	mean := d.logUniform(d.Every, c.Name, "mean")
@@ -234,7 +231,7 @@ func (d *drawing) drawStyle(c Choice, swarm []Choice) style {
 			s.targets = s.targets[:min(len(s.targets), (len(d.Nodes)-1)/2)]
 		}
 	case Client:
-		// A client that will be killed gets no other faults, since they would have no effect after
+		// A client that will be killed gets no other faults, because they would have no effect after
 		// its death.
 		victims := d.drawVictims(swarm)
 		s.targets = d.sample(slices.DeleteFunc(slices.Clone(d.Clients), func(n string) bool { return slices.Contains(victims, n) }), c.Name, "whom")
@@ -252,7 +249,6 @@ func (d *drawing) drawStyle(c Choice, swarm []Choice) style {
 // until the end.
 const MinSurvivors = 2
 
-// drawVictims draws the clients to kill.
 func (d *drawing) drawVictims(swarm []Choice) []string {
 	if !slices.ContainsFunc(swarm, Choice.Fatal) || len(d.Clients) <= MinSurvivors {
 		return nil
@@ -260,8 +256,8 @@ func (d *drawing) drawVictims(swarm []Choice) []string {
 	return d.sample(d.shuffle(d.Clients, "survivors")[MinSurvivors:], "mortals")
 }
 
-// drawStep draws the k-th fault of a style, which happens at the given time. It returns false if
-// the fault does not fit into the safety phase or conflicts with another one.
+// drawStep draws the k-th fault in a style, which happens at the given time. It returns false if
+// the fault does not fit into the safety phase or conflicts with another fault.
 func (d *drawing) drawStep(s style, k string, at time.Duration) (Step, bool) {
 	f := Fault{Kind: s.Kind.Name, Mode: s.mode, Way: s.way}
 	lasts := d.logUniform(Span{d.Lasts.Min, s.longest}, s.Name, "lasts", k)
@@ -306,7 +302,7 @@ func (d *drawing) drawStep(s style, k string, at time.Duration) (Step, bool) {
 }
 
 // pickTargets draws the targets and the trigger. If the fault may overlap with others of its kind,
-// the trigger is in half of the cases an event or a client's point at which the fault is most
+// half of the triggers are events, or points in a client's program, at which the fault is most
 // disruptive.
 func (d *drawing) pickTargets(s style, k string, at, before time.Duration) (Trigger, []string) {
 	when := Trigger{At: &at}
@@ -339,7 +335,7 @@ var (
 	disruptivePoints = []string{"during-acquire", "after-acquire", "between-check-and-write", "before-release"}
 )
 
-// drawTrigger draws an event or a client's point, or returns the given time. client is the client
+// drawTrigger draws an event or a point in a client's program, or returns at. client is the client
 // that triggers the step, or "" if any client may.
 func (d *drawing) drawTrigger(s style, k, client string, at Trigger, before time.Duration) Trigger {
 	if before <= 0 || len(d.Clients) == 0 {
@@ -381,7 +377,7 @@ func (d *drawing) drawMessage(s style, k string) *OnMessage {
 }
 
 // occupy reserves targets for a span of time. It returns false if another fault occupies any of
-// them. A node or a client has at most one fault at a time, and a link at most one per capability.
+// them. A node or client has at most one fault at a time, and a link at most one per capability.
 func (d *drawing) occupy(s style, targets []string, when Span) bool {
 	if s.onlyOnce() {
 		when.Max = d.Limit
@@ -396,7 +392,7 @@ func (d *drawing) occupy(s style, targets []string, when Span) bool {
 			keys = append(keys, s.Kind.Capability(Link)+" "+l)
 		}
 	}
-	gap := d.TTL / 4 // gap between two faults, since a restart takes a while
+	gap := d.TTL / 4 // gap between two faults, because a restart takes a while
 	for _, key := range keys {
 		if slices.ContainsFunc(d.reserved[key], func(o Span) bool { return when.Min <= o.Max+gap && o.Min <= when.Max+gap }) {
 			return false
@@ -442,7 +438,7 @@ func (d *drawing) drawFields(s style, k string, f *Fault) {
 	}
 }
 
-// drawOffset draws the sign of a clock offset, and also its size if by is 0.
+// drawOffset draws the sign of a clock offset. If by is 0, it draws the size, too.
 func (d *drawing) drawOffset(s style, k string, by time.Duration) time.Duration {
 	if by == 0 {
 		most := 2 * d.TTL

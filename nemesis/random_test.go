@@ -9,9 +9,8 @@ import (
 	"time"
 )
 
-// environment returns the environment for plans in these tests: five clients and five nodes, where
-// c5 can't reach n1. The seed modulo 3 decides whether nodes have no persistence, have persistence,
-// or sync each write.
+// environment returns an environment with five clients and five nodes, where c5 can't reach n1. The
+// seed modulo 3 decides whether nodes have no persistence, have persistence, or sync each write.
 func environment(seed uint64) Environment {
 	return Environment{
 		Clients: []string{"c1", "c2", "c3", "c4", "c5"}, Nodes: []string{"n1", "n2", "n3", "n4", "n5"}, Resource: "r1",
@@ -21,7 +20,7 @@ func environment(seed uint64) Environment {
 		RandomSource: func(names ...string) uint64 {
 			h := fnv.New64a()
 			fmt.Fprint(h, seed, names)
-			x := h.Sum64() // mixed as in package client, because FNV leaves similar names similar
+			x := h.Sum64() // mixed as in package client, because FNV hashes similar names to similar values
 			x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
 			x = (x ^ x>>27) * 0x94d049bb133111eb
 			return x ^ x>>31
@@ -40,7 +39,6 @@ func allFaults(within string) Random {
 	return r
 }
 
-// targetType returns the type of a step's targets.
 func targetType(s Step) Target {
 	k, _ := KindOf(s.Fault.Kind)
 	switch {
@@ -214,7 +212,7 @@ func checkAssumptions(s Step, w Environment) (what, why string) {
 		case *f.For >= w.TTL+w.Margin:
 			return "back after its keys expired", ""
 		case !keeps:
-			return "", "it comes back too soon"
+			return "", "the node comes back too soon"
 		default:
 			return "back at once", ""
 		}
@@ -231,10 +229,10 @@ func TestSlewsStayWithinDrift(t *testing.T) {
 	for seed := range uint64(20) {
 		w := environment(seed)
 		if w.Margin = w.TTL / 1000; len(r.Draw(w)) > 0 {
-			t.Errorf("seed %d: slewed by 500 ppm though the drift allowance is 0.1 %%", seed)
+			t.Errorf("seed %d: slewed by 500 ppm although the drift allowance is 0.1 %%", seed)
 		}
 		if w.Margin = w.TTL / 100; len(r.Draw(w)) == 0 {
-			t.Errorf("seed %d: no slew though the drift allowance is 1 %%", seed)
+			t.Errorf("seed %d: no slew although the drift allowance is 1 %%", seed)
 		}
 	}
 }
@@ -294,7 +292,7 @@ func TestSwarm(t *testing.T) {
 }
 
 // The same seed draws the same plan. The steps drawn for one fault don't depend on which other
-// faults may be drawn, unless these conflict.
+// faults may be drawn, unless the faults conflict.
 func TestChoicesAreIndependent(t *testing.T) {
 	only := allFaults("")
 	only.Faults = []string{"cut"}

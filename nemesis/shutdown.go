@@ -1,7 +1,7 @@
 package nemesis
 
 // Shutdowner shuts a node down cleanly, as SHUTDOWN does. If the node has persistence, all of its
-// data is on disk afterwards. A Restarter brings it back.
+// data is then on disk. A Restarter brings the node back.
 type Shutdowner interface {
 	Shutdown(node string) (readBack string, err error)
 }

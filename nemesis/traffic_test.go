@@ -22,7 +22,7 @@ func TestTraffic(t *testing.T) {
 			hits++
 		}
 		if !(Traffic{}).Hits(w) || !(Traffic{Share: 1}).Hits(w) {
-			t.Fatal("a message was not hit though all should be")
+			t.Fatal("a message was not hit although all should be")
 		}
 		e, h := even.Delay(w), heavy.Delay(w)
 		if e < even.DelayMin || e > even.DelayMax || h < heavy.DelayMin || h > heavy.DelayMax {
@@ -43,7 +43,7 @@ func TestTraffic(t *testing.T) {
 		}
 	}
 	if got := (Traffic{Bandwidth: 1000}).TransmitTime(50); got != 50*time.Millisecond {
-		t.Errorf("50 bytes at 1000 a second take %v", got)
+		t.Errorf("50 bytes at 1000 bytes per second take %v", got)
 	}
 	if (Traffic{}).TransmitTime(50) != 0 || (Traffic{Way: Reply}).AppliesTo(Request) || !(Traffic{Way: Reply}).AppliesTo(Reply) || !(Traffic{}).AppliesTo(Request) {
 		t.Error("unlimited bandwidth causes a delay, or a direction is wrong")

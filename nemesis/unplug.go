@@ -1,6 +1,6 @@
 package nemesis
 
-// Unplugger unplugs a node's network cable, so that the node also loses its address, and plugs it
+// Unplugger unplugs a node's network cable, so that the node loses its address, too, and plugs it
 // back in. The node keeps running in the meantime. Its connections survive, and data sent over them
 // arrives late.
 type Unplugger interface {
@@ -16,7 +16,7 @@ var unplug = Kind{
 	On:            []Target{Node},
 	Proof:         usedNode,
 	ExcludedModes: []string{""},
-	Wording: Wording{Name: "unplugged network cable", Began: "{targets} loses its network", Ended: "{targets} is on the network again",
+	Wording: Wording{Name: "unplugged network cable", Began: "{targets} loses its network connection", Ended: "{targets} is on the network again",
 		Past: "was off the network"},
 	Action: newAction("unplug",
 		func(c Unplugger, _ Fault, node string) (string, error) { return c.Unplug(node) },

@@ -19,12 +19,11 @@
 //	no match in the record, or the record contradicts it       unexplained
 //
 // If a key ended early but would have expired before the second grant anyway, the early end does
-// not matter. The cause combines the rows for all shared nodes (explanation.Losses), each with the
-// report and the planned steps behind it, and is named after the row that applies to the most
-// nodes. If a record contains no reports from the nodes (Params.Life), its overlaps are
-// unexplained.
+// not matter. The rows for all shared nodes are combined (explanation.Losses), each with the report
+// and the planned steps behind it. The cause is named after the row that applies to the most nodes.
+// If the nodes did not report their keys (Params.Life), overlaps are unexplained.
 //
-// Whether two sessions held the same lock at once is decided elsewhere.
+// Other packages decide whether two sessions held the same lock at once.
 package cause
 
 import (
@@ -46,18 +45,18 @@ type explanation struct {
 	Node       string
 	Text       string
 	Losses     []verdict.Loss
-	SpareVotes int              // votes that the second session did not need
+	SpareVotes int              // number of votes that the second session did not need
 	Events     []*history.Event // evidence
 }
 
-// causeOrder ranks causes that apply to equally many nodes.
+// causeOrder decides between causes that apply to equally many nodes.
 var causeOrder = []string{verdict.RestartedAndForgot, verdict.LostUnsynced, verdict.FailedOver, verdict.DeletedByOther, verdict.ReleasedEarly, verdict.DeletedByHarness,
 	verdict.Flushed, verdict.Evicted, verdict.ClientClock, verdict.NotifiedLate, verdict.GrantedLate, verdict.GivenShorter, verdict.ClocksDisagree, verdict.ExpiredEarly,
 	verdict.Overwritten, verdict.Unexplained}
 
-// Explain finds the cause of an overlap of two sessions. Any two quorums share a node, so either
-// one session had no quorum, or at least one node voted for both. On that node the key that was set
-// first was gone before the other one was set, and the node reported how.
+// Explain finds the cause of an overlap of two sessions. Any two quorums share a node, so unless
+// one session had no quorum, at least one node voted for both. On that node, the key that was set
+// first was gone before the other was set, and the node reported how.
 func Explain(r *facts.Facts, a, b *facts.Session) explanation {
 	if !r.Params.Life {
 		return explainWithoutFacts(r, a, b)
@@ -86,9 +85,8 @@ func Explain(r *facts.Facts, a, b *facts.Session) explanation {
 	return x.summarize()
 }
 
-// explainWithoutFacts explains an overlap in a record that contains no information about the nodes.
-// What happened to the keys is unknown, but the record shows when a holder was notified of its
-// loss.
+// explainWithoutReports explains an overlap without reports from the nodes. Nobody knows what
+// happened to the keys, but the record shows when a holder was notified of its loss.
 func explainWithoutFacts(r *facts.Facts, both ...*facts.Session) explanation {
 	x := explanation{Cause: verdict.Unexplained, Text: "the record contains no information about the nodes"}
 	for _, s := range both {
@@ -100,14 +98,14 @@ func explainWithoutFacts(r *facts.Facts, both ...*facts.Session) explanation {
 	return x
 }
 
-// explainNoQuorum explains a session whose keys were on too few nodes for a quorum.
+// explainNoQuorum explains an overlap with a session whose keys were on too few nodes for a quorum.
 func explainNoQuorum(r *facts.Facts, s *facts.Session, votes map[string]*facts.KeyInterval) explanation {
 	x := explanation{Cause: verdict.NeverSet}
 	for _, n := range r.Params.Nodes {
 		if v := votes[n]; v != nil {
 			x.Events = append(x.Events, v.Start)
 		} else if g := r.Lives().Gap(n, s.Acquire.Call.T, s.Acquire.Return.T); g != nil {
-			return explanation{Cause: verdict.Unexplained, Node: n, Text: fmt.Sprintf("facts from %s may be missing for the time at which %s set its keys", n, s.Client()), Events: []*history.Event{g}}
+			return explanation{Cause: verdict.Unexplained, Node: n, Text: fmt.Sprintf("reports from %s may be missing for the time when %s set its keys", n, s.Client()), Events: []*history.Event{g}}
 		}
 	}
 	x.Text = fmt.Sprintf("%s took the lock with %d of %d votes, but a quorum is %d", s.Client(), len(votes), len(r.Params.Nodes), r.Params.Quorum)
@@ -115,9 +113,9 @@ func explainNoQuorum(r *facts.Facts, s *facts.Session, votes map[string]*facts.K
 }
 
 // votes returns, by node, the last key that the session's own link set during the session's
-// acquire. Extending a key that the session already had counts as a vote. A lock may use one token
-// for all attempts of an acquire, so a key that was gone before the winning attempt began is not a
-// vote.
+// acquire. Extending a key that the session already had counts as a vote. A key that was gone
+// before the winning attempt began is not a vote, because a lock may use one token for all attempts
+// of an acquire.
 func votes(r *facts.Facts, s *facts.Session) map[string]*facts.KeyInterval {
 	votes := map[string]*facts.KeyInterval{}
 	winningFrom := int64(math.MinInt64)
@@ -138,8 +136,8 @@ func votes(r *facts.Facts, s *facts.Session) map[string]*facts.KeyInterval {
 	return votes
 }
 
-// summarize names the explanation after the cause that applies to the most nodes, and begins its
-// text with the first loss that has this cause.
+// summarize names the explanation after the cause that applies to the most nodes. Its text begins
+// with the first loss that has this cause.
 func (x explanation) summarize() explanation {
 	count := map[string]int{}
 	for _, l := range x.Losses {
@@ -170,9 +168,9 @@ func (x explanation) summarize() explanation {
 }
 
 // explainLoss explains why the first session's key was gone from a node when the node granted the
-// second session.
+// second session the lock.
 func explainLoss(r *facts.Facts, first, second *facts.Session, vote, other *facts.KeyInterval) verdict.Loss {
-	for _, next := range r.Lives().Intervals(vote.Node, first.Key()) { // its own client changed it, and it still belongs to the session
+	for _, next := range r.Lives().Intervals(vote.Node, first.Key()) { // its own client may have changed the key, which then still belongs to the session
 		own := next.Start == vote.End && next.SetBy(first)
 		if own && next.Start.Life.Seq < other.Start.Life.Seq {
 			vote = next
@@ -189,13 +187,13 @@ func explainLoss(r *facts.Facts, first, second *facts.Session, vote, other *fact
 		fillInLoss(r, x, end)
 	}
 	if g := r.Lives().Gap(x.Node, vote.Start.T, other.Start.T); g != nil && x.Cause == verdict.Unexplained {
-		x.Text += "; facts from that node may be missing"
+		x.Text += "; reports from that node may be missing"
 		x.Events = append(x.Events, g)
 	}
 	return *x.Loss
 }
 
-// fillInLoss applies the decision table: it fills in the loss from the first row that matches.
+// fillInLoss fills in the loss according to the first matching row of the decision table.
 func fillInLoss(r *facts.Facts, x lossCase, end *history.Event) {
 	first, other, what := x.first, x.other, end.Life.What
 	switch {
@@ -232,7 +230,7 @@ type lossCase struct {
 	*verdict.Loss
 	first, second *facts.Session
 	vote, other   *facts.KeyInterval
-	expires       int64 // when the first session's key expired by a correct clock
+	expires       int64 // when the first session's key should have expired, by a correct clock
 }
 
 func describeExpiry(due int64) string {
@@ -250,8 +248,8 @@ func describeCommand(e *history.Event) string {
 	return word
 }
 
-// shortenedByClocks reports whether a key lived for less than its lock's TTL because the clocks of
-// its client and its node disagree, and explains the loss if so. The client computes the expiry
+// isShortenedByClocks reports whether a key lived for less than its lock's TTL because the clocks of
+// its client and its node disagree. If so, it fills in the loss. The client computes the expiry
 // time by its own clock, and the node applies it by another. A lock should not compare the two
 // clocks, whichever of them is wrong.
 func shortenedByClocks(r *facts.Facts, x lossCase) bool {
@@ -274,7 +272,7 @@ func shortenedByClocks(r *facts.Facts, x lossCase) bool {
 	}
 	slices.Sort(wrong)
 	slices.Sort(x.Steps)
-	x.Fact = 0 // it ended at the instant that the client had sent
+	x.Fact = 0 // the key ended when the client had asked for it
 	x.Cause = verdict.ClocksDisagree
 	got := "got " + facts.Seconds(x.vote.Lifetime()) + " instead of " + facts.Seconds(int64(r.Params.TTL))
 	if x.vote.Lifetime() <= 0 {
@@ -292,7 +290,7 @@ func describeOffset(by int64) string {
 }
 
 // clockError returns how far the wall clock of a node or client was from true time when a node
-// reported an event, or 0 if the record does not show it.
+// reported an event. It returns 0 if the record does not show it.
 func clockError(r *facts.Facts, name string, at *history.Event) int64 {
 	if at.Process == name {
 		if r.Params.Epoch == 0 {
@@ -306,7 +304,7 @@ func clockError(r *facts.Facts, name string, at *history.Event) int64 {
 // explainOutlivedKey explains a session that claimed the lock for longer than its key lived. The
 // node did everything right.
 func explainOutlivedKey(r *facts.Facts, x lossCase) {
-	x.Fact = 0 // it ended in time
+	x.Fact = 0 // the key did not end early
 	first := x.first
 	lived := x.vote.Lifetime()
 	lapse := x.vote.ExpiredAt(r.ClockChangesOf(x.Node))
@@ -327,7 +325,7 @@ func explainOutlivedKey(r *facts.Facts, x lossCase) {
 		x.Cause, x.Text = verdict.GivenShorter, key+fmt.Sprintf(", but %s claimed the lock until %s", first.Client(), facts.Seconds(claimed))
 	case x.second.Acquire.Return.T < first.Acquire.Return.T:
 		x.Cause = verdict.GrantedLate
-		x.Text = key + fmt.Sprintf(", but its acquire returned only at %s, when %s held the lock", facts.Seconds(first.Acquire.Return.T), x.second.Client())
+		x.Text = key + fmt.Sprintf(", but its acquire did not return until %s, when %s held the lock", facts.Seconds(first.Acquire.Return.T), x.second.Client())
 		x.Steps = stepsHitting(r, first.Client(), first.Acquire.Call.T, first.Acquire.Return.T)
 	case claimed == facts.Never && !deadlineFromExtension(first):
 		x.Cause, x.Text = verdict.NotifiedLate, key+fmt.Sprintf(", and %s, whose lock has no deadline, was not notified", first.Client())
@@ -342,9 +340,9 @@ func explainOutlivedKey(r *facts.Facts, x lossCase) {
 	}
 }
 
-// overclaim returns the event in which the first session made its last claim, and by how much the
-// claim, measured by its own clock, exceeded the TTL minus the drift since its key's expiry was
-// set.
+// overclaim returns the event that contains the first session's last claim, and by how much the
+// claim was too long. By the session's own clock, the claim may last for the TTL minus the drift,
+// counted from when the key's expiry was set.
 func overclaim(r *facts.Facts, x lossCase) (claim *history.Event, over int64) {
 	if x.first.Granted() {
 		claim = x.first.Acquire.Return
@@ -361,15 +359,14 @@ func overclaim(r *facts.Facts, x lossCase) (claim *history.Event, over int64) {
 	return claim, claim.T + r.ElapsedOnClock(claim, claim.ValidUntil) - limit - 2*tick
 }
 
-// withinDrift reports whether the first session claimed its lock for too long although its clock
+// withinDrift reports whether the first session claimed its lock for too long, although its clock
 // lost no more time than the drift that a lock must allow for.
 func withinDrift(r *facts.Facts, x lossCase) bool {
 	by, over := overclaim(r, x)
 	return over > 0 && by.ValidUntil-by.T-r.ElapsedOnClock(by, by.ValidUntil) <= int64(r.Params.Drift)
 }
 
-// lastHeldAnswer returns the last time the lock said it was still held although its deadline had
-// passed, or nil if it never did.
+// lastHeldAnswer returns the last answer to a check that the session still held the lock, or nil.
 func lastHeldAnswer(s *facts.Session) (answer *history.Event) {
 	for x := range s.Calls(history.OpExtend) {
 		if x.Call.Value == history.OpCheck && x.Outcome() == history.OK {
@@ -390,12 +387,12 @@ func deadlineFromExtension(s *facts.Session) bool {
 	return false
 }
 
-// clockFellBehind reports whether the clock of a session's client advanced by less than true time,
-// even after allowing for the bound on its rate and a millisecond for reading it. True time is
-// stamped before the client's clock is read, so a pause between the two can hide a loss, but it
-// cannot invent one, because readings are compared with the smallest lead so far. A clock change is
-// also a reading: it shows what the clock reads from then on. Clock errors before the acquire do
-// not matter.
+// clockFellBehind reports whether the clock of a session's client advanced by less than true time
+// since the acquire. It allows for the bound on the clock's rate, and a millisecond for reading it.
+// True time is stamped before the client's clock is read, so a pause between the two can hide a
+// loss. It cannot invent one, because readings are compared with the smallest lead so far. A clock
+// change counts as a reading: it shows what the clock reads from then on. Clock errors before the
+// acquire do not matter.
 func clockFellBehind(r *facts.Facts, s *facts.Session) bool {
 	end, _ := r.LastMoment(s)
 	for w := range r.Windows(s) {
@@ -428,9 +425,9 @@ func clockFellBehind(r *facts.Facts, s *facts.Session) bool {
 	return change != nil && lost(end, change.Local+end-change.T+int64(float64(end-change.T)*(float64(change.Drift)/1e9)))
 }
 
-// explainDeletion determines whose command deleted the key: a late release of an earlier attempt of
-// the same client, another session's release, one of several releases by the holder itself, or a
-// command that does not belong to the lock.
+// explainDeletion determines whose command deleted the key: a late release of the same client's
+// earlier attempt, another session's release, one of the holder's own releases, or a command from
+// outside the lock.
 func explainDeletion(r *facts.Facts, x lossCase, end *history.Event) {
 	by := end.Life.By
 	client := facts.LinkClient(by)
@@ -472,7 +469,7 @@ func isInnerRelease(s *facts.Session, client string, d *history.Event) bool {
 	return false
 }
 
-// describeReleaser names the issuer of a release command.
+// describeReleaser names the session or attempt that issued a release command.
 func describeReleaser(r *facts.Facts, first *facts.Session, client string, d *history.Event) string {
 	if client == first.Client() && d.Sent < first.Acquire.Return.T {
 		return "an earlier attempt of " + client
@@ -483,7 +480,7 @@ func describeReleaser(r *facts.Facts, first *facts.Session, client string, d *hi
 	return "a failed attempt of " + client
 }
 
-// sessionOfRelease returns the session that a release command belongs to, or nil.
+// sessionOfRelease returns the session to which a release command belongs, or nil.
 func sessionOfRelease(r *facts.Facts, client string, d *history.Event) *facts.Session {
 	var last *facts.Session
 	for s := range r.Sessions() {
@@ -497,7 +494,7 @@ func sessionOfRelease(r *facts.Facts, client string, d *history.Event) *facts.Se
 	return last
 }
 
-// explainOutage explains how an outage made a node lose a key or return with an older value of it.
+// explainOutage explains how an outage made a node lose a key or revert it to an older value.
 func explainOutage(r *facts.Facts, x lossCase, end *history.Event) {
 	f := outageBefore(r, x.Node, end)
 	key := x.first.Client() + "'s key"
@@ -518,14 +515,14 @@ func explainOutage(r *facts.Facts, x lossCase, end *history.Event) {
 	}
 }
 
-// explainEarlyExpiry explains a key that expired on its node too early. The node's clock must have
-// gained at least as much time.
+// explainEarlyExpiry explains why a key expired too early on its node. The node's clock must have
+// gained at least the missing time.
 func explainEarlyExpiry(r *facts.Facts, x lossCase, end *history.Event) {
 	from := x.vote.ExpirySet
 	gain := (end.Local - end.T) - (from.Local - from.T)
 	if short := x.expires - end.T; gain < short-tick-facts.TimestampError(end)-facts.TimestampError(from) {
 		x.Cause = verdict.Unexplained
-		x.Text = fmt.Sprintf("%s's key expired on %s at %s, %s early, but that node's clock had gained only %s",
+		x.Text = fmt.Sprintf("%s's key expired on %s at %s, %s early, but the node's clock had gained only %s",
 			x.first.Client(), x.Node, facts.Seconds(end.T), facts.Seconds(short), facts.Seconds(gain))
 		return
 	}
@@ -537,7 +534,7 @@ func explainEarlyExpiry(r *facts.Facts, x lossCase, end *history.Event) {
 		return
 	}
 	x.Cause = verdict.ExpiredEarly
-	x.Text = fmt.Sprintf("%s's clock gained %s, and %s's key was gone there by %s, before its %s were over",
+	x.Text = fmt.Sprintf("%s's clock gained %s, and %s's key was gone there by %s, before its TTL of %s had passed",
 		x.Node, facts.Seconds(gain), x.first.Client(), facts.Seconds(end.T), facts.Seconds(x.vote.Lifetime()))
 	x.Steps = clockSteps(r, x.Node, from.T, end.T)
 	for _, f := range r.Faults {
@@ -549,8 +546,8 @@ func explainEarlyExpiry(r *facts.Facts, x lossCase, end *history.Event) {
 	}
 }
 
-// DescribeKeys describes what had happened to a session's keys when a call that its client made
-// between from and to returned that the client did not hold the lock.
+// DescribeKeys describes what had happened to a session's keys when its client was told that it did
+// not hold the lock. The client made that call and got the answer between from and to.
 func DescribeKeys(r *facts.Facts, s *facts.Session, from, to int64) string {
 	var call facts.Operation
 	for x := range s.Actions() {
@@ -629,7 +626,7 @@ func describeEnd(s *facts.Session, call facts.Operation, key *facts.KeyInterval)
 	return "a late release of " + client + ", sent at " + facts.Seconds(end.Sent) + ", deleted the key"
 }
 
-// The steps of the plan that caused a fact. An unplanned fault has no step. It is listed as
+// The planned steps that caused a report. An unplanned fault has no step. It is listed as
 // history.UnplannedStep.
 
 // mayBeActive reports whether a fault may have been active during a span.
@@ -637,7 +634,7 @@ func mayBeActive(f *facts.Fault, from, to int64) bool {
 	return f.Begin != nil && f.First().T <= to && (f.End == nil || f.End.T >= from)
 }
 
-// stepsWhere returns the steps of the faults that match, in ascending order.
+// stepsWhere returns the steps of the matching faults in ascending order.
 func stepsWhere(r *facts.Facts, match func(*facts.Fault) bool) (all []int) {
 	for _, f := range r.Faults {
 		if f.Step != 0 && match(f) {
@@ -648,7 +645,7 @@ func stepsWhere(r *facts.Facts, match func(*facts.Fault) bool) (all []int) {
 	return slices.Compact(all)
 }
 
-// clockSteps returns the steps that made the clock of a node or a client wrong, or corrected it,
+// clockSteps returns the steps that made the clock of a node or client wrong, or corrected it,
 // during a span. A jump sets a clock when it begins and sets it back when it ends.
 func clockSteps(r *facts.Facts, name string, from, to int64) []int {
 	return stepsWhere(r, func(f *facts.Fault) bool {
@@ -673,8 +670,8 @@ func stepsDelaying(r *facts.Facts, link string, e *history.Event) []int {
 	})
 }
 
-// outageBefore returns the fault that took a node down before the node reported the loss of a key:
-// the last fault of a matching kind that had begun by then.
+// outageBefore returns the fault that made a node lose a key: the last fault of a matching kind
+// that had begun when the node reported the loss.
 func outageBefore(r *facts.Facts, node string, e *history.Event) *facts.Fault {
 	var last *facts.Fault
 	for _, f := range r.Faults {

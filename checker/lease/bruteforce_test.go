@@ -16,8 +16,8 @@ import (
 	"lockpick/internal/histories"
 )
 
-// TestAgainstBruteForce compares the judges of mutual exclusion and of leases, and for some of the
-// histories porcupine, with a judge that sees only raw events and tries everything.
+// TestAgainstBruteForce compares the judges of mutual exclusion and of leases with a judge that
+// sees nothing but raw events and tries everything. For some histories it asks porcupine, too.
 func TestAgainstBruteForce(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 2))
 	seen, asked, tried := map[string]int{}, 0, histories.Cases(randomHistories)
@@ -53,7 +53,7 @@ func TestAgainstBruteForce(t *testing.T) {
 		}
 		seen[kind]++
 	}
-	t.Logf("%d histories, of which porcupine judged %d: %v", tried, asked, seen)
+	t.Logf("%d histories, %d of them judged by porcupine: %v", tried, asked, seen)
 	for _, kind := range []string{verdict.MutualExclusion, "", verdict.Overlap, verdict.Buried, verdict.Phantom, verdict.DoubleRelease, verdict.HeldAfter, verdict.LostEarly} {
 		if seen[kind] < tried/1000 {
 			t.Errorf("only %d of %d histories are %q; the comparison is one-sided", seen[kind], tried, kind)
@@ -61,8 +61,8 @@ func TestAgainstBruteForce(t *testing.T) {
 	}
 }
 
-// contradiction describes how porcupine, the certificate or brute force contradicts the fast procedure,
-// or returns "". Porcupine judges the whole history and the sessions of the witness alone.
+// contradiction describes how porcupine, the certificate or brute force contradicts the fast judge,
+// or returns "". Porcupine judges the whole history, and then the witness's sessions alone.
 func contradiction(h *history.History) string {
 	c := judgeLease(h)
 	want := verdict.Holds
@@ -81,7 +81,7 @@ func contradiction(h *history.History) string {
 	return againstBruteForce(h)
 }
 
-// againstBruteForce describes how the certificate or brute force contradicts the fast procedure, or
+// bruteForceContradiction describes how the certificate or brute force contradicts the fast judge, or
 // returns "" if they agree. It does not run porcupine.
 func againstBruteForce(h *history.History) string {
 	c := judgeLease(h)

@@ -10,14 +10,13 @@ import (
 	"lockpick/harness/history/facts"
 )
 
-// verifyCertificate describes what contradicts the result that lease-linearizable holds, or returns
-// "" if nothing does. It assigns one span to each session that must have held the lock: a firm hold
-// gets its forced span, and a brief hold the first free instant. Then it checks each operation on
-// its own against these spans. It uses no other result of the search, so it detects mistakes in the
-// search.
+// verifyCertificate returns what contradicts the result that lease-linearizable holds, or "". It
+// assigns a span to each session that must have held the lock: the required span to a firm hold,
+// and the first free instant to a brief hold. Then it checks each operation on its own against
+// these spans. It uses no other result of the search, so it detects mistakes in the search.
 func (k *leaseKey) verifyCertificate() string {
 	instants := make([]spans.Window, 0, len(k.brief))
-	inOrder := map[string][]hold{} // holds of each client with a brief hold, by the first call that shows them
+	inOrder := map[string][]hold{} // brief holds by client, ordered by the first call that shows them
 	slices.SortFunc(k.brief, compareFirst)
 	for _, h := range k.brief {
 		at := h.From
@@ -48,8 +47,9 @@ func (k *leaseKey) verifyCertificate() string {
 	return overlappingHolds(k.firm, instants)
 }
 
-// findDisorder describes a client that held the lock in one session before it held it in an earlier
-// session, or returns "" if there is none. brief contains the brief holds of the clients to check.
+// findDisorder describes a client that held the lock first in a later session and then in an
+// earlier one. It returns "" if there is none. briefByClient contains the clients to check, with their
+// brief holds.
 func (k *leaseKey) findDisorder(brief map[string][]hold) string {
 	for _, w := range k.firm {
 		of, ok := brief[w.Session.Client()]
@@ -70,8 +70,8 @@ func (k *leaseKey) findDisorder(brief map[string][]hold) string {
 	return ""
 }
 
-// overlappingHolds describes two spans that share more than an endpoint, or returns "" if there are
-// none. Both lists are ordered by time.
+// overlappingHolds describes two spans that share more than an endpoint. It returns "" if there are
+// none. Both lists must be sorted.
 func overlappingHolds(firm, instants []spans.Window) string {
 	for i := 1; i < len(firm); i++ {
 		if firm[i-1].To > firm[i].From {
@@ -89,10 +89,9 @@ func overlappingHolds(firm, instants []spans.Window) string {
 	return ""
 }
 
-// findUnexplained describes an operation of a session that does not fit a hold with the window's
-// span, or reports that nothing can have ended the hold at the end of the window. It returns "" if
-// everything is explained. Each operation takes effect after the preceding one, as early as
-// possible.
+// findUnexplained describes an operation that does not fit a hold during the window, or says that
+// nothing can have ended the hold at the end of the window. It returns "" if everything is
+// explained. Each operation takes effect after the preceding one, as early as possible.
 func findUnexplained(w spans.Window, ops []leaseOp) string {
 	at, lapse := int64(spans.DistantPast), int64(facts.Never)
 	held, refused, ends := false, false, w.To == facts.Never

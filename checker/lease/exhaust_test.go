@@ -9,13 +9,12 @@ import (
 	"lockpick/internal/histories"
 )
 
-// TestLeaseExhaustively enumerates all cases of two sessions of one or two clients. Each session
+// TestLeaseExhaustively enumerates all cases of two sessions with one or two clients. Each session
 // has an acquire, and there are up to two releases, or an extension and a release. The cases cover
 // every order of calls and returns, each at the same instant as the previous one or later, every
 // outcome, and a lapse between any two of these instants. Cases with an extension contain no equal
-// instants.
-// Without the build tag exhaustive, only every leaseStride-th case is compared, and with -short
-// only every shortStride-th.
+// instants. Without the build tag exhaustive, the test compares every leaseStride-th case, and with
+// -short every shortStride-th.
 func TestLeaseExhaustively(t *testing.T) {
 	e := &enumeration{t: t, stride: leaseStride}
 	if testing.Short() {
@@ -26,11 +25,11 @@ func TestLeaseExhaustively(t *testing.T) {
 	}
 	t.Logf("%d of %d cases compared, %d violated", e.compared, e.cases, e.violated)
 	if e.violated < e.compared/10 || e.violated > e.compared*9/10 {
-		t.Errorf("%d of %d are violated; the comparison is one-sided", e.violated, e.compared)
+		t.Errorf("%d of %d cases are violated; the comparison is one-sided", e.violated, e.compared)
 	}
 }
 
-// shape lists the operations of each client, in order and without instants.
+// shape lists each client's operations in order, without instants.
 type shape struct {
 	clients       [][]shapeOp
 	equalInstants bool
@@ -72,7 +71,8 @@ func leaseShapes() []shape {
 	return shapes
 }
 
-// singleClientOrders returns the orders in which one client can perform the operations of two sessions.
+// singleClientOrders returns the orders in which one client can perform the operations of two
+// sessions.
 func singleClientOrders(one, two []shapeOp) [][]shapeOp {
 	all := [][]shapeOp{slices.Concat(one, two)}
 	if len(one) > 1 {
@@ -95,7 +95,7 @@ func (e *enumeration) shape(s shape) {
 	e.place(make([]int, len(s.clients)), 2)
 }
 
-// place puts the next call or return of each client at the instant at, or at the next one.
+// placeNext puts each client's next call or return at the instant at, or at the next instant.
 func (e *enumeration) place(done []int, at int64) {
 	placed := true
 	for c, ops := range e.current.clients {
@@ -124,8 +124,8 @@ func (e *enumeration) place(done []int, at int64) {
 	}
 }
 
-// lapse tries, for each return from the i-th event on, a lapse at each odd instant and no lapse at
-// all.
+// lapse tries a lapse at each odd instant, and no lapse at all, for each return from the i-th event
+// on.
 func (e *enumeration) lapse(i int, end int64) {
 	if i == len(e.events) {
 		e.compare()

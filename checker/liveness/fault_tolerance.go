@@ -15,36 +15,36 @@ import (
 )
 
 // FaultTolerance checks that a lock can be acquired while a majority of nodes is up. It applies
-// whenever no client holds or may hold the lock (hold) and, at each instant, at least one client
-// that is trying to acquire it is running and reaches a majority (outages). After a fault, time
-// counts from the moment at which clients can have noticed that the fault has ended: slack after
-// its end (faultSpan), and then a node timeout, the longest retry delay and slack (trimRecovery).
-// Some client, not necessarily one of those, must acquire the lock within
+// whenever no client holds or may hold the lock (hold) and, at each instant, at least one client is
+// running, trying to acquire the lock and able to reach a majority (outages). After a fault, time
+// does not count until clients can have noticed its end: slack after the end (faultSpan), and then
+// a node timeout, the longest retry delay and slack (trimRecovery). Some client, not necessarily
+// one of those, must acquire the lock within
 //
 //	k·(NodeTimeout + RetryMax) + Slack
 //
 // which is k rounds of maximum length. One lost split vote is no violation, but a lock is
 // unavailable if k rounds fail for every client. The same bound applies after a release: with two
 // or more waiters, a split vote may cost the first round, so a single retry delay may not be
-// enough. A single call may take no longer than this bound plus a TTL (stuckCall).
+// enough. A single call may take this bound plus a TTL (stuckCall).
 //
-// Host stalls extend the bound (lockState.stallDelay). If a span exceeds the bound and only stalls
-// or a slow host may explain it, the property is undecided.
+// Host stalls extend the bound (lockState.stallDelay). If a span exceeds the bound, but stalls or a
+// slow host may explain that, the property is undecided.
 func (r *Run) FaultTolerance() (f verdict.Finding) {
 	if missing := missingParam(&r.Params); missing != "" {
-		return verdict.Finding{Undecided: "the history has no " + missing + ", so there is no bound"}
+		return verdict.Finding{Undecided: "the history contains no " + missing + ", so there is no bound"}
 	}
 	switch {
 	case r.Params.Rounds == 0:
-		return verdict.Finding{Undecided: "the history has no number of rounds to wait, so there is no bound"}
+		return verdict.Finding{Undecided: "the history does not say how many rounds to wait, so there is no bound"}
 	case len(r.Params.Nodes) == 0:
-		return verdict.Finding{Undecided: "the history has no nodes, so there is no majority"}
+		return verdict.Finding{Undecided: "the history names no nodes, so there is no majority"}
 	}
-	judged := 0 // gaps that ended in a grant to a client that reached a majority
+	judged := 0 // number of gaps that ended in a grant to a client that reached a majority
 	longest := int64(0)
 	var hung []verdict.Incident
 	for _, c := range r.locks {
-		var long []unavailability // too long even allowing for the host; at most one per gap
+		var long []unavailability // at most one per gap, after allowing for the host
 		for g := range gaps(c) {
 			d, found := longestUnavailability(c, g, c.certainlyAvailableSpans, func(clients []string, s spans.Span) int64 { return roundsBound(&c.Params) + c.stallDelay(clients, s) })
 			if found {
@@ -78,16 +78,16 @@ func (r *Run) FaultTolerance() (f verdict.Finding) {
 	return f
 }
 
-// gap is a span in which nobody held or may have held a lock. An acquire in progress does not
+// gap is a span during which nobody held or may have held a lock. An acquire in progress does not
 // end a gap, even if it has set keys.
 type gap struct {
 	spans.Span
-	lastHolder *facts.Session // last holder before the gap; nil at the beginning of the record
-	nextHolder *facts.Session // next holder or possible holder; nil at the end of the record
-	firstSet   int64          // when next's first key was set, but later than From
+	lastHolder *facts.Session // the last holder before the gap, or nil at the start of the record
+	nextHolder *facts.Session // the next holder or possible holder, or nil at the end of the record
+	firstSet   int64          // when the next holder's first key was set, but later than From
 }
 
-// gaps yields the gaps of a lock by time.
+// gaps yields a lock's gaps by time.
 func gaps(c *lockState) iter.Seq[gap] {
 	return func(yield func(gap) bool) {
 		g := gap{Span: spans.Of(spans.DistantPast, facts.Never)}
@@ -112,8 +112,9 @@ func gaps(c *lockState) iter.Seq[gap] {
 	}
 }
 
-// unavailability is a span in which a lock was free and nobody acquired it, although one client
-// could have at any time or, failing that, at least one of several clients could have.
+// unavailability is a span during which a lock was free and nobody acquired it, although the same
+// client could have done so throughout. If no client could, it is a span throughout which at least
+// one of several clients could have.
 type unavailability struct {
 	spans.Span
 	lock    *lockState
@@ -133,7 +134,7 @@ func longestUnavailability(c *lockState, g gap, available func(client string) []
 			}
 		}
 	}
-	var all []spans.Span // of all clients
+	var all []spans.Span // when any client could have acquired the lock
 	var waiting []string
 	w := c.callers()
 	for _, client := range w.clientsAfter(g.To, w.waitEnds, g.From) {
@@ -159,7 +160,7 @@ func (d unavailability) undecidedMessage() string {
 		facts.FromTo(d.From, d.To), verdict.JoinNames(d.clients), facts.Seconds(roundsBound(&d.lock.Params)), why)
 }
 
-// describeUnavailability says who waited and since when the lock was free.
+// describeUnavailability says who waited, and since when the lock was free.
 func describeUnavailability(d unavailability) verdict.Result {
 	w := &verdict.Witness{Key: d.lock.name, From: d.From, To: d.To}
 	var events []*history.Event
@@ -206,14 +207,14 @@ func holdEndEvents(c *lockState, s *facts.Session) []*history.Event {
 		if x.Return != nil && x.Return.T == t.To {
 			return append(events, x.Return)
 		}
-		if t.To < t.lapse { // the nodes' own data shows that the release ended it
+		if t.To < t.lapse { // the nodes' own data shows that the release ended the hold
 			return append(events, x.Call)
 		}
 	}
 	return append(events, t.lastSet)
 }
 
-// Causes of a window of unavailability other than the lease of a lost holder.
+// Causes of unavailability, besides the lease of a lost holder.
 const (
 	hostStalled       = "the host stalled"
 	majorityDown      = "a majority was down or unreachable"
@@ -223,7 +224,8 @@ const (
 	contention        = "contention"
 )
 
-// measureAvailability measures how long locks were unavailable, and explains the longest window.
+// measureAvailability measures how long locks were unavailable, and explains the longest such
+// window.
 func measureAvailability(r *Run, n map[string]float64, words map[string]string) {
 	sum := int64(0)
 	var longest spans.Span
@@ -250,12 +252,12 @@ func measureAvailability(r *Run, n map[string]float64, words map[string]string) 
 	countOrphanKeys(r.conditions, n)
 }
 
-// unavailableSpans yields the spans in which a client was trying to acquire a lock and no client
-// believed that it held the lock, by time.
+// unavailableSpans yields, by time, the spans during which a client was trying to acquire a lock
+// and no client believed it held the lock.
 func unavailableSpans(c *lockState, belief []spans.Window) iter.Seq[spans.Span] {
 	return func(yield func(spans.Span) bool) {
 		belief := belief
-		until := int64(spans.DistantPast) // latest end of the windows so far
+		until := int64(spans.DistantPast) // when the last of the windows so far ends
 		yieldUncovered := func(want spans.Span) bool {
 			at := max(want.From, until)
 			for len(belief) > 0 && belief[0].From < want.To {
@@ -283,23 +285,23 @@ func unavailableSpans(c *lockState, belief []spans.Window) iter.Seq[spans.Span] 
 	}
 }
 
-// explainWindow returns the cause that accounts for most of a window in which nobody held a lock
-// that somebody wanted. The lease of a lost holder takes precedence, then a majority that is down,
-// then all other causes. Time without any of these counts as contention: an acquire in progress,
-// split votes, or leftover keys of failed attempts.
+// explainWindow returns what accounts for most of a window in which nobody held a lock that
+// somebody wanted. The lease of a lost holder takes precedence, then a majority that is down, then
+// all other causes. Time without any of these counts as contention: an acquire in progress, split
+// votes, or leftover keys of failed attempts.
 func explainWindow(c *lockState, losses []loss, w spans.Span) string {
 	lost := map[*facts.Session]string{}
 	for _, d := range losses {
 		lost[d.session] = "lease of a " + lossWords[d.fault.Kind].holder
 	}
 	near := sessionsNear(c, w)
-	waits := map[string][]spans.Span{} // client name → spans
+	waits := map[string][]spans.Span{} // by client
 	for _, s := range near {
 		if wait := spans.Wait(c.Facts, s); wait.From < w.To && wait.To > w.From {
 			waits[s.Client()] = append(waits[s.Client()], wait)
 		}
 	}
-	var reached []spans.Span // where some client reached a majority
+	var reached []spans.Span // when some client reached a majority
 	for client, list := range waits {
 		reached = append(reached, c.couldAcquire(list, w, c.down.majority(client))...)
 	}
@@ -342,8 +344,8 @@ func explainWindow(c *lockState, losses []loss, w spans.Span) string {
 	return heaviestCause(timeByCause)
 }
 
-// heaviestCause returns the cause with the greatest weight. Ties are broken by the order of
-// unavailabilityCauses, then alphabetically.
+// heaviestCause returns the cause with the greatest weight. The order of unavailabilityCauses
+// breaks ties, then the alphabet.
 func heaviestCause(weights map[string]int64) string {
 	return slices.MinFunc(slices.Collect(maps.Keys(weights)), func(a, b string) int {
 		return cmp.Or(cmp.Compare(weights[b], weights[a]),
@@ -351,9 +353,9 @@ func heaviestCause(weights map[string]int64) string {
 	})
 }
 
-// sessionsNear returns the sessions that may affect a window: those called before its end whose
-// acquire ended at most three key lifetimes before its start. It misses a session whose lease was
-// extended for longer than that before its holder got stuck.
+// sessionsNear returns the sessions that may affect a window: sessions called before its end whose
+// acquire ended at most three key lifetimes before its start. It misses a session if its holder
+// extended the lease for longer than that and then got stuck.
 func sessionsNear(c *lockState, w spans.Span) []*facts.Session {
 	var near []*facts.Session
 	life := c.keys.maxLifetime()
@@ -368,7 +370,6 @@ func sessionsNear(c *lockState, w spans.Span) []*facts.Session {
 	return near
 }
 
-// maxDeathToGrant returns the longest time from a holder's death to the next grant.
 func maxDeathToGrant(losses []loss) int64 {
 	slowest := int64(0)
 	for _, d := range losses {
@@ -379,12 +380,12 @@ func maxDeathToGrant(losses []loss) int64 {
 	return slowest
 }
 
-// unavailabilityCauses defines how heaviestCause breaks ties.
+// unavailabilityCauses is the order in which heaviestCause breaks ties.
 var unavailabilityCauses = []string{verdict.LeftKeys, verdict.OutlivedTTL, verdict.NoMajority, verdict.WaitedLong, verdict.SplitVote, verdict.TurnedAway, verdict.TooFewVotes, verdict.GaveUp}
 
-// explainUnavailability returns the most frequent cause of the failed attempts in a span in which
-// nobody acquired a lock, and describes the first attempt with this cause. The nodes' own data
-// shows what blocked an attempt.
+// explainUnavailability returns the most frequent cause of the failed attempts in a span during
+// which nobody acquired a lock, and describes the first attempt with this cause. The nodes' own
+// data shows what blocked an attempt.
 //
 //	a call did not return, and contacted no node for all rounds       hung
 //	the same, but the call returned, or the lock had paused as long   waited-long, if no client tried in most of the span
@@ -422,15 +423,15 @@ func explainUnavailability(c *lockState, in spans.Span) (cause, text string) {
 		case idle.session != nil:
 			return verdict.WaitedLong, idle.text
 		}
-		return verdict.Unexplained, "no attempt began in that time"
+		return verdict.Unexplained, "no attempt began during that time"
 	}
 	cause = heaviestCause(count)
 	return cause, first[cause]
 }
 
-// countCauses counts the attempts of a span by the cause of their failure, and describes the first
-// attempt of each cause. It skips attempts that lost to one with a quorum, because what matters is
-// what happened to that one.
+// countCauses counts the attempts in a span by the cause of their failure, and describes the first
+// attempt for each cause. If an attempt lost to another one with a quorum, it skips the loser and
+// counts the other.
 func countCauses(c *lockState, attempts []*facts.Attempt, in spans.Span) (count map[string]int64, first map[string]string) {
 	count, first = map[string]int64{}, map[string]string{}
 	add := func(cause, text string) {
@@ -441,7 +442,7 @@ func countCauses(c *lockState, attempts []*facts.Attempt, in spans.Span) (count 
 	if n, text := countGaveUp(c, in); n > 0 {
 		count[verdict.GaveUp], first[verdict.GaveUp] = n, text
 	}
-	owners := map[string][]*facts.Attempt{} // token → attempts
+	owners := map[string][]*facts.Attempt{} // attempts by token
 	for _, a := range attempts {
 		owners[a.Token] = append(owners[a.Token], a)
 	}
@@ -461,7 +462,6 @@ func countCauses(c *lockState, attempts []*facts.Attempt, in spans.Span) (count 
 	return count, first
 }
 
-// lastFailedStart returns when the last failed attempt began.
 func lastFailedStart(attempts []*facts.Attempt) int64 {
 	for _, a := range slices.Backward(attempts) {
 		if !a.Won {
@@ -471,10 +471,10 @@ func lastFailedStart(attempts []*facts.Attempt) int64 {
 	return spans.DistantPast
 }
 
-// countGaveUp counts the acquires in a span that gave up on their own, without the lock and without
-// having contacted any node, and describes the first.
+// countGiveUps counts the acquires in a span that gave up without having contacted any node, and
+// describes the first.
 func countGaveUp(c *lockState, in spans.Span) (n int64, first string) {
-	sentTimes := map[string][]int64{} // client name → times at which it sent a command
+	sentTimes := map[string][]int64{} // by client: when it sent commands
 	for _, e := range c.SentCommands() {
 		sentTimes[facts.Sender(e)] = append(sentTimes[facts.Sender(e)], e.Sent)
 	}
@@ -496,16 +496,16 @@ func countGaveUp(c *lockState, in spans.Span) (n int64, first string) {
 	return n, first
 }
 
-// idleAcquire is an acquire in progress that contacted no node.
+// idleAcquire is an acquire in progress that contacts no node.
 type idleAcquire struct {
 	session *facts.Session // nil if there is no such acquire
-	hung    bool           // it had not returned by the limit, and no attempt on this lock followed such a long pause
+	hung    bool           // see isHung
 	text    string
 }
 
-// findIdleAcquire returns the first acquire that was in progress until the end of a span and
-// contacted no node for longer than patience, although its client reached a majority of nodes that
-// had no key. A hung acquire takes precedence.
+// findIdleAcquire returns the first acquire that was in progress at the end of a span and contacted
+// no node for longer than maxPause, although its client reached a majority of nodes that had no
+// key. A hung acquire takes precedence.
 func findIdleAcquire(c *lockState, in spans.Span, patience int64) (found idleAcquire) {
 	asked := c.lastRequests(in.To)
 	callers := c.callers()
@@ -526,8 +526,8 @@ func findIdleAcquire(c *lockState, in spans.Span, patience int64) (found idleAcq
 	return found
 }
 
-// isHung reports whether an idle call is hung: it had not returned by the limit, and this lock has
-// never retried after a pause half as long.
+// isHung reports whether an idle call hangs: it had not returned by the scenario's time limit, and
+// the lock never retried after a pause even half as long.
 func isHung(c *lockState, call facts.Operation, pause spans.Span) bool {
 	return c.PendingAtStop(call) && pause.Length() > 2*c.longestPause()
 }
@@ -547,18 +547,18 @@ func longestPause(c *lockState) (longest int64) {
 	return longest
 }
 
-// attemptsBefore lists the attempts that began before an instant.
+// attemptsBefore returns the attempts that began before an instant.
 func attemptsBefore(w *facts.LockAttempts, until int64) []*facts.Attempt {
 	n, _ := slices.BinarySearchFunc(w.Attempts, until, func(a *facts.Attempt, at int64) int { return cmp.Compare(a.From, at) })
 	return w.Attempts[:n]
 }
 
-// lastRequests returns when each session without the lock last sent a command to a node, in
-// attempts that began before an instant.
+// lastRequests returns when each session without the lock last sent a command to a node. It ignores
+// attempts that began at or after an instant.
 func (c *lockState) lastRequests(until int64) map[*facts.Session]int64 {
 	lastSent := map[*facts.Session]int64{}
 	for _, a := range attemptsBefore(c.attempts, until) {
-		if a.Won { // the acquire ended with it
+		if a.Won { // this attempt ended the acquire
 			continue
 		}
 		lastSent[a.Session] = max(lastSent[a.Session], lastSetSent(a))
@@ -566,7 +566,7 @@ func (c *lockState) lastRequests(until int64) map[*facts.Session]int64 {
 	return lastSent
 }
 
-// lastSetSent returns when the last set of an attempt was sent.
+// lastSetSent returns when an attempt's last set was sent.
 func lastSetSent(a *facts.Attempt) int64 {
 	at := a.From
 	for _, e := range a.Sets {
@@ -575,8 +575,8 @@ func lastSetSent(a *facts.Attempt) int64 {
 	return at
 }
 
-// awaitedNodes returns the nodes whose missing or late answers may have delayed an attempt that took
-// too long and overlaps a span.
+// awaitedNodes returns the nodes whose missing or late answers may have delayed an attempt, if the
+// attempt took too long and overlaps a span.
 func (c *lockState) awaitedNodes(a *facts.Attempt, in spans.Span) (nodes []string) {
 	if !c.tookTooLong(a, in) {
 		return nil
@@ -596,12 +596,12 @@ func (c *lockState) awaitedNodes(a *facts.Attempt, in spans.Span) (nodes []strin
 	return nodes
 }
 
-// explainLongAttempt says what an attempt that took too long was waiting for, given the nodes whose
-// answers were late or missing: nodes that gave no answer, a pause after the last answer, or the
-// late answers.
+// explainLongAttempt says what an attempt that took too long was waiting for: nodes that gave no
+// answer, a pause after the last answer, or late answers. lateNodes are the nodes whose answers
+// were late or missing.
 func explainLongAttempt(c *lockState, a *facts.Attempt, late []string) string {
 	ended, last := c.attemptEnd(a), a.From
-	latest := map[string]*history.Event{} // node → the command answered last, or one never answered
+	latest := map[string]*history.Event{} // by node: a command that was never answered, or the command answered last
 	answered := func(e *history.Event) int64 { return cmp.Or(e.Answered, facts.Never) }
 	for _, e := range slices.Concat(a.AllSets, a.Deletes) {
 		if e.Sent < a.From || e.Sent >= ended {
@@ -636,8 +636,8 @@ func explainLongAttempt(c *lockState, a *facts.Attempt, late []string) string {
 	return verdict.JoinNames(slow)
 }
 
-// tookTooLong reports whether an attempt took longer than it takes to contact every node twice, one
-// node after the other, for keys and for fencing tokens, when no node answers.
+// tookTooLong reports whether an attempt took longer than contacting every node twice, one after
+// the other, for keys and for fencing tokens, when no node answers.
 func (c *lockState) tookTooLong(a *facts.Attempt, in spans.Span) bool {
 	to, patience := c.attemptEnd(a), 2*int64(len(c.Params.Nodes))*int64(c.Params.NodeTimeout)+int64(c.Params.Slack)
 	return a.From < in.To && to > in.From && to-a.From > patience
@@ -648,8 +648,8 @@ func (c *lockState) timedOut(e *history.Event) bool {
 	return e.Answered == 0 || e.Answered-e.Sent > int64(c.Params.NodeTimeout)
 }
 
-// attemptEnd returns when an attempt acquired the lock or was undone, as far as the nodes' answers
-// show. If there is no sign that it was undone, attemptEnd returns the start of the attempt or, if
+// attemptEnd returns when an attempt acquired the lock or was undone, judging by the nodes'
+// answers. Without any sign that the attempt was undone, it returns the start of the attempt or, if
 // an answer is missing, one maximum retry delay before Attempt.End.
 func (c *lockState) attemptEnd(a *facts.Attempt) int64 {
 	if a.Won {
@@ -675,16 +675,16 @@ func (c *lockState) attemptEnd(a *facts.Attempt) int64 {
 // voteTally groups the nodes by their response to an attempt. Each node is in at most one list.
 type voteTally struct {
 	leftKeys          []string        // nodes with a key of an attempt that was over
-	leftBy            []string        // for each node in leftKeys, what left the key: "c1's attempts", "c1's release at 3 s"
+	leftBy            []string        // for each node in leftoverNodes, what left the key there: "c1's attempts", "c1's release at 3 s"
 	leftByRelease     bool            // a release left at least one of these keys
 	outlivedTTL       []string        // nodes with a key that existed after its TTL
-	expiries          []string        // for each node in outlivedTTL, the expiry of the key: "c1 gave them 20 s to live"
-	noRefusal         map[string]bool // nodes in leftKeys or outlivedTTL that did not refuse the attempt; true if unreachable
-	rivalKeys         []string        // nodes that refused because of a key of another client's current attempt
-	rivalCounts       map[string]int  // for each other client, the number of nodes with a key of its current attempts
+	expiries          []string        // for each node in outlivedNodes, the key's expiry: "c1 gave them 20 s to live"
+	noRefusal         map[string]bool // the nodes in leftoverNodes or outlivedNodes that did not refuse the attempt; true if unreachable
+	rivalKeys         []string        // nodes that refused because of another client's current attempt
+	rivalCounts       map[string]int  // number of nodes with keys of each other client's current attempts
 	unreachable       []string        // nodes that were down or unreachable
 	refusedWithoutKey []string        // nodes that refused without having a key
-	ownKeys           []string        // nodes that refused because of the attempt's own key, if asked twice
+	ownKeys           []string        // nodes that were asked twice and refused because of the attempt's own key
 	errorReplies      []string        // nodes that answered with an error
 	unanswered        []string        // nodes that had not answered by the node timeout or the end of the round
 	votes             []string        // nodes that voted for the attempt
@@ -692,7 +692,7 @@ type voteTally struct {
 	roundEnd          int64           // end of the round
 }
 
-// tallyVotes checks for each node how it answered, whether it had a key of another attempt, and
+// tallyVotes determines how each node answered, whether it had a key of another attempt, and
 // whether it was reachable.
 func tallyVotes(c *conditions, key string, a *facts.Attempt, owners map[string][]*facts.Attempt) voteTally {
 	m := voteTally{rivalCounts: map[string]int{}, noRefusal: map[string]bool{}, contacted: map[string]bool{}, roundEnd: min(roundEnd(a), c.End)}
@@ -747,8 +747,8 @@ func tallyVotes(c *conditions, key string, a *facts.Attempt, owners map[string][
 	return m
 }
 
-// roundEnd returns when the client of an attempt stopped waiting for votes: when it undid the vote
-// of a node that had answered, made another attempt, or returned.
+// roundEnd returns when the client of an attempt stopped waiting for votes because it undid the
+// vote of a node that had answered, made another attempt, or returned.
 func roundEnd(a *facts.Attempt) int64 {
 	end := a.End
 	if end <= a.From {
@@ -768,7 +768,7 @@ func hasExpired(c *conditions, a *facts.Attempt, s *facts.KeyInterval) bool {
 	return a.From > c.keys.latestLapse(s.RenewedByOwner.T+facts.TimestampError(s.RenewedByOwner))
 }
 
-// addLeftover records a key that should have been gone. by is the attempt that set it, or nil.
+// addLeftover records a key that should have been gone. origin is the attempt that set the key, or nil.
 func (m *voteTally) addLeftover(c *conditions, a *facts.Attempt, s *facts.KeyInterval, by *facts.Attempt) {
 	client := facts.LinkClient(s.By())
 	if hasExpired(c, a, s) {
@@ -783,8 +783,8 @@ func (m *voteTally) addLeftover(c *conditions, a *facts.Attempt, s *facts.KeyInt
 	m.leftKeys, m.leftBy = append(m.leftKeys, s.Node), append(m.leftBy, culprit)
 }
 
-// dropUnmetLeftovers reclassifies the nodes with leftover keys as unreachable or unanswered if none of
-// them refused the attempt.
+// reclassifyLeftovers moves the nodes with leftover keys to the unreachable or unanswered ones if
+// none of them refused the attempt.
 func (m *voteTally) dropUnmetLeftovers() {
 	if len(m.noRefusal) < len(m.leftKeys)+len(m.outlivedTTL) {
 		return
@@ -811,7 +811,7 @@ func describeExpiry(client string, s *facts.KeyInterval) string {
 	return client + " gave them no expiry"
 }
 
-// owner returns the last of a token's attempts that can have set a value on a node, or nil.
+// ownerAttempt returns the last of a token's attempts that can have set a value on a node, or nil.
 func owner(attempts []*facts.Attempt, s *facts.KeyInterval) *facts.Attempt {
 	for _, a := range slices.Backward(attempts) {
 		if a.From <= startSent(s) {
@@ -821,8 +821,8 @@ func owner(attempts []*facts.Attempt, s *facts.KeyInterval) *facts.Attempt {
 	return nil
 }
 
-// keysDueGone returns when an attempt's keys should have been gone: at the end of the attempt or,
-// for a holder that called release, at most a node timeout after that call.
+// keysDueTime returns when an attempt's keys should have been gone: at the end of the attempt or,
+// if its holder called release, at most a node timeout after that call.
 func keysDueGone(r *facts.Facts, a *facts.Attempt) int64 {
 	if call := a.Session.FirstRelease(); a.Won && call != nil {
 		return min(a.End, spans.Plus(call.T, int64(r.Params.NodeTimeout)))
@@ -830,8 +830,8 @@ func keysDueGone(r *facts.Facts, a *facts.Attempt) int64 {
 	return a.End
 }
 
-// blockingKey returns a key of another attempt that a node had when it refused this one, or while
-// this one was in progress if the node gave no answer. It returns nil if there is none.
+// blockingKey returns another attempt's key that a node had when it refused this attempt or, if the
+// node did not answer, while this attempt was in progress. It returns nil if there is none.
 func blockingKey(lives *facts.Lives, node, key string, a *facts.Attempt, answer *history.Event) *facts.KeyInterval {
 	own := func(s *facts.KeyInterval) bool { return s.Holds(a.Token) && startSent(s) >= a.From }
 	if answer != nil && answer.Type == history.Fail && answer.Cause == "" {
@@ -847,9 +847,9 @@ func blockingKey(lives *facts.Lives, node, key string, a *facts.Attempt, answer 
 	return nil
 }
 
-// cause returns what kept an attempt from getting a quorum, or "" if it lost to an attempt that had
-// a quorum. An obstacle is the cause if, all else being equal, there would have been a quorum
-// without it.
+// cause returns what kept an attempt from getting a quorum, or "" if it lost to an attempt with a
+// quorum. An obstacle is the cause if, all else being equal, there would have been a quorum without
+// it.
 func (m voteTally) cause(p *history.Params) (cause, text string) {
 	nodes, quorum := len(p.Nodes), quorumSize(p)
 	keys := len(m.leftKeys) + len(m.outlivedTTL)
@@ -881,9 +881,9 @@ func (m voteTally) cause(p *history.Params) (cause, text string) {
 	return verdict.TooFewVotes, m.describeVotes(p)
 }
 
-// withUnanswered prefixes a text with the nodes that could not be contacted, and with those that
-// were contacted but neither refused in time nor voted, while they had a leftover key or a fault
-// was active.
+// withUnanswered prefixes a text with the nodes that could not be contacted, and with the nodes
+// that were contacted but neither voted nor refused in time, while they had a leftover key or a
+// fault was active.
 func (m voteTally) withUnanswered(text string) string {
 	var notContacted, unanswered []string
 	for _, n := range slices.Sorted(slices.Values(slices.Concat(m.unreachable, m.leftKeys, m.outlivedTTL))) {
@@ -908,7 +908,7 @@ func (m voteTally) withUnanswered(text string) string {
 	return strings.Join(parts, ", and ")
 }
 
-// describeVotes lists how each node responded to an attempt that got too few votes although nothing
+// describeVotes says how each node responded to an attempt that got too few votes although nothing
 // kept it from getting a quorum.
 func (m voteTally) describeVotes(p *history.Params) string {
 	quorum := quorumSize(p)
@@ -939,7 +939,7 @@ func (m voteTally) describeVotes(p *history.Params) string {
 	return text
 }
 
-// uncontactedNodes lists the reachable nodes without leftover keys that were not sent a set.
+// uncontactedNodes returns the reachable nodes that have no leftover keys and were not sent a set.
 func (m voteTally) uncontactedNodes(p *history.Params) (names []string) {
 	for _, n := range p.Nodes {
 		if !m.contacted[n] && !slices.Contains(slices.Concat(m.unreachable, m.leftKeys, m.outlivedTTL), n) {
@@ -949,8 +949,8 @@ func (m voteTally) uncontactedNodes(p *history.Params) (names []string) {
 	return names
 }
 
-// describeOutlived says which nodes refused because of keys that existed after their TTL, or returns
-// "" if none did.
+// describeOutlived says which nodes refused because of keys that existed after their TTL. It
+// returns "" if there are none.
 func (m voteTally) describeOutlived(p *history.Params) string {
 	var nodes, expiries []string
 	for i, n := range m.outlivedTTL {
@@ -969,8 +969,8 @@ func (m voteTally) describeOutlived(p *history.Params) string {
 	return fmt.Sprintf("found keys on %s that existed after their TTL of %s: %s", verdict.JoinNames(nodes), facts.Seconds(int64(p.TTL)), verdict.JoinNames(expiries))
 }
 
-// describeLeftovers says which nodes refused because of leftover keys, grouped by what left the keys
-// there, or returns "" if none did.
+// describeLeftovers says which nodes refused because of leftover keys, grouped by what left the
+// keys there. It returns "" if there are none.
 func (m voteTally) describeLeftovers() string {
 	var order, parts []string
 	nodes := map[string][]string{}

@@ -1,14 +1,14 @@
 // Package liveness checks that clients can acquire a lock whenever the injected faults allow it,
 // and measures how evenly they share it.
 //
-// A Run holds a record with its locks and the holders that were lost. The files are:
+// A Run holds a record with its locks and the losses of holders. The files are:
 //
 //	outages.go          what each kind of fault disables, when a client reached a majority, when keys lapse
 //	lock_state.go       who wants a lock, how long a session may have held it, leftover keys, lost holders
 //	fault_tolerance.go  when a free lock could not be acquired, and why
 //	liveness.go         whether a lost holder's lock was free in time, hung calls, fairness
 //
-// Conflicts between two holders are deliberately left to other packages.
+// Other packages deal with conflicts between two holders.
 package liveness
 
 import (
@@ -25,7 +25,7 @@ import (
 )
 
 // Numbers measures the availability and fairness of the locks. If a number needs an explanation,
-// words contains it under the same name.
+// reasons contains it under the number's name.
 func (r *Run) Numbers(n map[string]float64) (words map[string]string) {
 	words = map[string]string{}
 	measureFairness(r, n)
@@ -41,28 +41,28 @@ type Run struct {
 	losses  []loss
 }
 
-// Read prepares a record for the checks of this package.
+// Read prepares a record for this package's checks.
 func Read(r *facts.Facts, beliefs *spans.Beliefs) *Run {
 	c := newConditions(r)
 	locks := newLockStates(c)
 	return &Run{conditions: c, beliefs: beliefs, locks: locks, losses: findLosses(c, locks)}
 }
 
-// DeadlockFreedom checks that a lock whose holder was lost (findLosses) was free again in time
-// while another client was trying to acquire it. The waiting client, a third one, or the lost
-// client itself must acquire the lock by
+// DeadlockFreedom checks that a lock is free again in time if its holder is lost (findLosses) while
+// another client is trying to acquire it. Any client, including the lost one, must acquire the lock
+// by
 //
 //	last key set for the lost holder + TTL·(1+ρ)  the lock is free (or the waiter's call, if later)
 //	+ each step back of a node's clock            for the node with the largest sum
 //	+ RetryMax + 2·NodeTimeout, for each waiter   a round of attempts, and the cost of a split vote
 //	+ Slack
 //
-// If nobody acquired the lock by then, but faults kept the waiter from reaching a majority in the
-// meantime, the loss is skipped, because nothing was guaranteed. Host stalls extend the bound
-// (lockState.stallDelay). A delay that they may explain leaves the property undecided.
+// If nobody acquired the lock by then because faults kept the waiter from reaching a majority,
+// nothing was guaranteed, and the loss is skipped. Host stalls extend the bound
+// (lockState.stallDelay). If they may explain a delay, the property is undecided.
 func (r *Run) DeadlockFreedom() (f verdict.Finding) {
 	if missing := missingParam(&r.Params); missing != "" {
-		return verdict.Finding{Undecided: "the history has no " + missing + ", so there is no bound"}
+		return verdict.Finding{Undecided: "the history contains no " + missing + ", so there is no bound"}
 	}
 	judged, leftOut := map[string]int{}, 0
 	for _, d := range r.losses {
@@ -109,7 +109,7 @@ func (d loss) judgeHandover() (f verdict.Finding, disturbed bool) {
 		return f, false
 	}
 	if next != nil && next.Acquire.Return.T <= d.keysGone+round+int64(d.lock.Params.Slack) {
-		return satisfied, false // whoever waits, and however many
+		return satisfied, false // regardless of the waiters
 	}
 	waiters, rivals := d.waiters(next)
 	patience := round*int64(rivals) + int64(d.lock.Params.Slack)
@@ -118,11 +118,11 @@ func (d loss) judgeHandover() (f verdict.Finding, disturbed bool) {
 		goneAt, hasGone := d.lock.GoneAt[w.Client()]
 		switch {
 		case next != nil && next.Acquire.Return.T <= bound:
-			return satisfied, false // whatever the faults
+			return satisfied, false // regardless of the faults
 		case d.majorityBlocked(w, next, bound):
 			disturbed = true
 		case w.Acquire.ReturnedAt() <= bound, hasGone && goneAt <= bound:
-			continue // it gave up
+			continue // the waiter gave up
 		case d.lock.End < bound:
 			f = verdict.Finding{Occasions: 1, Undecided: d.undecidedMessage("; the lock had to be free again by %s, but the record ends at %s", facts.Seconds(bound), facts.Seconds(d.lock.End))}
 		case d.hostMayExplain(w, next, bound):
@@ -135,8 +135,8 @@ func (d loss) judgeHandover() (f verdict.Finding, disturbed bool) {
 	return f, disturbed && f.Occasions == 0
 }
 
-// hostMayExplain reports whether host stalls, or keys that stayed because the host was slow, may
-// explain why nobody had acquired the lock within the bound.
+// hostMayExplain reports whether the bound may have been exceeded because the host stalled, or was
+// so slow that keys stayed.
 func (d loss) hostMayExplain(w, next *facts.Session, bound int64) bool {
 	to := d.lock.End
 	if next != nil {
@@ -149,13 +149,13 @@ func (d loss) hostMayExplain(w, next *facts.Session, bound int64) bool {
 	return len(d.lock.keptByHost) > 0 && !spans.Covers(d.lock.certainMajority(w.Client()), spans.Of(max(d.keysGone, w.Acquire.Call.T), bound))
 }
 
-// undecidedMessage says that a loss may have been an incident, and why that is inconclusive.
+// undecidedMessage says that a loss may have been an incident, and why that is uncertain.
 func (d loss) undecidedMessage(why string, args ...any) string {
 	return fmt.Sprintf("%s %s at %s while it may have held %s", d.session.Client(), lossWords[d.fault.Kind].verb, facts.Seconds(d.at), verdict.LockName(d.session.Key())) +
 		fmt.Sprintf(why, args...)
 }
 
-// hasWaiters reports whether there are waiters, without examining each session.
+// hasWaiters reports whether waiters returns any session, without examining each one.
 func (d loss) hasWaiters(next *facts.Session) bool {
 	until := int64(facts.Never)
 	if next != nil {
@@ -166,8 +166,8 @@ func (d loss) hasWaiters(next *facts.Session) bool {
 	return all.countCalledBy(until)-countCalledBy(fromLostClient, until) > all.countEndedBy(d.at)-(len(fromLostClient)-len(endingAfter(fromLostClient, d.at)))
 }
 
-// waiters returns other clients' sessions whose acquire was called before the next grant and ended
-// after the loss, and the number of clients that they belong to.
+// waiters returns other clients' sessions that called acquire before the next grant and were still
+// waiting at the loss. It also counts their clients.
 func (d loss) waiters(next *facts.Session) (waiters []*facts.Session, clients int) {
 	until := int64(facts.Never)
 	if next != nil {
@@ -191,9 +191,9 @@ func (d loss) waiters(next *facts.Session) (waiters []*facts.Session, clients in
 	return waiters, clients
 }
 
-// majorityBlocked reports whether faults kept a waiter from reaching a majority between the loss and
-// an instant, or the first key of the next grant if that is earlier. Keys left behind by faults
-// count only once the lost holder's own keys are gone.
+// majorityBlocked reports whether faults kept a waiter from reaching a majority between the loss
+// and the time until, or the next grant's first key if that is earlier. Keys left behind by faults
+// don't count before the lost holder's own keys are gone.
 func (d loss) majorityBlocked(w, next *facts.Session, until int64) bool {
 	if next != nil {
 		got := d.lock.hold(next)
@@ -210,7 +210,7 @@ func (d loss) lateResult(w, next *facts.Session, bound int64) verdict.Result {
 	events := []*history.Event{d.session.Acquire.Call, d.session.Acquire.Return, d.lastSet, d.fault.Begin, w.Acquire.Call, w.Acquire.Return}
 	if next != nil {
 		to = next.Acquire.Return.T
-		text = fmt.Sprintf("was granted again only at %s, to %s", facts.Seconds(to), next.Client())
+		text = fmt.Sprintf("was not granted again until %s, to %s", facts.Seconds(to), next.Client())
 		events = append(events, next.Acquire.Return)
 	}
 	cause, why := explainUnavailability(d.lock, spans.Of(d.keysGone, min(to, max(d.keysGone+1, spans.Wait(d.lock.Facts, w).To))))
@@ -225,7 +225,7 @@ func (d loss) lateResult(w, next *facts.Session, bound int64) verdict.Result {
 	}
 }
 
-// measureFairness measures how evenly clients share a lock.
+// measureFairness measures how evenly clients share the locks.
 func measureFairness(r *Run, n map[string]float64) {
 	split, won, streak := 0, 0, 0
 	for _, c := range r.locks {
@@ -243,9 +243,9 @@ func measureFairness(r *Run, n map[string]float64) {
 	}
 }
 
-// countSplitVotes counts the attempts that failed because of a split vote: nobody held the lock or
-// was about to, so a majority was free to vote yes, but overlapping attempts divided the votes.
-// An attempt without an overlap fails because of leftover keys and does not count.
+// countSplitVotes counts attempts that failed because of a split vote: nobody held the lock or was
+// about to, so a majority was free to vote yes, but overlapping attempts divided the votes. An
+// attempt without an overlap fails because of leftover keys, so it does not count.
 func countSplitVotes(c *lockState) (split, won, longest int) {
 	quorum := quorumSize(&c.Params)
 	held, blocked := heldSpans(c.holders()), c.blockedSpans()
@@ -267,9 +267,9 @@ func countSplitVotes(c *lockState) (split, won, longest int) {
 	return split, won, longest
 }
 
-// rivalOverlaps reports for each attempt whether it overlapped another client's attempt, which
-// means that neither began after all keys of the other had been deleted. A client may begin its
-// next attempt before the keys of its last one are deleted.
+// rivalOverlaps reports which attempts overlapped another client's attempt: neither of the two
+// began after all keys of the other had been deleted. A client may begin its next attempt before
+// the keys of its last one are deleted.
 func rivalOverlaps(w *facts.LockAttempts) []bool {
 	overlaps := make([]bool, len(w.Attempts))
 	client := func(i int) string { return w.Attempts[i].Session.Client() }
@@ -277,7 +277,7 @@ func rivalOverlaps(w *facts.LockAttempts) []bool {
 		client string
 		until  int64
 	}
-	var latest, latestOther reach // the attempt so far that ends last, and the last-ending one of a different client
+	var latest, latestOther reach // the attempt so far that ends last, and another client's attempt that ends last
 	for i, a := range w.Attempts {
 		rival, own := latest, reach{client(i), lastCommandDone(a)}
 		if latest.client == own.client {
@@ -293,7 +293,7 @@ func rivalOverlaps(w *facts.LockAttempts) []bool {
 			latestOther = own
 		}
 	}
-	next, nextOther := -1, -1 // the following attempt, and the one after it by a different client
+	next, nextOther := -1, -1 // the following attempt, and the next attempt by a different client
 	for i := len(w.Attempts) - 1; i >= 0; i-- {
 		rival := next
 		if next >= 0 && client(next) == client(i) {
@@ -309,7 +309,7 @@ func rivalOverlaps(w *facts.LockAttempts) []bool {
 	return overlaps
 }
 
-// lastCommandDone returns when the last command of an attempt was done.
+// lastCommandTime returns when an attempt's last command was completed.
 func lastCommandDone(a *facts.Attempt) int64 {
 	at := a.To
 	for _, d := range a.Deletes {
@@ -318,8 +318,8 @@ func lastCommandDone(a *facts.Attempt) int64 {
 	return at
 }
 
-// countOrphanKeys counts the keys that made a node refuse a set although no key had been set or
-// extended there for longer than the maximum lifetime of a key.
+// countOrphanKeys counts keys that made a node refuse a set although they should have been gone:
+// nobody had set or extended them for longer than a key can live.
 func countOrphanKeys(r *conditions, n map[string]float64) {
 	type spot struct{ node, key string }
 	type age struct {
@@ -329,7 +329,7 @@ func countOrphanKeys(r *conditions, n map[string]float64) {
 	keys := map[spot]*age{}
 	count := 0
 	limit := spans.Plus(r.keys.maxLife, int64(r.Params.Slack))
-	// Sort by the time the node applied the command, because slow answers are recorded later.
+	// Sort by the time when the node applied the command, because slow answers are recorded later.
 	links := slices.SortedStableFunc(slices.Values(r.LockCommands), func(a, b *history.Event) int { return cmp.Compare(facts.Applied(a), facts.Applied(b)) })
 	for _, e := range links {
 		if e.Op == history.OpRelease {
@@ -366,14 +366,14 @@ func jainIndex(grants []int) (float64, bool) {
 	return sum * sum / (float64(len(grants)) * squares), true
 }
 
-// callers lists a lock's sessions by call time, so that the sessions waiting during a span can be
-// found without examining every client.
+// callers lists a lock's sessions by call time. It finds the sessions that are waiting during a
+// span without examining every client.
 type callers struct {
 	sessions    []*facts.Session
-	order       map[string]int  // client name → position
-	acquireEnds history.MaxTree // end of each acquire
-	waitEnds    history.MaxTree // until when the client of each session was trying
-	sortedEnds  []int64         // ends of acquires, sorted
+	order       map[string]int  // position of each client
+	acquireEnds history.MaxTree // when each acquire ended
+	waitEnds    history.MaxTree // when each session's client stopped trying
+	sortedEnds  []int64         // acquireEnds, sorted
 }
 
 func newCallers(r *facts.Facts, called iter.Seq[*facts.Session], names []string) *callers {
@@ -391,13 +391,14 @@ func newCallers(r *facts.Facts, called iter.Seq[*facts.Session], names []string)
 	return w
 }
 
-// countCalledBy and countEndedBy count the acquires that were called or had ended by the given
-// time.
+// countCalledBy counts the acquires called by the given time.
 func (w *callers) countCalledBy(at int64) int { return countCalledBy(w.sessions, at) }
-func (w *callers) countEndedBy(at int64) int  { return spans.CountUpTo(w.sortedEnds, at) }
 
-// runningAfter yields the sessions whose acquire was called by the time called and lasted beyond
-// the time beyond.
+// countEndedBy counts the acquires that had ended by the given time.
+func (w *callers) countEndedBy(at int64) int { return spans.CountUpTo(w.sortedEnds, at) }
+
+// runningAfter yields the sessions that called acquire no later than calledBy and lasted beyond
+// after. ends holds the end of each session.
 func (w *callers) runningAfter(called int64, lasted history.MaxTree, beyond int64) iter.Seq[*facts.Session] {
 	return func(yield func(*facts.Session) bool) {
 		n := countCalledBy(w.sessions, called)
@@ -409,7 +410,7 @@ func (w *callers) runningAfter(called int64, lasted history.MaxTree, beyond int6
 	}
 }
 
-// clientsAfter lists the clients of the sessions that runningAfter yields, by first call.
+// clientsAfter returns the clients of the sessions that runningAfter yields, ordered by first call.
 func (w *callers) clientsAfter(called int64, lasted history.MaxTree, beyond int64) []string {
 	seen := map[string]bool{}
 	var names []string
@@ -423,7 +424,8 @@ func (w *callers) clientsAfter(called int64, lasted history.MaxTree, beyond int6
 	return names
 }
 
-// endingAfter returns one client's sessions whose acquire had not returned by the given time.
+// endingAfter returns the sessions whose acquire had not returned by the given time. They must
+// belong to one client.
 func endingAfter(sessions []*facts.Session, at int64) []*facts.Session {
 	return sessions[searchSessions(sessions, func(s *facts.Session) bool { return s.Acquire.ReturnedAt() > at }):]
 }
@@ -434,16 +436,15 @@ func countCalledBy(sessions []*facts.Session, at int64) int {
 }
 
 // searchSessions returns the index of the first session for which a predicate holds. The predicate
-// must also hold for all later sessions.
+// must hold for all later sessions, too.
 func searchSessions(sessions []*facts.Session, holds func(*facts.Session) bool) int {
 	return sort.Search(len(sessions), func(i int) bool { return holds(sessions[i]) })
 }
 
-// stuckCall is a call that had not returned by the time its keys must have lapsed and all rounds
-// were over, although its client kept running and reached a majority for that long. It is an
-// extension, a release, or an acquire that never returned and stopped contacting nodes while the
-// lock was free. An acquire that returns late is reported as unavailability
-// (explainUnavailability).
+// stuckCall is a call that took longer than all rounds plus the lifetime of its keys, although its
+// client kept running and reached a majority for that long. It is an extension, a release, or an
+// acquire that never returned and stopped contacting nodes while the lock was free. An acquire that
+// returns late counts as unavailability instead (explainUnavailability).
 type stuckCall struct {
 	lock    *lockState
 	session *facts.Session
@@ -453,8 +454,8 @@ type stuckCall struct {
 	bound       int64 // maximum duration
 }
 
-// findStuckCalls finds the stuck calls of a lock, in session order, except acquires within spans
-// that are already reported. open describes the first call that host stalls may have delayed.
+// findStuckCalls finds a lock's stuck calls in session order. It skips acquires that overlap
+// reported spans. undecided describes the first call that may have been delayed by host stalls.
 func findStuckCalls(c *lockState, reported []unavailability) (all []verdict.Incident, open string) {
 	patience := roundsBound(&c.Params) + int64(c.Params.TTL)
 	judge := func(d stuckCall, could []spans.Span, patience int64) {
@@ -481,7 +482,7 @@ func findStuckCalls(c *lockState, reported []unavailability) (all []verdict.Inci
 			}
 		}
 	}
-	if c.attempts == nil { // it is unknown which session contacted a node
+	if c.attempts == nil { // the record does not show which session contacted a node
 		return all, open
 	}
 	asked := c.lastRequests(c.End + 1)
@@ -496,7 +497,8 @@ func findStuckCalls(c *lockState, reported []unavailability) (all []verdict.Inci
 	return all, open
 }
 
-// freeSpans returns the spans in which nobody can have held the lock and no leftover keys blocked it.
+// freeSpans returns the spans during which nobody can have held the lock and no leftover keys
+// blocked it.
 func (c *lockState) freeSpans() []spans.Span {
 	return spans.Intersect(spans.Complement(heldSpans(c.holders())), spans.Complement(c.blockedSpans()))
 }

@@ -20,29 +20,29 @@ type lockState struct {
 	lock        *facts.Lock
 	name        string
 	attempts    *facts.LockAttempts     // nil if the links recorded no command for this lock
-	keptByFault map[string][]spans.Span // node → spans in which a fault kept a key there
-	keptByHost  map[string][]spans.Span // node → spans in which a key may have stayed because the host was slow
+	keptByFault map[string][]spans.Span // by node: spans during which a fault kept a key there
+	keptByHost  map[string][]spans.Span // by node: spans during which a key may have stayed because the host was slow
 
-	sessions            iter.Seq[*facts.Session]      // the lock's sessions by call time
-	callersMemo         *callers                      // memo of callers
-	grantsMemo          []*facts.Session              // memo of grants
-	nextGrantMemo       []int                         // memo of grantAfter: for each grant, the index of the next different one
-	byClientMemo        map[string][]*facts.Session   // memo of byClient
-	clientNames         []string                      // names of these clients by first call
-	holdersMemo         []holder                      // memo of holders
-	holdMemo            map[*facts.Session]cachedHold // memo of hold
-	majorityMemo        map[string][]spans.Span       // memo of majority, by client
-	availableMemo       map[string][]spans.Span       // memo of availableSpans, by client
-	certainMajorityMemo map[string][]spans.Span       // memo of certainMajority, by client
-	keylessMemo         map[string][]spans.Span       // memo of keylessSpans, by client
+	sessions            iter.Seq[*facts.Session]      // the lock's sessions, ordered by call time
+	callersMemo         *callers                      // cached result of callers
+	grantsMemo          []*facts.Session              // cached result of grants
+	nextGrantMemo       []int                         // cached result of grantAfter: for each grant, the index of the next different grant
+	byClientMemo        map[string][]*facts.Session   // cached result of byClient
+	clientNames         []string                      // the clients, ordered by first call
+	holdersMemo         []holder                      // cached result of holders
+	holdMemo            map[*facts.Session]cachedHold // cached result of hold
+	majorityMemo        map[string][]spans.Span       // cached result of majority, by client
+	availableMemo       map[string][]spans.Span       // cached result of availableSpans, by client
+	certainMajorityMemo map[string][]spans.Span       // cached result of certainMajority, by client
+	keylessMemo         map[string][]spans.Span       // cached result of keylessSpans, by client
 
-	longestPause func() int64 // memo of longestPause
+	longestPause func() int64 // cached result of longestPause
 
-	lostRoundsMemo map[string][]spans.Span   // memo of lostRounds
-	delaySpansMemo map[string]spans.Measured // memo of delaySpans
+	lostRoundsMemo map[string][]spans.Span   // cached result of lostRounds
+	delaySpansMemo map[string]spans.Measured // cached result of delaySpans
 }
 
-// memoize returns the memoized value for a key, and computes it on first use.
+// memoize returns the value stored for a key, or computes and stores it.
 func memoize[K comparable, V any](memo map[K]V, key K, make func() V) V {
 	value, ok := memo[key]
 	if !ok {
@@ -52,8 +52,8 @@ func memoize[K comparable, V any](memo map[K]V, key K, make func() V) V {
 	return value
 }
 
-// newLockStates returns the states of the locks in a record, in the order in which the locks were
-// first used.
+// newLockStates returns the states of a record's locks in the order in which the locks were first
+// used.
 func newLockStates(r *conditions) []*lockState {
 	var locks []*lockState
 	wires := r.AttemptsByLock()
@@ -87,7 +87,7 @@ func newLockStates(r *conditions) []*lockState {
 	return locks
 }
 
-// callers returns the sessions by call time, with the spans in which each was waiting.
+// callers returns the sessions ordered by call time.
 func (c *lockState) callers() *callers {
 	if c.callersMemo == nil {
 		c.byClient()
@@ -96,7 +96,8 @@ func (c *lockState) callers() *callers {
 	return c.callersMemo
 }
 
-// grants returns the sessions that acquired the lock, in the order in which their acquires returned.
+// grants returns the sessions that acquired the lock, in the order in which their acquires
+// returned.
 func (c *lockState) grants() []*facts.Session {
 	if c.grantsMemo == nil {
 		for s := range c.lock.Sessions() {
@@ -109,7 +110,7 @@ func (c *lockState) grants() []*facts.Session {
 }
 
 // grantAfter returns the first grant after an instant, or nil. It skips grants to the given session
-// or to its client with the same token, because such a grant does not show that the lock was free.
+// or to its client with the same token, because these do not show that the lock was free.
 func (c *lockState) grantAfter(at int64, except *facts.Session) *facts.Session {
 	grants := c.grants()
 	if c.nextGrantMemo == nil {
@@ -131,12 +132,12 @@ func (c *lockState) grantAfter(at int64, except *facts.Session) *facts.Session {
 	return grants[i]
 }
 
-// sameGrant reports whether a grant gives a client what it already had through another grant.
+// sameGrant reports whether a grant gave a client what it already had from another grant.
 func sameGrant(grant, had *facts.Session) bool {
 	return grant.Client() == had.Client() && (grant == had || grant.Token() == had.Token())
 }
 
-// byClient returns the sessions of each client by call time.
+// byClient returns each client's sessions, ordered by call time.
 func (c *lockState) byClient() map[string][]*facts.Session {
 	if c.byClientMemo == nil {
 		c.byClientMemo = map[string][]*facts.Session{}
@@ -150,8 +151,8 @@ func (c *lockState) byClient() map[string][]*facts.Session {
 	return c.byClientMemo
 }
 
-// waitingSpans returns the spans in which a client was trying to acquire the lock and that overlap
-// a span.
+// waitingSpans returns the spans during which a client was trying to acquire the lock, if they
+// overlap a given span.
 func (c *lockState) waitingSpans(client string, in spans.Span) []spans.Span {
 	var list []spans.Span
 	for _, s := range endingAfter(c.byClient()[client], in.From) {
@@ -159,26 +160,26 @@ func (c *lockState) waitingSpans(client string, in spans.Span) []spans.Span {
 			break
 		}
 		wait := spans.Wait(c.Facts, s)
-		wait.To = max(wait.To, wait.From+1) // an acquire that fails at once counts as an attempt
+		wait.To = max(wait.To, wait.From+1) // count an acquire that fails at once as an attempt
 		list = append(list, wait)
 	}
 	return list
 }
 
 // couldAcquire returns the parts of a span in which a client was trying to acquire the lock and
-// reached enough nodes. A client that retries within a retry delay of a failure is still trying.
+// reached enough nodes. A client that retries within a retry delay after a failure is still trying.
 func (c *lockState) couldAcquire(waits []spans.Span, in spans.Span, reached []spans.Span) []spans.Span {
 	return spans.Intersect(spans.Intersect(spans.Join(waits, int64(c.Params.RetryMax)), reached), []spans.Span{in})
 }
 
-// cachedHold is the memo entry for a session's hold.
+// cachedHold is a session's hold as stored in holdMemo.
 type cachedHold struct {
 	hold
-	ok         bool  // whether the session held or may have held the lock
-	certainEnd int64 // from when on the session certainly held nothing
+	ok         bool  // the session held or may have held the lock
+	certainEnd int64 // from then on the session certainly held nothing
 }
 
-// hold returns the hold of a session. It is memoized because some callers need it often.
+// hold returns a session's hold. Some callers need it often, so it is cached.
 func (c *lockState) hold(s *facts.Session) cachedHold {
 	return memoize(c.holdMemo, s, func() (h cachedHold) {
 		h.hold, h.ok = findHold(c.Facts, c.keys, s, c.attempts)
@@ -195,22 +196,22 @@ func (c *lockState) holders() []holder {
 	return c.holdersMemo
 }
 
-// majority returns the spans in which a client is running and reaches a majority of nodes that can
-// grant it this lock once the holder releases it, because no fault prevents them.
+// majority returns the spans during which a client is running and reaches a majority of nodes that
+// can grant it this lock, because no fault prevents them. Keys of the current holder do not matter.
 func (c *lockState) majority(client string) []spans.Span {
 	return memoize(c.majorityMemo, client, func() []spans.Span { return c.down.majorityWithout(client, c.keptByFault) })
 }
 
-// availableSpans returns the parts of majority in which the client has also had time to notice the
-// end of the last outage.
+// availableSpans returns the parts of majority in which the client has had time to notice the end
+// of the last outage.
 func (c *lockState) availableSpans(client string) []spans.Span {
 	return memoize(c.availableMemo, client, func() []spans.Span {
 		return spans.Intersect(c.down.trimRecovery(c.down.majority(client)), c.majority(client))
 	})
 }
 
-// certainMajority is like majority, but also excludes nodes while they have a key that stayed
-// because the host was slow.
+// certainMajority is like majority, but excludes nodes while they have a key that stayed because
+// the host was slow.
 func (c *lockState) certainMajority(client string) []spans.Span {
 	if len(c.keptByHost) == 0 {
 		return c.majority(client)
@@ -218,13 +219,13 @@ func (c *lockState) certainMajority(client string) []spans.Span {
 	return memoize(c.certainMajorityMemo, client, func() []spans.Span { return c.down.majorityWithout(client, c.leftoverSpans()) })
 }
 
-// certainlyAvailableSpans returns the parts of certainMajority in which the client has also had
-// time to notice the end of the last outage.
+// certainlyAvailableSpans returns the parts of certainMajority in which the client has had time to
+// notice the end of the last outage.
 func (c *lockState) certainlyAvailableSpans(client string) []spans.Span {
 	return spans.Intersect(c.availableSpans(client), c.certainMajority(client))
 }
 
-// keylessSpans returns the spans in which a client reached a majority of nodes that had no key of
+// keylessSpans returns the spans during which a client reached a majority of nodes without a key of
 // this lock.
 func keylessSpans(c *lockState, client string) []spans.Span {
 	return memoize(c.keylessMemo, client, func() []spans.Span {
@@ -239,7 +240,8 @@ func keylessSpans(c *lockState, client string) []spans.Span {
 	})
 }
 
-// leftoverSpans returns, by node, the spans in which a key stayed because of a fault or a slow host.
+// leftoverSpans returns, by node, the spans during which a key stayed because of a fault or a slow
+// host.
 func (c *lockState) leftoverSpans() map[string][]spans.Span {
 	left := map[string][]spans.Span{}
 	for _, n := range c.Params.Nodes {
@@ -250,7 +252,7 @@ func (c *lockState) leftoverSpans() map[string][]spans.Span {
 	return left
 }
 
-// blockedSpans returns the spans in which keys left behind by faults or a slow host kept every
+// blockedSpans returns the spans during which keys left behind by faults or a slow host kept every
 // client from reaching a majority.
 func (c *lockState) blockedSpans() []spans.Span {
 	left := c.leftoverSpans()
@@ -264,20 +266,20 @@ func (c *lockState) blockedSpans() []spans.Span {
 	return spans.AtLeast(len(lists)-quorumSize(&c.Params)+1, lists...)
 }
 
-// findKeptKeys finds, by node, the spans in which the key of an attempt may have stayed there for
-// reasons beyond the lock's control, so that no other client could get the node's vote. The key
-// stays until it is known to have been deleted or has lapsed. A fault kept it if
+// findKeptKeys returns, by node, the spans during which an attempt's key may have stayed for
+// reasons beyond the lock's control, so that no other client could get the node's vote. Such a span
+// lasts until the key is known to have been deleted or has lapsed. A fault kept the key if
 //
 //   - the client, the node or the link was down before the attempt was over,
 //   - or a fault delayed the set or the release for longer than a client waits, or forever.
 //
-// A slow host may have kept it if, without a fault, the set, the release or the answer to the set
-// took longer than a client waits, or the release never arrived and the host stalled when it was
-// due. In virtual time the host is never slow.
+// A slow host may have kept the key if there was no fault, but the set, the release or the answer
+// to the set took longer than a client waits, or the release never arrived and the host stalled
+// when it was due. In virtual time the host is never slow.
 //
-// Any other key that a failed attempt leaves behind is the lock's own doing. So is a key that
-// remains after its holder's release, because a fault that has healed by then explains nothing.
-// Nor does a fault explain a key that was sent after its attempt had been given up.
+// The lock is responsible for any other key that a failed attempt leaves behind. The same is true
+// of a key that remains after its holder's release, because a fault that was over before explains
+// nothing, and of a key that was sent after its attempt had been given up.
 func findKeptKeys(r *conditions, w *facts.LockAttempts) (kept, slow map[string][]spans.Span) {
 	kept, slow = map[string][]spans.Span{}, map[string][]spans.Span{}
 	if w == nil {
@@ -302,8 +304,8 @@ func findKeptKeys(r *conditions, w *facts.LockAttempts) (kept, slow map[string][
 	return kept, slow
 }
 
-// neverApplied reports whether a node's own data shows that it never applied a set whose outcome
-// the link does not know, for example because it was lost.
+// neverApplied reports whether a node's own data shows that it never applied a set whose outcome is
+// unknown to the link, for example because the set was lost.
 func neverApplied(r *conditions, a *facts.Attempt, set *history.Event) bool {
 	until := r.keys.latestLapse(facts.Applied(set))
 	if set.Type == history.OK || !r.Params.Life || r.Lives().Gap(set.Node, set.Sent, until) != nil {
@@ -312,11 +314,12 @@ func neverApplied(r *conditions, a *facts.Attempt, set *history.Event) bool {
 	return !slices.ContainsFunc(r.Lives().During(set.Node, set.Key, set.Sent, until), func(s *facts.KeyInterval) bool { return s.Holds(a.Token) })
 }
 
-// keptSpans holds the spans in which an attempt's key stayed on its node, by what kept it there.
+// keptSpans holds the spans during which an attempt's key stayed on its node, by what kept it
+// there.
 type keptSpans struct{ byFault, byHost []spans.Span }
 
-// add records a span for which a message was late or lost. Without a fault that can have caused
-// this, the host was slow if the run was in real time.
+// add records a span for which a message was late or lost. If no fault can have caused that and the
+// run was in real time, the host was slow.
 func (k *keptSpans) add(r *conditions, span spans.Span, fault bool) {
 	if fault || !r.isRealTime() {
 		k.byFault = append(k.byFault, span)
@@ -352,16 +355,16 @@ func keptAfterAttempt(r *conditions, w *facts.LockAttempts, a *facts.Attempt, e 
 	return k
 }
 
-// keptAfterHold is like keptAfterAttempt for a lock that was held and has been released, or whose
-// release is in progress:
+// keptAfterHold is like keptAfterAttempt, for a lock that was held and has been released or is
+// being released:
 //
 //	set           acquire returned           release called      over
 //	 |~~~~~~~~~~~~~~~~~~|---------------------------|~~~~~~~~~~~~~~|
 //
-// A fault can explain the key if it was active before the client held the lock, because no other
+// A fault explains the key if it was active before the client held the lock, because no other
 // client could get the lock then, or if it kept the release from reaching the node. A restart of
-// the node can explain it, too, if the node has not answered the client since, because the restart
-// breaks the client's connection. So can a cut, if the lock has not reported a successful release.
+// the node explains the key unless the node has answered the client since, because a restart breaks
+// the client's connection. A cut explains it unless the lock has reported a successful release.
 func keptAfterHold(r *conditions, w *facts.LockAttempts, a *facts.Attempt, e *history.Event, releasing spans.Span) (k keptSpans) {
 	timeout := int64(r.Params.NodeTimeout)
 	link, messageFaults := r.down.linkDown(a.Session.Client(), e.Node), r.down.singleMessages[e.Process]
@@ -385,8 +388,8 @@ func keptAfterHold(r *conditions, w *facts.LockAttempts, a *facts.Attempt, e *hi
 	return k
 }
 
-// disconnected reports whether, after a key had been set on a node, the node was down or cut off
-// from the client and did not answer the client between then and the time until.
+// wasDisconnected reports whether a node was down or cut off from the client after a key was set on
+// it, and then did not answer the client before the time until.
 func disconnected(r *facts.Facts, s *facts.Session, set *history.Event, until int64) bool {
 	downSince, claimed := int64(spans.DistantPast), false
 	for x := range s.Calls(history.OpRelease) {
@@ -405,28 +408,28 @@ func disconnected(r *facts.Facts, s *facts.Session, set *history.Event, until in
 	})
 }
 
-// loss records that a client held or may have held a lock and, from some instant on, could not
-// release it before its lease ended, because it was killed, cut off from a majority, or paused.
+// loss records that a client held or may have held a lock and was then killed, paused, or cut off
+// from a majority, so that it could not release the lock before its lease ended.
 type loss struct {
 	fault    *facts.Fault
 	lock     *lockState
 	session  *facts.Session
 	at       int64 // when the client was certainly lost
-	keysGone int64 // time by which its keys must be gone
+	keysGone int64 // when its keys must be gone at the latest
 	lastSet  *history.Event
 }
 
-// lossKinds lists the kinds of fault by which a holder is lost, in the order used in reports.
+// lossKinds lists the kinds of fault that cause losses, in the order used in reports.
 var lossKinds = []string{facts.Kill, facts.Cut, facts.Pause}
 
-// lossWords contains the words that describe a loss by each kind of fault.
+// lossWords contains the words for a loss by kind of fault.
 var lossWords = map[string]struct{ verb, noun, holder string }{
 	facts.Kill:  {"was killed", "holder death", "dead holder"},
 	facts.Cut:   {"was cut off", "holder cut-off", "cut-off holder"},
 	facts.Pause: {"was paused", "holder pause", "paused holder"},
 }
 
-// findLosses returns the losses of a record, in the order of the faults.
+// findLosses returns the losses in a record, in the order of the faults.
 func findLosses(r *conditions, locks []*lockState) []loss {
 	var all []loss
 	wanted := sync.OnceValue(func() map[string]*clientSessions { return sessionsByClient(locks) })
@@ -470,10 +473,10 @@ func cutsByClient(r *facts.Facts) map[string][]*facts.Fault {
 	return cuts
 }
 
-// isolatedSpans returns the spans in which a client was certainly cut off from so many nodes that
-// no majority was left. A client that can never reach a majority is not isolated.
+// isolatedSpans returns the spans during which cuts certainly left a client without a majority. A
+// client that can never reach a majority is not isolated.
 func isolatedSpans(down *outages, client string, cuts []*facts.Fault) []spans.Span {
-	cut := map[string][]spans.Span{} // link → spans
+	cut := map[string][]spans.Span{} // spans by link
 	for _, f := range cuts {
 		cut[f.Target] = append(cut[f.Target], spans.Of(f.Begin.T, f.To()))
 	}
@@ -490,23 +493,21 @@ func isolatedSpans(down *outages, client string, cuts []*facts.Fault) []spans.Sp
 	return slices.DeleteFunc(found, func(s spans.Span) bool { return s.From == spans.DistantPast })
 }
 
-// lockSession is a session and its lock.
 type lockSession struct {
 	session *facts.Session
 	lock    *lockState
 }
 
-// clientSessions lists a client's sessions of all locks by call time, and in the order of the locks
-// if called at the same time.
+// clientSessions lists a client's sessions of all locks, ordered by call time and then by lock.
 type clientSessions struct {
 	all    []lockSession
-	lapses []int64 // for each session, when the last known key of it or of an earlier session has lapsed
+	lapses []int64 // for each session, when the last known key of this or an earlier session has lapsed
 }
 
-// heldAt returns the locks that a client held or may have held at an instant. For each lock it
-// picks the session whose keys disappear last, provided that this is later than after. For sessions
-// before the client's last one, only recorded keys count. If none is recorded for the last session,
-// a key is assumed to have been set at the given instant.
+// locksHeldAt returns the locks that a client held or may have held at an instant. For each lock it
+// returns the session whose keys disappear last, unless they disappear before after. Before the
+// client's last session, only recorded keys count. If none is recorded for the last session, a key
+// is assumed to have been set at that instant.
 func (w *clientSessions) heldAt(at, after int64) (all []loss) {
 	if w == nil {
 		return nil
@@ -558,10 +559,10 @@ func sessionsByClient(locks []*lockState) map[string]*clientSessions {
 	return all
 }
 
-// majorityFreed returns when, after a session's call of release, a majority of nodes no longer had
-// its key. It is needed if the release returned late or never, because the nodes may have deleted
-// the keys although the client does not know it. It returns Never if release was not called or the
-// record does not show the deletion.
+// majorityFreeTime returns when, after a session called release, a majority of nodes no longer had its
+// key. It matters if the release returned late or never, because the nodes may have deleted the
+// keys without the client's knowledge. It returns Never if release was not called or the record
+// does not show the deletion.
 //
 //	call             n1    n2       n3                      the client gives up
 //	  |---------------x-----x--------x-------------------------------?
@@ -571,7 +572,7 @@ func majorityFreed(r *facts.Facts, s *facts.Session, w *facts.LockAttempts, laps
 	if call == nil || w == nil || len(r.Params.Nodes) == 0 || w.LastAttempt[s] == nil || s.ReleasedAt() <= spans.Plus(call.T, int64(r.Params.NodeTimeout)) {
 		return facts.Never
 	}
-	var left []int64 // for each node that had a key at the call, until when
+	var left []int64 // when each node that had a key at the call was free
 	for _, n := range r.Params.Nodes {
 		if until := nodeFreed(r, n, s, w, lapse); until > call.T {
 			left = append(left, until)
@@ -585,8 +586,8 @@ func majorityFreed(r *facts.Facts, s *facts.Session, w *facts.LockAttempts, laps
 	return left[len(left)-1-spare]
 }
 
-// nodeFreed returns the latest time at which a node still had a session's key, according to the
-// node's own data or its answers on the links. It may be before the session called release.
+// nodeFreeTime returns the latest time at which a node still had a session's key, according to the
+// node's own data or its answers on the links. That may be before the session called release.
 func nodeFreed(r *facts.Facts, node string, s *facts.Session, w *facts.LockAttempts, lapse int64) int64 {
 	a, call := w.LastAttempt[s], s.FirstRelease()
 	at := int64(spans.DistantPast)
@@ -598,7 +599,7 @@ func nodeFreed(r *facts.Facts, node string, s *facts.Session, w *facts.LockAttem
 	}
 	if !r.Params.Life || r.Lives().Gap(node, a.From, lapse) != nil {
 		if at == spans.DistantPast && w.LastExtension[s] != 0 {
-			return lapse // an extension may have set it
+			return lapse // an extension may have set the key
 		}
 		return at
 	}
@@ -616,7 +617,6 @@ func nodeFreed(r *facts.Facts, node string, s *facts.Session, w *facts.LockAttem
 	return until
 }
 
-// lastKeySet returns when the last key of an attempt was set.
 func lastKeySet(a *facts.Attempt) int64 {
 	at := int64(spans.DistantPast)
 	for _, e := range a.Sets {
@@ -625,8 +625,8 @@ func lastKeySet(a *facts.Attempt) int64 {
 	return at
 }
 
-// releaseSpan returns the span from the call of a session's first release until the last release
-// ended or the client was gone, and whether the session called release.
+// releaseSpan returns the span from a session's first call of release until its last release ended or
+// its client disappeared. It reports false if the session never called release.
 func releaseSpan(r *facts.Facts, s *facts.Session) (spans.Span, bool) {
 	var span spans.Span
 	called := false
@@ -642,39 +642,40 @@ func releaseSpan(r *facts.Facts, s *facts.Session) (spans.Span, bool) {
 	return span, called
 }
 
-// startSent returns when the command that set a value was sent or, if unknown, when the value first existed.
+// startSentTime returns when the command that set a value was sent or, if unknown, when the value first
+// existed.
 func startSent(s *facts.KeyInterval) int64 { return cmp.Or(s.Start.Sent, s.From()) }
 
-// hold is the span in which a session held or may have held a lock:
+// hold is the span during which a session held or may have held a lock:
 //
 //	first key set      acquire returned      belief ends       release done, or the last key has lapsed
 //	     |----------------------|=================|=====================|
-//	    from                  since            believed                 to
+//	    From                acquireEnd        beliefEnd                To
 //
 // While an acquire is in progress its client holds nothing, however long that takes: a client that
 // has set keys and is still contacting nodes does not have the lock, and neither does any other
 // client.
 //
-// A release without a definite answer, or one still in progress, ends the hold when a majority of
-// nodes has deleted the key (majorityFreed). Otherwise the lock may be held until the last key that
-// was set or extended for it has lapsed, TTL·(1+ρ) later. The same applies to a client that died or
-// never got an answer. A failed attempt holds nothing, whatever keys it leaves behind.
+// If a release is in progress or got no definite answer, the hold ends when a majority of nodes has
+// deleted the key (majorityFreeTime). Otherwise the lock may be held until the last key that was set
+// or extended for it has lapsed, TTL·(1+ρ) later. The same is true if the client died or never got
+// an answer. A failed attempt holds nothing, whatever keys it leaves behind.
 type hold struct {
 	spans.Span
-	acquireEnd int64          // when acquire ended: it returned, or its client was gone
-	beliefEnd  int64          // when the client's own belief ended; From if it never began
-	lastSet    *history.Event // the last key set for it; nil if unknown
-	lapse      int64          // time by which the last of its keys must have lapsed
+	acquireEnd int64          // when the acquire returned or its client disappeared
+	beliefEnd  int64          // when the client's own belief ended, or From if it never began
+	lastSet    *history.Event // the last key set for the hold, or nil if unknown
+	lapse      int64          // when the last of its keys must have lapsed
 }
 
-// holder is a session's hold from the end of its acquire on. There may be millions of them.
+// holder is a session's hold, starting when its acquire ended. There may be millions of holders.
 type holder struct {
 	spans.Span
-	holdStart int64 // start of the hold itself
+	holdStart int64 // when the hold itself began
 	session   *facts.Session
 }
 
-// findHold returns the hold of a session, and whether the session held or may have held the lock.
+// findHold returns a session's hold. It reports false if the session cannot have held the lock.
 func findHold(r *facts.Facts, keys lapses, s *facts.Session, w *facts.LockAttempts) (hold, bool) {
 	t := hold{acquireEnd: spans.Wait(r, s).To}
 	t.beliefEnd = spans.DistantPast
@@ -694,7 +695,7 @@ func findHold(r *facts.Facts, keys lapses, s *facts.Session, w *facts.LockAttemp
 	if w != nil {
 		a := w.LastAttempt[s]
 		if a == nil && !s.Granted() {
-			return t, false // it died before it contacted a node
+			return t, false // the client died before it contacted a node
 		}
 		at = t.addKeys(s, a, w.LastExtension[s])
 	} else if !s.Granted() {
@@ -705,7 +706,7 @@ func findHold(r *facts.Facts, keys lapses, s *facts.Session, w *facts.LockAttemp
 	return t, t.From < t.To
 }
 
-// addKeys adds the keys of a session's last attempt, and returns when the last key was set or
+// addKeys adds the keys set in a session's last attempt, and returns when the last key was set or
 // extended.
 func (t *hold) addKeys(s *facts.Session, a *facts.Attempt, extended int64) int64 {
 	if a == nil {
@@ -725,7 +726,7 @@ func (t *hold) addKeys(s *facts.Session, a *facts.Attempt, extended int64) int64
 	return at
 }
 
-// certainEnd returns the time from which a session certainly held nothing, according to its client
+// certainEnd returns the time after which a session certainly held nothing, according to its client
 // or the nodes.
 func certainEnd(r *facts.Facts, s *facts.Session, w *facts.LockAttempts, lapse int64) int64 {
 	if s.Acquire.Outcome() == history.Fail {
@@ -753,7 +754,8 @@ func findHolders(r *facts.Facts, keys lapses, called iter.Seq[*facts.Session], w
 	return all
 }
 
-// heldSpans returns the spans in which some client held or may have held a lock, or was acquiring it.
+// heldSpans returns the spans during which a client held or may have held a lock, or was acquiring
+// it.
 func heldSpans(holders []holder) []spans.Span {
 	var list []spans.Span
 	for _, t := range holders {

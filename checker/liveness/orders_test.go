@@ -80,7 +80,7 @@ func compareWaiters(rng *rand.Rand, r *Run) (got, want string) {
 }
 
 // compareOverlaps compares every pair of attempts. Two attempts overlap if the later one began
-// before all commands of the earlier one were done.
+// before all commands of the earlier one had been completed.
 func compareOverlaps(_ *rand.Rand, r *Run) (got, want string) {
 	for _, c := range r.locks {
 		if c.attempts == nil {
@@ -104,8 +104,8 @@ func compareOverlaps(_ *rand.Rand, r *Run) (got, want string) {
 	return got, want
 }
 
-// TestSplitVotes counts overlapping attempts on a free lock that all failed to get a majority. A grant
-// ends a streak. An attempt with too few known answers does not count.
+// TestSplitVotes counts overlapping attempts on a free lock if all of them failed to get a
+// majority. A grant ends a streak. An attempt with too few known answers does not count.
 func TestSplitVotes(t *testing.T) {
 	const begin = "params clients=c1,c2 nodes=n1,n2,n3 quorum=2 ttl=10s nodeTimeout=100ms retryMax=100ms slack=100ms\n"
 	split := func(at float64, answers string) string {
@@ -133,17 +133,17 @@ func TestSplitVotes(t *testing.T) {
 		r := facts.Read(histories.MustParse(begin + row.text + "20 harness end run"))
 		split, won, longest := countSplitVotes(Read(r, spans.NewBeliefs(r)).locks[0])
 		if split != row.split || won != row.won || longest != row.longest || r.Malformed != "" {
-			t.Errorf("%s: %d split, %d won, %d in a row; want %d, %d and %d %s", name, split, won, longest, row.split, row.won, row.longest, r.Malformed)
+			t.Errorf("%s: %d split votes, %d won, longest streak %d; want %d, %d and %d %s", name, split, won, longest, row.split, row.won, row.longest, r.Malformed)
 		}
 	}
 }
 
-// TestHoldOfUnknownAcquire checks how long a client whose acquire got no answer may hold the lock: until
-// its last known key has lapsed or, if the record contains no commands, forever.
+// TestHoldOfUnknownAcquire checks how long a client whose acquire got no answer may hold the lock:
+// until its last known key has lapsed or, if the record contains no commands, forever.
 func TestHoldOfUnknownAcquire(t *testing.T) {
 	const begin = "params clients=c1,c2 nodes=n1 quorum=1 ttl=10s nodeTimeout=100ms retryMax=100ms slack=100ms\n1 c1 invoke acquire session=c1/1\n"
 	const gaveUp = "3 c1 info acquire session=c1/1\n"
-	const another = "2.1 c2-n1 fail set token=B\n" // so that the links recorded commands for this lock
+	const another = "2.1 c2-n1 fail set token=B\n" // so that the record contains commands for this lock
 	for name, row := range map[string]struct {
 		text     string
 		from, to int64
@@ -165,8 +165,8 @@ func TestHoldOfUnknownAcquire(t *testing.T) {
 	}
 }
 
-// TestRoundsLostToStalls checks which attempts may have failed because of a stall alone, and the latest
-// time at which their client retries: a node timeout and a retry delay after they began.
+// TestRoundsLostToStalls checks which attempts may have failed because of a stall alone, and the
+// latest time at which their client retries: a node timeout and a retry delay after they began.
 func TestRoundsLostToStalls(t *testing.T) {
 	const text = `params clients=c1 nodes=n1,n2,n3 quorum=2 ttl=10s nodeTimeout=100ms retryMax=200ms slack=100ms
 1 c1 invoke acquire session=c1/1

@@ -14,9 +14,9 @@ import (
 	"lockpick/internal/histories"
 )
 
-// TestAvailability draws when c1 reaches a majority of three nodes, one character per second: "#" if it
-// does, "." if not. A fault's end takes another second (the slack), and after an outage the client
-// has two more seconds to notice.
+// TestAvailability draws when c1 reaches a majority of three nodes, one character per second: "#"
+// if it does, "." if not. A fault's end takes another second (the slack), and after an outage the
+// client has two more seconds to notice.
 func TestAvailability(t *testing.T) {
 	const begin = "params clients=c1,c2 nodes=n1,n2,n3 slack=1s nodeTimeout=500ms retryMax=500ms\n"
 	faultEvents := func(fault string, from, to int, targets ...string) string {
@@ -45,7 +45,7 @@ func TestAvailability(t *testing.T) {
 		{"another client", faultEvents("pause", 3, 8, "c2"), "####################"},
 		{"the resource", faultEvents("cut", 3, 8, "c1-r1"), "####################"},
 		{"a single message", faultEvents("hold", 3, 8, "c1-n1", "c1-n2"), "####################"},
-		{"a clock", faultEvents("clock", 3, 8, "n1"), "###........#########"},
+		{"a node's clock", faultEvents("clock", 3, 8, "n1"), "###........#########"},
 		{"the host", faultEvents("stall", 3, 8, "machine"), "####################"},
 		{"unknown fault on another client", faultEvents("earthquake", 3, 8, "c2"), "###........#########"},
 		{"fault that could not be injected", "3 nemesis invoke kill node=n1\n3 nemesis fail kill node=n1\n" + faultEvents("kill", 5, 8, "n2"), "#####.............."[:5] + strings.Repeat(".", 6) + "#########"},
@@ -90,8 +90,9 @@ func TestAvailabilityWithUnreachableNode(t *testing.T) {
 	}
 }
 
-// TestIsolatedSpansAgainstNaive compares the spans in which a client was cut off from a majority with a
-// count of its links at each instant. A client that can never reach a majority is not cut off.
+// TestIsolatedSpansAgainstNaive compares the spans during which a client was cut off from a
+// majority with a count of its links at each instant. A client that can never reach a majority is
+// not cut off.
 func TestIsolatedSpansAgainstNaive(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(3, 4))
 	cutOff, neverConnected := 0, 0
@@ -128,7 +129,7 @@ func TestIsolatedSpansAgainstNaive(t *testing.T) {
 		for at := int64(-1); at < 30; at++ {
 			want := reached(at) < down.quorum && reached(-1) >= down.quorum
 			if spans.Meets(got, spans.Of(at, at+1)) != want {
-				t.Fatalf("at %d of %v: cut off = %v, want %v; %d of %d nodes are reachable, quorum %d", at, got, !want, want, reached(at), len(nodes), down.quorum)
+				t.Fatalf("at %d in %v: cut off = %v, want %v; %d of %d nodes are reachable, quorum %d", at, got, !want, want, reached(at), len(nodes), down.quorum)
 			}
 			if want {
 				cutOff++
@@ -198,7 +199,7 @@ func TestJainIndex(t *testing.T) {
 	}
 }
 
-// A delayed link counts as down only if answers cannot arrive within the node timeout.
+// A delayed link counts as down unless answers can arrive within the node timeout.
 func TestDelayWithinNodeTimeout(t *testing.T) {
 	for delay, want := range map[time.Duration]string{
 		0:                      "###........#########",

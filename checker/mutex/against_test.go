@@ -14,11 +14,11 @@ import (
 	"lockpick/harness/history/facts"
 )
 
-// TestModelsAgainstPorcupine compares each judge with porcupine and with an exhaustive search, over
-// random histories of a few operations. A violation must be reported at the first return that
+// TestModelsAgainstPorcupine compares each judge with porcupine and with an exhaustive search,
+// using random histories of a few operations. A violation must be reported at the first return that
 // neither of these can explain.
 func TestModelsAgainstPorcupine(t *testing.T) {
-	const cases = 60_000 // of each model
+	const cases = 60_000 // per model
 	for _, model := range Models() {
 		t.Run(model, func(t *testing.T) {
 			t.Parallel()
@@ -34,37 +34,37 @@ func TestModelsAgainstPorcupine(t *testing.T) {
 					t.Fatalf("case %d: %s:\n%s", i, why, format(ops))
 				}
 			}
-			t.Logf("%d of %d are violated", violated, cases)
+			t.Logf("%d of %d histories are violated", violated, cases)
 			if violated < cases/5 || violated > cases*4/5 {
-				t.Errorf("%d of %d are violated: the comparison needs both kinds", violated, cases)
+				t.Errorf("%d of %d histories are violated; the comparison is one-sided", violated, cases)
 			}
 		})
 	}
 }
 
-// disagreement describes how a judge differs from the other two, or returns "" if it does not.
+// disagreement describes how a judge differs from the other two, or returns "" if they agree.
 func disagreement(model string, ops []facts.Operation, c *contradiction) string {
 	if got := linearizable(model, ops); got != (c == nil) {
-		return fmt.Sprintf("the judge says %v, and porcupine %v", c == nil, got)
+		return fmt.Sprintf("the judge finds an explanation: %v; porcupine finds one: %v", c == nil, got)
 	}
 	if c == nil {
 		if !hasExplanation(model, ops) {
-			return "the judge says that it holds, but no order explains it"
+			return "the judge finds an explanation, but no order is one"
 		}
 		return ""
 	}
 	at := c.ops[len(c.ops)-1].Return.T
 	if hasExplanation(model, operationsUntil(ops, at)) {
-		return "an order explains everything up to: " + c.because
+		return "an order explains everything, including this result: " + c.because
 	}
 	if !hasExplanation(model, operationsUntil(ops, at-1)) {
-		return "no order explains the operations before: " + c.because
+		return "no order explains the operations before this result: " + c.because
 	}
 	return ""
 }
 
-// operationsUntil returns the operations called by the given time. Operations that fail later are
-// already treated as failed.
+// operationsUntil returns the operations called by the given time. An operation that succeeds later
+// has not returned yet; one that fails later is treated as failed.
 func operationsUntil(ops []facts.Operation, at int64) []facts.Operation {
 	var seen []facts.Operation
 	for _, o := range ops {
@@ -79,8 +79,8 @@ func operationsUntil(ops []facts.Operation, at int64) []facts.Operation {
 	return seen
 }
 
-// apply returns the holder after an operation, and whether the operation can take effect. 0 means free;
-// OwnerMutex tells holders apart.
+// apply returns the holder after an operation, and whether the operation can take effect. 0 means
+// free. Only OwnerMutex distinguishes holders.
 func apply(model string, holder int, o facts.Operation) (int, bool) {
 	p := 1
 	if model == OwnerMutex {
@@ -93,7 +93,7 @@ func apply(model string, holder int, o facts.Operation) (int, bool) {
 }
 
 // hasExplanation tries all orders. The next operation may be any that was called before the first
-// return of the remaining ones. Sets of operations that lead nowhere are cached.
+// return of the remaining operations. Sets of operations that lead nowhere are cached.
 func hasExplanation(model string, ops []facts.Operation) bool {
 	type state struct{ had, holder int }
 	failed := map[state]bool{}
@@ -125,7 +125,8 @@ func hasExplanation(model string, ops []facts.Operation) bool {
 	return search(state{})
 }
 
-// linearizable asks porcupine. An operation of unknown outcome that cannot take effect is skipped.
+// isLinearizable reports whether porcupine finds an order. An operation of unknown outcome that
+// cannot take effect is skipped.
 func linearizable(model string, ops []facts.Operation) bool {
 	m := porcupine.Model{
 		Init: func() any { return 0 },
@@ -146,8 +147,8 @@ func linearizable(model string, ops []facts.Operation) bool {
 	return porcupine.CheckOperations(m, of)
 }
 
-// randomOperations returns operations of up to five processes. In two cases of three they mostly alternate
-// acquire and release. A process stops after an unknown outcome.
+// randomOperations returns operations by up to five processes. In two thirds of the cases, they
+// mostly alternate acquire and release. A process stops after an unknown outcome.
 func randomOperations(rnd *rand.Rand) []facts.Operation {
 	var ops []facts.Operation
 	open, holds, gone := map[int]int{}, map[int]bool{}, map[int]bool{}
@@ -187,7 +188,6 @@ func format(ops []facts.Operation) string {
 	return b.String()
 }
 
-// TestCheck checks the explanation and the witness.
 func TestCheck(t *testing.T) {
 	for _, c := range checks {
 		var ops []facts.Operation
@@ -212,7 +212,7 @@ func TestCheck(t *testing.T) {
 			res := v.Results[0]
 			want, ok := c.want[model]
 			if !ok {
-				want = expected{verdict.Holds, "could have given these results", nil}
+				want = expected{verdict.Holds, "could have produced these results", nil}
 			}
 			var witness []int64
 			if res.Witness != nil {
@@ -235,11 +235,11 @@ const twoHolders = "p0 invoke acquire\np0 ok acquire\np1 invoke acquire\np1 ok a
 
 var checks = []struct {
 	name, events string
-	want         map[string]expected // models that are violated or undecided
+	want         map[string]expected // by model; missing if the model holds
 }{
 	{"two holders", twoHolders, map[string]expected{
 		Mutex: {verdict.Violated, "p1's acquire (operations 3 and 4) returned ok at 4 s, but lock was held since p0's acquire (operations 1 and 2), " +
-			"and no release called by then could have come between", []int64{1, 2, 3, 4}},
+			"and no release called by then could have come in between", []int64{1, 2, 3, 4}},
 		OwnerMutex: {verdict.Violated, "p1's acquire (operations 3 and 4) returned ok at 4 s, but p0 held lock since p0's acquire (operations 1 and 2) " +
 			"and had not called release by then", []int64{1, 2, 3, 4}},
 	}},

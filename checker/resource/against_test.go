@@ -77,7 +77,7 @@ func randomFencedHistory(rnd *rand.Rand) *history.History {
 		g := granted[rnd.IntN(len(granted))]
 		e := history.Event{T: end, Process: "r1", Type: history.OK, Op: history.OpLog, Cause: history.OpWrite, Session: g.Session,
 			Fence: int64(rnd.IntN(6)), Applied: g.T + histories.Beat/2 + histories.Beat*int64(rnd.IntN(6))}
-		if right := rnd.IntN(6) > 0; right == (e.Fence < top) { // mostly the resource is right
+		if right := rnd.IntN(6) > 0; right == (e.Fence < top) { // usually the resource is right
 			e.Type = history.Fail
 		} else {
 			top = max(top, e.Fence)
@@ -87,7 +87,7 @@ func randomFencedHistory(rnd *rand.Rand) *history.History {
 	return h
 }
 
-// naiveFencing counts violations by class, as the doc comment of FencingOrder defines them.
+// naiveFencing counts violations by class, as defined in the comment on FencingOrder.
 func naiveFencing(h *history.History) map[string]int {
 	counts := map[string]int{}
 	margin := 2 * int64(h.Params.StampError)
@@ -97,7 +97,8 @@ func naiveFencing(h *history.History) map[string]int {
 			grants = append(grants, &fencedGrant{session: &facts.Session{Acquire: facts.Operation{Call: naiveCall(h, e.Session), Return: e}}, token: e.Fence, start: naiveBegin(h, e), end: e.T})
 		}
 	}
-	// Of two grants with the same token, the one that began later is the violation; if they began together, the one that returned later.
+	// If two grants have the same token, the violation is the grant that began later or, if both
+	// began at the same time, the grant that returned later.
 	slices.SortStableFunc(grants, func(a, b *fencedGrant) int { return int(a.start - b.start) })
 	for i, g := range grants {
 		higher, same := false, false
@@ -140,7 +141,8 @@ func naiveCall(h *history.History, session string) *history.Event {
 	return &h.Events[i]
 }
 
-// naiveBegin returns the time of the earliest set with the winning token that can belong to the acquire.
+// naiveStart returns the send time of the earliest set that has the winning token and can belong to
+// the acquire.
 func naiveBegin(h *history.History, ret *history.Event) int64 {
 	call, margin := naiveCall(h, ret.Session).T, 2*int64(h.Params.StampError)
 	begin := int64(facts.Never)
@@ -160,8 +162,9 @@ func naiveBegin(h *history.History, ret *history.Event) int64 {
 	return begin
 }
 
-// naiveHolder checks each instant: the refused session must have believed without a break, from its
-// grant until it was refused, that it held the lock, and the other session only before that.
+// naiveHolder checks each instant. The refused session must have believed it held the lock from its
+// grant until the refusal, without a break. The other session must not have believed so after that
+// grant.
 func naiveHolder(h *history.History, session string, refused int64, other string, margin int64) bool {
 	if session == other {
 		other = ""

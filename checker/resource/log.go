@@ -20,21 +20,21 @@ const (
 	refusedWrite = "refused write"
 )
 
-// Log is a record with the log of its resource and what can be derived from it.
+// Log is a record together with what its resource's log shows.
 type Log struct {
 	*facts.Facts
 	index   indexCache
-	stalled spans.Measured // spans in which the host stalled
+	stalled spans.Measured // host stalls
 
-	applied       []facts.Write             // in the order of the log
-	values        map[string]*history.Event // value to log entry, for applied writes
-	writes        int                       // applied and refused
-	refused       int
-	outsideBelief int      // applied outside their session's belief
-	lost          []damage // lost updates
+	applied       []facts.Write             // applied writes, in the order of the log
+	values        map[string]*history.Event // log entries of the applied writes, by value
+	writes        int                       // number of writes, applied or refused
+	refused       int                       // number of refused writes
+	outsideBelief int                       // number of writes applied outside their session's belief
+	lost          []damage                  // lost updates
 }
 
-// Read indexes the resource log of a record.
+// Read reads the resource's log in a record.
 func Read(of *facts.Facts) *Log {
 	r := &Log{Facts: of, values: map[string]*history.Event{}, stalled: spans.Measure(spans.Union(spans.Stalls(of)))}
 	r.index = indexCache{r: r.Facts, cached: map[*facts.Session]*sessionIndex{}}
@@ -54,7 +54,8 @@ func Read(of *facts.Facts) *Log {
 	return r
 }
 
-// workSpan is the time in which a session worked on the resource: from its read to its applied write.
+// workSpan is the span during which a session worked on the resource: from its read to its applied
+// write.
 type workSpan struct {
 	session  string
 	from, to int64
@@ -68,7 +69,7 @@ func workSpanAt(w facts.Write) workSpan {
 	return s
 }
 
-// workedWithinLease reports whether a session worked inside one of its belief windows.
+// workedWithinLease reports whether a session did all of its work within one of its belief windows.
 func workedWithinLease(r *Log, s workSpan) bool {
 	owner := r.SessionByName(s.session)
 	if owner == nil {
@@ -78,8 +79,8 @@ func workedWithinLease(r *Log, s workSpan) bool {
 	return ok && w.From <= s.from
 }
 
-// lostUpdates finds writes that overwrote a write of another session that they had not seen: they were
-// based on version k and applied to a later version.
+// lostUpdates finds writes that overwrote another session's write without having seen it: they were
+// based on version k, but applied to a later version.
 func lostUpdates(r *Log) []damage {
 	var damages []damage
 	before := map[string]*appliedWrites{} // by key
@@ -103,7 +104,7 @@ func lostUpdates(r *Log) []damage {
 	return damages
 }
 
-// appliedWrites holds the applied writes of a key, in the order of versions.
+// appliedWrites holds the applied writes of a key, ordered by version.
 type appliedWrites struct {
 	writes    []facts.Write
 	handovers []int // indices of writes whose predecessor belongs to another session
@@ -116,8 +117,7 @@ func (a *appliedWrites) add(w facts.Write) {
 	a.writes = append(a.writes, w)
 }
 
-// firstUnseen returns the first earlier write of another session that is newer than the version w
-// is based on.
+// firstUnseen returns another session's first write after the version that w is based on.
 func (a *appliedWrites) firstUnseen(w facts.Write) (facts.Write, bool) {
 	i, _ := slices.BinarySearchFunc(a.writes, w.Version+1, func(x facts.Write, v int64) int { return cmp.Compare(x.VersionAfter, v) })
 	if i < len(a.writes) && a.writes[i].Session == w.Session {
@@ -137,12 +137,12 @@ func (a *appliedWrites) firstUnseen(w facts.Write) (facts.Write, bool) {
 func interleavings(r *Log) []damage {
 	type seen struct {
 		last  facts.Write // the session's last write
-		after facts.Write // the first write of another session after it; zero if there is none
+		after facts.Write // another session's first write after it, or zero
 	}
 	type section struct{ key, session string }
 	var damages []damage
 	sections := map[section]*seen{}
-	current := map[string]string{} // key to the session that wrote last
+	current := map[string]string{} // by key: the session that wrote last
 	for _, w := range r.applied {
 		before := sections[section{w.Key, current[w.Key]}]
 		if before != nil && current[w.Key] != w.Session && before.after.Event == nil {
@@ -164,7 +164,7 @@ func interleavings(r *Log) []damage {
 	return damages
 }
 
-// contradictions finds writes whose result contradicts the log.
+// contradictions finds writes whose answer contradicts the log.
 func contradictions(r *Log) []damage {
 	var damages []damage
 	for s := range r.Sessions() {
@@ -189,7 +189,7 @@ func contradictions(r *Log) []damage {
 	return damages
 }
 
-// workSpanOf returns the span in which a session worked, by its client's events.
+// workSpanOf returns the span during which a session worked, according to its client's events.
 func workSpanOf(s *facts.Session, w facts.Operation) workSpan {
 	from := w.Call.T
 	for read := range s.Calls(history.OpRead) {
@@ -200,12 +200,12 @@ func workSpanOf(s *facts.Session, w facts.Operation) workSpan {
 	return workSpan{s.Name(), from, w.Return.T}
 }
 
-// stalledOverrun is the class of damage that host stalls may explain: each session that worked past
-// its lease did so by no more than the host stalled in the meantime. No verdict has this class.
+// stalledOverrun is the class of damage that host stalls may explain: sessions worked past their
+// leases, but by no more than the host stalled in the meantime. No verdict has this class.
 const stalledOverrun = "stalled-overrun"
 
-// classify blames the fence if there is one, the lock if all sessions worked within their leases,
-// and otherwise the session that worked past its lease.
+// classify decides what to blame: the fence if there is one, the lock if all sessions worked within
+// their leases, or otherwise the session that worked past its lease.
 func classify(r *Log, work []workSpan) string {
 	if hasFence(r.Facts) {
 		return verdict.FenceBroken
@@ -226,8 +226,8 @@ func classify(r *Log, work []workSpan) string {
 	return class
 }
 
-// overrun returns how long a session worked past its lease, or Never if its lease had ended before
-// it began to work.
+// overrun returns how long a session worked past its lease, or Never if the lease had ended before
+// the work began.
 func (r *Log) overrun(s workSpan) int64 {
 	owner := r.SessionByName(s.session)
 	if owner == nil {
@@ -240,19 +240,20 @@ func (r *Log) overrun(s workSpan) int64 {
 	return s.to - w.To
 }
 
-// stallTime returns how long the host stalled while a session worked.
+// stallTime returns how long the host stalled during a session's work.
 func (r *Log) stallTime(s workSpan) int64 { return r.stalled.Share(spans.Of(s.from, s.to)) }
 
-// hasFence reports whether the resource can refuse anything.
+// hasFence reports whether the resource has a fence, so that it can refuse requests.
 func hasFence(r *facts.Facts) bool { return r.Params.Fence != "" && r.Params.Fence != "none" }
 
-// sessionIndex indexes what a session did, because the resource's log may have thousands of its writes.
+// sessionIndex indexes a session's operations, because the resource's log may have thousands of its
+// writes.
 type sessionIndex struct {
 	windows []facts.Window             // sorted by time
-	writes  map[string]facts.Operation // by value; the first write of each
+	writes  map[string]facts.Operation // the first write of each value
 	read    facts.Operation            // the last read
-	reads   int
-	claims  []claim // sorted by time
+	reads   int                        // number of reads
+	claims  []claim                    // sorted by time
 }
 
 // claim is the deadline that a session has from an instant on.
@@ -261,12 +262,12 @@ type claim struct{ from, deadline int64 }
 type indexCache struct {
 	r       *facts.Facts
 	cached  map[*facts.Session]*sessionIndex // indexes of long sessions
-	session *facts.Session                   // the session of the last call
-	last    *sessionIndex
+	session *facts.Session                   // the session of the last lookup
+	last    *sessionIndex                    // its index
 }
 
 // cacheThreshold is the number of actions above which a session's index is cached. There may be
-// millions of shorter sessions, and indexing one of them is cheap.
+// millions of shorter sessions, but they are cheap to index.
 const cacheThreshold = 16
 
 func (cs *indexCache) of(s *facts.Session) *sessionIndex {
@@ -315,14 +316,14 @@ func (c *sessionIndex) windowUntil(at int64) (facts.Window, bool) {
 	return c.windows[i], true
 }
 
-// deadlineAt returns the deadline of a granted session at an instant.
+// deadlineAt returns a granted session's deadline as of an instant.
 func (c *sessionIndex) deadlineAt(at int64) int64 {
 	i := sort.Search(len(c.claims), func(i int) bool { return c.claims[i].from > at })
 	return c.claims[i-1].deadline
 }
 
-// answeredBy returns the operation that a log entry answers: the write of its value, or the session's
-// only read.
+// answeredBy returns the operation to which a log entry is the answer: the write of the same value,
+// or the session's only read.
 func (c *sessionIndex) answeredBy(e *history.Event) (found facts.Operation, ok bool) {
 	if e.Cause == history.OpWrite {
 		found, ok = c.writes[e.Value]

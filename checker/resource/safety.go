@@ -1,12 +1,11 @@
 // Package resource judges, from the log of the resource that the locks protect, whether the
 // resource was damaged and whether fencing tokens rise and are enforced.
 //
-// Log is a record with the log of its resource and what can be derived from it. A damage value is
-// one violation by at most two sessions, a workSpan is the time in which a session worked on the
-// resource, and a sessionIndex answers questions about the writes of one session. FencingOrder is
-// in fencing.go.
+// A Log is a record together with what its resource's log shows. A damage is one violation by at
+// most two sessions, a workSpan is the span during which a session worked on the resource, and a
+// sessionIndex answers questions about one session's writes. FencingOrder is in fencing.go.
 //
-// Why a lock was broken is left to package cause.
+// Package cause explains why a lock was broken.
 package resource
 
 import (
@@ -21,8 +20,8 @@ import (
 
 // Safety checks that the resource was not damaged. The resource applied writes in the order of its
 // log. Damage is a lost update, an interleaving, a write that was acknowledged but is missing, or a
-// write that was refused but applied. A write outside its session's belief that damaged nothing is
-// counted in the numbers and not judged. Each write on a key that another client uses as well is an
+// write that was applied but refused. If a write outside its session's belief damaged nothing, it
+// is counted in the numbers but not judged. Each write on a key that another client used is an
 // occasion.
 func (r *Log) Safety() verdict.Finding {
 	if len(r.Log) == 0 && r.UsedResource {
@@ -44,8 +43,8 @@ func (r *Log) Safety() verdict.Finding {
 	return f
 }
 
-// damages returns the damage that host stalls cannot explain, and the first damage that they may
-// explain, or nil.
+// damages returns the damage that host stalls cannot explain. excused is the first damage that they
+// may explain, or nil.
 func (r *Log) damages() (damages []damage, stalled *damage) {
 	all := slices.Concat(r.lost, interleavings(r))
 	if r.Cut == "" { // a truncated log may continue
@@ -61,12 +60,12 @@ func (r *Log) damages() (damages []damage, stalled *damage) {
 	return eachOnce(damages), stalled
 }
 
-// excusedDamage reports damage that a host stall may explain, so resource safety is undecided.
+// excusedDamage returns an undecided finding for damage that a host stall may explain.
 func excusedDamage(h damage) verdict.Finding {
-	return verdict.Finding{Undecided: fmt.Sprintf("the host stalled while a client worked, which may be why it worked past its lease: %s: %s", h.kind, h.text)}
+	return verdict.Finding{Undecided: fmt.Sprintf("the host stalled while a client worked, which may be why the client worked past its lease: %s: %s", h.kind, h.text)}
 }
 
-// otherClients describes how many of the writes were on keys that another client used as well.
+// otherClients describes how many of the writes were on keys that another client used.
 func otherClients(writes, contended int) string {
 	switch {
 	case writes == 0:
@@ -74,11 +73,11 @@ func otherClients(writes, contended int) string {
 	case contended == 0:
 		return "; no other client used the resource"
 	}
-	return fmt.Sprintf(", %d of them on keys that another client used as well", contended)
+	return fmt.Sprintf(", %d of them on keys that another client used, too", contended)
 }
 
-// judgeWithoutLog judges by the clients' events. If two sessions' writes, both based on the same
-// version, were acknowledged, one of them is lost, whatever their order.
+// judgeWithoutLog judges by the clients' events. If two sessions based writes on the same version
+// and both writes were acknowledged, one of them is lost, whatever their order.
 func judgeWithoutLog(r *Log) verdict.Finding {
 	type base struct {
 		key     string
@@ -127,17 +126,18 @@ type damage struct {
 	class    string
 	text     string
 	at       *history.Event // the event that did the damage
-	from     int64          // when it became possible
+	from     int64          // when the damage became possible
 	key      string
-	sessions []string // the earlier one first
+	sessions []string // the earlier session first
 	events   []*history.Event
 }
 
-// severity orders classes: first those that blame the lock, then the others of resource-safety, then those
-// of fencing-order, beginning with those that reached the resource.
+// severity orders classes by severity: first what blames the lock, then other resource-safety
+// violations, then fencing-order violations, beginning with those that reached the resource.
 var severity = []string{verdict.LockBroken, verdict.FenceBroken, verdict.Overrun, verdict.Unexplained, verdict.StaleAccepted, verdict.HolderRefused, verdict.FreshRefused, verdict.TokenOrder, verdict.TokenTwice}
 
-// newFinding lists damages as incidents. It shows the worst, or the first of equal ones.
+// newFinding turns damages into incidents. It reports the worst of them, or the first of equally
+// bad ones.
 func newFinding(r *facts.Facts, damages []damage) (f verdict.Finding) {
 	for _, h := range damages {
 		f.Incidents = append(f.Incidents, verdict.Incident{From: h.from, Describe: func() verdict.Result { return newResult(r, h) }})
@@ -165,7 +165,7 @@ func newResult(r *facts.Facts, h damage) verdict.Result {
 	}
 }
 
-// writesOf returns the session's own calls and returns of the writes in a case of damage.
+// writesOf returns the session's calls and returns of the writes in a damage's events.
 func writesOf(s *facts.Session, damage []*history.Event) []*history.Event {
 	var events []*history.Event
 	for w := range s.Calls(history.OpWrite) {
@@ -176,7 +176,7 @@ func writesOf(s *facts.Session, damage []*history.Event) []*history.Event {
 	return events
 }
 
-// eachOnce keeps one damage per event. A write that overwrites another one within a critical
+// dropDuplicates keeps one damage per event. A write that overwrites another one within a critical
 // section is one case of damage, not two.
 func eachOnce(damages []damage) []damage {
 	seen := map[*history.Event]bool{}
@@ -194,7 +194,7 @@ func laterEvent(a, b *history.Event) *history.Event {
 	return b
 }
 
-// sessionName returns a session's name for use in a sentence.
+// sessionName names a session by its client if the session is known.
 func sessionName(r *facts.Facts, session string) string {
 	if s := r.SessionByName(session); s != nil {
 		return s.Client()
@@ -202,7 +202,7 @@ func sessionName(r *facts.Facts, session string) string {
 	return "session " + session
 }
 
-// orderedNames returns two sessions' names, sorted by the calls of their acquires.
+// orderedNames returns the names of two sessions, ordered by the calls of their acquires.
 func orderedNames(r *facts.Facts, a, b string) []string {
 	x, y := r.SessionByName(a), r.SessionByName(b)
 	if x != nil && y != nil && y.Acquire.Call.T < x.Acquire.Call.T {
@@ -225,8 +225,8 @@ func (r *Log) Numbers(n map[string]float64) {
 	}
 }
 
-// refusedHolders counts refusals of sessions that believed they held the lock, in any mode of the fence and
-// for any reason.
+// refusedHolders counts refusals of sessions that believed they held the lock, in any fence mode
+// and for any reason.
 func refusedHolders(r *Log) int {
 	n := 0
 	for _, e := range r.Log {
@@ -252,8 +252,8 @@ func countContended(r *facts.Facts) int {
 	return n
 }
 
-// sharedKeys returns the keys that have entries of more than one owner, each with the index of the
-// second owner's first entry.
+// sharedKeys returns the keys that have entries of several owners. Each is mapped to the index of
+// the second owner's first entry.
 func sharedKeys(log []*history.Event, owner func(*history.Event) string) map[string]int {
 	first, second := map[string]string{}, map[string]int{}
 	for i, e := range log {

@@ -1,15 +1,15 @@
-// Package spans does arithmetic on spans of true time and on the windows in which sessions held
+// Package spans does arithmetic on spans of true time and on the windows during which sessions held
 // locks.
 //
 // A list of spans is sorted by time and disjoint. A Spread holds spans that may overlap, and
-// Measured answers many questions about one list. Wait and Stalls extract from a record the spans
-// that several judges need.
+// MeasuredSpans answers repeated questions about one list. Wait and Stalls extract from a record the
+// spans that several judges need.
 //
-// A Window is a span in which a session held its lock, whatever the evidence. Beliefs returns the
-// belief windows of a record's locks, Overlaps finds where they overlap, and Meetings counts the
-// acquires that another session's window delayed.
+// A Window is a span during which a session held its lock, whatever the evidence. Beliefs returns
+// the belief windows of a record's locks, Overlaps finds where they overlap, and Meetings counts
+// the acquires that met another session's window.
 //
-// What an overlap means, and who caused it, is decided elsewhere.
+// Other packages decide what an overlap means and who caused it.
 package spans
 
 import (
@@ -25,7 +25,7 @@ import (
 // Span is the half-open interval [From, To), in nanoseconds since the run began.
 type Span struct{ From, To int64 }
 
-// Of returns the span between two instants.
+// New returns the span between two instants.
 func Of(from, to int64) Span { return Span{from, to} }
 
 // DistantPast is earlier than any other instant.
@@ -45,7 +45,8 @@ func Union(spans []Span) []Span {
 	return Join(spans, 0)
 }
 
-// Join merges the spans of a list sorted by From if the gap between them is at most gap.
+// Join merges spans if the gap between them is at most gap. The spans must be sorted by From. Join
+// drops empty spans.
 func Join(spans []Span, gap int64) []Span {
 	var list []Span
 	for _, s := range spans {
@@ -63,7 +64,7 @@ func Join(spans []Span, gap int64) []Span {
 // Intersect returns the intersection of two lists.
 func Intersect(a, b []Span) []Span {
 	var list []Span
-	if len(a) > 0 && len(b) > 0 { // one list may be short and the other long
+	if len(a) > 0 && len(b) > 0 { // skip most of the longer list
 		a, b = After(a, b[0].From), After(b, a[0].From)
 	}
 	for len(a) > 0 && len(b) > 0 {
@@ -95,7 +96,7 @@ func Complement(list []Span) []Span {
 	return gaps
 }
 
-// AtLeast returns the spans covered by at least k of the lists.
+// AtLeast returns the spans that at least k of the lists cover.
 func AtLeast(k int, lists ...[]Span) []Span {
 	if k <= 0 {
 		return []Span{{DistantPast, facts.Never}}
@@ -125,7 +126,7 @@ func AtLeast(k int, lists ...[]Span) []Span {
 	return Join(found, 0)
 }
 
-// After returns the part of a list that starts with the first span that ends after an instant.
+// EndingAfter returns the part of a list that begins with the first span ending after an instant.
 func After(list []Span, at int64) []Span {
 	return list[sort.Search(len(list), func(i int) bool { return list[i].To > at }):]
 }
@@ -145,8 +146,8 @@ func Covers(list []Span, s Span) bool {
 	return len(list) > 0 && list[0].From <= s.From && list[0].To >= s.To
 }
 
-// Measured is a list with prefix sums of its lengths. They make Share take logarithmic time, which
-// matters for many long spans.
+// MeasuredSpans is a list with prefix sums of the spans' lengths. With these, Share takes logarithmic
+// time, which matters for many long spans.
 type Measured struct {
 	list []Span
 	sums []int64
@@ -164,7 +165,7 @@ func Measure(list []Span) Measured {
 // Share returns how much of a span the list covers.
 func (m Measured) Share(s Span) int64 { return max(0, m.before(s.To)-m.before(s.From)) }
 
-// before returns the total length of the list before an instant.
+// lengthBefore returns the total length of the list before an instant.
 func (m Measured) before(at int64) int64 {
 	i := len(m.list) - len(After(m.list, at))
 	if i < len(m.list) && m.list[i].From < at {
@@ -185,7 +186,7 @@ func Share(list []Span, s Span) int64 {
 	return sum
 }
 
-// Wait returns the span in which a session's client was trying to acquire.
+// Wait returns the span during which a session's client was trying to acquire the lock.
 func Wait(r *facts.Facts, s *facts.Session) Span {
 	if s.Acquire.Return != nil {
 		return Span{s.CalledAt, s.EndedAt}
@@ -197,7 +198,7 @@ func Wait(r *facts.Facts, s *facts.Session) Span {
 	return Span{s.CalledAt, to}
 }
 
-// Stalls returns the spans in which the host stalled, sorted by time.
+// Stalls returns the spans during which the host stalled, sorted by time.
 func Stalls(r *facts.Facts) []Span {
 	var all []Span
 	for _, f := range r.Faults {
@@ -213,7 +214,7 @@ func CountUpTo(instants []int64, at int64) int {
 	return sort.Search(len(instants), func(i int) bool { return instants[i] > at })
 }
 
-// Plus adds a duration to an instant, saturating at Never.
+// Add returns an instant plus a duration, or Never instead of overflowing.
 func Plus(at, by int64) int64 {
 	if at > facts.Never-by {
 		return facts.Never
@@ -221,8 +222,8 @@ func Plus(at, by int64) int64 {
 	return at + by
 }
 
-// Spread holds closed spans that may overlap, sorted by From, with the largest To up to each of
-// them. With these it finds in logarithmic time whether any of the spans meets another span.
+// Spread holds closed spans that may overlap, sorted by From. For each it stores the largest To so
+// far, to find in logarithmic time whether any of them meets another span.
 type Spread struct {
 	Spans []Span
 	maxTo []int64
@@ -241,13 +242,13 @@ func NewSpread(list []Span) Spread {
 	return s
 }
 
-// CountBegun returns how many spans begin at or before an instant.
+// CountStarted returns how many spans begin at or before an instant.
 func (s Spread) CountBegun(at int64) int {
 	return sort.Search(len(s.Spans), func(i int) bool { return s.Spans[i].From > at })
 }
 
-// LatestEnd returns the largest To of the spans that begin at or before an instant, or DistantPast if
-// there are none.
+// LatestEnd returns the largest To of the spans that begin at or before an instant, or DistantPast
+// if there are none.
 func (s Spread) LatestEnd(at int64) int64 {
 	if i := s.CountBegun(at); i > 0 {
 		return s.maxTo[i-1]

@@ -9,7 +9,7 @@ import (
 	"lockpick/internal/histories"
 )
 
-// TestSpansAgainstNaive compares the arithmetic of spans with a version that examines every
+// TestSpansAgainstNaive compares the arithmetic on spans with a version that examines every
 // instant.
 func TestSpansAgainstNaive(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(5, 6))
@@ -46,7 +46,7 @@ func TestSpansAgainstNaive(t *testing.T) {
 				}
 			}
 			if contains(a, at) != contains(rawA, at) || contains(out, at) == contains(rawA, at) || contains(met, at) != (contains(rawA, at) && contains(rawB, at)) || contains(two, at) != (count >= k) {
-				t.Fatalf("at %d of %v, %v and %v: union %v, outside %v, common %v, at least %d %v", at, rawA, rawB, rawC, a, out, met, k, two)
+				t.Fatalf("at %d in %v, %v and %v: union %v, complement %v, intersection %v, at least %d: %v", at, rawA, rawB, rawC, a, out, met, k, two)
 			}
 			if s.From <= at && at < s.To {
 				any, all = any || contains(a, at), all && contains(a, at)
@@ -56,7 +56,7 @@ func TestSpansAgainstNaive(t *testing.T) {
 			}
 		}
 		if s.From < s.To && (Meets(a, s) != any || Share(a, s) != sum) || Covers(a, s) != all {
-			t.Fatalf("%v of %v: meets %v, covering %v, share %d; want %v, %v, %d", s, a, Meets(a, s), Covers(a, s), Share(a, s), any, all, sum)
+			t.Fatalf("%v in %v: meets %v, covers %v, share %d; want %v, %v, %d", s, a, Meets(a, s), Covers(a, s), Share(a, s), any, all, sum)
 		}
 	}
 }
@@ -71,12 +71,13 @@ func TestWait(t *testing.T) {
 	} {
 		r := facts.Read(histories.MustParse("params clients=c1,c2\n0 c1 begin client\n0 c2 begin client\n1 c1 invoke acquire session=c1/1\n" + text + "\n9 harness end run"))
 		if got := Wait(r, r.SessionByName("c1/1")); got != want {
-			t.Errorf("%s: the wait is from %d to %d, want to %d", text, got.From, got.To, want.To)
+			t.Errorf("%s: the client waits from %d to %d, want to %d", text, got.From, got.To, want.To)
 		}
 	}
 }
 
-// TestSpreadAgainstLinearSearch compares Spread with a linear search. Both ends belong to a span.
+// TestSpreadAgainstLinearSearch compares Spread with a linear search. A span includes both its
+// ends.
 func TestSpreadAgainstLinearSearch(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(7, 8))
 	for range 5000 {
@@ -96,7 +97,7 @@ func TestSpreadAgainstLinearSearch(t *testing.T) {
 			meets = meets || y.From <= x.To && y.To >= x.From
 		}
 		if s.CountBegun(x.To) != begun || s.LatestEnd(x.To) != reached || s.Meets(x) != meets {
-			t.Fatalf("%v of %v: %d begun, up to %d, meets %t; want %d, %d, %t", x, list, s.CountBegun(x.To), s.LatestEnd(x.To), s.Meets(x), begun, reached, meets)
+			t.Fatalf("%v in %v: %d begun, latest end %d, meets %t; want %d, %d, %t", x, list, s.CountBegun(x.To), s.LatestEnd(x.To), s.Meets(x), begun, reached, meets)
 		}
 	}
 }

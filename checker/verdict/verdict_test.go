@@ -2,7 +2,7 @@ package verdict
 
 import "testing"
 
-// Without incidents a property holds only if the search had occasions, left nothing undecided and
+// A property without incidents holds only if the search had occasions, left nothing undecided and
 // reports what it examined.
 func TestFindingResult(t *testing.T) {
 	first := Incident{Describe: func() Result { return Result{Because: "first"} }}
@@ -36,7 +36,7 @@ func TestCanonicalCause(t *testing.T) {
 	}
 }
 
-// Only whole causes are replaced: the same letters in a file name or in a sentence stay.
+// Nothing but a whole cause is replaced: the same letters in a file name or in a sentence stay.
 func TestCanonicalJSON(t *testing.T) {
 	const text = `{"cause":"told-late","losses":[{"cause": "told-late"}],"expected":"violated: told-late at n1",
 		"other":"violated: told-late","file":"corpus/told-late-1.yaml","because":"it was told-late","name":"told-late"}`

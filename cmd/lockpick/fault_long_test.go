@@ -104,7 +104,7 @@ func TestNewFaultNeedsOneFile(t *testing.T) {
 	t.Run("help", func(t *testing.T) {
 		contains(t, runBinary(t, 0, "help", "faults"), "makes a node answer every request late", "power: limp-node", "power: forget-node")
 		contains(t, runBinary(t, 0, "show", "--schema"), `"limp"`, `"forget"`)
-		contains(t, runBinary(t, 64, "run", newFaultsScenario, "--set", "plan.1.fault.by=1s"), "the limp fault has no field by", "^", "hint: leave it out")
+		contains(t, runBinary(t, 64, "run", newFaultsScenario, "--set", "plan.1.fault.by=1s"), `the limp fault has no field "by"`, "^", "hint: leave it out")
 	})
 	t.Run("drawn", func(t *testing.T) {
 		runBinary(t, 0, "run", newFaultsScenario, "--store", store)

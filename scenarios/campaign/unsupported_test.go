@@ -111,7 +111,7 @@ func TestUnsupportedCommandsAreUndecided(t *testing.T) {
 			}
 			want, code := "", outcome.ExitOK
 			if c.unsupported != "" {
-				want, code = "the simulated n1 does not support "+c.unsupported+"; run it on process", outcome.ExitUndecided
+				want, code = "the simulated n1 does not support "+c.unsupported+"; run it with --backend process", outcome.ExitUndecided
 			}
 			if o.Verdict.Assumption != want || o.Code != code {
 				t.Errorf("assumption %q, exit code %d; want %q, %d", o.Verdict.Assumption, o.Code, want, code)

@@ -63,7 +63,7 @@ var faultCases = map[string]faultCase{
 		ineffective: map[string]ineffectivePlan{
 			"a client that has ended":   {steps: []string{planStep(afterRelease, "kind: pause, targets: [c1], for: 100ms")}, reason: `step 1 .* failed on c1: .*it has ended`},
 			"a node that is down":       {steps: []string{n1Down, planStep(later, "kind: pause, targets: [n1], for: 100ms")}, reason: `step 2 .* failed on n1: .*it is down`},
-			"a client before it begins": {steps: []string{planStep(beforeStart, "kind: pause, targets: [c1], for: 20ms")}, reason: `step 1 .* hit nothing: c1 neither wanted nor held a lock meanwhile`},
+			"a client before it begins": {steps: []string{planStep(beforeStart, "kind: pause, targets: [c1], for: 20ms")}, reason: `step 1 .* hit nothing: c1 neither wanted nor held a lock in the meantime`},
 			"an unused node":            {steps: []string{planStep(beforeStart, "kind: pause, targets: [n1], for: 20ms")}, reason: `step 1 .* hit nothing: n1 received no request`},
 		},
 	},
@@ -71,7 +71,7 @@ var faultCases = map[string]faultCase{
 		fault: "kind: gc, targets: [c1], every: 10ms..50ms, lasts: 1ms..50ms", readBack: `^c1 is stopped, its clock shows `,
 		ineffective: map[string]ineffectivePlan{
 			"a client that has ended":    {steps: []string{planStep(afterRelease, "kind: gc, targets: [c1], every: 10ms..50ms, lasts: 1ms..50ms")}, reason: `step 1 .* never started`},
-			"a client before it begins":  {steps: []string{planStep(beforeStart, "kind: gc, targets: [c1], every: 1ms..5ms, lasts: 1ms..2ms, for: 30ms")}, reason: `step 1 .* hit nothing: c1 neither wanted nor held a lock meanwhile`},
+			"a client before it begins":  {steps: []string{planStep(beforeStart, "kind: gc, targets: [c1], every: 1ms..5ms, lasts: 1ms..2ms, for: 30ms")}, reason: `step 1 .* hit nothing: c1 neither wanted nor held a lock in the meantime`},
 			"rarer than the fault lasts": {steps: []string{planStep(acquired, "kind: gc, targets: [c1], every: 1s..2s, lasts: 1ms..50ms, for: 500ms")}, reason: `step 1 .* never started`},
 		},
 	},
@@ -79,7 +79,7 @@ var faultCases = map[string]faultCase{
 		fault: "kind: kill, targets: [n1], for: 300ms", readBack: `^run_id \w+ \(keys: \d\) was killed; PING: refused$`,
 		ineffective: map[string]ineffectivePlan{
 			"a node that is down":      {steps: []string{n1Down, planStep(later, "kind: kill, targets: [n1]")}, reason: `step 2 .* failed on n1: .*it is down already`},
-			"an unused node":           {steps: []string{planStep(beforeStart, "kind: kill, targets: [n1], for: 20ms")}, reason: `step 1 .* hit nothing: n1 received no request meanwhile and had no key of a lock`},
+			"an unused node":           {steps: []string{planStep(beforeStart, "kind: kill, targets: [n1], for: 20ms")}, reason: `step 1 .* hit nothing: n1 received no request in the meantime and had no lock's key`},
 			"a client that has ended":  {steps: []string{planStep(afterRelease, "kind: kill, targets: [c1]")}, reason: `step 1 .* failed on c1: .*it has ended`},
 			"a client that is dead":    {steps: []string{planStep(acquired, "kind: kill, targets: [c1]"), planStep(later, "kind: kill, targets: [c1]")}, reason: `step 2 .* failed on c1: .*it was killed: it has ended`},
 			"a pause of a dead client": {steps: []string{planStep(acquired, "kind: kill, targets: [c1]"), planStep(later, "kind: pause, targets: [c1]")}, reason: `step 2 .* failed on c1: .*it was killed: it has ended`},
@@ -104,10 +104,10 @@ var faultCases = map[string]faultCase{
 	"cut": {
 		fault: "kind: cut, targets: [c2-n1], way: reply, for: 300ms", readBack: `^PING through c2-n1: no answer, though the node gave one: PONG$`,
 		ineffective: map[string]ineffectivePlan{
-			"a link without traffic":            {steps: []string{planStep(acquired, "kind: cut, targets: [c1-n1], for: 300ms")}, reason: `step 1 .* hit nothing: c1-n1 carried nothing meanwhile`},
-			"a refusing link without traffic":   {steps: []string{planStep(acquired, "kind: cut, targets: [c1], mode: refuse, for: 300ms")}, reason: `step 1 .* hit nothing: c1-n1 carried nothing meanwhile`},
-			"an unused link to the resource":    {steps: []string{planStep(later, "kind: cut, targets: [c1-r1], for: 300ms")}, reason: `step 1 .* hit nothing: c1-r1 carried nothing meanwhile`},
-			"a link of a client that has ended": {steps: []string{planStep(afterRelease, "kind: cut, targets: [c1-n1]")}, reason: `step 1 .* hit nothing: c1-n1 carried nothing meanwhile`},
+			"a link without traffic":            {steps: []string{planStep(acquired, "kind: cut, targets: [c1-n1], for: 300ms")}, reason: `step 1 .* hit nothing: c1-n1 carried no traffic in the meantime`},
+			"a refusing link without traffic":   {steps: []string{planStep(acquired, "kind: cut, targets: [c1], mode: refuse, for: 300ms")}, reason: `step 1 .* hit nothing: c1-n1 carried no traffic in the meantime`},
+			"an unused link to the resource":    {steps: []string{planStep(later, "kind: cut, targets: [c1-r1], for: 300ms")}, reason: `step 1 .* hit nothing: c1-r1 carried no traffic in the meantime`},
+			"a link of a client that has ended": {steps: []string{planStep(afterRelease, "kind: cut, targets: [c1-n1]")}, reason: `step 1 .* hit nothing: c1-n1 carried no traffic in the meantime`},
 			"a link to a node that is down":     {steps: []string{n1Down, planStep(later, "kind: cut, targets: [c2-n1]")}, reason: `step 2 .* hit nothing: n1 was down the whole time`},
 			"replication of nothing":            {steps: []string{planStep(acquired, "kind: cut, targets: [n1-replica], for: 100ms")}, topology: "replicas: 1", reason: `step 1 .* hit nothing: n1 had nothing to replicate`},
 			"a link that is cut in another way": {
@@ -152,7 +152,7 @@ var faultCases = map[string]faultCase{
 		ineffective: map[string]ineffectivePlan{
 			"by a negligible amount":            {steps: []string{planStep(acquired, "kind: clock-jump, targets: [n1], by: 1ms")}, change: makeTiny, reason: `step 1 .* hit nothing: the clock of n1 was wrong by less than 100µs`},
 			"corrected before it is read":       {steps: []string{planStep(beforeStart, "kind: clock-jump, targets: [n1], by: 3s, for: 20ms")}, reason: `step 1 .* hit nothing: n1 received no request`},
-			"of a client before it begins":      {steps: []string{planStep(beforeStart, "kind: clock-jump, targets: [c1], by: 3s, for: 20ms")}, reason: `step 1 .* hit nothing: c1 neither wanted nor held a lock meanwhile`},
+			"of a client before it begins":      {steps: []string{planStep(beforeStart, "kind: clock-jump, targets: [c1], by: 3s, for: 20ms")}, reason: `step 1 .* hit nothing: c1 neither wanted nor held a lock in the meantime`},
 			"a client that has ended":           {steps: []string{planStep(afterRelease, "kind: clock-jump, targets: [c1], by: 3s")}, reason: `step 1 .* failed on c1: .*it has ended`},
 			"a node that stays down":            {steps: []string{n1Down, planStep(later, "kind: clock-jump, targets: [n1], by: 3s")}, reason: `step 2 .* hit nothing: n1 was down the whole time`},
 			"corrected before the node is back": {steps: []string{planStep(acquired, "kind: kill, targets: [n1], for: 400ms"), planStep(later, "kind: clock-jump, targets: [n1], by: 3s, for: 100ms")}, reason: `step 2 .* hit nothing: n1 was down the whole time`},
