@@ -20,7 +20,7 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// commandLock is a single-node lock that sends an additional command before each acquire.
+// commandLock is a single-node lock that sends another command before each acquire.
 type commandLock struct {
 	lock.Lock
 	env  lock.Env
@@ -50,7 +50,7 @@ func commandKind(args []string) lock.Kind {
 	}}
 }
 
-// commandScenario is a scenario that uses commandLock.
+// commandScenario uses commandLock.
 const commandScenario = `
 name: asks
 claim: A lock sends a command.
@@ -62,8 +62,8 @@ workload: {kind: read-modify-write, keys: 1, fence: none, think: 0s, hold: 100ms
 expect: {mutual-exclusion: holds}
 `
 
-// If a lock uses a command that the simulation does not support, the run is undecided and its
-// result names the command. A command that Redis itself would reject is not reported.
+// If a lock uses a command that the simulation does not support, the run is undecided and names the
+// command. Commands that Redis would reject are not reported.
 func TestUnsupportedCommandsAreUndecided(t *testing.T) {
 	for _, c := range []struct {
 		args        []string
@@ -84,7 +84,7 @@ func TestUnsupportedCommandsAreUndecided(t *testing.T) {
 		{[]string{"EVAL_RO", "return 1", "0"}, "EVAL_RO"},
 		{[]string{"CONFIG", "SET", "maxmemory", "1"}, "CONFIG SET"},
 		{[]string{"CLIENT", "NO-EVICT", "ON"}, "CLIENT NO-EVICT"},
-		{[]string{"CLIENT", "MAINT_NOTIFICATIONS", "ON"}, ""}, // new in Redis 8; libraries send it by default
+		{[]string{"CLIENT", "MAINT_NOTIFICATIONS", "ON"}, ""}, // new in Redis 8, and sent by libraries by default
 		{[]string{"CLIENT", "SETINFO", "LIB-NAME", "x"}, ""},
 		{[]string{"INFO", "replication"}, "INFO REPLICATION"},
 		{[]string{"INFO", "server"}, ""},
@@ -121,14 +121,14 @@ func TestUnsupportedCommandsAreUndecided(t *testing.T) {
 				t.Fatal(err)
 			}
 			if c.unsupported != "" && !bytes.Contains(page, []byte(c.unsupported+" of n1, asked for 4 times")) {
-				t.Error("the report doesn't list the command")
+				t.Error("the report does not list the command")
 			}
 			checkRecordedOnce(t, filepath.Join(o.Dir, campaign.PackedFile), c.unsupported)
 		})
 	}
 }
 
-// checkRecordedOnce checks that an unsupported command is recorded only once, no matter how often
+// checkRecordedOnce checks that the history contains an unsupported command once, no matter how often
 // it was sent.
 func checkRecordedOnce(t *testing.T, file, what string) {
 	t.Helper()
