@@ -52,11 +52,11 @@ func commandKind(args []string) lock.Kind {
 
 // commandScenario uses commandLock.
 const commandScenario = `
-name: asks
+name: extra-command
 claim: A lock sends a command.
 source: the harness itself
 topology: {nodes: 1, persistence: none}
-lock: {kind: asks, ttl: 10s, timeout: 50ms, retry: 50ms..250ms}
+lock: {kind: extra-command, ttl: 10s, timeout: 50ms, retry: 50ms..250ms}
 clients: 2
 workload: {kind: read-modify-write, keys: 1, fence: none, think: 0s, hold: 100ms, cycles: 2}
 expect: {mutual-exclusion: holds}
@@ -97,10 +97,10 @@ func TestUnsupportedCommandsAreUndecided(t *testing.T) {
 	} {
 		t.Run(strings.Trim(strings.ReplaceAll(fmt.Sprint(c.args), "/", ""), "[]"), func(t *testing.T) {
 			locks := maps.Clone(kinds.All)
-			locks["asks"] = commandKind(c.args)
+			locks["extra-command"] = commandKind(c.args)
 			k := campaign.KnownLocks(kinds.All)
-			k.Locks = append(k.Locks, "asks")
-			all, err := scenario.Parse("asks.yaml", []byte(commandScenario), k)
+			k.Locks = append(k.Locks, "extra-command")
+			all, err := scenario.Parse("extra-command.yaml", []byte(commandScenario), k)
 			if err != nil {
 				t.Fatal(err)
 			}
