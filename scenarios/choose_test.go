@@ -10,7 +10,7 @@ import (
 	"lockpick/scenarios/campaign"
 )
 
-// choose returns the scenarios with these names, or the whole catalog if there are none.
+// choose returns the scenarios with the given names, or the whole catalog if there are none.
 func choose(t *testing.T, names ...string) []scenarios.Found {
 	t.Helper()
 	all, _, err := scenarios.Choose(names, nil, campaign.KnownLocks(kinds.All), nil)

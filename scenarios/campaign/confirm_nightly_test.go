@@ -116,8 +116,8 @@ func (c *counts) check(t *testing.T) {
 	}
 }
 
-// confirmViolation runs a seed. After a violation, it reruns the seed without the cause, and then with
-// other key losses prevented instead.
+// confirmViolation runs a seed. After a violation, it reruns the seed without the cause, and then
+// with other key losses prevented instead.
 func (c *counts) confirmViolation(t *testing.T, s scenario.Scenario, seed uint64) {
 	ctx, b := context.Background(), sim.New(kinds.All)
 	s = s.WithRandomPlan(seed)
@@ -159,7 +159,8 @@ func (c *counts) confirmViolation(t *testing.T, s scenario.Scenario, seed uint64
 }
 
 // tryOtherEnds treats other key losses on the same nodes as the cause: those between the first
-// session's acquire and the second session's grant. It counts the reruns and those that confirm this.
+// session's acquire and the second session's grant. It counts the reruns and those that confirm
+// this.
 func tryOtherEnds(t *testing.T, b *sim.Backend, s scenario.Scenario, seed uint64, h *history.History, r *verdict.Result) (tried, passed int) {
 	x := newTrial(h, r)
 	if len(x.ends) == 0 {

@@ -73,8 +73,8 @@ func outputOf(t *testing.T, c *exec.Cmd) string {
 	return string(text)
 }
 
-// startServer starts a server and stops it at the end of the test. If the test failed, it logs the end
-// of the server's output.
+// startServer starts a server and stops it at the end of the test. If the test failed, it logs the
+// end of the server's output.
 func startServer(t *testing.T, name string, args ...string) {
 	t.Helper()
 	var output bytes.Buffer

@@ -312,8 +312,8 @@ func returnEdge(delay time.Duration, what string) func(EnvelopeSetting) *predict
 	}
 }
 
-// lateWriteEdge: the holder checks its lease at most 8 one-way latencies after its start, pauses, and
-// writes as soon as it resumes. The write does damage if the next holder has already read the
+// lateWriteEdge: the holder checks its lease at most 8 one-way latencies after its start, pauses,
+// and writes as soon as it resumes. The write does damage if the next holder has already read the
 // resource. That holder acquires the lock after the key expires, and may need a new connection to
 // read.
 func lateWriteEdge(s EnvelopeSetting) *predictedEdge {

@@ -186,8 +186,8 @@ func (k *MinimizedRun) TryOn(ctx context.Context, r *Runner, known scenario.Know
 	}
 }
 
-// ExpectBug returns a copy of the scenario that expects the bug and nothing else. The copy has a name
-// of its own.
+// ExpectBug returns a copy of the scenario that expects the bug and nothing else. The copy has a
+// name of its own.
 func ExpectBug(s scenario.Scenario, b Bug) scenario.Scenario {
 	s.Name, s.Variant, s.Tags, s.Debate, s.Tier, s.Cures, s.Numbers = "small", "", nil, nil, "", nil, nil
 	s.Expect = map[string]scenario.Expectation{ // required by default
@@ -265,8 +265,8 @@ type violationRecord struct {
 	anchorCache map[*facts.Fault][]nemesis.Trigger // possible triggers for each fault
 }
 
-// newViolationRecord finds the span that led to a violation. It starts with the attempt that acquired
-// the lock for the earlier session and ends with the violation.
+// newViolationRecord finds the span that led to a violation. It starts with the attempt that
+// acquired the lock for the earlier session and ends with the violation.
 func newViolationRecord(h *history.History, w *verdict.Witness) violationRecord {
 	l := violationRecord{h.Events, facts.Read(h).Faults, w.From, w.From, map[*facts.Fault][]nemesis.Trigger{}}
 	token := ""
@@ -283,9 +283,9 @@ func newViolationRecord(h *history.History, w *verdict.Witness) violationRecord 
 	return l
 }
 
-// planOf returns a plan of the faults that were active during the span. A fixed time is replaced by an
-// action of the fault's victim: the last one before the fault if anchorIndex is 0, the one before
-// that if it is 1, and so on.
+// planOf returns a plan of the faults that were active during the span. A fixed time is replaced by
+// an action of the fault's victim: the last one before the fault if anchorIndex is 0, the one
+// before that if it is 1, and so on.
 func (l violationRecord) planOf(s scenario.Scenario, nearest int) (plan nemesis.Plan) {
 	whole := map[int]bool{} // numbers of the steps copied unchanged
 	for _, f := range l.faults {

@@ -163,8 +163,8 @@ func (x *minimization) removeSteps() {
 	}
 }
 
-// removeParts divides a plan of all steps into parts of the given size, and returns an edit to remove
-// each part.
+// removeParts divides a plan of all steps into parts of the given size, and returns an edit to
+// remove each part.
 func removeParts(all, size int) (edits []edit) {
 	for from := 0; from < all; from += size {
 		edits = append(edits, func(s *scenario.Scenario) { s.Plan = slices.Delete(s.Plan, from, min(from+size, len(s.Plan))) })
@@ -229,8 +229,8 @@ func (x *minimization) seedsShowing(count int) []uint64 {
 	return seeds
 }
 
-// shortenRun lets the clients work for a shorter time, and shortens the run by the same amount. These
-// edits come first because they make all others cheaper.
+// shortenRun lets the clients work for a shorter time, and shortens the run by the same amount.
+// These edits come first because they make all others cheaper.
 func shortenRun(best scenario.Scenario) (edits []edit) {
 	tail := best.Limit - best.Workload.For
 	for d := time.Second; d < best.Workload.For; d = (d * 3 / 2).Round(time.Second / 2) {

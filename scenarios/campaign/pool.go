@@ -36,9 +36,9 @@ type Pool struct {
 	StackFolder string        // folder for the stack traces of workers that die during a job
 }
 
-// Run runs n jobs. It calls job(i) when a worker is ready for the i-th job, and done when the job has
-// ended. Calls to done do not overlap. If ctx is canceled, Run returns early and does not report
-// unfinished jobs.
+// Run runs n jobs. It calls job(i) when a worker is ready for the i-th job, and done when the job
+// has ended. Calls to done do not overlap. If ctx is canceled, Run returns early and does not
+// report unfinished jobs.
 func (p Pool) Run(ctx context.Context, n int, job func(i int) Job, done func(i int, o outcome.Outcome)) {
 	p.Size = min(p.Size, n)
 	w := p.Start()
@@ -81,8 +81,8 @@ type Runner struct {
 	Command      func(s *Selection, p Pick, seed uint64) string // returns the command that repeats a run
 }
 
-// Each runs n jobs. It starts no more jobs once startCtx is done. Real-time jobs that have started may
-// finish unless ctx is done too.
+// Each runs n jobs. It starts no more jobs once startCtx is done. Real-time jobs that have started
+// may finish unless ctx is done too.
 func (r *Runner) Each(ctx, startCtx context.Context, n int, job func(i int) Job, done func(i int, o outcome.Outcome)) {
 	if r.Name() == simulation {
 		r.Workers.Run(startCtx, n, job, done)
@@ -248,9 +248,9 @@ func failedOutcome(j Job, d workerFailure) outcome.Outcome {
 	return outcome.Outcome{Schema: 1, Scenario: j.Scenario.ID(), Backend: j.Backend, Seed: j.Seed, Command: j.Command, Code: d.code, Error: d.reason, Hint: d.hint}
 }
 
-// workerEnv configures the Go runtime of a worker. A run allocates much memory and retains little, so
-// collecting garbage a quarter as often costs only a few megabytes. A synctest bubble is slower on
-// two processors than on one. Drivers start a goroutine for each request, and growing each stack
+// workerEnv configures the Go runtime of a worker. A run allocates much memory and retains little,
+// so collecting garbage a quarter as often costs only a few megabytes. A synctest bubble is slower
+// on two processors than on one. Drivers start a goroutine for each request, and growing each stack
 // twice took a tenth of the run time, so stacks start at the average size. Variables already set in
 // the environment take precedence.
 var workerEnv = []string{"GOGC=400", "GOMAXPROCS=1", "GODEBUG=adaptivestackstart=1"}
@@ -355,8 +355,8 @@ func (w *Worker) Stop() {
 	w.cmd = nil
 }
 
-// ServeWorker reads jobs as lines of JSON, runs them, and writes their outcomes. When the input ends,
-// it exits the process at once, even during a job, because no one is waiting for an answer.
+// ServeWorker reads jobs as lines of JSON, runs them, and writes their outcomes. When the input
+// ends, it exits the process at once, even during a job, because no one is waiting for an answer.
 func ServeWorker(in io.Reader, out io.Writer, backends map[string]harness.Backend) error {
 	jobs := make(chan []byte)
 	go func() {
@@ -436,8 +436,8 @@ type workerOutput struct {
 	text []byte
 }
 
-// maxOutput limits the output to keep. The Go runtime prints the reason before the goroutines, so the
-// first bytes matter most.
+// maxOutput limits the output to keep. The Go runtime prints the reason before the goroutines, so
+// the first bytes matter most.
 const maxOutput = 4 << 20
 
 func (s *workerOutput) Write(b []byte) (int, error) {

@@ -79,9 +79,9 @@ func signalSelf(s syscall.Signal) {
 	<-time.After(time.Hour)
 }
 
-// A worker that is killed or crashes affects the outcome of its current job alone. Although the process
-// usually exits with status 2, the outcome is never undecided. Its error is a single line that gives
-// the reason and names the file with the stacks.
+// A worker that is killed or crashes affects the outcome of its current job alone. Although the
+// process usually exits with status 2, the outcome is never undecided. Its error is a single line
+// that gives the reason and names the file with the stacks.
 func TestPoolReportsWorkerFailures(t *testing.T) {
 	t.Setenv("SWEEP_TEST_WORKER", "1")
 	cases := []struct {
@@ -183,8 +183,8 @@ func TestPoolWorkerCannotStart(t *testing.T) {
 	}
 }
 
-// Output that is not an answer is passed on as it arrives, even in the middle of a long line, and does
-// not swallow answers.
+// Output that is not an answer is passed on as it arrives, even in the middle of a long line, and
+// does not swallow answers.
 func TestWorkerLongLines(t *testing.T) {
 	w := Pool{Command: []string{os.Args[0]}}.worker()
 	w.answers = make(chan []byte)

@@ -148,8 +148,8 @@ func (r retryPolicy) run(ctx context.Context, run func(earlier []string) outcome
 	}
 }
 
-// reproduce runs a job that should violate a property, and reports whether it did. If the host fails,
-// which says nothing about the lock, it retries the job once.
+// reproduce runs a job that should violate a property, and reports whether it did. If the host
+// fails, which says nothing about the lock, it retries the job once.
 func reproduce(ctx context.Context, b harness.Backend, j Job, property string) (t outcome.Reproduction, o outcome.Outcome) {
 	t.Backend = b.Name()
 	machineFailed := func(o outcome.Outcome) string {
@@ -184,8 +184,8 @@ func writeOutcome(o *outcome.Outcome) {
 	}
 }
 
-// recordStoreError adds an error in writing to the store. It is a usage error, because the user chose
-// the store, unless the system is at fault, for example because the disk is full.
+// recordStoreError adds an error in writing to the store. It is a usage error, because the user
+// chose the store, unless the system is at fault, for example because the disk is full.
 func recordStoreError(o *outcome.Outcome, err error) {
 	code := outcome.ExitUsage
 	if o.Hint = files.Remedy(err, files.StoreHint); o.Hint != "" {
@@ -253,8 +253,8 @@ func giveUp(o *outcome.Outcome) {
 // to a limit, because the runs of a sweep are similar.
 var eventsExpected atomic.Int64
 
-// record runs a scenario until it ends or has recorded maxEvents events (0 means no limit). It returns
-// the events and, unless to is nil, writes them to it as they happen.
+// record runs a scenario until it ends or has recorded maxEvents events (0 means no limit). It
+// returns the events and, unless to is nil, writes them to it as they happen.
 func record(ctx context.Context, b harness.Backend, s scenario.Scenario, seed uint64, to io.Writer, maxEvents int) (events []history.Event, err error) {
 	rec := history.NewRecorder(to)
 	rec.Watch(func(e history.Event) {
@@ -381,8 +381,8 @@ func recordHistory(ctx context.Context, b harness.Backend, s scenario.Scenario, 
 	return history.New(events)
 }
 
-// matchTolerance is how far apart in time, in nanoseconds, two events in diverged runs may be to count
-// as the same event.
+// matchTolerance is how far apart in time, in nanoseconds, two events in diverged runs may be to
+// count as the same event.
 const matchTolerance = int64(20 * time.Millisecond)
 
 // confirm tests the cause of a violation of mutual exclusion that was unexpected, or of any if
@@ -512,8 +512,8 @@ func (x *trial) endsCausedBy(cause string) (ends []*earlyEnd) {
 	return ends
 }
 
-// describePreserved says on which nodes keys were preserved, and what ended those keys in the original
-// run.
+// describePreserved says on which nodes keys were preserved, and what ended those keys in the
+// original run.
 func (x *trial) describePreserved(ends []*earlyEnd) string {
 	var order, parts []string
 	nodes := map[string][]string{}

@@ -186,8 +186,8 @@ func (s *Scorer) job(r *scoredRun, keep KeepPolicy) Job {
 	return r.runner.job(r.selection, r.Pick, r.seed, s.Store, keep)
 }
 
-// runAll runs everything scheduled on a backend. It does not store simulated runs, because they can be
-// repeated.
+// runAll runs everything scheduled on a backend. It does not store simulated runs, because they can
+// be repeated.
 func (s *Scorer) runAll(ctx context.Context, title string, on *Runner) {
 	var all []*scoredRun
 	for i := range s.runs {
@@ -215,7 +215,8 @@ func (s *Scorer) runAll(ctx context.Context, title string, on *Runner) {
 	})
 }
 
-// confirm retries a violation on the other backend until the property is violated there, or gives up.
+// confirm retries a violation on the other backend until the property is violated there, or gives
+// up.
 func (s *Scorer) confirm(ctx context.Context, c *outcome.Card, lock string, x outcome.ShownRun) outcome.Reproduction {
 	property, from := x.Judgement.Property, s.runs[x.RunID]
 	for _, r := range s.runs { // the catalog may have run there too

@@ -158,8 +158,8 @@ func (s *Selection) Mistake() string {
 	return ""
 }
 
-// resolveLock makes a lock chosen by overriding lock.kind the lock under test, so that scenarios that
-// do not apply to it are skipped. The kind "broken" remains an override.
+// resolveLock makes a lock chosen by overriding lock.kind the lock under test, so that scenarios
+// that do not apply to it are skipped. The kind "broken" remains an override.
 func (s *Selection) resolveLock(known scenario.Known) (kind string, options map[string]string, err error) {
 	twoLocks := func(one string) error {
 		if i := slices.IndexFunc(s.Sets, setsKind); one != "" && i >= 0 {
@@ -203,7 +203,8 @@ func (s *Selection) resolveLock(known scenario.Known) (kind string, options map[
 
 var kindKey = regexp.MustCompile(`(^|[{,\s"'])kind["']?\s*:`)
 
-// setsKind reports whether an override sets the lock's kind, directly or as part of the lock section.
+// setsKind reports whether an override sets the lock's kind, directly or as part of the lock
+// section.
 func setsKind(set string) bool {
 	key, value, _ := strings.Cut(set, "=")
 	key = strings.TrimSpace(key)
@@ -289,8 +290,8 @@ func (s *Selection) withLock(original scenarios.Found, name string, options map[
 	return p, excluded, err
 }
 
-// comparableNumbers returns a scenario's bounds on numbers if the scenario keeps its lock kind, without
-// the bounds that refer to a variant with a different kind.
+// comparableNumbers returns a scenario's bounds on numbers if the scenario keeps its lock kind,
+// without the bounds that refer to a variant with a different kind.
 func comparableNumbers(original scenarios.Found, kind string, chosen []scenarios.Found) map[string]scenario.Bound {
 	if original.Lock.Kind != kind {
 		return nil
@@ -304,9 +305,10 @@ func comparableNumbers(original scenarios.Found, kind string, chosen []scenarios
 	return numbers
 }
 
-// expect sets the expectations of a pick. A scenario's bounds on numbers and its expected violations
-// are valid only for its own settings, so overrides void them. After overrides, a lock under test must
-// still give the scenario's guarantees. Without a lock under test, only safety is expected.
+// expect sets the expectations of a pick. A scenario's bounds on numbers and its expected
+// violations are valid only for its own settings, so overrides void them. After overrides, a lock
+// under test must still give the scenario's guarantees. Without a lock under test, only safety is
+// expected.
 func (s *Selection) expect(p *Pick, kind string) error {
 	if len(s.Sets) > 0 {
 		p.Numbers = nil
@@ -330,8 +332,8 @@ func (s *Selection) expect(p *Pick, kind string) error {
 	return nil
 }
 
-// requireLimits drops the expectation of bounded-hold from scenarios without limits, because it can't
-// be judged there. It fails if the user expects bounded-hold but no scenario has limits.
+// requireLimits drops the expectation of bounded-hold from scenarios without limits, because it
+// can't be judged there. It fails if the user expects bounded-hold but no scenario has limits.
 func (s *Selection) requireLimits(picks []Pick) error {
 	limited := false
 	for _, p := range picks {
@@ -426,8 +428,8 @@ func (a Capabilities) Missing(s scenario.Scenario, kinds map[string]lock.Kind) [
 	return out
 }
 
-// LockUnsupported names the capability that is missing if a scenario does not apply to the lock under
-// test.
+// LockUnsupported names the capability that is missing if a scenario does not apply to the lock
+// under test.
 const LockUnsupported = "lock"
 
 // MissingReasons joins the reasons why capabilities are missing.

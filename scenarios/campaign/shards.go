@@ -133,8 +133,8 @@ func WriteShard(store string, h ShardHead, run func(done func(j int, o outcome.O
 	})
 }
 
-// relativeDir makes a run's directory relative to the store, because the store may be moved before the
-// shard is read.
+// relativeDir makes a run's directory relative to the store, because the store may be moved before
+// the shard is read.
 func relativeDir(store, dir string) (string, error) {
 	if dir == "" {
 		return "", nil
@@ -283,8 +283,8 @@ func difference(a, b ShardHead) string {
 	return fmt.Sprintf("their scenarios differ (%s; %s)", a.Command, b.Command)
 }
 
-// checkShard reads a shard file and returns its header. It fails unless the outcomes are complete and
-// in order and no path to a run contains a symbolic link.
+// checkShard reads a shard file and returns its header. It fails unless the outcomes are complete
+// and in order and no path to a run contains a symbolic link.
 func checkShard(ctx context.Context, path string) (ShardHead, error) {
 	l, err := openShard(path)
 	if err != nil {
@@ -316,8 +316,8 @@ func (s *Sweep) Missing() (missing []int) {
 // Total returns the number of runs in the whole sweep.
 func (s *Sweep) Total() int { return s.total() }
 
-// Each calls do with the outcome of each run, in order. No shard may be missing. It holds one outcome
-// in memory at a time.
+// Each calls do with the outcome of each run, in order. No shard may be missing. It holds one
+// outcome in memory at a time.
 func (s *Sweep) Each(ctx context.Context, do func(i int, o outcome.Outcome)) error {
 	in := make([]*shardReader, s.Shards)
 	for k, path := range s.shards {

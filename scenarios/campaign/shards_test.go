@@ -113,8 +113,8 @@ func TestFailedShardLeavesNoFile(t *testing.T) {
 	}
 }
 
-// checkRejected writes the first of two shards, damages the store, and adds the second shard if it is
-// missing. Reading the shards must fail with an error that contains want and names a file.
+// checkRejected writes the first of two shards, damages the store, and adds the second shard if it
+// is missing. Reading the shards must fail with an error that contains want and names a file.
 func checkRejected(t *testing.T, want string, damage func(store, first string)) {
 	t.Helper()
 	store := t.TempDir()

@@ -35,8 +35,8 @@ func catalogScenario(t *testing.T, name, variant string) scenario.Scenario {
 
 var forgotBug = Bug{verdict.MutualExclusion, verdict.RestartedAndForgot}
 
-// fakeRun shows a fake bug if the scenario has at least two clients, kills a node, and pauses a client
-// for at least two seconds.
+// fakeRun shows a fake bug if the scenario has at least two clients, kills a node, and pauses a
+// client for at least two seconds.
 func fakeRun(_ context.Context, s scenario.Scenario, _ uint64) bool {
 	kill, pause := false, false
 	for _, st := range s.Plan {
@@ -108,8 +108,8 @@ func TestMinimizeErrors(t *testing.T) {
 	}
 }
 
-// Three losses at different times on five nodes are reduced to one loss on a single node, and the file
-// written shows the same bug.
+// Three losses at different times on five nodes are reduced to one loss on a single node, and the
+// file written shows the same bug.
 func TestMinimizeSimulatedRun(t *testing.T) {
 	b := sim.New(kinds.All)
 	run := func(ctx context.Context, s scenario.Scenario, seed uint64) outcome.Outcome {
@@ -151,8 +151,8 @@ func TestMinimizeSimulatedRun(t *testing.T) {
 	}
 }
 
-// Removing a client or a node also removes its settings and steps, but nothing else. Renaming changes
-// the name everywhere.
+// Removing a client or a node also removes its settings and steps, but nothing else. Renaming
+// changes the name everywhere.
 func TestRemoveNamesAndRename(t *testing.T) {
 	at := time.Second
 	s := scenario.Scenario{

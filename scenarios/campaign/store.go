@@ -114,8 +114,9 @@ func packHistory(path string, text io.Reader) error {
 	return dir.WriteFunc(PackedFile, func(to io.Writer) error { return history.Pack(to, text) })
 }
 
-// write writes the files that are still missing, except outcome.json. Reports are optional: they take
-// more time and space than the rest of the run, and can be generated from the history at any time.
+// write writes the files that are still missing, except outcome.json. Reports are optional: they
+// take more time and space than the rest of the run, and can be generated from the history at any
+// time.
 func (d *runDir) write(events []history.Event, h *history.History, o outcome.Outcome, withReports bool) error {
 	if d.path == "" {
 		if err := d.create(); err != nil {
@@ -280,9 +281,9 @@ func (s StoredRun) Judge() (verdict.Verdict, []outcome.Judgement) {
 	return v, s.judgements(v)
 }
 
-// check checks the run. A Jepsen history shows neither when keys were free nor when leases ended, just
-// the earliest time that a lease could end. So for leases, check skips liveness, and acquires that
-// return after their deadline prove nothing.
+// check checks the run. A Jepsen history shows neither when keys were free nor when leases ended,
+// just the earliest time that a lease could end. So for leases, check skips liveness, and acquires
+// that return after their deadline prove nothing.
 func (s StoredRun) check() verdict.Verdict {
 	if !s.Model.HasHandles() {
 		return mutex.Check(s.Model.Name, s.operations)
@@ -323,8 +324,8 @@ func (s StoredRun) Run() outcome.Run {
 	return outcome.Run{Manifest: s.Manifest, History: s.History, Verdict: o.Verdict, Outcome: o}
 }
 
-// OpenStored reads a run directory, a lone history.jsonl, compressed or not, or a Jepsen history.edn.
-// It rejects a run.json that no run could have written.
+// OpenStored reads a run directory, a lone history.jsonl, compressed or not, or a Jepsen
+// history.edn. It rejects a run.json that no run could have written.
 func OpenStored(path string, known scenario.Known) (StoredRun, error) {
 	s := StoredRun{Dir: path}
 	info, err := os.Stat(path)

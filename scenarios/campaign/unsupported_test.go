@@ -128,8 +128,8 @@ func TestUnsupportedCommandsAreUndecided(t *testing.T) {
 	}
 }
 
-// checkRecordedOnce checks that the history contains an unsupported command once, no matter how often
-// it was sent.
+// checkRecordedOnce checks that the history contains an unsupported command once, no matter how
+// often it was sent.
 func checkRecordedOnce(t *testing.T, file, what string) {
 	t.Helper()
 	h, err := history.ReadFile(file)

@@ -24,8 +24,8 @@ func recordText(t *testing.T, s scenario.Scenario, seed uint64) (string, error) 
 	return rest, err
 }
 
-// A scenario written to a file with its drawn plan gives the same history byte for byte, for the whole
-// catalog.
+// A scenario written to a file with its drawn plan gives the same history byte for byte, for the
+// whole catalog.
 func TestWrittenScenariosRepeatTheRun(t *testing.T) {
 	all, err := scenarios.Find("*", knownKinds, nil)
 	if err != nil {

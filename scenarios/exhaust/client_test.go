@@ -20,8 +20,8 @@ const (
 	drift   = 0.01 // the default
 )
 
-// script determines the nodes' replies to a client and the client's clock. It identifies attempts by their
-// tokens.
+// script determines the nodes' replies to a client and the client's clock. It identifies attempts
+// by their tokens.
 type script struct {
 	mu         sync.Mutex
 	tokens     []string
@@ -86,7 +86,8 @@ func (p scriptedNode) Release(ctx context.Context, _, token string) (bool, error
 	return p.ask(ctx, "DEL", token, func(int) []byte { return []byte("-----") })
 }
 
-// newClient returns a real client that runs with the script. change, if any, modifies its configuration.
+// newClient returns a real client that runs with the script. change, if any, modifies its
+// configuration.
 func (s *script) newClient(t *testing.T, nodes int, change func(*redlock.Config)) *redlock.Client {
 	cfg := redlock.Config{TTL: ttl, Timeout: timeout, Tries: len(s.answers), Now: s.now}
 	for n := range nodes {
@@ -102,8 +103,8 @@ func (s *script) newClient(t *testing.T, nodes int, change func(*redlock.Config)
 	return c
 }
 
-// run runs the real client with the script. It returns whether the client acquired the lock and which requests it
-// sent.
+// run runs the real client with the script. It returns whether the client acquired the lock and
+// which requests it sent.
 func (s *script) run(t *testing.T, nodes int, change func(*redlock.Config)) (held bool, sent []string) {
 	synctest.Test(t, func(t *testing.T) {
 		l, err := s.newClient(t, nodes, change).Acquire(t.Context(), "k")
@@ -134,8 +135,8 @@ func (m *model) withReplies(attempt int, answers []byte, late, extends bool) sta
 	return s
 }
 
-// decide returns the only step with which the model's client can react to replies, and the state after it, which
-// contains the requests sent in that step.
+// decide returns the only step with which the model's client can react to replies, and the state
+// after it, which contains the requests sent in that step.
 func (m *model) decide(t *testing.T, s state) (did Step, after state) {
 	t.Helper()
 	walk{m, &s, func(next *state, step Step) {
@@ -178,7 +179,8 @@ func (m *model) runModel(t *testing.T, s *script) (held bool, sent []string) {
 
 var window = ttl - redlock.Drift(ttl, drift)
 
-// roundDurations returns pairs of durations for two rounds. Each round ends just in time or just too late.
+// roundDurations returns pairs of durations for two rounds. Each round ends just in time or just
+// too late.
 func roundDurations() (out [][]time.Duration) {
 	for i := range 4 {
 		out = append(out, []time.Duration{window - time.Duration(1-i&1), window - time.Duration(1-i>>1)})
@@ -200,7 +202,8 @@ func allReplies(n int) [][]byte {
 	return out
 }
 
-// repliesByCount returns one combination of n nodes' replies for each number of replies of each kind.
+// repliesByCount returns one combination of n nodes' replies for each number of replies of each
+// kind.
 func repliesByCount(n int) [][]byte {
 	return slices.DeleteFunc(allReplies(n), func(v []byte) bool {
 		return !slices.IsSortedFunc(v, func(a, b byte) int { return strings.IndexByte("yn-", a) - strings.IndexByte("yn-", b) })
@@ -224,8 +227,8 @@ func (m *model) findDifference(t *testing.T, answers [][]byte, change func(*redl
 	return cases, ""
 }
 
-// The clients agree in two attempts, for all combinations of three nodes' replies and for all vote counts of five
-// nodes, whether or not a round ends in time.
+// The clients agree in two attempts, for all combinations of three nodes' replies and for all vote
+// counts of five nodes, whether or not a round ends in time.
 func TestClientMatchesModel(t *testing.T) {
 	for nodes, answers := range map[int][][]byte{3: allReplies(3), 5: repliesByCount(5)} {
 		m := newModel(Scope{Nodes: nodes, Attempts: 2}, Reductions{})
@@ -263,7 +266,8 @@ func TestClientDifferencesAreDetected(t *testing.T) {
 	}
 }
 
-// findExtensionDifference searches for a case where the real client and the model differ in an extension.
+// findExtensionDifference searches for a case where the real client and the model differ in an
+// extension.
 func (m *model) findExtensionDifference(t *testing.T, answers [][]byte, change func(*redlock.Config)) (cases int, difference string) {
 	for _, v := range answers {
 		for _, e := range []time.Duration{window - 1, window} {

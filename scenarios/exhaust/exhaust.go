@@ -18,11 +18,11 @@
 //
 // A window may end at any moment. A client must acquire the lock before its window ends, and
 // considers itself the holder until then. A key does not expire before the window of the request
-// that set or extended it ends, because the node applied the request after the window began, and the
-// key lives a full TTL by a clock whose drift is within bounds. So every run within these assumptions
-// is a path of the model, and if the result is "none", no such run in the scope violates the
-// property. The converse is not true: some paths are not possible runs. newScenario assigns times to
-// the steps of a path, or reports that this is impossible.
+// that set or extended it ends, because the node applied the request after the window began, and
+// the key lives a full TTL by a clock whose drift is within bounds. So every run within these
+// assumptions is a path of the model, and if the result is "none", no such run in the scope
+// violates the property. The converse is not true: some paths are not possible runs. newScenario
+// assigns times to the steps of a path, or reports that this is impossible.
 //
 // Each of these files depends on those below it:
 //
@@ -55,9 +55,9 @@ type Scope struct {
 	Restart  Restart `json:"restart,omitempty"` // "" means RestartEmpty
 	Jumps    int     `json:"jumps,omitempty"`   // jumps of node clocks; each makes a key expire early
 	Mistake  string  `json:"mistake,omitempty"` // a mistake from package harness/lock/broken, or ""
-	// Lock is hardenedLock, or "" for the specification's lock. OmittedPart is a part of the hardened
-	// lock to leave out. Quarantine means that a restarted node does not vote until the key it lost
-	// would have expired.
+	// Lock is hardenedLock, or "" for the specification's lock. OmittedPart is a part of the
+	// hardened lock to leave out. Quarantine means that a restarted node does not vote until the
+	// key it lost would have expired.
 	Lock       string `json:"lock,omitempty"`
 	Without    string `json:"without,omitempty"`
 	Quarantine bool   `json:"quarantine,omitempty"`
@@ -275,8 +275,8 @@ func knownScopes() []knownScope {
 	}, hardenedScopes()...)
 }
 
-// hardenedScopes returns the known scopes of the hardened lock, and some where the specification's lock
-// leaves keys behind.
+// hardenedScopes returns the known scopes of the hardened lock, and some where the specification's
+// lock leaves keys behind.
 func hardenedScopes() []knownScope {
 	return []knownScope{
 		{Scope{Nodes: 3, Attempts: 3, Lock: hardenedLock}, ""},

@@ -14,8 +14,8 @@ import (
 	"lockpick/redlock"
 )
 
-// countingNode is a scriptedNode that counts grants. In its script, a count replaces the y in replies to SET, and
-// extendReplies holds the replies to RAISE.
+// countingNode is a scriptedNode that counts grants. In its script, a count replaces the y in
+// replies to SET, and extendReplies holds the replies to RAISE.
 type countingNode struct{ scriptedNode }
 
 func (p countingNode) SetFenced(ctx context.Context, _, token string, _ time.Duration) (count int64, err error) {
@@ -30,7 +30,8 @@ func (p countingNode) RaiseFence(ctx context.Context, _, token string, count int
 	return p.ask(ctx, fmt.Sprintf("RAISE to %d", count), token, func(int) []byte { return p.extend })
 }
 
-// countReplies returns all combinations of n nodes' replies to SET: one of two counts, no, or no reply.
+// countReplies returns all combinations of n nodes' replies to SET: one of two counts, no, or no
+// reply.
 func countReplies(n int) [][]byte {
 	var out [][]byte
 	for i := range 1 << (2 * n) {
@@ -43,8 +44,8 @@ func countReplies(n int) [][]byte {
 	return out
 }
 
-// inOrder keeps the combinations whose replies are in a given order. Each represents all combinations with the
-// nodes in another order.
+// inOrder keeps the combinations whose replies are in a given order. Each represents all
+// combinations with the nodes in another order.
 func inOrder(all [][]byte, of string) [][]byte {
 	return slices.DeleteFunc(all, func(v []byte) bool {
 		return !slices.IsSortedFunc(v, func(a, b byte) int { return strings.IndexByte(of, a) - strings.IndexByte(of, b) })
@@ -136,8 +137,9 @@ func (m *model) findFencedDifference(t *testing.T, answers, raises [][]byte, cha
 	return cases, ""
 }
 
-// The clients issue the same tokens and write them back to the same nodes. The test covers all combinations of
-// replies from up to three nodes. For five nodes, it covers every combination in one order of the nodes.
+// The clients issue the same tokens and write them back to the same nodes. The test covers all
+// combinations of replies from up to three nodes. For five nodes, it covers every combination in
+// one order of the nodes.
 func TestFencedClientMatchesModel(t *testing.T) {
 	for _, c := range []struct {
 		nodes           int
@@ -201,8 +203,9 @@ func fencedCommands(t *testing.T) commands {
 	return sends
 }
 
-// findCountDifference searches for a request and a state of the node's key and count for which the simulated node
-// and the model differ in the reply or the count after it. The token to write back is 3.
+// findCountDifference searches for a request and a state of the node's key and count for which the
+// simulated node and the model differ in the reply or the count after it. The token to write back
+// is 3.
 func (m *model) findCountDifference(t *testing.T, sends commands) (cases int, difference string) {
 	for _, a := range []action{setArrived, raiseArrived, extendArrived, delArrived} {
 		for lease := -1; lease < 2; lease++ {

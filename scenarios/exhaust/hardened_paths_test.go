@@ -25,8 +25,8 @@ func (g grantingConn) Abandon(ctx context.Context, key, token string, _ time.Dur
 	return g.Release(ctx, key, token)
 }
 
-// hardenedCommands returns the hardened lock's commands. Its releases use the abandon script, which does the same
-// after a grant.
+// hardenedCommands returns the hardened lock's commands. Its releases use the abandon script, which
+// does the same after a grant.
 func hardenedCommands(t *testing.T, quarantine bool) commands {
 	scripts, px, q := hardenedScripts(t), fmt.Sprint(runTTL.Milliseconds()), "0"
 	if quarantine {
@@ -107,7 +107,8 @@ var (
 	quarantinedContention = Scope{Nodes: 3, Attempts: 2, Extends: 1, Crashes: 1, Lock: hardenedLock, Quarantine: true}
 )
 
-// playHardened lets two Lockers contend, and returns the steps and the number of SETs refused in quarantine.
+// playHardened lets two Lockers contend, and returns the steps and the number of SETs refused in
+// quarantine.
 func playHardened(t *testing.T, m *model, seed uint64, change func(*run)) (steps []Step, quarantined int) {
 	var of *run
 	steps = play(t, m, seed, func(r *run) {

@@ -41,7 +41,8 @@ func (s nodeState) String() string {
 
 const raisedTo = 3
 
-// runScript runs a script on the simulated node, and describes the reply and the node's state after it.
+// runScript runs a script on the simulated node, and describes the reply and the node's state after
+// it.
 func (s nodeState) runScript(t *testing.T, scripts map[action]string, a action) string {
 	n := start("")
 	defer n.Close()
@@ -92,7 +93,8 @@ func (s nodeState) runScript(t *testing.T, scripts map[action]string, a action) 
 	return fmt.Sprintf("reply %v, then key %q, count %v, SET refused: %v", reply, n.token(t), count, gone == int64(1))
 }
 
-// runModel sends the same request to the model's node, and describes the reply and the node's state after it.
+// runModel sends the same request to the model's node, and describes the reply and the node's state
+// after it.
 func (s nodeState) runModel(m *model, a action) string {
 	in := m.stateBefore(s.lease, false, a)
 	n := &in.node[0]
@@ -128,8 +130,8 @@ func (s nodeState) runModel(m *model, a action) string {
 	return fmt.Sprintf("reply %v, then key %q, count %d, SET refused: %v", answer, has, after.node[0].count, buried)
 }
 
-// findHardenedNodeDifference searches for a state of the key, the count, the tombstone and the quarantine for which
-// the simulated node and the model's node differ.
+// findHardenedNodeDifference searches for a state of the key, the count, the tombstone and the
+// quarantine for which the simulated node and the model's node differ.
 func findHardenedNodeDifference(t *testing.T, m *model, scripts map[action]string) (cases int, difference string) {
 	for _, a := range []action{setArrived, delArrived, raiseArrived, extendArrived} {
 		for lease := -1; lease < 2; lease++ {
@@ -213,8 +215,8 @@ func (g grantingNode) Release(ctx context.Context, _, token string) (bool, error
 	return g.ask(ctx, "DEL", token, func(int) []byte { return []byte("yyyyy") })
 }
 
-// runHardenedClient runs the real client with the script. It returns whether the client acquired the lock and which
-// requests it sent.
+// runHardenedClient runs the real client with the script. It returns whether the client acquired
+// the lock and which requests it sent.
 func (s *script) runHardenedClient(t *testing.T, nodes int, change func(*redlock.Config)) (held bool, sent []string) {
 	cfg := redlock.Config{TTL: ttl, Timeout: timeout, Tries: 1, Now: s.now}
 	for n := range nodes {
@@ -239,8 +241,8 @@ func (s *script) runHardenedClient(t *testing.T, nodes int, change func(*redlock
 	return held, slices.Sorted(slices.Values(s.sent))
 }
 
-// runHardenedModel returns what the model's client does with the script. It sends a tombstone for the SET to nodes
-// whose reply is missing, and a DEL to the others.
+// runHardenedModel returns what the model's client does with the script. It sends a tombstone for
+// the SET to nodes whose reply is missing, and a DEL to the others.
 func (m *model) runHardenedModel(t *testing.T, s *script) (held bool, sent []string) {
 	before := m.withReplies(0, s.answers[0], s.elapsed[0] >= window, false)
 	did, after := m.decide(t, before)

@@ -98,8 +98,8 @@ func send(t *state, nodes int, to func(*node) *request, how request) {
 	}
 }
 
-// attemptSteps yields the possible ends of an attempt. Without Merge, every reply arrives in a step of
-// its own first.
+// attemptSteps yields the possible ends of an attempt. Without Merge, every reply arrives in a step
+// of its own first.
 func (w walk) attemptSteps(c int) {
 	l := w.current(w.from, c)
 	voted, _ := w.replies(c, func(n *node) *request { return &n.set[l] })
@@ -136,9 +136,9 @@ func (w walk) extensionSteps(c int) {
 	}
 }
 
-// replies returns bit sets of the nodes whose replies in a round agree or refuse. They cover the replies
-// that the client has received, and with Merge those that it may have received. Without Merge, replies
-// yields the arrival of the others.
+// replies returns bit sets of the nodes whose replies in a round agree or refuse. They cover the
+// replies that the client has received, and with Merge those that it may have received. Without
+// Merge, replies yields the arrival of the others.
 func (w walk) replies(c int, field func(*node) *request) (agreed, refused uint8) {
 	for n := range w.Nodes {
 		r := *field(&w.from.node[n])
@@ -169,8 +169,8 @@ func (m *model) dropReplies(t *state, l int) {
 	}
 }
 
-// nodeSteps yields the next steps at a node. A node that is down rejects messages without a reply, as if
-// they had never arrived.
+// nodeSteps yields the next steps at a node. A node that is down rejects messages without a reply,
+// as if they had never arrived.
 func (w walk) nodeSteps(n int) {
 	s, me := w.from, &w.from.node[n]
 	at := func(a action) Step { return Step{Action: a, Node: n + 1} }
@@ -252,8 +252,8 @@ func (w walk) messageSteps(n int, expired bool) {
 	}
 }
 
-// arrive yields the arrival of a message. With fsync everysec, its change is synced either immediately or
-// not before the next change. A sync in between is equivalent to one of these.
+// arrive yields the arrival of a message. With fsync everysec, its change is synced either
+// immediately or not before the next change. A sync in between is equivalent to one of these.
 func (w walk) arrive(n, l int, a action, expired bool) {
 	old := w.from.node[n].key
 	if expired {
@@ -301,8 +301,8 @@ func (m *model) updateCount(t *state, n, l int, a action, old key) {
 	}
 }
 
-// apply applies a lease's request to a node. It returns the node's new key and whether the node grants
-// the request.
+// apply applies a lease's request to a node. It returns the node's new key and whether the node
+// grants the request.
 func (w walk) apply(me *node, old key, l int, a action) (left key, ok bool) {
 	own := old > 0 && w.sameToken(w.from, old.lease(), l)
 	switch {
@@ -348,8 +348,8 @@ func (w walk) sendReply(t *state, n, l int, a action, ok bool) {
 	}
 }
 
-// section is how far a hold's work on the resource has progressed. The client reads the value and sends
-// one write based on it. The write is late if another write was applied in between.
+// section is how far a hold's work on the resource has progressed. The client reads the value and
+// sends one write based on it. The write is late if another write was applied in between.
 type section uint8
 
 const (
@@ -361,8 +361,8 @@ const (
 	wrote
 )
 
-// resourceSteps yields a holder's next steps on the resource. A read is a single step, because when it was
-// sent does not matter, only what it returned.
+// resourceSteps yields a holder's next steps on the resource. A read is a single step, because when
+// it was sent does not matter, only what it returned.
 func (w walk) resourceSteps(c int) {
 	l := w.current(w.from, c)
 	switch w.from.section[l] {
@@ -433,16 +433,16 @@ func (m *model) stopWork(t *state, l int) {
 	}
 }
 
-// With fencing tokens, an attempt has two rounds. In the first round, each node sets the key and replies
-// with its grant count for the key. The highest count is the token. In the second round, the client
-// writes the token back to the nodes that granted with a lower count, and their votes count once they
-// confirm.
+// With fencing tokens, an attempt has two rounds. In the first round, each node sets the key and
+// replies with its grant count for the key. The highest count is the token. In the second round,
+// the client writes the token back to the nodes that granted with a lower count, and their votes
+// count once they confirm.
 //
 //	SET ──► counts 3, 1, 2 ──► token 3 ──► RAISE to 3 on the second and third node ──► votes
 
-// fencedAttemptSteps yields the possible continuations of an attempt with fencing tokens after its first
-// round, for each set of counts that the client may have received. With Merge, that is any subset of the
-// counts sent.
+// fencedAttemptSteps yields the possible continuations of an attempt with fencing tokens after its
+// first round, for each set of counts that the client may have received. With Merge, that is any
+// subset of the counts sent.
 func (w walk) fencedAttemptSteps(c int) {
 	l := w.current(w.from, c)
 	voted, _ := w.replies(c, func(n *node) *request { return &n.set[l] })
@@ -459,8 +459,8 @@ func (w walk) fencedAttemptSteps(c int) {
 	}
 }
 
-// issueToken yields the step after the first round. received is the set of nodes whose counts the client
-// received.
+// issueToken yields the step after the first round. received is the set of nodes whose counts the
+// client received.
 func (w walk) issueToken(c int, heard uint8) {
 	l := w.current(w.from, c)
 	fence, behind := w.token(l, heard)
@@ -540,8 +540,8 @@ func (m *model) acquire(t *state, c int, fence uint8) {
 	}
 }
 
-// recordStart records that an attempt's first SET has arrived. As far as the model knows, the attempt
-// started just before, after every grant so far.
+// recordStart records that an attempt's first SET has arrived. As far as the model knows, the
+// attempt started just before, after every grant so far.
 func (m *model) recordBegin(t *state, c, l int) {
 	if me := &t.client[c]; m.Property == fencingOrder && me.minToken == 0 && me.phase == acquiring && l == m.current(t, c) {
 		me.minToken = t.maxToken + 1
@@ -593,8 +593,8 @@ func (m *model) dropTokens(t *state) {
 //   - With Scope.Quarantine, a restarted node refuses every SET until the keys it lost would have
 //     expired.
 //
-// Package wire needs no tombstones, because messages on one connection stay in order, so a SET never
-// arrives after its DEL. In the model it may arrive later, but then has no effect.
+// Package wire needs no tombstones, because messages on one connection stay in order, so a SET
+// never arrives after its DEL. In the model it may arrive later, but then has no effect.
 const hardenedLock = "hardened"
 
 // Parts of the hardened lock that Scope.OmittedPart can leave out.
@@ -645,14 +645,15 @@ func (s Scope) checkHardened() error {
 // modelOnly is the cause of a violation that can't be replayed outside the model.
 const modelOnly = "in the model"
 
-// CanRun reports whether a violation in the scope can be replayed: the lock exists outside the model,
-// the checker judges the property, and a scenario can express the steps. It can't if nodes of the
-// hardened lock restart with older counts, because that violation involves failed attempts.
+// CanRun reports whether a violation in the scope can be replayed: the lock exists outside the
+// model, the checker judges the property, and a scenario can express the steps. It can't if nodes
+// of the hardened lock restart with older counts, because that violation involves failed attempts.
 func (s Scope) CanRun() bool {
 	return s.Without == "" && s.Property != leftKeys && !(s.Lock == hardenedLock && s.Property == fencingOrder && s.Restart == restartEverySec)
 }
 
-// skipRefused drops the hardened lock's DELs to nodes that refused the SET, which have no key to delete.
+// skipRefused drops the hardened lock's DELs to nodes that refused the SET, which have no key to
+// delete.
 func skipRefused(m *model, t *state, l int, refused uint8) {
 	for n := range m.Nodes {
 		if m.hardened && refused>>n&1 == 1 {
@@ -682,9 +683,9 @@ func (w walk) expiredTombstoneStep(n, l int, expired bool) {
 	walk{w.model, &late, w.yield}.arrive(n, l, setArrived, expired)
 }
 
-// afterCrash applies what a crash does besides losing keys and counts. Messages sent before the crash may
-// still arrive, so a SET takes effect if its tombstone was lost. A node that lost its count continues
-// from its clock, which is above all earlier counts.
+// afterCrash applies what a crash does besides losing keys and counts. Messages sent before the
+// crash may still arrive, so a SET takes effect if its tombstone was lost. A node that lost its
+// count continues from its clock, which is above all earlier counts.
 func afterCrash(m *model, t *state, n int, before *node) {
 	me := &t.node[n]
 	if m.Restart != RestartAlways {
@@ -708,8 +709,8 @@ func afterCrash(m *model, t *state, n int, before *node) {
 	}
 }
 
-// hasOrphanKey reports whether a node has a key that no client will delete: its attempt or hold has ended,
-// its window has not, and no DEL is in flight.
+// hasOrphanKey reports whether a node has a key that no client will delete: its attempt or hold has
+// ended, its window has not, and no DEL is in flight.
 func hasOrphanKey(m *model, s *state) bool {
 	for n := range m.Nodes {
 		k := s.node[n].key

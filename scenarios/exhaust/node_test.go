@@ -12,7 +12,8 @@ import (
 	server "lockpick/harness/sim/node"
 )
 
-// commands maps actions to the commands that a client sends to a node. A lease's token is its number.
+// commands maps actions to the commands that a client sends to a node. A lease's token is its
+// number.
 type commands map[action][]string
 
 // referenceCommands returns the reference lock's commands.
@@ -77,8 +78,9 @@ func (n *instance) set(t *testing.T, lease int) {
 	n.do(t, "SET", "k", fmt.Sprint(lease), "NX", "PX", fmt.Sprint(ttl.Milliseconds()))
 }
 
-// stateBefore returns a state where the node has a lease's key, or none if lease is -1, and the first lease's
-// request is on its way to the node. windowsEnded says whether the leases' first windows have ended.
+// stateBefore returns a state where the node has a lease's key, or none if lease is -1, and the
+// first lease's request is on its way to the node. windowsEnded says whether the leases' first
+// windows have ended.
 func (m *model) stateBefore(lease int, over bool, a action) state {
 	var s state
 	for c := range s.client {
@@ -106,7 +108,8 @@ func (m *model) stateBefore(lease int, over bool, a action) state {
 	return s
 }
 
-// allowedResults returns the results of a request that the model allows: the reply and the node's key after it.
+// allowedResults returns the results of a request that the model allows: the reply and the node's
+// key after it.
 func (m *model) allowedResults(lease int, over bool, a action) map[string]bool {
 	s, out := m.stateBefore(lease, over, a), map[string]bool{}
 	walk{m, &s, func(next *state, did Step) {
@@ -144,8 +147,8 @@ func joinResults(results map[string]bool) string {
 	return strings.Join(slices.Sorted(maps.Keys(results)), " or ")
 }
 
-// findNodeDifference searches for a case where the simulated node does not produce exactly the results that the model
-// allows.
+// findNodeDifference searches for a case where the simulated node does not produce exactly the
+// results that the model allows.
 func (m *model) findNodeDifference(t *testing.T, sends commands) (cases int, difference string) {
 	for _, a := range []action{setArrived, extendArrived, delArrived} {
 		for lease := -1; lease < 2; lease++ { // none, the requester's, the other client's

@@ -199,8 +199,8 @@ func (t ordering) sentAt(s Step) instant {
 	return a.start
 }
 
-// afterRequest returns the key on a node after a request. The reply shows whether the previous key had
-// expired, which constrains when the request arrived.
+// afterRequest returns the key on a node after a request. The reply shows whether the previous key
+// had expired, which constrains when the request arrived.
 func (t ordering) afterRequest(k nodeKey, s Step, at instant) nodeKey {
 	own := k.owner.Client == s.Client && (k.owner.Attempt == s.Attempt || t.scope.Mistake == sameForRetries) || t.scope.Mistake == sameForClients
 	var expired bool
@@ -242,8 +242,8 @@ func (t *timedPath) endsInOverlap() bool {
 	return t.scope.Property == "" || t.scope.Property == MutualExclusion
 }
 
-// addOverlap makes each client consider itself the holder when the other one acquires the lock, and for
-// at least minOverlap after that.
+// addOverlap makes each client consider itself the holder when the other one acquires the lock, and
+// for at least minOverlap after that.
 func (t ordering) addOverlap() {
 	for c := range t.attempts {
 		own, other := t.lastAttempt(c), t.lastAttempt(1-c)

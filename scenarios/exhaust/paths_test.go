@@ -22,8 +22,8 @@ const (
 	runTimeout = 45 * time.Millisecond
 )
 
-// run runs two real clients with simulated nodes and random network delays. It records all events as steps of the
-// model.
+// run runs two real clients with simulated nodes and random network delays. It records all events
+// as steps of the model.
 type run struct {
 	mu        sync.Mutex
 	rng       *rand.Rand
@@ -48,7 +48,8 @@ func (r *run) stepOf(a action, c int, token string) Step {
 	return Step{Action: a, Client: c + 1, Attempt: slices.Index(r.tokens[c], token) + 1}
 }
 
-// delay returns a random delay, usually much shorter than the timeout but sometimes longer than the TTL.
+// delay returns a random delay, usually much shorter than the timeout but sometimes longer than the
+// TTL.
 func (r *run) delay() time.Duration {
 	if r.rng.IntN(3) == 0 {
 		return time.Duration(r.rng.IntN(150_000)) * time.Microsecond
@@ -76,7 +77,8 @@ func (w conn) send(ctx context.Context, a action, token string) (bool, error) {
 	return count > 0, err
 }
 
-// ask sends a request, with the given last arguments, and returns the reply as a count: 0 if the node refused.
+// ask sends a request, with the given last arguments, and returns the reply as a count: 0 if the
+// node refused.
 func (w conn) ask(ctx context.Context, a action, token string, last ...string) (int64, error) {
 	w.mu.Lock()
 	there, back := w.delay(), w.delay()
@@ -173,8 +175,8 @@ func (w countingConn) SetFenced(ctx context.Context, _, token string, _ time.Dur
 	return w.ask(ctx, setArrived, token)
 }
 
-// RaiseFence records the write-back of a token with its first request, and adds the node of each request to that
-// step. All requests are sent at the same time.
+// RaiseFence records the write-back of a token with its first request, and adds the node of each
+// request to that step. All requests are sent at the same time.
 func (w countingConn) RaiseFence(ctx context.Context, _, token string, fence int64) (bool, error) {
 	w.mu.Lock()
 	s := w.stepOf(raiseStarted, w.client, token)
@@ -241,7 +243,8 @@ func (r *run) contend(t *testing.T, c, attempts int) {
 	}
 }
 
-// play lets two clients contend while nodes crash, and returns the steps. change modifies the run first.
+// play lets two clients contend while nodes crash, and returns the steps. change modifies the run
+// first.
 func play(t *testing.T, m *model, seed uint64, plant func(*run)) []Step {
 	r := &run{rng: rand.New(rand.NewPCG(seed, 1)), commands: referenceCommands(t), clockRate: 1, connect: func(w countingConn) redlock.Node { return w.conn }}
 	if m.Fence {
@@ -286,8 +289,9 @@ func play(t *testing.T, m *model, seed uint64, plant func(*run)) []Step {
 	return r.steps
 }
 
-// follow returns how many of the steps the model can take in order. It tracks all possible states, because the steps
-// do not show whether a key had expired or which counts a client received in time.
+// follow returns how many of the steps the model can take in order. It tracks all possible states,
+// because the steps do not show whether a key had expired or which counts a client received in
+// time.
 func (m *model) follow(steps []Step) (n int) {
 	now := map[state]bool{m.initialState(): true}
 	for i, want := range steps {

@@ -40,8 +40,8 @@ func randomScope(r *rand.Rand) Scope {
 	return s
 }
 
-// verdictOf returns a search's verdict, "" if it hits the limit, or the message if it panics because different states
-// have the same canonical form.
+// verdictOf returns a search's verdict, "" if it hits the limit, or the message if it panics
+// because different states have the same canonical form.
 func verdictOf(t *testing.T, m *model, maxBytes int) (result string) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -64,8 +64,8 @@ var reductionSteps = map[string]Reductions{
 	"eager": {Symmetry: true, Merge: true, Eager: true}, "full": fullReductions,
 }
 
-// checkReductions compares searches of random scopes with and without reductions, except if the states need more than
-// maxBytes.
+// checkReductions compares searches of random scopes with and without reductions, except if the
+// states need more than maxBytes.
 func checkReductions(t *testing.T, scopes, maxBytes int) {
 	r := rand.New(rand.NewPCG(1, 2))
 	seen := map[string]int{}

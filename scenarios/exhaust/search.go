@@ -20,9 +20,9 @@ type Result struct {
 	Story    []Step `json:"story"`    // the shortest path to an accepted violation, with consistent names for nodes and clients, or nil
 }
 
-// Search explores all states until it finds a violation that accept accepts, or no state is left. The
-// result is incomplete if the states use more than maxBytes (0 means no limit) or ctx is done before
-// that. A nil accept accepts any violation.
+// Search explores all states until it finds a violation that accept accepts, or no state is left.
+// The result is incomplete if the states use more than maxBytes (0 means no limit) or ctx is done
+// before that. A nil accept accepts any violation.
 func (m *model) Search(ctx context.Context, maxBytes int, accept func([]Step) bool) Result {
 	r := Result{}
 	all := newTable(m.codec.size())
@@ -91,9 +91,9 @@ func (all *table) pathTo(m *model, to int) []Step {
 	return out
 }
 
-// table is a set of states in insertion order. Each record holds a state and its predecessor. Records
-// are allocated in chunks, so that less than one chunk is unused. A hash table with open addressing
-// maps states to records.
+// table is a set of states in insertion order. Each record holds a state and its predecessor.
+// Records are allocated in chunks, so that less than one chunk is unused. A hash table with open
+// addressing maps states to records.
 type table struct {
 	size   int // of a record: parentBytes for the predecessor, then the state
 	count  int

@@ -77,7 +77,8 @@ type node struct {
 	raise         [maxLeases]request // requests to raise the count to a lease's token
 }
 
-// nodeUp is the downState of a node that is up. Otherwise downState encodes the key that the node lost.
+// nodeUp is the downState of a node that is up. Otherwise downState encodes the key that the node
+// lost.
 const up = 0
 
 func downWith(k key) uint8 { return uint8(k) + 1 }
@@ -157,8 +158,8 @@ func (m *model) initialState() state {
 	return s
 }
 
-// next calls yield with each possible next state, which is valid during the call only, and the step to
-// it.
+// next calls yield with each possible next state, which is valid during the call only, and the step
+// to it.
 func (m *model) next(s *state, yield func(*state, Step)) {
 	w := walk{m, s, yield}
 	for c := range 2 {
@@ -187,8 +188,8 @@ func (w walk) step(did Step, change func(*state)) {
 	w.yield(&t, did)
 }
 
-// codec packs a scope's states. A packed state consists of a head and a part for each node, with its key
-// and the messages of each lease. The head and each part occupy whole bytes.
+// codec packs a scope's states. A packed state consists of a head and a part for each node, with
+// its key and the messages of each lease. The head and each part occupy whole bytes.
 type codec struct {
 	Scope
 	symmetry             bool
@@ -327,8 +328,8 @@ func (c codec) unpack(b []byte) (s state) {
 	return s
 }
 
-// canonical appends the packed representative of all states that equal s except for the names of nodes
-// and clients.
+// canonical appends the packed representative of all states that equal s except for the names of
+// nodes and clients.
 func (c codec) canonical(b []byte, s *state) []byte {
 	b = c.append(b, s)
 	if !c.symmetry {

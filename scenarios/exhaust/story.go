@@ -42,26 +42,27 @@ type pace struct {
 // paces lists the paces to try, longest gaps first.
 var paces = []pace{realPace(8), realPace(4), realPace(2), realPace(1), {gap: 50 * time.Millisecond, back: 50 * time.Millisecond, sync: 3 * time.Second}}
 
-// realPace returns a pace for real servers and clients. Its gaps are a multiple of the shortest ones that
-// keep events in order.
+// realPace returns a pace for real servers and clients. Its gaps are a multiple of the shortest
+// ones that keep events in order.
 func realPace(times int) pace {
 	slow := func(d time.Duration) time.Duration { return d * time.Duration(times) }
 	return pace{slow(100 * time.Millisecond), slow(400 * time.Millisecond), slow(3 * time.Second), 1 / float64(times)}
 }
 
-// beliefWindow returns how long a client may consider itself the holder, counted from the start of its
-// attempt.
+// beliefWindow returns how long a client may consider itself the holder, counted from the start of
+// its attempt.
 func beliefWindow() time.Duration { return leaseTTL - redlock.Drift(leaseTTL, leaseDrift) }
 
-// Times that several steps depend on, in the order to try. holdTimes is how long a client holds a lock
-// before it releases it, and extendDelays is how long it waits before it extends the lock.
+// Times that several steps depend on, in the order to try. holdTimes is how long a client holds a
+// lock before it releases it, and extendDelays is how long it waits before it extends the lock.
 var (
 	sections     = []time.Duration{1500 * time.Millisecond, 7500 * time.Millisecond}
 	extendDelays = []time.Duration{time.Second, 3 * time.Second, 5 * time.Second, 7 * time.Second}
 )
 
-// newScenario turns a path into a scenario that expects a violation of the scope's property. known holds
-// the names that a scenario file may use. If no times can be assigned to the path, the error is errUntimed.
+// newScenario turns a path into a scenario that expects a violation of the scope's property. known
+// holds the names that a scenario file may use. If no times can be assigned to the path, the error
+// is errUntimed.
 func newScenario(name string, scope Scope, path []Step, known scenario.Known) (scenario.Scenario, error) {
 	for _, p := range paces {
 		for _, section := range sections {
@@ -211,7 +212,8 @@ func (t planner) anyExtends() bool {
 	return t.extends(0) || t.extends(1)
 }
 
-// setClient sets when a client starts, how often it acquires the lock, and how long it holds the lock.
+// setClient sets when a client starts, how often it acquires the lock, and how long it holds the
+// lock.
 func (t planner) setClient(c int, k *scenario.Client) {
 	k.Delay = t.at[t.attempts[c][0].start]
 	hold := t.hold(c)
@@ -225,8 +227,8 @@ func (t planner) setClient(c int, k *scenario.Client) {
 	k.Cycles = &cycles
 }
 
-// hold returns how long a client holds the lock. If the path ends in an overlap, that is long enough for
-// both holds to overlap.
+// hold returns how long a client holds the lock. If the path ends in an overlap, that is long
+// enough for both holds to overlap.
 func (t planner) hold(c int) time.Duration {
 	if t.hasFixedHold(c) {
 		return t.holdTime(c)
@@ -243,8 +245,8 @@ func (t planner) afterRun() time.Duration {
 	return (slices.Max(t.at) + 30*time.Second).Round(time.Second)
 }
 
-// plan returns a plan with the path's faults, and with a delay for each message that makes it arrive as in
-// the path, or never.
+// plan returns a plan with the path's faults, and with a delay for each message that makes it
+// arrive as in the path, or never.
 func (t planner) plan() nemesis.Plan {
 	var out nemesis.Plan
 	for _, f := range t.faults {
@@ -296,8 +298,8 @@ func delay(c int, other, kind, of string, nth int, d time.Duration) nemesis.Step
 	}
 }
 
-// extraAttempts returns steps that make a client's further attempts fail. A client makes further attempts
-// if its last attempt in the path fails.
+// extraAttempts returns steps that make a client's further attempts fail. A client makes further
+// attempts if its last attempt in the path fails.
 func (t planner) extraAttempts(c int) (out nemesis.Plan) {
 	failed := 0
 	for _, a := range t.attempts[c] {
@@ -314,15 +316,16 @@ func (t planner) extraAttempts(c int) (out nemesis.Plan) {
 	return out
 }
 
-// willExtend reports whether the client extends its lock in a hold. It does so even without an extension in
-// the path if the hold lasts long enough.
+// willExtend reports whether the client extends its lock in a hold. It does so even without an
+// extension in the path if the hold lasts long enough.
 func (t planner) willExtend(c, n int) bool {
 	a := t.attempts[c][n]
 	return a.won && t.anyExtends() && (a.extends || t.hold(c) >= t.extendAfter)
 }
 
-// messages returns steps for a client's nth round of messages of a kind. They make messages arrive as in the
-// path, or never if they do not arrive there. They also delay replies that must come too late or last.
+// messages returns steps for a client's nth round of messages of a kind. They make messages arrive
+// as in the path, or never if they do not arrive there. They also delay replies that must come too
+// late or last.
 func (t planner) messages(c int, kind string, nth int, sent instant, r round) (out nemesis.Plan) {
 	hold := func(node int, of string, nth int, d time.Duration) {
 		out = append(out, delay(c, fmt.Sprintf("n%d", node), kind, of, nth, d))
@@ -345,9 +348,9 @@ func (t planner) messages(c int, kind string, nth int, sent instant, r round) (o
 	return out
 }
 
-// replyOrdinal returns the ordinal of the reply to a message among a node's replies to a client's messages of
-// the same kind. Replies are numbered in the order that the messages arrive. A message that never arrives
-// has no reply.
+// replyOrdinal returns the ordinal of the reply to a message among a node's replies to a client's
+// messages of the same kind. Replies are numbered in the order that the messages arrive. A message
+// that never arrives has no reply.
 func (t planner) replyOrdinal(c int, kind string, node int, to delivery) int {
 	nth := 1
 	for _, a := range t.attempts[c] {
@@ -375,9 +378,10 @@ func (t planner) fault(f timedFault) nemesis.Plan {
 	return nemesis.Plan{step}
 }
 
-// trigger returns a trigger for a fault, or its disk stall, at a given time. A client process takes a while to
-// start, so the trigger is relative to the acquire that sent the last message to reach the node before the
-// fault. If that acquire has not started by the given time, the trigger is absolute.
+// trigger returns a trigger for a fault, or its disk stall, at a given time. A client process takes
+// a while to start, so the trigger is relative to the acquire that sent the last message to reach
+// the node before the fault. If that acquire has not started by the given time, the trigger is
+// absolute.
 func (t planner) trigger(f timedFault, when time.Duration) nemesis.Trigger {
 	for i, s := range slices.Backward(t.path) {
 		if s.Node != f.Node || s.Client == 0 || t.at[t.when[i]] > t.at[f.at] {
@@ -416,8 +420,8 @@ type instants struct {
 	constraints []constraint
 }
 
-// constraint requires to to be at least min after from. If min is negative, to may be up to -min before
-// from.
+// constraint requires to to be at least min after from. If min is negative, to may be up to -min
+// before from.
 type constraint struct {
 	from, to instant
 	min      time.Duration
@@ -439,9 +443,9 @@ func (s *instants) exact(from, to instant, d time.Duration) {
 	s.atMost(from, to, d)
 }
 
-// solve finds the earliest nonnegative times that satisfy the constraints, or returns false if there are none.
-// The times are the lengths of longest paths through the constraints, computed with the Bellman–Ford
-// algorithm.
+// solve finds the earliest nonnegative times that satisfy the constraints, or returns false if
+// there are none. The times are the lengths of longest paths through the constraints, computed with
+// the Bellman–Ford algorithm.
 func (s *instants) solve() bool {
 	clear(s.at)
 	for range len(s.at) + 1 {
@@ -458,8 +462,8 @@ func (s *instants) solve() bool {
 	return false
 }
 
-// round is a round of messages. It determines which replies the client receives in time, so that it decides as
-// in the path.
+// round is a round of messages. It determines which replies the client receives in time, so that it
+// decides as in the path.
 type round struct {
 	nodes        int
 	arrivals     map[int]delivery // by node
@@ -468,8 +472,8 @@ type round struct {
 	decidingNode int              // the node whose vote ends the round of the hardened lock; 0 if the client waits for all replies
 }
 
-// acquireRound returns an attempt's round of SETs. With fencing tokens, the client receives replies from
-// exactly the nodes in a.countsReceived.
+// acquireRound returns an attempt's round of SETs. With fencing tokens, the client receives replies
+// from exactly the nodes in a.countsReceived.
 func (t *timedPath) acquireRound(a *attempt) round {
 	if t.hardened() {
 		return round{nodes: t.scope.Nodes, arrivals: a.set, decidingNode: a.decidingNode}
@@ -492,8 +496,8 @@ func (t *timedPath) acquireRound(a *attempt) round {
 	return r
 }
 
-// newRound returns a round with the given arrivals. won means that the client gets enough votes, and lost that
-// a majority refuses. If it is neither, the client receives no replies in time.
+// newRound returns a round with the given arrivals. won means that the client gets enough votes,
+// and lost that a majority refuses. If it is neither, the client receives no replies in time.
 func newRound(nodes int, all map[int]delivery, won, lost bool) round {
 	r := round{nodes: nodes, arrivals: all}
 	heard := slices.DeleteFunc(slices.Sorted(maps.Keys(all)), func(n int) bool { return !all[n].inTime })
@@ -513,8 +517,8 @@ func newRound(nodes int, all map[int]delivery, won, lost bool) round {
 	return r
 }
 
-// duration returns how long a round takes: the timeout if a reply is missing, otherwise slightly less, because
-// the last reply is delayed until just before the timeout.
+// duration returns how long a round takes: the timeout if a reply is missing, otherwise slightly
+// less, because the last reply is delayed until just before the timeout.
 func (t *timedPath) duration(r round) time.Duration {
 	if r.lastReply > 0 {
 		return nodeTimeout - 2*t.gap
@@ -582,9 +586,9 @@ func (t *timedPath) readPath() error {
 // hardened reports whether the lock is the hardened lock.
 func (t *timedPath) hardened() bool { return t.scope.Lock == hardenedLock }
 
-// checkQuorum returns an error if the hardened lock can't behave as in the path. Its Acquire returns as soon as
-// a quorum has voted, so every attempt must receive exactly a quorum of votes. Scenarios can't express its
-// failed attempts and extensions yet.
+// checkQuorum returns an error if the hardened lock can't behave as in the path. Its Acquire
+// returns as soon as a quorum has voted, so every attempt must receive exactly a quorum of votes.
+// Scenarios can't express its failed attempts and extensions yet.
 func (t *timedPath) checkQuorum() error {
 	for _, a := range slices.Concat(t.attempts[0], t.attempts[1]) {
 		votes, heard := 0, uint8(0)
@@ -608,8 +612,8 @@ func (t *timedPath) setCounts(a *attempt, s Step) {
 	}
 }
 
-// checkRaises returns an error unless every token is written back immediately and confirmed, because a plan
-// can't delay that.
+// checkRaises returns an error unless every token is written back immediately and confirmed,
+// because a plan can't delay that.
 func (t *timedPath) checkRaises() error {
 	for _, a := range slices.Concat(t.attempts[0], t.attempts[1]) {
 		arrived := uint8(0)
@@ -632,8 +636,8 @@ func (t *timedPath) attempt(c, n int) *attempt {
 	return t.attempts[c][n]
 }
 
-// addImplicitEvents adds events that the search leaves out of paths. For example, a hold followed by another
-// attempt must have been released.
+// addImplicitEvents adds events that the search leaves out of paths. For example, a hold followed
+// by another attempt must have been released.
 func (t *timedPath) complete() {
 	for c := range t.attempts {
 		for n, a := range t.attempts[c] {
@@ -658,8 +662,8 @@ func (t *timedPath) complete() {
 	}
 }
 
-// addRelease adds the constraints on the release of a hold. A holder releases the lock when its work is done and
-// the resource has replied, or when its lease ends.
+// addRelease adds the constraints on the release of a hold. A holder releases the lock when its
+// work is done and the resource has replied, or when its lease ends.
 //
 //	end ── hold time ──► sent ─────► write arrives ──► release
 //	 reads                └─ or its lease ends ───────► release … the write arrives
@@ -693,8 +697,8 @@ func (t ordering) leaseStart(a *attempt) instant {
 	return a.start
 }
 
-// addResource adds the constraints between events at the resource. A client reads as soon as it has acquired the
-// lock, and sends its write while it considers itself the holder.
+// addResource adds the constraints between events at the resource. A client reads as soon as it has
+// acquired the lock, and sends its write while it considers itself the holder.
 func (t ordering) addResource() {
 	last := instant(-1)
 	next := func(at instant) {
@@ -742,7 +746,8 @@ func (t ordering) hasRead(of Step) bool {
 	return false
 }
 
-// addAttemptStarts makes each attempt start after all acquires that precede its first SET's arrival in the path.
+// addAttemptStarts makes each attempt start after all acquires that precede its first SET's arrival
+// in the path.
 func (t ordering) addAttemptStarts() {
 	var given []instant
 	begun := map[*attempt]bool{}

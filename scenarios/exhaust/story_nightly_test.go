@@ -14,14 +14,15 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// notSimulated maps scopes whose counterexamples do not occur in the simulation to the cause on real servers. In the
-// simulation, connections to a node that loses power stay open until a client uses them. With processes, they are closed
-// when the server exits.
+// notSimulated maps scopes whose counterexamples do not occur in the simulation to the cause on
+// real servers. In the simulation, connections to a node that loses power stay open until a client
+// uses them. With processes, they are closed when the server exits.
 var notSimulated = map[string]string{
 	"exhaust-4n-1a-extend-crash-everysec-same-value-for-clients": "lost-unsynced",
 }
 
-// Every violation found in a small scope occurs in the simulation, with exact and with full reductions.
+// Every violation found in a small scope occurs in the simulation, with exact and with full
+// reductions.
 func TestAllStoriesOccur(t *testing.T) {
 	found, untimed, exact, unseen := 0, 0, 0, 0
 	for r := range stories(t) {
@@ -60,7 +61,8 @@ type foundStory struct {
 // allCounterexamples caches the results of all searches.
 var allStories []foundStory
 
-// counterexamples yields the results of searching all small scopes, each with exactReductions and with fullReductions.
+// counterexamples yields the results of searching all small scopes, each with exactReductions and
+// with fullReductions.
 func stories(t *testing.T) iter.Seq[foundStory] {
 	if allStories != nil {
 		return slices.Values(allStories)
@@ -83,8 +85,8 @@ func stories(t *testing.T) iter.Seq[foundStory] {
 	}
 }
 
-// smallScopes returns all small scopes: for mutual exclusion, each mistake with each fault, and for the resource and
-// fencing tokens, each fault with and without a mistake.
+// smallScopes returns all small scopes: for mutual exclusion, each mistake with each fault, and for
+// the resource and fencing tokens, each fault with and without a mistake.
 func smallScopes() (out []Scope) {
 	faults := []Scope{{}, {Crashes: 1}, {Jumps: 1}, {Crashes: 1, Restart: restartEverySec}, {Crashes: 1, Restart: RestartDelayed}, {Crashes: 1, Restart: RestartAlways}}
 	add := func(s Scope) {

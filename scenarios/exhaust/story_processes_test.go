@@ -49,8 +49,9 @@ func needRedis(t *testing.T) {
 	}
 }
 
-// Counterexamples that do not require exact times occur on real servers too. The test runs a fast one for each cause
-// except lost-unsynced, where servers take seconds to sync. TestAllStoriesOnProcesses covers that cause.
+// Counterexamples that do not require exact times occur on real servers too. The test runs a fast
+// one for each cause except lost-unsynced, where servers take seconds to sync.
+// TestAllStoriesOnProcesses covers that cause.
 func TestStoriesOnProcesses(t *testing.T) {
 	needRedis(t)
 	tested := map[string]bool{"lost-unsynced": true}

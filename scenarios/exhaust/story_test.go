@@ -15,8 +15,8 @@ import (
 
 var known = campaign.KnownLocks(kinds.All)
 
-// simulate runs a scenario in the simulation. It returns the judgement of the scope's property, the outcome, and the
-// scenario's file.
+// simulate runs a scenario in the simulation. It returns the judgement of the scope's property, the
+// outcome, and the scenario's file.
 func simulate(t *testing.T, scope Scope, s scenario.Scenario) (outcome.Judgement, outcome.Outcome, string) {
 	t.Helper()
 	s, text := reread(t, s)
@@ -46,7 +46,8 @@ func judgementOf(scope Scope, o outcome.Outcome) outcome.Judgement {
 	return outcome.Judgement{}
 }
 
-// search searches a scope and returns the first violation that times can be assigned to, as a scenario.
+// search searches a scope and returns the first violation that times can be assigned to, as a
+// scenario.
 func search(t *testing.T, scope Scope, reductions Reductions) (Result, scenario.Scenario) {
 	t.Helper()
 	var s scenario.Scenario

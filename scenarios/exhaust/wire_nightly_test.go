@@ -18,8 +18,8 @@ import (
 
 var update = flag.Bool("update", false, "update the table of locks in README.md")
 
-// For each broken lock and each configuration of redsync, the table shows whether the lock's messages are as
-// specified, and the result of a search with the lock's mistake.
+// For each broken lock and each configuration of redsync, the table shows whether the lock's
+// messages are as specified, and the result of a search with the lock's mistake.
 func TestTableOfLocksIsUpToDate(t *testing.T) {
 	const path = "README.md"
 	text, err := os.ReadFile(path)
@@ -46,8 +46,8 @@ func TestTableOfLocksIsUpToDate(t *testing.T) {
 	}
 }
 
-// This is like TestLocksOnTheWire and TestRedsyncOnTheWire, but with five nodes and one combination of replies for each
-// vote count.
+// This is like TestLocksOnTheWire and TestRedsyncOnTheWire, but with five nodes and one combination
+// of replies for each vote count.
 func TestFiveNodesOnTheWire(t *testing.T) {
 	checkLocksOnTheWire(t, 5)
 	checkRedsyncOnTheWire(t, 5)
@@ -94,7 +94,8 @@ func tableOfLocks(t *testing.T) string {
 	return b.String()
 }
 
-// checkMostDiffer checks that most cases differ, for a lock where the exact number depends on the scheduler.
+// checkMostDiffer checks that most cases differ, for a lock where the exact number depends on the
+// scheduler.
 func checkMostDiffer(t *testing.T, name string, differ, cases int) string {
 	if 2*differ <= cases {
 		t.Errorf("%s: only %d of %d cases differ", name, differ, cases)

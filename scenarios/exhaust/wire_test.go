@@ -26,9 +26,9 @@ import (
 	"lockpick/harness/resp"
 )
 
-// scriptedServers are servers that speak the Redis protocol and follow a script. They answer the nth SET with the nth
-// replies, an extension with extendReplies, and every release with success. The delay of the replies decides whether a
-// round ends too late.
+// scriptedServers are servers that speak the Redis protocol and follow a script. They answer the
+// nth SET with the nth replies, an extension with extendReplies, and every release with success.
+// The delay of the replies decides whether a round ends too late.
 type scriptedServers struct {
 	mu      sync.Mutex
 	scripts resp.Scripts
@@ -51,7 +51,8 @@ const (
 	wireWindow = wireTTL - time.Duration(drift*float64(wireTTL)) - 2*time.Millisecond
 )
 
-// roundTimeout returns how long a round with a missing reply takes: just longer than replies take, if that matters.
+// roundTimeout returns how long a round with a missing reply takes: just longer than replies take,
+// if that matters.
 func (w *scriptedServers) roundTimeout(ownTime bool) time.Duration {
 	switch {
 	case w.delay == 0:
@@ -62,8 +63,8 @@ func (w *scriptedServers) roundTimeout(ownTime bool) time.Duration {
 	return time.Microsecond
 }
 
-// now is the clock for locks that accept one. It advances during each round, so that a round may seem to take longer than
-// any timeout.
+// now is the clock for locks that accept one. It advances during each round, so that a round may
+// seem to take longer than any timeout.
 func (w *scriptedServers) now() time.Time {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -112,7 +113,8 @@ const extensionRound = 1 << 10
 // maxWait is longer than any lock should wait. Then the connection is closed.
 const maxWait = 10 * wireTTL
 
-// reply returns a node's reply and how long to delay it. If the reply is "", the node closes the connection instead.
+// reply returns a node's reply and how long to delay it. If the reply is "", the node closes the
+// connection instead.
 func (w *scriptedServers) reply(c *resp.Command, node int) (answer string, after time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -273,13 +275,14 @@ type library struct {
 	factory       lock.Factory
 }
 
-// delays returns three delays: none, one that lets a round end just in time, and one that is just too long.
+// delays returns three delays: none, one that lets a round end just in time, and one that is just
+// too long.
 func delays(window time.Duration) []time.Duration {
 	return []time.Duration{0, window - 10*time.Microsecond, window}
 }
 
-// window returns how long a client may consider itself the holder. Redsync does not subtract the 2 ms for the precision of
-// clocks.
+// window returns how long a client may consider itself the holder. Redsync does not subtract the 2
+// ms for the precision of clocks.
 func (of library) window() time.Duration {
 	if of.kind == "redsync" {
 		return wireWindow + 2*time.Millisecond
@@ -287,9 +290,9 @@ func (of library) window() time.Duration {
 	return wireWindow
 }
 
-// findWireDifference counts the cases where a lock differs from the model, and describes the first difference. It tries all
-// replies to an attempt and to an extension, and all vote counts in two attempts. For five nodes, it tries one combination of
-// replies for each vote count.
+// findWireDifference counts the cases where a lock differs from the model, and describes the first
+// difference. It tries all replies to an attempt and to an extension, and all vote counts in two
+// attempts. For five nodes, it tries one combination of replies for each vote count.
 func (m *model) findWireDifference(t *testing.T, of library) (asks commands, cases, differ int, difference string) {
 	asks = commands{}
 	lease := of.window()
@@ -364,7 +367,8 @@ func describeAcquire(held bool) string {
 
 func brokenLibrary(mistake string) library { return library{"broken", mistake, nil, broken.New} }
 
-// findNodeRequestDifference describes how a node with a lock's requests differs from the model, or returns "".
+// findNodeRequestDifference describes how a node with a lock's requests differs from the model, or
+// returns "".
 func (m *model) findNodeRequestDifference(t *testing.T, asks commands) (difference string) {
 	for _, a := range []action{setArrived, extendArrived} {
 		if asks[a] == nil {
@@ -381,8 +385,8 @@ func (m *model) findNodeRequestDifference(t *testing.T, asks commands) (differen
 	return difference
 }
 
-// The reference lock behaves as specified when used through its driver. A broken lock agrees with the model that has the
-// same mistake, and differs from the model without it.
+// The reference lock behaves as specified when used through its driver. A broken lock agrees with
+// the model that has the same mistake, and differs from the model without it.
 func TestLocksOnTheWire(t *testing.T) { checkLocksOnTheWire(t, 3) }
 
 func checkLocksOnTheWire(t *testing.T, nodes int) {
@@ -415,8 +419,8 @@ func checkLocksOnTheWire(t *testing.T, nodes int) {
 	}
 }
 
-// Redsync uses the same value for all attempts of an acquire, and its safety margin is 2 ms smaller than specified. Apart
-// from the margin, it agrees with the model that has this mistake.
+// Redsync uses the same value for all attempts of an acquire, and its safety margin is 2 ms smaller
+// than specified. Apart from the margin, it agrees with the model that has this mistake.
 func TestRedsyncOnTheWire(t *testing.T) { checkRedsyncOnTheWire(t, 3) }
 
 func checkRedsyncOnTheWire(t *testing.T, nodes int) {

@@ -1,16 +1,16 @@
-// Package outcome defines the results of runs as plain data. Package campaign produces them, and the
-// reports read them.
+// Package outcome defines the results of runs as plain data. Package campaign produces them, and
+// the reports read them.
 //
 // An Outcome is the result of a run: a Judgement for each property and each bounded number, and the
-// resulting exit code. It is stored in outcome.json, next to the verdict. A Run is an outcome with its
-// manifest, history and verdict. A Tally summarizes many runs, with a Row for each scenario and a Cell
-// for each property. Every report on several runs is built from a Tally. Rate formats how often
-// something occurred in many runs.
+// resulting exit code. It is stored in outcome.json, next to the verdict. A Run is an outcome with
+// its manifest, history and verdict. A Tally summarizes many runs, with a Row for each scenario and
+// a Cell for each property. Every report on several runs is built from a Tally. Rate formats how
+// often something occurred in many runs.
 //
 // A Card is a lock's scorecard, built from CardEntries. It has a CardRow for each property, with a
 // CardCell for each kind of failure, the results of random fault plans (RandomPlans), and a
-// CardFinding for each violation. A finding shows the shortest run for its property, kind of failure
-// and cause.
+// CardFinding for each violation. A finding shows the shortest run for its property, kind of
+// failure and cause.
 //
 // This package neither runs nor judges anything, and draws no figures.
 package outcome
@@ -137,20 +137,20 @@ func (j Judgement) Informational() bool {
 	return j.Got == verdict.Violated && j.AsExpected && (j.Expected == "" || j.Expected == AnyOutcome)
 }
 
-// Unresolved reports whether the result neither meets nor contradicts the expectation: the property is
-// undecided, or it should hold but the run did not exercise it.
+// Unresolved reports whether the result neither meets nor contradicts the expectation: the property
+// is undecided, or it should hold but the run did not exercise it.
 func (j Judgement) Unresolved() bool {
 	return j.Got == verdict.Undecided || j.Got == verdict.NotExercised && !j.AsExpected && !j.Missed
 }
 
-// Reportable reports whether the judgement deserves a line in a report: it has an expectation or shows a
-// violation.
+// Reportable reports whether the judgement deserves a line in a report: it has an expectation or
+// shows a violation.
 func (j Judgement) Reportable() bool {
 	return j.Expected != "" || j.Got == verdict.Violated || !j.AsExpected
 }
 
-// GetOrAdd returns the first matching entry of a table. If there is none, it appends initial and returns
-// that, so entries stay in the order of their first occurrence.
+// GetOrAdd returns the first matching entry of a table. If there is none, it appends initial and
+// returns that, so entries stay in the order of their first occurrence.
 func GetOrAdd[T any](table *[]*T, match func(*T) bool, initial T) *T {
 	if i := slices.IndexFunc(*table, match); i >= 0 {
 		return (*table)[i]
@@ -270,8 +270,8 @@ func (j Judgement) numberText() string {
 // FormatNumber formats a number with three significant digits.
 func FormatNumber(x float64) string { return strconv.FormatFloat(x, 'g', 3, 64) }
 
-// Confirmation is the result of rerunning a violation without its cause: the nodes keep the keys that they
-// lost in the original run. It does not affect the reported cause.
+// Confirmation is the result of rerunning a violation without its cause: the nodes keep the keys
+// that they lost in the original run. It does not affect the reported cause.
 type Confirmation struct {
 	State Certainty `json:"state"`
 	Why   string    `json:"why"` // explains State
@@ -333,8 +333,8 @@ func WorseCode(a, b int) int {
 	return b
 }
 
-// States of an outcome, in the order of summaries. These are the values in JSON. StateText returns what
-// people see.
+// States of an outcome, in the order of summaries. These are the values in JSON. StateText returns
+// what people see.
 const (
 	AsExpected    = "as expected"
 	Informational = "nothing expected" // the scenario has no expectation
@@ -398,16 +398,17 @@ func (o Outcome) State() string {
 	return Failed
 }
 
-// Finding groups a run's violations with the same cause: the one that shows the cause, and those related to
-// it.
+// Finding groups a run's violations with the same cause: the one that shows the cause, and those
+// related to it.
 type Finding struct {
 	Judgement
 	Related []Judgement
 }
 
-// Findings groups a run's violations by cause, in the order of the judgements. For example, two holders at
-// once (mutual-exclusion) lead to overlapping leases (lease-linearizable) and, if both use the resource,
-// to damage (resource-safety). Expected and unexpected violations are separate findings.
+// Findings groups a run's violations by cause, in the order of the judgements. For example, two
+// holders at once (mutual-exclusion) lead to overlapping leases (lease-linearizable) and, if both
+// use the resource, to damage (resource-safety). Expected and unexpected violations are separate
+// findings.
 func (o *Outcome) Findings() (all []Finding) {
 next:
 	for _, j := range o.Judgements {
@@ -439,8 +440,8 @@ func (f Finding) explains(j Judgement) bool {
 	return j.Cause != "" && j.Cause == f.Cause && j.Node == f.Node
 }
 
-// implies reports whether a violation was expected just because it follows from the finding's property, so
-// that listing it adds nothing.
+// implies reports whether a violation was expected just because it follows from the finding's
+// property, so that listing it adds nothing.
 func (f Finding) implies(j Judgement) bool {
 	return j.Follows == f.Property && j.AsExpected && f.AsExpected
 }
@@ -497,9 +498,9 @@ func Wilson(k, n int) (low, high float64) {
 	return low, high
 }
 
-// Rate describes how often an event occurred in n trials, with the 95 % interval of the rate, such as
-// "37 of 1000 (3.7 %, 95 %: 2.7–5.1 %)". If the event never occurred, it gives the upper bound alone,
-// such as "0 of 1000: at most 0.38 %".
+// Rate describes how often an event occurred in n trials, with the 95 % interval of the rate, such
+// as "37 of 1000 (3.7 %, 95 %: 2.7–5.1 %)". If the event never occurred, it gives the upper bound
+// alone, such as "0 of 1000: at most 0.38 %".
 func Rate(k, n int) string {
 	low, high := Wilson(k, n)
 	if k == 0 {

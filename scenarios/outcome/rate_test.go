@@ -6,9 +6,9 @@ import (
 	"testing"
 )
 
-// The expected values come from bisecting the score test with 40 decimal digits. The last four are examples from
-// R. G. Newcombe, "Two-sided confidence intervals for the single proportion", Statistics in Medicine 17 (1998), which
-// gives four digits.
+// The expected values come from bisecting the score test with 40 decimal digits. The last four are
+// examples from R. G. Newcombe, "Two-sided confidence intervals for the single proportion",
+// Statistics in Medicine 17 (1998), which gives four digits.
 func TestWilson(t *testing.T) {
 	for _, c := range []struct {
 		k, n      int

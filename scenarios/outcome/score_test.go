@@ -129,8 +129,8 @@ func TestColumnsInOrder(t *testing.T) {
 	}
 }
 
-// cardWithViolations returns a card with three runs that fail for the same cause, and one that fails under another kind of
-// failure.
+// cardWithViolations returns a card with three runs that fail for the same cause, and one that
+// fails under another kind of failure.
 func cardWithViolations() *Card {
 	c := newTestCard()
 	for i, length := range []int{30, 10, 20} {
@@ -155,8 +155,8 @@ func TestFindingShowsShortestRun(t *testing.T) {
 	}
 }
 
-// A violation that does not recur on real servers does not count as a failure. If another run's violation recurs there, the
-// finding shows that run.
+// A violation that does not recur on real servers does not count as a failure. If another run's
+// violation recurs there, the finding shows that run.
 func TestReproduce(t *testing.T) {
 	for _, x := range []struct {
 		shows string // the scenario that violates there; "" for none
@@ -192,7 +192,8 @@ func TestReproduce(t *testing.T) {
 	}
 }
 
-// Each fault is in the set of all faults, in its own kind's set, and in every set that leaves out another kind.
+// Each fault is in the set of all faults, in its own kind's set, and in every set that leaves out
+// another kind.
 func TestFaultSets(t *testing.T) {
 	s := scenario.Scenario{Random: &nemesis.Random{Faults: []string{"pause", "kill", "cut", "drop", "clock-rate", "touch"}}}
 	draws := FaultSets(s)
@@ -217,8 +218,8 @@ func TestFaultSets(t *testing.T) {
 	}
 }
 
-// A kind of failure is a cause if it leads to violations alone, or if violations are much rarer without it. One violation in
-// two runs is not enough.
+// A kind of failure is a cause if it leads to violations alone, or if violations are much rarer
+// without it. One violation in two runs is not enough.
 func TestRandomPlansCauses(t *testing.T) {
 	draws := FaultSets(scenario.Scenario{Random: &nemesis.Random{Faults: []string{"pause", "kill", "cut"}}})
 	c := newTestCard()

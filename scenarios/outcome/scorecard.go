@@ -60,8 +60,8 @@ type CardCell struct {
 	Why                string `json:"why,omitempty"`         // why there are no results
 }
 
-// Measurement compares the numbers for the lock under test with those for the scenarios' own locks, under
-// one kind of failure.
+// Measurement compares the numbers for the lock under test with those for the scenarios' own locks,
+// under one kind of failure.
 type Measurement struct {
 	Column     string      `json:"column"`
 	Lock       CardNumbers `json:"lock"`
@@ -106,7 +106,8 @@ const (
 	randomPlan   = "random"  // for findings from random plans
 )
 
-// CardColumn returns a scenario's kind of failure, or another column if it does not have exactly one.
+// CardColumn returns a scenario's kind of failure, or another column if it does not have exactly
+// one.
 func CardColumn(s scenario.Scenario) string {
 	switch models := s.FaultModels(); {
 	case len(models) > 1:
@@ -241,8 +242,8 @@ func (c *Card) ensureColumn(name string) int {
 	return i
 }
 
-// cardCase groups the runs that violated a property for the same cause under the same kind of failure, shortest
-// run first.
+// cardCase groups the runs that violated a property for the same cause under the same kind of
+// failure, shortest run first.
 type cardCase struct {
 	Property, Column, Cause string
 	Required                bool // whether the property was required
@@ -306,8 +307,8 @@ func (c *Card) addViolation(column string, j Judgement, e CardEntry, required bo
 	})
 }
 
-// Skip records that a scenario was not run on a backend. Unless the scenario is about a broken lock, its column's
-// cells show the reason.
+// Skip records that a scenario was not run on a backend. Unless the scenario is about a broken
+// lock, its column's cells show the reason.
 func (c *Card) Skip(s scenario.Scenario, backend, why string) {
 	x := GetOrAdd(&c.Skipped, func(x *cardSkip) bool { return x.Why == why }, cardSkip{Why: why})
 	if !slices.Contains(x.Scenarios, s.ID()) {
@@ -366,8 +367,8 @@ func (x CardCell) chooseMark() Mark {
 	return MarkNotExercised
 }
 
-// RandomPlans holds the results of random plans with different sets of faults: all, each kind of failure alone, and
-// all kinds but one.
+// RandomPlans holds the results of random plans with different sets of faults: all, each kind of
+// failure alone, and all kinds but one.
 type RandomPlans struct {
 	Scenario  string           `json:"scenario"`
 	Seeds     int              `json:"seeds"` // per fault set
@@ -389,7 +390,8 @@ type RandomPlansRow struct {
 	Shares   []Share `json:"shares"` // one per fault set
 }
 
-// Share counts the runs that violated a property. Low and High are the 95 % confidence bounds of the rate.
+// Share counts the runs that violated a property. Low and High are the 95 % confidence bounds of
+// the rate.
 type Share struct {
 	Runs               int     `json:"runs"` // runs that decided whether the property holds
 	Violated           int     `json:"violated"`
@@ -399,8 +401,8 @@ type Share struct {
 	High               float64 `json:"high"`
 }
 
-// FaultSets returns the fault sets for a scenario's random plans: all faults, each kind of failure alone, and all
-// kinds but one.
+// FaultSets returns the fault sets for a scenario's random plans: all faults, each kind of failure
+// alone, and all kinds but one.
 func FaultSets(s scenario.Scenario) []FaultSet {
 	names := func(in func(kind string) bool) (out []string) {
 		for _, c := range s.Random.Choices() {
@@ -476,9 +478,9 @@ func (s *Share) add(j Judgement) {
 	s.Low, s.High = Wilson(s.Violated, s.Runs)
 }
 
-// Causes returns the kinds of failure that cause violations of a property. A kind is sufficient if it caused
-// violations alone. It is necessary if violations are significantly rarer without it: the confidence intervals
-// with and without it do not overlap.
+// Causes returns the kinds of failure that cause violations of a property. A kind is sufficient if
+// it caused violations alone. It is necessary if violations are significantly rarer without it: the
+// confidence intervals with and without it do not overlap.
 func (d *RandomPlans) Causes(property string) (alone, needed []string) {
 	i := slices.IndexFunc(d.Rows, func(r RandomPlansRow) bool { return r.Property == property })
 	if i < 0 {
@@ -496,8 +498,8 @@ func (d *RandomPlans) Causes(property string) (alone, needed []string) {
 	return alone, needed
 }
 
-// CardFinding is a run that shows one or more violations. No shorter run shows the same property, kind of failure
-// and cause.
+// CardFinding is a run that shows one or more violations. No shorter run shows the same property,
+// kind of failure and cause.
 type CardFinding struct {
 	Scenario   string      `json:"scenario"`
 	Claim      string      `json:"claim"` // the scenario's claim
@@ -614,20 +616,20 @@ func newCardFinding(column string, s ShownRun) CardFinding {
 	return f
 }
 
-// Confirmed reports whether a required property was violated, and the violation was confirmed on the other backend or
-// not retried there.
+// Confirmed reports whether a required property was violated, and the violation was confirmed on
+// the other backend or not retried there.
 func (f CardFinding) Confirmed() bool {
 	return slices.ContainsFunc(f.Violations, func(h Violation) bool {
 		return h.Required && (h.Reproduction == nil || h.Reproduction.State == StateConfirmed)
 	})
 }
 
-// maxReproduced limits how many runs of a case are retried on the other backend. If the shortest one does not show the
-// violation there, another may.
+// maxReproduced limits how many runs of a case are retried on the other backend. If the shortest
+// one does not show the violation there, another may.
 const maxReproduced = 3
 
-// Reproduce retries the violations of required properties on another backend, shortest runs first. A confirmed run
-// becomes the one that is shown. Violations on the second backend are not retried.
+// Reproduce retries the violations of required properties on another backend, shortest runs first.
+// A confirmed run becomes the one that is shown. Violations on the second backend are not retried.
 func (c *Card) Reproduce(reproduce func(ShownRun) Reproduction) {
 	for _, x := range c.cases {
 		if _, second := SplitColumn(x.Column); !x.Required || second {

@@ -9,8 +9,8 @@ import (
 	"lockpick/checker/verdict"
 )
 
-// Tally summarizes runs by scenario, property and cause. It keeps only the runs that a report may quote, so a million
-// runs take no more memory than a few. The zero value is ready to use.
+// Tally summarizes runs by scenario, property and cause. It keeps only the runs that a report may
+// quote, so a million runs take no more memory than a few. The zero value is ready to use.
 type Tally struct {
 	Counts map[string]int // outcomes by state, including skipped runs
 	Rows   []*Row         // in the order of their first runs
@@ -48,8 +48,8 @@ type Row struct {
 // wholeRun stands for a run as a whole in Row.Reported.
 const wholeRun = "run"
 
-// Cell summarizes a property or a bounded number over all runs of a scenario. Got, Cause, Node and Because are those of
-// the run that Seed and Command identify.
+// Cell summarizes a property or a bounded number over all runs of a scenario. Got, Cause, Node and
+// Because are those of the run that Seed and Command identify.
 type Cell struct {
 	Property     string          `json:"property"`
 	Expected     string          `json:"expected"` // as text; "" for no expectation
@@ -79,8 +79,8 @@ type ResultKey struct {
 	Waiting bool // whether the judgement is pending
 }
 
-// Cause summarizes the runs that violated a property for the same cause. FirstRun has the smallest seed, and ShortestRun
-// shows the violation after the fewest events.
+// Cause summarizes the runs that violated a property for the same cause. First has the smallest
+// seed, and Shortest shows the violation after the fewest events.
 type Cause struct {
 	Property string  `json:"property"`
 	Cause    string  `json:"cause"`
@@ -205,7 +205,8 @@ func (r *Row) quote(o Outcome) {
 	}
 }
 
-// FailedRuns returns up to limit quoted runs that were not as expected, including required runs that were skipped.
+// FailedRuns returns up to limit quoted runs that were not as expected, including required runs
+// that were skipped.
 func (r *Row) FailedRuns(limit int) []Outcome {
 	all := slices.DeleteFunc(slices.Clone(r.Quoted), func(o Outcome) bool { return o.Code == ExitOK })
 	return all[:min(len(all), limit)]
@@ -232,8 +233,8 @@ func (r *Row) State() string {
 	return ""
 }
 
-// moreRelevant reports whether to show outcome a rather than b: the one with the worse state, a violation, or the smaller
-// seed.
+// moreRelevant reports whether to show outcome a rather than b: the one with the worse state, a
+// violation, or the smaller seed.
 func moreRelevant(a, b Outcome) bool {
 	severity := func(o Outcome) int {
 		rank := 2 * slices.Index(StatesBySeverity(), o.State())
@@ -303,8 +304,9 @@ func (c Cell) Unresolved() bool {
 // minRuns is how many decided runs it takes for a meaningful rate.
 const minRuns = 20
 
-// HasRate reports whether the share of violations is meaningful as a rate. That requires independent trials, as in the
-// simulation. Other backends retry runs without their expected violation.
+// HasRate reports whether the share of violations is meaningful as a rate. That requires
+// independent trials, as in the simulation. Other backends retry runs without their expected
+// violation.
 func (c Cell) HasRate(backend string) bool { return backend == "sim" && c.Decided >= minRuns }
 
 // addCauses adds a run's violations to Causes. The order of the runs does not matter.
