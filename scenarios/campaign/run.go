@@ -423,7 +423,7 @@ func confirmCause(ctx context.Context, b harness.Backend, s scenario.Scenario, s
 	}
 	preserver, ok := b.(harness.KeyPreserver)
 	if !ok {
-		c.State, c.Why = outcome.FactsSuffice, b.Name()+" can't rerun the seed; the recorded facts stand"
+		c.State, c.Why = outcome.FactsSuffice, b.Name()+" can't rerun the seed, so the recorded facts are the only evidence"
 		return c, nil
 	}
 	try := func(ends []*earlyEnd) (rerunResult, error) {

@@ -219,7 +219,7 @@ func (m *model) findDifference(t *testing.T, answers [][]byte, change func(*redl
 				s := &script{answers: [][]byte{first, second}, elapsed: e}
 				held, sent := s.run(t, m.Nodes, change)
 				if want, requests := m.runModel(t, s); held != want || !slices.Equal(sent, requests) {
-					return cases, fmt.Sprintf("replies %s, then %s after %v: client %s with %q; model %s with %q", first, second, e, describeAcquire(held), sent, describeAcquire(want), requests)
+					return cases, fmt.Sprintf("replies %s, then %s after %v: client %s, sending %q; model %s, sending %q", first, second, e, describeAcquire(held), sent, describeAcquire(want), requests)
 				}
 			}
 		}
@@ -292,7 +292,7 @@ func (m *model) findExtensionDifference(t *testing.T, answers [][]byte, change f
 				sent = s.sent
 			})
 			if want, _ := m.decide(t, m.withReplies(0, v, e >= window, true)); did != want.Action || len(sent) != m.Nodes {
-				return cases, fmt.Sprintf("replies %s after %v: client %s with %q; model %s", v, e, did, sent, want.Action)
+				return cases, fmt.Sprintf("replies %s after %v: client %s, sending %q; model %s", v, e, did, sent, want.Action)
 			}
 		}
 	}

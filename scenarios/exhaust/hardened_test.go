@@ -269,7 +269,7 @@ func (m *model) findHardenedDifference(t *testing.T, answers [][]byte, change fu
 			s := &script{answers: [][]byte{v}, elapsed: []time.Duration{e, e, e, e, e, e, e, e}}
 			held, sent := s.runHardenedClient(t, m.Nodes, change)
 			if want, requests := m.runHardenedModel(t, s); held != want || !slices.Equal(sent, requests) {
-				return cases, fmt.Sprintf("replies %s after %v: client %s with %q; model %s with %q", v, e, describeAcquire(held), sent, describeAcquire(want), requests)
+				return cases, fmt.Sprintf("replies %s after %v: client %s, sending %q; model %s, sending %q", v, e, describeAcquire(held), sent, describeAcquire(want), requests)
 			}
 		}
 	}

@@ -20,9 +20,9 @@ type Result struct {
 	Story    []Step `json:"story"`    // the shortest path to an accepted violation, with consistent names for nodes and clients, or nil
 }
 
-// Search explores all states until it finds a violation that accept accepts, or no state is left.
-// The result is incomplete if the states use more than maxBytes (0 means no limit) or ctx is done
-// before that. A nil accept accepts any violation.
+// Search explores all states until accept returns true for a violation, or no state is left. The
+// result is incomplete if the states use more than maxBytes (0 means no limit) or ctx is done before
+// that. A nil accept stands for one that always returns true.
 func (m *model) Search(ctx context.Context, maxBytes int, accept func([]Step) bool) Result {
 	r := Result{}
 	all := newTable(m.codec.size())

@@ -313,7 +313,7 @@ func (m *model) findWireDifference(t *testing.T, of library) (asks commands, cas
 		case held && got.held && len(answers) == 1 && !m.noElapsed && got.lease != lease:
 			differs("replies %s after %v: lease of %v from the start of the attempt; specified: %v", answers[0], delay, got.lease, lease)
 		case got.held != held || !slices.Equal(got.sent, sent):
-			differs("replies %s after %v: %s with %s; specified: %s with %s", bytes.Join(answers, []byte(", then ")), delay, describeAcquire(got.held), countRequests(got.sent), describeAcquire(held), countRequests(sent))
+			differs("replies %s after %v: %s, sending %s; specified: %s, sending %s", bytes.Join(answers, []byte(", then ")), delay, describeAcquire(got.held), countRequests(got.sent), describeAcquire(held), countRequests(sent))
 		}
 	}
 	all := allReplies(m.Nodes)
@@ -338,7 +338,7 @@ func (m *model) findWireDifference(t *testing.T, of library) (asks commands, cas
 				asks[a] = form
 			}
 			if want, _ := m.decide(t, m.withReplies(0, v, delay >= lease, true)); got.extend != want.Action || len(got.sent) != m.Nodes {
-				differs("replies %s to the extension after %v: %s with %s; specified: %s", v, delay, got.extend, countRequests(got.sent), want.Action)
+				differs("replies %s to the extension after %v: %s, sending %s; specified: %s", v, delay, got.extend, countRequests(got.sent), want.Action)
 			}
 		}
 	}
