@@ -35,7 +35,7 @@ var Dimensions = []Dimension{
 		Unit: seconds, Span: oneTTLRange, Edge: jumpEdge, base: contestedScenario(holdPastLease), plan: jumpPlan,
 	},
 	{
-		Name: "drift", Doc: "fast node clocks, with a rate", Property: verdict.MutualExclusion,
+		Name: "drift", Doc: "fast node clocks, at rates", Property: verdict.MutualExclusion,
 		Unit: rate, Span: func(s EnvelopeSetting) (float64, float64, float64) { return 1, 1 + 4*s.margin()/s.ttl() + 0.02, 1e-4 }, Edge: driftEdge, base: contestedScenario(holdPastLease), plan: driftPlan,
 	},
 	{

@@ -111,8 +111,8 @@ type Envelope struct {
 	LessIsWorse bool            `json:"less,omitempty"`
 	Setting     EnvelopeSetting `json:"setting"`
 	Seeds       int             `json:"seeds"`
-	// FirstUnsafe is the mildest value that broke the property with any seed. LastSafe is the worst
-	// milder value, where it held. Each is nil if there is none.
+	// FirstUnsafe is the mildest value that broke the property with some seed. LastSafe is the value
+	// before it, where the property held with all seeds. Either is nil if there is none.
 	HoldsAt      *float64        `json:"held"`
 	BreaksAt     *float64        `json:"broke"`
 	Edge         *predictedEdge  `json:"edge"` // nil if the property should never break
@@ -475,8 +475,8 @@ type EnvelopeResult struct {
 	folder string
 }
 
-// Run measures an envelope in each dimension and passes it to found. It writes the results to a new
-// folder in the store.
+// Run measures an envelope in each dimension and calls found with each. It writes the results to a
+// new folder in the store.
 func (x *EnvelopeFinder) Run(ctx context.Context, dimensions []Dimension, found func(*Envelope)) (*EnvelopeResult, error) {
 	all := &EnvelopeResult{Lock: x.Lock, Schema: 1, Seed: x.Seed, Seeds: x.Seeds, Setting: x.Setting, Version: x.Version,
 		folder: filepath.Join(x.Store, envelopesFolder, suites.Stamp(time.Now()))}

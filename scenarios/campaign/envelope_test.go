@@ -25,7 +25,7 @@ func defaultSetting() EnvelopeSetting {
 
 var backend = sim.New(kinds.All)
 
-// testSearch returns a search in simulation.
+// testSearch returns a search that runs in the simulation.
 func testSearch(seeds int) envelopeSearch {
 	return envelopeSearch{Known: known, Workers: 1, Seed: 1, Seeds: seeds, Run: func(ctx context.Context, s scenario.Scenario, seed uint64) outcome.Outcome {
 		return Execute(ctx, backend, Job{Scenario: s, Seed: seed, Backend: backend.Name(), Keep: KeepNone})

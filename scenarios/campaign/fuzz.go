@@ -265,7 +265,7 @@ func (h *FuzzState) close() error {
 	return h.save()
 }
 
-// Fuzzer runs scenarios with ever new seeds, and minimizes the violations it finds.
+// Fuzzer runs scenarios with new seeds and minimizes the violations it finds.
 type Fuzzer struct {
 	Simulator
 	Store     string // folder for the findings
@@ -417,7 +417,7 @@ func (x *Fuzzer) job(n int, seed uint64) Job {
 // since the last save.
 const saveInterval = time.Second
 
-// recordRun adds the outcome of a run, prints new findings, and saves the state if it is time.
+// recordRun adds the outcome of a run, prints new findings, and regularly saves the state.
 func (x *Fuzzer) recordRun(i int, o outcome.Outcome) {
 	x.mu.Lock()
 	defer x.mu.Unlock()

@@ -169,7 +169,7 @@ func markUndecided(j *outcome.Judgement, because string) {
 	j.AsExpected, j.Got, j.Because = false, verdict.Undecided, because
 }
 
-// judgeNumber compares x with its bound, which may depend on another variant's number, other.
+// judgeNumber compares a number with its bound, which may depend on another variant's number.
 func judgeNumber(j *outcome.Judgement, x, other float64) {
 	b := j.Number.Bound
 	j.Got, j.AsExpected = verdict.Violated, b.Allows(x, other)

@@ -227,9 +227,8 @@ func (x *minimization) minimizeAll() {
 const maxAnchors = 6
 
 // distillPlan replaces a long plan with the faults that were active during the violation, each
-// triggered by what its victim did just before. At a fixed time a fault would strike the victim at a
-// different point once other steps are gone, because most steps of a long plan only shift the timing
-// of others.
+// triggered by what its victim did just before. Most steps of a long plan only shift the timing of
+// others, so without them, a fault at a fixed time would strike its victim at a different point.
 func (x *minimization) distillPlan() {
 	if x.Record == nil || len(x.best.Plan) <= fewSteps || x.stopped() {
 		return
@@ -384,7 +383,7 @@ func (l violationRecord) anchors(s scenario.Scenario, target string, at int64) (
 }
 
 // lastEvent finds the last occurrence of a client's event in the span up to the given time. It
-// returns the event with the ordinal of that occurrence, or 0 if there is none, and its time.
+// returns the event with that occurrence's ordinal, which is 0 if there is none, and the time.
 func (l violationRecord) lastEvent(e nemesis.Event, before int64) (nemesis.Event, int64) {
 	at := int64(0)
 	for _, f := range l.events {

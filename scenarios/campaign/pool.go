@@ -143,7 +143,7 @@ func (w Workers) Stop() {
 	}
 }
 
-// Simulator runs individual scenarios in simulation.
+// Simulator runs individual scenarios in the simulation.
 type Simulator struct {
 	Workers
 	Backend harness.Backend // the simulation itself
