@@ -149,19 +149,19 @@ func TestConcludeConfirmation(t *testing.T) {
 		why          string
 	}{
 		"each node": {ends: []*earlyEnd{end(lost, "n1"), end(lost, "n2")}, cause: lost, alone: []string{"n1"}, state: outcome.Confirmed,
-			why: "rerun with the key kept on n1 and n2 (restarted-and-forgot): c2 is refused there, and the two do not overlap"},
+			why: "rerun with the key preserved on n1 and n2 (restarted-and-forgot): c2 is refused there, and the two do not overlap"},
 		"later": {ends: []*earlyEnd{end(lost, "n1")}, cause: lost, alone: []string{"n1"}, later: true, state: outcome.Postponed,
-			why: "rerun with the key kept on n1 (restarted-and-forgot): c2 is refused there, and the two do not overlap then, but they do later, after another loss"},
+			why: "rerun with the key preserved on n1 (restarted-and-forgot): c2 is refused there, and the two do not overlap then, but they do later, after another loss"},
 		"another loss on another node": {ends: []*earlyEnd{end(lost, "n5")}, untried: []string{"n1", "n2"}, cause: late, alone: []string{"n5"}, state: outcome.PartlyTested,
-			why: "given-shorter can't be checked on n1 and n2, where no key was cut short; result: rerun with the key kept on n5 (restarted-and-forgot): c2 is refused there, and the two do not overlap"},
+			why: "given-shorter can't be checked on n1 and n2, where no key was cut short; result: rerun with the key preserved on n5 (restarted-and-forgot): c2 is refused there, and the two do not overlap"},
 		"one of its nodes": {ends: []*earlyEnd{end(lost, "n1")}, untried: []string{"n2"}, cause: lost, alone: []string{"n1"}, state: outcome.PartlyTested,
-			why: "restarted-and-forgot can't be checked on n2, where no key was cut short; result: rerun with the key kept on n1 (restarted-and-forgot): c2 is refused there, and the two do not overlap"},
+			why: "restarted-and-forgot can't be checked on n2, where no key was cut short; result: rerun with the key preserved on n1 (restarted-and-forgot): c2 is refused there, and the two do not overlap"},
 		"no node alone suffices": {ends: []*earlyEnd{end(lost, "n1"), end(lost, "n2")}, cause: lost, state: outcome.JointlyNecessary,
-			why: "rerun with the key kept on n1 and n2 (restarted-and-forgot): c2 is refused there, and the two do not overlap; with the key kept on only one of these 2, the two still overlap"},
+			why: "rerun with the key preserved on n1 and n2 (restarted-and-forgot): c2 is refused there, and the two do not overlap; with the key preserved on only one of these 2, the two still overlap"},
 		"only with the other losses": {ends: []*earlyEnd{end(lost, "n1"), end(lost, "n2"), end(verdict.Flushed, "n3")}, cause: lost, alone: []string{"n3"}, named: true, state: outcome.JointlyNecessary,
-			why: "rerun with the key kept on n1 and n2 (restarted-and-forgot) and n3 (flushed): c2 is refused there, and the two do not overlap; with only the keys lost by restarted-and-forgot kept, the two still overlap"},
+			why: "rerun with the key preserved on n1 and n2 (restarted-and-forgot) and n3 (flushed): c2 is refused there, and the two do not overlap; with only the keys lost to restarted-and-forgot preserved, the two still overlap"},
 		"unexplained": {ends: []*earlyEnd{end(verdict.Unexplained, "n1")}, cause: verdict.Unexplained, alone: []string{"n1"}, state: outcome.PartlyTested,
-			why: "rerun with the key kept on n1 (unexplained): c2 is refused there, and the two do not overlap"},
+			why: "rerun with the key preserved on n1 (unexplained): c2 is refused there, and the two do not overlap"},
 	} {
 		x := &trial{ends: row.ends, unchecked: row.untried, secondClient: "c2"}
 		c := &outcome.Confirmation{Alone: row.alone}

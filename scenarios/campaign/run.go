@@ -118,8 +118,8 @@ func Execute(ctx context.Context, b harness.Backend, j Job) (o outcome.Outcome) 
 }
 
 // retryPolicy retries runs that do not count, up to maxRetries times. These runs are stored too. The
-// result is the last run, whether or not it counts, unless it was interrupted before anything
-// happened: then it is the run before.
+// result is the last run, whether or not it counts. If that run was interrupted before anything
+// happened, the result is the run before it.
 type retryPolicy struct {
 	maxRetries int
 	reason     func(outcome.Outcome) string // why a run does not count; "" if it counts
@@ -195,7 +195,7 @@ func recordStoreError(o *outcome.Outcome, err error) {
 	o.Fail(code, err)
 }
 
-// Parts of the reasons in Outcome.Retried.
+// Parts of the reasons in Outcome.RetryReasons.
 const (
 	MissedReason = " was expected to be violated but holds"
 	StallReason  = "; the host stalled for up to "
@@ -385,7 +385,7 @@ func recordHistory(ctx context.Context, b harness.Backend, s scenario.Scenario, 
 // count as the same event.
 const matchTolerance = int64(20 * time.Millisecond)
 
-// confirm tests the cause of a violation of mutual exclusion that was unexpected, or of any if
+// confirm tests the cause of a violation of mutual exclusion if the violation was unexpected or
 // j.Confirm is set. The result affects neither the reported cause nor the exit code.
 func (j Job) confirm(ctx context.Context, b harness.Backend, h *history.History, o *outcome.Outcome) {
 	i := slices.IndexFunc(o.Judgements, func(x outcome.Judgement) bool {
@@ -485,10 +485,10 @@ func (x *trial) conclude(c *outcome.Confirmation, cause string, later, named boo
 		c.State = outcome.PartlyTested
 	case len(c.Alone) == 0:
 		c.State = outcome.JointlyNecessary
-		c.Why += fmt.Sprintf("; with the key kept on only one of these %d, the two still overlap", len(x.ends))
+		c.Why += fmt.Sprintf("; with the key preserved on only one of these %d, the two still overlap", len(x.ends))
 	case named:
 		c.State = outcome.JointlyNecessary
-		c.Why += fmt.Sprintf("; with only the keys lost by %s kept, the two still overlap", cause)
+		c.Why += fmt.Sprintf("; with only the keys lost to %s preserved, the two still overlap", cause)
 	case later:
 		c.State = outcome.Postponed
 	}
@@ -526,7 +526,7 @@ func (x *trial) describePreserved(ends []*earlyEnd) string {
 	for _, cause := range order {
 		parts = append(parts, fmt.Sprintf("%s (%s)", verdict.JoinNames(nodes[cause]), cause))
 	}
-	return "rerun with the key kept on " + verdict.JoinNames(parts)
+	return "rerun with the key preserved on " + verdict.JoinNames(parts)
 }
 
 // earlyEnd is the loss of a key before its expiry.
@@ -594,7 +594,7 @@ func (x *trial) rerun(ctx context.Context, b harness.KeyPreserver, s scenario.Sc
 	}
 	h, err := recordHistory(ctx, b.WithPreservedKeys(preserve), s, seed)
 	if err != nil {
-		err = fmt.Errorf("rerun with keys kept: %w", err)
+		err = fmt.Errorf("rerun with keys preserved: %w", err)
 	}
 	return h, err
 }
