@@ -20,7 +20,7 @@ func choose(t *testing.T, names ...string) []scenarios.Found {
 	return all
 }
 
-// simulates reports whether the simulation can run a scenario.
+// canSimulate reports whether the simulation can run a scenario.
 func simulates(t *testing.T, s scenario.Scenario) bool {
 	t.Helper()
 	return len(campaign.Probe(t.Context(), sim.New(kinds.All)).Missing(s, kinds.All)) == 0

@@ -16,7 +16,7 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// noDeadline hides the deadlines of a lock's handles.
+// lockWithoutDeadline hides the deadlines of a lock's handles.
 type noDeadline struct{ lock.Lock }
 
 type noDeadlineHandle struct{ lock.Handle }
@@ -68,7 +68,7 @@ func TestLockWithoutDeadline(t *testing.T) {
 	}
 }
 
-// noReleaseReply is a lock whose releases work but always return an error.
+// lockWithoutReleaseReply is a lock whose releases work but always return an error.
 type noReleaseReply struct {
 	lock.Lock
 	suffix string // added to each key; a different suffix for each client gives each its own lock

@@ -125,7 +125,7 @@ type Found struct {
 	scenario.Scenario `json:"scenario"`
 }
 
-// Exact returns the name that selects exactly this scenario.
+// ExactName returns the name that selects exactly this scenario.
 func (f Found) Exact() string { return f.From + "/" + f.Variant }
 
 // Choose returns the scenarios with the given names, or the whole catalog if there are none, that

@@ -16,7 +16,7 @@ func TestManyRealRunsArePaths(t *testing.T) {
 func TestLargestScope(t *testing.T) {
 	r := newModel(Scope{Nodes: 5, Attempts: 2, Extends: 1, Crashes: 1, Restart: RestartDelayed}, fullReductions).Search(t.Context(), 300e6, nil)
 	if !r.Complete || r.Story != nil || r.Acquires == 0 {
-		t.Errorf("complete %v, story %v", r.Complete, r.Story)
+		t.Errorf("complete %v, counterexample %v", r.Complete, r.Story)
 	}
 	t.Logf("%d states, %d acquires, %d MB", r.States, r.Acquires, r.Bytes/1e6)
 }

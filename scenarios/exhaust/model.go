@@ -652,7 +652,7 @@ func (s Scope) CanRun() bool {
 	return s.Without == "" && s.Property != leftKeys && !(s.Lock == hardenedLock && s.Property == fencingOrder && s.Restart == restartEverySec)
 }
 
-// skipRefused drops the hardened lock's DELs to nodes that refused the SET, which have no key to
+// skipRefusingNodes drops the hardened lock's DELs to nodes that refused the SET, which have no key to
 // delete.
 func skipRefused(m *model, t *state, l int, refused uint8) {
 	for n := range m.Nodes {

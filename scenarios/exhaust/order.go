@@ -199,7 +199,7 @@ func (t ordering) sentAt(s Step) instant {
 	return a.start
 }
 
-// afterRequest returns the key on a node after a request. The reply shows whether the previous key
+// keyAfter returns the key on a node after a request. The reply shows whether the previous key
 // had expired, which constrains when the request arrived.
 func (t ordering) afterRequest(k nodeKey, s Step, at instant) nodeKey {
 	own := k.owner.Client == s.Client && (k.owner.Attempt == s.Attempt || t.scope.Mistake == sameForRetries) || t.scope.Mistake == sameForClients

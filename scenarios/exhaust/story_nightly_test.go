@@ -14,7 +14,7 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// notSimulated maps scopes whose counterexamples do not occur in the simulation to the cause on
+// notInSimulation maps scopes whose counterexamples do not occur in the simulation to the cause on
 // real servers. In the simulation, connections to a node that loses power stay open until a client
 // uses them. With processes, they are closed when the server exits.
 var notSimulated = map[string]string{
@@ -39,7 +39,7 @@ func TestAllStoriesOccur(t *testing.T) {
 			unseen++
 		}
 		if happens := j.Got == verdict.Violated && o.Code == outcome.ExitOK; happens == not {
-			t.Errorf("%v: %s %s: %s, code %d %s, in notSimulated: %v\n%s%s", r.scope, r.scope.Property, j.Got, j.Because, o.Code, o.Error, not, caption(r.Story), text)
+			t.Errorf("%v: %s %s: %s, code %d %s, in notInSimulation: %v\n%s%s", r.scope, r.scope.Property, j.Got, j.Because, o.Code, o.Error, not, caption(r.Story), text)
 		}
 	}
 	t.Logf("%d counterexamples: %d require exact times, %d do not occur in the simulation; %d paths have no possible times", found, exact, unseen, untimed)
@@ -48,7 +48,7 @@ func TestAllStoriesOccur(t *testing.T) {
 	}
 }
 
-// storyFilter selects the counterexamples to run.
+// counterexampleFilter selects the counterexamples to run.
 var storyFilter = flag.String("stories", "", "run only the counterexamples of scopes whose name matches this regular expression")
 
 // foundCounterexample is the result of a search, with the scenario of its counterexample.

@@ -35,7 +35,7 @@ type Row struct {
 	Shown   Outcome   `json:"-"` // the run that best represents the row
 	Quoted  []Outcome `json:"-"` // the first few runs for each reason to quote a run
 	Seconds float64   `json:"-"`
-	// Reported lists the properties that deserve a line in a report, in order of appearance. It
+	// ReportedProperties lists the properties that deserve a line in a report, in order of appearance. It
 	// contains wholeRun if there is something to report about a run as a whole.
 	Reported []string `json:"-"`
 	// WholeRuns counts the reports about a run as a whole. WholeRunsFailed counts the failures
@@ -45,7 +45,7 @@ type Row struct {
 	quoteCounts map[string]int // number of quoted runs by reason
 }
 
-// wholeRun stands for a run as a whole in Row.Reported.
+// wholeRun stands for a run as a whole in Row.ReportedProperties.
 const wholeRun = "run"
 
 // Cell summarizes a property or a bounded number over all runs of a scenario. Got, Cause, Node and
