@@ -134,7 +134,7 @@ func (d *runDir) write(events []history.Event, h *history.History, o outcome.Out
 		return nil
 	}
 	if d.manifest.Server = h.Params.Server; d.manifest.Server != "" {
-		if err := writeJSON(d.path, ManifestFile, d.manifest); err != nil { // the server is known only after the run
+		if err := writeJSON(d.path, ManifestFile, d.manifest); err != nil { // atomic, because someone may be reading it
 			return err
 		}
 	}
