@@ -317,7 +317,7 @@ func (s Scope) options() (parts []string) {
 		parts = append(parts, "without "+s.Without)
 	}
 	if s.Extends > 0 {
-		parts = append(parts, "extend")
+		parts = append(parts, plural(s.Extends, "extension"))
 	}
 	if s.Crashes > 0 {
 		parts = append(parts, plural(s.Crashes, "crash"), map[Restart]string{"": "restart without data", RestartEmpty: "restart without data",
@@ -330,7 +330,7 @@ func (s Scope) options() (parts []string) {
 		parts = append(parts, plural(s.Jumps, "clock jump"))
 	}
 	if s.Fence {
-		parts = append(parts, "fence")
+		parts = append(parts, "fencing tokens")
 	}
 	if s.Mistake != "" {
 		parts = append(parts, s.Mistake)
