@@ -31,7 +31,7 @@ func (l tardyLock) Acquire(ctx context.Context, key string) (lock.Handle, error)
 	return h, err
 }
 
-// makeTardy makes a lock kind create tardyLocks.
+// makeTardy changes a lock kind to create tardyLocks.
 func makeTardy(k lock.Kind) lock.Kind {
 	make := k.New
 	k.New = func(e lock.Env) (lock.Lock, error) {

@@ -361,8 +361,8 @@ const (
 	wrote
 )
 
-// resourceSteps yields a holder's next steps on the resource. A read is a single step, because when
-// it was sent does not matter, only what it returned.
+// resourceSteps yields a holder's next steps on the resource. A read is a single step, because what
+// it returns matters, but not when it was sent.
 func (w walk) resourceSteps(c int) {
 	l := w.current(w.from, c)
 	switch w.from.section[l] {

@@ -9,8 +9,8 @@ import (
 )
 
 // findResourceDifference lets holds read and write in random order, in the model and with the
-// resource's real scripts on a simulated node. It searches for a difference in which requests are
-// accepted and which writes overwrite one that their client has not seen.
+// resource's real scripts on a simulated node. It compares which requests are accepted, and which
+// writes overwrite one that their client has not seen.
 func (m *model) findResourceDifference(t *testing.T, rounds int, change func(script string) string) (lostUpdates, refusals int, difference string) {
 	scripts := resourceScripts(t, change)
 	mode := "none"

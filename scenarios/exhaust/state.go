@@ -158,8 +158,8 @@ func (m *model) initialState() state {
 	return s
 }
 
-// next calls yield with each possible next state, which is valid during the call only, and the step
-// to it.
+// next calls yield with each possible step and the state after it, which is valid only during the
+// call.
 func (m *model) next(s *state, yield func(*state, Step)) {
 	w := walk{m, s, yield}
 	for c := range 2 {

@@ -30,7 +30,7 @@ const (
 	overlap     = time.Second // minimum time that both clients consider themselves the holder
 )
 
-// pace sets the minimum times between ordered events. They are longer than anything takes that the
+// pace sets the minimum times between ordered events. They are longer than any operation that the
 // network does not delay.
 type pace struct {
 	gap   time.Duration

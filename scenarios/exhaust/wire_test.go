@@ -200,7 +200,7 @@ type playResult struct {
 	forms  commands
 }
 
-// play runs a client of a lock with the script.
+// play runs a client that uses a lock, and returns what it did.
 func (w *scriptedServers) play(t *testing.T, nodes int, of library) (out playResult) {
 	w.known, w.forms, w.ownTime = map[string]bool{}, commands{}, of.kind == "redsync"
 	synctest.Test(t, func(t *testing.T) {
