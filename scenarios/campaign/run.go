@@ -259,7 +259,7 @@ func record(ctx context.Context, b harness.Backend, s scenario.Scenario, seed ui
 	rec := history.NewRecorder(to)
 	rec.Watch(func(e history.Event) {
 		if len(events) == cap(events) {
-			events = slices.Grow(events, max(1<<10, len(events), int(eventsExpected.Load()))) // append would grow by a quarter only and copy often
+			events = slices.Grow(events, max(1<<10, len(events), int(eventsExpected.Load()))) // append alone would grow the slice by a quarter each time, and so copy often
 		}
 		events = append(events, e)
 	})
@@ -577,7 +577,7 @@ func newTrial(h *history.History, r *verdict.Result) *trial {
 // rerun repeats the run with the same seed. It preserves the given keys until they expire, unless
 // their own client deletes them.
 func (x *trial) rerun(ctx context.Context, b harness.KeyPreserver, s scenario.Scenario, seed uint64, ends []*earlyEnd) (*history.History, error) {
-	from := int64(facts.Never) // from here on the runs diverge, so the other keys may end earlier than in the original run
+	from := int64(facts.Never) // the runs diverge here, so other keys may end earlier than in the original run
 	for _, k := range ends {
 		from = min(from, k.end.T)
 	}

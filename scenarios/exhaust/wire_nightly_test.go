@@ -86,7 +86,7 @@ func tableOfLocks(t *testing.T) string {
 			t.Errorf("%s: %d cases with five nodes", name, more)
 		}
 		counted, withFive := fmt.Sprint(differ), fmt.Sprint(others)
-		if of.options["fail-fast"] != "" { // the first refusal cancels the other requests, and all replies arrive at the same time
+		if of.options["fail-fast"] != "" { // the first reply cancels the other requests, and all replies arrive at the same time
 			counted, withFive, first = checkMostDiffer(t, name, differ, cases), checkMostDiffer(t, name, others, more), "the scheduler determines which requests are sent"
 		}
 		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s |\n", name, counted, first, withFive, nodes, searchResult(t, of.mistake))
