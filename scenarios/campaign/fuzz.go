@@ -221,7 +221,7 @@ func (h *FuzzState) record(i int, o outcome.Outcome) (fresh []*FuzzFinding, requ
 	return fresh, requiredViolated
 }
 
-// runsBefore reports whether a has a lower run number than b.
+// hasLowerNumber reports whether a has a lower run number than b.
 func runsBefore(a, b fuzzExample) bool {
 	return cmp.Or(cmp.Compare(a.Seed, b.Seed), cmp.Compare(a.Scenario, b.Scenario)) < 0
 }
